@@ -1,0 +1,14 @@
+// Builds the forward pass of a Llama model: the graph before any pass.
+#pragma once
+
+#include "compiler/graph/graph.h"
+#include "compiler/spec/spec.h"
+
+namespace llmc::graph {
+
+/// Forward ops of one micro-batch of `micro_batch` sequences, everything in fp32 and unpadded, regions
+/// embed, layer_forward (one region for all layers) and head. Formulas: Touvron et al. 2023, as in transformers'
+/// LlamaForCausalLM.
+Graph build_llama(const spec::Spec& spec, std::int64_t micro_batch);
+
+}  // namespace llmc::graph

@@ -1,0 +1,15 @@
+// Checks that a graph is well formed; run after every pass.
+#pragma once
+
+#include <string>
+
+#include "compiler/graph/graph.h"
+
+namespace llmc::graph {
+
+/// Throws Failure(internal) that names the pass, the region and the op: wrong number or shapes of operands, a tensor read
+/// before it is written or after it was overwritten, a forward tensor read in the backward pass that is not kept, a
+/// parameter whose gradient nothing writes.
+void verify(const Graph& graph, const std::string& after_pass);
+
+}  // namespace llmc::graph

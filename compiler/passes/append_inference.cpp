@@ -1,0 +1,39 @@
+#include "compiler/passes/passes.h"
+
+namespace llmc::passes {
+
+using namespace graph;
+
+Graph append_inference(Graph graph, const spec::Spec&) {
+  const Region& chunks = *graph.region("loss_chunk");
+  Op logits = chunks.ops[0], loss = chunks.ops[1];
+  loss.gradient = false;
+  Region evaluate{.name = "evaluate_chunk", .loop = Loop::loss_chunks, .part = Part::evaluate, .ops = {logits, loss}};
+  const Op sum = graph.region("head_backward")->ops.front();
+  Region total{.name = "evaluate_sum", .part = Part::evaluate, .ops = {sum}};
+
+  // Sampling wants one row of logits for each sequence, in fp32.
+  const Tensor features = graph.at(logits.inputs[0]), all = graph.at(logits.outputs[0]);
+  const TensorId rows = graph.add({.name = "sample_rows",
+                                   .dtype = features.dtype,
+                                   .rows = graph.batch,
+                                   .cols = features.cols,
+                                   .pitch = features.pitch});
+  const TensorId result = graph.add({.name = "sample_logits", .rows = graph.batch, .cols = all.cols, .pitch = all.pitch});
+  Region sample{.name = "sample", .part = Part::sample};
+  sample.ops.push_back({.kind = OpKind::gather_rows,
+                        .name = "gather_rows",
+                        .inputs = {logits.inputs[0], graph.find("positions")},
+                        .outputs = {rows}});
+  logits.name = "sample_logits";
+  logits.inputs[0] = rows;
+  logits.outputs = {result};
+  sample.ops.push_back(std::move(logits));
+
+  graph.regions.push_back(std::move(evaluate));
+  graph.regions.push_back(std::move(total));
+  graph.regions.push_back(std::move(sample));
+  return graph;
+}
+
+}  // namespace llmc::passes

@@ -1,0 +1,50 @@
+#include <algorithm>
+
+#include "compiler/passes/passes.h"
+#include "error.h"
+
+namespace llmc::passes {
+
+using namespace graph;
+
+namespace {
+
+Op take(Region& region, OpKind kind) {
+  const auto op = std::find_if(region.ops.begin(), region.ops.end(), [&](const Op& o) { return o.kind == kind; });
+  if (op == region.ops.end())
+    throw Failure(Exit::internal, "chunk_loss: no " + std::string(name_of(kind)) + " in region " + region.name);
+  Op taken = *op;
+  region.ops.erase(op);
+  return taken;
+}
+
+}  // namespace
+
+Graph chunk_loss(Graph graph, const spec::Spec&, std::int64_t chunk_rows) {
+  Region& head = *graph.region("head");
+  Region& backward = *graph.region("head_backward");
+  const Op logits = take(head, OpKind::linear);
+  Op loss = take(head, OpKind::cross_entropy);
+  const Op sum = take(head, OpKind::loss_sum);
+  take(backward, OpKind::cross_entropy_backward);
+  Op wgrad = take(backward, OpKind::linear_wgrad), dgrad = take(backward, OpKind::linear_dgrad);
+
+  // The scale 1/targets is known before the step, so the gradient can overwrite the logits at once.
+  loss.gradient = true;
+  const TensorId dlogits = logits.outputs[0];
+  wgrad.inputs[0] = dgrad.inputs[0] = dlogits;
+
+  graph.chunk_rows = chunk_rows;
+  graph.at(dlogits).rows = chunk_rows;
+  Region chunks{.name = "loss_chunk", .loop = Loop::loss_chunks, .part = Part::loss};
+  chunks.ops = {logits, loss, dgrad, wgrad};
+  backward.ops.insert(backward.ops.begin(), sum);
+  // What is left of the head (the final norm) is forward: evaluation and sampling run it too.
+  head.part = Part::forward;
+  const auto place = std::find_if(graph.regions.begin(), graph.regions.end(),
+                                  [](const Region& r) { return r.name == "head_backward"; });
+  graph.regions.insert(place, std::move(chunks));
+  return graph;
+}
+
+}  // namespace llmc::passes

@@ -1,0 +1,57 @@
+#include <algorithm>
+
+#include "compiler/passes/passes.h"
+
+namespace llmc::passes {
+
+using namespace graph;
+
+namespace {
+
+bool used_once(const Region& region, TensorId id) {
+  int uses = 0;
+  for (const Op& op : region.ops) uses += static_cast<int>(std::count(op.inputs.begin(), op.inputs.end(), id));
+  return uses == 1;
+}
+
+/// The op of `region` that writes `id` first of its outputs, or null.
+Op* producer(Region& region, TensorId id) {
+  for (Op& op : region.ops)
+    if (op.outputs[0] == id) return &op;
+  return nullptr;
+}
+
+/// Folds every add whose operand `kind` writes into that op's residual input.
+Graph fuse_add_into(Graph graph, OpKind kind) {
+  for (Region& region : graph.regions) {
+    for (std::size_t i = 0; i < region.ops.size();) {
+      const Op add = region.ops[i];
+      bool fused = false;
+      if (add.kind == OpKind::add) {
+        for (int operand : {1, 0}) {
+          Op* source = producer(region, add.inputs[static_cast<std::size_t>(operand)]);
+          const TensorId other = add.inputs[static_cast<std::size_t>(1 - operand)];
+          if (!source || source->kind != kind || source->residual || !used_once(region, source->outputs[0])) continue;
+          source->inputs.push_back(other);
+          source->residual = true;
+          source->outputs[0] = add.outputs[0];
+          fused = true;
+          break;
+        }
+      }
+      if (fused) region.ops.erase(region.ops.begin() + static_cast<std::ptrdiff_t>(i));
+      else ++i;
+    }
+  }
+  return graph;
+}
+
+}  // namespace
+
+Graph fuse_residual(Graph graph, const spec::Spec&) { return fuse_add_into(std::move(graph), OpKind::linear); }
+
+Graph fuse_gradient_sum(Graph graph, const spec::Spec&) {
+  return fuse_add_into(std::move(graph), OpKind::rms_norm_backward);
+}
+
+}  // namespace llmc::passes

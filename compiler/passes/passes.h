@@ -1,0 +1,42 @@
+// Every pass over the graph: a free function each, one file each. Their order stands in pipeline.cpp.
+#pragma once
+
+#include "compiler/graph/graph.h"
+#include "compiler/spec/spec.h"
+
+namespace llmc::passes {
+
+using graph::Graph;
+
+/// Gives activations and the residual stream the compute dtype; norms' statistics, losses and gradients of parameters stay fp32.
+Graph lower_precision(Graph graph, const spec::Spec& spec);
+
+/// Pads rows to 16 bytes of the compute dtype; gate and up, which share a row, are padded each on its own.
+Graph pad_rows(Graph graph, const spec::Spec& spec);
+
+/// Turns add(x, linear(...)) into a linear whose C operand is x: the residual costs no pass over memory of its own.
+Graph fuse_residual(Graph graph, const spec::Spec& spec);
+
+/// Turns add(d, rms_norm_backward(...)) into a norm backward that adds the residual stream's gradient.
+Graph fuse_gradient_sum(Graph graph, const spec::Spec& spec);
+
+/// Runs head and loss over chunks of rows, forward and backward in one pass, dlogits over the logits, so that only one
+/// chunk of logits is ever alive. `chunk_rows` divides the micro-batch's tokens.
+Graph chunk_loss(Graph graph, const spec::Spec& spec, std::int64_t chunk_rows);
+
+/// Lets ops that need no second buffer write over their input: RoPE both ways, the stream's gradient, dgate_up.
+Graph reuse_in_place(Graph graph, const spec::Spec& spec);
+
+/// Splits parameter reductions in two deterministic stages: partial sums of fixed row blocks, then their sum.
+Graph split_reductions(Graph graph, const spec::Spec& spec);
+
+/// Decides what each layer keeps for its backward pass, and computes the rest again there (memory.recompute).
+Graph recompute(Graph graph, const spec::Spec& spec);
+
+/// Appends gradient norm, clipping, AdamW and the per-parameter norms.
+Graph append_optimizer(Graph graph, const spec::Spec& spec);
+
+/// Appends the forward-only heads: loss for evaluation, logits of chosen rows for sampling.
+Graph append_inference(Graph graph, const spec::Spec& spec);
+
+}  // namespace llmc::passes

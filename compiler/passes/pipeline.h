@@ -1,0 +1,23 @@
+// The passes in their order: from a spec to the graph that the planner lays out.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "compiler/graph/graph.h"
+#include "compiler/spec/spec.h"
+
+namespace llmc::passes {
+
+/// The graph after one pass; kept only where the pass changed something.
+struct Dump {
+  std::string file;  // "03-fuse_residual.txt"
+  std::string text;
+};
+
+/// Builds, differentiates and lowers the step for `micro_batch` sequences and `chunk_rows` rows of logits at once.
+/// `dumps` (may be null) receives the text of the graph after each pass that changed it.
+graph::Graph lower(const spec::Spec& spec, std::int64_t micro_batch, std::int64_t chunk_rows, std::vector<Dump>* dumps);
+
+}  // namespace llmc::passes

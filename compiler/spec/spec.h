@@ -1,0 +1,119 @@
+// The resolved description of one model and one training run: plain values, every default filled in.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace llmc::spec {
+
+enum class Dtype { fp32, bf16 };
+enum class TargetKind { cpu, cuda };
+enum class ScheduleKind { constant, linear, cosine, wsd };
+
+/// Frequencies of Llama 3.1: `factor` for wavelengths above original_max_position_embeddings / low_freq_factor,
+/// unchanged below original_max_position_embeddings / high_freq_factor, interpolated between.
+struct RopeScaling {
+  bool llama3 = false;
+  double factor = 1, low_freq_factor = 1, high_freq_factor = 4;
+  std::int64_t original_max_position_embeddings = 8192;
+};
+
+/// Names are those of Hugging Face's config.json.
+struct Model {
+  std::int64_t vocab_size = 0, hidden_size = 0, num_hidden_layers = 0;
+  std::int64_t num_attention_heads = 0, num_key_value_heads = 0, head_dim = 0, intermediate_size = 0;
+  double rope_theta = 0;
+  RopeScaling rope_scaling;
+  double rms_norm_eps = 0;
+  bool tie_word_embeddings = false, attention_bias = false, mlp_bias = false;
+};
+
+/// How a class of weights is drawn. `fan_in`: 1/sqrt(columns); `depth_scaled`: hidden_size^-0.5 / sqrt(2 * layers).
+struct InitStd {
+  enum class Kind { value, fan_in, depth_scaled } kind = Kind::fan_in;
+  double value = 0;  // when kind == value
+};
+
+struct Init {
+  double embedding_std = 0;
+  InitStd linear, residual;
+};
+
+struct Batch {
+  std::int64_t sequence_length = 0;
+  std::int64_t tokens = 0;       // global batch; a multiple of sequence_length
+  std::int64_t micro_batch = 0;  // sequences per pass; 0 = auto
+};
+
+/// Which block outputs are computed again in the backward pass instead of being kept.
+struct Recompute {
+  enum class Kind { none, full, every, ops } kind = Kind::none;
+  std::int64_t every = 0;         // kind == every: layers whose index is a multiple of it are recomputed in full
+  std::vector<std::string> ops;   // kind == ops: of norms, qkv, attention, residual, gate_up, swiglu
+};
+
+struct Memory {
+  std::int64_t budget = 0;      // bytes
+  Recompute recompute;
+  std::int64_t loss_chunk = 0;  // rows of logits alive at once; 0 = auto
+};
+
+struct Optimizer {
+  double lr = 0, beta1 = 0, beta2 = 0, eps = 0, weight_decay = 0, clip_norm = 0;
+};
+
+struct Schedule {
+  ScheduleKind kind = ScheduleKind::cosine;
+  std::int64_t steps = 0, warmup_steps = 0;
+  double min_lr_ratio = 0;
+  double decay_fraction = 0;  // wsd: the last part of the steps, in which lr falls
+};
+
+struct DataSource {
+  std::string path;    // may hold * and ?, relative to the spec
+  std::string format;  // auto | llmc | nanogpt | megatron
+};
+
+struct Data {
+  std::string tokenizer;  // empty: samples are printed as token ids
+  DataSource train, validation;  // validation.path empty: no evaluation
+  std::uint64_t seed = 0;
+};
+
+struct Evaluation { std::int64_t every = 0, sequences = 0; };
+struct Sampling {
+  std::int64_t every = 0;
+  std::vector<std::string> prompts;
+  std::int64_t tokens = 0;
+  double temperature = 0;
+};
+struct Checkpoint { std::int64_t every = 0, keep_last = 0, keep_every = 0; };
+struct Metrics { std::int64_t every = 0; bool per_parameter = false; };
+
+struct Target {
+  TargetKind kind = TargetKind::cpu;
+  std::vector<std::string> arch;  // cpu: one -march name; cuda: "80", "90a", "100"
+};
+
+struct Spec {
+  std::string name;
+  Model model;
+  Init init;
+  Dtype compute = Dtype::bf16;  // precision.compute
+  Batch batch;
+  Memory memory;
+  Optimizer optimizer;
+  Schedule schedule;
+  Data data;
+  Evaluation evaluation;
+  Sampling sampling;
+  Checkpoint checkpoint;
+  Metrics metrics;
+  bool deterministic = true;
+  Target target;
+  std::uint64_t seed = 0;
+};
+
+}  // namespace llmc::spec

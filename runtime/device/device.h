@@ -1,0 +1,42 @@
+// One accelerator (or the host's cores) as the trainer sees it: memory, ordered copies, a stream. One folder a target implements it.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+namespace llmc {
+
+/// The order in which work runs. `cpu`: empty, everything runs at once; `cuda`: wraps a cudaStream_t.
+struct Stream;
+
+class Device {
+ public:
+  /// `index`: which device (ignored on cpu); `threads`: OpenMP threads on cpu, 0 = as OMP_NUM_THREADS or the affinity mask says.
+  /// Throws Failure(toolchain) when the machine has no such device or not the instructions the binary was built for.
+  Device(int index, int threads);
+  ~Device();
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  Stream& stream();
+
+  /// Zero-filled, aligned to 4096 bytes, lives as long as the Device. Throws Failure(does_not_fit) with both sizes.
+  std::byte* allocate(std::size_t bytes);
+
+  /// Ordered with the stream's work. `src` may be reused when copy_in returns; `dst` of copy_out is valid after synchronize().
+  void copy_in(void* dst, const void* src, std::size_t bytes);
+  void copy_out(void* dst, const void* src, std::size_t bytes);
+  void zero(void* dst, std::size_t bytes);
+  void synchronize();
+
+  /// One line for the log: "AMD EPYC, 2 threads, avx512_bf16" or "NVIDIA H200 (sm_90), driver 580".
+  std::string description() const;
+  int threads() const;  // 1 on cuda
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace llmc

@@ -1,0 +1,55 @@
+// Element types shared by kernels, the runtime and the emitted step.
+#pragma once
+
+#if defined(__CUDACC__) || defined(__CUDA__)
+#define LLMC_HD __host__ __device__
+#else
+#define LLMC_HD
+#endif
+
+namespace llmc {
+
+/// IEEE-754 binary32 cut to its upper 16 bits. A plain struct, so that no toolkit header is needed to parse a kernel.
+struct bf16 {
+  unsigned short bits;
+};
+
+/// What the host sends to the device before each optimizer step: one copy, no host value is baked into a captured graph.
+struct StepScalars {
+  float lr;               // learning rate of this step
+  float beta1, beta2;     // AdamW decay rates
+  float eps;              // added to sqrt(v_hat)
+  float weight_decay;     // decoupled, multiplied by lr
+  float clip_norm;        // gradients are scaled to at most this norm; 0 disables clipping
+  float bias_correction1; // 1 - beta1^t
+  float bias_correction2; // 1 - beta2^t
+  float loss_scale;       // 1 / number of targets of the global batch that are not -1
+};
+
+/// What the device tells the host after each step.
+struct StepResults {
+  double loss;        // mean negative log-likelihood over the global batch, nats
+  float grad_norm;    // global L2 norm before clipping
+  float clip_scale;   // factor applied to every gradient
+  int skipped;        // 1: loss or gradient norm was not finite, so the update was not applied
+};
+
+/// A run of elements of one parameter, the unit of optimizer work. `offset` is into the flat parameter buffers.
+struct Chunk {
+  long long offset;
+  int length;     // at most kChunk
+  int parameter;  // index into ProgramInfo::parameters
+  int decay;      // 1: weight decay applies
+};
+
+/// How the elements of one parameter are drawn: element (r, c) is draw number r * cols + c of stream (seed, key).
+struct InitRule {
+  long long offset;        // into the flat parameter buffers
+  long long rows, cols;    // logical shape
+  long long pitch;         // elements from row to row
+  unsigned long long key;  // hash of the Hugging Face name, so that a tensor's weights do not depend on its neighbours
+  float std;               // 0: every element is `value`
+  float value;
+};
+
+}  // namespace llmc

@@ -1,0 +1,55 @@
+// Matrix products of one fixed shape each, built once at start: oneDNN on cpu, cuBLASLt on cuda.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "device/device.h"
+
+namespace llmc {
+
+enum class DType : std::uint8_t { f32, bf16 };
+
+/// D[m, n] = op(A)[m, k] · op(B)[k, n] (+ bias[n]) (+ C[m, n] | + D[m, n]). All row-major; pitches in elements.
+struct GemmShape {
+  std::int64_t m = 0, n = 0, k = 0;
+  bool transpose_a = false;  // A is stored [k, m]
+  bool transpose_b = false;  // B is stored [n, k], as Hugging Face stores a weight
+  std::int64_t pitch_a = 0, pitch_b = 0, pitch_d = 0;  // C has the pitch of D
+  DType operand = DType::f32;  // A, B and bias
+  DType result = DType::f32;   // C and D; sums are kept in fp32 whatever it is
+  bool bias = false;
+  bool residual = false;    // C is added; C and D are different buffers
+  bool accumulates = false; // a call may ask for D += ...
+};
+
+/// Owns what the library needs once for a process (engine, handle, 32 MiB workspace on cuda taken from the arena).
+class MathLibrary {
+ public:
+  /// `workspace`: device memory of `workspace_bytes`, from the plan; null on cpu.
+  MathLibrary(Device& device, void* workspace, std::size_t workspace_bytes);
+  ~MathLibrary();
+  struct Impl;
+  Impl& impl() { return *impl_; }
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+class Gemm {
+ public:
+  /// Throws Failure(toolchain) naming the shape, the types and the library's version where it has no implementation.
+  Gemm(MathLibrary& library, const GemmShape& shape);
+  Gemm(Gemm&&) noexcept;
+  ~Gemm();
+
+  /// `bias` and `c` are null unless the shape has them. `accumulate`: D += product instead of D = product.
+  void operator()(Stream& stream, const void* a, const void* b, const void* bias, const void* c, void* d,
+                  bool accumulate) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace llmc

@@ -1,0 +1,35 @@
+// Cuts parameters into chunks: the table that the optimizer's kernels walk, the same in the plan and at run time.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "device/types.h"
+#include "train/program.h"
+
+namespace llmc {
+
+struct ChunkTable {
+  std::vector<Chunk> chunks;
+  std::vector<std::int32_t> first_chunk;  // [parameters + 1]
+};
+
+/// A chunk is a contiguous run of at most `chunk_elements` elements of one parameter, padding included, so that per-parameter
+/// sums add whole chunks in a fixed order.
+inline ChunkTable make_chunks(std::span<const ParameterInfo> parameters, std::int64_t chunk_elements) {
+  ChunkTable table;
+  for (std::size_t p = 0; p < parameters.size(); ++p) {
+    const ParameterInfo& info = parameters[p];
+    table.first_chunk.push_back(static_cast<std::int32_t>(table.chunks.size()));
+    const std::int64_t end = info.rows * info.pitch;
+    for (std::int64_t begin = 0; begin < end; begin += chunk_elements)
+      table.chunks.push_back({info.offset + begin, static_cast<int>(std::min(chunk_elements, end - begin)),
+                              static_cast<int>(p), info.decay ? 1 : 0});
+  }
+  table.first_chunk.push_back(static_cast<std::int32_t>(table.chunks.size()));
+  return table;
+}
+
+}  // namespace llmc
