@@ -1,0 +1,90 @@
+#include "compiler/plan/cost.h"
+
+#include <algorithm>
+
+#include "compiler/plan/kernels.h"
+#include "error.h"
+
+namespace llmc::plan {
+
+using namespace graph;
+
+namespace {
+
+template <class T>
+void add_once(std::vector<T>& list, const T& item) {
+  for (const T& known : list)
+    if (known.name == item.name) return;
+  list.push_back(item);
+}
+
+std::int64_t times(const Graph& graph, const Region& region) {
+  switch (region.loop) {
+    case Loop::once: return 1;
+    case Loop::layers_up:
+    case Loop::layers_down: return static_cast<std::int64_t>(region.layers.size());
+    case Loop::loss_chunks: return graph.tokens() / graph.chunk_rows;
+  }
+  return 1;
+}
+
+}  // namespace
+
+void list_work(Plan& plan) {
+  const Graph& g = plan.graph;
+  const spec::Model& m = plan.spec.model;
+  for (const Region& region : g.regions) {
+    const bool trains = region.part != Part::evaluate && region.part != Part::sample;
+    for (const Op& op : region.ops) {
+      Launch launch{.region = region.name, .op = op.name, .what = op.name, .kind = "kernel",
+                    .times = times(g, region), .per_step = region.part == Part::optimizer};
+      if (const auto product = product_for(g, region, op)) {
+        add_once(plan.products, *product);
+        launch.what = product->name;
+        launch.kind = "gemm";
+        launch.bytes = product->bytes;
+        launch.flops = product->flops;
+      } else if (const auto kernel = kernel_for(g, region, op, plan.parameters, plan.spec)) {
+        for (const Kernel& known : plan.kernels)
+          if (known.name == kernel->name && known.key() != kernel->key())
+            throw Failure(Exit::internal, "two kernels named " + known.name + ": " + known.key() + " and " + kernel->key());
+        add_once(plan.kernels, *kernel);
+        launch.what = kernel->name;
+        launch.bytes = kernel->bytes;
+        launch.flops = kernel->flops;
+      } else if (op.kind == OpKind::zero) {
+        launch.kind = "memset";
+        launch.bytes = static_cast<double>(g.at(op.outputs[0]).bytes());
+      } else {
+        const bool backward = op.kind == OpKind::attention_backward;
+        const double square = static_cast<double>(g.batch * g.heads * g.sequence) * static_cast<double>(g.sequence * g.head_dim);
+        launch.kind = "attention";
+        launch.what = backward ? "attention backward (cuDNN)" : "attention forward (cuDNN)";
+        for (const auto* list : {&op.inputs, &op.outputs})
+          for (TensorId id : *list)
+            if (id != (backward ? op.outputs[1] : kNone)) launch.bytes += static_cast<double>(g.at(id).bytes());
+        launch.flops = (backward ? 5 : 2) * square;
+      }
+      if (trains) plan.launches.push_back(std::move(launch));
+    }
+  }
+  for (const Kernel& kernel : start_kernels(plan.parameters, plan.spec)) add_once(plan.kernels, kernel);
+
+  Cost& cost = plan.cost;
+  const double heads = static_cast<double>(m.num_attention_heads * m.head_dim);
+  const double kv = static_cast<double>(m.num_key_value_heads * m.head_dim), hidden = static_cast<double>(m.hidden_size);
+  const double layers = static_cast<double>(m.num_hidden_layers);
+  cost.linear_flops_per_token =
+      6 * (layers * (hidden * (heads + 2 * kv) + heads * hidden + 3 * hidden * static_cast<double>(m.intermediate_size)) +
+           hidden * static_cast<double>(m.vocab_size));
+  cost.attention_flops_per_token = 6 * layers * heads * static_cast<double>(g.sequence);
+  cost.model_flops_per_token = cost.linear_flops_per_token + cost.attention_flops_per_token;
+  for (const Launch& launch : plan.launches) {
+    const std::int64_t n = launch.times * (launch.per_step ? 1 : plan.micro_batches());
+    cost.launches_per_step += n;
+    cost.hardware_flops_per_step += launch.flops * static_cast<double>(n);
+    cost.bytes_per_step += launch.bytes * static_cast<double>(n);
+  }
+}
+
+}  // namespace llmc::plan

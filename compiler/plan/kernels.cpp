@@ -1,0 +1,243 @@
+#include "compiler/plan/kernels.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "compiler/plan/lanes.h"
+
+namespace llmc::plan {
+
+using namespace graph;
+
+namespace {
+
+/// Collects the params of one instance.
+class Instance {
+ public:
+  Instance(std::string template_name, const spec::Spec& spec) : spec_(spec) {
+    kernel_.name = kernel_.template_name = std::move(template_name);
+  }
+
+  Instance& element(Dtype dtype, const char* name = "Act") {
+    kernel_.params.push_back({"using", name, dtype == Dtype::bf16 ? "bf16" : "float", "precision.compute"});
+    return *this;
+  }
+  Instance& integer(const char* name, std::int64_t value, const char* origin) {
+    kernel_.params.push_back({"int", name, std::to_string(value), origin});
+    return *this;
+  }
+  Instance& real(const char* name, double value, const char* origin) {
+    std::string text = fmt::format("{}", value);  // shortest that reads back
+    if (text.find_first_of(".e") == std::string::npos) text += ".0";
+    kernel_.params.push_back({"float", name, text + "f", origin});
+    return *this;
+  }
+  /// A flag that is set is part of the instance's name.
+  Instance& flag(const char* name, bool value, const char* suffix, const char* origin) {
+    kernel_.params.push_back({"bool", name, value ? "true" : "false", origin});
+    if (value) kernel_.name += std::string("_") + suffix;
+    return *this;
+  }
+  Instance& named(const std::string& suffix) {
+    kernel_.name += "_" + suffix;
+    return *this;
+  }
+
+  /// `groups` of lanes share the work; each holds rows of `width` elements of `dtype`.
+  Kernel finish(std::int64_t groups, std::int64_t width, Dtype dtype, double bytes, double flops) {
+    const bool cuda = spec_.target.kind == spec::TargetKind::cuda;
+    const LaunchShape shape = launch_shape(groups, width, size_of(dtype));
+    kernel_.params.push_back({"int", "kLanes", std::to_string(cuda ? shape.lanes : 1), "target.kind"});
+    kernel_.rows = groups;
+    kernel_.cols = width;
+    kernel_.blocks = shape.blocks;
+    kernel_.threads = shape.threads;
+    kernel_.bytes = bytes;
+    kernel_.flops = flops;
+    return std::move(kernel_);
+  }
+
+ private:
+  const spec::Spec& spec_;
+  Kernel kernel_;
+};
+
+constexpr const char* kTokens = "batch.micro_batch, batch.sequence_length";
+constexpr const char* kHidden = "model.hidden_size";
+constexpr const char* kFfn = "model.intermediate_size";
+constexpr const char* kVocab = "model.vocab_size";
+constexpr const char* kHeads = "model.num_attention_heads, model.num_key_value_heads";
+
+}  // namespace
+
+std::string Kernel::key() const {
+  std::string text = template_name;
+  for (const KernelParam& p : params) text += fmt::format(" {}={}", p.name, p.value);
+  return text;
+}
+
+std::int64_t rows_seen(const Graph& graph, const Region& region, const Tensor& tensor) {
+  return region.loop == Loop::loss_chunks && tensor.rows == graph.tokens() ? graph.chunk_rows : tensor.rows;
+}
+
+std::optional<Kernel> kernel_for(const Graph& graph, const Region& region, const Op& op,
+                                 const ParameterLayout& parameters, const spec::Spec& spec) {
+  const auto in = [&](std::size_t i) -> const Tensor& { return graph.at(op.inputs.at(i)); };
+  const auto out = [&](std::size_t i) -> const Tensor& { return graph.at(op.outputs.at(i)); };
+  const auto width = [](const Tensor& t) { return static_cast<double>(t.rows * t.cols * size_of(t.dtype)); };
+  const double elements = static_cast<double>(parameters.elements);
+  const std::int64_t groups_of_heads = graph.heads + graph.kv_heads;
+  const double size = spec.compute == spec::Dtype::bf16 ? 2 : 4;
+
+  switch (op.kind) {
+    case OpKind::embedding:
+      return Instance("embedding_forward", spec).element(out(0).dtype).integer("kRows", out(0).rows, kTokens)
+          .integer("kCols", out(0).cols, kHidden).integer("kPitch", out(0).pitch, kHidden)
+          .finish(out(0).rows, out(0).cols, out(0).dtype, 2 * width(out(0)) + width(in(0)), 0);
+    case OpKind::rms_norm:
+      return Instance("rms_norm_forward", spec).element(in(0).dtype).integer("kRows", in(0).rows, kTokens)
+          .integer("kCols", in(0).cols, kHidden).integer("kPitch", in(0).pitch, kHidden)
+          .real("kEps", graph.eps, "model.rms_norm_eps")
+          .finish(in(0).rows, in(0).cols, in(0).dtype, 2 * width(in(0)) + width(out(1)), 4.0 * in(0).rows * in(0).cols);
+    case OpKind::rms_norm_backward: {
+      const double passes = 3 + op.residual + op.recompute;
+      return Instance("rms_norm_backward", spec).element(in(0).dtype).integer("kRows", in(0).rows, kTokens)
+          .integer("kCols", in(0).cols, kHidden).integer("kPitch", in(0).pitch, kHidden)
+          .integer("kBlocks", out(1).rows, kTokens).flag("kResidual", op.residual, "residual", "model")
+          .flag("kRecompute", op.recompute, "recompute", "memory.recompute")
+          .finish(out(1).rows, in(0).cols, in(0).dtype, passes * width(in(0)) + width(out(1)),
+                  10.0 * in(0).rows * in(0).cols);
+    }
+    case OpKind::column_sum:
+      return Instance("column_sum", spec).named(std::to_string(in(0).cols)).element(in(0).dtype)
+          .integer("kRows", in(0).rows, kTokens).integer("kCols", in(0).cols, kHidden)
+          .integer("kPitch", in(0).pitch, kHidden).integer("kBlocks", out(0).rows, kTokens)
+          .finish(out(0).rows, in(0).cols, in(0).dtype, width(in(0)) + width(out(0)), 1.0 * in(0).rows * in(0).cols);
+    case OpKind::column_reduce:
+      return Instance("column_reduce", spec).named(std::to_string(in(0).cols)).integer("kBlocks", in(0).rows, kTokens)
+          .integer("kCols", in(0).cols, kHidden)
+          .finish(1, in(0).cols, Dtype::f32, width(in(0)) + 2 * width(out(0)), 1.0 * in(0).rows * in(0).cols);
+    case OpKind::rope:
+    case OpKind::rope_backward: {
+      const double turned = static_cast<double>(in(0).rows * groups_of_heads * graph.head_dim);
+      return Instance("rope", spec).element(in(0).dtype).integer("kRows", in(0).rows, kTokens)
+          .integer("kSequence", graph.sequence, "batch.sequence_length").integer("kHeads", groups_of_heads, kHeads)
+          .integer("kHeadDim", graph.head_dim, "model.head_dim").integer("kPitch", in(0).pitch, kHeads)
+          .flag("kInverse", op.kind == OpKind::rope_backward, "inverse", "model")
+          .finish(in(0).rows, groups_of_heads * graph.head_dim, in(0).dtype,
+                  2 * turned * size + width(graph.at(graph.find("rope_table"))), 3 * turned);
+    }
+    case OpKind::attention:
+    case OpKind::attention_backward: {
+      if (spec.target.kind == spec::TargetKind::cuda) return std::nullopt;  // cuDNN
+      const bool backward = op.kind == OpKind::attention_backward;
+      const Tensor& qkv = backward ? in(2) : in(0);
+      const Tensor& result = backward ? in(1) : out(0);
+      const Tensor& lse = backward ? in(3) : out(1);
+      const double half_square = static_cast<double>(graph.batch * graph.heads) * graph.sequence * graph.sequence * graph.head_dim;
+      return Instance(backward ? "attention_backward" : "attention_forward", spec).element(qkv.dtype)
+          .integer("kBatch", graph.batch, "batch.micro_batch").integer("kSequence", graph.sequence, "batch.sequence_length")
+          .integer("kHeads", graph.heads, "model.num_attention_heads")
+          .integer("kKvHeads", graph.kv_heads, "model.num_key_value_heads")
+          .integer("kHeadDim", graph.head_dim, "model.head_dim").integer("kPitch", qkv.pitch, kHeads)
+          .integer("kOutPitch", result.pitch, kHeads)
+          .finish(graph.batch * graph.kv_heads, graph.head_dim, qkv.dtype,
+                  (backward ? 2 : 1) * (width(qkv) + width(result)) + width(lse), (backward ? 5 : 2) * half_square);
+    }
+    case OpKind::swiglu:
+    case OpKind::swiglu_backward: {
+      const bool backward = op.kind == OpKind::swiglu_backward;
+      const Tensor& one = backward ? in(0) : out(0);
+      const Tensor& pair = backward ? in(1) : in(0);
+      const double passes = backward ? 5 + op.recompute : 3;
+      Instance instance(backward ? "swiglu_backward" : "swiglu_forward", spec);
+      instance.element(one.dtype).integer("kRows", one.rows, kTokens).integer("kCols", one.cols, kFfn)
+          .integer("kPitch", pair.pitch / 2, kFfn);
+      if (backward) instance.flag("kRecompute", op.recompute, "recompute", "memory.recompute");
+      return instance.finish(one.rows, one.cols, one.dtype, passes * width(one), (backward ? 12.0 : 6.0) * one.rows * one.cols);
+    }
+    case OpKind::cross_entropy: {
+      const std::int64_t rows = rows_seen(graph, region, in(0));
+      const double row_bytes = static_cast<double>(rows * in(0).cols) * size;
+      return Instance("cross_entropy", spec).element(in(0).dtype).integer("kRows", rows, "memory.loss_chunk")
+          .integer("kCols", in(0).cols, kVocab).integer("kPitch", in(0).pitch, kVocab)
+          .flag("kGradient", op.gradient, "gradient", "model")
+          .finish(rows, in(0).cols, in(0).dtype, (op.gradient ? 2 : 1) * row_bytes, 5.0 * rows * in(0).cols);
+    }
+    case OpKind::loss_sum:
+      return Instance("loss_sum", spec).integer("kRows", in(0).cols, kTokens)
+          .finish(1, in(0).cols, Dtype::f32, width(in(0)), in(0).cols);
+    case OpKind::gather_rows:
+      return Instance("gather_rows", spec).element(in(0).dtype).integer("kRows", out(0).rows, "batch.micro_batch")
+          .integer("kCols", in(0).cols, kHidden).integer("kPitch", in(0).pitch, kHidden)
+          .finish(out(0).rows, in(0).cols, in(0).dtype, 2 * width(out(0)), 0);
+    case OpKind::embedding_backward:
+      return Instance("embedding_backward", spec).element(in(0).dtype).integer("kCols", in(0).cols, kHidden)
+          .integer("kPitch", in(0).pitch, kHidden)
+          .finish(in(0).rows, in(0).cols, in(0).dtype, width(in(0)) + 2.0 * in(0).rows * in(0).cols * 4, 1.0 * in(0).rows * in(0).cols);
+    case OpKind::gradient_norm:
+      return Instance("gradient_norm", spec).integer("kChunk", parameters.chunk_elements, "model")
+          .finish(parameters.chunk_count, parameters.chunk_elements, Dtype::f32, 4 * elements, 2 * elements);
+    case OpKind::gradient_clip:
+      return Instance("gradient_clip", spec).finish(1, parameters.chunk_count, Dtype::f32, 4.0 * parameters.chunk_count, parameters.chunk_count);
+    case OpKind::adamw:
+      return Instance("adamw", spec).element(spec.compute == spec::Dtype::bf16 ? Dtype::bf16 : Dtype::f32)
+          .flag("kCopy", spec.compute == spec::Dtype::bf16, "copy", "precision.compute")
+          .flag("kNorms", !op.outputs.empty(), "norms", "metrics.per_parameter")
+          .integer("kChunk", parameters.chunk_elements, "model")
+          .finish(parameters.chunk_count, parameters.chunk_elements, Dtype::f32,
+                  (spec.compute == spec::Dtype::bf16 ? 30 : 28) * elements, 15 * elements);
+    case OpKind::parameter_norms:
+      return Instance("parameter_norms", spec)
+          .integer("kParameters", static_cast<std::int64_t>(parameters.slices.size()), "model")
+          .finish(static_cast<std::int64_t>(parameters.slices.size()), 32, Dtype::f32, 12.0 * parameters.chunk_count, 3.0 * parameters.chunk_count);
+    default: return std::nullopt;
+  }
+}
+
+std::vector<Kernel> start_kernels(const ParameterLayout& parameters, const spec::Spec& spec) {
+  const double elements = static_cast<double>(parameters.elements);
+  std::vector<Kernel> kernels;
+  kernels.push_back(Instance("init_normal", spec)
+                        .finish(static_cast<std::int64_t>(parameters.slices.size()), 1024, Dtype::f32, 4 * elements, 0));
+  if (spec.compute == spec::Dtype::bf16)
+    kernels.push_back(Instance("cast_weights", spec).element(Dtype::bf16)
+                          .integer("kChunk", parameters.chunk_elements, "model")
+                          .finish(parameters.chunk_count, parameters.chunk_elements, Dtype::f32, 6 * elements, 0));
+  return kernels;
+}
+
+std::optional<Product> product_for(const Graph& graph, const Region& region, const Op& op) {
+  if (op.kind != OpKind::linear && op.kind != OpKind::linear_dgrad && op.kind != OpKind::linear_wgrad) return std::nullopt;
+  const Tensor &a = graph.at(op.inputs[0]), &b = graph.at(op.inputs[1]), &d = graph.at(op.outputs[0]);
+  const auto type = [](Dtype dtype) { return dtype == Dtype::bf16 ? DType::bf16 : DType::f32; };
+  Product product;
+  product.name = op.kind == OpKind::linear ? op.name + "_forward" : op.name;
+  if (const auto again = product.name.find("_again"); again != std::string::npos) product.name.erase(again, 6);
+  GemmShape& s = product.shape;
+  s.operand = type(a.dtype);
+  s.result = type(d.dtype);
+  s.pitch_a = a.pitch;
+  s.pitch_b = b.pitch;
+  s.pitch_d = d.pitch;
+  s.bias = op.bias;
+  s.residual = op.residual;
+  if (op.kind == OpKind::linear) {
+    s.m = rows_seen(graph, region, a), s.n = b.rows, s.k = b.cols;
+    s.transpose_b = true;
+  } else if (op.kind == OpKind::linear_dgrad) {
+    s.m = rows_seen(graph, region, a), s.n = b.cols, s.k = b.rows;
+  } else {
+    s.m = a.cols, s.n = b.cols, s.k = rows_seen(graph, region, a);
+    s.transpose_a = true;
+    s.accumulates = true;
+  }
+  const double m = static_cast<double>(s.m), n = static_cast<double>(s.n), k = static_cast<double>(s.k);
+  const double operand = static_cast<double>(size_of(a.dtype)), result = static_cast<double>(size_of(d.dtype));
+  product.flops = 2 * m * n * k;
+  product.bytes = operand * (m * k + k * n) + result * m * n * (s.residual ? 2 : 1);
+  return product;
+}
+
+}  // namespace llmc::plan

@@ -1,0 +1,23 @@
+// Chooses the template instance, or the matrix product, that runs an op.
+#pragma once
+
+#include <optional>
+
+#include "compiler/plan/plan.h"
+
+namespace llmc::plan {
+
+/// The instance of a template that runs `op`, with its launch shape, bytes and FLOPs; empty for ops that a library runs.
+std::optional<Kernel> kernel_for(const graph::Graph& graph, const graph::Region& region, const graph::Op& op,
+                                 const ParameterLayout& parameters, const spec::Spec& spec);
+
+/// Kernels that run outside the step: drawing the initial weights, writing the copies in the compute dtype.
+std::vector<Kernel> start_kernels(const ParameterLayout& parameters, const spec::Spec& spec);
+
+/// The matrix product that runs a linear op (forward, dgrad or wgrad); empty for other ops.
+std::optional<Product> product_for(const graph::Graph& graph, const graph::Region& region, const graph::Op& op);
+
+/// Rows that an op of `region` sees of a tensor: a loss chunk sees `chunk_rows` of a tensor with one row a token.
+std::int64_t rows_seen(const graph::Graph& graph, const graph::Region& region, const graph::Tensor& tensor);
+
+}  // namespace llmc::plan

@@ -1,0 +1,12 @@
+// Gives every tensor of the step its place in the one arena.
+#pragma once
+
+#include "compiler/plan/plan.h"
+
+namespace llmc::plan {
+
+/// Order in the arena: weights and gradients, what the host writes, the residual stream, one slab a layer of what the
+/// backward pass needs, transients packed by lifetime, optimizer state last (its size depends on the number of ranks).
+Layout lay_out(const graph::Graph& graph, const ParameterLayout& parameters, const spec::Spec& spec);
+
+}  // namespace llmc::plan

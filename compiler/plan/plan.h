@@ -1,0 +1,122 @@
+// The answer to "will it fit, how fast, why": every byte, every launch and every kernel of a run, as plain data.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "compiler/graph/graph.h"
+#include "compiler/spec/spec.h"
+#include "math/gemm.h"
+#include "train/program.h"
+
+namespace llmc::plan {
+
+/// A Hugging Face tensor inside a (possibly fused) parameter of the graph.
+struct Slice {
+  std::string name;             // "model.layers.3.self_attn.q_proj.weight"
+  std::int64_t offset = 0;      // elements, in each flat parameter buffer
+  std::int64_t rows = 0, cols = 0, pitch = 0;
+  bool matrix = true, decay = true;
+  double init_std = 0, init_value = 0;
+};
+
+/// Where the parameters lie in the flat buffers. Layer l's copy of a per-layer parameter is at offset + l * layer_stride.
+struct ParameterLayout {
+  std::map<graph::TensorId, std::int64_t> offset;  // elements, of layer 0
+  std::int64_t layer_stride = 0;                   // elements
+  std::int64_t elements = 0;                       // length of a flat buffer, padding included
+  std::int64_t logical = 0;                        // parameters as papers count them
+  std::int64_t chunk_elements = 0, chunk_count = 0;
+  std::vector<Slice> slices;                       // in the order of offsets
+};
+
+/// Bytes from the arena's start; what exists once a layer moves by `layer_stride`.
+struct Place {
+  std::size_t offset = 0;
+  std::size_t layer_stride = 0;
+};
+
+/// One named part of the arena, for people.
+struct Section {
+  std::string name;
+  std::size_t offset = 0, bytes = 0;
+  std::string what;
+};
+
+struct Layout {
+  ArenaLayout arena{};
+  std::vector<Section> sections;
+  std::map<graph::TensorId, Place> fixed;                               // inputs, constants, the stream, outputs
+  std::vector<std::map<graph::TensorId, Place>> regions;                // by region index: what else its ops touch
+  std::size_t transient_bytes = 0, transient_bound = 0;                 // packed size, and the most alive at once
+
+  /// Where a region finds an activation, input or constant.
+  const Place& find(const graph::Graph& graph, std::size_t region, graph::TensorId tensor) const;
+};
+
+struct KernelParam {
+  std::string type;  // "int", "float", "bool", "using"
+  std::string name;
+  std::string value;
+  std::string origin;  // the spec key it comes from, for `llmc diff`
+};
+
+/// One instance of a template.
+struct Kernel {
+  std::string name;           // "rms_norm_backward_residual"
+  std::string template_name;  // "rms_norm_backward"
+  std::vector<KernelParam> params;
+  std::int64_t rows = 0, cols = 0;
+  std::int64_t blocks = 1, threads = 1;  // cuda launch
+  double bytes = 0, flops = 0;           // of one launch
+
+  std::string key() const;  // text form: name and params on one line
+};
+
+/// One matrix product.
+struct Product {
+  std::string name;  // "qkv_forward"
+  GemmShape shape;
+  double bytes = 0, flops = 0;
+};
+
+/// One launch: what the step runs, in order.
+struct Launch {
+  std::string region, op;
+  std::string what;       // kernel or product name, "attention", "zero"
+  std::string kind;       // "kernel" | "gemm" | "attention" | "memset"
+  std::int64_t times = 1; // a micro-batch (train), or a step (optimizer)
+  bool per_step = false;
+  double bytes = 0, flops = 0;  // of one
+};
+
+struct Cost {
+  double model_flops_per_token = 0;  // causal attention as half, embedding look-ups excluded
+  double linear_flops_per_token = 0, attention_flops_per_token = 0;
+  double hardware_flops_per_step = 0;  // with recomputation
+  double bytes_per_step = 0;           // read and written by every launch
+  std::int64_t launches_per_step = 0;
+};
+
+struct Plan {
+  spec::Spec spec;              // micro_batch and loss_chunk resolved
+  std::string fingerprint;
+  graph::Graph graph;
+  ParameterLayout parameters;
+  Layout layout;
+  std::vector<Kernel> kernels;
+  std::vector<Product> products;
+  std::vector<Launch> launches;
+  Cost cost;
+
+  std::int64_t sequences_per_step() const { return spec.batch.tokens / spec.batch.sequence_length; }
+  std::int64_t micro_batches() const { return sequences_per_step() / spec.batch.micro_batch; }
+};
+
+/// Lowers, lays out and costs. `auto` micro-batch and loss chunk become the largest that fit memory.budget.
+/// Throws Failure(does_not_fit) with the bytes needed, the budget and what would make it fit.
+Plan make_plan(const spec::Spec& spec, const std::string& fingerprint);
+
+}  // namespace llmc::plan

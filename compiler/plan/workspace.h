@@ -1,0 +1,10 @@
+// Sizes what the graph leaves open: the scratch memory of attention's backward pass and of the optimizer's reductions.
+#pragma once
+
+#include "compiler/plan/plan.h"
+
+namespace llmc::plan {
+
+void size_workspaces(graph::Graph& graph, const ParameterLayout& parameters, const spec::Spec& spec);
+
+}  // namespace llmc::plan
