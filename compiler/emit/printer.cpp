@@ -1,0 +1,42 @@
+#include "compiler/emit/printer.h"
+
+#include "error.h"
+
+namespace llmc::emit {
+
+std::string fill(std::string_view text, const std::map<std::string, std::string, std::less<>>& values) {
+  std::string out;
+  std::size_t at = 0;
+  while (true) {
+    const std::size_t begin = text.find('$', at);
+    if (begin == std::string_view::npos) return out.append(text.substr(at));
+    const std::size_t end = text.find('$', begin + 1);
+    if (end == std::string_view::npos) throw Failure(Exit::internal, "a lone $ in a printed line: " + std::string(text));
+    const auto value = values.find(text.substr(begin + 1, end - begin - 1));
+    if (value == values.end())
+      throw Failure(Exit::internal, "no value for " + std::string(text.substr(begin, end - begin + 1)) + " in a printed line");
+    out.append(text.substr(at, begin - at)).append(value->second);
+    at = end + 1;
+  }
+}
+
+void Source::line(std::string_view text, const Values& values) {
+  text_.append(static_cast<std::size_t>(2 * depth_), ' ').append(fill(text, values)).append("\n");
+}
+
+void Source::open(std::string_view text, const Values& values) {
+  line(std::string(text) + " {", values);
+  ++depth_;
+}
+
+void Source::close(std::string_view text) {
+  --depth_;
+  line(text);
+}
+
+void Source::middle(std::string_view text) {
+  close(text);
+  ++depth_;
+}
+
+}  // namespace llmc::emit

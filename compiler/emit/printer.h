@@ -1,0 +1,35 @@
+// Builds generated text from raw strings with $named$ variables; a variable without a value is an internal error.
+#pragma once
+
+#include <initializer_list>
+#include <map>
+#include <string>
+#include <string_view>
+
+namespace llmc::emit {
+
+/// Replaces each $name$ in `text`. Throws Failure(internal) for a name without a value and for a lone $.
+std::string fill(std::string_view text, const std::map<std::string, std::string, std::less<>>& values);
+
+/// Lines of generated source, indented by the nesting of braces that the caller opens and closes.
+class Source {
+ public:
+  using Values = std::map<std::string, std::string, std::less<>>;
+
+  void line(std::string_view text, const Values& values = {});
+  void blank() { text_ += '\n'; }
+  /// A line that ends in " {"; what follows is indented until close().
+  void open(std::string_view text, const Values& values = {});
+  void close(std::string_view text = "}");
+  /// "} else {": closes and opens.
+  void middle(std::string_view text);
+  /// Text that stands as it is.
+  void raw(std::string_view text) { text_ += text; }
+  std::string take() { return std::move(text_); }
+
+ private:
+  std::string text_;
+  int depth_ = 0;
+};
+
+}  // namespace llmc::emit

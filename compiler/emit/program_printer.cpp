@@ -1,0 +1,150 @@
+#include "compiler/emit/program_printer.h"
+
+#include <fmt/format.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <cmath>
+
+#include "compiler/emit/printer.h"
+#include "compiler/plan/rope.h"
+
+namespace llmc::emit {
+namespace {
+
+/// A char array with a terminating zero: what a spec says can be anything, numbers cannot break out.
+void bytes(Source& out, const char* name, const char* what, const std::string& text) {
+  out.line("// $what$, $n$ bytes.", {{"what", what}, {"n", std::to_string(text.size())}});
+  out.line("constexpr char $name$[] = {", {{"name", name}});
+  std::string row;
+  for (std::size_t i = 0; i <= text.size(); ++i) {
+    row += fmt::format("{},", i < text.size() ? static_cast<int>(static_cast<signed char>(text[i])) : 0);
+    if (row.size() > 110 || i == text.size()) {
+      out.line("    $row$", {{"row", row}});
+      row.clear();
+    }
+  }
+  out.line("};");
+  out.blank();
+}
+
+void parameters(Source& out, const plan::Plan& plan) {
+  out.line("// name, offset, rows, cols, pitch, matrix, decay, init_std, init_value, key");
+  out.line("constexpr ParameterInfo kParameters[] = {");
+  for (const plan::Slice& s : plan.parameters.slices)
+    out.line("    $row$",
+             {{"row", fmt::format("{{\"{}\", {}, {}, {}, {}, {}, {}, {:.9g}f, {:.1f}f, {}u}},", s.name, s.offset, s.rows, s.cols,
+                                  s.pitch, s.matrix, s.decay, s.init_std == 0 ? 0.0 : s.init_std, s.init_value,
+                                  XXH64(s.name.data(), s.name.size(), 0))}});
+  out.line("};");
+  out.blank();
+}
+
+void frequencies(Source& out, const plan::Plan& plan) {
+  out.line("// RoPE: angle of pair i at position p is p * kInverseFrequencies[i].");
+  out.line("constexpr double kInverseFrequencies[] = {");
+  for (double f : plan::inverse_frequencies(plan.spec.model)) out.line("    $f$,", {{"f", fmt::format("{:.17g}", f)}});
+  out.line("};");
+  out.blank();
+}
+
+void arena(Source& out, const ArenaLayout& a) {
+  out.line("constexpr ArenaLayout kArena = {");
+  const std::initializer_list<std::pair<const char*, std::size_t>> fields = {
+      {"bytes", a.bytes}, {"masters", a.masters}, {"gradients", a.gradients}, {"exp_avg", a.exp_avg},
+      {"exp_avg_sq", a.exp_avg_sq}, {"copies", a.copies}, {"scalars", a.scalars}, {"results", a.results},
+      {"tokens", a.tokens}, {"targets", a.targets}, {"embedding_order", a.embedding_order}, {"run_begin", a.run_begin},
+      {"run_token", a.run_token}, {"run_count", a.run_count}, {"positions", a.positions},
+      {"sample_logits", a.sample_logits}, {"rope_table", a.rope_table}, {"chunks", a.chunks},
+      {"first_chunk", a.first_chunk}, {"init_rules", a.init_rules}, {"parameter_norms", a.parameter_norms},
+      {"math_workspace", a.math_workspace}, {"math_workspace_bytes", a.math_workspace_bytes}};
+  for (const auto& [name, value] : fields) out.line("    .$n$ = $v$,", {{"n", name}, {"v", std::to_string(value)}});
+  out.line("};");
+  out.blank();
+}
+
+std::string arch_list(const spec::Spec& spec) {
+  std::string text;
+  for (const std::string& arch : spec.target.arch) text += (text.empty() ? "" : ",") + arch;
+  return text;
+}
+
+}  // namespace
+
+std::string print_step_header(const plan::Plan& plan) {
+  Source out;
+  out.line("// The functions of the step of run $name$ ($print$).", {{"name", plan.spec.name}, {"print", plan.fingerprint}});
+  out.raw(R"(#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "device/device.h"
+#include "train/program.h"
+
+namespace llmc {
+
+Step* create_step(Device& device, std::byte* arena);
+void destroy_step(Step* step);
+void initialise(Step& step, std::uint64_t seed);
+void refresh_copies(Step& step);
+void micro_batch(Step& step, bool first, bool last);
+void optimizer_step(Step& step);
+void evaluate(Step& step, bool first);
+void next_logits(Step& step);
+
+}  // namespace llmc
+)");
+  return out.take();
+}
+
+std::string print_program(const plan::Plan& plan, const ProgramTexts& texts) {
+  const spec::Spec& spec = plan.spec;
+  Source out;
+  out.line("// What the trainer of run $name$ ($print$) is built for, and its main function.",
+           {{"name", spec.name}, {"print", plan.fingerprint}});
+  out.raw("#include \"train/program.h\"\n\n#include \"step.h\"\n\nnamespace llmc {\nnamespace {\n\n");
+  parameters(out, plan);
+  frequencies(out, plan);
+  arena(out, plan.layout.arena);
+  bytes(out, "kPlanText", "What --plan prints", texts.plan_text);
+  bytes(out, "kPlanJson", "plan.json", texts.plan_json);
+  bytes(out, "kSpecYaml", "The resolved spec", texts.spec_yaml);
+  bytes(out, "kConfigJson", "Hugging Face's config.json", texts.config_json);
+  bytes(out, "kKeysJson", "Every key of the spec and its value", texts.keys_json);
+
+  const auto n = [](std::int64_t value) { return std::to_string(value); };
+  out.line("constexpr ProgramInfo kInfo = {");
+  const plan::ParameterLayout& p = plan.parameters;
+  const std::initializer_list<std::pair<const char*, std::string>> fields = {
+      {"name", "\"" + spec.name + "\""}, {"fingerprint", "\"" + plan.fingerprint + "\""},
+      {"plan_text", "kPlanText"}, {"plan_json", "kPlanJson"}, {"spec_yaml", "kSpecYaml"},
+      {"config_json", "kConfigJson"}, {"keys_json", "kKeysJson"}, {"arch", "\"" + arch_list(spec) + "\""},
+      {"vocab_size", n(spec.model.vocab_size)},
+      {"vocab_pitch", n(plan.graph.at(plan.graph.find("sample_logits")).pitch)},
+      {"hidden_size", n(spec.model.hidden_size)}, {"layers", n(spec.model.num_hidden_layers)},
+      {"head_dim", n(spec.model.head_dim)}, {"sequence_length", n(spec.batch.sequence_length)},
+      {"micro_batch", n(spec.batch.micro_batch)}, {"sequences_per_step", n(plan.sequences_per_step())},
+      {"parameter_count", n(p.logical)}, {"parameter_elements", n(p.elements)},
+      {"flops_per_token", fmt::format("{:.17g}", plan.cost.model_flops_per_token)},
+      {"parameters", "kParameters"}, {"inverse_frequencies", "kInverseFrequencies"},
+      {"chunk_elements", n(p.chunk_elements)}, {"chunk_count", n(p.chunk_count)}, {"arena", "kArena"}};
+  for (const auto& [name, value] : fields) out.line("    .$n$ = $v$,", {{"n", name}, {"v", value}});
+  out.raw(R"(};
+
+}  // namespace
+
+const Program& program() {
+  static const Program table = {kInfo,       create_step,    destroy_step, initialise, refresh_copies,
+                                micro_batch, optimizer_step, evaluate,     next_logits};
+  return table;
+}
+
+}  // namespace llmc
+
+int main(int argc, char** argv) { return llmc::train_main(argc, argv, llmc::program()); }
+)");
+  return out.take();
+}
+
+}  // namespace llmc::emit
