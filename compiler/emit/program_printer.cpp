@@ -119,7 +119,7 @@ std::string print_program(const plan::Plan& plan, const ProgramTexts& texts) {
   const std::initializer_list<std::pair<const char*, std::string>> fields = {
       {"name", "\"" + spec.name + "\""}, {"fingerprint", "\"" + plan.fingerprint + "\""},
       {"plan_text", "kPlanText"}, {"plan_json", "kPlanJson"}, {"spec_yaml", "kSpecYaml"},
-      {"config_json", "kConfigJson"}, {"keys_json", "kKeysJson"}, {"arch", "\"" + arch_list(spec) + "\""},
+      {"config_json", "kConfigJson"}, {"keys_json", "kKeysJson"}, {"arch", spec.target.kind == spec::TargetKind::cuda ? "\"" + arch_list(spec) + "\"" : "LLMC_ARCH"},
       {"vocab_size", n(spec.model.vocab_size)},
       {"vocab_pitch", n(plan.graph.at(plan.graph.find("sample_logits")).pitch)},
       {"hidden_size", n(spec.model.hidden_size)}, {"layers", n(spec.model.num_hidden_layers)},

@@ -1,0 +1,200 @@
+#include "compiler/build/compile.h"
+
+#include <fmt/format.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <set>
+
+#include "compiler/build/flags.h"
+#include "compiler/build/process.h"
+#include "compiler/emit/kernel_sources.h"
+#include "error.h"
+
+namespace llmc::build {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+class Hash {
+ public:
+  Hash() { XXH3_128bits_reset(&state_); }
+  Hash& add(std::string_view text) {
+    const std::uint64_t size = text.size();
+    XXH3_128bits_update(&state_, &size, sizeof size);
+    XXH3_128bits_update(&state_, text.data(), text.size());
+    return *this;
+  }
+  std::string hex() const {
+    const XXH128_hash_t h = XXH3_128bits_digest(&state_);
+    return fmt::format("{:016x}{:016x}", h.high64, h.low64);
+  }
+
+ private:
+  mutable XXH3_state_t state_;
+};
+
+/// One hash over the headers that emitted sources include from the runtime and the templates.
+std::string header_hash(const Home& home) {
+  std::set<fs::path> headers;
+  for (const fs::path& folder : {home.source / "runtime", home.source / "templates"})
+    for (const auto& entry : fs::recursive_directory_iterator(folder))
+      if (entry.is_regular_file()) headers.insert(entry.path());
+  Hash hash;
+  for (const fs::path& h : headers) {
+    const std::string extension = h.extension();
+    if (extension == ".h" || extension == ".cuh" || h.parent_path().filename() == "templates") hash.add(emit::read_text(h));
+  }
+  return hash.hex();
+}
+
+struct Unit {
+  std::string source;  // relative to the project
+  fs::path object;
+  Command command;
+};
+
+class Project {
+ public:
+  Project(const plan::Plan& plan, const fs::path& folder, const Home& home)
+      : folder_(fs::absolute(folder)), home_(home), cuda_(plan.spec.target.kind == spec::TargetKind::cuda) {
+    includes_ = {"-I" + folder_.string(), "-I" + (home.source / "runtime").string(), "-I" + home.source.string()};
+    cpu_ = find_cpu_toolchain();
+    if (cuda_) {
+      cuda_tools_ = find_cuda_toolchain(home);
+      kernel_compiler_ = {cuda_tools_.nvcc};
+      for (const std::string& f : cuda_flags()) kernel_compiler_.push_back(f);
+      for (const std::string& f : gencode(plan.spec.target.arch)) kernel_compiler_.push_back(f);
+      host_compiler_ = {cpu_.compiler, "-std=c++20", "-O2"};
+    } else {
+      const std::string arch = resolve_cpu_arch(plan.spec.target.arch.empty() ? "native" : plan.spec.target.arch.front());
+      kernel_compiler_ = {cpu_.compiler};
+      for (const std::string& f : cpu_flags()) kernel_compiler_.push_back(f);
+      kernel_compiler_.push_back("-march=" + arch);
+      host_compiler_ = {cpu_.compiler, "-std=c++20", "-O1", "-DLLMC_ARCH=\"" + arch + "\""};
+    }
+    for (const plan::Kernel& k : plan.kernels) sources_.push_back("kernels/" + k.name + (cuda_ ? ".cu" : ".cpp"));
+    sources_.push_back(cuda_ ? "step.cu" : "step.cpp");
+    sources_.push_back("program.cpp");
+  }
+
+  std::vector<Unit> units() const {
+    const std::string headers = header_hash(home_);
+    const std::string local = Hash().add(emit::read_text(folder_ / "kernels.h")).add(emit::read_text(folder_ / "step.h")).hex();
+    std::vector<Unit> result;
+    for (const std::string& source : sources_) {
+      const bool host = source == "program.cpp", kernel = source.rfind("kernels/", 0) == 0;
+      std::vector<std::string> argv = host ? host_compiler_ : kernel_compiler_;
+      argv.insert(argv.end(), includes_.begin(), includes_.end());
+      Hash hash;
+      for (const std::string& a : argv) hash.add(a);
+      hash.add(cpu_.version).add(cuda_tools_.version).add(headers).add(kernel ? "" : local);
+      hash.add(emit::read_text(folder_ / source));
+      Unit unit;
+      unit.source = source;
+      unit.object = folder_ / "objects" / (hash.hex() + ".o");
+      argv.insert(argv.end(), {"-c", (folder_ / source).string(), "-o", unit.object.string() + ".new"});
+      unit.command = {source, argv, ""};
+      result.push_back(std::move(unit));
+    }
+    return result;
+  }
+
+  std::vector<std::string> link_command(const std::vector<Unit>& units, const fs::path& trainer) const {
+    std::vector<std::string> argv = {cpu_.compiler, "-fopenmp", "-o", trainer.string()};
+    for (const Unit& unit : units) argv.push_back(unit.object.string());
+    const std::vector<std::string> libraries = runtime_libraries();
+    argv.insert(argv.end(), libraries.begin(), libraries.end());
+    return argv;
+  }
+
+  /// The link line that CMake wrote when it built the runtime: its own libraries and what they need.
+  std::vector<std::string> runtime_libraries() const {
+    const fs::path list = home_.build / (cuda_ ? "runtime-cuda.link" : "runtime-cpu.link");
+    std::ifstream in(list);
+    if (!in) throw Failure(Exit::toolchain, "the runtime is not built (no " + list.filename().string() + "); run cmake --build on llmc again");
+    std::vector<std::string> words;
+    for (std::string line; std::getline(in, line);)
+      if (!line.empty()) words.push_back(line);
+    return words;
+  }
+
+  std::string identity(const std::vector<Unit>& units) const {
+    Hash hash;
+    for (const Unit& u : units) hash.add(u.object.filename().string());
+    for (const std::string& word : runtime_libraries()) {
+      hash.add(word);
+      std::error_code missing;
+      if (word[0] == '/') hash.add(std::to_string(fs::last_write_time(word, missing).time_since_epoch().count()));
+    }
+    return hash.hex();
+  }
+
+ private:
+  fs::path folder_;
+  const Home& home_;
+  bool cuda_;
+  CpuToolchain cpu_;
+  CudaToolchain cuda_tools_;
+  std::vector<std::string> includes_, kernel_compiler_, host_compiler_, sources_;
+};
+
+void drop_old_objects(const fs::path& folder, const std::vector<Unit>& units) {
+  std::set<fs::path> wanted;
+  for (const Unit& u : units) wanted.insert(u.object.filename());
+  wanted.insert("trainer.hash");
+  for (const auto& entry : fs::directory_iterator(folder))
+    if (!wanted.count(entry.path().filename())) fs::remove(entry.path());
+}
+
+}  // namespace
+
+CompileResult compile_project(const plan::Plan& plan, const fs::path& folder, const Home& home, int jobs, const Progress& progress) {
+  const auto start = std::chrono::steady_clock::now();
+  const Project project(plan, folder, home);
+  const std::vector<Unit> units = project.units();
+  fs::create_directories(folder / "objects");
+
+  CompileResult result;
+  result.trainer = folder / "trainer";
+  std::vector<Command> commands;
+  std::vector<const Unit*> stale;
+  for (const Unit& unit : units) {
+    if (fs::exists(unit.object)) {
+      ++result.reused;
+      continue;
+    }
+    commands.push_back(unit.command);
+    stale.push_back(&unit);
+  }
+  if (!commands.empty()) progress(fmt::format("compiling {} of {} sources", commands.size(), units.size()));
+  const std::vector<Outcome> outcomes = run_all(commands, jobs);
+  for (std::size_t i = 0; i < outcomes.size(); ++i) {
+    if (outcomes[i].exit_code != 0)
+      throw Failure(Exit::toolchain, fmt::format("{} does not compile:\n{}", commands[i].label, outcomes[i].output));
+    fs::rename(stale[i]->object.string() + ".new", stale[i]->object);
+    ++result.compiled;
+  }
+
+  const fs::path stamp = folder / "objects" / "trainer.hash";
+  const std::string identity = project.identity(units);
+  const bool fresh = fs::exists(result.trainer) && fs::exists(stamp) && emit::read_text(stamp) == identity;
+  drop_old_objects(folder / "objects", units);
+  if (!fresh) {
+    progress("linking trainer");
+    const fs::path temporary = result.trainer.string() + ".new";
+    const Outcome linked = run({"link", project.link_command(units, temporary), ""});
+    if (linked.exit_code != 0) throw Failure(Exit::toolchain, "the trainer does not link:\n" + linked.output);
+    fs::rename(temporary, result.trainer);
+    std::ofstream(stamp) << identity;
+    result.linked = true;
+  }
+  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return result;
+}
+
+}  // namespace llmc::build

@@ -1,0 +1,29 @@
+// Builds an emitted project with this machine's compilers: only what changed, by argument lists, no make.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+
+#include "compiler/build/toolchain.h"
+#include "compiler/emit/project.h"
+#include "compiler/plan/plan.h"
+
+namespace llmc::build {
+
+struct CompileResult {
+  std::filesystem::path trainer;
+  int compiled = 0, reused = 0;  // translation units
+  bool linked = false;
+  double seconds = 0;
+};
+
+using Progress = std::function<void(const std::string&)>;
+
+/// Compiles and links `folder`, which write_project() has filled. Objects live in folder/objects under the hash of all that
+/// they are made of (source, headers, flags, compiler version), so a changed learning rate compiles no kernel.
+/// Throws Failure(toolchain) with the compiler's own output.
+CompileResult compile_project(const plan::Plan& plan, const std::filesystem::path& folder, const Home& home, int jobs,
+                              const Progress& progress);
+
+}  // namespace llmc::build

@@ -1,0 +1,114 @@
+#include "compiler/build/process.h"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <filesystem>
+#include <sstream>
+#include <thread>
+
+#include "error.h"
+
+extern char** environ;
+
+namespace llmc::build {
+namespace {
+
+std::vector<char*> pointers(const std::vector<std::string>& argv) {
+  std::vector<char*> result;
+  for (const std::string& a : argv) result.push_back(const_cast<char*>(a.c_str()));
+  result.push_back(nullptr);
+  return result;
+}
+
+[[noreturn]] void cannot_start(const std::string& program, int error) {
+  throw Failure(Exit::toolchain, "cannot run " + program + ": " + std::strerror(error));
+}
+
+/// Reads until every writer has closed the pipe.
+std::string drain(int fd) {
+  std::string text;
+  char buffer[1 << 16];
+  while (true) {
+    const ssize_t n = read(fd, buffer, sizeof buffer);
+    if (n > 0) text.append(buffer, static_cast<std::size_t>(n));
+    else if (n == 0 || errno != EINTR) return text;
+  }
+}
+
+}  // namespace
+
+Outcome run(const Command& command) {
+  const auto start = std::chrono::steady_clock::now();
+  int pipe_fds[2];
+  if (pipe2(pipe_fds, O_CLOEXEC) != 0) cannot_start(command.argv[0], errno);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_adddup2(&actions, pipe_fds[1], 1);
+  posix_spawn_file_actions_adddup2(&actions, pipe_fds[1], 2);
+  if (!command.directory.empty()) posix_spawn_file_actions_addchdir_np(&actions, command.directory.c_str());
+  pid_t child = 0;
+  std::vector<char*> argv = pointers(command.argv);
+  const int error = posix_spawnp(&child, argv[0], &actions, nullptr, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  close(pipe_fds[1]);
+  if (error) {
+    close(pipe_fds[0]);
+    cannot_start(command.argv[0], error);
+  }
+  Outcome outcome;
+  outcome.output = drain(pipe_fds[0]);
+  close(pipe_fds[0]);
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  outcome.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return outcome;
+}
+
+std::vector<Outcome> run_all(const std::vector<Command>& commands, int jobs) {
+  std::vector<Outcome> outcomes(commands.size());
+  std::vector<std::exception_ptr> errors(commands.size());
+  std::atomic<std::size_t> next{0};
+  const auto work = [&] {
+    for (std::size_t i = next++; i < commands.size(); i = next++) try {
+        outcomes[i] = run(commands[i]);
+      } catch (...) {
+        errors[i] = std::current_exception();
+      }
+  };
+  std::vector<std::thread> threads;
+  for (int j = 0; j < jobs; ++j) threads.emplace_back(work);
+  for (std::thread& t : threads) t.join();
+  for (const std::exception_ptr& error : errors)
+    if (error) std::rethrow_exception(error);
+  return outcomes;
+}
+
+void become(const std::vector<std::string>& argv) {
+  std::vector<char*> list = pointers(argv);
+  execvp(list[0], list.data());
+  cannot_start(argv[0], errno);
+}
+
+std::string find_on_path(const std::string& name) {
+  const char* path = std::getenv("PATH");
+  std::istringstream folders(path ? path : "");
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    const std::filesystem::path candidate = std::filesystem::path(folder) / name;
+    if (access(candidate.c_str(), X_OK) == 0) return candidate;
+  }
+  return "";
+}
+
+}  // namespace llmc::build

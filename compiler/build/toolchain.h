@@ -1,0 +1,44 @@
+// Finds the compilers and libraries of this machine.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "compiler/spec/spec.h"
+
+namespace llmc::build {
+
+/// Where llmc was built, and what it builds trainers from.
+struct Home {
+  std::filesystem::path source;   // holds templates/ and runtime/
+  std::filesystem::path build;    // holds the runtime's libraries
+};
+
+/// The home compiled into llmc, or what the environment variable LLMC_HOME (source) and LLMC_BUILD say.
+Home find_home();
+
+struct CpuToolchain {
+  std::string compiler;  // g++
+  std::string version;   // first line of --version
+};
+
+struct CudaToolchain {
+  std::string nvcc, version;
+  std::filesystem::path root;     // of the toolkit
+  bool runtime_built = false;     // the runtime's cuda libraries are there
+};
+
+/// Throws Failure(toolchain) that names what to install.
+CpuToolchain find_cpu_toolchain();
+CudaToolchain find_cuda_toolchain(const Home& home);
+/// As above, but an empty `nvcc` where there is none.
+CudaToolchain look_for_cuda(const Home& home);
+
+/// Name of the CPU's instruction set as g++ -march takes it: `native` becomes this machine's.
+std::string resolve_cpu_arch(const std::string& arch);
+
+/// Refuses a spec that the CPU cannot train (bf16 without any support), with a warning text where it would be slow.
+std::string check_cpu_target(const spec::Spec& spec);
+
+}  // namespace llmc::build

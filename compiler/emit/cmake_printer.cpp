@@ -1,0 +1,67 @@
+#include "compiler/emit/cmake_printer.h"
+
+#include "compiler/build/flags.h"
+#include "compiler/emit/printer.h"
+
+namespace llmc::emit {
+namespace {
+
+std::string joined(const std::vector<std::string>& words, const char* separator) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : separator) + word;
+  return text;
+}
+
+}  // namespace
+
+std::string print_cmake(const plan::Plan& plan) {
+  const bool cuda = plan.spec.target.kind == spec::TargetKind::cuda;
+  Source out;
+  out.line("# Builds the trainer of run $name$ ($print$):", {{"name", plan.spec.name}, {"print", plan.fingerprint}});
+  out.line("#   cmake -B build -G Ninja && cmake --build build && build/trainer --help");
+  out.raw(R"(cmake_minimum_required(VERSION 3.25)
+)");
+  out.line("project(trainer LANGUAGES $languages$)", {{"languages", cuda ? "CXX CUDA" : "CXX"}});
+  out.raw(R"(
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+
+set(LLMC_RUNTIME "${CMAKE_CURRENT_SOURCE_DIR}/runtime" CACHE PATH "the runtime's sources: part of a bundle, or llmc's runtime folder")
+if(NOT EXISTS "${LLMC_RUNTIME}/CMakeLists.txt")
+  message(FATAL_ERROR "no runtime in ${LLMC_RUNTIME}: emit with --bundle, or pass -DLLMC_RUNTIME=<llmc>/runtime")
+endif()
+add_subdirectory("${LLMC_RUNTIME}" runtime)
+
+file(GLOB kernels CONFIGURE_DEPENDS kernels/*)
+)");
+  if (cuda) {
+    out.line("add_executable(trainer program.cpp step.cu $${kernels}$)", {{"{kernels}", "${kernels}"}});
+    out.line("set_target_properties(trainer PROPERTIES CUDA_STANDARD 20 CUDA_ARCHITECTURES OFF)");
+    std::vector<std::string> flags = build::cuda_flags();
+    flags.erase(flags.begin());  // the standard is a property
+    for (const std::string& f : build::gencode(plan.spec.target.arch)) flags.push_back(f == "-gencode" ? "" : "SHELL:-gencode " + f);
+    std::string options;
+    for (const std::string& f : flags)
+      if (!f.empty()) options += " \"$<$<COMPILE_LANGUAGE:CUDA>:" + f + ">\"";
+    out.line("target_compile_options(trainer PRIVATE$options$)", {{"options", options}});
+    out.line("target_link_libraries(trainer PRIVATE llmc_runtime_cuda)");
+  } else {
+    out.line("set(ARCH \"$arch$\" CACHE STRING \"instruction set, as g++ -march names it\")",
+             {{"arch", plan.spec.target.arch.empty() ? "native" : plan.spec.target.arch.front()}});
+    out.line("add_executable(trainer program.cpp step.cpp $k$)", {{"k", "${kernels}"}});
+    std::vector<std::string> flags = build::cpu_flags();
+    flags.erase(flags.begin());
+    out.line("set_source_files_properties(step.cpp $k$ PROPERTIES COMPILE_OPTIONS \"$flags$;-march=$a$\")",
+             {{"k", "${kernels}"}, {"flags", joined(flags, ";")}, {"a", "${ARCH}"}});
+    out.line("target_compile_definitions(trainer PRIVATE LLMC_ARCH=\"$a$\")", {{"a", "${ARCH}"}});
+    out.line("target_link_libraries(trainer PRIVATE llmc_runtime_cpu)");
+  }
+  out.line("target_include_directories(trainer PRIVATE $a$ $b$)",
+           {{"a", "${CMAKE_CURRENT_SOURCE_DIR}"}, {"b", "${LLMC_RUNTIME}"}});
+  return out.take();
+}
+
+}  // namespace llmc::emit

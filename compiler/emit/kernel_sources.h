@@ -1,0 +1,26 @@
+// Source text of every kernel of a plan, specialised or as template plus params.
+#pragma once
+
+#include <atomic>
+#include <string>
+#include <vector>
+
+#include "compiler/emit/project.h"
+
+namespace llmc::emit {
+
+struct KernelSource {
+  std::string name;
+  std::string declaration;  // for kernels.h: types spelled out, no params names
+  std::string text;
+};
+
+std::vector<KernelSource> kernel_sources(const plan::Plan& plan, const SourceTree& tree, Style style);
+
+/// The declaration of an instance's entry, read off the template's text.
+std::string declaration(const SpecialiseInput& input);
+
+/// Throws Failure(internal) when the file cannot be read.
+std::string read_text(const std::filesystem::path& file);
+
+}  // namespace llmc::emit

@@ -1,0 +1,36 @@
+// The emitted project: every file of it as text, and writing them to a folder.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "compiler/emit/program_printer.h"
+#include "compiler/emit/specialiser/specialiser.h"
+#include "compiler/plan/plan.h"
+
+namespace llmc::emit {
+
+enum class Style { specialised, include };
+
+/// Where llmc finds its templates and the runtime's sources.
+struct SourceTree {
+  std::filesystem::path templates, runtime;
+};
+
+/// Path inside the project -> text. The same plan gives the same bytes.
+using Files = std::map<std::string, std::string>;
+
+/// kernels/*, kernels.h, step.h, step.cpp|cu, program.cpp, plan.json, plan.txt, spec.yaml, CMakeLists.txt.
+Files emit_project(const plan::Plan& plan, const ProgramTexts& texts, const SourceTree& tree, Style style);
+
+/// What the specialiser gets for one kernel of the plan.
+SpecialiseInput specialise_input(const plan::Plan& plan, const plan::Kernel& kernel, const SourceTree& tree);
+
+/// Writes `files` under `folder`, each by rename, only those that differ; removes files of an earlier emission that are
+/// not among them (the folder's list is kept in .llmc-files). With `bundle`, copies the runtime's sources to
+/// folder/runtime and the templates to folder/templates, so that the project builds without llmc.
+/// Throws Failure(usage) for a folder that holds other things and no .llmc-files.
+void write_project(const Files& files, const std::filesystem::path& folder, const SourceTree& tree, bool bundle);
+
+}  // namespace llmc::emit

@@ -1,0 +1,121 @@
+#include "compiler/report/plan_report.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace llmc::report {
+
+using plan::Plan;
+
+std::string human_bytes(double bytes) {
+  static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  int unit = 0;
+  while (std::fabs(bytes) >= 1024 && unit < 4) bytes /= 1024, ++unit;
+  return unit ? fmt::format("{:.2f} {}", bytes, kUnits[unit]) : fmt::format("{:.0f} B", bytes);
+}
+
+std::string human_count(double count) {
+  static constexpr const char* kUnits[] = {"", " k", " M", " G", " T", " P"};
+  int unit = 0;
+  while (std::fabs(count) >= 1000 && unit < 5) count /= 1000, ++unit;
+  return unit ? fmt::format("{:.2f}{}", count, kUnits[unit]) : fmt::format("{:.0f}", count);
+}
+
+namespace {
+
+std::string recompute_text(const spec::Recompute& r) {
+  switch (r.kind) {
+    case spec::Recompute::Kind::none: return "none";
+    case spec::Recompute::Kind::full: return "full";
+    case spec::Recompute::Kind::every: return fmt::format("every {} layers", r.every);
+    case spec::Recompute::Kind::ops: return fmt::format("{}", fmt::join(r.ops, ", "));
+  }
+  return "";
+}
+
+const char* compute_text(spec::Dtype dtype) { return dtype == spec::Dtype::bf16 ? "bf16" : "fp32"; }
+const char* target_text(spec::TargetKind kind) { return kind == spec::TargetKind::cuda ? "cuda" : "cpu"; }
+
+}  // namespace
+
+nlohmann::ordered_json plan_json(const Plan& plan) {
+  using Json = nlohmann::ordered_json;
+  const spec::Spec& s = plan.spec;
+  Json j;
+  j["name"] = s.name;
+  j["fingerprint"] = plan.fingerprint;
+  j["target"] = {{"kind", target_text(s.target.kind)}, {"arch", s.target.arch}};
+  j["compute"] = compute_text(s.compute);
+  j["batch"] = {{"sequence_length", s.batch.sequence_length}, {"micro_batch", s.batch.micro_batch},
+                {"micro_batches", plan.micro_batches()}, {"tokens", s.batch.tokens}};
+  j["recompute"] = recompute_text(s.memory.recompute);
+  j["loss_chunk"] = s.memory.loss_chunk;
+  j["parameters"] = plan.parameters.logical;
+  Json sections = Json::array();
+  for (const plan::Section& section : plan.layout.sections)
+    sections.push_back({{"name", section.name}, {"offset", section.offset}, {"bytes", section.bytes}, {"what", section.what}});
+  j["memory"] = {{"arena_bytes", plan.layout.arena.bytes},
+                 {"budget_bytes", s.memory.budget},
+                 {"transient_bytes", plan.layout.transient_bytes},
+                 {"transient_lower_bound", plan.layout.transient_bound},
+                 {"sections", sections}};
+  j["flops"] = {{"model_per_token", plan.cost.model_flops_per_token},
+                {"linear_per_token", plan.cost.linear_flops_per_token},
+                {"attention_per_token", plan.cost.attention_flops_per_token},
+                {"hardware_per_step", plan.cost.hardware_flops_per_step}};
+  j["bytes_per_step"] = plan.cost.bytes_per_step;
+  j["launches_per_step"] = plan.cost.launches_per_step;
+  Json kernels = Json::array();
+  for (const plan::Kernel& k : plan.kernels) {
+    Json params = Json::object();
+    for (const plan::KernelParam& p : k.params) params[p.name] = p.value;
+    kernels.push_back({{"name", k.name}, {"template", k.template_name}, {"params", params}, {"bytes", k.bytes}, {"flops", k.flops}});
+  }
+  j["kernels"] = kernels;
+  Json products = Json::array();
+  for (const plan::Product& p : plan.products)
+    products.push_back({{"name", p.name}, {"m", p.shape.m}, {"n", p.shape.n}, {"k", p.shape.k},
+                        {"operands", p.shape.operand == DType::bf16 ? "bf16" : "fp32"},
+                        {"result", p.shape.result == DType::bf16 ? "bf16" : "fp32"},
+                        {"bytes", p.bytes}, {"flops", p.flops}});
+  j["products"] = products;
+  Json launches = Json::array();
+  for (const plan::Launch& l : plan.launches)
+    launches.push_back({{"region", l.region}, {"op", l.op}, {"runs", l.what}, {"kind", l.kind}, {"times", l.times},
+                        {"per", l.per_step ? "step" : "micro-batch"}, {"bytes", l.bytes}, {"flops", l.flops}});
+  j["launches"] = launches;
+  return j;
+}
+
+std::string plan_text(const Plan& plan) {
+  const spec::Spec& s = plan.spec;
+  const spec::Model& m = s.model;
+  std::string out;
+  out += fmt::format("{}: {} parameters, {} layers, hidden {}, {}/{} heads of {}, ffn {}, vocabulary {}{}\n", s.name,
+                     human_count(static_cast<double>(plan.parameters.logical)), m.num_hidden_layers, m.hidden_size,
+                     m.num_attention_heads, m.num_key_value_heads, m.head_dim, m.intermediate_size, m.vocab_size,
+                     m.tie_word_embeddings ? ", tied" : "");
+  out += fmt::format("{} on {}; a step is {} x {} sequences of {} = {} tokens; recompute {}; {} rows of logits at once\n",
+                     compute_text(s.compute), target_text(s.target.kind), plan.micro_batches(), s.batch.micro_batch,
+                     s.batch.sequence_length, s.batch.tokens, recompute_text(s.memory.recompute), s.memory.loss_chunk);
+  out += fmt::format("fingerprint {}\n\n", plan.fingerprint);
+  out += fmt::format("memory: {} ({} bytes) of {}\n", human_bytes(static_cast<double>(plan.layout.arena.bytes)),
+                     plan.layout.arena.bytes, human_bytes(static_cast<double>(s.memory.budget)));
+  for (const plan::Section& section : plan.layout.sections)
+    out += fmt::format("  {:>12}  {:<26} {}\n", human_bytes(static_cast<double>(section.bytes)), section.name, section.what);
+  out += fmt::format("  transients are packed into {}; at least {} are alive at once\n\n",
+                     human_bytes(static_cast<double>(plan.layout.transient_bytes)),
+                     human_bytes(static_cast<double>(plan.layout.transient_bound)));
+  out += fmt::format("work: {}FLOP a token (linear 6 x weights {}, causal attention counted once as half {}), {}FLOP and {} a step, {} launches\n",
+                     human_count(plan.cost.model_flops_per_token), human_count(plan.cost.linear_flops_per_token),
+                     human_count(plan.cost.attention_flops_per_token), human_count(plan.cost.hardware_flops_per_step),
+                     human_bytes(plan.cost.bytes_per_step), plan.cost.launches_per_step);
+  out += fmt::format("  {:<26} {:<38} {:>6} {:>12} {:>10}\n", "region", "runs", "times", "bytes", "FLOP");
+  for (const plan::Launch& l : plan.launches)
+    out += fmt::format("  {:<26} {:<38} {:>6} {:>12} {:>10}\n", l.region, l.what,
+                       fmt::format("{}{}", l.times, l.per_step ? "/step" : ""), human_bytes(l.bytes), human_count(l.flops));
+  return out;
+}
+
+}  // namespace llmc::report
