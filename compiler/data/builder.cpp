@@ -1,0 +1,300 @@
+#include "compiler/data/builder.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "compiler/data/corpus.h"
+#include "compiler/data/split.h"
+#include "compiler/data/train_tokenizer.h"
+#include "data/glob.h"
+#include "data/tokenizer.h"
+#include "error.h"
+
+namespace llmc::data {
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::size_t kBatchBytes = 4 << 20;  // text that is encoded at once
+
+void check_options(const BuildOptions& options) {
+  const auto fail = [](const std::string& what) { throw Failure(Exit::usage, what); };
+  if (options.from.empty()) fail("nothing to read; give files or directories with --from");
+  if (options.vocab_size < kMinVocabSize || options.vocab_size > kMaxVocabSize)
+    fail(fmt::format("--vocab-size {} is out of range; write {} to {}", options.vocab_size, kMinVocabSize, kMaxVocabSize));
+  if (!(options.validation >= 0 && options.validation <= 0.5))
+    fail(fmt::format("a validation part of {} is out of range; write 0 to 0.5", options.validation));
+  if (options.shard_tokens < 1 || options.shard_tokens > 0x7fffffff)
+    fail(fmt::format("{} tokens a shard are out of range; write 1 to {}", options.shard_tokens, 0x7fffffff));
+  if (options.sample_bytes < 0) fail("the sample for the tokenizer cannot be negative");
+  if (options.out.empty()) fail("no output folder; write -o DIR");
+}
+
+bool is_ours(const std::string& name) {
+  return name == "tokenizer.model" || name == "dataset.json" || matches_pattern("train-?????.bin", name) ||
+         matches_pattern("val-?????.bin", name);
+}
+
+/// A folder beside the final one, so that a rename stays inside one file system. Gone with everything in it unless
+/// published.
+class PendingFolder {
+ public:
+  explicit PendingFolder(const fs::path& target) : target_(fs::absolute(target).lexically_normal()) {
+    if (!target_.has_filename()) target_ = target_.parent_path();  // "out/"
+    check_target();
+    path_ = fmt::format("{}.partial-{}", target_.string(), ::getpid());
+    std::error_code error;
+    fs::create_directories(target_.parent_path(), error);
+    if (!error) fs::create_directory(path_, error);
+    if (error) throw Failure(Exit::data, fmt::format("cannot create '{}': {}", path_.string(), error.message()));
+  }
+  ~PendingFolder() {
+    std::error_code ignored;
+    if (!path_.empty()) fs::remove_all(path_, ignored);
+  }
+  PendingFolder(const PendingFolder&) = delete;
+  PendingFolder& operator=(const PendingFolder&) = delete;
+
+  const fs::path& path() const { return path_; }
+
+  void publish() {
+    sync_directory(path_);
+    check_target();  // it may have changed while we worked
+    std::error_code error;
+    fs::path old;
+    if (fs::exists(target_)) {
+      // rename cannot replace a folder that holds files: move the old data set aside, whole.
+      old = fmt::format("{}.old-{}", target_.string(), ::getpid());
+      fs::rename(target_, old, error);
+    }
+    if (!error) fs::rename(path_, target_, error);
+    if (error) {
+      std::error_code ignored;
+      if (!old.empty() && !fs::exists(target_)) fs::rename(old, target_, ignored);
+      throw Failure(Exit::data, fmt::format("cannot rename to '{}': {}", target_.string(), error.message()));
+    }
+    path_.clear();
+    if (!old.empty()) fs::remove_all(old, error);
+    sync_directory(target_.parent_path());
+  }
+
+ private:
+  /// Only an empty folder or one that holds nothing but a data set may be replaced.
+  void check_target() const {
+    std::error_code error;
+    if (!fs::exists(target_, error)) return;
+    if (!fs::is_directory(target_, error) || fs::is_symlink(target_, error))
+      throw Failure(Exit::data, fmt::format("'{}' exists and is not a folder; choose another -o", target_.string()));
+    for (const fs::directory_entry& entry : fs::directory_iterator(target_))
+      if (!is_ours(entry.path().filename().string()) || !entry.is_regular_file())
+        throw Failure(Exit::data, fmt::format("'{}' holds '{}', which is no part of a data set; choose another -o",
+                                              target_.string(), entry.path().filename().string()));
+  }
+
+  fs::path target_, path_;
+};
+
+struct Document {
+  std::string text;
+  bool validation = false;
+  std::vector<std::int32_t> tokens;
+};
+
+/// Encodes a batch on several threads and checks every document by decoding it. Order is kept by the batch.
+void encode(std::vector<Document>& batch, const Tokenizer& tokenizer, int threads) {
+  std::atomic<std::size_t> next = 0;
+  std::vector<std::exception_ptr> errors(static_cast<std::size_t>(threads));
+  const auto work = [&](std::exception_ptr& error) {
+    try {
+      for (std::size_t i; (i = next++) < batch.size();) {
+        Document& document = batch[i];
+        document.tokens = tokenizer.encode(document.text);
+        if (tokenizer.decode(document.tokens) != document.text)
+          throw Failure(Exit::internal, "a document does not survive encoding and decoding");
+        document.tokens.push_back(tokenizer.separator_id());
+      }
+    } catch (...) {
+      error = std::current_exception();
+    }
+  };
+  {
+    std::vector<std::jthread> helpers;
+    for (std::size_t i = 1; i < std::min(errors.size(), batch.size()); ++i)
+      helpers.emplace_back([&, i] { work(errors[i]); });
+    work(errors[0]);
+  }
+  for (const std::exception_ptr& error : errors)
+    if (error) std::rethrow_exception(error);
+}
+
+void write_file(const fs::path& path, std::string_view text) {
+  OutputFile file(path);
+  file.write(text);
+  file.finish();
+}
+
+nlohmann::ordered_json side_json(const SideSummary& side) {
+  nlohmann::ordered_json shards = nlohmann::ordered_json::array();
+  for (const ShardSummary& shard : side.shards) shards.push_back({{"file", shard.file}, {"tokens", shard.tokens}});
+  return {{"documents", side.documents}, {"bytes", side.bytes}, {"tokens", side.tokens}, {"shards", shards}};
+}
+
+/// The second pass: encodes every document into its side's shards.
+class Encoder {
+ public:
+  Encoder(const BuildOptions& options, const Tokenizer& tokenizer, const Split& split, const fs::path& folder,
+          std::int64_t total_bytes, BuildResult& result)
+      : options_(options), tokenizer_(tokenizer), split_(split), total_bytes_(total_bytes), result_(result),
+        train_(folder, "train", tokenizer.vocab_size() > 65536, options.shard_tokens),
+        validation_(folder, "val", tokenizer.vocab_size() > 65536, options.shard_tokens),
+        threads_(options.threads > 0 ? options.threads : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()))) {}
+
+  void add(std::string text) {
+    if (split_.cuts()) {
+      const std::size_t cut = split_.cut(text);
+      push(text.substr(cut), true);
+      text.resize(cut);
+      push(std::move(text), false);
+    } else {
+      const bool validation = split_.is_validation(text);
+      push(std::move(text), validation);
+    }
+    if (pending_bytes_ >= kBatchBytes) flush();
+  }
+
+  void finish() {
+    flush();
+    result_.train.shards = train_.finish();
+    result_.validation.shards = validation_.finish();
+  }
+
+ private:
+  void push(std::string text, bool validation) {
+    if (text.empty()) return;
+    pending_bytes_ += text.size();
+    batch_.push_back({std::move(text), validation, {}});
+  }
+
+  void flush() {
+    encode(batch_, tokenizer_, threads_);
+    for (const Document& document : batch_) {
+      SideSummary& side = document.validation ? result_.validation : result_.train;
+      ++side.documents;
+      side.bytes += static_cast<std::int64_t>(document.text.size());
+      side.tokens += static_cast<std::int64_t>(document.tokens.size());
+      (document.validation ? validation_ : train_).append(document.tokens);
+    }
+    done_bytes_ += static_cast<std::int64_t>(pending_bytes_);
+    batch_.clear();
+    pending_bytes_ = 0;
+    if (options_.progress) options_.progress({BuildStage::encoding, done_bytes_, total_bytes_});
+  }
+
+  const BuildOptions& options_;
+  const Tokenizer& tokenizer_;
+  const Split& split_;
+  std::int64_t total_bytes_, done_bytes_ = 0;
+  BuildResult& result_;
+  ShardWriter train_, validation_;
+  int threads_;
+  std::vector<Document> batch_;
+  std::size_t pending_bytes_ = 0;
+};
+
+}  // namespace
+
+double BuildResult::bytes_per_token() const {
+  const std::int64_t tokens = train.tokens + validation.tokens;
+  return tokens == 0 ? 0 : static_cast<double>(train.bytes + validation.bytes) / static_cast<double>(tokens);
+}
+
+BuildResult build_dataset(const BuildOptions& options) {
+  check_options(options);
+  PendingFolder folder(options.out);  // before the long work: an -o that cannot be is said at once
+  const std::vector<fs::path> files = find_corpus_files(options.from, options.globs);
+  const auto report = [&](BuildStage stage, std::int64_t bytes, std::int64_t total) {
+    if (options.progress) options.progress({stage, bytes, total});
+  };
+
+  const std::int64_t sample_bytes =
+      options.sample_bytes > 0 ? options.sample_bytes
+                               : std::clamp<std::int64_t>(options.vocab_size << 10, 4 << 20, 256 << 20);
+  Split split(options.validation, options.seed);
+  TextSample sample(static_cast<std::size_t>(sample_bytes), options.seed);
+  std::int64_t seen = 0;
+  const CorpusCounts counts = for_each_document(files, [&](std::string text) {
+    if (!split.add(text)) sample.add(text);
+    seen += static_cast<std::int64_t>(text.size());
+    report(BuildStage::reading, seen, 0);
+  });
+  split.finish();
+  if (counts.documents == 0)
+    throw Failure(Exit::data, fmt::format("the {} files hold no text ({} are binary or not UTF-8)", counts.files,
+                                          counts.skipped_files));
+
+  report(BuildStage::training_tokenizer, 0, sample_bytes);
+  std::vector<std::string> passages = sample.take();
+  if (passages.empty()) {  // every document fell to validation by its hash, and one of them is moved to training
+    for_each_document(files, [&](std::string text) { if (!split.is_validation(text)) sample.add(text); });
+    passages = sample.take();
+  }
+  const std::string model = train_tokenizer(std::move(passages), options.vocab_size);
+  const Tokenizer tokenizer(model, "the trained tokenizer");
+  std::string all_bytes;
+  for (int byte = 0; byte < 256; ++byte) all_bytes += static_cast<char>(byte);
+  if (!tokenizer.exact() || tokenizer.decode(tokenizer.encode(all_bytes)) != all_bytes)
+    throw Failure(Exit::internal, "the trained tokenizer does not keep every byte");
+  write_file(folder.path() / "tokenizer.model", model);
+
+  BuildResult result;
+  result.vocab_size = tokenizer.vocab_size();
+  result.separator_id = tokenizer.separator_id();
+  result.files = counts.files;
+  result.skipped_files = counts.skipped_files;
+  result.single_document_cut = split.cuts();
+  Encoder encoder(options, tokenizer, split, folder.path(), counts.bytes, result);
+  Split again(options.validation, options.seed);
+  for_each_document(files, [&](std::string text) {
+    again.add(text);
+    encoder.add(std::move(text));
+  });
+  encoder.finish();
+  if (again.digest() != split.digest())
+    throw Failure(Exit::data, "the text changed while it was read; try again when nothing writes to it");
+  write_file(folder.path() / "dataset.json", dataset_json(result, options));
+  folder.publish();
+  return result;
+}
+
+std::string dataset_json(const BuildResult& result, const BuildOptions& options) {
+  const nlohmann::ordered_json json = {
+      {"format", "llmc-dataset"},
+      {"version", 1},
+      {"tokenizer", "tokenizer.model"},
+      {"vocab_size", result.vocab_size},
+      {"separator_id", result.separator_id},
+      {"token_type", result.vocab_size > 65536 ? "uint32" : "uint16"},
+      {"bytes_per_token", result.bytes_per_token()},
+      {"files", result.files},
+      {"skipped_files", result.skipped_files},
+      {"single_document_cut", result.single_document_cut},
+      {"train", side_json(result.train)},
+      {"validation", side_json(result.validation)},
+      // Nothing about where and when: equal text and options, equal bytes.
+      {"options",
+       {{"globs", options.globs},
+        {"vocab_size", options.vocab_size},
+        {"validation", options.validation},
+        {"shard_tokens", options.shard_tokens},
+        {"sample_bytes", options.sample_bytes},
+        {"seed", options.seed}}}};
+  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace llmc::data

@@ -1,0 +1,184 @@
+#include "compiler/data/corpus.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "data/glob.h"
+#include "data/utf8.h"
+#include "error.h"
+
+namespace llmc::data {
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::array kExtensions = std::to_array<std::string_view>(
+    {".txt", ".md",   ".rst", ".tex", ".jsonl", ".py",  ".pyi", ".c",     ".h",    ".cc",  ".cpp", ".cxx", ".hpp",
+     ".hh",  ".cu",   ".cuh", ".rs",  ".go",    ".js",  ".ts",  ".jsx",   ".tsx",  ".java", ".kt", ".scala", ".swift",
+     ".cs",  ".rb",   ".pl",  ".pm",  ".php",   ".lua", ".r",   ".jl",    ".hs",   ".ml",  ".mli", ".clj", ".ex",
+     ".exs", ".erl",  ".lisp", ".scm", ".el",   ".sh",  ".bash", ".cmake", ".sql", ".zig", ".f90", ".asm", ".s"});
+
+bool wanted(const std::string& name, const std::vector<std::string>& globs) {
+  if (globs.empty()) return std::ranges::find(kExtensions, fs::path(name).extension().string()) != kExtensions.end();
+  return std::ranges::any_of(globs, [&](const std::string& glob) { return matches_pattern(glob, name); });
+}
+
+void find_in_directory(const fs::path& folder, const std::vector<std::string>& globs, std::vector<fs::path>& files) {
+  std::error_code error;
+  for (fs::recursive_directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (name.front() == '.') {
+      entry.disable_recursion_pending();
+    } else if (std::error_code ignored; entry->is_regular_file(ignored) && wanted(name, globs)) {
+      files.push_back(entry->path());
+    }
+  }
+  if (error) throw Failure(Exit::data, fmt::format("cannot list '{}': {}", folder.string(), error.message()));
+}
+
+/// Keeps the string under the key `text` of the outermost object and refuses everything that makes it ambiguous.
+class TextField : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  std::optional<std::string> text;
+  std::string problem;
+
+  bool null() override { return scalar(); }
+  bool boolean(bool) override { return scalar(); }
+  bool number_integer(number_integer_t) override { return scalar(); }
+  bool number_unsigned(number_unsigned_t) override { return scalar(); }
+  bool number_float(number_float_t, const string_t&) override { return scalar(); }
+  bool binary(binary_t&) override { return scalar(); }
+  bool string(string_t& value) override {
+    if (!at_text_) return scalar();
+    if (text) return fail("has two 'text' fields");
+    at_text_ = false;
+    text = std::move(value);
+    return true;
+  }
+  bool start_object(std::size_t) override { return open(); }
+  bool end_object() override { return --depth_, true; }
+  bool start_array(std::size_t) override { return depth_ == 0 ? fail("is an array instead of an object") : open(); }
+  bool end_array() override { return --depth_, true; }
+  bool key(string_t& name) override {
+    at_text_ = depth_ == 1 && name == "text";
+    return true;
+  }
+  bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception&) override {
+    return fail(fmt::format("is not JSON at byte {}", position));
+  }
+
+ private:
+  bool fail(std::string what) {
+    problem = std::move(what);
+    return false;
+  }
+  bool scalar() {
+    if (depth_ == 0) return fail("is a single value instead of an object");
+    return at_text_ ? fail("has a 'text' that is no string") : true;
+  }
+  bool open() {
+    if (at_text_) return fail("has a 'text' that is no string");
+    ++depth_;
+    return true;
+  }
+
+  std::int64_t depth_ = 0;
+  bool at_text_ = false;
+};
+
+std::ifstream open(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw Failure(Exit::data, fmt::format("cannot read '{}': {}", path.string(), std::strerror(errno)));
+  return file;
+}
+
+void check(const std::ifstream& file, const fs::path& path) {
+  if (file.bad()) throw Failure(Exit::data, fmt::format("cannot read '{}': {}", path.string(), std::strerror(errno)));
+}
+
+std::string read_file(const fs::path& path) {
+  std::ifstream file = open(path);
+  std::string text;
+  std::error_code ignored;
+  const auto size = fs::file_size(path, ignored);
+  if (!ignored) text.reserve(size);
+  for (std::vector<char> block(1 << 20); file.read(block.data(), static_cast<std::streamsize>(block.size())) || file.gcount() > 0;)
+    text.append(block.data(), static_cast<std::size_t>(file.gcount()));
+  check(file, path);
+  return text;
+}
+
+}  // namespace
+
+std::vector<fs::path> find_corpus_files(const std::vector<fs::path>& from, const std::vector<std::string>& globs) {
+  std::vector<fs::path> files;
+  for (const fs::path& path : from) {
+    std::error_code error;
+    const fs::file_status status = fs::status(path, error);
+    if (fs::is_directory(status)) {
+      find_in_directory(path, globs, files);
+    } else if (fs::is_regular_file(status)) {
+      files.push_back(path);
+    } else {
+      throw Failure(Exit::data, fs::exists(status)
+                                    ? fmt::format("'{}' is neither a file nor a directory", path.string())
+                                    : fmt::format("'{}' does not exist; give files or directories of text", path.string()));
+    }
+  }
+  for (fs::path& file : files) file = file.lexically_normal();
+  std::ranges::sort(files, {}, [](const fs::path& path) -> const std::string& { return path.native(); });
+  const auto repeated = std::ranges::unique(files);
+  files.erase(repeated.begin(), repeated.end());
+  if (files.empty())
+    throw Failure(Exit::data, "no file to read: nothing there has a known extension; say which with --glob '*.EXT'");
+  return files;
+}
+
+std::string text_of_json(std::string_view line, const std::string& where) {
+  TextField field;
+  const bool parsed = nlohmann::json::sax_parse(line.begin(), line.end(), &field);
+  if (!parsed || !field.text)
+    throw Failure(Exit::data, fmt::format("{}: {}; each line must be an object like {{\"text\": \"...\"}}", where,
+                                          parsed ? "has no 'text' field" : field.problem));
+  return std::move(*field.text);
+}
+
+CorpusCounts for_each_document(const std::vector<fs::path>& files, const std::function<void(std::string text)>& visit) {
+  CorpusCounts counts;
+  const auto hand_out = [&](std::string text) {
+    if (text.empty()) return;
+    ++counts.documents;
+    counts.bytes += static_cast<std::int64_t>(text.size());
+    visit(std::move(text));
+  };
+  for (const fs::path& path : files) {
+    ++counts.files;
+    if (path.extension() == ".jsonl") {
+      std::ifstream file = open(path);
+      std::int64_t number = 0;
+      for (std::string line; std::getline(file, line);) {
+        ++number;
+        if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+        hand_out(text_of_json(line, fmt::format("{}:{}", path.string(), number)));
+      }
+      check(file, path);
+    } else {
+      std::string text = read_file(path);
+      if (text.find('\0') != std::string::npos || !is_utf8(text)) {
+        ++counts.skipped_files;
+      } else {
+        hand_out(std::move(text));
+      }
+    }
+  }
+  return counts;
+}
+
+}  // namespace llmc::data

@@ -1,0 +1,34 @@
+// The documents of a corpus: text files, source code, and .jsonl files with a `text` field.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace llmc::data {
+
+/// The files to read, sorted by the bytes of their paths, each once. A file in `from` is taken as it is; a directory is
+/// searched recursively (hidden entries and links to directories are not followed) for names that match one of `globs`,
+/// or, without globs, for .txt, .md, .rst, .jsonl and the extensions of source code.
+/// Throws Failure(Exit::data) when a path is missing or no file is found.
+std::vector<std::filesystem::path> find_corpus_files(const std::vector<std::filesystem::path>& from,
+                                                     const std::vector<std::string>& globs);
+
+struct CorpusCounts {
+  std::int64_t files = 0, skipped_files = 0;  // skipped: binary (a NUL byte) or not UTF-8
+  std::int64_t documents = 0, bytes = 0;      // of text
+};
+
+/// Calls `visit` with every document in order: a text file is one, a line of a .jsonl file is one; empty ones are passed
+/// over. One document at a time is in memory. Throws Failure(Exit::data) naming file:line where a line of a .jsonl file
+/// is no JSON object with one `text` string, or naming the file that cannot be read.
+CorpusCounts for_each_document(const std::vector<std::filesystem::path>& files,
+                               const std::function<void(std::string text)>& visit);
+
+/// The `text` string of one line of JSON; throws Failure(Exit::data) that starts with `where`.
+std::string text_of_json(std::string_view line, const std::string& where);
+
+}  // namespace llmc::data

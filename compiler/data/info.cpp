@@ -1,0 +1,84 @@
+#include "compiler/data/info.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "data/shards.h"
+#include "error.h"
+
+namespace llmc::data {
+
+namespace {
+
+/// 1234567 as 1,234,567.
+std::string grouped(std::int64_t value) {
+  std::string digits = fmt::to_string(value);
+  for (auto at = static_cast<std::int64_t>(digits.size()) - 3; at > (value < 0 ? 1 : 0); at -= 3)
+    digits.insert(static_cast<std::size_t>(at), 1, ',');
+  return digits;
+}
+
+std::int64_t sum(const DataInfo& info, std::int64_t FileInfo::*field) {
+  std::int64_t total = 0;
+  for (const FileInfo& file : info.files) total += file.*field;
+  return total;
+}
+
+}  // namespace
+
+DataInfo describe(const std::string& pattern, const std::string& format, std::int64_t sequence_length) {
+  if (sequence_length < 0) throw Failure(Exit::usage, "the sequence length must not be negative");
+  const TokenShards shards(pattern, format, 0, {});
+  DataInfo info{.files = {}, .sequence_length = sequence_length, .fingerprint = shards.fingerprint()};
+  for (const TokenShards::Shard& shard : shards.shards())
+    info.files.push_back({.path = shard.file.path().string(),
+                          .format = std::string(name_of(shard.layout.format)),
+                          .type = std::string(name_of(shard.layout.type)),
+                          .bytes = static_cast<std::int64_t>(shard.file.bytes().size()),
+                          .tokens = shard.layout.tokens,
+                          .documents = shard.layout.documents,
+                          .max_id = static_cast<std::int64_t>(scan_max_id(shard)),
+                          .samples = sequence_length == 0
+                                         ? 0
+                                         : std::max<std::int64_t>(shard.layout.tokens - 1, 0) / sequence_length});
+  return info;
+}
+
+std::string as_text(const DataInfo& info) {
+  std::string text;
+  for (const FileInfo& file : info.files) {
+    text += fmt::format("{}: {} ({}), {} tokens, largest id {}", file.path, file.format, file.type, grouped(file.tokens),
+                        file.max_id);
+    if (file.documents >= 0) text += fmt::format(", {} documents", grouped(file.documents));
+    if (info.sequence_length > 0) text += fmt::format(", {} samples", grouped(file.samples));
+    text += '\n';
+  }
+  text += fmt::format("{} file{}, {} tokens", info.files.size(), info.files.size() == 1 ? "" : "s",
+                      grouped(sum(info, &FileInfo::tokens)));
+  if (info.sequence_length > 0)
+    text += fmt::format(", {} samples of {} tokens", grouped(sum(info, &FileInfo::samples)), info.sequence_length);
+  return text + fmt::format(", fingerprint {}\n", info.fingerprint);
+}
+
+std::string as_json(const DataInfo& info) {
+  nlohmann::ordered_json files = nlohmann::ordered_json::array();
+  for (const FileInfo& file : info.files) {
+    nlohmann::ordered_json entry = {{"path", file.path},     {"format", file.format}, {"type", file.type},
+                                    {"bytes", file.bytes},   {"tokens", file.tokens}, {"max_id", file.max_id}};
+    if (file.documents >= 0) entry["documents"] = file.documents;
+    if (info.sequence_length > 0) entry["samples"] = file.samples;
+    files.push_back(std::move(entry));
+  }
+  nlohmann::ordered_json json = {{"files", std::move(files)}, {"tokens", sum(info, &FileInfo::tokens)}};
+  if (info.sequence_length > 0) {
+    json["sequence_length"] = info.sequence_length;
+    json["samples"] = sum(info, &FileInfo::samples);
+  }
+  json["fingerprint"] = info.fingerprint;
+  // Paths may hold any bytes; JSON holds UTF-8.
+  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace llmc::data

@@ -1,0 +1,33 @@
+// What token shards hold, as text and as JSON: `llmc data info`.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace llmc::data {
+
+struct FileInfo {
+  std::string path;
+  std::string format, type;  // "llm.c uint16", "uint16"
+  std::int64_t bytes = 0, tokens = 0;
+  std::int64_t documents = -1;  // -1: the format does not say
+  std::int64_t max_id = 0;      // negative: a negative id is in the file; 0 when there is no token
+  std::int64_t samples = 0;
+};
+
+struct DataInfo {
+  std::vector<FileInfo> files;
+  std::int64_t sequence_length = 0;  // 0: samples are not counted
+  std::string fingerprint;
+};
+
+/// `pattern` and `format` as in TokenShards; reads every token once for the largest id.
+/// Throws Failure(Exit::data) like TokenShards, Failure(Exit::usage) for a negative sequence length.
+DataInfo describe(const std::string& pattern, const std::string& format, std::int64_t sequence_length);
+
+/// A line a file and a sum; ends with a newline.
+std::string as_text(const DataInfo& info);
+std::string as_json(const DataInfo& info);
+
+}  // namespace llmc::data

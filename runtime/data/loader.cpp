@@ -1,0 +1,129 @@
+#include "data/loader.h"
+
+#include <fmt/format.h>
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+
+#include "error.h"
+
+namespace llmc {
+
+namespace {
+
+constexpr std::size_t kStepsAhead = 2;
+
+void shape(MicroBatch& batch, std::int64_t rows, std::int64_t sequence_length) {
+  batch.inputs.resize(static_cast<std::size_t>(rows * sequence_length));
+  batch.targets.resize(batch.inputs.size());
+}
+
+}  // namespace
+
+Loader::Loader(std::shared_ptr<const TokenShards> shards, std::uint64_t seed, std::int64_t sequence_length,
+               std::int64_t micro_batch, std::int64_t sequences_per_step, std::int64_t first_sample)
+    : samples_(std::move(shards), sequence_length),
+      order_(static_cast<std::uint64_t>(samples_.count()), seed),
+      micro_batch_(micro_batch),
+      sequences_per_step_(sequences_per_step),
+      consumed_(first_sample),
+      sample_(static_cast<std::size_t>(sequence_length) + 1) {
+  if (micro_batch < 1 || sequences_per_step < 1 || sequences_per_step % micro_batch != 0 || first_sample < 0)
+    throw Failure(Exit::internal, fmt::format("a loader of {} sequences a step in micro-batches of {}, from sample {}",
+                                              sequences_per_step, micro_batch, first_sample));
+  // Signals are the main thread's: a new thread inherits the mask that is set around its start.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  thread_ = std::thread([this] { run(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+Loader::~Loader() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+StepBatch Loader::next(StepBatch used) {
+  std::unique_lock lock(mutex_);
+  if (!used.micro_batches.empty() && free_.size() < kStepsAhead) free_.push_back(std::move(used));
+  changed_.wait(lock, [&] { return !ready_.empty() || error_; });
+  if (ready_.empty()) std::rethrow_exception(error_);
+  StepBatch batch = std::move(ready_.front());
+  ready_.pop_front();
+  lock.unlock();
+  changed_.notify_all();
+  return batch;
+}
+
+void Loader::run() {
+  try {
+    while (true) {
+      StepBatch batch;
+      {
+        std::unique_lock lock(mutex_);
+        changed_.wait(lock, [&] { return stop_ || ready_.size() < kStepsAhead; });
+        if (stop_) return;
+        if (!free_.empty()) {
+          batch = std::move(free_.front());
+          free_.pop_front();
+        }
+      }
+      fill(batch, consumed_);
+      consumed_ += sequences_per_step_;
+      const std::lock_guard lock(mutex_);
+      ready_.push_back(std::move(batch));
+      changed_.notify_all();
+    }
+  } catch (...) {
+    const std::lock_guard lock(mutex_);
+    error_ = std::current_exception();
+    changed_.notify_all();
+  }
+}
+
+void Loader::fill(StepBatch& batch, std::int64_t consumed) {
+  batch.micro_batches.resize(static_cast<std::size_t>(sequences_per_step_ / micro_batch_));
+  batch.sample_ids.clear();
+  batch.target_count = 0;
+  for (MicroBatch& micro : batch.micro_batches) {
+    shape(micro, micro_batch_, samples_.sequence_length());
+    for (std::int64_t row = 0; row < micro_batch_; ++row, ++consumed) {
+      const std::uint64_t id = order_.at(static_cast<std::uint64_t>(consumed));
+      samples_.read(static_cast<std::int64_t>(id), sample_);
+      set_row(micro, row, sample_);
+      batch.sample_ids.push_back(id);
+    }
+    index_tokens(micro, counts_);
+    batch.target_count += micro.target_count;
+  }
+}
+
+std::vector<MicroBatch> evaluation_batches(std::shared_ptr<const TokenShards> shards, std::int64_t sequence_length,
+                                           std::int64_t micro_batch, std::int64_t sequences) {
+  const Samples samples(std::move(shards), sequence_length);
+  const std::int64_t wanted = std::min(sequences, samples.count());
+  std::vector<std::int32_t> sample(static_cast<std::size_t>(sequence_length) + 1), counts;
+  std::vector<MicroBatch> batches(static_cast<std::size_t>((wanted + micro_batch - 1) / micro_batch));
+  std::int64_t taken = 0;
+  for (MicroBatch& batch : batches) {
+    shape(batch, micro_batch, sequence_length);
+    std::ranges::fill(batch.inputs, 0);
+    std::ranges::fill(batch.targets, -1);
+    for (std::int64_t row = 0; row < micro_batch && taken < wanted; ++row, ++taken) {
+      // taken * count / wanted without the product, which could pass 2^63
+      const std::int64_t stride = samples.count() / wanted, rest = samples.count() % wanted;
+      samples.read(taken * stride + taken * rest / wanted, sample);
+      set_row(batch, row, sample);
+    }
+    index_tokens(batch, counts);
+  }
+  return batches;
+}
+
+}  // namespace llmc

@@ -1,0 +1,54 @@
+#include "data/mapped_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "error.h"
+
+namespace llmc {
+
+MappedFile::MappedFile(std::filesystem::path path) : path_(std::move(path)) {
+  const auto fail = [&](const std::string& what) -> void {
+    throw Failure(Exit::data, fmt::format("'{}': {}", path_.string(), what));
+  };
+  // O_NONBLOCK: opening a FIFO must not wait for its writer.
+  const int file = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file < 0) fail(fmt::format("cannot be opened: {}", std::strerror(errno)));
+  struct ::stat about = {};
+  if (::fstat(file, &about) != 0 || !S_ISREG(about.st_mode)) {
+    ::close(file);
+    fail("is not a regular file");
+  }
+  size_ = static_cast<std::size_t>(about.st_size);
+  if (size_ > 0) {
+    void* mapping = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, file, 0);
+    const int error = errno;
+    ::close(file);
+    if (mapping == MAP_FAILED) fail(fmt::format("cannot be mapped: {}", std::strerror(error)));
+    data_ = static_cast<const std::byte*>(mapping);
+  } else {
+    ::close(file);
+  }
+  std::error_code ignored;
+  identity_ = fmt::format("{}|{}|{}.{:09}|{}|{}", std::filesystem::absolute(path_, ignored).string(), size_,
+                          about.st_mtim.tv_sec, about.st_mtim.tv_nsec, about.st_dev, about.st_ino);
+}
+
+MappedFile::~MappedFile() {
+  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      identity_(std::move(other.identity_)),
+      data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)) {}
+
+}  // namespace llmc

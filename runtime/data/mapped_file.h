@@ -1,0 +1,34 @@
+// A regular file mapped read-only into memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+
+namespace llmc {
+
+/// Owns the mapping. A file that another process shortens while it is mapped ends this process with SIGBUS: replace
+/// files by rename instead of writing over them.
+class MappedFile {
+ public:
+  /// Throws Failure(Exit::data) naming the file when it cannot be opened, is no regular file, or cannot be mapped.
+  explicit MappedFile(std::filesystem::path path);
+  ~MappedFile();
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&&) = delete;
+
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
+  const std::filesystem::path& path() const { return path_; }
+  /// Changes whenever the file is replaced or written: absolute path, size, modification time, device and inode.
+  const std::string& identity() const { return identity_; }
+
+ private:
+  std::filesystem::path path_;
+  std::string identity_;
+  const std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+}  // namespace llmc

@@ -1,0 +1,49 @@
+#include "data/max_id_cache.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <cstdlib>
+#include <fstream>
+
+namespace llmc {
+namespace fs = std::filesystem;
+
+fs::path default_cache_folder() {
+  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && fs::path(cache).is_absolute())
+    return fs::path(cache) / "llmc";
+  if (const char* home = std::getenv("HOME"); home != nullptr && fs::path(home).is_absolute())
+    return fs::path(home) / ".cache" / "llmc";
+  return {};
+}
+
+fs::path MaxIdCache::file_for(const std::string& identity) const {
+  return folder_ / fmt::format("shard-{:016x}", XXH3_64bits(identity.data(), identity.size()));
+}
+
+std::optional<std::uint64_t> MaxIdCache::find(const std::string& identity) const {
+  if (folder_.empty()) return std::nullopt;
+  std::ifstream file(file_for(identity));
+  std::string stored;
+  std::uint64_t max_id = 0;
+  // The identity is in the file too, so a hash that two files share cannot hand one the answer of the other.
+  if (!(file >> max_id) || file.get() != ' ' || !std::getline(file, stored, '\0') || stored != identity) return std::nullopt;
+  return max_id;
+}
+
+void MaxIdCache::store(const std::string& identity, std::uint64_t max_id) const {
+  if (folder_.empty()) return;
+  std::error_code error;
+  fs::create_directories(folder_, error);
+  if (error) return;
+  const fs::path target = file_for(identity);
+  const fs::path partial = fmt::format("{}.{}", target.string(), ::getpid());
+  std::ofstream file(partial, std::ios::binary);
+  file << max_id << ' ' << identity << '\0';
+  file.close();
+  if (file) fs::rename(partial, target, error);
+  if (!file || error) fs::remove(partial, error);
+}
+
+}  // namespace llmc

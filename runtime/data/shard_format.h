@@ -1,0 +1,42 @@
+// Where the tokens of a shard lie: reads and checks the headers of the field's formats, as pure functions of bytes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace llmc {
+
+enum class ShardFormat { llmc_uint16, llmc_uint32, nanogpt, megatron };
+enum class TokenType { u8, i8, u16, i16, i32, u32, i64 };
+
+std::string_view name_of(ShardFormat format);
+std::string_view name_of(TokenType type);
+/// Bytes of one token.
+std::int64_t size_of(TokenType type);
+
+/// A shard is a flat run of tokens: token i is at byte `begin + i * size_of(type)` of the token file.
+struct ShardLayout {
+  ShardFormat format;
+  TokenType type;
+  std::uint64_t begin;   // bytes before the first token
+  std::int64_t tokens;
+  std::int64_t documents;  // megatron's index says; -1 elsewhere
+
+  bool operator==(const ShardLayout&) const = default;
+};
+
+/// True when the file starts with the magic number of llm.c (either width) or of a Megatron index.
+bool has_llmc_magic(std::span<const std::byte> file);
+bool has_megatron_magic(std::span<const std::byte> file);
+
+/// `file` is the whole shard, `name` is what errors call it. All three throw Failure(Exit::data) on a header that is
+/// unknown, or disagrees with the size of the file.
+ShardLayout parse_llmc_shard(std::span<const std::byte> file, const std::string& name);
+ShardLayout parse_nanogpt_shard(std::span<const std::byte> file, const std::string& name);
+/// `index` is the .idx file, `bin_bytes` the size of the .bin file. The sequences must lie in it back to back.
+ShardLayout parse_megatron_index(std::span<const std::byte> index, std::uint64_t bin_bytes, const std::string& name);
+
+}  // namespace llmc

@@ -1,0 +1,193 @@
+#include "data/shards.h"
+
+#include <fmt/format.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <set>
+
+#include "data/glob.h"
+#include "error.h"
+
+namespace llmc {
+namespace fs = std::filesystem;
+
+namespace {
+
+/// Calls f with a pointer to the first token, of the shard's own type. Token data is aligned: mappings start on pages,
+/// and every header is a multiple of the largest token.
+template <typename F>
+auto with_tokens(const TokenShards::Shard& shard, F f) {
+  const std::byte* data = shard.file.bytes().data() + shard.layout.begin;
+  switch (shard.layout.type) {
+    case TokenType::u8: return f(reinterpret_cast<const std::uint8_t*>(data));
+    case TokenType::i8: return f(reinterpret_cast<const std::int8_t*>(data));
+    case TokenType::u16: return f(reinterpret_cast<const std::uint16_t*>(data));
+    case TokenType::i16: return f(reinterpret_cast<const std::int16_t*>(data));
+    case TokenType::i32: return f(reinterpret_cast<const std::int32_t*>(data));
+    case TokenType::u32: return f(reinterpret_cast<const std::uint32_t*>(data));
+    case TokenType::i64: return f(reinterpret_cast<const std::int64_t*>(data));
+  }
+  throw Failure(Exit::internal, "unknown token type");
+}
+
+fs::path with_extension(fs::path path, const char* extension) { return path.replace_extension(extension); }
+
+bool is_megatron(const fs::path& path) {
+  const fs::path index = with_extension(path, ".idx");
+  return (path.extension() == ".idx" || path.extension() == ".bin") && fs::exists(index) &&
+         has_megatron_magic(MappedFile(index).bytes());
+}
+
+TokenShards::Shard open_megatron(const fs::path& path) {
+  if (path.extension() != ".idx" && path.extension() != ".bin")
+    throw Failure(Exit::data, fmt::format("'{}': Megatron data is a pair of files NAME.idx and NAME.bin; name one of them",
+                                          path.string()));
+  const MappedFile index(with_extension(path, ".idx"));
+  MappedFile tokens(with_extension(path, ".bin"));
+  const ShardLayout layout = parse_megatron_index(index.bytes(), tokens.bytes().size(), index.path().string());
+  return {std::move(tokens), layout};
+}
+
+TokenShards::Shard open_shard(const fs::path& path, const std::string& format) {
+  if (format == "megatron") return open_megatron(path);
+  MappedFile file(path);
+  const std::string name = path.string();
+  if (format == "nanogpt") {
+    const ShardLayout layout = parse_nanogpt_shard(file.bytes(), name);
+    return {std::move(file), layout};
+  }
+  if (format == "auto" && !has_llmc_magic(file.bytes())) {
+    if (is_megatron(path)) return open_megatron(path);
+    throw Failure(Exit::data, fmt::format("'{}': is neither llm.c's nor Megatron's format; if it is raw uint16 tokens, say "
+                                          "'format: nanogpt', and make shards from text with 'llmc data build'", name));
+  }
+  const ShardLayout layout = parse_llmc_shard(file.bytes(), name);
+  return {std::move(file), layout};
+}
+
+/// A pattern like data/* names both halves of a Megatron pair: keep one.
+std::vector<fs::path> without_second_halves(std::vector<fs::path> paths, const std::string& format) {
+  if (format != "auto" && format != "megatron") return paths;
+  const std::set<fs::path> all(paths.begin(), paths.end());
+  std::erase_if(paths, [&](const fs::path& path) {
+    return path.extension() == ".idx" && all.contains(with_extension(path, ".bin")) && is_megatron(path);
+  });
+  return paths;
+}
+
+}  // namespace
+
+std::uint64_t scan_max_id(const TokenShards::Shard& shard) {
+  return with_tokens(shard, [&]<typename T>(const T* tokens) {
+    T most = 0, least = 0;
+    for (std::int64_t i = 0; i < shard.layout.tokens; ++i) {
+      most = std::max(most, tokens[i]);
+      least = std::min(least, tokens[i]);
+    }
+    return least < 0 ? static_cast<std::uint64_t>(static_cast<std::int64_t>(least)) : static_cast<std::uint64_t>(most);
+  });
+}
+
+TokenShards::TokenShards(const std::string& pattern, const std::string& format, std::int64_t vocab_size,
+                         const fs::path& cache)
+    : vocab_size_(vocab_size) {
+  if (format != "auto" && format != "llmc" && format != "nanogpt" && format != "megatron")
+    throw Failure(Exit::data, fmt::format("unknown format '{}' of '{}'; write auto, llmc, nanogpt or megatron", format, pattern));
+  const MaxIdCache known(cache);
+  for (const fs::path& path : without_second_halves(glob_files(pattern), format)) {
+    shards_.push_back(open_shard(path, format));
+    if (vocab_size == 0) continue;
+    const Shard& shard = shards_.back();
+    // The way the bytes are read is part of what was scanned.
+    const std::string identity = fmt::format("{}|{}", shard.file.identity(), name_of(shard.layout.format));
+    auto max_id = known.find(identity);
+    if (!max_id) {
+      max_id = scan_max_id(shard);
+      known.store(identity, *max_id);
+    }
+    if (*max_id >= static_cast<std::uint64_t>(vocab_size))
+      throw Failure(Exit::data,
+                    fmt::format("'{}': holds token {}, but vocab_size is {}; use the vocabulary that the data was made with",
+                                shard.file.path().string(), static_cast<std::int64_t>(*max_id), vocab_size));
+  }
+}
+
+std::int64_t TokenShards::tokens() const {
+  std::int64_t sum = 0;
+  for (const Shard& shard : shards_) sum += shard.layout.tokens;
+  return sum;
+}
+
+std::int64_t TokenShards::samples(std::int64_t sequence_length) const {
+  std::int64_t sum = 0;
+  for (const Shard& shard : shards_) sum += std::max<std::int64_t>(shard.layout.tokens - 1, 0) / sequence_length;
+  return sum;
+}
+
+void TokenShards::read(std::size_t shard_index, std::int64_t first, std::span<std::int32_t> out) const {
+  const Shard& shard = shards_.at(shard_index);
+  const auto length = static_cast<std::int64_t>(out.size());
+  if (first < 0 || length > shard.layout.tokens || first > shard.layout.tokens - length)
+    throw Failure(Exit::internal, fmt::format("tokens [{}, +{}) are outside of '{}'", first, length, shard.file.path().string()));
+  const std::uint64_t limit =
+      vocab_size_ > 0 ? static_cast<std::uint64_t>(vocab_size_) : std::uint64_t{std::numeric_limits<std::int32_t>::max()};
+  const std::uint64_t most = with_tokens(shard, [&](const auto* tokens) {
+    std::uint64_t largest = 0;
+    for (std::int64_t i = 0; i < length; ++i) {
+      const auto id = static_cast<std::uint64_t>(static_cast<std::int64_t>(tokens[first + i]));
+      largest = std::max(largest, id);
+      out[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(id);
+    }
+    return largest;
+  });
+  if (most >= limit)
+    throw Failure(Exit::data, fmt::format("'{}': holds token {} near token {}, but ids must be below {}; the file changed or is damaged",
+                                          shard.file.path().string(), static_cast<std::int64_t>(most), first, limit));
+}
+
+std::string TokenShards::fingerprint() const {
+  // All of a terabyte cannot be hashed at every start: sizes, both ends, and blocks in between.
+  constexpr std::size_t kEnd = 64 << 10, kBlock = 4 << 10, kBlocks = 16;
+  XXH64_hash_t hash = 0;
+  const auto add = [&](const void* data, std::size_t bytes) { hash = XXH3_64bits_withSeed(data, bytes, hash); };
+  for (const Shard& shard : shards_) {
+    const std::span<const std::byte> bytes = shard.file.bytes();
+    const std::string about =
+        fmt::format("{}|{}|{}", name_of(shard.layout.format), name_of(shard.layout.type), shard.layout.tokens);
+    add(about.data(), about.size());
+    if (bytes.size() <= 2 * kEnd + kBlocks * kBlock) {
+      add(bytes.data(), bytes.size());
+      continue;
+    }
+    add(bytes.data(), kEnd);
+    for (std::size_t i = 0; i < kBlocks; ++i) add(bytes.data() + (bytes.size() - kBlock) / kBlocks * i, kBlock);
+    add(bytes.data() + bytes.size() - kEnd, kEnd);
+  }
+  return fmt::format("{:016x}", hash);
+}
+
+Samples::Samples(std::shared_ptr<const TokenShards> shards, std::int64_t sequence_length)
+    : shards_(std::move(shards)), sequence_length_(sequence_length), first_{0} {
+  if (sequence_length < 1) throw Failure(Exit::data, "the sequence length must be at least 1");
+  for (const TokenShards::Shard& shard : shards_->shards())
+    first_.push_back(first_.back() + std::max<std::int64_t>(shard.layout.tokens - 1, 0) / sequence_length);
+  if (count() == 0)
+    throw Failure(Exit::data, fmt::format("'{}'{} holds no sample: {} tokens in all, and one sample takes {} of one file; give "
+                                          "more data or a shorter sequence_length",
+                                          shards_->shards().front().file.path().string(),
+                                          shards_->shards().size() > 1 ? " and its neighbours" : "", shards_->tokens(),
+                                          sequence_length + 1));
+}
+
+void Samples::read(std::int64_t index, std::span<std::int32_t> tokens) const {
+  if (index < 0 || index >= count() || static_cast<std::int64_t>(tokens.size()) != sequence_length_ + 1)
+    throw Failure(Exit::internal, fmt::format("sample {} of {} asked for", index, count()));
+  const auto after = std::ranges::upper_bound(first_, index);  // shards without a sample are stepped over
+  const auto shard = static_cast<std::size_t>(after - first_.begin()) - 1;
+  shards_->read(shard, (index - first_[shard]) * sequence_length_, tokens);
+}
+
+}  // namespace llmc

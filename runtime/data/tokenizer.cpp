@@ -1,0 +1,157 @@
+#include "data/tokenizer.h"
+
+#include <fmt/format.h>
+#include <sentencepiece_processor.h>
+
+#include <algorithm>
+#include <array>
+
+#include "data/mapped_file.h"
+#include "data/tokenizer_model.h"
+#include "data/utf8.h"
+#include "error.h"
+
+namespace llmc {
+
+namespace {
+
+constexpr std::size_t kMaxModelBytes = 64 << 20;
+/// Text goes through sentencepiece in pieces of this size: its merge queue is quicker on short text, and memory is bounded.
+constexpr std::size_t kSegmentBytes = 1024;
+constexpr std::string_view kSpaceMark = "\xe2\x96\x81";  // U+2581
+constexpr std::string_view kReplacement = "\xef\xbf\xbd";  // U+FFFD
+
+/// Length of the prefix of `text` that sentencepiece keeps as it is.
+std::size_t plain_prefix(std::string_view text) {
+  std::size_t at = 0;
+  while (at < text.size()) {
+    const std::string_view rest = text.substr(at);
+    const std::size_t length = utf8_length(rest);
+    if (length == 0 || rest.front() == '\0' || rest.starts_with(kSpaceMark)) break;
+    at += length;
+  }
+  return at;
+}
+
+/// Where to cut plain text so that the tokens are those of the whole: no piece reaches across the start of a run of
+/// spaces. Text without such a place in reach is cut between any two characters.
+std::size_t segment_end(std::string_view text) {
+  if (text.size() <= kSegmentBytes) return text.size();
+  for (std::size_t at = kSegmentBytes; at > kSegmentBytes / 2; --at)
+    if (text[at] == ' ' && text[at - 1] != ' ') return at;
+  return utf8_floor(text, kSegmentBytes);
+}
+
+std::string without_marks(std::string_view piece) {
+  std::string text;
+  for (std::size_t at = 0; at < piece.size();) {
+    const bool mark = piece.substr(at).starts_with(kSpaceMark);
+    text += mark ? ' ' : piece[at];
+    at += mark ? kSpaceMark.size() : 1;
+  }
+  return text;
+}
+
+}  // namespace
+
+struct Tokenizer::State {
+  TokenizerModel about;
+  sentencepiece::SentencePieceProcessor processor;
+  std::vector<std::string> bytes_of;        // [vocab_size]: what each token decodes to
+  std::array<std::int32_t, 256> byte_piece;  // token of each byte; the unknown token where there is none
+  bool exact = false;
+
+  State(std::string_view model, const std::string& name) : about(check_tokenizer_model(model, name)) {
+    const auto status = processor.LoadFromSerializedProto(absl::string_view(model.data(), model.size()));
+    if (!status.ok()) throw Failure(Exit::data, fmt::format("'{}': sentencepiece refuses it: {}", name, status.message()));
+    const int size = processor.GetPieceSize();
+    byte_piece.fill(processor.unk_id());
+    bytes_of.resize(static_cast<std::size_t>(size));
+    for (int id = 0; id < size; ++id) {
+      std::string& text = bytes_of[static_cast<std::size_t>(id)];
+      const std::string& piece = processor.IdToPiece(id);
+      if (processor.IsByte(id)) {
+        unsigned value = 0;
+        if (std::sscanf(piece.c_str(), "<0x%2X>", &value) != 1)
+          throw Failure(Exit::data, fmt::format("'{}': its byte piece {} has no byte", name, id));
+        text = static_cast<char>(value);
+        byte_piece[value] = id;
+      } else if (processor.IsUnknown(id)) {
+        text = kReplacement;
+      } else if (!processor.IsControl(id)) {
+        text = without_marks(piece);
+      }
+    }
+    const bool all_bytes = std::ranges::find(byte_piece, processor.unk_id()) == byte_piece.end();
+    exact = all_bytes && about.byte_fallback && !about.add_dummy_prefix && !about.remove_extra_whitespaces &&
+            about.escape_whitespaces;
+  }
+
+  void append(std::string_view text, std::vector<std::int32_t>& ids, std::vector<int>& scratch) const {
+    const auto status = processor.Encode(absl::string_view(text.data(), text.size()), &scratch);
+    if (!status.ok()) throw Failure(Exit::data, fmt::format("sentencepiece cannot encode: {}", status.message()));
+    ids.insert(ids.end(), scratch.begin(), scratch.end());
+  }
+};
+
+namespace {
+
+std::string_view text_of(const MappedFile& file) {
+  if (file.bytes().size() > kMaxModelBytes)
+    throw Failure(Exit::data, fmt::format("'{}': has {} bytes; a tokenizer has at most {}", file.path().string(),
+                                          file.bytes().size(), kMaxModelBytes));
+  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+}
+
+}  // namespace
+
+Tokenizer::Tokenizer(const std::filesystem::path& path) {
+  const MappedFile file(path);
+  state_ = std::make_unique<State>(text_of(file), path.string());
+}
+
+Tokenizer::Tokenizer(std::string_view model, const std::string& name) : state_(std::make_unique<State>(model, name)) {}
+Tokenizer::~Tokenizer() = default;
+Tokenizer::Tokenizer(Tokenizer&&) noexcept = default;
+
+std::int32_t Tokenizer::vocab_size() const { return state_->processor.GetPieceSize(); }
+bool Tokenizer::exact() const { return state_->exact; }
+
+std::int32_t Tokenizer::separator_id() const {
+  const int eos = state_->processor.eos_id();
+  return eos >= 0 ? eos : state_->processor.bos_id();
+}
+
+std::vector<std::int32_t> Tokenizer::encode(std::string_view text) const {
+  std::vector<std::int32_t> ids;
+  std::vector<int> scratch;
+  if (!state_->exact) {  // every call would add a prefix or drop spaces at its ends: one call
+    state_->append(text, ids, scratch);
+    return ids;
+  }
+  while (!text.empty()) {
+    for (std::size_t plain = plain_prefix(text); plain > 0;) {
+      const std::size_t end = segment_end(text.substr(0, plain));
+      state_->append(text.substr(0, end), ids, scratch);
+      text.remove_prefix(end);
+      plain -= end;
+    }
+    if (text.empty()) break;
+    const std::size_t odd = std::max<std::size_t>(utf8_length(text), 1);
+    for (const char byte : text.substr(0, odd)) ids.push_back(state_->byte_piece[static_cast<unsigned char>(byte)]);
+    text.remove_prefix(odd);
+  }
+  return ids;
+}
+
+std::string Tokenizer::decode(std::span<const std::int32_t> ids) const {
+  std::string text;
+  for (const std::int32_t id : ids) {
+    if (id < 0 || id >= vocab_size())
+      throw Failure(Exit::data, fmt::format("token {} is outside of the tokenizer's vocabulary of {}", id, vocab_size()));
+    text += state_->bytes_of[static_cast<std::size_t>(id)];
+  }
+  return text;
+}
+
+}  // namespace llmc

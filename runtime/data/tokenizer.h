@@ -1,0 +1,42 @@
+// Text to token ids and back, over a sentencepiece BPE model, without losing a byte.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace llmc {
+
+/// Thread-safe after construction.
+class Tokenizer {
+ public:
+  /// Reads a .model file of at most 64 MiB. Throws Failure(Exit::data) when it is not one that can be used safely.
+  explicit Tokenizer(const std::filesystem::path& file);
+  /// `model` is a serialised ModelProto; `name` is what errors call it.
+  Tokenizer(std::string_view model, const std::string& name);
+  ~Tokenizer();
+  Tokenizer(Tokenizer&&) noexcept;
+
+  std::int32_t vocab_size() const;
+  /// The token that ends a document (the model's eos, else its bos), -1 when it has neither.
+  std::int32_t separator_id() const;
+  /// True when decode(encode(x)) == x for any bytes x: byte pieces, no dummy prefix, no whitespace removal.
+  bool exact() const;
+
+  /// No token is added at either end. What sentencepiece would change (invalid UTF-8, NUL, and U+2581, its own stand-in
+  /// for a space) goes through byte pieces. A model without byte pieces gives its unknown token there.
+  std::vector<std::int32_t> encode(std::string_view text) const;
+  /// The bytes of the tokens, which need not be valid UTF-8: byte pieces come out as they are. Control tokens (the
+  /// separator) give nothing, the unknown token U+FFFD, ids outside the vocabulary throw Failure(Exit::data).
+  std::string decode(std::span<const std::int32_t> ids) const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace llmc
