@@ -1,0 +1,230 @@
+#include "compiler/report/diff.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "compiler/report/plan_report.h"
+#include "compiler/report/unified.h"
+
+namespace llmc::report {
+
+using plan::Kernel;
+using plan::KernelParam;
+using plan::Plan;
+using plan::Product;
+
+namespace {
+
+using Keys = std::map<std::string, std::string>;
+
+/// Keys that differ, as key -> (before, after).
+std::vector<std::pair<std::string, std::pair<std::string, std::string>>> changed_keys(const Keys& a, const Keys& b) {
+  std::vector<std::pair<std::string, std::pair<std::string, std::string>>> result;
+  Keys all = a;
+  all.insert(b.begin(), b.end());
+  for (const auto& [key, value] : all) {
+    const auto in_a = a.find(key), in_b = b.find(key);
+    const std::string before = in_a == a.end() ? "(none)" : in_a->second, after = in_b == b.end() ? "(none)" : in_b->second;
+    if (before != after) result.push_back({key, {before, after}});
+  }
+  return result;
+}
+
+/// The changed keys among those that a param is made from; a section such as "model" stands for all keys in it.
+std::vector<std::string> through(const std::string& origins, const Difference& difference) {
+  std::vector<std::string> result;
+  std::istringstream list(origins);
+  for (std::string origin; std::getline(list, origin, ',');) {
+    origin.erase(0, origin.find_first_not_of(' '));
+    for (const auto& [key, values] : difference.keys)
+      if (key == origin || key.rfind(origin + ".", 0) == 0) result.push_back(key);
+  }
+  return result;
+}
+
+std::vector<KernelParam> product_params(const Product& p) {
+  const GemmShape& s = p.shape;
+  const auto type = [](DType t) { return std::string(t == DType::bf16 ? "bf16" : "float"); };
+  const char* shape_keys = "model, batch.micro_batch, batch.sequence_length, memory.loss_chunk";
+  return {{"int", "m", std::to_string(s.m), shape_keys},
+          {"int", "n", std::to_string(s.n), shape_keys},
+          {"int", "k", std::to_string(s.k), shape_keys},
+          {"using", "operands", type(s.operand), "precision.compute"},
+          {"using", "result", type(s.result), "precision.compute"},
+          {"bool", "bias", s.bias ? "true" : "false", "model.attention_bias, model.mlp_bias"}};
+}
+
+std::vector<ParamChange> changed_params(const std::vector<KernelParam>& a, const std::vector<KernelParam>& b, const Difference& difference) {
+  std::vector<ParamChange> changes;
+  const auto value = [](const std::vector<KernelParam>& list, const std::string& name) {
+    for (const KernelParam& p : list)
+      if (p.name == name) return p.value;
+    return std::string("(none)");
+  };
+  std::vector<KernelParam> all = a;
+  for (const KernelParam& p : b)
+    if (value(a, p.name) == "(none)") all.push_back(p);
+  for (const KernelParam& p : all) {
+    const std::string before = value(a, p.name), after = value(b, p.name);
+    if (before == after) continue;
+    ParamChange change{p.name, before, after, through(p.origin, difference)};
+    // A width can come from more than one key (a bias's columns, say): then every changed key that is compiled in is named.
+    if (change.through.empty()) change.through = through("model, precision, batch, memory, metrics, target", difference);
+    changes.push_back(std::move(change));
+  }
+  return changes;
+}
+
+template <class Item, class Params>
+std::vector<KernelChange> compare_items(const std::vector<Item>& a, const std::vector<Item>& b, const Difference& difference,
+                                        const Params& params, const auto& same_family) {
+  std::vector<KernelChange> result;
+  const auto named = [](const std::vector<Item>& list, const std::string& name) -> const Item* {
+    for (const Item& item : list)
+      if (item.name == name) return &item;
+    return nullptr;
+  };
+  std::vector<const Item*> gone, come;
+  for (const Item& item : a) {
+    const Item* other = named(b, item.name);
+    if (!other) {
+      gone.push_back(&item);
+      continue;
+    }
+    std::vector<ParamChange> changes = changed_params(params(item), params(*other), difference);
+    if (!changes.empty()) result.push_back({KernelChange::Kind::changed, item.name, "", std::move(changes)});
+  }
+  for (const Item& item : b)
+    if (!named(a, item.name)) come.push_back(&item);
+  // What vanished under one name and came under another of the same family was changed.
+  for (const Item* old : gone) {
+    const auto match = std::find_if(come.begin(), come.end(), [&](const Item* item) { return same_family(*old, *item); });
+    if (match == come.end()) {
+      result.push_back({KernelChange::Kind::removed, old->name, "", {}});
+      continue;
+    }
+    result.push_back({KernelChange::Kind::changed, (*match)->name, old->name, changed_params(params(*old), params(**match), difference)});
+    come.erase(match);
+  }
+  for (const Item* item : come) result.push_back({KernelChange::Kind::added, item->name, "", {}});
+  return result;
+}
+
+std::string section_line(const char* what, const KernelChange& change) {
+  switch (change.kind) {
+    case KernelChange::Kind::added: return fmt::format("  + {} {}\n", what, change.name);
+    case KernelChange::Kind::removed: return fmt::format("  - {} {}\n", what, change.name);
+    case KernelChange::Kind::changed: break;
+  }
+  std::string text = fmt::format("  ~ {} {}{}\n", what, change.name, change.renamed_from.empty() ? "" : " (was " + change.renamed_from + ")");
+  for (const ParamChange& p : change.params)
+    text += fmt::format("      {}: {} -> {}   through {}\n", p.name, p.before, p.after, fmt::join(p.through, ", "));
+  return text;
+}
+
+struct Figure {
+  const char* name;
+  double before, after;
+  bool bytes;
+};
+
+std::vector<Figure> figures(const Plan& a, const Plan& b) {
+  return {{"arena", static_cast<double>(a.layout.arena.bytes), static_cast<double>(b.layout.arena.bytes), true},
+          {"bytes moved a step", a.cost.bytes_per_step, b.cost.bytes_per_step, true},
+          {"FLOP a token (model)", a.cost.model_flops_per_token, b.cost.model_flops_per_token, false},
+          {"FLOP a step (done)", a.cost.hardware_flops_per_step, b.cost.hardware_flops_per_step, false},
+          {"launches a step", static_cast<double>(a.cost.launches_per_step), static_cast<double>(b.cost.launches_per_step), false},
+          {"parameters", static_cast<double>(a.parameters.logical), static_cast<double>(b.parameters.logical), false}};
+}
+
+/// Kernels and the step: what a reviewer reads. Tables of numbers and copies of the spec are left out.
+bool is_code(const std::string& file) { return file.rfind("kernels", 0) == 0 || file.rfind("step", 0) == 0; }
+
+/// Names and fingerprints stand in comments; they differ whenever specs do and say nothing.
+std::string without_identity(std::string text, const Plan& plan) {
+  for (const std::string& word : {plan.fingerprint, "run " + plan.spec.name, "of " + plan.spec.name})
+    if (!word.empty())
+      for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at)) text.erase(at, word.size());
+  return text;
+}
+
+}  // namespace
+
+Difference compare(const Side& a, const Side& b) {
+  Difference difference;
+  difference.keys = changed_keys(a.keys, b.keys);
+  difference.kernels = compare_items(
+      a.plan->kernels, b.plan->kernels, difference, [](const Kernel& k) { return k.params; },
+      [](const Kernel& x, const Kernel& y) { return x.template_name == y.template_name; });
+  difference.products = compare_items(a.plan->products, b.plan->products, difference, product_params,
+                                      [](const Product&, const Product&) { return false; });
+  std::map<std::string, std::string> all = a.sources;
+  all.insert(b.sources.begin(), b.sources.end());
+  for (const auto& [file, text] : all) {
+    if (!is_code(file)) continue;
+    const auto in_a = a.sources.find(file), in_b = b.sources.find(file);
+    const bool same = in_a != a.sources.end() && in_b != b.sources.end() &&
+                      without_identity(in_a->second, *a.plan) == without_identity(in_b->second, *b.plan);
+    if (!same) difference.files.push_back(file);
+  }
+  return difference;
+}
+
+std::string diff_text(const Side& a, const Side& b, const Difference& difference, bool full) {
+  if (difference.empty()) return fmt::format("{} and {} make the same trainer\n", a.label, b.label);
+  std::string out = fmt::format("--- {}\n+++ {}\n\nspec keys\n", a.label, b.label);
+  for (const auto& [key, values] : difference.keys) out += fmt::format("  {}: {} -> {}\n", key, values.first, values.second);
+  out += difference.kernels.empty() ? "\nkernels: the same\n" : "\nkernels\n";
+  for (const KernelChange& change : difference.kernels) out += section_line("kernel", change);
+  out += difference.products.empty() ? "\nmatrix products: the same\n" : "\nmatrix products\n";
+  for (const KernelChange& change : difference.products) out += section_line("product", change);
+  out += "\nfigures\n";
+  for (const Figure& f : figures(*a.plan, *b.plan)) {
+    const auto show = [&](double v) { return f.bytes ? human_bytes(v) : human_count(v); };
+    const double percent = f.before == 0 ? 0 : 100 * (f.after - f.before) / f.before;
+    out += fmt::format("  {:<22} {:>12} -> {:>12}  {:+.1f} %\n", f.name, show(f.before), show(f.after), percent);
+  }
+  if (!difference.files.empty()) out += fmt::format("\nsources that differ: {}\n", fmt::join(difference.files, ", "));
+  if (full)
+    for (const std::string& file : difference.files) {
+      const auto text = [&](const Side& side) {
+        const auto found = side.sources.find(file);
+        return found == side.sources.end() ? std::string() : found->second;
+      };
+      out += '\n' + unified_diff(text(a), text(b), a.label + "/" + file, b.label + "/" + file);
+    }
+  return out;
+}
+
+nlohmann::ordered_json diff_json(const Side& a, const Side& b, const Difference& difference) {
+  using Json = nlohmann::ordered_json;
+  Json j;
+  j["equal"] = difference.empty();
+  Json keys = Json::array();
+  for (const auto& [key, values] : difference.keys) keys.push_back({{"key", key}, {"before", values.first}, {"after", values.second}});
+  j["keys"] = keys;
+  const auto changes = [](const std::vector<KernelChange>& list) {
+    Json result = Json::array();
+    for (const KernelChange& c : list) {
+      Json params = Json::array();
+      for (const ParamChange& p : c.params)
+        params.push_back({{"name", p.name}, {"before", p.before}, {"after", p.after}, {"through", p.through}});
+      static constexpr const char* kKinds[] = {"added", "removed", "changed"};
+      Json item = {{"name", c.name}, {"change", kKinds[static_cast<int>(c.kind)]}, {"params", params}};
+      if (!c.renamed_from.empty()) item["was"] = c.renamed_from;
+      result.push_back(item);
+    }
+    return result;
+  };
+  j["kernels"] = changes(difference.kernels);
+  j["products"] = changes(difference.products);
+  Json numbers = Json::object();
+  for (const Figure& f : figures(*a.plan, *b.plan)) numbers[f.name] = {{"before", f.before}, {"after", f.after}};
+  j["figures"] = numbers;
+  j["files"] = difference.files;
+  return j;
+}
+
+}  // namespace llmc::report

@@ -1,0 +1,12 @@
+// Unified diff of two texts.
+#pragma once
+
+#include <string>
+
+namespace llmc::report {
+
+/// Lines that changed with `context` lines around them, as diff -u prints them; empty for equal texts.
+std::string unified_diff(const std::string& before, const std::string& after, const std::string& before_name,
+                         const std::string& after_name, int context = 2);
+
+}  // namespace llmc::report
