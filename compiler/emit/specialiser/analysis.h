@@ -1,0 +1,58 @@
+// What Clang knows about a template, as plain data: offsets into its text, no AST.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "compiler/emit/specialiser/specialiser.h"
+
+namespace llmc::emit {
+
+/// Bytes [begin, end) of the template's text.
+struct Range {
+  std::size_t begin = 0, end = 0;
+  bool contains(std::size_t at) const { return begin <= at && at < end; }
+};
+
+/// An `if constexpr` whose condition is known.
+struct Prune {
+  Range statement;
+  Range taken;                        // the branch that stays, braces included; empty when nothing stays
+  bool braced = false;                // taken is a compound statement
+  bool in_block = false;              // the statement stands directly in a compound statement
+  bool must_scope = false;            // the branch declares something whose lifetime ends with it
+  std::vector<std::string> declared;  // names declared directly in the branch
+};
+
+/// A constant expression that mentions a params name, and the literal that replaces it.
+struct Fold {
+  Range expression;
+  std::string literal;
+};
+
+/// A declaration that is dropped when nothing that stays says one of its names.
+struct Declaration {
+  std::size_t location = 0;  // of the name
+  Range statement;           // empty at namespace scope, where `location` identifies it
+  std::vector<std::string> names;
+  bool always = false;  // operators: found by type, not by name
+};
+
+struct Analysis {
+  std::vector<Prune> prunes;
+  std::vector<Fold> folds;
+  std::vector<Declaration> declarations;
+  std::vector<Range> checked_asserts;           // static_asserts that mention a params name: they held
+  std::vector<Range> macro_uses;                // macro invocations with arguments
+  std::map<std::string, std::string> literals;  // params constant -> what a direct reference prints
+};
+
+/// Parses the template with its params for the target. Throws Failure(internal) with file:line on any diagnostic.
+Analysis analyse(const SpecialiseInput& input);
+
+/// The text in the project's style.
+std::string format(const std::string& text);
+
+}  // namespace llmc::emit

@@ -1,0 +1,45 @@
+// Changes to a text, collected in any order and applied at once.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "compiler/emit/specialiser/analysis.h"
+
+namespace llmc::emit {
+
+class Edits {
+ public:
+  /// `text` must outlive the edits; `file` is how errors name it.
+  Edits(const std::string& text, std::string file) : text_(text), file_(std::move(file)) {}
+
+  void remove(Range range) { removals_.push_back(range); }
+  void replace(Range range, std::string with) { replacements_.push_back({range, std::move(with)}); }
+  void insert(std::size_t at, std::string what) { replacements_.push_back({{at, at}, std::move(what)}); }
+
+  /// Whether the byte at this offset goes.
+  bool touches(std::size_t at) const;
+
+  /// Removals may overlap each other, and swallow what lies inside; a replacement given twice counts once. Any other
+  /// overlap throws Failure(internal) with file:line.
+  std::string apply() const;
+
+ private:
+  struct Replacement {
+    Range range;
+    std::string with;
+    bool operator==(const Replacement& other) const {
+      return range.begin == other.range.begin && range.end == other.range.end && with == other.with;
+    }
+  };
+
+  std::vector<Range> merged_removals() const;
+
+  const std::string& text_;
+  std::string file_;
+  std::vector<Range> removals_;
+  std::vector<Replacement> replacements_;
+};
+
+}  // namespace llmc::emit

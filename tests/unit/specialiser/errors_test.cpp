@@ -1,0 +1,81 @@
+// What the specialiser refuses, with the place it names.
+#include <gtest/gtest.h>
+
+#include "error.h"
+#include "sample.h"
+
+namespace llmc::emit {
+namespace {
+
+const std::vector<Param> kColumns = {{"int", "kCols", "2048"}};
+
+std::string message(const SpecialiseInput& input) {
+  try {
+    return "no error, but:\n" + specialise(input);
+  } catch (const Failure& failure) {
+    EXPECT_EQ(failure.code(), Exit::internal);
+    return failure.what();
+  }
+}
+
+/// The text that sample() puts before its function's body takes 5 lines.
+TEST(Errors, AnyClangDiagnosticWithFileAndLine) {
+  EXPECT_EQ(message(sample(kColumns, "  out[0] = in[kCols]\n")),
+            "templates/sample.cu:6: expected ';' after expression");
+  EXPECT_EQ(message(sample(kColumns, "  out[0] = in[kCols + kRows];\n")),
+            "templates/sample.cu:6: use of undeclared identifier 'kRows'; did you mean 'kCols'?");
+  EXPECT_EQ(message(sample(kColumns, "  unsigned u = n;\n  if (n < u) out[0] = in[kCols];\n")),
+            "templates/sample.cu:7: comparison of integers of different signs: 'int' and 'unsigned int'");
+  EXPECT_EQ(message(sample({{"int", "kCols", "oops"}}, "  out[0] = in[kCols];\n")),
+            "params.h of sample:5: use of undeclared identifier 'oops'");
+}
+
+TEST(Errors, UnusedNamesAreNoDiagnostic) { EXPECT_NO_THROW(specialise(sample(kColumns, "  int x = kCols;\n"))); }
+
+TEST(Errors, ParamsNameInAMacroBody) {
+  SpecialiseInput input = sample(kColumns, "  out[0] = in[COLUMN];\n");
+  input.template_text = "#define COLUMN (kCols - 1)\n" + input.template_text;
+  EXPECT_NE(message(input).find("templates/sample.cu:1: the params name kCols cannot be replaced here"),
+            std::string::npos);
+  input = sample(kColumns, "  out[0] = LAST(in);\n");
+  input.template_text = "#define LAST(p) p[n + kCols]\n" + input.template_text;
+  EXPECT_EQ(message(input), "templates/sample.cu:7: params name kCols is in a macro body");
+}
+
+TEST(Errors, ParamsNameInSkippedCode) {
+  EXPECT_NE(message(sample(kColumns, "#ifdef NEVER\n  out[1] = in[kCols];\n#endif\n  out[0] = in[kCols];\n"))
+                .find("templates/sample.cu:7: the params name kCols cannot be replaced here"),
+            std::string::npos);
+}
+
+TEST(Errors, ParamThatTheTemplateNeverReads) {
+  EXPECT_EQ(message(sample({{"int", "kRows", "1"}}, "  out[0] = in[0];\n")),
+            "templates/sample.cu:1: the template never reads the param kRows of sample");
+}
+
+TEST(Errors, MissingEntry) {
+  SpecialiseInput input = sample(kColumns, "  out[0] = in[kCols];\n");
+  input.template_name = "other";
+  EXPECT_EQ(message(input), "templates/sample.cu:1: the template does not define other");
+  input.template_name = "sample";
+  input.entry = "a b";
+  EXPECT_EQ(message(input), "templates/sample.cu: not a function name: 'a b'");
+}
+
+TEST(Errors, AddressOfAParam) {
+  EXPECT_EQ(message(sample(kColumns, "  const int* p = &kCols;\n  out[*p] = in[0];\n")),
+            "templates/sample.cu:6: takes the address of the params constant kCols");
+}
+
+TEST(Errors, TypesWithoutALiteral) {
+  EXPECT_EQ(message(sample({{"short", "kCols", "8"}}, "  out[kCols] = in[0];\n")),
+            "params.h of sample:5: no literal has the type and value of kCols");
+}
+
+TEST(Errors, CudaNamesAreUnknownOnTheCpu) {
+  SpecialiseInput input = sample(kColumns, "  out[threadIdx.x] = in[kCols];\n");
+  EXPECT_EQ(message(input), "templates/sample.cu:6: use of undeclared identifier 'threadIdx'");
+}
+
+}  // namespace
+}  // namespace llmc::emit

@@ -1,0 +1,257 @@
+// Each rule of the specialiser on a small template, compared with the exact text that comes out.
+#include <gtest/gtest.h>
+
+#include "error.h"
+#include "sample.h"
+
+namespace llmc::emit {
+namespace {
+
+const std::vector<Param> kColumns = {{"int", "kCols", "2048"}};
+
+std::vector<Param> flag(bool value) { return {{"bool", "kFlag", value ? "true" : "false"}}; }
+
+void expect(const SpecialiseInput& input, const std::string& text) {
+  const std::string result = specialise(input);
+  EXPECT_EQ(result, text);
+  EXPECT_EQ(specialise(again(input, result)), result) << "specialising again changed the text";
+}
+
+TEST(Fold, DirectReferencePrintsTheInitialisersText) {
+  const std::vector<Param> params = {{"int", "kCols", "0x800"}, {"float", "kEps", "1e-5f"}, {"bool", "kOn", "true"}};
+  expect(sample(params, "  out[0] = kOn ? in[kCols] + kEps : 0;\n  out[1] = 0;\n"),
+         expected("  out[0] = true ? in[0x800] + 1e-5f : 0;\n  out[1] = 0;\n"));
+}
+
+TEST(Fold, TextOfAnotherTypeBecomesALiteralOfTheConstantsType) {
+  const std::vector<Param> params = {{"float", "kEps", "1e-5"},
+                                     {"long long", "kSize", "5"},
+                                     {"unsigned", "kMask", "7"},
+                                     {"double", "kOne", "1"},
+                                     {"float", "kThird", "1.0f / 3"}};
+  expect(sample(params,
+                "  auto a = kSize;\n  out[a] = kEps + kThird;\n  out[n & kMask] = static_cast<float>(n * kOne);\n"),
+         expected("  auto a = 5LL;\n  out[a] = 0.33334336f;\n  out[n & 7u] = static_cast<float>(n * 1.0);\n"));
+}
+
+TEST(Fold, MaximalIntegerExpressions) {
+  const std::string helper = "constexpr int ceil_div(int a, int b) { return (a + b - 1) / b; }\n\n";
+  expect(sample(kColumns,
+                "  for (int i = n; i < kCols / 4; i += (kCols + 31) / 32) out[i] = in[i * kCols + kCols % 7];\n"
+                "  out[ceil_div(kCols, 100)] = n > kCols * 2 ? in[0] : in[~kCols + 2050];\n",
+                helper),
+         expected("  for (int i = n; i < 512; i += 64) out[i] = in[i * 2048 + 4];\n"
+                  "  out[21] = n > 4096 ? in[0] : in[1];\n"));
+}
+
+TEST(Fold, NothingIsFoldedThroughAnImplicitConversion) {
+  expect(sample(kColumns,
+                "  out[0] = in[0] / kCols + 1.0f / kCols;\n  out[1] = static_cast<float>(kCols) * 2.0f * in[kCols * "
+                "sizeof(float)];\n"
+                "  long long big = kCols * 4LL;\n  out[big] = static_cast<float>(static_cast<long long>(kCols) * "
+                "3000000000);\n"),
+         expected("  out[0] = in[0] / 2048 + 1.0f / 2048;\n  out[1] = 4096.0f * in[2048 * sizeof(float)];\n"
+                  "  long long big = 2048 * 4LL;\n  out[big] = static_cast<float>(2048LL * 3000000000);\n"));
+}
+
+TEST(Fold, NegativeLiteralsKeepTheirMeaning) {
+  const std::vector<Param> params = {{"int", "kStep", "-1"}};
+  expect(
+      sample(
+          params,
+          "  out[0] = in[n - kStep] - kStep;\n  n = kStep;\n  out[1] = in[-kStep];\n  out[n * kStep] = -n * -kStep;\n"),
+      expected("  out[0] = in[n - (-1)] - (-1);\n  n = -1;\n  out[1] = in[1];\n  out[n * (-1)] = -n * 1;\n"));
+}
+
+TEST(Fold, ArrayBoundsAndTemplateArguments) {
+  const std::string row = "template <int N>\nstruct Row {\n  float v[N];\n};\n\n";
+  expect(sample(kColumns,
+                "  float tile[kCols / 4] = {};\n  Row<kCols> row{};\n  Row<(kCols > 4 ? kCols + 1 : 2)> odd{};\n"
+                "  out[0] = tile[n] + row.v[n] + odd.v[0];\n",
+                row),
+         expected("  float tile[512] = {};\n  Row<2048> row{};\n  Row<2049> odd{};\n"
+                  "  out[0] = tile[n] + row.v[n] + odd.v[0];\n",
+                  row));
+}
+
+TEST(Fold, FloatsKeepTheirBits) {
+  // The sum of the floats nearest to 0.1 and 0.6 is not the float nearest to 0.7; 16777217 has no float; the last is
+  // the least denormal.
+  const std::vector<Param> params = {
+      {"float", "kA", "0.1f"}, {"float", "kB", "0.6f"}, {"int", "kN", "16777217"}, {"float", "kTiny", "1e-45f"}};
+  expect(sample(params,
+                "  out[0] = kA + kB;\n  out[1] = static_cast<float>(kN);\n  out[2] = 1 * in[0] * (kTiny * 1.0f);\n"),
+         expected("  out[0] = 0.70000005f;\n  out[1] = 16777216.0f;\n  out[2] = 1 * in[0] * 1e-45f;\n"));
+}
+
+TEST(Fold, InsideLambdasAndDependentCode) {
+  expect(sample(kColumns, "  const auto f = [=](auto v) { return v * kCols + in[kCols - 1]; };\n  out[0] = f(n);\n"),
+         expected("  const auto f = [=](auto v) { return v * 2048 + in[2047]; };\n  out[0] = f(n);\n"));
+}
+
+TEST(Fold, Pragmas) {
+  const std::vector<Param> params = {{"int", "kWidth", "8"}};
+  expect(sample(params,
+                "#pragma omp simd simdlen(kWidth * 2)\n  for (int i = 0; i < kWidth; ++i) out[i] = in[i];\n"
+                "#pragma GCC unroll kWidth\n  for (int i = 0; i < n; ++i) out[i] = in[i];\n"),
+         expected("#pragma omp simd simdlen(16)\n  for (int i = 0; i < 8; ++i) out[i] = in[i];\n"
+                  "#pragma GCC unroll 8\n  for (int i = 0; i < n; ++i) out[i] = in[i];\n"));
+}
+
+TEST(Fold, ArgumentsOfMacros) {
+  SpecialiseInput input = sample(kColumns, "  out[TWICE(kCols + 1)] = in[n];\n  IGNORE(kCols)\n");
+  const std::string macros = "#define TWICE(x) ((x) * 2)\n#define IGNORE(x)\n";
+  input.template_text = macros + input.template_text;
+  // The invocation is the maximal expression.
+  expect(input, macros + "\n" + expected("  out[4098] = in[n];\n  IGNORE(2048)\n"));
+}
+
+TEST(Prune, TheTakenBranchLosesItsBraces) {
+  const std::string body =
+      "  if constexpr (kFlag) {\n    // When set.\n    float x = in[0];\n    out[0] = x;  // set\n  } else {\n"
+      "    // When clear.\n    out[1] = in[1];\n  }\n  out[2] = in[2];\n";
+  expect(sample(flag(true), body),
+         expected("  // When set.\n  float x = in[0];\n  out[0] = x;  // set\n  out[2] = in[2];\n"));
+  expect(sample(flag(false), body), expected("  // When clear.\n  out[1] = in[1];\n  out[2] = in[2];\n"));
+}
+
+TEST(Prune, BracesStayWhereAScopeWouldChange) {
+  const std::string body =
+      "  if constexpr (kFlag) {\n    float x = in[0];\n    out[0] = x;\n  }\n  float x = in[1];\n  out[1] = x;\n";
+  expect(sample(flag(true), body),
+         expected("  {\n    float x = in[0];\n    out[0] = x;\n  }\n  float x = in[1];\n  out[1] = x;\n"));
+  expect(sample(flag(false), body), expected("  float x = in[1];\n  out[1] = x;\n"));
+  const std::string guard = "struct Guard {\n  ~Guard() { *p = 0; }\n  float* p;\n};\n\n";
+  expect(sample(flag(true), "  if constexpr (kFlag) {\n    Guard g{out};\n  }\n  out[1] = out[0];\n", guard),
+         expected("  {\n    Guard g{out};\n  }\n  out[1] = out[0];\n", guard));
+}
+
+TEST(Prune, WhatIsDroppedTakesItsCommentAlong) {
+  const std::string body =
+      "  out[0] = in[0];\n\n  // The second one.\n  // Two lines.\n  if constexpr (kFlag) {\n    out[1] = in[1];\n  }  "
+      "// kFlag\n"
+      "\n  // Stays.\n  out[2] = in[2];\n";
+  expect(sample(flag(false), body), expected("  out[0] = in[0];\n\n  // Stays.\n  out[2] = in[2];\n"));
+  expect(sample(flag(true), body), expected("  out[0] = in[0];\n\n  // The second one.\n  // Two lines.\n  out[1] = "
+                                            "in[1];\n\n  // Stays.\n  out[2] = in[2];\n"));
+}
+
+TEST(Prune, ChainsAndBranchesWithoutBraces) {
+  const std::string body =
+      "  if constexpr (kMode == 0)\n    out[0] = in[0];\n  else if constexpr (kMode == 1)\n    out[1] = in[1];\n"
+      "  else if (n > kMode)\n    out[2] = in[2];\n  out[3] = in[3];\n";
+  const auto mode = [](const char* value) { return std::vector<Param>{{"int", "kMode", value}}; };
+  expect(sample(mode("0"), body), expected("  out[0] = in[0];\n  out[3] = in[3];\n"));
+  expect(sample(mode("1"), body), expected("  out[1] = in[1];\n  out[3] = in[3];\n"));
+  expect(sample(mode("2"), body), expected("  if (n > 2) out[2] = in[2];\n  out[3] = in[3];\n"));
+}
+
+TEST(Prune, NestedAndAsTheBodyOfALoop) {
+  const std::vector<Param> params = {{"bool", "kA", "true"}, {"bool", "kB", "false"}};
+  expect(
+      sample(
+          params,
+          "  for (int i = 0; i < n; ++i)\n    if constexpr (kA) out[i] = in[i];\n"
+          "  for (int i = 0; i < n; ++i)\n    if constexpr (kB) out[i] = in[i];\n"
+          "  if constexpr (kA) {\n    if constexpr (kB) {\n      out[1] = 1;\n    } else {\n      out[2] = 2;\n    }\n"
+          "    if constexpr (kB) {\n      out[3] = 3;\n    }\n  }\n"),
+      expected("  for (int i = 0; i < n; ++i) {\n    out[i] = in[i];\n  }\n  for (int i = 0; i < n; ++i) {\n  }\n  "
+               "out[2] = 2;\n"));
+}
+
+TEST(Prune, DependentConditionsStay) {
+  const std::string helper =
+      "template <class T>\ninline float first(T v) {\n  if constexpr (sizeof(T) == 4) {\n    return v;\n  } else {\n"
+      "    return v.x;\n  }\n}\n\n";
+  expect(sample(kColumns, "  out[0] = first(in[kCols]);\n  out[1] = 0;\n", helper),
+         expected("  out[0] = first(in[2048]);\n  out[1] = 0;\n", helper));
+}
+
+TEST(Drop, WhatTheEntryCannotReach) {
+  const std::string before =
+      "// Used through another.\ninline float deep(float v) { return v; }\n\ninline float used(float v) { return "
+      "deep(v); }\n\n"
+      "// Only with the flag.\ninline float flagged(float v) { return v; }\n\n"
+      "constexpr int kHalf = kCols / 2;  // half\nconstexpr int kOther = kCols / 3;  // gone\n"
+      "/* A table. */\nstruct Table {\n  int v[4];\n};\nusing Index = int;\nenum class Side { left, right };\n\n";
+  const std::vector<Param> params = {{"int", "kCols", "2048"}, {"bool", "kFlag", "false"}};
+  expect(sample(params,
+                "  constexpr int kLocal = kCols * 2;  // only for the flag\n  using Local = float;\n"
+                "  if constexpr (kFlag) out[kLocal] = flagged(in[0]);\n  Local v = in[kHalf];\n  out[0] = used(v);\n",
+                before),
+         expected("  using Local = float;\n  Local v = in[kHalf];\n  out[0] = used(v);\n",
+                  "// Used through another.\ninline float deep(float v) { return v; }\n\ninline float used(float v) { "
+                  "return deep(v); }\n\n"
+                  "constexpr int kHalf = 1024;  // half\n\n"));
+}
+
+TEST(Drop, AssertionsAboutParams) {
+  expect(sample(kColumns,
+                "  static_assert(kCols % 8 == 0);\n  static_assert(sizeof(float) == 4);\n  out[0] = in[kCols];\n",
+                "// Rows are read in chunks.\nstatic_assert(kCols % 4 == 0, \"chunks\");\n\n"),
+         expected("  static_assert(sizeof(float) == 4);\n  out[0] = in[2048];\n"));
+}
+
+TEST(Aliases, UsedOnesArePrintedAtTheHead) {
+  const std::vector<Param> params = {{"using", "Raw", "bf16"}, {"using", "Act", "Raw"}, {"using", "Sum", "double"}};
+  const std::string body =
+      "  Act v{1};\n  if constexpr (sizeof(Sum) == 4) out[1] = static_cast<Sum>(n);\n  out[0] = v.bits + in[n];\n";
+  SpecialiseInput input = sample(params, body);
+  input.template_text = "#include \"device/types.h\"\n" + input.template_text;
+  expect(input, "#include \"device/types.h\"\n\n" +
+                    expected("  Act v{1};\n  out[0] = v.bits + in[n];\n", "using Raw = bf16;\nusing Act = Raw;\n\n"));
+}
+
+TEST(Rename, TheEntryAndItsNameInComments) {
+  SpecialiseInput input = sample(kColumns, "  out[0] = in[kCols];\n", "// sample() samples: `sample` is no sample.\n");
+  input.entry = "sample_final";
+  const std::string result = specialise(input);
+  EXPECT_EQ(result,
+            "namespace llmc {\n\n// sample_final() samples: `sample_final` is no sample.\n"
+            "void sample_final(float* out, const float* in, int n) { out[0] = in[2048]; }\n\n}  // namespace llmc\n");
+  EXPECT_EQ(specialise(again(input, result)), result);
+}
+
+TEST(Header, StandsOnTop) {
+  SpecialiseInput input = sample(kColumns, "  out[0] = in[kCols];\n  out[1] = in[1];\n");
+  input.header = {"quickstart 01234567", "", "kCols = 2048"};
+  EXPECT_EQ(specialise(input),
+            "// quickstart 01234567\n//\n// kCols = 2048\n\n" + expected("  out[0] = in[2048];\n  out[1] = in[1];\n"));
+}
+
+TEST(Whole, KernelReadsAsWrittenForThisRun) {
+  const SpecialiseInput input = whole_kernel(spec::TargetKind::cuda, true, false, 2048);
+  expect(input, R"(// scale_rows_final: scales each row by the reciprocal of its mean square.
+
+namespace llmc {
+
+using Act = float;
+
+// Squares, kept apart so that it can be tested.
+inline __device__ float square(float v) { return v * v; }
+
+// Only the residual needs it.
+template <int N>
+inline __device__ float blend(float a, float b) {
+  return a * (1.0f / N) + b;
+}
+
+__global__ __launch_bounds__(128) void scale_rows_final(const Act* x, const Act* residual, Act* y) {
+  for (int row = 0; row < 96; ++row) {
+    const Act* in = x + row * 2048;  // (kCols)
+    float sum = 0;
+    // A fixed order.
+    for (int i = 0; i < 2048 && i < 2048; ++i) sum += square(static_cast<float>(in[i]));
+    const float scale = 1.0f / (sum / 2048 + 1e-5f);
+    // Residual first.
+    const Act* base = residual + row * 2048;
+    for (int i = 0; i < 2048; ++i) y[row * 2048 + i] = blend<512>(base[i], in[i] * scale);
+  }
+}
+
+}  // namespace llmc
+)");
+}
+
+}  // namespace
+}  // namespace llmc::emit

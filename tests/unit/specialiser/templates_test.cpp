@@ -1,0 +1,138 @@
+// Every template of the repository, with several sets of params: specialises, is stable, and compiles to the same code.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <iterator>
+#include <thread>
+
+#include "compiler/emit/specialiser/proof.h"
+#include "error.h"
+#include "sample.h"
+
+namespace llmc::emit {
+namespace {
+
+namespace fs = std::filesystem;
+const fs::path kTemplates = fs::path(LLMC_SOURCE_DIR) / "templates";
+
+std::string read(const fs::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+/// The template with its default params; empty name where the target does not have it.
+SpecialiseInput load(const fs::path& file, spec::TargetKind target) {
+  SpecialiseInput input;
+  input.template_name = file.stem().string();
+  input.template_file = fs::relative(file, LLMC_SOURCE_DIR).string();
+  input.template_text = read(file);
+  input.target = target;
+  input.entry = input.template_name + "_test";
+  input.include_directory = kRuntime;
+  const std::vector<Param> all = parse_params(read(kTemplates / "params.h"), "templates/params.h");
+  const std::vector<std::string> names = params_read(input.template_text, all);
+  for (const Param& param : all) {
+    if (std::find(names.begin(), names.end(), param.name) != names.end()) input.params.push_back(param);
+  }
+  return input;
+}
+
+std::vector<SpecialiseInput> all_templates() {
+  std::vector<SpecialiseInput> all;
+  for (const spec::TargetKind target : {spec::TargetKind::cpu, spec::TargetKind::cuda}) {
+    std::vector<fs::path> folders = {kTemplates};
+    if (target == spec::TargetKind::cpu) folders.push_back(kTemplates / "cpu");
+    for (const fs::path& folder : folders) {
+      if (!fs::exists(folder)) continue;
+      for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+        const std::string extension = entry.path().extension();
+        if (extension == ".cu" || extension == ".cpp") all.push_back(load(entry.path(), target));
+      }
+    }
+  }
+  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.template_file < b.template_file; });
+  return all;
+}
+
+/// Every flag on its own and all turned, both activation types, a width that no vector divides.
+std::vector<std::vector<Param>> variants(const std::vector<Param>& defaults) {
+  std::vector<std::vector<Param>> all = {defaults};
+  std::vector<Param> turned = defaults;
+  for (std::size_t i = 0; i < defaults.size(); ++i) {
+    Param& param = turned[i];
+    if (param.type == "bool") param.value = param.value == "true" ? "false" : "true";
+    if (param.name == "Act") param.value = param.value == "bf16" ? "float" : "bf16";
+    if (param.name == "kCols") param.value = "1000";
+    if (param.name == "kPitch") param.value = "1008";
+    if (param == defaults[i]) continue;
+    all.push_back(defaults);
+    all.back()[i] = param;
+    if (param.name == "kCols") all.pop_back();  // goes with kPitch
+  }
+  all.push_back(turned);
+  return all;
+}
+
+TEST(Templates, EverySetOfParamsIsStable) {
+  if (!fs::exists(kTemplates / "params.h")) GTEST_SKIP() << "no templates";
+  for (SpecialiseInput input : all_templates()) {
+    for (const std::vector<Param>& params : variants(input.params)) {
+      input.params = params;
+      SCOPED_TRACE(input.template_file + "\n" + params_text(params));
+      const std::string text = specialise(input);
+      for (const Param& param : params) {
+        if (param.type == "using") continue;
+        // Comments may speak of it.
+        EXPECT_TRUE(params_read(text, {param}).empty()) << param.name << " stays in\n" << text;
+      }
+      EXPECT_EQ(specialise(again(input, text)), text);
+    }
+  }
+}
+
+TEST(Templates, CompileToTheSameCode) {
+  if (!fs::exists(kTemplates / "params.h")) GTEST_SKIP() << "no templates";
+  for (SpecialiseInput input : all_templates()) {
+    const std::vector<std::vector<Param>> sets = variants(input.params);
+    for (const std::vector<Param>& params : {sets.front(), sets.back()}) {
+      input.params = params;
+      SCOPED_TRACE(input.template_file + "\n" + params_text(params));
+      const bool cpu = input.target == spec::TargetKind::cpu;
+      const auto difference = first_difference(input, specialise(input), {cpu ? "x86-64-v4" : "sm_90a"}, ProofTools{});
+      EXPECT_EQ(difference, std::nullopt) << *difference;
+    }
+  }
+}
+
+TEST(Templates, IncludeStyleCompilesToTheSameCode) {
+  if (!fs::exists(kTemplates / "params.h")) GTEST_SKIP() << "no templates";
+  for (SpecialiseInput input : all_templates()) {
+    if (input.target != spec::TargetKind::cpu) continue;
+    SCOPED_TRACE(input.template_file);
+    input.params = variants(input.params).back();
+    const auto difference = first_difference(input, include_style(input), {"x86-64-v4"}, ProofTools{});
+    EXPECT_EQ(difference, std::nullopt) << *difference;
+  }
+}
+
+TEST(Templates, TwoThreadsGiveTheSameText) {
+  std::vector<SpecialiseInput> inputs;
+  for (int i = 0; i < 10; ++i) {
+    inputs.push_back(whole_kernel(i % 2 ? spec::TargetKind::cpu : spec::TargetKind::cuda, i & 2, i & 4, 1000 + i));
+  }
+  std::vector<std::string> alone, one(inputs.size()), other(inputs.size());
+  for (const SpecialiseInput& input : inputs) alone.push_back(specialise(input));
+  const auto run = [&](std::vector<std::string>& texts) {
+    for (std::size_t i = 0; i < inputs.size(); ++i) texts[i] = specialise(inputs[i]);
+  };
+  std::thread second([&] { run(other); });
+  run(one);
+  second.join();
+  EXPECT_EQ(one, alone);
+  EXPECT_EQ(other, alone);
+}
+
+}  // namespace
+}  // namespace llmc::emit
