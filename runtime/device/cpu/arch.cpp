@@ -1,0 +1,92 @@
+#include "device/cpu/arch.h"
+
+#include <cpuid.h>
+
+#include <array>
+
+namespace llmc {
+namespace {
+
+/// What code for an arch may use beyond the x86-64-v4 level. g++ 12 cannot be asked about AMX by name.
+enum Extension : unsigned { kNone = 0, kVnni = 1, kBf16 = 2, kFp16 = 4, kAmx = 8, kVbmi2 = 16 };
+
+struct Arch {
+  std::string_view name;
+  int level;            // the x86-64-vN that it includes
+  unsigned extensions;  // of Extension
+};
+
+// Newest first among the names that g++ 12 has: machine_arch() takes the first that fits.
+constexpr std::array kNamed = {
+    Arch{"sapphirerapids", 4, kVnni | kBf16 | kFp16 | kAmx | kVbmi2},
+    Arch{"cooperlake", 4, kVnni | kBf16},
+    Arch{"icelake-server", 4, kVnni | kVbmi2},
+    Arch{"cascadelake", 4, kVnni},
+    Arch{"skylake-avx512", 4, kNone},
+    Arch{"x86-64-v4", 4, kNone},
+    Arch{"haswell", 3, kNone},
+    Arch{"x86-64-v3", 3, kNone},
+    Arch{"x86-64-v2", 2, kNone},
+    Arch{"x86-64", 1, kNone},
+};
+
+// Known, but never proposed: names that newer compilers have, or that only say another maker.
+constexpr std::array kOthers = {
+    Arch{"graniterapids", 4, kVnni | kBf16 | kFp16 | kAmx | kVbmi2},
+    Arch{"emeraldrapids", 4, kVnni | kBf16 | kFp16 | kAmx | kVbmi2},
+    Arch{"znver5", 4, kVnni | kBf16 | kVbmi2},
+    Arch{"znver4", 4, kVnni | kBf16 | kVbmi2},
+    Arch{"znver3", 3, kNone},
+    Arch{"znver2", 3, kNone},
+    Arch{"znver1", 3, kNone},
+    Arch{"skylake", 3, kNone},
+    Arch{"broadwell", 3, kNone},
+};
+
+int level() {
+  if (__builtin_cpu_supports("x86-64-v4")) return 4;
+  if (__builtin_cpu_supports("x86-64-v3")) return 3;
+  return __builtin_cpu_supports("x86-64-v2") ? 2 : 1;
+}
+
+unsigned extensions() {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  unsigned found = kNone;
+  if (__builtin_cpu_supports("avx512vnni")) found |= kVnni;
+  if (__builtin_cpu_supports("avx512vbmi2")) found |= kVbmi2;
+  if (__builtin_cpu_supports("avx512bf16")) found |= kBf16;
+  if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx)) {
+    constexpr unsigned kFp16Bit = 1u << 23, kAmxBf16Bit = 1u << 22, kAmxTileBit = 1u << 24;
+    if (edx & kFp16Bit) found |= kFp16;
+    if ((edx & kAmxBf16Bit) && (edx & kAmxTileBit)) found |= kAmx;
+  }
+  return found;
+}
+
+bool fits(const Arch& arch) { return arch.level <= level() && (arch.extensions & ~extensions()) == 0; }
+
+const Arch* find(std::string_view name) {
+  for (const Arch& arch : kNamed)
+    if (arch.name == name) return &arch;
+  for (const Arch& arch : kOthers)
+    if (arch.name == name) return &arch;
+  return nullptr;
+}
+
+}  // namespace
+
+std::string machine_arch() {
+  for (const Arch& arch : kNamed)
+    if (fits(arch)) return std::string(arch.name);
+  return "x86-64";
+}
+
+bool arch_is_known(std::string_view arch) { return arch == "native" || find(arch) != nullptr; }
+
+bool cpu_supports(std::string_view arch) {
+  if (arch == "native") return true;
+  const Arch* known = find(arch);
+  return known != nullptr && fits(*known);
+}
+
+}  // namespace llmc

@@ -1,0 +1,19 @@
+// Instruction sets by the names that g++ -march takes: what this machine is, and whether it can run code made for a name.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace llmc {
+
+/// The name for this machine that g++ 12 and later accept after -march=. It stands for the instructions, not for the maker:
+/// an AMD core with avx512_bf16 is "cooperlake", because g++ 12 has no name of its own for it.
+std::string machine_arch();
+
+/// True if `arch` is a name that this table knows ("native" counts as one).
+bool arch_is_known(std::string_view arch);
+
+/// True if this machine has the instructions that code compiled with -march=`arch` may use. False for unknown names.
+bool cpu_supports(std::string_view arch);
+
+}  // namespace llmc

@@ -1,0 +1,167 @@
+#include "device/device.h"
+
+#include <cpuid.h>
+#include <omp.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <xmmintrin.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <vector>
+
+#include "device/cpu/stream.h"
+#include "error.h"
+
+namespace llmc {
+namespace {
+
+constexpr std::size_t kPage = 4096;
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
+
+std::size_t round_up(std::size_t bytes, std::size_t to) { return (bytes + to - 1) / to * to; }
+
+/// CPUs that this process may run on, at least 1.
+int available_cpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return omp_get_num_procs();
+  const int count = CPU_COUNT(&set);
+  return count > 0 ? count : 1;
+}
+
+/// Bytes that the kernel says can be used without swapping; 0 if it does not say.
+std::size_t available_memory() {
+  std::FILE* file = std::fopen("/proc/meminfo", "r");
+  if (!file) return 0;
+  char line[128];
+  unsigned long long kibibytes = 0;
+  while (std::fgets(line, sizeof(line), file))
+    if (std::sscanf(line, "MemAvailable: %llu kB", &kibibytes) == 1) break;
+  std::fclose(file);
+  return static_cast<std::size_t>(kibibytes) << 10;
+}
+
+std::string gibibytes(std::size_t bytes) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.2f GiB", static_cast<double>(bytes) / (1 << 30));
+  return text;
+}
+
+/// The processor's own name, without the padding that some makers put around it.
+std::string cpu_model() {
+  char name[49] = {};
+  for (unsigned part = 0; part < 3; ++part) {
+    unsigned words[4];
+    if (!__get_cpuid(0x80000002u + part, &words[0], &words[1], &words[2], &words[3])) return "x86-64 CPU";
+    std::memcpy(name + 16 * part, words, 16);
+  }
+  std::string text(name);
+  const auto begin = text.find_first_not_of(' ');
+  if (begin == std::string::npos) return "x86-64 CPU";
+  return text.substr(begin, text.find_last_not_of(' ') - begin + 1);
+}
+
+/// The instruction set that oneDNN generates code for, by oneDNN's own names (ONEDNN_MAX_CPU_ISA included).
+const char* isa_name() {
+  switch (dnnl::get_effective_cpu_isa()) {
+    case dnnl::cpu_isa::avx512_core_amx: return "avx512_core_amx";
+    case dnnl::cpu_isa::avx512_core_bf16: return "avx512_core_bf16";
+    case dnnl::cpu_isa::avx512_core_vnni: return "avx512_core_vnni";
+    case dnnl::cpu_isa::avx512_core: return "avx512_core";
+    case dnnl::cpu_isa::avx2_vnni: return "avx2_vnni";
+    case dnnl::cpu_isa::avx2: return "avx2";
+    case dnnl::cpu_isa::avx: return "avx";
+    case dnnl::cpu_isa::sse41: return "sse41";
+    default: return "another instruction set";
+  }
+}
+
+}  // namespace
+
+struct Device::Impl {
+  struct Mapping {
+    void* address;
+    std::size_t bytes;
+  };
+  Stream stream;
+  int threads = 1;
+  std::vector<Mapping> mappings;
+
+  ~Impl() {
+    for (const Mapping& mapping : mappings) munmap(mapping.address, mapping.bytes);
+  }
+};
+
+Device::Device(int, int threads) : impl_(std::make_unique<Impl>()) {
+  if (threads <= 0) threads = std::getenv("OMP_NUM_THREADS") ? omp_get_max_threads() : available_cpus();
+  impl_->threads = threads;
+  // A team that shrank in the middle of a run would change the partition, and with it the matrix products' bits.
+  omp_set_dynamic(0);
+  omp_set_num_threads(threads);
+#pragma omp parallel num_threads(threads)
+  {
+    // Denormals cost a hundred cycles each in attention and AdamW: flush them to zero and read them as zero.
+    constexpr unsigned kFlushToZero = 0x8000, kDenormalsAreZero = 0x0040;
+    _mm_setcsr(_mm_getcsr() | kFlushToZero | kDenormalsAreZero);
+  }
+}
+
+Device::~Device() = default;
+
+Stream& Device::stream() { return impl_->stream; }
+
+std::byte* Device::allocate(std::size_t bytes) {
+  const std::size_t size = round_up(bytes ? bytes : 1, kPage);
+  const std::size_t available = available_memory();
+  if (available && size > available)
+    throw Failure(Exit::does_not_fit, "the run needs " + gibibytes(size) + " of memory and this machine has " +
+                                          gibibytes(available) +
+                                          " available; make batch.micro_batch or the model smaller");
+  // Huge pages need their own alignment. The slack is address space only, never touched.
+  const bool huge = size >= 2 * kHugePage;
+  const std::size_t mapped = huge ? size + kHugePage : size;
+  void* address = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (address == MAP_FAILED)
+    throw Failure(Exit::does_not_fit, "the run needs " + gibibytes(size) + " of memory, " + gibibytes(available) +
+                                          " are available, and the system refused: " + std::strerror(errno));
+  impl_->mappings.push_back({address, mapped});
+  auto* memory = static_cast<std::byte*>(address);
+  if (huge) {
+    memory += (kHugePage - reinterpret_cast<std::uintptr_t>(memory) % kHugePage) % kHugePage;
+    // Whole huge pages only: the last, partial one would make up to 2 MiB resident that the plan does not count.
+    madvise(memory, size / kHugePage * kHugePage, MADV_HUGEPAGE);
+  }
+  return memory;
+}
+
+void Device::copy_in(void* dst, const void* src, std::size_t bytes) { std::memcpy(dst, src, bytes); }
+
+void Device::copy_out(void* dst, const void* src, std::size_t bytes) { std::memcpy(dst, src, bytes); }
+
+void Device::zero(void* dst, std::size_t bytes) {
+  auto* begin = static_cast<std::byte*>(dst);
+#pragma omp parallel
+  {
+    const std::size_t threads = static_cast<std::size_t>(omp_get_num_threads());
+    const std::size_t share = round_up((bytes + threads - 1) / threads, 64);
+    const std::size_t first = share * static_cast<std::size_t>(omp_get_thread_num());
+    if (first < bytes) std::memset(begin + first, 0, std::min(share, bytes - first));
+  }
+}
+
+void Device::synchronize() {}
+
+std::string Device::description() const {
+  const std::string count = std::to_string(impl_->threads) + (impl_->threads == 1 ? " thread" : " threads");
+  return cpu_model() + ", " + count + ", " + isa_name();
+}
+
+int Device::threads() const { return impl_->threads; }
+
+}  // namespace llmc

@@ -1,0 +1,145 @@
+#include "math/gemm.h"
+
+#include <cstdint>
+#include <cstdio>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <string>
+#include <vector>
+
+#include "device/cpu/stream.h"
+#include "error.h"
+#include "math/onednn/support.h"
+
+namespace llmc {
+namespace {
+
+using dnnl::memory;
+
+memory::data_type type(DType dtype) {
+  return dtype == DType::bf16 ? memory::data_type::bf16 : memory::data_type::f32;
+}
+
+const char* name(DType dtype) { return dtype == DType::bf16 ? "bf16" : "fp32"; }
+
+/// A row-major [rows, cols] matrix, or the transpose of one stored [cols, rows].
+memory::desc matrix(std::int64_t rows, std::int64_t cols, bool transposed, std::int64_t pitch, DType dtype) {
+  return {{rows, cols}, type(dtype), transposed ? memory::dims{1, pitch} : memory::dims{pitch, 1}};
+}
+
+std::string text(const GemmShape& shape) {
+  char line[128];
+  std::snprintf(line, sizeof(line), "[m %lld, n %lld, k %lld]%s%s in %s -> %s", static_cast<long long>(shape.m),
+                static_cast<long long>(shape.n), static_cast<long long>(shape.k),
+                shape.transpose_a ? " with A transposed" : "", shape.transpose_b ? " with B transposed" : "",
+                name(shape.operand), name(shape.result));
+  return line;
+}
+
+/// A primitive and its argument list. The list is made once; a call only puts addresses into the memory objects.
+struct Product {
+  dnnl::matmul primitive;
+  memory scratchpad;
+  std::vector<dnnl_exec_arg_t> arguments;
+};
+
+}  // namespace
+
+struct MathLibrary::Impl {
+  dnnl::engine engine{dnnl::engine::kind::cpu, 0};
+  dnnl::stream stream{engine};
+  std::vector<std::byte> scratchpad;  // as large as the greediest primitive asks for: calls come one at a time
+
+  std::byte* aligned_scratchpad() {
+    const auto address = reinterpret_cast<std::uintptr_t>(scratchpad.data());
+    return scratchpad.data() + (kAlignment - address % kAlignment) % kAlignment;
+  }
+  void reserve(std::size_t bytes) {
+    if (scratchpad.size() < bytes + kAlignment) scratchpad = std::vector<std::byte>(bytes + kAlignment);
+  }
+  static constexpr std::size_t kAlignment = 4096;
+};
+
+MathLibrary::MathLibrary(Device&, void*, std::size_t) : impl_(std::make_unique<Impl>()) {}
+MathLibrary::~MathLibrary() = default;
+
+struct Gemm::Impl {
+  MathLibrary::Impl* library;
+  memory a, b, bias, c, d;
+  Product store;       // D = ...
+  Product accumulate;  // D += ...; empty unless the shape accumulates
+
+  Product make(const GemmShape& shape, bool accumulates);
+};
+
+Product Gemm::Impl::make(const GemmShape& shape, bool accumulates) {
+  dnnl::post_ops post_ops;
+  // Sums, the bias and both additions are fp32 inside the primitive: D is rounded once.
+  if (accumulates) post_ops.append_sum(1.0f);
+  if (shape.residual) post_ops.append_binary(dnnl::algorithm::binary_add, c.get_desc());
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  attributes.set_post_ops(post_ops);
+
+  const auto operation = shape.bias
+                             ? dnnl::matmul::desc(a.get_desc(), b.get_desc(), bias.get_desc(), d.get_desc())
+                             : dnnl::matmul::desc(a.get_desc(), b.get_desc(), d.get_desc());
+  const dnnl::matmul::primitive_desc description(operation, attributes, library->engine);
+
+  Product product;
+  product.primitive = dnnl::matmul(description);
+  library->reserve(description.scratchpad_desc().get_size());
+  product.scratchpad = memory(description.scratchpad_desc(), library->engine, nullptr);
+  product.arguments = {{DNNL_ARG_SRC, a.get()}, {DNNL_ARG_WEIGHTS, b.get()}, {DNNL_ARG_DST, d.get()},
+                       {DNNL_ARG_SCRATCHPAD, product.scratchpad.get()}};
+  if (shape.bias) product.arguments.push_back({DNNL_ARG_BIAS, bias.get()});
+  if (shape.residual)
+    product.arguments.push_back({DNNL_ARG_ATTR_MULTIPLE_POST_OP(accumulates ? 1 : 0) | DNNL_ARG_SRC_1, c.get()});
+  return product;
+}
+
+Gemm::Gemm(MathLibrary& library, const GemmShape& shape) : impl_(std::make_unique<Impl>()) {
+  if (shape.operand == DType::bf16 && bf16_support() == Bf16Support::none)
+    throw Failure(Exit::toolchain, math_library_version() +
+                                       " has no bf16 products for this processor; set precision.compute to fp32");
+  impl_->library = &library.impl();
+  const dnnl::engine& engine = impl_->library->engine;
+  const auto place = [&engine](const memory::desc& desc) { return memory(desc, engine, nullptr); };
+  impl_->a = place(matrix(shape.m, shape.k, shape.transpose_a, shape.pitch_a, shape.operand));
+  impl_->b = place(matrix(shape.k, shape.n, shape.transpose_b, shape.pitch_b, shape.operand));
+  impl_->bias = place({{1, shape.n}, type(shape.operand), memory::dims{shape.n, 1}});
+  impl_->c = place(matrix(shape.m, shape.n, false, shape.pitch_d, shape.result));
+  impl_->d = place(matrix(shape.m, shape.n, false, shape.pitch_d, shape.result));
+  try {
+    impl_->store = impl_->make(shape, false);
+    if (shape.accumulates) impl_->accumulate = impl_->make(shape, true);
+  } catch (const dnnl::error& error) {
+    throw Failure(Exit::toolchain, math_library_version() + " cannot multiply " + text(shape) + " on this processor: " +
+                                       error.message);
+  }
+}
+
+Gemm::Gemm(Gemm&&) noexcept = default;
+Gemm::~Gemm() = default;
+
+void Gemm::operator()(Stream&, const void* a, const void* b, const void* bias, const void* c, void* d,
+                      bool accumulate) const {
+  Impl& impl = *impl_;
+  Product& product = accumulate ? impl.accumulate : impl.store;
+  if (product.arguments.empty())
+    throw Failure(Exit::internal, "a product was asked to add to its result, but its shape does not accumulate");
+  impl.a.set_data_handle(const_cast<void*>(a));
+  impl.b.set_data_handle(const_cast<void*>(b));
+  impl.bias.set_data_handle(const_cast<void*>(bias));
+  impl.c.set_data_handle(const_cast<void*>(c));
+  impl.d.set_data_handle(d);
+  // The buffer is shared by all products and may have moved when a later one was made.
+  product.scratchpad.set_data_handle(impl.library->aligned_scratchpad());
+  const dnnl_status_t status = dnnl_primitive_execute(product.primitive.get(), impl.library->stream.get(),
+                                                      static_cast<int>(product.arguments.size()),
+                                                      product.arguments.data());
+  if (status != dnnl_success)
+    throw Failure(Exit::internal, math_library_version() + " failed in a product it had accepted, status " +
+                                      std::to_string(status));
+}
+
+}  // namespace llmc

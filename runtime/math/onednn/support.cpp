@@ -1,0 +1,22 @@
+#include "math/onednn/support.h"
+
+#include <oneapi/dnnl/dnnl.hpp>
+
+namespace llmc {
+
+Bf16Support bf16_support() {
+  // oneDNN's values are sets of bits: a larger instruction set contains the bits of what it extends.
+  const auto has = [isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa())](dnnl::cpu_isa wanted) {
+    return (isa & static_cast<unsigned>(wanted)) == static_cast<unsigned>(wanted);
+  };
+  if (has(dnnl::cpu_isa::avx512_core_bf16)) return Bf16Support::native;
+  return has(dnnl::cpu_isa::avx512_core) ? Bf16Support::emulated : Bf16Support::none;
+}
+
+std::string math_library_version() {
+  const dnnl_version_t* version = dnnl_version();
+  return "oneDNN " + std::to_string(version->major) + "." + std::to_string(version->minor) + "." +
+         std::to_string(version->patch);
+}
+
+}  // namespace llmc

@@ -1,0 +1,88 @@
+// The CPU as a device: memory, threads, floating-point mode and instruction sets.
+#include "device/device.h"
+
+#include <gtest/gtest.h>
+#include <omp.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "device/cpu/arch.h"
+#include "error.h"
+
+namespace llmc {
+namespace {
+
+TEST(CpuDevice, MemoryIsZeroAndAligned) {
+  Device device(0, 2);
+  for (const std::size_t bytes : {std::size_t{1}, std::size_t{4097}, (std::size_t{5} << 20) + 3}) {
+    const std::byte* memory = device.allocate(bytes);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory) % 4096, 0u);
+    for (std::size_t i = 0; i < bytes; ++i) ASSERT_EQ(memory[i], std::byte{0});
+  }
+}
+
+TEST(CpuDevice, MoreThanTheMachineHasIsRefusedWithBothSizes) {
+  Device device(0, 1);
+  try {
+    device.allocate(std::size_t{1} << 46);
+    FAIL();
+  } catch (const Failure& failure) {
+    EXPECT_EQ(failure.code(), Exit::does_not_fit);
+    EXPECT_NE(std::string(failure.what()).find("65536.00 GiB"), std::string::npos) << failure.what();
+  }
+}
+
+TEST(CpuDevice, CopiesAndZeroes) {
+  Device device(0, 3);
+  std::vector<unsigned char> host(1000003, 7), back(host.size());
+  std::byte* memory = device.allocate(host.size());
+  device.copy_in(memory, host.data(), host.size());
+  device.zero(memory + 1, host.size() - 2);
+  device.copy_out(back.data(), memory, host.size());
+  device.synchronize();
+  EXPECT_EQ(back.front(), 7);
+  EXPECT_EQ(back.back(), 7);
+  for (std::size_t i = 1; i + 1 < back.size(); ++i) ASSERT_EQ(back[i], 0);
+}
+
+TEST(CpuDevice, EveryThreadFlushesDenormals) {
+  Device device(0, 3);
+  EXPECT_EQ(device.threads(), 3);
+  volatile float tiny = 1e-38f, factor = 0.1f;
+  int flushed = 0, threads = 0;
+#pragma omp parallel reduction(+ : flushed, threads)
+  {
+    flushed += tiny * factor == 0.0f;
+    threads += 1;
+  }
+  EXPECT_EQ(threads, 3);
+  EXPECT_EQ(flushed, 3);
+}
+
+TEST(CpuDevice, DescriptionNamesThreadsAndInstructions) {
+  EXPECT_NE(Device(0, 2).description().find(", 2 threads, "), std::string::npos);
+  EXPECT_NE(Device(0, 1).description().find(", 1 thread, "), std::string::npos);
+}
+
+TEST(Arch, LevelsAreOrdered) {
+  EXPECT_TRUE(cpu_supports("x86-64"));
+  EXPECT_FALSE(cpu_supports("x86-64-v9"));
+  EXPECT_FALSE(arch_is_known("pentium-of-my-own"));
+  EXPECT_FALSE(cpu_supports(""));
+  EXPECT_TRUE(!cpu_supports("x86-64-v4") || cpu_supports("x86-64-v3"));
+  EXPECT_TRUE(!cpu_supports("sapphirerapids") || cpu_supports("cooperlake"));
+  EXPECT_TRUE(!cpu_supports("cooperlake") || cpu_supports("x86-64-v4"));
+}
+
+TEST(Arch, ThisMachineRunsWhatItIsCalled) {
+  EXPECT_TRUE(arch_is_known(machine_arch()));
+  EXPECT_TRUE(cpu_supports(machine_arch()));
+  const std::string command = "printf '' | g++ -x c++ -march=" + machine_arch() + " -fsyntax-only - 2>/dev/null";
+  EXPECT_EQ(std::system(command.c_str()), 0) << "g++ does not know " << machine_arch();
+}
+
+}  // namespace
+}  // namespace llmc

@@ -1,0 +1,175 @@
+// Gemm against sums in double, for every combination of transposes, types, pitches, bias, residual and accumulation.
+#include "math/gemm.h"
+
+#include <gtest/gtest.h>
+#include <malloc.h>
+
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "error.h"
+
+namespace llmc {
+namespace {
+
+float widen(std::uint16_t bits) {
+  const std::uint32_t word = static_cast<std::uint32_t>(bits) << 16;
+  float value;
+  std::memcpy(&value, &word, 4);
+  return value;
+}
+
+std::uint16_t narrow(float value) {
+  std::uint32_t word;
+  std::memcpy(&word, &value, 4);
+  return static_cast<std::uint16_t>((word + 0x7fff + ((word >> 16) & 1)) >> 16);
+}
+
+/// Elements in fp32 or bf16, read and written as float.
+struct Buffer {
+  DType dtype;
+  std::vector<std::byte> bytes;
+
+  Buffer(DType type, std::size_t count) : dtype(type), bytes(count * (type == DType::f32 ? 4 : 2)) {}
+  float get(std::size_t i) const {
+    float value;
+    std::uint16_t bits;
+    if (dtype == DType::f32) return std::memcpy(&value, bytes.data() + 4 * i, 4), value;
+    return std::memcpy(&bits, bytes.data() + 2 * i, 2), widen(bits);
+  }
+  void set(std::size_t i, float value) {
+    const std::uint16_t bits = narrow(value);
+    if (dtype == DType::f32)
+      std::memcpy(bytes.data() + 4 * i, &value, 4);
+    else
+      std::memcpy(bytes.data() + 2 * i, &bits, 2);
+  }
+};
+
+Buffer random(DType dtype, std::int64_t rows, std::int64_t cols, std::int64_t pitch, unsigned seed) {
+  Buffer buffer(dtype, rows * pitch);
+  std::mt19937 engine(seed);
+  std::uniform_real_distribution<float> uniform(-1, 1);
+  // Padding holds a number that would show in every sum if it were read.
+  for (std::int64_t r = 0; r < rows; ++r)
+    for (std::int64_t c = 0; c < pitch; ++c) buffer.set(r * pitch + c, c < cols ? uniform(engine) : 1000.0f);
+  return buffer;
+}
+
+struct Case {
+  std::int64_t m, n, k;
+  DType operand, result;
+};
+
+class GemmTest : public testing::TestWithParam<Case> {};
+
+void check(MathLibrary& library, Device& device, const Case& size, bool ta, bool tb, bool bias, bool residual,
+           bool accumulates) {
+  GemmShape shape;
+  shape.m = size.m, shape.n = size.n, shape.k = size.k;
+  shape.operand = size.operand, shape.result = size.result;
+  shape.transpose_a = ta, shape.transpose_b = tb;
+  shape.bias = bias, shape.residual = residual, shape.accumulates = accumulates;
+  const auto padded = [](std::int64_t cols) { return (cols + 7) / 8 * 8 + 8; };
+  shape.pitch_a = padded(ta ? size.m : size.k);
+  shape.pitch_b = padded(tb ? size.k : size.n);
+  shape.pitch_d = padded(size.n);
+  const Buffer a = random(size.operand, ta ? size.k : size.m, ta ? size.m : size.k, shape.pitch_a, 1);
+  const Buffer b = random(size.operand, tb ? size.n : size.k, tb ? size.k : size.n, shape.pitch_b, 2);
+  const Buffer offset = random(size.operand, 1, size.n, size.n, 3);
+  const Buffer c = random(size.result, size.m, size.n, shape.pitch_d, 4);
+  const Gemm gemm(library, shape);
+  for (const bool accumulate : {false, true}) {
+    if (accumulate && !accumulates) continue;
+    const Buffer before = random(size.result, size.m, size.n, shape.pitch_d, 5);
+    Buffer d = before;
+    gemm(device.stream(), a.bytes.data(), b.bytes.data(), bias ? offset.bytes.data() : nullptr,
+         residual ? c.bytes.data() : nullptr, d.bytes.data(), accumulate);
+    for (std::int64_t i = 0; i < size.m; ++i) {
+      for (std::int64_t j = 0; j < size.n; ++j) {
+        double sum = 0, magnitude = 0;
+        const auto add = [&](double term) { sum += term, magnitude += std::abs(term); };
+        for (std::int64_t l = 0; l < size.k; ++l)
+          add(double(a.get(ta ? l * shape.pitch_a + i : i * shape.pitch_a + l)) *
+              b.get(tb ? j * shape.pitch_b + l : l * shape.pitch_b + j));
+        if (bias) add(offset.get(j));
+        if (residual) add(c.get(i * shape.pitch_d + j));
+        if (accumulate) add(before.get(i * shape.pitch_d + j));
+        // fp32 sums of k + 3 terms in any order err by at most (k + 3) * 2^-24 * sum of magnitudes; in practice by its
+        // square root, and 4 of those are allowed. A bf16 result is rounded once more, by at most 2^-8 of itself.
+        const double rounding = size.result == DType::bf16 ? std::ldexp(std::abs(sum), -8) : 0;
+        const double tolerance = 4 * std::sqrt(double(size.k + 3)) * std::ldexp(magnitude, -24) + 1.001 * rounding;
+        ASSERT_NEAR(d.get(i * shape.pitch_d + j), sum, tolerance)
+            << "at " << i << ", " << j << " ta " << ta << " tb " << tb << " bias " << bias << " residual " << residual
+            << " accumulate " << accumulate;
+      }
+      for (std::int64_t j = size.n; j < shape.pitch_d; ++j)
+        ASSERT_EQ(d.get(i * shape.pitch_d + j), before.get(i * shape.pitch_d + j)) << "padding was written";
+    }
+  }
+}
+
+TEST_P(GemmTest, MatchesSumsInDouble) {
+  Device device(0, 2);
+  MathLibrary library(device, nullptr, 0);
+  for (int flags = 0; flags < 32; ++flags)
+    check(library, device, GetParam(), flags & 1, flags & 2, flags & 4, flags & 8, flags & 16);
+}
+
+constexpr DType f32 = DType::f32, bf16 = DType::bf16;
+INSTANTIATE_TEST_SUITE_P(Sizes, GemmTest,
+                         testing::Values(Case{1, 1, 1, f32, f32}, Case{1, 1, 1, bf16, bf16}, Case{7, 5, 3, f32, f32},
+                                         Case{7, 5, 3, bf16, f32}, Case{33, 65, 129, f32, f32},
+                                         Case{33, 65, 129, bf16, bf16}, Case{33, 65, 129, bf16, f32},
+                                         Case{128, 96, 256, bf16, bf16}, Case{97, 31, 511, bf16, f32},
+                                         Case{64, 48, 80, f32, f32}));
+
+TEST(Gemm, EqualCallsGiveEqualBits) {
+  for (const DType operand : {f32, bf16}) {
+    Device device(0, 2);
+    MathLibrary library(device, nullptr, 0);
+    // A weight gradient: the long sum, the one a library is tempted to split between threads.
+    GemmShape shape{.m = 72, .n = 40, .k = 2048, .transpose_a = true, .pitch_a = 72, .pitch_b = 40, .pitch_d = 40};
+    shape.operand = operand;
+    const Buffer a = random(operand, 2048, 72, 72, 1), b = random(operand, 2048, 40, 40, 2);
+    const Gemm gemm(library, shape);
+    const Gemm again(library, shape);
+    Buffer first(f32, 72 * 40), second(f32, 72 * 40);
+    gemm(device.stream(), a.bytes.data(), b.bytes.data(), nullptr, nullptr, first.bytes.data(), false);
+    for (int call = 0; call < 20; ++call) {
+      (call % 2 ? gemm : again)(device.stream(), a.bytes.data(), b.bytes.data(), nullptr, nullptr,
+                                second.bytes.data(), false);
+      ASSERT_EQ(first.bytes, second.bytes);
+    }
+  }
+}
+
+TEST(Gemm, CallsLeaveNothingAllocated) {
+  Device device(0, 2);
+  MathLibrary library(device, nullptr, 0);
+  GemmShape shape{.m = 256, .n = 256, .k = 256, .pitch_a = 256, .pitch_b = 256, .pitch_d = 256};
+  shape.residual = shape.accumulates = true;
+  const Gemm gemm(library, shape);
+  const Buffer a = random(f32, 256, 256, 256, 1);
+  Buffer d(f32, 256 * 256);
+  const auto call = [&](bool accumulate) {
+    gemm(device.stream(), a.bytes.data(), a.bytes.data(), nullptr, a.bytes.data(), d.bytes.data(), accumulate);
+  };
+  call(false), call(true);
+  const std::size_t before = mallinfo2().uordblks + mallinfo2().hblkhd;
+  for (int i = 0; i < 100; ++i) call(i % 2);
+  EXPECT_EQ(mallinfo2().uordblks + mallinfo2().hblkhd, before);
+}
+
+TEST(Gemm, AddingWithoutHavingSaidSoIsAnInternalError) {
+  Device device(0, 1);
+  MathLibrary library(device, nullptr, 0);
+  const Gemm gemm(library, {.m = 4, .n = 4, .k = 4, .pitch_a = 4, .pitch_b = 4, .pitch_d = 4});
+  float a[16] = {}, d[16] = {};
+  EXPECT_THROW(gemm(device.stream(), a, a, nullptr, nullptr, d, true), Failure);
+}
+
+}  // namespace
+}  // namespace llmc
