@@ -166,8 +166,9 @@ std::optional<std::string> first_difference(const SpecialiseInput& input, const 
   for (const std::string& arch : archs) {
     const auto compile = [&](const fs::path& source) {
       std::vector<std::string> argv = command(input, arch, tools, work.path() / "cuda_stub.h");
-      argv.insert(argv.end(),
-                  {"-I", input.include_directory.string(), "-I", (input.include_directory / "..").string()});
+      const fs::path root = input.include_directory / "..";
+      argv.insert(argv.end(), {"-I", input.include_directory.string()});
+      argv.insert(argv.end(), {"-I", root.string(), "-I", (root / "templates").string()});
       if (source == theirs && input.entry != input.template_name)
         argv.push_back("-D" + input.template_name + "=" + input.entry);
       const fs::path output = source.parent_path() / "kernel.s";

@@ -51,8 +51,9 @@ struct SpecialiseInput {
 std::string specialise(const SpecialiseInput& input);
 
 /// The instance for --style=include: the params, the instance's name as a macro, and an #include of template_file.
-/// It compiles with the folder of template_file's path and include_directory as include directories; the template's own
-/// params.h must be empty where LLMC_PARAMS_GIVEN is defined. Checks the params' names, not the template.
+/// It compiles with three include directories: include_directory, the folder that template_file is relative to, and
+/// that of the template's own params.h, which must be empty where LLMC_PARAMS_GIVEN is defined. Checks the params'
+/// names, not the template.
 std::string include_style(const SpecialiseInput& input);
 
 }  // namespace llmc::emit

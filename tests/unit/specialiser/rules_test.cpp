@@ -126,6 +126,14 @@ TEST(Prune, BracesStayWhereAScopeWouldChange) {
          expected("  {\n    Guard g{out};\n  }\n  out[1] = out[0];\n", guard));
 }
 
+TEST(Prune, BracesGoWhenOnlyThePrunedBranchSaysTheName) {
+  const std::string body =
+      "  if constexpr (kFlag) {\n    float x = in[0];\n    out[0] = x;\n  } else {\n    float x = in[1];\n    out[1] = "
+      "x;\n"
+      "  }\n  if constexpr (!kFlag) {\n    float x = in[2];\n    out[2] = x;\n  }\n";
+  expect(sample(flag(true), body), expected("  float x = in[0];\n  out[0] = x;\n"));
+}
+
 TEST(Prune, WhatIsDroppedTakesItsCommentAlong) {
   const std::string body =
       "  out[0] = in[0];\n\n  // The second one.\n  // Two lines.\n  if constexpr (kFlag) {\n    out[1] = in[1];\n  }  "
@@ -183,6 +191,23 @@ TEST(Drop, WhatTheEntryCannotReach) {
                   "// Used through another.\ninline float deep(float v) { return v; }\n\ninline float used(float v) { "
                   "return deep(v); }\n\n"
                   "constexpr int kHalf = 1024;  // half\n\n"));
+}
+
+TEST(Drop, ConstantsOfDroppedFunctionsReachNothing) {
+  const std::string before =
+      "constexpr int inner() { return 3; }\n\ninline int dead(int n) {\n  constexpr int kSize = inner();\n  return n * "
+      "kSize;\n"
+      "}\n\n";
+  expect(sample(kColumns, "  constexpr int kSize = 7;\n  out[kSize] = in[kCols];\n", before),
+         expected("  constexpr int kSize = 7;\n  out[kSize] = in[2048];\n"));
+}
+
+TEST(Drop, OperatorsStayBecauseTheirNamesAreNotSaid) {
+  const std::string before =
+      "struct Pair {\n  float a, b;\n};\n\ninline Pair operator+(Pair x, Pair y) { return {x.a + y.a, x.b + y.b}; "
+      "}\n\n";
+  expect(sample(kColumns, "  Pair p{in[0], in[kCols]};\n  out[0] = (p + p).a;\n", before),
+         expected("  Pair p{in[0], in[2048]};\n  out[0] = (p + p).a;\n", before));
 }
 
 TEST(Drop, AssertionsAboutParams) {
