@@ -14,10 +14,13 @@ namespace {
 
 /// 1234567 as 1,234,567.
 std::string grouped(std::int64_t value) {
-  std::string digits = fmt::to_string(value);
-  for (auto at = static_cast<std::int64_t>(digits.size()) - 3; at > (value < 0 ? 1 : 0); at -= 3)
-    digits.insert(static_cast<std::size_t>(at), 1, ',');
-  return digits;
+  const std::string digits = fmt::to_string(value);
+  std::string text;
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && digits[i - 1] != '-' && (digits.size() - i) % 3 == 0) text += ',';
+    text += digits[i];
+  }
+  return text;
 }
 
 std::int64_t sum(const DataInfo& info, std::int64_t FileInfo::*field) {

@@ -102,6 +102,7 @@ std::string train_tokenizer(std::vector<std::string> passages, std::int64_t voca
       {"remove_extra_whitespaces", "false"},
       {"add_dummy_prefix", "false"},
       {"allow_whitespace_only_pieces", "true"},
+      {"split_by_unicode_script", "false"},  // measured on Python sources: 3.75 bytes a token, 3.40 with it
       {"unk_id", "0"},
       {"eos_id", "1"},
       {"bos_id", "-1"},

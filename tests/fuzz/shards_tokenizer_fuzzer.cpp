@@ -1,0 +1,20 @@
+// libFuzzer target: tokenizer models. Any bytes end in a usable tokenizer or in a Failure, within the memory limit.
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "data/tokenizer.h"
+#include "error.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  try {
+    const llmc::Tokenizer tokenizer(std::string_view(reinterpret_cast<const char*>(data), size), "fuzz");
+    const std::string text("def f(x):\n\treturn x  # \xc3\xa9 \xff \0 \xe2\x96\x81", 34);
+    const std::string back = tokenizer.decode(tokenizer.encode(text));
+    if (tokenizer.exact() && back != text) std::abort();
+  } catch (const llmc::Failure& failure) {
+    if (failure.code() != llmc::Exit::data) std::abort();
+  }
+  return 0;
+}

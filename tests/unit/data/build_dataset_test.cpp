@@ -1,0 +1,182 @@
+#include <gtest/gtest.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "compiler/data/builder.h"
+#include "data/shards.h"
+#include "data/tokenizer.h"
+#include "files.h"
+#include "source_text.h"
+
+namespace llmc::data {
+namespace {
+
+using test::TemporaryFolder;
+namespace fs = std::filesystem;
+
+class BuildDatasetTest : public testing::Test {
+ protected:
+  BuildDatasetTest() {
+    for (unsigned i = 0; i < 40; ++i) texts_.insert(test::source_text(i, 4));
+    unsigned i = 0;
+    for (const std::string& text : texts_) corpus_.write("f" + std::to_string(i++) + ".py", text);
+    options_.from = {corpus_.path()};
+    options_.vocab_size = 500;
+    options_.out = out_.path() / "data";
+    options_.threads = 2;
+  }
+  /// The documents of a side, decoded from its shards.
+  std::vector<std::string> documents(const std::string& side) const {
+    const Tokenizer tokenizer(options_.out / "tokenizer.model");
+    const TokenShards shards((options_.out / (side + "-*.bin")).string(), "auto", tokenizer.vocab_size(), "");
+    std::vector<std::int32_t> tokens;
+    for (std::size_t i = 0; i < shards.shards().size(); ++i) {
+      std::vector<std::int32_t> part(static_cast<std::size_t>(shards.shards()[i].layout.tokens));
+      shards.read(i, 0, part);
+      tokens.insert(tokens.end(), part.begin(), part.end());
+    }
+    std::vector<std::string> texts;
+    std::size_t begin = 0;
+    for (std::size_t t = 0; t < tokens.size(); ++t) {
+      if (tokens[t] != tokenizer.separator_id()) continue;
+      texts.push_back(tokenizer.decode(std::span(tokens).subspan(begin, t - begin)));
+      begin = t + 1;
+    }
+    EXPECT_EQ(begin, tokens.size()) << "every document ends with the separator";
+    return texts;
+  }
+  std::map<std::string, std::string> files() const {
+    std::map<std::string, std::string> found;
+    for (const auto& entry : fs::recursive_directory_iterator(out_.path()))
+      if (entry.is_regular_file()) found[fs::relative(entry.path(), out_.path()).string()] = out_.read(fs::relative(entry.path(), out_.path()).string());
+    return found;
+  }
+  TemporaryFolder corpus_, out_;
+  std::set<std::string> texts_;
+  BuildOptions options_;
+};
+
+TEST_F(BuildDatasetTest, EveryDocumentIsThereOnceAndWhole) {
+  options_.shard_tokens = 1000;
+  const BuildResult result = build_dataset(options_);
+  EXPECT_EQ(result.vocab_size, 500);
+  const std::vector<std::string> train = documents("train"), validation = documents("val");
+  EXPECT_EQ(train.size() + validation.size(), texts_.size());
+  std::set<std::string> all(train.begin(), train.end());
+  all.insert(validation.begin(), validation.end());
+  EXPECT_EQ(all, texts_);
+  EXPECT_GE(validation.size(), 1u);
+  EXPECT_EQ(result.train.documents, static_cast<std::int64_t>(train.size()));
+  EXPECT_EQ(result.validation.documents, static_cast<std::int64_t>(validation.size()));
+  ASSERT_GT(result.train.shards.size(), 2u);
+  for (std::size_t i = 0; i + 1 < result.train.shards.size(); ++i) EXPECT_EQ(result.train.shards[i].tokens, 1000);
+  const auto json = nlohmann::json::parse(out_.read("data/dataset.json"));
+  EXPECT_EQ(json["train"]["tokens"], result.train.tokens);
+  EXPECT_EQ(json["validation"]["documents"], result.validation.documents);
+  EXPECT_EQ(json["train"]["shards"][0]["file"], "train-00000.bin");
+  EXPECT_EQ(json["token_type"], "uint16");
+  EXPECT_GT(result.bytes_per_token(), 2.0);
+  EXPECT_EQ(fs::file_size(options_.out / "train-00000.bin"), 1024u + 2 * 1000);
+}
+
+TEST_F(BuildDatasetTest, SameTextSameBytesWithAnyThreads) {
+  build_dataset(options_);
+  const auto first = files();
+  options_.threads = 3;
+  build_dataset(options_);  // replaces the first
+  EXPECT_EQ(files(), first);
+  EXPECT_EQ(first.size(), 4u);  // nothing is left beside the four files
+}
+
+TEST_F(BuildDatasetTest, OneDocumentIsCutForValidation) {
+  options_.from = {corpus_ / "f0.py"};
+  const BuildResult result = build_dataset(options_);
+  EXPECT_TRUE(result.single_document_cut);
+  EXPECT_EQ(documents("train")[0] + documents("val")[0], corpus_.read("f0.py"));
+}
+
+TEST_F(BuildDatasetTest, WithoutValidationThereIsNoFileOfIt) {
+  options_.validation = 0;
+  EXPECT_TRUE(build_dataset(options_).validation.shards.empty());
+  EXPECT_EQ(documents("train").size(), texts_.size());
+  EXPECT_EQ(files().size(), 3u);
+}
+
+TEST_F(BuildDatasetTest, AVocabularyThatTheTextCannotFill) {
+  TemporaryFolder tiny;
+  options_.from = {tiny.write("a.txt", "to be or not to be\n"), tiny.write("b.txt", "that is the question\n")};
+  options_.vocab_size = 70000;
+  const BuildResult result = build_dataset(options_);
+  EXPECT_LT(result.vocab_size, 400);
+  EXPECT_EQ(documents("train").size() + documents("val").size(), 2u);
+}
+
+TEST_F(BuildDatasetTest, BadOptionsAreUsageErrors) {
+  const auto with = [&](auto change) {
+    BuildOptions options = options_;
+    change(options);
+    return test::failure_of([&] { build_dataset(options); }, Exit::usage);
+  };
+  EXPECT_NE(with([](BuildOptions& o) { o.vocab_size = 319; }).find("write 320 to"), std::string::npos);
+  EXPECT_NE(with([](BuildOptions& o) { o.vocab_size = 1 << 21; }).find("out of range"), std::string::npos);
+  EXPECT_NE(with([](BuildOptions& o) { o.validation = 0.6; }).find("0 to 0.5"), std::string::npos);
+  EXPECT_NE(with([](BuildOptions& o) { o.validation = -0.1; }).find("0 to 0.5"), std::string::npos);
+  EXPECT_NE(with([](BuildOptions& o) { o.shard_tokens = std::int64_t{1} << 31; }).find("tokens a shard"), std::string::npos);
+  EXPECT_NE(with([](BuildOptions& o) { o.from.clear(); }).find("--from"), std::string::npos);
+  EXPECT_NE(with([](BuildOptions& o) { o.out.clear(); }).find("-o DIR"), std::string::npos);
+  EXPECT_TRUE(files().empty());
+}
+
+TEST_F(BuildDatasetTest, AnErrorLeavesWhatWasThere) {
+  build_dataset(options_);
+  const auto before = files();
+  corpus_.write("z.jsonl", "{\"text\": \"ok\"}\n{\"text\": }\n");
+  EXPECT_FAILS_WITH(build_dataset(options_), "z.jsonl:2: is not JSON");
+  EXPECT_EQ(files(), before);
+  fs::remove(corpus_ / "z.jsonl");
+  // Text that changes between the two passes: the second document set is not the first.
+  options_.progress = [&](const BuildProgress& progress) {
+    if (progress.stage == BuildStage::training_tokenizer) corpus_.write("f1.py", "something else\n");
+  };
+  EXPECT_FAILS_WITH(build_dataset(options_), "changed while it was read");
+  EXPECT_EQ(files(), before);
+}
+
+TEST_F(BuildDatasetTest, OnlyADataSetIsReplaced) {
+  fs::create_directories(options_.out);
+  build_dataset(options_);  // an empty folder is fine
+  out_.write("data/thesis.tex", "years of work");
+  EXPECT_FAILS_WITH(build_dataset(options_), "holds 'thesis.tex'");
+  EXPECT_EQ(out_.read("data/thesis.tex"), "years of work");
+  options_.out = out_.write("file", "");
+  EXPECT_FAILS_WITH(build_dataset(options_), "is not a folder");
+}
+
+TEST_F(BuildDatasetTest, BinaryFilesAreCounted) {
+  corpus_.write("x.py", "caf\xe9");
+  const BuildResult result = build_dataset(options_);
+  EXPECT_EQ(result.skipped_files, 1);
+  EXPECT_EQ(result.files, static_cast<std::int64_t>(texts_.size()) + 1);
+  TemporaryFolder binary;
+  options_.from = {binary.write("only.txt", "\xff")};
+  EXPECT_FAILS_WITH(build_dataset(options_), "hold no text (1 are binary");
+}
+
+TEST(ShardWriter, WideTokens) {
+  TemporaryFolder folder;
+  ShardWriter writer(folder.path(), "train", true, 3);
+  writer.append(std::vector<std::int32_t>{1, 100000, 3, 4});
+  const auto shards = writer.finish();
+  ASSERT_EQ(shards.size(), 2u);
+  EXPECT_EQ(shards[1].tokens, 1);
+  const TokenShards read(folder / "train-*.bin", "llmc", 100001, "");
+  EXPECT_EQ(read.shards()[0].layout, (ShardLayout{ShardFormat::llmc_uint32, TokenType::u32, 1024, 3, -1}));
+  std::vector<std::int32_t> tokens(3);
+  read.read(0, 0, tokens);
+  EXPECT_EQ(tokens, (std::vector<std::int32_t>{1, 100000, 3}));
+}
+
+}  // namespace
+}  // namespace llmc::data

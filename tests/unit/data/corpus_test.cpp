@@ -1,0 +1,139 @@
+#include "compiler/data/corpus.h"
+
+#include <gtest/gtest.h>
+
+#include "compiler/data/split.h"
+#include "compiler/data/train_tokenizer.h"
+#include "files.h"
+
+namespace llmc::data {
+namespace {
+
+using test::TemporaryFolder;
+namespace fs = std::filesystem;
+
+std::vector<std::string> names(const TemporaryFolder& folder, const std::vector<std::string>& globs) {
+  std::vector<std::string> found;
+  for (const fs::path& path : find_corpus_files({folder.path()}, globs))
+    found.push_back(fs::relative(path, folder.path()).string());
+  return found;
+}
+
+TEST(FindCorpusFiles, ExtensionsGlobsHiddenAndLinks) {
+  TemporaryFolder folder;
+  for (const char* name : {"b.py", "a/c.txt", "a/d.bin", "a/e.jsonl", ".git/f.py", ".hidden.py", "a/Makefile"}) folder.write(name, "x");
+  fs::create_directory_symlink(folder.path(), folder.path() / "loop");
+  EXPECT_EQ(names(folder, {}), (std::vector<std::string>{"a/c.txt", "a/e.jsonl", "b.py"}));
+  EXPECT_EQ(names(folder, {"*.bin", "Make*"}), (std::vector<std::string>{"a/Makefile", "a/d.bin"}));
+  EXPECT_FAILS_WITH(find_corpus_files({folder.path()}, {"*.none"}), "--glob");
+  EXPECT_FAILS_WITH(find_corpus_files({folder / "missing"}, {}), "missing' does not exist");
+  // A file that is named is taken whatever its name, and only once.
+  EXPECT_EQ(find_corpus_files({folder / "a/d.bin", folder / "a/../a/d.bin"}, {}).size(), 1u);
+}
+
+TEST(ForEachDocument, TextJsonlAndWhatIsSkipped) {
+  TemporaryFolder folder;
+  folder.write("1.txt", "first\r\n");
+  folder.write("2.jsonl", "{\"id\": [1, {\"text\": 2}], \"text\": \"se\\u0063ond\\n\"}\n\n  \r\n{\"text\":\"\"}\n{\"text\": \"third\"}");
+  folder.write("3.txt", "latin \xe9");
+  folder.write("4.txt", std::string("nul \0", 5));
+  folder.write("5.txt", "");
+  std::vector<std::string> texts;
+  const CorpusCounts counts =
+      for_each_document(find_corpus_files({folder.path()}, {}), [&](std::string text) { texts.push_back(std::move(text)); });
+  EXPECT_EQ(texts, (std::vector<std::string>{"first\r\n", "second\n", "third"}));
+  EXPECT_EQ(counts.files, 5);
+  EXPECT_EQ(counts.skipped_files, 2);
+  EXPECT_EQ(counts.documents, 3);
+  EXPECT_EQ(counts.bytes, 19);
+}
+
+TEST(ForEachDocument, BadLinesAreNamed) {
+  TemporaryFolder folder;
+  const std::string path = folder.write("a.jsonl", "{\"text\": \"ok\"}\n{\"txt\": \"typo\"}\n");
+  EXPECT_FAILS_WITH(for_each_document({path}, [](std::string) {}), path + ":2: has no 'text' field");
+}
+
+TEST(TextOfJson, RefusesWhatIsAmbiguous) {
+  EXPECT_EQ(text_of_json(R"({"text":"a\u00e9","n":1e3})", "f:1"), "a\xc3\xa9");
+  const std::pair<const char*, const char*> bad[] = {
+      {"{\"text\": 5}", "'text' that is no string"},  {"{\"text\": [\"a\"]}", "'text' that is no string"},
+      {"{\"text\": null}", "'text' that is no string"}, {"[{\"text\": \"a\"}]", "an array"},
+      {"\"text\"", "a single value"},                 {"{\"text\": \"a\", \"text\": \"b\"}", "two 'text' fields"},
+      {"{\"text\": \"a\"", "is not JSON at byte"},    {"{\"text\": \"a\"} x", "is not JSON at byte"},
+      {"{\"text\": \"\xff\"}", "is not JSON at byte"}, {"{\"a\": {\"text\": \"a\"}}", "no 'text' field"}};
+  for (const auto& [line, what] : bad) EXPECT_FAILS_WITH(text_of_json(line, "f:7"), what);
+  EXPECT_FAILS_WITH(text_of_json("{", "f:7"), "f:7: ");
+  // Deep nesting must not cost stack.
+  EXPECT_FAILS_WITH(text_of_json("{\"a\":" + std::string(1000000, '['), "f:1"), "is not JSON");
+}
+
+TEST(Split, IsByContentAndLeavesNoSideEmpty) {
+  const auto sides = [](int documents, double fraction, std::uint64_t seed = 1) {
+    Split split(fraction, seed);
+    for (int i = 0; i < documents; ++i) split.add("document " + std::to_string(i));
+    split.finish();
+    int validation = 0;
+    for (int i = 0; i < documents; ++i) validation += split.is_validation("document " + std::to_string(i));
+    return validation;
+  };
+  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    EXPECT_EQ(sides(2, 0.05, seed), 1);
+    EXPECT_EQ(sides(2, 0.5, seed), 1);
+    const int of_five = sides(5, 0.05, seed);
+    EXPECT_TRUE(of_five >= 1 && of_five <= 4) << of_five;
+  }
+  EXPECT_EQ(sides(100, 0), 0);
+  EXPECT_NEAR(sides(10000, 0.05), 500, 110);  // five standard deviations of a binomial
+  EXPECT_NE(sides(10000, 0.05, 1), sides(10000, 0.05, 2));
+}
+
+TEST(Split, OneDocumentIsCutAtALineEnd) {
+  Split split(0.1, 1);
+  std::string text;
+  for (int i = 0; i < 100; ++i) text += "line " + std::to_string(i) + "\n";
+  split.add(text);
+  split.finish();
+  ASSERT_TRUE(split.cuts());
+  const std::size_t cut = split.cut(text);
+  EXPECT_EQ(text[cut - 1], '\n');
+  EXPECT_NEAR(static_cast<double>(cut), 0.9 * static_cast<double>(text.size()), 9);
+  EXPECT_EQ(split.cut("ßß"), 2u);  // no line end: between characters, and never nothing
+  Split two(0.1, 1);
+  two.add("a");
+  two.add("b");
+  EXPECT_FALSE(two.cuts());
+}
+
+TEST(TextSample, IsBoundedUniformAndKeepsText) {
+  TextSample all(1 << 20, 1);
+  std::string text;
+  for (int i = 0; i < 3000; ++i) text += "line " + std::to_string(i) + "\n";
+  all.add(text);
+  const std::vector<std::string> passages = all.take();
+  std::size_t bytes = 0;
+  for (const std::string& passage : passages) {
+    EXPECT_LE(passage.size(), 4096u);
+    EXPECT_EQ(passage.back(), '\n');
+    EXPECT_NE(text.find(passage), std::string::npos);
+    bytes += passage.size();
+  }
+  EXPECT_EQ(bytes, text.size());
+
+  TextSample some(40000, 1);
+  for (int document = 0; document < 500; ++document) some.add(std::string(1000, static_cast<char>('a' + document / 20)));
+  std::size_t kept = 0;
+  std::string seen;
+  for (const std::string& passage : some.take()) kept += passage.size(), seen += passage[0];
+  EXPECT_EQ(kept, 40000u);
+  EXPECT_NE(seen.find_first_of("abcd"), std::string::npos);    // from the beginning
+  EXPECT_NE(seen.find_first_of("vwxy"), std::string::npos);    // and the end
+  TextSample long_line(1 << 20, 1);
+  std::string umlauts;
+  for (int i = 0; i < 5000; ++i) umlauts += "ü";
+  long_line.add("x" + umlauts);
+  EXPECT_EQ(long_line.take().size(), 3u);  // 4095 + 4096 + 1810 bytes: never inside a character
+}
+
+}  // namespace
+}  // namespace llmc::data

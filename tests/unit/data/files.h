@@ -1,0 +1,106 @@
+// Files that the data tests make for themselves.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "error.h"
+
+namespace llmc::test {
+
+/// A folder that is gone with everything in it at the end of the test.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "llmc-data-XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp");
+    path_ = name;
+  }
+  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
+  /// Makes the file and the folders above it; returns its path.
+  std::string write(const std::string& name, const std::string& bytes) const {
+    std::filesystem::create_directories((path_ / name).parent_path());
+    std::ofstream(path_ / name, std::ios::binary) << bytes;
+    return *this / name;
+  }
+  std::string read(const std::string& name) const {
+    std::ifstream file(path_ / name, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+template <typename T>
+std::string bytes_of(const std::vector<T>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
+}
+
+/// An llm.c shard; `count` other than the real one makes a damaged file.
+template <typename T>
+std::string llmc_shard(const std::vector<T>& tokens, std::int32_t count = -1) {
+  std::vector<std::int32_t> header(256, 0);
+  header[0] = sizeof(T) == 2 ? 20240520 : 20240801;
+  header[1] = sizeof(T) == 2 ? 1 : 7;
+  header[2] = count >= 0 ? count : static_cast<std::int32_t>(tokens.size());
+  return bytes_of(header) + bytes_of(tokens);
+}
+
+/// A Megatron index over sequences of these lengths (in tokens of `width` bytes), one document a sequence.
+inline std::string megatron_index(std::uint8_t type, std::uint64_t width, const std::vector<std::int32_t>& lengths) {
+  std::string index("MMIDIDX\0\0", 9);
+  const auto put = [&](auto value) { index.append(reinterpret_cast<const char*>(&value), sizeof(value)); };
+  put(std::uint64_t{1});
+  put(type);
+  put(std::uint64_t{lengths.size()});
+  put(std::uint64_t{lengths.size() + 1});
+  for (const std::int32_t length : lengths) put(length);
+  std::int64_t offset = 0;
+  for (const std::int32_t length : lengths) {
+    put(offset);
+    offset += static_cast<std::int64_t>(length) * static_cast<std::int64_t>(width);
+  }
+  for (std::size_t i = 0; i <= lengths.size(); ++i) put(static_cast<std::int64_t>(i));
+  return index;
+}
+
+/// The message of the Failure that `f` throws; its exit code must be `code`.
+inline std::string failure_of(const std::function<void()>& f, Exit code = Exit::data) {
+  try {
+    f();
+  } catch (const Failure& failure) {
+    EXPECT_EQ(static_cast<int>(failure.code()), static_cast<int>(code)) << failure.what();
+    return failure.what();
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return "";
+}
+
+#define EXPECT_FAILS_WITH(statement, part) \
+  EXPECT_PRED2([](const std::string& text, const std::string& in) { return text.find(in) != std::string::npos; }, \
+               llmc::test::failure_of([&] { (void)(statement); }), part)
+
+/// Tokens 0, 1, 2, ... modulo `vocab`.
+template <typename T = std::uint16_t>
+std::vector<T> counting(std::size_t n, std::size_t vocab = 60000, std::size_t first = 0) {
+  std::vector<T> tokens(n);
+  for (std::size_t i = 0; i < n; ++i) tokens[i] = static_cast<T>((first + i) % vocab);
+  return tokens;
+}
+
+}  // namespace llmc::test

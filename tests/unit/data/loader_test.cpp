@@ -1,0 +1,179 @@
+#include "data/loader.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <random>
+#include <set>
+
+#include "files.h"
+
+namespace llmc {
+namespace {
+
+using test::TemporaryFolder;
+
+constexpr std::int64_t kLength = 8;
+
+/// 23 samples in two shards, so that no batch size divides an epoch.
+class LoaderTest : public testing::Test {
+ protected:
+  LoaderTest() {
+    folder_.write("s-0.bin", test::llmc_shard(test::counting(13 * kLength + 1, 50)));
+    folder_.write("s-1.bin", test::llmc_shard(test::counting(10 * kLength + 4, 50, 1000)));
+    shards_ = std::make_shared<TokenShards>(folder_ / "s-*.bin", "auto", 50, "");
+  }
+  TemporaryFolder folder_;
+  std::shared_ptr<const TokenShards> shards_;
+};
+
+void expect_equal(const StepBatch& a, const StepBatch& b) {
+  EXPECT_EQ(a.sample_ids, b.sample_ids);
+  EXPECT_EQ(a.target_count, b.target_count);
+  ASSERT_EQ(a.micro_batches.size(), b.micro_batches.size());
+  for (std::size_t i = 0; i < a.micro_batches.size(); ++i) {
+    const MicroBatch &x = a.micro_batches[i], &y = b.micro_batches[i];
+    EXPECT_EQ(x.inputs, y.inputs);
+    EXPECT_EQ(x.targets, y.targets);
+    EXPECT_EQ(x.order, y.order);
+    EXPECT_EQ(x.run_begin, y.run_begin);
+    EXPECT_EQ(x.run_token, y.run_token);
+    EXPECT_EQ(x.run_count, y.run_count);
+  }
+}
+
+TEST_F(LoaderTest, BatchesAreTheSamplesInOrder) {
+  Loader loader(shards_, 5, kLength, 2, 6, 0);
+  EXPECT_EQ(loader.samples_per_epoch(), 23);
+  const Samples samples(shards_, kLength);
+  const SampleOrder order(23, 5);
+  std::uint64_t consumed = 0;
+  StepBatch batch;
+  for (int step = 0; step < 12; ++step) {  // three epochs
+    batch = loader.next(std::move(batch));
+    ASSERT_EQ(batch.micro_batches.size(), 3u);
+    ASSERT_EQ(batch.sample_ids.size(), 6u);
+    EXPECT_EQ(batch.target_count, 6 * kLength);
+    for (std::size_t s = 0; s < 6; ++s) {
+      EXPECT_EQ(batch.sample_ids[s], order.at(consumed++));
+      std::vector<std::int32_t> tokens(kLength + 1);
+      samples.read(static_cast<std::int64_t>(batch.sample_ids[s]), tokens);
+      const MicroBatch& micro = batch.micro_batches[s / 2];
+      const auto row = static_cast<std::ptrdiff_t>(s % 2 * kLength);
+      EXPECT_TRUE(std::equal(tokens.begin(), tokens.end() - 1, micro.inputs.begin() + row));
+      EXPECT_TRUE(std::equal(tokens.begin() + 1, tokens.end(), micro.targets.begin() + row));
+      EXPECT_EQ(micro.target_count, 2 * kLength);
+    }
+  }
+}
+
+TEST_F(LoaderTest, ResumedAnywhereEqualsUninterrupted) {
+  constexpr int kSteps = 20;  // of 6 samples: five epochs of 23, ends inside steps
+  std::vector<StepBatch> straight;
+  {
+    Loader loader(shards_, 5, kLength, 3, 6, 0);
+    for (int step = 0; step < kSteps; ++step) straight.push_back(loader.next());
+  }
+  for (int start = 0; start < kSteps; ++start) {
+    Loader loader(shards_, 5, kLength, 3, 6, start * 6);
+    StepBatch batch;
+    for (int step = start; step < kSteps; ++step) {
+      batch = loader.next(std::move(batch));
+      expect_equal(batch, straight[static_cast<std::size_t>(step)]);
+    }
+  }
+}
+
+TEST_F(LoaderTest, AResumedLoaderAtAnEpochsEndStartsTheNextEpochsOrder) {
+  Loader first(shards_, 5, kLength, 23, 23, 0), second(shards_, 5, kLength, 23, 23, 23);
+  const StepBatch epoch0 = first.next(), epoch1 = first.next(), resumed = second.next();
+  EXPECT_NE(epoch0.sample_ids, epoch1.sample_ids);
+  expect_equal(resumed, epoch1);
+  for (const StepBatch* epoch : {&epoch0, &epoch1})
+    EXPECT_EQ(std::set(epoch->sample_ids.begin(), epoch->sample_ids.end()).size(), 23u);
+}
+
+TEST_F(LoaderTest, AStepMayBeLargerThanAnEpoch) {
+  Loader loader(shards_, 5, kLength, 10, 50, 0);
+  const StepBatch batch = loader.next();
+  std::map<std::uint64_t, int> times;
+  for (const std::uint64_t id : batch.sample_ids) ++times[id];
+  EXPECT_EQ(times.size(), 23u);
+  for (const auto& [id, n] : times) EXPECT_TRUE(n == 2 || n == 3) << id;
+}
+
+TEST_F(LoaderTest, ErrorsReachTheCallerEveryTime) {
+  folder_.write("late.bin", test::llmc_shard<std::uint32_t>(std::vector<std::uint32_t>(9, 0xffffffffu)));
+  const auto shards = std::make_shared<TokenShards>(folder_ / "late.bin", "auto", 0, "");
+  Loader loader(shards, 5, kLength, 1, 1, 0);
+  EXPECT_FAILS_WITH(loader.next(), "late.bin': holds token 4294967295");
+  EXPECT_FAILS_WITH(loader.next(), "late.bin': holds token 4294967295");
+}
+
+TEST_F(LoaderTest, StopsCleanlyAtAnyMoment) {
+  for (int taken = 0; taken < 5; ++taken) {
+    Loader loader(shards_, 5, kLength, 1, 2, 0);
+    for (int i = 0; i < taken; ++i) loader.next();
+  }
+}
+
+TEST_F(LoaderTest, RefusesAMicroBatchThatDoesNotDivide) {
+  test::failure_of([&] { Loader(shards_, 5, kLength, 4, 6, 0); }, Exit::internal);
+  test::failure_of([&] { Loader(shards_, 5, kLength, 1, 6, -1); }, Exit::internal);
+}
+
+TEST(IndexTokens, IsAStableSortByToken) {
+  std::mt19937 random(1);
+  std::vector<std::int32_t> counts;
+  for (const int vocab : {1, 2, 7, 1000}) {
+    MicroBatch batch;
+    for (int i = 0; i < 300; ++i) {
+      batch.inputs.push_back(static_cast<std::int32_t>(random() % static_cast<unsigned>(vocab)));
+      batch.targets.push_back(i % 3 == 0 ? -1 : 1);
+    }
+    index_tokens(batch, counts);
+    std::vector<std::int32_t> expected(300);
+    std::iota(expected.begin(), expected.end(), 0);
+    std::ranges::stable_sort(expected, {}, [&](std::int32_t p) { return batch.inputs[static_cast<std::size_t>(p)]; });
+    EXPECT_EQ(batch.order, expected);
+    EXPECT_EQ(batch.target_count, 200);
+    ASSERT_EQ(batch.run_begin.size(), 301u);
+    ASSERT_EQ(batch.run_token.size(), 300u);
+    const std::set<std::int32_t> distinct(batch.inputs.begin(), batch.inputs.end());
+    ASSERT_EQ(batch.run_count, static_cast<std::int32_t>(distinct.size()));
+    EXPECT_TRUE(std::equal(distinct.begin(), distinct.end(), batch.run_token.begin()));
+    EXPECT_EQ(batch.run_begin[0], 0);
+    EXPECT_EQ(batch.run_begin[distinct.size()], 300);
+    for (std::size_t run = 0; run < distinct.size(); ++run) {
+      ASSERT_LT(batch.run_begin[run], batch.run_begin[run + 1]);
+      for (auto p = batch.run_begin[run]; p < batch.run_begin[run + 1]; ++p)
+        ASSERT_EQ(batch.inputs[static_cast<std::size_t>(batch.order[static_cast<std::size_t>(p)])], batch.run_token[run]);
+    }
+  }
+}
+
+TEST_F(LoaderTest, EvaluationIsSpreadEvenlyAndFilledUp) {
+  const auto batches = evaluation_batches(shards_, kLength, 4, 6);
+  ASSERT_EQ(batches.size(), 2u);
+  EXPECT_EQ(batches[0].target_count, 4 * kLength);
+  EXPECT_EQ(batches[1].target_count, 2 * kLength);
+  const Samples samples(shards_, kLength);
+  for (std::int64_t i = 0; i < 6; ++i) {
+    std::vector<std::int32_t> tokens(kLength + 1);
+    samples.read(i * 23 / 6, tokens);
+    const MicroBatch& batch = batches[static_cast<std::size_t>(i / 4)];
+    EXPECT_TRUE(std::equal(tokens.begin(), tokens.end() - 1, batch.inputs.begin() + i % 4 * kLength)) << i;
+    EXPECT_TRUE(std::equal(tokens.begin() + 1, tokens.end(), batch.targets.begin() + i % 4 * kLength)) << i;
+  }
+  for (std::size_t p = 2 * kLength; p < 4 * kLength; ++p) {
+    EXPECT_EQ(batches[1].inputs[p], 0);
+    EXPECT_EQ(batches[1].targets[p], -1);
+  }
+  EXPECT_EQ(batches[1].run_begin[static_cast<std::size_t>(batches[1].run_count)], 4 * kLength);
+  EXPECT_EQ(evaluation_batches(shards_, kLength, 4, 1000).size(), 6u);  // all 23 samples
+}
+
+}  // namespace
+}  // namespace llmc

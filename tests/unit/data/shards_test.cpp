@@ -1,0 +1,183 @@
+#include "data/shards.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include "compiler/data/info.h"
+#include "files.h"
+
+namespace llmc {
+namespace {
+
+using test::counting;
+using test::llmc_shard;
+using test::TemporaryFolder;
+
+std::shared_ptr<const TokenShards> open(const std::string& pattern, const std::string& format = "auto", std::int64_t vocab = 65536) {
+  return std::make_shared<TokenShards>(pattern, format, vocab, "");
+}
+
+std::vector<std::int32_t> sample(const Samples& samples, std::int64_t index) {
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(samples.sequence_length()) + 1);
+  samples.read(index, tokens);
+  return tokens;
+}
+
+TEST(TokenShards, EveryFormatGivesTheSameSamples) {
+  TemporaryFolder folder;
+  const auto tokens = counting(50, 120);
+  folder.write("a16.bin", llmc_shard(tokens));
+  folder.write("a32.bin", llmc_shard(counting<std::uint32_t>(50, 120)));
+  folder.write("raw.bin", test::bytes_of(tokens));
+  folder.write("m8.bin", test::bytes_of(counting<std::uint8_t>(50, 120)));
+  folder.write("m8.idx", test::megatron_index(1, 1, {20, 30}));
+  folder.write("mi8.bin", test::bytes_of(counting<std::int8_t>(50, 120)));
+  folder.write("mi8.idx", test::megatron_index(2, 1, {20, 30}));
+  folder.write("m16.bin", test::bytes_of(counting<std::int16_t>(50, 120)));
+  folder.write("m16.idx", test::megatron_index(3, 2, {50}));
+  folder.write("m32.bin", test::bytes_of(counting<std::int32_t>(50, 120)));
+  folder.write("m32.idx", test::megatron_index(4, 4, {50}));
+  folder.write("m64.bin", test::bytes_of(counting<std::int64_t>(50, 120)));
+  folder.write("m64.idx", test::megatron_index(5, 8, {50}));
+  for (const char* name : {"a16.bin", "a32.bin", "raw.bin", "m8.bin", "mi8.idx", "m16.idx", "m32.bin", "m64.idx"}) {
+    const Samples samples(open(folder / name, std::string(name) == "raw.bin" ? "nanogpt" : "auto", 120), 7);
+    ASSERT_EQ(samples.count(), 7) << name;  // (50 - 1) / 7
+    for (std::int64_t i = 0; i < 7; ++i) {
+      std::vector<std::int32_t> expected;
+      for (int t = 0; t < 8; ++t) expected.push_back(static_cast<std::int32_t>((i * 7 + t) % 120));
+      EXPECT_EQ(sample(samples, i), expected) << name << " sample " << i;
+    }
+  }
+  EXPECT_EQ(open(folder / "m*", "auto")->shards().size(), 5u);  // both halves of a pair are one shard
+  EXPECT_EQ(open(folder / "m*", "megatron")->shards().size(), 5u);
+}
+
+TEST(Samples, OverlapByOneNeverCrossShardsAndDropTails) {
+  TemporaryFolder folder;
+  folder.write("s-0.bin", llmc_shard(counting(9, 1000)));          // T = 4: samples 0..4, 4..8
+  folder.write("s-1.bin", llmc_shard(counting(4, 1000, 100)));     // too short: none
+  folder.write("s-2.bin", llmc_shard(counting(8, 1000, 200)));     // 200..204, tail dropped
+  folder.write("s-3.bin", llmc_shard(std::vector<std::uint16_t>{}));
+  folder.write("s-4.bin", llmc_shard(counting(5, 1000, 300)));     // 300..304
+  const auto shards = open(folder / "s-?.bin");
+  const Samples samples(shards, 4);
+  ASSERT_EQ(samples.count(), 4);
+  EXPECT_EQ(shards->samples(4), 4);
+  EXPECT_EQ(sample(samples, 0), (std::vector<std::int32_t>{0, 1, 2, 3, 4}));
+  EXPECT_EQ(sample(samples, 1), (std::vector<std::int32_t>{4, 5, 6, 7, 8}));
+  EXPECT_EQ(sample(samples, 2), (std::vector<std::int32_t>{200, 201, 202, 203, 204}));
+  EXPECT_EQ(sample(samples, 3), (std::vector<std::int32_t>{300, 301, 302, 303, 304}));
+  EXPECT_EQ(test::failure_of([&] { sample(samples, 4); }, Exit::internal), "sample 4 of 4 asked for");
+  EXPECT_FAILS_WITH(Samples(shards, 100), "holds no sample");
+}
+
+TEST(TokenShards, OffsetsPast4GiB) {
+  TemporaryFolder folder;
+  // A sparse file: only its last page is on the disk.
+  constexpr std::int64_t kTokens = (std::int64_t{1} << 32) + 1001;
+  folder.write("big.bin", "");
+  std::filesystem::resize_file(folder / "big.bin", static_cast<std::uintmax_t>(kTokens) * 2);
+  {
+    std::fstream file(folder / "big.bin", std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp((kTokens - 11) * 2);
+    const auto tail = counting(11, 1000, 500);
+    file.write(reinterpret_cast<const char*>(tail.data()), 22);
+  }
+  const Samples samples(open(folder / "big.bin", "nanogpt", 0), 10);
+  ASSERT_EQ(samples.count(), (kTokens - 1) / 10);
+  ASSERT_EQ((kTokens - 1) % 10, 6);  // so the last sample is tokens [kTokens - 17, kTokens - 7]
+  EXPECT_EQ(sample(samples, samples.count() - 1), (std::vector<std::int32_t>{0, 0, 0, 0, 0, 0, 500, 501, 502, 503, 504}));
+}
+
+TEST(TokenShards, IdsOutsideTheVocabularyAreRefused) {
+  TemporaryFolder folder;
+  folder.write("a.bin", llmc_shard<std::uint16_t>({1, 2, 99, 3}));
+  folder.write("wide.bin", llmc_shard<std::uint32_t>({1, 0xffffffff, 3}));
+  folder.write("signed.bin", test::bytes_of(std::vector<std::int32_t>{1, -1, 3}));
+  folder.write("signed.idx", test::megatron_index(4, 4, {3}));
+  EXPECT_NO_THROW(open(folder / "a.bin", "auto", 100));
+  EXPECT_FAILS_WITH(open(folder / "a.bin", "auto", 99), "a.bin': holds token 99, but vocab_size is 99");
+  EXPECT_FAILS_WITH(open(folder / "wide.bin", "auto", 1 << 30), "holds token 4294967295");
+  EXPECT_FAILS_WITH(open(folder / "signed.bin", "auto", 1 << 30), "holds token -1");
+  // Without the scan, reading still checks.
+  EXPECT_FAILS_WITH(sample(Samples(open(folder / "wide.bin", "auto", 0), 2), 0), "holds token 4294967295");
+  EXPECT_FAILS_WITH(sample(Samples(open(folder / "signed.bin", "auto", 0), 2), 0), "holds token -1");
+}
+
+TEST(TokenShards, ScansAFileOnceAndAgainWhenItChanges) {
+  TemporaryFolder folder, cache;
+  folder.write("a.bin", llmc_shard<std::uint16_t>({1, 2, 3}));
+  const auto open_cached = [&](std::int64_t vocab) { TokenShards(folder / "a.bin", "auto", vocab, cache.path() / "sub"); };
+  open_cached(10);
+  ASSERT_EQ(std::distance(std::filesystem::directory_iterator(cache.path() / "sub"), {}), 1);
+  const std::string entry = std::filesystem::directory_iterator(cache.path() / "sub")->path();
+  // Proof that the cache is read: a planted answer is believed, a planted answer about another file is not.
+  std::string text = cache.read("sub/" + std::filesystem::path(entry).filename().string());
+  ASSERT_EQ(text.substr(0, 2), "3 ");
+  std::ofstream(entry, std::ios::binary) << "77" << text.substr(1);
+  EXPECT_FAILS_WITH(open_cached(10), "holds token 77");
+  std::ofstream(entry, std::ios::binary) << "77 " << text.substr(3);
+  EXPECT_NO_THROW(open_cached(10));
+  std::ofstream(entry, std::ios::binary) << "garbage";
+  EXPECT_NO_THROW(open_cached(10));
+  std::filesystem::remove(folder / "a.bin");
+  folder.write("a.bin", llmc_shard<std::uint16_t>({1, 2, 30, 3}));
+  EXPECT_FAILS_WITH(open_cached(10), "holds token 30");
+}
+
+TEST(TokenShards, ACacheThatCannotBeWrittenOnlyCostsTime) {
+  TemporaryFolder folder;
+  folder.write("a.bin", llmc_shard<std::uint16_t>({1, 2, 3}));
+  folder.write("file", "");
+  EXPECT_NO_THROW(TokenShards(folder / "a.bin", "auto", 10, folder / "file/below"));
+  EXPECT_NO_THROW(TokenShards(folder / "a.bin", "auto", 10, "/proc/llmc"));
+}
+
+TEST(TokenShards, RefusesWhatItCannotKnow) {
+  TemporaryFolder folder;
+  folder.write("text.txt", "once upon a time");
+  folder.write("empty.bin", "");
+  folder.write("lonely.idx", test::megatron_index(8, 2, {1}));
+  ::mkfifo((folder / "pipe.bin").c_str(), 0600);
+  EXPECT_FAILS_WITH(open(folder / "text.txt"), "neither llm.c's nor Megatron's");
+  EXPECT_FAILS_WITH(open(folder / "empty.bin"), "neither llm.c's nor Megatron's");
+  EXPECT_FAILS_WITH(open(folder / "lonely.idx"), "lonely.bin");
+  EXPECT_FAILS_WITH(open(folder / "text.txt", "megatron"), "NAME.idx and NAME.bin");
+  EXPECT_FAILS_WITH(open(folder / "pipe.bin"), "not a regular file");  // and does not wait for a writer
+  EXPECT_FAILS_WITH(open(folder / "text.txt", "parquet"), "unknown format 'parquet'");
+  EXPECT_FAILS_WITH(open(folder / "missing.bin"), "no file matches");
+}
+
+TEST(TokenShards, FingerprintFollowsContentAndNotPaths) {
+  TemporaryFolder one, two;
+  const auto big = counting(400000, 5000);
+  one.write("a-0.bin", llmc_shard(big));
+  one.write("a-1.bin", llmc_shard(counting(10)));
+  two.write("elsewhere/b-0.bin", llmc_shard(big));
+  two.write("elsewhere/b-1.bin", llmc_shard(counting(10)));
+  const std::string fingerprint = open(one / "a-*.bin")->fingerprint();
+  EXPECT_EQ(fingerprint.size(), 16u);
+  EXPECT_EQ(fingerprint, open(two / "elsewhere/b-*.bin")->fingerprint());
+  EXPECT_NE(fingerprint, open(one / "a-0.bin")->fingerprint());
+  auto changed = big;
+  changed.back() += 1;
+  two.write("elsewhere/b-0.bin", llmc_shard(changed));
+  EXPECT_NE(fingerprint, open(two / "elsewhere/b-*.bin")->fingerprint());
+}
+
+TEST(DataInfo, TextAndJson) {
+  TemporaryFolder folder;
+  folder.write("a.bin", llmc_shard(counting(1234, 600)));
+  folder.write("m.bin", test::bytes_of(counting(30)));
+  folder.write("m.idx", test::megatron_index(8, 2, {10, 20}));
+  const std::string text = data::as_text(data::describe(folder / "*.bin", "auto", 16));
+  EXPECT_NE(text.find("a.bin: llm.c uint16 (uint16), 1,234 tokens, largest id 599, 77 samples\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("m.bin: megatron (uint16), 30 tokens, largest id 29, 2 documents, 1 samples\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("2 files, 1,264 tokens, 78 samples of 16 tokens, fingerprint "), std::string::npos) << text;
+  const std::string json = data::as_json(data::describe(folder / "a.bin", "auto", 0));
+  EXPECT_NE(json.find("\"max_id\": 599"), std::string::npos) << json;
+  EXPECT_EQ(json.find("samples"), std::string::npos) << json;
+}
+
+}  // namespace
+}  // namespace llmc

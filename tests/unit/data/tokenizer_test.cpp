@@ -1,0 +1,178 @@
+#include "data/tokenizer.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "compiler/data/train_tokenizer.h"
+#include "data/tokenizer_model.h"
+#include "data/utf8.h"
+#include "files.h"
+#include "source_text.h"
+
+namespace llmc {
+namespace {
+
+const std::string& model() {
+  static const std::string trained = [] {
+    data::TextSample sample(1 << 20, 1);
+    sample.add(test::source_text(1, 400));
+    sample.add("<s> </s> <unk> <0x0A> a text that looks like tokens </s>\n");
+    return data::train_tokenizer(sample.take(), 600);
+  }();
+  return trained;
+}
+
+const Tokenizer& tokenizer() {
+  static const Tokenizer one(model(), "test");
+  return one;
+}
+
+void expect_round_trip(const std::string& text) {
+  const std::vector<std::int32_t> ids = tokenizer().encode(text);
+  EXPECT_EQ(tokenizer().decode(ids), text);
+  for (const std::int32_t id : ids) {
+    ASSERT_GE(id, 2);  // neither unknown nor separator, whatever the text says
+    ASSERT_LT(id, tokenizer().vocab_size());
+  }
+}
+
+TEST(Tokenizer, SourceCodeRoundTripsAndIsCompressed) {
+  const std::string text = test::source_text(2, 300);
+  expect_round_trip(text);
+  EXPECT_TRUE(tokenizer().exact());
+  EXPECT_GT(text.size(), 3 * tokenizer().encode(text).size());
+}
+
+TEST(Tokenizer, OddTextRoundTrips) {
+  using namespace std::string_literals;
+  for (const std::string& text :
+       {""s, " "s, "  "s, "\n"s, "\t\t\n\n  \n "s, "\0"s, "a\0b"s, "\r\n"s, "</s><s><unk>"s, "<0x41>"s, "\xe2\x96\x81"s,
+        " \xe2\x96\x81 \xe2\x96\x81"s, "\xe2\x96\x85"s, "\xef\xbf\xbd"s, "\xff"s, "\xe2\x96"s, "\xe2\x96 x"s, "\xed\xa0\x80"s,
+        "\xf4\x90\x80\x80"s, "\xc0\x80"s, "\xf0\x9f\x98\x80"s, "e\xcc\x81\xef\xb7\xba\xc2\xa0\xe3\x80\x80x"s, "\xef\xbb\xbftext"s,
+        std::string(5000, ' '), std::string(5000, 'x'), std::string(3000, '\xe2'), "word " + std::string(70000, 'y') + " word"})
+    expect_round_trip(text);
+}
+
+TEST(Tokenizer, RandomBytesRoundTrip) {
+  std::mt19937 random(3);
+  for (int i = 0; i < 300; ++i) {
+    std::string text(random() % 400, '\0');
+    for (char& byte : text) byte = static_cast<char>(random());
+    expect_round_trip(text);
+  }
+}
+
+TEST(Tokenizer, RandomMixturesOfTrickyPartsRoundTrip) {
+  const std::vector<std::string> parts = {" ", "  ", "\n", "\t", "\xe2\x96\x81", "\xe2", "\x96", "\x81", "\xff", std::string(1, '\0'),
+                                          "def", "größe", "シ", "</s>", "<0x0A>", "\xf0\x9f\x98\x80", "_", "1"};
+  std::mt19937 random(4);
+  for (int i = 0; i < 500; ++i) {
+    std::string text;
+    for (unsigned n = random() % 300; n > 0; --n) text += parts[random() % parts.size()];
+    expect_round_trip(text);
+  }
+}
+
+TEST(Tokenizer, CuttingLongTextDoesNotChangeItsTokens) {
+  // Encoding is additive where a run of spaces begins; text far past one segment must equal the sum of its lines.
+  std::string text;
+  std::vector<std::int32_t> expected;
+  for (int i = 0; i < 200; ++i) {
+    const std::string part = (i == 0 ? "x" : " x") + test::source_text(static_cast<unsigned>(i), 1).substr(0, 37 + i % 20);
+    const std::string line = part.substr(0, part.find_last_not_of(' ') + 1);
+    text += utf8_floor(line, line.size()) == line.size() && is_utf8(line) ? line : "";
+    if (is_utf8(line)) {
+      const auto ids = tokenizer().encode(line);
+      expected.insert(expected.end(), ids.begin(), ids.end());
+    }
+  }
+  ASSERT_GT(text.size(), 5000u);
+  EXPECT_EQ(tokenizer().encode(text), expected);
+}
+
+TEST(Tokenizer, SeparatorIsNoText) {
+  EXPECT_EQ(tokenizer().separator_id(), 1);
+  EXPECT_EQ(tokenizer().decode(std::vector<std::int32_t>{1}), "");
+  EXPECT_EQ(tokenizer().decode(std::vector<std::int32_t>{0}), "\xef\xbf\xbd");
+  EXPECT_FAILS_WITH(tokenizer().decode(std::vector<std::int32_t>{-1}), "token -1");
+  EXPECT_FAILS_WITH(tokenizer().decode(std::vector<std::int32_t>{tokenizer().vocab_size()}), "outside of the tokenizer's");
+}
+
+TEST(Tokenizer, FilesThatAreNone) {
+  test::TemporaryFolder folder;
+  EXPECT_EQ(Tokenizer(folder.write("good.model", model())).vocab_size(), tokenizer().vocab_size());
+  EXPECT_FAILS_WITH(Tokenizer(folder.write("empty.model", "")), "empty.model': holds no pieces");
+  EXPECT_FAILS_WITH(Tokenizer(folder.write("text.model", "once upon a time")), "text.model': is not a sentencepiece model");
+  EXPECT_FAILS_WITH(Tokenizer(folder / "missing.model"), "missing.model': cannot be opened");
+  EXPECT_FAILS_WITH(Tokenizer(folder.path()), "not a regular file");
+  folder.write("large.model", "");
+  std::filesystem::resize_file(folder / "large.model", (64 << 20) + 1);
+  EXPECT_FAILS_WITH(Tokenizer(folder / "large.model"), "has 67108865 bytes");
+}
+
+TEST(Tokenizer, EveryTruncationAndManyDamagesEndInAMessage) {
+  for (std::size_t size = 0; size < model().size(); size += 1 + size / 50) {
+    try {
+      const Tokenizer cut(std::string_view(model()).substr(0, size), "cut");
+      cut.decode(cut.encode("def value(x):\n"));  // a cut between two fields may leave a whole, smaller model
+    } catch (const Failure& failure) {
+      EXPECT_EQ(failure.code(), Exit::data);
+    }
+  }
+  std::mt19937 random(5);
+  int refused = 0;
+  for (int i = 0; i < 300; ++i) {
+    std::string damaged = model();
+    for (unsigned n = 1 + random() % 4; n > 0; --n) damaged[random() % damaged.size()] = static_cast<char>(random());
+    try {
+      const Tokenizer odd(damaged, "damaged");
+      odd.decode(odd.encode("def value(x):\n\t\xff"));
+    } catch (const Failure& failure) {
+      EXPECT_EQ(failure.code(), Exit::data);
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 30);
+}
+
+/// A length-delimited protobuf field.
+std::string field(int number, const std::string& bytes) {
+  std::string out(1, static_cast<char>(number << 3 | 2));
+  for (std::size_t n = bytes.size();; n >>= 7) {
+    out += static_cast<char>((n & 0x7f) | (n > 0x7f ? 0x80 : 0));
+    if (n <= 0x7f) return out + bytes;
+  }
+}
+
+TEST(TokenizerModel, RefusesWhatIsNotExactOrNotSafe) {
+  EXPECT_EQ(check_tokenizer_model(model(), "x").pieces, tokenizer().vocab_size());
+  EXPECT_TRUE(check_tokenizer_model(model(), "x").byte_fallback);
+  // Fields of a later copy of a message are merged into the first, so these are what the library would see.
+  EXPECT_FAILS_WITH(check_tokenizer_model(model() + field(3, field(2, "table")), "x"), "normalises text");
+  EXPECT_FAILS_WITH(check_tokenizer_model(model() + field(5, field(2, "table")), "x"), "normalises text");
+  EXPECT_FAILS_WITH(check_tokenizer_model(model() + field(4, "x"), "x"), "self-tests");
+  EXPECT_FAILS_WITH(check_tokenizer_model(model() + field(2, std::string("\x18\x01", 2)), "x"), "not a BPE model");
+  EXPECT_FAILS_WITH(check_tokenizer_model(model() + field(1, field(1, std::string(5000, 'x'))), "x"), "piece of 5000 bytes");
+  EXPECT_FAILS_WITH(check_tokenizer_model(model() + "\x0a\xff\xff\xff\xff\xff\xff\xff\xff\x7f", "x"), "is damaged");
+  const std::string prefix = model() + field(3, std::string("\x18\x01", 2));
+  EXPECT_TRUE(check_tokenizer_model(prefix, "x").add_dummy_prefix);
+  EXPECT_FALSE(Tokenizer(prefix, "x").exact());
+}
+
+TEST(Utf8, Boundaries) {
+  EXPECT_EQ(utf8_length("\xf4\x8f\xbf\xbf"), 4u);
+  EXPECT_EQ(utf8_length("\xf4\x90\x80\x80"), 0u);
+  EXPECT_EQ(utf8_length("\xe0\x9f\xbf"), 0u);
+  EXPECT_EQ(utf8_length("\xed\x9f\xbf"), 3u);
+  EXPECT_EQ(utf8_length("\xc1\xbf"), 0u);
+  EXPECT_EQ(utf8_length("\x80"), 0u);
+  EXPECT_EQ(utf8_length(""), 0u);
+  EXPECT_TRUE(is_utf8("twelve bytes größe"));
+  EXPECT_FALSE(is_utf8("twelve bytes gr\xc3"));
+  EXPECT_EQ(utf8_floor("aß", 2), 1u);
+  EXPECT_EQ(utf8_floor("aß", 3), 3u);
+}
+
+}  // namespace
+}  // namespace llmc
