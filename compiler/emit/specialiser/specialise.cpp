@@ -32,6 +32,7 @@ class Specialiser {
 
   std::string run() {
     check_names();
+    check_directives();
     analysis_ = analyse(input_);
     drop_params_include();
     for (const Range& range : analysis_.checked_asserts)
@@ -54,6 +55,17 @@ class Specialiser {
  private:
   [[noreturn]] void fail(std::size_t at, const std::string& what) const {
     throw Failure(Exit::internal, input_.template_file + ":" + std::to_string(line_of(text_, at)) + ": " + what);
+  }
+
+  /// What #if decides on this machine, another may decide otherwise.
+  void check_directives() const {
+    for (const Token& token : tokens_) {
+      if (token.kind != TokenKind::directive) continue;
+      std::string bare(token.text);
+      std::erase_if(bare, [](char c) { return c == ' ' || c == '\t'; });
+      if (bare.starts_with("#if"))
+        fail(token.begin, "a template may not use #if; put it into a header of runtime/device/");
+    }
   }
 
   void check_names() const {
@@ -153,8 +165,8 @@ class Specialiser {
     return (opens || returns) && closes ? fold.literal : "(" + fold.literal + ")";
   }
 
-  /// Pragmas and arguments of macros that drop them never reach Clang's tree; there the literal replaces the name. What
-  /// the preprocessor skips or keeps for later (#define, #if) cannot be judged.
+  /// Pragmas and arguments of macros that drop them never reach Clang's tree; there the literal replaces the name. A
+  /// macro's body cannot be judged.
   void fold_unparsed() {
     for (const Token& token : tokens_) {
       if (token.kind == TokenKind::identifier) fold_name(token, in_macro_use(token.begin));
@@ -173,10 +185,8 @@ class Specialiser {
     const auto literal = analysis_.literals.find(std::string(name.text));
     if (literal == analysis_.literals.end() || edits_.touches(name.begin)) return;
     if (!replaceable) {
-      fail(name.begin,
-           "the params name " + literal->first +
-               " cannot be replaced here (a macro body, a condition of the preprocessor, code that it skips, or "
-               "another declaration of that name)");
+      fail(name.begin, "the params name " + literal->first +
+                           " cannot be replaced here (a macro body, or another declaration of that name)");
     }
     const Fold fold{{name.begin, name.end}, literal->second};
     edits_.replace(fold.expression, in_context(fold));

@@ -42,10 +42,17 @@ TEST(Errors, ParamsNameInAMacroBody) {
   EXPECT_EQ(message(input), "templates/sample.cu:7: params name kCols is in a macro body");
 }
 
-TEST(Errors, ParamsNameInSkippedCode) {
-  EXPECT_NE(message(sample(kColumns, "#ifdef NEVER\n  out[1] = in[kCols];\n#endif\n  out[0] = in[kCols];\n"))
-                .find("templates/sample.cu:7: the params name kCols cannot be replaced here"),
-            std::string::npos);
+TEST(Errors, ConditionsOfThePreprocessor) {
+  EXPECT_EQ(message(sample(kColumns, "#ifdef __AVX512F__\n  out[1] = in[0];\n#endif\n  out[0] = in[kCols];\n")),
+            "templates/sample.cu:6: a template may not use #if; put it into a header of runtime/device/");
+}
+
+TEST(Errors, AnotherDeclarationOfTheName) {
+  const std::string before = "template <int kCols>\ninline int width() {\n  return kCols;\n}\n\n";
+  EXPECT_EQ(message(sample(kColumns, "  out[width<3>()] = in[0];\n", before)),
+            "templates/sample.cu:5: the params name kCols cannot be replaced here (a macro body, or another "
+            "declaration of that "
+            "name)");
 }
 
 TEST(Errors, ParamThatTheTemplateNeverReads) {

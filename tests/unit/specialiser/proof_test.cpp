@@ -38,6 +38,44 @@ TEST(Proof, NvccAgrees) {
   EXPECT_EQ(difference, std::nullopt) << *difference;
 }
 
+/// What group headers do on a GPU parses, and compiles, with the stub and with nvcc alike.
+TEST(Proof, TheStubOffersWhatAGroupNeeds) {
+  SpecialiseInput input;
+  input.template_name = input.entry = "sum_rows";
+  input.template_file = "templates/sum_rows.cu";
+  input.target = spec::TargetKind::cuda;
+  input.include_directory = kRuntime;
+  input.params = {{"int", "kLanes", "128"}, {"int", "kCols", "2048"}};
+  input.template_text = R"(#include "params.h"
+namespace llmc {
+__global__ __launch_bounds__(kLanes) void sum_rows(const float* __restrict__ x, float* __restrict__ out, int rows) {
+  __shared__ float parts[kLanes / 32];
+  for (int row = static_cast<int>(blockIdx.x); row < rows; row += static_cast<int>(gridDim.x)) {
+    float sum = 0;
+    const float4* line = reinterpret_cast<const float4*>(x + static_cast<long long>(row) * kCols);
+#pragma unroll
+    for (int i = static_cast<int>(threadIdx.x); i < kCols / 4; i += kLanes) {
+      const float4 v = line[i];
+      sum = fmaf(v.x, v.x, sum) + fmaf(v.y, v.y, fmaxf(v.z, v.w));
+    }
+    for (int lanes = 16; lanes > 0; lanes /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, lanes);
+    if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = sum;
+    __syncthreads();
+    float total = 0;
+    for (int i = 0; i < kLanes / 32; ++i) total += parts[i];
+    if (threadIdx.x == 0) out[row] = isfinite(total) ? rsqrtf(total) : __uint_as_float(0x7fc00000u);
+    __syncthreads();
+  }
+}
+}  // namespace llmc
+)";
+  const std::string text = specialise(input);
+  for (const ProofTools& tools : {without_nvcc(), find_proof_tools()}) {
+    const auto difference = first_difference(input, text, {"sm_90a"}, tools);
+    EXPECT_EQ(difference, std::nullopt) << *difference;
+  }
+}
+
 TEST(Proof, IncludeStyleCompilesToTheSameCode) {
   // The layout of an emitted project: templates/ beside runtime/.
   const std::filesystem::path root = std::filesystem::path(testing::TempDir()) / "llmc-include-style";

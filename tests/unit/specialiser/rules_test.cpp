@@ -1,6 +1,9 @@
 // Each rule of the specialiser on a small template, compared with the exact text that comes out.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+
 #include "error.h"
 #include "sample.h"
 
@@ -82,6 +85,37 @@ TEST(Fold, FloatsKeepTheirBits) {
   expect(sample(params,
                 "  out[0] = kA + kB;\n  out[1] = static_cast<float>(kN);\n  out[2] = 1 * in[0] * (kTiny * 1.0f);\n"),
          expected("  out[0] = 0.70000005f;\n  out[1] = 16777216.0f;\n  out[2] = 1 * in[0] * 1e-45f;\n"));
+}
+
+TEST(Fold, WhatDependsOnTheMachineStays) {
+  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "llmc-portability";
+  std::filesystem::create_directories(folder / "device" / "cpu");
+  std::filesystem::copy_file(kRuntime / "device" / "types.h", folder / "device" / "types.h",
+                             std::filesystem::copy_options::overwrite_existing);
+  std::ofstream(folder / "device" / "cpu" / "width.h")
+      << "#define WIDTH 16\nnamespace llmc {\nconstexpr int kLanesOfMachine = 16;\n"
+         "typedef float wide __attribute__((vector_size(64)));\nconstexpr int twice(int n) { return 2 * n; }\n}\n";
+  const std::string before =
+      "constexpr int kTile = 4 * kLanesOfMachine;\nconstexpr int kSame = 4 * kCols;\nconstexpr int tiled(int n) { "
+      "return n + "
+      "kTile; }\n\n";
+  const std::string body =
+      "  out[0] = in[kCols / kLanesOfMachine * (kCols / 2)];\n  out[kCols / kTile] = in[kCols + WIDTH];\n"
+      "  out[tiled(kCols)] = in[twice(kCols)];\n"
+      "  if constexpr (kCols % kTile == 0) {\n    out[kCols] = 1;\n  } else {\n    out[kCols] = 2;\n  }\n"
+      "  if constexpr (sizeof(wide) == 64) out[kCols + kSame] = 3;\n  static_assert(kCols >= kTile);\n";
+  SpecialiseInput input = sample(kColumns, body, before);
+  input.include_directory = folder;
+  input.template_text = "#include \"device/cpu/width.h\"\n" + input.template_text;
+  expect(
+      input,
+      "#include \"device/cpu/width.h\"\n\n" +
+          expected("  out[0] = in[2048 / kLanesOfMachine * 1024];\n  out[2048 / kTile] = in[2048 + WIDTH];\n"
+                   "  out[tiled(2048)] = in[twice(2048)];\n"
+                   "  if constexpr (2048 % kTile == 0) {\n    out[2048] = 1;\n  } else {\n    out[2048] = 2;\n  }\n"
+                   "  if constexpr (sizeof(wide) == 64) out[10240] = 3;\n  static_assert(2048 >= kTile);\n",
+                   "constexpr int kTile = 4 * kLanesOfMachine;\nconstexpr int tiled(int n) { return n + kTile; }\n\n"));
+  std::filesystem::remove_all(folder);
 }
 
 TEST(Fold, InsideLambdasAndDependentCode) {

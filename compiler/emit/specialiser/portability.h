@@ -1,0 +1,84 @@
+// Which constants are the same on every machine that the emitted text may be compiled for. Only analysis.cpp includes
+// it.
+#pragma once
+
+#include <clang/AST/ASTContext.h>
+#include <clang/AST/Expr.h>
+#include <clang/AST/ExprCXX.h>
+#include <clang/Basic/SourceManager.h>
+
+#include <map>
+
+namespace llmc::emit {
+
+/// Vector widths, tile sizes and the like depend on the instruction set that the kernel is compiled for, which the
+/// specialiser does not know: it parses for one. They come from the folders of a target, from macros and from vector
+/// types, and make every constant non-portable that is computed from them.
+class Portability {
+ public:
+  explicit Portability(const clang::SourceManager& sources) : sources_(sources) {}
+
+  bool holds(const clang::Stmt* statement) {
+    if (const auto* reference = llvm::dyn_cast<clang::DeclRefExpr>(statement)) return holds(reference->getDecl());
+    if (const auto* member = llvm::dyn_cast<clang::MemberExpr>(statement); member && !holds(member->getMemberDecl())) {
+      return false;
+    }
+    if (const auto* size = llvm::dyn_cast<clang::UnaryExprOrTypeTraitExpr>(statement)) {
+      return holds(size->getTypeOfArgument());
+    }
+    if (const auto* call = llvm::dyn_cast<clang::CXXConstructExpr>(statement); call && !holds(call->getConstructor())) {
+      return false;
+    }
+    // A literal that a header's macro spells, such as a width chosen by #if.
+    const bool literal = llvm::isa<clang::IntegerLiteral, clang::FloatingLiteral, clang::CXXBoolLiteralExpr>(statement);
+    if (literal && !sources_.isWrittenInMainFile(sources_.getSpellingLoc(statement->getBeginLoc())) &&
+        statement->getBeginLoc().isMacroID()) {
+      return false;
+    }
+    for (const clang::Stmt* child : statement->children()) {
+      if (child && !holds(child)) return false;
+    }
+    return true;
+  }
+
+ private:
+  bool holds(const clang::Decl* declaration) {
+    // Assumed while it is looked at, so that recursion ends.
+    const auto [known, unseen] = known_.try_emplace(declaration, true);
+    if (!unseen) return known->second;
+    bool result = !of_target(declaration->getLocation());
+    if (const auto* variable = llvm::dyn_cast<clang::VarDecl>(declaration); result && variable) {
+      if (const clang::Expr* value = variable->getAnyInitializer()) result = holds(value);
+    }
+    if (const auto* value = llvm::dyn_cast<clang::EnumConstantDecl>(declaration); result && value) {
+      if (value->getInitExpr()) result = holds(value->getInitExpr());
+    }
+    if (const auto* function = llvm::dyn_cast<clang::FunctionDecl>(declaration); result && function) {
+      if (const clang::Stmt* body = function->getBody()) result = holds(body);
+    }
+    return known_[declaration] = result;
+  }
+
+  /// Whether sizeof the type is fixed: scalars, and records of them.
+  bool holds(clang::QualType type) {
+    const clang::QualType bare = type.getCanonicalType().getNonReferenceType();
+    if (bare->isVectorType() || bare->isArrayType()) return false;
+    const auto* record = bare->getAsRecordDecl();
+    if (!record) return true;
+    if (of_target(record->getLocation())) return false;
+    for (const clang::FieldDecl* field : record->fields()) {
+      if (!holds(field->getType())) return false;
+    }
+    return true;
+  }
+
+  bool of_target(clang::SourceLocation at) const {
+    const llvm::StringRef file = sources_.getFilename(sources_.getExpansionLoc(at));
+    return file.contains("/device/cpu/") || file.contains("/device/cuda/");
+  }
+
+  const clang::SourceManager& sources_;
+  std::map<const clang::Decl*, bool> known_;
+};
+
+}  // namespace llmc::emit
