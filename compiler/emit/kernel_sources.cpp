@@ -57,7 +57,7 @@ SpecialiseInput specialise_input(const plan::Plan& plan, const plan::Kernel& ker
 }
 
 std::string declaration(const SpecialiseInput& input) {
-  const std::string start = "LLMC_KERNEL void " + input.template_name + "(";
+  const std::string start = "LLMC_KERNEL " + input.template_name + "(";
   const std::size_t begin = input.template_text.find(start);
   const std::size_t end = input.template_text.find(')', begin);
   if (begin == std::string::npos || end == std::string::npos)
@@ -66,7 +66,7 @@ std::string declaration(const SpecialiseInput& input) {
   for (const Param& p : input.params)
     if (p.type == "using") arguments = std::regex_replace(arguments, std::regex("\\b" + p.name + "\\b"), p.value);
   arguments = std::regex_replace(arguments, std::regex("\\s+"), " ");
-  return "LLMC_KERNEL void " + input.entry + "(" + arguments + ");";
+  return "LLMC_KERNEL " + input.entry + "(" + arguments + ");";
 }
 
 std::vector<KernelSource> kernel_sources(const plan::Plan& plan, const SourceTree& tree, Style style) {

@@ -25,10 +25,6 @@
 namespace llmc::emit {
 namespace {
 
-// The repository's .clang-format.
-constexpr char kStyle[] =
-    "{BasedOnStyle: Google, ColumnLimit: 120, DerivePointerAlignment: false, PointerAlignment: Left}";
-
 /// Keeps warnings and errors as "file:line: message" lines.
 class Diagnostics : public clang::DiagnosticConsumer {
  public:
@@ -160,7 +156,7 @@ Analysis analyse(const SpecialiseInput& input) {
 }
 
 std::string format(const std::string& text) {
-  auto style = clang::format::getStyle(kStyle, kKernelPath, "none");
+  auto style = clang::format::getStyle(kFormatStyle, kKernelPath, "none");
   if (!style)
     throw Failure(Exit::internal, "the formatting style is not understood: " + llvm::toString(style.takeError()));
   const auto edits = clang::format::reformat(*style, text, {clang::tooling::Range(0, text.size())}, kKernelPath);

@@ -52,6 +52,10 @@ struct Analysis {
 /// Parses the template with its params for the target. Throws Failure(internal) with file:line on any diagnostic.
 Analysis analyse(const SpecialiseInput& input);
 
+/// The lines of the repository's .clang-format.
+inline constexpr char kFormatStyle[] =
+    "{BasedOnStyle: Google, ColumnLimit: 120, DerivePointerAlignment: false, PointerAlignment: Left}";
+
 /// The text in the project's style.
 std::string format(const std::string& text);
 

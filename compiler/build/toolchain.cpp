@@ -1,0 +1,95 @@
+#include "compiler/build/toolchain.h"
+
+#include <cstdlib>
+#include <sstream>
+
+#include "compiler/build/process.h"
+#include "device/cpu/arch.h"
+#include "error.h"
+#include "math/onednn/support.h"
+
+namespace llmc::build {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+/// The line of `nvcc --version` that has the release in it.
+std::string release_line(const std::string& text) {
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);)
+    if (line.find("release") != std::string::npos) return line;
+  return first_line(text);
+}
+
+std::string find_nvcc() {
+  if (const std::string found = find_on_path("nvcc"); !found.empty()) return found;
+  std::vector<fs::path> roots;
+  for (const char* variable : {"CUDA_HOME", "CUDA_PATH"})
+    if (const char* value = std::getenv(variable)) roots.emplace_back(value);
+  roots.emplace_back("/usr/local/cuda");
+  for (const fs::path& root : roots)
+    if (fs::exists(root / "bin" / "nvcc")) return root / "bin" / "nvcc";
+  return "";
+}
+
+}  // namespace
+
+Home find_home() {
+  Home home{LLMC_SOURCE_DIRECTORY, LLMC_BUILD_DIRECTORY};
+  if (const char* source = std::getenv("LLMC_HOME")) home.source = source;
+  if (const char* build = std::getenv("LLMC_BUILD")) home.build = build;
+  if (!fs::exists(home.source / "templates"))
+    throw Failure(Exit::toolchain, "no templates in " + home.source.string() +
+                                       "; set LLMC_HOME to llmc's source folder and LLMC_BUILD to its build folder");
+  return home;
+}
+
+CpuToolchain find_cpu_toolchain() {
+  const std::string compiler = find_on_path("g++");
+  if (compiler.empty())
+    throw Failure(Exit::toolchain, "no g++ on PATH; trainers are built by g++ 12 or later: apt-get install g++");
+  return {compiler, first_line(run({"g++ --version", {compiler, "--version"}, ""}).output)};
+}
+
+CudaToolchain look_for_cuda(const Home& home) {
+  CudaToolchain tools;
+  tools.nvcc = find_nvcc();
+  if (tools.nvcc.empty()) return tools;
+  tools.version = release_line(run({"nvcc --version", {tools.nvcc, "--version"}, ""}).output);
+  tools.root = fs::path(tools.nvcc).parent_path().parent_path();
+  tools.runtime_built = fs::exists(home.build / "runtime-cuda.link");
+  return tools;
+}
+
+CudaToolchain find_cuda_toolchain(const Home& home) {
+  const CudaToolchain tools = look_for_cuda(home);
+  if (tools.nvcc.empty())
+    throw Failure(Exit::toolchain,
+                  "no nvcc on PATH, in CUDA_HOME or in /usr/local/cuda; install the CUDA toolkit, or emit a bundle here "
+                  "(llmc emit SPEC -o DIR --bundle) and build it where the toolkit is");
+  if (!tools.runtime_built)
+    throw Failure(Exit::toolchain,
+                  "llmc was built without its CUDA runtime; run cmake on llmc again where the toolkit, cuDNN and "
+                  "cudnn-frontend are found (its configure log says what is missing)");
+  return tools;
+}
+
+std::string resolve_cpu_arch(const std::string& arch) { return arch == "native" ? native_arch() : arch; }
+
+std::string check_cpu_target(const spec::Spec& spec) {
+  if (spec.compute != spec::Dtype::bf16) return "";
+  switch (bf16_support()) {
+    case Bf16Support::native: return "";
+    case Bf16Support::emulated:
+      return "this CPU has no bf16 instructions: oneDNN emulates them, so training will be slower than precision.compute=fp32";
+    case Bf16Support::none:
+      throw Failure(Exit::toolchain, "oneDNN has no bf16 matrix products for this CPU; write precision.compute: fp32, or "
+                                     "compile on the machine that will train");
+  }
+  return "";
+}
+
+}  // namespace llmc::build

@@ -1,0 +1,19 @@
+// The commands of llmc. Each adds itself to the parser; its callback stores the exit code.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace llmc::cli {
+
+/// Set by the command that ran.
+struct Result {
+  int exit_code = 0;
+};
+
+void add_spec_commands(CLI::App& app, Result& result);   // check, config, schema, explain, init
+void add_plan_commands(CLI::App& app, Result& result);   // plan, diff
+void add_build_commands(CLI::App& app, Result& result);  // emit, compile, run
+void add_data_commands(CLI::App& app, Result& result);   // data build, data info
+void add_doctor_command(CLI::App& app, Result& result);  // doctor
+
+}  // namespace llmc::cli

@@ -1,0 +1,84 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <memory>
+
+#include "compiler/cli/commands.h"
+#include "compiler/data/builder.h"
+#include "compiler/data/info.h"
+#include "compiler/report/plan_report.h"
+
+namespace llmc::cli {
+
+namespace {
+
+struct InfoOptions {
+  std::string file, format = "auto";
+  std::int64_t sequence_length = 0;
+  bool json = false;
+};
+
+void show_progress(const data::BuildProgress& progress) {
+  static constexpr const char* kStages[] = {"reading", "training the tokenizer", "encoding"};
+  std::string line = kStages[static_cast<int>(progress.stage)];
+  if (progress.total_bytes)
+    line += fmt::format(" {} of {}", report::human_bytes(static_cast<double>(progress.bytes)),
+                        report::human_bytes(static_cast<double>(progress.total_bytes)));
+  else if (progress.bytes)
+    line += " " + report::human_bytes(static_cast<double>(progress.bytes));
+  fmt::print(stderr, "\r\033[K{}", line);
+  std::fflush(stderr);
+}
+
+void print_result(const data::BuildResult& result, const std::filesystem::path& out) {
+  fmt::print("{}: {} documents from {} files ({} skipped), {:.2f} bytes a token, vocabulary {}\n", out.string(),
+             result.train.documents + result.validation.documents, result.files, result.skipped_files,
+             result.bytes_per_token(), result.vocab_size);
+  fmt::print("  train       {:>12} tokens in {} shards\n", result.train.tokens, result.train.shards.size());
+  fmt::print("  validation  {:>12} tokens in {} shards\n", result.validation.tokens, result.validation.shards.size());
+}
+
+}  // namespace
+
+void add_data_commands(CLI::App& app, Result&) {
+  CLI::App* data_command = app.add_subcommand("data", "make and inspect token shards");
+  data_command->require_subcommand(1);
+
+  auto options = std::make_shared<data::BuildOptions>();
+  auto json = std::make_shared<bool>(false);
+  CLI::App* build_command = data_command->add_subcommand("build", "text to a tokenizer and token shards");
+  build_command->add_option("--from", options->from, "files and directories of text, source code, or .jsonl with a text field")->required();
+  build_command->add_option("--glob", options->globs, "only files whose name matches, such as '*.py'; may be given again");
+  build_command->add_option("--vocab-size", options->vocab_size, "tokens of the tokenizer")->required();
+  build_command->add_option("-o,--out", options->out, "folder to make")->required();
+  build_command->add_option("--validation", options->validation, "part of the documents that is held out")->capture_default_str();
+  build_command->add_option("--shard-tokens", options->shard_tokens, "most tokens of one file")->capture_default_str();
+  build_command->add_option("--sample-bytes", options->sample_bytes, "text that the tokenizer learns from (0: from the vocabulary's size)");
+  build_command->add_option("--seed", options->seed, "of the sample and the split")->capture_default_str();
+  build_command->add_flag("--json", *json, "dataset.json on standard output");
+  build_command->footer("Example: llmc data build --from /usr/lib/python3.11 --glob '*.py' --vocab-size 4096 -o data/python");
+  build_command->callback([options, json] {
+    const bool terminal = isatty(2);
+    if (terminal) options->progress = show_progress;
+    const data::BuildResult result = data::build_dataset(*options);
+    if (terminal) fmt::print(stderr, "\r\033[K");
+    if (*json) fmt::print("{}\n", data::dataset_json(result, *options));
+    else print_result(result, options->out);
+  });
+
+  auto info = std::make_shared<InfoOptions>();
+  CLI::App* info_command = data_command->add_subcommand("info", "format, tokens and samples of shards");
+  info_command->add_option("file", info->file, "a shard, or a pattern with * and ?")->required();
+  info_command->add_option("--format", info->format, "nanogpt has no header and must be named")
+      ->check(CLI::IsMember({"auto", "llmc", "nanogpt", "megatron"}))->capture_default_str();
+  info_command->add_option("--sequence-length", info->sequence_length, "count the samples of this length");
+  info_command->add_flag("--json", info->json, "as JSON");
+  info_command->footer("Example: llmc data info 'data/python/train-*.bin' --sequence-length 256");
+  info_command->callback([info] {
+    const data::DataInfo found = data::describe(info->file, info->format, info->sequence_length);
+    fmt::print("{}", info->json ? data::as_json(found) + "\n" : data::as_text(found));
+  });
+}
+
+}  // namespace llmc::cli

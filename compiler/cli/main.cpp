@@ -1,0 +1,54 @@
+// llmc: compiles a description of one model and one training run into a trainer for exactly that run.
+
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "compiler/cli/commands.h"
+#include "compiler/cli/options.h"
+#include "error.h"
+
+namespace {
+
+int run(int argc, char** argv) {
+  CLI::App app("Compiles a YAML description of one model and one training run into a trainer for exactly that run.");
+  app.name("llmc");
+  app.set_version_flag("--version", LLMC_VERSION);
+  app.require_subcommand(1);
+  app.footer(
+      "Every command that takes a SPEC also takes key.path=value overrides after it.\n\n"
+      "Examples:\n"
+      "  llmc check specs/quickstart.yaml\n"
+      "  llmc plan specs/llama-1b.yaml batch.micro_batch=8\n"
+      "  llmc run specs/quickstart.yaml schedule.steps=200\n"
+      "  llmc diff specs/quickstart.yaml mine.yaml\n"
+      "  llmc explain E0301");
+  llmc::cli::Result result;
+  llmc::cli::add_spec_commands(app, result);
+  llmc::cli::add_plan_commands(app, result);
+  llmc::cli::add_build_commands(app, result);
+  llmc::cli::add_data_commands(app, result);
+  llmc::cli::add_doctor_command(app, result);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    const int code = app.exit(error);
+    return code == 0 ? 0 : static_cast<int>(llmc::Exit::usage);
+  }
+  return result.exit_code;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const llmc::Failure& failure) {
+    const bool colour = llmc::cli::colour_on(2);
+    fmt::print(stderr, "{}error:{} {}\n", colour ? "\033[1;31m" : "", colour ? "\033[0m" : "", failure.what());
+    return static_cast<int>(failure.code());
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "llmc is wrong, not your spec: {}\nrun the command again with --dump-ir DIR and report both\n", error.what());
+    return static_cast<int>(llmc::Exit::internal);
+  }
+}

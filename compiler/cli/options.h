@@ -1,0 +1,40 @@
+// What every command line of llmc shares: where output goes, how errors look, how a spec is loaded.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "compiler/build/toolchain.h"
+#include "compiler/emit/project.h"
+#include "compiler/plan/plan.h"
+#include "compiler/spec/load.h"
+
+namespace llmc::cli {
+
+/// A spec file and the key.path=value words after it.
+struct SpecArguments {
+  std::string file;
+  std::vector<std::string> overrides;
+};
+
+/// True where ANSI colours may be written: a terminal, and NO_COLOR not set.
+bool colour_on(int file_descriptor);
+
+/// Loads a spec or throws Failure(spec) whose message holds every diagnostic, rendered.
+spec::Resolved load_spec(const SpecArguments& arguments);
+
+/// Resolved spec, its plan, and the texts that a trainer carries.
+struct Planned {
+  spec::Resolved resolved;
+  plan::Plan plan;
+  emit::ProgramTexts texts;
+};
+Planned plan_spec(const SpecArguments& arguments);
+
+/// build/<name> under the current directory, unless `wish` names a folder.
+std::filesystem::path output_folder(const std::string& wish, const std::string& name);
+
+emit::SourceTree source_tree(const build::Home& home);
+
+}  // namespace llmc::cli

@@ -1,0 +1,82 @@
+#include <fmt/format.h>
+
+#include <fstream>
+#include <memory>
+
+#include "compiler/cli/commands.h"
+#include "compiler/cli/options.h"
+#include "compiler/report/diff.h"
+#include "compiler/report/plan_report.h"
+#include "error.h"
+
+namespace llmc::cli {
+
+namespace {
+
+struct PlanOptions {
+  SpecArguments spec;
+  bool json = false;
+};
+
+struct DiffOptions {
+  std::string a, b;
+  std::vector<std::string> overrides;
+  bool full = false, json = false;
+};
+
+/// Keys of the resolved spec as text, for the comparison.
+std::map<std::string, std::string> key_values(const std::string& keys_json) {
+  std::map<std::string, std::string> values;
+  for (const auto& key : nlohmann::json::parse(keys_json)) values[key.at("key")] = key.at("value").dump();
+  values.erase("name");
+  return values;
+}
+
+/// A comparison's side keeps its plan alive.
+struct Loaded {
+  Planned planned;
+  report::Side side;
+};
+
+std::unique_ptr<Loaded> load_side(const std::string& file, const std::vector<std::string>& overrides) {
+  auto loaded = std::make_unique<Loaded>();
+  loaded->planned = plan_spec({file, overrides});
+  loaded->side = {file, &loaded->planned.plan, key_values(loaded->planned.texts.keys_json),
+                  emit::emit_project(loaded->planned.plan, loaded->planned.texts, source_tree(build::find_home()),
+                                     emit::Style::specialised)};
+  return loaded;
+}
+
+}  // namespace
+
+void add_plan_commands(CLI::App& app, Result& result) {
+  auto plan = std::make_shared<PlanOptions>();
+  CLI::App* plan_command = app.add_subcommand("plan", "memory, launches and FLOPs of the run, before it runs");
+  plan_command->add_option("spec", plan->spec.file, "the run's YAML file")->required();
+  plan_command->add_option("overrides", plan->spec.overrides, "key.path=value");
+  plan_command->add_flag("--json", plan->json, "plan.json on standard output");
+  plan_command->footer("Example: llmc plan specs/llama-1b.yaml batch.micro_batch=8 memory.recompute=full");
+  plan_command->callback([plan] {
+    const Planned planned = plan_spec(plan->spec);
+    fmt::print("{}", plan->json ? planned.texts.plan_json : planned.texts.plan_text);
+  });
+
+  auto diff = std::make_shared<DiffOptions>();
+  CLI::App* diff_command = app.add_subcommand("diff", "what changes between the trainers of two specs");
+  diff_command->add_option("a", diff->a, "the run before")->required();
+  diff_command->add_option("b", diff->b, "the run after")->required();
+  diff_command->add_option("overrides", diff->overrides, "key.path=value, for the run after");
+  diff_command->add_flag("--full", diff->full, "with the differences of the generated sources");
+  diff_command->add_flag("--json", diff->json, "as JSON on standard output");
+  diff_command->footer("Exit code 0: the same trainer; 1: they differ.\n"
+                       "Example: llmc diff specs/quickstart.yaml specs/quickstart.yaml model.hidden_size=320 --full");
+  diff_command->callback([diff, &result] {
+    const auto a = load_side(diff->a, {}), b = load_side(diff->b, diff->overrides);
+    const report::Difference difference = report::compare(a->side, b->side);
+    if (diff->json) fmt::print("{}\n", report::diff_json(a->side, b->side, difference).dump(2));
+    else fmt::print("{}", report::diff_text(a->side, b->side, difference, diff->full));
+    result.exit_code = difference.empty() ? 0 : 1;
+  });
+}
+
+}  // namespace llmc::cli

@@ -1,0 +1,19 @@
+#!/bin/sh
+# Installs what llmc needs on Debian 12. Run by ./quickstart.sh and ./test.sh; skips what is there.
+set -eu
+packages="g++ cmake ninja-build ccache git
+  llvm-19-dev libclang-19-dev clang-19
+  libdnnl-dev libsentencepiece-dev libyaml-cpp-dev libcli11-dev libfmt-dev nlohmann-json3-dev libxxhash-dev
+  libgtest-dev libgmock-dev libbenchmark-dev
+  python3 python3-torch python3-numpy"
+missing=""
+for p in $packages; do
+  dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q 'ok installed' || missing="$missing $p"
+done
+[ -n "$missing" ] || exit 0
+as_root=""
+if [ "$(id -u)" != 0 ]; then as_root="sudo"; fi
+echo "installing:$missing"
+$as_root apt-get update -qq
+# shellcheck disable=SC2086  # a list of names
+DEBIAN_FRONTEND=noninteractive $as_root apt-get install -y -qq --no-install-recommends $missing > /dev/null

@@ -1,0 +1,72 @@
+#!/usr/bin/python3
+"""Compares ten AdamW steps with PyTorch's, driven by the trace's own gradients.
+
+Running free, early Adam steps are close to the sign of the gradient and amplify rounding, so the reference takes the
+weights and gradients of the trace and only repeats the update: clipping, decay, both moments, bias correction. The
+error is that of the step (weights after minus weights before), norm over norm, and must be at most 1e-3: a step is a
+small difference of fp32 weights, so their rounding (6e-8 of a weight) is 1e-4 of it.
+"""
+
+import argparse
+import os
+import sys
+
+import torch
+
+import check_gradients as traces
+import safetensors_file
+import specs
+
+STEPS = 10
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--llmc", required=True)
+    parser.add_argument("--folder", required=True)
+    arguments = parser.parse_args()
+    spec = specs.draw(1, "fp32")  # untied, with biases, so every kind of parameter is there
+    path = specs.write(spec, arguments.folder)
+    build, trace = os.path.join(arguments.folder, "build"), os.path.join(arguments.folder, "trace")
+    traces.run(arguments.llmc, "compile", path, "-o", build, "optimizer.clip_norm=0.5", "schedule.kind=linear",
+               "schedule.warmup_steps=3")
+    traces.run(os.path.join(build, "trainer"), "--run", os.path.join(arguments.folder, "run"), "--resume", "none",
+               "--steps", str(STEPS + 1), "--trace", trace)
+
+    def weights(step):
+        return safetensors_file.read(os.path.join(trace, f"step-{step}", "weights.safetensors"))
+
+    start = weights(0)
+    parameters = {name: torch.tensor(array, dtype=torch.float64) for name, array in start.items()}
+    decayed = [name for name, p in parameters.items() if p.dim() == 2 and name != "model.embed_tokens.weight"]
+    groups = [{"params": [parameters[n] for n in decayed], "weight_decay": 0.1},
+              {"params": [p for n, p in parameters.items() if n not in decayed], "weight_decay": 0.0}]
+    optimizer = torch.optim.AdamW(groups, lr=1.0, betas=(0.9, 0.95), eps=1e-8)
+    failed = False
+    for step in range(STEPS):
+        _, _, gradients, summary = traces.read_trace(os.path.join(trace, f"step-{step}"))
+        before, after = weights(step), weights(step + 1)
+        for name, p in parameters.items():
+            p.data.copy_(torch.tensor(before[name], dtype=torch.float64))
+            p.grad = torch.tensor(gradients[name], dtype=torch.float64)
+        norm = torch.nn.utils.clip_grad_norm_(parameters.values(), 0.5).item()
+        for group in optimizer.param_groups:
+            group["lr"] = summary["lr"]
+        optimizer.step()
+        error, where = 0.0, ""
+        for name, p in parameters.items():
+            exact = p.data - torch.tensor(before[name], dtype=torch.float64)
+            ours = torch.tensor(after[name], dtype=torch.float64) - torch.tensor(before[name], dtype=torch.float64)
+            if exact.norm() == 0:
+                failed |= bool(ours.abs().max() > 0)
+                continue
+            relative = ((ours - exact).norm() / exact.norm()).item()
+            error, where = max((error, where), (relative, name))
+        norm_error = abs(norm - summary["grad_norm"]) / norm
+        print(f"step {step}: update {error:.1e} ({where}), gradient norm {norm_error:.1e}, lr {summary['lr']:.3e}")
+        failed |= error > 1e-3 or norm_error > 1e-5
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+"""An independent Llama in PyTorch, after transformers' LlamaForCausalLM, for any dtype that PyTorch has.
+
+Parameters are a dict of tensors under Hugging Face names; a model is a plain dict of config.json's keys.
+"""
+
+import math
+
+import torch
+
+
+def inverse_frequencies(model, dtype):
+    """RoPE frequencies [head_dim / 2]; llama3 scaling as transformers' _compute_llama3_parameters."""
+    d = model["head_dim"]
+    exponents = torch.arange(0, d, 2, dtype=torch.float64) / d
+    frequencies = 1.0 / (float(model["rope_theta"]) ** exponents)
+    scaling = model.get("rope_scaling")
+    if scaling:
+        original = scaling["original_max_position_embeddings"]
+        low, high, factor = scaling["low_freq_factor"], scaling["high_freq_factor"], scaling["factor"]
+        wavelengths = 2 * math.pi / frequencies
+        smooth = (original / wavelengths - low) / (high - low)
+        between = (1 - smooth) * frequencies / factor + smooth * frequencies
+        frequencies = torch.where(wavelengths > original / low, frequencies / factor,
+                                  torch.where(wavelengths < original / high, frequencies, between))
+    return frequencies.to(dtype)
+
+
+def rotate_half(x):
+    half = x.shape[-1] // 2
+    return torch.cat((-x[..., half:], x[..., :half]), dim=-1)
+
+
+def rms_norm(x, weight, eps):
+    variance = x.pow(2).mean(-1, keepdim=True)
+    return weight * (x * torch.rsqrt(variance + eps))
+
+
+def forward(parameters, model, tokens):
+    """tokens i64 [batch, sequence] -> logits [batch, sequence, vocab]."""
+    batch, length = tokens.shape
+    heads, kv_heads, d = model["num_attention_heads"], model["num_key_value_heads"], model["head_dim"]
+    eps = model["rms_norm_eps"]
+    table = parameters["model.embed_tokens.weight"]
+    angles = torch.outer(torch.arange(length, dtype=torch.float64), inverse_frequencies(model, torch.float64))
+    angles = torch.cat((angles, angles), dim=-1)
+    cos, sin = angles.cos().to(table.dtype), angles.sin().to(table.dtype)
+    mask = torch.full((length, length), float("-inf"), dtype=table.dtype).triu(1)
+
+    x = torch.nn.functional.embedding(tokens, table)
+    for layer in range(model["num_hidden_layers"]):
+        prefix = f"model.layers.{layer}."
+
+        def weight(name):
+            return parameters[prefix + name]
+
+        def linear(value, name):
+            return torch.nn.functional.linear(value, weight(name + ".weight"), parameters.get(prefix + name + ".bias"))
+
+        h = rms_norm(x, weight("input_layernorm.weight"), eps)
+        q = linear(h, "self_attn.q_proj").view(batch, length, heads, d).transpose(1, 2)
+        k = linear(h, "self_attn.k_proj").view(batch, length, kv_heads, d).transpose(1, 2)
+        v = linear(h, "self_attn.v_proj").view(batch, length, kv_heads, d).transpose(1, 2)
+        q, k = q * cos + rotate_half(q) * sin, k * cos + rotate_half(k) * sin
+        k, v = (t.repeat_interleave(heads // kv_heads, dim=1) for t in (k, v))
+        scores = torch.matmul(q, k.transpose(2, 3)) / math.sqrt(d) + mask
+        wide = torch.float64 if scores.dtype == torch.float64 else torch.float32
+        p = torch.softmax(scores, dim=-1, dtype=wide).to(q.dtype)
+        attended = torch.matmul(p, v).transpose(1, 2).reshape(batch, length, heads * d)
+        x = x + linear(attended, "self_attn.o_proj")
+        h = rms_norm(x, weight("post_attention_layernorm.weight"), eps)
+        gated = torch.nn.functional.silu(linear(h, "mlp.gate_proj")) * linear(h, "mlp.up_proj")
+        x = x + linear(gated, "mlp.down_proj")
+    x = rms_norm(x, parameters["model.norm.weight"], eps)
+    return torch.nn.functional.linear(x, parameters.get("lm_head.weight", table))
+
+
+def loss_and_gradients(weights, model, inputs, targets, dtype, autocast=False):
+    """Mean loss over targets that are not -1, and its gradients.
+
+    weights: name -> array; inputs, targets: int arrays [micro-batches, micro_batch, sequence].
+    `autocast`: PyTorch's bf16 mixed precision on fp32 parameters.
+    """
+    parameters = {name: torch.tensor(array, dtype=dtype, requires_grad=True) for name, array in weights.items()}
+    count = int((targets >= 0).sum())
+    total = 0.0
+    for rows, wanted in zip(inputs, targets):
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=autocast):
+            logits = forward(parameters, model, torch.tensor(rows, dtype=torch.int64))
+        flat = logits.reshape(-1, logits.shape[-1])
+        loss = torch.nn.functional.cross_entropy(flat if dtype == torch.float64 else flat.float(),
+                                                 torch.tensor(wanted.reshape(-1), dtype=torch.int64),
+                                                 ignore_index=-1, reduction="sum") / count
+        loss.backward()
+        total += float(loss.detach())
+    return total, {name: p.grad.detach() for name, p in parameters.items()}

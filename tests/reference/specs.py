@@ -1,0 +1,110 @@
+"""Draws small specs at random, from a seed, and writes them with token shards for a trainer."""
+
+import os
+import random
+import struct
+
+import numpy as np
+
+RECOMPUTE = ["none", "full", "{every: 2}", "[norms, swiglu]", "[norms, attention, swiglu]", "[qkv, residual, gate_up]",
+             "[norms, qkv, attention, residual, gate_up, swiglu]"]
+
+
+def draw(seed, compute):
+    """A spec as nested dicts. Every property that a trainer must get right appears within the first twelve seeds."""
+    rng = random.Random(seed * 7919 + 13)
+    kv_heads = rng.choice([1, 2, 3])
+    ratio = [1, 2, 4, 8, 3, 1, 8, 2, 4, 5, 6, 7][seed % 12]
+    heads = kv_heads * ratio
+    head_dim = rng.choice([4, 6, 8, 10, 16, 24, 32])
+    hidden = heads * rng.choice([4, 6, 8, 10, 12]) if seed % 2 else rng.choice([36, 48, 52, 64, 100])
+    hidden += -hidden % heads
+    sequence = rng.choice([5, 17, 31, 48, 63, 77])
+    micro_batch = rng.choice([1, 2, 3])
+    micro_batches = [1, 2, 3][seed % 3]
+    rows = micro_batch * sequence
+    chunk = rng.choice([d for d in range(1, rows + 1) if rows % d == 0 and d * 6 >= rows])
+    model = {
+        "vocab_size": rng.choice([61, 97, 128, 259, 513, 1001]),
+        "hidden_size": hidden,
+        "num_hidden_layers": rng.choice([1, 2, 3]),
+        "num_attention_heads": heads,
+        "num_key_value_heads": kv_heads,
+        "head_dim": head_dim,
+        "intermediate_size": rng.choice([33, 64, 90, 127, 160]),
+        "rope_theta": rng.choice([10000, 500000]),
+        "rms_norm_eps": rng.choice(["1.0e-5", "1.0e-6"]),
+        "tie_word_embeddings": seed % 3 == 0,
+        "attention_bias": seed % 4 in (1, 2),
+        "mlp_bias": seed % 4 in (2, 3),
+    }
+    if seed % 5 == 4:
+        model["rope_scaling"] = {"type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4,
+                                 "original_max_position_embeddings": 16}
+    return {
+        "name": f"random-{seed}",
+        "model": model,
+        "compute": compute,
+        "sequence": sequence,
+        "micro_batch": micro_batch,
+        "micro_batches": micro_batches,
+        "loss_chunk": chunk,
+        "recompute": RECOMPUTE[seed % len(RECOMPUTE)],
+        "seed": seed,
+    }
+
+
+def config(spec):
+    """config.json's keys, as llama.py takes them."""
+    model = dict(spec["model"])
+    model["rms_norm_eps"] = float(model["rms_norm_eps"])
+    return model
+
+
+def yaml_text(spec):
+    def value(v):
+        if isinstance(v, bool):
+            return "true" if v else "false"
+        if isinstance(v, dict):
+            return "{" + ", ".join(f"{k}: {value(x)}" for k, x in v.items()) + "}"
+        return str(v)
+
+    model = "\n".join(f"  {key}: {value(v)}" for key, v in spec["model"].items())
+    tokens = spec["sequence"] * spec["micro_batch"] * spec["micro_batches"]
+    return f"""name: {spec['name']}
+model:
+{model}
+precision: {{compute: {spec['compute']}}}
+batch: {{sequence_length: {spec['sequence']}, tokens: {tokens}, micro_batch: {spec['micro_batch']}}}
+memory: {{budget: 2GiB, recompute: {spec['recompute']}, loss_chunk: {spec['loss_chunk']}}}
+optimizer: {{lr: 1.0e-3, weight_decay: 0.1, clip_norm: 1.0}}
+schedule: {{kind: constant, steps: 50, warmup_steps: 0}}
+data:
+  train: [{{path: train-*.bin}}]
+  seed: {spec['seed'] + 1}
+evaluation: {{every: 0}}
+sampling: {{every: 0}}
+checkpoint: {{every: 0}}
+target: {{kind: cpu, arch: native}}
+seed: {spec['seed']}
+"""
+
+
+def write_tokens(path, vocab, count, seed):
+    """llm.c's uint16 shard of tokens with a skewed distribution, so that embedding rows repeat."""
+    rng = np.random.default_rng(seed)
+    tokens = np.minimum(rng.zipf(1.3, size=count) - 1, vocab - 1).astype(np.uint16)
+    with open(path, "wb") as file:
+        file.write(struct.pack("<256i", 20240520, 1, count, *([0] * 253)))
+        file.write(tokens.tobytes())
+
+
+def write(spec, folder):
+    """Writes spec.yaml and its shard; returns the spec's path."""
+    os.makedirs(folder, exist_ok=True)
+    path = os.path.join(folder, "spec.yaml")
+    with open(path, "w") as file:
+        file.write(yaml_text(spec))
+    write_tokens(os.path.join(folder, "train-00000.bin"), spec["model"]["vocab_size"],
+                 spec["sequence"] * spec["micro_batch"] * spec["micro_batches"] * 64 + 1, spec["seed"])
+    return path
