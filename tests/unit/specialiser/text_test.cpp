@@ -1,6 +1,9 @@
 // The parts of the specialiser that need no compiler: tokens, edits, layout, params as text, --style=include.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+
 #include "compiler/emit/specialiser/edits.h"
 #include "compiler/emit/specialiser/layout.h"
 #include "compiler/emit/specialiser/tokens.h"
@@ -93,6 +96,13 @@ TEST(ParamsRead, NamesInCodeAndDirectivesNotInComments) {
   const std::vector<Param> known = {{"int", "kA", "1"}, {"int", "kB", "1"}, {"int", "kC", "1"}, {"int", "kD", "1"}};
   EXPECT_EQ(params_read("// kB\n#pragma unroll kC\nint x = kA + kDD;\n", known),
             (std::vector<std::string>{"kA", "kC"}));
+}
+
+TEST(Format, StyleIsTheRepositorys) {
+  std::ifstream file(std::filesystem::path(LLMC_SOURCE_DIR) / ".clang-format");
+  std::string style;
+  for (std::string line; std::getline(file, line);) style.append(style.empty() ? "{" : ", ").append(line);
+  EXPECT_EQ(style + "}", kFormatStyle);
 }
 
 TEST(IncludeStyle, Text) {
