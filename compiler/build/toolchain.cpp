@@ -77,7 +77,7 @@ CudaToolchain find_cuda_toolchain(const Home& home) {
   return tools;
 }
 
-std::string resolve_cpu_arch(const std::string& arch) { return arch == "native" ? native_arch() : arch; }
+std::string resolve_cpu_arch(const std::string& arch) { return arch == "native" ? machine_arch() : arch; }
 
 std::string check_cpu_target(const spec::Spec& spec) {
   if (spec.compute != spec::Dtype::bf16) return "";

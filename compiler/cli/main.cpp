@@ -43,6 +43,9 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   try {
     return run(argc, argv);
+  } catch (const llmc::cli::InvalidSpec& invalid) {
+    fmt::print(stderr, "{}", invalid.what());
+    return static_cast<int>(invalid.code());
   } catch (const llmc::Failure& failure) {
     const bool colour = llmc::cli::colour_on(2);
     fmt::print(stderr, "{}error:{} {}\n", colour ? "\033[1;31m" : "", colour ? "\033[0m" : "", failure.what());

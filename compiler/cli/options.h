@@ -9,6 +9,7 @@
 #include "compiler/emit/project.h"
 #include "compiler/plan/plan.h"
 #include "compiler/spec/load.h"
+#include "error.h"
 
 namespace llmc::cli {
 
@@ -18,10 +19,16 @@ struct SpecArguments {
   std::vector<std::string> overrides;
 };
 
+/// A spec that does not load: what() holds every diagnostic, rendered, and is printed as it is.
+class InvalidSpec : public Failure {
+ public:
+  explicit InvalidSpec(const std::string& diagnostics) : Failure(Exit::spec, diagnostics) {}
+};
+
 /// True where ANSI colours may be written: a terminal, and NO_COLOR not set.
 bool colour_on(int file_descriptor);
 
-/// Loads a spec or throws Failure(spec) whose message holds every diagnostic, rendered.
+/// Throws InvalidSpec.
 spec::Resolved load_spec(const SpecArguments& arguments);
 
 /// Resolved spec, its plan, and the texts that a trainer carries.

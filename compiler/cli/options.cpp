@@ -1,0 +1,42 @@
+#include "compiler/cli/options.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "compiler/report/plan_report.h"
+#include "compiler/spec/huggingface.h"
+#include "compiler/spec/print.h"
+#include "error.h"
+
+namespace llmc::cli {
+
+bool colour_on(int file_descriptor) {
+  const char* no_colour = std::getenv("NO_COLOR");
+  return isatty(file_descriptor) && !(no_colour && *no_colour);
+}
+
+spec::Resolved load_spec(const SpecArguments& arguments) {
+  spec::LoadResult result = spec::load(arguments.file, arguments.overrides);
+  if (!result.resolved) throw InvalidSpec(spec::render(result.diagnostics, colour_on(2)));
+  return std::move(*result.resolved);
+}
+
+Planned plan_spec(const SpecArguments& arguments) {
+  Planned planned{load_spec(arguments), {}, {}};
+  planned.plan = plan::make_plan(planned.resolved.spec, planned.resolved.fingerprint);
+  planned.texts.plan_text = report::plan_text(planned.plan);
+  planned.texts.plan_json = report::plan_json(planned.plan).dump(2) + "\n";
+  planned.texts.spec_yaml = spec::to_yaml(planned.resolved, false);
+  planned.texts.config_json = spec::config_json(planned.resolved.spec);
+  planned.texts.keys_json = spec::keys_json(planned.resolved);
+  return planned;
+}
+
+std::filesystem::path output_folder(const std::string& wish, const std::string& name) {
+  return wish.empty() ? std::filesystem::path("build") / name : std::filesystem::path(wish);
+}
+
+emit::SourceTree source_tree(const build::Home& home) { return {home.source / "templates", home.source / "runtime"}; }
+
+}  // namespace llmc::cli
