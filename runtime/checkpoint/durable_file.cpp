@@ -1,0 +1,137 @@
+#include "checkpoint/durable_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "error.h"
+
+namespace llmc {
+namespace {
+
+namespace fs = std::filesystem;
+
+int open_retrying(const fs::path& path, int flags) {
+  int fd;
+  do fd = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
+  while (fd < 0 && errno == EINTR);
+  return fd;
+}
+
+/// An fsync that failed must not be tried again: the kernel has dropped the dirty pages. Only EINTR means "not done
+/// yet".
+bool sync_retrying(int fd) {
+  int result;
+  do result = ::fsync(fd);
+  while (result < 0 && errno == EINTR);
+  return result == 0;
+}
+
+/// Linux has released the descriptor even when close says EINTR, and the data was synced before.
+bool close_checked(int fd) { return ::close(fd) == 0 || errno == EINTR; }
+
+}  // namespace
+
+void throw_errno(const char* action, const fs::path& path) {
+  const int code = errno;
+  std::string hint;
+  if (code == ENOSPC || code == EDQUOT) hint = "; free some space or choose another --run";
+  if (code == EACCES || code == EROFS || code == EPERM) hint = "; make it writable or choose another --run";
+  throw Failure(Exit::checkpoint,
+                std::string("cannot ") + action + " '" + path.string() + "': " + std::strerror(code) + hint);
+}
+
+struct Checksum::State {
+  XXH3_state_t* xxh3 = XXH3_createState();
+  ~State() { XXH3_freeState(xxh3); }
+};
+
+Checksum::Checksum() : state_(std::make_unique<State>()) { XXH3_64bits_reset(state_->xxh3); }
+Checksum::~Checksum() = default;
+void Checksum::update(const void* data, std::size_t bytes) { XXH3_64bits_update(state_->xxh3, data, bytes); }
+std::string Checksum::hex() const {
+  char text[17];
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(XXH3_64bits_digest(state_->xxh3)));
+  return text;
+}
+
+DurableFile::DurableFile(const fs::path& path) : path_(path), fd_(open_retrying(path, O_CREAT | O_EXCL | O_WRONLY)) {
+  if (fd_ < 0) throw_errno("create", path_);
+}
+
+DurableFile::~DurableFile() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+void DurableFile::write(const void* data, std::size_t bytes) {
+  const char* next = static_cast<const char*>(data);
+  std::size_t left = bytes;
+  while (left > 0) {
+    // Linux writes at most 2 GiB at once; 1 GiB keeps every count in range.
+    const ssize_t written = ::write(fd_, next, std::min(left, std::size_t{1} << 30));
+    if (written < 0 && errno == EINTR) continue;
+    if (written == 0) errno = ENOSPC;
+    if (written <= 0) throw_errno("write", path_);
+    next += written;
+    left -= static_cast<std::size_t>(written);
+  }
+  checksum_.update(data, bytes);
+  bytes_ += bytes;
+}
+
+FileRecord DurableFile::finish() {
+  if (!sync_retrying(fd_)) throw_errno("sync", path_);
+  const int fd = fd_;
+  fd_ = -1;
+  if (!close_checked(fd)) throw_errno("close", path_);
+  return {path_.filename().string(), bytes_, checksum_.hex()};
+}
+
+void sync_directory(const fs::path& directory) {
+  const fs::path path = directory.empty() ? fs::path(".") : directory;
+  const int fd = open_retrying(path, O_RDONLY | O_DIRECTORY);
+  if (fd < 0) throw_errno("open", path);
+  // Some file systems cannot sync a directory and say EINVAL; there is nothing better to do there.
+  if (!sync_retrying(fd) && errno != EINVAL) {
+    const int code = errno;
+    ::close(fd);
+    errno = code;
+    throw_errno("sync", path);
+  }
+  if (!close_checked(fd)) throw_errno("close", path);
+}
+
+void make_directories(const fs::path& directory) {
+  std::error_code ignored;  // what it hides, mkdir says
+  if (directory.empty() || fs::is_directory(directory, ignored)) return;
+  make_directories(directory.parent_path());
+  if (::mkdir(directory.c_str(), 0777) != 0 && errno != EEXIST) throw_errno("create", directory);
+  if (!fs::is_directory(directory, ignored)) {
+    errno = ENOTDIR;
+    throw_errno("create", directory);
+  }
+  sync_directory(directory.parent_path());
+}
+
+void write_file_atomically(const fs::path& path, std::string_view content) {
+  const fs::path temporary = path.parent_path() / (".tmp-" + path.filename().string());
+  if (::unlink(temporary.c_str()) != 0 && errno != ENOENT) throw_errno("remove", temporary);
+  try {
+    DurableFile file(temporary);
+    file.write(content);
+    file.finish();
+    if (::rename(temporary.c_str(), path.c_str()) != 0) throw_errno("rename", temporary);
+  } catch (...) {
+    ::unlink(temporary.c_str());
+    throw;
+  }
+  sync_directory(path.parent_path());
+}
+
+}  // namespace llmc

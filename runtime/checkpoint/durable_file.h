@@ -1,0 +1,67 @@
+// Files whose bytes are on the disk when finish() returns: every system call checked, checksummed while written.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace llmc {
+
+/// What a manifest knows of a file.
+struct FileRecord {
+  std::string name;  // without a directory
+  std::uint64_t bytes = 0;
+  std::string xxh3;  // XXH3-64 of the content, 16 hex digits
+};
+
+/// XXH3-64, a block at a time.
+class Checksum {
+ public:
+  Checksum();
+  ~Checksum();
+  void update(const void* data, std::size_t bytes);
+  std::string hex() const;  // 16 digits
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// A new file. All functions throw Failure(checkpoint) that names the path and the system's reason.
+class DurableFile {
+ public:
+  /// Creates `path` with O_EXCL.
+  explicit DurableFile(const std::filesystem::path& path);
+  /// Closes; a file that was not finished stays behind for its owner to remove.
+  ~DurableFile();
+  DurableFile(const DurableFile&) = delete;
+  DurableFile& operator=(const DurableFile&) = delete;
+
+  void write(const void* data, std::size_t bytes);
+  void write(std::string_view text) { write(text.data(), text.size()); }
+  /// fsync and close; nothing may be written after.
+  FileRecord finish();
+
+ private:
+  std::filesystem::path path_;
+  int fd_ = -1;
+  std::uint64_t bytes_ = 0;
+  Checksum checksum_;
+};
+
+/// Makes entries of a directory (creations, renames) survive a power loss.
+void sync_directory(const std::filesystem::path& directory);
+
+/// Creates a directory and what is missing above it, each durable.
+void make_directories(const std::filesystem::path& directory);
+
+/// Replaces `path` by one rename; readers see the old content or all of the new.
+void write_file_atomically(const std::filesystem::path& path, std::string_view content);
+
+/// Failure(checkpoint): "cannot ACTION 'PATH': REASON" for the current errno.
+[[noreturn]] void throw_errno(const char* action, const std::filesystem::path& path);
+
+}  // namespace llmc

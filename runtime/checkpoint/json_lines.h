@@ -1,0 +1,36 @@
+// Files of one JSON object a line (metrics.jsonl, samples.jsonl): appended a whole line at a time, cut back on resume.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string_view>
+
+#include "checkpoint/checkpoint.h"
+
+namespace llmc {
+
+/// Appends lines. A reader never sees half of one, apart from the last while it is being written.
+class JsonLines {
+ public:
+  /// Opens or creates; a torn last line, left by a killed process, is cut off. Throws Failure(checkpoint).
+  explicit JsonLines(const std::filesystem::path& path);
+  ~JsonLines();
+  JsonLines(const JsonLines&) = delete;
+  JsonLines& operator=(const JsonLines&) = delete;
+
+  /// `line`: JSON without a line break. Throws Failure(checkpoint) when it cannot be written; then the file is as
+  /// before.
+  void append(std::string_view line);
+
+ private:
+  std::filesystem::path path_;
+  int fd_ = -1;
+  std::int64_t bytes_ = 0;
+};
+
+/// Rewrites `path` atomically without the lines whose "step" is above `step`, and without lines that are not JSON
+/// objects with a step (a torn last line silently, others named to `log`). No file is no error. Throws
+/// Failure(checkpoint).
+void truncate_lines_after(const std::filesystem::path& path, std::int64_t step, const Log& log);
+
+}  // namespace llmc

@@ -1,0 +1,145 @@
+#include <memory>
+#include <set>
+#include <stdexcept>
+
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/parameter_stream.h"
+#include "checkpoint/retention.h"
+#include "checkpoint/train_state.h"
+#include "error.h"
+
+namespace llmc {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A tensor found in a file, and where in the flat buffers it goes.
+struct Match {
+  const safetensors::Reader* reader;
+  const safetensors::Entry* entry;
+  StateKind kind;
+  const ParameterInfo* parameter;
+};
+
+[[noreturn]] void refuse(const std::string& what) {
+  throw Failure(Exit::checkpoint, what +
+                                      "; the checkpoint belongs to another model: compile the spec that it was trained "
+                                      "with, or choose another --run");
+}
+
+using Readers = std::vector<std::unique_ptr<safetensors::Reader>>;
+
+Readers open_files(const fs::path& directory, std::span<const FileRecord> files, const std::string& stem) {
+  Readers readers;
+  for (const FileRecord& file : files)
+    if (file.name.ends_with(".safetensors") &&
+        (file.name == stem + ".safetensors" || file.name.starts_with(stem + "-")))
+      readers.push_back(std::make_unique<safetensors::Reader>(directory / file.name));
+  return readers;
+}
+
+/// Pairs every tensor of the files with a parameter; none may be missing, unknown, doubled or of another type.
+void match(const Readers& readers, std::span<const ParameterInfo> stored, StateKind kind, const std::string& prefix,
+           std::set<std::string>& seen, std::vector<Match>& matches) {
+  for (const ParameterInfo& p : stored) {
+    const safetensors::TensorSpec wanted = tensor_spec(p, prefix);
+    const std::size_t before = matches.size();
+    for (const auto& reader : readers) {
+      const safetensors::Entry* entry = reader->find(wanted.name);
+      if (entry == nullptr) continue;
+      const std::string where = "'" + reader->path().string() + "': tensor '" + wanted.name + "'";
+      if (matches.size() != before) refuse(where + " stands in two files");
+      if (entry->dtype != wanted.dtype)
+        refuse(where + " is " + std::string(dtype_name(entry->dtype)) + ", but this run needs F32");
+      if (entry->shape != wanted.shape)
+        refuse(where + " is " + shape_text(entry->shape) + ", but this run needs " + shape_text(wanted.shape));
+      matches.push_back({reader.get(), entry, kind, &p});
+    }
+    if (matches.size() == before)
+      refuse("'" + (readers.empty() ? fs::path("no file") : readers.front()->path().parent_path()).string() +
+             "' holds no tensor '" + wanted.name + "'");
+    seen.insert(wanted.name);
+  }
+}
+
+void refuse_unknown(const Readers& readers, const std::set<std::string>& seen) {
+  for (const auto& reader : readers)
+    for (const safetensors::Entry& entry : reader->entries())
+      if (seen.count(entry.name) == 0)
+        refuse("'" + reader->path().string() + "': tensor '" + entry.name + "' is unknown to this run");
+}
+
+}  // namespace
+
+TrainState read_train_state(const fs::path& checkpoint) {
+  const fs::path path = checkpoint / "state.json";
+  try {
+    return parse_train_state(read_small_file(path));
+  } catch (const std::invalid_argument& error) {
+    throw Failure(Exit::checkpoint, "'" + path.string() + "' cannot be used: " + error.what() +
+                                        "; remove this checkpoint, and the one before it is taken");
+  }
+}
+
+std::optional<std::string> find_checkpoint_damage(const CheckpointEntry& checkpoint, Depth depth) try {
+  if (auto damage = find_damage(checkpoint.path, depth)) return damage;
+  const std::int64_t step = read_train_state(checkpoint.path).step;
+  if (step != checkpoint.step) return "its state.json is of step " + std::to_string(step);
+  return std::nullopt;
+} catch (const Failure& failure) {
+  return failure.what();
+}
+
+std::optional<CheckpointEntry> find_latest_checkpoint(const fs::path& run, const Log& log) {
+  const std::vector<CheckpointEntry> checkpoints = list_checkpoints(run);
+  for (auto it = checkpoints.rbegin(); it != checkpoints.rend(); ++it) {
+    const auto damage = find_checkpoint_damage(*it, Depth::checksums);
+    if (!damage) return *it;
+    if (log) log("checkpoint '" + it->path.string() + "' is damaged and was passed over: " + *damage);
+  }
+  return std::nullopt;
+}
+
+TrainState load_checkpoint(const fs::path& checkpoint, std::span<const ParameterInfo> parameters, StateAccess& access,
+                           Trust trust) {
+  if (trust == Trust::unverified)
+    if (const auto damage = find_damage(checkpoint, Depth::checksums))
+      throw Failure(Exit::checkpoint,
+                    "checkpoint '" + checkpoint.string() + "' is damaged: " + *damage + "; use an older one");
+  const TrainState state = read_train_state(checkpoint);
+  const std::vector<FileRecord> files = read_manifest(checkpoint);
+  const std::vector<ParameterInfo> stored = stored_parameters(parameters);
+  const Readers model = open_files(checkpoint, files, "model");
+  const Readers optimizer = open_files(checkpoint, files, "optimizer");
+
+  std::set<std::string> seen;
+  std::vector<Match> matches;
+  match(model, stored, StateKind::master, "", seen, matches);
+  refuse_unknown(model, seen);
+  seen.clear();
+  for (const StateKind kind : {StateKind::exp_avg, StateKind::exp_avg_sq})
+    match(optimizer, stored, kind, moment_prefix(kind), seen, matches);
+  refuse_unknown(optimizer, seen);
+
+  for (const Match& found : matches)
+    read_parameter(*found.reader, *found.entry, *found.parameter,
+                   [&](std::int64_t offset, std::int64_t count, const float* values) {
+                     access.write(found.kind, offset, count, values);
+                   });
+  return state;
+}
+
+void check_fingerprints(const TrainState& saved, const std::string& spec_fingerprint,
+                        const std::string& data_fingerprint, const fs::path& checkpoint) {
+  const auto differ = [&](const char* what, const std::string& theirs, const std::string& ours, const char* remedy) {
+    throw Failure(Exit::checkpoint, "checkpoint '" + checkpoint.string() + "' was made with " + what + " '" + theirs +
+                                        "', this run has '" + ours + "'; " + remedy);
+  };
+  if (saved.spec_fingerprint != spec_fingerprint)
+    differ("spec", saved.spec_fingerprint, spec_fingerprint,
+           "choose another --run, or see `llmc diff` for what changed");
+  if (saved.data_fingerprint != data_fingerprint)
+    differ("data", saved.data_fingerprint, data_fingerprint, "restore the token shards, or choose another --run");
+}
+
+}  // namespace llmc

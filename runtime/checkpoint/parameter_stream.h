@@ -1,0 +1,40 @@
+// Parameters between the padded flat buffers of the device and dense tensors in files, in blocks of bounded size.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "checkpoint/safetensors.h"
+#include "train/program.h"
+
+namespace llmc {
+
+/// Copies `count` elements from element `offset` of a flat fp32 buffer to host memory, or back.
+using FlatReader = std::function<void(std::int64_t offset, std::int64_t count, float* out)>;
+using FlatWriter = std::function<void(std::int64_t offset, std::int64_t count, const float* values)>;
+
+/// The parameters that files hold, in their order: an lm_head.weight that shares another parameter's elements (tied
+/// embeddings) is left out. Throws Failure(internal) where any two others overlap.
+std::vector<ParameterInfo> stored_parameters(std::span<const ParameterInfo> parameters);
+
+/// F32 under PREFIX + name; [rows, cols] for matrices, [cols] for vectors.
+safetensors::TensorSpec tensor_spec(const ParameterInfo& parameter, const std::string& prefix);
+
+/// Shape as people write it: "[4096, 256]".
+std::string shape_text(std::span<const std::int64_t> shape);
+
+/// Appends the parameter's logical elements to the writer, whose turn it must be.
+void write_parameter(safetensors::Writer& writer, const ParameterInfo& parameter, const FlatReader& read);
+
+/// Reads a tensor that matches tensor_spec() into the flat buffer; padding between its rows becomes zero.
+void read_parameter(const safetensors::Reader& reader, const safetensors::Entry& entry, const ParameterInfo& parameter,
+                    const FlatWriter& write);
+
+/// A whole file of the given parameters, names as they are. `read` gives the elements.
+FileRecord write_parameters(const std::filesystem::path& path, std::span<const ParameterInfo> parameters,
+                            const FlatReader& read);
+
+}  // namespace llmc

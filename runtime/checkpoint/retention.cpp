@@ -1,0 +1,64 @@
+#include "checkpoint/retention.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+
+#include "checkpoint/atomic_directory.h"
+#include "error.h"
+
+namespace llmc {
+
+namespace fs = std::filesystem;
+
+fs::path checkpoints_directory(const fs::path& run) { return run / "checkpoints"; }
+
+std::string checkpoint_name(std::int64_t step) {
+  if (step < 0) throw Failure(Exit::internal, "a checkpoint of a negative step");
+  char text[32];
+  std::snprintf(text, sizeof text, "%s%08lld", kCheckpointPrefix, static_cast<long long>(step));
+  return text;
+}
+
+std::vector<CheckpointEntry> list_checkpoints(const fs::path& run) {
+  constexpr std::size_t kPrefixLength = sizeof kCheckpointPrefix - 1;
+  std::vector<CheckpointEntry> checkpoints;
+  std::error_code error;
+  for (fs::directory_iterator it(checkpoints_directory(run), error), end; !error && it != end; it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    std::int64_t step = -1;
+    if (!name.starts_with(kCheckpointPrefix)) continue;
+    const auto parsed = std::from_chars(name.data() + kPrefixLength, name.data() + name.size(), step);
+    if (parsed.ec == std::errc() && step >= 0 && name == checkpoint_name(step))
+      checkpoints.push_back({step, it->path()});
+  }
+  if (error && error != std::errc::no_such_file_or_directory)
+    throw Failure(Exit::checkpoint,
+                  "cannot list '" + checkpoints_directory(run).string() + "': " + error.message() + "; check the path");
+  std::sort(checkpoints.begin(), checkpoints.end(),
+            [](const CheckpointEntry& a, const CheckpointEntry& b) { return a.step < b.step; });
+  return checkpoints;
+}
+
+void apply_retention(const fs::path& run, std::int64_t saved, const Retention& retention, const Log& log) try {
+  if (retention.keep_last <= 0) return;
+  std::vector<CheckpointEntry> checkpoints = list_checkpoints(run);
+  std::reverse(checkpoints.begin(), checkpoints.end());
+  std::int64_t kept = 0;
+  for (const CheckpointEntry& checkpoint : checkpoints) {
+    if (checkpoint.step > saved) continue;
+    if (const auto damage = find_checkpoint_damage(checkpoint, Depth::sizes)) {
+      if (log) log("checkpoint '" + checkpoint.path.string() + "' is damaged and was left alone: " + *damage);
+      continue;
+    }
+    if (kept < retention.keep_last || checkpoint.step == saved) {
+      ++kept;
+    } else if (retention.keep_every <= 0 || checkpoint.step % retention.keep_every != 0) {
+      remove_directory(checkpoints_directory(run), checkpoint.path.filename().string());
+    }
+  }
+} catch (const Failure& failure) {
+  if (log) log(std::string("an old checkpoint was not removed: ") + failure.what());
+}
+
+}  // namespace llmc

@@ -1,0 +1,61 @@
+// Safetensors files: a reader that trusts nothing, and a writer that streams.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "checkpoint/durable_file.h"
+#include "checkpoint/safetensors_header.h"
+
+namespace llmc::safetensors {
+
+/// An open file whose header has passed every check of parse_header. Memory: the header; tensors are read where asked.
+class Reader {
+ public:
+  /// Throws Failure(checkpoint) that names the file and what is wrong with it.
+  explicit Reader(const std::filesystem::path& path);
+  ~Reader();
+  Reader(const Reader&) = delete;
+  Reader& operator=(const Reader&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+  const std::vector<Entry>& entries() const { return header_.entries; }  // by offset
+  const std::map<std::string, std::string>& metadata() const { return header_.metadata; }
+  const Entry* find(const std::string& name) const;  // null: no such tensor
+
+  /// Copies `bytes` of the tensor's data, beginning `offset` bytes into it. Throws Failure(checkpoint) when the file
+  /// has shrunk or cannot be read; a range outside the tensor is a Failure(internal).
+  void read(const Entry& entry, std::uint64_t offset, void* out, std::size_t bytes) const;
+
+ private:
+  std::filesystem::path path_;
+  int fd_ = -1;
+  std::uint64_t data_begin_ = 0;
+  Header header_;
+  std::unordered_map<std::string, std::size_t> index_;
+};
+
+/// Writes one file in the order of entries(): the caller appends each tensor's bytes, in any number of pieces.
+class Writer {
+ public:
+  /// Creates `path` and writes the header. Throws Failure(checkpoint).
+  Writer(const std::filesystem::path& path, std::span<const TensorSpec> tensors);
+
+  const std::vector<Entry>& entries() const { return entries_; }
+  void append(const void* data, std::size_t bytes);
+  /// Syncs and closes; a Failure(internal) when the bytes appended are not what the header says.
+  FileRecord finish();
+
+ private:
+  std::vector<Entry> entries_;
+  DurableFile file_;
+  std::uint64_t appended_ = 0;
+};
+
+}  // namespace llmc::safetensors

@@ -1,0 +1,130 @@
+#include <sys/statvfs.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "checkpoint/atomic_directory.h"
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/parameter_stream.h"
+#include "checkpoint/retention.h"
+#include "checkpoint/train_state.h"
+#include "error.h"
+
+namespace llmc {
+namespace {
+
+namespace fs = std::filesystem;
+
+using Shard = std::vector<ParameterInfo>;
+
+std::int64_t tensor_bytes(const ParameterInfo& p) { return p.rows * p.cols * static_cast<std::int64_t>(sizeof(float)); }
+
+/// Consecutive parameters, filled up to the limit; a tensor above the limit is alone.
+std::vector<Shard> split(std::span<const ParameterInfo> parameters, std::int64_t limit) {
+  std::vector<Shard> shards;
+  std::int64_t filled = 0;
+  for (const ParameterInfo& p : parameters) {
+    if (shards.empty() || tensor_bytes(p) > limit - filled) {
+      shards.emplace_back();
+      filled = 0;
+    }
+    shards.back().push_back(p);
+    filled += tensor_bytes(p);
+  }
+  return shards;
+}
+
+std::string shard_name(const char* stem, std::size_t index, std::size_t count) {
+  if (count == 1) return std::string(stem) + ".safetensors";
+  char text[64];
+  std::snprintf(text, sizeof text, "%s-%05zu-of-%05zu.safetensors", stem, index + 1, count);
+  return text;
+}
+
+std::string model_index(std::span<const Shard> shards) {
+  std::int64_t total = 0;
+  nlohmann::json files = nlohmann::json::object();
+  for (std::size_t i = 0; i < shards.size(); ++i)
+    for (const ParameterInfo& p : shards[i]) {
+      files[p.name] = shard_name("model", i, shards.size());
+      total += tensor_bytes(p);
+    }
+  return nlohmann::json{{"metadata", {{"total_size", total}}}, {"weight_map", files}}.dump(2) + "\n";
+}
+
+FileRecord write_moments(const fs::path& path, const Shard& shard, StateAccess& access) {
+  struct Source {
+    StateKind kind;
+    const ParameterInfo* parameter;
+  };
+  std::map<std::string, Source> sources;
+  std::vector<safetensors::TensorSpec> specs;
+  for (const ParameterInfo& p : shard)
+    for (const StateKind kind : {StateKind::exp_avg, StateKind::exp_avg_sq}) {
+      specs.push_back(tensor_spec(p, moment_prefix(kind)));
+      sources[specs.back().name] = {kind, &p};
+    }
+  safetensors::Writer writer(path, specs);
+  for (const safetensors::Entry& entry : writer.entries()) {
+    const Source& source = sources.at(entry.name);
+    write_parameter(writer, *source.parameter, [&](std::int64_t offset, std::int64_t count, float* out) {
+      access.read(source.kind, offset, count, out);
+    });
+  }
+  return writer.finish();
+}
+
+/// Headers and JSON files are counted generously: 512 bytes a tensor, and a block a file.
+void check_space(const fs::path& directory, std::span<const Shard> shards) {
+  std::int64_t needed = 1 << 20;
+  for (const Shard& shard : shards)
+    for (const ParameterInfo& p : shard) needed += 3 * tensor_bytes(p) + 4 * 512;
+  struct statvfs space {};
+  int result;
+  do result = ::statvfs(directory.c_str(), &space);
+  while (result != 0 && errno == EINTR);
+  if (result != 0) throw_errno("examine", directory);
+  if (space.f_blocks == 0) return;  // a file system that does not say
+  const unsigned long long available = static_cast<unsigned long long>(space.f_bavail) * space.f_frsize;
+  if (available < static_cast<unsigned long long>(needed))
+    throw Failure(Exit::checkpoint, "no space for a checkpoint in '" + directory.string() + "': it needs " +
+                                        std::to_string(needed) + " bytes and " + std::to_string(available) +
+                                        " are free; free some space or choose another --run");
+}
+
+}  // namespace
+
+fs::path save_checkpoint(const fs::path& run, const TrainState& state, std::string_view config_json,
+                         std::span<const ParameterInfo> parameters, StateAccess& access, const SaveOptions& options) {
+  const std::vector<ParameterInfo> stored = stored_parameters(parameters);
+  const std::vector<Shard> shards = split(stored, options.shard_bytes);
+  const fs::path parent = checkpoints_directory(run);
+  make_directories(parent);
+  remove_stale_directories(parent, kCheckpointPrefix);
+  check_space(parent, shards);
+
+  fs::path saved;
+  {
+    AtomicDirectory directory(parent, checkpoint_name(state.step));
+    std::vector<FileRecord> files;
+    for (std::size_t i = 0; i < shards.size(); ++i) {
+      files.push_back(write_parameters(directory.path() / shard_name("model", i, shards.size()), shards[i],
+                                       [&](std::int64_t offset, std::int64_t count, float* out) {
+                                         access.read(StateKind::master, offset, count, out);
+                                       }));
+      files.push_back(write_moments(directory.path() / shard_name("optimizer", i, shards.size()), shards[i], access));
+    }
+    if (shards.size() > 1)
+      files.push_back(write_small_file(directory.path(), "model.safetensors.index.json", model_index(shards)));
+    files.push_back(write_small_file(directory.path(), "config.json", config_json));
+    files.push_back(write_small_file(directory.path(), "state.json", format_train_state(state)));
+    write_manifest(directory.path(), files);
+    saved = directory.commit();
+  }
+  apply_retention(run, state.step, options.retention, options.log);
+  return saved;
+}
+
+}  // namespace llmc

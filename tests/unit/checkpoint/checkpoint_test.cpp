@@ -1,0 +1,239 @@
+// Saving and loading: layout, equality, sharding, retention, and the refusals of another model's checkpoint.
+#include "checkpoint/checkpoint.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "checkpoint/safetensors.h"
+#include "error.h"
+#include "small_state.h"
+
+namespace llmc {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path save(const fs::path& run, std::int64_t step, const SaveOptions& options = {}) {
+  SmallState state(static_cast<float>(step + 1));
+  return save_checkpoint(run, small_train_state(step), kConfig, small_parameters(), state.access, options);
+}
+
+std::map<std::string, std::string> contents(const fs::path& directory) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : fs::directory_iterator(directory))
+    files[entry.path().filename().string()] = read_all(entry.path());
+  return files;
+}
+
+std::string steps(const fs::path& run) {
+  std::string text;
+  for (const CheckpointEntry& checkpoint : list_checkpoints(run)) text += std::to_string(checkpoint.step) + " ";
+  return text;
+}
+
+std::string failure(const std::function<void()>& action) try {
+  action();
+  return "no failure";
+} catch (const Failure& failure) {
+  EXPECT_EQ(failure.code(), Exit::checkpoint);
+  return failure.what();
+}
+
+#define EXPECT_CONTAINS(text, part) EXPECT_NE(std::string(text).find(part), std::string::npos) << (text)
+
+TEST(Checkpoint, LayoutAndRoundTrip) {
+  TemporaryDirectory run;
+  const fs::path saved = save(run.path, 100);
+  EXPECT_EQ(saved, run.path / "checkpoints" / "step-00000100");
+  std::string names;
+  for (const auto& [name, content] : contents(saved)) names += name + " ";
+  EXPECT_EQ(names, "config.json manifest.json model.safetensors optimizer.safetensors state.json ");
+  EXPECT_EQ(read_all(saved / "config.json"), kConfig);
+
+  const safetensors::Reader model(saved / "model.safetensors");
+  EXPECT_EQ(model.entries().size(), 7u);
+  EXPECT_EQ(model.find("lm_head.weight"), nullptr);
+  EXPECT_EQ(model.find("model.layers.0.mlp.down_proj.weight")->shape, (std::vector<std::int64_t>{6, 13}));
+  EXPECT_EQ(model.find("model.norm.weight")->shape, std::vector<std::int64_t>{6});
+  EXPECT_EQ(safetensors::Reader(saved / "optimizer.safetensors").entries().size(), 14u);
+
+  const auto latest = find_latest_checkpoint(run.path, {});
+  ASSERT_TRUE(latest);
+  SmallState loaded;
+  EXPECT_EQ(load_checkpoint(latest->path, small_parameters(), loaded.access, Trust::unverified),
+            small_train_state(100));
+  EXPECT_TRUE(loaded == SmallState(101));
+}
+
+TEST(Checkpoint, EqualStateGivesEqualBytesWhateverTheFolder) {
+  TemporaryDirectory a, b;
+  EXPECT_EQ(contents(save(a.path, 7)), contents(save(b.path / "deeper" / "run", 7)));
+  EXPECT_NE(contents(save(a.path, 8)), contents(save(b.path, 7)));
+}
+
+TEST(Checkpoint, SplitsIntoFilesInLayerOrder) {
+  TemporaryDirectory run;
+  const fs::path saved = save(run.path, 1, {.retention = {}, .log = {}, .shard_bytes = 300});
+  const auto files = contents(saved);
+  EXPECT_EQ(files.count("model.safetensors"), 0u);
+  EXPECT_EQ(files.count("model-00001-of-00005.safetensors"), 1u);
+  EXPECT_EQ(files.count("optimizer-00005-of-00005.safetensors"), 1u);
+  // Bytes: 264 + 24 | 192 + 96 | 96 | 312, above the limit and so alone | 24.
+  const std::string& index = files.at("model.safetensors.index.json");
+  EXPECT_CONTAINS(index, "\"model.embed_tokens.weight\": \"model-00001-of-00005.safetensors\"");
+  EXPECT_CONTAINS(index, "\"model.layers.0.self_attn.q_proj.weight\": \"model-00002-of-00005.safetensors\"");
+  EXPECT_CONTAINS(index, "\"model.layers.0.mlp.down_proj.weight\": \"model-00004-of-00005.safetensors\"");
+  EXPECT_CONTAINS(index, "\"model.norm.weight\": \"model-00005-of-00005.safetensors\"");
+  EXPECT_CONTAINS(index, "\"total_size\": " + std::to_string(4 * (66 + 6 + 48 + 24 + 24 + 78 + 6)));
+  SmallState loaded;
+  load_checkpoint(saved, small_parameters(), loaded.access, Trust::unverified);
+  EXPECT_TRUE(loaded == SmallState(2));
+}
+
+TEST(Checkpoint, SavingAStepAgainReplacesIt) {
+  TemporaryDirectory run;
+  save(run.path, 5);
+  write_all(run.path / "checkpoints" / "step-00000005" / "model.safetensors", "torn");
+  save(run.path, 5);
+  ASSERT_TRUE(find_latest_checkpoint(run.path, {}));
+  EXPECT_TRUE(hidden_entries(run.path / "checkpoints").empty());
+}
+
+TEST(Checkpoint, TensorsAboveTheBlockSize) {
+  // 16 MiB blocks: a tall padded matrix of several blocks, and one whose single row is longer than a block.
+  const std::int64_t tall = 700000, wide = (4 << 20) + 5;
+  const std::vector<ParameterInfo> parameters = {{"tall", 0, tall, 7, 8, true, true, 0, 0, 0},
+                                                 {"wide", tall * 8, 2, wide, wide + 3, true, true, 0, 0, 0}};
+  const std::int64_t elements = tall * 8 + 2 * (wide + 3);
+  std::vector<float> values(elements), zero(elements), back(elements);
+  for (const ParameterInfo& p : parameters)
+    for (std::int64_t r = 0; r < p.rows; ++r)
+      for (std::int64_t c = 0; c < p.cols; ++c)
+        values[p.offset + r * p.pitch + c] = static_cast<float>((r * 31 + c) % 8388593);
+  HostState out(values.data(), zero.data(), zero.data(), elements), in(back.data(), zero.data(), zero.data(), elements);
+  TemporaryDirectory run;
+  const fs::path saved = save_checkpoint(run.path, small_train_state(1), kConfig, parameters, out);
+  load_checkpoint(saved, parameters, in, Trust::unverified);
+  EXPECT_TRUE(values == back);
+}
+
+TEST(Checkpoint, RefusesAnotherModel) {
+  TemporaryDirectory run;
+  const fs::path saved = save(run.path, 1);
+  SmallState target;
+  const auto load = [&](const std::vector<ParameterInfo>& parameters) {
+    return failure([&] { load_checkpoint(saved, parameters, target.access, Trust::verified); });
+  };
+  auto parameters = small_parameters();
+  parameters[5].cols = 12;
+  EXPECT_CONTAINS(load(parameters), "down_proj.weight' is [6, 13], but this run needs [6, 12]");
+  EXPECT_CONTAINS(load(parameters), "model.safetensors");
+  parameters = small_parameters();
+  parameters[6].matrix = true;
+  EXPECT_CONTAINS(load(parameters), "'model.norm.weight' is [6], but this run needs [1, 6]");
+  parameters = small_parameters();
+  parameters.erase(parameters.begin() + 6);
+  EXPECT_CONTAINS(load(parameters), "'model.norm.weight' is unknown to this run");
+  parameters = small_parameters();
+  parameters.back().offset = 584;  // no longer tied: now it must be in the file
+  EXPECT_CONTAINS(load(parameters), "holds no tensor 'lm_head.weight'");
+  EXPECT_TRUE(target == SmallState()) << "nothing may be written before everything has been checked";
+}
+
+TEST(Checkpoint, OverlappingParametersAreAnInternalError) {
+  auto parameters = small_parameters();
+  parameters[3].offset = 253;  // the last element of q
+  SmallState state(1);
+  TemporaryDirectory run;
+  try {
+    save_checkpoint(run.path, small_train_state(1), kConfig, parameters, state.access);
+    FAIL();
+  } catch (const Failure& failure) {
+    EXPECT_EQ(failure.code(), Exit::internal);
+  }
+}
+
+TEST(Checkpoint, FingerprintsAreCompared) {
+  const TrainState saved = small_train_state(1);
+  EXPECT_NO_THROW(check_fingerprints(saved, "5eed", "da7a", "x"));
+  const std::string spec = failure([&] { check_fingerprints(saved, "beef", "da7a", "x"); });
+  EXPECT_CONTAINS(spec, "'5eed'");
+  EXPECT_CONTAINS(spec, "'beef'");
+  const std::string data = failure([&] { check_fingerprints(saved, "5eed", "cafe", "x"); });
+  EXPECT_CONTAINS(data, "'da7a'");
+  EXPECT_CONTAINS(data, "'cafe'");
+}
+
+TEST(Retention, KeepsTheNewestAndTheMultiples) {
+  const auto kept = [](Retention retention, int last) {
+    TemporaryDirectory run;
+    for (int step = 1; step <= last; ++step) save(run.path, step * 10, {.retention = retention, .log = {}});
+    EXPECT_TRUE(hidden_entries(run.path / "checkpoints").empty());
+    return steps(run.path);
+  };
+  EXPECT_EQ(kept({0, 0}, 4), "10 20 30 40 ");
+  EXPECT_EQ(kept({1, 0}, 4), "40 ");
+  EXPECT_EQ(kept({2, 0}, 4), "30 40 ");
+  EXPECT_EQ(kept({5, 0}, 4), "10 20 30 40 ");
+  EXPECT_EQ(kept({1, 20}, 5), "20 40 50 ");
+  EXPECT_EQ(kept({2, 30}, 7), "30 60 70 ");
+  EXPECT_EQ(kept({9223372036854775807, 1}, 3), "10 20 30 ");
+}
+
+TEST(Retention, DamagedOnesDoNotCountAndStay) {
+  TemporaryDirectory run;
+  for (int step = 1; step <= 3; ++step) save(run.path, step);
+  fs::remove(run.path / "checkpoints" / "step-00000003" / "manifest.json");
+  std::string log;
+  save(run.path, 4, {.retention = {2, 0}, .log = [&](const std::string& line) { log += line + "\n"; }});
+  EXPECT_EQ(steps(run.path), "2 3 4 ");
+  EXPECT_CONTAINS(log, "step-00000003' is damaged");
+}
+
+TEST(Retention, AfterASetBackTheNewOneStaysAndLaterOnesDoNotCount) {
+  TemporaryDirectory run;
+  for (int step = 1; step <= 4; ++step) save(run.path, step * 10);
+  save(run.path, 25, {.retention = {1, 0}, .log = {}});
+  EXPECT_EQ(steps(run.path), "25 30 40 ");
+}
+
+TEST(Retention, OnlyOurOwnNamesAreTouched) {
+  TemporaryDirectory run;
+  save(run.path, 1);
+  const fs::path parent = run.path / "checkpoints";
+  for (const char* name : {"step-2", "step-00000002.bak", "best", ".tmp-other", ".git"})
+    fs::create_directory(parent / name);
+  fs::create_directory(parent / ".tmp-step-00000009");
+  fs::create_directory(parent / ".trash-step-00000008");
+  save(run.path, 3, {.retention = {1, 0}, .log = {}});
+  EXPECT_EQ(steps(run.path), "3 ");
+  for (const char* name : {"step-2", "step-00000002.bak", "best", ".tmp-other", ".git"})
+    EXPECT_TRUE(fs::exists(parent / name)) << name;
+  EXPECT_FALSE(fs::exists(parent / ".tmp-step-00000009"));
+  EXPECT_FALSE(fs::exists(parent / ".trash-step-00000008"));
+}
+
+/// The save's source of state fails half way, as a lost device would.
+class BrokenState final : public StateAccess {
+ public:
+  void read(StateKind kind, std::int64_t, std::int64_t, float*) override {
+    if (kind == StateKind::exp_avg_sq) throw Failure(Exit::checkpoint, "device lost");
+  }
+  void write(StateKind, std::int64_t, std::int64_t, const float*) override {}
+};
+
+TEST(Checkpoint, AFailedSaveLeavesTheOldOneAndNoJunk) {
+  TemporaryDirectory run;
+  save(run.path, 1);
+  BrokenState broken;
+  EXPECT_THROW(save_checkpoint(run.path, small_train_state(2), kConfig, small_parameters(), broken,
+                               {.retention = {1, 0}, .log = {}}),
+               Failure);
+  EXPECT_EQ(steps(run.path), "1 ");
+  EXPECT_TRUE(hidden_entries(run.path / "checkpoints").empty());
+  EXPECT_TRUE(find_latest_checkpoint(run.path, {}));
+}
+
+}  // namespace
+}  // namespace llmc

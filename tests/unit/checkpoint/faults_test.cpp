@@ -1,0 +1,127 @@
+// The n-th system call of a save fails, for every n: afterwards the new checkpoint is whole or absent, the old one
+// loads, and no junk outlives the next save.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <optional>
+
+#include "checkpoint/checkpoint.h"
+#include "error.h"
+#include "small_state.h"
+
+namespace llmc {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Ending {
+  int exit_code;  // 128 + n for a signal
+  std::string output;
+};
+
+Ending run_save(const fs::path& run, std::int64_t step,
+                const std::vector<std::pair<std::string, std::string>>& environment) {
+  int pipe_ends[2];
+  EXPECT_EQ(::pipe(pipe_ends), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::dup2(pipe_ends[1], 2);
+    ::close(pipe_ends[0]);
+    ::close(pipe_ends[1]);
+    for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);
+    ::setenv("LD_PRELOAD", LLMC_FAIL_SHIM, 1);
+    ::execl(LLMC_SAVE_PROGRAM, LLMC_SAVE_PROGRAM, run.c_str(), std::to_string(step).c_str(), nullptr);
+    ::_exit(127);
+  }
+  ::close(pipe_ends[1]);
+  std::string output;
+  char block[4096];
+  for (ssize_t got; (got = ::read(pipe_ends[0], block, sizeof block)) > 0;)
+    output.append(block, static_cast<std::size_t>(got));
+  ::close(pipe_ends[0]);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return {WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status), output};
+}
+
+void expect_loads(const CheckpointEntry& checkpoint) {
+  SmallState loaded;
+  EXPECT_EQ(load_checkpoint(checkpoint.path, small_parameters(), loaded.access, Trust::verified),
+            small_train_state(checkpoint.step));
+  EXPECT_TRUE(loaded == SmallState(static_cast<float>(checkpoint.step + 1)));
+}
+
+/// Step 10 is there; saving `step` with a failure at call n leaves 10 or `step`, whole. Returns how many calls there
+/// are.
+int fail_every_call(const std::string& mode, std::int64_t step, bool no_exchange = false) {
+  std::vector<std::pair<std::string, std::string>> environment = {{"LLMC_FAIL_MODE", mode}, {"LLMC_FAIL_CALL", ""}};
+  if (no_exchange) environment.emplace_back("LLMC_FAIL_EXCHANGE", "1");
+  for (int n = 1;; ++n) {
+    SCOPED_TRACE(mode + " at call " + std::to_string(n));
+    TemporaryDirectory run;
+    const fs::path parent = run.path / "checkpoints";
+    EXPECT_EQ(run_save(run.path, 10, {}).exit_code, 0);
+    environment[1].second = std::to_string(n);
+    const Ending ending = run_save(run.path, step, environment);
+    if (ending.exit_code == 0) return n - 1;
+
+    std::string damage;
+    const auto latest = find_latest_checkpoint(run.path, [&](const std::string& line) { damage += line; });
+    EXPECT_TRUE(damage.empty()) << damage;  // whole or absent, never half
+    if (!latest) {
+      ADD_FAILURE() << "no checkpoint is left; " << ending.output;
+      return 0;
+    }
+    expect_loads(*latest);
+    const bool killed = ending.exit_code == 128 + SIGKILL;
+    if (mode == "EINTR" || mode == "SHORT") {
+      EXPECT_EQ(ending.exit_code, 10) << ending.output;
+    }
+    if (ending.exit_code == 10) {
+      EXPECT_EQ(latest->step, step);
+    }
+    if (ending.exit_code != 10 && !killed) {
+      EXPECT_EQ(ending.exit_code, 6) << ending.output;
+      EXPECT_NE(ending.output.find(run.path.string()), std::string::npos)
+          << "the message names the path: " << ending.output;
+    }
+    if (!killed) {
+      EXPECT_TRUE(hidden_entries(parent).empty()) << hidden_entries(parent).front() << ending.output;
+    }
+
+    EXPECT_EQ(run_save(run.path, 30, {}).exit_code, 0);
+    EXPECT_TRUE(hidden_entries(parent).empty());
+    EXPECT_EQ(find_latest_checkpoint(run.path, {})->step, 30);
+    EXPECT_EQ(list_checkpoints(run.path).size(), 1u);
+  }
+}
+
+// 8 files: at least open, write, fsync and close each; mkdir, the two directories' open, fsync and close, two renames.
+constexpr int kLeastCalls = 8 * 4 + 1 + 2 * 3 + 2;
+
+TEST(Faults, NoSpace) { EXPECT_GE(fail_every_call("ENOSPC", 20), kLeastCalls); }
+TEST(Faults, InputOutputError) { EXPECT_GE(fail_every_call("EIO", 20), kLeastCalls); }
+TEST(Faults, Killed) { EXPECT_GE(fail_every_call("KILL", 20), kLeastCalls); }
+TEST(Faults, Interrupted) { EXPECT_GE(fail_every_call("EINTR", 20), 8 * 3 + 2 * 2); }
+TEST(Faults, ShortWrites) { EXPECT_GE(fail_every_call("SHORT", 20), 8); }
+TEST(Faults, ReplacingAStep) { EXPECT_GE(fail_every_call("EIO", 10), kLeastCalls - 1); }
+TEST(Faults, ReplacingAStepKilled) { EXPECT_GE(fail_every_call("KILL", 10), kLeastCalls - 1); }
+TEST(Faults, ReplacingAStepWithoutExchange) { EXPECT_GE(fail_every_call("EIO", 10, true), kLeastCalls); }
+
+TEST(Faults, NoSpaceIsFoundBeforeAnythingIsWritten) {
+  TemporaryDirectory run;
+  EXPECT_EQ(run_save(run.path, 10, {}).exit_code, 0);
+  const fs::path old = run.path / "checkpoints" / "step-00000010" / "manifest.json";
+  const auto before = fs::last_write_time(run.path / "checkpoints");
+  const Ending ending = run_save(run.path, 20, {{"LLMC_FAIL_FREE", "100000"}});
+  EXPECT_EQ(ending.exit_code, 6);
+  EXPECT_NE(ending.output.find("no space for a checkpoint"), std::string::npos) << ending.output;
+  EXPECT_EQ(fs::last_write_time(run.path / "checkpoints"), before) << "the folder was touched";
+  EXPECT_TRUE(fs::exists(old));
+}
+
+}  // namespace
+}  // namespace llmc

@@ -1,0 +1,92 @@
+// A model of a few hundred parameters with everything that is awkward: padded rows, fused weights, vectors, tied
+// embeddings.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "checkpoint/checkpoint.h"
+
+namespace llmc {
+
+inline constexpr std::int64_t kElements = 640;
+
+inline std::vector<ParameterInfo> small_parameters() {
+  const auto matrix = [](const char* name, std::int64_t offset, std::int64_t rows, std::int64_t cols) {
+    return ParameterInfo{name, offset, rows, cols, (cols + 7) / 8 * 8, true, true, 0.02f, 0, 1};
+  };
+  const auto vector = [](const char* name, std::int64_t offset, std::int64_t cols) {
+    return ParameterInfo{name, offset, 1, cols, cols, false, false, 0, 1, 2};
+  };
+  return {matrix("model.embed_tokens.weight", 0, 11, 6),
+          vector("model.layers.0.input_layernorm.weight", 128, 6),
+          matrix("model.layers.0.self_attn.q_proj.weight", 192, 8, 6),  // q, k, v: one fused weight
+          matrix("model.layers.0.self_attn.k_proj.weight", 256, 4, 6),
+          matrix("model.layers.0.self_attn.v_proj.weight", 288, 4, 6),
+          matrix("model.layers.0.mlp.down_proj.weight", 384, 6, 13),
+          vector("model.norm.weight", 576, 6),
+          matrix("lm_head.weight", 0, 11, 6)};  // tied
+}
+
+/// Three flat buffers; elements of parameters are distinct numbers, padding is zero.
+struct SmallState {
+  std::vector<float> buffers[3];
+  HostState access;
+
+  explicit SmallState(float seed = 0)
+      : buffers{std::vector<float>(kElements), std::vector<float>(kElements), std::vector<float>(kElements)},
+        access(buffers[0].data(), buffers[1].data(), buffers[2].data(), kElements) {
+    if (seed == 0) return;
+    for (int kind = 0; kind < 3; ++kind)
+      for (const ParameterInfo& p : small_parameters())
+        for (std::int64_t r = 0; r < p.rows; ++r)
+          for (std::int64_t c = 0; c < p.cols; ++c) {
+            const std::int64_t i = p.offset + r * p.pitch + c;
+            buffers[kind][static_cast<std::size_t>(i)] = std::sin(seed * 3.7f + static_cast<float>(kind * 1000 + i));
+          }
+  }
+  bool operator==(const SmallState& other) const {
+    return buffers[0] == other.buffers[0] && buffers[1] == other.buffers[1] && buffers[2] == other.buffers[2];
+  }
+};
+
+inline TrainState small_train_state(std::int64_t step) {
+  return {step, static_cast<std::uint64_t>(step) * 4, 0xffffffffffffffffu, 1337, "5eed", "da7a"};
+}
+
+inline constexpr char kConfig[] = "{\"model_type\": \"llama\"}\n";
+
+inline std::string read_all(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+inline void write_all(const std::filesystem::path& path, const std::string& content) {
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << content;
+}
+
+/// A fresh directory, removed at the end.
+struct TemporaryDirectory {
+  std::filesystem::path path;
+  TemporaryDirectory() {
+    std::string name = (std::filesystem::temp_directory_path() / "llmc-test-XXXXXX").string();
+    path = ::mkdtemp(name.data());
+  }
+  ~TemporaryDirectory() { std::filesystem::remove_all(path); }
+};
+
+/// Names of hidden entries: what a save may leave only when it is killed.
+inline std::vector<std::string> hidden_entries(const std::filesystem::path& directory) {
+  std::vector<std::string> names;
+  if (std::filesystem::exists(directory))
+    for (const auto& entry : std::filesystem::directory_iterator(directory))
+      if (entry.path().filename().string().starts_with(".")) names.push_back(entry.path().filename().string());
+  return names;
+}
+
+}  // namespace llmc
