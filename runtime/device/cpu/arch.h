@@ -1,4 +1,5 @@
-// Instruction sets by the names that g++ -march takes: what this machine is, and whether it can run code made for a name.
+// Instruction sets by the names that g++ -march takes: what this machine is, and whether it can run code made for a
+// name.
 #pragma once
 
 #include <string>
@@ -6,8 +7,8 @@
 
 namespace llmc {
 
-/// The name for this machine that g++ 12 and later accept after -march=. It stands for the instructions, not for the maker:
-/// an AMD core with avx512_bf16 is "cooperlake", because g++ 12 has no name of its own for it.
+/// The name for this machine that g++ 12 and later accept after -march=. It stands for the instructions, not for the
+/// maker: an AMD core with avx512_bf16 is "cooperlake", because g++ 12 has no name of its own for it.
 std::string machine_arch();
 
 /// True if `arch` is a name that this table knows ("native" counts as one).

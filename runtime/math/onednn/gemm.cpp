@@ -15,9 +15,7 @@ namespace {
 
 using dnnl::memory;
 
-memory::data_type type(DType dtype) {
-  return dtype == DType::bf16 ? memory::data_type::bf16 : memory::data_type::f32;
-}
+memory::data_type type(DType dtype) { return dtype == DType::bf16 ? memory::data_type::bf16 : memory::data_type::f32; }
 
 const char* name(DType dtype) { return dtype == DType::bf16 ? "bf16" : "fp32"; }
 
@@ -80,16 +78,17 @@ Product Gemm::Impl::make(const GemmShape& shape, bool accumulates) {
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   attributes.set_post_ops(post_ops);
 
-  const auto operation = shape.bias
-                             ? dnnl::matmul::desc(a.get_desc(), b.get_desc(), bias.get_desc(), d.get_desc())
-                             : dnnl::matmul::desc(a.get_desc(), b.get_desc(), d.get_desc());
+  const auto operation = shape.bias ? dnnl::matmul::desc(a.get_desc(), b.get_desc(), bias.get_desc(), d.get_desc())
+                                    : dnnl::matmul::desc(a.get_desc(), b.get_desc(), d.get_desc());
   const dnnl::matmul::primitive_desc description(operation, attributes, library->engine);
 
   Product product;
   product.primitive = dnnl::matmul(description);
   library->reserve(description.scratchpad_desc().get_size());
   product.scratchpad = memory(description.scratchpad_desc(), library->engine, nullptr);
-  product.arguments = {{DNNL_ARG_SRC, a.get()}, {DNNL_ARG_WEIGHTS, b.get()}, {DNNL_ARG_DST, d.get()},
+  product.arguments = {{DNNL_ARG_SRC, a.get()},
+                       {DNNL_ARG_WEIGHTS, b.get()},
+                       {DNNL_ARG_DST, d.get()},
                        {DNNL_ARG_SCRATCHPAD, product.scratchpad.get()}};
   if (shape.bias) product.arguments.push_back({DNNL_ARG_BIAS, bias.get()});
   if (shape.residual)
@@ -99,8 +98,8 @@ Product Gemm::Impl::make(const GemmShape& shape, bool accumulates) {
 
 Gemm::Gemm(MathLibrary& library, const GemmShape& shape) : impl_(std::make_unique<Impl>()) {
   if (shape.operand == DType::bf16 && bf16_support() == Bf16Support::none)
-    throw Failure(Exit::toolchain, math_library_version() +
-                                       " has no bf16 products for this processor; set precision.compute to fp32");
+    throw Failure(Exit::toolchain,
+                  math_library_version() + " has no bf16 products for this processor; set precision.compute to fp32");
   impl_->library = &library.impl();
   const dnnl::engine& engine = impl_->library->engine;
   const auto place = [&engine](const memory::desc& desc) { return memory(desc, engine, nullptr); };
@@ -113,8 +112,8 @@ Gemm::Gemm(MathLibrary& library, const GemmShape& shape) : impl_(std::make_uniqu
     impl_->store = impl_->make(shape, false);
     if (shape.accumulates) impl_->accumulate = impl_->make(shape, true);
   } catch (const dnnl::error& error) {
-    throw Failure(Exit::toolchain, math_library_version() + " cannot multiply " + text(shape) + " on this processor: " +
-                                       error.message);
+    throw Failure(Exit::toolchain,
+                  math_library_version() + " cannot multiply " + text(shape) + " on this processor: " + error.message);
   }
 }
 
@@ -134,12 +133,12 @@ void Gemm::operator()(Stream&, const void* a, const void* b, const void* bias, c
   impl.d.set_data_handle(d);
   // The buffer is shared by all products and may have moved when a later one was made.
   product.scratchpad.set_data_handle(impl.library->aligned_scratchpad());
-  const dnnl_status_t status = dnnl_primitive_execute(product.primitive.get(), impl.library->stream.get(),
-                                                      static_cast<int>(product.arguments.size()),
-                                                      product.arguments.data());
+  const dnnl_status_t status =
+      dnnl_primitive_execute(product.primitive.get(), impl.library->stream.get(),
+                             static_cast<int>(product.arguments.size()), product.arguments.data());
   if (status != dnnl_success)
-    throw Failure(Exit::internal, math_library_version() + " failed in a product it had accepted, status " +
-                                      std::to_string(status));
+    throw Failure(Exit::internal,
+                  math_library_version() + " failed in a product it had accepted, status " + std::to_string(status));
 }
 
 }  // namespace llmc

@@ -139,8 +139,8 @@ TEST(Gemm, EqualCallsGiveEqualBits) {
     Buffer first(f32, 72 * 40), second(f32, 72 * 40);
     gemm(device.stream(), a.bytes.data(), b.bytes.data(), nullptr, nullptr, first.bytes.data(), false);
     for (int call = 0; call < 20; ++call) {
-      (call % 2 ? gemm : again)(device.stream(), a.bytes.data(), b.bytes.data(), nullptr, nullptr,
-                                second.bytes.data(), false);
+      (call % 2 ? gemm : again)(device.stream(), a.bytes.data(), b.bytes.data(), nullptr, nullptr, second.bytes.data(),
+                                false);
       ASSERT_EQ(first.bytes, second.bytes);
     }
   }

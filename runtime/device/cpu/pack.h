@@ -1,0 +1,140 @@
+// Copies of matrix tiles in the layouts that products in registers read: fp32, or words of two bf16 (pairs).
+//
+// Words travel as float, bit for bit: they are only loaded, shuffled and stored, never computed with.
+#pragma once
+
+#include "device/cpu/vector.h"
+
+namespace llmc {
+
+/// Pairs pay where one instruction multiplies them; elsewhere bf16 operands are widened to fp32 when they are packed.
+#if defined(__AVX512BF16__)
+constexpr bool kHasPairs = true;
+#else
+constexpr bool kHasPairs = false;
+#endif
+
+/// Whether products of this type work on pairs, and how many elements along the sum then make one word.
+template <class T>
+constexpr bool kPairsOf = kHasPairs && sizeof(T) == 2;
+template <class T>
+constexpr int kPerWord = kPairsOf<T> ? 2 : 1;
+
+/// Rows of elements as the words that a product along the row reads.
+LLMC_TILE const float* words(const float* row) { return row; }
+LLMC_TILE const float* words(const bf16* row) { return reinterpret_cast<const float*>(row); }
+
+/// to[r][c] = from[r][c] for r < rows and c < kCols; zero for the other r < kRows and c < kPitch.
+template <int kRows, int kCols, int kPitch, class T>
+LLMC_TILE void pack_rows(const T* from, int pitch, int rows, float* to) {
+  static_assert(kPitch % kVectorLanes == 0 && kPitch >= kCols);
+  for (int r = 0; r < kRows; ++r)
+    for (int c = 0; c < kPitch; c += kVectorLanes)
+      store(to + r * kPitch + c, r < rows ? load_some(from + r * pitch + c, kCols - c) : vector{});
+}
+
+/// to[r / 2][c] = the word of from[r][c] and from[r + 1][c], even r; zeros as in pack_rows.
+template <int kRows, int kCols, int kPitch>
+LLMC_TILE void pack_row_pairs(const bf16* from, int pitch, int rows, float* to) {
+  for (int r = 0; r < kRows; r += 2) {
+    for (int c = 0; c < kPitch; c += kVectorLanes) {
+      // Widening puts the element into the upper half of a word; the even row moves to the lower one.
+      const bf16* line = from + r * pitch + c;
+      const vector even = r < rows ? load_some(line, kCols - c) : vector{};
+      const vector odd = r + 1 < rows ? load_some(line + pitch, kCols - c) : vector{};
+      store(to + r / 2 * kPitch + c, (vector)((vector_bits)even >> 16 | (vector_bits)odd));
+    }
+  }
+}
+
+/// to[c][r] = from[r][c] for r < rows; zero for rows <= r < kVectorLanes and for c >= kCols up to a full vector.
+template <int kCols, class T>
+LLMC_TILE void pack_columns(const T* from, int pitch, int rows, float* to, int to_pitch) {
+  for (int c = 0; c < kCols; c += kVectorLanes) {
+    vector block[kVectorLanes];
+    for (int r = 0; r < kVectorLanes; ++r) block[r] = r < rows ? load_some(from + r * pitch + c, kCols - c) : vector{};
+    transpose(block);
+    for (int r = 0; r < kVectorLanes; ++r) store(to + (c + r) * to_pitch, block[r]);
+  }
+}
+
+/// to[r][c] = from[c][r] * scale[r] for r < rows and c < kCols: the way back, rounded to T.
+template <int kCols, class T>
+LLMC_TILE void unpack_columns(const float* from, int from_pitch, vector scale, T* to, int pitch, int rows) {
+  for (int c = 0; c < kCols; c += kVectorLanes) {
+    vector block[kVectorLanes];
+    for (int r = 0; r < kVectorLanes; ++r) block[r] = load(from + (c + r) * from_pitch) * scale;
+    transpose(block);
+    for (int r = 0; r < kVectorLanes; ++r)
+      if (r < rows) store_some(to + r * pitch + c, block[r], kCols - c);
+  }
+}
+
+/// The operand of a product that sums along the row: rows [kRows, kPitch], kPitch in words.
+template <int kRows, int kCols, int kPitch, class T>
+LLMC_TILE void pack_along(const T* from, int pitch, int rows, float* to) {
+  if constexpr (kPairsOf<T>)
+    pack_rows<kRows, kCols / 2, kPitch>(words(from), pitch / 2, rows, to);
+  else
+    pack_rows<kRows, kCols, kPitch>(from, pitch, rows, to);
+}
+
+/// The operand of a product that sums over rows: [kRows / kPerWord, kPitch].
+template <int kRows, int kCols, int kPitch, class T>
+LLMC_TILE void pack_across(const T* from, int pitch, int rows, float* to) {
+  if constexpr (kPairsOf<T>)
+    pack_row_pairs<kRows, kCols, kPitch>(from, pitch, rows, to);
+  else
+    pack_rows<kRows, kCols, kPitch>(from, pitch, rows, to);
+}
+
+/// The transposed operand of a product that sums along the row: [kCols / kPerWord, to_pitch], kVectorLanes rows of it.
+template <int kCols, class T>
+LLMC_TILE void pack_transposed(const T* from, int pitch, int rows, float* to, int to_pitch) {
+  if constexpr (kPairsOf<T>)
+    pack_columns<kCols / 2>(words(from), pitch / 2, rows, to, to_pitch);
+  else
+    pack_columns<kCols>(from, pitch, rows, to, to_pitch);
+}
+
+/// to[r / 2] = words of rows r and r + 1 of an fp32 tile, kWidth lanes: what a product that sums over its rows reads.
+template <int kWidth>
+LLMC_TILE void pair_rows(const float* from, int rows, int pitch, float* to) {
+  for (int r = 0; r < rows; r += 2) {
+    for (int c = 0; c < kWidth; c += kVectorLanes) {
+      const vector_half even = round_to_half(load(from + r * pitch + c));
+      const vector_half odd = round_to_half(load(from + (r + 1) * pitch + c));
+      const vector_bits low = __builtin_convertvector(even, vector_bits);
+      const vector_bits high = __builtin_convertvector(odd, vector_bits) << 16;
+      store(to + r / 2 * pitch + c, (vector)(low | high));
+    }
+  }
+}
+
+/// The rows of an fp32 tile rounded to bf16, kWidth elements of `pitch`; a row of `to` is pitch / 2 words.
+template <int kWidth>
+LLMC_TILE void round_rows(const float* from, int rows, int pitch, float* to) {
+  for (int r = 0; r < rows; ++r) {
+    for (int c = 0; c < kWidth; c += kVectorLanes) {
+      const vector_half half = round_to_half(load(from + r * pitch + c));
+      __builtin_memcpy(to + r * (pitch / 2) + c / 2, &half, sizeof(half));
+    }
+  }
+}
+
+/// Lane r: the sum over c < kCols of a[r][c] * b[r][c] for r < rows, 0 for the other lanes.
+template <int kCols, class T>
+LLMC_TILE vector row_products(const T* a, const T* b, int pitch, int rows) {
+  vector sums[kVectorLanes];
+  for (int r = 0; r < kVectorLanes; ++r) {
+    sums[r] = vector{};
+    for (int c = 0; r < rows && c < kCols; c += kVectorLanes)
+      sums[r] = multiply_add(load_some(a + r * pitch + c, kCols - c), load_some(b + r * pitch + c, kCols - c), sums[r]);
+  }
+  transpose(sums);
+  vector total{};
+  for (int r = 0; r < kVectorLanes; ++r) total += sums[r];
+  return total;
+}
+
+}  // namespace llmc

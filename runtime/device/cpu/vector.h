@@ -1,0 +1,165 @@
+// The widest float vectors of the instruction set that a CPU kernel is compiled for, and matrix products in registers.
+#pragma once
+
+#include "device/types.h"
+
+/// Everything here lives in registers: a call would spill it all, and instances of one template would share the callee.
+#define LLMC_TILE inline __attribute__((always_inline))
+
+namespace llmc {
+
+#if defined(__AVX512F__)
+constexpr int kVectorLanes = 16;
+constexpr int kTileVectors = 4;  // vectors of one row of a product in registers: 4 rows of them leave room for operands
+#elif defined(__AVX__)
+constexpr int kVectorLanes = 8;
+constexpr int kTileVectors = 2;
+#else
+constexpr int kVectorLanes = 4;
+constexpr int kTileVectors = 2;
+#endif
+constexpr int kTileRows = 4;
+
+typedef float vector __attribute__((vector_size(4 * kVectorLanes)));
+typedef int vector_int __attribute__((vector_size(4 * kVectorLanes)));
+typedef unsigned vector_bits __attribute__((vector_size(4 * kVectorLanes)));
+typedef unsigned short vector_half __attribute__((vector_size(2 * kVectorLanes)));
+
+LLMC_TILE vector load(const float* from) {
+  vector value;
+  __builtin_memcpy(&value, from, sizeof(value));
+  return value;
+}
+
+LLMC_TILE vector load(const bf16* from) {
+  vector_half half;
+  __builtin_memcpy(&half, from, sizeof(half));
+  return (vector)(__builtin_convertvector(half, vector_bits) << 16);
+}
+
+LLMC_TILE void store(float* to, vector value) { __builtin_memcpy(to, &value, sizeof(value)); }
+
+/// The upper halves of the words, rounded to the nearest, ties to even; NaN stays NaN.
+LLMC_TILE vector_half round_to_half(vector value) {
+#if defined(__AVX512BF16__)
+  vector_half half;
+  asm("vcvtneps2bf16 %1, %0" : "=v"(half) : "v"(value));
+  return half;
+#else
+  const vector_bits bits = (vector_bits)value;
+  const vector_bits rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+  const vector_bits quiet = (bits >> 16) | 0x40;
+  return __builtin_convertvector(value == value ? rounded : quiet, vector_half);
+#endif
+}
+
+LLMC_TILE void store(bf16* to, vector value) {
+  const vector_half half = round_to_half(value);
+  __builtin_memcpy(to, &half, sizeof(half));
+}
+
+/// One element in all lanes. As an integer: the element may be a word of two bf16.
+LLMC_TILE vector broadcast(const float* from) {
+  int bits;
+  __builtin_memcpy(&bits, from, sizeof(bits));
+  return (vector)(bits - vector_int{});
+}
+
+#if defined(__AVX512F__)
+#define LLMC_SHUFFLE(a, b, lane)                                                                                 \
+  __builtin_shufflevector(a, b, lane(0), lane(1), lane(2), lane(3), lane(4), lane(5), lane(6), lane(7), lane(8), \
+                          lane(9), lane(10), lane(11), lane(12), lane(13), lane(14), lane(15))
+#elif defined(__AVX__)
+#define LLMC_SHUFFLE(a, b, lane) \
+  __builtin_shufflevector(a, b, lane(0), lane(1), lane(2), lane(3), lane(4), lane(5), lane(6), lane(7))
+#else
+#define LLMC_SHUFFLE(a, b, lane) __builtin_shufflevector(a, b, lane(0), lane(1), lane(2), lane(3))
+#endif
+
+/// Exchanges the off-diagonal kStep x kStep blocks of each 2 kStep x 2 kStep block of rows and lanes.
+template <int kStep>
+LLMC_TILE void exchange(vector (&rows)[kVectorLanes]) {
+#define LLMC_UPPER(lane) ((lane)&kStep ? kVectorLanes + (lane)-kStep : (lane))
+#define LLMC_LOWER(lane) ((lane)&kStep ? kVectorLanes + (lane) : (lane) + kStep)
+  for (int i = 0; i < kVectorLanes; ++i) {
+    if (i & kStep) continue;
+    const vector upper = rows[i], lower = rows[i + kStep];
+    rows[i] = LLMC_SHUFFLE(upper, lower, LLMC_UPPER);
+    rows[i + kStep] = LLMC_SHUFFLE(upper, lower, LLMC_LOWER);
+  }
+#undef LLMC_UPPER
+#undef LLMC_LOWER
+}
+
+LLMC_TILE void transpose(vector (&rows)[kVectorLanes]) {
+  exchange<1>(rows);
+  exchange<2>(rows);
+  if constexpr (kVectorLanes >= 8) exchange<(kVectorLanes >= 8 ? 4 : 1)>(rows);
+  if constexpr (kVectorLanes >= 16) exchange<(kVectorLanes >= 16 ? 8 : 1)>(rows);
+}
+
+/// The first `count` elements, then zeros.
+template <class T>
+LLMC_TILE vector load_some(const T* from, int count) {
+  if (count >= kVectorLanes) return load(from);
+  T line[kVectorLanes] = {};
+  __builtin_memcpy(line, from, sizeof(T) * (count > 0 ? count : 0));
+  return load(line);
+}
+
+template <class T>
+LLMC_TILE void store_some(T* to, vector value, int count) {
+  if (count >= kVectorLanes) return store(to, value);
+  T line[kVectorLanes];
+  store(line, value);
+  __builtin_memcpy(to, line, sizeof(T) * (count > 0 ? count : 0));
+}
+
+LLMC_TILE vector larger(vector a, vector b) { return a > b ? a : b; }
+
+/// `otherwise` in the lanes below `lane`.
+LLMC_TILE vector mask_below(int lane, vector value, float otherwise) {
+  vector_int lanes;
+  for (int i = 0; i < kVectorLanes; ++i) lanes[i] = i;
+  return lanes < vector_int{} + lane ? otherwise - vector{} : value;
+}
+
+/// a * b + c, rounded once where the machine can. In assembly, because -ffp-contract=off splits the expression, g++ and
+/// Clang name the instruction differently, and 16 calls of fmaf cost a second of compilation in every product.
+LLMC_TILE vector multiply_add(vector a, vector b, vector c) {
+#if defined(__AVX512F__) || defined(__FMA__)
+  asm("vfmadd231ps %2, %1, %0" : "+v"(c) : "v"(a), "v"(b));
+  return c;
+#else
+  return a * b + c;
+#endif
+}
+
+/// c + a.low * b.low + a.high * b.high for words that hold two bf16, sums in fp32.
+LLMC_TILE vector multiply_add_pairs(vector a, vector b, vector c) {
+#if defined(__AVX512BF16__)
+  asm("vdpbf16ps %2, %1, %0" : "+v"(c) : "v"(a), "v"(b));
+  return c;
+#else
+  const vector_bits x = (vector_bits)a, y = (vector_bits)b, high = vector_bits{} + 0xffff0000u;
+  return multiply_add((vector)(x & high), (vector)(y & high), multiply_add((vector)(x << 16), (vector)(y << 16), c));
+#endif
+}
+
+/// sum[i][v] += sum over k < depth of a[i * row + k * step] * b[k * pitch + v], v in vectors. kPairs: an element of a
+/// and of b is a word of two bf16 that are neighbours along k.
+template <bool kPairs, int kRows, int kVectors>
+LLMC_TILE void multiply(const float* a, int row, int step, const float* b, int pitch, int depth,
+                        vector (&sum)[kRows][kVectors]) {
+  for (int k = 0; k < depth; ++k) {
+    vector line[kVectors];
+    for (int v = 0; v < kVectors; ++v) line[v] = load(b + k * pitch + v * kVectorLanes);
+    for (int i = 0; i < kRows; ++i) {
+      const vector factor = broadcast(a + i * row + k * step);
+      for (int v = 0; v < kVectors; ++v)
+        sum[i][v] = kPairs ? multiply_add_pairs(factor, line[v], sum[i][v]) : multiply_add(factor, line[v], sum[i][v]);
+    }
+  }
+}
+
+}  // namespace llmc

@@ -1,0 +1,21 @@
+// Default params of the CPU's own templates, so that each compiles, lints and runs alone.
+// llmc replaces this file by the params of a run.
+#pragma once
+
+#ifndef LLMC_PARAMS_GIVEN
+#include "device/types.h"
+
+namespace llmc {
+
+using Act = float;
+constexpr int kBatch = 2;
+constexpr int kSequence = 100;
+constexpr int kHeads = 4;
+constexpr int kKvHeads = 2;
+constexpr int kHeadDim = 32;
+constexpr int kPitch = 256;
+constexpr int kOutPitch = 128;
+constexpr int kLanes = 1;
+
+}  // namespace llmc
+#endif
