@@ -89,8 +89,25 @@ struct Tokenizer::State {
 
   void append(std::string_view text, std::vector<std::int32_t>& ids, std::vector<int>& scratch) const {
     const auto status = processor.Encode(absl::string_view(text.data(), text.size()), &scratch);
-    if (!status.ok()) throw Failure(Exit::data, fmt::format("sentencepiece cannot encode: {}", status.message()));
-    ids.insert(ids.end(), scratch.begin(), scratch.end());
+    if (exact && (!status.ok() || !spells(scratch, text))) {
+      append_bytes(text, ids);
+    } else if (status.ok()) {
+      ids.insert(ids.end(), scratch.begin(), scratch.end());
+    } else {
+      throw Failure(Exit::data, fmt::format("sentencepiece cannot encode: {}", status.message()));
+    }
+  }
+  void append_bytes(std::string_view text, std::vector<std::int32_t>& ids) const {
+    for (const char byte : text) ids.push_back(byte_piece[static_cast<unsigned char>(byte)]);
+  }
+  /// A stranger's model may call a letter a control token or a byte: only what comes back is trusted.
+  bool spells(const std::vector<int>& tokens, std::string_view text) const {
+    for (const int id : tokens) {
+      const std::string& bytes = bytes_of[static_cast<std::size_t>(id)];
+      if (!text.starts_with(bytes)) return false;
+      text.remove_prefix(bytes.size());
+    }
+    return text.empty();
   }
 };
 
@@ -138,7 +155,7 @@ std::vector<std::int32_t> Tokenizer::encode(std::string_view text) const {
     }
     if (text.empty()) break;
     const std::size_t odd = std::max<std::size_t>(utf8_length(text), 1);
-    for (const char byte : text.substr(0, odd)) ids.push_back(state_->byte_piece[static_cast<unsigned char>(byte)]);
+    state_->append_bytes(text.substr(0, odd), ids);
     text.remove_prefix(odd);
   }
   return ids;

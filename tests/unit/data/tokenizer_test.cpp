@@ -160,6 +160,18 @@ TEST(TokenizerModel, RefusesWhatIsNotExactOrNotSafe) {
   EXPECT_FALSE(Tokenizer(prefix, "x").exact());
 }
 
+TEST(TokenizerModel, AModelThatLosesLettersStillGivesThemBack) {
+  // 'd' as a piece of type control (field 3 = 3): sentencepiece itself refuses every text that holds it.
+  std::string odd = model();
+  const std::size_t at = odd.find(field(1, "d") + '\x15');
+  ASSERT_NE(at, std::string::npos);
+  odd[at - 1] = static_cast<char>(odd[at - 1] + 2);
+  odd.insert(at + 8, "\x18\x03", 2);
+  const Tokenizer tokenizer(odd, "odd");
+  EXPECT_TRUE(tokenizer.exact());
+  EXPECT_EQ(tokenizer.decode(tokenizer.encode("odd deeds done\n")), "odd deeds done\n");
+}
+
 TEST(Utf8, Boundaries) {
   EXPECT_EQ(utf8_length("\xf4\x8f\xbf\xbf"), 4u);
   EXPECT_EQ(utf8_length("\xf4\x90\x80\x80"), 0u);
