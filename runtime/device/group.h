@@ -1,26 +1,4 @@
-// Group: the lanes that share a row. Kernels say what happens to the elements of rows; strides, vector widths, tails and
-// padding are known here and nowhere else.
-//
-//   LLMC_BOUNDS(kLanes)                              launch bounds where the target has them
-//   LLMC_KERNEL void name(const Act* x, Act* y) {    a kernel; every lane (on cpu: every thread) runs it
-//     const Group<kLanes, Act> g;                    columns are dealt to lanes in 16-byte vectors of Act
-//     for (const int row : g.rows(kRows)) {          this group's share of the rows
-//
-//   g.row<kCols, kPitch>(x, row)                     row `row` of a matrix; <kCols, kPitch, kStride>: where the next row is
-//                                                    further away than its padding; <kCols>(w): a vector
-//   g.run<kMost>(p, count)                           `count` <= kMost elements
-//   g.segments<kSegments, kCols, kStep>(p)           column c of segment s is p[s * kStep + c]; kStep 0: the same ones again
-//   g.load(row)                                      the row's elements, read now: into registers where they fit
-//   g.columns<kCols>()                               one fp32 number a column, zero at first
-//   g.sums<T>()                                      sums of T to add to in map(); g.total(sums) adds them up
-//
-//   g.sum(rows..., f), g.max(rows..., f)             of f(elements of one column...) over the columns; all lanes get it
-//   g.store(out, rows..., f)                         out = f(...), rounded to out's type
-//   g.map(rows..., f)                                f(float& for what may be written, float for what is read, ...)
-//   g.owns(column), g.leads()                        true on one lane of the group: the one that touches this column; the first
-//
-// A row of const elements is read; any other one is written, and then its padding becomes zero. Elements are fp32 inside
-// f. A row may be both read and written, in place. Every reduction has an order fixed by the shapes.
+// The execution model of kernels: a group of lanes works on a row. One implementation a target, chosen by the compiler.
 #pragma once
 
 #if defined(__CUDACC__)

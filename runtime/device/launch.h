@@ -1,5 +1,4 @@
-// Starts a kernel: launch(stream, kernel, arguments...) on cpu, launch(stream, Grid{blocks, threads}, kernel, arguments...)
-// on cuda.
+// Runs a kernel on a stream.
 #pragma once
 
 #if defined(__CUDACC__)
