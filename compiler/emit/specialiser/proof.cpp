@@ -97,45 +97,47 @@ std::vector<std::string> command(const SpecialiseInput& input, const std::string
           stub.string(), "-S"};
 }
 
-/// Gives compiler-made labels numbers in order of appearance: g++ numbers them by declarations, dropped ones included.
-class Labels {
+/// Gives names that a compiler makes up numbers in order of appearance: local labels, which g++ counts by declarations,
+/// and functions of lambdas, which are counted within the kernel. What was dropped or pruned has counted too.
+class LocalNames {
  public:
   std::string renamed(const std::string& line) {
     std::string result;
     for (std::size_t at = 0; at < line.size();) {
-      const bool starts = line.compare(at, 2, ".L") == 0 && (at == 0 || !names_on(line[at - 1]));
-      std::size_t end = at + 1;
-      if (starts) {
-        while (end < line.size() && names_on(line[end])) ++end;
-        result += ".L";
-        result += std::to_string(numbers_.try_emplace(line.substr(at, end - at), numbers_.size()).first->second);
-      } else {
-        result += line[at];
+      std::size_t end = at;
+      while (end < line.size() && (std::isalnum(static_cast<unsigned char>(line[end])) || line[end] == '_' ||
+                                   line[end] == '.' || line[end] == '$')) {
+        ++end;
       }
-      at = end;
+      const std::string name = line.substr(at, std::max<std::size_t>(end - at, 1));
+      // Itanium mangling: a closure type inside a function is Z...EUl...E.
+      const bool lambda = name.starts_with("_Z") && name.find("EUl") != std::string::npos;
+      if (lambda || name.starts_with(".L")) {
+        result += lambda ? "lambda" : ".L";
+        result += std::to_string(numbers_.try_emplace(name, numbers_.size()).first->second);
+      } else {
+        result += name;
+      }
+      at += name.size();
     }
     return result;
   }
 
  private:
-  static bool names_on(char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || c == '$';
-  }
-
   std::map<std::string, std::size_t> numbers_;
 };
 
 /// The lines that say what the machine does.
 std::vector<std::string> code_lines(const std::string& assembly) {
   std::vector<std::string> lines;
-  Labels labels;
+  LocalNames names;
   std::istringstream stream(assembly);
   for (std::string line; std::getline(stream, line);) {
     const std::size_t first = line.find_first_not_of(" \t");
     if (first == std::string::npos || line.compare(first, 2, "//") == 0) continue;
     if (line.compare(first, 5, ".file") == 0 || line.compare(first, 6, ".ident") == 0) continue;
     if (line.compare(first, 4, ".loc") == 0 && line.compare(first, 6, ".local") != 0) continue;
-    lines.push_back(labels.renamed(line.substr(first)));
+    lines.push_back(names.renamed(line.substr(first)));
   }
   return lines;
 }

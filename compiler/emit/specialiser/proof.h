@@ -22,8 +22,8 @@ ProofTools find_proof_tools();
 
 /// Compiles `specialised` and input's template + params for each of `archs` (cpu: values of -march, with a trainer's
 /// flags, to assembly; cuda: "sm_90a" and the like, to PTX) and returns the first difference as "arch: line N: one |
-/// other", or nothing. Lines that name files or producers, and the numbers of local labels, do not count. `specialised`
-/// may also be the text of include_style(): the folder above include_directory is searched too. Throws
+/// other", or nothing. Lines that name files or producers, and the numbers of local labels and lambdas, do not count.
+/// `specialised` may also be the text of include_style(): the folder above include_directory is searched too. Throws
 /// Failure(toolchain) with the compiler's words if one does not compile.
 std::optional<std::string> first_difference(const SpecialiseInput& input, const std::string& specialised,
                                             const std::vector<std::string>& archs, const ProofTools& tools);

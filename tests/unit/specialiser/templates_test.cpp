@@ -34,8 +34,11 @@ SpecialiseInput load(const fs::path& file, spec::TargetKind target) {
   const std::vector<Param> all = parse_params(read(file.parent_path() / "params.h"), "params.h");
   const std::vector<std::string> names = params_read(input.template_text, all);
   for (const Param& param : all) {
-    if (std::find(names.begin(), names.end(), param.name) != names.end()) input.params.push_back(param);
+    // The default has one number of lanes for each target, under #if.
+    if (param.name == "kLanes" || std::find(names.begin(), names.end(), param.name) == names.end()) continue;
+    input.params.push_back(param);
   }
+  input.params.push_back({"int", "kLanes", target == spec::TargetKind::cpu ? "1" : "32"});
   return input;
 }
 
