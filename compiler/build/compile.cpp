@@ -197,4 +197,11 @@ CompileResult compile_project(const plan::Plan& plan, const fs::path& folder, co
   return result;
 }
 
+void note_spec_directory(const fs::path& folder, const fs::path& directory) {
+  std::ofstream out(folder / "spec_directory");
+  out << fs::absolute(directory).lexically_normal().string() << '\n';
+  out.close();
+  if (!out) throw Failure(Exit::toolchain, "cannot write " + (folder / "spec_directory").string());
+}
+
 }  // namespace llmc::build

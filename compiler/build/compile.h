@@ -26,4 +26,8 @@ using Progress = std::function<void(const std::string&)>;
 CompileResult compile_project(const plan::Plan& plan, const std::filesystem::path& folder, const Home& home, int jobs,
                               const Progress& progress);
 
+/// Tells the trainer in `folder` what relative paths of its spec are relative to, in a file beside it: a path of this
+/// machine is in no source and in no binary.
+void note_spec_directory(const std::filesystem::path& folder, const std::filesystem::path& directory);
+
 }  // namespace llmc::build

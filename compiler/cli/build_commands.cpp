@@ -59,7 +59,7 @@ build::CompileResult compile(const Planned& planned, const BuildOptions& options
     if (!options.quiet) fmt::print(stderr, "{}\n", line);
   };
   build::CompileResult result = build::compile_project(planned.plan, folder, home, options.jobs ? options.jobs : std::max(1, cores), progress);
-  emit::write_spec_directory(folder, planned.resolved.directory);
+  build::note_spec_directory(folder, planned.resolved.directory);
   return result;
 }
 
