@@ -91,6 +91,12 @@ TEST(Tokenizer, CuttingLongTextDoesNotChangeItsTokens) {
   EXPECT_EQ(tokenizer().encode(text), expected);
 }
 
+TEST(Tokenizer, OddBytesDoNotSpoilTheirNeighbours) {
+  const std::size_t plain = tokenizer().encode("def value_count(index):").size();
+  for (const std::string odd : {"\xe2\x96\x81", "\xff", "\xf0\x9f"})
+    EXPECT_EQ(tokenizer().encode("def value_count(index):" + odd + "def value_count(index):").size(), 2 * plain + odd.size());
+}
+
 TEST(Tokenizer, SeparatorIsNoText) {
   EXPECT_EQ(tokenizer().separator_id(), 1);
   EXPECT_EQ(tokenizer().decode(std::vector<std::int32_t>{1}), "");
