@@ -1,0 +1,21 @@
+// Hugging Face's config.json of a Llama, both ways and in both of its schemas.
+#pragma once
+
+#include <string>
+
+#include "compiler/spec/spec.h"
+
+namespace llmc::spec {
+
+/// config.json of a LlamaForCausalLM whose weights are stored in fp32. RoPE stands in it twice (`rope_theta` with
+/// `rope_scaling`, and `rope_parameters` of transformers 5), and so does the dtype: a reader of one schema falls back to
+/// defaults in silence when it finds only the other.
+std::string config_json(const Spec& spec);
+
+/// Text of a spec for the model of a config.json, with the run left to defaults and commented. Throws
+/// Failure(Exit::spec) naming the key when the two schemas disagree in the file, or when llmc could not train exactly
+/// this model: another model_type or activation, sliding windows, experts, RoPE types other than default and llama3,
+/// partial rotary, dropout, quantisation, or a key whose meaning is not known.
+std::string from_huggingface(const std::string& config_json_text);
+
+}  // namespace llmc::spec

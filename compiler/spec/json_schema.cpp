@@ -1,0 +1,138 @@
+#include <nlohmann/json.hpp>
+
+#include "compiler/spec/documentation.h"
+#include "compiler/spec/schema.h"
+#include "compiler/spec/targets.h"
+
+namespace llmc::spec {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json bounded(const Key& key, const char* type) {
+  Json schema = {{"type", type}};
+  const auto number = [&](double bound) -> Json {
+    if (key.type == Type::integer || key.type == Type::bytes) return static_cast<std::int64_t>(bound);
+    return bound;
+  };
+  if (key.minimum) schema[key.exclusive_minimum ? "exclusiveMinimum" : "minimum"] = number(*key.minimum);
+  if (key.maximum) schema[key.exclusive_maximum ? "exclusiveMaximum" : "maximum"] = number(*key.maximum);
+  return schema;
+}
+
+Json strings_of(const std::vector<std::string>& words) {
+  Json item = {{"type", "string"}};
+  if (!words.empty()) item = {{"enum", words}};
+  return {{"type", "array"}, {"items", item}};
+}
+
+Json arch_schema() {
+  // A plain 100 is an integer to YAML, and text to llmc.
+  std::vector<std::string> names = cpu_architectures();
+  Json any = Json::array();
+  Json numbers = Json::array();
+  for (const std::string& name : cuda_architectures()) {
+    names.push_back(name);
+    if (name.find('a') == std::string::npos) numbers.push_back(std::stoi(name));
+  }
+  const Json one = {{"anyOf", Json::array({{{"enum", names}}, {{"enum", numbers}}})}};
+  any.push_back(one);
+  any.push_back({{"type", "array"}, {"items", one}, {"minItems", 1}});
+  return {{"anyOf", any}};
+}
+
+Json type_schema(const Key& key) {
+  switch (key.type) {
+    case Type::integer: {
+      // `_` and suffixes make YAML read a number as text.
+      Json any = Json::array({bounded(key, "integer"), {{"type", "string"}, {"pattern", "^-?[0-9][0-9_]*([KMG]i?)?$"}}});
+      if (!key.words.empty()) any.push_back({{"enum", key.words}});
+      return {{"anyOf", any}};
+    }
+    case Type::bytes: {
+      Json any = Json::array({bounded(key, "integer"), {{"type", "string"}, {"pattern", "^[0-9][0-9_]*([KMGT]i?)?B?$"}}, {{"enum", key.words}}});
+      return {{"anyOf", any}};
+    }
+    case Type::number: {
+      // JSON parsers of YAML 1.1 read 3e-4 as text.
+      Json any = Json::array({bounded(key, "number"), {{"type", "string"}, {"pattern", "^-?[0-9][0-9_]*(\\.[0-9_]+)?([eE][-+]?[0-9]+)?$"}}});
+      if (!key.words.empty()) any.push_back({{"enum", key.words}});
+      return {{"anyOf", any}};
+    }
+    case Type::boolean: return {{"type", "boolean"}};
+    case Type::choice: return {{"enum", key.words}};
+    case Type::string:
+      if (key.path == "name") return {{"type", "string"}, {"pattern", "^[a-z][a-z0-9-]{0,63}$"}};
+      return {{"type", "string"}, {"minLength", 1}, {"maxLength", 4096}};
+    case Type::numbers:
+      return {{"type", "array"}, {"items", bounded(key, "number")}, {"minItems", key.count}, {"maxItems", key.count}};
+    case Type::strings: return key.or_single ? arch_schema() : strings_of(key.words);
+    case Type::recompute: {
+      Json list = strings_of(key.words);
+      list["minItems"] = 1;
+      list["uniqueItems"] = true;
+      const Json every = {{"type", "object"},
+                          {"properties", {{"every", {{"type", "integer"}, {"minimum", 1}}}}},
+                          {"required", {"every"}},
+                          {"additionalProperties", false}};
+      return {{"anyOf", Json::array({{{"enum", {"none", "full"}}}, every, list})}};
+    }
+  }
+  return {};
+}
+
+Json object_schema(const std::string& group);
+
+Json group_schema(const Group& group) {
+  Json schema = object_schema(group.path);
+  if (!group.shorthand.empty()) schema = {{"anyOf", Json::array({type_schema(*find_key(group.path + "." + group.shorthand)), schema})}};
+  if (group.list_of_one) schema = {{"type", "array"}, {"items", schema}, {"minItems", 1}, {"maxItems", 1}};
+  schema["description"] = group.doc;
+  return schema;
+}
+
+Json object_schema(const std::string& path) {
+  Json properties = Json::object();
+  const auto leaf_of = [&](const std::string& child) -> std::string {
+    const std::string prefix = path.empty() ? "" : path + ".";
+    if (child.compare(0, prefix.size(), prefix) != 0) return {};
+    const std::string leaf = child.substr(prefix.size());
+    return leaf.find('.') == std::string::npos ? leaf : std::string();
+  };
+  if (path.empty()) properties["extends"] = {{"type", "string"}, {"description", "A spec, relative to this file, whose keys these replace."}};
+  for (const Key& key : keys()) {
+    // Groups come where their first key comes.
+    for (const Group& group : groups())
+      if (const std::string leaf = leaf_of(group.path); !leaf.empty() && !properties.contains(leaf) && key.path.compare(0, group.path.size() + 1, group.path + ".") == 0)
+        properties[leaf] = group_schema(group);
+    const std::string leaf = leaf_of(key.path);
+    if (leaf.empty()) continue;
+    Json schema = type_schema(key);
+    schema["description"] = key.doc + (key.unit.empty() ? "" : " In " + key.unit + ".");
+    properties[leaf] = std::move(schema);
+  }
+  return {{"type", "object"}, {"properties", properties}, {"additionalProperties", false}};
+}
+
+/// What must be there unless the file extends another: {"required": [...], "properties": {...}}.
+Json required_schema() {
+  Json model = Json::array();
+  for (const Key& key : keys())
+    if (key.required && key.group() == "model") model.push_back(key.leaf());
+  return {{"required", {"name", "model", "data"}},
+          {"properties",
+           {{"model", {{"required", model}}},
+            {"data", {{"required", {"train"}}, {"properties", {{"train", {{"items", {{"required", {"path"}}}}}}}}}}}}};
+}
+
+}  // namespace
+
+std::string json_schema() {
+  Json schema = {{"$schema", "http://json-schema.org/draft-07/schema#"}, {"title", "llmc spec"}, {"description", "One model and one training run."}};
+  schema.update(object_schema(""));
+  schema["if"] = {{"not", {{"required", {"extends"}}}}};
+  schema["then"] = required_schema();
+  return schema.dump(2) + "\n";
+}
+
+}  // namespace llmc::spec

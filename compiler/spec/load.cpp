@@ -1,0 +1,162 @@
+#include "compiler/spec/load.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "compiler/spec/binder.h"
+#include "compiler/spec/fingerprint.h"
+#include "compiler/spec/overrides.h"
+#include "compiler/spec/relations.h"
+#include "compiler/spec/schema.h"
+#include "compiler/spec/yaml_reader.h"
+
+namespace llmc::spec {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kLongestChain = 8;  // files that one spec extends, one through the other
+constexpr std::size_t kLongestPath = 4096;
+
+std::string directory_of(const std::string& path) {
+  const std::string parent = fs::path(path).parent_path().string();
+  return parent.empty() ? "." : parent;
+}
+
+class Loader {
+ public:
+  explicit Loader(const ReadFile& read_file) : read_file_(read_file) {}
+
+  LoadResult load(const std::string& text, const std::string& name, const std::vector<std::string>& overrides) {
+    LoadResult result;
+    std::optional<Node> root = read(text, name);
+    if (root) {
+      apply_overrides(*root, overrides, sources_, diagnostics_);
+      Bound bound = bind_tree(*root, sources_.front(), whole_, diagnostics_);
+      check_relations(bound, diagnostics_);
+      if (diagnostics_.empty()) result.resolved = finish(std::move(bound), name);
+    }
+    sort_by_place(diagnostics_);
+    result.diagnostics = std::move(diagnostics_);
+    return result;
+  }
+
+ private:
+  /// One file and, below it, what it extends.
+  std::optional<Node> read(std::string text, const std::string& name) {
+    if (text.compare(0, 3, "\xef\xbb\xbf") == 0) text.erase(0, 3);  // the byte order mark of some editors
+    const Source& source = sources_.emplace_back(Source{name, std::move(text), false});
+    const std::size_t before = diagnostics_.size();
+    std::optional<Node> node = read_yaml(source, diagnostics_);
+    if (!node && diagnostics_.size() > before) return {};
+    if (!node || node->kind != Node::Kind::map) {
+      diagnostics_.push_back({"E0110", node && node->kind != Node::Kind::null ? "a spec is a map of keys" : "the file holds no keys",
+                              "write `key: value` lines; `llmc init` writes a spec to begin with",
+                              {node ? place_of(node->span) : place_of_file(name)}});
+      return {};
+    }
+    chain_.push_back(fs::path(name).lexically_normal().string());
+    if (const Node* extends = node->find("extends")) {
+      if (std::optional<Node> base = read_base(*extends, name)) {
+        merge(*base, std::move(*node));
+        node = std::move(base);
+      } else {
+        whole_ = false;
+      }
+    }
+    return node;
+  }
+
+  std::optional<Node> read_base(const Node& extends, const std::string& name) {
+    const auto fail = [&](const char* code, std::string message, std::string advice) {
+      diagnostics_.push_back({code, std::move(message), std::move(advice), {place_of(extends.span)}});
+      return std::nullopt;
+    };
+    if (extends.kind == Node::Kind::bad) return {};
+    if (extends.kind != Node::Kind::scalar || extends.text.empty() || extends.text.size() > kLongestPath ||
+        extends.text.find('\0') != std::string::npos || fs::path(extends.text).is_absolute())
+      return fail("E0403", "extends takes one path, relative to this file", "write extends: base.yaml");
+    const std::string path = (fs::path(name).parent_path() / extends.text).lexically_normal().string();
+    for (const std::string& link : chain_)
+      if (link == path) return fail("E0401", fmt::format("{} extends itself{}", printable(path), chain_.size() > 1 ? " through other files" : ""), "break the circle");
+    if (chain_.size() > kLongestChain) return fail("E0402", fmt::format("more than {} files extend each other", kLongestChain), "merge some of them");
+    const std::optional<std::string> text = read_file_ ? read_file_(path) : std::nullopt;
+    if (!text) return fail("E0111", fmt::format("{} cannot be read", printable(path)), "write a path relative to this file");
+    return read(*text, path);
+  }
+
+  Resolved finish(Bound bound, const std::string& name) {
+    Resolved resolved;
+    resolved.directory = directory_of(name);
+    for (const Key& key : keys()) {
+      Origin& origin = resolved.origins[key.path];
+      const auto given = bound.given.find(key.path);
+      if (given == bound.given.end()) {
+        origin.derivation = key.derivation;
+        continue;
+      }
+      const Source& source = *given->second.source;
+      if (source.command_line) {
+        origin.kind = Origin::Kind::command_line;
+        continue;
+      }
+      origin.kind = Origin::Kind::file;
+      origin.file = source.name;
+      origin.line = position_of(source, given->second.begin).line;
+      if (key.is_path) rebase(key, source.name, resolved.directory, bound.spec);
+    }
+    resolved.spec = std::move(bound.spec);
+    resolved.fingerprint = fingerprint(resolved.spec);
+    return resolved;
+  }
+
+  /// A path is relative to the file it stands in; in the Spec all are relative to the spec itself.
+  static void rebase(const Key& key, const std::string& file, const std::string& directory, Spec& spec) {
+    const fs::path path(std::get<std::string>(key.get(spec)));
+    if (path.is_absolute() || directory_of(file) == directory) return;
+    const fs::path from = fs::path(directory_of(file)) / path;
+    const fs::path rebased = from.lexically_normal().lexically_relative(fs::path(directory).lexically_normal());
+    key.set(spec, (rebased.empty() ? fs::absolute(from) : rebased).string());
+  }
+
+  const ReadFile& read_file_;
+  std::deque<Source> sources_;  // a deque: spans point into it
+  std::vector<Diagnostic> diagnostics_;
+  std::vector<std::string> chain_;
+  bool whole_ = true;  // every file that is extended could be read
+};
+
+}  // namespace
+
+std::string Origin::text() const {
+  if (kind == Kind::command_line) return "override";
+  if (kind == Kind::file) return fmt::format("{}:{}", printable(file), line);
+  return derivation.empty() ? "default" : "default: " + derivation;
+}
+
+std::optional<std::string> read_regular_file(const std::string& path) {
+  std::error_code error;
+  if (!fs::is_regular_file(path, error)) return {};
+  std::ifstream file(path, std::ios::binary);
+  std::string text(kMaxBytes + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (file.bad() || !file.is_open()) return {};
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  return text;
+}
+
+LoadResult load(const std::string& path, const std::vector<std::string>& overrides) {
+  const std::optional<std::string> text = read_regular_file(path);
+  if (text) return load_text(*text, path, overrides, read_regular_file);
+  LoadResult result;
+  result.diagnostics.push_back({"E0111", "the file cannot be read", "give the path of a spec, such as specs/quickstart.yaml", {place_of_file(path)}});
+  return result;
+}
+
+LoadResult load_text(const std::string& text, const std::string& name, const std::vector<std::string>& overrides, const ReadFile& read_file) {
+  return Loader(read_file).load(text, name, overrides);
+}
+
+}  // namespace llmc::spec

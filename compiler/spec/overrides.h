@@ -1,0 +1,20 @@
+// `key.path=value` from a command line, laid over the tree of a file.
+#pragma once
+
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "compiler/spec/diagnostics.h"
+#include "compiler/spec/yaml_reader.h"
+
+namespace llmc::spec {
+
+/// Values of maps are merged key by key; everything else is replaced.
+void merge(Node& base, Node over);
+
+/// Replaces or adds the named values. The texts are kept in `sources`, which the tree's spans point into.
+void apply_overrides(Node& root, const std::vector<std::string>& overrides, std::deque<Source>& sources,
+                     std::vector<Diagnostic>& diagnostics);
+
+}  // namespace llmc::spec

@@ -1,0 +1,33 @@
+// Numbers as a spec may write them: decimal, `_` between digits, and K, M, G, Ki, Mi, Gi after whole numbers.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace llmc::spec {
+
+/// Either a value, or what is wrong with the text ("has a leading zero") and what to write instead (may be empty).
+template <typename T>
+struct Scalar {
+  std::optional<T> value;
+  std::string problem, instead;
+};
+
+/// [-]digits with an optional suffix; K, M, G are powers of 1000 and Ki, Mi, Gi of 1024.
+Scalar<std::int64_t> parse_integer(std::string_view text);
+
+/// A whole number with Ki, Mi, Gi, Ti or KiB, MiB, GiB, TiB, K to T, KB to TB, B or nothing; in bytes.
+Scalar<std::int64_t> parse_bytes(std::string_view text);
+
+/// [-]digits[.digits][e[+-]digits]; finite.
+Scalar<double> parse_number(std::string_view text);
+
+/// The shortest text that parse_number reads back to the same value.
+std::string number_text(double value);
+
+/// "80GiB" where that is exact, else plain bytes.
+std::string bytes_text(std::int64_t bytes);
+
+}  // namespace llmc::spec

@@ -1,0 +1,26 @@
+// Closed lists of what a target may be called, so that no text of a spec becomes part of a command line.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace llmc::spec {
+
+/// A device name and the bytes that a run may plan with on it: its memory less what driver and libraries take.
+struct DeviceMemory {
+  const char* name;
+  std::int64_t budget;
+};
+
+const std::vector<DeviceMemory>& device_memories();
+std::optional<std::int64_t> device_budget(const std::string& name);
+
+/// g++ -march names of x86-64, "native" included.
+const std::vector<std::string>& cpu_architectures();
+
+/// Compute capabilities as nvcc's sm_NN: "80", "90a", "100", ...
+const std::vector<std::string>& cuda_architectures();
+
+}  // namespace llmc::spec

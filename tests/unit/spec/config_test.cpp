@@ -1,0 +1,154 @@
+#include <nlohmann/json.hpp>
+
+#include "compiler/spec/huggingface.h"
+#include "error.h"
+#include "good_spec.h"
+
+namespace llmc::spec {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+const char* const kLlama32 = R"({
+  "architectures": ["LlamaForCausalLM"], "attention_bias": false, "attention_dropout": 0.0, "bos_token_id": 128000, "eos_token_id": 128001,
+  "head_dim": 64, "hidden_act": "silu", "hidden_size": 2048, "initializer_range": 0.02, "intermediate_size": 8192,
+  "max_position_embeddings": 131072, "mlp_bias": false, "model_type": "llama", "num_attention_heads": 32, "num_hidden_layers": 16,
+  "num_key_value_heads": 8, "pretraining_tp": 1, "rms_norm_eps": 1e-05,
+  "rope_scaling": {"factor": 32.0, "high_freq_factor": 4.0, "low_freq_factor": 1.0, "original_max_position_embeddings": 8192, "rope_type": "llama3"},
+  "rope_theta": 500000.0, "tie_word_embeddings": true, "torch_dtype": "bfloat16", "transformers_version": "4.45.0.dev0", "use_cache": true, "vocab_size": 128256
+})";
+
+Spec import(const Json& config) { return resolve(from_huggingface(config.dump())).spec; }
+
+/// The sentence of the refusal, or "" when there is none.
+std::string refusal(const Json& config) {
+  try {
+    from_huggingface(config.dump());
+    return {};
+  } catch (const Failure& failure) {
+    EXPECT_EQ(failure.code(), Exit::spec);
+    return failure.what();
+  }
+}
+
+Json changed(const char* pointer, const Json& value) {
+  Json config = Json::parse(kLlama32);
+  config[Json::json_pointer(pointer)] = value;
+  return config;
+}
+
+TEST(FromHuggingFace, Llama32) {
+  const Model m = import(Json::parse(kLlama32)).model;
+  EXPECT_EQ(m.vocab_size, 128256);
+  EXPECT_EQ(m.hidden_size, 2048);
+  EXPECT_EQ(m.num_key_value_heads, 8);
+  EXPECT_EQ(m.head_dim, 64);
+  EXPECT_EQ(m.rope_theta, 500000);
+  EXPECT_TRUE(m.rope_scaling.llama3);
+  EXPECT_EQ(m.rope_scaling.factor, 32);
+  EXPECT_EQ(m.rope_scaling.original_max_position_embeddings, 8192);
+  EXPECT_TRUE(m.tie_word_embeddings);
+  EXPECT_EQ(m.rms_norm_eps, 1e-5);
+}
+
+TEST(FromHuggingFace, NewerSchema) {
+  Json config = Json::parse(kLlama32);
+  Json parameters = config["rope_scaling"];
+  parameters["rope_theta"] = 250000.0;
+  config["rope_parameters"] = parameters;
+  config["dtype"] = "bfloat16";
+  config.erase("rope_scaling");
+  config.erase("rope_theta");
+  config.erase("torch_dtype");
+  const Model m = import(config).model;
+  EXPECT_EQ(m.rope_theta, 250000);
+  EXPECT_TRUE(m.rope_scaling.llama3);
+}
+
+TEST(FromHuggingFace, DefaultsAreThoseOfTransformers) {
+  const Model m = import(Json{{"model_type", "llama"}, {"vocab_size", 32000}, {"hidden_size", 4096}, {"intermediate_size", 11008}, {"num_hidden_layers", 32}, {"num_attention_heads", 32}}).model;
+  EXPECT_EQ(m.num_key_value_heads, 32);
+  EXPECT_EQ(m.head_dim, 128);
+  EXPECT_EQ(m.rope_theta, 10000);
+  EXPECT_EQ(m.rms_norm_eps, 1e-6);
+  EXPECT_FALSE(m.tie_word_embeddings);
+  EXPECT_FALSE(m.rope_scaling.llama3);
+}
+
+TEST(FromHuggingFace, RefusesWithTheKey) {
+  const std::vector<std::pair<const char*, Json>> cases = {
+      {"/model_type", "mistral"},
+      {"/architectures", Json::array({"LlamaForSequenceClassification"})},
+      {"/hidden_act", "gelu"},
+      {"/attention_dropout", 0.1},
+      {"/sliding_window", 4096},
+      {"/use_sliding_window", true},
+      {"/layer_types", Json::array({"full_attention", "sliding_attention"})},
+      {"/num_local_experts", 8},
+      {"/partial_rotary_factor", 0.5},
+      {"/rope_scaling/rope_type", "yarn"},
+      {"/rope_scaling/type", "linear"},
+      {"/rope_scaling/beta_fast", 32},
+      {"/quantization_config", Json{{"bits", 4}}},
+      {"/logits_scaling", 8.0},
+      {"/dtype", "float32"},
+      {"/hidden_size", "2048"},
+      {"/hidden_size", -1},
+      {"/hidden_size", 2048.5},
+      {"/vocab_size", Json()},
+      {"/rope_parameters", Json{{"rope_type", "default"}, {"rope_theta", 500000.0}}},
+      {"/rope_parameters", Json{{"rope_type", "llama3"}, {"rope_theta", 10000.0}, {"factor", 32.0}, {"high_freq_factor", 4.0}, {"low_freq_factor", 1.0}, {"original_max_position_embeddings", 8192}}},
+      {"/rope_parameters", Json{{"full_attention", Json{{"rope_type", "default"}}}}},
+      {"/rope_theta", 1},
+      {"/num_key_value_heads", 5},
+  };
+  for (const auto& [pointer, value] : cases) {
+    const std::string message = refusal(changed(pointer, value));
+    EXPECT_FALSE(message.empty()) << pointer << " " << value;
+    std::string key = std::string(pointer).substr(1);
+    key = key.substr(0, key.find('/'));
+    if (key == "dtype") key = "torch_dtype";
+    if (key != "rope_parameters" && key != "num_key_value_heads") EXPECT_NE(message.find(key), std::string::npos) << message;
+  }
+  EXPECT_NE(refusal(changed("/rope_scaling/factor", Json())).find("rope_scaling.factor"), std::string::npos);
+}
+
+TEST(FromHuggingFace, AcceptsWhatChangesNothing) {
+  EXPECT_EQ(refusal(changed("/sliding_window", Json())), "");
+  Json window_off = changed("/sliding_window", 4096);
+  window_off["use_sliding_window"] = false;
+  EXPECT_EQ(refusal(window_off), "");
+  EXPECT_EQ(refusal(changed("/layer_types", Json::array({"full_attention"}))), "");
+  EXPECT_EQ(refusal(changed("/unknown_switch", false)), "");
+  EXPECT_EQ(refusal(changed("/attention_bias", true)), "");
+}
+
+TEST(FromHuggingFace, StrictJson) {
+  for (const char* text : {"", "{", "[]", "1", "{\"model_type\": \"llama\", \"model_type\": \"llama\"}", "{\"a\": NaN}", "{\"a\": \"\xff\"}", "{} {}", "{\"a\": 01}"})
+    EXPECT_THROW(from_huggingface(text), Failure) << text;
+  EXPECT_THROW(from_huggingface(std::string(100, '[') + std::string(100, ']')), Failure);
+  EXPECT_THROW(from_huggingface("[" + std::string(2 << 20, ' ') + "]"), Failure);
+}
+
+TEST(ConfigJson, BothSchemas) {
+  const Json config = Json::parse(config_json(resolve(kGood, {"model.rope_scaling={type: llama3, factor: 8}", "model.rope_theta=123456"}).spec));
+  EXPECT_EQ(config["rope_theta"], 123456);
+  EXPECT_EQ(config["rope_parameters"]["rope_theta"], 123456);
+  EXPECT_EQ(config["rope_scaling"]["rope_type"], "llama3");
+  EXPECT_EQ(config["rope_parameters"]["factor"], 8);
+  EXPECT_EQ(config["dtype"], config["torch_dtype"]);
+  const Json plain = Json::parse(config_json(resolve(kGood).spec));
+  EXPECT_TRUE(plain["rope_scaling"].is_null());
+  EXPECT_EQ(plain["rope_parameters"]["rope_type"], "default");
+}
+
+TEST(ConfigJson, ImportGivesTheSameModel) {
+  for (const char* more : {"model.rope_scaling=none", "model.rope_scaling={type: llama3, factor: 8.25, low_freq_factor: 1.5}"}) {
+    const Spec spec = resolve(kGood, {more, "model.head_dim=48", "model.num_key_value_heads=2", "model.attention_bias=true", "model.tie_word_embeddings=false", "model.rms_norm_eps=3e-6"}).spec;
+    const Spec back = import(Json::parse(config_json(spec)));
+    EXPECT_EQ(config_json(Spec{.model = back.model}), config_json(Spec{.model = spec.model}));
+  }
+}
+
+}  // namespace
+}  // namespace llmc::spec

@@ -1,0 +1,42 @@
+// A spec without errors, short enough to change in a test.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "compiler/spec/load.h"
+
+namespace llmc::spec {
+
+inline const char* const kGood = R"(name: good
+model:
+  vocab_size: 4096
+  hidden_size: 256
+  num_hidden_layers: 6
+  num_attention_heads: 8
+batch:
+  sequence_length: 256
+  tokens: 8192
+data:
+  train:
+    - path: train-*.bin
+)";
+
+/// The resolved spec; the test fails with all messages when there is none.
+inline Resolved resolve(const std::string& text, const std::vector<std::string>& overrides = {}, const ReadFile& files = {},
+                        const std::string& name = "good.yaml") {
+  LoadResult result = load_text(text, name, overrides, files);
+  EXPECT_TRUE(result.resolved) << render(result.diagnostics);
+  return result.resolved ? std::move(*result.resolved) : Resolved{};
+}
+
+/// The codes of all errors, "E0201 E0205".
+inline std::string codes_of(const LoadResult& result) {
+  std::string codes;
+  for (const Diagnostic& d : result.diagnostics) codes += (codes.empty() ? "" : " ") + d.code;
+  return codes;
+}
+
+}  // namespace llmc::spec

@@ -1,0 +1,154 @@
+#include "compiler/spec/load.h"
+
+#include <nlohmann/json.hpp>
+
+#include "good_spec.h"
+
+namespace llmc::spec {
+namespace {
+
+ReadFile disk(std::map<std::string, std::string> files) {
+  return [files = std::move(files)](const std::string& path) -> std::optional<std::string> {
+    const auto found = files.find(path);
+    return found == files.end() ? std::nullopt : std::optional(found->second);
+  };
+}
+
+TEST(Load, DefaultsAndDerivedDefaults) {
+  const Spec spec = resolve(kGood).spec;
+  EXPECT_EQ(spec.name, "good");
+  EXPECT_EQ(spec.model.num_key_value_heads, 8);
+  EXPECT_EQ(spec.model.head_dim, 32);
+  EXPECT_EQ(spec.model.intermediate_size, 704);  // 8/3 * 256 = 682.7, to a multiple of 64
+  EXPECT_EQ(spec.compute, Dtype::bf16);
+  EXPECT_EQ(spec.batch.micro_batch, 0);
+  EXPECT_EQ(spec.memory.budget, std::int64_t{16} << 30);
+  EXPECT_EQ(spec.optimizer.beta2, 0.95);
+  EXPECT_EQ(spec.schedule.warmup_steps, 400);
+  EXPECT_EQ(spec.init.linear.kind, InitStd::Kind::fan_in);
+  EXPECT_EQ(spec.init.residual.kind, InitStd::Kind::depth_scaled);
+  EXPECT_EQ(spec.target.arch, std::vector<std::string>{"native"});
+  EXPECT_TRUE(spec.deterministic);
+  EXPECT_FALSE(spec.model.rope_scaling.llama3);
+  EXPECT_TRUE(spec.data.validation.path.empty());
+}
+
+TEST(Load, EveryFormOfAValue) {
+  const auto with = [](const char* override_text) { return resolve(kGood, {override_text}).spec; };
+  EXPECT_EQ(with("memory.recompute=full").memory.recompute.kind, Recompute::Kind::full);
+  EXPECT_EQ(with("memory.recompute={every: 2}").memory.recompute.every, 2);
+  EXPECT_EQ(with("memory.recompute=[norms, swiglu]").memory.recompute.ops, (std::vector<std::string>{"norms", "swiglu"}));
+  EXPECT_EQ(with("memory.budget=h200-141gb").memory.budget, std::int64_t{137} << 30);
+  EXPECT_EQ(with("batch.tokens=8Ki").batch.tokens, 8192);
+  EXPECT_EQ(with("init.linear=0.02").init.linear.value, 0.02);
+  EXPECT_EQ(with("optimizer.betas=[0.8, 0.99]").optimizer.beta1, 0.8);
+  EXPECT_EQ(with("sampling.prompts=[\"a\\n\", b]").sampling.prompts, (std::vector<std::string>{"a\n", "b"}));
+  EXPECT_EQ(with("target={kind: cuda, arch: [80, 100]}").target.arch, (std::vector<std::string>{"80", "100"}));
+  EXPECT_EQ(with("target.arch=znver4").target.arch, std::vector<std::string>{"znver4"});
+  EXPECT_EQ(with("schedule.kind=wsd").schedule.decay_fraction, 0.2);
+  EXPECT_TRUE(with("model.rope_scaling=llama3").model.rope_scaling.llama3);
+  EXPECT_EQ(with("model.rope_scaling={type: llama3, factor: 8}").model.rope_scaling.factor, 8);
+  EXPECT_EQ(with("data.train.path=*.bin").data.train.path, "*.bin");
+  EXPECT_EQ(with("data.train=[{path: x.bin, format: nanogpt}]").data.train.format, "nanogpt");
+  EXPECT_EQ(with("data.validation.path=v.bin").data.validation.path, "v.bin");
+  EXPECT_EQ(with("data.tokenizer=a b # c").data.tokenizer, "a b # c");
+}
+
+TEST(Load, OverrideKeepsWhatItDoesNotName) {
+  const Spec spec = resolve(std::string(kGood) + "optimizer: {lr: 0.5, eps: 1.0e-6}\n", {"optimizer.lr=0.25", "optimizer={clip_norm: 2}"}).spec;
+  EXPECT_EQ(spec.optimizer.lr, 0.25);
+  EXPECT_EQ(spec.optimizer.eps, 1e-6);
+  EXPECT_EQ(spec.optimizer.clip_norm, 2);
+}
+
+TEST(Load, Origins) {
+  const Resolved r = resolve("extends: base.yaml\nseed: 7\nmodel:\n  hidden_size: 512\n", {"optimizer.lr=0.1"}, disk({{"base.yaml", kGood}}));
+  EXPECT_EQ(r.origins.at("seed").text(), "good.yaml:2");
+  EXPECT_EQ(r.origins.at("model.hidden_size").text(), "good.yaml:4");
+  EXPECT_EQ(r.origins.at("model.vocab_size").text(), "base.yaml:3");
+  EXPECT_EQ(r.origins.at("optimizer.lr").text(), "override");
+  EXPECT_EQ(r.origins.at("optimizer.eps").text(), "default");
+  EXPECT_EQ(r.origins.at("model.head_dim").text(), "default: hidden_size / num_attention_heads");
+  EXPECT_EQ(r.spec.model.head_dim, 64);
+}
+
+TEST(Load, ExtendsMergesMapsAndReplacesLists) {
+  const std::string base = std::string(kGood) + "optimizer: {lr: 0.5, betas: [0.1, 0.2]}\nsampling: {prompts: [a, b], tokens: 9}\n";
+  const Spec spec = resolve("extends: base.yaml\noptimizer: {betas: [0.3, 0.4]}\nsampling: {prompts: [c]}\n", {}, disk({{"base.yaml", base}})).spec;
+  EXPECT_EQ(spec.optimizer.lr, 0.5);
+  EXPECT_EQ(spec.optimizer.beta1, 0.3);
+  EXPECT_EQ(spec.sampling.prompts, std::vector<std::string>{"c"});
+  EXPECT_EQ(spec.sampling.tokens, 9);
+}
+
+TEST(Load, InheritedPathsAreRelativeToTheSpec) {
+  const auto files = disk({{"shared/base/base.yaml", kGood}});
+  const Resolved r = resolve("extends: ../shared/base/base.yaml\ndata: {tokenizer: mine.model}\n", {}, files, "specs/a.yaml");
+  EXPECT_EQ(r.directory, "specs");
+  EXPECT_EQ(r.spec.data.train.path, "../shared/base/train-*.bin");
+  EXPECT_EQ(r.spec.data.tokenizer, "mine.model");
+}
+
+TEST(Load, TheListOfOneSourceKeepsItsOtherKeyUnderAnOverride) {
+  const std::string text = std::string(kGood) + "  validation:\n    - {path: v.bin, format: llmc}\n";
+  const Spec spec = resolve(text, {"data.validation.path=w.bin"}).spec;
+  EXPECT_EQ(spec.data.validation.path, "w.bin");
+  EXPECT_EQ(spec.data.validation.format, "llmc");
+}
+
+TEST(Load, FingerprintIsOfWhatIsCompiledIn) {
+  const std::string base = resolve(kGood).fingerprint;
+  EXPECT_EQ(base.size(), 32u);
+  for (const char* run_time : {"optimizer.lr=0.1", "seed=1", "data.train.path=x", "batch.tokens=16Ki", "metrics.every=3", "name=other", "schedule.kind=linear"})
+    EXPECT_EQ(resolve(kGood, {run_time}).fingerprint, base) << run_time;
+  for (const char* compiled : {"model.vocab_size=4095", "precision.compute=fp32", "batch.micro_batch=4", "memory.recompute=full", "model.rms_norm_eps=1e-6",
+                               "metrics.per_parameter=false", "deterministic=false", "init.embedding_std=0.03", "target.arch=x86-64-v4", "memory.budget=1GiB"})
+    EXPECT_NE(resolve(kGood, {compiled}).fingerprint, base) << compiled;
+}
+
+TEST(Load, FileErrors) {
+  EXPECT_EQ(codes_of(load("/nowhere/at/all.yaml")), "E0111");
+  EXPECT_EQ(codes_of(load("/dev/zero")), "E0111");
+  EXPECT_EQ(codes_of(load("/tmp")), "E0111");
+  EXPECT_EQ(codes_of(load_text("extends: a.yaml\n", "b.yaml")), "E0111");
+}
+
+TEST(Load, ByteOrderMarkAndCrlf) {
+  std::string text = "\xef\xbb\xbf";
+  for (const char* c = kGood; *c; ++c) text += *c == '\n' ? "\r\n" : std::string(1, *c);
+  EXPECT_EQ(resolve(text).fingerprint, resolve(kGood).fingerprint);
+}
+
+TEST(Load, OverridesWithBrokenText) {
+  EXPECT_EQ(codes_of(load_text(kGood, "a.yaml", {std::string("seed=1\0", 7)})), "E0102");
+  EXPECT_EQ(codes_of(load_text(kGood, "a.yaml", {"data.tokenizer=\xff"})), "E0102");
+  EXPECT_EQ(codes_of(load_text(kGood, "a.yaml", {"sampling=\n  every: 1"})), "E0411");
+  EXPECT_EQ(codes_of(load_text(kGood, "a.yaml", {"a.b.c.d.e.f.g.h.i=1"})), "E0411");
+  EXPECT_EQ(codes_of(load_text(kGood, "a.yaml", {"seed=1 \n---\n2"})), "E0411");
+}
+
+TEST(Load, DiagnosticsAsJson) {
+  const auto list = nlohmann::json::parse(to_json(load_text(std::string(kGood) + "sed: 1\n", "a.yaml").diagnostics));
+  ASSERT_EQ(list.size(), 1u);
+  EXPECT_EQ(list[0]["code"], "E0201");
+  EXPECT_EQ(list[0]["advice"], "did you mean seed?");
+  EXPECT_EQ(list[0]["places"][0]["line"], 13);
+  EXPECT_EQ(list[0]["places"][0]["column"], 1);
+}
+
+TEST(Load, ColourIsOptional) {
+  const auto diagnostics = load_text("a", "a.yaml").diagnostics;
+  EXPECT_EQ(render(diagnostics, false).find('\033'), std::string::npos);
+  EXPECT_NE(render(diagnostics, true).find('\033'), std::string::npos);
+}
+
+TEST(Load, ShippedSpecs) {
+  for (const char* name : {"quickstart", "llama-1b", "tiny"}) {
+    const LoadResult result = load(std::string(SPECS_FOLDER "/") + name + ".yaml");
+    ASSERT_TRUE(result.resolved) << render(result.diagnostics);
+    EXPECT_EQ(result.resolved->spec.name, name);
+  }
+}
+
+}  // namespace
+}  // namespace llmc::spec
