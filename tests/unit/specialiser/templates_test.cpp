@@ -5,6 +5,7 @@
 #include <chrono>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <thread>
 
 #include "compiler/emit/specialiser/proof.h"
@@ -83,7 +84,9 @@ TEST(Templates, EverySetOfParamsIsStable) {
     for (const std::vector<Param>& params : variants(input.params)) {
       input.params = params;
       SCOPED_TRACE(input.template_file + "\n" + params_text(params));
-      const std::string text = specialise(input);
+      std::string text;
+      EXPECT_NO_THROW(text = specialise(input));
+      if (text.empty()) continue;
       for (const Param& param : params) {
         if (param.type == "using") continue;
         // Comments may speak of it.
@@ -101,7 +104,9 @@ TEST(Templates, CompileToTheSameCode) {
       input.params = params;
       SCOPED_TRACE(input.template_file + "\n" + params_text(params));
       const bool cpu = input.target == spec::TargetKind::cpu;
-      const auto difference = first_difference(input, specialise(input), {cpu ? "x86-64-v4" : "sm_90a"}, ProofTools{});
+      std::optional<std::string> difference;
+      EXPECT_NO_THROW(difference =
+                          first_difference(input, specialise(input), {cpu ? "x86-64-v4" : "sm_90a"}, ProofTools{}));
       EXPECT_EQ(difference, std::nullopt) << *difference;
     }
   }
