@@ -38,16 +38,23 @@ Readers open_files(const fs::path& directory, std::span<const FileRecord> files,
   return readers;
 }
 
+/// "'PATH': tensor 'NAME'", as messages begin.
+std::string describe(const safetensors::Reader& reader, const std::string& tensor) {
+  std::string text = "'";
+  text += reader.path().string() + "': tensor '" + tensor + "'";
+  return text;
+}
+
 /// Pairs every tensor of the files with a parameter; none may be missing, unknown, doubled or of another type.
-void match(const Readers& readers, std::span<const ParameterInfo> stored, StateKind kind, const std::string& prefix,
-           std::set<std::string>& seen, std::vector<Match>& matches) {
+void match(const fs::path& directory, const Readers& readers, std::span<const ParameterInfo> stored, StateKind kind,
+           const std::string& prefix, std::set<std::string>& seen, std::vector<Match>& matches) {
   for (const ParameterInfo& p : stored) {
     const safetensors::TensorSpec wanted = tensor_spec(p, prefix);
     const std::size_t before = matches.size();
     for (const auto& reader : readers) {
       const safetensors::Entry* entry = reader->find(wanted.name);
       if (entry == nullptr) continue;
-      const std::string where = "'" + reader->path().string() + "': tensor '" + wanted.name + "'";
+      const std::string where = describe(*reader, wanted.name);
       if (matches.size() != before) refuse(where + " stands in two files");
       if (entry->dtype != wanted.dtype)
         refuse(where + " is " + std::string(dtype_name(entry->dtype)) + ", but this run needs F32");
@@ -55,9 +62,7 @@ void match(const Readers& readers, std::span<const ParameterInfo> stored, StateK
         refuse(where + " is " + shape_text(entry->shape) + ", but this run needs " + shape_text(wanted.shape));
       matches.push_back({reader.get(), entry, kind, &p});
     }
-    if (matches.size() == before)
-      refuse("'" + (readers.empty() ? fs::path("no file") : readers.front()->path().parent_path()).string() +
-             "' holds no tensor '" + wanted.name + "'");
+    if (matches.size() == before) refuse("no file of '" + directory.string() + "' holds tensor '" + wanted.name + "'");
     seen.insert(wanted.name);
   }
 }
@@ -65,8 +70,7 @@ void match(const Readers& readers, std::span<const ParameterInfo> stored, StateK
 void refuse_unknown(const Readers& readers, const std::set<std::string>& seen) {
   for (const auto& reader : readers)
     for (const safetensors::Entry& entry : reader->entries())
-      if (seen.count(entry.name) == 0)
-        refuse("'" + reader->path().string() + "': tensor '" + entry.name + "' is unknown to this run");
+      if (seen.count(entry.name) == 0) refuse(describe(*reader, entry.name) + " is unknown to this run");
 }
 
 }  // namespace
@@ -114,11 +118,11 @@ TrainState load_checkpoint(const fs::path& checkpoint, std::span<const Parameter
 
   std::set<std::string> seen;
   std::vector<Match> matches;
-  match(model, stored, StateKind::master, "", seen, matches);
+  match(checkpoint, model, stored, StateKind::master, "", seen, matches);
   refuse_unknown(model, seen);
   seen.clear();
   for (const StateKind kind : {StateKind::exp_avg, StateKind::exp_avg_sq})
-    match(optimizer, stored, kind, moment_prefix(kind), seen, matches);
+    match(checkpoint, optimizer, stored, kind, moment_prefix(kind), seen, matches);
   refuse_unknown(optimizer, seen);
 
   for (const Match& found : matches)

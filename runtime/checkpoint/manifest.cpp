@@ -58,7 +58,7 @@ std::string canonical(std::span<const FileRecord> files) {
 std::string checksum_of(const fs::path& path) {
   InputFile file(path);
   Checksum checksum;
-  std::vector<char> block(4u << 20);
+  std::vector<char> block(std::clamp<std::uint64_t>(file.bytes, 1, 4u << 20));
   while (const std::size_t got = file.read(path, block.data(), block.size())) checksum.update(block.data(), got);
   return checksum.hex();
 }

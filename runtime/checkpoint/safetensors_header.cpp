@@ -211,8 +211,11 @@ std::vector<Entry> layout(std::span<const TensorSpec> tensors) {
 std::string format_header(std::span<const Entry> entries) {
   std::string json = R"({"__metadata__":{"format":"pt"})";
   for (const Entry& entry : entries) {
-    json += "," + Json(entry.name).dump() + R"(:{"dtype":")" + std::string(dtype_name(entry.dtype)) + R"(","shape":)" +
-            Json(entry.shape).dump() + R"(,"data_offsets":)" + Json({entry.begin, entry.end}).dump() + "}";
+    json += ',';
+    json += Json(entry.name).dump();
+    json += R"(:{"dtype":")" + std::string(dtype_name(entry.dtype));
+    json += R"(","shape":)" + Json(entry.shape).dump();
+    json += R"(,"data_offsets":)" + Json({entry.begin, entry.end}).dump() + '}';
   }
   json += "}";
   json.resize((json.size() + 7) / 8 * 8, ' ');

@@ -54,6 +54,13 @@ void expect_loads(const CheckpointEntry& checkpoint) {
   EXPECT_TRUE(loaded == SmallState(static_cast<float>(checkpoint.step + 1)));
 }
 
+/// As save_program does, without a fault.
+void save_here(const fs::path& run, std::int64_t step) {
+  SmallState state(static_cast<float>(step + 1));
+  save_checkpoint(run, small_train_state(step), kConfig, small_parameters(), state.access,
+                  {.retention = {1, 0}, .log = {}, .shard_bytes = 600});
+}
+
 /// Step 10 is there; saving `step` with a failure at call n leaves 10 or `step`, whole. Returns how many calls there
 /// are.
 int fail_every_call(const std::string& mode, std::int64_t step, bool no_exchange = false) {
@@ -63,7 +70,7 @@ int fail_every_call(const std::string& mode, std::int64_t step, bool no_exchange
     SCOPED_TRACE(mode + " at call " + std::to_string(n));
     TemporaryDirectory run;
     const fs::path parent = run.path / "checkpoints";
-    EXPECT_EQ(run_save(run.path, 10, {}).exit_code, 0);
+    save_here(run.path, 10);
     environment[1].second = std::to_string(n);
     const Ending ending = run_save(run.path, step, environment);
     if (ending.exit_code == 0) return n - 1;
@@ -92,7 +99,7 @@ int fail_every_call(const std::string& mode, std::int64_t step, bool no_exchange
       EXPECT_TRUE(hidden_entries(parent).empty()) << hidden_entries(parent).front() << ending.output;
     }
 
-    EXPECT_EQ(run_save(run.path, 30, {}).exit_code, 0);
+    save_here(run.path, 30);
     EXPECT_TRUE(hidden_entries(parent).empty());
     EXPECT_EQ(find_latest_checkpoint(run.path, {})->step, 30);
     EXPECT_EQ(list_checkpoints(run.path).size(), 1u);
@@ -113,7 +120,7 @@ TEST(Faults, ReplacingAStepWithoutExchange) { EXPECT_GE(fail_every_call("EIO", 1
 
 TEST(Faults, NoSpaceIsFoundBeforeAnythingIsWritten) {
   TemporaryDirectory run;
-  EXPECT_EQ(run_save(run.path, 10, {}).exit_code, 0);
+  save_here(run.path, 10);
   const fs::path old = run.path / "checkpoints" / "step-00000010" / "manifest.json";
   const auto before = fs::last_write_time(run.path / "checkpoints");
   const Ending ending = run_save(run.path, 20, {{"LLMC_FAIL_FREE", "100000"}});
