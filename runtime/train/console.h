@@ -1,0 +1,45 @@
+// What a trainer shows: a header, one progress line, warnings; in place and in colour on a terminal only.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <optional>
+#include <string>
+
+namespace llmc {
+
+struct Progress {
+  std::int64_t step = 0, steps = 0;
+  double loss = 0, lr = 0, grad_norm = 0;
+  std::optional<double> val_loss;  // the last one
+  double tokens_per_second = 0;
+  double seconds_left = 0;
+};
+
+/// "step  120/20000  loss 4.1234  val 4.2345  lr 3.00e-04  norm 0.85  12,345 tok/s  ETA 1h 23m"
+std::string format_progress(const Progress& progress);
+/// "45s", "12m 05s", "1h 23m", "3d 04h"
+std::string format_duration(double seconds);
+/// "1,234,567"
+std::string format_count(std::int64_t count);
+
+class Console {
+ public:
+  /// Text goes to `out`, warnings to stderr. `quiet`: warnings only.
+  Console(std::FILE* out, bool quiet);
+
+  bool terminal() const { return terminal_; }
+  void text(const std::string& line);
+  /// On a terminal the line replaces the one before it, unless that was kept.
+  void progress(const Progress& progress, bool keep);
+  void warning(const std::string& line);
+  /// Ends the line that is being rewritten, so that others may print.
+  void finish();
+
+ private:
+  std::FILE* out_;
+  bool quiet_, terminal_, colour_;
+  bool open_ = false;  // the cursor stands behind a line that will be rewritten
+};
+
+}  // namespace llmc

@@ -1,0 +1,33 @@
+#include "train/evaluation.h"
+
+#include <fmt/format.h>
+
+#include "error.h"
+
+namespace llmc {
+
+Evaluation::Evaluation(std::shared_ptr<const TokenShards> shards, const ProgramInfo& info, std::int64_t sequences)
+    : shards_(std::move(shards)),
+      sequence_length_(info.sequence_length),
+      micro_batch_(info.micro_batch),
+      sequences_(sequences) {
+  if (shards_->samples(sequence_length_) < 1)
+    throw Failure(Exit::data,
+                  fmt::format("the validation data hold {} tokens, too few for one sample of {}; use more data, or "
+                              "evaluation.every=0",
+                              shards_->tokens(), sequence_length_ + 1));
+}
+
+std::optional<double> Evaluation::run(Session& session, const std::function<bool()>& interrupted) {
+  if (batches_.empty()) batches_ = evaluation_batches(shards_, sequence_length_, micro_batch_, sequences_);
+  std::int64_t targets = 0;
+  for (const MicroBatch& batch : batches_) targets += batch.target_count;
+  const float scale = static_cast<float>(1.0 / static_cast<double>(targets));
+  for (std::size_t i = 0; i < batches_.size(); ++i) {
+    if (interrupted()) return std::nullopt;
+    session.evaluate(batches_[i], scale, i == 0);
+  }
+  return session.evaluated_loss();
+}
+
+}  // namespace llmc

@@ -1,0 +1,30 @@
+#include "train/guards.h"
+
+#include <fmt/format.h>
+
+#include "error.h"
+
+namespace llmc {
+
+std::string SkipGuard::observe(std::int64_t step, const StepResults& results) {
+  in_a_row_ = results.skipped ? in_a_row_ + 1 : 0;
+  last_step_ = step;
+  if (!results.skipped) return {};
+  return fmt::format(
+      "step {}: loss {} and gradient norm {} are not both finite; the update was skipped ({} in a row, the run stops "
+      "at {}); metrics.jsonl has the sample ids",
+      step, results.loss, results.grad_norm, in_a_row_, kLimit);
+}
+
+void SkipGuard::check() const {
+  if (in_a_row_ < kLimit) return;
+  throw Failure(
+      Exit::numerics,
+      fmt::format(
+          "{} updates in a row were skipped because loss or gradients were not finite; the weights are those of step "
+          "{} and no checkpoint was made since; look at the samples in metrics.jsonl, then go on from the newest "
+          "checkpoint with a smaller optimizer.lr or optimizer.clip_norm",
+          in_a_row_, last_step_ - in_a_row_));
+}
+
+}  // namespace llmc

@@ -1,0 +1,157 @@
+#include "train/loop.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "error.h"
+#include "train/clock.h"
+#include "train/metrics.h"
+
+namespace llmc {
+
+namespace {
+
+constexpr double kRefreshSeconds = 0.1;  // of the line on a terminal
+
+}  // namespace
+
+StepScalars TrainLoop::scalars() const {
+  const RunValues::Optimizer& o = run_.values.optimizer;
+  const double t = static_cast<double>(state_.step + 1);
+  StepScalars s{};
+  s.lr = static_cast<float>(learning_rate(run_.values.schedule, o.lr, state_.step));
+  s.beta1 = static_cast<float>(o.beta1);
+  s.beta2 = static_cast<float>(o.beta2);
+  s.eps = static_cast<float>(o.eps);
+  s.weight_decay = static_cast<float>(o.weight_decay);
+  s.clip_norm = static_cast<float>(o.clip_norm);
+  s.bias_correction1 = static_cast<float>(1 - std::pow(o.beta1, t));
+  s.bias_correction2 = static_cast<float>(1 - std::pow(o.beta2, t));
+  return s;
+}
+
+void TrainLoop::train_step() {
+  const double begin = process_seconds();
+  batch_ = run_.loader.next(std::move(batch_));
+  scalars_ = scalars();
+  results_ = run_.session.train(batch_, scalars_, state_.step, run_.trace);
+  const double end = process_seconds();
+  if (step_seconds_.empty()) first_step_end_ = end;
+  step_seconds_.push_back(end - begin);
+  ++state_.step;
+  state_.samples_consumed += batch_.sample_ids.size();
+  logged_seconds_ += end - begin;
+  logged_tokens_ += static_cast<std::int64_t>(batch_.sample_ids.size()) * run_.session.info().sequence_length;
+}
+
+double TrainLoop::left_seconds() const {
+  const auto done = static_cast<double>(step_seconds_.size());
+  return (process_seconds() - began_) / done * static_cast<double>(run_.stop - state_.step);
+}
+
+void TrainLoop::log_step(std::span<const float> parameter_norms) {
+  tokens_per_second_ = static_cast<double>(logged_tokens_) / logged_seconds_;
+  logged_tokens_ = 0;
+  logged_seconds_ = 0;
+  StepMetrics metrics;
+  metrics.step = state_.step;
+  metrics.loss = results_.loss;
+  metrics.lr = learning_rate(run_.values.schedule, run_.values.optimizer.lr, state_.step - 1);
+  metrics.grad_norm = results_.grad_norm;
+  metrics.tokens = static_cast<std::int64_t>(state_.samples_consumed) * run_.session.info().sequence_length;
+  metrics.tokens_per_second = tokens_per_second_;
+  metrics.seconds = process_seconds();
+  metrics.val_loss = val_loss_;
+  if (results_.skipped) metrics.skipped_samples = batch_.sample_ids;
+  metrics.parameter_norms = parameter_norms;
+  try {
+    run_.folder.append_metrics(format_metrics(metrics, run_.session.info().parameters));
+    log_broken_ = false;
+  } catch (const Failure& failure) {  // a full disk must not end a run
+    if (!log_broken_)
+      run_.console.warning(fmt::format("{}; training goes on without metrics until it works again", failure.what()));
+    log_broken_ = true;
+  }
+}
+
+void TrainLoop::show_progress(bool keep) {
+  const double now = process_seconds();
+  if (!keep && (!run_.console.terminal() || now - shown_ < kRefreshSeconds)) return;
+  shown_ = now;
+  const double rate = logged_seconds_ > 0 ? static_cast<double>(logged_tokens_) / logged_seconds_ : tokens_per_second_;
+  run_.console.progress(
+      {state_.step, run_.stop, results_.loss, scalars_.lr, results_.grad_norm, last_val_loss_, rate, left_seconds()},
+      keep);
+}
+
+void TrainLoop::evaluate() {
+  val_loss_ = run_.evaluation->run(run_.session, [&] { return run_.signals.stop_signal() != 0; });
+  if (val_loss_) last_val_loss_ = val_loss_;
+}
+
+void TrainLoop::sample() {
+  const auto samples = run_.sampling->run(run_.session, state_.step, [&] { return run_.signals.stop_signal() != 0; });
+  if (!samples) return;
+  for (const Sample& sample : *samples) {
+    run_.console.text(fmt::format("--- sample at step {}: {}", state_.step, printable(sample.prompt + sample.text)));
+    try {
+      run_.folder.append_sample(format_sample(state_.step, sample));
+    } catch (const Failure& failure) {
+      run_.console.warning(fmt::format("{}; training goes on", failure.what()));
+    }
+  }
+}
+
+bool TrainLoop::save() try {
+  SaveOptions options;
+  options.retention = {run_.values.checkpoint.keep_last, run_.values.checkpoint.keep_every};
+  options.log = [&](const std::string& line) { run_.console.warning(line); };
+  const auto path = save_checkpoint(run_.folder.path(), state_, run_.session.info().config_json,
+                                    run_.session.info().parameters, run_.session.state(), options);
+  run_.console.text(fmt::format("saved {}", path.string()));
+  return true;
+} catch (const std::exception& failure) {  // the file system library throws its own
+  run_.console.warning(fmt::format("CHECKPOINT FAILED at step {}: {}", state_.step, failure.what()));
+  return false;
+}
+
+void TrainLoop::report(bool last) {
+  val_loss_.reset();
+  const std::string warning = guard_.observe(state_.step, results_);
+  if (!warning.empty()) run_.console.warning(warning);
+  const bool evaluating = run_.evaluation && due(run_.values.evaluation.every, last);
+  const bool line = due(run_.values.metrics.every, last) || step_seconds_.size() == 1;
+  const bool logging = line || evaluating || results_.skipped;
+  std::vector<float> norms;  // read before an evaluation, which may use the same memory
+  if (logging && run_.values.metrics.per_parameter) norms = run_.session.parameter_norms();
+  if (evaluating) evaluate();
+  if (logging) log_step(norms);
+  show_progress(last || val_loss_ || (line && !run_.console.terminal()));
+  guard_.check();
+  if (run_.sampling && due(run_.values.sampling.every, last)) sample();
+}
+
+int TrainLoop::run() {
+  began_ = process_seconds();
+  while (state_.step < run_.stop) {
+    train_step();
+    const bool last = state_.step == run_.stop;
+    report(last);
+    // Asked for while the samples were written is early enough.
+    const int signal = run_.signals.stop_signal();
+    const bool asked = run_.signals.take_save_request();
+    if (!last && signal == 0 && !asked && !due(run_.values.checkpoint.every, false)) continue;
+    const bool saved = save();
+    if (!saved && (last || signal != 0))
+      throw Failure(Exit::checkpoint,
+                    fmt::format("step {} could not be saved, so what came after the checkpoint before it is lost; "
+                                "make room and run again",
+                                state_.step));
+    if (!saved) run_.console.warning("training goes on; the next save is tried at the next interval");
+    if (signal != 0 && !last) return signal;
+  }
+  return 0;
+}
+
+}  // namespace llmc

@@ -1,0 +1,81 @@
+// The training loop: steps, and between them what is logged, evaluated, sampled and saved.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/run_folder.h"
+#include "checkpoint/trace.h"
+#include "data/loader.h"
+#include "train/console.h"
+#include "train/evaluation.h"
+#include "train/guards.h"
+#include "train/run_values.h"
+#include "train/sampling.h"
+#include "train/session.h"
+#include "train/signals.h"
+
+namespace llmc {
+
+/// What a run is made of; all of it outlives the loop.
+struct Run {
+  const RunValues& values;
+  Session& session;
+  Loader& loader;
+  RunFolder& folder;
+  Console& console;
+  SignalWatch& signals;
+  Evaluation* evaluation;    // null: none
+  const Sampling* sampling;  // null: none
+  TraceWriter* trace;        // null: none
+  std::int64_t stop;         // last step, at most values.schedule.steps
+};
+
+class TrainLoop {
+ public:
+  TrainLoop(const Run& run, const TrainState& start) : run_(run), state_(start) {}
+
+  /// Trains up to run.stop. Returns the signal that stopped it earlier, with everything saved, else 0.
+  /// Throws Failure(numerics) after too many skipped updates, Failure(checkpoint) when the last state could not be
+  /// saved, Failure(data) when the loader fails.
+  int run();
+
+  const TrainState& state() const { return state_; }
+  const std::vector<double>& step_seconds() const { return step_seconds_; }
+  /// Since the start of the process, at the end of the first step.
+  double first_step_end() const { return first_step_end_; }
+
+ private:
+  StepScalars scalars() const;
+  void train_step();
+  void report(bool last);
+  void log_step(std::span<const float> parameter_norms);
+  void show_progress(bool keep);
+  void evaluate();
+  void sample();
+  /// False when it failed, which was said then.
+  bool save();
+  bool due(std::int64_t every, bool last) const { return every > 0 && (last || state_.step % every == 0); }
+  double left_seconds() const;
+
+  Run run_;
+  TrainState state_;
+  SkipGuard guard_;
+  StepBatch batch_;
+  StepResults results_{};
+  StepScalars scalars_{};
+  std::optional<double> val_loss_, last_val_loss_;  // of this step, of the latest evaluation
+  std::vector<double> step_seconds_;
+  double first_step_end_ = 0, began_ = 0, shown_ = 0;
+  double logged_seconds_ = 0;       // training time since the last line of metrics.jsonl
+  std::int64_t logged_tokens_ = 0;  // trained on in that time
+  double tokens_per_second_ = 0;
+  bool log_broken_ = false;  // the last line could not be written
+};
+
+}  // namespace llmc

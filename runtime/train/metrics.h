@@ -1,0 +1,40 @@
+// The lines of metrics.jsonl and samples.jsonl.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "train/program.h"
+#include "train/sampling.h"
+
+namespace llmc {
+
+/// One logged step. Losses are in nats a target.
+struct StepMetrics {
+  std::int64_t step =
+      0;            // optimizer steps done, this one included: checkpoint step-N has the metrics of step N as its last
+  double loss = 0;  // of this step's batch, before its update
+  double lr = 0;    // of this step
+  float grad_norm = 0;           // before clipping
+  std::int64_t tokens = 0;       // trained on so far
+  double tokens_per_second = 0;  // since the last line, training only: evaluation, sampling and saving are not counted
+  double seconds = 0;            // since the trainer started
+  std::optional<double> val_loss;
+  std::span<const std::uint64_t> skipped_samples;  // not empty: the update was skipped, and these were its samples
+  std::span<const float> parameter_norms;          // [parameters, 3] gradient, weight, update; empty: not logged
+};
+
+/// One JSON object without a line break; numbers that are not finite are null. "skipped" lists sample ids;
+/// "per_parameter" maps Hugging Face names to {"grad", "weight", "update"}.
+std::string format_metrics(const StepMetrics& metrics, std::span<const ParameterInfo> parameters);
+
+/// {"step", "prompt", "text"}; bytes that are no UTF-8 become U+FFFD.
+std::string format_sample(std::int64_t step, const Sample& sample);
+
+/// {"seconds_to_training", "seconds_to_first_step", "steps": [seconds, ...]}, from the start of the process.
+std::string format_timing(double seconds_to_training, double seconds_to_first_step, std::span<const double> steps);
+
+}  // namespace llmc

@@ -1,0 +1,87 @@
+#include "train/options.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <fstream>
+
+#include "error.h"
+#include "train/run_values.h"
+
+namespace llmc {
+
+namespace fs = std::filesystem;
+
+fs::path default_base() {
+  std::error_code error;
+  const fs::path self = fs::read_symlink("/proc/self/exe", error);
+  if (!error) {
+    std::ifstream file(self.parent_path() / kSpecDirectoryFile);
+    std::string directory;
+    if (std::getline(file, directory) && !directory.empty()) return directory;
+  }
+  return fs::current_path();
+}
+
+std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& info) {
+  Options options;
+  CLI::App app(fmt::format("Trains run {} (fingerprint {}), compiled for {}.", info.name, info.fingerprint, info.arch),
+               "trainer");
+  std::string run = std::string("runs/") + info.name, trace, timing, base;
+  std::int64_t steps = 0;
+  app.add_option("--run", run, "run folder: metrics, samples and checkpoints")->type_name("DIR")->capture_default_str();
+  auto* steps_option =
+      app.add_option(
+             "--steps", steps,
+             "stop after this step, with everything saved; does not shape the learning rate (schedule.steps does)")
+          ->type_name("N")
+          ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 53));
+  app.add_option("--resume", options.resume,
+                 "auto: go on from the run folder's newest whole checkpoint; none: start anew, in an empty folder; "
+                 "DIR: go on from that checkpoint")
+      ->type_name("auto|none|DIR")
+      ->capture_default_str();
+  app.add_option("overrides", options.overrides, "run-time values of the spec, as key.path=value")
+      ->type_name("KEY=VALUE");
+  app.add_option("--base", base, "directory of the spec's relative paths (default: the spec's own)")->type_name("DIR");
+  app.add_option("--threads", options.threads,
+                 "processor threads (default: OMP_NUM_THREADS, else all that this process may use)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 4096));
+  app.add_option("--device", options.device, "which accelerator")->type_name("N")->check(CLI::Range(0, 1023));
+  app.add_option("--trace", trace, "write weights, tokens, gradients and loss of every step to DIR, as safetensors")
+      ->type_name("DIR");
+  app.add_option("--timing", timing, "write the seconds of start-up and of every step to FILE, as JSON")
+      ->type_name("FILE");
+  auto* plan = app.add_flag("--plan", options.plan, "print what this trainer was built for, and exit");
+  app.add_flag("--json", options.json, "with --plan: as JSON")->needs(plan);
+  app.add_flag("--quiet", options.quiet, "print warnings and errors only");
+  app.footer([&info] {
+    return "Signals: USR1 saves and goes on; TERM, INT and USR2 finish the step, save and exit with 75; a second one "
+           "exits at once.\n\n"
+           "Examples:\n"
+           "  trainer                                      trains, or goes on where it stopped\n"
+           "  trainer --steps 100 optimizer.lr=1e-3        the first 100 steps, with another learning rate\n"
+           "  trainer --resume runs/a/checkpoints/step-00000100 --run runs/b\n"
+           "  trainer --trace trace --steps 1 --run runs/trace\n\n"
+           "Run-time values and their defaults:\n" +
+           list_run_time_keys(info.keys_json);
+  });
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success&) {
+    fmt::print("{}", app.help());
+    return std::nullopt;
+  } catch (const CLI::ParseError& error) {
+    throw Failure(Exit::usage, fmt::format("{}; see {} --help", error.what(), argc > 0 ? argv[0] : "trainer"));
+  }
+  if (run.empty() || options.resume.empty()) throw Failure(Exit::usage, "--run and --resume need a value; see --help");
+  if (steps_option->count() > 0) options.steps = steps;
+  options.run = run;
+  options.trace = trace;
+  options.timing = timing;
+  options.base = base.empty() ? default_base() : fs::absolute(base);
+  return options;
+}
+
+}  // namespace llmc

@@ -1,0 +1,36 @@
+// The command line of a trainer.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "train/program.h"
+
+namespace llmc {
+
+struct Options {
+  std::filesystem::path run;           // the run folder
+  std::string resume = "auto";         // auto | none | a checkpoint's directory
+  std::optional<std::int64_t> steps;   // stop after this step
+  std::filesystem::path trace;         // empty: no trace
+  std::filesystem::path timing;        // empty: none written
+  std::filesystem::path base;          // what the spec's relative paths are relative to
+  std::vector<std::string> overrides;  // "key.path=value"
+  int threads = 0;                     // 0: OMP_NUM_THREADS or the affinity mask
+  int device = 0;
+  bool plan = false, json = false, quiet = false;
+};
+
+/// Nothing when --help was asked for and printed. Throws Failure(usage).
+std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& info);
+
+/// The file beside a trainer in which `llmc compile` leaves the absolute directory of the spec.
+inline constexpr char kSpecDirectoryFile[] = "spec_directory";
+
+/// The directory that `llmc compile` left beside this executable, else the current one.
+std::filesystem::path default_base();
+
+}  // namespace llmc

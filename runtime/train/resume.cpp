@@ -1,0 +1,65 @@
+#include "train/resume.h"
+
+#include <fmt/format.h>
+
+#include "error.h"
+
+namespace llmc {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+bool has_content(const fs::path& file) {
+  std::error_code error;
+  const auto bytes = fs::file_size(file, error);
+  return !error && bytes > 0;
+}
+
+}  // namespace
+
+std::optional<StartPoint> find_start(const fs::path& run, const std::string& resume, const Log& log) {
+  const auto refuse = [](const std::string& what) { throw Failure(Exit::checkpoint, what); };
+  const auto checkpoints = list_checkpoints(run);
+  if (resume == "none") {
+    if (!checkpoints.empty() || has_content(run / "metrics.jsonl") || has_content(run / "samples.jsonl"))
+      refuse(fmt::format(
+          "'{}' holds a run already, which --resume none would overwrite; choose another --run, or remove it",
+          run.string()));
+    return std::nullopt;
+  }
+  if (resume == "auto") {
+    if (checkpoints.empty()) return std::nullopt;
+    const auto latest = find_latest_checkpoint(run, log);
+    if (!latest)
+      refuse(fmt::format("every checkpoint in '{}' is damaged; choose another --run, or remove them to start anew",
+                         checkpoints_directory(run).string()));
+    return StartPoint{latest->path, Trust::verified};
+  }
+  if (!fs::is_directory(resume))
+    refuse(fmt::format(
+        "there is no checkpoint '{}'; --resume takes auto, none or a directory such as {}/checkpoints/step-00000100",
+        resume, run.string()));
+  const std::int64_t step = read_train_state(resume).step;
+  if (!checkpoints.empty() && checkpoints.back().step > step)
+    refuse(
+        fmt::format("'{}' is of step {}, and the run folder has '{}' already; choose another --run, or remove the "
+                    "newer checkpoints",
+                    resume, step, checkpoints.back().path.string()));
+  return StartPoint{resume, Trust::unverified};
+}
+
+void check_same_run(const TrainState& saved, const TrainState& ours, const fs::path& checkpoint) {
+  check_fingerprints(saved, ours.spec_fingerprint, ours.data_fingerprint, checkpoint);
+  const auto compare = [&](const char* key, std::uint64_t theirs, std::uint64_t mine) {
+    if (theirs != mine)
+      throw Failure(
+          Exit::checkpoint,
+          fmt::format("checkpoint '{}' was made with {}={}, this run has {}={}; use the same, or choose another --run",
+                      checkpoint.string(), key, theirs, key, mine));
+  };
+  compare("seed", saved.seed, ours.seed);
+  compare("data.seed", saved.data_seed, ours.data_seed);
+}
+
+}  // namespace llmc

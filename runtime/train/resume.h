@@ -1,0 +1,26 @@
+// Where a run starts: anew, or from a checkpoint of this run folder or of another.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "checkpoint/checkpoint.h"
+
+namespace llmc {
+
+struct StartPoint {
+  std::filesystem::path checkpoint;
+  Trust trust;
+};
+
+/// `resume`: auto | none | a checkpoint's directory. Nothing: start anew. Throws Failure(checkpoint) when
+///   auto: the folder has checkpoints and all of them are damaged;
+///   none: the folder holds a run;
+///   a directory: there is none, or the run folder has a newer checkpoint, which a later `auto` would take instead.
+std::optional<StartPoint> find_start(const std::filesystem::path& run, const std::string& resume, const Log& log);
+
+/// Throws Failure(checkpoint) when a checkpoint cannot go on as this run: another spec, other data, other seeds.
+void check_same_run(const TrainState& saved, const TrainState& ours, const std::filesystem::path& checkpoint);
+
+}  // namespace llmc

@@ -1,0 +1,52 @@
+// Text that the model writes while it is trained, the same for the same weights, seed and step.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "data/tokenizer.h"
+#include "train/run_values.h"
+#include "train/session.h"
+
+namespace llmc {
+
+struct Sample {
+  std::string prompt;
+  std::string text;  // what the model goes on with; without a tokenizer, token ids with blanks between them
+};
+
+/// Draws from softmax(logits / temperature) by inverting the cumulative distribution at `draw` in [0, 1);
+/// temperature 0: the first of the largest logits. Logits that are not finite are never drawn unless all are.
+std::int32_t choose_token(std::span<const float> logits, double temperature, double draw);
+
+class Sampling {
+ public:
+  /// `tokenizer` may be null; then prompts are token ids with blanks between them. It must outlive the object. A prompt
+  /// without tokens begins with the separator (0 without a tokenizer).
+  /// Throws Failure(spec) when a prompt is no such list, Failure(data) when a token is not below the model's
+  /// vocabulary.
+  Sampling(const RunValues::Sampling& values, const Tokenizer* tokenizer, const ProgramInfo& info, std::uint64_t seed);
+
+  /// Goes on with all prompts together, as many as a micro-batch has rows at a time; the context is the last
+  /// sequence_length tokens. A text ends early with the separator. Nothing when `interrupted` said so.
+  std::optional<std::vector<Sample>> run(Session& session, std::int64_t step,
+                                         const std::function<bool()>& interrupted) const;
+
+ private:
+  bool go_on(Session& session, std::int64_t step, std::size_t first, std::span<std::vector<std::int32_t>> texts,
+             const std::function<bool()>& interrupted) const;
+
+  RunValues::Sampling values_;
+  const Tokenizer* tokenizer_;
+  std::uint64_t seed_;
+  std::vector<std::vector<std::int32_t>> prompts_;  // token ids, at least one each
+};
+
+/// Text that is safe on a terminal: control characters (but line feeds and tabs) and bytes that are no UTF-8 as \xNN.
+std::string printable(const std::string& text);
+
+}  // namespace llmc

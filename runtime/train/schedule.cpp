@@ -1,0 +1,37 @@
+#include "train/schedule.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace llmc {
+
+double learning_rate(const Schedule& schedule, double peak, std::int64_t step) {
+  if (step < schedule.warmup_steps)
+    return peak * static_cast<double>(step + 1) / static_cast<double>(schedule.warmup_steps);
+  const double minimum = peak * schedule.min_lr_ratio;
+  const std::int64_t last = schedule.steps - 1;
+  switch (schedule.kind) {
+    case ScheduleKind::constant:
+      return peak;
+    case ScheduleKind::linear:
+    case ScheduleKind::cosine: {
+      const std::int64_t span = last - schedule.warmup_steps;
+      if (span <= 0) return peak;  // a single step after the warm-up has no room to fall
+      const double done = static_cast<double>(step - schedule.warmup_steps) / static_cast<double>(span);
+      const double left =
+          schedule.kind == ScheduleKind::linear ? 1 - done : 0.5 * (1 + std::cos(std::numbers::pi * done));
+      return minimum + (peak - minimum) * left;
+    }
+    case ScheduleKind::wsd: {
+      const auto wanted = std::llround(schedule.decay_fraction * static_cast<double>(schedule.steps));
+      const std::int64_t begin = std::max<std::int64_t>(schedule.warmup_steps, schedule.steps - std::max(wanted, 1LL));
+      if (step < begin) return peak;
+      return peak -
+             (peak - minimum) * static_cast<double>(step - begin + 1) / static_cast<double>(schedule.steps - begin);
+    }
+  }
+  return peak;
+}
+
+}  // namespace llmc
