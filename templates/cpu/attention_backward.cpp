@@ -49,7 +49,7 @@ struct BackwardTile {
   alignas(64) float dscores[kKeys * kTile];        // dS^T
   alignas(64) float words[kKeys * kTile];          // P^T, then dS^T, as words; unused in fp32
   alignas(64) float keys[kKeys * kDim];            // k along [keys of the block, kDim]
-  alignas(64) float key_rows[kKeys * kDim];        // k across
+  alignas(64) float key_rows[kKeys * kDim];        // k across; unused in fp32
   alignas(64) float values[kKeys * kDim];          // v along
 };
 
@@ -116,12 +116,13 @@ LLMC_TILE void backward_block(BackwardTile& tile, float* dkeys, float* dvalues) 
     add_rows<kFirst, kCount>(tile.dscores, tile.query_rows, dkeys);
   }
   const float* dscores = kPairs ? tile.words : tile.dscores;
+  const float* key_rows = kPairs ? tile.key_rows : tile.keys;
   for (int d = 0; d < kHeadDim; d += kTileRows) {
     vector sum[kTileRows][kVectors];
     float* to = tile.dqueries + d * kTile + kFirst;
     for (int i = 0; i < kTileRows; ++i)
       for (int v = 0; v < kVectors; ++v) sum[i][v] = load(to + i * kTile + v * kVectorLanes);
-    multiply<kPairs>(tile.key_rows + d, 1, kDim, dscores + kFirst, kTile, kCount / kPerWord<Act>, sum);
+    multiply<kPairs>(key_rows + d, 1, kDim, dscores + kFirst, kTile, kCount / kPerWord<Act>, sum);
     for (int i = 0; i < kTileRows; ++i)
       for (int v = 0; v < kVectors; ++v) store(to + i * kTile + v * kVectorLanes, sum[i][v]);
   }
@@ -131,7 +132,7 @@ LLMC_TILE void backward_block(BackwardTile& tile, float* dkeys, float* dvalues) 
 template <int kCount>
 LLMC_TILE void pack_keys(BackwardTile& tile, const Act* keys, const Act* values, int count) {
   pack_along<kCount, kHeadDim, kDim>(keys, kPitch, count, tile.keys);
-  pack_across<kCount, kHeadDim, kDim>(keys, kPitch, count, tile.key_rows);
+  if constexpr (kPairsOf<Act>) pack_across<kCount, kHeadDim, kDim>(keys, kPitch, count, tile.key_rows);
   pack_along<kCount, kHeadDim, kDim>(values, kPitch, count, tile.values);
 }
 
@@ -181,7 +182,9 @@ LLMC_KERNEL attention_backward(const Act* __restrict__ dout, const Act* __restri
           pack_across<kVectorLanes, kHeadDim, kDim>(d_out, kOutPitch, count,
                                                     tile.output_rows + lane0 / kPerWord<Act> * kDim);
           const float* line = lse + (static_cast<long long>(batch) * kHeads + h) * kSequence + query;
-          store(tile.lse + lane0, load_some(line, count));
+          // Queries past the end get no probability: their rows repeat the last one.
+          for (int lane = 0; lane < kVectorLanes; ++lane)
+            tile.lse[lane0 + lane] = lane < count ? line[lane] : -kNothing;
           store(tile.delta + lane0, row_products<kHeadDim>(d_out, o, kOutPitch, count));
         }
         for (int i = 0; i < kDim * kTile; ++i) tile.dqueries[i] = 0.0f;

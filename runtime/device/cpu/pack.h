@@ -24,35 +24,43 @@ constexpr int kPerWord = kPairsOf<T> ? 2 : 1;
 LLMC_TILE const float* words(const float* row) { return row; }
 LLMC_TILE const float* words(const bf16* row) { return reinterpret_cast<const float*>(row); }
 
-/// to[r][c] = from[r][c] for r < rows and c < kCols; zero for the other r < kRows and c < kPitch.
+/// Row `r` of those that exist, or else the last one (rows - 1, even if that lies before `from`): what stands in for a
+/// missing row is never used, but must be finite, and a branch a row would cost more than the copy.
+template <class T>
+LLMC_TILE const T* row_or_last(const T* from, int pitch, int rows, int r) {
+  return from + static_cast<long long>(r < rows ? r : rows - 1) * pitch;
+}
+
+/// to[r][c] = from[r][c] for r < kRows and c < kCols; zero for kCols <= c < kPitch.
 template <int kRows, int kCols, int kPitch, class T>
 LLMC_TILE void pack_rows(const T* from, int pitch, int rows, float* to) {
   static_assert(kPitch % kVectorLanes == 0 && kPitch >= kCols);
-  for (int r = 0; r < kRows; ++r)
-    for (int c = 0; c < kPitch; c += kVectorLanes)
-      store(to + r * kPitch + c, r < rows ? load_some(from + r * pitch + c, kCols - c) : vector{});
+  for (int r = 0; r < kRows; ++r) {
+    const T* line = row_or_last(from, pitch, rows, r);
+    for (int c = 0; c < kPitch; c += kVectorLanes) store(to + r * kPitch + c, load_some(line + c, kCols - c));
+  }
 }
 
 /// to[r / 2][c] = the word of from[r][c] and from[r + 1][c], even r; zeros as in pack_rows.
 template <int kRows, int kCols, int kPitch>
 LLMC_TILE void pack_row_pairs(const bf16* from, int pitch, int rows, float* to) {
   for (int r = 0; r < kRows; r += 2) {
+    const bf16* even = row_or_last(from, pitch, rows, r);
+    const bf16* odd = row_or_last(from, pitch, rows, r + 1);
     for (int c = 0; c < kPitch; c += kVectorLanes) {
       // Widening puts the element into the upper half of a word; the even row moves to the lower one.
-      const bf16* line = from + r * pitch + c;
-      const vector even = r < rows ? load_some(line, kCols - c) : vector{};
-      const vector odd = r + 1 < rows ? load_some(line + pitch, kCols - c) : vector{};
-      store(to + r / 2 * kPitch + c, (vector)((vector_bits)even >> 16 | (vector_bits)odd));
+      const vector_bits low = (vector_bits)load_some(even + c, kCols - c) >> 16;
+      store(to + r / 2 * kPitch + c, (vector)(low | (vector_bits)load_some(odd + c, kCols - c)));
     }
   }
 }
 
-/// to[c][r] = from[r][c] for r < rows; zero for rows <= r < kVectorLanes and for c >= kCols up to a full vector.
+/// to[c][r] = from[r][c] for r < kVectorLanes; zero for c >= kCols up to a full vector.
 template <int kCols, class T>
 LLMC_TILE void pack_columns(const T* from, int pitch, int rows, float* to, int to_pitch) {
   for (int c = 0; c < kCols; c += kVectorLanes) {
     vector block[kVectorLanes];
-    for (int r = 0; r < kVectorLanes; ++r) block[r] = r < rows ? load_some(from + r * pitch + c, kCols - c) : vector{};
+    for (int r = 0; r < kVectorLanes; ++r) block[r] = load_some(row_or_last(from, pitch, rows, r) + c, kCols - c);
     transpose(block);
     for (int r = 0; r < kVectorLanes; ++r) store(to + (c + r) * to_pitch, block[r]);
   }
@@ -122,14 +130,16 @@ LLMC_TILE void round_rows(const float* from, int rows, int pitch, float* to) {
   }
 }
 
-/// Lane r: the sum over c < kCols of a[r][c] * b[r][c] for r < rows, 0 for the other lanes.
+/// Lane r < kVectorLanes: the sum over c < kCols of a[r][c] * b[r][c].
 template <int kCols, class T>
 LLMC_TILE vector row_products(const T* a, const T* b, int pitch, int rows) {
   vector sums[kVectorLanes];
   for (int r = 0; r < kVectorLanes; ++r) {
+    const T* left = row_or_last(a, pitch, rows, r);
+    const T* right = row_or_last(b, pitch, rows, r);
     sums[r] = vector{};
-    for (int c = 0; r < rows && c < kCols; c += kVectorLanes)
-      sums[r] = multiply_add(load_some(a + r * pitch + c, kCols - c), load_some(b + r * pitch + c, kCols - c), sums[r]);
+    for (int c = 0; c < kCols; c += kVectorLanes)
+      sums[r] = multiply_add(load_some(left + c, kCols - c), load_some(right + c, kCols - c), sums[r]);
   }
   transpose(sums);
   vector total{};

@@ -1,0 +1,139 @@
+// Matrix products and attention of the quick-start run (2,048 tokens), in FLOP/s, beside the largest product's rate.
+#include "math/gemm.h"
+
+#include <benchmark/benchmark.h>
+
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "device/device.h"
+#include "device/types.h"
+#include "math/onednn/support.h"
+
+namespace llmc {
+
+void attention_forward_fp32(const float*, float*, float*);
+void attention_backward_fp32(const float*, const float*, const float*, const float*, float*, float*);
+void attention_forward_bf16(const bf16*, bf16*, float*);
+void attention_backward_bf16(const bf16*, const bf16*, const bf16*, const float*, bf16*, float*);
+
+namespace {
+
+/// Normal numbers: zeros run faster than any real run.
+void fill(std::byte* memory, std::size_t count, DType dtype) {
+  std::mt19937 engine(1);
+  std::normal_distribution<float> normal;
+  for (std::size_t i = 0; i < count; ++i) {
+    const float value = normal(engine);
+    if (dtype == DType::f32)
+      std::memcpy(memory + 4 * i, &value, 4);
+    else
+      std::memcpy(memory + 2 * i, reinterpret_cast<const std::byte*>(&value) + 2, 2);
+  }
+}
+
+void product(benchmark::State& state, GemmShape shape, bool accumulate) {
+  Device device(0, 0);
+  MathLibrary library(device, nullptr, 0);
+  const auto operand = [&](std::int64_t rows, std::int64_t cols, DType dtype) {
+    std::byte* memory = device.allocate(rows * cols * 4);
+    fill(memory, rows * cols, dtype);
+    return memory;
+  };
+  const std::byte* a = operand(shape.m, shape.k, shape.operand);
+  const std::byte* b = operand(shape.k, shape.n, shape.operand);
+  const std::byte* c = operand(shape.m, shape.n, shape.result);
+  std::byte* d = operand(shape.m, shape.n, shape.result);
+  shape.pitch_a = shape.transpose_a ? shape.m : shape.k;
+  shape.pitch_b = shape.transpose_b ? shape.k : shape.n;
+  shape.pitch_d = shape.n;
+  const Gemm gemm(library, shape);
+  for (auto _ : state)
+    gemm(device.stream(), a, b, shape.bias ? b : nullptr, shape.residual ? c : nullptr, d, accumulate);
+  state.counters["FLOP/s"] =
+      benchmark::Counter(2.0 * shape.m * shape.n * shape.k, benchmark::Counter::kIsIterationInvariantRate);
+}
+
+template <class Act, class Forward, class Backward>
+void attention(benchmark::State& state, bool backward_pass, Forward forward, Backward backward) {
+  constexpr int kTokens = 2048, kLength = 256, kHeads = 8, kKvHeads = 4, kDim = 32;
+  Device device(0, 0);
+  const DType dtype = sizeof(Act) == 2 ? DType::bf16 : DType::f32;
+  const auto tensor = [&](std::size_t count) {
+    std::byte* memory = device.allocate(count * 4);
+    fill(memory, count, dtype);
+    return reinterpret_cast<Act*>(memory);
+  };
+  Act* qkv = tensor(kTokens * 512);
+  Act* dqkv = tensor(kTokens * 512);
+  Act* out = tensor(kTokens * 256);
+  Act* dout = tensor(kTokens * 256);
+  auto* lse = reinterpret_cast<float*>(device.allocate(kTokens * kHeads * 4));
+  auto* workspace = reinterpret_cast<float*>(device.allocate(2ul * kTokens * kKvHeads * kDim * 4));
+#pragma omp parallel
+  forward(qkv, out, lse);
+  for (auto _ : state) {
+#pragma omp parallel
+    if (backward_pass)
+      backward(dout, out, qkv, lse, dqkv, workspace);
+    else
+      forward(qkv, out, lse);
+  }
+  // Two products forward and five backward, over the keys that a causal query sees.
+  const double flops = (backward_pass ? 10.0 : 4.0) * kTokens * kHeads * kDim * (kLength + 1) / 2;
+  state.counters["FLOP/s"] = benchmark::Counter(flops, benchmark::Counter::kIsIterationInvariantRate);
+}
+
+void add(const std::string& name, const GemmShape& shape, bool accumulate = false) {
+  benchmark::RegisterBenchmark(name.c_str(), product, shape, accumulate)->UseRealTime();
+}
+
+void add_products(DType dtype) {
+  constexpr std::int64_t kTokens = 2048;
+  const std::string prefix = dtype == DType::bf16 ? "bf16/" : "fp32/";
+  const DType f32 = DType::f32;
+  add(prefix + "ceiling", {.m = 2048, .n = 2048, .k = 2048, .operand = dtype, .result = dtype});
+  struct Linear {
+    const char* name;
+    std::int64_t in, out;
+    bool residual;
+  };
+  for (const Linear& w :
+       {Linear{"qkv", 256, 512, false}, Linear{"o", 256, 256, true}, Linear{"gate_up", 256, 1536, false},
+        Linear{"down", 768, 256, true}, Linear{"head", 256, 4096, false}}) {
+    add(prefix + w.name + "/forward", {.m = kTokens,
+                                       .n = w.out,
+                                       .k = w.in,
+                                       .transpose_b = true,
+                                       .operand = dtype,
+                                       .result = dtype,
+                                       .residual = w.residual});
+    add(prefix + w.name + "/dgrad", {.m = kTokens, .n = w.in, .k = w.out, .operand = dtype, .result = dtype});
+    const GemmShape wgrad{
+        .m = w.out, .n = w.in, .k = kTokens, .transpose_a = true, .operand = dtype, .result = f32, .accumulates = true};
+    add(prefix + w.name + "/wgrad", wgrad);
+    add(prefix + w.name + "/wgrad_accumulate", wgrad, true);
+  }
+}
+
+}  // namespace
+}  // namespace llmc
+
+int main(int argc, char** argv) {
+  using namespace llmc;
+  add_products(DType::f32);
+  if (bf16_support() != Bf16Support::none) add_products(DType::bf16);
+  for (const bool backward : {false, true}) {
+    const std::string name = backward ? "attention/backward" : "attention/forward";
+    benchmark::RegisterBenchmark(("fp32/" + name).c_str(), [=](benchmark::State& state) {
+      attention<float>(state, backward, attention_forward_fp32, attention_backward_fp32);
+    })->UseRealTime();
+    benchmark::RegisterBenchmark(("bf16/" + name).c_str(), [=](benchmark::State& state) {
+      attention<bf16>(state, backward, attention_forward_bf16, attention_backward_bf16);
+    })->UseRealTime();
+  }
+  benchmark::Initialize(&argc, argv);
+  benchmark::RunSpecifiedBenchmarks();
+}

@@ -1,0 +1,41 @@
+# The CPU attention templates with the params of each test: name, type, batch, sequence, heads, key heads, head_dim.
+set(instances
+    "tiny float 1 1 1 1 8" "grouped float 2 64 4 2 32" "three float 2 77 6 2 10" "alone float 1 131 3 3 48"
+    "eight float 1 100 8 1 64" "five float 2 45 5 1 18" "wide float 1 33 4 1 128"
+    "half_tiny bf16 1 1 2 1 8" "half_grouped bf16 2 256 8 4 32" "half_three bf16 2 77 6 2 10"
+    "half_five bf16 1 45 5 1 18" "half_alone bf16 1 70 2 2 64" "half_wide bf16 1 33 4 1 128")
+set(generated ${CMAKE_CURRENT_BINARY_DIR}/attention)
+set(sources)
+set(table)
+foreach(line IN LISTS instances)
+  string(REPLACE " " ";" field "${line}")
+  list(POP_FRONT field name act batch sequence heads kv_heads head_dim)
+  # Rows with more padding than the least, so that a pitch taken for a width shows.
+  math(EXPR pitch "((${heads} + 2 * ${kv_heads}) * ${head_dim} + 7) / 8 * 8 + 8")
+  math(EXPR out_pitch "(${heads} * ${head_dim} + 7) / 8 * 8 + 16")
+  string(APPEND table "INSTANCE(${name}, ${act}, ${batch}, ${sequence}, ${heads}, ${kv_heads}, ${head_dim}, ${pitch}, ${out_pitch})\n")
+  foreach(kernel attention_forward attention_backward)
+    set(file ${generated}/${name}_${kernel}.cpp)
+    file(CONFIGURE OUTPUT ${file} @ONLY CONTENT [[
+#include "device/types.h"
+namespace llmc {
+using Act = @act@;
+constexpr int kBatch = @batch@, kSequence = @sequence@, kHeads = @heads@, kKvHeads = @kv_heads@, kHeadDim = @head_dim@;
+constexpr int kPitch = @pitch@, kOutPitch = @out_pitch@, kLanes = 1;
+}
+#define LLMC_PARAMS_GIVEN
+#define @kernel@ @kernel@_@name@
+#include "@PROJECT_SOURCE_DIR@/templates/cpu/@kernel@.cpp"
+]])
+    list(APPEND sources ${file})
+  endforeach()
+endforeach()
+file(CONFIGURE OUTPUT ${generated}/instances.inc CONTENT "${table}" @ONLY)
+
+add_executable(test_cpu_attention attention_test.cpp ${sources})
+# A trainer's flags: contraction off, the machine's own vectors.
+set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS
+  "-O3;-march=native;-mprefer-vector-width=512;-fno-math-errno;-ffp-contract=off")
+target_include_directories(test_cpu_attention PRIVATE ${generated} ${PROJECT_SOURCE_DIR}/templates/cpu)
+target_link_libraries(test_cpu_attention PRIVATE llmc_device_cpu GTest::gtest_main)
+gtest_discover_tests(test_cpu_attention)

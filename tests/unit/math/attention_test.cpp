@@ -1,0 +1,172 @@
+// The CPU attention kernels against sums in double: odd lengths, grouped heads, both types, any number of threads.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "device/device.h"
+#include "device/types.h"
+
+namespace llmc {
+
+#define INSTANCE(name, Act, ...)                           \
+  void attention_forward_##name(const Act*, Act*, float*); \
+  void attention_backward_##name(const Act*, const Act*, const Act*, const float*, Act*, float*);
+#include "instances.inc"
+#undef INSTANCE
+
+namespace {
+
+float widen(float value) { return value; }
+float widen(bf16 value) {
+  const std::uint32_t word = static_cast<std::uint32_t>(value.bits) << 16;
+  float wide;
+  std::memcpy(&wide, &word, 4);
+  return wide;
+}
+void put(float& to, float value) { to = value; }
+void put(bf16& to, float value) {
+  std::uint32_t word;
+  std::memcpy(&word, &value, 4);
+  to.bits = static_cast<unsigned short>((word + 0x7fff + ((word >> 16) & 1)) >> 16);
+}
+
+struct Sizes {
+  int batch, sequence, heads, kv_heads, head_dim, pitch, out_pitch;
+};
+
+/// What a run of both kernels reads and writes, and the same in double.
+template <class Act>
+struct Run {
+  Sizes s;
+  std::vector<Act> qkv, out, dout, dqkv;
+  std::vector<float> lse, workspace;
+  std::vector<double> true_out, true_lse, true_dqkv;
+
+  explicit Run(const Sizes& sizes) : s(sizes) {
+    const std::size_t rows = std::size_t(s.batch) * s.sequence;
+    qkv.resize(rows * s.pitch), out.resize(rows * s.out_pitch), dout.resize(out.size()), dqkv.resize(qkv.size());
+    lse.resize(std::size_t(s.batch) * s.heads * s.sequence);
+    workspace.resize(2ul * s.batch * s.kv_heads * ((s.sequence + 63) / 64 * 64) * ((s.head_dim + 15) / 16 * 16));
+    std::mt19937 engine(7);
+    std::normal_distribution<float> normal;
+    for (Act& x : qkv) put(x, normal(engine));
+    for (Act& x : dout) put(x, normal(engine));
+    // What a kernel leaves alone must still be there; what it forgets to write must show.
+    for (Act& x : out) put(x, 77.0f);
+    for (Act& x : dqkv) put(x, 77.0f);
+    for (float& x : workspace) x = NAN;
+  }
+
+  double q(const std::vector<Act>& v, int b, int t, int column) const {
+    return widen(v[(std::size_t(b) * s.sequence + t) * s.pitch + column]);
+  }
+
+  void reference() {
+    const int group = s.heads / s.kv_heads, D = s.head_dim;
+    const double scale = 1 / std::sqrt(double(D));
+    true_out.assign(out.size(), 0), true_lse.assign(lse.size(), 0), true_dqkv.assign(dqkv.size(), 0);
+    for (int b = 0; b < s.batch; ++b) {
+      for (int h = 0; h < s.heads; ++h) {
+        const int k0 = (s.heads + h / group) * D, v0 = k0 + s.kv_heads * D, q0 = h * D;
+        for (int t = 0; t < s.sequence; ++t) {
+          const std::size_t o = (std::size_t(b) * s.sequence + t) * s.out_pitch + q0;
+          const auto gradient = [&](int row, int column) -> double& {
+            return true_dqkv[(std::size_t(b) * s.sequence + row) * s.pitch + column];
+          };
+          std::vector<double> p(t + 1);
+          double sum = 0, delta = 0;
+          for (int k = 0; k <= t; ++k) {
+            double dot = 0;
+            for (int d = 0; d < D; ++d) dot += q(qkv, b, t, q0 + d) * q(qkv, b, k, k0 + d);
+            sum += p[k] = std::exp(dot * scale);
+          }
+          true_lse[(std::size_t(b) * s.heads + h) * s.sequence + t] = std::log(sum);
+          for (int k = 0; k <= t; ++k) {
+            p[k] /= sum;
+            for (int d = 0; d < D; ++d) true_out[o + d] += p[k] * q(qkv, b, k, v0 + d);
+          }
+          for (int d = 0; d < D; ++d) delta += true_out[o + d] * widen(dout[o + d]);
+          for (int k = 0; k <= t; ++k) {
+            double dp = 0;
+            for (int d = 0; d < D; ++d) dp += widen(dout[o + d]) * q(qkv, b, k, v0 + d);
+            const double ds = p[k] * (dp - delta) * scale;
+            for (int d = 0; d < D; ++d) {
+              gradient(t, q0 + d) += ds * q(qkv, b, k, k0 + d);
+              gradient(k, k0 + d) += ds * q(qkv, b, t, q0 + d);
+              gradient(k, v0 + d) += p[k] * widen(dout[o + d]);
+            }
+          }
+        }
+      }
+    }
+  }
+};
+
+/// Relative L2 error of the columns [first, last) of rows of `pitch`.
+template <class Act>
+double error(const std::vector<Act>& got, const std::vector<double>& want, int pitch, int first, int last) {
+  double difference = 0, size = 0;
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    const int column = static_cast<int>(i % pitch);
+    if (column < first || column >= last) continue;
+    difference += std::pow(widen(got[i]) - want[i], 2), size += want[i] * want[i];
+  }
+  return size > 0 ? std::sqrt(difference / size) : std::sqrt(difference);
+}
+
+template <class Act, class Forward, class Backward>
+void run(Run<Act>& r, Forward forward, Backward backward) {
+#pragma omp parallel
+  forward(r.qkv.data(), r.out.data(), r.lse.data());
+#pragma omp parallel
+  backward(r.dout.data(), r.out.data(), r.qkv.data(), r.lse.data(), r.dqkv.data(), r.workspace.data());
+}
+
+template <class Act, class Forward, class Backward>
+void check(const Sizes& s, Forward forward, Backward backward) {
+  Device device(0, 2);
+  Run<Act> r(s);
+  r.reference();
+  run(r, forward, backward);
+  // fp32: the scores' rounding, 2^-24 times their size (up to 10), becomes relative error of exp, and exp itself is
+  // good to 2e-7; both average out over the keys. bf16: three roundings of at most 2^-8 (P or dS, out, the result),
+  // each 2^-8 / sqrt(12) to 2^-8 / sqrt(3) of the value in the mean.
+  const bool half = sizeof(Act) == 2;
+  const double tolerance = half ? 3.9e-3 : 1.5e-6;
+  const int q = s.heads * s.head_dim, k = q + s.kv_heads * s.head_dim, v = k + s.kv_heads * s.head_dim;
+  EXPECT_LT(error(r.out, r.true_out, s.out_pitch, 0, q), half ? 2.4e-3 : 6e-7);  // out has one rounding less
+  EXPECT_LT(error(r.dqkv, r.true_dqkv, s.pitch, k, v), tolerance) << "dv";
+  if (s.sequence > 1) {  // with one key the softmax is constant, and dq and dk are rounding alone
+    EXPECT_LT(error(r.dqkv, r.true_dqkv, s.pitch, 0, q), tolerance) << "dq";
+    EXPECT_LT(error(r.dqkv, r.true_dqkv, s.pitch, q, k), tolerance) << "dk";
+  }
+  for (std::size_t i = 0; i < r.lse.size(); ++i) ASSERT_NEAR(r.lse[i], r.true_lse[i], 3e-6) << i;
+  const auto padding_is_whole = [](const std::vector<Act>& rows, int pitch, int cols) {
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      if (static_cast<int>(i % pitch) >= cols && widen(rows[i]) != 77.0f) return false;
+    return true;
+  };
+  EXPECT_TRUE(padding_is_whole(r.out, s.out_pitch, q));
+  EXPECT_TRUE(padding_is_whole(r.dqkv, s.pitch, v));
+
+  for (const int threads : {1, 3, 5}) {
+    Device other(0, threads);
+    Run<Act> again(s);
+    run(again, forward, backward);
+    EXPECT_EQ(std::memcmp(again.out.data(), r.out.data(), r.out.size() * sizeof(Act)), 0) << threads << " threads";
+    EXPECT_EQ(std::memcmp(again.dqkv.data(), r.dqkv.data(), r.dqkv.size() * sizeof(Act)), 0) << threads << " threads";
+    EXPECT_EQ(again.lse, r.lse) << threads << " threads";
+  }
+}
+
+#define INSTANCE(name, Act, ...) \
+  TEST(CpuAttention, name) { check<Act>({__VA_ARGS__}, attention_forward_##name, attention_backward_##name); }
+#include "instances.inc"
+#undef INSTANCE
+
+}  // namespace
+}  // namespace llmc
