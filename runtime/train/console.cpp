@@ -1,6 +1,7 @@
 #include "train/console.h"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +10,21 @@
 #include <cstring>
 
 namespace llmc {
+namespace {
+
+/// A log pipe that is gone is no reason to stop: errors are ignored, where fmt::print would throw.
+void put(std::FILE* out, const std::string& text) {
+  std::fputs(text.c_str(), out);
+  std::fflush(out);
+}
+
+/// Columns of the terminal; a line that wraps could not be rewritten.
+std::size_t terminal_columns(std::FILE* out) {
+  winsize size{};
+  return ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col : 80;
+}
+
+}  // namespace
 
 std::string format_duration(double seconds) {
   if (!std::isfinite(seconds) || seconds < 0) return "?";
@@ -44,38 +60,35 @@ Console::Console(std::FILE* out, bool quiet) : out_(out), quiet_(quiet) {
 void Console::text(const std::string& line) {
   if (quiet_) return;
   finish();
-  fmt::print(out_, "{}\n", line);
-  std::fflush(out_);
+  put(out_, line + "\n");
 }
 
 void Console::progress(const Progress& progress, bool keep) {
   if (quiet_) return;
   std::string line = format_progress(progress);
   if (terminal_) {
+    if (!keep) line.resize(std::min(line.size(), terminal_columns(out_) - 1));
     if (colour_) {
-      const std::size_t end = line.find("  loss");
+      const std::size_t end = std::min(line.find("  loss"), line.size());
       line = "\033[1m" + line.substr(0, end) + "\033[0m" + line.substr(end);
     }
-    fmt::print(out_, "\r\033[K{}{}", line, keep ? "\n" : "");
+    put(out_, fmt::format("\r\033[K{}{}", line, keep ? "\n" : ""));
     open_ = !keep;
   } else if (keep) {
-    fmt::print(out_, "{}\n", line);
+    put(out_, line + "\n");
   }
-  std::fflush(out_);
 }
 
 void Console::warning(const std::string& line) {
   finish();
   const char* no_colour = std::getenv("NO_COLOR");
   const bool colour = isatty(STDERR_FILENO) && !(no_colour && *no_colour);
-  fmt::print(stderr, "{}warning:{} {}\n", colour ? "\033[33m" : "", colour ? "\033[0m" : "", line);
-  std::fflush(stderr);
+  put(stderr, fmt::format("{}warning:{} {}\n", colour ? "\033[33m" : "", colour ? "\033[0m" : "", line));
 }
 
 void Console::finish() {
   if (!open_) return;
-  fmt::print(out_, "\n");
-  std::fflush(out_);
+  put(out_, "\n");
   open_ = false;
 }
 

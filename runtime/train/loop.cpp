@@ -94,7 +94,7 @@ void TrainLoop::sample() {
   const auto samples = run_.sampling->run(run_.session, state_.step, [&] { return run_.signals.stop_signal() != 0; });
   if (!samples) return;
   for (const Sample& sample : *samples) {
-    run_.console.text(fmt::format("--- sample at step {}: {}", state_.step, printable(sample.prompt + sample.text)));
+    run_.console.text(fmt::format("--- sample at step {}: {}", state_.step, run_.sampling->shown(sample)));
     try {
       run_.folder.append_sample(format_sample(state_.step, sample));
     } catch (const Failure& failure) {

@@ -128,6 +128,10 @@ std::optional<std::vector<Sample>> Sampling::run(Session& session, std::int64_t 
   return samples;
 }
 
+std::string Sampling::shown(const Sample& sample) const {
+  return printable(sample.prompt + (tokenizer_ ? "" : " ") + sample.text);
+}
+
 std::string printable(const std::string& text) {
   std::string out;
   for (std::size_t i = 0; i < text.size();) {

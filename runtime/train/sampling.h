@@ -36,6 +36,9 @@ class Sampling {
   std::optional<std::vector<Sample>> run(Session& session, std::int64_t step,
                                          const std::function<bool()>& interrupted) const;
 
+  /// Prompt and continuation as one text, safe on a terminal.
+  std::string shown(const Sample& sample) const;
+
  private:
   bool go_on(Session& session, std::int64_t step, std::size_t first, std::span<std::vector<std::int32_t>> texts,
              const std::function<bool()>& interrupted) const;

@@ -35,7 +35,6 @@ SignalWatch::SignalWatch() {
   };
   for (int signal : {SIGTERM, SIGINT, SIGUSR2}) install(signal, on_stop);
   install(SIGUSR1, on_save);
-  install(SIGPIPE, SIG_IGN);
 }
 
 SignalWatch::~SignalWatch() {

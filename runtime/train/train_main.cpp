@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -80,6 +81,7 @@ void print_header(Console& console, const ProgramInfo& info, const Device& devic
 
 int train(int argc, char** argv, const Options& options, const Program& program) {
   const ProgramInfo& info = program.info;
+  std::signal(SIGPIPE, SIG_IGN);  // a log pipe that dies must not end a run
   const RunValues values =
       resolve_run_values(info.keys_json, options.overrides, options.base, info.sequence_length, info.micro_batch);
   const std::int64_t stop = last_step(options, values);
@@ -138,15 +140,16 @@ int train(int argc, char** argv, const Options& options, const Program& program)
     write_file_atomically(options.timing, format_timing(training, loop.first_step_end(), loop.step_seconds()));
   console.finish();
   if (signal == 0) return static_cast<int>(Exit::done);
-  fmt::print(stderr, "stopped by {} after step {} of {}, everything is saved; resume with\n  {}\n", signal_name(signal),
-             loop.state().step, stop, resume_command(argc, argv));
+  const std::string text = fmt::format("stopped by {} after step {} of {}, everything is saved; resume with\n  {}\n",
+                                       signal_name(signal), loop.state().step, stop, resume_command(argc, argv));
+  std::fputs(text.c_str(), stderr);
   return static_cast<int>(Exit::resume_me);
 }
 
 void print_error(const char* text) {
   const char* no_colour = std::getenv("NO_COLOR");
   const bool colour = isatty(STDERR_FILENO) && !(no_colour && *no_colour);
-  fmt::print(stderr, "{}error:{} {}\n", colour ? "\033[31m" : "", colour ? "\033[0m" : "", text);
+  std::fprintf(stderr, "%serror:%s %s\n", colour ? "\033[31m" : "", colour ? "\033[0m" : "", text);
 }
 
 }  // namespace

@@ -1,0 +1,231 @@
+#include "fake_program.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <sstream>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "train/random.h"
+
+namespace llmc {
+
+struct Step {
+  std::byte* arena;
+  int optimizer_steps = 0;
+
+  template <typename T>
+  T* at(std::size_t offset) {
+    return reinterpret_cast<T*>(arena + offset);
+  }
+};
+
+namespace fake {
+namespace {
+
+constexpr std::int64_t kElements = kVocab * kPitch + kPitch;  // the table, and a vector that has no gradient
+constexpr std::size_t kTokens = kLength * kMicroBatch, kBuffer = 1024, kSmall = 256;
+
+constexpr ParameterInfo kParameters[] = {
+    {"model.embed_tokens.weight", 0, kVocab, kVocab, kPitch, true, true, 0.5f, 0, 1},
+    {"model.norm.weight", kVocab* kPitch, 1, kVocab, kVocab, false, false, 0, 1, 2},
+};
+constexpr double kFrequencies[] = {1.0, 0.01};
+
+constexpr ArenaLayout layout() {
+  ArenaLayout a{};
+  std::size_t end = 0;
+  const auto take = [&](std::size_t bytes) { return std::exchange(end, end + bytes); };
+  a.masters = a.copies = take(kBuffer);
+  a.gradients = take(kBuffer);
+  a.exp_avg = take(kBuffer);
+  a.exp_avg_sq = take(kBuffer);
+  for (auto* field : {&a.scalars, &a.results, &a.tokens, &a.targets, &a.embedding_order, &a.run_begin, &a.run_token,
+                      &a.run_count, &a.positions, &a.rope_table, &a.first_chunk, &a.init_rules, &a.parameter_norms})
+    *field = take(kSmall);
+  a.chunks = take(kBuffer);
+  a.sample_logits = take(kBuffer);
+  a.bytes = end;
+  return a;
+}
+static_assert(kElements * sizeof(float) <= kBuffer);
+
+const std::string& keys_text() {
+  static const std::string text = keys_json();
+  return text;
+}
+
+const ProgramInfo& info() {
+  static const ProgramInfo table = [] {
+    ProgramInfo i{};
+    i.name = "fake";
+    i.fingerprint = "00000000000000fa";
+    i.plan_text = "the plan\n";
+    i.plan_json = "{\"plan\": true}\n";
+    i.spec_yaml = "name: fake\n";
+    i.config_json = "{}\n";
+    i.keys_json = keys_text().c_str();
+    i.arch = "x86-64";
+    i.vocab_size = kVocab;
+    i.vocab_pitch = kPitch;
+    i.hidden_size = kVocab;
+    i.layers = 1;
+    i.head_dim = 4;
+    i.sequence_length = kLength;
+    i.micro_batch = kMicroBatch;
+    i.sequences_per_step = 4;
+    i.parameter_count = kVocab * kVocab + kVocab;
+    i.parameter_elements = kElements;
+    i.parameters = kParameters;
+    i.inverse_frequencies = kFrequencies;
+    i.chunk_elements = 64;
+    i.chunk_count = kVocab * kPitch / 64 + 1;
+    i.arena = layout();
+    return i;
+  }();
+  return table;
+}
+
+Step* create(Device&, std::byte* arena) { return new Step{arena}; }
+void destroy(Step* step) { delete step; }
+
+void initialise(Step& step, std::uint64_t seed) {
+  const InitRule* rules = step.at<InitRule>(info().arena.init_rules);
+  float* masters = step.at<float>(info().arena.masters);
+  for (std::size_t p = 0; p < info().parameters.size(); ++p)
+    for (std::uint32_t r = 0; r < rules[p].rows; ++r)
+      for (std::uint32_t c = 0; c < rules[p].cols; ++c)
+        masters[rules[p].offset + r * rules[p].pitch + c] =
+            rules[p].std > 0
+                ? rules[p].std *
+                      static_cast<float>(uniform(philox({r, c, 0, 0}, {static_cast<std::uint32_t>(seed), 0})) - 0.5)
+                : rules[p].value;
+}
+
+void refresh_copies(Step&) {}
+
+/// Adds scale * loss of the micro-batch to the results, and to the gradients where `gradients` is not null.
+void forward(Step& step, bool first, float* gradients) {
+  const float* table = step.at<float>(info().arena.masters);
+  const int* inputs = step.at<int>(info().arena.tokens);
+  const int* targets = step.at<int>(info().arena.targets);
+  const float scale = step.at<StepScalars>(info().arena.scalars)->loss_scale;
+  if (first && gradients) std::fill_n(gradients, kElements, 0.0f);
+  double loss = 0;
+  for (std::size_t i = 0; i < kTokens; ++i) {
+    if (targets[i] < 0) continue;
+    const float* row = table + inputs[i] * kPitch;
+    double sum = 0;
+    for (int c = 0; c < kVocab; ++c) sum += std::exp(static_cast<double>(row[c]));
+    loss += std::log(sum) - row[targets[i]];
+    if (gradients)
+      for (int c = 0; c < kVocab; ++c)
+        gradients[inputs[i] * kPitch + c] +=
+            scale * static_cast<float>(std::exp(static_cast<double>(row[c])) / sum - (c == targets[i]));
+  }
+  StepResults* results = step.at<StepResults>(info().arena.results);
+  results->loss = (first ? 0 : results->loss) + scale * loss;
+}
+
+void micro_batch(Step& step, bool first, bool) { forward(step, first, step.at<float>(info().arena.gradients)); }
+
+bool listed(const char* list, int number) {
+  std::stringstream text(list ? list : "");
+  for (std::string word; std::getline(text, word, ',');)
+    if (std::stoi(word) == number) return true;
+  return false;
+}
+
+void optimizer_step(Step& step) {
+  const ArenaLayout& a = info().arena;
+  if (const char* wait = std::getenv("FAKE_STEP_MS"))
+    std::this_thread::sleep_for(std::chrono::milliseconds(std::atoi(wait)));
+  const StepScalars s = *step.at<StepScalars>(a.scalars);
+  StepResults* results = step.at<StepResults>(a.results);
+  if (listed(std::getenv("FAKE_SKIP"), ++step.optimizer_steps))
+    results->loss = std::numeric_limits<double>::quiet_NaN();
+  float *p = step.at<float>(a.masters), *g = step.at<float>(a.gradients), *m = step.at<float>(a.exp_avg),
+        *v = step.at<float>(a.exp_avg_sq);
+  double squares = 0;
+  for (std::int64_t i = 0; i < kElements; ++i) squares += static_cast<double>(g[i]) * g[i];
+  results->grad_norm = static_cast<float>(std::sqrt(squares));
+  results->clip_scale = s.clip_norm > 0 ? std::min(1.0f, s.clip_norm / results->grad_norm) : 1.0f;
+  results->skipped = !std::isfinite(results->loss) || !std::isfinite(results->grad_norm);
+  float* norms = step.at<float>(a.parameter_norms);
+  for (int i = 0; i < 6; ++i) norms[i] = 0.5f * static_cast<float>(i);
+  if (results->skipped) return;
+  for (const Chunk* chunk = step.at<Chunk>(a.chunks); chunk < step.at<Chunk>(a.chunks) + info().chunk_count; ++chunk)
+    for (std::int64_t i = chunk->offset; i < chunk->offset + chunk->length; ++i) {
+      const float gradient = results->clip_scale * g[i];
+      m[i] = s.beta1 * m[i] + (1 - s.beta1) * gradient;
+      v[i] = s.beta2 * v[i] + (1 - s.beta2) * gradient * gradient;
+      if (chunk->decay) p[i] -= s.lr * s.weight_decay * p[i];
+      p[i] -= s.lr / s.bias_correction1 * m[i] / (std::sqrt(v[i] / s.bias_correction2) + s.eps);
+    }
+}
+
+void evaluate(Step& step, bool first) { forward(step, first, nullptr); }
+
+void next_logits(Step& step) {
+  const int* positions = step.at<int>(info().arena.positions);
+  for (std::int64_t row = 0; row < kMicroBatch; ++row) {
+    const int token = step.at<int>(info().arena.tokens)[positions[row]];
+    std::memcpy(step.at<float>(info().arena.sample_logits) + row * kPitch,
+                step.at<float>(info().arena.masters) + token * kPitch, kPitch * sizeof(float));
+  }
+}
+
+}  // namespace
+
+std::string keys_json() {
+  return R"([
+    {"key":"name","value":"fake","run_time":false,"type":"string"},
+    {"key":"model.vocab_size","value":12,"run_time":false,"type":"integer","min":2},
+    {"key":"batch.micro_batch","value":2,"run_time":false,"type":"integer","min":1,"choices":["auto"]},
+    {"key":"memory.budget","value":1073741824,"run_time":false,"type":"bytes"},
+    {"key":"precision.compute","value":"fp32","run_time":false,"type":"choice","choices":["fp32","bf16"]},
+    {"key":"batch.tokens","value":16,"run_time":true,"type":"integer","min":1,"max":1000000000000},
+    {"key":"optimizer.lr","value":0.05,"run_time":true,"type":"number","min":0.0,"max":1000.0},
+    {"key":"optimizer.betas","value":[0.9,0.95],"run_time":true,"type":"numbers","min":0.0,"max":1.0,"exclusive_max":true,"count":2},
+    {"key":"optimizer.eps","value":1e-8,"run_time":true,"type":"number","min":0.0,"max":1.0,"exclusive_min":true},
+    {"key":"optimizer.weight_decay","value":0.1,"run_time":true,"type":"number","min":0.0},
+    {"key":"optimizer.clip_norm","value":1.0,"run_time":true,"type":"number","min":0.0},
+    {"key":"schedule.kind","value":"cosine","run_time":true,"type":"choice","choices":["constant","linear","cosine","wsd"]},
+    {"key":"schedule.steps","value":20,"run_time":true,"type":"integer","min":1},
+    {"key":"schedule.warmup_steps","value":2,"run_time":true,"type":"integer","min":0},
+    {"key":"schedule.min_lr_ratio","value":0.1,"run_time":true,"type":"number","min":0.0,"max":1.0},
+    {"key":"schedule.decay_fraction","value":0.2,"run_time":true,"type":"number","min":0.0,"max":1.0,"exclusive_min":true},
+    {"key":"data.tokenizer","value":"","run_time":true,"type":"string","path":true},
+    {"key":"data.train.path","value":"train-*.bin","run_time":true,"type":"string","path":true},
+    {"key":"data.train.format","value":"auto","run_time":true,"type":"choice","choices":["auto","llmc","nanogpt","megatron"]},
+    {"key":"data.validation.path","value":"val.bin","run_time":true,"type":"string","path":true},
+    {"key":"data.validation.format","value":"auto","run_time":true,"type":"choice","choices":["auto","llmc","nanogpt","megatron"]},
+    {"key":"data.seed","value":7,"run_time":true,"type":"integer","min":0},
+    {"key":"evaluation.every","value":5,"run_time":true,"type":"integer","min":0},
+    {"key":"evaluation.sequences","value":3,"run_time":true,"type":"integer","min":1},
+    {"key":"sampling.every","value":5,"run_time":true,"type":"integer","min":0},
+    {"key":"sampling.prompts","value":["1 2 3","4","5 6 7 8 9"],"run_time":true,"type":"strings"},
+    {"key":"sampling.tokens","value":6,"run_time":true,"type":"integer","min":1},
+    {"key":"sampling.temperature","value":0.8,"run_time":true,"type":"number","min":0.0},
+    {"key":"checkpoint.every","value":5,"run_time":true,"type":"integer","min":0},
+    {"key":"checkpoint.keep_last","value":100,"run_time":true,"type":"integer","min":1},
+    {"key":"checkpoint.keep_every","value":0,"run_time":true,"type":"integer","min":0},
+    {"key":"metrics.every","value":1,"run_time":true,"type":"integer","min":1},
+    {"key":"metrics.per_parameter","value":true,"run_time":false,"type":"boolean"},
+    {"key":"seed","value":42,"run_time":true,"type":"integer","min":0}
+  ])";
+}
+
+const Program& program() {
+  static const Program table = {info(),      create,         destroy,  initialise, refresh_copies,
+                                micro_batch, optimizer_step, evaluate, next_logits};
+  return table;
+}
+
+}  // namespace fake
+}  // namespace llmc

@@ -1,0 +1,99 @@
+// What a trainer refuses, with which words and which exit code.
+#include "runs.h"
+
+namespace llmc::fake {
+namespace {
+
+class Refusals : public Runs {
+ protected:
+  void expect(const Words& arguments, int status, const std::string& part) {
+    const Result result = run(arguments);
+    EXPECT_EQ(result.status, status) << result.err;
+    EXPECT_TRUE(contains(result.err, part)) << result.err;
+    EXPECT_TRUE(result.err.starts_with("error: ")) << result.err;
+  }
+};
+
+TEST_F(Refusals, HelpAndPlan) {
+  const Result help = train({"--help"});
+  for (const char* part : {"--resume", "Examples:", "optimizer.lr=0.05", "--trace"})
+    EXPECT_TRUE(contains(help.out, part)) << help.out;
+  EXPECT_EQ(train({"--plan"}).out, "the plan\n");
+  EXPECT_EQ(train({"--plan", "--json"}).out, "{\"plan\": true}\n");
+  EXPECT_FALSE(fs::exists(folder_ / "runs"));
+}
+
+TEST_F(Refusals, CommandLine) {
+  expect({"--nonsense"}, 2, "--help");
+  expect({"--steps", "0"}, 2, "--steps");
+  expect({"--steps", "x"}, 2, "--steps");
+  expect({"--json"}, 2, "--plan");
+  expect({"--steps", "21"}, 2, "schedule.steps=21");
+  expect({"optimizer.learning=1"}, 2, "no key");
+  expect({"model.vocab_size=13"}, 2, "llmc compile");
+  expect({"batch.tokens=20"}, 1, "batch.tokens=16");
+  EXPECT_FALSE(fs::exists(folder_ / "runs"));
+}
+
+TEST_F(Refusals, Data) {
+  expect({"data.train.path=missing-*.bin"}, 5, "missing");
+  expect({"data.tokenizer=missing.model"}, 5, "missing.model");
+  expect({"sampling.prompts=[\"Once upon\"]"}, 1, "data.tokenizer");
+  expect({"sampling.prompts=[\"1 99\"]"}, 5, "vocabulary");
+  write_shard(folder_ / "data/val.bin", 4, 1);
+  expect({}, 5, "too few");
+}
+
+TEST_F(Refusals, RunFolders) {
+  train({"--run", "run", "--steps", "6"});
+  expect({"--run", "run", "--resume", "none"}, 6, "holds a run already");
+  expect({"--run", "run", "--resume", "elsewhere"}, 6, "no checkpoint");
+  expect({"--run", "run", "seed=1"}, 6, "seed=42");
+  expect({"--run", "run", "data.seed=1"}, 6, "data.seed=7");
+  const Result again = train({"--run", "run", "--steps", "6"});
+  EXPECT_TRUE(contains(again.out, "nothing to do")) << again.out;
+  write_shard(folder_ / "data/train-0.bin", 61, 9);
+  expect({"--run", "run"}, 6, "data");
+}
+
+TEST_F(Refusals, DamagedCheckpoints) {
+  train({"--run", "clean"});
+  train({"--run", "run", "--steps", "11"});
+  const auto damage = [&](const std::string& name) {
+    const fs::path file = folder_ / "run/checkpoints" / name / "model.safetensors";
+    std::string bytes = read_file(file);
+    bytes.back() ^= 1;
+    std::ofstream(file, std::ios::binary) << bytes;
+  };
+  damage("step-00000011");
+  const Result result = train({"--run", "run", "--steps", "15"});
+  EXPECT_TRUE(contains(result.err, "step-00000011")) << result.err;
+  EXPECT_TRUE(contains(result.out, "resumed at step 10")) << result.out;
+  expect_same_checkpoint("clean", "run", 15);
+  for (const char* name : {"step-00000005", "step-00000010", "step-00000015"}) damage(name);
+  if (fs::exists(folder_ / "run/checkpoints/step-00000011/model.safetensors") &&
+      checkpoint("run", 11) == checkpoint("clean", 11))
+    damage("step-00000011");
+  const Result all = run({"--run", "run"});
+  EXPECT_EQ(all.status, 6) << all.err;
+  EXPECT_TRUE(contains(all.err, "every checkpoint")) << all.err;
+}
+
+TEST_F(Refusals, TwoTrainersInOneFolder) {
+  const pid_t first = start({"--run", "run"}, {"FAKE_STEP_MS=60"});
+  wait_for_lines("run", 1);
+  const Result second = run({"--run", "run"});
+  EXPECT_EQ(second.status, 6);
+  EXPECT_TRUE(contains(second.err, "another trainer")) << second.err;
+  ::kill(first, SIGTERM);
+  EXPECT_EQ(finish(first).status, 75);
+}
+
+TEST_F(Refusals, Quiet) {
+  const Result result = train({"--run", "run", "--quiet"});
+  EXPECT_EQ(result.out, "");
+  EXPECT_EQ(result.err, "");
+}
+
+}  // namespace
+}  // namespace llmc::fake

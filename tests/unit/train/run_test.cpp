@@ -1,0 +1,188 @@
+// Whole runs of the fake program: what they write, and that they can be stopped and resumed anywhere without a trace.
+#include "checkpoint/safetensors.h"
+#include "fake_program.h"
+#include "runs.h"
+#include "train/schedule.h"
+
+namespace llmc::fake {
+namespace {
+
+TEST_F(Runs, WritesMetricsSamplesAndCheckpoints) {
+  const Result result = train({"--run", "run"});
+  const auto metrics = lines("run/metrics.jsonl");
+  ASSERT_EQ(metrics.size(), 20u);
+  for (int i = 0; i < 20; ++i) {
+    const Json& line = metrics[static_cast<std::size_t>(i)];
+    EXPECT_EQ(line["step"], i + 1);
+    EXPECT_EQ(line["tokens"], 16 * (i + 1));
+    EXPECT_EQ(line["lr"], learning_rate({ScheduleKind::cosine, 20, 2, 0.1, 0.2}, 0.05, i));
+    EXPECT_GT(line["tokens_per_second"], 0);
+    EXPECT_EQ(line.contains("val_loss"), (i + 1) % 5 == 0);
+    EXPECT_EQ(line["per_parameter"]["model.norm.weight"]["weight"], 2.0);
+  }
+  EXPECT_LT(metrics[19]["val_loss"], 0.95 * metrics[0]["loss"].get<double>());
+  for (int step : {5, 10, 15, 20}) EXPECT_EQ(checkpoint("run", step).size(), 5u) << step;
+  EXPECT_EQ(lines("run/samples.jsonl").size(), 12u);
+  EXPECT_EQ(read_file(folder_ / "run/spec.yaml"), "name: fake\n");
+  EXPECT_TRUE(contains(result.out, "step 20/20  loss ")) << result.out;
+  EXPECT_TRUE(contains(result.out, "memory  9,472 bytes")) << result.out;
+  EXPECT_TRUE(contains(result.out,
+                       "sample at step 5: 1 2 3 " + lines("run/samples.jsonl")[0]["text"].get<std::string>() + "\n"))
+      << result.out;
+  EXPECT_TRUE(contains(result.out, "3.20 epochs")) << result.out;
+  EXPECT_FALSE(contains(result.out, "\033")) << "colour in a file";
+  EXPECT_EQ(result.err, "");
+}
+
+TEST_F(Runs, ValidationLossIsTheMeanOverItsTargets) {
+  train({"--run", "run"});
+  const safetensors::Reader reader(folder_ / "run/checkpoints/step-00000020/model.safetensors");
+  const auto* entry = reader.find("model.embed_tokens.weight");
+  ASSERT_NE(entry, nullptr);
+  std::vector<float> table(kVocab * kVocab);
+  reader.read(*entry, 0, table.data(), table.size() * sizeof(float));
+  const std::string shard = read_file(folder_ / "data/val.bin");
+  double sum = 0;  // 13 tokens are 3 samples of 4 targets, the third alone in a batch of two
+  for (std::size_t i = 0; i < 12; ++i) {
+    std::uint16_t pair[2];
+    std::memcpy(pair, shard.data() + 1024 + 2 * i, 4);
+    double total = 0;
+    for (int c = 0; c < kVocab; ++c) total += std::exp(static_cast<double>(table[pair[0] * kVocab + c]));
+    sum += std::log(total) - table[pair[0] * kVocab + pair[1]];
+  }
+  // loss_scale is rounded to float once.
+  EXPECT_NEAR(lines("run/metrics.jsonl")[19]["val_loss"].get<double>(), sum / 12, 1e-7 * sum);
+}
+
+TEST_F(Runs, ResumeIsExactAtEveryStep) {
+  train({"--run", "clean", "checkpoint.every=1"});
+  for (int stop = 1; stop < 20; ++stop) {
+    const std::string run = "run" + std::to_string(stop);
+    train({"--run", run, "--steps", std::to_string(stop)});
+    expect_same_checkpoint("clean", run, stop);
+    train({"--run", run});
+    expect_same_checkpoint("clean", run, 20);
+    EXPECT_EQ(lines(run + "/metrics.jsonl").size(), 20u);
+  }
+}
+
+TEST_F(Runs, EvaluationSamplingAndSavingChangeNothing) {
+  train({"--run", "all", "evaluation.every=1", "sampling.every=1", "checkpoint.every=1"});
+  train({"--run", "none", "evaluation.every=0", "sampling.every=0", "checkpoint.every=0", "metrics.every=7"});
+  expect_same_checkpoint("all", "none", 20);
+  EXPECT_EQ(checkpoint("none", 10).size(), 0u);
+  EXPECT_EQ(lines("none/metrics.jsonl").size(), 4u);  // steps 1, 7, 14, 20
+}
+
+TEST_F(Runs, ResumeFromADirectoryIntoAnotherRun) {
+  train({"--run", "clean"});
+  train({"--run", "other", "--resume", "clean/checkpoints/step-00000010"});
+  expect_same_checkpoint("clean", "other", 20);
+  const Result back = run({"--run", "clean", "--resume", "clean/checkpoints/step-00000010"});
+  EXPECT_EQ(back.status, 6);
+  EXPECT_TRUE(contains(back.err, "newer checkpoints")) << back.err;
+}
+
+TEST_F(Runs, MetricsOfLostStepsAreDropped) {
+  train({"--run", "run", "--steps", "12"});
+  fs::remove_all(folder_ / "run/checkpoints/step-00000012");
+  train({"--run", "run"});
+  const auto metrics = lines("run/metrics.jsonl");
+  ASSERT_EQ(metrics.size(), 20u);
+  for (std::size_t i = 0; i < 20; ++i) EXPECT_EQ(metrics[i]["step"], i + 1);
+  train({"--run", "clean"});
+  EXPECT_EQ(read_file(folder_ / "run/samples.jsonl").size() > 0, true);
+  // step 12 was an end of a run, with samples of its own, that a resumed run does not have
+  EXPECT_EQ(read_file(folder_ / "run/samples.jsonl"), read_file(folder_ / "clean/samples.jsonl"));
+}
+
+TEST_F(Runs, SamplesDependOnTheSeedAndTheTemperatureOnly) {
+  train({"--run", "a"});
+  train({"--run", "b", "evaluation.every=1", "sampling.prompts=[\"1 2 3\", \"4\"]"});
+  const auto a = lines("a/samples.jsonl"), b = lines("b/samples.jsonl");
+  ASSERT_EQ(b.size(), 8u);
+  for (std::size_t round = 0; round < 4; ++round)
+    for (std::size_t i = 0; i < 2; ++i) EXPECT_EQ(a[3 * round + i], b[2 * round + i]);
+  std::istringstream ids(a[0]["text"].get<std::string>());
+  int count = 0;
+  for (int id; ids >> id; ++count) EXPECT_TRUE(id >= 0 && id < kVocab);
+  EXPECT_EQ(count, 6);
+  // Greedy continuations of a bigram model follow from their last token alone, whatever window was fed.
+  train({"--run", "c", "sampling.temperature=0", "sampling.prompts=[\"5 6 7 8 9\", \"9\"]"});
+  const auto c = lines("c/samples.jsonl");
+  for (std::size_t i = 0; i < c.size(); i += 2) EXPECT_EQ(c[i]["text"], c[i + 1]["text"]);
+}
+
+TEST_F(Runs, SkippedUpdatesLeaveTheWeightsAlone) {
+  const Result result = train({"--run", "run", "checkpoint.every=1"}, {"FAKE_SKIP=3"});
+  EXPECT_TRUE(contains(result.err, "step 3: loss nan")) << result.err;
+  EXPECT_EQ(checkpoint("run", 2)["model.safetensors"], checkpoint("run", 3)["model.safetensors"]);
+  EXPECT_EQ(checkpoint("run", 2)["optimizer.safetensors"], checkpoint("run", 3)["optimizer.safetensors"]);
+  EXPECT_NE(checkpoint("run", 3)["model.safetensors"], checkpoint("run", 4)["model.safetensors"]);
+  const auto metrics = lines("run/metrics.jsonl");
+  EXPECT_EQ(metrics[2]["loss"], nullptr);
+  EXPECT_EQ(metrics[2]["skipped"].size(), 4u);
+  EXPECT_FALSE(metrics[3].contains("skipped"));
+}
+
+TEST_F(Runs, TenSkippedUpdatesInARowStopTheRun) {
+  train({"--run", "nine"}, {"FAKE_SKIP=4,5,6,7,8,9,10,11,12"});
+  const Result ten = run({"--run", "ten", "metrics.every=100"}, {"FAKE_SKIP=4,5,6,7,8,9,10,11,12,13"});
+  EXPECT_EQ(ten.status, 7);
+  EXPECT_TRUE(contains(ten.err, "those of step 3 ")) << ten.err;
+  EXPECT_EQ(lines("ten/metrics.jsonl").back()["step"], 13);
+  EXPECT_EQ(lines("ten/metrics.jsonl").back()["skipped"].size(), 4u);
+}
+
+TEST_F(Runs, AFailedSaveDoesNotStopTraining) {
+  const pid_t child = start({"--run", "run"}, {"FAKE_STEP_MS=100"});
+  wait_for_lines("run", 1);
+  std::ofstream(folder_ / "run/checkpoints") << "in the way";
+  wait_for_lines("run", 7);
+  fs::remove(folder_ / "run/checkpoints");
+  const Result result = finish(child);
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_TRUE(contains(result.err, "CHECKPOINT FAILED at step 5")) << result.err;
+  EXPECT_EQ(checkpoint("run", 5).size(), 0u);
+  train({"--run", "clean"});
+  expect_same_checkpoint("clean", "run", 10);
+  expect_same_checkpoint("clean", "run", 20);
+}
+
+TEST_F(Runs, TraceHasEveryStep) {
+  train({"--run", "run", "--trace", "trace", "--steps", "2"});
+  for (const char* step : {"step-0", "step-1"}) {
+    for (const char* file : {"weights.safetensors", "tokens.safetensors", "gradients.safetensors"})
+      EXPECT_TRUE(fs::exists(folder_ / "trace" / step / file)) << step << file;
+    const Json summary = Json::parse(read_file(folder_ / "trace" / step / "summary.json"));
+    const Json line = lines("run/metrics.jsonl")[step[5] - '0'];
+    EXPECT_EQ(summary["loss"], line["loss"]);
+    EXPECT_FLOAT_EQ(summary["lr"].get<float>(), line["lr"].get<float>());
+    EXPECT_FLOAT_EQ(summary["grad_norm"].get<float>(), line["grad_norm"].get<float>());
+  }
+  const safetensors::Reader tokens(folder_ / "trace/step-1/tokens.safetensors");
+  EXPECT_EQ(tokens.find("inputs")->shape, (std::vector<std::int64_t>{2, 2, 4}));
+  train({"--run", "clean", "--steps", "2"});
+  expect_same_checkpoint("clean", "run", 2);
+}
+
+TEST_F(Runs, PathsAreRelativeToTheDirectoryNotedBesideTheTrainer) {
+  fs::create_directory(folder_ / "bin");
+  fs::copy(FAKE_TRAINER, folder_ / "bin/trainer");
+  std::ofstream(folder_ / "bin/spec_directory") << (folder_ / "data").string() << "\n";
+  const std::string command = (folder_ / "bin/trainer").string() + " --quiet --run " + (folder_ / "run").string();
+  ASSERT_EQ(std::system(("cd / && " + command).c_str()), 0);
+  train({"--run", "clean"});
+  expect_same_checkpoint("clean", "run", 20);
+}
+
+TEST_F(Runs, TimingFile) {
+  train({"--run", "run", "--timing", "timing.json"}, {"FAKE_STEP_MS=5"});
+  const Json timing = Json::parse(read_file(folder_ / "timing.json"));
+  ASSERT_EQ(timing["steps"].size(), 20u);
+  EXPECT_GE(timing["steps"][0], 0.005);
+  EXPECT_GE(timing["seconds_to_first_step"].get<double>(), timing["seconds_to_training"].get<double>() + 0.005);
+}
+
+}  // namespace
+}  // namespace llmc::fake

@@ -1,0 +1,138 @@
+// Runs the fake trainer as a process of its own, in a folder that is gone after the test.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace llmc::fake {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+using Words = std::vector<std::string>;
+
+inline std::string read_file(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// 20240520 shards of uint16 tokens below 12: sevenths of a Fibonacci-like sequence, so that there is something to
+/// learn.
+inline void write_shard(const fs::path& path, int count, unsigned seed) {
+  std::vector<std::int32_t> header(256, 0);
+  header[0] = 20240520;
+  header[1] = 1;
+  header[2] = count;
+  std::vector<std::uint16_t> tokens;
+  unsigned state = seed;
+  for (int i = 0; i < count; ++i) {
+    state = state * 1664525 + 1013904223;
+    tokens.push_back(static_cast<std::uint16_t>(state >> 30 ? (i * 5 + 1) % 12 : (state >> 20) % 12));
+  }
+  std::ofstream file(path, std::ios::binary);
+  file.write(reinterpret_cast<const char*>(header.data()), 1024);
+  file.write(reinterpret_cast<const char*>(tokens.data()), 2 * count);
+}
+
+struct Result {
+  int status = 0;  // exit code, or 128 + signal
+  std::string out, err;
+};
+
+class Runs : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    // Every save syncs its files: memory makes that cheap.
+    const fs::path parent = fs::exists("/dev/shm") ? fs::path("/dev/shm") : fs::temp_directory_path();
+    std::string name = (parent / "llmc-train-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    folder_ = name;
+    fs::create_directory(folder_ / "data");
+    write_shard(folder_ / "data/train-0.bin", 61, 1);  // 15 + 10 samples of 4 tokens: 20 steps of 4 are 3.2 epochs
+    write_shard(folder_ / "data/train-1.bin", 42, 2);
+    write_shard(folder_ / "data/val.bin", 13, 3);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  /// `environment`: "NAME=value".
+  pid_t start(const Words& arguments, const Words& environment = {}) {
+    const fs::path out = folder_ / "out", err = folder_ / "err";
+    const pid_t child = ::fork();
+    if (child != 0) return child;
+    if (::chdir(folder_.c_str()) != 0 || !::freopen(out.c_str(), "w", stdout) || !::freopen(err.c_str(), "w", stderr))
+      ::_exit(99);
+    ::setenv("XDG_CACHE_HOME", (folder_ / "cache").c_str(), 1);
+    for (const std::string& pair : environment) ::putenv(::strdup(pair.c_str()));
+    Words words = {FAKE_TRAINER, "--base", "data", "--threads", "1"};
+    words.insert(words.end(), arguments.begin(), arguments.end());
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    ::execv(FAKE_TRAINER, argv.data());
+    ::_exit(98);
+  }
+  Result finish(pid_t child) {
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), read_file(folder_ / "out"),
+            read_file(folder_ / "err")};
+  }
+  Result run(const Words& arguments, const Words& environment = {}) { return finish(start(arguments, environment)); }
+  /// Expects exit code 0.
+  Result train(const Words& arguments, const Words& environment = {}) {
+    const Result result = run(arguments, environment);
+    EXPECT_EQ(result.status, 0) << result.out << result.err;
+    return result;
+  }
+
+  std::vector<Json> lines(const std::string& file) const {
+    std::vector<Json> found;
+    std::ifstream in(folder_ / file);
+    for (std::string line; std::getline(in, line);) found.push_back(Json::parse(line));
+    return found;
+  }
+  /// Until metrics.jsonl of the run has `count` whole lines; at most 20 seconds.
+  void wait_for_lines(const std::string& run, std::size_t count) const {
+    for (int i = 0; i < 2000; ++i) {
+      const std::string text = read_file(folder_ / run / "metrics.jsonl");
+      if (static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')) >= count) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    ADD_FAILURE() << "the trainer made no progress";
+  }
+  /// Every file of a checkpoint by name.
+  std::map<std::string, std::string> checkpoint(const std::string& run, int step) const {
+    char name[32];
+    std::snprintf(name, sizeof name, "step-%08d", step);
+    std::map<std::string, std::string> files;
+    const fs::path directory = folder_ / run / "checkpoints" / name;
+    if (!fs::exists(directory)) return files;
+    for (const auto& entry : fs::directory_iterator(directory))
+      files[entry.path().filename()] = read_file(entry.path());
+    return files;
+  }
+  void expect_same_checkpoint(const std::string& a, const std::string& b, int step) const {
+    const auto files = checkpoint(a, step);
+    ASSERT_EQ(files.size(), 5u) << a << " " << step;  // model, optimizer, config, state, manifest
+    EXPECT_TRUE(files == checkpoint(b, step)) << a << " and " << b << " differ at step " << step;
+  }
+
+  fs::path folder_;
+};
+
+inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace llmc::fake
