@@ -32,7 +32,7 @@ constexpr int kRowVectors = kTileVectors >= 4 && kDimVectors % 4 == 0   ? 4
                             : kDimVectors % 2 == 0                      ? 2
                                                                         : 1;
 constexpr int kBlockRows = kRowVectors == 1 ? 8 : kRowVectors == 2 && kTileVectors >= 4 ? 8 : 4;
-constexpr float kScale = 1.0f / __builtin_sqrtf(kHeadDim);
+constexpr float kScale = inverse_sqrt(kHeadDim);
 constexpr float kNothing = -1e30f;  // the score of a key that lies after the query
 
 /// One tile of queries, and the block of keys it meets. "along" operands hold words of neighbours of head_dim, "across"
@@ -195,10 +195,12 @@ LLMC_KERNEL attention_backward(const Act* __restrict__ dout, const Act* __restri
           backward_block<kTile / kVectorLanes, kKeys, false>(tile, dkeys + key * kPaddedDim,
                                                              dvalues + key * kPaddedDim);
         }
-        for (; key < first; key += kVectorLanes) {
-          pack_keys<kVectorLanes>(tile, keys + key * kPitch, values + key * kPitch, kVectorLanes);
-          backward_block<kTile / kVectorLanes, kVectorLanes, false>(tile, dkeys + key * kPaddedDim,
-                                                                    dvalues + key * kPaddedDim);
+        if constexpr (kTileQueries % kKeys != 0) {
+          for (; key < first; key += kVectorLanes) {
+            pack_keys<kVectorLanes>(tile, keys + key * kPitch, values + key * kPitch, kVectorLanes);
+            backward_block<kTile / kVectorLanes, kVectorLanes, false>(tile, dkeys + key * kPaddedDim,
+                                                                      dvalues + key * kPaddedDim);
+          }
         }
         backward_diagonal<0>(tile, keys + first * kPitch, values + first * kPitch, kSequence - first,
                              dkeys + first * kPaddedDim, dvalues + first * kPaddedDim);

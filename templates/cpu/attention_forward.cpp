@@ -23,7 +23,7 @@ constexpr int kTiles = (kSequence + kTileQueries - 1) / kTileQueries;
 constexpr int kKeys = 32;                                                          // keys of a block
 constexpr int kDim = (kHeadDim + kVectorLanes - 1) / kVectorLanes * kVectorLanes;  // padded with zeros
 constexpr int kDepth = kHeadDim / kPerWord<Act>;  // words of a head's row: bf16 elements travel in pairs where they can
-constexpr float kScale = 1.0f / __builtin_sqrtf(kHeadDim);
+constexpr float kScale = inverse_sqrt(kHeadDim);
 constexpr float kNothing = -1e30f;  // the score of a key that lies after the query
 
 /// The state of one tile of queries between blocks of keys.
@@ -133,10 +133,12 @@ LLMC_KERNEL attention_forward(const Act* __restrict__ qkv, Act* __restrict__ out
       pack_across<kKeys, kHeadDim, kDim>(values + key * kPitch, kPitch, kKeys, tile.values);
       forward_block<kTile / kVectorLanes, kKeys, false>(tile);
     }
-    for (; key < first; key += kVectorLanes) {
-      pack_along<kVectorLanes, kHeadDim, kDim>(keys + key * kPitch, kPitch, kVectorLanes, tile.keys);
-      pack_across<kVectorLanes, kHeadDim, kDim>(values + key * kPitch, kPitch, kVectorLanes, tile.values);
-      forward_block<kTile / kVectorLanes, kVectorLanes, false>(tile);
+    if constexpr (kTileQueries % kKeys != 0) {
+      for (; key < first; key += kVectorLanes) {
+        pack_along<kVectorLanes, kHeadDim, kDim>(keys + key * kPitch, kPitch, kVectorLanes, tile.keys);
+        pack_across<kVectorLanes, kHeadDim, kDim>(values + key * kPitch, kPitch, kVectorLanes, tile.values);
+        forward_block<kTile / kVectorLanes, kVectorLanes, false>(tile);
+      }
     }
     forward_diagonal<0>(tile, keys + first * kPitch, values + first * kPitch, kSequence - first);
 

@@ -25,6 +25,13 @@ typedef int vector_int __attribute__((vector_size(4 * kVectorLanes)));
 typedef unsigned vector_bits __attribute__((vector_size(4 * kVectorLanes)));
 typedef unsigned short vector_half __attribute__((vector_size(2 * kVectorLanes)));
 
+/// 1 / sqrt(n) for constant expressions, where Clang has no square root: Newton's iteration from above.
+constexpr float inverse_sqrt(int n) {
+  double root = n;
+  for (int i = 0; i < 40; ++i) root = 0.5 * (root + n / root);
+  return static_cast<float>(1.0 / root);
+}
+
 LLMC_TILE vector load(const float* from) {
   vector value;
   __builtin_memcpy(&value, from, sizeof(value));
