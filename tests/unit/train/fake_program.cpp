@@ -109,30 +109,40 @@ void initialise(Step& step, std::uint64_t seed) {
 
 void refresh_copies(Step&) {}
 
-/// Adds scale * loss of the micro-batch to the results, and to the gradients where `gradients` is not null.
-void forward(Step& step, bool first, float* gradients) {
-  const float* table = step.at<float>(info().arena.masters);
-  const int* inputs = step.at<int>(info().arena.tokens);
-  const int* targets = step.at<int>(info().arena.targets);
-  const float scale = step.at<StepScalars>(info().arena.scalars)->loss_scale;
-  if (first && gradients) std::fill_n(gradients, kElements, 0.0f);
-  double loss = 0;
-  for (std::size_t i = 0; i < kTokens; ++i) {
-    if (targets[i] < 0) continue;
-    const float* row = table + inputs[i] * kPitch;
-    double sum = 0;
-    for (int c = 0; c < kVocab; ++c) sum += std::exp(static_cast<double>(row[c]));
-    loss += std::log(sum) - row[targets[i]];
-    if (gradients)
-      for (int c = 0; c < kVocab; ++c)
-        gradients[inputs[i] * kPitch + c] +=
-            scale * static_cast<float>(std::exp(static_cast<double>(row[c])) / sum - (c == targets[i]));
-  }
-  StepResults* results = step.at<StepResults>(info().arena.results);
-  results->loss = (first ? 0 : results->loss) + scale * loss;
+/// Loss of one position times `scale`, its gradient added to the table's row where `gradients` is not null.
+double position(Step& step, int token, int target, float scale, float* gradients) {
+  if (target < 0) return 0;
+  const float* row = step.at<float>(info().arena.masters) + token * kPitch;
+  double sum = 0;
+  for (int c = 0; c < kVocab; ++c) sum += std::exp(static_cast<double>(row[c]));
+  if (gradients)
+    for (int c = 0; c < kVocab; ++c)
+      gradients[token * kPitch + c] +=
+          scale * static_cast<float>(std::exp(static_cast<double>(row[c])) / sum - (c == target));
+  return scale * (std::log(sum) - row[target]);
 }
 
-void micro_batch(Step& step, bool first, bool) { forward(step, first, step.at<float>(info().arena.gradients)); }
+void add_loss(Step& step, bool first, double loss) {
+  StepResults* results = step.at<StepResults>(info().arena.results);
+  results->loss = (first ? 0 : results->loss) + loss;
+}
+
+/// By runs of equal tokens, as a real embedding's backward goes, so that every index array counts.
+void micro_batch(Step& step, bool first, bool) {
+  const ArenaLayout& a = info().arena;
+  float* gradients = step.at<float>(a.gradients);
+  if (first) std::fill_n(gradients, kElements, 0.0f);
+  const float scale = step.at<StepScalars>(a.scalars)->loss_scale;
+  double loss = 0;
+  for (int run = 0; run < *step.at<int>(a.run_count); ++run)
+    for (int p = step.at<int>(a.run_begin)[run]; p < step.at<int>(a.run_begin)[run + 1]; ++p) {
+      const int at = step.at<int>(a.embedding_order)[p];
+      const int token = step.at<int>(a.tokens)[at];
+      if (token != step.at<int>(a.run_token)[run]) loss = std::numeric_limits<double>::quiet_NaN();
+      loss += position(step, token, step.at<int>(a.targets)[at], scale, gradients);
+    }
+  add_loss(step, first, loss);
+}
 
 bool listed(const char* list, int number) {
   std::stringstream text(list ? list : "");
@@ -169,7 +179,14 @@ void optimizer_step(Step& step) {
     }
 }
 
-void evaluate(Step& step, bool first) { forward(step, first, nullptr); }
+void evaluate(Step& step, bool first) {
+  const ArenaLayout& a = info().arena;
+  double loss = 0;
+  for (std::size_t i = 0; i < kTokens; ++i)
+    loss += position(step, step.at<int>(a.tokens)[i], step.at<int>(a.targets)[i],
+                     step.at<StepScalars>(a.scalars)->loss_scale, nullptr);
+  add_loss(step, first, loss);
+}
 
 void next_logits(Step& step) {
   const int* positions = step.at<int>(info().arena.positions);

@@ -1,4 +1,8 @@
 // Whole runs of the fake program: what they write, and that they can be stopped and resumed anywhere without a trace.
+#include <array>
+#include <cmath>
+#include <cstring>
+
 #include "checkpoint/safetensors.h"
 #include "fake_program.h"
 #include "runs.h"
@@ -34,24 +38,59 @@ TEST_F(Runs, WritesMetricsSamplesAndCheckpoints) {
   EXPECT_EQ(result.err, "");
 }
 
+/// A whole tensor of a file.
+template <typename T>
+std::vector<T> tensor(const fs::path& file, const char* name) {
+  const safetensors::Reader reader(file);
+  const auto* entry = reader.find(name);
+  if (!entry) throw std::runtime_error(file.string() + " has no " + name);
+  std::vector<T> values(entry->bytes() / sizeof(T));
+  reader.read(*entry, 0, values.data(), entry->bytes());
+  return values;
+}
+
+/// -log softmax(table[token])[target]; softmax in `probabilities`.
+double loss_of(const std::vector<float>& table, int token, int target, std::array<double, kVocab>& probabilities) {
+  double total = 0;
+  for (int c = 0; c < kVocab; ++c) total += std::exp(static_cast<double>(table[token * kVocab + c]));
+  for (int c = 0; c < kVocab; ++c) probabilities[c] = std::exp(static_cast<double>(table[token * kVocab + c])) / total;
+  return -std::log(probabilities[target]);
+}
+
 TEST_F(Runs, ValidationLossIsTheMeanOverItsTargets) {
   train({"--run", "run"});
-  const safetensors::Reader reader(folder_ / "run/checkpoints/step-00000020/model.safetensors");
-  const auto* entry = reader.find("model.embed_tokens.weight");
-  ASSERT_NE(entry, nullptr);
-  std::vector<float> table(kVocab * kVocab);
-  reader.read(*entry, 0, table.data(), table.size() * sizeof(float));
+  const auto table =
+      tensor<float>(folder_ / "run/checkpoints/step-00000020/model.safetensors", "model.embed_tokens.weight");
   const std::string shard = read_file(folder_ / "data/val.bin");
+  std::array<double, kVocab> probabilities;
   double sum = 0;  // 13 tokens are 3 samples of 4 targets, the third alone in a batch of two
   for (std::size_t i = 0; i < 12; ++i) {
     std::uint16_t pair[2];
     std::memcpy(pair, shard.data() + 1024 + 2 * i, 4);
-    double total = 0;
-    for (int c = 0; c < kVocab; ++c) total += std::exp(static_cast<double>(table[pair[0] * kVocab + c]));
-    sum += std::log(total) - table[pair[0] * kVocab + pair[1]];
+    sum += loss_of(table, pair[0], pair[1], probabilities);
   }
   // loss_scale is rounded to float once.
   EXPECT_NEAR(lines("run/metrics.jsonl")[19]["val_loss"].get<double>(), sum / 12, 1e-7 * sum);
+}
+
+TEST_F(Runs, AStepIsTheMeanOverAllItsMicroBatches) {
+  train({"--run", "run", "--trace", "trace", "--steps", "1", "batch.tokens=32"});
+  const fs::path step = folder_ / "trace/step-0";
+  const auto table = tensor<float>(step / "weights.safetensors", "model.embed_tokens.weight");
+  const auto inputs = tensor<std::int32_t>(step / "tokens.safetensors", "inputs");
+  const auto targets = tensor<std::int32_t>(step / "tokens.safetensors", "targets");
+  const auto ours = tensor<float>(step / "gradients.safetensors", "model.embed_tokens.weight");
+  ASSERT_EQ(inputs.size(), 32u);
+  std::vector<double> gradients(kVocab * kVocab);
+  std::array<double, kVocab> probabilities;
+  double loss = 0;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    loss += loss_of(table, inputs[i], targets[i], probabilities) / 32;
+    for (int c = 0; c < kVocab; ++c) gradients[inputs[i] * kVocab + c] += (probabilities[c] - (c == targets[i])) / 32;
+  }
+  EXPECT_NEAR(lines("run/metrics.jsonl")[0]["loss"].get<double>(), loss, 1e-6 * loss);
+  // 32 sums in fp32 of terms below 1/32.
+  for (std::size_t i = 0; i < gradients.size(); ++i) EXPECT_NEAR(ours[i], gradients[i], 32 * 6e-8) << i;
 }
 
 TEST_F(Runs, ResumeIsExactAtEveryStep) {
