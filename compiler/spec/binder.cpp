@@ -22,14 +22,31 @@ std::vector<std::string> children(const std::string& group) {
   return result;
 }
 
+/// The defaults that the table spells as YAML; derived ones follow from the other values.
+const Spec& fallbacks() {
+  static const Spec spec = [] {
+    Spec result;
+    std::vector<Diagnostic> none;
+    for (const Key& key : keys()) {
+      if (key.fallback.empty()) continue;
+      const Source text{"default", key.fallback, false};
+      const std::optional<Node> node = read_yaml(text, none);
+      key.set(result, *convert(key, *node, node->span, none));
+    }
+    return result;
+  }();
+  return spec;
+}
+
 class Binder {
  public:
-  Binder(bool whole, std::vector<Diagnostic>& diagnostics) : whole_(whole), diagnostics_(diagnostics) {}
+  Binder(bool whole, std::vector<Diagnostic>& diagnostics) : whole_(whole), diagnostics_(diagnostics) { bound.spec = fallbacks(); }
 
   Bound bound;
 
   void walk(const Node& map, const std::string& group) {
     for (const auto& [key, value] : map.members) {
+      if (diagnostics_.size() >= kMaxDiagnostics) return;
       if (group.empty() && key.text == "extends") continue;
       const std::string path = join(group, key.text);
       // A dot inside one word of the file would name a key by a second spelling.
@@ -49,13 +66,7 @@ class Binder {
   void fill_defaults(const Source& source) {
     for (const Key& key : keys()) {
       if (bound.given.count(key.path) || bound.bad.count(key.path)) continue;
-      if (key.required) {
-        missing(key, source);
-      } else if (!key.fallback.empty()) {
-        Source text{"default", key.fallback, false};
-        const std::optional<Node> node = read_yaml(text, diagnostics_);
-        key.set(bound.spec, *convert(key, *node, node->span, diagnostics_));
-      }
+      if (key.required) missing(key, source);
     }
     for (const Key& key : keys()) {
       if (!key.derive || bound.given.count(key.path) || bound.bad.count(key.path)) continue;

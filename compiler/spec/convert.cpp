@@ -189,6 +189,7 @@ class Converter {
     std::vector<std::string> list;
     bool good = true;
     for (const Node& item : node.items) {
+      if (diagnostics_.size() >= kMaxDiagnostics) return {};
       if (item.kind == Node::Kind::bad) {
         good = false;
       } else if (!key_.words.empty()) {
@@ -237,8 +238,8 @@ class Converter {
       if (node.items.empty()) return fail("E0207", fmt::format("{} is an empty list", key_.path), "write none", node);
       return list_of_words(node);
     }
-    if (node.members.size() != 1 || node.members[0].first.text != "every") return wrong_type(node);
-    const Node& every = node.members[0].second;
+    if (node.members.size() != 1 || node.members[0].key.text != "every") return wrong_type(node);
+    const Node& every = node.members[0].value;
     if (every.kind == Node::Kind::bad) return {};
     if (every.kind == Node::Kind::scalar && every.plain && numeric(every)) {
       const Scalar<std::int64_t> scalar = parse_integer(every.text);

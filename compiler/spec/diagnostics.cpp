@@ -100,7 +100,8 @@ std::string render(const std::vector<Diagnostic>& diagnostics, bool colour) {
   std::string result;
   for (const Diagnostic& diagnostic : diagnostics) result += render(diagnostic, colour) + "\n";
   if (!diagnostics.empty())
-    result += fmt::format("{} error{}; `llmc explain {}` says more\n", diagnostics.size(), diagnostics.size() == 1 ? "" : "s",
+    result += fmt::format("{} error{}{}; `llmc explain {}` says more\n", diagnostics.size(), diagnostics.size() == 1 ? "" : "s",
+                          diagnostics.size() >= kMaxDiagnostics ? " and perhaps more" : "",
                           diagnostics[0].code);
   return result;
 }

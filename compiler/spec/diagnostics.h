@@ -25,6 +25,9 @@ struct Diagnostic {
   std::vector<Place> places;
 };
 
+/// Reading stops at this many errors: nobody reads more, and a hostile file cannot make millions.
+constexpr std::size_t kMaxDiagnostics = 100;
+
 Place place_of(const Span& span, std::string note = {});
 Place place_of_file(const std::string& file);
 

@@ -64,8 +64,8 @@ std::optional<Node> read_value(const Source& source, const std::string& path, st
 /// The node of `word` in `map`, made if it is not there.
 Node& member(Node& map, const KeyText& word) {
   if (Node* found = map.find(word.text)) return *found;
-  map.members.emplace_back(word, Node{});
-  return map.members.back().second;
+  map.members.push_back({word, Node{}});
+  return map.members.back().value;
 }
 
 void place_value(Node& root, const std::vector<KeyText>& words, Node value) {
@@ -115,7 +115,7 @@ void merge(Node& base, Node over) {
       else
         base_value = std::move(value);
     }
-    if (!found) base.members.emplace_back(std::move(key), std::move(value));
+    if (!found) base.members.push_back({std::move(key), std::move(value)});
   }
   base.span = over.span;
 }
@@ -124,6 +124,7 @@ void apply_overrides(Node& root, const std::vector<std::string>& overrides, std:
                      std::vector<Diagnostic>& diagnostics) {
   std::map<std::string, Span> seen;
   for (const std::string& text : overrides) {
+    if (diagnostics.size() >= kMaxDiagnostics) return;
     const Source& source = sources.emplace_back(Source{"command line", text, true});
     const Span whole{&source, 0, text.size()};
     const std::size_t equals = text.find('=');

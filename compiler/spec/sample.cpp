@@ -10,7 +10,7 @@ name: my-run                    # names the build and run folders
 model:                          # the names are those of Hugging Face's config.json
   vocab_size: 4096              # of the tokenizer
   hidden_size: 256
-  num_hidden_layers: 6
+  num_hidden_layers: 6          # decoder layers
   num_attention_heads: 8
   num_key_value_heads: 4        # grouped-query attention
   intermediate_size: 768        # SwiGLU
@@ -46,15 +46,15 @@ data:                           # relative to this file; `llmc data build` makes
 
 evaluation:
   every: 100
-  sequences: 64
+  sequences: 64                 # of one evaluation
 
 sampling:
   every: 250
   prompts: ["def main():\n"]
-  tokens: 60
+  tokens: 60                    # of one sample
 
 checkpoint:
-  every: 250
+  every: 250                    # steps
 
 target:
   kind: cpu                     # or cuda with arch: [90a]

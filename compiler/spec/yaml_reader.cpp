@@ -85,6 +85,7 @@ class TreeBuilder : public YAML::EventHandler {
 
   void complain(const char* code, std::string message, std::string advice, const Span& span) {
     diagnostics_.push_back({code, std::move(message), std::move(advice), {place_of(span)}});
+    if (diagnostics_.size() >= kMaxDiagnostics) throw LimitReached{};
   }
 
   /// yaml-cpp's mark of a node is that of its anchor or tag, if it has one.
@@ -172,7 +173,7 @@ class TreeBuilder : public YAML::EventHandler {
     } else if (!parent.key) {
       take_key(parent, std::move(node));
     } else {
-      if (!parent.drop) parent.node.members.emplace_back(std::move(*parent.key), std::move(node));
+      if (!parent.drop) parent.node.members.push_back({std::move(*parent.key), std::move(node)});
       parent.key.reset();
       parent.drop = false;
     }
@@ -188,11 +189,11 @@ class TreeBuilder : public YAML::EventHandler {
       parent.drop = true;
       complain("E0106", "merge keys are not part of a spec", "put what is shared in a file and use `extends: base.yaml`", node.span);
     } else if (const auto same = std::find_if(parent.node.members.begin(), parent.node.members.end(),
-                                              [&](const auto& member) { return member.first.text == node.text; });
+                                              [&](const auto& member) { return member.key.text == node.text; });
                same != parent.node.members.end()) {
       parent.drop = true;
       complain("E0107", fmt::format("the key {} is given twice", in_quotes(node.text)), "remove one of them", node.span);
-      diagnostics_.back().places.push_back(place_of(same->first.span, "it is given here first"));
+      diagnostics_.back().places.push_back(place_of(same->key.span, "it is given here first"));
     }
   }
 

@@ -3,7 +3,6 @@
 
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "compiler/spec/diagnostics.h"
@@ -15,7 +14,7 @@ constexpr std::size_t kMaxBytes = 1 << 20;
 constexpr std::size_t kMaxNodes = 20000;
 constexpr int kMaxDepth = 32;
 
-struct Node;
+struct Member;
 
 struct KeyText {
   std::string text;
@@ -30,10 +29,15 @@ struct Node {
   bool plain = true;    // scalar: not quoted
   Span span;
   std::vector<Node> items;
-  std::vector<std::pair<KeyText, Node>> members;  // in the order of the file, keys unique
+  std::vector<Member> members;  // in the order of the file, keys unique
 
   Node* find(const std::string& key);
   const Node* find(const std::string& key) const;
+};
+
+struct Member {
+  KeyText key;
+  Node value;
 };
 
 /// Reads one document starting at `offset` of the source. Appends what is wrong to `diagnostics`; nothing is returned
