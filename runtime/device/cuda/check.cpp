@@ -1,0 +1,52 @@
+#include "device/cuda/check.h"
+
+#include <string>
+
+#include "error.h"
+
+namespace llmc {
+namespace {
+
+struct Advice {
+  Exit code;
+  const char* before;  // the call and CUDA's own words
+  const char* after;
+};
+
+Advice advice(cudaError_t error) {
+  switch (error) {
+    case cudaErrorNoDevice:
+    case cudaErrorInsufficientDriver:
+    case cudaErrorStubLibrary:
+    case cudaErrorInitializationError:
+    case cudaErrorDevicesUnavailable:
+      return {Exit::toolchain, "no CUDA device: ",
+              "; the trainer needs an NVIDIA GPU and a driver as new as its CUDA toolkit (nvidia-smi shows both); "
+              "compile for target.kind: cpu to train without one"};
+    case cudaErrorInvalidDevice:
+      return {Exit::toolchain, "", "; nvidia-smi -L lists the GPUs, CUDA_VISIBLE_DEVICES hides some"};
+    case cudaErrorNoKernelImageForDevice:
+    case cudaErrorInvalidDeviceFunction:
+      return {Exit::toolchain, "the kernels were not compiled for this GPU: ",
+              "; add its architecture to target.arch and compile again"};
+    case cudaErrorMemoryAllocation:
+      return {Exit::does_not_fit, "the GPU is out of memory: ",
+              "; make batch.micro_batch or memory.budget smaller, or end what else runs on it"};
+    default:
+      // Errors of kernels surface at a later call.
+      return {Exit::internal, "",
+              "; an earlier kernel may have caused it: CUDA_LAUNCH_BLOCKING=1 stops at the one that did"};
+  }
+}
+
+}  // namespace
+
+void check(cudaError_t error, const char* call) {
+  if (error == cudaSuccess) return;
+  cudaGetLastError();  // errors that are not sticky are ours now: the next call starts clean
+  const Advice about = advice(error);
+  throw Failure(about.code, about.before + std::string(call) + " says \"" + cudaGetErrorString(error) + "\" (" +
+                                cudaGetErrorName(error) + ")" + about.after);
+}
+
+}  // namespace llmc

@@ -1,0 +1,99 @@
+#include "device/device.h"
+
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "device/cuda/check.h"
+#include "device/cuda/staging.h"
+#include "device/cuda/stream.h"
+#include "error.h"
+
+namespace llmc {
+namespace {
+
+constexpr std::size_t kGranule = std::size_t{2} << 20;  // what the driver maps: whole granules are aligned to one
+
+std::string gibibytes(std::size_t bytes) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2f GiB", static_cast<double>(bytes) / (1 << 30));
+  return text;
+}
+
+}  // namespace
+
+struct Device::Impl {
+  Stream stream;
+  std::optional<Staging> staging;  // after the stream, which it waits for when it goes
+  std::vector<void*> allocations;
+  std::string description;
+
+  ~Impl() {
+    staging.reset();
+    for (void* memory : allocations) cudaFree(memory);
+    if (stream.handle) cudaStreamDestroy(stream.handle);
+  }
+};
+
+Device::Device(int index, int) : impl_(std::make_unique<Impl>()) {
+  int count = 0;
+  check(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
+  if (index < 0 || index >= count)
+    throw Failure(Exit::toolchain, "there is no GPU " + std::to_string(index) + ": this machine shows " +
+                                       std::to_string(count) + " (nvidia-smi -L; CUDA_VISIBLE_DEVICES hides some)");
+  check(cudaSetDevice(index), "cudaSetDevice");
+  check(cudaStreamCreateWithFlags(&impl_->stream.handle, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+  impl_->staging.emplace(impl_->stream.handle);
+
+  cudaDeviceProp properties;
+  check(cudaGetDeviceProperties(&properties, index), "cudaGetDeviceProperties");
+  int driver = 0;
+  check(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
+  impl_->description = std::string(properties.name) + " (sm_" + std::to_string(properties.major) +
+                       std::to_string(properties.minor) + "), " + gibibytes(properties.totalGlobalMem) +
+                       ", driver for CUDA " + std::to_string(driver / 1000) + "." + std::to_string(driver % 1000 / 10);
+}
+
+Device::~Device() = default;
+
+Stream& Device::stream() { return impl_->stream; }
+
+std::byte* Device::allocate(std::size_t bytes) {
+  const std::size_t size = (bytes / kGranule + (bytes % kGranule || !bytes)) * kGranule;
+  std::size_t available = 0, total = 0;
+  check(cudaMemGetInfo(&available, &total), "cudaMemGetInfo");
+  void* memory = nullptr;
+  const cudaError_t error = cudaMalloc(&memory, size);
+  if (error == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    throw Failure(Exit::does_not_fit, "the run needs " + gibibytes(size) + " of GPU memory and " + gibibytes(available) +
+                                          " of " + gibibytes(total) +
+                                          " are free; make batch.micro_batch or memory.budget smaller, or end what else "
+                                          "runs on the GPU (nvidia-smi)");
+  }
+  check(error, "cudaMalloc");
+  impl_->allocations.push_back(memory);
+  zero(memory, size);
+  return static_cast<std::byte*>(memory);
+}
+
+void Device::copy_in(void* dst, const void* src, std::size_t bytes) { impl_->staging->copy_in(dst, src, bytes); }
+
+void Device::copy_out(void* dst, const void* src, std::size_t bytes) { impl_->staging->copy_out(dst, src, bytes); }
+
+void Device::zero(void* dst, std::size_t bytes) {
+  if (bytes) check(cudaMemsetAsync(dst, 0, bytes, impl_->stream.handle), "cudaMemsetAsync");
+}
+
+void Device::synchronize() {
+  impl_->staging->finish();
+  check(cudaStreamSynchronize(impl_->stream.handle), "cudaStreamSynchronize");
+}
+
+std::string Device::description() const { return impl_->description; }
+
+int Device::threads() const { return 1; }
+
+}  // namespace llmc

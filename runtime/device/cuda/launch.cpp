@@ -1,0 +1,21 @@
+#include "device/cuda/launch.h"
+
+#include <string>
+
+#include "device/cuda/check.h"
+
+namespace llmc {
+
+void launch_kernel(Stream& stream, Grid grid, const void* kernel, void** addresses) {
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(grid.blocks);
+  config.blockDim = dim3(grid.threads);
+  config.stream = stream.handle;
+  const cudaError_t error = cudaLaunchKernelExC(&config, kernel, addresses);
+  if (error == cudaSuccess) return;
+  const char* name = nullptr;
+  if (cudaFuncGetName(&name, kernel) != cudaSuccess || !name) name = "of unknown name";
+  check(error, ("kernel " + std::string(name)).c_str());
+}
+
+}  // namespace llmc

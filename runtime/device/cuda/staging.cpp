@@ -1,0 +1,80 @@
+#include "device/cuda/staging.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "device/cuda/check.h"
+
+namespace llmc {
+
+Staging::Staging(cudaStream_t stream) : stream_(stream) {
+  try {
+    for (Slot& slot : slots_) {
+      void* memory = nullptr;
+      check(cudaHostAlloc(&memory, kSlotBytes, cudaHostAllocDefault), "cudaHostAlloc");
+      slot.memory = static_cast<std::byte*>(memory);
+      check(cudaEventCreateWithFlags(&slot.done, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+    }
+  } catch (...) {
+    release();
+    throw;
+  }
+}
+
+Staging::~Staging() { release(); }
+
+void Staging::release() noexcept {
+  // The buffers may still be the target of copies. Errors have nobody left to tell.
+  cudaStreamSynchronize(stream_);
+  for (Slot& slot : slots_) {
+    if (slot.done) cudaEventDestroy(slot.done);
+    if (slot.memory) cudaFreeHost(slot.memory);
+  }
+}
+
+void Staging::settle(Slot& slot) {
+  if (!slot.busy) return;
+  check(cudaEventSynchronize(slot.done), "cudaEventSynchronize");
+  if (slot.dst) std::memcpy(slot.dst, slot.memory, slot.bytes);
+  slot.busy = false;
+}
+
+Staging::Slot& Staging::next() {
+  Slot& slot = slots_[turn_];
+  turn_ = (turn_ + 1) % kSlots;
+  settle(slot);
+  return slot;
+}
+
+void Staging::copy_in(void* dst, const void* src, std::size_t bytes) {
+  for (std::size_t begin = 0; begin < bytes; begin += kSlotBytes) {
+    Slot& slot = next();
+    slot.bytes = std::min(kSlotBytes, bytes - begin);
+    slot.dst = nullptr;
+    std::memcpy(slot.memory, static_cast<const std::byte*>(src) + begin, slot.bytes);
+    check(cudaMemcpyAsync(static_cast<std::byte*>(dst) + begin, slot.memory, slot.bytes, cudaMemcpyHostToDevice, stream_),
+          "cudaMemcpyAsync to the device");
+    check(cudaEventRecord(slot.done, stream_), "cudaEventRecord");
+    slot.busy = true;
+  }
+}
+
+void Staging::copy_out(void* dst, const void* src, std::size_t bytes) {
+  for (std::size_t begin = 0; begin < bytes; begin += kSlotBytes) {
+    Slot& slot = next();
+    slot.bytes = std::min(kSlotBytes, bytes - begin);
+    slot.dst = static_cast<std::byte*>(dst) + begin;
+    check(cudaMemcpyAsync(slot.memory, static_cast<const std::byte*>(src) + begin, slot.bytes, cudaMemcpyDeviceToHost,
+                          stream_),
+          "cudaMemcpyAsync from the device");
+    check(cudaEventRecord(slot.done, stream_), "cudaEventRecord");
+    slot.busy = true;
+  }
+}
+
+void Staging::finish() {
+  // Oldest first: of two copies to one address the later one stays.
+  for (std::size_t i = 0; i < kSlots; ++i) settle(slots_[(turn_ + i) % kSlots]);
+}
+
+}  // namespace llmc

@@ -1,0 +1,46 @@
+// Copies between pageable host memory and the GPU through a ring of pinned buffers, in the order of a stream.
+#pragma once
+
+#include <array>
+#include <cstddef>
+
+#include "device/cuda/stream.h"
+
+namespace llmc {
+
+/// Copies to the device have left the caller's memory when copy_in returns; copies from it arrive at the latest in finish().
+class Staging {
+ public:
+  explicit Staging(cudaStream_t stream);
+  ~Staging();
+  Staging(const Staging&) = delete;
+  Staging& operator=(const Staging&) = delete;
+
+  void copy_in(void* dst, const void* src, std::size_t bytes);
+  void copy_out(void* dst, const void* src, std::size_t bytes);
+
+  /// Waits for all copies.
+  void finish();
+
+ private:
+  static constexpr std::size_t kSlots = 4;
+  static constexpr std::size_t kSlotBytes = std::size_t{4} << 20;  // large enough for full PCIe bandwidth
+
+  struct Slot {
+    std::byte* memory = nullptr;
+    cudaEvent_t done = nullptr;
+    bool busy = false;
+    void* dst = nullptr;  // where a copy from the device goes once it is here
+    std::size_t bytes = 0;
+  };
+
+  Slot& next();
+  void settle(Slot& slot);
+  void release() noexcept;
+
+  cudaStream_t stream_;
+  std::array<Slot, kSlots> slots_;
+  std::size_t turn_ = 0;
+};
+
+}  // namespace llmc

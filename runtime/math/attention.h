@@ -1,0 +1,106 @@
+// Causal grouped-query attention on a GPU, built once at start by cuDNN; and, without any toolkit, what it will take.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "math/gemm.h"
+
+namespace llmc {
+
+/// All bf16. A row of qkv is q [heads, head_dim], k [kv_heads, head_dim], v [kv_heads, head_dim]; pitches in elements.
+struct AttentionShape {
+  std::int64_t batch = 0, sequence = 0;
+  std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
+  std::int64_t qkv_pitch = 0;  // also of dqkv
+  std::int64_t out_pitch = 0;  // also of dout
+  bool deterministic = true;   // backward without atomics: the same bits every time
+};
+
+/// Backward runs over equal slices of the batch, and where one sequence is still too much, over groups of heads.
+struct AttentionSlice {
+  std::int64_t batch = 0, kv_heads = 0;
+};
+
+constexpr std::size_t kAttentionWorkspaceLimit = std::size_t{1} << 30;
+
+/// Device memory that backward needs for a slice, from above. Deterministic: dS of every score in bf16 (on Hopper; other
+/// GPUs take less); always: dq of every query in fp32 and, where heads share keys, dk and dv of every head in fp32.
+/// cuDNN rounds lengths up to its tiles of 128 rows and 64 columns.
+constexpr std::size_t attention_slice_bytes(const AttentionShape& shape, AttentionSlice slice) {
+  const auto round_up = [](std::int64_t n, std::int64_t to) { return static_cast<std::size_t>((n + to - 1) / to * to); };
+  const std::size_t group = static_cast<std::size_t>(shape.heads / shape.kv_heads);
+  const std::size_t heads = static_cast<std::size_t>(slice.batch * slice.kv_heads) * group;
+  const std::size_t rows = round_up(shape.sequence, 128), columns = round_up(shape.head_dim, 64);
+  const std::size_t scores = shape.deterministic ? rows * rows * 2 : 0;
+  const std::size_t gradients = rows * columns * 4 * (group > 1 ? 3 : 1);
+  const std::size_t row_sums = rows * 4 * 2;  // dot(dout, out), and a copy of the log-sum-exp
+  constexpr std::size_t kFixed = std::size_t{4} << 20;
+  return heads * (scores + gradients + row_sums) + kFixed;
+}
+
+/// The largest equal slices whose workspace stays within kAttentionWorkspaceLimit, or the smallest there are.
+constexpr AttentionSlice attention_slice(const AttentionShape& shape) {
+  AttentionSlice slice = {1, 1};
+  for (std::int64_t batch = shape.batch; batch > 0; --batch) {
+    slice = {batch, shape.kv_heads};
+    if (shape.batch % batch == 0 && attention_slice_bytes(shape, slice) <= kAttentionWorkspaceLimit) return slice;
+  }
+  for (std::int64_t kv_heads = shape.kv_heads; kv_heads > 0; --kv_heads) {
+    slice = {1, kv_heads};
+    if (shape.kv_heads % kv_heads == 0 && attention_slice_bytes(shape, slice) <= kAttentionWorkspaceLimit) return slice;
+  }
+  return slice;
+}
+
+/// Bytes of backward's `workspace`, for the plan. The trainer checks at start that cuDNN agrees.
+constexpr std::size_t attention_workspace_bytes(const AttentionShape& shape) {
+  return attention_slice_bytes(shape, attention_slice(shape));
+}
+
+/// Why cuDNN cannot run this on a GPU of `capability` (90 is 9.0), as a sentence with what to write instead; empty when
+/// it can. What cuDNN 9 documents: the trainer asks the library itself at start.
+inline std::string attention_refusal(const AttentionShape& shape, DType compute, int capability) {
+  if (compute != DType::bf16)
+    return "attention on CUDA is cuDNN's, which has no fp32; write precision.compute: bf16, or target.kind: cpu";
+  if (shape.kv_heads <= 0 || shape.heads % shape.kv_heads != 0)
+    return "model.num_key_value_heads must divide model.num_attention_heads";
+  // Of Hopper alone cuDNN has a backward pass for heads wider than 128.
+  const std::int64_t widest = capability / 10 == 9 ? 256 : 128;
+  if (shape.head_dim % 8 != 0 || shape.head_dim > widest)
+    return "model.head_dim is " + std::to_string(shape.head_dim) + "; cuDNN's attention on sm_" +
+           std::to_string(capability) + " takes multiples of 8 up to " + std::to_string(widest);
+  if (shape.sequence < 2) return "batch.sequence_length must be at least 2: cuDNN has no attention over one token";
+  if (shape.qkv_pitch % 8 != 0 || shape.out_pitch % 8 != 0)
+    return "rows of q, k, v and of the output must be multiples of 16 bytes";
+  if (capability < 80) return "bf16 attention needs a GPU of compute capability 8.0 or newer; this is sm_" +
+                              std::to_string(capability);
+  return "";
+}
+
+class Attention {
+ public:
+  /// Builds the forward and backward plans of cuDNN, seconds. Throws Failure(toolchain) naming shape, types and version
+  /// where cuDNN has none, Failure(does_not_fit) where it needs more workspace than attention_workspace_bytes() planned.
+  Attention(MathLibrary& library, const AttentionShape& shape);
+  Attention(Attention&&) noexcept;
+  ~Attention();
+
+  /// out [batch * sequence, heads * head_dim] = softmax(q k^T / sqrt(head_dim), causal) v, and lse [batch, heads, sequence],
+  /// the natural logarithm of each query's sum of exponentials, fp32. qkv is already rotated. Uses the library's workspace.
+  void forward(Stream& stream, const void* qkv, void* out, float* lse) const;
+
+  /// Writes dq, dk, dv into dqkv, laid out as qkv (columns past the three are left alone). `workspace`:
+  /// attention_workspace_bytes(shape), aligned to 256 bytes.
+  void backward(Stream& stream, const void* dout, const void* out, const void* qkv, const float* lse, void* dqkv,
+                void* workspace) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace llmc

@@ -1,0 +1,34 @@
+# Finds the headers of cudnn-frontend: sets CUDNN_FRONTEND_INCLUDE_DIR, and CUDNN_FRONTEND_PROBLEM when there are none.
+#
+# Looked for in CUDNN_FRONTEND_INCLUDE_DIR, the system's and the toolkit's include folders, and Python's package
+# nvidia-cudnn-frontend; else its wheel, which holds the headers, is downloaded once into the build folder.
+set(cudnn_frontend_version 1.32.0)  # what is downloaded; any 1.x from 1.12 on will do
+find_program(LLMC_PYTHON3 python3)
+
+set(hints ${CUDAToolkit_INCLUDE_DIRS})
+if(LLMC_PYTHON3)
+  execute_process(COMMAND ${LLMC_PYTHON3} -c "import sysconfig; p = sysconfig.get_paths(); print(p['purelib'] + '/include;' + p['platlib'] + '/include')"
+    OUTPUT_VARIABLE packages OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  list(APPEND hints ${packages})
+endif()
+find_path(CUDNN_FRONTEND_INCLUDE_DIR cudnn_frontend.h HINTS ${hints})
+
+if(NOT CUDNN_FRONTEND_INCLUDE_DIR AND LLMC_PYTHON3)
+  set(folder ${CMAKE_BINARY_DIR}/cudnn-frontend)
+  message(STATUS "cudnn-frontend: downloading its headers (nvidia-cudnn-frontend ${cudnn_frontend_version})")
+  # The wheel is only unpacked, so that it need not fit this Python.
+  execute_process(
+    COMMAND ${LLMC_PYTHON3} -m pip download --quiet --disable-pip-version-check --no-deps --only-binary=:all:
+      --python-version 3.12 --platform manylinux_2_28_x86_64 --platform manylinux_2_27_x86_64
+      --dest ${folder} nvidia-cudnn-frontend==${cudnn_frontend_version}
+    TIMEOUT 120 RESULT_VARIABLE result OUTPUT_QUIET ERROR_QUIET)
+  file(GLOB wheel ${folder}/nvidia_cudnn_frontend-*.whl)
+  if(result STREQUAL "0" AND wheel)
+    file(ARCHIVE_EXTRACT INPUT ${wheel} DESTINATION ${folder} PATTERNS "include/*")
+  endif()
+  find_path(CUDNN_FRONTEND_INCLUDE_DIR cudnn_frontend.h PATHS ${folder}/include NO_DEFAULT_PATH)
+endif()
+
+if(NOT CUDNN_FRONTEND_INCLUDE_DIR)
+  set(CUDNN_FRONTEND_PROBLEM "cudnn_frontend.h (python3 -m pip install --no-deps nvidia-cudnn-frontend, or pass -DCUDNN_FRONTEND_INCLUDE_DIR=<include folder of github.com/NVIDIA/cudnn-frontend>)")
+endif()
