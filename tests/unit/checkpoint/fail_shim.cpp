@@ -1,8 +1,8 @@
 // LD_PRELOAD library: the n-th call that changes or syncs the disk fails, is cut short, or kills the process.
 //
-// LLMC_FAIL_CALL=n counts from 1; LLMC_FAIL_MODE=ENOSPC|EIO|EINTR|SHORT|KILL. EINTR counts only calls that POSIX lets a
-// signal interrupt before they began (open, write, fsync), SHORT only writes. LLMC_FAIL_FREE=bytes: what statvfs
-// reports.
+// LLMC_FAIL_CALL=n counts from 1; LLMC_FAIL_MODE=ENOSPC|EIO|EINTR|SHORT|SYNC|KILL. EINTR counts only calls that POSIX
+// lets a signal interrupt before they began (open, write, fsync), SHORT only writes, SYNC (EIO) only fsync.
+// LLMC_FAIL_FREE=bytes: what statvfs reports.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -17,6 +17,8 @@
 
 namespace {
 
+enum class Call { kOpen, kWrite, kSync, kOther };
+
 bool fired = false;
 
 std::string_view mode() {
@@ -25,15 +27,25 @@ std::string_view mode() {
 }
 
 /// True when this call is the one to fail; errno is then set.
-bool fails(bool interruptible, bool is_write) {
+bool fails(Call call) {
   static long calls = 0;
   static const char* wanted = std::getenv("LLMC_FAIL_CALL");
-  if (wanted == nullptr || (mode() == "EINTR" && !interruptible) || (mode() == "SHORT" && !is_write)) return false;
+  const bool counted = mode() == "EINTR"   ? call != Call::kOther
+                       : mode() == "SHORT" ? call == Call::kWrite
+                       : mode() == "SYNC"  ? call == Call::kSync
+                                           : true;
+  if (wanted == nullptr || !counted) return false;
   if (++calls != std::atol(wanted)) return false;
   fired = true;
   if (mode() == "KILL") ::kill(::getpid(), SIGKILL);
   errno = mode() == "ENOSPC" ? ENOSPC : mode() == "EINTR" ? EINTR : EIO;
   return true;
+}
+
+/// Closing a file that was only read loses nothing, and nobody looks at its result.
+bool only_read(int fd) {
+  struct stat status {};
+  return (::fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDONLY && ::fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
 }
 
 template <class Function>
@@ -54,12 +66,12 @@ int open(const char* path, int flags, ...) {
   va_end(arguments);
   static const auto real = next<int (*)(const char*, int, ...)>("open");
   const bool counted = (flags & (O_CREAT | O_DIRECTORY)) != 0;
-  return counted && fails(true, false) ? -1 : real(path, flags, permissions);
+  return counted && fails(Call::kOpen) ? -1 : real(path, flags, permissions);
 }
 
 ssize_t write(int fd, const void* data, size_t bytes) {
   static const auto real = next<ssize_t (*)(int, const void*, size_t)>("write");
-  if (fd <= 2 || !fails(true, true)) return real(fd, data, bytes);
+  if (fd <= 2 || !fails(Call::kWrite)) return real(fd, data, bytes);
   if (mode() == "SHORT") return real(fd, data, (bytes + 1) / 2);
   if (mode() == "ENOSPC" && bytes > 1) (void)!real(fd, data, bytes / 2);  // a full disk takes a part first
   errno = mode() == "ENOSPC" ? ENOSPC : mode() == "EINTR" ? EINTR : EIO;
@@ -68,12 +80,12 @@ ssize_t write(int fd, const void* data, size_t bytes) {
 
 int fsync(int fd) {
   static const auto real = next<int (*)(int)>("fsync");
-  return fails(true, false) ? -1 : real(fd);
+  return fails(Call::kSync) ? -1 : real(fd);
 }
 
 int close(int fd) {
   static const auto real = next<int (*)(int)>("close");
-  const bool failed = fd > 2 && fails(false, false);
+  const bool failed = fd > 2 && !only_read(fd) && fails(Call::kOther);
   const int code = errno;
   const int result = real(fd);
   if (!failed) return result;
@@ -83,12 +95,12 @@ int close(int fd) {
 
 int mkdir(const char* path, mode_t permissions) {
   static const auto real = next<int (*)(const char*, mode_t)>("mkdir");
-  return fails(false, false) ? -1 : real(path, permissions);
+  return fails(Call::kOther) ? -1 : real(path, permissions);
 }
 
 int rename(const char* from, const char* to) {
   static const auto real = next<int (*)(const char*, const char*)>("rename");
-  return fails(false, false) ? -1 : real(from, to);
+  return fails(Call::kOther) ? -1 : real(from, to);
 }
 
 int renameat2(int from_directory, const char* from, int to_directory, const char* to, unsigned flags) {
@@ -97,7 +109,7 @@ int renameat2(int from_directory, const char* from, int to_directory, const char
     errno = EINVAL;
     return -1;
   }
-  return fails(false, false) ? -1 : real(from_directory, from, to_directory, to, flags);
+  return fails(Call::kOther) ? -1 : real(from_directory, from, to_directory, to, flags);
 }
 
 int statvfs(const char* path, struct statvfs* out) {
