@@ -7,7 +7,9 @@
 namespace llmc::spec {
 namespace {
 
-std::string join(const std::string& group, const std::string& leaf) { return group.empty() ? leaf : group + "." + leaf; }
+std::string join(const std::string& group, const std::string& leaf) {
+  return group.empty() ? leaf : group + "." + leaf;
+}
 
 /// The keys and groups directly below a group.
 std::vector<std::string> children(const std::string& group) {
@@ -40,7 +42,9 @@ const Spec& fallbacks() {
 
 class Binder {
  public:
-  Binder(bool whole, std::vector<Diagnostic>& diagnostics) : whole_(whole), diagnostics_(diagnostics) { bound.spec = fallbacks(); }
+  Binder(bool whole, std::vector<Diagnostic>& diagnostics) : whole_(whole), diagnostics_(diagnostics) {
+    bound.spec = fallbacks();
+  }
 
   Bound bound;
 
@@ -88,16 +92,20 @@ class Binder {
     if (group.list_of_one && node->kind == Node::Kind::list) {
       if (node->items.size() != 1) {
         mark_bad(group.path);
-        diagnostics_.push_back({"E0207", fmt::format("{} takes a list of one source, and this list has {}", group.path, node->items.size()),
-                                fmt::format("write {}: [{{path: \"tokens-*.bin\"}}]; a pattern may match many files", key.text),
-                                {place_of(value.span)}});
+        diagnostics_.push_back(
+            {"E0207",
+             fmt::format("{} takes a list of one source, and this list has {}", group.path, node->items.size()),
+             fmt::format("write {}: [{{path: \"tokens-*.bin\"}}]; a pattern may match many files", key.text),
+             {place_of(value.span)}});
         return;
       }
       node = &node->items[0];
     } else if (group.list_of_one && node->kind != Node::Kind::bad) {
       mark_bad(group.path);
-      diagnostics_.push_back({"E0203", fmt::format("{} takes a list of one source", group.path),
-                              fmt::format("write {}: [{{path: \"tokens-*.bin\"}}]", key.text), {place_of(value.span)}});
+      diagnostics_.push_back({"E0203",
+                              fmt::format("{} takes a list of one source", group.path),
+                              fmt::format("write {}: [{{path: \"tokens-*.bin\"}}]", key.text),
+                              {place_of(value.span)}});
       return;
     }
     if (node->kind == Node::Kind::map) {
@@ -111,8 +119,10 @@ class Binder {
     } else {
       mark_bad(group.path);
       const std::vector<std::string> inside = children(group.path);
-      diagnostics_.push_back({"E0110", fmt::format("{} takes a map", group.path),
-                              fmt::format("write its keys below it, indented, such as {}: ...", inside[0]), {place_of(node->span)}});
+      diagnostics_.push_back({"E0110",
+                              fmt::format("{} takes a map", group.path),
+                              fmt::format("write its keys below it, indented, such as {}: ...", inside[0]),
+                              {place_of(node->span)}});
     }
   }
 
@@ -129,13 +139,19 @@ class Binder {
     if (!whole_) return;
     std::string group = key.group();
     // A missing source is missing as a whole when its group does not stand in the file.
-    while (!group.empty() && !bound.key_spans.count(group)) group = group.find('.') == std::string::npos ? "" : group.substr(0, group.rfind('.'));
+    while (!group.empty() && !bound.key_spans.count(group))
+      group = group.find('.') == std::string::npos ? "" : group.substr(0, group.rfind('.'));
     const auto found = bound.key_spans.find(group);
     const Group* list = find_group(key.group());
     const std::string example =
-        list && list->list_of_one && list->path != group ? fmt::format("{}: [{{path: \"tokens-*.bin\"}}]", list->path.substr(list->path.rfind('.') + 1))
-                                  : fmt::format("{}: {}", key.leaf(), key.type == Type::integer ? "N" : key.is_path ? "\"tokens-*.bin\"" : "...");
-    diagnostics_.push_back({"E0202", fmt::format("{} is required", key.path),
+        list && list->list_of_one && list->path != group
+            ? fmt::format("{}: [{{path: \"tokens-*.bin\"}}]", list->path.substr(list->path.rfind('.') + 1))
+            : fmt::format("{}: {}", key.leaf(),
+                          key.type == Type::integer ? "N"
+                          : key.is_path             ? "\"tokens-*.bin\""
+                                                    : "...");
+    diagnostics_.push_back({"E0202",
+                            fmt::format("{} is required", key.path),
                             fmt::format("add `{}`{}", example, group.empty() ? "" : fmt::format(" to {}", group)),
                             {found == bound.key_spans.end() ? place_of_file(source.name) : place_of(found->second)}});
   }
@@ -151,10 +167,16 @@ class Binder {
       std::vector<std::string> elsewhere;
       for (const Key& other : keys())
         if (other.leaf() == key.text || other.path == key.text) elsewhere.push_back(other.path);
-      advice = !elsewhere.empty() ? fmt::format("the key is {}", either(elsewhere)) : fmt::format("{} {}", known.size() == 1 ? "the only key here is" : "the keys here are", either(known, " and "));
+      advice = !elsewhere.empty()
+                   ? fmt::format("the key is {}", either(elsewhere))
+                   : fmt::format("{} {}", known.size() == 1 ? "the only key here is" : "the keys here are",
+                                 either(known, " and "));
     }
-    diagnostics_.push_back({"E0201", fmt::format("there is no key {}{}", in_quotes(key.text), group.empty() ? "" : " in " + group), advice,
-                            {place_of(key.span)}});
+    diagnostics_.push_back(
+        {"E0201",
+         fmt::format("there is no key {}{}", in_quotes(key.text), group.empty() ? "" : " in " + group),
+         advice,
+         {place_of(key.span)}});
   }
 
   const bool whole_;

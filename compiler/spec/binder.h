@@ -24,10 +24,11 @@ struct Bound {
 };
 
 /// The value of `key` that `node` spells, or nothing and a diagnostic.
-std::optional<Value> convert(const Key& key, const Node& node, const Span& key_span, std::vector<Diagnostic>& diagnostics);
+std::optional<Value> convert(const Key& key, const Node& node, const Span& key_span,
+                             std::vector<Diagnostic>& diagnostics);
 
-/// `root`: the tree after extends and overrides. Appends an error for every unknown, missing or malformed key. Not `whole`:
-/// a file that it extends could not be read, so nothing is said about missing keys.
+/// `root`: the tree after extends and overrides. Appends an error for every unknown, missing or malformed key. Not
+/// `whole`: a file that it extends could not be read, so nothing is said about missing keys.
 Bound bind_tree(const Node& root, const Source& source, bool whole, std::vector<Diagnostic>& diagnostics);
 
 }  // namespace llmc::spec

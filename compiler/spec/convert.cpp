@@ -14,10 +14,14 @@ constexpr std::size_t kLongestName = 64, kLongestPath = 4096, kLongestText = 655
 
 std::string article(const Node& node) {
   switch (node.kind) {
-    case Node::Kind::list: return "a list";
-    case Node::Kind::map: return "a map";
-    case Node::Kind::scalar: return in_quotes(node.text);
-    default: return "nothing";
+    case Node::Kind::list:
+      return "a list";
+    case Node::Kind::map:
+      return "a map";
+    case Node::Kind::scalar:
+      return in_quotes(node.text);
+    default:
+      return "nothing";
   }
 }
 
@@ -28,14 +32,22 @@ class Converter {
   std::optional<Value> convert(const Node& node) {
     switch (key_.type) {
       case Type::integer:
-      case Type::bytes: return whole(node);
-      case Type::number: return real(node);
-      case Type::boolean: return boolean(node);
-      case Type::choice: return word(node, key_.words);
-      case Type::string: return text(node);
-      case Type::numbers: return numbers(node);
-      case Type::strings: return strings(node);
-      case Type::recompute: return recompute(node);
+      case Type::bytes:
+        return whole(node);
+      case Type::number:
+        return real(node);
+      case Type::boolean:
+        return boolean(node);
+      case Type::choice:
+        return word(node, key_.words);
+      case Type::string:
+        return text(node);
+      case Type::numbers:
+        return numbers(node);
+      case Type::strings:
+        return strings(node);
+      case Type::recompute:
+        return recompute(node);
     }
     return {};
   }
@@ -53,7 +65,8 @@ class Converter {
   }
 
   bool is_word(const Node& node) const {
-    return node.kind == Node::Kind::scalar && std::find(key_.words.begin(), key_.words.end(), node.text) != key_.words.end();
+    return node.kind == Node::Kind::scalar &&
+           std::find(key_.words.begin(), key_.words.end(), node.text) != key_.words.end();
   }
 
   /// Whether a plain scalar looks like an attempt at a number.
@@ -79,7 +92,8 @@ class Converter {
     const bool low = !key_.minimum || (key_.exclusive_minimum ? value > *key_.minimum : value >= *key_.minimum);
     const bool high = !key_.maximum || (key_.exclusive_maximum ? value < *key_.maximum : value <= *key_.maximum);
     if (low && high) return true;
-    fail("E0205", fmt::format("{} is {}, which is out of range", key_.path, in_quotes(node.text)), "write " + expectation(key_), node);
+    fail("E0205", fmt::format("{} is {}, which is out of range", key_.path, in_quotes(node.text)),
+         "write " + expectation(key_), node);
     return false;
   }
 
@@ -109,9 +123,13 @@ class Converter {
       if (node.text == "true") return true;
       if (node.text == "false") return false;
       for (const char* yes : {"yes", "on", "True", "TRUE", "Yes", "On", "1", "y"})
-        if (node.text == yes) return fail("E0203", fmt::format("{} takes true or false, not {}", key_.path, in_quotes(node.text)), "write true", node);
+        if (node.text == yes)
+          return fail("E0203", fmt::format("{} takes true or false, not {}", key_.path, in_quotes(node.text)),
+                      "write true", node);
       for (const char* no : {"no", "off", "False", "FALSE", "No", "Off", "0", "n"})
-        if (node.text == no) return fail("E0203", fmt::format("{} takes true or false, not {}", key_.path, in_quotes(node.text)), "write false", node);
+        if (node.text == no)
+          return fail("E0203", fmt::format("{} takes true or false, not {}", key_.path, in_quotes(node.text)),
+                      "write false", node);
     }
     return wrong_type(node);
   }
@@ -127,7 +145,9 @@ class Converter {
   /// No control characters; in prompts (`multiline`) line feeds and tabs are welcome.
   bool clean(const Node& node, std::size_t longest, bool multiline) {
     if (node.text.size() > longest) {
-      fail("E0209", fmt::format("{} has {} bytes of text, and at most {} are allowed", key_.path, node.text.size(), longest), "make it shorter", node);
+      fail("E0209",
+           fmt::format("{} has {} bytes of text, and at most {} are allowed", key_.path, node.text.size(), longest),
+           "make it shorter", node);
       return false;
     }
     const bool control = std::any_of(node.text.begin(), node.text.end(), [&](char c) {
@@ -141,7 +161,8 @@ class Converter {
   std::optional<Value> text(const Node& node) {
     if (node.kind != Node::Kind::scalar) return wrong_type(node);
     if (key_.path == "name") return name(node);
-    if (node.text.empty()) return fail("E0209", fmt::format("{} is empty", key_.path), "write a path, or leave the key out", node);
+    if (node.text.empty())
+      return fail("E0209", fmt::format("{} is empty", key_.path), "write a path, or leave the key out", node);
     if (!clean(node, kLongestPath, false)) return {};
     return node.text;
   }
@@ -149,7 +170,8 @@ class Converter {
   std::optional<Value> name(const Node& node) {
     const auto lower = [](char c) { return c >= 'a' && c <= 'z'; };
     const bool good = !node.text.empty() && node.text.size() <= kLongestName && lower(node.text[0]) &&
-                      std::all_of(node.text.begin(), node.text.end(), [&](char c) { return lower(c) || (c >= '0' && c <= '9') || c == '-'; });
+                      std::all_of(node.text.begin(), node.text.end(),
+                                  [&](char c) { return lower(c) || (c >= '0' && c <= '9') || c == '-'; });
     if (good) return node.text;
     std::string suggestion;
     for (char c : node.text.substr(0, kLongestName)) {
@@ -162,13 +184,15 @@ class Converter {
     while (!suggestion.empty() && suggestion.back() == '-') suggestion.pop_back();
     return fail("E0208", fmt::format("{} cannot name a run", in_quotes(node.text)),
                 fmt::format("write 1 to {} lower-case letters, digits and hyphens, a letter first{}", kLongestName,
-                            suggestion.empty() ? "" : ", such as " + suggestion), node);
+                            suggestion.empty() ? "" : ", such as " + suggestion),
+                node);
   }
 
   std::optional<Value> numbers(const Node& node) {
     if (node.kind != Node::Kind::list) return wrong_type(node);
     if (node.items.size() != key_.count)
-      return fail("E0207", fmt::format("{} takes {} numbers, and this list has {}", key_.path, key_.count, node.items.size()),
+      return fail("E0207",
+                  fmt::format("{} takes {} numbers, and this list has {}", key_.path, key_.count, node.items.size()),
                   "write " + expectation(key_), node);
     std::vector<double> list;
     bool good = true;
@@ -202,7 +226,8 @@ class Converter {
         }
         list.push_back(item.text);
       } else if (item.kind != Node::Kind::scalar) {
-        fail("E0203", fmt::format("{} takes texts in its list, not {}", key_.path, article(item)), "write text, in quotes", item);
+        fail("E0203", fmt::format("{} takes texts in its list, not {}", key_.path, article(item)),
+             "write text, in quotes", item);
         good = false;
       } else if (!clean(item, kLongestText, true)) {
         good = false;
@@ -225,14 +250,16 @@ class Converter {
       return list_of_words(list);
     }
     if (node.kind != Node::Kind::list) return wrong_type(node);
-    if (key_.or_single && node.items.empty()) return fail("E0207", fmt::format("{} is an empty list", key_.path), "write at least one word", node);
+    if (key_.or_single && node.items.empty())
+      return fail("E0207", fmt::format("{} is an empty list", key_.path), "write at least one word", node);
     return list_of_words(node);
   }
 
   std::optional<Value> recompute(const Node& node) {
     if (node.kind == Node::Kind::scalar) {
       if (node.text == "none" || node.text == "full") return node.text;
-      return fail("E0206", fmt::format("{} does not take {}", key_.path, in_quotes(node.text)), "write " + expectation(key_), node);
+      return fail("E0206", fmt::format("{} does not take {}", key_.path, in_quotes(node.text)),
+                  "write " + expectation(key_), node);
     }
     if (node.kind == Node::Kind::list) {
       if (node.items.empty()) return fail("E0207", fmt::format("{} is an empty list", key_.path), "write none", node);
@@ -256,11 +283,14 @@ class Converter {
 
 }  // namespace
 
-std::optional<Value> convert(const Key& key, const Node& node, const Span& key_span, std::vector<Diagnostic>& diagnostics) {
+std::optional<Value> convert(const Key& key, const Node& node, const Span& key_span,
+                             std::vector<Diagnostic>& diagnostics) {
   if (node.kind == Node::Kind::bad) return {};
   if (node.kind == Node::Kind::null) {
-    diagnostics.push_back({"E0210", fmt::format("{} has no value", key.path),
-                           fmt::format("write {}{}", expectation(key), key.required ? "" : ", or leave the key out"), {place_of(key_span)}});
+    diagnostics.push_back({"E0210",
+                           fmt::format("{} has no value", key.path),
+                           fmt::format("write {}{}", expectation(key), key.required ? "" : ", or leave the key out"),
+                           {place_of(key_span)}});
     return {};
   }
   return Converter(key, diagnostics).convert(node);

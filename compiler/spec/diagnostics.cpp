@@ -100,9 +100,9 @@ std::string render(const std::vector<Diagnostic>& diagnostics, bool colour) {
   std::string result;
   for (const Diagnostic& diagnostic : diagnostics) result += render(diagnostic, colour) + "\n";
   if (!diagnostics.empty())
-    result += fmt::format("{} error{}{}; `llmc explain {}` says more\n", diagnostics.size(), diagnostics.size() == 1 ? "" : "s",
-                          diagnostics.size() >= kMaxDiagnostics ? " and perhaps more" : "",
-                          diagnostics[0].code);
+    result += fmt::format("{} error{}{}; `llmc explain {}` says more\n", diagnostics.size(),
+                          diagnostics.size() == 1 ? "" : "s",
+                          diagnostics.size() >= kMaxDiagnostics ? " and perhaps more" : "", diagnostics[0].code);
   return result;
 }
 
@@ -111,7 +111,11 @@ std::string to_json(const std::vector<Diagnostic>& diagnostics) {
   for (const Diagnostic& diagnostic : diagnostics) {
     nlohmann::ordered_json places = nlohmann::ordered_json::array();
     for (const Place& place : diagnostic.places)
-      places.push_back({{"file", place.file}, {"line", place.line}, {"column", place.column}, {"text", place.text}, {"note", place.note}});
+      places.push_back({{"file", place.file},
+                        {"line", place.line},
+                        {"column", place.column},
+                        {"text", place.text},
+                        {"note", place.note}});
     list.push_back({{"code", diagnostic.code},
                     {"message", diagnostic.message},
                     {"advice", diagnostic.advice},

@@ -15,8 +15,9 @@ std::string yaml_string(const std::string& text) {
   const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '/' || c == '_'; };
   const auto inner = [&](char c) { return letter(c) || (c >= '0' && c <= '9') || c == '.' || c == '-'; };
   static const char* const kReserved[] = {"true", "false", "null", "Null", "NULL", "True", "TRUE", "False", "FALSE"};
-  const bool plain = !text.empty() && (letter(text[0]) || text[0] == '.') && std::all_of(text.begin(), text.end(), inner) &&
-                     std::none_of(std::begin(kReserved), std::end(kReserved), [&](const char* word) { return text == word; });
+  const bool plain =
+      !text.empty() && (letter(text[0]) || text[0] == '.') && std::all_of(text.begin(), text.end(), inner) &&
+      std::none_of(std::begin(kReserved), std::end(kReserved), [&](const char* word) { return text == word; });
   if (plain) return text;
   std::string result = "\"";
   for (char c : text) {
@@ -55,7 +56,8 @@ std::string value_text(const Key& key, const Value& value) {
 std::string canonical_text(const Spec& spec) {
   std::string text = "llmc-spec-1\n";
   for (const Key& key : keys())
-    if (key.stage == Stage::compiled && applies(key, spec)) text += key.path + "=" + value_text(key, key.get(spec)) + "\n";
+    if (key.stage == Stage::compiled && applies(key, spec))
+      text += key.path + "=" + value_text(key, key.get(spec)) + "\n";
   return text;
 }
 

@@ -67,7 +67,8 @@ class Builder : public nlohmann::json_sax<Json> {
       problem = fmt::format("it is nested deeper than {} or has more than {} values", kMaxDepth, kMaxNodes);
       return false;
     }
-    // A vector may move its elements when it grows, but only the last element of each open container is still written to.
+    // A vector may move its elements when it grows, but only the last element of each open container is still written
+    // to.
     open_.push_back(place(std::move(empty)));
     keys_.emplace_back();
     return true;

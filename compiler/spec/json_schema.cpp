@@ -45,28 +45,35 @@ Json type_schema(const Key& key) {
   switch (key.type) {
     case Type::integer: {
       // `_` and suffixes make YAML read a number as text.
-      Json any = Json::array({bounded(key, "integer"), {{"type", "string"}, {"pattern", "^-?[0-9][0-9_]*([KMG]i?)?$"}}});
+      Json any =
+          Json::array({bounded(key, "integer"), {{"type", "string"}, {"pattern", "^-?[0-9][0-9_]*([KMG]i?)?$"}}});
       if (!key.words.empty()) any.push_back({{"enum", key.words}});
       return {{"anyOf", any}};
     }
     case Type::bytes: {
-      Json any = Json::array({bounded(key, "integer"), {{"type", "string"}, {"pattern", "^[0-9][0-9_]*([KMGT]i?)?B?$"}}, {{"enum", key.words}}});
+      Json any = Json::array({bounded(key, "integer"),
+                              {{"type", "string"}, {"pattern", "^[0-9][0-9_]*([KMGT]i?)?B?$"}},
+                              {{"enum", key.words}}});
       return {{"anyOf", any}};
     }
     case Type::number: {
       // JSON parsers of YAML 1.1 read 3e-4 as text.
-      Json any = Json::array({bounded(key, "number"), {{"type", "string"}, {"pattern", "^-?[0-9][0-9_]*(\\.[0-9_]+)?([eE][-+]?[0-9]+)?$"}}});
+      Json any = Json::array({bounded(key, "number"),
+                              {{"type", "string"}, {"pattern", "^-?[0-9][0-9_]*(\\.[0-9_]+)?([eE][-+]?[0-9]+)?$"}}});
       if (!key.words.empty()) any.push_back({{"enum", key.words}});
       return {{"anyOf", any}};
     }
-    case Type::boolean: return {{"type", "boolean"}};
-    case Type::choice: return {{"enum", key.words}};
+    case Type::boolean:
+      return {{"type", "boolean"}};
+    case Type::choice:
+      return {{"enum", key.words}};
     case Type::string:
       if (key.path == "name") return {{"type", "string"}, {"pattern", "^[a-z][a-z0-9-]{0,63}$"}};
       return {{"type", "string"}, {"minLength", 1}, {"maxLength", 4096}};
     case Type::numbers:
       return {{"type", "array"}, {"items", bounded(key, "number")}, {"minItems", key.count}, {"maxItems", key.count}};
-    case Type::strings: return key.or_single ? arch_schema() : strings_of(key.words);
+    case Type::strings:
+      return key.or_single ? arch_schema() : strings_of(key.words);
     case Type::recompute: {
       Json list = strings_of(key.words);
       list["minItems"] = 1;
@@ -85,7 +92,8 @@ Json object_schema(const std::string& group);
 
 Json group_schema(const Group& group) {
   Json schema = object_schema(group.path);
-  if (!group.shorthand.empty()) schema = {{"anyOf", Json::array({type_schema(*find_key(group.path + "." + group.shorthand)), schema})}};
+  if (!group.shorthand.empty())
+    schema = {{"anyOf", Json::array({type_schema(*find_key(group.path + "." + group.shorthand)), schema})}};
   if (group.list_of_one) schema = {{"type", "array"}, {"items", schema}, {"minItems", 1}, {"maxItems", 1}};
   schema["description"] = group.doc;
   return schema;
@@ -99,11 +107,15 @@ Json object_schema(const std::string& path) {
     const std::string leaf = child.substr(prefix.size());
     return leaf.find('.') == std::string::npos ? leaf : std::string();
   };
-  if (path.empty()) properties["extends"] = {{"type", "string"}, {"description", "A spec, relative to this file, whose keys these replace."}};
+  if (path.empty())
+    properties["extends"] = {{"type", "string"},
+                             {"description", "A spec, relative to this file, whose keys these replace."}};
   for (const Key& key : keys()) {
     // Groups come where their first key comes.
     for (const Group& group : groups())
-      if (const std::string leaf = leaf_of(group.path); !leaf.empty() && !properties.contains(leaf) && key.path.compare(0, group.path.size() + 1, group.path + ".") == 0)
+      if (const std::string leaf = leaf_of(group.path);
+          !leaf.empty() && !properties.contains(leaf) &&
+          key.path.compare(0, group.path.size() + 1, group.path + ".") == 0)
         properties[leaf] = group_schema(group);
     const std::string leaf = leaf_of(key.path);
     if (leaf.empty()) continue;
@@ -128,7 +140,9 @@ Json required_schema() {
 }  // namespace
 
 std::string json_schema() {
-  Json schema = {{"$schema", "http://json-schema.org/draft-07/schema#"}, {"title", "llmc spec"}, {"description", "One model and one training run."}};
+  Json schema = {{"$schema", "http://json-schema.org/draft-07/schema#"},
+                 {"title", "llmc spec"},
+                 {"description", "One model and one training run."}};
   schema.update(object_schema(""));
   schema["if"] = {{"not", {{"required", {"extends"}}}}};
   schema["then"] = required_schema();

@@ -52,9 +52,11 @@ class Loader {
     std::optional<Node> node = read_yaml(source, diagnostics_);
     if (!node && diagnostics_.size() > before) return {};
     if (!node || node->kind != Node::Kind::map) {
-      diagnostics_.push_back({"E0110", node && node->kind != Node::Kind::null ? "a spec is a map of keys" : "the file holds no keys",
-                              "write `key: value` lines; `llmc init` writes a spec to begin with",
-                              {node ? place_of(node->span) : place_of_file(name)}});
+      diagnostics_.push_back(
+          {"E0110",
+           node && node->kind != Node::Kind::null ? "a spec is a map of keys" : "the file holds no keys",
+           "write `key: value` lines; `llmc init` writes a spec to begin with",
+           {node ? place_of(node->span) : place_of_file(name)}});
       return {};
     }
     chain_.push_back(fs::path(name).lexically_normal().string());
@@ -80,10 +82,16 @@ class Loader {
       return fail("E0403", "extends takes one path, relative to this file", "write extends: base.yaml");
     const std::string path = (fs::path(name).parent_path() / extends.text).lexically_normal().string();
     for (const std::string& link : chain_)
-      if (link == path) return fail("E0401", fmt::format("{} extends itself{}", printable(path), chain_.size() > 1 ? " through other files" : ""), "break the circle");
-    if (chain_.size() > kLongestChain) return fail("E0402", fmt::format("more than {} files extend each other", kLongestChain), "merge some of them");
+      if (link == path)
+        return fail(
+            "E0401",
+            fmt::format("{} extends itself{}", printable(path), chain_.size() > 1 ? " through other files" : ""),
+            "break the circle");
+    if (chain_.size() > kLongestChain)
+      return fail("E0402", fmt::format("more than {} files extend each other", kLongestChain), "merge some of them");
     const std::optional<std::string> text = read_file_ ? read_file_(path) : std::nullopt;
-    if (!text) return fail("E0111", fmt::format("{} cannot be read", printable(path)), "write a path relative to this file");
+    if (!text)
+      return fail("E0111", fmt::format("{} cannot be read", printable(path)), "write a path relative to this file");
     return read(*text, path);
   }
 
@@ -151,11 +159,15 @@ LoadResult load(const std::string& path, const std::vector<std::string>& overrid
   const std::optional<std::string> text = read_regular_file(path);
   if (text) return load_text(*text, path, overrides, read_regular_file);
   LoadResult result;
-  result.diagnostics.push_back({"E0111", "the file cannot be read", "give the path of a spec, such as specs/quickstart.yaml", {place_of_file(path)}});
+  result.diagnostics.push_back({"E0111",
+                                "the file cannot be read",
+                                "give the path of a spec, such as specs/quickstart.yaml",
+                                {place_of_file(path)}});
   return result;
 }
 
-LoadResult load_text(const std::string& text, const std::string& name, const std::vector<std::string>& overrides, const ReadFile& read_file) {
+LoadResult load_text(const std::string& text, const std::string& name, const std::vector<std::string>& overrides,
+                     const ReadFile& read_file) {
   return Loader(read_file).load(text, name, overrides);
 }
 

@@ -27,16 +27,17 @@ struct Origin {
 struct Resolved {
   Spec spec;
   std::map<std::string, Origin> origins;  // by key path: one for every key of the schema
-  std::string directory;                  // of the spec file ("." for one beside the caller): what paths are relative to
-  std::string fingerprint;                // see fingerprint.h
+  std::string directory;    // of the spec file ("." for one beside the caller): what paths are relative to
+  std::string fingerprint;  // see fingerprint.h
 };
 
 struct LoadResult {
-  std::optional<Resolved> resolved;      // only without diagnostics
-  std::vector<Diagnostic> diagnostics;   // sorted by place
+  std::optional<Resolved> resolved;     // only without diagnostics
+  std::vector<Diagnostic> diagnostics;  // sorted by place
 };
 
-/// Reads the text of a file that `extends` names; nothing when it cannot be read. At most kMaxBytes + 1 bytes are wanted.
+/// Reads the text of a file that `extends` names; nothing when it cannot be read. At most kMaxBytes + 1 bytes are
+/// wanted.
 using ReadFile = std::function<std::optional<std::string>(const std::string& path)>;
 
 /// Never throws for what a user wrote. `overrides`: "key.path=value", as on a command line.

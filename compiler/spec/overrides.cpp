@@ -29,14 +29,21 @@ bool verbatim(const std::string& path, const std::string& text, std::size_t begi
   return key && key->type == Type::string && begin < text.size() && text[begin] != '"' && text[begin] != '\'';
 }
 
-std::optional<Node> read_value(const Source& source, const std::string& path, std::size_t begin, std::vector<Diagnostic>& diagnostics) {
+std::optional<Node> read_value(const Source& source, const std::string& path, std::size_t begin,
+                               std::vector<Diagnostic>& diagnostics) {
   const Span span{&source, begin, source.text.size()};
   if (source.text.find_first_not_of(" \t", begin) == std::string::npos) {
-    diagnostics.push_back({"E0411", fmt::format("the override of {} has no value", printable(path)), "write key.path=value", {place_of(span)}});
+    diagnostics.push_back({"E0411",
+                           fmt::format("the override of {} has no value", printable(path)),
+                           "write key.path=value",
+                           {place_of(span)}});
     return {};
   }
   if (source.text.find('\n') != std::string::npos) {
-    diagnostics.push_back({"E0411", "an override is one line", "write lists as [a, b] and maps as {key: value}", {place_of({&source, 0, 1})}});
+    diagnostics.push_back({"E0411",
+                           "an override is one line",
+                           "write lists as [a, b] and maps as {key: value}",
+                           {place_of({&source, 0, 1})}});
     return {};
   }
   if (verbatim(path, source.text, begin)) {
@@ -47,7 +54,8 @@ std::optional<Node> read_value(const Source& source, const std::string& path, st
     for (std::size_t i = begin; i < source.text.size();) {
       const std::size_t length = code_point_length(std::string_view(source.text).substr(i, 4));
       if (length == 0) {
-        diagnostics.push_back({"E0102", "the override is not UTF-8", "write it in UTF-8", {place_of({&source, i, i + 1})}});
+        diagnostics.push_back(
+            {"E0102", "the override is not UTF-8", "write it in UTF-8", {place_of({&source, i, i + 1})}});
         return {};
       }
       i += length;
@@ -57,7 +65,10 @@ std::optional<Node> read_value(const Source& source, const std::string& path, st
   const std::size_t before = diagnostics.size();
   std::optional<Node> node = read_yaml(source, diagnostics, begin);
   if (!node && diagnostics.size() == before)
-    diagnostics.push_back({"E0411", fmt::format("the override of {} has no value", printable(path)), "write key.path=value", {place_of(span)}});
+    diagnostics.push_back({"E0411",
+                           fmt::format("the override of {} has no value", printable(path)),
+                           "write key.path=value",
+                           {place_of(span)}});
   return node;
 }
 
@@ -130,16 +141,20 @@ void apply_overrides(Node& root, const std::vector<std::string>& overrides, std:
     const std::size_t equals = text.find('=');
     const auto words = equals == std::string::npos ? std::nullopt : split_key(source, equals);
     if (text.size() > kMaxBytes) {
-      diagnostics.push_back({"E0103", fmt::format("an override has at most {} bytes", kMaxBytes), "make it shorter", {}});
+      diagnostics.push_back(
+          {"E0103", fmt::format("an override has at most {} bytes", kMaxBytes), "make it shorter", {}});
     } else if (!words) {
-      diagnostics.push_back({"E0411", fmt::format("{} is not an override", in_quotes(text)), "write key.path=value", {place_of(whole)}});
+      diagnostics.push_back(
+          {"E0411", fmt::format("{} is not an override", in_quotes(text)), "write key.path=value", {place_of(whole)}});
     } else if (words->size() == 1 && words->front().text == "extends") {
       diagnostics.push_back({"E0403", "extends cannot be overridden", "write it in the file", {place_of(whole)}});
     } else {
       const std::string path = text.substr(0, equals);
       const auto [first, fresh] = seen.emplace(path, whole);
       if (!fresh) {
-        diagnostics.push_back({"E0412", fmt::format("{} is overridden twice", printable(path)), "remove one of them",
+        diagnostics.push_back({"E0412",
+                               fmt::format("{} is overridden twice", printable(path)),
+                               "remove one of them",
                                {place_of(whole), place_of(first->second, "the other one")}});
         continue;
       }

@@ -85,7 +85,8 @@ class YamlPrinter {
     std::string text = fmt::format("{}{}: {}", indent, name, value_text(key, value));
     if (with_origins_) {
       constexpr std::size_t kCommentColumn = 48;
-      text += std::string(text.size() < kCommentColumn ? kCommentColumn - text.size() : 1, ' ') + " # " + resolved_.origins.at(key.path).text();
+      text += std::string(text.size() < kCommentColumn ? kCommentColumn - text.size() : 1, ' ') + " # " +
+              resolved_.origins.at(key.path).text();
     }
     text_ += text + "\n";
   }
@@ -101,15 +102,24 @@ class YamlPrinter {
 
 const char* type_name(Type type) {
   switch (type) {
-    case Type::integer: return "integer";
-    case Type::number: return "number";
-    case Type::boolean: return "boolean";
-    case Type::string: return "string";
-    case Type::strings: return "strings";
-    case Type::choice: return "choice";
-    case Type::bytes: return "bytes";
-    case Type::numbers: return "numbers";
-    case Type::recompute: return "recompute";
+    case Type::integer:
+      return "integer";
+    case Type::number:
+      return "number";
+    case Type::boolean:
+      return "boolean";
+    case Type::string:
+      return "string";
+    case Type::strings:
+      return "strings";
+    case Type::choice:
+      return "choice";
+    case Type::bytes:
+      return "bytes";
+    case Type::numbers:
+      return "numbers";
+    case Type::recompute:
+      return "recompute";
   }
   return "";
 }

@@ -13,9 +13,9 @@ namespace llmc::spec {
 std::string to_yaml(const Resolved& resolved, bool with_origins);
 
 /// JSON array, one object a key: {"key", "value", "run_time", "path", "type", "min", "max", "exclusive_min",
-/// "exclusive_max", "choices", "count"}. type: integer | number | boolean | string | strings | choice | bytes | numbers |
-/// recompute; bounds, choices and count only where there are any. "choices" of an integer or number are words that may
-/// stand in its place. "path": true marks texts that are relative to the spec's directory.
+/// "exclusive_max", "choices", "count"}. type: integer | number | boolean | string | strings | choice | bytes | numbers
+/// | recompute; bounds, choices and count only where there are any. "choices" of an integer or number are words that
+/// may stand in its place. "path": true marks texts that are relative to the spec's directory.
 std::string keys_json(const Resolved& resolved);
 
 /// "integer", "number", ...

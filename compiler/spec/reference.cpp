@@ -15,9 +15,13 @@ std::string default_text(const Key& key) {
 std::string row(const Key& key) {
   std::string what = key.type == Type::bytes ? "a size such as `80GiB`, or a device name" : expectation(key);
   std::string doc = key.doc;
-  if (!key.when_key.empty()) doc += key.when_value == "*" ? fmt::format(" Only with `{}`.", key.when_key) : fmt::format(" Only with `{}: {}`.", key.when_key, key.when_value);
+  if (!key.when_key.empty())
+    doc += key.when_value == "*" ? fmt::format(" Only with `{}`.", key.when_key)
+                                 : fmt::format(" Only with `{}: {}`.", key.when_key, key.when_value);
   if (!key.unit.empty()) what += fmt::format(" ({})", key.unit);
-  const char* stage = key.stage == Stage::run_time ? "run time" : key.stage == Stage::compiled ? "compiled in" : "label";
+  const char* stage = key.stage == Stage::run_time   ? "run time"
+                      : key.stage == Stage::compiled ? "compiled in"
+                                                     : "label";
   return fmt::format("| `{}` | {} | {} | {} | {} |\n", key.path, what, default_text(key), stage, doc);
 }
 
@@ -27,8 +31,10 @@ std::string reference_markdown() {
   std::string text =
       "# Every key of a spec\n\n"
       "Written by `llmc schema --markdown` from the table that also parses specs (compiler/spec/schema_table.cpp).\n\n"
-      "*Compiled in*: changing it makes another trainer. *Run time*: the trainer takes it as `key.path=value` when it starts.\n"
-      "`extends: base.yaml` (relative to the file) takes every key that is not given from another spec: maps merge, lists replace.\n"
+      "*Compiled in*: changing it makes another trainer. *Run time*: the trainer takes it as `key.path=value` when it "
+      "starts.\n"
+      "`extends: base.yaml` (relative to the file) takes every key that is not given from another spec: maps merge, "
+      "lists replace.\n"
       "Whole numbers may have `_` between digits and end in K, M, G (powers of 1000) or Ki, Mi, Gi (powers of 1024).\n";
   std::string group = "?";
   for (const Key& key : keys()) {
@@ -36,8 +42,8 @@ std::string reference_markdown() {
     if (path != group) {
       group = path;
       const Group* found = find_group(group);
-      text += fmt::format("\n## {}\n\n{}| key | value | default | when | meaning |\n|---|---|---|---|---|\n", group.empty() ? "The run" : group,
-                          found ? found->doc + "\n\n" : "");
+      text += fmt::format("\n## {}\n\n{}| key | value | default | when | meaning |\n|---|---|---|---|---|\n",
+                          group.empty() ? "The run" : group, found ? found->doc + "\n\n" : "");
     }
     text += row(key);
   }

@@ -42,9 +42,13 @@ class Relations {
 
   void heads() {
     const Model& m = spec_.model;
-    if (usable({"model.hidden_size", "model.num_attention_heads"}) && !given("model.head_dim") && m.hidden_size % m.num_attention_heads) {
-      fail("E0301", fmt::format("hidden_size {} is not divisible by num_attention_heads {}", m.hidden_size, m.num_attention_heads),
-           fmt::format("write hidden_size: {}, or num_attention_heads: {}, or set head_dim", near_multiples(m.hidden_size, m.num_attention_heads),
+    if (usable({"model.hidden_size", "model.num_attention_heads"}) && !given("model.head_dim") &&
+        m.hidden_size % m.num_attention_heads) {
+      fail("E0301",
+           fmt::format("hidden_size {} is not divisible by num_attention_heads {}", m.hidden_size,
+                       m.num_attention_heads),
+           fmt::format("write hidden_size: {}, or num_attention_heads: {}, or set head_dim",
+                       near_multiples(m.hidden_size, m.num_attention_heads),
                        near_divisors(m.hidden_size, m.num_attention_heads)),
            {"model.hidden_size", "model.num_attention_heads"});
       return;
@@ -53,34 +57,44 @@ class Relations {
     if (m.head_dim % 2) {
       const std::string advice = "write head_dim: " + near_multiples(m.head_dim, 2);
       if (given("model.head_dim"))
-        fail("E0303", fmt::format("head_dim {} is odd, and RoPE rotates pairs", m.head_dim), advice, {"model.head_dim"});
+        fail("E0303", fmt::format("head_dim {} is odd, and RoPE rotates pairs", m.head_dim), advice,
+             {"model.head_dim"});
       else
-        fail("E0303", fmt::format("hidden_size / num_attention_heads = {} is odd, and RoPE rotates pairs", m.head_dim), advice,
-             {"model.hidden_size", "model.num_attention_heads"});
+        fail("E0303", fmt::format("hidden_size / num_attention_heads = {} is odd, and RoPE rotates pairs", m.head_dim),
+             advice, {"model.hidden_size", "model.num_attention_heads"});
     } else if (usable({"target.kind", "target.arch"}) && spec_.target.kind == TargetKind::cuda) {
       const auto& arch = spec_.target.arch;
-      const bool old = std::any_of(arch.begin(), arch.end(), [](const std::string& a) { return a.size() == 2 && a < "90"; });
+      const bool old =
+          std::any_of(arch.begin(), arch.end(), [](const std::string& a) { return a.size() == 2 && a < "90"; });
       const std::int64_t most = old ? 128 : 256;
       if (m.head_dim % 8 || m.head_dim > most)
-        fail("E0304", fmt::format("head_dim {} is not a multiple of 8 up to {}, as attention on cuda needs", m.head_dim, most),
-             fmt::format("write head_dim: {}", m.head_dim > most ? std::to_string(most) : near_multiples(m.head_dim, 8)),
-             {"model.head_dim", "target.kind", "target.arch"});
+        fail(
+            "E0304",
+            fmt::format("head_dim {} is not a multiple of 8 up to {}, as attention on cuda needs", m.head_dim, most),
+            fmt::format("write head_dim: {}", m.head_dim > most ? std::to_string(most) : near_multiples(m.head_dim, 8)),
+            {"model.head_dim", "target.kind", "target.arch"});
     }
   }
 
   void key_value_heads() {
     const Model& m = spec_.model;
-    if (!usable({"model.num_attention_heads", "model.num_key_value_heads"}) || m.num_attention_heads % m.num_key_value_heads == 0) return;
-    fail("E0302", fmt::format("num_attention_heads {} is not divisible by num_key_value_heads {}", m.num_attention_heads, m.num_key_value_heads),
+    if (!usable({"model.num_attention_heads", "model.num_key_value_heads"}) ||
+        m.num_attention_heads % m.num_key_value_heads == 0)
+      return;
+    fail("E0302",
+         fmt::format("num_attention_heads {} is not divisible by num_key_value_heads {}", m.num_attention_heads,
+                     m.num_key_value_heads),
          fmt::format("write num_key_value_heads: {}", near_divisors(m.num_attention_heads, m.num_key_value_heads)),
          {"model.num_key_value_heads", "model.num_attention_heads"});
   }
 
   void rope() {
     const RopeScaling& r = spec_.model.rope_scaling;
-    if (!r.llama3 || !usable({"model.rope_scaling.low_freq_factor", "model.rope_scaling.high_freq_factor"}) || r.low_freq_factor < r.high_freq_factor)
+    if (!r.llama3 || !usable({"model.rope_scaling.low_freq_factor", "model.rope_scaling.high_freq_factor"}) ||
+        r.low_freq_factor < r.high_freq_factor)
       return;
-    fail("E0310", fmt::format("high_freq_factor {} is not above low_freq_factor {}", r.high_freq_factor, r.low_freq_factor),
+    fail("E0310",
+         fmt::format("high_freq_factor {} is not above low_freq_factor {}", r.high_freq_factor, r.low_freq_factor),
          "write low_freq_factor: 1 and high_freq_factor: 4, as Llama 3 has them",
          {"model.rope_scaling.high_freq_factor", "model.rope_scaling.low_freq_factor"});
   }
@@ -89,20 +103,27 @@ class Relations {
     const Batch& b = spec_.batch;
     if (!usable({"batch.sequence_length", "batch.micro_batch"})) return;
     if (b.micro_batch * b.sequence_length > std::numeric_limits<std::int32_t>::max()) {
-      fail("E0313", fmt::format("micro_batch {} times sequence_length {} is above 2^31 - 1 rows", b.micro_batch, b.sequence_length),
-           fmt::format("write micro_batch: {} or less, or auto", std::numeric_limits<std::int32_t>::max() / b.sequence_length),
+      fail("E0313",
+           fmt::format("micro_batch {} times sequence_length {} is above 2^31 - 1 rows", b.micro_batch,
+                       b.sequence_length),
+           fmt::format("write micro_batch: {} or less, or auto",
+                       std::numeric_limits<std::int32_t>::max() / b.sequence_length),
            {"batch.micro_batch", "batch.sequence_length"});
       return;
     }
     if (usable({"batch.tokens"})) {
       if (b.tokens % b.sequence_length) {
         fail("E0305", fmt::format("tokens {} is not a multiple of sequence_length {}", b.tokens, b.sequence_length),
-             "write tokens: " + near_multiples(b.tokens, b.sequence_length * std::max<std::int64_t>(b.micro_batch, 1)), {"batch.tokens", "batch.sequence_length"});
+             "write tokens: " + near_multiples(b.tokens, b.sequence_length * std::max<std::int64_t>(b.micro_batch, 1)),
+             {"batch.tokens", "batch.sequence_length"});
         return;
       }
       if (b.micro_batch && b.tokens % (b.micro_batch * b.sequence_length)) {
-        fail("E0306", fmt::format("tokens {} is not a multiple of micro_batch * sequence_length = {} * {}", b.tokens, b.micro_batch, b.sequence_length),
-             fmt::format("write tokens: {}, or micro_batch: {}", near_multiples(b.tokens, b.micro_batch * b.sequence_length),
+        fail("E0306",
+             fmt::format("tokens {} is not a multiple of micro_batch * sequence_length = {} * {}", b.tokens,
+                         b.micro_batch, b.sequence_length),
+             fmt::format("write tokens: {}, or micro_batch: {}",
+                         near_multiples(b.tokens, b.micro_batch * b.sequence_length),
                          near_divisors(b.tokens / b.sequence_length, b.micro_batch)),
              {"batch.tokens", "batch.micro_batch", "batch.sequence_length"});
         return;
@@ -118,19 +139,27 @@ class Relations {
     if (b.micro_batch) {
       const std::int64_t rows = b.micro_batch * b.sequence_length;
       if (rows % chunk)
-        fail("E0307", fmt::format("loss_chunk {} does not divide micro_batch * sequence_length = {} * {} = {}", chunk, b.micro_batch, b.sequence_length, rows),
-             fmt::format("write loss_chunk: {}", near_divisors(rows, chunk)), {"memory.loss_chunk", "batch.micro_batch", "batch.sequence_length"});
+        fail("E0307",
+             fmt::format("loss_chunk {} does not divide micro_batch * sequence_length = {} * {} = {}", chunk,
+                         b.micro_batch, b.sequence_length, rows),
+             fmt::format("write loss_chunk: {}", near_divisors(rows, chunk)),
+             {"memory.loss_chunk", "batch.micro_batch", "batch.sequence_length"});
     } else if (usable({"batch.tokens"}) && b.tokens % chunk) {
-      fail("E0307", fmt::format("loss_chunk {} does not divide any number of sequences of the batch of {} tokens", chunk, b.tokens),
+      fail("E0307",
+           fmt::format("loss_chunk {} does not divide any number of sequences of the batch of {} tokens", chunk,
+                       b.tokens),
            fmt::format("write loss_chunk: {}", near_divisors(b.tokens, chunk)), {"memory.loss_chunk", "batch.tokens"});
     }
   }
 
   void recompute() {
     const Recompute& r = spec_.memory.recompute;
-    if (r.kind != Recompute::Kind::every || !usable({"memory.recompute", "model.num_hidden_layers"}) || r.every <= spec_.model.num_hidden_layers) return;
+    if (r.kind != Recompute::Kind::every || !usable({"memory.recompute", "model.num_hidden_layers"}) ||
+        r.every <= spec_.model.num_hidden_layers)
+      return;
     fail("E0314", fmt::format("recompute every {} layers, but there are {}", r.every, spec_.model.num_hidden_layers),
-         fmt::format("write every: {} or less, or recompute: none", spec_.model.num_hidden_layers), {"memory.recompute", "model.num_hidden_layers"});
+         fmt::format("write every: {} or less, or recompute: none", spec_.model.num_hidden_layers),
+         {"memory.recompute", "model.num_hidden_layers"});
   }
 
   void schedule() {
@@ -138,11 +167,16 @@ class Relations {
     if (!usable({"schedule.steps", "schedule.warmup_steps"})) return;
     if (s.warmup_steps >= s.steps) {
       fail("E0308", fmt::format("warmup_steps {} leaves nothing of {} steps", s.warmup_steps, s.steps),
-           fmt::format("write warmup_steps: {} or less", std::max<std::int64_t>(s.steps / 10, 0)), {"schedule.warmup_steps", "schedule.steps"});
+           fmt::format("write warmup_steps: {} or less", std::max<std::int64_t>(s.steps / 10, 0)),
+           {"schedule.warmup_steps", "schedule.steps"});
     } else if (s.kind == ScheduleKind::wsd && usable({"schedule.kind", "schedule.decay_fraction"}) &&
-               static_cast<double>(s.warmup_steps) + s.decay_fraction * static_cast<double>(s.steps) > static_cast<double>(s.steps)) {
-      fail("E0312", fmt::format("warmup_steps {} and decay_fraction {} do not fit into {} steps", s.warmup_steps, s.decay_fraction, s.steps),
-           "write a smaller decay_fraction or fewer warmup_steps", {"schedule.decay_fraction", "schedule.warmup_steps", "schedule.steps"});
+               static_cast<double>(s.warmup_steps) + s.decay_fraction * static_cast<double>(s.steps) >
+                   static_cast<double>(s.steps)) {
+      fail("E0312",
+           fmt::format("warmup_steps {} and decay_fraction {} do not fit into {} steps", s.warmup_steps,
+                       s.decay_fraction, s.steps),
+           "write a smaller decay_fraction or fewer warmup_steps",
+           {"schedule.decay_fraction", "schedule.warmup_steps", "schedule.steps"});
     }
   }
 
@@ -151,7 +185,8 @@ class Relations {
     if (!usable({"checkpoint.every", "checkpoint.keep_every"}) || c.keep_every == 0) return;
     if (c.every > 0 && c.keep_every % c.every == 0) return;
     fail("E0315", fmt::format("keep_every {} is not a multiple of every {}", c.keep_every, c.every),
-         c.every > 0 ? "write keep_every: " + near_multiples(c.keep_every, c.every) : "write every: N above 0, or leave keep_every out",
+         c.every > 0 ? "write keep_every: " + near_multiples(c.keep_every, c.every)
+                     : "write every: N above 0, or leave keep_every out",
          {"checkpoint.keep_every", "checkpoint.every"});
   }
 
@@ -163,15 +198,18 @@ class Relations {
       if (std::find(known.begin(), known.end(), arch) != known.end()) continue;
       const auto near = nearest(arch, known);
       fail("E0311", fmt::format("target {} has no arch {}", cpu ? "cpu" : "cuda", in_quotes(arch)),
-           near ? fmt::format("did you mean {}?", *near) : fmt::format("write {}", either(known)), {"target.arch", "target.kind"});
+           near ? fmt::format("did you mean {}?", *near) : fmt::format("write {}", either(known)),
+           {"target.arch", "target.kind"});
       return;
     }
     if (cpu && spec_.target.arch.size() > 1)
-      fail("E0311", "a cpu trainer is compiled for one arch", fmt::format("write arch: {}", spec_.target.arch[0]), {"target.arch"});
+      fail("E0311", "a cpu trainer is compiled for one arch", fmt::format("write arch: {}", spec_.target.arch[0]),
+           {"target.arch"});
     for (std::size_t i = 0; i < spec_.target.arch.size(); ++i)
-      if (std::find(spec_.target.arch.begin(), spec_.target.arch.begin() + static_cast<std::ptrdiff_t>(i), spec_.target.arch[i]) !=
-          spec_.target.arch.begin() + static_cast<std::ptrdiff_t>(i)) {
-        fail("E0311", fmt::format("target.arch names {} twice", spec_.target.arch[i]), "remove one of them", {"target.arch"});
+      if (std::find(spec_.target.arch.begin(), spec_.target.arch.begin() + static_cast<std::ptrdiff_t>(i),
+                    spec_.target.arch[i]) != spec_.target.arch.begin() + static_cast<std::ptrdiff_t>(i)) {
+        fail("E0311", fmt::format("target.arch names {} twice", spec_.target.arch[i]), "remove one of them",
+             {"target.arch"});
         return;
       }
   }
@@ -182,11 +220,12 @@ class Relations {
       const bool any = key.when_value == "*";
       if (!usable({key.when_key.c_str()})) continue;
       if (any)
-        fail("E0309", fmt::format("{} is not read without {}", key.path, group_name(key.when_key)), fmt::format("add {}, or remove this key", group_name(key.when_key)),
-             {key.path.c_str()});
+        fail("E0309", fmt::format("{} is not read without {}", key.path, group_name(key.when_key)),
+             fmt::format("add {}, or remove this key", group_name(key.when_key)), {key.path.c_str()});
       else
         fail("E0309", fmt::format("{} is only read with {}: {}", key.path, when_name(key), key.when_value),
-             fmt::format("write {}: {}, or remove this key", when_name(key), key.when_value), {key.path.c_str(), key.when_key.c_str()});
+             fmt::format("write {}: {}, or remove this key", when_name(key), key.when_value),
+             {key.path.c_str(), key.when_key.c_str()});
     }
   }
 
@@ -197,7 +236,9 @@ class Relations {
     const Group* found = find_group(group);
     return found && found->list_of_one ? group : path;
   }
-  static std::string when_name(const Key& key) { return key.when_key.find("rope_scaling") != std::string::npos ? "type" : key.when_key; }
+  static std::string when_name(const Key& key) {
+    return key.when_key.find("rope_scaling") != std::string::npos ? "type" : key.when_key;
+  }
 
   bool given(const std::string& path) const { return bound_.given.count(path) > 0; }
   bool usable(std::initializer_list<const char*> paths) const {
@@ -208,7 +249,8 @@ class Relations {
     Diagnostic diagnostic{code, std::move(message), std::move(advice), {}};
     for (const char* path : paths) {
       const auto found = bound_.given.find(path);
-      if (found != bound_.given.end()) diagnostic.places.push_back(place_of(found->second, fmt::format("{} is given here", leaf(path))));
+      if (found != bound_.given.end())
+        diagnostic.places.push_back(place_of(found->second, fmt::format("{} is given here", leaf(path))));
     }
     if (!diagnostic.places.empty()) diagnostic.places[0].note.clear();
     diagnostics_.push_back(std::move(diagnostic));

@@ -17,11 +17,24 @@ struct Suffix {
 constexpr std::int64_t kKi = 1024, kMi = kKi * 1024, kGi = kMi * 1024, kTi = kGi * 1024;
 constexpr std::array<Suffix, 7> kCounts{
     {{"", 1}, {"K", 1000}, {"M", 1000000}, {"G", 1000000000}, {"Ki", kKi}, {"Mi", kMi}, {"Gi", kGi}}};
-constexpr std::array<Suffix, 18> kBytes{{{"", 1},          {"B", 1},           {"K", 1000},        {"KB", 1000},
-                                         {"M", 1000000},   {"MB", 1000000},    {"G", 1000000000},  {"GB", 1000000000},
-                                         {"Ki", kKi},      {"KiB", kKi},       {"Mi", kMi},        {"MiB", kMi},
-                                         {"Gi", kGi},      {"GiB", kGi},       {"Ti", kTi},        {"TiB", kTi},
-                                         {"T", 1000000000000}, {"TB", 1000000000000}}};
+constexpr std::array<Suffix, 18> kBytes{{{"", 1},
+                                         {"B", 1},
+                                         {"K", 1000},
+                                         {"KB", 1000},
+                                         {"M", 1000000},
+                                         {"MB", 1000000},
+                                         {"G", 1000000000},
+                                         {"GB", 1000000000},
+                                         {"Ki", kKi},
+                                         {"KiB", kKi},
+                                         {"Mi", kMi},
+                                         {"MiB", kMi},
+                                         {"Gi", kGi},
+                                         {"GiB", kGi},
+                                         {"Ti", kTi},
+                                         {"TiB", kTi},
+                                         {"T", 1000000000000},
+                                         {"TB", 1000000000000}}};
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
@@ -60,7 +73,8 @@ Scalar<std::int64_t> parse_scaled(std::string_view text, const std::array<Suffix
   if (digits.size() > 1 && digits[0] == '0') {
     if (!text.empty() && (text[0] == 'x' || text[0] == 'o' || text[0] == 'b')) return {{}, "is not decimal", {}};
     const std::size_t first = digits.find_first_not_of('0');
-    return {{}, "has a leading zero", (negative ? "-" : "") + (first == std::string::npos ? "0" : digits.substr(first))};
+    return {
+        {}, "has a leading zero", (negative ? "-" : "") + (first == std::string::npos ? "0" : digits.substr(first))};
   }
   std::int64_t factor = 0;
   for (const Suffix& suffix : suffixes)

@@ -58,9 +58,17 @@ std::string range_text(const Key& key) {
   const bool upper = key.maximum && *key.maximum < kWide;
   std::string text;
   if (key.minimum)
-    text += fmt::format(" {} {}", key.exclusive_minimum ? "above" : upper ? "from" : "of at least", bound_text(key, *key.minimum));
+    text += fmt::format(" {} {}",
+                        key.exclusive_minimum ? "above"
+                        : upper               ? "from"
+                                              : "of at least",
+                        bound_text(key, *key.minimum));
   if (upper)
-    text += fmt::format(" {} {}", key.exclusive_maximum ? "to below" : key.exclusive_minimum ? "up to" : "to", bound_text(key, *key.maximum));
+    text += fmt::format(" {} {}",
+                        key.exclusive_maximum   ? "to below"
+                        : key.exclusive_minimum ? "up to"
+                                                : "to",
+                        bound_text(key, *key.maximum));
   return text;
 }
 

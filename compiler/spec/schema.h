@@ -1,4 +1,5 @@
-// The one table of keys: it drives parsing, defaults, messages, the JSON Schema, the manual and the trainer's overrides.
+// The one table of keys: it drives parsing, defaults, messages, the JSON Schema, the manual and the trainer's
+// overrides.
 #pragma once
 
 #include <functional>
@@ -13,31 +14,32 @@
 namespace llmc::spec {
 
 /// A value as a spec spells it. Words ("auto", "bf16", "fan_in") are strings; bytes are whole numbers.
-using Value = std::variant<std::monostate, bool, std::int64_t, double, std::string, std::vector<std::string>, std::vector<double>>;
+using Value = std::variant<std::monostate, bool, std::int64_t, double, std::string, std::vector<std::string>,
+                           std::vector<double>>;
 
 enum class Type {
   integer,
   number,
   boolean,
   string,
-  strings,  // list of strings
-  choice,   // one of `words`
-  bytes,    // a size in bytes
-  numbers,  // list of exactly `count` numbers
-  recompute // none | full | {every: N} | list of `words`: string, integer or strings
+  strings,   // list of strings
+  choice,    // one of `words`
+  bytes,     // a size in bytes
+  numbers,   // list of exactly `count` numbers
+  recompute  // none | full | {every: N} | list of `words`: string, integer or strings
 };
 
 /// Whether a value is baked into the trainer, can be replaced when it starts, or is only a label (the name).
 enum class Stage { label, compiled, run_time };
 
 struct Key {
-  std::string path;                // dotted
+  std::string path;  // dotted
   Type type = Type::string;
   Stage stage = Stage::compiled;
-  std::string fallback;            // the default as YAML; empty when required, derived or absent
-  std::string derivation;          // how a derived default comes about, in words
+  std::string fallback;    // the default as YAML; empty when required, derived or absent
+  std::string derivation;  // how a derived default comes about, in words
   bool required = false;
-  bool is_path = false;            // a path or pattern, relative to the spec
+  bool is_path = false;  // a path or pattern, relative to the spec
   std::optional<double> minimum, maximum;
   bool exclusive_minimum = false, exclusive_maximum = false;
   std::size_t count = 0;           // numbers
@@ -54,7 +56,8 @@ struct Key {
   std::string leaf() const { return path.substr(path.rfind('.') + 1); }
 };
 
-/// A map of keys. `shorthand`: a scalar in its place is the value of that key. `list_of_one`: written as a list of one map.
+/// A map of keys. `shorthand`: a scalar in its place is the value of that key. `list_of_one`: written as a list of one
+/// map.
 struct Group {
   std::string path, doc, shorthand;
   bool list_of_one = false;

@@ -1,162 +1,12 @@
 // The rows of the table, in the order of the manual.
 #include <algorithm>
-#include <cmath>
-#include <type_traits>
 
 #include "compiler/spec/schema.h"
+#include "compiler/spec/schema_row.h"
 #include "compiler/spec/targets.h"
 
 namespace llmc::spec {
 namespace {
-
-/// Builds one row; each method sets one column.
-struct Row {
-  Key key;
-
-  Row& fallback(const char* yaml) { return key.fallback = yaml, *this; }
-  Row& required() { return key.required = true, *this; }
-  Row& path() { return key.is_path = true, *this; }
-  Row& at_least(double low) { return key.minimum = low, *this; }
-  Row& at_most(double high) { return key.maximum = high, *this; }
-  Row& range(double low, double high) { return at_least(low).at_most(high); }
-  Row& above(double low) { return key.exclusive_minimum = true, at_least(low); }
-  Row& below(double high) { return key.exclusive_maximum = true, at_most(high); }
-  Row& words(std::vector<std::string> list) { return key.words = std::move(list), *this; }
-  Row& unit(const char* text) { return key.unit = text, *this; }
-  Row& doc(const char* text) { return key.doc = text, *this; }
-  Row& when(const char* other, const char* value) { return key.when_key = other, key.when_value = value, *this; }
-  Row& count(std::size_t n) { return key.count = n, *this; }
-  Row& or_single() { return key.or_single = true, *this; }
-  Row& run_time() { return key.stage = Stage::run_time, *this; }
-  Row& label() { return key.stage = Stage::label, *this; }
-  template <typename F>
-  Row& derived(const char* text, F&& rule) {
-    key.derivation = text;
-    key.derive = std::forward<F>(rule);
-    return *this;
-  }
-};
-
-/// Binds a key to the member that `field(spec)` returns by reference.
-template <typename Field>
-Row bind(const char* path, Type type, Field field) {
-  Row row;
-  row.key.path = path;
-  row.key.type = type;
-  using Member = std::remove_cvref_t<decltype(field(std::declval<Spec&>()))>;
-  row.key.get = [field](const Spec& spec) -> Value {
-    if constexpr (std::is_same_v<Member, std::uint64_t>)
-      return static_cast<std::int64_t>(field(spec));
-    else
-      return field(spec);
-  };
-  row.key.set = [field](Spec& spec, const Value& value) {
-    if constexpr (std::is_same_v<Member, std::uint64_t>)
-      field(spec) = static_cast<std::uint64_t>(std::get<std::int64_t>(value));
-    else
-      field(spec) = std::get<Member>(value);
-  };
-  return row;
-}
-
-/// An integer whose member is 0 for `auto`.
-template <typename Field>
-Row bind_auto(const char* path, Field field) {
-  Row row = bind(path, Type::integer, field);
-  row.key.words = {"auto"};
-  row.key.get = [field](const Spec& spec) -> Value { return field(spec) == 0 ? Value("auto") : Value(field(spec)); };
-  row.key.set = [field](Spec& spec, const Value& value) {
-    const auto* number = std::get_if<std::int64_t>(&value);
-    field(spec) = number ? *number : 0;
-  };
-  return row;
-}
-
-/// A word whose place in `words` is the value of an enum member.
-template <typename Field>
-Row bind_choice(const char* path, std::vector<std::string> words, Field field) {
-  Row row;
-  row.key.path = path;
-  row.key.type = Type::choice;
-  row.key.words = words;
-  using Member = std::remove_cvref_t<decltype(field(std::declval<Spec&>()))>;
-  row.key.get = [field, words](const Spec& spec) -> Value { return words[static_cast<std::size_t>(field(spec))]; };
-  row.key.set = [field, words](Spec& spec, const Value& value) {
-    const auto found = std::find(words.begin(), words.end(), std::get<std::string>(value));
-    field(spec) = static_cast<Member>(found - words.begin());
-  };
-  return row;
-}
-
-template <typename Field>
-Row bind_std(const char* path, Field field) {
-  Row row;
-  row.key.path = path;
-  row.key.type = Type::number;
-  row.key.words = {"fan_in", "depth_scaled"};
-  row.key.get = [field](const Spec& spec) -> Value {
-    const InitStd& std = field(spec);
-    if (std.kind == InitStd::Kind::value) return std.value;
-    return std.kind == InitStd::Kind::fan_in ? "fan_in" : "depth_scaled";
-  };
-  row.key.set = [field](Spec& spec, const Value& value) {
-    if (const auto* number = std::get_if<double>(&value))
-      field(spec) = {InitStd::Kind::value, *number};
-    else
-      field(spec) = {std::get<std::string>(value) == "fan_in" ? InitStd::Kind::fan_in : InitStd::Kind::depth_scaled, 0};
-  };
-  return row;
-}
-
-Row bind_recompute() {
-  Row row;
-  row.key.path = "memory.recompute";
-  row.key.type = Type::recompute;
-  row.key.words = {"norms", "qkv", "attention", "residual", "gate_up", "swiglu"};
-  row.key.get = [](const Spec& spec) -> Value {
-    const Recompute& recompute = spec.memory.recompute;
-    switch (recompute.kind) {
-      case Recompute::Kind::none: return "none";
-      case Recompute::Kind::full: return "full";
-      case Recompute::Kind::every: return recompute.every;
-      case Recompute::Kind::ops: return recompute.ops;
-    }
-    return {};
-  };
-  row.key.set = [](Spec& spec, const Value& value) {
-    if (const auto* every = std::get_if<std::int64_t>(&value))
-      spec.memory.recompute = {Recompute::Kind::every, *every, {}};
-    else if (const auto* ops = std::get_if<std::vector<std::string>>(&value))
-      spec.memory.recompute = {Recompute::Kind::ops, 0, *ops};
-    else
-      spec.memory.recompute = {std::get<std::string>(value) == "full" ? Recompute::Kind::full : Recompute::Kind::none, 0, {}};
-  };
-  return row;
-}
-
-Row bind_betas() {
-  Row row;
-  row.key.path = "optimizer.betas";
-  row.key.type = Type::numbers;
-  row.key.get = [](const Spec& spec) -> Value { return std::vector<double>{spec.optimizer.beta1, spec.optimizer.beta2}; };
-  row.key.set = [](Spec& spec, const Value& value) {
-    const auto& betas = std::get<std::vector<double>>(value);
-    spec.optimizer.beta1 = betas[0];
-    spec.optimizer.beta2 = betas[1];
-  };
-  return row;
-}
-
-/// A key with a single choice: there is nothing to store yet.
-Row bind_single_choice(const char* path, const char* word) {
-  Row row;
-  row.key.path = path;
-  row.key.type = Type::choice;
-  row.key.words = {word};
-  row.key.get = [word](const Spec&) -> Value { return word; };
-  row.key.set = [](Spec&, const Value&) {};
-  return row;
-}
 
 std::vector<std::string> device_names() {
   std::vector<std::string> names;
@@ -164,57 +14,127 @@ std::vector<std::string> device_names() {
   return names;
 }
 
-#define FIELD(member) [](auto& spec) -> auto& { return spec.member; }
+#define FIELD(member) \
+  [](auto& spec) -> auto& { return spec.member; }
 
 std::vector<Row> model_rows() {
   constexpr double kMaxVocabulary = 1 << 24, kMaxWidth = 1 << 20;
   const char* kLlama3 = "llama3";
   const char* kScaling = "model.rope_scaling.type";
   return {
-      bind("name", Type::string, FIELD(name)).required().label().doc("Name of the run: lower-case letters, digits and hyphens. Names the build and run folders."),
-      bind("model.vocab_size", Type::integer, FIELD(model.vocab_size)).required().range(2, kMaxVocabulary).unit("tokens").doc("Rows of the embedding."),
-      bind("model.hidden_size", Type::integer, FIELD(model.hidden_size)).required().range(1, kMaxWidth).doc("Width of the residual stream."),
-      bind("model.num_hidden_layers", Type::integer, FIELD(model.num_hidden_layers)).required().range(1, 1024).doc("Decoder layers."),
-      bind("model.num_attention_heads", Type::integer, FIELD(model.num_attention_heads)).required().range(1, 4096).doc("Query heads."),
-      bind("model.num_key_value_heads", Type::integer, FIELD(model.num_key_value_heads)).range(1, 4096)
-          .derived("num_attention_heads", [](const Spec& s) -> std::optional<Value> {
-            if (s.model.num_attention_heads < 1) return {};
-            return s.model.num_attention_heads;
-          })
+      bind("name", Type::string, FIELD(name))
+          .required()
+          .label()
+          .doc("Name of the run: lower-case letters, digits and hyphens. Names the build and run folders."),
+      bind("model.vocab_size", Type::integer, FIELD(model.vocab_size))
+          .required()
+          .range(2, kMaxVocabulary)
+          .unit("tokens")
+          .doc("Rows of the embedding."),
+      bind("model.hidden_size", Type::integer, FIELD(model.hidden_size))
+          .required()
+          .range(1, kMaxWidth)
+          .doc("Width of the residual stream."),
+      bind("model.num_hidden_layers", Type::integer, FIELD(model.num_hidden_layers))
+          .required()
+          .range(1, 1024)
+          .doc("Decoder layers."),
+      bind("model.num_attention_heads", Type::integer, FIELD(model.num_attention_heads))
+          .required()
+          .range(1, 4096)
+          .doc("Query heads."),
+      bind("model.num_key_value_heads", Type::integer, FIELD(model.num_key_value_heads))
+          .range(1, 4096)
+          .derived("num_attention_heads",
+                   [](const Spec& s) -> std::optional<Value> {
+                     if (s.model.num_attention_heads < 1) return {};
+                     return s.model.num_attention_heads;
+                   })
           .doc("Key and value heads (grouped-query attention). Divides num_attention_heads."),
-      bind("model.head_dim", Type::integer, FIELD(model.head_dim)).range(2, 1024)
-          .derived("hidden_size / num_attention_heads", [](const Spec& s) -> std::optional<Value> {
-            if (s.model.num_attention_heads < 1 || s.model.hidden_size < s.model.num_attention_heads) return {};
-            return s.model.hidden_size / s.model.num_attention_heads;
-          })
+      bind("model.head_dim", Type::integer, FIELD(model.head_dim))
+          .range(2, 1024)
+          .derived("hidden_size / num_attention_heads",
+                   [](const Spec& s) -> std::optional<Value> {
+                     if (s.model.num_attention_heads < 1 || s.model.hidden_size < s.model.num_attention_heads)
+                       return {};
+                     return s.model.hidden_size / s.model.num_attention_heads;
+                   })
           .doc("Columns of one head. Even; a multiple of 8 on CUDA."),
-      bind("model.intermediate_size", Type::integer, FIELD(model.intermediate_size)).range(1, kMaxWidth)
-          .derived("8/3 * hidden_size, rounded up to a multiple of 64", [](const Spec& s) -> std::optional<Value> {
-            if (s.model.hidden_size < 1) return {};
-            const std::int64_t exact = (s.model.hidden_size * 8 + 2) / 3;
-            return (exact + 63) / 64 * 64;
-          })
+      bind("model.intermediate_size", Type::integer, FIELD(model.intermediate_size))
+          .range(1, kMaxWidth)
+          .derived("8/3 * hidden_size, rounded up to a multiple of 64",
+                   [](const Spec& s) -> std::optional<Value> {
+                     if (s.model.hidden_size < 1) return {};
+                     const std::int64_t exact = (s.model.hidden_size * 8 + 2) / 3;
+                     return (exact + 63) / 64 * 64;
+                   })
           .doc("Width of SwiGLU."),
-      bind("model.rope_theta", Type::number, FIELD(model.rope_theta)).fallback("500000").above(1).at_most(1e12).doc("Base of the rotary frequencies: theta^(-2i/head_dim)."),
-      bind_choice(kScaling, {"none", kLlama3}, FIELD(model.rope_scaling.llama3)).fallback("none").doc("llama3: the frequency scaling of Llama 3.1 and later."),
-      bind("model.rope_scaling.factor", Type::number, FIELD(model.rope_scaling.factor)).fallback("32").when(kScaling, kLlama3).range(1, 1e6).doc("Divides the low frequencies."),
-      bind("model.rope_scaling.low_freq_factor", Type::number, FIELD(model.rope_scaling.low_freq_factor)).fallback("1").when(kScaling, kLlama3).above(0).at_most(1e6)
+      bind("model.rope_theta", Type::number, FIELD(model.rope_theta))
+          .fallback("500000")
+          .above(1)
+          .at_most(1e12)
+          .doc("Base of the rotary frequencies: theta^(-2i/head_dim)."),
+      bind_choice(kScaling, {"none", kLlama3}, FIELD(model.rope_scaling.llama3))
+          .fallback("none")
+          .doc("llama3: the frequency scaling of Llama 3.1 and later."),
+      bind("model.rope_scaling.factor", Type::number, FIELD(model.rope_scaling.factor))
+          .fallback("32")
+          .when(kScaling, kLlama3)
+          .range(1, 1e6)
+          .doc("Divides the low frequencies."),
+      bind("model.rope_scaling.low_freq_factor", Type::number, FIELD(model.rope_scaling.low_freq_factor))
+          .fallback("1")
+          .when(kScaling, kLlama3)
+          .above(0)
+          .at_most(1e6)
           .doc("Wavelengths above original_max_position_embeddings / low_freq_factor are scaled in full."),
-      bind("model.rope_scaling.high_freq_factor", Type::number, FIELD(model.rope_scaling.high_freq_factor)).fallback("4").when(kScaling, kLlama3).above(0).at_most(1e6)
+      bind("model.rope_scaling.high_freq_factor", Type::number, FIELD(model.rope_scaling.high_freq_factor))
+          .fallback("4")
+          .when(kScaling, kLlama3)
+          .above(0)
+          .at_most(1e6)
           .doc("Wavelengths below original_max_position_embeddings / high_freq_factor are not scaled."),
-      bind("model.rope_scaling.original_max_position_embeddings", Type::integer, FIELD(model.rope_scaling.original_max_position_embeddings)).fallback("8192")
-          .when(kScaling, kLlama3).range(1, 1 << 24).unit("tokens").doc("Context length of the model whose frequencies are scaled."),
-      bind("model.rms_norm_eps", Type::number, FIELD(model.rms_norm_eps)).fallback("1e-05").above(0).at_most(1).doc("Added to the mean square in every RMSNorm."),
-      bind("model.tie_word_embeddings", Type::boolean, FIELD(model.tie_word_embeddings)).fallback("true").doc("The head is the embedding, transposed."),
-      bind("model.attention_bias", Type::boolean, FIELD(model.attention_bias)).fallback("false").doc("Biases on the q, k, v and output projections."),
-      bind("model.mlp_bias", Type::boolean, FIELD(model.mlp_bias)).fallback("false").doc("Biases on the gate, up and down projections."),
-      bind("init.embedding_std", Type::number, FIELD(init.embedding_std)).fallback("0.02").above(0).at_most(100).doc("Standard deviation of the embedding (and of an untied head)."),
-      bind_std("init.linear", FIELD(init.linear)).fallback("fan_in").above(0).at_most(100)
-          .doc("Standard deviation of the linear weights; fan_in: 1 / sqrt(columns); depth_scaled: hidden_size^-0.5 / sqrt(2 * num_hidden_layers)."),
-      bind_std("init.residual", FIELD(init.residual)).fallback("depth_scaled").above(0).at_most(100)
+      bind("model.rope_scaling.original_max_position_embeddings", Type::integer,
+           FIELD(model.rope_scaling.original_max_position_embeddings))
+          .fallback("8192")
+          .when(kScaling, kLlama3)
+          .range(1, 1 << 24)
+          .unit("tokens")
+          .doc("Context length of the model whose frequencies are scaled."),
+      bind("model.rms_norm_eps", Type::number, FIELD(model.rms_norm_eps))
+          .fallback("1e-05")
+          .above(0)
+          .at_most(1)
+          .doc("Added to the mean square in every RMSNorm."),
+      bind("model.tie_word_embeddings", Type::boolean, FIELD(model.tie_word_embeddings))
+          .fallback("true")
+          .doc("The head is the embedding, transposed."),
+      bind("model.attention_bias", Type::boolean, FIELD(model.attention_bias))
+          .fallback("false")
+          .doc("Biases on the q, k, v and output projections."),
+      bind("model.mlp_bias", Type::boolean, FIELD(model.mlp_bias))
+          .fallback("false")
+          .doc("Biases on the gate, up and down projections."),
+      bind("init.embedding_std", Type::number, FIELD(init.embedding_std))
+          .fallback("0.02")
+          .above(0)
+          .at_most(100)
+          .doc("Standard deviation of the embedding (and of an untied head)."),
+      bind_std("init.linear", FIELD(init.linear))
+          .fallback("fan_in")
+          .above(0)
+          .at_most(100)
+          .doc("Standard deviation of the linear weights; fan_in: 1 / sqrt(columns); depth_scaled: hidden_size^-0.5 / "
+               "sqrt(2 * num_hidden_layers)."),
+      bind_std("init.residual", FIELD(init.residual))
+          .fallback("depth_scaled")
+          .above(0)
+          .at_most(100)
           .doc("The same for o_proj and down_proj, which write to the residual stream."),
-      bind_choice("precision.compute", {"fp32", "bf16"}, FIELD(compute)).fallback("bf16")
-          .doc("Working copy of the weights, activations and matrix-product inputs. Master weights, gradient accumulation, softmax, cross-entropy and norms are fp32, always."),
+      bind_choice("precision.compute", {"fp32", "bf16"}, FIELD(compute))
+          .fallback("bf16")
+          .doc("Working copy of the weights, activations and matrix-product inputs. Master weights, gradient "
+               "accumulation, softmax, cross-entropy and norms are fp32, always."),
   };
 }
 
@@ -223,78 +143,220 @@ std::vector<Row> run_rows() {
   const char* kValidation = "data.validation.path";
   const char* kPrompts = "sampling.prompts";
   return {
-      bind("batch.sequence_length", Type::integer, FIELD(batch.sequence_length)).fallback("2048").range(1, kMaxSequence).unit("tokens").doc("Tokens of one training sample."),
-      bind_auto("batch.micro_batch", FIELD(batch.micro_batch)).fallback("auto").range(1, 65536).unit("sequences")
+      bind("batch.sequence_length", Type::integer, FIELD(batch.sequence_length))
+          .fallback("2048")
+          .range(1, kMaxSequence)
+          .unit("tokens")
+          .doc("Tokens of one training sample."),
+      bind_auto("batch.micro_batch", FIELD(batch.micro_batch))
+          .fallback("auto")
+          .range(1, 65536)
+          .unit("sequences")
           .doc("Sequences of one forward and backward pass; auto: the largest that fits memory.budget."),
-      bind("batch.tokens", Type::integer, FIELD(batch.tokens)).run_time().range(1, 1e12).unit("tokens")
-          .derived("1Mi, rounded down to whole passes", [](const Spec& s) -> std::optional<Value> {
-            if (s.batch.sequence_length < 1) return {};
-            const std::int64_t pass = s.batch.sequence_length * std::max<std::int64_t>(s.batch.micro_batch, 1);
-            return std::max<std::int64_t>((1 << 20) / pass, 1) * pass;
-          })
-          .doc("Global batch of one optimizer step. A multiple of sequence_length and of micro_batch * sequence_length."),
-      bind("memory.budget", Type::bytes, FIELD(memory.budget)).range(1 << 20, 1LL << 50).words(device_names()).unit("bytes")
-          .derived("16GiB for cpu, 80GiB for cuda", [](const Spec& s) -> std::optional<Value> {
-            return std::int64_t{s.target.kind == TargetKind::cpu ? 16 : 80} << 30;
-          })
+      bind("batch.tokens", Type::integer, FIELD(batch.tokens))
+          .run_time()
+          .range(1, 1e12)
+          .unit("tokens")
+          .derived("1Mi, rounded down to whole passes",
+                   [](const Spec& s) -> std::optional<Value> {
+                     if (s.batch.sequence_length < 1) return {};
+                     const std::int64_t pass = s.batch.sequence_length * std::max<std::int64_t>(s.batch.micro_batch, 1);
+                     return std::max<std::int64_t>((1 << 20) / pass, 1) * pass;
+                   })
+          .doc("Global batch of one optimizer step. A multiple of sequence_length and of micro_batch * "
+               "sequence_length."),
+      bind("memory.budget", Type::bytes, FIELD(memory.budget))
+          .range(1 << 20, 1LL << 50)
+          .words(device_names())
+          .unit("bytes")
+          .derived("16GiB for cpu, 80GiB for cuda",
+                   [](const Spec& s) -> std::optional<Value> {
+                     return std::int64_t{s.target.kind == TargetKind::cpu ? 16 : 80} << 30;
+                   })
           .doc("What the trainer may allocate on its device."),
-      bind_recompute().fallback("none")
-          .doc("What the backward pass computes again instead of keeping it: nothing, whole layers (full), every n-th layer, or the outputs of these ops in every layer."),
-      bind_auto("memory.loss_chunk", FIELD(memory.loss_chunk)).fallback("auto").range(1, (1LL << 31) - 1).unit("rows")
-          .doc("Rows of logits alive at once. Divides micro_batch * sequence_length; auto: the largest that fits memory.budget."),
-      bind_single_choice("optimizer.kind", "adamw").fallback("adamw").doc("AdamW as in PyTorch: decoupled weight decay, bias correction."),
-      bind("optimizer.lr", Type::number, FIELD(optimizer.lr)).fallback("0.0003").run_time().range(0, 1000).doc("Peak learning rate."),
-      bind_betas().fallback("[0.9, 0.95]").run_time().count(2).at_least(0).below(1).doc("Decay of the first and second moments."),
-      bind("optimizer.eps", Type::number, FIELD(optimizer.eps)).fallback("1e-08").run_time().above(0).at_most(1).doc("Added to the root of the second moment."),
-      bind("optimizer.weight_decay", Type::number, FIELD(optimizer.weight_decay)).fallback("0.1").run_time().range(0, 1000)
+      bind_recompute().fallback("none").doc(
+          "What the backward pass computes again instead of keeping it: nothing, whole layers (full), every n-th "
+          "layer, or the outputs of these ops in every layer."),
+      bind_auto("memory.loss_chunk", FIELD(memory.loss_chunk))
+          .fallback("auto")
+          .range(1, (1LL << 31) - 1)
+          .unit("rows")
+          .doc("Rows of logits alive at once. Divides micro_batch * sequence_length; auto: the largest that fits "
+               "memory.budget."),
+      bind_single_choice("optimizer.kind", "adamw")
+          .fallback("adamw")
+          .doc("AdamW as in PyTorch: decoupled weight decay, bias correction."),
+      bind("optimizer.lr", Type::number, FIELD(optimizer.lr))
+          .fallback("0.0003")
+          .run_time()
+          .range(0, 1000)
+          .doc("Peak learning rate."),
+      bind_betas()
+          .fallback("[0.9, 0.95]")
+          .run_time()
+          .count(2)
+          .at_least(0)
+          .below(1)
+          .doc("Decay of the first and second moments."),
+      bind("optimizer.eps", Type::number, FIELD(optimizer.eps))
+          .fallback("1e-08")
+          .run_time()
+          .above(0)
+          .at_most(1)
+          .doc("Added to the root of the second moment."),
+      bind("optimizer.weight_decay", Type::number, FIELD(optimizer.weight_decay))
+          .fallback("0.1")
+          .run_time()
+          .range(0, 1000)
           .doc("For matrices, an untied head included; norms, biases and the embedding are not decayed."),
-      bind("optimizer.clip_norm", Type::number, FIELD(optimizer.clip_norm)).fallback("1").run_time().range(0, 1e12)
+      bind("optimizer.clip_norm", Type::number, FIELD(optimizer.clip_norm))
+          .fallback("1")
+          .run_time()
+          .range(0, 1e12)
           .doc("Largest L2 norm of the whole gradient; 0: no clipping."),
-      bind_choice("schedule.kind", {"constant", "linear", "cosine", "wsd"}, FIELD(schedule.kind)).fallback("cosine").run_time()
-          .doc("How the learning rate goes on after the warm-up. wsd: constant, then a linear fall over the last part."),
-      bind("schedule.steps", Type::integer, FIELD(schedule.steps)).fallback("20000").run_time().range(1, kMaxSteps).unit("steps").doc("Length of the run and of the schedule."),
-      bind("schedule.warmup_steps", Type::integer, FIELD(schedule.warmup_steps)).run_time().range(0, kMaxSteps).unit("steps")
-          .derived("2 % of steps", [](const Spec& s) -> std::optional<Value> {
-            if (s.schedule.steps < 1) return {};
-            return s.schedule.steps / 50;
-          })
+      bind_choice("schedule.kind", {"constant", "linear", "cosine", "wsd"}, FIELD(schedule.kind))
+          .fallback("cosine")
+          .run_time()
+          .doc(
+              "How the learning rate goes on after the warm-up. wsd: constant, then a linear fall over the last part."),
+      bind("schedule.steps", Type::integer, FIELD(schedule.steps))
+          .fallback("20000")
+          .run_time()
+          .range(1, kMaxSteps)
+          .unit("steps")
+          .doc("Length of the run and of the schedule."),
+      bind("schedule.warmup_steps", Type::integer, FIELD(schedule.warmup_steps))
+          .run_time()
+          .range(0, kMaxSteps)
+          .unit("steps")
+          .derived("2 % of steps",
+                   [](const Spec& s) -> std::optional<Value> {
+                     if (s.schedule.steps < 1) return {};
+                     return s.schedule.steps / 50;
+                   })
           .doc("Linear rise from lr / warmup_steps, so that step 0 already learns."),
-      bind("schedule.min_lr_ratio", Type::number, FIELD(schedule.min_lr_ratio)).fallback("0.1").run_time().range(0, 1)
+      bind("schedule.min_lr_ratio", Type::number, FIELD(schedule.min_lr_ratio))
+          .fallback("0.1")
+          .run_time()
+          .range(0, 1)
           .doc("Last learning rate as a part of lr (linear, cosine and wsd)."),
-      bind("schedule.decay_fraction", Type::number, FIELD(schedule.decay_fraction)).fallback("0.2").run_time().when("schedule.kind", "wsd").above(0).at_most(1)
+      bind("schedule.decay_fraction", Type::number, FIELD(schedule.decay_fraction))
+          .fallback("0.2")
+          .run_time()
+          .when("schedule.kind", "wsd")
+          .above(0)
+          .at_most(1)
           .doc("The last part of the steps, in which wsd falls."),
-      bind("data.tokenizer", Type::string, FIELD(data.tokenizer)).run_time().path().doc("sentencepiece model that decodes samples; without one they are printed as token ids."),
-      bind("data.train.path", Type::string, FIELD(data.train.path)).required().run_time().path().doc("Token shards; * and ? match in the last part. Sorted by name."),
-      bind("data.train.format", Type::choice, FIELD(data.train.format)).words({"auto", "llmc", "nanogpt", "megatron"}).fallback("auto").run_time()
+      bind("data.tokenizer", Type::string, FIELD(data.tokenizer))
+          .run_time()
+          .path()
+          .doc("sentencepiece model that decodes samples; without one they are printed as token ids."),
+      bind("data.train.path", Type::string, FIELD(data.train.path))
+          .required()
+          .run_time()
+          .path()
+          .doc("Token shards; * and ? match in the last part. Sorted by name."),
+      bind("data.train.format", Type::choice, FIELD(data.train.format))
+          .words({"auto", "llmc", "nanogpt", "megatron"})
+          .fallback("auto")
+          .run_time()
           .doc("auto reads the header; raw nanogpt files have none and must be named."),
-      bind(kValidation, Type::string, FIELD(data.validation.path)).run_time().path().doc("Token shards that are held out; without them there is no evaluation."),
-      bind("data.validation.format", Type::choice, FIELD(data.validation.format)).words({"auto", "llmc", "nanogpt", "megatron"}).fallback("auto")
-          .run_time().when(kValidation, "*").doc("As data.train.format."),
-      bind("data.seed", Type::integer, FIELD(data.seed)).fallback("1337").run_time().at_least(0).doc("Order of the training samples."),
-      bind("evaluation.every", Type::integer, FIELD(evaluation.every)).fallback("250").run_time().when(kValidation, "*").range(0, kMaxSteps).unit("steps")
+      bind(kValidation, Type::string, FIELD(data.validation.path))
+          .run_time()
+          .path()
+          .doc("Token shards that are held out; without them there is no evaluation."),
+      bind("data.validation.format", Type::choice, FIELD(data.validation.format))
+          .words({"auto", "llmc", "nanogpt", "megatron"})
+          .fallback("auto")
+          .run_time()
+          .when(kValidation, "*")
+          .doc("As data.train.format."),
+      bind("data.seed", Type::integer, FIELD(data.seed))
+          .fallback("1337")
+          .run_time()
+          .at_least(0)
+          .doc("Order of the training samples."),
+      bind("evaluation.every", Type::integer, FIELD(evaluation.every))
+          .fallback("250")
+          .run_time()
+          .when(kValidation, "*")
+          .range(0, kMaxSteps)
+          .unit("steps")
           .doc("Steps between evaluations; 0: none."),
-      bind("evaluation.sequences", Type::integer, FIELD(evaluation.sequences)).fallback("256").run_time().when(kValidation, "*").range(1, 1e9).unit("sequences")
+      bind("evaluation.sequences", Type::integer, FIELD(evaluation.sequences))
+          .fallback("256")
+          .run_time()
+          .when(kValidation, "*")
+          .range(1, 1e9)
+          .unit("sequences")
           .doc("Validation samples of one evaluation."),
-      bind("sampling.every", Type::integer, FIELD(sampling.every)).fallback("500").run_time().when(kPrompts, "*").range(0, kMaxSteps).unit("steps")
+      bind("sampling.every", Type::integer, FIELD(sampling.every))
+          .fallback("500")
+          .run_time()
+          .when(kPrompts, "*")
+          .range(0, kMaxSteps)
+          .unit("steps")
           .doc("Steps between samples; 0: none."),
-      bind(kPrompts, Type::strings, FIELD(sampling.prompts)).fallback("[]").run_time().doc("Beginnings that the model goes on with; without any there is no sampling."),
-      bind("sampling.tokens", Type::integer, FIELD(sampling.tokens)).fallback("50").run_time().when(kPrompts, "*").range(1, 1 << 20).unit("tokens").doc("Length of one sample."),
-      bind("sampling.temperature", Type::number, FIELD(sampling.temperature)).fallback("0.8").run_time().when(kPrompts, "*").range(0, 100).doc("0: the likeliest token, always."),
-      bind("checkpoint.every", Type::integer, FIELD(checkpoint.every)).fallback("1000").run_time().range(0, kMaxSteps).unit("steps")
+      bind(kPrompts, Type::strings, FIELD(sampling.prompts))
+          .fallback("[]")
+          .run_time()
+          .doc("Beginnings that the model goes on with; without any there is no sampling."),
+      bind("sampling.tokens", Type::integer, FIELD(sampling.tokens))
+          .fallback("50")
+          .run_time()
+          .when(kPrompts, "*")
+          .range(1, 1 << 20)
+          .unit("tokens")
+          .doc("Length of one sample."),
+      bind("sampling.temperature", Type::number, FIELD(sampling.temperature))
+          .fallback("0.8")
+          .run_time()
+          .when(kPrompts, "*")
+          .range(0, 100)
+          .doc("0: the likeliest token, always."),
+      bind("checkpoint.every", Type::integer, FIELD(checkpoint.every))
+          .fallback("1000")
+          .run_time()
+          .range(0, kMaxSteps)
+          .unit("steps")
           .doc("Steps between checkpoints; 0: only at the end."),
-      bind("checkpoint.keep_last", Type::integer, FIELD(checkpoint.keep_last)).fallback("3").run_time().range(1, 1e6).doc("Newest checkpoints that are kept."),
-      bind("checkpoint.keep_every", Type::integer, FIELD(checkpoint.keep_every)).fallback("0").run_time().range(0, kMaxSteps).unit("steps")
+      bind("checkpoint.keep_last", Type::integer, FIELD(checkpoint.keep_last))
+          .fallback("3")
+          .run_time()
+          .range(1, 1e6)
+          .doc("Newest checkpoints that are kept."),
+      bind("checkpoint.keep_every", Type::integer, FIELD(checkpoint.keep_every))
+          .fallback("0")
+          .run_time()
+          .range(0, kMaxSteps)
+          .unit("steps")
           .doc("Checkpoints at multiples of it are kept for good; 0: none. A multiple of every."),
-      bind("metrics.every", Type::integer, FIELD(metrics.every)).fallback("10").run_time().range(1, kMaxSteps).unit("steps").doc("Steps between lines of metrics.jsonl."),
-      bind("metrics.per_parameter", Type::boolean, FIELD(metrics.per_parameter)).fallback("true").doc("Norms of every weight, gradient and update."),
-      bind("deterministic", Type::boolean, FIELD(deterministic)).fallback("true").doc("Equal runs give equal bits. false allows the attention library's atomics on CUDA."),
+      bind("metrics.every", Type::integer, FIELD(metrics.every))
+          .fallback("10")
+          .run_time()
+          .range(1, kMaxSteps)
+          .unit("steps")
+          .doc("Steps between lines of metrics.jsonl."),
+      bind("metrics.per_parameter", Type::boolean, FIELD(metrics.per_parameter))
+          .fallback("true")
+          .doc("Norms of every weight, gradient and update."),
+      bind("deterministic", Type::boolean, FIELD(deterministic))
+          .fallback("true")
+          .doc("Equal runs give equal bits. false allows the attention library's atomics on CUDA."),
       bind_choice("target.kind", {"cpu", "cuda"}, FIELD(target.kind)).fallback("cpu").doc("What the trainer runs on."),
-      bind("target.arch", Type::strings, FIELD(target.arch)).or_single()
-          .derived("native for cpu, 90a for cuda", [](const Spec& s) -> std::optional<Value> {
-            return std::vector<std::string>{s.target.kind == TargetKind::cpu ? "native" : "90a"};
-          })
-          .doc("cpu: one instruction set as g++ -march names it, native for this machine's. cuda: compute capabilities such as 80, 90a, 100."),
-      bind("seed", Type::integer, FIELD(seed)).fallback("42").run_time().at_least(0).doc("Initial weights and sampling."),
+      bind("target.arch", Type::strings, FIELD(target.arch))
+          .or_single()
+          .derived("native for cpu, 90a for cuda",
+                   [](const Spec& s) -> std::optional<Value> {
+                     return std::vector<std::string>{s.target.kind == TargetKind::cpu ? "native" : "90a"};
+                   })
+          .doc("cpu: one instruction set as g++ -march names it, native for this machine's. cuda: compute capabilities "
+               "such as 80, 90a, 100."),
+      bind("seed", Type::integer, FIELD(seed))
+          .fallback("42")
+          .run_time()
+          .at_least(0)
+          .doc("Initial weights and sampling."),
   };
 }
 

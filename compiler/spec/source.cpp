@@ -24,7 +24,10 @@ std::size_t code_point_length(std::string_view text) {
   if (text.empty()) return 0;
   const unsigned first = byte(0);
   if (first < 0x80) return 1;
-  const std::size_t length = first >= 0xc2 && first <= 0xdf ? 2 : first >= 0xe0 && first <= 0xef ? 3 : first >= 0xf0 && first <= 0xf4 ? 4 : 0;
+  const std::size_t length = first >= 0xc2 && first <= 0xdf   ? 2
+                             : first >= 0xe0 && first <= 0xef ? 3
+                             : first >= 0xf0 && first <= 0xf4 ? 4
+                                                              : 0;
   if (length == 0 || text.size() < length) return 0;
   for (std::size_t i = 1; i < length; ++i)
     if ((byte(i) & 0xc0) != 0x80) return 0;
@@ -40,10 +43,10 @@ std::string printable(std::string_view text) {
   while (!text.empty()) {
     const std::size_t length = code_point_length(text);
     const auto first = static_cast<unsigned char>(text[0]);
-    const bool control = first < 0x20 || first == 0x7f ||
-                         (length == 2 && first == 0xc2 && static_cast<unsigned char>(text[1]) < 0xa0) ||
-                         (length == 3 && text.substr(0, 2) == "\xe2\x80" && static_cast<unsigned char>(text[2]) >= 0xa8 &&
-                          static_cast<unsigned char>(text[2]) <= 0xae);  // line separators and direction overrides
+    const bool control =
+        first < 0x20 || first == 0x7f || (length == 2 && first == 0xc2 && static_cast<unsigned char>(text[1]) < 0xa0) ||
+        (length == 3 && text.substr(0, 2) == "\xe2\x80" && static_cast<unsigned char>(text[2]) >= 0xa8 &&
+         static_cast<unsigned char>(text[2]) <= 0xae);  // line separators and direction overrides
     if (first == '\t') {
       result += ' ';
     } else if (length == 0 || control) {

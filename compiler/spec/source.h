@@ -8,8 +8,8 @@
 namespace llmc::spec {
 
 struct Source {
-  std::string name;           // path as the user wrote it, or "command line"
-  std::string text;           // the whole file, or one override "key.path=value"
+  std::string name;  // path as the user wrote it, or "command line"
+  std::string text;  // the whole file, or one override "key.path=value"
   bool command_line = false;
 };
 

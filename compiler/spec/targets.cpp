@@ -8,20 +8,14 @@ constexpr std::int64_t kMiB = std::int64_t{1} << 20;
 
 }  // namespace
 
-// What the driver reports as total (79.6 GiB of an "80 GB" H100), less 2 GiB for the context and the libraries' own workspaces.
+// What the driver reports as total (79.6 GiB of an "80 GB" H100), less 2 GiB for the context and the libraries' own
+// workspaces.
 const std::vector<DeviceMemory>& device_memories() {
   static const std::vector<DeviceMemory> table = {
-      {"a100-40gb", 37 * kGiB},
-      {"a100-80gb", 77 * kGiB},
-      {"a10-24gb", 20 * kGiB},
-      {"l4-24gb", 20 * kGiB},
-      {"l40s-48gb", 42 * kGiB},
-      {"h100-94gb", 91 * kGiB},
-      {"h200-141gb", 137 * kGiB},
-      {"b200-180gb", 175 * kGiB},
-      {"rtx4090-24gb", 21 * kGiB + 512 * kMiB},
-      {"rtx5090-32gb", 29 * kGiB},
-      {"h100-80gb", 77 * kGiB},  // last: messages take it for their example
+      {"a100-40gb", 37 * kGiB},    {"a100-80gb", 77 * kGiB},   {"a10-24gb", 20 * kGiB},
+      {"l4-24gb", 20 * kGiB},      {"l40s-48gb", 42 * kGiB},   {"h100-94gb", 91 * kGiB},
+      {"h200-141gb", 137 * kGiB},  {"b200-180gb", 175 * kGiB}, {"rtx4090-24gb", 21 * kGiB + 512 * kMiB},
+      {"rtx5090-32gb", 29 * kGiB}, {"h100-80gb", 77 * kGiB},  // last: messages take it for their example
   };
   return table;
 }
@@ -34,14 +28,15 @@ std::optional<std::int64_t> device_budget(const std::string& name) {
 
 const std::vector<std::string>& cpu_architectures() {
   static const std::vector<std::string> names = {
-      "native",         "x86-64",         "x86-64-v2", "x86-64-v3",      "x86-64-v4", "haswell", "broadwell", "skylake",
-      "skylake-avx512", "cascadelake",    "cooperlake", "icelake-client", "icelake-server", "tigerlake", "rocketlake",
-      "alderlake",      "sapphirerapids", "znver1",    "znver2",         "znver3",    "znver4"};
+      "native",     "x86-64",         "x86-64-v2",      "x86-64-v3",  "x86-64-v4",      "haswell",        "broadwell",
+      "skylake",    "skylake-avx512", "cascadelake",    "cooperlake", "icelake-client", "icelake-server", "tigerlake",
+      "rocketlake", "alderlake",      "sapphirerapids", "znver1",     "znver2",         "znver3",         "znver4"};
   return names;
 }
 
 const std::vector<std::string>& cuda_architectures() {
-  static const std::vector<std::string> names = {"80", "86", "87", "89", "90", "90a", "100", "100a", "103", "103a", "120", "120a"};
+  static const std::vector<std::string> names = {"80",  "86",   "87",  "89",   "90",  "90a",
+                                                 "100", "100a", "103", "103a", "120", "120a"};
   return names;
 }
 

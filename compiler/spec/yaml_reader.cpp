@@ -23,7 +23,8 @@ class TreeBuilder : public YAML::EventHandler {
 
   void OnDocumentStart(const YAML::Mark& mark) override {
     if (++documents_ == 1) return;
-    complain("E0108", "a spec is one document, and a second one begins here", "remove it, or make it a file of its own", at(mark));
+    complain("E0108", "a spec is one document, and a second one begins here", "remove it, or make it a file of its own",
+             at(mark));
     throw LimitReached{};
   }
   void OnDocumentEnd() override {}
@@ -37,8 +38,8 @@ class TreeBuilder : public YAML::EventHandler {
   }
 
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override {
-    complain("E0104", "aliases are not part of a spec", "write the value out, or put what is shared in a file and use `extends`",
-             at(mark));
+    complain("E0104", "aliases are not part of a spec",
+             "write the value out, or put what is shared in a file and use `extends`", at(mark));
     Node node;
     node.kind = Node::Kind::bad;
     node.span = at(mark);
@@ -54,7 +55,8 @@ class TreeBuilder : public YAML::EventHandler {
     node.span = {&source_, begin, scalar_end(begin, value)};
     const char first = begin < source_.text.size() ? source_.text[begin] : ' ';
     if ((first == '"' || first == '\'') && !closed(node.span)) {  // yaml-cpp lets the text end instead
-      complain("E0101", "this is not YAML: the quote is not closed", "add the closing quote", {&source_, begin, begin + 1});
+      complain("E0101", "this is not YAML: the quote is not closed", "add the closing quote",
+               {&source_, begin, begin + 1});
       throw LimitReached{};
     }
     node.plain = !properties && first != '"' && first != '\'' && first != '|' && first != '>';
@@ -96,7 +98,8 @@ class TreeBuilder : public YAML::EventHandler {
     const std::size_t end = std::min(source_.text.find_first_of(" \t\r\n,[]{}", begin + 1), source_.text.size());
     const Span span{&source_, begin, end};
     if (first == '&')
-      complain("E0104", "anchors are not part of a spec", "remove it, or put what is shared in a file and use `extends`", span);
+      complain("E0104", "anchors are not part of a spec",
+               "remove it, or put what is shared in a file and use `extends`", span);
     else
       complain("E0105", "tags are not part of a spec", "remove it: the schema says what type each key has", span);
     return true;
@@ -143,7 +146,8 @@ class TreeBuilder : public YAML::EventHandler {
     node.span = {&source_, begin, begin + 1};
     count(node.span);
     if (static_cast<int>(open_.size()) >= kMaxDepth) {
-      complain("E0103", fmt::format("lists and maps are nested at most {} deep", kMaxDepth), "make it flatter", node.span);
+      complain("E0103", fmt::format("lists and maps are nested at most {} deep", kMaxDepth), "make it flatter",
+               node.span);
       throw LimitReached{};
     }
     open_.push_back({std::move(node), {}, false});
@@ -155,7 +159,8 @@ class TreeBuilder : public YAML::EventHandler {
     const std::string& text = source_.text;
     const char first = node.span.begin < text.size() ? text[node.span.begin] : ' ';
     std::size_t end = std::max(node.span.end, last_end_);
-    if (first == '[' || first == '{') end = std::min(text.find_first_of("]}", std::max(node.span.begin + 1, last_end_)), text.size() - 1) + 1;
+    if (first == '[' || first == '{')
+      end = std::min(text.find_first_of("]}", std::max(node.span.begin + 1, last_end_)), text.size() - 1) + 1;
     node.span.end = std::max(node.span.end, end);
     add(std::move(node), false);
   }
@@ -183,16 +188,17 @@ class TreeBuilder : public YAML::EventHandler {
     parent.key = KeyText{node.text, node.span};
     if (node.kind != Node::Kind::scalar) {
       parent.drop = true;
-      if (node.kind != Node::Kind::bad)
-        complain("E0109", "a key is one plain word", "write `key: value`", node.span);
+      if (node.kind != Node::Kind::bad) complain("E0109", "a key is one plain word", "write `key: value`", node.span);
     } else if (node.text == "<<" && node.plain) {
       parent.drop = true;
-      complain("E0106", "merge keys are not part of a spec", "put what is shared in a file and use `extends: base.yaml`", node.span);
+      complain("E0106", "merge keys are not part of a spec",
+               "put what is shared in a file and use `extends: base.yaml`", node.span);
     } else if (const auto same = std::find_if(parent.node.members.begin(), parent.node.members.end(),
                                               [&](const auto& member) { return member.key.text == node.text; });
                same != parent.node.members.end()) {
       parent.drop = true;
-      complain("E0107", fmt::format("the key {} is given twice", in_quotes(node.text)), "remove one of them", node.span);
+      complain("E0107", fmt::format("the key {} is given twice", in_quotes(node.text)), "remove one of them",
+               node.span);
       diagnostics_.back().places.push_back(place_of(same->key.span, "it is given here first"));
     }
   }
@@ -208,21 +214,25 @@ class TreeBuilder : public YAML::EventHandler {
 bool check_bytes(const Source& source, std::vector<Diagnostic>& diagnostics) {
   const std::string& text = source.text;
   if (text.size() > kMaxBytes) {
-    diagnostics.push_back({"E0103", fmt::format("a spec has at most {} bytes, and this one has {}", kMaxBytes, text.size()),
-                           "is this the right file?", {place_of_file(source.name)}});
+    diagnostics.push_back({"E0103",
+                           fmt::format("a spec has at most {} bytes, and this one has {}", kMaxBytes, text.size()),
+                           "is this the right file?",
+                           {place_of_file(source.name)}});
     return false;
   }
   for (std::size_t i = 0; i < text.size();) {
     const std::size_t length = code_point_length(std::string_view(text).substr(i, 4));
     const auto byte = static_cast<unsigned char>(text[i]);
-    const bool control = (byte < 0x20 && byte != '\n' && byte != '\t' && !(byte == '\r' && i + 1 < text.size() && text[i + 1] == '\n')) ||
+    const bool control = (byte < 0x20 && byte != '\n' && byte != '\t' &&
+                          !(byte == '\r' && i + 1 < text.size() && text[i + 1] == '\n')) ||
                          byte == 0x7f;
     if (length == 0 || control) {
-      diagnostics.push_back({"E0102",
-                             length == 0 ? fmt::format("the byte 0x{:02x} is not UTF-8 here", byte)
-                                         : fmt::format("the control character 0x{:02x} may not stand in a spec", byte),
-                             length == 0 ? "save the file as UTF-8" : "remove it; inside double quotes \\n and \\t are understood",
-                             {place_of({&source, i, i + 1})}});
+      diagnostics.push_back(
+          {"E0102",
+           length == 0 ? fmt::format("the byte 0x{:02x} is not UTF-8 here", byte)
+                       : fmt::format("the control character 0x{:02x} may not stand in a spec", byte),
+           length == 0 ? "save the file as UTF-8" : "remove it; inside double quotes \\n and \\t are understood",
+           {place_of({&source, i, i + 1})}});
       return false;
     }
     i += length;
@@ -238,8 +248,13 @@ Diagnostic not_yaml(const Source& source, std::size_t position, const std::strin
   const std::size_t line = position == 0 ? 0 : text.rfind('\n', position - 1) + 1;  // npos + 1 is 0
   const std::size_t tab = text.find_first_not_of(' ', line);
   if (tab < text.size() && text[tab] == '\t')
-    return {"E0101", "this is not YAML: the line is indented with a tab", "indent with blanks", {place_of({&source, tab, tab + 1})}};
-  return {"E0101", fmt::format("this is not YAML: {}", printable(reason)), "check indentation, quotes, brackets and the blank after each colon",
+    return {"E0101",
+            "this is not YAML: the line is indented with a tab",
+            "indent with blanks",
+            {place_of({&source, tab, tab + 1})}};
+  return {"E0101",
+          fmt::format("this is not YAML: {}", printable(reason)),
+          "check indentation, quotes, brackets and the blank after each colon",
           {place}};
 }
 
@@ -265,7 +280,9 @@ std::optional<Node> read_yaml(const Source& source, std::vector<Diagnostic>& dia
   } catch (const LimitReached&) {
   } catch (const YAML::Exception& error) {
     const std::size_t position =
-        error.mark.is_null() ? offset : std::min(offset + static_cast<std::size_t>(std::max(error.mark.pos, 0)), source.text.size());
+        error.mark.is_null()
+            ? offset
+            : std::min(offset + static_cast<std::size_t>(std::max(error.mark.pos, 0)), source.text.size());
     diagnostics.push_back(not_yaml(source, position, error.msg));
   }
   return {};

@@ -25,8 +25,8 @@ struct KeyText {
 struct Node {
   enum class Kind { null, scalar, list, map, bad };
   Kind kind = Kind::null;
-  std::string text;     // scalar: its content, escapes resolved
-  bool plain = true;    // scalar: not quoted
+  std::string text;   // scalar: its content, escapes resolved
+  bool plain = true;  // scalar: not quoted
   Span span;
   std::vector<Node> items;
   std::vector<Member> members;  // in the order of the file, keys unique

@@ -19,7 +19,8 @@ void check(bool condition) {
 /// A base file that fuzzed specs may extend, so that merging is reached.
 std::optional<std::string> read_base(const std::string& path) {
   if (path == "base.yaml")
-    return "name: base\nmodel: {vocab_size: 64, hidden_size: 32, num_hidden_layers: 2, num_attention_heads: 4}\ndata: {train: [{path: a.bin}]}\n";
+    return "name: base\nmodel: {vocab_size: 64, hidden_size: 32, num_hidden_layers: 2, num_attention_heads: 4}\ndata: "
+           "{train: [{path: a.bin}]}\n";
   if (path == "self.yaml") return "extends: self.yaml\n";
   return {};
 }
@@ -41,7 +42,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const LoadResult result = load_text(text, "fuzz.yaml", parts, read_base);
   check(result.resolved.has_value() == result.diagnostics.empty());
   const std::string shown = render(result.diagnostics);
-  for (char c : shown) check(c == '\n' || (static_cast<unsigned char>(c) >= 0x20 && c != 0x7f));  // nothing drives the terminal
+  for (char c : shown)
+    check(c == '\n' || (static_cast<unsigned char>(c) >= 0x20 && c != 0x7f));  // nothing drives the terminal
   to_json(result.diagnostics);
   for (const Diagnostic& d : result.diagnostics) check(explain(d.code).has_value());
   if (result.resolved) {

@@ -1,4 +1,5 @@
-// Bad specs and the exact messages they give: NN-name.yaml against NN-name.expected. `--update` writes the expected files.
+// Bad specs and the exact messages they give: NN-name.yaml against NN-name.expected. `--update` writes the expected
+// files.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -26,7 +27,8 @@ std::vector<std::string> overrides_of(const std::string& text) {
   const std::string mark = "# override: ";
   std::vector<std::string> overrides;
   std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line) && line.compare(0, mark.size(), mark) == 0;) overrides.push_back(line.substr(mark.size()));
+  for (std::string line; std::getline(lines, line) && line.compare(0, mark.size(), mark) == 0;)
+    overrides.push_back(line.substr(mark.size()));
   return overrides;
 }
 
@@ -55,7 +57,9 @@ int main(int argc, char** argv) {
       std::ofstream(expected, std::ios::binary) << text;
     } else if (text != read(expected)) {
       ++failures;
-      std::cerr << "--- " << path.string() << " gives\n" << text << "--- but " << expected.string() << " says\n" << read(expected);
+      std::cerr << "--- " << path.string() << " gives\n"
+                << text << "--- but " << expected.string() << " says\n"
+                << read(expected);
     }
     if (result.resolved) {
       ++failures;

@@ -66,7 +66,13 @@ TEST(FromHuggingFace, NewerSchema) {
 }
 
 TEST(FromHuggingFace, DefaultsAreThoseOfTransformers) {
-  const Model m = import(Json{{"model_type", "llama"}, {"vocab_size", 32000}, {"hidden_size", 4096}, {"intermediate_size", 11008}, {"num_hidden_layers", 32}, {"num_attention_heads", 32}}).model;
+  const Model m = import(Json{{"model_type", "llama"},
+                              {"vocab_size", 32000},
+                              {"hidden_size", 4096},
+                              {"intermediate_size", 11008},
+                              {"num_hidden_layers", 32},
+                              {"num_attention_heads", 32}})
+                      .model;
   EXPECT_EQ(m.num_key_value_heads, 32);
   EXPECT_EQ(m.head_dim, 128);
   EXPECT_EQ(m.rope_theta, 10000);
@@ -97,7 +103,12 @@ TEST(FromHuggingFace, RefusesWithTheKey) {
       {"/hidden_size", 2048.5},
       {"/vocab_size", Json()},
       {"/rope_parameters", Json{{"rope_type", "default"}, {"rope_theta", 500000.0}}},
-      {"/rope_parameters", Json{{"rope_type", "llama3"}, {"rope_theta", 10000.0}, {"factor", 32.0}, {"high_freq_factor", 4.0}, {"low_freq_factor", 1.0}, {"original_max_position_embeddings", 8192}}},
+      {"/rope_parameters", Json{{"rope_type", "llama3"},
+                                {"rope_theta", 10000.0},
+                                {"factor", 32.0},
+                                {"high_freq_factor", 4.0},
+                                {"low_freq_factor", 1.0},
+                                {"original_max_position_embeddings", 8192}}},
       {"/rope_parameters", Json{{"full_attention", Json{{"rope_type", "default"}}}}},
       {"/rope_theta", 1},
       {"/num_key_value_heads", 5},
@@ -108,7 +119,8 @@ TEST(FromHuggingFace, RefusesWithTheKey) {
     std::string key = std::string(pointer).substr(1);
     key = key.substr(0, key.find('/'));
     if (key == "dtype") key = "torch_dtype";
-    if (key != "rope_parameters" && key != "num_key_value_heads") EXPECT_NE(message.find(key), std::string::npos) << message;
+    if (key != "rope_parameters" && key != "num_key_value_heads")
+      EXPECT_NE(message.find(key), std::string::npos) << message;
   }
   EXPECT_NE(refusal(changed("/rope_scaling/factor", Json())).find("rope_scaling.factor"), std::string::npos);
 }
@@ -124,14 +136,16 @@ TEST(FromHuggingFace, AcceptsWhatChangesNothing) {
 }
 
 TEST(FromHuggingFace, StrictJson) {
-  for (const char* text : {"", "{", "[]", "1", "{\"model_type\": \"llama\", \"model_type\": \"llama\"}", "{\"a\": NaN}", "{\"a\": \"\xff\"}", "{} {}", "{\"a\": 01}"})
+  for (const char* text : {"", "{", "[]", "1", "{\"model_type\": \"llama\", \"model_type\": \"llama\"}", "{\"a\": NaN}",
+                           "{\"a\": \"\xff\"}", "{} {}", "{\"a\": 01}"})
     EXPECT_THROW(from_huggingface(text), Failure) << text;
   EXPECT_THROW(from_huggingface(std::string(100, '[') + std::string(100, ']')), Failure);
   EXPECT_THROW(from_huggingface("[" + std::string(2 << 20, ' ') + "]"), Failure);
 }
 
 TEST(ConfigJson, BothSchemas) {
-  const Json config = Json::parse(config_json(resolve(kGood, {"model.rope_scaling={type: llama3, factor: 8}", "model.rope_theta=123456"}).spec));
+  const Json config = Json::parse(
+      config_json(resolve(kGood, {"model.rope_scaling={type: llama3, factor: 8}", "model.rope_theta=123456"}).spec));
   EXPECT_EQ(config["rope_theta"], 123456);
   EXPECT_EQ(config["rope_parameters"]["rope_theta"], 123456);
   EXPECT_EQ(config["rope_scaling"]["rope_type"], "llama3");
@@ -143,8 +157,12 @@ TEST(ConfigJson, BothSchemas) {
 }
 
 TEST(ConfigJson, ImportGivesTheSameModel) {
-  for (const char* more : {"model.rope_scaling=none", "model.rope_scaling={type: llama3, factor: 8.25, low_freq_factor: 1.5}"}) {
-    const Spec spec = resolve(kGood, {more, "model.head_dim=48", "model.num_key_value_heads=2", "model.attention_bias=true", "model.tie_word_embeddings=false", "model.rms_norm_eps=3e-6"}).spec;
+  for (const char* more :
+       {"model.rope_scaling=none", "model.rope_scaling={type: llama3, factor: 8.25, low_freq_factor: 1.5}"}) {
+    const Spec spec =
+        resolve(kGood, {more, "model.head_dim=48", "model.num_key_value_heads=2", "model.attention_bias=true",
+                        "model.tie_word_embeddings=false", "model.rms_norm_eps=3e-6"})
+            .spec;
     const Spec back = import(Json::parse(config_json(spec)));
     EXPECT_EQ(config_json(Spec{.model = back.model}), config_json(Spec{.model = spec.model}));
   }

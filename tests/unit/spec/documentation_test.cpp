@@ -22,8 +22,13 @@ bool valid(const Json& schema, const Json& value) {
     bool good = true;
     if (word == "type") {
       const std::string type = rule;
-      good = type == "object" ? value.is_object() : type == "array" ? value.is_array() : type == "string" ? value.is_string() : type == "boolean" ? value.is_boolean()
-             : type == "integer" ? value.is_number_integer() : type == "number" ? value.is_number() : false;
+      good = type == "object"    ? value.is_object()
+             : type == "array"   ? value.is_array()
+             : type == "string"  ? value.is_string()
+             : type == "boolean" ? value.is_boolean()
+             : type == "integer" ? value.is_number_integer()
+             : type == "number"  ? value.is_number()
+                                 : false;
     } else if (word == "enum") {
       good = std::find(rule.begin(), rule.end(), value) != rule.end();
     } else if (word == "minimum") {
@@ -114,16 +119,23 @@ TEST(JsonSchema, AcceptsWhatLlmcAccepts) {
   EXPECT_TRUE(schema_accepts(sample_spec()));
   for (const char* name : {"quickstart", "llama-1b", "tiny"}) EXPECT_TRUE(schema_accepts(shipped(name))) << name;
   EXPECT_TRUE(schema_accepts("extends: base.yaml\nseed: 1\n"));
-  const std::vector<std::string> overrides = {"model.rope_scaling={type: llama3}", "memory.recompute={every: 2}", "schedule.kind=wsd", "target={kind: cuda, arch: [80, 90a]}", "data.validation.path=v"};
+  const std::vector<std::string> overrides = {"model.rope_scaling={type: llama3}", "memory.recompute={every: 2}",
+                                              "schedule.kind=wsd", "target={kind: cuda, arch: [80, 90a]}",
+                                              "data.validation.path=v"};
   EXPECT_TRUE(schema_accepts(to_yaml(resolve(kGood, overrides), true)));
 }
 
 TEST(JsonSchema, RefusesWhatLlmcRefuses) {
   const std::string good = kGood;
-  for (const char* more : {"sed: 1\n", "seed: x\n", "optimizer: {lr: -1}\n", "optimizer: {betas: [0.9]}\n", "optimizer: {betas: [0.9, 1.0]}\n", "precision: {compute: fp16}\n",
-                           "memory: {recompute: auto}\n", "memory: {recompute: []}\n", "memory: {budget: h100}\n", "model: {}\n", "target: {arch: [\"-o x\"]}\n", "deterministic: 1\n",
-                           "optimizer: {eps: 0}\n", "name: A\n", "data: {train: []}\n", "data: {train: [{path: a}, {path: b}]}\n", "sampling: {prompts: x}\n"}) {
-    const std::string text = std::string(more).compare(0, 5, "model") == 0 || std::string(more).compare(0, 4, "name") == 0 || std::string(more).compare(0, 4, "data") == 0
+  for (const char* more :
+       {"sed: 1\n", "seed: x\n", "optimizer: {lr: -1}\n", "optimizer: {betas: [0.9]}\n",
+        "optimizer: {betas: [0.9, 1.0]}\n", "precision: {compute: fp16}\n", "memory: {recompute: auto}\n",
+        "memory: {recompute: []}\n", "memory: {budget: h100}\n", "model: {}\n", "target: {arch: [\"-o x\"]}\n",
+        "deterministic: 1\n", "optimizer: {eps: 0}\n", "name: A\n", "data: {train: []}\n",
+        "data: {train: [{path: a}, {path: b}]}\n", "sampling: {prompts: x}\n"}) {
+    const std::string text = std::string(more).compare(0, 5, "model") == 0 ||
+                                     std::string(more).compare(0, 4, "name") == 0 ||
+                                     std::string(more).compare(0, 4, "data") == 0
                                  ? "extends: a.yaml\n" + std::string(more)
                                  : good + more;
     const bool only_missing = std::string(more) == "model: {}\n";
@@ -152,7 +164,8 @@ TEST(Table, IsComplete) {
     if (!key.when_key.empty()) EXPECT_TRUE(find_key(key.when_key)) << key.path;
     // One way to a default, or none because the key is required or its absence means something.
     const bool absent = key.path == "data.tokenizer" || key.path == "data.validation.path";
-    EXPECT_EQ((key.required ? 1 : 0) + (key.derive ? 1 : 0) + (key.fallback.empty() ? 0 : 1) + (absent ? 1 : 0), 1) << key.path;
+    EXPECT_EQ((key.required ? 1 : 0) + (key.derive ? 1 : 0) + (key.fallback.empty() ? 0 : 1) + (absent ? 1 : 0), 1)
+        << key.path;
   }
 }
 

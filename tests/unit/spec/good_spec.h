@@ -25,8 +25,8 @@ data:
 )";
 
 /// The resolved spec; the test fails with all messages when there is none.
-inline Resolved resolve(const std::string& text, const std::vector<std::string>& overrides = {}, const ReadFile& files = {},
-                        const std::string& name = "good.yaml") {
+inline Resolved resolve(const std::string& text, const std::vector<std::string>& overrides = {},
+                        const ReadFile& files = {}, const std::string& name = "good.yaml") {
   LoadResult result = load_text(text, name, overrides, files);
   EXPECT_TRUE(result.resolved) << render(result.diagnostics);
   return result.resolved ? std::move(*result.resolved) : Resolved{};

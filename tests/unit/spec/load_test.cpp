@@ -37,7 +37,8 @@ TEST(Load, EveryFormOfAValue) {
   const auto with = [](const char* override_text) { return resolve(kGood, {override_text}).spec; };
   EXPECT_EQ(with("memory.recompute=full").memory.recompute.kind, Recompute::Kind::full);
   EXPECT_EQ(with("memory.recompute={every: 2}").memory.recompute.every, 2);
-  EXPECT_EQ(with("memory.recompute=[norms, swiglu]").memory.recompute.ops, (std::vector<std::string>{"norms", "swiglu"}));
+  EXPECT_EQ(with("memory.recompute=[norms, swiglu]").memory.recompute.ops,
+            (std::vector<std::string>{"norms", "swiglu"}));
   EXPECT_EQ(with("memory.budget=h200-141gb").memory.budget, std::int64_t{137} << 30);
   EXPECT_EQ(with("batch.tokens=8Ki").batch.tokens, 8192);
   EXPECT_EQ(with("init.linear=0.02").init.linear.value, 0.02);
@@ -55,14 +56,17 @@ TEST(Load, EveryFormOfAValue) {
 }
 
 TEST(Load, OverrideKeepsWhatItDoesNotName) {
-  const Spec spec = resolve(std::string(kGood) + "optimizer: {lr: 0.5, eps: 1.0e-6}\n", {"optimizer.lr=0.25", "optimizer={clip_norm: 2}"}).spec;
+  const Spec spec = resolve(std::string(kGood) + "optimizer: {lr: 0.5, eps: 1.0e-6}\n",
+                            {"optimizer.lr=0.25", "optimizer={clip_norm: 2}"})
+                        .spec;
   EXPECT_EQ(spec.optimizer.lr, 0.25);
   EXPECT_EQ(spec.optimizer.eps, 1e-6);
   EXPECT_EQ(spec.optimizer.clip_norm, 2);
 }
 
 TEST(Load, Origins) {
-  const Resolved r = resolve("extends: base.yaml\nseed: 7\nmodel:\n  hidden_size: 512\n", {"optimizer.lr=0.1"}, disk({{"base.yaml", kGood}}));
+  const Resolved r = resolve("extends: base.yaml\nseed: 7\nmodel:\n  hidden_size: 512\n", {"optimizer.lr=0.1"},
+                             disk({{"base.yaml", kGood}}));
   EXPECT_EQ(r.origins.at("seed").text(), "good.yaml:2");
   EXPECT_EQ(r.origins.at("model.hidden_size").text(), "good.yaml:4");
   EXPECT_EQ(r.origins.at("model.vocab_size").text(), "base.yaml:3");
@@ -73,8 +77,11 @@ TEST(Load, Origins) {
 }
 
 TEST(Load, ExtendsMergesMapsAndReplacesLists) {
-  const std::string base = std::string(kGood) + "optimizer: {lr: 0.5, betas: [0.1, 0.2]}\nsampling: {prompts: [a, b], tokens: 9}\n";
-  const Spec spec = resolve("extends: base.yaml\noptimizer: {betas: [0.3, 0.4]}\nsampling: {prompts: [c]}\n", {}, disk({{"base.yaml", base}})).spec;
+  const std::string base =
+      std::string(kGood) + "optimizer: {lr: 0.5, betas: [0.1, 0.2]}\nsampling: {prompts: [a, b], tokens: 9}\n";
+  const Spec spec = resolve("extends: base.yaml\noptimizer: {betas: [0.3, 0.4]}\nsampling: {prompts: [c]}\n", {},
+                            disk({{"base.yaml", base}}))
+                        .spec;
   EXPECT_EQ(spec.optimizer.lr, 0.5);
   EXPECT_EQ(spec.optimizer.beta1, 0.3);
   EXPECT_EQ(spec.sampling.prompts, std::vector<std::string>{"c"});
@@ -83,7 +90,8 @@ TEST(Load, ExtendsMergesMapsAndReplacesLists) {
 
 TEST(Load, InheritedPathsAreRelativeToTheSpec) {
   const auto files = disk({{"shared/base/base.yaml", kGood}});
-  const Resolved r = resolve("extends: ../shared/base/base.yaml\ndata: {tokenizer: mine.model}\n", {}, files, "specs/a.yaml");
+  const Resolved r =
+      resolve("extends: ../shared/base/base.yaml\ndata: {tokenizer: mine.model}\n", {}, files, "specs/a.yaml");
   EXPECT_EQ(r.directory, "specs");
   EXPECT_EQ(r.spec.data.train.path, "../shared/base/train-*.bin");
   EXPECT_EQ(r.spec.data.tokenizer, "mine.model");
@@ -99,10 +107,13 @@ TEST(Load, TheListOfOneSourceKeepsItsOtherKeyUnderAnOverride) {
 TEST(Load, FingerprintIsOfWhatIsCompiledIn) {
   const std::string base = resolve(kGood).fingerprint;
   EXPECT_EQ(base.size(), 32u);
-  for (const char* run_time : {"optimizer.lr=0.1", "seed=1", "data.train.path=x", "batch.tokens=16Ki", "metrics.every=3", "name=other", "schedule.kind=linear"})
+  for (const char* run_time : {"optimizer.lr=0.1", "seed=1", "data.train.path=x", "batch.tokens=16Ki",
+                               "metrics.every=3", "name=other", "schedule.kind=linear"})
     EXPECT_EQ(resolve(kGood, {run_time}).fingerprint, base) << run_time;
-  for (const char* compiled : {"model.vocab_size=4095", "precision.compute=fp32", "batch.micro_batch=4", "memory.recompute=full", "model.rms_norm_eps=1e-6",
-                               "metrics.per_parameter=false", "deterministic=false", "init.embedding_std=0.03", "target.arch=x86-64-v4", "memory.budget=1GiB"})
+  for (const char* compiled :
+       {"model.vocab_size=4095", "precision.compute=fp32", "batch.micro_batch=4", "memory.recompute=full",
+        "model.rms_norm_eps=1e-6", "metrics.per_parameter=false", "deterministic=false", "init.embedding_std=0.03",
+        "target.arch=x86-64-v4", "memory.budget=1GiB"})
     EXPECT_NE(resolve(kGood, {compiled}).fingerprint, base) << compiled;
 }
 

@@ -30,15 +30,18 @@ void expect_round_trip(const Resolved& first) {
 
 TEST(ToYaml, RoundTrip) {
   expect_round_trip(resolve(kGood));
-  expect_round_trip(resolve(kGood, {"model.rope_scaling={type: llama3, factor: 8.5}", "memory.recompute={every: 3}", "schedule.kind=wsd",
-                                    "data.validation=[{path: \"v *.bin\", format: llmc}]", "evaluation.every=3", "target={kind: cuda, arch: [80, 90a]}",
-                                    "init.residual=0.125", "memory.loss_chunk=2048", "batch.micro_batch=8", "optimizer.lr=1.2345678901234567e-5",
-                                    "memory.budget=123456789", "data.tokenizer=true", "seed=9223372036854775807"}));
+  expect_round_trip(
+      resolve(kGood, {"model.rope_scaling={type: llama3, factor: 8.5}", "memory.recompute={every: 3}",
+                      "schedule.kind=wsd", "data.validation=[{path: \"v *.bin\", format: llmc}]", "evaluation.every=3",
+                      "target={kind: cuda, arch: [80, 90a]}", "init.residual=0.125", "memory.loss_chunk=2048",
+                      "batch.micro_batch=8", "optimizer.lr=1.2345678901234567e-5", "memory.budget=123456789",
+                      "data.tokenizer=true", "seed=9223372036854775807"}));
 }
 
 TEST(ToYaml, RoundTripOfHostileTexts) {
   std::mt19937 random(3);
-  const std::vector<std::string> pieces = {"\"", "\\", "'", "\n", "\t", "#", " #", ": ", "- ", "é", "日", "{", "}", "[", "]", ",", "&", "*", "!", "%", "@", "`", " ", "null", "~", "0"};
+  const std::vector<std::string> pieces = {"\"", "\\", "'", "\n", "\t", "#", " #", ": ", "- ", "é", "日",   "{", "}",
+                                           "[",  "]",  ",", "&",  "*",  "!", "%",  "@",  "`",  " ", "null", "~", "0"};
   for (int i = 0; i < 300; ++i) {
     Resolved resolved = resolve(kGood);
     std::string text;

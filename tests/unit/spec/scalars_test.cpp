@@ -22,8 +22,8 @@ TEST(Integers, SuffixesAndSeparators) {
 }
 
 TEST(Integers, Refused) {
-  for (const char* text : {"", "-", "010", "00", "+1", "1e3", "1.0", "0x10", "1__0", "_1", "1_", "1k", "1 ", " 1", "1KiB", "9223372036854775808",
-                           "9999999999Gi", "1_K", "٣"})
+  for (const char* text : {"", "-", "010", "00", "+1", "1e3", "1.0", "0x10", "1__0", "_1", "1_", "1k", "1 ", " 1",
+                           "1KiB", "9223372036854775808", "9999999999Gi", "1_K", "٣"})
     EXPECT_FALSE(parse_integer(text).value) << text;
   EXPECT_EQ(parse_integer("010").instead, "10");
   EXPECT_EQ(parse_integer("1e3").instead, "1000");
@@ -37,7 +37,8 @@ TEST(Bytes, Suffixes) {
   EXPECT_EQ(parse_bytes("1TiB").value, std::int64_t{1} << 40);
   EXPECT_EQ(parse_bytes("12B").value, 12);
   EXPECT_FALSE(parse_bytes("80GIB").value);
-  for (std::int64_t bytes : {std::int64_t{1}, std::int64_t{1023}, std::int64_t{5} << 10, std::int64_t{7} << 20, std::int64_t{80} << 30, std::int64_t{3} << 41})
+  for (std::int64_t bytes : {std::int64_t{1}, std::int64_t{1023}, std::int64_t{5} << 10, std::int64_t{7} << 20,
+                             std::int64_t{80} << 30, std::int64_t{3} << 41})
     EXPECT_EQ(parse_bytes(bytes_text(bytes)).value, bytes) << bytes_text(bytes);
 }
 
@@ -47,7 +48,8 @@ TEST(Numbers, Forms) {
   EXPECT_EQ(parse_number("1e+3").value, 1000);
   EXPECT_EQ(parse_number("500_000").value, 500000);
   EXPECT_EQ(parse_number("-0.5").value, -0.5);
-  for (const char* text : {"", "-", ".5", "5.", "1.e3", "1e", "nan", ".inf", "inf", "01.5", "1e999", "0x1p3", "1,5", "1 ", "+1"})
+  for (const char* text :
+       {"", "-", ".5", "5.", "1.e3", "1e", "nan", ".inf", "inf", "01.5", "1e999", "0x1p3", "1,5", "1 ", "+1"})
     EXPECT_FALSE(parse_number(text).value) << text;
   EXPECT_EQ(parse_number(".5").instead, "0.5");
   EXPECT_EQ(parse_number("1.e-8").instead, "1.0e-8");

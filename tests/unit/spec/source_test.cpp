@@ -2,33 +2,43 @@
 
 #include <gtest/gtest.h>
 
-#include "compiler/spec/codes.h"
-#include "compiler/spec/yaml_reader.h"
-
 #include <cstring>
 #include <set>
+
+#include "compiler/spec/codes.h"
+#include "compiler/spec/yaml_reader.h"
 
 namespace llmc::spec {
 namespace {
 
-std::string spelled(const Node& node) { return node.span.source->text.substr(node.span.begin, node.span.end - node.span.begin); }
+std::string spelled(const Node& node) {
+  return node.span.source->text.substr(node.span.begin, node.span.end - node.span.begin);
+}
 
 TEST(Utf8, StrictForms) {
-  for (const char* good : {"a", "\x7f", "\xc2\x80", "\xdf\xbf", "\xe0\xa0\x80", "\xed\x9f\xbf", "\xef\xbf\xbf", "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf"})
+  for (const char* good : {"a", "\x7f", "\xc2\x80", "\xdf\xbf", "\xe0\xa0\x80", "\xed\x9f\xbf", "\xef\xbf\xbf",
+                           "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf"})
     EXPECT_EQ(code_point_length(good), std::string(good).size()) << good;
-  for (const char* bad : {"\x80", "\xc0\xaf", "\xc1\xbf", "\xe0\x9f\xbf", "\xed\xa0\x80", "\xf0\x8f\xbf\xbf", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xe2\x82", "\xff"})
+  for (const char* bad : {"\x80", "\xc0\xaf", "\xc1\xbf", "\xe0\x9f\xbf", "\xed\xa0\x80", "\xf0\x8f\xbf\xbf",
+                          "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xe2\x82", "\xff"})
     EXPECT_EQ(code_point_length(bad), 0u) << bad;
 }
 
 TEST(Printable, NothingReachesTheTerminal) {
   EXPECT_EQ(printable("a\x1b[31m\x07 b"), "a?[31m? b");
-  EXPECT_EQ(printable("\xc2\x9b" "x"), "?x");          // C1 control: CSI in one character
-  EXPECT_EQ(printable("\xe2\x80\xae" "x"), "?x");      // right-to-left override
+  EXPECT_EQ(printable("\xc2\x9b"
+                      "x"),
+            "?x");  // C1 control: CSI in one character
+  EXPECT_EQ(printable("\xe2\x80\xae"
+                      "x"),
+            "?x");  // right-to-left override
   EXPECT_EQ(printable("\xff\xc3\xa9"), "?\xc3\xa9");
 }
 
 TEST(YamlReader, SpansAreTheTextOfEachValue) {
-  const Source source{"a.yaml", "é: ü\nplain: some words # comment\nquoted: \"a\\\"b\"\nsingle: 'it''s'\nlist: [1, [2, 3]]\nmap: {a: 1}\n"};
+  const Source source{
+      "a.yaml",
+      "é: ü\nplain: some words # comment\nquoted: \"a\\\"b\"\nsingle: 'it''s'\nlist: [1, [2, 3]]\nmap: {a: 1}\n"};
   std::vector<Diagnostic> diagnostics;
   const auto root = read_yaml(source, diagnostics);
   ASSERT_TRUE(root && diagnostics.empty()) << render(diagnostics);
@@ -65,7 +75,8 @@ TEST(YamlReader, LimitsAreExact) {
 }
 
 TEST(YamlReader, HostileTextsEndQuickly) {
-  for (const char* piece : {"[", "{", "- ", "? ", "a: ", "\"", "'", "&a ", "*a ", "!!a ", "|\n ", "%TAG ! !\n", "---\n", "{a: [", "a\n b\n"}) {
+  for (const char* piece : {"[", "{", "- ", "? ", "a: ", "\"", "'", "&a ", "*a ", "!!a ", "|\n ", "%TAG ! !\n", "---\n",
+                            "{a: [", "a\n b\n"}) {
     std::string text;
     while (text.size() + std::strlen(piece) <= kMaxBytes) text += piece;
     const Source source{"a.yaml", text};
