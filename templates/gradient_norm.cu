@@ -1,5 +1,5 @@
 // First stage of the gradient's norm: partial[c] = sum of squares of chunk c, for c in [begin, end).
-// Chunks are at most kChunk elements of the flat gradient buffer.
+// gradients: the flat buffer.
 #include "device/group.h"
 #include "params.h"
 

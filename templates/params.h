@@ -19,7 +19,6 @@ constexpr bool kInverse = false;
 constexpr bool kGradient = true;
 constexpr bool kCopy = false;
 constexpr bool kNorms = true;
-constexpr int kChunk = 1024;
 constexpr int kParameters = 4;
 constexpr int kBatch = 2;
 constexpr int kSequence = 32;

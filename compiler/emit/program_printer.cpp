@@ -33,7 +33,7 @@ void parameters(Source& out, const plan::Plan& plan) {
   out.line("constexpr ParameterInfo kParameters[] = {");
   for (const plan::Slice& s : plan.parameters.slices)
     out.line("    $row$",
-             {{"row", fmt::format("{{\"{}\", {}, {}, {}, {}, {}, {}, {:.9g}f, {:.1f}f, {}u}},", s.name, s.offset, s.rows, s.cols,
+             {{"row", fmt::format("{{\"{}\", {}, {}, {}, {}, {}, {}, {:#.9g}f, {:.1f}f, {}u}},", s.name, s.offset, s.rows, s.cols,
                                   s.pitch, s.matrix, s.decay, s.init_std == 0 ? 0.0 : s.init_std, s.init_value,
                                   XXH64(s.name.data(), s.name.size(), 0))}});
   out.line("};");

@@ -20,7 +20,7 @@ Graph append_optimizer(Graph graph, const spec::Spec& spec) {
     region.ops.push_back({.kind = OpKind::parameter_norms,
                           .name = "parameter_norms",
                           .inputs = {gradient_partial, weight, step},
-                          .outputs = {partial("parameter_norms")}});
+                          .outputs = {partial("tensor_norms")}});
   } else {
     region.ops.push_back(update);
   }

@@ -177,7 +177,7 @@ std::optional<Kernel> kernel_for(const Graph& graph, const Region& region, const
           .integer("kPitch", in(0).pitch, kHidden)
           .finish(in(0).rows, in(0).cols, in(0).dtype, width(in(0)) + 2.0 * in(0).rows * in(0).cols * 4, 1.0 * in(0).rows * in(0).cols);
     case OpKind::gradient_norm:
-      return Instance("gradient_norm", spec).integer("kChunk", parameters.chunk_elements, "model")
+      return Instance("gradient_norm", spec)
           .finish(parameters.chunk_count, parameters.chunk_elements, Dtype::f32, 4 * elements, 2 * elements);
     case OpKind::gradient_clip:
       return Instance("gradient_clip", spec).finish(1, parameters.chunk_count, Dtype::f32, 4.0 * parameters.chunk_count, parameters.chunk_count);
@@ -185,7 +185,6 @@ std::optional<Kernel> kernel_for(const Graph& graph, const Region& region, const
       return Instance("adamw", spec).element(spec.compute == spec::Dtype::bf16 ? Dtype::bf16 : Dtype::f32)
           .flag("kCopy", spec.compute == spec::Dtype::bf16, "copy", "precision.compute")
           .flag("kNorms", !op.outputs.empty(), "norms", "metrics.per_parameter")
-          .integer("kChunk", parameters.chunk_elements, "model")
           .finish(parameters.chunk_count, parameters.chunk_elements, Dtype::f32,
                   (spec.compute == spec::Dtype::bf16 ? 30 : 28) * elements, 15 * elements);
     case OpKind::parameter_norms:
@@ -203,7 +202,6 @@ std::vector<Kernel> start_kernels(const ParameterLayout& parameters, const spec:
                         .finish(static_cast<std::int64_t>(parameters.slices.size()), 1024, Dtype::f32, 4 * elements, 0));
   if (spec.compute == spec::Dtype::bf16)
     kernels.push_back(Instance("cast_weights", spec).element(Dtype::bf16)
-                          .integer("kChunk", parameters.chunk_elements, "model")
                           .finish(parameters.chunk_count, parameters.chunk_elements, Dtype::f32, 6 * elements, 0));
   return kernels;
 }

@@ -89,7 +89,7 @@ class LayoutMaker {
     a.first_chunk = take((p_.slices.size() + 1) * sizeof(std::int32_t));
     a.init_rules = take(p_.slices.size() * sizeof(InitRule));
     a.parameter_norms = take(p_.slices.size() * 3 * sizeof(float));
-    if (const TensorId norms = g_.find("parameter_norms"); norms != kNone) layout_.fixed[norms] = {a.parameter_norms, 0};
+    if (const TensorId norms = g_.find("tensor_norms"); norms != kNone) layout_.fixed[norms] = {a.parameter_norms, 0};
     section("step inputs and tables", begin, "tokens, targets, RoPE table, optimizer chunks, results");
     if (spec_.target.kind == spec::TargetKind::cuda) {
       const std::size_t workspace = at_;

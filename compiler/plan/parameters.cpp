@@ -83,23 +83,29 @@ ParameterLayout lay_out_parameters(const Graph& graph, const spec::Spec& spec) {
   const auto advance = [unit](std::int64_t& at, std::int64_t elements) { at = (at + elements + unit - 1) / unit * unit; };
   ParameterLayout layout;
   layout.chunk_elements = kChunkElements;
-  const auto each = [&](Scope scope, const auto& use) {
-    for (std::size_t i = 0; i < graph.tensors.size(); ++i)
-      if (const Tensor& t = graph.tensors[i]; t.role == Role::parameter && t.scope == scope) use(static_cast<TensorId>(i), t);
-  };
+  // The order of a checkpoint: what comes before the layers, the layers, what comes after.
+  std::vector<TensorId> before, inside, after;
+  for (std::size_t i = 0; i < graph.tensors.size(); ++i) {
+    const Tensor& t = graph.tensors[i];
+    if (t.role != Role::parameter) continue;
+    std::vector<TensorId>& part = t.scope == Scope::layer ? inside : inside.empty() ? before : after;
+    part.push_back(static_cast<TensorId>(i));
+  }
 
   std::int64_t at = 0;
-  each(Scope::step, [&](TensorId id, const Tensor& t) {
-    layout.offset[id] = at;
-    advance(at, t.elements());
-  });
+  const auto place = [&](const std::vector<TensorId>& part) {
+    for (TensorId id : part) {
+      layout.offset[id] = at;
+      advance(at, graph.at(id).elements());
+    }
+  };
+  place(before);
   const std::int64_t first_layer = at;
-  each(Scope::layer, [&](TensorId id, const Tensor& t) {
-    layout.offset[id] = at;
-    advance(at, t.elements());
-  });
+  place(inside);
   layout.layer_stride = at - first_layer;
-  layout.elements = first_layer + layout.layer_stride * graph.layers;
+  at = first_layer + layout.layer_stride * graph.layers;
+  place(after);
+  layout.elements = at;
 
   const Naming naming(graph, spec);
   const auto name_parts = [&](TensorId id, std::int64_t layer) {
@@ -110,9 +116,10 @@ ParameterLayout lay_out_parameters(const Graph& graph, const spec::Spec& spec) {
       layout.slices.push_back(std::move(slice));
     }
   };
-  each(Scope::step, [&](TensorId id, const Tensor&) { name_parts(id, 0); });
+  for (TensorId id : before) name_parts(id, 0);
   for (std::int64_t layer = 0; layer < graph.layers; ++layer)
-    each(Scope::layer, [&](TensorId id, const Tensor&) { name_parts(id, layer); });
+    for (TensorId id : inside) name_parts(id, layer);
+  for (TensorId id : after) name_parts(id, 0);
   return layout;
 }
 

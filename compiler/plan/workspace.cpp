@@ -1,22 +1,48 @@
 #include "compiler/plan/workspace.h"
 
+#include "error.h"
+#include "math/attention.h"
+
 namespace llmc::plan {
 
 using namespace graph;
+
+namespace {
+
+std::int64_t round_up(std::int64_t n, std::int64_t unit) { return (n + unit - 1) / unit * unit; }
+
+void refuse_impossible(const AttentionShape& shape, const spec::Spec& spec) {
+  for (const std::string& arch : spec.target.arch) {
+    const std::string why = attention_refusal(shape, spec.compute == spec::Dtype::bf16 ? DType::bf16 : DType::f32, std::stoi(arch));
+    if (!why.empty()) throw Failure(Exit::spec, why);
+  }
+}
+
+}  // namespace
+
+AttentionShape attention_shape(const Graph& graph, const spec::Spec& spec) {
+  return {graph.batch,    graph.sequence, graph.heads, graph.kv_heads, graph.head_dim, graph.at(graph.find("qkv")).pitch,
+          graph.at(graph.find("attention_out")).pitch, spec.deterministic};
+}
 
 void size_workspaces(Graph& graph, const ParameterLayout& parameters, const spec::Spec& spec) {
   for (const Region& region : graph.regions)
     for (const Op& op : region.ops) {
       if (op.kind == OpKind::attention_backward) {
         Tensor& workspace = graph.at(op.outputs[1]);
-        // One fp32 row of dq and one dot(dout, out) for each query of each head.
-        workspace.rows = graph.batch * graph.heads * graph.sequence;
-        workspace.cols = workspace.pitch = graph.head_dim + 1;
+        if (spec.target.kind == spec::TargetKind::cuda) {
+          const AttentionShape shape = attention_shape(graph, spec);
+          refuse_impossible(shape, spec);
+          workspace.cols = workspace.pitch = static_cast<std::int64_t>(attention_workspace_bytes(shape)) / size_of(Dtype::f32);
+        } else {
+          // templates/cpu/attention_backward.cpp: fp32 sums of dk and dv of each key head, in whole tiles.
+          workspace.rows = 2 * graph.batch * graph.kv_heads * round_up(graph.sequence, 64);
+          workspace.cols = workspace.pitch = round_up(graph.head_dim, 16);
+        }
       }
       if (op.kind == OpKind::gradient_norm || op.kind == OpKind::adamw)
         for (TensorId id : op.outputs) graph.at(id).cols = graph.at(id).pitch = parameters.chunk_count;
     }
-  (void)spec;
 }
 
 }  // namespace llmc::plan

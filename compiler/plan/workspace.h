@@ -2,9 +2,14 @@
 #pragma once
 
 #include "compiler/plan/plan.h"
+#include "math/attention.h"
 
 namespace llmc::plan {
 
+/// The attention of one micro-batch, as the CUDA runtime takes it.
+AttentionShape attention_shape(const graph::Graph& graph, const spec::Spec& spec);
+
+/// Throws Failure(spec) for an attention that no library of the target has.
 void size_workspaces(graph::Graph& graph, const ParameterLayout& parameters, const spec::Spec& spec);
 
 }  // namespace llmc::plan
