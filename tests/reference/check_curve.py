@@ -30,8 +30,6 @@ memory: {{budget: 1GiB}}
 optimizer: {{lr: 3.0e-3, weight_decay: 0.1, clip_norm: 1.0}}
 schedule: {{kind: cosine, steps: {steps}, warmup_steps: 20, min_lr_ratio: 0.1}}
 data: {{train: [{{path: data/train-*.bin}}], seed: 3}}
-evaluation: {{every: 0}}
-sampling: {{every: 0}}
 checkpoint: {{every: 0}}
 metrics: {{every: 1}}
 """

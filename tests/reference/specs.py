@@ -24,10 +24,11 @@ def draw(seed, compute):
     micro_batches = [1, 2, 3][seed % 3]
     rows = micro_batch * sequence
     chunk = rng.choice([d for d in range(1, rows + 1) if rows % d == 0 and d * 6 >= rows])
+    recompute = RECOMPUTE[seed % len(RECOMPUTE)]
     model = {
         "vocab_size": rng.choice([61, 97, 128, 259, 513, 1001]),
         "hidden_size": hidden,
-        "num_hidden_layers": rng.choice([1, 2, 3]),
+        "num_hidden_layers": rng.choice([2, 3] if "every" in recompute else [1, 2, 3]),
         "num_attention_heads": heads,
         "num_key_value_heads": kv_heads,
         "head_dim": head_dim,
@@ -49,7 +50,7 @@ def draw(seed, compute):
         "micro_batch": micro_batch,
         "micro_batches": micro_batches,
         "loss_chunk": chunk,
-        "recompute": RECOMPUTE[seed % len(RECOMPUTE)],
+        "recompute": recompute,
         "seed": seed,
     }
 
@@ -82,8 +83,6 @@ schedule: {{kind: constant, steps: 50, warmup_steps: 0}}
 data:
   train: [{{path: train-*.bin}}]
   seed: {spec['seed'] + 1}
-evaluation: {{every: 0}}
-sampling: {{every: 0}}
 checkpoint: {{every: 0}}
 target: {{kind: cpu, arch: native}}
 seed: {spec['seed']}
