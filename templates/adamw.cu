@@ -1,47 +1,62 @@
-// AdamW (Loshchilov and Hutter 2019) with clipping, the copy in the compute dtype and sums for per-parameter norms in one
-// pass: g *= clip_scale; p -= lr * decay * p; m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g^2;
-// p -= lr / (1 - b1^t) * m / (sqrt(v / (1 - b2^t)) + eps). Nothing is touched when the step is skipped.
-// master, gradient, exp_avg, exp_avg_sq, copy: flat parameter buffers; weight_partial, update_partial: one sum a chunk.
+// adamw: PyTorch's AdamW, with g = gradient * clip_scale; nothing changes in a skipped step.
+//   p -= lr * weight_decay * p, m = beta1 m + (1 - beta1) g, v = beta2 v + (1 - beta2) g^2,
+//   p -= lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + eps)
 #include "device/group.h"
 #include "params.h"
 
 namespace llmc {
 
-LLMC_KERNEL adamw(float* master, const float* gradient, float* exp_avg, float* exp_avg_sq, Act* copy, const Chunk* chunks,
-                  int begin, int end, const StepScalars* scalars, const StepResults* results, float* weight_partial,
-                  float* update_partial) {
+/// Flat parameter buffers; chunks [begin, end). kCopy: copy = the new weights in Act.
+/// kNorms: weight_partial, update_partial = sums of squares of a chunk's new weights and of their change.
+LLMC_BOUNDS(kLanes)
+LLMC_KERNEL adamw(float* __restrict__ master, const float* __restrict__ gradient, float* __restrict__ exp_avg,
+                  float* __restrict__ exp_avg_sq, Act* __restrict__ copy, const Chunk* __restrict__ chunks, int begin,
+                  int end, const StepScalars* __restrict__ scalars, const StepResults* __restrict__ results,
+                  float* __restrict__ weight_partial, float* __restrict__ update_partial) {
+  if (results->skipped) return;
   const Group<kLanes> g;
-  const StepScalars s = *scalars;
-  const float clip = results->clip_scale;
-  const float rate = s.lr / s.bias_correction1;
-  const float correction = 1.0f / sqrt(s.bias_correction2);
-  const bool skipped = results->skipped != 0;
-  for (int i : g.rows(end - begin)) {
+  const float clip = results->clip_scale, eps = scalars->eps;
+  const float beta1 = scalars->beta1, beta2 = scalars->beta2;
+  const float rate = scalars->lr / scalars->bias_correction1;
+  const float root = 1.0f / sqrt(scalars->bias_correction2);
+  for (const int i : g.rows(end - begin)) {
     const Chunk chunk = chunks[begin + i];
-    float* p = master + chunk.offset;
-    float* m = exp_avg + chunk.offset;
-    float* v = exp_avg_sq + chunk.offset;
-    const float* d = gradient + chunk.offset;
-    const float keep = chunk.decay ? 1.0f - s.lr * s.weight_decay : 1.0f;
-    const auto update = [=](int e) {
-      const float slope = d[e] * clip;
-      const float first = multiply_add(s.beta1, m[e] - slope, slope);
-      const float second = multiply_add(s.beta2, v[e] - slope * slope, slope * slope);
-      m[e] = first;
-      v[e] = second;
-      const float before = p[e];
-      const float after = before * keep - rate * first / (sqrt(second) * correction + s.eps);
-      p[e] = after;
-      if constexpr (kCopy) copy[chunk.offset + e] = from_float<Act>(after);
-      return Two{after * after, (after - before) * (after - before)};
+    const float keep = chunk.decay ? 1.0f - scalars->lr * scalars->weight_decay : 1.0f;
+    const auto step = [=](float& p, float slope, float& m, float& v, float& rounded) {
+      const float d = slope * clip;
+      m = fma(beta1, m - d, d);
+      v = fma(beta2, v - d * d, d * d);
+      const float before = p;
+      p = fma(-rate, m / fma(sqrt(v), root, eps), p * keep);
+      rounded = p;
+      return p - before;
     };
-    if (skipped) continue;
-    const Two sums = g.sum2_to(chunk.length, update);
-    if constexpr (kNorms) {
-      if (g.first()) {
-        weight_partial[begin + i] = sums.a;
-        update_partial[begin + i] = sums.b;
+    const auto p = g.run(master + chunk.offset, chunk.length);
+    const auto d = g.run(gradient + chunk.offset, chunk.length);
+    const auto m = g.run(exp_avg + chunk.offset, chunk.length);
+    const auto v = g.run(exp_avg_sq + chunk.offset, chunk.length);
+    auto rounded = [&] {
+      if constexpr (kCopy) {
+        return g.run(copy + chunk.offset, chunk.length);
+      } else {
+        return g.nothing();
       }
+    }();
+    if constexpr (kNorms) {
+      auto weights = g.sums(), updates = g.sums();
+      g.map(p, d, m, v, rounded, weights, updates,
+            [=](float& p, float slope, float& m, float& v, float& rounded, float& weight, float& update) {
+              const float change = step(p, slope, m, v, rounded);
+              weight = fma(p, p, weight);
+              update = fma(change, change, update);
+            });
+      const float weight = g.total(weights), update = g.total(updates);
+      if (g.leads()) {
+        weight_partial[begin + i] = weight;
+        update_partial[begin + i] = update;
+      }
+    } else {
+      g.map(p, d, m, v, rounded, step);
     }
   }
 }

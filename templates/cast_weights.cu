@@ -1,15 +1,18 @@
-// Writes the copies of the weights that matrix products read: copy = master, rounded to nearest. Flat parameter buffers;
-// chunks [begin, end).
+// cast_weights: copy = master, rounded to Act.
 #include "device/group.h"
 #include "params.h"
 
 namespace llmc {
 
-LLMC_KERNEL cast_weights(const float* master, Act* copy, const Chunk* chunks, int begin, int end) {
+/// Flat parameter buffers; chunks [begin, end).
+LLMC_BOUNDS(kLanes)
+LLMC_KERNEL cast_weights(const float* __restrict__ master, Act* __restrict__ copy, const Chunk* __restrict__ chunks,
+                         int begin, int end) {
   const Group<kLanes> g;
-  for (int i : g.rows(end - begin)) {
+  for (const int i : g.rows(end - begin)) {
     const Chunk chunk = chunks[begin + i];
-    g.each_of(chunk.length, [=](int e) { copy[chunk.offset + e] = from_float<Act>(master[chunk.offset + e]); });
+    g.store(g.run(copy + chunk.offset, chunk.length), g.run(master + chunk.offset, chunk.length),
+            [](float v) { return v; });
   }
 }
 

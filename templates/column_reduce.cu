@@ -1,16 +1,24 @@
-// Second stage of a column reduction: out (= or +=) sum over the blocks, in order. partial [kBlocks, kCols]; out [kCols].
+// column_reduce: out (=|+=) the sum of each column of a matrix of partial sums, from the first row to the last.
 #include "device/group.h"
 #include "params.h"
 
 namespace llmc {
 
-LLMC_KERNEL column_reduce(const float* partial, float* out, int accumulate) {
+constexpr int kSlice = 128;  // columns that one group sums: many groups, since there are few columns
+constexpr int kSlices = (kCols + kSlice - 1) / kSlice;
+
+/// partial [kBlocks, kCols], out [kCols]; accumulate: add to what is there.
+LLMC_BOUNDS(kLanes)
+LLMC_KERNEL column_reduce(const float* __restrict__ partial, float* __restrict__ out, int accumulate) {
   const Group<kLanes> g;
-  g.each(kCols, [=](int column) {
-    float total = 0.0f;
-    for (int block = 0; block < kBlocks; ++block) total += partial[block * kCols + column];
-    out[column] = accumulate ? out[column] + total : total;
-  });
+  for (const int part : g.rows(kSlices)) {
+    auto sums = g.columns<kSlice>();
+    for (int block = 0; block < kBlocks; ++block) {
+      g.map(g.slice<kCols, kSlice>(partial, block, part), sums, [](float v, float& sum) { sum += v; });
+    }
+    g.map(g.slice<kCols, kSlice>(out, 0, part), sums,
+          [=](float& total, float sum) { total = accumulate ? total + sum : sum; });
+  }
 }
 
 }  // namespace llmc

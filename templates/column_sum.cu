@@ -1,19 +1,21 @@
-// First stage of a bias gradient: sums of the columns of dy over each block of rows.
-// dy [kRows, kPitch]; partial [kBlocks, kCols].
+// column_sum: sums of the columns of dy over each of kBlocks blocks of rows: a bias gradient's first stage.
 #include "device/group.h"
 #include "params.h"
 
 namespace llmc {
 
-LLMC_KERNEL column_sum(const Act* dy, float* partial) {
-  const Group<kLanes> g;
-  for (int block : g.rows(kBlocks)) {
-    auto sums = g.columns<kCols>(partial + static_cast<long long>(block) * kCols);
-    for (int row : g.block(block, kBlocks, kRows)) {
-      const auto values = g.load<kCols>(dy + static_cast<long long>(row) * kPitch);
-      g.accumulate(sums, [](float v) { return v; }, values);
+/// dy [kRows, kCols], partial [kBlocks, kCols].
+LLMC_BOUNDS(kLanes)
+LLMC_KERNEL column_sum(const Act* __restrict__ dy, float* __restrict__ partial) {
+  const Group<kLanes, Act> g;
+  for (const int block : g.rows(kBlocks)) {
+    auto sums = g.columns<kCols>();
+    const int first = static_cast<int>(block * static_cast<long long>(kRows) / kBlocks);
+    const int last = static_cast<int>((block + 1) * static_cast<long long>(kRows) / kBlocks);
+    for (int row = first; row < last; ++row) {
+      g.map(sums, g.row<kCols, kPitch>(dy, row), [](float& sum, float v) { sum += v; });
     }
-    g.finish(sums);
+    g.store(g.row<kCols>(partial, block), sums, [](float sum) { return sum; });
   }
 }
 

@@ -1,27 +1,38 @@
-// Softmax cross-entropy, loss and gradient in one pass over a row: loss = log(sum exp(logits)) - logits[target];
-// the logits become their gradient (softmax - onehot) * loss_scale. A target of -1 has loss 0 and gradient 0.
-// logits [kRows, kPitch], kCols of them real; targets, losses [kRows]. All in fp32, whatever the logits are stored in.
+// cross_entropy: losses = -log softmax(logits)[target]; kGradient: logits become (softmax(logits) - onehot(target)) *
+// loss_scale. A target of -1 has no loss and no gradient. fp32 maths, whatever the logits are stored as.
 #include "device/group.h"
 #include "params.h"
 
 namespace llmc {
 
-LLMC_KERNEL cross_entropy(Act* logits, const int* targets, float* losses, const StepScalars* scalars) {
-  const Group<kLanes> g;
-  for (int row : g.rows(kRows)) {
-    Act* line = logits + static_cast<long long>(row) * kPitch;
-    const auto values = g.stream<kCols>(line);
+/// logits [kRows, kCols], targets [kRows], losses [kRows].
+LLMC_BOUNDS(kLanes)
+LLMC_KERNEL cross_entropy(Act* __restrict__ logits, const int* __restrict__ targets, float* __restrict__ losses,
+                          const StepScalars* __restrict__ scalars) {
+  const Group<kLanes, Act> g;
+  for (const int row : g.rows(kRows)) {
+    const auto out = g.row<kCols, kPitch>(logits, row);
     const int target = targets[row];
-    const float largest = g.max([](float v) { return v; }, values);
-    const float total = g.sum([=](float v) { return exp(v - largest); }, values);
-    const float wanted = target < 0 ? 0.0f : to_float(line[target]);
-    if (g.first()) losses[row] = target < 0 ? 0.0f : log(total) + largest - wanted;
+    if (target < 0) {
+      if (g.leads()) losses[row] = 0.0f;
+      if constexpr (kGradient) g.map(out, [](float& v) { v = 0.0f; });
+      continue;
+    }
+    const auto in = g.load(out);
+    const float highest = g.max(in, [](float v) { return v; });
+    auto powers = g.apply(in, [=](float v) { return exp(v - highest); });
+    const float total = g.sum(powers, [](float power) { return power; });
+    // The lane that writes the target's column also reads it, before and after the other columns change.
+    float chance = 0.0f;
+    if (g.owns(target)) {
+      const float logit = to_float(out.data[target]) - highest;
+      losses[row] = log(total) - logit;
+      chance = exp(logit) / total;
+    }
     if constexpr (kGradient) {
-      const float scale = target < 0 ? 0.0f : scalars->loss_scale;
-      const float share = scale / total;
-      g.store(line, [=](float v) { return exp(v - largest) * share; }, values);
-      g.sync();
-      if (g.first() && target >= 0) line[target] = from_float<Act>(exp(wanted - largest) * share - scale);
+      const float scale = scalars->loss_scale / total;
+      g.store(out, powers, [=](float power) { return power * scale; });
+      if (g.owns(target)) out.data[target] = from_float<Act>((chance - 1.0f) * scalars->loss_scale);
     }
   }
 }

@@ -1,22 +1,23 @@
-// Gradient of an embedding, without atomics: the host sorted the positions by token, so that each run of equal tokens is
-// one row of the table, added up by one group in the order of positions.
-// dx [tokens, kPitch]; order: positions sorted by token; run r of token run_token[r] is order[run_begin[r] .. run_begin[r + 1]);
-// dtable [vocabulary, kPitch] fp32, added to.
+// embedding_backward: adds to each row of dtable that occurs the gradients of its positions, in the order of `order`:
+// each row has one writer, so there are no atomics.
 #include "device/group.h"
 #include "params.h"
 
 namespace llmc {
 
-LLMC_KERNEL embedding_backward(const Act* dx, const int* order, const int* run_begin, const int* run_token,
-                               const int* run_count, float* dtable) {
-  const Group<kLanes> g;
-  for (int run : g.rows(*run_count)) {
-    float* row = dtable + static_cast<long long>(run_token[run]) * kPitch;
+/// dx [positions, kCols]; order [positions]: positions sorted by token; run r of *run_count is order[run_begin[r]] up
+/// to order[run_begin[r + 1] - 1], all of token run_token[r]; dtable [vocabulary, kCols], fp32.
+LLMC_BOUNDS(kLanes)
+LLMC_KERNEL embedding_backward(const Act* __restrict__ dx, const int* __restrict__ order,
+                               const int* __restrict__ run_begin, const int* __restrict__ run_token,
+                               const int* __restrict__ run_count, float* __restrict__ dtable) {
+  const Group<kLanes, Act> g;
+  for (const int run : g.rows(*run_count)) {
+    auto sums = g.columns<kCols>();
     for (int i = run_begin[run]; i < run_begin[run + 1]; ++i) {
-      const auto values = g.load<kCols>(dx + static_cast<long long>(order[i]) * kPitch);
-      const auto sums = g.load<kCols>(row);
-      g.store(row, [](float total, float v) { return total + v; }, sums, values);
+      g.map(sums, g.row<kCols, kPitch>(dx, order[i]), [](float& sum, float v) { sum += v; });
     }
+    g.map(g.row<kCols, kPitch>(dtable, run_token[run]), sums, [](float& total, float sum) { total += sum; });
   }
 }
 

@@ -1,15 +1,15 @@
-// out[i] = table[tokens[i]]. tokens [kRows]; table [vocabulary, kPitch]; out [kRows, kPitch].
+// embedding_forward: out[row] = table[tokens[row]].
 #include "device/group.h"
 #include "params.h"
 
 namespace llmc {
 
-LLMC_KERNEL embedding_forward(const int* tokens, const Act* table, Act* out) {
-  const Group<kLanes> g;
-  for (int row : g.rows(kRows)) {
-    const long long from = static_cast<long long>(tokens[row]) * kPitch;
-    const auto x = g.load<kCols>(table + from);
-    g.store(out + static_cast<long long>(row) * kPitch, [](float v) { return v; }, x);
+/// tokens [kRows], table [vocabulary, kCols], out [kRows, kCols].
+LLMC_BOUNDS(kLanes)
+LLMC_KERNEL embedding_forward(const int* __restrict__ tokens, const Act* __restrict__ table, Act* __restrict__ out) {
+  const Group<kLanes, Act> g;
+  for (const int row : g.rows(kRows)) {
+    g.store(g.row<kCols, kPitch>(out, row), g.row<kCols, kPitch>(table, tokens[row]), [](float v) { return v; });
   }
 }
 

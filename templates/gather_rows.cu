@@ -1,14 +1,15 @@
-// out[i] = x[rows[i]]. rows [kRows]; x [tokens, kPitch]; out [kRows, kPitch].
+// gather_rows: out[i] = x[rows[i]].
 #include "device/group.h"
 #include "params.h"
 
 namespace llmc {
 
-LLMC_KERNEL gather_rows(const Act* x, const int* rows, Act* out) {
-  const Group<kLanes> g;
-  for (int row : g.rows(kRows)) {
-    const auto values = g.load<kCols>(x + static_cast<long long>(rows[row]) * kPitch);
-    g.store(out + static_cast<long long>(row) * kPitch, [](float v) { return v; }, values);
+/// x [any, kCols], rows [kRows], out [kRows, kCols].
+LLMC_BOUNDS(kLanes)
+LLMC_KERNEL gather_rows(const Act* __restrict__ x, const int* __restrict__ rows, Act* __restrict__ out) {
+  const Group<kLanes, Act> g;
+  for (const int row : g.rows(kRows)) {
+    g.store(g.row<kCols, kPitch>(out, row), g.row<kCols, kPitch>(x, rows[row]), [](float v) { return v; });
   }
 }
 

@@ -1,20 +1,22 @@
-// Second stage of the gradient's norm, and what the optimizer does with it: the norm, the factor that clips it to
-// clip_norm, and whether the step is skipped because the loss or the norm is not finite. partial [chunks].
+// gradient_clip: the global gradient norm, the factor that brings it to clip_norm at most, and whether to skip the
+// step.
 #include "device/group.h"
 #include "params.h"
 
 namespace llmc {
 
-LLMC_KERNEL gradient_clip(const float* partial, int chunks, const StepScalars* scalars, StepResults* results) {
+/// partial [chunks]: sums of squares. Reads results->loss.
+LLMC_BOUNDS(kLanes)
+LLMC_KERNEL gradient_clip(const float* __restrict__ partial, int chunks, const StepScalars* __restrict__ scalars,
+                          StepResults* __restrict__ results) {
   const Group<kLanes> g;
   if (!g.alone()) return;
-  const double total = g.sum_of(chunks, [=](int i) { return static_cast<double>(partial[i]); });
-  if (!g.first()) return;
-  const float norm = static_cast<float>(sqrt(total));
-  const bool clips = scalars->clip_norm > 0.0f && norm > scalars->clip_norm;
-  results->grad_norm = norm;
-  results->clip_scale = clips ? scalars->clip_norm / norm : 1.0f;
-  results->skipped = !(is_finite(norm) && is_finite(results->loss));
+  const double norm = sqrt(g.sum<double>(g.run(partial, chunks), [](float v) { return v; }));
+  if (!g.leads()) return;
+  const float clip = scalars->clip_norm;
+  results->grad_norm = static_cast<float>(norm);
+  results->clip_scale = clip > 0.0f && norm > clip ? static_cast<float>(clip / norm) : 1.0f;
+  results->skipped = !finite(results->loss) || !finite(norm);
 }
 
 }  // namespace llmc

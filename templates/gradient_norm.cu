@@ -1,17 +1,19 @@
-// First stage of the gradient's norm: partial[c] = sum of squares of chunk c, for c in [begin, end).
-// gradients: the flat buffer.
+// gradient_norm: the sum of squares of each chunk of the gradients.
 #include "device/group.h"
 #include "params.h"
 
 namespace llmc {
 
-LLMC_KERNEL gradient_norm(const float* gradients, const Chunk* chunks, float* partial, int begin, int end) {
+/// gradients: a flat parameter buffer; chunks [begin, end); partial: one number a chunk.
+LLMC_BOUNDS(kLanes)
+LLMC_KERNEL gradient_norm(const float* __restrict__ gradients, const Chunk* __restrict__ chunks,
+                          float* __restrict__ partial, int begin, int end) {
   const Group<kLanes> g;
-  for (int i : g.rows(end - begin)) {
+  for (const int i : g.rows(end - begin)) {
     const Chunk chunk = chunks[begin + i];
-    const float* values = gradients + chunk.offset;
-    const float total = g.sum_to(chunk.length, [=](int e) { return values[e] * values[e]; });
-    if (g.first()) partial[begin + i] = total;
+    const auto gradient = g.run(gradients + chunk.offset, chunk.length);
+    const float squares = g.sum(gradient, [](float v) { return v * v; });
+    if (g.leads()) partial[begin + i] = squares;
   }
 }
 

@@ -1,48 +1,53 @@
-// Draws initial weights: element (r, c) of a parameter is draw r * cols + c of the stream of (seed, key), whatever the
-// layout, the number of threads or of ranks. Philox4x32-10 (Salmon et al. 2011) gives four words for each four draws,
-// Box-Muller turns pairs of them into normals. std == 0: every element is `value`. Rules [begin, end) of rules; padding stays zero.
+// init_normal: initial weights. Element (r, c) of a parameter is normal draw number r * cols + c of the stream (seed,
+// key) times std, whatever the layout: Philox4x32-10 (Salmon et al. 2011) with the draw and the seed as counter, then
+// Box-Muller.
 #include "device/group.h"
 #include "params.h"
 
 namespace llmc {
 
-struct Words {
-  unsigned w[4];
-};
-
-LLMC_INLINE Words philox(unsigned long long counter, unsigned long long stream, unsigned long long key) {
-  Words x = {{static_cast<unsigned>(counter), static_cast<unsigned>(counter >> 32), static_cast<unsigned>(stream),
-              static_cast<unsigned>(stream >> 32)}};
-  unsigned k0 = static_cast<unsigned>(key), k1 = static_cast<unsigned>(key >> 32);
-  for (int round = 0; round < 10; ++round) {
-    const unsigned long long a = 0xD2511F53ull * x.w[0], b = 0xCD9E8D57ull * x.w[2];
-    x = {{static_cast<unsigned>(b >> 32) ^ x.w[1] ^ k0, static_cast<unsigned>(b),
-          static_cast<unsigned>(a >> 32) ^ x.w[3] ^ k1, static_cast<unsigned>(a)}};
-    k0 += 0x9E3779B9u;
-    k1 += 0xBB67AE85u;
+/// One of the ten rounds and those after it.
+template <int kRound = 0>
+LLMC_HD inline void philox(unsigned (&counter)[4], unsigned low, unsigned high) {
+  if constexpr (kRound < 10) {
+    const unsigned long long first = 0xd2511f53ull * counter[0], second = 0xcd9e8d57ull * counter[2];
+    counter[0] = static_cast<unsigned>(second >> 32) ^ counter[1] ^ low;
+    counter[2] = static_cast<unsigned>(first >> 32) ^ counter[3] ^ high;
+    counter[1] = static_cast<unsigned>(second);
+    counter[3] = static_cast<unsigned>(first);
+    philox<kRound + 1>(counter, low + 0x9e3779b9u, high + 0xbb67ae85u);
   }
-  return x;
 }
 
-/// Draw `index` of the stream.
-LLMC_INLINE float normal(unsigned long long index, unsigned long long stream, unsigned long long seed) {
-  const Words words = philox(index / 4, stream, seed);
-  const int pair = static_cast<int>(index / 2 % 2) * 2;
-  const float u = (static_cast<float>(words.w[pair] >> 8) + 0.5f) * 5.9604645e-8f;  // (0, 1)
-  const float angle = static_cast<float>(words.w[pair + 1] >> 8) * (6.2831853f * 5.9604645e-8f);
-  const float radius = sqrt(-2.0f * log(u));
-  return radius * (index % 2 ? sin(angle) : cos(angle));
+/// Number `draw` of the stream: the cosine half of a Box-Muller pair. Magnitudes end at 5.9.
+LLMC_HD inline float normal(unsigned long long draw, unsigned long long seed, unsigned long long key) {
+  unsigned counter[4] = {static_cast<unsigned>(draw), static_cast<unsigned>(draw >> 32), static_cast<unsigned>(seed),
+                         static_cast<unsigned>(seed >> 32)};
+  philox(counter, static_cast<unsigned>(key), static_cast<unsigned>(key >> 32));
+  // 24 bits, so that the integer is exact in fp32; the middle of its interval, so that the logarithm is finite.
+  const float uniform = (static_cast<float>(static_cast<int>(counter[0] >> 8)) + 0.5f) * 5.9604645e-8f;
+  const float turns = static_cast<float>(static_cast<int>(counter[1] >> 8)) * 5.9604645e-8f;
+  return sqrt(-2.0f * log(uniform)) * cos_turns(turns);
 }
 
-LLMC_KERNEL init_normal(float* master, const InitRule* rules, int begin, int end, unsigned long long seed) {
+/// master: a flat parameter buffer; rules [begin, end): one a parameter. Where std is 0, every element is `value`.
+LLMC_BOUNDS(kLanes)
+LLMC_KERNEL init_normal(float* __restrict__ master, const InitRule* __restrict__ rules, int begin, int end,
+                        unsigned long long seed) {
   const Group<kLanes> g;
   for (int i = begin; i < end; ++i) {
     const InitRule rule = rules[i];
-    for (int row : g.rows(static_cast<int>(rule.rows))) {
-      float* to = master + rule.offset + row * rule.pitch;
-      g.each_of(static_cast<int>(rule.cols), [=](int c) {
-        to[c] = rule.std > 0.0f ? rule.std * normal(row * rule.cols + c, rule.key, seed) : rule.value;
-      });
+    const int cols = static_cast<int>(rule.cols), padding = static_cast<int>(rule.pitch - rule.cols);
+    for (const int row : g.rows(static_cast<int>(rule.rows))) {
+      float* data = master + rule.offset + row * rule.pitch;
+      const unsigned long long first = static_cast<unsigned long long>(row) * rule.cols;
+      if (rule.std == 0.0f) {
+        g.map(g.run(data, cols), [=](float& v) { v = rule.value; });
+      } else {
+        g.store(g.run(data, cols), g.indices(),
+                [=](int column) { return normal(first + static_cast<unsigned>(column), seed, rule.key) * rule.std; });
+      }
+      g.map(g.unaligned(data + cols, padding), [](float& v) { v = 0.0f; });
     }
   }
 }

@@ -1,14 +1,17 @@
-// The micro-batch's part of the loss: results->loss (= or +=) loss_scale * sum of losses [kRows], in double and in order.
+// loss_sum: results->loss (=|+=) loss_scale * the sum of the losses, in double and in a fixed order.
 #include "device/group.h"
 #include "params.h"
 
 namespace llmc {
 
-LLMC_KERNEL loss_sum(const float* losses, const StepScalars* scalars, StepResults* results, int accumulate) {
+/// losses [kRows]; accumulate: add to what is there.
+LLMC_BOUNDS(kLanes)
+LLMC_KERNEL loss_sum(const float* __restrict__ losses, const StepScalars* __restrict__ scalars,
+                     StepResults* __restrict__ results, int accumulate) {
   const Group<kLanes> g;
   if (!g.alone()) return;
-  const double total = g.sum_of(kRows, [=](int i) { return static_cast<double>(losses[i]); }) * scalars->loss_scale;
-  if (g.first()) results->loss = accumulate ? results->loss + total : total;
+  const double sum = g.sum<double>(g.row<kRows>(losses), [](float v) { return v; }) * scalars->loss_scale;
+  if (g.leads()) results->loss = accumulate ? results->loss + sum : sum;
 }
 
 }  // namespace llmc

@@ -1,23 +1,26 @@
-// norms[p] = L2 norms of parameter p's gradient, weight and last update, from the partial sums of its chunks, in order.
-// first_chunk [kParameters + 1]; norms [kParameters, 3].
+// parameter_norms: L2 norms of each parameter's gradient, weights and last update, from sums of squares of its chunks.
 #include "device/group.h"
 #include "params.h"
 
 namespace llmc {
 
-LLMC_KERNEL parameter_norms(const float* gradient_partial, const float* weight_partial, const float* update_partial,
-                            const int* first_chunk, float* norms) {
+/// gradient_partial, weight_partial, update_partial: one number a chunk; parameter p has chunks first_chunk[p] up to
+/// first_chunk[p + 1] - 1; norms [kParameters, 3].
+LLMC_BOUNDS(kLanes)
+LLMC_KERNEL parameter_norms(const float* __restrict__ gradient_partial, const float* __restrict__ weight_partial,
+                            const float* __restrict__ update_partial, const int* __restrict__ first_chunk,
+                            float* __restrict__ norms) {
   const Group<kLanes> g;
-  for (int p : g.rows(kParameters)) {
-    const int begin = first_chunk[p];
-    const int count = first_chunk[p + 1] - begin;
-    const double gradient = g.sum_of(count, [=](int i) { return static_cast<double>(gradient_partial[begin + i]); });
-    const double weight = g.sum_of(count, [=](int i) { return static_cast<double>(weight_partial[begin + i]); });
-    const double update = g.sum_of(count, [=](int i) { return static_cast<double>(update_partial[begin + i]); });
-    if (g.first()) {
-      norms[3 * p] = static_cast<float>(sqrt(gradient));
-      norms[3 * p + 1] = static_cast<float>(sqrt(weight));
-      norms[3 * p + 2] = static_cast<float>(sqrt(update));
+  for (const int parameter : g.rows(kParameters)) {
+    const int first = first_chunk[parameter], count = first_chunk[parameter + 1] - first;
+    const auto norm = [&](const float* partial) {
+      return static_cast<float>(sqrt(g.sum<double>(g.unaligned(partial + first, count), [](float v) { return v; })));
+    };
+    const float gradient = norm(gradient_partial), weight = norm(weight_partial), update = norm(update_partial);
+    if (g.leads()) {
+      norms[parameter * 3] = gradient;
+      norms[parameter * 3 + 1] = weight;
+      norms[parameter * 3 + 2] = update;
     }
   }
 }

@@ -1,33 +1,32 @@
-// Default params: one value for every name that a template reads, so that each template compiles, lints and runs alone.
-// llmc replaces this file by the params of a run.
+// Default params: what lets every template compile, lint and run alone. An instance gets a params.h of its own.
 #pragma once
 
-#ifndef LLMC_PARAMS_GIVEN
 #include "device/types.h"
 
+#if !defined(LLMC_PARAMS_GIVEN)
 namespace llmc {
 
-using Act = float;
-constexpr int kRows = 64;
-constexpr int kCols = 100;
-constexpr int kPitch = 104;
+using Act = bf16;
+constexpr int kRows = 4096;
+constexpr int kCols = 2048;
+constexpr int kPitch = 2048;
+constexpr int kBlocks = 256;
 constexpr float kEps = 1e-5f;
-constexpr int kBlocks = 8;
 constexpr bool kResidual = true;
 constexpr bool kRecompute = true;
-constexpr bool kInverse = false;
 constexpr bool kGradient = true;
-constexpr bool kCopy = false;
+constexpr bool kInverse = false;
+constexpr bool kCopy = true;
 constexpr bool kNorms = true;
-constexpr int kParameters = 4;
 constexpr int kBatch = 2;
-constexpr int kSequence = 32;
-constexpr int kHeads = 4;
-constexpr int kKvHeads = 2;
-constexpr int kHeadDim = 8;
-constexpr int kOutPitch = 32;
+constexpr int kSequence = 2048;
+constexpr int kHeads = 40;
+constexpr int kKvHeads = 8;
+constexpr int kHeadDim = 64;
+constexpr int kOutPitch = 2048;
+constexpr int kParameters = 148;
 #if defined(__CUDACC__)
-constexpr int kLanes = 32;
+constexpr int kLanes = 64;
 #else
 constexpr int kLanes = 1;
 #endif

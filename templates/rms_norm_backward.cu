@@ -1,36 +1,41 @@
-// Gradient of RMSNorm: dx = rstd * (w dy - x * rstd^2 * mean(w dy x)), plus the residual stream's own gradient;
-// dweight = sum over rows of dy * x * rstd, here one partial sum for each block of rows.
-// dy, x, dresidual, dx, y [kRows, kPitch]; weight [kCols]; rstd [kRows]; dweight_partial [kBlocks, kCols].
-// dx may be dresidual or dy. y is the forward's output again, for the weight gradient that follows.
+// rms_norm_backward: with g = dy * weight, dx = rstd * (g - x * rstd^2 * mean(g * x)) [+ dresidual];
+// dweight = sum over rows of dy * x * rstd, as one partial sum for each block of rows.
 #include "device/group.h"
 #include "params.h"
 
 namespace llmc {
 
-LLMC_KERNEL rms_norm_backward(const Act* dy, const Act* x, const float* weight, const float* rstd,
-                              const Act* dresidual, Act* dx, float* dweight_partial, Act* y) {
-  const Group<kLanes> g;
-  const auto w = g.load<kCols>(weight);
-  for (int block : g.rows(kBlocks)) {
-    auto dweight = g.columns<kCols>(dweight_partial + static_cast<long long>(block) * kCols);
-    for (int row : g.block(block, kBlocks, kRows)) {
-      const long long at = static_cast<long long>(row) * kPitch;
-      const auto gradient = g.load<kCols>(dy + at);
-      const auto values = g.load<kCols>(x + at);
+/// dy, x, dresidual, dx, y [kRows, kCols]; weight [kCols]; rstd [kRows]; dweight_partial [kBlocks, kCols].
+/// dx may be dy or dresidual. kRecompute: y = the forward's result, the same bits. Unused pointers are null.
+LLMC_BOUNDS(kLanes)
+LLMC_KERNEL rms_norm_backward(const Act* dy, const Act* x, const float* weight, const float* rstd, const Act* dresidual,
+                              Act* dx, float* dweight_partial, Act* y) {
+  const Group<kLanes, Act> g;
+  const auto scale = g.row<kCols>(weight);
+  for (const int block : g.rows(kBlocks)) {
+    auto dweight = g.columns<kCols>();
+    const int first = static_cast<int>(block * static_cast<long long>(kRows) / kBlocks);
+    const int last = static_cast<int>((block + 1) * static_cast<long long>(kRows) / kBlocks);
+    for (int row = first; row < last; ++row) {
+      const auto gradient = g.load(g.row<kCols, kPitch>(dy, row));
+      const auto in = g.load(g.row<kCols, kPitch>(x, row));
       const float r = rstd[row];
-      const float dot = g.sum([](float d, float v, float s) { return d * s * v; }, gradient, values, w);
-      const float scale = dot * r * r / kCols;
-      g.accumulate(dweight, [=](float d, float v) { return d * v * r; }, gradient, values);
-      if constexpr (kRecompute) g.store(y + at, [=](float v, float s) { return v * r * s; }, values, w);
+      const float dot = g.sum(gradient, in, scale, [](float d, float v, float w) { return d * w * v; });
+      const float pull = dot / kCols * r * r;
+      g.map(dweight, gradient, in, [=](float& sum, float d, float v) { sum += d * (v * r); });
+      if constexpr (kRecompute) {
+        g.store(g.row<kCols, kPitch>(y, row), in, scale, [=](float v, float w) { return v * r * w; });
+      }
+      const auto out = g.row<kCols, kPitch>(dx, row);
       if constexpr (kResidual) {
-        const auto residual = g.load<kCols>(dresidual + at);
-        g.store(dx + at, [=](float d, float v, float s, float u) { return u + r * (d * s - v * scale); }, gradient,
-                values, w, residual);
+        const auto residual = g.row<kCols, kPitch>(dresidual, row);
+        g.store(out, gradient, in, scale, residual,
+                [=](float d, float v, float w, float other) { return other + r * (d * w - v * pull); });
       } else {
-        g.store(dx + at, [=](float d, float v, float s) { return r * (d * s - v * scale); }, gradient, values, w);
+        g.store(out, gradient, in, scale, [=](float d, float v, float w) { return r * (d * w - v * pull); });
       }
     }
-    g.finish(dweight);
+    g.store(g.row<kCols>(dweight_partial, block), dweight, [](float sum) { return sum; });
   }
 }
 

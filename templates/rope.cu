@@ -1,29 +1,30 @@
-// Rotary position embedding (Su et al. 2021) in Hugging Face's layout, in place: element i of a head is turned with
-// element i + kHeadDim / 2. kInverse turns back: the gradient of a rotation.
-// qkv [kRows, kPitch], of which the first kHeads heads (queries and keys) turn; table [kSequence, kHeadDim]: cosines, sines.
+// rope: turns each pair of elements (i, i + kHeadDim / 2) of the first kHeads heads of a row by its position's angle
+// number i, in place: (a, b) -> (a cos - b sin, b cos + a sin). kInverse: by minus the angle, which is the gradient.
 #include "device/group.h"
 #include "params.h"
 
 namespace llmc {
 
-LLMC_KERNEL rope(Act* qkv, const float* table) {
-  constexpr int kHalf = kHeadDim / 2;
-  const Group<kLanes> g;
-  for (int row : g.rows(kRows)) {
+constexpr int kHalf = kHeadDim / 2;
+
+/// qkv [kRows, kPitch]: heads of kHeadDim, position = row % kSequence; table [kSequence, kHeadDim]: kHalf cosines,
+/// kHalf sines.
+LLMC_BOUNDS(kLanes)
+LLMC_KERNEL rope(Act* __restrict__ qkv, const float* __restrict__ table) {
+  const Group<kLanes, Act> g;
+  for (const int row : g.rows(kRows)) {
+    Act* heads = qkv + static_cast<long long>(row) * kPitch;
     const float* angles = table + row % kSequence * kHeadDim;
-    const auto cosines = g.load<kHalf>(angles);
-    const auto sines = g.load<kHalf>(angles + kHalf);
-    for (int head = 0; head < kHeads; ++head) {
-      Act* low = qkv + static_cast<long long>(row) * kPitch + head * kHeadDim;
-      const auto a = g.load<kHalf>(low);
-      const auto b = g.load<kHalf>(low + kHalf);
-      g.store2(low, low + kHalf,
-               [](float u, float v, float c, float s) {
-                 const float turn = kInverse ? -s : s;
-                 return Two{u * c - v * turn, v * c + u * turn};
-               },
-               a, b, cosines, sines);
-    }
+    const auto first = g.segments<kHeads, kHalf, kHeadDim>(heads);
+    const auto second = g.segments<kHeads, kHalf, kHeadDim>(heads + kHalf);
+    const auto cosine = g.segments<kHeads, kHalf, 0>(angles);
+    const auto sine = g.segments<kHeads, kHalf, 0>(angles + kHalf);
+    g.map(first, second, cosine, sine, [](float& a, float& b, float c, float s) {
+      if constexpr (kInverse) s = -s;
+      const float turned = a * c - b * s;
+      b = b * c + a * s;
+      a = turned;
+    });
   }
 }
 

@@ -1,36 +1,36 @@
-// Gradient of SwiGLU: dgate = dout * up * s * (1 + gate * (1 - s)), dup = dout * gate * s, with s = sigmoid(gate).
-// dout, out [kRows, kPitch]; gate_up, dgate_up [kRows, 2 * kPitch], which may be the same memory. The padding of dgate_up
-// becomes zero, since the next product reads it. out is the forward's output again, for the weight gradient that follows.
+// swiglu_backward: with s = sigmoid(gate), dup = dout * gate * s, dgate = dout * up * s * (1 + gate * (1 - s)).
 #include "device/group.h"
 #include "params.h"
 
 namespace llmc {
 
+/// dout, out [kRows, kCols]; gate_up, dgate_up [kRows, 2 * kPitch]: gate in the first kCols columns, up kPitch after
+/// it. dgate_up may be gate_up. kRecompute: out = the forward's result, the same bits; otherwise null.
+LLMC_BOUNDS(kLanes)
 LLMC_KERNEL swiglu_backward(const Act* dout, const Act* gate_up, Act* dgate_up, Act* out) {
-  const Group<kLanes> g;
-  for (int row : g.rows(kRows)) {
-    const long long at = static_cast<long long>(row) * kPitch;
-    const auto gate = g.load<kCols>(gate_up + 2 * at);
-    const auto up = g.load<kCols>(gate_up + 2 * at + kPitch);
-    const auto gradient = g.load<kCols>(dout + at);
-    Act* dgate = dgate_up + 2 * at;
+  const Group<kLanes, Act> g;
+  for (const int row : g.rows(kRows)) {
+    const auto gradient = g.row<kCols, kPitch>(dout, row);
+    const auto gate = g.row<kCols, kPitch, 2 * kPitch>(gate_up, row);
+    const auto up = g.row<kCols, kPitch, 2 * kPitch>(gate_up + kPitch, row);
+    const auto dgate = g.row<kCols, kPitch, 2 * kPitch>(dgate_up, row);
+    const auto dup = g.row<kCols, kPitch, 2 * kPitch>(dgate_up + kPitch, row);
     if constexpr (kRecompute) {
-      g.store3(dgate, dgate + kPitch, out + at,
-               [](float a, float u, float d) {
-                 const float s = sigmoid(a);
-                 return Three{d * u * s * (1.0f + a * (1.0f - s)), d * a * s, a * s * u};
-               },
-               gate, up, gradient);
+      const auto result = g.row<kCols, kPitch>(out, row);
+      g.map(gradient, gate, up, dgate, dup, result, [](float d, float x, float u, float& dx, float& du, float& y) {
+        const float s = sigmoid(x);
+        const float silu = x * s;
+        y = silu * u;
+        dx = d * u * s * fma(x, 1.0f - s, 1.0f);
+        du = d * silu;
+      });
     } else {
-      g.store2(dgate, dgate + kPitch,
-               [](float a, float u, float d) {
-                 const float s = sigmoid(a);
-                 return Two{d * u * s * (1.0f + a * (1.0f - s)), d * a * s};
-               },
-               gate, up, gradient);
+      g.map(gradient, gate, up, dgate, dup, [](float d, float x, float u, float& dx, float& du) {
+        const float s = sigmoid(x);
+        dx = d * u * s * fma(x, 1.0f - s, 1.0f);
+        du = d * (x * s);
+      });
     }
-    g.zero_padding<kCols, kPitch>(dgate);
-    g.zero_padding<kCols, kPitch>(dgate + kPitch);
   }
 }
 

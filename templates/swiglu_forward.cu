@@ -1,16 +1,17 @@
-// SwiGLU (Shazeer 2020): out = gate * sigmoid(gate) * up. gate_up [kRows, 2 * kPitch]: gate at 0, up at kPitch; out [kRows, kPitch].
+// swiglu_forward: out = silu(gate) * up, silu(g) = g / (1 + e^-g).
 #include "device/group.h"
 #include "params.h"
 
 namespace llmc {
 
-LLMC_KERNEL swiglu_forward(const Act* gate_up, Act* out) {
-  const Group<kLanes> g;
-  for (int row : g.rows(kRows)) {
-    const Act* pair = gate_up + 2LL * row * kPitch;
-    const auto gate = g.load<kCols>(pair);
-    const auto up = g.load<kCols>(pair + kPitch);
-    g.store(out + static_cast<long long>(row) * kPitch, [](float a, float u) { return a * sigmoid(a) * u; }, gate, up);
+/// gate_up [kRows, 2 * kPitch]: gate in the first kCols columns, up kPitch after it; out [kRows, kCols].
+LLMC_BOUNDS(kLanes)
+LLMC_KERNEL swiglu_forward(const Act* __restrict__ gate_up, Act* __restrict__ out) {
+  const Group<kLanes, Act> g;
+  for (const int row : g.rows(kRows)) {
+    const auto gate = g.row<kCols, kPitch, 2 * kPitch>(gate_up, row);
+    const auto up = g.row<kCols, kPitch, 2 * kPitch>(gate_up + kPitch, row);
+    g.store(g.row<kCols, kPitch>(out, row), gate, up, [](float gate, float up) { return gate * sigmoid(gate) * up; });
   }
 }
 

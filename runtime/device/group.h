@@ -1,4 +1,32 @@
-// The execution model of kernels: a group of lanes works on a row. One implementation a target, chosen by the compiler.
+// Group: the lanes that share a row. Kernels say what happens to the elements of rows; strides, vector widths, tails
+// and padding are known here and nowhere else.
+//
+//   LLMC_BOUNDS(kLanes)                         launch bounds where the target has them
+//   LLMC_KERNEL name(const Act* x, Act* y) {    a kernel; every lane (on cpu: every thread) runs it
+//     const Group<kLanes, Act> g;               columns are dealt to lanes in 16-byte vectors of Act
+//     for (const int row : g.rows(kRows)) {     this group's share of the rows
+//
+//   g.row<kCols, kPitch>(x, row)                row `row` of a matrix; <kCols, kPitch, kStride>: rows further apart
+//   g.row<kCols>(w)                             a vector
+//   g.run(p, count)                             `count` elements, the first at a multiple of 16 bytes
+//   g.unaligned(p, count)                       `count` elements from anywhere
+//   g.slice<kCols, kSlice>(x, row, part)        columns [part * kSlice, +kSlice) of a row; fewer at its end
+//   g.segments<kSegments, kCols, kStep>(p)      column c of segment s is p[s * kStep + c]; kStep 0: the same ones again
+//   g.load(row)                                 the row's elements, read now: into registers where they fit
+//   g.apply(row, f)                             f of each element: kept on cpu, computed at each use on cuda
+//   g.columns<kCols>()                          one fp32 number a column, zero at first
+//   g.indices(), g.nothing()                    the column's number, an int; what is written is lost
+//   g.sums<T>(), g.total(sums)                  sums to add to in map(), and their sum
+//
+//   g.sum(rows..., f), g.max(rows..., f)        of f(elements of one column...) over the columns; all lanes get it
+//   g.store(out, rows..., f)                    out = f(...), rounded to out's type
+//   g.map(rows..., f)                           f(float& for what may be written, float for what is read, ...)
+//   g.owns(column), g.leads()                   true on one lane of the group: that of this column; the first
+//   g.alone()                                   true in one group of the launch
+//
+// A row is its memory, row.data[column], except g.segments(). A row of const elements is read; any other one is
+// written, and then its padding becomes zero. Elements are fp32 inside f. A row may be both read and written, in place.
+// Every reduction has an order fixed by the shapes.
 #pragma once
 
 #if defined(__CUDACC__)

@@ -1,4 +1,5 @@
-// Runs a kernel on a stream.
+// Starts a kernel: launch(stream, kernel, arguments...) on cpu, launch(stream, Grid{blocks, threads}, kernel,
+// arguments...) on cuda.
 #pragma once
 
 #if defined(__CUDACC__)

@@ -1,90 +1,117 @@
-// Conversions and elementary functions of the kernels: the same source, and the same rounding, on every target.
+// Scalar functions of kernels: bf16 conversions, exp, log, cos, all without libm, so that every target gives the same
+// bits and loops over them vectorise.
 #pragma once
 
 #include "device/types.h"
 
-#if defined(__CUDACC__)
-#define LLMC_INLINE __host__ __device__ inline __attribute__((always_inline))
-#else
-#define LLMC_INLINE inline __attribute__((always_inline))
-#endif
-
 namespace llmc {
 
-LLMC_INLINE float bits_to_float(unsigned bits) {
-  float value;
-  __builtin_memcpy(&value, &bits, sizeof value);
-  return value;
-}
-
-LLMC_INLINE unsigned float_to_bits(float value) {
-  unsigned bits;
-  __builtin_memcpy(&bits, &value, sizeof bits);
-  return bits;
-}
-
-LLMC_INLINE float to_float(float value) { return value; }
-LLMC_INLINE float to_float(bf16 value) { return bits_to_float(static_cast<unsigned>(value.bits) << 16); }
-
-/// Round to nearest, ties to even; NaN stays a NaN.
-template <class T>
-LLMC_INLINE T from_float(float value);
-
-template <>
-LLMC_INLINE float from_float<float>(float value) {
-  return value;
-}
-
-template <>
-LLMC_INLINE bf16 from_float<bf16>(float value) {
-  const unsigned bits = float_to_bits(value);
-  const unsigned rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-  const unsigned quiet = (bits >> 16) | 0x40u;
-  return {static_cast<unsigned short>(value == value ? rounded : quiet)};
-}
-
-// The target's own correctly rounded or accurate functions.
+LLMC_HD inline float fma(float a, float b, float c) {
 #if defined(__CUDACC__)
-/// a * b + c, rounded once.
-LLMC_INLINE float multiply_add(float a, float b, float c) { return ::fmaf(a, b, c); }
-LLMC_INLINE float sqrt(float x) { return ::sqrtf(x); }
-LLMC_INLINE double sqrt(double x) { return ::sqrt(x); }
-LLMC_INLINE float log(float x) { return ::logf(x); }
-LLMC_INLINE float cos(float x) { return ::cosf(x); }
-LLMC_INLINE float sin(float x) { return ::sinf(x); }
+  return ::fmaf(a, b, c);
 #else
-/// a * b + c, rounded once.
-LLMC_INLINE float multiply_add(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
-LLMC_INLINE float sqrt(float x) { return __builtin_sqrtf(x); }
-LLMC_INLINE double sqrt(double x) { return __builtin_sqrt(x); }
-LLMC_INLINE float log(float x) { return __builtin_logf(x); }
-LLMC_INLINE float cos(float x) { return __builtin_cosf(x); }
-LLMC_INLINE float sin(float x) { return __builtin_sinf(x); }
+  return __builtin_fmaf(a, b, c);
 #endif
-
-LLMC_INLINE bool is_finite(float x) { return x - x == 0.0f; }
-LLMC_INLINE bool is_finite(double x) { return x - x == 0.0; }
-
-/// e^x, relative error below 2e-7 where the result is normal; arguments are clamped to [-87.3, 88.7], so that neither
-/// denormals nor infinities arise. 2^n times a polynomial of degree 6 on [-ln 2 / 2, ln 2 / 2].
-LLMC_INLINE float exp(float x) {
-  x = x < -87.3f ? -87.3f : x;
-  x = x > 88.7f ? 88.7f : x;
-  // Adding and taking away 1.5 * 2^23 rounds to the nearest integer without a conversion.
-  const float shifted = multiply_add(x, 1.44269504f, 12582912.0f);
-  const float n = shifted - 12582912.0f;
-  float r = multiply_add(n, -0.693145752f, x);
-  r = multiply_add(n, -1.42860677e-6f, r);
-  float p = 1.3981999e-3f;
-  p = multiply_add(p, r, 8.3334519e-3f);
-  p = multiply_add(p, r, 4.1665795e-2f);
-  p = multiply_add(p, r, 1.6666665e-1f);
-  p = multiply_add(p, r, 5.0000000e-1f);
-  p = multiply_add(p, r, 1.0f);
-  p = multiply_add(p, r, 1.0f);
-  return bits_to_float(float_to_bits(p) + (float_to_bits(shifted) << 23));
 }
 
-LLMC_INLINE float sigmoid(float x) { return 1.0f / (1.0f + exp(-x)); }
+LLMC_HD inline float sqrt(float v) {
+#if defined(__CUDACC__)
+  return ::sqrtf(v);
+#else
+  return __builtin_sqrtf(v);
+#endif
+}
+
+LLMC_HD inline double sqrt(double v) {
+#if defined(__CUDACC__)
+  return ::sqrt(v);
+#else
+  return __builtin_sqrt(v);
+#endif
+}
+
+/// False for infinities and NaN.
+LLMC_HD inline bool finite(double v) { return v - v == 0; }
+
+LLMC_HD inline float to_float(float v) { return v; }
+LLMC_HD inline float to_float(bf16 v) { return __builtin_bit_cast(float, static_cast<unsigned>(v.bits) << 16); }
+
+template <class T>
+LLMC_HD T from_float(float v);
+
+template <>
+LLMC_HD inline float from_float<float>(float v) {
+  return v;
+}
+
+/// Rounds to the nearest, ties to even; NaN stays NaN.
+template <>
+LLMC_HD inline bf16 from_float<bf16>(float v) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  unsigned short bits;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(v));
+  return bf16{bits};
+#else
+  const unsigned bits = __builtin_bit_cast(unsigned, v);
+  const unsigned rounded = bits + 0x7fffu + ((bits >> 16) & 1u);
+  const unsigned quiet = bits | 0x400000u;
+  return bf16{static_cast<unsigned short>((v == v ? rounded : quiet) >> 16)};
+#endif
+}
+
+/// e^v, relative error below 1.8e-7, without branches: v = n ln 2 + r, |r| <= ln 2 / 2, a polynomial of degree 5 in r,
+/// and n added to the exponent. Saturates at 2^-120 and just below 2^128; NaN stays NaN. exp(0) is 1.
+LLMC_HD inline float exp(float v) {
+  constexpr float kSmallest = -83.17766f, kLargest = 88.72283f;  // -120 ln 2 and 128 ln 2
+  v = kSmallest > v ? kSmallest : v;                             // in this order NaN passes
+  v = kLargest < v ? kLargest : v;
+  constexpr float kShift = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer, which stands in the low bits
+  const float shifted = fma(v, 1.44269504f, kShift);
+  const float n = shifted - kShift;
+  float r =
+      fma(n, -0.693145752f, v);  // ln 2 in two parts, the first with 7 zeros at its end, so that n * part is exact
+  r = fma(n, -1.42860677e-6f, r);
+  float p = fma(0.008312521f, r, 0.04189016f);
+  p = fma(p, r, 0.16667114f);
+  p = fma(p, r, 0.4999923f);
+  p = fma(p, r, 1.0f);
+  p = fma(p, r, 1.0f);
+  return __builtin_bit_cast(float, __builtin_bit_cast(unsigned, p) + (__builtin_bit_cast(unsigned, shifted) << 23));
+}
+
+LLMC_HD inline float sigmoid(float v) { return 1.0f / (1.0f + exp(-v)); }
+
+/// Natural logarithm of a positive normal number, within 1 ulp: v = m 2^e with m in [2/3, 4/3), log1p by a polynomial.
+/// NaN and infinity pass.
+LLMC_HD inline float log(float v) {
+  const unsigned bits = __builtin_bit_cast(unsigned, v);
+  const unsigned exponent = (bits - 0x3f2aaaabu) & 0xff800000u;
+  const float f = __builtin_bit_cast(float, bits - exponent) - 1.0f;
+  const float e = static_cast<float>(static_cast<int>(exponent)) * 1.1920929e-7f;  // 2^-23
+  const float s = f * f;
+  float r = fma(-0.130310059f, s, -0.121483512f);
+  float t = fma(0.140869141f, s, 0.139814854f);
+  r = fma(r, s, -0.166846126f);
+  t = fma(t, s, 0.200120345f);
+  r = fma(r, s, -0.249996200f);
+  r = fma(t, f, r);
+  r = fma(r, f, 0.333331972f);
+  r = fma(r, f, -0.5f);
+  r = fma(r, s, f);
+  r = fma(e, 0.693147182f, r);
+  return v < __builtin_huge_valf() ? r : v;
+}
+
+/// cos(2 pi turns) for turns in [0, 1], absolute error below 2e-7.
+LLMC_HD inline float cos_turns(float turns) {
+  const float away = turns > 0.5f ? 1.0f - turns : turns;  // cosine is even and has period 1
+  const float t = 0.25f - away;                            // now the sine of [-1/4, 1/4] turns
+  const float s = t * t;
+  float p = fma(39.53671f, s, -76.54978f);
+  p = fma(p, s, 81.601006f);
+  p = fma(p, s, -41.341656f);
+  p = fma(p, s, 6.283185f);
+  return p * t;
+}
 
 }  // namespace llmc

@@ -1,228 +1,262 @@
-// A group on the CPU: one lane. Row operations are loops over the row at full vector width; rows are spread over the
-// threads in fixed, contiguous shares.
-//
-// Sums run in kSumLanes partial sums that are combined in a fixed tree, so that bits depend neither on the vector width
-// nor on the number of threads.
+// Group on the CPU: one lane. A row is the memory itself, a row operation is a vector loop over it, and rows are spread
+// over OpenMP threads in contiguous shares.
 #pragma once
 
+#include "device/arguments.h"
 #include "device/math.h"
 #include "device/types.h"
 
 #define LLMC_KERNEL void
+#define LLMC_BOUNDS(lanes)
+#define LLMC_ALWAYS __attribute__((always_inline))
 
-extern "C" int omp_get_thread_num();
-extern "C" int omp_get_num_threads();
+extern "C" int omp_get_thread_num() noexcept;
+extern "C" int omp_get_num_threads() noexcept;
 
 namespace llmc {
 
-/// Rows [first, last) for a range-based for.
+/// Partial sums of a reduction: column c goes to number c % kPartials, whatever the instruction set.
+constexpr int kPartials = 64;
+
+/// A thread's contiguous share of n rows.
 struct RowRange {
   struct Iterator {
     int row;
     int operator*() const { return row; }
     void operator++() { ++row; }
-    bool operator!=(const Iterator& other) const { return row != other.row; }
+    bool operator!=(Iterator other) const { return row != other.row; }
   };
   int first, last;
   Iterator begin() const { return {first}; }
   Iterator end() const { return {last}; }
 };
 
-/// A row that is read: the memory itself.
-template <int kCols, class T>
-struct Row {
-  const T* data;
-  LLMC_INLINE float operator[](int i) const { return to_float(data[i]); }
+/// kSegments times kCols elements, each segment kStep after the one before; after the only one comes padding up to
+/// kPitch.
+template <class T, int kColumns, int kPitch, int kSegmentCount, int kStep>
+struct Row : RowArgument {
+  static constexpr int kSegments = kSegmentCount;
+  static constexpr bool kPartial = false;
+  T* data;
+
+  static constexpr int cols() { return kColumns; }
+  T* segment(int s) const { return data + s * kStep; }
+  void pad() const {
+    if constexpr (!kReadOnly<T>)
+      for (int c = kColumns; c < kPitch; ++c) data[c] = from_float<T>(0.0f);
+  }
 };
 
-/// Two and three results of one element function.
-struct Two {
-  float a, b;
-};
-struct Three {
-  float a, b, c;
+/// A number of elements known at run time.
+template <class T>
+struct Run : RowArgument {
+  static constexpr int kSegments = 1;
+  static constexpr bool kPartial = false;
+  T* data;
+  int count;
+
+  int cols() const { return count; }
+  T* segment(int) const { return data; }
+  void pad() const {}
 };
 
-/// Sums of columns over several rows.
-template <int kCols>
-struct Columns {
-  float* sums;
+/// One fp32 number a column.
+template <int kColumns>
+struct Columns : RowArgument {
+  static constexpr int kSegments = 1;
+  static constexpr bool kPartial = false;
+  alignas(64) float data[kColumns];
+
+  static constexpr int cols() { return kColumns; }
+  float* segment(int) { return data; }
+  void pad() const {}
 };
 
-template <int kLanes>
+/// Partial results of a reduction.
+template <class T>
+struct Sums : RowArgument {
+  static constexpr bool kPartial = true;
+  alignas(64) T data[kPartials] = {};
+
+  T* segment(int) { return data; }
+  void pad() const {}
+};
+
+/// The number of a column.
+struct Indices : RowArgument {
+  static constexpr bool kPartial = false;
+  int operator[](int column) const { return column; }
+  Indices segment(int) const { return {}; }
+  void pad() const {}
+};
+
+/// One element while the function works on it: read at first, written at the end unless it is constant.
+template <class T>
+struct Element {
+  T& place;
+  float value;
+  LLMC_ALWAYS explicit Element(T& from) : place(from), value(to_float(from)) {}
+  LLMC_ALWAYS ~Element() {
+    if constexpr (!kReadOnly<T>) place = from_float<T>(value);
+  }
+  LLMC_ALWAYS float& get() { return value; }
+};
+template <>
+struct Element<double> {
+  double& place;
+  LLMC_ALWAYS explicit Element(double& from) : place(from) {}
+  LLMC_ALWAYS double& get() { return place; }
+};
+template <>
+struct Element<int> {
+  int column;
+  LLMC_ALWAYS explicit Element(int c) : column(c) {}
+  LLMC_ALWAYS int get() const { return column; }
+};
+template <class T>
+Element(T&) -> Element<T>;
+Element(int)->Element<int>;
+
+template <int kLanes, class = float>
 class Group {
-  static_assert(kLanes == 1, "a CPU group has one lane");
-  static constexpr int kSumLanes = 32;
+  static_assert(kLanes == 1, "a group on the CPU is one lane");
 
  public:
-  /// This thread's share of `n` rows.
   RowRange rows(int n) const {
     const long long thread = omp_get_thread_num(), threads = omp_get_num_threads();
     return {static_cast<int>(n * thread / threads), static_cast<int>(n * (thread + 1) / threads)};
   }
 
-  /// The rows of block `b` when `n` rows are cut into `blocks` blocks.
-  static RowRange block(int b, int blocks, int n) {
-    return {static_cast<int>(static_cast<long long>(n) * b / blocks), static_cast<int>(static_cast<long long>(n) * (b + 1) / blocks)};
+  template <int kCols, int kPitch = kCols, int kStride = kPitch, class T>
+  Row<T, kCols, kPitch, 1, 0> row(T* matrix, long long index = 0) const {
+    return {{}, matrix + index * kStride};
   }
-
-  /// Whether this lane writes what the group has one of.
-  static constexpr bool first() { return true; }
-
-  /// Keeps a row in registers where that helps.
-  template <int kCols, class T>
-  Row<kCols, T> load(const T* row) const {
-    return {row};
+  template <class T>
+  Run<T> run(T* data, int count) const {
+    return {{}, data, count};
   }
-
-  /// A row that is too long to be kept: read again at each use.
-  template <int kCols, class T>
-  Row<kCols, T> stream(const T* row) const {
-    return {row};
+  template <class T>
+  Run<T> unaligned(T* data, int count) const {
+    return {{}, data, count};
   }
-
-  /// Sum over columns of f(elements of the rows).
-  template <class F, int kCols, class T, class... Others>
-  LLMC_INLINE float sum(F f, Row<kCols, T> row, Others... others) const {
-    float lanes[kSumLanes] = {};
-    constexpr int kWhole = kCols / kSumLanes * kSumLanes;
-    for (int i = 0; i < kWhole; i += kSumLanes)
-#pragma omp simd
-      for (int l = 0; l < kSumLanes; ++l) lanes[l] += f(row[i + l], others[i + l]...);
-    for (int i = kWhole; i < kCols; ++i) lanes[i - kWhole] += f(row[i], others[i]...);
-    for (int width = kSumLanes / 2; width > 0; width /= 2)
-      for (int l = 0; l < width; ++l) lanes[l] += lanes[l + width];
-    return lanes[0];
+  template <int kCols, int kSlice, class T>
+  Run<T> slice(T* matrix, long long index, int part) const {
+    const int count = kCols - part * kSlice < kSlice ? kCols - part * kSlice : kSlice;
+    return {{}, matrix + index * kCols + part * kSlice, count};
   }
-
-  /// Largest f(element).
-  template <class F, int kCols, class T>
-  LLMC_INLINE float max(F f, Row<kCols, T> row) const {
-    float lanes[kSumLanes];
-    for (int l = 0; l < kSumLanes; ++l) lanes[l] = -3.4e38f;
-    constexpr int kWhole = kCols / kSumLanes * kSumLanes;
-    for (int i = 0; i < kWhole; i += kSumLanes)
-#pragma omp simd
-      for (int l = 0; l < kSumLanes; ++l) {
-        const float value = f(row[i + l]);
-        lanes[l] = value > lanes[l] ? value : lanes[l];
-      }
-    for (int i = kWhole; i < kCols; ++i) lanes[0] = f(row[i]) > lanes[0] ? f(row[i]) : lanes[0];
-    float largest = lanes[0];
-    for (int l = 1; l < kSumLanes; ++l) largest = lanes[l] > largest ? lanes[l] : largest;
-    return largest;
+  template <int kSegments, int kCols, int kStep, class T>
+  Row<T, kCols, kCols, kSegments, kStep> segments(T* data) const {
+    return {{}, data};
   }
-
-  /// out[i] = f(elements i of the rows). `out` may be one of the rows' memory.
-  template <class Out, class F, int kCols, class T, class... Others>
-  LLMC_INLINE void store(Out* out, F f, Row<kCols, T> row, Others... others) const {
-#pragma omp simd
-    for (int i = 0; i < kCols; ++i) out[i] = from_float<Out>(f(row[i], others[i]...));
+  template <class T, int kCols, int kPitch, int kSegments, int kStep>
+  Row<const T, kCols, kPitch, kSegments, kStep> load(Row<T, kCols, kPitch, kSegments, kStep> row) const {
+    return {{}, row.data};
   }
-
-  template <class Out, class F, int kCols, class T, class... Others>
-  LLMC_INLINE void store2(Out* a, Out* b, F f, Row<kCols, T> row, Others... others) const {
-#pragma omp simd
-    for (int i = 0; i < kCols; ++i) {
-      const Two value = f(row[i], others[i]...);
-      a[i] = from_float<Out>(value.a);
-      b[i] = from_float<Out>(value.b);
-    }
-  }
-
-  template <class Out, class F, int kCols, class T, class... Others>
-  LLMC_INLINE void store3(Out* a, Out* b, Out* c, F f, Row<kCols, T> row, Others... others) const {
-#pragma omp simd
-    for (int i = 0; i < kCols; ++i) {
-      const Three value = f(row[i], others[i]...);
-      a[i] = from_float<Out>(value.a);
-      b[i] = from_float<Out>(value.b);
-      c[i] = from_float<Out>(value.c);
-    }
-  }
-
-  /// Writes zeros to columns [kCols, kPitch).
-  template <int kCols, int kPitch, class Out>
-  LLMC_INLINE void zero_padding(Out* out) const {
-    for (int i = kCols; i < kPitch; ++i) out[i] = from_float<Out>(0.0f);
-  }
-
-  /// Begins sums of columns; they end up in `sums` [kCols].
   template <int kCols>
-  Columns<kCols> columns(float* sums) const {
-    for (int i = 0; i < kCols; ++i) sums[i] = 0.0f;
-    return {sums};
+  Columns<kCols> columns() const {
+    Columns<kCols> zeros;
+    for (float& v : zeros.data) v = 0.0f;
+    return zeros;
+  }
+  template <class F, class T, int kCols, int kPitch>
+  LLMC_ALWAYS Columns<kCols> apply(Row<T, kCols, kPitch, 1, 0> row, F f) const {
+    Columns<kCols> results;
+    store(results, row, f);
+    return results;
+  }
+  template <class T = float>
+  Sums<T> sums() const {
+    return {};
   }
 
-  template <class F, int kCols, class... Rows>
-  LLMC_INLINE void accumulate(Columns<kCols>& columns, F f, Rows... rows) const {
-    float* sums = columns.sums;
+  Sums<float> nothing() const { return {}; }
+  Indices indices() const { return {}; }
+
+  template <class... Arguments>
+  LLMC_ALWAYS void map(Arguments&&... arguments) const {
+    function_first([](auto& f, auto&... rows) LLMC_ALWAYS { each(f, rows...); }, arguments...);
+  }
+
+  template <class Out, class... Arguments>
+  LLMC_ALWAYS void store(Out&& out, Arguments&&... arguments) const {
+    function_first([&](auto& f, auto&... rows)
+                       LLMC_ALWAYS { each([&](float& o, auto... v) { o = f(v...); }, out, rows...); },
+                   arguments...);
+  }
+
+  template <class T = float, class... Arguments>
+  LLMC_ALWAYS T sum(Arguments&&... arguments) const {
+    Sums<T> partial;
+    function_first([&](auto& f, auto&... rows)
+                       LLMC_ALWAYS { each([&](T& s, auto... v) { s += f(v...); }, partial, rows...); },
+                   arguments...);
+    return total(partial);
+  }
+
+  template <class... Arguments>
+  LLMC_ALWAYS float max(Arguments&&... arguments) const {
+    Sums<float> partial;
+    for (float& m : partial.data) m = -__builtin_huge_valf();
+    function_first([&](auto& f, auto&... rows)
+                       LLMC_ALWAYS { each([&](float& m, auto... v) { m = larger(m, f(v...)); }, partial, rows...); },
+                   arguments...);
+    return combine(partial, [](float a, float b) { return larger(a, b); });
+  }
+
+  template <class T>
+  T total(Sums<T>& partial) const {
+    return combine(partial, [](T a, T b) { return a + b; });
+  }
+
+  static constexpr bool owns(int) { return true; }
+  static constexpr bool leads() { return true; }
+  static bool alone() { return omp_get_thread_num() == 0; }
+
+ private:
+  static float larger(float a, float b) { return a > b ? a : b; }
+
+  /// Halves the partial results until one is left.
+  template <class T, class Operation>
+  static T combine(Sums<T>& partial, Operation operation) {
+    for (int half = kPartials / 2; half > 0; half /= 2)
+      for (int i = 0; i < half; ++i) partial.data[i] = operation(partial.data[i], partial.data[i + half]);
+    return partial.data[0];
+  }
+
+  template <class First, class... Rest>
+  static auto& sized(First& first, Rest&... rest) {
+    if constexpr (First::kPartial)
+      return sized(rest...);
+    else
+      return first;
+  }
+
+  template <class... Rows, class F, class... Pointers>
+  LLMC_ALWAYS static void one_each(F& f, int first, int i, Pointers... at) {
+    f(Element(at[Rows::kPartial ? i : first + i]).get()...);
+  }
+
+  /// The body is a function of its own, since `omp simd` makes arrays of the loop's local variables.
+  template <class... Rows, class F, class... Pointers>
+  LLMC_ALWAYS static void columns_each(F& f, int first, int count, Pointers... at) {
 #pragma omp simd
-    for (int i = 0; i < kCols; ++i) sums[i] += f(rows[i]...);
+    for (int i = 0; i < count; ++i) one_each<Rows...>(f, first, i, at...);
   }
 
-  template <int kCols>
-  void finish(Columns<kCols>&) const {}
-
-  /// Calls f(i) for each i < n, spread over all groups: for work that has no rows.
-  template <class F>
-  LLMC_INLINE void each(int n, F f) const {
-    const RowRange share = rows(n);
-#pragma omp simd
-    for (int i = share.first; i < share.last; ++i) f(i);
-  }
-
-  /// Sum over i < n of f(i) by this group alone, fixed order, in double.
-  template <class F>
-  double sum_of(int n, F f) const {
-    double total = 0;
-    for (int i = 0; i < n; ++i) total += f(i);
-    return total;
-  }
-
-  /// Sum over i < n of f(i) in fp32, by this group: kSumLanes partial sums and a fixed tree.
-  template <class F>
-  LLMC_INLINE float sum_to(int n, F f) const {
-    return sum2_to(n, [=](int i) { return Two{f(i), 0.0f}; }).a;
-  }
-
-  /// The same for two sums at once.
-  template <class F>
-  LLMC_INLINE Two sum2_to(int n, F f) const {
-    float a[kSumLanes] = {}, b[kSumLanes] = {};
-    const int whole = n / kSumLanes * kSumLanes;
-    for (int i = 0; i < whole; i += kSumLanes)
-#pragma omp simd
-      for (int l = 0; l < kSumLanes; ++l) {
-        const Two value = f(i + l);
-        a[l] += value.a;
-        b[l] += value.b;
-      }
-    for (int i = whole; i < n; ++i) {
-      const Two value = f(i);
-      a[i - whole] += value.a;
-      b[i - whole] += value.b;
+  template <class F, class... Rows>
+  LLMC_ALWAYS __attribute__((flatten)) static void each(F&& f, Rows&... rows) {
+    auto& shape = sized(rows...);
+    const int cols = shape.cols();
+    if constexpr ((Rows::kPartial || ...)) {
+      int first = 0;
+      for (; first + kPartials <= cols; first += kPartials)
+        columns_each<Rows...>(f, first, kPartials, rows.segment(0)...);
+      columns_each<Rows...>(f, first, cols - first, rows.segment(0)...);
+    } else {
+      for (int s = 0; s < shape.kSegments; ++s) columns_each<Rows...>(f, 0, cols, rows.segment(s)...);
     }
-    for (int width = kSumLanes / 2; width > 0; width /= 2)
-      for (int l = 0; l < width; ++l) {
-        a[l] += a[l + width];
-        b[l] += b[l + width];
-      }
-    return {a[0], b[0]};
+    (rows.pad(), ...);
   }
-
-  /// Calls f(i) for each i < n, by this group alone.
-  template <class F>
-  LLMC_INLINE void each_of(int n, F f) const {
-#pragma omp simd
-    for (int i = 0; i < n; ++i) f(i);
-  }
-
-  /// Waits until every lane of the group is here and its writes are seen.
-  void sync() const {}
-
-  /// True for the one group that does what is done once.
-  bool alone() const { return omp_get_thread_num() == 0; }
 };
 
 }  // namespace llmc

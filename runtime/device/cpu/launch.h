@@ -1,10 +1,11 @@
-// Runs a kernel on the host's cores: every OpenMP thread calls it and takes its share of the rows.
+// Runs a kernel on the cores: every OpenMP thread calls it, and Group hands out each thread's rows.
 #pragma once
 
 #include "device/cpu/stream.h"
 
 namespace llmc {
 
+/// Returns when all threads are done. Arguments convert to the kernel's parameters as in a call.
 template <class... Parameters, class... Arguments>
 void launch(Stream&, void (*kernel)(Parameters...), Arguments... arguments) {
 #pragma omp parallel

@@ -11,8 +11,8 @@
 namespace llmc {
 
 LLMC_KERNEL add_one(float* values, int count, float amount) {
-  Group<32> g;
-  g.each(count, [=](int i) { values[i] += amount; });
+  const Group<32> g;
+  if (g.alone()) g.map(g.run(values, count), [=](float& v) { v += amount; });
 }
 
 int run() {

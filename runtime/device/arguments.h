@@ -1,0 +1,26 @@
+// How row operations take their arguments: rows, of which constant ones are only read, then the function.
+#pragma once
+
+#include "device/types.h"
+
+namespace llmc {
+
+/// What may stand for a row in a row operation derives from this.
+struct RowArgument {};
+
+template <class T>
+constexpr bool kReadOnly = false;
+template <class T>
+constexpr bool kReadOnly<const T> = true;
+
+/// Calls `visit(function, rows...)` for arguments (rows..., function).
+template <class Visit, class First, class... Rest>
+LLMC_HD inline __attribute__((always_inline)) void function_first(Visit visit, First& first, Rest&... rest) {
+  if constexpr (__is_base_of(RowArgument, First)) {
+    function_first(visit, rest..., first);
+  } else {
+    visit(first, rest...);
+  }
+}
+
+}  // namespace llmc

@@ -1,0 +1,279 @@
+// How a lane reads and writes its vectors of a row on a GPU: 16-byte accesses where the row's alignment allows them.
+#pragma once
+
+#include "device/arguments.h"
+#include "device/math.h"
+#include "device/types.h"
+
+namespace llmc {
+
+template <class T>
+struct Bare {
+  using Type = T;
+};
+template <class T>
+struct Bare<const T> {
+  using Type = T;
+};
+template <class T>
+struct Bare<T&> {
+  using Type = typename Bare<T>::Type;
+};
+template <class T>
+using ShapeOf = typename Bare<T>::Type;
+
+/// 32-bit words that kVector elements of T take.
+template <class T, int kVector>
+constexpr int kWords = kVector * sizeof(T) / 4;
+
+template <int kCount>
+__device__ __forceinline__ void read_aligned(const void* from, unsigned (&words)[kCount]) {
+  if constexpr (kCount == 2) {
+    const uint2 v = *static_cast<const uint2*>(from);
+    words[0] = v.x, words[1] = v.y;
+  } else {
+#pragma unroll
+    for (int i = 0; i < kCount / 4; ++i) {
+      const uint4 v = static_cast<const uint4*>(from)[i];
+      words[4 * i] = v.x, words[4 * i + 1] = v.y, words[4 * i + 2] = v.z, words[4 * i + 3] = v.w;
+    }
+  }
+}
+
+template <int kCount>
+__device__ __forceinline__ void write_aligned(void* to, const unsigned (&words)[kCount]) {
+  if constexpr (kCount == 2) {
+    *static_cast<uint2*>(to) = make_uint2(words[0], words[1]);
+  } else {
+#pragma unroll
+    for (int i = 0; i < kCount / 4; ++i)
+      static_cast<uint4*>(to)[i] = make_uint4(words[4 * i], words[4 * i + 1], words[4 * i + 2], words[4 * i + 3]);
+  }
+}
+
+template <class T, int kVector>
+__device__ __forceinline__ void unpack(const unsigned (&words)[kWords<T, kVector>], float (&value)[kVector]) {
+#pragma unroll
+  for (int e = 0; e < kVector; ++e) {
+    if constexpr (sizeof(T) == 4) {
+      value[e] = __uint_as_float(words[e]);
+    } else {
+      value[e] = __uint_as_float(e % 2 ? words[e / 2] & 0xffff0000u : words[e / 2] << 16);
+    }
+  }
+}
+
+template <class T, int kVector>
+__device__ __forceinline__ void pack(const float (&value)[kVector], unsigned (&words)[kWords<T, kVector>]) {
+  if constexpr (sizeof(T) == 4) {
+#pragma unroll
+    for (int e = 0; e < kVector; ++e) words[e] = __float_as_uint(value[e]);
+  } else {
+#pragma unroll
+    for (int i = 0; i < kVector / 2; ++i)
+      asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(words[i]) : "f"(value[2 * i + 1]), "f"(value[2 * i]));
+  }
+}
+
+/// kSegmentCount times kColumns elements, each segment kStep after the one before; after the only one comes padding up
+/// to kPitch. kAligned: every vector starts at a multiple of 16 bytes, and lies in one segment.
+template <class T, int kColumns, int kPitch, int kSegmentCount, int kStep, bool kAligned>
+struct Row : RowArgument {
+  using Stored = typename Bare<T>::Type;
+  using Value = float;
+  static constexpr int kTotal = kColumns * kSegmentCount, kMost = kTotal;
+  static constexpr int kPadded = kSegmentCount == 1 ? kPitch : kTotal;
+  static constexpr bool kPartial = false, kRegisters = false, kWritten = !kReadOnly<T>;
+  T* data;
+
+  /// Where the last vector ends if it is written as a whole.
+  template <int kVector>
+  static constexpr int kEnd = (kTotal + kVector - 1) / kVector* kVector;
+  template <int kVector>
+  static constexpr int kPaddedFrom = kAligned&& kEnd<kVector> <= kPadded ? kEnd<kVector> : kTotal;
+  __device__ static constexpr int total() { return kTotal; }
+  __device__ Row<const T, kColumns, kPitch, kSegmentCount, kStep, kAligned> read_only() const { return {{}, data}; }
+  __device__ T* place(int column) const {
+    if constexpr (kSegmentCount == 1)
+      return data + column;
+    else
+      return data + column / kColumns * kStep + column % kColumns;
+  }
+
+  template <int kVector>
+  __device__ __forceinline__ void read(int, int column, float (&value)[kVector]) const {
+    unsigned words[kWords<Stored, kVector>];
+    read_words(column, words);
+    unpack<Stored>(words, value);
+  }
+
+  template <int kCount>
+  __device__ __forceinline__ void read_words(int column, unsigned (&words)[kCount]) const {
+    constexpr int kVector = kCount * 4 / sizeof(Stored);
+    if (whole<kVector>(column)) return read_aligned(place(column), words);
+    if constexpr (!kAlwaysWhole<kVector>) {
+      float value[kVector];
+#pragma unroll
+      for (int e = 0; e < kVector; ++e) value[e] = column + e < kTotal ? to_float(*place(column + e)) : 0.0f;
+      pack<Stored>(value, words);
+    }
+  }
+
+  template <int kVector>
+  __device__ __forceinline__ void write(int, int column, float (&value)[kVector]) const {
+    if (whole<kVector>(column)) {
+      if constexpr (kTotal % kVector != 0) {
+#pragma unroll
+        for (int e = 0; e < kVector; ++e) value[e] = column + e < kTotal ? value[e] : 0.0f;
+      }
+      unsigned words[kWords<Stored, kVector>];
+      pack<Stored>(value, words);
+      return write_aligned(place(column), words);
+    }
+    if constexpr (!kAlwaysWhole<kVector>) {
+#pragma unroll
+      for (int e = 0; e < kVector; ++e)
+        if (column + e < kTotal) *place(column + e) = from_float<Stored>(value[e]);
+    }
+  }
+
+ private:
+  template <int kVector>
+  static constexpr bool kAlwaysWhole = kAligned&& kEnd<kVector> <= kPadded;
+  template <int kVector>
+  __device__ static bool whole(int column) {
+    return kAlwaysWhole<kVector> || (kAligned && column + kVector <= kPadded);
+  }
+};
+
+/// A number of elements known at run time. kAligned: the first is at a multiple of 16 bytes.
+template <class T, int kAtMost, bool kAligned>
+struct Run : RowArgument {
+  using Stored = typename Bare<T>::Type;
+  using Value = float;
+  static constexpr int kTotal = 0, kMost = kAtMost, kPadded = 0;
+  static constexpr bool kPartial = false, kRegisters = false, kWritten = !kReadOnly<T>;
+  T* data;
+  int count;
+  __device__ int total() const { return count; }
+
+  template <int kVector>
+  __device__ __forceinline__ void read(int, int column, float (&value)[kVector]) const {
+    if (kAligned && column + kVector <= count) {
+      unsigned words[kWords<Stored, kVector>];
+      read_aligned(data + column, words);
+      return unpack<Stored>(words, value);
+    }
+#pragma unroll
+    for (int e = 0; e < kVector; ++e) value[e] = column + e < count ? to_float(data[column + e]) : 0.0f;
+  }
+
+  template <int kVector>
+  __device__ __forceinline__ void write(int, int column, const float (&value)[kVector]) const {
+    if (kAligned && column + kVector <= count) {
+      unsigned words[kWords<Stored, kVector>];
+      pack<Stored>(value, words);
+      return write_aligned(data + column, words);
+    }
+#pragma unroll
+    for (int e = 0; e < kVector; ++e)
+      if (column + e < count) data[column + e] = from_float<Stored>(value[e]);
+  }
+};
+
+/// A row in registers, as it is stored.
+template <class T, int kVectors, int kVector, int kColumns>
+struct Kept : RowArgument {
+  using Value = float;
+  static constexpr int kTotal = kColumns, kMost = kColumns, kPadded = 0;
+  static constexpr bool kPartial = false, kRegisters = true, kWritten = false;
+  unsigned words[kVectors][kWords<T, kVector>];
+
+  __device__ static constexpr int total() { return kTotal; }
+  __device__ __forceinline__ void read(int k, int, float (&value)[kVector]) const { unpack<T>(words[k], value); }
+};
+
+/// A function of each element of a row, computed again by each operation.
+template <class R, class F>
+struct Applied : RowArgument {
+  using Value = float;
+  static constexpr int kTotal = R::kTotal, kMost = R::kMost, kPadded = 0;
+  static constexpr bool kPartial = false, kRegisters = R::kRegisters, kWritten = false;
+  R row;
+  F f;
+
+  __device__ static constexpr int total() { return kTotal; }
+  template <int kVector>
+  __device__ __forceinline__ void read(int k, int column, float (&value)[kVector]) const {
+    row.read(k, column, value);
+#pragma unroll
+    for (int e = 0; e < kVector; ++e) value[e] = f(value[e]);
+  }
+};
+
+/// One fp32 number a column, in registers.
+template <int kVectors, int kVector, int kColumns>
+struct Columns : RowArgument {
+  using Stored = float;
+  using Value = float;
+  static constexpr int kTotal = kColumns, kMost = kColumns, kPadded = 0;
+  static constexpr bool kPartial = false, kRegisters = true, kWritten = true;
+  float value[kVectors][kVector] = {};
+
+  __device__ static constexpr int total() { return kTotal; }
+  __device__ __forceinline__ void read(int k, int, float (&to)[kVector]) const {
+#pragma unroll
+    for (int e = 0; e < kVector; ++e) to[e] = value[k][e];
+  }
+  __device__ __forceinline__ void write(int k, int, const float (&from)[kVector]) {
+#pragma unroll
+    for (int e = 0; e < kVector; ++e) value[k][e] = from[e];
+  }
+};
+
+/// Partial results of a reduction, one for each place in a vector.
+template <class T, int kVector>
+struct Sums : RowArgument {
+  using Stored = T;
+  using Value = T;
+  static constexpr int kPadded = 0;
+  static constexpr bool kPartial = true, kRegisters = false, kWritten = true;
+  T value[kVector] = {};
+  __device__ __forceinline__ void read(int, int, T (&to)[kVector]) const {
+#pragma unroll
+    for (int e = 0; e < kVector; ++e) to[e] = value[e];
+  }
+  __device__ __forceinline__ void write(int, int, const T (&from)[kVector]) {
+#pragma unroll
+    for (int e = 0; e < kVector; ++e) value[e] = from[e];
+  }
+};
+
+/// The number of a column.
+struct Indices : RowArgument {
+  using Value = int;
+  static constexpr int kPadded = 0;
+  static constexpr bool kPartial = true, kRegisters = false, kWritten = false;
+
+  template <int kVector>
+  __device__ __forceinline__ void read(int, int column, int (&to)[kVector]) const {
+#pragma unroll
+    for (int e = 0; e < kVector; ++e) to[e] = column + e;
+  }
+};
+
+/// A lane's vector of one row while a function works on it: read at first, written at the end if the row may be.
+template <class R, int kVector>
+struct Piece {
+  R& row;
+  int k, column;
+  typename R::Value value[kVector];
+  __device__ __forceinline__ Piece(R& of, int number, int at) : row(of), k(number), column(at) {
+    row.read(k, column, value);
+  }
+  __device__ __forceinline__ ~Piece() {
+    if constexpr (R::kWritten) row.write(k, column, value);
+  }
+};
+
+}  // namespace llmc

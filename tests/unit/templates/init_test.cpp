@@ -1,0 +1,92 @@
+// Initial weights: the stream against Philox in plain steps, the normal distribution's moments, independence of the
+// layout.
+#include <cstdint>
+
+#include "kernels.h"
+
+namespace llmc {
+namespace {
+
+std::vector<float> draw(const std::vector<InitRule>& rules, int elements, unsigned long long seed, int begin = 0,
+                        int end = -1) {
+  const auto [out] = on_any_threads([&] { return std::tuple(std::vector<float>(elements, 9.0f)); },
+                                    [&](int threads, auto& out) {
+                                      run(threads, init_normal_small, std::get<0>(out).data(), rules.data(), begin,
+                                          end < 0 ? static_cast<int>(rules.size()) : end, seed);
+                                    });
+  return out;
+}
+
+/// Philox4x32-10 as published, in double from there on.
+double reference(std::uint64_t number, std::uint64_t seed, std::uint64_t key) {
+  std::uint32_t counter[4] = {static_cast<std::uint32_t>(number), static_cast<std::uint32_t>(number >> 32),
+                              static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)};
+  std::uint32_t keys[2] = {static_cast<std::uint32_t>(key), static_cast<std::uint32_t>(key >> 32)};
+  for (int round = 0; round < 10; ++round) {
+    const std::uint64_t p0 = 0xD2511F53ull * counter[0], p1 = 0xCD9E8D57ull * counter[2];
+    const std::uint32_t next[4] = {
+        static_cast<std::uint32_t>(p1 >> 32) ^ counter[1] ^ keys[0], static_cast<std::uint32_t>(p1),
+        static_cast<std::uint32_t>(p0 >> 32) ^ counter[3] ^ keys[1], static_cast<std::uint32_t>(p0)};
+    std::copy(next, next + 4, counter);
+    keys[0] += 0x9E3779B9u;
+    keys[1] += 0xBB67AE85u;
+  }
+  const double uniform = ((counter[0] >> 8) + 0.5) / (1 << 24),
+               turns = (counter[1] >> 8) / static_cast<double>(1 << 24);
+  return std::sqrt(-2 * std::log(uniform)) * std::cos(2 * M_PI * turns);
+}
+
+TEST(InitNormal, IsPhiloxAndBoxMuller) {
+  const unsigned long long seed = 0x123456789abcdefull, key = 0xfedcba9876543210ull;
+  const auto out = draw({{0, 20, 50, 50, key, 0.5f, 0.0f}}, 1000, seed);
+  for (int i = 0; i < 1000; ++i) ASSERT_NEAR(out[i], 0.5 * reference(i, seed, key), 2e-6) << i;
+}
+
+TEST(InitNormal, HasTheMomentsOfANormalDistribution) {
+  constexpr int kCount = 1 << 20;
+  const auto out = draw({{0, 1024, 1024, 1024, 77, 2.0f, 0.0f}}, kCount, 5);
+  double sum[5] = {};
+  for (const float v : out)
+    for (int k = 1; k < 5; ++k) sum[k] += std::pow(v / 2.0, k) / kCount;
+  // Five standard errors: of the mean 1, the square sqrt(2), the cube sqrt(15), the fourth power sqrt(96), over
+  // sqrt(n).
+  EXPECT_NEAR(sum[1], 0, 5 * 1.0 / 1024);
+  EXPECT_NEAR(sum[2], 1, 5 * std::sqrt(2.0) / 1024);
+  EXPECT_NEAR(sum[3], 0, 5 * std::sqrt(15.0) / 1024);
+  EXPECT_NEAR(sum[4], 3, 5 * std::sqrt(96.0) / 1024);
+  double neighbours = 0;
+  for (int i = 1; i < kCount; ++i) neighbours += out[i] * out[i - 1] / 4.0 / kCount;
+  EXPECT_NEAR(neighbours, 0, 5 * 1.0 / 1024);
+}
+
+TEST(InitNormal, DependsOnNeitherPitchNorOffset) {
+  const auto tight = draw({{0, 7, 30, 30, 42, 1.0f, 0.0f}}, 210, 9);
+  const auto loose = draw({{64, 7, 30, 32, 42, 1.0f, 0.0f}}, 400, 9);
+  for (int r = 0; r < 7; ++r)
+    for (int c = 0; c < 32; ++c) ASSERT_EQ(loose[64 + r * 32 + c], c < 30 ? tight[r * 30 + c] : 0.0f);
+  for (int i = 0; i < 64; ++i) ASSERT_EQ(loose[i], 9.0f);
+  for (int i = 64 + 7 * 32; i < 400; ++i) ASSERT_EQ(loose[i], 9.0f);
+}
+
+TEST(InitNormal, SeedsAndKeysGiveOtherStreams) {
+  const auto one = draw({{0, 1, 100, 100, 42, 1.0f, 0.0f}}, 100, 9);
+  const auto seed = draw({{0, 1, 100, 100, 42, 1.0f, 0.0f}}, 100, 10);
+  const auto key = draw({{0, 1, 100, 100, 43, 1.0f, 0.0f}}, 100, 9);
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_NE(one[i], seed[i]);
+    EXPECT_NE(one[i], key[i]);
+  }
+}
+
+TEST(InitNormal, ConstantsAndRanges) {
+  const std::vector<InitRule> rules = {
+      {0, 1, 10, 10, 1, 1.0f, 0.0f}, {16, 2, 5, 8, 2, 0.0f, 1.0f}, {32, 1, 8, 8, 3, 1.0f, 0.0f}};
+  const auto out = draw(rules, 48, 1, 1, 2);
+  for (int i = 0; i < 48; ++i) {
+    const bool inside = i >= 16 && i < 32;
+    EXPECT_EQ(out[i], !inside ? 9.0f : (i - 16) % 8 < 5 ? 1.0f : 0.0f) << i;
+  }
+}
+
+}  // namespace
+}  // namespace llmc

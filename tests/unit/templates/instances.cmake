@@ -1,0 +1,22 @@
+# Kernel instances for tests and benchmarks: params, a name of their own, and an #include of the template, as llmc's
+# --style=include writes them.
+set(LLMC_KERNEL_FLAGS -O3 -fopenmp -march=native -mprefer-vector-width=512 -fno-math-errno -ffp-contract=off)
+
+# Adds to `target` the kernel <template>_<suffix>; the other arguments are params: "Act=bf16" "kRows=13".
+function(llmc_kernel target template suffix)
+  set(text "#include \"device/types.h\"\n\n#define LLMC_PARAMS_GIVEN\nnamespace llmc {\n")
+  foreach(param IN LISTS ARGN)
+    string(REGEX MATCH "^([A-Za-z]+)=(.*)$" _ "${param}")
+    if(CMAKE_MATCH_1 STREQUAL "Act")
+      string(APPEND text "using Act = ${CMAKE_MATCH_2};\n")
+    else()
+      string(APPEND text "constexpr auto ${CMAKE_MATCH_1} = ${CMAKE_MATCH_2};\n")
+    endif()
+  endforeach()
+  string(APPEND text "constexpr int kLanes = 1;\n}  // namespace llmc\n#define ${template} ${template}_${suffix}\n"
+                     "#include \"templates/${template}.cu\"\n")
+  set(file "${CMAKE_CURRENT_BINARY_DIR}/${template}_${suffix}.cpp")
+  file(CONFIGURE OUTPUT "${file}" CONTENT "${text}" @ONLY)
+  target_sources(${target} PRIVATE "${file}")
+  set_source_files_properties("${file}" PROPERTIES COMPILE_OPTIONS "${LLMC_KERNEL_FLAGS}")
+endfunction()

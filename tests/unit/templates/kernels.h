@@ -1,0 +1,167 @@
+// The kernel instances under test, and what tests of kernels share: random data, one run on several numbers of threads.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <omp.h>
+
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <tuple>
+#include <vector>
+
+#include "device/cpu/launch.h"
+#include "device/math.h"
+#include "device/types.h"
+
+namespace llmc {
+
+template <class T>
+double value(T v) {
+  return to_float(v);
+}
+
+/// How far a result in T may lie from the exact one: `fp32` relative to `scale` for the arithmetic, and half a unit in
+/// the last place of T (2^-8 for bf16, a little more since the fp32 result may lie on the other side of a tie).
+template <class T>
+double tolerance(double exact, double scale, double fp32 = 1e-6) {
+  return fp32 * scale + (sizeof(T) == 2 ? std::abs(exact) * (1.0 / 256) * 1.01 : 0);
+}
+
+template <class T>
+std::vector<T> random_values(std::size_t count, unsigned seed, double spread = 1.0) {
+  std::mt19937 engine(seed);
+  std::normal_distribution<float> normal(0.0f, static_cast<float>(spread));
+  std::vector<T> values(count);
+  for (T& v : values) v = from_float<T>(normal(engine));
+  return values;
+}
+
+/// What padding holds before a kernel runs: it must neither matter nor stay.
+template <class T>
+T garbage() {
+  return from_float<T>(1e6f);
+}
+
+template <class T>
+std::vector<T> random_rows(int rows, int cols, int pitch, unsigned seed, double spread = 1.0) {
+  std::vector<T> values = random_values<T>(static_cast<std::size_t>(rows) * pitch, seed, spread);
+  for (int r = 0; r < rows; ++r)
+    for (int c = cols; c < pitch; ++c) values[r * pitch + c] = garbage<T>();
+  return values;
+}
+
+template <class T>
+bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
+}
+
+/// Not the bytes: the structure ends in padding.
+inline bool same_bits(const std::vector<StepResults>& a, const std::vector<StepResults>& b) {
+  const auto all = [](const StepResults& r) { return std::tuple(r.loss, r.grad_norm, r.clip_scale, r.skipped); };
+  if (std::isnan(a[0].loss) || std::isnan(a[0].grad_norm)) return a[0].skipped == b[0].skipped;
+  return a.size() == 1 && b.size() == 1 && all(a[0]) == all(b[0]);
+}
+
+/// Runs a kernel on `threads` threads.
+template <class... Parameters, class... Arguments>
+void run(int threads, void (*kernel)(Parameters...), Arguments... arguments) {
+  omp_set_num_threads(threads);
+  Stream stream;
+  launch(stream, kernel, arguments...);
+}
+
+/// `make()` gives the buffers, `run(threads, buffers)` a kernel on them: all numbers of threads must leave the same
+/// bits. Returns the buffers after one of the runs.
+template <class Make, class Run>
+auto on_any_threads(Make make, Run run) {
+  auto first = make();
+  run(1, first);
+  for (const int threads : {2, 3, 7}) {
+    auto other = make();
+    run(threads, other);
+    std::apply(
+        [&](auto&... a) { std::apply([&](auto&... b) { EXPECT_TRUE((same_bits(a, b) && ...)) << threads; }, other); },
+        first);
+  }
+  return first;
+}
+
+#define LLMC_INSTANCES(name, arguments)              \
+  LLMC_INSTANCE(name##_odd_float, float, arguments)  \
+  LLMC_INSTANCE(name##_odd_bf16, bf16, arguments)    \
+  LLMC_INSTANCE(name##_wide_float, float, arguments) \
+  LLMC_INSTANCE(name##_wide_bf16, bf16, arguments)
+#define LLMC_FLAGGED(name, arguments)                      \
+  LLMC_INSTANCE(name##_odd_float_false, float, arguments)  \
+  LLMC_INSTANCE(name##_odd_bf16_false, bf16, arguments)    \
+  LLMC_INSTANCE(name##_wide_float_false, float, arguments) \
+  LLMC_INSTANCE(name##_wide_bf16_false, bf16, arguments)   \
+  LLMC_INSTANCE(name##_odd_float_true, float, arguments)   \
+  LLMC_INSTANCE(name##_odd_bf16_true, bf16, arguments)     \
+  LLMC_INSTANCE(name##_wide_float_true, float, arguments)  \
+  LLMC_INSTANCE(name##_wide_bf16_true, bf16, arguments)
+#define LLMC_BOTH(name, arguments)                    \
+  LLMC_INSTANCE(name##_float_false, float, arguments) \
+  LLMC_INSTANCE(name##_bf16_false, bf16, arguments)   \
+  LLMC_INSTANCE(name##_float_true, float, arguments)  \
+  LLMC_INSTANCE(name##_bf16_true, bf16, arguments)
+#define LLMC_INSTANCE(name, type, arguments) \
+  namespace of_##name {                      \
+    using Act = type;                        \
+    using Signature = void arguments;        \
+  }                                          \
+  of_##name::Signature name;
+
+LLMC_INSTANCES(rms_norm_forward, (const Act*, const float*, Act*, float*))
+LLMC_FLAGGED(rms_norm_backward, (const Act*, const Act*, const float*, const float*, const Act*, Act*, float*, Act*))
+LLMC_INSTANCES(column_sum, (const Act*, float*))
+LLMC_INSTANCES(swiglu_forward, (const Act*, Act*))
+LLMC_FLAGGED(swiglu_backward, (const Act*, const Act*, Act*, Act*))
+LLMC_FLAGGED(cross_entropy, (Act*, const int*, float*, const StepScalars*))
+LLMC_INSTANCES(embedding_forward, (const int*, const Act*, Act*))
+LLMC_INSTANCES(gather_rows, (const Act*, const int*, Act*))
+LLMC_INSTANCES(embedding_backward, (const Act*, const int*, const int*, const int*, const int*, float*))
+LLMC_BOTH(rope, (Act*, const float*))
+LLMC_BOTH(adamw, (float*, const float*, float*, float*, Act*, const Chunk*, int, int, const StepScalars*,
+                  const StepResults*, float*, float*))
+void column_reduce_odd(const float*, float*, int);
+void loss_sum_odd(const float*, const StepScalars*, StepResults*, int);
+void gradient_norm_small(const float*, const Chunk*, float*, int, int);
+void gradient_clip_small(const float*, int, const StepScalars*, StepResults*);
+void parameter_norms_small(const float*, const float*, const float*, const int*, float*);
+void cast_weights_small(const float*, bf16*, const Chunk*, int, int);
+void init_normal_small(float*, const InitRule*, int, int, unsigned long long);
+
+#undef LLMC_INSTANCE
+
+/// A shape and type that kernels are instantiated for; the numbers are those of CMakeLists.txt.
+template <class T, int kR, int kC, int kP, int kB>
+struct Case {
+  using Act = T;
+  static constexpr int kRows = kR, kCols = kC, kPitch = kP, kBlocks = kB;
+  static constexpr bool kOdd = kC == 101, kHalf = sizeof(T) == 2;
+};
+using OddFloat = Case<float, 13, 101, 104, 3>;
+using OddHalf = Case<bf16, 13, 101, 104, 3>;
+using WideFloat = Case<float, 40, 256, 272, 7>;
+using WideHalf = Case<bf16, 40, 256, 272, 7>;
+using Cases = testing::Types<OddFloat, OddHalf, WideFloat, WideHalf>;
+
+/// The instance of `name` for a Case; LLMC_OF_FLAG: also by flag.
+#define LLMC_PICK(odd_float, odd_bf16, wide_float, wide_bf16) \
+  [] {                                                        \
+    if constexpr (TypeParam::kOdd && TypeParam::kHalf)        \
+      return &odd_bf16;                                       \
+    else if constexpr (TypeParam::kOdd)                       \
+      return &odd_float;                                      \
+    else if constexpr (TypeParam::kHalf)                      \
+      return &wide_bf16;                                      \
+    else                                                      \
+      return &wide_float;                                     \
+  }()
+#define LLMC_OF(name) LLMC_PICK(name##_odd_float, name##_odd_bf16, name##_wide_float, name##_wide_bf16)
+#define LLMC_OF_FLAG(name, flag) \
+  LLMC_PICK(name##_odd_float_##flag, name##_odd_bf16_##flag, name##_wide_float_##flag, name##_wide_bf16_##flag)
+
+}  // namespace llmc

@@ -1,0 +1,109 @@
+// exp, log, cos and the conversions against double precision, over their whole ranges.
+#include <cstdint>
+#include <limits>
+
+#include "kernels.h"
+
+namespace llmc {
+namespace {
+
+float bits_of(std::uint32_t bits) { return __builtin_bit_cast(float, bits); }
+
+TEST(Exp, IsAccurateOverItsRange) {
+  double worst = 0;
+  for (double v = -83.17; v < 88.72; v += 1.7e-4) {
+    const float x = static_cast<float>(v);
+    worst = std::max(worst, std::abs(exp(x) / std::exp(static_cast<double>(x)) - 1));
+  }
+  EXPECT_LT(worst, 1.8e-7);  // 1.05e-7 of the polynomial and one rounding, at most 0.6e-7
+  EXPECT_EQ(exp(0.0f), 1.0f);
+  EXPECT_EQ(exp(-0.0f), 1.0f);
+}
+
+TEST(Exp, SaturatesAndPassesNaN) {
+  const float inf = std::numeric_limits<float>::infinity();
+  const double smallest = std::ldexp(1.0, -120);
+  for (const float v : {-83.2f, -100.0f, -1e30f, -inf}) EXPECT_NEAR(exp(v) / smallest, 1, 1e-5) << v;
+  for (const float v : {88.73f, 1e30f, inf}) {
+    EXPECT_TRUE(std::isfinite(exp(v))) << v;
+    EXPECT_GT(exp(v), 3.39e38f) << v;
+  }
+  EXPECT_TRUE(std::isnan(exp(std::numeric_limits<float>::quiet_NaN())));
+  EXPECT_TRUE(std::isnan(exp(-std::numeric_limits<float>::quiet_NaN())));
+  EXPECT_TRUE(std::isnan(sigmoid(std::numeric_limits<float>::quiet_NaN())));
+}
+
+TEST(Sigmoid, IsAccurateAndSaturates) {
+  for (float v = -40; v < 40; v += 0.0137f)
+    EXPECT_NEAR(sigmoid(v) * (1 + std::exp(-static_cast<double>(v))), 1, 3e-7) << v;  // exp, sum, quotient
+  EXPECT_EQ(sigmoid(200.0f), 1.0f);
+  EXPECT_LT(sigmoid(-200.0f), 1e-35f);
+}
+
+TEST(Log, IsWithinOneUlpOfEveryNormalNumber) {
+  double worst = 0;
+  for (std::uint32_t bits = 0x00800000; bits < 0x7f800000; bits += 61) {
+    const float x = bits_of(bits);
+    const double exact = std::log(static_cast<double>(x));
+    const float near = static_cast<float>(exact);
+    const double ulp = std::max<double>(std::nextafter(std::abs(near), 1e30f) - std::abs(near), 1e-45);
+    worst = std::max(worst, std::abs(log(x) - exact) / ulp);
+  }
+  EXPECT_LT(worst, 1.0);
+  EXPECT_EQ(log(1.0f), 0.0f);
+  EXPECT_TRUE(std::isnan(log(std::numeric_limits<float>::quiet_NaN())));
+  EXPECT_EQ(log(std::numeric_limits<float>::infinity()), std::numeric_limits<float>::infinity());
+}
+
+TEST(CosTurns, IsAccurate) {
+  for (int i = 0; i <= 1 << 20; ++i) {
+    const double turns = i / static_cast<double>(1 << 20);
+    ASSERT_NEAR(cos_turns(static_cast<float>(turns)), std::cos(2 * M_PI * turns), 2e-7) << turns;
+  }
+}
+
+/// Round to nearest even by comparing the two neighbours in double.
+std::uint16_t nearest_bf16(float v) {
+  const std::uint32_t bits = __builtin_bit_cast(std::uint32_t, v);
+  const std::uint32_t down = bits & 0xffff0000u;
+  const double low = bits_of(down), high = (down & 0x7f800000u) == 0x7f800000u ? low : [&] {
+    // One step away from zero; past the largest finite number, the next power of two counts.
+    const std::uint32_t up = down + 0x10000u;
+    return (up & 0x7fffffffu) == 0x7f800000u ? std::copysign(std::ldexp(1.0, 128), low)
+                                             : static_cast<double>(bits_of(up));
+  }();
+  const double below = std::abs(v - low), above = std::abs(high - v);
+  const bool up = above < below || (above == below && (down >> 16 & 1));
+  return static_cast<std::uint16_t>((down >> 16) + (up && high != low ? 1 : 0));
+}
+
+TEST(Bf16, RoundsToNearestEven) {
+  for (std::uint64_t wide = 0; wide < 1ull << 32; wide += 4099) {
+    const float v = bits_of(static_cast<std::uint32_t>(wide));
+    if (std::isnan(v)) continue;
+    ASSERT_EQ(from_float<bf16>(v).bits, nearest_bf16(v)) << v;
+  }
+  for (std::uint32_t high = 0; high < 0x10000; ++high) {  // ties and their neighbours; denormals are among them
+    for (const std::uint32_t low : {0x0000u, 0x0001u, 0x7fffu, 0x8000u, 0x8001u, 0xffffu}) {
+      const float v = bits_of(high << 16 | low);
+      if (std::isnan(v)) {
+        const float back = to_float(from_float<bf16>(v));
+        ASSERT_TRUE(std::isnan(back) && std::signbit(back) == std::signbit(v));
+      } else {
+        ASSERT_EQ(from_float<bf16>(v).bits, nearest_bf16(v)) << std::hexfloat << v;
+      }
+    }
+  }
+}
+
+TEST(Bf16, ReadsBackEveryNumber) {
+  for (std::uint32_t high = 0; high < 0x10000; ++high) {
+    const float v = to_float(bf16{static_cast<unsigned short>(high)});
+    if (!std::isnan(v)) {
+      ASSERT_EQ(from_float<bf16>(v).bits, high);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace llmc

@@ -1,0 +1,210 @@
+// The optimizer's kernels: norms, clipping, AdamW against PyTorch's formula in double, copies.
+#include <limits>
+
+#include "kernels.h"
+
+namespace llmc {
+namespace {
+
+/// Three parameters of 150, 64 and 7 elements at 256-byte offsets, in chunks of at most 64.
+const std::vector<Chunk> kChunks = {{0, 64, 0, 1}, {64, 64, 0, 1}, {128, 22, 0, 1}, {192, 64, 1, 0}, {256, 7, 2, 1}};
+constexpr int kElements = 320, kChunkCount = 5;
+
+struct Buffers {
+  std::vector<float> master, gradient, m, v;
+};
+
+Buffers buffers() {
+  Buffers b{random_values<float>(kElements, 1), random_values<float>(kElements, 2, 0.1),
+            random_values<float>(kElements, 3, 0.01), random_values<float>(kElements, 4, 0.01)};
+  for (float& v : b.v) v = v * v;
+  return b;
+}
+
+StepScalars scalars() {
+  StepScalars s{};
+  s.lr = 3e-3f, s.beta1 = 0.9f, s.beta2 = 0.95f, s.eps = 1e-8f, s.weight_decay = 0.1f, s.clip_norm = 1.0f;
+  s.bias_correction1 = static_cast<float>(1 - std::pow(0.9, 7));
+  s.bias_correction2 = static_cast<float>(1 - std::pow(0.95, 7));
+  return s;
+}
+
+template <class Act, bool kFlag, class Kernel>
+void check_adamw(Kernel kernel, int begin, int end, bool skipped, bool fresh) {
+  Buffers before = buffers();
+  if (fresh) std::fill(before.m.begin(), before.m.end(), 0.0f), std::fill(before.v.begin(), before.v.end(), 0.0f);
+  const StepScalars s = scalars();
+  StepResults results{};
+  results.clip_scale = 0.37f;
+  results.skipped = skipped;
+  const std::vector<Act> copy_before(kElements, from_float<Act>(5.0f));
+  const auto [p, m, v, copy, weights, updates] = on_any_threads(
+      [&] {
+        return std::tuple(before.master, before.m, before.v, copy_before, std::vector<float>(kChunkCount, 7.0f),
+                          std::vector<float>(kChunkCount, 7.0f));
+      },
+      [&](int threads, auto& out) {
+        auto& [p, m, v, copy, weights, updates] = out;
+        run(threads, kernel, p.data(), before.gradient.data(), m.data(), v.data(), kFlag ? copy.data() : nullptr,
+            kChunks.data(), begin, end, &s, &results, kFlag ? weights.data() : nullptr,
+            kFlag ? updates.data() : nullptr);
+      });
+  std::vector<char> touched(kElements);
+  for (int i = begin; i < end && !skipped; ++i) {
+    const Chunk& chunk = kChunks[i];
+    double weight = 0, update = 0;
+    for (long long e = chunk.offset; e < chunk.offset + chunk.length; ++e) {
+      touched[e] = 1;
+      const double g = static_cast<double>(before.gradient[e]) * results.clip_scale;
+      const double first = s.beta1 * static_cast<double>(before.m[e]) + (1 - static_cast<double>(s.beta1)) * g;
+      const double second = s.beta2 * static_cast<double>(before.v[e]) + (1 - static_cast<double>(s.beta2)) * g * g;
+      double w = before.master[e];
+      if (chunk.decay) w -= static_cast<double>(s.lr) * s.weight_decay * w;
+      const double step = static_cast<double>(s.lr) / s.bias_correction1 * first /
+                          (std::sqrt(second) / std::sqrt(static_cast<double>(s.bias_correction2)) + s.eps);
+      w -= step;
+      // beta m + (1 - beta) g may cancel; 1 - 0.9f is exact to 6e-8 of 1, hence of g.
+      ASSERT_NEAR(m[e], first, 2e-7 * (std::abs(before.m[e]) + std::abs(g)));
+      ASSERT_NEAR(v[e], second, 3e-7 * (before.v[e] + g * g));
+      ASSERT_NEAR(
+          p[e], w,
+          1e-7 * std::abs(w) + 1e-6 * (std::abs(before.m[e]) + std::abs(g)) / (std::sqrt(second) + 1e-30) * s.lr);
+      if (kFlag) {
+        ASSERT_EQ(value(copy[e]), value(from_float<Act>(p[e])));
+      }
+      weight += static_cast<double>(p[e]) * p[e];
+      update += (static_cast<double>(p[e]) - before.master[e]) * (static_cast<double>(p[e]) - before.master[e]);
+    }
+    if (kFlag) {
+      EXPECT_NEAR(weights[i], weight, 1e-6 * weight);
+      EXPECT_NEAR(updates[i], update, 1e-6 * update);
+    }
+  }
+  for (int e = 0; e < kElements; ++e)
+    if (!touched[e]) {
+      ASSERT_EQ(p[e], before.master[e]);
+      ASSERT_EQ(m[e], before.m[e]);
+      ASSERT_EQ(v[e], before.v[e]);
+      ASSERT_EQ(value(copy[e]), 5.0);
+    }
+  for (int i = 0; i < kChunkCount; ++i)
+    if (skipped || i < begin || i >= end || !kFlag) {
+      ASSERT_EQ(weights[i], 7.0f);
+      ASSERT_EQ(updates[i], 7.0f);
+    }
+}
+
+TEST(AdamW, IsPyTorchsFormula) {
+  for (const bool fresh : {false, true}) {
+    check_adamw<float, false>(adamw_float_false, 0, kChunkCount, false, fresh);
+    check_adamw<float, true>(adamw_float_true, 0, kChunkCount, false, fresh);
+    check_adamw<bf16, false>(adamw_bf16_false, 0, kChunkCount, false, fresh);
+    check_adamw<bf16, true>(adamw_bf16_true, 0, kChunkCount, false, fresh);
+  }
+}
+
+TEST(AdamW, TouchesItsChunksOnly) {
+  check_adamw<bf16, true>(adamw_bf16_true, 1, 4, false, false);
+  check_adamw<bf16, true>(adamw_bf16_true, 2, 2, false, false);
+}
+
+TEST(AdamW, TouchesNothingInASkippedStep) {
+  check_adamw<bf16, true>(adamw_bf16_true, 0, kChunkCount, true, false);
+  check_adamw<float, false>(adamw_float_false, 0, kChunkCount, true, false);
+}
+
+TEST(AdamW, KeepsPaddingZero) {
+  std::vector<float> zero(kElements), p(kElements), m(kElements), v(kElements), weights(kChunkCount),
+      updates(kChunkCount);
+  std::vector<bf16> copy(kElements, bf16{1});
+  const StepScalars s = scalars();
+  StepResults results{};
+  results.clip_scale = 1;
+  run(2, adamw_bf16_true, p.data(), zero.data(), m.data(), v.data(), copy.data(), kChunks.data(), 0, kChunkCount, &s,
+      &results, weights.data(), updates.data());
+  for (const Chunk& chunk : kChunks)
+    for (long long e = chunk.offset; e < chunk.offset + chunk.length; ++e) {
+      ASSERT_EQ(p[e], 0);
+      ASSERT_EQ(value(copy[e]), 0);
+    }
+}
+
+TEST(GradientNorm, SumsEachChunk) {
+  const auto gradients = random_values<float>(kElements, 5);
+  const auto [partial] = on_any_threads([&] { return std::tuple(std::vector<float>(kChunkCount, 7.0f)); },
+                                        [&](int threads, auto& out) {
+                                          run(threads, gradient_norm_small, gradients.data(), kChunks.data(),
+                                              std::get<0>(out).data(), 1, kChunkCount);
+                                        });
+  EXPECT_EQ(partial[0], 7.0f);  // not in [begin, end)
+  for (int i = 1; i < kChunkCount; ++i) {
+    double exact = 0;
+    for (int e = 0; e < kChunks[i].length; ++e)
+      exact += std::pow(static_cast<double>(gradients[kChunks[i].offset + e]), 2);
+    EXPECT_NEAR(partial[i], exact, 1e-6 * exact);
+  }
+}
+
+StepResults clip(const std::vector<float>& partial, float clip_norm, double loss) {
+  StepScalars s = scalars();
+  s.clip_norm = clip_norm;
+  const auto [results] = on_any_threads(
+      [&] {
+        StepResults before{};
+        before.loss = loss;
+        return std::tuple(std::vector<StepResults>{before});
+      },
+      [&](int threads, auto& out) {
+        run(threads, gradient_clip_small, partial.data(), static_cast<int>(partial.size()), &s,
+            std::get<0>(out).data());
+      });
+  return results[0];
+}
+
+TEST(GradientClip, ScalesToTheNorm) {
+  std::vector<float> partial(300, 0.03f);
+  const double norm = std::sqrt(300 * static_cast<double>(0.03f));  // 3
+  StepResults r = clip(partial, 1.5f, 2.0);
+  EXPECT_NEAR(r.grad_norm, norm, 1e-6);
+  EXPECT_NEAR(r.clip_scale, 1.5 / norm, 1e-7);
+  EXPECT_EQ(r.skipped, 0);
+  EXPECT_EQ(clip(partial, 3.5f, 2.0).clip_scale, 1.0f);
+  EXPECT_EQ(clip(partial, 0.0f, 2.0).clip_scale, 1.0f);
+  EXPECT_EQ(clip({0.0f, 0.0f}, 1.0f, 2.0).clip_scale, 1.0f);
+}
+
+TEST(GradientClip, SkipsWhatIsNotFinite) {
+  const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_EQ(clip({1.0f, inf}, 1.0f, 2.0).skipped, 1);
+  EXPECT_EQ(clip({nan, 1.0f}, 1.0f, 2.0).skipped, 1);
+  EXPECT_EQ(clip({1.0f}, 1.0f, std::numeric_limits<double>::quiet_NaN()).skipped, 1);
+  EXPECT_EQ(clip({1.0f}, 0.0f, std::numeric_limits<double>::infinity()).skipped, 1);
+  EXPECT_EQ(clip({1.0f}, 1.0f, -2.0).skipped, 0);
+}
+
+TEST(ParameterNorms, AddsChunksOfEachParameter) {
+  const std::vector<float> gradient = {1, 4, 4, 16, 25}, weight = {9, 0, 0, 1, 2}, update = {0, 0, 1, 0, 49};
+  const std::vector<int> first = {0, 3, 4, 5};
+  const auto [norms] = on_any_threads([&] { return std::tuple(std::vector<float>(9)); },
+                                      [&](int threads, auto& out) {
+                                        run(threads, parameter_norms_small, gradient.data(), weight.data(),
+                                            update.data(), first.data(), std::get<0>(out).data());
+                                      });
+  EXPECT_EQ(norms, (std::vector<float>{3, 3, 1, 4, 1, 0, 5, std::sqrt(2.0f), 7}));
+}
+
+TEST(CastWeights, RoundsItsChunks) {
+  const auto master = random_values<float>(kElements, 6);
+  const auto [copy] = on_any_threads([&] { return std::tuple(std::vector<bf16>(kElements, bf16{0x4000})); },
+                                     [&](int threads, auto& out) {
+                                       run(threads, cast_weights_small, master.data(), std::get<0>(out).data(),
+                                           kChunks.data(), 0, kChunkCount - 1);
+                                     });
+  for (int e = 0; e < kElements; ++e) {
+    const bool inside = e < 150 || (e >= 192 && e < 256);
+    ASSERT_EQ(copy[e].bits, inside ? from_float<bf16>(master[e]).bits : 0x4000) << e;
+  }
+}
+
+}  // namespace
+}  // namespace llmc
