@@ -62,7 +62,8 @@ class Project {
  public:
   Project(const plan::Plan& plan, const fs::path& folder, const Home& home)
       : folder_(fs::absolute(folder)), home_(home), cuda_(plan.spec.target.kind == spec::TargetKind::cuda) {
-    includes_ = {"-I" + folder_.string(), "-I" + (home.source / "runtime").string(), "-I" + home.source.string()};
+    includes_ = {"-I" + folder_.string(), "-I" + (home.source / "runtime").string(), "-I" + home.source.string(),
+                 "-I" + (home.source / "templates").string(), "-I" + (home.source / "templates" / "cpu").string()};
     cpu_ = find_cpu_toolchain();
     if (cuda_) {
       cuda_tools_ = find_cuda_toolchain(home);

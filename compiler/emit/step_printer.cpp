@@ -6,6 +6,7 @@
 #include <set>
 
 #include "compiler/emit/printer.h"
+#include "compiler/emit/specialiser/specialiser.h"
 #include "compiler/plan/kernels.h"
 #include "error.h"
 
@@ -432,6 +433,6 @@ class StepPrinter {
 
 }  // namespace
 
-std::string print_step(const plan::Plan& plan) { return StepPrinter(plan).print(); }
+std::string print_step(const plan::Plan& plan) { return format(StepPrinter(plan).print()); }
 
 }  // namespace llmc::emit

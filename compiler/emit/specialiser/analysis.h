@@ -56,7 +56,4 @@ Analysis analyse(const SpecialiseInput& input);
 inline constexpr char kFormatStyle[] =
     "{BasedOnStyle: Google, ColumnLimit: 120, DerivePointerAlignment: false, PointerAlignment: Left}";
 
-/// The text in the project's style.
-std::string format(const std::string& text);
-
 }  // namespace llmc::emit

@@ -56,4 +56,7 @@ std::string specialise(const SpecialiseInput& input);
 /// names, not the template.
 std::string include_style(const SpecialiseInput& input);
 
+/// The text in the project's style.
+std::string format(const std::string& text);
+
 }  // namespace llmc::emit
