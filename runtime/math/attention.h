@@ -25,21 +25,26 @@ struct AttentionSlice {
   std::int64_t batch = 0, kv_heads = 0;
 };
 
-constexpr std::size_t kAttentionWorkspaceLimit = std::size_t{1} << 30;
+constexpr std::size_t kAttentionWorkspaceLimit = std::size_t{1152} << 20;  // four sequences of the reference run
 
-/// Device memory that backward needs for a slice, from above. Deterministic: dS of every score in bf16 (on Hopper; other
-/// GPUs take less); always: dq of every query in fp32 and, where heads share keys, dk and dv of every head in fp32.
-/// cuDNN rounds lengths up to its tiles of 128 rows and 64 columns.
+/// Device memory that backward needs for a slice: the most that cuDNN 9.19 asks for on sm_80, 90, 100 and 120.
 constexpr std::size_t attention_slice_bytes(const AttentionShape& shape, AttentionSlice slice) {
-  const auto round_up = [](std::int64_t n, std::int64_t to) { return static_cast<std::size_t>((n + to - 1) / to * to); };
+  const auto round_up = [](std::int64_t n, std::int64_t to) {
+    return static_cast<std::size_t>((n + to - 1) / to * to);
+  };
   const std::size_t group = static_cast<std::size_t>(shape.heads / shape.kv_heads);
   const std::size_t heads = static_cast<std::size_t>(slice.batch * slice.kv_heads) * group;
-  const std::size_t rows = round_up(shape.sequence, 128), columns = round_up(shape.head_dim, 64);
-  const std::size_t scores = shape.deterministic ? rows * rows * 2 : 0;
-  const std::size_t gradients = rows * columns * 4 * (group > 1 ? 3 : 1);
-  const std::size_t row_sums = rows * 4 * 2;  // dot(dout, out), and a copy of the log-sum-exp
-  constexpr std::size_t kFixed = std::size_t{4} << 20;
-  return heads * (scores + gradients + row_sums) + kFixed;
+  const std::size_t rows = round_up(shape.sequence, 1), columns = round_up(shape.head_dim, 1);
+  const std::size_t dq = rows * columns * 4;  // sums in fp32
+  // Without atomics dq is a product of its own: dS of every score is kept in bf16. Blackwell keeps dq instead.
+  const std::size_t scores = round_up(shape.sequence, 64) * round_up(shape.sequence, 128) * 2;
+  const std::size_t queries =
+      shape.deterministic ? std::max(scores, dq) : dq + round_up(shape.sequence, 8) * columns * 4;
+  const std::size_t keys =
+      group > 1 ? 2 * rows * columns * 2 : 0;           // dk and dv of each head, bf16, before they are summed
+  const std::size_t row_sums = rows * 4;                // dot(dout, out)
+  constexpr std::size_t kFixed = std::size_t{1} << 20;  // 256 bytes, and room for other versions
+  return heads * (queries + keys + row_sums) + kFixed;
 }
 
 /// The largest equal slices whose workspace stays within kAttentionWorkspaceLimit, or the smallest there are.
@@ -76,21 +81,23 @@ inline std::string attention_refusal(const AttentionShape& shape, DType compute,
   if (shape.sequence < 2) return "batch.sequence_length must be at least 2: cuDNN has no attention over one token";
   if (shape.qkv_pitch % 8 != 0 || shape.out_pitch % 8 != 0)
     return "rows of q, k, v and of the output must be multiples of 16 bytes";
-  if (capability < 80) return "bf16 attention needs a GPU of compute capability 8.0 or newer; this is sm_" +
-                              std::to_string(capability);
+  if (capability < 80)
+    return "bf16 attention needs a GPU of compute capability 8.0 or newer; this is sm_" + std::to_string(capability);
   return "";
 }
 
 class Attention {
  public:
   /// Builds the forward and backward plans of cuDNN, seconds. Throws Failure(toolchain) naming shape, types and version
-  /// where cuDNN has none, Failure(does_not_fit) where it needs more workspace than attention_workspace_bytes() planned.
+  /// where cuDNN has none, Failure(does_not_fit) where it needs more workspace than attention_workspace_bytes()
+  /// planned.
   Attention(MathLibrary& library, const AttentionShape& shape);
   Attention(Attention&&) noexcept;
   ~Attention();
 
-  /// out [batch * sequence, heads * head_dim] = softmax(q k^T / sqrt(head_dim), causal) v, and lse [batch, heads, sequence],
-  /// the natural logarithm of each query's sum of exponentials, fp32. qkv is already rotated. Uses the library's workspace.
+  /// out [batch * sequence, heads * head_dim] = softmax(q k^T / sqrt(head_dim), causal) v, and lse [batch, heads,
+  /// sequence], the natural logarithm of each query's sum of exponentials, fp32. qkv is already rotated. Uses the
+  /// library's workspace.
   void forward(Stream& stream, const void* qkv, void* out, float* lse) const;
 
   /// Writes dq, dk, dv into dqkv, laid out as qkv (columns past the three are left alone). `workspace`:

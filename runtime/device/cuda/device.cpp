@@ -68,10 +68,11 @@ std::byte* Device::allocate(std::size_t bytes) {
   const cudaError_t error = cudaMalloc(&memory, size);
   if (error == cudaErrorMemoryAllocation) {
     cudaGetLastError();
-    throw Failure(Exit::does_not_fit, "the run needs " + gibibytes(size) + " of GPU memory and " + gibibytes(available) +
-                                          " of " + gibibytes(total) +
-                                          " are free; make batch.micro_batch or memory.budget smaller, or end what else "
-                                          "runs on the GPU (nvidia-smi)");
+    throw Failure(Exit::does_not_fit,
+                  "the run needs " + gibibytes(size) + " of GPU memory and " + gibibytes(available) + " of " +
+                      gibibytes(total) +
+                      " are free; make batch.micro_batch or memory.budget smaller, or end what else "
+                      "runs on the GPU (nvidia-smi)");
   }
   check(error, "cudaMalloc");
   impl_->allocations.push_back(memory);

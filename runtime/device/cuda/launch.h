@@ -10,10 +10,12 @@ struct Grid {
   unsigned blocks, threads;  // threads: of a block
 };
 
-/// `addresses`: of the kernel's arguments, each of exactly its parameter's type. Throws as check() does, naming the kernel.
+/// `addresses`: of the kernel's arguments, each of exactly its parameter's type. Throws as check() does, naming the
+/// kernel.
 void launch_kernel(Stream& stream, Grid grid, const void* kernel, void** addresses);
 
-/// Arguments are converted to the kernel's parameter types, as in a call: CUDA itself copies bytes and asks no questions.
+/// Arguments are converted to the kernel's parameter types, as in a call: CUDA itself copies bytes and asks no
+/// questions.
 template <class... Parameters, class... Arguments>
 void launch(Stream& stream, Grid grid, void (*kernel)(Parameters...), const Arguments&... arguments) {
   static_assert(sizeof...(Parameters) == sizeof...(Arguments), "as many arguments as the kernel has parameters");

@@ -52,8 +52,9 @@ void Staging::copy_in(void* dst, const void* src, std::size_t bytes) {
     slot.bytes = std::min(kSlotBytes, bytes - begin);
     slot.dst = nullptr;
     std::memcpy(slot.memory, static_cast<const std::byte*>(src) + begin, slot.bytes);
-    check(cudaMemcpyAsync(static_cast<std::byte*>(dst) + begin, slot.memory, slot.bytes, cudaMemcpyHostToDevice, stream_),
-          "cudaMemcpyAsync to the device");
+    check(
+        cudaMemcpyAsync(static_cast<std::byte*>(dst) + begin, slot.memory, slot.bytes, cudaMemcpyHostToDevice, stream_),
+        "cudaMemcpyAsync to the device");
     check(cudaEventRecord(slot.done, stream_), "cudaEventRecord");
     slot.busy = true;
   }

@@ -8,7 +8,8 @@
 
 namespace llmc {
 
-/// Copies to the device have left the caller's memory when copy_in returns; copies from it arrive at the latest in finish().
+/// Copies to the device have left the caller's memory when copy_in returns; copies from it arrive at the latest in
+/// finish().
 class Staging {
  public:
   explicit Staging(cudaStream_t stream);

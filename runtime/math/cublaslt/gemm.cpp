@@ -102,7 +102,7 @@ struct Gemm::Impl {
   MathLibrary::Impl* library;
   GemmShape shape;
   Operation operation;
-  Layout a, b, d;  // the row-major operands as column-major ones; C has D's layout
+  Layout a, b, d;                  // the row-major operands as column-major ones; C has D's layout
   cublasLtMatmulAlgo_t algorithm;  // for every beta: the heuristics are told the layouts of C and D, not beta
 
   cublasLtMatmulAlgo_t choose() const;
@@ -123,14 +123,14 @@ cublasLtMatmulAlgo_t Gemm::Impl::choose() const {
 
   cublasLtMatmulHeuristicResult_t result = {};
   int found = 0;
-  const cublasStatus_t status =
-      cublasLtMatmulAlgoGetHeuristic(library->handle, operation.get(), b.get(), a.get(), d.get(), d.get(),
-                                     preference.get(), 1, &result, &found);
+  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(library->handle, operation.get(), b.get(), a.get(),
+                                                               d.get(), d.get(), preference.get(), 1, &result, &found);
   if (status != CUBLAS_STATUS_SUCCESS || found == 0 || result.state != CUBLAS_STATUS_SUCCESS)
-    throw Failure(Exit::toolchain, cublaslt_version() + " cannot multiply " + text(shape) + " on sm_" +
-                                       std::to_string(library->capability) + " within " +
-                                       std::to_string(library->workspace_bytes >> 20) + " MiB of workspace: " +
-                                       cublasLtGetStatusString(status == CUBLAS_STATUS_SUCCESS ? result.state : status));
+    throw Failure(
+        Exit::toolchain,
+        cublaslt_version() + " cannot multiply " + text(shape) + " on sm_" + std::to_string(library->capability) +
+            " within " + std::to_string(library->workspace_bytes >> 20) +
+            " MiB of workspace: " + cublasLtGetStatusString(status == CUBLAS_STATUS_SUCCESS ? result.state : status));
   return result.algo;
 }
 

@@ -14,7 +14,7 @@ struct MathLibrary::Impl {
   cublasLtHandle_t handle = nullptr;
   void* workspace = nullptr;  // calls come one at a time, in the stream's order, so that all may use it
   std::size_t workspace_bytes = 0;
-  int capability = 0;         // 90 is 9.0
+  int capability = 0;  // 90 is 9.0
 
   ~Impl() {
     if (handle) cublasLtDestroy(handle);

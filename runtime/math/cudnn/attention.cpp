@@ -52,9 +52,13 @@ class Tensors {
         .set_compute_data_type(fe::DataType_t::FLOAT);
   }
 
-  Tensor query(Id id) { return graph_.tensor(place(Tensor_attributes(), id, slice_.kv_heads * group_, shape_.qkv_pitch)); }
+  Tensor query(Id id) {
+    return graph_.tensor(place(Tensor_attributes(), id, slice_.kv_heads * group_, shape_.qkv_pitch));
+  }
   Tensor key(Id id) { return graph_.tensor(place(Tensor_attributes(), id, slice_.kv_heads, shape_.qkv_pitch)); }
-  Tensor out(Id id) { return graph_.tensor(place(Tensor_attributes(), id, slice_.kv_heads * group_, shape_.out_pitch)); }
+  Tensor out(Id id) {
+    return graph_.tensor(place(Tensor_attributes(), id, slice_.kv_heads * group_, shape_.out_pitch));
+  }
   Tensor lse() { return graph_.tensor(place_lse(Tensor_attributes())); }
 
   void result_query(const Tensor& tensor, Id id) { result(tensor, id, slice_.kv_heads * group_, shape_.qkv_pitch); }
@@ -71,11 +75,12 @@ class Tensors {
         .set_data_type(fe::DataType_t::BFLOAT16);
     return std::forward<Attributes>(attributes);
   }
+  /// cuDNN wants these packed: a slice of the heads is so only because it has one sequence.
   template <class Attributes>
   Attributes&& place_lse(Attributes&& attributes) const {
     attributes.set_uid(kLse)
         .set_dim({slice_.batch, slice_.kv_heads * group_, shape_.sequence, 1})
-        .set_stride({shape_.heads * shape_.sequence, shape_.sequence, 1, 1})
+        .set_stride({slice_.kv_heads * group_ * shape_.sequence, shape_.sequence, 1, 1})
         .set_data_type(fe::DataType_t::FLOAT);
     return std::forward<Attributes>(attributes);
   }
@@ -189,12 +194,11 @@ void Attention::forward(Stream& stream, const void* qkv, void* out, float* lse) 
   const Impl& impl = *impl_;
   const AttentionShape& shape = impl.shape;
   auto* rows = const_cast<bf16*>(static_cast<const bf16*>(qkv));
-  std::unordered_map<std::int64_t, void*> addresses = {
-      {kQ, rows},
-      {kK, rows + shape.heads * shape.head_dim},
-      {kV, rows + (shape.heads + shape.kv_heads) * shape.head_dim},
-      {kOut, out},
-      {kLse, lse}};
+  std::unordered_map<std::int64_t, void*> addresses = {{kQ, rows},
+                                                       {kK, rows + shape.heads * shape.head_dim},
+                                                       {kV, rows + (shape.heads + shape.kv_heads) * shape.head_dim},
+                                                       {kOut, out},
+                                                       {kLse, lse}};
   impl.execute(impl.forward, "forward", stream, addresses, impl.library->workspace);
 }
 

@@ -1,6 +1,7 @@
 // Products of cuBLASLt against sums in double.
 #include <gtest/gtest.h>
 
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -16,13 +17,23 @@ struct Case {
   GemmShape shape;
 };
 
+/// For GoogleTest, which would list a case by its bytes.
+void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+
 constexpr std::int64_t padded(std::int64_t n) { return (n + 7) / 8 * 8; }
 
 GemmShape make(std::int64_t m, std::int64_t n, std::int64_t k, bool transpose_a, bool transpose_b, DType operand,
                DType result) {
-  return {.m = m, .n = n, .k = k, .transpose_a = transpose_a, .transpose_b = transpose_b,
-          .pitch_a = padded(transpose_a ? m : k), .pitch_b = padded(transpose_b ? k : n), .pitch_d = padded(n),
-          .operand = operand, .result = result};
+  return {.m = m,
+          .n = n,
+          .k = k,
+          .transpose_a = transpose_a,
+          .transpose_b = transpose_b,
+          .pitch_a = padded(transpose_a ? m : k),
+          .pitch_b = padded(transpose_b ? k : n),
+          .pitch_d = padded(n),
+          .operand = operand,
+          .result = result};
 }
 
 GemmShape with(GemmShape shape, bool bias, bool residual, bool accumulates) {
