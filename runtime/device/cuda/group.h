@@ -161,7 +161,9 @@ class Group {
       for (int k = 0; k < kVectors<Shape::kMost>; ++k)
         if (column(k) < total) whole_or_tail<Shape::kTotal>(f, total, k, rows...);
     } else {
-#pragma unroll 4
+      // What is written cannot be read ahead of; more copies of such a loop only take registers.
+      constexpr int kCopies = ((Rows::kWritten && !Rows::kPartial) || ...) ? 2 : 4;
+#pragma unroll kCopies
       for (int k = 0; column(k) < total; ++k) whole_or_tail<Shape::kTotal>(f, total, k, rows...);
     }
     (pad(rows), ...);
