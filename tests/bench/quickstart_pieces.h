@@ -1,0 +1,89 @@
+// Times every kernel and every matrix product of an emitted step; quickstart_pieces.py puts the calls in.
+#pragma once
+
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <time.h>
+
+namespace llmc::bench {
+
+/// Wall seconds, or with LLMC_PIECES_CPU those that the processor gave this process.
+inline double now() {
+  static const clockid_t clock = std::getenv("LLMC_PIECES_CPU") ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC;
+  timespec time{};
+  clock_gettime(clock, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+/// Seconds of each piece, step by step, written as JSON to the file named by LLMC_PIECES when the process ends.
+/// From step LLMC_PRODUCTS_FROM on only matrix products run, on what the last whole step left in memory.
+class Pieces {
+ public:
+  static Pieces& get() {
+    static Pieces pieces;
+    return pieces;
+  }
+
+  ~Pieces() {
+    std::FILE* file = std::fopen(std::getenv("LLMC_PIECES"), "w");
+    if (!file) return;
+    const char* comma = "{";
+    for (const auto& [name, piece] : pieces_) {
+      std::fprintf(file, "%s\n\"%s\": {\"product\": %s, \"calls\": %d, \"seconds\": [", comma, name.c_str(),
+                   piece.product ? "true" : "false", piece.calls);
+      for (std::size_t i = 0; i < piece.seconds.size(); ++i)
+        std::fprintf(file, "%s%.9f", i ? ", " : "", piece.seconds[i]);
+      std::fprintf(file, "]}");
+      comma = ",";
+    }
+    std::fprintf(file, "\n}\n");
+    std::fclose(file);
+  }
+
+  bool runs(bool product) const { return product || step_ < products_from_; }
+
+  void add(const char* name, bool product, double seconds) {
+    Piece& piece = pieces_[name];
+    piece.product = product;
+    piece.seconds.resize(step_ + 1);
+    piece.seconds[step_] += seconds;
+    piece.calls += step_ == 0;
+  }
+
+  void end_step() { ++step_; }
+
+ private:
+  struct Piece {
+    bool product = false;
+    int calls = 0;                // in one step
+    std::vector<double> seconds;  // of each step
+  };
+  std::map<std::string, Piece> pieces_;
+  std::size_t step_ = 0;
+  std::size_t products_from_ = std::strtoul(std::getenv("LLMC_PRODUCTS_FROM"), nullptr, 10);
+};
+
+/// Times the statement that it is declared for.
+class Piece {
+ public:
+  Piece(const char* name, bool product) : name_(name), product_(product), runs_(Pieces::get().runs(product)) {}
+  ~Piece() {
+    if (runs_) Pieces::get().add(name_, product_, now() - begin_);
+  }
+  bool runs() const { return runs_; }
+
+ private:
+  const char* name_;
+  bool product_, runs_;
+  double begin_ = now();
+};
+
+struct StepEnd {
+  ~StepEnd() { Pieces::get().end_step(); }
+};
+
+}  // namespace llmc::bench

@@ -1,0 +1,75 @@
+"""Takes an emitted step apart: builds the trainer again with a clock around every kernel and every matrix product."""
+
+import concurrent.futures
+import json
+import os
+import pathlib
+import re
+import shutil
+import statistics
+import subprocess
+
+HERE = pathlib.Path(__file__).resolve().parent
+CALL = re.compile(r"^( +)(launch\(s\.stream,\s+(\w+)|s\.(\w+)\(s\.stream,)", re.MULTILINE)
+STEP_END = "void optimizer_step(Step& s) {"
+
+
+def instrument(source):
+    """The step's source with every launch and product in an `if` that times it."""
+    def wrap(match):
+        name, product = (match[4], True) if match[4] else (match[3], False)
+        piece = f'bench::Piece piece("{name}", {str(product).lower()})'
+        return f"{match[1]}if ({piece}; piece.runs()) {match[2]}"
+
+    timed, count = CALL.subn(wrap, source)
+    if count < 10 or STEP_END not in source:
+        raise SystemExit("the emitted step.cpp no longer has the form that quickstart_pieces.py knows")
+    timed = timed.replace(STEP_END, STEP_END + " bench::StepEnd end;")
+    return timed.replace('#include "step.h"\n', f'#include "step.h"\n#include "{HERE}/quickstart_pieces.h"\n')
+
+
+def build(project, llmc, folder):
+    """`project`: what `llmc compile` wrote. Returns the timed trainer's path."""
+    folder.mkdir(parents=True, exist_ok=True)
+    root = HERE.parent.parent
+    help_text = subprocess.run([project / "trainer", "--help"], check=True, capture_output=True, text=True).stdout
+    arch = re.search(r"compiled for (\S+)\.", help_text)[1]
+    options = re.search(r'COMPILE_OPTIONS "([^"]*)"', (project / "CMakeLists.txt").read_text())[1]
+    flags = [flag for flag in options.split(";") if not flag.startswith("-march")]
+    (folder / "step.cpp").write_text(instrument((project / "step.cpp").read_text()))
+    compiler = (["ccache"] if shutil.which("ccache") else []) + [os.environ.get("CXX", "g++"), "-std=c++20"]
+    includes = [f"-I{path}" for path in (project, root / "runtime", root)]
+    kernel = compiler + flags + [f"-march={arch}"] + includes
+    host = compiler + ["-O1", f'-DLLMC_ARCH="{arch}"'] + includes
+    commands, objects = [], []
+    for source in [folder / "step.cpp", project / "program.cpp", *sorted((project / "kernels").iterdir())]:
+        objects.append(folder / (source.stem + ".o"))
+        commands.append((host if source.name == "program.cpp" else kernel) + ["-c", source, "-o", objects[-1]])
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(lambda command: subprocess.run(command, check=True), commands))
+    trainer = folder / "trainer"
+    libraries = (pathlib.Path(llmc).resolve().parent / "runtime-cpu.link").read_text().split()
+    subprocess.run([*compiler[-2:], "-fopenmp", *objects, "-Wl,--start-group", *libraries, "-Wl,--end-group", "-o", trainer],
+                   check=True)
+    shutil.copy(project / "spec_directory", folder)
+    return trainer
+
+
+def read(path, steps, warmup):
+    """What a timed trainer wrote: `warmup` + `steps` whole steps, then as many of the products alone.
+
+    Returns medians in ms, without the warm-up of each half, and the seconds of every whole step.
+    """
+    whole = warmup + steps
+    data = {name: p for name, p in json.loads(path.read_text()).items() if len(p["seconds"]) >= whole}  # not start-up's
+
+    def products(begin, end):
+        each = [sum(p["seconds"][i] for p in data.values() if p["product"]) for i in range(begin, end)]
+        return 1e3 * statistics.median(each)
+
+    each = {name: {"ms": 1e3 * statistics.median(p["seconds"][warmup:whole]), "calls": p["calls"], "product": p["product"]}
+            for name, p in data.items()}
+    seconds = [sum(p["seconds"][i] for p in data.values()) for i in range(whole)]
+    return {"pieces": dict(sorted(each.items(), key=lambda item: -item[1]["ms"])), "steps": seconds,
+            "step_ms": 1e3 * statistics.median(seconds[warmup:]), "products_ms": products(warmup, whole),
+            "products_alone_ms": products(whole + warmup, 2 * whole)}

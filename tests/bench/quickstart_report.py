@@ -1,0 +1,98 @@
+"""What the benchmark says about the machine and its figures, as data and as Markdown."""
+
+import datetime
+import os
+import platform
+import re
+import statistics
+import subprocess
+
+TARGETS = {"fp32": 1.4, "bf16": 2.5}  # times the better of PyTorch's two; bf16's where the processor has AMX
+NAMES = {"ours": "llmc", "eager": "PyTorch eager", "compile": "torch.compile"}
+
+
+def machine(a):
+    with open("/proc/cpuinfo") as file:
+        text = file.read()
+    model = re.search(r"model name\s*: (.*)", text)
+    flags = set((re.search(r"flags\s*: (.*)", text) or ["", ""])[1].split())
+    compiler = subprocess.run([os.environ.get("CXX", "g++"), "--version"], capture_output=True, text=True).stdout
+    package = subprocess.run(["dpkg-query", "-W", "-f", "${Version}", "libdnnl-dev"], capture_output=True, text=True).stdout
+    commit = subprocess.run(["git", "-C", os.path.dirname(__file__), "describe", "--always", "--dirty"],
+                            capture_output=True, text=True).stdout.strip()
+    return {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+            "processor": model[1] if model else platform.machine(), "threads": a.threads,
+            "flags": [name for name in ("avx2", "avx512f", "avx512_bf16", "amx_bf16") if name in flags],
+            "steps": a.steps, "warmup": a.warmup, "rounds": a.rounds,
+            "clock": "processor seconds" if a.cpu_time else "wall",
+            "versions": {"llmc": commit, "python": platform.python_version(), "oneDNN": package or "unknown",
+                         "compiler": compiler.splitlines()[0] if compiler else "unknown"}}
+
+
+def summarise(result):
+    """Adds medians over all steps of all rounds, ratios and start-up."""
+    tokens = result["tokens_per_step"]
+    result["summary"] = {}
+    for dtype in result["step"]:
+        rows = {}
+        for side in dict.fromkeys(run["side"] for run in result["runs"]):
+            runs = [run for run in result["runs"] if (run["dtype"], run["side"]) == (dtype, side)]
+            step = statistics.median(s for run in runs for s in run["seconds"])
+            rows[side] = {
+                "ms": 1e3 * step, "tokens_per_second": tokens / step,
+                "rounds": [tokens / statistics.median(run["seconds"]) for run in runs],
+                "start_up_seconds": statistics.median(r["first_step_end"] - statistics.median(r["seconds"]) for r in runs)}
+        cold = result["cold"].get(dtype)
+        if cold:
+            rows["compile"]["cold_start_up_seconds"] = (
+                cold["seconds_to_first_step"] - statistics.median(cold["steps"][result["warmup"]:]))
+        step = result["step"][dtype]
+        summary = {"sides": rows, "products_share": step["products_ms"] / step["step_ms"],
+                   "products_only_tokens_per_second": 1e3 * tokens / step["products_alone_ms"]}
+        others = [rows[side]["tokens_per_second"] for side in rows if side != "ours"]
+        if "ours" in rows and others:
+            summary["ratio"] = rows["ours"]["tokens_per_second"] / max(others)
+        result["summary"][dtype] = summary
+
+
+def table(header, rows):
+    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
+
+
+def comparison(result):
+    rows = []
+    for dtype, summary in result["summary"].items():
+        for side, row in summary["sides"].items():
+            low, high = min(row["rounds"]), max(row["rounds"])
+            start = f"{row['start_up_seconds']:.2f} s"
+            if "cold_start_up_seconds" in row:
+                start = f"{row['cold_start_up_seconds']:.1f} s cold, {start} warm"
+            rows.append([dtype, NAMES[side], f"{row['ms']:.1f}", f"{row['tokens_per_second']:,.0f}", f"{low:,.0f} to {high:,.0f}",
+                         start])
+        rows.append([dtype, "matrix products alone", f"{result['step'][dtype]['products_alone_ms']:.1f}",
+                     f"{summary['products_only_tokens_per_second']:,.0f}", "", ""])
+    return table(["dtype", "what", "ms a step", "tokens/s", "rounds", "start-up"], rows)
+
+
+def markdown(result):
+    loads = [run["load"] for run in result["runs"]]
+    versions = ", ".join(f"{name} {value}" for name, value in result["versions"].items() if value)
+    parts = ["# Quick start on the CPU",
+             f"{result['processor']} ({', '.join(result['flags'])}), threads: {result['threads']}, {result['date']}. {versions}.\n"
+             f"{result['rounds']} rounds of {result['steps']} steps after {result['warmup']}, {result['tokens_per_step']} tokens "
+             f"a step, {result['clock']}; medians. Load of the machine when a run began: {min(loads):.1f} to {max(loads):.1f}.",
+             comparison(result)]
+    for dtype, summary in result["summary"].items():
+        step, check = result["step"][dtype], result["check"][dtype]
+        text = ""
+        if "ratio" in summary:
+            text = f"{summary['ratio']:.2f} times the better of PyTorch's two (target {TARGETS[dtype]}" + (
+                ")" if dtype == "fp32" or "amx_bf16" in result["flags"] else " where there is AMX; here there is none)") + ". "
+        text += (f"Matrix products are {summary['products_share']:.0%} of our step. "
+                 f"Same weights, same tokens: losses of {len(check['ours'])} steps from {check['ours'][0]:.4f} to "
+                 f"{check['ours'][-1]:.4f}, PyTorch's differ by {check['worst_relative_difference']:.1e} at most.")
+        rows = [[name, "product" if piece["product"] else "kernel", str(piece["calls"]), f"{piece['ms']:.2f}",
+                 f"{piece['ms'] / step['step_ms']:.1%}"] for name, piece in step["pieces"].items()]
+        parts += [f"## {dtype}", text, table(["piece of our step", "", "calls", "ms a step", "share"], rows)]
+    return "\n\n".join(parts)
