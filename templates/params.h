@@ -6,6 +6,7 @@
 #if !defined(LLMC_PARAMS_GIVEN)
 namespace llmc {
 
+using Residual = float;
 using Act = bf16;
 constexpr int kRows = 4096;
 constexpr int kCols = 2048;

@@ -8,7 +8,7 @@ namespace llmc {
 /// dy, x, dresidual, dx, y [kRows, kCols]; weight [kCols]; rstd [kRows]; dweight_partial [kBlocks, kCols].
 /// dx may be dy or dresidual. kRecompute: y = the forward's result, the same bits. Unused pointers are null.
 LLMC_BOUNDS(kLanes)
-LLMC_KERNEL rms_norm_backward(const Act* dy, const Act* x, const float* weight, const float* rstd, const Act* dresidual,
+LLMC_KERNEL rms_norm_backward(const Act* dy, const Residual* x, const float* weight, const float* rstd, const Act* dresidual,
                               Act* dx, float* dweight_partial, Act* y) {
   const Group<kLanes, Act> g;
   const auto scale = g.row<kCols>(weight);

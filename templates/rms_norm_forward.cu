@@ -6,7 +6,7 @@ namespace llmc {
 
 /// x, y [kRows, kCols]; weight [kCols]; rstd [kRows].
 LLMC_BOUNDS(kLanes)
-LLMC_KERNEL rms_norm_forward(const Act* __restrict__ x, const float* __restrict__ weight, Act* __restrict__ y,
+LLMC_KERNEL rms_norm_forward(const Residual* __restrict__ x, const float* __restrict__ weight, Act* __restrict__ y,
                              float* __restrict__ rstd) {
   const Group<kLanes, Act> g;
   const auto scale = g.row<kCols>(weight);

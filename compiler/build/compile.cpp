@@ -52,6 +52,13 @@ std::string header_hash(const Home& home) {
   return hash.hex();
 }
 
+/// Source text after the comment that names the run: two runs may share an object.
+std::string without_header(const std::string& text) {
+  std::size_t at = 0;
+  while (text.compare(at, 2, "//") == 0) at = text.find('\n', at) + 1;
+  return text.substr(at);
+}
+
 struct Unit {
   std::string source;  // relative to the project
   fs::path object;
@@ -94,7 +101,7 @@ class Project {
       Hash hash;
       for (const std::string& a : argv) hash.add(a);
       hash.add(cpu_.version).add(cuda_tools_.version).add(headers).add(kernel ? "" : local);
-      hash.add(emit::read_text(folder_ / source));
+      hash.add(without_header(emit::read_text(folder_ / source)));
       Unit unit;
       unit.source = source;
       unit.object = folder_ / "objects" / (hash.hex() + ".o");

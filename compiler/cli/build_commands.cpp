@@ -77,7 +77,7 @@ void add_emission(CLI::App* command, BuildOptions& options) {
 
 }  // namespace
 
-void add_build_commands(CLI::App& app, Result& result) {
+void add_build_commands(CLI::App& app, Result&) {
   auto options = std::make_shared<BuildOptions>();
 
   CLI::App* emit_command = app.add_subcommand("emit", "write the trainer's sources");
@@ -111,12 +111,11 @@ void add_build_commands(CLI::App& app, Result& result) {
   run_command->add_option("--trainer", options->trainer_arguments, "an argument for the trainer; may be given again")
       ->allow_extra_args(false);
   run_command->footer("Example: llmc run specs/quickstart.yaml --trainer=--steps --trainer=100");
-  run_command->callback([options, &result] {
+  run_command->callback([options] {
     const Planned planned = plan_spec(options->spec);
     const build::CompileResult built = compile(planned, *options);
     std::vector<std::string> argv = {fs::absolute(built.trainer).string()};
     argv.insert(argv.end(), options->trainer_arguments.begin(), options->trainer_arguments.end());
-    (void)result;
     build::become(argv);
   });
 }

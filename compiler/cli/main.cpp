@@ -38,6 +38,12 @@ int run(int argc, char** argv) {
   return result.exit_code;
 }
 
+/// What llmc did wrong, and what helps to find it.
+int internal(const std::exception& error) {
+  fmt::print(stderr, "llmc is wrong, not your spec: {}\n`llmc emit SPEC --dump-ir DIR` writes the graph after each pass; report it with this line\n", error.what());
+  return static_cast<int>(llmc::Exit::internal);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -47,11 +53,11 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "{}", invalid.what());
     return static_cast<int>(invalid.code());
   } catch (const llmc::Failure& failure) {
+    if (failure.code() == llmc::Exit::internal) return internal(failure);
     const bool colour = llmc::cli::colour_on(2);
     fmt::print(stderr, "{}error:{} {}\n", colour ? "\033[1;31m" : "", colour ? "\033[0m" : "", failure.what());
     return static_cast<int>(failure.code());
   } catch (const std::exception& error) {
-    fmt::print(stderr, "llmc is wrong, not your spec: {}\nrun the command again with --dump-ir DIR and report both\n", error.what());
-    return static_cast<int>(llmc::Exit::internal);
+    return internal(error);
   }
 }

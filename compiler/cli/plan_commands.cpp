@@ -41,7 +41,9 @@ struct Loaded {
 std::unique_ptr<Loaded> load_side(const std::string& file, const std::vector<std::string>& overrides) {
   auto loaded = std::make_unique<Loaded>();
   loaded->planned = plan_spec({file, overrides});
-  loaded->side = {file, &loaded->planned.plan, key_values(loaded->planned.texts.keys_json),
+  std::string label = file;
+  for (const std::string& o : overrides) label += " " + o;
+  loaded->side = {label, &loaded->planned.plan, key_values(loaded->planned.texts.keys_json),
                   emit::emit_project(loaded->planned.plan, loaded->planned.texts, source_tree(build::find_home()),
                                      emit::Style::specialised)};
   return loaded;
@@ -68,7 +70,7 @@ void add_plan_commands(CLI::App& app, Result& result) {
   diff_command->add_option("overrides", diff->overrides, "key.path=value, for the run after");
   diff_command->add_flag("--full", diff->full, "with the differences of the generated sources");
   diff_command->add_flag("--json", diff->json, "as JSON on standard output");
-  diff_command->footer("Exit code 0: the same trainer; 1: they differ.\n"
+  diff_command->footer("Exit code 0: the same spec, up to its name; 1: they differ.\n"
                        "Example: llmc diff specs/quickstart.yaml specs/quickstart.yaml model.hidden_size=320 --full");
   diff_command->callback([diff, &result] {
     const auto a = load_side(diff->a, {}), b = load_side(diff->b, diff->overrides);

@@ -59,7 +59,7 @@ file(GLOB kernels CONFIGURE_DEPENDS kernels/*)
     out.line("target_compile_definitions(trainer PRIVATE LLMC_ARCH=\"$a$\")", {{"a", "${ARCH}"}});
     out.line("target_link_libraries(trainer PRIVATE llmc_runtime_cpu)");
   }
-  out.line("target_include_directories(trainer PRIVATE $a$ $a$/templates $a$/templates/cpu $b$)",
+  out.line("target_include_directories(trainer PRIVATE $a$ $b$ $b$/.. $b$/../templates $b$/../templates/cpu)",
            {{"a", "${CMAKE_CURRENT_SOURCE_DIR}"}, {"b", "${LLMC_RUNTIME}"}});
   return out.take();
 }

@@ -32,7 +32,7 @@ std::vector<std::string> header(const plan::Plan& plan, const plan::Kernel& kern
   for (const plan::KernelParam& p : kernel.params) values += fmt::format("{}{} = {}", values.empty() ? "" : ", ", p.name, p.value);
   std::vector<std::string> lines = {
       fmt::format("{}: from template {} for run {} ({}).", kernel.name, kernel.template_name, plan.spec.name, plan.fingerprint),
-      values};
+      "", values, ""};
   std::string work = fmt::format("{} rows of {}", kernel.rows, kernel.cols);
   if (kernel.bytes > 0) work += fmt::format("; moves {:.2f} MB", kernel.bytes / 1e6);
   if (kernel.flops > 0) work += fmt::format(", {:.2f} MFLOP", kernel.flops / 1e6);

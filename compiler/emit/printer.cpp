@@ -20,6 +20,12 @@ std::string fill(std::string_view text, const std::map<std::string, std::string,
   }
 }
 
+std::string arch_list(const spec::Spec& spec) {
+  std::string text;
+  for (const std::string& arch : spec.target.arch) text += (text.empty() ? "" : ",") + arch;
+  return text;
+}
+
 void Source::line(std::string_view text, const Values& values) {
   text_.append(static_cast<std::size_t>(2 * depth_), ' ').append(fill(text, values)).append("\n");
 }

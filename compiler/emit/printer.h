@@ -6,10 +6,15 @@
 #include <string>
 #include <string_view>
 
+#include "compiler/spec/spec.h"
+
 namespace llmc::emit {
 
 /// Replaces each $name$ in `text`. Throws Failure(internal) for a name without a value and for a lone $.
 std::string fill(std::string_view text, const std::map<std::string, std::string, std::less<>>& values);
+
+/// The target's architectures, "80,90a": names from a closed list.
+std::string arch_list(const spec::Spec& spec);
 
 /// Lines of generated source, indented by the nesting of braces that the caller opens and closes.
 class Source {

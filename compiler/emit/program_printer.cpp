@@ -63,12 +63,6 @@ void arena(Source& out, const ArenaLayout& a) {
   out.blank();
 }
 
-std::string arch_list(const spec::Spec& spec) {
-  std::string text;
-  for (const std::string& arch : spec.target.arch) text += (text.empty() ? "" : ",") + arch;
-  return text;
-}
-
 }  // namespace
 
 std::string print_step_header(const plan::Plan& plan) {

@@ -64,7 +64,8 @@ bool is_inside(const std::string& name) {
 void add_sources(Files& files, const fs::path& from, const std::string& to) {
   for (const auto& entry : fs::recursive_directory_iterator(from)) {
     const std::string extension = entry.path().extension();
-    const bool source = extension == ".h" || extension == ".cpp" || extension == ".cu" || entry.path().filename() == "CMakeLists.txt";
+    const bool source = extension == ".h" || extension == ".cpp" || extension == ".cu" || extension == ".cmake" ||
+                        entry.path().filename() == "CMakeLists.txt";
     if (entry.is_regular_file() && source)
       files[to + "/" + fs::relative(entry.path(), from).generic_string()] = read_text(entry.path());
   }

@@ -56,7 +56,7 @@ class StepPrinter {
     out_.line("// A micro-batch is $b$ sequences of $t$ tokens. Activations are written with =; gradients of parameters with = by", {{"b", std::to_string(g_.batch)}, {"t", std::to_string(g_.sequence)}});
     out_.line("// the first micro-batch of a step and with += by the later ones.");
     out_.raw("\n#include <cstddef>\n#include <cstdint>\n\n#include \"device/launch.h\"\n");
-    if (cuda_) out_.raw("#include \"math/attention.h\"\n");
+    if (cuda_) out_.raw("#include \"comm/collectives.h\"\n#include \"device/cuda/arch.h\"\n#include \"math/attention.h\"\n");
     out_.raw("#include \"kernels.h\"\n#include \"math/gemm.h\"\n#include \"step.h\"\n\nnamespace llmc {\n\n");
   }
 
@@ -71,6 +71,7 @@ class StepPrinter {
     for (const plan::Product& p : plan_.products)
       out_.line("Gemm $name$;  // $what$", {{"name", p.name}, {"what", product_text(p)}});
     if (cuda_) out_.line("Attention attention;");
+    if (cuda_) out_.line("Communicator ranks;");
     out_.blank();
     out_.line("Step(Device& device, std::byte* arena);");
     out_.blank();
@@ -146,12 +147,17 @@ class StepPrinter {
                           "                 .out_pitch = {}, .deterministic = {}}})",
                           g_.batch, g_.sequence, g_.heads, g_.kv_heads, g_.head_dim, g_.at(qkv).pitch, g_.at(out).pitch,
                           plan_.spec.deterministic);
+      text += ",\n      ranks(d)";
     }
     return text;
   }
 
-  /// Whether a parameter is read as its fp32 master (norms) or as the copy in the compute dtype.
-  static bool reads_master(const Op& op) { return op.kind == OpKind::rms_norm || op.kind == OpKind::rms_norm_backward; }
+  /// Whether a parameter is read as its fp32 master or as the copy in the compute dtype, which products need. A bias has
+  /// the type of the result that it is added to.
+  bool reads_master(const Op& op, TensorId id) const {
+    if (op.kind == OpKind::linear) return op.bias && op.inputs[2] == id && g_.at(op.outputs[0]).dtype == Dtype::f32;
+    return op.kind == OpKind::rms_norm || op.kind == OpKind::rms_norm_backward || op.kind == OpKind::embedding;
+  }
 
   /// Declares a pointer to each tensor that the region's ops touch.
   void pointers(std::size_t r) {
@@ -171,7 +177,7 @@ class StepPrinter {
     if (t.name == "loss" || t.name == "clip_scale") return;  // members of StepResults
     std::string address, type = type_of(t.dtype), note;
     if (t.role == Role::parameter || t.role == Role::gradient) {
-      const bool copy = t.role == Role::parameter && !reads_master(op) && plan_.spec.compute == spec::Dtype::bf16;
+      const bool copy = t.role == Role::parameter && !reads_master(op, id) && plan_.spec.compute == spec::Dtype::bf16;
       if (copy) type = "bf16";
       const char* base = t.role == Role::gradient ? "kGradients" : copy ? "kCopies" : "kMasters";
       const TensorId owner = t.role == Role::gradient ? t.partner : id;
@@ -375,6 +381,7 @@ class StepPrinter {
     out_.line("}  // namespace");
     out_.blank();
     out_.open("Step* create_step(Device& device, std::byte* arena)");
+    if (cuda_) out_.line("require_arch(\"$archs$\");", {{"archs", arch_list(plan_.spec)}});
     out_.line("return new Step(device, arena);");
     out_.close();
     out_.blank();
@@ -385,6 +392,9 @@ class StepPrinter {
     out_.open("void initialise(Step& s, std::uint64_t seed)");
     launch(named("init_normal"), {"s.at<float>(kMasters)", "s.at<InitRule>(kInitRules)", "0",
                                   std::to_string(plan_.parameters.slices.size()), "seed"});
+    if (cuda_)
+      out_.line("s.ranks.broadcast(s.at<float>(kMasters), $bytes$, 0, s.stream);  // every rank begins with rank 0's bits",
+                {{"bytes", std::to_string(4 * plan_.parameters.elements)}});
     out_.close();
     out_.blank();
     if (plan_.spec.compute == spec::Dtype::bf16) {

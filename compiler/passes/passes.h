@@ -8,7 +8,7 @@ namespace llmc::passes {
 
 using graph::Graph;
 
-/// Gives activations and the residual stream the compute dtype; norms' statistics, losses and gradients of parameters stay fp32.
+/// Gives activations the compute dtype. The residual stream, norms' statistics, losses and gradients of parameters stay fp32.
 Graph lower_precision(Graph graph, const spec::Spec& spec);
 
 /// Pads rows to 16 bytes of the compute dtype; gate and up, which share a row, are padded each on its own.

@@ -96,17 +96,17 @@ std::optional<Kernel> kernel_for(const Graph& graph, const Region& region, const
           .integer("kCols", out(0).cols, kHidden).integer("kPitch", out(0).pitch, kHidden)
           .finish(out(0).rows, out(0).cols, out(0).dtype, 2 * width(out(0)) + width(in(0)), 0);
     case OpKind::rms_norm:
-      return Instance("rms_norm_forward", spec).element(in(0).dtype).integer("kRows", in(0).rows, kTokens)
+      return Instance("rms_norm_forward", spec).element(out(0).dtype).element(in(0).dtype, "Residual").integer("kRows", in(0).rows, kTokens)
           .integer("kCols", in(0).cols, kHidden).integer("kPitch", in(0).pitch, kHidden)
           .real("kEps", graph.eps, "model.rms_norm_eps")
-          .finish(in(0).rows, in(0).cols, in(0).dtype, 2 * width(in(0)) + width(out(1)), 4.0 * in(0).rows * in(0).cols);
+          .finish(in(0).rows, in(0).cols, out(0).dtype, width(in(0)) + width(out(0)) + width(out(1)), 4.0 * in(0).rows * in(0).cols);
     case OpKind::rms_norm_backward: {
-      const double passes = 3 + op.residual + op.recompute;
-      return Instance("rms_norm_backward", spec).element(in(0).dtype).integer("kRows", in(0).rows, kTokens)
+      const double passes = 2 + op.residual + op.recompute;  // dy, dx, and the flags' extra one
+      return Instance("rms_norm_backward", spec).element(in(0).dtype).element(in(1).dtype, "Residual").integer("kRows", in(0).rows, kTokens)
           .integer("kCols", in(0).cols, kHidden).integer("kPitch", in(0).pitch, kHidden)
           .integer("kBlocks", out(1).rows, kTokens).flag("kResidual", op.residual, "residual", "model")
           .flag("kRecompute", op.recompute, "recompute", "memory.recompute")
-          .finish(out(1).rows, in(0).cols, in(0).dtype, passes * width(in(0)) + width(out(1)),
+          .finish(out(1).rows, in(0).cols, in(0).dtype, passes * width(in(0)) + width(in(1)) + width(out(1)),
                   10.0 * in(0).rows * in(0).cols);
     }
     case OpKind::column_sum:
@@ -117,7 +117,7 @@ std::optional<Kernel> kernel_for(const Graph& graph, const Region& region, const
     case OpKind::column_reduce:
       return Instance("column_reduce", spec).named(std::to_string(in(0).cols)).integer("kBlocks", in(0).rows, kTokens)
           .integer("kCols", in(0).cols, kHidden)
-          .finish(1, in(0).cols, Dtype::f32, width(in(0)) + 2 * width(out(0)), 1.0 * in(0).rows * in(0).cols);
+          .finish((in(0).cols + 127) / 128, 128, Dtype::f32, width(in(0)) + 2 * width(out(0)), 1.0 * in(0).rows * in(0).cols);
     case OpKind::rope:
     case OpKind::rope_backward: {
       const double turned = static_cast<double>(in(0).rows * groups_of_heads * graph.head_dim);
@@ -199,7 +199,7 @@ std::vector<Kernel> start_kernels(const ParameterLayout& parameters, const spec:
   const double elements = static_cast<double>(parameters.elements);
   std::vector<Kernel> kernels;
   kernels.push_back(Instance("init_normal", spec)
-                        .finish(static_cast<std::int64_t>(parameters.slices.size()), 1024, Dtype::f32, 4 * elements, 0));
+                        .finish(4096, 1024, Dtype::f32, 4 * elements, 0));
   if (spec.compute == spec::Dtype::bf16)
     kernels.push_back(Instance("cast_weights", spec).element(Dtype::bf16)
                           .finish(parameters.chunk_count, parameters.chunk_elements, Dtype::f32, 6 * elements, 0));

@@ -56,9 +56,10 @@ std::vector<std::int64_t> chunk_choices(const spec::Spec& spec, std::int64_t tok
     largest += fmt::format("\n  {:>8.2f} GiB  {}", static_cast<double>(s.bytes) / (1u << 30), s.name);
   throw Failure(Exit::does_not_fit,
                 fmt::format("this run needs {:.2f} GiB with micro_batch {} and loss_chunk {}, but memory.budget is {:.2f} GiB:{}\n"
-                            "try a smaller batch.micro_batch, memory.recompute: [norms, swiglu] or full, or a smaller memory.loss_chunk",
+                            "try a smaller batch.micro_batch or memory.loss_chunk{}",
                             static_cast<double>(plan.layout.arena.bytes) / (1u << 30), plan.spec.batch.micro_batch,
-                            plan.spec.memory.loss_chunk, static_cast<double>(plan.spec.memory.budget) / (1u << 30), largest));
+                            plan.spec.memory.loss_chunk, static_cast<double>(plan.spec.memory.budget) / (1u << 30), largest,
+                            plan.spec.memory.recompute.kind == spec::Recompute::Kind::full ? "" : ", or more memory.recompute ([norms, swiglu], full)"));
 }
 
 }  // namespace

@@ -142,12 +142,11 @@ std::vector<Figure> figures(const Plan& a, const Plan& b) {
 /// Kernels and the step: what a reviewer reads. Tables of numbers and copies of the spec are left out.
 bool is_code(const std::string& file) { return file.rfind("kernels", 0) == 0 || file.rfind("step", 0) == 0; }
 
-/// Names and fingerprints stand in comments; they differ whenever specs do and say nothing.
-std::string without_identity(std::string text, const Plan& plan) {
-  for (const std::string& word : {plan.fingerprint, "run " + plan.spec.name, "of " + plan.spec.name})
-    if (!word.empty())
-      for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at)) text.erase(at, word.size());
-  return text;
+/// The comment on top names the run and its fingerprint, which differ whenever specs do and say nothing.
+std::string without_identity(const std::string& text) {
+  std::size_t at = 0;
+  while (text.compare(at, 2, "//") == 0) at = text.find('\n', at) + 1;
+  return text.substr(at);
 }
 
 }  // namespace
@@ -166,14 +165,14 @@ Difference compare(const Side& a, const Side& b) {
     if (!is_code(file)) continue;
     const auto in_a = a.sources.find(file), in_b = b.sources.find(file);
     const bool same = in_a != a.sources.end() && in_b != b.sources.end() &&
-                      without_identity(in_a->second, *a.plan) == without_identity(in_b->second, *b.plan);
+                      without_identity(in_a->second) == without_identity(in_b->second);
     if (!same) difference.files.push_back(file);
   }
   return difference;
 }
 
 std::string diff_text(const Side& a, const Side& b, const Difference& difference, bool full) {
-  if (difference.empty()) return fmt::format("{} and {} make the same trainer\n", a.label, b.label);
+  if (difference.empty()) return fmt::format("{} and {} are the same run\n", a.label, b.label);
   std::string out = fmt::format("--- {}\n+++ {}\n\nspec keys\n", a.label, b.label);
   for (const auto& [key, values] : difference.keys) out += fmt::format("  {}: {} -> {}\n", key, values.first, values.second);
   out += difference.kernels.empty() ? "\nkernels: the same\n" : "\nkernels\n";

@@ -16,8 +16,8 @@ struct GemmShape {
   bool transpose_a = false;  // A is stored [k, m]
   bool transpose_b = false;  // B is stored [n, k], as Hugging Face stores a weight
   std::int64_t pitch_a = 0, pitch_b = 0, pitch_d = 0;  // C has the pitch of D
-  DType operand = DType::f32;  // A, B and bias
-  DType result = DType::f32;   // C and D; sums are kept in fp32 whatever it is
+  DType operand = DType::f32;  // A and B
+  DType result = DType::f32;   // bias, C and D; sums are kept in fp32 whatever it is
   bool bias = false;
   bool residual = false;    // C is added; C and D are different buffers
   bool accumulates = false; // a call may ask for D += ...

@@ -13,20 +13,22 @@ RECOMPUTE = ["none", "full", "{every: 2}", "[norms, swiglu]", "[norms, attention
 def draw(seed, compute):
     """A spec as nested dicts. Every property that a trainer must get right appears within the first twelve seeds."""
     rng = random.Random(seed * 7919 + 13)
-    kv_heads = rng.choice([1, 2, 3])
     ratio = [1, 2, 4, 8, 3, 1, 8, 2, 4, 5, 6, 7][seed % 12]
+    # One single head is left out: softmax cancels nearly all of its key bias's gradient, and what is left is rounding.
+    kv_heads = rng.choice([1, 2, 3] if ratio > 1 else [2, 3])
     heads = kv_heads * ratio
     head_dim = rng.choice([4, 6, 8, 10, 16, 24, 32])
-    hidden = heads * rng.choice([4, 6, 8, 10, 12]) if seed % 2 else rng.choice([36, 48, 52, 64, 100])
+    # Wide enough that bf16's guards say something: in rows of a few elements nothing averages out, for autocast neither.
+    hidden = rng.choice([84, 96, 100, 116, 132, 148])
     hidden += -hidden % heads
-    sequence = rng.choice([5, 17, 31, 48, 63, 77])
-    micro_batch = rng.choice([1, 2, 3])
+    sequence = rng.choice([77, 95, 127, 130, 161])
+    micro_batch = rng.choice([3, 4, 5])
     micro_batches = [1, 2, 3][seed % 3]
     rows = micro_batch * sequence
     chunk = rng.choice([d for d in range(1, rows + 1) if rows % d == 0 and d * 6 >= rows])
     recompute = RECOMPUTE[seed % len(RECOMPUTE)]
     model = {
-        "vocab_size": rng.choice([61, 97, 128, 259, 513, 1001]),
+        "vocab_size": rng.choice([259, 384, 513, 1001, 1283]),
         "hidden_size": hidden,
         "num_hidden_layers": rng.choice([2, 3] if "every" in recompute else [1, 2, 3]),
         "num_attention_heads": heads,
@@ -90,9 +92,8 @@ seed: {spec['seed']}
 
 
 def write_tokens(path, vocab, count, seed):
-    """llm.c's uint16 shard of tokens with a skewed distribution, so that embedding rows repeat."""
-    rng = np.random.default_rng(seed)
-    tokens = np.minimum(rng.zipf(1.3, size=count) - 1, vocab - 1).astype(np.uint16)
+    """llm.c's uint16 shard of uniform tokens: rows of the embedding repeat, and no token rules the mean loss."""
+    tokens = np.random.default_rng(seed).integers(0, vocab, size=count, dtype=np.uint16)
     with open(path, "wb") as file:
         file.write(struct.pack("<256i", 20240520, 1, count, *([0] * 253)))
         file.write(tokens.tobytes())
@@ -105,5 +106,5 @@ def write(spec, folder):
     with open(path, "w") as file:
         file.write(yaml_text(spec))
     write_tokens(os.path.join(folder, "train-00000.bin"), spec["model"]["vocab_size"],
-                 spec["sequence"] * spec["micro_batch"] * spec["micro_batches"] * 64 + 1, spec["seed"])
+                 spec["sequence"] * spec["micro_batch"] * spec["micro_batches"] * 12 + 1, spec["seed"])
     return path

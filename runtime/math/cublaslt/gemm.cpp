@@ -153,7 +153,7 @@ Gemm::Gemm(MathLibrary& library, const GemmShape& shape) : impl_(std::make_uniqu
   if (shape.bias) {
     // One value for each row of D^T. The address tells the heuristics the alignment: the real one comes with each call.
     set(impl.operation, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
-    set(impl.operation, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<std::int32_t>(type(shape.operand)));
+    set(impl.operation, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<std::int32_t>(type(shape.result)));
     set(impl.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(impl.library->workspace));
   }
   impl.algorithm = impl.choose();

@@ -105,7 +105,7 @@ Gemm::Gemm(MathLibrary& library, const GemmShape& shape) : impl_(std::make_uniqu
   const auto place = [&engine](const memory::desc& desc) { return memory(desc, engine, nullptr); };
   impl_->a = place(matrix(shape.m, shape.k, shape.transpose_a, shape.pitch_a, shape.operand));
   impl_->b = place(matrix(shape.k, shape.n, shape.transpose_b, shape.pitch_b, shape.operand));
-  impl_->bias = place({{1, shape.n}, type(shape.operand), memory::dims{shape.n, 1}});
+  impl_->bias = place({{1, shape.n}, type(shape.result), memory::dims{shape.n, 1}});
   impl_->c = place(matrix(shape.m, shape.n, false, shape.pitch_d, shape.result));
   impl_->d = place(matrix(shape.m, shape.n, false, shape.pitch_d, shape.result));
   try {

@@ -63,7 +63,7 @@ TEST_P(Gemm_gpu, EqualsSumsInDouble) {
     if (narrow) return pieces.put_bf16(values);
     return pieces.put(values);
   };
-  void *da = place(a, half), *db = place(b, half), *dbias = place(bias, half);
+  void *da = place(a, half), *db = place(b, half), *dbias = place(bias, s.result == DType::bf16);
   void *dc = place(c, s.result == DType::bf16), *dd = place(before, s.result == DType::bf16);
   gemm(device.stream(), da, db, s.bias ? dbias : nullptr, s.residual ? dc : nullptr, dd, s.accumulates);
 

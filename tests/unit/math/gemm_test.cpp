@@ -79,7 +79,7 @@ void check(MathLibrary& library, Device& device, const Case& size, bool ta, bool
   shape.pitch_d = padded(size.n);
   const Buffer a = random(size.operand, ta ? size.k : size.m, ta ? size.m : size.k, shape.pitch_a, 1);
   const Buffer b = random(size.operand, tb ? size.n : size.k, tb ? size.k : size.n, shape.pitch_b, 2);
-  const Buffer offset = random(size.operand, 1, size.n, size.n, 3);
+  const Buffer offset = random(size.result, 1, size.n, size.n, 3);
   const Buffer c = random(size.result, size.m, size.n, shape.pitch_d, 4);
   const Gemm gemm(library, shape);
   for (const bool accumulate : {false, true}) {
