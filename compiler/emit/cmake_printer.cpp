@@ -38,7 +38,7 @@ add_subdirectory("${LLMC_RUNTIME}" runtime)
 file(GLOB kernels CONFIGURE_DEPENDS kernels/*)
 )");
   if (cuda) {
-    out.line("add_executable(trainer program.cpp step.cu $${kernels}$)", {{"{kernels}", "${kernels}"}});
+    out.line("add_executable(trainer program.cpp step.cu $k$)", {{"k", "${kernels}"}});
     out.line("set_target_properties(trainer PROPERTIES CUDA_STANDARD 20 CUDA_ARCHITECTURES OFF)");
     std::vector<std::string> flags = build::cuda_flags();
     flags.erase(flags.begin());  // the standard is a property
