@@ -1,0 +1,159 @@
+"""The commands of llmc that train nothing: help, doctor, explain, schema, config, init, check."""
+
+import json
+import os
+import pty
+import re
+import subprocess
+
+import harness
+from harness import LLMC, SOURCE, RunTest
+
+COMMANDS = ["check", "config", "schema", "explain", "init", "plan", "diff", "emit", "compile", "run", "data build", "data info", "doctor"]
+
+
+def on_terminal(command, env):
+    """Standard error of a command that has a terminal for it."""
+    master, slave = pty.openpty()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=slave, env=env)
+    os.close(slave)
+    output = b""
+    while True:
+        try:
+            part = os.read(master, 4096)
+        except OSError:  # Linux ends a terminal that way
+            break
+        if not part:
+            break
+        output += part
+    os.close(master)
+    process.wait(timeout=30)
+    return output.decode()
+
+
+class Cli(RunTest):
+    def test_help_has_an_example(self):
+        overview = self.succeed(LLMC, "--help").out
+        self.assertIn("Examples:", overview)
+        for command in COMMANDS:
+            self.assertIn(command.split()[0], overview)
+            text = self.succeed(LLMC, *command.split(), "--help").out
+            self.assertRegex(text, rf"Example: llmc {command} ?", command)
+        self.assertRegex(self.succeed(LLMC, "--version").out, r"^\d+\.\d+\.\d+\n$")
+
+    def test_every_command_is_tested(self):
+        listed = re.findall(r"^  (\w+)  ", self.succeed(LLMC, "--help").out.split("Subcommands:")[1], re.MULTILINE)
+        self.assertEqual(sorted(set(listed)), sorted({command.split()[0] for command in COMMANDS}))
+
+    def test_usage_errors(self):
+        for words in ([], ["nonsense"], ["check"], ["emit", "specs/tiny.yaml", "--style=pretty"], ["explain", "E9999"],
+                      ["plan", "specs/tiny.yaml", "--nonsense"]):
+            done = harness.call(LLMC, *words, cwd=SOURCE)
+            self.assertEqual(done.code, 2, f"{words}: {done.out}{done.err}")
+            self.assertTrue(done.err.strip(), words)
+
+    def test_doctor(self):
+        findings = json.loads(self.succeed(LLMC, "doctor", "--json").out)
+        by_name = {finding["what"]: finding for finding in findings}
+        self.assertTrue(by_name["CPU runtime"]["good"])
+        self.assertTrue(by_name["C++ compiler"]["good"])
+        self.assertTrue(all(finding["good"] or finding["advice"] for finding in findings))
+        self.assertIn("C++ compiler", self.succeed(LLMC, "doctor").out)
+        # Without a compiler on the PATH: exit 3, and what to install.
+        done = harness.call(LLMC, "doctor", env=harness.environment(PATH="/nonexistent"))
+        self.assertEqual(done.code, 3)
+        self.assertIn("apt-get install g++", done.out)
+
+    def test_explain_every_code(self):
+        """Every code that explain lists has a text, and the codes of a broken spec are among them."""
+        known = re.findall(r"E\d{4}", harness.call(LLMC, "explain", "E9999").err)[1:]
+        self.assertGreater(len(known), 20)
+        for code in known:
+            self.assertIn(code, self.succeed(LLMC, "explain", code).out)
+        done = harness.call(LLMC, "check", "specs/tiny.yaml", "model.hidden_size=nine", "nonsense=1", "--json", cwd=SOURCE)
+        self.assertEqual(done.code, 1)
+        self.assertLessEqual({entry["code"] for entry in json.loads(done.out)}, set(known))
+
+    def test_schema(self):
+        schema = json.loads(self.succeed(LLMC, "schema").out)
+        self.assertIn("draft-07", schema["$schema"])
+        self.assertIn("hidden_size", json.dumps(schema))
+        page = self.succeed(LLMC, "schema", "--markdown").out
+        with open(os.path.join(SOURCE, "docs", "keys.md")) as file:
+            self.assertEqual(file.read(), page, "docs/keys.md is not up to date: cmake --build build --target regenerate")
+
+    def test_config_round_trip(self):
+        """The resolved spec is a spec, with the same values and the same trainer."""
+        for name in ("tiny", "quickstart", "llama-1b"):
+            spec = os.path.join(SOURCE, "specs", name + ".yaml")
+            resolved = self.path(name + ".yaml")
+            with open(resolved, "w") as file:
+                file.write(self.succeed(LLMC, "config", spec, "optimizer.lr=5e-4").out)
+
+            def values(path, *overrides):
+                rows = json.loads(self.succeed(LLMC, "config", path, "--json", *overrides).out)
+                return {row["key"]: row["value"] for row in rows}
+
+            self.assertEqual(values(resolved), values(spec, "optimizer.lr=5e-4"))
+            self.assertEqual(harness.call(LLMC, "diff", resolved, spec, "optimizer.lr=5e-4").code, 0)
+
+    def test_config_says_origins(self):
+        text = self.succeed(LLMC, "config", "specs/tiny.yaml", "optimizer.lr=5e-4", cwd=SOURCE).out
+        self.assertRegex(text, r"lr: 5e-04.*override|lr: 0\.0005.*override")
+        self.assertRegex(text, r"hidden_size: 64.*specs/tiny\.yaml:\d+")
+        self.assertRegex(text, r"rms_norm_eps:.*default")
+
+    def test_init(self):
+        spec = self.path("init.yaml")
+        self.succeed(LLMC, "init", "-o", spec)
+        self.assertEqual(self.succeed(LLMC, "init").out.encode(), harness.read(spec))
+        self.succeed(LLMC, "check", spec)
+        self.assertEqual(harness.call(LLMC, "init", "-o", spec).code, 2)  # an existing file is never replaced
+
+    def test_init_from_a_checkpoints_config(self):
+        """config.json as a trainer writes it comes back as the same model."""
+        small = harness.write_small(self.path("model"))
+        trainer = self.compile(small, "trainer", "model.attention_bias=false")
+        self.succeed(trainer, "--run", self.path("run"), "--steps", 1)
+        config = self.path("run", "checkpoints", "step-00000001", "config.json")
+        spec = self.path("from.yaml")
+        self.succeed(LLMC, "init", "--from", config, "-o", spec)
+
+        def model(path, *overrides):
+            rows = json.loads(self.succeed(LLMC, "config", path, "--json", *overrides).out)
+            return {row["key"]: row["value"] for row in rows if row["key"].startswith("model.")}
+
+        self.assertEqual(model(spec), model(small, "model.attention_bias=false"))
+        experts = json.loads(harness.read(config))
+        experts["num_local_experts"] = 8
+        with open(self.path("experts.json"), "w") as file:
+            json.dump(experts, file)
+        done = harness.call(LLMC, "init", "--from", self.path("experts.json"))
+        self.assertEqual((done.code, done.out), (1, ""))
+        self.assertIn("num_local_experts", done.err)
+
+    def test_colour(self):
+        """Colour on a terminal, unless NO_COLOR says otherwise; never in a pipe."""
+        command = [LLMC, "check", os.path.join(SOURCE, "specs", "tiny.yaml"), "model.hidden_size=0"]
+        plain = harness.environment()
+        plain.pop("NO_COLOR", None)
+        self.assertIn("\033[", on_terminal(command, plain))
+        self.assertNotIn("\033[", on_terminal(command, dict(plain, NO_COLOR="1")))
+        self.assertNotIn("\033[", harness.call(*command, env=plain).err)
+
+    def test_dump_ir(self):
+        folder = self.path("ir")
+        self.succeed(LLMC, "emit", os.path.join(SOURCE, "specs", "tiny.yaml"), "-o", self.path("dumped"), "--dump-ir", folder)
+        names = sorted(name for name in os.listdir(folder) if name.endswith(".txt"))
+        self.assertEqual(names[0], "00-build.txt")
+        self.assertGreater(len(names), 8)
+
+    def test_does_not_fit(self):
+        done = harness.call(LLMC, "plan", "specs/tiny.yaml", "memory.budget=1MiB", cwd=SOURCE)
+        self.assertEqual((done.code, done.out), (4, ""))
+        for word in ("1.00 MiB", "micro_batch", "recompute"):
+            self.assertIn(word, done.err)
+
+
+if __name__ == "__main__":
+    harness.main()

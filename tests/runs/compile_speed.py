@@ -1,0 +1,75 @@
+"""How long llmc takes. The figures of the goal hold for two quiet cores; the bounds here are looser, see LOOSE."""
+
+import os
+import re
+import shutil
+import time
+
+import harness
+from harness import LLMC, SOURCE, RunTest
+
+# Machines that run tests are shared and slower: three times the goal tells a mistake (everything compiled again, a slow
+# header in every kernel) from a busy neighbour.
+LOOSE = 3
+QUICKSTART = os.path.join(SOURCE, "specs", "quickstart.yaml")
+
+
+class CompileSpeed(RunTest):
+    def timed(self, what, goal, *command):
+        """Runs llmc without ccache; its output. Prints the wall-clock seconds beside the goal."""
+        env = harness.environment()
+        env["PATH"] = ":".join(p for p in env["PATH"].split(":") if "ccache" not in p)
+        begin = time.monotonic()
+        done = self.succeed(LLMC, *command, env=env)
+        seconds = time.monotonic() - begin
+        print(f"{what}: {seconds:.2f} s (goal {goal} s on two quiet cores)")
+        self.assertLess(seconds, LOOSE * goal, what)
+        return done.out
+
+    def counts(self, output):
+        compiled, unchanged = re.search(r"(\d+) sources compiled, (\d+) unchanged", output).groups()
+        return int(compiled), int(unchanged)
+
+    def test_compile(self):
+        out = self.path("quickstart")
+        compiled, unchanged = self.counts(self.timed("cold compile of the quick start", 5, "compile", QUICKSTART, "-o", out))
+        self.assertGreater(compiled, 15)
+        self.assertEqual(unchanged, 0)
+        output = self.timed("second compile", 0.5, "compile", QUICKSTART, "-o", out)
+        self.assertEqual(self.counts(output), (0, compiled))
+        self.assertNotIn("linked", output)
+        # A learning rate stands in program.cpp alone; a trainer with it is linked again.
+        output = self.timed("compile with another learning rate", 5, "compile", QUICKSTART, "-o", out, "optimizer.lr=2e-3")
+        self.assertEqual(self.counts(output), (1, compiled - 1))
+        self.assertIn("linked", output)
+        self.assertIn("optimizer.lr=0.002", self.succeed(os.path.join(out, "trainer"), "--help").out)
+        # A removed object is made again, alone.
+        objects = [name for name in os.listdir(os.path.join(out, "objects")) if name.endswith(".o")]
+        os.remove(os.path.join(out, "objects", sorted(objects)[0]))
+        self.assertEqual(self.counts(self.succeed(LLMC, "compile", QUICKSTART, "-o", out, "optimizer.lr=2e-3").out), (1, compiled - 1))
+
+    def test_emit(self):
+        spec = os.path.join(SOURCE, "specs", "llama-1b.yaml")
+        self.timed("emit of llama-1b", 0.5, "emit", spec, "-o", self.path("llama-1b"))
+        shutil.rmtree(self.path("llama-1b"))
+
+    def test_start_of_the_trainer(self):
+        """From process start to the end of step 0, less one steady step."""
+        spec = harness.write_small(self.path("small"))
+        trainer = self.compile(spec, "small-trainer", "model.vocab_size=4096", "model.hidden_size=256", "model.num_hidden_layers=6",
+                               "model.num_attention_heads=8", "model.num_key_value_heads=4", "model.head_dim=32",
+                               "model.intermediate_size=768", "memory.budget=2GiB", "sampling.every=0", "evaluation.every=0",
+                               "checkpoint.every=0")
+        starts = []
+        for attempt in range(3):
+            timing = self.path(f"timing-{attempt}.json")
+            self.succeed(trainer, "--run", self.path(f"start-{attempt}"), "--timing", timing, "--steps", 8)
+            (line,) = harness.json_lines(timing)
+            steady = sorted(line["steps"][1:])[len(line["steps"]) // 2 - 1]
+            starts.append(line["seconds_to_first_step"] - steady)
+        print(f"start to the end of step 0, less a steady step: {min(starts):.2f} s (goal 0.5 s on two quiet cores)")
+        self.assertLess(min(starts), LOOSE * 0.5)
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,59 @@
+"""llmc data: a corpus of real text becomes shards and a tokenizer. Makes the data set that other tests train on."""
+
+import json
+import os
+import shutil
+import sysconfig
+
+import harness
+from harness import LLMC, RunTest
+
+DATASET = os.environ.get("LLMC_DATASET", "/tmp/llmc-dataset")
+
+
+class Data(RunTest):
+    def test_build_and_info(self):
+        """The quick start's vocabulary on part of Python's standard library; a second build of the same text gives the same bytes."""
+        library = sysconfig.get_paths()["stdlib"]
+        parts = [os.path.join(library, name) for name in ("asyncio", "email", "json", "unittest", "argparse.py", "typing.py")]
+        shutil.rmtree(DATASET, ignore_errors=True)
+        folders = [DATASET, self.path("again")]
+        reports = []
+        for folder in folders:
+            done = self.succeed(LLMC, "data", "build", "--from", *parts, "--glob", "*.py", "--vocab-size", 4096, "-o", folder, "--json")
+            reports.append(json.loads(done.out))
+        self.assertEqual(reports[0], reports[1])
+        self.assert_same_files(*folders, "built twice")
+        self.assertEqual(sorted(os.listdir(DATASET)), ["dataset.json", "tokenizer.model", "train-00000.bin", "val-00000.bin"])
+
+        info = json.loads(self.succeed(LLMC, "data", "info", os.path.join(DATASET, "train-*.bin"), "--sequence-length", 256, "--json").out)
+        size = os.path.getsize(os.path.join(DATASET, "train-00000.bin"))
+        text = json.dumps(info)
+        self.assertIn(str((size - 1024) // 2), text)
+        self.assertIn(str(((size - 1024) // 2 - 1) // 256), text)
+        self.assertIn("llm.c uint16", text)
+        people = self.succeed(LLMC, "data", "info", os.path.join(DATASET, "train-00000.bin")).out
+        self.assertIn("tokens", people)
+
+    def test_refusals(self):
+        """What is wrong with data is said in one line, with exit code 5 (or 2 for the command line)."""
+        bad = self.path("bad.bin")
+        with open(bad, "wb") as file:
+            file.write(b"\0" * 2000)
+        cases = [
+            (5, ["data", "info", self.path("nothing-*.bin")]),
+            (5, ["data", "info", bad]),
+            (5, ["data", "build", "--from", self.path("nothing"), "--vocab-size", 512, "-o", self.path("out")]),
+            (2, ["data", "build", "--vocab-size", 512, "-o", self.path("out")]),
+            (2, ["data", "info", bad, "--format", "parquet"]),
+        ]
+        for code, words in cases:
+            done = harness.call(LLMC, *words)
+            self.assertEqual(done.code, code, f"{words}: {done.out}{done.err}")
+            self.assertEqual(done.out, "")
+            self.assertTrue(done.err.strip())
+            self.assertFalse(os.path.exists(self.path("out")))
+
+
+if __name__ == "__main__":
+    harness.main()

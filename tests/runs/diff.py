@@ -1,0 +1,96 @@
+"""llmc diff: golden texts of pairs, exit codes, and JSON that names the keys. LLMC_UPDATE_GOLDEN=1 rewrites the texts."""
+
+import json
+import os
+
+import harness
+from harness import LLMC, SOURCE, RunTest
+
+GOLDEN = os.path.join(SOURCE, "tests", "golden", "diff")
+UPDATE = os.environ.get("LLMC_UPDATE_GOLDEN") == "1"
+# Changes to specs/tiny.yaml, and what the texts must at least say of them: keys, and kernels or products with a "through".
+CASES = {
+    "hidden_size": (["model.hidden_size=80", "model.head_dim=16"], ["model.hidden_size"]),
+    "precision": (["precision.compute=fp32"], ["precision.compute"]),
+    "recompute": (["memory.recompute=[norms, swiglu]"], ["memory.recompute"]),
+    "tie": (["model.tie_word_embeddings=true"], ["model.tie_word_embeddings"]),
+    "lr": (["optimizer.lr=1e-3"], ["optimizer.lr"]),
+    "micro_batch": (["batch.micro_batch=2"], ["batch.micro_batch"]),
+    "norms": (["metrics.per_parameter=true"], ["metrics.per_parameter"]),
+}
+
+
+class Diff(RunTest):
+    def diff(self, *words, spec="specs/tiny.yaml"):
+        return harness.call(LLMC, "diff", spec, spec, *words, cwd=SOURCE)
+
+    def test_golden(self):
+        for name, (overrides, _) in CASES.items():
+            done = self.diff(*overrides)
+            self.assertEqual((done.code, done.err), (1, ""), name)
+            path = os.path.join(GOLDEN, name + ".txt")
+            if UPDATE:
+                with open(path, "w") as file:
+                    file.write(done.out)
+            self.assertTrue(os.path.exists(path), f"no {path}: run with LLMC_UPDATE_GOLDEN=1")
+            with open(path) as file:
+                self.assertEqual(done.out, file.read(), f"{name}: if this is intended, run again with LLMC_UPDATE_GOLDEN=1")
+
+    def test_identical(self):
+        for spec in ("specs/tiny.yaml", "specs/quickstart.yaml", "specs/llama-1b.yaml"):
+            done = self.diff(spec=spec)
+            self.assertEqual((done.code, done.err), (0, ""))
+            self.assertIn("the same trainer", done.out)
+            report = json.loads(self.diff("--json", spec=spec).out)
+            self.assertTrue(report["equal"])
+            self.assertEqual([report[part] for part in ("keys", "kernels", "products", "files")], [[], [], [], []])
+            figures = report["figures"].values()
+            self.assertTrue(all(figure["before"] == figure["after"] for figure in figures))
+        # The other spec is the same file under another name.
+        copy = self.path("copy.yaml")
+        with open(copy, "wb") as file:
+            file.write(harness.read(os.path.join(SOURCE, "specs", "tiny.yaml")))
+        self.assertEqual(harness.call(LLMC, "diff", "specs/tiny.yaml", copy, cwd=SOURCE).code, 0)
+
+    def test_json_names_keys(self):
+        for name, (overrides, keys) in CASES.items():
+            done = self.diff("--json", *overrides)
+            self.assertEqual(done.code, 1)
+            report = json.loads(done.out)
+            self.assertFalse(report["equal"])
+            changed = [entry["key"] for entry in report["keys"]]
+            for key in keys:
+                self.assertIn(key, changed)
+            for part in ("kernels", "products"):
+                for entry in report[part]:
+                    if entry["change"] == "changed":
+                        self.assertTrue(entry["params"] or "was" in entry, f"{name}: {entry}")
+                    for param in entry["params"]:
+                        self.assertTrue(param["through"], f"{name}: {entry['name']} {param}: through no key")
+                        self.assertLessEqual(set(param["through"]), set(changed), f"{name}: {entry['name']} {param}")
+
+    def test_run_time_value_changes_no_kernel(self):
+        report = json.loads(self.diff("--json", "optimizer.lr=1e-3", "schedule.steps=50").out)
+        self.assertEqual((report["kernels"], report["products"], report["files"]), ([], [], []))
+
+    def test_removed_and_added_kernels(self):
+        def names(overrides, change):
+            report = json.loads(self.diff("--json", *overrides).out)
+            return [entry["name"] for entry in report["kernels"] if entry["change"] == change]
+
+        self.assertTrue(names(["model.attention_bias=true"], "added"))
+        self.assertTrue(names(["precision.compute=fp32"], "removed"))
+
+    def test_full(self):
+        done = self.diff("--full", "model.rms_norm_eps=1e-6")
+        self.assertEqual(done.code, 1)
+        for word in ("@@ -", "-", "1e-06f", "kernels/rms_norm_forward.cpp"):
+            self.assertIn(word, done.out)
+
+    def test_bad_spec(self):
+        self.assertEqual(self.diff("model.hidden_size=0").code, 1)
+        self.assertEqual(harness.call(LLMC, "diff", "specs/tiny.yaml", cwd=SOURCE).code, 2)
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,181 @@
+"""What the whole-run tests share: a small spec with its shards, running llmc and trainers, comparing run folders."""
+
+import array
+import json
+import os
+import random
+import re
+import shutil
+import struct
+import subprocess
+import tempfile
+import unittest
+
+LLMC = os.environ.get("LLMC", "build/llmc")
+SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+VOCABULARY = 97
+
+# Three layers, so that {every: 2} has layers of both kinds; odd widths, so that rows are padded; two micro-batches a step.
+# Evaluation, sampling and saving fall on one step, every third.
+SMALL = """name: small
+model:
+  vocab_size: 97
+  hidden_size: 36
+  num_hidden_layers: 3
+  num_attention_heads: 6
+  num_key_value_heads: 2
+  head_dim: 10
+  intermediate_size: 50
+  tie_word_embeddings: false
+  attention_bias: true
+precision: {compute: fp32}
+batch: {sequence_length: 24, micro_batch: 2, tokens: 96}
+memory: {budget: 256MiB, loss_chunk: 16}
+optimizer: {lr: 3.0e-3}
+schedule: {kind: cosine, steps: 12, warmup_steps: 3}
+data:
+  train: [{path: train-*.bin}]
+  validation: [{path: val-*.bin}]
+  seed: 5
+evaluation: {every: 3, sequences: 4}
+sampling: {every: 3, prompts: ["1 2 3", "40"], tokens: 8}
+checkpoint: {every: 3, keep_last: 100}
+metrics: {every: 1}
+target: {kind: cpu, arch: native}
+"""
+
+
+def write_shard(path, count, seed, vocabulary=VOCABULARY):
+    """llm.c's format: a header of 256 int32, then uint16 tokens that repeat with a twist, so that there is something to learn."""
+    rng = random.Random(seed)
+    tokens = array.array("H", [(7 * i + seed) % vocabulary if rng.random() < 0.7 else rng.randrange(vocabulary) for i in range(count)])
+    with open(path, "wb") as file:
+        file.write(struct.pack("<256i", 20240520, 1, count, *([0] * 253)))
+        file.write(tokens.tobytes())
+
+
+def write_small(folder, text=SMALL):
+    """The small spec and shards of 5 and 4 samples (with tails): a step of 4 samples crosses ends of shards and of epochs."""
+    os.makedirs(folder, exist_ok=True)
+    spec = os.path.join(folder, "small.yaml")
+    with open(spec, "w") as file:
+        file.write(text)
+    write_shard(os.path.join(folder, "train-0.bin"), 5 * 24 + 1 + 7, 1)
+    write_shard(os.path.join(folder, "train-1.bin"), 4 * 24 + 1 + 3, 2)
+    write_shard(os.path.join(folder, "val-0.bin"), 6 * 24 + 1, 3)
+    return spec
+
+
+def environment(**changes):
+    """The caller's environment, with ccache's compilers first where Debian has put them: the tests compile alike kernels often."""
+    env = dict(os.environ)
+    if os.path.isdir("/usr/lib/ccache"):
+        env["PATH"] = "/usr/lib/ccache:" + env["PATH"]
+    for key in ("LLMC_HOME", "LLMC_BUILD"):
+        env.pop(key, None)
+    env.update(changes)
+    return env
+
+
+class Done:
+    """What a process left behind."""
+
+    def __init__(self, process):
+        self.code, self.out, self.err = process.returncode, process.stdout, process.stderr
+
+
+def call(*command, cwd=None, env=None, timeout=300):
+    return Done(subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               universal_newlines=True, errors="replace", cwd=cwd, env=env or environment(), timeout=timeout))
+
+
+def read(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def tree(folder):
+    """Relative path -> bytes, of every file below a folder."""
+    return {os.path.relpath(os.path.join(root, name), folder): read(os.path.join(root, name))
+            for root, _, names in os.walk(folder) for name in names}
+
+
+def json_lines(path):
+    with open(path) as file:
+        return [json.loads(line) for line in file]
+
+
+def tensors(path):
+    """safetensors of F32: name -> array of floats."""
+    data = read(path)
+    (size,) = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8:8 + size])
+    header.pop("__metadata__", None)
+    result = {}
+    for name, entry in header.items():
+        begin, end = entry["data_offsets"]
+        values = array.array("f")
+        values.frombytes(data[8 + size + begin:8 + size + end])
+        result[name] = values
+    return result
+
+
+def relative_difference(ours, reference):
+    """Norm of the difference over norm; the largest over all tensors, with its name."""
+    worst = (0.0, "")
+    for name, exact in reference.items():
+        difference = sum((a - b) ** 2 for a, b in zip(ours[name], exact)) ** 0.5
+        size = sum(b * b for b in exact) ** 0.5
+        if size:
+            worst = max(worst, (difference / size, name))
+        elif difference:
+            return (float("inf"), name)
+    return worst
+
+
+class RunTest(unittest.TestCase):
+    """A temporary folder, in memory where there is one: every save syncs its files."""
+
+    maxDiff = 4000
+
+    @classmethod
+    def setUpClass(cls):
+        parent = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+        cls.folder = tempfile.mkdtemp(prefix="llmc-run-", dir=parent)
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.folder, ignore_errors=True)
+
+    def path(self, *names):
+        return os.path.join(self.folder, *names)
+
+    def succeed(self, *command, **options):
+        done = call(*command, **options)
+        self.assertEqual(done.code, 0, f"{' '.join(map(str, command))}\n{done.out}{done.err}")
+        return done
+
+    def compile(self, spec, name, *overrides, **options):
+        """Compiles into <folder>/<name>; the trainer's path."""
+        self.succeed(LLMC, "compile", spec, "-o", self.path(name), *overrides, **options)
+        return self.path(name, "trainer")
+
+    def assert_same_files(self, ours, theirs, where):
+        """Every file of two folders, byte for byte; names the first that differs, not its bytes."""
+        a, b = tree(ours), tree(theirs)
+        self.assertEqual(sorted(a), sorted(b), where)
+        for name in sorted(a):
+            self.assertTrue(a[name] == b[name], f"{where}: {name} differs")
+
+
+def without_timing(metrics):
+    return [{key: value for key, value in line.items() if key not in ("seconds", "tokens_per_second")} for line in metrics]
+
+
+def allocated_bytes(output):
+    """The arena that a trainer says it has allocated."""
+    return int(re.search(r"memory\s+([\d_,' ]+) bytes allocated", output).group(1).translate({ord(c): None for c in "_,' "}))
+
+
+def main():
+    unittest.main(verbosity=2)

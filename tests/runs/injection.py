@@ -1,0 +1,126 @@
+"""No string of a spec reaches emitted source or a command line: typed values are printed, processes start by argv."""
+
+import json
+import os
+import re
+import stat
+
+import harness
+from harness import LLMC, RunTest
+
+HOSTILE = [
+    '"; system("touch pwned"); "',
+    "$(touch pwned)",
+    "`touch pwned`",
+    "; touch pwned #",
+    "| touch pwned",
+    "'\"\\",
+    "*/ #error pwned /*",
+    ')" R"x( pwned',
+    "\\\n#error pwned",
+    "line one\nline two",
+    "??/\n#error pwned",
+    "%s%n${HOME}@ARCH@$ENV{HOME}",
+    "\u202e\u00e9\u4e2d\U0001f600 pwned",
+    "-o pwned",
+    "--help",
+]
+MARKS = ("pwned", "touch", "line one", "HOME", "\u4e2d", "\\u4e2d", "x(")
+# Every key that takes any text. The others take a name from a list, or a name of letters, digits and hyphens.
+FREE = ["data.tokenizer", "data.train.path", "data.validation.path", "sampling.prompts"]
+CLOSED = ["name", "target.arch", "target.kind", "precision.compute", "schedule.kind", "optimizer.kind", "memory.recompute",
+          "model.rope_scaling.type", "init.linear"]
+
+
+def spec_with(values):
+    quoted = {key: json.dumps(text) for key, text in values.items()}  # a JSON string is a YAML string
+    return harness.SMALL.replace('["1 2 3", "40"]', f'[{quoted["sampling.prompts"]}]') \
+        .replace("train-*.bin", "TRAIN").replace("path: TRAIN", f'path: {quoted["data.train.path"]}') \
+        .replace("path: val-*.bin", f'path: {quoted["data.validation.path"]}') \
+        .replace("  seed: 5", f'  tokenizer: {quoted["data.tokenizer"]}\n  seed: 5')
+
+
+def without_bytes(source):
+    """program.cpp less its arrays of numbers, which hold the spec's texts."""
+    text = re.sub(r"constexpr char (\w+)\[\] = \{[-0-9,\s]*\};", r"constexpr char \1[] = {};", source)
+    return re.sub(r"(// [^\n]*, )\d+( bytes\.)", r"\1N\2", text)
+
+
+class Injection(RunTest):
+    def emit(self, name, text, *overrides):
+        folder = self.path(name)
+        spec = self.path(name + ".yaml")
+        with open(spec, "w", encoding="utf-8") as file:
+            file.write(text)
+        self.succeed(LLMC, "emit", spec, "-o", folder, *overrides)
+        return {path: content.decode() for path, content in harness.tree(folder).items()}
+
+    def test_no_string_in_sources(self):
+        plain = self.emit("plain", spec_with({key: "plain" for key in FREE}))
+        data = {"plan.json", "plan.txt", "spec.yaml"}
+        compiled = set(plain) - data
+        self.assertEqual(len([path for path in compiled if path.startswith("kernels/")]) > 10, True)
+        for number, text in enumerate(HOSTILE):
+            hostile = self.emit(f"hostile-{number}", spec_with({key: text for key in FREE}))
+            self.assertEqual(set(hostile), set(plain))
+            for path in sorted(compiled):
+                self.assertEqual(without_bytes(hostile[path]), without_bytes(plain[path]), f"{path} with {text!r}")
+                for mark in MARKS:
+                    self.assertNotIn(mark, re.sub(r"\s+", " ", hostile[path]), f"{path} with {text!r}")
+            # What the arrays hold is the text itself.
+            values = re.search(r"char kKeysJson\[\] = \{([-0-9,\s]*)\};", hostile["program.cpp"]).group(1)
+            decoded = bytes(int(v) & 255 for v in values.replace("\n", "").replace(" ", "").split(",") if v)[:-1].decode()
+            self.assertIn(text, [row["value"] for row in json.loads(decoded) if row["key"] == "data.train.path"])
+        self.assertFalse(os.path.exists("pwned"))
+
+    def test_every_text_key_is_known_here(self):
+        """A new key that takes any text must be added to FREE."""
+        rows = json.loads(self.succeed(LLMC, "config", harness.write_small(self.path("known")), "--json").out)
+        texts = {row["key"] for row in rows if row["type"] in ("string", "strings")}
+        self.assertLessEqual(texts, set(FREE + CLOSED + ["data.train.format", "data.validation.format"]))
+
+    def test_closed_keys_refuse(self):
+        spec = harness.write_small(self.path("closed"))
+        for key in CLOSED:
+            for text in HOSTILE:
+                done = harness.call(LLMC, "emit", spec, "-o", self.path("never"), f"{key}={json.dumps(text)}")
+                self.assertEqual(done.code, 1, f"{key}={text!r}: {done.out}{done.err}")
+                self.assertFalse(os.path.exists(self.path("never")))
+
+    def test_no_string_in_command_lines(self):
+        """A g++ that writes down its arguments and goes on as the real one."""
+        log, tools = self.path("log"), self.path("tools")
+        os.makedirs(tools)
+        fake = os.path.join(tools, "g++")
+        with open(fake, "w") as file:
+            file.write(f'#!/bin/sh\nprintf "%s\\0" "$@" >> "{log}"\nexec /usr/bin/g++ "$@"\n')
+        os.chmod(fake, os.stat(fake).st_mode | stat.S_IXUSR)
+        spec = self.path("argv.yaml")
+        with open(spec, "w", encoding="utf-8") as file:
+            file.write(spec_with({key: text for key, text in zip(FREE, HOSTILE)}))
+        env = harness.environment()
+        env["PATH"] = tools + ":" + env["PATH"]
+        self.succeed(LLMC, "compile", spec, "-o", self.path("argv"), cwd=self.folder, env=env)
+        words = harness.read(log).decode().split("\0")
+        self.assertGreater(words.count("-c"), 10)
+        for word in words:
+            for mark in MARKS:
+                self.assertNotIn(mark, word)
+        self.assertFalse(os.path.exists(self.path("pwned")))
+
+    def test_folders_with_any_name(self):
+        """Folders are the caller's, and reach compilers as one argument each."""
+        folder = self.path("it's; touch pwned $(touch pwned) \"\\ #")
+        spec = harness.write_small(folder)
+        out = os.path.join(folder, "out -o x")
+        self.succeed(LLMC, "compile", spec, "-o", out, cwd=self.folder)
+        self.succeed(os.path.join(out, "trainer"), "--run", os.path.join(folder, "run"), "--steps", 1, cwd=self.folder)
+        self.assertNotIn("pwned", os.listdir(self.folder))
+        self.assertNotIn("touch", "".join(os.listdir(out)))
+        for path, content in harness.tree(out).items():
+            if path.endswith((".cpp", ".h", ".txt", ".json", ".yaml")):
+                self.assertNotIn(b"pwned", content, path)
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,145 @@
+"""A run stopped after any step, or killed at any moment, and started again ends with the bytes of one never stopped."""
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import time
+
+import harness
+from harness import RunTest
+
+STEPS = 12
+LONG = 150  # steps of the runs that are killed: long enough for a kill to land between two saves
+KILLS = int(os.environ.get("LLMC_KILLS", "25"))
+
+
+class Resume(RunTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.spec = harness.write_small(cls.folder)
+
+    def finished(self, run, step):
+        return os.path.join(run, "checkpoints", f"step-{step:08d}")
+
+    def assert_same_run(self, run, clean, steps, where, stops=()):
+        """Same last checkpoint, metrics (without timing) and samples. A step at which a run ended by --steps was its last,
+        so there it evaluated and sampled besides."""
+        self.assert_same_files(self.finished(run, steps), self.finished(clean, steps), where)
+        theirs = harness.without_timing(harness.json_lines(os.path.join(clean, "metrics.jsonl")))
+        ours = harness.without_timing(harness.json_lines(os.path.join(run, "metrics.jsonl")))
+        self.assertEqual([line["step"] for line in ours], list(range(1, steps + 1)), where)
+        for line, expected in zip(ours, theirs):
+            if line["step"] in stops and "val_loss" not in expected:
+                line.pop("val_loss")
+        self.assertEqual(ours, theirs, where)
+        expected = harness.json_lines(os.path.join(clean, "samples.jsonl"))
+        due = {sample["step"] for sample in expected}
+        samples = [s for s in harness.json_lines(os.path.join(run, "samples.jsonl")) if s["step"] in due or s["step"] not in stops]
+        self.assertEqual(samples, expected, where)
+
+    def check_every_step(self, compute):
+        trainer = self.compile(self.spec, compute, f"precision.compute={compute}")
+        clean = self.path(compute + "-clean")
+        self.succeed(trainer, "--run", clean)
+        for stop in range(1, STEPS):
+            run = self.path(f"{compute}-{stop}")
+            self.succeed(trainer, "--run", run, "--steps", stop)
+            self.succeed(trainer, "--run", run)
+            self.assert_same_run(run, clean, STEPS, f"{compute}, stopped after step {stop}", stops={stop})
+        run = self.path(compute + "-all")
+        for stop in range(1, STEPS + 1):
+            self.succeed(trainer, "--run", run, "--steps", stop)
+        self.assert_same_run(run, clean, STEPS, f"{compute}, stopped after every step", stops=set(range(STEPS)))
+
+    def test_every_step_fp32(self):
+        self.check_every_step("fp32")
+
+    def test_every_step_bf16(self):
+        self.check_every_step("bf16")
+
+    def test_from_a_named_checkpoint(self):
+        trainer = self.compile(self.spec, "named")
+        clean, run = self.path("named-clean"), self.path("named-run")
+        self.succeed(trainer, "--run", clean)
+        self.succeed(trainer, "--run", run, "--resume", self.finished(clean, 6))
+        self.assert_same_files(self.finished(run, STEPS), self.finished(clean, STEPS), "from step 6 of another run")
+
+    def test_metrics_say_what_happened(self):
+        """The clean run itself: validation where it is due, samples where they are due, a loss that falls."""
+        trainer = self.compile(self.spec, "clean")
+        run = self.path("clean-run")
+        self.succeed(trainer, "--run", run, "schedule.steps=60", "optimizer.lr=1e-2")
+        metrics = harness.json_lines(os.path.join(run, "metrics.jsonl"))
+        self.assertEqual([m["step"] for m in metrics if "val_loss" in m], list(range(3, 61, 3)))
+        self.assertEqual([m["tokens"] for m in metrics], [96 * m["step"] for m in metrics])
+        samples = harness.json_lines(os.path.join(run, "samples.jsonl"))
+        self.assertEqual(sorted({s["step"] for s in samples}), list(range(3, 61, 3)))
+        self.assertLess(metrics[-1]["loss"], 0.9 * metrics[0]["loss"])
+
+    def long_run(self, compute):
+        """A trainer and a clean run of it; how long training took, and how long the process."""
+        trainer = self.compile(self.spec, compute + "-long", f"precision.compute={compute}", f"schedule.steps={LONG}")
+        clean = self.path(compute + "-long-clean")
+        begin = time.monotonic()
+        self.succeed(trainer, "--run", clean)
+        return trainer, clean, time.monotonic() - begin
+
+    def signal_after(self, trainer, run, number, seconds):
+        process = subprocess.Popen([trainer, "--run", run], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(seconds)
+        process.send_signal(number)
+        return process.wait(timeout=60)
+
+    def check_terminate(self, compute, wanted):
+        """SIGTERM saves and exits 75; before the run has begun there is nothing to save, and the signal just ends it."""
+        trainer, clean, seconds = self.long_run(compute)
+        rng = random.Random(1)
+        stopped = runs = 0
+        while stopped < wanted:
+            run = self.path(f"{compute}-terminated-{runs}")
+            runs += 1
+            self.assertLess(runs, 20 * wanted, "no signal hits a run: is the machine this slow?")
+            while True:
+                before = harness.tree(run) if os.path.isdir(run) else {}
+                code = self.signal_after(trainer, run, signal.SIGTERM, rng.uniform(0.3, 0.9) * seconds)
+                if code == 0:
+                    break
+                if code == 75:
+                    stopped += 1
+                else:
+                    self.assertEqual(code, -signal.SIGTERM)
+                    self.assertEqual(harness.tree(run).keys() | before.keys(), harness.tree(run).keys())
+            self.assert_same_run(run, clean, LONG, f"{compute}, after {stopped} SIGTERM")
+            shutil.rmtree(run)
+
+    def test_terminate_fp32(self):
+        self.check_terminate("fp32", 4)
+
+    def test_terminate_bf16(self):
+        self.check_terminate("bf16", 4)
+
+    def test_kill(self):
+        """SIGKILL anywhere: in start-up, steps, evaluation, saving. The run goes on until it ends by itself."""
+        trainer, clean, seconds = self.long_run("fp32")
+        rng = random.Random(2)
+        kills = runs = 0
+        while kills < KILLS:
+            run = self.path(f"killed-{runs}")
+            runs += 1
+            self.assertLess(runs, 20 * KILLS, "no kill hits a run")
+            while True:
+                code = self.signal_after(trainer, run, signal.SIGKILL, rng.uniform(0, 1) * seconds)
+                if code == 0:
+                    break
+                self.assertEqual(code, -signal.SIGKILL)
+                kills += 1
+            self.assert_same_run(run, clean, LONG, f"after {kills} kills")
+            shutil.rmtree(run)
+        print(f"{kills} kills in {runs} runs of {seconds:.2f} s")
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,71 @@
+// Compilers that are there, and what is said when they are not.
+#include "compiler/build/toolchain.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "compiler/build/flags.h"
+#include "error.h"
+
+namespace llmc::build {
+namespace {
+
+/// Sets a variable of the environment until the end of the scope.
+class Variable {
+ public:
+  Variable(const char* name, const char* value) : name_(name) {
+    if (const char* old = std::getenv(name)) old_ = old, had_ = true;
+    setenv(name, value, 1);
+  }
+  ~Variable() {
+    if (had_) setenv(name_, old_.c_str(), 1);
+    else unsetenv(name_);
+  }
+
+ private:
+  const char* name_;
+  std::string old_;
+  bool had_ = false;
+};
+
+template <class Call>
+std::string refusal(const Call& call) {
+  try {
+    call();
+  } catch (const Failure& failure) {
+    EXPECT_EQ(failure.code(), Exit::toolchain);
+    return failure.what();
+  }
+  ADD_FAILURE() << "no error";
+  return "";
+}
+
+TEST(Toolchain, TheCpuCompilerIsThere) {
+  const CpuToolchain tools = find_cpu_toolchain();
+  EXPECT_NE(tools.version.find("g++"), std::string::npos);
+}
+
+TEST(Toolchain, WithoutOneItSaysWhatToInstall) {
+  const Variable path("PATH", "/nonexistent");
+  EXPECT_NE(refusal([] { find_cpu_toolchain(); }).find("apt-get install g++"), std::string::npos);
+}
+
+TEST(Toolchain, TheHomeCanBeNamed) {
+  EXPECT_TRUE(std::filesystem::exists(find_home().source / "templates"));
+  const Variable home("LLMC_HOME", "/nonexistent");
+  EXPECT_NE(refusal([] { find_home(); }).find("LLMC_HOME"), std::string::npos);
+}
+
+TEST(Toolchain, NativeBecomesANameThatTheCompilerTakes) {
+  EXPECT_NE(resolve_cpu_arch("native"), "native");
+  EXPECT_EQ(resolve_cpu_arch("x86-64-v3"), "x86-64-v3");
+}
+
+TEST(Toolchain, OneGencodeForEachArchitecture) {
+  EXPECT_EQ(gencode({"80", "90a"}), (std::vector<std::string>{"-gencode", "arch=compute_80,code=sm_80", "-gencode",
+                                                              "arch=compute_90a,code=sm_90a"}));
+}
+
+}  // namespace
+}  // namespace llmc::build

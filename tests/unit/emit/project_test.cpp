@@ -1,0 +1,136 @@
+// Which files a project has, and what writing it touches.
+#include "compiler/emit/project.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "compiler/emit/kernel_sources.h"
+#include "error.h"
+#include "small_spec.h"
+
+namespace llmc::emit {
+namespace {
+
+namespace fs = std::filesystem;
+
+const SourceTree kTree = {fs::path(SOURCE_FOLDER) / "templates", fs::path(SOURCE_FOLDER) / "runtime"};
+
+class Project : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (fs::temp_directory_path() / "llmc-emit-XXXXXX").string();
+    ASSERT_TRUE(mkdtemp(name.data()));
+    folder_ = name;
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  static std::string read(const fs::path& file) {
+    std::ifstream in(file, std::ios::binary);
+    std::ostringstream text;
+    text << in.rdbuf();
+    return text.str();
+  }
+
+  fs::path folder_;
+};
+
+Files emitted(const std::vector<std::string>& overrides, Style style) {
+  const spec::Resolved resolved = small_spec(overrides);
+  const plan::Plan plan = plan::make_plan(resolved.spec, resolved.fingerprint);
+  return emit_project(plan, {"plan", "{}", "name: small\n", "{}", "[]"}, kTree, style);
+}
+
+TEST_F(Project, OneFileAKernelAndTheRest) {
+  const spec::Resolved resolved = small_spec();
+  const plan::Plan plan = plan::make_plan(resolved.spec, resolved.fingerprint);
+  const Files files = emitted({}, Style::include);
+  std::set<std::string> expected = {"kernels.h", "step.h", "step.cpp", "program.cpp", "plan.json", "plan.txt", "spec.yaml", "CMakeLists.txt"};
+  for (const plan::Kernel& k : plan.kernels) expected.insert("kernels/" + k.name + ".cpp");
+  std::set<std::string> names;
+  for (const auto& [name, text] : files) {
+    names.insert(name);
+    EXPECT_FALSE(text.empty()) << name;
+    EXPECT_EQ(text.find(SOURCE_FOLDER), std::string::npos) << name << " holds a path of this machine";
+  }
+  EXPECT_EQ(names, expected);
+}
+
+TEST_F(Project, BothStylesDifferInKernelsOnly) {
+  const Files one = emitted({}, Style::specialised), other = emitted({}, Style::include);
+  for (const auto& [name, text] : one) {
+    if (name.starts_with("kernels/")) EXPECT_NE(text, other.at(name)) << name;
+    else EXPECT_EQ(text, other.at(name)) << name;
+  }
+}
+
+TEST_F(Project, SpecialisedKernelsHaveNoParamsLeft) {
+  for (const auto& [name, text] : emitted({}, Style::specialised)) {
+    if (!name.starts_with("kernels/")) continue;
+    EXPECT_EQ(text.find("params.h"), std::string::npos) << name;
+    EXPECT_EQ(text.find("if constexpr"), std::string::npos) << name;
+    EXPECT_NE(text.find("LLMC_KERNEL"), std::string::npos) << name;
+    EXPECT_EQ(text.find("//"), 0u) << name << " does not say what it was made from";
+  }
+}
+
+TEST_F(Project, UnchangedFilesKeepTheirTime) {
+  Files files = {{"a.txt", "a\n"}, {"sub/b.txt", "b\n"}};
+  write_project(files, folder_ / "out", kTree, false);
+  const fs::file_time_type old = fs::last_write_time(folder_ / "out/a.txt") - std::chrono::hours(1);
+  fs::last_write_time(folder_ / "out/a.txt", old);
+  files["sub/b.txt"] = "changed\n";
+  write_project(files, folder_ / "out", kTree, false);
+  EXPECT_EQ(fs::last_write_time(folder_ / "out/a.txt"), old);
+  EXPECT_EQ(read(folder_ / "out/sub/b.txt"), "changed\n");
+}
+
+TEST_F(Project, OnlyItsOwnFilesAreRemoved) {
+  write_project({{"a.txt", "a\n"}, {"b.txt", "b\n"}}, folder_ / "out", kTree, false);
+  std::ofstream(folder_ / "out/mine.txt") << "mine\n";
+  std::ofstream(folder_ / "outside.txt") << "outside\n";
+  // A list that someone has changed may not reach outside of the folder.
+  std::ofstream(folder_ / "out/.llmc-files", std::ios::app) << "../outside.txt\n" << (folder_ / "outside.txt").string() << "\n";
+  write_project({{"a.txt", "a\n"}}, folder_ / "out", kTree, false);
+  EXPECT_TRUE(fs::exists(folder_ / "out/a.txt"));
+  EXPECT_FALSE(fs::exists(folder_ / "out/b.txt"));
+  EXPECT_TRUE(fs::exists(folder_ / "out/mine.txt"));
+  EXPECT_TRUE(fs::exists(folder_ / "outside.txt"));
+}
+
+TEST_F(Project, AForeignFolderIsRefused) {
+  fs::create_directories(folder_ / "theirs");
+  std::ofstream(folder_ / "theirs/thesis.tex") << "x";
+  try {
+    write_project({{"a.txt", "a\n"}}, folder_ / "theirs", kTree, false);
+    FAIL() << "no error";
+  } catch (const Failure& failure) {
+    EXPECT_EQ(failure.code(), Exit::usage);
+  }
+  EXPECT_FALSE(fs::exists(folder_ / "theirs/a.txt"));
+  EXPECT_THROW(write_project({{"a.txt", "a\n"}}, folder_ / "theirs/thesis.tex", kTree, false), Failure);
+}
+
+TEST_F(Project, ABundleHasTheRuntime) {
+  write_project({{"a.txt", "a\n"}}, folder_ / "out", kTree, true);
+  for (const char* file : {"runtime/CMakeLists.txt", "runtime/error.h", "runtime/device/group.h", "templates/params.h"})
+    EXPECT_EQ(read(folder_ / "out" / file), read(fs::path(SOURCE_FOLDER) / file)) << file;
+}
+
+TEST_F(Project, DeclarationsSpellTypesOut) {
+  SpecialiseInput input;
+  input.template_name = "scale";
+  input.template_file = "templates/scale.cu";
+  input.template_text = "LLMC_KERNEL scale(const Act* __restrict__ x,\n                  float* y, int n) {\n}\n";
+  input.entry = "scale_64";
+  input.params = {{"using", "Act", "bf16"}, {"int", "kCols", "64"}};
+  EXPECT_EQ(declaration(input), "LLMC_KERNEL scale_64(const bf16* __restrict__ x, float* y, int n);");
+  input.template_name = "other";
+  EXPECT_THROW(declaration(input), Failure);
+}
+
+}  // namespace
+}  // namespace llmc::emit

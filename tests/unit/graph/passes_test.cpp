@@ -1,0 +1,120 @@
+// What single passes promise, on the small spec.
+#include "compiler/passes/passes.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "compiler/graph/gradients.h"
+#include "compiler/graph/llama.h"
+#include "compiler/passes/pipeline.h"
+#include "small_spec.h"
+
+namespace llmc::passes {
+namespace {
+
+using namespace graph;
+
+Graph lowered(const std::vector<std::string>& overrides) { return lower(small_spec(overrides).spec, 2, 16, nullptr); }
+
+std::set<std::string> saved(Graph& graph, const std::string& region) {
+  std::set<std::string> names;
+  for (TensorId id : graph.region(region)->saved) names.insert(graph.at(id).name);
+  return names;
+}
+
+TEST(Passes, NoAddIsLeft) {
+  for (const char* recompute : {"none", "full"}) {
+    const Graph graph = lowered({std::string("memory.recompute=") + recompute});
+    for (const Region& region : graph.regions)
+      for (const Op& op : region.ops) EXPECT_NE(op.kind, OpKind::add) << region.name << ": " << op.name;
+  }
+}
+
+TEST(Passes, StatisticsAndGradientsOfWeightsStayFp32) {
+  Graph graph = lowered({});
+  for (const char* name : {"attention_norm_rstd", "attention_lse", "losses", "loss"})
+    EXPECT_EQ(graph.at(graph.find(name)).dtype, Dtype::f32) << name;
+  for (const char* name : {"qkv", "gate_up_out", "swiglu_out", "logits", "attention_out"})
+    EXPECT_EQ(graph.at(graph.find(name)).dtype, Dtype::bf16) << name;
+  for (const Tensor& t : graph.tensors)
+    if (t.role == Role::gradient || t.role == Role::parameter) EXPECT_EQ(t.dtype, Dtype::f32) << t.name;
+}
+
+TEST(Passes, RowsArePaddedTo16Bytes) {
+  for (const char* compute : {"fp32", "bf16"}) {
+    const Graph graph = lowered({std::string("precision.compute=") + compute});
+    const std::int64_t unit = compute == std::string("bf16") ? 8 : 4;
+    for (const Tensor& t : graph.tensors) {
+      if (t.role != Role::parameter && !(t.role == Role::activation && t.rows == graph.tokens())) continue;
+      EXPECT_EQ(t.pitch % unit, 0) << t.name;
+      EXPECT_GE(t.pitch, t.cols) << t.name;
+      EXPECT_LT(t.pitch, t.cols + unit) << t.name;
+    }
+    // Gate and up have a half each: 50 columns in a padded half.
+    const std::int64_t half = (50 + unit - 1) / unit * unit;
+    EXPECT_EQ(graph.at(graph.find("gate_up_out")).cols, 2 * half);
+    EXPECT_EQ(graph.at(graph.find("gate_up_weight")).rows, 2 * half);
+  }
+}
+
+TEST(Passes, OneChunkOfLogits) {
+  const Graph graph = lowered({});
+  EXPECT_EQ(graph.at(graph.find("logits")).rows, 16);
+  EXPECT_EQ(graph.chunk_rows, 16);
+}
+
+TEST(Passes, RecomputeDecidesWhatIsKept) {
+  Graph none = lowered({}), full = lowered({"memory.recompute=full"}), some = lowered({"memory.recompute=[norms, swiglu]"});
+  const std::set<std::string> all = saved(none, "layer_forward"), few = saved(some, "layer_forward");
+  EXPECT_TRUE(all.count("attention_norm_out") && all.count("swiglu_out"));
+  EXPECT_FALSE(few.count("attention_norm_out") || few.count("mlp_norm_out") || few.count("swiglu_out"));
+  EXPECT_TRUE(std::includes(all.begin(), all.end(), few.begin(), few.end()));
+  EXPECT_TRUE(saved(full, "layer_forward").empty() || saved(full, "layer_forward") == std::set<std::string>{"x"});
+  EXPECT_EQ(saved(none, "layer_forward"), saved(none, "layer_backward"));
+}
+
+TEST(Passes, RecomputeOfNormsAndSwigluCostsNoOp) {
+  Graph none = lowered({}), some = lowered({"memory.recompute=[norms, swiglu]"});
+  EXPECT_EQ(none.region("layer_backward")->ops.size(), some.region("layer_backward")->ops.size());
+  int flags = 0;
+  for (const Op& op : some.region("layer_backward")->ops) flags += op.recompute;
+  EXPECT_EQ(flags, 3);  // two norms and SwiGLU write their output again
+}
+
+TEST(Passes, EverySecondLayer) {
+  Graph graph = lowered({"memory.recompute={every: 2}"});
+  EXPECT_EQ(graph.region("layer_forward_recomputed")->layers, (std::vector<std::int64_t>{0, 2}));
+  EXPECT_EQ(graph.region("layer_forward")->layers, (std::vector<std::int64_t>{1}));
+  EXPECT_EQ(graph.region("layer_backward_recomputed")->layers, (std::vector<std::int64_t>{0, 2}));
+}
+
+TEST(Passes, ReductionsHaveAFixedOrder) {
+  const Graph graph = lowered({});
+  int partials = 0;
+  for (const Region& region : graph.regions)
+    for (std::size_t i = 0; i < region.ops.size(); ++i) {
+      const Op& op = region.ops[i];
+      if (op.kind != OpKind::column_sum && op.kind != OpKind::rms_norm_backward) continue;
+      ++partials;
+      const TensorId partial = op.outputs[op.kind == OpKind::column_sum ? 0 : 1];
+      EXPECT_EQ(graph.at(partial).rows, 6) << op.name;  // 48 rows, 8 a block, whatever the machine
+      EXPECT_EQ(region.ops[i + 1].kind, OpKind::column_reduce);
+      EXPECT_EQ(region.ops[i + 1].inputs[0], partial);
+    }
+  EXPECT_EQ(partials, 3 + 4);
+}
+
+TEST(Passes, DumpsOnlyWhatChanged) {
+  std::vector<Dump> dumps;
+  lower(small_spec({"precision.compute=fp32"}).spec, 2, 16, &dumps);
+  std::set<std::string> files;
+  for (const Dump& dump : dumps) files.insert(dump.file);
+  EXPECT_TRUE(files.count("00-build.txt"));
+  EXPECT_FALSE(files.count("02-lower_precision.txt"));  // fp32 is what the graph begins with
+  for (std::size_t i = 1; i < dumps.size(); ++i) EXPECT_NE(dumps[i].text, dumps[i - 1].text) << dumps[i].file;
+}
+
+}  // namespace
+}  // namespace llmc::passes

@@ -1,0 +1,127 @@
+// The verifier finds every kind of damage, and says where.
+#include "compiler/graph/verify.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "compiler/passes/pipeline.h"
+#include "error.h"
+#include "small_spec.h"
+
+namespace llmc::graph {
+namespace {
+
+Graph lowered(const std::vector<std::string>& overrides = {}) {
+  const spec::Resolved resolved = small_spec(overrides);
+  return passes::lower(resolved.spec, 2, 16, nullptr);
+}
+
+Op& op(Graph& graph, const std::string& region, const std::string& name) {
+  Region* found = graph.region(region);
+  if (!found) throw std::runtime_error("no region " + region);
+  const auto at = std::find_if(found->ops.begin(), found->ops.end(), [&](const Op& o) { return o.name == name; });
+  if (at == found->ops.end()) throw std::runtime_error("no op " + name + " in " + region);
+  return *at;
+}
+
+struct Damage {
+  const char* what;
+  std::function<void(Graph&)> inflict;
+  std::vector<std::string> message;  // parts of it
+};
+
+void erase(Graph& graph, const std::string& region, const std::string& name) {
+  std::vector<Op>& ops = graph.region(region)->ops;
+  op(graph, region, name);
+  ops.erase(std::find_if(ops.begin(), ops.end(), [&](const Op& o) { return o.name == name; }));
+}
+
+const std::vector<Damage>& damages() {
+  static const std::vector<Damage> all = {
+      {"an op is gone, its result is read", [](Graph& g) { erase(g, "layer_forward", "attention_norm"); },
+       {"layer_forward", "reads %attention_norm_out before it is written"}},
+      {"two ops change places",
+       [](Graph& g) { std::swap(op(g, "layer_forward", "swiglu"), op(g, "layer_forward", "down")); },
+       {"down", "reads %swiglu_out before it is written"}},
+      {"a name is taken twice",
+       [](Graph& g) { op(g, "layer_forward", "rope").name = "attention"; },
+       {"the name is taken in this region"}},
+      {"an input is missing", [](Graph& g) { op(g, "layer_forward", "swiglu").inputs.clear(); },
+       {"swiglu", "takes 1 inputs and 1 outputs"}},
+      {"an output is missing", [](Graph& g) { op(g, "layer_forward", "attention_norm").outputs.pop_back(); },
+       {"takes 2 inputs and 2 outputs"}},
+      {"a flag without its operand", [](Graph& g) { op(g, "layer_forward", "o").residual = false; },
+       {"takes 3 inputs and 1 outputs"}},
+      {"an operand without its flag", [](Graph& g) { op(g, "layer_forward", "qkv").bias = false; },
+       {"takes 2 inputs and 1 outputs"}},
+      {"a weight has the wrong width", [](Graph& g) { g.at(g.find("down_weight")).cols += 1; },
+       {"x and weight differ in width"}},
+      {"a result has the wrong width", [](Graph& g) { g.at(g.find("qkv_raw")).cols += 1; },
+       {"qkv", "result %qkv_raw is [48, 101], not [48, 100]"}},
+      {"a residual has the wrong shape",
+       [](Graph& g) { op(g, "layer_forward", "o").inputs.back() = g.find("qkv"); },
+       {"%qkv is [48, 100] but %x_mid is [48, 36]"}},
+      {"a norm's weight has the wrong width", [](Graph& g) { g.at(g.find("mlp_norm_weight")).cols = 35; },
+       {"one weight a column, one rstd a row"}},
+      {"a bias has the wrong length", [](Graph& g) { g.at(g.find("qkv_bias")).cols = 99; },
+       {"one bias a row of the weight"}},
+      {"a RoPE table of another head", [](Graph& g) { g.at(g.find("rope_table")).cols = 8; },
+       {"a table of one head"}},
+      {"a weight gradient in bf16", [](Graph& g) { g.at(g.find("d_down_weight")).dtype = Dtype::bf16; },
+       {"weight gradients accumulate in fp32"}},
+      {"a weight gradient of the wrong shape", [](Graph& g) { std::swap(g.at(g.find("d_down_weight")).rows, g.at(g.find("d_down_weight")).cols); },
+       {"dweight is [columns of dy, columns of x]"}},
+      {"nothing writes a gradient", [](Graph& g) { erase(g, "layer_backward", "down_wgrad"); },
+       {"nothing writes the gradient of %down_weight"}},
+      {"a tied head's gradient is forgotten", [](Graph& g) { erase(g, "loss_chunk", "lm_head_wgrad"); },
+       {"nothing writes the gradient of %lm_head_weight"}},
+      {"an op writes a weight", [](Graph& g) { op(g, "layer_forward", "down").outputs[0] = g.find("o_weight"); },
+       {"down"}},
+      {"an op writes an input of the host",
+       [](Graph& g) { op(g, "layer_backward", "o_bgrad_reduce").outputs[0] = g.find("tokens"); },
+       {"writes %tokens"}},
+      {"what was overwritten is read",
+       [](Graph& g) { op(g, "layer_forward", "attention").inputs[0] = g.find("qkv_raw"); },
+       {"reads %qkv_raw, which %qkv has overwritten"}},
+      {"the backward pass reads what no layer keeps",
+       [](Graph& g) {
+         std::vector<TensorId>& saved = g.region("layer_backward")->saved;
+         saved.erase(std::find(saved.begin(), saved.end(), g.find("swiglu_out")));
+       },
+       {"layer_backward", "reads %swiglu_out before it is written"}},
+      {"a loss for another number of tokens", [](Graph& g) { g.at(g.find("losses")).cols = 47; },
+       {"one target and one loss a token"}},
+      {"the reduction's result is lost", [](Graph& g) { erase(g, "layer_backward", "attention_norm_backward_reduce"); },
+       {"nothing writes the gradient of %attention_norm_weight"}},
+  };
+  return all;
+}
+
+TEST(Verify, AcceptsWhatThePassesMake) {
+  for (const char* recompute : {"none", "full", "{every: 2}", "[norms, swiglu]", "[qkv, attention, residual, gate_up]"})
+    for (const char* compute : {"fp32", "bf16"})
+      EXPECT_NO_THROW(lowered({std::string("memory.recompute=") + recompute, std::string("precision.compute=") + compute}));
+}
+
+TEST(Verify, FindsEveryKindOfDamage) {
+  for (const Damage& damage : damages()) {
+    SCOPED_TRACE(damage.what);
+    Graph graph = lowered();
+    verify(graph, "lower");
+    damage.inflict(graph);
+    try {
+      verify(graph, "the_pass");
+      ADD_FAILURE() << "not found";
+    } catch (const Failure& failure) {
+      EXPECT_EQ(failure.code(), Exit::internal);
+      const std::string message = failure.what();
+      EXPECT_NE(message.find("after pass the_pass"), std::string::npos) << message;
+      for (const std::string& part : damage.message) EXPECT_NE(message.find(part), std::string::npos) << message;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace llmc::graph

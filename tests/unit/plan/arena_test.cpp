@@ -1,0 +1,240 @@
+// Runs the plan on a shadow of the arena: every byte remembers which tensor of which layer was written there last, and
+// every op must find what it reads.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <set>
+
+#include "compiler/plan/plan.h"
+#include "error.h"
+#include "small_spec.h"
+
+namespace llmc::plan {
+namespace {
+
+using namespace graph;
+
+class Shadow {
+ public:
+  explicit Shadow(const Plan& plan) : plan_(plan), g_(plan.graph), owner_(plan.layout.arena.bytes / kGranule + 1) {}
+
+  /// A whole step: forward, loss and backward for each micro-batch, optimizer; then evaluation and sampling.
+  void run() {
+    for (int micro_batch = 0; micro_batch < 2; ++micro_batch)
+      for (Part part : {Part::forward, Part::loss, Part::backward}) run(part);
+    run(Part::optimizer);
+    for (Part part : {Part::forward, Part::evaluate, Part::forward, Part::sample}) run(part);
+  }
+
+ private:
+  static constexpr std::size_t kGranule = 256;  // places begin at multiples of it
+
+  struct Range {
+    std::size_t begin, end;  // granules
+    bool meets(const Range& other) const { return begin < other.end && other.begin < end; }
+  };
+
+  void run(Part part) {
+    bool layers_done = false;
+    for (std::size_t r = 0; r < g_.regions.size(); ++r) {
+      const Region& region = g_.regions[r];
+      if (region.part != part) continue;
+      switch (region.loop) {
+        case Loop::once: run(r, 0); break;
+        case Loop::loss_chunks:
+          for (std::int64_t chunk = 0; chunk < g_.tokens() / g_.chunk_rows; ++chunk) run(r, 0);
+          break;
+        case Loop::layers_up:
+        case Loop::layers_down:
+          if (!layers_done) run_layers(region.loop);
+          layers_done = true;
+          break;
+      }
+    }
+  }
+
+  void run_layers(Loop loop) {
+    for (std::int64_t i = 0; i < g_.layers; ++i) {
+      const std::int64_t layer = loop == Loop::layers_up ? i : g_.layers - 1 - i;
+      int found = 0;
+      for (std::size_t r = 0; r < g_.regions.size(); ++r) {
+        const auto& layers = g_.regions[r].layers;
+        if (g_.regions[r].loop != loop || std::find(layers.begin(), layers.end(), layer) == layers.end()) continue;
+        run(r, layer);
+        ++found;
+      }
+      ASSERT_EQ(found, 1) << "layer " << layer << " must have one variant";
+    }
+  }
+
+  bool has_place(const Tensor& t) const {
+    return t.role == Role::activation && t.name != "loss" && t.name != "clip_scale";  // these are members of StepResults
+  }
+
+  Range place(std::size_t r, std::int64_t layer, TensorId id) const {
+    const Region& region = g_.regions[r];
+    const Place& place = plan_.layout.find(g_, r, id);
+    std::size_t index = static_cast<std::size_t>(layer);
+    const bool stream = plan_.layout.fixed.count(id) || plan_.layout.fixed.count(g_.storage(id));
+    if (!stream && !region.layers.empty())
+      index = static_cast<std::size_t>(std::find(region.layers.begin(), region.layers.end(), layer) - region.layers.begin());
+    const std::size_t begin = place.offset + index * place.layer_stride;
+    EXPECT_EQ(begin % kGranule, 0u) << g_.at(id).name;
+    return {begin / kGranule, (begin + static_cast<std::size_t>(g_.at(id).bytes()) + kGranule - 1) / kGranule};
+  }
+
+  /// One name for all names of a buffer: the stream and its gradient have several.
+  std::string identity(TensorId id, std::int64_t layer) const {
+    const TensorId buffer = g_.storage(id);
+    if (id == g_.stream_in) return "stream " + std::to_string(layer);
+    if (id == g_.stream_out) return "stream " + std::to_string(layer + 1);
+    if (id == g_.stream_final) return "stream " + std::to_string(g_.layers);
+    if (g_.at(id).name == "x_first") return "stream 0";
+    for (TensorId d : {g_.dstream_in, g_.dstream_out, g_.dstream_final, g_.find("d_x_first")})
+      if (d != kNone && g_.storage(d) == buffer) return "gradient of the stream";
+    return g_.at(buffer).name + (g_.at(buffer).scope == Scope::layer ? " " + std::to_string(layer) : "");
+  }
+
+  void run(std::size_t r, std::int64_t layer) {
+    const Region& region = g_.regions[r];
+    for (const Op& op : region.ops) {
+      SCOPED_TRACE(region.name + " layer " + std::to_string(layer) + ": " + to_text(g_, op));
+      for (TensorId id : op.inputs) {
+        if (!has_place(g_.at(id))) continue;
+        const Range range = place(r, layer, id);
+        for (std::size_t at = range.begin; at < range.end; ++at)
+          ASSERT_EQ(owner_.at(at), identity(id, layer)) << "reads %" << g_.at(id).name << " at " << at * kGranule;
+      }
+      for (TensorId id : op.outputs) {
+        if (!has_place(g_.at(id))) continue;
+        const Range range = place(r, layer, id);
+        ASSERT_GE(range.begin * kGranule, first_activation()) << "%" << g_.at(id).name << " lies among the weights";
+        ASSERT_LE(range.end * kGranule, plan_.layout.arena.exp_avg) << "%" << g_.at(id).name << " lies in the optimizer's state";
+        // What an op reads may not lie under what it writes, unless it is the same buffer.
+        for (TensorId other : op.inputs)
+          if (has_place(g_.at(other)) && identity(other, layer) != identity(id, layer))
+            ASSERT_FALSE(range.meets(place(r, layer, other))) << "%" << g_.at(id).name << " over %" << g_.at(other).name;
+        for (TensorId other : op.outputs)
+          if (other != id && has_place(g_.at(other)))
+            ASSERT_FALSE(range.meets(place(r, layer, other))) << "%" << g_.at(id).name << " over %" << g_.at(other).name;
+        for (std::size_t at = range.begin; at < range.end; ++at) owner_.at(at) = identity(id, layer);
+      }
+    }
+  }
+
+  /// Weights and their gradients come first; sample_logits and parameter norms stand among the step's tables.
+  std::size_t first_activation() const { return plan_.layout.arena.gradients + 4 * static_cast<std::size_t>(plan_.parameters.elements); }
+
+  const Plan& plan_;
+  const Graph& g_;
+  std::vector<std::string> owner_;
+};
+
+/// Overrides of the small spec, drawn at random.
+std::vector<std::string> draw(unsigned seed) {
+  std::mt19937 rng(seed);
+  const auto pick = [&](const std::vector<const char*>& values) { return std::string(values[rng() % values.size()]); };
+  return {
+      "model.num_hidden_layers=" + pick({"1", "2", "3", "4", "5"}),
+      "model.hidden_size=" + pick({"36", "48", "100", "256"}),
+      "model.head_dim=" + pick({"8", "16", "64"}),
+      "model.intermediate_size=" + pick({"33", "50", "128", "500"}),
+      "model.tie_word_embeddings=" + pick({"true", "false"}),
+      "model.attention_bias=" + pick({"true", "false"}),
+      "model.mlp_bias=" + pick({"true", "false"}),
+      "precision.compute=" + pick({"fp32", "bf16"}),
+      "memory.loss_chunk=" + pick({"8", "16", "24", "48"}),
+      "memory.recompute=" + pick({"none", "full", "{every: 1}", "[norms]", "[norms, swiglu]", "[attention]", "[qkv]", "[residual]",
+                                  "[gate_up]", "[norms, qkv, attention, residual, gate_up, swiglu]"}),
+      "metrics.per_parameter=" + pick({"true", "false"}),
+  };
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += word + " ";
+  return text;
+}
+
+void check(const std::vector<std::string>& overrides) {
+  SCOPED_TRACE(joined(overrides));
+  const Plan plan = make_plan(small_spec(overrides).spec, "print");
+  Shadow(plan).run();
+  EXPECT_GE(plan.layout.transient_bytes, plan.layout.transient_bound);
+  std::size_t end = 0;
+  for (const Section& section : plan.layout.sections) {
+    EXPECT_EQ(section.offset, end) << section.name;
+    end += section.bytes;
+  }
+  EXPECT_EQ(end, plan.layout.arena.bytes);
+}
+
+TEST(Arena, NoTensorIsOverwrittenWhileItIsAlive) {
+  for (unsigned seed = 0; seed < 60 && !testing::Test::HasFatalFailure(); ++seed) check(draw(seed));
+}
+
+TEST(Arena, LayersOfTwoKinds) {
+  for (const char* every : {"{every: 2}", "{every: 3}"})
+    for (const char* compute : {"fp32", "bf16"})
+      check({"model.num_hidden_layers=5", std::string("memory.recompute=") + every, std::string("precision.compute=") + compute});
+}
+
+TEST(Arena, Cuda) {
+  for (const char* recompute : {"none", "full", "{every: 2}", "[norms, swiglu]"})
+    check({"target.kind=cuda", "target.arch=[90a]", "model.head_dim=16", std::string("memory.recompute=") + recompute});
+}
+
+TEST(Arena, SlabsOfLayersAreApart) {
+  const Plan plan = make_plan(small_spec().spec, "print");
+  std::size_t slabs = 0;
+  for (std::size_t r = 0; r < plan.graph.regions.size(); ++r) {
+    if (plan.graph.regions[r].loop != Loop::layers_up) continue;
+    std::size_t bytes = 0, stride = 0;
+    for (TensorId id : plan.graph.regions[r].saved) {
+      const Place& place = plan.layout.find(plan.graph, r, id);
+      if (plan.layout.fixed.count(id)) continue;
+      bytes += (static_cast<std::size_t>(plan.graph.at(id).bytes()) + 255) / 256 * 256;
+      stride = place.layer_stride;
+      ++slabs;
+    }
+    EXPECT_EQ(stride, bytes);  // dense: one slab holds what is kept and nothing else
+  }
+  EXPECT_GT(slabs, 5u);
+}
+
+TEST(Arena, RecomputingNeedsLess) {
+  const auto bytes = [](const char* recompute) {
+    return make_plan(small_spec({std::string("memory.recompute=") + recompute}).spec, "print").layout.arena.bytes;
+  };
+  EXPECT_LT(bytes("full"), bytes("{every: 2}"));
+  EXPECT_LT(bytes("{every: 2}"), bytes("none"));
+  EXPECT_LT(bytes("[norms, swiglu]"), bytes("none"));
+}
+
+TEST(Arena, AutoTakesTheLargestMicroBatchThatFits) {
+  const std::vector<std::string> open = {"batch.micro_batch=auto", "batch.tokens=384", "memory.loss_chunk=8"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), open.begin(), open.end());
+    return small_spec(more).spec;
+  };
+  EXPECT_EQ(make_plan(with({}), "print").spec.batch.micro_batch, 16);
+  std::int64_t before = 16;
+  for (std::size_t budget = make_plan(with({}), "print").layout.arena.bytes - 1; before > 1;) {
+    const Plan plan = make_plan(with({"memory.budget=" + std::to_string(budget)}), "print");
+    EXPECT_EQ(plan.spec.batch.micro_batch, before / 2) << "the next smaller divisor fits";
+    EXPECT_LE(plan.layout.arena.bytes, budget);
+    before = plan.spec.batch.micro_batch;
+    budget = plan.layout.arena.bytes - 1;
+  }
+  try {
+    make_plan(with({"memory.budget=1Mi"}), "print");
+    FAIL() << "1 MiB is enough?";
+  } catch (const Failure& failure) {
+    EXPECT_EQ(failure.code(), Exit::does_not_fit);
+  }
+}
+
+}  // namespace
+}  // namespace llmc::plan

@@ -1,0 +1,81 @@
+// Where parameters lie in the flat buffers.
+#include "compiler/plan/parameters.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "small_spec.h"
+
+namespace llmc::plan {
+namespace {
+
+Plan planned(const std::vector<std::string>& overrides) { return make_plan(small_spec(overrides).spec, "print"); }
+
+TEST(Parameters, EveryTensorOfACheckpointOnce) {
+  const Plan plan = planned({});
+  std::set<std::string> names;
+  for (const Slice& s : plan.parameters.slices) EXPECT_TRUE(names.insert(s.name).second) << s.name;
+  EXPECT_EQ(names.size(), 3u + 3u * 16u);  // embedding, final norm, head; 7 matrices, 7 biases, 2 norms a layer
+  for (const char* name : {"model.embed_tokens.weight", "model.norm.weight", "lm_head.weight", "model.layers.2.mlp.down_proj.bias",
+                           "model.layers.0.self_attn.k_proj.bias", "model.layers.1.input_layernorm.weight"})
+    EXPECT_TRUE(names.count(name)) << name;
+  EXPECT_EQ(planned({"model.tie_word_embeddings=true"}).parameters.slices.size(), names.size() - 1);
+}
+
+TEST(Parameters, SlicesAreApartAndInOrder) {
+  for (const char* compute : {"fp32", "bf16"}) {
+    const Plan plan = planned({std::string("precision.compute=") + compute});
+    std::int64_t end = 0, logical = 0;
+    for (const Slice& s : plan.parameters.slices) {
+      EXPECT_GE(s.offset, end) << s.name;
+      EXPECT_GE(s.pitch, s.cols) << s.name;
+      end = s.offset + (s.rows - 1) * s.pitch + s.cols;
+      logical += s.rows * s.cols;
+    }
+    EXPECT_LE(end, plan.parameters.elements);
+    EXPECT_EQ(logical, plan.parameters.logical);
+  }
+}
+
+TEST(Parameters, EachStartsAt256Bytes) {
+  for (const auto& [compute, bytes] : {std::pair{"fp32", 4}, std::pair{"bf16", 2}}) {
+    const Plan plan = planned({std::string("precision.compute=") + compute});
+    for (const auto& [id, offset] : plan.parameters.offset) EXPECT_EQ(offset * bytes % 256, 0) << plan.graph.at(id).name;
+    EXPECT_EQ(plan.parameters.layer_stride * bytes % 256, 0);
+  }
+}
+
+TEST(Parameters, LayersAreOneStrideApart) {
+  const Plan plan = planned({});
+  const auto offset = [&](const std::string& name) {
+    const auto& all = plan.parameters.slices;
+    return std::find_if(all.begin(), all.end(), [&](const Slice& s) { return s.name == name; })->offset;
+  };
+  for (const char* part : {"self_attn.v_proj.weight", "mlp.up_proj.weight", "post_attention_layernorm.weight", "mlp.up_proj.bias"})
+    for (int layer = 1; layer < 3; ++layer)
+      EXPECT_EQ(offset("model.layers." + std::to_string(layer) + "." + part) - offset(std::string("model.layers.0.") + part),
+                layer * plan.parameters.layer_stride);
+}
+
+TEST(Parameters, DecayIsForMatricesOnly) {
+  for (const Slice& s : planned({}).parameters.slices) {
+    const bool norm_or_bias = s.name.find("norm") != std::string::npos || s.name.find("bias") != std::string::npos;
+    const bool embedding = s.name == "model.embed_tokens.weight";
+    EXPECT_EQ(s.decay, !norm_or_bias && !embedding) << s.name;
+    EXPECT_EQ(s.init_value, s.name.find("norm") != std::string::npos ? 1 : 0) << s.name;
+    EXPECT_EQ(s.init_std > 0, !norm_or_bias) << s.name;
+  }
+}
+
+TEST(Parameters, UpStartsInItsPaddedHalf) {
+  const Plan plan = planned({});
+  const auto& all = plan.parameters.slices;
+  const auto find = [&](const char* name) { return std::find_if(all.begin(), all.end(), [&](const Slice& s) { return s.name == name; }); };
+  const auto gate = find("model.layers.0.mlp.gate_proj.weight"), up = find("model.layers.0.mlp.up_proj.weight");
+  EXPECT_EQ(up->offset - gate->offset, 56 * gate->pitch);  // 50 rows, padded to a multiple of 8
+}
+
+}  // namespace
+}  // namespace llmc::plan
