@@ -53,12 +53,12 @@ std::vector<std::int64_t> chunk_choices(const spec::Spec& spec, std::int64_t tok
 [[noreturn]] void refuse(const Plan& plan) {
   std::string largest;
   for (const Section& s : plan.layout.sections)
-    largest += fmt::format("\n  {:>8.2f} GiB  {}", static_cast<double>(s.bytes) / (1u << 30), s.name);
+    largest += fmt::format("\n  {:>11.2f} MiB  {}", static_cast<double>(s.bytes) / (1u << 20), s.name);
   throw Failure(Exit::does_not_fit,
-                fmt::format("this run needs {:.2f} GiB with micro_batch {} and loss_chunk {}, but memory.budget is {:.2f} GiB:{}\n"
+                fmt::format("this run needs {:.2f} MiB with micro_batch {} and loss_chunk {}, but memory.budget is {:.2f} MiB:{}\n"
                             "try a smaller batch.micro_batch or memory.loss_chunk{}",
-                            static_cast<double>(plan.layout.arena.bytes) / (1u << 30), plan.spec.batch.micro_batch,
-                            plan.spec.memory.loss_chunk, static_cast<double>(plan.spec.memory.budget) / (1u << 30), largest,
+                            static_cast<double>(plan.layout.arena.bytes) / (1u << 20), plan.spec.batch.micro_batch,
+                            plan.spec.memory.loss_chunk, static_cast<double>(plan.spec.memory.budget) / (1u << 20), largest,
                             plan.spec.memory.recompute.kind == spec::Recompute::Kind::full ? "" : ", or more memory.recompute ([norms, swiglu], full)"));
 }
 
