@@ -113,7 +113,7 @@ class Cli(RunTest):
     def test_init_from_a_checkpoints_config(self):
         """config.json as a trainer writes it comes back as the same model."""
         small = harness.write_small(self.path("model"))
-        trainer = self.compile(small, "trainer", "model.attention_bias=false")
+        trainer = self.compile(small, "trainer", "model.attention_bias=false", "model.head_dim=16")
         self.succeed(trainer, "--run", self.path("run"), "--steps", 1)
         config = self.path("run", "checkpoints", "step-00000001", "config.json")
         spec = self.path("from.yaml")
@@ -123,7 +123,7 @@ class Cli(RunTest):
             rows = json.loads(self.succeed(LLMC, "config", path, "--json", *overrides).out)
             return {row["key"]: row["value"] for row in rows if row["key"].startswith("model.")}
 
-        self.assertEqual(model(spec), model(small, "model.attention_bias=false"))
+        self.assertEqual(model(spec), model(small, "model.attention_bias=false", "model.head_dim=16"))
         experts = json.loads(harness.read(config))
         experts["num_local_experts"] = 8
         with open(self.path("experts.json"), "w") as file:

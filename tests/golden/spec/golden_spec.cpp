@@ -1,6 +1,7 @@
 // Bad specs and the exact messages they give: NN-name.yaml against NN-name.expected. `--update` writes the expected
 // files.
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -39,7 +40,7 @@ int main(int argc, char** argv) {
     std::cerr << "usage: golden_spec FOLDER [--update]\n";
     return 2;
   }
-  const bool update = argc > 2 && std::string(argv[2]) == "--update";
+  const bool update = (argc > 2 && std::string(argv[2]) == "--update") || std::getenv("LLMC_UPDATE_GOLDEN");
   fs::current_path(argv[1]);  // so that messages name files without a folder
   std::vector<fs::path> cases;
   for (const auto& entry : fs::directory_iterator("."))
