@@ -1,0 +1,26 @@
+// cast_weights: from template cast_weights for run llama-1b (8993751d7b43c88170572aeb3c3428ba).
+//
+// Act = bf16, kLanes = 1024
+//
+// 75809 rows of 16384; moves 7449.49 MB a launch.
+
+// cast_weights: copy = master, rounded to Act.
+#include "device/group.h"
+
+namespace llmc {
+
+using Act = bf16;
+
+/// Flat parameter buffers; chunks [begin, end).
+LLMC_BOUNDS(1024)
+LLMC_KERNEL cast_weights(const float* __restrict__ master, Act* __restrict__ copy, const Chunk* __restrict__ chunks,
+                         int begin, int end) {
+  const Group<1024> g;
+  for (const int i : g.rows(end - begin)) {
+    const Chunk chunk = chunks[begin + i];
+    g.store(g.run(copy + chunk.offset, chunk.length), g.run(master + chunk.offset, chunk.length),
+            [](float v) { return v; });
+  }
+}
+
+}  // namespace llmc

@@ -1,0 +1,25 @@
+// gradient_norm: from template gradient_norm for run llama-1b (8993751d7b43c88170572aeb3c3428ba).
+//
+// kLanes = 1024
+//
+// 75809 rows of 16384; moves 4966.33 MB, 2483.16 MFLOP a launch.
+
+// gradient_norm: the sum of squares of each chunk of the gradients.
+#include "device/group.h"
+
+namespace llmc {
+
+/// gradients: a flat parameter buffer; chunks [begin, end); partial: one number a chunk.
+LLMC_BOUNDS(1024)
+LLMC_KERNEL gradient_norm(const float* __restrict__ gradients, const Chunk* __restrict__ chunks,
+                          float* __restrict__ partial, int begin, int end) {
+  const Group<1024> g;
+  for (const int i : g.rows(end - begin)) {
+    const Chunk chunk = chunks[begin + i];
+    const auto gradient = g.run(gradients + chunk.offset, chunk.length);
+    const float squares = g.sum(gradient, [](float v) { return v * v; });
+    if (g.leads()) partial[begin + i] = squares;
+  }
+}
+
+}  // namespace llmc

@@ -1,0 +1,22 @@
+// loss_sum: from template loss_sum for run llama-1b (8993751d7b43c88170572aeb3c3428ba).
+//
+// kRows = 32768, kLanes = 1024
+//
+// 1 rows of 32768; moves 0.13 MB, 0.03 MFLOP a launch.
+
+// loss_sum: results->loss (=|+=) loss_scale * the sum of the losses, in double and in a fixed order.
+#include "device/group.h"
+
+namespace llmc {
+
+/// losses [kRows]; accumulate: add to what is there.
+LLMC_BOUNDS(1024)
+LLMC_KERNEL loss_sum(const float* __restrict__ losses, const StepScalars* __restrict__ scalars,
+                     StepResults* __restrict__ results, int accumulate) {
+  const Group<1024> g;
+  if (!g.alone()) return;
+  const double sum = g.sum<double>(g.row<32768>(losses), [](float v) { return v; }) * scalars->loss_scale;
+  if (g.leads()) results->loss = accumulate ? results->loss + sum : sum;
+}
+
+}  // namespace llmc

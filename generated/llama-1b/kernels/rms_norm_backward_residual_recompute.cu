@@ -1,0 +1,47 @@
+// rms_norm_backward_residual_recompute: from template rms_norm_backward for run llama-1b
+// (8993751d7b43c88170572aeb3c3428ba).
+//
+// Act = bf16, Residual = float, kRows = 32768, kCols = 2048, kPitch = 2048, kBlocks = 256, kResidual = true, kRecompute
+// = true, kLanes = 64
+//
+// 256 rows of 2048; moves 807.40 MB, 671.09 MFLOP a launch.
+
+// rms_norm_backward_residual_recompute: with g = dy * weight, dx = rstd * (g - x * rstd^2 * mean(g * x)) [+ dresidual];
+// dweight = sum over rows of dy * x * rstd, as one partial sum for each block of rows.
+#include "device/group.h"
+
+namespace llmc {
+
+using Act = bf16;
+using Residual = float;
+
+/// dy, x, dresidual, dx, y [kRows, kCols]; weight [kCols]; rstd [kRows]; dweight_partial [kBlocks, kCols].
+/// dx may be dy or dresidual. kRecompute: y = the forward's result, the same bits. Unused pointers are null.
+LLMC_BOUNDS(64)
+LLMC_KERNEL rms_norm_backward_residual_recompute(const Act* dy, const Residual* x, const float* weight,
+                                                 const float* rstd, const Act* dresidual, Act* dx,
+                                                 float* dweight_partial, Act* y) {
+  const Group<64, Act> g;
+  const auto scale = g.row<2048>(weight);
+  for (const int block : g.rows(256)) {
+    auto dweight = g.columns<2048>();
+    const int first = static_cast<int>(block * 32768LL / 256);
+    const int last = static_cast<int>((block + 1) * 32768LL / 256);
+    for (int row = first; row < last; ++row) {
+      const auto gradient = g.load(g.row<2048, 2048>(dy, row));
+      const auto in = g.load(g.row<2048, 2048>(x, row));
+      const float r = rstd[row];
+      const float dot = g.sum(gradient, in, scale, [](float d, float v, float w) { return d * w * v; });
+      const float pull = dot / 2048 * r * r;
+      g.map(dweight, gradient, in, [=](float& sum, float d, float v) { sum += d * (v * r); });
+      g.store(g.row<2048, 2048>(y, row), in, scale, [=](float v, float w) { return v * r * w; });
+      const auto out = g.row<2048, 2048>(dx, row);
+      const auto residual = g.row<2048, 2048>(dresidual, row);
+      g.store(out, gradient, in, scale, residual,
+              [=](float d, float v, float w, float other) { return other + r * (d * w - v * pull); });
+    }
+    g.store(g.row<2048>(dweight_partial, block), dweight, [](float sum) { return sum; });
+  }
+}
+
+}  // namespace llmc

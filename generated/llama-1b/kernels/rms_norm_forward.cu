@@ -1,0 +1,30 @@
+// rms_norm_forward: from template rms_norm_forward for run llama-1b (8993751d7b43c88170572aeb3c3428ba).
+//
+// Act = bf16, Residual = float, kRows = 32768, kCols = 2048, kPitch = 2048, kEps = 1e-05f, kLanes = 64
+//
+// 32768 rows of 2048; moves 402.78 MB, 268.44 MFLOP a launch.
+
+// rms_norm_forward: y = x * rstd * weight, rstd = 1 / sqrt(mean(x^2) + eps) of each row.
+#include "device/group.h"
+
+namespace llmc {
+
+using Act = bf16;
+using Residual = float;
+
+/// x, y [kRows, kCols]; weight [kCols]; rstd [kRows].
+LLMC_BOUNDS(64)
+LLMC_KERNEL rms_norm_forward(const Residual* __restrict__ x, const float* __restrict__ weight, Act* __restrict__ y,
+                             float* __restrict__ rstd) {
+  const Group<64, Act> g;
+  const auto scale = g.row<2048>(weight);
+  for (const int row : g.rows(32768)) {
+    const auto in = g.load(g.row<2048, 2048>(x, row));
+    const float mean_square = g.sum(in, [](float v) { return v * v; }) / 2048;
+    const float r = 1.0f / sqrt(mean_square + 1e-05f);
+    g.store(g.row<2048, 2048>(y, row), in, scale, [=](float v, float w) { return v * r * w; });
+    if (g.leads()) rstd[row] = r;
+  }
+}
+
+}  // namespace llmc

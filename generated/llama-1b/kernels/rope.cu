@@ -1,0 +1,38 @@
+// rope: from template rope for run llama-1b (8993751d7b43c88170572aeb3c3428ba).
+//
+// Act = bf16, kRows = 32768, kSequence = 2048, kHeads = 40, kHeadDim = 64, kPitch = 3072, kInverse = false, kLanes =
+// 128
+//
+// 32768 rows of 2560; moves 336.07 MB, 251.66 MFLOP a launch.
+
+// rope: turns each pair of elements (i, i + kHeadDim / 2) of the first kHeads heads of a row by its position's angle
+// number i, in place: (a, b) -> (a cos - b sin, b cos + a sin). kInverse: by minus the angle, which is the gradient.
+#include "device/group.h"
+
+namespace llmc {
+
+using Act = bf16;
+
+constexpr int kHalf = 32;
+
+/// qkv [kRows, kPitch]: heads of kHeadDim, position = row % kSequence; table [kSequence, kHeadDim]: kHalf cosines,
+/// kHalf sines.
+LLMC_BOUNDS(128)
+LLMC_KERNEL rope(Act* __restrict__ qkv, const float* __restrict__ table) {
+  const Group<128, Act> g;
+  for (const int row : g.rows(32768)) {
+    Act* heads = qkv + static_cast<long long>(row) * 3072;
+    const float* angles = table + row % 2048 * 64;
+    const auto first = g.segments<40, kHalf, 64>(heads);
+    const auto second = g.segments<40, kHalf, 64>(heads + kHalf);
+    const auto cosine = g.segments<40, kHalf, 0>(angles);
+    const auto sine = g.segments<40, kHalf, 0>(angles + kHalf);
+    g.map(first, second, cosine, sine, [](float& a, float& b, float c, float s) {
+      const float turned = a * c - b * s;
+      b = b * c + a * s;
+      a = turned;
+    });
+  }
+}
+
+}  // namespace llmc

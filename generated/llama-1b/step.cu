@@ -1,0 +1,473 @@
+// The training step of llama-1b: what runs, in which order, on which bytes of the arena.
+// Made by llmc from spec 8993751d7b43c88170572aeb3c3428ba; change the spec, not this file.
+//
+// A micro-batch is 16 sequences of 2048 tokens. Activations are written with =; gradients of parameters with = by
+// the first micro-batch of a step and with += by the later ones.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "device/launch.h"
+#include "comm/collectives.h"
+#include "device/cuda/arch.h"
+#include "math/attention.h"
+#include "kernels.h"
+#include "math/gemm.h"
+#include "step.h"
+
+namespace llmc {
+
+struct Step {
+  Device& device;
+  Stream& stream;
+  std::byte* arena;
+  MathLibrary math;
+  Gemm qkv_forward;            // [32768, 2048] x [3072, 2048]^T -> [32768, 3072] bf16
+  Gemm o_forward;              // [32768, 2048] x [2048, 2048]^T -> [32768, 2048] fp32 + residual
+  Gemm gate_up_forward;        // [32768, 2048] x [16384, 2048]^T -> [32768, 16384] bf16
+  Gemm down_forward;           // [32768, 8192] x [2048, 8192]^T -> [32768, 2048] fp32 + residual
+  Gemm lm_head_forward;        // [8192, 2048] x [131072, 2048]^T -> [8192, 131072] bf16
+  Gemm lm_head_dgrad;          // [8192, 131072] x [131072, 2048] -> [8192, 2048] bf16
+  Gemm lm_head_wgrad;          // [8192, 131072]^T x [8192, 2048] -> [131072, 2048] fp32, accumulates
+  Gemm down_dgrad;             // [32768, 2048] x [2048, 8192] -> [32768, 8192] bf16
+  Gemm down_wgrad;             // [32768, 2048]^T x [32768, 8192] -> [2048, 8192] fp32, accumulates
+  Gemm gate_up_dgrad;          // [32768, 16384] x [16384, 2048] -> [32768, 2048] bf16
+  Gemm gate_up_wgrad;          // [32768, 16384]^T x [32768, 2048] -> [16384, 2048] fp32, accumulates
+  Gemm o_wgrad;                // [32768, 2048]^T x [32768, 2048] -> [2048, 2048] fp32, accumulates
+  Gemm o_dgrad;                // [32768, 2048] x [2048, 2048] -> [32768, 2048] bf16
+  Gemm qkv_dgrad;              // [32768, 3072] x [3072, 2048] -> [32768, 2048] bf16
+  Gemm qkv_wgrad;              // [32768, 3072]^T x [32768, 2048] -> [3072, 2048] fp32, accumulates
+  Gemm sample_logits_forward;  // [16, 2048] x [131072, 2048]^T -> [16, 131072] fp32
+  Attention attention;
+  Communicator ranks;
+
+  Step(Device& device, std::byte* arena);
+
+  /// The planned place `bytes` from the arena's start.
+  template <class T>
+  T* at(std::size_t bytes) const {
+    return reinterpret_cast<T*>(arena + bytes);
+  }
+};
+
+Step::Step(Device& d, std::byte* memory)
+    : device(d),
+      stream(d.stream()),
+      arena(memory),
+      math(d, memory + 12427214592, 33554432),
+      qkv_forward(math, {.m = 32768,
+                         .n = 3072,
+                         .k = 2048,
+                         .transpose_b = true,
+                         .pitch_a = 2048,
+                         .pitch_b = 2048,
+                         .pitch_d = 3072,
+                         .operand = DType::bf16,
+                         .result = DType::bf16}),
+      o_forward(math, {.m = 32768,
+                       .n = 2048,
+                       .k = 2048,
+                       .transpose_b = true,
+                       .pitch_a = 2048,
+                       .pitch_b = 2048,
+                       .pitch_d = 2048,
+                       .operand = DType::bf16,
+                       .residual = true}),
+      gate_up_forward(math, {.m = 32768,
+                             .n = 16384,
+                             .k = 2048,
+                             .transpose_b = true,
+                             .pitch_a = 2048,
+                             .pitch_b = 2048,
+                             .pitch_d = 16384,
+                             .operand = DType::bf16,
+                             .result = DType::bf16}),
+      down_forward(math, {.m = 32768,
+                          .n = 2048,
+                          .k = 8192,
+                          .transpose_b = true,
+                          .pitch_a = 8192,
+                          .pitch_b = 8192,
+                          .pitch_d = 2048,
+                          .operand = DType::bf16,
+                          .residual = true}),
+      lm_head_forward(math, {.m = 8192,
+                             .n = 131072,
+                             .k = 2048,
+                             .transpose_b = true,
+                             .pitch_a = 2048,
+                             .pitch_b = 2048,
+                             .pitch_d = 131072,
+                             .operand = DType::bf16,
+                             .result = DType::bf16}),
+      lm_head_dgrad(math, {.m = 8192,
+                           .n = 2048,
+                           .k = 131072,
+                           .pitch_a = 131072,
+                           .pitch_b = 2048,
+                           .pitch_d = 2048,
+                           .operand = DType::bf16,
+                           .result = DType::bf16}),
+      lm_head_wgrad(math, {.m = 131072,
+                           .n = 2048,
+                           .k = 8192,
+                           .transpose_a = true,
+                           .pitch_a = 131072,
+                           .pitch_b = 2048,
+                           .pitch_d = 2048,
+                           .operand = DType::bf16,
+                           .accumulates = true}),
+      down_dgrad(math, {.m = 32768,
+                        .n = 8192,
+                        .k = 2048,
+                        .pitch_a = 2048,
+                        .pitch_b = 8192,
+                        .pitch_d = 8192,
+                        .operand = DType::bf16,
+                        .result = DType::bf16}),
+      down_wgrad(math, {.m = 2048,
+                        .n = 8192,
+                        .k = 32768,
+                        .transpose_a = true,
+                        .pitch_a = 2048,
+                        .pitch_b = 8192,
+                        .pitch_d = 8192,
+                        .operand = DType::bf16,
+                        .accumulates = true}),
+      gate_up_dgrad(math, {.m = 32768,
+                           .n = 2048,
+                           .k = 16384,
+                           .pitch_a = 16384,
+                           .pitch_b = 2048,
+                           .pitch_d = 2048,
+                           .operand = DType::bf16,
+                           .result = DType::bf16}),
+      gate_up_wgrad(math, {.m = 16384,
+                           .n = 2048,
+                           .k = 32768,
+                           .transpose_a = true,
+                           .pitch_a = 16384,
+                           .pitch_b = 2048,
+                           .pitch_d = 2048,
+                           .operand = DType::bf16,
+                           .accumulates = true}),
+      o_wgrad(math, {.m = 2048,
+                     .n = 2048,
+                     .k = 32768,
+                     .transpose_a = true,
+                     .pitch_a = 2048,
+                     .pitch_b = 2048,
+                     .pitch_d = 2048,
+                     .operand = DType::bf16,
+                     .accumulates = true}),
+      o_dgrad(math, {.m = 32768,
+                     .n = 2048,
+                     .k = 2048,
+                     .pitch_a = 2048,
+                     .pitch_b = 2048,
+                     .pitch_d = 2048,
+                     .operand = DType::bf16,
+                     .result = DType::bf16}),
+      qkv_dgrad(math, {.m = 32768,
+                       .n = 2048,
+                       .k = 3072,
+                       .pitch_a = 3072,
+                       .pitch_b = 2048,
+                       .pitch_d = 2048,
+                       .operand = DType::bf16,
+                       .result = DType::bf16}),
+      qkv_wgrad(math, {.m = 3072,
+                       .n = 2048,
+                       .k = 32768,
+                       .transpose_a = true,
+                       .pitch_a = 3072,
+                       .pitch_b = 2048,
+                       .pitch_d = 2048,
+                       .operand = DType::bf16,
+                       .accumulates = true}),
+      sample_logits_forward(math, {.m = 16,
+                                   .n = 131072,
+                                   .k = 2048,
+                                   .transpose_b = true,
+                                   .pitch_a = 2048,
+                                   .pitch_b = 2048,
+                                   .pitch_d = 131072,
+                                   .operand = DType::bf16}),
+      attention(math, {.batch = 16,
+                       .sequence = 2048,
+                       .heads = 32,
+                       .kv_heads = 8,
+                       .head_dim = 64,
+                       .qkv_pitch = 3072,
+                       .out_pitch = 2048,
+                       .deterministic = true}),
+      ranks(d) {}
+
+namespace {
+
+// Byte offsets in the arena of 56287854336 bytes.
+constexpr std::size_t kMasters = 0;
+constexpr std::size_t kCopies = 4966326272;
+constexpr std::size_t kGradients = 7449489408;
+constexpr std::size_t kExpAvg = 46355201792;
+constexpr std::size_t kExpAvgSq = 51321528064;
+constexpr std::size_t kScalars = 12415815680;
+constexpr std::size_t kResults = 12415815936;
+constexpr std::size_t kChunks = 12425385216;
+constexpr std::size_t kFirstChunk = 12427204864;
+constexpr std::size_t kInitRules = 12427205632;
+constexpr std::size_t kLayerParameters = 60821504;  // elements from a layer's parameters to the next layer's
+constexpr int kChunkCount = 75809;                  // of at most 16384 elements: the optimizer's units of work
+
+void embed(Step& s) {
+  int* tokens = s.at<int>(12415816192);             // [32768]
+  float* embed_weight = s.at<float>(kMasters + 0);  // [131072, 2048]
+  float* x_first = s.at<float>(12460769024);        // [32768, 2048]
+
+  launch(s.stream, Grid{32768, 128}, embedding_forward, tokens, embed_weight, x_first);
+}
+
+void layer_forward(Step& s, std::size_t layer) {
+  float* x = s.at<float>(12460769024 + layer * 268435456);                                            // [32768, 2048]
+  float* attention_norm_weight = s.at<float>(kMasters + 4 * (268435456 + layer * kLayerParameters));  // [2048]
+  bf16* attention_norm_out = s.at<bf16>(43939020544);                                                 // [32768, 2048]
+  float* attention_norm_rstd = s.at<float>(17024171776 + layer * 1682178048);                         // [32768]
+  bf16* qkv_weight = s.at<bf16>(kCopies + 2 * (268437504 + layer * kLayerParameters));                // [3072, 2048]
+  bf16* qkv_raw = s.at<bf16>(17024302848 + layer * 1682178048);                                       // [32768, 3072]
+  float* rope_table = s.at<float>(12416472320);                                                       // [2048, 64]
+  bf16* qkv = s.at<bf16>(17024302848 + layer * 1682178048);                           // [32768, 3072], over qkv_raw
+  bf16* attention_out = s.at<bf16>(17225629440 + layer * 1682178048);                 // [32768, 2048]
+  float* attention_lse = s.at<float>(17359847168 + layer * 1682178048);               // [512, 2048]
+  bf16* o_weight = s.at<bf16>(kCopies + 2 * (274728960 + layer * kLayerParameters));  // [2048, 2048]
+  float* x_mid = s.at<float>(17364041472 + layer * 1682178048);                       // [32768, 2048]
+  float* mlp_norm_weight = s.at<float>(kMasters + 4 * (278923264 + layer * kLayerParameters));  // [2048]
+  bf16* mlp_norm_out = s.at<bf16>(43939020544);                                                 // [32768, 2048]
+  float* mlp_norm_rstd = s.at<float>(17632476928 + layer * 1682178048);                         // [32768]
+  bf16* gate_up_weight = s.at<bf16>(kCopies + 2 * (278925312 + layer * kLayerParameters));      // [16384, 2048]
+  bf16* gate_up_out = s.at<bf16>(17632608000 + layer * 1682178048);                             // [32768, 16384]
+  bf16* swiglu_out = s.at<bf16>(43939020544);                                                   // [32768, 8192]
+  bf16* down_weight = s.at<bf16>(kCopies + 2 * (312479744 + layer * kLayerParameters));         // [2048, 8192]
+  float* x_next = s.at<float>(12729204480 + layer * 268435456);                                 // [32768, 2048]
+
+  launch(s.stream, Grid{16384, 128}, rms_norm_forward, x, attention_norm_weight, attention_norm_out,
+         attention_norm_rstd);
+  s.qkv_forward(s.stream, attention_norm_out, qkv_weight, nullptr, nullptr, qkv_raw, false);
+  launch(s.stream, Grid{32768, 128}, rope, qkv_raw, rope_table);
+  s.attention.forward(s.stream, qkv, attention_out, attention_lse);
+  s.o_forward(s.stream, attention_out, o_weight, nullptr, x, x_mid, false);
+  launch(s.stream, Grid{16384, 128}, rms_norm_forward, x_mid, mlp_norm_weight, mlp_norm_out, mlp_norm_rstd);
+  s.gate_up_forward(s.stream, mlp_norm_out, gate_up_weight, nullptr, nullptr, gate_up_out, false);
+  launch(s.stream, Grid{32768, 256}, swiglu_forward, gate_up_out, swiglu_out);
+  s.down_forward(s.stream, swiglu_out, down_weight, nullptr, x_mid, x_next, false);
+}
+
+void head(Step& s) {
+  float* x_last = s.at<float>(16755736320);                       // [32768, 2048]
+  float* final_norm_weight = s.at<float>(kMasters + 4966318080);  // [2048]
+  bf16* final_norm_out = s.at<bf16>(46086504192);                 // [32768, 2048]
+  float* final_norm_rstd = s.at<float>(46354939648);              // [32768]
+
+  launch(s.stream, Grid{16384, 128}, rms_norm_forward, x_last, final_norm_weight, final_norm_out, final_norm_rstd);
+}
+
+void loss_chunk(Step& s, bool first, std::size_t chunk) {
+  bf16* final_norm_out = s.at<bf16>(46086504192 + chunk * 33554432);    // [32768, 2048]
+  bf16* embed_weight = s.at<bf16>(kCopies + 0);                         // [131072, 2048]
+  bf16* logits = s.at<bf16>(43939020544);                               // [8192, 131072]
+  int* targets = s.at<int>(12415947264 + chunk * 32768);                // [32768]
+  float* losses = s.at<float>(46355070720 + chunk * 32768);             // [32768]
+  bf16* d_final_norm_out = s.at<bf16>(46220721920 + chunk * 33554432);  // [32768, 2048]
+  float* d_embed_weight = s.at<float>(kGradients + 0);                  // [131072, 2048]
+
+  s.lm_head_forward(s.stream, final_norm_out, embed_weight, nullptr, nullptr, logits, false);
+  launch(s.stream, Grid{8192, 1024}, cross_entropy_gradient, logits, targets, losses, s.at<StepScalars>(kScalars));
+  s.lm_head_dgrad(s.stream, logits, embed_weight, nullptr, nullptr, d_final_norm_out, false);
+  s.lm_head_wgrad(s.stream, logits, final_norm_out, nullptr, nullptr, d_embed_weight, !first || chunk > 0);
+}
+
+void head_backward(Step& s, bool first) {
+  float* losses = s.at<float>(46355070720);                           // [32768]
+  bf16* d_final_norm_out = s.at<bf16>(46220721920);                   // [32768, 2048]
+  float* x_last = s.at<float>(16755736320);                           // [32768, 2048]
+  float* final_norm_weight = s.at<float>(kMasters + 4966318080);      // [2048]
+  float* final_norm_rstd = s.at<float>(46354939648);                  // [32768]
+  bf16* d_x_last = s.at<bf16>(46086504192);                           // [32768, 2048]
+  float* final_norm_backward_partial = s.at<float>(43939020544);      // [256, 2048]
+  float* d_final_norm_weight = s.at<float>(kGradients + 4966318080);  // [2048]
+
+  launch(s.stream, Grid{1, 1024}, loss_sum, losses, s.at<StepScalars>(kScalars), s.at<StepResults>(kResults), !first);
+  launch(s.stream, Grid{128, 128}, rms_norm_backward, d_final_norm_out, x_last, final_norm_weight, final_norm_rstd,
+         nullptr, d_x_last, final_norm_backward_partial, nullptr);
+  launch(s.stream, Grid{4, 128}, column_reduce_2048, final_norm_backward_partial, d_final_norm_weight, !first);
+}
+
+void layer_backward(Step& s, bool first, std::size_t layer) {
+  bf16* d_x_next = s.at<bf16>(46086504192);                                                     // [32768, 2048]
+  bf16* down_weight = s.at<bf16>(kCopies + 2 * (312479744 + layer * kLayerParameters));         // [2048, 8192]
+  bf16* d_swiglu_out = s.at<bf16>(45549633280);                                                 // [32768, 8192]
+  bf16* gate_up_out = s.at<bf16>(17632608000 + layer * 1682178048);                             // [32768, 16384]
+  bf16* d_gate_up_out = s.at<bf16>(43939020544);                                                // [32768, 16384]
+  bf16* swiglu_out = s.at<bf16>(45012762368);                                                   // [32768, 8192]
+  float* d_down_weight = s.at<float>(kGradients + 4 * (312479744 + layer * kLayerParameters));  // [2048, 8192]
+  bf16* gate_up_weight = s.at<bf16>(kCopies + 2 * (278925312 + layer * kLayerParameters));      // [16384, 2048]
+  bf16* d_mlp_norm_out = s.at<bf16>(45146980096);                                               // [32768, 2048]
+  float* x_mid = s.at<float>(17364041472 + layer * 1682178048);                                 // [32768, 2048]
+  float* mlp_norm_weight = s.at<float>(kMasters + 4 * (278923264 + layer * kLayerParameters));  // [2048]
+  float* mlp_norm_rstd = s.at<float>(17632476928 + layer * 1682178048);                         // [32768]
+  bf16* d_x_mid = s.at<bf16>(46086504192);                      // [32768, 2048], over d_x_next
+  float* mlp_norm_backward_partial = s.at<float>(45281197824);  // [256, 2048]
+  bf16* mlp_norm_out = s.at<bf16>(45012762368);                 // [32768, 2048]
+  float* d_mlp_norm_weight = s.at<float>(kGradients + 4 * (278923264 + layer * kLayerParameters));  // [2048]
+  float* d_gate_up_weight = s.at<float>(kGradients + 4 * (278925312 + layer * kLayerParameters));   // [16384, 2048]
+  bf16* attention_out = s.at<bf16>(17225629440 + layer * 1682178048);                               // [32768, 2048]
+  float* d_o_weight = s.at<float>(kGradients + 4 * (274728960 + layer * kLayerParameters));         // [2048, 2048]
+  bf16* o_weight = s.at<bf16>(kCopies + 2 * (274728960 + layer * kLayerParameters));                // [2048, 2048]
+  bf16* d_attention_out = s.at<bf16>(45283294976);                                                  // [32768, 2048]
+  bf16* qkv = s.at<bf16>(17024302848 + layer * 1682178048);                             // [32768, 3072], over qkv_raw
+  float* attention_lse = s.at<float>(17359847168 + layer * 1682178048);                 // [512, 2048]
+  bf16* d_qkv = s.at<bf16>(45081968384);                                                // [32768, 3072]
+  float* attention_workspace = s.at<float>(43939020544);                                // [285736960]
+  float* rope_table = s.at<float>(12416472320);                                         // [2048, 64]
+  bf16* d_qkv_raw = s.at<bf16>(45081968384);                                            // [32768, 3072], over d_qkv
+  bf16* qkv_weight = s.at<bf16>(kCopies + 2 * (268437504 + layer * kLayerParameters));  // [3072, 2048]
+  bf16* d_attention_norm_out = s.at<bf16>(44073238272);                                 // [32768, 2048]
+  float* x = s.at<float>(12460769024 + layer * 268435456);                              // [32768, 2048]
+  float* attention_norm_weight = s.at<float>(kMasters + 4 * (268435456 + layer * kLayerParameters));  // [2048]
+  float* attention_norm_rstd = s.at<float>(17024171776 + layer * 1682178048);                         // [32768]
+  bf16* d_x = s.at<bf16>(46086504192);                                // [32768, 2048], over d_x_next
+  float* attention_norm_backward_partial = s.at<float>(44207456000);  // [256, 2048]
+  bf16* attention_norm_out = s.at<bf16>(43939020544);                 // [32768, 2048]
+  float* d_attention_norm_weight = s.at<float>(kGradients + 4 * (268435456 + layer * kLayerParameters));  // [2048]
+  float* d_qkv_weight = s.at<float>(kGradients + 4 * (268437504 + layer * kLayerParameters));  // [3072, 2048]
+
+  s.down_dgrad(s.stream, d_x_next, down_weight, nullptr, nullptr, d_swiglu_out, false);
+  launch(s.stream, Grid{32768, 256}, swiglu_backward_recompute, d_swiglu_out, gate_up_out, d_gate_up_out, swiglu_out);
+  s.down_wgrad(s.stream, d_x_next, swiglu_out, nullptr, nullptr, d_down_weight, !first);
+  s.gate_up_dgrad(s.stream, d_gate_up_out, gate_up_weight, nullptr, nullptr, d_mlp_norm_out, false);
+  launch(s.stream, Grid{128, 128}, rms_norm_backward_residual_recompute, d_mlp_norm_out, x_mid, mlp_norm_weight,
+         mlp_norm_rstd, d_x_next, d_x_mid, mlp_norm_backward_partial, mlp_norm_out);
+  launch(s.stream, Grid{4, 128}, column_reduce_2048, mlp_norm_backward_partial, d_mlp_norm_weight, !first);
+  s.gate_up_wgrad(s.stream, d_gate_up_out, mlp_norm_out, nullptr, nullptr, d_gate_up_weight, !first);
+  s.o_wgrad(s.stream, d_x_mid, attention_out, nullptr, nullptr, d_o_weight, !first);
+  s.o_dgrad(s.stream, d_x_mid, o_weight, nullptr, nullptr, d_attention_out, false);
+  s.attention.backward(s.stream, d_attention_out, attention_out, qkv, attention_lse, d_qkv, attention_workspace);
+  launch(s.stream, Grid{32768, 128}, rope_inverse, d_qkv, rope_table);
+  s.qkv_dgrad(s.stream, d_qkv_raw, qkv_weight, nullptr, nullptr, d_attention_norm_out, false);
+  launch(s.stream, Grid{128, 128}, rms_norm_backward_residual_recompute, d_attention_norm_out, x, attention_norm_weight,
+         attention_norm_rstd, d_x_mid, d_x, attention_norm_backward_partial, attention_norm_out);
+  launch(s.stream, Grid{4, 128}, column_reduce_2048, attention_norm_backward_partial, d_attention_norm_weight, !first);
+  s.qkv_wgrad(s.stream, d_qkv_raw, attention_norm_out, nullptr, nullptr, d_qkv_weight, !first);
+}
+
+void embed_backward(Step& s) {
+  bf16* d_x_first = s.at<bf16>(46086504192);            // [32768, 2048]
+  int* embedding_order = s.at<int>(12416078336);        // [32768]
+  int* run_begin = s.at<int>(12416209408);              // [32769]
+  int* run_token = s.at<int>(12416340736);              // [32768]
+  int* run_count = s.at<int>(12416471808);              // [1]
+  float* d_embed_weight = s.at<float>(kGradients + 0);  // [131072, 2048]
+
+  launch(s.stream, Grid{16384, 128}, embedding_backward, d_x_first, embedding_order, run_begin, run_token, run_count,
+         d_embed_weight);
+}
+
+void optimizer(Step& s) {
+  float* gradient_partial = s.at<float>(43939020544);  // [75809]
+  float* weight_partial = s.at<float>(43939323904);    // [75809]
+  float* update_partial = s.at<float>(43939627264);    // [75809]
+  float* tensor_norms = s.at<float>(12427212800);      // [1]
+
+  launch(s.stream, Grid{75809, 1024}, gradient_norm, s.at<float>(kGradients), s.at<Chunk>(kChunks), gradient_partial, 0,
+         kChunkCount);
+  launch(s.stream, Grid{1, 1024}, gradient_clip, gradient_partial, kChunkCount, s.at<StepScalars>(kScalars),
+         s.at<StepResults>(kResults));
+  launch(s.stream, Grid{75809, 1024}, adamw_copy_norms, s.at<float>(kMasters), s.at<float>(kGradients),
+         s.at<float>(kExpAvg), s.at<float>(kExpAvgSq), s.at<bf16>(kCopies), s.at<Chunk>(kChunks), 0, kChunkCount,
+         s.at<StepScalars>(kScalars), s.at<StepResults>(kResults), weight_partial, update_partial);
+  launch(s.stream, Grid{37, 128}, parameter_norms, gradient_partial, weight_partial, update_partial,
+         s.at<int>(kFirstChunk), tensor_norms);
+}
+
+void evaluate_chunk(Step& s, std::size_t chunk) {
+  bf16* final_norm_out = s.at<bf16>(46086504192 + chunk * 33554432);  // [32768, 2048]
+  bf16* embed_weight = s.at<bf16>(kCopies + 0);                       // [131072, 2048]
+  bf16* logits = s.at<bf16>(43939020544);                             // [8192, 131072]
+  int* targets = s.at<int>(12415947264 + chunk * 32768);              // [32768]
+  float* losses = s.at<float>(46355070720 + chunk * 32768);           // [32768]
+
+  s.lm_head_forward(s.stream, final_norm_out, embed_weight, nullptr, nullptr, logits, false);
+  launch(s.stream, Grid{8192, 1024}, cross_entropy, logits, targets, losses, s.at<StepScalars>(kScalars));
+}
+
+void evaluate_sum(Step& s, bool first) {
+  float* losses = s.at<float>(46355070720);  // [32768]
+
+  launch(s.stream, Grid{1, 1024}, loss_sum, losses, s.at<StepScalars>(kScalars), s.at<StepResults>(kResults), !first);
+}
+
+void sample(Step& s) {
+  bf16* final_norm_out = s.at<bf16>(46086504192);   // [32768, 2048]
+  int* positions = s.at<int>(12416472064);          // [16]
+  bf16* sample_rows = s.at<bf16>(46220721920);      // [16, 2048]
+  bf16* embed_weight = s.at<bf16>(kCopies + 0);     // [131072, 2048]
+  float* sample_logits = s.at<float>(12416996608);  // [16, 131072]
+
+  launch(s.stream, Grid{8, 128}, gather_rows, final_norm_out, positions, sample_rows);
+  s.sample_logits_forward(s.stream, sample_rows, embed_weight, nullptr, nullptr, sample_logits, false);
+}
+
+void forward(Step& s) {
+  embed(s);
+  for (std::size_t layer = 0; layer < 16; ++layer) {
+    layer_forward(s, layer);
+  }
+  head(s);
+}
+
+}  // namespace
+
+Step* create_step(Device& device, std::byte* arena) {
+  require_arch("90a");
+  return new Step(device, arena);
+}
+
+void destroy_step(Step* step) { delete step; }
+
+void initialise(Step& s, std::uint64_t seed) {
+  launch(s.stream, Grid{2048, 128}, init_normal, s.at<float>(kMasters), s.at<InitRule>(kInitRules), 0, 146, seed);
+  s.ranks.broadcast(s.at<float>(kMasters), 4966326272, 0, s.stream);  // every rank begins with rank 0's bits
+}
+
+void refresh_copies(Step& s) {
+  launch(s.stream, Grid{75809, 1024}, cast_weights, s.at<float>(kMasters), s.at<bf16>(kCopies), s.at<Chunk>(kChunks), 0,
+         kChunkCount);
+}
+
+void micro_batch(Step& s, bool first, bool /*last*/) {
+  forward(s);
+  for (std::size_t chunk = 0; chunk < 4; ++chunk) {
+    loss_chunk(s, first, chunk);
+  }
+  head_backward(s, first);
+  for (std::size_t layer = 16; layer-- > 0;) {
+    layer_backward(s, first, layer);
+  }
+  embed_backward(s);
+}
+
+void optimizer_step(Step& s) { optimizer(s); }
+
+void evaluate(Step& s, bool first) {
+  forward(s);
+  for (std::size_t chunk = 0; chunk < 4; ++chunk) {
+    evaluate_chunk(s, chunk);
+  }
+  evaluate_sum(s, first);
+}
+
+void next_logits(Step& s) {
+  forward(s);
+  sample(s);
+}
+
+}  // namespace llmc

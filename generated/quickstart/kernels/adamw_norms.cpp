@@ -1,0 +1,62 @@
+// adamw_norms: from template adamw for run quickstart (88445e1f97f36e0f3fc7201cf08fe3e5).
+//
+// Act = float, kCopy = false, kNorms = true, kLanes = 1
+//
+// 365 rows of 16384; moves 161.57 MB, 86.56 MFLOP a launch.
+
+// adamw: PyTorch's AdamW, with g = gradient * clip_scale; nothing changes in a skipped step.
+//   p -= lr * weight_decay * p, m = beta1 m + (1 - beta1) g, v = beta2 v + (1 - beta2) g^2,
+//   p -= lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + eps)
+#include "device/group.h"
+
+namespace llmc {
+
+using Act = float;
+
+/// Flat parameter buffers; chunks [begin, end). kCopy: copy = the new weights in Act.
+/// kNorms: weight_partial, update_partial = sums of squares of a chunk's new weights and of their change.
+LLMC_BOUNDS(1)
+LLMC_KERNEL adamw_norms(float* __restrict__ master, const float* __restrict__ gradient, float* __restrict__ exp_avg,
+                        float* __restrict__ exp_avg_sq, Act* __restrict__ copy, const Chunk* __restrict__ chunks,
+                        int begin, int end, const StepScalars* __restrict__ scalars,
+                        const StepResults* __restrict__ results, float* __restrict__ weight_partial,
+                        float* __restrict__ update_partial) {
+  if (results->skipped) return;
+  const Group<1> g;
+  const float clip = results->clip_scale, eps = scalars->eps;
+  const float beta1 = scalars->beta1, beta2 = scalars->beta2;
+  const float rate = scalars->lr / scalars->bias_correction1;
+  const float root = 1.0f / sqrt(scalars->bias_correction2);
+  for (const int i : g.rows(end - begin)) {
+    const Chunk chunk = chunks[begin + i];
+    const float keep = chunk.decay ? 1.0f - scalars->lr * scalars->weight_decay : 1.0f;
+    const auto step = [=](float& p, float slope, float& m, float& v, float& rounded) {
+      const float d = slope * clip;
+      m = fma(beta1, m - d, d);
+      v = fma(beta2, v - d * d, d * d);
+      const float before = p;
+      p = fma(-rate, m / fma(sqrt(v), root, eps), p * keep);
+      rounded = p;
+      return p - before;
+    };
+    const auto p = g.run(master + chunk.offset, chunk.length);
+    const auto d = g.run(gradient + chunk.offset, chunk.length);
+    const auto m = g.run(exp_avg + chunk.offset, chunk.length);
+    const auto v = g.run(exp_avg_sq + chunk.offset, chunk.length);
+    auto rounded = [&] { return g.nothing(); }();
+    auto weights = g.sums(), updates = g.sums();
+    g.map(p, d, m, v, rounded, weights, updates,
+          [=](float& p, float slope, float& m, float& v, float& rounded, float& weight, float& update) {
+            const float change = step(p, slope, m, v, rounded);
+            weight = fma(p, p, weight);
+            update = fma(change, change, update);
+          });
+    const float weight = g.total(weights), update = g.total(updates);
+    if (g.leads()) {
+      weight_partial[begin + i] = weight;
+      update_partial[begin + i] = update;
+    }
+  }
+}
+
+}  // namespace llmc

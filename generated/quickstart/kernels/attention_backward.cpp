@@ -1,0 +1,232 @@
+// attention_backward: from template attention_backward for run quickstart (88445e1f97f36e0f3fc7201cf08fe3e5).
+//
+// Act = float, kBatch = 8, kSequence = 256, kHeads = 8, kKvHeads = 4, kHeadDim = 32, kPitch = 512, kOutPitch = 256,
+// kLanes = 1
+//
+// 32 rows of 32; moves 12.65 MB, 671.09 MFLOP a launch.
+
+// The gradients of attention_forward: probabilities are recomputed block by block from the scores and their logsumexp.
+//
+// Scores and their gradients are transposed, [key][query], as in the forward pass: they feed dQ^T with queries along
+// the lanes, and dV and dK as the scalars of "one scalar times a row". One task owns a key head: what it adds to dK and
+// dV comes in an order that no number of threads changes.
+#include "device/cpu/pack.h"
+#include "device/group.h"
+#include "device/math.h"
+
+namespace llmc {
+
+using Act = float;
+
+constexpr int kGroupHeads = 2;
+/// Heads and vectors of queries of one tile: the largest number of heads that divides the group and fits.
+constexpr int kTileHeads = kTileVectors >= 4 && kGroupHeads % 4 == 0   ? 4
+                           : kTileVectors >= 3 && kGroupHeads % 3 == 0 ? 3
+                           : kGroupHeads % 2 == 0                      ? 2
+                                                                       : 1;
+constexpr int kQueryVectors = kTileVectors / kTileHeads;
+constexpr int kTileQueries = kQueryVectors * kVectorLanes;
+constexpr int kTile = kTileHeads * kTileQueries;  // lanes of a tile; vector v holds head v % kTileHeads
+constexpr int kKeys = 32;                         // keys of a block
+constexpr int kDim = (32 + kVectorLanes - 1) / kVectorLanes * kVectorLanes;  // padded with zeros
+constexpr int kDepth = 32 / kPerWord<Act>;  // words of a head's row: bf16 elements travel in pairs where they can
+/// Rows of dK and dV in the workspace: whole tiles, so that no block needs a check.
+constexpr int kPaddedSequence = 256;
+constexpr int kPaddedDim = 32;
+/// Products with head_dim along the lanes: vectors and rows of one product in registers.
+constexpr int kDimVectors = kDim / kVectorLanes;
+constexpr int kRowVectors = kTileVectors >= 4 && kDimVectors % 4 == 0   ? 4
+                            : kTileVectors >= 3 && kDimVectors % 3 == 0 ? 3
+                            : kDimVectors % 2 == 0                      ? 2
+                                                                        : 1;
+constexpr int kBlockRows = kRowVectors == 1 ? 8 : kRowVectors == 2 && kTileVectors >= 4 ? 8 : 4;
+constexpr float kScale = inverse_sqrt(32);
+constexpr float kNothing = -1e30f;  // the score of a key that lies after the query
+
+/// One tile of queries, and the block of keys it meets. "along" operands hold words of neighbours of head_dim, "across"
+/// operands words of neighbouring rows; in fp32 a word is one element.
+struct BackwardTile {
+  alignas(64) float queries[kDim * kTile];         // q^T [kDepth, kTile]
+  alignas(64) float query_rows[kTile * kDim];      // q across [kTile, kDim]
+  alignas(64) float outputs[kDim * kTile];         // dout^T [kDepth, kTile]
+  alignas(64) float output_rows[kTile * kDim];     // dout across [kTile, kDim]
+  alignas(64) float dqueries[kDim * kTile];        // dq^T [kDim, kTile], unscaled
+  alignas(64) float lse[kTile];                    // of each query's scores
+  alignas(64) float delta[kTile];                  // dout . out of each query
+  alignas(64) float probabilities[kKeys * kTile];  // P^T
+  alignas(64) float dscores[kKeys * kTile];        // dS^T
+  alignas(64) float words[kKeys * kTile];          // P^T, then dS^T, as words; unused in fp32
+  alignas(64) float keys[kKeys * kDim];            // k along [keys of the block, kDim]
+  alignas(64) float key_rows[kKeys * kDim];        // k across; unused in fp32
+  alignas(64) float values[kKeys * kDim];          // v along
+};
+
+/// to[kCount, kDim] += scores [kCount, lanes from kFirst on] times rows [lanes, kDim].
+template <int kFirst, int kCount>
+LLMC_TILE void add_rows(const float* scores, const float* rows, float* to) {
+  constexpr int kWords = kPerWord<Act>;
+  constexpr int kPitchWords = kTile / kWords;
+  for (int d = 0; d < kDim; d += kRowVectors * kVectorLanes) {
+    for (int key = 0; key < kCount; key += kBlockRows) {
+      vector sum[kBlockRows][kRowVectors];
+      for (int i = 0; i < kBlockRows; ++i)
+        for (int v = 0; v < kRowVectors; ++v) sum[i][v] = load(to + (key + i) * kPaddedDim + d + v * kVectorLanes);
+      multiply<kPairsOf<Act>>(scores + key * kPitchWords + kFirst / kWords, kPitchWords, 1,
+                              rows + kFirst / kWords * kDim + d, kDim, (kTile - kFirst) / kWords, sum);
+      for (int i = 0; i < kBlockRows; ++i)
+        for (int v = 0; v < kRowVectors; ++v) store(to + (key + i) * kPaddedDim + d + v * kVectorLanes, sum[i][v]);
+    }
+  }
+}
+
+/// Takes in a block of kCount keys for the last kVectors vectors of the tile, and adds to their dkeys and dvalues
+/// [kCount, kPaddedDim]. kDiagonal: key i is masked for the lanes below i of the first kTileHeads of those vectors.
+template <int kVectors, int kCount, bool kDiagonal>
+LLMC_TILE void backward_block(BackwardTile& tile, float* dkeys, float* dvalues) {
+  constexpr int kWidth = kVectors * kVectorLanes;
+  constexpr int kFirst = kTile - kWidth;
+  constexpr bool kPairs = kPairsOf<Act>;
+  for (int key = 0; key < kCount; key += kTileRows) {
+    vector score[kTileRows][kVectors] = {};
+    multiply<kPairs>(tile.keys + key * kDim, kDim, 1, tile.queries + kFirst, kTile, kDepth, score);
+    for (int i = 0; i < kTileRows; ++i) {
+      for (int v = 0; v < kVectors; ++v) {
+        const int lane = kFirst + v * kVectorLanes;
+        vector shifted = score[i][v] * kScale - load(tile.lse + lane);
+        if (kDiagonal && v < kTileHeads) shifted = mask_below(key + i, shifted, kNothing);
+        store(tile.probabilities + (key + i) * kTile + lane, shifted);
+      }
+    }
+  }
+  for (int key = 0; key < kCount; ++key) {
+    float* line = tile.probabilities + key * kTile + kFirst;
+    for (int q = 0; q < kWidth; ++q) line[q] = exp(line[q]);
+  }
+  for (int key = 0; key < kCount; key += kTileRows) {
+    vector slope[kTileRows][kVectors] = {};
+    multiply<kPairs>(tile.values + key * kDim, kDim, 1, tile.outputs + kFirst, kTile, kDepth, slope);
+    for (int i = 0; i < kTileRows; ++i) {
+      for (int v = 0; v < kVectors; ++v) {
+        const int lane = kFirst + v * kVectorLanes, at = (key + i) * kTile + lane;
+        store(tile.dscores + at, load(tile.probabilities + at) * (slope[i][v] - load(tile.delta + lane)));
+      }
+    }
+  }
+
+  if constexpr (kPairs) {
+    round_rows<kWidth>(tile.probabilities + kFirst, kCount, kTile, tile.words + kFirst / 2);
+    add_rows<kFirst, kCount>(tile.words, tile.output_rows, dvalues);
+    round_rows<kWidth>(tile.dscores + kFirst, kCount, kTile, tile.words + kFirst / 2);
+    add_rows<kFirst, kCount>(tile.words, tile.query_rows, dkeys);
+    pair_rows<kWidth>(tile.dscores + kFirst, kCount, kTile, tile.words + kFirst);
+  } else {
+    add_rows<kFirst, kCount>(tile.probabilities, tile.output_rows, dvalues);
+    add_rows<kFirst, kCount>(tile.dscores, tile.query_rows, dkeys);
+  }
+  const float* dscores = kPairs ? tile.words : tile.dscores;
+  const float* key_rows = kPairs ? tile.key_rows : tile.keys;
+  for (int d = 0; d < 32; d += kTileRows) {
+    vector sum[kTileRows][kVectors];
+    float* to = tile.dqueries + d * kTile + kFirst;
+    for (int i = 0; i < kTileRows; ++i)
+      for (int v = 0; v < kVectors; ++v) sum[i][v] = load(to + i * kTile + v * kVectorLanes);
+    multiply<kPairs>(key_rows + d, 1, kDim, dscores + kFirst, kTile, kCount / kPerWord<Act>, sum);
+    for (int i = 0; i < kTileRows; ++i)
+      for (int v = 0; v < kVectors; ++v) store(to + i * kTile + v * kVectorLanes, sum[i][v]);
+  }
+}
+
+/// Packs kCount keys and values, of which `count` exist.
+template <int kCount>
+LLMC_TILE void pack_keys(BackwardTile& tile, const Act* keys, const Act* values, int count) {
+  pack_along<kCount, 32, kDim>(keys, 512, count, tile.keys);
+  if constexpr (kPairsOf<Act>) pack_across<kCount, 32, kDim>(keys, 512, count, tile.key_rows);
+  pack_along<kCount, 32, kDim>(values, 512, count, tile.values);
+}
+
+/// The blocks on the diagonal: block j has the keys of query vector j and concerns that vector and later ones.
+template <int kBlock>
+LLMC_TILE void backward_diagonal(BackwardTile& tile, const Act* keys, const Act* values, int count, float* dkeys,
+                                 float* dvalues) {
+  if constexpr (kBlock < kQueryVectors) {
+    constexpr int kFirstKey = kBlock * kVectorLanes;
+    pack_keys<kVectorLanes>(tile, keys + kFirstKey * 512, values + kFirstKey * 512, count - kFirstKey);
+    backward_block<(kQueryVectors - kBlock) * kTileHeads, kVectorLanes, true>(tile, dkeys + kFirstKey * kPaddedDim,
+                                                                              dvalues + kFirstKey * kPaddedDim);
+    backward_diagonal<kBlock + 1>(tile, keys, values, count, dkeys, dvalues);
+  }
+}
+
+/// dout and out [kBatch * kSequence, kOutPitch]; qkv and dqkv [kBatch * kSequence, kPitch] as in attention_forward;
+/// lse [kBatch, kHeads, kSequence]; workspace: dk and dv of every key head in fp32,
+/// [2, kBatch, kKvHeads, kPaddedSequence, kPaddedDim]. Writes dq, dk and dv, not the padding of dqkv.
+LLMC_KERNEL attention_backward(const Act* __restrict__ dout, const Act* __restrict__ out, const Act* __restrict__ qkv,
+                               const float* __restrict__ lse, Act* __restrict__ dqkv, float* __restrict__ workspace) {
+  const Group<1> g;
+  BackwardTile tile;
+  for (int task : g.rows(32)) {
+    const int batch = task / 4, kv_head = task % 4;
+    const long long row0 = static_cast<long long>(batch) * 256;
+    const int key_column = (8 + kv_head) * 32, value_column = key_column + 128;
+    const Act* keys = qkv + row0 * 512 + key_column;
+    const Act* values = qkv + row0 * 512 + value_column;
+    constexpr long long kGradient = static_cast<long long>(kPaddedSequence) * kPaddedDim;
+    float* dkeys = workspace + task * kGradient;
+    float* dvalues = dkeys + 32 * kGradient;
+    for (int i = 0; i < kGradient; ++i) dkeys[i] = 0.0f;
+    for (int i = 0; i < kGradient; ++i) dvalues[i] = 0.0f;
+
+    for (int head = kv_head * kGroupHeads; head < (kv_head + 1) * kGroupHeads; head += kTileHeads) {
+      for (int first = 0; first < 256; first += kTileQueries) {
+        for (int v = 0; v < kTile / kVectorLanes; ++v) {
+          const int query = first + v / kTileHeads * kVectorLanes, lane0 = v * kVectorLanes;
+          const int count = 256 - query, h = head + v % kTileHeads;
+          const Act* q = qkv + (row0 + query) * 512 + h * 32;
+          const Act* d_out = dout + (row0 + query) * 256 + h * 32;
+          const Act* o = out + (row0 + query) * 256 + h * 32;
+          pack_transposed<32>(q, 512, count, tile.queries + lane0, kTile);
+          pack_transposed<32>(d_out, 256, count, tile.outputs + lane0, kTile);
+          pack_across<kVectorLanes, 32, kDim>(q, 512, count, tile.query_rows + lane0 / kPerWord<Act> * kDim);
+          pack_across<kVectorLanes, 32, kDim>(d_out, 256, count, tile.output_rows + lane0 / kPerWord<Act> * kDim);
+          const float* line = lse + (static_cast<long long>(batch) * 8 + h) * 256 + query;
+          // Queries past the end get no probability: their rows repeat the last one.
+          for (int lane = 0; lane < kVectorLanes; ++lane)
+            tile.lse[lane0 + lane] = lane < count ? line[lane] : -kNothing;
+          store(tile.delta + lane0, row_products<32>(d_out, o, 256, count));
+        }
+        for (int i = 0; i < kDim * kTile; ++i) tile.dqueries[i] = 0.0f;
+
+        int key = 0;
+        for (; key + kKeys <= first; key += kKeys) {
+          pack_keys<kKeys>(tile, keys + key * 512, values + key * 512, kKeys);
+          backward_block<kTile / kVectorLanes, kKeys, false>(tile, dkeys + key * kPaddedDim,
+                                                             dvalues + key * kPaddedDim);
+        }
+        if constexpr (kTileQueries % kKeys != 0) {
+          for (; key < first; key += kVectorLanes) {
+            pack_keys<kVectorLanes>(tile, keys + key * 512, values + key * 512, kVectorLanes);
+            backward_block<kTile / kVectorLanes, kVectorLanes, false>(tile, dkeys + key * kPaddedDim,
+                                                                      dvalues + key * kPaddedDim);
+          }
+        }
+        backward_diagonal<0>(tile, keys + first * 512, values + first * 512, 256 - first, dkeys + first * kPaddedDim,
+                             dvalues + first * kPaddedDim);
+
+        for (int v = 0; v < kTile / kVectorLanes; ++v) {
+          const int query = first + v / kTileHeads * kVectorLanes;
+          Act* to = dqkv + (row0 + query) * 512 + (head + v % kTileHeads) * 32;
+          unpack_columns<32>(tile.dqueries + v * kVectorLanes, kTile, vector{} + kScale, to, 512, 256 - query);
+        }
+      }
+    }
+    for (int t = 0; t < 256; ++t) {
+      for (int d = 0; d < 32; d += kVectorLanes) {
+        Act* row = dqkv + (row0 + t) * 512 + d;
+        store_some(row + key_column, load(dkeys + t * kPaddedDim + d) * kScale, 32 - d);
+        store_some(row + value_column, load(dvalues + t * kPaddedDim + d), 32 - d);
+      }
+    }
+  }
+}
+
+}  // namespace llmc

@@ -1,0 +1,166 @@
+// attention_forward: from template attention_forward for run quickstart (88445e1f97f36e0f3fc7201cf08fe3e5).
+//
+// Act = float, kBatch = 8, kSequence = 256, kHeads = 8, kKvHeads = 4, kHeadDim = 32, kPitch = 512, kOutPitch = 256,
+// kLanes = 1
+//
+// 32 rows of 32; moves 6.36 MB, 268.44 MFLOP a launch.
+
+// Causal attention of packed q, k, v rows with grouped key and value heads, in blocks with an online softmax.
+//
+// Scores are computed transposed, S^T[key][query], with queries along the vector lanes: maxima and sums over keys are
+// then element-wise, and each product is "one scalar times a vector". A tile holds the queries of several heads that
+// share a key head, so that each key is fetched once for all of them.
+#include "device/cpu/pack.h"
+#include "device/group.h"
+#include "device/math.h"
+
+namespace llmc {
+
+using Act = float;
+
+constexpr int kGroupHeads = 2;
+/// Heads and vectors of queries of one tile: the largest number of heads that divides the group and fits.
+constexpr int kTileHeads = kTileVectors >= 4 && kGroupHeads % 4 == 0   ? 4
+                           : kTileVectors >= 3 && kGroupHeads % 3 == 0 ? 3
+                           : kGroupHeads % 2 == 0                      ? 2
+                                                                       : 1;
+constexpr int kQueryVectors = kTileVectors / kTileHeads;
+constexpr int kTileQueries = kQueryVectors * kVectorLanes;
+constexpr int kTile = kTileHeads * kTileQueries;  // lanes of a tile; vector v holds head v % kTileHeads
+constexpr int kTiles = (256 + kTileQueries - 1) / kTileQueries;
+constexpr int kKeys = 32;                                                    // keys of a block
+constexpr int kDim = (32 + kVectorLanes - 1) / kVectorLanes * kVectorLanes;  // padded with zeros
+constexpr int kDepth = 32 / kPerWord<Act>;  // words of a head's row: bf16 elements travel in pairs where they can
+constexpr float kScale = inverse_sqrt(32);
+constexpr float kNothing = -1e30f;  // the score of a key that lies after the query
+
+/// The state of one tile of queries between blocks of keys.
+struct ForwardTile {
+  alignas(64) float queries[kDim * kTile];   // [kDepth, kTile]
+  alignas(64) float sums[kDim * kTile];      // [kDim, kTile], sum of exp(score - maximum) * value
+  alignas(64) float scores[kKeys * kTile];   // [keys of the block, kTile]
+  alignas(64) float weights[kKeys * kTile];  // the same as pairs of keys, unused in fp32
+  alignas(64) float keys[kKeys * kDim];      // [keys of the block, kDim]
+  alignas(64) float values[kKeys * kDim];    // [keys of the block, kDim], or half as many rows of pairs
+  alignas(64) float maximum[kTile];
+  alignas(64) float denominator[kTile];
+};
+
+/// Takes in a block of kCount keys for the last kVectors vectors of the tile. kDiagonal: key i is masked for the lanes
+/// below i of the first kTileHeads of those vectors.
+template <int kVectors, int kCount, bool kDiagonal>
+LLMC_TILE void forward_block(ForwardTile& tile) {
+  constexpr int kWidth = kVectors * kVectorLanes;
+  constexpr int kFirst = kTile - kWidth;
+  vector highest[kVectors];
+  for (int v = 0; v < kVectors; ++v) highest[v] = load(tile.maximum + kFirst + v * kVectorLanes);
+  for (int key = 0; key < kCount; key += kTileRows) {
+    vector score[kTileRows][kVectors] = {};
+    multiply<kPairsOf<Act>>(tile.keys + key * kDim, kDim, 1, tile.queries + kFirst, kTile, kDepth, score);
+    for (int i = 0; i < kTileRows; ++i) {
+      for (int v = 0; v < kVectors; ++v) {
+        score[i][v] *= kScale;
+        if (kDiagonal && v < kTileHeads) score[i][v] = mask_below(key + i, score[i][v], kNothing);
+        highest[v] = larger(highest[v], score[i][v]);
+        store(tile.scores + (key + i) * kTile + kFirst + v * kVectorLanes, score[i][v]);
+      }
+    }
+  }
+  alignas(64) float shrink[kWidth], top[kWidth];
+  for (int v = 0; v < kVectors; ++v) store(top + v * kVectorLanes, highest[v]);
+  float* maximum = tile.maximum + kFirst;
+  float* denominator = tile.denominator + kFirst;
+  for (int q = 0; q < kWidth; ++q) {
+    shrink[q] = exp(maximum[q] - top[q]);
+    maximum[q] = top[q];
+    denominator[q] *= shrink[q];
+  }
+  for (int key = 0; key < kCount; ++key) {
+    float* score = tile.scores + key * kTile + kFirst;
+    for (int q = 0; q < kWidth; ++q) {
+      score[q] = exp(score[q] - top[q]);
+      denominator[q] += score[q];
+    }
+  }
+  const float* weights = tile.scores;
+  if constexpr (kPairsOf<Act>) {
+    pair_rows<kWidth>(tile.scores + kFirst, kCount, kTile, tile.weights + kFirst);
+    weights = tile.weights;
+  }
+  for (int d = 0; d < 32; d += kTileRows) {
+    vector sum[kTileRows][kVectors];
+    for (int i = 0; i < kTileRows; ++i)
+      for (int v = 0; v < kVectors; ++v)
+        sum[i][v] = load(tile.sums + (d + i) * kTile + kFirst + v * kVectorLanes) * load(shrink + v * kVectorLanes);
+    multiply<kPairsOf<Act>>(tile.values + d, 1, kDim, weights + kFirst, kTile, kCount / kPerWord<Act>, sum);
+    for (int i = 0; i < kTileRows; ++i)
+      for (int v = 0; v < kVectors; ++v) store(tile.sums + (d + i) * kTile + kFirst + v * kVectorLanes, sum[i][v]);
+  }
+}
+
+/// The blocks on the diagonal: block j has the keys of query vector j and concerns that vector and later ones.
+template <int kBlock>
+LLMC_TILE void forward_diagonal(ForwardTile& tile, const Act* keys, const Act* values, int count) {
+  if constexpr (kBlock < kQueryVectors) {
+    constexpr int kFirstKey = kBlock * kVectorLanes;
+    pack_along<kVectorLanes, 32, kDim>(keys + kFirstKey * 512, 512, count - kFirstKey, tile.keys);
+    pack_across<kVectorLanes, 32, kDim>(values + kFirstKey * 512, 512, count - kFirstKey, tile.values);
+    forward_block<(kQueryVectors - kBlock) * kTileHeads, kVectorLanes, true>(tile);
+    forward_diagonal<kBlock + 1>(tile, keys, values, count);
+  }
+}
+
+/// qkv [kBatch * kSequence, kPitch], its rows q [kHeads, kHeadDim], k and v [kKvHeads, kHeadDim], rotated already;
+/// out [kBatch * kSequence, kOutPitch] = softmax(q k^T / sqrt(kHeadDim)) v; lse [kBatch, kHeads, kSequence], natural.
+LLMC_KERNEL attention_forward(const Act* __restrict__ qkv, Act* __restrict__ out, float* __restrict__ lse) {
+  constexpr int kHeadTiles = 8 / kTileHeads;
+  const Group<1> g;
+  ForwardTile tile;
+  for (int task : g.rows(8 * kHeadTiles * kTiles)) {
+    const int batch = task / (kHeadTiles * kTiles);
+    const int head = task / kTiles % kHeadTiles * kTileHeads;
+    // Late tiles see more keys: short and long ones alternate, so that equal shares of tasks are equal work.
+    const int order = task % kTiles;
+    const int first = (order % 2 ? kTiles - 1 - order / 2 : order / 2) * kTileQueries;
+    const Act* rows = qkv + static_cast<long long>(batch) * 256 * 512;
+    const Act* keys = rows + (8 + head / kGroupHeads) * 32;
+    const Act* values = keys + 128;
+
+    for (int v = 0; v < kTile / kVectorLanes; ++v) {
+      const int query = first + v / kTileHeads * kVectorLanes;
+      const Act* from = rows + static_cast<long long>(query) * 512 + (head + v % kTileHeads) * 32;
+      pack_transposed<32>(from, 512, 256 - query, tile.queries + v * kVectorLanes, kTile);
+    }
+    for (int q = 0; q < kTile; ++q) tile.maximum[q] = kNothing;
+    for (int q = 0; q < kTile; ++q) tile.denominator[q] = 0.0f;
+    for (int i = 0; i < kDim * kTile; ++i) tile.sums[i] = 0.0f;
+
+    int key = 0;
+    for (; key + kKeys <= first; key += kKeys) {
+      pack_along<kKeys, 32, kDim>(keys + key * 512, 512, kKeys, tile.keys);
+      pack_across<kKeys, 32, kDim>(values + key * 512, 512, kKeys, tile.values);
+      forward_block<kTile / kVectorLanes, kKeys, false>(tile);
+    }
+    if constexpr (kTileQueries % kKeys != 0) {
+      for (; key < first; key += kVectorLanes) {
+        pack_along<kVectorLanes, 32, kDim>(keys + key * 512, 512, kVectorLanes, tile.keys);
+        pack_across<kVectorLanes, 32, kDim>(values + key * 512, 512, kVectorLanes, tile.values);
+        forward_block<kTile / kVectorLanes, kVectorLanes, false>(tile);
+      }
+    }
+    forward_diagonal<0>(tile, keys + first * 512, values + first * 512, 256 - first);
+
+    for (int v = 0; v < kTile / kVectorLanes; ++v) {
+      const int query = first + v / kTileHeads * kVectorLanes;
+      const int count = 256 - query;
+      Act* to = out + (static_cast<long long>(batch) * 256 + query) * 256 + (head + v % kTileHeads) * 32;
+      const vector divisor = load(tile.denominator + v * kVectorLanes);
+      unpack_columns<32>(tile.sums + v * kVectorLanes, kTile, 1.0f / divisor, to, 256, count);
+      float* line = lse + (static_cast<long long>(batch) * 8 + head + v % kTileHeads) * 256 + query;
+      for (int lane = 0; lane < kVectorLanes && lane < count; ++lane)
+        line[lane] = tile.maximum[v * kVectorLanes + lane] + log(divisor[lane]);
+    }
+  }
+}
+
+}  // namespace llmc

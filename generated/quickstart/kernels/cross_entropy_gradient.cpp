@@ -1,0 +1,46 @@
+// cross_entropy_gradient: from template cross_entropy for run quickstart (88445e1f97f36e0f3fc7201cf08fe3e5).
+//
+// Act = float, kRows = 2048, kCols = 4096, kPitch = 4096, kGradient = true, kLanes = 1
+//
+// 2048 rows of 4096; moves 67.11 MB, 41.94 MFLOP a launch.
+
+// cross_entropy_gradient: losses = -log softmax(logits)[target]; kGradient: logits become (softmax(logits) -
+// onehot(target)) * loss_scale. A target of -1 has no loss and no gradient. fp32 maths, whatever the logits are stored
+// as.
+#include "device/group.h"
+
+namespace llmc {
+
+using Act = float;
+
+/// logits [kRows, kCols], targets [kRows], losses [kRows].
+LLMC_BOUNDS(1)
+LLMC_KERNEL cross_entropy_gradient(Act* __restrict__ logits, const int* __restrict__ targets,
+                                   float* __restrict__ losses, const StepScalars* __restrict__ scalars) {
+  const Group<1, Act> g;
+  for (const int row : g.rows(2048)) {
+    const auto out = g.row<4096, 4096>(logits, row);
+    const int target = targets[row];
+    if (target < 0) {
+      if (g.leads()) losses[row] = 0.0f;
+      g.map(out, [](float& v) { v = 0.0f; });
+      continue;
+    }
+    const auto in = g.load(out);
+    const float highest = g.max(in, [](float v) { return v; });
+    auto powers = g.apply(in, [=](float v) { return exp(v - highest); });
+    const float total = g.sum(powers, [](float power) { return power; });
+    // The lane that writes the target's column also reads it, before and after the other columns change.
+    float chance = 0.0f;
+    if (g.owns(target)) {
+      const float logit = to_float(out.data[target]) - highest;
+      losses[row] = log(total) - logit;
+      chance = exp(logit) / total;
+    }
+    const float scale = scalars->loss_scale / total;
+    g.store(out, powers, [=](float power) { return power * scale; });
+    if (g.owns(target)) out.data[target] = from_float<Act>((chance - 1.0f) * scalars->loss_scale);
+  }
+}
+
+}  // namespace llmc

@@ -1,0 +1,27 @@
+// gradient_clip: from template gradient_clip for run quickstart (88445e1f97f36e0f3fc7201cf08fe3e5).
+//
+// kLanes = 1
+//
+// 1 rows of 365; moves 0.00 MB, 0.00 MFLOP a launch.
+
+// gradient_clip: the global gradient norm, the factor that brings it to clip_norm at most, and whether to skip the
+// step.
+#include "device/group.h"
+
+namespace llmc {
+
+/// partial [chunks]: sums of squares. Reads results->loss.
+LLMC_BOUNDS(1)
+LLMC_KERNEL gradient_clip(const float* __restrict__ partial, int chunks, const StepScalars* __restrict__ scalars,
+                          StepResults* __restrict__ results) {
+  const Group<1> g;
+  if (!g.alone()) return;
+  const double norm = sqrt(g.sum<double>(g.run(partial, chunks), [](float v) { return v; }));
+  if (!g.leads()) return;
+  const float clip = scalars->clip_norm;
+  results->grad_norm = static_cast<float>(norm);
+  results->clip_scale = clip > 0.0f && norm > clip ? static_cast<float>(clip / norm) : 1.0f;
+  results->skipped = !finite(results->loss) || !finite(norm);
+}
+
+}  // namespace llmc

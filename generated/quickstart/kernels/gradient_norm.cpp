@@ -1,0 +1,25 @@
+// gradient_norm: from template gradient_norm for run quickstart (88445e1f97f36e0f3fc7201cf08fe3e5).
+//
+// kLanes = 1
+//
+// 365 rows of 16384; moves 23.08 MB, 11.54 MFLOP a launch.
+
+// gradient_norm: the sum of squares of each chunk of the gradients.
+#include "device/group.h"
+
+namespace llmc {
+
+/// gradients: a flat parameter buffer; chunks [begin, end); partial: one number a chunk.
+LLMC_BOUNDS(1)
+LLMC_KERNEL gradient_norm(const float* __restrict__ gradients, const Chunk* __restrict__ chunks,
+                          float* __restrict__ partial, int begin, int end) {
+  const Group<1> g;
+  for (const int i : g.rows(end - begin)) {
+    const Chunk chunk = chunks[begin + i];
+    const auto gradient = g.run(gradients + chunk.offset, chunk.length);
+    const float squares = g.sum(gradient, [](float v) { return v * v; });
+    if (g.leads()) partial[begin + i] = squares;
+  }
+}
+
+}  // namespace llmc

@@ -1,0 +1,22 @@
+// loss_sum: from template loss_sum for run quickstart (88445e1f97f36e0f3fc7201cf08fe3e5).
+//
+// kRows = 2048, kLanes = 1
+//
+// 1 rows of 2048; moves 0.01 MB, 0.00 MFLOP a launch.
+
+// loss_sum: results->loss (=|+=) loss_scale * the sum of the losses, in double and in a fixed order.
+#include "device/group.h"
+
+namespace llmc {
+
+/// losses [kRows]; accumulate: add to what is there.
+LLMC_BOUNDS(1)
+LLMC_KERNEL loss_sum(const float* __restrict__ losses, const StepScalars* __restrict__ scalars,
+                     StepResults* __restrict__ results, int accumulate) {
+  const Group<1> g;
+  if (!g.alone()) return;
+  const double sum = g.sum<double>(g.row<2048>(losses), [](float v) { return v; }) * scalars->loss_scale;
+  if (g.leads()) results->loss = accumulate ? results->loss + sum : sum;
+}
+
+}  // namespace llmc

@@ -1,0 +1,33 @@
+// parameter_norms: from template parameter_norms for run quickstart (88445e1f97f36e0f3fc7201cf08fe3e5).
+//
+// kParameters = 56, kLanes = 1
+//
+// 56 rows of 32; moves 0.00 MB, 0.00 MFLOP a launch.
+
+// parameter_norms: L2 norms of each parameter's gradient, weights and last update, from sums of squares of its chunks.
+#include "device/group.h"
+
+namespace llmc {
+
+/// gradient_partial, weight_partial, update_partial: one number a chunk; parameter p has chunks first_chunk[p] up to
+/// first_chunk[p + 1] - 1; norms [kParameters, 3].
+LLMC_BOUNDS(1)
+LLMC_KERNEL parameter_norms(const float* __restrict__ gradient_partial, const float* __restrict__ weight_partial,
+                            const float* __restrict__ update_partial, const int* __restrict__ first_chunk,
+                            float* __restrict__ norms) {
+  const Group<1> g;
+  for (const int parameter : g.rows(56)) {
+    const int first = first_chunk[parameter], count = first_chunk[parameter + 1] - first;
+    const auto norm = [&](const float* partial) {
+      return static_cast<float>(sqrt(g.sum<double>(g.unaligned(partial + first, count), [](float v) { return v; })));
+    };
+    const float gradient = norm(gradient_partial), weight = norm(weight_partial), update = norm(update_partial);
+    if (g.leads()) {
+      norms[parameter * 3] = gradient;
+      norms[parameter * 3 + 1] = weight;
+      norms[parameter * 3 + 2] = update;
+    }
+  }
+}
+
+}  // namespace llmc

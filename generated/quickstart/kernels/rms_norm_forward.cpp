@@ -1,0 +1,30 @@
+// rms_norm_forward: from template rms_norm_forward for run quickstart (88445e1f97f36e0f3fc7201cf08fe3e5).
+//
+// Act = float, Residual = float, kRows = 2048, kCols = 256, kPitch = 256, kEps = 1e-05f, kLanes = 1
+//
+// 2048 rows of 256; moves 4.20 MB, 2.10 MFLOP a launch.
+
+// rms_norm_forward: y = x * rstd * weight, rstd = 1 / sqrt(mean(x^2) + eps) of each row.
+#include "device/group.h"
+
+namespace llmc {
+
+using Act = float;
+using Residual = float;
+
+/// x, y [kRows, kCols]; weight [kCols]; rstd [kRows].
+LLMC_BOUNDS(1)
+LLMC_KERNEL rms_norm_forward(const Residual* __restrict__ x, const float* __restrict__ weight, Act* __restrict__ y,
+                             float* __restrict__ rstd) {
+  const Group<1, Act> g;
+  const auto scale = g.row<256>(weight);
+  for (const int row : g.rows(2048)) {
+    const auto in = g.load(g.row<256, 256>(x, row));
+    const float mean_square = g.sum(in, [](float v) { return v * v; }) / 256;
+    const float r = 1.0f / sqrt(mean_square + 1e-05f);
+    g.store(g.row<256, 256>(y, row), in, scale, [=](float v, float w) { return v * r * w; });
+    if (g.leads()) rstd[row] = r;
+  }
+}
+
+}  // namespace llmc

@@ -1,0 +1,37 @@
+// rope: from template rope for run quickstart (88445e1f97f36e0f3fc7201cf08fe3e5).
+//
+// Act = float, kRows = 2048, kSequence = 256, kHeads = 12, kHeadDim = 32, kPitch = 512, kInverse = false, kLanes = 1
+//
+// 2048 rows of 384; moves 6.32 MB, 2.36 MFLOP a launch.
+
+// rope: turns each pair of elements (i, i + kHeadDim / 2) of the first kHeads heads of a row by its position's angle
+// number i, in place: (a, b) -> (a cos - b sin, b cos + a sin). kInverse: by minus the angle, which is the gradient.
+#include "device/group.h"
+
+namespace llmc {
+
+using Act = float;
+
+constexpr int kHalf = 16;
+
+/// qkv [kRows, kPitch]: heads of kHeadDim, position = row % kSequence; table [kSequence, kHeadDim]: kHalf cosines,
+/// kHalf sines.
+LLMC_BOUNDS(1)
+LLMC_KERNEL rope(Act* __restrict__ qkv, const float* __restrict__ table) {
+  const Group<1, Act> g;
+  for (const int row : g.rows(2048)) {
+    Act* heads = qkv + static_cast<long long>(row) * 512;
+    const float* angles = table + row % 256 * 32;
+    const auto first = g.segments<12, kHalf, 32>(heads);
+    const auto second = g.segments<12, kHalf, 32>(heads + kHalf);
+    const auto cosine = g.segments<12, kHalf, 0>(angles);
+    const auto sine = g.segments<12, kHalf, 0>(angles + kHalf);
+    g.map(first, second, cosine, sine, [](float& a, float& b, float c, float s) {
+      const float turned = a * c - b * s;
+      b = b * c + a * s;
+      a = turned;
+    });
+  }
+}
+
+}  // namespace llmc

@@ -1,0 +1,381 @@
+// The training step of quickstart: what runs, in which order, on which bytes of the arena.
+// Made by llmc from spec 88445e1f97f36e0f3fc7201cf08fe3e5; change the spec, not this file.
+//
+// A micro-batch is 8 sequences of 256 tokens. Activations are written with =; gradients of parameters with = by
+// the first micro-batch of a step and with += by the later ones.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "device/launch.h"
+#include "kernels.h"
+#include "math/gemm.h"
+#include "step.h"
+
+namespace llmc {
+
+struct Step {
+  Device& device;
+  Stream& stream;
+  std::byte* arena;
+  MathLibrary math;
+  Gemm qkv_forward;            // [2048, 256] x [512, 256]^T -> [2048, 512] fp32
+  Gemm o_forward;              // [2048, 256] x [256, 256]^T -> [2048, 256] fp32 + residual
+  Gemm gate_up_forward;        // [2048, 256] x [1536, 256]^T -> [2048, 1536] fp32
+  Gemm down_forward;           // [2048, 768] x [256, 768]^T -> [2048, 256] fp32 + residual
+  Gemm lm_head_forward;        // [2048, 256] x [4096, 256]^T -> [2048, 4096] fp32
+  Gemm lm_head_dgrad;          // [2048, 4096] x [4096, 256] -> [2048, 256] fp32
+  Gemm lm_head_wgrad;          // [2048, 4096]^T x [2048, 256] -> [4096, 256] fp32, accumulates
+  Gemm down_wgrad;             // [2048, 256]^T x [2048, 768] -> [256, 768] fp32, accumulates
+  Gemm down_dgrad;             // [2048, 256] x [256, 768] -> [2048, 768] fp32
+  Gemm gate_up_wgrad;          // [2048, 1536]^T x [2048, 256] -> [1536, 256] fp32, accumulates
+  Gemm gate_up_dgrad;          // [2048, 1536] x [1536, 256] -> [2048, 256] fp32
+  Gemm o_wgrad;                // [2048, 256]^T x [2048, 256] -> [256, 256] fp32, accumulates
+  Gemm o_dgrad;                // [2048, 256] x [256, 256] -> [2048, 256] fp32
+  Gemm qkv_wgrad;              // [2048, 512]^T x [2048, 256] -> [512, 256] fp32, accumulates
+  Gemm qkv_dgrad;              // [2048, 512] x [512, 256] -> [2048, 256] fp32
+  Gemm sample_logits_forward;  // [8, 256] x [4096, 256]^T -> [8, 4096] fp32
+
+  Step(Device& device, std::byte* arena);
+
+  /// The planned place `bytes` from the arena's start.
+  template <class T>
+  T* at(std::size_t bytes) const {
+    return reinterpret_cast<T*>(arena + bytes);
+  }
+};
+
+Step::Step(Device& d, std::byte* memory)
+    : device(d),
+      stream(d.stream()),
+      arena(memory),
+      math(d, nullptr, 0),
+      qkv_forward(math,
+                  {.m = 2048, .n = 512, .k = 256, .transpose_b = true, .pitch_a = 256, .pitch_b = 256, .pitch_d = 512}),
+      o_forward(math, {.m = 2048,
+                       .n = 256,
+                       .k = 256,
+                       .transpose_b = true,
+                       .pitch_a = 256,
+                       .pitch_b = 256,
+                       .pitch_d = 256,
+                       .residual = true}),
+      gate_up_forward(
+          math, {.m = 2048, .n = 1536, .k = 256, .transpose_b = true, .pitch_a = 256, .pitch_b = 256, .pitch_d = 1536}),
+      down_forward(math, {.m = 2048,
+                          .n = 256,
+                          .k = 768,
+                          .transpose_b = true,
+                          .pitch_a = 768,
+                          .pitch_b = 768,
+                          .pitch_d = 256,
+                          .residual = true}),
+      lm_head_forward(
+          math, {.m = 2048, .n = 4096, .k = 256, .transpose_b = true, .pitch_a = 256, .pitch_b = 256, .pitch_d = 4096}),
+      lm_head_dgrad(math, {.m = 2048, .n = 256, .k = 4096, .pitch_a = 4096, .pitch_b = 256, .pitch_d = 256}),
+      lm_head_wgrad(math, {.m = 4096,
+                           .n = 256,
+                           .k = 2048,
+                           .transpose_a = true,
+                           .pitch_a = 4096,
+                           .pitch_b = 256,
+                           .pitch_d = 256,
+                           .accumulates = true}),
+      down_wgrad(math, {.m = 256,
+                        .n = 768,
+                        .k = 2048,
+                        .transpose_a = true,
+                        .pitch_a = 256,
+                        .pitch_b = 768,
+                        .pitch_d = 768,
+                        .accumulates = true}),
+      down_dgrad(math, {.m = 2048, .n = 768, .k = 256, .pitch_a = 256, .pitch_b = 768, .pitch_d = 768}),
+      gate_up_wgrad(math, {.m = 1536,
+                           .n = 256,
+                           .k = 2048,
+                           .transpose_a = true,
+                           .pitch_a = 1536,
+                           .pitch_b = 256,
+                           .pitch_d = 256,
+                           .accumulates = true}),
+      gate_up_dgrad(math, {.m = 2048, .n = 256, .k = 1536, .pitch_a = 1536, .pitch_b = 256, .pitch_d = 256}),
+      o_wgrad(math, {.m = 256,
+                     .n = 256,
+                     .k = 2048,
+                     .transpose_a = true,
+                     .pitch_a = 256,
+                     .pitch_b = 256,
+                     .pitch_d = 256,
+                     .accumulates = true}),
+      o_dgrad(math, {.m = 2048, .n = 256, .k = 256, .pitch_a = 256, .pitch_b = 256, .pitch_d = 256}),
+      qkv_wgrad(math, {.m = 512,
+                       .n = 256,
+                       .k = 2048,
+                       .transpose_a = true,
+                       .pitch_a = 512,
+                       .pitch_b = 256,
+                       .pitch_d = 256,
+                       .accumulates = true}),
+      qkv_dgrad(math, {.m = 2048, .n = 256, .k = 512, .pitch_a = 512, .pitch_b = 256, .pitch_d = 256}),
+      sample_logits_forward(
+          math, {.m = 8, .n = 4096, .k = 256, .transpose_b = true, .pitch_a = 256, .pitch_b = 256, .pitch_d = 4096}) {}
+
+namespace {
+
+// Byte offsets in the arena of 334227200 bytes.
+constexpr std::size_t kMasters = 0;
+constexpr std::size_t kCopies = 0;
+constexpr std::size_t kGradients = 23081984;
+constexpr std::size_t kExpAvg = 288063232;
+constexpr std::size_t kExpAvgSq = 311145216;
+constexpr std::size_t kScalars = 46163968;
+constexpr std::size_t kResults = 46164224;
+constexpr std::size_t kChunks = 46370048;
+constexpr std::size_t kFirstChunk = 46379008;
+constexpr std::size_t kInitRules = 46379264;
+constexpr std::size_t kLayerParameters = 786944;  // elements from a layer's parameters to the next layer's
+constexpr int kChunkCount = 365;                  // of at most 16384 elements: the optimizer's units of work
+
+void embed(Step& s) {
+  int* tokens = s.at<int>(46164480);                // [2048]
+  float* embed_weight = s.at<float>(kMasters + 0);  // [4096, 256]
+  float* x_first = s.at<float>(46382848);           // [2048, 256]
+
+  launch(s.stream, embedding_forward, tokens, embed_weight, x_first);
+}
+
+void layer_forward(Step& s, std::size_t layer) {
+  float* x = s.at<float>(46382848 + layer * 2097152);                                               // [2048, 256]
+  float* attention_norm_weight = s.at<float>(kMasters + 4 * (1048576 + layer * kLayerParameters));  // [256]
+  float* attention_norm_out = s.at<float>(61062912 + layer * 31539200);                             // [2048, 256]
+  float* attention_norm_rstd = s.at<float>(63160064 + layer * 31539200);                            // [2048]
+  float* qkv_weight = s.at<float>(kMasters + 4 * (1048832 + layer * kLayerParameters));             // [512, 256]
+  float* qkv_raw = s.at<float>(63168256 + layer * 31539200);                                        // [2048, 512]
+  float* rope_table = s.at<float>(46206208);                                                        // [256, 32]
+  float* qkv = s.at<float>(63168256 + layer * 31539200);                               // [2048, 512], over qkv_raw
+  float* attention_out = s.at<float>(67362560 + layer * 31539200);                     // [2048, 256]
+  float* attention_lse = s.at<float>(69459712 + layer * 31539200);                     // [64, 256]
+  float* o_weight = s.at<float>(kMasters + 4 * (1179904 + layer * kLayerParameters));  // [256, 256]
+  float* x_mid = s.at<float>(69525248 + layer * 31539200);                             // [2048, 256]
+  float* mlp_norm_weight = s.at<float>(kMasters + 4 * (1245440 + layer * kLayerParameters));  // [256]
+  float* mlp_norm_out = s.at<float>(71622400 + layer * 31539200);                             // [2048, 256]
+  float* mlp_norm_rstd = s.at<float>(73719552 + layer * 31539200);                            // [2048]
+  float* gate_up_weight = s.at<float>(kMasters + 4 * (1245696 + layer * kLayerParameters));   // [1536, 256]
+  float* gate_up_out = s.at<float>(73727744 + layer * 31539200);                              // [2048, 1536]
+  float* swiglu_out = s.at<float>(86310656 + layer * 31539200);                               // [2048, 768]
+  float* down_weight = s.at<float>(kMasters + 4 * (1638912 + layer * kLayerParameters));      // [256, 768]
+  float* x_next = s.at<float>(48480000 + layer * 2097152);                                    // [2048, 256]
+
+  launch(s.stream, rms_norm_forward, x, attention_norm_weight, attention_norm_out, attention_norm_rstd);
+  s.qkv_forward(s.stream, attention_norm_out, qkv_weight, nullptr, nullptr, qkv_raw, false);
+  launch(s.stream, rope, qkv_raw, rope_table);
+  launch(s.stream, attention_forward, qkv, attention_out, attention_lse);
+  s.o_forward(s.stream, attention_out, o_weight, nullptr, x, x_mid, false);
+  launch(s.stream, rms_norm_forward, x_mid, mlp_norm_weight, mlp_norm_out, mlp_norm_rstd);
+  s.gate_up_forward(s.stream, mlp_norm_out, gate_up_weight, nullptr, nullptr, gate_up_out, false);
+  launch(s.stream, swiglu_forward, gate_up_out, swiglu_out);
+  s.down_forward(s.stream, swiglu_out, down_weight, nullptr, x_mid, x_next, false);
+}
+
+void head(Step& s) {
+  float* x_last = s.at<float>(58965760);                        // [2048, 256]
+  float* final_norm_weight = s.at<float>(kMasters + 23080960);  // [256]
+  float* final_norm_out = s.at<float>(283852544);               // [2048, 256]
+  float* final_norm_rstd = s.at<float>(288046848);              // [2048]
+
+  launch(s.stream, rms_norm_forward, x_last, final_norm_weight, final_norm_out, final_norm_rstd);
+}
+
+void loss_chunk(Step& s, bool first, std::size_t chunk) {
+  float* final_norm_out = s.at<float>(283852544 + chunk * 2097152);    // [2048, 256]
+  float* embed_weight = s.at<float>(kMasters + 0);                     // [4096, 256]
+  float* logits = s.at<float>(250298112 + chunk * 33554432);           // [2048, 4096]
+  int* targets = s.at<int>(46172672 + chunk * 8192);                   // [2048]
+  float* losses = s.at<float>(288055040 + chunk * 8192);               // [2048]
+  float* d_final_norm_out = s.at<float>(285949696 + chunk * 2097152);  // [2048, 256]
+  float* d_embed_weight = s.at<float>(kGradients + 0);                 // [4096, 256]
+
+  s.lm_head_forward(s.stream, final_norm_out, embed_weight, nullptr, nullptr, logits, false);
+  launch(s.stream, cross_entropy_gradient, logits, targets, losses, s.at<StepScalars>(kScalars));
+  s.lm_head_dgrad(s.stream, logits, embed_weight, nullptr, nullptr, d_final_norm_out, false);
+  s.lm_head_wgrad(s.stream, logits, final_norm_out, nullptr, nullptr, d_embed_weight, !first || chunk > 0);
+}
+
+void head_backward(Step& s, bool first) {
+  float* losses = s.at<float>(288055040);                           // [2048]
+  float* d_final_norm_out = s.at<float>(285949696);                 // [2048, 256]
+  float* x_last = s.at<float>(58965760);                            // [2048, 256]
+  float* final_norm_weight = s.at<float>(kMasters + 23080960);      // [256]
+  float* final_norm_rstd = s.at<float>(288046848);                  // [2048]
+  float* d_x_last = s.at<float>(269172480);                         // [2048, 256]
+  float* final_norm_backward_partial = s.at<float>(250298112);      // [256, 256]
+  float* d_final_norm_weight = s.at<float>(kGradients + 23080960);  // [256]
+
+  launch(s.stream, loss_sum, losses, s.at<StepScalars>(kScalars), s.at<StepResults>(kResults), !first);
+  launch(s.stream, rms_norm_backward, d_final_norm_out, x_last, final_norm_weight, final_norm_rstd, nullptr, d_x_last,
+         final_norm_backward_partial, nullptr);
+  launch(s.stream, column_reduce_256, final_norm_backward_partial, d_final_norm_weight, !first);
+}
+
+void layer_backward(Step& s, bool first, std::size_t layer) {
+  float* d_x_next = s.at<float>(269172480);                                                      // [2048, 256]
+  float* swiglu_out = s.at<float>(86310656 + layer * 31539200);                                  // [2048, 768]
+  float* d_down_weight = s.at<float>(kGradients + 4 * (1638912 + layer * kLayerParameters));     // [256, 768]
+  float* down_weight = s.at<float>(kMasters + 4 * (1638912 + layer * kLayerParameters));         // [256, 768]
+  float* d_swiglu_out = s.at<float>(262881024);                                                  // [2048, 768]
+  float* gate_up_out = s.at<float>(73727744 + layer * 31539200);                                 // [2048, 1536]
+  float* d_gate_up_out = s.at<float>(250298112);                                                 // [2048, 1536]
+  float* mlp_norm_out = s.at<float>(71622400 + layer * 31539200);                                // [2048, 256]
+  float* d_gate_up_weight = s.at<float>(kGradients + 4 * (1245696 + layer * kLayerParameters));  // [1536, 256]
+  float* gate_up_weight = s.at<float>(kMasters + 4 * (1245696 + layer * kLayerParameters));      // [1536, 256]
+  float* d_mlp_norm_out = s.at<float>(262881024);                                                // [2048, 256]
+  float* x_mid = s.at<float>(69525248 + layer * 31539200);                                       // [2048, 256]
+  float* mlp_norm_weight = s.at<float>(kMasters + 4 * (1245440 + layer * kLayerParameters));     // [256]
+  float* mlp_norm_rstd = s.at<float>(73719552 + layer * 31539200);                               // [2048]
+  float* d_x_mid = s.at<float>(269172480);                    // [2048, 256], over d_x_next
+  float* mlp_norm_backward_partial = s.at<float>(250298112);  // [256, 256]
+  float* d_mlp_norm_weight = s.at<float>(kGradients + 4 * (1245440 + layer * kLayerParameters));  // [256]
+  float* attention_out = s.at<float>(67362560 + layer * 31539200);                                // [2048, 256]
+  float* d_o_weight = s.at<float>(kGradients + 4 * (1179904 + layer * kLayerParameters));         // [256, 256]
+  float* o_weight = s.at<float>(kMasters + 4 * (1179904 + layer * kLayerParameters));             // [256, 256]
+  float* d_attention_out = s.at<float>(254492416);                                                // [2048, 256]
+  float* qkv = s.at<float>(63168256 + layer * 31539200);                 // [2048, 512], over qkv_raw
+  float* attention_lse = s.at<float>(69459712 + layer * 31539200);       // [64, 256]
+  float* d_qkv = s.at<float>(250298112);                                 // [2048, 512]
+  float* attention_workspace = s.at<float>(256589568);                   // [16384, 32]
+  float* rope_table = s.at<float>(46206208);                             // [256, 32]
+  float* d_qkv_raw = s.at<float>(250298112);                             // [2048, 512], over d_qkv
+  float* attention_norm_out = s.at<float>(61062912 + layer * 31539200);  // [2048, 256]
+  float* d_qkv_weight = s.at<float>(kGradients + 4 * (1048832 + layer * kLayerParameters));         // [512, 256]
+  float* qkv_weight = s.at<float>(kMasters + 4 * (1048832 + layer * kLayerParameters));             // [512, 256]
+  float* d_attention_norm_out = s.at<float>(254492416);                                             // [2048, 256]
+  float* x = s.at<float>(46382848 + layer * 2097152);                                               // [2048, 256]
+  float* attention_norm_weight = s.at<float>(kMasters + 4 * (1048576 + layer * kLayerParameters));  // [256]
+  float* attention_norm_rstd = s.at<float>(63160064 + layer * 31539200);                            // [2048]
+  float* d_x = s.at<float>(269172480);                              // [2048, 256], over d_x_next
+  float* attention_norm_backward_partial = s.at<float>(250298112);  // [256, 256]
+  float* d_attention_norm_weight = s.at<float>(kGradients + 4 * (1048576 + layer * kLayerParameters));  // [256]
+
+  s.down_wgrad(s.stream, d_x_next, swiglu_out, nullptr, nullptr, d_down_weight, !first);
+  s.down_dgrad(s.stream, d_x_next, down_weight, nullptr, nullptr, d_swiglu_out, false);
+  launch(s.stream, swiglu_backward, d_swiglu_out, gate_up_out, d_gate_up_out, nullptr);
+  s.gate_up_wgrad(s.stream, d_gate_up_out, mlp_norm_out, nullptr, nullptr, d_gate_up_weight, !first);
+  s.gate_up_dgrad(s.stream, d_gate_up_out, gate_up_weight, nullptr, nullptr, d_mlp_norm_out, false);
+  launch(s.stream, rms_norm_backward_residual, d_mlp_norm_out, x_mid, mlp_norm_weight, mlp_norm_rstd, d_x_next, d_x_mid,
+         mlp_norm_backward_partial, nullptr);
+  launch(s.stream, column_reduce_256, mlp_norm_backward_partial, d_mlp_norm_weight, !first);
+  s.o_wgrad(s.stream, d_x_mid, attention_out, nullptr, nullptr, d_o_weight, !first);
+  s.o_dgrad(s.stream, d_x_mid, o_weight, nullptr, nullptr, d_attention_out, false);
+  launch(s.stream, attention_backward, d_attention_out, attention_out, qkv, attention_lse, d_qkv, attention_workspace);
+  launch(s.stream, rope_inverse, d_qkv, rope_table);
+  s.qkv_wgrad(s.stream, d_qkv_raw, attention_norm_out, nullptr, nullptr, d_qkv_weight, !first);
+  s.qkv_dgrad(s.stream, d_qkv_raw, qkv_weight, nullptr, nullptr, d_attention_norm_out, false);
+  launch(s.stream, rms_norm_backward_residual, d_attention_norm_out, x, attention_norm_weight, attention_norm_rstd,
+         d_x_mid, d_x, attention_norm_backward_partial, nullptr);
+  launch(s.stream, column_reduce_256, attention_norm_backward_partial, d_attention_norm_weight, !first);
+}
+
+void embed_backward(Step& s) {
+  float* d_x_first = s.at<float>(269172480);            // [2048, 256]
+  int* embedding_order = s.at<int>(46180864);           // [2048]
+  int* run_begin = s.at<int>(46189056);                 // [2049]
+  int* run_token = s.at<int>(46197504);                 // [2048]
+  int* run_count = s.at<int>(46205696);                 // [1]
+  float* d_embed_weight = s.at<float>(kGradients + 0);  // [4096, 256]
+
+  launch(s.stream, embedding_backward, d_x_first, embedding_order, run_begin, run_token, run_count, d_embed_weight);
+}
+
+void optimizer(Step& s) {
+  float* gradient_partial = s.at<float>(250298112);  // [365]
+  float* weight_partial = s.at<float>(250299648);    // [365]
+  float* update_partial = s.at<float>(250301184);    // [365]
+  float* tensor_norms = s.at<float>(46382080);       // [1]
+
+  launch(s.stream, gradient_norm, s.at<float>(kGradients), s.at<Chunk>(kChunks), gradient_partial, 0, kChunkCount);
+  launch(s.stream, gradient_clip, gradient_partial, kChunkCount, s.at<StepScalars>(kScalars),
+         s.at<StepResults>(kResults));
+  launch(s.stream, adamw_norms, s.at<float>(kMasters), s.at<float>(kGradients), s.at<float>(kExpAvg),
+         s.at<float>(kExpAvgSq), nullptr, s.at<Chunk>(kChunks), 0, kChunkCount, s.at<StepScalars>(kScalars),
+         s.at<StepResults>(kResults), weight_partial, update_partial);
+  launch(s.stream, parameter_norms, gradient_partial, weight_partial, update_partial, s.at<int>(kFirstChunk),
+         tensor_norms);
+}
+
+void evaluate_chunk(Step& s, std::size_t chunk) {
+  float* final_norm_out = s.at<float>(283852544 + chunk * 2097152);  // [2048, 256]
+  float* embed_weight = s.at<float>(kMasters + 0);                   // [4096, 256]
+  float* logits = s.at<float>(250298112 + chunk * 33554432);         // [2048, 4096]
+  int* targets = s.at<int>(46172672 + chunk * 8192);                 // [2048]
+  float* losses = s.at<float>(288055040 + chunk * 8192);             // [2048]
+
+  s.lm_head_forward(s.stream, final_norm_out, embed_weight, nullptr, nullptr, logits, false);
+  launch(s.stream, cross_entropy, logits, targets, losses, s.at<StepScalars>(kScalars));
+}
+
+void evaluate_sum(Step& s, bool first) {
+  float* losses = s.at<float>(288055040);  // [2048]
+
+  launch(s.stream, loss_sum, losses, s.at<StepScalars>(kScalars), s.at<StepResults>(kResults), !first);
+}
+
+void sample(Step& s) {
+  float* final_norm_out = s.at<float>(283852544);   // [2048, 256]
+  int* positions = s.at<int>(46205952);             // [8]
+  float* sample_rows = s.at<float>(285949696);      // [8, 256]
+  float* embed_weight = s.at<float>(kMasters + 0);  // [4096, 256]
+  float* sample_logits = s.at<float>(46238976);     // [8, 4096]
+
+  launch(s.stream, gather_rows, final_norm_out, positions, sample_rows);
+  s.sample_logits_forward(s.stream, sample_rows, embed_weight, nullptr, nullptr, sample_logits, false);
+}
+
+void forward(Step& s) {
+  embed(s);
+  for (std::size_t layer = 0; layer < 6; ++layer) {
+    layer_forward(s, layer);
+  }
+  head(s);
+}
+
+}  // namespace
+
+Step* create_step(Device& device, std::byte* arena) { return new Step(device, arena); }
+
+void destroy_step(Step* step) { delete step; }
+
+void initialise(Step& s, std::uint64_t seed) {
+  launch(s.stream, init_normal, s.at<float>(kMasters), s.at<InitRule>(kInitRules), 0, 56, seed);
+}
+
+/// The masters are what matrix products read.
+void refresh_copies(Step&) {}
+
+void micro_batch(Step& s, bool first, bool /*last*/) {
+  forward(s);
+  for (std::size_t chunk = 0; chunk < 1; ++chunk) {
+    loss_chunk(s, first, chunk);
+  }
+  head_backward(s, first);
+  for (std::size_t layer = 6; layer-- > 0;) {
+    layer_backward(s, first, layer);
+  }
+  embed_backward(s);
+}
+
+void optimizer_step(Step& s) { optimizer(s); }
+
+void evaluate(Step& s, bool first) {
+  forward(s);
+  for (std::size_t chunk = 0; chunk < 1; ++chunk) {
+    evaluate_chunk(s, chunk);
+  }
+  evaluate_sum(s, first);
+}
+
+void next_logits(Step& s) {
+  forward(s);
+  sample(s);
+}
+
+}  // namespace llmc
