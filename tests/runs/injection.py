@@ -25,15 +25,21 @@ HOSTILE = [
     "-o pwned",
     "--help",
 ]
-MARKS = ("pwned", "touch", "line one", "HOME", "\u4e2d", "\\u4e2d", "x(")
+MARKS = ("pwned", "touch", "line one", "HOME", "\u4e2d", "u4e2d")
 # Every key that takes any text. The others take a name from a list, or a name of letters, digits and hyphens.
 FREE = ["data.tokenizer", "data.train.path", "data.validation.path", "sampling.prompts"]
 CLOSED = ["name", "target.arch", "target.kind", "precision.compute", "schedule.kind", "optimizer.kind", "memory.recompute",
           "model.rope_scaling.type", "init.linear"]
 
 
+def filled(text):
+    """The text in every free key. A path holds no control characters: the spec reader refuses them."""
+    path = re.sub(r"[\x00-\x1f]", " ", text)
+    return {key: text if key == "sampling.prompts" else path for key in FREE}
+
+
 def spec_with(values):
-    quoted = {key: json.dumps(text) for key, text in values.items()}  # a JSON string is a YAML string
+    quoted = {key: json.dumps(text, ensure_ascii=False) for key, text in values.items()}  # a JSON string is a YAML string
     return harness.SMALL.replace('["1 2 3", "40"]', f'[{quoted["sampling.prompts"]}]') \
         .replace("train-*.bin", "TRAIN").replace("path: TRAIN", f'path: {quoted["data.train.path"]}') \
         .replace("path: val-*.bin", f'path: {quoted["data.validation.path"]}') \
@@ -52,26 +58,27 @@ class Injection(RunTest):
         spec = self.path(name + ".yaml")
         with open(spec, "w", encoding="utf-8") as file:
             file.write(text)
-        self.succeed(LLMC, "emit", spec, "-o", folder, *overrides)
+        self.succeed(LLMC, "emit", spec, "-o", folder, *overrides, cwd=self.folder)
         return {path: content.decode() for path, content in harness.tree(folder).items()}
 
     def test_no_string_in_sources(self):
-        plain = self.emit("plain", spec_with({key: "plain" for key in FREE}))
+        plain = self.emit("plain", spec_with(filled("plain")))
         data = {"plan.json", "plan.txt", "spec.yaml"}
         compiled = set(plain) - data
         self.assertEqual(len([path for path in compiled if path.startswith("kernels/")]) > 10, True)
         for number, text in enumerate(HOSTILE):
-            hostile = self.emit(f"hostile-{number}", spec_with({key: text for key in FREE}))
+            hostile = self.emit(f"hostile-{number}", spec_with(filled(text)))
             self.assertEqual(set(hostile), set(plain))
             for path in sorted(compiled):
                 self.assertEqual(without_bytes(hostile[path]), without_bytes(plain[path]), f"{path} with {text!r}")
                 for mark in MARKS:
-                    self.assertNotIn(mark, re.sub(r"\s+", " ", hostile[path]), f"{path} with {text!r}")
+                    self.assertFalse(mark in re.sub(r"\s+", " ", hostile[path]), f"{mark!r} in {path} with {text!r}")
             # What the arrays hold is the text itself.
             values = re.search(r"char kKeysJson\[\] = \{([-0-9,\s]*)\};", hostile["program.cpp"]).group(1)
             decoded = bytes(int(v) & 255 for v in values.replace("\n", "").replace(" ", "").split(",") if v)[:-1].decode()
-            self.assertIn(text, [row["value"] for row in json.loads(decoded) if row["key"] == "data.train.path"])
-        self.assertFalse(os.path.exists("pwned"))
+            rows = {row["key"]: row["value"] for row in json.loads(decoded)}
+            self.assertEqual((rows["sampling.prompts"], rows["data.tokenizer"]), ([text], filled(text)["data.tokenizer"]))
+        self.assertNotIn("pwned", os.listdir(self.folder))
 
     def test_every_text_key_is_known_here(self):
         """A new key that takes any text must be added to FREE."""
@@ -97,7 +104,7 @@ class Injection(RunTest):
         os.chmod(fake, os.stat(fake).st_mode | stat.S_IXUSR)
         spec = self.path("argv.yaml")
         with open(spec, "w", encoding="utf-8") as file:
-            file.write(spec_with({key: text for key, text in zip(FREE, HOSTILE)}))
+            file.write(spec_with({key: filled(HOSTILE[i])[key] for i, key in enumerate(FREE)}))
         env = harness.environment()
         env["PATH"] = tools + ":" + env["PATH"]
         self.succeed(LLMC, "compile", spec, "-o", self.path("argv"), cwd=self.folder, env=env)
