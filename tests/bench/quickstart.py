@@ -26,11 +26,11 @@ def say(text):
     print(text, file=sys.stderr, flush=True)
 
 
-def run(command, environment, **options):
+def run(command, environment, log=None, **options):
     command = [str(word) for word in command]
     done = subprocess.run(command, env=environment, text=True, **options)
     if done.returncode:
-        raise SystemExit(f"exit {done.returncode} of: {' '.join(command)}")
+        raise SystemExit((log.read_text() if log else "") + f"exit {done.returncode} of: {' '.join(command)}")
     return done.stdout
 
 
@@ -90,7 +90,10 @@ class Bench:
         if self.a.cpu_time:
             command.append("--cpu-time")
         environment = {**self.environment, "TORCHINDUCTOR_CACHE_DIR": str(cache), "CXX": str(self.torch_compiler)}
-        return json.loads(run(command, environment, stdout=subprocess.PIPE).splitlines()[-1])
+        log = WORK / "torch.log"  # PyTorch warns about processors without CUDA, and the like
+        with log.open("w") as errors:
+            output = run(command, environment, stdout=subprocess.PIPE, stderr=errors, log=log)
+        return json.loads(output.splitlines()[-1])
 
     def take_apart(self, dtype, steps):
         """The step piece by piece, and its products alone: pieces.read()."""

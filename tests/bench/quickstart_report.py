@@ -77,11 +77,14 @@ def comparison(result):
 
 def markdown(result):
     loads = [run["load"] for run in result["runs"]]
+    busy = ""
+    if max(loads) > result["threads"] + 1 and result["clock"] == "wall":  # the runs themselves make a load of `threads`
+        busy = " **Others used the machine: these are no figures to keep (--cpu-time bears it better).**"
     versions = ", ".join(f"{name} {value}" for name, value in result["versions"].items() if value)
     parts = ["# Quick start on the CPU",
              f"{result['processor']} ({', '.join(result['flags'])}), threads: {result['threads']}, {result['date']}. {versions}.\n"
              f"{result['rounds']} rounds of {result['steps']} steps after {result['warmup']}, {result['tokens_per_step']} tokens "
-             f"a step, {result['clock']}; medians. Load of the machine when a run began: {min(loads):.1f} to {max(loads):.1f}.",
+             f"a step, {result['clock']}; medians. Load of the machine when a run began: {min(loads):.1f} to {max(loads):.1f}.{busy}",
              comparison(result)]
     for dtype, summary in result["summary"].items():
         step, check = result["step"][dtype], result["check"][dtype]
