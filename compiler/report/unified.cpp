@@ -70,7 +70,8 @@ std::string unified_diff(const std::string& before, const std::string& after, co
       a_count += lines[end].mark != '+';
       b_count += lines[end].mark != '-';
     }
-    out += fmt::format("@@ -{},{} +{},{} @@\n{}", a, a_count, b, b_count, hunk);
+    // A side without lines in the hunk names the line before it, as patch expects.
+    out += fmt::format("@@ -{},{} +{},{} @@\n{}", a_count ? a : a - 1, a_count, b_count ? b : b - 1, b_count, hunk);
     a += a_count, b += b_count, i = end;
   }
   return out;
