@@ -35,13 +35,14 @@ LLMC_KERNEL adamw(float* __restrict__ master, const float* __restrict__ gradient
     const auto d = g.run(gradient + chunk.offset, chunk.length);
     const auto m = g.run(exp_avg + chunk.offset, chunk.length);
     const auto v = g.run(exp_avg_sq + chunk.offset, chunk.length);
-    auto rounded = [&] {
+    // No captures: g++ keeps those of a branch that is not taken, and then allocates other registers.
+    auto rounded = [](const auto& group, Act* to, const Chunk& part) {
       if constexpr (kCopy) {
-        return g.run(copy + chunk.offset, chunk.length);
+        return group.run(to + part.offset, part.length);
       } else {
-        return g.nothing();
+        return group.nothing();
       }
-    }();
+    }(g, copy, chunk);
     if constexpr (kNorms) {
       auto weights = g.sums(), updates = g.sums();
       g.map(p, d, m, v, rounded, weights, updates,

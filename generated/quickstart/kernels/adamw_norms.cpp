@@ -43,7 +43,8 @@ LLMC_KERNEL adamw_norms(float* __restrict__ master, const float* __restrict__ gr
     const auto d = g.run(gradient + chunk.offset, chunk.length);
     const auto m = g.run(exp_avg + chunk.offset, chunk.length);
     const auto v = g.run(exp_avg_sq + chunk.offset, chunk.length);
-    auto rounded = [&] { return g.nothing(); }();
+    // No captures: g++ keeps those of a branch that is not taken, and then allocates other registers.
+    auto rounded = [](const auto& group, Act* to, const Chunk& part) { return group.nothing(); }(g, copy, chunk);
     auto weights = g.sums(), updates = g.sums();
     g.map(p, d, m, v, rounded, weights, updates,
           [=](float& p, float slope, float& m, float& v, float& rounded, float& weight, float& update) {
