@@ -229,7 +229,7 @@ TEST(Arena, AutoTakesTheLargestMicroBatchThatFits) {
     budget = plan.layout.arena.bytes - 1;
   }
   try {
-    make_plan(with({"memory.budget=1Mi"}), "print");
+    make_plan(with({"memory.budget=1Mi", "model.hidden_size=1200"}), "print");
     FAIL() << "1 MiB is enough?";
   } catch (const Failure& failure) {
     EXPECT_EQ(failure.code(), Exit::does_not_fit);
