@@ -66,7 +66,9 @@ def comparison(result):
         for side, row in summary["sides"].items():
             low, high = min(row["rounds"]), max(row["rounds"])
             start = f"{row['start_up_seconds']:.2f} s"
-            if "cold_start_up_seconds" in row:
+            if result["clock"] != "wall":
+                start = "wall only"  # a start less a step needs both in wall seconds
+            elif "cold_start_up_seconds" in row:
                 start = f"{row['cold_start_up_seconds']:.1f} s cold, {start} warm"
             rows.append([dtype, NAMES[side], f"{row['ms']:.1f}", f"{row['tokens_per_second']:,.0f}", f"{low:,.0f} to {high:,.0f}",
                          start])
