@@ -1,11 +1,11 @@
 #!/bin/sh
-# Installs what llmc needs on Debian 12. Run by ./quickstart.sh and ./test.sh; skips what is there.
+# Installs what llmc needs on Debian 12, and the packages named as arguments; skips what is there.
 set -eu
 packages="g++ cmake ninja-build ccache git
   llvm-19-dev libclang-19-dev clang-19
   libdnnl-dev libsentencepiece-dev libyaml-cpp-dev libcli11-dev libfmt-dev nlohmann-json3-dev libxxhash-dev
   libgtest-dev libgmock-dev libbenchmark-dev
-  python3 python3-torch python3-numpy"
+  python3 python3-torch python3-numpy $*"
 missing=""
 for p in $packages; do
   dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q 'ok installed' || missing="$missing $p"

@@ -97,7 +97,10 @@ std::string print_program(const plan::Plan& plan, const ProgramTexts& texts) {
   Source out;
   out.line("// What the trainer of run $name$ ($print$) is built for, and its main function.",
            {{"name", spec.name}, {"print", plan.fingerprint}});
-  out.raw("#include \"train/program.h\"\n\n#include \"step.h\"\n\nnamespace llmc {\nnamespace {\n\n");
+  const bool cuda = spec.target.kind == spec::TargetKind::cuda;
+  out.raw("#include \"train/program.h\"\n\n");
+  if (!cuda) out.raw("#include \"device/cpu/wait_policy.h\"\n");
+  out.raw("#include \"step.h\"\n\nnamespace llmc {\nnamespace {\n\n");
   parameters(out, plan);
   frequencies(out, plan);
   arena(out, plan.layout.arena);
@@ -113,7 +116,7 @@ std::string print_program(const plan::Plan& plan, const ProgramTexts& texts) {
   const std::initializer_list<std::pair<const char*, std::string>> fields = {
       {"name", "\"" + spec.name + "\""}, {"fingerprint", "\"" + plan.fingerprint + "\""},
       {"plan_text", "kPlanText"}, {"plan_json", "kPlanJson"}, {"spec_yaml", "kSpecYaml"},
-      {"config_json", "kConfigJson"}, {"keys_json", "kKeysJson"}, {"arch", spec.target.kind == spec::TargetKind::cuda ? "\"" + arch_list(spec) + "\"" : "LLMC_ARCH"},
+      {"config_json", "kConfigJson"}, {"keys_json", "kKeysJson"}, {"arch", cuda ? "\"" + arch_list(spec) + "\"" : "LLMC_ARCH"},
       {"vocab_size", n(spec.model.vocab_size)},
       {"vocab_pitch", n(plan.graph.at(plan.graph.find("sample_logits")).pitch)},
       {"hidden_size", n(spec.model.hidden_size)}, {"layers", n(spec.model.num_hidden_layers)},
@@ -136,8 +139,10 @@ const Program& program() {
 
 }  // namespace llmc
 
-int main(int argc, char** argv) { return llmc::train_main(argc, argv, llmc::program()); }
+int main(int argc, char** argv) {
 )");
+  if (!cuda) out.raw("  llmc::limit_spinning(argv);\n");
+  out.raw("  return llmc::train_main(argc, argv, llmc::program());\n}\n");
   return out.take();
 }
 

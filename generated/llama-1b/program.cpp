@@ -1324,4 +1324,6 @@ const Program& program() {
 
 }  // namespace llmc
 
-int main(int argc, char** argv) { return llmc::train_main(argc, argv, llmc::program()); }
+int main(int argc, char** argv) {
+  return llmc::train_main(argc, argv, llmc::program());
+}

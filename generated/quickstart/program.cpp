@@ -1,6 +1,7 @@
 // What the trainer of run quickstart (88445e1f97f36e0f3fc7201cf08fe3e5) is built for, and its main function.
 #include "train/program.h"
 
+#include "device/cpu/wait_policy.h"
 #include "step.h"
 
 namespace llmc {
@@ -1206,4 +1207,7 @@ const Program& program() {
 
 }  // namespace llmc
 
-int main(int argc, char** argv) { return llmc::train_main(argc, argv, llmc::program()); }
+int main(int argc, char** argv) {
+  llmc::limit_spinning(argv);
+  return llmc::train_main(argc, argv, llmc::program());
+}
