@@ -38,6 +38,13 @@ add_subdirectory("${LLMC_RUNTIME}" runtime)
 file(GLOB kernels CONFIGURE_DEPENDS kernels/*)
 )");
   if (cuda) {
+    out.raw(R"(# CMake before 3.26 does not know how nvcc is told C++20.
+foreach(kind STANDARD EXTENSION)
+  if(NOT CMAKE_CUDA20_${kind}_COMPILE_OPTION)
+    set(CMAKE_CUDA20_${kind}_COMPILE_OPTION -std=c++20)
+  endif()
+endforeach()
+)");
     out.line("add_executable(trainer program.cpp step.cu $k$)", {{"k", "${kernels}"}});
     out.line("set_target_properties(trainer PROPERTIES CUDA_STANDARD 20 CUDA_ARCHITECTURES OFF)");
     std::vector<std::string> flags = build::cuda_flags();
