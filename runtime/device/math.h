@@ -2,6 +2,9 @@
 // bits and loops over them vectorise.
 #pragma once
 
+#if defined(__CUDACC__)
+#include "device/cuda/ptx.h"
+#endif
 #include "device/types.h"
 
 namespace llmc {
@@ -48,9 +51,7 @@ LLMC_HD inline float from_float<float>(float v) {
 template <>
 LLMC_HD inline bf16 from_float<bf16>(float v) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  unsigned short bits;
-  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(v));
-  return bf16{bits};
+  return bf16{bf16_bits(v)};
 #else
   const unsigned bits = __builtin_bit_cast(unsigned, v);
   const unsigned rounded = bits + 0x7fffu + ((bits >> 16) & 1u);

@@ -5,6 +5,7 @@
 // lane at most four vectors, or 1,024 (compiler/plan/lanes.h).
 #pragma once
 
+#include "device/cuda/ptx.h"
 #include "device/cuda/vectors.h"
 
 #define LLMC_KERNEL __global__ void
@@ -228,7 +229,7 @@ class Group {
     if constexpr (kGroups == 1) {
       __syncthreads();
     } else {
-      asm volatile("bar.sync %0, %1;" ::"r"(group_ + 1), "n"(kLanes) : "memory");
+      named_barrier(group_ + 1, kLanes);
     }
   }
 

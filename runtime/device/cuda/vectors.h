@@ -2,6 +2,7 @@
 #pragma once
 
 #include "device/arguments.h"
+#include "device/cuda/ptx.h"
 #include "device/math.h"
 #include "device/types.h"
 
@@ -70,8 +71,7 @@ __device__ __forceinline__ void pack(const float (&value)[kVector], unsigned (&w
     for (int e = 0; e < kVector; ++e) words[e] = __float_as_uint(value[e]);
   } else {
 #pragma unroll
-    for (int i = 0; i < kVector / 2; ++i)
-      asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(words[i]) : "f"(value[2 * i + 1]), "f"(value[2 * i]));
+    for (int i = 0; i < kVector / 2; ++i) words[i] = bf16_pair(value[2 * i], value[2 * i + 1]);
   }
 }
 
