@@ -43,35 +43,45 @@ void print_result(const data::BuildResult& result, const std::filesystem::path& 
 
 void add_data_commands(CLI::App& app, Result&) {
   CLI::App* data_command = app.add_subcommand("data", "make and inspect token shards");
+  data_command->footer("`llmc data build --help` and `llmc data info --help` have examples.");
   data_command->require_subcommand(1);
 
   auto options = std::make_shared<data::BuildOptions>();
   auto json = std::make_shared<bool>(false);
   CLI::App* build_command = data_command->add_subcommand("build", "text to a tokenizer and token shards");
-  build_command->add_option("--from", options->from, "files and directories of text, source code, or .jsonl with a text field")->required();
-  build_command->add_option("--glob", options->globs, "only files whose name matches, such as '*.py'; may be given again");
+  build_command
+      ->add_option("--from", options->from, "files and directories of text, source code, or .jsonl with a text field")
+      ->required();
+  build_command->add_option("--glob", options->globs,
+                            "only files whose name matches, such as '*.py'; may be given again");
   build_command->add_option("--vocab-size", options->vocab_size, "tokens of the tokenizer")->required();
   build_command->add_option("-o,--out", options->out, "folder to make")->required();
-  build_command->add_option("--validation", options->validation, "part of the documents that is held out")->capture_default_str();
+  build_command->add_option("--validation", options->validation, "part of the documents that is held out")
+      ->capture_default_str();
   build_command->add_option("--shard-tokens", options->shard_tokens, "most tokens of one file")->capture_default_str();
-  build_command->add_option("--sample-bytes", options->sample_bytes, "text that the tokenizer learns from (0: from the vocabulary's size)");
+  build_command->add_option("--sample-bytes", options->sample_bytes,
+                            "text that the tokenizer learns from (0: from the vocabulary's size)");
   build_command->add_option("--seed", options->seed, "of the sample and the split")->capture_default_str();
   build_command->add_flag("--json", *json, "dataset.json on standard output");
-  build_command->footer("Example: llmc data build --from /usr/lib/python3.11 --glob '*.py' --vocab-size 4096 -o data/python");
+  build_command->footer(
+      "Example: llmc data build --from /usr/lib/python3.11 --glob '*.py' --vocab-size 4096 -o data/python");
   build_command->callback([options, json] {
     const bool terminal = isatty(2);
     if (terminal) options->progress = show_progress;
     const data::BuildResult result = data::build_dataset(*options);
     if (terminal) fmt::print(stderr, "\r\033[K");
-    if (*json) fmt::print("{}\n", data::dataset_json(result, *options));
-    else print_result(result, options->out);
+    if (*json)
+      fmt::print("{}\n", data::dataset_json(result, *options));
+    else
+      print_result(result, options->out);
   });
 
   auto info = std::make_shared<InfoOptions>();
   CLI::App* info_command = data_command->add_subcommand("info", "format, tokens and samples of shards");
   info_command->add_option("file", info->file, "a shard, or a pattern with * and ?")->required();
   info_command->add_option("--format", info->format, "nanogpt has no header and must be named")
-      ->check(CLI::IsMember({"auto", "llmc", "nanogpt", "megatron"}))->capture_default_str();
+      ->check(CLI::IsMember({"auto", "llmc", "nanogpt", "megatron"}))
+      ->capture_default_str();
   info_command->add_option("--sequence-length", info->sequence_length, "count the samples of this length");
   info_command->add_flag("--json", info->json, "as JSON");
   info_command->footer("Example: llmc data info 'data/python/train-*.bin' --sequence-length 256");

@@ -3,12 +3,28 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <string>
 
 #include "compiler/cli/commands.h"
 #include "compiler/cli/options.h"
 #include "error.h"
 
 namespace {
+
+/// CLI11 takes a word that names no command for a missing one.
+std::string usage_error(const CLI::App& app, const CLI::Error& error, const char* first) {
+  std::string text = error.what();
+  if (first && *first != '-') {
+    std::string names;
+    bool known = false;
+    for (const CLI::App* command : app.get_subcommands(nullptr)) {
+      known |= command->get_name() == first;
+      names += (names.empty() ? "" : ", ") + command->get_name();
+    }
+    if (!known) text = fmt::format("there is no command '{}'; the commands are {}", first, names);
+  }
+  return text + "\n`llmc --help` and `llmc COMMAND --help` show what can be written";
+}
 
 int run(int argc, char** argv) {
   CLI::App app("Compiles a YAML description of one model and one training run into a trainer for exactly that run.");
@@ -32,15 +48,18 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    const int code = app.exit(error);
-    return code == 0 ? 0 : static_cast<int>(llmc::Exit::usage);
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    throw llmc::Failure(llmc::Exit::usage, usage_error(app, error, argc > 1 ? argv[1] : nullptr));
   }
   return result.exit_code;
 }
 
 /// What llmc did wrong, and what helps to find it.
 int internal(const std::exception& error) {
-  fmt::print(stderr, "llmc is wrong, not your spec: {}\n`llmc emit SPEC --dump-ir DIR` writes the graph after each pass; report it with this line\n", error.what());
+  fmt::print(stderr,
+             "llmc is wrong, not your spec: {}\n`llmc emit SPEC --dump-ir DIR` writes the graph after each pass; "
+             "report it with this line\n",
+             error.what());
   return static_cast<int>(llmc::Exit::internal);
 }
 

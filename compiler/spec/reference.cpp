@@ -25,6 +25,20 @@ std::string row(const Key& key) {
   return fmt::format("| `{}` | {} | {} | {} | {} |\n", key.path, what, default_text(key), stage, doc);
 }
 
+std::string group_of(const Key& key) {
+  const std::size_t dot = key.path.find('.');
+  return dot == std::string::npos ? "" : key.path.substr(0, dot);
+}
+
+std::string section(const std::string& group) {
+  const Group* found = find_group(group);
+  std::string text = fmt::format("\n## {}\n\n{}| key | value | default | when | meaning |\n|---|---|---|---|---|\n",
+                                 group.empty() ? "The run" : group, found ? found->doc + "\n\n" : "");
+  for (const Key& key : keys())
+    if (group_of(key) == group) text += row(key);
+  return text;
+}
+
 }  // namespace
 
 std::string reference_markdown() {
@@ -36,16 +50,14 @@ std::string reference_markdown() {
       "`extends: base.yaml` (relative to the file) takes every key that is not given from another spec: maps merge, "
       "lists replace.\n"
       "Whole numbers may have `_` between digits and end in K, M, G (powers of 1000) or Ki, Mi, Gi (powers of 1024).\n";
-  std::string group = "?";
+  // Keys outside of a group first: they stand at the top of a spec and at its end.
+  text += section("");
+  std::string group;
   for (const Key& key : keys()) {
-    const std::string path = key.path.find('.') == std::string::npos ? "" : key.path.substr(0, key.path.find('.'));
-    if (path != group) {
-      group = path;
-      const Group* found = find_group(group);
-      text += fmt::format("\n## {}\n\n{}| key | value | default | when | meaning |\n|---|---|---|---|---|\n",
-                          group.empty() ? "The run" : group, found ? found->doc + "\n\n" : "");
-    }
-    text += row(key);
+    const std::string next = group_of(key);
+    if (next.empty() || next == group) continue;
+    group = next;
+    text += section(group);
   }
   return text;
 }

@@ -63,9 +63,6 @@ LLMC_HD inline bf16 from_float<bf16>(float v) {
 /// e^v, relative error below 1.8e-7, without branches: v = n ln 2 + r, |r| <= ln 2 / 2, a polynomial of degree 5 in r,
 /// and n added to the exponent. Saturates at 2^-120 and just below 2^128; NaN stays NaN. exp(0) is 1.
 LLMC_HD inline float exp(float v) {
-  constexpr float kSmallest = -83.17766f, kLargest = 88.72283f;  // -120 ln 2 and 128 ln 2
-  v = kSmallest > v ? kSmallest : v;                             // in this order NaN passes
-  v = kLargest < v ? kLargest : v;
   constexpr float kShift = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer, which stands in the low bits
   const float shifted = fma(v, 1.44269504f, kShift);
   const float n = shifted - kShift;
@@ -77,7 +74,11 @@ LLMC_HD inline float exp(float v) {
   p = fma(p, r, 0.4999923f);
   p = fma(p, r, 1.0f);
   p = fma(p, r, 1.0f);
-  return __builtin_bit_cast(float, __builtin_bit_cast(unsigned, p) + (__builtin_bit_cast(unsigned, shifted) << 23));
+  const float power =
+      __builtin_bit_cast(float, __builtin_bit_cast(unsigned, p) + (__builtin_bit_cast(unsigned, shifted) << 23));
+  // Last, and with comparisons that NaN fails: clamping v instead takes g++ three times the instructions.
+  const float bounded = v < -83.17766f ? 0x1p-120f : power;  // -120 ln 2
+  return v > 88.722836f ? 0x1.fffffep127f : bounded;         // 128 ln 2
 }
 
 LLMC_HD inline float sigmoid(float v) { return 1.0f / (1.0f + exp(-v)); }

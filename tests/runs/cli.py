@@ -52,6 +52,11 @@ class Cli(RunTest):
             self.assertEqual(done.code, 2, f"{words}: {done.out}{done.err}")
             self.assertTrue(done.err.strip(), words)
 
+    def test_unknown_command(self):
+        done = harness.call(LLMC, "complie", "specs/quickstart.yaml")
+        self.assertEqual((done.code, done.out), (2, ""))
+        self.assertIn("error: there is no command 'complie'; the commands are check,", done.err)
+
     def test_doctor(self):
         findings = json.loads(self.succeed(LLMC, "doctor", "--json").out)
         by_name = {finding["what"]: finding for finding in findings}

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "device/arguments.h"
+#include "device/cpu/vector.h"
 #include "device/math.h"
 #include "device/types.h"
 
@@ -113,9 +114,50 @@ struct Element<int> {
   LLMC_ALWAYS explicit Element(int c) : column(c) {}
   LLMC_ALWAYS int get() const { return column; }
 };
+/// One element of a block of results: read from the row, written to the block.
+template <class T>
+struct Rounded {
+  T& place;
+  float& result;
+};
+template <class T>
+struct Element<Rounded<T>> {
+  float& result;
+  float value;
+  LLMC_ALWAYS explicit Element(Rounded<T> from) : result(from.result), value(to_float(from.place)) {}
+  LLMC_ALWAYS ~Element() { result = value; }
+  LLMC_ALWAYS float& get() { return value; }
+};
 template <class T>
 Element(T&) -> Element<T>;
+template <class T>
+Element(Rounded<T>) -> Element<Rounded<T>>;
 Element(int)->Element<int>;
+
+/// A block of a row. What is written to a bf16 row is rounded a vector at a time once the block is computed: the
+/// machine has one instruction for that, which g++ does not find in a loop over elements.
+template <class P>
+struct Block {
+  P at;
+  LLMC_ALWAYS Block(P pointer, int first) : at(pointer + first) {}
+  LLMC_ALWAYS auto& operator[](int i) const { return at[i]; }
+};
+template <>
+struct Block<bf16*> {
+  bf16* at;
+  alignas(64) mutable float results[kPartials];
+  LLMC_ALWAYS Block(bf16* pointer, int first) : at(pointer + first) {}
+  LLMC_ALWAYS Rounded<bf16> operator[](int i) const { return {at[i], results[i]}; }
+  LLMC_ALWAYS ~Block() {
+    for (int i = 0; i < kPartials; i += kVectorLanes) llmc::store(at + i, llmc::load(results + i));
+  }
+};
+template <>
+struct Block<Indices> {
+  int first;
+  LLMC_ALWAYS Block(Indices, int from) : first(from) {}
+  LLMC_ALWAYS int operator[](int i) const { return first + i; }
+};
 
 template <int kLanes, class = float>
 class Group {
@@ -243,18 +285,31 @@ class Group {
     for (int i = 0; i < count; ++i) one_each<Rows...>(f, first, i, at...);
   }
 
+  template <class F, class... Blocks>
+  LLMC_ALWAYS static void one_of_block(F& f, int i, const Blocks&... blocks) {
+    f(Element(blocks[i]).get()...);
+  }
+
+  template <class F, class... Blocks>
+  LLMC_ALWAYS static void block_each(F& f, const Blocks&... blocks) {
+#pragma omp simd
+    for (int i = 0; i < kPartials; ++i) one_of_block(f, i, blocks...);
+  }
+
+  /// Whole blocks, then the columns that are left.
+  template <class... Rows, class F, class... Pointers>
+  LLMC_ALWAYS static void blocks_each(F& f, int cols, Pointers... at) {
+    int first = 0;
+    for (; first + kPartials <= cols; first += kPartials)
+      block_each(f, Block<Pointers>(at, Rows::kPartial ? 0 : first)...);
+    columns_each<Rows...>(f, first, cols - first, at...);
+  }
+
   template <class F, class... Rows>
   LLMC_ALWAYS __attribute__((flatten)) static void each(F&& f, Rows&... rows) {
     auto& shape = sized(rows...);
     const int cols = shape.cols();
-    if constexpr ((Rows::kPartial || ...)) {
-      int first = 0;
-      for (; first + kPartials <= cols; first += kPartials)
-        columns_each<Rows...>(f, first, kPartials, rows.segment(0)...);
-      columns_each<Rows...>(f, first, cols - first, rows.segment(0)...);
-    } else {
-      for (int s = 0; s < shape.kSegments; ++s) columns_each<Rows...>(f, 0, cols, rows.segment(s)...);
-    }
+    for (int s = 0; s < shape.kSegments; ++s) blocks_each<Rows...>(f, cols, rows.segment(s)...);
     (rows.pad(), ...);
   }
 };
