@@ -58,9 +58,9 @@ def worst(gradients, reference):
     return error, cosine, norm
 
 
-def check(llmc, seed, compute, folder):
+def check(llmc, seed, compute, folder, head_dims):
     """One line of the table; True if all bounds hold."""
-    spec = specs.draw(seed, compute)
+    spec = specs.draw(seed, compute, head_dims)
     step = trace_step(llmc, specs.write(spec, folder), folder)
     weights, tokens, gradients, summary = read_trace(step)
     model = specs.config(spec)
@@ -87,10 +87,13 @@ def main():
     parser.add_argument("--folder", required=True, help="for specs, trainers and traces")
     parser.add_argument("--compute", choices=["fp32", "bf16"], required=True)
     parser.add_argument("--seeds", type=int, nargs="*", default=list(range(12)))
+    parser.add_argument("--head-dims", type=int, nargs="*", default=[4, 6, 8, 10, 16, 24, 32],
+                        help="of which a spec has one: a target may not take all")
     arguments = parser.parse_args()
     torch.set_num_threads(1)  # shapes are tiny: threads only cost
     results = [check(arguments.llmc, seed, arguments.compute,
-                     os.path.join(arguments.folder, f"{arguments.compute}-{seed}")) for seed in arguments.seeds]
+                     os.path.join(arguments.folder, f"{arguments.compute}-{seed}"), arguments.head_dims)
+               for seed in arguments.seeds]
     print(f"{sum(results)} of {len(results)} specs within bounds")
     sys.exit(0 if all(results) else 1)
 

@@ -1,0 +1,87 @@
+"""Trainers on the simulated GPU: llmc emits a project for CUDA, g++ compiles all of it against the stand-ins."""
+
+import concurrent.futures
+import glob
+import importlib.util
+import os
+import shutil
+import sys
+
+SIM = os.path.dirname(os.path.abspath(__file__))
+SOURCE = os.path.dirname(os.path.dirname(SIM))
+
+
+def _load(name, path):
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+# Of the same name as this file, so not importable by it.
+runs = _load("runs_harness", os.path.join(SOURCE, "tests", "runs", "harness.py"))
+
+LLMC = os.environ.get("LLMC_REAL", os.path.join(SOURCE, "build", "llmc"))
+BUILT = os.environ.get("LLMC_SIM", os.path.join(SOURCE, "build", "tests", "sim"))  # kernel.flags and trainer.link
+TARGET = ("target.kind=cuda", "target.arch=[90a]")
+REPORTED = 97  # a trainer's exit code when the simulator found it wrong: src/report.h
+
+# The small spec of the CPU's tests, as far as cuDNN goes: bf16, heads of a multiple of 8.
+SMALL = (runs.SMALL.replace("compute: fp32", "compute: bf16").replace("head_dim: 10", "head_dim: 8")
+         .replace("kind: cpu, arch: native", "kind: cuda, arch: [90a]"))
+
+
+def _words(name):
+    with open(os.path.join(BUILT, name)) as file:
+        return file.read().split("\n")[:-1]
+
+
+def _run(*command, cwd=None):
+    done = runs.call(*command, cwd=cwd)
+    if done.code != 0:
+        sys.exit(f"{' '.join(map(str, command))} exited with {done.code}:\n{done.out}{done.err}")
+
+
+def compile(spec, folder, *arguments, edit=None, sources=SOURCE, rebuild=()):
+    """Emits `spec` with further arguments of `llmc emit` into `folder`, and builds it there; the trainer's path.
+
+    edit(folder): changes the emitted project before it is compiled. `sources`: a changed copy of the repository's runtime/
+    and templates/, of which kernels use the headers and `rebuild` names the files of the runtime to compile again."""
+    folder = os.path.abspath(folder)
+    shutil.rmtree(folder, ignore_errors=True)
+    _run(LLMC, "emit", spec, "-o", folder, *arguments, *TARGET)
+    if edit:
+        edit(folder)
+    os.makedirs(os.path.join(folder, "objects"))
+    includes = ["-I" + os.path.join(SIM, "include"), "-I."]
+    includes += ["-I" + os.path.join(sources, name) for name in ("runtime", "", "templates")]
+    host = ["-std=c++20", "-O1"]
+    kernel = _words("kernel.flags")
+    plain = [word for word in kernel if "sanitize" not in word and "tsan" not in word]
+    commands = [[*kernel, *includes, "-c", name] for name in sorted(glob.glob("kernels/*.cu", root_dir=folder))]
+    commands += [[*plain, *includes, "-c", "step.cu"], [*host, *includes, "-c", "program.cpp"]]
+    commands += [[*host, *includes, "-c", os.path.join(sources, "runtime", name)] for name in rebuild]
+    objects = [os.path.join("objects", os.path.basename(command[-1]) + ".o") for command in commands]
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        # By relative names: ccache then knows a kernel again in another folder.
+        list(pool.map(lambda pair: _run("g++", *pair[0], "-o", pair[1], cwd=folder), zip(commands, objects)))
+    _run("g++", "-o", "trainer", *objects, *_words("trainer.link"), cwd=folder)
+    with open(os.path.join(folder, "spec_directory"), "w") as file:  # as llmc compile does
+        file.write(os.path.dirname(os.path.abspath(spec)) + "\n")
+    return os.path.join(folder, "trainer")
+
+
+class SimTest(runs.RunTest):
+    """A run test whose trainers are simulated. compile(spec, name, ...): into <folder>/<name>."""
+
+    def compile(self, spec, name, *arguments, **options):
+        return compile(spec, self.path(name), *arguments, **options)
+
+    def reported(self, *command, **options):
+        """What the simulator says of a program that it must find wrong."""
+        done = runs.call(*command, **options)
+        self.assertEqual(done.code, REPORTED, done.out + done.err)
+        return done.err
+
+
+main = runs.main

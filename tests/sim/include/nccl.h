@@ -1,0 +1,34 @@
+// Stand-in for NCCL with one rank: what runtime/comm/nccl.cpp uses.
+#pragma once
+
+#include <cstddef>
+
+#include "cuda_runtime_api.h"
+
+using ncclComm_t = struct ncclComm*;
+enum ncclResult_t {
+  ncclSuccess,
+  ncclUnhandledCudaError,
+  ncclSystemError,
+  ncclInternalError,
+  ncclInvalidArgument,
+  ncclInvalidUsage,
+  ncclRemoteError,
+  ncclInProgress,
+};
+enum ncclDataType_t { ncclUint8, ncclInt32, ncclBfloat16, ncclFloat32 };
+using ncclDataType = ncclDataType_t;
+enum ncclRedOp_t { ncclSum, ncclMax };
+
+extern "C" {
+ncclResult_t ncclGetVersion(int* version);
+const char* ncclGetErrorString(ncclResult_t result);
+ncclResult_t ncclCommInitAll(ncclComm_t* comms, int devices, const int* indices);
+ncclResult_t ncclCommDestroy(ncclComm_t comm);
+ncclResult_t ncclCommUserRank(ncclComm_t comm, int* rank);
+ncclResult_t ncclCommCount(ncclComm_t comm, int* count);
+ncclResult_t ncclAllReduce(const void* send, void* receive, std::size_t count, ncclDataType_t type, ncclRedOp_t op,
+                           ncclComm_t comm, cudaStream_t stream);
+ncclResult_t ncclBroadcast(const void* send, void* receive, std::size_t count, ncclDataType_t type, int root,
+                           ncclComm_t comm, cudaStream_t stream);
+}

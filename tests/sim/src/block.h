@@ -1,0 +1,54 @@
+// The lanes of one block and where they wait for each other.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "block_order.h"
+#include "stamp.h"
+
+namespace sim {
+
+struct Block;
+
+struct Lane {
+  Block* block = nullptr;
+  int index = 0;  // in the block
+  bool finished = false;
+};
+
+/// Lanes that wait for more to come.
+struct Barrier {
+  int expected = 0;
+  std::vector<Lane*> waiting;
+};
+
+/// What lanes of one warp do together: a shuffle, a vote, __syncwarp.
+struct Meeting {
+  enum class Kind { none, exchange, vote, synchronize };
+  unsigned mask = 0, arrived = 0;
+  Kind kind = Kind::none;
+  unsigned long long word[kWarp] = {}, result[kWarp] = {};
+  int source[kWarp] = {};
+};
+
+constexpr int kNamedBarriers = 16;
+
+struct Block {
+  BlockOrder order;
+  std::vector<Lane> lanes;
+  std::deque<Lane*> ready;
+  int live = 0;  // lanes that have not ended
+  Barrier whole, named[kNamedBarriers];
+  std::vector<Meeting> meetings[kWarps];  // one for each mask in use
+  std::vector<std::byte> shared;          // the shared memory while another block of the cluster runs
+  std::vector<Cell> shared_cells;
+};
+
+/// Where the lanes of blocks that cannot go on wait, for a report.
+std::string describe_waiting(const Block& block, std::size_t at_cluster_barrier);
+
+}  // namespace sim

@@ -1,0 +1,59 @@
+// Which accesses of a block's lanes happen before which: clocks of its warps, moved on by barriers.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "report.h"
+#include "stamp.h"
+
+namespace sim {
+
+struct BlockOrder {
+  std::uint32_t index = 0;               // of the block
+  std::uint32_t first = 0, blocks = 1;   // of its cluster
+  BlockOrder* const* cluster = nullptr;  // those blocks
+  int warps = 0;
+  std::uint32_t clock[kWarps] = {};          // barriers a warp has passed
+  std::uint32_t floor[kWarps] = {};          // its clock at the last barrier of the whole block
+  std::uint32_t cluster_floor[kWarps] = {};  // its clock at the last barrier of the cluster
+  std::uint32_t seen[kWarps][kWarps] = {};   // [w][v]: warp v's clock at the last named barrier that w knows of
+
+  /// Whether an access of this launch happened before what `lane` does now. `elsewhere`: the answer for blocks outside
+  /// of the cluster, which nothing orders.
+  bool ordered(Stamp before, int lane, bool elsewhere) const {
+    const std::uint32_t block = block_of(before);
+    const int other = lane_of(before) / kWarp, mine = lane / kWarp;
+    const std::uint32_t when = clock_of(before);
+    if (block != (index & (kBlocks - 1))) {
+      const std::uint32_t number = (block - first) & (kBlocks - 1);
+      return number < blocks ? when < cluster[number]->cluster_floor[other] : elsewhere;
+    }
+    if (lane_of(before) == lane) return true;
+    if (other == mine) return when < clock[mine];
+    return when < floor[other] || when < seen[mine][other];
+  }
+
+  /// A barrier of the warps in `mask`: what each did or knew of before is before what any does after.
+  void meet(std::uint32_t mask) {
+    std::uint32_t known[kWarps] = {};
+    for (int w = 0; w < warps; ++w) {
+      if (!(mask >> w & 1)) continue;
+      tick(w);
+      for (int v = 0; v < warps; ++v) known[v] = std::max(known[v], seen[w][v]);
+      known[w] = clock[w];
+    }
+    for (int w = 0; w < warps; ++w)
+      if (mask >> w & 1) std::copy(known, known + warps, seen[w]);
+  }
+
+  void meet_all() {
+    for (int w = 0; w < warps; ++w) tick(w), floor[w] = clock[w];
+  }
+
+  void tick(int warp) {
+    if (++clock[warp] == kClocks) report("a block passes more barriers than the simulator can count");
+  }
+};
+
+}  // namespace sim

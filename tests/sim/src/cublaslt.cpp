@@ -1,0 +1,355 @@
+// cuBLASLt's calls on the simulated device: descriptors, algorithms and their checks.
+#include "cublasLt.h"
+
+#include <cstring>
+#include <string>
+
+#include "guard.h"
+#include "product.h"
+#include "report.h"
+#include "stream.h"
+
+using namespace sim;
+
+struct cublasLtContext {};
+
+struct cublasLtMatmulPreferenceOpaque {
+  std::uint64_t workspace_bytes = 0;
+  std::uint32_t reduction_schemes = CUBLASLT_REDUCTION_SCHEME_MASK;
+  std::uint32_t alignment[4] = {256, 256, 256, 256};  // of A, B, C, D
+};
+
+namespace {
+
+using Layout = cublasLtMatrixLayoutOpaque;
+
+/// What an algorithm's opaque bytes hold.
+struct Algorithm {
+  std::uint32_t id, tile, split_k, reduction_scheme, swizzling, custom, stages;
+  std::uint16_t inner_shape, cluster_shape;
+  std::uint32_t alignment[4];
+};
+static_assert(sizeof(Algorithm) <= sizeof(cublasLtMatmulAlgo_t));
+
+Algorithm unpack(const cublasLtMatmulAlgo_t& packed) {
+  Algorithm algorithm;
+  std::memcpy(&algorithm, packed.data, sizeof algorithm);
+  return algorithm;
+}
+
+cublasLtMatmulAlgo_t pack(const Algorithm& algorithm) {
+  cublasLtMatmulAlgo_t packed = {};
+  std::memcpy(packed.data, &algorithm, sizeof algorithm);
+  return packed;
+}
+
+constexpr Summation kSummations[] = {Summation::ascending, Summation::halves, Summation::blocks};
+
+bool known(std::uint32_t id) {
+  for (const Summation summation : kSummations)
+    if (static_cast<std::uint32_t>(summation) == id) return true;
+  return false;
+}
+
+Algorithm default_algorithm(Summation summation) {
+  const bool split = summation == Summation::halves;
+  return {static_cast<std::uint32_t>(summation),
+          1,
+          split ? 2u : 1u,
+          split ? std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE} : std::uint32_t{CUBLASLT_REDUCTION_SCHEME_NONE},
+          0,
+          0,
+          1,
+          0,
+          0,
+          {16, 16, 16, 16}};
+}
+
+/// A product split over k keeps a partial result for each part; the others use a little.
+std::size_t workspace_of(const Algorithm& algorithm, const Layout& d) {
+  return algorithm.split_k > 1 ? algorithm.split_k * d.rows * d.cols * 4 : 4096;
+}
+
+template <class T>
+cublasStatus_t assign(T& to, const void* value, std::size_t bytes) {
+  if (bytes != sizeof to) return CUBLAS_STATUS_INVALID_VALUE;
+  std::memcpy(&to, value, bytes);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+/// Whether shapes and types fit together, as the library would find.
+cublasStatus_t check(const cublasLtMatmulDescOpaque& operation, const Layout& a, const Layout& b, const Layout& c,
+                     const Layout& d) {
+  const bool ta = operation.transpose_a == CUBLAS_OP_T, tb = operation.transpose_b == CUBLAS_OP_T;
+  const std::uint64_t m = ta ? a.cols : a.rows, k = ta ? a.rows : a.cols;
+  const std::uint64_t k_of_b = tb ? b.cols : b.rows, n = tb ? b.rows : b.cols;
+  if (k != k_of_b || d.rows != m || d.cols != n || c.rows != m || c.cols != n) return CUBLAS_STATUS_INVALID_VALUE;
+  if (!m || !n || !k) return CUBLAS_STATUS_INVALID_VALUE;
+  for (const Layout* layout : {&a, &b, &c, &d}) {
+    const std::uint64_t length = layout->order == CUBLASLT_ORDER_COL ? layout->rows : layout->cols;
+    if (layout->ld < 0 || static_cast<std::uint64_t>(layout->ld) < length) return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  if (a.type != b.type || c.type != d.type) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (a.type == CUDA_R_32F && d.type != CUDA_R_32F) return CUBLAS_STATUS_NOT_SUPPORTED;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+std::string text(const Product& p) {
+  const bool transposed = p.operation.transpose_a == CUBLAS_OP_T;
+  const auto type = [](cudaDataType_t t) { return t == CUDA_R_16BF ? "bf16" : "fp32"; };
+  return "product [" + std::to_string(p.d.rows) + ", " + std::to_string(p.d.cols) + ", " +
+         std::to_string(transposed ? p.a.rows : p.a.cols) + "] " + type(p.a.type) + " -> " + type(p.d.type) +
+         (p.beta != 0 ? (p.c_data == p.d_data ? " += " : " + residual") : "");
+}
+
+struct StatusText {
+  cublasStatus_t status;
+  const char* name;
+  const char* text;
+};
+#define LLMC_STATUS(status, text) \
+  { status, #status, text }
+constexpr StatusText kStatuses[] = {
+    LLMC_STATUS(CUBLAS_STATUS_SUCCESS, "the operation completed successfully"),
+    LLMC_STATUS(CUBLAS_STATUS_INVALID_VALUE, "an unsupported value or parameter was passed to the function"),
+    LLMC_STATUS(CUBLAS_STATUS_NOT_SUPPORTED, "the functionality requested is not supported"),
+};
+
+}  // namespace
+
+extern "C" {
+
+std::size_t cublasLtGetVersion() { return 130100; }
+const char* cublasLtGetStatusName(cublasStatus_t status) {
+  for (const StatusText& known : kStatuses)
+    if (known.status == status) return known.name;
+  return "unknown status";
+}
+const char* cublasLtGetStatusString(cublasStatus_t status) {
+  for (const StatusText& known : kStatuses)
+    if (known.status == status) return known.text;
+  return "unknown status";
+}
+
+cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
+  *handle = new cublasLtContext;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
+  delete handle;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDataType_t type, std::uint64_t rows,
+                                          std::uint64_t cols, std::int64_t ld) {
+  *layout = new cublasLtMatrixLayoutOpaque{type, rows, cols, ld, CUBLASLT_ORDER_COL};
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
+  delete layout;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
+                                                cublasLtMatrixLayoutAttribute_t attribute, const void* value,
+                                                std::size_t bytes) {
+  switch (attribute) {
+    case CUBLASLT_MATRIX_LAYOUT_TYPE:
+      return assign(layout->type, value, bytes);
+    case CUBLASLT_MATRIX_LAYOUT_ORDER:
+      return assign(layout->order, value, bytes);
+    case CUBLASLT_MATRIX_LAYOUT_ROWS:
+      return assign(layout->rows, value, bytes);
+    case CUBLASLT_MATRIX_LAYOUT_COLS:
+      return assign(layout->cols, value, bytes);
+    case CUBLASLT_MATRIX_LAYOUT_LD:
+      return assign(layout->ld, value, bytes);
+  }
+  return CUBLAS_STATUS_INVALID_VALUE;
+}
+
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* operation, cublasComputeType_t, cudaDataType_t scale) {
+  if (scale != CUDA_R_32F) return CUBLAS_STATUS_NOT_SUPPORTED;
+  *operation = new cublasLtMatmulDescOpaque;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t operation) {
+  delete operation;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t operation, cublasLtMatmulDescAttributes_t attribute,
+                                              const void* value, std::size_t bytes) {
+  switch (attribute) {
+    case CUBLASLT_MATMUL_DESC_TRANSA:
+      return assign(operation->transpose_a, value, bytes);
+    case CUBLASLT_MATMUL_DESC_TRANSB:
+      return assign(operation->transpose_b, value, bytes);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE:
+      return assign(operation->epilogue, value, bytes);
+    case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
+      return assign(operation->bias, value, bytes);
+    case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE:
+      return assign(operation->bias_type, value, bytes);
+  }
+  return CUBLAS_STATUS_INVALID_VALUE;
+}
+
+cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* preference) {
+  *preference = new cublasLtMatmulPreferenceOpaque;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) {
+  delete preference;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
+                                                    cublasLtMatmulPreferenceAttributes_t attribute, const void* value,
+                                                    std::size_t bytes) {
+  switch (attribute) {
+    case CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES:
+      return assign(preference->workspace_bytes, value, bytes);
+    case CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK:
+      return assign(preference->reduction_schemes, value, bytes);
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES:
+      return assign(preference->alignment[0], value, bytes);
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES:
+      return assign(preference->alignment[1], value, bytes);
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES:
+      return assign(preference->alignment[2], value, bytes);
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES:
+      return assign(preference->alignment[3], value, bytes);
+  }
+  return CUBLAS_STATUS_INVALID_VALUE;
+}
+
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t operation,
+                                              cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                              cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                              cublasLtMatmulPreference_t preference, int requested,
+                                              cublasLtMatmulHeuristicResult_t* results, int* found) {
+  *found = 0;
+  const cublasStatus_t status = check(*operation, *a, *b, *c, *d);
+  if (status != CUBLAS_STATUS_SUCCESS) return status;
+  for (const Summation summation : kSummations) {
+    Algorithm algorithm = default_algorithm(summation);
+    const std::size_t workspace = workspace_of(algorithm, *d);
+    const bool allowed = !algorithm.reduction_scheme || (preference->reduction_schemes & algorithm.reduction_scheme);
+    if (*found == requested || workspace > preference->workspace_bytes || !allowed) continue;
+    std::memcpy(algorithm.alignment, preference->alignment, sizeof algorithm.alignment);
+    results[(*found)++] = {pack(algorithm), workspace, CUBLAS_STATUS_SUCCESS, 1.0f, {}};
+  }
+  return *found ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
+}
+
+cublasStatus_t cublasLtMatmulAlgoInit(cublasLtHandle_t, cublasComputeType_t, cudaDataType_t, cudaDataType_t,
+                                      cudaDataType_t, cudaDataType_t, cudaDataType_t, int id,
+                                      cublasLtMatmulAlgo_t* algorithm) {
+  if (!known(static_cast<std::uint32_t>(id))) return CUBLAS_STATUS_INVALID_VALUE;
+  *algorithm = pack(default_algorithm(static_cast<Summation>(id)));
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t, cublasLtMatmulDesc_t operation, cublasLtMatrixLayout_t a,
+                                       cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                       const cublasLtMatmulAlgo_t* packed, cublasLtMatmulHeuristicResult_t* result) {
+  const Algorithm algorithm = unpack(*packed);
+  cublasStatus_t status = check(*operation, *a, *b, *c, *d);
+  if (status == CUBLAS_STATUS_SUCCESS && !known(algorithm.id)) status = CUBLAS_STATUS_NOT_SUPPORTED;
+  *result = {*packed, status == CUBLAS_STATUS_SUCCESS ? workspace_of(algorithm, *d) : 0, status, 1.0f, {}};
+  return status;
+}
+
+cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t* packed,
+                                                    cublasLtMatmulAlgoConfigAttributes_t attribute, void* value,
+                                                    std::size_t bytes, std::size_t* written) {
+  const Algorithm algorithm = unpack(*packed);
+  const auto give = [&](const auto& field) {
+    if (written) *written = sizeof field;
+    if (bytes < sizeof field) return CUBLAS_STATUS_INVALID_VALUE;
+    std::memcpy(value, &field, sizeof field);
+    return CUBLAS_STATUS_SUCCESS;
+  };
+  switch (attribute) {
+    case CUBLASLT_ALGO_CONFIG_ID:
+      return give(algorithm.id);
+    case CUBLASLT_ALGO_CONFIG_TILE_ID:
+      return give(algorithm.tile);
+    case CUBLASLT_ALGO_CONFIG_SPLITK_NUM:
+      return give(algorithm.split_k);
+    case CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME:
+      return give(algorithm.reduction_scheme);
+    case CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING:
+      return give(algorithm.swizzling);
+    case CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION:
+      return give(algorithm.custom);
+    case CUBLASLT_ALGO_CONFIG_STAGES_ID:
+      return give(algorithm.stages);
+    case CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID:
+      return give(algorithm.inner_shape);
+    case CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID:
+      return give(algorithm.cluster_shape);
+  }
+  return CUBLAS_STATUS_INVALID_VALUE;
+}
+
+cublasStatus_t cublasLtMatmulAlgoConfigSetAttribute(cublasLtMatmulAlgo_t* packed,
+                                                    cublasLtMatmulAlgoConfigAttributes_t attribute, const void* value,
+                                                    std::size_t bytes) {
+  Algorithm algorithm = unpack(*packed);
+  const auto take = [&](auto& field) {
+    const cublasStatus_t status = assign(field, value, bytes);
+    *packed = pack(algorithm);
+    return status;
+  };
+  switch (attribute) {
+    case CUBLASLT_ALGO_CONFIG_ID:
+      return CUBLAS_STATUS_INVALID_VALUE;  // is what the algorithm was made from
+    case CUBLASLT_ALGO_CONFIG_TILE_ID:
+      return take(algorithm.tile);
+    case CUBLASLT_ALGO_CONFIG_SPLITK_NUM:
+      return take(algorithm.split_k);
+    case CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME:
+      return take(algorithm.reduction_scheme);
+    case CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING:
+      return take(algorithm.swizzling);
+    case CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION:
+      return take(algorithm.custom);
+    case CUBLASLT_ALGO_CONFIG_STAGES_ID:
+      return take(algorithm.stages);
+    case CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID:
+      return take(algorithm.inner_shape);
+    case CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID:
+      return take(algorithm.cluster_shape);
+  }
+  return CUBLAS_STATUS_INVALID_VALUE;
+}
+
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, const void* alpha, const void* a,
+                              cublasLtMatrixLayout_t a_layout, const void* b, cublasLtMatrixLayout_t b_layout,
+                              const void* beta, const void* c, cublasLtMatrixLayout_t c_layout, void* d,
+                              cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t* packed, void* workspace,
+                              std::size_t workspace_bytes, cudaStream_t stream) {
+  const Guard guard;
+  const cublasStatus_t status = check(*operation, *a_layout, *b_layout, *c_layout, *d_layout);
+  if (status != CUBLAS_STATUS_SUCCESS) return status;
+  const Algorithm algorithm = packed ? unpack(*packed) : default_algorithm(Summation::ascending);
+  if (!known(algorithm.id) || workspace_bytes < workspace_of(algorithm, *d_layout)) return CUBLAS_STATUS_INVALID_VALUE;
+  Product product = {*operation, *a_layout, *b_layout, *c_layout, *d_layout};
+  product.alpha = *static_cast<const float*>(alpha);
+  product.beta = *static_cast<const float*>(beta);
+  product.a_data = a;
+  product.b_data = b;
+  product.c_data = c;
+  product.d_data = d;
+  product.workspace = workspace;
+  product.workspace_bytes = workspace_of(algorithm, *d_layout);
+  product.summation = static_cast<Summation>(algorithm.id);
+  const void* const addresses[] = {a, b, c, d};
+  for (int i = 0; i < 4; ++i)
+    if (reinterpret_cast<std::uintptr_t>(addresses[i]) % algorithm.alignment[i])
+      report(text(product) + ": " + "ABCD"[i] + " is not aligned to the " + std::to_string(algorithm.alignment[i]) +
+             " bytes that its algorithm was chosen for");
+  enqueue(stream_of(stream), text(product), [product] { run(product); });
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+}  // extern "C"

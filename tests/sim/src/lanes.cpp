@@ -1,0 +1,392 @@
+#include "lanes.h"
+
+#include <link.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <boost/context/fiber.hpp>
+#include <cstring>
+#include <memory>
+
+#include "block.h"
+#include "cuda_runtime.h"
+#include "device/cuda/ptx.h"  // the twin's functions
+#include "report.h"
+#include "shadow.h"
+
+namespace sim {
+namespace {
+
+namespace context = boost::context;
+
+constexpr int kMostBlocks = 16;  // of a cluster
+constexpr std::size_t kStack = std::size_t{128} << 10, kGuard = 4096;
+
+/// Stacks of lanes lie side by side, so that an address on one is known by two comparisons.
+class Stacks {
+ public:
+  Stacks() {
+    constexpr std::size_t kBytes = kStack * kLanes * kMostBlocks;
+    void* memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) report("no address space for the lanes' stacks");
+    begin_ = static_cast<char*>(memory);
+    now.stacks_begin = reinterpret_cast<std::uintptr_t>(memory);
+    now.stacks_bytes = kBytes;
+  }
+  context::stack_context take(std::size_t number) {
+    char* bottom = begin_ + number * kStack;
+    mprotect(bottom, kGuard, PROT_NONE);
+    context::stack_context stack;
+    stack.sp = bottom + kStack;
+    stack.size = kStack - kGuard;
+    return stack;
+  }
+
+ private:
+  char* begin_;
+};
+
+struct KeepStack {
+  void deallocate(context::stack_context&) {}
+};
+
+/// A fiber that runs one lane after the other.
+struct Worker {
+  context::fiber fiber, scheduler;
+  Lane* lane = nullptr;
+};
+
+/// The thread-local segment of the program, which holds the shared variables of its kernels and nothing else.
+struct SharedSegment {
+  std::byte* begin = nullptr;
+  std::size_t bytes = 0;
+
+  static SharedSegment of_this_thread() {
+    SharedSegment segment;
+    dl_iterate_phdr(
+        [](dl_phdr_info* info, std::size_t, void* out) {
+          for (int i = 0; i < info->dlpi_phnum; ++i) {
+            if (info->dlpi_phdr[i].p_type != PT_TLS) continue;
+            if (info->dlpi_phdr[i].p_filesz)
+              report("the program has a thread_local with a value, in the segment that stands for shared memory");
+            *static_cast<SharedSegment*>(out) = {static_cast<std::byte*>(info->dlpi_tls_data),
+                                                 info->dlpi_phdr[i].p_memsz};
+          }
+          return 1;  // the program itself comes first
+        },
+        &segment);
+    return segment;
+  }
+};
+
+class Machine {
+ public:
+  void run(const LaunchShape& shape, const std::function<void()>& lane);
+
+  // Called from lanes.
+  void wait_for(Barrier& barrier, int expected, void (Machine::*complete)(Block&, const Barrier&));
+  void block_complete(Block& block, const Barrier&) { block.order.meet_all(); }
+  void named_complete(Block& block, const Barrier& barrier);
+  void cluster_complete(Block&, const Barrier&);
+  unsigned long long meet(Meeting::Kind kind, unsigned mask, unsigned long long word, int source);
+  Lane& lane() { return *running_->lane; }
+  Barrier& cluster_barrier() { return cluster_barrier_; }
+  int live_in_cluster() const;
+  float read_shared_of(const float* mine, unsigned rank);
+
+  const LaunchShape* shape = nullptr;
+
+ private:
+  void start(Block& block, std::uint32_t index, std::uint32_t first);
+  void enter(Block& block);
+  void resume(Lane& lane);
+  void pause() { running_->scheduler = std::move(running_->scheduler).resume(); }
+  void wake(Barrier& barrier);
+  void lane_ended(Lane& lane);
+  void update_stamp();
+  Worker& worker(std::size_t number);
+  [[noreturn]] void report_deadlock(unsigned blocks);
+
+  Stacks stacks_;
+  SharedSegment segment_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  std::vector<std::unique_ptr<Block>> blocks_;  // of the cluster
+  std::vector<BlockOrder*> orders_;
+  Barrier cluster_barrier_;
+  Worker* running_ = nullptr;
+  Block* entered_ = nullptr;  // whose shared memory is in place
+  const std::function<void()>* body_ = nullptr;
+};
+
+Machine& machine() {
+  static Machine* const one = new Machine;
+  return *one;
+}
+
+Worker& Machine::worker(std::size_t number) {
+  while (workers_.size() <= number) {
+    auto worker = std::make_unique<Worker>();
+    const context::stack_context stack = stacks_.take(workers_.size());
+    worker->fiber = context::fiber(std::allocator_arg, context::preallocated(stack.sp, stack.size, stack), KeepStack(),
+                                   [this, self = worker.get()](context::fiber&& scheduler) {
+                                     self->scheduler = std::move(scheduler);
+                                     while (true) {
+                                       (*body_)();
+                                       lane_ended(*self->lane);
+                                       self->scheduler = std::move(self->scheduler).resume();
+                                     }
+                                     return context::fiber();
+                                   });
+    workers_.push_back(std::move(worker));
+  }
+  return *workers_[number];
+}
+
+void Machine::run(const LaunchShape& launch, const std::function<void()>& lane) {
+  shape = &launch;
+  body_ = &lane;
+  segment_ = SharedSegment::of_this_thread();
+  now.shared_begin = reinterpret_cast<std::uintptr_t>(segment_.begin);
+  now.shared_bytes = segment_.bytes;
+  while (blocks_.size() < launch.cluster) {
+    blocks_.push_back(std::make_unique<Block>());
+    orders_.push_back(&blocks_.back()->order);
+  }
+  for (std::uint32_t first = 0; first < launch.grid.x; first += launch.cluster) {
+    entered_ = nullptr;
+    for (unsigned b = 0; b < launch.cluster; ++b) start(*blocks_[b], first + b, first);
+    bool more = true;
+    while (more) {
+      more = false;
+      for (unsigned b = 0; b < launch.cluster; ++b) {
+        Block& block = *blocks_[b];
+        if (block.ready.empty()) continue;
+        more = true;
+        enter(block);
+        while (!block.ready.empty()) {
+          Lane& next = *block.ready.front();
+          block.ready.pop_front();
+          resume(next);
+        }
+      }
+    }
+    if (live_in_cluster()) report_deadlock(launch.cluster);
+  }
+  now.block = nullptr;
+  now.shared_bytes = 0;
+}
+
+void Machine::start(Block& block, std::uint32_t index, std::uint32_t first) {
+  const int lanes = static_cast<int>(shape->block.x);
+  block.order = BlockOrder();
+  block.order.index = index;
+  block.order.first = first;
+  block.order.blocks = shape->cluster;
+  block.order.cluster = orders_.data();
+  block.order.warps = (lanes + kWarp - 1) / kWarp;
+  block.lanes.resize(static_cast<std::size_t>(lanes));
+  block.live = lanes;
+  for (int i = 0; i < lanes; ++i) {
+    block.lanes[static_cast<std::size_t>(i)] = {&block, i, false};
+    block.ready.push_back(&block.lanes[static_cast<std::size_t>(i)]);
+  }
+  if (shape->cluster > 1) block.shared.assign(segment_.bytes, std::byte{0xff});
+  block.shared_cells.resize(segment_.bytes / kGranule + 2);
+}
+
+/// Brings the block's shared memory into place. A block that is alone has none elsewhere: it begins with NaN.
+void Machine::enter(Block& block) {
+  if (shape->cluster > 1) {
+    if (entered_ == &block) return;
+    if (entered_) std::memcpy(entered_->shared.data(), segment_.begin, segment_.bytes);
+    std::memcpy(segment_.begin, block.shared.data(), segment_.bytes);
+  } else if (segment_.bytes && entered_ != &block) {
+    std::memset(segment_.begin, 0xff, segment_.bytes);
+  }
+  entered_ = &block;
+  now.block = &block.order;
+  now.shared_cells = block.shared_cells.data();
+}
+
+void Machine::resume(Lane& lane) {
+  const std::size_t in_cluster = lane.block->order.index - lane.block->order.first;
+  Worker& w = worker(in_cluster * kLanes + static_cast<std::size_t>(lane.index));
+  w.lane = &lane;
+  running_ = &w;
+  update_stamp();
+  w.fiber = std::move(w.fiber).resume();
+}
+
+void Machine::update_stamp() {
+  const Lane& l = lane();
+  now.lane = l.index;
+  now.stamp =
+      make_stamp(now.operation, l.block->order.index & (kBlocks - 1), l.index, l.block->order.clock[l.index / kWarp]);
+}
+
+void Machine::wake(Barrier& barrier) {
+  for (Lane* waiting : barrier.waiting) waiting->block->ready.push_back(waiting);
+  barrier.waiting.clear();
+}
+
+void Machine::wait_for(Barrier& barrier, int expected, void (Machine::*complete)(Block&, const Barrier&)) {
+  Lane& mine = lane();
+  barrier.expected = expected;
+  barrier.waiting.push_back(&mine);
+  if (static_cast<int>(barrier.waiting.size()) == expected) {
+    (this->*complete)(*mine.block, barrier);
+    wake(barrier);
+  }
+  pause();
+}
+
+void Machine::lane_ended(Lane& lane) {
+  lane.finished = true;
+  Block& block = *lane.block;
+  --block.live;
+  // Those that have ended are not waited for.
+  if (block.live && static_cast<int>(block.whole.waiting.size()) == block.live) {
+    block_complete(block, block.whole);
+    wake(block.whole);
+  }
+  if (live_in_cluster() && static_cast<int>(cluster_barrier_.waiting.size()) == live_in_cluster()) {
+    cluster_complete(block, cluster_barrier_);
+    wake(cluster_barrier_);
+  }
+}
+
+void Machine::named_complete(Block& block, const Barrier& barrier) {
+  std::uint32_t mask = 0;
+  for (const Lane* lane : barrier.waiting) mask |= 1u << lane->index / kWarp;
+  block.order.meet(mask);
+}
+
+void Machine::cluster_complete(Block&, const Barrier&) {
+  for (unsigned b = 0; b < shape->cluster; ++b) {
+    BlockOrder& order = blocks_[b]->order;
+    order.meet_all();
+    std::copy(order.clock, order.clock + kWarps, order.cluster_floor);
+  }
+}
+
+int Machine::live_in_cluster() const {
+  int live = 0;
+  for (unsigned b = 0; b < shape->cluster; ++b) live += blocks_[b]->live;
+  return live;
+}
+
+unsigned long long Machine::meet(Meeting::Kind kind, unsigned mask, unsigned long long word, int source) {
+  Lane& mine = lane();
+  const unsigned number = static_cast<unsigned>(mine.index % kWarp);
+  const std::string kernel = "kernel " + order().name(now.operation) + ": lane " + std::to_string(mine.index);
+  if (!(mask >> number & 1)) report(kernel + " calls a function of its warp with a mask that leaves it out");
+  auto& meetings = mine.block->meetings[mine.index / kWarp];
+  auto at = std::find_if(meetings.begin(), meetings.end(), [mask](const Meeting& m) { return m.mask == mask; });
+  if (at == meetings.end()) {
+    meetings.push_back({});
+    at = meetings.end() - 1;
+    at->mask = mask;
+  }
+  const auto index = at - meetings.begin();
+  if (at->arrived && at->kind != kind) report(kernel + " calls another function of its warp than the lanes it is with");
+  at->kind = kind;
+  at->arrived |= 1u << number;
+  at->word[number] = word;
+  at->source[number] = source;
+  if (at->arrived == mask) {
+    unsigned votes = 0;
+    for (unsigned i = 0; i < kWarp; ++i)
+      if (mask >> i & 1) votes |= static_cast<unsigned>(at->word[i] != 0) << i;
+    for (unsigned i = 0; i < kWarp; ++i) {
+      if (!(mask >> i & 1)) continue;
+      if (kind == Meeting::Kind::exchange && !(mask >> at->source[i] & 1))
+        report(kernel + ": a shuffle reads a lane that is not in its mask");
+      at->result[i] = kind == Meeting::Kind::exchange ? at->word[at->source[i]] : votes;
+    }
+    at->arrived = 0;
+    if (kind == Meeting::Kind::synchronize) mine.block->order.tick(mine.index / kWarp);
+    for (unsigned i = 0; i < kWarp; ++i)
+      if ((mask >> i & 1) && i != number)
+        mine.block->ready.push_back(&mine.block->lanes[static_cast<std::size_t>(mine.index) - number + i]);
+    update_stamp();
+  } else {
+    pause();
+  }
+  return meetings[static_cast<std::size_t>(index)].result[number];
+}
+
+float Machine::read_shared_of(const float* mine, unsigned rank) {
+  const std::size_t offset = reinterpret_cast<std::uintptr_t>(mine) - now.shared_begin;
+  if (offset >= now.shared_bytes || rank >= shape->cluster)
+    report("kernel " + order().name(now.operation) + " reads shared memory that no block of its cluster has");
+  Block& from = *blocks_[rank];
+  touch_shared(Access::read, from.shared_cells.data(), offset, sizeof(float));
+  if (&from == entered_) return *mine;
+  float value;
+  std::memcpy(&value, from.shared.data() + offset, sizeof value);
+  return value;
+}
+
+void Machine::report_deadlock(unsigned blocks) {
+  std::string text = "deadlock in kernel " + order().name(now.operation);
+  for (unsigned b = 0; b < blocks; ++b) {
+    const Block& block = *blocks_[b];
+    const auto at_cluster = std::count_if(cluster_barrier_.waiting.begin(), cluster_barrier_.waiting.end(),
+                                          [&](const Lane* lane) { return lane->block == &block; });
+    if (block.live) text += describe_waiting(block, static_cast<std::size_t>(at_cluster));
+  }
+  report(text);
+}
+
+}  // namespace
+
+void run_kernel(const LaunchShape& shape, const std::function<void()>& lane) { machine().run(shape, lane); }
+
+uint3 thread_index() { return {static_cast<unsigned>(machine().lane().index), 0, 0}; }
+uint3 block_index() { return {machine().lane().block->order.index, 0, 0}; }
+dim3 block_size() { return machine().shape->block; }
+dim3 grid_size() { return machine().shape->grid; }
+
+void synchronize_block() {
+  Block& block = *machine().lane().block;
+  machine().wait_for(block.whole, block.live, &Machine::block_complete);
+}
+
+void synchronize_named(int id, int threads) {
+  Block& block = *machine().lane().block;
+  const std::string kernel = "kernel " + order().name(now.operation);
+  if (id < 1 || id >= kNamedBarriers || threads <= 0 || threads % kWarp)
+    report(kernel + ": barrier " + std::to_string(id) + " of " + std::to_string(threads) +
+           " threads; the device has barriers 1 to 15, of whole warps");
+  Barrier& barrier = block.named[id];
+  if (!barrier.waiting.empty() && barrier.expected != threads)
+    report(kernel + ": lanes disagree on how many meet at barrier " + std::to_string(id));
+  machine().wait_for(barrier, threads, &Machine::named_complete);
+}
+
+void synchronize_warp(unsigned mask) { machine().meet(Meeting::Kind::synchronize, mask, 0, 0); }
+
+unsigned long long exchange(unsigned mask, unsigned long long word, int source) {
+  return machine().meet(Meeting::Kind::exchange, mask, word, source);
+}
+
+int cluster_rank() {
+  const BlockOrder& order = machine().lane().block->order;
+  return static_cast<int>(order.index - order.first);
+}
+
+int cluster_size() { return static_cast<int>(machine().shape->cluster); }
+
+void synchronize_cluster() {
+  machine().wait_for(machine().cluster_barrier(), machine().live_in_cluster(), &Machine::cluster_complete);
+}
+
+float read_shared_of(const float* mine, int rank) {
+  return machine().read_shared_of(mine, static_cast<unsigned>(rank));
+}
+
+unsigned vote(unsigned mask, bool mine) {
+  return static_cast<unsigned>(machine().meet(Meeting::Kind::vote, mask, mine, 0));
+}
+
+}  // namespace sim

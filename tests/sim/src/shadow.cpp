@@ -1,0 +1,236 @@
+#include "shadow.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <string>
+
+#include "report.h"
+
+// The program's own image, for constants: what the linker calls its ends.
+extern "C" char __executable_start, _end;
+
+namespace sim {
+
+Now now;
+
+namespace {
+
+constexpr std::size_t kPage = 1024;  // bytes of memory that large operations note as one
+constexpr std::size_t kCellsOfPage = kPage / kGranule;
+
+enum class PageState : std::uint8_t { untouched, uniform, single };  // single: a cell for each granule
+
+struct Shadow {
+  std::uintptr_t begin = heap_begin();
+  Cell* cells;    // of each granule of the heap
+  Cell* uniform;  // of each page
+  PageState* state;
+
+  Shadow()
+      : cells(reserve<Cell>(kHeapBytes / kGranule)),
+        uniform(reserve<Cell>(kHeapBytes / kPage)),
+        state(reserve<PageState>(kHeapBytes / kPage)) {}
+
+  template <class T>
+  static T* reserve(std::size_t count) {
+    void* memory =
+        mmap(nullptr, count * sizeof(T), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) report("no address space for the shadow of the simulated device's memory");
+    return static_cast<T*>(memory);
+  }
+
+  Cell* cells_of(std::uintptr_t address) {
+    const std::size_t offset = address - begin;
+    if (state[offset / kPage] != PageState::single) split(offset / kPage);
+    return cells + offset / kGranule;
+  }
+
+  void split(std::size_t page) {
+    Cell* first = cells + page * kCellsOfPage;
+    const Cell all = state[page] == PageState::uniform ? uniform[page] : Cell{};
+    std::fill(first, first + kCellsOfPage, all);
+    state[page] = PageState::single;
+  }
+};
+
+Shadow& shadow() {
+  static Shadow* const one = new Shadow;
+  return *one;
+}
+
+enum class Space { global, shared };
+
+template <Space kSpace>
+bool ordered(Stamp before) {
+  const std::uint32_t operation = operation_of(before);
+  if (operation != now.operation) {
+    return kSpace == Space::shared || now.after_all || order().happened_before(operation);
+  }
+  return !now.block || now.block->ordered(before, now.lane, kSpace == Space::shared);
+}
+
+const char* verb(Access access) { return access == Access::read ? "read" : "wrote"; }
+
+/// `place`: of the bytes.
+[[noreturn]] void report_conflict(Access access, Stamp before, Access earlier, const std::string& place) {
+  const std::uint32_t operation = operation_of(before);
+  const std::string doing = access == Access::read ? "reads " : "writes ";
+  if (operation != now.operation)
+    report("race: " + order().describe(now.operation) + " " + doing + place + "; " + order().describe(operation) + " " +
+           verb(earlier) + " them, and no event orders the two");
+  const auto lane = [](std::uint32_t block, int number) {
+    return "lane " + std::to_string(number) + " of block " + std::to_string(block);
+  };
+  report("race in kernel " + order().describe(now.operation) + ": " + lane(now.block->index, now.lane) + " " + doing +
+         place + "; " + lane(block_of(before), lane_of(before)) + " " + verb(earlier) +
+         " them, and no barrier orders the two");
+}
+
+/// Null, or the stamp that conflicts.
+template <Space kSpace>
+inline const Stamp* read_cell(Cell& cell, Stamp halves) {
+  const Stamp me = now.stamp;
+  if ((cell.write & halves) && !ordered<kSpace>(cell.write)) return &cell.write;
+  if ((cell.read & ~kHalves) == me) {
+    cell.read |= halves;
+  } else if (!cell.read || ordered<kSpace>(cell.read)) {
+    cell.read = me | halves;
+    if (cell.other_read && ordered<kSpace>(cell.other_read)) cell.other_read = 0;
+  } else {
+    cell.other_read = me | halves | ((cell.other_read & ~kHalves) == me ? cell.other_read : 0);
+  }
+  return nullptr;
+}
+
+template <Space kSpace>
+inline const Stamp* write_cell(Cell& cell, Stamp halves) {
+  if ((cell.write & halves) && !ordered<kSpace>(cell.write)) return &cell.write;
+  if ((cell.read & halves) && !ordered<kSpace>(cell.read)) return &cell.read;
+  if ((cell.other_read & halves) && !ordered<kSpace>(cell.other_read)) return &cell.other_read;
+  const Stamp same = (cell.write & ~kHalves) == now.stamp ? cell.write : 0;
+  cell.write = now.stamp | halves | same;
+  if (halves == kHalves) cell.read = cell.other_read = 0;
+  return nullptr;
+}
+
+template <Space kSpace>
+inline const Stamp* touch_cell(Access access, Cell& cell, Stamp halves) {
+  return access == Access::read ? read_cell<kSpace>(cell, halves) : write_cell<kSpace>(cell, halves);
+}
+
+/// Which halves of the granule at `granule` lie in [address, end).
+inline Stamp halves_in(std::uintptr_t granule, std::uintptr_t address, std::uintptr_t end) {
+  const Stamp low = address < granule + kGranule / 2 && end > granule;
+  const Stamp high = address < granule + kGranule && end > granule + kGranule / 2;
+  return low | high << 1;
+}
+
+inline Access earlier(const Cell& cell, const Stamp* conflict) {
+  return conflict == &cell.write ? Access::write : Access::read;
+}
+
+/// `cell`: of the granule that holds `address`.
+template <Space kSpace, class Place>
+inline void touch_cells(Access access, Cell* cell, std::uintptr_t address, std::size_t bytes, Place place) {
+  const std::uintptr_t end = address + bytes;
+  for (std::uintptr_t granule = address & ~std::uintptr_t{kGranule - 1}; granule < end; granule += kGranule, ++cell)
+    if (const Stamp* conflict = touch_cell<kSpace>(access, *cell, halves_in(granule, address, end)))
+      report_conflict(access, *conflict, earlier(*cell, conflict), place());
+}
+
+inline void touch_single(Access access, std::uintptr_t address, std::size_t bytes) {
+  // An access may cross a page: its second page must have cells, too.
+  Cell* cell = shadow().cells_of(address);
+  if ((address ^ (address + bytes - 1)) / kPage) shadow().cells_of(address + bytes - 1);
+  touch_cells<Space::global>(access, cell, address, bytes, [=] { return describe_bytes(address, bytes); });
+}
+
+void touch_page(Access access, std::uintptr_t address) {
+  Shadow& s = shadow();
+  const std::size_t page = (address - s.begin) / kPage;
+  if (s.state[page] == PageState::single) {
+    touch_single(access, address, kPage);
+    if (access == Access::read) return;
+    s.uniform[page] = s.cells[page * kCellsOfPage];  // all cells have become alike
+  } else {
+    if (s.state[page] == PageState::untouched) s.uniform[page] = {};
+    Cell& cell = s.uniform[page];
+    if (const Stamp* conflict = touch_cell<Space::global>(access, cell, kHalves))
+      report_conflict(access, *conflict, earlier(cell, conflict), describe_bytes(address, kPage));
+  }
+  s.state[page] = PageState::uniform;
+}
+
+/// Whether the bytes lie in one allocation, which is remembered for the next time.
+inline bool allocated(std::uintptr_t address, std::size_t bytes) {
+  const std::uintptr_t offset = address - now.allocation_begin;
+  if (offset < now.allocation_bytes && bytes <= now.allocation_bytes - offset) return true;
+  const Allocation* found = find_allocation(address);
+  if (!found || bytes > found->bytes - (address - found->begin)) return false;
+  now.allocation_begin = found->begin;
+  now.allocation_bytes = found->bytes;
+  return true;
+}
+
+[[noreturn]] void report_outside(Access access, std::uintptr_t address, std::size_t bytes) {
+  const std::string who = now.block ? "kernel " + order().describe(now.operation) + ": lane " +
+                                          std::to_string(now.lane) + " of block " + std::to_string(now.block->index)
+                                    : order().describe(now.operation);
+  const Allocation* below = find_allocation(address);
+  report(who + (access == Access::read ? " reads " : " writes ") + describe_bytes(address, bytes) +
+         (below ? ": past its end" : ""));
+}
+
+}  // namespace
+
+void begin_accesses() {
+  now.operation = order().current();
+  now.after_all = order().after_all();
+  now.stamp = make_stamp(now.operation, 0, 0, 0);
+  now.block = nullptr;
+}
+
+void forget_allocation() { now.allocation_bytes = 0; }
+
+void touch(Access access, const void* memory, std::size_t bytes) {
+  if (!bytes) return;
+  std::uintptr_t address = reinterpret_cast<std::uintptr_t>(memory);
+  if (!allocated(address, bytes)) report_outside(access, address, bytes);
+  while (bytes) {
+    const std::size_t in_page = kPage - (address - heap_begin()) % kPage;
+    const std::size_t piece = std::min(bytes, in_page);
+    if (piece == kPage)
+      touch_page(access, address);
+    else
+      touch_single(access, address, piece);
+    address += piece;
+    bytes -= piece;
+  }
+}
+
+void touch_rows(Access access, const void* memory, std::size_t rows, std::size_t bytes, std::size_t pitch) {
+  if (bytes == pitch) return touch(access, memory, rows * bytes);
+  for (std::size_t row = 0; row < rows; ++row) touch(access, static_cast<const char*>(memory) + row * pitch, bytes);
+}
+
+void touch_shared(Access access, Cell* cells, std::size_t offset, std::size_t bytes) {
+  touch_cells<Space::shared>(access, cells + offset / kGranule, offset, bytes, [=] {
+    return "bytes [" + std::to_string(offset) + ", " + std::to_string(offset + bytes) + ") of shared memory";
+  });
+}
+
+void touch_from_lane(Access access, std::uintptr_t address, std::size_t bytes) {
+  if (address - now.stacks_begin < now.stacks_bytes) return;
+  if (allocated(address, bytes))
+    return bytes <= 16 ? touch_single(access, address, bytes)
+                       : touch(access, reinterpret_cast<const void*>(address), bytes);
+  if (address - now.shared_begin < now.shared_bytes)
+    return touch_shared(access, now.shared_cells, address - now.shared_begin, bytes);
+  const bool constant = address >= reinterpret_cast<std::uintptr_t>(&__executable_start) &&
+                        address < reinterpret_cast<std::uintptr_t>(&_end);
+  if (access == Access::read && constant) return;
+  report_outside(access, address, bytes);
+}
+
+}  // namespace sim

@@ -1,0 +1,33 @@
+// Who touched some bytes, in 64 bits: the operation, and inside a kernel the block, the lane and how many barriers its
+// warp had passed.
+#pragma once
+
+#include <cstdint>
+
+namespace sim {
+
+using Stamp = std::uint64_t;  // operation 22 bits, block 16, lane 10, clock 14, halves 2; 0: nobody
+
+constexpr std::uint32_t kOperations = 1u << 22, kBlocks = 1u << 16, kClocks = 1u << 14;
+constexpr int kLanes = 1024, kWarp = 32, kWarps = kLanes / kWarp;
+/// The two halves of a granule, the bytes that share a Cell.
+constexpr int kGranule = 4;
+constexpr Stamp kHalves = 3;
+
+constexpr Stamp make_stamp(std::uint32_t operation, std::uint32_t block, int lane, std::uint32_t clock) {
+  return static_cast<Stamp>(operation) << 42 | static_cast<Stamp>(block) << 26 | static_cast<Stamp>(lane) << 16 |
+         static_cast<Stamp>(clock) << 2;
+}
+constexpr std::uint32_t operation_of(Stamp stamp) { return static_cast<std::uint32_t>(stamp >> 42); }
+constexpr std::uint32_t block_of(Stamp stamp) { return static_cast<std::uint32_t>(stamp >> 26) & (kBlocks - 1); }
+constexpr int lane_of(Stamp stamp) { return static_cast<int>(stamp >> 16) & (kLanes - 1); }
+constexpr std::uint32_t clock_of(Stamp stamp) { return static_cast<std::uint32_t>(stamp >> 2) & (kClocks - 1); }
+
+/// Of each granule: the last write, and two reads by different lanes or operations that nothing orders, the first and
+/// the newest. With barriers of whole blocks that is enough to find every conflict; with others some may be missed, and
+/// none is made up.
+struct Cell {
+  Stamp write = 0, read = 0, other_read = 0;
+};
+
+}  // namespace sim

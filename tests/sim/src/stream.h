@@ -1,0 +1,93 @@
+// Streams and events: work is queued and runs only when the host waits for it, so that what nothing waits for is seen
+// to be missing.
+#pragma once
+
+#include <chrono>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cuda_runtime_api.h"
+#include "order.h"
+
+namespace sim {
+
+/// One record of an event: reached when the stream gets there.
+struct Moment {
+  CUstream_st* stream = nullptr;
+  bool reached = false;
+  Clock clock;
+  std::chrono::steady_clock::time_point time;
+};
+
+struct Work {
+  std::string name;
+  std::function<void()> run;          // null: not an operation, but one of the next two
+  std::shared_ptr<Moment> record;     // reached now
+  std::shared_ptr<Moment> wait;       // not before this
+  std::shared_ptr<const Clock> host;  // what the host knew to have ended when it queued this
+};
+
+/// What a capture has taken down: calls, to be made again on other streams.
+struct Capture {
+  struct Call {
+    std::size_t branch;
+    std::string name;
+    std::function<void()> run;
+    int record = -1, wait = -1;  // moments of the capture
+  };
+  std::vector<Call> calls;
+  std::vector<CUstream_st*> branches;  // the first is the one that began
+  int moments = 0;
+  bool ended = false;
+};
+
+}  // namespace sim
+
+struct CUstream_st {
+  std::uint32_t index = 0;
+  std::deque<sim::Work> queue;
+  sim::Clock clock;
+  std::shared_ptr<sim::Capture> capture;  // null: not capturing
+  std::size_t branch = 0;                 // of the capture
+};
+
+struct CUevent_st {
+  std::shared_ptr<sim::Moment> moment;    // of the newest record; null before the first
+  std::shared_ptr<sim::Capture> capture;  // of the newest record, when a capture took it down
+  int captured = -1;
+  bool timing = true;
+};
+
+namespace sim {
+
+/// Null is the default stream, which here is a stream like any other.
+CUstream_st& stream_of(cudaStream_t handle);
+CUstream_st* create_stream();
+void destroy_stream(CUstream_st* stream);
+
+/// Queues an operation, or takes it down where the stream captures.
+void enqueue(CUstream_st& stream, std::string name, std::function<void()> run);
+void record(CUstream_st& stream, CUevent_st& event);
+cudaError_t wait(CUstream_st& stream, const CUevent_st& event);
+
+/// One entry of the queue, and what it waits for; false when there is none.
+bool advance(CUstream_st& stream);
+void run_all(CUstream_st& stream);
+void run_until(Moment& moment);
+void run_everything();
+
+/// The host has seen all that `clock` knows of to end.
+void host_saw(const Clock& clock);
+
+/// LLMC_SIM_LOG names a file: a line for each operation as it runs, and for what the host says to profilers.
+void log_line(const std::string& line);
+
+// Graphs.
+void push_graph(const Capture& graph, const std::vector<CUstream_st*>& branches);
+/// Whether all branches have joined the first again.
+bool joined(const Capture& capture);
+
+}  // namespace sim
