@@ -12,6 +12,7 @@
 #include "compiler/build/flags.h"
 #include "compiler/build/process.h"
 #include "compiler/emit/kernel_sources.h"
+#include "compiler/emit/program_printer.h"
 #include "error.h"
 
 namespace llmc::build {
@@ -47,7 +48,8 @@ std::string header_hash(const Home& home) {
   Hash hash;
   for (const fs::path& h : headers) {
     const std::string extension = h.extension();
-    if (extension == ".h" || extension == ".cuh" || h.parent_path().filename() == "templates") hash.add(emit::read_text(h));
+    if (extension == ".h" || extension == ".cuh" || h.parent_path().filename() == "templates")
+      hash.add(emit::read_text(h));
   }
   return hash.hex();
 }
@@ -79,7 +81,8 @@ class Project {
       for (const std::string& f : gencode(plan.spec.target.arch)) kernel_compiler_.push_back(f);
       host_compiler_ = {cpu_.compiler, "-std=c++20", "-O2"};
     } else {
-      const std::string arch = resolve_cpu_arch(plan.spec.target.arch.empty() ? "native" : plan.spec.target.arch.front());
+      const std::string arch =
+          resolve_cpu_arch(plan.spec.target.arch.empty() ? "native" : plan.spec.target.arch.front());
       kernel_compiler_ = {cpu_.compiler};
       for (const std::string& f : cpu_flags()) kernel_compiler_.push_back(f);
       kernel_compiler_.push_back("-march=" + arch);
@@ -88,20 +91,27 @@ class Project {
     for (const plan::Kernel& k : plan.kernels) sources_.push_back("kernels/" + k.name + (cuda_ ? ".cu" : ".cpp"));
     sources_.push_back(cuda_ ? "step.cu" : "step.cpp");
     sources_.push_back("program.cpp");
+    sources_.push_back("texts.S");
   }
 
   std::vector<Unit> units() const {
     const std::string headers = header_hash(home_);
-    const std::string local = Hash().add(emit::read_text(folder_ / "kernels.h")).add(emit::read_text(folder_ / "step.h")).hex();
+    const std::string local =
+        Hash().add(emit::read_text(folder_ / "kernels.h")).add(emit::read_text(folder_ / "step.h")).hex();
     std::vector<Unit> result;
     for (const std::string& source : sources_) {
-      const bool host = source == "program.cpp", kernel = source.rfind("kernels/", 0) == 0;
+      const bool texts = source == "texts.S", host = texts || source == "program.cpp",
+                 kernel = source.rfind("kernels/", 0) == 0;
       std::vector<std::string> argv = host ? host_compiler_ : kernel_compiler_;
       argv.insert(argv.end(), includes_.begin(), includes_.end());
       Hash hash;
       for (const std::string& a : argv) hash.add(a);
       hash.add(cpu_.version).add(cuda_tools_.version).add(headers).add(kernel ? "" : local);
       hash.add(without_header(emit::read_text(folder_ / source)));
+      if (texts) {
+        argv.insert(argv.end(), {"-Xassembler", "-I" + folder_.string()});
+        for (const auto& [name, text] : emit::text_files({})) hash.add(emit::read_text(folder_ / name));
+      }
       Unit unit;
       unit.source = source;
       unit.object = folder_ / "objects" / (hash.hex() + ".o");
@@ -124,7 +134,9 @@ class Project {
   std::vector<std::string> runtime_libraries() const {
     const fs::path list = home_.build / (cuda_ ? "runtime-cuda.link" : "runtime-cpu.link");
     std::ifstream in(list);
-    if (!in) throw Failure(Exit::toolchain, "the runtime is not built (no " + list.filename().string() + "); run cmake --build on llmc again");
+    if (!in)
+      throw Failure(Exit::toolchain,
+                    "the runtime is not built (no " + list.filename().string() + "); run cmake --build on llmc again");
     std::vector<std::string> words;
     for (std::string line; std::getline(in, line);)
       if (!line.empty()) words.push_back(line);
@@ -161,7 +173,8 @@ void drop_old_objects(const fs::path& folder, const std::vector<Unit>& units) {
 
 }  // namespace
 
-CompileResult compile_project(const plan::Plan& plan, const fs::path& folder, const Home& home, int jobs, const Progress& progress) {
+CompileResult compile_project(const plan::Plan& plan, const fs::path& folder, const Home& home, int jobs,
+                              const Progress& progress) {
   const auto start = std::chrono::steady_clock::now();
   const Project project(plan, folder, home);
   const std::vector<Unit> units = project.units();

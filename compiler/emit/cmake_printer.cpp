@@ -2,6 +2,7 @@
 
 #include "compiler/build/flags.h"
 #include "compiler/emit/printer.h"
+#include "compiler/emit/program_printer.h"
 
 namespace llmc::emit {
 namespace {
@@ -21,7 +22,7 @@ std::string print_cmake(const plan::Plan& plan) {
   out.line("#   cmake -B build -G Ninja && cmake --build build && build/trainer --help");
   out.raw(R"(cmake_minimum_required(VERSION 3.25)
 )");
-  out.line("project(trainer LANGUAGES $languages$)", {{"languages", cuda ? "CXX CUDA" : "CXX"}});
+  out.line("project(trainer LANGUAGES $languages$)", {{"languages", cuda ? "CXX ASM CUDA" : "CXX ASM"}});
   out.raw(R"(
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
@@ -45,11 +46,12 @@ foreach(kind STANDARD EXTENSION)
   endif()
 endforeach()
 )");
-    out.line("add_executable(trainer program.cpp step.cu $k$)", {{"k", "${kernels}"}});
+    out.line("add_executable(trainer program.cpp texts.S step.cu $k$)", {{"k", "${kernels}"}});
     out.line("set_target_properties(trainer PROPERTIES CUDA_STANDARD 20 CUDA_ARCHITECTURES OFF)");
     std::vector<std::string> flags = build::cuda_flags();
     flags.erase(flags.begin());  // the standard is a property
-    for (const std::string& f : build::gencode(plan.spec.target.arch)) flags.push_back(f == "-gencode" ? "" : "SHELL:-gencode " + f);
+    for (const std::string& f : build::gencode(plan.spec.target.arch))
+      flags.push_back(f == "-gencode" ? "" : "SHELL:-gencode " + f);
     std::string options;
     for (const std::string& f : flags)
       if (!f.empty()) options += " \"$<$<COMPILE_LANGUAGE:CUDA>:" + f + ">\"";
@@ -58,7 +60,7 @@ endforeach()
   } else {
     out.line("set(ARCH \"$arch$\" CACHE STRING \"instruction set, as g++ -march names it\")",
              {{"arch", plan.spec.target.arch.empty() ? "native" : plan.spec.target.arch.front()}});
-    out.line("add_executable(trainer program.cpp step.cpp $k$)", {{"k", "${kernels}"}});
+    out.line("add_executable(trainer program.cpp texts.S step.cpp $k$)", {{"k", "${kernels}"}});
     std::vector<std::string> flags = build::cpu_flags();
     flags.erase(flags.begin());
     out.line("set_source_files_properties(step.cpp $k$ PROPERTIES COMPILE_OPTIONS \"$flags$;-march=$a$\")",
@@ -68,6 +70,11 @@ endforeach()
   }
   out.line("target_include_directories(trainer PRIVATE $a$ $b$ $b$/.. $b$/../templates $b$/../templates/cpu)",
            {{"a", "${CMAKE_CURRENT_SOURCE_DIR}"}, {"b", "${LLMC_RUNTIME}"}});
+  std::string names;
+  for (const auto& [name, text] : text_files({})) names += (names.empty() ? "$f$/" : ";$f$/") + name;
+  out.line(
+      "set_source_files_properties(texts.S PROPERTIES COMPILE_OPTIONS \"-Xassembler;-I$f$\" OBJECT_DEPENDS \"" + names + "\")",
+      {{"f", "${CMAKE_CURRENT_SOURCE_DIR}"}});
   return out.take();
 }
 

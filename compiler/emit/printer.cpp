@@ -11,10 +11,12 @@ std::string fill(std::string_view text, const std::map<std::string, std::string,
     const std::size_t begin = text.find('$', at);
     if (begin == std::string_view::npos) return out.append(text.substr(at));
     const std::size_t end = text.find('$', begin + 1);
-    if (end == std::string_view::npos) throw Failure(Exit::internal, "a lone $ in a printed line: " + std::string(text));
+    if (end == std::string_view::npos)
+      throw Failure(Exit::internal, "a lone $ in a printed line: " + std::string(text));
     const auto value = values.find(text.substr(begin + 1, end - begin - 1));
     if (value == values.end())
-      throw Failure(Exit::internal, "no value for " + std::string(text.substr(begin, end - begin + 1)) + " in a printed line");
+      throw Failure(Exit::internal,
+                    "no value for " + std::string(text.substr(begin, end - begin + 1)) + " in a printed line");
     out.append(text.substr(at, begin - at)).append(value->second);
     at = end + 1;
   }

@@ -12,30 +12,27 @@
 namespace llmc::emit {
 namespace {
 
-/// A char array with a terminating zero: what a spec says can be anything, numbers cannot break out.
-void bytes(Source& out, const char* name, const char* what, const std::string& text) {
-  out.line("// $what$, $n$ bytes.", {{"what", what}, {"n", std::to_string(text.size())}});
-  out.line("constexpr char $name$[] = {", {{"name", name}});
-  std::string row;
-  for (std::size_t i = 0; i <= text.size(); ++i) {
-    row += fmt::format("{},", i < text.size() ? static_cast<int>(static_cast<signed char>(text[i])) : 0);
-    if (row.size() > 110 || i == text.size()) {
-      out.line("    $row$", {{"row", row}});
-      row.clear();
-    }
-  }
-  out.line("};");
-  out.blank();
-}
+/// A file that is part of the program, and the symbol that it begins at.
+struct Text {
+  const char* symbol;
+  const char* file;
+  std::string ProgramTexts::*member;
+};
+
+constexpr Text kTexts[] = {{"llmc_plan_text", "plan.txt", &ProgramTexts::plan_text},
+                           {"llmc_plan_json", "plan.json", &ProgramTexts::plan_json},
+                           {"llmc_spec_yaml", "spec.yaml", &ProgramTexts::spec_yaml},
+                           {"llmc_config_json", "config.json", &ProgramTexts::config_json},
+                           {"llmc_keys_json", "keys.json", &ProgramTexts::keys_json}};
 
 void parameters(Source& out, const plan::Plan& plan) {
   out.line("// name, offset, rows, cols, pitch, matrix, decay, init_std, init_value, key");
   out.line("constexpr ParameterInfo kParameters[] = {");
   for (const plan::Slice& s : plan.parameters.slices)
     out.line("    $row$",
-             {{"row", fmt::format("{{\"{}\", {}, {}, {}, {}, {}, {}, {:#.9g}f, {:.1f}f, {}u}},", s.name, s.offset, s.rows, s.cols,
-                                  s.pitch, s.matrix, s.decay, s.init_std == 0 ? 0.0 : s.init_std, s.init_value,
-                                  XXH64(s.name.data(), s.name.size(), 0))}});
+             {{"row", fmt::format("{{\"{}\", {}, {}, {}, {}, {}, {}, {:#.9g}f, {:.1f}f, {}u}},", s.name, s.offset,
+                                  s.rows, s.cols, s.pitch, s.matrix, s.decay, s.init_std == 0 ? 0.0 : s.init_std,
+                                  s.init_value, XXH64(s.name.data(), s.name.size(), 0))}});
   out.line("};");
   out.blank();
 }
@@ -51,13 +48,29 @@ void frequencies(Source& out, const plan::Plan& plan) {
 void arena(Source& out, const ArenaLayout& a) {
   out.line("constexpr ArenaLayout kArena = {");
   const std::initializer_list<std::pair<const char*, std::size_t>> fields = {
-      {"bytes", a.bytes}, {"masters", a.masters}, {"gradients", a.gradients}, {"exp_avg", a.exp_avg},
-      {"exp_avg_sq", a.exp_avg_sq}, {"copies", a.copies}, {"scalars", a.scalars}, {"results", a.results},
-      {"tokens", a.tokens}, {"targets", a.targets}, {"embedding_order", a.embedding_order}, {"run_begin", a.run_begin},
-      {"run_token", a.run_token}, {"run_count", a.run_count}, {"positions", a.positions},
-      {"sample_logits", a.sample_logits}, {"rope_table", a.rope_table}, {"chunks", a.chunks},
-      {"first_chunk", a.first_chunk}, {"init_rules", a.init_rules}, {"parameter_norms", a.parameter_norms},
-      {"math_workspace", a.math_workspace}, {"math_workspace_bytes", a.math_workspace_bytes}};
+      {"bytes", a.bytes},
+      {"masters", a.masters},
+      {"gradients", a.gradients},
+      {"exp_avg", a.exp_avg},
+      {"exp_avg_sq", a.exp_avg_sq},
+      {"copies", a.copies},
+      {"scalars", a.scalars},
+      {"results", a.results},
+      {"tokens", a.tokens},
+      {"targets", a.targets},
+      {"embedding_order", a.embedding_order},
+      {"run_begin", a.run_begin},
+      {"run_token", a.run_token},
+      {"run_count", a.run_count},
+      {"positions", a.positions},
+      {"sample_logits", a.sample_logits},
+      {"rope_table", a.rope_table},
+      {"chunks", a.chunks},
+      {"first_chunk", a.first_chunk},
+      {"init_rules", a.init_rules},
+      {"parameter_norms", a.parameter_norms},
+      {"math_workspace", a.math_workspace},
+      {"math_workspace_bytes", a.math_workspace_bytes}};
   for (const auto& [name, value] : fields) out.line("    .$n$ = $v$,", {{"n", name}, {"v", std::to_string(value)}});
   out.line("};");
   out.blank();
@@ -65,9 +78,25 @@ void arena(Source& out, const ArenaLayout& a) {
 
 }  // namespace
 
+std::vector<std::pair<std::string, std::string>> text_files(const ProgramTexts& texts) {
+  std::vector<std::pair<std::string, std::string>> files;
+  for (const Text& text : kTexts) files.emplace_back(text.file, texts.*text.member);
+  return files;
+}
+
+std::string print_texts() {
+  Source out;
+  out.raw("// What the trainer carries of the files beside this one, each closed by a zero.\n\n    .section .rodata\n");
+  for (const Text& text : kTexts)
+    out.line("    .globl $s$\n$s$: .incbin \"$f$\"\n    .byte 0", {{"s", text.symbol}, {"f", text.file}});
+  out.raw("    .section .note.GNU-stack, \"\", @progbits\n");
+  return out.take();
+}
+
 std::string print_step_header(const plan::Plan& plan) {
   Source out;
-  out.line("// The functions of the step of run $name$ ($print$).", {{"name", plan.spec.name}, {"print", plan.fingerprint}});
+  out.line("// The functions of the step of run $name$ ($print$).",
+           {{"name", plan.spec.name}, {"print", plan.fingerprint}});
   out.raw(R"(#pragma once
 
 #include <cstddef>
@@ -92,7 +121,7 @@ void next_logits(Step& step);
   return out.take();
 }
 
-std::string print_program(const plan::Plan& plan, const ProgramTexts& texts) {
+std::string print_program(const plan::Plan& plan) {
   const spec::Spec& spec = plan.spec;
   Source out;
   out.line("// What the trainer of run $name$ ($print$) is built for, and its main function.",
@@ -100,32 +129,40 @@ std::string print_program(const plan::Plan& plan, const ProgramTexts& texts) {
   const bool cuda = spec.target.kind == spec::TargetKind::cuda;
   out.raw("#include \"train/program.h\"\n\n");
   if (!cuda) out.raw("#include \"device/cpu/wait_policy.h\"\n");
-  out.raw("#include \"step.h\"\n\nnamespace llmc {\nnamespace {\n\n");
+  out.raw("#include \"step.h\"\n\n// The files beside this one, from texts.S.\nextern \"C\" {\n");
+  for (const Text& text : kTexts) out.line("extern const char $s$[];", {{"s", text.symbol}});
+  out.raw("}\n\nnamespace llmc {\nnamespace {\n\n");
   parameters(out, plan);
   frequencies(out, plan);
   arena(out, plan.layout.arena);
-  bytes(out, "kPlanText", "What --plan prints", texts.plan_text);
-  bytes(out, "kPlanJson", "plan.json", texts.plan_json);
-  bytes(out, "kSpecYaml", "The resolved spec", texts.spec_yaml);
-  bytes(out, "kConfigJson", "Hugging Face's config.json", texts.config_json);
-  bytes(out, "kKeysJson", "Every key of the spec and its value", texts.keys_json);
-
   const auto n = [](std::int64_t value) { return std::to_string(value); };
   out.line("constexpr ProgramInfo kInfo = {");
   const plan::ParameterLayout& p = plan.parameters;
   const std::initializer_list<std::pair<const char*, std::string>> fields = {
-      {"name", "\"" + spec.name + "\""}, {"fingerprint", "\"" + plan.fingerprint + "\""},
-      {"plan_text", "kPlanText"}, {"plan_json", "kPlanJson"}, {"spec_yaml", "kSpecYaml"},
-      {"config_json", "kConfigJson"}, {"keys_json", "kKeysJson"}, {"arch", cuda ? "\"" + arch_list(spec) + "\"" : "LLMC_ARCH"},
+      {"name", "\"" + spec.name + "\""},
+      {"fingerprint", "\"" + plan.fingerprint + "\""},
+      {"plan_text", "llmc_plan_text"},
+      {"plan_json", "llmc_plan_json"},
+      {"spec_yaml", "llmc_spec_yaml"},
+      {"config_json", "llmc_config_json"},
+      {"keys_json", "llmc_keys_json"},
+      {"arch", cuda ? "\"" + arch_list(spec) + "\"" : "LLMC_ARCH"},
       {"vocab_size", n(spec.model.vocab_size)},
       {"vocab_pitch", n(plan.graph.at(plan.graph.find("sample_logits")).pitch)},
-      {"hidden_size", n(spec.model.hidden_size)}, {"layers", n(spec.model.num_hidden_layers)},
-      {"head_dim", n(spec.model.head_dim)}, {"sequence_length", n(spec.batch.sequence_length)},
-      {"micro_batch", n(spec.batch.micro_batch)}, {"sequences_per_step", n(plan.sequences_per_step())},
-      {"parameter_count", n(p.logical)}, {"parameter_elements", n(p.elements)},
+      {"hidden_size", n(spec.model.hidden_size)},
+      {"layers", n(spec.model.num_hidden_layers)},
+      {"head_dim", n(spec.model.head_dim)},
+      {"sequence_length", n(spec.batch.sequence_length)},
+      {"micro_batch", n(spec.batch.micro_batch)},
+      {"sequences_per_step", n(plan.sequences_per_step())},
+      {"parameter_count", n(p.logical)},
+      {"parameter_elements", n(p.elements)},
       {"flops_per_token", fmt::format("{:.17g}", plan.cost.model_flops_per_token)},
-      {"parameters", "kParameters"}, {"inverse_frequencies", "kInverseFrequencies"},
-      {"chunk_elements", n(p.chunk_elements)}, {"chunk_count", n(p.chunk_count)}, {"arena", "kArena"}};
+      {"parameters", "kParameters"},
+      {"inverse_frequencies", "kInverseFrequencies"},
+      {"chunk_elements", n(p.chunk_elements)},
+      {"chunk_count", n(p.chunk_count)},
+      {"arena", "kArena"}};
   for (const auto& [name, value] : fields) out.line("    .$n$ = $v$,", {{"n", name}, {"v", value}});
   out.raw(R"(};
 

@@ -82,10 +82,9 @@ Files emit_project(const plan::Plan& plan, const ProgramTexts& texts, const Sour
   files["kernels.h"] = kernels_header(plan, sources);
   files["step.h"] = print_step_header(plan);
   files["step" + extension] = print_step(plan);
-  files["program.cpp"] = print_program(plan, texts);
-  files["plan.json"] = texts.plan_json;
-  files["plan.txt"] = texts.plan_text;
-  files["spec.yaml"] = texts.spec_yaml;
+  files["program.cpp"] = print_program(plan);
+  files["texts.S"] = print_texts();
+  for (auto& [name, text] : text_files(texts)) files[name] = text;
   files["CMakeLists.txt"] = print_cmake(plan);
   return files;
 }

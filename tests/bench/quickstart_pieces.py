@@ -42,9 +42,10 @@ def build(project, llmc, folder):
     kernel = compiler + flags + [f"-march={arch}"] + includes
     host = compiler + ["-O1", f'-DLLMC_ARCH="{arch}"'] + includes
     commands, objects = [], []
-    for source in [folder / "step.cpp", project / "program.cpp", *sorted((project / "kernels").iterdir())]:
+    for source in [folder / "step.cpp", project / "program.cpp", project / "texts.S", *sorted((project / "kernels").iterdir())]:
         objects.append(folder / (source.stem + ".o"))
-        commands.append((host if source.name == "program.cpp" else kernel) + ["-c", source, "-o", objects[-1]])
+        ours = host if source.parent == project else kernel
+        commands.append(ours + ["-c", source, "-o", objects[-1], "-Xassembler", f"-I{project}"])
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         list(pool.map(lambda command: subprocess.run(command, check=True), commands))
     trainer = folder / "trainer"

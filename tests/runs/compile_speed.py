@@ -41,7 +41,7 @@ class CompileSpeed(RunTest):
         output = self.timed("second compile", 0.5, "compile", QUICKSTART, "-o", out)
         self.assertEqual(self.counts(output), (0, compiled))
         self.assertNotIn("linked", output)
-        # A learning rate stands in program.cpp alone; a trainer with it is linked again.
+        # A learning rate stands in texts alone; a trainer with it is linked again.
         output = self.timed("compile with another learning rate", 5, "compile", QUICKSTART, "-o", out, "optimizer.lr=1.25e-4")
         self.assertEqual(self.counts(output), (1, compiled - 1))
         self.assertIn("linked", output)

@@ -59,7 +59,7 @@ def compile(spec, folder, *arguments, edit=None, sources=SOURCE, rebuild=()):
     kernel = _words("kernel.flags")
     plain = [word for word in kernel if "sanitize" not in word and "tsan" not in word]
     commands = [[*kernel, *includes, "-c", name] for name in sorted(glob.glob("kernels/*.cu", root_dir=folder))]
-    commands += [[*plain, *includes, "-c", "step.cu"], [*host, *includes, "-c", "program.cpp"]]
+    commands += [[*plain, *includes, "-c", "step.cu"], [*host, *includes, "-c", "program.cpp"], [*host, "-c", "texts.S"]]
     commands += [[*host, *includes, "-c", os.path.join(sources, "runtime", name)] for name in rebuild]
     objects = [os.path.join("objects", os.path.basename(command[-1]) + ".o") for command in commands]
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
