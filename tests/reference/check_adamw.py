@@ -24,8 +24,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--llmc", required=True)
     parser.add_argument("--folder", required=True)
+    parser.add_argument("--compute", choices=["fp32", "bf16"], default="fp32")
+    parser.add_argument("--head-dims", type=int, nargs="*", default=specs.HEAD_DIMS)
     arguments = parser.parse_args()
-    spec = specs.draw(1, "fp32")  # untied, with biases, so every kind of parameter is there
+    # Untied, with biases, so every kind of parameter is there.
+    spec = specs.draw(1, arguments.compute, arguments.head_dims)
     path = specs.write(spec, arguments.folder)
     build, trace = os.path.join(arguments.folder, "build"), os.path.join(arguments.folder, "trace")
     traces.run(arguments.llmc, "compile", path, "-o", build, "optimizer.clip_norm=0.5", "schedule.kind=linear",

@@ -87,8 +87,7 @@ def main():
     parser.add_argument("--folder", required=True, help="for specs, trainers and traces")
     parser.add_argument("--compute", choices=["fp32", "bf16"], required=True)
     parser.add_argument("--seeds", type=int, nargs="*", default=list(range(12)))
-    parser.add_argument("--head-dims", type=int, nargs="*", default=[4, 6, 8, 10, 16, 24, 32],
-                        help="of which a spec has one: a target may not take all")
+    parser.add_argument("--head-dims", type=int, nargs="*", default=specs.HEAD_DIMS)
     arguments = parser.parse_args()
     torch.set_num_threads(1)  # shapes are tiny: threads only cost
     results = [check(arguments.llmc, seed, arguments.compute,

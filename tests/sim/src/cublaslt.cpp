@@ -67,7 +67,7 @@ Algorithm default_algorithm(Summation summation) {
 
 /// A product split over k keeps a partial result for each part; the others use a little.
 std::size_t workspace_of(const Algorithm& algorithm, const Layout& d) {
-  return algorithm.split_k > 1 ? algorithm.split_k * d.rows * d.cols * 4 : 4096;
+  return algorithm.split_k > 1 ? algorithm.split_k * d.rows * d.cols * 4 : 1024;
 }
 
 template <class T>

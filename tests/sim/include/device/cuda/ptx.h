@@ -34,4 +34,9 @@ inline unsigned bf16_pair(float low, float high) {
   return bf16_bits(low) | static_cast<unsigned>(bf16_bits(high)) << 16;
 }
 
+inline int cluster_rank() { return sim::cluster_rank(); }
+inline int cluster_size() { return sim::cluster_size(); }
+inline void cluster_barrier() { sim::synchronize_cluster(); }
+inline float cluster_read(const float* shared, int rank) { return sim::read_shared_of(shared, rank); }
+
 }  // namespace llmc

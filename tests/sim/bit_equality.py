@@ -1,0 +1,33 @@
+"""What may not change a bit of a simulated trainer's gradients: recomputation, --style."""
+
+import os
+
+import harness
+
+RECOMPUTE = ["full", "{every: 2}", "[norms, swiglu]"]
+
+
+class SimBitEquality(harness.SimTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.spec = harness.runs.write_small(cls.folder, harness.SMALL)
+
+    def trace(self, name, *arguments):
+        """Two steps; the folder of the trace."""
+        trainer = self.compile(self.spec, name, *arguments)
+        trace = self.path(name + "-trace")
+        self.succeed(trainer, "--run", self.path(name + "-run"), "--steps", 2, "--trace", trace)
+        return trace
+
+    def test_same_bits(self):
+        reference = self.trace("none", "memory.recompute=none")
+        gradients = harness.runs.tensors(os.path.join(reference, "step-0", "gradients.safetensors"))
+        self.assertEqual(len(gradients), 3 + 3 * 13)
+        for number, setting in enumerate(RECOMPUTE):
+            self.assert_same_files(self.trace(f"recompute-{number}", f"memory.recompute={setting}"), reference, setting)
+        self.assert_same_files(self.trace("include", "--style", "include", "memory.recompute=none"), reference, "--style=include")
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,72 @@
+"""A simulated trainer that was stopped, by --steps or by SIGTERM, and started again ends with the bytes of one never stopped."""
+
+import importlib.util
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import harness
+
+sys.modules["harness"] = harness.runs  # what tests/runs/resume.py means by it
+_spec = importlib.util.spec_from_file_location("runs_resume", os.path.join(harness.SOURCE, "tests", "runs", "resume.py"))
+runs_resume = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(runs_resume)
+
+STEPS = 7  # evaluation, sampling and saving fall on steps 3 and 6
+
+
+class SimResume(harness.SimTest):
+    finished = runs_resume.Resume.finished
+    newest_step = runs_resume.Resume.newest_step
+    assert_same_run = runs_resume.Resume.assert_same_run
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.spec = harness.runs.write_small(cls.folder, harness.SMALL)
+        cls.trainer = harness.compile(cls.spec, os.path.join(cls.folder, "build"), f"schedule.steps={STEPS}")
+        cls.clean = os.path.join(cls.folder, "clean")
+        done = harness.runs.call(cls.trainer, "--run", cls.clean)
+        assert done.code == 0, done.out + done.err
+
+    def test_stopped_by_steps(self):
+        for stop in (1, 3, 5):
+            run = self.path(f"stopped-{stop}")
+            self.succeed(self.trainer, "--run", run, "--steps", stop)
+            self.succeed(self.trainer, "--run", run)
+            self.assert_same_run(run, self.clean, STEPS, f"stopped after step {stop}", stops={stop})
+
+    def test_stopped_by_sigterm(self):
+        """Twice in one run, each time as soon as there is one more step in its metrics."""
+        run, cut, codes = self.path("terminated"), set(), []
+        for _ in range(2):
+            begin = self.lines(run)
+            process = subprocess.Popen([self.trainer, "--run", run], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+            while self.lines(run) <= begin and process.poll() is None:
+                time.sleep(0.01)
+            process.send_signal(signal.SIGTERM)
+            errors = process.communicate(timeout=60)[1]
+            codes.append(process.returncode)
+            self.assertEqual(codes[-1], 75, errors)
+            cut.add(self.newest_step(run))
+        self.succeed(self.trainer, "--run", run)
+        self.assertLess(min(cut), STEPS - 1)
+        self.assert_same_run(run, self.clean, STEPS, f"terminated at {cut}", cut=cut)
+
+    def test_the_loss_falls(self):
+        run = self.path("falling")
+        self.succeed(self.trainer, "--run", run, "schedule.steps=25", "optimizer.lr=1e-2", "sampling.every=0", "evaluation.every=0")
+        metrics = harness.runs.json_lines(os.path.join(run, "metrics.jsonl"))
+        self.assertLess(metrics[-1]["loss"], 0.9 * metrics[0]["loss"])
+        shutil.rmtree(run)
+
+    def lines(self, run):
+        path = os.path.join(run, "metrics.jsonl")
+        return len(harness.runs.read(path).splitlines()) if os.path.exists(path) else 0
+
+
+if __name__ == "__main__":
+    harness.main()

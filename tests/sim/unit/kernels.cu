@@ -1,0 +1,159 @@
+#include "device/cuda/ptx.h"
+#include "kernels.h"
+
+namespace llmc {
+
+void indices(int* out) {
+  const int thread = static_cast<int>(threadIdx.x), block = static_cast<int>(blockIdx.x);
+  out[block * static_cast<int>(blockDim.x) + thread] = 1000 * block + thread;
+}
+
+void shuffles(float* out) {
+  const int lane = static_cast<int>(threadIdx.x);
+  const float mine = static_cast<float>(lane);
+  out[lane] = __shfl_xor_sync(0xffffffffu, mine, 1);
+  out[32 + lane] = __shfl_up_sync(0xffffffffu, mine, 2);
+  out[64 + lane] = __shfl_down_sync(0xffffffffu, mine, 3, 16);
+  out[96 + lane] = __shfl_sync(0xffffffffu, mine, 5);
+  double sum = 0.5 * lane;
+  for (int distance = 16; distance > 0; distance /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, distance);
+  out[128 + lane] = static_cast<float>(sum);
+}
+
+void votes(unsigned* out) {
+  const int lane = static_cast<int>(threadIdx.x);
+  const unsigned ballot = __ballot_sync(0xffffffffu, lane % 3 == 0);
+  const int any = __any_sync(0xffffffffu, lane == 7), all = __all_sync(0xffffffffu, lane != 7);
+  if (lane == 0) out[0] = ballot, out[1] = static_cast<unsigned>(any), out[2] = static_cast<unsigned>(all);
+}
+
+void reverse(const int* in, int* out) {
+  __shared__ int row[128];
+  const int lane = static_cast<int>(threadIdx.x);
+  row[lane] = in[lane];
+  __syncthreads();
+  out[lane] = row[127 - lane];
+}
+
+void reverse_without_barrier(const int* in, int* out) {
+  __shared__ int row[128];
+  const int lane = static_cast<int>(threadIdx.x);
+  row[lane] = in[lane];
+  out[lane] = row[127 - lane];
+}
+
+void groups(int* out) {
+  __shared__ int row[128];
+  const int lane = static_cast<int>(threadIdx.x), group = lane / 64;
+  for (int turn = 0; turn <= group; ++turn) {  // the groups meet once and twice
+    row[lane] = lane + turn;
+    named_barrier(group + 1, 64);
+    const int other = row[lane ^ 63];
+    named_barrier(group + 1, 64);
+    out[lane] = other;
+  }
+}
+
+void halves_meet_elsewhere(int* out) {
+  if (threadIdx.x < 64) {
+    __syncthreads();
+  } else {
+    named_barrier(1, 128);
+  }
+  out[threadIdx.x] = 0;
+}
+
+/// The first group passes its barrier, the second reads what the first wrote without having met it.
+void one_group_only(int* out) {
+  __shared__ int row[128];
+  const int lane = static_cast<int>(threadIdx.x), group = lane / 64;
+  row[lane] = lane;
+  named_barrier(group + 1, 64);
+  out[lane] = row[127 - lane];
+}
+
+void neighbours(unsigned short* out) { out[threadIdx.x] = static_cast<unsigned short>(threadIdx.x); }
+
+void fresh(float* out) {
+  __shared__ float value[4];
+  if (threadIdx.x == 0) {
+    out[blockIdx.x] = value[1];
+    value[1] = 1.0f;
+  }
+}
+
+void scale(float* values, int count, float factor, double plus, long long times, bool really) {
+  const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  if (i < count && really) values[i] = values[i] * factor + static_cast<float>(plus) + static_cast<float>(times);
+}
+
+void many(int* out, int a, int b, int c, int d, int e, float f, int g, int h, double i) {
+  if (threadIdx.x == 0)
+    *out = a + 2 * b + 3 * c + 4 * d + 5 * e + static_cast<int>(6 * f) + 7 * g + 8 * h + static_cast<int>(9 * i);
+}
+
+void ring(float* out) {
+  __shared__ float value;
+  const int rank = cluster_rank(), size = cluster_size();
+  if (threadIdx.x == 0) value = static_cast<float>(blockIdx.x);
+  cluster_barrier();
+  const float next = cluster_read(&value, (rank + 1) % size);
+  cluster_barrier();  // nobody leaves while its value is read
+  if (threadIdx.x == 0) out[blockIdx.x] = next;
+}
+
+void ring_without_barrier(float* out) {
+  __shared__ float value;
+  if (threadIdx.x == 0) {
+    value = static_cast<float>(blockIdx.x);
+    out[blockIdx.x] = cluster_read(&value, (cluster_rank() + 1) % cluster_size());
+  }
+}
+
+void warp_exchange(const int* in, int* out) {
+  __shared__ int row[64];
+  const int lane = static_cast<int>(threadIdx.x);
+  row[lane] = in[lane];
+  __syncwarp();
+  out[lane] = row[lane ^ 31];
+}
+
+void shuffle_is_no_barrier(const int* in, int* out) {
+  __shared__ int row[64];
+  const int lane = static_cast<int>(threadIdx.x);
+  row[lane] = in[lane];
+  __shfl_xor_sync(0xffffffffu, lane, 1);
+  out[lane] = row[lane ^ 31];
+}
+
+void reads_lane_that_left(float* out) {
+  if (threadIdx.x == 3) return;
+  out[threadIdx.x] = __shfl_sync(0xffffffffu, 1.0f, 3);
+}
+
+void every_block_writes(int* out) {
+  if (threadIdx.x == 0) *out = static_cast<int>(blockIdx.x);
+}
+
+void leads_writes_others_read(int* out) {
+  if (threadIdx.x == 0) out[0] = 1;
+  out[1 + threadIdx.x] = out[0];
+}
+
+void past_the_end(int* out, int count) {
+  for (int i = static_cast<int>(threadIdx.x); i <= count; i += static_cast<int>(blockDim.x)) out[i] = i;
+}
+
+void unaligned_vector(float* out) { *reinterpret_cast<float4*>(out + 1) = make_float4(1, 2, 3, 4); }
+
+void fill(float* values, int count, float value) {
+  const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  if (i < count) values[i] = value;
+}
+
+void add(const float* a, const float* b, float* sum, int count) {
+  const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  if (i < count) sum[i] = a[i] + b[i];
+}
+
+}  // namespace llmc

@@ -1,0 +1,32 @@
+// Small kernels, each with one thing that the simulator must do, or find.
+#pragma once
+
+namespace llmc {
+
+// Right ones.
+void indices(int* out);                 // out[block * 64 + thread] = 1000 block + thread
+void shuffles(float* out);              // [5, 32]: xor 1, up 2, down 3 of 16, lane 5, and a sum in double
+void votes(unsigned* out);              // [3]: ballot, any, all
+void reverse(const int* in, int* out);  // through shared memory, 128 lanes
+void groups(int* out);                  // two halves of a block meet at barriers of their own
+void neighbours(unsigned short* out);   // lanes write halves of the same word
+void fresh(float* out);                 // what a block finds in its shared memory
+void scale(float* values, int count, float factor, double plus, long long times, bool really);
+void many(int* out, int a, int b, int c, int d, int e, float f, int g, int h, double i);
+void ring(float* out);                        // a cluster: each block reads the next one's shared memory
+void warp_exchange(const int* in, int* out);  // through shared memory, __syncwarp
+void fill(float* values, int count, float value);
+void add(const float* a, const float* b, float* sum, int count);
+// Wrong ones.
+void reverse_without_barrier(const int* in, int* out);
+void halves_meet_elsewhere(int* out);
+void one_group_only(int* out);
+void every_block_writes(int* out);
+void shuffle_is_no_barrier(const int* in, int* out);
+void past_the_end(int* out, int count);
+void unaligned_vector(float* out);
+void ring_without_barrier(float* out);
+void reads_lane_that_left(float* out);
+void leads_writes_others_read(int* out);
+
+}  // namespace llmc

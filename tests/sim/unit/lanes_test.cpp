@@ -1,0 +1,221 @@
+// Lanes, barriers, shuffles, shared memory and clusters; and what is wrong with kernels that misuse them.
+#include <cmath>
+#include <numeric>
+
+#include "device_memory.h"
+
+namespace llmc {
+namespace {
+
+std::vector<int> counting(int count) {
+  std::vector<int> values(static_cast<std::size_t>(count));
+  std::iota(values.begin(), values.end(), 0);
+  return values;
+}
+
+TEST(Lanes, EachHasItsPlaceInTheGrid) {
+  TestStream stream;
+  Memory<int> out(3 * 64);
+  launch(stream, Grid{3, 64}, indices, static_cast<int*>(out));
+  const std::vector<int> got = out.host();
+  for (int i = 0; i < 192; ++i) EXPECT_EQ(got[static_cast<std::size_t>(i)], i / 64 * 1000 + i % 64);
+}
+
+TEST(Lanes, ShufflesMoveValuesAsOnAGpu) {
+  TestStream stream;
+  Memory<float> out(5 * 32);
+  launch(stream, Grid{1, 32}, shuffles, static_cast<float*>(out));
+  const std::vector<float> got = out.host();
+  for (std::size_t lane = 0; lane < 32; ++lane) {
+    EXPECT_EQ(got[lane], static_cast<float>(lane ^ 1));
+    EXPECT_EQ(got[32 + lane], static_cast<float>(lane < 2 ? lane : lane - 2));
+    EXPECT_EQ(got[64 + lane], static_cast<float>(lane % 16 < 13 ? lane + 3 : lane));
+    EXPECT_EQ(got[96 + lane], 5.0f);
+    EXPECT_EQ(got[128 + lane], 248.0f);
+  }
+}
+
+TEST(Lanes, VotesHaveABitForEachLane) {
+  TestStream stream;
+  Memory<unsigned> out(3);
+  launch(stream, Grid{1, 32}, votes, static_cast<unsigned*>(out));
+  EXPECT_EQ(out.host(), (std::vector<unsigned>{0x49249249u, 1u, 0u}));
+}
+
+TEST(Lanes, ABarrierOrdersABlock) {
+  TestStream stream;
+  Memory<int> in(counting(128)), out(128);
+  launch(stream, Grid{1, 128}, reverse, static_cast<int*>(in), static_cast<int*>(out));
+  const std::vector<int> got = out.host();
+  for (int i = 0; i < 128; ++i) EXPECT_EQ(got[static_cast<std::size_t>(i)], 127 - i);
+}
+
+TEST(Lanes, AMissingBarrierIsARace) {
+  TestStream stream;
+  Memory<int> in(counting(128)), out(128);
+  EXPECT_REPORT(
+      {
+        launch(stream, Grid{1, 128}, reverse_without_barrier, static_cast<int*>(in), static_cast<int*>(out));
+        cudaStreamSynchronize(stream.handle);
+      },
+      "race in kernel reverse_without_barrier .*lane [0-9]+ of block 0 writes bytes \\[[0-9]+, [0-9]+\\) of "
+      "shared memory; lane [0-9]+ of block 0 read them, and no barrier");
+}
+
+TEST(Lanes, NamedBarriersAreOfTheirOwnLanes) {
+  TestStream stream;
+  Memory<int> out(128);
+  launch(stream, Grid{1, 128}, groups, static_cast<int*>(out));
+  const std::vector<int> got = out.host();
+  for (int i = 0; i < 128; ++i) EXPECT_EQ(got[static_cast<std::size_t>(i)], (i ^ 63) + (i < 64 ? 0 : 1));
+}
+
+TEST(Lanes, ANamedBarrierOrdersNobodyElse) {
+  TestStream stream;
+  Memory<int> out(128);
+  EXPECT_REPORT(
+      {
+        launch(stream, Grid{1, 128}, one_group_only, static_cast<int*>(out));
+        cudaStreamSynchronize(stream.handle);
+      },
+      "race in kernel one_group_only");
+}
+
+TEST(Lanes, TwoBarriersThatWaitForEachOtherAreADeadlock) {
+  TestStream stream;
+  Memory<int> out(128);
+  EXPECT_REPORT(
+      {
+        launch(stream, Grid{1, 128}, halves_meet_elsewhere, static_cast<int*>(out));
+        cudaStreamSynchronize(stream.handle);
+      },
+      "deadlock in kernel halves_meet_elsewhere; 64 lanes of block 0 wait at __syncthreads; 64 lanes of block 0 "
+      "wait at barrier 1 for 128");
+}
+
+TEST(Lanes, AWarpOrdersItselfBySyncwarpOnly) {
+  TestStream stream;
+  Memory<int> in(counting(64)), out(64);
+  launch(stream, Grid{1, 64}, warp_exchange, static_cast<int*>(in), static_cast<int*>(out));
+  const std::vector<int> got = out.host();
+  for (int i = 0; i < 64; ++i) EXPECT_EQ(got[static_cast<std::size_t>(i)], i ^ 31);
+  EXPECT_REPORT(
+      {
+        launch(stream, Grid{1, 64}, shuffle_is_no_barrier, static_cast<int*>(in), static_cast<int*>(out));
+        cudaStreamSynchronize(stream.handle);
+      },
+      "race in kernel shuffle_is_no_barrier");
+}
+
+TEST(Lanes, AShuffleWithALaneThatLeftIsADeadlock) {
+  TestStream stream;
+  Memory<float> out(32);
+  EXPECT_REPORT(
+      {
+        launch(stream, Grid{1, 32}, reads_lane_that_left, static_cast<float*>(out));
+        cudaStreamSynchronize(stream.handle);
+      },
+      "deadlock in kernel reads_lane_that_left; 31 lanes of block 0 wait at a shuffle");
+}
+
+TEST(Lanes, SharedMemoryBeginsAsNan) {
+  TestStream stream;
+  Memory<float> out(2);
+  launch(stream, Grid{2, 32}, fresh, static_cast<float*>(out));
+  for (const float value : out.host()) EXPECT_TRUE(std::isnan(value));
+}
+
+TEST(Lanes, BlocksAreNotOrdered) {
+  TestStream stream;
+  Memory<int> out(1);
+  EXPECT_REPORT(
+      {
+        launch(stream, Grid{2, 32}, every_block_writes, static_cast<int*>(out));
+        cudaStreamSynchronize(stream.handle);
+      },
+      "race in kernel every_block_writes .*lane 0 of block 1 writes bytes \\[0, 4\\) of allocation [0-9]+, "
+      "which has 4; lane 0 of block 0 wrote them");
+}
+
+TEST(Lanes, GlobalMemoryNeedsBarriersToo) {
+  TestStream stream;
+  Memory<int> out(65);
+  EXPECT_REPORT(
+      {
+        launch(stream, Grid{1, 64}, leads_writes_others_read, static_cast<int*>(out));
+        cudaStreamSynchronize(stream.handle);
+      },
+      "lane 1 of block 0 reads bytes \\[0, 4\\).*lane 0 of block 0 wrote");
+}
+
+TEST(Lanes, HalvesOfAWordMayHaveTwoWriters) {
+  TestStream stream;
+  Memory<unsigned short> out(64);
+  launch(stream, Grid{1, 64}, neighbours, static_cast<unsigned short*>(out));
+  EXPECT_EQ(out.host()[63], 63);
+}
+
+TEST(Lanes, ArgumentsOfEveryKindArrive) {
+  TestStream stream;
+  Memory<float> values(std::vector<float>{1, 2, 3, 4});
+  launch(stream, Grid{1, 32}, scale, static_cast<float*>(values), 3, 10, 0.5, 100, true);
+  EXPECT_EQ(values.host(), (std::vector<float>{110.5f, 120.5f, 130.5f, 4.0f}));
+  Memory<int> out(1);
+  launch(stream, Grid{1, 32}, many, static_cast<int*>(out), 1, 1, 1, 1, 1, 1.0f, 1, 1, 1.0);
+  EXPECT_EQ(out.host()[0], 45);
+}
+
+TEST(Lanes, AClusterReadsItsBlocksSharedMemory) {
+  TestStream stream;
+  Memory<float> out(8);
+  ASSERT_EQ(launch_cluster(stream, Grid{8, 64}, 4, ring, static_cast<float*>(out)), cudaSuccess);
+  EXPECT_EQ(out.host(), (std::vector<float>{1, 2, 3, 0, 5, 6, 7, 4}));
+  EXPECT_EQ(launch_cluster(stream, Grid{8, 64}, 3, ring, static_cast<float*>(out)), cudaErrorInvalidClusterSize);
+}
+
+TEST(Lanes, AClusterNeedsItsBarrier) {
+  TestStream stream;
+  Memory<float> out(4);
+  EXPECT_REPORT(
+      {
+        launch_cluster(stream, Grid{4, 64}, 4, ring_without_barrier, static_cast<float*>(out));
+        cudaStreamSynchronize(stream.handle);
+      },
+      "race in kernel ring_without_barrier");
+}
+
+TEST(Lanes, AddressesOutsideAreFound) {
+  TestStream stream;
+  Memory<int> out(100);
+  EXPECT_REPORT(
+      {
+        launch(stream, Grid{1, 32}, past_the_end, static_cast<int*>(out), 100);
+        cudaStreamSynchronize(stream.handle);
+      },
+      "kernel past_the_end .*lane 4 of block 0 writes 4 bytes outside");
+}
+
+TEST(Lanes, VectorsMustBeAligned) {
+  TestStream stream;
+  Memory<float> out(8);
+  EXPECT_REPORT(
+      {
+        launch(stream, Grid{1, 1}, unaligned_vector, static_cast<float*>(out));
+        cudaStreamSynchronize(stream.handle);
+      },
+      "kernel unaligned_vector .*kernels.cu:[0-9]+ uses a .*float4.* no multiple of 16");
+}
+
+TEST(Lanes, MemoryThatWasFreedIsGone) {
+  TestStream stream;
+  float* gone = Memory<float>(32);
+  EXPECT_REPORT(
+      {
+        launch(stream, Grid{1, 32}, fill, gone, 32, 1.0f);
+        cudaStreamSynchronize(stream.handle);
+      },
+      "kernel fill .*outside of any allocation");
+}
+
+}  // namespace
+}  // namespace llmc

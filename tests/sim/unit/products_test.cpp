@@ -1,0 +1,250 @@
+// Products from cuBLASLt's descriptors: every layout against sums in double, algorithms, checks. And NCCL's one rank.
+#include <cublasLt.h>
+#include <nccl.h>
+
+#include <cmath>
+#include <random>
+
+#include "device/math.h"
+#include "device_memory.h"
+
+namespace llmc {
+namespace {
+
+std::vector<float> normal(std::size_t count, unsigned seed) {
+  std::mt19937 generator(seed);
+  std::normal_distribution<float> draw;
+  std::vector<float> values(count);
+  for (float& value : values) value = to_float(from_float<bf16>(draw(generator)));
+  return values;
+}
+
+struct Matrix {
+  Matrix(std::size_t rows, std::size_t cols, std::size_t ld, bool row_major, cudaDataType_t dtype, unsigned seed)
+      : r(rows),
+        c(cols),
+        ld(ld),
+        by_row(row_major),
+        type(dtype),
+        values(normal(ld * (row_major ? rows : cols), seed)),
+        memory(bytes()) {
+    std::vector<unsigned char> raw(bytes());
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (type == CUDA_R_16BF)
+        reinterpret_cast<bf16*>(raw.data())[i] = from_float<bf16>(values[i]);
+      else
+        reinterpret_cast<float*>(raw.data())[i] = values[i];
+    }
+    cudaMemcpy(memory, raw.data(), raw.size(), cudaMemcpyHostToDevice);
+    cublasLtMatrixLayoutCreate(&layout, type, rows, cols, static_cast<std::int64_t>(ld));
+    const cublasLtOrder_t order = row_major ? CUBLASLT_ORDER_ROW : CUBLASLT_ORDER_COL;
+    EXPECT_EQ(cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_ORDER, &order, sizeof order),
+              CUBLAS_STATUS_SUCCESS);
+  }
+  ~Matrix() { cublasLtMatrixLayoutDestroy(layout); }
+  std::size_t bytes() const { return values.size() * (type == CUDA_R_16BF ? 2 : 4); }
+  std::size_t index(std::size_t row, std::size_t col) const { return by_row ? row * ld + col : col * ld + row; }
+  double at(std::size_t row, std::size_t col) const { return values[index(row, col)]; }
+  std::vector<float> result() const {
+    const std::vector<unsigned char> raw = memory.host();
+    std::vector<float> out(values.size());
+    for (std::size_t i = 0; i < out.size(); ++i)
+      out[i] = type == CUDA_R_16BF ? to_float(reinterpret_cast<const bf16*>(raw.data())[i])
+                                   : reinterpret_cast<const float*>(raw.data())[i];
+    return out;
+  }
+
+  std::size_t r, c, ld;
+  bool by_row;
+  cudaDataType_t type;
+  std::vector<float> values;
+  Memory<unsigned char> memory;
+  cublasLtMatrixLayout_t layout = nullptr;
+};
+
+struct Case {
+  bool transpose_a, transpose_b, rows_d, bias;
+  cudaDataType_t operand, result;
+  float alpha, beta;
+};
+
+constexpr std::size_t kM = 20, kN = 13, kK = 37, kWorkspace = 1 << 16;
+
+class Products : public testing::Test {
+ protected:
+  void describe(const Case& of, const void* bias) {
+    cublasLtMatmulDescCreate(&operation, CUBLAS_COMPUTE_32F, CUDA_R_32F);
+    const auto set = [&](cublasLtMatmulDescAttributes_t attribute, auto value) {
+      EXPECT_EQ(cublasLtMatmulDescSetAttribute(operation, attribute, &value, sizeof value), CUBLAS_STATUS_SUCCESS);
+    };
+    set(CUBLASLT_MATMUL_DESC_TRANSA, of.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
+    set(CUBLASLT_MATMUL_DESC_TRANSB, of.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
+    if (!bias) return;
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+    set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
+    set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, CUDA_R_32F);
+  }
+  int choose(const Matrix& a, const Matrix& b, const Matrix& c, const Matrix& d, std::uint64_t workspace) {
+    cublasLtMatmulPreference_t preference = nullptr;
+    cublasLtMatmulPreferenceCreate(&preference);
+    cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
+                                         sizeof workspace);
+    int count = 0;
+    status = cublasLtMatmulAlgoGetHeuristic(nullptr, operation, a.layout, b.layout, c.layout, d.layout, preference, 8,
+                                            found, &count);
+    cublasLtMatmulPreferenceDestroy(preference);
+    return count;
+  }
+  cublasStatus_t multiply(const Case& of, const Matrix& a, const Matrix& b, const Matrix& c, const Matrix& d,
+                          int algorithm) {
+    return cublasLtMatmul(nullptr, operation, &of.alpha, a.memory, a.layout, b.memory, b.layout, &of.beta, c.memory,
+                          c.layout, d.memory, d.layout, &found[algorithm].algo, workspace, kWorkspace, stream.handle);
+  }
+  ~Products() override { cublasLtMatmulDescDestroy(operation); }
+
+  TestStream stream;
+  Memory<unsigned char> workspace{kWorkspace};
+  cublasLtMatmulDesc_t operation = nullptr;
+  cublasLtMatmulHeuristicResult_t found[8] = {};
+  cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
+};
+
+class ProductCases : public Products, public testing::WithParamInterface<Case> {};
+
+TEST_P(ProductCases, EqualSumsInDouble) {
+  const Case& of = GetParam();
+  const Matrix a(of.transpose_a ? kK : kM, of.transpose_a ? kM : kK, 40, false, of.operand, 1);
+  const Matrix b(of.transpose_b ? kN : kK, of.transpose_b ? kK : kN, 48, false, of.operand, 2);
+  const Matrix c(kM, kN, 24, of.rows_d, of.result, 3), d(kM, kN, 24, of.rows_d, of.result, 4);
+  const std::vector<float> bias = normal(kM, 5);
+  const Memory<float> device_bias(bias);
+  describe(of, of.bias ? static_cast<float*>(device_bias) : nullptr);
+  ASSERT_EQ(choose(a, b, c, d, kWorkspace), 3);
+  for (int algorithm = 0; algorithm < 3; ++algorithm) {
+    ASSERT_EQ(multiply(of, a, b, c, d, algorithm), CUBLAS_STATUS_SUCCESS);
+    std::vector<float> got = d.result();
+    for (std::size_t i = 0; i < kM; ++i)
+      for (std::size_t j = 0; j < kN; ++j) {
+        double sum = 0;
+        for (std::size_t k = 0; k < kK; ++k)
+          sum += (of.transpose_a ? a.at(k, i) : a.at(i, k)) * (of.transpose_b ? b.at(j, k) : b.at(k, j));
+        const double exact = of.alpha * sum + of.beta * c.at(i, j) + (of.bias ? bias[i] : 0.0);
+        // One rounding to bf16, or the roundings of a sum of 37 in fp32, of numbers up to about 40.
+        const double tolerance = of.result == CUDA_R_16BF ? std::abs(exact) / 256 + 1e-5 : 2e-5;
+        ASSERT_NEAR(got[d.index(i, j)], exact, tolerance) << i << ", " << j << ", algorithm " << algorithm;
+        got[d.index(i, j)] = d.values[d.index(i, j)];
+      }
+    ASSERT_EQ(got, d.values) << "bytes between the rows of D were written";
+  }
+  EXPECT_TRUE(std::isnan(reinterpret_cast<const float*>(workspace.host().data())[0]))
+      << "a workspace does not keep its bytes";
+}
+
+constexpr cudaDataType_t kHalf = CUDA_R_16BF, kFull = CUDA_R_32F;
+INSTANTIATE_TEST_SUITE_P(Cases, ProductCases,
+                         testing::Values(Case{false, false, false, false, kFull, kFull, 1, 0},
+                                         Case{true, false, false, false, kHalf, kFull, 1, 1},
+                                         Case{false, true, false, false, kHalf, kHalf, 1, 0},
+                                         Case{true, true, false, true, kHalf, kHalf, 0.5f, 2},
+                                         Case{true, false, true, true, kFull, kFull, -1, 0},
+                                         Case{false, true, true, false, kHalf, kFull, 1, 1}));
+
+TEST_F(Products, AlgorithmsDifferInTheirOrderOfSums) {
+  const Matrix a(kM, 200, 24, false, kFull, 1), b(200, kN, 200, false, kFull, 2), d(kM, kN, 24, false, kFull, 3);
+  const Case plain = {false, false, false, false, kFull, kFull, 1, 0};
+  describe(plain, nullptr);
+  ASSERT_EQ(choose(a, b, d, d, kWorkspace), 3);
+  std::vector<std::vector<float>> results;
+  for (int algorithm = 0; algorithm < 3; ++algorithm) {
+    int id = 0;
+    EXPECT_EQ(
+        cublasLtMatmulAlgoConfigGetAttribute(&found[algorithm].algo, CUBLASLT_ALGO_CONFIG_ID, &id, sizeof id, nullptr),
+        CUBLAS_STATUS_SUCCESS);
+    EXPECT_EQ(id, 20 + algorithm);
+    multiply(plain, a, b, d, d, algorithm);
+    results.push_back(d.result());
+  }
+  EXPECT_NE(results[0], results[1]);
+  EXPECT_NE(results[0], results[2]);
+  EXPECT_NE(results[1], results[2]);
+  cublasLtMatmulHeuristicResult_t checked = {};
+  EXPECT_EQ(
+      cublasLtMatmulAlgoCheck(nullptr, operation, a.layout, b.layout, d.layout, d.layout, &found[1].algo, &checked),
+      CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(checked.workspaceSize, found[1].workspaceSize);
+}
+
+TEST_F(Products, WhatDoesNotFitIsRefused) {
+  const Matrix a(kM, kK, 24, false, kHalf, 1), b(kK, kN, 40, false, kHalf, 2), d(kM, kN, 24, false, kHalf, 3);
+  const Matrix narrow(kM, kN, kM - 1, false, kHalf, 4), other(kM, kN + 1, 24, false, kHalf, 5);
+  const Case plain = {false, false, false, false, kHalf, kHalf, 1, 0};
+  describe(plain, nullptr);
+  EXPECT_EQ(choose(a, b, d, other, kWorkspace), 0);
+  EXPECT_EQ(status, CUBLAS_STATUS_INVALID_VALUE);
+  EXPECT_EQ(choose(a, b, narrow, narrow, kWorkspace), 0);
+  EXPECT_EQ(choose(a, b, d, d, 0), 0);  // each uses some workspace
+  EXPECT_EQ(status, CUBLAS_STATUS_NOT_SUPPORTED);
+  EXPECT_EQ(choose(a, b, d, d, 1024), 2);  // none that splits k
+  ASSERT_EQ(choose(a, b, d, d, kWorkspace), 3);
+  const float one = 1, zero = 0;
+  EXPECT_EQ(cublasLtMatmul(nullptr, operation, &one, a.memory, a.layout, b.memory, b.layout, &zero, d.memory, d.layout,
+                           d.memory, d.layout, &found[0].algo, workspace, 16, stream.handle),
+            CUBLAS_STATUS_INVALID_VALUE);
+}
+
+TEST_F(Products, OperandsMustBeAlignedAsPromised) {
+  const Matrix a(kM, kK, 24, false, kHalf, 1), b(kK, kN, 40, false, kHalf, 2), d(kM, kN, 24, false, kHalf, 3);
+  const Case plain = {false, false, false, false, kHalf, kHalf, 1, 0};
+  describe(plain, nullptr);
+  ASSERT_EQ(choose(a, b, d, d, kWorkspace), 3);
+  const float one = 1, zero = 0;
+  EXPECT_REPORT(cublasLtMatmul(nullptr, operation, &one, a.memory + 16, a.layout, b.memory, b.layout, &zero, d.memory,
+                               d.layout, d.memory, d.layout, &found[0].algo, workspace, kWorkspace, stream.handle),
+                "product .*: A is not aligned to the 256 bytes");
+}
+
+TEST_F(Products, RaceWithOtherStreams) {
+  const Matrix a(kM, kK, 24, false, kHalf, 1), b(kK, kN, 40, false, kHalf, 2), d(kM, kN, 24, false, kHalf, 3);
+  const Case plain = {false, false, false, false, kHalf, kHalf, 1, 0};
+  describe(plain, nullptr);
+  ASSERT_EQ(choose(a, b, d, d, kWorkspace), 3);
+  cudaDeviceSynchronize();
+  TestStream other;
+  EXPECT_REPORT(
+      {
+        cudaMemsetAsync(b.memory, 0, b.bytes(), other.handle);
+        multiply(plain, a, b, d, d, 0);
+        cudaDeviceSynchronize();
+      },
+      "race: (product \\[20, 13, 37\\] bf16 -> bf16 .*; memset .* wrote them|memset .*; product .* read them)");
+}
+
+TEST(Nccl, OneRankKeepsItsValuesAndRefusesNonsense) {
+  ncclComm_t comm = nullptr;
+  int rank = -1, count = 0;
+  const int wrong = 1;
+  EXPECT_EQ(ncclCommInitAll(&comm, 1, &wrong), ncclInvalidArgument);
+  EXPECT_EQ(ncclCommInitAll(&comm, 2, nullptr), ncclInvalidUsage);
+  ASSERT_EQ(ncclCommInitAll(&comm, 1, nullptr), ncclSuccess);
+  EXPECT_EQ(ncclCommUserRank(comm, &rank), ncclSuccess);
+  EXPECT_EQ(ncclCommCount(comm, &count), ncclSuccess);
+  EXPECT_EQ(rank, 0);
+  EXPECT_EQ(count, 1);
+  TestStream stream;
+  const Memory<float> values(std::vector<float>{1, 2, 3});
+  std::vector<float> host(3);
+  EXPECT_EQ(ncclAllReduce(values, values, 3, ncclFloat32, ncclSum, comm, stream.handle), ncclSuccess);
+  EXPECT_EQ(ncclBroadcast(values, values, 12, ncclUint8, 1, comm, stream.handle), ncclInvalidArgument);
+  EXPECT_EQ(ncclAllReduce(host.data(), host.data(), 3, ncclFloat32, ncclSum, comm, stream.handle), ncclInvalidArgument);
+  EXPECT_EQ(values.host(), (std::vector<float>{1, 2, 3}));
+  EXPECT_REPORT(
+      {
+        ncclAllReduce(values, values, 4, ncclFloat32, ncclSum, comm, stream.handle);
+        cudaStreamSynchronize(stream.handle);
+      },
+      "all-reduce .* reads bytes \\[0, 16\\) of allocation [0-9]+, which has 12: past its end");
+  ncclCommDestroy(comm);
+}
+
+}  // namespace
+}  // namespace llmc
