@@ -36,9 +36,11 @@ class Stacks {
   context::stack_context take(std::size_t number) {
     char* bottom = begin_ + number * kStack;
     mprotect(bottom, kGuard, PROT_NONE);
+    // Tops at equal distances would all lie in the same few sets of a cache.
+    const std::size_t shift = number % 61 * 320;
     context::stack_context stack;
-    stack.sp = bottom + kStack;
-    stack.size = kStack - kGuard;
+    stack.sp = bottom + kStack - shift;
+    stack.size = kStack - kGuard - shift;
     return stack;
   }
 
@@ -50,9 +52,9 @@ struct KeepStack {
   void deallocate(context::stack_context&) {}
 };
 
-/// A fiber that runs one lane after the other.
+/// A fiber that runs one lane after the other; without a lane: the one that calls kernels.
 struct Worker {
-  context::fiber fiber, scheduler;
+  context::fiber fiber;  // while it does not run
   Lane* lane = nullptr;
 };
 
@@ -99,8 +101,8 @@ class Machine {
  private:
   void start(Block& block, std::uint32_t index, std::uint32_t first);
   void enter(Block& block);
-  void resume(Lane& lane);
-  void pause() { running_->scheduler = std::move(running_->scheduler).resume(); }
+  void switch_to(Worker& next);
+  void go_on();
   void wake(Barrier& barrier);
   void lane_ended(Lane& lane);
   void update_stamp();
@@ -113,27 +115,27 @@ class Machine {
   std::vector<std::unique_ptr<Block>> blocks_;  // of the cluster
   std::vector<BlockOrder*> orders_;
   Barrier cluster_barrier_;
-  Worker* running_ = nullptr;
-  Block* entered_ = nullptr;  // whose shared memory is in place
+  Worker caller_, *running_ = &caller_, *left_ = nullptr;  // left_: ran before running_
+  Block* entered_ = nullptr;                               // whose shared memory is in place
   const std::function<void()>* body_ = nullptr;
 };
 
-Machine& machine() {
-  static Machine* const one = new Machine;
-  return *one;
-}
+Machine* the_machine = nullptr;  // made by the first kernel, and kept: lanes' stacks cannot be unwound
+
+Machine& machine() { return *the_machine; }
 
 Worker& Machine::worker(std::size_t number) {
   while (workers_.size() <= number) {
     auto worker = std::make_unique<Worker>();
     const context::stack_context stack = stacks_.take(workers_.size());
     worker->fiber = context::fiber(std::allocator_arg, context::preallocated(stack.sp, stack.size, stack), KeepStack(),
-                                   [this, self = worker.get()](context::fiber&& scheduler) {
-                                     self->scheduler = std::move(scheduler);
+                                   [this, self = worker.get()](context::fiber&& from) {
+                                     left_->fiber = std::move(from);
                                      while (true) {
+                                       update_stamp();
                                        (*body_)();
                                        lane_ended(*self->lane);
-                                       self->scheduler = std::move(self->scheduler).resume();
+                                       go_on();
                                      }
                                      return context::fiber();
                                    });
@@ -163,11 +165,7 @@ void Machine::run(const LaunchShape& launch, const std::function<void()>& lane) 
         if (block.ready.empty()) continue;
         more = true;
         enter(block);
-        while (!block.ready.empty()) {
-          Lane& next = *block.ready.front();
-          block.ready.pop_front();
-          resume(next);
-        }
+        go_on();
       }
     }
     if (live_in_cluster()) report_deadlock(launch.cluster);
@@ -208,13 +206,26 @@ void Machine::enter(Block& block) {
   now.shared_cells = block.shared_cells.data();
 }
 
-void Machine::resume(Lane& lane) {
+/// The next lane of the block that can, or the caller.
+void Machine::go_on() {
+  auto& ready = entered_->ready;
+  if (ready.empty()) return switch_to(caller_);
+  Lane& lane = *ready.front();
+  ready.pop_front();
   const std::size_t in_cluster = lane.block->order.index - lane.block->order.first;
-  Worker& w = worker(in_cluster * kLanes + static_cast<std::size_t>(lane.index));
-  w.lane = &lane;
-  running_ = &w;
-  update_stamp();
-  w.fiber = std::move(w.fiber).resume();
+  Worker& next = worker(in_cluster * kLanes + static_cast<std::size_t>(lane.index));
+  next.lane = &lane;
+  switch_to(next);
+}
+
+void Machine::switch_to(Worker& next) {
+  if (&next != running_) {
+    left_ = running_;
+    running_ = &next;
+    context::fiber from = std::move(next.fiber).resume();
+    left_->fiber = std::move(from);  // whoever came back here has set left_
+  }
+  if (running_->lane) update_stamp();
 }
 
 void Machine::update_stamp() {
@@ -237,7 +248,7 @@ void Machine::wait_for(Barrier& barrier, int expected, void (Machine::*complete)
     (this->*complete)(*mine.block, barrier);
     wake(barrier);
   }
-  pause();
+  go_on();
 }
 
 void Machine::lane_ended(Lane& lane) {
@@ -278,8 +289,10 @@ int Machine::live_in_cluster() const {
 unsigned long long Machine::meet(Meeting::Kind kind, unsigned mask, unsigned long long word, int source) {
   Lane& mine = lane();
   const unsigned number = static_cast<unsigned>(mine.index % kWarp);
-  const std::string kernel = "kernel " + order().name(now.operation) + ": lane " + std::to_string(mine.index);
-  if (!(mask >> number & 1)) report(kernel + " calls a function of its warp with a mask that leaves it out");
+  const auto wrong = [&](const char* what) {
+    report("kernel " + order().name(now.operation) + ": lane " + std::to_string(mine.index) + what);
+  };
+  if (!(mask >> number & 1)) wrong(" calls a function of its warp with a mask that leaves it out");
   auto& meetings = mine.block->meetings[mine.index / kWarp];
   auto at = std::find_if(meetings.begin(), meetings.end(), [mask](const Meeting& m) { return m.mask == mask; });
   if (at == meetings.end()) {
@@ -288,7 +301,7 @@ unsigned long long Machine::meet(Meeting::Kind kind, unsigned mask, unsigned lon
     at->mask = mask;
   }
   const auto index = at - meetings.begin();
-  if (at->arrived && at->kind != kind) report(kernel + " calls another function of its warp than the lanes it is with");
+  if (at->arrived && at->kind != kind) wrong(" calls another function of its warp than the lanes it is with");
   at->kind = kind;
   at->arrived |= 1u << number;
   at->word[number] = word;
@@ -300,7 +313,7 @@ unsigned long long Machine::meet(Meeting::Kind kind, unsigned mask, unsigned lon
     for (unsigned i = 0; i < kWarp; ++i) {
       if (!(mask >> i & 1)) continue;
       if (kind == Meeting::Kind::exchange && !(mask >> at->source[i] & 1))
-        report(kernel + ": a shuffle reads a lane that is not in its mask");
+        wrong(" shuffles with lanes that read one outside of the mask");
       at->result[i] = kind == Meeting::Kind::exchange ? at->word[at->source[i]] : votes;
     }
     at->arrived = 0;
@@ -310,7 +323,7 @@ unsigned long long Machine::meet(Meeting::Kind kind, unsigned mask, unsigned lon
         mine.block->ready.push_back(&mine.block->lanes[static_cast<std::size_t>(mine.index) - number + i]);
     update_stamp();
   } else {
-    pause();
+    go_on();
   }
   return meetings[static_cast<std::size_t>(index)].result[number];
 }
@@ -340,10 +353,13 @@ void Machine::report_deadlock(unsigned blocks) {
 
 }  // namespace
 
-void run_kernel(const LaunchShape& shape, const std::function<void()>& lane) { machine().run(shape, lane); }
+void run_kernel(const LaunchShape& shape, const std::function<void()>& lane) {
+  if (!the_machine) the_machine = new Machine;
+  machine().run(shape, lane);
+}
 
-uint3 thread_index() { return {static_cast<unsigned>(machine().lane().index), 0, 0}; }
-uint3 block_index() { return {machine().lane().block->order.index, 0, 0}; }
+uint3 thread_index() { return {static_cast<unsigned>(now.lane), 0, 0}; }
+uint3 block_index() { return {now.block->index, 0, 0}; }
 dim3 block_size() { return machine().shape->block; }
 dim3 grid_size() { return machine().shape->grid; }
 
@@ -354,13 +370,13 @@ void synchronize_block() {
 
 void synchronize_named(int id, int threads) {
   Block& block = *machine().lane().block;
-  const std::string kernel = "kernel " + order().name(now.operation);
   if (id < 1 || id >= kNamedBarriers || threads <= 0 || threads % kWarp)
-    report(kernel + ": barrier " + std::to_string(id) + " of " + std::to_string(threads) +
-           " threads; the device has barriers 1 to 15, of whole warps");
+    report("kernel " + order().name(now.operation) + ": barrier " + std::to_string(id) + " of " +
+           std::to_string(threads) + " threads; the device has barriers 1 to 15, of whole warps");
   Barrier& barrier = block.named[id];
   if (!barrier.waiting.empty() && barrier.expected != threads)
-    report(kernel + ": lanes disagree on how many meet at barrier " + std::to_string(id));
+    report("kernel " + order().name(now.operation) + ": lanes disagree on how many meet at barrier " +
+           std::to_string(id));
   machine().wait_for(barrier, threads, &Machine::named_complete);
 }
 

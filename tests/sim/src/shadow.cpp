@@ -141,8 +141,14 @@ inline void touch_cells(Access access, Cell* cell, std::uintptr_t address, std::
 
 inline void touch_single(Access access, std::uintptr_t address, std::size_t bytes) {
   // An access may cross a page: its second page must have cells, too.
-  Cell* cell = shadow().cells_of(address);
-  if ((address ^ (address + bytes - 1)) / kPage) shadow().cells_of(address + bytes - 1);
+  static Shadow& s = shadow();
+  Cell* cell = s.cells_of(address);
+  if ((address ^ (address + bytes - 1)) / kPage) s.cells_of(address + bytes - 1);
+  if (bytes == kGranule && address % kGranule == 0) {
+    if (const Stamp* conflict = touch_cell<Space::global>(access, *cell, kHalves)) [[unlikely]]
+      report_conflict(access, *conflict, earlier(*cell, conflict), describe_bytes(address, bytes));
+    return;
+  }
   touch_cells<Space::global>(access, cell, address, bytes, [=] { return describe_bytes(address, bytes); });
 }
 
