@@ -33,6 +33,7 @@ def main():
     build, trace = os.path.join(arguments.folder, "build"), os.path.join(arguments.folder, "trace")
     traces.run(arguments.llmc, "compile", path, "-o", build, "optimizer.clip_norm=0.5", "schedule.kind=linear",
                "schedule.warmup_steps=3")
+    traces.forget(arguments.folder)
     traces.run(os.path.join(build, "trainer"), "--run", os.path.join(arguments.folder, "run"), "--resume", "none",
                "--steps", str(STEPS + 1), "--trace", trace)
 

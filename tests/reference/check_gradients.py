@@ -10,6 +10,7 @@ bf16: the worst tensor's error at most 1.25 times that of PyTorch's bf16 autocas
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -26,9 +27,16 @@ def run(*command, **options):
         sys.exit(f"{' '.join(command)} exited with {done.returncode}:\n{done.stdout}")
 
 
+def forget(folder):
+    """Removes what an earlier call has left of the run."""
+    for name in ("run", "trace"):
+        shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
+
+
 def trace_step(llmc, spec_path, folder, extra=()):
     """Compiles the spec with overrides `extra`, runs one step and returns the folder of its trace."""
     run(llmc, "compile", spec_path, "-o", os.path.join(folder, "build"), *extra)
+    forget(folder)
     run(os.path.join(folder, "build", "trainer"), "--run", os.path.join(folder, "run"), "--steps", "1", "--resume", "none",
         "--trace", os.path.join(folder, "trace"))
     return os.path.join(folder, "trace", "step-0")

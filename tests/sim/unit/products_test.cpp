@@ -3,6 +3,7 @@
 #include <nccl.h>
 
 #include <cmath>
+#include <ostream>
 #include <random>
 
 #include "device/math.h"
@@ -67,6 +68,13 @@ struct Case {
   cudaDataType_t operand, result;
   float alpha, beta;
 };
+
+/// For GoogleTest, which would list a case by its bytes.
+void PrintTo(const Case& c, std::ostream* out) {
+  *out << (c.transpose_a ? "A^T" : "A") << (c.transpose_b ? " B^T" : " B") << (c.rows_d ? " by rows" : "")
+       << (c.bias ? " bias" : "") << (c.operand == CUDA_R_16BF ? " bf16" : " fp32")
+       << (c.result == CUDA_R_16BF ? " bf16 " : " fp32 ") << c.alpha << ' ' << c.beta;
+}
 
 constexpr std::size_t kM = 20, kN = 13, kK = 37, kWorkspace = 1 << 16;
 
