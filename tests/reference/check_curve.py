@@ -49,6 +49,7 @@ def main():
     arguments = parser.parse_args()
     folder = arguments.folder
     os.makedirs(folder, exist_ok=True)
+    traces.forget(folder)
     text = sorted(glob.glob("/usr/lib/python3*/*.py"))[:60]
     traces.run(arguments.llmc, "data", "build", "--from", *text, "--vocab-size", "512", "-o", os.path.join(folder, "data"))
     spec = os.path.join(folder, "spec.yaml")

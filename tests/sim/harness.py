@@ -36,6 +36,12 @@ def _words(name):
         return file.read().split("\n")[:-1]
 
 
+def kernel_words(sources=SOURCE):
+    """What g++ is called with for a kernel, in the folder of its project."""
+    includes = ["-I" + os.path.join(SIM, "include"), "-I."]
+    return [*_words("kernel.flags"), *includes, *("-I" + os.path.join(sources, name) for name in ("runtime", "", "templates"))]
+
+
 def _run(*command, cwd=None):
     done = runs.call(*command, cwd=cwd)
     if done.code != 0:
@@ -53,14 +59,12 @@ def compile(spec, folder, *arguments, edit=None, sources=SOURCE, rebuild=()):
     if edit:
         edit(folder)
     os.makedirs(os.path.join(folder, "objects"))
-    includes = ["-I" + os.path.join(SIM, "include"), "-I."]
-    includes += ["-I" + os.path.join(sources, name) for name in ("runtime", "", "templates")]
-    host = ["-std=c++20", "-O1"]
-    kernel = _words("kernel.flags")
+    kernel = kernel_words(sources)
     plain = [word for word in kernel if "sanitize" not in word and "tsan" not in word]
-    commands = [[*kernel, *includes, "-c", name] for name in sorted(glob.glob("kernels/*.cu", root_dir=folder))]
-    commands += [[*plain, *includes, "-c", "step.cu"], [*host, *includes, "-c", "program.cpp"], [*host, "-c", "texts.S"]]
-    commands += [[*host, *includes, "-c", os.path.join(sources, "runtime", name)] for name in rebuild]
+    host = ["-std=c++20", "-O1", *(word for word in kernel if word.startswith("-I"))]
+    commands = [[*kernel, "-c", name] for name in sorted(glob.glob("kernels/*.cu", root_dir=folder))]
+    commands += [[*plain, "-c", "step.cu"], [*host, "-c", "program.cpp"], [*host, "-c", "texts.S"]]
+    commands += [[*host, "-c", os.path.join(sources, "runtime", name)] for name in rebuild]
     objects = [os.path.join("objects", os.path.basename(command[-1]) + ".o") for command in commands]
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         # By relative names: ccache then knows a kernel again in another folder.

@@ -1,0 +1,80 @@
+"""What the simulated GPU is for: with one barrier, one wait or one sum taken out of a copy of the sources, a run must fail.
+
+Each test first shows that the run is right without the change."""
+
+import os
+import shutil
+
+import harness
+
+
+class Mutations(harness.SimTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.spec = harness.runs.write_small(cls.folder, harness.SMALL)
+
+    def setUp(self):
+        self.test = self.id().split(".")[-1]
+
+    def copy(self, file, before, after):
+        """A copy of the runtime and the templates in which `before`, which stands once in runtime/<file>, is `after`."""
+        copy = self.path(self.test, "sources")
+        for folder in ("runtime", "templates"):
+            shutil.copytree(os.path.join(harness.SOURCE, folder), os.path.join(copy, folder))
+        path = os.path.join(copy, "runtime", file)
+        with open(path) as source:
+            text = source.read()
+        self.assertEqual(text.count(before), 1, f"{file} no longer has what this test takes out: {before}")
+        with open(path, "w") as source:
+            source.write(text.replace(before, after))
+        return copy
+
+    def command(self, trainer, name):
+        return [trainer, "--run", self.path(self.test, name + "-run"), "--steps", 2, "--trace", self.path(self.test, name + "-trace"),
+                "evaluation.every=0", "sampling.every=0", "checkpoint.every=0"]
+
+    def gradients(self, name):
+        return harness.runs.tensors(self.path(self.test, name + "-trace", "step-0", "gradients.safetensors"))
+
+    def right(self):
+        """The gradients of the run without a change."""
+        self.succeed(*self.command(self.compile(self.spec, self.test + "/right"), "right"))
+        return self.gradients("right")
+
+    def wrong(self, file, before, after, rebuild=()):
+        """How the changed run is called."""
+        sources = self.copy(file, before, after)
+        return self.command(self.compile(self.spec, self.test + "/wrong", sources=sources, rebuild=rebuild), "wrong")
+
+    def test_barrier(self):
+        """Sums over the warps of a block, without the barrier between writing and reading each warp's part."""
+        self.right()
+        said = self.reported(*self.wrong("device/cuda/group.h", "      barrier();\n", ""))
+        self.assertRegex(said, r"sim: race in kernel \w+ .*of shared memory; lane \d+ of block 0 (wrote|read) them, and no barrier")
+
+    def test_double_buffer(self):
+        """Two sums in a row through the same shared memory: the second may overwrite what a lane still reads of the first."""
+        self.right()
+        said = self.reported(*self.wrong("device/cuda/group.h", "      turn_ ^= 1;\n", ""))
+        self.assertRegex(said, r"sim: race in kernel \w+ .*writes bytes .* of shared memory; lane \d+ of block \d+ read them")
+
+    def test_accumulation(self):
+        """The second micro-batch overwrites the gradients of the first."""
+        right = self.right()
+        self.succeed(*self.wrong("math/cublaslt/gemm.cpp", "beta = accumulate || ", "beta = ", ["math/cublaslt/gemm.cpp"]))
+        error, name = harness.runs.relative_difference(self.gradients("wrong"), right)
+        self.assertGreater(error, 0.1, name)  # half of what was to be added up is missing
+
+    def test_wait_of_the_host(self):
+        """The host takes results from a staging buffer without waiting for the copy into it."""
+        self.right()
+        self.succeed(*self.wrong("device/cuda/staging.cpp", '  check(cudaEventSynchronize(slot.done), "cudaEventSynchronize");\n',
+                                 "", ["device/cuda/staging.cpp"]))
+        losses = {name: harness.runs.json_lines(self.path(self.test, name + "-run", "metrics.jsonl"))[0]["loss"]
+                  for name in ("right", "wrong")}
+        self.assertNotEqual(losses["wrong"], losses["right"])  # what the buffer held before: bytes of nobody
+
+
+if __name__ == "__main__":
+    harness.main()
