@@ -54,6 +54,7 @@ void list_work(Plan& plan) {
         launch.flops = kernel->flops;
       } else if (op.kind == OpKind::zero) {
         launch.kind = "memset";
+        launch.per_step = true;  // what later micro-batches add to, the first one zeros
         launch.bytes = static_cast<double>(g.at(op.outputs[0]).bytes());
       } else {
         const bool backward = op.kind == OpKind::attention_backward;

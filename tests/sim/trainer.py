@@ -1,0 +1,60 @@
+"""What a simulated trainer does besides training right: it launches what the plan says, and knows a GPU that will not do."""
+
+import collections
+import json
+import os
+import re
+
+import harness
+
+
+class Trainer(harness.SimTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        spec = harness.runs.write_small(cls.folder, harness.SMALL)
+        cls.trainer = harness.compile(spec, os.path.join(cls.folder, "build"))
+
+    def operations(self, steps):
+        """What ran on the device in so many steps: name -> times; all products by one name."""
+        log = self.path(f"log-{steps}")
+        self.succeed(self.trainer, "--run", self.path(f"run-{steps}"), "--steps", steps, "evaluation.every=0", "sampling.every=0",
+                     "checkpoint.every=0", env=harness.runs.environment(LLMC_SIM_LOG=log))
+        with open(log) as file:
+            lines = [line.rstrip("\n") for line in file]
+        names = [match.group(1) for match in map(re.compile(r"stream \d+: (.*)").match, lines) if match]
+        return collections.Counter("product" if name.startswith("product") else name for name in names)
+
+    def test_a_step_launches_what_the_plan_says(self):
+        ran = self.operations(3)
+        ran.subtract(self.operations(2))
+        for copies in ("copy to the device", "copy to the host"):
+            del ran[copies]
+        with open(self.path("build", "plan.json")) as file:
+            plan = json.load(file)
+        planned = collections.Counter()
+        for launch in plan["launches"]:
+            if launch["per"] not in ("micro-batch", "step"):
+                continue
+            name = {"gemm": "product", "memset": "memset", "attention": launch["runs"].removesuffix(" (cuDNN)")}.get(launch["kind"], launch["runs"])
+            planned[name] += launch["times"] * (plan["batch"]["micro_batches"] if launch["per"] == "micro-batch" else 1)
+        self.assertEqual({name: times for name, times in ran.items() if times}, dict(planned))
+        self.assertEqual(sum(planned.values()), plan["launches_per_step"])
+
+    def refused(self, **environment):
+        done = harness.runs.call(self.trainer, "--run", self.path("refused"), env=harness.runs.environment(**environment))
+        return done.code, done.err
+
+    def test_a_full_gpu_is_named_with_both_sizes(self):
+        code, errors = self.refused(LLMC_SIM_MEMORY_MIB="16")
+        self.assertEqual(code, 4, errors)
+        self.assertRegex(errors, r"the run needs \d+\.\d\d GiB of GPU memory and 0\.02 GiB of 0\.02 GiB are free")
+
+    def test_another_gpu_is_named(self):
+        code, errors = self.refused(LLMC_SIM_CAPABILITY="80")
+        self.assertEqual(code, 3, errors)
+        self.assertIn('compiled for sm_90a and GPU 0 is sm_80; add "80" to target.arch', errors)
+
+
+if __name__ == "__main__":
+    harness.main()
