@@ -1,4 +1,4 @@
-"""What may not change a bit of a simulated trainer's gradients: recomputation, --style."""
+"""What may not change a bit of a simulated trainer's gradients: recomputation, --style, the order of lanes and blocks."""
 
 import os
 
@@ -15,15 +15,20 @@ class SimBitEquality(harness.SimTest):
 
     def trace(self, name, *arguments):
         """Two steps; the folder of the trace."""
-        trainer = self.compile(self.spec, name, *arguments)
+        return self.run_of(self.compile(self.spec, name, *arguments), name)
+
+    def run_of(self, trainer, name, **environment):
         trace = self.path(name + "-trace")
-        self.succeed(trainer, "--run", self.path(name + "-run"), "--steps", 2, "--trace", trace)
+        self.succeed(trainer, "--run", self.path(name + "-run"), "--steps", 2, "--trace", trace,
+                     env=harness.runs.environment(**environment))
         return trace
 
     def test_same_bits(self):
         reference = self.trace("none", "memory.recompute=none")
         gradients = harness.runs.tensors(os.path.join(reference, "step-0", "gradients.safetensors"))
         self.assertEqual(len(gradients), 3 + 3 * 13)
+        reversed_order = self.run_of(self.path("none", "trainer"), "reversed", LLMC_SIM_REVERSED="1")
+        self.assert_same_files(reversed_order, reference, "the last lanes and blocks first")
         for number, setting in enumerate(RECOMPUTE):
             self.assert_same_files(self.trace(f"recompute-{number}", f"memory.recompute={setting}"), reference, setting)
         self.assert_same_files(self.trace("include", "--style", "include", "memory.recompute=none"), reference, "--style=include")

@@ -15,7 +15,7 @@ _spec = importlib.util.spec_from_file_location("runs_resume", os.path.join(harne
 runs_resume = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(runs_resume)
 
-STEPS = 7  # evaluation, sampling and saving fall on steps 3 and 6
+STEPS = 10  # evaluation, sampling and saving fall on steps 3, 6 and 9
 
 
 class SimResume(harness.SimTest):

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <boost/context/fiber.hpp>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 
@@ -109,6 +110,7 @@ class Machine {
   Worker& worker(std::size_t number);
   [[noreturn]] void report_deadlock(unsigned blocks);
 
+  const bool reversed_ = std::getenv("LLMC_SIM_REVERSED") != nullptr;  // blocks and lanes, the last ones first
   Stacks stacks_;
   SharedSegment segment_;
   std::vector<std::unique_ptr<Worker>> workers_;
@@ -154,7 +156,8 @@ void Machine::run(const LaunchShape& launch, const std::function<void()>& lane) 
     blocks_.push_back(std::make_unique<Block>());
     orders_.push_back(&blocks_.back()->order);
   }
-  for (std::uint32_t first = 0; first < launch.grid.x; first += launch.cluster) {
+  for (std::uint32_t turn = 0; turn < launch.grid.x; turn += launch.cluster) {
+    const std::uint32_t first = reversed_ ? launch.grid.x - launch.cluster - turn : turn;
     entered_ = nullptr;
     for (unsigned b = 0; b < launch.cluster; ++b) start(*blocks_[b], first + b, first);
     bool more = true;
@@ -186,7 +189,7 @@ void Machine::start(Block& block, std::uint32_t index, std::uint32_t first) {
   block.live = lanes;
   for (int i = 0; i < lanes; ++i) {
     block.lanes[static_cast<std::size_t>(i)] = {&block, i, false};
-    block.ready.push_back(&block.lanes[static_cast<std::size_t>(i)]);
+    block.ready.push_back(&block.lanes[static_cast<std::size_t>(reversed_ ? lanes - 1 - i : i)]);
   }
   if (shape->cluster > 1) block.shared.assign(segment_.bytes, std::byte{0xff});
   block.shared_cells.resize(segment_.bytes / kGranule + 2);
