@@ -7,7 +7,12 @@
 namespace llmc {
 
 Session::Session(Device& device, const Program& program)
-    : device_(device), program_(program), arena_(device.allocate(program.info.arena.bytes)) {
+    : device_(device),
+      program_(program),
+      arena_(device.allocate(program.info.arena.bytes)),
+      micro_batches_{Replay(device), Replay(device), Replay(device), Replay(device)},
+      optimizer_step_(device),
+      evaluations_{Replay(device), Replay(device)} {
   upload_constants(device_, arena_, program_.info);
   step_ = program_.create(device_, arena_);
 }
@@ -54,9 +59,10 @@ StepResults Session::train(const StepBatch& batch, StepScalars scalars, std::int
     copy_in(at.run_token, std::span(micro.run_token));
     copy_in(at.run_count, std::span<const std::int32_t>(&micro.run_count, 1));
     if (trace) trace->add_micro_batch(micro.inputs, micro.targets);
-    program_.micro_batch(*step_, i == 0, i + 1 == batch.micro_batches.size());
+    const bool first = i == 0, last = i + 1 == batch.micro_batches.size();
+    micro_batches_[first + 2 * last].run([&] { program_.micro_batch(*step_, first, last); });
   }
-  program_.optimizer_step(*step_);
+  optimizer_step_.run([&] { program_.optimizer_step(*step_); });
   StepResults results{};
   copy_out(at.results, std::span(&results, 1));
   // The optimizer reads gradients and scales them on the way: the buffer still holds them as they were before clipping.
@@ -73,7 +79,7 @@ void Session::evaluate(const MicroBatch& batch, float loss_scale, bool first) {
   copy_in(info().arena.scalars, std::span<const StepScalars>(&scalars, 1));
   copy_in(info().arena.tokens, std::span(batch.inputs));
   copy_in(info().arena.targets, std::span(batch.targets));
-  program_.evaluate(*step_, first);
+  evaluations_[first].run([&] { program_.evaluate(*step_, first); });
 }
 
 double Session::evaluated_loss() {

@@ -1,12 +1,14 @@
 // A run's step on its device: the arena, and everything that the host copies into it and out of it.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
 
 #include "checkpoint/state_access.h"
 #include "data/micro_batch.h"
+#include "device/replay.h"
 #include "train/program.h"
 
 namespace llmc {
@@ -69,6 +71,9 @@ class Session {
   const Program& program_;
   std::byte* arena_;
   Step* step_;
+  std::array<Replay, 4> micro_batches_;  // [first + 2 * last]: middle, first, last, only
+  Replay optimizer_step_;
+  std::array<Replay, 2> evaluations_;  // [first]
   DeviceState state_{*this};
 };
 

@@ -208,6 +208,7 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* 
 }
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
   const Guard guard;
+  log_line("instantiation of a graph");
   *exec = new CUgraphExec_st{graph->capture, {}};
   for (std::size_t branch = 1; branch < graph->capture.branches.size(); ++branch)
     (*exec)->branches.push_back(create_stream());
@@ -227,6 +228,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t handle) {
   const Guard guard;
   CUstream_st& stream = stream_of(handle);
   if (stream.capture) return returned(cudaErrorStreamCaptureUnsupported);
+  log_line("launch of a graph");
   std::vector<CUstream_st*> branches = {&stream};
   branches.insert(branches.end(), exec->branches.begin(), exec->branches.end());
   push_graph(exec->capture, branches);

@@ -1,0 +1,12 @@
+#include "device/replay.h"
+
+namespace llmc {
+
+struct Replay::Impl {};
+
+Replay::Replay(Device&) {}
+Replay::~Replay() = default;
+
+void Replay::run(const std::function<void()>& work) { work(); }
+
+}  // namespace llmc

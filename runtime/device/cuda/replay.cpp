@@ -1,0 +1,51 @@
+#include "device/replay.h"
+
+#include "device/cuda/check.h"
+#include "device/cuda/stream.h"
+
+namespace llmc {
+
+struct Replay::Impl {
+  cudaStream_t stream;
+  bool warm = false;
+  cudaGraphExec_t graph = nullptr;
+
+  void capture(const std::function<void()>& work);
+};
+
+Replay::Replay(Device& device) : impl_(new Impl{device.stream().handle}) {}
+
+Replay::~Replay() {
+  if (!impl_->graph) return;
+  // A graph that still runs may not go. Errors have nobody left to tell.
+  cudaStreamSynchronize(impl_->stream);
+  cudaGraphExecDestroy(impl_->graph);
+}
+
+void Replay::Impl::capture(const std::function<void()>& work) {
+  // Of this thread only: the loader's threads may go on meanwhile.
+  check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+  cudaGraph_t recorded = nullptr;
+  try {
+    work();
+  } catch (...) {
+    if (cudaStreamEndCapture(stream, &recorded) == cudaSuccess) cudaGraphDestroy(recorded);
+    throw;
+  }
+  check(cudaStreamEndCapture(stream, &recorded), "cudaStreamEndCapture");
+  const cudaError_t error = cudaGraphInstantiate(&graph, recorded, 0);
+  cudaGraphDestroy(recorded);
+  check(error, "cudaGraphInstantiate");
+}
+
+void Replay::run(const std::function<void()>& work) {
+  if (!impl_->warm) {
+    work();
+    impl_->warm = true;
+    return;
+  }
+  if (!impl_->graph) impl_->capture(work);
+  check(cudaGraphLaunch(impl_->graph, impl_->stream), "cudaGraphLaunch");
+}
+
+}  // namespace llmc

@@ -1,0 +1,68 @@
+"""A simulated trainer's steps are replayed as CUDA graphs, each captured once, and give the bits of plain launches."""
+
+import os
+import shutil
+
+import harness
+
+STEPS = 4
+REPLAY = os.path.join("device", "cuda", "replay.cpp")
+CAPTURES = "  if (!impl_->warm) {\n"  # stands once in REPLAY: what follows runs the work as plain launches
+
+
+class Graphs(harness.SimTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.spec = harness.runs.write_small(cls.folder, harness.SMALL)
+
+    def plain_sources(self):
+        """A copy of the runtime and the templates in which nothing is ever captured."""
+        copy = self.path("plain-sources")
+        for folder in ("runtime", "templates"):
+            shutil.copytree(os.path.join(harness.SOURCE, folder), os.path.join(copy, folder))
+        path = os.path.join(copy, "runtime", REPLAY)
+        with open(path) as source:
+            text = source.read()
+        self.assertEqual(text.count(CAPTURES), 1)
+        with open(path, "w") as source:
+            source.write(text.replace(CAPTURES, "  if (impl_) {\n"))
+        return copy
+
+    def run_steps(self, trainer, name, *arguments):
+        """The trace's folder and, of the log, how many graphs were instantiated and launched."""
+        log = self.path(name + "-log")
+        self.succeed(trainer, "--run", self.path(name + "-run"), "--steps", STEPS, "--trace", self.path(name + "-trace"), *arguments,
+                     "sampling.every=0", "checkpoint.every=0", env=harness.runs.environment(LLMC_SIM_LOG=log))
+        with open(log) as file:
+            lines = [line.rstrip("\n") for line in file]
+        return self.path(name + "-trace"), lines.count("instantiation of a graph"), lines.count("launch of a graph")
+
+    def test_same_bits_as_plain_launches(self):
+        replayed = self.compile(self.spec, "replayed")
+        plain = self.compile(self.spec, "plain", sources=self.plain_sources(), rebuild=[REPLAY])
+        # Micro-batches of a step; graphs: the variants that run at least twice, and the optimizer's; launches: all but the
+        # first run of each. The learning rate changes from step to step.
+        for count, variants in ((1, 1), (2, 2), (4, 3)):
+            arguments = (f"batch.tokens={48 * count}", "evaluation.every=0")
+            trace, graphs, launches = self.run_steps(replayed, f"replayed-{count}", *arguments)
+            self.assertEqual(graphs, variants + 1)
+            self.assertEqual(launches, STEPS * (count + 1) - graphs)
+            expected, *none = self.run_steps(plain, f"plain-{count}", *arguments)
+            self.assertEqual(none, [0, 0])
+            self.assert_same_files(trace, expected, f"{count} micro-batches")
+
+    def test_evaluation(self):
+        """Two evaluations of two micro-batches each; its variants are captured in the second one."""
+        replayed = self.compile(self.spec, "evaluated")
+        arguments = ("batch.tokens=96", "evaluation.every=2", "evaluation.sequences=4")
+        _, graphs, launches = self.run_steps(replayed, "evaluated", *arguments)
+        self.assertEqual((graphs, launches), (3 + 2, STEPS * 3 - 3 + 2))
+        lines = harness.runs.json_lines(self.path("evaluated-run", "metrics.jsonl"))
+        seen = [line["val_loss"] for line in lines if line.get("val_loss") is not None]
+        self.assertEqual(len(seen), 2)
+        self.assertLess(seen[1], seen[0])
+
+
+if __name__ == "__main__":
+    harness.main()
