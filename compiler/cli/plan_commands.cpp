@@ -15,7 +15,7 @@ namespace {
 
 struct PlanOptions {
   SpecArguments spec;
-  bool json = false;
+  bool json = false, launches = false;
 };
 
 struct DiffOptions {
@@ -56,11 +56,13 @@ void add_plan_commands(CLI::App& app, Result& result) {
   CLI::App* plan_command = app.add_subcommand("plan", "memory, launches and FLOPs of the run, before it runs");
   plan_command->add_option("spec", plan->spec.file, "the run's YAML file")->required();
   plan_command->add_option("overrides", plan->spec.overrides, "key.path=value");
-  plan_command->add_flag("--json", plan->json, "plan.json on standard output");
+  auto* json = plan_command->add_flag("--json", plan->json, "plan.json on standard output");
+  plan_command->add_flag("--launches", plan->launches, "every launch with its bytes and FLOPs, as a page in Markdown")->excludes(json);
   plan_command->footer("Example: llmc plan specs/llama-1b.yaml batch.micro_batch=8 memory.recompute=full");
   plan_command->callback([plan] {
     const Planned planned = plan_spec(plan->spec);
-    fmt::print("{}", plan->json ? planned.texts.plan_json : planned.texts.plan_text);
+    if (plan->launches) fmt::print("{}", report::launches_markdown(planned.plan));
+    else fmt::print("{}", plan->json ? planned.texts.plan_json : planned.texts.plan_text);
   });
 
   auto diff = std::make_shared<DiffOptions>();

@@ -118,4 +118,27 @@ std::string plan_text(const Plan& plan) {
   return out;
 }
 
+std::string launches_markdown(const Plan& plan) {
+  const spec::Spec& s = plan.spec;
+  std::string out = fmt::format(
+      "# Launches of {0}\n\nWritten by `llmc plan specs/{0}.yaml --launches`: what the emitted step puts on the device, in order.\n\n"
+      "A step of {1} tokens is {2} micro-batches of {3} sequences of {4}, then the optimizer: {5} launches. Bytes and FLOPs are\n"
+      "those of one launch, each tensor counted as read once and written once: manual.md names the launches that move more.\n",
+      s.name, s.batch.tokens, plan.micro_batches(), s.batch.micro_batch, s.batch.sequence_length, plan.cost.launches_per_step);
+  for (const bool step : {false, true}) {
+    double bytes = 0, flops = 0;
+    std::int64_t times = 0;
+    out += fmt::format("\n## {}\n\n| region | op | runs | times | bytes | FLOPs |\n|---|---|---|---:|---:|---:|\n",
+                       step ? "Once a step" : "A micro-batch");
+    for (const plan::Launch& l : plan.launches) {
+      if (l.per_step != step) continue;
+      out += fmt::format("| {} | {} | {} | {} | {:.0f} | {:.0f} |\n", l.region, l.op, l.what, l.times, l.bytes, l.flops);
+      const auto n = static_cast<double>(l.times);
+      times += l.times, bytes += n * l.bytes, flops += n * l.flops;
+    }
+    out += fmt::format("| all | | | {} | {:.0f} | {:.0f} |\n", times, bytes, flops);
+  }
+  return out;
+}
+
 }  // namespace llmc::report
