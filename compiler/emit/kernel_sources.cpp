@@ -21,10 +21,11 @@ std::string read_text(const std::filesystem::path& file) {
 
 namespace {
 
-/// Templates that only the CPU needs lie in a folder of their own.
-std::string template_path(const plan::Kernel& kernel, const SourceTree& tree) {
+/// Templates that only one target has lie in a folder of its own.
+std::string template_path(const plan::Kernel& kernel, const plan::Plan& plan, const SourceTree& tree) {
   const std::string portable = kernel.template_name + ".cu";
-  return std::filesystem::exists(tree.templates / portable) ? portable : "cpu/" + kernel.template_name + ".cpp";
+  if (std::filesystem::exists(tree.templates / portable)) return portable;
+  return plan.spec.target.kind == spec::TargetKind::cuda ? "cuda/" + portable : "cpu/" + kernel.template_name + ".cpp";
 }
 
 std::vector<std::string> header(const plan::Plan& plan, const plan::Kernel& kernel) {
@@ -45,8 +46,8 @@ std::vector<std::string> header(const plan::Plan& plan, const plan::Kernel& kern
 SpecialiseInput specialise_input(const plan::Plan& plan, const plan::Kernel& kernel, const SourceTree& tree) {
   SpecialiseInput input;
   input.template_name = kernel.template_name;
-  input.template_file = "templates/" + template_path(kernel, tree);
-  input.template_text = read_text(tree.templates / template_path(kernel, tree));
+  input.template_file = "templates/" + template_path(kernel, plan, tree);
+  input.template_text = read_text(tree.templates / template_path(kernel, plan, tree));
   for (const plan::KernelParam& p : kernel.params) input.params.push_back({p.type, p.name, p.value});
   input.target = plan.spec.target.kind;
   if (input.target == spec::TargetKind::cuda) input.arch = "sm_" + plan.spec.target.arch.front();

@@ -8,6 +8,7 @@
 #include "compiler/emit/printer.h"
 #include "compiler/emit/specialiser/specialiser.h"
 #include "compiler/plan/kernels.h"
+#include "compiler/plan/workspace.h"
 #include "error.h"
 
 namespace llmc::emit {
@@ -35,6 +36,7 @@ class StepPrinter {
  public:
   explicit StepPrinter(const plan::Plan& plan) : plan_(plan), g_(plan.graph) {
     cuda_ = plan.spec.target.kind == spec::TargetKind::cuda;
+    cudnn_ = cuda_ && !plan::portable_attention(g_, plan.spec);
     for (const Region& r : g_.regions) variants_ += r.loop == Loop::layers_up;
   }
 
@@ -56,7 +58,8 @@ class StepPrinter {
     out_.line("// A micro-batch is $b$ sequences of $t$ tokens. Activations are written with =; gradients of parameters with = by", {{"b", std::to_string(g_.batch)}, {"t", std::to_string(g_.sequence)}});
     out_.line("// the first micro-batch of a step and with += by the later ones.");
     out_.raw("\n#include <cstddef>\n#include <cstdint>\n\n#include \"device/launch.h\"\n");
-    if (cuda_) out_.raw("#include \"comm/collectives.h\"\n#include \"device/cuda/arch.h\"\n#include \"math/attention.h\"\n");
+    if (cuda_) out_.raw("#include \"comm/collectives.h\"\n#include \"device/cuda/arch.h\"\n");
+    if (cudnn_) out_.raw("#include \"math/attention.h\"\n");
     out_.raw("#include \"kernels.h\"\n#include \"math/gemm.h\"\n#include \"step.h\"\n\nnamespace llmc {\n\n");
   }
 
@@ -70,7 +73,7 @@ class StepPrinter {
     out_.line("MathLibrary math;");
     for (const plan::Product& p : plan_.products)
       out_.line("Gemm $name$;  // $what$", {{"name", p.name}, {"what", product_text(p)}});
-    if (cuda_) out_.line("Attention attention;");
+    if (cudnn_) out_.line("Attention attention;");
     if (cuda_) out_.line("Communicator ranks;");
     out_.blank();
     out_.line("Step(Device& device, std::byte* arena);");
@@ -141,14 +144,14 @@ class StepPrinter {
         if (set) fields += fmt::format(", .{} = true", field);
       text += fmt::format(",\n      {}(math, {{{}}})", p.name, fields);
     }
-    if (cuda_) {
+    if (cudnn_) {
       const TensorId qkv = g_.find("qkv"), out = g_.find("attention_out");
       text += fmt::format(",\n      attention(math, {{.batch = {}, .sequence = {}, .heads = {}, .kv_heads = {}, .head_dim = {}, .qkv_pitch = {},\n"
                           "                 .out_pitch = {}, .deterministic = {}}})",
                           g_.batch, g_.sequence, g_.heads, g_.kv_heads, g_.head_dim, g_.at(qkv).pitch, g_.at(out).pitch,
                           plan_.spec.deterministic);
-      text += ",\n      ranks(d)";
     }
+    if (cuda_) text += ",\n      ranks(d)";
     return text;
   }
 
@@ -208,10 +211,11 @@ class StepPrinter {
     return t.rows == g_.tokens() || (t.rows == 1 && t.cols == g_.tokens() && t.role != Role::parameter);
   }
 
-  const plan::Kernel& kernel(const Region& region, const Op& op) const {
-    const auto wanted = plan::kernel_for(g_, region, op, plan_.parameters, plan_.spec);
+  /// The op's kernel `number`, of usually one.
+  const plan::Kernel& kernel(const Region& region, const Op& op, std::size_t number = 0) const {
+    const auto wanted = plan::kernels_for(g_, region, op, plan_.parameters, plan_.spec);
     for (const plan::Kernel& k : plan_.kernels)
-      if (wanted && k.name == wanted->name) return k;
+      if (number < wanted.size() && k.name == wanted[number].name) return k;
     throw Failure(Exit::internal, "no kernel runs op " + op.name + " in region " + region.name);
   }
 
@@ -245,13 +249,15 @@ class StepPrinter {
         return;
       }
       case OpKind::attention:
-        if (cuda_) return out_.line("s.attention.forward(s.stream, $q$, $o$, $l$);", {{"q", in(0)}, {"o", out(0)}, {"l", out(1)}});
+        if (cudnn_) return out_.line("s.attention.forward(s.stream, $q$, $o$, $l$);", {{"q", in(0)}, {"o", out(0)}, {"l", out(1)}});
         return launch(kernel(region, op), {in(0), out(0), out(1)});
       case OpKind::attention_backward:
-        if (cuda_)
+        if (cudnn_)
           return out_.line("s.attention.backward(s.stream, $d$, $o$, $q$, $l$, $r$, $w$);",
                            {{"d", in(0)}, {"o", in(1)}, {"q", in(2)}, {"l", in(3)}, {"r", out(0)}, {"w", out(1)}});
-        return launch(kernel(region, op), {in(0), in(1), in(2), in(3), out(0), out(1)});
+        launch(kernel(region, op), {in(0), in(1), in(2), in(3), out(0), out(1)});
+        if (cuda_) launch(kernel(region, op, 1), {in(0), in(2), in(3), out(1), out(0)});
+        return;
       case OpKind::rms_norm_backward:
         return launch(kernel(region, op), {in(0), in(1), in(2), in(3), op.residual ? name(op.inputs.back()) : "nullptr",
                                            out(0), out(1), op.recompute ? name(op.outputs.back()) : "nullptr"});
@@ -437,7 +443,7 @@ class StepPrinter {
   const plan::Plan& plan_;
   const Graph& g_;
   Source out_;
-  bool cuda_ = false;
+  bool cuda_ = false, cudnn_ = false;
   int variants_ = 0;
 };
 

@@ -44,14 +44,17 @@ void list_work(Plan& plan) {
         launch.kind = "gemm";
         launch.bytes = product->bytes;
         launch.flops = product->flops;
-      } else if (const auto kernel = kernel_for(g, region, op, plan.parameters, plan.spec)) {
-        for (const Kernel& known : plan.kernels)
-          if (known.name == kernel->name && known.key() != kernel->key())
-            throw Failure(Exit::internal, "two kernels named " + known.name + ": " + known.key() + " and " + kernel->key());
-        add_once(plan.kernels, *kernel);
-        launch.what = kernel->name;
-        launch.bytes = kernel->bytes;
-        launch.flops = kernel->flops;
+      } else if (const auto kernels = kernels_for(g, region, op, plan.parameters, plan.spec); !kernels.empty()) {
+        for (const Kernel& kernel : kernels) {
+          for (const Kernel& known : plan.kernels)
+            if (known.name == kernel.name && known.key() != kernel.key())
+              throw Failure(Exit::internal, "two kernels named " + known.name + ": " + known.key() + " and " + kernel.key());
+          add_once(plan.kernels, kernel);
+          launch.what = kernel.name;
+          launch.bytes = kernel.bytes;
+          launch.flops = kernel.flops;
+          if (trains && &kernel != &kernels.back()) plan.launches.push_back(launch);
+        }
       } else if (op.kind == OpKind::zero) {
         launch.kind = "memset";
         launch.per_step = true;  // what later micro-batches add to, the first one zeros

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "compiler/plan/lanes.h"
+#include "compiler/plan/workspace.h"
 
 namespace llmc::plan {
 
@@ -46,8 +48,11 @@ class Instance {
 
   /// `groups` of lanes share the work; each holds rows of `width` elements of `dtype`.
   Kernel finish(std::int64_t groups, std::int64_t width, Dtype dtype, double bytes, double flops) {
+    return finish(launch_shape(groups, width, size_of(dtype)), groups, width, bytes, flops);
+  }
+
+  Kernel finish(LaunchShape shape, std::int64_t groups, std::int64_t width, double bytes, double flops) {
     const bool cuda = spec_.target.kind == spec::TargetKind::cuda;
-    const LaunchShape shape = launch_shape(groups, width, size_of(dtype));
     kernel_.params.push_back({"int", "kLanes", std::to_string(cuda ? shape.lanes : 1), "target.kind"});
     kernel_.rows = groups;
     kernel_.cols = width;
@@ -69,6 +74,36 @@ constexpr const char* kFfn = "model.intermediate_size";
 constexpr const char* kVocab = "model.vocab_size";
 constexpr const char* kHeads = "model.num_attention_heads, model.num_key_value_heads";
 
+enum class AttentionPass { forward, backward_queries, backward_keys };
+
+/// templates/cuda/attention_*.cu: a warp has 16 queries (backward_keys: keys) of a head. A head wider than 128 leaves room
+/// in shared memory for two warps (one), and in registers for half of a gradient's columns.
+Kernel portable_attention_kernel(AttentionPass pass, const Graph& graph, const Tensor& qkv, const Tensor& out,
+                                 const spec::Spec& spec) {
+  const bool forward = pass == AttentionPass::forward, keys = pass == AttentionPass::backward_keys;
+  const bool wide = graph.head_dim > 128;
+  const std::int64_t lanes = !wide ? 128 : keys ? 32 : 64;
+  const std::int64_t rows = lanes / 32 * 16, tiles = (graph.sequence + rows - 1) / rows;
+  const std::int64_t heads = keys ? graph.kv_heads : graph.heads, parts = wide && !forward ? 2 : 1;
+  const double half_square = static_cast<double>(graph.batch * graph.heads) * static_cast<double>(graph.sequence) *
+                             static_cast<double>(graph.sequence * graph.head_dim);
+  const double column = 2.0 * static_cast<double>(graph.tokens() * graph.head_dim);  // bytes of a head's
+  const double line = 4.0 * static_cast<double>(graph.batch * graph.heads * graph.sequence);  // of lse, or delta
+  const double h = static_cast<double>(graph.heads), kv = static_cast<double>(graph.kv_heads);
+  const double bytes = forward ? column * (2 * h + 2 * kv) + line
+                       : keys  ? column * (2 * h + 4 * kv) + 2 * line
+                               : column * (4 * h + 2 * kv) + 2 * line;
+  return Instance(forward ? "attention_forward" : keys ? "attention_backward_keys" : "attention_backward_queries", spec)
+      .integer("kBatch", graph.batch, "batch.micro_batch").integer("kSequence", graph.sequence, "batch.sequence_length")
+      .integer("kHeads", graph.heads, "model.num_attention_heads")
+      .integer("kKvHeads", graph.kv_heads, "model.num_key_value_heads")
+      .integer("kHeadDim", graph.head_dim, "model.head_dim").integer("kPitch", qkv.pitch, kHeads)
+      .integer("kOutPitch", out.pitch, kHeads)
+      .real("kScale", 1 / std::sqrt(static_cast<double>(graph.head_dim)), "model.head_dim")
+      .finish({lanes, lanes, graph.batch * heads * parts * tiles}, graph.batch * heads * graph.sequence,
+              graph.head_dim, bytes, (forward ? 2 : keys ? 4 : 3) * half_square);
+}
+
 }  // namespace
 
 std::string Kernel::key() const {
@@ -81,6 +116,9 @@ std::int64_t rows_seen(const Graph& graph, const Region& region, const Tensor& t
   return region.loop == Loop::loss_chunks && tensor.rows == graph.tokens() ? graph.chunk_rows : tensor.rows;
 }
 
+namespace {
+
+/// The instance of every op that one kernel runs.
 std::optional<Kernel> kernel_for(const Graph& graph, const Region& region, const Op& op,
                                  const ParameterLayout& parameters, const spec::Spec& spec) {
   const auto in = [&](std::size_t i) -> const Tensor& { return graph.at(op.inputs.at(i)); };
@@ -130,7 +168,6 @@ std::optional<Kernel> kernel_for(const Graph& graph, const Region& region, const
     }
     case OpKind::attention:
     case OpKind::attention_backward: {
-      if (spec.target.kind == spec::TargetKind::cuda) return std::nullopt;  // cuDNN
       const bool backward = op.kind == OpKind::attention_backward;
       const Tensor& qkv = backward ? in(2) : in(0);
       const Tensor& result = backward ? in(1) : out(0);
@@ -193,6 +230,23 @@ std::optional<Kernel> kernel_for(const Graph& graph, const Region& region, const
           .finish(static_cast<std::int64_t>(parameters.slices.size()), 32, Dtype::f32, 12.0 * parameters.chunk_count, 3.0 * parameters.chunk_count);
     default: return std::nullopt;
   }
+}
+
+}  // namespace
+
+std::vector<Kernel> kernels_for(const Graph& graph, const Region& region, const Op& op, const ParameterLayout& parameters,
+                                const spec::Spec& spec) {
+  const bool backward = op.kind == OpKind::attention_backward;
+  if (spec.target.kind == spec::TargetKind::cuda && (backward || op.kind == OpKind::attention)) {
+    if (!portable_attention(graph, spec)) return {};  // cuDNN
+    const Tensor &qkv = graph.at(op.inputs[backward ? 2 : 0]), &out = graph.at(backward ? op.inputs[1] : op.outputs[0]);
+    if (!backward) return {portable_attention_kernel(AttentionPass::forward, graph, qkv, out, spec)};
+    return {portable_attention_kernel(AttentionPass::backward_queries, graph, qkv, out, spec),
+            portable_attention_kernel(AttentionPass::backward_keys, graph, qkv, out, spec)};
+  }
+  std::vector<Kernel> kernels;
+  if (auto kernel = kernel_for(graph, region, op, parameters, spec)) kernels.push_back(std::move(*kernel));
+  return kernels;
 }
 
 std::vector<Kernel> start_kernels(const ParameterLayout& parameters, const spec::Spec& spec) {

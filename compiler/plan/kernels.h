@@ -2,14 +2,16 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "compiler/plan/plan.h"
 
 namespace llmc::plan {
 
-/// The instance of a template that runs `op`, with its launch shape, bytes and FLOPs; empty for ops that a library runs.
-std::optional<Kernel> kernel_for(const graph::Graph& graph, const graph::Region& region, const graph::Op& op,
-                                 const ParameterLayout& parameters, const spec::Spec& spec);
+/// The instances of templates that run `op`, in this order, with their launch shapes, bytes and FLOPs; empty for ops that a
+/// library runs.
+std::vector<Kernel> kernels_for(const graph::Graph& graph, const graph::Region& region, const graph::Op& op,
+                                const ParameterLayout& parameters, const spec::Spec& spec);
 
 /// Kernels that run outside the step: drawing the initial weights, writing the copies in the compute dtype.
 std::vector<Kernel> start_kernels(const ParameterLayout& parameters, const spec::Spec& spec);

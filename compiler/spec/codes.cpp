@@ -102,9 +102,11 @@ const std::vector<Code>& codes() {
       {"E0303", "an odd head_dim", "RoPE rotates pairs (i, i + head_dim / 2), so head_dim is even.",
        "wrong:  head_dim: 63\nright:  head_dim: 64"},
       {"E0304", "a head_dim that CUDA attention does not have",
-       "cuDNN's attention takes a head_dim that is a multiple of 8, up to 128, and up to 256 from sm_90 on. The cpu "
-       "target takes any even one.",
-       "wrong:  head_dim: 100\n        target: {kind: cuda}\nright:  head_dim: 104\n        target: {kind: cuda}"},
+       "cuDNN's attention takes a head_dim that is a multiple of 8, up to 128, and up to 256 from sm_90 on; llmc's own "
+       "kernels (target.attention: portable, and auto where cuDNN does not have the shape) take any even one up to 256. "
+       "The cpu target takes any even one.",
+       "wrong:  head_dim: 100\n        target: {kind: cuda, attention: cudnn}\n"
+       "right:  head_dim: 104\n        target: {kind: cuda, attention: cudnn}"},
       {"E0305", "a batch that is not whole sequences",
        "batch.tokens is the number of tokens of one optimizer step. It is made of whole sequences.",
        "wrong:  sequence_length: 2048\n        tokens: 1M\nright:  sequence_length: 2048\n        tokens: 1Mi"},

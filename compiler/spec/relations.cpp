@@ -63,16 +63,23 @@ class Relations {
         fail("E0303", fmt::format("hidden_size / num_attention_heads = {} is odd, and RoPE rotates pairs", m.head_dim),
              advice, {"model.hidden_size", "model.num_attention_heads"});
     } else if (usable({"target.kind", "target.arch"}) && spec_.target.kind == TargetKind::cuda) {
+      if (!usable({"target.attention"})) return;
+      if (spec_.target.attention != AttentionKind::cudnn) {
+        if (m.head_dim > 256)
+          fail("E0304", fmt::format("head_dim {} is above 256, the widest for attention on cuda", m.head_dim),
+               "write head_dim: 256", {"model.head_dim", "target.kind"});
+        return;
+      }
       const auto& arch = spec_.target.arch;
       const bool old =
           std::any_of(arch.begin(), arch.end(), [](const std::string& a) { return a.size() == 2 && a < "90"; });
       const std::int64_t most = old ? 128 : 256;
       if (m.head_dim % 8 || m.head_dim > most)
-        fail(
-            "E0304",
-            fmt::format("head_dim {} is not a multiple of 8 up to {}, as attention on cuda needs", m.head_dim, most),
-            fmt::format("write head_dim: {}", m.head_dim > most ? std::to_string(most) : near_multiples(m.head_dim, 8)),
-            {"model.head_dim", "target.kind", "target.arch"});
+        fail("E0304",
+             fmt::format("head_dim {} is not a multiple of 8 up to {}, as cuDNN's attention needs", m.head_dim, most),
+             fmt::format("write head_dim: {}, or attention: auto",
+                         m.head_dim > most ? std::to_string(most) : near_multiples(m.head_dim, 8)),
+             {"model.head_dim", "target.attention", "target.arch"});
     }
   }
 

@@ -352,6 +352,12 @@ std::vector<Row> run_rows() {
                    })
           .doc("cpu: one instruction set as g++ -march names it, native for this machine's. cuda: compute capabilities "
                "such as 80, 90a, 100."),
+      bind_choice("target.attention", {"auto", "cudnn", "portable"}, FIELD(target.attention))
+          .fallback("auto")
+          .when("target.kind", "cuda")
+          .doc("What computes attention: cuDNN, or llmc's own kernels (portable), which take any even head_dim up to "
+               "256. "
+               "auto: cuDNN where it has the shape."),
       bind("seed", Type::integer, FIELD(seed))
           .fallback("42")
           .run_time()

@@ -10,6 +10,7 @@ namespace llmc::spec {
 
 enum class Dtype { fp32, bf16 };
 enum class TargetKind { cpu, cuda };
+enum class AttentionKind { automatic, cudnn, portable };
 enum class ScheduleKind { constant, linear, cosine, wsd };
 
 /// Frequencies of Llama 3.1: `factor` for wavelengths above original_max_position_embeddings / low_freq_factor,
@@ -95,6 +96,7 @@ struct Metrics { std::int64_t every = 0; bool per_parameter = false; };
 struct Target {
   TargetKind kind = TargetKind::cpu;
   std::vector<std::string> arch;  // cpu: one -march name; cuda: "80", "90a", "100"
+  AttentionKind attention = AttentionKind::automatic;  // cuda only
 };
 
 struct Spec {

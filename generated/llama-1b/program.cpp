@@ -1,4 +1,4 @@
-// What the trainer of run llama-1b (8993751d7b43c88170572aeb3c3428ba) is built for, and its main function.
+// What the trainer of run llama-1b (7e163a6e421176c5cc4c286789b5e0f9) is built for, and its main function.
 #include "train/program.h"
 
 #include "step.h"
@@ -229,7 +229,7 @@ constexpr ArenaLayout kArena = {
 
 constexpr ProgramInfo kInfo = {
     .name = "llama-1b",
-    .fingerprint = "8993751d7b43c88170572aeb3c3428ba",
+    .fingerprint = "7e163a6e421176c5cc4c286789b5e0f9",
     .plan_text = llmc_plan_text,
     .plan_json = llmc_plan_json,
     .spec_yaml = llmc_spec_yaml,

@@ -1,5 +1,5 @@
 // The training step of llama-1b: what runs, in which order, on which bytes of the arena.
-// Made by llmc from spec 8993751d7b43c88170572aeb3c3428ba; change the spec, not this file.
+// Made by llmc from spec 7e163a6e421176c5cc4c286789b5e0f9; change the spec, not this file.
 //
 // A micro-batch is 16 sequences of 2048 tokens. Activations are written with =; gradients of parameters with = by
 // the first micro-batch of a step and with += by the later ones.

@@ -70,7 +70,7 @@ constexpr std::size_t attention_workspace_bytes(const AttentionShape& shape) {
 /// it can. What cuDNN 9 documents: the trainer asks the library itself at start.
 inline std::string attention_refusal(const AttentionShape& shape, DType compute, int capability) {
   if (compute != DType::bf16)
-    return "attention on CUDA is cuDNN's, which has no fp32; write precision.compute: bf16, or target.kind: cpu";
+    return "cuDNN's attention has no fp32; write precision.compute: bf16, or target.kind: cpu";
   if (shape.kv_heads <= 0 || shape.heads % shape.kv_heads != 0)
     return "model.num_key_value_heads must divide model.num_attention_heads";
   // Of Hopper alone cuDNN has a backward pass for heads wider than 128.
@@ -81,6 +81,19 @@ inline std::string attention_refusal(const AttentionShape& shape, DType compute,
   if (shape.sequence < 2) return "batch.sequence_length must be at least 2: cuDNN has no attention over one token";
   if (shape.qkv_pitch % 8 != 0 || shape.out_pitch % 8 != 0)
     return "rows of q, k, v and of the output must be multiples of 16 bytes";
+  if (capability < 80)
+    return "bf16 attention needs a GPU of compute capability 8.0 or newer; this is sm_" + std::to_string(capability);
+  return "";
+}
+
+/// The same of llmc's own kernels (templates/cuda), which need no library.
+inline std::string portable_attention_refusal(const AttentionShape& shape, DType compute, int capability) {
+  if (compute != DType::bf16)
+    return "attention on CUDA has no fp32; write precision.compute: bf16, or target.kind: cpu";
+  if (shape.kv_heads <= 0 || shape.heads % shape.kv_heads != 0)
+    return "model.num_key_value_heads must divide model.num_attention_heads";
+  if (shape.head_dim % 2 != 0 || shape.head_dim > 256)
+    return "model.head_dim is " + std::to_string(shape.head_dim) + "; attention on CUDA takes even ones up to 256";
   if (capability < 80)
     return "bf16 attention needs a GPU of compute capability 8.0 or newer; this is sm_" + std::to_string(capability);
   return "";

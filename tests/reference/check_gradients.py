@@ -66,10 +66,10 @@ def worst(gradients, reference):
     return error, cosine, norm
 
 
-def check(llmc, seed, compute, folder, head_dims):
+def check(llmc, seed, compute, folder, head_dims, overrides):
     """One line of the table; True if all bounds hold."""
     spec = specs.draw(seed, compute, head_dims)
-    step = trace_step(llmc, specs.write(spec, folder), folder)
+    step = trace_step(llmc, specs.write(spec, folder), folder, overrides)
     weights, tokens, gradients, summary = read_trace(step)
     model = specs.config(spec)
     exact_loss, exact = llama.loss_and_gradients(weights, model, tokens["inputs"], tokens["targets"], torch.float64)
@@ -96,10 +96,12 @@ def main():
     parser.add_argument("--compute", choices=["fp32", "bf16"], required=True)
     parser.add_argument("--seeds", type=int, nargs="*", default=list(range(12)))
     parser.add_argument("--head-dims", type=int, nargs="*", default=specs.HEAD_DIMS)
+    parser.add_argument("--override", nargs="*", default=[], help="of every spec: key.path=value")
     arguments = parser.parse_args()
     torch.set_num_threads(1)  # shapes are tiny: threads only cost
     results = [check(arguments.llmc, seed, arguments.compute,
-                     os.path.join(arguments.folder, f"{arguments.compute}-{seed}"), arguments.head_dims)
+                     os.path.join(arguments.folder, f"{arguments.compute}-{seed}"), arguments.head_dims,
+                     arguments.override)
                for seed in arguments.seeds]
     print(f"{sum(results)} of {len(results)} specs within bounds")
     sys.exit(0 if all(results) else 1)

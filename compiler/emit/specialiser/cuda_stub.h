@@ -35,6 +35,9 @@ inline __device__ float4 make_float4(float x, float y, float z, float w) { retur
 __device__ void __syncthreads() __attribute__((convergent));
 __device__ void __syncwarp(unsigned mask = 0xffffffffu) __attribute__((convergent));
 __device__ void __threadfence();
+inline __device__ size_t __cvta_generic_to_shared(const void* p) {
+  return (size_t)(const __attribute__((address_space(3))) void*)p;
+}
 #define LLMC_STUB_SHUFFLES(T) \
   __device__ T __shfl_sync(unsigned mask, T value, int lane, int width = 32) __attribute__((convergent)); \
   __device__ T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32) __attribute__((convergent)); \

@@ -1,4 +1,4 @@
-// adamw_copy_norms: from template adamw for run llama-1b (8993751d7b43c88170572aeb3c3428ba).
+// adamw_copy_norms: from template adamw for run llama-1b (7e163a6e421176c5cc4c286789b5e0f9).
 //
 // Act = bf16, kCopy = true, kNorms = true, kLanes = 1024
 //

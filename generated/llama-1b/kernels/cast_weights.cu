@@ -1,4 +1,4 @@
-// cast_weights: from template cast_weights for run llama-1b (8993751d7b43c88170572aeb3c3428ba).
+// cast_weights: from template cast_weights for run llama-1b (7e163a6e421176c5cc4c286789b5e0f9).
 //
 // Act = bf16, kLanes = 1024
 //

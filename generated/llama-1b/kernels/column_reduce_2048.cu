@@ -1,4 +1,4 @@
-// column_reduce_2048: from template column_reduce for run llama-1b (8993751d7b43c88170572aeb3c3428ba).
+// column_reduce_2048: from template column_reduce for run llama-1b (7e163a6e421176c5cc4c286789b5e0f9).
 //
 // kBlocks = 256, kCols = 2048, kLanes = 32
 //

@@ -1,4 +1,4 @@
-// cross_entropy: from template cross_entropy for run llama-1b (8993751d7b43c88170572aeb3c3428ba).
+// cross_entropy: from template cross_entropy for run llama-1b (7e163a6e421176c5cc4c286789b5e0f9).
 //
 // Act = bf16, kRows = 8192, kCols = 131072, kPitch = 131072, kGradient = false, kLanes = 1024
 //

@@ -1,4 +1,4 @@
-// gradient_norm: from template gradient_norm for run llama-1b (8993751d7b43c88170572aeb3c3428ba).
+// gradient_norm: from template gradient_norm for run llama-1b (7e163a6e421176c5cc4c286789b5e0f9).
 //
 // kLanes = 1024
 //

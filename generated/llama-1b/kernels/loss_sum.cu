@@ -1,4 +1,4 @@
-// loss_sum: from template loss_sum for run llama-1b (8993751d7b43c88170572aeb3c3428ba).
+// loss_sum: from template loss_sum for run llama-1b (7e163a6e421176c5cc4c286789b5e0f9).
 //
 // kRows = 32768, kLanes = 1024
 //

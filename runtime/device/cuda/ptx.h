@@ -23,4 +23,32 @@ __device__ __forceinline__ unsigned bf16_pair(float low, float high) {
   return bits;
 }
 
+/// d [16, 8] += a [16, 16] b [16, 8], of a whole warp. Lane 4 r + c has of d: rows r and r + 8, columns 2 c and 2 c +
+/// 1, in this order; of a: pairs of columns from 2 c of both rows, then from 2 c + 8; of b: pairs of rows from 2 c,
+/// then from 2 c + 8, of column r.
+__device__ __forceinline__ void mma_bf16_16x8x16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
+      "%3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+/// Four 8 x 8 matrices of 16-bit elements. Lane 8 m + r of the warp says where row r of matrix m lies in shared memory,
+/// 16 bytes there; lane 4 r + c gets columns 2 c and 2 c + 1 of row r of each matrix.
+__device__ __forceinline__ void load_matrix_x4(unsigned (&r)[4], const void* shared) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(static_cast<unsigned>(__cvta_generic_to_shared(shared)))
+               : "memory");
+}
+
+/// The same, each matrix transposed on its way: lane 4 r + c gets rows 2 c and 2 c + 1 of column r.
+__device__ __forceinline__ void load_matrix_x4_transposed(unsigned (&r)[4], const void* shared) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(static_cast<unsigned>(__cvta_generic_to_shared(shared)))
+               : "memory");
+}
+
 }  // namespace llmc

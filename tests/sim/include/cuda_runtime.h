@@ -20,7 +20,7 @@
 #define __shared__ thread_local
 #define __launch_bounds__(...)
 #define __forceinline__ inline __attribute__((always_inline))
-#define __align__(n) alignas(n)
+#define __align__(n) __attribute__((aligned(n)))
 
 namespace sim {
 

@@ -69,5 +69,7 @@ TEST(Proof, QuickStartInBf16) { prove("quickstart.yaml", {"x86-64-v3"}, {"precis
 
 TEST(Proof, Llama1b) { prove("llama-1b.yaml", {"sm_90a"}); }
 
+TEST(Proof, Llama1bWithPortableAttention) { prove("llama-1b.yaml", {"sm_80"}, {"target.attention=portable", "target.arch=[80]"}); }
+
 }  // namespace
 }  // namespace llmc::emit

@@ -47,7 +47,7 @@ std::vector<SpecialiseInput> all_templates() {
   std::vector<SpecialiseInput> all;
   for (const spec::TargetKind target : {spec::TargetKind::cpu, spec::TargetKind::cuda}) {
     std::vector<fs::path> folders = {kTemplates};
-    if (target == spec::TargetKind::cpu) folders.push_back(kTemplates / "cpu");
+    folders.push_back(kTemplates / (target == spec::TargetKind::cpu ? "cpu" : "cuda"));
     for (const fs::path& folder : folders) {
       if (!fs::exists(folder / "params.h")) continue;
       for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {

@@ -17,6 +17,11 @@ void synchronize_cluster();
 /// What `mine`, in shared memory, is in the block of number `rank` of the cluster.
 float read_shared_of(const float* mine, int rank);
 
+/// What llmc::mma_bf16_16x8x16 does.
+void multiply_add(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]);
+/// The addresses of the warp's 32 lanes. All of them must call.
+void exchange_addresses(const void* mine, const unsigned short* (&all)[32]);
+
 }  // namespace sim
 
 namespace llmc {
@@ -38,5 +43,30 @@ inline int cluster_rank() { return sim::cluster_rank(); }
 inline int cluster_size() { return sim::cluster_size(); }
 inline void cluster_barrier() { sim::synchronize_cluster(); }
 inline float cluster_read(const float* shared, int rank) { return sim::read_shared_of(shared, rank); }
+
+inline void mma_bf16_16x8x16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+  sim::multiply_add(d, a, b);
+}
+
+// The lane itself loads what it gets, so that its loads are checked.
+inline void load_matrix_x4(unsigned (&r)[4], const void* shared) {
+  const unsigned short* rows[32];
+  sim::exchange_addresses(shared, rows);
+  const int lane = sim::lane_of_warp();
+  for (int m = 0; m < 4; ++m) {
+    const unsigned short* pair = rows[8 * m + lane / 4] + lane % 4 * 2;
+    r[m] = pair[0] | static_cast<unsigned>(pair[1]) << 16;
+  }
+}
+
+inline void load_matrix_x4_transposed(unsigned (&r)[4], const void* shared) {
+  const unsigned short* rows[32];
+  sim::exchange_addresses(shared, rows);
+  const int lane = sim::lane_of_warp();
+  for (int m = 0; m < 4; ++m) {
+    const unsigned short *upper = rows[8 * m + lane % 4 * 2], *lower = rows[8 * m + lane % 4 * 2 + 1];
+    r[m] = upper[lane / 4] | static_cast<unsigned>(lower[lane / 4]) << 16;
+  }
+}
 
 }  // namespace llmc

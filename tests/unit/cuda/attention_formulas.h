@@ -1,0 +1,138 @@
+// Attention's two passes, run on a device, against the formulas in double, at rows drawn from all batches and heads.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <vector>
+
+#include "math/attention.h"
+#include "numbers.h"
+
+namespace llmc {
+
+/// One shape's tensors, there and back. make(device, pieces) gives an object with forward() and backward() as class
+/// Attention has them.
+struct AttentionRun {
+  template <class MakeAttention>
+  AttentionRun(const AttentionShape& shape, std::size_t workspace, const MakeAttention& make)
+      : s(shape), tokens(s.batch * s.sequence) {
+    qkv = normal(static_cast<std::size_t>(tokens * s.qkv_pitch), 1);
+    dout = normal(static_cast<std::size_t>(tokens * s.out_pitch), 2);
+    Device device(0, 0);
+    Pieces pieces(device, (std::size_t{40} << 20) + workspace + 8 * (qkv.size() + dout.size()));
+    const auto attention = make(device, pieces);
+    const bf16 *dqkv = pieces.put_bf16(qkv), *ddout = pieces.put_bf16(dout);
+    bf16* dout_here = pieces.put_bf16(std::vector<float>(dout.size()));
+    bf16* gradient = pieces.put_bf16(std::vector<float>(qkv.size(), 7.0f));
+    auto* dlse = pieces.put(std::vector<float>(static_cast<std::size_t>(s.batch * s.heads * s.sequence)));
+    std::byte* scratch = pieces.take(workspace);
+    attention.forward(device.stream(), dqkv, dout_here, dlse);
+    attention.backward(device.stream(), ddout, dout_here, dqkv, dlse, gradient, scratch);
+    out = pieces.get(dout_here, dout.size());
+    lse = pieces.get(dlse, static_cast<std::size_t>(s.batch * s.heads * s.sequence));
+    dq_dk_dv = pieces.get(gradient, qkv.size());
+    attention.backward(device.stream(), ddout, dout_here, dqkv, dlse, gradient, scratch);
+    again = pieces.get(gradient, qkv.size());
+  }
+
+  double q(std::int64_t b, std::int64_t t, std::int64_t h, std::int64_t d) const { return row(qkv, b, t, h, d); }
+  double k(std::int64_t b, std::int64_t t, std::int64_t h, std::int64_t d) const {
+    return row(qkv, b, t, s.heads + h / group(), d);
+  }
+  double v(std::int64_t b, std::int64_t t, std::int64_t h, std::int64_t d) const {
+    return row(qkv, b, t, s.heads + s.kv_heads + h / group(), d);
+  }
+  double o(std::int64_t b, std::int64_t t, std::int64_t h, std::int64_t d) const {
+    return out[static_cast<std::size_t>((b * s.sequence + t) * s.out_pitch + h * s.head_dim + d)];
+  }
+  double g(std::int64_t b, std::int64_t t, std::int64_t h, std::int64_t d) const {
+    return dout[static_cast<std::size_t>((b * s.sequence + t) * s.out_pitch + h * s.head_dim + d)];
+  }
+  double row(const std::vector<float>& rows, std::int64_t b, std::int64_t t, std::int64_t head, std::int64_t d) const {
+    return rows[static_cast<std::size_t>((b * s.sequence + t) * s.qkv_pitch + head * s.head_dim + d)];
+  }
+  double lse_at(std::int64_t b, std::int64_t h, std::int64_t t) const {
+    return lse[static_cast<std::size_t>((b * s.heads + h) * s.sequence + t)];
+  }
+  std::int64_t group() const { return s.heads / s.kv_heads; }
+
+  template <class X, class Y>
+  double dot(X x, Y y) const {
+    double sum = 0;
+    for (std::int64_t d = 0; d < s.head_dim; ++d) sum += x(d) * y(d);
+    return sum;
+  }
+  double score(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) const {
+    return dot([&](auto d) { return q(b, i, h, d); }, [&](auto d) { return k(b, j, h, d); }) /
+           std::sqrt(static_cast<double>(s.head_dim));
+  }
+  double probability(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) const {
+    return std::exp(score(b, h, i, j) - lse_at(b, h, i));
+  }
+  /// d loss / d score(i, j)
+  double dscore(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) const {
+    const double dp = dot([&](auto d) { return g(b, i, h, d); }, [&](auto d) { return v(b, j, h, d); });
+    const double delta = dot([&](auto d) { return g(b, i, h, d); }, [&](auto d) { return o(b, i, h, d); });
+    return probability(b, h, i, j) * (dp - delta) / std::sqrt(static_cast<double>(s.head_dim));
+  }
+
+  AttentionShape s;
+  std::int64_t tokens;
+  std::vector<float> qkv, dout, out, lse, dq_dk_dv, again;
+};
+
+inline void expect_formulas(const AttentionRun& run, int samples) {
+  const AttentionShape& s = run.s;
+  std::mt19937 generator(9);
+  const auto below = [&](std::int64_t n) {
+    return static_cast<std::int64_t>(generator() % static_cast<std::uint64_t>(n));
+  };
+  RelativeError out, dq, dk, dv;
+  for (int sample = 0; sample < samples; ++sample) {
+    const std::int64_t b = below(s.batch), h = below(s.heads), t = sample == 0 ? s.sequence - 1 : below(s.sequence);
+    std::vector<double> o(static_cast<std::size_t>(s.head_dim)), q(o), k(o), v(o);
+    double sum = 0;
+    for (std::int64_t j = 0; j <= t; ++j) {
+      const double p = std::exp(run.score(b, h, t, j)), ds = run.dscore(b, h, t, j);
+      sum += p;
+      for (std::int64_t d = 0; d < s.head_dim; ++d) {
+        o[static_cast<std::size_t>(d)] += p * run.v(b, j, h, d);
+        q[static_cast<std::size_t>(d)] += ds * run.k(b, j, h, d);
+      }
+    }
+    EXPECT_NEAR(run.lse_at(b, h, t), std::log(sum), 1e-4);  // scores are fp32 sums of bf16 products
+    const std::int64_t kv = below(s.kv_heads);
+    for (std::int64_t head = kv * run.group(); head < (kv + 1) * run.group(); ++head)
+      for (std::int64_t i = t; i < s.sequence; ++i) {
+        const double p = run.probability(b, head, i, t), ds = run.dscore(b, head, i, t);
+        for (std::int64_t d = 0; d < s.head_dim; ++d) {
+          v[static_cast<std::size_t>(d)] += p * run.g(b, i, head, d);
+          k[static_cast<std::size_t>(d)] += ds * run.q(b, i, head, d);
+        }
+      }
+    for (std::int64_t d = 0; d < s.head_dim; ++d) {
+      const auto at = static_cast<std::size_t>(d);
+      out.add(run.o(b, t, h, d), o[at] / sum);
+      dq.add(run.row(run.dq_dk_dv, b, t, h, d), q[at]);
+      dk.add(run.row(run.dq_dk_dv, b, t, s.heads + kv, d), k[at]);
+      dv.add(run.row(run.dq_dk_dv, b, t, s.heads + s.kv_heads + kv, d), v[at]);
+    }
+  }
+  // P and dS are rounded to bf16 before their products and so is each result: up to 2^-9 = 0.2 % each, and dk and dv of
+  // a group are sums of results already rounded.
+  EXPECT_LT(out.value(), 0.006);
+  EXPECT_LT(dq.value(), 0.01);
+  EXPECT_LT(dk.value(), 0.01);
+  EXPECT_LT(dv.value(), 0.01);
+}
+
+inline void expect_padding_untouched(const AttentionRun& run) {
+  const std::int64_t used = (run.s.heads + 2 * run.s.kv_heads) * run.s.head_dim;
+  for (std::int64_t r = 0; r < run.tokens; ++r)
+    for (std::int64_t c = used; c < run.s.qkv_pitch; ++c)
+      ASSERT_EQ(run.dq_dk_dv[static_cast<std::size_t>(r * run.s.qkv_pitch + c)], 7.0f);
+}
+
+}  // namespace llmc
