@@ -9,23 +9,13 @@ import shutil
 import statistics
 import subprocess
 
+from step_pieces import instrument
+
 HERE = pathlib.Path(__file__).resolve().parent
-CALL = re.compile(r"^( +)(launch\(s\.stream,\s+(\w+)|s\.(\w+)\(s\.stream,)", re.MULTILINE)
-STEP_END = "void optimizer_step(Step& s) {"
 
 
-def instrument(source):
-    """The step's source with every launch and product in an `if` that times it."""
-    def wrap(match):
-        name, product = (match[4], True) if match[4] else (match[3], False)
-        piece = f'bench::Piece piece("{name}", {str(product).lower()})'
-        return f"{match[1]}if ({piece}; piece.runs()) {match[2]}"
-
-    timed, count = CALL.subn(wrap, source)
-    if count < 10 or STEP_END not in source:
-        raise SystemExit("the emitted step.cpp no longer has the form that quickstart_pieces.py knows")
-    timed = timed.replace(STEP_END, STEP_END + " bench::StepEnd end;")
-    return timed.replace('#include "step.h"\n', f'#include "step.h"\n#include "{HERE}/quickstart_pieces.h"\n')
+def clock(name, product):
+    return f'if (bench::Piece piece("{name}", {str(product).lower()}); piece.runs())'
 
 
 def build(project, llmc, folder):
@@ -36,7 +26,8 @@ def build(project, llmc, folder):
     arch = re.search(r"compiled for (\S+)\.", help_text)[1]
     options = re.search(r'COMPILE_OPTIONS "([^"]*)"', (project / "CMakeLists.txt").read_text())[1]
     flags = [flag for flag in options.split(";") if not flag.startswith("-march")]
-    (folder / "step.cpp").write_text(instrument((project / "step.cpp").read_text()))
+    (folder / "step.cpp").write_text(instrument((project / "step.cpp").read_text(), HERE / "quickstart_pieces.h",
+                                                 clock, {"optimizer_step": "bench::StepEnd end;"}))
     compiler = (["ccache"] if shutil.which("ccache") else []) + [os.environ.get("CXX", "g++"), "-std=c++20"]
     includes = [f"-I{path}" for path in (project, root / "runtime", root)]
     kernel = compiler + flags + [f"-march={arch}"] + includes

@@ -1,4 +1,4 @@
-"""The quick-start model in PyTorch, written for speed: one process of tests/bench/quickstart.py.
+"""A Llama in PyTorch, written for speed: one process of tests/bench/quickstart.py, and of the benchmark kit on a GPU.
 
 Prints one JSON line: losses, seconds of each step, seconds from the process's start to the end of step 0.
 """
@@ -118,7 +118,8 @@ class Llama(torch.nn.Module):
 
 def shard_batches(path, batch, length, count):
     """Random windows of a shard in llm.c's format, all read before the first step."""
-    tokens = np.memmap(path, dtype=np.uint16, mode="r", offset=1024)
+    wide = np.fromfile(path, np.int32, 1)[0] == 20240801  # llm.c's format for vocabularies above 65,536
+    tokens = np.memmap(path, dtype=np.uint32 if wide else np.uint16, mode="r", offset=1024)
     starts = np.random.default_rng(1).integers(0, len(tokens) - length - 1, (count, batch))
     windows = torch.from_numpy(np.stack([[tokens[s:s + length + 1] for s in row] for row in starts]).astype(np.int64))
     return [(w[:, :-1].contiguous(), w[:, 1:].contiguous()) for w in windows]
@@ -140,20 +141,25 @@ def main():
     parser.add_argument("--length", type=int, required=True)
     parser.add_argument("--shard", help="a file of tokens")
     parser.add_argument("--cpu-time", action="store_true", help="steps in seconds of the processor")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--scalar", action="store_true", help="compare even where torch.compile finds no vector instructions")
+    parser.add_argument("--accumulate", type=int, default=1, help="passes of --batch sequences in a step (1)")
     parser.add_argument("--trace", type=pathlib.Path, help="take weights, tokens and learning rates from this trace")
     a = parser.parse_args()
     torch.set_num_threads(a.threads)
     torch.manual_seed(0)
     m = json.loads(a.model)
     bf16 = a.dtype == "bf16"
-    model = Llama(m, a.length, torch.bfloat16 if bf16 else torch.float32)
+    with torch.device(a.device):
+        model = Llama(m, a.length, torch.bfloat16 if bf16 else torch.float32)
     rates = [1e-3 * min(1.0, (step + 1) / 50) for step in range(a.steps)]
     if a.trace:
         model.load(safetensors_file.read(a.trace / "step-0" / "weights.safetensors"))
         batches = trace_batches(a.trace, a.steps)
         rates = [json.loads((a.trace / f"step-{s}" / "summary.json").read_text())["lr"] for s in range(a.steps)]
     else:
-        batches = shard_batches(a.shard, a.batch, a.length, a.steps)
+        batches = shard_batches(a.shard, a.batch, a.length, a.steps * a.accumulate)
+    batches = [(tokens.to(a.device), targets.to(a.device)) for tokens, targets in batches]
     decayed = [p for n, p in model.named_parameters() if p.dim() == 2 and not n.startswith("embedding")]
     plain = [p for n, p in model.named_parameters() if p.dim() != 2 or n.startswith("embedding")]
     parameters = list(model.parameters())
@@ -163,29 +169,32 @@ def main():
 
     clock = time.process_time if a.cpu_time else time.perf_counter
     losses, seconds, first_step_end = [], [], None
-    for (tokens, targets), rate in zip(batches, rates):
-        begin = clock()
+    for step, rate in enumerate(rates):
+        begin, total = clock(), 0.0
         for group in optimizer.param_groups:
             group["lr"] = rate
-        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=bf16):
-            loss = loss_of(tokens, targets)
-        loss.backward()
+        for tokens, targets in batches[step * a.accumulate:(step + 1) * a.accumulate]:
+            with torch.autocast(a.device, dtype=torch.bfloat16, enabled=bf16):
+                loss = loss_of(tokens, targets) / a.accumulate
+            loss.backward()
+            total = total + loss.detach()
         torch.nn.utils.clip_grad_norm_(parameters, 1.0)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
-        losses.append(loss.item())
+        losses.append(total.item())  # waits for the device
         seconds.append(clock() - begin)
         first_step_end = first_step_end or process_seconds()
         if not math.isfinite(losses[-1]):
             raise SystemExit(f"the loss is {losses[-1]} at step {len(losses) - 1}")
     simd = torch.backends.cpu.get_cpu_capability()
-    if a.mode == "compile" and simd.startswith("AVX"):
+    if a.mode == "compile" and a.device == "cpu" and simd.startswith("AVX"):
         from torch._inductor.cpu_vec_isa import pick_vec_isa
         simd = str(pick_vec_isa())
-        if not simd.startswith("avx"):
+        if not simd.startswith("avx") and not a.scalar:
             raise SystemExit(f"torch.compile finds no vector instructions ({simd}), which would be no fair comparison")
     print(json.dumps({"losses": losses, "steps": seconds, "seconds_to_first_step": first_step_end,
-                      "torch": torch.__version__, "simd": simd}))
+                      "torch": torch.__version__, "simd": simd,
+                      "reserved_bytes": torch.cuda.max_memory_reserved() if a.device == "cuda" else 0}))
 
 
 if __name__ == "__main__":

@@ -46,11 +46,12 @@ target: {kind: cpu, arch: native}
 
 
 def write_shard(path, count, seed, vocabulary=VOCABULARY):
-    """llm.c's format: a header of 256 int32, then uint16 tokens that repeat with a twist, so that there is something to learn."""
+    """llm.c's format: a header of 256 int32, then tokens that repeat with a twist, so that there is something to learn."""
     rng = random.Random(seed)
-    tokens = array.array("H", [(7 * i + seed) % vocabulary if rng.random() < 0.7 else rng.randrange(vocabulary) for i in range(count)])
+    magic, version, code = (20240520, 1, "H") if vocabulary <= 65536 else (20240801, 7, "I")
+    tokens = array.array(code, [(7 * i + seed) % vocabulary if rng.random() < 0.7 else rng.randrange(vocabulary) for i in range(count)])
     with open(path, "wb") as file:
-        file.write(struct.pack("<256i", 20240520, 1, count, *([0] * 253)))
+        file.write(struct.pack("<256i", magic, version, count, *([0] * 253)))
         file.write(tokens.tobytes())
 
 

@@ -58,7 +58,15 @@ def compile(spec, folder, *arguments, edit=None, sources=SOURCE, rebuild=()):
     _run(LLMC, "emit", spec, "-o", folder, *arguments, *TARGET)
     if edit:
         edit(folder)
-    os.makedirs(os.path.join(folder, "objects"))
+    trainer = build(folder, sources, rebuild)
+    with open(os.path.join(folder, "spec_directory"), "w") as file:  # as llmc compile does
+        file.write(os.path.dirname(os.path.abspath(spec)) + "\n")
+    return trainer
+
+
+def build(folder, sources=SOURCE, rebuild=()):
+    """Compiles the emitted project in `folder` into its trainer."""
+    os.makedirs(os.path.join(folder, "objects"), exist_ok=True)
     kernel = kernel_words(sources)
     plain = [word for word in kernel if "sanitize" not in word and "tsan" not in word]
     host = ["-std=c++20", "-O1", *(word for word in kernel if word.startswith("-I"))]
@@ -69,10 +77,13 @@ def compile(spec, folder, *arguments, edit=None, sources=SOURCE, rebuild=()):
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         # By relative names: ccache then knows a kernel again in another folder.
         list(pool.map(lambda pair: _run("g++", *pair[0], "-o", pair[1], cwd=folder), zip(commands, objects)))
-    _run("g++", "-o", "trainer", *objects, *_words("trainer.link"), cwd=folder)
-    with open(os.path.join(folder, "spec_directory"), "w") as file:  # as llmc compile does
-        file.write(os.path.dirname(os.path.abspath(spec)) + "\n")
+    link("trainer", *objects, cwd=folder)
     return os.path.join(folder, "trainer")
+
+
+def link(program, *words, cwd=None):
+    """g++ with the simulator and the runtime after `words`."""
+    _run("g++", "-o", program, *words, *_words("trainer.link"), cwd=cwd)
 
 
 class SimTest(runs.RunTest):

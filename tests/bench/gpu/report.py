@@ -1,0 +1,149 @@
+"""The kit's figures as Markdown: rates, shares of the ceilings, the floor."""
+
+PEAK = {"H100": 989, "H200": 989, "A100": 312, "B200": 2250}  # dense bf16 TFLOP/s of the data sheets (SXM)
+
+
+def table(header, rows):
+    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    return "\n".join(lines + ["| " + " | ".join(str(word) for word in row) + " |" for row in rows])
+
+
+def gib(number):
+    return "" if number is None else f"{number / 2**30:.2f} GiB"
+
+
+def launches(plan, passes):
+    """(launch, times in a step of so many micro-batches) of training."""
+    for launch in plan["launches"]:
+        if launch["per"] in ("micro-batch", "step"):
+            yield launch, launch["times"] * (passes if launch["per"] == "micro-batch" else 1)
+
+
+def floor_ms(plan, passes, copy, gemm, attention):
+    """The plan's launches at the ceilings: products at the best GEMM's rate, attention as measured with atomics allowed,
+    everything else at the rate of a copy."""
+    total = 0.0
+    for launch, times in launches(plan, passes):
+        if launch["kind"] == "gemm":
+            total += times * launch["flops"] / (gemm * 1e9)
+        elif launch["kind"] == "attention":
+            total += times * attention["backward" if "backward" in launch["runs"] else "forward"]
+        else:
+            total += times * launch["bytes"] / (copy * 1e6)
+    return total
+
+
+def ceilings(r):
+    gemm = max(r["gemm_tflop_s"].values())
+    sizes = ", ".join(f"{n}: {rate:,.1f}" for n, rate in r["gemm_tflop_s"].items())
+    return f"Copy on the device {r['copy_gb_s']:,.0f} GB/s (read and written), best square bf16 product {gemm:,.1f} TFLOP/s ({sizes})."
+
+
+def kernels(plan, measured, copy):
+    work = {kernel["name"]: kernel for kernel in plan["kernels"]}
+    rows = []
+    for name, row in sorted(measured["in_place"].items(), key=lambda item: -item[1]["ms_a_step"]):
+        if name in work:
+            def rate(ms, bytes=work[name]["bytes"]):
+                return f"{1e-6 * bytes / ms / copy:.1%}"
+            rows.append([name, f"{row['a_step']:g}", f"{1e3 * row['ms']:,.1f}", f"{row['ms_a_step']:.3f}",
+                         f"{work[name]['bytes'] / 1e6:,.2f}", rate(row["ms"]), rate(measured["on_end"][name]["ms"])])
+    return table(["kernel", "launches a step", "µs", "ms a step", "MB", "of copy, in place", "of copy, on end"], rows)
+
+
+def products(plan, measured, gemm):
+    work = {product["name"]: product for product in plan["products"]}
+    rows = []
+    for name, row in sorted(measured["in_place"].items(), key=lambda item: -item[1]["ms_a_step"]):
+        if name in work:
+            p = work[name]
+            rate = 1e-9 * p["flops"] / row["ms"]
+            on_end = 1e-9 * p["flops"] / measured["on_end"][name]["ms"]
+            rows.append([name, f"{p['m']} x {p['n']} x {p['k']}", f"{row['a_step']:g}", f"{1e3 * row['ms']:,.1f}", f"{row['ms_a_step']:.3f}",
+                         f"{rate:,.1f}", f"{rate / gemm:.1%}", f"{on_end / gemm:.1%}"])
+    flops = {}
+    for launch, _ in launches(plan, 1):
+        if launch["kind"] == "attention":
+            flops["attention.backward" if "backward" in launch["runs"] else "attention.forward"] = launch["flops"]
+    for part, title in (("in_place", ""), ("free", ", deterministic: false")):
+        for name, work_flops in flops.items():
+            row = measured[part][name]
+            rate = 1e-9 * work_flops / row["ms"]
+            on_end = f"{1e-9 * work_flops / measured['on_end'][name]['ms'] / gemm:.1%}" if part == "in_place" else ""
+            rows.append([name + title, "", f"{row['a_step']:g}", f"{1e3 * row['ms']:,.1f}", f"{row['ms_a_step']:.3f}", f"{rate:,.1f}",
+                         f"{rate / gemm:.1%}", on_end])
+    return table(["product", "m x n x k", "launches a step", "µs", "ms a step", "TFLOP/s", "of the best, in place", "on end"], rows)
+
+
+def whole(result, floors):
+    plan, r = result["plan"], result["results"]["step"]
+    gpu = result["machine"]["gpu"]
+    peak = next((value for name, value in PEAK.items() if name in gpu), None)
+    best = max(result["results"].get("ceilings", {}).get("gemm_tflop_s", {"": 0}).values())
+    rows = []
+    for name in ("single", "accumulated"):
+        if name not in r:
+            continue
+        s = r[name]
+        rate = s["tokens"] / (s["ms"] / 1e3)
+        flops = rate * plan["flops"]["model_per_token"] / 1e12
+        rows.append([f"llmc, {plan['batch']['micro_batch']} x {s['passes']}", f"{s['ms']:,.1f}", f"{rate:,.0f}",
+                     f"{flops / peak:.1%}" if peak else "", f"{flops / best:.1%}" if best else "",
+                     f"{floors[s['passes']]:,.1f} ms: {floors[s['passes']] / s['ms']:.1%}" if floors else "", f"{s['start_up_seconds']:.2f} s",
+                     f"arena {gib(s['arena_bytes'])} (plan {gib(plan['memory']['arena_bytes'])}), in all {gib(s['device_bytes'])}",
+                     f"{s['host_ms']:.2f} ms" if 'host_ms' in s else ""])
+    others = result["results"].get("PyTorch", {})
+    for name, t in others.items():
+        if not isinstance(t, dict):
+            continue
+        if "failed" in t:
+            rows.append([f"PyTorch {name}", "failed", *[""] * 7])
+            continue
+        tokens = plan["batch"]["micro_batch"] * plan["batch"]["sequence_length"] * t["passes"]
+        rows.append([f"PyTorch {t['torch']} {name}", f"{t['ms']:,.1f}", f"{1e3 * tokens / t['ms']:,.0f}", "", "", "",
+                     f"{t['start_up_seconds']:.2f} s", f"reserved {gib(t['reserved_bytes'])}", ""])
+    text = table(["step", "ms", "tokens/s", "MFU, data sheet", "MFU, best product", "floor and its share", "start less a step", "memory",
+                  "host in a step's launches"], rows)
+    passes = {1: "compile, warm", r.get("accumulated", {}).get("passes", 0): "compile, accumulated"}
+    for name in ("single", "accumulated"):
+        other = others.get(passes.get(r.get(name, {}).get("passes")), {})
+        if name in r and "ms" in other:
+            text += f"\n\n{name}: {other['ms'] / r[name]['ms']:.2f} times torch.compile's speed"
+            if other["reserved_bytes"]:
+                text += f", arena {r[name]['arena_bytes'] / other['reserved_bytes']:.2f} times its reserved memory"
+            text += "."
+    return text
+
+
+def ready(results, *names):
+    return all(name in results and "failed" not in results[name] for name in names)
+
+
+def markdown(result):
+    m, r, plan = result["machine"], result["results"], result["plan"]
+    parts = [f"# {plan['name']} on one GPU"]
+    if result["simulated"]:
+        parts.append("**Simulated: no time, rate or share on this page means anything.**")
+    parts.append(f"{m['gpu'] or 'no GPU'}; {m['date']}; {m['nvcc']}; cuBLASLt {m['cublasLt']}, cuDNN {m['cudnn']}, NCCL {m['nccl']}; Python "
+                 f"{m['python']}; spec {plan['fingerprint']}; {result['seconds']:.0f} s in all.")
+    rows = [[name, "FAILED" if "failed" in step else "absent" if "absent" in step else "done", f"{step['seconds']:.0f} s",
+             (step.get("failed") or step.get("absent") or "").replace("|", "/").replace("\n", " ")[-400:]] for name, step in r.items()]
+    parts.append(table(["part", "", "took", ""], rows))
+    floors = {}
+    if ready(r, "ceilings"):
+        parts += ["## Ceilings", ceilings(r["ceilings"])]
+    if ready(r, "ceilings", "pieces"):
+        copy, gemm = r["ceilings"]["copy_gb_s"], max(r["ceilings"]["gemm_tflop_s"].values())
+        attention = {part: r["pieces"]["free"][f"attention.{part}"]["ms"] for part in ("forward", "backward")}
+        counts = [s["passes"] for s in r.get("step", {}).values() if isinstance(s, dict)]
+        floors = {passes: floor_ms(plan, passes, copy, gemm, attention) for passes in counts}
+    if "step" in r:
+        parts += ["## The step", whole(result, floors)]
+    if ready(r, "ceilings", "pieces"):
+        parts += ["## Kernels", kernels(plan, r["pieces"], copy), "## Products and attention", products(plan, r["pieces"], gemm)]
+    if "sanitizer" in r:
+        parts += ["## compute-sanitizer", "; ".join(f"{tool}: {r['sanitizer'][tool]}" for tool in ("memcheck", "racecheck")
+                                                    if tool in r["sanitizer"]) or r["sanitizer"].get("absent") or "failed"]
+    if "ran" in r.get("tests", {}):
+        parts += ["## Tests", f"{r['tests']['ran']} ran, failed: {', '.join(r['tests']['failures']) or 'none'}."]
+    return "\n\n".join(parts)
