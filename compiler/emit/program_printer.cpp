@@ -54,8 +54,9 @@ void arena(Source& out, const ArenaLayout& a) {
       {"exp_avg", a.exp_avg},
       {"exp_avg_sq", a.exp_avg_sq},
       {"copies", a.copies},
-      {"scalars", a.scalars},
-      {"results", a.results},
+      {"results", a.results}, {"inputs", a.inputs}, {"input_bytes", a.input_bytes}, {"input_slots", a.input_slots},
+      {"input_slot_count", a.input_slot_count}, {"scalars", a.scalars},
+      
       {"tokens", a.tokens},
       {"targets", a.targets},
       {"embedding_order", a.embedding_order},

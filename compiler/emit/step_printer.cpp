@@ -58,7 +58,7 @@ class StepPrinter {
     out_.line("// A micro-batch is $b$ sequences of $t$ tokens. Activations are written with =; gradients of parameters with = by", {{"b", std::to_string(g_.batch)}, {"t", std::to_string(g_.sequence)}});
     out_.line("// the first micro-batch of a step and with += by the later ones.");
     out_.raw("\n#include <cstddef>\n#include <cstdint>\n\n#include \"device/launch.h\"\n");
-    if (cuda_) out_.raw("#include \"comm/collectives.h\"\n#include \"device/cuda/arch.h\"\n");
+    if (cuda_) out_.raw("#include \"comm/collectives.h\"\n#include \"device/cuda/arch.h\"\n#include \"device/range.h\"\n");
     if (cudnn_) out_.raw("#include \"math/attention.h\"\n");
     out_.raw("#include \"kernels.h\"\n#include \"math/gemm.h\"\n#include \"step.h\"\n\nnamespace llmc {\n\n");
   }
@@ -134,7 +134,7 @@ class StepPrinter {
     std::string text;
     for (const plan::Product& p : plan_.products) {
       const GemmShape& s = p.shape;
-      std::string fields = fmt::format(".m = {}, .n = {}, .k = {}", s.m, s.n, s.k);
+      std::string fields = fmt::format(".name = \"{}\", .m = {}, .n = {}, .k = {}", p.name, s.m, s.n, s.k);
       for (const auto& [field, set] : std::initializer_list<std::pair<const char*, bool>>{{"transpose_a", s.transpose_a}, {"transpose_b", s.transpose_b}})
         if (set) fields += fmt::format(", .{} = true", field);
       fields += fmt::format(", .pitch_a = {}, .pitch_b = {}, .pitch_d = {}", s.pitch_a, s.pitch_b, s.pitch_d);
@@ -327,6 +327,7 @@ class StepPrinter {
     out_.open("void $name$($parameters$)", {{"name", region.name}, {"parameters", parameters(region, true)}});
     pointers(r);
     out_.blank();
+    if (cuda_) out_.line("const Range range(\"$name$\");", {{"name", region.name}});
     for (const Op& o : region.ops) op(region, o);
     out_.close();
     out_.blank();

@@ -13,6 +13,7 @@ using namespace graph;
 namespace {
 
 constexpr std::size_t kAlignment = 256;
+constexpr std::int64_t kMostInputSlots = 16;
 constexpr std::size_t kMathWorkspace = 32u << 20;  // cuBLASLt, one stream
 
 std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
@@ -74,14 +75,16 @@ class LayoutMaker {
       layout_.fixed[id] = {offset, 0};
       return offset;
     };
-    a.scalars = take(sizeof(StepScalars));
     a.results = take(sizeof(StepResults));
+    a.inputs = at_;
+    a.scalars = take(sizeof(StepScalars));
     a.tokens = fixed("tokens");
     a.targets = fixed("targets");
     a.embedding_order = fixed("embedding_order");
     a.run_begin = fixed("run_begin");
     a.run_token = fixed("run_token");
     a.run_count = fixed("run_count");
+    a.input_bytes = at_ - a.inputs;
     a.positions = fixed("positions");
     a.rope_table = fixed("rope_table");
     a.sample_logits = fixed("sample_logits");
@@ -96,6 +99,12 @@ class LayoutMaker {
       a.math_workspace = take(kMathWorkspace);
       a.math_workspace_bytes = kMathWorkspace;
       section("matrix-product workspace", workspace, "cuBLASLt");
+      // This step's and the next one's. With many micro-batches the host is far enough ahead with fewer.
+      const std::size_t slots = at_;
+      const std::int64_t micro_batches = spec_.batch.tokens / spec_.batch.sequence_length / spec_.batch.micro_batch;
+      a.input_slot_count = static_cast<std::size_t>(std::min<std::int64_t>(2 * micro_batches, kMostInputSlots));
+      a.input_slots = take(a.input_slot_count * a.input_bytes);
+      section("inputs on their way", slots, "two steps' micro-batches, filled by a copy stream");
     }
   }
 

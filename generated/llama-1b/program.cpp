@@ -202,14 +202,18 @@ constexpr double kInverseFrequencies[] = {
 };
 
 constexpr ArenaLayout kArena = {
-    .bytes = 56287854336,
+    .bytes = 56298352384,
     .masters = 0,
     .gradients = 7449489408,
-    .exp_avg = 46355201792,
-    .exp_avg_sq = 51321528064,
+    .exp_avg = 46365699840,
+    .exp_avg_sq = 51332026112,
     .copies = 4966326272,
-    .scalars = 12415815680,
-    .results = 12415815936,
+    .results = 12415815680,
+    .inputs = 12415815936,
+    .input_bytes = 656128,
+    .input_slots = 12460769024,
+    .input_slot_count = 16,
+    .scalars = 12415815936,
     .tokens = 12415816192,
     .targets = 12415947264,
     .embedding_order = 12416078336,

@@ -10,6 +10,7 @@
 #include "device/launch.h"
 #include "comm/collectives.h"
 #include "device/cuda/arch.h"
+#include "device/range.h"
 #include "math/attention.h"
 #include "kernels.h"
 #include "math/gemm.h"
@@ -55,7 +56,8 @@ Step::Step(Device& d, std::byte* memory)
       stream(d.stream()),
       arena(memory),
       math(d, memory + 12427214592, 33554432),
-      qkv_forward(math, {.m = 32768,
+      qkv_forward(math, {.name = "qkv_forward",
+                         .m = 32768,
                          .n = 3072,
                          .k = 2048,
                          .transpose_b = true,
@@ -64,7 +66,8 @@ Step::Step(Device& d, std::byte* memory)
                          .pitch_d = 3072,
                          .operand = DType::bf16,
                          .result = DType::bf16}),
-      o_forward(math, {.m = 32768,
+      o_forward(math, {.name = "o_forward",
+                       .m = 32768,
                        .n = 2048,
                        .k = 2048,
                        .transpose_b = true,
@@ -73,7 +76,8 @@ Step::Step(Device& d, std::byte* memory)
                        .pitch_d = 2048,
                        .operand = DType::bf16,
                        .residual = true}),
-      gate_up_forward(math, {.m = 32768,
+      gate_up_forward(math, {.name = "gate_up_forward",
+                             .m = 32768,
                              .n = 16384,
                              .k = 2048,
                              .transpose_b = true,
@@ -82,7 +86,8 @@ Step::Step(Device& d, std::byte* memory)
                              .pitch_d = 16384,
                              .operand = DType::bf16,
                              .result = DType::bf16}),
-      down_forward(math, {.m = 32768,
+      down_forward(math, {.name = "down_forward",
+                          .m = 32768,
                           .n = 2048,
                           .k = 8192,
                           .transpose_b = true,
@@ -91,7 +96,8 @@ Step::Step(Device& d, std::byte* memory)
                           .pitch_d = 2048,
                           .operand = DType::bf16,
                           .residual = true}),
-      lm_head_forward(math, {.m = 8192,
+      lm_head_forward(math, {.name = "lm_head_forward",
+                             .m = 8192,
                              .n = 131072,
                              .k = 2048,
                              .transpose_b = true,
@@ -100,7 +106,8 @@ Step::Step(Device& d, std::byte* memory)
                              .pitch_d = 131072,
                              .operand = DType::bf16,
                              .result = DType::bf16}),
-      lm_head_dgrad(math, {.m = 8192,
+      lm_head_dgrad(math, {.name = "lm_head_dgrad",
+                           .m = 8192,
                            .n = 2048,
                            .k = 131072,
                            .pitch_a = 131072,
@@ -108,7 +115,8 @@ Step::Step(Device& d, std::byte* memory)
                            .pitch_d = 2048,
                            .operand = DType::bf16,
                            .result = DType::bf16}),
-      lm_head_wgrad(math, {.m = 131072,
+      lm_head_wgrad(math, {.name = "lm_head_wgrad",
+                           .m = 131072,
                            .n = 2048,
                            .k = 8192,
                            .transpose_a = true,
@@ -117,7 +125,8 @@ Step::Step(Device& d, std::byte* memory)
                            .pitch_d = 2048,
                            .operand = DType::bf16,
                            .accumulates = true}),
-      down_dgrad(math, {.m = 32768,
+      down_dgrad(math, {.name = "down_dgrad",
+                        .m = 32768,
                         .n = 8192,
                         .k = 2048,
                         .pitch_a = 2048,
@@ -125,7 +134,8 @@ Step::Step(Device& d, std::byte* memory)
                         .pitch_d = 8192,
                         .operand = DType::bf16,
                         .result = DType::bf16}),
-      down_wgrad(math, {.m = 2048,
+      down_wgrad(math, {.name = "down_wgrad",
+                        .m = 2048,
                         .n = 8192,
                         .k = 32768,
                         .transpose_a = true,
@@ -134,7 +144,8 @@ Step::Step(Device& d, std::byte* memory)
                         .pitch_d = 8192,
                         .operand = DType::bf16,
                         .accumulates = true}),
-      gate_up_dgrad(math, {.m = 32768,
+      gate_up_dgrad(math, {.name = "gate_up_dgrad",
+                           .m = 32768,
                            .n = 2048,
                            .k = 16384,
                            .pitch_a = 16384,
@@ -142,7 +153,8 @@ Step::Step(Device& d, std::byte* memory)
                            .pitch_d = 2048,
                            .operand = DType::bf16,
                            .result = DType::bf16}),
-      gate_up_wgrad(math, {.m = 16384,
+      gate_up_wgrad(math, {.name = "gate_up_wgrad",
+                           .m = 16384,
                            .n = 2048,
                            .k = 32768,
                            .transpose_a = true,
@@ -151,7 +163,8 @@ Step::Step(Device& d, std::byte* memory)
                            .pitch_d = 2048,
                            .operand = DType::bf16,
                            .accumulates = true}),
-      o_wgrad(math, {.m = 2048,
+      o_wgrad(math, {.name = "o_wgrad",
+                     .m = 2048,
                      .n = 2048,
                      .k = 32768,
                      .transpose_a = true,
@@ -160,7 +173,8 @@ Step::Step(Device& d, std::byte* memory)
                      .pitch_d = 2048,
                      .operand = DType::bf16,
                      .accumulates = true}),
-      o_dgrad(math, {.m = 32768,
+      o_dgrad(math, {.name = "o_dgrad",
+                     .m = 32768,
                      .n = 2048,
                      .k = 2048,
                      .pitch_a = 2048,
@@ -168,7 +182,8 @@ Step::Step(Device& d, std::byte* memory)
                      .pitch_d = 2048,
                      .operand = DType::bf16,
                      .result = DType::bf16}),
-      qkv_dgrad(math, {.m = 32768,
+      qkv_dgrad(math, {.name = "qkv_dgrad",
+                       .m = 32768,
                        .n = 2048,
                        .k = 3072,
                        .pitch_a = 3072,
@@ -176,7 +191,8 @@ Step::Step(Device& d, std::byte* memory)
                        .pitch_d = 2048,
                        .operand = DType::bf16,
                        .result = DType::bf16}),
-      qkv_wgrad(math, {.m = 3072,
+      qkv_wgrad(math, {.name = "qkv_wgrad",
+                       .m = 3072,
                        .n = 2048,
                        .k = 32768,
                        .transpose_a = true,
@@ -185,7 +201,8 @@ Step::Step(Device& d, std::byte* memory)
                        .pitch_d = 2048,
                        .operand = DType::bf16,
                        .accumulates = true}),
-      sample_logits_forward(math, {.m = 16,
+      sample_logits_forward(math, {.name = "sample_logits_forward",
+                                   .m = 16,
                                    .n = 131072,
                                    .k = 2048,
                                    .transpose_b = true,
@@ -205,14 +222,14 @@ Step::Step(Device& d, std::byte* memory)
 
 namespace {
 
-// Byte offsets in the arena of 56287854336 bytes.
+// Byte offsets in the arena of 56298352384 bytes.
 constexpr std::size_t kMasters = 0;
 constexpr std::size_t kCopies = 4966326272;
 constexpr std::size_t kGradients = 7449489408;
-constexpr std::size_t kExpAvg = 46355201792;
-constexpr std::size_t kExpAvgSq = 51321528064;
-constexpr std::size_t kScalars = 12415815680;
-constexpr std::size_t kResults = 12415815936;
+constexpr std::size_t kExpAvg = 46365699840;
+constexpr std::size_t kExpAvgSq = 51332026112;
+constexpr std::size_t kScalars = 12415815936;
+constexpr std::size_t kResults = 12415815680;
 constexpr std::size_t kChunks = 12425385216;
 constexpr std::size_t kFirstChunk = 12427204864;
 constexpr std::size_t kInitRules = 12427205632;
@@ -222,33 +239,35 @@ constexpr int kChunkCount = 75809;                  // of at most 16384 elements
 void embed(Step& s) {
   int* tokens = s.at<int>(12415816192);             // [32768]
   float* embed_weight = s.at<float>(kMasters + 0);  // [131072, 2048]
-  float* x_first = s.at<float>(12460769024);        // [32768, 2048]
+  float* x_first = s.at<float>(12471267072);        // [32768, 2048]
 
+  const Range range("embed");
   launch(s.stream, Grid{32768, 128}, embedding_forward, tokens, embed_weight, x_first);
 }
 
 void layer_forward(Step& s, std::size_t layer) {
-  float* x = s.at<float>(12460769024 + layer * 268435456);                                            // [32768, 2048]
+  float* x = s.at<float>(12471267072 + layer * 268435456);                                            // [32768, 2048]
   float* attention_norm_weight = s.at<float>(kMasters + 4 * (268435456 + layer * kLayerParameters));  // [2048]
-  bf16* attention_norm_out = s.at<bf16>(43939020544);                                                 // [32768, 2048]
-  float* attention_norm_rstd = s.at<float>(17024171776 + layer * 1682178048);                         // [32768]
+  bf16* attention_norm_out = s.at<bf16>(43949518592);                                                 // [32768, 2048]
+  float* attention_norm_rstd = s.at<float>(17034669824 + layer * 1682178048);                         // [32768]
   bf16* qkv_weight = s.at<bf16>(kCopies + 2 * (268437504 + layer * kLayerParameters));                // [3072, 2048]
-  bf16* qkv_raw = s.at<bf16>(17024302848 + layer * 1682178048);                                       // [32768, 3072]
+  bf16* qkv_raw = s.at<bf16>(17034800896 + layer * 1682178048);                                       // [32768, 3072]
   float* rope_table = s.at<float>(12416472320);                                                       // [2048, 64]
-  bf16* qkv = s.at<bf16>(17024302848 + layer * 1682178048);                           // [32768, 3072], over qkv_raw
-  bf16* attention_out = s.at<bf16>(17225629440 + layer * 1682178048);                 // [32768, 2048]
-  float* attention_lse = s.at<float>(17359847168 + layer * 1682178048);               // [512, 2048]
+  bf16* qkv = s.at<bf16>(17034800896 + layer * 1682178048);                           // [32768, 3072], over qkv_raw
+  bf16* attention_out = s.at<bf16>(17236127488 + layer * 1682178048);                 // [32768, 2048]
+  float* attention_lse = s.at<float>(17370345216 + layer * 1682178048);               // [512, 2048]
   bf16* o_weight = s.at<bf16>(kCopies + 2 * (274728960 + layer * kLayerParameters));  // [2048, 2048]
-  float* x_mid = s.at<float>(17364041472 + layer * 1682178048);                       // [32768, 2048]
+  float* x_mid = s.at<float>(17374539520 + layer * 1682178048);                       // [32768, 2048]
   float* mlp_norm_weight = s.at<float>(kMasters + 4 * (278923264 + layer * kLayerParameters));  // [2048]
-  bf16* mlp_norm_out = s.at<bf16>(43939020544);                                                 // [32768, 2048]
-  float* mlp_norm_rstd = s.at<float>(17632476928 + layer * 1682178048);                         // [32768]
+  bf16* mlp_norm_out = s.at<bf16>(43949518592);                                                 // [32768, 2048]
+  float* mlp_norm_rstd = s.at<float>(17642974976 + layer * 1682178048);                         // [32768]
   bf16* gate_up_weight = s.at<bf16>(kCopies + 2 * (278925312 + layer * kLayerParameters));      // [16384, 2048]
-  bf16* gate_up_out = s.at<bf16>(17632608000 + layer * 1682178048);                             // [32768, 16384]
-  bf16* swiglu_out = s.at<bf16>(43939020544);                                                   // [32768, 8192]
+  bf16* gate_up_out = s.at<bf16>(17643106048 + layer * 1682178048);                             // [32768, 16384]
+  bf16* swiglu_out = s.at<bf16>(43949518592);                                                   // [32768, 8192]
   bf16* down_weight = s.at<bf16>(kCopies + 2 * (312479744 + layer * kLayerParameters));         // [2048, 8192]
-  float* x_next = s.at<float>(12729204480 + layer * 268435456);                                 // [32768, 2048]
+  float* x_next = s.at<float>(12739702528 + layer * 268435456);                                 // [32768, 2048]
 
+  const Range range("layer_forward");
   launch(s.stream, Grid{16384, 128}, rms_norm_forward, x, attention_norm_weight, attention_norm_out,
          attention_norm_rstd);
   s.qkv_forward(s.stream, attention_norm_out, qkv_weight, nullptr, nullptr, qkv_raw, false);
@@ -262,23 +281,25 @@ void layer_forward(Step& s, std::size_t layer) {
 }
 
 void head(Step& s) {
-  float* x_last = s.at<float>(16755736320);                       // [32768, 2048]
+  float* x_last = s.at<float>(16766234368);                       // [32768, 2048]
   float* final_norm_weight = s.at<float>(kMasters + 4966318080);  // [2048]
-  bf16* final_norm_out = s.at<bf16>(46086504192);                 // [32768, 2048]
-  float* final_norm_rstd = s.at<float>(46354939648);              // [32768]
+  bf16* final_norm_out = s.at<bf16>(46097002240);                 // [32768, 2048]
+  float* final_norm_rstd = s.at<float>(46365437696);              // [32768]
 
+  const Range range("head");
   launch(s.stream, Grid{16384, 128}, rms_norm_forward, x_last, final_norm_weight, final_norm_out, final_norm_rstd);
 }
 
 void loss_chunk(Step& s, bool first, std::size_t chunk) {
-  bf16* final_norm_out = s.at<bf16>(46086504192 + chunk * 33554432);    // [32768, 2048]
+  bf16* final_norm_out = s.at<bf16>(46097002240 + chunk * 33554432);    // [32768, 2048]
   bf16* embed_weight = s.at<bf16>(kCopies + 0);                         // [131072, 2048]
-  bf16* logits = s.at<bf16>(43939020544);                               // [8192, 131072]
+  bf16* logits = s.at<bf16>(43949518592);                               // [8192, 131072]
   int* targets = s.at<int>(12415947264 + chunk * 32768);                // [32768]
-  float* losses = s.at<float>(46355070720 + chunk * 32768);             // [32768]
-  bf16* d_final_norm_out = s.at<bf16>(46220721920 + chunk * 33554432);  // [32768, 2048]
+  float* losses = s.at<float>(46365568768 + chunk * 32768);             // [32768]
+  bf16* d_final_norm_out = s.at<bf16>(46231219968 + chunk * 33554432);  // [32768, 2048]
   float* d_embed_weight = s.at<float>(kGradients + 0);                  // [131072, 2048]
 
+  const Range range("loss_chunk");
   s.lm_head_forward(s.stream, final_norm_out, embed_weight, nullptr, nullptr, logits, false);
   launch(s.stream, Grid{8192, 1024}, cross_entropy_gradient, logits, targets, losses, s.at<StepScalars>(kScalars));
   s.lm_head_dgrad(s.stream, logits, embed_weight, nullptr, nullptr, d_final_norm_out, false);
@@ -286,15 +307,16 @@ void loss_chunk(Step& s, bool first, std::size_t chunk) {
 }
 
 void head_backward(Step& s, bool first) {
-  float* losses = s.at<float>(46355070720);                           // [32768]
-  bf16* d_final_norm_out = s.at<bf16>(46220721920);                   // [32768, 2048]
-  float* x_last = s.at<float>(16755736320);                           // [32768, 2048]
+  float* losses = s.at<float>(46365568768);                           // [32768]
+  bf16* d_final_norm_out = s.at<bf16>(46231219968);                   // [32768, 2048]
+  float* x_last = s.at<float>(16766234368);                           // [32768, 2048]
   float* final_norm_weight = s.at<float>(kMasters + 4966318080);      // [2048]
-  float* final_norm_rstd = s.at<float>(46354939648);                  // [32768]
-  bf16* d_x_last = s.at<bf16>(46086504192);                           // [32768, 2048]
-  float* final_norm_backward_partial = s.at<float>(43939020544);      // [256, 2048]
+  float* final_norm_rstd = s.at<float>(46365437696);                  // [32768]
+  bf16* d_x_last = s.at<bf16>(46097002240);                           // [32768, 2048]
+  float* final_norm_backward_partial = s.at<float>(43949518592);      // [256, 2048]
   float* d_final_norm_weight = s.at<float>(kGradients + 4966318080);  // [2048]
 
+  const Range range("head_backward");
   launch(s.stream, Grid{1, 1024}, loss_sum, losses, s.at<StepScalars>(kScalars), s.at<StepResults>(kResults), !first);
   launch(s.stream, Grid{128, 128}, rms_norm_backward, d_final_norm_out, x_last, final_norm_weight, final_norm_rstd,
          nullptr, d_x_last, final_norm_backward_partial, nullptr);
@@ -302,44 +324,45 @@ void head_backward(Step& s, bool first) {
 }
 
 void layer_backward(Step& s, bool first, std::size_t layer) {
-  bf16* d_x_next = s.at<bf16>(46086504192);                                                     // [32768, 2048]
+  bf16* d_x_next = s.at<bf16>(46097002240);                                                     // [32768, 2048]
   bf16* down_weight = s.at<bf16>(kCopies + 2 * (312479744 + layer * kLayerParameters));         // [2048, 8192]
-  bf16* d_swiglu_out = s.at<bf16>(45549633280);                                                 // [32768, 8192]
-  bf16* gate_up_out = s.at<bf16>(17632608000 + layer * 1682178048);                             // [32768, 16384]
-  bf16* d_gate_up_out = s.at<bf16>(43939020544);                                                // [32768, 16384]
-  bf16* swiglu_out = s.at<bf16>(45012762368);                                                   // [32768, 8192]
+  bf16* d_swiglu_out = s.at<bf16>(45560131328);                                                 // [32768, 8192]
+  bf16* gate_up_out = s.at<bf16>(17643106048 + layer * 1682178048);                             // [32768, 16384]
+  bf16* d_gate_up_out = s.at<bf16>(43949518592);                                                // [32768, 16384]
+  bf16* swiglu_out = s.at<bf16>(45023260416);                                                   // [32768, 8192]
   float* d_down_weight = s.at<float>(kGradients + 4 * (312479744 + layer * kLayerParameters));  // [2048, 8192]
   bf16* gate_up_weight = s.at<bf16>(kCopies + 2 * (278925312 + layer * kLayerParameters));      // [16384, 2048]
-  bf16* d_mlp_norm_out = s.at<bf16>(45146980096);                                               // [32768, 2048]
-  float* x_mid = s.at<float>(17364041472 + layer * 1682178048);                                 // [32768, 2048]
+  bf16* d_mlp_norm_out = s.at<bf16>(45157478144);                                               // [32768, 2048]
+  float* x_mid = s.at<float>(17374539520 + layer * 1682178048);                                 // [32768, 2048]
   float* mlp_norm_weight = s.at<float>(kMasters + 4 * (278923264 + layer * kLayerParameters));  // [2048]
-  float* mlp_norm_rstd = s.at<float>(17632476928 + layer * 1682178048);                         // [32768]
-  bf16* d_x_mid = s.at<bf16>(46086504192);                      // [32768, 2048], over d_x_next
-  float* mlp_norm_backward_partial = s.at<float>(45281197824);  // [256, 2048]
-  bf16* mlp_norm_out = s.at<bf16>(45012762368);                 // [32768, 2048]
+  float* mlp_norm_rstd = s.at<float>(17642974976 + layer * 1682178048);                         // [32768]
+  bf16* d_x_mid = s.at<bf16>(46097002240);                      // [32768, 2048], over d_x_next
+  float* mlp_norm_backward_partial = s.at<float>(45291695872);  // [256, 2048]
+  bf16* mlp_norm_out = s.at<bf16>(45023260416);                 // [32768, 2048]
   float* d_mlp_norm_weight = s.at<float>(kGradients + 4 * (278923264 + layer * kLayerParameters));  // [2048]
   float* d_gate_up_weight = s.at<float>(kGradients + 4 * (278925312 + layer * kLayerParameters));   // [16384, 2048]
-  bf16* attention_out = s.at<bf16>(17225629440 + layer * 1682178048);                               // [32768, 2048]
+  bf16* attention_out = s.at<bf16>(17236127488 + layer * 1682178048);                               // [32768, 2048]
   float* d_o_weight = s.at<float>(kGradients + 4 * (274728960 + layer * kLayerParameters));         // [2048, 2048]
   bf16* o_weight = s.at<bf16>(kCopies + 2 * (274728960 + layer * kLayerParameters));                // [2048, 2048]
-  bf16* d_attention_out = s.at<bf16>(45283294976);                                                  // [32768, 2048]
-  bf16* qkv = s.at<bf16>(17024302848 + layer * 1682178048);                             // [32768, 3072], over qkv_raw
-  float* attention_lse = s.at<float>(17359847168 + layer * 1682178048);                 // [512, 2048]
-  bf16* d_qkv = s.at<bf16>(45081968384);                                                // [32768, 3072]
-  float* attention_workspace = s.at<float>(43939020544);                                // [285736960]
+  bf16* d_attention_out = s.at<bf16>(45293793024);                                                  // [32768, 2048]
+  bf16* qkv = s.at<bf16>(17034800896 + layer * 1682178048);                             // [32768, 3072], over qkv_raw
+  float* attention_lse = s.at<float>(17370345216 + layer * 1682178048);                 // [512, 2048]
+  bf16* d_qkv = s.at<bf16>(45092466432);                                                // [32768, 3072]
+  float* attention_workspace = s.at<float>(43949518592);                                // [285736960]
   float* rope_table = s.at<float>(12416472320);                                         // [2048, 64]
-  bf16* d_qkv_raw = s.at<bf16>(45081968384);                                            // [32768, 3072], over d_qkv
+  bf16* d_qkv_raw = s.at<bf16>(45092466432);                                            // [32768, 3072], over d_qkv
   bf16* qkv_weight = s.at<bf16>(kCopies + 2 * (268437504 + layer * kLayerParameters));  // [3072, 2048]
-  bf16* d_attention_norm_out = s.at<bf16>(44073238272);                                 // [32768, 2048]
-  float* x = s.at<float>(12460769024 + layer * 268435456);                              // [32768, 2048]
+  bf16* d_attention_norm_out = s.at<bf16>(44083736320);                                 // [32768, 2048]
+  float* x = s.at<float>(12471267072 + layer * 268435456);                              // [32768, 2048]
   float* attention_norm_weight = s.at<float>(kMasters + 4 * (268435456 + layer * kLayerParameters));  // [2048]
-  float* attention_norm_rstd = s.at<float>(17024171776 + layer * 1682178048);                         // [32768]
-  bf16* d_x = s.at<bf16>(46086504192);                                // [32768, 2048], over d_x_next
-  float* attention_norm_backward_partial = s.at<float>(44207456000);  // [256, 2048]
-  bf16* attention_norm_out = s.at<bf16>(43939020544);                 // [32768, 2048]
+  float* attention_norm_rstd = s.at<float>(17034669824 + layer * 1682178048);                         // [32768]
+  bf16* d_x = s.at<bf16>(46097002240);                                // [32768, 2048], over d_x_next
+  float* attention_norm_backward_partial = s.at<float>(44217954048);  // [256, 2048]
+  bf16* attention_norm_out = s.at<bf16>(43949518592);                 // [32768, 2048]
   float* d_attention_norm_weight = s.at<float>(kGradients + 4 * (268435456 + layer * kLayerParameters));  // [2048]
   float* d_qkv_weight = s.at<float>(kGradients + 4 * (268437504 + layer * kLayerParameters));  // [3072, 2048]
 
+  const Range range("layer_backward");
   s.down_dgrad(s.stream, d_x_next, down_weight, nullptr, nullptr, d_swiglu_out, false);
   launch(s.stream, Grid{32768, 256}, swiglu_backward_recompute, d_swiglu_out, gate_up_out, d_gate_up_out, swiglu_out);
   s.down_wgrad(s.stream, d_x_next, swiglu_out, nullptr, nullptr, d_down_weight, !first);
@@ -360,23 +383,25 @@ void layer_backward(Step& s, bool first, std::size_t layer) {
 }
 
 void embed_backward(Step& s) {
-  bf16* d_x_first = s.at<bf16>(46086504192);            // [32768, 2048]
+  bf16* d_x_first = s.at<bf16>(46097002240);            // [32768, 2048]
   int* embedding_order = s.at<int>(12416078336);        // [32768]
   int* run_begin = s.at<int>(12416209408);              // [32769]
   int* run_token = s.at<int>(12416340736);              // [32768]
   int* run_count = s.at<int>(12416471808);              // [1]
   float* d_embed_weight = s.at<float>(kGradients + 0);  // [131072, 2048]
 
+  const Range range("embed_backward");
   launch(s.stream, Grid{16384, 128}, embedding_backward, d_x_first, embedding_order, run_begin, run_token, run_count,
          d_embed_weight);
 }
 
 void optimizer(Step& s) {
-  float* gradient_partial = s.at<float>(43939020544);  // [75809]
-  float* weight_partial = s.at<float>(43939323904);    // [75809]
-  float* update_partial = s.at<float>(43939627264);    // [75809]
+  float* gradient_partial = s.at<float>(43949518592);  // [75809]
+  float* weight_partial = s.at<float>(43949821952);    // [75809]
+  float* update_partial = s.at<float>(43950125312);    // [75809]
   float* tensor_norms = s.at<float>(12427212800);      // [1]
 
+  const Range range("optimizer");
   launch(s.stream, Grid{75809, 1024}, gradient_norm, s.at<float>(kGradients), s.at<Chunk>(kChunks), gradient_partial, 0,
          kChunkCount);
   launch(s.stream, Grid{1, 1024}, gradient_clip, gradient_partial, kChunkCount, s.at<StepScalars>(kScalars),
@@ -389,29 +414,32 @@ void optimizer(Step& s) {
 }
 
 void evaluate_chunk(Step& s, std::size_t chunk) {
-  bf16* final_norm_out = s.at<bf16>(46086504192 + chunk * 33554432);  // [32768, 2048]
+  bf16* final_norm_out = s.at<bf16>(46097002240 + chunk * 33554432);  // [32768, 2048]
   bf16* embed_weight = s.at<bf16>(kCopies + 0);                       // [131072, 2048]
-  bf16* logits = s.at<bf16>(43939020544);                             // [8192, 131072]
+  bf16* logits = s.at<bf16>(43949518592);                             // [8192, 131072]
   int* targets = s.at<int>(12415947264 + chunk * 32768);              // [32768]
-  float* losses = s.at<float>(46355070720 + chunk * 32768);           // [32768]
+  float* losses = s.at<float>(46365568768 + chunk * 32768);           // [32768]
 
+  const Range range("evaluate_chunk");
   s.lm_head_forward(s.stream, final_norm_out, embed_weight, nullptr, nullptr, logits, false);
   launch(s.stream, Grid{8192, 1024}, cross_entropy, logits, targets, losses, s.at<StepScalars>(kScalars));
 }
 
 void evaluate_sum(Step& s, bool first) {
-  float* losses = s.at<float>(46355070720);  // [32768]
+  float* losses = s.at<float>(46365568768);  // [32768]
 
+  const Range range("evaluate_sum");
   launch(s.stream, Grid{1, 1024}, loss_sum, losses, s.at<StepScalars>(kScalars), s.at<StepResults>(kResults), !first);
 }
 
 void sample(Step& s) {
-  bf16* final_norm_out = s.at<bf16>(46086504192);   // [32768, 2048]
+  bf16* final_norm_out = s.at<bf16>(46097002240);   // [32768, 2048]
   int* positions = s.at<int>(12416472064);          // [16]
-  bf16* sample_rows = s.at<bf16>(46220721920);      // [16, 2048]
+  bf16* sample_rows = s.at<bf16>(46231219968);      // [16, 2048]
   bf16* embed_weight = s.at<bf16>(kCopies + 0);     // [131072, 2048]
   float* sample_logits = s.at<float>(12416996608);  // [16, 131072]
 
+  const Range range("sample");
   launch(s.stream, Grid{8, 128}, gather_rows, final_norm_out, positions, sample_rows);
   s.sample_logits_forward(s.stream, sample_rows, embed_weight, nullptr, nullptr, sample_logits, false);
 }

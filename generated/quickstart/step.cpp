@@ -50,9 +50,16 @@ Step::Step(Device& d, std::byte* memory)
       stream(d.stream()),
       arena(memory),
       math(d, nullptr, 0),
-      qkv_forward(math,
-                  {.m = 2048, .n = 512, .k = 256, .transpose_b = true, .pitch_a = 256, .pitch_b = 256, .pitch_d = 512}),
-      o_forward(math, {.m = 2048,
+      qkv_forward(math, {.name = "qkv_forward",
+                         .m = 2048,
+                         .n = 512,
+                         .k = 256,
+                         .transpose_b = true,
+                         .pitch_a = 256,
+                         .pitch_b = 256,
+                         .pitch_d = 512}),
+      o_forward(math, {.name = "o_forward",
+                       .m = 2048,
                        .n = 256,
                        .k = 256,
                        .transpose_b = true,
@@ -60,9 +67,16 @@ Step::Step(Device& d, std::byte* memory)
                        .pitch_b = 256,
                        .pitch_d = 256,
                        .residual = true}),
-      gate_up_forward(
-          math, {.m = 2048, .n = 1536, .k = 256, .transpose_b = true, .pitch_a = 256, .pitch_b = 256, .pitch_d = 1536}),
-      down_forward(math, {.m = 2048,
+      gate_up_forward(math, {.name = "gate_up_forward",
+                             .m = 2048,
+                             .n = 1536,
+                             .k = 256,
+                             .transpose_b = true,
+                             .pitch_a = 256,
+                             .pitch_b = 256,
+                             .pitch_d = 1536}),
+      down_forward(math, {.name = "down_forward",
+                          .m = 2048,
                           .n = 256,
                           .k = 768,
                           .transpose_b = true,
@@ -70,10 +84,19 @@ Step::Step(Device& d, std::byte* memory)
                           .pitch_b = 768,
                           .pitch_d = 256,
                           .residual = true}),
-      lm_head_forward(
-          math, {.m = 2048, .n = 4096, .k = 256, .transpose_b = true, .pitch_a = 256, .pitch_b = 256, .pitch_d = 4096}),
-      lm_head_dgrad(math, {.m = 2048, .n = 256, .k = 4096, .pitch_a = 4096, .pitch_b = 256, .pitch_d = 256}),
-      lm_head_wgrad(math, {.m = 4096,
+      lm_head_forward(math, {.name = "lm_head_forward",
+                             .m = 2048,
+                             .n = 4096,
+                             .k = 256,
+                             .transpose_b = true,
+                             .pitch_a = 256,
+                             .pitch_b = 256,
+                             .pitch_d = 4096}),
+      lm_head_dgrad(
+          math,
+          {.name = "lm_head_dgrad", .m = 2048, .n = 256, .k = 4096, .pitch_a = 4096, .pitch_b = 256, .pitch_d = 256}),
+      lm_head_wgrad(math, {.name = "lm_head_wgrad",
+                           .m = 4096,
                            .n = 256,
                            .k = 2048,
                            .transpose_a = true,
@@ -81,7 +104,8 @@ Step::Step(Device& d, std::byte* memory)
                            .pitch_b = 256,
                            .pitch_d = 256,
                            .accumulates = true}),
-      down_wgrad(math, {.m = 256,
+      down_wgrad(math, {.name = "down_wgrad",
+                        .m = 256,
                         .n = 768,
                         .k = 2048,
                         .transpose_a = true,
@@ -89,8 +113,10 @@ Step::Step(Device& d, std::byte* memory)
                         .pitch_b = 768,
                         .pitch_d = 768,
                         .accumulates = true}),
-      down_dgrad(math, {.m = 2048, .n = 768, .k = 256, .pitch_a = 256, .pitch_b = 768, .pitch_d = 768}),
-      gate_up_wgrad(math, {.m = 1536,
+      down_dgrad(math,
+                 {.name = "down_dgrad", .m = 2048, .n = 768, .k = 256, .pitch_a = 256, .pitch_b = 768, .pitch_d = 768}),
+      gate_up_wgrad(math, {.name = "gate_up_wgrad",
+                           .m = 1536,
                            .n = 256,
                            .k = 2048,
                            .transpose_a = true,
@@ -98,8 +124,11 @@ Step::Step(Device& d, std::byte* memory)
                            .pitch_b = 256,
                            .pitch_d = 256,
                            .accumulates = true}),
-      gate_up_dgrad(math, {.m = 2048, .n = 256, .k = 1536, .pitch_a = 1536, .pitch_b = 256, .pitch_d = 256}),
-      o_wgrad(math, {.m = 256,
+      gate_up_dgrad(
+          math,
+          {.name = "gate_up_dgrad", .m = 2048, .n = 256, .k = 1536, .pitch_a = 1536, .pitch_b = 256, .pitch_d = 256}),
+      o_wgrad(math, {.name = "o_wgrad",
+                     .m = 256,
                      .n = 256,
                      .k = 2048,
                      .transpose_a = true,
@@ -107,8 +136,9 @@ Step::Step(Device& d, std::byte* memory)
                      .pitch_b = 256,
                      .pitch_d = 256,
                      .accumulates = true}),
-      o_dgrad(math, {.m = 2048, .n = 256, .k = 256, .pitch_a = 256, .pitch_b = 256, .pitch_d = 256}),
-      qkv_wgrad(math, {.m = 512,
+      o_dgrad(math, {.name = "o_dgrad", .m = 2048, .n = 256, .k = 256, .pitch_a = 256, .pitch_b = 256, .pitch_d = 256}),
+      qkv_wgrad(math, {.name = "qkv_wgrad",
+                       .m = 512,
                        .n = 256,
                        .k = 2048,
                        .transpose_a = true,
@@ -116,9 +146,16 @@ Step::Step(Device& d, std::byte* memory)
                        .pitch_b = 256,
                        .pitch_d = 256,
                        .accumulates = true}),
-      qkv_dgrad(math, {.m = 2048, .n = 256, .k = 512, .pitch_a = 512, .pitch_b = 256, .pitch_d = 256}),
-      sample_logits_forward(
-          math, {.m = 8, .n = 4096, .k = 256, .transpose_b = true, .pitch_a = 256, .pitch_b = 256, .pitch_d = 4096}) {}
+      qkv_dgrad(math,
+                {.name = "qkv_dgrad", .m = 2048, .n = 256, .k = 512, .pitch_a = 512, .pitch_b = 256, .pitch_d = 256}),
+      sample_logits_forward(math, {.name = "sample_logits_forward",
+                                   .m = 8,
+                                   .n = 4096,
+                                   .k = 256,
+                                   .transpose_b = true,
+                                   .pitch_a = 256,
+                                   .pitch_b = 256,
+                                   .pitch_d = 4096}) {}
 
 namespace {
 
@@ -128,8 +165,8 @@ constexpr std::size_t kCopies = 0;
 constexpr std::size_t kGradients = 23081984;
 constexpr std::size_t kExpAvg = 288063232;
 constexpr std::size_t kExpAvgSq = 311145216;
-constexpr std::size_t kScalars = 46163968;
-constexpr std::size_t kResults = 46164224;
+constexpr std::size_t kScalars = 46164224;
+constexpr std::size_t kResults = 46163968;
 constexpr std::size_t kChunks = 46370048;
 constexpr std::size_t kFirstChunk = 46379008;
 constexpr std::size_t kInitRules = 46379264;

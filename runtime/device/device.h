@@ -30,6 +30,14 @@ class Device {
   void zero(void* dst, std::size_t bytes);
   void synchronize();
 
+  /// Whether work goes on after the call that asked for it, so that the host can be ahead of it.
+  bool runs_ahead() const;
+
+  /// Tells a profiler to begin or to end its capture, between which nothing runs from recordings. Not on
+  /// cpu.
+  void profile(bool on);
+  bool profiled() const;
+
   /// One line for the log: "AMD EPYC, 2 threads, avx512_bf16" or "NVIDIA H200 (sm_90), driver 580".
   std::string description() const;
   int threads() const;  // 1 on cuda

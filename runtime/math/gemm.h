@@ -12,6 +12,7 @@ enum class DType : std::uint8_t { f32, bf16 };
 
 /// D[m, n] = op(A)[m, k] · op(B)[k, n] (+ bias[n]) (+ C[m, n] | + D[m, n]). All row-major; pitches in elements.
 struct GemmShape {
+  const char* name = "product";  // what errors and profilers call it
   std::int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false;  // A is stored [k, m]
   bool transpose_b = false;  // B is stored [n, k], as Hugging Face stores a weight

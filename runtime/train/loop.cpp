@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "error.h"
 #include "train/clock.h"
@@ -16,11 +18,11 @@ constexpr double kRefreshSeconds = 0.1;  // of the line on a terminal
 
 }  // namespace
 
-StepScalars TrainLoop::scalars() const {
+StepScalars TrainLoop::scalars(std::int64_t step) const {
   const RunValues::Optimizer& o = run_.values.optimizer;
-  const double t = static_cast<double>(state_.step + 1);
+  const double t = static_cast<double>(step + 1);
   StepScalars s{};
-  s.lr = static_cast<float>(learning_rate(run_.values.schedule, o.lr, state_.step));
+  s.lr = static_cast<float>(learning_rate(run_.values.schedule, o.lr, step));
   s.beta1 = static_cast<float>(o.beta1);
   s.beta2 = static_cast<float>(o.beta2);
   s.eps = static_cast<float>(o.eps);
@@ -31,18 +33,38 @@ StepScalars TrainLoop::scalars() const {
   return s;
 }
 
-void TrainLoop::train_step() {
+/// Whether something is due after a step that needs the device as that step leaves it, or that begins and ends there.
+bool TrainLoop::stays_alone(std::int64_t step) const {
+  const bool profiler =
+      run_.profile && (step == run_.profile->first || step == run_.profile->first + run_.profile->count);
+  return step == run_.stop || run_.trace || profiler || run_.signals.stop_signal() != 0 ||
+         (run_.evaluation && due(run_.values.evaluation.every, step)) ||
+         (run_.sampling && due(run_.values.sampling.every, step)) || due(run_.values.checkpoint.every, step);
+}
+
+void TrainLoop::send() {
+  const std::int64_t step = state_.step + static_cast<std::int64_t>(sent_.size());
+  if (run_.profile && step == run_.profile->first) run_.session.profile(true);
   const double begin = process_seconds();
   batch_ = run_.loader.next(std::move(batch_));
-  scalars_ = scalars();
-  results_ = run_.session.train(batch_, scalars_, state_.step, run_.trace);
-  const double end = process_seconds();
+  sent_.push_back({scalars(step), batch_.sample_ids, begin});
+  run_.session.send(batch_, sent_.back().scalars, step, run_.trace);
+}
+
+/// The time of a step that was sent ahead begins where the one before it ended.
+void TrainLoop::finish() {
+  done_ = std::move(sent_.front());
+  sent_.pop_front();
+  finished_ = run_.session.finish(run_.trace, done_.scalars.lr);
+  const double end = process_seconds(), seconds = end - std::max(done_.begin, done_at_);
+  done_at_ = end;
   if (step_seconds_.empty()) first_step_end_ = end;
-  step_seconds_.push_back(end - begin);
+  step_seconds_.push_back(seconds);
   ++state_.step;
-  state_.samples_consumed += batch_.sample_ids.size();
-  logged_seconds_ += end - begin;
-  logged_tokens_ += static_cast<std::int64_t>(batch_.sample_ids.size()) * run_.session.info().sequence_length;
+  state_.samples_consumed += done_.sample_ids.size();
+  logged_seconds_ += seconds;
+  logged_tokens_ += static_cast<std::int64_t>(done_.sample_ids.size()) * run_.session.info().sequence_length;
+  if (run_.profile && state_.step == run_.profile->first + run_.profile->count) run_.session.profile(false);
 }
 
 double TrainLoop::left_seconds() const {
@@ -50,21 +72,21 @@ double TrainLoop::left_seconds() const {
   return (process_seconds() - began_) / done * static_cast<double>(run_.stop - state_.step);
 }
 
-void TrainLoop::log_step(std::span<const float> parameter_norms) {
+void TrainLoop::log_step() {
   tokens_per_second_ = static_cast<double>(logged_tokens_) / logged_seconds_;
   logged_tokens_ = 0;
   logged_seconds_ = 0;
   StepMetrics metrics;
   metrics.step = state_.step;
-  metrics.loss = results_.loss;
+  metrics.loss = finished_.results.loss;
   metrics.lr = learning_rate(run_.values.schedule, run_.values.optimizer.lr, state_.step - 1);
-  metrics.grad_norm = results_.grad_norm;
+  metrics.grad_norm = finished_.results.grad_norm;
   metrics.tokens = static_cast<std::int64_t>(state_.samples_consumed) * run_.session.info().sequence_length;
   metrics.tokens_per_second = tokens_per_second_;
   metrics.seconds = process_seconds();
   metrics.val_loss = val_loss_;
-  if (results_.skipped) metrics.skipped_samples = batch_.sample_ids;
-  metrics.parameter_norms = parameter_norms;
+  if (finished_.results.skipped) metrics.skipped_samples = done_.sample_ids;
+  if (run_.values.metrics.per_parameter) metrics.parameter_norms = finished_.norms;
   try {
     run_.folder.append_metrics(format_metrics(metrics, run_.session.info().parameters));
     log_broken_ = false;
@@ -80,9 +102,9 @@ void TrainLoop::show_progress(bool keep) {
   if (!keep && (!run_.console.terminal() || now - shown_ < kRefreshSeconds)) return;
   shown_ = now;
   const double rate = logged_seconds_ > 0 ? static_cast<double>(logged_tokens_) / logged_seconds_ : tokens_per_second_;
-  run_.console.progress(
-      {state_.step, run_.stop, results_.loss, scalars_.lr, results_.grad_norm, last_val_loss_, rate, left_seconds()},
-      keep);
+  run_.console.progress({state_.step, run_.stop, finished_.results.loss, done_.scalars.lr, finished_.results.grad_norm,
+                         last_val_loss_, rate, left_seconds()},
+                        keep);
 }
 
 void TrainLoop::evaluate() {
@@ -118,30 +140,34 @@ bool TrainLoop::save() try {
 
 void TrainLoop::report(bool last) {
   val_loss_.reset();
-  const std::string warning = guard_.observe(state_.step, results_);
+  const std::string warning = guard_.observe(state_.step, finished_.results);
   if (!warning.empty()) run_.console.warning(warning);
-  const bool evaluating = run_.evaluation && due(run_.values.evaluation.every, last);
-  const bool line = due(run_.values.metrics.every, last) || step_seconds_.size() == 1;
-  const bool logging = line || evaluating || results_.skipped;
-  std::vector<float> norms;  // read before an evaluation, which may use the same memory
-  if (logging && run_.values.metrics.per_parameter) norms = run_.session.parameter_norms();
+  const bool evaluating = run_.evaluation && due(run_.values.evaluation.every, state_.step);
+  const bool line = due(run_.values.metrics.every, state_.step) || step_seconds_.size() == 1;
+  const bool logging = line || evaluating || finished_.results.skipped;
   if (evaluating) evaluate();
-  if (logging) log_step(norms);
+  if (logging) log_step();
   show_progress(last || val_loss_ || (line && !run_.console.terminal()));
   guard_.check();
-  if (run_.sampling && due(run_.values.sampling.every, last)) sample();
+  if (run_.sampling && due(run_.values.sampling.every, state_.step)) sample();
 }
 
 int TrainLoop::run() {
   began_ = process_seconds();
+  bool asked = false;  // to save
   while (state_.step < run_.stop) {
-    train_step();
+    if (sent_.empty()) send();
+    // The device always has the next step before the host looks at the results of this one.
+    if (run_.session.runs_ahead() && sent_.size() == 1 && !asked && !stays_alone(state_.step + 1)) send();
+    finish();
     const bool last = state_.step == run_.stop;
     report(last);
     // Asked for while the samples were written is early enough.
     const int signal = run_.signals.stop_signal();
-    const bool asked = run_.signals.take_save_request();
-    if (!last && signal == 0 && !asked && !due(run_.values.checkpoint.every, false)) continue;
+    asked |= run_.signals.take_save_request();
+    if (!sent_.empty()) continue;  // what is saved is the state between two steps
+    if (!last && signal == 0 && !asked && !due(run_.values.checkpoint.every, state_.step)) continue;
+    asked = false;
     const bool saved = save();
     if (!saved && (last || signal != 0))
       throw Failure(Exit::checkpoint,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -15,6 +16,7 @@
 #include "train/console.h"
 #include "train/evaluation.h"
 #include "train/guards.h"
+#include "train/options.h"
 #include "train/run_values.h"
 #include "train/sampling.h"
 #include "train/session.h"
@@ -30,10 +32,11 @@ struct Run {
   RunFolder& folder;
   Console& console;
   SignalWatch& signals;
-  Evaluation* evaluation;    // null: none
-  const Sampling* sampling;  // null: none
-  TraceWriter* trace;        // null: none
-  std::int64_t stop;         // last step, at most values.schedule.steps
+  Evaluation* evaluation;             // null: none
+  const Sampling* sampling;           // null: none
+  TraceWriter* trace;                 // null: none
+  std::int64_t stop;                  // last step, at most values.schedule.steps
+  std::optional<StepWindow> profile;  // within the steps of this run
 };
 
 class TrainLoop {
@@ -51,24 +54,37 @@ class TrainLoop {
   double first_step_end() const { return first_step_end_; }
 
  private:
-  StepScalars scalars() const;
-  void train_step();
+  /// A step that the device works on or has done: what its report needs.
+  struct Sent {
+    StepScalars scalars;
+    std::vector<std::uint64_t> sample_ids;
+    double begin;
+  };
+
+  StepScalars scalars(std::int64_t step) const;
+  bool stays_alone(std::int64_t step) const;
+  void send();
+  void finish();
   void report(bool last);
-  void log_step(std::span<const float> parameter_norms);
+  void log_step();
   void show_progress(bool keep);
   void evaluate();
   void sample();
   /// False when it failed, which was said then.
   bool save();
-  bool due(std::int64_t every, bool last) const { return every > 0 && (last || state_.step % every == 0); }
+  bool due(std::int64_t every, std::int64_t step) const {
+    return every > 0 && (step == run_.stop || step % every == 0);
+  }
   double left_seconds() const;
 
   Run run_;
   TrainState state_;
   SkipGuard guard_;
   StepBatch batch_;
-  StepResults results_{};
-  StepScalars scalars_{};
+  std::deque<Sent> sent_;  // steps state_.step + 1 and, ahead of its results, the next
+  Sent done_{};            // the last one that is finished, and its results
+  Session::Finished finished_{};
+  double done_at_ = 0;
   std::optional<double> val_loss_, last_val_loss_;  // of this step, of the latest evaluation
   std::vector<double> step_seconds_;
   double first_step_end_ = 0, began_ = 0, shown_ = 0;

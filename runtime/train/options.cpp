@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <charconv>
 #include <fstream>
 
 #include "error.h"
@@ -23,11 +24,28 @@ fs::path default_base() {
   return fs::current_path();
 }
 
+namespace {
+
+StepWindow step_window(const std::string& text) {
+  const char* const end = text.data() + text.size();
+  std::int64_t start = 0, count = 0;
+  const auto [colon, first] = std::from_chars(text.data(), end, start);
+  if (first == std::errc() && colon != end && *colon == ':') {
+    const auto [rest, second] = std::from_chars(colon + 1, end, count);
+    constexpr std::int64_t kMost = std::int64_t{1} << 53;
+    if (second == std::errc() && rest == end && start >= 1 && count >= 1 && start <= kMost && count <= kMost)
+      return {start - 1, count};
+  }
+  throw Failure(Exit::usage, fmt::format("--profile {}: write the first step and a number of steps, as in 20:5", text));
+}
+
+}  // namespace
+
 std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& info) {
   Options options;
   CLI::App app(fmt::format("Trains run {} (fingerprint {}), compiled for {}.", info.name, info.fingerprint, info.arch),
                "trainer");
-  std::string run = std::string("runs/") + info.name, trace, timing, base;
+  std::string run = std::string("runs/") + info.name, trace, timing, base, profile;
   std::int64_t steps = 0;
   app.add_option("--run", run, "run folder: metrics, samples and checkpoints")->type_name("DIR")->capture_default_str();
   auto* steps_option =
@@ -53,6 +71,11 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
       ->type_name("DIR");
   app.add_option("--timing", timing, "write the seconds of start-up and of every step to FILE, as JSON")
       ->type_name("FILE");
+  app.add_option(
+         "--profile", profile,
+         "on a GPU: the profiler's capture covers COUNT steps from step START on, which run without graphs so "
+         "that Nsight Systems shows the plan's names (nsys profile --capture-range=cudaProfilerApi trainer ...)")
+      ->type_name("START:COUNT");
   auto* plan = app.add_flag("--plan", options.plan, "print what this trainer was built for, and exit");
   app.add_flag("--json", options.json, "with --plan: as JSON")->needs(plan);
   app.add_flag("--quiet", options.quiet, "print warnings and errors only");
@@ -77,6 +100,7 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
   }
   if (run.empty() || options.resume.empty()) throw Failure(Exit::usage, "--run and --resume need a value; see --help");
   if (steps_option->count() > 0) options.steps = steps;
+  if (!profile.empty()) options.profile = step_window(profile);
   options.run = run;
   options.trace = trace;
   options.timing = timing;

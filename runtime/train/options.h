@@ -11,6 +11,11 @@
 
 namespace llmc {
 
+/// Steps first + 1 to first + count of a run.
+struct StepWindow {
+  std::int64_t first, count;
+};
+
 struct Options {
   std::filesystem::path run;           // the run folder
   std::string resume = "auto";         // auto | none | a checkpoint's directory
@@ -21,6 +26,7 @@ struct Options {
   std::vector<std::string> overrides;  // "key.path=value"
   int threads = 0;                     // 0: OMP_NUM_THREADS or the affinity mask
   int device = 0;
+  std::optional<StepWindow> profile;  // steps that a profiler is to see
   bool plan = false, json = false, quiet = false;
 };
 

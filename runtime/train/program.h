@@ -28,8 +28,10 @@ struct ArenaLayout {
   std::size_t bytes;
   std::size_t masters, gradients, exp_avg, exp_avg_sq;  // fp32 [parameter_elements]
   std::size_t copies;          // compute dtype [parameter_elements]; equals masters in fp32
-  std::size_t scalars;         // StepScalars
   std::size_t results;         // StepResults
+  std::size_t inputs, input_bytes;               // what a micro-batch reads: from scalars to run_count
+  std::size_t input_slots, input_slot_count;     // such blocks on their way to `inputs`; none on cpu
+  std::size_t scalars;         // StepScalars
   std::size_t tokens, targets; // i32 [micro_batch * sequence_length]
   std::size_t embedding_order; // i32 [tokens]: positions sorted by token, stable
   std::size_t run_begin;       // i32 [tokens + 1]: where in `order` each distinct token's positions begin

@@ -1,6 +1,9 @@
 #include "train/session.h"
 
+#include <cstring>
+
 #include "checkpoint/trace.h"
+#include "device/range.h"
 #include "error.h"
 #include "train/constants.h"
 
@@ -12,7 +15,11 @@ Session::Session(Device& device, const Program& program)
       arena_(device.allocate(program.info.arena.bytes)),
       micro_batches_{Replay(device), Replay(device), Replay(device), Replay(device)},
       optimizer_step_(device),
-      evaluations_{Replay(device), Replay(device)} {
+      evaluations_{Replay(device), Replay(device)},
+      inputs_(device, arena_ + info().arena.inputs, arena_ + info().arena.input_slots, info().arena.input_bytes,
+              info().arena.input_slot_count),
+      results_(device, arena_ + info().arena.results, sizeof(StepResults)),
+      norms_(device, arena_ + info().arena.parameter_norms, info().parameters.size() * 3 * sizeof(float)) {
   upload_constants(device_, arena_, program_.info);
   step_ = program_.create(device_, arena_);
 }
@@ -41,41 +48,63 @@ void Session::initialise(std::uint64_t seed) {
 
 void Session::refresh_copies() { program_.refresh_copies(*step_); }
 
-StepResults Session::train(const StepBatch& batch, StepScalars scalars, std::int64_t step, TraceWriter* trace) {
+void Session::send_inputs(const MicroBatch& micro, const StepScalars& scalars) {
   const ArenaLayout& at = info().arena;
+  std::byte* block = inputs_.next();
+  const auto put = [&](std::size_t offset, const auto& values) {
+    std::memcpy(block + (offset - at.inputs), values.data(), values.size() * sizeof(values[0]));
+  };
+  put(at.scalars, std::span(&scalars, 1));
+  put(at.tokens, micro.inputs);
+  put(at.targets, micro.targets);
+  put(at.embedding_order, micro.order);
+  put(at.run_begin, micro.run_begin);
+  put(at.run_token, micro.run_token);
+  put(at.run_count, std::span(&micro.run_count, 1));
+  inputs_.send();
+}
+
+void Session::send(const StepBatch& batch, StepScalars scalars, std::int64_t step, TraceWriter* trace) {
+  const Range range("step");
   if (batch.target_count < 1) throw Failure(Exit::internal, "a batch without targets");
   scalars.loss_scale = static_cast<float>(1.0 / static_cast<double>(batch.target_count));
-  copy_in(at.scalars, std::span<const StepScalars>(&scalars, 1));
   if (trace)
     trace->begin_step(step, [&](std::int64_t offset, std::int64_t count, float* out) {
-      read_floats(at.masters, offset, count, out);
+      read_floats(info().arena.masters, offset, count, out);
     });
   for (std::size_t i = 0; i < batch.micro_batches.size(); ++i) {
+    const Range range("micro-batch");
     const MicroBatch& micro = batch.micro_batches[i];
-    copy_in(at.tokens, std::span(micro.inputs));
-    copy_in(at.targets, std::span(micro.targets));
-    copy_in(at.embedding_order, std::span(micro.order));
-    copy_in(at.run_begin, std::span(micro.run_begin));
-    copy_in(at.run_token, std::span(micro.run_token));
-    copy_in(at.run_count, std::span<const std::int32_t>(&micro.run_count, 1));
     if (trace) trace->add_micro_batch(micro.inputs, micro.targets);
+    send_inputs(micro, scalars);
     const bool first = i == 0, last = i + 1 == batch.micro_batches.size();
     micro_batches_[first + 2 * last].run([&] { program_.micro_batch(*step_, first, last); });
   }
-  optimizer_step_.run([&] { program_.optimizer_step(*step_); });
-  StepResults results{};
-  copy_out(at.results, std::span(&results, 1));
+  {
+    const Range range("optimizer step");
+    optimizer_step_.run([&] { program_.optimizer_step(*step_); });
+  }
+  results_.ask();
+  norms_.ask();
+}
+
+Session::Finished Session::finish(TraceWriter* trace, float lr) {
+  Finished finished{};
+  std::memcpy(&finished.results, results_.receive().data(), sizeof finished.results);
+  const std::span<const std::byte> norms = norms_.receive();
+  finished.norms = {reinterpret_cast<const float*>(norms.data()), norms.size() / sizeof(float)};
   // The optimizer reads gradients and scales them on the way: the buffer still holds them as they were before clipping.
   if (trace)
-    trace->finish_step(
-        [&](std::int64_t offset, std::int64_t count, float* out) { read_floats(at.gradients, offset, count, out); },
-        {results.loss, results.grad_norm, scalars.lr});
-  return results;
+    trace->finish_step([&](std::int64_t offset, std::int64_t count,
+                           float* out) { read_floats(info().arena.gradients, offset, count, out); },
+                       {finished.results.loss, finished.results.grad_norm, lr});
+  return finished;
 }
 
 void Session::evaluate(const MicroBatch& batch, float loss_scale, bool first) {
   StepScalars scalars{};
   scalars.loss_scale = loss_scale;
+  const Range range("evaluation");
   copy_in(info().arena.scalars, std::span<const StepScalars>(&scalars, 1));
   copy_in(info().arena.tokens, std::span(batch.inputs));
   copy_in(info().arena.targets, std::span(batch.targets));
@@ -90,17 +119,12 @@ double Session::evaluated_loss() {
 
 void Session::next_logits(std::span<const std::int32_t> tokens, std::span<const std::int32_t> positions,
                           std::vector<float>& logits) {
+  const Range range("sampling");
   copy_in(info().arena.tokens, tokens);
   copy_in(info().arena.positions, positions);
   program_.next_logits(*step_);
   logits.resize(static_cast<std::size_t>(info().micro_batch * info().vocab_pitch));
   copy_out(info().arena.sample_logits, std::span(logits));
-}
-
-std::vector<float> Session::parameter_norms() {
-  std::vector<float> norms(info().parameters.size() * 3);
-  copy_out(info().arena.parameter_norms, std::span(norms));
-  return norms;
 }
 
 std::size_t Session::DeviceState::bytes_at(StateKind kind, std::int64_t offset, std::int64_t count) const {

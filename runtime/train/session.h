@@ -8,6 +8,7 @@
 
 #include "checkpoint/state_access.h"
 #include "data/micro_batch.h"
+#include "device/pipeline.h"
 #include "device/replay.h"
 #include "train/program.h"
 
@@ -32,9 +33,21 @@ class Session {
   /// Masters and moments; synchronised.
   StateAccess& state() { return state_; }
 
-  /// One optimizer step over all micro-batches; complete on return. `scalars.loss_scale` is set here. With a trace, the
-  /// step is written to it as number `step`.
-  StepResults train(const StepBatch& batch, StepScalars scalars, std::int64_t step, TraceWriter* trace);
+  /// Puts one optimizer step over all micro-batches on the device's stream. `scalars.loss_scale` is set here. At most
+  /// one step may be sent before the one before it is finished, and only where the device runs ahead. With a trace, the
+  /// step is written to it as number `step`, and is to be finished before another is sent.
+  void send(const StepBatch& batch, StepScalars scalars, std::int64_t step, TraceWriter* trace);
+
+  bool runs_ahead() const { return device_.runs_ahead(); }
+  /// Between profile(true) and profile(false) a profiler's capture is on; see Device::profile.
+  void profile(bool on) { device_.profile(on); }
+
+  struct Finished {
+    StepResults results;
+    std::span<const float> norms;  // L2 norms of gradient, weight and update, [parameters, 3]; until the next finish()
+  };
+  /// Waits for the oldest step that was sent. `trace` as for send(); `lr` is written to it.
+  Finished finish(TraceWriter* trace, float lr);
 
   /// Sum of the losses of the targets, times `loss_scale`, added to those before it unless `first`.
   void evaluate(const MicroBatch& batch, float loss_scale, bool first);
@@ -45,9 +58,6 @@ class Session {
   /// floats in `logits` [micro_batch * vocab_pitch].
   void next_logits(std::span<const std::int32_t> tokens, std::span<const std::int32_t> positions,
                    std::vector<float>& logits);
-
-  /// L2 norms of gradient, weight and update of the last step, [parameters, 3].
-  std::vector<float> parameter_norms();
 
  private:
   class DeviceState final : public StateAccess {
@@ -65,6 +75,7 @@ class Session {
   void copy_in(std::size_t offset, std::span<const T> values);
   template <typename T>
   void copy_out(std::size_t offset, std::span<T> values);
+  void send_inputs(const MicroBatch& micro, const StepScalars& scalars);
   void read_floats(std::size_t buffer, std::int64_t offset, std::int64_t count, float* out);
 
   Device& device_;
@@ -75,6 +86,8 @@ class Session {
   Replay optimizer_step_;
   std::array<Replay, 2> evaluations_;  // [first]
   DeviceState state_{*this};
+  InputRing inputs_;
+  ReadBack results_, norms_;
 };
 
 }  // namespace llmc

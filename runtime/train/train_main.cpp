@@ -60,6 +60,16 @@ std::string resume_command(int argc, char** argv) {
   return command;
 }
 
+void check_profile(const StepWindow& window, const Device& device, std::int64_t done, std::int64_t stop) {
+  if (!device.runs_ahead())
+    throw Failure(Exit::usage,
+                  "--profile is for Nsight Systems on a GPU; on a CPU, run the trainer under perf or VTune");
+  if (window.first < done || window.first + window.count > stop)
+    throw Failure(Exit::usage, fmt::format("--profile {}:{} names steps {} to {}, and this run trains steps {} to {}",
+                                           window.first + 1, window.count, window.first + 1,
+                                           window.first + window.count, done + 1, stop));
+}
+
 void print_header(Console& console, const ProgramInfo& info, const Device& device, const RunValues& values,
                   const TokenShards& train, std::int64_t samples, const fs::path& run, const TrainState& state,
                   std::int64_t stop) {
@@ -118,6 +128,7 @@ int train(int argc, char** argv, const Options& options, const Program& program)
   Loader loader(shards, values.data.seed, info.sequence_length, info.micro_batch, sequences,
                 static_cast<std::int64_t>(state.samples_consumed));
   Device device(options.device, options.threads);
+  if (options.profile) check_profile(*options.profile, device, state.step, stop);
   Session session(device, program);
   if (start) {
     load_checkpoint(start->checkpoint, info.parameters, session.state(), start->trust);
@@ -132,7 +143,7 @@ int train(int argc, char** argv, const Options& options, const Program& program)
 
   SignalWatch signals;
   TrainLoop loop({values, session, loader, folder, console, signals, evaluation ? &*evaluation : nullptr,
-                  sampling ? &*sampling : nullptr, trace ? &*trace : nullptr, stop},
+                  sampling ? &*sampling : nullptr, trace ? &*trace : nullptr, stop, options.profile},
                  state);
   const double training = process_seconds();
   const int signal = loop.run();

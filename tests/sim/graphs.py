@@ -7,7 +7,7 @@ import harness
 
 STEPS = 4
 REPLAY = os.path.join("device", "cuda", "replay.cpp")
-CAPTURES = "  if (!impl_->warm) {\n"  # stands once in REPLAY: what follows runs the work as plain launches
+CAPTURES = "  if (!impl_->warm || impl_->device.profiled()) {\n"  # stands once in REPLAY: what follows runs the work as plain launches
 
 
 class Graphs(harness.SimTest):

@@ -66,11 +66,25 @@ class Mutations(harness.SimTest):
         error, name = harness.runs.relative_difference(self.gradients("wrong"), right)
         self.assertGreater(error, 0.1, name)  # half of what was to be added up is missing
 
-    def test_wait_of_the_host(self):
-        """The host takes results from a staging buffer without waiting for the copy into it."""
+    def test_wait_for_inputs(self):
+        """The device takes a block of inputs without waiting for the copy stream that brings it."""
         self.right()
-        self.succeed(*self.wrong("device/cuda/staging.cpp", '  check(cudaEventSynchronize(slot.done), "cudaEventSynchronize");\n',
-                                 "", ["device/cuda/staging.cpp"]))
+        said = self.reported(*self.wrong("device/cuda/pipeline.cpp", "  slot.arrived.hold(impl_->compute);\n", "",
+                                         ["device/cuda/pipeline.cpp"]))
+        self.assertRegex(said, r"sim: race: copy .*\(stream [01]\) (reads|writes) bytes .*; copy .*\(stream [01]\) (wrote|read) them, and no event")
+
+    def test_wait_for_a_free_slot(self):
+        """The copy stream fills a slot without waiting for the device to be done with what it held."""
+        self.right()
+        command = self.wrong("device/cuda/pipeline.cpp", "  slot.taken.hold(impl_->copies);\n", "", ["device/cuda/pipeline.cpp"])
+        trace = command.index("--trace")  # whose reads would have the host wait for everything
+        said = self.reported(*command[:trace], *command[trace + 2:])
+        self.assertRegex(said, r"sim: race: copy to the device \(stream 1\) writes bytes .*, and no event orders the two")
+
+    def test_wait_of_the_host(self):
+        """The host takes results from pinned memory without waiting for the copy into it."""
+        self.right()
+        self.succeed(*self.wrong("device/cuda/pipeline.cpp", "  slot.arrived.wait();\n  return {", "  return {", ["device/cuda/pipeline.cpp"]))
         losses = {name: harness.runs.json_lines(self.path(self.test, name + "-run", "metrics.jsonl"))[0]["loss"]
                   for name in ("right", "wrong")}
         self.assertNotEqual(losses["wrong"], losses["right"])  # what the buffer held before: bytes of nobody

@@ -166,6 +166,14 @@ void Device::zero(void* dst, std::size_t bytes) {
 
 void Device::synchronize() {}
 
+bool Device::runs_ahead() const { return false; }
+
+void Device::profile(bool) {
+  throw Failure(Exit::internal, "a CPU has no profiler's capture to begin or to end");
+}
+
+bool Device::profiled() const { return false; }
+
 std::string Device::description() const {
   const std::string count = std::to_string(impl_->threads) + (impl_->threads == 1 ? " thread" : " threads");
   return cpu_model() + ", " + count + ", " + isa_name();

@@ -1,5 +1,7 @@
 #include "device/device.h"
 
+#include <cuda_profiler_api.h>
+
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -29,6 +31,7 @@ struct Device::Impl {
   std::optional<Staging> staging;  // after the stream, which it waits for when it goes
   std::vector<void*> allocations;
   std::string description;
+  bool profiled = false;
 
   ~Impl() {
     staging.reset();
@@ -92,6 +95,16 @@ void Device::synchronize() {
   impl_->staging->finish();
   check(cudaStreamSynchronize(impl_->stream.handle), "cudaStreamSynchronize");
 }
+
+bool Device::runs_ahead() const { return true; }
+
+void Device::profile(bool on) {
+  synchronize();
+  check(on ? cudaProfilerStart() : cudaProfilerStop(), on ? "cudaProfilerStart" : "cudaProfilerStop");
+  impl_->profiled = on;
+}
+
+bool Device::profiled() const { return impl_->profiled; }
 
 std::string Device::description() const { return impl_->description; }
 

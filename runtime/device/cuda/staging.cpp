@@ -7,35 +7,16 @@
 
 namespace llmc {
 
-Staging::Staging(cudaStream_t stream) : stream_(stream) {
-  try {
-    for (Slot& slot : slots_) {
-      void* memory = nullptr;
-      check(cudaHostAlloc(&memory, kSlotBytes, cudaHostAllocDefault), "cudaHostAlloc");
-      slot.memory = static_cast<std::byte*>(memory);
-      check(cudaEventCreateWithFlags(&slot.done, cudaEventDisableTiming), "cudaEventCreateWithFlags");
-    }
-  } catch (...) {
-    release();
-    throw;
-  }
-}
+Staging::Staging(cudaStream_t stream) : stream_(stream) {}
 
-Staging::~Staging() { release(); }
-
-void Staging::release() noexcept {
-  // The buffers may still be the target of copies. Errors have nobody left to tell.
-  cudaStreamSynchronize(stream_);
-  for (Slot& slot : slots_) {
-    if (slot.done) cudaEventDestroy(slot.done);
-    if (slot.memory) cudaFreeHost(slot.memory);
-  }
+Staging::~Staging() {
+  cudaStreamSynchronize(stream_);  // the buffers may still be the target of copies; errors have nobody left to tell
 }
 
 void Staging::settle(Slot& slot) {
   if (!slot.busy) return;
-  check(cudaEventSynchronize(slot.done), "cudaEventSynchronize");
-  if (slot.dst) std::memcpy(slot.dst, slot.memory, slot.bytes);
+  slot.done.wait();
+  if (slot.dst) std::memcpy(slot.dst, slot.memory.get(), slot.bytes);
   slot.busy = false;
 }
 
@@ -51,11 +32,11 @@ void Staging::copy_in(void* dst, const void* src, std::size_t bytes) {
     Slot& slot = next();
     slot.bytes = std::min(kSlotBytes, bytes - begin);
     slot.dst = nullptr;
-    std::memcpy(slot.memory, static_cast<const std::byte*>(src) + begin, slot.bytes);
-    check(
-        cudaMemcpyAsync(static_cast<std::byte*>(dst) + begin, slot.memory, slot.bytes, cudaMemcpyHostToDevice, stream_),
-        "cudaMemcpyAsync to the device");
-    check(cudaEventRecord(slot.done, stream_), "cudaEventRecord");
+    std::memcpy(slot.memory.get(), static_cast<const std::byte*>(src) + begin, slot.bytes);
+    check(cudaMemcpyAsync(static_cast<std::byte*>(dst) + begin, slot.memory.get(), slot.bytes, cudaMemcpyHostToDevice,
+                          stream_),
+          "cudaMemcpyAsync to the device");
+    slot.done.record(stream_);
     slot.busy = true;
   }
 }
@@ -65,10 +46,10 @@ void Staging::copy_out(void* dst, const void* src, std::size_t bytes) {
     Slot& slot = next();
     slot.bytes = std::min(kSlotBytes, bytes - begin);
     slot.dst = static_cast<std::byte*>(dst) + begin;
-    check(cudaMemcpyAsync(slot.memory, static_cast<const std::byte*>(src) + begin, slot.bytes, cudaMemcpyDeviceToHost,
-                          stream_),
+    check(cudaMemcpyAsync(slot.memory.get(), static_cast<const std::byte*>(src) + begin, slot.bytes,
+                          cudaMemcpyDeviceToHost, stream_),
           "cudaMemcpyAsync from the device");
-    check(cudaEventRecord(slot.done, stream_), "cudaEventRecord");
+    slot.done.record(stream_);
     slot.busy = true;
   }
 }

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 
+#include "device/cuda/resources.h"
 #include "device/cuda/stream.h"
 
 namespace llmc {
@@ -28,8 +29,8 @@ class Staging {
   static constexpr std::size_t kSlotBytes = std::size_t{4} << 20;  // large enough for full PCIe bandwidth
 
   struct Slot {
-    std::byte* memory = nullptr;
-    cudaEvent_t done = nullptr;
+    Pinned memory{kSlotBytes};
+    Event done;
     bool busy = false;
     void* dst = nullptr;  // where a copy from the device goes once it is here
     std::size_t bytes = 0;
@@ -37,7 +38,6 @@ class Staging {
 
   Slot& next();
   void settle(Slot& slot);
-  void release() noexcept;
 
   cudaStream_t stream_;
   std::array<Slot, kSlots> slots_;

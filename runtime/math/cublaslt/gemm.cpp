@@ -7,6 +7,7 @@
 
 #include "device/cuda/check.h"
 #include "device/cuda/stream.h"
+#include "device/range.h"
 #include "error.h"
 #include "math/cublaslt/library.h"
 
@@ -50,7 +51,7 @@ cudaDataType_t type(DType dtype) { return dtype == DType::bf16 ? CUDA_R_16BF : C
 const char* name(DType dtype) { return dtype == DType::bf16 ? "bf16" : "fp32"; }
 
 std::string text(const GemmShape& shape) {
-  return "[m " + std::to_string(shape.m) + ", n " + std::to_string(shape.n) + ", k " + std::to_string(shape.k) + "]" +
+  return shape.name + std::string(" [m ") + std::to_string(shape.m) + ", n " + std::to_string(shape.n) + ", k " + std::to_string(shape.k) + "]" +
          (shape.transpose_a ? " with A transposed" : "") + (shape.transpose_b ? " with B transposed" : "") +
          (shape.bias ? ", bias" : "") + (shape.residual ? ", residual" : "") + " in " + name(shape.operand) + " -> " +
          name(shape.result);
@@ -165,6 +166,7 @@ Gemm::~Gemm() = default;
 void Gemm::operator()(Stream& stream, const void* a, const void* b, const void* bias, const void* c, void* d,
                       bool accumulate) const {
   const Impl& impl = *impl_;
+  const Range range(impl.shape.name);
   if (accumulate && !impl.shape.accumulates)
     throw Failure(Exit::internal, "a product was asked to add to its result, but its shape does not accumulate");
   if (impl.shape.bias) set(impl.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);

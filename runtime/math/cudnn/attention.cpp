@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "device/cuda/stream.h"
+#include "device/range.h"
 #include "device/types.h"
 #include "error.h"
 #include "math/cublaslt/library.h"
@@ -191,6 +192,7 @@ Attention::Attention(Attention&&) noexcept = default;
 Attention::~Attention() = default;
 
 void Attention::forward(Stream& stream, const void* qkv, void* out, float* lse) const {
+  const Range range("attention forward");
   const Impl& impl = *impl_;
   const AttentionShape& shape = impl.shape;
   auto* rows = const_cast<bf16*>(static_cast<const bf16*>(qkv));
@@ -204,6 +206,7 @@ void Attention::forward(Stream& stream, const void* qkv, void* out, float* lse) 
 
 void Attention::backward(Stream& stream, const void* dout, const void* out, const void* qkv, const float* lse,
                          void* dqkv, void* workspace) const {
+  const Range range("attention backward");
   const Impl& impl = *impl_;
   const AttentionShape& shape = impl.shape;
   const std::int64_t group = shape.heads / shape.kv_heads;

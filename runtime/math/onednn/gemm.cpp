@@ -25,8 +25,8 @@ memory::desc matrix(std::int64_t rows, std::int64_t cols, bool transposed, std::
 }
 
 std::string text(const GemmShape& shape) {
-  char line[128];
-  std::snprintf(line, sizeof(line), "[m %lld, n %lld, k %lld]%s%s in %s -> %s", static_cast<long long>(shape.m),
+  char line[160];
+  std::snprintf(line, sizeof(line), "%s [m %lld, n %lld, k %lld]%s%s in %s -> %s", shape.name, static_cast<long long>(shape.m),
                 static_cast<long long>(shape.n), static_cast<long long>(shape.k),
                 shape.transpose_a ? " with A transposed" : "", shape.transpose_b ? " with B transposed" : "",
                 name(shape.operand), name(shape.result));

@@ -9,6 +9,7 @@
 
 #include "device/cuda/stream.h"
 #include "device/math.h"
+#include "device/range.h"
 #include "error.h"
 #include "guard.h"
 #include "math/cublaslt/library.h"
@@ -164,6 +165,7 @@ Attention::Attention(Attention&&) noexcept = default;
 Attention::~Attention() = default;
 
 void Attention::forward(Stream& stream, const void* qkv, void* out, float* lse) const {
+  const Range range("attention forward");
   const sim::Guard guard;
   const Impl* impl = impl_.get();
   sim::enqueue(sim::stream_of(stream.handle), "attention forward",
@@ -172,6 +174,7 @@ void Attention::forward(Stream& stream, const void* qkv, void* out, float* lse) 
 
 void Attention::backward(Stream& stream, const void* dout, const void* out, const void* qkv, const float* lse,
                          void* dqkv, void* workspace) const {
+  const Range range("attention backward");
   const sim::Guard guard;
   const Impl* impl = impl_.get();
   sim::enqueue(sim::stream_of(stream.handle), "attention backward", [=] {

@@ -1,0 +1,68 @@
+"""The host runs ahead of the simulated GPU: inputs travel beside the work, results come a step late, and no
+bit and no line of the metrics tells the difference."""
+
+import os
+
+import harness
+from harness import SimTest, runs
+
+STEPS = 6
+# Three micro-batches, so that there are first, middle and last ones; evaluation, samples and checkpoints at step 4 only.
+SPEC = (harness.SMALL.replace("tokens: 96", "tokens: 144").replace("steps: 12", f"steps: {STEPS}")
+        .replace("evaluation: {every: 3,", "evaluation: {every: 4,").replace("sampling: {every: 3,", "sampling: {every: 4,")
+        .replace("checkpoint: {every: 3,", "checkpoint: {every: 4,"))
+
+
+class Pipeline(SimTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.spec = runs.write_small(cls.folder, SPEC)
+        cls.trainer = harness.compile(cls.spec, os.path.join(cls.folder, "trainer"))
+
+    def train(self, name, *arguments):
+        """Runs to the end; the lines of the simulator's log."""
+        log = self.path(name + ".log")
+        self.succeed(self.trainer, "--run", self.path(name), *arguments, env=runs.environment(LLMC_SIM_LOG=log))
+        with open(log) as file:
+            return file.read().splitlines()
+
+    def results(self, name):
+        run = self.path(name)
+        return (runs.without_timing(runs.json_lines(os.path.join(run, "metrics.jsonl"))),
+                runs.tree(os.path.join(run, "checkpoints", f"step-{STEPS:08d}")))
+
+    def test_one_step_ahead(self):
+        """Against a run that is traced: there each step is finished before the next one is sent."""
+        log = self.train("ahead")
+        self.train("alone", "--trace", self.path("trace"))
+        ahead, alone = self.results("ahead"), self.results("alone")
+        self.assertEqual(ahead[0], alone[0])
+        self.assertEqual(ahead[1], alone[1])
+        self.assertEqual([line["step"] for line in ahead[0]], list(range(1, STEPS + 1)))
+        # Step 2 is sent before step 1's results are read, but step 5 only after what is due at step 4.
+        sent = [i for i, line in enumerate(log) if line == "push step"]
+        self.assertLess(sent[1], log.index("stream 0: copy to the host"))
+        self.assertGreater(sent[4], log.index("push evaluation"))
+
+    def test_profile(self):
+        log = self.train("profiled", "--profile", "3:2")
+        plain = self.train("plain")
+        self.assertEqual(self.results("profiled"), self.results("plain"))
+        self.assertEqual([plain.count(f"profiler {word}") for word in ("start", "stop")], [0, 0])
+        watched = log[log.index("profiler start"):log.index("profiler stop")]
+        self.assertEqual(watched.count("push step"), 2)
+        self.assertNotIn("launch of a graph", watched)
+        self.assertIn("launch of a graph", log)
+        # What runs carries the plan's names.
+        for name in ("layer_forward", "qkv_forward", "attention backward", "gate_up_wgrad", "optimizer step"):
+            self.assertIn(f"push {name}", watched)
+
+    def test_profile_outside_of_the_run(self):
+        done = runs.call(self.trainer, "--run", self.path("outside"), "--profile", "6:2")
+        self.assertEqual(done.code, 2)
+        self.assertIn("names steps 6 to 7, and this run trains steps 1 to 6", done.err)
+
+
+if __name__ == "__main__":
+    harness.main()
