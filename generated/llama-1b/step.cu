@@ -391,7 +391,7 @@ void embed_backward(Step& s) {
   float* d_embed_weight = s.at<float>(kGradients + 0);  // [131072, 2048]
 
   const Range range("embed_backward");
-  launch(s.stream, Grid{16384, 128}, embedding_backward, d_x_first, embedding_order, run_begin, run_token, run_count,
+  launch(s.stream, Grid{32768, 128}, embedding_backward, d_x_first, embedding_order, run_begin, run_token, run_count,
          d_embed_weight);
 }
 

@@ -1,6 +1,6 @@
 // embedding_backward: from template embedding_backward for run llama-1b (7e163a6e421176c5cc4c286789b5e0f9).
 //
-// Act = bf16, kCols = 2048, kPitch = 2048, kLanes = 64
+// Act = bf16, kCols = 2048, kPitch = 2048, kLanes = 128
 //
 // 32768 rows of 2048; moves 671.09 MB, 67.11 MFLOP a launch.
 
@@ -14,11 +14,11 @@ using Act = bf16;
 
 /// dx [positions, kCols]; order [positions]: positions sorted by token; run r of *run_count is order[run_begin[r]] up
 /// to order[run_begin[r + 1] - 1], all of token run_token[r]; dtable [vocabulary, kCols], fp32.
-LLMC_BOUNDS(64)
+LLMC_BOUNDS(128)
 LLMC_KERNEL embedding_backward(const Act* __restrict__ dx, const int* __restrict__ order,
                                const int* __restrict__ run_begin, const int* __restrict__ run_token,
                                const int* __restrict__ run_count, float* __restrict__ dtable) {
-  const Group<64, Act> g;
+  const Group<128, Act> g;
   for (const int run : g.rows(*run_count)) {
     auto sums = g.columns<2048>();
     for (int i = run_begin[run]; i < run_begin[run + 1]; ++i) {
