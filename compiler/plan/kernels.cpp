@@ -137,7 +137,7 @@ std::optional<Kernel> kernel_for(const Graph& graph, const Region& region, const
       return Instance("rms_norm_forward", spec).element(out(0).dtype).element(in(0).dtype, "Residual").integer("kRows", in(0).rows, kTokens)
           .integer("kCols", in(0).cols, kHidden).integer("kPitch", in(0).pitch, kHidden)
           .real("kEps", graph.eps, "model.rms_norm_eps")
-          .finish(in(0).rows, in(0).cols, out(0).dtype, width(in(0)) + width(out(0)) + width(out(1)), 4.0 * in(0).rows * in(0).cols);
+          .finish(in(0).rows, in(0).cols, in(0).dtype, width(in(0)) + width(out(0)) + width(out(1)), 4.0 * in(0).rows * in(0).cols);
     case OpKind::rms_norm_backward: {
       const double passes = 2 + op.residual + op.recompute;  // dy, dx, and the flags' extra one
       return Instance("rms_norm_backward", spec).element(in(0).dtype).element(in(1).dtype, "Residual").integer("kRows", in(0).rows, kTokens)

@@ -268,13 +268,13 @@ void layer_forward(Step& s, std::size_t layer) {
   float* x_next = s.at<float>(12739702528 + layer * 268435456);                                 // [32768, 2048]
 
   const Range range("layer_forward");
-  launch(s.stream, Grid{16384, 128}, rms_norm_forward, x, attention_norm_weight, attention_norm_out,
+  launch(s.stream, Grid{32768, 128}, rms_norm_forward, x, attention_norm_weight, attention_norm_out,
          attention_norm_rstd);
   s.qkv_forward(s.stream, attention_norm_out, qkv_weight, nullptr, nullptr, qkv_raw, false);
   launch(s.stream, Grid{32768, 128}, rope, qkv_raw, rope_table);
   s.attention.forward(s.stream, qkv, attention_out, attention_lse);
   s.o_forward(s.stream, attention_out, o_weight, nullptr, x, x_mid, false);
-  launch(s.stream, Grid{16384, 128}, rms_norm_forward, x_mid, mlp_norm_weight, mlp_norm_out, mlp_norm_rstd);
+  launch(s.stream, Grid{32768, 128}, rms_norm_forward, x_mid, mlp_norm_weight, mlp_norm_out, mlp_norm_rstd);
   s.gate_up_forward(s.stream, mlp_norm_out, gate_up_weight, nullptr, nullptr, gate_up_out, false);
   launch(s.stream, Grid{32768, 256}, swiglu_forward, gate_up_out, swiglu_out);
   s.down_forward(s.stream, swiglu_out, down_weight, nullptr, x_mid, x_next, false);
@@ -287,7 +287,7 @@ void head(Step& s) {
   float* final_norm_rstd = s.at<float>(46365437696);              // [32768]
 
   const Range range("head");
-  launch(s.stream, Grid{16384, 128}, rms_norm_forward, x_last, final_norm_weight, final_norm_out, final_norm_rstd);
+  launch(s.stream, Grid{32768, 128}, rms_norm_forward, x_last, final_norm_weight, final_norm_out, final_norm_rstd);
 }
 
 void loss_chunk(Step& s, bool first, std::size_t chunk) {

@@ -1,6 +1,6 @@
 // rms_norm_forward: from template rms_norm_forward for run llama-1b (7e163a6e421176c5cc4c286789b5e0f9).
 //
-// Act = bf16, Residual = float, kRows = 32768, kCols = 2048, kPitch = 2048, kEps = 1e-05f, kLanes = 64
+// Act = bf16, Residual = float, kRows = 32768, kCols = 2048, kPitch = 2048, kEps = 1e-05f, kLanes = 128
 //
 // 32768 rows of 2048; moves 402.78 MB, 268.44 MFLOP a launch.
 
@@ -13,10 +13,10 @@ using Act = bf16;
 using Residual = float;
 
 /// x, y [kRows, kCols]; weight [kCols]; rstd [kRows].
-LLMC_BOUNDS(64)
+LLMC_BOUNDS(128)
 LLMC_KERNEL rms_norm_forward(const Residual* __restrict__ x, const float* __restrict__ weight, Act* __restrict__ y,
                              float* __restrict__ rstd) {
-  const Group<64, Act> g;
+  const Group<128, Act> g;
   const auto scale = g.row<2048>(weight);
   for (const int row : g.rows(32768)) {
     const auto in = g.load(g.row<2048, 2048>(x, row));
