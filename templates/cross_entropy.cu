@@ -9,7 +9,7 @@ namespace llmc {
 LLMC_BOUNDS(kLanes)
 LLMC_KERNEL cross_entropy(Act* __restrict__ logits, const int* __restrict__ targets, float* __restrict__ losses,
                           const StepScalars* __restrict__ scalars) {
-  const Group<kLanes, Act> g;
+  const Group<kLanes, Act, kCluster> g;
   for (const int row : g.rows(kRows)) {
     const auto out = g.row<kCols, kPitch>(logits, row);
     const int target = targets[row];

@@ -26,6 +26,7 @@ constexpr int kKvHeads = 8;
 constexpr int kHeadDim = 64;
 constexpr int kOutPitch = 2048;
 constexpr int kParameters = 148;
+constexpr int kCluster = 1;
 #if defined(__CUDACC__)
 constexpr int kLanes = 64;
 #else

@@ -222,8 +222,9 @@ class StepPrinter {
   void launch(const plan::Kernel& k, const std::vector<std::string>& arguments) {
     std::string list;
     for (const std::string& a : arguments) list += ", " + a;
+    const std::string cluster = k.cluster > 1 ? fmt::format(", {}", k.cluster) : "";
     out_.line("launch(s.stream, $grid$$name$$list$);",
-              {{"grid", cuda_ ? fmt::format("Grid{{{}, {}}}, ", k.blocks, k.threads) : ""}, {"name", k.name}, {"list", list}});
+              {{"grid", cuda_ ? fmt::format("Grid{{{}, {}{}}}, ", k.blocks, k.threads, cluster) : ""}, {"name", k.name}, {"list", list}});
   }
 
   std::string name(TensorId id) const { return g_.at(id).name; }

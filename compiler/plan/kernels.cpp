@@ -58,6 +58,7 @@ class Instance {
     kernel_.cols = width;
     kernel_.blocks = shape.blocks;
     kernel_.threads = shape.threads;
+    kernel_.cluster = shape.cluster;
     kernel_.bytes = bytes;
     kernel_.flops = flops;
     return std::move(kernel_);
@@ -73,6 +74,11 @@ constexpr const char* kHidden = "model.hidden_size";
 constexpr const char* kFfn = "model.intermediate_size";
 constexpr const char* kVocab = "model.vocab_size";
 constexpr const char* kHeads = "model.num_attention_heads, model.num_key_value_heads";
+
+/// Thread-block clusters, from sm_90 on: every architecture of the binary must have them.
+bool has_clusters(const std::vector<std::string>& archs) {
+  return std::all_of(archs.begin(), archs.end(), [](const std::string& arch) { return std::stoi(arch) >= 90; });
+}
 
 enum class AttentionPass { forward, backward_queries, backward_keys };
 
@@ -196,11 +202,16 @@ std::optional<Kernel> kernel_for(const Graph& graph, const Region& region, const
     }
     case OpKind::cross_entropy: {
       const std::int64_t rows = rows_seen(graph, region, in(0));
-      const double row_bytes = static_cast<double>(rows * in(0).cols) * size;
+      const std::int64_t element = size_of(in(0).dtype);
+      const bool cuda = spec.target.kind == spec::TargetKind::cuda, clusters = cuda && has_clusters(spec.target.arch);
+      const LaunchShape shape = (clusters ? cluster_shape : launch_shape)(rows, in(0).cols, element);
+      // A row that does not stay is read for its maximum, its sum and its gradient.
+      const bool once = !cuda || stays_in_registers(shape, in(0).cols, element);
+      const double reads = once ? 1 : op.gradient ? 3 : 2;
       return Instance("cross_entropy", spec).element(in(0).dtype).integer("kRows", rows, "memory.loss_chunk")
           .integer("kCols", in(0).cols, kVocab).integer("kPitch", in(0).pitch, kVocab)
-          .flag("kGradient", op.gradient, "gradient", "model")
-          .finish(rows, in(0).cols, in(0).dtype, (op.gradient ? 2 : 1) * row_bytes, 5.0 * rows * in(0).cols);
+          .flag("kGradient", op.gradient, "gradient", "model").integer("kCluster", shape.cluster, "model.vocab_size, target.arch")
+          .finish(shape, rows, in(0).cols, (reads + op.gradient) * static_cast<double>(rows * in(0).cols) * size, 5.0 * rows * in(0).cols);
     }
     case OpKind::loss_sum:
       return Instance("loss_sum", spec).integer("kRows", in(0).cols, kTokens)

@@ -7,7 +7,7 @@
 namespace llmc::plan {
 
 struct LaunchShape {
-  std::int64_t lanes, threads, blocks;
+  std::int64_t lanes, threads, blocks, cluster = 1;  // lanes: in one block
 };
 
 /// A lane keeps at most four 16-byte vectors of a row in registers where 1,024 lanes allow it; a block has at least 128
@@ -19,6 +19,21 @@ inline LaunchShape launch_shape(std::int64_t groups, std::int64_t width, std::in
   const std::int64_t threads = std::max<std::int64_t>(lanes, 128);
   const std::int64_t groups_per_block = threads / lanes;
   return {lanes, threads, std::max<std::int64_t>(1, (groups + groups_per_block - 1) / groups_per_block)};
+}
+
+/// Rows of more than 96 KiB on devices with clusters: 512 lanes in each of up to eight blocks, which every such device can
+/// place together, keep four vectors each, eight at most. A row beyond that is read again by each operation.
+inline LaunchShape cluster_shape(std::int64_t groups, std::int64_t width, std::int64_t element_bytes) {
+  const std::int64_t bytes = width * element_bytes, lanes = 512, most = 8;
+  if (bytes <= 96 << 10 || bytes > most * lanes * 8 * 16) return launch_shape(groups, width, element_bytes);
+  std::int64_t cluster = 2;
+  while (cluster < most && cluster * lanes * 4 * 16 < bytes) cluster *= 2;
+  return {lanes, lanes, groups * cluster, cluster};
+}
+
+/// Whether a lane holds its share of a row in registers from one operation to the next (kKeptVectors of device/cuda/group.h).
+inline bool stays_in_registers(const LaunchShape& shape, std::int64_t width, std::int64_t element_bytes) {
+  return width * element_bytes <= shape.cluster * shape.lanes * 8 * 16;
 }
 
 }  // namespace llmc::plan

@@ -69,7 +69,7 @@ struct Kernel {
   std::string template_name;  // "rms_norm_backward"
   std::vector<KernelParam> params;
   std::int64_t rows = 0, cols = 0;
-  std::int64_t blocks = 1, threads = 1;  // cuda launch
+  std::int64_t blocks = 1, threads = 1, cluster = 1;  // cuda launch
   double bytes = 0, flops = 0;           // of one launch
 
   std::string key() const;  // text form: name and params on one line

@@ -301,7 +301,7 @@ void loss_chunk(Step& s, bool first, std::size_t chunk) {
 
   const Range range("loss_chunk");
   s.lm_head_forward(s.stream, final_norm_out, embed_weight, nullptr, nullptr, logits, false);
-  launch(s.stream, Grid{8192, 1024}, cross_entropy_gradient, logits, targets, losses, s.at<StepScalars>(kScalars));
+  launch(s.stream, Grid{65536, 512, 8}, cross_entropy_gradient, logits, targets, losses, s.at<StepScalars>(kScalars));
   s.lm_head_dgrad(s.stream, logits, embed_weight, nullptr, nullptr, d_final_norm_out, false);
   s.lm_head_wgrad(s.stream, logits, final_norm_out, nullptr, nullptr, d_embed_weight, !first || chunk > 0);
 }
@@ -422,7 +422,7 @@ void evaluate_chunk(Step& s, std::size_t chunk) {
 
   const Range range("evaluate_chunk");
   s.lm_head_forward(s.stream, final_norm_out, embed_weight, nullptr, nullptr, logits, false);
-  launch(s.stream, Grid{8192, 1024}, cross_entropy, logits, targets, losses, s.at<StepScalars>(kScalars));
+  launch(s.stream, Grid{65536, 512, 8}, cross_entropy, logits, targets, losses, s.at<StepScalars>(kScalars));
 }
 
 void evaluate_sum(Step& s, bool first) {

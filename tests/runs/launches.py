@@ -6,7 +6,7 @@ import re
 import unittest
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-CALL = re.compile(r"launch\(s\.stream, Grid\{\d+, \d+\}, (\w+), (.*)\);|s\.(\w+)\(s\.stream, (.*)\);"
+CALL = re.compile(r"launch\(s\.stream, Grid\{[^}]+\}, (\w+), (.*)\);|s\.(\w+)\(s\.stream, (.*)\);"
                   r"|s\.attention\.(\w+)\(s\.stream, (.*)\);|s\.device\.(zero)\((.*)\);")
 # What a call may name twice: never a tensor.
 NO_TENSOR = {"nullptr", "false", "!first", "0", "kChunkCount", "!first || chunk > 0"}

@@ -8,6 +8,10 @@ import shutil
 import harness
 
 
+# A row of logits is too long for one block.
+WIDE = harness.SMALL.replace("vocab_size: 97", "vocab_size: 50001")
+
+
 class Mutations(harness.SimTest):
     @classmethod
     def setUpClass(cls):
@@ -58,6 +62,14 @@ class Mutations(harness.SimTest):
         self.right()
         said = self.reported(*self.wrong("device/cuda/group.h", "      turn_ ^= 1;\n", ""))
         self.assertRegex(said, r"sim: race in kernel \w+ .*writes bytes .* of shared memory; lane \d+ of block \d+ read them")
+
+    def test_barrier_of_a_cluster(self):
+        """Sums over the blocks of a cluster, without the barrier between writing and reading each block's part."""
+        self.spec = harness.runs.write_small(self.folder, WIDE)
+        self.right()
+        before = "of_block[turn_] = result;\n        cluster_barrier();\n"
+        said = self.reported(*self.wrong("device/cuda/group.h", before, before.split("\n")[0] + "\n"))
+        self.assertRegex(said, r"sim: race in kernel cross_entropy\w* .*of shared memory")
 
     def test_accumulation(self):
         """The second micro-batch overwrites the gradients of the first."""

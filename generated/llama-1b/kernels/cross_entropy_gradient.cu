@@ -1,6 +1,6 @@
 // cross_entropy_gradient: from template cross_entropy for run llama-1b (7e163a6e421176c5cc4c286789b5e0f9).
 //
-// Act = bf16, kRows = 8192, kCols = 131072, kPitch = 131072, kGradient = true, kLanes = 1024
+// Act = bf16, kRows = 8192, kCols = 131072, kPitch = 131072, kGradient = true, kCluster = 8, kLanes = 512
 //
 // 8192 rows of 131072; moves 4294.97 MB, 5368.71 MFLOP a launch.
 
@@ -14,10 +14,10 @@ namespace llmc {
 using Act = bf16;
 
 /// logits [kRows, kCols], targets [kRows], losses [kRows].
-LLMC_BOUNDS(1024)
+LLMC_BOUNDS(512)
 LLMC_KERNEL cross_entropy_gradient(Act* __restrict__ logits, const int* __restrict__ targets,
                                    float* __restrict__ losses, const StepScalars* __restrict__ scalars) {
-  const Group<1024, Act> g;
+  const Group<512, Act, 8> g;
   for (const int row : g.rows(8192)) {
     const auto out = g.row<131072, 131072>(logits, row);
     const int target = targets[row];

@@ -1,6 +1,6 @@
 // cross_entropy: from template cross_entropy for run quickstart (88445e1f97f36e0f3fc7201cf08fe3e5).
 //
-// Act = float, kRows = 2048, kCols = 4096, kPitch = 4096, kGradient = false, kLanes = 1
+// Act = float, kRows = 2048, kCols = 4096, kPitch = 4096, kGradient = false, kCluster = 1, kLanes = 1
 //
 // 2048 rows of 4096; moves 33.55 MB, 41.94 MFLOP a launch.
 
@@ -16,7 +16,7 @@ using Act = float;
 LLMC_BOUNDS(1)
 LLMC_KERNEL cross_entropy(Act* __restrict__ logits, const int* __restrict__ targets, float* __restrict__ losses,
                           const StepScalars* __restrict__ scalars) {
-  const Group<1, Act> g;
+  const Group<1, Act, 1> g;
   for (const int row : g.rows(2048)) {
     const auto out = g.row<4096, 4096>(logits, row);
     const int target = targets[row];

@@ -159,9 +159,9 @@ struct Block<Indices> {
   LLMC_ALWAYS int operator[](int i) const { return first + i; }
 };
 
-template <int kLanes, class = float>
+template <int kLanes, class = float, int kCluster = 1>
 class Group {
-  static_assert(kLanes == 1, "a group on the CPU is one lane");
+  static_assert(kLanes == 1 && kCluster == 1, "a group on the CPU is one lane");
 
  public:
   RowRange rows(int n) const {

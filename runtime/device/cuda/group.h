@@ -1,8 +1,8 @@
-// Group on a GPU: a warp, or several. A row moves as 16-byte vectors dealt to the lanes in turn, and stays in registers
-// if it is short enough; reductions go over shuffles, then shared memory.
+// Group on a GPU: a warp, or several, or the blocks of a cluster. A row moves as 16-byte vectors dealt to the lanes in
+// turn, and stays in registers if it is short enough; reductions go over shuffles, then shared memory, then that of the
+// cluster's other blocks (sm_90 and later).
 //
-// A block has max(kLanes, 128) threads. Lanes for a row of n bytes: the power of two from 32 to 1,024 that leaves each
-// lane at most four vectors, or 1,024 (compiler/plan/lanes.h).
+// A block has max(kLanes, 128) threads. compiler/plan/lanes.h says how many lanes a row gets.
 #pragma once
 
 #include "device/cuda/ptx.h"
@@ -29,19 +29,28 @@ struct RowRange {
   __device__ Iterator end() const { return {last, step}; }
 };
 
-template <int kLanes, class Element = float>
+template <int kLanes, class Element = float, int kCluster = 1>
 class Group {
   static_assert(kLanes >= 32 && kLanes <= 1024 && (kLanes & (kLanes - 1)) == 0, "whole warps of one block");
+  static_assert(kCluster == 1 || kCluster <= 8 && kLanes >= 128, "blocks of a cluster that every device has room for");
   static constexpr int kVector = 16 / sizeof(Element);
   static constexpr int kGroups = kLanes < 128 ? 128 / kLanes : 1;  // of a block
+  static constexpr int kAll = kLanes * kCluster;                   // lanes of a row
   template <int kCols>
-  static constexpr int kVectors = (kCols + kVector * kLanes - 1) / (kVector * kLanes);  // of one lane
+  static constexpr int kVectors = (kCols + kVector * kAll - 1) / (kVector * kAll);  // of one lane
 
  public:
-  __device__ Group() : lane_(threadIdx.x % kLanes), group_(threadIdx.x / kLanes) {}
+  __device__ Group() : lane_(threadIdx.x % kLanes), group_(threadIdx.x / kLanes) {
+    if constexpr (kCluster > 1) lane_ += cluster_rank() * kLanes;
+  }
+  /// A block's shared memory lasts until the others of its cluster have read it.
+  __device__ ~Group() {
+    if constexpr (kCluster > 1) cluster_barrier();
+  }
 
   __device__ RowRange rows(int n) const {
-    return {static_cast<int>(blockIdx.x) * kGroups + group_, n, static_cast<int>(gridDim.x) * kGroups};
+    const int block = static_cast<int>(blockIdx.x) / kCluster, blocks = static_cast<int>(gridDim.x) / kCluster;
+    return {block * kGroups + group_, n, blocks * kGroups};
   }
 
   template <int kCols, int kPitch = kCols, int kStride = kPitch, class T>
@@ -134,15 +143,15 @@ class Group {
     return combine(partial, [](T a, T b) { return a + b; });
   }
 
-  __device__ bool owns(int column) const { return column / kVector % kLanes == lane_; }
+  __device__ bool owns(int column) const { return column / kVector % kAll == lane_; }
   __device__ bool leads() const { return lane_ == 0; }
-  __device__ bool alone() const { return blockIdx.x == 0 && group_ == 0; }
+  __device__ bool alone() const { return blockIdx.x < kCluster && group_ == 0; }
 
  private:
   __device__ static float larger(float a, float b) { return a > b ? a : b; }
 
   /// The first column of this lane's vector number k.
-  __device__ int column(int k) const { return (k * kLanes + lane_) * kVector; }
+  __device__ int column(int k) const { return (k * kAll + lane_) * kVector; }
 
   template <class First, class... Rest>
   __device__ static auto& sized(First& first, Rest&... rest) {
@@ -194,11 +203,12 @@ class Group {
     if constexpr (R::kWritten && R::kPadded > 0) {
       constexpr int kFrom = R::template kPaddedFrom<kVector>;
       if constexpr (kFrom < R::kPadded)
-        for (int c = kFrom + lane_; c < R::kPadded; c += kLanes) row.data[c] = from_float<typename R::Stored>(0.0f);
+        for (int c = kFrom + lane_; c < R::kPadded; c += kAll) row.data[c] = from_float<typename R::Stored>(0.0f);
     }
   }
 
-  /// Over the numbers of a lane, the lanes of a warp, the warps, always in the same order; every lane gets the result.
+  /// Over the numbers of a lane, the lanes of a warp, the warps, the blocks of a cluster, always in the same order;
+  /// every lane gets the result.
   template <class T, class Operation>
   __device__ T combine(Sums<T, kVector>& partial, Operation operation) const {
 #pragma unroll
@@ -213,12 +223,21 @@ class Group {
       // Two sets in turn: whoever writes a set has met all lanes since they read it.
       __shared__ T of_warp[2][32];
       const int warp = group_ * (kLanes / 32);
-      if (lane_ % 32 == 0) of_warp[turn_][warp + lane_ / 32] = result;
+      if (lane_ % 32 == 0) of_warp[turn_][warp + lane_ % kLanes / 32] = result;
       barrier();
       result = of_warp[turn_][warp + lane_ % (kLanes / 32)];
 #pragma unroll
       for (int distance = kLanes / 64; distance > 0; distance /= 2)
         result = operation(result, __shfl_xor_sync(0xffffffffu, result, distance));
+      if constexpr (kCluster > 1) {
+        __shared__ T of_block[2];
+        if (threadIdx.x == 0) of_block[turn_] = result;
+        cluster_barrier();
+        result = cluster_read(&of_block[turn_], lane_ % kCluster);
+#pragma unroll
+        for (int distance = kCluster / 2; distance > 0; distance /= 2)
+          result = operation(result, __shfl_xor_sync(0xffffffffu, result, distance));
+      }
       turn_ ^= 1;
     }
     return result;

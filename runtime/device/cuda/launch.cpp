@@ -11,6 +11,11 @@ void launch_kernel(Stream& stream, Grid grid, const void* kernel, void** address
   config.gridDim = dim3(grid.blocks);
   config.blockDim = dim3(grid.threads);
   config.stream = stream.handle;
+  cudaLaunchAttribute cluster = {};
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim = {grid.cluster, 1, 1};
+  config.attrs = &cluster;
+  config.numAttrs = grid.cluster > 1;
   const cudaError_t error = cudaLaunchKernelExC(&config, kernel, addresses);
   if (error == cudaSuccess) return;
   const char* name = nullptr;

@@ -8,6 +8,7 @@ namespace llmc {
 /// One-dimensional launches only: kernels stride over their rows, so any grid is right.
 struct Grid {
   unsigned blocks, threads;  // threads: of a block
+  unsigned cluster = 1;      // blocks of one; divides `blocks`
 };
 
 /// `addresses`: of the kernel's arguments, each of exactly its parameter's type. Throws as check() does, naming the

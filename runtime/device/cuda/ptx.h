@@ -51,4 +51,27 @@ __device__ __forceinline__ void load_matrix_x4_transposed(unsigned (&r)[4], cons
                : "memory");
 }
 
+/// The number of this block in its cluster. For sm_90 and later, as below.
+__device__ __forceinline__ int cluster_rank() {
+  int rank;
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+}
+
+/// Waits for all threads of the cluster; what they wrote before is seen after.
+__device__ __forceinline__ void cluster_barrier() {
+  asm volatile("barrier.cluster.arrive;\n\tbarrier.cluster.wait;" ::: "memory");
+}
+
+/// What this block's `shared` is in the block of number `rank` of the cluster.
+__device__ __forceinline__ float cluster_read(const float* shared, int rank) {
+  unsigned address;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;"
+      : "=r"(address)
+      : "r"(static_cast<unsigned>(__cvta_generic_to_shared(shared))), "r"(rank));
+  float v;
+  asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(v) : "r"(address) : "memory");
+  return v;
+}
+
 }  // namespace llmc

@@ -7,5 +7,5 @@ if(NOT kernels)
 endif()
 foreach(kernel IN LISTS kernels)
   get_filename_component(name ${kernel} NAME_WE)
-  must_not_spill(${name} --fmad=false ${kernel})
+  must_not_spill(${name} "90a;100" --fmad=false ${kernel})  # cross-entropy uses clusters
 endforeach()

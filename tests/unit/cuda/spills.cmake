@@ -1,6 +1,6 @@
-# must_not_spill(WHAT FLAGS...): compiles with nvcc for three architectures; an error where ptxas spills a register.
-function(must_not_spill what)
-  foreach(arch 80 90a 100)
+# must_not_spill(WHAT ARCHS FLAGS...): compiles with nvcc for each of ARCHS; an error where ptxas spills a register.
+function(must_not_spill what archs)
+  foreach(arch IN LISTS archs)
     execute_process(COMMAND ${NVCC} -std=c++20 -O3 -cubin -arch=sm_${arch} -Xptxas -v -I${SOURCE}/runtime ${ARGN} -o ${FOLDER}/spills.cubin
       RESULT_VARIABLE status OUTPUT_VARIABLE report ERROR_VARIABLE report)
     string(REGEX MATCHALL "[0-9]+ bytes spill stores" spills "${report}")

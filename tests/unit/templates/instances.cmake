@@ -15,7 +15,7 @@ function(llmc_kernel target template suffix)
       string(APPEND text "constexpr auto ${name} = ${value};\n")
     endif()
   endforeach()
-  string(APPEND text "constexpr int kLanes = 1;\n}  // namespace llmc\n#define ${template} ${template}_${suffix}\n"
+  string(APPEND text "constexpr int kLanes = 1, kCluster = 1;\n}  // namespace llmc\n#define ${template} ${template}_${suffix}\n"
                      "#include \"templates/${template}.cu\"\n")
   set(file "${CMAKE_CURRENT_BINARY_DIR}/${template}_${suffix}.cpp")
   file(CONFIGURE OUTPUT "${file}" CONTENT "${text}" @ONLY)

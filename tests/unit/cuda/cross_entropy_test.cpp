@@ -1,0 +1,109 @@
+// Cross-entropy whose rows are shared by the blocks of a cluster, against the formula, on a simulated GPU and on a real
+// one.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "device/cuda/launch.h"
+#include "numbers.h"
+
+namespace llmc {
+
+// cross_entropy.cmake makes them.
+void cross_entropy_block(bf16*, const int*, float*, const StepScalars*);
+void cross_entropy_pair(float*, const int*, float*, const StepScalars*);
+void cross_entropy_four(bf16*, const int*, float*, const StepScalars*);
+void cross_entropy_eight(bf16*, const int*, float*, const StepScalars*);
+void cross_entropy_few(float*, const int*, float*, const StepScalars*);
+
+namespace {
+
+constexpr float kScale = 1.0f / 37;
+
+template <class Act>
+struct CrossEntropy {
+  void (*kernel)(Act*, const int*, float*, const StepScalars*);
+  int rows, cols, pitch;
+  unsigned lanes, cluster;
+
+  struct Result {
+    std::vector<float> gradient, losses;
+  };
+
+  std::vector<float> logits() const {
+    std::vector<float> values = normal(static_cast<std::size_t>(rows * pitch), 3, 4.0f);
+    for (std::size_t i = 0; i < values.size(); ++i)
+      if (static_cast<int>(i) % pitch >= cols) values[i] = 0;
+    return values;
+  }
+
+  /// The first column, the last, an ignored one, and others.
+  std::vector<int> targets() const {
+    std::vector<int> all(static_cast<std::size_t>(rows));
+    for (int r = 0; r < rows; ++r) all[static_cast<std::size_t>(r)] = static_cast<int>(r * 4801LL % cols);
+    all[0] = 0, all[1] = cols - 1, all[2] = -1;
+    return all;
+  }
+
+  /// `groups`: of blocks, each with rows of its own.
+  Result run(unsigned groups) const {
+    Device device(0, 0);
+    Pieces pieces(device, (std::size_t{1} << 20) + static_cast<std::size_t>(rows * pitch) * 4);
+    Act* here;
+    if constexpr (sizeof(Act) == 2)
+      here = pieces.put_bf16(logits());
+    else
+      here = pieces.put(logits());
+    const std::vector<int> wanted = targets();
+    auto* target = reinterpret_cast<int*>(pieces.take(wanted.size() * sizeof(int)));
+    device.copy_in(reinterpret_cast<std::byte*>(target), wanted.data(), wanted.size() * sizeof(int));
+    float* losses = pieces.put(std::vector<float>(wanted.size(), 7.0f));
+    StepScalars scalars{};
+    scalars.loss_scale = kScale;
+    auto* factor = reinterpret_cast<StepScalars*>(pieces.take(sizeof scalars));
+    device.copy_in(reinterpret_cast<std::byte*>(factor), &scalars, sizeof scalars);
+    launch(device.stream(), Grid{groups * cluster, lanes, cluster}, kernel, here, target, losses, factor);
+    return {pieces.get(here, static_cast<std::size_t>(rows * pitch)), pieces.get(losses, wanted.size())};
+  }
+
+  void check() const {
+    const Result result = run(2);  // a cluster then has more than one row
+    const std::vector<float> x = logits();
+    const std::vector<int> wanted = targets();
+    // fp32 rounds the difference to the highest logit, up to 32, by 1e-6, which the exponential turns into a factor;
+    // bf16 keeps eight bits of the result.
+    const double relative = sizeof(Act) == 2 ? 1.0 / 256 : 3e-6;
+    for (int r = 0; r < rows; ++r) {
+      const float* row = &x[static_cast<std::size_t>(r * pitch)];
+      const int target = wanted[static_cast<std::size_t>(r)];
+      double sum = 0;
+      const double highest = *std::max_element(row, row + cols);
+      for (int c = 0; c < cols; ++c) sum += std::exp(row[c] - highest);
+      const double loss = target < 0 ? 0 : highest + std::log(sum) - row[target];
+      ASSERT_NEAR(result.losses[static_cast<std::size_t>(r)], loss, 1e-6 * (1 + loss)) << r;
+      for (int c = 0; c < pitch; ++c) {
+        const double chance = c < cols ? std::exp(row[c] - highest) / sum : 0;
+        const double exact = target < 0 || c >= cols ? 0 : (chance - (c == target)) * kScale;
+        const double size = std::abs(exact) + 1e-3 * kScale * (c == target);
+        ASSERT_NEAR(result.gradient[static_cast<std::size_t>(r * pitch + c)], exact, relative * size) << r << " " << c;
+      }
+    }
+    const Result wide = run(static_cast<unsigned>(rows));  // any grid gives the same bits
+    EXPECT_EQ(wide.gradient, result.gradient);
+    EXPECT_EQ(wide.losses, result.losses);
+  }
+};
+
+// The numbers of cross_entropy.cmake.
+TEST(ClusteredCrossEntropy, OneBlock) { CrossEntropy<bf16>{cross_entropy_block, 5, 1003, 1008, 128, 1}.check(); }
+TEST(ClusteredCrossEntropy, TwoBlocks) { CrossEntropy<float>{cross_entropy_pair, 5, 4099, 4100, 128, 2}.check(); }
+TEST(ClusteredCrossEntropy, FourBlocks) { CrossEntropy<bf16>{cross_entropy_four, 6, 16384, 16384, 512, 4}.check(); }
+TEST(ClusteredCrossEntropy, EightBlocks) { CrossEntropy<bf16>{cross_entropy_eight, 3, 65537, 65544, 512, 8}.check(); }
+TEST(ClusteredCrossEntropy, BlocksWithoutColumns) {
+  CrossEntropy<float>{cross_entropy_few, 4, 130, 132, 128, 8}.check();
+}
+
+}  // namespace
+}  // namespace llmc

@@ -1,0 +1,24 @@
+# Kernel instances of the tests on GPUs, as llmc's --style=include writes them.
+
+# Writes templates/<template>.cu with the name <kernel>_<suffix> and params ("using Act = bf16", "int kCols = 300") as a
+# file of the current build folder, and appends that to the list `out`.
+function(cuda_instance out template suffix)
+  set(params)
+  foreach(param IN LISTS ARGN)
+    if(param MATCHES "^using ")
+      string(APPEND params "${param};\n")
+    else()
+      string(APPEND params "constexpr ${param};\n")
+    endif()
+  endforeach()
+  get_filename_component(kernel ${template} NAME)
+  set(file ${CMAKE_CURRENT_BINARY_DIR}/${kernel}_${suffix}.cu)
+  file(CONFIGURE OUTPUT ${file} CONTENT "#include \"device/types.h\"
+#define LLMC_PARAMS_GIVEN
+namespace llmc {
+${params}}  // namespace llmc
+#define ${kernel} ${kernel}_${suffix}
+#include \"templates/${template}.cu\"
+" @ONLY)
+  set(${out} ${${out}} ${file} PARENT_SCOPE)
+endfunction()
