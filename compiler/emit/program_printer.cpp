@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "compiler/emit/printer.h"
+#include "compiler/emit/product_printer.h"
 #include "compiler/plan/rope.h"
 
 namespace llmc::emit {
@@ -96,7 +97,7 @@ std::string print_texts() {
 
 std::string print_step_header(const plan::Plan& plan) {
   Source out;
-  out.line("// The functions of the step of run $name$ ($print$).",
+  out.line("// The matrix products and the functions of the step of run $name$ ($print$).",
            {{"name", plan.spec.name}, {"print", plan.fingerprint}});
   out.raw(R"(#pragma once
 
@@ -104,10 +105,14 @@ std::string print_step_header(const plan::Plan& plan) {
 #include <cstdint>
 
 #include "device/device.h"
+#include "math/gemm.h"
 #include "train/program.h"
 
 namespace llmc {
 
+)");
+  print_products(out, plan);
+  out.raw(R"(
 Step* create_step(Device& device, std::byte* arena);
 void destroy_step(Step* step);
 void initialise(Step& step, std::uint64_t seed);
@@ -163,6 +168,7 @@ std::string print_program(const plan::Plan& plan) {
       {"inverse_frequencies", "kInverseFrequencies"},
       {"chunk_elements", n(p.chunk_elements)},
       {"chunk_count", n(p.chunk_count)},
+      {"products", "kProducts"},
       {"arena", "kArena"}};
   for (const auto& [name, value] : fields) out.line("    .$n$ = $v$,", {{"n", name}, {"v", value}});
   out.raw(R"(};

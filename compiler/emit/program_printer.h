@@ -24,7 +24,7 @@ std::string print_texts();
 /// program.cpp: defines llmc::program() and main().
 std::string print_program(const plan::Plan& plan);
 
-/// step.h: declares the functions of step.cpp that program.cpp puts into its table.
+/// step.h: the step's matrix products, and the functions of step.cpp that program.cpp puts into its table.
 std::string print_step_header(const plan::Plan& plan);
 
 }  // namespace llmc::emit

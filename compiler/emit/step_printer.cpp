@@ -6,6 +6,7 @@
 #include <set>
 
 #include "compiler/emit/printer.h"
+#include "compiler/emit/product_printer.h"
 #include "compiler/emit/specialiser/specialiser.h"
 #include "compiler/plan/kernels.h"
 #include "compiler/plan/workspace.h"
@@ -63,8 +64,6 @@ class StepPrinter {
     out_.raw("#include \"kernels.h\"\n#include \"math/gemm.h\"\n#include \"step.h\"\n\nnamespace llmc {\n\n");
   }
 
-  static const char* dtype_literal(DType type) { return type == DType::bf16 ? "DType::bf16" : "DType::f32"; }
-
   void step_struct() {
     out_.open("struct Step");
     out_.line("Device& device;");
@@ -84,17 +83,6 @@ class StepPrinter {
     out_.close();
     out_.close("};");
     out_.blank();
-  }
-
-  static std::string product_text(const plan::Product& p) {
-    const GemmShape& s = p.shape;
-    std::string text = fmt::format("[{}, {}]{} x [{}, {}]{} -> [{}, {}] {}", s.transpose_a ? s.k : s.m, s.transpose_a ? s.m : s.k,
-                                   s.transpose_a ? "^T" : "", s.transpose_b ? s.n : s.k, s.transpose_b ? s.k : s.n,
-                                   s.transpose_b ? "^T" : "", s.m, s.n, s.result == DType::bf16 ? "bf16" : "fp32");
-    if (s.bias) text += " + bias";
-    if (s.residual) text += " + residual";
-    if (s.accumulates) text += ", accumulates";
-    return text;
   }
 
   void constants() {
@@ -132,18 +120,7 @@ class StepPrinter {
 
   std::string product_initialisers() const {
     std::string text;
-    for (const plan::Product& p : plan_.products) {
-      const GemmShape& s = p.shape;
-      std::string fields = fmt::format(".name = \"{}\", .m = {}, .n = {}, .k = {}", p.name, s.m, s.n, s.k);
-      for (const auto& [field, set] : std::initializer_list<std::pair<const char*, bool>>{{"transpose_a", s.transpose_a}, {"transpose_b", s.transpose_b}})
-        if (set) fields += fmt::format(", .{} = true", field);
-      fields += fmt::format(", .pitch_a = {}, .pitch_b = {}, .pitch_d = {}", s.pitch_a, s.pitch_b, s.pitch_d);
-      if (s.operand != DType::f32) fields += std::string(", .operand = ") + dtype_literal(s.operand);
-      if (s.result != DType::f32) fields += std::string(", .result = ") + dtype_literal(s.result);
-      for (const auto& [field, set] : std::initializer_list<std::pair<const char*, bool>>{{"bias", s.bias}, {"residual", s.residual}, {"accumulates", s.accumulates}})
-        if (set) fields += fmt::format(", .{} = true", field);
-      text += fmt::format(",\n      {}(math, {{{}}})", p.name, fields);
-    }
+    for (const plan::Product& p : plan_.products) text += fmt::format(",\n      {}(math, {})", p.name, product_constant(p));
     if (cudnn_) {
       const TensorId qkv = g_.find("qkv"), out = g_.find("attention_out");
       text += fmt::format(",\n      attention(math, {{.batch = {}, .sequence = {}, .heads = {}, .kv_heads = {}, .head_dim = {}, .qkv_pitch = {},\n"

@@ -255,6 +255,7 @@ constexpr ProgramInfo kInfo = {
     .inverse_frequencies = kInverseFrequencies,
     .chunk_elements = 16384,
     .chunk_count = 75809,
+    .products = kProducts,
     .arena = kArena,
 };
 

@@ -1,13 +1,33 @@
-// The functions of the step of run llama-1b (7e163a6e421176c5cc4c286789b5e0f9).
+// The matrix products and the functions of the step of run llama-1b (7e163a6e421176c5cc4c286789b5e0f9).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
 #include "device/device.h"
+#include "math/gemm.h"
 #include "train/program.h"
 
 namespace llmc {
+
+// Row-major matrix products of the step; pitches are elements from row to row.
+inline constexpr GemmShape kQkvForward = {.name = "qkv_forward", .m = 32768, .n = 3072, .k = 2048, .transpose_b = true, .pitch_a = 2048, .pitch_b = 2048, .pitch_d = 3072, .operand = DType::bf16, .result = DType::bf16};
+inline constexpr GemmShape kOForward = {.name = "o_forward", .m = 32768, .n = 2048, .k = 2048, .transpose_b = true, .pitch_a = 2048, .pitch_b = 2048, .pitch_d = 2048, .operand = DType::bf16, .residual = true};
+inline constexpr GemmShape kGateUpForward = {.name = "gate_up_forward", .m = 32768, .n = 16384, .k = 2048, .transpose_b = true, .pitch_a = 2048, .pitch_b = 2048, .pitch_d = 16384, .operand = DType::bf16, .result = DType::bf16};
+inline constexpr GemmShape kDownForward = {.name = "down_forward", .m = 32768, .n = 2048, .k = 8192, .transpose_b = true, .pitch_a = 8192, .pitch_b = 8192, .pitch_d = 2048, .operand = DType::bf16, .residual = true};
+inline constexpr GemmShape kLmHeadForward = {.name = "lm_head_forward", .m = 8192, .n = 131072, .k = 2048, .transpose_b = true, .pitch_a = 2048, .pitch_b = 2048, .pitch_d = 131072, .operand = DType::bf16, .result = DType::bf16};
+inline constexpr GemmShape kLmHeadDgrad = {.name = "lm_head_dgrad", .m = 8192, .n = 2048, .k = 131072, .pitch_a = 131072, .pitch_b = 2048, .pitch_d = 2048, .operand = DType::bf16, .result = DType::bf16};
+inline constexpr GemmShape kLmHeadWgrad = {.name = "lm_head_wgrad", .m = 131072, .n = 2048, .k = 8192, .transpose_a = true, .pitch_a = 131072, .pitch_b = 2048, .pitch_d = 2048, .operand = DType::bf16, .accumulates = true};
+inline constexpr GemmShape kDownDgrad = {.name = "down_dgrad", .m = 32768, .n = 8192, .k = 2048, .pitch_a = 2048, .pitch_b = 8192, .pitch_d = 8192, .operand = DType::bf16, .result = DType::bf16};
+inline constexpr GemmShape kDownWgrad = {.name = "down_wgrad", .m = 2048, .n = 8192, .k = 32768, .transpose_a = true, .pitch_a = 2048, .pitch_b = 8192, .pitch_d = 8192, .operand = DType::bf16, .accumulates = true};
+inline constexpr GemmShape kGateUpDgrad = {.name = "gate_up_dgrad", .m = 32768, .n = 2048, .k = 16384, .pitch_a = 16384, .pitch_b = 2048, .pitch_d = 2048, .operand = DType::bf16, .result = DType::bf16};
+inline constexpr GemmShape kGateUpWgrad = {.name = "gate_up_wgrad", .m = 16384, .n = 2048, .k = 32768, .transpose_a = true, .pitch_a = 16384, .pitch_b = 2048, .pitch_d = 2048, .operand = DType::bf16, .accumulates = true};
+inline constexpr GemmShape kOWgrad = {.name = "o_wgrad", .m = 2048, .n = 2048, .k = 32768, .transpose_a = true, .pitch_a = 2048, .pitch_b = 2048, .pitch_d = 2048, .operand = DType::bf16, .accumulates = true};
+inline constexpr GemmShape kODgrad = {.name = "o_dgrad", .m = 32768, .n = 2048, .k = 2048, .pitch_a = 2048, .pitch_b = 2048, .pitch_d = 2048, .operand = DType::bf16, .result = DType::bf16};
+inline constexpr GemmShape kQkvDgrad = {.name = "qkv_dgrad", .m = 32768, .n = 2048, .k = 3072, .pitch_a = 3072, .pitch_b = 2048, .pitch_d = 2048, .operand = DType::bf16, .result = DType::bf16};
+inline constexpr GemmShape kQkvWgrad = {.name = "qkv_wgrad", .m = 3072, .n = 2048, .k = 32768, .transpose_a = true, .pitch_a = 3072, .pitch_b = 2048, .pitch_d = 2048, .operand = DType::bf16, .accumulates = true};
+inline constexpr GemmShape kSampleLogitsForward = {.name = "sample_logits_forward", .m = 16, .n = 131072, .k = 2048, .transpose_b = true, .pitch_a = 2048, .pitch_b = 2048, .pitch_d = 131072, .operand = DType::bf16};
+inline constexpr GemmShape kProducts[] = {kQkvForward, kOForward, kGateUpForward, kDownForward, kLmHeadForward, kLmHeadDgrad, kLmHeadWgrad, kDownDgrad, kDownWgrad, kGateUpDgrad, kGateUpWgrad, kOWgrad, kODgrad, kQkvDgrad, kQkvWgrad, kSampleLogitsForward};
 
 Step* create_step(Device& device, std::byte* arena);
 void destroy_step(Step* step);

@@ -150,6 +150,7 @@ constexpr ProgramInfo kInfo = {
     .inverse_frequencies = kInverseFrequencies,
     .chunk_elements = 16384,
     .chunk_count = 365,
+    .products = kProducts,
     .arena = kArena,
 };
 

@@ -1,13 +1,33 @@
-// The functions of the step of run quickstart (88445e1f97f36e0f3fc7201cf08fe3e5).
+// The matrix products and the functions of the step of run quickstart (88445e1f97f36e0f3fc7201cf08fe3e5).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
 #include "device/device.h"
+#include "math/gemm.h"
 #include "train/program.h"
 
 namespace llmc {
+
+// Row-major matrix products of the step; pitches are elements from row to row.
+inline constexpr GemmShape kQkvForward = {.name = "qkv_forward", .m = 2048, .n = 512, .k = 256, .transpose_b = true, .pitch_a = 256, .pitch_b = 256, .pitch_d = 512};
+inline constexpr GemmShape kOForward = {.name = "o_forward", .m = 2048, .n = 256, .k = 256, .transpose_b = true, .pitch_a = 256, .pitch_b = 256, .pitch_d = 256, .residual = true};
+inline constexpr GemmShape kGateUpForward = {.name = "gate_up_forward", .m = 2048, .n = 1536, .k = 256, .transpose_b = true, .pitch_a = 256, .pitch_b = 256, .pitch_d = 1536};
+inline constexpr GemmShape kDownForward = {.name = "down_forward", .m = 2048, .n = 256, .k = 768, .transpose_b = true, .pitch_a = 768, .pitch_b = 768, .pitch_d = 256, .residual = true};
+inline constexpr GemmShape kLmHeadForward = {.name = "lm_head_forward", .m = 2048, .n = 4096, .k = 256, .transpose_b = true, .pitch_a = 256, .pitch_b = 256, .pitch_d = 4096};
+inline constexpr GemmShape kLmHeadDgrad = {.name = "lm_head_dgrad", .m = 2048, .n = 256, .k = 4096, .pitch_a = 4096, .pitch_b = 256, .pitch_d = 256};
+inline constexpr GemmShape kLmHeadWgrad = {.name = "lm_head_wgrad", .m = 4096, .n = 256, .k = 2048, .transpose_a = true, .pitch_a = 4096, .pitch_b = 256, .pitch_d = 256, .accumulates = true};
+inline constexpr GemmShape kDownWgrad = {.name = "down_wgrad", .m = 256, .n = 768, .k = 2048, .transpose_a = true, .pitch_a = 256, .pitch_b = 768, .pitch_d = 768, .accumulates = true};
+inline constexpr GemmShape kDownDgrad = {.name = "down_dgrad", .m = 2048, .n = 768, .k = 256, .pitch_a = 256, .pitch_b = 768, .pitch_d = 768};
+inline constexpr GemmShape kGateUpWgrad = {.name = "gate_up_wgrad", .m = 1536, .n = 256, .k = 2048, .transpose_a = true, .pitch_a = 1536, .pitch_b = 256, .pitch_d = 256, .accumulates = true};
+inline constexpr GemmShape kGateUpDgrad = {.name = "gate_up_dgrad", .m = 2048, .n = 256, .k = 1536, .pitch_a = 1536, .pitch_b = 256, .pitch_d = 256};
+inline constexpr GemmShape kOWgrad = {.name = "o_wgrad", .m = 256, .n = 256, .k = 2048, .transpose_a = true, .pitch_a = 256, .pitch_b = 256, .pitch_d = 256, .accumulates = true};
+inline constexpr GemmShape kODgrad = {.name = "o_dgrad", .m = 2048, .n = 256, .k = 256, .pitch_a = 256, .pitch_b = 256, .pitch_d = 256};
+inline constexpr GemmShape kQkvWgrad = {.name = "qkv_wgrad", .m = 512, .n = 256, .k = 2048, .transpose_a = true, .pitch_a = 512, .pitch_b = 256, .pitch_d = 256, .accumulates = true};
+inline constexpr GemmShape kQkvDgrad = {.name = "qkv_dgrad", .m = 2048, .n = 256, .k = 512, .pitch_a = 512, .pitch_b = 256, .pitch_d = 256};
+inline constexpr GemmShape kSampleLogitsForward = {.name = "sample_logits_forward", .m = 8, .n = 4096, .k = 256, .transpose_b = true, .pitch_a = 256, .pitch_b = 256, .pitch_d = 4096};
+inline constexpr GemmShape kProducts[] = {kQkvForward, kOForward, kGateUpForward, kDownForward, kLmHeadForward, kLmHeadDgrad, kLmHeadWgrad, kDownWgrad, kDownDgrad, kGateUpWgrad, kGateUpDgrad, kOWgrad, kODgrad, kQkvWgrad, kQkvDgrad, kSampleLogitsForward};
 
 Step* create_step(Device& device, std::byte* arena);
 void destroy_step(Step* step);

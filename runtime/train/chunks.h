@@ -16,8 +16,8 @@ struct ChunkTable {
   std::vector<std::int32_t> first_chunk;  // [parameters + 1]
 };
 
-/// A chunk is a contiguous run of at most `chunk_elements` elements of one parameter, padding included, so that per-parameter
-/// sums add whole chunks in a fixed order.
+/// A chunk is a contiguous run of at most `chunk_elements` elements of one parameter, padding included, so that
+/// per-parameter sums add whole chunks in a fixed order.
 inline ChunkTable make_chunks(std::span<const ParameterInfo> parameters, std::int64_t chunk_elements) {
   ChunkTable table;
   for (std::size_t p = 0; p < parameters.size(); ++p) {

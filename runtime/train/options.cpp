@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "error.h"
+#include "executable.h"
 #include "train/run_values.h"
 
 namespace llmc {
@@ -14,13 +15,9 @@ namespace llmc {
 namespace fs = std::filesystem;
 
 fs::path default_base() {
-  std::error_code error;
-  const fs::path self = fs::read_symlink("/proc/self/exe", error);
-  if (!error) {
-    std::ifstream file(self.parent_path() / kSpecDirectoryFile);
-    std::string directory;
-    if (std::getline(file, directory) && !directory.empty()) return directory;
-  }
+  std::ifstream file(executable_folder() / kSpecDirectoryFile);
+  std::string directory;
+  if (std::getline(file, directory) && !directory.empty()) return directory;
   return fs::current_path();
 }
 
@@ -79,6 +76,11 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
   auto* plan = app.add_flag("--plan", options.plan, "print what this trainer was built for, and exit");
   app.add_flag("--json", options.json, "with --plan: as JSON")->needs(plan);
   app.add_flag("--quiet", options.quiet, "print warnings and errors only");
+  auto* tune = app.add_subcommand(
+      "tune",
+      "on a GPU: times the library's algorithms for each matrix product, and keeps the fastest in tuned.json beside "
+      "this program, which later runs read. Other algorithms add in another order: tune before a run, not within it");
+  tune->add_option("--device", options.device, "which accelerator")->type_name("N")->check(CLI::Range(0, 1023));
   app.footer([&info] {
     return "Signals: USR1 saves and goes on; TERM, INT and USR2 finish the step, save and exit with 75; a second one "
            "exits at once.\n\n"
@@ -86,7 +88,8 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
            "  trainer                                      trains, or goes on where it stopped\n"
            "  trainer --steps 100 optimizer.lr=1e-3        the first 100 steps, with another learning rate\n"
            "  trainer --resume runs/a/checkpoints/step-00000100 --run runs/b\n"
-           "  trainer --trace trace --steps 1 --run runs/trace\n\n"
+           "  trainer --trace trace --steps 1 --run runs/trace\n"
+           "  trainer tune                                 on a GPU, once\n\n"
            "Run-time values and their defaults:\n" +
            list_run_time_keys(info.keys_json);
   });
@@ -98,6 +101,7 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
   } catch (const CLI::ParseError& error) {
     throw Failure(Exit::usage, fmt::format("{}; see {} --help", error.what(), argc > 0 ? argv[0] : "trainer"));
   }
+  options.tune = tune->parsed();
   if (run.empty() || options.resume.empty()) throw Failure(Exit::usage, "--run and --resume need a value; see --help");
   if (steps_option->count() > 0) options.steps = steps;
   if (!profile.empty()) options.profile = step_window(profile);

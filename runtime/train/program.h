@@ -7,10 +7,12 @@
 
 #include "device/device.h"
 #include "device/types.h"
+#include "math/gemm.h"
 
 namespace llmc {
 
-/// One tensor under its Hugging Face name. Fused weights (q, k, v; gate, up) are several of these, at different offsets.
+/// One tensor under its Hugging Face name. Fused weights (q, k, v; gate, up) are several of these, at different
+/// offsets.
 struct ParameterInfo {
   const char* name;         // "model.layers.3.self_attn.q_proj.weight"
   std::int64_t offset;      // elements from the start of each flat parameter buffer
@@ -27,35 +29,35 @@ struct ParameterInfo {
 struct ArenaLayout {
   std::size_t bytes;
   std::size_t masters, gradients, exp_avg, exp_avg_sq;  // fp32 [parameter_elements]
-  std::size_t copies;          // compute dtype [parameter_elements]; equals masters in fp32
-  std::size_t results;         // StepResults
-  std::size_t inputs, input_bytes;               // what a micro-batch reads: from scalars to run_count
-  std::size_t input_slots, input_slot_count;     // such blocks on their way to `inputs`; none on cpu
-  std::size_t scalars;         // StepScalars
-  std::size_t tokens, targets; // i32 [micro_batch * sequence_length]
-  std::size_t embedding_order; // i32 [tokens]: positions sorted by token, stable
-  std::size_t run_begin;       // i32 [tokens + 1]: where in `order` each distinct token's positions begin
-  std::size_t run_token;       // i32 [tokens]: the distinct tokens, ascending
-  std::size_t run_count;       // i32 [1]
-  std::size_t positions;       // i32 [micro_batch]: row whose logits are wanted, sequence * sequence_length + position
-  std::size_t sample_logits;   // fp32 [micro_batch, vocab_pitch]
-  std::size_t rope_table;      // fp32 [sequence_length, head_dim]: cos of head_dim/2 angles, then sin
-  std::size_t chunks;          // Chunk [chunk_count]
-  std::size_t first_chunk;     // i32 [parameters + 1]: parameter p owns chunks [first_chunk[p], first_chunk[p + 1])
-  std::size_t init_rules;      // InitRule [parameters]
-  std::size_t parameter_norms; // fp32 [parameters, 3]: L2 norms of gradient, weight, update
+  std::size_t copies;                                   // compute dtype [parameter_elements]; equals masters in fp32
+  std::size_t results;                                  // StepResults
+  std::size_t inputs, input_bytes;                      // what a micro-batch reads: from scalars to run_count
+  std::size_t input_slots, input_slot_count;            // such blocks on their way to `inputs`; none on cpu
+  std::size_t scalars;                                  // StepScalars
+  std::size_t tokens, targets;                          // i32 [micro_batch * sequence_length]
+  std::size_t embedding_order;                          // i32 [tokens]: positions sorted by token, stable
+  std::size_t run_begin;        // i32 [tokens + 1]: where in `order` each distinct token's positions begin
+  std::size_t run_token;        // i32 [tokens]: the distinct tokens, ascending
+  std::size_t run_count;        // i32 [1]
+  std::size_t positions;        // i32 [micro_batch]: row whose logits are wanted, sequence * sequence_length + position
+  std::size_t sample_logits;    // fp32 [micro_batch, vocab_pitch]
+  std::size_t rope_table;       // fp32 [sequence_length, head_dim]: cos of head_dim/2 angles, then sin
+  std::size_t chunks;           // Chunk [chunk_count]
+  std::size_t first_chunk;      // i32 [parameters + 1]: parameter p owns chunks [first_chunk[p], first_chunk[p + 1])
+  std::size_t init_rules;       // InitRule [parameters]
+  std::size_t parameter_norms;  // fp32 [parameters, 3]: L2 norms of gradient, weight, update
   std::size_t math_workspace, math_workspace_bytes;
 };
 
 struct ProgramInfo {
   const char* name;
-  const char* fingerprint;    // hex; of what is compiled in
-  const char* plan_text;      // what --plan prints
+  const char* fingerprint;  // hex; of what is compiled in
+  const char* plan_text;    // what --plan prints
   const char* plan_json;
-  const char* spec_yaml;      // resolved
-  const char* config_json;    // Hugging Face config.json
-  const char* keys_json;      // every key: name, value, run-time or compiled in, type, bounds (docs in train/run_values.h)
-  const char* arch;           // "x86-64-v4", "znver4", "90a": what the kernels were compiled for
+  const char* spec_yaml;    // resolved
+  const char* config_json;  // Hugging Face config.json
+  const char* keys_json;  // every key: name, value, run-time or compiled in, type, bounds (docs in train/run_values.h)
+  const char* arch;       // "x86-64-v4", "znver4", "90a": what the kernels were compiled for
   std::int64_t vocab_size, vocab_pitch, hidden_size, layers, head_dim;
   std::int64_t sequence_length, micro_batch;
   std::int64_t sequences_per_step;  // global batch in sequences
@@ -65,6 +67,7 @@ struct ProgramInfo {
   std::span<const ParameterInfo> parameters;
   std::span<const double> inverse_frequencies;  // RoPE, head_dim / 2
   std::int64_t chunk_elements, chunk_count;     // see train/chunks.h, which fills chunks and first_chunk at start
+  std::span<const GemmShape> products;          // every matrix product of the step, by name
   ArenaLayout arena;
 };
 

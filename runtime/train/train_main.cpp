@@ -9,12 +9,14 @@
 
 #include "checkpoint/durable_file.h"
 #include "error.h"
+#include "math/tuning.h"
 #include "train/clock.h"
 #include "train/loop.h"
 #include "train/metrics.h"
 #include "train/options.h"
 #include "train/program.h"
 #include "train/resume.h"
+#include "train/tune.h"
 
 namespace llmc {
 namespace {
@@ -80,6 +82,8 @@ void print_header(Console& console, const ProgramInfo& info, const Device& devic
   console.text(fmt::format("memory  {} bytes allocated ({:.1f} MiB)",
                            format_count(static_cast<std::int64_t>(info.arena.bytes)),
                            static_cast<double>(info.arena.bytes) / (1 << 20)));
+  const std::string algorithms = describe_tuning(info.products, info.arena.math_workspace_bytes);
+  if (!algorithms.empty()) console.text("gemm    " + algorithms);
   console.text(fmt::format("data    {} tokens in {} {}, {} samples of {}; {} steps of {} tokens are {:.2f} epochs",
                            format_count(train.tokens()), train.shards().size(),
                            train.shards().size() == 1 ? "shard" : "shards", format_count(samples), info.sequence_length,
@@ -171,6 +175,10 @@ int train_main(int argc, char** argv, const Program& program) try {
   if (options->plan) {
     fmt::print("{}", options->json ? program.info.plan_json : program.info.plan_text);
     return 0;
+  }
+  if (options->tune) {
+    tune(program.info, options->device);
+    return static_cast<int>(Exit::done);
   }
   return train(argc, argv, *options, program);
 } catch (const Failure& failure) {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <string>
 
+#include "math/cublaslt/tuned_file.h"
 #include "math/gemm.h"
 
 namespace llmc {
@@ -15,10 +16,15 @@ struct MathLibrary::Impl {
   void* workspace = nullptr;  // calls come one at a time, in the stream's order, so that all may use it
   std::size_t workspace_bytes = 0;
   int capability = 0;  // 90 is 9.0
+  std::string device;  // "NVIDIA H200 with 132 SMs"
+  TunedFile tuned;
 
+  Impl(void* memory, std::size_t bytes);
   ~Impl() {
     if (handle) cublasLtDestroy(handle);
   }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
 };
 
 /// "cuBLASLt 13.1.0"

@@ -24,7 +24,8 @@ struct cublasLtMatmulDescOpaque {
 
 namespace sim {
 
-/// The algorithms: the same product with the sum over k in another order.
+/// The algorithms: the same product with the sum over k in another order. On the simulated device's clock halves is the
+/// fastest for a k of 48 or more, and blocks faster than the first by less than is worth a change.
 enum class Summation : std::uint32_t { ascending = 20, halves = 21, blocks = 22 };
 
 struct Product {

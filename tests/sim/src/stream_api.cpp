@@ -175,7 +175,7 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEve
   const Guard guard;
   if (!start->timing || !end->timing || !start->moment || !end->moment) return returned(cudaErrorInvalidResourceHandle);
   if (!start->moment->reached || !end->moment->reached) return returned(cudaErrorNotReady);
-  *milliseconds = std::chrono::duration<float, std::milli>(end->moment->time - start->moment->time).count();
+  *milliseconds = static_cast<float>(end->moment->milliseconds - start->moment->milliseconds);
   return cudaSuccess;
 }
 

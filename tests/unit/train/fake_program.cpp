@@ -66,7 +66,7 @@ const ProgramInfo& info() {
     i.name = "fake";
     i.fingerprint = "00000000000000fa";
     i.plan_text = "the plan\n";
-    i.plan_json = "{\"plan\": true}\n";
+    i.plan_json = "{\"launches\": []}\n";
     i.spec_yaml = "name: fake\n";
     i.config_json = "{}\n";
     i.keys_json = keys_text().c_str();

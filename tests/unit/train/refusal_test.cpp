@@ -19,7 +19,7 @@ TEST_F(Refusals, HelpAndPlan) {
   for (const char* part : {"--resume", "Examples:", "optimizer.lr=0.05", "--trace"})
     EXPECT_TRUE(contains(help.out, part)) << help.out;
   EXPECT_EQ(train({"--plan"}).out, "the plan\n");
-  EXPECT_EQ(train({"--plan", "--json"}).out, "{\"plan\": true}\n");
+  EXPECT_EQ(train({"--plan", "--json"}).out, "{\"launches\": []}\n");
   EXPECT_FALSE(fs::exists(folder_ / "runs"));
 }
 
@@ -32,6 +32,8 @@ TEST_F(Refusals, CommandLine) {
   expect({"optimizer.learning=1"}, 2, "no key");
   expect({"model.vocab_size=13"}, 2, "llmc compile");
   expect({"batch.tokens=20"}, 1, "batch.tokens=16");
+  expect({"tune"}, 2, "tune is for GPUs");
+  expect({"tune", "--steps", "3"}, 2, "--steps");
   EXPECT_FALSE(fs::exists(folder_ / "runs"));
 }
 

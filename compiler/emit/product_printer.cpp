@@ -1,0 +1,60 @@
+#include "compiler/emit/product_printer.h"
+
+#include <fmt/format.h>
+
+#include <cctype>
+
+namespace llmc::emit {
+namespace {
+
+const char* dtype_literal(DType type) { return type == DType::bf16 ? "DType::bf16" : "DType::f32"; }
+
+/// The members of the constant that differ from a GemmShape's own.
+std::string fields(const plan::Product& p) {
+  const GemmShape& s = p.shape;
+  std::string text = fmt::format(".name = \"{}\", .m = {}, .n = {}, .k = {}", p.name, s.m, s.n, s.k);
+  const auto flag = [&](const char* field, bool set) {
+    if (set) text += fmt::format(", .{} = true", field);
+  };
+  flag("transpose_a", s.transpose_a), flag("transpose_b", s.transpose_b);
+  text += fmt::format(", .pitch_a = {}, .pitch_b = {}, .pitch_d = {}", s.pitch_a, s.pitch_b, s.pitch_d);
+  if (s.operand != DType::f32) text += std::string(", .operand = ") + dtype_literal(s.operand);
+  if (s.result != DType::f32) text += std::string(", .result = ") + dtype_literal(s.result);
+  flag("bias", s.bias), flag("residual", s.residual), flag("accumulates", s.accumulates);
+  return text;
+}
+
+}  // namespace
+
+std::string product_text(const plan::Product& p) {
+  const GemmShape& s = p.shape;
+  std::string text = fmt::format("[{}, {}]{} x [{}, {}]{} -> [{}, {}] {}", s.transpose_a ? s.k : s.m, s.transpose_a ? s.m : s.k,
+                                 s.transpose_a ? "^T" : "", s.transpose_b ? s.n : s.k, s.transpose_b ? s.k : s.n,
+                                 s.transpose_b ? "^T" : "", s.m, s.n, s.result == DType::bf16 ? "bf16" : "fp32");
+  if (s.bias) text += " + bias";
+  if (s.residual) text += " + residual";
+  if (s.accumulates) text += ", accumulates";
+  return text;
+}
+
+std::string product_constant(const plan::Product& p) {
+  std::string text = "k";
+  bool upper = true;
+  for (const char c : p.name) {
+    if (c != '_') text += upper ? static_cast<char>(std::toupper(static_cast<unsigned char>(c))) : c;
+    upper = c == '_';
+  }
+  return text;
+}
+
+void print_products(Source& out, const plan::Plan& plan) {
+  out.line("// Row-major matrix products of the step; pitches are elements from row to row.");
+  std::string all;
+  for (const plan::Product& p : plan.products) {
+    out.line("inline constexpr GemmShape $c$ = {$f$};", {{"c", product_constant(p)}, {"f", fields(p)}});
+    all += (all.empty() ? "" : ", ") + product_constant(p);
+  }
+  out.line("inline constexpr GemmShape kProducts[] = {$all$};", {{"all", all}});
+}
+
+}  // namespace llmc::emit

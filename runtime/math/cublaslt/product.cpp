@@ -1,0 +1,130 @@
+#include "math/cublaslt/product.h"
+
+#include <cstdint>
+
+#include "error.h"
+
+namespace llmc {
+namespace {
+
+using Preference = Owned<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy>;
+
+cudaDataType_t type(DType dtype) { return dtype == DType::bf16 ? CUDA_R_16BF : CUDA_R_32F; }
+
+const char* name(DType dtype) { return dtype == DType::bf16 ? "bf16" : "fp32"; }
+
+template <class Value>
+void set(cublasLtMatmulDesc_t operation, cublasLtMatmulDescAttributes_t attribute, Value value) {
+  check(cublasLtMatmulDescSetAttribute(operation, attribute, &value, sizeof value), "cublasLtMatmulDescSetAttribute");
+}
+
+template <class Value>
+void set(const Preference& preference, cublasLtMatmulPreferenceAttributes_t attribute, Value value) {
+  check(cublasLtMatmulPreferenceSetAttribute(preference.get(), attribute, &value, sizeof value),
+        "cublasLtMatmulPreferenceSetAttribute");
+}
+
+}  // namespace
+
+void check(cublasStatus_t status, const char* call) {
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  const bool machine = status == CUBLAS_STATUS_NOT_INITIALIZED || status == CUBLAS_STATUS_ARCH_MISMATCH;
+  throw Failure(machine ? Exit::toolchain : Exit::internal, cublaslt_version() + ": " + call + " says " +
+                                                                cublasLtGetStatusName(status) + ", " +
+                                                                cublasLtGetStatusString(status));
+}
+
+LtProduct::Layout LtProduct::transposed(std::int64_t rows, std::int64_t cols, std::int64_t pitch, DType dtype) {
+  Layout layout;
+  check(cublasLtMatrixLayoutCreate(layout.put(), type(dtype), static_cast<std::uint64_t>(cols),
+                                   static_cast<std::uint64_t>(rows), pitch),
+        "cublasLtMatrixLayoutCreate");
+  return layout;
+}
+
+LtProduct::LtProduct(MathLibrary::Impl& library, const GemmShape& shape) : library_(&library), shape_(shape) {
+  if (shape.residual && shape.accumulates)
+    throw Failure(Exit::toolchain, cublaslt_version() + " adds one matrix to a product, and " + text() +
+                                       " wants a residual and its own result");
+  check(cublasLtMatmulDescCreate(operation_.put(), CUBLAS_COMPUTE_32F, CUDA_R_32F), "cublasLtMatmulDescCreate");
+  // What is stored transposed is so in both views.
+  set(operation_.get(), CUBLASLT_MATMUL_DESC_TRANSA, shape.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
+  set(operation_.get(), CUBLASLT_MATMUL_DESC_TRANSB, shape.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
+  a_ = shape.transpose_a ? transposed(shape.k, shape.m, shape.pitch_a, shape.operand)
+                         : transposed(shape.m, shape.k, shape.pitch_a, shape.operand);
+  b_ = shape.transpose_b ? transposed(shape.n, shape.k, shape.pitch_b, shape.operand)
+                         : transposed(shape.k, shape.n, shape.pitch_b, shape.operand);
+  d_ = transposed(shape.m, shape.n, shape.pitch_d, shape.result);
+  if (shape.bias) {
+    // One value for each row of D^T. The address tells the heuristics the alignment: the real one comes with each call.
+    set(operation_.get(), CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+    set(operation_.get(), CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<std::int32_t>(type(shape.result)));
+    set(operation_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(library.workspace));
+  }
+}
+
+std::string LtProduct::text() const {
+  const GemmShape& s = shape_;
+  return s.name + std::string(" [m ") + std::to_string(s.m) + ", n " + std::to_string(s.n) + ", k " +
+         std::to_string(s.k) + "]" + (s.transpose_a ? " with A transposed" : "") +
+         (s.transpose_b ? " with B transposed" : "") + (s.bias ? ", bias" : "") + (s.residual ? ", residual" : "") +
+         " in " + name(s.operand) + " -> " + name(s.result);
+}
+
+std::string LtProduct::key() const {
+  const GemmShape& s = shape_;
+  const auto matrix = [](std::int64_t rows, std::int64_t cols, std::int64_t pitch, bool transposed, DType dtype) {
+    return "[" + std::to_string(rows) + ", " + std::to_string(cols) + "] pitch " + std::to_string(pitch) +
+           (transposed ? " transposed " : " ") + name(dtype);
+  };
+  return matrix(s.m, s.k, s.pitch_a, s.transpose_a, s.operand) + " x " +
+         matrix(s.k, s.n, s.pitch_b, s.transpose_b, s.operand) + " -> " + matrix(s.m, s.n, s.pitch_d, false, s.result) +
+         (s.bias ? " + bias" : "") + (s.residual ? " + residual" : "") + (s.accumulates ? ", accumulates" : "");
+}
+
+std::vector<cublasLtMatmulAlgo_t> LtProduct::candidates(int most) const {
+  Preference preference;
+  check(cublasLtMatmulPreferenceCreate(preference.put()), "cublasLtMatmulPreferenceCreate");
+  set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, library_->workspace_bytes);
+  // Partial sums of a split k stay fp32 and are added in one order.
+  set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+      static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+  // Rows are padded to 16 bytes, and chunks of a tensor begin at a row. The default promises 256.
+  for (const auto attribute : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+                               CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
+    set(preference, attribute, std::uint32_t{16});
+
+  std::vector<cublasLtMatmulHeuristicResult_t> results(static_cast<std::size_t>(most));
+  int found = 0;
+  const cublasStatus_t status =
+      cublasLtMatmulAlgoGetHeuristic(library_->handle, operation_.get(), b_.get(), a_.get(), d_.get(), d_.get(),
+                                     preference.get(), most, results.data(), &found);
+  std::vector<cublasLtMatmulAlgo_t> algorithms;
+  for (int i = 0; status == CUBLAS_STATUS_SUCCESS && i < found; ++i)
+    if (const auto& result = results[static_cast<std::size_t>(i)]; result.state == CUBLAS_STATUS_SUCCESS)
+      algorithms.push_back(result.algo);
+  if (algorithms.empty())
+    throw Failure(Exit::toolchain,
+                  cublaslt_version() + " cannot multiply " + text() + " on sm_" + std::to_string(library_->capability) +
+                      " within " + std::to_string(library_->workspace_bytes >> 20) + " MiB of workspace: " +
+                      cublasLtGetStatusString(status == CUBLAS_STATUS_SUCCESS && found ? results[0].state : status));
+  return algorithms;
+}
+
+bool LtProduct::runs(const cublasLtMatmulAlgo_t& algorithm) const {
+  cublasLtMatmulHeuristicResult_t result = {};
+  return cublasLtMatmulAlgoCheck(library_->handle, operation_.get(), b_.get(), a_.get(), d_.get(), d_.get(), &algorithm,
+                                 &result) == CUBLAS_STATUS_SUCCESS &&
+         result.state == CUBLAS_STATUS_SUCCESS && result.workspaceSize <= library_->workspace_bytes;
+}
+
+cublasStatus_t LtProduct::launch(const cublasLtMatmulAlgo_t& algorithm, cudaStream_t stream, const void* a,
+                                 const void* b, const void* bias, const void* c, void* d, float beta) const {
+  if (shape_.bias) set(operation_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
+  const float alpha = 1.0f;
+  return cublasLtMatmul(library_->handle, operation_.get(), &alpha, b, b_.get(), a, a_.get(), &beta,
+                        shape_.residual ? c : d, d_.get(), d, d_.get(), &algorithm, library_->workspace,
+                        library_->workspace_bytes, stream);
+}
+
+}  // namespace llmc

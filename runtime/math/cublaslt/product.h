@@ -1,0 +1,71 @@
+// A GemmShape as cuBLASLt's descriptors.
+#pragma once
+
+#include <cublasLt.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "math/cublaslt/library.h"
+#include "math/gemm.h"
+
+namespace llmc {
+
+/// Throws Failure with the library's version, the call and its status; Failure(toolchain) where the machine is the
+/// reason.
+void check(cublasStatus_t status, const char* call);
+
+/// Owns one of cuBLASLt's descriptors.
+template <class Handle, cublasStatus_t (*kDestroy)(Handle)>
+class Owned {
+ public:
+  Owned() = default;
+  Owned(Owned&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  Owned& operator=(Owned&& other) noexcept {
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+  ~Owned() {
+    if (handle_) kDestroy(handle_);
+  }
+  Handle get() const { return handle_; }
+  Handle* put() { return &handle_; }
+
+ private:
+  Handle handle_ = nullptr;
+};
+
+/// D^T = op(B)^T op(A)^T: a row-major [rows, cols] matrix is a column-major [cols, rows] one, which is what cuBLASLt's
+/// fast paths know, so the operands change places.
+class LtProduct {
+ public:
+  LtProduct(MathLibrary::Impl& library, const GemmShape& shape);
+
+  const GemmShape& shape() const { return shape_; }
+  /// "qkv_forward [m 64, n 96, k 32] with B transposed in bf16 -> bf16"
+  std::string text() const;
+  /// What a tuned algorithm is found by: everything that the library's choice depends on, the name not.
+  std::string key() const;
+
+  /// The heuristics' choices within the workspace, best first. Throws Failure(toolchain) where there is none.
+  std::vector<cublasLtMatmulAlgo_t> candidates(int most) const;
+  /// Whether the library can run this algorithm for this product within the workspace.
+  bool runs(const cublasLtMatmulAlgo_t& algorithm) const;
+
+  /// As Gemm's call; C is added where `beta` is 1, and is D itself without a residual.
+  cublasStatus_t launch(const cublasLtMatmulAlgo_t& algorithm, cudaStream_t stream, const void* a, const void* b,
+                        const void* bias, const void* c, void* d, float beta) const;
+
+ private:
+  using Layout = Owned<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
+  using Operation = Owned<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy>;
+  static Layout transposed(std::int64_t rows, std::int64_t cols, std::int64_t pitch, DType dtype);
+
+  MathLibrary::Impl* library_;
+  GemmShape shape_;
+  Operation operation_;
+  Layout a_, b_, d_;  // C has D's layout
+};
+
+}  // namespace llmc

@@ -1,0 +1,103 @@
+#include "math/cublaslt/tuned_file.h"
+
+#include <cstdint>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "error.h"
+#include "math/cublaslt/product.h"
+
+namespace llmc {
+namespace {
+
+using Json = nlohmann::ordered_json;
+constexpr char kFormat[] = "llmc-tuned-1";
+constexpr char kDigits[] = "0123456789abcdef";
+
+std::string hex(const cublasLtMatmulAlgo_t& algorithm) {
+  std::string text;
+  for (std::size_t i = 0; i < sizeof algorithm; ++i) {
+    std::uint8_t byte;
+    std::memcpy(&byte, reinterpret_cast<const char*>(&algorithm) + i, 1);
+    text += kDigits[byte / 16];
+    text += kDigits[byte % 16];
+  }
+  return text;
+}
+
+cublasLtMatmulAlgo_t from_hex(const std::string& text) {
+  cublasLtMatmulAlgo_t algorithm;
+  if (text.size() != 2 * sizeof algorithm || text.find_first_not_of(kDigits) != std::string::npos)
+    throw std::invalid_argument("an algorithm is not " + std::to_string(2 * sizeof algorithm) + " hexadecimal digits");
+  for (std::size_t i = 0; i < sizeof algorithm; ++i) {
+    const auto byte = static_cast<std::uint8_t>(std::stoi(text.substr(2 * i, 2), nullptr, 16));
+    std::memcpy(reinterpret_cast<char*>(&algorithm) + i, &byte, 1);
+  }
+  return algorithm;
+}
+
+[[noreturn]] void refuse(const std::string& name, const std::string& what) {
+  throw Failure(Exit::toolchain, "'" + name + "' " + what + "; remove it, and run trainer tune");
+}
+
+}  // namespace
+
+TunedFile TunedFile::read(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  if (!in && !std::filesystem::exists(file)) return {};
+  std::string text{std::istreambuf_iterator<char>(in), {}};
+  if (!in) refuse(file.string(), "cannot be read");
+  return parse(text, file.string());
+}
+
+TunedFile TunedFile::parse(const std::string& text, const std::string& name) try {
+  TunedFile file;
+  file.name_ = name;
+  const Json document = Json::parse(text);
+  if (document.at("format") != kFormat) throw std::invalid_argument(std::string("its format is not ") + kFormat);
+  for (const Json& entry : document.at("entries")) {
+    const Key key = {entry.at("device"), entry.at("library"), entry.at("workspace"), entry.at("product")};
+    file.entries_[key] = {from_hex(entry.at("algorithm")), entry.at("candidates"), entry.at("first_ms"),
+                          entry.at("best_ms")};
+  }
+  return file;
+} catch (const Json::exception& error) {
+  refuse(name, std::string("is not what trainer tune writes (") + error.what() + ")");
+} catch (const std::invalid_argument& error) {
+  refuse(name, std::string("is not what trainer tune writes: ") + error.what());
+}
+
+TunedFile::Key TunedFile::key(const MathLibrary::Impl& library, const LtProduct& product) {
+  return {library.device, cublasLtGetVersion(), library.workspace_bytes, product.key()};
+}
+
+std::optional<cublasLtMatmulAlgo_t> TunedFile::find(const MathLibrary::Impl& library, const LtProduct& product) const {
+  const auto entry = entries_.find(key(library, product));
+  if (entry == entries_.end()) return {};
+  if (!product.runs(entry->second.algorithm))
+    refuse(name_, "names an algorithm that " + cublaslt_version() + " does not run for " + product.text());
+  return entry->second.algorithm;
+}
+
+void TunedFile::put(const MathLibrary::Impl& library, const LtProduct& product, const Entry& entry) {
+  entries_[key(library, product)] = entry;
+}
+
+std::string TunedFile::text() const {
+  Json entries = Json::array();
+  for (const auto& [key, entry] : entries_)
+    entries.push_back({{"device", key.device},
+                       {"library", key.library},
+                       {"workspace", key.workspace},
+                       {"product", key.product},
+                       {"algorithm", hex(entry.algorithm)},
+                       {"candidates", entry.candidates},
+                       {"first_ms", entry.first_ms},
+                       {"best_ms", entry.best_ms}});
+  return Json{{"format", kFormat}, {"entries", entries}}.dump(1) + "\n";
+}
+
+}  // namespace llmc

@@ -1,0 +1,52 @@
+// The algorithms that `trainer tune` has found, by device, library version, workspace and shape.
+#pragma once
+
+#include <cublasLt.h>
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "math/gemm.h"
+
+namespace llmc {
+
+class LtProduct;
+
+/// One JSON document: {"format": "llmc-tuned-1", "entries": [{"device", "library", "workspace", "product", "algorithm",
+/// "candidates", "first_ms", "best_ms"}]}, sorted. An algorithm is cuBLASLt's 64 bytes in hexadecimal, which the same
+/// version of the library takes back (cublasLtMatmulAlgo_t in its manual).
+class TunedFile {
+ public:
+  struct Entry {
+    cublasLtMatmulAlgo_t algorithm;
+    int candidates;
+    float first_ms, best_ms;
+  };
+
+  TunedFile() = default;
+  /// No file: no entries. Throws Failure(toolchain) for one that is damaged, or of something else.
+  static TunedFile read(const std::filesystem::path& file);
+  /// `name`: for messages.
+  static TunedFile parse(const std::string& text, const std::string& name);
+
+  /// The algorithm for this product here. Throws Failure(toolchain) where the library refuses what the file says.
+  std::optional<cublasLtMatmulAlgo_t> find(const MathLibrary::Impl& library, const LtProduct& product) const;
+  void put(const MathLibrary::Impl& library, const LtProduct& product, const Entry& entry);
+  std::string text() const;
+
+ private:
+  struct Key {
+    std::string device;
+    std::size_t library, workspace;
+    std::string product;
+    auto operator<=>(const Key&) const = default;
+  };
+  static Key key(const MathLibrary::Impl& library, const LtProduct& product);
+
+  std::string name_;
+  std::map<Key, Entry> entries_;
+};
+
+}  // namespace llmc

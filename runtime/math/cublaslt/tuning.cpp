@@ -1,0 +1,178 @@
+#include "math/tuning.h"
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "device/cuda/check.h"
+#include "device/cuda/stream.h"
+#include "device/math.h"
+#include "error.h"
+#include "math/cublaslt/product.h"
+#include "math/cublaslt/tuned_file.h"
+
+namespace llmc {
+namespace {
+
+constexpr int kCandidates = 32, kRounds = 5;
+constexpr float kGain = 0.98f;    // a faster algorithm must take less than this of the first one's time
+constexpr float kRoundMs = 3.0f;  // a round of one algorithm: well above the resolution of an event
+constexpr std::size_t kPattern = 1 << 20;
+
+/// A point of a stream with the time at which it was reached.
+class TimedEvent {
+ public:
+  TimedEvent() { check(cudaEventCreate(&handle_), "cudaEventCreate"); }
+  ~TimedEvent() { cudaEventDestroy(handle_); }
+  TimedEvent(const TimedEvent&) = delete;
+  TimedEvent& operator=(const TimedEvent&) = delete;
+  void record(cudaStream_t stream) { check(cudaEventRecord(handle_, stream), "cudaEventRecord"); }
+  float milliseconds_since(const TimedEvent& before) const {
+    check(cudaEventSynchronize(handle_), "cudaEventSynchronize");
+    float ms = 0;
+    check(cudaEventElapsedTime(&ms, before.handle_, handle_), "cudaEventElapsedTime");
+    return ms;
+  }
+
+ private:
+  cudaEvent_t handle_ = nullptr;
+};
+
+std::size_t bytes_of(std::int64_t rows, std::int64_t pitch, DType dtype) {
+  const std::size_t bytes = static_cast<std::size_t>(rows * pitch) * (dtype == DType::bf16 ? 2 : 4);
+  return (bytes + 255) / 256 * 256;
+}
+
+/// The bytes of a product's matrices, C only where it is not D.
+struct Sizes {
+  std::size_t a, b, bias, c, d;
+  explicit Sizes(const GemmShape& s)
+      : a(bytes_of(s.transpose_a ? s.k : s.m, s.pitch_a, s.operand)),
+        b(bytes_of(s.transpose_b ? s.n : s.k, s.pitch_b, s.operand)),
+        bias(s.bias ? bytes_of(1, s.n, s.result) : 0),
+        c(s.residual ? bytes_of(s.m, s.pitch_d, s.result) : 0),
+        d(bytes_of(s.m, s.pitch_d, s.result)) {}
+  std::size_t total() const { return a + b + bias + c + d; }
+};
+
+/// Numbers that a training step would have: with zeros a GPU draws less power and runs faster.
+class Normals {
+ public:
+  explicit Normals(Device& device) : device_(device) {
+    std::mt19937 generator(1);
+    std::normal_distribution<float> draw;
+    for (float& v : fp32_) v = draw(generator);
+    for (std::size_t i = 0; i < kPattern; ++i) bf16_[i] = from_float<bf16>(fp32_[i]);
+  }
+  void fill(std::byte* memory, std::size_t bytes, DType dtype) {
+    const void* const pattern = dtype == DType::bf16 ? static_cast<const void*>(bf16_.data()) : fp32_.data();
+    const std::size_t most = kPattern * (dtype == DType::bf16 ? 2 : 4);
+    for (std::size_t at = 0; at < bytes; at += most) device_.copy_in(memory + at, pattern, std::min(most, bytes - at));
+  }
+
+ private:
+  Device& device_;
+  std::vector<float> fp32_ = std::vector<float>(kPattern);
+  std::vector<bf16> bf16_ = std::vector<bf16>(kPattern);
+};
+
+/// One product on matrices of its own.
+class Trial {
+ public:
+  Trial(Device& device, const LtProduct& product, std::byte* memory, Normals& normals)
+      : product_(product), stream_(device.stream().handle) {
+    const GemmShape& s = product.shape();
+    const Sizes sizes(s);
+    a_ = memory, b_ = a_ + sizes.a, bias_ = b_ + sizes.b, c_ = bias_ + sizes.bias, d_ = c_ + sizes.c;
+    normals.fill(a_, sizes.a, s.operand);
+    normals.fill(b_, sizes.b, s.operand);
+    normals.fill(bias_, sizes.bias + sizes.c + sizes.d, s.result);
+  }
+
+  /// False where the library fails after all.
+  bool launch(const cublasLtMatmulAlgo_t& algorithm) const {
+    const GemmShape& s = product_.shape();
+    const float beta = s.residual || s.accumulates ? 1.0f : 0.0f;  // as all micro-batches but the first
+    return product_.launch(algorithm, stream_, a_, b_, bias_, c_, d_, beta) == CUBLAS_STATUS_SUCCESS;
+  }
+
+  /// Of one launch; infinite where the library fails.
+  float milliseconds(const cublasLtMatmulAlgo_t& algorithm, int launches) {
+    begin_.record(stream_);
+    for (int i = 0; i < launches; ++i)
+      if (!launch(algorithm)) return INFINITY;
+    end_.record(stream_);
+    return end_.milliseconds_since(begin_) / static_cast<float>(launches);
+  }
+
+ private:
+  const LtProduct& product_;
+  cudaStream_t stream_;
+  std::byte *a_, *b_, *bias_, *c_, *d_;
+  TimedEvent begin_, end_;
+};
+
+float median(std::vector<float> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+/// Rounds over all candidates, so that a change of the device's clock meets all of them.
+TunedFile::Entry fastest(Trial& trial, const std::vector<cublasLtMatmulAlgo_t>& candidates) {
+  trial.milliseconds(candidates[0], 1);  // what is loaded at first use is no part of a time
+  const float guess = trial.milliseconds(candidates[0], 2);
+  const int launches = guess > 0 ? std::clamp(static_cast<int>(kRoundMs / guess), 1, 100) : 1;
+  for (const auto& algorithm : candidates) trial.launch(algorithm);
+  std::vector<std::vector<float>> times(candidates.size());
+  for (int round = 0; round < kRounds; ++round)
+    for (std::size_t i = 0; i < candidates.size(); ++i) times[i].push_back(trial.milliseconds(candidates[i], launches));
+  std::vector<float> medians;
+  for (const auto& of_one : times) medians.push_back(median(of_one));
+  const auto best = static_cast<std::size_t>(std::min_element(medians.begin(), medians.end()) - medians.begin());
+  const std::size_t chosen = medians[best] < kGain * medians[0] ? best : 0;
+  return {candidates[chosen], static_cast<int>(candidates.size()), medians[0], medians[chosen]};
+}
+
+}  // namespace
+
+std::string tune_products(Device& device, std::span<const GemmShape> products, std::size_t workspace_bytes,
+                          const std::string& before, const std::function<void(const TunedProduct&)>& report) {
+  TunedFile file = before.empty() ? TunedFile() : TunedFile::parse(before, tuned_file().string());
+  std::size_t most = 0;
+  for (const GemmShape& shape : products) most = std::max(most, Sizes(shape).total());
+  std::byte* const memory = device.allocate(workspace_bytes + most);
+  MathLibrary::Impl library(memory + most, workspace_bytes);
+  Normals normals(device);
+  std::map<std::string, TunedFile::Entry> timed;
+  for (const GemmShape& shape : products) {
+    const LtProduct product(library, shape);
+    auto entry = timed.find(product.key());
+    if (entry == timed.end()) {
+      Trial trial(device, product, memory, normals);
+      entry = timed.emplace(product.key(), fastest(trial, product.candidates(kCandidates))).first;
+      if (std::isinf(entry->second.first_ms))
+        throw Failure(Exit::toolchain, cublaslt_version() + " does not run its own choice for " + product.text());
+      file.put(library, product, entry->second);
+    }
+    report({shape, entry->second.candidates, entry->second.first_ms, entry->second.best_ms});
+  }
+  return file.text();
+}
+
+std::string describe_tuning(std::span<const GemmShape> products, std::size_t workspace_bytes) {
+  MathLibrary::Impl library(nullptr, workspace_bytes);
+  const TunedFile file = TunedFile::read(tuned_file());
+  std::size_t tuned = 0;
+  for (const GemmShape& shape : products) tuned += file.find(library, LtProduct(library, shape)).has_value();
+  if (tuned == 0) return "algorithms as " + cublaslt_version() + " suggests; trainer tune looks for faster ones";
+  return std::to_string(tuned) + " of " + std::to_string(products.size()) + " algorithms as in " +
+         tuned_file().string();
+}
+
+}  // namespace llmc

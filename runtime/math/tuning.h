@@ -1,0 +1,38 @@
+// Which of its algorithms the library of matrix products uses for a shape: measured by `trainer tune`, kept in a file
+// beside the trainer, read when products are built.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string>
+
+#include "device/device.h"
+#include "executable.h"
+#include "math/gemm.h"
+
+namespace llmc {
+
+/// tuned.json beside the executable.
+inline std::filesystem::path tuned_file() { return executable_folder() / "tuned.json"; }
+
+/// What timing has shown for one product.
+struct TunedProduct {
+  const GemmShape& shape;
+  int candidates;  // algorithms that the library offers
+  float first_ms;  // of the heuristics' first choice: the median time of a launch
+  float best_ms;   // of the algorithm to use: the fastest one, or the first where that gains 2 % or less
+};
+
+/// Times up to 32 algorithms for each distinct shape on normal random numbers, reports each product, and returns what
+/// the file is to hold: `before`, its content or nothing, with the winners for this device and library in place of
+/// earlier ones. `workspace_bytes`: as the products will have. Throws Failure(usage) where the library has no choice to
+/// make, Failure(toolchain) where `before` is no such file.
+std::string tune_products(Device& device, std::span<const GemmShape> products, std::size_t workspace_bytes,
+                          const std::string& before, const std::function<void(const TunedProduct&)>& report);
+
+/// One line for the log: how many shapes the file decides here. Empty where the library has no choice to make.
+std::string describe_tuning(std::span<const GemmShape> products, std::size_t workspace_bytes);
+
+}  // namespace llmc

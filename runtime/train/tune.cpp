@@ -1,0 +1,58 @@
+#include "train/tune.h"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "checkpoint/durable_file.h"
+#include "math/tuning.h"
+
+namespace llmc {
+namespace {
+
+/// How often a micro-batch of training runs each product.
+std::map<std::string, std::int64_t> launches(const char* plan_json) {
+  std::map<std::string, std::int64_t> times;
+  const auto plan = nlohmann::json::parse(plan_json);
+  for (const auto& launch : plan.at("launches"))
+    if (launch.at("kind") == "gemm") times[launch.at("runs")] += launch.at("times").get<std::int64_t>();
+  return times;
+}
+
+}  // namespace
+
+void tune(const ProgramInfo& info, int device_index) {
+  std::ifstream in(tuned_file(), std::ios::binary);
+  const std::string before{std::istreambuf_iterator<char>(in), {}};
+  Device device(device_index, 0);
+  const auto times = launches(info.plan_json);
+  double first = 0, best = 0;
+  bool begun = false;
+  const auto report = [&](const TunedProduct& p) {
+    if (!begun) {
+      fmt::print("{}\n{:<24} {:>10} {:>10} {:>10} {:>8} {:>9}\n", device.description(), "product", "algorithms",
+                 "first, ms", "best, ms", "gain", "TFLOP/s");
+    }
+    begun = true;
+    const double flops =
+        2.0 * static_cast<double>(p.shape.m) * static_cast<double>(p.shape.n) * static_cast<double>(p.shape.k);
+    fmt::print("{:<24} {:>10} {:>10.4f} {:>10.4f} {:>7.1f}% {:>9.1f}\n", p.shape.name, p.candidates, p.first_ms,
+               p.best_ms, 100 * (p.first_ms / p.best_ms - 1), flops / p.best_ms / 1e9);
+    std::fflush(stdout);
+    if (const auto n = times.find(p.shape.name); n != times.end()) {
+      first += static_cast<double>(n->second) * p.first_ms;
+      best += static_cast<double>(n->second) * p.best_ms;
+    }
+  };
+  const std::string text = tune_products(device, info.products, info.arena.math_workspace_bytes, before, report);
+  write_file_atomically(tuned_file(), text);
+  fmt::print("products of a micro-batch: {:.3f} ms as the library suggests, {:.3f} ms tuned; kept in {}\n", first, best,
+             tuned_file().string());
+}
+
+}  // namespace llmc

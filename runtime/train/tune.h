@@ -1,0 +1,11 @@
+// `trainer tune`: which algorithms multiply this run's matrices fastest on this GPU.
+#pragma once
+
+#include "train/program.h"
+
+namespace llmc {
+
+/// Prints a line for each product and writes tuned_file(). Throws as tune_products().
+void tune(const ProgramInfo& info, int device);
+
+}  // namespace llmc

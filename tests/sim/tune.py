@@ -1,0 +1,108 @@
+"""trainer tune: which algorithms it keeps, that later runs use them, and what becomes of files that do not fit.
+
+On the simulated device's clock the second algorithm takes half of the first one's time where k is 48 or more, twice its time
+elsewhere, and the third 1 % less than the first, which is too little for a change (tests/sim/src/product.h)."""
+
+import json
+import os
+import re
+
+import harness
+
+
+class Tune(harness.SimTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        # Narrow enough for k below 48 (o: 48, qkv: 36), wide enough for k above it (gate_up's gradients, weight gradients).
+        spec = harness.runs.write_small(cls.folder, harness.SMALL)
+        cls.trainer = harness.compile(spec, os.path.join(cls.folder, "build"))
+        cls.file = os.path.join(cls.folder, "build", "tuned.json")
+
+    def setUp(self):
+        if os.path.exists(self.file):
+            os.remove(self.file)
+
+    def gradients(self, name):
+        """One step's, and what the trainer printed."""
+        name = self.id().split(".")[-1] + "-" + name
+        done = self.succeed(self.trainer, "--run", self.path(name), "--steps", 1, "--trace", self.path(name + "-trace"),
+                            "evaluation.every=0", "sampling.every=0", "checkpoint.every=0")
+        return harness.runs.tensors(self.path(name + "-trace", "step-0", "gradients.safetensors")), done.out
+
+    def tune(self):
+        self.said = self.succeed(self.trainer, "tune").out
+        with open(self.file) as file:
+            return json.load(file)
+
+    def write(self, content):
+        with open(self.file, "w") as file:
+            file.write(content if isinstance(content, str) else json.dumps(content))
+
+    def refused(self, *command):
+        done = harness.runs.call(*command)
+        self.assertEqual(done.code, 3, done.out + done.err)
+        self.assertIn(self.file, done.err)
+        self.assertIn("remove it, and run trainer tune", done.err)
+        return done.err
+
+    def test_the_fastest_is_kept_where_it_gains_enough(self):
+        entries = self.tune()["entries"]
+        faster = [e for e in entries if e["best_ms"] < e["first_ms"]]
+        self.assertTrue(faster)
+        self.assertLess(len(faster), len(entries))
+        for entry in entries:
+            k = int(entry["product"].split("]")[0].split(", ")[1])  # "[m, k] pitch ..."
+            self.assertEqual(entry in faster, k >= 48, entry)
+            self.assertGreaterEqual(entry["candidates"], 2)
+            if entry in faster:
+                self.assertAlmostEqual(entry["best_ms"] / entry["first_ms"], 0.5, delta=0.2)  # each launch costs a little
+        first, best = map(float, re.search(r"products of a micro-batch: ([\d.]+) ms as the library suggests, ([\d.]+) ms tuned", self.said).groups())
+        self.assertGreater(first, sum(entry["first_ms"] for entry in entries))  # a layer's products run once a layer
+        self.assertLess(best, first)
+
+    def test_later_runs_use_it(self):
+        before, said = self.gradients("before")
+        self.assertIn("trainer tune looks for faster ones", said)
+        self.tune()
+        tuned, said = self.gradients("tuned")
+        self.assertRegex(said, r"gemm +(\d+) of \1 algorithms as in ")
+        error, name = harness.runs.relative_difference(tuned, before)
+        # bf16 results that were rounded from sums in another order; the largest differ in one bit.
+        self.assertLess(error, 2e-2, name)
+        self.assertGreater(error, 0, "the tuned algorithms were not used")
+        os.remove(self.file)
+        self.assertEqual(harness.runs.relative_difference(self.gradients("after")[0], before)[0], 0)
+
+    def test_other_devices_keep_theirs(self):
+        document = self.tune()
+        theirs = [dict(entry, device="another GPU with 8 SMs") for entry in document["entries"]]
+        self.write(dict(document, entries=theirs))
+        untuned, said = self.gradients("theirs")
+        self.assertIn("trainer tune looks for faster ones", said)
+        self.assertEqual(self.tune()["entries"], theirs + document["entries"])
+        self.assertGreater(harness.runs.relative_difference(self.gradients("ours")[0], untuned)[0], 0)
+
+    def test_what_is_no_tuned_file_is_refused(self):
+        run = (self.trainer, "--run", self.path("never"), "--steps", 1)
+        for content in ("", "{", "[]", '{"format": "llmc-tuned-2", "entries": []}', '{"format": "llmc-tuned-1"}',
+                        '{"format": "llmc-tuned-1", "entries": [{"device": 1}]}'):
+            with self.subTest(content):
+                self.write(content)
+                self.refused(*run)
+                if content:  # an empty file has nothing to lose
+                    self.refused(self.trainer, "tune")
+
+    def test_an_algorithm_that_does_not_run_is_refused(self):
+        document = self.tune()
+        document["entries"][0]["algorithm"] = "ff" * 64
+        self.write(document)
+        said = self.refused(self.trainer, "--run", self.path("refused"), "--steps", 1)
+        self.assertIn("names an algorithm that cuBLASLt 13.1.0 does not run for", said)
+        document["entries"][0]["algorithm"] = "zz"
+        self.write(document)
+        self.assertIn("hexadecimal", self.refused(self.trainer, "tune"))
+
+
+if __name__ == "__main__":
+    harness.main()
