@@ -39,7 +39,9 @@ TEST(Passes, StatisticsAndGradientsOfWeightsStayFp32) {
   for (const char* name : {"qkv", "gate_up_out", "swiglu_out", "logits", "attention_out"})
     EXPECT_EQ(graph.at(graph.find(name)).dtype, Dtype::bf16) << name;
   for (const Tensor& t : graph.tensors)
-    if (t.role == Role::gradient || t.role == Role::parameter) EXPECT_EQ(t.dtype, Dtype::f32) << t.name;
+    if (t.role == Role::gradient || t.role == Role::parameter) {
+      EXPECT_EQ(t.dtype, Dtype::f32) << t.name;
+    }
 }
 
 TEST(Passes, RowsArePaddedTo16Bytes) {

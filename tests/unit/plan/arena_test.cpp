@@ -114,11 +114,13 @@ class Shadow {
         ASSERT_LE(range.end * kGranule, plan_.layout.arena.exp_avg) << "%" << g_.at(id).name << " lies in the optimizer's state";
         // What an op reads may not lie under what it writes, unless it is the same buffer.
         for (TensorId other : op.inputs)
-          if (has_place(g_.at(other)) && identity(other, layer) != identity(id, layer))
+          if (has_place(g_.at(other)) && identity(other, layer) != identity(id, layer)) {
             ASSERT_FALSE(range.meets(place(r, layer, other))) << "%" << g_.at(id).name << " over %" << g_.at(other).name;
+          }
         for (TensorId other : op.outputs)
-          if (other != id && has_place(g_.at(other)))
+          if (other != id && has_place(g_.at(other))) {
             ASSERT_FALSE(range.meets(place(r, layer, other))) << "%" << g_.at(id).name << " over %" << g_.at(other).name;
+          }
         for (std::size_t at = range.begin; at < range.end; ++at) owner_.at(at) = identity(id, layer);
       }
     }

@@ -62,7 +62,9 @@ TEST(Cost, EveryLaunchHasItsKernelOrProduct) {
     for (const Kernel& k : plan.kernels) EXPECT_TRUE(names.insert(k.name).second) << k.name;
     for (const Product& p : plan.products) EXPECT_TRUE(names.insert(p.name).second) << p.name;
     for (const Launch& launch : plan.launches)
-      if (launch.kind == "kernel" || launch.kind == "gemm") EXPECT_TRUE(names.count(launch.what)) << file << ": " << launch.what;
+      if (launch.kind == "kernel" || launch.kind == "gemm") {
+        EXPECT_TRUE(names.count(launch.what)) << file << ": " << launch.what;
+      }
   }
 }
 

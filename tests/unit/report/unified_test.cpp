@@ -31,7 +31,9 @@ std::string patched(const std::string& before, const std::string& diff) {
     for (; at < start; ++at) after += old.at(at) + '\n';
     for (++i; i < patch.size() && patch[i][0] != '@'; ++i) {
       const std::string text = patch[i].substr(1);
-      if (patch[i][0] != '+') EXPECT_EQ(old.at(at++), text);
+      if (patch[i][0] != '+') {
+        EXPECT_EQ(old.at(at++), text);
+      }
       if (patch[i][0] != '-') after += text + '\n';
       a_count -= patch[i][0] != '+';
       b_count -= patch[i][0] != '-';

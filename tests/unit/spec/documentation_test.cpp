@@ -161,7 +161,9 @@ TEST(Table, IsComplete) {
     EXPECT_TRUE(key.group().empty() || find_group(key.group())) << key.path;
     EXPECT_EQ(static_cast<bool>(key.derive), !key.derivation.empty()) << key.path;
     EXPECT_EQ(key.when_key.empty(), key.when_value.empty()) << key.path;
-    if (!key.when_key.empty()) EXPECT_TRUE(find_key(key.when_key)) << key.path;
+    if (!key.when_key.empty()) {
+      EXPECT_TRUE(find_key(key.when_key)) << key.path;
+    }
     // One way to a default, or none because the key is required or its absence means something.
     const bool absent = key.path == "data.tokenizer" || key.path == "data.validation.path";
     EXPECT_EQ((key.required ? 1 : 0) + (key.derive ? 1 : 0) + (key.fallback.empty() ? 0 : 1) + (absent ? 1 : 0), 1)
