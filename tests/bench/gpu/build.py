@@ -1,4 +1,4 @@
-"""Builds a bundle three ways: as it is, with clocks in its step, and beside it the kit's own programs."""
+"""Builds bundles, each in up to three ways: as it is, with clocks in its step, and beside it the kit's own programs."""
 
 import concurrent.futures
 import importlib.util
@@ -12,6 +12,20 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 sys.path[:0] = [str(HERE.parent)]
 from step_pieces import instrument  # noqa: E402
+
+
+# Bundle -> the programs that the parts run.
+PROGRAMS = {"run": ["trainer", "timed", "hosted"], "free": ["timed"], "portable": ["timed"], "small": ["trainer"]}
+
+
+def refusal(bundles, name):
+    """Why prepare.py could not make a bundle; None where it did."""
+    path = bundles / f"{name}.refused"
+    return path.read_text() if path.exists() else None
+
+
+def programs(bundles):
+    return {name: wanted for name, wanted in PROGRAMS.items() if not refusal(bundles, name)}
 
 
 def timed_step(source):
@@ -79,8 +93,9 @@ class Gpu:
         self.call("cmake", "--build", folder / "build", "--target", *targets, env=self.environment)
 
     def build(self):
+        wanted = programs(self.bundles)
         tests = ["test_cuda_gpu"] if (self.third / "googletest").is_dir() else []
-        wanted = {"run": ["trainer", "timed", "hosted", "ceilings", *tests], "free": ["timed"], "small": ["trainer"]}
+        wanted["run"] = [*wanted["run"], "ceilings", *tests]
         with concurrent.futures.ThreadPoolExecutor(len(wanted)) as pool:
             list(pool.map(lambda item: self.one(*item), wanted.items()))
 
@@ -106,7 +121,7 @@ class Simulated:
         specification = importlib.util.spec_from_file_location("sim_harness", source / "tests" / "sim" / "harness.py")
         harness = importlib.util.module_from_spec(specification)
         specification.loader.exec_module(harness)
-        for name, program in (("run", "trainer"), ("run", "timed"), ("run", "hosted"), ("free", "timed"), ("small", "trainer")):
+        for name, program in ((name, program) for name, wanted in programs(self.bundles).items() for program in wanted):
             folder = self.work / name / program
             shutil.copytree(self.bundles / name, folder)
             rebuild = []

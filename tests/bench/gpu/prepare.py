@@ -2,7 +2,9 @@
 """Makes the benchmark kit's archive, where llmc is: the kit, bundles and what their builds need. See README.md."""
 
 import argparse
+import json
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -18,10 +20,30 @@ PACKAGES = ["libfmt-dev", "libfmt9", "libxxhash-dev", "libxxhash0", "libcli11-de
             "libsentencepiece-dev", "libsentencepiece0", "libprotobuf-lite32"]
 NEEDED = ("/usr/include/", "/usr/lib/", "/usr/share/cmake/")
 LIMIT = 64 << 20
+REFUSED = (1, 4)  # llmc's exit codes for a spec that cannot be: wrong, or too big
 
 
-def emit(llmc, spec, folder, *overrides):
-    subprocess.run([llmc, "emit", spec, "-o", folder, "--bundle", *overrides], check=True, stdout=subprocess.DEVNULL)
+def emit(llmc, spec, folder, *overrides, may_refuse=False):
+    """Emits a bundle; what llmc said where it refused this run and may."""
+    done = subprocess.run([llmc, "emit", spec, "-o", folder, "--bundle", *overrides], stdout=subprocess.DEVNULL,
+                          stderr=subprocess.PIPE, text=True)
+    if may_refuse and done.returncode in REFUSED:
+        return re.search("error.*", done.stderr)[0]
+    if done.returncode:
+        raise SystemExit(f"llmc emit {spec} {' '.join(overrides)} exited with {done.returncode}:\n{done.stderr}")
+    print(done.stderr, end="", file=sys.stderr)  # its warnings
+    return None
+
+
+def emit_portable(llmc, spec, bundles):
+    """Beside the bundle `run` the same with llmc's own attention; or a file that says why there is none."""
+    launches = json.loads((bundles / "run" / "plan.json").read_text())["launches"]
+    if any(launch["kind"] == "attention" for launch in launches):
+        refusal = emit(llmc, spec, bundles / "portable", "target.attention=portable", may_refuse=True)
+    else:
+        refusal = "the run's attention is llmc's own already, there is no cuDNN's to compare it with"
+    if refusal:
+        (bundles / "portable.refused").write_text(refusal)
 
 
 def third_party(folder, frontend):
@@ -50,6 +72,7 @@ def make(llmc, spec, small, archive, frontend=None, libraries=True):
                 shutil.copy(source, copy)
         emit(llmc, spec, top / "bundles" / "run")
         emit(llmc, spec, top / "bundles" / "free", "deterministic=false")
+        emit_portable(llmc, spec, top / "bundles")
         emit(llmc, small, top / "bundles" / "small")
         if libraries:
             third_party(top / "third_party", frontend)

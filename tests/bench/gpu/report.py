@@ -1,5 +1,8 @@
 """The kit's figures as Markdown: rates, shares of the ceilings, the floor."""
 
+# Pass of attention -> its launches: one of cuDNN, or llmc's own kernels.
+ATTENTION = {"forward": ("attention.forward", "attention_forward"),
+             "backward": ("attention.backward", "attention_backward_queries", "attention_backward_keys")}
 PEAK = {"H100": 989, "H200": 989, "A100": 312, "B200": 2250}  # dense bf16 TFLOP/s of the data sheets (SXM)
 
 
@@ -61,18 +64,39 @@ def products(plan, measured, gemm):
             on_end = 1e-9 * p["flops"] / measured["on_end"][name]["ms"]
             rows.append([name, f"{p['m']} x {p['n']} x {p['k']}", f"{row['a_step']:g}", f"{1e3 * row['ms']:,.1f}", f"{row['ms_a_step']:.3f}",
                          f"{rate:,.1f}", f"{rate / gemm:.1%}", f"{on_end / gemm:.1%}"])
-    flops = {}
-    for launch, _ in launches(plan, 1):
-        if launch["kind"] == "attention":
-            flops["attention.backward" if "backward" in launch["runs"] else "attention.forward"] = launch["flops"]
-    for part, title in (("in_place", ""), ("free", ", deterministic: false")):
-        for name, work_flops in flops.items():
-            row = measured[part][name]
-            rate = 1e-9 * work_flops / row["ms"]
-            on_end = f"{1e-9 * work_flops / measured['on_end'][name]['ms'] / gemm:.1%}" if part == "in_place" else ""
-            rows.append([name + title, "", f"{row['a_step']:g}", f"{1e3 * row['ms']:,.1f}", f"{row['ms_a_step']:.3f}", f"{rate:,.1f}",
-                         f"{rate / gemm:.1%}", on_end])
     return table(["product", "m x n x k", "launches a step", "µs", "ms a step", "TFLOP/s", "of the best, in place", "on end"], rows)
+
+
+def attention(plan, pieces, part, gemm, step_ms):
+    """cuDNN's and llmc's own: what they take, rates of the FLOPs that the plan counts for cuDNN, the price of determinism."""
+    flops = {name: sum(times * launch["flops"] for launch, times in launches(plan, 1)
+                       if launch["kind"] == "attention" and name in launch["runs"]) for name in ATTENTION}
+
+    def ms(measured):
+        return {name: sum(measured[launch]["ms_a_step"] for launch in ATTENTION[name] if launch in measured)
+                for name in ATTENTION}
+
+    free = ms(pieces["free"])
+    taken = {"cuDNN": ms(pieces["in_place"]), "cuDNN, deterministic: false": free}
+    if "in_place" in part:
+        taken["llmc's own, target.attention: portable"] = ms(part["in_place"])
+    rows = []
+    for title, times in taken.items():
+        row = [title]
+        for name, time in times.items():
+            rate = 1e-9 * flops[name] / time
+            row += [f"{time:.3f}", f"{rate:,.1f}", f"{rate / gemm:.1%}"]
+        both = sum(times.values())
+        rows.append([*row, *(f"{share / step_ms:.1%}" if step_ms else "" for share in (both, both - sum(free.values())))])
+    header = [f"{name}{column}" for name in ATTENTION for column in (", ms a step", ", TFLOP/s", ", of the best")]
+    text = table(["attention", *header, "both, of the step", "price of determinism, of the step"], rows)
+    if "comparison" in part:
+        c = part["comparison"]
+        losses = ", ".join(f"{value:.1e}" for value in c["losses"])
+        text += (f"\n\ncuDNN against llmc's own, relative differences: losses of the first {len(c['losses'])} steps {losses} "
+                 f"(bound {c['loss_bound']:.0e}); gradient norms of the first step at most {c['gradient_norm']:.1e}, of {c['of']} "
+                 f"(bound {c['norm_bound']:.1e}).")
+    return text
 
 
 def whole(result, floors):
@@ -134,13 +158,17 @@ def markdown(result):
         parts += ["## Ceilings", ceilings(r["ceilings"])]
     if ready(r, "ceilings", "pieces"):
         copy, gemm = r["ceilings"]["copy_gb_s"], max(r["ceilings"]["gemm_tflop_s"].values())
-        attention = {part: r["pieces"]["free"][f"attention.{part}"]["ms"] for part in ("forward", "backward")}
+        with_cudnn = "attention.forward" in r["pieces"]["free"]  # else attention is among the kernels
+        atomic = {part: r["pieces"]["free"][f"attention.{part}"]["ms"] for part in ATTENTION} if with_cudnn else {}
         counts = [s["passes"] for s in r.get("step", {}).values() if isinstance(s, dict)]
-        floors = {passes: floor_ms(plan, passes, copy, gemm, attention) for passes in counts}
+        floors = {passes: floor_ms(plan, passes, copy, gemm, atomic) for passes in counts}
     if "step" in r:
         parts += ["## The step", whole(result, floors)]
     if ready(r, "ceilings", "pieces"):
-        parts += ["## Kernels", kernels(plan, r["pieces"], copy), "## Products and attention", products(plan, r["pieces"], gemm)]
+        parts += ["## Kernels", kernels(plan, r["pieces"], copy), "## Products", products(plan, r["pieces"], gemm)]
+        if with_cudnn:
+            step_ms = r.get("step", {}).get("single", {}).get("ms")
+            parts += ["## Attention", attention(plan, r["pieces"], r.get("attention", {}), gemm, step_ms)]
     if "sanitizer" in r:
         parts += ["## compute-sanitizer", "; ".join(f"{tool}: {r['sanitizer'][tool]}" for tool in ("memcheck", "racecheck")
                                                     if tool in r["sanitizer"]) or r["sanitizer"].get("absent") or "failed"]

@@ -16,6 +16,16 @@ import harness  # tests/runs: shards and what a trainer prints
 FULL = {"copy": 4096, "gemm": [4096, 8192, 16384], "steps": 8, "warmup": 3, "repeats": 5, "accumulated": 4}
 TINY = {"copy": 1, "gemm": [32, 64], "steps": 1, "warmup": 1, "repeats": 2, "accumulated": 2}
 
+# The part attention compares two trainers that add in different orders and round to bf16 at different values (probabilities
+# against another maximum), so that single elements differ by up to 2^-8.
+# A loss is a mean over a batch's tokens, in which that cancels: on the simulated GPU 2e-5 with 64 and with 512 tokens.
+LOSS_BOUND = 1e-4
+COMPARED_STEPS = 4  # in later ones the weights themselves have drifted apart
+# The first step's gradients come from equal weights. Their norms would differ by 2^-8 if all elements were rounded one way,
+# and by twice that, as scores' gradients are rounded before results are; on the simulated GPU 1.3e-3. The loss hardly sees a
+# backward pass that is wrong, these norms do: a wrong scale, mask or head is percents of one.
+NORM_BOUND = 2**-7
+
 
 def build(kit, result):
     kit.machine.build()
@@ -49,16 +59,17 @@ def trainer_words(kit, bundle, program, count, passes, folder):
             "evaluation.every=0", "sampling.every=0", "checkpoint.every=0"]
 
 
-def train(kit, bundle, program, count, passes, prefix=(), **environment):
-    """One run: what --timing wrote, and what the trainer printed."""
+def train(kit, bundle, program, count, passes, prefix=(), settings=(), **environment):
+    """One run: what --timing wrote, what the trainer printed, and its metrics."""
     folder = kit.work / "training"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-    output = kit.call(*prefix, *trainer_words(kit, bundle, program, count, passes, folder),
+    output = kit.call(*prefix, *trainer_words(kit, bundle, program, count, passes, folder), *settings,
                       env={**kit.machine.environment, **environment})
     timing = json.loads((folder / "timing.json").read_text())
+    metrics = harness.json_lines(folder / "run" / "metrics.jsonl")
     shutil.rmtree(folder)
-    return timing, output
+    return timing, output, metrics
 
 
 class MemoryWatch(threading.Thread):
@@ -93,7 +104,7 @@ def whole_steps(kit, result):
     warmup, count = kit.sizes["warmup"], kit.sizes["steps"]
     for name, passes in (("single", 1), ("accumulated", kit.sizes["accumulated"])):
         watch = MemoryWatch()
-        timing, output = train(kit, "run", "trainer", warmup + count, passes)
+        timing, output, _ = train(kit, "run", "trainer", warmup + count, passes)
         taken = watch.finish()
         seconds = timing["steps"][warmup:]
         tokens = kit.plan["batch"]["micro_batch"] * kit.plan["batch"]["sequence_length"] * passes
@@ -102,37 +113,71 @@ def whole_steps(kit, result):
             "first_step_end": timing["seconds_to_first_step"],
             "start_up_seconds": timing["seconds_to_first_step"] - statistics.median(seconds),
             "arena_bytes": harness.allocated_bytes(output), "device_bytes": taken}
-        host = timed(kit, "run", passes, 0, "hosted")["host"]
+        host = timed(kit, "run", passes, 0, "hosted")[0]["host"]
         graphs = passes + 1  # of a step: its micro-batches, the optimizer
         each = [sum(host[i:i + graphs]) for i in range(0, len(host), graphs)]
         result[name]["host_ms"] = statistics.median(each[warmup:])
 
 
-def timed(kit, bundle, passes, repeats, program="timed"):
-    """What the clocks in the step wrote."""
+def timed(kit, bundle, passes, repeats, program="timed", settings=()):
+    """What the clocks in the step wrote, and the run's metrics."""
     path = kit.work / "pieces.json"
-    train(kit, bundle, program, kit.sizes["warmup"] + kit.sizes["steps"], passes,
-          LLMC_PIECES=str(path), LLMC_PIECES_REPEATS=str(repeats))
-    return json.loads(path.read_text())
+    _, _, metrics = train(kit, bundle, program, kit.sizes["warmup"] + kit.sizes["steps"], passes, settings=settings,
+                          LLMC_PIECES=str(path), LLMC_PIECES_REPEATS=str(repeats))
+    return json.loads(path.read_text()), metrics
 
 
-def medians(written, warmup):
-    """name -> ms of a launch (median), launches a step, ms a step."""
+def launches(kit, bundle, repeats):
+    """name -> ms of a launch (median), launches a step, ms a step; and what the first steps trained."""
+    warmup = kit.sizes["warmup"]
+    written, metrics = timed(kit, bundle, 1, repeats, settings=["metrics.every=1"])
     rows = {}
     for name, launches in written["launches"].items():
         kept = [ms for step, ms in launches if step >= warmup]
         if kept:  # else start-up's
             steps = written["steps"] - warmup
             rows[name] = {"ms": statistics.median(kept), "a_step": len(kept) / steps, "ms_a_step": sum(kept) / steps}
-    return rows
+    norms = {name: values["grad"] for name, values in metrics[0].get("per_parameter", {}).items()}
+    return rows, {"losses": [line["loss"] for line in metrics[:COMPARED_STEPS]],
+                  "gradient_norms": {"all parameters": metrics[0]["grad_norm"], **norms}}
 
 
 def pieces(kit, result):
     """Every launch in its place and on end; and with the attention library's atomics allowed."""
-    warmup = kit.sizes["warmup"]
-    result["in_place"] = medians(timed(kit, "run", 1, 1), warmup)
-    result["on_end"] = medians(timed(kit, "run", 1, kit.sizes["repeats"]), warmup)
-    result["free"] = medians(timed(kit, "free", 1, 1), warmup)
+    result["in_place"], result["training"] = launches(kit, "run", 1)
+    result["on_end"], _ = launches(kit, "run", kit.sizes["repeats"])
+    result["free"], _ = launches(kit, "free", 1)
+
+
+def relative_difference(ours, theirs):
+    """|ours - theirs| / |theirs|; infinite where a trainer wrote null, for a number that is not finite."""
+    if ours is None or theirs is None:
+        return float("inf")
+    return abs(ours - theirs) / abs(theirs) if theirs else abs(ours)
+
+
+def attention(kit, result):
+    """Every launch with llmc's own attention, and whether that trains as cuDNN's does."""
+    refusal = builds.refusal(kit.bundles, "portable")
+    if refusal:
+        result["absent"] = refusal
+        return
+    if "training" not in kit.results.get("pieces", {}):
+        raise RuntimeError("nothing to compare with: the part pieces has not run the trainer with cuDNN's attention")
+    cudnn = kit.results["pieces"]["training"]
+    result["in_place"], own = launches(kit, "portable", 1)
+    losses = [relative_difference(*pair) for pair in zip(cudnn["losses"], own["losses"])]
+    # A bias of the keys shifts all scores of a query alike: its gradient is zero, and its norm only rounding.
+    norms = {name: relative_difference(cudnn["gradient_norms"][name], norm)
+             for name, norm in own["gradient_norms"].items() if not name.endswith("k_proj.bias")}
+    worst = max(norms, key=norms.get)
+    result["comparison"] = {"training": own, "losses": losses, "loss_bound": LOSS_BOUND,
+                            "gradient_norm": norms[worst], "of": worst, "norm_bound": NORM_BOUND}
+    if max(losses) > LOSS_BOUND:
+        raise RuntimeError(f"cuDNN's attention and llmc's own give losses {max(losses):.1e} apart; bound {LOSS_BOUND:.0e}")
+    if norms[worst] > NORM_BOUND:
+        raise RuntimeError(f"cuDNN's attention and llmc's own give first gradients of {worst} with norms {norms[worst]:.1e} "
+                           f"apart; bound {NORM_BOUND:.1e}")
 
 
 def torch_run(kit, mode, passes, cache):
@@ -174,7 +219,7 @@ def sanitizer(kit, result):
         result["absent"] = "the simulator itself looks for races and bad accesses, and found none"
         return
     for tool in ("memcheck", "racecheck"):
-        _, output = train(kit, "small", "trainer", 2, 2, ("compute-sanitizer", "--tool", tool, "--error-exitcode", "99"))
+        _, output, _ = train(kit, "small", "trainer", 2, 2, ("compute-sanitizer", "--tool", tool, "--error-exitcode", "99"))
         result[tool] = re.findall(r"=+ ((?:ERROR|RACECHECK) SUMMARY: .*)", output)[-1]
 
 

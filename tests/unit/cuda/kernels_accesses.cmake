@@ -1,0 +1,74 @@
+# Compiles the kernels of generated/llama-1b to PTX with the flags that llmc gives nvcc; fails where rows of data are not read
+# and written 16 bytes at a time. ptxas keeps the width of an access; for SASS a toolkit would need cuobjdump too.
+# cmake -DNVCC= -DSOURCE= -DFOLDER= -P kernels_accesses.cmake
+cmake_minimum_required(VERSION 3.25)
+
+# KERNEL LOADS STORES: how many of its global accesses may be narrower, and why.
+set(narrow
+  # Rows: what there is one of for each row, which the lanes share.
+  "embedding_backward 5 0"  # the order of positions, a run's ends and token
+  "embedding_forward 1 0"   # the token
+  "gather_rows 1 0"         # the row's number
+  "rms_norm_backward 1 0"   # rstd
+  "rms_norm_backward_residual_recompute 1 0"
+  "rms_norm_forward 0 1"    # rstd
+  "rope 0 0"
+  "rope_inverse 0 0"
+  "swiglu_backward_recompute 0 0"
+  "swiglu_forward 0 0"
+  # Rows, and the target with its loss, its logit (of 2 bytes) and that logit's gradient.
+  "cross_entropy 2 2"
+  "cross_entropy_gradient 3 3"
+  # One row: the step's scalars and results, and here the row's end, of a length that only the run knows.
+  "gradient_clip 18 3"
+  "loss_sum 2 1"
+  # A sum that is added to what is there, with code for a last slice that is shorter.
+  "column_reduce_2048 8 4"
+  # Flat parameters by the optimizer's table of chunks: the table, the step's scalars, sums of a chunk, and code for the
+  # chunk's end. Of what is cast a lane has 4 elements, 16 bytes of fp32 and 8 of bf16.
+  "adamw_copy_norms 52 36"
+  "cast_weights 18 10"
+  "gradient_norm 18 1"
+  # The same by the table of parameters, once a run; the random numbers take longer than the stores.
+  "init_normal 30 32"
+  # A few numbers a parameter, which begin anywhere; 1 MB in all.
+  "parameter_norms 89 3")
+# Those that read (write) no rows; cast_weights writes its 8 bytes a lane.
+set(without_wide_ld init_normal parameter_norms)
+set(without_wide_st cast_weights cross_entropy gradient_clip gradient_norm loss_sum parameter_norms)
+
+file(MAKE_DIRECTORY ${FOLDER})
+file(GLOB kernels ${SOURCE}/generated/llama-1b/kernels/*.cu)
+if(NOT kernels)
+  message(FATAL_ERROR "no kernels in ${SOURCE}/generated/llama-1b/kernels")
+endif()
+foreach(kernel IN LISTS kernels)
+  get_filename_component(name ${kernel} NAME_WE)
+  set(row ${narrow})
+  list(FILTER row INCLUDE REGEX "^${name} ")
+  if(NOT row MATCHES "^${name} ([0-9]+) ([0-9]+)$")
+    message(FATAL_ERROR "kernels_accesses.cmake does not say how ${name} reads and writes")
+  endif()
+  set(allowed_ld ${CMAKE_MATCH_1})
+  set(allowed_st ${CMAKE_MATCH_2})
+  execute_process(COMMAND ${NVCC} -std=c++20 -O3 -ptx -arch=sm_90a -I${SOURCE}/runtime --fmad=false ${kernel} -o ${FOLDER}/kernel.ptx
+    RESULT_VARIABLE status OUTPUT_VARIABLE report ERROR_VARIABLE report)
+  if(NOT status EQUAL 0)
+    message(FATAL_ERROR "${report}")
+  endif()
+  file(READ ${FOLDER}/kernel.ptx ptx)
+  string(REPLACE ";" "\n" ptx "${ptx}")  # else CMake's lists split there
+  foreach(kind ld st)
+    string(REGEX MATCHALL "[ \t]${kind}\\.global[.:a-z0-9_]*" all "${ptx}")
+    set(narrower ${all})
+    list(FILTER narrower EXCLUDE REGEX "\\.v4\\.[a-z]32$|\\.v2\\.[a-z]64$")
+    list(LENGTH all all)
+    list(LENGTH narrower narrower)
+    message("${name}: ${all} ${kind}, ${narrower} narrower than 16 bytes")
+    if(narrower GREATER allowed_${kind})
+      message(FATAL_ERROR "kernels_accesses.cmake allows ${allowed_${kind}} narrower ones")
+    elseif(narrower EQUAL all AND NOT name IN_LIST without_wide_${kind})
+      message(FATAL_ERROR "none has 16 bytes")
+    endif()
+  endforeach()
+endforeach()
