@@ -64,7 +64,15 @@ std::string without_header(const std::string& text) {
 struct Unit {
   std::string source;  // relative to the project
   fs::path object;
+  fs::path report;  // of ptxas; empty: none
   Command command;
+
+  bool built() const { return fs::exists(object) && (report.empty() || fs::exists(report)); }
+  /// What the compiler has left under temporary names is the unit's from here on: an object is never without its report.
+  void keep(const std::string& output) const {
+    if (!report.empty()) emit::write_file(report, output);
+    fs::rename(object.string() + ".new", object);
+  }
 };
 
 class Project {
@@ -103,6 +111,7 @@ class Project {
       const bool texts = source == "texts.S", host = texts || source == "program.cpp",
                  kernel = source.rfind("kernels/", 0) == 0;
       std::vector<std::string> argv = host ? host_compiler_ : kernel_compiler_;
+      if (cuda_ && kernel) argv.insert(argv.end(), {"-Xptxas", "-v"});
       argv.insert(argv.end(), includes_.begin(), includes_.end());
       Hash hash;
       for (const std::string& a : argv) hash.add(a);
@@ -115,6 +124,7 @@ class Project {
       Unit unit;
       unit.source = source;
       unit.object = folder_ / "objects" / (hash.hex() + ".o");
+      if (cuda_ && kernel) unit.report = fs::path(unit.object).replace_extension(".ptxas");
       argv.insert(argv.end(), {"-c", (folder_ / source).string(), "-o", unit.object.string() + ".new"});
       unit.command = {source, argv, ""};
       result.push_back(std::move(unit));
@@ -165,7 +175,7 @@ class Project {
 
 void drop_old_objects(const fs::path& folder, const std::vector<Unit>& units) {
   std::set<fs::path> wanted;
-  for (const Unit& u : units) wanted.insert(u.object.filename());
+  for (const Unit& u : units) wanted.insert({u.object.filename(), u.report.filename()});
   wanted.insert("trainer.hash");
   for (const auto& entry : fs::directory_iterator(folder))
     if (!wanted.count(entry.path().filename())) fs::remove(entry.path());
@@ -185,7 +195,8 @@ CompileResult compile_project(const plan::Plan& plan, const fs::path& folder, co
   std::vector<Command> commands;
   std::vector<const Unit*> stale;
   for (const Unit& unit : units) {
-    if (fs::exists(unit.object)) {
+    if (!unit.report.empty()) result.reports[fs::path(unit.source).stem()] = unit.report;
+    if (unit.built()) {
       ++result.reused;
       continue;
     }
@@ -197,7 +208,7 @@ CompileResult compile_project(const plan::Plan& plan, const fs::path& folder, co
   for (std::size_t i = 0; i < outcomes.size(); ++i) {
     if (outcomes[i].exit_code != 0)
       throw Failure(Exit::toolchain, fmt::format("{} does not compile:\n{}", commands[i].label, outcomes[i].output));
-    fs::rename(stale[i]->object.string() + ".new", stale[i]->object);
+    stale[i]->keep(outcomes[i].output);
     ++result.compiled;
   }
 

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <string>
 
 #include "compiler/build/toolchain.h"
@@ -16,12 +17,14 @@ struct CompileResult {
   int compiled = 0, reused = 0;  // translation units
   bool linked = false;
   double seconds = 0;
+  std::map<std::string, std::filesystem::path> reports;  // what ptxas said of each kernel, by its name; none on the cpu
 };
 
 using Progress = std::function<void(const std::string&)>;
 
 /// Compiles and links `folder`, which write_project() has filled. Objects live in folder/objects under the hash of all that
-/// they are made of (source, headers, flags, compiler version), so a changed learning rate compiles no kernel.
+/// they are made of (source, headers, flags, compiler version), so a changed learning rate compiles no kernel; ptxas' report
+/// of a kernel lies beside its object.
 /// Throws Failure(toolchain) with the compiler's own output.
 CompileResult compile_project(const plan::Plan& plan, const std::filesystem::path& folder, const Home& home, int jobs,
                               const Progress& progress);

@@ -3,9 +3,11 @@
 #include <fstream>
 #include <memory>
 
+#include "compiler/cli/build.h"
 #include "compiler/cli/commands.h"
-#include "compiler/cli/options.h"
+#include "compiler/emit/kernel_sources.h"
 #include "compiler/report/diff.h"
+#include "compiler/report/kernel_report.h"
 #include "compiler/report/plan_report.h"
 #include "error.h"
 
@@ -15,7 +17,8 @@ namespace {
 
 struct PlanOptions {
   SpecArguments spec;
-  bool json = false, launches = false;
+  BuildOptions build;
+  bool json = false, launches = false, kernels = false;
 };
 
 struct DiffOptions {
@@ -49,6 +52,15 @@ std::unique_ptr<Loaded> load_side(const std::string& file, const std::vector<std
   return loaded;
 }
 
+/// What ptxas reported, after compiling what is not compiled yet.
+report::KernelUses kernel_uses(const Planned& planned, const BuildOptions& options) {
+  report::KernelUses uses;
+  if (planned.plan.spec.target.kind != spec::TargetKind::cuda) return uses;
+  for (const auto& [kernel, file] : compile(planned, options).reports)
+    uses[kernel] = build::parse_ptxas(emit::read_text(file), file.string());
+  return uses;
+}
+
 }  // namespace
 
 void add_plan_commands(CLI::App& app, Result& result) {
@@ -56,12 +68,23 @@ void add_plan_commands(CLI::App& app, Result& result) {
   CLI::App* plan_command = app.add_subcommand("plan", "memory, launches and FLOPs of the run, before it runs");
   plan_command->add_option("spec", plan->spec.file, "the run's YAML file")->required();
   plan_command->add_option("overrides", plan->spec.overrides, "key.path=value");
-  auto* json = plan_command->add_flag("--json", plan->json, "plan.json on standard output");
-  plan_command->add_flag("--launches", plan->launches, "every launch with its bytes and FLOPs, as a page in Markdown")->excludes(json);
-  plan_command->footer("Example: llmc plan specs/llama-1b.yaml batch.micro_batch=8 memory.recompute=full");
+  auto* json = plan_command->add_flag("--json", plan->json, "plan.json on standard output; with --kernels: these as JSON");
+  auto* launches = plan_command->add_flag("--launches", plan->launches, "every launch with its bytes and FLOPs, as a page in Markdown");
+  auto* kernels = plan_command->add_flag("--kernels", plan->kernels,
+                                         "every kernel with its bytes and FLOPs; for CUDA also registers, spills, shared memory and "
+                                         "occupancy as ptxas reports them, for which what is not built yet is compiled");
+  launches->excludes(json)->excludes(kernels);
+  plan_command->add_option("-o,--out", plan->build.out, "folder of the project (default build/<name>)")->needs(kernels);
+  add_jobs(plan_command, plan->build);
+  plan_command->footer("Example: llmc plan specs/llama-1b.yaml batch.micro_batch=8 memory.recompute=full\n"
+                       "         llmc plan specs/llama-1b.yaml --kernels");
   plan_command->callback([plan] {
     const Planned planned = plan_spec(plan->spec);
-    if (plan->launches) fmt::print("{}", report::launches_markdown(planned.plan));
+    if (plan->kernels) {
+      const report::KernelUses uses = kernel_uses(planned, plan->build);
+      if (plan->json) fmt::print("{}\n", report::kernels_json(planned.plan, uses).dump(2));
+      else fmt::print("{}", report::kernels_text(planned.plan, uses));
+    } else if (plan->launches) fmt::print("{}", report::launches_markdown(planned.plan));
     else fmt::print("{}", plan->json ? planned.texts.plan_json : planned.texts.plan_text);
   });
 

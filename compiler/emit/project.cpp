@@ -29,26 +29,6 @@ std::string kernels_header(const plan::Plan& plan, const std::vector<KernelSourc
   return out.take();
 }
 
-void write_file(const fs::path& file, const std::string& text) {
-  if (std::ifstream old(file, std::ios::binary); old) {
-    std::ostringstream now;
-    now << old.rdbuf();
-    if (now.str() == text) return;  // the time stamp stays, so that nothing is built again
-  }
-  fs::create_directories(file.parent_path());
-  const fs::path temporary = file.string() + ".new";
-  {
-    std::ofstream out(temporary, std::ios::binary | std::ios::trunc);
-    out << text;
-    out.close();
-    if (!out) {
-      fs::remove(temporary);
-      throw Failure(Exit::usage, "cannot write " + file.string() + "; is the disk full or the folder read-only?");
-    }
-  }
-  fs::rename(temporary, file);
-}
-
 std::set<std::string> earlier_files(const fs::path& folder) {
   std::set<std::string> names;
   std::ifstream list(folder / kManifest);
@@ -72,6 +52,26 @@ void add_sources(Files& files, const fs::path& from, const std::string& to) {
 }
 
 }  // namespace
+
+void write_file(const fs::path& file, const std::string& text) {
+  if (std::ifstream old(file, std::ios::binary); old) {
+    std::ostringstream now;
+    now << old.rdbuf();
+    if (now.str() == text) return;  // the time stamp stays, so that nothing is built again
+  }
+  fs::create_directories(file.parent_path());
+  const fs::path temporary = file.string() + ".new";
+  {
+    std::ofstream out(temporary, std::ios::binary | std::ios::trunc);
+    out << text;
+    out.close();
+    if (!out) {
+      fs::remove(temporary);
+      throw Failure(Exit::usage, "cannot write " + file.string() + "; is the disk full or the folder read-only?");
+    }
+  }
+  fs::rename(temporary, file);
+}
 
 Files emit_project(const plan::Plan& plan, const ProgramTexts& texts, const SourceTree& tree, Style style) {
   const bool cuda = plan.spec.target.kind == spec::TargetKind::cuda;

@@ -24,6 +24,9 @@ using Files = std::map<std::string, std::string>;
 /// kernels/*, kernels.h, step.h, step.cpp|cu, program.cpp, texts.S, plan.json, plan.txt, spec.yaml, config.json, keys.json, CMakeLists.txt.
 Files emit_project(const plan::Plan& plan, const ProgramTexts& texts, const SourceTree& tree, Style style);
 
+/// Writes by rename, only where the text differs. Throws Failure(usage).
+void write_file(const std::filesystem::path& file, const std::string& text);
+
 /// What the specialiser gets for one kernel of the plan.
 SpecialiseInput specialise_input(const plan::Plan& plan, const plan::Kernel& kernel, const SourceTree& tree);
 

@@ -1,0 +1,53 @@
+#include "compiler/cli/build.h"
+
+#include <fmt/format.h>
+
+#include <thread>
+
+#include "compiler/passes/pipeline.h"
+
+namespace llmc::cli {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+void dump_ir(const plan::Plan& plan, const fs::path& folder) {
+  std::vector<passes::Dump> dumps;
+  passes::lower(plan.spec, plan.spec.batch.micro_batch, plan.spec.memory.loss_chunk, &dumps);
+  emit::Files files;
+  for (const passes::Dump& dump : dumps) files[dump.file] = dump.text;
+  emit::write_project(files, folder, {}, false);
+}
+
+}  // namespace
+
+void add_jobs(CLI::App* command, BuildOptions& options) {
+  command->add_option("-j,--jobs", options.jobs, "compilers at once (default: one a core)");
+}
+
+fs::path emit_to(const Planned& planned, const BuildOptions& options, const build::Home& home) {
+  const fs::path folder = output_folder(options.out, planned.plan.spec.name);
+  if (!options.dump.empty()) dump_ir(planned.plan, options.dump);
+  const emit::Style style = options.style == "include" ? emit::Style::include : emit::Style::specialised;
+  const emit::Files files = emit::emit_project(planned.plan, planned.texts, source_tree(home), style);
+  emit::write_project(files, folder, source_tree(home), options.bundle);
+  return folder;
+}
+
+build::CompileResult compile(const Planned& planned, const BuildOptions& options) {
+  const build::Home home = build::find_home();
+  const bool cuda = planned.plan.spec.target.kind == spec::TargetKind::cuda;
+  if (!cuda)
+    if (const std::string warning = build::check_cpu_target(planned.plan.spec); !warning.empty())
+      fmt::print(stderr, "warning: {}\n", warning);
+  const fs::path folder = emit_to(planned, options, home);
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  const auto progress = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
+  build::CompileResult result =
+      build::compile_project(planned.plan, folder, home, options.jobs ? options.jobs : std::max(1, cores), progress);
+  build::note_spec_directory(folder, planned.resolved.directory);
+  return result;
+}
+
+}  // namespace llmc::cli

@@ -1,0 +1,28 @@
+// Emitting and compiling a spec, as several commands do it.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <string>
+
+#include "compiler/build/compile.h"
+#include "compiler/cli/options.h"
+
+namespace llmc::cli {
+
+struct BuildOptions {
+  std::string out, style = "specialised", dump;
+  bool bundle = false;
+  int jobs = 0;  // 0: one a core
+};
+
+/// --jobs
+void add_jobs(CLI::App* command, BuildOptions& options);
+
+/// Emits into the folder that the options name, or build/<name>; that folder.
+std::filesystem::path emit_to(const Planned& planned, const BuildOptions& options, const build::Home& home);
+
+/// Emits and builds what is not built yet; says on standard error what it does.
+build::CompileResult compile(const Planned& planned, const BuildOptions& options);
+
+}  // namespace llmc::cli
