@@ -11,7 +11,7 @@ LLMC_BOUNDS(kLanes)
 LLMC_KERNEL rms_norm_backward(const Act* dy, const Residual* x, const float* weight, const float* rstd, const Act* dresidual,
                               Act* dx, float* dweight_partial, Act* y) {
   const Group<kLanes, Act> g;
-  const auto scale = g.row<kCols>(weight);
+  const auto scale = g.load(g.row<kCols>(weight));
   for (const int block : g.rows(kBlocks)) {
     auto dweight = g.columns<kCols>();
     const int first = static_cast<int>(block * static_cast<long long>(kRows) / kBlocks);

@@ -246,7 +246,10 @@ class StepPrinter {
       case OpKind::cross_entropy: return launch(kernel(region, op), {in(0), in(1), out(0), "s.at<StepScalars>(kScalars)"});
       case OpKind::loss_sum:
         return launch(kernel(region, op), {in(0), "s.at<StepScalars>(kScalars)", "s.at<StepResults>(kResults)", "!first"});
-      case OpKind::column_reduce: return launch(kernel(region, op), {in(0), out(0), add});
+      case OpKind::column_reduce: {
+        const bool gradient = g_.at(op.outputs[0]).role == Role::gradient;
+        return launch(kernel(region, op), {in(0), out(0), gradient ? add : "false"});
+      }
       case OpKind::zero:
         return out_.line("if (first) s.device.zero($d$, $bytes$);",
                          {{"d", out(0)}, {"bytes", std::to_string(g_.at(op.outputs[0]).bytes())}});

@@ -130,7 +130,10 @@ class Verifier {
         expect(out(0).dtype == Dtype::f32, "weight gradients accumulate in fp32");
         break;
       case OpKind::column_sum: count(1, 1); break;     // dy -> sums (or partial sums)
-      case OpKind::column_reduce: count(1, 1); break;  // partial -> gradient
+      case OpKind::column_reduce:  // partial sums -> gradient, or fewer partial sums
+        count(1, 1);
+        expect(in(0).rows % out(0).rows == 0 && in(0).cols == out(0).cols, "adds up whole groups of rows");
+        break;
       case OpKind::zero: count(0, 1); break;
       case OpKind::gradient_norm: count(0, 1); break;  // -> partial sums of squares
       case OpKind::gradient_clip: count(1, 1); break;  // partial -> scale

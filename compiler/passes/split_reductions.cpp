@@ -8,9 +8,16 @@ using namespace graph;
 
 namespace {
 
-/// Row blocks of a column reduction. Fixed by the shape, never by the machine, so that sums have one order everywhere:
-/// enough blocks to keep a GPU's SMs or a server's cores busy, at least 8 rows each.
-std::int64_t row_blocks(std::int64_t rows) { return std::clamp<std::int64_t>(rows / 8, 1, 256); }
+/// More partial sums than twice this are added in two steps, the first of which leaves so many: one after the other they
+/// would keep few lanes waiting long.
+constexpr std::int64_t kFolded = 32;
+
+/// Row blocks of a column reduction. Fixed by the shape, never by the machine, so that sums have one order everywhere: at
+/// least 8 rows each, so that partial sums are few bytes, and enough to fill a GPU, whose SMs run four or more at once.
+std::int64_t row_blocks(std::int64_t rows) {
+  const std::int64_t blocks = std::clamp<std::int64_t>(rows / 8, 1, 1024);
+  return blocks > 2 * kFolded ? blocks / kFolded * kFolded : blocks;
+}
 
 }  // namespace
 
@@ -30,9 +37,17 @@ Graph split_reductions(Graph graph, const spec::Spec&) {
                           .rows = row_blocks(rows),
                           .cols = graph.at(gradient).cols,
                           .scope = graph.at(gradient).scope});
-      const Op reduce{.kind = OpKind::column_reduce, .name = op.name + "_reduce", .inputs = {output}, .outputs = {gradient}};
+      TensorId partial = output;
+      const std::string name = op.name;
       ops.push_back(std::move(op));
-      ops.push_back(reduce);
+      if (graph.at(partial).rows > 2 * kFolded) {
+        Tensor folded = graph.at(partial);
+        folded.name = name + "_folded", folded.rows = kFolded;
+        const TensorId id = graph.add(folded);
+        ops.push_back({.kind = OpKind::column_reduce, .name = name + "_fold", .inputs = {partial}, .outputs = {id}});
+        partial = id;
+      }
+      ops.push_back({.kind = OpKind::column_reduce, .name = name + "_reduce", .inputs = {partial}, .outputs = {gradient}});
     }
     region.ops = std::move(ops);
   }

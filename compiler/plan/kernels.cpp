@@ -46,6 +46,11 @@ class Instance {
     return *this;
   }
 
+  /// `groups` of lanes, each with `width` fp32 elements of flat buffers at a time.
+  Kernel finish_stream(std::int64_t groups, std::int64_t width, double bytes, double flops) {
+    return finish(stream_shape(groups), groups, width, bytes, flops);
+  }
+
   /// `groups` of lanes share the work; each holds rows of `width` elements of `dtype`.
   Kernel finish(std::int64_t groups, std::int64_t width, Dtype dtype, double bytes, double flops) {
     return finish(launch_shape(groups, width, size_of(dtype)), groups, width, bytes, flops);
@@ -150,7 +155,7 @@ std::optional<Kernel> kernel_for(const Graph& graph, const Region& region, const
           .integer("kCols", in(0).cols, kHidden).integer("kPitch", in(0).pitch, kHidden)
           .integer("kBlocks", out(1).rows, kTokens).flag("kResidual", op.residual, "residual", "model")
           .flag("kRecompute", op.recompute, "recompute", "memory.recompute")
-          .finish(out(1).rows, in(0).cols, in(0).dtype, passes * width(in(0)) + width(in(1)) + width(out(1)),
+          .finish(out(1).rows, in(0).cols, in(1).dtype, passes * width(in(0)) + width(in(1)) + width(out(1)),
                   10.0 * in(0).rows * in(0).cols);
     }
     case OpKind::column_sum:
@@ -158,10 +163,15 @@ std::optional<Kernel> kernel_for(const Graph& graph, const Region& region, const
           .integer("kRows", in(0).rows, kTokens).integer("kCols", in(0).cols, kHidden)
           .integer("kPitch", in(0).pitch, kHidden).integer("kBlocks", out(0).rows, kTokens)
           .finish(out(0).rows, in(0).cols, in(0).dtype, width(in(0)) + width(out(0)), 1.0 * in(0).rows * in(0).cols);
-    case OpKind::column_reduce:
-      return Instance("column_reduce", spec).named(std::to_string(in(0).cols)).integer("kBlocks", in(0).rows, kTokens)
-          .integer("kCols", in(0).cols, kHidden)
-          .finish((in(0).cols + 127) / 128, 128, Dtype::f32, width(in(0)) + 2 * width(out(0)), 1.0 * in(0).rows * in(0).cols);
+    case OpKind::column_reduce: {
+      // Rows of a matrix lie end to end: adding up every 32nd row is adding up rows that are 32 times as long.
+      const std::int64_t left = out(0).rows, cols = left * in(0).cols;
+      Instance instance("column_reduce", spec);
+      if (left > 1) instance.named("to_" + std::to_string(left));
+      return instance.named(std::to_string(in(0).cols)).integer("kBlocks", in(0).rows / left, kTokens)
+          .integer("kCols", cols, kHidden)
+          .finish((cols + 127) / 128, 128, Dtype::f32, width(in(0)) + (left > 1 ? 1 : 2) * width(out(0)), 1.0 * in(0).rows * in(0).cols);
+    }
     case OpKind::rope:
     case OpKind::rope_backward: {
       const double turned = static_cast<double>(in(0).rows * groups_of_heads * graph.head_dim);
@@ -227,14 +237,14 @@ std::optional<Kernel> kernel_for(const Graph& graph, const Region& region, const
           .finish(in(0).rows, in(0).cols, Dtype::f32, width(in(0)) + 2.0 * in(0).rows * in(0).cols * 4, 1.0 * in(0).rows * in(0).cols);
     case OpKind::gradient_norm:
       return Instance("gradient_norm", spec)
-          .finish(parameters.chunk_count, parameters.chunk_elements, Dtype::f32, 4 * elements, 2 * elements);
+          .finish_stream(parameters.chunk_count, parameters.chunk_elements, 4 * elements, 2 * elements);
     case OpKind::gradient_clip:
       return Instance("gradient_clip", spec).finish(1, parameters.chunk_count, Dtype::f32, 4.0 * parameters.chunk_count, parameters.chunk_count);
     case OpKind::adamw:
       return Instance("adamw", spec).element(spec.compute == spec::Dtype::bf16 ? Dtype::bf16 : Dtype::f32)
           .flag("kCopy", spec.compute == spec::Dtype::bf16, "copy", "precision.compute")
           .flag("kNorms", !op.outputs.empty(), "norms", "metrics.per_parameter")
-          .finish(parameters.chunk_count, parameters.chunk_elements, Dtype::f32,
+          .finish_stream(parameters.chunk_count, parameters.chunk_elements,
                   (spec.compute == spec::Dtype::bf16 ? 30 : 28) * elements, 15 * elements);
     case OpKind::parameter_norms:
       return Instance("parameter_norms", spec)
@@ -268,7 +278,7 @@ std::vector<Kernel> start_kernels(const ParameterLayout& parameters, const spec:
                         .finish(4096, 1024, Dtype::f32, 4 * elements, 0));
   if (spec.compute == spec::Dtype::bf16)
     kernels.push_back(Instance("cast_weights", spec).element(Dtype::bf16)
-                          .finish(parameters.chunk_count, parameters.chunk_elements, Dtype::f32, 6 * elements, 0));
+                          .finish_stream(parameters.chunk_count, parameters.chunk_elements, 6 * elements, 0));
   return kernels;
 }
 

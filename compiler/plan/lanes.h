@@ -21,6 +21,9 @@ inline LaunchShape launch_shape(std::int64_t groups, std::int64_t width, std::in
   return {lanes, threads, std::max<std::int64_t>(1, (groups + groups_per_block - 1) / groups_per_block)};
 }
 
+/// What streams through a block's share of flat buffers: small blocks, so that while one adds up its sums others read.
+inline LaunchShape stream_shape(std::int64_t groups) { return {256, 256, groups}; }
+
 /// Rows of more than 96 KiB on devices with clusters: 512 lanes in each of up to eight blocks, which every such device can
 /// place together, keep four vectors each, eight at most. A row beyond that is read again by each operation.
 inline LaunchShape cluster_shape(std::int64_t groups, std::int64_t width, std::int64_t element_bytes) {

@@ -12,6 +12,7 @@ LLMC_KERNEL swiglu_forward(const bf16* __restrict__ gate_up, bf16* __restrict__ 
 LLMC_KERNEL cross_entropy_gradient(bf16* __restrict__ logits, const int* __restrict__ targets, float* __restrict__ losses, const StepScalars* __restrict__ scalars);
 LLMC_KERNEL loss_sum(const float* __restrict__ losses, const StepScalars* __restrict__ scalars, StepResults* __restrict__ results, int accumulate);
 LLMC_KERNEL rms_norm_backward(const bf16* dy, const float* x, const float* weight, const float* rstd, const bf16* dresidual, bf16* dx, float* dweight_partial, bf16* y);
+LLMC_KERNEL column_reduce_to_32_2048(const float* __restrict__ partial, float* __restrict__ out, int accumulate);
 LLMC_KERNEL column_reduce_2048(const float* __restrict__ partial, float* __restrict__ out, int accumulate);
 LLMC_KERNEL swiglu_backward_recompute(const bf16* dout, const bf16* gate_up, bf16* dgate_up, bf16* out);
 LLMC_KERNEL rms_norm_backward_residual_recompute(const bf16* dy, const float* x, const float* weight, const float* rstd, const bf16* dresidual, bf16* dx, float* dweight_partial, bf16* y);

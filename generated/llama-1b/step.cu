@@ -175,14 +175,17 @@ void head_backward(Step& s, bool first) {
   float* final_norm_weight = s.at<float>(kMasters + 4966318080);      // [2048]
   float* final_norm_rstd = s.at<float>(46365437696);                  // [32768]
   bf16* d_x_last = s.at<bf16>(46097002240);                           // [32768, 2048]
-  float* final_norm_backward_partial = s.at<float>(43949518592);      // [256, 2048]
+  float* final_norm_backward_partial = s.at<float>(43949518592);      // [1024, 2048]
+  float* final_norm_backward_folded = s.at<float>(43949518592);       // [32, 2048], over final_norm_backward_partial
   float* d_final_norm_weight = s.at<float>(kGradients + 4966318080);  // [2048]
 
   const Range range("head_backward");
   launch(s.stream, Grid{1, 1024}, loss_sum, losses, s.at<StepScalars>(kScalars), s.at<StepResults>(kResults), !first);
-  launch(s.stream, Grid{128, 128}, rms_norm_backward, d_final_norm_out, x_last, final_norm_weight, final_norm_rstd,
+  launch(s.stream, Grid{1024, 128}, rms_norm_backward, d_final_norm_out, x_last, final_norm_weight, final_norm_rstd,
          nullptr, d_x_last, final_norm_backward_partial, nullptr);
-  launch(s.stream, Grid{4, 128}, column_reduce_2048, final_norm_backward_partial, d_final_norm_weight, !first);
+  launch(s.stream, Grid{128, 128}, column_reduce_to_32_2048, final_norm_backward_partial, final_norm_backward_folded,
+         false);
+  launch(s.stream, Grid{4, 128}, column_reduce_2048, final_norm_backward_folded, d_final_norm_weight, !first);
 }
 
 void layer_backward(Step& s, bool first, std::size_t layer) {
@@ -199,8 +202,9 @@ void layer_backward(Step& s, bool first, std::size_t layer) {
   float* mlp_norm_weight = s.at<float>(kMasters + 4 * (278923264 + layer * kLayerParameters));  // [2048]
   float* mlp_norm_rstd = s.at<float>(17642974976 + layer * 1682178048);                         // [32768]
   bf16* d_x_mid = s.at<bf16>(46097002240);                      // [32768, 2048], over d_x_next
-  float* mlp_norm_backward_partial = s.at<float>(45291695872);  // [256, 2048]
+  float* mlp_norm_backward_partial = s.at<float>(45291695872);  // [1024, 2048]
   bf16* mlp_norm_out = s.at<bf16>(45023260416);                 // [32768, 2048]
+  float* mlp_norm_backward_folded = s.at<float>(45291695872);   // [32, 2048], over mlp_norm_backward_partial
   float* d_mlp_norm_weight = s.at<float>(kGradients + 4 * (278923264 + layer * kLayerParameters));  // [2048]
   float* d_gate_up_weight = s.at<float>(kGradients + 4 * (278925312 + layer * kLayerParameters));   // [16384, 2048]
   bf16* attention_out = s.at<bf16>(17236127488 + layer * 1682178048);                               // [32768, 2048]
@@ -219,8 +223,9 @@ void layer_backward(Step& s, bool first, std::size_t layer) {
   float* attention_norm_weight = s.at<float>(kMasters + 4 * (268435456 + layer * kLayerParameters));  // [2048]
   float* attention_norm_rstd = s.at<float>(17034669824 + layer * 1682178048);                         // [32768]
   bf16* d_x = s.at<bf16>(46097002240);                                // [32768, 2048], over d_x_next
-  float* attention_norm_backward_partial = s.at<float>(44217954048);  // [256, 2048]
+  float* attention_norm_backward_partial = s.at<float>(44217954048);  // [1024, 2048]
   bf16* attention_norm_out = s.at<bf16>(43949518592);                 // [32768, 2048]
+  float* attention_norm_backward_folded = s.at<float>(44217954048);  // [32, 2048], over attention_norm_backward_partial
   float* d_attention_norm_weight = s.at<float>(kGradients + 4 * (268435456 + layer * kLayerParameters));  // [2048]
   float* d_qkv_weight = s.at<float>(kGradients + 4 * (268437504 + layer * kLayerParameters));  // [3072, 2048]
 
@@ -229,18 +234,22 @@ void layer_backward(Step& s, bool first, std::size_t layer) {
   launch(s.stream, Grid{32768, 256}, swiglu_backward_recompute, d_swiglu_out, gate_up_out, d_gate_up_out, swiglu_out);
   s.down_wgrad(s.stream, d_x_next, swiglu_out, nullptr, nullptr, d_down_weight, !first);
   s.gate_up_dgrad(s.stream, d_gate_up_out, gate_up_weight, nullptr, nullptr, d_mlp_norm_out, false);
-  launch(s.stream, Grid{128, 128}, rms_norm_backward_residual_recompute, d_mlp_norm_out, x_mid, mlp_norm_weight,
+  launch(s.stream, Grid{1024, 128}, rms_norm_backward_residual_recompute, d_mlp_norm_out, x_mid, mlp_norm_weight,
          mlp_norm_rstd, d_x_next, d_x_mid, mlp_norm_backward_partial, mlp_norm_out);
-  launch(s.stream, Grid{4, 128}, column_reduce_2048, mlp_norm_backward_partial, d_mlp_norm_weight, !first);
+  launch(s.stream, Grid{128, 128}, column_reduce_to_32_2048, mlp_norm_backward_partial, mlp_norm_backward_folded,
+         false);
+  launch(s.stream, Grid{4, 128}, column_reduce_2048, mlp_norm_backward_folded, d_mlp_norm_weight, !first);
   s.gate_up_wgrad(s.stream, d_gate_up_out, mlp_norm_out, nullptr, nullptr, d_gate_up_weight, !first);
   s.o_wgrad(s.stream, d_x_mid, attention_out, nullptr, nullptr, d_o_weight, !first);
   s.o_dgrad(s.stream, d_x_mid, o_weight, nullptr, nullptr, d_attention_out, false);
   s.attention.backward(s.stream, d_attention_out, attention_out, qkv, attention_lse, d_qkv, attention_workspace);
   launch(s.stream, Grid{32768, 128}, rope_inverse, d_qkv, rope_table);
   s.qkv_dgrad(s.stream, d_qkv_raw, qkv_weight, nullptr, nullptr, d_attention_norm_out, false);
-  launch(s.stream, Grid{128, 128}, rms_norm_backward_residual_recompute, d_attention_norm_out, x, attention_norm_weight,
-         attention_norm_rstd, d_x_mid, d_x, attention_norm_backward_partial, attention_norm_out);
-  launch(s.stream, Grid{4, 128}, column_reduce_2048, attention_norm_backward_partial, d_attention_norm_weight, !first);
+  launch(s.stream, Grid{1024, 128}, rms_norm_backward_residual_recompute, d_attention_norm_out, x,
+         attention_norm_weight, attention_norm_rstd, d_x_mid, d_x, attention_norm_backward_partial, attention_norm_out);
+  launch(s.stream, Grid{128, 128}, column_reduce_to_32_2048, attention_norm_backward_partial,
+         attention_norm_backward_folded, false);
+  launch(s.stream, Grid{4, 128}, column_reduce_2048, attention_norm_backward_folded, d_attention_norm_weight, !first);
   s.qkv_wgrad(s.stream, d_qkv_raw, attention_norm_out, nullptr, nullptr, d_qkv_weight, !first);
 }
 
@@ -264,11 +273,11 @@ void optimizer(Step& s) {
   float* tensor_norms = s.at<float>(12427212800);      // [1]
 
   const Range range("optimizer");
-  launch(s.stream, Grid{75809, 1024}, gradient_norm, s.at<float>(kGradients), s.at<Chunk>(kChunks), gradient_partial, 0,
+  launch(s.stream, Grid{75809, 256}, gradient_norm, s.at<float>(kGradients), s.at<Chunk>(kChunks), gradient_partial, 0,
          kChunkCount);
   launch(s.stream, Grid{1, 1024}, gradient_clip, gradient_partial, kChunkCount, s.at<StepScalars>(kScalars),
          s.at<StepResults>(kResults));
-  launch(s.stream, Grid{75809, 1024}, adamw_copy_norms, s.at<float>(kMasters), s.at<float>(kGradients),
+  launch(s.stream, Grid{75809, 256}, adamw_copy_norms, s.at<float>(kMasters), s.at<float>(kGradients),
          s.at<float>(kExpAvg), s.at<float>(kExpAvgSq), s.at<bf16>(kCopies), s.at<Chunk>(kChunks), 0, kChunkCount,
          s.at<StepScalars>(kScalars), s.at<StepResults>(kResults), weight_partial, update_partial);
   launch(s.stream, Grid{37, 128}, parameter_norms, gradient_partial, weight_partial, update_partial,
@@ -329,7 +338,7 @@ void initialise(Step& s, std::uint64_t seed) {
 }
 
 void refresh_copies(Step& s) {
-  launch(s.stream, Grid{75809, 1024}, cast_weights, s.at<float>(kMasters), s.at<bf16>(kCopies), s.at<Chunk>(kChunks), 0,
+  launch(s.stream, Grid{75809, 256}, cast_weights, s.at<float>(kMasters), s.at<bf16>(kCopies), s.at<Chunk>(kChunks), 0,
          kChunkCount);
 }
 

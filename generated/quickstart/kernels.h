@@ -13,6 +13,7 @@ LLMC_KERNEL swiglu_forward(const float* __restrict__ gate_up, float* __restrict_
 LLMC_KERNEL cross_entropy_gradient(float* __restrict__ logits, const int* __restrict__ targets, float* __restrict__ losses, const StepScalars* __restrict__ scalars);
 LLMC_KERNEL loss_sum(const float* __restrict__ losses, const StepScalars* __restrict__ scalars, StepResults* __restrict__ results, int accumulate);
 LLMC_KERNEL rms_norm_backward(const float* dy, const float* x, const float* weight, const float* rstd, const float* dresidual, float* dx, float* dweight_partial, float* y);
+LLMC_KERNEL column_reduce_to_32_256(const float* __restrict__ partial, float* __restrict__ out, int accumulate);
 LLMC_KERNEL column_reduce_256(const float* __restrict__ partial, float* __restrict__ out, int accumulate);
 LLMC_KERNEL swiglu_backward(const float* dout, const float* gate_up, float* dgate_up, float* out);
 LLMC_KERNEL rms_norm_backward_residual(const float* dy, const float* x, const float* weight, const float* rstd, const float* dresidual, float* dx, float* dweight_partial, float* y);

@@ -156,12 +156,14 @@ void head_backward(Step& s, bool first) {
   float* final_norm_rstd = s.at<float>(288046848);                  // [2048]
   float* d_x_last = s.at<float>(269172480);                         // [2048, 256]
   float* final_norm_backward_partial = s.at<float>(250298112);      // [256, 256]
+  float* final_norm_backward_folded = s.at<float>(250298112);       // [32, 256], over final_norm_backward_partial
   float* d_final_norm_weight = s.at<float>(kGradients + 23080960);  // [256]
 
   launch(s.stream, loss_sum, losses, s.at<StepScalars>(kScalars), s.at<StepResults>(kResults), !first);
   launch(s.stream, rms_norm_backward, d_final_norm_out, x_last, final_norm_weight, final_norm_rstd, nullptr, d_x_last,
          final_norm_backward_partial, nullptr);
-  launch(s.stream, column_reduce_256, final_norm_backward_partial, d_final_norm_weight, !first);
+  launch(s.stream, column_reduce_to_32_256, final_norm_backward_partial, final_norm_backward_folded, false);
+  launch(s.stream, column_reduce_256, final_norm_backward_folded, d_final_norm_weight, !first);
 }
 
 void layer_backward(Step& s, bool first, std::size_t layer) {
@@ -181,6 +183,7 @@ void layer_backward(Step& s, bool first, std::size_t layer) {
   float* mlp_norm_rstd = s.at<float>(73719552 + layer * 31539200);                               // [2048]
   float* d_x_mid = s.at<float>(269172480);                    // [2048, 256], over d_x_next
   float* mlp_norm_backward_partial = s.at<float>(250298112);  // [256, 256]
+  float* mlp_norm_backward_folded = s.at<float>(250298112);   // [32, 256], over mlp_norm_backward_partial
   float* d_mlp_norm_weight = s.at<float>(kGradients + 4 * (1245440 + layer * kLayerParameters));  // [256]
   float* attention_out = s.at<float>(67362560 + layer * 31539200);                                // [2048, 256]
   float* d_o_weight = s.at<float>(kGradients + 4 * (1179904 + layer * kLayerParameters));         // [256, 256]
@@ -201,6 +204,7 @@ void layer_backward(Step& s, bool first, std::size_t layer) {
   float* attention_norm_rstd = s.at<float>(63160064 + layer * 31539200);                            // [2048]
   float* d_x = s.at<float>(269172480);                              // [2048, 256], over d_x_next
   float* attention_norm_backward_partial = s.at<float>(250298112);  // [256, 256]
+  float* attention_norm_backward_folded = s.at<float>(250298112);   // [32, 256], over attention_norm_backward_partial
   float* d_attention_norm_weight = s.at<float>(kGradients + 4 * (1048576 + layer * kLayerParameters));  // [256]
 
   s.down_wgrad(s.stream, d_x_next, swiglu_out, nullptr, nullptr, d_down_weight, !first);
@@ -210,7 +214,8 @@ void layer_backward(Step& s, bool first, std::size_t layer) {
   s.gate_up_dgrad(s.stream, d_gate_up_out, gate_up_weight, nullptr, nullptr, d_mlp_norm_out, false);
   launch(s.stream, rms_norm_backward_residual, d_mlp_norm_out, x_mid, mlp_norm_weight, mlp_norm_rstd, d_x_next, d_x_mid,
          mlp_norm_backward_partial, nullptr);
-  launch(s.stream, column_reduce_256, mlp_norm_backward_partial, d_mlp_norm_weight, !first);
+  launch(s.stream, column_reduce_to_32_256, mlp_norm_backward_partial, mlp_norm_backward_folded, false);
+  launch(s.stream, column_reduce_256, mlp_norm_backward_folded, d_mlp_norm_weight, !first);
   s.o_wgrad(s.stream, d_x_mid, attention_out, nullptr, nullptr, d_o_weight, !first);
   s.o_dgrad(s.stream, d_x_mid, o_weight, nullptr, nullptr, d_attention_out, false);
   launch(s.stream, attention_backward, d_attention_out, attention_out, qkv, attention_lse, d_qkv, attention_workspace);
@@ -219,7 +224,8 @@ void layer_backward(Step& s, bool first, std::size_t layer) {
   s.qkv_dgrad(s.stream, d_qkv_raw, qkv_weight, nullptr, nullptr, d_attention_norm_out, false);
   launch(s.stream, rms_norm_backward_residual, d_attention_norm_out, x, attention_norm_weight, attention_norm_rstd,
          d_x_mid, d_x, attention_norm_backward_partial, nullptr);
-  launch(s.stream, column_reduce_256, attention_norm_backward_partial, d_attention_norm_weight, !first);
+  launch(s.stream, column_reduce_to_32_256, attention_norm_backward_partial, attention_norm_backward_folded, false);
+  launch(s.stream, column_reduce_256, attention_norm_backward_folded, d_attention_norm_weight, !first);
 }
 
 void embed_backward(Step& s) {

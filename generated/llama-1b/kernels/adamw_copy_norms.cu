@@ -1,6 +1,6 @@
 // adamw_copy_norms: from template adamw for run llama-1b (7e163a6e421176c5cc4c286789b5e0f9).
 //
-// Act = bf16, kCopy = true, kNorms = true, kLanes = 1024
+// Act = bf16, kCopy = true, kNorms = true, kLanes = 256
 //
 // 75809 rows of 16384; moves 37247.45 MB, 18623.72 MFLOP a launch.
 
@@ -15,14 +15,14 @@ using Act = bf16;
 
 /// Flat parameter buffers; chunks [begin, end). kCopy: copy = the new weights in Act.
 /// kNorms: weight_partial, update_partial = sums of squares of a chunk's new weights and of their change.
-LLMC_BOUNDS(1024)
+LLMC_BOUNDS(256)
 LLMC_KERNEL adamw_copy_norms(float* __restrict__ master, const float* __restrict__ gradient,
                              float* __restrict__ exp_avg, float* __restrict__ exp_avg_sq, Act* __restrict__ copy,
                              const Chunk* __restrict__ chunks, int begin, int end,
                              const StepScalars* __restrict__ scalars, const StepResults* __restrict__ results,
                              float* __restrict__ weight_partial, float* __restrict__ update_partial) {
   if (results->skipped) return;
-  const Group<1024> g;
+  const Group<256> g;
   const float clip = results->clip_scale, eps = scalars->eps;
   const float beta1 = scalars->beta1, beta2 = scalars->beta2;
   const float rate = scalars->lr / scalars->bias_correction1;

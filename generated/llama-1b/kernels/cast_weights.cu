@@ -1,6 +1,6 @@
 // cast_weights: from template cast_weights for run llama-1b (7e163a6e421176c5cc4c286789b5e0f9).
 //
-// Act = bf16, kLanes = 1024
+// Act = bf16, kLanes = 256
 //
 // 75809 rows of 16384; moves 7449.49 MB a launch.
 
@@ -12,10 +12,10 @@ namespace llmc {
 using Act = bf16;
 
 /// Flat parameter buffers; chunks [begin, end).
-LLMC_BOUNDS(1024)
+LLMC_BOUNDS(256)
 LLMC_KERNEL cast_weights(const float* __restrict__ master, Act* __restrict__ copy, const Chunk* __restrict__ chunks,
                          int begin, int end) {
-  const Group<1024> g;
+  const Group<256> g;
   for (const int i : g.rows(end - begin)) {
     const Chunk chunk = chunks[begin + i];
     g.store(g.run(copy + chunk.offset, chunk.length), g.run(master + chunk.offset, chunk.length),

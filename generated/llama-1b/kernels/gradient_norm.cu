@@ -1,6 +1,6 @@
 // gradient_norm: from template gradient_norm for run llama-1b (7e163a6e421176c5cc4c286789b5e0f9).
 //
-// kLanes = 1024
+// kLanes = 256
 //
 // 75809 rows of 16384; moves 4966.33 MB, 2483.16 MFLOP a launch.
 
@@ -10,10 +10,10 @@
 namespace llmc {
 
 /// gradients: a flat parameter buffer; chunks [begin, end); partial: one number a chunk.
-LLMC_BOUNDS(1024)
+LLMC_BOUNDS(256)
 LLMC_KERNEL gradient_norm(const float* __restrict__ gradients, const Chunk* __restrict__ chunks,
                           float* __restrict__ partial, int begin, int end) {
-  const Group<1024> g;
+  const Group<256> g;
   for (const int i : g.rows(end - begin)) {
     const Chunk chunk = chunks[begin + i];
     const auto gradient = g.run(gradients + chunk.offset, chunk.length);

@@ -20,7 +20,7 @@ LLMC_BOUNDS(1)
 LLMC_KERNEL rms_norm_backward_residual(const Act* dy, const Residual* x, const float* weight, const float* rstd,
                                        const Act* dresidual, Act* dx, float* dweight_partial, Act* y) {
   const Group<1, Act> g;
-  const auto scale = g.row<256>(weight);
+  const auto scale = g.load(g.row<256>(weight));
   for (const int block : g.rows(256)) {
     auto dweight = g.columns<256>();
     const int first = static_cast<int>(block * 2048LL / 256);

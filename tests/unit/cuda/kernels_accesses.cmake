@@ -24,6 +24,7 @@ set(narrow
   "loss_sum 2 1"
   # A sum that is added to what is there, with code for a last slice that is shorter.
   "column_reduce_2048 8 4"
+  "column_reduce_to_32_2048 8 4"
   # Flat parameters by the optimizer's table of chunks: the table, the step's scalars, sums of a chunk, and code for the
   # chunk's end. Of what is cast a lane has 4 elements, 16 bytes of fp32 and 8 of bf16.
   "adamw_copy_norms 52 36"

@@ -80,7 +80,7 @@ const std::vector<Damage>& damages() {
       {"an op writes a weight", [](Graph& g) { op(g, "layer_forward", "down").outputs[0] = g.find("o_weight"); },
        {"down"}},
       {"an op writes an input of the host",
-       [](Graph& g) { op(g, "layer_backward", "o_bgrad_reduce").outputs[0] = g.find("tokens"); },
+       [](Graph& g) { op(g, "layer_backward", "o_bgrad").outputs[0] = g.find("tokens"); },
        {"writes %tokens"}},
       {"what was overwritten is read",
        [](Graph& g) { op(g, "layer_forward", "attention").inputs[0] = g.find("qkv_raw"); },

@@ -1,0 +1,30 @@
+// column_reduce_to_32_2048: from template column_reduce for run llama-1b (7e163a6e421176c5cc4c286789b5e0f9).
+//
+// kBlocks = 32, kCols = 65536, kLanes = 32
+//
+// 512 rows of 128; moves 8.65 MB, 2.10 MFLOP a launch.
+
+// column_reduce_to_32_2048: out (=|+=) the sum of each column of a matrix of partial sums, from the first row to the
+// last.
+#include "device/group.h"
+
+namespace llmc {
+
+constexpr int kSlice = 128;  // columns that one group sums: many groups, since there are few columns
+constexpr int kSlices = 512;
+
+/// partial [kBlocks, kCols], out [kCols]; accumulate: add to what is there.
+LLMC_BOUNDS(32)
+LLMC_KERNEL column_reduce_to_32_2048(const float* __restrict__ partial, float* __restrict__ out, int accumulate) {
+  const Group<32> g;
+  for (const int part : g.rows(kSlices)) {
+    auto sums = g.columns<kSlice>();
+    for (int block = 0; block < 32; ++block) {
+      g.map(g.slice<65536, kSlice>(partial, block, part), sums, [](float v, float& sum) { sum += v; });
+    }
+    g.map(g.slice<65536, kSlice>(out, 0, part), sums,
+          [=](float& total, float sum) { total = accumulate ? total + sum : sum; });
+  }
+}
+
+}  // namespace llmc
