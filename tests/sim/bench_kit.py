@@ -55,6 +55,9 @@ class BenchKit(harness.SimTest):
             self.assertEqual(step["arena_bytes"], plan["memory"]["arena_bytes"])
             self.assertEqual(step["tokens"], passes * plan["batch"]["micro_batch"] * plan["batch"]["sequence_length"])
             self.assertGreater(step["host_ms"], 0)
+        tuned = results["tune"]
+        self.assertEqual(set(tuned["products"]), {product["name"] for product in plan["products"]})
+        self.assertGreater(tuned["first_ms"], tuned["best_ms"])
         self.assertEqual(results["tests"]["failures"], [])
         self.assertGreater(results["tests"]["ran"], 3)
 
@@ -66,6 +69,7 @@ class BenchKit(harness.SimTest):
             self.assertIn(f"## {heading}\n", report)
         for row in ("cuDNN", "cuDNN, deterministic: false", "llmc's own, target.attention: portable"):
             self.assertRegex(report, rf"\| {row} \|( -?[\d.,]+%? \|){{8}}")
+        self.assertRegex(report, r"A micro-batch's products: [\d.]+ ms by the algorithms that cuBLASLt suggests")
         self.assertRegex(report, r"losses of the first 2 steps [-\de., ]+ \(bound 1e-04\)")
 
     def check_launches(self, plan, measured):

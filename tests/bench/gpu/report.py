@@ -54,7 +54,8 @@ def kernels(plan, measured, copy):
     return table(["kernel", "launches a step", "µs", "ms a step", "MB", "of copy, in place", "of copy, on end"], rows)
 
 
-def products(plan, measured, gemm):
+def products(plan, measured, gemm, tuned):
+    """`tuned`: what the part tune found, by product; empty where it did not run."""
     work = {product["name"]: product for product in plan["products"]}
     rows = []
     for name, row in sorted(measured["in_place"].items(), key=lambda item: -item[1]["ms_a_step"]):
@@ -63,8 +64,11 @@ def products(plan, measured, gemm):
             rate = 1e-9 * p["flops"] / row["ms"]
             on_end = 1e-9 * p["flops"] / measured["on_end"][name]["ms"]
             rows.append([name, f"{p['m']} x {p['n']} x {p['k']}", f"{row['a_step']:g}", f"{1e3 * row['ms']:,.1f}", f"{row['ms_a_step']:.3f}",
-                         f"{rate:,.1f}", f"{rate / gemm:.1%}", f"{on_end / gemm:.1%}"])
-    return table(["product", "m x n x k", "launches a step", "µs", "ms a step", "TFLOP/s", "of the best, in place", "on end"], rows)
+                         f"{rate:,.1f}", f"{rate / gemm:.1%}", f"{on_end / gemm:.1%}",
+                         *([tuned[name]["algorithms"], f"{tuned[name]['first_ms'] / tuned[name]['best_ms'] - 1:.1%}"] if name in tuned
+                           else ["", ""])])
+    return table(["product", "m x n x k", "launches a step", "µs", "ms a step", "TFLOP/s", "of the best, in place", "on end", "algorithms timed",
+                  "the fastest before the first"], rows)
 
 
 def attention(plan, pieces, part, gemm, step_ms):
@@ -165,7 +169,10 @@ def markdown(result):
     if "step" in r:
         parts += ["## The step", whole(result, floors)]
     if ready(r, "ceilings", "pieces"):
-        parts += ["## Kernels", kernels(plan, r["pieces"], copy), "## Products", products(plan, r["pieces"], gemm)]
+        parts += ["## Kernels", kernels(plan, r["pieces"], copy), "## Products", products(plan, r["pieces"], gemm, r.get("tune", {}).get("products", {}))]
+        if "best_ms" in r.get("tune", {}):
+            parts.append(f"A micro-batch's products: {r['tune']['first_ms']:.2f} ms by the algorithms that cuBLASLt suggests, "
+                         f"{r['tune']['best_ms']:.2f} ms by those of `trainer tune`, with which everything here ran.")
         if with_cudnn:
             step_ms = r.get("step", {}).get("single", {}).get("ms")
             parts += ["## Attention", attention(plan, r["pieces"], r.get("attention", {}), gemm, step_ms)]

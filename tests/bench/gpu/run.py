@@ -22,7 +22,8 @@ import report  # noqa: E402
 import steps  # noqa: E402
 
 # Name, function, limit in seconds. A step that fails or runs out of time is reported so, and the next one runs.
-STEPS = [("build", steps.build, 240), ("ceilings", steps.ceilings, 40), ("step", steps.whole_steps, 150),
+STEPS = [("build", steps.build, 240), ("ceilings", steps.ceilings, 40), ("tune", steps.tune, 60),
+         ("step", steps.whole_steps, 150),
          ("pieces", steps.pieces, 100), ("attention", steps.attention, 50), ("tests", steps.tests, 60),
          ("sanitizer", steps.sanitizer, 60), ("PyTorch", steps.torch, 240)]
 

@@ -36,6 +36,21 @@ def ceilings(kit, result):
     result.update(json.loads(kit.call(kit.machine.program("run", "ceilings"), sizes["copy"], *sizes["gemm"])))
 
 
+def tune(kit, result):
+    """The fastest algorithm of each product, for every program that runs after this part."""
+    trainer = kit.machine.program("run", "trainer")
+    output = kit.call(trainer, "tune")
+    rows = re.findall(r"^(\w+) +(\d+) +([\d.]+) +([\d.]+) +[\d.]+% +[\d.]+$", output, re.MULTILINE)
+    result["products"] = {name: {"algorithms": int(count), "first_ms": float(first), "best_ms": float(best)}
+                          for name, count, first, best in rows}
+    first, best = re.search(r"products of a micro-batch: ([\d.]+) ms as the library suggests, ([\d.]+) ms tuned", output).groups()
+    result["first_ms"], result["best_ms"] = float(first), float(best)
+    file = trainer.parent / "tuned.json"
+    for bundle, names in builds.programs(kit.bundles).items():
+        for folder in {kit.machine.program(bundle, name).parent for name in names} - {trainer.parent}:
+            shutil.copy(file, folder)
+
+
 def data_of(kit, bundle):
     """A folder with a shard of tokens for a bundle's vocabulary; enough for every run."""
     if bundle not in kit.data:
