@@ -11,6 +11,7 @@
 
 #include "compiler/build/flags.h"
 #include "compiler/build/process.h"
+#include "compiler/build/ptxas.h"
 #include "compiler/emit/kernel_sources.h"
 #include "compiler/emit/program_printer.h"
 #include "error.h"
@@ -208,6 +209,8 @@ CompileResult compile_project(const plan::Plan& plan, const fs::path& folder, co
   for (std::size_t i = 0; i < outcomes.size(); ++i) {
     if (outcomes[i].exit_code != 0)
       throw Failure(Exit::toolchain, fmt::format("{} does not compile:\n{}", commands[i].label, outcomes[i].output));
+    if (const std::string warnings = without_ptxas(outcomes[i].output); !warnings.empty())
+      progress(fmt::format("{}:\n{}", commands[i].label, warnings));
     stale[i]->keep(outcomes[i].output);
     ++result.compiled;
   }

@@ -33,6 +33,17 @@ std::int64_t rounded_up(std::int64_t value, std::int64_t unit) { return (value +
 
 }  // namespace
 
+std::string without_ptxas(const std::string& output) {
+  std::string rest;
+  bool report = false;
+  std::istringstream lines(output);
+  for (std::string line; std::getline(lines, line);) {
+    report = line.rfind("ptxas info", 0) == 0 || (report && line.find(" bytes spill stores") != std::string::npos);
+    if (!report) rest += line + '\n';
+  }
+  return rest;
+}
+
 std::vector<KernelUse> parse_ptxas(const std::string& text, const std::string& file) {
   static const std::regex entry(R"(Compiling entry function '\S+' for 'sm_(\w+)')");
   static const std::regex spills(R"((\d+) bytes spill stores, (\d+) bytes spill loads)");

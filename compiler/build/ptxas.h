@@ -15,6 +15,9 @@ struct KernelUse {
   std::int64_t shared = 0;                         // bytes of a block, static
 };
 
+/// What else the compiler printed beside the report: its warnings.
+std::string without_ptxas(const std::string& output);
+
 /// One entry an architecture, in ptxas' order, of the report on a file with one kernel. Throws Failure(toolchain) that
 /// names `file` where the text does not hold that.
 std::vector<KernelUse> parse_ptxas(const std::string& text, const std::string& file);

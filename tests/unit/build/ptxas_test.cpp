@@ -39,6 +39,12 @@ TEST(Ptxas, ReadsEachArchitecture) {
   EXPECT_EQ(uses[1].shared, 528);
 }
 
+TEST(Ptxas, WarningsAreTheRest) {
+  EXPECT_EQ(without_ptxas(kReport), "");
+  EXPECT_EQ(without_ptxas(std::string("a.cu(3): warning\n    int x;\n") + kReport + "ptxas warning : odd\n"),
+            "a.cu(3): warning\n    int x;\nptxas warning : odd\n");
+}
+
 TEST(Ptxas, RefusesWhatIsNoReport) {
   const std::string report = kReport;
   for (const std::string& text : {std::string(), std::string("nvcc warning : nothing\n"), report + report,
