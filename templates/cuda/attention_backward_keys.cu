@@ -24,7 +24,7 @@ constexpr int kGroupHeads = kHeads / kKvHeads;
 
 /// dout [kBatch * kSequence, kOutPitch]; qkv, dqkv [kBatch * kSequence, kPitch]: dk and dv are written; lse, delta
 /// [kBatch, kHeads, kSequence].
-LLMC_BOUNDS(kLanes)
+LLMC_TILE_BOUNDS(kLanes, kHeadDim)
 LLMC_KERNEL attention_backward_keys(const bf16* __restrict__ dout, const bf16* __restrict__ qkv,
                                     const float* __restrict__ lse, const float* __restrict__ delta,
                                     bf16* __restrict__ dqkv) {

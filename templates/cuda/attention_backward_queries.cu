@@ -24,7 +24,7 @@ constexpr int kGroupHeads = kHeads / kKvHeads;
 
 /// dout, out [kBatch * kSequence, kOutPitch]; qkv, dqkv [kBatch * kSequence, kPitch]: dq is written; lse, delta
 /// [kBatch, kHeads, kSequence].
-LLMC_BOUNDS(kLanes)
+LLMC_TILE_BOUNDS(kLanes, kHeadDim)
 LLMC_KERNEL attention_backward_queries(const bf16* __restrict__ dout, const bf16* __restrict__ out,
                                        const bf16* __restrict__ qkv, const float* __restrict__ lse,
                                        bf16* __restrict__ dqkv, float* __restrict__ delta) {

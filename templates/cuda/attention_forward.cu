@@ -22,7 +22,7 @@ constexpr float kNothing = -1e30f;  // the score of a key that lies after the qu
 
 /// qkv [kBatch * kSequence, kPitch], its rows q [kHeads, kHeadDim], k and v [kKvHeads, kHeadDim], rotated already;
 /// out [kBatch * kSequence, kOutPitch] = softmax(q k^T / sqrt(kHeadDim)) v; lse [kBatch, kHeads, kSequence], natural.
-LLMC_BOUNDS(kLanes)
+LLMC_TILE_BOUNDS(kLanes, kHeadDim)
 LLMC_KERNEL attention_forward(const bf16* __restrict__ qkv, bf16* __restrict__ out, float* __restrict__ lse) {
   __shared__ __align__(16) bf16 keys[kKeys * kStride];
   __shared__ __align__(16) bf16 values[kKeys * kStride];

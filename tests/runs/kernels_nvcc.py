@@ -8,7 +8,7 @@ import harness
 from harness import LLMC, SOURCE, RunTest
 
 SPEC = os.path.join(SOURCE, "specs", "tiny.yaml")
-TARGET = ["target.kind=cuda", "target.arch=[80, 90a]", "precision.compute=bf16", "model.head_dim=16"]
+TARGET = ["target.kind=cuda", "target.arch=[80, 90a]", "precision.compute=bf16", "model.head_dim=16", "target.attention=portable"]
 
 
 class Kernels(RunTest):

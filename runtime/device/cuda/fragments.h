@@ -6,6 +6,10 @@
 
 #include "device/cuda/vectors.h"
 
+/// Launch bounds of kernels on tiles of heads. ptxas trades registers for one more block an SM; at widths that are no
+/// multiple of 64 it spills some bytes to get there, which a bound of one block keeps it from.
+#define LLMC_TILE_BOUNDS(lanes, width) __launch_bounds__(lanes, (width) % 64 ? 1 : 0)
+
 namespace llmc {
 
 /// Elements after each row in shared memory: row pitches of an odd number of 16 bytes, so that eight rows of a matrix

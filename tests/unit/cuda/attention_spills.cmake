@@ -1,7 +1,7 @@
-# Compiles templates/cuda/attention_* for head_dim 64 and 128; fails where ptxas spills.
+# Compiles templates/cuda/attention_* for some head_dim; fails where ptxas spills.
 # cmake -DNVCC= -DSOURCE= -DFOLDER= -P attention_spills.cmake
 include(${CMAKE_CURRENT_LIST_DIR}/spills.cmake)
-foreach(head_dim 64 128)
+foreach(head_dim 16 40 64 96 128)
   math(EXPR out_pitch "32 * ${head_dim}")
   math(EXPR pitch "48 * ${head_dim}")
   file(WRITE ${FOLDER}/${head_dim}.h "#define LLMC_PARAMS_GIVEN
