@@ -47,6 +47,27 @@ TEST(Cost, LaunchesAreWhatTheStepDoes) {
   EXPECT_LT(flops, 1.1 * model);
 }
 
+/// Blocks of a cluster, and how often the kernel moves its logits.
+std::pair<std::int64_t, double> cross_entropy(const std::vector<std::string>& overrides) {
+  const Plan plan = of_file("llama-1b.yaml", overrides);
+  for (const Kernel& k : plan.kernels)
+    if (k.name == "cross_entropy_gradient")
+      return {k.cluster, k.bytes / (2.0 * static_cast<double>(k.rows * plan.spec.model.vocab_size))};
+  return {};
+}
+
+TEST(Cost, LongRowsOfLogitsAreReadOnceWhereThereAreClusters) {
+  using Figures = std::pair<std::int64_t, double>;
+  EXPECT_EQ(cross_entropy({}), Figures(8, 2));
+  EXPECT_EQ(cross_entropy({"target.arch=[80]"}), Figures(1, 4));  // for maximum, sum and gradient
+  EXPECT_EQ(cross_entropy({"target.arch=[80, 90a]"}), Figures(1, 4));  // one launch for both
+  EXPECT_EQ(cross_entropy({"target.arch=[80]", "model.vocab_size=65536"}), Figures(1, 2));
+  EXPECT_EQ(cross_entropy({"model.vocab_size=49152"}), Figures(1, 2));  // 96 KiB
+  EXPECT_EQ(cross_entropy({"model.vocab_size=49160"}), Figures(4, 2));
+  EXPECT_EQ(cross_entropy({"model.vocab_size=262144"}), Figures(8, 2));
+  EXPECT_EQ(cross_entropy({"model.vocab_size=262152"}), Figures(1, 4));
+}
+
 TEST(Cost, RecomputationAddsLaunchesAndFlops) {
   const Cost none = make_plan(small_spec().spec, "").cost;
   const Cost full = make_plan(small_spec({"memory.recompute=full"}).spec, "").cost;
