@@ -22,8 +22,8 @@ void dump_ir(const plan::Plan& plan, const fs::path& folder) {
 
 }  // namespace
 
-void add_jobs(CLI::App* command, BuildOptions& options) {
-  command->add_option("-j,--jobs", options.jobs, "compilers at once (default: one a core)");
+CLI::Option* add_jobs(CLI::App* command, BuildOptions& options) {
+  return command->add_option("-j,--jobs", options.jobs, "compilers at once (default: one a core)");
 }
 
 fs::path emit_to(const Planned& planned, const BuildOptions& options, const build::Home& home) {

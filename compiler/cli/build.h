@@ -17,7 +17,7 @@ struct BuildOptions {
 };
 
 /// --jobs
-void add_jobs(CLI::App* command, BuildOptions& options);
+CLI::Option* add_jobs(CLI::App* command, BuildOptions& options);
 
 /// Emits into the folder that the options name, or build/<name>; that folder.
 std::filesystem::path emit_to(const Planned& planned, const BuildOptions& options, const build::Home& home);

@@ -55,7 +55,11 @@ std::unique_ptr<Loaded> load_side(const std::string& file, const std::vector<std
 /// What ptxas reported, after compiling what is not compiled yet.
 report::KernelUses kernel_uses(const Planned& planned, const BuildOptions& options) {
   report::KernelUses uses;
-  if (planned.plan.spec.target.kind != spec::TargetKind::cuda) return uses;
+  if (planned.plan.spec.target.kind != spec::TargetKind::cuda) {
+    if (!options.out.empty() || options.jobs)
+      throw Failure(Exit::usage, "--out and --jobs are for target.kind: cuda; --kernels compiles nothing for the CPU");
+    return uses;
+  }
   for (const auto& [kernel, file] : compile(planned, options).reports)
     uses[kernel] = build::parse_ptxas(emit::read_text(file), file.string());
   return uses;
@@ -75,7 +79,7 @@ void add_plan_commands(CLI::App& app, Result& result) {
                                          "occupancy as ptxas reports them, for which what is not built yet is compiled");
   launches->excludes(json)->excludes(kernels);
   plan_command->add_option("-o,--out", plan->build.out, "folder of the project (default build/<name>)")->needs(kernels);
-  add_jobs(plan_command, plan->build);
+  add_jobs(plan_command, plan->build)->needs(kernels);
   plan_command->footer("Example: llmc plan specs/llama-1b.yaml batch.micro_batch=8 memory.recompute=full\n"
                        "         llmc plan specs/llama-1b.yaml --kernels");
   plan_command->callback([plan] {

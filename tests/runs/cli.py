@@ -47,7 +47,8 @@ class Cli(RunTest):
 
     def test_usage_errors(self):
         for words in ([], ["nonsense"], ["check"], ["emit", "specs/tiny.yaml", "--style=pretty"], ["explain", "E9999"],
-                      ["plan", "specs/tiny.yaml", "--nonsense"]):
+                      ["plan", "specs/tiny.yaml", "--nonsense"], ["plan", "specs/tiny.yaml", "-j", "2"],
+                      ["plan", "specs/tiny.yaml", "--kernels", "--launches"], ["plan", "specs/tiny.yaml", "--kernels", "-o", "x"]):
             done = harness.call(LLMC, *words, cwd=SOURCE)
             self.assertEqual(done.code, 2, f"{words}: {done.out}{done.err}")
             self.assertTrue(done.err.strip(), words)
