@@ -26,11 +26,11 @@ struct TunedProduct {
 };
 
 /// Times up to 32 algorithms for each distinct shape on normal random numbers, reports each product, and returns what
-/// the file is to hold: `before`, its content or nothing, with the winners for this device and library in place of
-/// earlier ones. `workspace_bytes`: as the products will have. Throws Failure(usage) where the library has no choice to
-/// make, Failure(toolchain) where `before` is no such file.
+/// tuned_file() is to hold: what it holds now, with the winners for this device and library in place of earlier ones.
+/// `workspace_bytes`: as the products will have. Throws Failure(usage) where the library has no choice to make,
+/// Failure(toolchain) where the file is damaged.
 std::string tune_products(Device& device, std::span<const GemmShape> products, std::size_t workspace_bytes,
-                          const std::string& before, const std::function<void(const TunedProduct&)>& report);
+                          const std::function<void(const TunedProduct&)>& report);
 
 /// One line for the log: how many shapes the file decides here. Empty where the library has no choice to make.
 std::string describe_tuning(std::span<const GemmShape> products, std::size_t workspace_bytes);

@@ -102,6 +102,14 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
     throw Failure(Exit::usage, fmt::format("{}; see {} --help", error.what(), argc > 0 ? argv[0] : "trainer"));
   }
   options.tune = tune->parsed();
+  if (options.tune) {
+    std::string others;
+    for (const CLI::Option* option : app.get_options())
+      if (option->count() > 0 && option->get_name() != "--device")
+        others += (others.empty() ? "" : ", ") + option->get_name();
+    if (!others.empty())
+      throw Failure(Exit::usage, fmt::format("tune takes --device, and nothing of a run: leave out {}", others));
+  }
   if (run.empty() || options.resume.empty()) throw Failure(Exit::usage, "--run and --resume need a value; see --help");
   if (steps_option->count() > 0) options.steps = steps;
   if (!profile.empty()) options.profile = step_window(profile);

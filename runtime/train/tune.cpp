@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <cstdint>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -27,8 +25,6 @@ std::map<std::string, std::int64_t> launches(const char* plan_json) {
 }  // namespace
 
 void tune(const ProgramInfo& info, int device_index) {
-  std::ifstream in(tuned_file(), std::ios::binary);
-  const std::string before{std::istreambuf_iterator<char>(in), {}};
   Device device(device_index, 0);
   const auto times = launches(info.plan_json);
   double first = 0, best = 0;
@@ -49,7 +45,7 @@ void tune(const ProgramInfo& info, int device_index) {
       best += static_cast<double>(n->second) * p.best_ms;
     }
   };
-  const std::string text = tune_products(device, info.products, info.arena.math_workspace_bytes, before, report);
+  const std::string text = tune_products(device, info.products, info.arena.math_workspace_bytes, report);
   write_file_atomically(tuned_file(), text);
   fmt::print("products of a micro-batch: {:.3f} ms as the library suggests, {:.3f} ms tuned; kept in {}\n", first, best,
              tuned_file().string());

@@ -37,6 +37,10 @@ class TrainerCli(RunTest):
         for word in ("--run", "--steps", "--resume", "--plan", "--trace", "optimizer.lr=0.003", "Examples:"):
             self.assertIn(word, text)
 
+    def test_tune_is_for_gpus(self):
+        self.assertIn("tune is for GPUs", self.refused(2, "tune"))
+        self.assertFalse(os.path.exists(os.path.join(os.path.dirname(self.trainer), "tuned.json")))
+
     def test_unknown_key(self):
         self.assertIn("optimizer.lr", self.refused(2, "optimizer.Lr=1"))
         self.refused(2, "nonsense=1")

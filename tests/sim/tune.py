@@ -90,8 +90,7 @@ class Tune(harness.SimTest):
             with self.subTest(content):
                 self.write(content)
                 self.refused(*run)
-                if content:  # an empty file has nothing to lose
-                    self.refused(self.trainer, "tune")
+                self.refused(self.trainer, "tune")
 
     def test_an_algorithm_that_does_not_run_is_refused(self):
         document = self.tune()

@@ -28,8 +28,6 @@ class TunedFile {
   TunedFile() = default;
   /// No file: no entries. Throws Failure(toolchain) for one that is damaged, or of something else.
   static TunedFile read(const std::filesystem::path& file);
-  /// `name`: for messages.
-  static TunedFile parse(const std::string& text, const std::string& name);
 
   /// The algorithm for this product here. Throws Failure(toolchain) where the library refuses what the file says.
   std::optional<cublasLtMatmulAlgo_t> find(const MathLibrary::Impl& library, const LtProduct& product) const;
@@ -37,6 +35,7 @@ class TunedFile {
   std::string text() const;
 
  private:
+  static TunedFile parse(const std::string& text, const std::string& name);  // name: for messages
   struct Key {
     std::string device;
     std::size_t library, workspace;

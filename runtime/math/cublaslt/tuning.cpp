@@ -142,8 +142,8 @@ TunedFile::Entry fastest(Trial& trial, const std::vector<cublasLtMatmulAlgo_t>& 
 }  // namespace
 
 std::string tune_products(Device& device, std::span<const GemmShape> products, std::size_t workspace_bytes,
-                          const std::string& before, const std::function<void(const TunedProduct&)>& report) {
-  TunedFile file = before.empty() ? TunedFile() : TunedFile::parse(before, tuned_file().string());
+                          const std::function<void(const TunedProduct&)>& report) {
+  TunedFile file = TunedFile::read(tuned_file());
   std::size_t most = 0;
   for (const GemmShape& shape : products) most = std::max(most, Sizes(shape).total());
   std::byte* const memory = device.allocate(workspace_bytes + most);

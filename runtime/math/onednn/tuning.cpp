@@ -4,7 +4,7 @@
 
 namespace llmc {
 
-std::string tune_products(Device&, std::span<const GemmShape>, std::size_t, const std::string&,
+std::string tune_products(Device&, std::span<const GemmShape>, std::size_t,
                           const std::function<void(const TunedProduct&)>&) {
   throw Failure(Exit::usage, "tune is for GPUs: on a CPU oneDNN knows one kernel for a product, and takes it");
 }

@@ -32,8 +32,9 @@ TEST_F(Refusals, CommandLine) {
   expect({"optimizer.learning=1"}, 2, "no key");
   expect({"model.vocab_size=13"}, 2, "llmc compile");
   expect({"batch.tokens=20"}, 1, "batch.tokens=16");
-  expect({"tune"}, 2, "tune is for GPUs");
   expect({"tune", "--steps", "3"}, 2, "--steps");
+  expect({"--steps", "3", "optimizer.lr=1", "tune"}, 2, "--steps");
+  expect({"optimizer.lr=1", "tune"}, 2, "leave out overrides, --base, --threads");
   EXPECT_FALSE(fs::exists(folder_ / "runs"));
 }
 
