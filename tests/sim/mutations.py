@@ -71,6 +71,13 @@ class Mutations(harness.SimTest):
         said = self.reported(*self.wrong("device/cuda/group.h", before, before.split("\n")[0] + "\n"))
         self.assertRegex(said, r"sim: race in kernel cross_entropy\w* .*of shared memory")
 
+    def test_end_of_a_cluster(self):
+        """A block ends while others of its cluster still read its shared memory."""
+        self.spec = harness.runs.write_small(self.folder, WIDE)
+        self.right()
+        said = self.reported(*self.wrong("device/cuda/group.h", "    if constexpr (kCluster > 1) cluster_barrier();\n", ""))
+        self.assertRegex(said, r"sim: kernel cross_entropy\w* reads shared memory of a block that has ended")
+
     def test_accumulation(self):
         """The second micro-batch overwrites the gradients of the first."""
         right = self.right()

@@ -336,6 +336,8 @@ float Machine::read_shared_of(const float* mine, unsigned rank) {
   if (offset >= now.shared_bytes || rank >= shape->cluster)
     report("kernel " + order().name(now.operation) + " reads shared memory that no block of its cluster has");
   Block& from = *blocks_[rank];
+  if (from.live == 0)
+    report("kernel " + order().name(now.operation) + " reads shared memory of a block that has ended");
   touch_shared(Access::read, from.shared_cells.data(), offset, sizeof(float));
   if (&from == entered_) return *mine;
   float value;
