@@ -6,7 +6,7 @@
 
 #include "compiler/report/plan_report.h"
 #include "compiler/spec/huggingface.h"
-#include "compiler/spec/print.h"
+#include "spec/print.h"
 #include "error.h"
 
 namespace llmc::cli {

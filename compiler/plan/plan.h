@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "compiler/graph/graph.h"
-#include "compiler/spec/spec.h"
+#include "spec/spec.h"
 #include "math/gemm.h"
 #include "train/program.h"
 

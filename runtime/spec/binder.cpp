@@ -1,8 +1,10 @@
-#include "compiler/spec/binder.h"
+#include "spec/binder.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+
+#include "spec/flow_reader.h"
 
 namespace llmc::spec {
 namespace {
@@ -32,7 +34,7 @@ const Spec& fallbacks() {
     for (const Key& key : keys()) {
       if (key.fallback.empty()) continue;
       const Source text{"default", key.fallback, false};
-      const std::optional<Node> node = read_yaml(text, none);
+      const std::optional<Node> node = read_flow(text, 0, text.text.size(), none);
       key.set(result, *convert(key, *node, node->span, none));
     }
     return result;
@@ -42,8 +44,9 @@ const Spec& fallbacks() {
 
 class Binder {
  public:
-  Binder(bool whole, std::vector<Diagnostic>& diagnostics) : whole_(whole), diagnostics_(diagnostics) {
-    bound.spec = fallbacks();
+  Binder(const Spec& base, bool whole, std::vector<Diagnostic>& diagnostics)
+      : whole_(whole), diagnostics_(diagnostics) {
+    bound.spec = base;
   }
 
   Bound bound;
@@ -72,8 +75,12 @@ class Binder {
       if (bound.given.count(key.path) || bound.bad.count(key.path)) continue;
       if (key.required) missing(key, source);
     }
+    derive([](const Key&) { return true; });
+  }
+
+  void derive(const std::function<bool(const Key&)>& wanted) {
     for (const Key& key : keys()) {
-      if (!key.derive || bound.given.count(key.path) || bound.bad.count(key.path)) continue;
+      if (!key.derive || bound.given.count(key.path) || bound.bad.count(key.path) || !wanted(key)) continue;
       if (const std::optional<Value> value = key.derive(bound.spec))
         key.set(bound.spec, *value);
       else
@@ -186,9 +193,16 @@ class Binder {
 }  // namespace
 
 Bound bind_tree(const Node& root, const Source& source, bool whole, std::vector<Diagnostic>& diagnostics) {
-  Binder binder(whole, diagnostics);
+  Binder binder(fallbacks(), whole, diagnostics);
   binder.walk(root, "");
   binder.fill_defaults(source);
+  return std::move(binder.bound);
+}
+
+Bound bind_over(const Values& base, const Node& root, std::vector<Diagnostic>& diagnostics) {
+  Binder binder(base.spec, false, diagnostics);
+  binder.walk(root, "");
+  binder.derive([&](const Key& key) { return key.stage == Stage::run_time && base.derived.count(key.path) > 0; });
   return std::move(binder.bound);
 }
 

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "compiler/spec/schema.h"
-#include "compiler/spec/spec.h"
+#include "spec/schema.h"
+#include "spec/spec.h"
 
 namespace llmc::spec {
 
@@ -13,6 +13,9 @@ std::string canonical_text(const Spec& spec);
 
 /// xxh3-128 of canonical_text, 32 hexadecimal digits.
 std::string fingerprint(const Spec& spec);
+
+/// The same of the keys of `model` alone: what the tensors of a checkpoint mean, whatever computed them.
+std::string model_fingerprint(const Spec& spec);
 
 /// A value as flow YAML: 2048, 1e-05, [norms, swiglu], {every: 2}, "text".
 std::string value_text(const Key& key, const Value& value);

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "compiler/spec/binder.h"
-#include "compiler/spec/scalars.h"
-#include "compiler/spec/targets.h"
+#include "spec/binder.h"
+#include "spec/scalars.h"
+#include "spec/targets.h"
 
 namespace llmc::spec {
 namespace {

@@ -1,4 +1,4 @@
-#include "compiler/spec/relations.h"
+#include "spec/relations.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <initializer_list>
 #include <limits>
 
-#include "compiler/spec/targets.h"
+#include "spec/targets.h"
 
 namespace llmc::spec {
 namespace {
@@ -281,6 +281,14 @@ void check_relations(const Bound& bound, std::vector<Diagnostic>& diagnostics) {
   relations.schedule();
   relations.checkpoint();
   relations.architectures();
+}
+
+void check_run_relations(const Bound& bound, std::vector<Diagnostic>& diagnostics) {
+  Relations relations(bound, diagnostics);
+  relations.unread_keys();
+  relations.batch();
+  relations.schedule();
+  relations.checkpoint();
 }
 
 }  // namespace llmc::spec

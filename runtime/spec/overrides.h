@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "compiler/spec/diagnostics.h"
-#include "compiler/spec/yaml_reader.h"
+#include "spec/diagnostics.h"
+#include "spec/node.h"
 
 namespace llmc::spec {
 

@@ -1,4 +1,4 @@
-#include "compiler/spec/targets.h"
+#include "spec/targets.h"
 
 namespace llmc::spec {
 namespace {

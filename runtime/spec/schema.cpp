@@ -1,11 +1,11 @@
-#include "compiler/spec/schema.h"
+#include "spec/schema.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <numeric>
 
-#include "compiler/spec/scalars.h"
+#include "spec/scalars.h"
 
 namespace llmc::spec {
 

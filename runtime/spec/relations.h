@@ -3,12 +3,15 @@
 
 #include <vector>
 
-#include "compiler/spec/binder.h"
-#include "compiler/spec/diagnostics.h"
+#include "spec/binder.h"
+#include "spec/diagnostics.h"
 
 namespace llmc::spec {
 
 /// Appends an error for every broken condition among usable keys, with the places of all keys in it.
 void check_relations(const Bound& bound, std::vector<Diagnostic>& diagnostics);
+
+/// The same of the conditions that run-time values are part of.
+void check_run_relations(const Bound& bound, std::vector<Diagnostic>& diagnostics);
 
 }  // namespace llmc::spec

@@ -1,10 +1,11 @@
-#include "compiler/spec/overrides.h"
+#include "spec/overrides.h"
 
 #include <fmt/format.h>
 
 #include <map>
 
-#include "compiler/spec/schema.h"
+#include "spec/flow_reader.h"
+#include "spec/schema.h"
 
 namespace llmc::spec {
 namespace {
@@ -63,7 +64,8 @@ std::optional<Node> read_value(const Source& source, const std::string& path, st
     return node;
   }
   const std::size_t before = diagnostics.size();
-  std::optional<Node> node = read_yaml(source, diagnostics, begin);
+  if (!check_bytes(source, diagnostics)) return {};
+  std::optional<Node> node = read_flow(source, begin, source.text.size(), diagnostics);
   if (!node && diagnostics.size() == before)
     diagnostics.push_back({"E0411",
                            fmt::format("the override of {} has no value", printable(path)),

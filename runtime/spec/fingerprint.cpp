@@ -1,4 +1,4 @@
-#include "compiler/spec/fingerprint.h"
+#include "spec/fingerprint.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-#include "compiler/spec/scalars.h"
+#include "spec/scalars.h"
 
 namespace llmc::spec {
 
@@ -61,10 +61,22 @@ std::string canonical_text(const Spec& spec) {
   return text;
 }
 
-std::string fingerprint(const Spec& spec) {
-  const std::string text = canonical_text(spec);
-  const XXH128_hash_t hash = XXH3_128bits(text.data(), text.size());
-  return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
+namespace {
+
+std::string hash(const std::string& text) {
+  const XXH128_hash_t value = XXH3_128bits(text.data(), text.size());
+  return fmt::format("{:016x}{:016x}", value.high64, value.low64);
+}
+
+}  // namespace
+
+std::string fingerprint(const Spec& spec) { return hash(canonical_text(spec)); }
+
+std::string model_fingerprint(const Spec& spec) {
+  std::string text = "llmc-model-1\n";
+  for (const Key& key : keys())
+    if (is_model(key) && applies(key, spec)) text += key.path + "=" + value_text(key, key.get(spec)) + "\n";
+  return hash(text);
 }
 
 }  // namespace llmc::spec

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/spec/source.h"
+#include "spec/source.h"
 
 namespace llmc::spec {
 

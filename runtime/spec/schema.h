@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "compiler/spec/spec.h"
+#include "spec/spec.h"
 
 namespace llmc::spec {
 
@@ -40,6 +40,7 @@ struct Key {
   std::string derivation;  // how a derived default comes about, in words
   bool required = false;
   bool is_path = false;  // a path or pattern, relative to the spec
+  bool aside = false;    // no tensor depends on it: names, paths, intervals, what is shown
   std::optional<double> minimum, maximum;
   bool exclusive_minimum = false, exclusive_maximum = false;
   std::size_t count = 0;           // numbers
@@ -71,6 +72,9 @@ const Group* find_group(std::string_view path);
 
 /// Whether the key is read with these values (see when_key).
 bool applies(const Key& key, const Spec& spec);
+
+/// Whether the key says what the tensors of a checkpoint mean.
+inline bool is_model(const Key& key) { return key.path.starts_with("model."); }
 
 /// Whether a value is there: not empty text and not an empty list.
 bool present(const Value& value);

@@ -1,9 +1,9 @@
 // The rows of the table, in the order of the manual.
 #include <algorithm>
 
-#include "compiler/spec/schema.h"
-#include "compiler/spec/schema_row.h"
-#include "compiler/spec/targets.h"
+#include "spec/schema.h"
+#include "spec/schema_row.h"
+#include "spec/targets.h"
 
 namespace llmc::spec {
 namespace {
@@ -166,6 +166,7 @@ std::vector<Row> run_rows() {
           .doc("Global batch of one optimizer step. A multiple of sequence_length and of micro_batch * "
                "sequence_length."),
       bind("memory.budget", Type::bytes, FIELD(memory.budget))
+          .aside()
           .range(1 << 20, 1LL << 50)
           .words(device_names())
           .unit("bytes")
@@ -257,6 +258,7 @@ std::vector<Row> run_rows() {
           .path()
           .doc("Token shards; * and ? match in the last part. Sorted by name."),
       bind("data.train.format", Type::choice, FIELD(data.train.format))
+          .aside()
           .words({"auto", "llmc", "nanogpt", "megatron"})
           .fallback("auto")
           .run_time()
@@ -266,6 +268,7 @@ std::vector<Row> run_rows() {
           .path()
           .doc("Token shards that are held out; without them there is no evaluation."),
       bind("data.validation.format", Type::choice, FIELD(data.validation.format))
+          .aside()
           .words({"auto", "llmc", "nanogpt", "megatron"})
           .fallback("auto")
           .run_time()
@@ -277,6 +280,7 @@ std::vector<Row> run_rows() {
           .at_least(0)
           .doc("Order of the training samples."),
       bind("evaluation.every", Type::integer, FIELD(evaluation.every))
+          .aside()
           .fallback("250")
           .run_time()
           .when(kValidation, "*")
@@ -284,6 +288,7 @@ std::vector<Row> run_rows() {
           .unit("steps")
           .doc("Steps between evaluations; 0: none."),
       bind("evaluation.sequences", Type::integer, FIELD(evaluation.sequences))
+          .aside()
           .fallback("256")
           .run_time()
           .when(kValidation, "*")
@@ -291,6 +296,7 @@ std::vector<Row> run_rows() {
           .unit("sequences")
           .doc("Validation samples of one evaluation."),
       bind("sampling.every", Type::integer, FIELD(sampling.every))
+          .aside()
           .fallback("500")
           .run_time()
           .when(kPrompts, "*")
@@ -298,10 +304,12 @@ std::vector<Row> run_rows() {
           .unit("steps")
           .doc("Steps between samples; 0: none."),
       bind(kPrompts, Type::strings, FIELD(sampling.prompts))
+          .aside()
           .fallback("[]")
           .run_time()
           .doc("Beginnings that the model goes on with; without any there is no sampling."),
       bind("sampling.tokens", Type::integer, FIELD(sampling.tokens))
+          .aside()
           .fallback("50")
           .run_time()
           .when(kPrompts, "*")
@@ -309,35 +317,41 @@ std::vector<Row> run_rows() {
           .unit("tokens")
           .doc("Length of one sample."),
       bind("sampling.temperature", Type::number, FIELD(sampling.temperature))
+          .aside()
           .fallback("0.8")
           .run_time()
           .when(kPrompts, "*")
           .range(0, 100)
           .doc("0: the likeliest token, always."),
       bind("checkpoint.every", Type::integer, FIELD(checkpoint.every))
+          .aside()
           .fallback("1000")
           .run_time()
           .range(0, kMaxSteps)
           .unit("steps")
           .doc("Steps between checkpoints; 0: only at the end."),
       bind("checkpoint.keep_last", Type::integer, FIELD(checkpoint.keep_last))
+          .aside()
           .fallback("3")
           .run_time()
           .range(1, 1e6)
           .doc("Newest checkpoints that are kept."),
       bind("checkpoint.keep_every", Type::integer, FIELD(checkpoint.keep_every))
+          .aside()
           .fallback("0")
           .run_time()
           .range(0, kMaxSteps)
           .unit("steps")
           .doc("Checkpoints at multiples of it are kept for good; 0: none. A multiple of every."),
       bind("metrics.every", Type::integer, FIELD(metrics.every))
+          .aside()
           .fallback("10")
           .run_time()
           .range(1, kMaxSteps)
           .unit("steps")
           .doc("Steps between lines of metrics.jsonl."),
       bind("metrics.per_parameter", Type::boolean, FIELD(metrics.per_parameter))
+          .aside()
           .fallback("true")
           .doc("Norms of every weight, gradient and update."),
       bind("deterministic", Type::boolean, FIELD(deterministic))

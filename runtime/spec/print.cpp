@@ -1,11 +1,11 @@
-#include "compiler/spec/print.h"
+#include "spec/print.h"
 
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 
-#include "compiler/spec/fingerprint.h"
-#include "compiler/spec/targets.h"
+#include "spec/fingerprint.h"
+#include "spec/targets.h"
 
 namespace llmc::spec {
 namespace {
@@ -38,15 +38,17 @@ Json bound_json(const Key& key, double bound) {
 
 class YamlPrinter {
  public:
-  YamlPrinter(const Resolved& resolved, bool with_origins) : resolved_(resolved), with_origins_(with_origins) {}
+  /// `comment`: what to write after a value, empty: nothing.
+  YamlPrinter(const Spec& spec, const std::function<std::string(const Key&)>& comment)
+      : spec_(spec), comment_(comment) {}
 
-  std::string print() {
+  std::string print(const std::function<bool(const Key&)>& wanted) {
     for (const Key& key : keys()) {
-      const Value value = key.get(resolved_.spec);
+      const Value value = key.get(spec_);
       const bool absent = !present(value) && key.type == Type::string;
-      if (absent || !applies(key, resolved_.spec)) continue;
+      if (absent || !applies(key, spec_) || (wanted && !wanted(key))) continue;
       const Group* group = find_group(key.group());
-      if (group && key.leaf() == group->shorthand && is_shorthand(*group, resolved_.spec)) {
+      if (group && key.leaf() == group->shorthand && is_shorthand(*group, spec_)) {
         const std::size_t dot = group->path.rfind('.');
         open(group->path.substr(0, dot));
         line(group->path.substr(dot + 1), key, value);
@@ -83,16 +85,15 @@ class YamlPrinter {
     std::string indent(depth_ * 2, ' ');
     if (list_) indent += item_ ? "- " : "  ";
     std::string text = fmt::format("{}{}: {}", indent, name, value_text(key, value));
-    if (with_origins_) {
+    if (const std::string comment = comment_(key); !comment.empty()) {
       constexpr std::size_t kCommentColumn = 48;
-      text += std::string(text.size() < kCommentColumn ? kCommentColumn - text.size() : 1, ' ') + " # " +
-              resolved_.origins.at(key.path).text();
+      text += std::string(text.size() < kCommentColumn ? kCommentColumn - text.size() : 1, ' ') + " " + comment;
     }
     text_ += text + "\n";
   }
 
-  const Resolved& resolved_;
-  const bool with_origins_;
+  const Spec& spec_;
+  const std::function<std::string(const Key&)>& comment_;
   std::string text_, group_;
   std::size_t depth_ = 0;
   bool list_ = false, item_ = false;
@@ -124,7 +125,19 @@ const char* type_name(Type type) {
   return "";
 }
 
-std::string to_yaml(const Resolved& resolved, bool with_origins) { return YamlPrinter(resolved, with_origins).print(); }
+std::string to_yaml(const Resolved& resolved, bool with_origins) {
+  const std::function<std::string(const Key&)> comment = [&](const Key& key) {
+    return with_origins ? "# " + resolved.origins.at(key.path).text() : std::string();
+  };
+  return YamlPrinter(resolved.spec, comment).print({});
+}
+
+std::string to_yaml(const Values& values, const std::function<bool(const Key&)>& wanted) {
+  const std::function<std::string(const Key&)> comment = [&](const Key& key) {
+    return values.derived.count(key.path) ? kDerivedMark + key.derivation : std::string();
+  };
+  return YamlPrinter(values.spec, comment).print(wanted);
+}
 
 std::string keys_json(const Resolved& resolved) {
   Json list = Json::array();

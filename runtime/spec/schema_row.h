@@ -5,7 +5,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "compiler/spec/schema.h"
+#include "spec/schema.h"
 
 namespace llmc::spec {
 
@@ -15,7 +15,8 @@ struct Row {
 
   Row& fallback(const char* yaml) { return key.fallback = yaml, *this; }
   Row& required() { return key.required = true, *this; }
-  Row& path() { return key.is_path = true, *this; }
+  Row& path() { return key.is_path = key.aside = true, *this; }
+  Row& aside() { return key.aside = true, *this; }
   Row& at_least(double low) { return key.minimum = low, *this; }
   Row& at_most(double high) { return key.maximum = high, *this; }
   Row& range(double low, double high) { return at_least(low).at_most(high); }
@@ -28,7 +29,7 @@ struct Row {
   Row& count(std::size_t n) { return key.count = n, *this; }
   Row& or_single() { return key.or_single = true, *this; }
   Row& run_time() { return key.stage = Stage::run_time, *this; }
-  Row& label() { return key.stage = Stage::label, *this; }
+  Row& label() { return key.stage = Stage::label, aside(); }
   template <typename F>
   Row& derived(const char* text, F&& rule) {
     key.derivation = text;

@@ -7,10 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "compiler/spec/diagnostics.h"
-#include "compiler/spec/schema.h"
-#include "compiler/spec/spec.h"
-#include "compiler/spec/yaml_reader.h"
+#include "spec/diagnostics.h"
+#include "spec/resolved.h"
+#include "spec/schema.h"
+#include "spec/spec.h"
+#include "spec/node.h"
 
 namespace llmc::spec {
 
@@ -30,5 +31,9 @@ std::optional<Value> convert(const Key& key, const Node& node, const Span& key_s
 /// `root`: the tree after extends and overrides. Appends an error for every unknown, missing or malformed key. Not
 /// `whole`: a file that it extends could not be read, so nothing is said about missing keys.
 Bound bind_tree(const Node& root, const Source& source, bool whole, std::vector<Diagnostic>& diagnostics);
+
+/// The same over values that are there already: `root` holds what replaces some of them, and only its keys are `given`.
+/// What is derived among the run-time values is derived again.
+Bound bind_over(const Values& base, const Node& root, std::vector<Diagnostic>& diagnostics);
 
 }  // namespace llmc::spec

@@ -1,4 +1,4 @@
-#include "compiler/spec/diagnostics.h"
+#include "spec/diagnostics.h"
 
 #include <fmt/format.h>
 
