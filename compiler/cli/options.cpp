@@ -27,9 +27,10 @@ Planned plan_spec(const SpecArguments& arguments) {
   planned.plan = plan::make_plan(planned.resolved.spec, planned.resolved.fingerprint);
   planned.texts.plan_text = report::plan_text(planned.plan);
   planned.texts.plan_json = report::plan_json(planned.plan).dump(2) + "\n";
-  planned.texts.spec_yaml = spec::to_yaml(planned.resolved, false);
+  spec::Values values = spec::values_of(planned.resolved);
+  values.spec = planned.plan.spec;  // the numbers that `auto` stands for
+  planned.texts.spec_yaml = spec::to_yaml(values);
   planned.texts.config_json = spec::config_json(planned.resolved.spec);
-  planned.texts.keys_json = spec::keys_json(planned.resolved);
   return planned;
 }
 

@@ -349,7 +349,7 @@ std::vector<Row> run_rows() {
           .run_time()
           .range(1, kMaxSteps)
           .unit("steps")
-          .doc("Steps between lines of metrics.jsonl."),
+          .doc("Steps between lines of progress, and between norms in metrics.jsonl, which has a line for every step."),
       bind("metrics.per_parameter", Type::boolean, FIELD(metrics.per_parameter))
           .aside()
           .fallback("true")

@@ -2,6 +2,8 @@
 
 #include <oneapi/dnnl/dnnl.hpp>
 
+#include "math/libraries.h"
+
 namespace llmc {
 
 Bf16Support bf16_support() {
@@ -18,5 +20,7 @@ std::string math_library_version() {
   return "oneDNN " + std::to_string(version->major) + "." + std::to_string(version->minor) + "." +
          std::to_string(version->patch);
 }
+
+std::vector<std::string> library_versions() { return {math_library_version()}; }
 
 }  // namespace llmc

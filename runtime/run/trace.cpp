@@ -1,4 +1,4 @@
-#include "checkpoint/trace.h"
+#include "run/trace.h"
 
 #include <nlohmann/json.hpp>
 

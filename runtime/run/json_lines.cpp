@@ -1,4 +1,4 @@
-#include "checkpoint/json_lines.h"
+#include "run/json_lines.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-#include "checkpoint/run_folder.h"
+#include "run/run_folder.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -46,33 +46,30 @@ void write_where_different(const fs::path& path, std::string_view content) {
 
 }  // namespace
 
-RunFolder::RunFolder(const fs::path& directory, const std::string& fingerprint, std::string_view spec_yaml,
-                     std::string_view plan_json, Log log)
+bool RunFolder::holds_run(const fs::path& directory) { return fs::exists(directory / "state" / "model"); }
+
+RunFolder::RunFolder(const fs::path& directory, const std::string& model_fingerprint, Log log)
     : directory_(fs::absolute(directory).lexically_normal()), log_(std::move(log)) {
   const fs::path state = directory_ / "state";
   make_directories(state);
   lock_ = lock_folder(state / "lock", directory_, log_);
   try {
-    if (fs::exists(state / "fingerprint")) {
-      std::string theirs = read_small_file(state / "fingerprint");
+    if (fs::exists(state / "model")) {
+      std::string theirs = read_small_file(state / "model");
       if (!theirs.empty() && theirs.back() == '\n') theirs.pop_back();
-      if (theirs != fingerprint)
-        throw Failure(Exit::checkpoint, "run folder '" + directory_.string() + "' belongs to spec '" + theirs +
-                                            "', this trainer was compiled from '" + fingerprint +
+      if (theirs != model_fingerprint)
+        throw Failure(Exit::checkpoint, "run folder '" + directory_.string() + "' holds a run of model '" + theirs +
+                                            "', this trainer has model '" + model_fingerprint +
                                             "'; choose another --run, or see `llmc diff` for what changed");
     } else {
       // The fingerprint comes first, so files of ours without one belong to somebody else.
-      for (const char* name : {"spec.yaml", "plan.json", "metrics.jsonl", "samples.jsonl", "checkpoints"})
+      for (const char* name : {"spec.yaml", "plan.json", "history.jsonl", "metrics.jsonl", "samples.jsonl", "checkpoints"})
         if (fs::exists(directory_ / name))
           throw Failure(Exit::checkpoint, "'" + directory_.string() + "' holds a '" + name +
-                                              "' but is no run folder; choose another --run");
-      write_file_atomically(state / "fingerprint", fingerprint + "\n");
+                                              "' but is no run folder of this version; choose another --run");
+      write_file_atomically(state / "model", model_fingerprint + "\n");
     }
-    write_where_different(directory_ / "spec.yaml", spec_yaml);
-    write_where_different(directory_ / "plan.json", plan_json);
     remove_stale_directories(checkpoints_directory(directory_), kCheckpointPrefix);
-    metrics_ = std::make_unique<JsonLines>(directory_ / "metrics.jsonl");
-    samples_ = std::make_unique<JsonLines>(directory_ / "samples.jsonl");
   } catch (...) {
     ::close(lock_);
     throw;
@@ -81,15 +78,28 @@ RunFolder::RunFolder(const fs::path& directory, const std::string& fingerprint, 
 
 RunFolder::~RunFolder() { ::close(lock_); }
 
+std::optional<std::string> RunFolder::spec_yaml() const {
+  if (!fs::exists(directory_ / "spec.yaml")) return std::nullopt;
+  return read_small_file(directory_ / "spec.yaml");
+}
+
+std::string RunFolder::history() const {
+  const fs::path path = directory_ / "history.jsonl";
+  return fs::exists(path) ? read_small_file(path, std::uint64_t{1} << 30) : std::string();
+}
+
+void RunFolder::start(std::string_view spec_yaml, std::string_view plan_json, std::string_view history_line,
+                      std::int64_t step) {
+  for (const char* name : {"metrics.jsonl", "samples.jsonl"}) truncate_lines_after(directory_ / name, step, log_);
+  metrics_ = std::make_unique<JsonLines>(directory_ / "metrics.jsonl");
+  samples_ = std::make_unique<JsonLines>(directory_ / "samples.jsonl");
+  // The line comes first: what spec.yaml says has always been told.
+  JsonLines(directory_ / "history.jsonl").append(history_line);
+  write_where_different(directory_ / "spec.yaml", spec_yaml);
+  write_where_different(directory_ / "plan.json", plan_json);
+}
+
 void RunFolder::append_metrics(std::string_view json) { metrics_->append(json); }
 void RunFolder::append_sample(std::string_view json) { samples_->append(json); }
-
-void RunFolder::truncate_after(std::int64_t step) {
-  for (auto* lines : {&metrics_, &samples_}) {
-    const fs::path path = directory_ / (lines == &metrics_ ? "metrics.jsonl" : "samples.jsonl");
-    truncate_lines_after(path, step, log_);
-    *lines = std::make_unique<JsonLines>(path);  // the old descriptor points to the replaced file
-  }
-}
 
 }  // namespace llmc

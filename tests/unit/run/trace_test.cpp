@@ -1,5 +1,5 @@
 // Traces: files, shapes, exact values, tied embeddings, and floats that read back as they were.
-#include "checkpoint/trace.h"
+#include "run/trace.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 
 #include "checkpoint/safetensors.h"
 #include "error.h"
-#include "small_state.h"
+#include "../checkpoint/small_state.h"
 
 namespace llmc {
 namespace {

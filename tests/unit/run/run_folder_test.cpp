@@ -1,10 +1,10 @@
 // The run folder: lock, fingerprint, atomic files, logs that are cut back on resume.
-#include "checkpoint/run_folder.h"
+#include "run/run_folder.h"
 
 #include <gtest/gtest.h>
 
 #include "error.h"
-#include "small_state.h"
+#include "../checkpoint/small_state.h"
 
 namespace llmc {
 namespace {
@@ -12,28 +12,45 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string failure(const fs::path& path, const std::string& fingerprint) try {
-  RunFolder folder(path, fingerprint, "name: a\n", "{}\n", {});
+  RunFolder folder(path, fingerprint, {});
   return "no failure";
 } catch (const Failure& failure) {
   EXPECT_EQ(failure.code(), Exit::checkpoint);
   return failure.what();
 }
 
+/// A start at step 0 with this spec.
+void start(const fs::path& path, const std::string& spec, const std::string& plan = "{}\n") {
+  RunFolder folder(path, "f1", {});
+  folder.start(spec, plan, "{\"step\":0}", 0);
+}
+
 TEST(RunFolder, CreatesAndReopens) {
   TemporaryDirectory base;
   const fs::path path = base.path / "runs" / "a";
-  { RunFolder folder(path, "f1", "name: a\n", "{}\n", {}); }
+  EXPECT_FALSE(RunFolder::holds_run(path));
+  {
+    RunFolder folder(path, "f1", {});
+    EXPECT_FALSE(folder.spec_yaml());
+    EXPECT_EQ(folder.history(), "");
+  }
+  EXPECT_FALSE(fs::exists(path / "spec.yaml")) << "a start that comes to nothing writes nothing";
+  EXPECT_TRUE(RunFolder::holds_run(path));
+  start(path, "name: a\n");
   EXPECT_EQ(read_all(path / "spec.yaml"), "name: a\n");
   EXPECT_EQ(read_all(path / "plan.json"), "{}\n");
   const auto before = fs::last_write_time(path / "spec.yaml");
-  { RunFolder folder(path, "f1", "name: a\n", "{\"x\": 1}\n", {}); }
+  start(path, "name: a\n", "{\"x\": 1}\n");
   EXPECT_EQ(fs::last_write_time(path / "spec.yaml"), before) << "equal files are not written again";
   EXPECT_EQ(read_all(path / "plan.json"), "{\"x\": 1}\n");
+  EXPECT_EQ(read_all(path / "history.jsonl"), "{\"step\":0}\n{\"step\":0}\n");
+  RunFolder folder(path, "f1", {});
+  EXPECT_EQ(folder.spec_yaml(), "name: a\n");
 }
 
-TEST(RunFolder, RefusesAnotherSpec) {
+TEST(RunFolder, RefusesAnotherModel) {
   TemporaryDirectory base;
-  { RunFolder folder(base.path, "f1", "name: a\n", "{}\n", {}); }
+  start(base.path, "name: a\n");
   const std::string message = failure(base.path, "f2");
   EXPECT_NE(message.find("'f1'"), std::string::npos) << message;
   EXPECT_NE(message.find("'f2'"), std::string::npos) << message;
@@ -51,7 +68,7 @@ TEST(RunFolder, DoesNotTakeOverAFolderWithASpec) {
 TEST(RunFolder, OneTrainerAtATime) {
   TemporaryDirectory base;
   {
-    RunFolder first(base.path, "f1", "name: a\n", "{}\n", {});
+    RunFolder first(base.path, "f1", {});
     EXPECT_NE(failure(base.path, "f1").find("another trainer"), std::string::npos);
   }
   EXPECT_EQ(failure(base.path, "f1"), "no failure");
@@ -59,25 +76,26 @@ TEST(RunFolder, OneTrainerAtATime) {
 
 TEST(RunFolder, RemovesWhatAKilledSaveLeft) {
   TemporaryDirectory base;
-  { RunFolder folder(base.path, "f1", "name: a\n", "{}\n", {}); }
+  { RunFolder folder(base.path, "f1", {}); }
   fs::create_directories(base.path / "checkpoints" / ".tmp-step-00000001");
-  { RunFolder folder(base.path, "f1", "name: a\n", "{}\n", {}); }
+  { RunFolder folder(base.path, "f1", {}); }
   EXPECT_TRUE(hidden_entries(base.path / "checkpoints").empty());
 }
 
 TEST(RunFolder, LinesAreAppendedAndCutBack) {
   TemporaryDirectory base;
-  RunFolder folder(base.path, "f1", "name: a\n", "{}\n", {});
+  RunFolder folder(base.path, "f1", {});
+  folder.start("", "", "{}", 0);
   for (int step = 1; step <= 4; ++step) folder.append_metrics("{\"step\":" + std::to_string(step) + "}");
   folder.append_sample(R"({"step":2,"text":"a \"step\":9 \n"})");
   folder.append_sample(R"({"step":3,"text":"b"})");
-  folder.truncate_after(2);
+  folder.start("", "", "{}", 2);
   EXPECT_EQ(read_all(base.path / "metrics.jsonl"), "{\"step\":1}\n{\"step\":2}\n");
   EXPECT_EQ(read_all(base.path / "samples.jsonl"), "{\"step\":2,\"text\":\"a \\\"step\\\":9 \\n\"}\n");
   folder.append_metrics("{\"step\":3}");
   EXPECT_EQ(read_all(base.path / "metrics.jsonl"), "{\"step\":1}\n{\"step\":2}\n{\"step\":3}\n");
   EXPECT_TRUE(hidden_entries(base.path).empty());
-  folder.truncate_after(0);
+  folder.start("", "", "{}", 0);
   EXPECT_EQ(read_all(base.path / "metrics.jsonl"), "");
 }
 
