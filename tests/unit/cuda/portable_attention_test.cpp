@@ -37,9 +37,9 @@ struct Portable {
   }
 };
 
-AttentionRun run_portable(const AttentionShape& s, const Portable& kernels) {
+AttentionRun run_portable(const AttentionShape& s, const Portable& kernels, float sharpness = 1) {
   return {s, static_cast<std::size_t>(s.batch * s.heads * s.sequence) * sizeof(float),
-          [&](Device&, Pieces&) { return kernels; }};
+          [&](Device&, Pieces&) { return kernels; }, sharpness};
 }
 
 void check(const AttentionShape& s, const Portable& kernels) {
@@ -64,6 +64,11 @@ LLMC_CHECK(FourByteRowsAndOddLengths, odd, 128, 128, 2, 77, 6, 3, 10, 124, 66)
 LLMC_CHECK(WideHeads, wide, 128, 128, 1, 75, 4, 2, 128, 1032, 520)
 LLMC_CHECK(TheWidestHeads, widest, 64, 32, 1, 39, 2, 1, 256, 1032, 520)
 LLMC_CHECK(TwoTokensAndEightByteRows, short, 128, 128, 3, 2, 2, 2, 36, 224, 80)
+
+TEST(PortableAttention, LargeScores) {
+  const Portable kernels = {attention_forward_odd, attention_backward_queries_odd, attention_backward_keys_odd, 3, 128, 128};
+  expect_formulas(run_portable({2, 77, 6, 3, 10, 124, 66}, kernels, kSharp), 24, kLargeScores);
+}
 
 }  // namespace
 }  // namespace llmc

@@ -38,4 +38,4 @@ set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS
   "-O3;-march=native;-mprefer-vector-width=512;-fno-math-errno;-ffp-contract=off")
 target_include_directories(test_cpu_attention PRIVATE ${generated} ${PROJECT_SOURCE_DIR}/templates/cpu)
 target_link_libraries(test_cpu_attention PRIVATE llmc_device_cpu GTest::gtest_main)
-gtest_discover_tests(test_cpu_attention)
+gtest_discover_tests(test_cpu_attention PROPERTIES LABELS unit)
