@@ -56,6 +56,9 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
                  "DIR: go on from that checkpoint")
       ->type_name("auto|none|DIR")
       ->capture_default_str();
+  app.add_flag("--no-final-checkpoint{false}", options.final_checkpoint,
+               "end without saving the last step, unless checkpoint.every or a signal asks for it: for short "
+               "experiments, of which only the metrics are kept");
   app.add_option("overrides", options.overrides, "run-time values of the spec, as key.path=value")
       ->type_name("KEY=VALUE");
   app.add_option("--base", base, "directory of the spec's relative paths (default: the spec's own)")->type_name("DIR");

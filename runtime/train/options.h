@@ -27,6 +27,7 @@ struct Options {
   int threads = 0;                     // 0: OMP_NUM_THREADS or the affinity mask
   int device = 0;
   std::optional<StepWindow> profile;  // steps that a profiler is to see
+  bool final_checkpoint = true;
   bool plan = false, json = false, quiet = false, tune = false;
 };
 

@@ -147,7 +147,8 @@ int train(int argc, char** argv, const Options& options, const Program& program)
 
   SignalWatch signals;
   TrainLoop loop({values, session, loader, folder, console, signals, evaluation ? &*evaluation : nullptr,
-                  sampling ? &*sampling : nullptr, trace ? &*trace : nullptr, stop, options.profile},
+                  sampling ? &*sampling : nullptr, trace ? &*trace : nullptr, stop, options.profile,
+                  options.final_checkpoint},
                  state);
   const double training = process_seconds();
   const int signal = loop.run();
