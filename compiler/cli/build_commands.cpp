@@ -54,7 +54,7 @@ void add_build_commands(CLI::App& app, Result&) {
   add_jobs(compile_command, options->build);
   compile_command->footer("Example: llmc compile specs/quickstart.yaml && build/quickstart/trainer --help");
   compile_command->callback([options] {
-    const Planned planned = plan_spec(options->spec);
+    const Planned planned = plan_spec_here(options->spec);
     const build::CompileResult built = compile(planned, options->build);
     fmt::print("{} ({} sources compiled, {} unchanged{}, {:.1f} s)\n", built.trainer.string(), built.compiled, built.reused,
                built.linked ? ", linked" : "", built.seconds);
@@ -68,7 +68,7 @@ void add_build_commands(CLI::App& app, Result&) {
       ->allow_extra_args(false);
   run_command->footer("Example: llmc run specs/quickstart.yaml --trainer=--steps --trainer=100");
   run_command->callback([options] {
-    const Planned planned = plan_spec(options->spec);
+    const Planned planned = plan_spec_here(options->spec);
     const build::CompileResult built = compile(planned, options->build);
     std::vector<std::string> argv = {fs::absolute(built.trainer).string()};
     argv.insert(argv.end(), options->trainer_arguments.begin(), options->trainer_arguments.end());

@@ -22,9 +22,14 @@ spec::Resolved load_spec(const SpecArguments& arguments) {
   return std::move(*result.resolved);
 }
 
-Planned plan_spec(const SpecArguments& arguments) {
+namespace {
+
+Planned plan_for(const SpecArguments& arguments, bool here) {
   Planned planned{load_spec(arguments), {}, {}};
-  planned.plan = plan::make_plan(planned.resolved.spec, planned.resolved.fingerprint);
+  spec::Spec spec = planned.resolved.spec;
+  if (here && spec.target.kind == spec::TargetKind::cpu)
+    spec.target.arch = {build::resolve_cpu_arch(spec.target.arch.empty() ? "native" : spec.target.arch.front())};
+  planned.plan = plan::make_plan(spec, planned.resolved.fingerprint);
   planned.texts.plan_text = report::plan_text(planned.plan);
   planned.texts.plan_json = report::plan_json(planned.plan).dump(2) + "\n";
   planned.texts.spec_yaml = spec::to_yaml(planned.resolved, false);
@@ -32,6 +37,12 @@ Planned plan_spec(const SpecArguments& arguments) {
   planned.texts.keys_json = spec::keys_json(planned.resolved);
   return planned;
 }
+
+}  // namespace
+
+Planned plan_spec(const SpecArguments& arguments) { return plan_for(arguments, false); }
+
+Planned plan_spec_here(const SpecArguments& arguments) { return plan_for(arguments, true); }
 
 std::filesystem::path output_folder(const std::string& wish, const std::string& name) {
   return wish.empty() ? std::filesystem::path("build") / name : std::filesystem::path(wish);

@@ -39,6 +39,10 @@ struct Planned {
 };
 Planned plan_spec(const SpecArguments& arguments);
 
+/// The same for a trainer that is built here: on a CPU, `target.arch: native` is this machine's name from the start, so that
+/// kernels are chosen for it.
+Planned plan_spec_here(const SpecArguments& arguments);
+
 /// build/<name> under the current directory, unless `wish` names a folder.
 std::filesystem::path output_folder(const std::string& wish, const std::string& name);
 

@@ -38,6 +38,7 @@ class StepPrinter {
   explicit StepPrinter(const plan::Plan& plan) : plan_(plan), g_(plan.graph) {
     cuda_ = plan.spec.target.kind == spec::TargetKind::cuda;
     cudnn_ = cuda_ && !plan::portable_attention(g_, plan.spec);
+    tiles_ = plan::attention_in_tiles(plan.spec);
     for (const Region& r : g_.regions) variants_ += r.loop == Loop::layers_up;
   }
 
@@ -60,6 +61,7 @@ class StepPrinter {
     out_.line("// the first micro-batch of a step and with += by the later ones.");
     out_.raw("\n#include <cstddef>\n#include <cstdint>\n\n#include \"device/launch.h\"\n");
     if (cuda_) out_.raw("#include \"comm/collectives.h\"\n#include \"device/cuda/arch.h\"\n#include \"device/range.h\"\n");
+    if (tiles_) out_.raw("#include \"device/cpu/arch.h\"\n");
     if (cudnn_) out_.raw("#include \"math/attention.h\"\n");
     out_.raw("#include \"kernels.h\"\n#include \"math/gemm.h\"\n#include \"step.h\"\n\nnamespace llmc {\n\n");
   }
@@ -370,6 +372,7 @@ class StepPrinter {
     out_.blank();
     out_.open("Step* create_step(Device& device, std::byte* arena)");
     if (cuda_) out_.line("require_arch(\"$archs$\");", {{"archs", arch_list(plan_.spec)}});
+    if (tiles_) out_.line("require_tiles();");
     out_.line("return new Step(device, arena);");
     out_.close();
     out_.blank();
@@ -425,7 +428,7 @@ class StepPrinter {
   const plan::Plan& plan_;
   const Graph& g_;
   Source out_;
-  bool cuda_ = false, cudnn_ = false;
+  bool cuda_ = false, cudnn_ = false, tiles_ = false;
   int variants_ = 0;
 };
 

@@ -7,6 +7,7 @@
 
 #include "compiler/plan/lanes.h"
 #include "compiler/plan/workspace.h"
+#include "device/cpu/arch.h"
 
 namespace llmc::plan {
 
@@ -189,8 +190,10 @@ std::optional<Kernel> kernel_for(const Graph& graph, const Region& region, const
       const Tensor& result = backward ? in(1) : out(0);
       const Tensor& lse = backward ? in(3) : out(1);
       const double half_square = static_cast<double>(graph.batch * graph.heads) * graph.sequence * graph.sequence * graph.head_dim;
-      return Instance(backward ? "attention_backward" : "attention_forward", spec).element(qkv.dtype)
-          .integer("kBatch", graph.batch, "batch.micro_batch").integer("kSequence", graph.sequence, "batch.sequence_length")
+      const bool tiles = attention_in_tiles(spec);
+      Instance instance(std::string(backward ? "attention_backward" : "attention_forward") + (tiles ? "_tiles" : ""), spec);
+      if (!tiles) instance.element(qkv.dtype);  // tiles are bf16
+      return instance.integer("kBatch", graph.batch, "batch.micro_batch").integer("kSequence", graph.sequence, "batch.sequence_length")
           .integer("kHeads", graph.heads, "model.num_attention_heads")
           .integer("kKvHeads", graph.kv_heads, "model.num_key_value_heads")
           .integer("kHeadDim", graph.head_dim, "model.head_dim").integer("kPitch", qkv.pitch, kHeads)
@@ -255,6 +258,11 @@ std::optional<Kernel> kernel_for(const Graph& graph, const Region& region, const
 }
 
 }  // namespace
+
+bool attention_in_tiles(const spec::Spec& spec) {
+  return spec.target.kind == spec::TargetKind::cpu && spec.compute == spec::Dtype::bf16 && !spec.target.arch.empty() &&
+         arch_has_tiles(spec.target.arch.front());
+}
 
 std::vector<Kernel> kernels_for(const Graph& graph, const Region& region, const Op& op, const ParameterLayout& parameters,
                                 const spec::Spec& spec) {

@@ -61,9 +61,9 @@ void size_workspaces(Graph& graph, const ParameterLayout& parameters, const spec
                   ? graph.batch * graph.heads * graph.sequence
                   : static_cast<std::int64_t>(attention_workspace_bytes(attention_shape(graph, spec))) / size_of(Dtype::f32);
         } else {
-          // templates/cpu/attention_backward.cpp: fp32 sums of dk and dv of each key head, in whole tiles.
+          // templates/cpu/attention_backward*.cpp: fp32 sums of dk and dv of each key head, in whole tiles.
           workspace.rows = 2 * graph.batch * graph.kv_heads * round_up(graph.sequence, 64);
-          workspace.cols = workspace.pitch = round_up(graph.head_dim, 16);
+          workspace.cols = workspace.pitch = round_up(graph.head_dim, 32);
         }
       }
       if (op.kind == OpKind::gradient_norm || op.kind == OpKind::adamw)
