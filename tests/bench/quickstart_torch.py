@@ -1,7 +1,7 @@
 """A Llama in PyTorch, written for speed: one process of tests/bench/quickstart.py, and of the benchmark kit on a GPU.
 
 Prints one JSON line: losses, seconds of each step, seconds from the process's start to the end of step 0, the precision that
-the residual stream has. Exits with 12 when the device's memory is used up.
+the residual stream has. Exits with 12 when the device's memory is used up. --look alone prints what this PyTorch is.
 """
 
 import argparse
@@ -158,15 +158,17 @@ def print_what_is_here():
 
 
 def main():
+    if sys.argv[1:] == ["--look"]:
+        print_what_is_here()
+        return
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--look", action="store_true", help="print what this PyTorch is, as JSON, and no more")
-    parser.add_argument("--mode", choices=["eager", "compile"], required="--look" not in sys.argv)
-    parser.add_argument("--dtype", choices=["fp32", "bf16"], required="--look" not in sys.argv)
-    parser.add_argument("--threads", type=int, required="--look" not in sys.argv)
-    parser.add_argument("--steps", type=int, required="--look" not in sys.argv)
-    parser.add_argument("--model", required="--look" not in sys.argv, help="config.json's keys, as JSON")
-    parser.add_argument("--batch", type=int, required="--look" not in sys.argv)
-    parser.add_argument("--length", type=int, required="--look" not in sys.argv)
+    parser.add_argument("--mode", choices=["eager", "compile"], required=True)
+    parser.add_argument("--dtype", choices=["fp32", "bf16"], required=True)
+    parser.add_argument("--threads", type=int, required=True)
+    parser.add_argument("--steps", type=int, required=True)
+    parser.add_argument("--model", required=True, help="config.json's keys, as JSON")
+    parser.add_argument("--batch", type=int, required=True)
+    parser.add_argument("--length", type=int, required=True)
     parser.add_argument("--shard", help="a file of tokens")
     parser.add_argument("--cpu-time", action="store_true", help="steps in seconds of the processor")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
@@ -177,9 +179,6 @@ def main():
     parser.add_argument("--repeat-heads", action="store_true", help="for a kind of attention that takes no grouped heads")
     parser.add_argument("--trace", type=pathlib.Path, help="take weights, tokens and learning rates from this trace")
     a = parser.parse_args()
-    if a.look:
-        print_what_is_here()
-        return
     with only_attention(a.attention):
         try:
             run(a)

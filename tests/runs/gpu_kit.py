@@ -25,7 +25,8 @@ import toolkit  # noqa: E402
 
 def clean_copy(folder):
     """The sources as a clone would have them, with what is changed and not committed."""
-    listed = subprocess.run(["git", "-C", SOURCE, "ls-files", "-z", "--cached", "--others", "--exclude-standard"], capture_output=True, text=True)
+    listed = subprocess.run(["git", "-C", SOURCE, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+                            capture_output=True, text=True)
     if listed.returncode == 0:
         for name in filter(None, listed.stdout.split("\0")):
             source, target = os.path.join(SOURCE, name), os.path.join(folder, name)
@@ -66,13 +67,12 @@ class GpuKit(RunTest):
             self.assertEqual((top / "bundles" / row.name / "runtime").is_dir(), row.name == "run")
         cluster = (top / "bundles" / "wide" / "kernels" / "cross_entropy_gradient.cu").read_text()
         self.assertRegex(cluster, r"kCluster = [248],")
-        for name, (header, library) in {"fmt": ("fmt/core.h", "libfmt.so"), "xxhash": ("xxhash.h", "libxxhash.so"), "CLI11": ("CLI/CLI.hpp", None),
-                                        "nlohmann-json": ("nlohmann/json.hpp", None),
-                                        "sentencepiece": ("sentencepiece_processor.h", "libsentencepiece.so")}.items():
-            self.assertTrue((top / "third_party" / "usr" / "include" / header).is_file(), name)
+        for header, library in (("fmt/core.h", "libfmt.so"), ("xxhash.h", "libxxhash.so"), ("CLI/CLI.hpp", None),
+                                ("nlohmann/json.hpp", None), ("sentencepiece_processor.h", "libsentencepiece.so")):
+            self.assertTrue((top / "third_party" / "usr" / "include" / header).is_file(), header)
             if library:
                 found = list((top / "third_party" / "usr" / "lib").rglob(library))
-                self.assertEqual(len(found), 1, name)
+                self.assertEqual(len(found), 1, library)
                 self.assertTrue(found[0].resolve().is_relative_to(top.resolve()), "a link leaves the archive")
         # Every library has what it needs in the archive, or comes with a compiler.
         carried = {path.name: path for path in (top / "third_party").rglob("*.so*")}
@@ -85,7 +85,8 @@ class GpuKit(RunTest):
 
     def check_look(self, top):
         look = self.succeed(sys.executable, top / "tests" / "bench" / "gpu" / "run.py", "--look", timeout=60).out
-        for line in (r"memory: [\d,.]+ of [\d,.]+ GiB, \d+ cores", r"  g\+\+: \d+\.", r"  cublasLt: ", r"  run: as the spec has it", r"  /dev/shm: "):
+        for line in (r"memory: [\d,.]+ of [\d,.]+ GiB, \d+ cores", r"  g\+\+: \d+\.", "  cublasLt: ", "  run: as the spec has it",
+                     "  /dev/shm: "):
             self.assertRegex(look, "(?m)^" + line)
         for part in parts.PARTS:
             self.assertRegex(look, rf"(?m)^  {part.name}: (would run, about {part.expected} s|LACKS .+)$")
@@ -135,16 +136,18 @@ class GpuKit(RunTest):
         self.assertEqual({path: path.stat().st_mtime_ns for path in site.rglob("*")}, before, "nothing is written into Python's packages")
 
         program = pathlib.Path(self.path("program.cpp"))
-        program.write_text('#include <cublasLt.h>\n#include <nvtx3/nvToolsExt.h>\n#include <cuda_runtime.h>\n#include <cstdio>\n'
+        headers = ("cublasLt.h", "nvtx3/nvToolsExt.h", "cuda_runtime.h", "cstdio")
+        program.write_text("".join(f"#include <{name}>\n" for name in headers) +
                            'extern "C" const char *probe_libcublast(), *probe_libnvrtc(), *probe_libcudart();\n'
                            'int main() { std::puts(CUBLASLTH_FROM); std::puts(CUDARUNTIMEH_FROM); std::puts(probe_libcublast());'
                            ' std::puts(probe_libnvrtc()); std::puts(probe_libcudart()); }\n')
         environment = links.environment(harness.environment())
         # As a bundle's build does it: CMake has the paths, -isystem the toolkit's headers.
-        self.succeed("g++", program, "-isystem", root / "include", options["CUDA_cublasLt_LIBRARY"], "-lnvrtc", root / "lib64" / "libcudart.so",
-                     "-o", self.path("program"), env=environment)
+        self.succeed("g++", program, "-isystem", root / "include", options["CUDA_cublasLt_LIBRARY"], "-lnvrtc",
+                     root / "lib64" / "libcudart.so", "-o", self.path("program"), env=environment)
         environment["LD_LIBRARY_PATH"] += f":{root / 'lib64'}"
-        self.assertEqual(self.succeed(self.path("program"), env=environment).out.split(), ["python", "toolkit", "python", "python", "toolkit"])
+        self.assertEqual(self.succeed(self.path("program"), env=environment).out.split(),
+                         ["python", "toolkit", "python", "python", "toolkit"])
 
         # Before CUDA 13 each package had a folder.
         old = pathlib.Path(self.path("old", "nvidia"))
@@ -165,11 +168,14 @@ class GpuKit(RunTest):
         """GB a micro-batch (a step for the last two) of perfectly fused kernels, with the formulas worked out by hand."""
         folder = pathlib.Path(SOURCE, "generated", "llama-1b")
         plan, model = (json.loads((folder / name).read_text()) for name in ("plan.json", "config.json"))
-        rows = {what: round(bytes / 1e9, 1) for what, _, bytes, _, _ in floors.table(plan, model)}
-        stream = sum(rows.pop(name) for name in [*rows] if name.startswith("fp32 stream"))
+        narrow = json.loads(json.dumps(plan))
+        for kernel in narrow["kernels"]:
+            kernel["params"].pop("Residual", None)  # a residual stream in bf16
+        rows = {what: round(bytes / 1e9, 1) for what, _, bytes, _, _ in floors.table(narrow, model)}
+        stream = sum(row[2] for row in floors.table(plan, model)) - sum(row[2] for row in floors.table(narrow, model))
         self.assertEqual(rows, {"RMSNorm forward": 8.6, "RMSNorm backward": 21.5, "RoPE, both ways": 10.7, "SwiGLU forward": 25.8,
                                 "SwiGLU backward": 51.5, "cross-entropy, both ways": 17.2, "gradient norm": 5.0, "AdamW": 37.2})
-        self.assertAlmostEqual(stream, 17.7, delta=0.11)
+        self.assertAlmostEqual(stream / 1e9, 17.7, delta=0.05)
         # 244.1 TFLOP of products at 680 TFLOP/s, 52 ms of attention, 195 GB at 3,000 GB/s: 359 + 52 + 65.
         self.assertAlmostEqual(floors.by_table(plan, model, 1, 3000, 680, 52), 476, delta=1)
         # The plan's kernels move a little more, and its products no bytes of their own.

@@ -31,7 +31,7 @@ PYTORCH = """
 import json, sys
 words = dict(zip(sys.argv[1:], sys.argv[2:] + [""]))
 if "--look" in words: sys.exit(print(json.dumps({"torch": "stand-in"})))
-if words["--attention"] == "cudnn" and "--repeat-heads" not in words: sys.exit("RuntimeError: No available kernel. Aborting execution.")
+if words["--attention"] == "cudnn" and "--repeat-heads" not in words: sys.exit("RuntimeError: No available kernel.")
 if words["--mode"] == "eager" and words["--batch"] == "2": sys.exit(12)
 seconds = [{"cudnn": 0.5, "flash": 0.75}[words["--attention"]]] * int(words["--steps"])
 print(json.dumps({"steps": seconds, "accumulated_steps": [2 * each for each in seconds], "seconds_to_first_step": 9, "torch": "stand-in",
@@ -177,8 +177,9 @@ class BenchKit(harness.SimTest):
             self.assertRegex(text, rf"\| {row} \|( -?[\d.,]+%? \|){{8}}")
         self.assertRegex(text, r"A micro-batch's products: [\d.]+ ms by the algorithms that cuBLASLt suggests")
         self.assertRegex(text, r"losses of the first 2 steps [-\de., ]+ \(bound 1e-04\)")
-        self.assertRegex(text, r"run \(residual fp32\): \*\*[\d.]+ times\*\* the speed of torch.compile \(attention cudnn, heads repeated, residual bfloat16\), arena")
-        self.assertRegex(text, r"PyTorch stand-in eager, 1 x 1, attention cudnn, heads repeated, residual bfloat16; out of memory at 2 \|")
+        theirs = "attention cudnn, heads repeated, residual bfloat16"
+        self.assertRegex(text, rf"run \(residual fp32\): \*\*[\d.]+ times\*\* the speed of torch.compile \({theirs}\), arena")
+        self.assertIn(f"PyTorch stand-in eager, 1 x 1, {theirs}; out of memory at 2 |", text)
         self.assertRegex(text, r"\| llmc, as the spec has it, 2 x 1 \| [\d.,]+ \| [\d.,]+ \|  \| [\d.,]+% \|( [\d.,]+ ms: [\d.]+% \|){2}")
         self.assertNotIn("could not be written", text)
         # Whatever is missing, the rest is shown.

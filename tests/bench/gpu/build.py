@@ -113,7 +113,8 @@ class Gpu(Machine):
             options = re.search(r"target_compile_options\(trainer PRIVATE (.*)\)", text)[1]
 
             def objects(name, *sources, folder=folder, options=options):
-                lines.append(f"kit_objects({name} {folder} OPTIONS {options} SOURCES {' '.join(map(str, sources))})")
+                files = " ".join(f'"{source}"' for source in sources)
+                lines.append(f'kit_objects({name} "{folder}" OPTIONS {options} SOURCES {files})')
                 return name
 
             shared = []
@@ -124,18 +125,20 @@ class Gpu(Machine):
                 shared.append(kernels[key])
             shared.append(objects(f"{row.name}-texts", folder / "program.cpp", folder / "texts.S"))
             if "trainer" in row.programs:
-                lines.append(f"kit_program({row.name} trainer OBJECTS {' '.join(shared)} {objects(f'{row.name}-step', folder / 'step.cu')})")
+                step = objects(f"{row.name}-step", folder / "step.cu")
+                lines.append(f"kit_program({row.name} trainer OBJECTS {' '.join(shared)} {step})")
             if "timed" in row.programs:
                 clocked = objects(f"{row.name}-clocked", self.clocked_step(row.name))
                 replays = {"timed": "${LLMC_RUNTIME}/device/cpu/replay.cpp", "hosted": self.work / "clocks" / "replay.cpp"}
-                lines += [f"kit_program({row.name} {program} OBJECTS {' '.join(shared)} {clocked} SOURCES {replay})"
+                lines += [f"kit_program({row.name} {program} OBJECTS {' '.join(shared)} {clocked} SOURCES \"{replay}\")"
                           for program, replay in replays.items() if program in row.programs]
         # Objects before the programs made of them.
         return "\n".join(sorted(lines, key=lambda line: line.startswith("kit_program"))) + "\n"
 
     def configure(self):
         folder = self.work / "sources" / "run"
-        if (folder / "build" / "build.ninja").exists():
+        cache = folder / "build" / "CMakeCache.txt"
+        if (folder / "build" / "build.ninja").exists() and f"={ROOT}\n" in cache.read_text():  # of this unpacked archive
             return
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(self.made.folder / "run", folder)

@@ -26,9 +26,10 @@ def table(plan, model):
     T, L = batch["micro_batch"] * batch["sequence_length"], model["num_hidden_layers"]
     h, f, V, P = model["hidden_size"], model["intermediate_size"], model["vocab_size"], plan["parameters"]
     turned = (model["num_attention_heads"] + model["num_key_value_heads"]) * model["head_dim"]
-    rows = [("RMSNorm forward", ("rms_norm_forward",), 2 * L * 4 * h * T, "2 L norms: x in, y out; 4 h T each", "pass"),
-            ("RMSNorm backward", ("rms_norm_backward", "column_reduce"), 2 * L * 10 * h * T,
-             "2 L norms: x, dy, dresidual in, dx, y out; 10 h T each", "pass"),
+    wider, said = ((2 * L + 1) * 2 * h * T, "; x in fp32: 2 h T more in 2 L + 1") if stream else (0, "")
+    rows = [("RMSNorm forward", ("rms_norm_forward",), 2 * L * 4 * h * T + wider, f"2 L norms: x in, y out; 4 h T each{said}", "pass"),
+            ("RMSNorm backward", ("rms_norm_backward", "column_reduce"), 2 * L * 10 * h * T + wider,
+             f"2 L norms: x, dy, dresidual in, dx, y out; 10 h T each{said}", "pass"),
             ("RoPE, both ways", ("rope",), 2 * L * 4 * turned * T, "2 L: q and k in and out; 4 (heads + KV) head_dim T each", "pass"),
             ("SwiGLU forward", ("swiglu_forward",), L * 6 * f * T, "L: gate, up in, y out; 6 f T each", "pass"),
             ("SwiGLU backward", ("swiglu_backward",), L * 12 * f * T, "L: gate, up, dy in, dgate, dup, y out; 12 f T each", "pass"),
@@ -36,8 +37,7 @@ def table(plan, model):
             ("gradient norm", ("gradient_norm",), 4 * P, "fp32 gradients in; 4 P", "step"),
             ("AdamW", ("adamw",), 30 * P, "fp32 weight and two moments in and out, gradient in, bf16 weight out; 30 P", "step")]
     if stream:
-        rows += [("fp32 stream in norms", (), (2 * L + 1) * 4 * h * T, "2 L + 1 norms, both ways: 2 bytes more of x; 4 h T each", "pass"),
-                 ("fp32 stream in projections", (), 2 * L * 4 * h * T, "o and down: 2 bytes more of C and of D; 4 h T each", "pass"),
+        rows += [("fp32 stream in projections", (), 2 * L * 4 * h * T, "o and down: 2 bytes more of C and of D; 4 h T each", "pass"),
                  ("fp32 stream in the embedding", (), 4 * h * T, "2 bytes more in and out; 4 h T", "pass")]
     return rows
 

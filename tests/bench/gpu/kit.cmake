@@ -8,9 +8,9 @@ function(kit_objects name folder)
   add_library(${name} OBJECT EXCLUDE_FROM_ALL ${kit_SOURCES})
   set_target_properties(${name} PROPERTIES CUDA_STANDARD 20 CUDA_ARCHITECTURES OFF)
   target_compile_options(${name} PRIVATE ${kit_OPTIONS})
-  target_include_directories(${name} PRIVATE ${folder} ${LLMC_RUNTIME} ${LLMC_RUNTIME}/..)
+  target_include_directories(${name} PRIVATE "${folder}" ${LLMC_RUNTIME} ${LLMC_RUNTIME}/..)
   target_link_libraries(${name} PRIVATE llmc_runtime_cuda)
-  set_source_files_properties(${folder}/texts.S PROPERTIES COMPILE_OPTIONS "-Xassembler;-I${folder}")
+  set_source_files_properties("${folder}/texts.S" PROPERTIES COMPILE_OPTIONS "-Xassembler;-I${folder}")
 endfunction()
 
 # SOURCES: a Replay of the program's own, before the runtime's library is asked for one.

@@ -92,7 +92,8 @@ class Kit:
 
     def run(self, part, limit):
         """One part, in a process of its own. What it has kept stands whatever becomes of it."""
-        before = {name: value for name, value in self.results.get(part.name, {}).items() if name not in ("failed", "seconds", "begun")}
+        # Rows that an earlier command has measured.
+        before = {name: value for name, value in self.results.get(part.name, {}).items() if isinstance(value, dict)}
         begin = time.monotonic()
         self.keep(part.name, {**before, "begun": True})
 

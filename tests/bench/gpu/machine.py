@@ -115,7 +115,8 @@ def memory_line():
 def piece_line(name, piece, version):
     if not piece:
         return f"{name}: MISSING"
-    return f"{name}: {piece.where}, {piece.library or piece.include / toolkit.PIECES[name][0]}" + (f", version {version}" if version else "")
+    file = piece.library or piece.include / toolkit.PIECES[name][0]
+    return f"{name}: {piece.where}, {file}" + (f", version {version}" if version else "")
 
 
 def lacking(pieces, tools, frontend):
@@ -147,10 +148,11 @@ def look(root, work):
         number = re.search(r"\d+\.\d[\w.]*", text or "")
         lines.append(f"  {name}: {(number[0] if number else text.splitlines()[0]) if text else 'MISSING'}")
     lines += [f"  {piece_line(name, piece, found.get(name))}" for name, piece in pieces.items()]
-    lines.append(f"  cudnn-frontend: {'in the archive' if frontend else 'NOT in the archive; the build looks for it in this Python and the toolkit'}")
+    lines.append("  cudnn-frontend: " + ("in the archive" if frontend else "NOT in the archive; looked for in this Python and the toolkit"))
     lines += ["folders:"] + [f"  {folder_line(path)}" for path in dict.fromkeys(
         [work, pathlib.Path(tempfile.gettempdir()), pathlib.Path("/var/tmp"), pathlib.Path.cwd(), pathlib.Path("/dev/shm")])]
-    lines += ["bundles:"] + [f"  {row.name}: {made.refusals[row.name] or row.what}" for row in bundles.BUNDLES if row.name in made.refusals]
+    lines += ["bundles:"] + [f"  {row.name}: {made.refusals[row.name] or row.what}"
+                             for row in bundles.BUNDLES if row.name in made.refusals]
     lines.append("parts:")
     missing = lacking(pieces, tools, frontend)
     for part in PARTS:

@@ -49,11 +49,11 @@ def descendants(root):
     return found
 
 
-def stop_descendants(keep=()):
-    """Kills everything below this process but `keep` and what is below that; returns when it is gone."""
+def stop_descendants():
+    """Kills everything below this process; returns when it is gone."""
     end = time.monotonic() + 10  # a process that the kernel holds cannot be waited for
     while time.monotonic() < end:
-        left = set(descendants(os.getpid())) - set(keep) - {each for root in keep for each in descendants(root)}
+        left = descendants(os.getpid())
         for each in left:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(each, signal.SIGKILL)

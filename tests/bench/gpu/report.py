@@ -57,8 +57,9 @@ class Figures:
 def head(f):
     m, plan = f.result["machine"], f.plan
     text = "**Simulated: no time, rate or share on this page means anything.**\n\n" if f.result["simulated"] else ""
-    return text + (f"{m.get('gpu') or 'no GPU'}; {m.get('date')}; {m.get('nvcc')}; cuBLASLt {m.get('cublasLt')}, cuDNN {m.get('cudnn')}, NCCL "
-                   f"{m.get('nccl')}; Python {m.get('python')}; spec {plan['fingerprint']}; {f.result['seconds']:.0f} s of the last command.")
+    return text + (f"{m.get('gpu') or 'no GPU'}; {m.get('date')}; {m.get('nvcc')}; cuBLASLt {m.get('cublasLt')}, "
+                   f"cuDNN {m.get('cudnn')}, NCCL {m.get('nccl')}; Python {m.get('python')}; spec {plan['fingerprint']}; "
+                   f"{f.result['seconds']:.0f} s of the last command.")
 
 
 def parts(f):
@@ -87,8 +88,9 @@ def our_row(f, title, s, host):
     peak = next((value for name, value in floors.PEAK.items() if name in gpu), None)
     both = f.floors(s["passes"])
     shares = [f"{floor:,.1f} ms: {floor / s['ms']:.1%}" for floor in both] if both else ["", ""]
-    return [title, f"{s['ms']:,.1f}", f"{rate:,.0f}", f"{flops / peak:.1%}" if peak else "", f"{flops / f.gemm:.1%}" if f.gemm else "", *shares,
-            f"{s['start_up_seconds']:.2f} s", f"arena {gib(s['arena_bytes'])} (plan {gib(s['plan_bytes'])}), in all {gib(s['device_bytes'])}",
+    return [title, f"{s['ms']:,.1f}", f"{rate:,.0f}", f"{flops / peak:.1%}" if peak else "",
+            f"{flops / f.gemm:.1%}" if f.gemm else "", *shares, f"{s['start_up_seconds']:.2f} s",
+            f"arena {gib(s['arena_bytes'])} (plan {gib(s['plan_bytes'])}), in all {gib(s['device_bytes'])}",
             f"{host['ms']:.2f} ms" if "ms" in host else ""]
 
 
@@ -107,7 +109,8 @@ def torch_rows(f):
                f"reserved {gib(t['reserved_bytes'])}", ""]
         if "accumulated" in t:
             passes, ms = t["accumulated"]["passes"], t["accumulated"]["ms"]
-            yield [f"PyTorch {t['torch']} {name}, {t['batch']} x {passes}", f"{ms:,.1f}", f"{1e3 * t['batch'] * passes * length / ms:,.0f}", *[""] * 7]
+            yield [f"PyTorch {t['torch']} {name}, {t['batch']} x {passes}", f"{ms:,.1f}",
+                   f"{1e3 * t['batch'] * passes * length / ms:,.0f}", *[""] * 7]
 
 
 def compiled(f, passes):
@@ -130,10 +133,10 @@ def headline(f):
         if "ms" not in s or not other:
             continue
         ms, t = other
-        text.append(f"{name} (residual {stream}): **{ms / s['ms']:.2f} times** the speed of torch.compile (attention {t['attention']}, residual "
-                    f"{t['residual']})"
-                    + (f", arena {s['arena_bytes'] / t['reserved_bytes']:.2f} times its reserved memory" if t["reserved_bytes"] else "") + ".")
-    return "\n".join(text)
+        memory = f", arena {s['arena_bytes'] / t['reserved_bytes']:.2f} times its reserved memory" if t["reserved_bytes"] else ""
+        text.append(f"{name} (residual {stream}): **{ms / s['ms']:.2f} times** the speed of torch.compile "
+                    f"(attention {t['attention']}, residual {t['residual']}){memory}.")
+    return "\n\n".join(text)
 
 
 def step(f):
@@ -162,13 +165,14 @@ def table_of_bytes(f):
     for what, templates, bytes, formula, _ in floors.table(f.plan, f.model):
         row = [what, formula, f"{bytes / 1e9:,.2f}"]
         if not templates:
-            rows.append([*row, "in the others' rows" if "norms" in what else "in other kernels", "", "", ""])
+            rows.append([*row, "in other kernels", "", "", ""])
             continue
         planned = floors.planned_bytes(f.plan, templates)
         ms = sum(each["ms_a_step"] for name, each in measured.items() if kernels.get(name) in templates)
         rows.append([*row, f"{planned / 1e9:,.2f}", f"{planned / bytes:.2f}", f"{ms:,.3f}" if ms else "",
                      f"{bytes / 1e6 / f.copy / ms:.1%}" if ms and f.copy else ""])
-    return table(["of a step with one micro-batch", "perfectly fused", "GB", "the plan's GB", "times", "ms in place", "of copy by the first GB"], rows)
+    return table(["of a step with one micro-batch", "perfectly fused", "GB", "the plan's GB", "times", "ms in place",
+                  "of copy by the first GB"], rows)
 
 
 def kernels(f):
@@ -199,11 +203,11 @@ def products(f):
                            else ["", ""])])
     if not rows:
         return None
-    text = table(["product", "m x n x k", "launches a step", "µs", "ms a step", "TFLOP/s", "of the best, in place", "on end", "algorithms timed",
-                  "the fastest before the first"], rows)
+    text = table(["product", "m x n x k", "launches a step", "µs", "ms a step", "TFLOP/s", "of the best, in place", "on end",
+                  "algorithms timed", "the fastest before the first"], rows)
     if "best_ms" in tune:
-        text += (f"\n\nA micro-batch's products: {tune['first_ms']:.2f} ms by the algorithms that cuBLASLt suggests, {tune['best_ms']:.2f} ms by "
-                 f"those of `trainer tune`, with which everything here ran.")
+        text += (f"\n\nA micro-batch's products: {tune['first_ms']:.2f} ms by the algorithms that cuBLASLt suggests, "
+                 f"{tune['best_ms']:.2f} ms by those of `trainer tune`, with which everything here ran.")
     return text
 
 
@@ -227,7 +231,8 @@ def attention(f):
             row += [f"{ms:.3f}", f"{rate:,.1f}", f"{rate / f.gemm:.1%}" if f.gemm else ""]
         both = sum(times.values())
         price = both - sum(f.attention.values()) if f.attention else None
-        rows.append([*row, f"{both / step_ms:.1%}" if step_ms else "", f"{price / step_ms:.1%}" if step_ms and price is not None else ""])
+        rows.append([*row, f"{both / step_ms:.1%}" if step_ms else "",
+                     f"{price / step_ms:.1%}" if step_ms and price is not None else ""])
     if not rows:
         return None
     header = [f"{name}{column}" for name in ATTENTION for column in (", ms a step", ", TFLOP/s", ", of the best")]
@@ -249,7 +254,8 @@ def tests(f):
 
 def sanitizer(f):
     r = f.parts.get("sanitizer", {})
-    rows = [f"{name}: {row.get('summary') or line(row.get('failed') or row.get('absent') or '')}" for name, row in r.items() if isinstance(row, dict)]
+    rows = [f"{name}: {row.get('summary') or line(row.get('failed') or row.get('absent') or '')}"
+            for name, row in r.items() if isinstance(row, dict)]
     return "; ".join(rows) or r.get("absent")
 
 

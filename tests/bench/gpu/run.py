@@ -21,7 +21,7 @@ import process  # noqa: E402
 import report  # noqa: E402
 from parts import PARTS, programs  # noqa: E402
 
-ROOM = 4 << 30  # bytes that builds, data and torch.compile's cache take at most
+ROOM, ROOM_SIMULATED = 4 << 30, 256 << 20  # bytes that builds, data and torch.compile's cache take at most
 
 
 def limits(words, parser):
@@ -68,8 +68,7 @@ def order(kit, wanted):
     return ([build] if kit.machine.missing(kit.programs) else []) + todo
 
 
-def measure(kit, a, described, limit_of):
-    begin = time.monotonic()
+def measure(kit, a, described, limit_of, begin):
     end = begin + 60 * a.minutes
     wanted = [part for part in PARTS if not a.only or part.name in a.only]
     for part in order(kit, wanted):
@@ -87,6 +86,7 @@ def measure(kit, a, described, limit_of):
 
 
 def main():
+    begin = time.monotonic()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=pathlib.Path, help="folder for gpu.json and gpu.md, written after every part")
     parser.add_argument("--work", type=pathlib.Path,
@@ -109,9 +109,10 @@ def main():
         parser.error("--out is needed, or --look")
     described = {**machine.describe(), "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")}
     a.out.mkdir(parents=True, exist_ok=True)
-    parent = kits.executable_folder([a.work] if a.work else temporary, ROOM)
+    room = ROOM_SIMULATED if a.simulate else ROOM
+    parent = kits.executable_folder([a.work] if a.work else temporary, room)
     if not parent:
-        parser.error(f"no folder where programs may be executed and {ROOM >> 30} GiB are free, of "
+        parser.error(f"no folder where programs may be executed and {room >> 20} MiB are free, of "
                      f"{', '.join(map(str, [a.work] if a.work else temporary))}: give another --work")
     work = parent.resolve() if a.work else pathlib.Path(tempfile.mkdtemp(prefix="llmc-kit-", dir=parent))
     try:
@@ -121,7 +122,7 @@ def main():
             except BlockingIOError:
                 raise SystemExit(f"another command uses {work}") from None
             check_work(work, described, a.simulate is not None)
-            return measure(kits.Kit(ROOT, work, a.simulate), a, described, limit_of)
+            return measure(kits.Kit(ROOT, work, a.simulate), a, described, limit_of, begin)
     finally:
         process.stop_descendants()
         if not a.work:

@@ -46,7 +46,8 @@ def tune(kit, result):
                 result.update(figures)
             tuned |= set(products[bundle])
             for folder in folders.values():
-                if folder.is_dir() and folder != folders[bundle]:
+                folder.mkdir(parents=True, exist_ok=True)  # some are built later
+                if folder != folders[bundle]:
                     shutil.copy(folders[bundle] / "tuned.json", folder)
 
 
