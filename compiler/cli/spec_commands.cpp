@@ -28,7 +28,7 @@ void add_spec(CLI::App* command, Options& options) {
 }
 
 int check(const Options& options) {
-  const spec::LoadResult result = spec::load(options.spec.file, options.spec.overrides);
+  const spec::LoadResult result = read_spec(options.spec);
   if (options.json) fmt::print("{}\n", spec::to_json(result.diagnostics));
   else if (!result.resolved) fmt::print(stderr, "{}", spec::render(result.diagnostics, colour_on(2)));
   if (!result.resolved) return static_cast<int>(Exit::spec);
@@ -87,16 +87,13 @@ void add_spec_commands(CLI::App& app, Result& result) {
     fmt::print("{}", options->markdown ? spec::reference_markdown() : spec::json_schema() + "\n");
   });
 
-  CLI::App* explain_command = app.add_subcommand("explain", "what an error code means, with an example");
-  explain_command->add_option("code", options->code, "such as E0301")->required();
+  CLI::App* explain_command = app.add_subcommand("explain", "what an error code means, with an example; without a code: all of them");
+  explain_command->add_option("code", options->code, "such as E0301; without one: all codes with their titles");
   explain_command->footer("Example: llmc explain E0301");
   explain_command->callback([options] {
-    const auto text = spec::explain(options->code);
-    if (!text) {
-      std::string known;
-      for (const spec::Code& code : spec::codes()) known += std::string(known.empty() ? "" : ", ") + code.code;
-      throw Failure(Exit::usage, "no error has the code " + options->code + "; the codes are " + known);
-    }
+    const auto text = options->code.empty() ? spec::explain_all() : spec::explain(options->code);
+    if (!text)
+      throw Failure(Exit::usage, fmt::format("no error has the code {}; `llmc explain` lists all", options->code));
     fmt::print("{}", *text);
   });
 
