@@ -13,7 +13,7 @@ namespace llmc::spec {
 namespace {
 
 constexpr auto kReplace = nlohmann::json::error_handler_t::replace;
-constexpr std::size_t kLongestName = 64, kLongestPath = 4096, kLongestText = 65536;
+constexpr std::size_t kLongestPath = 4096, kLongestText = 65536;
 
 std::string article(const Node& node) {
   switch (node.kind) {
@@ -214,20 +214,11 @@ class Converter {
                       std::all_of(node.text.begin(), node.text.end(),
                                   [&](char c) { return lower(c) || (c >= '0' && c <= '9') || c == '-'; });
     if (good) return node.text;
-    std::string suggestion;
-    for (char c : node.text.substr(0, kLongestName)) {
-      const char small = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-      if (lower(small) || (!suggestion.empty() && small >= '0' && small <= '9'))
-        suggestion += small;
-      else if (!suggestion.empty() && suggestion.back() != '-')
-        suggestion += '-';
-    }
-    while (!suggestion.empty() && suggestion.back() == '-') suggestion.pop_back();
     return fail(
         "E0208",
         fmt::format("{} cannot name a run: that is 1 to {} lower-case letters, digits and hyphens, a letter first",
                     in_quotes(node.text), kLongestName),
-        "write a name", node, suggestion);
+        "write a name", node, run_name(node.text));
   }
 
   std::optional<Value> numbers(const Node& node) {
