@@ -16,8 +16,12 @@ bool colour_on(int file_descriptor) {
   return isatty(file_descriptor) && !(no_colour && *no_colour);
 }
 
+spec::LoadResult read_spec(const SpecArguments& arguments) {
+  return spec::load(arguments.file, arguments.overrides, plan::planned_exit);
+}
+
 spec::Resolved load_spec(const SpecArguments& arguments) {
-  spec::LoadResult result = spec::load(arguments.file, arguments.overrides);
+  spec::LoadResult result = read_spec(arguments);
   if (!result.resolved) throw InvalidSpec(spec::render(result.diagnostics, colour_on(2)));
   return std::move(*result.resolved);
 }

@@ -28,6 +28,9 @@ class InvalidSpec : public Failure {
 /// True where ANSI colours may be written: a terminal, and NO_COLOR not set.
 bool colour_on(int file_descriptor);
 
+/// The spec or its errors, whose suggestions llmc could plan.
+spec::LoadResult read_spec(const SpecArguments& arguments);
+
 /// Throws InvalidSpec.
 spec::Resolved load_spec(const SpecArguments& arguments);
 

@@ -8,6 +8,7 @@
 
 #include "compiler/graph/graph.h"
 #include "compiler/spec/spec.h"
+#include "error.h"
 #include "math/gemm.h"
 #include "train/program.h"
 
@@ -118,5 +119,8 @@ struct Plan {
 /// Lowers, lays out and costs. `auto` micro-batch and loss chunk become the largest that fit memory.budget.
 /// Throws Failure(does_not_fit) with the bytes needed, the budget and what would make it fit.
 Plan make_plan(const spec::Spec& spec, const std::string& fingerprint);
+
+/// Whether make_plan would plan it: Exit::done, or the code that it would fail with.
+Exit planned_exit(const spec::Spec& spec);
 
 }  // namespace llmc::plan

@@ -121,9 +121,9 @@ std::string plan_text(const Plan& plan) {
 std::string launches_markdown(const Plan& plan) {
   const spec::Spec& s = plan.spec;
   std::string out = fmt::format(
-      "# Launches of {0}\n\nWritten by `llmc plan specs/{0}.yaml --launches`: what the emitted step puts on the device, in order.\n\n"
+      "# Launches of {0}\n\nWritten by `llmc plan SPEC --launches`: what the emitted step puts on the device, in order.\n\n"
       "A step of {1} tokens is {2} micro-batches of {3} sequences of {4}, then the optimizer: {5} launches. Bytes and FLOPs are\n"
-      "those of one launch, each tensor read once and written once: manual.md names what moves more.\n",
+      "those of one launch, each tensor read once and written once, logits as often as they are read: manual.md names what moves\nmore.\n",
       s.name, s.batch.tokens, plan.micro_batches(), s.batch.micro_batch, s.batch.sequence_length, plan.cost.launches_per_step);
   for (const bool step : {false, true}) {
     double bytes = 0, flops = 0;

@@ -27,7 +27,7 @@ std::string directory_of(const std::string& path) {
 
 class Loader {
  public:
-  explicit Loader(const ReadFile& read_file) : read_file_(read_file) {}
+  Loader(const ReadFile& read_file, const Accept& accept) : read_file_(read_file), accept_(accept) {}
 
   LoadResult load(const std::string& text, const std::string& name, const std::vector<std::string>& overrides) {
     LoadResult result;
@@ -36,7 +36,11 @@ class Loader {
       apply_overrides(*root, overrides, sources_, diagnostics_);
       Bound bound = bind_tree(*root, sources_.front(), whole_, diagnostics_);
       check_relations(bound, diagnostics_);
-      if (diagnostics_.empty()) result.resolved = finish(std::move(bound), name);
+      if (diagnostics_.empty())
+        result.resolved = finish(std::move(bound), name);
+      else
+        suggest(
+            *root, [this](const Node& changed) { return examine(changed); }, accept_, sources_, diagnostics_);
     }
     sort_by_place(diagnostics_);
     result.diagnostics = std::move(diagnostics_);
@@ -44,6 +48,15 @@ class Loader {
   }
 
  private:
+  /// The same checks for a changed tree.
+  Examined examine(const Node& root) {
+    Examined examined;
+    Bound bound = bind_tree(root, sources_.front(), whole_, examined.diagnostics);
+    check_relations(bound, examined.diagnostics);
+    examined.spec = std::move(bound.spec);
+    return examined;
+  }
+
   /// One file and, below it, what it extends.
   std::optional<Node> read(std::string text, const std::string& name) {
     if (text.compare(0, 3, "\xef\xbb\xbf") == 0) text.erase(0, 3);  // the byte order mark of some editors
@@ -130,6 +143,7 @@ class Loader {
   }
 
   const ReadFile& read_file_;
+  const Accept& accept_;
   std::deque<Source> sources_;  // a deque: spans point into it
   std::vector<Diagnostic> diagnostics_;
   std::vector<std::string> chain_;
@@ -155,9 +169,9 @@ std::optional<std::string> read_regular_file(const std::string& path) {
   return text;
 }
 
-LoadResult load(const std::string& path, const std::vector<std::string>& overrides) {
+LoadResult load(const std::string& path, const std::vector<std::string>& overrides, const Accept& accept) {
   const std::optional<std::string> text = read_regular_file(path);
-  if (text) return load_text(*text, path, overrides, read_regular_file);
+  if (text) return load_text(*text, path, overrides, read_regular_file, accept);
   LoadResult result;
   result.diagnostics.push_back({"E0111",
                                 "the file cannot be read",
@@ -167,8 +181,8 @@ LoadResult load(const std::string& path, const std::vector<std::string>& overrid
 }
 
 LoadResult load_text(const std::string& text, const std::string& name, const std::vector<std::string>& overrides,
-                     const ReadFile& read_file) {
-  return Loader(read_file).load(text, name, overrides);
+                     const ReadFile& read_file, const Accept& accept) {
+  return Loader(read_file, accept).load(text, name, overrides);
 }
 
 }  // namespace llmc::spec

@@ -8,6 +8,8 @@
 namespace llmc::spec {
 namespace {
 
+constexpr const char* kCudaArch = "90a";  // where the spec names none
+
 std::vector<std::string> device_names() {
   std::vector<std::string> names;
   for (const DeviceMemory& device : device_memories()) names.push_back(device.name);
@@ -59,7 +61,7 @@ std::vector<Row> model_rows() {
                        return {};
                      return s.model.hidden_size / s.model.num_attention_heads;
                    })
-          .doc("Columns of one head. Even; a multiple of 8 on CUDA."),
+          .doc("Columns of one head. Even; at most 256 on CUDA, where cuDNN's attention takes multiples of 8."),
       bind("model.intermediate_size", Type::integer, FIELD(model.intermediate_size))
           .range(1, kMaxWidth)
           .derived("8/3 * hidden_size, rounded up to a multiple of 64",
@@ -169,9 +171,10 @@ std::vector<Row> run_rows() {
           .range(1 << 20, 1LL << 50)
           .words(device_names())
           .unit("bytes")
-          .derived("16GiB for cpu, 80GiB for cuda",
+          .derived("16GiB for cpu; for cuda that of the smallest device with target.arch, such as h100-80gb for 90a",
                    [](const Spec& s) -> std::optional<Value> {
-                     return std::int64_t{s.target.kind == TargetKind::cpu ? 16 : 80} << 30;
+                     if (s.target.kind == TargetKind::cpu) return std::int64_t{16} << 30;
+                     return default_budget(s.target.arch.empty() ? std::vector<std::string>{kCudaArch} : s.target.arch);
                    })
           .doc("What the trainer may allocate on its device."),
       bind_recompute().fallback("none").doc(
@@ -229,7 +232,7 @@ std::vector<Row> run_rows() {
           .run_time()
           .range(0, kMaxSteps)
           .unit("steps")
-          .derived("2 % of steps",
+          .derived("2 % of steps, rounded down",
                    [](const Spec& s) -> std::optional<Value> {
                      if (s.schedule.steps < 1) return {};
                      return s.schedule.steps / 50;
@@ -348,7 +351,7 @@ std::vector<Row> run_rows() {
           .or_single()
           .derived("native for cpu, 90a for cuda",
                    [](const Spec& s) -> std::optional<Value> {
-                     return std::vector<std::string>{s.target.kind == TargetKind::cpu ? "native" : "90a"};
+                     return std::vector<std::string>{s.target.kind == TargetKind::cpu ? "native" : kCudaArch};
                    })
           .doc("cpu: one instruction set as g++ -march names it, native for this machine's. cuda: compute capabilities "
                "such as 80, 90a, 100."),

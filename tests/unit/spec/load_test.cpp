@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "compiler/spec/targets.h"
 #include "good_spec.h"
 
 namespace llmc::spec {
@@ -159,6 +160,19 @@ TEST(Load, ShippedSpecs) {
     ASSERT_TRUE(result.resolved) << render(result.diagnostics);
     EXPECT_EQ(result.resolved->spec.name, name);
   }
+}
+
+TEST(Budget, OfACudaRunFitsTheSmallestDeviceOfItsArch) {
+  constexpr std::int64_t kGiB = 1LL << 30;
+  const auto budget = [](const char* arch) {
+    return resolve(kGood, {std::string("target={kind: cuda, arch: ") + arch + "}"}).spec.memory.budget;
+  };
+  EXPECT_EQ(resolve(kGood, {"target.kind=cuda"}).spec.memory.budget, *device_budget("h100-80gb"));
+  EXPECT_EQ(budget("[90a]"), 77 * kGiB);
+  EXPECT_EQ(budget("[100, 90]"), 77 * kGiB);
+  EXPECT_EQ(budget("[80]"), 37 * kGiB);
+  EXPECT_EQ(budget("[87]"), 16 * kGiB);  // none in the table
+  EXPECT_EQ(resolve(kGood).spec.memory.budget, 16 * kGiB);
 }
 
 }  // namespace
