@@ -56,7 +56,8 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
                  "DIR: go on from that checkpoint")
       ->type_name("auto|none|DIR")
       ->capture_default_str();
-  app.add_flag("--no-final-checkpoint{false}", options.final_checkpoint,
+  bool no_final_checkpoint = false;
+  app.add_flag("--no-final-checkpoint", no_final_checkpoint,
                "end without saving the last step, unless checkpoint.every or a signal asks for it: for short "
                "experiments, of which only the metrics are kept");
   app.add_option("overrides", options.overrides, "run-time values of the spec, as key.path=value")
@@ -117,6 +118,7 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
   if (steps_option->count() > 0) options.steps = steps;
   if (!profile.empty()) options.profile = step_window(profile);
   options.run = run;
+  options.final_checkpoint = !no_final_checkpoint;
   options.trace = trace;
   options.timing = timing;
   options.base = base.empty() ? default_base() : fs::absolute(base);
