@@ -149,14 +149,16 @@ std::optional<Kernel> kernel_for(const Graph& graph, const Region& region, const
       return Instance("rms_norm_forward", spec).element(out(0).dtype).element(in(0).dtype, "Residual").integer("kRows", in(0).rows, kTokens)
           .integer("kCols", in(0).cols, kHidden).integer("kPitch", in(0).pitch, kHidden)
           .real("kEps", graph.eps, "model.rms_norm_eps")
-          .finish(in(0).rows, in(0).cols, in(0).dtype, width(in(0)) + width(out(0)) + width(out(1)), 4.0 * in(0).rows * in(0).cols);
+          .finish(in(0).rows, in(0).cols, in(0).dtype, width(in(0)) + width(in(1)) + width(out(0)) + width(out(1)),
+                  4.0 * in(0).rows * in(0).cols);
     case OpKind::rms_norm_backward: {
       const double passes = 2 + op.residual + op.recompute;  // dy, dx, and the flags' extra one
       return Instance("rms_norm_backward", spec).element(in(0).dtype).element(in(1).dtype, "Residual").integer("kRows", in(0).rows, kTokens)
           .integer("kCols", in(0).cols, kHidden).integer("kPitch", in(0).pitch, kHidden)
           .integer("kBlocks", out(1).rows, kTokens).flag("kResidual", op.residual, "residual", "model")
           .flag("kRecompute", op.recompute, "recompute", "memory.recompute")
-          .finish(out(1).rows, in(0).cols, in(1).dtype, passes * width(in(0)) + width(in(1)) + width(out(1)),
+          .finish(resident_shape(out(1).rows, in(0).cols), out(1).rows, in(0).cols,
+                  passes * width(in(0)) + width(in(1)) + width(out(1)) + width(in(2)) + width(in(3)),
                   10.0 * in(0).rows * in(0).cols);
     }
     case OpKind::column_sum:
@@ -218,13 +220,14 @@ std::optional<Kernel> kernel_for(const Graph& graph, const Region& region, const
       const std::int64_t element = size_of(in(0).dtype);
       const bool cuda = spec.target.kind == spec::TargetKind::cuda, clusters = cuda && has_clusters(spec.target.arch);
       const LaunchShape shape = (clusters ? cluster_shape : launch_shape)(rows, in(0).cols, element);
-      // A row that does not stay is read for its maximum, its sum and its gradient.
+      // A row that does not stay is read for its sum and for its gradient.
       const bool once = !cuda || stays_in_registers(shape, in(0).cols, element);
-      const double reads = once ? 1 : op.gradient ? 3 : 2;
+      const double reads = once || !op.gradient ? 1 : 2;
       return Instance("cross_entropy", spec).element(in(0).dtype).integer("kRows", rows, "memory.loss_chunk")
           .integer("kCols", in(0).cols, kVocab).integer("kPitch", in(0).pitch, kVocab)
           .flag("kGradient", op.gradient, "gradient", "model").integer("kCluster", shape.cluster, "model.vocab_size, target.arch")
-          .finish(shape, rows, in(0).cols, (reads + op.gradient) * static_cast<double>(rows * in(0).cols) * size, 5.0 * rows * in(0).cols);
+          .finish(shape, rows, in(0).cols, (reads + op.gradient) * static_cast<double>(rows * in(0).cols) * size + 8.0 * rows,
+                  5.0 * rows * in(0).cols);
     }
     case OpKind::loss_sum:
       return Instance("loss_sum", spec).integer("kRows", in(0).cols, kTokens)

@@ -181,7 +181,7 @@ void head_backward(Step& s, bool first) {
 
   const Range range("head_backward");
   launch(s.stream, Grid{1, 1024}, loss_sum, losses, s.at<StepScalars>(kScalars), s.at<StepResults>(kResults), !first);
-  launch(s.stream, Grid{1024, 128}, rms_norm_backward, d_final_norm_out, x_last, final_norm_weight, final_norm_rstd,
+  launch(s.stream, Grid{1024, 256}, rms_norm_backward, d_final_norm_out, x_last, final_norm_weight, final_norm_rstd,
          nullptr, d_x_last, final_norm_backward_partial, nullptr);
   launch(s.stream, Grid{128, 128}, column_reduce_to_32_2048, final_norm_backward_partial, final_norm_backward_folded,
          false);
@@ -234,7 +234,7 @@ void layer_backward(Step& s, bool first, std::size_t layer) {
   launch(s.stream, Grid{32768, 256}, swiglu_backward_recompute, d_swiglu_out, gate_up_out, d_gate_up_out, swiglu_out);
   s.down_wgrad(s.stream, d_x_next, swiglu_out, nullptr, nullptr, d_down_weight, !first);
   s.gate_up_dgrad(s.stream, d_gate_up_out, gate_up_weight, nullptr, nullptr, d_mlp_norm_out, false);
-  launch(s.stream, Grid{1024, 128}, rms_norm_backward_residual_recompute, d_mlp_norm_out, x_mid, mlp_norm_weight,
+  launch(s.stream, Grid{1024, 256}, rms_norm_backward_residual_recompute, d_mlp_norm_out, x_mid, mlp_norm_weight,
          mlp_norm_rstd, d_x_next, d_x_mid, mlp_norm_backward_partial, mlp_norm_out);
   launch(s.stream, Grid{128, 128}, column_reduce_to_32_2048, mlp_norm_backward_partial, mlp_norm_backward_folded,
          false);
@@ -245,7 +245,7 @@ void layer_backward(Step& s, bool first, std::size_t layer) {
   s.attention.backward(s.stream, d_attention_out, attention_out, qkv, attention_lse, d_qkv, attention_workspace);
   launch(s.stream, Grid{32768, 128}, rope_inverse, d_qkv, rope_table);
   s.qkv_dgrad(s.stream, d_qkv_raw, qkv_weight, nullptr, nullptr, d_attention_norm_out, false);
-  launch(s.stream, Grid{1024, 128}, rms_norm_backward_residual_recompute, d_attention_norm_out, x,
+  launch(s.stream, Grid{1024, 256}, rms_norm_backward_residual_recompute, d_attention_norm_out, x,
          attention_norm_weight, attention_norm_rstd, d_x_mid, d_x, attention_norm_backward_partial, attention_norm_out);
   launch(s.stream, Grid{128, 128}, column_reduce_to_32_2048, attention_norm_backward_partial,
          attention_norm_backward_folded, false);

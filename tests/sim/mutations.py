@@ -54,29 +54,35 @@ class Mutations(harness.SimTest):
     def test_barrier(self):
         """Sums over the warps of a block, without the barrier between writing and reading each warp's part."""
         self.right()
-        said = self.reported(*self.wrong("device/cuda/group.h", "      barrier();\n", ""))
+        said = self.reported(*self.wrong("device/cuda/group.h", "= result;\n      barrier();\n", "= result;\n"))
         self.assertRegex(said, r"sim: race in kernel \w+ .*of shared memory; lane \d+ of block 0 (wrote|read) them, and no barrier")
 
     def test_double_buffer(self):
         """Two sums in a row through the same shared memory: the second may overwrite what a lane still reads of the first."""
         self.right()
-        said = self.reported(*self.wrong("device/cuda/group.h", "      turn_ ^= 1;\n", ""))
+        said = self.reported(*self.wrong("device/cuda/group.h", "distance));\n      turn_ ^= 1;\n", "distance));\n"))
         self.assertRegex(said, r"sim: race in kernel \w+ .*writes bytes .* of shared memory; lane \d+ of block \d+ read them")
 
     def test_barrier_of_a_cluster(self):
-        """Sums over the blocks of a cluster, without the barrier between writing and reading each block's part."""
+        """A softmax over the blocks of a cluster, without the barrier between writing to all blocks and reading what came."""
         self.spec = harness.runs.write_small(self.folder, WIDE)
         self.right()
-        before = "of_block[turn_] = result;\n        cluster_barrier();\n"
-        said = self.reported(*self.wrong("device/cuda/group.h", before, before.split("\n")[0] + "\n"))
+        said = self.reported(*self.wrong("device/cuda/group.h", "        cluster_arrive();\n        cluster_wait();\n", ""))
         self.assertRegex(said, r"sim: race in kernel cross_entropy\w* .*of shared memory")
 
-    def test_end_of_a_cluster(self):
-        """A block ends while others of its cluster still read its shared memory."""
+    def test_release_to_a_cluster(self):
+        """The same barrier with a relaxed arrival: nobody sees what was written before it."""
         self.spec = harness.runs.write_small(self.folder, WIDE)
         self.right()
-        said = self.reported(*self.wrong("device/cuda/group.h", "    if constexpr (kCluster > 1) cluster_barrier();\n", ""))
-        self.assertRegex(said, r"sim: kernel cross_entropy\w* reads shared memory of a block that has ended")
+        said = self.reported(*self.wrong("device/cuda/group.h", "        cluster_arrive();\n", "        cluster_arrive_relaxed();\n"))
+        self.assertRegex(said, r"sim: race in kernel cross_entropy\w* .*of shared memory")
+
+    def test_begin_of_a_cluster(self):
+        """A block writes to others of its cluster that may not have begun."""
+        self.spec = harness.runs.write_small(self.folder, WIDE)
+        self.right()
+        said = self.reported(*self.wrong("device/cuda/group.h", "        if (!begun_) cluster_wait();\n", ""))
+        self.assertRegex(said, r"sim: kernel cross_entropy\w* writes shared memory of a block that may not have begun")
 
     def test_accumulation(self):
         """The second micro-batch overwrites the gradients of the first."""

@@ -18,11 +18,19 @@ struct Lane {
   Block* block = nullptr;
   int index = 0;  // in the block
   bool finished = false;
+  int arrivals = 0, waits = 0;  // at the barrier of the cluster
 };
 
 /// Lanes that wait for more to come.
 struct Barrier {
   int expected = 0;
+  std::vector<Lane*> waiting;
+};
+
+/// The barrier of a cluster, to which lanes come and at which they wait as two steps.
+struct ClusterBarrier {
+  int arrived = 0;    // lanes that have come since it was completed
+  int completed = 0;  // how often all have
   std::vector<Lane*> waiting;
 };
 

@@ -1,5 +1,6 @@
 # Compiles the kernels of generated/llama-1b to PTX with the flags that llmc gives nvcc; fails where rows of data are not read
-# and written 16 bytes at a time. ptxas keeps the width of an access; for SASS a toolkit would need cuobjdump too.
+# and written 16 bytes at a time, and where a kernel that must not reads a part of a row after its lanes have met. ptxas keeps
+# the width of an access; for SASS a toolkit would need nvdisasm too (tests/bench/sass.py).
 # cmake -DNVCC= -DSOURCE= -DFOLDER= -P kernels_accesses.cmake
 cmake_minimum_required(VERSION 3.25)
 
@@ -38,6 +39,9 @@ set(narrow
 set(without_wide_ld init_normal parameter_norms)
 set(without_wide_st cast_weights cross_entropy gradient_clip gradient_norm loss_sum parameter_norms)
 
+# Those that read all of a row before their lanes meet: a row waits for memory once.
+set(reads_first cross_entropy cross_entropy_gradient rms_norm_backward rms_norm_backward_residual_recompute)
+
 file(MAKE_DIRECTORY ${FOLDER})
 file(GLOB kernels ${SOURCE}/generated/llama-1b/kernels/*.cu)
 if(NOT kernels)
@@ -72,4 +76,12 @@ foreach(kernel IN LISTS kernels)
       message(FATAL_ERROR "none has 16 bytes")
     endif()
   endforeach()
+  if(name IN_LIST reads_first)
+    if(NOT ptx MATCHES "(bar\\.sync|barrier\\.cluster\\.arrive\\.release)(.*)")
+      message(FATAL_ERROR "the lanes of ${name} never meet")
+    endif()
+    if(CMAKE_MATCH_2 MATCHES "ld\\.global[.a-z0-9]*\\.v4")
+      message(FATAL_ERROR "${name} reads a part of a row after its lanes have met")
+    endif()
+  endif()
 endforeach()
