@@ -118,7 +118,9 @@ class LayoutMaker {
     layout_.fixed[g_.stream_in] = {begin, stride};
     layout_.fixed[g_.stream_out] = {begin + stride, stride};
     layout_.fixed[g_.stream_final] = {begin + stride * static_cast<std::size_t>(g_.layers), 0};
-    section("residual stream", begin, "one a layer, kept for the backward pass");
+    section("residual stream", begin,
+            g_.at(g_.stream_in).dtype == Dtype::bf16 ? "bf16, one a layer, kept for the backward pass"
+                                                     : "fp32, one a layer, kept for the backward pass");
   }
 
   /// Places of a kept tensor are the same in the forward and the backward region of its layers.

@@ -47,6 +47,7 @@ nlohmann::ordered_json plan_json(const Plan& plan) {
   j["fingerprint"] = plan.fingerprint;
   j["target"] = {{"kind", target_text(s.target.kind)}, {"arch", s.target.arch}};
   j["compute"] = compute_text(s.compute);
+  j["residual"] = compute_text(s.residual);
   j["batch"] = {{"sequence_length", s.batch.sequence_length}, {"micro_batch", s.batch.micro_batch},
                 {"micro_batches", plan.micro_batches()}, {"tokens", s.batch.tokens}};
   j["recompute"] = recompute_text(s.memory.recompute);

@@ -161,6 +161,14 @@ const std::vector<Code>& codes() {
        "keep_every is a "
        "multiple of every.",
        "wrong:  {every: 300, keep_every: 1000}\nright:  {every: 250, keep_every: 1000}"},
+      {"E0316", "a residual stream that is rougher than what it is made of",
+       "With `compute: fp32` everything is fp32. A residual stream in bf16 is a choice of bf16 runs: it takes half the "
+       "memory and rounds the stream after every layer.",
+       "wrong:  precision: {compute: fp32, residual: bf16}\nright:  precision: {compute: bf16, residual: bf16}"},
+      {"E0317", "prompts that nothing can read",
+       "Prompts are text that data.tokenizer turns into tokens. Without a tokenizer they are token ids with blanks between "
+       "them, and samples are printed as ids.",
+       "wrong:  sampling: {prompts: [\"Once upon\"]}\nright:  sampling: {prompts: [\"17 4 256\"]}"},
       {"E0401", "files that extend each other", "A file cannot extend itself, directly or through others.",
        "wrong:  a.yaml: `extends: b.yaml`, b.yaml: `extends: a.yaml`\nright:  a.yaml: `extends: base.yaml`, b.yaml: "
        "`extends: base.yaml`"},

@@ -95,6 +95,14 @@ class Relations {
          {"model.num_key_value_heads", "model.num_attention_heads"});
   }
 
+  void residual_stream() {
+    if (!usable({"precision.compute", "precision.residual"}) || spec_.compute == Dtype::bf16 ||
+        spec_.residual == Dtype::fp32)
+      return;
+    fail("E0316", "a bf16 residual stream needs compute: bf16, and compute is fp32",
+         "write residual: fp32, or compute: bf16", {"precision.residual", "precision.compute"});
+  }
+
   void rope() {
     const RopeScaling& r = spec_.model.rope_scaling;
     if (!r.llama3 || !usable({"model.rope_scaling.low_freq_factor", "model.rope_scaling.high_freq_factor"}) ||
@@ -275,6 +283,7 @@ void check_relations(const Bound& bound, std::vector<Diagnostic>& diagnostics) {
   relations.unread_keys();
   relations.heads();
   relations.key_value_heads();
+  relations.residual_stream();
   relations.rope();
   relations.batch();
   relations.recompute();

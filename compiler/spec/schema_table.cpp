@@ -135,6 +135,10 @@ std::vector<Row> model_rows() {
           .fallback("bf16")
           .doc("Working copy of the weights, activations and matrix-product inputs. Master weights, gradient "
                "accumulation, softmax, cross-entropy and norms are fp32, always."),
+      bind_choice("precision.residual", {"fp32", "bf16"}, FIELD(residual))
+          .fallback("fp32")
+          .doc("The residual stream between layers. bf16, with compute: bf16 only, needs less memory and rounds the "
+               "stream after every layer. The stream's gradient has the compute dtype."),
   };
 }
 

@@ -103,7 +103,8 @@ struct Spec {
   std::string name;
   Model model;
   Init init;
-  Dtype compute = Dtype::bf16;  // precision.compute
+  Dtype compute = Dtype::bf16;   // precision.compute
+  Dtype residual = Dtype::fp32;  // precision.residual: bf16 only with compute bf16
   Batch batch;
   Memory memory;
   Optimizer optimizer;

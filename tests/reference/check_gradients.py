@@ -5,6 +5,9 @@ fp32: loss within 1e-6 relative, every gradient tensor within 1e-5 (norm of the 
 specs is at 7e-8 and 1.7e-6; the rest is room for other summation orders.
 bf16: the worst tensor's error at most 1.25 times that of PyTorch's bf16 autocast from the same weights and tokens; cosine
 >= 0.998, norm within 3 %, loss within 1e-4.
+With precision.residual: bf16 the stream and its gradient are rounded after every addition, which autocast does not do, so the
+error is compared with that of autocast with a stream so rounded: at most 1.5 times its error and its norm's deviation. The
+worst tensor there is mostly k's bias, of whose gradient softmax leaves little but rounding, so ratios spread more: 0.8 to 1.24.
 """
 
 import argparse
@@ -66,10 +69,10 @@ def worst(gradients, reference):
     return error, cosine, norm
 
 
-def check(llmc, seed, compute, folder, head_dims, overrides):
+def check(llmc, seed, compute, residual, folder, head_dims, overrides):
     """One line of the table; True if all bounds hold."""
     spec = specs.draw(seed, compute, head_dims)
-    step = trace_step(llmc, specs.write(spec, folder), folder, overrides)
+    step = trace_step(llmc, specs.write(spec, folder), folder, [f"precision.residual={residual}", *overrides])
     weights, tokens, gradients, summary = read_trace(step)
     model = specs.config(spec)
     exact_loss, exact = llama.loss_and_gradients(weights, model, tokens["inputs"], tokens["targets"], torch.float64)
@@ -77,14 +80,21 @@ def check(llmc, seed, compute, folder, head_dims, overrides):
         sys.exit(f"seed {seed}: gradients of other tensors: {sorted(set(gradients) ^ set(exact))}")
     (error, name), cosine, norm = worst(gradients, exact)
     loss_error = abs(summary["loss"] - exact_loss) / exact_loss
-    line = f"{seed:3} {compute} {spec['recompute']:<52} loss {loss_error:.1e} gradient {error:.2e} ({name})"
+    line = f"{seed:3} {compute}, stream {residual} {spec['recompute']:<52} loss {loss_error:.1e} gradient {error:.2e} ({name})"
     if compute == "fp32":
         good = loss_error <= 1e-6 and error <= 1e-5
     else:
         _, autocast = llama.loss_and_gradients(weights, model, tokens["inputs"], tokens["targets"], torch.float32, True)
         (torch_error, torch_name), _, _ = worst(autocast, exact)
         line += f"; autocast {torch_error:.2e} ({torch_name}) ratio {error / torch_error:.2f} cosine {cosine:.5f} norm {norm:.1e}"
-        good = error <= 1.25 * torch_error and cosine >= 0.998 and norm <= 0.03 and loss_error <= 1e-4
+        most_norm = 0.03
+        if residual == "bf16":
+            _, rounded = llama.loss_and_gradients(weights, model, tokens["inputs"], tokens["targets"], torch.float32, True,
+                                                  torch.bfloat16)
+            (torch_error, torch_name), _, torch_norm = worst(rounded, exact)
+            line += f"; autocast's with such a stream {torch_error:.2e} ({torch_name}) ratio {error / torch_error:.2f} norm {torch_norm:.1e}"
+            most_norm = max(most_norm, 1.5 * torch_norm)
+        good = error <= (1.25 if residual == "fp32" else 1.5) * torch_error and cosine >= 0.998 and norm <= most_norm and loss_error <= 1e-4
     print(line + ("" if good else "   FAILED"), flush=True)
     return good
 
@@ -94,16 +104,17 @@ def main():
     parser.add_argument("--llmc", required=True)
     parser.add_argument("--folder", required=True, help="for specs, trainers and traces")
     parser.add_argument("--compute", choices=["fp32", "bf16"], required=True)
+    parser.add_argument("--residual", nargs="*", choices=["fp32", "bf16"], default=["fp32"], help="dtypes of the stream")
     parser.add_argument("--seeds", type=int, nargs="*", default=list(range(12)))
     parser.add_argument("--head-dims", type=int, nargs="*", default=specs.HEAD_DIMS)
     parser.add_argument("--override", nargs="*", default=[], help="of every spec: key.path=value")
     arguments = parser.parse_args()
     torch.set_num_threads(1)  # shapes are tiny: threads only cost
-    results = [check(arguments.llmc, seed, arguments.compute,
+    results = [check(arguments.llmc, seed, arguments.compute, residual,
                      os.path.join(arguments.folder, f"{arguments.compute}-{seed}"), arguments.head_dims,
                      arguments.override)
-               for seed in arguments.seeds]
-    print(f"{sum(results)} of {len(results)} specs within bounds")
+               for seed in arguments.seeds for residual in arguments.residual]
+    print(f"{sum(results)} of {len(results)} trainers within bounds")
     sys.exit(0 if all(results) else 1)
 
 

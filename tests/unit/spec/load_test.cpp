@@ -111,7 +111,7 @@ TEST(Load, FingerprintIsOfWhatIsCompiledIn) {
                                "metrics.every=3", "name=other", "schedule.kind=linear"})
     EXPECT_EQ(resolve(kGood, {run_time}).fingerprint, base) << run_time;
   for (const char* compiled :
-       {"model.vocab_size=4095", "precision.compute=fp32", "batch.micro_batch=4", "memory.recompute=full",
+       {"model.vocab_size=4095", "precision.compute=fp32", "precision.residual=bf16", "batch.micro_batch=4", "memory.recompute=full",
         "model.rms_norm_eps=1e-6", "metrics.per_parameter=false", "deterministic=false", "init.embedding_std=0.03",
         "target.arch=x86-64-v4", "memory.budget=1GiB"})
     EXPECT_NE(resolve(kGood, {compiled}).fingerprint, base) << compiled;
