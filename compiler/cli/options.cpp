@@ -1,5 +1,6 @@
 #include "compiler/cli/options.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -19,6 +20,7 @@ bool colour_on(int file_descriptor) {
 spec::Resolved load_spec(const SpecArguments& arguments) {
   spec::LoadResult result = spec::load(arguments.file, arguments.overrides);
   if (!result.resolved) throw InvalidSpec(spec::render(result.diagnostics, colour_on(2)));
+  for (const std::string& note : result.notes) fmt::print(stderr, "note: {}\n", note);
   return std::move(*result.resolved);
 }
 

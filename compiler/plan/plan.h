@@ -115,7 +115,8 @@ struct Plan {
   std::int64_t micro_batches() const { return sequences_per_step() / spec.batch.micro_batch; }
 };
 
-/// Lowers, lays out and costs. `auto` micro-batch and loss chunk become the largest that fit memory.budget.
+/// Lowers, lays out and costs. `auto`: the largest micro-batch that fits memory.budget, and the smallest loss chunk that
+/// costs no speed, or a smaller one where only that fits.
 /// Throws Failure(does_not_fit) with the bytes needed, the budget and what would make it fit.
 Plan make_plan(const spec::Spec& spec, const std::string& fingerprint);
 

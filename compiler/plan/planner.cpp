@@ -13,6 +13,9 @@
 namespace llmc::plan {
 namespace {
 
+// Each chunk reads the head's weight twice and its fp32 gradient once, and writes that: from this many rows on the time
+// of it hides in the products' (docs/decisions.md).
+constexpr std::int64_t kFastChunk = 8192;
 constexpr std::int64_t kSmallestAutoChunk = 2048;  // fewer rows starve the head's matrix products
 
 std::vector<std::int64_t> divisors_descending(std::int64_t n) {
@@ -41,12 +44,15 @@ Plan lay_out_choice(const spec::Spec& spec, std::int64_t micro_batch, std::int64
 
 bool fits(const Plan& plan) { return plan.layout.arena.bytes <= static_cast<std::size_t>(plan.spec.memory.budget); }
 
-/// The chunk to try first: all rows when the user left it open, but not below what matrix products need.
+/// Chunks to try, best first. `auto`: the smallest that costs no speed, then smaller ones, but not below what matrix
+/// products need.
 std::vector<std::int64_t> chunk_choices(const spec::Spec& spec, std::int64_t tokens) {
   if (spec.memory.loss_chunk) return {spec.memory.loss_chunk};
-  std::vector<std::int64_t> all = divisors_descending(tokens), choices;
-  for (std::int64_t chunk : all)
-    if (chunk >= kSmallestAutoChunk || chunk == all.front()) choices.push_back(chunk);
+  std::vector<std::int64_t> choices;
+  for (std::int64_t chunk : divisors_descending(tokens)) {
+    if (chunk >= kFastChunk) choices.clear();  // the last one of these is the smallest
+    if (chunk >= kSmallestAutoChunk || choices.empty()) choices.push_back(chunk);
+  }
   return choices;
 }
 
@@ -75,13 +81,9 @@ Plan make_plan(const spec::Spec& spec, const std::string& fingerprint) {
     const std::int64_t tokens = micro_batch * spec.batch.sequence_length;
     if (spec.memory.loss_chunk && tokens % spec.memory.loss_chunk) continue;
     const std::vector<std::int64_t> chunks = chunk_choices(spec, tokens);
-    plan = lay_out_choice(spec, micro_batch, chunks.back());  // the least memory first
-    found = fits(plan);
-    for (std::size_t i = 0; found && i + 1 < chunks.size(); ++i) {
-      Plan larger = lay_out_choice(spec, micro_batch, chunks[i]);
-      if (!fits(larger)) continue;
-      plan = std::move(larger);
-      break;
+    for (std::size_t i = 0; i < chunks.size() && !found; ++i) {
+      plan = lay_out_choice(spec, micro_batch, chunks[i]);
+      found = fits(plan);
     }
     if (found) break;
   }

@@ -5,7 +5,11 @@
 #include <algorithm>
 #include <initializer_list>
 #include <limits>
+#include <optional>
+#include <sstream>
+#include <string>
 
+#include "compiler/spec/scalars.h"
 #include "compiler/spec/targets.h"
 
 namespace llmc::spec {
@@ -33,6 +37,16 @@ std::string near_divisors(std::int64_t number, std::int64_t value) {
   }
   if (below == 0) return fmt::format("{}", above);
   return above == 0 || above == below ? fmt::format("{}", below) : fmt::format("{} or {}", below, above);
+}
+
+/// Whether a prompt is a list of integers of 32 bits with blanks between them, as runtime/train/sampling.cpp reads it.
+bool token_ids(const std::string& prompt) {
+  std::istringstream words(prompt);
+  for (std::string word; std::getline(words, word, ' ');) {
+    const std::optional<std::int64_t> id = parse_integer(word).value;
+    if (!word.empty() && (!id || *id < 0 || *id > std::numeric_limits<std::int32_t>::max())) return false;
+  }
+  return true;
 }
 
 class Relations {
@@ -205,6 +219,19 @@ class Relations {
          {"checkpoint.keep_every", "checkpoint.every"});
   }
 
+  /// The trainer reads prompts as token ids where there is no tokenizer.
+  void prompts() {
+    if (!usable({"sampling.prompts", "sampling.every", "data.tokenizer"}) || spec_.sampling.every == 0 ||
+        !spec_.data.tokenizer.empty())
+      return;
+    for (const std::string& prompt : spec_.sampling.prompts)
+      if (!token_ids(prompt)) {
+        fail("E0317", fmt::format("without data.tokenizer the prompt {} must be token ids", in_quotes(prompt)),
+             "add data.tokenizer, or write ids with blanks between them, such as \"17 4 256\"", {"sampling.prompts"});
+        return;
+      }
+  }
+
   void architectures() {
     if (!usable({"target.kind", "target.arch"})) return;
     const bool cpu = spec_.target.kind == TargetKind::cpu;
@@ -289,6 +316,7 @@ void check_relations(const Bound& bound, std::vector<Diagnostic>& diagnostics) {
   relations.recompute();
   relations.schedule();
   relations.checkpoint();
+  relations.prompts();
   relations.architectures();
 }
 

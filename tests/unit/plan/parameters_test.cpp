@@ -69,6 +69,15 @@ TEST(Parameters, DecayIsForMatricesOnly) {
   }
 }
 
+TEST(Parameters, TheEmbeddingsDeviationIsAnUntiedHeadsToo) {
+  for (const Slice& s : planned({"init.embedding_std=0.5", "init.linear=0.25", "init.residual=0.125"}).parameters.slices) {
+    if (!s.matrix) continue;
+    const bool table = s.name == "model.embed_tokens.weight" || s.name == "lm_head.weight";
+    const bool residual = s.name.find("o_proj") != std::string::npos || s.name.find("down_proj") != std::string::npos;
+    EXPECT_EQ(s.init_std, table ? 0.5 : residual ? 0.125 : 0.25) << s.name;
+  }
+}
+
 TEST(Parameters, UpStartsInItsPaddedHalf) {
   const Plan plan = planned({});
   const auto& all = plan.parameters.slices;
