@@ -233,10 +233,10 @@ std::optional<Kernel> kernel_for(const Graph& graph, const Region& region, const
           .integer("kCols", in(0).cols, kHidden).integer("kPitch", in(0).pitch, kHidden)
           .finish(out(0).rows, in(0).cols, in(0).dtype, 2 * width(out(0)), 0);
     case OpKind::embedding_backward:
-      // Lanes for a row of dtable: the sums are fp32, and by the lanes of a bf16 row they spill (2,048 columns, sm_90a).
+      // Rows of dtable that occur, read and written: at most so many. Lanes for one: the sums are fp32, and by the lanes of a bf16 row they spill (2,048 columns, sm_90a).
       return Instance("embedding_backward", spec).element(in(0).dtype).integer("kCols", in(0).cols, kHidden)
           .integer("kPitch", in(0).pitch, kHidden)
-          .finish(in(0).rows, in(0).cols, Dtype::f32, width(in(0)) + 2.0 * in(0).rows * in(0).cols * 4, 1.0 * in(0).rows * in(0).cols);
+          .finish(in(0).rows, in(0).cols, Dtype::f32, width(in(0)) + 2.0 * 4 * std::min(in(0).rows, out(0).rows) * in(0).cols, 1.0 * in(0).rows * in(0).cols);
     case OpKind::gradient_norm:
       return Instance("gradient_norm", spec)
           .finish_stream(parameters.chunk_count, parameters.chunk_elements, 4 * elements, 2 * elements);

@@ -90,6 +90,7 @@ struct Launch {
   std::int64_t times = 1; // a micro-batch (train), or a step (optimizer)
   bool per_step = false;
   double bytes = 0, flops = 0;  // of one
+  double stream_bytes = 0;      // of `bytes`: what a residual stream in bf16 would not move
 };
 
 struct Cost {
@@ -97,6 +98,7 @@ struct Cost {
   double linear_flops_per_token = 0, attention_flops_per_token = 0;
   double hardware_flops_per_step = 0;  // with recomputation
   double bytes_per_step = 0;           // read and written by every launch
+  double stream_bytes_per_step = 0;    // of these: the residual stream's, as far as it is wider than the compute dtype
   std::int64_t launches_per_step = 0;
 };
 
