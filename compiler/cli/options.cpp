@@ -1,5 +1,6 @@
 #include "compiler/cli/options.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -23,6 +24,7 @@ spec::LoadResult read_spec(const SpecArguments& arguments) {
 spec::Resolved load_spec(const SpecArguments& arguments) {
   spec::LoadResult result = read_spec(arguments);
   if (!result.resolved) throw InvalidSpec(spec::render(result.diagnostics, colour_on(2)));
+  for (const std::string& note : result.notes) fmt::print(stderr, "note: {}\n", note);
   return std::move(*result.resolved);
 }
 

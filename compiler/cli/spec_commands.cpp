@@ -34,6 +34,7 @@ int check(const Options& options) {
   if (options.json) fmt::print("{}\n", spec::to_json(result.diagnostics));
   else if (!result.resolved) fmt::print(stderr, "{}", spec::render(result.diagnostics, colour_on(2)));
   if (!result.resolved) return static_cast<int>(Exit::spec);
+  for (const std::string& note : result.notes) fmt::print(stderr, "note: {}\n", note);
   const plan::Plan plan = plan::make_plan(result.resolved->spec, result.resolved->fingerprint);
   if (!options.json) fmt::print("{}: good ({})\n", options.spec.file, plan.fingerprint);
   return 0;

@@ -135,10 +135,11 @@ class StepPrinter {
   }
 
   /// Whether a parameter is read as its fp32 master or as the copy in the compute dtype, which products need. A bias has
-  /// the type of the result that it is added to.
+  /// the type of the result that it is added to, the embedding that of the residual stream.
   bool reads_master(const Op& op, TensorId id) const {
     if (op.kind == OpKind::linear) return op.bias && op.inputs[2] == id && g_.at(op.outputs[0]).dtype == Dtype::f32;
-    return op.kind == OpKind::rms_norm || op.kind == OpKind::rms_norm_backward || op.kind == OpKind::embedding;
+    if (op.kind == OpKind::embedding) return g_.at(op.outputs[0]).dtype == Dtype::f32;
+    return op.kind == OpKind::rms_norm || op.kind == OpKind::rms_norm_backward;
   }
 
   /// Declares a pointer to each tensor that the region's ops touch.

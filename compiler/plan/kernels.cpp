@@ -22,8 +22,8 @@ class Instance {
     kernel_.name = kernel_.template_name = std::move(template_name);
   }
 
-  Instance& element(Dtype dtype, const char* name = "Act") {
-    kernel_.params.push_back({"using", name, dtype == Dtype::bf16 ? "bf16" : "float", "precision.compute"});
+  Instance& element(Dtype dtype, const char* name = "Act", const char* origin = "precision.compute") {
+    kernel_.params.push_back({"using", name, dtype == Dtype::bf16 ? "bf16" : "float", origin});
     return *this;
   }
   Instance& integer(const char* name, std::int64_t value, const char* origin) {
@@ -76,6 +76,7 @@ class Instance {
 };
 
 constexpr const char* kTokens = "batch.micro_batch, batch.sequence_length";
+constexpr const char* kStream = "precision.compute, precision.residual";
 constexpr const char* kHidden = "model.hidden_size";
 constexpr const char* kFfn = "model.intermediate_size";
 constexpr const char* kVocab = "model.vocab_size";
@@ -142,18 +143,18 @@ std::optional<Kernel> kernel_for(const Graph& graph, const Region& region, const
 
   switch (op.kind) {
     case OpKind::embedding:
-      return Instance("embedding_forward", spec).element(out(0).dtype).integer("kRows", out(0).rows, kTokens)
+      return Instance("embedding_forward", spec).element(out(0).dtype, "Act", kStream).integer("kRows", out(0).rows, kTokens)
           .integer("kCols", out(0).cols, kHidden).integer("kPitch", out(0).pitch, kHidden)
           .finish(out(0).rows, out(0).cols, out(0).dtype, 2 * width(out(0)) + width(in(0)), 0);
     case OpKind::rms_norm:
-      return Instance("rms_norm_forward", spec).element(out(0).dtype).element(in(0).dtype, "Residual").integer("kRows", in(0).rows, kTokens)
+      return Instance("rms_norm_forward", spec).element(out(0).dtype).element(in(0).dtype, "Residual", kStream).integer("kRows", in(0).rows, kTokens)
           .integer("kCols", in(0).cols, kHidden).integer("kPitch", in(0).pitch, kHidden)
           .real("kEps", graph.eps, "model.rms_norm_eps")
           .finish(in(0).rows, in(0).cols, in(0).dtype, width(in(0)) + width(in(1)) + width(out(0)) + width(out(1)),
                   4.0 * in(0).rows * in(0).cols);
     case OpKind::rms_norm_backward: {
       const double passes = 2 + op.residual + op.recompute;  // dy, dx, and the flags' extra one
-      return Instance("rms_norm_backward", spec).element(in(0).dtype).element(in(1).dtype, "Residual").integer("kRows", in(0).rows, kTokens)
+      return Instance("rms_norm_backward", spec).element(in(0).dtype).element(in(1).dtype, "Residual", kStream).integer("kRows", in(0).rows, kTokens)
           .integer("kCols", in(0).cols, kHidden).integer("kPitch", in(0).pitch, kHidden)
           .integer("kBlocks", out(1).rows, kTokens).flag("kResidual", op.residual, "residual", "model")
           .flag("kRecompute", op.recompute, "recompute", "memory.recompute")
@@ -237,10 +238,10 @@ std::optional<Kernel> kernel_for(const Graph& graph, const Region& region, const
           .integer("kCols", in(0).cols, kHidden).integer("kPitch", in(0).pitch, kHidden)
           .finish(out(0).rows, in(0).cols, in(0).dtype, 2 * width(out(0)), 0);
     case OpKind::embedding_backward:
-      // Lanes for a row of dtable: the sums are fp32, and by the lanes of a bf16 row they spill (2,048 columns, sm_90a).
+      // Rows of dtable that occur, read and written: at most so many. Lanes for one: the sums are fp32, and by the lanes of a bf16 row they spill (2,048 columns, sm_90a).
       return Instance("embedding_backward", spec).element(in(0).dtype).integer("kCols", in(0).cols, kHidden)
           .integer("kPitch", in(0).pitch, kHidden)
-          .finish(in(0).rows, in(0).cols, Dtype::f32, width(in(0)) + 2.0 * in(0).rows * in(0).cols * 4, 1.0 * in(0).rows * in(0).cols);
+          .finish(in(0).rows, in(0).cols, Dtype::f32, width(in(0)) + 2.0 * 4 * std::min(in(0).rows, out(0).rows) * in(0).cols, 1.0 * in(0).rows * in(0).cols);
     case OpKind::gradient_norm:
       return Instance("gradient_norm", spec)
           .finish_stream(parameters.chunk_count, parameters.chunk_elements, 4 * elements, 2 * elements);

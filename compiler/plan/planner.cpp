@@ -15,6 +15,9 @@ namespace llmc::plan {
 namespace {
 
 constexpr std::int64_t kGiB = std::int64_t{1} << 30;
+// Each chunk reads the head's weight twice and its fp32 gradient once, and writes that: from this many rows on the time
+// of it hides in the products' (docs/decisions.md).
+constexpr std::int64_t kFastChunk = 8192;
 constexpr std::int64_t kSmallestAutoChunk = 2048;  // fewer rows starve the head's matrix products
 
 std::vector<std::int64_t> divisors_descending(std::int64_t n) {
@@ -43,12 +46,15 @@ Plan lay_out_choice(const spec::Spec& spec, std::int64_t micro_batch, std::int64
 
 bool fits(const Plan& plan) { return plan.layout.arena.bytes <= static_cast<std::size_t>(plan.spec.memory.budget); }
 
-/// The chunk to try first: all rows when the user left it open, but not below what matrix products need.
+/// Chunks to try, best first. `auto`: the smallest that costs no speed, then smaller ones, but not below what matrix
+/// products need.
 std::vector<std::int64_t> chunk_choices(const spec::Spec& spec, std::int64_t tokens) {
   if (spec.memory.loss_chunk) return {spec.memory.loss_chunk};
-  std::vector<std::int64_t> all = divisors_descending(tokens), choices;
-  for (std::int64_t chunk : all)
-    if (chunk >= kSmallestAutoChunk || chunk == all.front()) choices.push_back(chunk);
+  std::vector<std::int64_t> choices;
+  for (std::int64_t chunk : divisors_descending(tokens)) {
+    if (chunk >= kFastChunk) choices.clear();  // the last one of these is the smallest
+    if (chunk >= kSmallestAutoChunk || choices.empty()) choices.push_back(chunk);
+  }
   return choices;
 }
 
@@ -57,7 +63,7 @@ std::string size_text(std::int64_t bytes) {
   return bytes >= kGiB ? fmt::format("{:.2f} GiB", exact / kGiB) : fmt::format("{:.2f} MiB", exact / (1 << 20));
 }
 
-/// The largest choice that fits, or the smallest there is. Without regions: no micro-batch has whole chunks.
+/// The best choice that fits, or the smallest there is. Without regions: no micro-batch has whole chunks.
 struct Choice {
   Plan plan;
   bool fits = false;
@@ -72,14 +78,10 @@ Choice choose(const spec::Spec& spec) {
   for (std::int64_t micro_batch : micro_batches) {
     const std::int64_t tokens = micro_batch * spec.batch.sequence_length;
     if (spec.memory.loss_chunk && tokens % spec.memory.loss_chunk) continue;
-    const std::vector<std::int64_t> chunks = chunk_choices(spec, tokens);
-    choice.plan = lay_out_choice(spec, micro_batch, chunks.back());  // the least memory first
-    choice.fits = fits(choice.plan);
-    for (std::size_t i = 0; choice.fits && i + 1 < chunks.size(); ++i) {
-      Plan larger = lay_out_choice(spec, micro_batch, chunks[i]);
-      if (!fits(larger)) continue;
-      choice.plan = std::move(larger);
-      break;
+    for (std::int64_t chunk : chunk_choices(spec, tokens)) {
+      choice.plan = lay_out_choice(spec, micro_batch, chunk);
+      choice.fits = fits(choice.plan);
+      if (choice.fits) break;
     }
     if (choice.fits) break;
   }

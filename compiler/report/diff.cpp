@@ -52,7 +52,7 @@ std::vector<KernelParam> product_params(const Product& p) {
           {"int", "n", std::to_string(s.n), shape_keys},
           {"int", "k", std::to_string(s.k), shape_keys},
           {"using", "operands", type(s.operand), "precision.compute"},
-          {"using", "result", type(s.result), "precision.compute"},
+          {"using", "result", type(s.result), s.residual ? "precision.compute, precision.residual" : "precision.compute"},
           {"bool", "bias", s.bias ? "true" : "false", "model.attention_bias, model.mlp_bias"}};
 }
 

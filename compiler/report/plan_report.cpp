@@ -47,6 +47,7 @@ nlohmann::ordered_json plan_json(const Plan& plan) {
   j["fingerprint"] = plan.fingerprint;
   j["target"] = {{"kind", target_text(s.target.kind)}, {"arch", s.target.arch}};
   j["compute"] = compute_text(s.compute);
+  j["residual"] = compute_text(s.residual);
   j["batch"] = {{"sequence_length", s.batch.sequence_length}, {"micro_batch", s.batch.micro_batch},
                 {"micro_batches", plan.micro_batches()}, {"tokens", s.batch.tokens}};
   j["recompute"] = recompute_text(s.memory.recompute);
@@ -65,6 +66,7 @@ nlohmann::ordered_json plan_json(const Plan& plan) {
                 {"attention_per_token", plan.cost.attention_flops_per_token},
                 {"hardware_per_step", plan.cost.hardware_flops_per_step}};
   j["bytes_per_step"] = plan.cost.bytes_per_step;
+  j["residual_stream_bytes_per_step"] = plan.cost.stream_bytes_per_step;
   j["launches_per_step"] = plan.cost.launches_per_step;
   Json kernels = Json::array();
   for (const plan::Kernel& k : plan.kernels) {
@@ -111,6 +113,9 @@ std::string plan_text(const Plan& plan) {
                      human_count(plan.cost.model_flops_per_token), human_count(plan.cost.linear_flops_per_token),
                      human_count(plan.cost.attention_flops_per_token), human_count(plan.cost.hardware_flops_per_step),
                      human_bytes(plan.cost.bytes_per_step), plan.cost.launches_per_step);
+  if (plan.cost.stream_bytes_per_step > 0)
+    out += fmt::format("  of which the fp32 residual stream: {}, beyond what a bf16 one would move\n",
+                       human_bytes(plan.cost.stream_bytes_per_step));
   out += fmt::format("  {:<26} {:<38} {:>6} {:>12} {:>10}\n", "region", "runs", "times", "bytes", "FLOP");
   for (const plan::Launch& l : plan.launches)
     out += fmt::format("  {:<26} {:<38} {:>6} {:>12} {:>10}\n", l.region, l.what,

@@ -165,6 +165,14 @@ const std::vector<Code>& codes() {
        "keep_every is a "
        "multiple of every.",
        "checkpoint: {every: 300, keep_every: 1000}", "checkpoint: {every: 250, keep_every: 1000}"},
+      {"E0316", "a residual stream that is rougher than what it is made of",
+       "With `compute: fp32` everything is fp32. A residual stream in bf16 is a choice of bf16 runs: it takes half the "
+       "memory and rounds the stream after every layer.",
+       "precision: {compute: fp32, residual: bf16}", "precision: {compute: bf16, residual: bf16}"},
+      {"E0317", "prompts that nothing can read",
+       "Prompts are text that data.tokenizer turns into tokens. Without a tokenizer they are token ids with blanks between "
+       "them, and samples are printed as ids.",
+       "sampling: {prompts: [\"Once upon\"]}", "sampling: {prompts: [\"17 4 256\"]}"},
       {"E0401", "files that extend each other", "A file cannot extend itself, directly or through others.",
        "extends: this.yaml", "extends: base.yaml"},
       {"E0402", "a chain of extends that is too long", "A spec extends at most 8 files, one through the other.",

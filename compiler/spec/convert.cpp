@@ -302,6 +302,9 @@ class Converter {
       if (node.items.empty()) return fail("E0207", fmt::format("{} is an empty list", key_.path), "write none", node);
       return list_of_words(node);
     }
+    if (node.members.size() == 1 && node.members[0].key.text.compare(0, 6, "every:") == 0)
+      return fail("E0203", fmt::format("{} has no key {}", key_.path, in_quotes(node.members[0].key.text)),
+                  fmt::format("write {{every: {}}}, with a blank after the colon", node.members[0].key.text.substr(6)), node);
     if (node.members.size() != 1 || node.members[0].key.text != "every") return wrong_type(node);
     const Node& every = node.members[0].value;
     if (every.kind == Node::Kind::bad) return {};

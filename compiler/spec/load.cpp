@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -10,6 +11,7 @@
 #include "compiler/spec/overrides.h"
 #include "compiler/spec/relations.h"
 #include "compiler/spec/schema.h"
+#include "compiler/spec/targets.h"
 #include "compiler/spec/yaml_reader.h"
 
 namespace llmc::spec {
@@ -35,6 +37,7 @@ class Loader {
     if (root) {
       apply_overrides(*root, overrides, sources_, diagnostics_);
       Bound bound = bind_tree(*root, sources_.front(), whole_, diagnostics_);
+      forget_arch_of_other_kind(bound, result.notes);
       check_relations(bound, diagnostics_);
       if (diagnostics_.empty())
         result.resolved = finish(std::move(bound), name);
@@ -52,9 +55,37 @@ class Loader {
   Examined examine(const Node& root) {
     Examined examined;
     Bound bound = bind_tree(root, sources_.front(), whole_, examined.diagnostics);
+    std::vector<std::string> notes;
+    forget_arch_of_other_kind(bound, notes);
     check_relations(bound, examined.diagnostics);
     examined.spec = std::move(bound.spec);
     return examined;
+  }
+
+  /// How far above the others a value's source stands: a file over those that it extends, an override over all.
+  std::size_t rank(const Span& span) const {
+    if (span.source->command_line) return sources_.size();
+    for (std::size_t i = 0; i < sources_.size(); ++i)
+      if (&sources_[i] == span.source) return sources_.size() - 1 - i;
+    return 0;
+  }
+
+  /// A target.kind that replaces that of a file below leaves that file's arch behind: the default takes its place.
+  void forget_arch_of_other_kind(Bound& bound, std::vector<std::string>& notes) {
+    const auto kind = bound.given.find("target.kind"), arch = bound.given.find("target.arch");
+    if (kind == bound.given.end() || arch == bound.given.end() || rank(kind->second) <= rank(arch->second)) return;
+    if (!bound.usable("target.kind") || !bound.usable("target.arch")) return;
+    Target& target = bound.spec.target;
+    const bool cpu = target.kind == TargetKind::cpu;
+    const std::vector<std::string>& others = cpu ? cuda_architectures() : cpu_architectures();
+    for (const std::string& name : target.arch)
+      if (std::find(others.begin(), others.end(), name) == others.end()) return;
+    const Key& key = *find_key("target.arch");
+    const std::string was = value_text(key, key.get(bound.spec));
+    key.set(bound.spec, *key.derive(bound.spec));
+    notes.push_back(fmt::format("target.arch {} is of {}; for target.kind {} it is {}, the default", was,
+                                cpu ? "cuda" : "cpu", cpu ? "cpu" : "cuda", value_text(key, key.get(bound.spec))));
+    bound.given.erase(arch);
   }
 
   /// One file and, below it, what it extends.

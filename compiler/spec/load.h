@@ -35,6 +35,7 @@ struct Resolved {
 struct LoadResult {
   std::optional<Resolved> resolved;     // only without diagnostics
   std::vector<Diagnostic> diagnostics;  // sorted by place
+  std::vector<std::string> notes;       // one line each: what a value became that was meant for another choice
 };
 
 /// Reads the text of a file that `extends` names; nothing when it cannot be read. At most kMaxBytes + 1 bytes are

@@ -8,7 +8,11 @@
 #include <initializer_list>
 #include <iterator>
 #include <limits>
+#include <optional>
+#include <sstream>
+#include <string>
 
+#include "compiler/spec/scalars.h"
 #include "compiler/spec/targets.h"
 
 namespace llmc::spec {
@@ -70,6 +74,16 @@ void add_head_dim(const Sound& sound, std::int64_t value, std::vector<Edit>& edi
     edits.insert(edits.end(), near.begin(), near.end());
     return;
   }
+}
+
+/// Whether a prompt is a list of integers of 32 bits with blanks between them, as runtime/train/sampling.cpp reads it.
+bool token_ids(const std::string& prompt) {
+  std::istringstream words(prompt);
+  for (std::string word; std::getline(words, word, ' ');) {
+    const std::optional<std::int64_t> id = parse_integer(word).value;
+    if (!word.empty() && (!id || *id < 0 || *id > std::numeric_limits<std::int32_t>::max())) return false;
+  }
+  return true;
 }
 
 class Relations {
@@ -159,6 +173,14 @@ class Relations {
            return edits;
          },
          {"model.num_key_value_heads", "model.num_attention_heads"});
+  }
+
+  void residual_stream() {
+    if (!usable({"precision.compute", "precision.residual"}) || spec_.compute == Dtype::bf16 ||
+        spec_.residual == Dtype::fp32)
+      return;
+    fail("E0316", "a bf16 residual stream needs compute: bf16, and compute is fp32",
+         "write residual: fp32, or compute: bf16", {"precision.residual", "precision.compute"});
   }
 
   void rope() {
@@ -305,6 +327,19 @@ class Relations {
          {"checkpoint.keep_every", "checkpoint.every"});
   }
 
+  /// The trainer reads prompts as token ids where there is no tokenizer.
+  void prompts() {
+    if (!usable({"sampling.prompts", "sampling.every", "data.tokenizer"}) || spec_.sampling.every == 0 ||
+        !spec_.data.tokenizer.empty())
+      return;
+    for (const std::string& prompt : spec_.sampling.prompts)
+      if (!token_ids(prompt)) {
+        fail("E0317", fmt::format("without data.tokenizer the prompt {} must be token ids", in_quotes(prompt)),
+             "add data.tokenizer, or write ids with blanks between them, such as \"17 4 256\"", {"sampling.prompts"});
+        return;
+      }
+  }
+
   void architectures() {
     if (!usable({"target.kind", "target.arch"})) return;
     const bool cpu = spec_.target.kind == TargetKind::cpu;
@@ -428,11 +463,13 @@ void check_relations(const Bound& bound, std::vector<Diagnostic>& diagnostics) {
   relations.unread_keys();
   relations.heads();
   relations.key_value_heads();
+  relations.residual_stream();
   relations.rope();
   relations.batch();
   relations.recompute();
   relations.schedule();
   relations.checkpoint();
+  relations.prompts();
   relations.architectures();
 }
 

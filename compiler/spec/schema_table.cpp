@@ -137,6 +137,10 @@ std::vector<Row> model_rows() {
           .fallback("bf16")
           .doc("Working copy of the weights, activations and matrix-product inputs. Master weights, gradient "
                "accumulation, softmax, cross-entropy and norms are fp32, always."),
+      bind_choice("precision.residual", {"fp32", "bf16"}, FIELD(residual))
+          .fallback("fp32")
+          .doc("The residual stream between layers. bf16, with compute: bf16 only, needs less memory and rounds the "
+               "stream after every layer. The stream's gradient has the compute dtype."),
   };
 }
 
@@ -184,8 +188,8 @@ std::vector<Row> run_rows() {
           .fallback("auto")
           .range(1, (1LL << 31) - 1)
           .unit("rows")
-          .doc("Rows of logits alive at once. Divides micro_batch * sequence_length; auto: the largest that fits "
-               "memory.budget."),
+          .doc("Rows of logits alive at once. Divides micro_batch * sequence_length; auto: the smallest chunk of at least "
+               "8192 rows (all rows where there are fewer), or the largest smaller one that fits memory.budget."),
       bind_single_choice("optimizer.kind", "adamw")
           .fallback("adamw")
           .doc("AdamW as in PyTorch: decoupled weight decay, bias correction."),
@@ -211,7 +215,12 @@ std::vector<Row> run_rows() {
           .fallback("0.1")
           .run_time()
           .range(0, 1000)
-          .doc("For matrices, an untied head included; norms, biases and the embedding are not decayed."),
+          .doc("Decoupled: a step takes lr times this part off each weight that optimizer.decay names."),
+      bind_choice("optimizer.decay", {"matrices", "all"}, FIELD(optimizer.decay_all))
+          .fallback("matrices")
+          .run_time()
+          .doc("What weight_decay applies to. matrices: these, an untied head included; not norms, biases and the "
+               "embedding. all: every parameter, as PyTorch's AdamW does by default."),
       bind("optimizer.clip_norm", Type::number, FIELD(optimizer.clip_norm))
           .fallback("1")
           .run_time()

@@ -166,7 +166,7 @@ RunValues bind(Keys& keys) {
   const auto betas = keys.at("optimizer.betas").at("value").get<std::vector<double>>();
   values.optimizer = {
       number("optimizer.lr"),       betas.at(0), betas.at(1), number("optimizer.eps"), number("optimizer.weight_decay"),
-      number("optimizer.clip_norm")};
+      number("optimizer.clip_norm"), text("optimizer.decay") == "all"};
   values.schedule = {schedule_kind(text("schedule.kind")), integer("schedule.steps"), integer("schedule.warmup_steps"),
                      number("schedule.min_lr_ratio"), number("schedule.decay_fraction")};
   values.data = {text("data.tokenizer"),         text("data.train.path"),

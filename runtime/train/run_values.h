@@ -15,6 +15,7 @@ namespace llmc {
 struct RunValues {
   struct Optimizer {
     double lr = 0, beta1 = 0, beta2 = 0, eps = 0, weight_decay = 0, clip_norm = 0;
+    bool decay_all = false;  // optimizer.decay
   } optimizer;
   Schedule schedule;
   struct Data {

@@ -133,7 +133,7 @@ int train(int argc, char** argv, const Options& options, const Program& program)
                 static_cast<std::int64_t>(state.samples_consumed));
   Device device(options.device, options.threads);
   if (options.profile) check_profile(*options.profile, device, state.step, stop);
-  Session session(device, program);
+  Session session(device, program, values.optimizer.decay_all);
   if (start) {
     load_checkpoint(start->checkpoint, info.parameters, session.state(), start->trust);
     session.refresh_copies();

@@ -12,6 +12,7 @@ UPDATE = os.environ.get("LLMC_UPDATE_GOLDEN") == "1"
 CASES = {
     "hidden_size": (["model.hidden_size=80", "model.head_dim=16"], ["model.hidden_size"]),
     "precision": (["precision.compute=fp32"], ["precision.compute"]),
+    "residual": (["precision.residual=bf16"], ["precision.residual"]),
     "recompute": (["memory.recompute=[norms, swiglu]"], ["memory.recompute"]),
     "tie": (["model.tie_word_embeddings=true"], ["model.tie_word_embeddings"]),
     "lr": (["optimizer.lr=1e-3"], ["optimizer.lr"]),

@@ -1,4 +1,4 @@
-// cross_entropy_gradient: from template cross_entropy for run llama-1b (7e163a6e421176c5cc4c286789b5e0f9).
+// cross_entropy_gradient: from template cross_entropy for run llama-1b (aaf5677d8652fd38f729fcaf140f8b13).
 //
 // Act = bf16, kRows = 8192, kCols = 131072, kPitch = 131072, kGradient = true, kCluster = 8, kLanes = 512
 //

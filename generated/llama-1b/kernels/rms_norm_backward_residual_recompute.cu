@@ -1,5 +1,5 @@
 // rms_norm_backward_residual_recompute: from template rms_norm_backward for run llama-1b
-// (7e163a6e421176c5cc4c286789b5e0f9).
+// (aaf5677d8652fd38f729fcaf140f8b13).
 //
 // Act = bf16, Residual = float, kRows = 32768, kCols = 2048, kPitch = 2048, kBlocks = 1024, kResidual = true,
 // kRecompute = true, kLanes = 256

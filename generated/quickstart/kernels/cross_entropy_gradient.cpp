@@ -1,4 +1,4 @@
-// cross_entropy_gradient: from template cross_entropy for run quickstart (88445e1f97f36e0f3fc7201cf08fe3e5).
+// cross_entropy_gradient: from template cross_entropy for run quickstart (76adbe471871107efa6ddc51460bc417).
 //
 // Act = float, kRows = 2048, kCols = 4096, kPitch = 4096, kGradient = true, kCluster = 1, kLanes = 1
 //

@@ -72,7 +72,7 @@ TEST(Parameters, DecayIsForMatricesOnly) {
 /// The standard deviation of the initial weights of one slice, by what its name says.
 double expected_std(const std::string& name, double embedding, double into, double out_of_attention, double out_of_mlp) {
   const auto ends = [&](const char* end) { return name.ends_with(end); };
-  if (name == "model.embed_tokens.weight") return embedding;
+  if (name == "model.embed_tokens.weight" || name == "lm_head.weight") return embedding;
   if (ends("o_proj.weight")) return out_of_attention;
   if (ends("down_proj.weight")) return out_of_mlp;
   if (ends("norm.weight") || ends(".bias")) return 0;

@@ -211,6 +211,7 @@ std::string keys_json() {
     {"key":"optimizer.betas","value":[0.9,0.95],"run_time":true,"type":"numbers","min":0.0,"max":1.0,"exclusive_max":true,"count":2},
     {"key":"optimizer.eps","value":1e-8,"run_time":true,"type":"number","min":0.0,"max":1.0,"exclusive_min":true},
     {"key":"optimizer.weight_decay","value":0.1,"run_time":true,"type":"number","min":0.0},
+    {"key":"optimizer.decay","value":"matrices","run_time":true,"type":"choice","choices":["matrices","all"]},
     {"key":"optimizer.clip_norm","value":1.0,"run_time":true,"type":"number","min":0.0},
     {"key":"schedule.kind","value":"cosine","run_time":true,"type":"choice","choices":["constant","linear","cosine","wsd"]},
     {"key":"schedule.steps","value":20,"run_time":true,"type":"integer","min":1},
