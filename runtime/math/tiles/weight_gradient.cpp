@@ -27,8 +27,14 @@ LLMC_TILE void pair_columns(const bf16* even, const bf16* odd, vector& low, vect
 void pack_columns_of_a(const bf16* from, std::int64_t pitch, int steps, float* to) {
   for (int s = 0; s < steps; ++s) {
     vector low[kVectorLanes], high[kVectorLanes];
-    for (int r = 0; r < kVectorLanes; ++r)
-      pair_columns(from + (32 * s + 2 * r) * pitch, from + (32 * s + 2 * r + 1) * pitch, low[r], high[r]);
+    for (int r = 0; r < kVectorLanes; ++r) {
+      const bf16* even = from + (32 * s + 2 * r) * pitch;
+      const bf16* odd = even + pitch;
+      pair_columns(even, odd, low[r], high[r]);
+      // The next 32 columns, which the next call reads: one line of a row at a time is nothing that hardware foresees.
+      __builtin_prefetch(even + 32);
+      __builtin_prefetch(odd + 32);
+    }
     transpose(low);
     transpose(high);
     for (int c = 0; c < kVectorLanes; ++c) store(to + s * kBlockWords + c * 16, low[c]);

@@ -156,6 +156,23 @@ TEST(Cost, LongRowsOfLogitsAreReadOnceWhereThereAreClusters) {
   EXPECT_EQ(cross_entropy({"model.vocab_size=262152"}), Figures(1, 4));
 }
 
+/// The names of the plan's attention kernels.
+std::set<std::string> attention(const std::vector<std::string>& overrides) {
+  std::set<std::string> names;
+  for (const Kernel& k : of_file("quickstart.yaml", overrides).kernels)
+    if (k.name.rfind("attention", 0) == 0) names.insert(k.name);
+  return names;
+}
+
+TEST(Cost, AttentionIsInTilesWhereTheArchHasThem) {
+  const std::set<std::string> portable = {"attention_forward", "attention_backward"};
+  const std::set<std::string> tiles = {"attention_forward_tiles", "attention_backward_tiles"};
+  EXPECT_EQ(attention({"precision.compute=bf16", "target.arch=sapphirerapids"}), tiles);
+  EXPECT_EQ(attention({"precision.compute=bf16", "target.arch=cooperlake"}), portable);
+  EXPECT_EQ(attention({"precision.compute=bf16"}), portable);  // native: the same plan on every machine
+  EXPECT_EQ(attention({"target.arch=sapphirerapids"}), portable);  // fp32
+}
+
 TEST(Cost, RecomputationAddsLaunchesAndFlops) {
   const Cost none = make_plan(small_spec().spec, "").cost;
   const Cost full = make_plan(small_spec({"memory.recompute=full"}).spec, "").cost;
