@@ -114,7 +114,7 @@ TEST(Cost, TheStreamsBytesAreWhatABf16StreamSaves) {
   EXPECT_EQ(narrow.cost.stream_bytes_per_step, 0);
   EXPECT_EQ(of_file("quickstart.yaml").cost.stream_bytes_per_step, 0);
   // Of the arena: half of the stream between layers, half of it within each.
-  EXPECT_EQ(wide.layout.arena.bytes - narrow.layout.arena.bytes, (17u + 16u) * 2 * 32768 * 2048);
+  EXPECT_EQ(wide.layout.arena.bytes - narrow.layout.arena.bytes, std::size_t{17 + 16} * 2 * 32768 * 2048);
 }
 
 TEST(Cost, AccumulationReadsWhatItAddsTo) {
