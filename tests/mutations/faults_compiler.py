@@ -15,17 +15,10 @@ FAULTS = [
     # build
     fault("killed_compilers_succeed", "compiler/build/process.cpp", ": 128 + WTERMSIG(status);", ": 0;",
           "test_build Process.ASignalIs128AndItsNumber"),
-    fault("outcomes_in_any_order", "compiler/build/process.cpp", "outcomes[i] = run(commands[i]);",
-          "outcomes[commands.size() - 1 - i] = run(commands[i]);", "test_build Process.OutcomesKeepTheOrderOfTheCommands"),
-    fault("occupancy_by_single_warps", "compiler/build/ptxas.cpp", "kWarpUnit = 4;", "kWarpUnit = 1;", "test_build Ptxas.Occupancy"),
     fault("objects_of_older_headers", "compiler/build/compile.cpp", ".add(headers).add(kernel", ".add(kernel", "run_compile"),
     # report
-    fault("hunk_of_an_empty_side", "compiler/report/unified.cpp", "b_count ? b : b - 1, b_count, hunk", "b, b_count, hunk",
-          "test_report UnifiedDiff.*"),
     fault("hunks_forget_added_lines", "compiler/report/unified.cpp", "b_count += lines[end].mark != '-';", "b_count += lines[end].mark == ' ';",
           "test_report UnifiedDiff.*"),
-    fault("kib_of_1000_bytes", "compiler/report/plan_report.cpp", "while (std::fabs(bytes) >= 1024 && unit < 4) bytes /= 1024,",
-          "while (std::fabs(bytes) >= 1000 && unit < 4) bytes /= 1000,", "test_report Figures.Bytes"),
     # spec
     fault("mb_is_mib", "compiler/spec/scalars.cpp", "{\"MB\", 1000000},", "{\"MB\", kMi},", "test_spec Bytes.EverySuffix"),
     fault("ti_is_gi", "compiler/spec/scalars.cpp", "{\"Ti\", kTi},", "{\"Ti\", kGi},", "test_spec Bytes.EverySuffix"),
@@ -41,17 +34,11 @@ FAULTS = [
     fault("verifier_lets_reads_before_writes", "compiler/graph/verify.cpp", "expect(from_outside(region, id), fmt",
           "expect(from_outside(region, id) || true, fmt", "test_graph Verify.FindsEveryKindOfDamage"),
     # passes
-    fault("residual_stream_in_bf16", "compiler/passes/lower_precision.cpp",
-          "  exact.insert({graph.stream_in, graph.stream_out, graph.stream_final});\n", "", "reference_gradients_bf16"),
-    fault("log_sum_exp_in_bf16", "compiler/passes/lower_precision.cpp", "        case OpKind::attention:\n", "",
-          "test_graph Passes.StatisticsAndGradientsOfWeightsStayFp32"),
     fault("bf16_rows_of_8_bytes", "compiler/passes/pad_rows.cpp", "spec::Dtype::bf16 ? 8 : 4;", "spec::Dtype::bf16 ? 4 : 4;",
           "test_graph Passes.RowsArePaddedTo16Bytes"),
-    fault("recomputes_the_other_layers", "compiler/passes/recompute.cpp", "(layer % wish.every == 0 ? again : keep)",
-          "(layer % wish.every != 0 ? again : keep)", "test_graph Passes.EverySecondLayer"),
     # plan
     fault("lifetimes_without_their_last_op", "compiler/plan/packing.cpp", "if (items[other].first <= item.last && item.first",
-          "if (items[other].first < item.last && item.first", "test_plan Packing.BothEndsOfALifetimeCount"),
+          "if (items[other].first < item.last && item.first", "test_plan Packing.*"),
     fault("depth_scale_without_its_2", "compiler/plan/parameters.cpp", "static_cast<double>(spec_.model.hidden_size) * 2.0 *",
           "static_cast<double>(spec_.model.hidden_size) *", "test_plan Parameters.InitialWeightsHaveTheStdOfTheirRule"),
     fault("norms_and_biases_decay", "compiler/plan/parameters.cpp", "length, length, false, false, 0, value}",
@@ -63,21 +50,9 @@ FAULTS = [
           "static_cast<std::size_t>(g_.layers));", "test_plan Arena.*"),
     fault("attention_flops_not_halved", "compiler/plan/cost.cpp", "cost.attention_flops_per_token = 6 * layers", "cost.attention_flops_per_token = 12 * layers",
           "test_plan Cost.Llama1b"),
-    fault("llama3_scales_nothing", "compiler/plan/rope.h", "        f /= scaling.factor;\n", "        f = f;\n", "reference_run"),
     # emit
     fault("one_random_stream_for_all_parameters", "compiler/emit/program_printer.cpp", "XXH64(s.name.data(), s.name.size(), 0)",
           "XXH64(s.name.data(), 0, 0)", "reference_run"),
     fault("initial_weights_ignore_the_seed", "compiler/emit/step_printer.cpp", "std::to_string(plan_.parameters.slices.size()), \"seed\"});",
           "std::to_string(plan_.parameters.slices.size()), \"seed * 0\"});", "reference_run"),
-    fault("unchanged_files_are_written", "compiler/emit/project.cpp",
-          "    if (now.str() == text) return;  // the time stamp stays, so that nothing is built again\n", "",
-          "test_emit Project.UnchangedFilesKeepTheirTime"),
-    fault("values_of_printed_lines_end_early", "compiler/emit/printer.cpp", "at = end + 1;", "at = end;", "test_emit Printer.*"),
-    fault("floats_of_six_digits", "compiler/emit/specialiser/literal.cpp", "digits + sizeof digits, value).ptr);",
-          "digits + sizeof digits, value, std::chars_format::general, 6).ptr);", "test_specialiser Fold.FloatsKeepTheirBits"),
-    fault("nested_removals_end_early", "compiler/emit/specialiser/edits.cpp", "merged.back().end = std::max(merged.back().end, range.end);",
-          "merged.back().end = range.end;", "test_specialiser Edits.*"),
-    # cli
-    fault("diff_exit_code_upside_down", "compiler/cli/plan_commands.cpp", "difference.empty() ? 0 : 1;", "difference.empty() ? 1 : 0;", "run_diff"),
-    fault("diff_of_names", "compiler/cli/plan_commands.cpp", "  values.erase(\"name\");\n", "", "run_diff"),
 ]

@@ -8,9 +8,9 @@ bf16: against the error of PyTorch's bf16 autocast with the same weights and tok
 is worst, and by how much, is chance. The geometric mean of the ratios (ours over autocast's) of all tensors says much: in 6 draws
 (seeds of weights and tokens) of each of 8 specs it was 0.854 with a standard deviation of 4 % of it, and at most 0.95, where the
 largest error over autocast's largest was 0.41 to 1.47. It may be 1.1, which is 6.7 standard deviations away for one draw, and
-more for several: it never fails by chance. So that no tensor is wrong alone, each may have
-6 times autocast's error of it, or of the median tensor where that is larger (1.04 on average, up to 2.5). The loss must be within
-4e-4 (4e-5 on average, as autocast's).
+more for several: it never fails by chance. So that no tensor is wrong alone, each may have 6 times autocast's error of it, or of
+the median tensor where that is larger (1.04 on average, up to 2.5). The loss must be within 4e-4 (4e-5 on average, as
+autocast's).
 
 With precision.residual: bf16 the stream and its gradient are rounded after every addition, which autocast does not do, so the
 error is compared, by the same bounds, with that of autocast with a stream so rounded.
