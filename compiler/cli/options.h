@@ -42,7 +42,8 @@ struct Planned {
 };
 Planned plan_spec(const SpecArguments& arguments);
 
-/// build/<name> under the current directory, unless `wish` names a folder.
+/// build/<name> under the current directory, unless `wish` names a folder; build/<name>-run where CMake built something of
+/// that name.
 std::filesystem::path output_folder(const std::string& wish, const std::string& name);
 
 emit::SourceTree source_tree(const build::Home& home);
