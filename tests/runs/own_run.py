@@ -1,11 +1,11 @@
 """From the quick start to a run of one's own: its last hints as written, llmc in a prefix, two llmc in one folder."""
 
+import fcntl
 import glob
 import os
 import re
 import shutil
 import subprocess
-import time
 
 import harness
 from harness import LLMC, SOURCE, RunTest
@@ -56,17 +56,18 @@ class OwnRun(RunTest):
         with open(os.path.join(BUILD, "runtime-cpu.link")) as file:
             self.assertNotIn(SOURCE, file.read())
 
-    def test_second_compile_waits(self):
+    def test_second_llmc_waits(self):
+        """While one llmc works in a folder, another says that it waits, and goes on when the first has ended."""
         spec = harness.write_small(self.path("twice"))
-        command = [LLMC, "compile", spec, "-o", self.path("twice-out")]
-        first = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
-        while not os.path.exists(self.path("twice-out", ".llmc-files")) and first.poll() is None:
-            time.sleep(0.005)
-        second = harness.call(*command)
-        first.communicate()
-        self.assertEqual((first.returncode, second.code), (0, 0), second.err)
-        self.assertIn("waiting for another llmc", second.err)
-        self.assertIn("0 sources compiled", second.out)
+        out = self.path("twice-out")
+        self.succeed(LLMC, "emit", spec, "-o", out)
+        with open(os.path.join(out, ".llmc-lock")) as held:
+            fcntl.flock(held, fcntl.LOCK_EX)  # as the first llmc does
+            second = subprocess.Popen([LLMC, "emit", spec, "-o", out], stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
+            self.assertIn("waiting for another llmc", second.stderr.readline())
+            self.assertIsNone(second.poll())
+        out_text, error = second.communicate(timeout=60)
+        self.assertEqual((second.returncode, out_text.strip(), error), (0, out, ""))
 
     def test_names_of_the_build_folder(self):
         """A run called as something that CMake built gets a folder beside it."""
