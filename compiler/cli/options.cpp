@@ -51,7 +51,13 @@ Planned plan_spec(const SpecArguments& arguments) { return plan_for(arguments, f
 Planned plan_spec_here(const SpecArguments& arguments) { return plan_for(arguments, true); }
 
 std::filesystem::path output_folder(const std::string& wish, const std::string& name) {
-  return wish.empty() ? std::filesystem::path("build") / name : std::filesystem::path(wish);
+  namespace fs = std::filesystem;
+  if (!wish.empty()) return wish;
+  const fs::path folder = fs::path("build") / name;
+  // In CMake's build folder, such as llmc's own, there are folders and programs of its own.
+  const bool ours = fs::exists(folder / ".llmc-files") || fs::exists(folder / emit::kLockFile);
+  const bool taken = fs::exists("build/CMakeCache.txt") && fs::exists(folder) && !ours;
+  return taken ? fs::path(folder.string() + "-run") : folder;
 }
 
 emit::SourceTree source_tree(const build::Home& home) { return {home.source / "templates", home.source / "runtime"}; }

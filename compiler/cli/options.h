@@ -46,7 +46,8 @@ Planned plan_spec(const SpecArguments& arguments);
 /// kernels are chosen for it.
 Planned plan_spec_here(const SpecArguments& arguments);
 
-/// build/<name> under the current directory, unless `wish` names a folder.
+/// build/<name> under the current directory, unless `wish` names a folder; build/<name>-run where CMake built something of
+/// that name.
 std::filesystem::path output_folder(const std::string& wish, const std::string& name);
 
 emit::SourceTree source_tree(const build::Home& home);

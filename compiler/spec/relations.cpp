@@ -180,7 +180,9 @@ class Relations {
         spec_.residual == Dtype::fp32)
       return;
     fail("E0316", "a bf16 residual stream needs compute: bf16, and compute is fp32",
-         "write residual: fp32, or compute: bf16", {"precision.residual", "precision.compute"});
+         "write residual: fp32, or compute: bf16",
+         any_of({write("precision.residual", "fp32"), write("precision.compute", "bf16")}),
+         {"precision.residual", "precision.compute"});
   }
 
   void rope() {
@@ -335,7 +337,7 @@ class Relations {
     for (const std::string& prompt : spec_.sampling.prompts)
       if (!token_ids(prompt)) {
         fail("E0317", fmt::format("without data.tokenizer the prompt {} must be token ids", in_quotes(prompt)),
-             "add data.tokenizer, or write ids with blanks between them, such as \"17 4 256\"", {"sampling.prompts"});
+             "add data.tokenizer, or write ids with blanks between them, such as \"17 4 256\"", {}, {"sampling.prompts"});
         return;
       }
   }

@@ -31,7 +31,7 @@ struct Options {
   bool plan = false, json = false, quiet = false, tune = false;
 };
 
-/// Nothing when --help was asked for and printed. Throws Failure(usage).
+/// Nothing when --help or --version was asked for and printed. Throws Failure(usage).
 std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& info);
 
 /// The file beside a trainer in which `llmc compile` leaves the absolute directory of the spec.
