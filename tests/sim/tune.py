@@ -118,7 +118,7 @@ class Tune(harness.SimTest):
             self.trainer = mine
         theirs = self.path("narrow", "tuned.json")
         shutil.copy(self.file, theirs)
-        said = self.refused(narrow, "--run", self.path("refused"), "--steps", 1, file=theirs, **splits)
+        said = self.refused(narrow, "--run", self.path("narrow-refused"), "--steps", 1, file=theirs, **splits)
         self.assertRegex(said, r"names an algorithm that needs 50 MiB of workspace for \w+ .*, and this trainer was planned with 32 MiB")
 
     def test_an_algorithm_that_does_not_run_is_refused(self):
