@@ -87,15 +87,16 @@ bool has_clusters(const std::vector<std::string>& archs) {
 
 enum class AttentionPass { forward, backward_queries, backward_keys };
 
-/// templates/cuda/attention_*.cu: a warp has 16 queries (backward_keys: keys) of a head. A head wider than 128 leaves room
-/// in shared memory for two warps (one), and in registers for half of a gradient's columns.
+/// templates/cuda/attention_*.cu: a warp has 32 queries (backward_keys: keys) of a head, 16 of one wider than 64. A head
+/// wider than 128 leaves room in shared memory for two warps, and in registers for half of the columns of dq, or a quarter
+/// of those of dk and dv.
 Kernel portable_attention_kernel(AttentionPass pass, const Graph& graph, const Tensor& qkv, const Tensor& out,
                                  const spec::Spec& spec) {
   const bool forward = pass == AttentionPass::forward, keys = pass == AttentionPass::backward_keys;
   const bool wide = graph.head_dim > 128;
-  const std::int64_t lanes = !wide ? 128 : keys ? 32 : 64;
-  const std::int64_t rows = lanes / 32 * 16, tiles = (graph.sequence + rows - 1) / rows;
-  const std::int64_t heads = keys ? graph.kv_heads : graph.heads, parts = wide && !forward ? 2 : 1;
+  const std::int64_t lanes = wide ? 64 : 128;
+  const std::int64_t rows = lanes / 32 * (graph.head_dim <= 64 ? 32 : 16), tiles = (graph.sequence + rows - 1) / rows;
+  const std::int64_t heads = keys ? graph.kv_heads : graph.heads, parts = !wide || forward ? 1 : keys ? 4 : 2;
   const double half_square = static_cast<double>(graph.batch * graph.heads) * static_cast<double>(graph.sequence) *
                              static_cast<double>(graph.sequence * graph.head_dim);
   const double column = 2.0 * static_cast<double>(graph.tokens() * graph.head_dim);  // bytes of a head's

@@ -17,7 +17,11 @@ void ring(float* out);                        // a cluster: each block reads the
 void warp_exchange(const int* in, int* out);  // through shared memory, __syncwarp
 void fill(float* values, int count, float value);
 void add(const float* a, const float* b, float* sum, int count);
+void turned_copies(const float* in, float* out);  // reverse, by asynchronous copies; every other number is 0
 // Wrong ones.
+void copies_not_waited_for(const float* in, float* out);
+void copies_without_barrier(const float* in, float* out);
+void copies_left_behind(const float* in);
 void reverse_without_barrier(const int* in, int* out);
 void halves_meet_elsewhere(int* out);
 void one_group_only(int* out);

@@ -4,6 +4,7 @@
 #include <cuda_runtime.h>
 
 #include <bit>
+#include <cmath>
 
 namespace sim {
 
@@ -16,6 +17,12 @@ int cluster_size();
 void synchronize_cluster();
 /// What `mine`, in shared memory, is in the block of number `rank` of the cluster.
 float read_shared_of(const float* mine, int rank);
+
+/// Notes a copy to this block's shared memory, which arrives when the lane waits: whoever reads or writes there before
+/// is reported. Null `global`: zeros.
+void begin_copy(void* shared, const void* global, int bytes);
+/// All copies that this lane has begun arrive.
+void wait_for_copies();
 
 /// What llmc::mma_bf16_16x8x16 does.
 void multiply_add(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]);
@@ -38,6 +45,19 @@ inline unsigned short bf16_bits(float v) {
 inline unsigned bf16_pair(float low, float high) {
   return bf16_bits(low) | static_cast<unsigned>(bf16_bits(high)) << 16;
 }
+
+/// Within half a unit in the last place; what would be no normal number is 0, as the instruction gives it.
+inline float exp2_approx(float v) {
+  const float power = std::exp2(v);
+  return power < 0x1p-126f ? 0.0f : power;
+}
+
+template <int kBytes>
+inline void copy_async(void* shared, const void* global, bool real) {
+  static_assert(kBytes == 4 || kBytes == 8 || kBytes == 16);
+  sim::begin_copy(shared, real ? global : nullptr, kBytes);
+}
+inline void wait_for_copies() { sim::wait_for_copies(); }
 
 inline int cluster_rank() { return sim::cluster_rank(); }
 inline int cluster_size() { return sim::cluster_size(); }
