@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compiler/plan/attention.h"
 #include "compiler/plan/lanes.h"
-#include "compiler/plan/workspace.h"
 
 namespace llmc::plan {
 
@@ -261,7 +261,8 @@ std::vector<Kernel> kernels_for(const Graph& graph, const Region& region, const 
                                 const spec::Spec& spec) {
   const bool backward = op.kind == OpKind::attention_backward;
   if (spec.target.kind == spec::TargetKind::cuda && (backward || op.kind == OpKind::attention)) {
-    if (!portable_attention(graph, spec)) return {};  // cuDNN
+    const AttentionChoice choice = choose_attention(graph, spec);
+    if ((backward ? choice.backward : choice.forward) == AttentionBy::cudnn) return {};
     const Tensor &qkv = graph.at(op.inputs[backward ? 2 : 0]), &out = graph.at(backward ? op.inputs[1] : op.outputs[0]);
     if (!backward) return {portable_attention_kernel(AttentionPass::forward, graph, qkv, out, spec)};
     return {portable_attention_kernel(AttentionPass::backward_queries, graph, qkv, out, spec),

@@ -79,7 +79,8 @@ Step::Step(Device& d, std::byte* memory)
                        .head_dim = 64,
                        .qkv_pitch = 3072,
                        .out_pitch = 2048,
-                       .deterministic = true}),
+                       .deterministic = true,
+                       .backward = false}),
       ranks(d) {}
 
 namespace {
@@ -210,22 +211,22 @@ void layer_backward(Step& s, bool first, std::size_t layer) {
   bf16* attention_out = s.at<bf16>(17236127488 + layer * 1682178048);                               // [32768, 2048]
   float* d_o_weight = s.at<float>(kGradients + 4 * (274728960 + layer * kLayerParameters));         // [2048, 2048]
   bf16* o_weight = s.at<bf16>(kCopies + 2 * (274728960 + layer * kLayerParameters));                // [2048, 2048]
-  bf16* d_attention_out = s.at<bf16>(45293793024);                                                  // [32768, 2048]
+  bf16* d_attention_out = s.at<bf16>(44150845184);                                                  // [32768, 2048]
   bf16* qkv = s.at<bf16>(17034800896 + layer * 1682178048);                             // [32768, 3072], over qkv_raw
   float* attention_lse = s.at<float>(17370345216 + layer * 1682178048);                 // [512, 2048]
-  bf16* d_qkv = s.at<bf16>(45092466432);                                                // [32768, 3072]
-  float* attention_workspace = s.at<float>(43949518592);                                // [285736960]
+  bf16* d_qkv = s.at<bf16>(43949518592);                                                // [32768, 3072]
+  float* attention_workspace = s.at<float>(44285062912);                                // [1048576]
   float* rope_table = s.at<float>(12416472320);                                         // [2048, 64]
-  bf16* d_qkv_raw = s.at<bf16>(45092466432);                                            // [32768, 3072], over d_qkv
+  bf16* d_qkv_raw = s.at<bf16>(43949518592);                                            // [32768, 3072], over d_qkv
   bf16* qkv_weight = s.at<bf16>(kCopies + 2 * (268437504 + layer * kLayerParameters));  // [3072, 2048]
-  bf16* d_attention_norm_out = s.at<bf16>(44083736320);                                 // [32768, 2048]
+  bf16* d_attention_norm_out = s.at<bf16>(44285062912);                                 // [32768, 2048]
   float* x = s.at<float>(12471267072 + layer * 268435456);                              // [32768, 2048]
   float* attention_norm_weight = s.at<float>(kMasters + 4 * (268435456 + layer * kLayerParameters));  // [2048]
   float* attention_norm_rstd = s.at<float>(17034669824 + layer * 1682178048);                         // [32768]
   bf16* d_x = s.at<bf16>(46097002240);                                // [32768, 2048], over d_x_next
-  float* attention_norm_backward_partial = s.at<float>(44217954048);  // [1024, 2048]
-  bf16* attention_norm_out = s.at<bf16>(43949518592);                 // [32768, 2048]
-  float* attention_norm_backward_folded = s.at<float>(44217954048);  // [32, 2048], over attention_norm_backward_partial
+  float* attention_norm_backward_partial = s.at<float>(44419280640);  // [1024, 2048]
+  bf16* attention_norm_out = s.at<bf16>(44150845184);                 // [32768, 2048]
+  float* attention_norm_backward_folded = s.at<float>(44419280640);  // [32, 2048], over attention_norm_backward_partial
   float* d_attention_norm_weight = s.at<float>(kGradients + 4 * (268435456 + layer * kLayerParameters));  // [2048]
   float* d_qkv_weight = s.at<float>(kGradients + 4 * (268437504 + layer * kLayerParameters));  // [3072, 2048]
 
@@ -242,7 +243,10 @@ void layer_backward(Step& s, bool first, std::size_t layer) {
   s.gate_up_wgrad(s.stream, d_gate_up_out, mlp_norm_out, nullptr, nullptr, d_gate_up_weight, !first);
   s.o_wgrad(s.stream, d_x_mid, attention_out, nullptr, nullptr, d_o_weight, !first);
   s.o_dgrad(s.stream, d_x_mid, o_weight, nullptr, nullptr, d_attention_out, false);
-  s.attention.backward(s.stream, d_attention_out, attention_out, qkv, attention_lse, d_qkv, attention_workspace);
+  launch(s.stream, Grid{8192, 128}, attention_backward_queries, d_attention_out, attention_out, qkv, attention_lse,
+         d_qkv, attention_workspace);
+  launch(s.stream, Grid{2048, 128}, attention_backward_keys, d_attention_out, qkv, attention_lse, attention_workspace,
+         d_qkv);
   launch(s.stream, Grid{32768, 128}, rope_inverse, d_qkv, rope_table);
   s.qkv_dgrad(s.stream, d_qkv_raw, qkv_weight, nullptr, nullptr, d_attention_norm_out, false);
   launch(s.stream, Grid{1024, 128}, rms_norm_backward_residual_recompute, d_attention_norm_out, x,
