@@ -8,8 +8,8 @@
 #include "compiler/emit/printer.h"
 #include "compiler/emit/product_printer.h"
 #include "compiler/emit/specialiser/specialiser.h"
+#include "compiler/plan/attention.h"
 #include "compiler/plan/kernels.h"
-#include "compiler/plan/workspace.h"
 #include "error.h"
 
 namespace llmc::emit {
@@ -37,7 +37,11 @@ class StepPrinter {
  public:
   explicit StepPrinter(const plan::Plan& plan) : plan_(plan), g_(plan.graph) {
     cuda_ = plan.spec.target.kind == spec::TargetKind::cuda;
-    cudnn_ = cuda_ && !plan::portable_attention(g_, plan.spec);
+    if (cuda_) {
+      const plan::AttentionChoice choice = plan::choose_attention(g_, plan.spec);
+      cudnn_ = choice.forward == plan::AttentionBy::cudnn;
+      cudnn_backward_ = choice.backward == plan::AttentionBy::cudnn;
+    }
     tiles_ = plan::attention_in_tiles(plan.spec);
     for (const Region& r : g_.regions) variants_ += r.loop == Loop::layers_up;
   }
@@ -126,9 +130,9 @@ class StepPrinter {
     if (cudnn_) {
       const TensorId qkv = g_.find("qkv"), out = g_.find("attention_out");
       text += fmt::format(",\n      attention(math, {{.batch = {}, .sequence = {}, .heads = {}, .kv_heads = {}, .head_dim = {}, .qkv_pitch = {},\n"
-                          "                 .out_pitch = {}, .deterministic = {}}})",
+                          "                 .out_pitch = {}, .deterministic = {}{}}})",
                           g_.batch, g_.sequence, g_.heads, g_.kv_heads, g_.head_dim, g_.at(qkv).pitch, g_.at(out).pitch,
-                          plan_.spec.deterministic);
+                          plan_.spec.deterministic, cudnn_backward_ ? "" : ", .backward = false");
     }
     if (cuda_) text += ",\n      ranks(d)";
     return text;
@@ -233,7 +237,7 @@ class StepPrinter {
         if (cudnn_) return out_.line("s.attention.forward(s.stream, $q$, $o$, $l$);", {{"q", in(0)}, {"o", out(0)}, {"l", out(1)}});
         return launch(kernel(region, op), {in(0), out(0), out(1)});
       case OpKind::attention_backward:
-        if (cudnn_)
+        if (cudnn_backward_)
           return out_.line("s.attention.backward(s.stream, $d$, $o$, $q$, $l$, $r$, $w$);",
                            {{"d", in(0)}, {"o", in(1)}, {"q", in(2)}, {"l", in(3)}, {"r", out(0)}, {"w", out(1)}});
         launch(kernel(region, op), {in(0), in(1), in(2), in(3), out(0), out(1)});
@@ -429,7 +433,7 @@ class StepPrinter {
   const plan::Plan& plan_;
   const Graph& g_;
   Source out_;
-  bool cuda_ = false, cudnn_ = false, tiles_ = false;
+  bool cuda_ = false, cudnn_ = false, cudnn_backward_ = false, tiles_ = false;
   int variants_ = 0;
 };
 

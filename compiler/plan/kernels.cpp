@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compiler/plan/attention.h"
 #include "compiler/plan/lanes.h"
-#include "compiler/plan/workspace.h"
 #include "device/cpu/arch.h"
 
 namespace llmc::plan {
@@ -89,15 +89,16 @@ bool has_clusters(const std::vector<std::string>& archs) {
 
 enum class AttentionPass { forward, backward_queries, backward_keys };
 
-/// templates/cuda/attention_*.cu: a warp has 16 queries (backward_keys: keys) of a head. A head wider than 128 leaves room
-/// in shared memory for two warps (one), and in registers for half of a gradient's columns.
+/// templates/cuda/attention_*.cu: a warp has 32 queries (backward_keys: keys) of a head, 16 of one wider than 64. A head
+/// wider than 128 leaves room in shared memory for two warps, and in registers for half of the columns of dq, or a quarter
+/// of those of dk and dv.
 Kernel portable_attention_kernel(AttentionPass pass, const Graph& graph, const Tensor& qkv, const Tensor& out,
                                  const spec::Spec& spec) {
   const bool forward = pass == AttentionPass::forward, keys = pass == AttentionPass::backward_keys;
   const bool wide = graph.head_dim > 128;
-  const std::int64_t lanes = !wide ? 128 : keys ? 32 : 64;
-  const std::int64_t rows = lanes / 32 * 16, tiles = (graph.sequence + rows - 1) / rows;
-  const std::int64_t heads = keys ? graph.kv_heads : graph.heads, parts = wide && !forward ? 2 : 1;
+  const std::int64_t lanes = wide ? 64 : 128;
+  const std::int64_t rows = lanes / 32 * (graph.head_dim <= 64 ? 32 : 16), tiles = (graph.sequence + rows - 1) / rows;
+  const std::int64_t heads = keys ? graph.kv_heads : graph.heads, parts = !wide || forward ? 1 : keys ? 4 : 2;
   const double half_square = static_cast<double>(graph.batch * graph.heads) * static_cast<double>(graph.sequence) *
                              static_cast<double>(graph.sequence * graph.head_dim);
   const double column = 2.0 * static_cast<double>(graph.tokens() * graph.head_dim);  // bytes of a head's
@@ -272,7 +273,8 @@ std::vector<Kernel> kernels_for(const Graph& graph, const Region& region, const 
                                 const spec::Spec& spec) {
   const bool backward = op.kind == OpKind::attention_backward;
   if (spec.target.kind == spec::TargetKind::cuda && (backward || op.kind == OpKind::attention)) {
-    if (!portable_attention(graph, spec)) return {};  // cuDNN
+    const AttentionChoice choice = choose_attention(graph, spec);
+    if ((backward ? choice.backward : choice.forward) == AttentionBy::cudnn) return {};
     const Tensor &qkv = graph.at(op.inputs[backward ? 2 : 0]), &out = graph.at(backward ? op.inputs[1] : op.outputs[0]);
     if (!backward) return {portable_attention_kernel(AttentionPass::forward, graph, qkv, out, spec)};
     return {portable_attention_kernel(AttentionPass::backward_queries, graph, qkv, out, spec),

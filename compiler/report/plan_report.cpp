@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "compiler/plan/attention.h"
+
 namespace llmc::report {
 
 using plan::Plan;
@@ -37,6 +39,30 @@ std::string recompute_text(const spec::Recompute& r) {
 const char* compute_text(spec::Dtype dtype) { return dtype == spec::Dtype::bf16 ? "bf16" : "fp32"; }
 const char* target_text(spec::TargetKind kind) { return kind == spec::TargetKind::cuda ? "cuda" : "cpu"; }
 
+const char* attention_name(plan::AttentionBy by) { return by == plan::AttentionBy::cudnn ? "cudnn" : "portable"; }
+
+nlohmann::ordered_json attention_json(const Plan& plan) {
+  const plan::AttentionChoice choice = plan::choose_attention(plan.graph, plan.spec);
+  nlohmann::ordered_json candidates = nlohmann::ordered_json::array();
+  for (const plan::BackwardCandidate& c : choice.candidates)
+    candidates.push_back({{"backward", attention_name(c.by)},
+                          {"predicted_ms", c.ms > 0 ? nlohmann::ordered_json(c.ms) : nullptr},
+                          {"workspace_bytes", c.workspace_bytes}});
+  return {{"forward", attention_name(choice.forward)}, {"backward", attention_name(choice.backward)}, {"candidates", candidates}};
+}
+
+/// The deterministic backward passes, and which one it is; empty where there is nothing to choose.
+std::string attention_text(const Plan& plan) {
+  const plan::AttentionChoice choice = plan::choose_attention(plan.graph, plan.spec);
+  std::string out;
+  for (const plan::BackwardCandidate& c : choice.candidates)
+    out += fmt::format("  {:<9} {:>9} of workspace, {}{}\n", c.by == plan::AttentionBy::cudnn ? "cuDNN" : "llmc's",
+                       human_bytes(static_cast<double>(c.workspace_bytes)),
+                       c.ms > 0 ? fmt::format("{:.2f} ms a layer predicted", c.ms) : "no rates are known for this target.arch",
+                       c.by == choice.backward ? ": taken" : "");
+  return out.empty() ? "" : "attention backward, deterministic:\n" + out + "\n";
+}
+
 }  // namespace
 
 nlohmann::ordered_json plan_json(const Plan& plan) {
@@ -61,6 +87,7 @@ nlohmann::ordered_json plan_json(const Plan& plan) {
                  {"transient_bytes", plan.layout.transient_bytes},
                  {"transient_lower_bound", plan.layout.transient_bound},
                  {"sections", sections}};
+  if (s.target.kind == spec::TargetKind::cuda) j["attention"] = attention_json(plan);
   j["flops"] = {{"model_per_token", plan.cost.model_flops_per_token},
                 {"linear_per_token", plan.cost.linear_flops_per_token},
                 {"attention_per_token", plan.cost.attention_flops_per_token},
@@ -109,6 +136,7 @@ std::string plan_text(const Plan& plan) {
   out += fmt::format("  transients are packed into {}; at least {} are alive at once\n\n",
                      human_bytes(static_cast<double>(plan.layout.transient_bytes)),
                      human_bytes(static_cast<double>(plan.layout.transient_bound)));
+  if (s.target.kind == spec::TargetKind::cuda) out += attention_text(plan);
   out += fmt::format("work: {}FLOP a token (linear 6 x weights {}, causal attention counted once as half {}), {}FLOP and {} a step, {} launches\n",
                      human_count(plan.cost.model_flops_per_token), human_count(plan.cost.linear_flops_per_token),
                      human_count(plan.cost.attention_flops_per_token), human_count(plan.cost.hardware_flops_per_step),

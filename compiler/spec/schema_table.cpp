@@ -369,7 +369,8 @@ std::vector<Row> run_rows() {
           .when("target.kind", "cuda")
           .doc("What computes attention: cuDNN, or llmc's own kernels (portable), which take any even head_dim up to "
                "256. "
-               "auto: cuDNN where it has the shape."),
+               "auto: cuDNN where it has the shape; with deterministic: true, backward by whichever is predicted to be "
+               "faster."),
       bind("seed", Type::integer, FIELD(seed))
           .fallback("42")
           .run_time()

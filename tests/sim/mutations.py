@@ -63,6 +63,30 @@ class Mutations(harness.SimTest):
         said = self.reported(*self.wrong("device/cuda/group.h", "distance));\n      turn_ ^= 1;\n", "distance));\n"))
         self.assertRegex(said, r"sim: race in kernel \w+ .*writes bytes .* of shared memory; lane \d+ of block \d+ read them")
 
+    def without(self, kernel, what):
+        """How a run with llmc's own attention is called in which `what`, which stands once in a kernel, is missing."""
+        def edit(folder):
+            path = os.path.join(folder, "kernels", kernel + ".cu")
+            with open(path) as source:
+                text = source.read()
+            self.assertEqual(text.count(what), 1, f"{kernel} no longer has what this test takes out: {what}")
+            with open(path, "w") as source:
+                source.write(text.replace(what, ""))
+
+        portable = "target.attention=portable"
+        self.succeed(*self.command(self.compile(self.spec, self.test + "/right", portable), "right"))
+        return self.command(self.compile(self.spec, self.test + "/wrong", portable, edit=edit), "wrong")
+
+    def test_wait_for_a_copy(self):
+        """Keys and values are multiplied while they are still on their way to shared memory."""
+        said = self.reported(*self.without("attention_backward_queries", "wait_for_copies();"))
+        self.assertRegex(said, r"sim: kernel attention_backward_queries.* reads bytes .* of shared memory before an asynchronous copy")
+
+    def test_barrier_behind_a_copy(self):
+        """Each lane waits for its own copies of queries, and not for those of the others."""
+        said = self.reported(*self.without("attention_backward_keys", "__syncthreads();"))
+        self.assertRegex(said, r"sim: (race in kernel attention_backward_keys|kernel attention_backward_keys.* before an asynchronous copy)")
+
     def test_barrier_of_a_cluster(self):
         """A softmax over the blocks of a cluster, without the barrier between writing to all blocks and reading what came."""
         self.spec = harness.runs.write_small(self.folder, WIDE)

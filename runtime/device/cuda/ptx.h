@@ -65,6 +65,24 @@ __device__ __forceinline__ void load_matrix_x4_transposed(unsigned (&r)[4], cons
                : "memory");
 }
 
+/// Begins to copy kBytes, 4, 8 or 16, from global to shared memory, both aligned to that; zeros where !real, when
+/// `global` is not read. What is copied is there for this thread after wait_for_copies(), for others after a barrier
+/// behind that.
+template <int kBytes>
+__device__ __forceinline__ void copy_async(void* shared, const void* global, bool real) {
+  const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+  const int bytes = real ? kBytes : 0;
+  if constexpr (kBytes == 16) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global), "r"(bytes) : "memory");
+  } else {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(global), "n"(kBytes), "r"(bytes)
+                 : "memory");
+  }
+}
+
+/// Waits for all copies that this thread has begun.
+__device__ __forceinline__ void wait_for_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+
 /// The number of this block in its cluster. For sm_90 and later, as below.
 __device__ __forceinline__ int cluster_rank() {
   int rank;

@@ -190,11 +190,14 @@ void Machine::start(Block& block, std::uint32_t index, std::uint32_t first) {
   block.lanes.resize(static_cast<std::size_t>(lanes));
   block.live = lanes;
   for (int i = 0; i < lanes; ++i) {
-    block.lanes[static_cast<std::size_t>(i)] = {&block, i};
+    Lane& lane = block.lanes[static_cast<std::size_t>(i)];
+    lane.block = &block;
+    lane.index = i;
     block.ready.push_back(&block.lanes[static_cast<std::size_t>(reversed_ ? lanes - 1 - i : i)]);
   }
   if (shape->cluster > 1) block.shared.assign(segment_.bytes, std::byte{0xff});
   block.shared_cells.resize(segment_.bytes / kGranule + 2);
+  block.arriving.assign(segment_.bytes / kGranule + 2, 0);
 }
 
 /// Brings the block's shared memory into place. A block that is alone has none elsewhere: it begins with NaN.
@@ -209,6 +212,7 @@ void Machine::enter(Block& block) {
   entered_ = &block;
   now.block = &block.order;
   now.shared_cells = block.shared_cells.data();
+  now.arriving = block.arriving.data();
 }
 
 /// The next lane of the block that can, or the caller.
@@ -257,6 +261,9 @@ void Machine::wait_for(Barrier& barrier, int expected, void (Machine::*complete)
 }
 
 void Machine::lane_ended(Lane& lane) {
+  if (!lane.copies.empty())
+    report("kernel " + order().describe(now.operation) + ": lane " + std::to_string(lane.index) +
+           " ends without waiting for an asynchronous copy");
   lane.finished = true;
   Block& block = *lane.block;
   --block.live;
@@ -414,6 +421,27 @@ void synchronize_warp(unsigned mask) { machine().meet(Meeting::Kind::synchronize
 
 unsigned long long exchange(unsigned mask, unsigned long long word, int source) {
   return machine().meet(Meeting::Kind::exchange, mask, word, source);
+}
+
+void begin_copy(void* shared, const void* global, int bytes) {
+  const auto count = static_cast<std::size_t>(bytes);
+  if (global && reinterpret_cast<std::uintptr_t>(global) % count)
+    report("kernel " + order().describe(now.operation) + ": an asynchronous copy of " + std::to_string(bytes) +
+           " bytes from an address that is no multiple of them");
+  if (global) touch_from_lane(Access::read, reinterpret_cast<std::uintptr_t>(global), count);
+  touch_copy(reinterpret_cast<std::uintptr_t>(shared), count, false);
+  machine().lane().copies.push_back({shared, global, count});
+}
+
+void wait_for_copies() {
+  for (const Copy& copy : machine().lane().copies) {
+    touch_copy(reinterpret_cast<std::uintptr_t>(copy.shared), copy.bytes, true);
+    if (copy.global)
+      std::memcpy(copy.shared, copy.global, copy.bytes);
+    else
+      std::memset(copy.shared, 0, copy.bytes);
+  }
+  machine().lane().copies.clear();
 }
 
 int cluster_rank() {

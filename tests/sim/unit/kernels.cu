@@ -42,6 +42,37 @@ void reverse_without_barrier(const int* in, int* out) {
   out[lane] = row[127 - lane];
 }
 
+void turned_copies(const float* in, float* out) {
+  __shared__ float row[128];
+  const int lane = static_cast<int>(threadIdx.x);
+  copy_async<4>(row + lane, in + lane, lane % 2 == 0);
+  wait_for_copies();
+  __syncthreads();
+  out[lane] = row[127 - lane];
+}
+
+void copies_not_waited_for(const float* in, float* out) {
+  __shared__ float row[128];
+  const int lane = static_cast<int>(threadIdx.x);
+  copy_async<4>(row + lane, in + lane, true);
+  __syncthreads();
+  out[lane] = row[127 - lane];
+  wait_for_copies();
+}
+
+void copies_without_barrier(const float* in, float* out) {
+  __shared__ float row[128];
+  const int lane = static_cast<int>(threadIdx.x);
+  copy_async<4>(row + lane, in + lane, true);
+  wait_for_copies();
+  out[lane] = row[lane ^ 1];
+}
+
+void copies_left_behind(const float* in) {
+  __shared__ float row[128];
+  copy_async<4>(row + threadIdx.x, in + threadIdx.x, true);
+}
+
 void groups(int* out) {
   __shared__ int row[128];
   const int lane = static_cast<int>(threadIdx.x), group = lane / 64;

@@ -18,7 +18,11 @@ void warp_exchange(const int* in, int* out);  // through shared memory, __syncwa
 void fill(float* values, int count, float value);
 void add(const float* a, const float* b, float* sum, int count);
 void approximations(const float* in, float* powers, float* inverses, int count);  // 2^v and 1 / v
+void turned_copies(const float* in, float* out);  // reverse, by asynchronous copies; every other number is 0
 // Wrong ones.
+void copies_not_waited_for(const float* in, float* out);
+void copies_without_barrier(const float* in, float* out);
+void copies_left_behind(const float* in);
 void reverse_without_barrier(const int* in, int* out);
 void halves_meet_elsewhere(int* out);
 void one_group_only(int* out);

@@ -119,6 +119,29 @@ TEST(Lanes, AShuffleWithALaneThatLeftIsADeadlock) {
       "deadlock in kernel reads_lane_that_left; 31 lanes of block 0 wait at a shuffle");
 }
 
+TEST(Lanes, AsynchronousCopiesArriveWhenTheirLaneWaits) {
+  TestStream stream;
+  std::vector<float> numbers(128);
+  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<float>(i + 1);
+  Memory<float> in(numbers), out(128);
+  launch(stream, Grid{1, 128}, turned_copies, static_cast<const float*>(in), static_cast<float*>(out));
+  const std::vector<float> got = out.host();
+  for (std::size_t i = 0; i < 128; ++i) EXPECT_EQ(got[i], i % 2 == 0 ? 0.0f : numbers[127 - i]);
+  const auto run = [&](void (*kernel)(const float*, float*)) {
+    launch(stream, Grid{1, 128}, kernel, static_cast<const float*>(in), static_cast<float*>(out));
+    cudaStreamSynchronize(stream.handle);
+  };
+  EXPECT_REPORT(run(copies_not_waited_for),
+                "lane 0 of block 0 reads bytes .* of shared memory before an asynchronous copy to them was waited for");
+  EXPECT_REPORT(run(copies_without_barrier), "race in kernel copies_without_barrier|before an asynchronous copy");
+  EXPECT_REPORT(
+      {
+        launch(stream, Grid{1, 128}, copies_left_behind, static_cast<const float*>(in));
+        cudaStreamSynchronize(stream.handle);
+      },
+      "lane 0 ends without waiting for an asynchronous copy");
+}
+
 TEST(Lanes, SharedMemoryBeginsAsNan) {
   TestStream stream;
   Memory<float> out(2);

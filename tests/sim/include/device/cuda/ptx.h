@@ -4,6 +4,7 @@
 #include <cuda_runtime.h>
 
 #include <bit>
+#include <cmath>
 
 namespace sim {
 
@@ -22,6 +23,12 @@ void write_shared_of(float2* mine, int rank, float2 value);
 /// `exact`, which an instruction gives within `most` units in the last place: as far off as its argument's bits say.
 /// Never rounded to zero or out of the numbers: results that are subnormal are 0.
 float within_ulps(double exact, float argument, int most);
+
+/// Notes a copy to this block's shared memory, which arrives when the lane waits: whoever reads or writes there before
+/// is reported. Null `global`: zeros.
+void begin_copy(void* shared, const void* global, int bytes);
+/// All copies that this lane has begun arrive.
+void wait_for_copies();
 
 /// What llmc::mma_bf16_16x8x16 does.
 void multiply_add(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]);
@@ -44,6 +51,13 @@ inline unsigned short bf16_bits(float v) {
 inline unsigned bf16_pair(float low, float high) {
   return bf16_bits(low) | static_cast<unsigned>(bf16_bits(high)) << 16;
 }
+
+template <int kBytes>
+inline void copy_async(void* shared, const void* global, bool real) {
+  static_assert(kBytes == 4 || kBytes == 8 || kBytes == 16);
+  sim::begin_copy(shared, real ? global : nullptr, kBytes);
+}
+inline void wait_for_copies() { sim::wait_for_copies(); }
 
 inline int cluster_rank() { return sim::cluster_rank(); }
 inline int cluster_size() { return sim::cluster_size(); }
