@@ -58,6 +58,6 @@ FAULTS = [
           "test_cpu_attention *_of_large_scores"),
     fault("attention_gradient_unscaled_on_cpu", "templates/cpu/attention_backward.cpp", "load(dkeys + t * kPaddedDim + d) * kScale,",
           "load(dkeys + t * kPaddedDim + d),", "test_cpu_attention CpuAttention.*"),
-    fault("softmax_maximum_at_0_on_cuda", "templates/cuda/attention_forward.cu", "top[half] = max_of_row(top[half]);",
-          "top[half] = 0.0f;", "test_sim_kernels PortableAttention.LargeScores"),
+    fault("softmax_maximum_at_0_on_cuda", "templates/cuda/attention_forward.cu", "top[m][h] = max_of_row(top[m][h]);",
+          "top[m][h] = 0.0f;", "test_sim_kernels PortableAttention.LargeScores"),
 ]

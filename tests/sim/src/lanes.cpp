@@ -191,6 +191,7 @@ void Machine::start(Block& block, std::uint32_t index, std::uint32_t first) {
   block.live = lanes;
   for (int i = 0; i < lanes; ++i) {
     Lane& lane = block.lanes[static_cast<std::size_t>(i)];
+    lane = {};  // the lanes of a block before may have stood here
     lane.block = &block;
     lane.index = i;
     block.ready.push_back(&block.lanes[static_cast<std::size_t>(reversed_ ? lanes - 1 - i : i)]);

@@ -26,6 +26,10 @@ set(narrow
   # A sum that is added to what is there, with code for a last slice that is shorter.
   "column_reduce_2048 8 4"
   "column_reduce_to_32_2048 8 4"
+  # Fragments of registers: pairs of bf16 of 8 rows a warp, once for each block; lse and delta. The tiles that the loop
+  # reads come by cp.async, 16 bytes each.
+  "attention_backward_keys 64 64"
+  "attention_backward_queries 100 36"
   # Flat parameters by the optimizer's table of chunks: the table, the step's scalars, sums of a chunk, and code for the
   # chunk's end. Of what is cast a lane has 4 elements, 16 bytes of fp32 and 8 of bf16.
   "adamw_copy_norms 52 36"
@@ -36,8 +40,9 @@ set(narrow
   # A few numbers a parameter, which begin anywhere; 1 MB in all.
   "parameter_norms 89 3")
 # Those that read (write) no rows; cast_weights writes its 8 bytes a lane.
-set(without_wide_ld init_normal parameter_norms)
-set(without_wide_st cast_weights cross_entropy gradient_clip gradient_norm loss_sum parameter_norms)
+set(without_wide_ld attention_backward_keys attention_backward_queries init_normal parameter_norms)
+set(without_wide_st attention_backward_keys attention_backward_queries
+  cast_weights cross_entropy gradient_clip gradient_norm loss_sum parameter_norms)
 
 # Those that read all of a row before their lanes meet: a row waits for memory once.
 set(reads_first cross_entropy cross_entropy_gradient rms_norm_backward rms_norm_backward_residual_recompute)

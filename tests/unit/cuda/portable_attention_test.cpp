@@ -73,8 +73,9 @@ LLMC_CHECK(TheWidestHeads, widest, 1, 39, 2, 1, 256, 1032, 520)
 LLMC_CHECK(TwoTokensAndEightByteRows, short, 3, 2, 2, 2, 36, 224, 80)
 
 TEST(PortableAttention, LargeScores) {
-  const Portable kernels = {attention_forward_odd, attention_backward_queries_odd, attention_backward_keys_odd, 3, 128, 128};
-  expect_formulas(run_portable({2, 77, 6, 3, 10, 124, 66}, kernels, kSharp), 24, kLargeScores);
+  const AttentionShape shape = {2, 77, 6, 3, 10, 124, 66};
+  const Portable kernels = {attention_forward_odd, attention_backward_queries_odd, attention_backward_keys_odd, shape};
+  expect_formulas(run_portable(shape, kernels, kSharp), 24, kLargeScores);
 }
 
 }  // namespace
