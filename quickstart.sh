@@ -9,6 +9,7 @@ say "packages"
 ./setup.sh
 say "llmc"
 cmake -G Ninja -S . -B build > build-configure.log 2>&1 || { cat build-configure.log; exit 1; }
+grep downloading build-configure.log || true
 rm -f build-configure.log
 cmake --build build --target llmc
 if [ ! -f data/quickstart/dataset.json ]; then
@@ -24,5 +25,9 @@ Next:
   less build/quickstart/kernels/rms_norm_forward.cpp        a kernel, made for this run
   build/llmc diff specs/quickstart.yaml specs/quickstart.yaml model.hidden_size=320 --full
   build/quickstart/trainer --help                           every value that can change without compiling
-  build/llmc init -o mine.yaml                              a spec of your own
+
+A run of your own: a spec, its data (FOLDER: your text; here llmc's own sources), and the trainer
+  build/llmc init -o mine.yaml
+  build/llmc data build --from compiler runtime docs --vocab-size 4096 -o data/my-run
+  build/llmc run mine.yaml
 END

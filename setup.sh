@@ -14,6 +14,19 @@ done
 as_root=""
 if [ "$(id -u)" != 0 ]; then as_root="sudo"; fi
 echo "installing:$missing"
-$as_root apt-get update -qq
+# Another apt may be at work, as on a machine that has just started: wait for its locks, and say so.
+apt() {
+  said=""
+  until output=$(LC_ALL=C DEBIAN_FRONTEND=noninteractive $as_root apt-get "$@" 2>&1); do
+    case $output in
+      *"ould not get lock"* | *"nable to lock"* | *"nable to acquire"*)
+        [ -n "$said" ] || echo "waiting for another apt to end"
+        said=yes
+        sleep 3 ;;
+      *) echo "$output" >&2; exit 1 ;;
+    esac
+  done
+}
+apt update -qq
 # shellcheck disable=SC2086  # a list of names
-DEBIAN_FRONTEND=noninteractive $as_root apt-get install -y -qq --no-install-recommends $missing > /dev/null
+apt install -y -qq --no-install-recommends $missing

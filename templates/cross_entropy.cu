@@ -6,33 +6,33 @@
 namespace llmc {
 
 /// logits [kRows, kCols], targets [kRows], losses [kRows].
-LLMC_BOUNDS(kLanes)
+LLMC_BOUNDS_RESIDENT(kLanes, 1024)
 LLMC_KERNEL cross_entropy(Act* __restrict__ logits, const int* __restrict__ targets, float* __restrict__ losses,
                           const StepScalars* __restrict__ scalars) {
   const Group<kLanes, Act, kCluster> g;
+  [[maybe_unused]] const float loss_scale = scalars->loss_scale;
   for (const int row : g.rows(kRows)) {
     const auto out = g.row<kCols, kPitch>(logits, row);
-    const int target = targets[row];
-    if (target < 0) {
-      if (g.leads()) losses[row] = 0.0f;
-      if constexpr (kGradient) g.map(out, [](float& v) { v = 0.0f; });
-      continue;
-    }
     const auto in = g.load(out);
-    const float highest = g.max(in, [](float v) { return v; });
-    auto powers = g.apply(in, [=](float v) { return exp(v - highest); });
-    const float total = g.sum(powers, [](float power) { return power; });
-    // The lane that writes the target's column also reads it, before and after the other columns change.
-    [[maybe_unused]] float chance = 0.0f;
-    if (g.owns(target)) {
-      const float logit = to_float(out.data[target]) - highest;
-      losses[row] = log(total) - logit;
-      chance = exp(logit) / total;
-    }
+    // No branch: an ignored row is as much work, but no row waits for its target before it is read.
+    const bool ignored = targets[row] < 0;
+    const int target = ignored ? 0 : targets[row];
+    // The lane that writes the target's column also reads it, before the other columns change.
+    const bool owner = g.owns(target);
+    float logit = 0.0f;
+    if (owner) logit = to_float(out.data[target]);
+    const auto powers = g.softmax(in);
     if constexpr (kGradient) {
-      const float scale = scalars->loss_scale / total;
-      g.store(out, powers, [=](float power) { return power * scale; });
-      if (g.owns(target)) out.data[target] = from_float<Act>((chance - 1.0f) * scalars->loss_scale);
+      const float scale = loss_scale / powers.total;
+      g.store(out, powers, [=](float power) { return ignored ? 0.0f : power * scale; });
+    }
+    if (owner) {
+      const float below = logit - powers.highest;
+      losses[row] = ignored ? 0.0f : log(powers.total) - below;
+      if constexpr (kGradient) {
+        const float chance = exp(below) / powers.total;
+        if (!ignored) out.data[target] = from_float<Act>((chance - 1.0f) * loss_scale);
+      }
     }
   }
 }

@@ -7,9 +7,9 @@ namespace llmc {
 
 /// dy, x, dresidual, dx, y [kRows, kCols]; weight [kCols]; rstd [kRows]; dweight_partial [kBlocks, kCols].
 /// dx may be dy or dresidual. kRecompute: y = the forward's result, the same bits. Unused pointers are null.
-LLMC_BOUNDS(kLanes)
-LLMC_KERNEL rms_norm_backward(const Act* dy, const Residual* x, const float* weight, const float* rstd, const Act* dresidual,
-                              Act* dx, float* dweight_partial, Act* y) {
+LLMC_BOUNDS_RESIDENT(kLanes, 768)
+LLMC_KERNEL rms_norm_backward(const Act* dy, const Residual* x, const float* weight, const float* rstd,
+                              const Act* dresidual, Act* dx, float* dweight_partial, Act* y) {
   const Group<kLanes, Act> g;
   const auto scale = g.load(g.row<kCols>(weight));
   for (const int block : g.rows(kBlocks)) {
@@ -19,6 +19,8 @@ LLMC_KERNEL rms_norm_backward(const Act* dy, const Residual* x, const float* wei
     for (int row = first; row < last; ++row) {
       const auto gradient = g.load(g.row<kCols, kPitch>(dy, row));
       const auto in = g.load(g.row<kCols, kPitch>(x, row));
+      // Read here, with the others, so that a row waits for memory once.
+      [[maybe_unused]] const auto residual = g.load_if<kResidual>(g.row<kCols, kPitch>(dresidual, row));
       const float r = rstd[row];
       const float dot = g.sum(gradient, in, scale, [](float d, float v, float w) { return d * w * v; });
       const float pull = dot / kCols * r * r;
@@ -28,7 +30,6 @@ LLMC_KERNEL rms_norm_backward(const Act* dy, const Residual* x, const float* wei
       }
       const auto out = g.row<kCols, kPitch>(dx, row);
       if constexpr (kResidual) {
-        const auto residual = g.row<kCols, kPitch>(dresidual, row);
         g.store(out, gradient, in, scale, residual,
                 [=](float d, float v, float w, float other) { return other + r * (d * w - v * pull); });
       } else {

@@ -150,7 +150,7 @@ class Project {
                     "the runtime is not built (no " + list.filename().string() + "); run cmake --build on llmc again");
     std::vector<std::string> words;
     for (std::string line; std::getline(in, line);)
-      if (!line.empty()) words.push_back(line);
+      if (!line.empty()) words.push_back(line[0] == '-' || line[0] == '/' ? line : (home_.build / line).string());
     return words;
   }
 

@@ -1,11 +1,13 @@
 #include "compiler/build/toolchain.h"
 
 #include <cstdlib>
+#include <fstream>
 #include <sstream>
 
 #include "compiler/build/process.h"
 #include "device/cpu/arch.h"
 #include "error.h"
+#include "executable.h"
 #include "math/onednn/support.h"
 
 namespace llmc::build {
@@ -35,10 +37,21 @@ std::string find_nvcc() {
   return "";
 }
 
+/// Where this program lies: in a prefix (bin, lib/llmc, share/llmc) or in a build folder, which knows the way to the
+/// sources from where it is. Other programs of the build, such as its tests, take the folders of the build.
+Home home_of_program() {
+  const fs::path folder = executable_folder();
+  if (const fs::path prefix = folder.parent_path(); fs::exists(prefix / "lib" / "llmc" / "runtime-cpu.link"))
+    return {prefix / "share" / "llmc", prefix / "lib" / "llmc"};
+  std::ifstream way(folder / "llmc-source");
+  if (std::string relative; std::getline(way, relative)) return {(folder / relative).lexically_normal(), folder};
+  return {LLMC_SOURCE_DIRECTORY, LLMC_BUILD_DIRECTORY};
+}
+
 }  // namespace
 
 Home find_home() {
-  Home home{LLMC_SOURCE_DIRECTORY, LLMC_BUILD_DIRECTORY};
+  Home home = home_of_program();
   if (const char* source = std::getenv("LLMC_HOME")) home.source = source;
   if (const char* build = std::getenv("LLMC_BUILD")) home.build = build;
   if (!fs::exists(home.source / "templates"))

@@ -15,7 +15,7 @@ struct Home {
   std::filesystem::path build;    // holds the runtime's libraries
 };
 
-/// The home compiled into llmc, or what the environment variable LLMC_HOME (source) and LLMC_BUILD say.
+/// The prefix or the build folder that this program lies in, or what the environment variable LLMC_HOME (source) and LLMC_BUILD say.
 Home find_home();
 
 struct CpuToolchain {

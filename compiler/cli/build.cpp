@@ -26,6 +26,11 @@ CLI::Option* add_jobs(CLI::App* command, BuildOptions& options) {
   return command->add_option("-j,--jobs", options.jobs, "compilers at once (default: one a core)");
 }
 
+build::FolderLock lock_output(const Planned& planned, const BuildOptions& options) {
+  return build::FolderLock(output_folder(options.out, planned.plan.spec.name),
+                           [](const std::string& line) { fmt::print(stderr, "{}\n", line); });
+}
+
 fs::path emit_to(const Planned& planned, const BuildOptions& options, const build::Home& home) {
   const fs::path folder = output_folder(options.out, planned.plan.spec.name);
   if (!options.dump.empty()) dump_ir(planned.plan, options.dump);
@@ -41,6 +46,7 @@ build::CompileResult compile(const Planned& planned, const BuildOptions& options
   if (!cuda)
     if (const std::string warning = build::check_cpu_target(planned.plan.spec); !warning.empty())
       fmt::print(stderr, "warning: {}\n", warning);
+  const build::FolderLock lock = lock_output(planned, options);
   const fs::path folder = emit_to(planned, options, home);
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   const auto progress = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };

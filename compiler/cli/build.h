@@ -6,6 +6,7 @@
 #include <string>
 
 #include "compiler/build/compile.h"
+#include "compiler/build/lock.h"
 #include "compiler/cli/options.h"
 
 namespace llmc::cli {
@@ -18,6 +19,9 @@ struct BuildOptions {
 
 /// --jobs
 CLI::Option* add_jobs(CLI::App* command, BuildOptions& options);
+
+/// Held while the folder that the options name is written.
+build::FolderLock lock_output(const Planned& planned, const BuildOptions& options);
 
 /// Emits into the folder that the options name, or build/<name>; that folder.
 std::filesystem::path emit_to(const Planned& planned, const BuildOptions& options, const build::Home& home);

@@ -16,7 +16,6 @@ namespace {
 struct TrainerOptions {
   SpecArguments spec;
   BuildOptions build;
-  std::vector<std::string> trainer_arguments;
 };
 
 void add_run_spec(CLI::App* command, TrainerOptions& options) {
@@ -53,7 +52,7 @@ std::vector<std::string> take_run_time_words(SpecArguments& arguments) {
 
 }  // namespace
 
-void add_build_commands(CLI::App& app, Result&) {
+void add_build_commands(CLI::App& app, Result& result) {
   auto options = std::make_shared<TrainerOptions>();
 
   CLI::App* emit_command = app.add_subcommand("emit", "write the trainer's sources");
@@ -64,6 +63,7 @@ void add_build_commands(CLI::App& app, Result&) {
                        "         cmake -S llama-1b -B llama-1b/build && cmake --build llama-1b/build");
   emit_command->callback([options] {
     const Planned planned = plan_spec(options->spec);
+    const build::FolderLock lock = lock_output(planned, options->build);
     const fs::path folder = emit_to(planned, options->build, build::find_home());
     fmt::print("{}\n", folder.string());
   });
@@ -74,7 +74,7 @@ void add_build_commands(CLI::App& app, Result&) {
   add_jobs(compile_command, options->build);
   compile_command->footer("Example: llmc compile specs/quickstart.yaml && build/quickstart/trainer --help");
   compile_command->callback([options] {
-    const Planned planned = plan_spec(options->spec);
+    const Planned planned = plan_spec_here(options->spec);
     const build::CompileResult built = compile(planned, options->build);
     fmt::print("{} ({} sources compiled, {} unchanged{}, {:.1f} s)\n", built.trainer.string(), built.compiled, built.reused,
                built.linked ? ", linked" : "", built.seconds);
@@ -84,16 +84,14 @@ void add_build_commands(CLI::App& app, Result&) {
   add_run_spec(run_command, *options);
   add_emission(run_command, *options);
   add_jobs(run_command, options->build);
-  run_command->add_option("--trainer", options->trainer_arguments, "an argument for the trainer; may be given again")
-      ->allow_extra_args(false);
-  run_command->footer("Example: llmc run specs/quickstart.yaml --trainer=--steps --trainer=100");
-  run_command->callback([options] {
+  run_command->footer("Example: llmc run specs/quickstart.yaml -- --steps 100\nWhat follows -- is for the trainer.");
+  run_command->callback([options, &result] {
     const std::vector<std::string> run_time = take_run_time_words(options->spec);
-    const Planned planned = plan_spec(options->spec);
+    const Planned planned = plan_spec_here(options->spec);
     const build::CompileResult built = compile(planned, options->build);
     std::vector<std::string> argv = {fs::absolute(built.trainer).string()};
     argv.insert(argv.end(), run_time.begin(), run_time.end());
-    argv.insert(argv.end(), options->trainer_arguments.begin(), options->trainer_arguments.end());
+    argv.insert(argv.end(), result.trainer_arguments.begin(), result.trainer_arguments.end());
     build::become(argv);
   });
 }

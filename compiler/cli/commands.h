@@ -2,12 +2,15 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
 
 namespace llmc::cli {
 
 /// Set by the command that ran.
 struct Result {
   int exit_code = 0;
+  std::vector<std::string> trainer_arguments;  // of `llmc run SPEC -- ...`, set before the command runs
 };
 
 void add_spec_commands(CLI::App& app, Result& result);   // check, config, schema, explain, init

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 
@@ -8,6 +9,7 @@
 #include "compiler/data/builder.h"
 #include "compiler/data/info.h"
 #include "compiler/report/plan_report.h"
+#include "spec/source.h"
 
 namespace llmc::cli {
 
@@ -32,11 +34,28 @@ void show_progress(const data::BuildProgress& progress) {
 }
 
 void print_result(const data::BuildResult& result, const std::filesystem::path& out) {
+  using data::grouped;
   fmt::print("{}: {} documents from {} files ({} skipped), {:.2f} bytes a token, vocabulary {}\n", out.string(),
-             result.train.documents + result.validation.documents, result.files, result.skipped_files,
-             result.bytes_per_token(), result.vocab_size);
-  fmt::print("  train       {:>12} tokens in {} shards\n", result.train.tokens, result.train.shards.size());
-  fmt::print("  validation  {:>12} tokens in {} shards\n", result.validation.tokens, result.validation.shards.size());
+             grouped(result.train.documents + result.validation.documents), grouped(result.files),
+             grouped(result.skipped_files), result.bytes_per_token(), grouped(result.vocab_size));
+  fmt::print("  train       {:>15} tokens in {} shards\n", grouped(result.train.tokens),
+             grouped(static_cast<std::int64_t>(result.train.shards.size())));
+  fmt::print("  validation  {:>15} tokens in {} shards\n", grouped(result.validation.tokens),
+             grouped(static_cast<std::int64_t>(result.validation.shards.size())));
+}
+
+/// What came out otherwise than asked for.
+void print_notes(const data::BuildResult& result, const data::BuildOptions& options) {
+  constexpr std::size_t kShown = 10;
+  if (result.vocab_size < options.vocab_size)
+    fmt::print(stderr, "note: the text gives a vocabulary of {}, not the {} asked for\n", data::grouped(result.vocab_size),
+               data::grouped(options.vocab_size));
+  if (result.single_document_cut)
+    fmt::print(stderr, "note: there is one document, so its end is the validation set\n");
+  for (std::size_t i = 0; i < std::min(kShown, result.skipped.size()); ++i)
+    fmt::print(stderr, "skipped {}: {}\n", spec::printable(result.skipped[i].path.string()), result.skipped[i].why);
+  if (result.skipped_files > static_cast<std::int64_t>(kShown))
+    fmt::print(stderr, "skipped {} more\n", data::grouped(result.skipped_files - static_cast<std::int64_t>(kShown)));
 }
 
 }  // namespace
@@ -62,6 +81,7 @@ void add_data_commands(CLI::App& app, Result&) {
   build_command->add_option("--sample-bytes", options->sample_bytes,
                             "text that the tokenizer learns from (0: from the vocabulary's size)");
   build_command->add_option("--seed", options->seed, "of the sample and the split")->capture_default_str();
+  build_command->add_flag("--force", options->force, "replace a data set that is there");
   build_command->add_flag("--json", *json, "dataset.json on standard output");
   build_command->footer(
       "Example: llmc data build --from /usr/lib/python3.11 --glob '*.py' --vocab-size 4096 -o data/python");
@@ -70,6 +90,7 @@ void add_data_commands(CLI::App& app, Result&) {
     if (terminal) options->progress = show_progress;
     const data::BuildResult result = data::build_dataset(*options);
     if (terminal) fmt::print(stderr, "\r\033[K");
+    print_notes(result, *options);
     if (*json)
       fmt::print("{}\n", data::dataset_json(result, *options));
     else
@@ -78,13 +99,13 @@ void add_data_commands(CLI::App& app, Result&) {
 
   auto info = std::make_shared<InfoOptions>();
   CLI::App* info_command = data_command->add_subcommand("info", "format, tokens and samples of shards");
-  info_command->add_option("file", info->file, "a shard, or a pattern with * and ?")->required();
+  info_command->add_option("file", info->file, "a shard, a pattern with * and ?, or a data set's folder")->required();
   info_command->add_option("--format", info->format, "nanogpt has no header and must be named")
       ->check(CLI::IsMember({"auto", "llmc", "nanogpt", "megatron"}))
       ->capture_default_str();
   info_command->add_option("--sequence-length", info->sequence_length, "count the samples of this length");
   info_command->add_flag("--json", info->json, "as JSON");
-  info_command->footer("Example: llmc data info 'data/python/train-*.bin' --sequence-length 256");
+  info_command->footer("Example: llmc data info data/python --sequence-length 256");
   info_command->callback([info] {
     const data::DataInfo found = data::describe(info->file, info->format, info->sequence_length);
     fmt::print("{}", info->json ? data::as_json(found) + "\n" : data::as_text(found));

@@ -1,15 +1,23 @@
 #include <fmt/format.h>
 
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <sstream>
+#include <thread>
 
 #include "compiler/build/process.h"
 #include "compiler/cli/commands.h"
 #include "compiler/cli/options.h"
+#include "compiler/report/plan_report.h"
 #include "device/cpu/arch.h"
 #include "math/onednn/support.h"
 
 namespace llmc::cli {
+
+namespace fs = std::filesystem;
 
 namespace {
 
@@ -19,27 +27,112 @@ struct Finding {
   std::string advice;
 };
 
+/// A folder that is gone at the end.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string name = (fs::temp_directory_path() / "llmc-doctor-XXXXXX").string();
+    if (!mkdtemp(name.data())) throw Failure(Exit::toolchain, "cannot make a folder in " + fs::temp_directory_path().string());
+    path = name;
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    fs::remove_all(path, ignored);
+  }
+  fs::path path;
+};
+
+/// What the compiler says against this source; empty where it compiles it.
+std::string compile_problem(std::vector<std::string> argv, const std::string& name, const std::string& source) {
+  try {
+    const TemporaryFolder folder;
+    emit::write_file(folder.path / name, source);
+    argv.insert(argv.end(), {(folder.path / name).string(), "-o", (folder.path / "out").string()});
+    const build::Outcome outcome = build::run({"doctor", argv, folder.path.string()});
+    if (outcome.exit_code == 0 && fs::exists(folder.path / "out")) return "";
+    const std::string first = outcome.output.substr(0, outcome.output.find('\n'));
+    return fmt::format("it does not compile a test (exit {}): {}", outcome.exit_code, first);
+  } catch (const Failure& failure) {
+    return failure.what();
+  }
+}
+
+Finding cxx_compiler() {
+  try {
+    const build::CpuToolchain tools = build::find_cpu_toolchain();
+    const std::string problem = compile_problem({tools.compiler, "-std=c++20", "-fopenmp", "-c"}, "test.cpp",
+                                                "#include <cmath>\n#include <omp.h>\nfloat f(float x) { return std::sqrt(x) * omp_get_max_threads(); }\n");
+    return {"C++ compiler", tools.version, problem.empty(), problem};
+  } catch (const Failure& failure) {
+    return {"C++ compiler", "missing", false, failure.what()};
+  }
+}
+
+/// nvcc compiles a kernel, and ptxas assembles it.
+Finding cuda_compiler(const build::CudaToolchain& tools) {
+  if (tools.nvcc.empty())
+    return {"CUDA compiler", "missing", false, "only target.kind: cuda needs it; llmc emit --bundle works without"};
+  const std::string problem = compile_problem({tools.nvcc, "-std=c++20", "-arch=sm_90a", "-cubin"}, "test.cu",
+                                              "__global__ void f(float* x) { x[threadIdx.x] *= 2; }\n");
+  return {"CUDA compiler", tools.version, problem.empty(), problem};
+}
+
+/// Each GPU with its memory and driver, as nvidia-smi lists them.
+std::vector<Finding> gpus() {
+  const std::string smi = build::find_on_path("nvidia-smi");
+  if (smi.empty()) return {{"GPU", "none seen (no nvidia-smi)", false, "only trainers of target.kind: cuda need one"}};
+  const build::Outcome outcome = build::run(
+      {"nvidia-smi", {smi, "--query-gpu=name,memory.total,driver_version,compute_cap", "--format=csv,noheader"}, ""});
+  std::vector<Finding> found;
+  std::istringstream lines(outcome.output);
+  for (std::string line; std::getline(lines, line);)
+    if (outcome.exit_code == 0 && !line.empty()) found.push_back({"GPU", line, true, ""});
+  if (found.empty())
+    found.push_back({"GPU", "none", false, "nvidia-smi says: " + outcome.output.substr(0, outcome.output.find('\n'))});
+  return found;
+}
+
+/// What a process may take: the machine's memory, or what its control group is given of it.
+Finding memory() {
+  double total = 0, free = 0, limit = 0;
+  std::ifstream machine("/proc/meminfo");
+  for (std::string name, rest; machine >> name && std::getline(machine, rest);) {
+    if (name == "MemTotal:") total = std::stod(rest) * 1024;
+    if (name == "MemAvailable:") free = std::stod(rest) * 1024;
+  }
+  std::string text = fmt::format("{}, {} free", report::human_bytes(total), report::human_bytes(free));
+  if (std::ifstream group("/sys/fs/cgroup/memory.max"); group >> limit && limit < total)
+    text += fmt::format("; this process may have {}", report::human_bytes(limit));
+  return {"memory", text, total > 0, "/proc/meminfo does not say"};
+}
+
+Finding disk() {
+  std::error_code error;
+  const fs::space_info space = fs::space(fs::current_path(), error);
+  if (error) return {"disk here", "unknown", false, error.message()};
+  const auto free = static_cast<double>(space.available);
+  return {"disk here", report::human_bytes(free) + " free", free > 1e9, "builds, data and checkpoints need room"};
+}
+
 std::vector<Finding> examine() {
   std::vector<Finding> findings;
   const build::Home home = build::find_home();
   findings.push_back({"templates and runtime", home.source.string(), true, ""});
-  const bool cpu_runtime = std::filesystem::exists(home.build / "runtime-cpu.link");
+  const bool cpu_runtime = fs::exists(home.build / "runtime-cpu.link");
   findings.push_back({"CPU runtime", cpu_runtime ? "built" : "missing", cpu_runtime, "run cmake --build on llmc"});
-  try {
-    findings.push_back({"C++ compiler", build::find_cpu_toolchain().version, true, ""});
-  } catch (const Failure& failure) {
-    findings.push_back({"C++ compiler", "missing", false, failure.what()});
-  }
-  findings.push_back({"this CPU", "-march=" + machine_arch(), true, ""});
+  findings.push_back(cxx_compiler());
+  findings.push_back({"this CPU", fmt::format("-march={}, {} threads", machine_arch(), std::thread::hardware_concurrency()), true, ""});
   static constexpr const char* kSupport[] = {"none: precision.compute must be fp32", "emulated: slower than fp32", "native"};
   const Bf16Support bf16 = bf16_support();
   findings.push_back({"bf16 on this CPU", fmt::format("{} ({})", kSupport[static_cast<int>(bf16)], math_library_version()),
                       bf16 != Bf16Support::none, "use precision.compute: fp32"});
+  findings.push_back(memory());
+  findings.push_back(disk());
   const build::CudaToolchain cuda = build::look_for_cuda(home);
-  findings.push_back({"CUDA compiler", cuda.nvcc.empty() ? "missing" : cuda.version, !cuda.nvcc.empty(),
-                      "only target.kind: cuda needs it; llmc emit --bundle works without"});
+  findings.push_back(cuda_compiler(cuda));
   findings.push_back({"CUDA runtime", cuda.runtime_built ? "built" : "not built", cuda.runtime_built,
                       "only target.kind: cuda needs it: toolkit, cuDNN, NCCL and cudnn-frontend when llmc is configured"});
+  for (Finding& gpu : gpus()) findings.push_back(std::move(gpu));
   return findings;
 }
 

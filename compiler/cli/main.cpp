@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <string>
+#include <string_view>
 
 #include "compiler/cli/commands.h"
 #include "compiler/cli/options.h"
@@ -45,8 +47,13 @@ int run(int argc, char** argv) {
   llmc::cli::add_build_commands(app, result);
   llmc::cli::add_data_commands(app, result);
   llmc::cli::add_doctor_command(app, result);
+  // What follows `--` is the trainer's, and CLI11 would take it for overrides.
+  char** const dashes = std::find(argv, argv + argc, std::string_view("--"));
+  result.trainer_arguments.assign(std::min(dashes + 1, argv + argc), argv + argc);
+  if (dashes != argv + argc && !(argc > 1 && std::string_view(argv[1]) == "run"))
+    throw llmc::Failure(llmc::Exit::usage, "`--` stands before a trainer's arguments: llmc run SPEC -- --steps 100");
   try {
-    app.parse(argc, argv);
+    app.parse(static_cast<int>(dashes - argv), argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
     throw llmc::Failure(llmc::Exit::usage, usage_error(app, error, argc > 1 ? argv[1] : nullptr));

@@ -1,5 +1,6 @@
 #include "compiler/cli/options.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -16,15 +17,25 @@ bool colour_on(int file_descriptor) {
   return isatty(file_descriptor) && !(no_colour && *no_colour);
 }
 
+spec::LoadResult read_spec(const SpecArguments& arguments) {
+  return spec::load(arguments.file, arguments.overrides, plan::planned_exit);
+}
+
 spec::Resolved load_spec(const SpecArguments& arguments) {
-  spec::LoadResult result = spec::load(arguments.file, arguments.overrides);
+  spec::LoadResult result = read_spec(arguments);
   if (!result.resolved) throw InvalidSpec(spec::render(result.diagnostics, colour_on(2)));
+  for (const std::string& note : result.notes) fmt::print(stderr, "note: {}\n", note);
   return std::move(*result.resolved);
 }
 
-Planned plan_spec(const SpecArguments& arguments) {
+namespace {
+
+Planned plan_for(const SpecArguments& arguments, bool here) {
   Planned planned{load_spec(arguments), {}, {}};
-  planned.plan = plan::make_plan(planned.resolved.spec, planned.resolved.fingerprint);
+  spec::Spec spec = planned.resolved.spec;
+  if (here && spec.target.kind == spec::TargetKind::cpu)
+    spec.target.arch = {build::resolve_cpu_arch(spec.target.arch.empty() ? "native" : spec.target.arch.front())};
+  planned.plan = plan::make_plan(spec, planned.resolved.fingerprint);
   planned.texts.plan_text = report::plan_text(planned.plan);
   planned.texts.plan_json = report::plan_json(planned.plan).dump(2) + "\n";
   spec::Values values = spec::values_of(planned.resolved);
@@ -34,8 +45,20 @@ Planned plan_spec(const SpecArguments& arguments) {
   return planned;
 }
 
+}  // namespace
+
+Planned plan_spec(const SpecArguments& arguments) { return plan_for(arguments, false); }
+
+Planned plan_spec_here(const SpecArguments& arguments) { return plan_for(arguments, true); }
+
 std::filesystem::path output_folder(const std::string& wish, const std::string& name) {
-  return wish.empty() ? std::filesystem::path("build") / name : std::filesystem::path(wish);
+  namespace fs = std::filesystem;
+  if (!wish.empty()) return wish;
+  const fs::path folder = fs::path("build") / name;
+  // In CMake's build folder, such as llmc's own, there are folders and programs of its own.
+  const bool ours = fs::exists(folder / ".llmc-files") || fs::exists(folder / emit::kLockFile);
+  const bool taken = fs::exists("build/CMakeCache.txt") && fs::exists(folder) && !ours;
+  return taken ? fs::path(folder.string() + "-run") : folder;
 }
 
 emit::SourceTree source_tree(const build::Home& home) { return {home.source / "templates", home.source / "runtime"}; }

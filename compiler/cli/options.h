@@ -28,6 +28,9 @@ class InvalidSpec : public Failure {
 /// True where ANSI colours may be written: a terminal, and NO_COLOR not set.
 bool colour_on(int file_descriptor);
 
+/// The spec or its errors, whose suggestions llmc could plan.
+spec::LoadResult read_spec(const SpecArguments& arguments);
+
 /// Throws InvalidSpec.
 spec::Resolved load_spec(const SpecArguments& arguments);
 
@@ -39,7 +42,12 @@ struct Planned {
 };
 Planned plan_spec(const SpecArguments& arguments);
 
-/// build/<name> under the current directory, unless `wish` names a folder.
+/// The same for a trainer that is built here: on a CPU, `target.arch: native` is this machine's name from the start, so that
+/// kernels are chosen for it.
+Planned plan_spec_here(const SpecArguments& arguments);
+
+/// build/<name> under the current directory, unless `wish` names a folder; build/<name>-run where CMake built something of
+/// that name.
 std::filesystem::path output_folder(const std::string& wish, const std::string& name);
 
 emit::SourceTree source_tree(const build::Home& home);

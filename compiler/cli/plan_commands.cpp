@@ -10,6 +10,8 @@
 #include "compiler/report/diff.h"
 #include "compiler/report/kernel_report.h"
 #include "compiler/report/plan_report.h"
+#include "spec/print.h"
+#include "spec/schema.h"
 #include "error.h"
 
 namespace llmc::cli {
@@ -51,6 +53,19 @@ std::unique_ptr<Loaded> load_side(const std::string& file, const std::vector<std
                   emit::emit_project(loaded->planned.plan, loaded->planned.texts, source_tree(build::find_home()),
                                      emit::Style::specialised)};
   return loaded;
+}
+
+/// Plans of one side with one key as the other has it, where that is a spec and fits.
+report::PlanAlone plans_alone(const Loaded& a, const Loaded& b) {
+  return [&a, &b](const std::string& path, bool without) -> std::optional<plan::Plan> {
+    const spec::Key& key = *spec::find_key(path);
+    if (key.stage == spec::Stage::run_time && path != "batch.tokens") return {};
+    spec::Resolved changed = without ? b.planned.resolved : a.planned.resolved;
+    key.set(changed.spec, key.get(without ? a.planned.resolved.spec : b.planned.resolved.spec));
+    const spec::LoadResult checked = spec::load_text(spec::to_yaml(changed, false), "one key");
+    if (!checked.resolved || plan::planned_exit(checked.resolved->spec) != Exit::done) return {};
+    return plan::make_plan(checked.resolved->spec, checked.resolved->fingerprint);
+  };
 }
 
 /// What ptxas reported, after compiling what is not compiled yet.
@@ -104,7 +119,7 @@ void add_plan_commands(CLI::App& app, Result& result) {
                        "Example: llmc diff specs/quickstart.yaml specs/quickstart.yaml model.hidden_size=320 --full");
   diff_command->callback([diff, &result] {
     const auto a = load_side(diff->a, {}), b = load_side(diff->b, diff->overrides);
-    const report::Difference difference = report::compare(a->side, b->side);
+    const report::Difference difference = report::compare(a->side, b->side, plans_alone(*a, *b));
     if (diff->json) fmt::print("{}\n", report::diff_json(a->side, b->side, difference).dump(2));
     else fmt::print("{}", report::diff_text(a->side, b->side, difference, diff->full));
     result.exit_code = difference.empty() ? 0 : 1;

@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <memory>
 
 #include "compiler/cli/commands.h"
@@ -13,6 +13,8 @@
 #include "spec/print.h"
 
 namespace llmc::cli {
+
+namespace fs = std::filesystem;
 
 namespace {
 
@@ -28,22 +30,25 @@ void add_spec(CLI::App* command, Options& options) {
 }
 
 int check(const Options& options) {
-  const spec::LoadResult result = spec::load(options.spec.file, options.spec.overrides);
+  const spec::LoadResult result = read_spec(options.spec);
   if (options.json) fmt::print("{}\n", spec::to_json(result.diagnostics));
   else if (!result.resolved) fmt::print(stderr, "{}", spec::render(result.diagnostics, colour_on(2)));
   if (!result.resolved) return static_cast<int>(Exit::spec);
+  for (const std::string& note : result.notes) fmt::print(stderr, "note: {}\n", note);
   const plan::Plan plan = plan::make_plan(result.resolved->spec, result.resolved->fingerprint);
   if (!options.json) fmt::print("{}: good ({})\n", options.spec.file, plan.fingerprint);
   return 0;
 }
 
-std::string read_config(const std::string& path) {
+/// A spec for the model whose config.json is `from`, or lies in the folder `from`; it takes that folder's name.
+std::string import_model(const fs::path& from) {
   constexpr std::size_t kLimit = 1 << 20;
-  std::ifstream in(path, std::ios::binary);
-  if (!in) throw Failure(Exit::usage, "cannot read " + path);
-  std::string text(std::istreambuf_iterator<char>(in), {});
-  if (text.size() > kLimit) throw Failure(Exit::spec, path + " is larger than 1 MiB; a config.json is a few kB");
-  return text;
+  std::error_code error;
+  const fs::path path = fs::is_directory(from, error) ? from / "config.json" : from;
+  const std::optional<std::string> text = spec::read_regular_file(path.string());
+  if (!text) throw Failure(Exit::usage, "cannot read " + path.string() + "; give a model's folder or its config.json");
+  if (text->size() > kLimit) throw Failure(Exit::spec, path.string() + " is larger than 1 MiB; a config.json is a few kB");
+  return spec::from_huggingface(*text, fs::absolute(path).lexically_normal().parent_path().filename().string());
 }
 
 /// Writes a new file; an existing one is never replaced.
@@ -87,25 +92,22 @@ void add_spec_commands(CLI::App& app, Result& result) {
     fmt::print("{}", options->markdown ? spec::reference_markdown() : spec::json_schema() + "\n");
   });
 
-  CLI::App* explain_command = app.add_subcommand("explain", "what an error code means, with an example");
-  explain_command->add_option("code", options->code, "such as E0301")->required();
+  CLI::App* explain_command = app.add_subcommand("explain", "what an error code means, with an example; without a code: all of them");
+  explain_command->add_option("code", options->code, "such as E0301; without one: all codes with their titles");
   explain_command->footer("Example: llmc explain E0301");
   explain_command->callback([options] {
-    const auto text = spec::explain(options->code);
-    if (!text) {
-      std::string known;
-      for (const spec::Code& code : spec::codes()) known += std::string(known.empty() ? "" : ", ") + code.code;
-      throw Failure(Exit::usage, "no error has the code " + options->code + "; the codes are " + known);
-    }
+    const auto text = options->code.empty() ? spec::explain_all() : spec::explain(options->code);
+    if (!text)
+      throw Failure(Exit::usage, fmt::format("no error has the code {}; `llmc explain` lists all", options->code));
     fmt::print("{}", *text);
   });
 
   CLI::App* init_command = app.add_subcommand("init", "write a spec to begin with");
-  init_command->add_option("--from", options->from, "config.json of a Hugging Face Llama");
+  init_command->add_option("--from", options->from, "folder of a Hugging Face model, or its config.json");
   init_command->add_option("-o,--out", options->out, "file to write (default: standard output)");
-  init_command->footer("Example: llmc init --from Llama-3.2-1B/config.json -o llama.yaml");
+  init_command->footer("Example: llmc init --from Llama-3.2-1B -o llama.yaml");
   init_command->callback([options] {
-    write_new(options->out, options->from.empty() ? spec::sample_spec() : spec::from_huggingface(read_config(options->from)));
+    write_new(options->out, options->from.empty() ? spec::sample_spec() : import_model(options->from));
   });
 }
 

@@ -1,7 +1,6 @@
 #include "compiler/data/builder.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -10,6 +9,7 @@
 #include <thread>
 
 #include "compiler/data/corpus.h"
+#include "compiler/data/pending_folder.h"
 #include "compiler/data/split.h"
 #include "compiler/data/train_tokenizer.h"
 #include "data/glob.h"
@@ -35,70 +35,6 @@ void check_options(const BuildOptions& options) {
   if (options.sample_bytes < 0) fail("the sample for the tokenizer cannot be negative");
   if (options.out.empty()) fail("no output folder; write -o DIR");
 }
-
-bool is_ours(const std::string& name) {
-  return name == "tokenizer.model" || name == "dataset.json" || matches_pattern("train-?????.bin", name) ||
-         matches_pattern("val-?????.bin", name);
-}
-
-/// A folder beside the final one, so that a rename stays inside one file system. Gone with everything in it unless
-/// published.
-class PendingFolder {
- public:
-  explicit PendingFolder(const fs::path& target) : target_(fs::absolute(target).lexically_normal()) {
-    if (!target_.has_filename()) target_ = target_.parent_path();  // "out/"
-    check_target();
-    path_ = fmt::format("{}.partial-{}", target_.string(), ::getpid());
-    std::error_code error;
-    fs::create_directories(target_.parent_path(), error);
-    if (!error) fs::create_directory(path_, error);
-    if (error) throw Failure(Exit::data, fmt::format("cannot create '{}': {}", path_.string(), error.message()));
-  }
-  ~PendingFolder() {
-    std::error_code ignored;
-    if (!path_.empty()) fs::remove_all(path_, ignored);
-  }
-  PendingFolder(const PendingFolder&) = delete;
-  PendingFolder& operator=(const PendingFolder&) = delete;
-
-  const fs::path& path() const { return path_; }
-
-  void publish() {
-    sync_directory(path_);
-    check_target();  // it may have changed while we worked
-    std::error_code error;
-    fs::path old;
-    if (fs::exists(target_)) {
-      // rename cannot replace a folder that holds files: move the old data set aside, whole.
-      old = fmt::format("{}.old-{}", target_.string(), ::getpid());
-      fs::rename(target_, old, error);
-    }
-    if (!error) fs::rename(path_, target_, error);
-    if (error) {
-      std::error_code ignored;
-      if (!old.empty() && !fs::exists(target_)) fs::rename(old, target_, ignored);
-      throw Failure(Exit::data, fmt::format("cannot rename to '{}': {}", target_.string(), error.message()));
-    }
-    path_.clear();
-    if (!old.empty()) fs::remove_all(old, error);
-    sync_directory(target_.parent_path());
-  }
-
- private:
-  /// Only an empty folder or one that holds nothing but a data set may be replaced.
-  void check_target() const {
-    std::error_code error;
-    if (!fs::exists(target_, error)) return;
-    if (!fs::is_directory(target_, error) || fs::is_symlink(target_, error))
-      throw Failure(Exit::data, fmt::format("'{}' exists and is not a folder; choose another -o", target_.string()));
-    for (const fs::directory_entry& entry : fs::directory_iterator(target_))
-      if (!is_ours(entry.path().filename().string()) || !entry.is_regular_file())
-        throw Failure(Exit::data, fmt::format("'{}' holds '{}', which is no part of a data set; choose another -o",
-                                              target_.string(), entry.path().filename().string()));
-  }
-
-  fs::path target_, path_;
-};
 
 struct Document {
   std::string text;
@@ -216,7 +152,7 @@ double BuildResult::bytes_per_token() const {
 
 BuildResult build_dataset(const BuildOptions& options) {
   check_options(options);
-  PendingFolder folder(options.out);  // before the long work: an -o that cannot be is said at once
+  PendingFolder folder(options.out, options.force);  // before the long work: an -o that cannot be is said at once
   const std::vector<fs::path> files = find_corpus_files(options.from, options.globs);
   const auto report = [&](BuildStage stage, std::int64_t bytes, std::int64_t total) {
     if (options.progress) options.progress({stage, bytes, total});
@@ -235,8 +171,10 @@ BuildResult build_dataset(const BuildOptions& options) {
   });
   split.finish();
   if (counts.documents == 0)
-    throw Failure(Exit::data, fmt::format("the {} files hold no text ({} are binary or not UTF-8)", counts.files,
-                                          counts.skipped_files));
+    throw Failure(Exit::data,
+                  fmt::format("the {} files hold no text ({} are binary or not UTF-8{})", counts.files,
+                              counts.skipped_files,
+                              counts.skipped.empty() ? "" : fmt::format("; {}: {}", counts.skipped[0].path.string(), counts.skipped[0].why)));
 
   report(BuildStage::training_tokenizer, 0, sample_bytes);
   std::vector<std::string> passages = sample.take();
@@ -257,6 +195,7 @@ BuildResult build_dataset(const BuildOptions& options) {
   result.separator_id = tokenizer.separator_id();
   result.files = counts.files;
   result.skipped_files = counts.skipped_files;
+  result.skipped = counts.skipped;
   result.single_document_cut = split.cuts();
   Encoder encoder(options, tokenizer, split, folder.path(), counts.bytes, result);
   Split again(options.validation, options.seed);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/data/corpus.h"
 #include "compiler/data/shard_writer.h"
 
 namespace llmc::data {
@@ -27,6 +28,7 @@ struct BuildOptions {
   std::int64_t shard_tokens = 100'000'000;  // most tokens of one file
   std::int64_t sample_bytes = 0;            // text the tokenizer learns from; 0: 1 KiB a token, 4 MiB at least, 256 at most
   std::uint64_t seed = 1337;
+  bool force = false;                       // a data set that is there is replaced
   int threads = 0;                          // 0: as many as there are CPUs; the output does not depend on it
   std::function<void(const BuildProgress&)> progress;  // may be empty; called from the calling thread
 };
@@ -40,13 +42,14 @@ struct BuildResult {
   std::int64_t vocab_size = 0;  // of the tokenizer; a small text may not give as many tokens as asked for
   std::int32_t separator_id = 0;
   std::int64_t files = 0, skipped_files = 0;  // skipped: binary or not UTF-8
+  std::vector<SkippedFile> skipped;           // the first of them
   bool single_document_cut = false;           // one document only: its end is the validation set
   SideSummary train, validation;
   double bytes_per_token() const;
 };
 
 /// Writes `out`/tokenizer.model, train-*.bin, val-*.bin and dataset.json. The folder appears by one rename when all of it
-/// is written and synced; a data set that was there is replaced, any other non-empty folder is refused. Every document is
+/// is written and synced; a data set that was there is replaced with `force` only, any other non-empty folder is refused. Every document is
 /// decoded again and compared. The same text and options give the same bytes.
 /// Throws Failure(Exit::usage) for options out of range and Failure(Exit::data) for everything about the files.
 BuildResult build_dataset(const BuildOptions& options);

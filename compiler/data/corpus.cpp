@@ -115,6 +115,15 @@ std::string read_file(const fs::path& path) {
   return text;
 }
 
+/// Why this is not text, and where; empty if it is.
+std::string no_text(std::string_view text) {
+  if (const std::size_t at = text.find('\0'); at != std::string_view::npos) return fmt::format("binary: byte {} is 0", at);
+  if (is_utf8(text)) return "";
+  std::size_t good = 0;
+  while (const std::size_t length = utf8_length(text.substr(good))) good += length;
+  return fmt::format("not UTF-8: byte {} is {:#04x}", good, static_cast<unsigned char>(text[good]));
+}
+
 }  // namespace
 
 std::vector<fs::path> find_corpus_files(const std::vector<fs::path>& from, const std::vector<std::string>& globs) {
@@ -171,8 +180,9 @@ CorpusCounts for_each_document(const std::vector<fs::path>& files, const std::fu
       check(file, path);
     } else {
       std::string text = read_file(path);
-      if (text.find('\0') != std::string::npos || !is_utf8(text)) {
+      if (const std::string why = no_text(text); !why.empty()) {
         ++counts.skipped_files;
+        if (counts.skipped.size() < kMostSkippedFiles) counts.skipped.push_back({path, why});
       } else {
         hand_out(std::move(text));
       }

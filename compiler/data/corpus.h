@@ -17,8 +17,16 @@ namespace llmc::data {
 std::vector<std::filesystem::path> find_corpus_files(const std::vector<std::filesystem::path>& from,
                                                      const std::vector<std::string>& globs);
 
+/// A file that is no text, and the byte at which that shows.
+struct SkippedFile {
+  std::filesystem::path path;
+  std::string why;
+};
+constexpr std::size_t kMostSkippedFiles = 1000;  // that are remembered; all are counted
+
 struct CorpusCounts {
   std::int64_t files = 0, skipped_files = 0;  // skipped: binary (a NUL byte) or not UTF-8
+  std::vector<SkippedFile> skipped;           // the first kMostSkippedFiles
   std::int64_t documents = 0, bytes = 0;      // of text
 };
 

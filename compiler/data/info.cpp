@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "data/shards.h"
@@ -12,7 +13,14 @@ namespace llmc::data {
 
 namespace {
 
-/// 1234567 as 1,234,567.
+std::int64_t sum(const DataInfo& info, std::int64_t FileInfo::*field) {
+  std::int64_t total = 0;
+  for (const FileInfo& file : info.files) total += file.*field;
+  return total;
+}
+
+}  // namespace
+
 std::string grouped(std::int64_t value) {
   const std::string digits = fmt::to_string(value);
   std::string text;
@@ -23,16 +31,10 @@ std::string grouped(std::int64_t value) {
   return text;
 }
 
-std::int64_t sum(const DataInfo& info, std::int64_t FileInfo::*field) {
-  std::int64_t total = 0;
-  for (const FileInfo& file : info.files) total += file.*field;
-  return total;
-}
-
-}  // namespace
-
-DataInfo describe(const std::string& pattern, const std::string& format, std::int64_t sequence_length) {
+DataInfo describe(const std::string& file, const std::string& format, std::int64_t sequence_length) {
   if (sequence_length < 0) throw Failure(Exit::usage, "the sequence length must not be negative");
+  std::error_code error;
+  const std::string pattern = std::filesystem::is_directory(file, error) ? file + "/*.bin" : file;
   const TokenShards shards(pattern, format, 0, {});
   DataInfo info{.files = {}, .sequence_length = sequence_length, .fingerprint = shards.fingerprint()};
   for (const TokenShards::Shard& shard : shards.shards())

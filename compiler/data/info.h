@@ -22,9 +22,12 @@ struct DataInfo {
   std::string fingerprint;
 };
 
-/// `pattern` and `format` as in TokenShards; reads every token once for the largest id.
+/// `file` and `format` as in TokenShards, or the folder of a data set, whose shards are all described; reads every token once for the largest id.
 /// Throws Failure(Exit::data) like TokenShards, Failure(Exit::usage) for a negative sequence length.
-DataInfo describe(const std::string& pattern, const std::string& format, std::int64_t sequence_length);
+DataInfo describe(const std::string& file, const std::string& format, std::int64_t sequence_length);
+
+/// 1234567 as 1,234,567.
+std::string grouped(std::int64_t value);
 
 /// A line a file and a sum; ends with a newline.
 std::string as_text(const DataInfo& info);

@@ -20,6 +20,10 @@ std::string print_cmake(const plan::Plan& plan) {
   Source out;
   out.line("# Builds the trainer of run $name$ ($print$):", {{"name", plan.spec.name}, {"print", plan.fingerprint}});
   out.line("#   cmake -B build -G Ninja && cmake --build build && build/trainer --help");
+  out.line("# Debian 12: apt-get install g++ cmake ninja-build libdnnl-dev libsentencepiece-dev libxxhash-dev libfmt-dev \\");
+  out.line("#   libcli11-dev nlohmann-json3-dev");
+  if (cuda)
+    out.line("# and from NVIDIA: the CUDA toolkit 12 or later, cuDNN 9 with the headers of cudnn-frontend, NCCL");
   out.raw(R"(cmake_minimum_required(VERSION 3.25)
 )");
   out.line("project(trainer LANGUAGES $languages$)", {{"languages", cuda ? "CXX ASM CUDA" : "CXX ASM"}});
@@ -34,7 +38,9 @@ set(LLMC_RUNTIME "${CMAKE_CURRENT_SOURCE_DIR}/runtime" CACHE PATH "the runtime's
 if(NOT EXISTS "${LLMC_RUNTIME}/CMakeLists.txt")
   message(FATAL_ERROR "no runtime in ${LLMC_RUNTIME}: emit with --bundle, or pass -DLLMC_RUNTIME=<llmc>/runtime")
 endif()
-add_subdirectory("${LLMC_RUNTIME}" runtime)
+)");
+  out.line("set(LLMC_TARGET $target$)", {{"target", cuda ? "cuda" : "cpu"}});
+  out.raw(R"(add_subdirectory("${LLMC_RUNTIME}" runtime)
 
 file(GLOB kernels CONFIGURE_DEPENDS kernels/*)
 )");

@@ -89,18 +89,25 @@ Files emit_project(const plan::Plan& plan, const ProgramTexts& texts, const Sour
   return files;
 }
 
+void make_project_folder(const fs::path& folder) {
+  if (fs::exists(folder) && !fs::is_directory(folder))
+    throw Failure(Exit::usage, folder.string() + " is not a folder; name another one with -o");
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) throw Failure(Exit::usage, "cannot make " + folder.string() + ": " + error.message());
+  if (fs::exists(folder / kManifest)) return;
+  for (const auto& entry : fs::directory_iterator(folder))
+    if (entry.path().filename() != kLockFile)
+      throw Failure(Exit::usage, folder.string() + " holds files that llmc did not write; name an empty or a new folder");
+}
+
 void write_project(const Files& files, const fs::path& folder, const SourceTree& tree, bool bundle) {
-  if (fs::exists(folder) && !fs::is_directory(folder)) throw Failure(Exit::usage, folder.string() + " is not a folder");
-  if (fs::exists(folder) && !fs::is_empty(folder) && !fs::exists(folder / kManifest))
-    throw Failure(Exit::usage, folder.string() + " holds files that llmc did not write; name an empty or a new folder");
+  make_project_folder(folder);
   Files all = files;
   if (bundle) {
     add_sources(all, tree.runtime, "runtime");
     add_sources(all, tree.templates, "templates");
   }
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) throw Failure(Exit::usage, "cannot make " + folder.string() + ": " + error.message());
   std::string list;
   for (const auto& [name, text] : all) list += name + '\n';
   for (const std::string& name : earlier_files(folder))

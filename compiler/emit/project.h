@@ -30,6 +30,12 @@ void write_file(const std::filesystem::path& file, const std::string& text);
 /// What the specialiser gets for one kernel of the plan.
 SpecialiseInput specialise_input(const plan::Plan& plan, const plan::Kernel& kernel, const SourceTree& tree);
 
+/// In a project's folder while an llmc works there (see compiler/build/lock.h).
+inline constexpr char kLockFile[] = ".llmc-lock";
+
+/// Makes the folder of a project. Throws Failure(usage) where it cannot be, or holds other things and no .llmc-files.
+void make_project_folder(const std::filesystem::path& folder);
+
 /// Writes `files` under `folder`, each by rename, only those that differ; removes files of an earlier emission that are
 /// not among them (the folder's list is kept in .llmc-files). With `bundle`, copies the runtime's sources to
 /// folder/runtime and the templates to folder/templates, so that the project builds without llmc.

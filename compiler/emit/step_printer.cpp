@@ -8,8 +8,8 @@
 #include "compiler/emit/printer.h"
 #include "compiler/emit/product_printer.h"
 #include "compiler/emit/specialiser/specialiser.h"
+#include "compiler/plan/attention.h"
 #include "compiler/plan/kernels.h"
-#include "compiler/plan/workspace.h"
 #include "error.h"
 
 namespace llmc::emit {
@@ -37,7 +37,12 @@ class StepPrinter {
  public:
   explicit StepPrinter(const plan::Plan& plan) : plan_(plan), g_(plan.graph) {
     cuda_ = plan.spec.target.kind == spec::TargetKind::cuda;
-    cudnn_ = cuda_ && !plan::portable_attention(g_, plan.spec);
+    if (cuda_) {
+      const plan::AttentionChoice choice = plan::choose_attention(g_, plan.spec);
+      cudnn_ = choice.forward == plan::AttentionBy::cudnn;
+      cudnn_backward_ = choice.backward == plan::AttentionBy::cudnn;
+    }
+    tiles_ = plan::attention_in_tiles(plan.spec);
     for (const Region& r : g_.regions) variants_ += r.loop == Loop::layers_up;
   }
 
@@ -60,6 +65,7 @@ class StepPrinter {
     out_.line("// the first micro-batch of a step and with += by the later ones.");
     out_.raw("\n#include <cstddef>\n#include <cstdint>\n\n#include \"device/launch.h\"\n");
     if (cuda_) out_.raw("#include \"comm/collectives.h\"\n#include \"device/cuda/arch.h\"\n#include \"device/range.h\"\n");
+    if (tiles_) out_.raw("#include \"device/cpu/arch.h\"\n");
     if (cudnn_) out_.raw("#include \"math/attention.h\"\n");
     out_.raw("#include \"kernels.h\"\n#include \"math/gemm.h\"\n#include \"step.h\"\n\nnamespace llmc {\n\n");
   }
@@ -124,19 +130,20 @@ class StepPrinter {
     if (cudnn_) {
       const TensorId qkv = g_.find("qkv"), out = g_.find("attention_out");
       text += fmt::format(",\n      attention(math, {{.batch = {}, .sequence = {}, .heads = {}, .kv_heads = {}, .head_dim = {}, .qkv_pitch = {},\n"
-                          "                 .out_pitch = {}, .deterministic = {}}})",
+                          "                 .out_pitch = {}, .deterministic = {}{}}})",
                           g_.batch, g_.sequence, g_.heads, g_.kv_heads, g_.head_dim, g_.at(qkv).pitch, g_.at(out).pitch,
-                          plan_.spec.deterministic);
+                          plan_.spec.deterministic, cudnn_backward_ ? "" : ", .backward = false");
     }
     if (cuda_) text += ",\n      ranks(d)";
     return text;
   }
 
   /// Whether a parameter is read as its fp32 master or as the copy in the compute dtype, which products need. A bias has
-  /// the type of the result that it is added to.
+  /// the type of the result that it is added to, the embedding that of the residual stream.
   bool reads_master(const Op& op, TensorId id) const {
     if (op.kind == OpKind::linear) return op.bias && op.inputs[2] == id && g_.at(op.outputs[0]).dtype == Dtype::f32;
-    return op.kind == OpKind::rms_norm || op.kind == OpKind::rms_norm_backward || op.kind == OpKind::embedding;
+    if (op.kind == OpKind::embedding) return g_.at(op.outputs[0]).dtype == Dtype::f32;
+    return op.kind == OpKind::rms_norm || op.kind == OpKind::rms_norm_backward;
   }
 
   /// Declares a pointer to each tensor that the region's ops touch.
@@ -230,7 +237,7 @@ class StepPrinter {
         if (cudnn_) return out_.line("s.attention.forward(s.stream, $q$, $o$, $l$);", {{"q", in(0)}, {"o", out(0)}, {"l", out(1)}});
         return launch(kernel(region, op), {in(0), out(0), out(1)});
       case OpKind::attention_backward:
-        if (cudnn_)
+        if (cudnn_backward_)
           return out_.line("s.attention.backward(s.stream, $d$, $o$, $q$, $l$, $r$, $w$);",
                            {{"d", in(0)}, {"o", in(1)}, {"q", in(2)}, {"l", in(3)}, {"r", out(0)}, {"w", out(1)}});
         launch(kernel(region, op), {in(0), in(1), in(2), in(3), out(0), out(1)});
@@ -370,6 +377,7 @@ class StepPrinter {
     out_.blank();
     out_.open("Step* create_step(Device& device, std::byte* arena)");
     if (cuda_) out_.line("require_arch(\"$archs$\");", {{"archs", arch_list(plan_.spec)}});
+    if (tiles_) out_.line("require_tiles();");
     out_.line("return new Step(device, arena);");
     out_.close();
     out_.blank();
@@ -425,7 +433,7 @@ class StepPrinter {
   const plan::Plan& plan_;
   const Graph& g_;
   Source out_;
-  bool cuda_ = false, cudnn_ = false;
+  bool cuda_ = false, cudnn_ = false, cudnn_backward_ = false, tiles_ = false;
   int variants_ = 0;
 };
 

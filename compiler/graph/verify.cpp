@@ -72,7 +72,11 @@ class Verifier {
         expect(in(0).cols == in(1).cols, "x and weight differ in width");
         product(in(0), rows(in(0)), in(1).rows, out(0));
         if (op_->bias) expect(in(2).cols == in(1).rows, "one bias a row of the weight");
-        if (op_->residual) same_shape(g_.at(op_->inputs.back()), out(0));
+        if (op_->residual) {
+          const Tensor& c = g_.at(op_->inputs.back());
+          same_shape(c, out(0));
+          expect(c.dtype == out(0).dtype, fmt::format("%{} and %{} differ in dtype", c.name, out(0).name));
+        }
         break;
       case OpKind::rope:           // qkv, table -> qkv
       case OpKind::rope_backward:  // dqkv, table -> dqkv

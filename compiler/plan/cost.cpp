@@ -28,21 +28,42 @@ std::int64_t times(const Graph& graph, const Region& region) {
   return 1;
 }
 
+/// Elements of the residual stream that an op reads and writes; the rows of the embedding have its dtype.
+std::int64_t stream_elements(const Graph& graph, const Op& op) {
+  switch (op.kind) {
+    case OpKind::embedding: return 2 * graph.at(op.outputs[0]).elements();
+    case OpKind::rms_norm: return graph.at(op.inputs[0]).elements();
+    case OpKind::rms_norm_backward: return graph.at(op.inputs[1]).elements();
+    case OpKind::linear: return op.residual ? 2 * graph.at(op.outputs[0]).elements() : 0;
+    default: return 0;
+  }
+}
+
+/// Bytes that one launch of an accumulating product reads of its result, on average: the first one of a step reads none.
+double accumulated_bytes(const Plan& plan, const Region& region, const Product& product) {
+  if (!product.shape.accumulates) return 0;
+  const std::int64_t chunks = region.loop == Loop::loss_chunks ? times(plan.graph, region) : 1;
+  const double launches = static_cast<double>(chunks * plan.micro_batches());
+  return 4 * static_cast<double>(product.shape.m * product.shape.n) * (launches - 1) / launches;
+}
+
 }  // namespace
 
 void list_work(Plan& plan) {
   const Graph& g = plan.graph;
   const spec::Model& m = plan.spec.model;
+  const bool wide_stream = plan.spec.compute == spec::Dtype::bf16 && plan.spec.residual == spec::Dtype::fp32;
   for (const Region& region : g.regions) {
     const bool trains = region.part != Part::evaluate && region.part != Part::sample;
     for (const Op& op : region.ops) {
       Launch launch{.region = region.name, .op = op.name, .what = op.name, .kind = "kernel",
                     .times = times(g, region), .per_step = region.part == Part::optimizer};
+      if (wide_stream) launch.stream_bytes = 2.0 * static_cast<double>(stream_elements(g, op));  // 4 bytes, not 2
       if (const auto product = product_for(g, region, op)) {
         add_once(plan.products, *product);
         launch.what = product->name;
         launch.kind = "gemm";
-        launch.bytes = product->bytes;
+        launch.bytes = product->bytes + accumulated_bytes(plan, region, *product);
         launch.flops = product->flops;
       } else if (const auto kernels = kernels_for(g, region, op, plan.parameters, plan.spec); !kernels.empty()) {
         for (const Kernel& kernel : kernels) {
@@ -88,6 +109,7 @@ void list_work(Plan& plan) {
     cost.launches_per_step += n;
     cost.hardware_flops_per_step += launch.flops * static_cast<double>(n);
     cost.bytes_per_step += launch.bytes * static_cast<double>(n);
+    cost.stream_bytes_per_step += launch.stream_bytes * static_cast<double>(n);
   }
 }
 

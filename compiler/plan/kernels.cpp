@@ -5,8 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compiler/plan/attention.h"
 #include "compiler/plan/lanes.h"
-#include "compiler/plan/workspace.h"
+#include "device/cpu/arch.h"
 
 namespace llmc::plan {
 
@@ -21,8 +22,8 @@ class Instance {
     kernel_.name = kernel_.template_name = std::move(template_name);
   }
 
-  Instance& element(Dtype dtype, const char* name = "Act") {
-    kernel_.params.push_back({"using", name, dtype == Dtype::bf16 ? "bf16" : "float", "precision.compute"});
+  Instance& element(Dtype dtype, const char* name = "Act", const char* origin = "precision.compute") {
+    kernel_.params.push_back({"using", name, dtype == Dtype::bf16 ? "bf16" : "float", origin});
     return *this;
   }
   Instance& integer(const char* name, std::int64_t value, const char* origin) {
@@ -75,6 +76,7 @@ class Instance {
 };
 
 constexpr const char* kTokens = "batch.micro_batch, batch.sequence_length";
+constexpr const char* kStream = "precision.compute, precision.residual";
 constexpr const char* kHidden = "model.hidden_size";
 constexpr const char* kFfn = "model.intermediate_size";
 constexpr const char* kVocab = "model.vocab_size";
@@ -87,15 +89,16 @@ bool has_clusters(const std::vector<std::string>& archs) {
 
 enum class AttentionPass { forward, backward_queries, backward_keys };
 
-/// templates/cuda/attention_*.cu: a warp has 16 queries (backward_keys: keys) of a head. A head wider than 128 leaves room
-/// in shared memory for two warps (one), and in registers for half of a gradient's columns.
+/// templates/cuda/attention_*.cu: a warp has 32 queries (backward_keys: keys) of a head, 16 of one wider than 64. A head
+/// wider than 128 leaves room in shared memory for two warps, and in registers for half of the columns of dq, or a quarter
+/// of those of dk and dv.
 Kernel portable_attention_kernel(AttentionPass pass, const Graph& graph, const Tensor& qkv, const Tensor& out,
                                  const spec::Spec& spec) {
   const bool forward = pass == AttentionPass::forward, keys = pass == AttentionPass::backward_keys;
   const bool wide = graph.head_dim > 128;
-  const std::int64_t lanes = !wide ? 128 : keys ? 32 : 64;
-  const std::int64_t rows = lanes / 32 * 16, tiles = (graph.sequence + rows - 1) / rows;
-  const std::int64_t heads = keys ? graph.kv_heads : graph.heads, parts = wide && !forward ? 2 : 1;
+  const std::int64_t lanes = wide ? 64 : 128;
+  const std::int64_t rows = lanes / 32 * (graph.head_dim <= 64 ? 32 : 16), tiles = (graph.sequence + rows - 1) / rows;
+  const std::int64_t heads = keys ? graph.kv_heads : graph.heads, parts = !wide || forward ? 1 : keys ? 4 : 2;
   const double half_square = static_cast<double>(graph.batch * graph.heads) * static_cast<double>(graph.sequence) *
                              static_cast<double>(graph.sequence * graph.head_dim);
   const double column = 2.0 * static_cast<double>(graph.tokens() * graph.head_dim);  // bytes of a head's
@@ -141,21 +144,23 @@ std::optional<Kernel> kernel_for(const Graph& graph, const Region& region, const
 
   switch (op.kind) {
     case OpKind::embedding:
-      return Instance("embedding_forward", spec).element(out(0).dtype).integer("kRows", out(0).rows, kTokens)
+      return Instance("embedding_forward", spec).element(out(0).dtype, "Act", kStream).integer("kRows", out(0).rows, kTokens)
           .integer("kCols", out(0).cols, kHidden).integer("kPitch", out(0).pitch, kHidden)
           .finish(out(0).rows, out(0).cols, out(0).dtype, 2 * width(out(0)) + width(in(0)), 0);
     case OpKind::rms_norm:
-      return Instance("rms_norm_forward", spec).element(out(0).dtype).element(in(0).dtype, "Residual").integer("kRows", in(0).rows, kTokens)
+      return Instance("rms_norm_forward", spec).element(out(0).dtype).element(in(0).dtype, "Residual", kStream).integer("kRows", in(0).rows, kTokens)
           .integer("kCols", in(0).cols, kHidden).integer("kPitch", in(0).pitch, kHidden)
           .real("kEps", graph.eps, "model.rms_norm_eps")
-          .finish(in(0).rows, in(0).cols, in(0).dtype, width(in(0)) + width(out(0)) + width(out(1)), 4.0 * in(0).rows * in(0).cols);
+          .finish(in(0).rows, in(0).cols, in(0).dtype, width(in(0)) + width(in(1)) + width(out(0)) + width(out(1)),
+                  4.0 * in(0).rows * in(0).cols);
     case OpKind::rms_norm_backward: {
       const double passes = 2 + op.residual + op.recompute;  // dy, dx, and the flags' extra one
-      return Instance("rms_norm_backward", spec).element(in(0).dtype).element(in(1).dtype, "Residual").integer("kRows", in(0).rows, kTokens)
+      return Instance("rms_norm_backward", spec).element(in(0).dtype).element(in(1).dtype, "Residual", kStream).integer("kRows", in(0).rows, kTokens)
           .integer("kCols", in(0).cols, kHidden).integer("kPitch", in(0).pitch, kHidden)
           .integer("kBlocks", out(1).rows, kTokens).flag("kResidual", op.residual, "residual", "model")
           .flag("kRecompute", op.recompute, "recompute", "memory.recompute")
-          .finish(out(1).rows, in(0).cols, in(1).dtype, passes * width(in(0)) + width(in(1)) + width(out(1)),
+          .finish(resident_shape(out(1).rows, in(0).cols), out(1).rows, in(0).cols,
+                  passes * width(in(0)) + width(in(1)) + width(out(1)) + width(in(2)) + width(in(3)),
                   10.0 * in(0).rows * in(0).cols);
     }
     case OpKind::column_sum:
@@ -189,8 +194,10 @@ std::optional<Kernel> kernel_for(const Graph& graph, const Region& region, const
       const Tensor& result = backward ? in(1) : out(0);
       const Tensor& lse = backward ? in(3) : out(1);
       const double half_square = static_cast<double>(graph.batch * graph.heads) * graph.sequence * graph.sequence * graph.head_dim;
-      return Instance(backward ? "attention_backward" : "attention_forward", spec).element(qkv.dtype)
-          .integer("kBatch", graph.batch, "batch.micro_batch").integer("kSequence", graph.sequence, "batch.sequence_length")
+      const bool tiles = attention_in_tiles(spec);
+      Instance instance(std::string(backward ? "attention_backward" : "attention_forward") + (tiles ? "_tiles" : ""), spec);
+      if (!tiles) instance.element(qkv.dtype);  // tiles are bf16
+      return instance.integer("kBatch", graph.batch, "batch.micro_batch").integer("kSequence", graph.sequence, "batch.sequence_length")
           .integer("kHeads", graph.heads, "model.num_attention_heads")
           .integer("kKvHeads", graph.kv_heads, "model.num_key_value_heads")
           .integer("kHeadDim", graph.head_dim, "model.head_dim").integer("kPitch", qkv.pitch, kHeads)
@@ -215,13 +222,14 @@ std::optional<Kernel> kernel_for(const Graph& graph, const Region& region, const
       const std::int64_t element = size_of(in(0).dtype);
       const bool cuda = spec.target.kind == spec::TargetKind::cuda, clusters = cuda && has_clusters(spec.target.arch);
       const LaunchShape shape = (clusters ? cluster_shape : launch_shape)(rows, in(0).cols, element);
-      // A row that does not stay is read for its maximum, its sum and its gradient.
+      // A row that does not stay is read for its sum and for its gradient.
       const bool once = !cuda || stays_in_registers(shape, in(0).cols, element);
-      const double reads = once ? 1 : op.gradient ? 3 : 2;
+      const double reads = once || !op.gradient ? 1 : 2;
       return Instance("cross_entropy", spec).element(in(0).dtype).integer("kRows", rows, "memory.loss_chunk")
           .integer("kCols", in(0).cols, kVocab).integer("kPitch", in(0).pitch, kVocab)
           .flag("kGradient", op.gradient, "gradient", "model").integer("kCluster", shape.cluster, "model.vocab_size, target.arch")
-          .finish(shape, rows, in(0).cols, (reads + op.gradient) * static_cast<double>(rows * in(0).cols) * size, 5.0 * rows * in(0).cols);
+          .finish(shape, rows, in(0).cols, (reads + op.gradient) * static_cast<double>(rows * in(0).cols) * size + 8.0 * rows,
+                  5.0 * rows * in(0).cols);
     }
     case OpKind::loss_sum:
       return Instance("loss_sum", spec).integer("kRows", in(0).cols, kTokens)
@@ -231,10 +239,10 @@ std::optional<Kernel> kernel_for(const Graph& graph, const Region& region, const
           .integer("kCols", in(0).cols, kHidden).integer("kPitch", in(0).pitch, kHidden)
           .finish(out(0).rows, in(0).cols, in(0).dtype, 2 * width(out(0)), 0);
     case OpKind::embedding_backward:
-      // Lanes for a row of dtable: the sums are fp32, and by the lanes of a bf16 row they spill (2,048 columns, sm_90a).
+      // Rows of dtable that occur, read and written: at most so many. Lanes for one: the sums are fp32, and by the lanes of a bf16 row they spill (2,048 columns, sm_90a).
       return Instance("embedding_backward", spec).element(in(0).dtype).integer("kCols", in(0).cols, kHidden)
           .integer("kPitch", in(0).pitch, kHidden)
-          .finish(in(0).rows, in(0).cols, Dtype::f32, width(in(0)) + 2.0 * in(0).rows * in(0).cols * 4, 1.0 * in(0).rows * in(0).cols);
+          .finish(in(0).rows, in(0).cols, Dtype::f32, width(in(0)) + 2.0 * 4 * std::min(in(0).rows, out(0).rows) * in(0).cols, 1.0 * in(0).rows * in(0).cols);
     case OpKind::gradient_norm:
       return Instance("gradient_norm", spec)
           .finish_stream(parameters.chunk_count, parameters.chunk_elements, 4 * elements, 2 * elements);
@@ -256,11 +264,17 @@ std::optional<Kernel> kernel_for(const Graph& graph, const Region& region, const
 
 }  // namespace
 
+bool attention_in_tiles(const spec::Spec& spec) {
+  return spec.target.kind == spec::TargetKind::cpu && spec.compute == spec::Dtype::bf16 && !spec.target.arch.empty() &&
+         arch_has_tiles(spec.target.arch.front());
+}
+
 std::vector<Kernel> kernels_for(const Graph& graph, const Region& region, const Op& op, const ParameterLayout& parameters,
                                 const spec::Spec& spec) {
   const bool backward = op.kind == OpKind::attention_backward;
   if (spec.target.kind == spec::TargetKind::cuda && (backward || op.kind == OpKind::attention)) {
-    if (!portable_attention(graph, spec)) return {};  // cuDNN
+    const AttentionChoice choice = choose_attention(graph, spec);
+    if ((backward ? choice.backward : choice.forward) == AttentionBy::cudnn) return {};
     const Tensor &qkv = graph.at(op.inputs[backward ? 2 : 0]), &out = graph.at(backward ? op.inputs[1] : op.outputs[0]);
     if (!backward) return {portable_attention_kernel(AttentionPass::forward, graph, qkv, out, spec)};
     return {portable_attention_kernel(AttentionPass::backward_queries, graph, qkv, out, spec),

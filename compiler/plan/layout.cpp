@@ -14,14 +14,13 @@ namespace {
 
 constexpr std::size_t kAlignment = 256;
 constexpr std::int64_t kMostInputSlots = 16;
-constexpr std::size_t kMathWorkspace = 32u << 20;  // cuBLASLt, one stream
 
 std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 class LayoutMaker {
  public:
-  LayoutMaker(const Graph& graph, const ParameterLayout& parameters, const spec::Spec& spec)
-      : g_(graph), p_(parameters), spec_(spec) {
+  LayoutMaker(const Graph& graph, const ParameterLayout& parameters, const spec::Spec& spec, std::size_t math_workspace)
+      : g_(graph), p_(parameters), spec_(spec), math_workspace_(math_workspace) {
     layout_.regions.resize(graph.regions.size());
   }
 
@@ -96,9 +95,9 @@ class LayoutMaker {
     section("step inputs and tables", begin, "tokens, targets, RoPE table, optimizer chunks, results");
     if (spec_.target.kind == spec::TargetKind::cuda) {
       const std::size_t workspace = at_;
-      a.math_workspace = take(kMathWorkspace);
-      a.math_workspace_bytes = kMathWorkspace;
-      section("matrix-product workspace", workspace, "cuBLASLt");
+      a.math_workspace = take(math_workspace_);
+      a.math_workspace_bytes = math_workspace_;
+      section("matrix-product workspace", workspace, "cuBLASLt: partial sums of products that split k");
       // This step's and the next one's. With many micro-batches the host is far enough ahead with fewer.
       const std::size_t slots = at_;
       const std::int64_t micro_batches = spec_.batch.tokens / spec_.batch.sequence_length / spec_.batch.micro_batch;
@@ -118,7 +117,9 @@ class LayoutMaker {
     layout_.fixed[g_.stream_in] = {begin, stride};
     layout_.fixed[g_.stream_out] = {begin + stride, stride};
     layout_.fixed[g_.stream_final] = {begin + stride * static_cast<std::size_t>(g_.layers), 0};
-    section("residual stream", begin, "one a layer, kept for the backward pass");
+    section("residual stream", begin,
+            g_.at(g_.stream_in).dtype == Dtype::bf16 ? "bf16, one a layer, kept for the backward pass"
+                                                     : "fp32, one a layer, kept for the backward pass");
   }
 
   /// Places of a kept tensor are the same in the forward and the backward region of its layers.
@@ -241,6 +242,7 @@ class LayoutMaker {
   const Graph& g_;
   const ParameterLayout& p_;
   const spec::Spec& spec_;
+  const std::size_t math_workspace_;
   Layout layout_;
   std::size_t at_ = 0;
 };
@@ -259,7 +261,9 @@ const Place& Layout::find(const Graph& graph, std::size_t region, TensorId tenso
 }
 
 Layout lay_out(const Graph& graph, const ParameterLayout& parameters, const spec::Spec& spec) {
-  return LayoutMaker(graph, parameters, spec).make();
+  Layout layout = LayoutMaker(graph, parameters, spec, kTunedWorkspace).make();
+  if (layout.arena.bytes <= static_cast<std::size_t>(spec.memory.budget)) return layout;
+  return LayoutMaker(graph, parameters, spec, kUntunedWorkspace).make();
 }
 
 }  // namespace llmc::plan

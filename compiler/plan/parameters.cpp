@@ -28,7 +28,7 @@ class Naming {
     const double fan_in = deviation(spec_.init.linear, t.cols), residual = deviation(spec_.init.residual, t.cols);
 
     if (t.name == "embed_weight") return {matrix(t, "model.embed_tokens.weight", 0, t.rows, spec_.init.embedding_std, false)};
-    if (t.name == "lm_head_weight") return {matrix(t, "lm_head.weight", 0, t.rows, fan_in, true)};
+    if (t.name == "lm_head_weight") return {matrix(t, "lm_head.weight", 0, t.rows, spec_.init.embedding_std, true)};
     if (t.name == "final_norm_weight") return {vector(t, "model.norm.weight", 0, t.cols, 1)};
     if (t.name == "attention_norm_weight") return {vector(t, block + "input_layernorm.weight", 0, t.cols, 1)};
     if (t.name == "mlp_norm_weight") return {vector(t, block + "post_attention_layernorm.weight", 0, t.cols, 1)};

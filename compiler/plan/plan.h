@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "compiler/graph/graph.h"
+#include "error.h"
 #include "spec/spec.h"
 #include "math/gemm.h"
 #include "train/program.h"
@@ -90,6 +91,7 @@ struct Launch {
   std::int64_t times = 1; // a micro-batch (train), or a step (optimizer)
   bool per_step = false;
   double bytes = 0, flops = 0;  // of one
+  double stream_bytes = 0;      // of `bytes`: what a residual stream in bf16 would not move
 };
 
 struct Cost {
@@ -97,6 +99,7 @@ struct Cost {
   double linear_flops_per_token = 0, attention_flops_per_token = 0;
   double hardware_flops_per_step = 0;  // with recomputation
   double bytes_per_step = 0;           // read and written by every launch
+  double stream_bytes_per_step = 0;    // of these: the residual stream's, as far as it is wider than the compute dtype
   std::int64_t launches_per_step = 0;
 };
 
@@ -115,8 +118,12 @@ struct Plan {
   std::int64_t micro_batches() const { return sequences_per_step() / spec.batch.micro_batch; }
 };
 
-/// Lowers, lays out and costs. `auto` micro-batch and loss chunk become the largest that fit memory.budget.
+/// Lowers, lays out and costs. `auto`: the largest micro-batch that fits memory.budget, and the smallest loss chunk that
+/// costs no speed, or a smaller one where only that fits.
 /// Throws Failure(does_not_fit) with the bytes needed, the budget and what would make it fit.
 Plan make_plan(const spec::Spec& spec, const std::string& fingerprint);
+
+/// Whether make_plan would plan it: Exit::done, or the code that it would fail with.
+Exit planned_exit(const spec::Spec& spec);
 
 }  // namespace llmc::plan

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -13,6 +14,10 @@
 namespace llmc::plan {
 namespace {
 
+constexpr std::int64_t kGiB = std::int64_t{1} << 30;
+// Each chunk reads the head's weight twice and its fp32 gradient once, and writes that: from this many rows on the time
+// of it hides in the products' (docs/decisions.md).
+constexpr std::int64_t kFastChunk = 8192;
 constexpr std::int64_t kSmallestAutoChunk = 2048;  // fewer rows starve the head's matrix products
 
 std::vector<std::int64_t> divisors_descending(std::int64_t n) {
@@ -41,58 +46,117 @@ Plan lay_out_choice(const spec::Spec& spec, std::int64_t micro_batch, std::int64
 
 bool fits(const Plan& plan) { return plan.layout.arena.bytes <= static_cast<std::size_t>(plan.spec.memory.budget); }
 
-/// The chunk to try first: all rows when the user left it open, but not below what matrix products need.
+/// Chunks to try, best first. `auto`: the smallest that costs no speed, then smaller ones, but not below what matrix
+/// products need.
 std::vector<std::int64_t> chunk_choices(const spec::Spec& spec, std::int64_t tokens) {
   if (spec.memory.loss_chunk) return {spec.memory.loss_chunk};
-  std::vector<std::int64_t> all = divisors_descending(tokens), choices;
-  for (std::int64_t chunk : all)
-    if (chunk >= kSmallestAutoChunk || chunk == all.front()) choices.push_back(chunk);
+  std::vector<std::int64_t> choices;
+  for (std::int64_t chunk : divisors_descending(tokens)) {
+    if (chunk >= kFastChunk) choices.clear();  // the last one of these is the smallest
+    if (chunk >= kSmallestAutoChunk || choices.empty()) choices.push_back(chunk);
+  }
   return choices;
 }
 
-[[noreturn]] void refuse(const Plan& plan) {
+std::string size_text(std::int64_t bytes) {
+  const auto exact = static_cast<double>(bytes);
+  return bytes >= kGiB ? fmt::format("{:.2f} GiB", exact / kGiB) : fmt::format("{:.2f} MiB", exact / (1 << 20));
+}
+
+/// The best choice that fits, or the smallest there is. Without regions: no micro-batch has whole chunks.
+struct Choice {
+  Plan plan;
+  bool fits = false;
+};
+
+Choice choose(const spec::Spec& spec) {
+  const std::int64_t sequences = spec.batch.tokens / spec.batch.sequence_length;
+  std::vector<std::int64_t> micro_batches = {spec.batch.micro_batch};
+  if (!spec.batch.micro_batch) micro_batches = divisors_descending(sequences);
+
+  Choice choice;
+  for (std::int64_t micro_batch : micro_batches) {
+    const std::int64_t tokens = micro_batch * spec.batch.sequence_length;
+    if (spec.memory.loss_chunk && tokens % spec.memory.loss_chunk) continue;
+    for (std::int64_t chunk : chunk_choices(spec, tokens)) {
+      choice.plan = lay_out_choice(spec, micro_batch, chunk);
+      choice.fits = fits(choice.plan);
+      if (choice.fits) break;
+    }
+    if (choice.fits) break;
+  }
+  return choice;
+}
+
+/// What makes the run fit: each of these was planned, and fits.
+std::string ways_out(const spec::Spec& spec, std::int64_t needed) {
+  std::vector<std::string> ways;
+  const auto try_one = [&](const spec::Spec& changed, const std::string& words) {
+    const bool good = choose(changed).fits;
+    if (good) ways.push_back(words);
+    return good;
+  };
+  if (spec.batch.micro_batch > 1)
+    for (std::int64_t smaller : divisors_descending(spec.batch.tokens / spec.batch.sequence_length)) {
+      spec::Spec changed = spec;
+      changed.batch.micro_batch = smaller;
+      if (smaller < spec.batch.micro_batch && try_one(changed, fmt::format("batch.micro_batch: {}", smaller))) break;
+    }
+  if (spec.memory.loss_chunk) {
+    spec::Spec changed = spec;
+    changed.memory.loss_chunk = 0;
+    try_one(changed, "memory.loss_chunk: auto");
+  }
+  if (spec.memory.recompute.kind != spec::Recompute::Kind::full) {
+    spec::Spec some = spec, all = spec;
+    some.memory.recompute = {spec::Recompute::Kind::ops, 0, {"norms", "swiglu"}};
+    all.memory.recompute = {spec::Recompute::Kind::full, 0, {}};
+    if (!try_one(some, "memory.recompute: [norms, swiglu]") && !try_one(all, "memory.recompute: full") &&
+        (spec.batch.micro_batch > 1 || spec.memory.loss_chunk)) {
+      all.batch.micro_batch = 0;
+      all.memory.loss_chunk = 0;
+      try_one(all, "memory.recompute: full with micro_batch and loss_chunk auto");
+    }
+  }
+  ways.push_back(fmt::format("memory.budget: {}", needed >= kGiB ? fmt::format("{}GiB", (needed + kGiB - 1) / kGiB)
+                                                                 : fmt::format("{}MiB", (needed >> 20) + 1)));
+  return fmt::format("write {}, where the device has it{}", fmt::join(ways, ", or "),
+                     ways.size() > 1 ? "" : ", or make the model or the sequences smaller");
+}
+
+[[noreturn]] void refuse(const spec::Spec& spec, const Plan& plan) {
+  const auto needed = static_cast<std::int64_t>(plan.layout.arena.bytes);
   std::string largest;
   for (const Section& s : plan.layout.sections)
-    largest += fmt::format("\n  {:>11.2f} MiB  {}", static_cast<double>(s.bytes) / (1u << 20), s.name);
+    largest += fmt::format("\n  {:>12}  {}", size_text(static_cast<std::int64_t>(s.bytes)), s.name);
   throw Failure(Exit::does_not_fit,
-                fmt::format("this run needs {:.2f} MiB with micro_batch {} and loss_chunk {}, but memory.budget is {:.2f} MiB:{}\n"
-                            "try a smaller batch.micro_batch or memory.loss_chunk{}",
-                            static_cast<double>(plan.layout.arena.bytes) / (1u << 20), plan.spec.batch.micro_batch,
-                            plan.spec.memory.loss_chunk, static_cast<double>(plan.spec.memory.budget) / (1u << 20), largest,
-                            plan.spec.memory.recompute.kind == spec::Recompute::Kind::full ? "" : ", or more memory.recompute ([norms, swiglu], full)"));
+                fmt::format("this run needs {} with micro_batch {} and loss_chunk {}, but memory.budget is {}:{}\n{}",
+                            size_text(needed), plan.spec.batch.micro_batch, plan.spec.memory.loss_chunk,
+                            size_text(spec.memory.budget), largest, ways_out(spec, needed)));
 }
 
 }  // namespace
 
 Plan make_plan(const spec::Spec& spec, const std::string& fingerprint) {
-  const std::int64_t sequences = spec.batch.tokens / spec.batch.sequence_length;
-  std::vector<std::int64_t> micro_batches = {spec.batch.micro_batch};
-  if (!spec.batch.micro_batch) micro_batches = divisors_descending(sequences);
-
-  Plan plan;
-  bool found = false;
-  for (std::int64_t micro_batch : micro_batches) {
-    const std::int64_t tokens = micro_batch * spec.batch.sequence_length;
-    if (spec.memory.loss_chunk && tokens % spec.memory.loss_chunk) continue;
-    const std::vector<std::int64_t> chunks = chunk_choices(spec, tokens);
-    plan = lay_out_choice(spec, micro_batch, chunks.back());  // the least memory first
-    found = fits(plan);
-    for (std::size_t i = 0; found && i + 1 < chunks.size(); ++i) {
-      Plan larger = lay_out_choice(spec, micro_batch, chunks[i]);
-      if (!fits(larger)) continue;
-      plan = std::move(larger);
-      break;
-    }
-    if (found) break;
-  }
-  if (plan.graph.regions.empty())
+  Choice choice = choose(spec);
+  if (choice.plan.graph.regions.empty())
     throw Failure(Exit::spec, fmt::format("memory.loss_chunk {} divides no micro-batch of batch.tokens {}; "
                                           "write a divisor of batch.sequence_length ({}), or auto",
                                           spec.memory.loss_chunk, spec.batch.tokens, spec.batch.sequence_length));
-  if (!found) refuse(plan);
-  plan.fingerprint = fingerprint;
-  list_work(plan);
-  return plan;
+  if (!choice.fits) refuse(spec, choice.plan);
+  choice.plan.fingerprint = fingerprint;
+  list_work(choice.plan);
+  return std::move(choice.plan);
+}
+
+Exit planned_exit(const spec::Spec& spec) {
+  try {
+    const Choice choice = choose(spec);
+    if (choice.plan.graph.regions.empty()) return Exit::spec;
+    return choice.fits ? Exit::done : Exit::does_not_fit;
+  } catch (const Failure& failure) {
+    return failure.code();
+  }
 }
 
 }  // namespace llmc::plan

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <sstream>
 
 #include "compiler/report/plan_report.h"
@@ -47,44 +48,94 @@ std::vector<std::string> through(const std::string& origins, const Difference& d
 std::vector<KernelParam> product_params(const Product& p) {
   const GemmShape& s = p.shape;
   const auto type = [](DType t) { return std::string(t == DType::bf16 ? "bf16" : "float"); };
-  const char* shape_keys = "model, batch.micro_batch, batch.sequence_length, memory.loss_chunk";
-  return {{"int", "m", std::to_string(s.m), shape_keys},
-          {"int", "n", std::to_string(s.n), shape_keys},
-          {"int", "k", std::to_string(s.k), shape_keys},
-          {"using", "operands", type(s.operand), "precision.compute"},
-          {"using", "result", type(s.result), "precision.compute"},
-          {"bool", "bias", s.bias ? "true" : "false", "model.attention_bias, model.mlp_bias"}};
+  return {{"int", "m", std::to_string(s.m), ""},
+          {"int", "n", std::to_string(s.n), ""},
+          {"int", "k", std::to_string(s.k), ""},
+          {"using", "operands", type(s.operand), ""},
+          {"using", "result", type(s.result), ""},
+          {"bool", "bias", s.bias ? "true" : "false", ""}};
 }
 
-std::vector<ParamChange> changed_params(const std::vector<KernelParam>& a, const std::vector<KernelParam>& b, const Difference& difference) {
+std::string value_of(const std::vector<KernelParam>& list, const std::string& name) {
+  for (const KernelParam& p : list)
+    if (p.name == name) return p.value;
+  return "(none)";
+}
+
+/// Plans that differ from one side in one key, made once.
+class Causes {
+ public:
+  Causes(const Difference& difference, const PlanAlone& alone) : difference_(difference), alone_(alone) {}
+
+  /// The keys through which a value became `after`. `value`: that of a plan, or nothing where the item is not in it.
+  std::vector<std::string> of(const std::string& before, const std::string& after,
+                              const std::function<std::optional<std::string>(const Plan&)>& value) {
+    std::vector<std::string> result;
+    const auto differs = [&](const std::string& key, bool without) {
+      const std::optional<Plan>& plan = plan_of(key, without);
+      const std::optional<std::string> found = plan ? value(*plan) : std::nullopt;
+      return found && *found != (without ? after : before);
+    };
+    for (const bool without : {false, true}) {
+      for (const auto& [key, values] : difference_.keys)
+        if (differs(key, without)) result.push_back(key);
+      if (!result.empty()) return result;
+    }
+    return result;
+  }
+
+ private:
+  const std::optional<Plan>& plan_of(const std::string& key, bool without) {
+    const auto [found, fresh] = plans_.try_emplace({key, without});
+    if (fresh) found->second = alone_(key, without);
+    return found->second;
+  }
+
+  const Difference& difference_;
+  const PlanAlone& alone_;
+  std::map<std::pair<std::string, bool>, std::optional<Plan>> plans_;
+};
+
+/// What of an item changed, through which keys. `items`: those of a plan; `params`: of an item.
+template <class Item>
+std::vector<ParamChange> changed_params(const Item& a, const Item& b, const Difference& difference, Causes& causes,
+                                        const auto& items, const auto& params) {
+  const std::vector<KernelParam> old = params(a), now = params(b);
+  std::vector<KernelParam> all = old;
+  for (const KernelParam& p : now)
+    if (value_of(old, p.name) == "(none)") all.push_back(p);
   std::vector<ParamChange> changes;
-  const auto value = [](const std::vector<KernelParam>& list, const std::string& name) {
-    for (const KernelParam& p : list)
-      if (p.name == name) return p.value;
-    return std::string("(none)");
-  };
-  std::vector<KernelParam> all = a;
-  for (const KernelParam& p : b)
-    if (value(a, p.name) == "(none)") all.push_back(p);
   for (const KernelParam& p : all) {
-    const std::string before = value(a, p.name), after = value(b, p.name);
+    const std::string before = value_of(old, p.name), after = value_of(now, p.name);
     if (before == after) continue;
-    ParamChange change{p.name, before, after, through(p.origin, difference)};
-    // A width can come from more than one key (a bias's columns, say): then every changed key that is compiled in is named.
+    const auto value = [&](const Plan& plan) -> std::optional<std::string> {
+      for (const Item& item : items(plan))
+        if (item.name == a.name || item.name == b.name) return value_of(params(item), p.name);
+      return {};
+    };
+    ParamChange change{p.name, before, after, causes.of(before, after, value)};
+    // Where neither key alone gives a run that can be planned: those that the value is made from.
+    if (change.through.empty()) change.through = through(p.origin, difference);
     if (change.through.empty()) change.through = through("model, precision, batch, memory, metrics, target", difference);
     changes.push_back(std::move(change));
   }
   return changes;
 }
 
-template <class Item, class Params>
-std::vector<KernelChange> compare_items(const std::vector<Item>& a, const std::vector<Item>& b, const Difference& difference,
-                                        const Params& params, const auto& same_family) {
+template <class Item>
+std::vector<KernelChange> compare_items(const Plan& plan_a, const Plan& plan_b, const Difference& difference,
+                                        Causes& causes, const std::vector<Item> Plan::*member, const auto& params,
+                                        const auto& same_family) {
+  const auto items = [&](const Plan& plan) -> const std::vector<Item>& { return plan.*member; };
+  const std::vector<Item>&a = items(plan_a), &b = items(plan_b);
   std::vector<KernelChange> result;
   const auto named = [](const std::vector<Item>& list, const std::string& name) -> const Item* {
     for (const Item& item : list)
       if (item.name == name) return &item;
     return nullptr;
+  };
+  const auto changed = [&](const Item& x, const Item& y) {
+    return changed_params(x, y, difference, causes, items, params);
   };
   std::vector<const Item*> gone, come;
   for (const Item& item : a) {
@@ -93,7 +144,7 @@ std::vector<KernelChange> compare_items(const std::vector<Item>& a, const std::v
       gone.push_back(&item);
       continue;
     }
-    std::vector<ParamChange> changes = changed_params(params(item), params(*other), difference);
+    std::vector<ParamChange> changes = changed(item, *other);
     if (!changes.empty()) result.push_back({KernelChange::Kind::changed, item.name, "", std::move(changes)});
   }
   for (const Item& item : b)
@@ -105,7 +156,7 @@ std::vector<KernelChange> compare_items(const std::vector<Item>& a, const std::v
       result.push_back({KernelChange::Kind::removed, old->name, "", {}});
       continue;
     }
-    result.push_back({KernelChange::Kind::changed, (*match)->name, old->name, changed_params(params(*old), params(**match), difference)});
+    result.push_back({KernelChange::Kind::changed, (*match)->name, old->name, changed(*old, **match)});
     come.erase(match);
   }
   for (const Item* item : come) result.push_back({KernelChange::Kind::added, item->name, "", {}});
@@ -151,14 +202,15 @@ std::string without_identity(const std::string& text) {
 
 }  // namespace
 
-Difference compare(const Side& a, const Side& b) {
+Difference compare(const Side& a, const Side& b, const PlanAlone& alone) {
   Difference difference;
   difference.keys = changed_keys(a.keys, b.keys);
-  difference.kernels = compare_items(
-      a.plan->kernels, b.plan->kernels, difference, [](const Kernel& k) { return k.params; },
+  Causes causes(difference, alone);
+  difference.kernels = compare_items<Kernel>(
+      *a.plan, *b.plan, difference, causes, &Plan::kernels, [](const Kernel& k) { return k.params; },
       [](const Kernel& x, const Kernel& y) { return x.template_name == y.template_name; });
-  difference.products = compare_items(a.plan->products, b.plan->products, difference, product_params,
-                                      [](const Product&, const Product&) { return false; });
+  difference.products = compare_items<Product>(*a.plan, *b.plan, difference, causes, &Plan::products, product_params,
+                                               [](const Product&, const Product&) { return false; });
   std::map<std::string, std::string> all = a.sources;
   all.insert(b.sources.begin(), b.sources.end());
   for (const auto& [file, text] : all) {

@@ -1,8 +1,10 @@
 // What changes between the trainers of two specs: kernels, their parameters, memory, FLOPs, launches.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,7 +39,11 @@ struct Difference {
   bool empty() const { return keys.empty() && kernels.empty() && products.empty() && files.empty(); }
 };
 
-Difference compare(const Side& a, const Side& b);
+/// The plan of `a` with the one key as in `b`; of `b` with it as in `a` where `without`. Nothing where there is no such run.
+using PlanAlone = std::function<std::optional<plan::Plan>(const std::string& key, bool without)>;
+
+/// What a value changed through are the keys that change it alone, or without which it does not change.
+Difference compare(const Side& a, const Side& b, const PlanAlone& alone);
 
 /// Text for people; with `full`, unified diffs of the kernels' and the step's sources.
 std::string diff_text(const Side& a, const Side& b, const Difference& difference, bool full);

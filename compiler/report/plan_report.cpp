@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "compiler/plan/attention.h"
+
 namespace llmc::report {
 
 using plan::Plan;
@@ -37,6 +39,30 @@ std::string recompute_text(const spec::Recompute& r) {
 const char* compute_text(spec::Dtype dtype) { return dtype == spec::Dtype::bf16 ? "bf16" : "fp32"; }
 const char* target_text(spec::TargetKind kind) { return kind == spec::TargetKind::cuda ? "cuda" : "cpu"; }
 
+const char* attention_name(plan::AttentionBy by) { return by == plan::AttentionBy::cudnn ? "cudnn" : "portable"; }
+
+nlohmann::ordered_json attention_json(const Plan& plan) {
+  const plan::AttentionChoice choice = plan::choose_attention(plan.graph, plan.spec);
+  nlohmann::ordered_json candidates = nlohmann::ordered_json::array();
+  for (const plan::BackwardCandidate& c : choice.candidates)
+    candidates.push_back({{"backward", attention_name(c.by)},
+                          {"predicted_ms", c.ms > 0 ? nlohmann::ordered_json(c.ms) : nullptr},
+                          {"workspace_bytes", c.workspace_bytes}});
+  return {{"forward", attention_name(choice.forward)}, {"backward", attention_name(choice.backward)}, {"candidates", candidates}};
+}
+
+/// The deterministic backward passes, and which one it is; empty where there is nothing to choose.
+std::string attention_text(const Plan& plan) {
+  const plan::AttentionChoice choice = plan::choose_attention(plan.graph, plan.spec);
+  std::string out;
+  for (const plan::BackwardCandidate& c : choice.candidates)
+    out += fmt::format("  {:<9} {:>9} of workspace, {}{}\n", c.by == plan::AttentionBy::cudnn ? "cuDNN" : "llmc's",
+                       human_bytes(static_cast<double>(c.workspace_bytes)),
+                       c.ms > 0 ? fmt::format("{:.2f} ms a layer predicted", c.ms) : "no rates are known for this target.arch",
+                       c.by == choice.backward ? ": taken" : "");
+  return out.empty() ? "" : "attention backward, deterministic:\n" + out + "\n";
+}
+
 }  // namespace
 
 nlohmann::ordered_json plan_json(const Plan& plan) {
@@ -47,6 +73,7 @@ nlohmann::ordered_json plan_json(const Plan& plan) {
   j["fingerprint"] = plan.fingerprint;
   j["target"] = {{"kind", target_text(s.target.kind)}, {"arch", s.target.arch}};
   j["compute"] = compute_text(s.compute);
+  j["residual"] = compute_text(s.residual);
   j["batch"] = {{"sequence_length", s.batch.sequence_length}, {"micro_batch", s.batch.micro_batch},
                 {"micro_batches", plan.micro_batches()}, {"tokens", s.batch.tokens}};
   j["recompute"] = recompute_text(s.memory.recompute);
@@ -60,6 +87,7 @@ nlohmann::ordered_json plan_json(const Plan& plan) {
                  {"transient_bytes", plan.layout.transient_bytes},
                  {"transient_lower_bound", plan.layout.transient_bound},
                  {"sections", sections}};
+  if (s.target.kind == spec::TargetKind::cuda) j["attention"] = attention_json(plan);
   const std::int64_t save = 3 * static_cast<std::int64_t>(sizeof(float)) * plan.parameters.logical;
   j["disk"] = {{"checkpoint_bytes", save}, {"most_bytes", save * (s.checkpoint.keep_last + 1)}};
   j["flops"] = {{"model_per_token", plan.cost.model_flops_per_token},
@@ -67,6 +95,7 @@ nlohmann::ordered_json plan_json(const Plan& plan) {
                 {"attention_per_token", plan.cost.attention_flops_per_token},
                 {"hardware_per_step", plan.cost.hardware_flops_per_step}};
   j["bytes_per_step"] = plan.cost.bytes_per_step;
+  j["residual_stream_bytes_per_step"] = plan.cost.stream_bytes_per_step;
   j["launches_per_step"] = plan.cost.launches_per_step;
   Json kernels = Json::array();
   for (const plan::Kernel& k : plan.kernels) {
@@ -109,6 +138,7 @@ std::string plan_text(const Plan& plan) {
   out += fmt::format("  transients are packed into {}; at least {} are alive at once\n\n",
                      human_bytes(static_cast<double>(plan.layout.transient_bytes)),
                      human_bytes(static_cast<double>(plan.layout.transient_bound)));
+  if (s.target.kind == spec::TargetKind::cuda) out += attention_text(plan);
   const double save = 3 * sizeof(float) * static_cast<double>(plan.parameters.logical);
   out += fmt::format("disk: {} a checkpoint; keep_last {} and the one that is being written take {}\n\n", human_bytes(save),
                      s.checkpoint.keep_last, human_bytes(save * static_cast<double>(s.checkpoint.keep_last + 1)));
@@ -116,6 +146,9 @@ std::string plan_text(const Plan& plan) {
                      human_count(plan.cost.model_flops_per_token), human_count(plan.cost.linear_flops_per_token),
                      human_count(plan.cost.attention_flops_per_token), human_count(plan.cost.hardware_flops_per_step),
                      human_bytes(plan.cost.bytes_per_step), plan.cost.launches_per_step);
+  if (plan.cost.stream_bytes_per_step > 0)
+    out += fmt::format("  of which the fp32 residual stream: {}, beyond what a bf16 one would move\n",
+                       human_bytes(plan.cost.stream_bytes_per_step));
   out += fmt::format("  {:<26} {:<38} {:>6} {:>12} {:>10}\n", "region", "runs", "times", "bytes", "FLOP");
   for (const plan::Launch& l : plan.launches)
     out += fmt::format("  {:<26} {:<38} {:>6} {:>12} {:>10}\n", l.region, l.what,
@@ -126,9 +159,9 @@ std::string plan_text(const Plan& plan) {
 std::string launches_markdown(const Plan& plan) {
   const spec::Spec& s = plan.spec;
   std::string out = fmt::format(
-      "# Launches of {0}\n\nWritten by `llmc plan specs/{0}.yaml --launches`: what the emitted step puts on the device, in order.\n\n"
+      "# Launches of {0}\n\nWritten by `llmc plan SPEC --launches`: what the emitted step puts on the device, in order.\n\n"
       "A step of {1} tokens is {2} micro-batches of {3} sequences of {4}, then the optimizer: {5} launches. Bytes and FLOPs are\n"
-      "those of one launch, each tensor read once and written once: manual.md names what moves more.\n",
+      "those of one launch, each tensor read once and written once, logits as often as they are read: manual.md names what moves\nmore.\n",
       s.name, s.batch.tokens, plan.micro_batches(), s.batch.micro_batch, s.batch.sequence_length, plan.cost.launches_per_step);
   for (const bool step : {false, true}) {
     double bytes = 0, flops = 0;

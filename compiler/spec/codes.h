@@ -9,15 +9,20 @@
 namespace llmc::spec {
 
 struct Code {
-  const char* code;     // "E0301"
-  const char* title;    // a few words
-  const char* text;     // why it is an error
-  const char* example;  // YAML: what is wrong, then what is right
+  const char* code;   // "E0301"
+  const char* title;  // a few words
+  const char* text;   // why it is an error
+  // Lines over a spec without errors, a whole spec, or a command `llmc COMMAND spec.yaml ...`: one that has the error,
+  // and one that has none.
+  const char *wrong, *right;
 };
 
 const std::vector<Code>& codes();
 
-/// The paragraph and the example of one code, ending in a line feed; nothing for an unknown code.
+/// The paragraph and the examples of one code in either case, ending in a line feed; nothing for an unknown code.
 std::optional<std::string> explain(std::string_view code);
+
+/// A line for each code with its title.
+std::string explain_all();
 
 }  // namespace llmc::spec

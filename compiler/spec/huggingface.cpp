@@ -1,6 +1,7 @@
 #include "compiler/spec/huggingface.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -10,6 +11,7 @@
 #include "compiler/spec/json_reader.h"
 #include "compiler/spec/load.h"
 #include "spec/scalars.h"
+#include "spec/schema.h"
 #include "spec/source.h"
 #include "error.h"
 
@@ -36,8 +38,6 @@ const std::set<std::string>& harmless_keys() {
                                              "mask_token_id",
                                              "decoder_start_token_id",
                                              "unk_token_id",
-                                             "initializer_range",
-                                             "max_position_embeddings",
                                              "pretraining_tp",
                                              "torchscript",
                                              "return_dict",
@@ -83,15 +83,28 @@ const std::set<std::string>& harmless_keys() {
                                              "exponential_decay_length_penalty",
                                              "remove_invalid_values",
                                              "is_decoder",
+                                             "is_llama_config",
+                                             "transformers.js_config",
                                              "model_max_length",
                                              "torch_dtype",
                                              "dtype"};
   return keys;
 }
 
-[[noreturn]] void refuse(const std::string& key, const std::string& why) {
-  throw Failure(Exit::spec, fmt::format("config.json: {}: {}", printable(key), why));
-}
+/// Everything that keeps llmc from training this model, found in one reading.
+class Refusals {
+ public:
+  void add(const std::string& key, const std::string& why) { list_.push_back(printable(key) + ": " + why); }
+  void throw_if_any() const {
+    if (list_.size() == 1) throw Failure(Exit::spec, "config.json: " + list_[0]);
+    if (!list_.empty())
+      throw Failure(Exit::spec, fmt::format("config.json: llmc cannot train this model, for {} reasons:\n  {}",
+                                            list_.size(), fmt::join(list_, "\n  ")));
+  }
+
+ private:
+  std::vector<std::string> list_;
+};
 
 std::string shown(const Json& value) {
   return printable(value.dump(-1, ' ', false, Json::error_handler_t::replace).substr(0, 60));
@@ -100,9 +113,17 @@ std::string shown(const Json& value) {
 /// Reads the keys of one object; what nobody asked for is refused at the end.
 class Reader {
  public:
-  Reader(const Json& object, std::string prefix) : object_(object), prefix_(std::move(prefix)) {
-    if (!object.is_object()) refuse(prefix_.empty() ? "the file" : prefix_, "it is not an object");
+  Reader(const Json& object, std::string prefix, Refusals& refusals)
+      : object_(object.is_object() ? object : kEmpty), prefix_(std::move(prefix)), refusals_(refusals) {
+    if (!object.is_object()) refuse("", "it is not an object");
   }
+
+  /// Says why this key, or with an empty one the object, cannot be.
+  void refuse(const std::string& key, const std::string& why) {
+    const std::string group = prefix_.substr(0, prefix_.empty() ? 0 : prefix_.size() - 1);
+    refusals_.add(key.empty() ? group.empty() ? "the file" : group : prefix_ + key, why);
+  }
+  Refusals& refusals() { return refusals_; }
 
   /// Null counts as absent.
   const Json* find(const std::string& key) {
@@ -110,6 +131,7 @@ class Reader {
     const auto found = object_.find(key);
     return found == object_.end() || found->is_null() ? nullptr : &*found;
   }
+  bool has(const std::string& key) const { return object_.contains(key); }
   std::optional<std::int64_t> integer(const std::string& key) {
     const Json* value = find(key);
     if (!value) return {};
@@ -118,37 +140,40 @@ class Reader {
     if (value->is_number_float() && *value == std::floor(value->get<double>()) && value->get<double>() >= 0 &&
         value->get<double>() < 1e15)
       return static_cast<std::int64_t>(value->get<double>());  // some writers turn integers into 8192.0
-    refuse(prefix_ + key, fmt::format("{} is not a whole number", shown(*value)));
+    refuse(key, fmt::format("{} is not a whole number", shown(*value)));
+    return {};
   }
   std::int64_t required(const std::string& key) {
-    const auto value = integer(key);
-    if (!value) refuse(prefix_ + key, "it is missing, and llmc does not guess sizes");
-    return *value;
+    if (!find(key)) refuse(key, "it is missing, and llmc does not guess sizes");
+    return integer(key).value_or(1);
   }
   std::optional<double> number(const std::string& key) {
     const Json* value = find(key);
     if (!value) return {};
-    if (!value->is_number()) refuse(prefix_ + key, fmt::format("{} is not a number", shown(*value)));
-    return value->get<double>();
+    if (value->is_number()) return value->get<double>();
+    refuse(key, fmt::format("{} is not a number", shown(*value)));
+    return {};
   }
   bool boolean(const std::string& key, bool fallback) {
     const Json* value = find(key);
-    if (value && !value->is_boolean()) refuse(prefix_ + key, fmt::format("{} is not true or false", shown(*value)));
-    return value ? value->get<bool>() : fallback;
+    if (value && value->is_boolean()) return value->get<bool>();
+    if (value) refuse(key, fmt::format("{} is not true or false", shown(*value)));
+    return fallback;
   }
   std::optional<std::string> text(const std::string& key) {
     const Json* value = find(key);
     if (!value) return {};
-    if (!value->is_string()) refuse(prefix_ + key, fmt::format("{} is not text", shown(*value)));
-    return value->get<std::string>();
+    if (value->is_string()) return value->get<std::string>();
+    refuse(key, fmt::format("{} is not text", shown(*value)));
+    return {};
   }
 
-  void refuse_the_rest(const std::set<std::string>& harmless) const {
+  void refuse_the_rest(const std::set<std::string>& harmless) {
     for (const auto& [key, value] : object_.items()) {
       const bool off = value.is_null() || (value.is_boolean() && !value.get<bool>()) ||
                        ((value.is_array() || value.is_object()) && value.empty());
       if (seen_.count(key) || harmless.count(key) || off) continue;
-      refuse(prefix_ + key, fmt::format("llmc does not know what {} means, so it cannot tell that it would train this "
+      refuse(key, fmt::format("llmc does not know what {} means, so it cannot tell that it would train this "
                                         "model; remove the key if it "
                                         "changes nothing in the forward pass",
                                         shown(value)));
@@ -156,15 +181,18 @@ class Reader {
   }
 
  private:
+  static inline const Json kEmpty = Json::object();
   const Json& object_;
   std::string prefix_;
+  Refusals& refusals_;
   std::set<std::string> seen_;
 };
 
 /// Two sources of one value: equal, or an error that names both.
 template <typename T>
-std::optional<T> agree(const std::string& a_key, std::optional<T> a, const std::string& b_key, std::optional<T> b) {
-  if (a && b && *a != *b) refuse(a_key, fmt::format("it says {}, but {} says {}; remove the wrong one", *a, b_key, *b));
+std::optional<T> agree(Refusals& refusals, const std::string& a_key, std::optional<T> a, const std::string& b_key, std::optional<T> b) {
+  if (a && b && *a != *b)
+    refusals.add(a_key, fmt::format("it says {}, but {} says {}; remove the wrong one", *a, b_key, *b));
   return a ? a : b;
 }
 
@@ -175,23 +203,23 @@ struct Rope {
 };
 
 /// `rope_scaling` of the older schema or `rope_parameters` of the newer one.
-Rope read_rope(const Json& object, const std::string& name) {
-  Reader reader(object, name + ".");
+Rope read_rope(const Json& object, const std::string& name, Refusals& refusals) {
+  Reader reader(object, name + ".", refusals);
   Rope rope;
-  rope.type = agree(name + ".rope_type", reader.text("rope_type"), name + ".type", reader.text("type"));
+  rope.type = agree(refusals, name + ".rope_type", reader.text("rope_type"), name + ".type", reader.text("type"));
   rope.theta = reader.number("rope_theta");
   const std::string type = rope.type.value_or("default");
   if (type != "default" && type != "llama3")
-    refuse(name + ".rope_type",
+    reader.refuse("rope_type",
            fmt::format("{} is not default or llama3, the types that llmc trains exactly", in_quotes(type)));
   if (const auto partial = reader.number("partial_rotary_factor"); partial && *partial != 1)
-    refuse(name + ".partial_rotary_factor", fmt::format("{} is not 1: llmc rotates all of head_dim", *partial));
+    reader.refuse("partial_rotary_factor", fmt::format("{} is not 1: llmc rotates all of head_dim", *partial));
   if (type == "llama3") {
     rope.scaling.llama3 = true;
     const auto need = [&](const char* key) {
       const auto value = reader.number(key);
-      if (!value) refuse(name + "." + key, "it is missing, and llama3 needs it");
-      return *value;
+      if (!value) reader.refuse(key, "it is missing, and llama3 needs it");
+      return value.value_or(1);
     };
     rope.scaling.factor = need("factor");
     rope.scaling.low_freq_factor = need("low_freq_factor");
@@ -209,13 +237,14 @@ void read_rope(Reader& reader, Model& model) {
   const std::optional<double> theta = reader.number("rope_theta");
   const Json* older = reader.find("rope_scaling");
   const Json* newer = reader.find("rope_parameters");
-  const Rope scaling = older ? read_rope(*older, "rope_scaling") : Rope{};
-  const Rope parameters = newer ? read_rope(*newer, "rope_parameters") : Rope{};
+  Refusals& refusals = reader.refusals();
+  const Rope scaling = older ? read_rope(*older, "rope_scaling", refusals) : Rope{};
+  const Rope parameters = newer ? read_rope(*newer, "rope_parameters", refusals) : Rope{};
   if (older && newer) {
     const auto same = [&](const char* key, double a, double b) {
-      agree<double>(fmt::format("rope_scaling.{}", key), a, fmt::format("rope_parameters.{}", key), b);
+      agree<double>(refusals, fmt::format("rope_scaling.{}", key), a, fmt::format("rope_parameters.{}", key), b);
     };
-    agree<std::string>("rope_scaling.rope_type", scaling.type.value_or("default"), "rope_parameters.rope_type",
+    agree<std::string>(refusals, "rope_scaling.rope_type", scaling.type.value_or("default"), "rope_parameters.rope_type",
                        parameters.type.value_or("default"));
     same("factor", scaling.scaling.factor, parameters.scaling.factor);
     same("low_freq_factor", scaling.scaling.low_freq_factor, parameters.scaling.low_freq_factor);
@@ -224,74 +253,132 @@ void read_rope(Reader& reader, Model& model) {
          static_cast<double>(parameters.scaling.original_max_position_embeddings));
   } else if (newer && theta && parameters.scaling.llama3) {
     // An old reader of this file would see theta without any scaling, and train another model.
-    refuse("rope_parameters",
+    reader.refuse("rope_parameters",
            "it has type llama3, but the older keys beside it (rope_theta) say nothing of a scaling; add rope_scaling "
            "or remove rope_theta");
   }
   model.rope_scaling = newer ? parameters.scaling : scaling.scaling;
-  const auto nested = agree("rope_scaling.rope_theta", scaling.theta, "rope_parameters.rope_theta", parameters.theta);
+  const auto nested = agree(refusals, "rope_scaling.rope_theta", scaling.theta, "rope_parameters.rope_theta", parameters.theta);
   model.rope_theta =
-      agree("rope_theta", theta, newer ? "rope_parameters.rope_theta" : "rope_scaling.rope_theta", nested)
+      agree(refusals, "rope_theta", theta, newer ? "rope_parameters.rope_theta" : "rope_scaling.rope_theta", nested)
           .value_or(10000);
 }
 
-void refuse_other_models(Reader& reader) {
-  if (const auto type = reader.text("model_type"); type != "llama")
-    refuse("model_type", type ? fmt::format("{} is not llama, the only model that llmc trains", in_quotes(*type))
-                              : "it is missing, and must be llama");
-  if (const Json* names = reader.find("architectures"))
-    if (!names->is_array() ||
-        std::any_of(names->begin(), names->end(), [](const Json& n) { return n != "LlamaForCausalLM"; }))
-      refuse("architectures", fmt::format("{} is not LlamaForCausalLM", shown(*names)));
-  if (const auto act = reader.text("hidden_act"); act && *act != "silu" && *act != "swish")
-    refuse("hidden_act", fmt::format("{} is not silu, the gate of SwiGLU", in_quotes(*act)));
-  for (const char* key : {"attention_dropout", "hidden_dropout", "hidden_dropout_prob", "attention_probs_dropout_prob",
-                          "resid_pdrop", "embd_pdrop", "attn_pdrop"})
-    if (const auto rate = reader.number(key); rate && *rate != 0)
-      refuse(key, fmt::format("{} is not 0: llmc has no dropout", *rate));
-  if (const auto partial = reader.number("partial_rotary_factor"); partial && *partial != 1)
-    refuse("partial_rotary_factor", fmt::format("{} is not 1: llmc rotates all of head_dim", *partial));
+/// A model whose forward pass is the one that llmc trains, and the defaults of its configuration in transformers.
+struct Family {
+  const char *model_type, *architecture;
+  std::optional<std::int64_t> num_key_value_heads;  // where the file has none; nothing: num_attention_heads
+  bool window;  // an absent sliding_window means one
+};
+
+const std::vector<Family>& families() {
+  static const std::vector<Family> table = {{"llama", "LlamaForCausalLM", {}, false},
+                                            {"mistral", "MistralForCausalLM", 8, true}};
+  return table;
+}
+
+/// The family that the file names, or the first one after a refusal.
+const Family& read_family(Reader& reader) {
+  const auto type = reader.text("model_type");
+  const Json* names = reader.find("architectures");
+  std::vector<std::string> known;
+  for (const Family& family : families()) {
+    known.push_back(family.model_type);
+    if (type != family.model_type) continue;
+    if (names && (!names->is_array() || std::any_of(names->begin(), names->end(),
+                                                    [&](const Json& name) { return name != family.architecture; })))
+      reader.refuse("architectures", fmt::format("{} is not {}", shown(*names), family.architecture));
+    return family;
+  }
+  const std::string models = either(known);
+  reader.refuse("model_type", type ? fmt::format("{} is not {}, the models that llmc trains", in_quotes(*type), models)
+                                   : fmt::format("it is missing, and must be {}", models));
+  return families()[0];
+}
+
+void refuse_windows(Reader& reader, const Family& family, std::int64_t context) {
+  const char* kWhole = "every layer of llmc attends to the whole sequence";
   const Json* switched = reader.find("use_sliding_window");
-  const bool window_off = switched && *switched == false;
-  if (const Json* window = reader.find("sliding_window"); window && !window_off)
-    refuse("sliding_window", fmt::format("{}: every layer of llmc attends to the whole sequence", shown(*window)));
-  if (switched && !window_off) refuse("use_sliding_window", "every layer of llmc attends to the whole sequence");
+  const bool off = switched && *switched == false;
+  if (switched && !off) reader.refuse("use_sliding_window", kWhole);
+  if (!off && family.window && !reader.has("sliding_window"))
+    reader.refuse("sliding_window", fmt::format("it is missing, which means a window in a {} model; write null where there "
+                                                "is none",
+                                                family.model_type));
+  // A window that the whole context fits into is none.
+  if (const Json* window = reader.find("sliding_window");
+      window && !off && !(window->is_number_integer() && window->get<std::int64_t>() >= context))
+    reader.refuse("sliding_window", fmt::format("{}: {}", shown(*window), kWhole));
   if (const Json* types = reader.find("layer_types"))
     if (!types->is_array() ||
         std::any_of(types->begin(), types->end(), [](const Json& t) { return t != "full_attention"; }))
-      refuse("layer_types", "every layer of llmc attends to the whole sequence: all must be full_attention");
+      reader.refuse("layer_types", fmt::format("{}: all must be full_attention", kWhole));
+}
+
+void refuse_other_layers(Reader& reader) {
+  if (const auto act = reader.text("hidden_act"); act && *act != "silu" && *act != "swish")
+    reader.refuse("hidden_act", fmt::format("{} is not silu, the gate of SwiGLU", in_quotes(*act)));
+  for (const char* key : {"attention_dropout", "hidden_dropout", "hidden_dropout_prob", "attention_probs_dropout_prob",
+                          "resid_pdrop", "embd_pdrop", "attn_pdrop"})
+    if (const auto rate = reader.number(key); rate && *rate != 0)
+      reader.refuse(key, fmt::format("{} is not 0: llmc has no dropout", *rate));
+  // Factors of 1 change nothing.
+  for (const char* key : {"partial_rotary_factor", "embedding_multiplier", "residual_multiplier", "logits_scaling",
+                          "logit_scale", "mup_scale"})
+    if (const auto factor = reader.number(key); factor && *factor != 1)
+      reader.refuse(key, std::string(key) == "partial_rotary_factor"
+                             ? fmt::format("{} is not 1: llmc rotates all of head_dim", *factor)
+                             : fmt::format("{} is not 1: llmc scales nothing by it", *factor));
   for (const char* key : {"num_experts", "num_local_experts", "n_routed_experts", "num_experts_per_tok"})
     if (const auto experts = reader.number(key);
         experts && *experts > (std::string(key) == "num_experts_per_tok" ? 0 : 1))
-      refuse(key, fmt::format("{}: llmc has no experts", *experts));
+      reader.refuse(key, fmt::format("{}: llmc has no experts", *experts));
   if (reader.find("quantization_config"))
-    refuse("quantization_config", "the weights are quantised; take the configuration of the model it was made from");
+    reader.refuse("quantization_config",
+                  "the weights are quantised; take the configuration of the model it was made from");
+}
+
+/// What transformers draws every matrix with, as lines of a spec; llmc's own rule where the file says nothing.
+std::string init_text(const std::optional<double>& range) {
+  if (!range) return "";
+  if (!(*range > 0 && *range <= 100))
+    return fmt::format("# initializer_range {} is no standard deviation; init has llmc's defaults.\n\n", *range);
+  return fmt::format("init:                                   # initializer_range; without these lines llmc's own rules\n"
+                     "  embedding_std: {0}\n  linear: {0}\n  residual: {0}\n\n",
+                     number_text(*range));
 }
 
 }  // namespace
 
-std::string from_huggingface(const std::string& config_json_text) {
+std::string from_huggingface(const std::string& config_json_text, const std::string& name) {
   const Json config = read_json(config_json_text, "config.json");
-  Reader reader(config, "");
-  refuse_other_models(reader);
+  Refusals refusals;
+  Reader reader(config, "", refusals);
+  const std::int64_t context = reader.integer("max_position_embeddings").value_or(2048);
+  const Family& family = read_family(reader);
+  refuse_windows(reader, family, context);
+  refuse_other_layers(reader);
   Model m;
   m.vocab_size = reader.required("vocab_size");
   m.hidden_size = reader.required("hidden_size");
   m.num_hidden_layers = reader.required("num_hidden_layers");
   m.num_attention_heads = reader.required("num_attention_heads");
   m.intermediate_size = reader.required("intermediate_size");
-  m.num_key_value_heads = reader.integer("num_key_value_heads").value_or(m.num_attention_heads);
-  if (m.num_attention_heads < 1) refuse("num_attention_heads", "it is 0");
-  m.head_dim = reader.integer("head_dim").value_or(m.hidden_size / m.num_attention_heads);
+  m.num_key_value_heads = reader.integer("num_key_value_heads").value_or(
+      family.num_key_value_heads.value_or(m.num_attention_heads));
+  if (m.num_attention_heads < 1) reader.refuse("num_attention_heads", "it is 0");
+  m.head_dim =
+      reader.integer("head_dim").value_or(m.hidden_size / std::max<std::int64_t>(m.num_attention_heads, 1));
   m.rms_norm_eps = reader.number("rms_norm_eps").value_or(1e-6);
   m.tie_word_embeddings = reader.boolean("tie_word_embeddings", false);
   m.attention_bias = reader.boolean("attention_bias", false);
   m.mlp_bias = reader.boolean("mlp_bias", false);
   read_rope(reader, m);
-  agree("torch_dtype", reader.text("torch_dtype"), "dtype", reader.text("dtype"));
+  agree(refusals, "torch_dtype", reader.text("torch_dtype"), "dtype", reader.text("dtype"));
+  const std::string init = init_text(reader.number("initializer_range"));
   reader.refuse_the_rest(harmless_keys());
+  refusals.throw_if_any();
 
-  const std::int64_t context = reader.integer("max_position_embeddings").value_or(2048);
   std::string scaling = "none";
   if (m.rope_scaling.llama3)
     scaling = fmt::format(
@@ -302,7 +389,7 @@ std::string from_huggingface(const std::string& config_json_text) {
   const std::string text = fmt::format(
       R"(# A model from Hugging Face's config.json, under the same names; the run below it is yours to fill in.
 # `llmc config` prints every key with its default, `llmc schema` what each may be.
-name: imported
+name: {}
 
 model:
   vocab_size: {}
@@ -319,12 +406,12 @@ model:
   attention_bias: {}
   mlp_bias: {}
 
-batch:
+{}batch:
   sequence_length: {}                 # the model's own context is {}
   micro_batch: auto
 
 memory:
-  budget: 80GiB                         # of the device; or its name, such as h100-80gb
+  budget: h100-80gb                     # a device's name, or a size such as 77GiB
 
 data:                                   # paths are relative to this file
   train:
@@ -334,15 +421,14 @@ target:
   kind: cuda
   arch: [90a]
 )",
-      m.vocab_size, m.hidden_size, m.num_hidden_layers, m.num_attention_heads, m.num_key_value_heads, m.head_dim,
+      run_name(name).empty() ? "imported" : run_name(name), m.vocab_size, m.hidden_size, m.num_hidden_layers, m.num_attention_heads, m.num_key_value_heads, m.head_dim,
       m.intermediate_size, number_text(m.rope_theta), scaling, number_text(m.rms_norm_eps), m.tie_word_embeddings,
-      m.attention_bias, m.mlp_bias, std::clamp<std::int64_t>(context, 1, 2048), context);
+      m.attention_bias, m.mlp_bias, init, std::clamp<std::int64_t>(context, 1, 2048), context);
 
   // Sizes that no spec may have are found here, not when the spec is first used.
   const LoadResult check = load_text(text, "config.json");
-  if (!check.diagnostics.empty())
-    throw Failure(Exit::spec, "config.json describes a model that llmc cannot train: " + check.diagnostics[0].message +
-                                  "; " + check.diagnostics[0].advice);
+  for (const Diagnostic& wrong : check.diagnostics) refusals.add(wrong.key, wrong.message);
+  refusals.throw_if_any();
   return text;
 }
 

@@ -12,10 +12,11 @@ namespace llmc::spec {
 /// to defaults in silence when it finds only the other.
 std::string config_json(const Spec& spec);
 
-/// Text of a spec for the model of a config.json, with the run left to defaults and commented. Throws
-/// Failure(Exit::spec) naming the key when the two schemas disagree in the file, or when llmc could not train exactly
-/// this model: another model_type or activation, sliding windows, experts, RoPE types other than default and llama3,
-/// partial rotary, dropout, quantisation, or a key whose meaning is not known.
-std::string from_huggingface(const std::string& config_json_text);
+/// Text of a spec for the model of a config.json, with the run left to defaults and commented. `name`: what the run is
+/// called, as near as a run's name can be. Throws Failure(Exit::spec) naming every key that disagrees between the two
+/// schemas in the file, or for which llmc could not train exactly this model: another model_type or activation, sliding
+/// windows, experts, RoPE types other than default and llama3, partial rotary, dropout, quantisation, or a key whose
+/// meaning is not known.
+std::string from_huggingface(const std::string& config_json_text, const std::string& name);
 
 }  // namespace llmc::spec

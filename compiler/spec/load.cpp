@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <deque>
 #include <filesystem>
 #include <fstream>
@@ -11,6 +12,7 @@
 #include "spec/overrides.h"
 #include "spec/relations.h"
 #include "spec/schema.h"
+#include "spec/targets.h"
 #include "compiler/spec/yaml_reader.h"
 
 namespace llmc::spec {
@@ -28,7 +30,7 @@ std::string directory_of(const std::string& path) {
 
 class Loader {
  public:
-  explicit Loader(const ReadFile& read_file) : read_file_(read_file) {}
+  Loader(const ReadFile& read_file, const Accept& accept) : read_file_(read_file), accept_(accept) {}
 
   LoadResult load(const std::string& text, const std::string& name, const std::vector<std::string>& overrides) {
     LoadResult result;
@@ -36,8 +38,13 @@ class Loader {
     if (root) {
       apply_overrides(*root, overrides, sources_, diagnostics_);
       Bound bound = bind_tree(*root, sources_.front(), whole_, diagnostics_);
+      forget_arch_of_other_kind(bound, result.notes);
       check_relations(bound, diagnostics_);
-      if (diagnostics_.empty()) result.resolved = finish(std::move(bound), name);
+      if (diagnostics_.empty())
+        result.resolved = finish(std::move(bound), name);
+      else
+        suggest(
+            *root, [this](const Node& changed) { return examine(changed); }, accept_, sources_, diagnostics_);
     }
     sort_by_place(diagnostics_);
     result.diagnostics = std::move(diagnostics_);
@@ -45,6 +52,43 @@ class Loader {
   }
 
  private:
+  /// The same checks for a changed tree.
+  Examined examine(const Node& root) {
+    Examined examined;
+    Bound bound = bind_tree(root, sources_.front(), whole_, examined.diagnostics);
+    std::vector<std::string> notes;
+    forget_arch_of_other_kind(bound, notes);
+    check_relations(bound, examined.diagnostics);
+    examined.spec = std::move(bound.spec);
+    return examined;
+  }
+
+  /// How far above the others a value's source stands: a file over those that it extends, an override over all.
+  std::size_t rank(const Span& span) const {
+    if (span.source->command_line) return sources_.size();
+    for (std::size_t i = 0; i < sources_.size(); ++i)
+      if (&sources_[i] == span.source) return sources_.size() - 1 - i;
+    return 0;
+  }
+
+  /// A target.kind that replaces that of a file below leaves that file's arch behind: the default takes its place.
+  void forget_arch_of_other_kind(Bound& bound, std::vector<std::string>& notes) {
+    const auto kind = bound.given.find("target.kind"), arch = bound.given.find("target.arch");
+    if (kind == bound.given.end() || arch == bound.given.end() || rank(kind->second) <= rank(arch->second)) return;
+    if (!bound.usable("target.kind") || !bound.usable("target.arch")) return;
+    Target& target = bound.spec.target;
+    const bool cpu = target.kind == TargetKind::cpu;
+    const std::vector<std::string>& others = cpu ? cuda_architectures() : cpu_architectures();
+    for (const std::string& name : target.arch)
+      if (std::find(others.begin(), others.end(), name) == others.end()) return;
+    const Key& key = *find_key("target.arch");
+    const std::string was = value_text(key, key.get(bound.spec));
+    key.set(bound.spec, *key.derive(bound.spec));
+    notes.push_back(fmt::format("target.arch {} is of {}; for target.kind {} it is {}, the default", was,
+                                cpu ? "cuda" : "cpu", cpu ? "cpu" : "cuda", value_text(key, key.get(bound.spec))));
+    bound.given.erase(arch);
+  }
+
   /// One file and, below it, what it extends.
   std::optional<Node> read(std::string text, const std::string& name) {
     if (text.compare(0, 3, "\xef\xbb\xbf") == 0) text.erase(0, 3);  // the byte order mark of some editors
@@ -133,6 +177,7 @@ class Loader {
   }
 
   const ReadFile& read_file_;
+  const Accept& accept_;
   std::deque<Source> sources_;  // a deque: spans point into it
   std::vector<Diagnostic> diagnostics_;
   std::vector<std::string> chain_;
@@ -152,9 +197,9 @@ std::optional<std::string> read_regular_file(const std::string& path) {
   return text;
 }
 
-LoadResult load(const std::string& path, const std::vector<std::string>& overrides) {
+LoadResult load(const std::string& path, const std::vector<std::string>& overrides, const Accept& accept) {
   const std::optional<std::string> text = read_regular_file(path);
-  if (text) return load_text(*text, path, overrides, read_regular_file);
+  if (text) return load_text(*text, path, overrides, read_regular_file, accept);
   LoadResult result;
   result.diagnostics.push_back({"E0111",
                                 "the file cannot be read",
@@ -164,8 +209,8 @@ LoadResult load(const std::string& path, const std::vector<std::string>& overrid
 }
 
 LoadResult load_text(const std::string& text, const std::string& name, const std::vector<std::string>& overrides,
-                     const ReadFile& read_file) {
-  return Loader(read_file).load(text, name, overrides);
+                     const ReadFile& read_file, const Accept& accept) {
+  return Loader(read_file, accept).load(text, name, overrides);
 }
 
 }  // namespace llmc::spec

@@ -8,24 +8,27 @@
 
 #include "spec/diagnostics.h"
 #include "spec/resolved.h"
+#include "compiler/spec/suggestions.h"
 
 namespace llmc::spec {
 
 struct LoadResult {
   std::optional<Resolved> resolved;     // only without diagnostics
   std::vector<Diagnostic> diagnostics;  // sorted by place
+  std::vector<std::string> notes;       // one line each: what a value became that was meant for another choice
 };
 
 /// Reads the text of a file that `extends` names; nothing when it cannot be read. At most kMaxBytes + 1 bytes are
 /// wanted.
 using ReadFile = std::function<std::optional<std::string>(const std::string& path)>;
 
-/// Never throws for what a user wrote. `overrides`: "key.path=value", as on a command line.
-LoadResult load(const std::string& path, const std::vector<std::string>& overrides = {});
+/// Never throws for what a user wrote. `overrides`: "key.path=value", as on a command line. `accept`: what a spec must
+/// pass after this, which suggestions are held against too.
+LoadResult load(const std::string& path, const std::vector<std::string>& overrides = {}, const Accept& accept = {});
 
 /// The same for a text in memory. Without `read_file`, `extends` is an error that says so.
 LoadResult load_text(const std::string& text, const std::string& name, const std::vector<std::string>& overrides = {},
-                     const ReadFile& read_file = {});
+                     const ReadFile& read_file = {}, const Accept& accept = {});
 
 /// What `load` reads files with: regular files only.
 std::optional<std::string> read_regular_file(const std::string& path);

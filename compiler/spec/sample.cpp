@@ -37,12 +37,13 @@ schedule:
   steps: 1000
   warmup_steps: 50
 
-data:                           # relative to this file; `llmc data build` makes all three
-  tokenizer: data/tokenizer.model
+# llmc data build --from FOLDER --vocab-size 4096 -o data/my-run
+data:                           # relative to this file
+  tokenizer: data/my-run/tokenizer.model
   train:
-    - path: data/train-*.bin
+    - path: data/my-run/train-*.bin
   validation:
-    - path: data/val-*.bin
+    - path: data/my-run/val-*.bin
 
 evaluation:
   every: 100

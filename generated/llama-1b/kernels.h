@@ -1,4 +1,4 @@
-// The kernels of run llama-1b (7e163a6e421176c5cc4c286789b5e0f9).
+// The kernels of run llama-1b (aaf5677d8652fd38f729fcaf140f8b13).
 #pragma once
 
 #include "device/group.h"
@@ -16,6 +16,8 @@ LLMC_KERNEL column_reduce_to_32_2048(const float* __restrict__ partial, float* _
 LLMC_KERNEL column_reduce_2048(const float* __restrict__ partial, float* __restrict__ out, int accumulate);
 LLMC_KERNEL swiglu_backward_recompute(const bf16* dout, const bf16* gate_up, bf16* dgate_up, bf16* out);
 LLMC_KERNEL rms_norm_backward_residual_recompute(const bf16* dy, const float* x, const float* weight, const float* rstd, const bf16* dresidual, bf16* dx, float* dweight_partial, bf16* y);
+LLMC_KERNEL attention_backward_queries(const bf16* __restrict__ dout, const bf16* __restrict__ out, const bf16* __restrict__ qkv, const float* __restrict__ lse, bf16* __restrict__ dqkv, float* __restrict__ delta);
+LLMC_KERNEL attention_backward_keys(const bf16* __restrict__ dout, const bf16* __restrict__ qkv, const float* __restrict__ lse, const float* __restrict__ delta, bf16* __restrict__ dqkv);
 LLMC_KERNEL rope_inverse(bf16* __restrict__ qkv, const float* __restrict__ table);
 LLMC_KERNEL embedding_backward(const bf16* __restrict__ dx, const int* __restrict__ order, const int* __restrict__ run_begin, const int* __restrict__ run_token, const int* __restrict__ run_count, float* __restrict__ dtable);
 LLMC_KERNEL gradient_norm(const float* __restrict__ gradients, const Chunk* __restrict__ chunks, float* __restrict__ partial, int begin, int end);

@@ -1,4 +1,4 @@
-// What the trainer of run llama-1b (7e163a6e421176c5cc4c286789b5e0f9) is built for, and its main function.
+// What the trainer of run llama-1b (aaf5677d8652fd38f729fcaf140f8b13) is built for, and its main function.
 #include "train/program.h"
 
 #include "step.h"
@@ -201,16 +201,16 @@ constexpr double kInverseFrequencies[] = {
 };
 
 constexpr ArenaLayout kArena = {
-    .bytes = 56298352384,
+    .bytes = 56331906816,
     .masters = 0,
     .gradients = 7449489408,
-    .exp_avg = 46365699840,
-    .exp_avg_sq = 51332026112,
+    .exp_avg = 46399254272,
+    .exp_avg_sq = 51365580544,
     .copies = 4966326272,
     .results = 12415815680,
     .inputs = 12415815936,
     .input_bytes = 656128,
-    .input_slots = 12460769024,
+    .input_slots = 12494323456,
     .input_slot_count = 16,
     .scalars = 12415815936,
     .tokens = 12415816192,
@@ -227,12 +227,12 @@ constexpr ArenaLayout kArena = {
     .init_rules = 12427205632,
     .parameter_norms = 12427212800,
     .math_workspace = 12427214592,
-    .math_workspace_bytes = 33554432,
+    .math_workspace_bytes = 67108864,
 };
 
 constexpr ProgramInfo kInfo = {
     .name = "llama-1b",
-    .fingerprint = "7e163a6e421176c5cc4c286789b5e0f9",
+    .fingerprint = "aaf5677d8652fd38f729fcaf140f8b13",
     .plan_text = llmc_plan_text,
     .plan_json = llmc_plan_json,
     .spec_yaml = llmc_spec_yaml,

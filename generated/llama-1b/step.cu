@@ -1,5 +1,5 @@
 // The training step of llama-1b: what runs, in which order, on which bytes of the arena.
-// Made by llmc from spec 7e163a6e421176c5cc4c286789b5e0f9; change the spec, not this file.
+// Made by llmc from spec aaf5677d8652fd38f729fcaf140f8b13; change the spec, not this file.
 //
 // A micro-batch is 16 sequences of 2048 tokens. Activations are written with =; gradients of parameters with = by
 // the first micro-batch of a step and with += by the later ones.
@@ -55,7 +55,7 @@ Step::Step(Device& d, std::byte* memory)
     : device(d),
       stream(d.stream()),
       arena(memory),
-      math(d, memory + 12427214592, 33554432),
+      math(d, memory + 12427214592, 67108864),
       qkv_forward(math, kQkvForward),
       o_forward(math, kOForward),
       gate_up_forward(math, kGateUpForward),
@@ -79,17 +79,18 @@ Step::Step(Device& d, std::byte* memory)
                        .head_dim = 64,
                        .qkv_pitch = 3072,
                        .out_pitch = 2048,
-                       .deterministic = true}),
+                       .deterministic = true,
+                       .backward = false}),
       ranks(d) {}
 
 namespace {
 
-// Byte offsets in the arena of 56298352384 bytes.
+// Byte offsets in the arena of 56331906816 bytes.
 constexpr std::size_t kMasters = 0;
 constexpr std::size_t kCopies = 4966326272;
 constexpr std::size_t kGradients = 7449489408;
-constexpr std::size_t kExpAvg = 46365699840;
-constexpr std::size_t kExpAvgSq = 51332026112;
+constexpr std::size_t kExpAvg = 46399254272;
+constexpr std::size_t kExpAvgSq = 51365580544;
 constexpr std::size_t kScalars = 12415815936;
 constexpr std::size_t kResults = 12415815680;
 constexpr std::size_t kChunks = 12425385216;
@@ -101,33 +102,33 @@ constexpr int kChunkCount = 75809;                  // of at most 16384 elements
 void embed(Step& s) {
   int* tokens = s.at<int>(12415816192);             // [32768]
   float* embed_weight = s.at<float>(kMasters + 0);  // [131072, 2048]
-  float* x_first = s.at<float>(12471267072);        // [32768, 2048]
+  float* x_first = s.at<float>(12504821504);        // [32768, 2048]
 
   const Range range("embed");
   launch(s.stream, Grid{32768, 128}, embedding_forward, tokens, embed_weight, x_first);
 }
 
 void layer_forward(Step& s, std::size_t layer) {
-  float* x = s.at<float>(12471267072 + layer * 268435456);                                            // [32768, 2048]
+  float* x = s.at<float>(12504821504 + layer * 268435456);                                            // [32768, 2048]
   float* attention_norm_weight = s.at<float>(kMasters + 4 * (268435456 + layer * kLayerParameters));  // [2048]
-  bf16* attention_norm_out = s.at<bf16>(43949518592);                                                 // [32768, 2048]
-  float* attention_norm_rstd = s.at<float>(17034669824 + layer * 1682178048);                         // [32768]
+  bf16* attention_norm_out = s.at<bf16>(43983073024);                                                 // [32768, 2048]
+  float* attention_norm_rstd = s.at<float>(17068224256 + layer * 1682178048);                         // [32768]
   bf16* qkv_weight = s.at<bf16>(kCopies + 2 * (268437504 + layer * kLayerParameters));                // [3072, 2048]
-  bf16* qkv_raw = s.at<bf16>(17034800896 + layer * 1682178048);                                       // [32768, 3072]
+  bf16* qkv_raw = s.at<bf16>(17068355328 + layer * 1682178048);                                       // [32768, 3072]
   float* rope_table = s.at<float>(12416472320);                                                       // [2048, 64]
-  bf16* qkv = s.at<bf16>(17034800896 + layer * 1682178048);                           // [32768, 3072], over qkv_raw
-  bf16* attention_out = s.at<bf16>(17236127488 + layer * 1682178048);                 // [32768, 2048]
-  float* attention_lse = s.at<float>(17370345216 + layer * 1682178048);               // [512, 2048]
+  bf16* qkv = s.at<bf16>(17068355328 + layer * 1682178048);                           // [32768, 3072], over qkv_raw
+  bf16* attention_out = s.at<bf16>(17269681920 + layer * 1682178048);                 // [32768, 2048]
+  float* attention_lse = s.at<float>(17403899648 + layer * 1682178048);               // [512, 2048]
   bf16* o_weight = s.at<bf16>(kCopies + 2 * (274728960 + layer * kLayerParameters));  // [2048, 2048]
-  float* x_mid = s.at<float>(17374539520 + layer * 1682178048);                       // [32768, 2048]
+  float* x_mid = s.at<float>(17408093952 + layer * 1682178048);                       // [32768, 2048]
   float* mlp_norm_weight = s.at<float>(kMasters + 4 * (278923264 + layer * kLayerParameters));  // [2048]
-  bf16* mlp_norm_out = s.at<bf16>(43949518592);                                                 // [32768, 2048]
-  float* mlp_norm_rstd = s.at<float>(17642974976 + layer * 1682178048);                         // [32768]
+  bf16* mlp_norm_out = s.at<bf16>(43983073024);                                                 // [32768, 2048]
+  float* mlp_norm_rstd = s.at<float>(17676529408 + layer * 1682178048);                         // [32768]
   bf16* gate_up_weight = s.at<bf16>(kCopies + 2 * (278925312 + layer * kLayerParameters));      // [16384, 2048]
-  bf16* gate_up_out = s.at<bf16>(17643106048 + layer * 1682178048);                             // [32768, 16384]
-  bf16* swiglu_out = s.at<bf16>(43949518592);                                                   // [32768, 8192]
+  bf16* gate_up_out = s.at<bf16>(17676660480 + layer * 1682178048);                             // [32768, 16384]
+  bf16* swiglu_out = s.at<bf16>(43983073024);                                                   // [32768, 8192]
   bf16* down_weight = s.at<bf16>(kCopies + 2 * (312479744 + layer * kLayerParameters));         // [2048, 8192]
-  float* x_next = s.at<float>(12739702528 + layer * 268435456);                                 // [32768, 2048]
+  float* x_next = s.at<float>(12773256960 + layer * 268435456);                                 // [32768, 2048]
 
   const Range range("layer_forward");
   launch(s.stream, Grid{32768, 128}, rms_norm_forward, x, attention_norm_weight, attention_norm_out,
@@ -143,22 +144,22 @@ void layer_forward(Step& s, std::size_t layer) {
 }
 
 void head(Step& s) {
-  float* x_last = s.at<float>(16766234368);                       // [32768, 2048]
+  float* x_last = s.at<float>(16799788800);                       // [32768, 2048]
   float* final_norm_weight = s.at<float>(kMasters + 4966318080);  // [2048]
-  bf16* final_norm_out = s.at<bf16>(46097002240);                 // [32768, 2048]
-  float* final_norm_rstd = s.at<float>(46365437696);              // [32768]
+  bf16* final_norm_out = s.at<bf16>(46130556672);                 // [32768, 2048]
+  float* final_norm_rstd = s.at<float>(46398992128);              // [32768]
 
   const Range range("head");
   launch(s.stream, Grid{32768, 128}, rms_norm_forward, x_last, final_norm_weight, final_norm_out, final_norm_rstd);
 }
 
 void loss_chunk(Step& s, bool first, std::size_t chunk) {
-  bf16* final_norm_out = s.at<bf16>(46097002240 + chunk * 33554432);    // [32768, 2048]
+  bf16* final_norm_out = s.at<bf16>(46130556672 + chunk * 33554432);    // [32768, 2048]
   bf16* embed_weight = s.at<bf16>(kCopies + 0);                         // [131072, 2048]
-  bf16* logits = s.at<bf16>(43949518592);                               // [8192, 131072]
+  bf16* logits = s.at<bf16>(43983073024);                               // [8192, 131072]
   int* targets = s.at<int>(12415947264 + chunk * 32768);                // [32768]
-  float* losses = s.at<float>(46365568768 + chunk * 32768);             // [32768]
-  bf16* d_final_norm_out = s.at<bf16>(46231219968 + chunk * 33554432);  // [32768, 2048]
+  float* losses = s.at<float>(46399123200 + chunk * 32768);             // [32768]
+  bf16* d_final_norm_out = s.at<bf16>(46264774400 + chunk * 33554432);  // [32768, 2048]
   float* d_embed_weight = s.at<float>(kGradients + 0);                  // [131072, 2048]
 
   const Range range("loss_chunk");
@@ -169,19 +170,19 @@ void loss_chunk(Step& s, bool first, std::size_t chunk) {
 }
 
 void head_backward(Step& s, bool first) {
-  float* losses = s.at<float>(46365568768);                           // [32768]
-  bf16* d_final_norm_out = s.at<bf16>(46231219968);                   // [32768, 2048]
-  float* x_last = s.at<float>(16766234368);                           // [32768, 2048]
+  float* losses = s.at<float>(46399123200);                           // [32768]
+  bf16* d_final_norm_out = s.at<bf16>(46264774400);                   // [32768, 2048]
+  float* x_last = s.at<float>(16799788800);                           // [32768, 2048]
   float* final_norm_weight = s.at<float>(kMasters + 4966318080);      // [2048]
-  float* final_norm_rstd = s.at<float>(46365437696);                  // [32768]
-  bf16* d_x_last = s.at<bf16>(46097002240);                           // [32768, 2048]
-  float* final_norm_backward_partial = s.at<float>(43949518592);      // [1024, 2048]
-  float* final_norm_backward_folded = s.at<float>(43949518592);       // [32, 2048], over final_norm_backward_partial
+  float* final_norm_rstd = s.at<float>(46398992128);                  // [32768]
+  bf16* d_x_last = s.at<bf16>(46130556672);                           // [32768, 2048]
+  float* final_norm_backward_partial = s.at<float>(43983073024);      // [1024, 2048]
+  float* final_norm_backward_folded = s.at<float>(43983073024);       // [32, 2048], over final_norm_backward_partial
   float* d_final_norm_weight = s.at<float>(kGradients + 4966318080);  // [2048]
 
   const Range range("head_backward");
   launch(s.stream, Grid{1, 1024}, loss_sum, losses, s.at<StepScalars>(kScalars), s.at<StepResults>(kResults), !first);
-  launch(s.stream, Grid{1024, 128}, rms_norm_backward, d_final_norm_out, x_last, final_norm_weight, final_norm_rstd,
+  launch(s.stream, Grid{1024, 256}, rms_norm_backward, d_final_norm_out, x_last, final_norm_weight, final_norm_rstd,
          nullptr, d_x_last, final_norm_backward_partial, nullptr);
   launch(s.stream, Grid{128, 128}, column_reduce_to_32_2048, final_norm_backward_partial, final_norm_backward_folded,
          false);
@@ -189,43 +190,43 @@ void head_backward(Step& s, bool first) {
 }
 
 void layer_backward(Step& s, bool first, std::size_t layer) {
-  bf16* d_x_next = s.at<bf16>(46097002240);                                                     // [32768, 2048]
+  bf16* d_x_next = s.at<bf16>(46130556672);                                                     // [32768, 2048]
   bf16* down_weight = s.at<bf16>(kCopies + 2 * (312479744 + layer * kLayerParameters));         // [2048, 8192]
-  bf16* d_swiglu_out = s.at<bf16>(45560131328);                                                 // [32768, 8192]
-  bf16* gate_up_out = s.at<bf16>(17643106048 + layer * 1682178048);                             // [32768, 16384]
-  bf16* d_gate_up_out = s.at<bf16>(43949518592);                                                // [32768, 16384]
-  bf16* swiglu_out = s.at<bf16>(45023260416);                                                   // [32768, 8192]
+  bf16* d_swiglu_out = s.at<bf16>(45593685760);                                                 // [32768, 8192]
+  bf16* gate_up_out = s.at<bf16>(17676660480 + layer * 1682178048);                             // [32768, 16384]
+  bf16* d_gate_up_out = s.at<bf16>(43983073024);                                                // [32768, 16384]
+  bf16* swiglu_out = s.at<bf16>(45056814848);                                                   // [32768, 8192]
   float* d_down_weight = s.at<float>(kGradients + 4 * (312479744 + layer * kLayerParameters));  // [2048, 8192]
   bf16* gate_up_weight = s.at<bf16>(kCopies + 2 * (278925312 + layer * kLayerParameters));      // [16384, 2048]
-  bf16* d_mlp_norm_out = s.at<bf16>(45157478144);                                               // [32768, 2048]
-  float* x_mid = s.at<float>(17374539520 + layer * 1682178048);                                 // [32768, 2048]
+  bf16* d_mlp_norm_out = s.at<bf16>(45191032576);                                               // [32768, 2048]
+  float* x_mid = s.at<float>(17408093952 + layer * 1682178048);                                 // [32768, 2048]
   float* mlp_norm_weight = s.at<float>(kMasters + 4 * (278923264 + layer * kLayerParameters));  // [2048]
-  float* mlp_norm_rstd = s.at<float>(17642974976 + layer * 1682178048);                         // [32768]
-  bf16* d_x_mid = s.at<bf16>(46097002240);                      // [32768, 2048], over d_x_next
-  float* mlp_norm_backward_partial = s.at<float>(45291695872);  // [1024, 2048]
-  bf16* mlp_norm_out = s.at<bf16>(45023260416);                 // [32768, 2048]
-  float* mlp_norm_backward_folded = s.at<float>(45291695872);   // [32, 2048], over mlp_norm_backward_partial
+  float* mlp_norm_rstd = s.at<float>(17676529408 + layer * 1682178048);                         // [32768]
+  bf16* d_x_mid = s.at<bf16>(46130556672);                      // [32768, 2048], over d_x_next
+  float* mlp_norm_backward_partial = s.at<float>(45325250304);  // [1024, 2048]
+  bf16* mlp_norm_out = s.at<bf16>(45056814848);                 // [32768, 2048]
+  float* mlp_norm_backward_folded = s.at<float>(45325250304);   // [32, 2048], over mlp_norm_backward_partial
   float* d_mlp_norm_weight = s.at<float>(kGradients + 4 * (278923264 + layer * kLayerParameters));  // [2048]
   float* d_gate_up_weight = s.at<float>(kGradients + 4 * (278925312 + layer * kLayerParameters));   // [16384, 2048]
-  bf16* attention_out = s.at<bf16>(17236127488 + layer * 1682178048);                               // [32768, 2048]
+  bf16* attention_out = s.at<bf16>(17269681920 + layer * 1682178048);                               // [32768, 2048]
   float* d_o_weight = s.at<float>(kGradients + 4 * (274728960 + layer * kLayerParameters));         // [2048, 2048]
   bf16* o_weight = s.at<bf16>(kCopies + 2 * (274728960 + layer * kLayerParameters));                // [2048, 2048]
-  bf16* d_attention_out = s.at<bf16>(45293793024);                                                  // [32768, 2048]
-  bf16* qkv = s.at<bf16>(17034800896 + layer * 1682178048);                             // [32768, 3072], over qkv_raw
-  float* attention_lse = s.at<float>(17370345216 + layer * 1682178048);                 // [512, 2048]
-  bf16* d_qkv = s.at<bf16>(45092466432);                                                // [32768, 3072]
-  float* attention_workspace = s.at<float>(43949518592);                                // [285736960]
+  bf16* d_attention_out = s.at<bf16>(44184399616);                                                  // [32768, 2048]
+  bf16* qkv = s.at<bf16>(17068355328 + layer * 1682178048);                             // [32768, 3072], over qkv_raw
+  float* attention_lse = s.at<float>(17403899648 + layer * 1682178048);                 // [512, 2048]
+  bf16* d_qkv = s.at<bf16>(43983073024);                                                // [32768, 3072]
+  float* attention_workspace = s.at<float>(44318617344);                                // [1048576]
   float* rope_table = s.at<float>(12416472320);                                         // [2048, 64]
-  bf16* d_qkv_raw = s.at<bf16>(45092466432);                                            // [32768, 3072], over d_qkv
+  bf16* d_qkv_raw = s.at<bf16>(43983073024);                                            // [32768, 3072], over d_qkv
   bf16* qkv_weight = s.at<bf16>(kCopies + 2 * (268437504 + layer * kLayerParameters));  // [3072, 2048]
-  bf16* d_attention_norm_out = s.at<bf16>(44083736320);                                 // [32768, 2048]
-  float* x = s.at<float>(12471267072 + layer * 268435456);                              // [32768, 2048]
+  bf16* d_attention_norm_out = s.at<bf16>(44318617344);                                 // [32768, 2048]
+  float* x = s.at<float>(12504821504 + layer * 268435456);                              // [32768, 2048]
   float* attention_norm_weight = s.at<float>(kMasters + 4 * (268435456 + layer * kLayerParameters));  // [2048]
-  float* attention_norm_rstd = s.at<float>(17034669824 + layer * 1682178048);                         // [32768]
-  bf16* d_x = s.at<bf16>(46097002240);                                // [32768, 2048], over d_x_next
-  float* attention_norm_backward_partial = s.at<float>(44217954048);  // [1024, 2048]
-  bf16* attention_norm_out = s.at<bf16>(43949518592);                 // [32768, 2048]
-  float* attention_norm_backward_folded = s.at<float>(44217954048);  // [32, 2048], over attention_norm_backward_partial
+  float* attention_norm_rstd = s.at<float>(17068224256 + layer * 1682178048);                         // [32768]
+  bf16* d_x = s.at<bf16>(46130556672);                                // [32768, 2048], over d_x_next
+  float* attention_norm_backward_partial = s.at<float>(44452835072);  // [1024, 2048]
+  bf16* attention_norm_out = s.at<bf16>(44184399616);                 // [32768, 2048]
+  float* attention_norm_backward_folded = s.at<float>(44452835072);  // [32, 2048], over attention_norm_backward_partial
   float* d_attention_norm_weight = s.at<float>(kGradients + 4 * (268435456 + layer * kLayerParameters));  // [2048]
   float* d_qkv_weight = s.at<float>(kGradients + 4 * (268437504 + layer * kLayerParameters));  // [3072, 2048]
 
@@ -234,7 +235,7 @@ void layer_backward(Step& s, bool first, std::size_t layer) {
   launch(s.stream, Grid{32768, 256}, swiglu_backward_recompute, d_swiglu_out, gate_up_out, d_gate_up_out, swiglu_out);
   s.down_wgrad(s.stream, d_x_next, swiglu_out, nullptr, nullptr, d_down_weight, !first);
   s.gate_up_dgrad(s.stream, d_gate_up_out, gate_up_weight, nullptr, nullptr, d_mlp_norm_out, false);
-  launch(s.stream, Grid{1024, 128}, rms_norm_backward_residual_recompute, d_mlp_norm_out, x_mid, mlp_norm_weight,
+  launch(s.stream, Grid{1024, 256}, rms_norm_backward_residual_recompute, d_mlp_norm_out, x_mid, mlp_norm_weight,
          mlp_norm_rstd, d_x_next, d_x_mid, mlp_norm_backward_partial, mlp_norm_out);
   launch(s.stream, Grid{128, 128}, column_reduce_to_32_2048, mlp_norm_backward_partial, mlp_norm_backward_folded,
          false);
@@ -242,10 +243,13 @@ void layer_backward(Step& s, bool first, std::size_t layer) {
   s.gate_up_wgrad(s.stream, d_gate_up_out, mlp_norm_out, nullptr, nullptr, d_gate_up_weight, !first);
   s.o_wgrad(s.stream, d_x_mid, attention_out, nullptr, nullptr, d_o_weight, !first);
   s.o_dgrad(s.stream, d_x_mid, o_weight, nullptr, nullptr, d_attention_out, false);
-  s.attention.backward(s.stream, d_attention_out, attention_out, qkv, attention_lse, d_qkv, attention_workspace);
+  launch(s.stream, Grid{8192, 128}, attention_backward_queries, d_attention_out, attention_out, qkv, attention_lse,
+         d_qkv, attention_workspace);
+  launch(s.stream, Grid{2048, 128}, attention_backward_keys, d_attention_out, qkv, attention_lse, attention_workspace,
+         d_qkv);
   launch(s.stream, Grid{32768, 128}, rope_inverse, d_qkv, rope_table);
   s.qkv_dgrad(s.stream, d_qkv_raw, qkv_weight, nullptr, nullptr, d_attention_norm_out, false);
-  launch(s.stream, Grid{1024, 128}, rms_norm_backward_residual_recompute, d_attention_norm_out, x,
+  launch(s.stream, Grid{1024, 256}, rms_norm_backward_residual_recompute, d_attention_norm_out, x,
          attention_norm_weight, attention_norm_rstd, d_x_mid, d_x, attention_norm_backward_partial, attention_norm_out);
   launch(s.stream, Grid{128, 128}, column_reduce_to_32_2048, attention_norm_backward_partial,
          attention_norm_backward_folded, false);
@@ -254,7 +258,7 @@ void layer_backward(Step& s, bool first, std::size_t layer) {
 }
 
 void embed_backward(Step& s) {
-  bf16* d_x_first = s.at<bf16>(46097002240);            // [32768, 2048]
+  bf16* d_x_first = s.at<bf16>(46130556672);            // [32768, 2048]
   int* embedding_order = s.at<int>(12416078336);        // [32768]
   int* run_begin = s.at<int>(12416209408);              // [32769]
   int* run_token = s.at<int>(12416340736);              // [32768]
@@ -267,9 +271,9 @@ void embed_backward(Step& s) {
 }
 
 void optimizer(Step& s) {
-  float* gradient_partial = s.at<float>(43949518592);  // [75809]
-  float* weight_partial = s.at<float>(43949821952);    // [75809]
-  float* update_partial = s.at<float>(43950125312);    // [75809]
+  float* gradient_partial = s.at<float>(43983073024);  // [75809]
+  float* weight_partial = s.at<float>(43983376384);    // [75809]
+  float* update_partial = s.at<float>(43983679744);    // [75809]
   float* tensor_norms = s.at<float>(12427212800);      // [1]
 
   const Range range("optimizer");
@@ -285,11 +289,11 @@ void optimizer(Step& s) {
 }
 
 void evaluate_chunk(Step& s, std::size_t chunk) {
-  bf16* final_norm_out = s.at<bf16>(46097002240 + chunk * 33554432);  // [32768, 2048]
+  bf16* final_norm_out = s.at<bf16>(46130556672 + chunk * 33554432);  // [32768, 2048]
   bf16* embed_weight = s.at<bf16>(kCopies + 0);                       // [131072, 2048]
-  bf16* logits = s.at<bf16>(43949518592);                             // [8192, 131072]
+  bf16* logits = s.at<bf16>(43983073024);                             // [8192, 131072]
   int* targets = s.at<int>(12415947264 + chunk * 32768);              // [32768]
-  float* losses = s.at<float>(46365568768 + chunk * 32768);           // [32768]
+  float* losses = s.at<float>(46399123200 + chunk * 32768);           // [32768]
 
   const Range range("evaluate_chunk");
   s.lm_head_forward(s.stream, final_norm_out, embed_weight, nullptr, nullptr, logits, false);
@@ -297,16 +301,16 @@ void evaluate_chunk(Step& s, std::size_t chunk) {
 }
 
 void evaluate_sum(Step& s, bool first) {
-  float* losses = s.at<float>(46365568768);  // [32768]
+  float* losses = s.at<float>(46399123200);  // [32768]
 
   const Range range("evaluate_sum");
   launch(s.stream, Grid{1, 1024}, loss_sum, losses, s.at<StepScalars>(kScalars), s.at<StepResults>(kResults), !first);
 }
 
 void sample(Step& s) {
-  bf16* final_norm_out = s.at<bf16>(46097002240);   // [32768, 2048]
+  bf16* final_norm_out = s.at<bf16>(46130556672);   // [32768, 2048]
   int* positions = s.at<int>(12416472064);          // [16]
-  bf16* sample_rows = s.at<bf16>(46231219968);      // [16, 2048]
+  bf16* sample_rows = s.at<bf16>(46264774400);      // [16, 2048]
   bf16* embed_weight = s.at<bf16>(kCopies + 0);     // [131072, 2048]
   float* sample_logits = s.at<float>(12416996608);  // [16, 131072]
 

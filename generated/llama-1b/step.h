@@ -1,4 +1,4 @@
-// The matrix products and the functions of the step of run llama-1b (7e163a6e421176c5cc4c286789b5e0f9).
+// The matrix products and the functions of the step of run llama-1b (aaf5677d8652fd38f729fcaf140f8b13).
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What the trainer of run quickstart (88445e1f97f36e0f3fc7201cf08fe3e5) is built for, and its main function.
+// What the trainer of run quickstart (76adbe471871107efa6ddc51460bc417) is built for, and its main function.
 #include "train/program.h"
 
 #include "device/cpu/wait_policy.h"
@@ -127,7 +127,7 @@ constexpr ArenaLayout kArena = {
 
 constexpr ProgramInfo kInfo = {
     .name = "quickstart",
-    .fingerprint = "88445e1f97f36e0f3fc7201cf08fe3e5",
+    .fingerprint = "76adbe471871107efa6ddc51460bc417",
     .plan_text = llmc_plan_text,
     .plan_json = llmc_plan_json,
     .spec_yaml = llmc_spec_yaml,

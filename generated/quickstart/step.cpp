@@ -1,5 +1,5 @@
 // The training step of quickstart: what runs, in which order, on which bytes of the arena.
-// Made by llmc from spec 88445e1f97f36e0f3fc7201cf08fe3e5; change the spec, not this file.
+// Made by llmc from spec 76adbe471871107efa6ddc51460bc417; change the spec, not this file.
 //
 // A micro-batch is 8 sequences of 256 tokens. Activations are written with =; gradients of parameters with = by
 // the first micro-batch of a step and with += by the later ones.

@@ -1,4 +1,4 @@
-// The matrix products and the functions of the step of run quickstart (88445e1f97f36e0f3fc7201cf08fe3e5).
+// The matrix products and the functions of the step of run quickstart (76adbe471871107efa6ddc51460bc417).
 #pragma once
 
 #include <cstddef>

@@ -12,7 +12,7 @@ namespace llmc {
 /// All calls are made by every rank in the same order, and are ordered on the stream.
 class Communicator {
  public:
-  /// Of this process alone, on `device`. Throws Failure(toolchain) where the library cannot use the device.
+  /// Of this process alone, on `device`: nothing of the library is called, now or later, and a collective does nothing.
   explicit Communicator(Device& device);
   ~Communicator();
   Communicator(const Communicator&) = delete;
@@ -20,7 +20,7 @@ class Communicator {
 
   int rank() const;
   int world_size() const;
-  std::string description() const;  // "1 rank, NCCL 2.28.9"
+  std::string description() const;  // "1 rank", "8 ranks, NCCL 2.28.9"
 
   /// Replaces `values` [count] by their sums over all ranks.
   void all_reduce_sum(float* values, std::size_t count, Stream& stream);

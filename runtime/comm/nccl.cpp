@@ -2,7 +2,6 @@
 #include <nccl.h>
 
 #include "comm/collectives.h"
-#include "device/cuda/check.h"
 #include "device/cuda/stream.h"
 #include "error.h"
 
@@ -35,13 +34,7 @@ struct Communicator::Impl {
   }
 };
 
-Communicator::Communicator(Device&) : impl_(std::make_unique<Impl>()) {
-  int index = 0;
-  llmc::check(cudaGetDevice(&index), "cudaGetDevice");
-  check(ncclCommInitAll(&impl_->comm, 1, &index), "ncclCommInitAll");
-  check(ncclCommUserRank(impl_->comm, &impl_->rank), "ncclCommUserRank");
-  check(ncclCommCount(impl_->comm, &impl_->world_size), "ncclCommCount");
-}
+Communicator::Communicator(Device&) : impl_(std::make_unique<Impl>()) {}
 
 Communicator::~Communicator() = default;
 
@@ -49,14 +42,17 @@ int Communicator::rank() const { return impl_->rank; }
 int Communicator::world_size() const { return impl_->world_size; }
 
 std::string Communicator::description() const {
-  return std::to_string(impl_->world_size) + (impl_->world_size == 1 ? " rank, " : " ranks, ") + version();
+  if (impl_->world_size == 1) return "1 rank";
+  return std::to_string(impl_->world_size) + " ranks, " + version();
 }
 
 void Communicator::all_reduce_sum(float* values, std::size_t count, Stream& stream) {
+  if (impl_->world_size == 1) return;
   check(ncclAllReduce(values, values, count, ncclFloat32, ncclSum, impl_->comm, stream.handle), "ncclAllReduce");
 }
 
 void Communicator::broadcast(void* data, std::size_t bytes, int root, Stream& stream) {
+  if (impl_->world_size == 1) return;
   check(ncclBroadcast(data, data, bytes, ncclUint8, root, impl_->comm, stream.handle), "ncclBroadcast");
 }
 

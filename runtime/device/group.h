@@ -2,6 +2,7 @@
 // and padding are known here and nowhere else.
 //
 //   LLMC_BOUNDS(kLanes)                         launch bounds where the target has them
+//   LLMC_BOUNDS_RESIDENT(kLanes, 768)           the same, with registers for 768 threads of an SM at once
 //   LLMC_KERNEL name(const Act* x, Act* y) {    a kernel; every lane (on cpu: every thread) runs it
 //     const Group<kLanes, Act> g;               columns are dealt to lanes in 16-byte vectors of Act
 //     for (const int row : g.rows(kRows)) {     this group's share of the rows
@@ -13,12 +14,13 @@
 //   g.slice<kCols, kSlice>(x, row, part)        columns [part * kSlice, +kSlice) of a row; fewer at its end
 //   g.segments<kSegments, kCols, kStep>(p)      column c of segment s is p[s * kStep + c]; kStep 0: the same ones again
 //   g.load(row)                                 the row's elements, read now: into registers where they fit
-//   g.apply(row, f)                             f of each element: kept on cpu, computed at each use on cuda
+//   g.load_if<kWanted>(row)                     the same, or nothing
+//   g.softmax(row)                              e^(v - highest) of each element, a row to read; and .highest, .total
 //   g.columns<kCols>()                          one fp32 number a column, zero at first
 //   g.indices(), g.nothing()                    the column's number, an int; what is written is lost
 //   g.sums<T>(), g.total(sums)                  sums to add to in map(), and their sum
 //
-//   g.sum(rows..., f), g.max(rows..., f)        of f(elements of one column...) over the columns; all lanes get it
+//   g.sum(rows..., f)                           of f(elements of one column...) over the columns; all lanes get it
 //   g.store(out, rows..., f)                    out = f(...), rounded to out's type
 //   g.map(rows..., f)                           f(float& for what may be written, float for what is read, ...)
 //   g.owns(column), g.leads()                   true on one lane of the group: that of this column; the first

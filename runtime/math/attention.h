@@ -18,6 +18,7 @@ struct AttentionShape {
   std::int64_t qkv_pitch = 0;  // also of dqkv
   std::int64_t out_pitch = 0;  // also of dout
   bool deterministic = true;   // backward without atomics: the same bits every time
+  bool backward = true;        // false: backward() is never called, kernels of the emitted project do its work
 };
 
 /// Backward runs over equal slices of the batch, and where one sequence is still too much, over groups of heads.
@@ -101,7 +102,7 @@ inline std::string portable_attention_refusal(const AttentionShape& shape, DType
 
 class Attention {
  public:
-  /// Builds the forward and backward plans of cuDNN, seconds. Throws Failure(toolchain) naming shape, types and version
+  /// Builds the plans of cuDNN that the shape asks for, seconds. Throws Failure(toolchain) naming shape, types and version
   /// where cuDNN has none, Failure(does_not_fit) where it needs more workspace than attention_workspace_bytes()
   /// planned.
   Attention(MathLibrary& library, const AttentionShape& shape);

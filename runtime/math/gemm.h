@@ -24,7 +24,14 @@ struct GemmShape {
   bool accumulates = false; // a call may ask for D += ...
 };
 
-/// Owns what the library needs once for a process (engine, handle, 32 MiB workspace on cuda taken from the arena).
+/// On cuda, workspace that a product may use which `trainer tune` has not timed: the same in every trainer, so that its
+/// algorithm depends on its shape and the library alone.
+inline constexpr std::size_t kUntunedWorkspace = std::size_t{32} << 20;
+/// What arenas have where the budget allows, for tuned products. Splitting k of the reference run's qkv weight gradient
+/// takes 50 MiB.
+inline constexpr std::size_t kTunedWorkspace = std::size_t{64} << 20;
+
+/// Owns what the library needs once for a process: engine, handle, on cuda a workspace taken from the arena.
 class MathLibrary {
  public:
   /// `workspace`: device memory of `workspace_bytes`, from the plan; null on cpu.

@@ -25,7 +25,8 @@ struct TunedProduct {
   float best_ms;   // of the algorithm to use: the fastest one, or the first where that gains 2 % or less
 };
 
-/// Times up to 32 algorithms for each distinct shape on normal random numbers, reports each product, and returns what
+/// Times up to 32 algorithms of kUntunedWorkspace and up to 32 of `workspace_bytes` for each distinct shape on normal
+/// random numbers, reports each product, and returns what
 /// tuned_file() is to hold: what it holds now, with the winners for this device and library in place of earlier ones.
 /// `workspace_bytes`: as the products will have. Throws Failure(usage) where the library has no choice to make,
 /// Failure(toolchain) where the file is damaged.

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "spec/flow_reader.h"
+#include "spec/synonyms.h"
 
 namespace llmc::spec {
 namespace {
@@ -103,7 +104,8 @@ class Binder {
             {"E0207",
              fmt::format("{} takes a list of one source, and this list has {}", group.path, node->items.size()),
              fmt::format("write {}: [{{path: \"tokens-*.bin\"}}]; a pattern may match many files", key.text),
-             {place_of(value.span)}});
+             {place_of(value.span)},
+             group.path});
         return;
       }
       node = &node->items[0];
@@ -112,7 +114,8 @@ class Binder {
       diagnostics_.push_back({"E0203",
                               fmt::format("{} takes a list of one source", group.path),
                               fmt::format("write {}: [{{path: \"tokens-*.bin\"}}]", key.text),
-                              {place_of(value.span)}});
+                              {place_of(value.span)},
+                              group.path});
       return;
     }
     if (node->kind == Node::Kind::map) {
@@ -129,7 +132,8 @@ class Binder {
       diagnostics_.push_back({"E0110",
                               fmt::format("{} takes a map", group.path),
                               fmt::format("write its keys below it, indented, such as {}: ...", inside[0]),
-                              {place_of(node->span)}});
+                              {place_of(node->span)},
+                              group.path});
     }
   }
 
@@ -160,30 +164,47 @@ class Binder {
     diagnostics_.push_back({"E0202",
                             fmt::format("{} is required", key.path),
                             fmt::format("add `{}`{}", example, group.empty() ? "" : fmt::format(" to {}", group)),
-                            {found == bound.key_spans.end() ? place_of_file(source.name) : place_of(found->second)}});
+                            {found == bound.key_spans.end() ? place_of_file(source.name) : place_of(found->second)},
+                            key.path});
   }
 
   void unknown(const std::string& group, const KeyText& key) {
     const std::vector<std::string> known = children(group);
-    std::string advice;
+    const std::string path = join(group, key.text);
+    std::string advice =
+        fmt::format("{} {}", known.size() == 1 ? "the only key here is" : "the keys here are", either(known, " and "));
+    std::vector<Edit> edits;
+    const auto move = [&](const std::string& to, bool meant) {
+      edits.push_back({{}, {}, path, to, meant, meant ? "" : fmt::format("the key is {}", to)});
+    };
+    const std::string synonym = advice_for_key(key.text);
+    const bool word = key.text.find('.') == std::string::npos;  // a path of words cannot be renamed by words
+    std::vector<std::string> elsewhere;
+    for (const Key& other : keys())
+      if (other.leaf() == plain_word(key.text)) elsewhere.push_back(other.path);
     if (const Key* dotted = find_key(join(group, key.text))) {
       advice = fmt::format("in a file, write {}: with {}: indented below it", dotted->group(), dotted->leaf());
-    } else if (const auto near = nearest(key.text, known)) {
-      advice = fmt::format("did you mean {}?", *near);
-    } else {
-      std::vector<std::string> elsewhere;
-      for (const Key& other : keys())
-        if (other.leaf() == key.text || other.path == key.text) elsewhere.push_back(other.path);
-      advice = !elsewhere.empty()
-                   ? fmt::format("the key is {}", either(elsewhere))
-                   : fmt::format("{} {}", known.size() == 1 ? "the only key here is" : "the keys here are",
-                                 either(known, " and "));
+    } else if (find_key(key.text)) {
+      advice = fmt::format("the key is {}, at the top", key.text);
+    } else if (!synonym.empty()) {
+      advice = synonym;
+    } else if (const auto near = nearest(plain_word(key.text), known); near && word) {
+      move(join(group, *near), true);
+      advice = fmt::format("{} is given already; remove one of them", *near);
     }
-    diagnostics_.push_back(
-        {"E0201",
-         fmt::format("there is no key {}{}", in_quotes(key.text), group.empty() ? "" : " in " + group),
-         advice,
-         {place_of(key.span)}});
+    if (synonym.empty() && word && elsewhere.size() == 1) move(elsewhere[0], false);
+    Diagnostic diagnostic{"E0201",
+                          fmt::format("there is no key {}{}", in_quotes(key.text), group.empty() ? "" : " in " + group),
+                          advice,
+                          {place_of(key.span)}};
+    diagnostic.key = path;
+    if (!edits.empty())
+      diagnostic.propose = [edits](const Sound& sound) {
+        for (const Edit& edit : edits)
+          if (sound(edit)) return std::vector<Edit>{edit};
+        return std::vector<Edit>{};
+      };
+    diagnostics_.push_back(std::move(diagnostic));
   }
 
   const bool whole_;

@@ -2,15 +2,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "spec/binder.h"
 #include "spec/scalars.h"
+#include "spec/synonyms.h"
 #include "spec/targets.h"
 
 namespace llmc::spec {
 namespace {
 
-constexpr std::size_t kLongestName = 64, kLongestPath = 4096, kLongestText = 65536;
+constexpr auto kReplace = nlohmann::json::error_handler_t::replace;
+constexpr std::size_t kLongestPath = 4096, kLongestText = 65536;
 
 std::string article(const Node& node) {
   switch (node.kind) {
@@ -53,9 +56,30 @@ class Converter {
   }
 
  private:
-  std::nullopt_t fail(const char* code, std::string message, std::string advice, const Node& node) {
-    diagnostics_.push_back({code, std::move(message), std::move(advice), {place_of(node.span)}});
+  /// `instead`: what may stand there, as YAML; it is shown when it is right.
+  std::nullopt_t fail(const char* code, std::string message, std::string advice, const Node& node,
+                      const std::string& instead = {}, bool meant = false) {
+    Diagnostic diagnostic{code, std::move(message), std::move(advice), {place_of(node.span)}};
+    diagnostic.key = key_.path;
+    if (list_) diagnostic.key += fmt::format("[{}]", &node - list_->items.data());
+    if (!instead.empty()) {
+      Edit edit{{{key_.path, in_list(node, instead)}}, {}, {}, {}, meant, {}};
+      edit.text = meant ? fmt::format("did you mean {}?", instead) : "write " + instead;
+      diagnostic.propose = any_of({edit});
+    }
+    diagnostics_.push_back(std::move(diagnostic));
     return std::nullopt;
+  }
+
+  /// The whole value with `instead` in place of `node`, as YAML.
+  std::string in_list(const Node& node, const std::string& instead) const {
+    if (!list_) return instead;
+    std::string text;
+    for (const Node& item : list_->items) {
+      const std::string own = item.plain ? item.text : nlohmann::json(item.text).dump(-1, ' ', false, kReplace);
+      text += (text.empty() ? "" : ", ") + (&item == &node ? instead : own);
+    }
+    return "[" + text + "]";
   }
 
   std::nullopt_t wrong_type(const Node& node) {
@@ -69,6 +93,23 @@ class Converter {
            std::find(key_.words.begin(), key_.words.end(), node.text) != key_.words.end();
   }
 
+  /// The rule; for another framework's word with llmc's.
+  std::string advice(const Node& node, const std::string& rule) const {
+    const std::string ours = our_word(key_.path, node.text);
+    return ours.empty() ? rule : fmt::format("llmc's word for it is {}", ours);
+  }
+
+  /// The word that somebody wanted who wrote `word`: a synonym, the one that begins with it, or the nearest; or empty.
+  std::string meant(const std::string& word, const std::vector<std::string>& words) const {
+    const std::string ours = our_word(key_.path, word), plain = plain_word(word);
+    if (!ours.empty()) return ours;
+    std::vector<std::string> begin;
+    for (const std::string& candidate : words)
+      if (plain.size() > 1 && candidate.compare(0, plain.size(), plain) == 0) begin.push_back(candidate);
+    if (begin.size() == 1) return begin[0];
+    return nearest(plain, words).value_or("");
+  }
+
   /// Whether a plain scalar looks like an attempt at a number.
   static bool numeric(const Node& node) {
     const char first = node.text.empty() ? ' ' : node.text[0];
@@ -77,15 +118,16 @@ class Converter {
 
   std::nullopt_t not_a_number(const Node& node) {
     if (key_.words.empty() || node.kind != Node::Kind::scalar || !node.plain) return wrong_type(node);
-    const auto near = nearest(node.text, key_.words);
-    return fail("E0206", fmt::format("{} takes {}, not {}", key_.path, expectation(key_), in_quotes(node.text)),
-                near ? fmt::format("did you mean {}?", *near) : "write one of these", node);
+    return fail(
+        "E0206", fmt::format("{} takes {}, not {}", key_.path, expectation(key_), in_quotes(node.text)),
+        "write " + (key_.type == Type::bytes ? "a size such as 80GiB, or " + either(key_.words) : expectation(key_)),
+        node, meant(node.text, key_.words), true);
   }
 
   template <typename T>
   std::nullopt_t malformed(const Node& node, const Scalar<T>& scalar) {
     return fail("E0204", fmt::format("{}: the number {} {}", key_.path, in_quotes(node.text), scalar.problem),
-                scalar.instead.empty() ? "write " + expectation(key_) : "write " + scalar.instead, node);
+                "write " + expectation(key_), node, scalar.instead);
   }
 
   bool in_range(double value, const Node& node) {
@@ -125,11 +167,11 @@ class Converter {
       for (const char* yes : {"yes", "on", "True", "TRUE", "Yes", "On", "1", "y"})
         if (node.text == yes)
           return fail("E0203", fmt::format("{} takes true or false, not {}", key_.path, in_quotes(node.text)),
-                      "write true", node);
+                      "write true", node, "true");
       for (const char* no : {"no", "off", "False", "FALSE", "No", "Off", "0", "n"})
         if (node.text == no)
           return fail("E0203", fmt::format("{} takes true or false, not {}", key_.path, in_quotes(node.text)),
-                      "write false", node);
+                      "write false", node, "false");
     }
     return wrong_type(node);
   }
@@ -137,9 +179,8 @@ class Converter {
   std::optional<Value> word(const Node& node, const std::vector<std::string>& words) {
     if (node.kind != Node::Kind::scalar) return wrong_type(node);
     if (std::find(words.begin(), words.end(), node.text) != words.end()) return node.text;
-    const auto near = nearest(node.text, words);
     return fail("E0206", fmt::format("{} takes {}, not {}", key_.path, either(words), in_quotes(node.text)),
-                near ? fmt::format("did you mean {}?", *near) : fmt::format("write {}", either(words)), node);
+                advice(node, "write " + either(words)), node, meant(node.text, words), true);
   }
 
   /// No control characters; in prompts (`multiline`) line feeds and tabs are welcome.
@@ -173,19 +214,11 @@ class Converter {
                       std::all_of(node.text.begin(), node.text.end(),
                                   [&](char c) { return lower(c) || (c >= '0' && c <= '9') || c == '-'; });
     if (good) return node.text;
-    std::string suggestion;
-    for (char c : node.text.substr(0, kLongestName)) {
-      const char small = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-      if (lower(small) || (!suggestion.empty() && small >= '0' && small <= '9'))
-        suggestion += small;
-      else if (!suggestion.empty() && suggestion.back() != '-')
-        suggestion += '-';
-    }
-    while (!suggestion.empty() && suggestion.back() == '-') suggestion.pop_back();
-    return fail("E0208", fmt::format("{} cannot name a run", in_quotes(node.text)),
-                fmt::format("write 1 to {} lower-case letters, digits and hyphens, a letter first{}", kLongestName,
-                            suggestion.empty() ? "" : ", such as " + suggestion),
-                node);
+    return fail(
+        "E0208",
+        fmt::format("{} cannot name a run: that is 1 to {} lower-case letters, digits and hyphens, a letter first",
+                    in_quotes(node.text), kLongestName),
+        "write a name", node, run_name(node.text));
   }
 
   std::optional<Value> numbers(const Node& node) {
@@ -196,6 +229,7 @@ class Converter {
                   "write " + expectation(key_), node);
     std::vector<double> list;
     bool good = true;
+    list_ = &node;
     for (const Node& item : node.items) {
       if (item.kind == Node::Kind::bad) {
         good = false;
@@ -212,6 +246,7 @@ class Converter {
   std::optional<Value> list_of_words(const Node& node) {
     std::vector<std::string> list;
     bool good = true;
+    list_ = &node;
     for (const Node& item : node.items) {
       if (diagnostics_.size() >= kMaxDiagnostics) return {};
       if (item.kind == Node::Kind::bad) {
@@ -258,13 +293,18 @@ class Converter {
   std::optional<Value> recompute(const Node& node) {
     if (node.kind == Node::Kind::scalar) {
       if (node.text == "none" || node.text == "full") return node.text;
+      const std::string ours = our_word(key_.path, node.text);
+      const auto near = nearest(plain_word(node.text), {"none", "full"});
       return fail("E0206", fmt::format("{} does not take {}", key_.path, in_quotes(node.text)),
-                  "write " + expectation(key_), node);
+                  "write " + expectation(key_), node, ours.empty() ? near.value_or("") : ours, true);
     }
     if (node.kind == Node::Kind::list) {
       if (node.items.empty()) return fail("E0207", fmt::format("{} is an empty list", key_.path), "write none", node);
       return list_of_words(node);
     }
+    if (node.members.size() == 1 && node.members[0].key.text.compare(0, 6, "every:") == 0)
+      return fail("E0203", fmt::format("{} has no key {}", key_.path, in_quotes(node.members[0].key.text)),
+                  fmt::format("write {{every: {}}}, with a blank after the colon", node.members[0].key.text.substr(6)), node);
     if (node.members.size() != 1 || node.members[0].key.text != "every") return wrong_type(node);
     const Node& every = node.members[0].value;
     if (every.kind == Node::Kind::bad) return {};
@@ -279,6 +319,7 @@ class Converter {
 
   const Key& key_;
   std::vector<Diagnostic>& diagnostics_;
+  const Node* list_ = nullptr;  // whose items are converted
 };
 
 }  // namespace
@@ -290,7 +331,8 @@ std::optional<Value> convert(const Key& key, const Node& node, const Span& key_s
     diagnostics.push_back({"E0210",
                            fmt::format("{} has no value", key.path),
                            fmt::format("write {}{}", expectation(key), key.required ? "" : ", or leave the key out"),
-                           {place_of(key_span)}});
+                           {place_of(key_span)},
+                           key.path});
     return {};
   }
   return Converter(key, diagnostics).convert(node);

@@ -41,6 +41,18 @@ std::string location(const Place& place) {
   return fmt::format("{}:{}:{}", place.file, place.line, place.column);
 }
 
+nlohmann::ordered_json fixes_json(const std::vector<Edit>& edits) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const Edit& edit : edits) {
+    nlohmann::ordered_json fix = nlohmann::ordered_json::object();
+    for (const auto& [path, value] : edit.write) fix["write"][path] = value;
+    if (!edit.remove.empty()) fix["remove"] = edit.remove;
+    if (!edit.from.empty()) fix["rename"] = {edit.from, edit.to};
+    list.push_back(std::move(fix));
+  }
+  return list;
+}
+
 }  // namespace
 
 Place place_of(const Span& span, std::string note) {
@@ -119,6 +131,7 @@ std::string to_json(const std::vector<Diagnostic>& diagnostics) {
     list.push_back({{"code", diagnostic.code},
                     {"message", diagnostic.message},
                     {"advice", diagnostic.advice},
+                    {"fixes", fixes_json(diagnostic.edits)},
                     {"places", std::move(places)}});
   }
   return list.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";

@@ -81,6 +81,8 @@ Node& member(Node& map, const KeyText& word) {
   return map.members.back().value;
 }
 
+}  // namespace
+
 void place_value(Node& root, const std::vector<KeyText>& words, Node value) {
   Node* node = &root;
   std::string path;
@@ -113,8 +115,6 @@ void place_value(Node& root, const std::vector<KeyText>& words, Node value) {
   else
     target = std::move(value);
 }
-
-}  // namespace
 
 void merge(Node& base, Node over) {
   for (auto& [key, value] : over.members) {

@@ -99,6 +99,20 @@ std::string expectation(const Key& key) {
   return {};
 }
 
+std::string run_name(const std::string& wish) {
+  std::string name;
+  for (char c : wish) {
+    if (name.size() == kLongestName) break;
+    const char small = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    if ((small >= 'a' && small <= 'z') || (!name.empty() && small >= '0' && small <= '9'))
+      name += small;
+    else if (!name.empty() && name.back() != '-')
+      name += '-';
+  }
+  while (!name.empty() && name.back() == '-') name.pop_back();
+  return name;
+}
+
 std::optional<std::string> nearest(const std::string& word, const std::vector<std::string>& candidates) {
   if (word.size() > 64) return {};
   std::optional<std::string> best;

@@ -29,6 +29,8 @@ enum class Type {
   recompute  // none | full | {every: N} | list of `words`: string, integer or strings
 };
 
+constexpr std::size_t kLongestName = 64;  // of a run
+
 /// Whether a value is baked into the trainer, can be replaced when it starts, or is only a label (the name).
 enum class Stage { label, compiled, run_time };
 
@@ -81,6 +83,9 @@ bool present(const Value& value);
 
 /// "an integer from 1 to 1024", "one of cpu, cuda", "true or false", ...
 std::string expectation(const Key& key);
+
+/// The nearest text to `wish` that can name a run; empty where nothing of it can.
+std::string run_name(const std::string& wish);
 
 /// "a", "a or b", "a, b or c"
 std::string either(const std::vector<std::string>& words, const char* last = " or ");

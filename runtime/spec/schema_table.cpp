@@ -8,6 +8,8 @@
 namespace llmc::spec {
 namespace {
 
+constexpr const char* kCudaArch = "90a";  // where the spec names none
+
 std::vector<std::string> device_names() {
   std::vector<std::string> names;
   for (const DeviceMemory& device : device_memories()) names.push_back(device.name);
@@ -59,7 +61,7 @@ std::vector<Row> model_rows() {
                        return {};
                      return s.model.hidden_size / s.model.num_attention_heads;
                    })
-          .doc("Columns of one head. Even; a multiple of 8 on CUDA."),
+          .doc("Columns of one head. Even; at most 256 on CUDA, where cuDNN's attention takes multiples of 8."),
       bind("model.intermediate_size", Type::integer, FIELD(model.intermediate_size))
           .range(1, kMaxWidth)
           .derived("8/3 * hidden_size, rounded up to a multiple of 64",
@@ -135,6 +137,10 @@ std::vector<Row> model_rows() {
           .fallback("bf16")
           .doc("Working copy of the weights, activations and matrix-product inputs. Master weights, gradient "
                "accumulation, softmax, cross-entropy and norms are fp32, always."),
+      bind_choice("precision.residual", {"fp32", "bf16"}, FIELD(residual))
+          .fallback("fp32")
+          .doc("The residual stream between layers. bf16, with compute: bf16 only, needs less memory and rounds the "
+               "stream after every layer. The stream's gradient has the compute dtype."),
   };
 }
 
@@ -170,9 +176,10 @@ std::vector<Row> run_rows() {
           .range(1 << 20, 1LL << 50)
           .words(device_names())
           .unit("bytes")
-          .derived("16GiB for cpu, 80GiB for cuda",
+          .derived("16GiB for cpu; for cuda that of the smallest device with target.arch, such as h100-80gb for 90a",
                    [](const Spec& s) -> std::optional<Value> {
-                     return std::int64_t{s.target.kind == TargetKind::cpu ? 16 : 80} << 30;
+                     if (s.target.kind == TargetKind::cpu) return std::int64_t{16} << 30;
+                     return default_budget(s.target.arch.empty() ? std::vector<std::string>{kCudaArch} : s.target.arch);
                    })
           .doc("What the trainer may allocate on its device."),
       bind_recompute().fallback("none").doc(
@@ -182,8 +189,8 @@ std::vector<Row> run_rows() {
           .fallback("auto")
           .range(1, (1LL << 31) - 1)
           .unit("rows")
-          .doc("Rows of logits alive at once. Divides micro_batch * sequence_length; auto: the largest that fits "
-               "memory.budget."),
+          .doc("Rows of logits alive at once. Divides micro_batch * sequence_length; auto: the smallest chunk of at least "
+               "8192 rows (all rows where there are fewer), or the largest smaller one that fits memory.budget."),
       bind_single_choice("optimizer.kind", "adamw")
           .fallback("adamw")
           .doc("AdamW as in PyTorch: decoupled weight decay, bias correction."),
@@ -209,7 +216,12 @@ std::vector<Row> run_rows() {
           .fallback("0.1")
           .run_time()
           .range(0, 1000)
-          .doc("For matrices, an untied head included; norms, biases and the embedding are not decayed."),
+          .doc("Decoupled: a step takes lr times this part off each weight that optimizer.decay names."),
+      bind_choice("optimizer.decay", {"matrices", "all"}, FIELD(optimizer.decay_all))
+          .fallback("matrices")
+          .run_time()
+          .doc("What weight_decay applies to. matrices: these, an untied head included; not norms, biases and the "
+               "embedding. all: every parameter, as PyTorch's AdamW does by default."),
       bind("optimizer.clip_norm", Type::number, FIELD(optimizer.clip_norm))
           .fallback("1")
           .run_time()
@@ -230,7 +242,7 @@ std::vector<Row> run_rows() {
           .run_time()
           .range(0, kMaxSteps)
           .unit("steps")
-          .derived("2 % of steps",
+          .derived("2 % of steps, rounded down",
                    [](const Spec& s) -> std::optional<Value> {
                      if (s.schedule.steps < 1) return {};
                      return s.schedule.steps / 50;
@@ -362,7 +374,7 @@ std::vector<Row> run_rows() {
           .or_single()
           .derived("native for cpu, 90a for cuda",
                    [](const Spec& s) -> std::optional<Value> {
-                     return std::vector<std::string>{s.target.kind == TargetKind::cpu ? "native" : "90a"};
+                     return std::vector<std::string>{s.target.kind == TargetKind::cpu ? "native" : kCudaArch};
                    })
           .doc("cpu: one instruction set as g++ -march names it, native for this machine's. cuda: compute capabilities "
                "such as 80, 90a, 100."),
@@ -371,7 +383,8 @@ std::vector<Row> run_rows() {
           .when("target.kind", "cuda")
           .doc("What computes attention: cuDNN, or llmc's own kernels (portable), which take any even head_dim up to "
                "256. "
-               "auto: cuDNN where it has the shape."),
+               "auto: cuDNN where it has the shape; with deterministic: true, backward by whichever is predicted to be "
+               "faster."),
       bind("seed", Type::integer, FIELD(seed))
           .fallback("42")
           .run_time()

@@ -63,6 +63,7 @@ struct Memory {
 
 struct Optimizer {
   double lr = 0, beta1 = 0, beta2 = 0, eps = 0, weight_decay = 0, clip_norm = 0;
+  bool decay_all = false;  // optimizer.decay: every parameter, not matrices alone
 };
 
 struct Schedule {
@@ -103,7 +104,8 @@ struct Spec {
   std::string name;
   Model model;
   Init init;
-  Dtype compute = Dtype::bf16;  // precision.compute
+  Dtype compute = Dtype::bf16;   // precision.compute
+  Dtype residual = Dtype::fp32;  // precision.residual: bf16 only with compute bf16
   Batch batch;
   Memory memory;
   Optimizer optimizer;

@@ -12,12 +12,24 @@ constexpr std::int64_t kMiB = std::int64_t{1} << 20;
 // workspaces.
 const std::vector<DeviceMemory>& device_memories() {
   static const std::vector<DeviceMemory> table = {
-      {"a100-40gb", 37 * kGiB},    {"a100-80gb", 77 * kGiB},   {"a10-24gb", 20 * kGiB},
-      {"l4-24gb", 20 * kGiB},      {"l40s-48gb", 42 * kGiB},   {"h100-94gb", 91 * kGiB},
-      {"h200-141gb", 137 * kGiB},  {"b200-180gb", 175 * kGiB}, {"rtx4090-24gb", 21 * kGiB + 512 * kMiB},
-      {"rtx5090-32gb", 29 * kGiB}, {"h100-80gb", 77 * kGiB},  // last: messages take it for their example
+      {"a100-40gb", 37 * kGiB, "80"},   {"a100-80gb", 77 * kGiB, "80"},
+      {"a10-24gb", 20 * kGiB, "86"},    {"l4-24gb", 20 * kGiB, "89"},
+      {"l40s-48gb", 42 * kGiB, "89"},   {"h100-94gb", 91 * kGiB, "90"},
+      {"h200-141gb", 137 * kGiB, "90"}, {"b200-180gb", 175 * kGiB, "100"},
+      {"rtx4090-24gb", 21 * kGiB + 512 * kMiB, "89"},
+      {"rtx5090-32gb", 29 * kGiB, "120"},
+      {"h100-80gb", 77 * kGiB, "90"},  // last: messages take it for their example
   };
   return table;
+}
+
+std::int64_t default_budget(const std::vector<std::string>& archs) {
+  std::int64_t smallest = 0;
+  for (const DeviceMemory& device : device_memories())
+    for (const std::string& arch : archs)
+      if (arch.substr(0, arch.find('a')) == device.arch && (smallest == 0 || device.budget < smallest))
+        smallest = device.budget;
+  return smallest == 0 ? 16 * kGiB : smallest;
 }
 
 std::optional<std::int64_t> device_budget(const std::string& name) {

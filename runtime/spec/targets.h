@@ -12,10 +12,14 @@ namespace llmc::spec {
 struct DeviceMemory {
   const char* name;
   std::int64_t budget;
+  const char* arch;  // compute capability, as sm_NN
 };
 
 const std::vector<DeviceMemory>& device_memories();
 std::optional<std::int64_t> device_budget(const std::string& name);
+
+/// The budget of the smallest device with one of these compute capabilities; 16 GiB where the table has none.
+std::int64_t default_budget(const std::vector<std::string>& archs);
 
 /// g++ -march names of x86-64, "native" included.
 const std::vector<std::string>& cpu_architectures();

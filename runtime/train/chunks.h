@@ -17,8 +17,8 @@ struct ChunkTable {
 };
 
 /// A chunk is a contiguous run of at most `chunk_elements` elements of one parameter, padding included, so that
-/// per-parameter sums add whole chunks in a fixed order.
-inline ChunkTable make_chunks(std::span<const ParameterInfo> parameters, std::int64_t chunk_elements) {
+/// per-parameter sums add whole chunks in a fixed order. `decay_all`: weight decay applies to every parameter.
+inline ChunkTable make_chunks(std::span<const ParameterInfo> parameters, std::int64_t chunk_elements, bool decay_all) {
   ChunkTable table;
   for (std::size_t p = 0; p < parameters.size(); ++p) {
     const ParameterInfo& info = parameters[p];
@@ -26,7 +26,7 @@ inline ChunkTable make_chunks(std::span<const ParameterInfo> parameters, std::in
     const std::int64_t end = info.rows * info.pitch;
     for (std::int64_t begin = 0; begin < end; begin += chunk_elements)
       table.chunks.push_back({info.offset + begin, static_cast<int>(std::min(chunk_elements, end - begin)),
-                              static_cast<int>(p), info.decay ? 1 : 0});
+                              static_cast<int>(p), decay_all || info.decay ? 1 : 0});
   }
   table.first_chunk.push_back(static_cast<std::int32_t>(table.chunks.size()));
   return table;

@@ -28,11 +28,11 @@ std::vector<InitRule> init_rules(std::span<const ParameterInfo> parameters) {
   return rules;
 }
 
-void upload_constants(Device& device, std::byte* arena, const ProgramInfo& info) {
+void upload_constants(Device& device, std::byte* arena, const ProgramInfo& info, bool decay_all) {
   const auto upload = [&](std::size_t offset, const auto& values) {
     device.copy_in(arena + offset, values.data(), values.size() * sizeof(values[0]));
   };
-  const ChunkTable table = make_chunks(info.parameters, info.chunk_elements);
+  const ChunkTable table = make_chunks(info.parameters, info.chunk_elements, decay_all);
   if (static_cast<std::int64_t>(table.chunks.size()) != info.chunk_count ||
       2 * static_cast<std::int64_t>(info.inverse_frequencies.size()) != info.head_dim)
     throw Failure(Exit::internal, "the trainer's plan and its tables of parameters disagree");

@@ -174,7 +174,10 @@ int TrainLoop::run() {
     const int signal = run_.signals.stop_signal();
     asked |= run_.signals.take_save_request();
     if (!sent_.empty()) continue;  // what is saved is the state between two steps
-    if (!last && signal == 0 && !asked && !due(run_.values.checkpoint.every, state_.step)) continue;
+    if (signal == 0 && !asked && !save_due()) {
+      if (last) run_.console.text(fmt::format("ended at step {} without a checkpoint of it", state_.step));
+      continue;
+    }
     asked = false;
     const bool saved = save();
     if (!saved && (last || signal != 0))

@@ -38,6 +38,7 @@ struct Run {
   TraceWriter* trace;                 // null: none
   std::int64_t stop;                  // last step, at most values.schedule.steps
   std::optional<StepWindow> profile;  // within the steps of this run
+  bool final_checkpoint;              // whether the last step is saved when nothing else asks for it
 };
 
 class TrainLoop {
@@ -77,6 +78,10 @@ class TrainLoop {
   bool save();
   bool due(std::int64_t every, std::int64_t step) const {
     return every > 0 && (step == run_.stop || step % every == 0);
+  }
+  bool save_due() const {
+    const std::int64_t every = run_.values.checkpoint.every;
+    return (run_.final_checkpoint && state_.step == run_.stop) || (every > 0 && state_.step % every == 0);
   }
   double left_seconds() const;
 

@@ -77,6 +77,10 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
       ->type_name("KEY")
       ->allow_extra_args(false)
       ->check(CLI::IsMember(guarded_keys()));
+  bool no_final_checkpoint = false;
+  app.add_flag("--no-final-checkpoint", no_final_checkpoint,
+               "end without saving the last step, unless checkpoint.every or a signal asks for it: for short "
+               "experiments, of which only the metrics are kept");
   app.add_option("overrides", options.overrides, "run-time values of the spec, as key.path=value")
       ->type_name("KEY=VALUE");
   app.add_option("--base", base, "directory of the spec's relative paths (default: the spec's own)")->type_name("DIR");
@@ -84,7 +88,11 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
                  "processor threads (default: OMP_NUM_THREADS, else all that this process may use)")
       ->type_name("N")
       ->check(CLI::Range(1, 4096));
-  app.add_option("--device", options.device, "which accelerator")->type_name("N")->check(CLI::Range(0, 1023));
+  const bool gpu = info.arch[0] >= '0' && info.arch[0] <= '9';  // "90a"; a processor's names begin with a letter
+  app.add_option("--device", options.device, "which accelerator")
+      ->type_name("N")
+      ->check(CLI::Range(0, 1023))
+      ->group(gpu ? "Options" : "");
   app.add_option("--trace", trace, "write weights, tokens, gradients and loss of every step to DIR, as safetensors")
       ->type_name("DIR");
   app.add_option("--timing", timing, "write the seconds of start-up and of every step to FILE, as JSON")
@@ -93,7 +101,8 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
          "--profile", profile,
          "on a GPU: the profiler's capture covers COUNT steps from step START on, which run without graphs so "
          "that Nsight Systems shows the plan's names (nsys profile --capture-range=cudaProfilerApi trainer ...)")
-      ->type_name("START:COUNT");
+      ->type_name("START:COUNT")
+      ->group(gpu ? "Options" : "");
   auto* plan = app.add_flag("--plan", options.plan, "print what this trainer was built for, and exit");
   app.add_flag("--json", options.json, "with --plan: as JSON")->needs(plan);
   app.add_flag("--quiet", options.quiet, "print warnings and errors only");
@@ -101,21 +110,26 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
       "tune",
       "on a GPU: times the library's algorithms for each matrix product, and keeps the fastest in tuned.json beside "
       "this program, which later runs read. Other algorithms add in another order: tune before a run, not within it");
+  if (!gpu) tune->group("");
   tune->add_option("--device", options.device, "which accelerator")->type_name("N")->check(CLI::Range(0, 1023));
-  app.footer([&info] {
-    return "Signals: USR1 saves and goes on; TERM, INT, HUP and USR2 finish the step, save and exit with 75; a second one "
+  app.set_version_flag("--version", fmt::format("{} {} {}", info.name, info.fingerprint, info.arch));
+  app.footer([&info, gpu] {
+    return std::string("Signals: USR1 saves and goes on; TERM, INT, HUP and USR2 finish the step, save and exit with 75; a second one "
            "exits at once.\n\n"
            "Examples:\n"
            "  trainer                                      trains, or goes on where it stopped\n"
            "  trainer --steps 100 optimizer.lr=1e-3        the first 100 steps, with another learning rate\n"
            "  trainer --resume runs/a/checkpoints/step-00000100 --run runs/b\n"
-           "  trainer --trace trace --steps 1 --run runs/trace\n"
-           "  trainer tune                                 on a GPU, once\n\n"
-           "Run-time values and their defaults:\n" +
+           "  trainer --trace trace --steps 1 --run runs/trace\n") +
+           (gpu ? "  trainer tune                                 once, before the runs\n" : "") +
+           "\nRun-time values and their defaults:\n" +
            list_run_time_keys(info);
   });
   try {
     app.parse(argc, argv);
+  } catch (const CLI::CallForVersion& version) {
+    fmt::print("{}\n", version.what());
+    return std::nullopt;
   } catch (const CLI::Success&) {
     fmt::print("{}", app.help());
     return std::nullopt;
@@ -134,6 +148,7 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
   if ((run_option->count() > 0 && run.empty()) || options.resume.empty()) throw Failure(Exit::usage, "--run and --resume need a value; see --help");
   if (steps_option->count() > 0) options.steps = steps;
   if (!profile.empty()) options.profile = step_window(profile);
+  options.final_checkpoint = !no_final_checkpoint;
   options.trace = trace;
   options.timing = timing;
   options.base = base.empty() ? default_base() : fs::absolute(base);

@@ -28,10 +28,11 @@ struct Options {
   int threads = 0;                     // 0: OMP_NUM_THREADS or the affinity mask
   int device = 0;
   std::optional<StepWindow> profile;  // steps that a profiler is to see
+  bool final_checkpoint = true;
   bool plan = false, json = false, quiet = false, tune = false;
 };
 
-/// Nothing when --help was asked for and printed. Throws Failure(usage).
+/// Nothing when --help or --version was asked for and printed. Throws Failure(usage).
 std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& info);
 
 /// The file beside a trainer in which `llmc compile` leaves the absolute directory of the spec.

@@ -19,7 +19,7 @@ struct ParameterInfo {
   std::int64_t rows, cols;  // logical shape [rows, cols]; vectors have rows == 1 and rank 1 in files
   std::int64_t pitch;       // elements from row to row; the padding is always zero (vectors: their length)
   bool matrix;              // rank 2 in files
-  bool decay;               // weight decay applies
+  bool decay;               // weight decay applies, whatever optimizer.decay is
   float init_std;           // > 0: normal draws
   float init_value;         // otherwise every element is this
   std::uint64_t key;        // xxh64 of the name: the stream of its random draws

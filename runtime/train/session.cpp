@@ -9,7 +9,7 @@
 
 namespace llmc {
 
-Session::Session(Device& device, const Program& program)
+Session::Session(Device& device, const Program& program, bool decay_all)
     : device_(device),
       program_(program),
       arena_(device.allocate(program.info.arena.bytes)),
@@ -20,7 +20,7 @@ Session::Session(Device& device, const Program& program)
               info().arena.input_slot_count),
       results_(device, arena_ + info().arena.results, sizeof(StepResults)),
       norms_(device, arena_ + info().arena.parameter_norms, info().parameters.size() * 3 * sizeof(float)) {
-  upload_constants(device_, arena_, program_.info);
+  upload_constants(device_, arena_, program_.info, decay_all);
   step_ = program_.create(device_, arena_);
 }
 

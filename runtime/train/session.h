@@ -19,8 +19,8 @@ class TraceWriter;
 class Session {
  public:
   /// Allocates the arena (info.arena.bytes, the only allocation on the device), uploads the constants and builds the
-  /// step. Throws Failure(does_not_fit).
-  Session(Device& device, const Program& program);
+  /// step. `decay_all`: weight decay applies to every parameter. Throws Failure(does_not_fit).
+  Session(Device& device, const Program& program, bool decay_all);
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;

@@ -198,7 +198,7 @@ int train(int argc, char** argv, const Options& options, const Program& program)
   Loader loader(shards, run.data.seed, info.sequence_length, info.micro_batch, sequences, state.position);
   Device device(options.device, options.threads);
   if (options.profile) check_profile(*options.profile, device, state.step, stop);
-  Session session(device, program);
+  Session session(device, program, run.optimizer.decay_all);
   if (start) {
     load_checkpoint(start->checkpoint, info.parameters, session.state(), start->trust);
     session.refresh_copies();
@@ -223,7 +223,8 @@ int train(int argc, char** argv, const Options& options, const Program& program)
   SignalWatch signals;
   const CheckpointTexts texts{info.config_json, spec::to_yaml(values.run, shapes_tensors)};
   TrainLoop loop({run, texts, session, loader, *folder, console, signals, evaluation ? &*evaluation : nullptr,
-                  sampling ? &*sampling : nullptr, trace ? &*trace : nullptr, stop, options.profile},
+                  sampling ? &*sampling : nullptr, trace ? &*trace : nullptr, stop, options.profile,
+                  options.final_checkpoint},
                  state);
   const double training = process_seconds();
   const int signal = loop.run();

@@ -24,7 +24,7 @@ constexpr int kDim = (kHeadDim + kVectorLanes - 1) / kVectorLanes * kVectorLanes
 constexpr int kDepth = kHeadDim / kPerWord<Act>;  // words of a head's row: bf16 elements travel in pairs where they can
 /// Rows of dK and dV in the workspace: whole tiles, so that no block needs a check.
 constexpr int kPaddedSequence = (kSequence + 63) / 64 * 64;
-constexpr int kPaddedDim = (kHeadDim + 15) / 16 * 16;
+constexpr int kPaddedDim = (kHeadDim + 31) / 32 * 32;
 /// Products with head_dim along the lanes: vectors and rows of one product in registers.
 constexpr int kDimVectors = kDim / kVectorLanes;
 constexpr int kRowVectors = kTileVectors >= 4 && kDimVectors % 4 == 0   ? 4

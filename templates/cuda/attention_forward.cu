@@ -1,9 +1,9 @@
 // Causal attention of packed q, k, v rows with grouped key and value heads, on tensor cores, with an online softmax:
 // Dao 2023 (FlashAttention-2). For sm_80 and later; where cuDNN has no engine, and to check it by.
 //
-// A warp has 16 queries of a head, a block kLanes / 2; keys and values pass through shared memory. Floor: 2 kSequence^2
-// kHeadDim FLOPs a head, qkv read once, out and lse written once; each block of queries reads the keys before it again,
-// which the L2 cache holds.
+// A warp has 32 queries of a head, 16 of a wide one; keys and values pass through shared memory, the next ones on their
+// way while these are multiplied. Floor: 2 kSequence^2 kHeadDim FLOPs a head, qkv read once, out and lse written once;
+// each block of queries reads the keys before it again, which the L2 cache holds.
 #include "device/cuda/fragments.h"
 #include "device/group.h"
 #include "device/math.h"
@@ -11,101 +11,101 @@
 
 namespace llmc {
 
-constexpr int kQueries = kLanes / 2;             // of a block: 16 for each warp
-constexpr int kDim = (kHeadDim + 15) / 16 * 16;  // padded with zeros
-constexpr int kStride = kDim + kRowPadding;      // of a row in shared memory
-constexpr int kKeys = 32;                        // at once in shared memory
+constexpr int kRowTiles = row_tiles(kHeadDim);
+constexpr int kRows = 16 * kRowTiles;             // queries of a warp
+constexpr int kQueries = kLanes / 32 * kRows;     // of a block
+constexpr int kDim = (kHeadDim + 15) / 16 * 16;   // padded with zeros
+constexpr int kStride = kDim + kRowPadding;       // of a row in shared memory
+constexpr int kKeys = kHeadDim <= 128 ? 32 : 16;  // at once in shared memory
 constexpr int kTiles = (kSequence + kQueries - 1) / kQueries;
 constexpr int kSequences = kBatch * kHeads;
 constexpr int kGroupHeads = kHeads / kKvHeads;
-constexpr float kNothing = -1e30f;  // the score of a key that lies after the query
 
 /// qkv [kBatch * kSequence, kPitch], its rows q [kHeads, kHeadDim], k and v [kKvHeads, kHeadDim], rotated already;
 /// out [kBatch * kSequence, kOutPitch] = softmax(q k^T / sqrt(kHeadDim)) v; lse [kBatch, kHeads, kSequence], natural.
 LLMC_TILE_BOUNDS(kLanes, kHeadDim)
 LLMC_KERNEL attention_forward(const bf16* __restrict__ qkv, bf16* __restrict__ out, float* __restrict__ lse) {
-  __shared__ __align__(16) bf16 keys[kKeys * kStride];
-  __shared__ __align__(16) bf16 values[kKeys * kStride];
+  __shared__ __align__(16) bf16 keys[2][kKeys * kStride];
+  __shared__ __align__(16) bf16 values[2][kKeys * kStride];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   // The last queries have the most keys: they come first, so that blocks end together.
-  for (int task = blockIdx.x; task < kTiles * kSequences; task += gridDim.x) {
-    const int first = (kTiles - 1 - task / kSequences) * kQueries;
-    const int batch = task % kSequences / kHeads, head = task % kHeads;
-    const bf16* rows = qkv + static_cast<long long>(batch) * kSequence * kPitch;
-    const bf16* key_rows = rows + (kHeads + head / kGroupHeads) * kHeadDim;
-    const bf16* value_rows = key_rows + kKvHeads * kHeadDim;
-    const int query = first + 16 * warp;  // the warp's first
-    const bf16* query_rows = rows + static_cast<long long>(query) * kPitch + head * kHeadDim;
+  const int task = blockIdx.x, first = (kTiles - 1 - task / kSequences) * kQueries;
+  const int end = min(first + kQueries, kSequence), batch = task % kSequences / kHeads, head = task % kHeads;
+  const bf16* rows = qkv + static_cast<long long>(batch) * kSequence * kPitch;
+  const bf16* key_rows = rows + (kHeads + head / kGroupHeads) * kHeadDim;
+  const int query = first + kRows * warp;  // the warp's first
+  const bf16* query_rows = rows + static_cast<long long>(query) * kPitch + head * kHeadDim;
 
-    unsigned queries[kDim / 16][4];
+  unsigned queries[kDim / 16][kRowTiles][4];
 #pragma unroll
-    for (int s = 0; s < kDim / 16; ++s)
-      load_fragment<kHeadDim, kPitch>(queries[s], query_rows, 16 * s, kSequence - query);
-    float sums[kDim / 8][4] = {};  // of exp(score - highest) * value
-    float highest[2] = {kNothing, kNothing}, total[2] = {};
+  for (int s = 0; s < kDim / 16; ++s)
+    load_fragments<kHeadDim, kPitch>(queries[s], query_rows, 16 * s, kSequence - query);
+  float sums[kRowTiles][kDim / 8][4] = {};  // of exp(score - highest) * value
+  float highest[kRowTiles][2], total[kRowTiles][2] = {};
+#pragma unroll
+  for (int half = 0; half < 2 * kRowTiles; ++half) highest[half / 2][half % 2] = kNothing;
 
-    for (int key = 0; key < min(first + kQueries, kSequence); key += kKeys) {
-      __syncthreads();  // all warps are done with the keys before
-      load_tile<kLanes, kKeys, kHeadDim, kDim, kPitch>(keys, key_rows + static_cast<long long>(key) * kPitch,
-                                                       kSequence - key);
-      load_tile<kLanes, kKeys, kHeadDim, kDim, kPitch>(values, value_rows + static_cast<long long>(key) * kPitch,
-                                                       kSequence - key);
-      __syncthreads();
-      if (key >= query + 16) continue;
-
-      float scores[kKeys / 8][4] = {};
-#pragma unroll
-      for (int s = 0; s < kDim / 16; ++s) multiply_rows<kStride>(scores, queries[s], keys + 16 * s);
-      float top[2] = {highest[0], highest[1]};
-#pragma unroll
-      for (int n = 0; n < kKeys / 8; ++n) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          const bool later = key + n * 8 + lane % 4 * 2 + i % 2 > query + lane / 4 + i / 2 * 8;
-          scores[n][i] = later ? kNothing : scores[n][i] * kScale;
-          top[i / 2] = max(top[i / 2], scores[n][i]);
-        }
-      }
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        top[half] = max_of_row(top[half]);
-        const float shrink = exp(highest[half] - top[half]);
-        highest[half] = top[half];
-        total[half] *= shrink;
-#pragma unroll
-        for (int n = 0; n < kDim / 8; ++n) {
-          sums[n][2 * half] *= shrink;
-          sums[n][2 * half + 1] *= shrink;
-        }
-      }
-#pragma unroll
-      for (int n = 0; n < kKeys / 8; ++n) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          scores[n][i] = exp(scores[n][i] - top[i / 2]);
-          total[i / 2] += scores[n][i];
-        }
-      }
-#pragma unroll
-      for (int s = 0; s < kKeys / 16; ++s) {
-        unsigned weights[4];
-        round_fragment(weights, scores, s);
-        multiply_columns<kStride>(sums, weights, values + 16 * s * kStride);
-      }
+  // The first turn has no keys yet: it begins to copy some.
+  for (int key = -kKeys, buffer = 1; key < end; key += kKeys, buffer ^= 1) {
+    wait_for_copies();
+    __syncthreads();  // all copies have come, and all warps are done with the other buffer
+    if (key + kKeys < end) {
+      const bf16* from = key_rows + static_cast<long long>(key + kKeys) * kPitch;
+      const int count = kSequence - key - kKeys;
+      copy_tile<kLanes, kKeys, kHeadDim, kDim, kPitch>(keys[buffer ^ 1], from, count);
+      copy_tile<kLanes, kKeys, kHeadDim, kDim, kPitch>(values[buffer ^ 1], from + kKvHeads * kHeadDim, count);
     }
+    if (key < 0 || key >= query + kRows || query >= kSequence) continue;
 
-    float inverse[2];
-    float* line = lse + (static_cast<long long>(batch) * kHeads + head) * kSequence;
+    float scores[kKeys / 8][kRowTiles][4] = {}, top[kRowTiles][2];
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      total[half] = sum_of_row(total[half]);
-      inverse[half] = 1.0f / total[half];
-      const int row = query + lane / 4 + half * 8;
-      if (lane % 4 == 0 && row < kSequence) line[row] = highest[half] + log(total[half]);
+    for (int half = 0; half < 2 * kRowTiles; ++half) top[half / 2][half % 2] = highest[half / 2][half % 2];
+#pragma unroll
+    for (int n = 0; n < kKeys / 8; ++n) {
+      multiply_rows<kStride>(scores[n], queries, keys[buffer] + 8 * n * kStride);
+      if (key + 8 * n + 7 > query) mask_later<false>(scores[n], query, key + 8 * n);
+#pragma unroll
+      for (int i = 0; i < 4 * kRowTiles; ++i)
+        top[i / 4][i / 2 % 2] = max(top[i / 4][i / 2 % 2], scores[n][i / 4][i % 4]);
     }
-    bf16* result = out + (static_cast<long long>(batch) * kSequence + query) * kOutPitch + head * kHeadDim;
-    store_result<kHeadDim, kOutPitch>(sums, inverse, result, 0, kSequence - query);
+#pragma unroll
+    for (int half = 0; half < 2 * kRowTiles; ++half) {
+      const int m = half / 2, h = half % 2;
+      top[m][h] = max_of_row(top[m][h]);
+      const float shrink = exp2_approx((highest[m][h] - top[m][h]) * (kScale * kLog2e));
+      highest[m][h] = top[m][h];
+      top[m][h] *= kScale * kLog2e;
+      total[m][h] *= shrink;
+#pragma unroll
+      for (int i = 0; i < kDim / 4; ++i) sums[m][i / 2][2 * h + i % 2] *= shrink;
+    }
+#pragma unroll
+    for (int n = 0; n < kKeys / 8; n += 2) {
+      unsigned weights[kRowTiles][4];
+#pragma unroll
+      for (int i = 0; i < 8 * kRowTiles; ++i) {
+        const int m = i / 4 % kRowTiles, h = i / 2 % 2;
+        float& score = scores[n + i / (4 * kRowTiles)][m][i % 4];
+        score = exp2_approx(fma(score, kScale * kLog2e, -top[m][h]));
+        total[m][h] += score;
+      }
+      round_columns(weights, scores[n], 0);
+      round_columns(weights, scores[n + 1], 1);
+      multiply_columns<kStride>(sums, weights, values[buffer] + 8 * n * kStride);
+    }
   }
+
+  float* line = lse + (static_cast<long long>(batch) * kHeads + head) * kSequence;
+#pragma unroll
+  for (int half = 0; half < 2 * kRowTiles; ++half) {
+    float& sum = total[half / 2][half % 2];
+    sum = sum_of_row(sum);
+    const int row = query + lane / 4 + half * 8;
+    if (lane % 4 == 0 && row < kSequence) line[row] = highest[half / 2][half % 2] * kScale + log(sum);
+    sum = 1.0f / sum;
+  }
+  bf16* result = out + (static_cast<long long>(batch) * kSequence + query) * kOutPitch + head * kHeadDim;
+  store_result<kHeadDim, kOutPitch>(sums, total, result, 0, kSequence - query);
 }
 
 }  // namespace llmc

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "device/cpu/arch.h"
 #include "device/device.h"
 #include "device/types.h"
 #include "math/onednn/support.h"
@@ -18,6 +19,8 @@ void attention_forward_fp32(const float*, float*, float*);
 void attention_backward_fp32(const float*, const float*, const float*, const float*, float*, float*);
 void attention_forward_bf16(const bf16*, bf16*, float*);
 void attention_backward_bf16(const bf16*, const bf16*, const bf16*, const float*, bf16*, float*);
+void attention_forward_tiles(const bf16*, bf16*, float*);
+void attention_backward_tiles(const bf16*, const bf16*, const bf16*, const float*, bf16*, float*);
 
 namespace {
 
@@ -132,6 +135,11 @@ int main(int argc, char** argv) {
     })->UseRealTime();
     benchmark::RegisterBenchmark(("bf16/" + name).c_str(), [=](benchmark::State& state) {
       attention<bf16>(state, backward, attention_forward_bf16, attention_backward_bf16);
+    })->UseRealTime();
+    if (!uses_tiles()) continue;
+    require_tiles();
+    benchmark::RegisterBenchmark(("tiles/" + name).c_str(), [=](benchmark::State& state) {
+      attention<bf16>(state, backward, attention_forward_tiles, attention_backward_tiles);
     })->UseRealTime();
   }
   benchmark::Initialize(&argc, argv);

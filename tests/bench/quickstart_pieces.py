@@ -40,7 +40,9 @@ def build(project, llmc, folder):
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         list(pool.map(lambda command: subprocess.run(command, check=True), commands))
     trainer = folder / "trainer"
-    libraries = (pathlib.Path(llmc).resolve().parent / "runtime-cpu.link").read_text().split()
+    build = pathlib.Path(llmc).resolve().parent
+    words = (build / "runtime-cpu.link").read_text().split()
+    libraries = [word if word.startswith(("-", "/")) else build / word for word in words]  # llmc's own are relative
     subprocess.run([*compiler[-2:], "-fopenmp", *objects, "-Wl,--start-group", *libraries, "-Wl,--end-group", "-o", trainer],
                    check=True)
     shutil.copy(project / "spec_directory", folder)

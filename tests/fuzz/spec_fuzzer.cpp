@@ -54,10 +54,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     check(again.resolved->fingerprint == result.resolved->fingerprint);
     check(to_yaml(*again.resolved, false) == to_yaml(*result.resolved, false));
     keys_json(*result.resolved);
-    from_huggingface(config_json(result.resolved->spec));
+    from_huggingface(config_json(result.resolved->spec), "fuzz");
   } else {
     try {
-      from_huggingface(text);
+      from_huggingface(text, text);
     } catch (const llmc::Failure&) {
     }
   }

@@ -9,6 +9,7 @@ small difference of fp32 weights, so their rounding (6e-8 of a weight) is 1e-4 o
 
 import argparse
 import os
+import shutil
 import sys
 
 import torch
@@ -30,19 +31,29 @@ def main():
     # Untied, with biases, so every kind of parameter is there.
     spec = specs.draw(1, arguments.compute, arguments.head_dims)
     path = specs.write(spec, arguments.folder)
-    build, trace = os.path.join(arguments.folder, "build"), os.path.join(arguments.folder, "trace")
+    build = os.path.join(arguments.folder, "build")
     traces.run(arguments.llmc, "compile", path, "-o", build, "optimizer.clip_norm=0.5", "schedule.kind=linear",
                "schedule.warmup_steps=3")
-    traces.forget(arguments.folder)
-    traces.run(os.path.join(build, "trainer"), "--run", os.path.join(arguments.folder, "run"), "--resume", "none",
-               "--steps", str(STEPS + 1), "--trace", trace)
+    failed = False
+    for decay in ("matrices", "all"):
+        run, trace = (os.path.join(arguments.folder, f"{name}-{decay}") for name in ("run", "trace"))
+        for folder in (run, trace):
+            shutil.rmtree(folder, ignore_errors=True)
+        traces.run(os.path.join(build, "trainer"), "--run", run, "--resume", "none", "--steps", str(STEPS + 1), "--trace", trace,
+                   f"optimizer.decay={decay}")
+        failed |= not check(trace, decay)
+    sys.exit(1 if failed else 0)
 
+
+def check(trace, decay):
+    """Ten steps of a trace; True if all are PyTorch's."""
     def weights(step):
         return safetensors_file.read(os.path.join(trace, f"step-{step}", "weights.safetensors"))
 
     start = weights(0)
     parameters = {name: torch.tensor(array, dtype=torch.float64) for name, array in start.items()}
-    decayed = [name for name, p in parameters.items() if p.dim() == 2 and name != "model.embed_tokens.weight"]
+    decayed = [name for name, p in parameters.items()
+               if decay == "all" or p.dim() == 2 and name != "model.embed_tokens.weight"]
     groups = [{"params": [parameters[n] for n in decayed], "weight_decay": 0.1},
               {"params": [p for n, p in parameters.items() if n not in decayed], "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW(groups, lr=1.0, betas=(0.9, 0.95), eps=1e-8)
@@ -67,9 +78,9 @@ def main():
             relative = ((ours - exact).norm() / exact.norm()).item()
             error, where = max((error, where), (relative, name))
         norm_error = abs(norm - summary["grad_norm"]) / norm
-        print(f"step {step}: update {error:.1e} ({where}), gradient norm {norm_error:.1e}, lr {summary['lr']:.3e}")
+        print(f"decay {decay}, step {step}: update {error:.1e} ({where}), gradient norm {norm_error:.1e}, lr {summary['lr']:.3e}")
         failed |= error > 1e-3 or norm_error > 1e-5
-    sys.exit(1 if failed else 0)
+    return not failed
 
 
 if __name__ == "__main__":

@@ -31,12 +31,14 @@ def rotate_half(x):
 
 
 def rms_norm(x, weight, eps):
+    x = x.to(weight.dtype)
     variance = x.pow(2).mean(-1, keepdim=True)
     return weight * (x * torch.rsqrt(variance + eps))
 
 
-def forward(parameters, model, tokens):
-    """tokens i64 [batch, sequence] -> logits [batch, sequence, vocab]."""
+def forward(parameters, model, tokens, stream=None):
+    """tokens i64 [batch, sequence] -> logits [batch, sequence, vocab]. `stream`: a dtype that the residual stream, and with it
+    its gradient, is rounded to after the embedding and after each addition."""
     batch, length = tokens.shape
     heads, kv_heads, d = model["num_attention_heads"], model["num_key_value_heads"], model["head_dim"]
     eps = model["rms_norm_eps"]
@@ -46,7 +48,10 @@ def forward(parameters, model, tokens):
     cos, sin = angles.cos().to(table.dtype), angles.sin().to(table.dtype)
     mask = torch.full((length, length), float("-inf"), dtype=table.dtype).triu(1)
 
-    x = torch.nn.functional.embedding(tokens, table)
+    def rounded(value):
+        return value if stream is None else value.to(stream)
+
+    x = rounded(torch.nn.functional.embedding(tokens, table))
     for layer in range(model["num_hidden_layers"]):
         prefix = f"model.layers.{layer}."
 
@@ -66,26 +71,26 @@ def forward(parameters, model, tokens):
         wide = torch.float64 if scores.dtype == torch.float64 else torch.float32
         p = torch.softmax(scores, dim=-1, dtype=wide).to(q.dtype)
         attended = torch.matmul(p, v).transpose(1, 2).reshape(batch, length, heads * d)
-        x = x + linear(attended, "self_attn.o_proj")
+        x = rounded(x + linear(attended, "self_attn.o_proj"))
         h = rms_norm(x, weight("post_attention_layernorm.weight"), eps)
         gated = torch.nn.functional.silu(linear(h, "mlp.gate_proj")) * linear(h, "mlp.up_proj")
-        x = x + linear(gated, "mlp.down_proj")
+        x = rounded(x + linear(gated, "mlp.down_proj"))
     x = rms_norm(x, parameters["model.norm.weight"], eps)
     return torch.nn.functional.linear(x, parameters.get("lm_head.weight", table))
 
 
-def loss_and_gradients(weights, model, inputs, targets, dtype, autocast=False):
+def loss_and_gradients(weights, model, inputs, targets, dtype, autocast=False, stream=None):
     """Mean loss over targets that are not -1, and its gradients.
 
     weights: name -> array; inputs, targets: int arrays [micro-batches, micro_batch, sequence].
-    `autocast`: PyTorch's bf16 mixed precision on fp32 parameters.
+    `autocast`: PyTorch's bf16 mixed precision on fp32 parameters. `stream`: as forward's.
     """
     parameters = {name: torch.tensor(array, dtype=dtype, requires_grad=True) for name, array in weights.items()}
     count = int((targets >= 0).sum())
     total = 0.0
     for rows, wanted in zip(inputs, targets):
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=autocast):
-            logits = forward(parameters, model, torch.tensor(rows, dtype=torch.int64))
+            logits = forward(parameters, model, torch.tensor(rows, dtype=torch.int64), stream)
         flat = logits.reshape(-1, logits.shape[-1])
         loss = torch.nn.functional.cross_entropy(flat if dtype == torch.float64 else flat.float(),
                                                  torch.tensor(wanted.reshape(-1), dtype=torch.int64),

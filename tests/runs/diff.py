@@ -12,6 +12,7 @@ UPDATE = os.environ.get("LLMC_UPDATE_GOLDEN") == "1"
 CASES = {
     "hidden_size": (["model.hidden_size=80", "model.head_dim=16"], ["model.hidden_size"]),
     "precision": (["precision.compute=fp32"], ["precision.compute"]),
+    "residual": (["precision.residual=bf16"], ["precision.residual"]),
     "recompute": (["memory.recompute=[norms, swiglu]"], ["memory.recompute"]),
     "tie": (["model.tie_word_embeddings=true"], ["model.tie_word_embeddings"]),
     "lr": (["optimizer.lr=1e-3"], ["optimizer.lr"]),
@@ -68,6 +69,13 @@ class Diff(RunTest):
                     for param in entry["params"]:
                         self.assertTrue(param["through"], f"{name}: {entry['name']} {param}: through no key")
                         self.assertLessEqual(set(param["through"]), set(changed), f"{name}: {entry['name']} {param}")
+
+    def test_causes_are_what_changes_a_value(self):
+        """Of two changed keys, a product's sizes name the one that changes them alone."""
+        report = json.loads(self.diff("--json", "model.rope_scaling={type: llama3}", "batch.micro_batch=2", "model.intermediate_size=96").out)
+        product = {entry["name"]: {p["name"]: p["through"] for p in entry["params"]} for entry in report["products"]}
+        self.assertEqual(product["down_forward"], {"m": ["batch.micro_batch"], "k": ["model.intermediate_size"]})
+        self.assertEqual(product["qkv_forward"], {"m": ["batch.micro_batch"]})
 
     def test_run_time_value_changes_no_kernel(self):
         report = json.loads(self.diff("--json", "optimizer.lr=1e-3", "schedule.steps=50").out)

@@ -28,7 +28,7 @@ class Memory(RunTest):
     def test_arena_is_the_plan(self):
         """Any spec: what llmc plan says, what trainer --plan says, what the trainer allocates."""
         spec = harness.write_small(self.path("small"))
-        variants = [[], ["precision.compute=bf16"], ["memory.recompute=full"], ["memory.recompute={every: 2}"],
+        variants = [[], ["precision.compute=bf16"], ["precision.compute=bf16", "precision.residual=bf16"], ["memory.recompute=full"], ["memory.recompute={every: 2}"],
                     ["model.tie_word_embeddings=true", "memory.loss_chunk=1"], ["metrics.per_parameter=true"]]
         for overrides in variants:
             plan = json.loads(self.succeed(LLMC, "plan", spec, "--json", *overrides).out)

@@ -1,76 +1,121 @@
-"""The GPU's benchmark kit, from bundles to its report, on the simulated GPU."""
+"""The GPU's benchmark kit, from bundles to its report, on the simulated GPU: whole, in two commands, and with parts that fail,
+hang and are killed. The kit is built once; its PyTorch is a stand-in that prints figures."""
 
+import contextlib
 import json
 import os
 import pathlib
 import shutil
+import signal
+import subprocess
 import sys
 import tarfile
+import time
 
 import harness
 
 sys.path.insert(0, os.path.join(harness.SOURCE, "tests", "bench", "gpu"))
+import parts  # noqa: E402
 import prepare  # noqa: E402
+import report  # noqa: E402
 
 SPEC = prepare.SMALL  # tied and without biases, as the kit's PyTorch model is
+# What a run that is meant to last has besides (as specs/llama-1b.yaml), and the kit's trainings must do without.
+LASTING = """evaluation: {every: 250, sequences: 256}
+sampling: {every: 500, prompts: ["The meaning of life is "]}
+checkpoint: {every: 1000, keep_every: 5000}
+"""
+DATA = """data:
+  tokenizer: nowhere/tokenizer.model
+  validation: [{path: nowhere/val-*.bin}]
+"""
+NAMES = [part.name for part in parts.PARTS]
+# So long that only a part that hangs gets there, on however slow a machine.
+LIMIT = 1500
+PATIENT = ["--minutes", "100", "--limit", *(f"{name}={LIMIT}" for name in NAMES)]
+HANGS = 15  # seconds, the limit of a part that never ends
+
+# cuDNN's attention takes no grouped heads and is the faster one; eager needs a smaller batch.
+PYTORCH = """
+import json, sys
+words = dict(zip(sys.argv[1:], sys.argv[2:] + [""]))
+if "--look" in words: sys.exit(print(json.dumps({"torch": "stand-in"})))
+if words["--attention"] == "cudnn" and "--repeat-heads" not in words: sys.exit("RuntimeError: No available kernel.")
+if words["--mode"] == "eager" and words["--batch"] == "2": sys.exit(12)
+seconds = [{"cudnn": 0.5, "flash": 0.75}[words["--attention"]]] * int(words["--steps"])
+print(json.dumps({"steps": seconds, "accumulated_steps": [2 * each for each in seconds], "seconds_to_first_step": 9, "torch": "stand-in",
+                  "reserved_bytes": 1 << 30, "residual": "bfloat16",
+                  "attention": words["--attention"] + (", heads repeated" if "--repeat-heads" in words else "")}))
+"""
+
+
+def alive(process):
+    with contextlib.suppress(OSError):
+        return pathlib.Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    return False
 
 
 class BenchKit(harness.SimTest):
-    def unpacked(self, name):
-        """A kit of the small spec: its folder."""
-        archive = pathlib.Path(self.path(f"{name}.tar.gz"))
-        prepare.make(harness.LLMC, SPEC, SPEC, archive, libraries=False)
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        archive = pathlib.Path(cls.folder, "kit.tar.gz")
+        spec = pathlib.Path(cls.folder, "lasting.yaml")
+        spec.write_text(SPEC.read_text().replace("data:\n", DATA) + LASTING)
+        prepare.make(harness.LLMC, {"run": spec, "small": SPEC}, archive, libraries=False)
         with tarfile.open(archive) as file:
-            file.extractall(self.path(name))
-        return pathlib.Path(self.path(name, "llmc-kit"))
+            file.extractall(cls.folder)
+        cls.top = pathlib.Path(cls.folder, "llmc-kit")
+        (cls.top / "tests" / "bench" / "quickstart_torch.py").write_text(PYTORCH)
+        cls.built = pathlib.Path(cls.folder, "built")
+        done = harness.runs.call(*cls.words(cls.top, cls.built, pathlib.Path(cls.folder, "built-out")), "--only", "build", timeout=LIMIT)
+        if done.code:
+            raise RuntimeError(done.out + done.err)
 
-    def run_kit(self, top, *arguments):
-        """The process, and the folder of its report."""
-        out = top.parent / "out"
-        run = top / "tests" / "bench" / "gpu" / "run.py"
-        done = harness.runs.call(sys.executable, run, "--simulate", harness.BUILT, "--out", out, *arguments)
-        return done, out
+    @staticmethod
+    def words(top, work, out):
+        return [sys.executable, top / "tests" / "bench" / "gpu" / "run.py", "--simulate", harness.BUILT, "--work", work, "--out", out, *PATIENT]
 
-    def test_from_bundles_to_report(self):
-        top = self.unpacked("whole")
-        done, out = self.run_kit(top)
-        self.assertEqual(done.code, 0, done.out + done.err)
-        result = json.loads((out / "gpu.json").read_text())
-        self.assertTrue(result["simulated"])
-        results, plan = result["results"], result["plan"]
-        self.assertEqual([name for name, step in results.items() if "failed" in step], [])
+    def setUp(self):
+        name = self.id().split(".")[-1]
+        self.work, self.out, self.kit = (pathlib.Path(self.path(f"{name}-{what}")) for what in ("work", "out", "kit"))
+        shutil.copytree(self.built, self.work, copy_function=os.link)
 
-        # Every launch of the plan was timed, as often as a step has it.
-        for part in ("in_place", "on_end", "free"):
-            self.check_launches(plan, results["pieces"][part])
-        portable = json.loads((top / "bundles" / "portable" / "plan.json").read_text())
-        self.check_launches(portable, results["attention"]["in_place"])
-        self.assertIn("attention_backward_keys", results["attention"]["in_place"])
-        comparison = results["attention"]["comparison"]
-        self.assertEqual(len(comparison["losses"]), 2)
-        self.assertNotEqual(comparison["training"], results["pieces"]["training"])  # each rounds in its own places
-        self.assertIn("model.layers.0.self_attn.k_proj.weight", comparison["training"]["gradient_norms"])
-        for name, passes in (("single", 1), ("accumulated", 2)):
-            step = results["step"][name]
-            self.assertEqual(step["arena_bytes"], plan["memory"]["arena_bytes"])
-            self.assertEqual(step["tokens"], passes * plan["batch"]["micro_batch"] * plan["batch"]["sequence_length"])
-            self.assertGreater(step["host_ms"], 0)
-        tuned = results["tune"]
-        self.assertEqual(set(tuned["products"]), {product["name"] for product in plan["products"]})
-        self.assertGreater(tuned["first_ms"], tuned["best_ms"])
-        self.assertEqual(results["tests"]["failures"], [])
-        self.assertGreater(results["tests"]["ran"], 3)
+    def own_kit(self):
+        """A copy of the kit that the test may change, whose results count as this kit's."""
+        shutil.copytree(self.top, self.kit, copy_function=os.link)
+        (self.work / "kit.json").unlink()
+        return self.kit
 
-        report = (out / "gpu.md").read_text()
-        self.assertIn("Simulated: no time", report)
-        for name in [row["name"] for row in plan["kernels"] if row["name"] in results["pieces"]["in_place"]]:
-            self.assertIn(f"| {name} |", report)
-        for heading in ("Ceilings", "The step", "Kernels", "Products", "Attention", "Tests"):
-            self.assertIn(f"## {heading}\n", report)
-        for row in ("cuDNN", "cuDNN, deterministic: false", "llmc's own, target.attention: portable"):
-            self.assertRegex(report, rf"\| {row} \|( -?[\d.,]+%? \|){{8}}")
-        self.assertRegex(report, r"A micro-batch's products: [\d.]+ ms by the algorithms that cuBLASLt suggests")
-        self.assertRegex(report, r"losses of the first 2 steps [-\de., ]+ \(bound 1e-04\)")
+    def call(self, *arguments, top=None):
+        return harness.runs.call(*self.words(top or self.top, self.work, self.out), *arguments, timeout=2 * LIMIT)
+
+    def result(self):
+        return json.loads((self.out / "gpu.json").read_text())
+
+    def report(self):
+        return (self.out / "gpu.md").read_text()
+
+    def begun(self, done):
+        """The parts that a command began, in their order."""
+        return [line for line in done.err.splitlines() if line in NAMES]
+
+    @contextlib.contextmanager
+    def replaced(self, bundle, program, script):
+        """A program of the kit as a shell script, in which $REAL is the program."""
+        path = self.work / "bin" / bundle / program
+        real = path.with_name(path.name + "-real")
+        path.rename(real)
+        path.write_text(f"#!/bin/sh\nREAL={real}\n{script}\n")
+        path.chmod(0o755)
+        try:
+            yield
+        finally:
+            real.replace(path)
+
+    def hanging(self, pids):
+        """Hangs in `trainer tune`, with a child that has a session of its own."""
+        return f'[ "$1" = tune ] || exec $REAL "$@"\nsetsid sleep {10 * LIMIT} &\necho $! $$ > {pids}.part; mv {pids}.part {pids}\nwait'
 
     def check_launches(self, plan, measured):
         planned = {}
@@ -80,39 +125,201 @@ class BenchKit(harness.SimTest):
                 if launch["kind"] == "attention":
                     name = "attention.backward" if "backward" in name else "attention.forward"
                 planned[name] = planned.get(name, 0) + launch["times"]
-        self.assertEqual({name: row["a_step"] for name, row in measured.items()}, planned)
+        self.assertEqual({name: row["a_step"] for name, row in measured["launches"].items()}, planned)
 
-    def test_a_part_that_fails_is_reported_and_the_rest_runs(self):
-        top = self.unpacked("broken")
-        (top / "bundles" / "small" / "step.cu").unlink()
-        done, out = self.run_kit(top, "--only", "build", "ceilings", "sanitizer")
+    def test_two_commands_from_bundles_to_report(self):
+        first = self.call("--only", "ceilings", "tune", "step")
+        self.assertEqual(first.code, 0, first.out + first.err)
+        self.assertEqual(self.begun(first), ["ceilings", "tune", "step"])
+        before = self.result()["results"]
+        second = self.call()
+        self.assertEqual(second.code, 0, second.out + second.err)
+        self.assertEqual(self.begun(second), ["PyTorch", "pieces", "attention", "tests", "sanitizer"])
+        result = self.result()
+        self.assertTrue(result["simulated"])
+        results, plan = result["results"], result["plan"]
+        self.assertEqual(list(results), NAMES)
+        self.assertEqual([name for name, part in results.items() if "failed" in part], [])
+        for name, part in before.items():
+            self.assertEqual(part, results[name])
+        third = self.call()
+        self.assertEqual((third.code, self.begun(third)), (0, []))
+
+        # Every launch of the plan was timed, as often as a step has it.
+        for part in ("in_place", "on_end", "free"):
+            self.check_launches(plan, results["pieces"][part])
+        portable = json.loads((self.top / "bundles" / "portable" / "plan.json").read_text())
+        self.check_launches(portable, results["attention"]["portable"])
+        self.assertIn("attention_backward_keys", results["attention"]["portable"]["launches"])
+        comparison = results["attention"]["portable"]["comparison"]
+        self.assertEqual(len(comparison["losses"]), 2)
+        self.assertNotEqual(results["attention"]["portable"]["training"], results["pieces"]["in_place"]["training"])
+        self.assertIn("model.layers.0.self_attn.k_proj.weight", results["attention"]["portable"]["training"]["gradient_norms"])
+        for name, passes in (("run", 1), ("run, accumulated", 2), ("free", 1), ("stored", 1)):
+            step = results["step"][name]
+            self.assertEqual(step["arena_bytes"], step["plan_bytes"])
+            self.assertEqual(step["tokens"], passes * plan["batch"]["micro_batch"] * plan["batch"]["sequence_length"])
+        for name in ("host", "host, accumulated"):
+            self.assertGreater(results["step"][name]["ms"], 0)
+        for rates in results["ceilings"]["gemm_tflop_s"].values():
+            self.assertGreater(rates["burst"], 0)
+            self.assertGreater(rates["sustained"], 0)
+        tuned = results["tune"]
+        self.assertEqual(set(tuned["products"]), {product["name"] for product in plan["products"]})
+        self.assertGreater(tuned["first_ms"], tuned["best_ms"])
+        self.assertEqual(results["tests"]["failures"], [])
+        self.assertGreater(results["tests"]["ran"], 3)
+        pytorch = results["PyTorch"]
+        self.assertEqual(pytorch["compile, again"]["attention"], "cudnn, heads repeated")
+        self.assertEqual((pytorch["eager"]["batch"], pytorch["eager"]["out_of_memory_at"]), (1, [2]))
+        # Nothing of a trainer's state was written.
+        self.assertEqual([str(path) for path in self.work.rglob("*.safetensors")], [])
+        self.check_report(result)
+
+    def check_report(self, result):
+        text, plan = self.report(), result["plan"]
+        self.assertIn("Simulated: no time", text)
+        for row in plan["kernels"]:
+            if row["name"] in result["results"]["pieces"]["in_place"]["launches"]:
+                self.assertIn(f"| {row['name']} |", text)
+        for heading, _ in report.SECTIONS:
+            self.assertIn(f"## {heading}\n", text)
+        for row in ("the run's", "the run's, deterministic: false", "attention: portable"):
+            self.assertRegex(text, rf"\| {row} \|( -?[\d.,]+%? \|){{8}}")
+        self.assertRegex(text, r"A micro-batch's products: [\d.]+ ms by the algorithms that cuBLASLt suggests")
+        self.assertRegex(text, r"losses of the first 2 steps [-\de., ]+ \(bound 1e-04\)")
+        theirs = "attention cudnn, heads repeated, residual bfloat16"
+        self.assertRegex(text, rf"run \(residual fp32\): \*\*[\d.]+ times\*\* the speed of torch.compile \({theirs}\), arena")
+        self.assertIn(f"PyTorch stand-in eager, 1 x 1, {theirs}; out of memory at 2 |", text)
+        self.assertRegex(text, r"\| llmc, as the spec has it, 2 x 1 \| [\d.,]+ \| [\d.,]+ \|  \| [\d.,]+% \|( [\d.,]+ ms: [\d.]+% \|){2}")
+        self.assertNotIn("could not be written", text)
+        # Whatever is missing, the rest is shown.
+        for part, figures in result["results"].items():
+            for row in (None, *(name for name, value in figures.items() if isinstance(value, dict))):
+                others = {name: value for name, value in figures.items() if row and name != row}
+                changed = {**result["results"], part: others}
+                text = report.markdown({**result, "results": changed})
+                self.assertNotIn("could not be written", text, (part, row))
+                self.assertIn("## Parts\n", text)
+        text = report.markdown({**result, "results": {**result["results"], "tune": {"products": 7}}, "machine": {}})
+        self.assertIn("## Products\n\nThis section could not be written: TypeError", text)
+        self.assertIn("## Tests\n", text)
+
+    def test_parts_that_fail_hang_and_are_killed(self):
+        pids = self.work / "pids"
+        with self.replaced("run", "ceilings", "echo the device is on fire >&2; exit 3"), \
+                self.replaced("run", "trainer", self.hanging(pids)), self.replaced("run", "timed", "kill -KILL $$"):
+            done = self.call("--limit", *(f"{name}={LIMIT}" for name in NAMES if name != "tune"), f"tune={HANGS}",
+                             "--only", "ceilings", "tune", "pieces", "tests", "PyTorch")
+        self.assertEqual(done.code, 1, done.out + done.err)
+        self.assertEqual(self.begun(done), ["ceilings", "tune", "PyTorch", "pieces", "tests"])
+        results, text = self.result()["results"], self.report()
+        self.assertRegex(text, r"\| ceilings \| FAILED \|.*exited with 3: the device is on fire")
+        self.assertRegex(text, r"\| tune \| FAILED \|")
+        self.assertRegex(results["tune"]["failed"], "still running at the part's time limit|stopped at its limit")
+        self.assertGreater(results["tune"]["seconds"], HANGS - 3)
+        self.assertRegex(text, r"\| pieces \| FAILED \|.*in_place: .* was killed by SIGKILL.*on_end: .* was killed by SIGKILL")
+        self.assertIn("launches", results["pieces"]["free"])  # by another program
+        self.assertRegex(text, r"\| tests \| done \|")
+        self.assertRegex(text, r"\| PyTorch \| done \|")
+        self.assertIn("## Tests\n\n5 ran, failed: none.", text)
+        self.assertEqual([each for each in pids.read_text().split() if alive(each)], [])
+
+        # The next command runs what failed again, and of that only what is missing.
+        again = self.call("--only", "ceilings", "pieces", "tests", "PyTorch")
+        self.assertEqual(again.code, 0, again.out + again.err)
+        self.assertEqual(self.begun(again), ["ceilings", "pieces"])
+        self.assertEqual(self.result()["results"]["pieces"]["free"], results["pieces"]["free"])
+
+    def test_a_command_that_is_killed(self):
+        """What its parts had measured stays, nothing that they started does, and the next command goes on."""
+        for stop in (signal.SIGKILL, signal.SIGTERM):
+            with self.subTest(stop):
+                pids = self.work / "pids"
+                pids.unlink(missing_ok=True)
+                with self.replaced("run", "trainer", self.hanging(pids)):
+                    words = [*self.words(self.top, self.work, self.out), "--only", "ceilings", "tune"]
+                    running = subprocess.Popen([str(word) for word in words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                               env=harness.runs.environment())
+                    end = time.monotonic() + LIMIT
+                    while not pids.exists() and running.poll() is None and time.monotonic() < end:
+                        time.sleep(0.05)
+                    running.send_signal(stop)
+                    self.assertNotEqual(running.wait(timeout=LIMIT), 0)
+                child, trainer = pids.read_text().split()
+                # A grandchild with a session of its own outlives a command that cannot clean up.
+                gone = [trainer] if stop == signal.SIGKILL else [trainer, child]
+                while any(map(alive, gone)) and time.monotonic() < end:
+                    time.sleep(0.05)
+                self.assertEqual([each for each in gone if alive(each)], [])
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(int(child), signal.SIGKILL)
+                results = self.result()["results"]
+                self.assertIn("seconds", results["ceilings"])
+                self.assertIn("## Ceilings\n", self.report())
+                if stop == signal.SIGTERM:
+                    done = self.call("--only", "ceilings", "tune")
+                    self.assertEqual(done.code, 0, done.out + done.err)
+                    self.assertEqual(self.begun(done), ["tune"])
+                    self.assertEqual(self.result()["results"]["ceilings"], results["ceilings"])
+
+    def test_a_program_that_does_not_build_stops_no_other(self):
+        top = self.own_kit()
+        step = top / "bundles" / "small" / "step.cu"
+        step.unlink()
+        step.write_text("this is no C++\n")
+        (self.work / "bin" / "small" / "trainer").unlink()
+        (self.work / "bin" / "run" / "ceilings").unlink()
+        done = self.call("--only", "build", "ceilings", "sanitizer", top=top)
         self.assertEqual(done.code, 1, done.err)
-        report = (out / "gpu.md").read_text()
-        self.assertRegex(report, r"\| build \| FAILED \|.*step\.cu")
-        self.assertRegex(report, r"\| sanitizer \| absent \|")
+        self.assertEqual(self.begun(done), ["build", "ceilings", "sanitizer"])
+        self.assertEqual(self.result()["results"]["build"]["programs"], ["run/ceilings", "small/trainer", "wide/trainer"])
+        self.assertRegex(self.result()["results"]["build"]["failed"], r"(?s)not built: small/trainer;.*step\.cu:1:1: error: .*this is no C")
+        self.assertRegex(self.report(), r"\| ceilings \| done \|")
+        self.assertRegex(self.report(), r"\| sanitizer \| absent \|")
 
     def test_attention_that_is_wrong_by_a_twentieth_is_found(self):
-        top = self.unpacked("wrong")
+        top = self.own_kit()
         kernel = top / "bundles" / "portable" / "kernels" / "attention_backward_keys.cu"
         text = kernel.read_text()
         right = "scale[2] = {0.25f, 0.25f}"  # of dk
         self.assertEqual(text.count(right), 1)
+        kernel.unlink()
         kernel.write_text(text.replace(right, "scale[2] = {0.2625f, 0.2625f}"))
-        done, out = self.run_kit(top, "--only", "ceilings", "pieces", "attention")
+        (self.work / "bin" / "portable" / "timed").unlink()
+        done = self.call("--only", "pieces", "attention", top=top)
         self.assertEqual(done.code, 1, done.err)
-        report = (out / "gpu.md").read_text()
-        self.assertRegex(report, r"\| attention \| FAILED \|.*self_attn\.k_proj\.weight with norms \d")
-        self.assertRegex(report, r"\| llmc's own, target\.attention: portable \| \d")
+        self.assertRegex(self.report(), r"\| attention \| FAILED \|.*self_attn\.k_proj\.weight with norms \d")
+        self.assertRegex(self.report(), r"\| attention: portable \| \d")
 
     def test_a_run_that_cannot_have_another_attention_says_why(self):
-        top = self.unpacked("refused")
-        shutil.rmtree(top / "bundles" / "portable")
-        wide = pathlib.Path(self.path("wide.yaml"))
-        wide.write_text(SPEC.read_text().replace("head_dim: 16", "head_dim: 264"))
-        prepare.emit_portable(harness.LLMC, wide, top / "bundles")
-        done, out = self.run_kit(top, "--only", "attention")
+        top = self.own_kit()
+        path = top / "bundles" / "bundles.json"
+        refusals = {**json.loads(path.read_text()), "portable": "error E0304: head_dim 264"}
+        path.unlink()
+        path.write_text(json.dumps(refusals))
+        done = self.call("--only", "attention", top=top)
         self.assertEqual(done.code, 0, done.err)
-        self.assertRegex((out / "gpu.md").read_text(), r"\| attention \| absent \|.*error E0304: head_dim 264")
+        self.assertRegex(self.report(), r"\| attention \| absent \|.*attention: portable: error E0304: head_dim 264")
+
+    def test_skipped_updates_are_noticed(self):
+        skip = ('$REAL "$@" || exit\n[ "$LLMC_PIECES_REPEATS" = 1 ] || '
+                'echo \'{"step": 9, "loss": 1.0, "grad_norm": 1.0, "skipped": [3]}\' >> $2/metrics.jsonl')
+        with self.replaced("run", "timed", skip):
+            done = self.call("--only", "pieces")
+        self.assertEqual(done.code, 1, done.err)
+        pieces = self.result()["results"]["pieces"]
+        self.assertRegex(pieces["on_end"]["failed"], r"run/timed skipped the updates of steps \[9\]")
+        self.assertRegex(self.report(), r"\| pieces \| FAILED \|.*skipped the updates")
+        self.assertIn("launches", pieces["in_place"])
+        self.assertIn("## Kernels\n", self.report())
+
+    def test_results_of_another_kit_are_not_mixed(self):
+        top = self.own_kit()
+        (self.work / "kit.json").write_text(json.dumps({"kit": "0", "gpu": None, "simulated": True}))
+        done = self.call("--only", "ceilings", top=top)
+        self.assertEqual(done.code, 1)
+        self.assertIn("has results of another kit", done.err)
 
 
 if __name__ == "__main__":

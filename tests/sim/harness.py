@@ -28,7 +28,7 @@ REPORTED = 97  # a trainer's exit code when the simulator found it wrong: src/re
 
 # The small spec of the CPU's tests, as far as cuDNN goes: bf16, heads of a multiple of 8.
 SMALL = (runs.SMALL.replace("compute: fp32", "compute: bf16").replace("head_dim: 10", "head_dim: 8")
-         .replace("kind: cpu, arch: native", "kind: cuda, arch: [90a]"))
+         .replace("kind: cpu, arch: native", "kind: cuda, arch: [90a], attention: cudnn"))
 
 
 def _words(name):

@@ -4,8 +4,12 @@ Each test first shows that the run is right without the change."""
 
 import os
 import shutil
+import sys
 
 import harness
+
+sys.path.insert(0, os.path.join(harness.SOURCE, "tests", "mutations"))
+import place  # noqa: E402
 
 
 # A row of logits is too long for one block.
@@ -27,11 +31,7 @@ class Mutations(harness.SimTest):
         for folder in ("runtime", "templates"):
             shutil.copytree(os.path.join(harness.SOURCE, folder), os.path.join(copy, folder))
         path = os.path.join(copy, "runtime", file)
-        with open(path) as source:
-            text = source.read()
-        self.assertEqual(text.count(before), 1, f"{file} no longer has what this test takes out: {before}")
-        with open(path, "w") as source:
-            source.write(text.replace(before, after))
+        place.put(path, place.with_fault(path, before, after)[1])
         return copy
 
     def command(self, trainer, name):
@@ -54,29 +54,60 @@ class Mutations(harness.SimTest):
     def test_barrier(self):
         """Sums over the warps of a block, without the barrier between writing and reading each warp's part."""
         self.right()
-        said = self.reported(*self.wrong("device/cuda/group.h", "      barrier();\n", ""))
+        said = self.reported(*self.wrong("device/cuda/group.h", "= result;\n      barrier();\n", "= result;\n"))
         self.assertRegex(said, r"sim: race in kernel \w+ .*of shared memory; lane \d+ of block 0 (wrote|read) them, and no barrier")
 
     def test_double_buffer(self):
         """Two sums in a row through the same shared memory: the second may overwrite what a lane still reads of the first."""
         self.right()
-        said = self.reported(*self.wrong("device/cuda/group.h", "      turn_ ^= 1;\n", ""))
+        said = self.reported(*self.wrong("device/cuda/group.h", "distance));\n      turn_ ^= 1;\n", "distance));\n"))
         self.assertRegex(said, r"sim: race in kernel \w+ .*writes bytes .* of shared memory; lane \d+ of block \d+ read them")
 
+    def without(self, kernel, what):
+        """How a run with llmc's own attention is called in which `what`, which stands once in a kernel, is missing."""
+        def edit(folder):
+            path = os.path.join(folder, "kernels", kernel + ".cu")
+            with open(path) as source:
+                text = source.read()
+            self.assertEqual(text.count(what), 1, f"{kernel} no longer has what this test takes out: {what}")
+            with open(path, "w") as source:
+                source.write(text.replace(what, ""))
+
+        portable = "target.attention=portable"
+        self.succeed(*self.command(self.compile(self.spec, self.test + "/right", portable), "right"))
+        return self.command(self.compile(self.spec, self.test + "/wrong", portable, edit=edit), "wrong")
+
+    def test_wait_for_a_copy(self):
+        """Keys and values are multiplied while they are still on their way to shared memory."""
+        said = self.reported(*self.without("attention_backward_queries", "wait_for_copies();"))
+        self.assertRegex(said, r"sim: kernel attention_backward_queries.* reads bytes .* of shared memory before an asynchronous copy")
+
+    def test_barrier_behind_a_copy(self):
+        """Each lane waits for its own copies of queries, and not for those of the others."""
+        said = self.reported(*self.without("attention_backward_keys", "__syncthreads();"))
+        self.assertRegex(said, r"sim: (race in kernel attention_backward_keys|kernel attention_backward_keys.* before an asynchronous copy)")
+
     def test_barrier_of_a_cluster(self):
-        """Sums over the blocks of a cluster, without the barrier between writing and reading each block's part."""
+        """A softmax over the blocks of a cluster, without the barrier between writing to all blocks and reading what came."""
         self.spec = harness.runs.write_small(self.folder, WIDE)
         self.right()
-        before = "of_block[turn_] = result;\n        cluster_barrier();\n"
-        said = self.reported(*self.wrong("device/cuda/group.h", before, before.split("\n")[0] + "\n"))
+        said = self.reported(*self.wrong("device/cuda/group.h", "        cluster_arrive();\n        cluster_wait();\n", ""))
         self.assertRegex(said, r"sim: race in kernel cross_entropy\w* .*of shared memory")
 
-    def test_end_of_a_cluster(self):
-        """A block ends while others of its cluster still read its shared memory."""
+    def test_release_to_a_cluster(self):
+        """The same barrier with a relaxed arrival: nobody sees what was written before it."""
         self.spec = harness.runs.write_small(self.folder, WIDE)
         self.right()
-        said = self.reported(*self.wrong("device/cuda/group.h", "    if constexpr (kCluster > 1) cluster_barrier();\n", ""))
-        self.assertRegex(said, r"sim: kernel cross_entropy\w* reads shared memory of a block that has ended")
+        said = self.reported(*self.wrong("device/cuda/group.h", "        cluster_arrive();\n", "        cluster_arrive_relaxed();\n"))
+        self.assertRegex(said, r"sim: race in kernel cross_entropy\w* .*of shared memory")
+
+    def test_begin_of_a_cluster(self):
+        """A block writes to others of its cluster that may not have begun; lanes that write nothing come to the barrier again."""
+        self.spec = harness.runs.write_small(self.folder, WIDE)
+        self.right()
+        said = self.reported(*self.wrong("device/cuda/group.h", "        if (!begun_) cluster_wait();\n", ""))
+        self.assertRegex(said, r"sim: kernel cross_entropy\w*( writes shared memory of a block that may not have begun|"
+                               r": lane \d+ comes to the barrier of its cluster twice without waiting)")
 
     def test_accumulation(self):
         """The second micro-batch overwrites the gradients of the first."""

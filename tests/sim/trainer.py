@@ -41,6 +41,14 @@ class Trainer(harness.SimTest):
         self.assertEqual({name: times for name, times in ran.items() if times}, dict(planned))
         self.assertEqual(sum(planned.values()), plan["launches_per_step"])
 
+    def test_one_rank_calls_no_collective_library(self):
+        # NCCL is linked (src/nccl.cpp logs each call): with one rank its start-up would cost seconds and its collectives do nothing.
+        self.operations(1)
+        with open(self.path("log-1")) as file:
+            lines = file.read().split("\n")
+        self.assertGreater(len(lines), 10)
+        self.assertEqual([line for line in lines if "nccl" in line or "broadcast" in line or "all-reduce" in line], [])
+
     def refused(self, **environment):
         done = harness.runs.call(self.trainer, "--run", self.path("refused"), env=harness.runs.environment(**environment))
         return done.code, done.err

@@ -6,6 +6,7 @@ elsewhere, and the third 1 % less than the first, which is too little for a chan
 import json
 import os
 import re
+import shutil
 
 import harness
 
@@ -23,15 +24,16 @@ class Tune(harness.SimTest):
         if os.path.exists(self.file):
             os.remove(self.file)
 
-    def gradients(self, name):
+    def gradients(self, name, **environment):
         """One step's, and what the trainer printed."""
         name = self.id().split(".")[-1] + "-" + name
         done = self.succeed(self.trainer, "--run", self.path(name), "--steps", 1, "--trace", self.path(name + "-trace"),
-                            "evaluation.every=0", "sampling.every=0", "checkpoint.every=0")
+                            "evaluation.every=0", "sampling.every=0", "checkpoint.every=0",
+                            env=harness.runs.environment(**environment))
         return harness.runs.tensors(self.path(name + "-trace", "step-0", "gradients.safetensors")), done.out
 
-    def tune(self):
-        self.said = self.succeed(self.trainer, "tune").out
+    def tune(self, **environment):
+        self.said = self.succeed(self.trainer, "tune", env=harness.runs.environment(**environment)).out
         with open(self.file) as file:
             return json.load(file)
 
@@ -39,10 +41,10 @@ class Tune(harness.SimTest):
         with open(self.file, "w") as file:
             file.write(content if isinstance(content, str) else json.dumps(content))
 
-    def refused(self, *command):
-        done = harness.runs.call(*command)
+    def refused(self, *command, file=None, **environment):
+        done = harness.runs.call(*command, env=harness.runs.environment(**environment))
         self.assertEqual(done.code, 3, done.out + done.err)
-        self.assertIn(self.file, done.err)
+        self.assertIn(file or self.file, done.err)
         self.assertIn("remove it, and run trainer tune", done.err)
         return done.err
 
@@ -85,12 +87,39 @@ class Tune(harness.SimTest):
 
     def test_what_is_no_tuned_file_is_refused(self):
         run = (self.trainer, "--run", self.path("never"), "--steps", 1)
-        for content in ("", "{", "[]", '{"format": "llmc-tuned-2", "entries": []}', '{"format": "llmc-tuned-1"}',
-                        '{"format": "llmc-tuned-1", "entries": [{"device": 1}]}'):
+        for content in ("", "{", "[]", '{"format": "llmc-tuned-1", "entries": []}', '{"format": "llmc-tuned-2"}',
+                        '{"format": "llmc-tuned-2", "entries": [{"device": 1}]}'):
             with self.subTest(content):
                 self.write(content)
                 self.refused(*run)
                 self.refused(self.trainer, "tune")
+
+    def test_algorithms_that_need_more_than_an_untuned_product_may_use(self):
+        splits = {"LLMC_SIM_SPLIT_WORKSPACE_MIB": "50"}  # more than the 32 MiB of the heuristics, less than the arena's 64
+        untuned, _ = self.gradients("untuned", **splits)
+        entries = self.tune(**splits)["entries"]
+        faster = [e for e in entries if e["best_ms"] < e["first_ms"]]
+        self.assertTrue(faster)
+        for entry in entries:
+            self.assertEqual(entry["workspace"], 50 << 20 if entry in faster else 1024, entry)
+        tuned, said = self.gradients("tuned", **splits)
+        self.assertRegex(said, r"gemm +(\d+) of \1 algorithms as in ")
+        self.assertGreater(harness.runs.relative_difference(tuned, untuned)[0], 0)
+        # A budget that has no room for 64 MiB: a smaller arena, the same bits without the file, and a word with it.
+        with open(self.path("build", "plan.json")) as file:
+            arena = json.load(file)["memory"]["arena_bytes"]
+        narrow = harness.compile(self.path("small.yaml"), self.path("narrow"), f"memory.budget={arena - 1}")
+        with open(self.path("narrow", "plan.json")) as file:
+            self.assertEqual(json.load(file)["memory"]["arena_bytes"], arena - (32 << 20))
+        mine, self.trainer = self.trainer, narrow
+        try:
+            self.assertEqual(harness.runs.relative_difference(self.gradients("narrow", **splits)[0], untuned)[0], 0)
+        finally:
+            self.trainer = mine
+        theirs = self.path("narrow", "tuned.json")
+        shutil.copy(self.file, theirs)
+        said = self.refused(narrow, "--run", self.path("narrow-refused"), "--steps", 1, file=theirs, **splits)
+        self.assertRegex(said, r"names an algorithm that needs 50 MiB of workspace for \w+ .*, and this trainer was planned with 32 MiB")
 
     def test_an_algorithm_that_does_not_run_is_refused(self):
         document = self.tune()

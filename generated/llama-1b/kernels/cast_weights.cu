@@ -1,4 +1,4 @@
-// cast_weights: from template cast_weights for run llama-1b (7e163a6e421176c5cc4c286789b5e0f9).
+// cast_weights: from template cast_weights for run llama-1b (aaf5677d8652fd38f729fcaf140f8b13).
 //
 // Act = bf16, kLanes = 256
 //

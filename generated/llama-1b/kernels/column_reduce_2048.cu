@@ -1,4 +1,4 @@
-// column_reduce_2048: from template column_reduce for run llama-1b (7e163a6e421176c5cc4c286789b5e0f9).
+// column_reduce_2048: from template column_reduce for run llama-1b (aaf5677d8652fd38f729fcaf140f8b13).
 //
 // kBlocks = 32, kCols = 2048, kLanes = 32
 //

@@ -1,4 +1,4 @@
-// embedding_backward: from template embedding_backward for run llama-1b (7e163a6e421176c5cc4c286789b5e0f9).
+// embedding_backward: from template embedding_backward for run llama-1b (aaf5677d8652fd38f729fcaf140f8b13).
 //
 // Act = bf16, kCols = 2048, kPitch = 2048, kLanes = 128
 //

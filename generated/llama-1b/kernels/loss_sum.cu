@@ -1,4 +1,4 @@
-// loss_sum: from template loss_sum for run llama-1b (7e163a6e421176c5cc4c286789b5e0f9).
+// loss_sum: from template loss_sum for run llama-1b (aaf5677d8652fd38f729fcaf140f8b13).
 //
 // kRows = 32768, kLanes = 1024
 //

@@ -1,4 +1,4 @@
-// parameter_norms: from template parameter_norms for run llama-1b (7e163a6e421176c5cc4c286789b5e0f9).
+// parameter_norms: from template parameter_norms for run llama-1b (aaf5677d8652fd38f729fcaf140f8b13).
 //
 // kParameters = 146, kLanes = 32
 //

@@ -1,8 +1,8 @@
-// rms_norm_forward: from template rms_norm_forward for run llama-1b (7e163a6e421176c5cc4c286789b5e0f9).
+// rms_norm_forward: from template rms_norm_forward for run llama-1b (aaf5677d8652fd38f729fcaf140f8b13).
 //
 // Act = bf16, Residual = float, kRows = 32768, kCols = 2048, kPitch = 2048, kEps = 1e-05f, kLanes = 128
 //
-// 32768 rows of 2048; moves 402.78 MB, 268.44 MFLOP a launch.
+// 32768 rows of 2048; moves 402.79 MB, 268.44 MFLOP a launch.
 
 // rms_norm_forward: y = x * rstd * weight, rstd = 1 / sqrt(mean(x^2) + eps) of each row.
 #include "device/group.h"

@@ -1,4 +1,4 @@
-// swiglu_forward: from template swiglu_forward for run llama-1b (7e163a6e421176c5cc4c286789b5e0f9).
+// swiglu_forward: from template swiglu_forward for run llama-1b (aaf5677d8652fd38f729fcaf140f8b13).
 //
 // Act = bf16, kRows = 32768, kCols = 8192, kPitch = 8192, kLanes = 256
 //

@@ -1,4 +1,4 @@
-// adamw_norms: from template adamw for run quickstart (88445e1f97f36e0f3fc7201cf08fe3e5).
+// adamw_norms: from template adamw for run quickstart (76adbe471871107efa6ddc51460bc417).
 //
 // Act = float, kCopy = false, kNorms = true, kLanes = 1
 //

@@ -1,4 +1,4 @@
-// attention_forward: from template attention_forward for run quickstart (88445e1f97f36e0f3fc7201cf08fe3e5).
+// attention_forward: from template attention_forward for run quickstart (76adbe471871107efa6ddc51460bc417).
 //
 // Act = float, kBatch = 8, kSequence = 256, kHeads = 8, kKvHeads = 4, kHeadDim = 32, kPitch = 512, kOutPitch = 256,
 // kLanes = 1

@@ -1,4 +1,4 @@
-// column_reduce_256: from template column_reduce for run quickstart (88445e1f97f36e0f3fc7201cf08fe3e5).
+// column_reduce_256: from template column_reduce for run quickstart (76adbe471871107efa6ddc51460bc417).
 //
 // kBlocks = 32, kCols = 256, kLanes = 1
 //

@@ -1,4 +1,4 @@
-// column_reduce_to_32_256: from template column_reduce for run quickstart (88445e1f97f36e0f3fc7201cf08fe3e5).
+// column_reduce_to_32_256: from template column_reduce for run quickstart (76adbe471871107efa6ddc51460bc417).
 //
 // kBlocks = 8, kCols = 8192, kLanes = 1
 //

@@ -1,8 +1,8 @@
-// cross_entropy_gradient: from template cross_entropy for run quickstart (88445e1f97f36e0f3fc7201cf08fe3e5).
+// cross_entropy_gradient: from template cross_entropy for run quickstart (76adbe471871107efa6ddc51460bc417).
 //
 // Act = float, kRows = 2048, kCols = 4096, kPitch = 4096, kGradient = true, kCluster = 1, kLanes = 1
 //
-// 2048 rows of 4096; moves 67.11 MB, 41.94 MFLOP a launch.
+// 2048 rows of 4096; moves 67.13 MB, 41.94 MFLOP a launch.
 
 // cross_entropy_gradient: losses = -log softmax(logits)[target]; kGradient: logits become (softmax(logits) -
 // onehot(target)) * loss_scale. A target of -1 has no loss and no gradient. fp32 maths, whatever the logits are stored
@@ -14,32 +14,30 @@ namespace llmc {
 using Act = float;
 
 /// logits [kRows, kCols], targets [kRows], losses [kRows].
-LLMC_BOUNDS(1)
+LLMC_BOUNDS_RESIDENT(1, 1024)
 LLMC_KERNEL cross_entropy_gradient(Act* __restrict__ logits, const int* __restrict__ targets,
                                    float* __restrict__ losses, const StepScalars* __restrict__ scalars) {
   const Group<1, Act, 1> g;
+  [[maybe_unused]] const float loss_scale = scalars->loss_scale;
   for (const int row : g.rows(2048)) {
     const auto out = g.row<4096, 4096>(logits, row);
-    const int target = targets[row];
-    if (target < 0) {
-      if (g.leads()) losses[row] = 0.0f;
-      g.map(out, [](float& v) { v = 0.0f; });
-      continue;
-    }
     const auto in = g.load(out);
-    const float highest = g.max(in, [](float v) { return v; });
-    auto powers = g.apply(in, [=](float v) { return exp(v - highest); });
-    const float total = g.sum(powers, [](float power) { return power; });
-    // The lane that writes the target's column also reads it, before and after the other columns change.
-    [[maybe_unused]] float chance = 0.0f;
-    if (g.owns(target)) {
-      const float logit = to_float(out.data[target]) - highest;
-      losses[row] = log(total) - logit;
-      chance = exp(logit) / total;
+    // No branch: an ignored row is as much work, but no row waits for its target before it is read.
+    const bool ignored = targets[row] < 0;
+    const int target = ignored ? 0 : targets[row];
+    // The lane that writes the target's column also reads it, before the other columns change.
+    const bool owner = g.owns(target);
+    float logit = 0.0f;
+    if (owner) logit = to_float(out.data[target]);
+    const auto powers = g.softmax(in);
+    const float scale = loss_scale / powers.total;
+    g.store(out, powers, [=](float power) { return ignored ? 0.0f : power * scale; });
+    if (owner) {
+      const float below = logit - powers.highest;
+      losses[row] = ignored ? 0.0f : log(powers.total) - below;
+      const float chance = exp(below) / powers.total;
+      if (!ignored) out.data[target] = from_float<Act>((chance - 1.0f) * loss_scale);
     }
-    const float scale = scalars->loss_scale / total;
-    g.store(out, powers, [=](float power) { return power * scale; });
-    if (g.owns(target)) out.data[target] = from_float<Act>((chance - 1.0f) * scalars->loss_scale);
   }
 }
 

@@ -1,4 +1,4 @@
-// gather_rows: from template gather_rows for run quickstart (88445e1f97f36e0f3fc7201cf08fe3e5).
+// gather_rows: from template gather_rows for run quickstart (76adbe471871107efa6ddc51460bc417).
 //
 // Act = float, kRows = 8, kCols = 256, kPitch = 256, kLanes = 1
 //

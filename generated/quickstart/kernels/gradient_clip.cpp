@@ -1,4 +1,4 @@
-// gradient_clip: from template gradient_clip for run quickstart (88445e1f97f36e0f3fc7201cf08fe3e5).
+// gradient_clip: from template gradient_clip for run quickstart (76adbe471871107efa6ddc51460bc417).
 //
 // kLanes = 1
 //

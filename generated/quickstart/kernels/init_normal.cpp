@@ -1,4 +1,4 @@
-// init_normal: from template init_normal for run quickstart (88445e1f97f36e0f3fc7201cf08fe3e5).
+// init_normal: from template init_normal for run quickstart (76adbe471871107efa6ddc51460bc417).
 //
 // kLanes = 1
 //

@@ -1,4 +1,4 @@
-// loss_sum: from template loss_sum for run quickstart (88445e1f97f36e0f3fc7201cf08fe3e5).
+// loss_sum: from template loss_sum for run quickstart (76adbe471871107efa6ddc51460bc417).
 //
 // kRows = 2048, kLanes = 1
 //

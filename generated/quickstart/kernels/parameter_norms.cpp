@@ -1,4 +1,4 @@
-// parameter_norms: from template parameter_norms for run quickstart (88445e1f97f36e0f3fc7201cf08fe3e5).
+// parameter_norms: from template parameter_norms for run quickstart (76adbe471871107efa6ddc51460bc417).
 //
 // kParameters = 56, kLanes = 1
 //

@@ -1,4 +1,4 @@
-// rms_norm_forward: from template rms_norm_forward for run quickstart (88445e1f97f36e0f3fc7201cf08fe3e5).
+// rms_norm_forward: from template rms_norm_forward for run quickstart (76adbe471871107efa6ddc51460bc417).
 //
 // Act = float, Residual = float, kRows = 2048, kCols = 256, kPitch = 256, kEps = 1e-05f, kLanes = 1
 //

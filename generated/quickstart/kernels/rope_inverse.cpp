@@ -1,4 +1,4 @@
-// rope_inverse: from template rope for run quickstart (88445e1f97f36e0f3fc7201cf08fe3e5).
+// rope_inverse: from template rope for run quickstart (76adbe471871107efa6ddc51460bc417).
 //
 // Act = float, kRows = 2048, kSequence = 256, kHeads = 12, kHeadDim = 32, kPitch = 512, kInverse = true, kLanes = 1
 //

@@ -1,4 +1,4 @@
-// swiglu_backward: from template swiglu_backward for run quickstart (88445e1f97f36e0f3fc7201cf08fe3e5).
+// swiglu_backward: from template swiglu_backward for run quickstart (76adbe471871107efa6ddc51460bc417).
 //
 // Act = float, kRows = 2048, kCols = 768, kPitch = 768, kRecompute = false, kLanes = 1
 //

@@ -1,4 +1,4 @@
-// swiglu_forward: from template swiglu_forward for run quickstart (88445e1f97f36e0f3fc7201cf08fe3e5).
+// swiglu_forward: from template swiglu_forward for run quickstart (76adbe471871107efa6ddc51460bc417).
 //
 // Act = float, kRows = 2048, kCols = 768, kPitch = 768, kLanes = 1
 //

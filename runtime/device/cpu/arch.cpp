@@ -1,8 +1,15 @@
 #include "device/cpu/arch.h"
 
+#include <asm/prctl.h>
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "error.h"
 
 namespace llmc {
 namespace {
@@ -49,6 +56,15 @@ int level() {
   return __builtin_cpu_supports("x86-64-v2") ? 2 : 1;
 }
 
+/// Whether the system saves tile registers: bits 17 and 18 of XCR0. Linux does from 5.16 on.
+bool system_has_tiles() {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  constexpr unsigned kOsXsaveBit = 1u << 27, kTileState = 3u << 17;
+  if (!__get_cpuid(1, &eax, &ebx, &ecx, &edx) || !(ecx & kOsXsaveBit)) return false;
+  asm("xgetbv" : "=a"(eax), "=d"(edx) : "c"(0));
+  return (eax & kTileState) == kTileState;
+}
+
 unsigned extensions() {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   unsigned found = kNone;
@@ -58,7 +74,7 @@ unsigned extensions() {
   if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx)) {
     constexpr unsigned kFp16Bit = 1u << 23, kAmxBf16Bit = 1u << 22, kAmxTileBit = 1u << 24;
     if (edx & kFp16Bit) found |= kFp16;
-    if ((edx & kAmxBf16Bit) && (edx & kAmxTileBit)) found |= kAmx;
+    if ((edx & kAmxBf16Bit) && (edx & kAmxTileBit) && system_has_tiles()) found |= kAmx;
   }
   return found;
 }
@@ -87,6 +103,19 @@ bool cpu_supports(std::string_view arch) {
   if (arch == "native") return true;
   const Arch* known = find(arch);
   return known != nullptr && fits(*known);
+}
+
+bool arch_has_tiles(std::string_view arch) {
+  const Arch* known = find(arch);
+  return known != nullptr && (known->extensions & kAmx) != 0;
+}
+
+void require_tiles() {
+  constexpr long kTileData = 18;  // the state's number in XCR0
+  if (syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, kTileData) != 0)
+    throw Failure(Exit::toolchain,
+                  std::string("arch_prctl(ARCH_REQ_XCOMP_PERM, 18): the system refuses AMX's tile registers (") +
+                      std::strerror(errno) + "); set target.arch to cooperlake and compile again");
 }
 
 }  // namespace llmc

@@ -17,4 +17,12 @@ bool arch_is_known(std::string_view arch);
 /// True if this machine has the instructions that code compiled with -march=`arch` may use. False for unknown names.
 bool cpu_supports(std::string_view arch);
 
+/// True if code compiled with -march=`arch` may use AMX's tiles of bf16 (tiles.h). False for "native": a machine's name
+/// is machine_arch().
+bool arch_has_tiles(std::string_view arch);
+
+/// Asks the system for the tile registers, which it gives a process on request only; call it before threads use them.
+/// Throws Failure(toolchain) where the system refuses.
+void require_tiles();
+
 }  // namespace llmc

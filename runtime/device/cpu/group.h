@@ -9,6 +9,7 @@
 
 #define LLMC_KERNEL void
 #define LLMC_BOUNDS(lanes)
+#define LLMC_BOUNDS_RESIDENT(lanes, resident)
 #define LLMC_ALWAYS __attribute__((always_inline))
 
 extern "C" int omp_get_thread_num() noexcept;
@@ -70,7 +71,14 @@ struct Columns : RowArgument {
 
   static constexpr int cols() { return kColumns; }
   float* segment(int) { return data; }
+  const float* segment(int) const { return data; }
   void pad() const {}
+};
+
+/// e^(v - highest) of each element of a row, and their sum.
+template <int kColumns>
+struct Powers : Columns<kColumns> {
+  float highest, total;
 };
 
 /// Partial results of a reduction.
@@ -194,17 +202,27 @@ class Group {
   Row<const T, kCols, kPitch, kSegments, kStep> load(Row<T, kCols, kPitch, kSegments, kStep> row) const {
     return {{}, row.data};
   }
+  template <bool kWanted, class R>
+  auto load_if(R row) const {
+    if constexpr (kWanted) {
+      return load(row);
+    } else {
+      return nothing();
+    }
+  }
   template <int kCols>
   Columns<kCols> columns() const {
     Columns<kCols> zeros;
     for (float& v : zeros.data) v = 0.0f;
     return zeros;
   }
-  template <class F, class T, int kCols, int kPitch>
-  LLMC_ALWAYS Columns<kCols> apply(Row<T, kCols, kPitch, 1, 0> row, F f) const {
-    Columns<kCols> results;
-    store(results, row, f);
-    return results;
+  template <class T, int kCols, int kPitch>
+  LLMC_ALWAYS Powers<kCols> softmax(Row<T, kCols, kPitch, 1, 0> row) const {
+    Powers<kCols> powers;
+    const float highest = powers.highest = max(row);
+    store(powers, row, [=](float v) { return exp(v - highest); });
+    powers.total = sum(powers, [](float power) { return power; });
+    return powers;
   }
   template <class T = float>
   Sums<T> sums() const {
@@ -235,16 +253,6 @@ class Group {
     return total(partial);
   }
 
-  template <class... Arguments>
-  LLMC_ALWAYS float max(Arguments&&... arguments) const {
-    Sums<float> partial;
-    for (float& m : partial.data) m = -__builtin_huge_valf();
-    function_first([&](auto& f, auto&... rows)
-                       LLMC_ALWAYS { each([&](float& m, auto... v) { m = larger(m, f(v...)); }, partial, rows...); },
-                   arguments...);
-    return combine(partial, [](float a, float b) { return larger(a, b); });
-  }
-
   template <class T>
   T total(Sums<T>& partial) const {
     return combine(partial, [](T a, T b) { return a + b; });
@@ -256,6 +264,15 @@ class Group {
 
  private:
   static float larger(float a, float b) { return a > b ? a : b; }
+
+  template <class R>
+  LLMC_ALWAYS float max(R& row) const {
+    Sums<float> partial;
+    for (float& m : partial.data) m = -__builtin_huge_valf();
+    const auto keep = [](float& m, float v) { m = larger(m, v); };
+    each(keep, partial, row);
+    return combine(partial, [](float a, float b) { return larger(a, b); });
+  }
 
   /// Halves the partial results until one is left.
   template <class T, class Operation>

@@ -55,6 +55,23 @@ LLMC_TILE void pack_row_pairs(const bf16* from, int pitch, int rows, float* to) 
   }
 }
 
+/// to[c][r / 2] = the word of from[r][c] and from[r + 1][c], even r < 2 kVectorLanes: pack_row_pairs transposed, in
+/// lines of kVectorLanes words. Zeros for kCols <= c < kLines.
+template <int kCols, int kLines>
+LLMC_TILE void pack_pair_columns(const bf16* from, int pitch, int rows, float* to) {
+  for (int c = 0; c < kLines; c += kVectorLanes) {
+    vector block[kVectorLanes];
+    for (int r = 0; r < kVectorLanes; ++r) {
+      const bf16* even = row_or_last(from, pitch, rows, 2 * r);
+      const bf16* odd = row_or_last(from, pitch, rows, 2 * r + 1);
+      const vector_bits low = (vector_bits)load_some(even + c, kCols - c) >> 16;
+      block[r] = (vector)(low | (vector_bits)load_some(odd + c, kCols - c));
+    }
+    transpose(block);
+    for (int r = 0; r < kVectorLanes; ++r) store(to + (c + r) * kVectorLanes, block[r]);
+  }
+}
+
 /// to[c][r] = from[r][c] for r < kVectorLanes; zero for c >= kCols up to a full vector.
 template <int kCols, class T>
 LLMC_TILE void pack_columns(const T* from, int pitch, int rows, float* to, int to_pitch) {
@@ -109,13 +126,8 @@ LLMC_TILE void pack_transposed(const T* from, int pitch, int rows, float* to, in
 template <int kWidth>
 LLMC_TILE void pair_rows(const float* from, int rows, int pitch, float* to) {
   for (int r = 0; r < rows; r += 2) {
-    for (int c = 0; c < kWidth; c += kVectorLanes) {
-      const vector_half even = round_to_half(load(from + r * pitch + c));
-      const vector_half odd = round_to_half(load(from + (r + 1) * pitch + c));
-      const vector_bits low = __builtin_convertvector(even, vector_bits);
-      const vector_bits high = __builtin_convertvector(odd, vector_bits) << 16;
-      store(to + r / 2 * pitch + c, (vector)(low | high));
-    }
+    for (int c = 0; c < kWidth; c += kVectorLanes)
+      store(to + r / 2 * pitch + c, round_to_pairs(load(from + r * pitch + c), load(from + (r + 1) * pitch + c)));
   }
 }
 

@@ -8,7 +8,12 @@
 
 namespace llmc {
 
-#if defined(__AVX512F__)
+// The model of AMX's tiles (tiles.h) goes with vectors of the machine that has them, on any machine.
+#if defined(__AVX512F__) || defined(LLMC_SOFTWARE_TILES)
+#define LLMC_SIXTEEN_LANES
+#endif
+
+#if defined(LLMC_SIXTEEN_LANES)
 constexpr int kVectorLanes = 16;
 constexpr int kTileVectors = 4;  // vectors of one row of a product in registers: 4 rows of them leave room for operands
 #elif defined(__AVX__)
@@ -60,6 +65,20 @@ LLMC_TILE vector_half round_to_half(vector value) {
 #endif
 }
 
+/// Words of two elements rounded so, `low` in the lower half.
+LLMC_TILE vector round_to_pairs(vector low, vector high) {
+#if defined(__AVX512BF16__)
+  typedef unsigned short halves __attribute__((vector_size(64)));
+  halves both;
+  asm("vcvtne2ps2bf16 %2, %1, %0" : "=v"(both) : "v"(high), "v"(low));
+  return (vector)__builtin_shufflevector(both, both, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23, 8, 24, 9,
+                                         25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+#else
+  const vector_bits below = __builtin_convertvector(round_to_half(low), vector_bits);
+  return (vector)(below | __builtin_convertvector(round_to_half(high), vector_bits) << 16);
+#endif
+}
+
 LLMC_TILE void store(bf16* to, vector value) {
   const vector_half half = round_to_half(value);
   __builtin_memcpy(to, &half, sizeof(half));
@@ -72,7 +91,7 @@ LLMC_TILE vector broadcast(const float* from) {
   return (vector)(bits - vector_int{});
 }
 
-#if defined(__AVX512F__)
+#if defined(LLMC_SIXTEEN_LANES)
 #define LLMC_SHUFFLE(a, b, lane)                                                                                 \
   __builtin_shufflevector(a, b, lane(0), lane(1), lane(2), lane(3), lane(4), lane(5), lane(6), lane(7), lane(8), \
                           lane(9), lane(10), lane(11), lane(12), lane(13), lane(14), lane(15))
@@ -134,8 +153,11 @@ LLMC_TILE vector mask_below(int lane, vector value, float otherwise) {
 /// a * b + c, rounded once where the machine can. In assembly, because -ffp-contract=off splits the expression, g++ and
 /// Clang name the instruction differently, and 16 calls of fmaf cost a second of compilation in every product.
 LLMC_TILE vector multiply_add(vector a, vector b, vector c) {
-#if defined(__AVX512F__) || defined(__FMA__)
+#if defined(__AVX512F__) || (defined(__FMA__) && !defined(LLMC_SIXTEEN_LANES))
   asm("vfmadd231ps %2, %1, %0" : "+v"(c) : "v"(a), "v"(b));
+  return c;
+#elif defined(LLMC_SIXTEEN_LANES)
+  for (int i = 0; i < kVectorLanes; ++i) c[i] = __builtin_fmaf(a[i], b[i], c[i]);
   return c;
 #else
   return a * b + c;

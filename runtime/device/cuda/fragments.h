@@ -1,7 +1,8 @@
 // Matrices of bf16 for tensor cores: in shared memory, and in the registers of a warp ("fragments").
 //
 // A fragment is [16, 16]: four words a lane, as mma_bf16_16x8x16() has its left operand. A result is [16, 8 * kTiles]
-// fp32, kTiles times four numbers a lane. Lane 4 r + c has rows r and r + 8, and pairs of columns from 2 c.
+// fp32, kTiles times four numbers a lane. Lane 4 r + c has rows r and r + 8, and pairs of columns from 2 c. A warp has
+// kRowTiles of either, one below the other.
 #pragma once
 
 #include "device/cuda/vectors.h"
@@ -16,36 +17,54 @@ namespace llmc {
 /// lie in different banks.
 constexpr int kRowPadding = 8;
 
+/// Row tiles of a warp. Two share what is loaded of the right operand, which halves the traffic of shared memory; of
+/// heads wider than 64 the results of two would not fit into registers.
+constexpr int row_tiles(int width) { return width <= 64 ? 2 : 1; }
+
+/// The score of a key that lies after its query.
+constexpr float kNothing = -1e30f;
+
+/// exp(score * kScale - lse) is 2^(score * kScale * kLog2e - lse * kLog2e).
+constexpr float kLog2e = 1.44269504f;
+
 /// The largest access, in elements, that divides rows of kWidth elements kPitch apart.
 template <int kWidth, int kPitch>
 constexpr int kAccessWidth = kWidth % 8 == 0 && kPitch % 8 == 0   ? 8
                              : kWidth % 4 == 0 && kPitch % 4 == 0 ? 4
                                                                   : 2;
 
-/// Copies kRows rows of kWidth elements, kPitch apart, into rows of kPadded, kPadded + kRowPadding apart, by all
-/// threads of the block. Columns past kWidth and rows past `count` become zero.
+/// Begins to copy kRows rows of kWidth elements, kPitch apart, into rows of kPadded, kPadded + kRowPadding apart, by
+/// all threads of the block. Columns past kWidth and rows past `count` become zero.
 template <int kThreads, int kRows, int kWidth, int kPadded, int kPitch>
-__device__ __forceinline__ void load_tile(bf16* tile, const bf16* from, int count) {
+__device__ __forceinline__ void copy_tile(bf16* tile, const bf16* from, int count) {
   constexpr int kAccess = kAccessWidth<kWidth, kPitch>;
-  constexpr int kAccesses = kPadded / kAccess;  // of a row
-#pragma unroll 2
-  for (int i = threadIdx.x; i < kRows * kAccesses; i += kThreads) {
-    const int row = i / kAccesses, column = i % kAccesses * kAccess;
-    unsigned words[kAccess / 2] = {};
-    if (row < count && column < kWidth) {
-      const bf16* source = from + static_cast<long long>(row) * kPitch + column;
-      if constexpr (kAccess == 2) {
-        words[0] = *reinterpret_cast<const unsigned*>(source);
-      } else {
-        read_aligned(source, words);
-      }
+  constexpr int kAccesses = kPadded / kAccess;                                               // of a row
+  constexpr int kAcross = kAccesses > 16 ? 32 : kAccesses > 8 ? 16 : kAccesses > 4 ? 8 : 4;  // threads of a row
+  constexpr int kDown = kThreads / kAcross;
+  const int row = threadIdx.x / kAcross, access = threadIdx.x % kAcross;
+  const bf16* source = from + row * kPitch + access * kAccess;
+  bf16* target = tile + row * (kPadded + kRowPadding) + access * kAccess;
+#pragma unroll
+  for (int i = 0; i < kRows; i += kDown) {
+    if (kRows % kDown != 0 && row + i >= kRows) break;
+#pragma unroll
+    for (int j = 0; j < kAccesses; j += kAcross) {
+      if (kAccesses % kAcross != 0 && access + j >= kAccesses) break;
+      const bool real = row + i < count && (access + j) * kAccess < kWidth;
+      copy_async<2 * kAccess>(target + i * (kPadded + kRowPadding) + j * kAccess, source + i * kPitch + j * kAccess,
+                              real);
     }
-    bf16* target = tile + row * (kPadded + kRowPadding) + column;
-    if constexpr (kAccess == 2) {
-      *reinterpret_cast<unsigned*>(target) = words[0];
-    } else {
-      write_aligned(target, words);
-    }
+  }
+}
+
+/// Begins to copy kCount numbers; zeros from `count` on.
+template <int kThreads, int kCount>
+__device__ __forceinline__ void copy_line(float* line, const float* from, int count) {
+#pragma unroll
+  for (int i = 0; i < kCount; i += kThreads) {
+    const int at = i + threadIdx.x;
+    if (kCount % kThreads != 0 && at >= kCount) break;
+    copy_async<4>(line + at, from + at, at < count);
   }
 }
 
@@ -56,73 +75,122 @@ __device__ __forceinline__ unsigned load_pair(const bf16* from, int row, int col
   return *reinterpret_cast<const unsigned*>(from + static_cast<long long>(row) * kPitch + column);
 }
 
-/// The fragment at `column` of rows [0, 16) of a matrix in global memory.
-template <int kWidth, int kPitch>
-__device__ __forceinline__ void load_fragment(unsigned (&a)[4], const bf16* from, int column, int count) {
+/// The fragments at `column` of rows [0, 16 kRowTiles) of a matrix in global memory.
+template <int kWidth, int kPitch, int kRowTiles>
+__device__ __forceinline__ void load_fragments(unsigned (&a)[kRowTiles][4], const bf16* from, int column, int count) {
   const int lane = threadIdx.x % 32;
 #pragma unroll
-  for (int i = 0; i < 4; ++i)
-    a[i] = load_pair<kWidth, kPitch>(from, lane / 4 + i % 2 * 8, column + lane % 4 * 2 + i / 2 * 8, count);
-}
-
-/// The fragment at `from`, in rows kStride apart in shared memory.
-template <int kStride>
-__device__ __forceinline__ void load_fragment(unsigned (&a)[4], const bf16* from) {
-  const int lane = threadIdx.x % 32;
-  load_matrix_x4(a, from + lane % 16 * kStride + lane / 16 * 8);
-}
-
-/// Columns [16 step, +16) of a result as a fragment, rounded to bf16.
-template <int kTiles>
-__device__ __forceinline__ void round_fragment(unsigned (&a)[4], const float (&d)[kTiles][4], int step) {
+  for (int m = 0; m < kRowTiles; ++m) {
 #pragma unroll
-  for (int i = 0; i < 4; ++i) a[i] = bf16_pair(d[2 * step + i / 2][i % 2 * 2], d[2 * step + i / 2][i % 2 * 2 + 1]);
-}
-
-/// d += a b^T, b [8 * kTiles, 16] in shared memory, rows kStride apart.
-template <int kStride, int kTiles>
-__device__ __forceinline__ void multiply_rows(float (&d)[kTiles][4], const unsigned (&a)[4], const bf16* b) {
-  const int lane = threadIdx.x % 32;
-  const bf16* row = b + (lane % 8 + lane / 16 * 8) * kStride + lane / 8 % 2 * 8;
-#pragma unroll
-  for (int n = 0; n < kTiles; n += 2) {
-    unsigned r[4];
-    load_matrix_x4(r, row + n * 8 * kStride);
-    mma_bf16_16x8x16(d[n], a, {r[0], r[1]});
-    mma_bf16_16x8x16(d[n + 1], a, {r[2], r[3]});
+    for (int i = 0; i < 4; ++i)
+      a[m][i] =
+          load_pair<kWidth, kPitch>(from, 16 * m + lane / 4 + i % 2 * 8, column + lane % 4 * 2 + i / 2 * 8, count);
   }
 }
 
-/// d += a b, b [16, 8 * kTiles] in shared memory, rows kStride apart.
-template <int kStride, int kTiles>
-__device__ __forceinline__ void multiply_columns(float (&d)[kTiles][4], const unsigned (&a)[4], const bf16* b) {
+/// A result's eight columns as columns [8 n, +8) of a fragment, rounded to bf16.
+template <int kRowTiles>
+__device__ __forceinline__ void round_columns(unsigned (&a)[kRowTiles][4], const float (&d)[kRowTiles][4], int n) {
+#pragma unroll
+  for (int m = 0; m < kRowTiles; ++m) {
+    a[m][2 * n] = bf16_pair(d[m][0], d[m][1]);
+    a[m][2 * n + 1] = bf16_pair(d[m][2], d[m][3]);
+  }
+}
+
+/// Adds the products of the elements of rows r, and of rows r + 8, of each row tile.
+template <int kRowTiles>
+__device__ __forceinline__ void add_products(float (&sum)[kRowTiles][2], const unsigned (&a)[kRowTiles][4],
+                                             const unsigned (&b)[kRowTiles][4]) {
+#pragma unroll
+  for (int m = 0; m < kRowTiles; ++m) {
+    float x[8], y[8];
+    unpack<bf16>(a[m], x);
+    unpack<bf16>(b[m], y);
+#pragma unroll
+    for (int e = 0; e < 8; ++e) sum[m][e / 2 % 2] = fma(x[e], y[e], sum[m][e / 2 % 2]);
+  }
+}
+
+/// Scores of eight columns, the first of `query` and `key`, become kNothing for keys after their query. kTransposed:
+/// rows are keys, columns queries.
+template <bool kTransposed, int kRowTiles>
+__device__ __forceinline__ void mask_later(float (&scores)[kRowTiles][4], int query, int key) {
+  const int lane = threadIdx.x % 32, apart = lane / 4 - lane % 4 * 2;  // row less column of the lane's first score
+#pragma unroll
+  for (int i = 0; i < 4 * kRowTiles; ++i) {
+    const int more = i / 2 * 8 - i % 2;
+    const bool later = kTransposed ? apart + more > query - key : apart + more < key - query;
+    if (later) scores[i / 4][i % 4] = kNothing;
+  }
+}
+
+/// d += a b^T, a [16 kRowTiles, 16 kSteps], b [8, 16 kSteps] in shared memory, rows kStride apart.
+template <int kStride, int kSteps, int kRowTiles>
+__device__ __forceinline__ void multiply_rows(float (&d)[kRowTiles][4], const unsigned (&a)[kSteps][kRowTiles][4],
+                                              const bf16* b) {
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int s = 0; s < kSteps; s += 2) {
+    const bool two = s + 1 < kSteps;
+    unsigned r[4];  // of two steps, or of the last one twice
+    load_matrix_x4(r, b + lane % 8 * kStride + (two ? lane / 8 : lane / 8 % 2) * 8 + 16 * s);
+#pragma unroll
+    for (int m = 0; m < kRowTiles; ++m) {
+      mma_bf16_16x8x16(d[m], a[s][m], {r[0], r[1]});
+      if (two) mma_bf16_16x8x16(d[m], a[s + two][m], {r[2], r[3]});
+    }
+  }
+}
+
+/// d += a b, b [16, 8 * kTiles] in shared memory, rows kStride apart. Each part of b is loaded once for all row tiles.
+template <int kStride, int kRowTiles, int kTiles>
+__device__ __forceinline__ void multiply_columns(float (&d)[kRowTiles][kTiles][4], const unsigned (&a)[kRowTiles][4],
+                                                 const bf16* b) {
   const int lane = threadIdx.x % 32;
   const bf16* row = b + lane % 16 * kStride + lane / 16 * 8;
 #pragma unroll
   for (int n = 0; n < kTiles; n += 2) {
     unsigned r[4];
     load_matrix_x4_transposed(r, row + n * 8);
-    mma_bf16_16x8x16(d[n], a, {r[0], r[1]});
-    mma_bf16_16x8x16(d[n + 1], a, {r[2], r[3]});
+#pragma unroll
+    for (int m = 0; m < kRowTiles; ++m) {
+      mma_bf16_16x8x16(d[m][n], a[m], {r[0], r[1]});
+      mma_bf16_16x8x16(d[m][n + 1], a[m], {r[2], r[3]});
+    }
   }
 }
 
-/// Writes d * `factor`, with a factor for rows r and one for rows r + 8, to columns from `column` of a matrix with
-/// `count` rows of kWidth, kPitch apart.
-template <int kWidth, int kPitch, int kTiles>
-__device__ __forceinline__ void store_result(const float (&d)[kTiles][4], const float (&factor)[2], bf16* to,
-                                             int column, int count) {
+/// Writes d * `factor`, with a factor for rows r and one for rows r + 8 of each row tile, to columns from `column` of a
+/// matrix with `count` rows of kWidth, kPitch apart.
+template <int kWidth, int kPitch, int kRowTiles, int kTiles>
+__device__ __forceinline__ void store_result(const float (&d)[kRowTiles][kTiles][4],
+                                             const float (&factor)[kRowTiles][2], bf16* to, int column, int count) {
   const int lane = threadIdx.x % 32;
 #pragma unroll
-  for (int n = 0; n < kTiles; ++n) {
+  for (int m = 0; m < kRowTiles; ++m) {
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int row = lane / 4 + half * 8, at = column + n * 8 + lane % 4 * 2;
-      if (row < count && at < kWidth)
-        *reinterpret_cast<unsigned*>(to + static_cast<long long>(row) * kPitch + at) =
-            bf16_pair(d[n][half * 2] * factor[half], d[n][half * 2 + 1] * factor[half]);
+    for (int n = 0; n < kTiles; ++n) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int row = 16 * m + lane / 4 + half * 8, at = column + n * 8 + lane % 4 * 2;
+        const float f = factor[m][half];
+        if (row < count && at < kWidth)
+          *reinterpret_cast<unsigned*>(to + static_cast<long long>(row) * kPitch + at) =
+              bf16_pair(d[m][n][half * 2] * f, d[m][n][half * 2 + 1] * f);
+      }
     }
   }
+}
+
+/// The same with one factor for all rows.
+template <int kWidth, int kPitch, int kRowTiles, int kTiles>
+__device__ __forceinline__ void store_result(const float (&d)[kRowTiles][kTiles][4], float factor, bf16* to, int column,
+                                             int count) {
+  float factors[kRowTiles][2];
+#pragma unroll
+  for (int i = 0; i < 2 * kRowTiles; ++i) factors[i / 2][i % 2] = factor;
+  store_result<kWidth, kPitch>(d, factors, to, column, count);
 }
 
 /// The sum, and the maximum, over the four lanes that share a row.

@@ -1,6 +1,6 @@
 // Group on a GPU: a warp, or several, or the blocks of a cluster. A row moves as 16-byte vectors dealt to the lanes in
-// turn, and stays in registers if it is short enough; reductions go over shuffles, then shared memory, then that of the
-// cluster's other blocks (sm_90 and later).
+// turn, and stays in registers if it is short enough; reductions go over shuffles, then shared memory. Rows that the
+// blocks of a cluster share (sm_90 and later) have a softmax and no other reduction.
 //
 // A block has max(kLanes, 128) threads. compiler/plan/lanes.h says how many lanes a row gets.
 #pragma once
@@ -9,7 +9,11 @@
 #include "device/cuda/vectors.h"
 
 #define LLMC_KERNEL __global__ void
-#define LLMC_BOUNDS(lanes) __launch_bounds__((lanes) < 128 ? 128 : (lanes))
+#define LLMC_THREADS(lanes) ((lanes) < 128 ? 128 : (lanes))
+#define LLMC_BOUNDS(lanes) __launch_bounds__(LLMC_THREADS(lanes))
+// ptxas then issues a row's loads together; left to itself it holds some back to save registers that nothing needs.
+#define LLMC_BOUNDS_RESIDENT(lanes, resident) \
+  __launch_bounds__(LLMC_THREADS(lanes), ((resident) + LLMC_THREADS(lanes) - 1) / LLMC_THREADS(lanes))
 
 namespace llmc {
 
@@ -41,11 +45,10 @@ class Group {
 
  public:
   __device__ Group() : lane_(threadIdx.x % kLanes), group_(threadIdx.x / kLanes) {
-    if constexpr (kCluster > 1) lane_ += cluster_rank() * kLanes;
-  }
-  /// A block's shared memory lasts until the others of its cluster have read it.
-  __device__ ~Group() {
-    if constexpr (kCluster > 1) cluster_barrier();
+    if constexpr (kCluster > 1) {
+      lane_ += cluster_rank() * kLanes;
+      cluster_arrive_relaxed();  // to say that this block has begun, which whoever writes to it waits for
+    }
   }
 
   __device__ RowRange rows(int n) const {
@@ -87,18 +90,23 @@ class Group {
       Kept<typename R::Stored, kVectors<R::kTotal>, kVector, R::kTotal> kept;
 #pragma unroll
       for (int k = 0; k < kVectors<R::kTotal>; ++k)
-        if (column(k) < R::kTotal) row.read_words(column(k), kept.words[k]);
+        if (within<R::kTotal>(k, R::kTotal)) row.read_words(column(k), kept.words[k]);
       return kept;
+    }
+  }
+
+  template <bool kWanted, class R>
+  __device__ auto load_if(const R& row) const {
+    if constexpr (kWanted) {
+      return load(row);
+    } else {
+      return nothing();
     }
   }
 
   template <int kCols>
   __device__ Columns<kVectors<kCols>, kVector, kCols> columns() const {
     return {};
-  }
-  template <class R, class F>
-  __device__ Applied<R, F> apply(const R& row, F f) const {
-    return {{}, row, f};
   }
   template <class T = float>
   __device__ Sums<T, kVector> sums() const {
@@ -127,15 +135,42 @@ class Group {
     return total(partial);
   }
 
-  template <class... Arguments>
-  __device__ __forceinline__ float max(Arguments&&... arguments) const {
-    Sums<float, kVector> partial;
+  /// Each lane takes the powers of its elements' differences to its own highest one, so that they need not wait for
+  /// the row's; what it lacks is one factor, known when the lanes have met once.
+  template <class R>
+  __device__ __forceinline__ auto softmax(const R& row) const {
+    float highest = kLowest, sum = 0.0f;
+    if constexpr (R::kRegisters) {
+      KeptPowers<kVectors<R::kTotal>, kVector, R::kTotal> powers;
+      Sums<float, kVector> most, partial;
 #pragma unroll
-    for (int e = 0; e < kVector; ++e) partial.value[e] = -__builtin_huge_valf();
-    function_first(
-        [&](auto& f, auto&... rows) { each([&](float& m, auto... v) { m = larger(m, f(v...)); }, partial, rows...); },
-        arguments...);
-    return combine(partial, [](float a, float b) { return larger(a, b); });
+      for (int e = 0; e < kVector; ++e) most.value[e] = kLowest;
+      each([](float& m, float v) { m = max(m, v); }, most, row);
+      highest = fold(most, [](float a, float b) { return max(a, b); });
+      each([=](float& power, float v) { power = exp(v - highest); }, powers.own, row);
+      each([](float& s, float power) { s += power; }, partial, powers.own);
+      sum = fold(partial, [](float a, float b) { return a + b; });
+      const float own = highest;
+      meet(highest, sum);
+      powers.highest = highest, powers.total = sum, powers.factor = exp(own - highest);
+      return powers;
+    } else {
+      for (int k = 0; column(k) < R::kTotal; ++k) {
+        float value[kVector];
+        row.read(k, column(k), value);
+        float top = highest, part = 0.0f;
+#pragma unroll
+        for (int e = 0; e < kVector; ++e)
+          if (column(k) + e < R::kTotal) top = max(top, value[e]);
+#pragma unroll
+        for (int e = 0; e < kVector; ++e)
+          if (column(k) + e < R::kTotal) part += exp(value[e] - top);
+        sum = fma(sum, exp(highest - top), part);
+        highest = top;
+      }
+      meet(highest, sum);
+      return ReadPowers<R>{{}, row, highest, sum};
+    }
   }
 
   template <class T>
@@ -148,10 +183,15 @@ class Group {
   __device__ bool alone() const { return blockIdx.x < kCluster && group_ == 0; }
 
  private:
-  __device__ static float larger(float a, float b) { return a > b ? a : b; }
+  static constexpr float kLowest = -3.40282347e38f;  // finite: a lane without columns may subtract it from itself
 
   /// The first column of this lane's vector number k.
   __device__ int column(int k) const { return (k * kAll + lane_) * kVector; }
+  /// Whether it is one of the row. kTotal: 0 where only `total` knows how long that is.
+  template <int kTotal>
+  __device__ bool within(int k, int total) const {
+    return (kTotal > 0 && (k + 1) * kAll * kVector <= kTotal) || column(k) < total;
+  }
 
   template <class First, class... Rest>
   __device__ static auto& sized(First& first, Rest&... rest) {
@@ -169,7 +209,7 @@ class Group {
     if constexpr ((Shape::kTotal > 0 && kVectors<Shape::kTotal> <= kKeptVectors) || (Rows::kRegisters || ...)) {
 #pragma unroll
       for (int k = 0; k < kVectors<Shape::kMost>; ++k)
-        if (column(k) < total) whole_or_tail<Shape::kTotal>(f, total, k, rows...);
+        if (within<Shape::kTotal>(k, total)) whole_or_tail<Shape::kTotal>(f, total, k, rows...);
     } else {
       // What is written cannot be read ahead of; more copies of such a loop only take registers.
       constexpr int kCopies = ((Rows::kWritten && !Rows::kPartial) || ...) ? 2 : 4;
@@ -207,15 +247,21 @@ class Group {
     }
   }
 
-  /// Over the numbers of a lane, the lanes of a warp, the warps, the blocks of a cluster, always in the same order;
-  /// every lane gets the result.
+  /// Over the numbers of a lane.
   template <class T, class Operation>
-  __device__ T combine(Sums<T, kVector>& partial, Operation operation) const {
+  __device__ static T fold(Sums<T, kVector>& partial, Operation operation) {
 #pragma unroll
     for (int half = kVector / 2; half > 0; half /= 2)
 #pragma unroll
       for (int e = 0; e < half; ++e) partial.value[e] = operation(partial.value[e], partial.value[e + half]);
-    T result = partial.value[0];
+    return partial.value[0];
+  }
+
+  /// Over the numbers of a lane, the lanes of a warp, the warps, always in the same order; every lane gets the result.
+  template <class T, class Operation>
+  __device__ T combine(Sums<T, kVector>& partial, Operation operation) const {
+    static_assert(kCluster == 1, "blocks of a cluster meet in softmax()");
+    T result = fold(partial, operation);
 #pragma unroll
     for (int distance = 16; distance > 0; distance /= 2)
       result = operation(result, __shfl_xor_sync(0xffffffffu, result, distance));
@@ -229,18 +275,53 @@ class Group {
 #pragma unroll
       for (int distance = kLanes / 64; distance > 0; distance /= 2)
         result = operation(result, __shfl_xor_sync(0xffffffffu, result, distance));
-      if constexpr (kCluster > 1) {
-        __shared__ T of_block[2];
-        if (threadIdx.x == 0) of_block[turn_] = result;
-        cluster_barrier();
-        result = cluster_read(&of_block[turn_], lane_ % kCluster);
-#pragma unroll
-        for (int distance = kCluster / 2; distance > 0; distance /= 2)
-          result = operation(result, __shfl_xor_sync(0xffffffffu, result, distance));
-      }
       turn_ ^= 1;
     }
     return result;
+  }
+
+  /// Of lanes `kCount` apart or less: the highest, and the sum of what each has summed up relative to its own.
+  template <int kCount>
+  __device__ static void meet_in_warp(float& highest, float& sum) {
+    const float own = highest;
+#pragma unroll
+    for (int distance = kCount / 2; distance > 0; distance /= 2)
+      highest = max(highest, __shfl_xor_sync(0xffffffffu, highest, distance));
+    sum *= exp(own - highest);
+#pragma unroll
+    for (int distance = kCount / 2; distance > 0; distance /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, distance);
+  }
+
+  /// The same for all lanes of the row: those of a warp, then all warps, each of which tells all blocks, so that one
+  /// barrier is enough and no block reads the memory of another, which may have ended.
+  __device__ __forceinline__ void meet(float& highest, float& sum) const {
+    meet_in_warp<32>(highest, sum);
+    if constexpr (kAll > 32) {
+      constexpr int kWarps = kAll / 32, kEach = (kWarps + 31) / 32;
+      __shared__ float2 of_warp[2][kGroups * kWarps];  // in turn, as above
+      float2* const mine = &of_warp[turn_][group_ * kWarps];
+      const int lane = lane_ % 32, warp = lane_ / 32;
+      if constexpr (kCluster > 1) {
+        if (!begun_) cluster_wait();
+        begun_ = true;
+        if (lane < kCluster) cluster_write(&mine[warp], lane, make_float2(highest, sum));
+        cluster_arrive();
+        cluster_wait();
+      } else {
+        if (lane == 0) mine[warp] = make_float2(highest, sum);
+        barrier();
+      }
+      float2 parts[kEach];
+#pragma unroll
+      for (int i = 0; i < kEach; ++i) parts[i] = mine[(lane + 32 * i) % kWarps];
+      highest = parts[0].x, sum = 0.0f;
+#pragma unroll
+      for (int i = 1; i < kEach; ++i) highest = max(highest, parts[i].x);
+#pragma unroll
+      for (int i = 0; i < kEach; ++i) sum = fma(parts[i].y, exp(parts[i].x - highest), sum);
+      meet_in_warp<(kWarps < 32 ? kWarps : 32)>(highest, sum);
+      turn_ ^= 1;
+    }
   }
 
   /// Only the group's own lanes: groups of a block may have different numbers of rows.
@@ -254,6 +335,7 @@ class Group {
 
   int lane_, group_;
   mutable int turn_ = 0;
+  mutable bool begun_ = false;  // all blocks of the cluster have
 };
 
 }  // namespace llmc

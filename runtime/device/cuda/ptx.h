@@ -23,6 +23,20 @@ __device__ __forceinline__ unsigned bf16_pair(float low, float high) {
   return bits;
 }
 
+/// 2^v within 2 ulp. Results below 2^-126 are 0; infinity and NaN as usual; 2^0 is 1.
+__device__ __forceinline__ float exp2_approx(float v) {
+  float power;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(v));
+  return power;
+}
+
+/// 1 / v within 1 ulp. Results below 2^-126 are 0.
+__device__ __forceinline__ float reciprocal_approx(float v) {
+  float inverse;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(v));
+  return inverse;
+}
+
 /// d [16, 8] += a [16, 16] b [16, 8], of a whole warp. Lane 4 r + c has of d: rows r and r + 8, columns 2 c and 2 c +
 /// 1, in this order; of a: pairs of columns from 2 c of both rows, then from 2 c + 8; of b: pairs of rows from 2 c,
 /// then from 2 c + 8, of column r.
@@ -51,6 +65,24 @@ __device__ __forceinline__ void load_matrix_x4_transposed(unsigned (&r)[4], cons
                : "memory");
 }
 
+/// Begins to copy kBytes, 4, 8 or 16, from global to shared memory, both aligned to that; zeros where !real, when
+/// `global` is not read. What is copied is there for this thread after wait_for_copies(), for others after a barrier
+/// behind that.
+template <int kBytes>
+__device__ __forceinline__ void copy_async(void* shared, const void* global, bool real) {
+  const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+  const int bytes = real ? kBytes : 0;
+  if constexpr (kBytes == 16) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global), "r"(bytes) : "memory");
+  } else {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(global), "n"(kBytes), "r"(bytes)
+                 : "memory");
+  }
+}
+
+/// Waits for all copies that this thread has begun.
+__device__ __forceinline__ void wait_for_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+
 /// The number of this block in its cluster. For sm_90 and later, as below.
 __device__ __forceinline__ int cluster_rank() {
   int rank;
@@ -58,20 +90,24 @@ __device__ __forceinline__ int cluster_rank() {
   return rank;
 }
 
-/// Waits for all threads of the cluster; what they wrote before is seen after.
-__device__ __forceinline__ void cluster_barrier() {
-  asm volatile("barrier.cluster.arrive;\n\tbarrier.cluster.wait;" ::: "memory");
+/// One half of a barrier of the cluster's threads: says that this one has come. What it wrote before is seen by those
+/// that wait; _relaxed: is not, and nothing is waited for that is still on its way to memory.
+__device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.release;" ::: "memory"); }
+__device__ __forceinline__ void cluster_arrive_relaxed() {
+  asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory");
 }
 
-/// What this block's `shared` is in the block of number `rank` of the cluster.
-__device__ __forceinline__ float cluster_read(const float* shared, int rank) {
+/// The other half: waits until all have come.
+__device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
+
+/// Writes what this block's `shared` is in the block of number `rank` of the cluster. That block must have begun: a
+/// barrier comes before.
+__device__ __forceinline__ void cluster_write(float2* shared, int rank, float2 v) {
   unsigned address;
   asm("mapa.shared::cluster.u32 %0, %1, %2;"
       : "=r"(address)
       : "r"(static_cast<unsigned>(__cvta_generic_to_shared(shared))), "r"(rank));
-  float v;
-  asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(v) : "r"(address) : "memory");
-  return v;
+  asm volatile("st.shared::cluster.v2.f32 [%0], {%1, %2};" ::"r"(address), "f"(v.x), "f"(v.y) : "memory");
 }
 
 }  // namespace llmc

@@ -193,24 +193,6 @@ struct Kept : RowArgument {
   __device__ __forceinline__ void read(int k, int, float (&value)[kVector]) const { unpack<T>(words[k], value); }
 };
 
-/// A function of each element of a row, computed again by each operation.
-template <class R, class F>
-struct Applied : RowArgument {
-  using Value = float;
-  static constexpr int kTotal = R::kTotal, kMost = R::kMost, kPadded = 0;
-  static constexpr bool kPartial = false, kRegisters = R::kRegisters, kWritten = false;
-  R row;
-  F f;
-
-  __device__ static constexpr int total() { return kTotal; }
-  template <int kVector>
-  __device__ __forceinline__ void read(int k, int column, float (&value)[kVector]) const {
-    row.read(k, column, value);
-#pragma unroll
-    for (int e = 0; e < kVector; ++e) value[e] = f(value[e]);
-  }
-};
-
 /// One fp32 number a column, in registers.
 template <int kVectors, int kVector, int kColumns>
 struct Columns : RowArgument {
@@ -228,6 +210,40 @@ struct Columns : RowArgument {
   __device__ __forceinline__ void write(int k, int, const float (&from)[kVector]) {
 #pragma unroll
     for (int e = 0; e < kVector; ++e) value[k][e] = from[e];
+  }
+};
+
+/// e^(v - highest) of each element of a row, and their sum. In registers: relative to the highest of this lane's
+/// elements, and the factor that is missing.
+template <int kVectors, int kVector, int kColumns>
+struct KeptPowers : RowArgument {
+  using Value = float;
+  static constexpr int kTotal = kColumns, kMost = kColumns, kPadded = 0;
+  static constexpr bool kPartial = false, kRegisters = true, kWritten = false;
+  Columns<kVectors, kVector, kColumns> own;
+  float highest, total, factor;
+
+  __device__ __forceinline__ void read(int k, int column, float (&value)[kVector]) const {
+    own.read(k, column, value);
+#pragma unroll
+    for (int e = 0; e < kVector; ++e) value[e] *= factor;
+  }
+};
+
+/// The same of a row that is read again.
+template <class R>
+struct ReadPowers : RowArgument {
+  using Value = float;
+  static constexpr int kTotal = R::kTotal, kMost = R::kMost, kPadded = 0;
+  static constexpr bool kPartial = false, kRegisters = false, kWritten = false;
+  R row;
+  float highest, total;
+
+  template <int kVector>
+  __device__ __forceinline__ void read(int k, int column, float (&value)[kVector]) const {
+    row.read(k, column, value);
+#pragma unroll
+    for (int e = 0; e < kVector; ++e) value[e] = exp(value[e] - highest);
   }
 };
 

@@ -47,7 +47,7 @@ namespace {
 /// What `trainer tune` found, or the heuristics' first choice.
 cublasLtMatmulAlgo_t choose(const MathLibrary::Impl& library, const LtProduct& product) {
   const auto tuned = library.tuned.find(library, product);
-  return tuned ? *tuned : product.candidates(1).front();
+  return tuned ? *tuned : product.candidates(1, kUntunedWorkspace).front().algorithm;
 }
 
 }  // namespace

@@ -82,10 +82,10 @@ std::string LtProduct::key() const {
          (s.bias ? " + bias" : "") + (s.residual ? " + residual" : "") + (s.accumulates ? ", accumulates" : "");
 }
 
-std::vector<cublasLtMatmulAlgo_t> LtProduct::candidates(int most) const {
+std::vector<LtProduct::Algorithm> LtProduct::candidates(int most, std::size_t workspace_bytes) const {
   Preference preference;
   check(cublasLtMatmulPreferenceCreate(preference.put()), "cublasLtMatmulPreferenceCreate");
-  set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, library_->workspace_bytes);
+  set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes);
   // Partial sums of a split k stay fp32 and are added in one order.
   set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
       static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
@@ -99,23 +99,24 @@ std::vector<cublasLtMatmulAlgo_t> LtProduct::candidates(int most) const {
   const cublasStatus_t status =
       cublasLtMatmulAlgoGetHeuristic(library_->handle, operation_.get(), b_.get(), a_.get(), d_.get(), d_.get(),
                                      preference.get(), most, results.data(), &found);
-  std::vector<cublasLtMatmulAlgo_t> algorithms;
+  std::vector<Algorithm> algorithms;
   for (int i = 0; status == CUBLAS_STATUS_SUCCESS && i < found; ++i)
     if (const auto& result = results[static_cast<std::size_t>(i)]; result.state == CUBLAS_STATUS_SUCCESS)
-      algorithms.push_back(result.algo);
+      algorithms.push_back({result.algo, result.workspaceSize});
   if (algorithms.empty())
     throw Failure(Exit::toolchain,
                   cublaslt_version() + " cannot multiply " + text() + " on sm_" + std::to_string(library_->capability) +
-                      " within " + std::to_string(library_->workspace_bytes >> 20) + " MiB of workspace: " +
+                      " within " + std::to_string(workspace_bytes >> 20) + " MiB of workspace: " +
                       cublasLtGetStatusString(status == CUBLAS_STATUS_SUCCESS && found ? results[0].state : status));
   return algorithms;
 }
 
-bool LtProduct::runs(const cublasLtMatmulAlgo_t& algorithm) const {
+std::optional<std::size_t> LtProduct::workspace_of(const cublasLtMatmulAlgo_t& algorithm) const {
   cublasLtMatmulHeuristicResult_t result = {};
-  return cublasLtMatmulAlgoCheck(library_->handle, operation_.get(), b_.get(), a_.get(), d_.get(), d_.get(), &algorithm,
-                                 &result) == CUBLAS_STATUS_SUCCESS &&
-         result.state == CUBLAS_STATUS_SUCCESS && result.workspaceSize <= library_->workspace_bytes;
+  const cublasStatus_t status = cublasLtMatmulAlgoCheck(library_->handle, operation_.get(), b_.get(), a_.get(),
+                                                        d_.get(), d_.get(), &algorithm, &result);
+  if (status != CUBLAS_STATUS_SUCCESS || result.state != CUBLAS_STATUS_SUCCESS) return {};
+  return result.workspaceSize;
 }
 
 cublasStatus_t LtProduct::launch(const cublasLtMatmulAlgo_t& algorithm, cudaStream_t stream, const void* a,

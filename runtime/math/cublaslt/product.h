@@ -3,6 +3,8 @@
 
 #include <cublasLt.h>
 
+#include <cstddef>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -48,10 +50,14 @@ class LtProduct {
   /// What a tuned algorithm is found by: everything that the library's choice depends on, the name not.
   std::string key() const;
 
-  /// The heuristics' choices within the workspace, best first. Throws Failure(toolchain) where there is none.
-  std::vector<cublasLtMatmulAlgo_t> candidates(int most) const;
-  /// Whether the library can run this algorithm for this product within the workspace.
-  bool runs(const cublasLtMatmulAlgo_t& algorithm) const;
+  struct Algorithm {
+    cublasLtMatmulAlgo_t algorithm;
+    std::size_t workspace_bytes;  // that it needs
+  };
+  /// The heuristics' choices within `workspace_bytes`, best first. Throws Failure(toolchain) where there is none.
+  std::vector<Algorithm> candidates(int most, std::size_t workspace_bytes) const;
+  /// What the library says that this algorithm needs for this product; nothing where it does not run it.
+  std::optional<std::size_t> workspace_of(const cublasLtMatmulAlgo_t& algorithm) const;
 
   /// As Gemm's call; C is added where `beta` is 1, and is D itself without a residual.
   cublasStatus_t launch(const cublasLtMatmulAlgo_t& algorithm, cudaStream_t stream, const void* a, const void* b,

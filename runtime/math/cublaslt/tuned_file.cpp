@@ -14,7 +14,7 @@ namespace llmc {
 namespace {
 
 using Json = nlohmann::ordered_json;
-constexpr char kFormat[] = "llmc-tuned-1";
+constexpr char kFormat[] = "llmc-tuned-2";
 constexpr char kDigits[] = "0123456789abcdef";
 
 std::string hex(const cublasLtMatmulAlgo_t& algorithm) {
@@ -39,6 +39,8 @@ cublasLtMatmulAlgo_t from_hex(const std::string& text) {
   return algorithm;
 }
 
+std::string mebibytes(std::size_t bytes) { return std::to_string((bytes + (1u << 20) - 1) >> 20) + " MiB"; }
+
 [[noreturn]] void refuse(const std::string& name, const std::string& what) {
   throw Failure(Exit::toolchain, "'" + name + "' " + what + "; remove it, and run trainer tune");
 }
@@ -59,9 +61,9 @@ TunedFile TunedFile::parse(const std::string& text, const std::string& name) try
   const Json document = Json::parse(text);
   if (document.at("format") != kFormat) throw std::invalid_argument(std::string("its format is not ") + kFormat);
   for (const Json& entry : document.at("entries")) {
-    const Key key = {entry.at("device"), entry.at("library"), entry.at("workspace"), entry.at("product")};
-    file.entries_[key] = {from_hex(entry.at("algorithm")), entry.at("candidates"), entry.at("first_ms"),
-                          entry.at("best_ms")};
+    const Key key = {entry.at("device"), entry.at("library"), entry.at("product")};
+    file.entries_[key] = {from_hex(entry.at("algorithm")), entry.at("workspace"), entry.at("candidates"),
+                          entry.at("first_ms"), entry.at("best_ms")};
   }
   return file;
 } catch (const Json::exception& error) {
@@ -71,14 +73,17 @@ TunedFile TunedFile::parse(const std::string& text, const std::string& name) try
 }
 
 TunedFile::Key TunedFile::key(const MathLibrary::Impl& library, const LtProduct& product) {
-  return {library.device, cublasLtGetVersion(), library.workspace_bytes, product.key()};
+  return {library.device, cublasLtGetVersion(), product.key()};
 }
 
 std::optional<cublasLtMatmulAlgo_t> TunedFile::find(const MathLibrary::Impl& library, const LtProduct& product) const {
   const auto entry = entries_.find(key(library, product));
   if (entry == entries_.end()) return {};
-  if (!product.runs(entry->second.algorithm))
-    refuse(name_, "names an algorithm that " + cublaslt_version() + " does not run for " + product.text());
+  const auto needed = product.workspace_of(entry->second.algorithm);
+  if (!needed) refuse(name_, "names an algorithm that " + cublaslt_version() + " does not run for " + product.text());
+  if (*needed > library.workspace_bytes)
+    refuse(name_, "names an algorithm that needs " + mebibytes(*needed) + " of workspace for " + product.text() +
+                      ", and this trainer was planned with " + mebibytes(library.workspace_bytes));
   return entry->second.algorithm;
 }
 
@@ -91,9 +96,9 @@ std::string TunedFile::text() const {
   for (const auto& [key, entry] : entries_)
     entries.push_back({{"device", key.device},
                        {"library", key.library},
-                       {"workspace", key.workspace},
                        {"product", key.product},
                        {"algorithm", hex(entry.algorithm)},
+                       {"workspace", entry.workspace_bytes},
                        {"candidates", entry.candidates},
                        {"first_ms", entry.first_ms},
                        {"best_ms", entry.best_ms}});

@@ -1,4 +1,4 @@
-// The algorithms that `trainer tune` has found, by device, library version, workspace and shape.
+// The algorithms that `trainer tune` has found, by device, library version and shape.
 #pragma once
 
 #include <cublasLt.h>
@@ -14,13 +14,14 @@ namespace llmc {
 
 class LtProduct;
 
-/// One JSON document: {"format": "llmc-tuned-1", "entries": [{"device", "library", "workspace", "product", "algorithm",
-/// "candidates", "first_ms", "best_ms"}]}, sorted. An algorithm is cuBLASLt's 64 bytes in hexadecimal, which the same
+/// One JSON document: {"format": "llmc-tuned-2", "entries": [{"device", "library", "product", "algorithm", "workspace",
+/// "candidates", "first_ms", "best_ms"}]}, sorted; "workspace": the bytes that the algorithm needs. An algorithm is cuBLASLt's 64 bytes in hexadecimal, which the same
 /// version of the library takes back (cublasLtMatmulAlgo_t in its manual).
 class TunedFile {
  public:
   struct Entry {
     cublasLtMatmulAlgo_t algorithm;
+    std::size_t workspace_bytes;
     int candidates;
     float first_ms, best_ms;
   };
@@ -29,7 +30,8 @@ class TunedFile {
   /// No file: no entries. Throws Failure(toolchain) for one that is damaged, or of something else.
   static TunedFile read(const std::filesystem::path& file);
 
-  /// The algorithm for this product here. Throws Failure(toolchain) where the library refuses what the file says.
+  /// The algorithm for this product here. Throws Failure(toolchain) where the library refuses what the file says, or
+  /// where that needs more workspace than the trainer has.
   std::optional<cublasLtMatmulAlgo_t> find(const MathLibrary::Impl& library, const LtProduct& product) const;
   void put(const MathLibrary::Impl& library, const LtProduct& product, const Entry& entry);
   std::string text() const;
@@ -38,7 +40,7 @@ class TunedFile {
   static TunedFile parse(const std::string& text, const std::string& name);  // name: for messages
   struct Key {
     std::string device;
-    std::size_t library, workspace;
+    std::size_t library;
     std::string product;
     auto operator<=>(const Key&) const = default;
   };

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <map>
 #include <random>
 #include <string>
@@ -19,7 +20,7 @@
 namespace llmc {
 namespace {
 
-constexpr int kCandidates = 32, kRounds = 5;
+constexpr int kCandidates = 32, kRounds = 5;  // algorithms for each size of workspace
 constexpr float kGain = 0.98f;    // a faster algorithm must take less than this of the first one's time
 constexpr float kRoundMs = 3.0f;  // a round of one algorithm: well above the resolution of an event
 constexpr std::size_t kPattern = 1 << 20;
@@ -123,20 +124,35 @@ float median(std::vector<float> values) {
   return *middle;
 }
 
+/// The heuristics' first choice of an untuned trainer and its other ones, then those that a larger workspace adds.
+std::vector<LtProduct::Algorithm> all_candidates(const LtProduct& product, std::size_t workspace_bytes) {
+  std::vector<LtProduct::Algorithm> all = product.candidates(kCandidates, kUntunedWorkspace);
+  if (workspace_bytes <= kUntunedWorkspace) return all;
+  for (const LtProduct::Algorithm& more : product.candidates(kCandidates, workspace_bytes))
+    if (std::none_of(all.begin(), all.end(), [&](const LtProduct::Algorithm& known) {
+          return std::memcmp(&known.algorithm, &more.algorithm, sizeof more.algorithm) == 0;
+        }))
+      all.push_back(more);
+  return all;
+}
+
 /// Rounds over all candidates, so that a change of the device's clock meets all of them.
-TunedFile::Entry fastest(Trial& trial, const std::vector<cublasLtMatmulAlgo_t>& candidates) {
-  trial.milliseconds(candidates[0], 1);  // what is loaded at first use is no part of a time
-  const float guess = trial.milliseconds(candidates[0], 2);
+TunedFile::Entry fastest(Trial& trial, const std::vector<LtProduct::Algorithm>& candidates) {
+  trial.milliseconds(candidates[0].algorithm, 1);  // what is loaded at first use is no part of a time
+  const float guess = trial.milliseconds(candidates[0].algorithm, 2);
   const int launches = guess > 0 ? std::clamp(static_cast<int>(kRoundMs / guess), 1, 100) : 1;
-  for (const auto& algorithm : candidates) trial.launch(algorithm);
+  for (const auto& candidate : candidates) trial.launch(candidate.algorithm);
   std::vector<std::vector<float>> times(candidates.size());
   for (int round = 0; round < kRounds; ++round)
-    for (std::size_t i = 0; i < candidates.size(); ++i) times[i].push_back(trial.milliseconds(candidates[i], launches));
+    for (std::size_t i = 0; i < candidates.size(); ++i)
+      times[i].push_back(trial.milliseconds(candidates[i].algorithm, launches));
   std::vector<float> medians;
   for (const auto& of_one : times) medians.push_back(median(of_one));
   const auto best = static_cast<std::size_t>(std::min_element(medians.begin(), medians.end()) - medians.begin());
   const std::size_t chosen = medians[best] < kGain * medians[0] ? best : 0;
-  return {candidates[chosen], static_cast<int>(candidates.size()), medians[0], medians[chosen]};
+  const LtProduct::Algorithm& best_one = candidates[chosen];
+  return {best_one.algorithm, best_one.workspace_bytes, static_cast<int>(candidates.size()), medians[0],
+          medians[chosen]};
 }
 
 }  // namespace
@@ -155,7 +171,7 @@ std::string tune_products(Device& device, std::span<const GemmShape> products, s
     auto entry = timed.find(product.key());
     if (entry == timed.end()) {
       Trial trial(device, product, memory, normals);
-      entry = timed.emplace(product.key(), fastest(trial, product.candidates(kCandidates))).first;
+      entry = timed.emplace(product.key(), fastest(trial, all_candidates(product, workspace_bytes))).first;
       if (std::isinf(entry->second.first_ms))
         throw Failure(Exit::toolchain, cublaslt_version() + " does not run its own choice for " + product.text());
       file.put(library, product, entry->second);

@@ -1,7 +1,8 @@
 # Finds the headers of cudnn-frontend: sets CUDNN_FRONTEND_INCLUDE_DIR, and CUDNN_FRONTEND_PROBLEM when there are none.
 #
 # Looked for in CUDNN_FRONTEND_INCLUDE_DIR, the system's and the toolkit's include folders, and Python's package
-# nvidia-cudnn-frontend; else its wheel, which holds the headers, is downloaded once into the build folder.
+# nvidia-cudnn-frontend; else its wheel, which holds the headers, is downloaded once into the build folder, which is said; -DLLMC_DOWNLOAD=OFF forbids
+# it.
 set(cudnn_frontend_version 1.32.0)  # what is downloaded; any 1.x from 1.12 on will do
 find_program(LLMC_PYTHON3 python3)
 
@@ -13,9 +14,10 @@ if(LLMC_PYTHON3)
 endif()
 find_path(CUDNN_FRONTEND_INCLUDE_DIR cudnn_frontend.h HINTS ${hints})
 
-if(NOT CUDNN_FRONTEND_INCLUDE_DIR AND LLMC_PYTHON3)
+option(LLMC_DOWNLOAD "download the headers of cudnn-frontend where they are not found" ON)
+if(NOT CUDNN_FRONTEND_INCLUDE_DIR AND LLMC_PYTHON3 AND LLMC_DOWNLOAD)
   set(folder ${CMAKE_BINARY_DIR}/cudnn-frontend)
-  message(STATUS "cudnn-frontend: downloading its headers (nvidia-cudnn-frontend ${cudnn_frontend_version})")
+  message(NOTICE "cudnn-frontend: downloading its headers (nvidia-cudnn-frontend ${cudnn_frontend_version})")
   # The wheel is only unpacked, so that it need not fit this Python.
   execute_process(
     COMMAND ${LLMC_PYTHON3} -m pip download --quiet --disable-pip-version-check --no-deps --only-binary=:all:

@@ -179,6 +179,7 @@ Attention::Attention(MathLibrary& library, const AttentionShape& shape) : impl_(
                                           " bytes of workspace for attention forward of " +
                                           text(shape, {shape.batch, shape.kv_heads}) + " and the plan has " +
                                           std::to_string(impl.library->workspace_bytes) + "; use another cuDNN 9");
+  if (!shape.backward) return;
   impl.describe_backward();
   const std::size_t backward = impl.build(impl.backward, "backward", impl.slice);
   if (const std::size_t planned = attention_workspace_bytes(shape); backward > planned)

@@ -1,14 +1,19 @@
 #include "math/gemm.h"
 
+#include <omp.h>
+
 #include <cstdint>
 #include <cstdio>
 #include <oneapi/dnnl/dnnl.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "device/cpu/arch.h"
 #include "device/cpu/stream.h"
 #include "error.h"
 #include "math/onednn/support.h"
+#include "math/tiles/weight_gradient.h"
 
 namespace llmc {
 namespace {
@@ -43,6 +48,9 @@ struct Product {
 }  // namespace
 
 struct MathLibrary::Impl {
+  explicit Impl(int device_threads) : threads(device_threads) {}
+
+  int threads;
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream{engine};
   std::vector<std::byte> scratchpad;  // as large as the greediest primitive asks for: calls come one at a time
@@ -57,7 +65,7 @@ struct MathLibrary::Impl {
   static constexpr std::size_t kAlignment = 4096;
 };
 
-MathLibrary::MathLibrary(Device&, void*, std::size_t) : impl_(std::make_unique<Impl>()) {}
+MathLibrary::MathLibrary(Device& device, void*, std::size_t) : impl_(std::make_unique<Impl>(device.threads())) {}
 MathLibrary::~MathLibrary() = default;
 
 struct Gemm::Impl {
@@ -65,6 +73,7 @@ struct Gemm::Impl {
   memory a, b, bias, c, d;
   Product store;       // D = ...
   Product accumulate;  // D += ...; empty unless the shape accumulates
+  std::optional<GemmShape> gradient;  // computed by weight_gradient(), and nothing of the above is there
 
   Product make(const GemmShape& shape, bool accumulates);
 };
@@ -101,6 +110,12 @@ Gemm::Gemm(MathLibrary& library, const GemmShape& shape) : impl_(std::make_uniqu
     throw Failure(Exit::toolchain,
                   math_library_version() + " has no bf16 products for this processor; set precision.compute to fp32");
   impl_->library = &library.impl();
+  if (is_weight_gradient(shape) && uses_tiles()) {
+    require_tiles();
+    impl_->gradient = shape;
+    impl_->library->reserve(static_cast<std::size_t>(impl_->library->threads) * weight_gradient_bytes(shape));
+    return;
+  }
   const dnnl::engine& engine = impl_->library->engine;
   const auto place = [&engine](const memory::desc& desc) { return memory(desc, engine, nullptr); };
   impl_->a = place(matrix(shape.m, shape.k, shape.transpose_a, shape.pitch_a, shape.operand));
@@ -123,6 +138,17 @@ Gemm::~Gemm() = default;
 void Gemm::operator()(Stream&, const void* a, const void* b, const void* bias, const void* c, void* d,
                       bool accumulate) const {
   Impl& impl = *impl_;
+  if (impl.gradient) {
+    const int threads = impl.library->threads;
+    std::byte* copies = impl.library->aligned_scratchpad();
+#pragma omp parallel num_threads(threads)
+    {
+      const int part = omp_get_thread_num();
+      weight_gradient(*impl.gradient, a, b, d, accumulate, part, threads,
+                      copies + static_cast<std::size_t>(part) * weight_gradient_bytes(*impl.gradient));
+    }
+    return;
+  }
   Product& product = accumulate ? impl.accumulate : impl.store;
   if (product.arguments.empty())
     throw Failure(Exit::internal, "a product was asked to add to its result, but its shape does not accumulate");

@@ -2,18 +2,27 @@
 
 #include <oneapi/dnnl/dnnl.hpp>
 
+#include "device/cpu/arch.h"
 #include "math/libraries.h"
 
 namespace llmc {
 
+namespace {
+
+/// oneDNN's values are sets of bits: a larger instruction set contains the bits of what it extends.
+bool has(dnnl::cpu_isa wanted) {
+  const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
+  return (isa & static_cast<unsigned>(wanted)) == static_cast<unsigned>(wanted);
+}
+
+}  // namespace
+
 Bf16Support bf16_support() {
-  // oneDNN's values are sets of bits: a larger instruction set contains the bits of what it extends.
-  const auto has = [isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa())](dnnl::cpu_isa wanted) {
-    return (isa & static_cast<unsigned>(wanted)) == static_cast<unsigned>(wanted);
-  };
   if (has(dnnl::cpu_isa::avx512_core_bf16)) return Bf16Support::native;
   return has(dnnl::cpu_isa::avx512_core) ? Bf16Support::emulated : Bf16Support::none;
 }
+
+bool uses_tiles() { return has(dnnl::cpu_isa::avx512_core_amx) && cpu_supports("sapphirerapids"); }
 
 std::string math_library_version() {
   const dnnl_version_t* version = dnnl_version();

@@ -1,6 +1,10 @@
-"""Builds bundles, each in up to three ways: as it is, with clocks in its step, and beside it the kit's own programs."""
+"""Builds the bundles' programs: a trainer as it is, and two with clocks; beside them the kit's own.
+
+`timed` launches each kernel itself, by the CPU's Replay, so that events lie between them; `hosted` replays graphs, with a
+clock around that. All programs of all bundles share the runtime, and those kernels that are alike."""
 
 import concurrent.futures
+import hashlib
 import importlib.util
 import os
 import pathlib
@@ -8,24 +12,13 @@ import re
 import shutil
 import sys
 
+import process
+import toolkit
+
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 sys.path[:0] = [str(HERE.parent)]
 from step_pieces import instrument  # noqa: E402
-
-
-# Bundle -> the programs that the parts run.
-PROGRAMS = {"run": ["trainer", "timed", "hosted"], "free": ["timed"], "portable": ["timed"], "small": ["trainer"]}
-
-
-def refusal(bundles, name):
-    """Why prepare.py could not make a bundle; None where it did."""
-    path = bundles / f"{name}.refused"
-    return path.read_text() if path.exists() else None
-
-
-def programs(bundles):
-    return {name: wanted for name, wanted in PROGRAMS.items() if not refusal(bundles, name)}
 
 
 def timed_step(source):
@@ -42,100 +35,203 @@ def timed_replay(source):
     return f'#include "{HERE}/pieces.h"\n' + source.replace(opening, opening + " bench::HostPart part;")
 
 
-def add_clocks(folder):
-    """Into a copied bundle: a step with clocks, and the CUDA runtime's replay with one."""
-    (folder / "timed").mkdir()
-    (folder / "timed" / "step.cu").write_text(timed_step((folder / "step.cu").read_text()))
-    (folder / "timed" / "replay.cpp").write_text(timed_replay((folder / "runtime" / "device" / "cuda" / "replay.cpp").read_text()))
+def body(path):
+    """A kernel's file without the line that names its run: equal bodies are equal kernels."""
+    return path.read_text().split("\n", 1)[1]
 
 
-def python_library(name):
-    """The folder of an nvidia-* package of this Python, such as nvidia/cudnn, or None."""
-    spec = importlib.util.find_spec("nvidia")
-    for folder in (spec.submodule_search_locations or []) if spec else []:
-        if (pathlib.Path(folder) / name / "include").is_dir():
-            return pathlib.Path(folder) / name
-    return None
+def wanted_programs(made):
+    """(bundle, program) of everything but ceilings and tests."""
+    return [(row.name, program) for row in made.rows() for program in row.programs]
 
 
-class Gpu:
-    """With nvcc, by the bundle's own CMakeLists.txt."""
+class Machine:
+    """Programs in `work`/bin/BUNDLE/, from the unpacked archive's bundles."""
 
-    def __init__(self, bundles, work, call):
-        self.bundles, self.work, self.call = bundles, work, call
-        self.third = ROOT / "third_party"
-        libraries = str(self.third / "usr" / "lib" / "x86_64-linux-gnu")
-        # What the carried libraries need of each other is found by the linker and at start.
-        self.environment = {**os.environ, "CPATH": str(self.third / "usr" / "include"), "LIBRARY_PATH": libraries,
-                            "LD_LIBRARY_PATH": ":".join(filter(None, [libraries, os.environ.get("LD_LIBRARY_PATH")]))}
+    def __init__(self, made, work):
+        self.made, self.work, self.environment = made, work, dict(os.environ)
+
+    def program(self, bundle, name):
+        return self.work / "bin" / bundle / name
+
+    def missing(self, programs):
+        return [each for each in programs if not self.program(*each).exists()]
+
+    def write_clocks(self):
+        """The steps and the replay with clocks; a file that says the same already is left as it is."""
+        for row in self.made.rows():
+            if "timed" in row.programs:
+                self.write(self.clocked_step(row.name), timed_step((self.made.folder / row.name / "step.cu").read_text()))
+        replay = self.made.folder / "run" / "runtime" / "device" / "cuda" / "replay.cpp"
+        self.write(self.work / "clocks" / "replay.cpp", timed_replay(replay.read_text()))
+
+    def clocked_step(self, bundle):
+        return self.work / "clocks" / bundle / "step.cu"
+
+    @staticmethod
+    def write(path, text):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists() or path.read_text() != text:
+            path.write_text(text)
+
+    def complain(self, programs, said):
+        missing = self.missing(programs)
+        if missing:
+            raise RuntimeError(f"not built: {', '.join(f'{bundle}/{name}' for bundle, name in missing)}; {said}")
+
+
+class Gpu(Machine):
+    """With nvcc, in one build: the CMakeLists.txt of the bundle `run` with kit.cmake at its end."""
+
+    def __init__(self, made, work, call):
+        super().__init__(made, work)
+        self.call, self.third = call, ROOT / "third_party"
+        libraries = self.third / "usr" / "lib" / "x86_64-linux-gnu"
+        self.links = toolkit.Links(toolkit.find(toolkit.toolkit_root(), toolkit.python_packages()), work / "toolkit")
+        before = {**os.environ, "CPATH": str(self.third / "usr" / "include")}
+        for name in ("LIBRARY_PATH", "LD_LIBRARY_PATH"):  # what the carried libraries need of each other is found there
+            before[name] = ":".join(filter(None, [str(libraries), os.environ.get(name)]))
+        self.environment = self.links.environment(before)
 
     def options(self):
-        """For CMake: where libraries are that a machine for PyTorch has in odd places, or not at all."""
-        found = [f"-DCMAKE_PREFIX_PATH={self.third / 'usr'}", f"-DLLMC_KIT={ROOT}",
+        """For CMake: where things are that a machine for PyTorch has in odd places, or not at all."""
+        found = [f"-DCMAKE_PREFIX_PATH={self.third / 'usr'}", f"-DKIT_ROOT={ROOT}", f"-DKIT_BIN={self.work / 'bin'}",
                  "-DDNNL_LIBRARY=dnnl"]  # of the CPU's runtime, which is not built
         if (self.third / "cudnn-frontend").is_dir():
             found.append(f"-DCUDNN_FRONTEND_INCLUDE_DIR={self.third / 'cudnn-frontend' / 'include'}")
-        for name, variable in (("cudnn", "CUDNN"), ("nccl", "NCCL")):
-            folder = python_library(name)
-            if folder:
-                library = next(iter(sorted((folder / "lib").glob(f"lib{name}.so*"))), None)
-                found += [f"-D{variable}_INCLUDE_DIR={folder / 'include'}", f"-D{variable}_LIBRARY={library}"]
-        return found
+        root = toolkit.toolkit_root()
+        if root:
+            found.append(f"-DCMAKE_CUDA_COMPILER={root / 'bin' / 'nvcc'}")
+        return found + self.links.options()
 
-    def one(self, name, targets):
-        folder = self.work / name
+    def script(self):
+        """kit-programs.cmake."""
+        lines, kernels = [], {}
+        for row in self.made.rows():
+            folder = self.made.folder / row.name
+            text = (folder / "CMakeLists.txt").read_text()
+            options = re.search(r"target_compile_options\(trainer PRIVATE (.*)\)", text)[1]
+
+            def objects(name, *sources, folder=folder, options=options):
+                files = " ".join(f'"{source}"' for source in sources)
+                lines.append(f'kit_objects({name} "{folder}" OPTIONS {options} SOURCES {files})')
+                return name
+
+            shared = []
+            for path in sorted((folder / "kernels").iterdir()):
+                key = hashlib.sha256((options + body(path)).encode()).hexdigest()[:12]
+                if key not in kernels:
+                    kernels[key] = objects(f"{path.stem}-{key}", path)
+                shared.append(kernels[key])
+            shared.append(objects(f"{row.name}-texts", folder / "program.cpp", folder / "texts.S"))
+            if "trainer" in row.programs:
+                step = objects(f"{row.name}-step", folder / "step.cu")
+                lines.append(f"kit_program({row.name} trainer OBJECTS {' '.join(shared)} {step})")
+            if "timed" in row.programs:
+                clocked = objects(f"{row.name}-clocked", self.clocked_step(row.name))
+                replays = {"timed": "${LLMC_RUNTIME}/device/cpu/replay.cpp", "hosted": self.work / "clocks" / "replay.cpp"}
+                lines += [f"kit_program({row.name} {program} OBJECTS {' '.join(shared)} {clocked} SOURCES \"{replay}\")"
+                          for program, replay in replays.items() if program in row.programs]
+        # Objects before the programs made of them.
+        return "\n".join(sorted(lines, key=lambda line: line.startswith("kit_program"))) + "\n"
+
+    def configure(self):
+        folder = self.work / "sources" / "run"
+        cache = folder / "build" / "CMakeCache.txt"
+        if (folder / "build" / "build.ninja").exists() and f"={ROOT}\n" in cache.read_text():  # of this unpacked archive
+            return
         shutil.rmtree(folder, ignore_errors=True)
-        shutil.copytree(self.bundles / name, folder)
-        add_clocks(folder)
+        shutil.copytree(self.made.folder / "run", folder)
+        self.write_clocks()
+        self.write(folder / "kit-programs.cmake", self.script())
         with (folder / "CMakeLists.txt").open("a") as file:
-            file.write('include("${LLMC_KIT}/tests/bench/gpu/kit.cmake")\n')
-        self.call("cmake", "-G", "Ninja", "-S", folder, "-B", folder / "build", *self.options(), env=self.environment)
-        self.call("cmake", "--build", folder / "build", "--target", *targets, env=self.environment)
+            file.write('include("${KIT_ROOT}/tests/bench/gpu/kit.cmake")\n')
+        self.call("cmake", "-G", "Ninja", "-S", folder, "-B", folder / "build", *self.options())
 
-    def build(self):
-        wanted = programs(self.bundles)
-        tests = ["test_cuda_gpu"] if (self.third / "googletest").is_dir() else []
-        wanted["run"] = [*wanted["run"], "ceilings", *tests]
-        with concurrent.futures.ThreadPoolExecutor(len(wanted)) as pool:
-            list(pool.map(lambda item: self.one(*item), wanted.items()))
-
-    def program(self, bundle, name):
-        return self.work / bundle / "build" / name
+    def build(self, programs):
+        if ("run", "tests") in programs and not (self.third / "googletest").is_dir():
+            raise RuntimeError("the archive has no GoogleTest sources, so the tests cannot be built")
+        self.configure()
+        targets = [f"{bundle}-{name}" for bundle, name in programs]
+        try:
+            self.call("ninja", "-C", self.work / "sources" / "run" / "build", "-k", "0", *targets)
+        except process.Failed as error:
+            self.complain(programs, str(error))
 
     def tests(self):
-        if not (self.third / "googletest").is_dir():
-            raise RuntimeError("the archive has no GoogleTest sources, so the tests were not built")
-        return [self.program("run", "test_cuda_gpu")]
+        return [self.program("run", "tests")]
 
 
-class Simulated:
+class Simulated(Machine):
     """With g++, against tests/sim's stand-ins, out of llmc's build folder. The numbers mean nothing."""
 
-    def __init__(self, bundles, work, built):
-        self.bundles, self.work, self.built, self.environment = bundles, work, pathlib.Path(built).resolve(), dict(os.environ)
+    def __init__(self, made, work, built):
+        super().__init__(made, work)
+        self.built = pathlib.Path(built).resolve()
 
-    def build(self):
+    def harness(self):
         os.environ["LLMC_SIM"] = str(self.built)
         cache = (self.built.parents[1] / "CMakeCache.txt").read_text()
         source = pathlib.Path(re.search(r"CMAKE_HOME_DIRECTORY:INTERNAL=(.*)", cache)[1])
         specification = importlib.util.spec_from_file_location("sim_harness", source / "tests" / "sim" / "harness.py")
         harness = importlib.util.module_from_spec(specification)
         specification.loader.exec_module(harness)
-        for name, program in ((name, program) for name, wanted in programs(self.bundles).items() for program in wanted):
-            folder = self.work / name / program
-            shutil.copytree(self.bundles / name, folder)
-            rebuild = []
-            if program != "trainer":
-                add_clocks(folder)
-                shutil.copy(folder / "timed" / "step.cu", folder)
-                shutil.copy(folder / "timed" / "replay.cpp", folder / "runtime" / "device" / "cuda")
-                rebuild = [f"device/{'cpu' if program == 'timed' else 'cuda'}/replay.cpp"]
-            harness.build(str(folder), str(folder), rebuild)
-        words = [word for word in harness.kernel_words() if word.startswith("-I")]
-        harness.link(str(self.work / "ceilings"), "-std=c++20", "-O1", *words, str(HERE / "ceilings.cpp"))
+        return harness
 
-    def program(self, bundle, name):
-        return self.work / name if name == "ceilings" else self.work / bundle / name / "trainer"
+    def build(self, programs):
+        programs = [each for each in programs if each != ("run", "tests")]  # llmc's own build has them
+        self.write_clocks()
+        harness = self.harness()
+        words = {"kernel": harness.kernel_words()}
+        words["step"] = [word for word in words["kernel"] if "sanitize" not in word and "tsan" not in word]
+        words["host"] = ["-std=c++20", "-O1", *(word for word in words["kernel"] if word.startswith("-I"))]
+        objects, links = {}, []  # (kind, content, folder for all but kernels) -> (number of the object, source, folder)
+
+        def compiled(kind, source, folder):
+            content = body(source) if kind == "kernel" else (source, folder)
+            objects.setdefault((kind, content), (len(objects), source, folder))
+            return self.work / "objects" / f"{objects[kind, content][0]}-{source.name}.o"
+
+        for bundle, name in programs:
+            folder = self.made.folder / bundle
+            needs = []
+            if name == "ceilings":
+                needs.append(compiled("host", HERE / "ceilings.cpp", HERE))
+            else:
+                step = folder / "step.cu" if name == "trainer" else self.clocked_step(bundle)
+                needs += [compiled("kernel", path, folder) for path in sorted((folder / "kernels").iterdir())]
+                needs += [compiled("step", step, folder), *(compiled("host", folder / file, folder) for file in ("program.cpp", "texts.S"))]
+                if name != "trainer":
+                    replay = self.work / "clocks" / "replay.cpp"
+                    if name == "timed":
+                        replay = self.made.folder / "run" / "runtime" / "device" / "cpu" / "replay.cpp"
+                    needs.append(compiled("host", replay, self.made.folder / "run"))
+            links.append((bundle, name, needs))
+
+        (self.work / "objects").mkdir(exist_ok=True)
+        said = []
+
+        def compile_one(item):
+            (kind, _), (number, source, folder) = item
+            target = self.work / "objects" / f"{number}-{source.name}.o"
+            target.unlink(missing_ok=True)
+            # By a relative name where it can be: ccache then knows it again in another folder.
+            name = source.relative_to(folder) if source.is_relative_to(folder) else source
+            done = harness.runs.call("g++", *words[kind], "-I.", "-c", name, "-o", target,
+                                     cwd=folder, timeout=3000)
+            if done.code:
+                said.append(done.err[-1500:])
+
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            list(pool.map(compile_one, objects.items()))
+        for bundle, name, needs in links:
+            if all(path.exists() for path in needs):
+                self.program(bundle, name).parent.mkdir(parents=True, exist_ok=True)
+                harness.link(str(self.program(bundle, name)), *map(str, needs))
+        self.complain(programs, "\n".join(said))
 
     def tests(self):
         return [self.built / "test_sim_runtime", "--gtest_filter=CudaDevice_gpu.*:GemmErrors_gpu.*"]
+
+    def missing(self, programs):
+        return super().missing([each for each in programs if each != ("run", "tests")])

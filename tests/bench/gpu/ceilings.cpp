@@ -1,6 +1,7 @@
-// What the device can do at best: ceilings MiB SIZE... prints, as JSON, GB/s of a copy of so many MiB on the device
-// (bytes read and written) and TFLOP/s of square bf16 products.
+// What the device can do at best: ceilings MiB SECONDS SIZE... prints, as JSON, GB/s of a copy of so many MiB on the device
+// (bytes read and written) and TFLOP/s of square bf16 products, each in a burst and over so many seconds on end.
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <random>
@@ -34,6 +35,35 @@ double median_ms(Stream& stream, const Run& run) {
   return times[times.size() / 2];
 }
 
+/// Mean ms over runs on end for so many seconds: a device that has become warm, at the clock that its power allows.
+template <class Run>
+double sustained_ms(Stream& stream, double seconds, double burst_ms, const Run& run) {
+  cudaEvent_t begin = nullptr, end = nullptr;
+  check(cudaEventCreate(&begin), "an event");
+  check(cudaEventCreate(&end), "an event");
+  const auto start = std::chrono::steady_clock::now();
+  const int batch = std::clamp(static_cast<int>(50 / burst_ms), 1, 1000);  // the host waits about 20 times a second
+  int count = 0;
+  float ms = 0;
+  check(cudaEventRecord(begin, stream.handle), "an event");
+  do {
+    for (int i = 0; i < batch; ++i, ++count) run();
+    check(cudaEventRecord(end, stream.handle), "an event");
+    check(cudaEventSynchronize(end), "an event");
+  } while (std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() < seconds);
+  check(cudaEventElapsedTime(&ms, begin, end), "an event");
+  return static_cast<double>(ms) / count;
+}
+
+/// A burst's and sustained figures: work / ms of a run.
+template <class Run>
+void print_rates(Stream& stream, double seconds, double work, const Run& run) {
+  const double burst = median_ms(stream, run);
+  const double sustained = sustained_ms(stream, seconds, burst, run);
+  std::printf("{\"burst\": %.3f, \"sustained\": %.3f}", work / burst, work / sustained);
+  std::fflush(stdout);
+}
+
 /// Normal numbers: on zeros a GPU draws less power and runs faster. A block of 2^20 is repeated.
 void fill(Device& device, std::byte* to, std::size_t elements) {
   std::mt19937 generator(1);
@@ -46,21 +76,23 @@ void fill(Device& device, std::byte* to, std::size_t elements) {
 
 int run(int argc, char** argv) {
   const std::size_t bytes = std::strtoull(argv[1], nullptr, 10) << 20, workspace = std::size_t{32} << 20;
+  const double seconds = std::strtod(argv[2], nullptr);
   std::size_t largest = 0;
-  for (int i = 2; i < argc; ++i) largest = std::max(largest, static_cast<std::size_t>(std::atoi(argv[i])));
+  for (int i = 3; i < argc; ++i) largest = std::max(largest, static_cast<std::size_t>(std::atoi(argv[i])));
   const std::size_t matrix = 2 * largest * largest;
   Device device(0, 0);
   Stream& stream = device.stream();
   std::byte* memory = device.allocate(workspace + std::max(2 * bytes, 3 * matrix));
   std::byte *from = memory + workspace, *to = from + bytes;
-  const double copy = median_ms(stream, [&] {
+  fill(device, from, 2 * largest * largest);
+  std::printf("{\"device\": \"%s\", \"sustained_seconds\": %g, \"copy_gb_s\": ", device.description().c_str(), seconds);
+  print_rates(stream, seconds, 2e-6 * static_cast<double>(bytes), [&] {
     check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream.handle), "a copy on the device");
   });
-  std::printf("{\"device\": \"%s\", \"copy_gb_s\": %.3f, \"gemm_tflop_s\": {", device.description().c_str(),
-              2e-6 * static_cast<double>(bytes) / copy);
-  fill(device, from, 2 * largest * largest);
+  fill(device, from, 2 * largest * largest);  // over which a copy may have gone
+  std::printf(", \"gemm_tflop_s\": {");
   MathLibrary library(device, memory, workspace);
-  for (int i = 2; i < argc; ++i) {
+  for (int i = 3; i < argc; ++i) {
     const std::int64_t n = std::atoi(argv[i]);
     const Gemm gemm(library, {.m = n,
                               .n = n,
@@ -71,10 +103,10 @@ int run(int argc, char** argv) {
                               .pitch_d = n,
                               .operand = DType::bf16,
                               .result = DType::bf16});
-    const double ms =
-        median_ms(stream, [&] { gemm(stream, from, from + matrix, nullptr, nullptr, from + 2 * matrix, false); });
     const double size = static_cast<double>(n);
-    std::printf("%s\"%d\": %.3f", i > 2 ? ", " : "", static_cast<int>(n), 2e-9 * size * size * size / ms);
+    std::printf("%s\"%d\": ", i > 3 ? ", " : "", static_cast<int>(n));
+    print_rates(stream, seconds, 2e-9 * size * size * size,
+                [&] { gemm(stream, from, from + matrix, nullptr, nullptr, from + 2 * matrix, false); });
   }
   std::printf("}}\n");
   return 0;
@@ -83,8 +115,8 @@ int run(int argc, char** argv) {
 }  // namespace llmc
 
 int main(int argc, char** argv) {
-  if (argc < 3) {
-    std::fprintf(stderr, "ceilings MiB SIZE...\n");
+  if (argc < 4) {
+    std::fprintf(stderr, "ceilings MiB SECONDS SIZE...\n");
     return 2;
   }
   try {

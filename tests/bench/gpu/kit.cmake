@@ -1,30 +1,43 @@
-# Included at the end of a copied bundle's CMakeLists.txt: the trainer once more with clocks in its step, the ceilings, and,
-# where GoogleTest's sources travel along, the tests that need a GPU. LLMC_KIT: the folder that has tests/ and third_party/.
-#
-# Both clocked programs bring a Replay of their own, before the runtime's library is asked for one. `timed` launches each
-# kernel itself, by the CPU's Replay, so that events lie between them; `hosted` replays graphs, with a clock around that.
-add_library(clocked OBJECT EXCLUDE_FROM_ALL program.cpp texts.S timed/step.cu ${kernels})
-set_target_properties(clocked PROPERTIES CUDA_STANDARD 20 CUDA_ARCHITECTURES OFF)
-foreach(property COMPILE_OPTIONS INCLUDE_DIRECTORIES)
-  get_target_property(value trainer ${property})
-  set_target_properties(clocked PROPERTIES ${property} "${value}")
-endforeach()
-target_link_libraries(clocked PRIVATE llmc_runtime_cuda)
-add_executable(timed EXCLUDE_FROM_ALL ${LLMC_RUNTIME}/device/cpu/replay.cpp)
-add_executable(hosted EXCLUDE_FROM_ALL timed/replay.cpp)
-foreach(program timed hosted)
-  set_target_properties(${program} PROPERTIES LINKER_LANGUAGE CXX)
-  target_link_libraries(${program} PRIVATE clocked llmc_runtime_cuda)
-endforeach()
+# Included at the end of the CMakeLists.txt of the copied bundle `run`, which brings the language options and the runtime:
+# the programs of all bundles, the ceilings, and the tests that need a GPU. build.py writes kit-programs.cmake, which calls
+# kit_objects and kit_program. KIT_ROOT: the folder that has tests/ and third_party/; KIT_BIN: where programs go.
 
-add_executable(ceilings EXCLUDE_FROM_ALL ${LLMC_KIT}/tests/bench/gpu/ceilings.cpp)
-target_link_libraries(ceilings PRIVATE llmc_math_cuda)
+# Objects compiled as a bundle's own CMakeLists.txt compiles them: kernels that several bundles share are compiled once.
+function(kit_objects name folder)
+  cmake_parse_arguments(kit "" "" "OPTIONS;SOURCES" ${ARGN})
+  add_library(${name} OBJECT EXCLUDE_FROM_ALL ${kit_SOURCES})
+  set_target_properties(${name} PROPERTIES CUDA_STANDARD 20 CUDA_ARCHITECTURES OFF)
+  target_compile_options(${name} PRIVATE ${kit_OPTIONS})
+  target_include_directories(${name} PRIVATE "${folder}" ${LLMC_RUNTIME} ${LLMC_RUNTIME}/..)
+  target_link_libraries(${name} PRIVATE llmc_runtime_cuda)
+  set_source_files_properties("${folder}/texts.S" PROPERTIES COMPILE_OPTIONS "-Xassembler;-I${folder}")
+endfunction()
 
-if(EXISTS ${LLMC_KIT}/third_party/googletest/CMakeLists.txt)
+# SOURCES: a Replay of the program's own, before the runtime's library is asked for one.
+function(kit_program bundle program)
+  cmake_parse_arguments(kit "" "" "OBJECTS;SOURCES" ${ARGN})
+  set(objects)
+  foreach(name IN LISTS kit_OBJECTS)
+    list(APPEND objects $<TARGET_OBJECTS:${name}>)
+  endforeach()
+  add_executable(${bundle}-${program} EXCLUDE_FROM_ALL ${kit_SOURCES} ${objects})
+  set_target_properties(${bundle}-${program} PROPERTIES LINKER_LANGUAGE CXX RUNTIME_OUTPUT_DIRECTORY ${KIT_BIN}/${bundle}
+    OUTPUT_NAME ${program})
+  target_link_libraries(${bundle}-${program} PRIVATE llmc_runtime_cuda)
+endfunction()
+
+include(${CMAKE_CURRENT_SOURCE_DIR}/kit-programs.cmake)
+
+add_executable(run-ceilings EXCLUDE_FROM_ALL ${KIT_ROOT}/tests/bench/gpu/ceilings.cpp)
+set_target_properties(run-ceilings PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${KIT_BIN}/run OUTPUT_NAME ceilings)
+target_link_libraries(run-ceilings PRIVATE llmc_math_cuda)
+
+if(EXISTS ${KIT_ROOT}/third_party/googletest/CMakeLists.txt)
   set(BUILD_GMOCK OFF)
   set(INSTALL_GTEST OFF)
-  add_subdirectory(${LLMC_KIT}/third_party/googletest googletest EXCLUDE_FROM_ALL)
-  file(GLOB tests ${LLMC_KIT}/tests/unit/cuda/*_gpu_test.cpp)
-  add_executable(test_cuda_gpu EXCLUDE_FROM_ALL ${tests})
-  target_link_libraries(test_cuda_gpu PRIVATE llmc_math_cuda llmc_comm_nccl gtest_main)
+  add_subdirectory(${KIT_ROOT}/third_party/googletest googletest EXCLUDE_FROM_ALL)
+  file(GLOB tests ${KIT_ROOT}/tests/unit/cuda/*_gpu_test.cpp)
+  add_executable(run-tests EXCLUDE_FROM_ALL ${tests})
+  set_target_properties(run-tests PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${KIT_BIN}/run OUTPUT_NAME tests)
+  target_link_libraries(run-tests PRIVATE llmc_math_cuda llmc_comm_nccl gtest_main)
 endif()

@@ -1,9 +1,10 @@
-"""The kit's figures as Markdown: rates, shares of the ceilings, the floor."""
+"""The kit's figures as Markdown: whatever is there, in whatever state the parts are."""
+
+import floors
 
 # Pass of attention -> its launches: one of cuDNN, or llmc's own kernels.
 ATTENTION = {"forward": ("attention.forward", "attention_forward"),
              "backward": ("attention.backward", "attention_backward_queries", "attention_backward_keys")}
-PEAK = {"H100": 989, "H200": 989, "A100": 312, "B200": 2250}  # dense bf16 TFLOP/s of the data sheets (SXM)
 
 
 def table(header, rows):
@@ -15,170 +16,261 @@ def gib(number):
     return "" if number is None else f"{number / 2**30:.2f} GiB"
 
 
-def launches(plan, passes):
-    """(launch, times in a step of so many micro-batches) of training."""
-    for launch in plan["launches"]:
-        if launch["per"] in ("micro-batch", "step"):
-            yield launch, launch["times"] * (passes if launch["per"] == "micro-batch" else 1)
+def line(text):
+    return text.replace("|", "/").replace("\n", " ")[-600:]
 
 
-def floor_ms(plan, passes, copy, gemm, attention):
-    """The plan's launches at the ceilings: products at the best GEMM's rate, attention as measured with atomics allowed,
-    everything else at the rate of a copy."""
-    total = 0.0
-    for launch, times in launches(plan, passes):
-        if launch["kind"] == "gemm":
-            total += times * launch["flops"] / (gemm * 1e9)
-        elif launch["kind"] == "attention":
-            total += times * attention["backward" if "backward" in launch["runs"] else "forward"]
+class Figures:
+    """A result with the rates that several sections need; None for what was not measured."""
+
+    def __init__(self, result):
+        self.result, self.plan, self.model, self.parts = result, result["plan"], result["model"], result["results"]
+        ceilings = self.parts.get("ceilings", {})
+        self.copy = ceilings.get("copy_gb_s", {}).get("sustained")
+        self.gemm = max((rates["sustained"] for rates in ceilings.get("gemm_tflop_s", {}).values()), default=None)
+        self.attention = self.attention_ms("free")
+
+    def launches(self, name):
+        """Of the run's trainer with clocks (in_place, on_end, free), or of another kind of attention's."""
+        part = self.parts.get("pieces", {}) if name in ("in_place", "on_end", "free") else self.parts.get("attention", {})
+        return part.get(name, {}).get("launches", {})
+
+    def attention_ms(self, name):
+        """{pass of attention: ms of a micro-batch}, or None."""
+        rows = self.launches(name)
+        found = {each: sum(rows[launch]["ms_a_step"] for launch in names if launch in rows) for each, names in ATTENTION.items()}
+        return found if all(found.values()) else None
+
+    def floors(self, passes):
+        """ms with the plan's bytes and with the table's, or None."""
+        if not (self.copy and self.gemm and self.attention):
+            return None
+        attention = sum(self.attention.values())
+        of_library = attention if any(launch["kind"] == "attention" for launch in self.plan["launches"]) else None
+        return (floors.by_plan(self.plan, passes, self.copy, self.gemm, of_library),
+                floors.by_table(self.plan, self.model, passes, self.copy, self.gemm, attention))
+
+    def tokens(self):
+        return self.plan["batch"]["micro_batch"] * self.plan["batch"]["sequence_length"]
+
+
+def head(f):
+    m, plan = f.result["machine"], f.plan
+    text = "**Simulated: no time, rate or share on this page means anything.**\n\n" if f.result["simulated"] else ""
+    return text + (f"{m.get('gpu') or 'no GPU'}; {m.get('date')}; {m.get('nvcc')}; cuBLASLt {m.get('cublasLt')}, "
+                   f"cuDNN {m.get('cudnn')}, NCCL {m.get('nccl')}; Python {m.get('python')}; spec {plan['fingerprint']}; "
+                   f"{f.result['seconds']:.0f} s of the last command.")
+
+
+def parts(f):
+    rows = []
+    for name, part in f.parts.items():
+        state = "FAILED" if "failed" in part else "absent" if "absent" in part else "done" if "seconds" in part else "CUT OFF"
+        took = f"{part['seconds']:.0f} s" if "seconds" in part else ""
+        rows.append([name, state, took, line(part.get("failed") or part.get("absent") or "")])
+    return table(["part", "", "took", ""], rows)
+
+
+def ceilings(f):
+    r = f.parts.get("ceilings", {})
+    if not (f.copy and f.gemm):
+        return None
+    rows = [["copy on the device, GB/s read and written", f"{r['copy_gb_s']['burst']:,.0f}", f"{r['copy_gb_s']['sustained']:,.0f}"]]
+    rows += [[f"bf16 product {n} x {n} x {n}, TFLOP/s", f"{rates['burst']:,.1f}", f"{rates['sustained']:,.1f}"]
+             for n, rates in r["gemm_tflop_s"].items()]
+    return (table(["ceiling", "burst", f"over {r['sustained_seconds']:g} s"], rows)
+            + f"\n\nFloors and shares take what is sustained: {f.copy:,.0f} GB/s and {f.gemm:,.1f} TFLOP/s.")
+
+
+def our_row(f, title, s, host):
+    rate, gpu = s["tokens"] / (s["ms"] / 1e3), f.result["machine"].get("gpu") or ""
+    flops = rate * f.plan["flops"]["model_per_token"] / 1e12
+    peak = next((value for name, value in floors.PEAK.items() if name in gpu), None)
+    both = f.floors(s["passes"])
+    shares = [f"{floor:,.1f} ms: {floor / s['ms']:.1%}" for floor in both] if both else ["", ""]
+    return [title, f"{s['ms']:,.1f}", f"{rate:,.0f}", f"{flops / peak:.1%}" if peak else "",
+            f"{flops / f.gemm:.1%}" if f.gemm else "", *shares, f"{s['start_up_seconds']:.2f} s",
+            f"arena {gib(s['arena_bytes'])} (plan {gib(s['plan_bytes'])}), in all {gib(s['device_bytes'])}",
+            f"{host['ms']:.2f} ms" if "ms" in host else ""]
+
+
+def torch_rows(f):
+    for name, t in f.parts.get("PyTorch", {}).items():
+        if not isinstance(t, dict):
+            continue
+        if "ms" not in t:
+            yield [f"PyTorch {name}", line(t.get("failed") or t.get("absent") or ""), *[""] * 8]
+            continue
+        title = f"PyTorch {t['torch']} {name}, {t['batch']} x 1, attention {t['attention']}, residual {t['residual']}"
+        if t["out_of_memory_at"]:
+            title += f"; out of memory at {', '.join(map(str, t['out_of_memory_at']))}"
+        length = f.plan["batch"]["sequence_length"]
+        yield [title, f"{t['ms']:,.1f}", f"{1e3 * t['batch'] * length / t['ms']:,.0f}", *[""] * 4, f"{t['start_up_seconds']:.2f} s",
+               f"reserved {gib(t['reserved_bytes'])}", ""]
+        if "accumulated" in t:
+            passes, ms = t["accumulated"]["passes"], t["accumulated"]["ms"]
+            yield [f"PyTorch {t['torch']} {name}, {t['batch']} x {passes}", f"{ms:,.1f}",
+                   f"{1e3 * t['batch'] * passes * length / ms:,.0f}", *[""] * 7]
+
+
+def compiled(f, passes):
+    """torch.compile's fastest row at the run's micro-batch: (ms, row), or None."""
+    rows = [row for name, row in f.parts.get("PyTorch", {}).items() if name.startswith("compile") and "ms" in row
+            and row["batch"] == f.plan["batch"]["micro_batch"]]
+    if passes > 1:
+        rows = [row for row in rows if row.get("accumulated", {}).get("passes") == passes]
+        return min(((row["accumulated"]["ms"], row) for row in rows), key=lambda each: each[0], default=None)
+    return min(((row["ms"], row) for row in rows), key=lambda each: each[0], default=None)
+
+
+def headline(f):
+    """Our speed against the faster torch.compile, each with its residual stream's precision."""
+    ours, text = "fp32" if floors.fp32_stream(f.plan) else "bf16", []
+    rows = [("run", 1, ours), ("residual", 1, "bf16")]
+    rows.append(("run, accumulated", f.parts.get("step", {}).get("run, accumulated", {}).get("passes", 0), ours))
+    for name, passes, stream in rows:
+        s, other = f.parts.get("step", {}).get(name, {}), compiled(f, passes)
+        if "ms" not in s or not other:
+            continue
+        ms, t = other
+        memory = f", arena {s['arena_bytes'] / t['reserved_bytes']:.2f} times its reserved memory" if t["reserved_bytes"] else ""
+        text.append(f"{name} (residual {stream}): **{ms / s['ms']:.2f} times** the speed of torch.compile "
+                    f"(attention {t['attention']}, residual {t['residual']}){memory}.")
+    return "\n\n".join(text)
+
+
+def step(f):
+    r, rows = f.parts.get("step", {}), []
+    for name, s in r.items():
+        if not isinstance(s, dict) or name.startswith("host"):
+            continue
+        title = f"llmc, {f.result['bundles'][name.removesuffix(', accumulated')]}"
+        if "ms" in s:
+            host = {"run": "host", "run, accumulated": "host, accumulated"}.get(name)
+            rows.append(our_row(f, f"{title}, {f.plan['batch']['micro_batch']} x {s['passes']}", s, r.get(host, {})))
         else:
-            total += times * launch["bytes"] / (copy * 1e6)
-    return total
+            rows.append([title, line(s.get("failed") or s.get("absent") or ""), *[""] * 8])
+    rows += torch_rows(f)
+    if not rows:
+        return None
+    text = table(["step", "ms", "tokens/s", "MFU, data sheet", "MFU, best product", "floor with the plan's bytes, its share",
+                  "floor with the table's bytes, its share", "start less a step", "memory", "host in a step's launches"], rows)
+    return "\n\n".join(filter(None, [headline(f), text]))
 
 
-def ceilings(r):
-    gemm = max(r["gemm_tflop_s"].values())
-    sizes = ", ".join(f"{n}: {rate:,.1f}" for n, rate in r["gemm_tflop_s"].items())
-    return f"Copy on the device {r['copy_gb_s']:,.0f} GB/s (read and written), best square bf16 product {gemm:,.1f} TFLOP/s ({sizes})."
-
-
-def kernels(plan, measured, copy):
-    work = {kernel["name"]: kernel for kernel in plan["kernels"]}
+def table_of_bytes(f):
+    """The table's rows beside the plan's and what was measured."""
+    kernels, measured = floors.template_of(f.plan), f.launches("in_place")
     rows = []
-    for name, row in sorted(measured["in_place"].items(), key=lambda item: -item[1]["ms_a_step"]):
+    for what, templates, bytes, formula, _ in floors.table(f.plan, f.model):
+        row = [what, formula, f"{bytes / 1e9:,.2f}"]
+        if not templates:
+            rows.append([*row, "in other kernels", "", "", ""])
+            continue
+        planned = floors.planned_bytes(f.plan, templates)
+        ms = sum(each["ms_a_step"] for name, each in measured.items() if kernels.get(name) in templates)
+        rows.append([*row, f"{planned / 1e9:,.2f}", f"{planned / bytes:.2f}", f"{ms:,.3f}" if ms else "",
+                     f"{bytes / 1e6 / f.copy / ms:.1%}" if ms and f.copy else ""])
+    return table(["of a step with one micro-batch", "perfectly fused", "GB", "the plan's GB", "times", "ms in place",
+                  "of copy by the first GB"], rows)
+
+
+def kernels(f):
+    measured, on_end = f.launches("in_place"), f.launches("on_end")
+    work = {kernel["name"]: kernel["bytes"] for kernel in f.plan["kernels"]}
+    rows = []
+    for name, row in sorted(measured.items(), key=lambda item: -item[1]["ms_a_step"]):
         if name in work:
-            def rate(ms, bytes=work[name]["bytes"]):
-                return f"{1e-6 * bytes / ms / copy:.1%}"
-            rows.append([name, f"{row['a_step']:g}", f"{1e3 * row['ms']:,.1f}", f"{row['ms_a_step']:.3f}",
-                         f"{work[name]['bytes'] / 1e6:,.2f}", rate(row["ms"]), rate(measured["on_end"][name]["ms"])])
-    return table(["kernel", "launches a step", "µs", "ms a step", "MB", "of copy, in place", "of copy, on end"], rows)
+            def share(each, bytes=work[name]):
+                return f"{1e-6 * bytes / each['ms'] / f.copy:.1%}" if each and f.copy else ""
+            rows.append([name, f"{row['a_step']:g}", f"{1e3 * row['ms']:,.1f}", f"{row['ms_a_step']:.3f}", f"{work[name] / 1e6:,.2f}",
+                         share(row), share(on_end.get(name))])
+    return table(["kernel", "launches a step", "µs", "ms a step", "MB", "of copy, in place", "of copy, on end"], rows) if rows else None
 
 
-def products(plan, measured, gemm, tuned):
-    """`tuned`: what the part tune found, by product; empty where it did not run."""
-    work = {product["name"]: product for product in plan["products"]}
+def products(f):
+    measured, on_end, tune = f.launches("in_place"), f.launches("on_end"), f.parts.get("tune", {})
+    work, tuned = {product["name"]: product for product in f.plan["products"]}, tune.get("products", {})
     rows = []
-    for name, row in sorted(measured["in_place"].items(), key=lambda item: -item[1]["ms_a_step"]):
+    for name, row in sorted(measured.items(), key=lambda item: -item[1]["ms_a_step"]):
         if name in work:
             p = work[name]
             rate = 1e-9 * p["flops"] / row["ms"]
-            on_end = 1e-9 * p["flops"] / measured["on_end"][name]["ms"]
+            end = f"{1e-9 * p['flops'] / on_end[name]['ms'] / f.gemm:.1%}" if name in on_end and f.gemm else ""
             rows.append([name, f"{p['m']} x {p['n']} x {p['k']}", f"{row['a_step']:g}", f"{1e3 * row['ms']:,.1f}", f"{row['ms_a_step']:.3f}",
-                         f"{rate:,.1f}", f"{rate / gemm:.1%}", f"{on_end / gemm:.1%}",
+                         f"{rate:,.1f}", f"{rate / f.gemm:.1%}" if f.gemm else "", end,
                          *([tuned[name]["algorithms"], f"{tuned[name]['first_ms'] / tuned[name]['best_ms'] - 1:.1%}"] if name in tuned
                            else ["", ""])])
-    return table(["product", "m x n x k", "launches a step", "µs", "ms a step", "TFLOP/s", "of the best, in place", "on end", "algorithms timed",
-                  "the fastest before the first"], rows)
+    if not rows:
+        return None
+    text = table(["product", "m x n x k", "launches a step", "µs", "ms a step", "TFLOP/s", "of the best, in place", "on end",
+                  "algorithms timed", "the fastest before the first"], rows)
+    if "best_ms" in tune:
+        text += (f"\n\nA micro-batch's products: {tune['first_ms']:.2f} ms by the algorithms that cuBLASLt suggests, "
+                 f"{tune['best_ms']:.2f} ms by those of `trainer tune`, with which everything here ran.")
+    return text
 
 
-def attention(plan, pieces, part, gemm, step_ms):
-    """cuDNN's and llmc's own: what they take, rates of the FLOPs that the plan counts for cuDNN, the price of determinism."""
-    flops = {name: sum(times * launch["flops"] for launch, times in launches(plan, 1)
+def attention(f):
+    """Each kind: what it takes, rates of the FLOPs that the plan counts for the library's, the price of determinism."""
+    flops = {name: sum(times * launch["flops"] for launch, times in floors.launches(f.plan, 1)
                        if launch["kind"] == "attention" and name in launch["runs"]) for name in ATTENTION}
-
-    def ms(measured):
-        return {name: sum(measured[launch]["ms_a_step"] for launch in ATTENTION[name] if launch in measured)
-                for name in ATTENTION}
-
-    free = ms(pieces["free"])
-    taken = {"cuDNN": ms(pieces["in_place"]), "cuDNN, deterministic: false": free}
-    if "in_place" in part:
-        taken["llmc's own, target.attention: portable"] = ms(part["in_place"])
+    titles = {**f.result["bundles"], "in_place": "the run's", "free": "the run's, deterministic: false"}
+    step_ms = f.parts.get("step", {}).get("run", {}).get("ms")
     rows = []
-    for title, times in taken.items():
-        row = [title]
-        for name, time in times.items():
-            rate = 1e-9 * flops[name] / time
-            row += [f"{time:.3f}", f"{rate:,.1f}", f"{rate / gemm:.1%}"]
+    for name in ("in_place", "free", *(each for each in f.parts.get("attention", {}) if each in f.result["bundles"])):
+        times = f.attention_ms(name)
+        if not times:
+            said = f.parts.get("attention", {}).get(name, {})
+            if said.get("absent") or said.get("failed"):
+                rows.append([titles[name], line(said.get("absent") or said["failed"]), *[""] * 7])
+            continue
+        row = [titles[name]]
+        for each, ms in times.items():
+            rate = 1e-9 * flops[each] / ms
+            row += [f"{ms:.3f}", f"{rate:,.1f}", f"{rate / f.gemm:.1%}" if f.gemm else ""]
         both = sum(times.values())
-        rows.append([*row, *(f"{share / step_ms:.1%}" if step_ms else "" for share in (both, both - sum(free.values())))])
+        price = both - sum(f.attention.values()) if f.attention else None
+        rows.append([*row, f"{both / step_ms:.1%}" if step_ms else "",
+                     f"{price / step_ms:.1%}" if step_ms and price is not None else ""])
+    if not rows:
+        return None
     header = [f"{name}{column}" for name in ATTENTION for column in (", ms a step", ", TFLOP/s", ", of the best")]
     text = table(["attention", *header, "both, of the step", "price of determinism, of the step"], rows)
-    if "comparison" in part:
-        c = part["comparison"]
-        losses = ", ".join(f"{value:.1e}" for value in c["losses"])
-        text += (f"\n\ncuDNN against llmc's own, relative differences: losses of the first {len(c['losses'])} steps {losses} "
-                 f"(bound {c['loss_bound']:.0e}); gradient norms of the first step at most {c['gradient_norm']:.1e}, of {c['of']} "
-                 f"(bound {c['norm_bound']:.1e}).")
+    for name, part in f.parts.get("attention", {}).items():
+        if isinstance(part, dict) and "comparison" in part:
+            c = part["comparison"]
+            losses = ", ".join(f"{value:.1e}" for value in c["losses"])
+            text += (f"\n\nThe run's against {titles[name]}, relative differences: losses of the first {len(c['losses'])} steps {losses} "
+                     f"(bound {c['loss_bound']:.0e}); gradient norms of the first step at most {c['gradient_norm']:.1e}, of {c['of']} "
+                     f"(bound {c['norm_bound']:.1e}).")
     return text
 
 
-def whole(result, floors):
-    plan, r = result["plan"], result["results"]["step"]
-    gpu = result["machine"]["gpu"]
-    peak = next((value for name, value in PEAK.items() if name in gpu), None)
-    best = max(result["results"].get("ceilings", {}).get("gemm_tflop_s", {"": 0}).values())
-    rows = []
-    for name in ("single", "accumulated"):
-        if name not in r:
-            continue
-        s = r[name]
-        rate = s["tokens"] / (s["ms"] / 1e3)
-        flops = rate * plan["flops"]["model_per_token"] / 1e12
-        rows.append([f"llmc, {plan['batch']['micro_batch']} x {s['passes']}", f"{s['ms']:,.1f}", f"{rate:,.0f}",
-                     f"{flops / peak:.1%}" if peak else "", f"{flops / best:.1%}" if best else "",
-                     f"{floors[s['passes']]:,.1f} ms: {floors[s['passes']] / s['ms']:.1%}" if floors else "", f"{s['start_up_seconds']:.2f} s",
-                     f"arena {gib(s['arena_bytes'])} (plan {gib(plan['memory']['arena_bytes'])}), in all {gib(s['device_bytes'])}",
-                     f"{s['host_ms']:.2f} ms" if 'host_ms' in s else ""])
-    others = result["results"].get("PyTorch", {})
-    for name, t in others.items():
-        if not isinstance(t, dict):
-            continue
-        if "failed" in t:
-            rows.append([f"PyTorch {name}", "failed", *[""] * 7])
-            continue
-        tokens = plan["batch"]["micro_batch"] * plan["batch"]["sequence_length"] * t["passes"]
-        rows.append([f"PyTorch {t['torch']} {name}", f"{t['ms']:,.1f}", f"{1e3 * tokens / t['ms']:,.0f}", "", "", "",
-                     f"{t['start_up_seconds']:.2f} s", f"reserved {gib(t['reserved_bytes'])}", ""])
-    text = table(["step", "ms", "tokens/s", "MFU, data sheet", "MFU, best product", "floor and its share", "start less a step", "memory",
-                  "host in a step's launches"], rows)
-    passes = {1: "compile, warm", r.get("accumulated", {}).get("passes", 0): "compile, accumulated"}
-    for name in ("single", "accumulated"):
-        other = others.get(passes.get(r.get(name, {}).get("passes")), {})
-        if name in r and "ms" in other:
-            text += f"\n\n{name}: {other['ms'] / r[name]['ms']:.2f} times torch.compile's speed"
-            if other["reserved_bytes"]:
-                text += f", arena {r[name]['arena_bytes'] / other['reserved_bytes']:.2f} times its reserved memory"
-            text += "."
-    return text
+def tests(f):
+    r = f.parts.get("tests", {})
+    return f"{r['ran']} ran, failed: {', '.join(r['failures']) or 'none'}." if "ran" in r else None
 
 
-def ready(results, *names):
-    return all(name in results and "failed" not in results[name] for name in names)
+def sanitizer(f):
+    r = f.parts.get("sanitizer", {})
+    rows = [f"{name}: {row.get('summary') or line(row.get('failed') or row.get('absent') or '')}"
+            for name, row in r.items() if isinstance(row, dict)]
+    return "; ".join(rows) or r.get("absent")
+
+
+SECTIONS = (("Parts", parts), ("Ceilings", ceilings), ("The step", step), ("Bytes", table_of_bytes), ("Kernels", kernels),
+            ("Products", products), ("Attention", attention), ("Tests", tests), ("compute-sanitizer", sanitizer))
 
 
 def markdown(result):
-    m, r, plan = result["machine"], result["results"], result["plan"]
-    parts = [f"# {plan['name']} on one GPU"]
-    if result["simulated"]:
-        parts.append("**Simulated: no time, rate or share on this page means anything.**")
-    parts.append(f"{m['gpu'] or 'no GPU'}; {m['date']}; {m['nvcc']}; cuBLASLt {m['cublasLt']}, cuDNN {m['cudnn']}, NCCL {m['nccl']}; Python "
-                 f"{m['python']}; spec {plan['fingerprint']}; {result['seconds']:.0f} s in all.")
-    rows = [[name, "FAILED" if "failed" in step else "absent" if "absent" in step else "done", f"{step['seconds']:.0f} s",
-             (step.get("failed") or step.get("absent") or "").replace("|", "/").replace("\n", " ")[-400:]] for name, step in r.items()]
-    parts.append(table(["part", "", "took", ""], rows))
-    floors = {}
-    if ready(r, "ceilings"):
-        parts += ["## Ceilings", ceilings(r["ceilings"])]
-    if ready(r, "ceilings", "pieces"):
-        copy, gemm = r["ceilings"]["copy_gb_s"], max(r["ceilings"]["gemm_tflop_s"].values())
-        with_cudnn = "attention.forward" in r["pieces"]["free"]  # else attention is among the kernels
-        atomic = {part: r["pieces"]["free"][f"attention.{part}"]["ms"] for part in ATTENTION} if with_cudnn else {}
-        counts = [s["passes"] for s in r.get("step", {}).values() if isinstance(s, dict)]
-        floors = {passes: floor_ms(plan, passes, copy, gemm, atomic) for passes in counts}
-    if "step" in r:
-        parts += ["## The step", whole(result, floors)]
-    if ready(r, "ceilings", "pieces"):
-        parts += ["## Kernels", kernels(plan, r["pieces"], copy), "## Products", products(plan, r["pieces"], gemm, r.get("tune", {}).get("products", {}))]
-        if "best_ms" in r.get("tune", {}):
-            parts.append(f"A micro-batch's products: {r['tune']['first_ms']:.2f} ms by the algorithms that cuBLASLt suggests, "
-                         f"{r['tune']['best_ms']:.2f} ms by those of `trainer tune`, with which everything here ran.")
-        if with_cudnn:
-            step_ms = r.get("step", {}).get("single", {}).get("ms")
-            parts += ["## Attention", attention(plan, r["pieces"], r.get("attention", {}), gemm, step_ms)]
-    if "sanitizer" in r:
-        parts += ["## compute-sanitizer", "; ".join(f"{tool}: {r['sanitizer'][tool]}" for tool in ("memcheck", "racecheck")
-                                                    if tool in r["sanitizer"]) or r["sanitizer"].get("absent") or "failed"]
-    if "ran" in r.get("tests", {}):
-        parts += ["## Tests", f"{r['tests']['ran']} ran, failed: {', '.join(r['tests']['failures']) or 'none'}."]
-    return "\n\n".join(parts)
+    f = Figures(result)
+    texts = [f"# {result['plan']['name']} on one GPU", head(f)]
+    for title, section in SECTIONS:
+        try:
+            text = section(f)
+        except Exception as error:  # figures of a form nobody expected must not cost the others their page
+            text = f"This section could not be written: {type(error).__name__}: {error}"
+        if text:
+            texts += [f"## {title}", text]
+    return "\n\n".join(texts)

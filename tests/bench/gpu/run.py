@@ -2,14 +2,12 @@
 """Measures an emitted trainer and PyTorch on this machine's GPU, without llmc: see README.md."""
 
 import argparse
-import ctypes
 import datetime
+import fcntl
 import json
-import os
 import pathlib
-import platform
 import shutil
-import subprocess
+import signal
 import sys
 import tempfile
 import time
@@ -17,120 +15,118 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 sys.path[:0] = [str(HERE), str(HERE.parent), str(ROOT / "tests" / "runs")]
-import build  # noqa: E402
+import kit as kits  # noqa: E402
+import machine  # noqa: E402
+import process  # noqa: E402
 import report  # noqa: E402
-import steps  # noqa: E402
+from parts import PARTS, programs  # noqa: E402
 
-# Name, function, limit in seconds. A step that fails or runs out of time is reported so, and the next one runs.
-STEPS = [("build", steps.build, 240), ("ceilings", steps.ceilings, 40), ("tune", steps.tune, 60),
-         ("step", steps.whole_steps, 150),
-         ("pieces", steps.pieces, 100), ("attention", steps.attention, 50), ("tests", steps.tests, 60),
-         ("sanitizer", steps.sanitizer, 60), ("PyTorch", steps.torch, 240)]
+ROOM, ROOM_SIMULATED = 4 << 30, 256 << 20  # bytes that builds, data and torch.compile's cache take at most
 
 
-class Kit:
-    """What the steps share. `sizes`: how much is measured."""
-
-    def __init__(self, arguments, work):
-        self.simulated, self.work = arguments.simulate is not None, work
-        self.bundles = ROOT / "bundles"
-        self.sizes = steps.TINY if self.simulated else steps.FULL
-        self.end = time.monotonic() + 60 * arguments.minutes
-        self.deadline = self.end
-        self.results = {}
-        self.machine = (build.Simulated(self.bundles, work, arguments.simulate) if self.simulated
-                        else build.Gpu(self.bundles, work, self.call))
-        self.plan = json.loads((self.bundles / "run" / "plan.json").read_text())
-        self.data = {}
-
-    def call(self, *command, env=None):
-        """Output of a command that must succeed before the step's deadline."""
-        words = [str(word) for word in command]
-        try:
-            done = subprocess.run(words, env=env or self.machine.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                  text=True, errors="replace", timeout=max(1.0, self.deadline - time.monotonic()))
-        except subprocess.TimeoutExpired as error:
-            raise RuntimeError(f"{words[0]} was still running at the step's time limit") from error
-        if done.returncode:
-            raise RuntimeError(f"{' '.join(words)} exited with {done.returncode}: {(done.stdout + done.stderr)[-3000:]}")
-        return done.stdout
-
-    def run(self, name, function, limit):
-        print(name, file=sys.stderr, flush=True)
-        begin = time.monotonic()
-        self.deadline = min(self.end, begin + limit)
-        result = self.results.setdefault(name, {})
-        try:
-            if begin >= self.end:
-                raise RuntimeError("not begun: the kit's time was used up")
-            function(self, result)
-        except (Exception, SystemExit) as error:  # whatever a step meets is its result
-            result["failed"] = f"{type(error).__name__}: {error}"
-            print(f"{name} failed: {result['failed'][-400:]}", file=sys.stderr)
-        result["seconds"] = time.monotonic() - begin
+def limits(words, parser):
+    """--limit PART=SECONDS."""
+    found = {part.name: part.limit for part in PARTS}
+    for word in words:
+        name, _, seconds = word.partition("=")
+        if name not in found or not seconds.isdecimal():
+            parser.error(f"--limit {word}: write PART=SECONDS, with a part of {', '.join(found)}")
+        found[name] = int(seconds)
+    return found
 
 
-def library_version(name, function):
-    """What a library itself says, through its C function of no arguments."""
-    names = [f"lib{name}.so", *(f"lib{name}.so.{n}" for n in (13, 12, 9, 2))]
-    # Found as the build finds it: cuBLASLt in the toolkit, the others in this Python first.
-    toolkit = pathlib.Path(shutil.which("nvcc") or "nvcc").resolve().parent.parent / "lib64"
-    folder = toolkit if name == "cublasLt" else (build.python_library(name) or toolkit.parent) / "lib"
-    paths = [str(path) for path in sorted(folder.glob(f"lib{name}.so*"))]
-    for path in paths + names:
-        try:
-            library = ctypes.CDLL(path)
-        except OSError:
+def write_report(kit, out, described, begin):
+    plan = kit.made.plan()
+    kept = {key: plan[key] for key in ("name", "fingerprint", "parameters", "batch", "flops", "memory", "launches", "kernels", "products")}
+    result = {"simulated": kit.simulated, "machine": described, "seconds": time.monotonic() - begin, "plan": kept,
+              "model": kit.made.model(), "bundles": {row.name: row.what for row in kit.table}, "results": kit.results}
+    kits.write(out / "gpu.json", json.dumps(result, indent=1) + "\n")
+    text = report.markdown(result)
+    kits.write(out / "gpu.md", text + "\n")
+    return text
+
+
+def check_work(work, described, simulated):
+    """A work folder goes on with one kit on one machine."""
+    identity = {"kit": kits.identity(ROOT / "bundles"), "gpu": described.get("gpu"), "simulated": simulated}
+    path = work / "kit.json"
+    if path.exists():
+        before = json.loads(path.read_text())
+        for key, value in identity.items():
+            if before[key] != value and None not in (before[key], value):
+                raise SystemExit(f"{work} has results of another {key} ({before[key]}, now {value}): give another --work")
+    kits.write(path, json.dumps(identity) + "\n")
+
+
+def order(kit, wanted):
+    """The parts to run: the build where a program is missing, then what never ran, then what failed before."""
+    build, *others = PARTS
+    todo = [part for part in wanted if part is not build and not kit.done(part.name)]
+    asked = todo if todo or build not in wanted else others
+    kit.programs = list(dict.fromkeys(each for part in asked for each in programs(part, kit.made)))
+    todo.sort(key=lambda part: part.name in kit.results)
+    return ([build] if kit.machine.missing(kit.programs) else []) + todo
+
+
+def measure(kit, a, described, limit_of, begin):
+    end = begin + 60 * a.minutes
+    wanted = [part for part in PARTS if not a.only or part.name in a.only]
+    for part in order(kit, wanted):
+        left = end - time.monotonic()
+        if left < min(1 if kit.simulated else part.expected, limit_of[part.name]):
+            print(f"{part.name}: not begun, {left:.0f} s are left; the next command with this --work begins it", file=sys.stderr)
             continue
-        if name == "nccl":
-            value = ctypes.c_int()
-            library.ncclGetVersion(ctypes.byref(value))
-            return value.value
-        getattr(library, function).restype = ctypes.c_size_t
-        return getattr(library, function)()
-    return None
-
-
-def describe():
-    def output(*command):
-        try:
-            return subprocess.run(command, capture_output=True, text=True, timeout=20).stdout.strip()
-        except (OSError, subprocess.TimeoutExpired):
-            return ""
-
-    gpu = output("nvidia-smi", "--query-gpu=name,driver_version,memory.total,clocks.max.sm,power.limit", "--format=csv,noheader")
-    return {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), "gpu": gpu.split("\n")[0],
-            "nvcc": (output("nvcc", "--version").split("\n") or [""])[-1], "python": platform.python_version(),
-            "cublasLt": library_version("cublasLt", "cublasLtGetVersion"), "cudnn": library_version("cudnn", "cudnnGetVersion"),
-            "nccl": library_version("nccl", "ncclGetVersion"), "host": platform.platform(), "cores": os.cpu_count()}
+        print(part.name, file=sys.stderr, flush=True)
+        kit.run(part, min(limit_of[part.name], left))
+        if "failed" in kit.results[part.name]:
+            print(f"{part.name} failed: {kit.results[part.name]['failed'][-400:]}", file=sys.stderr)
+        write_report(kit, a.out, described, begin)
+    print(write_report(kit, a.out, described, begin))
+    return 0 if all(kit.done(part.name) for part in wanted if part.name != "build") and "failed" not in kit.results.get("build", {}) else 1
 
 
 def main():
+    begin = time.monotonic()
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=pathlib.Path, required=True, help="folder for gpu.json and gpu.md")
-    parser.add_argument("--minutes", type=float, default=9.5, help="time for everything (9.5)")
-    parser.add_argument("--only", nargs="+", choices=[name for name, *_ in STEPS], help="these steps and the build")
+    parser.add_argument("--out", type=pathlib.Path, help="folder for gpu.json and gpu.md, written after every part")
+    parser.add_argument("--work", type=pathlib.Path,
+                        help="folder for builds and results; a second command goes on where the first ended (else one that is removed)")
+    parser.add_argument("--minutes", type=float, default=9.0, help="time for this command (9)")
+    parser.add_argument("--only", nargs="+", choices=[part.name for part in PARTS], help="these parts, and what they need of the build")
+    parser.add_argument("--limit", nargs="+", default=[], metavar="PART=SECONDS", help="another time limit of a part")
+    parser.add_argument("--look", action="store_true", help="say within 30 seconds what this machine has, and what would run")
     parser.add_argument("--simulate", type=pathlib.Path, metavar="BUILD/tests/sim",
                         help="on llmc's simulated GPU: tiny sizes, and times that mean nothing")
     a = parser.parse_args()
+    limit_of = limits(a.limit, parser)
+    process.adopt_orphans()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what runs is stopped
+    temporary = [pathlib.Path(tempfile.gettempdir()), pathlib.Path("/var/tmp"), pathlib.Path.cwd()]
+    if a.look:
+        print(machine.look(ROOT, a.work or temporary[0]))
+        return 0
+    if not a.out:
+        parser.error("--out is needed, or --look")
+    described = {**machine.describe(), "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")}
     a.out.mkdir(parents=True, exist_ok=True)
-    # Every run of a trainer ends with a checkpoint: in memory where there is room for it.
-    memory = pathlib.Path("/dev/shm")
-    parent = memory if memory.is_dir() and shutil.disk_usage(memory).free > 40 << 30 else None
-    with tempfile.TemporaryDirectory(prefix="llmc-kit-", dir=parent) as scratch:
-        kit = Kit(a, pathlib.Path(scratch))
-        begin = time.monotonic()
-        for name, function, limit in STEPS:
-            if not a.only or name in a.only or name == "build":
-                kit.run(name, function, limit)
-        plan = {key: kit.plan[key] for key in ("name", "fingerprint", "batch", "flops", "memory", "launches", "kernels", "products")}
-        result = {"simulated": kit.simulated, "machine": describe(), "seconds": time.monotonic() - begin, "plan": plan,
-                  "results": kit.results}
-    (a.out / "gpu.json").write_text(json.dumps(result, indent=1) + "\n")
-    text = report.markdown(result)
-    (a.out / "gpu.md").write_text(text + "\n")
-    print(text)
-    return 1 if any("failed" in step for step in kit.results.values()) else 0
+    room = ROOM_SIMULATED if a.simulate else ROOM
+    parent = kits.executable_folder([a.work] if a.work else temporary, room)
+    if not parent:
+        parser.error(f"no folder where programs may be executed and {room >> 20} MiB are free, of "
+                     f"{', '.join(map(str, [a.work] if a.work else temporary))}: give another --work")
+    work = parent.resolve() if a.work else pathlib.Path(tempfile.mkdtemp(prefix="llmc-kit-", dir=parent))
+    try:
+        with (work / "lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise SystemExit(f"another command uses {work}") from None
+            check_work(work, described, a.simulate is not None)
+            return measure(kits.Kit(ROOT, work, a.simulate), a, described, limit_of, begin)
+    finally:
+        process.stop_descendants()
+        if not a.work:
+            shutil.rmtree(work, ignore_errors=True)
 
 
 if __name__ == "__main__":

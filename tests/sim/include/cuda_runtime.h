@@ -2,7 +2,8 @@
 //
 // __shared__ is thread-local storage: the simulator runs a block on one thread, finds the shared variables of all
 // kernels in that thread's segment, poisons them when a block starts and swaps them between the blocks of a cluster.
-// What rounds as a GPU likes (__expf, rsqrtf, ...) is missing on purpose: no test here could say what it gives.
+// What rounds as a GPU likes (__expf, rsqrtf, ...) is missing on purpose: device/cuda/ptx.h has the two instructions
+// of that kind which kernels use, with the error that they may have.
 #pragma once
 
 #include <math.h>
@@ -13,6 +14,7 @@
 #include "cuda_runtime_api.h"
 
 #define __CUDACC__ 1
+#define __CUDA_ARCH__ 900
 #define __host__
 #define __device__
 #define __global__

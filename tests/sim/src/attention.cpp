@@ -175,6 +175,7 @@ void Attention::forward(Stream& stream, const void* qkv, void* out, float* lse) 
 
 void Attention::backward(Stream& stream, const void* dout, const void* out, const void* qkv, const float* lse,
                          void* dqkv, void* workspace) const {
+  if (!impl_->shape.backward) throw Failure(Exit::internal, "attention backward of a shape that asked for none");
   const Range range("attention backward");
   const sim::Guard guard;
   const Impl* impl = impl_.get();

@@ -14,15 +14,31 @@ namespace sim {
 
 struct Block;
 
+/// An asynchronous copy on its way to shared memory.
+struct Copy {
+  void* shared;
+  const void* global;  // null: zeros
+  std::size_t bytes;
+};
+
 struct Lane {
   Block* block = nullptr;
   int index = 0;  // in the block
   bool finished = false;
+  int arrivals = 0, waits = 0;  // at the barrier of the cluster
+  std::vector<Copy> copies;  // that it has not waited for
 };
 
 /// Lanes that wait for more to come.
 struct Barrier {
   int expected = 0;
+  std::vector<Lane*> waiting;
+};
+
+/// The barrier of a cluster, to which lanes come and at which they wait as two steps.
+struct ClusterBarrier {
+  int arrived = 0;    // lanes that have come since it was completed
+  int completed = 0;  // how often all have
   std::vector<Lane*> waiting;
 };
 
@@ -46,6 +62,7 @@ struct Block {
   std::vector<Meeting> meetings[kWarps];  // one for each mask in use
   std::vector<std::byte> shared;          // the shared memory while another block of the cluster runs
   std::vector<Cell> shared_cells;
+  std::vector<std::uint8_t> arriving;  // of each granule of shared memory: copies on their way there
 };
 
 /// Where the lanes of blocks that cannot go on wait, for a report.

@@ -17,6 +17,7 @@ struct BlockOrder {
   std::uint32_t clock[kWarps] = {};          // barriers a warp has passed
   std::uint32_t floor[kWarps] = {};          // its clock at the last barrier of the whole block
   std::uint32_t cluster_floor[kWarps] = {};  // its clock at the last barrier of the cluster
+  bool releases[kWarps] = {};                // it has come to the cluster's next barrier with what it did before
   std::uint32_t seen[kWarps][kWarps] = {};   // [w][v]: warp v's clock at the last named barrier that w knows of
 
   /// Whether an access of this launch happened before what `lane` does now. `elsewhere`: the answer for blocks outside
@@ -49,6 +50,16 @@ struct BlockOrder {
 
   void meet_all() {
     for (int w = 0; w < warps; ++w) tick(w), floor[w] = clock[w];
+  }
+
+  /// All lanes of the cluster have come to its barrier: what was released is before what any does after.
+  void meet_cluster() {
+    for (int w = 0; w < warps; ++w) {
+      if (!releases[w]) continue;
+      tick(w);
+      floor[w] = cluster_floor[w] = clock[w];
+      releases[w] = false;
+    }
   }
 
   void tick(int warp) {

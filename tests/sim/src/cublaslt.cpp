@@ -1,6 +1,7 @@
 // cuBLASLt's calls on the simulated device: descriptors, algorithms and their checks.
 #include "cublasLt.h"
 
+#include <cstdlib>
 #include <cstring>
 #include <string>
 
@@ -65,9 +66,12 @@ Algorithm default_algorithm(Summation summation) {
           {16, 16, 16, 16}};
 }
 
-/// A product split over k keeps a partial result for each part; the others use a little.
+/// A product split over k keeps a partial result for each part, or what LLMC_SIM_SPLIT_WORKSPACE_MIB says; the others use a
+/// little.
 std::size_t workspace_of(const Algorithm& algorithm, const Layout& d) {
-  return algorithm.split_k > 1 ? algorithm.split_k * d.rows * d.cols * 4 : 1024;
+  if (algorithm.split_k <= 1) return 1024;
+  if (const char* mebibytes = std::getenv("LLMC_SIM_SPLIT_WORKSPACE_MIB")) return std::strtoull(mebibytes, nullptr, 10) << 20;
+  return algorithm.split_k * d.rows * d.cols * 4;
 }
 
 template <class T>

@@ -90,17 +90,18 @@ class Machine {
   void wait_for(Barrier& barrier, int expected, void (Machine::*complete)(Block&, const Barrier&));
   void block_complete(Block& block, const Barrier&) { block.order.meet_all(); }
   void named_complete(Block& block, const Barrier& barrier);
-  void cluster_complete(Block&, const Barrier&);
+  void arrive_at_cluster(bool release);
+  void wait_for_cluster();
   unsigned long long meet(Meeting::Kind kind, unsigned mask, unsigned long long word, int source);
   Lane& lane() { return *running_->lane; }
-  Barrier& cluster_barrier() { return cluster_barrier_; }
   int live_in_cluster() const;
-  float read_shared_of(const float* mine, unsigned rank);
+  void write_shared_of(float2* mine, unsigned rank, float2 value);
 
   const LaunchShape* shape = nullptr;
 
  private:
   void start(Block& block, std::uint32_t index, std::uint32_t first);
+  void complete_cluster_barrier_if_all_came();
   void enter(Block& block);
   void switch_to(Worker& next);
   void go_on();
@@ -116,7 +117,7 @@ class Machine {
   std::vector<std::unique_ptr<Worker>> workers_;
   std::vector<std::unique_ptr<Block>> blocks_;  // of the cluster
   std::vector<BlockOrder*> orders_;
-  Barrier cluster_barrier_;
+  ClusterBarrier cluster_barrier_;
   Worker caller_, *running_ = &caller_, *left_ = nullptr;  // left_: ran before running_
   Block* entered_ = nullptr;                               // whose shared memory is in place
   const std::function<void()>* body_ = nullptr;
@@ -159,6 +160,7 @@ void Machine::run(const LaunchShape& launch, const std::function<void()>& lane) 
   for (std::uint32_t turn = 0; turn < launch.grid.x; turn += launch.cluster) {
     const std::uint32_t first = reversed_ ? launch.grid.x - launch.cluster - turn : turn;
     entered_ = nullptr;
+    cluster_barrier_ = ClusterBarrier();
     for (unsigned b = 0; b < launch.cluster; ++b) start(*blocks_[b], first + b, first);
     bool more = true;
     while (more) {
@@ -188,11 +190,15 @@ void Machine::start(Block& block, std::uint32_t index, std::uint32_t first) {
   block.lanes.resize(static_cast<std::size_t>(lanes));
   block.live = lanes;
   for (int i = 0; i < lanes; ++i) {
-    block.lanes[static_cast<std::size_t>(i)] = {&block, i, false};
+    Lane& lane = block.lanes[static_cast<std::size_t>(i)];
+    lane = {};  // the lanes of a block before may have stood here
+    lane.block = &block;
+    lane.index = i;
     block.ready.push_back(&block.lanes[static_cast<std::size_t>(reversed_ ? lanes - 1 - i : i)]);
   }
   if (shape->cluster > 1) block.shared.assign(segment_.bytes, std::byte{0xff});
   block.shared_cells.resize(segment_.bytes / kGranule + 2);
+  block.arriving.assign(segment_.bytes / kGranule + 2, 0);
 }
 
 /// Brings the block's shared memory into place. A block that is alone has none elsewhere: it begins with NaN.
@@ -207,6 +213,7 @@ void Machine::enter(Block& block) {
   entered_ = &block;
   now.block = &block.order;
   now.shared_cells = block.shared_cells.data();
+  now.arriving = block.arriving.data();
 }
 
 /// The next lane of the block that can, or the caller.
@@ -255,6 +262,9 @@ void Machine::wait_for(Barrier& barrier, int expected, void (Machine::*complete)
 }
 
 void Machine::lane_ended(Lane& lane) {
+  if (!lane.copies.empty())
+    report("kernel " + order().describe(now.operation) + ": lane " + std::to_string(lane.index) +
+           " ends without waiting for an asynchronous copy");
   lane.finished = true;
   Block& block = *lane.block;
   --block.live;
@@ -263,10 +273,8 @@ void Machine::lane_ended(Lane& lane) {
     block_complete(block, block.whole);
     wake(block.whole);
   }
-  if (live_in_cluster() && static_cast<int>(cluster_barrier_.waiting.size()) == live_in_cluster()) {
-    cluster_complete(block, cluster_barrier_);
-    wake(cluster_barrier_);
-  }
+  if (lane.arrivals > cluster_barrier_.completed) --cluster_barrier_.arrived;
+  complete_cluster_barrier_if_all_came();
 }
 
 void Machine::named_complete(Block& block, const Barrier& barrier) {
@@ -275,12 +283,36 @@ void Machine::named_complete(Block& block, const Barrier& barrier) {
   block.order.meet(mask);
 }
 
-void Machine::cluster_complete(Block&, const Barrier&) {
-  for (unsigned b = 0; b < shape->cluster; ++b) {
-    BlockOrder& order = blocks_[b]->order;
-    order.meet_all();
-    std::copy(order.clock, order.clock + kWarps, order.cluster_floor);
-  }
+void Machine::arrive_at_cluster(bool release) {
+  Lane& mine = lane();
+  if (mine.arrivals > mine.waits)
+    report("kernel " + order().name(now.operation) + ": lane " + std::to_string(mine.index) +
+           " comes to the barrier of its cluster twice without waiting at it");
+  ++mine.arrivals;
+  ++cluster_barrier_.arrived;
+  if (release) mine.block->order.releases[mine.index / kWarp] = true;
+  complete_cluster_barrier_if_all_came();
+  update_stamp();
+}
+
+void Machine::wait_for_cluster() {
+  Lane& mine = lane();
+  if (mine.arrivals == mine.waits)
+    report("kernel " + order().name(now.operation) + ": lane " + std::to_string(mine.index) +
+           " waits at the barrier of its cluster without having come to it");
+  ++mine.waits;
+  if (cluster_barrier_.completed >= mine.waits) return;
+  cluster_barrier_.waiting.push_back(&mine);
+  go_on();
+}
+
+void Machine::complete_cluster_barrier_if_all_came() {
+  if (!live_in_cluster() || cluster_barrier_.arrived != live_in_cluster()) return;
+  for (unsigned b = 0; b < shape->cluster; ++b) blocks_[b]->order.meet_cluster();
+  ++cluster_barrier_.completed;
+  cluster_barrier_.arrived = 0;
+  for (Lane* waiting : cluster_barrier_.waiting) waiting->block->ready.push_back(waiting);
+  cluster_barrier_.waiting.clear();
 }
 
 int Machine::live_in_cluster() const {
@@ -331,18 +363,19 @@ unsigned long long Machine::meet(Meeting::Kind kind, unsigned mask, unsigned lon
   return meetings[static_cast<std::size_t>(index)].result[number];
 }
 
-float Machine::read_shared_of(const float* mine, unsigned rank) {
+void Machine::write_shared_of(float2* mine, unsigned rank, float2 value) {
+  const std::string kernel = "kernel " + order().name(now.operation);
   const std::size_t offset = reinterpret_cast<std::uintptr_t>(mine) - now.shared_begin;
   if (offset >= now.shared_bytes || rank >= shape->cluster)
-    report("kernel " + order().name(now.operation) + " reads shared memory that no block of its cluster has");
-  Block& from = *blocks_[rank];
-  if (from.live == 0)
-    report("kernel " + order().name(now.operation) + " reads shared memory of a block that has ended");
-  touch_shared(Access::read, from.shared_cells.data(), offset, sizeof(float));
-  if (&from == entered_) return *mine;
-  float value;
-  std::memcpy(&value, from.shared.data() + offset, sizeof value);
-  return value;
+    report(kernel + " writes shared memory that no block of its cluster has");
+  Block& to = *blocks_[rank];
+  if (to.live == 0) report(kernel + " writes shared memory of a block that has ended");
+  if (lane().waits == 0) report(kernel + " writes shared memory of a block that may not have begun");
+  touch_shared(Access::write, to.shared_cells.data(), offset, sizeof value);
+  if (&to == entered_)
+    *mine = value;
+  else
+    std::memcpy(to.shared.data() + offset, &value, sizeof value);
 }
 
 void Machine::report_deadlock(unsigned blocks) {
@@ -391,6 +424,27 @@ unsigned long long exchange(unsigned mask, unsigned long long word, int source) 
   return machine().meet(Meeting::Kind::exchange, mask, word, source);
 }
 
+void begin_copy(void* shared, const void* global, int bytes) {
+  const auto count = static_cast<std::size_t>(bytes);
+  if (global && reinterpret_cast<std::uintptr_t>(global) % count)
+    report("kernel " + order().describe(now.operation) + ": an asynchronous copy of " + std::to_string(bytes) +
+           " bytes from an address that is no multiple of them");
+  if (global) touch_from_lane(Access::read, reinterpret_cast<std::uintptr_t>(global), count);
+  touch_copy(reinterpret_cast<std::uintptr_t>(shared), count, false);
+  machine().lane().copies.push_back({shared, global, count});
+}
+
+void wait_for_copies() {
+  for (const Copy& copy : machine().lane().copies) {
+    touch_copy(reinterpret_cast<std::uintptr_t>(copy.shared), copy.bytes, true);
+    if (copy.global)
+      std::memcpy(copy.shared, copy.global, copy.bytes);
+    else
+      std::memset(copy.shared, 0, copy.bytes);
+  }
+  machine().lane().copies.clear();
+}
+
 int cluster_rank() {
   const BlockOrder& order = machine().lane().block->order;
   return static_cast<int>(order.index - order.first);
@@ -398,12 +452,10 @@ int cluster_rank() {
 
 int cluster_size() { return static_cast<int>(machine().shape->cluster); }
 
-void synchronize_cluster() {
-  machine().wait_for(machine().cluster_barrier(), machine().live_in_cluster(), &Machine::cluster_complete);
-}
-
-float read_shared_of(const float* mine, int rank) {
-  return machine().read_shared_of(mine, static_cast<unsigned>(rank));
+void arrive_at_cluster(bool release) { machine().arrive_at_cluster(release); }
+void wait_for_cluster() { machine().wait_for_cluster(); }
+void write_shared_of(float2* mine, int rank, float2 value) {
+  machine().write_shared_of(mine, static_cast<unsigned>(rank), value);
 }
 
 unsigned vote(unsigned mask, bool mine) {

@@ -226,13 +226,39 @@ void touch_shared(Access access, Cell* cells, std::size_t offset, std::size_t by
   });
 }
 
+namespace {
+
+/// Nobody may touch the place of a copy that has not arrived.
+void check_arrived(Access access, std::size_t offset, std::size_t bytes) {
+  for (std::size_t granule = offset / kGranule; granule * kGranule < offset + bytes; ++granule)
+    if (now.arriving[granule])
+      report("kernel " + order().describe(now.operation) + ": lane " + std::to_string(now.lane) + " of block " +
+             std::to_string(now.block->index) + (access == Access::read ? " reads" : " writes") + " bytes [" +
+             std::to_string(offset) + ", " + std::to_string(offset + bytes) +
+             ") of shared memory before an asynchronous copy to them was waited for");
+}
+
+}  // namespace
+
+void touch_copy(std::uintptr_t shared, std::size_t bytes, bool arrived) {
+  const std::size_t offset = shared - now.shared_begin;
+  if (offset >= now.shared_bytes || bytes > now.shared_bytes - offset || offset % bytes)
+    report("kernel " + order().describe(now.operation) + ": an asynchronous copy to no aligned place in shared memory");
+  if (!arrived) check_arrived(Access::write, offset, bytes);
+  for (std::size_t granule = offset / kGranule; granule * kGranule < offset + bytes; ++granule)
+    now.arriving[granule] = !arrived;
+  touch_shared(Access::write, now.shared_cells, offset, bytes);
+}
+
 void touch_from_lane(Access access, std::uintptr_t address, std::size_t bytes) {
   if (address - now.stacks_begin < now.stacks_bytes) return;
   if (allocated(address, bytes))
     return bytes <= 16 ? touch_single(access, address, bytes)
                        : touch(access, reinterpret_cast<const void*>(address), bytes);
-  if (address - now.shared_begin < now.shared_bytes)
+  if (address - now.shared_begin < now.shared_bytes) {
+    check_arrived(access, address - now.shared_begin, bytes);
     return touch_shared(access, now.shared_cells, address - now.shared_begin, bytes);
+  }
   const bool constant = address >= reinterpret_cast<std::uintptr_t>(&__executable_start) &&
                         address < reinterpret_cast<std::uintptr_t>(&_end);
   if (access == Access::read && constant) return;

@@ -21,6 +21,7 @@ struct Now {
   std::uintptr_t allocation_begin = 0, allocation_bytes = 0;  // the one touched last
   std::uintptr_t shared_begin = 0, shared_bytes = 0;          // this block's shared memory
   Cell* shared_cells = nullptr;
+  std::uint8_t* arriving = nullptr;                   // of each granule of it: asynchronous copies on their way there
   std::uintptr_t stacks_begin = 0, stacks_bytes = 0;  // of all lanes
 };
 extern Now now;
@@ -39,6 +40,8 @@ void touch_rows(Access access, const void* address, std::size_t rows, std::size_
 
 /// The same for one load or store of a lane, wherever it goes: its stack, shared memory, device memory, constants.
 void touch_from_lane(Access access, std::uintptr_t address, std::size_t bytes);
+/// Shared memory of this block: a copy to it sets out, or has arrived.
+void touch_copy(std::uintptr_t shared, std::size_t bytes, bool arrived);
 /// For shared memory of another block of the cluster.
 void touch_shared(Access access, Cell* cells, std::size_t offset, std::size_t bytes);
 

@@ -42,6 +42,37 @@ void reverse_without_barrier(const int* in, int* out) {
   out[lane] = row[127 - lane];
 }
 
+void turned_copies(const float* in, float* out) {
+  __shared__ float row[128];
+  const int lane = static_cast<int>(threadIdx.x);
+  copy_async<4>(row + lane, in + lane, lane % 2 == 0);
+  wait_for_copies();
+  __syncthreads();
+  out[lane] = row[127 - lane];
+}
+
+void copies_not_waited_for(const float* in, float* out) {
+  __shared__ float row[128];
+  const int lane = static_cast<int>(threadIdx.x);
+  copy_async<4>(row + lane, in + lane, true);
+  __syncthreads();
+  out[lane] = row[127 - lane];
+  wait_for_copies();
+}
+
+void copies_without_barrier(const float* in, float* out) {
+  __shared__ float row[128];
+  const int lane = static_cast<int>(threadIdx.x);
+  copy_async<4>(row + lane, in + lane, true);
+  wait_for_copies();
+  out[lane] = row[lane ^ 1];
+}
+
+void copies_left_behind(const float* in) {
+  __shared__ float row[128];
+  copy_async<4>(row + threadIdx.x, in + threadIdx.x, true);
+}
+
 void groups(int* out) {
   __shared__ int row[128];
   const int lane = static_cast<int>(threadIdx.x), group = lane / 64;
@@ -93,21 +124,71 @@ void many(int* out, int a, int b, int c, int d, int e, float f, int g, int h, do
 }
 
 void ring(float* out) {
-  __shared__ float value;
+  __shared__ float2 value;
   const int rank = cluster_rank(), size = cluster_size();
-  if (threadIdx.x == 0) value = static_cast<float>(blockIdx.x);
-  cluster_barrier();
-  const float next = cluster_read(&value, (rank + 1) % size);
-  cluster_barrier();  // nobody leaves while its value is read
-  if (threadIdx.x == 0) out[blockIdx.x] = next;
+  cluster_arrive_relaxed();
+  cluster_wait();  // all blocks have begun
+  if (threadIdx.x == 0) cluster_write(&value, (rank + size - 1) % size, make_float2(static_cast<float>(blockIdx.x), 1));
+  cluster_arrive();
+  cluster_wait();
+  if (threadIdx.x == 0) out[blockIdx.x] = value.x;
 }
 
 void ring_without_barrier(float* out) {
-  __shared__ float value;
-  if (threadIdx.x == 0) {
-    value = static_cast<float>(blockIdx.x);
-    out[blockIdx.x] = cluster_read(&value, (cluster_rank() + 1) % cluster_size());
-  }
+  __shared__ float2 value;
+  const int rank = cluster_rank(), size = cluster_size();
+  cluster_arrive_relaxed();
+  cluster_wait();
+  if (threadIdx.x == 0) cluster_write(&value, (rank + size - 1) % size, make_float2(static_cast<float>(blockIdx.x), 1));
+  cluster_arrive();
+  if (threadIdx.x == 0) out[blockIdx.x] = value.x;
+  cluster_wait();
+}
+
+void ring_without_release(float* out) {
+  __shared__ float2 value;
+  const int rank = cluster_rank(), size = cluster_size();
+  cluster_arrive_relaxed();
+  cluster_wait();
+  if (threadIdx.x == 0) cluster_write(&value, (rank + size - 1) % size, make_float2(static_cast<float>(blockIdx.x), 1));
+  cluster_arrive_relaxed();
+  cluster_wait();
+  if (threadIdx.x == 0) out[blockIdx.x] = value.x;
+}
+
+void ring_before_the_others(float* out) {
+  __shared__ float2 value;
+  cluster_arrive();
+  cluster_write(&value, 1, make_float2(1, 1));
+  cluster_wait();
+  out[blockIdx.x] = value.x;
+}
+
+void ring_after_the_end(float* out) {
+  __shared__ float2 value;
+  cluster_arrive_relaxed();
+  cluster_wait();
+  if (cluster_rank() == 0) return;
+  cluster_arrive();
+  cluster_wait();  // for those that are left: the first block has ended
+  cluster_write(&value, 0, make_float2(1, 1));
+  out[blockIdx.x] = 1;
+}
+
+void arrives_twice(float* out) {
+  cluster_arrive();
+  cluster_arrive();
+  out[blockIdx.x] = 1;
+}
+
+void waits_without_arriving(float* out) {
+  cluster_wait();
+  out[blockIdx.x] = 1;
+}
+
+void approximations(const float* in, float* powers, float* inverses, int count) {
+  const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  if (i < count) powers[i] = exp2_approx(in[i]), inverses[i] = reciprocal_approx(in[i]);
 }
 
 void warp_exchange(const int* in, int* out) {

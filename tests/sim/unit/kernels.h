@@ -13,11 +13,16 @@ void neighbours(unsigned short* out);   // lanes write halves of the same word
 void fresh(float* out);                 // what a block finds in its shared memory
 void scale(float* values, int count, float factor, double plus, long long times, bool really);
 void many(int* out, int a, int b, int c, int d, int e, float f, int g, int h, double i);
-void ring(float* out);                        // a cluster: each block reads the next one's shared memory
+void ring(float* out);                        // a cluster: each block writes the shared memory of the one before it
 void warp_exchange(const int* in, int* out);  // through shared memory, __syncwarp
 void fill(float* values, int count, float value);
 void add(const float* a, const float* b, float* sum, int count);
+void approximations(const float* in, float* powers, float* inverses, int count);  // 2^v and 1 / v
+void turned_copies(const float* in, float* out);  // reverse, by asynchronous copies; every other number is 0
 // Wrong ones.
+void copies_not_waited_for(const float* in, float* out);
+void copies_without_barrier(const float* in, float* out);
+void copies_left_behind(const float* in);
 void reverse_without_barrier(const int* in, int* out);
 void halves_meet_elsewhere(int* out);
 void one_group_only(int* out);
@@ -26,6 +31,11 @@ void shuffle_is_no_barrier(const int* in, int* out);
 void past_the_end(int* out, int count);
 void unaligned_vector(float* out);
 void ring_without_barrier(float* out);
+void ring_without_release(float* out);
+void ring_before_the_others(float* out);
+void ring_after_the_end(float* out);
+void arrives_twice(float* out);
+void waits_without_arriving(float* out);
 void reads_lane_that_left(float* out);
 void leads_writes_others_read(int* out);
 

@@ -1,4 +1,5 @@
 // Lanes, barriers, shuffles, shared memory and clusters; and what is wrong with kernels that misuse them.
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -118,6 +119,29 @@ TEST(Lanes, AShuffleWithALaneThatLeftIsADeadlock) {
       "deadlock in kernel reads_lane_that_left; 31 lanes of block 0 wait at a shuffle");
 }
 
+TEST(Lanes, AsynchronousCopiesArriveWhenTheirLaneWaits) {
+  TestStream stream;
+  std::vector<float> numbers(128);
+  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<float>(i + 1);
+  Memory<float> in(numbers), out(128);
+  launch(stream, Grid{1, 128}, turned_copies, static_cast<const float*>(in), static_cast<float*>(out));
+  const std::vector<float> got = out.host();
+  for (std::size_t i = 0; i < 128; ++i) EXPECT_EQ(got[i], i % 2 == 0 ? 0.0f : numbers[127 - i]);
+  const auto run = [&](void (*kernel)(const float*, float*)) {
+    launch(stream, Grid{1, 128}, kernel, static_cast<const float*>(in), static_cast<float*>(out));
+    cudaStreamSynchronize(stream.handle);
+  };
+  EXPECT_REPORT(run(copies_not_waited_for),
+                "lane 0 of block 0 reads bytes .* of shared memory before an asynchronous copy to them was waited for");
+  EXPECT_REPORT(run(copies_without_barrier), "race in kernel copies_without_barrier|before an asynchronous copy");
+  EXPECT_REPORT(
+      {
+        launch(stream, Grid{1, 128}, copies_left_behind, static_cast<const float*>(in));
+        cudaStreamSynchronize(stream.handle);
+      },
+      "lane 0 ends without waiting for an asynchronous copy");
+}
+
 TEST(Lanes, SharedMemoryBeginsAsNan) {
   TestStream stream;
   Memory<float> out(2);
@@ -165,7 +189,7 @@ TEST(Lanes, ArgumentsOfEveryKindArrive) {
   EXPECT_EQ(out.host()[0], 45);
 }
 
-TEST(Lanes, AClusterReadsItsBlocksSharedMemory) {
+TEST(Lanes, AClusterWritesItsBlocksSharedMemory) {
   TestStream stream;
   Memory<float> out(8);
   ASSERT_EQ(launch_cluster(stream, Grid{8, 64}, 4, ring, static_cast<float*>(out)), cudaSuccess);
@@ -176,12 +200,64 @@ TEST(Lanes, AClusterReadsItsBlocksSharedMemory) {
 TEST(Lanes, AClusterNeedsItsBarrier) {
   TestStream stream;
   Memory<float> out(4);
-  EXPECT_REPORT(
-      {
-        launch_cluster(stream, Grid{4, 64}, 4, ring_without_barrier, static_cast<float*>(out));
-        cudaStreamSynchronize(stream.handle);
-      },
-      "race in kernel ring_without_barrier");
+  const auto run = [&](void (*kernel)(float*)) {
+    launch_cluster(stream, Grid{4, 64}, 4, kernel, static_cast<float*>(out));
+    cudaStreamSynchronize(stream.handle);
+  };
+  EXPECT_REPORT(run(ring_without_barrier), "race in kernel ring_without_barrier");
+  EXPECT_REPORT(run(ring_without_release), "race in kernel ring_without_release");
+  EXPECT_REPORT(run(ring_before_the_others), "ring_before_the_others writes .* a block that may not have begun");
+  EXPECT_REPORT(run(ring_after_the_end), "ring_after_the_end writes shared memory of a block that has ended");
+  EXPECT_REPORT(run(arrives_twice), "arrives_twice: lane 0 comes to the barrier of its cluster twice");
+  EXPECT_REPORT(run(waits_without_arriving), "lane 0 waits at the barrier of its cluster without having come");
+}
+
+/// Units in the last place between a result and the exact one.
+double ulps(float got, double exact) {
+  const float near = std::abs(static_cast<float>(exact));
+  return (got - exact) / (std::nextafter(near, INFINITY) - near);
+}
+
+TEST(Lanes, ApproximateInstructionsAreOffByWhatTheyMayBe) {
+  std::vector<float> arguments;
+  for (int i = 0; i < 4096; ++i) arguments.push_back(-120.0f + 0.0589f * static_cast<float>(i));
+  const int count = static_cast<int>(arguments.size());
+  TestStream stream;
+  Memory<float> in(arguments), powers(arguments.size()), inverses(arguments.size());
+  launch(stream, Grid{32, 128}, approximations, static_cast<float*>(in), static_cast<float*>(powers),
+         static_cast<float*>(inverses), count);
+  const std::vector<float> p = powers.host(), r = inverses.host();
+  double most = 0, least = 0, most_r = 0, least_r = 0;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const double v = arguments[i], off = ulps(p[i], std::exp2(v)), off_r = ulps(r[i], 1 / v);
+    most = std::max(most, off), least = std::min(least, off);
+    most_r = std::max(most_r, off_r), least_r = std::min(least_r, off_r);
+  }
+  EXPECT_GT(most, 1.5);
+  EXPECT_LT(most, 2.51);
+  EXPECT_LT(least, -1.5);
+  EXPECT_GT(least, -2.51);
+  EXPECT_GT(most_r, 0.5);
+  EXPECT_LT(most_r, 1.51);
+  EXPECT_LT(least_r, -0.5);
+  EXPECT_GT(least_r, -1.51);
+
+  Memory<float> edges(std::vector<float>{0, -0.0f, 1e-40f, -126.5f, 128.0f, -INFINITY, INFINITY, NAN});
+  launch(stream, Grid{1, 128}, approximations, static_cast<float*>(edges), static_cast<float*>(powers),
+         static_cast<float*>(inverses), 8);
+  const std::vector<float> e = powers.host(), q = inverses.host();
+  EXPECT_EQ(e[0], 1);
+  EXPECT_EQ(e[1], 1);
+  EXPECT_EQ(e[2], 1);
+  EXPECT_EQ(e[3], 0);
+  EXPECT_EQ(e[4], INFINITY);
+  EXPECT_EQ(e[5], 0);
+  EXPECT_EQ(e[6], INFINITY);
+  EXPECT_TRUE(std::isnan(e[7]));
+  EXPECT_EQ(q[0], INFINITY);
+  EXPECT_EQ(q[2], INFINITY);
+  EXPECT_EQ(q[5], 0);
+  EXPECT_TRUE(std::isnan(q[7]));
 }
 
 TEST(Lanes, AddressesOutsideAreFound) {

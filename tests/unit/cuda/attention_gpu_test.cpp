@@ -18,12 +18,13 @@ AttentionShape make(std::int64_t batch, std::int64_t sequence, std::int64_t head
           .deterministic = deterministic};
 }
 
-AttentionRun run_cudnn(const AttentionShape& shape) {
+AttentionRun run_cudnn(const AttentionShape& shape, float sharpness = 1) {
   std::unique_ptr<MathLibrary> library;  // outlives the attention made of it
-  return {shape, attention_workspace_bytes(shape), [&](Device& device, Pieces& pieces) {
-            library = std::make_unique<MathLibrary>(device, pieces.take(std::size_t{32} << 20), std::size_t{32} << 20);
-            return Attention(*library, shape);
-          }};
+  const auto make = [&](Device& device, Pieces& pieces) {
+    library = std::make_unique<MathLibrary>(device, pieces.take(std::size_t{32} << 20), std::size_t{32} << 20);
+    return Attention(*library, shape);
+  };
+  return {shape, attention_workspace_bytes(shape), make, sharpness};
 }
 
 TEST(Attention_gpu, GroupedHeadsEqualTheFormulas) {
@@ -41,6 +42,10 @@ TEST(Attention_gpu, OddLengthsEqualTheFormulas) {
 
 TEST(Attention_gpu, WideHeadsOverOneKeyEqualTheFormulas) {
   expect_formulas(run_cudnn(make(2, 200, 4, 1, 128, true)), 40);
+}
+
+TEST(Attention_gpu, LargeScoresEqualTheFormulas) {
+  expect_formulas(run_cudnn(make(2, 77, 6, 6, 40, true), kSharp), 40, kLargeScores);
 }
 
 TEST(Attention_gpu, AtomicsEqualTheFormulas) { expect_formulas(run_cudnn(make(2, 256, 8, 4, 64, false)), 40); }

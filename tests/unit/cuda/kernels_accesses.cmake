@@ -1,5 +1,6 @@
 # Compiles the kernels of generated/llama-1b to PTX with the flags that llmc gives nvcc; fails where rows of data are not read
-# and written 16 bytes at a time. ptxas keeps the width of an access; for SASS a toolkit would need cuobjdump too.
+# and written 16 bytes at a time, and where a kernel that must not reads a part of a row after its lanes have met. ptxas keeps
+# the width of an access; for SASS a toolkit would need nvdisasm too (tests/bench/sass.py).
 # cmake -DNVCC= -DSOURCE= -DFOLDER= -P kernels_accesses.cmake
 cmake_minimum_required(VERSION 3.25)
 
@@ -25,6 +26,10 @@ set(narrow
   # A sum that is added to what is there, with code for a last slice that is shorter.
   "column_reduce_2048 8 4"
   "column_reduce_to_32_2048 8 4"
+  # Fragments of registers: pairs of bf16 of 8 rows a warp, once for each block; lse and delta. The tiles that the loop
+  # reads come by cp.async, 16 bytes each.
+  "attention_backward_keys 64 64"
+  "attention_backward_queries 100 36"
   # Flat parameters by the optimizer's table of chunks: the table, the step's scalars, sums of a chunk, and code for the
   # chunk's end. Of what is cast a lane has 4 elements, 16 bytes of fp32 and 8 of bf16.
   "adamw_copy_norms 52 36"
@@ -35,8 +40,12 @@ set(narrow
   # A few numbers a parameter, which begin anywhere; 1 MB in all.
   "parameter_norms 89 3")
 # Those that read (write) no rows; cast_weights writes its 8 bytes a lane.
-set(without_wide_ld init_normal parameter_norms)
-set(without_wide_st cast_weights cross_entropy gradient_clip gradient_norm loss_sum parameter_norms)
+set(without_wide_ld attention_backward_keys attention_backward_queries init_normal parameter_norms)
+set(without_wide_st attention_backward_keys attention_backward_queries
+  cast_weights cross_entropy gradient_clip gradient_norm loss_sum parameter_norms)
+
+# Those that read all of a row before their lanes meet: a row waits for memory once.
+set(reads_first cross_entropy cross_entropy_gradient rms_norm_backward rms_norm_backward_residual_recompute)
 
 file(MAKE_DIRECTORY ${FOLDER})
 file(GLOB kernels ${SOURCE}/generated/llama-1b/kernels/*.cu)
@@ -72,4 +81,12 @@ foreach(kernel IN LISTS kernels)
       message(FATAL_ERROR "none has 16 bytes")
     endif()
   endforeach()
+  if(name IN_LIST reads_first)
+    if(NOT ptx MATCHES "(bar\\.sync|barrier\\.cluster\\.arrive\\.release)(.*)")
+      message(FATAL_ERROR "the lanes of ${name} never meet")
+    endif()
+    if(CMAKE_MATCH_2 MATCHES "ld\\.global[.a-z0-9]*\\.v4")
+      message(FATAL_ERROR "${name} reads a part of a row after its lanes have met")
+    endif()
+  endif()
 endforeach()

@@ -25,6 +25,7 @@ class BuildDatasetTest : public testing::Test {
     options_.from = {corpus_.path()};
     options_.vocab_size = 500;
     options_.out = out_.path() / "data";
+    options_.force = true;
     options_.threads = 2;
   }
   /// The documents of a side, decoded from its shards.
@@ -152,6 +153,34 @@ TEST_F(BuildDatasetTest, OnlyADataSetIsReplaced) {
   EXPECT_EQ(out_.read("data/thesis.tex"), "years of work");
   options_.out = out_.write("file", "");
   EXPECT_FAILS_WITH(build_dataset(options_), "is not a folder");
+}
+
+TEST_F(BuildDatasetTest, AnotherDataSetIsReplacedOnRequestOnly) {
+  build_dataset(options_);
+  const auto before = files();
+  options_.force = false;
+  EXPECT_FAILS_WITH(build_dataset(options_), "--force");
+  EXPECT_EQ(files(), before);
+}
+
+TEST_F(BuildDatasetTest, WhatAKilledBuildLeftIsRemoved) {
+  fs::create_directories(out_.path() / "data.partial-2147483646");  // no process has this number
+  fs::create_directories(out_.path() / "data.partial-1");           // this one lives
+  out_.write("data.partial-2147483646/train-00000.bin", "half");
+  build_dataset(options_);
+  EXPECT_FALSE(fs::exists(out_.path() / "data.partial-2147483646"));
+  EXPECT_TRUE(fs::exists(out_.path() / "data.partial-1"));
+}
+
+TEST_F(BuildDatasetTest, SkippedFilesAreNamedWithTheByte) {
+  corpus_.write("x.py", "caf\xe9");
+  corpus_.write("y.py", std::string("ab\0c", 4));
+  const BuildResult result = build_dataset(options_);
+  EXPECT_EQ(result.skipped_files, 2);
+  ASSERT_EQ(result.skipped.size(), 2u);
+  EXPECT_EQ(result.skipped[0].path.filename(), "x.py");
+  EXPECT_EQ(result.skipped[0].why, "not UTF-8: byte 3 is 0xe9");
+  EXPECT_EQ(result.skipped[1].why, "binary: byte 2 is 0");
 }
 
 TEST_F(BuildDatasetTest, BinaryFilesAreCounted) {

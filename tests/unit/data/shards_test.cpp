@@ -159,10 +159,18 @@ TEST(TokenShards, FingerprintFollowsContentAndNotPaths) {
   EXPECT_EQ(fingerprint.size(), 16u);
   EXPECT_EQ(fingerprint, open(two / "elsewhere/b-*.bin")->fingerprint());
   EXPECT_NE(fingerprint, open(one / "a-0.bin")->fingerprint());
-  auto changed = big;
-  changed.back() += 1;
-  two.write("elsewhere/b-0.bin", llmc_shard(changed));
-  EXPECT_NE(fingerprint, open(two / "elsewhere/b-*.bin")->fingerprint());
+  const auto with_other_tokens = [&](std::size_t first, std::size_t count) {
+    auto changed = big;
+    for (std::size_t i = first; i < first + count; ++i) changed[i] = static_cast<std::uint16_t>(4999 - changed[i]);
+    two.write("elsewhere/b-0.bin", llmc_shard(changed));
+    return open(two / "elsewhere/b-*.bin")->fingerprint();
+  };
+  EXPECT_NE(fingerprint, with_other_tokens(0, 1));
+  EXPECT_NE(fingerprint, with_other_tokens(big.size() - 1, 1));
+  // In between only blocks are read: any change as long as the gap between two of them shows.
+  constexpr std::size_t kGap = 24'500;
+  for (std::size_t first = 0; first + kGap <= big.size(); first += kGap / 2)
+    EXPECT_NE(fingerprint, with_other_tokens(first, kGap)) << "tokens " << first << " to " << first + kGap;
 }
 
 TEST(DataInfo, TextAndJson) {

@@ -179,13 +179,13 @@ TEST(TokenizerModel, AModelThatLosesLettersStillGivesThemBack) {
 }
 
 TEST(Utf8, Boundaries) {
-  EXPECT_EQ(utf8_length("\xf4\x8f\xbf\xbf"), 4u);
-  EXPECT_EQ(utf8_length("\xf4\x90\x80\x80"), 0u);
-  EXPECT_EQ(utf8_length("\xe0\x9f\xbf"), 0u);
-  EXPECT_EQ(utf8_length("\xed\x9f\xbf"), 3u);
-  EXPECT_EQ(utf8_length("\xc1\xbf"), 0u);
-  EXPECT_EQ(utf8_length("\x80"), 0u);
-  EXPECT_EQ(utf8_length(""), 0u);
+  for (const char* good : {"\x7f", "\xc2\x80", "\xdf\xbf", "\xe0\xa0\x80", "\xed\x9f\xbf", "\xee\x80\x80", "\xf0\x90\x80\x80",
+                           "\xf4\x8f\xbf\xbf"})
+    EXPECT_EQ(utf8_length(good), std::string(good).size()) << good;
+  // Continuations alone, overlong forms, surrogates, past U+10FFFF, cut short.
+  for (const char* bad : {"", "\x80", "\xbf", "\xc0\xaf", "\xc1\xbf", "\xe0\x9f\xbf", "\xf0\x8f\xbf\xbf", "\xed\xa0\x80",
+                          "\xed\xbf\xbf", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xff", "\xc3", "\xe2\x82"})
+    EXPECT_EQ(utf8_length(bad), 0u) << bad;
   EXPECT_TRUE(is_utf8("twelve bytes größe"));
   EXPECT_FALSE(is_utf8("twelve bytes gr\xc3"));
   EXPECT_EQ(utf8_floor("aß", 2), 1u);

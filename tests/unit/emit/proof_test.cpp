@@ -67,6 +67,10 @@ TEST(Proof, QuickStart) { prove("quickstart.yaml", {"x86-64-v4"}); }
 
 TEST(Proof, QuickStartInBf16) { prove("quickstart.yaml", {"x86-64-v3"}, {"precision.compute=bf16", "memory.recompute=[norms, swiglu]"}); }
 
+TEST(Proof, QuickStartInTiles) {
+  prove("quickstart.yaml", {"sapphirerapids"}, {"precision.compute=bf16", "target.arch=sapphirerapids"});
+}
+
 TEST(Proof, Llama1b) { prove("llama-1b.yaml", {"sm_90a"}); }
 
 TEST(Proof, Llama1bWithPortableAttention) { prove("llama-1b.yaml", {"sm_80"}, {"target.attention=portable", "target.arch=[80]"}); }

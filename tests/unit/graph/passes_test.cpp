@@ -44,6 +44,23 @@ TEST(Passes, StatisticsAndGradientsOfWeightsStayFp32) {
     }
 }
 
+/// The dtypes of the stream as layers and the head read it, inside a layer, and of its gradient.
+std::vector<Dtype> stream(const std::vector<std::string>& overrides) {
+  const Graph g = lowered(overrides);
+  std::vector<Dtype> types;
+  for (TensorId id : {g.find("x_first"), g.stream_in, g.find("x_mid"), g.stream_out, g.stream_final, g.dstream_in})
+    types.push_back(g.at(id).dtype);
+  return types;
+}
+
+TEST(Passes, TheResidualStreamHasItsOwnDtype) {
+  constexpr Dtype f32 = Dtype::f32, bf16 = Dtype::bf16;
+  EXPECT_EQ(stream({}), (std::vector<Dtype>{f32, f32, f32, f32, f32, bf16}));
+  EXPECT_EQ(stream({"precision.residual=bf16"}), std::vector<Dtype>(6, bf16));
+  EXPECT_EQ(stream({"precision.residual=bf16", "memory.recompute=full"}), std::vector<Dtype>(6, bf16));
+  EXPECT_EQ(stream({"precision.compute=fp32"}), std::vector<Dtype>(6, f32));
+}
+
 TEST(Passes, RowsArePaddedTo16Bytes) {
   for (const char* compute : {"fp32", "bf16"}) {
     const Graph graph = lowered({std::string("precision.compute=") + compute});

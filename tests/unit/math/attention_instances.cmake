@@ -7,6 +7,8 @@ set(instances
 set(generated ${CMAKE_CURRENT_BINARY_DIR}/attention)
 set(sources)
 set(table)
+set(soft_sources)
+set(hard_sources)
 foreach(line IN LISTS instances)
   string(REPLACE " " ";" field "${line}")
   list(POP_FRONT field name act batch sequence heads kv_heads head_dim)
@@ -29,13 +31,53 @@ constexpr int kPitch = @pitch@, kOutPitch = @out_pitch@, kLanes = 1;
 ]])
     list(APPEND sources ${file})
   endforeach()
+  # The twins in tiles: by the model of tiles.h, which every machine runs, and by the instructions.
+  if(act STREQUAL "bf16")
+    string(APPEND tiles "TILES(${name}, ${batch}, ${sequence}, ${heads}, ${kv_heads}, ${head_dim}, ${pitch}, ${out_pitch})\n")
+    foreach(kernel attention_forward_tiles attention_backward_tiles)
+      foreach(kind soft hard)
+        set(file ${generated}/${name}_${kernel}_${kind}.cpp)
+        file(CONFIGURE OUTPUT ${file} @ONLY CONTENT [[
+#include "device/types.h"
+namespace llmc {
+constexpr int kBatch = @batch@, kSequence = @sequence@, kHeads = @heads@, kKvHeads = @kv_heads@, kHeadDim = @head_dim@;
+constexpr int kPitch = @pitch@, kOutPitch = @out_pitch@, kLanes = 1;
+}
+#define LLMC_PARAMS_GIVEN
+#define @kernel@ @kernel@_@kind@_@name@
+#include "@PROJECT_SOURCE_DIR@/templates/cpu/@kernel@.cpp"
+]])
+        list(APPEND ${kind}_sources ${file})
+      endforeach()
+    endforeach()
+  endif()
 endforeach()
+file(CONFIGURE OUTPUT ${generated}/tile_instances.inc CONTENT "${tiles}" @ONLY)
 file(CONFIGURE OUTPUT ${generated}/instances.inc CONTENT "${table}" @ONLY)
 
-add_executable(test_cpu_attention attention_test.cpp ${sources})
+foreach(kind soft hard)
+  set(file ${generated}/multiply_block_${kind}.cpp)
+  file(CONFIGURE OUTPUT ${file} @ONLY CONTENT [[
+#include "device/cpu/tiles.h"
+namespace llmc {
+void multiply_block_@kind@(const float* a, const float* b, float* c) {
+  Tiles tiles;
+  multiply_block<true>(tiles, {a, 32, 16}, {b, 32, 16 * 32}, 2, c, 32);
+}
+}
+]])
+  list(APPEND ${kind}_sources ${file})
+endforeach()
+
+add_executable(test_cpu_attention attention_test.cpp tiles_test.cpp ${sources} ${soft_sources} ${hard_sources})
 # A trainer's flags: contraction off, the machine's own vectors.
 set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS
   "-O3;-march=native;-mprefer-vector-width=512;-fno-math-errno;-ffp-contract=off")
+# The model never finds an instruction that it stands for.
+set_source_files_properties(${soft_sources} PROPERTIES COMPILE_OPTIONS
+  "-O3;-march=native;-mno-avx512f;-Wno-psabi;-DLLMC_SOFTWARE_TILES;-fno-math-errno;-ffp-contract=off")
+set_source_files_properties(${hard_sources} PROPERTIES COMPILE_OPTIONS
+  "-O3;-march=sapphirerapids;-mprefer-vector-width=512;-fno-math-errno;-ffp-contract=off")
 target_include_directories(test_cpu_attention PRIVATE ${generated} ${PROJECT_SOURCE_DIR}/templates/cpu)
 target_link_libraries(test_cpu_attention PRIVATE llmc_device_cpu GTest::gtest_main)
-gtest_discover_tests(test_cpu_attention)
+gtest_discover_tests(test_cpu_attention PROPERTIES LABELS unit)

@@ -7,6 +7,7 @@
 #include <random>
 #include <vector>
 
+#include "device/cpu/arch.h"
 #include "device/device.h"
 #include "device/types.h"
 
@@ -17,6 +18,13 @@ namespace llmc {
   void attention_backward_##name(const Act*, const Act*, const Act*, const float*, Act*, float*);
 #include "instances.inc"
 #undef INSTANCE
+#define TILES(name, ...)                                                                                              \
+  void attention_forward_tiles_soft_##name(const bf16*, bf16*, float*);                                               \
+  void attention_backward_tiles_soft_##name(const bf16*, const bf16*, const bf16*, const float*, bf16*, float*);      \
+  void attention_forward_tiles_hard_##name(const bf16*, bf16*, float*);                                               \
+  void attention_backward_tiles_hard_##name(const bf16*, const bf16*, const bf16*, const float*, bf16*, float*);
+#include "tile_instances.inc"
+#undef TILES
 
 namespace {
 
@@ -46,14 +54,18 @@ struct Run {
   std::vector<float> lse, workspace;
   std::vector<double> true_out, true_lse, true_dqkv;
 
-  explicit Run(const Sizes& sizes) : s(sizes) {
+  /// `sharpness`: a factor on q, and so on all scores. `growth`: the row of token t is 1 + growth t times as large, so
+  /// that later keys have the larger scores.
+  explicit Run(const Sizes& sizes, float sharpness = 1, float growth = 0) : s(sizes) {
     const std::size_t rows = std::size_t(s.batch) * s.sequence;
     qkv.resize(rows * s.pitch), out.resize(rows * s.out_pitch), dout.resize(out.size()), dqkv.resize(qkv.size());
     lse.resize(std::size_t(s.batch) * s.heads * s.sequence);
-    workspace.resize(2ul * s.batch * s.kv_heads * ((s.sequence + 63) / 64 * 64) * ((s.head_dim + 15) / 16 * 16));
+    workspace.resize(2ul * s.batch * s.kv_heads * ((s.sequence + 63) / 64 * 64) * ((s.head_dim + 31) / 32 * 32));
     std::mt19937 engine(7);
     std::normal_distribution<float> normal;
-    for (Act& x : qkv) put(x, normal(engine));
+    for (std::size_t i = 0; i < qkv.size(); ++i)
+      put(qkv[i], normal(engine) * (static_cast<int>(i % s.pitch) < s.heads * s.head_dim ? sharpness : 1) *
+                      (1 + growth * static_cast<float>(i / s.pitch % s.sequence)));
     for (Act& x : dout) put(x, normal(engine));
     // What a kernel leaves alone must still be there; what it forgets to write must show.
     for (Act& x : out) put(x, 77.0f);
@@ -126,6 +138,27 @@ void run(Run<Act>& r, Forward forward, Backward backward) {
   backward(r.dout.data(), r.out.data(), r.qkv.data(), r.lse.data(), r.dqkv.data(), r.workspace.data());
 }
 
+/// Scores beyond +-88, whose exponentials fp32 does not hold: only differences to a row's largest do.
+template <class Act, class Forward, class Backward>
+void check_large_scores(const Sizes& s, Forward forward, Backward backward) {
+  constexpr float kSharpness = 30;
+  Device device(0, 2);
+  Run<Act> r(s, kSharpness);
+  r.reference();
+  run(r, forward, backward);
+  const int q = s.heads * s.head_dim, k = q + s.kv_heads * s.head_dim, v = k + s.kv_heads * s.head_dim;
+  // Scores end at 160, where fp32 has steps of 1.5e-5: they become relative errors of exp, averaged over the keys. In most
+  // rows one key has nearly all of the weight: dq and dk are then differences of nearly equal terms.
+  const bool half = sizeof(Act) == 2;
+  EXPECT_LT(error(r.out, r.true_out, s.out_pitch, 0, q), half ? 2.4e-3 : 5e-6);
+  EXPECT_LT(error(r.dqkv, r.true_dqkv, s.pitch, k, v), half ? 3.9e-3 : 5e-6) << "dv";
+  if (s.sequence > 1) {
+    EXPECT_LT(error(r.dqkv, r.true_dqkv, s.pitch, 0, q), half ? 2.5e-2 : 2e-5) << "dq";
+    EXPECT_LT(error(r.dqkv, r.true_dqkv, s.pitch, q, k), half ? 2.5e-2 : 2e-5) << "dk";
+  }
+  for (std::size_t i = 0; i < r.lse.size(); ++i) ASSERT_NEAR(r.lse[i], r.true_lse[i], 1e-4) << i;
+}
+
 template <class Act, class Forward, class Backward>
 void check(const Sizes& s, Forward forward, Backward backward) {
   Device device(0, 2);
@@ -163,8 +196,51 @@ void check(const Sizes& s, Forward forward, Backward backward) {
   }
 }
 
+template <class Forward, class Backward>
+Run<bf16> ran(const Sizes& s, float growth, Forward forward, Backward backward) {
+  Device device(0, 2);
+  Run<bf16> r(s, 1, growth);
+  run(r, forward, backward);
+  return r;
+}
+
+void expect_same_bits(const Run<bf16>& a, const Run<bf16>& b) {
+  EXPECT_EQ(std::memcmp(a.out.data(), b.out.data(), 2 * a.out.size()), 0) << "out";
+  EXPECT_EQ(std::memcmp(a.dqkv.data(), b.dqkv.data(), 2 * a.dqkv.size()), 0) << "dqkv";
+  EXPECT_EQ(a.lse, b.lse);
+}
+
+/// The twins in tiles: against double by the model of the instructions, and bit by bit by the instructions where this
+/// machine has them.
+template <class Kernel, class Gradient>
+void check_tiles(const Sizes& s, Kernel soft_forward, Gradient soft_backward, Kernel forward, Gradient backward) {
+  check<bf16>(s, soft_forward, soft_backward);
+  check_large_scores<bf16>(s, soft_forward, soft_backward);
+  // Scores that grow by far more than what lets a maximum stand (templates/cpu/attention_forward_tiles.cpp).
+  Run<bf16> rising = ran(s, 0.05f, soft_forward, soft_backward);
+  rising.reference();
+  EXPECT_LT(error(rising.out, rising.true_out, s.out_pitch, 0, s.heads * s.head_dim), 2.4e-3);
+  for (std::size_t i = 0; i < rising.lse.size(); ++i)
+    ASSERT_NEAR(rising.lse[i], rising.true_lse[i], 3e-6 + 1e-6 * std::abs(rising.true_lse[i])) << i;
+  if (!cpu_supports("sapphirerapids")) return;
+  require_tiles();
+  expect_same_bits(ran(s, 0, forward, backward), ran(s, 0, soft_forward, soft_backward));
+  expect_same_bits(ran(s, 0.05f, forward, backward), rising);
+}
+
+#define TILES(name, ...)                                                                                       \
+  TEST(CpuAttentionInTiles, name) {                                                                            \
+    check_tiles({__VA_ARGS__}, attention_forward_tiles_soft_##name, attention_backward_tiles_soft_##name,      \
+                attention_forward_tiles_hard_##name, attention_backward_tiles_hard_##name);                    \
+  }
+#include "tile_instances.inc"
+#undef TILES
+
 #define INSTANCE(name, Act, ...) \
-  TEST(CpuAttention, name) { check<Act>({__VA_ARGS__}, attention_forward_##name, attention_backward_##name); }
+  TEST(CpuAttention, name) { check<Act>({__VA_ARGS__}, attention_forward_##name, attention_backward_##name); }   \
+  TEST(CpuAttention, name##_of_large_scores) {                                                                   \
+    check_large_scores<Act>({__VA_ARGS__}, attention_forward_##name, attention_backward_##name);                 \
+  }
 #include "instances.inc"
 #undef INSTANCE
 

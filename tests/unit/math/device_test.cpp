@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <omp.h>
 
+#include <bit>
 #include <cstdint>
 #include <cstdlib>
 #include <string>
@@ -51,15 +52,18 @@ TEST(CpuDevice, CopiesAndZeroes) {
 TEST(CpuDevice, EveryThreadFlushesDenormals) {
   Device device(0, 3);
   EXPECT_EQ(device.threads(), 3);
-  volatile float tiny = 1e-38f, factor = 0.1f;
-  int flushed = 0, threads = 0;
-#pragma omp parallel reduction(+ : flushed, threads)
+  volatile float smallest_normal = 1.2e-38f, factor = 0.1f, denormal = 1e-39f, large = 1e30f;
+  int flushed = 0, read_as_zero = 0, threads = 0;
+#pragma omp parallel reduction(+ : flushed, read_as_zero, threads)
   {
-    flushed += tiny * factor == 0.0f;
+    const float product = smallest_normal * factor;
+    flushed += std::bit_cast<std::uint32_t>(product) == 0;  // a comparison would read a denormal as zero
+    read_as_zero += denormal * large == 0.0f;
     threads += 1;
   }
   EXPECT_EQ(threads, 3);
   EXPECT_EQ(flushed, 3);
+  EXPECT_EQ(read_as_zero, 3);
 }
 
 TEST(CpuDevice, DescriptionNamesThreadsAndInstructions) {

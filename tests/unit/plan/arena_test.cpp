@@ -215,6 +215,15 @@ TEST(Arena, RecomputingNeedsLess) {
   EXPECT_LT(bytes("[norms, swiglu]"), bytes("none"));
 }
 
+TEST(Arena, ABudgetOfExactlyItsBytesIsEnough) {
+  const std::size_t bytes = make_plan(small_spec().spec, "print").layout.arena.bytes;
+  const auto with_budget = [](std::size_t budget) {
+    return make_plan(small_spec({"memory.budget=" + std::to_string(budget)}).spec, "print").layout.arena.bytes;
+  };
+  EXPECT_EQ(with_budget(bytes), bytes);
+  EXPECT_THROW(with_budget(bytes - 1), Failure);
+}
+
 TEST(Arena, AutoTakesTheLargestMicroBatchThatFits) {
   const std::vector<std::string> open = {"batch.micro_batch=auto", "batch.tokens=384", "memory.loss_chunk=8"};
   const auto with = [&](std::vector<std::string> more) {

@@ -99,8 +99,10 @@ TEST(Packing, LifetimesThatNeverMeetShareOnePlace) {
 }
 
 TEST(Packing, BothEndsOfALifetimeCount) {
-  std::vector<Item> items = {{256, 0, 1, 0}, {256, 1, 2, 0}};
-  EXPECT_EQ(pack(items, kAlignment).bytes, 512u);
+  const Item early = {256, 0, 1, 0}, late = {256, 1, 2, 0};
+  std::vector<Item> one = {early, late}, other = {late, early};
+  EXPECT_EQ(pack(one, kAlignment).bytes, 512u);
+  EXPECT_EQ(pack(other, kAlignment).bytes, 512u);
 }
 
 TEST(Packing, NothingNeedsNothing) {

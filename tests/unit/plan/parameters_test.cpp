@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "small_spec.h"
@@ -65,8 +66,31 @@ TEST(Parameters, DecayIsForMatricesOnly) {
     const bool embedding = s.name == "model.embed_tokens.weight";
     EXPECT_EQ(s.decay, !norm_or_bias && !embedding) << s.name;
     EXPECT_EQ(s.init_value, s.name.find("norm") != std::string::npos ? 1 : 0) << s.name;
-    EXPECT_EQ(s.init_std > 0, !norm_or_bias) << s.name;
   }
+}
+
+/// The standard deviation of the initial weights of one slice, by what its name says.
+double expected_std(const std::string& name, double embedding, double into, double out_of_attention, double out_of_mlp) {
+  const auto ends = [&](const char* end) { return name.ends_with(end); };
+  if (name == "model.embed_tokens.weight" || name == "lm_head.weight") return embedding;
+  if (ends("o_proj.weight")) return out_of_attention;
+  if (ends("down_proj.weight")) return out_of_mlp;
+  if (ends("norm.weight") || ends(".bias")) return 0;
+  return into;  // read by the residual stream's 36 columns
+}
+
+TEST(Parameters, InitialWeightsHaveTheStdOfTheirRule) {
+  // depth_scaled: 1 / sqrt(2 * layers * hidden_size), as GPT-2's: two sums into the stream for each layer.
+  for (const Slice& s : planned({}).parameters.slices)
+    EXPECT_NEAR(s.init_std, expected_std(s.name, 0.02, 1 / std::sqrt(36.0), 1 / std::sqrt(2 * 3 * 36.0), 1 / std::sqrt(2 * 3 * 36.0)), 1e-12)
+        << s.name;
+  for (const Slice& s : planned({"model.num_hidden_layers=7", "init.embedding_std=0.5", "init.linear=0.125"}).parameters.slices)
+    EXPECT_NEAR(s.init_std, expected_std(s.name, 0.5, 0.125, 1 / std::sqrt(2 * 7 * 36.0), 1 / std::sqrt(2 * 7 * 36.0)), 1e-12) << s.name;
+  // fan_in of what comes out of 6 heads of 10, and of 50 columns.
+  for (const Slice& s : planned({"init.residual=fan_in"}).parameters.slices)
+    EXPECT_NEAR(s.init_std, expected_std(s.name, 0.02, 1 / std::sqrt(36.0), 1 / std::sqrt(60.0), 1 / std::sqrt(50.0)), 1e-12) << s.name;
+  for (const Slice& s : planned({"init.residual=0.25", "init.linear=depth_scaled"}).parameters.slices)
+    EXPECT_NEAR(s.init_std, expected_std(s.name, 0.02, 1 / std::sqrt(2 * 3 * 36.0), 0.25, 0.25), 1e-12) << s.name;
 }
 
 TEST(Parameters, UpStartsInItsPaddedHalf) {

@@ -18,12 +18,12 @@ const char* const kLlama32 = R"({
   "rope_theta": 500000.0, "tie_word_embeddings": true, "torch_dtype": "bfloat16", "transformers_version": "4.45.0.dev0", "use_cache": true, "vocab_size": 128256
 })";
 
-Spec import(const Json& config) { return resolve(from_huggingface(config.dump())).spec; }
+Spec import(const Json& config) { return resolve(from_huggingface(config.dump(), "Some Model/1B")).spec; }
 
 /// The sentence of the refusal, or "" when there is none.
 std::string refusal(const Json& config) {
   try {
-    from_huggingface(config.dump());
+    from_huggingface(config.dump(), "Some Model/1B");
     return {};
   } catch (const Failure& failure) {
     EXPECT_EQ(failure.code(), Exit::spec);
@@ -83,7 +83,7 @@ TEST(FromHuggingFace, DefaultsAreThoseOfTransformers) {
 
 TEST(FromHuggingFace, RefusesWithTheKey) {
   const std::vector<std::pair<const char*, Json>> cases = {
-      {"/model_type", "mistral"},
+      {"/model_type", "qwen2"},
       {"/architectures", Json::array({"LlamaForSequenceClassification"})},
       {"/hidden_act", "gelu"},
       {"/attention_dropout", 0.1},
@@ -136,12 +136,67 @@ TEST(FromHuggingFace, AcceptsWhatChangesNothing) {
   EXPECT_EQ(refusal(changed("/attention_bias", true)), "");
 }
 
+// HuggingFaceTB/SmolLM2-135M and mistralai/Mistral-7B-v0.3, as they are published.
+const char* const kSmolLm2 = R"({
+  "architectures": ["LlamaForCausalLM"], "attention_bias": false, "attention_dropout": 0.0, "bos_token_id": 0, "eos_token_id": 0,
+  "hidden_act": "silu", "hidden_size": 576, "initializer_range": 0.041666666666666664, "intermediate_size": 1536,
+  "is_llama_config": true, "max_position_embeddings": 8192, "mlp_bias": false, "model_type": "llama", "num_attention_heads": 9,
+  "num_hidden_layers": 30, "num_key_value_heads": 3, "pretraining_tp": 1, "rms_norm_eps": 1e-05, "rope_interleaved": false,
+  "rope_scaling": null, "rope_theta": 100000, "tie_word_embeddings": true, "torch_dtype": "bfloat16",
+  "transformers.js_config": {"kv_cache_dtype": {"q4f16": "float16", "fp16": "float16"}}, "transformers_version": "4.40.1",
+  "use_cache": true, "vocab_size": 49152
+})";
+const char* const kMistral = R"({
+  "architectures": ["MistralForCausalLM"], "attention_dropout": 0.0, "bos_token_id": 1, "eos_token_id": 2, "hidden_act": "silu",
+  "hidden_size": 4096, "initializer_range": 0.02, "intermediate_size": 14336, "max_position_embeddings": 32768,
+  "model_type": "mistral", "num_attention_heads": 32, "num_hidden_layers": 32, "num_key_value_heads": 8, "rms_norm_eps": 1e-05,
+  "rope_theta": 1000000.0, "sliding_window": null, "tie_word_embeddings": false, "torch_dtype": "bfloat16",
+  "transformers_version": "4.42.0.dev0", "use_cache": true, "vocab_size": 32768
+})";
+
+TEST(FromHuggingFace, TakesTheSameMathematics) {
+  const Spec smol = import(Json::parse(kSmolLm2));
+  EXPECT_EQ(smol.name, "some-model-1b");
+  EXPECT_EQ(smol.model.num_key_value_heads, 3);
+  EXPECT_EQ(smol.init.embedding_std, 0.041666666666666664);
+  EXPECT_EQ(smol.init.linear.kind, InitStd::Kind::value);
+  EXPECT_EQ(smol.init.residual.value, 0.041666666666666664);
+  EXPECT_EQ(import(Json::parse(kMistral)).model.rope_theta, 1e6);
+  Json mistral = Json::parse(kMistral);
+  mistral.erase("num_key_value_heads");
+  EXPECT_EQ(import(mistral).model.num_key_value_heads, 8);  // MistralConfig's default
+  mistral["sliding_window"] = 32768;
+  EXPECT_EQ(refusal(mistral), "");  // as wide as the context
+  mistral["sliding_window"] = 4096;
+  EXPECT_NE(refusal(mistral).find("sliding_window"), std::string::npos);
+  mistral.erase("sliding_window");
+  EXPECT_NE(refusal(mistral).find("sliding_window"), std::string::npos);  // MistralConfig's default is 4096
+  mistral = Json::parse(kMistral);
+  mistral["architectures"] = {"LlamaForCausalLM"};
+  EXPECT_NE(refusal(mistral).find("architectures"), std::string::npos);
+}
+
+TEST(FromHuggingFace, NamesAllThatIsNotTheSame) {
+  Json config = changed("/hidden_act", "gelu");
+  config["num_local_experts"] = 8;
+  config["rope_scaling"]["rope_type"] = "yarn";
+  config["new_switch"] = true;
+  config.erase("vocab_size");
+  const std::string message = refusal(config);
+  for (const char* key : {"hidden_act", "num_local_experts", "rope_scaling.rope_type", "new_switch", "vocab_size"})
+    EXPECT_NE(message.find(key), std::string::npos) << message;
+}
+
+TEST(FromHuggingFace, TellsOfAnInitializerThatCannotBe) {
+  EXPECT_NE(from_huggingface(changed("/initializer_range", 0).dump(), "a").find("# initializer_range 0 "), std::string::npos);
+}
+
 TEST(FromHuggingFace, StrictJson) {
   for (const char* text : {"", "{", "[]", "1", "{\"model_type\": \"llama\", \"model_type\": \"llama\"}", "{\"a\": NaN}",
                            "{\"a\": \"\xff\"}", "{} {}", "{\"a\": 01}"})
-    EXPECT_THROW(from_huggingface(text), Failure) << text;
-  EXPECT_THROW(from_huggingface(std::string(100, '[') + std::string(100, ']')), Failure);
-  EXPECT_THROW(from_huggingface("[" + std::string(2 << 20, ' ') + "]"), Failure);
+    EXPECT_THROW(from_huggingface(text, "a"), Failure) << text;
+  EXPECT_THROW(from_huggingface(std::string(100, '[') + std::string(100, ']'), "a"), Failure);
+  EXPECT_THROW(from_huggingface("[" + std::string(2 << 20, ' ') + "]", "a"), Failure);
 }
 
 TEST(ConfigJson, BothSchemas) {

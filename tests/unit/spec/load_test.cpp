@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "spec/targets.h"
 #include "good_spec.h"
 
 namespace llmc::spec {
@@ -43,7 +44,9 @@ TEST(Load, EveryFormOfAValue) {
   EXPECT_EQ(with("batch.tokens=8Ki").batch.tokens, 8192);
   EXPECT_EQ(with("init.linear=0.02").init.linear.value, 0.02);
   EXPECT_EQ(with("optimizer.betas=[0.8, 0.99]").optimizer.beta1, 0.8);
-  EXPECT_EQ(with("sampling.prompts=[\"a\\n\", b]").sampling.prompts, (std::vector<std::string>{"a\n", "b"}));
+  EXPECT_EQ(resolve(kGood, {"data.tokenizer=t.model", "sampling.prompts=[\"a\\n\", b]"}).spec.sampling.prompts,
+            (std::vector<std::string>{"a\n", "b"}));
+  EXPECT_EQ(with("sampling.prompts=[\"1 20\", \"3\"]").sampling.prompts, (std::vector<std::string>{"1 20", "3"}));
   EXPECT_EQ(with("target={kind: cuda, arch: [80, 100]}").target.arch, (std::vector<std::string>{"80", "100"}));
   EXPECT_EQ(with("target.arch=znver4").target.arch, std::vector<std::string>{"znver4"});
   EXPECT_EQ(with("schedule.kind=wsd").schedule.decay_fraction, 0.2);
@@ -78,13 +81,13 @@ TEST(Load, Origins) {
 
 TEST(Load, ExtendsMergesMapsAndReplacesLists) {
   const std::string base =
-      std::string(kGood) + "optimizer: {lr: 0.5, betas: [0.1, 0.2]}\nsampling: {prompts: [a, b], tokens: 9}\n";
-  const Spec spec = resolve("extends: base.yaml\noptimizer: {betas: [0.3, 0.4]}\nsampling: {prompts: [c]}\n", {},
+      std::string(kGood) + "optimizer: {lr: 0.5, betas: [0.1, 0.2]}\nsampling: {prompts: [\"1\", \"2\"], tokens: 9}\n";
+  const Spec spec = resolve("extends: base.yaml\noptimizer: {betas: [0.3, 0.4]}\nsampling: {prompts: [\"3\"]}\n", {},
                             disk({{"base.yaml", base}}))
                         .spec;
   EXPECT_EQ(spec.optimizer.lr, 0.5);
   EXPECT_EQ(spec.optimizer.beta1, 0.3);
-  EXPECT_EQ(spec.sampling.prompts, std::vector<std::string>{"c"});
+  EXPECT_EQ(spec.sampling.prompts, std::vector<std::string>{"3"});
   EXPECT_EQ(spec.sampling.tokens, 9);
 }
 
@@ -108,10 +111,10 @@ TEST(Load, FingerprintIsOfWhatIsCompiledIn) {
   const std::string base = resolve(kGood).fingerprint;
   EXPECT_EQ(base.size(), 32u);
   for (const char* run_time : {"optimizer.lr=0.1", "seed=1", "data.train.path=x", "batch.tokens=16Ki",
-                               "metrics.every=3", "name=other", "schedule.kind=linear"})
+                               "metrics.every=3", "name=other", "schedule.kind=linear", "optimizer.decay=all"})
     EXPECT_EQ(resolve(kGood, {run_time}).fingerprint, base) << run_time;
   for (const char* compiled :
-       {"model.vocab_size=4095", "precision.compute=fp32", "batch.micro_batch=4", "memory.recompute=full",
+       {"model.vocab_size=4095", "precision.compute=fp32", "precision.residual=bf16", "batch.micro_batch=4", "memory.recompute=full",
         "model.rms_norm_eps=1e-6", "metrics.per_parameter=false", "deterministic=false", "init.embedding_std=0.03",
         "target.arch=x86-64-v4", "memory.budget=1GiB"})
     EXPECT_NE(resolve(kGood, {compiled}).fingerprint, base) << compiled;
@@ -122,6 +125,28 @@ TEST(Load, FileErrors) {
   EXPECT_EQ(codes_of(load("/dev/zero")), "E0111");
   EXPECT_EQ(codes_of(load("/tmp")), "E0111");
   EXPECT_EQ(codes_of(load_text("extends: a.yaml\n", "b.yaml")), "E0111");
+}
+
+TEST(Load, ArchOfAKindThatWasReplacedFallsBack) {
+  const std::string cuda = std::string(kGood) + "target: {kind: cuda, arch: [80, 90a]}\n";
+  const LoadResult result = load_text(cuda, "a.yaml", {"target.kind=cpu"});
+  ASSERT_TRUE(result.resolved) << render(result.diagnostics);
+  EXPECT_EQ(result.resolved->spec.target.arch, std::vector<std::string>{"native"});
+  EXPECT_EQ(result.resolved->origins.at("target.arch").kind, Origin::Kind::fallback);
+  ASSERT_EQ(result.notes.size(), 1u);
+  EXPECT_EQ(result.notes[0], "target.arch [\"80\", \"90a\"] is of cuda; for target.kind cpu it is [native], the default");
+  // A file over the one that has the arch, too; and the other way round.
+  const ReadFile base = [](const std::string&) { return std::string(kGood) + "target: {kind: cpu, arch: native}\n"; };
+  const LoadResult over = load_text("extends: base.yaml\ntarget: {kind: cuda}\n", "b.yaml", {}, base);
+  ASSERT_TRUE(over.resolved) << render(over.diagnostics);
+  EXPECT_EQ(over.resolved->spec.target.arch, std::vector<std::string>{"90a"});
+  EXPECT_EQ(over.notes.size(), 1u);
+  // What was written for this kind stays, and so does what is wrong.
+  EXPECT_EQ(resolve(cuda, {"target.kind=cuda"}).spec.target.arch, (std::vector<std::string>{"80", "90a"}));
+  EXPECT_EQ(codes_of(load_text(cuda, "a.yaml", {"target.kind=cpu", "target.arch=90a"})), "E0311");
+  EXPECT_EQ(codes_of(load_text(std::string(kGood) + "target: {kind: cpu, arch: haswel}\n", "a.yaml", {"target.kind=cpu"})),
+            "E0311");
+  EXPECT_EQ(codes_of(load_text(std::string(kGood) + "target: {kind: cpu, arch: 90a}\n", "a.yaml")), "E0311");
 }
 
 TEST(Load, ByteOrderMarkAndCrlf) {
@@ -159,6 +184,19 @@ TEST(Load, ShippedSpecs) {
     ASSERT_TRUE(result.resolved) << render(result.diagnostics);
     EXPECT_EQ(result.resolved->spec.name, name);
   }
+}
+
+TEST(Budget, OfACudaRunFitsTheSmallestDeviceOfItsArch) {
+  constexpr std::int64_t kGiB = 1LL << 30;
+  const auto budget = [](const char* arch) {
+    return resolve(kGood, {std::string("target={kind: cuda, arch: ") + arch + "}"}).spec.memory.budget;
+  };
+  EXPECT_EQ(resolve(kGood, {"target.kind=cuda"}).spec.memory.budget, *device_budget("h100-80gb"));
+  EXPECT_EQ(budget("[90a]"), 77 * kGiB);
+  EXPECT_EQ(budget("[100, 90]"), 77 * kGiB);
+  EXPECT_EQ(budget("[80]"), 37 * kGiB);
+  EXPECT_EQ(budget("[87]"), 16 * kGiB);  // none in the table
+  EXPECT_EQ(resolve(kGood).spec.memory.budget, 16 * kGiB);
 }
 
 }  // namespace

@@ -46,6 +46,7 @@ TEST(ToYaml, RoundTripOfHostileTexts) {
     Resolved resolved = resolve(kGood);
     std::string text;
     for (std::size_t n = 1 + random() % 8; n > 0; --n) text += pieces[random() % pieces.size()];
+    resolved.spec.data.tokenizer = "t.model";  // without one, prompts are token ids
     resolved.spec.sampling.prompts = {text, "x"};
     expect_round_trip(resolved);
   }

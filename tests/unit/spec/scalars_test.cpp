@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <random>
+#include <utility>
 
 namespace llmc::spec {
 namespace {
@@ -14,6 +15,7 @@ TEST(Integers, SuffixesAndSeparators) {
   EXPECT_EQ(parse_integer("-17").value, -17);
   EXPECT_EQ(parse_integer("1_000_000").value, 1000000);
   EXPECT_EQ(parse_integer("3K").value, 3000);
+  EXPECT_EQ(parse_integer("3M").value, 3000000);
   EXPECT_EQ(parse_integer("3Ki").value, 3072);
   EXPECT_EQ(parse_integer("1Mi").value, 1048576);
   EXPECT_EQ(parse_integer("2G").value, 2000000000);
@@ -30,13 +32,30 @@ TEST(Integers, Refused) {
   EXPECT_EQ(parse_integer("+1").instead, "1");
 }
 
-TEST(Bytes, Suffixes) {
-  EXPECT_EQ(parse_bytes("80GiB").value, std::int64_t{80} << 30);
-  EXPECT_EQ(parse_bytes("80Gi").value, std::int64_t{80} << 30);
-  EXPECT_EQ(parse_bytes("80GB").value, 80000000000);
-  EXPECT_EQ(parse_bytes("1TiB").value, std::int64_t{1} << 40);
-  EXPECT_EQ(parse_bytes("12B").value, 12);
-  EXPECT_FALSE(parse_bytes("80GIB").value);
+TEST(Bytes, EverySuffix) {
+  const std::pair<const char*, std::int64_t> table[] = {{"", 1},
+                                                        {"B", 1},
+                                                        {"K", 1'000},
+                                                        {"KB", 1'000},
+                                                        {"M", 1'000'000},
+                                                        {"MB", 1'000'000},
+                                                        {"G", 1'000'000'000},
+                                                        {"GB", 1'000'000'000},
+                                                        {"T", 1'000'000'000'000},
+                                                        {"TB", 1'000'000'000'000},
+                                                        {"Ki", 1'024},
+                                                        {"KiB", 1'024},
+                                                        {"Mi", 1'048'576},
+                                                        {"MiB", 1'048'576},
+                                                        {"Gi", 1'073'741'824},
+                                                        {"GiB", 1'073'741'824},
+                                                        {"Ti", 1'099'511'627'776},
+                                                        {"TiB", 1'099'511'627'776}};
+  for (const auto& [suffix, factor] : table) EXPECT_EQ(parse_bytes(std::string("80") + suffix).value, 80 * factor) << suffix;
+  for (const char* text : {"80GIB", "80gb", "80kB", "80iB", "80BB", "80 GB", "80PB"}) EXPECT_FALSE(parse_bytes(text).value) << text;
+}
+
+TEST(Bytes, TextReadsBack) {
   for (std::int64_t bytes : {std::int64_t{1}, std::int64_t{1023}, std::int64_t{5} << 10, std::int64_t{7} << 20,
                              std::int64_t{80} << 30, std::int64_t{3} << 41})
     EXPECT_EQ(parse_bytes(bytes_text(bytes)).value, bytes) << bytes_text(bytes);

@@ -115,6 +115,37 @@ TEST_F(Runs, EvaluationSamplingAndSavingChangeNothing) {
   for (std::size_t i = 0; i < 20; ++i) EXPECT_EQ(lines("none/metrics.jsonl")[i]["loss"], lines("all/metrics.jsonl")[i]["loss"]);
 }
 
+TEST_F(Runs, TheLastStepNeedNotBeSaved) {
+  const Result none = train({"--run", "none", "--no-final-checkpoint", "checkpoint.every=0"});
+  EXPECT_FALSE(fs::exists(folder_ / "none/checkpoints"));
+  EXPECT_TRUE(contains(none.out, "ended at step 20 without a checkpoint of it")) << none.out;
+  EXPECT_EQ(lines("none/metrics.jsonl").size(), 20u);
+  train({"--run", "clean"});
+  train({"--run", "none"});  // anew, over the lines of the run that was not kept
+  expect_same_checkpoint("clean", "none", 20);
+  EXPECT_EQ(lines("none/metrics.jsonl").size(), 20u);
+
+  train({"--run", "some", "--no-final-checkpoint", "--steps", "12"});
+  EXPECT_EQ(checkpoint("some", 10).size(), 5u);
+  EXPECT_EQ(checkpoint("some", 12).size(), 0u);
+  const Result due = train({"--run", "some", "--no-final-checkpoint"});
+  EXPECT_TRUE(contains(due.out, "resumed at step 10")) << due.out;
+  EXPECT_FALSE(contains(due.out, "without a checkpoint")) << due.out;
+  expect_same_checkpoint("clean", "some", 20);  // which checkpoint.every=5 asks for
+}
+
+TEST_F(Runs, ASignalSavesWithoutAFinalCheckpointToo) {
+  const pid_t child = start({"--run", "run", "--no-final-checkpoint", "checkpoint.every=0"}, {"FAKE_STEP_MS=100"});
+  wait_for_lines("run", 3);
+  ::kill(child, SIGTERM);
+  const Result result = finish(child);
+  EXPECT_EQ(result.status, 75) << result.err;
+  const std::size_t steps = lines("run/metrics.jsonl").size();
+  EXPECT_LT(steps, 20u);
+  EXPECT_EQ(checkpoint("run", static_cast<int>(steps)).size(), 5u);
+  EXPECT_TRUE(contains(result.err, "--no-final-checkpoint")) << result.err;  // in the command that goes on
+}
+
 TEST_F(Runs, ResumeFromADirectoryIntoAnotherRun) {
   train({"--run", "clean"});
   train({"--run", "other", "--resume", "clean/checkpoints/step-00000010"});

@@ -4,6 +4,7 @@
 #include <cuda_runtime.h>
 
 #include <bit>
+#include <cmath>
 
 namespace sim {
 
@@ -12,10 +13,22 @@ void synchronize_named(int id, int threads);
 
 int cluster_rank();
 int cluster_size();
-/// Waits for all lanes of the cluster.
-void synchronize_cluster();
-/// What `mine`, in shared memory, is in the block of number `rank` of the cluster.
-float read_shared_of(const float* mine, int rank);
+/// The lane has come to the barrier of the cluster. release: what it did before is before what others do after it.
+void arrive_at_cluster(bool release);
+/// Waits until all lanes of the cluster have come as often as this one.
+void wait_for_cluster();
+/// Writes what `mine`, in shared memory, is in the block of number `rank` of the cluster.
+void write_shared_of(float2* mine, int rank, float2 value);
+
+/// `exact`, which an instruction gives within `most` units in the last place: as far off as its argument's bits say.
+/// Never rounded to zero or out of the numbers: results that are subnormal are 0.
+float within_ulps(double exact, float argument, int most);
+
+/// Notes a copy to this block's shared memory, which arrives when the lane waits: whoever reads or writes there before
+/// is reported. Null `global`: zeros.
+void begin_copy(void* shared, const void* global, int bytes);
+/// All copies that this lane has begun arrive.
+void wait_for_copies();
 
 /// What llmc::mma_bf16_16x8x16 does.
 void multiply_add(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]);
@@ -39,10 +52,30 @@ inline unsigned bf16_pair(float low, float high) {
   return bf16_bits(low) | static_cast<unsigned>(bf16_bits(high)) << 16;
 }
 
+template <int kBytes>
+inline void copy_async(void* shared, const void* global, bool real) {
+  static_assert(kBytes == 4 || kBytes == 8 || kBytes == 16);
+  sim::begin_copy(shared, real ? global : nullptr, kBytes);
+}
+inline void wait_for_copies() { sim::wait_for_copies(); }
+
 inline int cluster_rank() { return sim::cluster_rank(); }
 inline int cluster_size() { return sim::cluster_size(); }
-inline void cluster_barrier() { sim::synchronize_cluster(); }
-inline float cluster_read(const float* shared, int rank) { return sim::read_shared_of(shared, rank); }
+inline void cluster_arrive() { sim::arrive_at_cluster(true); }
+inline void cluster_arrive_relaxed() { sim::arrive_at_cluster(false); }
+inline void cluster_wait() { sim::wait_for_cluster(); }
+inline void cluster_write(float2* shared, int rank, float2 v) { sim::write_shared_of(shared, rank, v); }
+
+// What the PTX ISA promises and no more: the nearest result, or up to 2 (1) ulp off, a different number for each
+// argument.
+inline float exp2_approx(float v) {
+  if (v == 0.0f || __builtin_fabsf(v) < 0x1p-126f) return 1.0f;
+  return sim::within_ulps(__builtin_exp2(static_cast<double>(v)), v, 2);
+}
+inline float reciprocal_approx(float v) {
+  if (__builtin_fabsf(v) < 0x1p-126f) v = __builtin_copysignf(0.0f, v);
+  return sim::within_ulps(1.0 / static_cast<double>(v), v, 1);
+}
 
 inline void mma_bf16_16x8x16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
   sim::multiply_add(d, a, b);

@@ -1,4 +1,5 @@
-"""How long llmc takes. The figures of the goal hold for two quiet cores; the bounds here are looser, see LOOSE."""
+"""What llmc compile compiles and what it has already; and how long llmc takes, which is printed and decides nothing: it depends
+on the machine and on what else runs there. The goals beside the figures are for two quiet cores."""
 
 import os
 import re
@@ -8,13 +9,10 @@ import time
 import harness
 from harness import LLMC, SOURCE, RunTest
 
-# Machines that run tests are shared and slower: three times the goal tells a mistake (everything compiled again, a slow
-# header in every kernel) from a busy neighbour.
-LOOSE = 3
 QUICKSTART = os.path.join(SOURCE, "specs", "quickstart.yaml")
 
 
-class CompileSpeed(RunTest):
+class Compile(RunTest):
     def plain(self):
         """An environment without ccache."""
         path = harness.environment()["PATH"]
@@ -26,7 +24,6 @@ class CompileSpeed(RunTest):
         done = self.succeed(LLMC, *command, env=self.plain())
         seconds = time.monotonic() - begin
         print(f"{what}: {seconds:.2f} s (goal {goal} s on two quiet cores)")
-        self.assertLess(seconds, LOOSE * goal, what)
         return done.out
 
     def counts(self, output):
@@ -51,6 +48,23 @@ class CompileSpeed(RunTest):
         os.remove(os.path.join(out, "objects", sorted(objects)[0]))
         self.assertEqual(self.counts(self.succeed(LLMC, "compile", QUICKSTART, "-o", out, "optimizer.lr=1.25e-4", env=self.plain()).out), (1, compiled - 1))
 
+    def test_a_changed_header_compiles_everything_again(self):
+        """In a copy of the sources, for headers of the runtime and of the templates."""
+        home = self.path("home")
+        for folder in ("runtime", "templates"):
+            shutil.copytree(os.path.join(SOURCE, folder), os.path.join(home, folder))
+        spec = harness.write_small(self.path("small-headers"))
+
+        def compile():
+            return self.counts(self.succeed(LLMC, "compile", spec, "-o", self.path("headers"), env=harness.environment(LLMC_HOME=home)).out)
+
+        sources = compile()[0]
+        self.assertEqual(compile(), (0, sources))
+        for header in ("runtime/device/cpu/group.h", "templates/cpu/params.h"):
+            with open(os.path.join(home, header), "a") as file:
+                file.write("// changed\n")
+            self.assertEqual(compile(), (sources, 0), header)
+
     def test_emit(self):
         spec = os.path.join(SOURCE, "specs", "llama-1b.yaml")
         self.timed("emit of llama-1b", 0.5, "emit", spec, "-o", self.path("llama-1b"))
@@ -71,7 +85,6 @@ class CompileSpeed(RunTest):
             steady = sorted(line["steps"][1:])[len(line["steps"]) // 2 - 1]
             starts.append(line["seconds_to_first_step"] - steady)
         print(f"start to the end of step 0, less a steady step: {min(starts):.2f} s (goal 0.5 s on two quiet cores)")
-        self.assertLess(min(starts), LOOSE * 0.5)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,129 @@
+#include "compiler/data/pending_folder.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <ctime>
+
+#include "compiler/data/shard_writer.h"
+#include "data/glob.h"
+#include "error.h"
+
+namespace llmc::data {
+namespace fs = std::filesystem;
+
+namespace {
+
+bool is_ours(const std::string& name) {
+  return name == "tokenizer.model" || name == "dataset.json" || matches_pattern("train-?????.bin", name) ||
+         matches_pattern("val-?????.bin", name);
+}
+
+sigset_t ending_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&set, signal);
+  return set;
+}
+
+}  // namespace
+
+PendingFolder::PendingFolder(const fs::path& target, bool replace)
+    : target_(fs::absolute(target).lexically_normal()), replace_(replace) {
+  if (!target_.has_filename()) target_ = target_.parent_path();  // "out/"
+  check_target();
+  path_ = fmt::format("{}.partial-{}", target_.string(), ::getpid());
+  std::error_code error;
+  fs::create_directories(target_.parent_path(), error);
+  remove_orphans();
+  if (!error) fs::create_directory(path_, error);
+  if (error) throw Failure(Exit::data, fmt::format("cannot create '{}': {}", path_.string(), error.message()));
+  // Blocked before any other thread begins, so that none but the watcher gets them.
+  const sigset_t set = ending_signals();
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  watcher_ = std::thread([this] { watch(); });
+}
+
+PendingFolder::~PendingFolder() {
+  done_ = true;
+  watcher_.join();
+  remove();
+  const sigset_t set = ending_signals();
+  pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+}
+
+void PendingFolder::remove() {
+  const std::lock_guard<std::mutex> guard(mutex_);
+  std::error_code ignored;
+  if (!path_.empty()) fs::remove_all(path_, ignored);
+}
+
+void PendingFolder::watch() {
+  const sigset_t set = ending_signals();
+  const timespec wait{0, 50'000'000};
+  while (!done_) {
+    const int signal = sigtimedwait(&set, nullptr, &wait);
+    if (signal < 0) continue;
+    remove();
+    ::signal(signal, SIG_DFL);
+    pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+    raise(signal);
+  }
+}
+
+void PendingFolder::remove_orphans() const {
+  const std::string start = target_.filename().string() + ".partial-";
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator(target_.parent_path(), ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (name.compare(0, start.size(), start) != 0) continue;
+    pid_t process = 0;
+    const auto [end, error] = std::from_chars(name.data() + start.size(), name.data() + name.size(), process);
+    const bool dead = error == std::errc() && end == name.data() + name.size() && process > 0 &&
+                      ::kill(process, 0) != 0 && errno == ESRCH;
+    if (dead) fs::remove_all(entry.path(), ignored);
+  }
+}
+
+void PendingFolder::publish() {
+  sync_directory(path_);
+  check_target();  // it may have changed while we worked
+  const std::lock_guard<std::mutex> guard(mutex_);
+  std::error_code error;
+  fs::path old;
+  if (fs::exists(target_)) {
+    // rename cannot replace a folder that holds files: move the old data set aside, whole.
+    old = fmt::format("{}.old-{}", target_.string(), ::getpid());
+    fs::rename(target_, old, error);
+  }
+  if (!error) fs::rename(path_, target_, error);
+  if (error) {
+    std::error_code ignored;
+    if (!old.empty() && !fs::exists(target_)) fs::rename(old, target_, ignored);
+    throw Failure(Exit::data, fmt::format("cannot rename to '{}': {}", target_.string(), error.message()));
+  }
+  path_.clear();
+  if (!old.empty()) fs::remove_all(old, error);
+  sync_directory(target_.parent_path());
+}
+
+void PendingFolder::check_target() const {
+  std::error_code error;
+  if (!fs::exists(target_, error)) return;
+  if (!fs::is_directory(target_, error) || fs::is_symlink(target_, error))
+    throw Failure(Exit::data, fmt::format("'{}' exists and is not a folder; choose another -o", target_.string()));
+  for (const fs::directory_entry& entry : fs::directory_iterator(target_)) {
+    const std::string name = entry.path().filename().string();
+    if (!is_ours(name) || !entry.is_regular_file())
+      throw Failure(Exit::data, fmt::format("'{}' holds '{}', which is no part of a data set; choose another -o",
+                                            target_.string(), name));
+    if (!replace_)
+      throw Failure(Exit::data, fmt::format("'{}' holds a data set; write --force to replace it, or choose another -o",
+                                            target_.string()));
+  }
+}
+
+}  // namespace llmc::data

@@ -1,0 +1,102 @@
+// attention_backward_keys: from template attention_backward_keys for run llama-1b (aaf5677d8652fd38f729fcaf140f8b13).
+//
+// kBatch = 16, kSequence = 2048, kHeads = 32, kKvHeads = 8, kHeadDim = 64, kPitch = 3072, kOutPitch = 2048, kScale =
+// 0.125f, kLanes = 128
+//
+// 262144 rows of 64; moves 411.04 MB, 549755.81 MFLOP a launch.
+
+// The gradients of attention_forward with respect to keys and values. P = exp(score - lse) is computed again,
+// transposed; dS = P * (dout v^T - delta); dv = P^T dout; dk = dS^T q / sqrt(kHeadDim), summed over the heads that
+// share the key head, which take turns.
+//
+// A warp has 32 keys of a key head, 16 of a wide one, and of heads wider than 128 a quarter of their columns; queries
+// and dout pass through shared memory, the next ones on their way while these are multiplied. No sums meet in memory,
+// so equal runs give equal bits. Floor: 4 kSequence^2 kHeadDim FLOPs a head; qkv, dout, lse and delta read once, dk and
+// dv written once.
+#include "device/cuda/fragments.h"
+#include "device/group.h"
+#include "device/math.h"
+
+namespace llmc {
+
+constexpr int kRowTiles = row_tiles(64);
+constexpr int kRows = 16 * kRowTiles;  // keys of a warp
+constexpr int kKeys = 4 * kRows;       // of a block
+constexpr int kParts = 1;              // blocks that share the columns of dk and dv
+constexpr int kPart = 64;
+constexpr int kDim = kPart * kParts;         // padded with zeros
+constexpr int kStride = kDim + kRowPadding;  // of a row in shared memory
+constexpr int kQueries = 64;                 // at once in shared memory
+constexpr int kSequences = 128;
+constexpr int kGroupHeads = 4;
+
+/// dout [kBatch * kSequence, kOutPitch]; qkv, dqkv [kBatch * kSequence, kPitch]: dk and dv are written; lse, delta
+/// [kBatch, kHeads, kSequence].
+LLMC_TILE_BOUNDS(128, 64)
+LLMC_KERNEL attention_backward_keys(const bf16* __restrict__ dout, const bf16* __restrict__ qkv,
+                                    const float* __restrict__ lse, const float* __restrict__ delta,
+                                    bf16* __restrict__ dqkv) {
+  __shared__ __align__(16) bf16 tiles[2][2][kQueries * kStride];  // of two turns: queries, dout
+  __shared__ __align__(16) float lines[2][2][kQueries];           // lse, delta
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  // The first keys have the most queries, and come first, so that blocks end together.
+  const int task = blockIdx.x;
+  const int first = task / kSequences * kKeys;
+  const int part = task % kParts, kv_head = task / kParts % 8, batch = task % kSequences / 8;
+  const int row = batch * 2048;
+  const auto begin_copies = [&](int turn) {
+    const int head = kv_head * kGroupHeads + turn % kGroupHeads;
+    const int query = first + turn / kGroupHeads * kQueries, line = (batch * 32 + head) * 2048 + query;
+    if (query >= 2048) return;
+    copy_tile<128, kQueries, 64, kDim, 3072>(
+        tiles[turn % 2][0], qkv + static_cast<long long>(row + query) * 3072 + head * 64, 2048 - query);
+    copy_tile<128, kQueries, 64, kDim, 2048>(
+        tiles[turn % 2][1], dout + static_cast<long long>(row + query) * 2048 + head * 64, 2048 - query);
+    copy_line<128, kQueries>(lines[turn % 2][0], lse + line, 2048 - query);
+    copy_line<128, kQueries>(lines[turn % 2][1], delta + line, 2048 - query);
+  };
+  const int key = first + kRows * warp, count = 2048 - key;  // the warp's first, and how many there are
+  const long long key_row = static_cast<long long>(row + key) * 3072 + (32 + kv_head) * 64;
+  unsigned keys[kDim / 16][kRowTiles][4], values[kDim / 16][kRowTiles][4];
+#pragma unroll
+  for (int s = 0; s < kDim / 16; ++s) {
+    load_fragments<64, 3072>(keys[s], qkv + key_row, 16 * s, count);
+    load_fragments<64, 3072>(values[s], qkv + key_row + 512, 16 * s, count);
+  }
+
+  float dk[kRowTiles][kPart / 8][4] = {}, dv[kRowTiles][kPart / 8][4] = {};
+  // A turn has kQueries queries of one of the heads; the first one, which has none yet, only begins to copy.
+  for (int turn = -1, query = first; query < 2048; ++turn, query = first + turn / kGroupHeads * kQueries) {
+    const bf16 *queries = tiles[turn & 1][0], *gradients = tiles[turn & 1][1];
+    const float *logarithms = lines[turn & 1][0], *products = lines[turn & 1][1];
+    wait_for_copies();
+    __syncthreads();  // all copies have come, and all warps are done with the other buffer
+    begin_copies(turn + 1);
+    for (int step = turn < 0 || key >= 2048 ? kQueries : max(0, key - query); step < kQueries; step += 16) {
+      unsigned powers[kRowTiles][4], weights[kRowTiles][4];
+#pragma unroll
+      for (int n = 0; n < 2; ++n) {
+        const int at = step + 8 * n;
+        float scores[kRowTiles][4] = {}, dscores[kRowTiles][4] = {};  // [keys, queries]
+        multiply_rows<kStride>(scores, keys, queries + at * kStride);
+        multiply_rows<kStride>(dscores, values, gradients + at * kStride);
+        if (key + kRows > query + at + 1) mask_later<true>(scores, query + at, key);
+#pragma unroll
+        for (int i = 0; i < 4 * kRowTiles; ++i) {
+          const int column = at + lane % 4 * 2 + i % 2;
+          float &p = scores[i / 4][i % 4], &ds = dscores[i / 4][i % 4];
+          p = exp2_approx(fma(p, 0.125f * kLog2e, -logarithms[column] * kLog2e));
+          ds = p * (ds - products[column]);
+        }
+        round_columns(powers, scores, n);
+        round_columns(weights, dscores, n);
+      }
+      multiply_columns<kStride>(dv, powers, gradients + step * kStride + part * kPart);
+      multiply_columns<kStride>(dk, weights, queries + step * kStride + part * kPart);
+    }
+  }
+  store_result<64, 3072>(dk, 0.125f, dqkv + key_row, part * kPart, count);
+  store_result<64, 3072>(dv, 1.0f, dqkv + key_row + 512, part * kPart, count);
+}
+
+}  // namespace llmc

@@ -1,0 +1,107 @@
+// attention_backward_queries: from template attention_backward_queries for run llama-1b
+// (aaf5677d8652fd38f729fcaf140f8b13).
+//
+// kBatch = 16, kSequence = 2048, kHeads = 32, kKvHeads = 8, kHeadDim = 64, kPitch = 3072, kOutPitch = 2048, kScale =
+// 0.125f, kLanes = 128
+//
+// 1048576 rows of 64; moves 612.37 MB, 412316.86 MFLOP a launch.
+
+// The gradient of attention_forward with respect to the queries, and what attention_backward_keys needs of each query:
+// delta = dot(dout, out). P = exp(score - lse) is computed again; dS = P * (dout v^T - delta); dq = dS k /
+// sqrt(kHeadDim).
+//
+// A warp has 32 queries of a head, 16 of a wide one, and of heads wider than 128 half of their columns of dq; keys and
+// values pass through shared memory, the next ones on their way while these are multiplied. No sums meet in memory, so
+// equal runs give equal bits. Floor: 3 kSequence^2 kHeadDim FLOPs a head; qkv, dout, out and lse read once, dq and
+// delta written once.
+#include "device/cuda/fragments.h"
+#include "device/group.h"
+#include "device/math.h"
+
+namespace llmc {
+
+constexpr int kRowTiles = row_tiles(64);
+constexpr int kRows = 16 * kRowTiles;  // queries of a warp
+constexpr int kQueries = 4 * kRows;    // of a block
+constexpr int kParts = 1;              // blocks that share the columns of dq
+constexpr int kPart = 64;
+constexpr int kDim = kPart * kParts;         // padded with zeros
+constexpr int kStride = kDim + kRowPadding;  // of a row in shared memory
+constexpr int kKeys = 64;                    // at once in shared memory
+constexpr int kTiles = (2048 + kQueries - 1) / kQueries;
+constexpr int kSequences = 512;
+constexpr int kGroupHeads = 4;
+
+/// dout, out [kBatch * kSequence, kOutPitch]; qkv, dqkv [kBatch * kSequence, kPitch]: dq is written; lse, delta
+/// [kBatch, kHeads, kSequence].
+LLMC_TILE_BOUNDS(128, 64)
+LLMC_KERNEL attention_backward_queries(const bf16* __restrict__ dout, const bf16* __restrict__ out,
+                                       const bf16* __restrict__ qkv, const float* __restrict__ lse,
+                                       bf16* __restrict__ dqkv, float* __restrict__ delta) {
+  __shared__ __align__(16) bf16 keys[2][kKeys * kStride];
+  __shared__ __align__(16) bf16 values[2][kKeys * kStride];
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  // The last queries have the most keys: they come first, so that blocks end together.
+  const int task = blockIdx.x;
+  const int first = (kTiles - 1 - task / kSequences) * kQueries, end = min(first + kQueries, 2048);
+  const int part = task % kParts, head = task / kParts % 32, batch = task % kSequences / 32;
+  const long long row = static_cast<long long>(batch) * 2048;
+  const bf16* key_rows = qkv + row * 3072 + (32 + head / kGroupHeads) * 64;
+  const auto begin_copies = [&](int buffer, int key) {
+    const bf16* from = key_rows + static_cast<long long>(key) * 3072;
+    copy_tile<128, kKeys, 64, kDim, 3072>(keys[buffer], from, 2048 - key);
+    copy_tile<128, kKeys, 64, kDim, 3072>(values[buffer], from + 512, 2048 - key);
+  };
+  const int query = first + kRows * warp, count = 2048 - query;  // the warp's first, and how many there are
+  const long long out_row = (row + query) * 2048 + head * 64;
+  unsigned queries[kDim / 16][kRowTiles][4], gradients[kDim / 16][kRowTiles][4];
+  float product[kRowTiles][2] = {};  // dot(dout, out)
+#pragma unroll
+  for (int s = 0; s < kDim / 16; ++s) {
+    load_fragments<64, 3072>(queries[s], qkv + (row + query) * 3072 + head * 64, 16 * s, count);
+    load_fragments<64, 2048>(gradients[s], dout + out_row, 16 * s, count);
+    unsigned outs[kRowTiles][4];
+    load_fragments<64, 2048>(outs, out + out_row, 16 * s, count);
+    add_products(product, gradients[s], outs);
+  }
+  const long long line = (static_cast<long long>(batch) * 32 + head) * 2048 + query;
+  float logarithm[kRowTiles][2];
+#pragma unroll
+  for (int half = 0; half < 2 * kRowTiles; ++half) {
+    const int at = lane / 4 + half * 8;
+    float& sum = product[half / 2][half % 2];
+    sum = sum_of_row(sum);
+    logarithm[half / 2][half % 2] = at < count ? lse[line + at] * kLog2e : 0.0f;
+    if (part == 0 && lane % 4 == 0 && at < count) delta[line + at] = sum;
+  }
+
+  float dq[kRowTiles][kPart / 8][4] = {};
+  // The first turn has no keys yet: it begins to copy some.
+  for (int key = -kKeys, buffer = 1; key < end; key += kKeys, buffer ^= 1) {
+    wait_for_copies();
+    __syncthreads();  // all copies have come, and all warps are done with the other buffer
+    if (key + kKeys < end) begin_copies(buffer ^ 1, key + kKeys);
+    for (int step = key < 0 || count <= 0 ? kKeys : 0; step < kKeys && key + step < query + kRows; step += 16) {
+      unsigned weights[kRowTiles][4];
+#pragma unroll
+      for (int n = 0; n < 2; ++n) {
+        const int at = step + 8 * n;
+        float scores[kRowTiles][4] = {}, dscores[kRowTiles][4] = {};
+        multiply_rows<kStride>(scores, queries, keys[buffer] + at * kStride);
+        multiply_rows<kStride>(dscores, gradients, values[buffer] + at * kStride);
+        if (key + at + 7 > query) mask_later<false>(scores, query, key + at);
+#pragma unroll
+        for (int i = 0; i < 4 * kRowTiles; ++i) {
+          const int m = i / 4, half = i / 2 % 2;
+          const float p = exp2_approx(fma(scores[m][i % 4], 0.125f * kLog2e, -logarithm[m][half]));
+          dscores[m][i % 4] = p * (dscores[m][i % 4] - product[m][half]);
+        }
+        round_columns(weights, dscores, n);
+      }
+      multiply_columns<kStride>(dq, weights, keys[buffer] + step * kStride + part * kPart);
+    }
+  }
+  store_result<64, 3072>(dq, 0.125f, dqkv + (row + query) * 3072 + head * 64, part * kPart, count);
+}
+
+}  // namespace llmc

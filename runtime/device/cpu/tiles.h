@@ -1,0 +1,173 @@
+// The tile registers of a core with AMX: products of 32 x 32 blocks, bf16 operands and sums in fp32. The one place that
+// has these instructions; with LLMC_SOFTWARE_TILES it has their arithmetic instead, bit for bit, for any machine.
+//
+// A tile has 16 rows of 16 words. In an operand a word holds two bf16 that are neighbours along the sum (pack.h), so a
+// tile of A is [16 rows, 32 deep] and one of B [32 deep, 16 columns]; a tile of C is [16, 16] fp32.
+#pragma once
+
+#include "device/cpu/vector.h"
+
+namespace llmc {
+
+static_assert(kVectorLanes == 16, "a machine with tiles has vectors of 16 lanes");
+
+constexpr int kTileSide = 16;              // rows of a tile, and words of each
+constexpr int kBlockSide = 2 * kTileSide;  // rows and columns of a block of C: four tiles, two of A and two of B
+
+/// This thread's tile registers from here to the end of the scope. The thread has asked for them before:
+/// require_tiles().
+class Tiles {
+ public:
+  LLMC_TILE Tiles();
+  LLMC_TILE ~Tiles();
+  Tiles(const Tiles&) = delete;
+  Tiles& operator=(const Tiles&) = delete;
+
+  /// Tile kTile = 16 rows from `from` on, `pitch` words from one to the next.
+  template <int kTile>
+  LLMC_TILE void load(const float* from, int pitch);
+  template <int kTile>
+  LLMC_TILE void store(float* to, int pitch);
+  template <int kTile>
+  LLMC_TILE void zero();
+  /// Tile kC += tile kA times tile kB.
+  template <int kC, int kA, int kB>
+  LLMC_TILE void multiply();
+
+ private:
+#if defined(LLMC_SOFTWARE_TILES)
+  using Tile = float[kTileSide][kTileSide];
+  static void multiply(Tile& sums, const Tile& a, const Tile& b);
+  Tile tiles_[8];
+#endif
+};
+
+#if defined(LLMC_SOFTWARE_TILES)
+
+/// A denormal is zero on the way in and on the way out, whatever the thread's own setting.
+inline float flushed(float value) {
+  const unsigned bits = __builtin_bit_cast(unsigned, value);
+  return bits & 0x7f800000u ? value : __builtin_bit_cast(float, bits & 0x80000000u);
+}
+
+LLMC_TILE Tiles::Tiles() {}
+LLMC_TILE Tiles::~Tiles() {}
+
+template <int kTile>
+LLMC_TILE void Tiles::load(const float* from, int pitch) {
+  for (int r = 0; r < kTileSide; ++r)
+    __builtin_memcpy(tiles_[kTile][r], from + static_cast<long long>(r) * pitch, sizeof(tiles_[kTile][r]));
+}
+
+template <int kTile>
+LLMC_TILE void Tiles::store(float* to, int pitch) {
+  for (int r = 0; r < kTileSide; ++r)
+    __builtin_memcpy(to + static_cast<long long>(r) * pitch, tiles_[kTile][r], sizeof(tiles_[kTile][r]));
+}
+
+template <int kTile>
+LLMC_TILE void Tiles::zero() {
+  for (auto& row : tiles_[kTile])
+    for (float& v : row) v = 0.0f;
+}
+
+/// TDPBF16PS: the elements at even places along the sum and those at odd ones are summed apart from zero, each product
+/// added by an fma; their total is added to C. All sums round to the nearest, ties to even.
+inline void Tiles::multiply(Tile& sums, const Tile& a, const Tile& b) {
+  const auto half = [](float word, int odd) {
+    const unsigned bits = __builtin_bit_cast(unsigned, word);
+    return flushed(__builtin_bit_cast(float, odd ? bits & 0xffff0000u : bits << 16));
+  };
+  for (int r = 0; r < kTileSide; ++r) {
+    for (int c = 0; c < kTileSide; ++c) {
+      float total[2] = {};
+      for (int k = 0; k < kTileSide; ++k)
+        for (int odd = 0; odd < 2; ++odd)
+          total[odd] = flushed(__builtin_fmaf(half(a[r][k], odd), half(b[k][c], odd), total[odd]));
+      sums[r][c] = flushed(flushed(sums[r][c]) + flushed(total[0] + total[1]));
+    }
+  }
+}
+
+template <int kC, int kA, int kB>
+LLMC_TILE void Tiles::multiply() {
+  multiply(tiles_[kC], tiles_[kA], tiles_[kB]);
+}
+
+#else
+
+/// LDTILECFG's operand: palette 1, eight tiles of 16 rows of 64 bytes.
+struct alignas(64) TileShapes {
+  unsigned char palette = 1, reserved[15] = {};
+  unsigned short row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+  unsigned char rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+};
+
+LLMC_TILE Tiles::Tiles() {
+  const TileShapes shapes;
+  asm volatile("ldtilecfg %0" : : "m"(shapes));
+}
+
+LLMC_TILE Tiles::~Tiles() { asm volatile("tilerelease"); }
+
+template <int kTile>
+LLMC_TILE void Tiles::load(const float* from, int pitch) {
+  asm volatile("tileloadd (%0,%1,1), %%tmm%c2" : : "r"(from), "r"(4ll * pitch), "i"(kTile) : "memory");
+}
+
+template <int kTile>
+LLMC_TILE void Tiles::store(float* to, int pitch) {
+  asm volatile("tilestored %%tmm%c2, (%0,%1,1)" : : "r"(to), "r"(4ll * pitch), "i"(kTile) : "memory");
+}
+
+template <int kTile>
+LLMC_TILE void Tiles::zero() {
+  asm volatile("tilezero %%tmm%c0" : : "i"(kTile));
+}
+
+template <int kC, int kA, int kB>
+LLMC_TILE void Tiles::multiply() {
+  asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kC), "i"(kA), "i"(kB));
+}
+
+#endif
+
+/// Where a sum's operand lies: the first word, the words from row to row, and from one step of 32 along the sum to the
+/// next.
+struct TileOperand {
+  const float* data;
+  int pitch, step;
+};
+
+/// C [32, 32] = A B, or C += A B, summed over `steps` times 32. `pitch` is C's.
+template <bool kAdd>
+LLMC_TILE void multiply_block(Tiles& tiles, TileOperand a, TileOperand b, int steps, float* c, int pitch) {
+  float* lower = c + kTileSide * pitch;
+  if constexpr (kAdd) {
+    tiles.load<0>(c, pitch);
+    tiles.load<1>(c + kTileSide, pitch);
+    tiles.load<2>(lower, pitch);
+    tiles.load<3>(lower + kTileSide, pitch);
+  } else {
+    tiles.zero<0>();
+    tiles.zero<1>();
+    tiles.zero<2>();
+    tiles.zero<3>();
+  }
+  for (int s = 0; s < steps; ++s) {
+    tiles.load<4>(a.data + s * a.step, a.pitch);
+    tiles.load<6>(b.data + s * b.step, b.pitch);
+    tiles.load<7>(b.data + s * b.step + kTileSide, b.pitch);
+    tiles.load<5>(a.data + s * a.step + kTileSide * a.pitch, a.pitch);
+    tiles.multiply<0, 4, 6>();
+    tiles.multiply<1, 4, 7>();
+    tiles.multiply<2, 5, 6>();
+    tiles.multiply<3, 5, 7>();
+  }
+  tiles.store<0>(c, pitch);
+  tiles.store<1>(c + kTileSide, pitch);
+  tiles.store<2>(lower, pitch);
+  tiles.store<3>(lower + kTileSide, pitch);
+}
+
+}  // namespace llmc

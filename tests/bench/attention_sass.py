@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+"""What llmc's own attention should take on a Hopper GPU, from its machine code: instructions of the inner loop, and ms a step.
+
+    python3 -m venv build/sass-venv && build/sass-venv/bin/pip install nvidia-cuda-nvdisasm
+    tests/bench/attention_sass.py --nvdisasm build/sass-venv/lib/python3*/site-packages/nvidia/cu13/bin/nvdisasm
+
+The model, and where its rates come from, is in docs/benchmarks.md."""
+
+import argparse
+import collections
+import os
+import re
+import subprocess
+import tempfile
+
+SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+SMS, SCHEDULERS, GHZ = 132, 4, 1.7      # an SM has four schedulers; a clock that H100 and H200 hold under matrix load
+HMMA_FLOP = 2 * 16 * 8 * 16
+HMMA_CLOCKS = 4 / 0.629                 # of a scheduler: mma.sync reaches 62.9 % of Hopper's dense peak (arXiv 2402.13499)
+SHARED_BYTES = 128                      # a clock and SM
+EFFICIENCY = 0.6                        # of the busiest unit; FlashAttention-2's forward pass has 0.76 by this model
+
+PRODUCTS = {"attention_forward": 2, "attention_backward_queries": 3, "attention_backward_keys": 4}
+
+
+def disassemble(kernel, arch, shape, args, folder):
+    """(registers, spilled bytes, instructions as (label or None, text))."""
+    params = os.path.join(folder, "params_given.h")
+    with open(params, "w") as file:
+        file.write("#define LLMC_PARAMS_GIVEN\nnamespace llmc {\n")
+        for name, value in shape.items():
+            file.write(f"constexpr {'float' if name == 'kScale' else 'int'} {name} = {value};\n")
+        file.write("}\n")
+    cubin = os.path.join(folder, "kernel.cubin")
+    done = subprocess.run([args.nvcc, "-std=c++20", "-O3", "--fmad=false", "-cubin", f"-arch=sm_{arch}", "-Xptxas", "-v",
+                           f"-I{args.source}/runtime", "-include", params, f"{args.source}/templates/cuda/{kernel}.cu", "-o", cubin],
+                          capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    text = subprocess.run([args.nvdisasm, "-c", cubin], capture_output=True, text=True, check=True).stdout
+    return (int(re.search(r"Used (\d+) registers", done.stderr)[1]),
+            int(re.search(r"(\d+) bytes spill stores", done.stderr)[1]), text)
+
+
+def loops(text):
+    """Instructions of each loop: from a label to the last branch back to it."""
+    instructions, labels = [], {}
+    for line in text.splitlines():
+        if match := re.match(r"(\.L_x_\d+):", line):
+            labels[match[1]] = len(instructions)
+        elif match := re.match(r"\s+/\*[0-9a-f]{4,}\*/\s+(.*?)\s*;", line):
+            instructions.append(match[1])
+    ends = {}
+    for at, text in enumerate(instructions):
+        match = re.search(r"\bBRA.*\((\.L_x_\d+)\)", text)
+        if match and labels.get(match[1], at + 1) <= at:
+            ends[labels[match[1]]] = at
+    return [instructions[begin:end + 1] for begin, end in ends.items()]
+
+
+def name_of(instruction):
+    return re.sub(r"^@!?U?P\w+\s+", "", instruction).split()[0]
+
+
+def inner_loop(text):
+    """The smallest loop that has most HMMAs an iteration, by instruction."""
+    with_products = [loop for loop in loops(text) if any("HMMA" in i for i in loop)]
+    return min(with_products, key=len)
+
+
+def shared_bytes(instruction):
+    """Of a warp's access."""
+    name = name_of(instruction)
+    if name.startswith("LDSM"):
+        return 128 * int(name.rsplit(".", 1)[-1])
+    if name.startswith(("LDS", "STS")):
+        return 32 * next((int(part) // 8 for part in name.split(".") if part in ("64", "128")), 4)
+    if name.startswith("LDGSTS"):
+        return 32 * next((int(part) // 8 for part in name.split(".") if part in ("64", "128")), 4)
+    return 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--nvcc", default="/usr/local/cuda/bin/nvcc")
+    parser.add_argument("--nvdisasm", default="nvdisasm")
+    parser.add_argument("--source", default=SOURCE, help="the repository's root, or another version's")
+    parser.add_argument("--arch", nargs="+", default=["90a"])
+    parser.add_argument("--layers", type=int, default=16)
+    parser.add_argument("--kernel", nargs="+", default=list(PRODUCTS))
+    parser.add_argument("--instructions", action="store_true", help="which they are")
+    args = parser.parse_args()
+    batch, sequence, heads, kv_heads, dim = 16, 2048, 32, 8, 64
+    shape = {"kBatch": batch, "kSequence": sequence, "kHeads": heads, "kKvHeads": kv_heads, "kHeadDim": dim,
+             "kPitch": (heads + 2 * kv_heads) * dim, "kOutPitch": heads * dim, "kScale": f"{dim ** -0.5}f", "kLanes": 128}
+    print(f"[{batch}, {sequence}], {heads}/{kv_heads} heads of {dim}, {args.layers} layers; of an HMMA's: scheduler clocks by unit")
+    print(f"{'kernel':<28}{'sm':>5}{'registers':>10}{'spilled':>8}{'HMMA':>6}{'instructions':>13}{'tensor':>8}{'issue':>7}{'shared':>8}"
+          f"{'bound, ms':>11}{'predicted':>10}")
+    with tempfile.TemporaryDirectory() as folder:
+        for arch in args.arch:
+            for kernel in args.kernel:
+                registers, spilled, text = disassemble(kernel, arch, shape, args, folder)
+                body = inner_loop(text)
+                hmma = sum("HMMA" in i for i in body)
+                issue = len(body) / hmma
+                shared = sum(map(shared_bytes, body)) / hmma * SCHEDULERS / SHARED_BYTES
+                flop = PRODUCTS[kernel] * batch * heads * sequence * sequence * dim * args.layers
+                clocks = max(HMMA_CLOCKS, issue, shared)
+                bound = flop / HMMA_FLOP / (SMS * SCHEDULERS) * clocks / GHZ / 1e6
+                print(f"{kernel:<28}{arch:>5}{registers:>10}{spilled:>8}{hmma:>6}{len(body):>13}{HMMA_CLOCKS:>8.2f}{issue:>7.2f}{shared:>8.2f}"
+                      f"{bound:>11.1f}{bound / EFFICIENCY:>10.1f}")
+                if args.instructions:
+                    print("   ", dict(collections.Counter(name_of(i).split(".")[0] for i in body).most_common()))
+
+
+if __name__ == "__main__":
+    main()

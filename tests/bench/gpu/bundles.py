@@ -1,0 +1,66 @@
+"""The trainers that the kit measures: one row a bundle. A further variant is one more row here."""
+
+import dataclasses
+import json
+
+
+@dataclasses.dataclass(frozen=True)
+class Bundle:
+    name: str
+    what: str  # in the report: how it differs from the run
+    overrides: tuple = ()
+    programs: tuple = ("trainer",)  # of trainer, hosted, timed: build.py
+    spec: str = "run"  # or small: the model that compute-sanitizer steps through
+    step: bool = False  # timed as a whole step beside the run
+    attention: bool = False  # its attention is timed beside the run's, and trains as the run's does
+    key: str = ""  # of the schema; the row is left out where llmc has no such key
+
+
+BUNDLES = (
+    Bundle("run", "as the spec has it", programs=("trainer", "hosted", "timed")),
+    Bundle("free", "deterministic: false", ("deterministic=false",), ("trainer", "timed"), step=True),
+    Bundle("stored", "recompute: none", ("memory.recompute=none",), step=True),
+    Bundle("residual", "residual: bf16", ("precision.residual=bf16",), step=True, key="precision.residual"),
+    Bundle("portable", "attention: portable", ("target.attention=portable",), ("timed",), attention=True),
+    Bundle("small", "every kind of layer", spec="small"),
+    # A row of 50,001 logits is past the 96 KiB from which on a cluster of blocks shares it.
+    Bundle("wide", "a kernel with clusters", ("model.vocab_size=50001",), spec="small"),
+)
+
+
+def known(schema, key):
+    """Whether `llmc schema` (parsed) has a key such as precision.residual; no key is known."""
+    for word in filter(None, key.split(".")):
+        schema = schema.get("properties", {}).get(word)
+        if schema is None:
+            return False
+    return True
+
+
+def own_attention(plan):
+    """Whether all of a run's attention is llmc's own kernels."""
+    return not any(launch["kind"] == "attention" for launch in plan["launches"])
+
+
+class Made:
+    """The bundles of an unpacked archive: those of the table that prepare.py made, and why it could not make others."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.refusals = json.loads((folder / "bundles.json").read_text())
+
+    def rows(self):
+        return [row for row in BUNDLES if row.name in self.refusals and not self.refusals[row.name]]
+
+    def has(self, name):
+        return any(row.name == name for row in self.rows())
+
+    def refusal(self, name):
+        """Why a bundle of the table is not there; empty where it is."""
+        return self.refusals.get(name, "llmc has no key for it")
+
+    def plan(self, name="run"):
+        return json.loads((self.folder / name / "plan.json").read_text())
+
+    def model(self, name="run"):
+        return json.loads((self.folder / name / "config.json").read_text())

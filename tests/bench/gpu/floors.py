@@ -1,0 +1,69 @@
+"""What a step must take at least: with the bytes of the run's plan, and with those of perfectly fused kernels."""
+
+# Dense bf16 TFLOP/s of the data sheets (SXM).
+PEAK = {"H100": 989, "H200": 989, "A100": 312, "B200": 2250}
+
+
+def launches(plan, passes):
+    """(launch, times in a step of so many micro-batches) of training."""
+    for launch in plan["launches"]:
+        if launch["per"] in ("micro-batch", "step"):
+            yield launch, launch["times"] * (passes if launch["per"] == "micro-batch" else 1)
+
+
+def fp32_stream(plan):
+    """Whether the residual stream is fp32: what the norms read."""
+    return any(kernel["template"] == "rms_norm_forward" and kernel["params"].get("Residual", kernel["params"]["Act"]) == "float"
+               for kernel in plan["kernels"])
+
+
+def table(plan, model):
+    """Rows (what, templates, bytes, formula, times a step) of perfectly fused kernels: each tensor read once and written
+    once in bf16, norms and SwiGLU computed again inside of their backward kernels, RoPE in place, one pass over the logits
+    for loss and gradient. (T tokens of a micro-batch, L layers, h hidden, f ffn, V vocabulary, P parameters.)
+    `templates`: whose kernels of the plan do this work; none: it happens inside of matrix products."""
+    batch, stream = plan["batch"], fp32_stream(plan)
+    T, L = batch["micro_batch"] * batch["sequence_length"], model["num_hidden_layers"]
+    h, f, V, P = model["hidden_size"], model["intermediate_size"], model["vocab_size"], plan["parameters"]
+    turned = (model["num_attention_heads"] + model["num_key_value_heads"]) * model["head_dim"]
+    wider, said = ((2 * L + 1) * 2 * h * T, "; x in fp32: 2 h T more in 2 L + 1") if stream else (0, "")
+    rows = [("RMSNorm forward", ("rms_norm_forward",), 2 * L * 4 * h * T + wider, f"2 L norms: x in, y out; 4 h T each{said}", "pass"),
+            ("RMSNorm backward", ("rms_norm_backward", "column_reduce"), 2 * L * 10 * h * T + wider,
+             f"2 L norms: x, dy, dresidual in, dx, y out; 10 h T each{said}", "pass"),
+            ("RoPE, both ways", ("rope",), 2 * L * 4 * turned * T, "2 L: q and k in and out; 4 (heads + KV) head_dim T each", "pass"),
+            ("SwiGLU forward", ("swiglu_forward",), L * 6 * f * T, "L: gate, up in, y out; 6 f T each", "pass"),
+            ("SwiGLU backward", ("swiglu_backward",), L * 12 * f * T, "L: gate, up, dy in, dgate, dup, y out; 12 f T each", "pass"),
+            ("cross-entropy, both ways", ("cross_entropy",), 4 * V * T, "logits in, dlogits out; 4 V T", "pass"),
+            ("gradient norm", ("gradient_norm",), 4 * P, "fp32 gradients in; 4 P", "step"),
+            ("AdamW", ("adamw",), 30 * P, "fp32 weight and two moments in and out, gradient in, bf16 weight out; 30 P", "step")]
+    if stream:
+        rows += [("fp32 stream in projections", (), 2 * L * 4 * h * T, "o and down: 2 bytes more of C and of D; 4 h T each", "pass"),
+                 ("fp32 stream in the embedding", (), 4 * h * T, "2 bytes more in and out; 4 h T", "pass")]
+    return rows
+
+
+def template_of(plan):
+    return {kernel["name"]: kernel["template"] for kernel in plan["kernels"]}
+
+
+def planned_bytes(plan, templates, passes=1):
+    """Of the plan's launches whose kernels come from these templates."""
+    kernels = template_of(plan)
+    return sum(times * launch["bytes"] for launch, times in launches(plan, passes) if kernels.get(launch["runs"]) in templates)
+
+
+def products_ms(plan, passes, gemm):
+    return sum(times * launch["flops"] for launch, times in launches(plan, passes) if launch["kind"] == "gemm") / (gemm * 1e9)
+
+
+def by_plan(plan, passes, copy, gemm, attention):
+    """ms. `copy` GB/s, `gemm` TFLOP/s; `attention`: ms of a micro-batch's, None where it is among the kernels."""
+    rest = sum(times * launch["bytes"] for launch, times in launches(plan, passes)
+               if launch["kind"] != "gemm" and (launch["kind"] != "attention" or attention is None))
+    return products_ms(plan, passes, gemm) + passes * (attention or 0.0) + rest / (copy * 1e6)
+
+
+def by_table(plan, model, passes, copy, gemm, attention):
+    """ms, as by_plan. The products' FLOPs are the plan's, which computes none of them twice where it is fast."""
+    total = sum(bytes * (passes if per == "pass" else 1) for _, _, bytes, _, per in table(plan, model))
+    return products_ms(plan, passes, gemm) + passes * (attention or 0.0) + total / (copy * 1e6)

@@ -1,0 +1,134 @@
+"""What the parts share: programs, limits, and results that outlive whatever happens to a part."""
+
+import hashlib
+import json
+import os
+import time
+
+import build
+import bundles
+import parts
+import process
+import steps
+
+
+def write(path, text):
+    """A file that is there whole or not at all."""
+    part = path.with_name(path.name + ".part")
+    part.write_text(text)
+    part.replace(path)
+
+
+def identity(folder):
+    """Of an unpacked archive's bundles."""
+    total = hashlib.sha256()
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            total.update(str(path.relative_to(folder)).encode() + b"\0" + path.read_bytes())
+    return total.hexdigest()
+
+
+class Kit:
+    """`sizes`: how much is measured; `results`: part -> what it found, kept in `work`/results."""
+
+    def __init__(self, root, work, simulate):
+        self.simulated, self.work = simulate is not None, work
+        self.made = bundles.Made(root / "bundles")
+        self.table = [row for row in bundles.BUNDLES if row.name in self.made.refusals]
+        self.sizes = steps.TINY if self.simulated else steps.FULL
+        self.machine = build.Simulated(self.made, work, simulate) if self.simulated else build.Gpu(self.made, work, self.call)
+        self.programs = []  # that the part build makes
+        self.deadline = float("inf")
+        self.part = None
+        (work / "results").mkdir(exist_ok=True)
+        self.results = {part.name: self.read(part.name) for part in parts.PARTS if self.file(part.name).exists()}
+
+    def file(self, name):
+        return self.work / "results" / f"{name}.json"
+
+    def read(self, name):
+        return json.loads(self.file(name).read_text())
+
+    def keep(self, name, result):
+        write(self.file(name), json.dumps(result, indent=1) + "\n")
+        self.results[name] = result
+
+    def done(self, name):
+        return "seconds" in self.results.get(name, {}) and "failed" not in self.results[name]
+
+    # For the parts' functions, which run in a process of their own.
+
+    def call(self, *words, environment=None, **more):
+        """Output of a command that must succeed before the part's deadline; process.Failed otherwise."""
+        environment = {**(environment or self.machine.environment), **more}
+        return process.run(words, environment, self.deadline - time.monotonic())
+
+    def need(self, bundle, program):
+        if self.made.refusal(bundle):
+            raise process.Absent(self.made.refusal(bundle))
+        if not self.machine.program(bundle, program).exists():
+            raise RuntimeError(f"{bundle}/{program} was not built")
+
+    def rows(self, result, functions):
+        """result[name] = function() for every name that has no figures yet; kept at once. What fails stays as its message,
+        the next one runs, and in the end the part has failed."""
+        for name, function in functions.items():
+            if name in result and "failed" not in result[name]:
+                continue
+            begin = time.monotonic()
+            try:
+                result[name] = function()
+            except process.Absent as error:
+                result[name] = {"absent": str(error)}
+            except Exception as error:  # whatever a row meets is its result
+                result[name] = {"failed": f"{type(error).__name__}: {error}"}
+            result[name]["took"] = time.monotonic() - begin
+            self.keep(self.part, result)
+        failed = [f"{name}: {result[name]['failed'][-200:]}" for name in functions if "failed" in result[name]]
+        if failed:
+            raise RuntimeError("; ".join(failed))
+
+    # For the command.
+
+    def run(self, part, limit):
+        """One part, in a process of its own. What it has kept stands whatever becomes of it."""
+        # Rows that an earlier command has measured.
+        before = {name: value for name, value in self.results.get(part.name, {}).items() if isinstance(value, dict)}
+        begin = time.monotonic()
+        self.keep(part.name, {**before, "begun": True})
+
+        def function():
+            result, self.part, self.deadline = dict(before), part.name, begin + limit - 2
+            try:
+                part.function(self, result)
+            except (Exception, SystemExit) as error:
+                result["failed"] = f"{type(error).__name__}: {error}"
+            result["seconds"] = time.monotonic() - begin
+            self.keep(part.name, result)
+
+        happened = process.apart(function, limit)
+        result = self.read(part.name)
+        result.pop("begun", None)
+        if happened:
+            result["failed"] = f"{happened}; {result['failed']}" if "failed" in result else happened
+        self.keep(part.name, {**result, "seconds": time.monotonic() - begin})
+
+
+def executable_folder(candidates, needed):
+    """The first folder of `candidates` where programs may be executed and so many bytes are free; None if there is none."""
+    for folder in candidates:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            probe = folder / f".llmc-kit-{os.getpid()}"
+            probe.write_text("#!/bin/sh\nexit 0\n")
+            probe.chmod(0o755)
+            try:
+                process.run([probe], dict(os.environ), 10)
+            finally:
+                probe.unlink()
+            place = os.statvfs(folder)
+            if place.f_bavail * place.f_frsize >= needed:
+                return folder
+        except (OSError, process.Failed):
+            continue
+    return None

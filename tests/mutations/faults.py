@@ -1,0 +1,32 @@
+"""All faults. Each is a mistake that somebody could make: one place of one file, and the tests that must notice it by what
+the program does. Texts that llmc writes (generated/, golden files) are no such tests: `regenerate` would hide the fault."""
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Fault:
+    name: str
+    file: str     # relative to the checkout
+    old: str      # stands there exactly once
+    new: str
+    tests: tuple  # "PROGRAM FILTER" of a GoogleTest program, or the whole name of a test of ctest
+
+    def cheap(self):
+        """Whether what must be built and run takes seconds."""
+        return all(test.partition(" ")[0] in CHEAP and test.partition(" ")[2] for test in self.tests)
+
+
+CHEAP = ("test_data", "test_checkpoint", "test_attention_plan")  # few sources, and no Clang
+
+
+def fault(name, file, old, new, *tests):
+    return Fault(name, file, old, new, tests)
+
+
+import faults_compiler  # noqa: E402  they need fault()
+import faults_runtime  # noqa: E402
+import faults_templates  # noqa: E402
+
+ALL = faults_templates.FAULTS + faults_runtime.FAULTS + faults_compiler.FAULTS
+assert len({f.name for f in ALL}) == len(ALL), "two faults of one name"

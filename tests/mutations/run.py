@@ -1,0 +1,199 @@
+#!/usr/bin/env python3
+"""Puts known faults into a copy of the sources, one at a time, and shows that the tests named beside each one fail.
+
+    tests/mutations/run.py                        all of them, an hour or two
+    tests/mutations/run.py --only NAME...         some
+    tests/mutations/run.py --sample 4 --seed 7    as many, drawn
+    tests/mutations/run.py --list                 what there is
+    tests/mutations/run.py --check                only that every old text is there once
+
+The copy is build/mutations, with a build folder of its own: the checkout is never changed, whatever happens. Only what the
+named tests need is built, with ccache where there is one. A fault is killed when each of its tests runs and fails; before
+that, the same tests pass without it. Exit code 1: a fault survived, or its entry is out of date (its old text is not found
+exactly once, the changed source does not compile, or its tests fail without it).
+"""
+
+import argparse
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+sys.dont_write_bytecode = True
+import faults  # noqa: E402
+from place import OutOfDate, put, with_fault  # noqa: E402
+
+SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+# What the tests of ctest need, by the beginning of their names.
+NEEDS = {"run_": ["llmc"], "reference_": ["llmc"], "sim_": ["llmc", "llmc_sim"]}
+LIMIT = 900  # seconds of a test that may hang; a run that reaches it has no verdict
+
+
+def tracked(source):
+    """What git has or would add, relative to the checkout."""
+    listed = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=source, check=True,
+                            stdout=subprocess.PIPE).stdout
+    return [name for name in listed.decode().split("\0") if name and os.path.exists(os.path.join(source, name))]
+
+
+def copy_tree(source, to):
+    """Brings `to` up to date; files whose bytes are the same keep their times, so that little is built again."""
+    wanted = set(tracked(source))
+    for name in wanted:
+        path = os.path.join(to, name)
+        with open(os.path.join(source, name), "rb") as file:
+            data = file.read()
+        if os.path.exists(path):
+            with open(path, "rb") as file:
+                if file.read() == data:
+                    continue
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        shutil.copy(os.path.join(source, name), path)
+    for root, folders, names in os.walk(to):
+        if root == to:
+            folders[:] = [name for name in folders if name != "build"]
+        for name in names:
+            path = os.path.join(root, name)
+            if os.path.relpath(path, to) not in wanted:
+                os.remove(path)
+
+
+def check_list():
+    """Every fault whose place is gone, by name; for who has rewritten the place: choose another one, of the same kind."""
+    failed = False
+    for fault in faults.ALL:
+        try:
+            with_fault(os.path.join(SOURCE, fault.file), fault.old, fault.new)
+        except OutOfDate as problem:
+            print(f"{fault.name}: {problem}")
+            failed = True
+    print(f"{len(faults.ALL)} faults in {len({os.path.dirname(fault.file) for fault in faults.ALL})} folders")
+    return failed
+
+
+class Tree:
+    """The copy, its build folder, and what was shown of it without faults."""
+
+    def __init__(self, folder, jobs, options):
+        self.folder, self.build_folder, self.jobs = folder, os.path.join(folder, "build"), jobs
+        self.environment = dict(os.environ, CCACHE_BASEDIR=folder, CCACHE_NOHASHDIR="1", PYTHONDONTWRITEBYTECODE="1")
+        self.passed = set()
+        os.makedirs(folder, exist_ok=True)
+        copy_tree(SOURCE, folder)
+        code, said = self.call("cmake", "-G", "Ninja", "-S", folder, "-B", self.build_folder, *options)
+        if code != 0:
+            sys.exit(f"the copy in {folder} cannot be configured:\n{said}")
+
+    def call(self, *command, **options):
+        try:
+            done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True, errors="replace",
+                                  env=self.environment, timeout=LIMIT, **options)
+        except subprocess.TimeoutExpired:
+            raise OutOfDate(f"{' '.join(command)} took more than {LIMIT} s")
+        return done.returncode, done.stdout
+
+    def build(self, tests):
+        """The build's exit code and output. `cmake --build` itself has no limit of time but LIMIT."""
+        targets = {target for test in tests for target in self.targets(test)}
+        return self.call("cmake", "--build", self.build_folder, "-j", str(self.jobs), "--target", *sorted(targets))
+
+    @staticmethod
+    def targets(test):
+        program, _, pattern = test.partition(" ")
+        if pattern:
+            return [program]
+        return next(needs for prefix, needs in NEEDS.items() if program.startswith(prefix))
+
+    def run(self, test):
+        """Whether the test passes. 'PROGRAM FILTER': of a GoogleTest program; otherwise a test of ctest, by its whole name."""
+        program, _, pattern = test.partition(" ")
+        if pattern:
+            (path,) = [os.path.join(root, program) for root, _, names in os.walk(os.path.join(self.build_folder, "tests"))
+                       if program in names]
+            code, said = self.call(path, "--gtest_filter=" + pattern, cwd=os.path.dirname(path))
+            if re.search(r"Running 0 tests", said):
+                raise OutOfDate(f"{program} has no test {pattern}")
+            return code == 0, said
+        code, said = self.call("ctest", "--test-dir", self.build_folder, "--no-tests=error", "--output-on-failure", "-R", f"^{program}$")
+        if "No tests were found" in said or "Not Run" in said:
+            raise OutOfDate(f"ctest has no test {program}, or could not run it")
+        return code == 0, said
+
+    def passes_without(self, tests):
+        """Every test must pass before its failure says anything."""
+        missing = [test for test in tests if test not in self.passed]
+        if not missing:
+            return
+        code, said = self.build(missing)
+        if code != 0:
+            raise OutOfDate(f"does not build without the fault:\n{said[-3000:]}")
+        for test in missing:
+            good, said = self.run(test)
+            if not good:
+                raise OutOfDate(f"{test} fails without the fault:\n{said[-3000:]}")
+            self.passed.add(test)
+
+    def kill(self, fault):
+        """The tests that do not notice the fault."""
+        self.passes_without(fault.tests)
+        path = os.path.join(self.folder, fault.file)
+        before, after = with_fault(path, fault.old, fault.new)
+        put(path, after)
+        try:
+            code, said = self.build(fault.tests)
+            if code != 0:
+                raise OutOfDate(f"the changed source does not build:\n{said[-3000:]}")
+            return [test for test in fault.tests if self.run(test)[0]]
+        finally:
+            put(path, before)
+
+
+def chosen(arguments):
+    if arguments.only:
+        unknown = set(arguments.only) - {fault.name for fault in faults.ALL}
+        if unknown:
+            sys.exit(f"no fault has the name {', '.join(sorted(unknown))}; --list prints all")
+        return [fault for fault in faults.ALL if fault.name in arguments.only]
+    if arguments.sample:
+        return random.Random(arguments.seed).sample([fault for fault in faults.ALL if fault.cheap()], arguments.sample)
+    return faults.ALL
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", default=[], metavar="NAME")
+    parser.add_argument("--sample", type=int, default=0, metavar="N", help="of those whose tests build in seconds")
+    parser.add_argument("--seed", type=int, default=0, help="of the sample")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--folder", default=os.path.join(SOURCE, "build", "mutations"), help="of the copy")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--python", default="", help="LLMC_PYTHON of the copy's build")
+    arguments = parser.parse_args()
+    if arguments.list:
+        for fault in faults.ALL:
+            print(f"{fault.name:40} {fault.file}: {', '.join(fault.tests)}")
+        return
+    if arguments.check:
+        sys.exit(1 if check_list() else 0)
+    tree = Tree(arguments.folder, arguments.jobs, [f"-DLLMC_PYTHON={arguments.python}"] if arguments.python else [])
+    killed, wrong = 0, []
+    for fault in chosen(arguments):
+        begin = time.monotonic()
+        try:
+            survived = tree.kill(fault)
+            verdict = f"killed by {', '.join(fault.tests)}" if not survived else f"SURVIVED {', '.join(survived)}"
+        except OutOfDate as problem:
+            survived, verdict = True, f"OUT OF DATE: {problem}"
+        killed += not survived
+        wrong += [fault.name] if survived else []
+        print(f"{fault.name} ({fault.file}): {verdict} [{time.monotonic() - begin:.0f} s]", flush=True)
+    print(f"{killed} of {killed + len(wrong)} faults killed" + (f"; not: {', '.join(wrong)}" if wrong else ""))
+    sys.exit(1 if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,186 @@
+"""The GPU's benchmark kit off the device: its archive from a clean copy of the sources, where it finds CUDA's libraries, what
+it says of a machine. How it measures: tests/sim/bench_kit.py."""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+
+import harness
+from harness import LLMC, SOURCE, RunTest
+
+KIT = pathlib.Path(SOURCE, "tests", "bench", "gpu")
+sys.path.insert(0, str(KIT))
+sys.dont_write_bytecode = True
+import bundles  # noqa: E402
+import floors  # noqa: E402
+import parts  # noqa: E402
+import third_party  # noqa: E402
+import toolkit  # noqa: E402
+
+
+def clean_copy(folder):
+    """The sources as a clone would have them, with what is changed and not committed."""
+    listed = subprocess.run(["git", "-C", SOURCE, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+                            capture_output=True, text=True)
+    if listed.returncode == 0:
+        for name in filter(None, listed.stdout.split("\0")):
+            source, target = os.path.join(SOURCE, name), os.path.join(folder, name)
+            if os.path.exists(source):
+                os.makedirs(os.path.dirname(target), exist_ok=True)
+                shutil.copy(source, target)
+    else:  # no repository
+        shutil.copytree(SOURCE, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("build*", ".git", "__pycache__"))
+
+
+def needed(library):
+    output = subprocess.run(["readelf", "-d", library], check=True, capture_output=True, text=True).stdout
+    return re.findall(r"\(NEEDED\).*\[(.*)\]", output)
+
+
+class GpuKit(RunTest):
+    def unpacked(self, archive, name):
+        with tarfile.open(archive) as file:
+            file.extractall(self.path(name))
+        return pathlib.Path(self.path(name, "llmc-kit"))
+
+    def test_the_archive_of_a_clean_copy(self):
+        """Without a build folder, cudnn-frontend or anything else that only this checkout has."""
+        clone = self.path("clone")
+        os.makedirs(clone)
+        clean_copy(clone)
+        archive = self.path("kit.tar.gz")
+        done = self.succeed(sys.executable, os.path.join(clone, "tests", "bench", "gpu", "prepare.py"), "--llmc", LLMC, "-o", archive,
+                            env=harness.environment(LLMC_HOME=clone))
+        self.assertIn("no cudnn_frontend.h", done.err)
+        top = self.unpacked(archive, "unpacked")
+        made = bundles.Made(top / "bundles")
+        self.assertEqual(made.refusals, {row.name: "" for row in bundles.BUNDLES if row.name in made.refusals})
+        schema = json.loads(self.succeed(LLMC, "schema").out)
+        self.assertEqual(set(made.refusals), {row.name for row in bundles.BUNDLES if bundles.known(schema, row.key)})
+        for row in made.rows():
+            self.assertTrue((top / "bundles" / row.name / "step.cu").is_file(), row.name)
+            self.assertEqual((top / "bundles" / row.name / "runtime").is_dir(), row.name == "run")
+        cluster = (top / "bundles" / "wide" / "kernels" / "cross_entropy_gradient.cu").read_text()
+        self.assertRegex(cluster, r"kCluster = [248],")
+        for header, library in (("fmt/core.h", "libfmt.so"), ("xxhash.h", "libxxhash.so"), ("CLI/CLI.hpp", None),
+                                ("nlohmann/json.hpp", None), ("sentencepiece_processor.h", "libsentencepiece.so")):
+            self.assertTrue((top / "third_party" / "usr" / "include" / header).is_file(), header)
+            if library:
+                found = list((top / "third_party" / "usr" / "lib").rglob(library))
+                self.assertEqual(len(found), 1, library)
+                self.assertTrue(found[0].resolve().is_relative_to(top.resolve()), "a link leaves the archive")
+        # Every library has what it needs in the archive, or comes with a compiler.
+        carried = {path.name: path for path in (top / "third_party").rglob("*.so*")}
+        self.assertGreater(len(carried), 6)
+        for path in carried.values():
+            self.assertTrue(path.exists(), f"{path} leads nowhere")
+            for name in needed(path):
+                self.assertTrue(name in carried or third_party.OF_THE_COMPILER.fullmatch(name), f"{path.name} needs {name}")
+        self.check_look(top)
+
+    def check_look(self, top):
+        look = self.succeed(sys.executable, top / "tests" / "bench" / "gpu" / "run.py", "--look", timeout=60).out
+        for line in (r"memory: [\d,.]+ of [\d,.]+ GiB, \d+ cores", r"  g\+\+: \d+\.", "  cublasLt: ", "  run: as the spec has it",
+                     "  /dev/shm: "):
+            self.assertRegex(look, "(?m)^" + line)
+        for part in parts.PARTS:
+            self.assertRegex(look, rf"(?m)^  {part.name}: (would run, about {part.expected} s|LACKS .+)$")
+
+    def test_a_package_that_is_not_installed_is_named(self):
+        with self.assertRaisesRegex(SystemExit, "libnowhere-dev: ./setup.sh installs it"):
+            third_party.packaged("libnowhere-dev")
+
+    def library(self, path, text):
+        """A shared library whose function probe() returns a text."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        source = path.with_suffix(".c")
+        source.write_text(f'const char* probe_{re.sub("[^a-z]", "", path.name.split(".")[0])}(void) {{ return "{text}"; }}\n')
+        self.succeed("gcc", "-shared", "-fPIC", f"-Wl,-soname,{path.name}", source, "-o", path)
+        source.unlink()
+
+    def header(self, path, text):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f'#define {re.sub("[^A-Z]", "", path.name.upper())}_FROM "{text}"\n')
+
+    def test_libraries_of_python_packages(self):
+        """CUDA 13's packages: nvidia/cu13/{include,lib} with libX.so.13 only; cuDNN's and NCCL's have folders of their own."""
+        root, site = pathlib.Path(self.path("toolkit")), pathlib.Path(self.path("site", "nvidia"))
+        nowhere = pathlib.Path(self.path("nowhere"))
+        for name in ("cuda_runtime.h", "nvrtc.h"):
+            self.header(root / "include" / name, "toolkit")
+        self.library(root / "lib64" / "libcudart.so", "toolkit")
+        self.library(root / "lib64" / "libcudnn.so.9", "toolkit")
+        self.header(root / "include" / "cudnn_graph.h", "toolkit")
+        (root / "lib64" / "libcudart_static.a").write_bytes(b"!<arch>\n")
+        for name in ("cublasLt.h", "nvrtc.h", "cuda_runtime.h", "nvtx3/nvToolsExt.h"):
+            self.header(site / "cu13" / "include" / name, "python")
+        for name in ("libcublasLt.so.13", "libnvrtc.so.13", "libcudart.so.13"):
+            self.library(site / "cu13" / "lib" / name, "python")
+        self.library(site / "cudnn" / "lib" / "libcudnn.so.9", "python")
+        self.header(site / "cudnn" / "include" / "cudnn_graph.h", "python")
+        before = {path: path.stat().st_mtime_ns for path in site.rglob("*")}
+
+        found = toolkit.find(root, [site], nowhere)
+        self.assertEqual({name: piece and piece.where for name, piece in found.items()}, {
+            "cudart": "toolkit", "cudart_static": "toolkit", "cublasLt": "Python's nvidia/cu13",
+            "nvrtc": "Python's nvidia/cu13",  # whose header the toolkit has, and no library
+            "nvtx": "Python's nvidia/cu13", "cudnn": "Python's nvidia/cudnn", "nccl": None})
+        links = toolkit.Links(found, pathlib.Path(self.path("links")))
+        options = dict(word[2:].split("=") for word in links.options())
+        self.assertEqual(set(options), {"CUDA_cublasLt_LIBRARY", "CUDA_nvrtc_LIBRARY", "CUDNN_LIBRARY", "CUDNN_INCLUDE_DIR"})
+        self.assertEqual({path: path.stat().st_mtime_ns for path in site.rglob("*")}, before, "nothing is written into Python's packages")
+
+        program = pathlib.Path(self.path("program.cpp"))
+        headers = ("cublasLt.h", "nvtx3/nvToolsExt.h", "cuda_runtime.h", "cstdio")
+        program.write_text("".join(f"#include <{name}>\n" for name in headers) +
+                           'extern "C" const char *probe_libcublast(), *probe_libnvrtc(), *probe_libcudart();\n'
+                           'int main() { std::puts(CUBLASLTH_FROM); std::puts(CUDARUNTIMEH_FROM); std::puts(probe_libcublast());'
+                           ' std::puts(probe_libnvrtc()); std::puts(probe_libcudart()); }\n')
+        environment = links.environment(harness.environment())
+        # As a bundle's build does it: CMake has the paths, -isystem the toolkit's headers.
+        self.succeed("g++", program, "-isystem", root / "include", options["CUDA_cublasLt_LIBRARY"], "-lnvrtc",
+                     root / "lib64" / "libcudart.so", "-o", self.path("program"), env=environment)
+        environment["LD_LIBRARY_PATH"] += f":{root / 'lib64'}"
+        self.assertEqual(self.succeed(self.path("program"), env=environment).out.split(),
+                         ["python", "toolkit", "python", "python", "toolkit"])
+
+        # Before CUDA 13 each package had a folder.
+        old = pathlib.Path(self.path("old", "nvidia"))
+        self.header(old / "cublas" / "include" / "cublasLt.h", "old")
+        self.library(old / "cublas" / "lib" / "libcublasLt.so.12", "old")
+        self.assertEqual(toolkit.find(root, [old], nowhere)["cublasLt"].where, "Python's nvidia/cublas")
+        self.assertIsNone(toolkit.find(None, [], nowhere)["cublasLt"])
+
+    def test_the_readme_has_the_table_of_parts(self):
+        text = (KIT / "README.md").read_text()
+        rows = re.findall(r"^\| (\w+) \|.*\| (\d+) s \| (\d+) s \|.*\|$", text, re.MULTILINE)
+        self.assertEqual(rows, [(part.name, str(part.expected), str(part.limit)) for part in parts.PARTS])
+        first, last = (sum(part.expected for part in some) for some in (parts.PARTS[:5], parts.PARTS[5:]))
+        self.assertIn(f"The first five take {first} s, the last four {last} s", text)
+        self.assertLessEqual(max(first, last), 540)
+
+    def test_the_floors_of_the_large_run(self):
+        """GB a micro-batch (a step for the last two) of perfectly fused kernels, with the formulas worked out by hand."""
+        folder = pathlib.Path(SOURCE, "generated", "llama-1b")
+        plan, model = (json.loads((folder / name).read_text()) for name in ("plan.json", "config.json"))
+        narrow = json.loads(json.dumps(plan))
+        for kernel in narrow["kernels"]:
+            kernel["params"].pop("Residual", None)  # a residual stream in bf16
+        rows = {what: round(bytes / 1e9, 1) for what, _, bytes, _, _ in floors.table(narrow, model)}
+        stream = sum(row[2] for row in floors.table(plan, model)) - sum(row[2] for row in floors.table(narrow, model))
+        self.assertEqual(rows, {"RMSNorm forward": 8.6, "RMSNorm backward": 21.5, "RoPE, both ways": 10.7, "SwiGLU forward": 25.8,
+                                "SwiGLU backward": 51.5, "cross-entropy, both ways": 17.2, "gradient norm": 5.0, "AdamW": 37.2})
+        self.assertAlmostEqual(stream / 1e9, 17.7, delta=0.05)
+        # 244.1 TFLOP of products at 680 TFLOP/s, 52 ms of attention, 195 GB at 3,000 GB/s: 359 + 52 + 65.
+        self.assertAlmostEqual(floors.by_table(plan, model, 1, 3000, 680, 52), 476, delta=1)
+        # The plan's kernels move a little more, and its products no bytes of their own.
+        self.assertAlmostEqual(floors.by_plan(plan, 1, 3000, 680, 52), 476, delta=10)
+
+
+if __name__ == "__main__":
+    harness.main()

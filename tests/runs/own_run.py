@@ -1,0 +1,106 @@
+"""From the quick start to a run of one's own: its last hints as written, llmc in a prefix, two llmc in one folder."""
+
+import fcntl
+import glob
+import os
+import re
+import shutil
+import subprocess
+
+import harness
+from harness import LLMC, SOURCE, RunTest
+
+BUILD = os.path.dirname(os.path.realpath(LLMC))
+
+
+class OwnRun(RunTest):
+    def test_hints_of_the_quick_start(self):
+        """Each command, literally, where the quick start has run; the last one stops after a step."""
+        with open(os.path.join(SOURCE, "quickstart.sh")) as file:
+            hints = re.search(r"cat <<'END'\n(.*?)^END$", file.read(), re.MULTILINE | re.DOTALL).group(1)
+        commands = [re.split(r"\s{2,}", line.strip())[0].split() for line in hints.splitlines() if line.startswith("  build/llmc ")]
+        self.assertGreaterEqual(len(commands), 5, hints)
+        tree = self.path("tree")
+        os.makedirs(os.path.join(tree, "build"))
+        os.makedirs(os.path.join(tree, "data", "quickstart"))
+        os.symlink(os.path.realpath(LLMC), os.path.join(tree, "build", "llmc"))
+        for name in ("specs", "compiler", "runtime", "docs"):
+            os.symlink(os.path.join(SOURCE, name), os.path.join(tree, name))
+        for command in commands:
+            words = command + (["--", "--steps", "1"] if command[1] == "run" else [])
+            done = harness.call(*words, cwd=tree, timeout=500)
+            self.assertEqual(done.code, 1 if command[1] == "diff" else 0, f"{' '.join(words)}\n{done.out}{done.err}")
+        self.assertTrue(glob.glob(os.path.join(tree, "**", "checkpoints", "step-00000001"), recursive=True))
+
+    def test_installed(self):
+        """llmc in a prefix compiles a trainer with nothing of the build, and no word of its paths."""
+        prefix = self.path("prefix")
+        self.succeed("cmake", "--install", BUILD, "--prefix", prefix)
+        with open(os.path.join(prefix, "lib", "llmc", "runtime-cpu.link")) as file:
+            self.assertNotIn(BUILD, file.read())
+        environment = {k: v for k, v in harness.environment().items() if k not in ("LLMC_HOME", "LLMC_BUILD")}
+        moved = self.path("moved")
+        shutil.move(prefix, moved)  # a prefix may be moved, too
+        llmc = os.path.join(moved, "bin", "llmc")
+        done = self.succeed(llmc, "doctor", env=environment)
+        self.assertIn(os.path.join(moved, "share", "llmc"), done.out)
+        spec = harness.write_small(self.path("installed"))
+        self.succeed(llmc, "compile", spec, "-o", self.path("trainer"), env=environment, timeout=280)
+        version = self.succeed(self.path("trainer", "trainer"), "--version").out
+        self.assertRegex(version, r"^small [0-9a-f]{32} \S+\n$")
+        usage = self.succeed(self.path("trainer", "trainer"), "--help").out
+        for word in ("--device", "--profile", "GPU", "tune"):
+            self.assertNotIn(word, usage, "help of a trainer for the CPU")
+
+    def test_link_line_moves_with_the_tree(self):
+        with open(os.path.join(BUILD, "runtime-cpu.link")) as file:
+            self.assertNotIn(SOURCE, file.read())
+
+    def test_second_llmc_waits(self):
+        """While one llmc works in a folder, another says that it waits, and goes on when the first has ended."""
+        spec = harness.write_small(self.path("twice"))
+        out = self.path("twice-out")
+        self.succeed(LLMC, "emit", spec, "-o", out)
+        with open(os.path.join(out, ".llmc-lock")) as held:
+            fcntl.flock(held, fcntl.LOCK_EX)  # as the first llmc does
+            second = subprocess.Popen([LLMC, "emit", spec, "-o", out], stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
+            self.assertIn("waiting for another llmc", second.stderr.readline())
+            self.assertIsNone(second.poll())
+        out_text, error = second.communicate(timeout=60)
+        self.assertEqual((second.returncode, out_text.strip(), error), (0, out, ""))
+
+    def test_names_of_the_build_folder(self):
+        """A run called as something that CMake built gets a folder beside it."""
+        spec = harness.write_small(self.path("named"))
+        tree = self.path("cmake")
+        os.makedirs(os.path.join(tree, "build", "tests"))
+        for name in ("CMakeCache.txt", "llmc", "tests/cmake_install.cmake"):
+            open(os.path.join(tree, "build", name), "w").close()
+        for name in ("tests", "llmc", "runtime"):
+            done = self.succeed(LLMC, "emit", spec, f"name={name}", cwd=tree)
+            self.assertEqual(done.out.strip(), f"build/{name}" + ("" if name == "runtime" else "-run"))
+
+    def test_arguments_of_the_trainer(self):
+        done = harness.call(LLMC, "plan", "specs/tiny.yaml", "--", "--steps", "1", cwd=SOURCE)
+        self.assertEqual(done.code, 2)
+        self.assertIn("llmc run SPEC -- --steps 100", done.err)
+
+    def test_doctor_tries_the_compilers(self):
+        """An nvcc that says its version and compiles nothing is not ok; GPUs are listed as nvidia-smi has them."""
+        tools = self.path("tools")
+        os.makedirs(tools)
+        for name, text in (("nvcc", 'case "$1" in --version) echo "release 13.0, V13.0.1";; *) echo "no ptxas" >&2; exit 1;; esac'),
+                           ("nvidia-smi", 'echo "NVIDIA H100 80GB HBM3, 81559 MiB, 580.65.06, 9.0"')):
+            with open(os.path.join(tools, name), "w") as file:
+                file.write("#!/bin/sh\n" + text + "\n")
+            os.chmod(os.path.join(tools, name), 0o755)
+        environment = dict(harness.environment(), PATH=tools + ":" + os.environ["PATH"])
+        out = self.succeed(LLMC, "doctor", env=environment).out
+        self.assertRegex(out, r"-- CUDA compiler +release 13.0, V13.0.1; it does not compile a test \(exit 1\): no ptxas")
+        self.assertRegex(out, r"ok GPU +NVIDIA H100 80GB HBM3, 81559 MiB, 580.65.06, 9.0")
+        for what in ("memory", "disk here", r"C\+\+ compiler"):
+            self.assertRegex(out, f"ok {what} ")
+
+
+if __name__ == "__main__":
+    harness.main()
