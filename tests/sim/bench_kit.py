@@ -282,10 +282,10 @@ class BenchKit(harness.SimTest):
         top = self.own_kit()
         kernel = top / "bundles" / "portable" / "kernels" / "attention_backward_keys.cu"
         text = kernel.read_text()
-        right = "scale[2] = {0.25f, 0.25f}"  # of dk
+        right = "(dk, 0.25f,"
         self.assertEqual(text.count(right), 1)
         kernel.unlink()
-        kernel.write_text(text.replace(right, "scale[2] = {0.2625f, 0.2625f}"))
+        kernel.write_text(text.replace(right, "(dk, 0.2625f,"))
         (self.work / "bin" / "portable" / "timed").unlink()
         done = self.call("--only", "pieces", "attention", top=top)
         self.assertEqual(done.code, 1, done.err)
