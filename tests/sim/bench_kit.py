@@ -187,7 +187,7 @@ class BenchKit(harness.SimTest):
         for row in ("the run's", "the run's, deterministic: false", "attention: portable"):
             self.assertRegex(text, rf"\| {row} \|( -?[\d.,]+%? \|){{8}}")
         self.assertRegex(text, r"A micro-batch's products: [\d.]+ ms by the algorithms that cuBLASLt suggests")
-        self.assertRegex(text, r"losses of the first 2 steps [-\de., ]+ \(bound 1e-04\)")
+        self.assertRegex(text, r"losses of the first 2 steps [-+\de., ]+ \(bound 1e-04\)")
         theirs = "attention cudnn, heads repeated, residual bfloat16"
         self.assertRegex(text, rf"run \(residual fp32\): \*\*[\d.]+ times\*\* the speed of torch.compile \({theirs}\), arena")
         self.assertIn(f"PyTorch stand-in eager, 1 x 1, {theirs}; out of memory at 2 |", text)
