@@ -5,7 +5,7 @@ set -eu
 cd "$(dirname "$0")"
 jobs="${LLMC_JOBS:-$(nproc)}"
 minutes="build/test_minutes"
-echo "The tests take about 15 minutes on two quiet cores; before them llmc is built, all of it the first time."
+echo "The tests take about half an hour on two cores; before them llmc is built, all of it the first time."
 [ ! -f "$minutes" ] || echo "The last time that all of it passed here, build and tests took $(cat "$minutes") minutes."
 begin=$(date +%s)
 ./setup.sh

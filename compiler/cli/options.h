@@ -42,7 +42,7 @@ struct Planned {
 };
 Planned plan_spec(const SpecArguments& arguments);
 
-/// The same for a trainer that is built here: on a CPU, `target.arch: native` is this machine's name from the start, so that
+/// The same as a trainer that is built here has it: on a CPU, `target.arch: native` is this machine's name from the start, so that
 /// kernels are chosen for it.
 Planned plan_spec_here(const SpecArguments& arguments);
 

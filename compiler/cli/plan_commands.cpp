@@ -99,7 +99,7 @@ void add_plan_commands(CLI::App& app, Result& result) {
   plan_command->footer("Example: llmc plan specs/llama-1b.yaml batch.micro_batch=8 memory.recompute=full\n"
                        "         llmc plan specs/llama-1b.yaml --kernels");
   plan_command->callback([plan] {
-    const Planned planned = plan_spec(plan->spec);
+    const Planned planned = plan_spec_here(plan->spec);
     if (plan->kernels) {
       const report::KernelUses uses = kernel_uses(planned, plan->build);
       if (plan->json) fmt::print("{}\n", report::kernels_json(planned.plan, uses).dump(2));

@@ -187,7 +187,7 @@ class BenchKit(harness.SimTest):
         for row in ("the run's", "the run's, deterministic: false", "attention: portable"):
             self.assertRegex(text, rf"\| {row} \|( -?[\d.,]+%? \|){{8}}")
         self.assertRegex(text, r"A micro-batch's products: [\d.]+ ms by the algorithms that cuBLASLt suggests")
-        self.assertRegex(text, r"losses of the first 2 steps [-\de., ]+ \(bound 1e-04\)")
+        self.assertRegex(text, r"losses of the first 2 steps [-+\de., ]+ \(bound 1e-04\)")
         theirs = "attention cudnn, heads repeated, residual bfloat16"
         self.assertRegex(text, rf"run \(residual fp32\): \*\*[\d.]+ times\*\* the speed of torch.compile \({theirs}\), arena")
         self.assertIn(f"PyTorch stand-in eager, 1 x 1, {theirs}; out of memory at 2 |", text)
@@ -282,10 +282,10 @@ class BenchKit(harness.SimTest):
         top = self.own_kit()
         kernel = top / "bundles" / "portable" / "kernels" / "attention_backward_keys.cu"
         text = kernel.read_text()
-        right = "scale[2] = {0.25f, 0.25f}"  # of dk
+        right = "(dk, 0.25f,"
         self.assertEqual(text.count(right), 1)
         kernel.unlink()
-        kernel.write_text(text.replace(right, "scale[2] = {0.2625f, 0.2625f}"))
+        kernel.write_text(text.replace(right, "(dk, 0.2625f,"))
         (self.work / "bin" / "portable" / "timed").unlink()
         done = self.call("--only", "pieces", "attention", top=top)
         self.assertEqual(done.code, 1, done.err)
