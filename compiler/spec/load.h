@@ -8,7 +8,7 @@
 
 #include "spec/diagnostics.h"
 #include "spec/resolved.h"
-#include "compiler/spec/suggestions.h"
+#include "spec/suggestions.h"
 
 namespace llmc::spec {
 

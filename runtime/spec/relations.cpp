@@ -18,7 +18,6 @@
 namespace llmc::spec {
 namespace {
 
-std::string leaf(const std::string& path) { return path.substr(path.rfind('.') + 1); }
 
 constexpr int kTries = 256;  // candidates that are tried on one side of a value
 
@@ -447,7 +446,7 @@ class Relations {
     for (const char* path : paths) {
       const auto found = bound_.given.find(path);
       if (found != bound_.given.end())
-        diagnostic.places.push_back(place_of(found->second, fmt::format("{} is given here", leaf(path))));
+        diagnostic.places.push_back(place_of(found->second, fmt::format("{} is given here", leaf_of(path))));
     }
     if (!diagnostic.places.empty()) diagnostic.places[0].note.clear();
     diagnostics_.push_back(std::move(diagnostic));

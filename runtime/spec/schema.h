@@ -34,6 +34,14 @@ constexpr std::size_t kLongestName = 64;  // of a run
 /// Whether a value is baked into the trainer, can be replaced when it starts, or is only a label (the name).
 enum class Stage { label, compiled, run_time };
 
+/// "model.rope_scaling" of "model.rope_scaling.type"; empty at the top.
+inline std::string group_of(const std::string& path) {
+  return path.find('.') == std::string::npos ? "" : path.substr(0, path.rfind('.'));
+}
+
+/// The last word of a path.
+inline std::string leaf_of(const std::string& path) { return path.substr(path.rfind('.') + 1); }
+
 struct Key {
   std::string path;  // dotted
   Type type = Type::string;
@@ -55,8 +63,8 @@ struct Key {
   std::function<void(Spec&, const Value&)> set;
   std::function<std::optional<Value>(const Spec&)> derive;  // nothing while what it needs is unknown
 
-  std::string group() const { return path.find('.') == std::string::npos ? "" : path.substr(0, path.rfind('.')); }
-  std::string leaf() const { return path.substr(path.rfind('.') + 1); }
+  std::string group() const { return group_of(path); }
+  std::string leaf() const { return leaf_of(path); }
 };
 
 /// A map of keys. `shorthand`: a scalar in its place is the value of that key. `list_of_one`: written as a list of one

@@ -13,6 +13,7 @@
 #include "spec/overrides.h"
 #include "spec/print.h"
 #include "spec/relations.h"
+#include "spec/suggestions.h"
 
 namespace llmc::spec {
 
@@ -110,16 +111,60 @@ class PrintedReader {
   int depth_ = 0;
 };
 
+/// Values with the keys of a tree laid over them, or what is wrong with those.
+struct LaidOver {
+  Values values;
+  std::vector<Diagnostic> diagnostics;
+  Exit exit = Exit::usage;  // Exit::spec: each is good, and they do not fit together
+};
+
+LaidOver lay_over(const Values& base, const Node& root, const fs::path& directory) {
+  LaidOver laid;
+  Bound bound = bind_over(base, root, laid.diagnostics);
+  for (const auto& [path, span] : bound.given) {
+    const Key& key = *find_key(path);
+    const std::string before = value_text(key, key.get(base.spec)), after = value_text(key, key.get(bound.spec));
+    if (key.stage != Stage::run_time && before != after)
+      laid.diagnostics.push_back(
+          {"",  // trainers print no codes
+           fmt::format("{0} is compiled in: this trainer was built with {0}={1}, not {2}", path, before, after),
+           fmt::format("run `llmc compile` with {}={} for a trainer with that value", path, after),
+           {place_of(span)},
+           path});
+  }
+  if (!laid.diagnostics.empty()) return laid;
+  laid.values.derived = base.derived;
+  for (const auto& [path, span] : bound.given) {
+    const Key& key = *find_key(path);
+    laid.values.derived.erase(path);
+    if (key.is_path)
+      key.set(bound.spec, fs::absolute(directory / std::get<std::string>(key.get(bound.spec))).lexically_normal().string());
+  }
+  check_run_relations(bound, laid.diagnostics);
+  laid.values.spec = std::move(bound.spec);
+  laid.exit = Exit::spec;
+  return laid;
+}
+
 }  // namespace
 
 Values read_values(const std::string& text, const std::string& name) {
-  const Source source{name, text, false};
+  std::deque<Source> sources{{name, text, false}};
+  const Source& source = sources[0];
   std::vector<Diagnostic> diagnostics;
   if (!check_bytes(source, diagnostics)) throw std::invalid_argument(sentences(diagnostics));
   PrintedReader reader(source);
   const Node root = reader.read();
   Bound bound = bind_tree(root, source, false, diagnostics);
-  if (!diagnostics.empty()) throw std::invalid_argument(sentences(diagnostics));
+  if (!diagnostics.empty()) {
+    const auto examine = [&](const Node& changed) {
+      Examined examined;
+      examined.spec = bind_tree(changed, source, false, examined.diagnostics).spec;
+      return examined;
+    };
+    suggest(root, examine, {}, sources, diagnostics);
+    throw std::invalid_argument(sentences(diagnostics));
+  }
   for (const Key& key : keys())
     if (key.derive && !bound.given.count(key.path)) reader.derived.insert(key.path);
   return {std::move(bound.spec), std::move(reader.derived)};
@@ -131,24 +176,16 @@ Values override_values(const Values& values, const std::vector<std::string>& wor
   Node root;
   root.kind = Node::Kind::map;
   apply_overrides(root, words, sources, diagnostics);
-  Bound bound = bind_over(values, root, diagnostics);
-  if (!diagnostics.empty()) throw Failure(Exit::usage, sentences(diagnostics));
-  Values result{std::move(bound.spec), values.derived};
-  for (const auto& [path, span] : bound.given) {
-    const Key& key = *find_key(path);
-    const std::string before = value_text(key, key.get(values.spec)), after = value_text(key, key.get(result.spec));
-    if (key.stage != Stage::run_time && before != after)
-      throw Failure(Exit::usage, fmt::format("{0} is compiled in: this trainer was built with {0}={1}, not {2}; run "
-                                             "`llmc compile` with {0}={2} for a trainer with that value",
-                                             path, before, after));
-    result.derived.erase(path);
-    if (key.is_path)
-      key.set(result.spec, fs::absolute(directory / std::get<std::string>(key.get(result.spec))).lexically_normal().string());
-  }
-  bound.spec = result.spec;
-  check_run_relations(bound, diagnostics);
-  if (!diagnostics.empty()) throw Failure(Exit::spec, sentences(diagnostics));
-  return result;
+  const bool spelled = diagnostics.empty();
+  LaidOver laid = lay_over(values, root, directory);
+  std::move(laid.diagnostics.begin(), laid.diagnostics.end(), std::back_inserter(diagnostics));
+  if (diagnostics.empty()) return std::move(laid.values);
+  const auto examine = [&](const Node& changed) {
+    LaidOver again = lay_over(values, changed, directory);
+    return Examined{std::move(again.values.spec), std::move(again.diagnostics)};
+  };
+  suggest(root, examine, {}, sources, diagnostics);
+  throw Failure(spelled ? laid.exit : Exit::usage, sentences(diagnostics));
 }
 
 void check_values(const Values& values) { override_values(values, {}, {}); }

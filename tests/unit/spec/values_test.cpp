@@ -46,6 +46,7 @@ TEST(Values, HostileTexts) {
     Values values = values_of(resolve(kGood));
     std::string text;
     for (std::size_t n = 1 + random() % 8; n > 0; --n) text += pieces[random() % pieces.size()];
+    values.spec.data.tokenizer = "t.model";
     values.spec.sampling.prompts = {text, "x"};
     expect_read_back(values);
   }

@@ -1,10 +1,11 @@
-#include "compiler/spec/suggestions.h"
+#include "spec/suggestions.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <set>
 
+#include "spec/flow_reader.h"
 #include "spec/overrides.h"
 #include "spec/schema.h"
 
@@ -66,16 +67,11 @@ void put(Node& root, const std::string& path, Node value, std::deque<Source>& so
   place_value(root, keys, std::move(value));
 }
 
-std::string leaf(const std::string& path) { return path.substr(path.rfind('.') + 1); }
-std::string group(const std::string& path) {
-  return path.find('.') == std::string::npos ? "" : path.substr(0, path.rfind('.'));
-}
-
 /// The key as a message names it: the last word, where that cannot be mistaken.
 std::string name_in(const std::string& path, const std::string& about) {
-  if (group(path) == group(about)) return leaf(path);
-  const auto same = std::count_if(keys().begin(), keys().end(), [&](const Key& k) { return k.leaf() == leaf(path); });
-  return same == 1 ? leaf(path) : path;
+  if (group_of(path) == group_of(about)) return leaf_of(path);
+  const auto same = std::count_if(keys().begin(), keys().end(), [&](const Key& k) { return k.leaf() == leaf_of(path); });
+  return same == 1 ? leaf_of(path) : path;
 }
 
 std::string text_of(const Edit& edit, const std::string& about) {
@@ -133,7 +129,7 @@ bool apply_edit(Node& root, const Edit& edit, std::deque<Source>& sources) {
   for (const auto& [path, value] : edit.write) {
     const Source& source = sources.emplace_back(Source{"suggestion", value, true});
     std::vector<Diagnostic> none;
-    std::optional<Node> node = read_yaml(source, none);
+    std::optional<Node> node = read_flow(source, 0, source.text.size(), none);
     if (!node || !none.empty()) return false;
     put(root, path, std::move(*node), sources);
   }

@@ -5,10 +5,10 @@
 #include <functional>
 #include <vector>
 
-#include "spec/diagnostics.h"
-#include "spec/spec.h"
-#include "compiler/spec/yaml_reader.h"
 #include "error.h"
+#include "spec/diagnostics.h"
+#include "spec/node.h"
+#include "spec/spec.h"
 
 namespace llmc::spec {
 
