@@ -75,6 +75,7 @@ void add_build_commands(CLI::App& app, Result& result) {
   compile_command->footer("Example: llmc compile specs/quickstart.yaml && build/quickstart/trainer --help");
   compile_command->callback([options] {
     const Planned planned = plan_spec_here(options->spec);
+    note_vocabulary(planned.resolved);
     const build::CompileResult built = compile(planned, options->build);
     fmt::print("{} ({} sources compiled, {} unchanged{}, {:.1f} s)\n", built.trainer.string(), built.compiled, built.reused,
                built.linked ? ", linked" : "", built.seconds);

@@ -7,8 +7,9 @@
 
 #include "compiler/report/plan_report.h"
 #include "compiler/spec/huggingface.h"
-#include "spec/print.h"
+#include "data/vocabulary.h"
 #include "error.h"
+#include "spec/print.h"
 
 namespace llmc::cli {
 
@@ -26,6 +27,15 @@ spec::Resolved load_spec(const SpecArguments& arguments) {
   if (!result.resolved) throw InvalidSpec(spec::render(result.diagnostics, colour_on(2)));
   for (const std::string& note : result.notes) fmt::print(stderr, "note: {}\n", note);
   return std::move(*result.resolved);
+}
+
+void note_vocabulary(const spec::Resolved& resolved) {
+  const auto found = [&](const std::string& path) {
+    return path.empty() ? std::filesystem::path() : (std::filesystem::path(resolved.directory) / path).lexically_normal();
+  };
+  const std::string note = vocabulary_note(resolved.spec.model.vocab_size, found(resolved.spec.data.tokenizer),
+                                           found(resolved.spec.data.train.path));
+  if (!note.empty()) fmt::print(stderr, "note: {}\n", note);
 }
 
 namespace {

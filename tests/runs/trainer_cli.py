@@ -15,9 +15,7 @@ class TrainerCli(RunTest):
     def setUpClass(cls):
         super().setUpClass()
         cls.spec = harness.write_small(cls.folder)
-        done = harness.call(harness.LLMC, "compile", cls.spec, "-o", os.path.join(cls.folder, "a"))
-        assert done.code == 0, done.err
-        cls.trainer = os.path.join(cls.folder, "a", "trainer")
+        cls.trainer = cls.compile(cls.spec, "a")
 
     def refused(self, code, *words, trainer=None):
         done = harness.call(trainer or self.trainer, *words)

@@ -48,7 +48,7 @@ class SimResume(harness.SimTest):
             while self.lines(run) <= begin and process.poll() is None:
                 time.sleep(0.01)
             process.send_signal(signal.SIGTERM)
-            errors = process.communicate(timeout=60)[1]
+            errors = process.communicate(timeout=harness.runs.HANGS)[1]
             codes.append(process.returncode)
             self.assertEqual(codes[-1], 75, errors)
             cut.add(self.newest_step(run))
