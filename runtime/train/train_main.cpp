@@ -7,7 +7,7 @@
 #include <exception>
 #include <new>
 
-#include "checkpoint/durable_file.h"
+#include "files/durable_file.h"
 #include "error.h"
 #include "math/libraries.h"
 #include "math/tuning.h"

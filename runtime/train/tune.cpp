@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "checkpoint/durable_file.h"
+#include "files/durable_file.h"
 #include "math/tuning.h"
 
 namespace llmc {
