@@ -256,6 +256,7 @@ constexpr ProgramInfo kInfo = {
     .chunk_elements = 16384,
     .chunk_count = 75809,
     .products = kProducts,
+    .attention = &kAttention,
     .arena = kArena,
 };
 
