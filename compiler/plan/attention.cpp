@@ -1,7 +1,5 @@
 #include "compiler/plan/attention.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "error.h"
@@ -92,12 +90,6 @@ AttentionChoice choose_attention(const Graph& graph, const spec::Spec& spec) {
   }
   const std::string portable = first_refusal(portable_attention_refusal, shape, spec);
   if (!portable.empty()) throw Failure(Exit::spec, portable);
-  // The biases of q, k and v lie in one vector, and kernels take each of them 16 bytes at a time.
-  const std::int64_t q = shape.heads * shape.head_dim, k = shape.kv_heads * shape.head_dim;
-  if (spec.model.attention_bias && (q % 8 != 0 || k % 8 != 0))
-    throw Failure(Exit::spec, fmt::format("with model.attention_bias, q and k on CUDA have multiples of 8 columns; here they "
-                                          "have {} and {}; write a model.head_dim that is a multiple of 8, or "
-                                          "attention_bias: false", q, k));
   return {AttentionBy::portable, {way(AttentionBy::portable)}, {}};
 }
 
