@@ -89,6 +89,7 @@ void print_header(Console& console, const ProgramInfo& info, const Device& devic
                            static_cast<double>(info.arena.bytes) / (1 << 20)));
   const std::string algorithms = describe_tuning(info.products, info.arena.math_workspace_bytes);
   if (!algorithms.empty()) console.text("gemm    " + algorithms);
+  if (info.attention) console.text("attn    " + describe_attention(*info.attention));
   console.text(fmt::format("data    {} tokens in {} {}, {} samples of {}; {} steps of {} tokens are {:.2f} epochs",
                            format_count(train.tokens()), train.shards().size(),
                            train.shards().size() == 1 ? "shard" : "shards", format_count(samples), info.sequence_length,
