@@ -29,6 +29,8 @@ FAULTS = [
           "test_data GlobFiles.*"),
     fault("surrogates_are_utf8", "runtime/data/utf8.cpp", "  if (first == 0xed && byte(1) >= 0xa0) return 0;  // surrogates\n", "",
           "test_data Utf8.Boundaries"),
+    fault("vocabulary_above_is_not_said", "runtime/data/vocabulary.cpp", "if (vocab_size > tokens)", "if (vocab_size > 2 * tokens)",
+          "test_data Vocabulary.*"),
     # checkpoint
     fault("header_with_two_equal_names", "runtime/checkpoint/safetensors_header.cpp",
           """if (!names_.insert(key).second) refuse("'" + key + "' stands twice");""", "names_.insert(key);",
@@ -61,6 +63,18 @@ FAULTS = [
           "static_cast<double>(position + 1) * inverse_frequencies[i]", "test_train Constants.RopeTable"),
     fault("skips_in_all_and_not_in_a_row", "runtime/train/guards.cpp", "results.skipped ? in_a_row_ + 1 : 0;",
           "results.skipped ? in_a_row_ + 1 : in_a_row_;", "test_train SkipGuard.*"),
+    # headers of the device
+    fault("ties_round_up", "runtime/device/math.h", "bits + 0x7fffu + ((bits >> 16) & 1u);", "bits + 0x8000u;",
+          "test_templates Bf16.RoundsToNearestEven"),
+    fault("exp_with_a_wrong_coefficient", "runtime/device/math.h", "0.16667114f", "0.16674114f", "test_templates Exp.IsAccurateOverItsRange"),
+    fault("infinities_are_finite", "runtime/device/math.h", "return v - v == 0; }", "return v == v; }",
+          "test_templates GradientClip.SkipsWhatIsNotFinite"),
+    fault("partial_sums_left_over", "runtime/device/cpu/group.h", "half > 0; half /= 2)\n      for (int i = 0; i < half; ++i) partial.data[i]",
+          "half > 1; half /= 2)\n      for (int i = 0; i < half; ++i) partial.data[i]", "test_templates *.RmsNormForward"),
+    fault("padding_keeps_what_it_held", "runtime/device/cpu/group.h", "for (int c = kColumns; c < kPitch; ++c)",
+          "for (int c = kColumns + 1; c < kPitch; ++c)", "test_templates *.RmsNormForward"),
+    fault("sums_relative_to_another_maximum", "runtime/device/cuda/group.h", "    sum *= exp(own - highest);\n", "    (void)own;\n",
+          "test_sim_kernels ClusteredCrossEntropy.*"),
     # device and math on the CPU
     fault("denormals_stay", "runtime/device/cpu/device.cpp", "constexpr unsigned kFlushToZero = 0x8000,", "constexpr unsigned kFlushToZero = 0,",
           "test_math CpuDevice.EveryThreadFlushesDenormals"),
