@@ -10,7 +10,7 @@
 #include "compiler/spec/codes.h"
 #include "compiler/spec/documentation.h"
 #include "compiler/spec/huggingface.h"
-#include "compiler/spec/print.h"
+#include "spec/print.h"
 
 namespace llmc::cli {
 
