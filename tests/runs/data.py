@@ -50,8 +50,10 @@ class Data(RunTest):
         out = self.path("compiled")
         os.makedirs(out)
         for command in (["check"], ["compile", "-o", out]):
-            self.assertIn(note, self.succeed(LLMC, *command, spec, f"model.vocab_size={tokens + 5}", cwd=out).err)
             self.assertNotIn("vocab_size", self.succeed(LLMC, *command, spec, f"model.vocab_size={tokens}", cwd=out).err)
+            self.assertIn(note, self.succeed(LLMC, *command, spec, f"model.vocab_size={tokens + 5}", cwd=out).err)
+        started = self.succeed(os.path.join(out, "trainer"), "--run", self.path("run"), "--steps", 1).out
+        self.assertIn(note.replace("note: ", "note    "), started)
 
     def test_refusals(self):
         """What is wrong with data is said in one line, with exit code 5 (or 2 for the command line)."""
