@@ -66,15 +66,6 @@ FAULTS = [
     # headers of the device
     fault("ties_round_up", "runtime/device/math.h", "bits + 0x7fffu + ((bits >> 16) & 1u);", "bits + 0x8000u;",
           "test_templates Bf16.RoundsToNearestEven"),
-    fault("exp_with_a_wrong_coefficient", "runtime/device/math.h", "0.16667114f", "0.16674114f", "test_templates Exp.IsAccurateOverItsRange"),
-    fault("infinities_are_finite", "runtime/device/math.h", "return v - v == 0; }", "return v == v; }",
-          "test_templates GradientClip.SkipsWhatIsNotFinite"),
-    fault("partial_sums_left_over", "runtime/device/cpu/group.h", "half > 0; half /= 2)\n      for (int i = 0; i < half; ++i) partial.data[i]",
-          "half > 1; half /= 2)\n      for (int i = 0; i < half; ++i) partial.data[i]", "test_templates *.RmsNormForward"),
-    fault("padding_keeps_what_it_held", "runtime/device/cpu/group.h", "for (int c = kColumns; c < kPitch; ++c)",
-          "for (int c = kColumns + 1; c < kPitch; ++c)", "test_templates *.RmsNormForward"),
-    fault("sums_relative_to_another_maximum", "runtime/device/cuda/group.h", "    sum *= exp(own - highest);\n", "    (void)own;\n",
-          "test_sim_kernels ClusteredCrossEntropy.*"),
     # device and math on the CPU
     fault("denormals_stay", "runtime/device/cpu/device.cpp", "constexpr unsigned kFlushToZero = 0x8000,", "constexpr unsigned kFlushToZero = 0,",
           "test_math CpuDevice.EveryThreadFlushesDenormals"),
