@@ -8,6 +8,7 @@
 #include <new>
 
 #include "checkpoint/durable_file.h"
+#include "data/vocabulary.h"
 #include "error.h"
 #include "math/libraries.h"
 #include "math/tuning.h"
@@ -167,6 +168,8 @@ int train(int argc, char** argv, const Options& options, const Program& program)
   const std::int64_t stop = last_step(options, run);
   const std::int64_t sequences = run.batch.tokens / info.sequence_length;
   tell_differences(console, values.built.spec, run);
+  if (const std::string note = vocabulary_note(run.model.vocab_size, run.data.tokenizer, run.data.train.path); !note.empty())
+    console.text("note    " + note);
 
   const auto shards = open_shards(run.data.train, info);
   std::optional<Evaluation> evaluation;
