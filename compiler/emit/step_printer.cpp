@@ -8,7 +8,6 @@
 #include "compiler/emit/printer.h"
 #include "compiler/emit/product_printer.h"
 #include "compiler/emit/specialiser/specialiser.h"
-#include "compiler/plan/attention.h"
 #include "compiler/plan/kernels.h"
 #include "error.h"
 
@@ -37,11 +36,7 @@ class StepPrinter {
  public:
   explicit StepPrinter(const plan::Plan& plan) : plan_(plan), g_(plan.graph) {
     cuda_ = plan.spec.target.kind == spec::TargetKind::cuda;
-    if (cuda_) {
-      const plan::AttentionChoice choice = plan::choose_attention(g_, plan.spec);
-      cudnn_ = choice.forward == plan::AttentionBy::cudnn;
-      cudnn_backward_ = choice.backward == plan::AttentionBy::cudnn;
-    }
+    cudnn_ = cuda_ && plan.attention.forward == AttentionBy::cudnn;
     tiles_ = plan::attention_in_tiles(plan.spec);
     for (const Region& r : g_.regions) variants_ += r.loop == Loop::layers_up;
   }
@@ -127,13 +122,7 @@ class StepPrinter {
   std::string product_initialisers() const {
     std::string text;
     for (const plan::Product& p : plan_.products) text += fmt::format(",\n      {}(math, {})", p.name, product_constant(p));
-    if (cudnn_) {
-      const TensorId qkv = g_.find("qkv"), out = g_.find("attention_out");
-      text += fmt::format(",\n      attention(math, {{.batch = {}, .sequence = {}, .heads = {}, .kv_heads = {}, .head_dim = {}, .qkv_pitch = {},\n"
-                          "                 .out_pitch = {}, .deterministic = {}{}}})",
-                          g_.batch, g_.sequence, g_.heads, g_.kv_heads, g_.head_dim, g_.at(qkv).pitch, g_.at(out).pitch,
-                          plan_.spec.deterministic, cudnn_backward_ ? "" : ", .backward = false");
-    }
+    if (cudnn_) text += ",\n      attention(math, kAttention)";
     if (cuda_) text += ",\n      ranks(d)";
     return text;
   }
@@ -197,18 +186,18 @@ class StepPrinter {
 
   /// The op's kernel `number`, of usually one.
   const plan::Kernel& kernel(const Region& region, const Op& op, std::size_t number = 0) const {
-    const auto wanted = plan::kernels_for(g_, region, op, plan_.parameters, plan_.spec);
+    const auto wanted = plan::kernels_for(plan_, region, op);
     for (const plan::Kernel& k : plan_.kernels)
       if (number < wanted.size() && k.name == wanted[number].name) return k;
     throw Failure(Exit::internal, "no kernel runs op " + op.name + " in region " + region.name);
   }
 
-  void launch(const plan::Kernel& k, const std::vector<std::string>& arguments) {
+  void launch(const plan::Kernel& k, const std::vector<std::string>& arguments, const char* stream = "s.stream") {
     std::string list;
     for (const std::string& a : arguments) list += ", " + a;
     const std::string cluster = k.cluster > 1 ? fmt::format(", {}", k.cluster) : "";
-    out_.line("launch(s.stream, $grid$$name$$list$);",
-              {{"grid", cuda_ ? fmt::format("Grid{{{}, {}{}}}, ", k.blocks, k.threads, cluster) : ""}, {"name", k.name}, {"list", list}});
+    out_.line("launch($stream$, $grid$$name$$list$);",
+              {{"stream", stream}, {"grid", cuda_ ? fmt::format("Grid{{{}, {}{}}}, ", k.blocks, k.threads, cluster) : ""}, {"name", k.name}, {"list", list}});
   }
 
   std::string name(TensorId id) const { return g_.at(id).name; }
@@ -237,7 +226,7 @@ class StepPrinter {
         if (cudnn_) return out_.line("s.attention.forward(s.stream, $q$, $o$, $l$);", {{"q", in(0)}, {"o", out(0)}, {"l", out(1)}});
         return launch(kernel(region, op), {in(0), out(0), out(1)});
       case OpKind::attention_backward:
-        if (cudnn_backward_)
+        if (cudnn_)
           return out_.line("s.attention.backward(s.stream, $d$, $o$, $q$, $l$, $r$, $w$);",
                            {{"d", in(0)}, {"o", in(1)}, {"q", in(2)}, {"l", in(3)}, {"r", out(0)}, {"w", out(1)}});
         launch(kernel(region, op), {in(0), in(1), in(2), in(3), out(0), out(1)});
@@ -375,6 +364,7 @@ class StepPrinter {
     out_.blank();
     out_.line("}  // namespace");
     out_.blank();
+    if (cudnn_) own_backward();
     out_.open("Step* create_step(Device& device, std::byte* arena)");
     if (cuda_) out_.line("require_arch(\"$archs$\");", {{"archs", arch_list(plan_.spec)}});
     if (tiles_) out_.line("require_tiles();");
@@ -424,6 +414,17 @@ class StepPrinter {
     out_.blank();
   }
 
+  /// What class Attention calls where it does not take cuDNN's backward pass.
+  void own_backward() {
+    const std::vector<plan::Kernel> kernels = plan::own_backward_kernels(plan_);
+    if (kernels.empty()) return;
+    out_.open("void own_attention_backward(Stream& stream, const bf16* dout, const bf16* out, const bf16* qkv, const float* lse, bf16* dqkv, float* delta)");
+    launch(kernels[0], {"dout", "out", "qkv", "lse", "dqkv", "delta"}, "stream");
+    launch(kernels[1], {"dout", "qkv", "lse", "delta", "dqkv"}, "stream");
+    out_.close();
+    out_.blank();
+  }
+
   const plan::Kernel& named(const std::string& name) const {
     for (const plan::Kernel& k : plan_.kernels)
       if (k.name == name) return k;
@@ -433,7 +434,7 @@ class StepPrinter {
   const plan::Plan& plan_;
   const Graph& g_;
   Source out_;
-  bool cuda_ = false, cudnn_ = false, cudnn_backward_ = false, tiles_ = false;
+  bool cuda_ = false, cudnn_ = false, tiles_ = false;
   int variants_ = 0;
 };
 

@@ -1,7 +1,5 @@
 #include "compiler/plan/attention.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "error.h"
@@ -33,8 +31,15 @@ constexpr double kCudnnFlops = 289e12, kCopyBytes = 4.5e12, kOwnFlops = 250e12, 
 double backward_ms(const AttentionShape& s, AttentionBy by) {
   const double scores = static_cast<double>(s.batch * s.heads) * static_cast<double>(s.sequence * s.sequence);
   const double product = scores * static_cast<double>(s.head_dim);  // causal: half of the square
-  if (by == AttentionBy::cudnn) return 1e3 * (5 * product / kCudnnFlops + 2 * 2 * scores / kCopyBytes);
+  const double score_bytes = s.deterministic ? 2 * 2 * scores : 0;  // written and read
+  if (by == AttentionBy::cudnn) return 1e3 * (5 * product / kCudnnFlops + score_bytes / kCopyBytes);
   return 1e3 * 7 * product / (s.head_dim <= 64 ? kOwnFlops : kOwnWideFlops);
+}
+
+std::size_t backward_workspace_bytes(const AttentionShape& s, AttentionBy by) {
+  if (by == AttentionBy::cudnn) return attention_workspace_bytes(s);
+  // templates/cuda/attention_backward_queries.cu: delta, fp32, one a query and head.
+  return static_cast<std::size_t>(s.batch * s.heads * s.sequence) * 4;
 }
 
 bool is_hopper(const std::string& arch) { return std::stoi(arch) / 10 == 9; }
@@ -46,10 +51,24 @@ AttentionShape attention_shape(const Graph& graph, const spec::Spec& spec) {
           graph.at(graph.find("attention_out")).pitch, spec.deterministic};
 }
 
-std::size_t backward_workspace_bytes(const Graph& graph, const spec::Spec& spec, AttentionBy by) {
-  // templates/cuda/attention_backward_queries.cu: delta, fp32, one a query and head.
-  if (by == AttentionBy::portable) return static_cast<std::size_t>(graph.batch * graph.heads * graph.sequence) * 4;
-  return attention_workspace_bytes(attention_shape(graph, spec));
+bool AttentionChoice::carries(AttentionBy by) const {
+  return std::any_of(backward.begin(), backward.end(), [by](const BackwardWay& way) { return way.by == by; });
+}
+
+std::size_t AttentionChoice::workspace_bytes() const {
+  std::size_t most = 0;
+  for (const BackwardWay& way : backward) most = std::max(most, way.workspace_bytes);
+  return most;
+}
+
+bool AttentionChoice::leave_out_largest() {
+  if (backward.size() < 2) return false;
+  const auto largest = std::max_element(backward.begin(), backward.end(), [](const BackwardWay& a, const BackwardWay& b) {
+    return a.workspace_bytes < b.workspace_bytes;
+  });
+  left_out.push_back(*largest);
+  backward.erase(largest);
+  return true;
 }
 
 AttentionChoice choose_attention(const Graph& graph, const spec::Spec& spec) {
@@ -57,26 +76,21 @@ AttentionChoice choose_attention(const Graph& graph, const spec::Spec& spec) {
   const spec::AttentionKind kind = spec.target.attention;
   const std::string cudnn = kind == spec::AttentionKind::portable ? "" : first_refusal(attention_refusal, shape, spec);
   if (kind == spec::AttentionKind::cudnn && !cudnn.empty()) throw Failure(Exit::spec, cudnn);
-  AttentionChoice choice = {AttentionBy::cudnn, AttentionBy::cudnn, {}};
-  if (kind == spec::AttentionKind::cudnn) return choice;
-  if (kind == spec::AttentionKind::automatic && cudnn.empty()) {
-    if (!spec.deterministic) return choice;
-    const bool known = std::all_of(spec.target.arch.begin(), spec.target.arch.end(), is_hopper);
-    for (const AttentionBy by : {AttentionBy::cudnn, AttentionBy::portable})
-      choice.candidates.push_back({by, known ? backward_ms(shape, by) : 0, backward_workspace_bytes(graph, spec, by)});
-    if (choice.candidates[1].ms < choice.candidates[0].ms) choice.backward = AttentionBy::portable;
+  const bool known = std::all_of(spec.target.arch.begin(), spec.target.arch.end(), is_hopper);
+  const auto way = [&](AttentionBy by) {
+    return BackwardWay{by, known ? backward_ms(shape, by) : 0, backward_workspace_bytes(shape, by)};
+  };
+  const bool automatic = kind == spec::AttentionKind::automatic;
+  if (kind == spec::AttentionKind::cudnn || (automatic && cudnn.empty())) {
+    AttentionChoice choice = {AttentionBy::cudnn, {way(AttentionBy::cudnn)}, {}};
+    if (automatic && spec.deterministic) choice.backward.push_back(way(AttentionBy::portable));
+    std::stable_sort(choice.backward.begin(), choice.backward.end(),
+                     [](const BackwardWay& a, const BackwardWay& b) { return a.predicted_ms < b.predicted_ms; });
     return choice;
   }
   const std::string portable = first_refusal(portable_attention_refusal, shape, spec);
   if (!portable.empty()) throw Failure(Exit::spec, portable);
-  // The biases of q, k and v lie in one vector, and kernels take each of them 16 bytes at a time.
-  const std::int64_t q = shape.heads * shape.head_dim, k = shape.kv_heads * shape.head_dim;
-  if (spec.model.attention_bias && (q % 8 != 0 || k % 8 != 0))
-    throw Failure(Exit::spec, fmt::format("with model.attention_bias, q and k on CUDA have multiples of 8 columns; here they "
-                                          "have {} and {}; write a model.head_dim that is a multiple of 8, or "
-                                          "attention_bias: false", q, k));
-  choice.forward = choice.backward = AttentionBy::portable;
-  return choice;
+  return {AttentionBy::portable, {way(AttentionBy::portable)}, {}};
 }
 
 }  // namespace llmc::plan

@@ -1,4 +1,4 @@
-// Who computes attention on CUDA: cuDNN, kernels of llmc's own (templates/cuda), or cuDNN forward and llmc backward.
+// Who computes attention on CUDA: cuDNN, kernels of llmc's own (templates/cuda), or cuDNN forward and either backward.
 #pragma once
 
 #include <vector>
@@ -9,25 +9,21 @@
 
 namespace llmc::plan {
 
-enum class AttentionBy { cudnn, portable };
-
-/// A backward pass that this run could have.
-struct BackwardCandidate {
-  AttentionBy by;
-  double ms = 0;  // of a layer and micro-batch, predicted; 0 where no rates are known
-  std::size_t workspace_bytes = 0;
-};
-
 struct AttentionChoice {
-  AttentionBy forward, backward;
-  std::vector<BackwardCandidate> candidates;  // of target.attention: auto with deterministic: true; else none
+  AttentionBy forward = AttentionBy::cudnn;
+  /// What the trainer carries: one, or with target.attention: auto and deterministic: true both, the one first that is
+  /// predicted to take less time. `trainer tune` measures them.
+  std::vector<BackwardWay> backward;
+  std::vector<BackwardWay> left_out;  // for which memory.budget has no room
+
+  bool carries(AttentionBy by) const;
+  std::size_t workspace_bytes() const;  // that any of them needs
+  /// Gives up the way that needs most, where another stays; whether it did.
+  bool leave_out_largest();
 };
 
 /// The attention of one micro-batch, as the CUDA runtime takes it.
 AttentionShape attention_shape(const graph::Graph& graph, const spec::Spec& spec);
-
-/// Device memory of the backward pass.
-std::size_t backward_workspace_bytes(const graph::Graph& graph, const spec::Spec& spec, AttentionBy by);
 
 /// Throws Failure(spec) for an attention that what the spec asks for does not have.
 AttentionChoice choose_attention(const graph::Graph& graph, const spec::Spec& spec);

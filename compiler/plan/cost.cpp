@@ -65,7 +65,7 @@ void list_work(Plan& plan) {
         launch.kind = "gemm";
         launch.bytes = product->bytes + accumulated_bytes(plan, region, *product);
         launch.flops = product->flops;
-      } else if (const auto kernels = kernels_for(g, region, op, plan.parameters, plan.spec); !kernels.empty()) {
+      } else if (const auto kernels = kernels_for(plan, region, op); !kernels.empty()) {
         for (const Kernel& kernel : kernels) {
           for (const Kernel& known : plan.kernels)
             if (known.name == kernel.name && known.key() != kernel.key())
@@ -93,6 +93,7 @@ void list_work(Plan& plan) {
       if (trains) plan.launches.push_back(std::move(launch));
     }
   }
+  for (const Kernel& kernel : own_backward_kernels(plan)) add_once(plan.kernels, kernel);
   for (const Kernel& kernel : start_kernels(plan.parameters, plan.spec)) add_once(plan.kernels, kernel);
 
   Cost& cost = plan.cost;

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "compiler/plan/attention.h"
 #include "compiler/plan/lanes.h"
 #include "device/cpu/arch.h"
 
@@ -92,8 +91,8 @@ enum class AttentionPass { forward, backward_queries, backward_keys };
 /// templates/cuda/attention_*.cu: a warp has 32 queries (backward_keys: keys) of a head, 16 of one wider than 64. A head
 /// wider than 128 leaves room in shared memory for two warps, and in registers for half of the columns of dq, or a quarter
 /// of those of dk and dv.
-Kernel portable_attention_kernel(AttentionPass pass, const Graph& graph, const Tensor& qkv, const Tensor& out,
-                                 const spec::Spec& spec) {
+Kernel portable_attention_kernel(AttentionPass pass, const Graph& graph, const spec::Spec& spec) {
+  const AttentionShape shape = attention_shape(graph, spec);
   const bool forward = pass == AttentionPass::forward, keys = pass == AttentionPass::backward_keys;
   const bool wide = graph.head_dim > 128;
   const std::int64_t lanes = wide ? 64 : 128;
@@ -111,8 +110,8 @@ Kernel portable_attention_kernel(AttentionPass pass, const Graph& graph, const T
       .integer("kBatch", graph.batch, "batch.micro_batch").integer("kSequence", graph.sequence, "batch.sequence_length")
       .integer("kHeads", graph.heads, "model.num_attention_heads")
       .integer("kKvHeads", graph.kv_heads, "model.num_key_value_heads")
-      .integer("kHeadDim", graph.head_dim, "model.head_dim").integer("kPitch", qkv.pitch, kHeads)
-      .integer("kOutPitch", out.pitch, kHeads)
+      .integer("kHeadDim", graph.head_dim, "model.head_dim").integer("kPitch", shape.qkv_pitch, kHeads)
+      .integer("kOutPitch", shape.out_pitch, kHeads)
       .real("kScale", 1 / std::sqrt(static_cast<double>(graph.head_dim)), "model.head_dim")
       .finish({lanes, lanes, graph.batch * heads * parts * tiles}, graph.batch * heads * graph.sequence,
               graph.head_dim, bytes, (forward ? 2 : keys ? 4 : 3) * half_square);
@@ -269,19 +268,21 @@ bool attention_in_tiles(const spec::Spec& spec) {
          arch_has_tiles(spec.target.arch.front());
 }
 
-std::vector<Kernel> kernels_for(const Graph& graph, const Region& region, const Op& op, const ParameterLayout& parameters,
-                                const spec::Spec& spec) {
-  const bool backward = op.kind == OpKind::attention_backward;
-  if (spec.target.kind == spec::TargetKind::cuda && (backward || op.kind == OpKind::attention)) {
-    const AttentionChoice choice = choose_attention(graph, spec);
-    if ((backward ? choice.backward : choice.forward) == AttentionBy::cudnn) return {};
-    const Tensor &qkv = graph.at(op.inputs[backward ? 2 : 0]), &out = graph.at(backward ? op.inputs[1] : op.outputs[0]);
-    if (!backward) return {portable_attention_kernel(AttentionPass::forward, graph, qkv, out, spec)};
-    return {portable_attention_kernel(AttentionPass::backward_queries, graph, qkv, out, spec),
-            portable_attention_kernel(AttentionPass::backward_keys, graph, qkv, out, spec)};
+std::vector<Kernel> own_backward_kernels(const Plan& plan) {
+  if (!plan.attention.carries(AttentionBy::portable)) return {};
+  return {portable_attention_kernel(AttentionPass::backward_queries, plan.graph, plan.spec),
+          portable_attention_kernel(AttentionPass::backward_keys, plan.graph, plan.spec)};
+}
+
+std::vector<Kernel> kernels_for(const Plan& plan, const Region& region, const Op& op) {
+  if (plan.spec.target.kind == spec::TargetKind::cuda) {
+    if (op.kind == OpKind::attention && plan.attention.forward == AttentionBy::cudnn) return {};
+    if (op.kind == OpKind::attention) return {portable_attention_kernel(AttentionPass::forward, plan.graph, plan.spec)};
+    if (op.kind == OpKind::attention_backward && plan.attention.backward[0].by == AttentionBy::cudnn) return {};
+    if (op.kind == OpKind::attention_backward) return own_backward_kernels(plan);
   }
   std::vector<Kernel> kernels;
-  if (auto kernel = kernel_for(graph, region, op, parameters, spec)) kernels.push_back(std::move(*kernel));
+  if (auto kernel = kernel_for(plan.graph, region, op, plan.parameters, plan.spec)) kernels.push_back(std::move(*kernel));
   return kernels;
 }
 

@@ -9,9 +9,11 @@
 namespace llmc::plan {
 
 /// The instances of templates that run `op`, in this order, with their launch shapes, bytes and FLOPs; empty for ops that a
-/// library runs.
-std::vector<Kernel> kernels_for(const graph::Graph& graph, const graph::Region& region, const graph::Op& op,
-                                const ParameterLayout& parameters, const spec::Spec& spec);
+/// library runs. Attention's backward pass: as predicted.
+std::vector<Kernel> kernels_for(const Plan& plan, const graph::Region& region, const graph::Op& op);
+
+/// On CUDA, llmc's own kernels of attention's backward pass, in this order, where the plan carries them.
+std::vector<Kernel> own_backward_kernels(const Plan& plan);
 
 /// Kernels that run outside the step: drawing the initial weights, writing the copies in the compute dtype.
 std::vector<Kernel> start_kernels(const ParameterLayout& parameters, const spec::Spec& spec);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "compiler/graph/graph.h"
+#include "compiler/plan/attention.h"
 #include "error.h"
 #include "spec/spec.h"
 #include "math/gemm.h"
@@ -107,6 +108,7 @@ struct Plan {
   spec::Spec spec;              // micro_batch and loss_chunk resolved
   std::string fingerprint;
   graph::Graph graph;
+  AttentionChoice attention;    // of target.kind: cuda
   ParameterLayout parameters;
   Layout layout;
   std::vector<Kernel> kernels;

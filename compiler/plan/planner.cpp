@@ -31,7 +31,9 @@ std::vector<std::int64_t> divisors_descending(std::int64_t n) {
   return result;
 }
 
-/// Lowered and laid out for one choice of micro-batch and loss chunk.
+bool fits(const Plan& plan) { return plan.layout.arena.bytes <= static_cast<std::size_t>(plan.spec.memory.budget); }
+
+/// Lowered and laid out for one choice of micro-batch and loss chunk, with those of attention's backward passes that fit.
 Plan lay_out_choice(const spec::Spec& spec, std::int64_t micro_batch, std::int64_t chunk) {
   Plan plan;
   plan.spec = spec;
@@ -39,12 +41,13 @@ Plan lay_out_choice(const spec::Spec& spec, std::int64_t micro_batch, std::int64
   plan.spec.memory.loss_chunk = chunk;
   plan.graph = passes::lower(plan.spec, micro_batch, chunk, nullptr);
   plan.parameters = lay_out_parameters(plan.graph, plan.spec);
-  size_workspaces(plan.graph, plan.parameters, plan.spec);
-  plan.layout = lay_out(plan.graph, plan.parameters, plan.spec);
+  if (spec.target.kind == spec::TargetKind::cuda) plan.attention = choose_attention(plan.graph, plan.spec);
+  do {
+    size_workspaces(plan);
+    plan.layout = lay_out(plan.graph, plan.parameters, plan.spec);
+  } while (!fits(plan) && plan.attention.leave_out_largest());
   return plan;
 }
-
-bool fits(const Plan& plan) { return plan.layout.arena.bytes <= static_cast<std::size_t>(plan.spec.memory.budget); }
 
 /// Chunks to try, best first. `auto`: the smallest that costs no speed, then smaller ones, but not below what matrix
 /// products need.

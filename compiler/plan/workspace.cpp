@@ -1,7 +1,5 @@
 #include "compiler/plan/workspace.h"
 
-#include "compiler/plan/attention.h"
-
 namespace llmc::plan {
 
 using namespace graph;
@@ -12,14 +10,15 @@ std::int64_t round_up(std::int64_t n, std::int64_t unit) { return (n + unit - 1)
 
 }  // namespace
 
-void size_workspaces(Graph& graph, const ParameterLayout& parameters, const spec::Spec& spec) {
+void size_workspaces(Plan& plan) {
+  Graph& graph = plan.graph;
   for (const Region& region : graph.regions)
     for (const Op& op : region.ops) {
       if (op.kind == OpKind::attention_backward) {
         Tensor& workspace = graph.at(op.outputs[1]);
-        if (spec.target.kind == spec::TargetKind::cuda) {
-          const std::size_t bytes = backward_workspace_bytes(graph, spec, choose_attention(graph, spec).backward);
-          workspace.cols = workspace.pitch = static_cast<std::int64_t>(bytes) / size_of(Dtype::f32);
+        if (plan.spec.target.kind == spec::TargetKind::cuda) {
+          const auto bytes = static_cast<std::int64_t>(plan.attention.workspace_bytes());
+          workspace.cols = workspace.pitch = bytes / size_of(Dtype::f32);
         } else {
           // templates/cpu/attention_backward*.cpp: fp32 sums of dk and dv of each key head, in whole tiles.
           workspace.rows = 2 * graph.batch * graph.kv_heads * round_up(graph.sequence, 64);
@@ -27,7 +26,7 @@ void size_workspaces(Graph& graph, const ParameterLayout& parameters, const spec
         }
       }
       if (op.kind == OpKind::gradient_norm || op.kind == OpKind::adamw)
-        for (TensorId id : op.outputs) graph.at(id).cols = graph.at(id).pitch = parameters.chunk_count;
+        for (TensorId id : op.outputs) graph.at(id).cols = graph.at(id).pitch = plan.parameters.chunk_count;
     }
 }
 

@@ -5,7 +5,7 @@
 
 namespace llmc::plan {
 
-/// Throws as choose_attention() does.
-void size_workspaces(graph::Graph& graph, const ParameterLayout& parameters, const spec::Spec& spec);
+/// Of the plan's graph, from its spec, parameters and attention.
+void size_workspaces(Plan& plan);
 
 }  // namespace llmc::plan
