@@ -2,57 +2,9 @@
 
 #include <algorithm>
 
-#include "device/cpu/tiles.h"
-#include "device/types.h"
+#include "math/tiles/operands.h"
 
 namespace llmc {
-namespace {
-
-constexpr int kBlockWords = 32 * 16;  // a step of a block's operand: 32 deep, 32 wide
-
-typedef unsigned short halves __attribute__((vector_size(64)));
-
-/// The words of 32 columns of two rows that are neighbours along the sum: columns 0 to 15, then 16 to 31.
-LLMC_TILE void pair_columns(const bf16* even, const bf16* odd, vector& low, vector& high) {
-  halves first, second;
-  __builtin_memcpy(&first, even, sizeof(first));
-  __builtin_memcpy(&second, odd, sizeof(second));
-  low = (vector)__builtin_shufflevector(first, second, 0, 32, 1, 33, 2, 34, 3, 35, 4, 36, 5, 37, 6, 38, 7, 39, 8, 40, 9,
-                                        41, 10, 42, 11, 43, 12, 44, 13, 45, 14, 46, 15, 47);
-  high = (vector)__builtin_shufflevector(first, second, 16, 48, 17, 49, 18, 50, 19, 51, 20, 52, 21, 53, 22, 54, 23, 55,
-                                         24, 56, 25, 57, 26, 58, 27, 59, 28, 60, 29, 61, 30, 62, 31, 63);
-}
-
-/// 32 columns of `steps` times 32 rows, transposed: to[step][column] = 16 words.
-void pack_columns_of_a(const bf16* from, std::int64_t pitch, int steps, float* to) {
-  for (int s = 0; s < steps; ++s) {
-    vector low[kVectorLanes], high[kVectorLanes];
-    for (int r = 0; r < kVectorLanes; ++r) {
-      const bf16* even = from + (32 * s + 2 * r) * pitch;
-      const bf16* odd = even + pitch;
-      pair_columns(even, odd, low[r], high[r]);
-      // The next 32 columns, which the next call reads: one line of a row at a time is nothing that hardware foresees.
-      __builtin_prefetch(even + 32);
-      __builtin_prefetch(odd + 32);
-    }
-    transpose(low);
-    transpose(high);
-    for (int c = 0; c < kVectorLanes; ++c) store(to + s * kBlockWords + c * 16, low[c]);
-    for (int c = 0; c < kVectorLanes; ++c) store(to + s * kBlockWords + (16 + c) * 16, high[c]);
-  }
-}
-
-/// 32 columns of `steps` times 32 rows: to[step][pair of rows] = 32 words.
-void pack_rows_of_b(const bf16* from, std::int64_t pitch, int steps, float* to) {
-  for (int r = 0; r < 16 * steps; ++r) {
-    vector low, high;
-    pair_columns(from + 2 * r * pitch, from + (2 * r + 1) * pitch, low, high);
-    store(to + r * 32, low);
-    store(to + r * 32 + kVectorLanes, high);
-  }
-}
-
-}  // namespace
 
 void weight_gradient(const GemmShape& shape, const void* a, const void* b, void* d, bool accumulate, int part,
                      int parts, void* copies) {
