@@ -32,8 +32,8 @@ memory::desc matrix(std::int64_t rows, std::int64_t cols, bool transposed, std::
 
 std::string text(const GemmShape& shape) {
   char line[160];
-  std::snprintf(line, sizeof(line), "%s [m %lld, n %lld, k %lld]%s%s in %s -> %s", shape.name, static_cast<long long>(shape.m),
-                static_cast<long long>(shape.n), static_cast<long long>(shape.k),
+  std::snprintf(line, sizeof(line), "%s [m %lld, n %lld, k %lld]%s%s in %s -> %s", shape.name,
+                static_cast<long long>(shape.m), static_cast<long long>(shape.n), static_cast<long long>(shape.k),
                 shape.transpose_a ? " with A transposed" : "", shape.transpose_b ? " with B transposed" : "",
                 name(shape.operand), name(shape.result));
   return line;
@@ -78,8 +78,8 @@ MathLibrary::~MathLibrary() = default;
 struct Gemm::Impl {
   MathLibrary::Impl* library;
   memory a, b, bias, c, d;
-  Product store;       // D = ...
-  Product accumulate;  // D += ...; empty unless the shape accumulates
+  Product store;                      // D = ...
+  Product accumulate;                 // D += ...; empty unless the shape accumulates
   std::optional<GemmShape> in_tiles;  // computed in tiles, and nothing of the above is there
 
   Product make(const GemmShape& shape, bool accumulates);

@@ -7,18 +7,6 @@
 namespace llmc {
 namespace {
 
-/// Stores a line of D: past the caches where `streams`.
-template <bool kStreams>
-LLMC_TILE void store_line(void* to, halves line) {
-#if defined(__AVX512F__)
-  if constexpr (kStreams) {
-    asm volatile("vmovntps %1, %0" : "=m"(*static_cast<halves*>(to)) : "v"(line));
-    return;
-  }
-#endif
-  __builtin_memcpy(to, &line, sizeof(line));
-}
-
 /// Rounds a block of sums [32, 32] into D, with what is added to it. `bias` and `c` are null where there is none.
 template <bool kStreams, class Result>
 LLMC_TILE void finish_block(const float* sums, const Result* bias, const Result* c, Result* d, std::int64_t pitch) {
@@ -32,8 +20,8 @@ LLMC_TILE void finish_block(const float* sums, const Result* bias, const Result*
     if constexpr (sizeof(Result) == 2) {
       const vector_half low = round_to_half(value[0]), high = round_to_half(value[1]);
       store_line<kStreams>(d + r * pitch,
-                           __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18,
-                                                   19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31));
+                           __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16,
+                                                   17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31));
     } else {
       for (int v = 0; v < 2; ++v) store_line<kStreams>(d + r * pitch + v * kVectorLanes, (halves)value[v]);
     }
@@ -78,19 +66,21 @@ void multiply(const GemmShape& shape, const bf16* a, const bf16* b, const Result
             multiply_block<false>(tiles, left, right, count, block_sums, 32);
           if (chunk + 1 < chunks) continue;
           const std::int64_t column = first + 32 * block, place = row * shape.pitch_d + column;
-          finish_block<kStreams>(block_sums, bias ? bias + column : nullptr, c ? c + place : nullptr, d + place, shape.pitch_d);
+          finish_block<kStreams>(block_sums, bias ? bias + column : nullptr, c ? c + place : nullptr, d + place,
+                                 shape.pitch_d);
         }
       }
     }
   }
-  if constexpr (kStreams) __builtin_ia32_sfence();  // other threads read D
+  streams_end<kStreams>();
 }
 
 }  // namespace
 
 void linear_product(const GemmShape& shape, const void* a, const void* b, const void* bias, const void* c, void* d,
                     int part, int parts, void* workspace) {
-  // Each thread copies the part of B that it needs, so its share has 256 rows where there are so many, and then fewer columns.
+  // Each thread copies the part of B that it needs, so its share has 256 rows where there are so many, and then fewer
+  // columns.
   std::int64_t across = std::min({std::max(std::int64_t{1}, 256 * parts / shape.m), shape.n / 32, std::int64_t{parts}});
   while (parts % across) --across;
   const std::int64_t down = parts / across, i = part / across, j = part % across;

@@ -1,5 +1,5 @@
-// A linear layer's forward product and the gradient of its input in AMX tiles: bf16 operands and fp32 sums. Gemm takes it
-// where the processor has tiles and the shape fits (math/onednn/gemm.cpp).
+// A linear layer's forward product and the gradient of its input in AMX tiles: bf16 operands and fp32 sums. Gemm takes
+// it where the processor has tiles and the shape fits (math/onednn/gemm.cpp).
 #pragma once
 
 #include <algorithm>
@@ -15,9 +15,9 @@ constexpr bool is_linear_product(const GemmShape& shape) {
          shape.n % 32 == 0 && shape.k % 32 == 0 && shape.pitch_a % 2 == 0;
 }
 
-constexpr std::int64_t kLinearDepth = 256;        // of the sum at a time: 32 rows of A and 32 columns of B fit a first cache
-constexpr std::int64_t kLinearPanel = 1 << 20;    // bytes of a copied panel of B: half a second cache
-constexpr std::int64_t kLinearStream = 1 << 20;   // bytes of a thread's share of D that are too many for the other half
+constexpr std::int64_t kLinearDepth = 256;  // of the sum at a time: 32 rows of A and 32 columns of B fit a first cache
+constexpr std::int64_t kLinearPanel = 1 << 20;   // bytes of a copied panel of B: half a second cache
+constexpr std::int64_t kLinearStream = 1 << 20;  // bytes of a thread's share of D that are too many for the other half
 
 /// Columns of B that a thread copies at once.
 constexpr std::int64_t linear_panel_columns(const GemmShape& shape) {

@@ -1,4 +1,5 @@
-// Copies of 32 columns of a bf16 matrix as the operands of multiply_block() (device/cpu/tiles.h), 32 of the sum at a time.
+// Copies of 32 columns of a bf16 matrix as the operands of multiply_block() (device/cpu/tiles.h), and stores of its
+// results.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +12,24 @@ namespace llmc {
 constexpr int kBlockWords = 32 * 16;  // a step of a block's operand: 32 deep, 32 wide
 
 typedef unsigned short halves __attribute__((vector_size(64)));
+
+/// Stores 64 bytes at a multiple of 64; where `kStreams` past the caches, so that their old content is not read. What
+/// was written so needs a fence (streams_end) before another thread reads it.
+template <bool kStreams>
+LLMC_TILE void store_line(void* to, halves line) {
+#if defined(__AVX512F__)
+  if constexpr (kStreams) {
+    asm volatile("vmovntps %1, %0" : "=m"(*static_cast<halves*>(to)) : "v"(line));
+    return;
+  }
+#endif
+  __builtin_memcpy(to, &line, sizeof(line));
+}
+
+template <bool kStreams>
+LLMC_TILE void streams_end() {
+  if constexpr (kStreams) __builtin_ia32_sfence();
+}
 
 /// The words of 32 columns of two rows that are neighbours along the sum: columns 0 to 15, then 16 to 31.
 LLMC_TILE void pair_columns(const bf16* even, const bf16* odd, vector& low, vector& high) {

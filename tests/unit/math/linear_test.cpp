@@ -1,5 +1,5 @@
-// Forward products and gradients of inputs in tiles against sums in double, for any number of threads; and the model of the
-// tiles against the instructions where this machine has them.
+// Forward products and gradients of inputs in tiles against sums in double, for any number of threads; and the model of
+// the tiles against the instructions where this machine has them.
 #include "math/tiles/linear.h"
 
 #include <gtest/gtest.h>
@@ -75,8 +75,8 @@ struct Product {
     std::vector<std::byte> workspace(linear_product_bytes(shape) + 64);
     void* aligned = workspace.data() + (64 - reinterpret_cast<std::uintptr_t>(workspace.data()) % 64) % 64;
     for (int part = 0; part < parts; ++part)
-      kernel(shape, a.data(), b.data(), shape.bias ? bias.data() : nullptr, shape.residual ? c.data() : nullptr, d.data(), part,
-             parts, aligned);
+      kernel(shape, a.data(), b.data(), shape.bias ? bias.data() : nullptr, shape.residual ? c.data() : nullptr,
+             d.data(), part, parts, aligned);
     return d;
   }
   bool same(const Matrix& x, const Matrix& y) const { return std::memcmp(x.data(), y.data(), x.bytes()) == 0; }
@@ -103,8 +103,13 @@ std::vector<GemmShape> shapes() {
   both.bias = both.residual = true;
   streamed.pitch_d = 448, wide.pitch_d = 224;
   wide.residual = true;
-  return {shape(96, 128, 96, true, DType::bf16), shape(64, 64, 800, false, DType::bf16), residual, both,
-          shape(32, 1088, 512, true, DType::bf16), streamed, wide};
+  return {shape(96, 128, 96, true, DType::bf16),
+          shape(64, 64, 800, false, DType::bf16),
+          residual,
+          both,
+          shape(32, 1088, 512, true, DType::bf16),
+          streamed,
+          wide};
 }
 
 TEST(Linear, MatchesSumsInDouble) {
