@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "compiler/graph/graph.h"
-#include "compiler/spec/spec.h"
+#include "spec/spec.h"
 
 namespace llmc::passes {
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "compiler/graph/graph.h"
-#include "compiler/spec/spec.h"
 #include "error.h"
+#include "spec/spec.h"
 #include "math/gemm.h"
 #include "train/program.h"
 
