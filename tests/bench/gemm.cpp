@@ -21,6 +21,7 @@ void attention_forward_bf16(const bf16*, bf16*, float*);
 void attention_backward_bf16(const bf16*, const bf16*, const bf16*, const float*, bf16*, float*);
 void attention_forward_tiles(const bf16*, bf16*, float*);
 void attention_backward_tiles(const bf16*, const bf16*, const bf16*, const float*, bf16*, float*);
+void add_tile_registers();
 
 namespace {
 
@@ -142,6 +143,7 @@ int main(int argc, char** argv) {
       attention<bf16>(state, backward, attention_forward_tiles, attention_backward_tiles);
     })->UseRealTime();
   }
+  if (uses_tiles()) add_tile_registers();
   benchmark::Initialize(&argc, argv);
   benchmark::RunSpecifiedBenchmarks();
 }

@@ -34,6 +34,7 @@ constexpr int kPitch = 512, kOutPitch = 256, kLanes = 1;
 ]])
   list(APPEND tile_sources ${file})
 endforeach()
+list(APPEND tile_sources ${CMAKE_CURRENT_LIST_DIR}/tile_registers.cpp)
 set_source_files_properties(${tile_sources} PROPERTIES COMPILE_OPTIONS
   "-O3;-march=sapphirerapids;-mprefer-vector-width=512;-fno-math-errno;-ffp-contract=off")
 set_source_files_properties(${bench_sources} PROPERTIES COMPILE_OPTIONS

@@ -96,12 +96,12 @@ class Bench:
         return json.loads(output.splitlines()[-1])
 
     def take_apart(self, dtype, steps):
-        """The step piece by piece, and its products alone: pieces.read()."""
-        result, whole = WORK / "pieces.json", self.a.warmup + steps
-        environment = {**self.environment, "LLMC_PIECES": str(result), "LLMC_PRODUCTS_FROM": str(whole)}
+        """The step piece by piece, and its products alone: pieces.read(). `steps` are the whole ones."""
+        result, turns = WORK / "pieces.json", 2 * (self.a.warmup + steps)
+        environment = {**self.environment, "LLMC_PIECES": str(result), "LLMC_PRODUCTS_ALONE": "1"}
         if self.a.cpu_time:
             environment["LLMC_PIECES_CPU"] = "1"
-        timing = self.trainer(self.timed[dtype], 2 * whole, environment=environment)
+        timing = self.trainer(self.timed[dtype], turns, environment=environment)
         return {**timing, **pieces.read(result, steps, self.a.warmup)}
 
     def measure(self, side, dtype):

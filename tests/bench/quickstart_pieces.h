@@ -20,7 +20,8 @@ inline double now() {
 }
 
 /// Seconds of each piece, step by step, written as JSON to the file named by LLMC_PIECES when the process ends.
-/// From step LLMC_PRODUCTS_FROM on only matrix products run, on what the last whole step left in memory.
+/// With LLMC_PRODUCTS_ALONE every second step runs its matrix products only, on what the step before left in memory: whole
+/// steps and products take turns, so that a machine that slows down slows both.
 class Pieces {
  public:
   static Pieces& get() {
@@ -44,7 +45,7 @@ class Pieces {
     std::fclose(file);
   }
 
-  bool runs(bool product) const { return product || step_ < products_from_; }
+  bool runs(bool product) const { return product || !alternate_ || step_ % 2 == 0; }
 
   void add(const char* name, bool product, double seconds) {
     Piece& piece = pieces_[name];
@@ -64,7 +65,7 @@ class Pieces {
   };
   std::map<std::string, Piece> pieces_;
   std::size_t step_ = 0;
-  std::size_t products_from_ = std::strtoul(std::getenv("LLMC_PRODUCTS_FROM"), nullptr, 10);
+  bool alternate_ = std::getenv("LLMC_PRODUCTS_ALONE") != nullptr;
 };
 
 /// Times the statement that it is declared for.

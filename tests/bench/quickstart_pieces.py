@@ -50,20 +50,22 @@ def build(project, llmc, folder):
 
 
 def read(path, steps, warmup):
-    """What a timed trainer wrote: `warmup` + `steps` whole steps, then as many of the products alone.
+    """What a timed trainer wrote: `warmup` + `steps` whole steps, and as many of the products alone, which took turns.
 
-    Returns medians in ms, without the warm-up of each half, and the seconds of every whole step.
+    Returns medians in ms without the warm-up, and the seconds of every whole step.
     """
-    whole = warmup + steps
-    data = {name: p for name, p in json.loads(path.read_text()).items() if len(p["seconds"]) >= whole}  # not start-up's
+    turns = 2 * (warmup + steps)
+    data = {name: p for name, p in json.loads(path.read_text()).items() if len(p["seconds"]) >= turns - 1}  # not start-up's
 
-    def products(begin, end):
-        each = [sum(p["seconds"][i] for p in data.values() if p["product"]) for i in range(begin, end)]
+    def median(products_only, first):
+        each = [sum(p["seconds"][i] for p in data.values() if p["product"] or not products_only)
+                for i in range(2 * warmup + first, turns, 2)]
         return 1e3 * statistics.median(each)
 
-    each = {name: {"ms": 1e3 * statistics.median(p["seconds"][warmup:whole]), "calls": p["calls"], "product": p["product"]}
+    for p in data.values():
+        p["seconds"] += [0.0] * (turns - len(p["seconds"]))  # the last turn has no kernels
+    each = {name: {"ms": 1e3 * statistics.median(p["seconds"][2 * warmup:turns:2]), "calls": p["calls"], "product": p["product"]}
             for name, p in data.items()}
-    seconds = [sum(p["seconds"][i] for p in data.values()) for i in range(whole)]
+    seconds = [sum(p["seconds"][i] for p in data.values()) for i in range(0, turns, 2)]
     return {"pieces": dict(sorted(each.items(), key=lambda item: -item[1]["ms"])), "steps": seconds,
-            "step_ms": 1e3 * statistics.median(seconds[warmup:]), "products_ms": products(warmup, whole),
-            "products_alone_ms": products(whole + warmup, 2 * whole)}
+            "step_ms": median(False, 0), "products_ms": median(True, 0), "products_alone_ms": median(True, 1)}

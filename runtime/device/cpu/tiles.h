@@ -11,8 +11,7 @@ namespace llmc {
 
 static_assert(kVectorLanes == 16, "a machine with tiles has vectors of 16 lanes");
 
-constexpr int kTileSide = 16;              // rows of a tile, and words of each
-constexpr int kBlockSide = 2 * kTileSide;  // rows and columns of a block of C: four tiles, two of A and two of B
+constexpr int kTileSide = 16;  // rows of a tile, and words of each
 
 /// This thread's tile registers from here to the end of the scope. The thread has asked for them before:
 /// require_tiles().
@@ -140,34 +139,32 @@ struct TileOperand {
 };
 
 /// C [32, 32] = A B, or C += A B, summed over `steps` times 32. `pitch` is C's.
+///
+/// Half of C at a time, and four tile registers: where another thread of the same core uses tiles too, few are left to
+/// rename them to, and eight registers in use took twice as long as four (docs/decisions.md).
 template <bool kAdd>
 LLMC_TILE void multiply_block(Tiles& tiles, TileOperand a, TileOperand b, int steps, float* c, int pitch) {
-  float* lower = c + kTileSide * pitch;
-  if constexpr (kAdd) {
-    tiles.load<0>(c, pitch);
-    tiles.load<1>(c + kTileSide, pitch);
-    tiles.load<2>(lower, pitch);
-    tiles.load<3>(lower + kTileSide, pitch);
-  } else {
-    tiles.zero<0>();
-    tiles.zero<1>();
-    tiles.zero<2>();
-    tiles.zero<3>();
+  for (int half = 0; half < 2; ++half) {
+    float* upper = c + half * kTileSide;
+    float* lower = upper + kTileSide * pitch;
+    if constexpr (kAdd) {
+      tiles.load<0>(upper, pitch);
+      tiles.load<1>(lower, pitch);
+    } else {
+      tiles.zero<0>();
+      tiles.zero<1>();
+    }
+    const float* columns = b.data + half * kTileSide;
+    for (int s = 0; s < steps; ++s) {
+      tiles.load<3>(columns + s * b.step, b.pitch);
+      tiles.load<2>(a.data + s * a.step, a.pitch);
+      tiles.multiply<0, 2, 3>();
+      tiles.load<2>(a.data + s * a.step + kTileSide * a.pitch, a.pitch);
+      tiles.multiply<1, 2, 3>();
+    }
+    tiles.store<0>(upper, pitch);
+    tiles.store<1>(lower, pitch);
   }
-  for (int s = 0; s < steps; ++s) {
-    tiles.load<4>(a.data + s * a.step, a.pitch);
-    tiles.load<6>(b.data + s * b.step, b.pitch);
-    tiles.load<7>(b.data + s * b.step + kTileSide, b.pitch);
-    tiles.load<5>(a.data + s * a.step + kTileSide * a.pitch, a.pitch);
-    tiles.multiply<0, 4, 6>();
-    tiles.multiply<1, 4, 7>();
-    tiles.multiply<2, 5, 6>();
-    tiles.multiply<3, 5, 7>();
-  }
-  tiles.store<0>(c, pitch);
-  tiles.store<1>(c + kTileSide, pitch);
-  tiles.store<2>(lower, pitch);
-  tiles.store<3>(lower + kTileSide, pitch);
 }
 
 }  // namespace llmc

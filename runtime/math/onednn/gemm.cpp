@@ -13,6 +13,7 @@
 #include "device/cpu/stream.h"
 #include "error.h"
 #include "math/onednn/support.h"
+#include "math/tiles/linear.h"
 #include "math/tiles/weight_gradient.h"
 
 namespace llmc {
@@ -31,11 +32,17 @@ memory::desc matrix(std::int64_t rows, std::int64_t cols, bool transposed, std::
 
 std::string text(const GemmShape& shape) {
   char line[160];
-  std::snprintf(line, sizeof(line), "%s [m %lld, n %lld, k %lld]%s%s in %s -> %s", shape.name, static_cast<long long>(shape.m),
-                static_cast<long long>(shape.n), static_cast<long long>(shape.k),
+  std::snprintf(line, sizeof(line), "%s [m %lld, n %lld, k %lld]%s%s in %s -> %s", shape.name,
+                static_cast<long long>(shape.m), static_cast<long long>(shape.n), static_cast<long long>(shape.k),
                 shape.transpose_a ? " with A transposed" : "", shape.transpose_b ? " with B transposed" : "",
                 name(shape.operand), name(shape.result));
   return line;
+}
+
+/// Bytes that a thread needs for this product in tiles (math/tiles); 0 if it is left to oneDNN.
+std::size_t tiles_workspace(const GemmShape& shape) {
+  if (is_weight_gradient(shape)) return weight_gradient_bytes(shape);
+  return is_linear_product(shape) ? linear_product_bytes(shape) : 0;
 }
 
 /// A primitive and its argument list. The list is made once; a call only puts addresses into the memory objects.
@@ -71,9 +78,9 @@ MathLibrary::~MathLibrary() = default;
 struct Gemm::Impl {
   MathLibrary::Impl* library;
   memory a, b, bias, c, d;
-  Product store;       // D = ...
-  Product accumulate;  // D += ...; empty unless the shape accumulates
-  std::optional<GemmShape> gradient;  // computed by weight_gradient(), and nothing of the above is there
+  Product store;                      // D = ...
+  Product accumulate;                 // D += ...; empty unless the shape accumulates
+  std::optional<GemmShape> in_tiles;  // computed in tiles, and nothing of the above is there
 
   Product make(const GemmShape& shape, bool accumulates);
 };
@@ -110,10 +117,10 @@ Gemm::Gemm(MathLibrary& library, const GemmShape& shape) : impl_(std::make_uniqu
     throw Failure(Exit::toolchain,
                   math_library_version() + " has no bf16 products for this processor; set precision.compute to fp32");
   impl_->library = &library.impl();
-  if (is_weight_gradient(shape) && uses_tiles()) {
+  if (const std::size_t workspace = tiles_workspace(shape); workspace && uses_tiles()) {
     require_tiles();
-    impl_->gradient = shape;
-    impl_->library->reserve(static_cast<std::size_t>(impl_->library->threads) * weight_gradient_bytes(shape));
+    impl_->in_tiles = shape;
+    impl_->library->reserve(static_cast<std::size_t>(impl_->library->threads) * workspace);
     return;
   }
   const dnnl::engine& engine = impl_->library->engine;
@@ -138,14 +145,18 @@ Gemm::~Gemm() = default;
 void Gemm::operator()(Stream&, const void* a, const void* b, const void* bias, const void* c, void* d,
                       bool accumulate) const {
   Impl& impl = *impl_;
-  if (impl.gradient) {
+  if (impl.in_tiles) {
+    const GemmShape& shape = *impl.in_tiles;
     const int threads = impl.library->threads;
-    std::byte* copies = impl.library->aligned_scratchpad();
+    std::byte* workspaces = impl.library->aligned_scratchpad();
 #pragma omp parallel num_threads(threads)
     {
       const int part = omp_get_thread_num();
-      weight_gradient(*impl.gradient, a, b, d, accumulate, part, threads,
-                      copies + static_cast<std::size_t>(part) * weight_gradient_bytes(*impl.gradient));
+      void* workspace = workspaces + static_cast<std::size_t>(part) * tiles_workspace(shape);
+      if (shape.transpose_a)
+        weight_gradient(shape, a, b, d, accumulate, part, threads, workspace);
+      else
+        linear_product(shape, a, b, bias, c, d, part, threads, workspace);
     }
     return;
   }

@@ -2,25 +2,32 @@
 // fast kernel. Gemm takes it where the processor has tiles and the shape fits (math/onednn/gemm.cpp).
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 
 #include "math/gemm.h"
 
 namespace llmc {
 
-/// Whether weight_gradient() computes this product: its form, and blocks of 32 in all three directions. Each thread
-/// copies all of B for its rows of D, so a D wider than high is left to oneDNN, which was faster there.
+/// Whether weight_gradient() computes this product: its form, and blocks of 32 in all three directions.
 constexpr bool is_weight_gradient(const GemmShape& shape) {
   return shape.transpose_a && !shape.transpose_b && shape.operand == DType::bf16 && shape.result == DType::f32 &&
-         !shape.bias && !shape.residual && shape.m % 32 == 0 && shape.n % 32 == 0 && shape.k % 32 == 0 &&
-         shape.m >= shape.n;
+         !shape.bias && !shape.residual && shape.m % 32 == 0 && shape.n % 32 == 0 && shape.k % 32 == 0;
 }
 
-constexpr std::int64_t kGradientDepth = 512;  // rows of A and B at a time: their copies stay in a core's cache
+constexpr std::int64_t kGradientDepth = 2048;     // rows of A and B that are copied at a time
+constexpr std::int64_t kGradientPanel = 1 << 20;  // bytes of the narrow operand's copy: half a core's second cache
+constexpr std::int64_t kGradientStrips = 2;       // strips of 32 columns of the wide one
 
-/// Bytes of one thread's copies: 32 columns of A, all of B; a multiple of 64.
+/// Columns of the narrow operand that a thread copies at once.
+constexpr std::int64_t gradient_panel_columns(const GemmShape& shape) {
+  return std::min({shape.m, shape.n, kGradientPanel / (2 * kGradientDepth)});
+}
+
+/// Bytes of one thread's copies and sums; a multiple of 64.
 constexpr std::size_t weight_gradient_bytes(const GemmShape& shape) {
-  return static_cast<std::size_t>(2 * kGradientDepth * (32 + shape.n));
+  return static_cast<std::size_t>(2 * kGradientDepth * (gradient_panel_columns(shape) + 32 * kGradientStrips) +
+                                  4 * 32 * kGradientStrips * gradient_panel_columns(shape));
 }
 
 /// Share `part` of `parts` of D [m, n] = A^T B, or D += A^T B; A [k, m] and B [k, n] in bf16. `copies`: this thread's,

@@ -1,0 +1,105 @@
+#include "math/tiles/linear.h"
+
+#include <type_traits>
+
+#include "math/tiles/operands.h"
+
+namespace llmc {
+namespace {
+
+/// Rounds a block of sums [32, 32] into D, with what is added to it. `bias` and `c` are null where there is none.
+template <bool kStreams, class Result>
+LLMC_TILE void finish_block(const float* sums, const Result* bias, const Result* c, Result* d, std::int64_t pitch) {
+  for (int r = 0; r < 32; ++r) {
+    vector value[2];
+    for (int v = 0; v < 2; ++v) {
+      value[v] = load(sums + r * 32 + v * kVectorLanes);
+      if (bias) value[v] += load(bias + v * kVectorLanes);
+      if (c) value[v] += load(c + r * pitch + v * kVectorLanes);
+    }
+    if constexpr (sizeof(Result) == 2) {
+      const vector_half low = round_to_half(value[0]), high = round_to_half(value[1]);
+      store_line<kStreams>(d + r * pitch,
+                           __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16,
+                                                   17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31));
+    } else {
+      for (int v = 0; v < 2; ++v) store_line<kStreams>(d + r * pitch + v * kVectorLanes, (halves)value[v]);
+    }
+  }
+}
+
+/// Rows and columns of D that one thread computes.
+struct Share {
+  std::int64_t row, row_end, column, column_end;
+};
+
+template <bool kStreams, class Result>
+void multiply(const GemmShape& shape, const bf16* a, const bf16* b, const Result* bias, const Result* c, Result* d,
+              const Share& share, float* workspace) {
+  const std::int64_t columns = linear_panel_columns(shape);
+  const int steps = static_cast<int>(shape.k / 32);
+  const int chunks = static_cast<int>((shape.k + kLinearDepth - 1) / kLinearDepth);
+  float* panel = workspace;
+  float* sums = panel + columns * shape.k / 2;
+  Tiles tiles;
+  for (std::int64_t first = share.column; first < share.column_end; first += columns) {
+    const std::int64_t blocks = std::min(columns, share.column_end - first) / 32;
+    for (std::int64_t block = 0; block < blocks; ++block) {
+      const std::int64_t column = first + 32 * block;
+      float* to = panel + block * steps * kBlockWords;
+      if (shape.transpose_b)
+        pack_columns_of_b(b + column * shape.pitch_b, shape.pitch_b, steps, to);
+      else
+        pack_rows_of_b(b + column, shape.pitch_b, steps, to);
+    }
+    for (std::int64_t row = share.row; row < share.row_end; row += 32) {
+      for (int chunk = 0; chunk < chunks; ++chunk) {
+        const int step = steps * chunk / chunks, count = steps * (chunk + 1) / chunks - step;
+        const TileOperand left = {reinterpret_cast<const float*>(a + row * shape.pitch_a + 32 * step),
+                                  static_cast<int>(shape.pitch_a / 2), 16};
+        for (std::int64_t block = 0; block < blocks; ++block) {
+          const TileOperand right = {panel + (block * steps + step) * kBlockWords, 32, kBlockWords};
+          float* block_sums = sums + (chunks == 1 ? block % 2 : block) * 32 * 32;
+          if (chunk > 0)
+            multiply_block<true>(tiles, left, right, count, block_sums, 32);
+          else
+            multiply_block<false>(tiles, left, right, count, block_sums, 32);
+          if (chunk + 1 < chunks) continue;
+          const std::int64_t column = first + 32 * block, place = row * shape.pitch_d + column;
+          finish_block<kStreams>(block_sums, bias ? bias + column : nullptr, c ? c + place : nullptr, d + place,
+                                 shape.pitch_d);
+        }
+      }
+    }
+  }
+  streams_end<kStreams>();
+}
+
+}  // namespace
+
+void linear_product(const GemmShape& shape, const void* a, const void* b, const void* bias, const void* c, void* d,
+                    int part, int parts, void* workspace) {
+  // Each thread copies the part of B that it needs, so its share has 256 rows where there are so many, and then fewer
+  // columns.
+  std::int64_t across = std::min({std::max(std::int64_t{1}, 256 * parts / shape.m), shape.n / 32, std::int64_t{parts}});
+  while (parts % across) --across;
+  const std::int64_t down = parts / across, i = part / across, j = part % across;
+  const Share share = {shape.m / 32 * i / down * 32, shape.m / 32 * (i + 1) / down * 32, shape.n / 32 * j / across * 32,
+                       shape.n / 32 * (j + 1) / across * 32};
+  // What no cache keeps until it is read goes past them, and its lines are not read before they are written.
+  const std::int64_t size = shape.result == DType::bf16 ? 2 : 4;
+  const bool streams = shape.m * shape.n * size / parts > kLinearStream && shape.pitch_d * size % 64 == 0 &&
+                       reinterpret_cast<std::uintptr_t>(d) % 64 == 0;
+  const auto run = [&](auto stream, auto* to) {
+    using Result = std::remove_pointer_t<decltype(to)>;
+    multiply<decltype(stream)::value>(shape, static_cast<const bf16*>(a), static_cast<const bf16*>(b),
+                                      static_cast<const Result*>(bias), static_cast<const Result*>(c), to, share,
+                                      static_cast<float*>(workspace));
+  };
+  if (shape.result == DType::bf16)
+    streams ? run(std::true_type{}, static_cast<bf16*>(d)) : run(std::false_type{}, static_cast<bf16*>(d));
+  else
+    streams ? run(std::true_type{}, static_cast<float*>(d)) : run(std::false_type{}, static_cast<float*>(d));
+}
+
+}  // namespace llmc

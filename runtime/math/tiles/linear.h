@@ -1,0 +1,38 @@
+// A linear layer's forward product and the gradient of its input in AMX tiles: bf16 operands and fp32 sums. Gemm takes
+// it where the processor has tiles and the shape fits (math/onednn/gemm.cpp).
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+
+#include "math/gemm.h"
+
+namespace llmc {
+
+/// Whether linear_product() computes this product: its form, and blocks of 32 in all three directions.
+constexpr bool is_linear_product(const GemmShape& shape) {
+  return !shape.transpose_a && !shape.accumulates && shape.operand == DType::bf16 && shape.m % 32 == 0 &&
+         shape.n % 32 == 0 && shape.k % 32 == 0 && shape.pitch_a % 2 == 0;
+}
+
+constexpr std::int64_t kLinearDepth = 256;  // of the sum at a time: 32 rows of A and 32 columns of B fit a first cache
+constexpr std::int64_t kLinearPanel = 1 << 20;   // bytes of a copied panel of B: half a second cache
+constexpr std::int64_t kLinearStream = 1 << 20;  // bytes of a thread's share of D that are too many for the other half
+
+/// Columns of B that a thread copies at once.
+constexpr std::int64_t linear_panel_columns(const GemmShape& shape) {
+  return std::min(shape.n, std::max(std::int64_t{32}, kLinearPanel / (2 * shape.k) / 32 * 32));
+}
+
+/// Bytes of one thread's copy of B and of its sums; a multiple of 64.
+constexpr std::size_t linear_product_bytes(const GemmShape& shape) {
+  return static_cast<std::size_t>(linear_panel_columns(shape) * (2 * shape.k + 4 * 32));
+}
+
+/// Share `part` of `parts` of D [m, n] = A B (+ bias) (+ C), A [m, k] and B [k, n], or [n, k] where it is transposed.
+/// `workspace`: this thread's, aligned to 64 bytes. Every element is summed in the same order whatever `parts` is. The
+/// process has asked for tiles (device/cpu/arch.h).
+void linear_product(const GemmShape& shape, const void* a, const void* b, const void* bias, const void* c, void* d,
+                    int part, int parts, void* workspace);
+
+}  // namespace llmc
