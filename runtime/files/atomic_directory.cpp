@@ -26,6 +26,14 @@ void remove_tree(const fs::path& path) {
   fs::remove_all(path, ignored);
 }
 
+/// What is no longer needed once a function ends, however it ends.
+struct RemovedAtTheEnd {
+  fs::path path;
+  ~RemovedAtTheEnd() {
+    if (!path.empty()) remove_tree(path);
+  }
+};
+
 }  // namespace
 
 AtomicDirectory::AtomicDirectory(const fs::path& parent, const std::string& name)
@@ -48,27 +56,27 @@ fs::path AtomicDirectory::commit() {
 void publish_directory(const fs::path& temporary, const fs::path& target, const Writer& writer) {
   const fs::path parent = target.parent_path();
   sync_directory(temporary, writer);
-  fs::path old;
+  RemovedAtTheEnd old;
   if (!entry_exists(target)) {
     if (::rename(temporary.c_str(), target.c_str()) != 0) throw_errno("rename", temporary, writer);
   } else if (::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) == 0) {
-    old = temporary;
+    old.path = temporary;
   } else if (errno == EINVAL || errno == ENOSYS || errno == ENOTSUP) {
     // A file system without exchange (NFS): between these renames the name is absent, never half.
-    old = parent / (kTrash + target.filename().string());
-    remove_tree(old);
-    if (::rename(target.c_str(), old.c_str()) != 0) throw_errno("rename", target, writer);
+    const fs::path trash = parent / (kTrash + target.filename().string());
+    remove_tree(trash);
+    if (::rename(target.c_str(), trash.c_str()) != 0) throw_errno("rename", target, writer);
     if (::rename(temporary.c_str(), target.c_str()) != 0) {
       const int code = errno;
-      if (::rename(old.c_str(), target.c_str()) != 0) throw_errno("rename back", old, writer);
+      if (::rename(trash.c_str(), target.c_str()) != 0) throw_errno("rename back", trash, writer);
       errno = code;
       throw_errno("rename", temporary, writer);
     }
+    old.path = trash;
   } else {
     throw_errno("rename", temporary, writer);
   }
   sync_directory(parent, writer);
-  if (!old.empty()) remove_tree(old);
 }
 
 void remove_directory(const fs::path& parent, const std::string& name) {

@@ -202,7 +202,9 @@ class Converter {
   std::optional<Value> text(const Node& node) {
     if (node.kind != Node::Kind::scalar) return wrong_type(node);
     if (key_.path == "name") return name(node);
-    if (node.text.empty())
+    // "data.tokenizer=" on a command line takes back what a file says.
+    const bool left_out = node.text.empty() && node.span.source->command_line && !key_.required;
+    if (node.text.empty() && !left_out)
       return fail("E0209", fmt::format("{} is empty", key_.path), "write a path, or leave the key out", node);
     if (!clean(node, kLongestPath, false)) return {};
     return node.text;

@@ -24,16 +24,18 @@ std::optional<std::vector<KeyText>> split_key(const Source& source, std::size_t 
   return words;
 }
 
-/// Paths and names are taken as they stand, so that `*.bin` needs no second pair of quotes.
+/// Paths and names are taken as they stand, so that `*.bin` needs no second pair of quotes; nothing leaves a path out.
 bool verbatim(const std::string& path, const std::string& text, std::size_t begin) {
   const Key* key = find_key(path);
-  return key && key->type == Type::string && begin < text.size() && text[begin] != '"' && text[begin] != '\'';
+  if (!key || key->type != Type::string) return false;
+  return begin < text.size() ? text[begin] != '"' && text[begin] != '\'' : key->is_path && !key->required;
 }
 
 std::optional<Node> read_value(const Source& source, const std::string& path, std::size_t begin,
                                std::vector<Diagnostic>& diagnostics) {
   const Span span{&source, begin, source.text.size()};
-  if (source.text.find_first_not_of(" \t", begin) == std::string::npos) {
+  const bool as_it_stands = verbatim(path, source.text, begin);
+  if (!as_it_stands && source.text.find_first_not_of(" \t", begin) == std::string::npos) {
     diagnostics.push_back({"E0411",
                            fmt::format("the override of {} has no value", printable(path)),
                            "write key.path=value",
@@ -47,7 +49,7 @@ std::optional<Node> read_value(const Source& source, const std::string& path, st
                            {place_of({&source, 0, 1})}});
     return {};
   }
-  if (verbatim(path, source.text, begin)) {
+  if (as_it_stands) {
     Node node;
     node.kind = Node::Kind::scalar;
     node.text = source.text.substr(begin);

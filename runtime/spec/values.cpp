@@ -137,7 +137,7 @@ LaidOver lay_over(const Values& base, const Node& root, const fs::path& director
   for (const auto& [path, span] : bound.given) {
     const Key& key = *find_key(path);
     laid.values.derived.erase(path);
-    if (key.is_path)
+    if (key.is_path && present(key.get(bound.spec)))
       key.set(bound.spec, fs::absolute(directory / std::get<std::string>(key.get(bound.spec))).lexically_normal().string());
   }
   check_run_relations(bound, laid.diagnostics);

@@ -144,6 +144,16 @@ TEST(OverrideValues, Paths) {
   EXPECT_EQ(values.spec.data.validation.path, "/abs/v.bin") << "nothing in common";
 }
 
+TEST(OverrideValues, NothingLeavesAPathOut) {
+  const Values built = values_of(resolve(kGood, {"data.tokenizer=t.model", "data.validation.path=v.bin"}));
+  EXPECT_EQ(built.spec.data.validation.path, "v.bin");
+  const Values without = override_values(built, {"data.tokenizer=", "data.validation.path="}, "/x");
+  EXPECT_EQ(without.spec.data.tokenizer, "");
+  EXPECT_EQ(without.spec.data.validation.path, "");
+  EXPECT_EQ(resolve(kGood, {"data.validation.path="}).spec.data.validation.path, "");
+  for (const char* word : {"data.train.path=", "seed="}) EXPECT_THROW(override_values(built, {word}, "/x"), Failure) << word;
+}
+
 TEST(Changes, NamesEveryKeyWithBothValues) {
   const Spec before = resolve(kGood).spec;
   const auto list = changes(before, resolve(kGood, {"optimizer.lr=1e-3", "schedule.kind=wsd"}).spec);
