@@ -18,15 +18,6 @@ using namespace graph;
 
 namespace {
 
-const char* type_of(Dtype dtype) {
-  switch (dtype) {
-    case Dtype::f32: return "float";
-    case Dtype::bf16: return "bf16";
-    case Dtype::i32: return "int";
-  }
-  return "?";
-}
-
 std::string shape_text(const Tensor& t) {
   std::string text = t.rows == 1 ? fmt::format("[{}]", t.cols) : fmt::format("[{}, {}]", t.rows, t.cols);
   if (t.pitch != t.cols && t.rows != 1) text += fmt::format(" pitch {}", t.pitch);
@@ -50,7 +41,8 @@ class StepPrinter {
     head();
     step_struct();
     constants();
-    for (std::size_t r = 0; r < g_.regions.size(); ++r) region(r);
+    for (std::size_t r = 0; r < g_.regions.size(); ++r)
+      if (g_.regions[r].part != Part::initialise && g_.regions[r].part != Part::refresh) region(r);
     functions();
     out_.raw("}  // namespace llmc\n");
     return out_.take();
@@ -138,14 +130,6 @@ class StepPrinter {
     return text;
   }
 
-  /// Whether a parameter is read as its fp32 master or as the copy in the compute dtype, which products need. A bias has
-  /// the type of the result that it is added to, the embedding that of the residual stream.
-  bool reads_master(const Op& op, TensorId id) const {
-    if (op.kind == OpKind::linear) return op.bias && op.inputs[2] == id && g_.at(op.outputs[0]).dtype == Dtype::f32;
-    if (op.kind == OpKind::embedding) return g_.at(op.outputs[0]).dtype == Dtype::f32;
-    return op.kind == OpKind::rms_norm || op.kind == OpKind::rms_norm_backward;
-  }
-
   /// Declares a pointer to each tensor that the region's ops touch.
   void pointers(std::size_t r) {
     const Region& region = g_.regions[r];
@@ -153,26 +137,23 @@ class StepPrinter {
     for (const Op& op : region.ops) {
       for (std::size_t list = 0; list < 2; ++list)
         for (TensorId id : list ? op.outputs : op.inputs) {
-          if (declared.insert(id).second) pointer(r, op, id);
+          if (declared.insert(id).second) pointer(r, id);
         }
     }
   }
 
-  void pointer(std::size_t r, const Op& op, TensorId id) {
+  void pointer(std::size_t r, TensorId id) {
     const Region& region = g_.regions[r];
     const Tensor& t = g_.at(id);
     if (t.name == "loss" || t.name == "clip_scale") return;  // members of StepResults
-    std::string address, type = type_of(t.dtype), note;
-    if (t.role == Role::parameter || t.role == Role::gradient) {
-      const bool copy = t.role == Role::parameter && !reads_master(op, id) && plan_.spec.compute == spec::Dtype::bf16;
-      if (copy) type = "bf16";
-      const char* base = t.role == Role::gradient ? "kGradients" : copy ? "kCopies" : "kMasters";
-      const TensorId owner = t.role == Role::gradient ? t.partner : id;
-      const std::int64_t offset = plan_.parameters.offset.at(owner);
-      const int size = copy ? 2 : 4;
+    std::string address, type = row_of(t.dtype).c_name, note;
+    if (t.role == Role::parameter || t.role == Role::copy || t.role == Role::gradient) {
+      const char* base = t.role == Role::gradient ? "kGradients" : t.role == Role::copy ? "kCopies" : "kMasters";
+      const TensorId owner = t.role == Role::parameter ? id : t.partner;
+      const std::int64_t offset = plan_.parameters.offset.at(owner), size = bytes_of(t.dtype, 1);
       address = t.scope == Scope::layer
                     ? fmt::format("{} + {} * ({} + layer * kLayerParameters)", base, size, offset)
-                    : fmt::format("{} + {}", base, static_cast<std::int64_t>(size) * offset);
+                    : fmt::format("{} + {}", base, size * offset);
     } else {
       const plan::Place& place = plan_.layout.find(g_, r, id);
       address = std::to_string(place.offset);
@@ -182,13 +163,13 @@ class StepPrinter {
       }
       if (region.loop == Loop::loss_chunks && per_token(t)) {
         // This chunk's rows of a tensor with one row (or one element) a token.
-        const std::int64_t step = g_.chunk_rows * (t.rows == g_.tokens() ? t.pitch : 1) * size_of(t.dtype);
+        const std::int64_t step = g_.chunk_rows * (t.rows == g_.tokens() ? bytes_of(t.dtype, t.pitch) : bytes_of(t.dtype, 1));
         address += fmt::format(" + chunk * {}", step);
       }
     }
     if (const TensorId root = g_.storage(id); root != id) note = ", over " + g_.at(root).name;
     out_.line("$type$* $name$ = s.at<$type$>($address$);  // $shape$$note$",
-              {{"type", type}, {"name", t.name}, {"address", address}, {"shape", shape_text(t)}, {"note", note}});
+              {{"type", type}, {"name", name(id)}, {"address", address}, {"shape", shape_text(t)}, {"note", note}});
   }
 
   bool per_token(const Tensor& t) const {
@@ -211,7 +192,10 @@ class StepPrinter {
               {{"grid", cuda_ ? fmt::format("Grid{{{}, {}{}}}, ", k.blocks, k.threads, cluster) : ""}, {"name", k.name}, {"list", list}});
   }
 
-  std::string name(TensorId id) const { return g_.at(id).name; }
+  /// A copy goes by its parameter's name: no function reads both.
+  std::string name(TensorId id) const { return g_.at(g_.at(id).role == Role::copy ? g_.at(id).partner : id).name; }
+
+  std::string copies() const { return fmt::format("s.at<{}>(kCopies)", row_of(plan_.spec.compute).c_name); }
 
   void op(const Region& region, const Op& op) {
     const auto in = [&](std::size_t i) { return name(op.inputs.at(i)); };
@@ -265,13 +249,17 @@ class StepPrinter {
       case OpKind::gradient_clip:
         return launch(kernel(region, op), {in(0), "kChunkCount", "s.at<StepScalars>(kScalars)", "s.at<StepResults>(kResults)"});
       case OpKind::adamw: {
-        const bool copies = plan_.spec.compute == spec::Dtype::bf16;
         return launch(kernel(region, op),
                       {"s.at<float>(kMasters)", "s.at<float>(kGradients)", "s.at<float>(kExpAvg)", "s.at<float>(kExpAvgSq)",
-                       copies ? "s.at<bf16>(kCopies)" : "nullptr", "s.at<Chunk>(kChunks)", "0", "kChunkCount",
+                       op.copies ? copies() : "nullptr", "s.at<Chunk>(kChunks)", "0", "kChunkCount",
                        "s.at<StepScalars>(kScalars)", "s.at<StepResults>(kResults)", op.outputs.empty() ? "nullptr" : out(0),
                        op.outputs.empty() ? "nullptr" : out(1)});
       }
+      case OpKind::initialise:
+        return launch(kernel(region, op), {"s.at<float>(kMasters)", "s.at<InitRule>(kInitRules)", "0",
+                                           std::to_string(plan_.parameters.slices.size()), "seed"});
+      case OpKind::cast:
+        return launch(kernel(region, op), {"s.at<float>(kMasters)", copies(), "s.at<Chunk>(kChunks)", "0", "kChunkCount"});
       case OpKind::parameter_norms:
         return launch(kernel(region, op), {in(0), in(1), in(2), "s.at<int>(kFirstChunk)", out(0)});
       case OpKind::embedding:
@@ -319,6 +307,13 @@ class StepPrinter {
     for (const Op& o : region.ops) op(region, o);
     out_.close();
     out_.blank();
+  }
+
+  /// The ops of the one region of `part`, in place.
+  void ops(Part part) {
+    for (const Region& r : g_.regions)
+      if (r.part == part)
+        for (const Op& o : r.ops) op(r, o);
   }
 
   /// Calls every region of `part`, in order; equal loops over layers are one loop that chooses the layer's variant.
@@ -386,16 +381,15 @@ class StepPrinter {
     out_.close();
     out_.blank();
     out_.open("void initialise(Step& s, std::uint64_t seed)");
-    launch(named("init_normal"), {"s.at<float>(kMasters)", "s.at<InitRule>(kInitRules)", "0",
-                                  std::to_string(plan_.parameters.slices.size()), "seed"});
+    ops(Part::initialise);
     if (cuda_)
       out_.line("s.ranks.broadcast(s.at<float>(kMasters), $bytes$, 0, s.stream);  // every rank begins with rank 0's bits",
                 {{"bytes", std::to_string(4 * plan_.parameters.elements)}});
     out_.close();
     out_.blank();
-    if (plan_.spec.compute == spec::Dtype::bf16) {
+    if (std::any_of(g_.regions.begin(), g_.regions.end(), [](const Region& r) { return r.part == Part::refresh; })) {
       out_.open("void refresh_copies(Step& s)");
-      launch(named("cast_weights"), {"s.at<float>(kMasters)", "s.at<bf16>(kCopies)", "s.at<Chunk>(kChunks)", "0", "kChunkCount"});
+      ops(Part::refresh);
       out_.close();
     } else {
       out_.line("/// The masters are what matrix products read.");
@@ -422,12 +416,6 @@ class StepPrinter {
     calls(Part::sample);
     out_.close();
     out_.blank();
-  }
-
-  const plan::Kernel& named(const std::string& name) const {
-    for (const plan::Kernel& k : plan_.kernels)
-      if (k.name == name) return k;
-    throw Failure(Exit::internal, "the plan has no kernel " + name);
   }
 
   const plan::Plan& plan_;

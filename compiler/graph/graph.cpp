@@ -4,17 +4,6 @@
 
 namespace llmc::graph {
 
-std::int64_t size_of(Dtype dtype) { return dtype == Dtype::bf16 ? 2 : 4; }
-
-const char* name_of(Dtype dtype) {
-  switch (dtype) {
-    case Dtype::f32: return "f32";
-    case Dtype::bf16: return "bf16";
-    case Dtype::i32: return "i32";
-  }
-  return "?";
-}
-
 const char* name_of(OpKind kind) {
   switch (kind) {
     case OpKind::embedding: return "embedding";
@@ -42,6 +31,8 @@ const char* name_of(OpKind kind) {
     case OpKind::gradient_clip: return "gradient_clip";
     case OpKind::adamw: return "adamw";
     case OpKind::parameter_norms: return "parameter_norms";
+    case OpKind::initialise: return "initialise";
+    case OpKind::cast: return "cast";
   }
   return "?";
 }
@@ -82,6 +73,7 @@ std::string list(const Graph& graph, const std::vector<TensorId>& ids) {
 const char* role_name(Role role) {
   switch (role) {
     case Role::parameter: return "parameter";
+    case Role::copy: return "copy";
     case Role::gradient: return "gradient";
     case Role::constant: return "constant";
     case Role::input: return "input";
@@ -107,6 +99,7 @@ std::string to_text(const Graph& graph, const Op& op) {
   if (op.bias) flags += " bias";
   if (op.residual) flags += " residual";
   if (op.recompute) flags += " recompute";
+  if (op.copies) flags += " copies";
   if (op.gradient) flags += " gradient";
   return fmt::format("{}: {} = {}({}){}", op.name, list(graph, op.outputs), name_of(op.kind), list(graph, op.inputs),
                      flags.empty() ? "" : " {" + flags.substr(1) + "}");

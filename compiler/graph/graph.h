@@ -5,14 +5,13 @@
 #include <string>
 #include <vector>
 
+#include "dtype.h"
+
 namespace llmc::graph {
 
-enum class Dtype { f32, bf16, i32 };
-std::int64_t size_of(Dtype dtype);  // bytes
-const char* name_of(Dtype dtype);
-
 enum class Role {
-  parameter,   // weights: fp32 masters, and copies in the compute dtype that matrix products read
+  parameter,   // weights: fp32 masters
+  copy,        // of a parameter in another type: what a cast op makes of it for the ops that read it
   gradient,    // of a parameter: fp32, accumulated over micro-batches
   constant,    // written once at start
   input,       // written by the host before each micro-batch
@@ -28,22 +27,22 @@ constexpr TensorId kNone = -1;
 /// Row-major [rows, cols], `pitch` elements from row to row.
 struct Tensor {
   std::string name;
-  Dtype dtype = Dtype::f32;
+  DType dtype = DType::f32;
   std::int64_t rows = 0, cols = 0, pitch = 0;
   Role role = Role::activation;
   Scope scope = Scope::step;
   TensorId storage = kNone;    // the tensor whose memory this one is: itself, or the one it overwrites
-  TensorId partner = kNone;    // parameter <-> its gradient
+  TensorId partner = kNone;    // parameter <-> its gradient; of a copy: its parameter
 
   std::int64_t elements() const { return rows * pitch; }
-  std::int64_t bytes() const { return elements() * size_of(dtype); }
+  std::int64_t bytes() const { return bytes_of(dtype, elements()); }
 };
 
 enum class OpKind {
   embedding, rms_norm, linear, rope, attention, swiglu, add, cross_entropy, loss_sum, gather_rows,
   embedding_backward, rms_norm_backward, linear_dgrad, linear_wgrad, column_sum, column_reduce, rope_backward,
   attention_backward, swiglu_backward, cross_entropy_backward, zero,
-  gradient_norm, gradient_clip, adamw, parameter_norms,
+  gradient_norm, gradient_clip, adamw, parameter_norms, initialise, cast,
 };
 const char* name_of(OpKind kind);
 
@@ -55,6 +54,7 @@ struct Op {
   bool bias = false;         // linear: inputs[2] is the bias
   bool residual = false;     // linear, rms_norm_backward: the last input is added to the first output
   bool recompute = false;    // rms_norm_backward, swiglu_backward: the last output is the forward's output again
+  bool copies = false;       // adamw: writes the parameters' copies too
   bool gradient = false;     // cross_entropy: logits are overwritten by their gradient
 };
 
@@ -62,7 +62,7 @@ struct Op {
 enum class Loop { once, layers_up, layers_down, loss_chunks };
 
 /// Which functions of the trainer run a region.
-enum class Part { forward, loss, backward, optimizer, evaluate, sample };
+enum class Part { forward, loss, backward, optimizer, evaluate, sample, initialise, refresh };
 
 /// A run of ops, in order. Equal layers are one region and a list of the layers that it stands for.
 struct Region {

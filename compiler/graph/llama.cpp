@@ -72,7 +72,7 @@ Graph build_llama(const spec::Spec& spec, std::int64_t micro_batch) {
   const std::int64_t q_width = g.heads * g.head_dim, qkv_width = (g.heads + 2 * g.kv_heads) * g.head_dim;
 
   const auto host = [&](const char* name, std::int64_t cols) {
-    return g.add({.name = name, .dtype = Dtype::i32, .rows = 1, .cols = cols, .role = Role::input});
+    return g.add({.name = name, .dtype = DType::i32, .rows = 1, .cols = cols, .role = Role::input});
   };
   const TensorId token_ids = host("tokens", tokens), targets = host("targets", tokens);
   host("embedding_order", tokens);

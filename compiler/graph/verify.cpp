@@ -131,7 +131,7 @@ class Verifier {
         count(2, 1);
         expect(rows(in(0)) == rows(in(1)), "dy and x differ in rows");
         expect(out(0).rows == in(0).cols && out(0).cols == in(1).cols, "dweight is [columns of dy, columns of x]");
-        expect(out(0).dtype == Dtype::f32, "weight gradients accumulate in fp32");
+        expect(out(0).dtype == DType::f32, "weight gradients accumulate in fp32");
         break;
       case OpKind::column_sum: count(1, 1); break;     // dy -> sums (or partial sums)
       case OpKind::column_reduce:  // partial sums -> gradient, or fewer partial sums
@@ -141,6 +141,14 @@ class Verifier {
       case OpKind::zero: count(0, 1); break;
       case OpKind::gradient_norm: count(0, 1); break;  // -> partial sums of squares
       case OpKind::gradient_clip: count(1, 1); break;  // partial -> scale
+      case OpKind::initialise: expect(op_->inputs.empty(), "draws from the seed alone"); break;  // -> parameters
+      case OpKind::cast:  // parameters -> their copies, one after the other
+        expect(!op_->inputs.empty() && op_->inputs.size() == op_->outputs.size(), "one copy a parameter");
+        for (std::size_t i = 0; i < op_->inputs.size(); ++i) {
+          same_shape(in(i), out(i));
+          expect(out(i).partner == op_->inputs[i], fmt::format("%{} is no copy of %{}", out(i).name, in(i).name));
+        }
+        break;
       case OpKind::adamw: expect(op_->inputs.size() == 1, "takes the clip scale"); break;
       case OpKind::parameter_norms: count(3, 1); break;
     }
@@ -165,7 +173,8 @@ class Verifier {
       }
       for (TensorId id : op.outputs) {
         const Tensor& t = g_.at(id);
-        expect(t.role == Role::activation || t.role == Role::gradient, fmt::format("writes %{}", t.name));
+        expect(t.role == Role::activation || t.role == Role::gradient || (t.role == Role::copy && op.kind == OpKind::cast) ||
+                   (t.role == Role::parameter && op.kind == OpKind::initialise), fmt::format("writes %{}", t.name));
         if (t.role == Role::gradient) touched_.insert(id);
         holder[g_.storage(id)] = id;
       }

@@ -33,6 +33,11 @@ Graph append_inference(Graph graph, const spec::Spec&) {
   graph.regions.push_back(std::move(evaluate));
   graph.regions.push_back(std::move(total));
   graph.regions.push_back(std::move(sample));
+
+  Op draw{.kind = OpKind::initialise, .name = "init_normal"};
+  for (std::size_t i = 0; i < graph.tensors.size(); ++i)
+    if (graph.tensors[i].role == Role::parameter) draw.outputs.push_back(static_cast<TensorId>(i));
+  graph.regions.push_back({.name = "initialise", .part = Part::initialise, .ops = {std::move(draw)}});
   return graph;
 }
 

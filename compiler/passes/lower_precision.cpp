@@ -7,8 +7,7 @@ namespace llmc::passes {
 using namespace graph;
 
 Graph lower_precision(Graph graph, const spec::Spec& spec) {
-  if (spec.compute == spec::Dtype::fp32) return graph;
-  // What must stay fp32 is what reductions produce: statistics of rows, log-sum-exp, losses, workspaces.
+    // What must stay fp32 is what reductions produce: statistics of rows, log-sum-exp, losses, workspaces.
   std::set<TensorId> exact;
   for (const Region& region : graph.regions)
     for (const Op& op : region.ops) switch (op.kind) {
@@ -21,7 +20,7 @@ Graph lower_precision(Graph graph, const spec::Spec& spec) {
       }
   // The residual stream is a long sum: rounding it to bf16 at every layer costs up to 1.5 times the gradient error of
   // rounding only what enters products. Its gradient is rounded, as the operand of products that it is.
-  if (spec.residual == spec::Dtype::fp32) {
+  if (spec.residual == DType::f32) {
     exact.insert({graph.stream_in, graph.stream_out, graph.stream_final});
     for (const Region& region : graph.regions) {
       if (region.loop == Loop::layers_down || region.part == Part::backward) continue;
@@ -31,7 +30,7 @@ Graph lower_precision(Graph graph, const spec::Spec& spec) {
   }
   for (std::size_t i = 0; i < graph.tensors.size(); ++i) {
     Tensor& t = graph.tensors[i];
-    if (t.role == Role::activation && !exact.count(static_cast<TensorId>(i))) t.dtype = Dtype::bf16;
+    if (t.role == Role::activation && !exact.count(static_cast<TensorId>(i))) t.dtype = spec.compute;
   }
   return graph;
 }

@@ -11,7 +11,7 @@ std::int64_t round_up(std::int64_t n, std::int64_t unit) { return (n + unit - 1)
 }  // namespace
 
 Graph pad_rows(Graph graph, const spec::Spec& spec) {
-  const std::int64_t unit = spec.compute == spec::Dtype::bf16 ? 8 : 4;  // elements in 16 bytes
+  const std::int64_t unit = vector_of(spec.compute);
   const std::int64_t half = round_up(spec.model.intermediate_size, unit);
 
   // A gate_up row is [gate | padding | up | padding], so the weight has rows of zeros where the padding is.

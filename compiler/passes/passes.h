@@ -36,7 +36,11 @@ Graph recompute(Graph graph, const spec::Spec& spec);
 /// Appends gradient norm, clipping, AdamW and the per-parameter norms.
 Graph append_optimizer(Graph graph, const spec::Spec& spec);
 
-/// Appends the forward-only heads: loss for evaluation, logits of chosen rows for sampling.
+/// Gives each op its weights in the type that it computes in: copies, which a cast op writes, in region refresh, and AdamW
+/// with each step.
+Graph cast_weights(Graph graph, const spec::Spec& spec);
+
+/// Appends what runs beside the steps: loss for evaluation, logits of chosen rows for sampling, the initial weights.
 Graph append_inference(Graph graph, const spec::Spec& spec);
 
 }  // namespace llmc::passes

@@ -35,6 +35,8 @@ graph::Graph lower(const spec::Spec& spec, std::int64_t micro_batch, std::int64_
       {"split_reductions", with_spec(split_reductions)},
       {"append_optimizer", with_spec(append_optimizer)},
       {"append_inference", with_spec(append_inference)},
+      // Last: fusing a residual changes the type of a result, and with it the type in which a bias is read.
+      {"cast_weights", with_spec(cast_weights)},
   };
   Graph g;
   std::string before;

@@ -17,7 +17,7 @@ using Refusal = std::string (*)(const AttentionShape& shape, DType compute, int 
 /// What `refusal` says of the first architecture that it refuses; empty if of none.
 std::string first_refusal(Refusal refusal, const AttentionShape& shape, const spec::Spec& spec) {
   for (const std::string& arch : spec.target.arch) {
-    const std::string why = refusal(shape, spec.compute == spec::Dtype::bf16 ? DType::bf16 : DType::f32, std::stoi(arch));
+    const std::string why = refusal(shape, spec.compute, std::stoi(arch));
     if (!why.empty()) return why;
   }
   return "";

@@ -52,13 +52,14 @@ double accumulated_bytes(const Plan& plan, const Region& region, const Product& 
 void list_work(Plan& plan) {
   const Graph& g = plan.graph;
   const spec::Model& m = plan.spec.model;
-  const bool wide_stream = plan.spec.compute == spec::Dtype::bf16 && plan.spec.residual == spec::Dtype::fp32;
+  const std::int64_t wider = bytes_of(plan.spec.residual, 1) - bytes_of(plan.spec.compute, 1);
   for (const Region& region : g.regions) {
-    const bool trains = region.part != Part::evaluate && region.part != Part::sample;
+    const bool trains = region.part != Part::evaluate && region.part != Part::sample && region.part != Part::initialise &&
+                        region.part != Part::refresh;
     for (const Op& op : region.ops) {
       Launch launch{.region = region.name, .op = op.name, .what = op.name, .kind = "kernel",
                     .times = times(g, region), .per_step = region.part == Part::optimizer};
-      if (wide_stream) launch.stream_bytes = 2.0 * static_cast<double>(stream_elements(g, op));  // 4 bytes, not 2
+      launch.stream_bytes = static_cast<double>(wider * stream_elements(g, op));
       if (const auto product = product_for(g, region, op)) {
         add_once(plan.products, *product);
         launch.what = product->name;
@@ -93,7 +94,6 @@ void list_work(Plan& plan) {
       if (trains) plan.launches.push_back(std::move(launch));
     }
   }
-  for (const Kernel& kernel : start_kernels(plan.parameters, plan.spec)) add_once(plan.kernels, kernel);
 
   Cost& cost = plan.cost;
   const double heads = static_cast<double>(m.num_attention_heads * m.head_dim);

@@ -22,8 +22,8 @@ class Instance {
     kernel_.name = kernel_.template_name = std::move(template_name);
   }
 
-  Instance& element(Dtype dtype, const char* name = "Act", const char* origin = "precision.compute") {
-    kernel_.params.push_back({"using", name, dtype == Dtype::bf16 ? "bf16" : "float", origin});
+  Instance& element(DType dtype, const char* name = "Act", const char* origin = "precision.compute") {
+    kernel_.params.push_back({"using", name, row_of(dtype).c_name, origin});
     return *this;
   }
   Instance& integer(const char* name, std::int64_t value, const char* origin) {
@@ -53,8 +53,8 @@ class Instance {
   }
 
   /// `groups` of lanes share the work; each holds rows of `width` elements of `dtype`.
-  Kernel finish(std::int64_t groups, std::int64_t width, Dtype dtype, double bytes, double flops) {
-    return finish(launch_shape(groups, width, size_of(dtype)), groups, width, bytes, flops);
+  Kernel finish(std::int64_t groups, std::int64_t width, DType dtype, double bytes, double flops) {
+    return finish(launch_shape(groups, width, dtype), groups, width, bytes, flops);
   }
 
   Kernel finish(LaunchShape shape, std::int64_t groups, std::int64_t width, double bytes, double flops) {
@@ -137,10 +137,10 @@ std::optional<Kernel> kernel_for(const Graph& graph, const Region& region, const
                                  const ParameterLayout& parameters, const spec::Spec& spec) {
   const auto in = [&](std::size_t i) -> const Tensor& { return graph.at(op.inputs.at(i)); };
   const auto out = [&](std::size_t i) -> const Tensor& { return graph.at(op.outputs.at(i)); };
-  const auto width = [](const Tensor& t) { return static_cast<double>(t.rows * t.cols * size_of(t.dtype)); };
+  const auto width = [](const Tensor& t) { return static_cast<double>(bytes_of(t.dtype, t.rows * t.cols)); };
   const double elements = static_cast<double>(parameters.elements);
   const std::int64_t groups_of_heads = graph.heads + graph.kv_heads;
-  const double size = spec.compute == spec::Dtype::bf16 ? 2 : 4;
+  const double size = static_cast<double>(bytes_of(spec.compute, 1));
 
   switch (op.kind) {
     case OpKind::embedding:
@@ -175,7 +175,7 @@ std::optional<Kernel> kernel_for(const Graph& graph, const Region& region, const
       if (left > 1) instance.named("to_" + std::to_string(left));
       return instance.named(std::to_string(in(0).cols)).integer("kBlocks", in(0).rows / left, kTokens)
           .integer("kCols", cols, kHidden)
-          .finish((cols + 127) / 128, 128, Dtype::f32, width(in(0)) + (left > 1 ? 1 : 2) * width(out(0)), 1.0 * in(0).rows * in(0).cols);
+          .finish((cols + 127) / 128, 128, DType::f32, width(in(0)) + (left > 1 ? 1 : 2) * width(out(0)), 1.0 * in(0).rows * in(0).cols);
     }
     case OpKind::rope:
     case OpKind::rope_backward: {
@@ -219,11 +219,10 @@ std::optional<Kernel> kernel_for(const Graph& graph, const Region& region, const
     }
     case OpKind::cross_entropy: {
       const std::int64_t rows = rows_seen(graph, region, in(0));
-      const std::int64_t element = size_of(in(0).dtype);
       const bool cuda = spec.target.kind == spec::TargetKind::cuda, clusters = cuda && has_clusters(spec.target.arch);
-      const LaunchShape shape = (clusters ? cluster_shape : launch_shape)(rows, in(0).cols, element);
+      const LaunchShape shape = (clusters ? cluster_shape : launch_shape)(rows, in(0).cols, in(0).dtype);
       // A row that does not stay is read for its sum and for its gradient.
-      const bool once = !cuda || stays_in_registers(shape, in(0).cols, element);
+      const bool once = !cuda || stays_in_registers(shape, in(0).cols, in(0).dtype);
       const double reads = once || !op.gradient ? 1 : 2;
       return Instance("cross_entropy", spec).element(in(0).dtype).integer("kRows", rows, "memory.loss_chunk")
           .integer("kCols", in(0).cols, kVocab).integer("kPitch", in(0).pitch, kVocab)
@@ -233,7 +232,7 @@ std::optional<Kernel> kernel_for(const Graph& graph, const Region& region, const
     }
     case OpKind::loss_sum:
       return Instance("loss_sum", spec).integer("kRows", in(0).cols, kTokens)
-          .finish(1, in(0).cols, Dtype::f32, width(in(0)), in(0).cols);
+          .finish(1, in(0).cols, DType::f32, width(in(0)), in(0).cols);
     case OpKind::gather_rows:
       return Instance("gather_rows", spec).element(in(0).dtype).integer("kRows", out(0).rows, "batch.micro_batch")
           .integer("kCols", in(0).cols, kHidden).integer("kPitch", in(0).pitch, kHidden)
@@ -242,22 +241,27 @@ std::optional<Kernel> kernel_for(const Graph& graph, const Region& region, const
       // Rows of dtable that occur, read and written: at most so many. Lanes for one: the sums are fp32, and by the lanes of a bf16 row they spill (2,048 columns, sm_90a).
       return Instance("embedding_backward", spec).element(in(0).dtype).integer("kCols", in(0).cols, kHidden)
           .integer("kPitch", in(0).pitch, kHidden)
-          .finish(in(0).rows, in(0).cols, Dtype::f32, width(in(0)) + 2.0 * 4 * std::min(in(0).rows, out(0).rows) * in(0).cols, 1.0 * in(0).rows * in(0).cols);
+          .finish(in(0).rows, in(0).cols, DType::f32, width(in(0)) + 2.0 * 4 * std::min(in(0).rows, out(0).rows) * in(0).cols, 1.0 * in(0).rows * in(0).cols);
     case OpKind::gradient_norm:
       return Instance("gradient_norm", spec)
           .finish_stream(parameters.chunk_count, parameters.chunk_elements, 4 * elements, 2 * elements);
     case OpKind::gradient_clip:
-      return Instance("gradient_clip", spec).finish(1, parameters.chunk_count, Dtype::f32, 4.0 * parameters.chunk_count, parameters.chunk_count);
+      return Instance("gradient_clip", spec).finish(1, parameters.chunk_count, DType::f32, 4.0 * parameters.chunk_count, parameters.chunk_count);
     case OpKind::adamw:
-      return Instance("adamw", spec).element(spec.compute == spec::Dtype::bf16 ? Dtype::bf16 : Dtype::f32)
-          .flag("kCopy", spec.compute == spec::Dtype::bf16, "copy", "precision.compute")
+      return Instance("adamw", spec).element(spec.compute).flag("kCopy", op.copies, "copy", "precision.compute")
           .flag("kNorms", !op.outputs.empty(), "norms", "metrics.per_parameter")
           .finish_stream(parameters.chunk_count, parameters.chunk_elements,
-                  (spec.compute == spec::Dtype::bf16 ? 30 : 28) * elements, 15 * elements);
+                         28 * elements + (op.copies ? static_cast<double>(bytes_of(spec.compute, parameters.elements)) : 0),
+                         15 * elements);
+    case OpKind::initialise: return Instance("init_normal", spec).finish(4096, 1024, DType::f32, 4 * elements, 0);
+    case OpKind::cast:
+      return Instance("cast_weights", spec).element(out(0).dtype)
+          .finish_stream(parameters.chunk_count, parameters.chunk_elements,
+                         4 * elements + static_cast<double>(bytes_of(out(0).dtype, parameters.elements)), 0);
     case OpKind::parameter_norms:
       return Instance("parameter_norms", spec)
           .integer("kParameters", static_cast<std::int64_t>(parameters.slices.size()), "model")
-          .finish(static_cast<std::int64_t>(parameters.slices.size()), 32, Dtype::f32, 12.0 * parameters.chunk_count, 3.0 * parameters.chunk_count);
+          .finish(static_cast<std::int64_t>(parameters.slices.size()), 32, DType::f32, 12.0 * parameters.chunk_count, 3.0 * parameters.chunk_count);
     default: return std::nullopt;
   }
 }
@@ -265,7 +269,7 @@ std::optional<Kernel> kernel_for(const Graph& graph, const Region& region, const
 }  // namespace
 
 bool attention_in_tiles(const spec::Spec& spec) {
-  return spec.target.kind == spec::TargetKind::cpu && spec.compute == spec::Dtype::bf16 && !spec.target.arch.empty() &&
+  return spec.target.kind == spec::TargetKind::cpu && spec.compute == DType::bf16 && !spec.target.arch.empty() &&
          arch_has_tiles(spec.target.arch.front());
 }
 
@@ -285,27 +289,15 @@ std::vector<Kernel> kernels_for(const Graph& graph, const Region& region, const 
   return kernels;
 }
 
-std::vector<Kernel> start_kernels(const ParameterLayout& parameters, const spec::Spec& spec) {
-  const double elements = static_cast<double>(parameters.elements);
-  std::vector<Kernel> kernels;
-  kernels.push_back(Instance("init_normal", spec)
-                        .finish(4096, 1024, Dtype::f32, 4 * elements, 0));
-  if (spec.compute == spec::Dtype::bf16)
-    kernels.push_back(Instance("cast_weights", spec).element(Dtype::bf16)
-                          .finish_stream(parameters.chunk_count, parameters.chunk_elements, 6 * elements, 0));
-  return kernels;
-}
-
 std::optional<Product> product_for(const Graph& graph, const Region& region, const Op& op) {
   if (op.kind != OpKind::linear && op.kind != OpKind::linear_dgrad && op.kind != OpKind::linear_wgrad) return std::nullopt;
   const Tensor &a = graph.at(op.inputs[0]), &b = graph.at(op.inputs[1]), &d = graph.at(op.outputs[0]);
-  const auto type = [](Dtype dtype) { return dtype == Dtype::bf16 ? DType::bf16 : DType::f32; };
   Product product;
   product.name = op.kind == OpKind::linear ? op.name + "_forward" : op.name;
   if (const auto again = product.name.find("_again"); again != std::string::npos) product.name.erase(again, 6);
   GemmShape& s = product.shape;
-  s.operand = type(a.dtype);
-  s.result = type(d.dtype);
+  s.operand = a.dtype;
+  s.result = d.dtype;
   s.pitch_a = a.pitch;
   s.pitch_b = b.pitch;
   s.pitch_d = d.pitch;
@@ -322,9 +314,8 @@ std::optional<Product> product_for(const Graph& graph, const Region& region, con
     s.accumulates = true;
   }
   const double m = static_cast<double>(s.m), n = static_cast<double>(s.n), k = static_cast<double>(s.k);
-  const double operand = static_cast<double>(size_of(a.dtype)), result = static_cast<double>(size_of(d.dtype));
   product.flops = 2 * m * n * k;
-  product.bytes = operand * (m * k + k * n) + result * m * n * (s.residual ? 2 : 1);
+  product.bytes = static_cast<double>(bytes_of(a.dtype, s.m * s.k + s.k * s.n) + bytes_of(d.dtype, s.m * s.n) * (s.residual ? 2 : 1));
   return product;
 }
 

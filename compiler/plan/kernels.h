@@ -13,9 +13,6 @@ namespace llmc::plan {
 std::vector<Kernel> kernels_for(const graph::Graph& graph, const graph::Region& region, const graph::Op& op,
                                 const ParameterLayout& parameters, const spec::Spec& spec);
 
-/// Kernels that run outside the step: drawing the initial weights, writing the copies in the compute dtype.
-std::vector<Kernel> start_kernels(const ParameterLayout& parameters, const spec::Spec& spec);
-
 /// Whether attention on the CPU runs in AMX's tiles: bf16, and an arch that has them. "native" has none before a compilation
 /// makes it this machine's name.
 bool attention_in_tiles(const spec::Spec& spec);

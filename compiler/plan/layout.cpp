@@ -54,9 +54,9 @@ class LayoutMaker {
     a.masters = take(elements * 4);
     section("master weights", begin, "fp32");
     begin = at_;
-    if (spec_.compute == spec::Dtype::bf16) {
-      a.copies = take(elements * 2);
-      section("weight copies", begin, "bf16, what matrix products read");
+    if (spec_.compute != DType::f32) {
+      a.copies = take(static_cast<std::size_t>(bytes_of(spec_.compute, p_.elements)));
+      section("weight copies", begin, std::string(name_of(spec_.compute)) + ", what matrix products read");
     } else {
       a.copies = a.masters;
     }
@@ -118,8 +118,7 @@ class LayoutMaker {
     layout_.fixed[g_.stream_out] = {begin + stride, stride};
     layout_.fixed[g_.stream_final] = {begin + stride * static_cast<std::size_t>(g_.layers), 0};
     section("residual stream", begin,
-            g_.at(g_.stream_in).dtype == Dtype::bf16 ? "bf16, one a layer, kept for the backward pass"
-                                                     : "fp32, one a layer, kept for the backward pass");
+            std::string(name_of(g_.at(g_.stream_in).dtype)) + ", one a layer, kept for the backward pass");
   }
 
   /// Places of a kept tensor are the same in the forward and the backward region of its layers.
@@ -156,8 +155,10 @@ class LayoutMaker {
       case Part::loss: return 3;
       case Part::backward: return 4;
       case Part::optimizer: return 5;
+      case Part::initialise: return 6;
+      case Part::refresh: return 7;
     }
-    return 6;
+    return 8;
   }
 
   struct Use {

@@ -79,7 +79,7 @@ class Naming {
 
 ParameterLayout lay_out_parameters(const Graph& graph, const spec::Spec& spec) {
   // 256 bytes in the narrowest of the buffers that share these offsets.
-  const std::int64_t unit = spec.compute == spec::Dtype::bf16 ? 128 : 64;
+  const std::int64_t unit = 16 * vector_of(spec.compute);
   const auto advance = [unit](std::int64_t& at, std::int64_t elements) { at = (at + elements + unit - 1) / unit * unit; };
   ParameterLayout layout;
   layout.chunk_elements = kChunkElements;

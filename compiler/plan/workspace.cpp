@@ -19,7 +19,7 @@ void size_workspaces(Graph& graph, const ParameterLayout& parameters, const spec
         Tensor& workspace = graph.at(op.outputs[1]);
         if (spec.target.kind == spec::TargetKind::cuda) {
           const std::size_t bytes = backward_workspace_bytes(graph, spec, choose_attention(graph, spec).backward);
-          workspace.cols = workspace.pitch = static_cast<std::int64_t>(bytes) / size_of(Dtype::f32);
+          workspace.cols = workspace.pitch = static_cast<std::int64_t>(bytes) / bytes_of(DType::f32, 1);
         } else {
           // templates/cpu/attention_backward*.cpp: fp32 sums of dk and dv of each key head, in whole tiles.
           workspace.rows = 2 * graph.batch * graph.kv_heads * round_up(graph.sequence, 64);

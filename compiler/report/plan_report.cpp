@@ -26,7 +26,7 @@ std::string human_count(double count) {
 
 namespace {
 
-std::string recompute_text(const spec::Recompute& r) {
+std::string rename_of(const spec::Recompute& r) {
   switch (r.kind) {
     case spec::Recompute::Kind::none: return "none";
     case spec::Recompute::Kind::full: return "full";
@@ -36,7 +36,6 @@ std::string recompute_text(const spec::Recompute& r) {
   return "";
 }
 
-const char* compute_text(spec::Dtype dtype) { return dtype == spec::Dtype::bf16 ? "bf16" : "fp32"; }
 const char* target_text(spec::TargetKind kind) { return kind == spec::TargetKind::cuda ? "cuda" : "cpu"; }
 
 const char* attention_name(plan::AttentionBy by) { return by == plan::AttentionBy::cudnn ? "cudnn" : "portable"; }
@@ -72,11 +71,11 @@ nlohmann::ordered_json plan_json(const Plan& plan) {
   j["name"] = s.name;
   j["fingerprint"] = plan.fingerprint;
   j["target"] = {{"kind", target_text(s.target.kind)}, {"arch", s.target.arch}};
-  j["compute"] = compute_text(s.compute);
-  j["residual"] = compute_text(s.residual);
+  j["compute"] = name_of(s.compute);
+  j["residual"] = name_of(s.residual);
   j["batch"] = {{"sequence_length", s.batch.sequence_length}, {"micro_batch", s.batch.micro_batch},
                 {"micro_batches", plan.micro_batches()}, {"tokens", s.batch.tokens}};
-  j["recompute"] = recompute_text(s.memory.recompute);
+  j["recompute"] = rename_of(s.memory.recompute);
   j["loss_chunk"] = s.memory.loss_chunk;
   j["parameters"] = plan.parameters.logical;
   Json sections = Json::array();
@@ -105,8 +104,8 @@ nlohmann::ordered_json plan_json(const Plan& plan) {
   Json products = Json::array();
   for (const plan::Product& p : plan.products)
     products.push_back({{"name", p.name}, {"m", p.shape.m}, {"n", p.shape.n}, {"k", p.shape.k},
-                        {"operands", p.shape.operand == DType::bf16 ? "bf16" : "fp32"},
-                        {"result", p.shape.result == DType::bf16 ? "bf16" : "fp32"},
+                        {"operands", name_of(p.shape.operand)},
+                        {"result", name_of(p.shape.result)},
                         {"bytes", p.bytes}, {"flops", p.flops}});
   j["products"] = products;
   Json launches = Json::array();
@@ -126,8 +125,8 @@ std::string plan_text(const Plan& plan) {
                      m.num_attention_heads, m.num_key_value_heads, m.head_dim, m.intermediate_size, m.vocab_size,
                      m.tie_word_embeddings ? ", tied" : "");
   out += fmt::format("{} on {}; a step is {} x {} sequences of {} = {} tokens; recompute {}; {} rows of logits at once\n",
-                     compute_text(s.compute), target_text(s.target.kind), plan.micro_batches(), s.batch.micro_batch,
-                     s.batch.sequence_length, s.batch.tokens, recompute_text(s.memory.recompute), s.memory.loss_chunk);
+                     name_of(s.compute), target_text(s.target.kind), plan.micro_batches(), s.batch.micro_batch,
+                     s.batch.sequence_length, s.batch.tokens, rename_of(s.memory.recompute), s.memory.loss_chunk);
   out += fmt::format("fingerprint {}\n\n", plan.fingerprint);
   out += fmt::format("memory: {} ({} bytes) of {}\n", human_bytes(static_cast<double>(plan.layout.arena.bytes)),
                      plan.layout.arena.bytes, human_bytes(static_cast<double>(s.memory.budget)));

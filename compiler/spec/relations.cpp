@@ -176,8 +176,8 @@ class Relations {
   }
 
   void residual_stream() {
-    if (!usable({"precision.compute", "precision.residual"}) || spec_.compute == Dtype::bf16 ||
-        spec_.residual == Dtype::fp32)
+    if (!usable({"precision.compute", "precision.residual"}) || spec_.compute == DType::bf16 ||
+        spec_.residual == DType::f32)
       return;
     fail("E0316", "a bf16 residual stream needs compute: bf16, and compute is fp32",
          "write residual: fp32, or compute: bf16",

@@ -34,7 +34,7 @@ FAULTS = [
     fault("verifier_lets_reads_before_writes", "compiler/graph/verify.cpp", "expect(from_outside(region, id), fmt",
           "expect(from_outside(region, id) || true, fmt", "test_graph Verify.FindsEveryKindOfDamage"),
     # passes
-    fault("bf16_rows_of_8_bytes", "compiler/passes/pad_rows.cpp", "spec::Dtype::bf16 ? 8 : 4;", "spec::Dtype::bf16 ? 4 : 4;",
+    fault("bf16_rows_of_8_bytes", "compiler/passes/pad_rows.cpp", "vector_of(spec.compute);", "vector_of(DType::f32);",
           "test_graph Passes.RowsArePaddedTo16Bytes"),
     # plan
     fault("lifetimes_without_their_last_op", "compiler/plan/packing.cpp", "if (items[other].first <= item.last && item.first",

@@ -35,30 +35,30 @@ TEST(Passes, NoAddIsLeft) {
 TEST(Passes, StatisticsAndGradientsOfWeightsStayFp32) {
   Graph graph = lowered({});
   for (const char* name : {"attention_norm_rstd", "attention_lse", "losses", "loss"})
-    EXPECT_EQ(graph.at(graph.find(name)).dtype, Dtype::f32) << name;
+    EXPECT_EQ(graph.at(graph.find(name)).dtype, DType::f32) << name;
   for (const char* name : {"qkv", "gate_up_out", "swiglu_out", "logits", "attention_out"})
-    EXPECT_EQ(graph.at(graph.find(name)).dtype, Dtype::bf16) << name;
+    EXPECT_EQ(graph.at(graph.find(name)).dtype, DType::bf16) << name;
   for (const Tensor& t : graph.tensors)
     if (t.role == Role::gradient || t.role == Role::parameter) {
-      EXPECT_EQ(t.dtype, Dtype::f32) << t.name;
+      EXPECT_EQ(t.dtype, DType::f32) << t.name;
     }
 }
 
 /// The dtypes of the stream as layers and the head read it, inside a layer, and of its gradient.
-std::vector<Dtype> stream(const std::vector<std::string>& overrides) {
+std::vector<DType> stream(const std::vector<std::string>& overrides) {
   const Graph g = lowered(overrides);
-  std::vector<Dtype> types;
+  std::vector<DType> types;
   for (TensorId id : {g.find("x_first"), g.stream_in, g.find("x_mid"), g.stream_out, g.stream_final, g.dstream_in})
     types.push_back(g.at(id).dtype);
   return types;
 }
 
 TEST(Passes, TheResidualStreamHasItsOwnDtype) {
-  constexpr Dtype f32 = Dtype::f32, bf16 = Dtype::bf16;
-  EXPECT_EQ(stream({}), (std::vector<Dtype>{f32, f32, f32, f32, f32, bf16}));
-  EXPECT_EQ(stream({"precision.residual=bf16"}), std::vector<Dtype>(6, bf16));
-  EXPECT_EQ(stream({"precision.residual=bf16", "memory.recompute=full"}), std::vector<Dtype>(6, bf16));
-  EXPECT_EQ(stream({"precision.compute=fp32"}), std::vector<Dtype>(6, f32));
+  constexpr DType f32 = DType::f32, bf16 = DType::bf16;
+  EXPECT_EQ(stream({}), (std::vector<DType>{f32, f32, f32, f32, f32, bf16}));
+  EXPECT_EQ(stream({"precision.residual=bf16"}), std::vector<DType>(6, bf16));
+  EXPECT_EQ(stream({"precision.residual=bf16", "memory.recompute=full"}), std::vector<DType>(6, bf16));
+  EXPECT_EQ(stream({"precision.compute=fp32"}), std::vector<DType>(6, f32));
 }
 
 TEST(Passes, RowsArePaddedTo16Bytes) {
