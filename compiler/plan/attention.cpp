@@ -37,19 +37,23 @@ double backward_ms(const AttentionShape& s, AttentionBy by) {
   return 1e3 * 7 * product / (s.head_dim <= 64 ? kOwnFlops : kOwnWideFlops);
 }
 
+std::size_t backward_workspace_bytes(const AttentionShape& s, AttentionBy by) {
+  if (by == AttentionBy::cudnn) return attention_workspace_bytes(s);
+  // templates/cuda/attention_backward_queries.cu: delta, fp32, one a query and head.
+  return static_cast<std::size_t>(s.batch * s.heads * s.sequence) * 4;
+}
+
 bool is_hopper(const std::string& arch) { return std::stoi(arch) / 10 == 9; }
 
 }  // namespace
 
 AttentionShape attention_shape(const Graph& graph, const spec::Spec& spec) {
-  return {graph.batch,    graph.sequence, graph.heads, graph.kv_heads, graph.head_dim, graph.at(graph.find("qkv")).pitch,
-          graph.at(graph.find("attention_out")).pitch, spec.deterministic};
-}
-
-std::size_t backward_workspace_bytes(const Graph& graph, const spec::Spec& spec, AttentionBy by) {
-  // templates/cuda/attention_backward_queries.cu: delta, fp32, one a query and head.
-  if (by == AttentionBy::portable) return static_cast<std::size_t>(graph.batch * graph.heads * graph.sequence) * 4;
-  return attention_workspace_bytes(attention_shape(graph, spec));
+  for (const Region& region : graph.regions)
+    for (const Op& op : region.ops)
+      if (op.kind == OpKind::attention)
+        return {graph.batch, graph.sequence, op.heads.query, op.heads.key, op.heads.dim, graph.at(op.inputs[0]).pitch,
+                graph.at(op.outputs[0]).pitch, spec.deterministic};
+  throw Failure(Exit::internal, "the graph has no attention");
 }
 
 AttentionChoice choose_attention(const Graph& graph, const spec::Spec& spec) {
@@ -57,14 +61,17 @@ AttentionChoice choose_attention(const Graph& graph, const spec::Spec& spec) {
   const spec::AttentionKind kind = spec.target.attention;
   const std::string cudnn = kind == spec::AttentionKind::portable ? "" : first_refusal(attention_refusal, shape, spec);
   if (kind == spec::AttentionKind::cudnn && !cudnn.empty()) throw Failure(Exit::spec, cudnn);
-  AttentionChoice choice = {AttentionBy::cudnn, AttentionBy::cudnn, {}};
+  AttentionChoice choice = {AttentionBy::cudnn, AttentionBy::cudnn, backward_workspace_bytes(shape, AttentionBy::cudnn), {}};
   if (kind == spec::AttentionKind::cudnn) return choice;
   if (kind == spec::AttentionKind::automatic && cudnn.empty()) {
     if (!spec.deterministic) return choice;
     const bool known = std::all_of(spec.target.arch.begin(), spec.target.arch.end(), is_hopper);
     for (const AttentionBy by : {AttentionBy::cudnn, AttentionBy::portable})
-      choice.candidates.push_back({by, known ? backward_ms(shape, by) : 0, backward_workspace_bytes(graph, spec, by)});
-    if (choice.candidates[1].ms < choice.candidates[0].ms) choice.backward = AttentionBy::portable;
+      choice.candidates.push_back({by, known ? backward_ms(shape, by) : 0, backward_workspace_bytes(shape, by)});
+    if (choice.candidates[1].ms < choice.candidates[0].ms) {
+      choice.backward = AttentionBy::portable;
+      choice.workspace = choice.candidates[1].workspace_bytes;
+    }
     return choice;
   }
   const std::string portable = first_refusal(portable_attention_refusal, shape, spec);
@@ -75,8 +82,7 @@ AttentionChoice choose_attention(const Graph& graph, const spec::Spec& spec) {
     throw Failure(Exit::spec, fmt::format("with model.attention_bias, q and k on CUDA have multiples of 8 columns; here they "
                                           "have {} and {}; write a model.head_dim that is a multiple of 8, or "
                                           "attention_bias: false", q, k));
-  choice.forward = choice.backward = AttentionBy::portable;
-  return choice;
+  return {AttentionBy::portable, AttentionBy::portable, backward_workspace_bytes(shape, AttentionBy::portable), {}};
 }
 
 }  // namespace llmc::plan

@@ -20,14 +20,14 @@ struct BackwardCandidate {
 
 struct AttentionChoice {
   AttentionBy forward, backward;
+  std::size_t workspace = 0;                  // of the backward pass, bytes
   std::vector<BackwardCandidate> candidates;  // of target.attention: auto with deterministic: true; else none
+
+  std::size_t workspace_bytes() const { return workspace; }
 };
 
 /// The attention of one micro-batch, as the CUDA runtime takes it.
 AttentionShape attention_shape(const graph::Graph& graph, const spec::Spec& spec);
-
-/// Device memory of the backward pass.
-std::size_t backward_workspace_bytes(const graph::Graph& graph, const spec::Spec& spec, AttentionBy by);
 
 /// Throws Failure(spec) for an attention that what the spec asks for does not have.
 AttentionChoice choose_attention(const graph::Graph& graph, const spec::Spec& spec);

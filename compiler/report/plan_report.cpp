@@ -4,7 +4,6 @@
 
 #include <cmath>
 
-#include "compiler/plan/attention.h"
 
 namespace llmc::report {
 
@@ -26,7 +25,7 @@ std::string human_count(double count) {
 
 namespace {
 
-std::string rename_of(const spec::Recompute& r) {
+std::string recompute_text(const spec::Recompute& r) {
   switch (r.kind) {
     case spec::Recompute::Kind::none: return "none";
     case spec::Recompute::Kind::full: return "full";
@@ -41,7 +40,7 @@ const char* target_text(spec::TargetKind kind) { return kind == spec::TargetKind
 const char* attention_name(plan::AttentionBy by) { return by == plan::AttentionBy::cudnn ? "cudnn" : "portable"; }
 
 nlohmann::ordered_json attention_json(const Plan& plan) {
-  const plan::AttentionChoice choice = plan::choose_attention(plan.graph, plan.spec);
+  const plan::AttentionChoice& choice = plan.attention;
   nlohmann::ordered_json candidates = nlohmann::ordered_json::array();
   for (const plan::BackwardCandidate& c : choice.candidates)
     candidates.push_back({{"backward", attention_name(c.by)},
@@ -52,7 +51,7 @@ nlohmann::ordered_json attention_json(const Plan& plan) {
 
 /// The deterministic backward passes, and which one it is; empty where there is nothing to choose.
 std::string attention_text(const Plan& plan) {
-  const plan::AttentionChoice choice = plan::choose_attention(plan.graph, plan.spec);
+  const plan::AttentionChoice& choice = plan.attention;
   std::string out;
   for (const plan::BackwardCandidate& c : choice.candidates)
     out += fmt::format("  {:<9} {:>9} of workspace, {}{}\n", c.by == plan::AttentionBy::cudnn ? "cuDNN" : "llmc's",
@@ -73,10 +72,10 @@ nlohmann::ordered_json plan_json(const Plan& plan) {
   j["target"] = {{"kind", target_text(s.target.kind)}, {"arch", s.target.arch}};
   j["compute"] = name_of(s.compute);
   j["residual"] = name_of(s.residual);
-  j["batch"] = {{"sequence_length", s.batch.sequence_length}, {"micro_batch", s.batch.micro_batch},
+  j["batch"] = {{"sequence_length", s.batch.sequence_length}, {"micro_batch", plan.choice.micro_batch},
                 {"micro_batches", plan.micro_batches()}, {"tokens", s.batch.tokens}};
-  j["recompute"] = rename_of(s.memory.recompute);
-  j["loss_chunk"] = s.memory.loss_chunk;
+  j["recompute"] = recompute_text(s.memory.recompute);
+  j["loss_chunk"] = plan.choice.loss_chunk;
   j["parameters"] = plan.parameters.logical;
   Json sections = Json::array();
   for (const plan::Section& section : plan.layout.sections)
@@ -110,7 +109,7 @@ nlohmann::ordered_json plan_json(const Plan& plan) {
   j["products"] = products;
   Json launches = Json::array();
   for (const plan::Launch& l : plan.launches)
-    launches.push_back({{"region", l.region}, {"op", l.op}, {"runs", l.what}, {"kind", l.kind}, {"times", l.times},
+    if (l.times) launches.push_back({{"region", l.region}, {"op", l.op}, {"runs", l.what}, {"kind", l.kind()}, {"times", l.times},
                         {"per", l.per_step ? "step" : "micro-batch"}, {"bytes", l.bytes}, {"flops", l.flops}});
   j["launches"] = launches;
   return j;
@@ -125,8 +124,8 @@ std::string plan_text(const Plan& plan) {
                      m.num_attention_heads, m.num_key_value_heads, m.head_dim, m.intermediate_size, m.vocab_size,
                      m.tie_word_embeddings ? ", tied" : "");
   out += fmt::format("{} on {}; a step is {} x {} sequences of {} = {} tokens; recompute {}; {} rows of logits at once\n",
-                     name_of(s.compute), target_text(s.target.kind), plan.micro_batches(), s.batch.micro_batch,
-                     s.batch.sequence_length, s.batch.tokens, rename_of(s.memory.recompute), s.memory.loss_chunk);
+                     name_of(s.compute), target_text(s.target.kind), plan.micro_batches(), plan.choice.micro_batch,
+                     s.batch.sequence_length, s.batch.tokens, recompute_text(s.memory.recompute), plan.choice.loss_chunk);
   out += fmt::format("fingerprint {}\n\n", plan.fingerprint);
   out += fmt::format("memory: {} ({} bytes) of {}\n", human_bytes(static_cast<double>(plan.layout.arena.bytes)),
                      plan.layout.arena.bytes, human_bytes(static_cast<double>(s.memory.budget)));
@@ -145,7 +144,7 @@ std::string plan_text(const Plan& plan) {
                        human_bytes(plan.cost.stream_bytes_per_step));
   out += fmt::format("  {:<26} {:<38} {:>6} {:>12} {:>10}\n", "region", "runs", "times", "bytes", "FLOP");
   for (const plan::Launch& l : plan.launches)
-    out += fmt::format("  {:<26} {:<38} {:>6} {:>12} {:>10}\n", l.region, l.what,
+    if (l.times) out += fmt::format("  {:<26} {:<38} {:>6} {:>12} {:>10}\n", l.region, l.what,
                        fmt::format("{}{}", l.times, l.per_step ? "/step" : ""), human_bytes(l.bytes), human_count(l.flops));
   return out;
 }
@@ -156,14 +155,14 @@ std::string launches_markdown(const Plan& plan) {
       "# Launches of {0}\n\nWritten by `llmc plan SPEC --launches`: what the emitted step puts on the device, in order.\n\n"
       "A step of {1} tokens is {2} micro-batches of {3} sequences of {4}, then the optimizer: {5} launches. Bytes and FLOPs are\n"
       "those of one launch, each tensor read once and written once, logits as often as they are read: manual.md names what moves\nmore.\n",
-      s.name, s.batch.tokens, plan.micro_batches(), s.batch.micro_batch, s.batch.sequence_length, plan.cost.launches_per_step);
+      s.name, s.batch.tokens, plan.micro_batches(), plan.choice.micro_batch, s.batch.sequence_length, plan.cost.launches_per_step);
   for (const bool step : {false, true}) {
     double bytes = 0, flops = 0;
     std::int64_t times = 0;
     out += fmt::format("\n## {}\n\n| region | op | runs | times | bytes | FLOPs |\n|---|---|---|---:|---:|---:|\n",
                        step ? "Once a step" : "A micro-batch");
     for (const plan::Launch& l : plan.launches) {
-      if (l.per_step != step) continue;
+      if (l.per_step != step || !l.times) continue;
       out += fmt::format("| {} | {} | {} | {} | {:.0f} | {:.0f} |\n", l.region, l.op, l.what, l.times, l.bytes, l.flops);
       const auto n = static_cast<double>(l.times);
       times += l.times, bytes += n * l.bytes, flops += n * l.flops;

@@ -6,7 +6,7 @@
 
 #include "dtype.h"
 
-namespace llmc::plan {
+namespace llmc::ops {
 
 struct LaunchShape {
   std::int64_t lanes, threads, blocks, cluster = 1;  // lanes: in one block
@@ -45,4 +45,4 @@ inline bool stays_in_registers(const LaunchShape& shape, std::int64_t width, DTy
   return bytes_of(dtype, width) <= shape.cluster * shape.lanes * 8 * 16;
 }
 
-}  // namespace llmc::plan
+}  // namespace llmc::ops
