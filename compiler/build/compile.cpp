@@ -232,11 +232,13 @@ CompileResult compile_project(const plan::Plan& plan, const fs::path& folder, co
   return result;
 }
 
-void note_spec_directory(const fs::path& folder, const fs::path& directory) {
-  std::ofstream out(folder / "spec_directory");
-  out << fs::absolute(directory).lexically_normal().string() << '\n';
-  out.close();
-  if (!out) throw Failure(Exit::toolchain, "cannot write " + (folder / "spec_directory").string());
+void note_spec(const fs::path& folder, const spec::Resolved& resolved) {
+  const auto absolute = [](const fs::path& path) { return fs::absolute(path).lexically_normal().string(); };
+  std::string files;
+  for (const spec::SpecFile& file : resolved.files)
+    files += fmt::format("{:016x} {}\n", XXH3_64bits(file.text.data(), file.text.size()), absolute(file.path));
+  emit::write_file(folder / "spec_directory", absolute(resolved.directory) + "\n");
+  emit::write_file(folder / "spec_files", files);
 }
 
 }  // namespace llmc::build

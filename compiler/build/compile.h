@@ -9,6 +9,7 @@
 #include "compiler/build/toolchain.h"
 #include "compiler/emit/project.h"
 #include "compiler/plan/plan.h"
+#include "spec/resolved.h"
 
 namespace llmc::build {
 
@@ -29,8 +30,8 @@ using Progress = std::function<void(const std::string&)>;
 CompileResult compile_project(const plan::Plan& plan, const std::filesystem::path& folder, const Home& home, int jobs,
                               const Progress& progress);
 
-/// Tells the trainer in `folder` what relative paths of its spec are relative to, in a file beside it: a path of this
-/// machine is in no source and in no binary.
-void note_spec_directory(const std::filesystem::path& folder, const std::filesystem::path& directory);
+/// Tells the trainer in `folder` what relative paths of its spec are relative to, and from which files with which content
+/// it was read, in files beside it: a path of this machine is in no source and in no binary.
+void note_spec(const std::filesystem::path& folder, const spec::Resolved& resolved);
 
 }  // namespace llmc::build

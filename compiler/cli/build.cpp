@@ -52,7 +52,7 @@ build::CompileResult compile(const Planned& planned, const BuildOptions& options
   const auto progress = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
   build::CompileResult result =
       build::compile_project(planned.plan, folder, home, options.jobs ? options.jobs : std::max(1, cores), progress);
-  build::note_spec_directory(folder, planned.resolved.directory);
+  build::note_spec(folder, planned.resolved);
   return result;
 }
 

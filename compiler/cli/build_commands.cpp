@@ -5,6 +5,7 @@
 #include "compiler/build/process.h"
 #include "compiler/cli/build.h"
 #include "compiler/cli/commands.h"
+#include "spec/schema.h"
 
 namespace llmc::cli {
 
@@ -28,6 +29,25 @@ void add_emission(CLI::App* command, TrainerOptions& all) {
   command->add_option("--style", options.style, "specialised: numbers in place; include: template plus params, no specialiser")
       ->check(CLI::IsMember({"specialised", "include"}));
   command->add_option("--dump-ir", options.dump, "write the graph after each pass that changed it to this folder");
+}
+
+/// The overrides of run-time keys, which belong to the run and not to the trainer, as the trainer takes them; they are
+/// removed from `arguments`. All of them together are checked first.
+std::vector<std::string> take_run_time_words(SpecArguments& arguments) {
+  const spec::Resolved all = load_spec(arguments);
+  std::vector<std::string> words, compiled;
+  for (const std::string& word : arguments.overrides) {
+    const std::string path = word.substr(0, word.find('='));
+    const spec::Key* key = spec::find_key(path);
+    if (!key || key->stage != spec::Stage::run_time)
+      compiled.push_back(word);
+    else if (key->is_path)  // relative to the spec here, to the current folder there
+      words.push_back(path + "=" + fs::absolute(all.directory / fs::path(std::get<std::string>(key->get(all.spec)))).string());
+    else
+      words.push_back(word);
+  }
+  arguments.overrides = compiled;
+  return words;
 }
 
 }  // namespace
@@ -55,6 +75,7 @@ void add_build_commands(CLI::App& app, Result& result) {
   compile_command->footer("Example: llmc compile specs/quickstart.yaml && build/quickstart/trainer --help");
   compile_command->callback([options] {
     const Planned planned = plan_spec_here(options->spec);
+    note_vocabulary(planned.resolved);
     const build::CompileResult built = compile(planned, options->build);
     fmt::print("{} ({} sources compiled, {} unchanged{}, {:.1f} s)\n", built.trainer.string(), built.compiled, built.reused,
                built.linked ? ", linked" : "", built.seconds);
@@ -66,9 +87,11 @@ void add_build_commands(CLI::App& app, Result& result) {
   add_jobs(run_command, options->build);
   run_command->footer("Example: llmc run specs/quickstart.yaml -- --steps 100\nWhat follows -- is for the trainer.");
   run_command->callback([options, &result] {
+    const std::vector<std::string> run_time = take_run_time_words(options->spec);
     const Planned planned = plan_spec_here(options->spec);
     const build::CompileResult built = compile(planned, options->build);
     std::vector<std::string> argv = {fs::absolute(built.trainer).string()};
+    argv.insert(argv.end(), run_time.begin(), run_time.end());
     argv.insert(argv.end(), result.trainer_arguments.begin(), result.trainer_arguments.end());
     build::become(argv);
   });

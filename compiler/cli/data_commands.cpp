@@ -9,7 +9,7 @@
 #include "compiler/data/builder.h"
 #include "compiler/data/info.h"
 #include "compiler/report/plan_report.h"
-#include "compiler/spec/source.h"
+#include "spec/source.h"
 
 namespace llmc::cli {
 

@@ -7,8 +7,9 @@
 
 #include "compiler/report/plan_report.h"
 #include "compiler/spec/huggingface.h"
-#include "compiler/spec/print.h"
+#include "data/vocabulary.h"
 #include "error.h"
+#include "spec/print.h"
 
 namespace llmc::cli {
 
@@ -28,6 +29,15 @@ spec::Resolved load_spec(const SpecArguments& arguments) {
   return std::move(*result.resolved);
 }
 
+void note_vocabulary(const spec::Resolved& resolved) {
+  const auto found = [&](const std::string& path) {
+    return path.empty() ? std::filesystem::path() : (std::filesystem::path(resolved.directory) / path).lexically_normal();
+  };
+  const std::string note = vocabulary_note(resolved.spec.model.vocab_size, found(resolved.spec.data.tokenizer),
+                                           found(resolved.spec.data.train.path));
+  if (!note.empty()) fmt::print(stderr, "note: {}\n", note);
+}
+
 namespace {
 
 Planned plan_for(const SpecArguments& arguments, bool here) {
@@ -38,9 +48,12 @@ Planned plan_for(const SpecArguments& arguments, bool here) {
   planned.plan = plan::make_plan(spec, planned.resolved.fingerprint);
   planned.texts.plan_text = report::plan_text(planned.plan);
   planned.texts.plan_json = report::plan_json(planned.plan).dump(2) + "\n";
-  planned.texts.spec_yaml = spec::to_yaml(planned.resolved, false);
+  spec::Values values = spec::values_of(planned.resolved);
+  values.spec = planned.plan.spec;
+  values.spec.batch.micro_batch = planned.plan.choice.micro_batch;  // the numbers that `auto` stands for
+  values.spec.memory.loss_chunk = planned.plan.choice.loss_chunk;
+  planned.texts.spec_yaml = spec::to_yaml(values);
   planned.texts.config_json = spec::config_json(planned.resolved.spec);
-  planned.texts.keys_json = spec::keys_json(planned.resolved);
   return planned;
 }
 

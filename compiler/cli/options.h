@@ -34,6 +34,9 @@ spec::LoadResult read_spec(const SpecArguments& arguments);
 /// Throws InvalidSpec.
 spec::Resolved load_spec(const SpecArguments& arguments);
 
+/// Prints a note where the model's vocabulary is not that of the tokenizer, which need not be on this machine.
+void note_vocabulary(const spec::Resolved& resolved);
+
 /// Resolved spec, its plan, and the texts that a trainer carries.
 struct Planned {
   spec::Resolved resolved;

@@ -5,12 +5,13 @@
 
 #include "compiler/cli/build.h"
 #include "compiler/cli/commands.h"
+#include "spec/print.h"
 #include "compiler/emit/kernel_sources.h"
 #include "compiler/report/diff.h"
 #include "compiler/report/kernel_report.h"
 #include "compiler/report/plan_report.h"
-#include "compiler/spec/print.h"
-#include "compiler/spec/schema.h"
+#include "spec/print.h"
+#include "spec/schema.h"
 #include "error.h"
 
 namespace llmc::cli {
@@ -48,7 +49,7 @@ std::unique_ptr<Loaded> load_side(const std::string& file, const std::vector<std
   loaded->planned = plan_spec({file, overrides});
   std::string label = file;
   for (const std::string& o : overrides) label += " " + o;
-  loaded->side = {label, &loaded->planned.plan, key_values(loaded->planned.texts.keys_json),
+  loaded->side = {label, &loaded->planned.plan, key_values(spec::keys_json(loaded->planned.resolved)),
                   emit::emit_project(loaded->planned.plan, loaded->planned.texts, source_tree(build::find_home()),
                                      emit::Style::specialised)};
   return loaded;

@@ -10,7 +10,7 @@
 #include "compiler/spec/codes.h"
 #include "compiler/spec/documentation.h"
 #include "compiler/spec/huggingface.h"
-#include "compiler/spec/print.h"
+#include "spec/print.h"
 
 namespace llmc::cli {
 
@@ -36,6 +36,7 @@ int check(const Options& options) {
   if (!result.resolved) return static_cast<int>(Exit::spec);
   for (const std::string& note : result.notes) fmt::print(stderr, "note: {}\n", note);
   const plan::Plan plan = plan::make_plan(result.resolved->spec, result.resolved->fingerprint);
+  note_vocabulary(*result.resolved);
   if (!options.json) fmt::print("{}: good ({})\n", options.spec.file, plan.fingerprint);
   return 0;
 }

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "compiler/spec/spec.h"
+#include "spec/spec.h"
 
 namespace llmc::emit {
 

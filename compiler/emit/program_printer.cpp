@@ -23,8 +23,7 @@ struct Text {
 constexpr Text kTexts[] = {{"llmc_plan_text", "plan.txt", &ProgramTexts::plan_text},
                            {"llmc_plan_json", "plan.json", &ProgramTexts::plan_json},
                            {"llmc_spec_yaml", "spec.yaml", &ProgramTexts::spec_yaml},
-                           {"llmc_config_json", "config.json", &ProgramTexts::config_json},
-                           {"llmc_keys_json", "keys.json", &ProgramTexts::keys_json}};
+                           {"llmc_config_json", "config.json", &ProgramTexts::config_json}};
 
 void parameters(Source& out, const plan::Plan& plan) {
   out.line("// name, offset, rows, cols, pitch, matrix, decay, init_std, init_value, key");
@@ -151,7 +150,6 @@ std::string print_program(const plan::Plan& plan) {
       {"plan_json", "llmc_plan_json"},
       {"spec_yaml", "llmc_spec_yaml"},
       {"config_json", "llmc_config_json"},
-      {"keys_json", "llmc_keys_json"},
       {"arch", cuda ? "\"" + arch_list(spec) + "\"" : "LLMC_ARCH"},
       {"vocab_size", n(spec.model.vocab_size)},
       {"vocab_pitch", n(plan.graph.at(plan.graph.host.sample_logits).pitch)},

@@ -12,7 +12,7 @@ namespace llmc::emit {
 /// Texts that the trainer carries. They hold strings of the spec, so no source has them: they are files of the project,
 /// which the assembler takes in byte by byte.
 struct ProgramTexts {
-  std::string plan_text, plan_json, spec_yaml, config_json, keys_json;
+  std::string plan_text, plan_json, spec_yaml, config_json;
 };
 
 /// Name and content of the file of each text.

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "compiler/graph/graph.h"
-#include "compiler/spec/spec.h"
+#include "spec/spec.h"
 
 namespace llmc::graph {
 

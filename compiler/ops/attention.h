@@ -1,7 +1,7 @@
 // Which kernels the CPU's attention has.
 #pragma once
 
-#include "compiler/spec/spec.h"
+#include "spec/spec.h"
 
 namespace llmc::ops {
 

@@ -8,7 +8,7 @@
 #include "compiler/graph/graph.h"
 #include "compiler/ops/work.h"
 #include "compiler/plan/attention.h"
-#include "compiler/spec/spec.h"
+#include "spec/spec.h"
 
 namespace llmc::ops {
 

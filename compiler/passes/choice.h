@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "compiler/graph/graph.h"
-#include "compiler/spec/spec.h"
+#include "spec/spec.h"
 
 namespace llmc::passes {
 

@@ -7,7 +7,7 @@
 
 #include "compiler/graph/graph.h"
 #include "compiler/passes/choice.h"
-#include "compiler/spec/spec.h"
+#include "spec/spec.h"
 
 namespace llmc::passes {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "compiler/graph/graph.h"
-#include "compiler/spec/spec.h"
+#include "spec/spec.h"
 #include "math/attention.h"
 
 namespace llmc::plan {

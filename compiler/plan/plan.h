@@ -10,7 +10,7 @@
 #include "compiler/ops/op.h"
 #include "compiler/passes/choice.h"
 #include "compiler/plan/attention.h"
-#include "compiler/spec/spec.h"
+#include "spec/spec.h"
 #include "error.h"
 #include "train/program.h"
 

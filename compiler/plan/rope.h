@@ -5,7 +5,7 @@
 #include <numbers>
 #include <vector>
 
-#include "compiler/spec/spec.h"
+#include "spec/spec.h"
 
 namespace llmc::plan {
 

@@ -86,6 +86,8 @@ nlohmann::ordered_json plan_json(const Plan& plan) {
                  {"transient_lower_bound", plan.layout.transient_bound},
                  {"sections", sections}};
   if (s.target.kind == spec::TargetKind::cuda) j["attention"] = attention_json(plan);
+  const std::int64_t save = 3 * static_cast<std::int64_t>(sizeof(float)) * plan.parameters.logical;
+  j["disk"] = {{"checkpoint_bytes", save}, {"most_bytes", save * (s.checkpoint.keep_last + 1)}};
   j["flops"] = {{"model_per_token", plan.cost.model_flops_per_token},
                 {"linear_per_token", plan.cost.linear_flops_per_token},
                 {"attention_per_token", plan.cost.attention_flops_per_token},
@@ -135,6 +137,9 @@ std::string plan_text(const Plan& plan) {
                      human_bytes(static_cast<double>(plan.layout.transient_bytes)),
                      human_bytes(static_cast<double>(plan.layout.transient_bound)));
   if (s.target.kind == spec::TargetKind::cuda) out += attention_text(plan);
+  const double save = 3 * sizeof(float) * static_cast<double>(plan.parameters.logical);
+  out += fmt::format("disk: {} a checkpoint; keep_last {} and the one that is being written take {}\n\n", human_bytes(save),
+                     s.checkpoint.keep_last, human_bytes(save * static_cast<double>(s.checkpoint.keep_last + 1)));
   out += fmt::format("work: {}FLOP a token (linear 6 x weights {}, causal attention counted once as half {}), {}FLOP and {} a step, {} launches\n",
                      human_count(plan.cost.model_flops_per_token), human_count(plan.cost.linear_flops_per_token),
                      human_count(plan.cost.attention_flops_per_token), human_count(plan.cost.hardware_flops_per_step),

@@ -10,9 +10,9 @@
 
 #include "compiler/spec/json_reader.h"
 #include "compiler/spec/load.h"
-#include "compiler/spec/scalars.h"
-#include "compiler/spec/schema.h"
-#include "compiler/spec/source.h"
+#include "spec/scalars.h"
+#include "spec/schema.h"
+#include "spec/source.h"
 #include "error.h"
 
 namespace llmc::spec {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "compiler/spec/spec.h"
+#include "spec/spec.h"
 
 namespace llmc::spec {
 

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "compiler/spec/source.h"
+#include "spec/source.h"
 #include "compiler/spec/yaml_reader.h"
 #include "error.h"
 

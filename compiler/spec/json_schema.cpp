@@ -1,8 +1,8 @@
 #include <nlohmann/json.hpp>
 
 #include "compiler/spec/documentation.h"
-#include "compiler/spec/schema.h"
-#include "compiler/spec/targets.h"
+#include "spec/schema.h"
+#include "spec/targets.h"
 
 namespace llmc::spec {
 namespace {

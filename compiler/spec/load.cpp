@@ -3,15 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <deque>
 #include <filesystem>
 #include <fstream>
 
-#include "compiler/spec/binder.h"
-#include "compiler/spec/fingerprint.h"
-#include "compiler/spec/overrides.h"
-#include "compiler/spec/relations.h"
-#include "compiler/spec/schema.h"
-#include "compiler/spec/targets.h"
+#include "spec/binder.h"
+#include "spec/fingerprint.h"
+#include "spec/overrides.h"
+#include "spec/relations.h"
+#include "spec/schema.h"
+#include "spec/targets.h"
 #include "compiler/spec/yaml_reader.h"
 
 namespace llmc::spec {
@@ -142,6 +143,8 @@ class Loader {
   Resolved finish(Bound bound, const std::string& name) {
     Resolved resolved;
     resolved.directory = directory_of(name);
+    for (const Source& source : sources_)
+      if (!source.command_line) resolved.files.push_back({source.name, source.text});
     for (const Key& key : keys()) {
       Origin& origin = resolved.origins[key.path];
       const auto given = bound.given.find(key.path);
@@ -182,12 +185,6 @@ class Loader {
 };
 
 }  // namespace
-
-std::string Origin::text() const {
-  if (kind == Kind::command_line) return "override";
-  if (kind == Kind::file) return fmt::format("{}:{}", printable(file), line);
-  return derivation.empty() ? "default" : "default: " + derivation;
-}
 
 std::optional<std::string> read_regular_file(const std::string& path) {
   std::error_code error;

@@ -1,36 +1,16 @@
 // From a file and its overrides to a resolved spec with the origin of every value, or to all its errors.
 #pragma once
 
-#include <deque>
 #include <functional>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "compiler/spec/diagnostics.h"
-#include "compiler/spec/spec.h"
-#include "compiler/spec/suggestions.h"
+#include "spec/diagnostics.h"
+#include "spec/resolved.h"
+#include "spec/suggestions.h"
 
 namespace llmc::spec {
-
-/// Where a value comes from.
-struct Origin {
-  enum class Kind { fallback, file, command_line } kind = Kind::fallback;
-  std::string file;        // kind == file
-  int line = 0;            // 1-based
-  std::string derivation;  // kind == fallback: "hidden_size / num_attention_heads", or empty
-
-  /// "default", "default: hidden_size / num_attention_heads", "specs/a.yaml:12", "override"
-  std::string text() const;
-};
-
-struct Resolved {
-  Spec spec;
-  std::map<std::string, Origin> origins;  // by key path: one for every key of the schema
-  std::string directory;    // of the spec file ("." for one beside the caller): what paths are relative to
-  std::string fingerprint;  // see fingerprint.h
-};
 
 struct LoadResult {
   std::optional<Resolved> resolved;     // only without diagnostics

@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
 #include "compiler/spec/documentation.h"
-#include "compiler/spec/schema.h"
+#include "spec/schema.h"
 
 namespace llmc::spec {
 namespace {

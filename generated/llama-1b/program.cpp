@@ -9,7 +9,6 @@ extern const char llmc_plan_text[];
 extern const char llmc_plan_json[];
 extern const char llmc_spec_yaml[];
 extern const char llmc_config_json[];
-extern const char llmc_keys_json[];
 }
 
 namespace llmc {
@@ -238,7 +237,6 @@ constexpr ProgramInfo kInfo = {
     .plan_json = llmc_plan_json,
     .spec_yaml = llmc_spec_yaml,
     .config_json = llmc_config_json,
-    .keys_json = llmc_keys_json,
     .arch = "90a",
     .vocab_size = 131072,
     .vocab_pitch = 131072,

@@ -13,7 +13,4 @@ llmc_spec_yaml: .incbin "spec.yaml"
     .globl llmc_config_json
 llmc_config_json: .incbin "config.json"
     .byte 0
-    .globl llmc_keys_json
-llmc_keys_json: .incbin "keys.json"
-    .byte 0
     .section .note.GNU-stack, "", @progbits

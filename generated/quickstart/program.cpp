@@ -10,7 +10,6 @@ extern const char llmc_plan_text[];
 extern const char llmc_plan_json[];
 extern const char llmc_spec_yaml[];
 extern const char llmc_config_json[];
-extern const char llmc_keys_json[];
 }
 
 namespace llmc {
@@ -133,7 +132,6 @@ constexpr ProgramInfo kInfo = {
     .plan_json = llmc_plan_json,
     .spec_yaml = llmc_spec_yaml,
     .config_json = llmc_config_json,
-    .keys_json = llmc_keys_json,
     .arch = LLMC_ARCH,
     .vocab_size = 4096,
     .vocab_pitch = 4096,

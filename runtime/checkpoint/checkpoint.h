@@ -12,16 +12,19 @@
 
 #include "checkpoint/manifest.h"
 #include "checkpoint/state_access.h"
+#include "data/position.h"
 #include "train/program.h"
 
 namespace llmc {
 
 /// Everything besides the tensors that a resumed run needs. Equal state gives equal bytes on disk.
 struct TrainState {
-  std::int64_t step = 0;               // optimizer steps done
-  std::uint64_t samples_consumed = 0;  // position of the loader
+  std::int64_t step = 0;  // optimizer steps done
+  DataPosition position;  // of the loader
   std::uint64_t seed = 0, data_seed = 0;
-  std::string spec_fingerprint, data_fingerprint;
+  std::string model_fingerprint;  // what the tensors mean: spec/fingerprint.h
+  std::string data_fingerprint;
+  std::string tokenizer;  // checksum of its file; empty: the run has seen none
 
   bool operator==(const TrainState&) const = default;
 };
@@ -43,17 +46,31 @@ struct SaveOptions {
   std::int64_t shard_bytes = kShardBytes;  // of tensor data in a model file; files of moments hold twice that
 };
 
+/// Texts that a checkpoint holds as they are.
+struct CheckpointTexts {
+  std::string config_json;  // Hugging Face's
+  std::string spec_yaml;    // the keys that made the tensors, resolved; no name, path or interval
+};
+
+/// What a checkpoint takes on the disk, counted generously: every file of it.
+std::int64_t checkpoint_bytes(std::span<const ParameterInfo> parameters);
+
+/// What is missing for a first save in `run`: throws Failure(checkpoint) when the folder cannot be written or has no
+/// space for one checkpoint; a line for `log` when there is none for the `count` that are to be there at once.
+void check_can_save(const std::filesystem::path& run, std::span<const ParameterInfo> parameters, std::int64_t count,
+                    const Log& log);
+
 /// RUN/checkpoints
 std::filesystem::path checkpoints_directory(const std::filesystem::path& run);
 /// step-00000100
 std::string checkpoint_name(std::int64_t step);
 
 /// Writes RUN/checkpoints/step-NNNNNNNN as docs/manual.md says and returns its path; then removes what retention does not
-/// keep, never the one just written. `config_json` goes to config.json as it is. Host memory: two blocks of 16 MiB.
+/// keep, never the one just written. Host memory: two blocks of 16 MiB.
 /// Throws Failure(checkpoint) when it cannot (no space: before anything is written); then every older checkpoint is as
 /// it was and no temporary directory is left. The caller holds the run folder's lock and logs and goes on.
 std::filesystem::path save_checkpoint(const std::filesystem::path& run, const TrainState& state,
-                                      std::string_view config_json, std::span<const ParameterInfo> parameters,
+                                      const CheckpointTexts& texts, std::span<const ParameterInfo> parameters,
                                       StateAccess& access, const SaveOptions& options = {});
 
 struct CheckpointEntry {
@@ -81,8 +98,7 @@ enum class Trust { unverified, verified };
 TrainState load_checkpoint(const std::filesystem::path& checkpoint, std::span<const ParameterInfo> parameters,
                            StateAccess& access, Trust trust);
 
-/// Throws Failure(checkpoint) with both values when the checkpoint was made by another spec or from other data.
-void check_fingerprints(const TrainState& saved, const std::string& spec_fingerprint,
-                        const std::string& data_fingerprint, const std::filesystem::path& checkpoint);
+/// spec.yaml of a checkpoint. Throws Failure(checkpoint).
+std::string read_checkpoint_spec(const std::filesystem::path& checkpoint);
 
 }  // namespace llmc

@@ -23,8 +23,8 @@ struct Match {
 
 [[noreturn]] void refuse(const std::string& what) {
   throw Failure(Exit::checkpoint, what +
-                                      "; the checkpoint belongs to another model: compile the spec that it was trained "
-                                      "with, or choose another --run");
+                                      "; the checkpoint belongs to another model: compile its spec.yaml, or choose "
+                                      "another --run");
 }
 
 using Readers = std::vector<std::unique_ptr<safetensors::Reader>>;
@@ -85,6 +85,8 @@ TrainState read_train_state(const fs::path& checkpoint) {
   }
 }
 
+std::string read_checkpoint_spec(const fs::path& checkpoint) { return read_small_file(checkpoint / "spec.yaml"); }
+
 std::optional<std::string> find_checkpoint_damage(const CheckpointEntry& checkpoint, Depth depth) try {
   if (auto damage = find_damage(checkpoint.path, depth)) return damage;
   const std::int64_t step = read_train_state(checkpoint.path).step;
@@ -131,19 +133,6 @@ TrainState load_checkpoint(const fs::path& checkpoint, std::span<const Parameter
                      access.write(found.kind, offset, count, values);
                    });
   return state;
-}
-
-void check_fingerprints(const TrainState& saved, const std::string& spec_fingerprint,
-                        const std::string& data_fingerprint, const fs::path& checkpoint) {
-  const auto differ = [&](const char* what, const std::string& theirs, const std::string& ours, const char* remedy) {
-    throw Failure(Exit::checkpoint, "checkpoint '" + checkpoint.string() + "' was made with " + what + " '" + theirs +
-                                        "', this run has '" + ours + "'; " + remedy);
-  };
-  if (saved.spec_fingerprint != spec_fingerprint)
-    differ("spec", saved.spec_fingerprint, spec_fingerprint,
-           "choose another --run, or see `llmc diff` for what changed");
-  if (saved.data_fingerprint != data_fingerprint)
-    differ("data", saved.data_fingerprint, data_fingerprint, "restore the token shards, or choose another --run");
 }
 
 }  // namespace llmc

@@ -111,7 +111,7 @@ std::vector<FileRecord> read_manifest(const fs::path& directory) {
 
 std::optional<std::string> find_damage(const fs::path& directory, Depth depth) try {
   const std::vector<FileRecord> files = read_manifest(directory);
-  for (const char* needed : {"config.json", "state.json"})
+  for (const char* needed : {"config.json", "spec.yaml", "state.json"})
     if (std::none_of(files.begin(), files.end(), [&](const FileRecord& file) { return file.name == needed; }))
       return "its manifest does not list " + std::string(needed);
   for (const FileRecord& file : files) {

@@ -2,8 +2,10 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "checkpoint/atomic_directory.h"
 #include "checkpoint/checkpoint.h"
@@ -76,34 +78,64 @@ FileRecord write_moments(const fs::path& path, const Shard& shard, StateAccess& 
   return writer.finish();
 }
 
-/// Headers and JSON files are counted generously: 512 bytes a tensor, and a block a file.
-void check_space(const fs::path& directory, std::span<const Shard> shards) {
-  std::int64_t needed = 1 << 20;
-  for (const Shard& shard : shards)
-    for (const ParameterInfo& p : shard) needed += 3 * tensor_bytes(p) + 4 * 512;
+/// Bytes that are free where `directory` lies; nothing on a file system that does not say.
+std::optional<std::int64_t> free_bytes(const fs::path& directory) {
   struct statvfs space {};
   int result;
   do result = ::statvfs(directory.c_str(), &space);
   while (result != 0 && errno == EINTR);
   if (result != 0) throw_errno("examine", directory);
-  if (space.f_blocks == 0) return;  // a file system that does not say
-  const unsigned long long available = static_cast<unsigned long long>(space.f_bavail) * space.f_frsize;
-  if (available < static_cast<unsigned long long>(needed))
+  if (space.f_blocks == 0) return std::nullopt;
+  const unsigned __int128 bytes = static_cast<unsigned __int128>(space.f_bavail) * space.f_frsize;
+  constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
+  return bytes > static_cast<unsigned __int128>(kMost) ? kMost : static_cast<std::int64_t>(bytes);
+}
+
+void check_space(const fs::path& directory, std::int64_t needed) {
+  const std::optional<std::int64_t> available = free_bytes(directory);
+  if (available && *available < needed)
     throw Failure(Exit::checkpoint, "no space for a checkpoint in '" + directory.string() + "': it needs " +
-                                        std::to_string(needed) + " bytes and " + std::to_string(available) +
+                                        std::to_string(needed) + " bytes and " + std::to_string(*available) +
                                         " are free; free some space or choose another --run");
 }
 
 }  // namespace
 
-fs::path save_checkpoint(const fs::path& run, const TrainState& state, std::string_view config_json,
+std::int64_t checkpoint_bytes(std::span<const ParameterInfo> parameters) {
+  std::int64_t bytes = 1 << 20;  // texts, the manifest, and a block a file
+  for (const ParameterInfo& p : stored_parameters(parameters))
+    bytes += 3 * tensor_bytes(p) + 4 * 512;  // weights and two moments; lines of headers and of the index
+  return bytes;
+}
+
+void check_can_save(const fs::path& run, std::span<const ParameterInfo> parameters, std::int64_t count,
+                    const Log& log) {
+  const fs::path parent = checkpoints_directory(run);
+  make_directories(parent);
+  remove_stale_directories(parent, kCheckpointPrefix);
+  {
+    const AtomicDirectory probe(parent, std::string(kCheckpointPrefix) + "probe");
+    write_small_file(probe.path(), "probe", "x");
+  }
+  const std::int64_t one = checkpoint_bytes(parameters);
+  check_space(parent, one);
+  const auto there = static_cast<std::int64_t>(list_checkpoints(run).size());
+  const std::int64_t more = std::max<std::int64_t>(count - there, 1);
+  const std::optional<std::int64_t> available = free_bytes(parent);
+  if (log && available && *available / one < more)
+    log("'" + parent.string() + "' has space for " + std::to_string(*available / one) + " more checkpoints of " +
+        std::to_string(one) + " bytes, and checkpoint.keep_last is to leave " + std::to_string(more) +
+        "; saving will fail unless some space is freed");
+}
+
+fs::path save_checkpoint(const fs::path& run, const TrainState& state, const CheckpointTexts& texts,
                          std::span<const ParameterInfo> parameters, StateAccess& access, const SaveOptions& options) {
   const std::vector<ParameterInfo> stored = stored_parameters(parameters);
   const std::vector<Shard> shards = split(stored, options.shard_bytes);
   const fs::path parent = checkpoints_directory(run);
   make_directories(parent);
   remove_stale_directories(parent, kCheckpointPrefix);
-  check_space(parent, shards);
+  check_space(parent, checkpoint_bytes(parameters));
 
   fs::path saved;
   {
@@ -118,7 +150,8 @@ fs::path save_checkpoint(const fs::path& run, const TrainState& state, std::stri
     }
     if (shards.size() > 1)
       files.push_back(write_small_file(directory.path(), "model.safetensors.index.json", model_index(shards)));
-    files.push_back(write_small_file(directory.path(), "config.json", config_json));
+    files.push_back(write_small_file(directory.path(), "config.json", texts.config_json));
+    files.push_back(write_small_file(directory.path(), "spec.yaml", texts.spec_yaml));
     files.push_back(write_small_file(directory.path(), "state.json", format_train_state(state)));
     write_manifest(directory.path(), files);
     saved = directory.commit();

@@ -7,31 +7,47 @@ namespace llmc {
 namespace {
 
 using Json = nlohmann::json;
-constexpr char kFormat[] = "llmc-state-1";
+constexpr char kFormat[] = "llmc-state-2";
 
 }  // namespace
 
 std::string format_train_state(const TrainState& state) {
+  Json stretches = Json::array();
+  for (const Stretch& stretch : state.position.stretches)
+    stretches.push_back({{"sequence_length", stretch.sequence_length}, {"samples", stretch.samples}});
   return Json{{"format", kFormat},
               {"step", state.step},
-              {"samples_consumed", state.samples_consumed},
+              {"tokens", state.position.tokens},
+              {"epoch", state.position.epoch},
+              {"visited", stretches},
               {"seed", state.seed},
               {"data_seed", state.data_seed},
-              {"spec_fingerprint", state.spec_fingerprint},
-              {"data_fingerprint", state.data_fingerprint}}
+              {"model_fingerprint", state.model_fingerprint},
+              {"data_fingerprint", state.data_fingerprint},
+              {"tokenizer", state.tokenizer}}
              .dump(1) +
          "\n";
 }
 
 TrainState parse_train_state(const std::string& text) try {
   const Json document = Json::parse(text);
+  if (document.at("format") != kFormat)
+    throw std::invalid_argument("it is of another version of llmc, which has to go on with it");
   TrainState state;
   document.at("step").get_to(state.step);
-  document.at("samples_consumed").get_to(state.samples_consumed);
+  document.at("tokens").get_to(state.position.tokens);
+  document.at("epoch").get_to(state.position.epoch);
+  for (const Json& stretch : document.at("visited")) {
+    state.position.stretches.emplace_back();
+    stretch.at("sequence_length").get_to(state.position.stretches.back().sequence_length);
+    stretch.at("samples").get_to(state.position.stretches.back().samples);
+    if (state.position.stretches.back().sequence_length < 1) throw std::invalid_argument("it was altered");
+  }
   document.at("seed").get_to(state.seed);
   document.at("data_seed").get_to(state.data_seed);
-  document.at("spec_fingerprint").get_to(state.spec_fingerprint);
+  document.at("model_fingerprint").get_to(state.model_fingerprint);
   document.at("data_fingerprint").get_to(state.data_fingerprint);
+  document.at("tokenizer").get_to(state.tokenizer);
   // Duplicate keys, signs, fractions, extra keys and another format all fail to come back as the same bytes.
   if (state.step < 0 || format_train_state(state) != text) throw std::invalid_argument("it was altered");
   return state;

@@ -5,6 +5,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <span>
 
 #include "error.h"
 
@@ -22,16 +23,24 @@ void shape(MicroBatch& batch, std::int64_t rows, std::int64_t sequence_length) {
 }  // namespace
 
 Loader::Loader(std::shared_ptr<const TokenShards> shards, std::uint64_t seed, std::int64_t sequence_length,
-               std::int64_t micro_batch, std::int64_t sequences_per_step, std::int64_t first_sample)
-    : samples_(std::move(shards), sequence_length),
+               std::int64_t micro_batch, std::int64_t sequences_per_step, const DataPosition& start)
+    : samples_(shards, sequence_length),
       order_(static_cast<std::uint64_t>(samples_.count()), seed),
       micro_batch_(micro_batch),
       sequences_per_step_(sequences_per_step),
-      consumed_(first_sample),
+      position_(continue_with(start, sequence_length)),
       sample_(static_cast<std::size_t>(sequence_length) + 1) {
-  if (micro_batch < 1 || sequences_per_step < 1 || sequences_per_step % micro_batch != 0 || first_sample < 0)
-    throw Failure(Exit::internal, fmt::format("a loader of {} sequences a step in micro-batches of {}, from sample {}",
-                                              sequences_per_step, micro_batch, first_sample));
+  if (micro_batch < 1 || sequences_per_step < 1 || sequences_per_step % micro_batch != 0)
+    throw Failure(Exit::internal, fmt::format("a loader of {} sequences a step in micro-batches of {}",
+                                              sequences_per_step, micro_batch));
+  for (const Stretch& stretch : position_.stretches) {
+    const Samples samples(shards, stretch.sequence_length);
+    const auto count = static_cast<std::uint64_t>(samples.count());
+    if (stretch.samples > count)
+      throw Failure(Exit::checkpoint, fmt::format("the run is {} samples of {} tokens into an epoch, and the data have {}",
+                                                  stretch.samples, stretch.sequence_length, count));
+    if (&stretch != &position_.stretches.back()) earlier_.push_back({samples, SampleOrder(count, seed), stretch.samples});
+  }
   // Signals are the main thread's: a new thread inherits the mask that is set around its start.
   sigset_t all, before;
   sigfillset(&all);
@@ -74,8 +83,7 @@ void Loader::run() {
           free_.pop_front();
         }
       }
-      fill(batch, consumed_);
-      consumed_ += sequences_per_step_;
+      fill(batch);
       const std::lock_guard lock(mutex_);
       ready_.push_back(std::move(batch));
       changed_.notify_all();
@@ -87,21 +95,57 @@ void Loader::run() {
   }
 }
 
-void Loader::fill(StepBatch& batch, std::int64_t consumed) {
+void Loader::fill(StepBatch& batch) {
   batch.micro_batches.resize(static_cast<std::size_t>(sequences_per_step_ / micro_batch_));
   batch.sample_ids.clear();
   batch.target_count = 0;
   for (MicroBatch& micro : batch.micro_batches) {
     shape(micro, micro_batch_, samples_.sequence_length());
-    for (std::int64_t row = 0; row < micro_batch_; ++row, ++consumed) {
-      const std::uint64_t id = order_.at(static_cast<std::uint64_t>(consumed));
-      samples_.read(static_cast<std::int64_t>(id), sample_);
-      set_row(micro, row, sample_);
-      batch.sample_ids.push_back(id);
-    }
+    for (std::int64_t row = 0; row < micro_batch_; ++row) batch.sample_ids.push_back(next_sample(micro, row));
     index_tokens(micro, counts_);
     batch.target_count += micro.target_count;
   }
+  position_.tokens += static_cast<std::uint64_t>(batch.target_count);
+  batch.end = position_;
+}
+
+/// The next sample with something left to train on, as row `row`; its number.
+std::uint64_t Loader::next_sample(MicroBatch& micro, std::int64_t row) {
+  const std::int64_t length = samples_.sequence_length();
+  while (true) {
+    const std::uint64_t id = order_.at(position_.epoch * static_cast<std::uint64_t>(samples_.count()) + position_.stretches.back().samples);
+    samples_.read(static_cast<std::int64_t>(id), sample_);
+    set_row(micro, row, sample_);
+    const std::int64_t left = mask_visited(
+        id, std::span(micro.targets).subspan(static_cast<std::size_t>(row * length), static_cast<std::size_t>(length)));
+    step_place();
+    if (left > 0) return id;
+  }
+}
+
+/// Sets the targets of a sample that this epoch has trained on to -1; how many are left. Target t of a sample that
+/// begins at token o of its shard is token o + t + 1.
+std::int64_t Loader::mask_visited(std::uint64_t sample, std::span<std::int32_t> targets) const {
+  const auto index = static_cast<std::int64_t>(sample), length = samples_.sequence_length();
+  if (earlier_.empty()) return length;
+  const std::size_t shard = samples_.shard_of(index);
+  const std::int64_t begin = (index - samples_.first_of(shard)) * length, end = begin + length;
+  for (const Earlier& earlier : earlier_) {
+    const std::int64_t step = earlier.samples.sequence_length(), first = earlier.samples.first_of(shard);
+    const std::int64_t count = earlier.samples.first_of(shard + 1) - first;
+    for (std::int64_t i = begin / step; i < count && i * step < end; ++i)
+      if (earlier.order.place(position_.epoch, static_cast<std::uint64_t>(first + i)) < earlier.places)
+        for (std::int64_t at = std::max(begin, i * step); at < std::min(end, (i + 1) * step); ++at)
+          targets[static_cast<std::size_t>(at - begin)] = -1;
+  }
+  return length - std::ranges::count(targets, -1);
+}
+
+void Loader::step_place() {
+  if (++position_.stretches.back().samples < static_cast<std::uint64_t>(samples_.count())) return;
+  ++position_.epoch;
+  position_.stretches = {{samples_.sequence_length(), 0}};
+  earlier_.clear();
 }
 
 std::vector<MicroBatch> evaluation_batches(std::shared_ptr<const TokenShards> shards, std::int64_t sequence_length,

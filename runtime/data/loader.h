@@ -7,6 +7,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -16,15 +17,18 @@
 
 namespace llmc {
 
-/// The whole state of the loader is one number, the samples consumed: a loader started at `first_sample` gives the same
-/// batches as one that got there. Its thread reads files and counts; it starts no other threads (no OpenMP), takes no
-/// signals, and stays at most two steps ahead.
+/// The whole state of the loader is its position: a loader started there gives the same batches as one that got there.
+/// Where the position has stretches of other lengths, the epoch goes on in the order of this length: a target that they
+/// have trained on is -1 (its token is context only), and a sample without any other is passed over. So every target of
+/// an epoch is trained on once, but for the tails of shards that a length drops.
+/// The loader's thread reads files and counts; it starts no other threads (no OpenMP), takes no signals, and stays at
+/// most two steps ahead.
 class Loader {
  public:
   /// `sequences_per_step` is a multiple of `micro_batch`; all are counted in sequences of `sequence_length` tokens.
   /// Throws Failure(Exit::data) when the shards hold no sample.
   Loader(std::shared_ptr<const TokenShards> shards, std::uint64_t seed, std::int64_t sequence_length,
-         std::int64_t micro_batch, std::int64_t sequences_per_step, std::int64_t first_sample);
+         std::int64_t micro_batch, std::int64_t sequences_per_step, const DataPosition& start);
   ~Loader();
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
@@ -36,11 +40,23 @@ class Loader {
 
  private:
   void run();
-  void fill(StepBatch& batch, std::int64_t consumed);
+  void fill(StepBatch& batch);
+  std::uint64_t next_sample(MicroBatch& micro, std::int64_t row);
+  std::int64_t mask_visited(std::uint64_t sample, std::span<std::int32_t> targets) const;
+  void step_place();
+
+  /// A stretch of this epoch before the current one.
+  struct Earlier {
+    Samples samples;
+    SampleOrder order;
+    std::uint64_t places;
+  };
 
   Samples samples_;
   SampleOrder order_;
-  std::int64_t micro_batch_, sequences_per_step_, consumed_;
+  std::vector<Earlier> earlier_;
+  std::int64_t micro_batch_, sequences_per_step_;
+  DataPosition position_;
   std::vector<std::int32_t> sample_, counts_;  // scratch of the thread
 
   std::mutex mutex_;

@@ -5,6 +5,8 @@
 #include <span>
 #include <vector>
 
+#include "data/position.h"
+
 namespace llmc {
 
 struct MicroBatch {
@@ -19,6 +21,7 @@ struct MicroBatch {
 struct StepBatch {
   std::vector<MicroBatch> micro_batches;
   std::int64_t target_count = 0;           // over all micro-batches
+  DataPosition end;                        // where the run stands after this step
   std::vector<std::uint64_t> sample_ids;   // [sequences_per_step], in the order they are trained on
 };
 

@@ -10,6 +10,9 @@ namespace llmc {
 /// 2002). Integer arithmetic only, so every machine and standard library gives the same order.
 std::uint64_t permute(std::uint64_t index, std::uint64_t n, std::uint64_t seed, std::uint64_t epoch);
 
+/// The index whose image is `image`.
+std::uint64_t unpermute(std::uint64_t image, std::uint64_t n, std::uint64_t seed, std::uint64_t epoch);
+
 /// Each epoch visits every one of `n` samples once, in an order of its own.
 class SampleOrder {
  public:
@@ -17,6 +20,8 @@ class SampleOrder {
   SampleOrder(std::uint64_t n, std::uint64_t seed) : n_(n), seed_(seed) {}
   /// Sample visited after `consumed` others: consumed / n is the epoch, consumed % n the place in it.
   std::uint64_t at(std::uint64_t consumed) const { return permute(consumed % n_, n_, seed_, consumed / n_); }
+  /// The place of a sample in an epoch.
+  std::uint64_t place(std::uint64_t epoch, std::uint64_t sample) const { return unpermute(sample, n_, seed_, epoch); }
 
  private:
   std::uint64_t n_, seed_;

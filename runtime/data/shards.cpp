@@ -182,11 +182,15 @@ Samples::Samples(std::shared_ptr<const TokenShards> shards, std::int64_t sequenc
                                           sequence_length + 1));
 }
 
+std::size_t Samples::shard_of(std::int64_t index) const {
+  const auto after = std::ranges::upper_bound(first_, index);  // shards without a sample are stepped over
+  return static_cast<std::size_t>(after - first_.begin()) - 1;
+}
+
 void Samples::read(std::int64_t index, std::span<std::int32_t> tokens) const {
   if (index < 0 || index >= count() || static_cast<std::int64_t>(tokens.size()) != sequence_length_ + 1)
     throw Failure(Exit::internal, fmt::format("sample {} of {} asked for", index, count()));
-  const auto after = std::ranges::upper_bound(first_, index);  // shards without a sample are stepped over
-  const auto shard = static_cast<std::size_t>(after - first_.begin()) - 1;
+  const std::size_t shard = shard_of(index);
   shards_->read(shard, (index - first_[shard]) * sequence_length_, tokens);
 }
 

@@ -56,6 +56,10 @@ class Samples {
   std::int64_t count() const { return first_.back(); }
   std::int64_t sequence_length() const { return sequence_length_; }
   const TokenShards& shards() const { return *shards_; }
+  /// The shard that a sample lies in.
+  std::size_t shard_of(std::int64_t index) const;
+  /// Number of the first sample of a shard; one past the last shard: count().
+  std::int64_t first_of(std::size_t shard) const { return first_[shard]; }
   /// Fills `tokens` [T + 1] with sample `index` in [0, count()).
   void read(std::int64_t index, std::span<std::int32_t> tokens) const;
 

@@ -10,13 +10,15 @@ namespace llmc {
 
 struct Progress {
   std::int64_t step = 0, steps = 0;
-  double loss = 0, lr = 0, grad_norm = 0;
-  std::optional<double> val_loss;  // the last one
+  double loss = 0;                // mean of the steps since the last line
+  std::optional<double> largest;  // of their losses, where there are several
+  std::optional<double> val_loss;  // of this step
+  double lr = 0, grad_norm = 0;
   double tokens_per_second = 0;
   double seconds_left = 0;
 };
 
-/// "step  120/20000  loss 4.1234  val 4.2345  lr 3.00e-04  norm 0.85  12,345 tok/s  ETA 1h 23m"
+/// "step  120/20000  loss 4.1234  max 4.3012  val 4.2345  lr 3.00e-04  norm 0.85  12,345 tok/s  ETA 1h 23m"
 std::string format_progress(const Progress& progress);
 /// "45s", "12m 05s", "1h 23m", "3d 04h"
 std::string format_duration(double seconds);

@@ -19,7 +19,7 @@ constexpr double kRefreshSeconds = 0.1;  // of the line on a terminal
 }  // namespace
 
 StepScalars TrainLoop::scalars(std::int64_t step) const {
-  const RunValues::Optimizer& o = run_.values.optimizer;
+  const spec::Optimizer& o = run_.values.optimizer;
   const double t = static_cast<double>(step + 1);
   StepScalars s{};
   s.lr = static_cast<float>(learning_rate(run_.values.schedule, o.lr, step));
@@ -47,7 +47,7 @@ void TrainLoop::send() {
   if (run_.profile && step == run_.profile->first) run_.session.profile(true);
   const double begin = process_seconds();
   batch_ = run_.loader.next(std::move(batch_));
-  sent_.push_back({scalars(step), batch_.sample_ids, begin});
+  sent_.push_back({scalars(step), batch_.sample_ids, batch_.target_count, batch_.end, begin});
   run_.session.send(batch_, sent_.back().scalars, step, run_.trace);
 }
 
@@ -61,9 +61,14 @@ void TrainLoop::finish() {
   if (step_seconds_.empty()) first_step_end_ = end;
   step_seconds_.push_back(seconds);
   ++state_.step;
-  state_.samples_consumed += done_.sample_ids.size();
-  logged_seconds_ += seconds;
-  logged_tokens_ += static_cast<std::int64_t>(done_.sample_ids.size()) * run_.session.info().sequence_length;
+  state_.position = done_.position;
+  const double loss = finished_.results.loss;
+  recent_.seconds += seconds;
+  recent_.tokens += done_.targets;
+  if (std::isfinite(loss)) {
+    recent_.largest = recent_.steps++ ? std::max(recent_.largest, loss) : loss;
+    recent_.sum += loss;
+  }
   if (run_.profile && state_.step == run_.profile->first + run_.profile->count) run_.session.profile(false);
 }
 
@@ -72,21 +77,18 @@ double TrainLoop::left_seconds() const {
   return (process_seconds() - began_) / done * static_cast<double>(run_.stop - state_.step);
 }
 
-void TrainLoop::log_step() {
-  tokens_per_second_ = static_cast<double>(logged_tokens_) / logged_seconds_;
-  logged_tokens_ = 0;
-  logged_seconds_ = 0;
+void TrainLoop::log_step(bool norms) {
   StepMetrics metrics;
   metrics.step = state_.step;
   metrics.loss = finished_.results.loss;
   metrics.lr = learning_rate(run_.values.schedule, run_.values.optimizer.lr, state_.step - 1);
   metrics.grad_norm = finished_.results.grad_norm;
-  metrics.tokens = static_cast<std::int64_t>(state_.samples_consumed) * run_.session.info().sequence_length;
-  metrics.tokens_per_second = tokens_per_second_;
+  metrics.tokens = static_cast<std::int64_t>(state_.position.tokens);
+  metrics.tokens_per_second = static_cast<double>(done_.targets) / step_seconds_.back();
   metrics.seconds = process_seconds();
   metrics.val_loss = val_loss_;
   if (finished_.results.skipped) metrics.skipped_samples = done_.sample_ids;
-  if (run_.values.metrics.per_parameter) metrics.parameter_norms = finished_.norms;
+  if (norms && run_.values.metrics.per_parameter) metrics.parameter_norms = finished_.norms;
   try {
     run_.folder.append_metrics(format_metrics(metrics, run_.session.info().parameters));
     log_broken_ = false;
@@ -101,15 +103,21 @@ void TrainLoop::show_progress(bool keep) {
   const double now = process_seconds();
   if (!keep && (!run_.console.terminal() || now - shown_ < kRefreshSeconds)) return;
   shown_ = now;
-  const double rate = logged_seconds_ > 0 ? static_cast<double>(logged_tokens_) / logged_seconds_ : tokens_per_second_;
-  run_.console.progress({state_.step, run_.stop, finished_.results.loss, done_.scalars.lr, finished_.results.grad_norm,
-                         last_val_loss_, rate, left_seconds()},
-                        keep);
+  Progress progress;
+  progress.step = state_.step;
+  progress.steps = run_.stop;
+  progress.loss = recent_.steps ? recent_.sum / static_cast<double>(recent_.steps) : finished_.results.loss;
+  if (recent_.steps > 1) progress.largest = recent_.largest;
+  progress.lr = done_.scalars.lr;
+  progress.grad_norm = finished_.results.grad_norm;
+  progress.val_loss = val_loss_;
+  progress.tokens_per_second = static_cast<double>(recent_.tokens) / recent_.seconds;
+  progress.seconds_left = left_seconds();
+  run_.console.progress(progress, keep);
 }
 
 void TrainLoop::evaluate() {
   val_loss_ = run_.evaluation->run(run_.session, [&] { return run_.signals.stop_signal() != 0; });
-  if (val_loss_) last_val_loss_ = val_loss_;
 }
 
 void TrainLoop::sample() {
@@ -129,8 +137,8 @@ bool TrainLoop::save() try {
   SaveOptions options;
   options.retention = {run_.values.checkpoint.keep_last, run_.values.checkpoint.keep_every};
   options.log = [&](const std::string& line) { run_.console.warning(line); };
-  const auto path = save_checkpoint(run_.folder.path(), state_, run_.session.info().config_json,
-                                    run_.session.info().parameters, run_.session.state(), options);
+  const auto path = save_checkpoint(run_.folder.path(), state_, run_.texts, run_.session.info().parameters,
+                                    run_.session.state(), options);
   run_.console.text(fmt::format("saved {}", path.string()));
   return true;
 } catch (const std::exception& failure) {  // the file system library throws its own
@@ -144,10 +152,10 @@ void TrainLoop::report(bool last) {
   if (!warning.empty()) run_.console.warning(warning);
   const bool evaluating = run_.evaluation && due(run_.values.evaluation.every, state_.step);
   const bool line = due(run_.values.metrics.every, state_.step) || step_seconds_.size() == 1;
-  const bool logging = line || evaluating || finished_.results.skipped;
   if (evaluating) evaluate();
-  if (logging) log_step();
+  log_step(line || evaluating || finished_.results.skipped);
   show_progress(last || val_loss_ || (line && !run_.console.terminal()));
+  if (line || val_loss_) recent_ = {};
   guard_.check();
   if (run_.sampling && due(run_.values.sampling.every, state_.step)) sample();
 }

@@ -10,15 +10,15 @@
 #include <vector>
 
 #include "checkpoint/checkpoint.h"
-#include "checkpoint/run_folder.h"
-#include "checkpoint/trace.h"
 #include "data/loader.h"
+#include "run/run_folder.h"
+#include "run/trace.h"
 #include "train/console.h"
 #include "train/evaluation.h"
 #include "train/guards.h"
 #include "train/options.h"
-#include "train/run_values.h"
 #include "train/sampling.h"
+#include "train/schedule.h"
 #include "train/session.h"
 #include "train/signals.h"
 
@@ -26,7 +26,8 @@ namespace llmc {
 
 /// What a run is made of; all of it outlives the loop.
 struct Run {
-  const RunValues& values;
+  const spec::Spec& values;
+  const CheckpointTexts& texts;
   Session& session;
   Loader& loader;
   RunFolder& folder;
@@ -59,6 +60,8 @@ class TrainLoop {
   struct Sent {
     StepScalars scalars;
     std::vector<std::uint64_t> sample_ids;
+    std::int64_t targets;   // trained on in the step
+    DataPosition position;  // after it
     double begin;
   };
 
@@ -67,7 +70,7 @@ class TrainLoop {
   void send();
   void finish();
   void report(bool last);
-  void log_step();
+  void log_step(bool norms);
   void show_progress(bool keep);
   void evaluate();
   void sample();
@@ -90,12 +93,14 @@ class TrainLoop {
   Sent done_{};            // the last one that is finished, and its results
   Session::Finished finished_{};
   double done_at_ = 0;
-  std::optional<double> val_loss_, last_val_loss_;  // of this step, of the latest evaluation
+  std::optional<double> val_loss_;  // of this step
   std::vector<double> step_seconds_;
   double first_step_end_ = 0, began_ = 0, shown_ = 0;
-  double logged_seconds_ = 0;       // training time since the last line of metrics.jsonl
-  std::int64_t logged_tokens_ = 0;  // trained on in that time
-  double tokens_per_second_ = 0;
+  /// The steps since the last line of progress that stays.
+  struct Recent {
+    std::int64_t steps = 0, tokens = 0;
+    double seconds = 0, sum = 0, largest = 0;  // losses: of the steps whose loss is finite
+  } recent_;
   bool log_broken_ = false;  // the last line could not be written
 };
 

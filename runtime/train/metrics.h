@@ -12,7 +12,7 @@
 
 namespace llmc {
 
-/// One logged step. Losses are in nats a target.
+/// One step; each has a line. Losses are in nats a target.
 struct StepMetrics {
   std::int64_t step =
       0;            // optimizer steps done, this one included: checkpoint step-N has the metrics of step N as its last
@@ -20,7 +20,7 @@ struct StepMetrics {
   double lr = 0;    // of this step
   float grad_norm = 0;           // before clipping
   std::int64_t tokens = 0;       // trained on so far
-  double tokens_per_second = 0;  // since the last line, training only: evaluation, sampling and saving are not counted
+  double tokens_per_second = 0;  // of this step: evaluation, sampling and saving are not counted
   double seconds = 0;            // since the trainer started
   std::optional<double> val_loss;
   std::span<const std::uint64_t> skipped_samples;  // not empty: the update was skipped, and these were its samples

@@ -8,7 +8,8 @@
 
 #include "error.h"
 #include "executable.h"
-#include "train/run_values.h"
+#include "spec/fingerprint.h"
+#include "train/start.h"
 
 namespace llmc {
 
@@ -36,15 +37,30 @@ StepWindow step_window(const std::string& text) {
   throw Failure(Exit::usage, fmt::format("--profile {}: write the first step and a number of steps, as in 20:5", text));
 }
 
+/// One line a run-time key, "  optimizer.lr=0.0003".
+std::string list_run_time_keys(const ProgramInfo& info) {
+  const spec::Values built = built_values(info, "");
+  std::string text;
+  for (const spec::Key& key : spec::keys())
+    if (key.stage == spec::Stage::run_time)
+      text += fmt::format("  {}={}\n", key.path, spec::value_text(key, key.get(built.spec)));
+  return text;
+}
+
 }  // namespace
 
 std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& info) {
   Options options;
   CLI::App app(fmt::format("Trains run {} (fingerprint {}), compiled for {}.", info.name, info.fingerprint, info.arch),
                "trainer");
-  std::string run = std::string("runs/") + info.name, trace, timing, base, profile;
+  std::string run, trace, timing, base, profile;
   std::int64_t steps = 0;
-  app.add_option("--run", run, "run folder: metrics, samples and checkpoints")->type_name("DIR")->capture_default_str();
+  auto* run_option =
+      app.add_option("--run", run,
+                     fmt::format("run folder: spec, history, metrics, samples, checkpoints (default: runs/{} beside "
+                                 "the spec)",
+                                 info.name))
+          ->type_name("DIR");
   auto* steps_option =
       app.add_option(
              "--steps", steps,
@@ -53,9 +69,14 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
           ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 53));
   app.add_option("--resume", options.resume,
                  "auto: go on from the run folder's newest whole checkpoint; none: start anew, in an empty folder; "
-                 "DIR: go on from that checkpoint")
+                 "DIR: go on from that checkpoint, or from the newest of that run")
       ->type_name("auto|none|DIR")
       ->capture_default_str();
+  app.add_option("--allow", options.allow,
+                 "go on although this key is another than the checkpoint's; may be given again")
+      ->type_name("KEY")
+      ->allow_extra_args(false)
+      ->check(CLI::IsMember(guarded_keys()));
   bool no_final_checkpoint = false;
   app.add_flag("--no-final-checkpoint", no_final_checkpoint,
                "end without saving the last step, unless checkpoint.every or a signal asks for it: for short "
@@ -93,7 +114,7 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
   tune->add_option("--device", options.device, "which accelerator")->type_name("N")->check(CLI::Range(0, 1023));
   app.set_version_flag("--version", fmt::format("{} {} {}", info.name, info.fingerprint, info.arch));
   app.footer([&info, gpu] {
-    return std::string("Signals: USR1 saves and goes on; TERM, INT and USR2 finish the step, save and exit with 75; a second one "
+    return std::string("Signals: USR1 saves and goes on; TERM, INT, HUP and USR2 finish the step, save and exit with 75; a second one "
            "exits at once.\n\n"
            "Examples:\n"
            "  trainer                                      trains, or goes on where it stopped\n"
@@ -102,7 +123,7 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
            "  trainer --trace trace --steps 1 --run runs/trace\n") +
            (gpu ? "  trainer tune                                 once, before the runs\n" : "") +
            "\nRun-time values and their defaults:\n" +
-           list_run_time_keys(info.keys_json);
+           list_run_time_keys(info);
   });
   try {
     app.parse(argc, argv);
@@ -124,14 +145,14 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
     if (!others.empty())
       throw Failure(Exit::usage, fmt::format("tune takes --device, and nothing of a run: leave out {}", others));
   }
-  if (run.empty() || options.resume.empty()) throw Failure(Exit::usage, "--run and --resume need a value; see --help");
+  if ((run_option->count() > 0 && run.empty()) || options.resume.empty()) throw Failure(Exit::usage, "--run and --resume need a value; see --help");
   if (steps_option->count() > 0) options.steps = steps;
   if (!profile.empty()) options.profile = step_window(profile);
-  options.run = run;
   options.final_checkpoint = !no_final_checkpoint;
   options.trace = trace;
   options.timing = timing;
   options.base = base.empty() ? default_base() : fs::absolute(base);
+  options.run = run.empty() ? options.base / "runs" / info.name : fs::path(run);
   return options;
 }
 

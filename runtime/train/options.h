@@ -17,8 +17,9 @@ struct StepWindow {
 };
 
 struct Options {
-  std::filesystem::path run;           // the run folder
-  std::string resume = "auto";         // auto | none | a checkpoint's directory
+  std::filesystem::path run;           // the run folder; by default runs/NAME in `base`
+  std::string resume = "auto";         // auto | none | a checkpoint's or a run's directory
+  std::vector<std::string> allow;      // keys that a resume may change although they are guarded
   std::optional<std::int64_t> steps;   // stop after this step
   std::filesystem::path trace;         // empty: no trace
   std::filesystem::path timing;        // empty: none written
@@ -36,6 +37,9 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
 
 /// The file beside a trainer in which `llmc compile` leaves the absolute directory of the spec.
 inline constexpr char kSpecDirectoryFile[] = "spec_directory";
+
+/// The file beside a trainer in which it leaves the files that the spec was read from: a line "XXH3-64 PATH" each.
+inline constexpr char kSpecFilesFile[] = "spec_files";
 
 /// The directory that `llmc compile` left beside this executable, else the current one.
 std::filesystem::path default_base();

@@ -54,9 +54,8 @@ struct ProgramInfo {
   const char* fingerprint;  // hex; of what is compiled in
   const char* plan_text;    // what --plan prints
   const char* plan_json;
-  const char* spec_yaml;    // resolved
+  const char* spec_yaml;    // resolved, as spec::to_yaml(Values) prints it
   const char* config_json;  // Hugging Face config.json
-  const char* keys_json;  // every key: name, value, run-time or compiled in, type, bounds (docs in train/run_values.h)
   const char* arch;       // "x86-64-v4", "znver4", "90a": what the kernels were compiled for
   std::int64_t vocab_size, vocab_pitch, hidden_size, layers, head_dim;
   std::int64_t sequence_length, micro_batch;

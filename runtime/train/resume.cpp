@@ -36,9 +36,15 @@ std::optional<StartPoint> find_start(const fs::path& run, const std::string& res
                          checkpoints_directory(run).string()));
     return StartPoint{latest->path, Trust::verified};
   }
+  if (fs::is_directory(checkpoints_directory(resume))) {
+    const auto latest = find_latest_checkpoint(resume, log);
+    if (!latest) refuse(fmt::format("the run '{}' has no checkpoint that is whole; give another --resume", resume));
+    return find_start(run, latest->path.string(), log);
+  }
   if (!fs::is_directory(resume))
     refuse(fmt::format(
-        "there is no checkpoint '{}'; --resume takes auto, none or a directory such as {}/checkpoints/step-00000100",
+        "there is no checkpoint '{}'; --resume takes auto, none, a run folder or a checkpoint such as "
+        "{}/checkpoints/step-00000100",
         resume, run.string()));
   const std::int64_t step = read_train_state(resume).step;
   if (!checkpoints.empty() && checkpoints.back().step > step)
@@ -47,19 +53,6 @@ std::optional<StartPoint> find_start(const fs::path& run, const std::string& res
                     "newer checkpoints",
                     resume, step, checkpoints.back().path.string()));
   return StartPoint{resume, Trust::unverified};
-}
-
-void check_same_run(const TrainState& saved, const TrainState& ours, const fs::path& checkpoint) {
-  check_fingerprints(saved, ours.spec_fingerprint, ours.data_fingerprint, checkpoint);
-  const auto compare = [&](const char* key, std::uint64_t theirs, std::uint64_t mine) {
-    if (theirs != mine)
-      throw Failure(
-          Exit::checkpoint,
-          fmt::format("checkpoint '{}' was made with {}={}, this run has {}={}; use the same, or choose another --run",
-                      checkpoint.string(), key, theirs, key, mine));
-  };
-  compare("seed", saved.seed, ours.seed);
-  compare("data.seed", saved.data_seed, ours.data_seed);
 }
 
 }  // namespace llmc

@@ -14,13 +14,10 @@ struct StartPoint {
   Trust trust;
 };
 
-/// `resume`: auto | none | a checkpoint's directory. Nothing: start anew. Throws Failure(checkpoint) when
+/// `resume`: auto | none | the directory of a checkpoint, or of a run: its newest whole one. Nothing: start anew. Throws Failure(checkpoint) when
 ///   auto: the folder has checkpoints and all of them are damaged;
 ///   none: the folder holds a run;
 ///   a directory: there is none, or the run folder has a newer checkpoint, which a later `auto` would take instead.
 std::optional<StartPoint> find_start(const std::filesystem::path& run, const std::string& resume, const Log& log);
-
-/// Throws Failure(checkpoint) when a checkpoint cannot go on as this run: another spec, other data, other seeds.
-void check_same_run(const TrainState& saved, const TrainState& ours, const std::filesystem::path& checkpoint);
 
 }  // namespace llmc

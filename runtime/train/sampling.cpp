@@ -7,8 +7,8 @@
 
 #include "data/utf8.h"
 #include "error.h"
+#include "spec/scalars.h"
 #include "train/random.h"
-#include "train/value_text.h"
 
 namespace llmc {
 namespace {
@@ -27,7 +27,7 @@ std::vector<std::int32_t> parse_ids(const std::string& prompt) {
   for (std::size_t begin = 0; begin < prompt.size();) {
     const std::size_t end = std::min(prompt.find(' ', begin), prompt.size());
     if (end > begin) {
-      const auto id = parse_integer(std::string_view(prompt).substr(begin, end - begin));
+      const auto id = spec::parse_integer(std::string_view(prompt).substr(begin, end - begin)).value;
       if (!id || *id < 0 || *id > INT32_MAX)
         throw Failure(Exit::spec,
                       fmt::format("without data.tokenizer the prompt '{}' must be token ids such as \"17 4 256\"; "
@@ -62,7 +62,7 @@ std::int32_t choose_token(std::span<const float> logits, double temperature, dou
   return static_cast<std::int32_t>(best);  // only by rounding of the sum
 }
 
-Sampling::Sampling(const RunValues::Sampling& values, const Tokenizer* tokenizer, const ProgramInfo& info,
+Sampling::Sampling(const spec::Sampling& values, const Tokenizer* tokenizer, const ProgramInfo& info,
                    std::uint64_t seed)
     : values_(values), tokenizer_(tokenizer), seed_(seed) {
   for (const std::string& prompt : values_.prompts) {

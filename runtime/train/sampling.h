@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "data/tokenizer.h"
-#include "train/run_values.h"
+#include "spec/spec.h"
 #include "train/session.h"
 
 namespace llmc {
@@ -29,7 +29,7 @@ class Sampling {
   /// without tokens begins with the separator (0 without a tokenizer).
   /// Throws Failure(spec) when a prompt is no such list, Failure(data) when a token is not below the model's
   /// vocabulary.
-  Sampling(const RunValues::Sampling& values, const Tokenizer* tokenizer, const ProgramInfo& info, std::uint64_t seed);
+  Sampling(const spec::Sampling& values, const Tokenizer* tokenizer, const ProgramInfo& info, std::uint64_t seed);
 
   /// Goes on with all prompts together, as many as a micro-batch has rows at a time; the context is the last
   /// sequence_length tokens. A text ends early with the separator. Nothing when `interrupted` said so.
@@ -43,7 +43,7 @@ class Sampling {
   bool go_on(Session& session, std::int64_t step, std::size_t first, std::span<std::vector<std::int32_t>> texts,
              const std::function<bool()>& interrupted) const;
 
-  RunValues::Sampling values_;
+  spec::Sampling values_;
   const Tokenizer* tokenizer_;
   std::uint64_t seed_;
   std::vector<std::vector<std::int32_t>> prompts_;  // token ids, at least one each

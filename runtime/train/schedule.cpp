@@ -6,7 +6,9 @@
 
 namespace llmc {
 
-double learning_rate(const Schedule& schedule, double peak, std::int64_t step) {
+using spec::ScheduleKind;
+
+double learning_rate(const spec::Schedule& schedule, double peak, std::int64_t step) {
   if (step < schedule.warmup_steps)
     return peak * static_cast<double>(step + 1) / static_cast<double>(schedule.warmup_steps);
   const double minimum = peak * schedule.min_lr_ratio;

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "checkpoint/trace.h"
+#include "run/trace.h"
 #include "device/range.h"
 #include "error.h"
 #include "train/constants.h"

@@ -34,6 +34,9 @@ SignalWatch::SignalWatch() {
     former_.push_back(former);
   };
   for (int signal : {SIGTERM, SIGINT, SIGUSR2}) install(signal, on_stop);
+  // A closed terminal; whoever ignores that (nohup) wants the run to go on.
+  struct sigaction hang_up {};
+  if (sigaction(SIGHUP, nullptr, &hang_up) == 0 && hang_up.sa_handler != SIG_IGN) install(SIGHUP, on_stop);
   install(SIGUSR1, on_save);
 }
 
@@ -50,6 +53,8 @@ const char* signal_name(int signal) {
       return "SIGTERM";
     case SIGINT:
       return "SIGINT";
+    case SIGHUP:
+      return "SIGHUP";
     case SIGUSR2:
       return "SIGUSR2";
     default:

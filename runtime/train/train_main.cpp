@@ -9,21 +9,27 @@
 
 #include "checkpoint/durable_file.h"
 #include "error.h"
+#include "math/libraries.h"
 #include "math/tuning.h"
+#include "run/history.h"
+#include "spec/fingerprint.h"
+#include "spec/print.h"
 #include "train/clock.h"
 #include "train/loop.h"
 #include "train/metrics.h"
 #include "train/options.h"
 #include "train/program.h"
 #include "train/resume.h"
+#include "train/start.h"
 #include "train/tune.h"
+#include "version.h"
 
 namespace llmc {
 namespace {
 
 namespace fs = std::filesystem;
 
-std::int64_t last_step(const Options& options, const RunValues& values) {
+std::int64_t last_step(const Options& options, const spec::Spec& values) {
   const std::int64_t stop = options.steps.value_or(values.schedule.steps);
   if (stop > values.schedule.steps)
     throw Failure(
@@ -34,18 +40,17 @@ std::int64_t last_step(const Options& options, const RunValues& values) {
   return stop;
 }
 
-std::shared_ptr<const TokenShards> open_shards(const std::string& path, const std::string& format,
-                                               const ProgramInfo& info) {
-  return std::make_shared<const TokenShards>(path, format, info.vocab_size);
+std::shared_ptr<const TokenShards> open_shards(const spec::DataSource& source, const ProgramInfo& info) {
+  return std::make_shared<const TokenShards>(source.path, source.format, info.vocab_size);
 }
 
-/// The command that goes on: this one, with the run folder's newest checkpoint.
+/// The command that goes on: this one, with the run folder's newest checkpoint. What --allow named is done.
 std::string resume_command(int argc, char** argv) {
   std::string command;
   for (int i = 0; i < argc; ++i) {
     const std::string word = argv[i];
-    if (word.starts_with("--resume")) {
-      i += word == "--resume";
+    if (word.starts_with("--resume") || word.starts_with("--allow")) {
+      i += word == "--resume" || word == "--allow";
       continue;
     }
     const bool plain =
@@ -72,10 +77,10 @@ void check_profile(const StepWindow& window, const Device& device, std::int64_t 
                                            window.first + window.count, done + 1, stop));
 }
 
-void print_header(Console& console, const ProgramInfo& info, const Device& device, const RunValues& values,
+void print_header(Console& console, const ProgramInfo& info, const Device& device, const spec::Spec& values,
                   const TokenShards& train, std::int64_t samples, const fs::path& run, const TrainState& state,
                   std::int64_t stop) {
-  const std::int64_t sequences = values.batch_tokens / info.sequence_length;
+  const std::int64_t sequences = values.batch.tokens / info.sequence_length;
   console.text(fmt::format("{}: {} parameters, fingerprint {}", info.name, format_count(info.parameter_count),
                            info.fingerprint));
   console.text(fmt::format("device  {}, compiled for {}", device.description(), info.arch));
@@ -87,66 +92,137 @@ void print_header(Console& console, const ProgramInfo& info, const Device& devic
   console.text(fmt::format("data    {} tokens in {} {}, {} samples of {}; {} steps of {} tokens are {:.2f} epochs",
                            format_count(train.tokens()), train.shards().size(),
                            train.shards().size() == 1 ? "shard" : "shards", format_count(samples), info.sequence_length,
-                           format_count(stop), format_count(values.batch_tokens),
+                           format_count(stop), format_count(values.batch.tokens),
                            static_cast<double>(stop) * static_cast<double>(sequences) / static_cast<double>(samples)));
   console.text(fmt::format("run     {}, {}", run.string(),
                            state.step ? fmt::format("resumed at step {}", state.step) : "from step 0"));
 }
 
+Environment environment(const ProgramInfo& info, const Device& device) {
+  return {kVersion, info.fingerprint, info.arch, device.description(), library_versions(), device.threads(), 1,
+          file_checksum(tuned_file())};
+}
+
+/// What is other than at the start before, and whether bits differ because of it.
+void tell_changes(Console& console, const std::vector<spec::Change>& changed,
+                  const std::vector<std::string>& surroundings, bool resumed) {
+  std::string build;
+  const auto add = [&](const std::string& text) { build += (build.empty() ? "" : ", ") + text; };
+  for (const spec::Change& c : changed) {
+    const std::string text = fmt::format("{} {} -> {}", c.key->path, c.before, c.after);
+    if (c.key->stage == spec::Stage::compiled && !c.key->aside)
+      add(text);
+    else
+      console.text("change  " + text);
+  }
+  for (const std::string& text : surroundings) add(text);
+  if (!build.empty() && resumed)
+    console.warning(build + ": the run goes on, and its bits differ from here from those without the change");
+}
+
+/// What this run has in another value than its trainer: kept from the run, or of the command line.
+void tell_differences(Console& console, const spec::Spec& built, const spec::Spec& values) {
+  for (const spec::Change& c : spec::changes(built, values))
+    console.text(fmt::format("value   {}={} (the trainer was built with {})", c.key->path, c.after, c.before));
+  for (const std::string& path : edited_spec_files())
+    console.warning(fmt::format("'{}' was edited after this trainer was compiled; `llmc compile` takes that in", path));
+}
+
+/// What a run trains with, and what it is to be compared with.
+struct Values {
+  spec::Values built, run;
+  std::optional<spec::Values> before;  // of the start before in this folder, or of the checkpoint
+};
+
+Values find_values(const Options& options, const ProgramInfo& info, const RunFolder* folder,
+                   const std::optional<StartPoint>& start) {
+  Values values{built_values(info, options.base), {}, {}};
+  const std::optional<std::string> last = folder ? folder->spec_yaml() : std::nullopt;
+  if (last)
+    values.before = read_spec(*last, folder->path());
+  else if (start)
+    values.before = read_spec(read_checkpoint_spec(start->checkpoint), start->checkpoint);
+  values.run = values.before ? go_on_with(values.built, *values.before, last.has_value()) : values.built;
+  values.run = spec::override_values(values.run, options.overrides, fs::current_path());
+  if (values.before && !last)  // a checkpoint knows nothing of the rest: no change
+    for (const spec::Key& key : spec::keys())
+      if (key.aside) key.set(values.before->spec, key.get(values.run.spec));
+  return values;
+}
+
 int train(int argc, char** argv, const Options& options, const Program& program) {
   const ProgramInfo& info = program.info;
   std::signal(SIGPIPE, SIG_IGN);  // a log pipe that dies must not end a run
-  const RunValues values =
-      resolve_run_values(info.keys_json, options.overrides, options.base, info.sequence_length, info.micro_batch);
-  const std::int64_t stop = last_step(options, values);
-  const std::int64_t sequences = values.batch_tokens / info.sequence_length;
   Console console(stdout, options.quiet);
   const Log log = [&](const std::string& line) { console.warning(line); };
 
-  const auto shards = open_shards(values.data.train_path, values.data.train_format, info);
+  // A folder is made when all that can be refused without it is right.
+  const std::string model = spec::model_fingerprint(built_values(info, options.base).spec);
+  std::optional<RunFolder> folder;
+  if (RunFolder::holds_run(options.run)) folder.emplace(options.run, model, log);
+  const std::optional<StartPoint> start = find_start(options.run, options.resume, log);
+  const Values values = find_values(options, info, folder ? &*folder : nullptr, start);
+  const spec::Spec& run = values.run.spec;
+  const std::int64_t stop = last_step(options, run);
+  const std::int64_t sequences = run.batch.tokens / info.sequence_length;
+  tell_differences(console, values.built.spec, run);
+
+  const auto shards = open_shards(run.data.train, info);
   std::optional<Evaluation> evaluation;
-  if (!values.data.validation_path.empty() && values.evaluation.every > 0)
-    evaluation.emplace(open_shards(values.data.validation_path, values.data.validation_format, info), info,
-                       values.evaluation.sequences);
+  if (!run.data.validation.path.empty() && run.evaluation.every > 0)
+    evaluation.emplace(open_shards(run.data.validation, info), info, run.evaluation.sequences);
   std::optional<Tokenizer> tokenizer;
   std::optional<Sampling> sampling;
-  if (!values.sampling.prompts.empty() && values.sampling.every > 0) {
-    if (!values.data.tokenizer.empty()) tokenizer.emplace(fs::path(values.data.tokenizer));
-    sampling.emplace(values.sampling, tokenizer ? &*tokenizer : nullptr, info, values.seed);
+  if (!run.sampling.prompts.empty() && run.sampling.every > 0) {
+    if (!run.data.tokenizer.empty()) tokenizer.emplace(fs::path(run.data.tokenizer));
+    sampling.emplace(run.sampling, tokenizer ? &*tokenizer : nullptr, info, run.seed);
   }
 
-  RunFolder folder(options.run, info.fingerprint, info.spec_yaml, info.plan_json, log);
-  TrainState state{0, 0, values.seed, values.data.seed, info.fingerprint, shards->fingerprint()};
-  const std::optional<StartPoint> start = find_start(folder.path(), options.resume, log);
+  TrainState state{0, {}, run.seed, run.data.seed, model, shards->fingerprint(), file_checksum(run.data.tokenizer)};
   if (start) {
     const TrainState saved = read_train_state(start->checkpoint);
-    check_same_run(saved, state, start->checkpoint);
-    state = saved;
+    check_resume(saved, values.before->spec, state, run, options.allow, start->checkpoint);
+    state.step = saved.step;
+    state.position = position_after(saved, state);
+    if (state.tokenizer.empty()) state.tokenizer = saved.tokenizer;
   }
+  state.position = continue_with(state.position, info.sequence_length);
   if (state.step >= stop) {
-    console.text(fmt::format("nothing to do: '{}' is at step {} of {}", folder.path().string(), state.step, stop));
+    console.text(fmt::format("nothing to do: '{}' is at step {} of {}", options.run.string(), state.step, stop));
     return 0;
   }
+  if (!folder) folder.emplace(options.run, model, log);
+  check_can_save(folder->path(), info.parameters, run.checkpoint.keep_last + 1, log);
 
   // The first batches are read while the device gets ready.
-  Loader loader(shards, values.data.seed, info.sequence_length, info.micro_batch, sequences,
-                static_cast<std::int64_t>(state.samples_consumed));
+  Loader loader(shards, run.data.seed, info.sequence_length, info.micro_batch, sequences, state.position);
   Device device(options.device, options.threads);
   if (options.profile) check_profile(*options.profile, device, state.step, stop);
-  Session session(device, program, values.optimizer.decay_all);
+  Session session(device, program, run.optimizer.decay_all);
   if (start) {
     load_checkpoint(start->checkpoint, info.parameters, session.state(), start->trust);
     session.refresh_copies();
   } else {
-    session.initialise(values.seed);
+    session.initialise(run.seed);
   }
-  folder.truncate_after(state.step);
   std::optional<TraceWriter> trace;
   if (!options.trace.empty()) trace.emplace(options.trace, info.parameters, info.micro_batch, info.sequence_length);
-  print_header(console, info, device, values, *shards, loader.samples_per_epoch(), folder.path(), state, stop);
+  print_header(console, info, device, run, *shards, loader.samples_per_epoch(), folder->path(), state, stop);
+
+  const Environment now = environment(info, device);
+  std::vector<spec::Change> changed;
+  if (values.before) changed = spec::changes(values.before->spec, run);
+  tell_changes(console, changed, differences(last_environment(folder->history()), now), start.has_value());
+  spec::Values kept = values.run;
+  spec::relate_paths(kept.spec, folder->path());
+  folder->start(spec::to_yaml(kept), info.plan_json,
+                format_history({state.step, utc_now(), start ? start->checkpoint.string() : "", now, model,
+                                state.data_fingerprint, options.overrides, changed}),
+                state.step);
 
   SignalWatch signals;
-  TrainLoop loop({values, session, loader, folder, console, signals, evaluation ? &*evaluation : nullptr,
+  const CheckpointTexts texts{info.config_json, spec::to_yaml(values.run, shapes_tensors)};
+  TrainLoop loop({run, texts, session, loader, *folder, console, signals, evaluation ? &*evaluation : nullptr,
                   sampling ? &*sampling : nullptr, trace ? &*trace : nullptr, stop, options.profile,
                   options.final_checkpoint},
                  state);

@@ -7,7 +7,7 @@
 #include "compiler/spec/codes.h"
 #include "compiler/spec/huggingface.h"
 #include "compiler/spec/load.h"
-#include "compiler/spec/print.h"
+#include "spec/print.h"
 #include "error.h"
 
 namespace {

@@ -20,11 +20,11 @@ FAULTS = [
     fault("hunks_forget_added_lines", "compiler/report/unified.cpp", "b_count += lines[end].mark != '-';", "b_count += lines[end].mark == ' ';",
           "test_report UnifiedDiff.*"),
     # spec
-    fault("mb_is_mib", "compiler/spec/scalars.cpp", "{\"MB\", 1000000},", "{\"MB\", kMi},", "test_spec Bytes.EverySuffix"),
-    fault("ti_is_gi", "compiler/spec/scalars.cpp", "{\"Ti\", kTi},", "{\"Ti\", kGi},", "test_spec Bytes.EverySuffix"),
-    fault("fingerprint_of_run_time_keys", "compiler/spec/fingerprint.cpp", "key.stage == Stage::compiled && applies(key, spec)",
+    fault("mb_is_mib", "runtime/spec/scalars.cpp", "{\"MB\", 1000000},", "{\"MB\", kMi},", "test_spec Bytes.EverySuffix"),
+    fault("ti_is_gi", "runtime/spec/scalars.cpp", "{\"Ti\", kTi},", "{\"Ti\", kGi},", "test_spec Bytes.EverySuffix"),
+    fault("fingerprint_of_run_time_keys", "runtime/spec/fingerprint.cpp", "key.stage == Stage::compiled && applies(key, spec)",
           "applies(key, spec)", "test_spec Load.FingerprintIsOfWhatIsCompiledIn"),
-    fault("overlong_utf8", "compiler/spec/source.cpp", "  if (first == 0xe0 && byte(1) < 0xa0) return 0;  // overlong\n", "",
+    fault("overlong_utf8", "runtime/spec/source.cpp", "  if (first == 0xe0 && byte(1) < 0xa0) return 0;  // overlong\n", "",
           "test_spec Utf8.StrictForms"),
     # graph
     fault("biases_have_no_gradient", "compiler/ops/linear.cpp", "  if (op.bias) b.emit(OpKind::column_sum,",

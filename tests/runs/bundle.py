@@ -1,6 +1,8 @@
 """A bundle builds where llmc is not: plain CMake in an empty folder, and the same trainer."""
 
+import json
 import os
+import re
 import shutil
 
 import harness
@@ -17,14 +19,32 @@ class Bundle(RunTest):
         for name, content in harness.tree(bundle).items():
             self.assertNotIn(SOURCE.encode(), content, name)
             self.assertNotIn(self.folder.encode(), content, name)
-        self.succeed("cmake", "-G", "Ninja", "-S", bundle, "-B", os.path.join(bundle, "build"))
-        self.succeed("cmake", "--build", os.path.join(bundle, "build"), "-j", 2, timeout=560)
+        self.build_without_cuda(bundle)
         theirs = os.path.join(bundle, "build", "trainer")
         ours = self.compile(spec, "ours")
         base = os.path.dirname(spec)
         for trainer, run in ((theirs, "their-run"), (ours, "our-run")):
             self.succeed(trainer, "--base", base, "--run", self.path(run), "--steps", 3)
         self.assert_same_files(self.path("their-run", "checkpoints"), self.path("our-run", "checkpoints"), "bundle and llmc compile")
+
+    def build_without_cuda(self, bundle):
+        """Where there seems to be a CUDA toolkit: nothing looks at it, and nothing of the runtime's CUDA parts is compiled."""
+        toolkit, build = self.path("toolkit"), os.path.join(bundle, "build")
+        nvcc = os.path.join(toolkit, "bin", "nvcc")
+        os.makedirs(os.path.dirname(nvcc))
+        with open(nvcc, "w") as file:
+            file.write(f"#!/bin/sh\necho asked >> {toolkit}/calls\nexit 1\n")
+        os.chmod(nvcc, 0o755)
+        env = harness.environment(CUDA_HOME=toolkit, CUDA_PATH=toolkit, CUDACXX=nvcc)
+        env["PATH"] = os.path.dirname(nvcc) + ":" + env["PATH"]
+        said = self.succeed("cmake", "-G", "Ninja", "-S", bundle, "-B", build, "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON", env=env)
+        self.assertNotIn("cuda", (said.out + said.err).lower().replace(bundle.lower(), ""))
+        self.succeed("cmake", "--build", build, "-j", 2, env=env)
+        self.assertFalse(os.path.exists(os.path.join(toolkit, "calls")), "nvcc was called")
+        with open(os.path.join(build, "compile_commands.json")) as file:
+            sources = [os.path.relpath(entry["file"], bundle) for entry in json.load(file)]
+        self.assertIn("runtime/device/cpu/device.cpp", sources)
+        self.assertEqual([source for source in sources if re.search("cuda|cublas|cudnn|nccl", source)], [])
 
     def test_same_bytes_everywhere(self):
         """Emitting again, into another folder, from another directory, gives the same bytes."""

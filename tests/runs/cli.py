@@ -27,7 +27,7 @@ def on_terminal(command, env):
             break
         output += part
     os.close(master)
-    process.wait(timeout=30)
+    process.wait(timeout=harness.HANGS)
     return output.decode()
 
 

@@ -35,6 +35,24 @@ class Data(RunTest):
         people = self.succeed(LLMC, "data", "info", os.path.join(DATASET, "train-00000.bin")).out
         self.assertIn("tokens", people)
 
+    def test_another_vocabulary_is_said(self):
+        """Where the data set is: a word of check and compile, which go on."""
+        text = " ".join(f"import {name}\n" for name in ("json", "random", "decimal", "fractions") * 50)
+        os.makedirs(self.path("text"))
+        for number in range(3):
+            with open(self.path("text", f"{number}.py"), "w") as file:
+                file.write(text + str(number))
+        self.succeed(LLMC, "data", "build", "--from", self.path("text"), "--vocab-size", 320, "-o", self.path("set"))
+        with open(self.path("set", "dataset.json")) as file:
+            tokens = json.load(file)["vocab_size"]
+        spec = harness.write_small(self.path("small"), harness.SMALL.replace("path: train-*.bin", "path: ../set/train-*.bin"))
+        note = f"note: model.vocab_size {tokens + 5} is above the {tokens} tokens of '{self.path('set', 'tokenizer.model')}': 5 rows"
+        out = self.path("out")
+        os.makedirs(out)
+        for command in (["check"], ["compile", "-o", out]):
+            self.assertIn(note, self.succeed(LLMC, *command, spec, f"model.vocab_size={tokens + 5}", cwd=out).err)
+            self.assertNotIn("vocab_size", self.succeed(LLMC, *command, spec, f"model.vocab_size={tokens}", cwd=out).err)
+
     def test_refusals(self):
         """What is wrong with data is said in one line, with exit code 5 (or 2 for the command line)."""
         bad = self.path("bad.bin")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 
 import harness
 from harness import LLMC, SOURCE, RunTest
@@ -76,6 +77,36 @@ class Diff(RunTest):
         product = {entry["name"]: {p["name"]: p["through"] for p in entry["params"]} for entry in report["products"]}
         self.assertEqual(product["down_forward"], {"m": ["batch.micro_batch"], "k": ["model.intermediate_size"]})
         self.assertEqual(product["qkv_forward"], {"m": ["batch.micro_batch"]})
+
+    def emitted(self, name, *overrides):
+        """What llmc emits: each kernel and the step without its comment on top, and the plan."""
+        folder = self.path(name)
+        if not os.path.exists(folder):
+            self.succeed(LLMC, "emit", "specs/tiny.yaml", "-o", folder, *overrides, cwd=SOURCE)
+        sources = {path: re.sub(r"\A(//.*\n)*", "", content.decode()) for path, content in harness.tree(folder).items()
+                   if path.startswith(("kernels", "step"))}
+        with open(os.path.join(folder, "plan.json")) as file:
+            return sources, json.load(file)
+
+    def test_names_what_differs_in_content(self):
+        """Against two emitted projects: the files that differ, and each kernel of one name with the params that differ."""
+        before, plan = self.emitted("tiny")
+        equal_names = 0
+        for name, (overrides, _) in CASES.items():
+            after, other = self.emitted(name, *overrides)
+            report = json.loads(self.diff("--json", *overrides).out)
+            differ = sorted(path for path in before.keys() | after.keys() if before.get(path) != after.get(path))
+            self.assertEqual(sorted(report["files"]), differ, name)
+            equal_names += sum(path in before and path in after for path in differ)
+            kernels = [{kernel["name"]: kernel["params"] for kernel in which["kernels"]} for which in (plan, other)]
+            changed = {kernel: {key: (kernels[0][kernel].get(key, "(none)"), kernels[1][kernel].get(key, "(none)"))
+                                for key in kernels[0][kernel].keys() | kernels[1][kernel].keys()
+                                if kernels[0][kernel].get(key) != kernels[1][kernel].get(key)}
+                       for kernel in kernels[0].keys() & kernels[1].keys() if kernels[0][kernel] != kernels[1][kernel]}
+            said = {entry["name"]: {param["name"]: (param["before"], param["after"]) for param in entry["params"]}
+                    for entry in report["kernels"] if entry["change"] == "changed" and "was" not in entry}
+            self.assertEqual(said, changed, name)
+        self.assertGreater(equal_names, 20)
 
     def test_run_time_value_changes_no_kernel(self):
         report = json.loads(self.diff("--json", "optimizer.lr=1e-3", "schedule.steps=50").out)

@@ -11,9 +11,11 @@ import subprocess
 import tempfile
 import unittest
 
-LLMC = os.environ.get("LLMC", "build/llmc")
+LLMC = os.path.abspath(os.environ.get("LLMC", "build/llmc"))
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 VOCABULARY = 97
+HANGS = 7200  # seconds after which a program has hung, as in tests/CMakeLists.txt
+SCRATCH = "/dev/shm" if os.access("/dev/shm", os.W_OK) else tempfile.gettempdir()  # every save syncs its files
 
 # Three layers, so that {every: 2} has layers of both kinds; odd widths, so that rows are padded; two micro-batches a step.
 # Evaluation, sampling and saving fall on one step, every third.
@@ -68,8 +70,9 @@ def write_small(folder, text=SMALL):
 
 
 def environment(**changes):
-    """The caller's environment, with ccache's compilers first where Debian has put them: the tests compile alike kernels often."""
-    env = dict(os.environ)
+    """The caller's environment, with ccache's compilers first where Debian has put them: the tests compile alike kernels often.
+    Paths of SCRATCH are taken relative to the current directory, so that a kernel is found again from a folder of any name."""
+    env = dict(os.environ, CCACHE_BASEDIR=SCRATCH, CCACHE_NOHASHDIR="1")
     if os.path.isdir("/usr/lib/ccache"):
         env["PATH"] = "/usr/lib/ccache:" + env["PATH"]
     for key in ("LLMC_HOME", "LLMC_BUILD"):
@@ -85,7 +88,7 @@ class Done:
         self.code, self.out, self.err = process.returncode, process.stdout, process.stderr
 
 
-def call(*command, cwd=None, env=None, timeout=300):
+def call(*command, cwd=None, env=None, timeout=HANGS):
     return Done(subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                universal_newlines=True, errors="replace", cwd=cwd, env=env or environment(), timeout=timeout))
 
@@ -135,14 +138,13 @@ def relative_difference(ours, reference):
 
 
 class RunTest(unittest.TestCase):
-    """A temporary folder, in memory where there is one: every save syncs its files."""
+    """A temporary folder, in memory where there is one."""
 
     maxDiff = 4000
 
     @classmethod
     def setUpClass(cls):
-        parent = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-        cls.folder = tempfile.mkdtemp(prefix="llmc-run-", dir=parent)
+        cls.folder = tempfile.mkdtemp(prefix="llmc-run-", dir=SCRATCH)
 
     @classmethod
     def tearDownClass(cls):
@@ -156,10 +158,15 @@ class RunTest(unittest.TestCase):
         self.assertEqual(done.code, 0, f"{' '.join(map(str, command))}\n{done.out}{done.err}")
         return done
 
-    def compile(self, spec, name, *overrides, **options):
-        """Compiles into <folder>/<name>; the trainer's path."""
-        self.succeed(LLMC, "compile", spec, "-o", self.path(name), *overrides, **options)
-        return self.path(name, "trainer")
+    @classmethod
+    def compile(cls, spec, name, *overrides):
+        """Compiles into <folder>/<name>, from there (see environment()); the trainer's path."""
+        out = os.path.join(cls.folder, name)
+        os.makedirs(out, exist_ok=True)
+        done = call(LLMC, "compile", spec, "-o", out, *overrides, cwd=out)
+        if done.code:
+            raise AssertionError(f"{spec} {overrides}\n{done.out}{done.err}")
+        return os.path.join(out, "trainer")
 
     def assert_same_files(self, ours, theirs, where):
         """Every file of two folders, byte for byte; names the first that differs, not its bytes."""

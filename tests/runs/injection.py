@@ -57,7 +57,7 @@ class Injection(RunTest):
 
     def test_no_string_in_sources(self):
         plain = self.emit("plain", spec_with(filled("plain")))
-        data = {"plan.json", "plan.txt", "spec.yaml", "config.json", "keys.json"}  # which texts.S takes in as bytes
+        data = {"plan.json", "plan.txt", "spec.yaml", "config.json"}  # which texts.S takes in as bytes
         compiled = set(plain) - data
         self.assertEqual(len([path for path in compiled if path.startswith("kernels/")]) > 10, True)
         for number, text in enumerate(HOSTILE):
@@ -67,7 +67,8 @@ class Injection(RunTest):
                 self.assertEqual(hostile[path], plain[path], f"{path} with {text!r}")
                 for mark in MARKS:
                     self.assertFalse(mark in re.sub(r"\s+", " ", hostile[path]), f"{mark!r} in {path} with {text!r}")
-            rows = {row["key"]: row["value"] for row in json.loads(hostile["keys.json"])}
+            resolved = self.path(f"hostile-{number}", "spec.yaml")
+            rows = {row["key"]: row["value"] for row in json.loads(self.succeed(LLMC, "config", resolved, "--json").out)}
             self.assertEqual((rows["sampling.prompts"], rows["data.tokenizer"]), ([text], filled(text)["data.tokenizer"]))
         self.assertNotIn("pwned", os.listdir(self.folder))
 

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 
 import harness
+import pages
 from harness import LLMC, SOURCE, RunTest
 
 BUILD = os.path.dirname(os.path.realpath(LLMC))
@@ -20,17 +21,12 @@ class OwnRun(RunTest):
             hints = re.search(r"cat <<'END'\n(.*?)^END$", file.read(), re.MULTILINE | re.DOTALL).group(1)
         commands = [re.split(r"\s{2,}", line.strip())[0].split() for line in hints.splitlines() if line.startswith("  build/llmc ")]
         self.assertGreaterEqual(len(commands), 5, hints)
-        tree = self.path("tree")
-        os.makedirs(os.path.join(tree, "build"))
-        os.makedirs(os.path.join(tree, "data", "quickstart"))
-        os.symlink(os.path.realpath(LLMC), os.path.join(tree, "build", "llmc"))
-        for name in ("specs", "compiler", "runtime", "docs"):
-            os.symlink(os.path.join(SOURCE, name), os.path.join(tree, name))
+        tree = pages.Tree(self.path("tree"))
         for command in commands:
-            words = command + (["--", "--steps", "1"] if command[1] == "run" else [])
-            done = harness.call(*words, cwd=tree, timeout=500)
-            self.assertEqual(done.code, 1 if command[1] == "diff" else 0, f"{' '.join(words)}\n{done.out}{done.err}")
-        self.assertTrue(glob.glob(os.path.join(tree, "**", "checkpoints", "step-00000001"), recursive=True))
+            words = " ".join(command + (["--", "--steps", "1"] if command[1] == "run" else []))
+            code, output = tree.shell(words)
+            self.assertEqual(code, 1 if command[1] == "diff" else 0, f"{words}\n{output}")
+        self.assertTrue(glob.glob(os.path.join(tree.folder, "**", "checkpoints", "step-00000001"), recursive=True))
 
     def test_installed(self):
         """llmc in a prefix compiles a trainer with nothing of the build, and no word of its paths."""
@@ -45,7 +41,7 @@ class OwnRun(RunTest):
         done = self.succeed(llmc, "doctor", env=environment)
         self.assertIn(os.path.join(moved, "share", "llmc"), done.out)
         spec = harness.write_small(self.path("installed"))
-        self.succeed(llmc, "compile", spec, "-o", self.path("trainer"), env=environment, timeout=280)
+        self.succeed(llmc, "compile", spec, "-o", self.path("trainer"), env=environment)
         version = self.succeed(self.path("trainer", "trainer"), "--version").out
         self.assertRegex(version, r"^small [0-9a-f]{32} \S+\n$")
         usage = self.succeed(self.path("trainer", "trainer"), "--help").out
@@ -66,7 +62,7 @@ class OwnRun(RunTest):
             second = subprocess.Popen([LLMC, "emit", spec, "-o", out], stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
             self.assertIn("waiting for another llmc", second.stderr.readline())
             self.assertIsNone(second.poll())
-        out_text, error = second.communicate(timeout=60)
+        out_text, error = second.communicate(timeout=harness.HANGS)
         self.assertEqual((second.returncode, out_text.strip(), error), (0, out, ""))
 
     def test_names_of_the_build_folder(self):

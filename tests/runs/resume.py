@@ -109,7 +109,7 @@ class Resume(RunTest):
             process = subprocess.Popen([trainer, "--run", run], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             time.sleep(rng.uniform(0, reach))
             process.send_signal(number)
-            code = process.wait(timeout=60)
+            code = process.wait(timeout=harness.HANGS)
             if code == 0:
                 return
             yield code

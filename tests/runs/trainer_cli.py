@@ -2,6 +2,9 @@
 
 import json
 import os
+import signal
+import subprocess
+import time
 
 import harness
 from harness import RunTest
@@ -12,18 +15,13 @@ class TrainerCli(RunTest):
     def setUpClass(cls):
         super().setUpClass()
         cls.spec = harness.write_small(cls.folder)
-        done = harness.call(harness.LLMC, "compile", cls.spec, "-o", os.path.join(cls.folder, "a"))
-        assert done.code == 0, done.err
-        cls.trainer = os.path.join(cls.folder, "a", "trainer")
+        cls.trainer = cls.compile(cls.spec, "a")
 
     def refused(self, code, *words, trainer=None):
         done = harness.call(trainer or self.trainer, *words)
         self.assertEqual(done.code, code, f"{words}\n{done.out}{done.err}")
         self.assertTrue(done.err.startswith("error: "), done.err)
         return done.err
-
-    def fingerprint(self, trainer):
-        return json.loads(self.succeed(trainer, "--plan", "--json").out)["fingerprint"]
 
     def test_plan(self):
         text = self.succeed(self.trainer, "--plan").out
@@ -42,7 +40,7 @@ class TrainerCli(RunTest):
         self.assertFalse(os.path.exists(os.path.join(os.path.dirname(self.trainer), "tuned.json")))
 
     def test_unknown_key(self):
-        self.assertIn("optimizer.lr", self.refused(2, "optimizer.Lr=1"))
+        self.assertIn('there is no key "Lr" in optimizer; did you mean lr?', self.refused(2, "optimizer.Lr=1"))
         self.refused(2, "nonsense=1")
         self.refused(2, "optimizer.lr")
         self.refused(2, "optimizer.lr=fast")
@@ -66,9 +64,7 @@ class TrainerCli(RunTest):
         self.succeed(self.trainer, "--run", run, "--steps", 2)
         other = self.compile(self.spec, "b", "model.num_hidden_layers=2")
         before = harness.tree(run)
-        error = self.refused(6, "--run", run, trainer=other)
-        for fingerprint in (self.fingerprint(self.trainer), self.fingerprint(other)):
-            self.assertIn(fingerprint, error)
+        self.assertIn("holds a run of model", self.refused(6, "--run", run, trainer=other))
         self.assertEqual(harness.tree(run), before)
 
     def test_learning_rate_is_no_other_run(self):
@@ -78,6 +74,69 @@ class TrainerCli(RunTest):
         self.succeed(self.trainer, "--run", run, "--steps", 4, "optimizer.lr=1e-4")
         self.assertIn("seed", self.refused(6, "--run", run, "seed=7"))
         self.assertIn("data.seed", self.refused(6, "--run", run, "data.seed=7"))
+
+    def test_a_derived_value_follows_its_keys(self):
+        """The warm-up of 2 % of the steps: the same number from llmc and from the trainer."""
+        spec = harness.write_small(self.path("derived"), harness.SMALL.replace(", warmup_steps: 3", ""))
+        trainer = self.compile(spec, "derived-trainer")
+        self.succeed(trainer, "--run", self.path("derived-run"), "--steps", 1, "schedule.steps=1000")
+        with open(self.path("derived-run", "spec.yaml")) as file:
+            self.assertRegex(file.read(), r"warmup_steps: 20 +# default: 2 % of steps\n")
+        rows = json.loads(self.succeed(harness.LLMC, "config", spec, "schedule.steps=1000", "--json").out)
+        self.assertEqual({row["key"]: row["value"] for row in rows}["schedule.warmup_steps"], 20)
+
+    def test_run_time_words_of_llmc_run_belong_to_the_run(self):
+        """The trainer keeps its defaults, the run its values; what is printed for going on works literally."""
+        folder = self.path("own")
+        spec, build, run = harness.write_small(folder), self.path("own-build"), self.path("own run")
+        words = ["--trainer=--run", "--trainer=" + run, "--trainer=--steps", "--trainer=2"]
+        self.succeed(harness.LLMC, "run", spec, "-o", build, "optimizer.lr=1e-4", "data.train.path=train-0.bin", *words)
+        trainer = os.path.join(build, "trainer")
+        self.assertIn("optimizer.lr=0.003", self.succeed(trainer, "--help").out)
+        again = self.succeed(trainer, "--run", run, "--steps", 3, cwd="/").out
+        self.assertIn("value   optimizer.lr=0.0001 (the trainer was built with 0.003)", again)
+        self.assertEqual([line["step"] for line in harness.json_lines(os.path.join(run, "metrics.jsonl"))], [1, 2, 3])
+        # Stopped by a signal: the command that is printed, in a shell.
+        process = subprocess.Popen([trainer, "--run", run, "schedule.steps=3000", "sampling.prompts=[\"4 5\"]"],
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, universal_newlines=True)
+        while len(harness.json_lines(os.path.join(run, "metrics.jsonl"))) < 5:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGHUP)
+        said = process.communicate()[1]
+        self.assertEqual(process.returncode, 75, said)
+        command = said.split("resume with\n  ")[1].strip()
+        done = self.succeed("sh", "-c", command + " --steps $(($(ls " + f"'{run}/checkpoints' | tail -n 1 | sed 's/step-0*//') + 1))", cwd="/")
+        self.assertIn("resumed at step", done.out)
+        # An edited spec beside the trainer is told.
+        with open(spec, "a") as file:
+            file.write("# edited\n")
+        self.assertIn("was edited after this trainer was compiled", self.succeed(trainer, "--run", self.path("edited"), "--steps", 1).err)
+
+    def test_moves(self):
+        """From micro-batch 2 to 1, to recompute: full, to sequences twice as long: losses go on, the history tells it."""
+        clean, run = self.path("clean"), self.path("moving")
+        self.succeed(self.trainer, "--run", clean)
+        self.succeed(self.trainer, "--run", run, "--steps", 3)
+        moves = [("micro", 6, ["batch.micro_batch=1", "memory.loss_chunk=24"]),
+                 ("recomputing", 9, ["batch.micro_batch=1", "memory.loss_chunk=24", "memory.recompute=full"])]
+        for name, stop, overrides in moves:
+            done = self.succeed(self.compile(self.spec, name, *overrides), "--run", run, "--steps", stop)
+            self.assertIn("its bits differ", done.err)
+        losses = {line["step"]: line["loss"] for line in harness.json_lines(os.path.join(clean, "metrics.jsonl"))}
+        for line in harness.json_lines(os.path.join(run, "metrics.jsonl")):
+            self.assertAlmostEqual(line["loss"], losses[line["step"]], delta=0 if line["step"] <= 3 else 2e-5)
+        done = self.succeed(self.compile(self.spec, "longer", "batch.sequence_length=48", "batch.micro_batch=1", "memory.loss_chunk=24"), "--run", run)
+        self.assertIn("batch.sequence_length 24 -> 48", done.err)
+        metrics = harness.json_lines(os.path.join(run, "metrics.jsonl"))
+        self.assertEqual(len(metrics), 12)
+        # Other samples, with longer contexts; the held-out ones are the same tokens.
+        clean_val = harness.json_lines(os.path.join(clean, "metrics.jsonl"))[-1]["val_loss"]
+        self.assertAlmostEqual(metrics[-1]["val_loss"], clean_val, delta=0.1)  # 0.06 on this data
+        told = [start["changed"] for start in harness.json_lines(os.path.join(run, "history.jsonl"))]
+        self.assertEqual([sorted(changed) for changed in told],
+                         [[], ["batch.micro_batch", "memory.loss_chunk"], ["memory.recompute"],
+                          ["batch.sequence_length", "memory.recompute"]])
+        self.assertEqual(told[3]["batch.sequence_length"], ["24", "48"])
 
     def test_resume_none_overwrites_nothing(self):
         run = self.path("none")

@@ -48,13 +48,27 @@ class SimResume(harness.SimTest):
             while self.lines(run) <= begin and process.poll() is None:
                 time.sleep(0.01)
             process.send_signal(signal.SIGTERM)
-            errors = process.communicate(timeout=60)[1]
+            errors = process.communicate(timeout=harness.runs.HANGS)[1]
             codes.append(process.returncode)
             self.assertEqual(codes[-1], 75, errors)
             cut.add(self.newest_step(run))
         self.succeed(self.trainer, "--run", run)
         self.assertLess(min(cut), STEPS - 1)
         self.assert_same_run(run, self.clean, STEPS, f"terminated at {cut}", cut=cut)
+
+    def test_moves_to_portable_attention(self):
+        """Another kernel from step 4 on: the losses go on within bf16's rounding, and the history tells it."""
+        run = self.path("moving")
+        self.succeed(self.trainer, "--run", run, "--steps", 3)
+        portable = harness.compile(self.spec, self.path("portable"), f"schedule.steps={STEPS}", "target.attention=portable")
+        self.assertIn("its bits differ", self.succeed(portable, "--run", run).err)
+        losses = [[line["loss"] for line in harness.runs.json_lines(os.path.join(folder, "metrics.jsonl"))] for folder in (self.clean, run)]
+        self.assertEqual([len(of) for of in losses], [STEPS, STEPS])
+        self.assertEqual(losses[0][:3], losses[1][:3])
+        for undisturbed, moved in zip(*losses):
+            self.assertAlmostEqual(moved, undisturbed, delta=2e-3)  # a bf16 value's half step is 2^-9 of it; the loss averages thousands
+        told = [start["changed"] for start in harness.runs.json_lines(os.path.join(run, "history.jsonl"))]
+        self.assertEqual(told, [{}, {"target.attention": ["cudnn", "portable"]}])
 
     def test_the_loss_falls(self):
         run = self.path("falling")

@@ -3,6 +3,7 @@
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include "device/cpu/arch.h"
+#include "math/libraries.h"
 
 namespace llmc {
 
@@ -28,5 +29,7 @@ std::string math_library_version() {
   return "oneDNN " + std::to_string(version->major) + "." + std::to_string(version->minor) + "." +
          std::to_string(version->patch);
 }
+
+std::vector<std::string> library_versions() { return {math_library_version()}; }
 
 }  // namespace llmc

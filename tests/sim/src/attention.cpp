@@ -13,6 +13,7 @@
 #include "error.h"
 #include "guard.h"
 #include "math/cublaslt/library.h"
+#include "math/libraries.h"
 #include "shadow.h"
 #include "stream.h"
 
@@ -183,5 +184,7 @@ void Attention::backward(Stream& stream, const void* dout, const void* out, cons
                        lse, static_cast<bf16*>(dqkv), workspace);
   });
 }
+
+std::vector<std::string> library_versions() { return {cublaslt_version(), "simulated attention"}; }
 
 }  // namespace llmc

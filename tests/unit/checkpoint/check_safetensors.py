@@ -67,7 +67,7 @@ def main():
                 # Two implementations of a float sine of arguments up to 3,000: half an ulp each.
                 assert np.allclose(found, want, rtol=0, atol=2e-7), name
         state = json.loads((checkpoint / "state.json").read_text())
-        assert state["step"] == step and state["seed"] == 2**64 - 1 and state["samples_consumed"] == 16, state
+        assert state["step"] == step and state["seed"] == 2**64 - 1 and state["tokens"] == 16, state
         for name, record in json.loads((checkpoint / "manifest.json").read_text())["files"].items():
             assert (checkpoint / name).stat().st_size == record["bytes"], name
     print("ok")

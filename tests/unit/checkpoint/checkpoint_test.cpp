@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 fs::path save(const fs::path& run, std::int64_t step, const SaveOptions& options = {}) {
   SmallState state(static_cast<float>(step + 1));
-  return save_checkpoint(run, small_train_state(step), kConfig, small_parameters(), state.access, options);
+  return save_checkpoint(run, small_train_state(step), kTexts, small_parameters(), state.access, options);
 }
 
 std::map<std::string, std::string> contents(const fs::path& directory) {
@@ -48,8 +48,8 @@ TEST(Checkpoint, LayoutAndRoundTrip) {
   EXPECT_EQ(saved, run.path / "checkpoints" / "step-00000100");
   std::string names;
   for (const auto& [name, content] : contents(saved)) names += name + " ";
-  EXPECT_EQ(names, "config.json manifest.json model.safetensors optimizer.safetensors state.json ");
-  EXPECT_EQ(read_all(saved / "config.json"), kConfig);
+  EXPECT_EQ(names, "config.json manifest.json model.safetensors optimizer.safetensors spec.yaml state.json ");
+  EXPECT_EQ(read_all(saved / "config.json"), kTexts.config_json);
 
   const safetensors::Reader model(saved / "model.safetensors");
   EXPECT_EQ(model.entries().size(), 7u);
@@ -113,7 +113,7 @@ TEST(Checkpoint, TensorsAboveTheBlockSize) {
         values[p.offset + r * p.pitch + c] = static_cast<float>((r * 31 + c) % 8388593);
   HostState out(values.data(), zero.data(), zero.data(), elements), in(back.data(), zero.data(), zero.data(), elements);
   TemporaryDirectory run;
-  const fs::path saved = save_checkpoint(run.path, small_train_state(1), kConfig, parameters, out);
+  const fs::path saved = save_checkpoint(run.path, small_train_state(1), kTexts, parameters, out);
   load_checkpoint(saved, parameters, in, Trust::unverified);
   EXPECT_TRUE(values == back);
 }
@@ -147,22 +147,42 @@ TEST(Checkpoint, OverlappingParametersAreAnInternalError) {
   SmallState state(1);
   TemporaryDirectory run;
   try {
-    save_checkpoint(run.path, small_train_state(1), kConfig, parameters, state.access);
+    save_checkpoint(run.path, small_train_state(1), kTexts, parameters, state.access);
     FAIL();
   } catch (const Failure& failure) {
     EXPECT_EQ(failure.code(), Exit::internal);
   }
 }
 
-TEST(Checkpoint, FingerprintsAreCompared) {
-  const TrainState saved = small_train_state(1);
-  EXPECT_NO_THROW(check_fingerprints(saved, "5eed", "da7a", "x"));
-  const std::string spec = failure([&] { check_fingerprints(saved, "beef", "da7a", "x"); });
-  EXPECT_CONTAINS(spec, "'5eed'");
-  EXPECT_CONTAINS(spec, "'beef'");
-  const std::string data = failure([&] { check_fingerprints(saved, "5eed", "cafe", "x"); });
-  EXPECT_CONTAINS(data, "'da7a'");
-  EXPECT_CONTAINS(data, "'cafe'");
+TEST(Checkpoint, SpaceIsCountedForEveryFile) {
+  // 4 MiB of weights, and twice that of moments.
+  const std::vector<ParameterInfo> parameters = {{"w", 0, 1 << 10, 1 << 10, 1 << 10, true, true, 0.02f, 0, 1}};
+  EXPECT_GE(checkpoint_bytes(parameters), 12 << 20);
+  EXPECT_LT(checkpoint_bytes(parameters), 14 << 20);
+  TemporaryDirectory run;
+  const fs::path saved = save(run.path, 1);
+  std::uintmax_t bytes = 0;
+  for (const auto& entry : fs::directory_iterator(saved)) bytes += entry.file_size();
+  EXPECT_LE(bytes, static_cast<std::uintmax_t>(checkpoint_bytes(small_parameters())));
+}
+
+TEST(Checkpoint, HoldsItsSpec) {
+  TemporaryDirectory run;
+  EXPECT_EQ(read_checkpoint_spec(save(run.path, 1)), kTexts.spec_yaml);
+}
+
+TEST(Checkpoint, AFolderThatCannotBeWrittenIsRefusedAtStart) {
+  TemporaryDirectory run;
+  EXPECT_NO_THROW(check_can_save(run.path, small_parameters(), 4, {}));
+  EXPECT_TRUE(fs::is_empty(run.path / "checkpoints")) << "the probe stays";
+  const std::vector<ParameterInfo> huge = {{"w", 0, std::int64_t{1} << 40, 8, 8, true, true, 0.02f, 0, 1}};
+  EXPECT_CONTAINS(failure([&] { check_can_save(run.path, huge, 1, {}); }), "no space for a checkpoint");
+  std::string said;
+  check_can_save(run.path, small_parameters(), std::int64_t{1} << 40, [&](const std::string& line) { said += line; });
+  EXPECT_CONTAINS(said, "saving will fail");
+  fs::remove(run.path / "checkpoints");
+  write_all(run.path / "checkpoints", "in the way");
+  EXPECT_CONTAINS(failure([&] { check_can_save(run.path, small_parameters(), 1, {}); }), "checkpoints");
 }
 
 TEST(Retention, KeepsTheNewestAndTheMultiples) {
@@ -227,7 +247,7 @@ TEST(Checkpoint, AFailedSaveLeavesTheOldOneAndNoJunk) {
   TemporaryDirectory run;
   save(run.path, 1);
   BrokenState broken;
-  EXPECT_THROW(save_checkpoint(run.path, small_train_state(2), kConfig, small_parameters(), broken,
+  EXPECT_THROW(save_checkpoint(run.path, small_train_state(2), kTexts, small_parameters(), broken,
                                {.retention = {1, 0}, .log = {}}),
                Failure);
   EXPECT_EQ(steps(run.path), "1 ");

@@ -17,7 +17,7 @@ class Damage : public testing::Test {
   void SetUp() override {
     for (const std::int64_t step : {1, 2}) {
       SmallState state(static_cast<float>(step));
-      save_checkpoint(run_.path, small_train_state(step), kConfig, small_parameters(), state.access,
+      save_checkpoint(run_.path, small_train_state(step), kTexts, small_parameters(), state.access,
                       {.retention = {}, .log = {}, .shard_bytes = 600});
     }
     newest_ = run_.path / "checkpoints" / "step-00000002";
@@ -42,7 +42,7 @@ TEST_F(Damage, EveryFileAtSampledOffsets) {
   std::mt19937_64 random(1);
   std::vector<fs::path> files;
   for (const auto& entry : fs::directory_iterator(newest_)) files.push_back(entry.path());
-  ASSERT_EQ(files.size(), 8u);  // two shards of each kind, index, config, state, manifest
+  ASSERT_EQ(files.size(), 9u);  // two shards of each kind, index, config, state, manifest
   for (const fs::path& path : files) {
     const std::string name = path.filename().string(), sound = read_all(path);
     for (int sample = 0; sample < 24; ++sample) {

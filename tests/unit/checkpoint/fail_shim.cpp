@@ -1,8 +1,9 @@
 // LD_PRELOAD library: the n-th call that changes or syncs the disk fails, is cut short, or kills the process.
 //
 // LLMC_FAIL_CALL=n counts from 1; LLMC_FAIL_MODE=ENOSPC|EIO|EINTR|SHORT|SYNC|KILL. EINTR counts only calls that POSIX
-// lets a signal interrupt before they began (open, write, fsync), SHORT only writes, SYNC (EIO) only fsync.
-// LLMC_FAIL_FREE=bytes: what statvfs reports.
+// lets a signal interrupt before they began (open, write, fsync), SHORT only writes, SYNC (EIO) only fsync. Removals are
+// counted for KILL only: what is not removed has a hidden name, and goes before the next save.
+// LLMC_FAIL_FREE=bytes: what statvfs reports. LLMC_FAIL_LOG=file: which calls came, in their order.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -12,12 +13,14 @@
 
 #include <cerrno>
 #include <cstdarg>
+#include <cstdio>
 #include <cstdlib>
+#include <string>
 #include <string_view>
 
 namespace {
 
-enum class Call { kOpen, kWrite, kSync, kOther };
+enum class Call { kOpen, kWrite, kSync, kRemove, kOther };
 
 bool fired = false;
 
@@ -30,10 +33,10 @@ std::string_view mode() {
 bool fails(Call call) {
   static long calls = 0;
   static const char* wanted = std::getenv("LLMC_FAIL_CALL");
-  const bool counted = mode() == "EINTR"   ? call != Call::kOther
+  const bool counted = mode() == "EINTR"   ? call != Call::kOther && call != Call::kRemove
                        : mode() == "SHORT" ? call == Call::kWrite
                        : mode() == "SYNC"  ? call == Call::kSync
-                                           : true;
+                                           : call != Call::kRemove || mode() == "KILL";
   if (wanted == nullptr || !counted) return false;
   if (++calls != std::atol(wanted)) return false;
   fired = true;
@@ -46,6 +49,24 @@ bool fails(Call call) {
 bool only_read(int fd) {
   struct stat status {};
   return (::fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDONLY && ::fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
+}
+
+/// LLMC_FAIL_LOG=file: a line for each call that changes or syncs a directory.
+void note(const char* call, const std::string& what) {
+  const char* log = std::getenv("LLMC_FAIL_LOG");
+  if (log == nullptr) return;
+  std::FILE* file = std::fopen(log, "a");
+  std::fprintf(file, "%s %s\n", call, what.c_str());
+  std::fclose(file);
+}
+
+/// The path of an entry of an open directory.
+std::string in(int directory, const char* name) {
+  if (directory == AT_FDCWD || name[0] == '/') return name;
+  char path[4096];
+  const std::string link = "/proc/self/fd/" + std::to_string(directory);
+  const ssize_t length = ::readlink(link.c_str(), path, sizeof path);
+  return std::string(path, static_cast<std::size_t>(length > 0 ? length : 0)) + (name[0] ? "/" : "") + name;
 }
 
 template <class Function>
@@ -80,6 +101,7 @@ ssize_t write(int fd, const void* data, size_t bytes) {
 
 int fsync(int fd) {
   static const auto real = next<int (*)(int)>("fsync");
+  note("fsync", in(fd, ""));
   return fails(Call::kSync) ? -1 : real(fd);
 }
 
@@ -95,11 +117,13 @@ int close(int fd) {
 
 int mkdir(const char* path, mode_t permissions) {
   static const auto real = next<int (*)(const char*, mode_t)>("mkdir");
+  note("mkdir", path);
   return fails(Call::kOther) ? -1 : real(path, permissions);
 }
 
 int rename(const char* from, const char* to) {
   static const auto real = next<int (*)(const char*, const char*)>("rename");
+  note("rename", std::string(from) + " " + to);
   return fails(Call::kOther) ? -1 : real(from, to);
 }
 
@@ -110,6 +134,31 @@ int renameat2(int from_directory, const char* from, int to_directory, const char
     return -1;
   }
   return fails(Call::kOther) ? -1 : real(from_directory, from, to_directory, to, flags);
+}
+
+int unlink(const char* path) {
+  static const auto real = next<int (*)(const char*)>("unlink");
+  note("unlink", path);
+  return fails(Call::kRemove) ? -1 : real(path);
+}
+
+int rmdir(const char* path) {
+  static const auto real = next<int (*)(const char*)>("rmdir");
+  note("rmdir", path);
+  return fails(Call::kRemove) ? -1 : real(path);
+}
+
+int remove(const char* path) {
+  static const auto real = next<int (*)(const char*)>("remove");
+  note("remove", path);
+  return fails(Call::kRemove) ? -1 : real(path);
+}
+
+/// What std::filesystem::remove_all removes with, but for the folder itself.
+int unlinkat(int directory, const char* path, int flags) {
+  static const auto real = next<int (*)(int, const char*, int)>("unlinkat");
+  note((flags & AT_REMOVEDIR) != 0 ? "rmdir" : "unlink", in(directory, path));
+  return fails(Call::kRemove) ? -1 : real(directory, path, flags);
 }
 
 int statvfs(const char* path, struct statvfs* out) {

@@ -6,6 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <fstream>
 #include <optional>
 
 #include "checkpoint/checkpoint.h"
@@ -57,7 +59,7 @@ void expect_loads(const CheckpointEntry& checkpoint) {
 /// As save_program does, without a fault.
 void save_here(const fs::path& run, std::int64_t step) {
   SmallState state(static_cast<float>(step + 1));
-  save_checkpoint(run, small_train_state(step), kConfig, small_parameters(), state.access,
+  save_checkpoint(run, small_train_state(step), kTexts, small_parameters(), state.access,
                   {.retention = {1, 0}, .log = {}, .shard_bytes = 600});
 }
 
@@ -110,18 +112,61 @@ int fail_every_call(const std::string& mode, std::int64_t step, bool no_exchange
   }
 }
 
-// 8 files: at least open, write, fsync and close each; mkdir, the two directories' open, fsync and close, two renames.
-constexpr int kLeastCalls = 8 * 4 + 1 + 2 * 3 + 2;
+// 9 files: at least open, write, fsync and close each; mkdir, the two directories' open, fsync and close, two renames.
+constexpr int kLeastCalls = 9 * 4 + 1 + 2 * 3 + 2;
 
 TEST(Faults, NoSpace) { EXPECT_GE(fail_every_call("ENOSPC", 20), kLeastCalls); }
 TEST(Faults, InputOutputError) { EXPECT_GE(fail_every_call("EIO", 20), kLeastCalls); }
 TEST(Faults, Killed) { EXPECT_GE(fail_every_call("KILL", 20), kLeastCalls); }
-TEST(Faults, Interrupted) { EXPECT_GE(fail_every_call("EINTR", 20), 8 * 3 + 2 * 2); }
-TEST(Faults, ShortWrites) { EXPECT_GE(fail_every_call("SHORT", 20), 8); }
-TEST(Faults, EveryFileAndBothDirectoriesAreSynced) { EXPECT_EQ(fail_every_call("SYNC", 20), 8 + 2); }
+TEST(Faults, Interrupted) { EXPECT_GE(fail_every_call("EINTR", 20), 9 * 3 + 2 * 2); }
+TEST(Faults, ShortWrites) { EXPECT_GE(fail_every_call("SHORT", 20), 9); }
+TEST(Faults, EveryFileAndBothDirectoriesAreSynced) { EXPECT_EQ(fail_every_call("SYNC", 20), 9 + 2); }
 TEST(Faults, ReplacingAStep) { EXPECT_GE(fail_every_call("EIO", 10), kLeastCalls - 1); }
 TEST(Faults, ReplacingAStepKilled) { EXPECT_GE(fail_every_call("KILL", 10), kLeastCalls - 1); }
 TEST(Faults, ReplacingAStepWithoutExchange) { EXPECT_GE(fail_every_call("EIO", 10, true), kLeastCalls); }
+
+/// The calls of a save of step 20, with step 10 there to go, paths without the folder in front.
+std::vector<std::string> calls_of_a_save(const fs::path& run) {
+  const TemporaryDirectory elsewhere;
+  const fs::path log = elsewhere.path / "log";
+  EXPECT_EQ(run_save(run, 20, {{"LLMC_FAIL_LOG", log.string()}}).exit_code, 0);
+  std::vector<std::string> calls;
+  std::ifstream in(log);
+  for (std::string line; std::getline(in, line); calls.push_back(line))
+    for (std::size_t at; (at = line.find(run.string() + "/")) != std::string::npos;) line.erase(at, run.string().size() + 1);
+  return calls;
+}
+
+/// Position of a call; the test fails where it is not there.
+std::ptrdiff_t at(const std::vector<std::string>& calls, const std::string& call, std::ptrdiff_t from = 0) {
+  const auto found = std::find(calls.begin() + from, calls.end(), call);
+  EXPECT_NE(found, calls.end()) << call << " after call " << from;
+  return found - calls.begin();
+}
+
+TEST(Faults, AnOldCheckpointIsRenamedBeforeItIsDeleted) {
+  TemporaryDirectory run;
+  save_here(run.path, 10);
+  const auto calls = calls_of_a_save(run.path);
+  const auto renamed = at(calls, "rename checkpoints/step-00000010 checkpoints/.trash-step-00000010");
+  at(calls, "unlink checkpoints/.trash-step-00000010/manifest.json", renamed);
+  at(calls, "remove checkpoints/.trash-step-00000010", renamed);
+  for (const std::string& call : calls)
+    for (const char* removal : {"unlink", "rmdir", "remove"})
+      EXPECT_FALSE(call.starts_with(std::string(removal) + " checkpoints/step-")) << call;
+  EXPECT_LT(at(calls, "rename checkpoints/.tmp-step-00000020 checkpoints/step-00000020"), renamed) << "the new one first";
+}
+
+TEST(Faults, TheParentOfANewFolderIsSynced) {
+  TemporaryDirectory base;
+  const fs::path run = base.path / "new" / "run";
+  const auto calls = calls_of_a_save(run);
+  const auto path = [](const fs::path& p) { return p.string(); };
+  at(calls, "fsync " + path(base.path), at(calls, "mkdir " + path(base.path / "new")));
+  at(calls, "fsync " + path(base.path / "new"), at(calls, "mkdir " + path(run)));
+  at(calls, "fsync " + path(run), at(calls, "mkdir checkpoints"));
+  at(calls, "fsync checkpoints", at(calls, "rename checkpoints/.tmp-step-00000020 checkpoints/step-00000020"));
+}
 
 TEST(Faults, NoSpaceIsFoundBeforeAnythingIsWritten) {
   TemporaryDirectory run;

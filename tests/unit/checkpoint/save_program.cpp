@@ -12,7 +12,7 @@ int main(int, char** argv) try {
   const std::int64_t step = std::atoll(argv[2]);
   llmc::SmallState state(static_cast<float>(step + 1));
   const auto log = [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); };
-  llmc::save_checkpoint(argv[1], llmc::small_train_state(step), llmc::kConfig, llmc::small_parameters(), state.access,
+  llmc::save_checkpoint(argv[1], llmc::small_train_state(step), llmc::kTexts, llmc::small_parameters(), state.access,
                         {.retention = {1, 0}, .log = log, .shard_bytes = 600});
   return fail_shim_fired != nullptr && fail_shim_fired() ? 10 : 0;
 } catch (const llmc::Failure& failure) {

@@ -57,10 +57,11 @@ struct SmallState {
 };
 
 inline TrainState small_train_state(std::int64_t step) {
-  return {step, static_cast<std::uint64_t>(step) * 4, 0xffffffffffffffffu, 1337, "5eed", "da7a"};
+  return {step, {static_cast<std::uint64_t>(step) * 4, 1, {{8, 3}, {16, static_cast<std::uint64_t>(step)}}},
+          0xffffffffffffffffu, 1337, "5eed", "da7a", "70c"};
 }
 
-inline constexpr char kConfig[] = "{\"model_type\": \"llama\"}\n";
+inline const CheckpointTexts kTexts = {"{\"model_type\": \"llama\"}\n", "model: {}\n"};
 
 inline std::string read_all(const std::filesystem::path& path) {
   std::ifstream in(path, std::ios::binary);

@@ -29,6 +29,12 @@ class LoaderTest : public testing::Test {
   std::shared_ptr<const TokenShards> shards_;
 };
 
+/// The position of a run that has visited `samples` of the 23.
+DataPosition after(int samples) {
+  const auto n = static_cast<std::uint64_t>(samples);
+  return {n * kLength, n / 23, {{kLength, n % 23}}};
+}
+
 void expect_equal(const StepBatch& a, const StepBatch& b) {
   EXPECT_EQ(a.sample_ids, b.sample_ids);
   EXPECT_EQ(a.target_count, b.target_count);
@@ -44,8 +50,56 @@ void expect_equal(const StepBatch& a, const StepBatch& b) {
   }
 }
 
+/// Epoch 0 with other lengths on the way: each target that the last length covers comes exactly once, and the position
+/// of any step leads to the same batches again.
+TEST(LoaderLengths, NoTokenTwiceAndNoneLeftOut) {
+  TemporaryFolder folder;
+  std::vector<int> tokens(4001);
+  std::iota(tokens.begin(), tokens.end(), 0);
+  const std::vector<int> first(tokens.begin(), tokens.begin() + 1707), second(tokens.begin() + 1707, tokens.end());
+  folder.write("s-0.bin", test::llmc_shard(first));
+  folder.write("s-1.bin", test::llmc_shard(second));
+  const auto shards = std::make_shared<const TokenShards>(folder / "s-*.bin", "auto", 5000, "");
+  const std::vector<std::vector<std::pair<std::int64_t, int>>> courses = {
+      {{16, 40}, {32, 1000}}, {{32, 50}, {16, 1000}}, {{16, 3}, {48, 20}, {8, 100}, {24, 1000}}, {{16, 0}, {32, 1000}}};
+  for (const auto& course : courses) {
+    DataPosition position;
+    std::map<int, int> times;
+    for (const auto& [length, most] : course) {
+      Loader loader(shards, 5, length, 1, 1, position);
+      for (int i = 0; i < most && position.epoch == 0; ++i) {
+        const StepBatch batch = loader.next();
+        Loader again(shards, 5, length, 1, 1, position);
+        expect_equal(again.next(), batch);
+        EXPECT_GT(batch.target_count, 0);
+        EXPECT_EQ(batch.end.tokens, position.tokens + static_cast<std::uint64_t>(batch.target_count));
+        position = batch.end;
+        // Behind the last sample with something new, the next epoch begins.
+        const bool next = position.epoch == 1 && position.stretches.back().samples > 0;
+        for (const int target : batch.micro_batches[0].targets)
+          if (target >= 0 && !next) ++times[target];
+      }
+    }
+    EXPECT_EQ(position.epoch, 1u);
+    ASSERT_EQ(position.stretches.size(), 1u) << "what was before the epoch's end is forgotten";
+    EXPECT_EQ(position.stretches[0].sequence_length, course.back().first);
+    for (const auto& [target, count] : times) EXPECT_EQ(count, 1) << target;
+    const std::int64_t last = course.back().first;
+    for (std::int64_t t = 1; t <= 1706 / last * last; ++t) EXPECT_EQ(times[static_cast<int>(t)], 1) << t;
+    for (std::int64_t t = 1; t <= 2293 / last * last; ++t) EXPECT_EQ(times[static_cast<int>(1707 + t)], 1) << t;
+  }
+}
+
+TEST_F(LoaderTest, OtherDataBeginTheirNextEpoch) {
+  const DataPosition next = begin_epoch(after(30));
+  EXPECT_EQ(next.tokens, 30u * kLength);
+  const StepBatch batch = Loader(shards_, 5, kLength, 1, 1, next).next();
+  EXPECT_EQ(batch.sample_ids[0], SampleOrder(23, 5).at(2 * 23));
+  EXPECT_EQ(batch.end.epoch, 2u);
+}
+
 TEST_F(LoaderTest, BatchesAreTheSamplesInOrder) {
-  Loader loader(shards_, 5, kLength, 2, 6, 0);
+  Loader loader(shards_, 5, kLength, 2, 6, {});
   EXPECT_EQ(loader.samples_per_epoch(), 23);
   const Samples samples(shards_, kLength);
   const SampleOrder order(23, 5);
@@ -73,11 +127,11 @@ TEST_F(LoaderTest, ResumedAnywhereEqualsUninterrupted) {
   constexpr int kSteps = 20;  // of 6 samples: five epochs of 23, ends inside steps
   std::vector<StepBatch> straight;
   {
-    Loader loader(shards_, 5, kLength, 3, 6, 0);
+    Loader loader(shards_, 5, kLength, 3, 6, {});
     for (int step = 0; step < kSteps; ++step) straight.push_back(loader.next());
   }
   for (int start = 0; start < kSteps; ++start) {
-    Loader loader(shards_, 5, kLength, 3, 6, start * 6);
+    Loader loader(shards_, 5, kLength, 3, 6, after(start * 6));
     StepBatch batch;
     for (int step = start; step < kSteps; ++step) {
       batch = loader.next(std::move(batch));
@@ -87,7 +141,7 @@ TEST_F(LoaderTest, ResumedAnywhereEqualsUninterrupted) {
 }
 
 TEST_F(LoaderTest, AResumedLoaderAtAnEpochsEndStartsTheNextEpochsOrder) {
-  Loader first(shards_, 5, kLength, 23, 23, 0), second(shards_, 5, kLength, 23, 23, 23);
+  Loader first(shards_, 5, kLength, 23, 23, {}), second(shards_, 5, kLength, 23, 23, after(23));
   const StepBatch epoch0 = first.next(), epoch1 = first.next(), resumed = second.next();
   EXPECT_NE(epoch0.sample_ids, epoch1.sample_ids);
   expect_equal(resumed, epoch1);
@@ -96,7 +150,7 @@ TEST_F(LoaderTest, AResumedLoaderAtAnEpochsEndStartsTheNextEpochsOrder) {
 }
 
 TEST_F(LoaderTest, AStepMayBeLargerThanAnEpoch) {
-  Loader loader(shards_, 5, kLength, 10, 50, 0);
+  Loader loader(shards_, 5, kLength, 10, 50, {});
   const StepBatch batch = loader.next();
   std::map<std::uint64_t, int> times;
   for (const std::uint64_t id : batch.sample_ids) ++times[id];
@@ -107,21 +161,21 @@ TEST_F(LoaderTest, AStepMayBeLargerThanAnEpoch) {
 TEST_F(LoaderTest, ErrorsReachTheCallerEveryTime) {
   folder_.write("late.bin", test::llmc_shard<std::uint32_t>(std::vector<std::uint32_t>(9, 0xffffffffu)));
   const auto shards = std::make_shared<TokenShards>(folder_ / "late.bin", "auto", 0, "");
-  Loader loader(shards, 5, kLength, 1, 1, 0);
+  Loader loader(shards, 5, kLength, 1, 1, {});
   EXPECT_FAILS_WITH(loader.next(), "late.bin': holds token 4294967295");
   EXPECT_FAILS_WITH(loader.next(), "late.bin': holds token 4294967295");
 }
 
 TEST_F(LoaderTest, StopsCleanlyAtAnyMoment) {
   for (int taken = 0; taken < 5; ++taken) {
-    Loader loader(shards_, 5, kLength, 1, 2, 0);
+    Loader loader(shards_, 5, kLength, 1, 2, {});
     for (int i = 0; i < taken; ++i) loader.next();
   }
 }
 
 TEST_F(LoaderTest, RefusesAMicroBatchThatDoesNotDivide) {
-  test::failure_of([&] { Loader(shards_, 5, kLength, 4, 6, 0); }, Exit::internal);
-  test::failure_of([&] { Loader(shards_, 5, kLength, 1, 6, -1); }, Exit::internal);
+  test::failure_of([&] { Loader(shards_, 5, kLength, 4, 6, {}); }, Exit::internal);
+  test::failure_of([&] { Loader(shards_, 5, kLength, 1, 6, {0, 0, {{kLength, 24}}}); }, Exit::checkpoint);
 }
 
 TEST(IndexTokens, IsAStableSortByToken) {

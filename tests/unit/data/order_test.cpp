@@ -21,6 +21,14 @@ TEST(SampleOrder, EveryEpochVisitsEverySampleOnce) {
   }
 }
 
+TEST(SampleOrder, PlaceIsTheInverse) {
+  for (std::uint64_t n : {1, 2, 5, 100, 1000}) {
+    const SampleOrder order(n, 1337);
+    for (std::uint64_t epoch = 0; epoch < 2; ++epoch)
+      for (std::uint64_t i = 0; i < n; ++i) ASSERT_EQ(order.place(epoch, order.at(epoch * n + i)), i) << n;
+  }
+}
+
 TEST(SampleOrder, EpochsAndSeedsDiffer) {
   constexpr std::uint64_t n = 1000;
   const SampleOrder order(n, 1), other(n, 2);

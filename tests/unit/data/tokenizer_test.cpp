@@ -7,6 +7,7 @@
 #include "compiler/data/train_tokenizer.h"
 #include "data/tokenizer_model.h"
 #include "data/utf8.h"
+#include "data/vocabulary.h"
 #include "files.h"
 #include "source_text.h"
 
@@ -176,6 +177,23 @@ TEST(TokenizerModel, AModelThatLosesLettersStillGivesThemBack) {
   const Tokenizer tokenizer(odd, "odd");
   EXPECT_TRUE(tokenizer.exact());
   EXPECT_EQ(tokenizer.decode(tokenizer.encode("odd deeds done\n")), "odd deeds done\n");
+}
+
+TEST(Vocabulary, ANoteWhereItIsNotTheTokenizers) {
+  const test::TemporaryFolder folder;
+  const std::string given = folder.write("given.model", model()), shards = folder / "set/train-*.bin";
+  const std::int64_t tokens = tokenizer().vocab_size();
+  EXPECT_EQ(vocabulary_note(tokens + 1, folder / "none.model", shards), "");
+  EXPECT_EQ(vocabulary_note(tokens + 1, "", shards), "");  // nothing beside the shards
+  const std::string beside = folder.write("set/tokenizer.model", model());
+  for (const auto& [tokenizer, file] : {std::pair(given, given), {"", beside}}) {
+    EXPECT_EQ(vocabulary_note(tokens, tokenizer, shards), "");
+    EXPECT_EQ(vocabulary_note(tokens + 7, tokenizer, shards),
+              "model.vocab_size " + std::to_string(tokens + 7) + " is above the " + std::to_string(tokens) + " tokens of '" + file +
+                  "': 7 rows of the embedding and of the head stand for nothing");
+    EXPECT_NE(vocabulary_note(tokens - 1, tokenizer, shards).find(" is below the "), std::string::npos);
+  }
+  EXPECT_EQ(vocabulary_note(tokens + 1, folder.write("damaged.model", model().substr(0, 1000)), shards), "");
 }
 
 TEST(Utf8, Boundaries) {

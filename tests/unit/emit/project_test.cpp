@@ -41,14 +41,14 @@ class Project : public ::testing::Test {
 Files emitted(const std::vector<std::string>& overrides, Style style) {
   const spec::Resolved resolved = small_spec(overrides);
   const plan::Plan plan = plan::make_plan(resolved.spec, resolved.fingerprint);
-  return emit_project(plan, {"plan", "{}", "name: small\n", "{}", "[]"}, kTree, style);
+  return emit_project(plan, {"plan", "{}", "name: small\n", "{}"}, kTree, style);
 }
 
 TEST_F(Project, OneFileAKernelAndTheRest) {
   const spec::Resolved resolved = small_spec();
   const plan::Plan plan = plan::make_plan(resolved.spec, resolved.fingerprint);
   const Files files = emitted({}, Style::include);
-  std::set<std::string> expected = {"kernels.h", "step.h", "step.cpp", "program.cpp", "plan.json", "plan.txt", "spec.yaml", "texts.S", "config.json", "keys.json", "CMakeLists.txt"};
+  std::set<std::string> expected = {"kernels.h", "step.h", "step.cpp", "program.cpp", "plan.json", "plan.txt", "spec.yaml", "texts.S", "config.json", "CMakeLists.txt"};
   for (const plan::Kernel& k : plan.kernels) expected.insert("kernels/" + k.name + ".cpp");
   std::set<std::string> names;
   for (const auto& [name, text] : files) {

@@ -9,6 +9,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// meta-llama/Llama-3.2-1B, key for key as published.
 const char* const kLlama32 = R"({
   "architectures": ["LlamaForCausalLM"], "attention_bias": false, "attention_dropout": 0.0, "bos_token_id": 128000, "eos_token_id": 128001,
   "head_dim": 64, "hidden_act": "silu", "hidden_size": 2048, "initializer_range": 0.02, "intermediate_size": 8192,
@@ -133,18 +134,18 @@ TEST(FromHuggingFace, AcceptsWhatChangesNothing) {
   EXPECT_EQ(refusal(window_off), "");
   EXPECT_EQ(refusal(changed("/layer_types", Json::array({"full_attention"}))), "");
   EXPECT_EQ(refusal(changed("/unknown_switch", false)), "");
+  EXPECT_EQ(refusal(changed("/transformers.js_config", Json{{"kv_cache_dtype", Json{{"fp16", "float16"}}}})), "");
   EXPECT_EQ(refusal(changed("/attention_bias", true)), "");
 }
 
-// HuggingFaceTB/SmolLM2-135M and mistralai/Mistral-7B-v0.3, as they are published.
+// HuggingFaceTB/SmolLM2-135M and mistralai/Mistral-7B-v0.3, key for key as published.
 const char* const kSmolLm2 = R"({
   "architectures": ["LlamaForCausalLM"], "attention_bias": false, "attention_dropout": 0.0, "bos_token_id": 0, "eos_token_id": 0,
   "hidden_act": "silu", "hidden_size": 576, "initializer_range": 0.041666666666666664, "intermediate_size": 1536,
-  "is_llama_config": true, "max_position_embeddings": 8192, "mlp_bias": false, "model_type": "llama", "num_attention_heads": 9,
+  "is_llama_config": true, "max_position_embeddings": 8192, "model_type": "llama", "num_attention_heads": 9,
   "num_hidden_layers": 30, "num_key_value_heads": 3, "pretraining_tp": 1, "rms_norm_eps": 1e-05, "rope_interleaved": false,
   "rope_scaling": null, "rope_theta": 100000, "tie_word_embeddings": true, "torch_dtype": "bfloat16",
-  "transformers.js_config": {"kv_cache_dtype": {"q4f16": "float16", "fp16": "float16"}}, "transformers_version": "4.40.1",
-  "use_cache": true, "vocab_size": 49152
+  "transformers_version": "4.40.1", "use_cache": true, "vocab_size": 49152
 })";
 const char* const kMistral = R"({
   "architectures": ["MistralForCausalLM"], "attention_dropout": 0.0, "bos_token_id": 1, "eos_token_id": 2, "hidden_act": "silu",

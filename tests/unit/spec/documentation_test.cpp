@@ -5,9 +5,9 @@
 #include <regex>
 #include <sstream>
 
-#include "compiler/spec/print.h"
-#include "compiler/spec/scalars.h"
-#include "compiler/spec/schema.h"
+#include "spec/print.h"
+#include "spec/scalars.h"
+#include "spec/schema.h"
 #include "compiler/spec/yaml_reader.h"
 #include "good_spec.h"
 

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "compiler/spec/targets.h"
+#include "spec/targets.h"
 #include "good_spec.h"
 
 namespace llmc::spec {

@@ -1,10 +1,10 @@
-#include "compiler/spec/print.h"
+#include "spec/print.h"
 
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "compiler/spec/fingerprint.h"
-#include "compiler/spec/schema.h"
+#include "spec/fingerprint.h"
+#include "spec/schema.h"
 #include "good_spec.h"
 
 namespace llmc::spec {

@@ -1,4 +1,4 @@
-#include "compiler/spec/scalars.h"
+#include "spec/scalars.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "compiler/spec/source.h"
+#include "spec/source.h"
 
 #include <gtest/gtest.h>
 

@@ -29,7 +29,7 @@ namespace fake {
 namespace {
 
 constexpr std::int64_t kElements = kVocab * kPitch + kPitch;  // the table, and a vector that has no gradient
-constexpr std::size_t kTokens = kLength * kMicroBatch, kBuffer = 1024, kSmall = 256;
+constexpr std::size_t kBuffer = 1024, kSmall = 256;
 
 constexpr ParameterInfo kParameters[] = {
     {"model.embed_tokens.weight", 0, kVocab, kVocab, kPitch, true, true, 0.5f, 0, 1},
@@ -55,30 +55,34 @@ constexpr ArenaLayout layout() {
 }
 static_assert(kElements * sizeof(float) <= kBuffer);
 
-const std::string& keys_text() {
-  static const std::string text = keys_json();
-  return text;
+int setting(const char* name, int otherwise) {
+  const char* text = std::getenv(name);
+  return text ? std::atoi(text) : otherwise;
 }
+
+int length() { return setting("FAKE_LENGTH", kLength); }
+int micro_batch_size() { return setting("FAKE_MICRO_BATCH", kMicroBatch); }
 
 const ProgramInfo& info() {
   static const ProgramInfo table = [] {
     ProgramInfo i{};
     i.name = "fake";
-    i.fingerprint = "00000000000000fa";
+    static const std::string fingerprint = "fa" + std::to_string(length()) + std::to_string(micro_batch_size());
+    static const std::string yaml = spec_yaml();
+    i.fingerprint = fingerprint.c_str();
     i.plan_text = "the plan\n";
     i.plan_json = "{\"launches\": []}\n";
-    i.spec_yaml = "name: fake\n";
+    i.spec_yaml = yaml.c_str();
     i.config_json = "{}\n";
-    i.keys_json = keys_text().c_str();
     i.arch = "x86-64";
     i.vocab_size = kVocab;
     i.vocab_pitch = kPitch;
     i.hidden_size = kVocab;
     i.layers = 1;
     i.head_dim = 4;
-    i.sequence_length = kLength;
-    i.micro_batch = kMicroBatch;
-    i.sequences_per_step = 4;
+    i.sequence_length = length();
+    i.micro_batch = micro_batch_size();
+    i.sequences_per_step = 16 / length();
     i.parameter_count = kVocab * kVocab + kVocab;
     i.parameter_elements = kElements;
     i.parameters = kParameters;
@@ -182,7 +186,7 @@ void optimizer_step(Step& step) {
 void evaluate(Step& step, bool first) {
   const ArenaLayout& a = info().arena;
   double loss = 0;
-  for (std::size_t i = 0; i < kTokens; ++i)
+  for (std::size_t i = 0; i < static_cast<std::size_t>(info().sequence_length * info().micro_batch); ++i)
     loss += position(step, step.at<int>(a.tokens)[i], step.at<int>(a.targets)[i],
                      step.at<StepScalars>(a.scalars)->loss_scale, nullptr);
   add_loss(step, first, loss);
@@ -190,7 +194,7 @@ void evaluate(Step& step, bool first) {
 
 void next_logits(Step& step) {
   const int* positions = step.at<int>(info().arena.positions);
-  for (std::int64_t row = 0; row < kMicroBatch; ++row) {
+  for (std::int64_t row = 0; row < info().micro_batch; ++row) {
     const int token = step.at<int>(info().arena.tokens)[positions[row]];
     std::memcpy(step.at<float>(info().arena.sample_logits) + row * kPitch,
                 step.at<float>(info().arena.masters) + token * kPitch, kPitch * sizeof(float));
@@ -199,44 +203,24 @@ void next_logits(Step& step) {
 
 }  // namespace
 
-std::string keys_json() {
-  return R"([
-    {"key":"name","value":"fake","run_time":false,"type":"string"},
-    {"key":"model.vocab_size","value":12,"run_time":false,"type":"integer","min":2},
-    {"key":"batch.micro_batch","value":2,"run_time":false,"type":"integer","min":1,"choices":["auto"]},
-    {"key":"memory.budget","value":1073741824,"run_time":false,"type":"bytes"},
-    {"key":"precision.compute","value":"fp32","run_time":false,"type":"choice","choices":["fp32","bf16"]},
-    {"key":"batch.tokens","value":16,"run_time":true,"type":"integer","min":1,"max":1000000000000},
-    {"key":"optimizer.lr","value":0.05,"run_time":true,"type":"number","min":0.0,"max":1000.0},
-    {"key":"optimizer.betas","value":[0.9,0.95],"run_time":true,"type":"numbers","min":0.0,"max":1.0,"exclusive_max":true,"count":2},
-    {"key":"optimizer.eps","value":1e-8,"run_time":true,"type":"number","min":0.0,"max":1.0,"exclusive_min":true},
-    {"key":"optimizer.weight_decay","value":0.1,"run_time":true,"type":"number","min":0.0},
-    {"key":"optimizer.decay","value":"matrices","run_time":true,"type":"choice","choices":["matrices","all"]},
-    {"key":"optimizer.clip_norm","value":1.0,"run_time":true,"type":"number","min":0.0},
-    {"key":"schedule.kind","value":"cosine","run_time":true,"type":"choice","choices":["constant","linear","cosine","wsd"]},
-    {"key":"schedule.steps","value":20,"run_time":true,"type":"integer","min":1},
-    {"key":"schedule.warmup_steps","value":2,"run_time":true,"type":"integer","min":0},
-    {"key":"schedule.min_lr_ratio","value":0.1,"run_time":true,"type":"number","min":0.0,"max":1.0},
-    {"key":"schedule.decay_fraction","value":0.2,"run_time":true,"type":"number","min":0.0,"max":1.0,"exclusive_min":true},
-    {"key":"data.tokenizer","value":"","run_time":true,"type":"string","path":true},
-    {"key":"data.train.path","value":"train-*.bin","run_time":true,"type":"string","path":true},
-    {"key":"data.train.format","value":"auto","run_time":true,"type":"choice","choices":["auto","llmc","nanogpt","megatron"]},
-    {"key":"data.validation.path","value":"val.bin","run_time":true,"type":"string","path":true},
-    {"key":"data.validation.format","value":"auto","run_time":true,"type":"choice","choices":["auto","llmc","nanogpt","megatron"]},
-    {"key":"data.seed","value":7,"run_time":true,"type":"integer","min":0},
-    {"key":"evaluation.every","value":5,"run_time":true,"type":"integer","min":0},
-    {"key":"evaluation.sequences","value":3,"run_time":true,"type":"integer","min":1},
-    {"key":"sampling.every","value":5,"run_time":true,"type":"integer","min":0},
-    {"key":"sampling.prompts","value":["1 2 3","4","5 6 7 8 9"],"run_time":true,"type":"strings"},
-    {"key":"sampling.tokens","value":6,"run_time":true,"type":"integer","min":1},
-    {"key":"sampling.temperature","value":0.8,"run_time":true,"type":"number","min":0.0},
-    {"key":"checkpoint.every","value":5,"run_time":true,"type":"integer","min":0},
-    {"key":"checkpoint.keep_last","value":100,"run_time":true,"type":"integer","min":1},
-    {"key":"checkpoint.keep_every","value":0,"run_time":true,"type":"integer","min":0},
-    {"key":"metrics.every","value":1,"run_time":true,"type":"integer","min":1},
-    {"key":"metrics.per_parameter","value":true,"run_time":false,"type":"boolean"},
-    {"key":"seed","value":42,"run_time":true,"type":"integer","min":0}
-  ])";
+std::string spec_yaml() {
+  return "name: fake\n"
+         "model:\n  vocab_size: 12\n  hidden_size: 12\n  num_hidden_layers: 1\n  num_attention_heads: 3\n  rope_theta: " +
+         std::to_string(setting("FAKE_ROPE_THETA", 10000)) +
+         "\nprecision:\n  compute: fp32\n"
+         "batch:\n  sequence_length: " +
+         std::to_string(length()) + "\n  micro_batch: " + std::to_string(micro_batch_size()) +
+         "\n  tokens: 16\n"
+         "memory:\n  budget: 1GiB\n"
+         "optimizer:\n  lr: 0.05\n  eps: 1e-08\n"
+         "schedule:\n  kind: cosine\n  steps: 20\n  warmup_steps: 2\n"
+         "data:\n  train:\n    - path: train-*.bin\n  validation:\n    - path: val.bin\n  seed: 7\n"
+         "evaluation:\n  every: 5\n  sequences: 3\n"
+         "sampling:\n  every: 5\n  prompts: [\"1 2 3\", \"4\", \"5 6 7 8 9\"]\n  tokens: 6\n"
+         "checkpoint:\n  every: 5\n  keep_last: 100\n"
+         "metrics:\n  every: 1\n  per_parameter: true\n"
+         "target:\n  kind: cpu\n  arch: [x86-64]\n"
+         "seed: 42\n";
 }
 
 const Program& program() {

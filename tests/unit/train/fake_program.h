@@ -9,10 +9,11 @@ namespace llmc::fake {
 
 constexpr std::int64_t kVocab = 12, kPitch = 16, kLength = 4, kMicroBatch = 2;
 
-/// The keys of a spec as the compiler prints them; paths are relative.
-std::string keys_json();
+/// The resolved spec as the compiler prints it; paths are relative.
+std::string spec_yaml();
 
 /// FAKE_SKIP="3,4": the third and fourth optimizer step of this process see a loss that is not a number.
+/// FAKE_LENGTH=8, FAKE_MICRO_BATCH=1, FAKE_ROPE_THETA=100: a trainer that was built so.
 /// FAKE_STEP_MS=20: each optimizer step takes that long at least.
 const Program& program();
 

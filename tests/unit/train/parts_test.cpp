@@ -108,8 +108,8 @@ TEST(Console, Texts) {
   EXPECT_EQ(format_count(999), "999");
   EXPECT_EQ(format_count(1000), "1,000");
   EXPECT_EQ(format_count(-1234567), "-1,234,567");
-  EXPECT_EQ(format_progress({120, 20000, 4.12341, 3e-4, 0.849, 4.2345, 12345.4, 4980}),
-            "step   120/20000  loss 4.1234  val 4.2345  lr 3.00e-04  norm 0.85  12,345 tok/s  ETA 1h 23m");
+  EXPECT_EQ(format_progress({120, 20000, 4.12341, 4.30119, 4.2345, 3e-4, 0.849, 12345.4, 4980}),
+            "step   120/20000  loss 4.1234  max 4.3012  val 4.2345  lr 3.00e-04  norm 0.85  12,345 tok/s  ETA 1h 23m");
 }
 
 TEST(Metrics, Lines) {

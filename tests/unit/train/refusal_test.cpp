@@ -20,7 +20,7 @@ TEST_F(Refusals, HelpAndPlan) {
     EXPECT_TRUE(contains(help.out, part)) << help.out;
   EXPECT_EQ(train({"--plan"}).out, "the plan\n");
   EXPECT_EQ(train({"--plan", "--json"}).out, "{\"launches\": []}\n");
-  EXPECT_FALSE(fs::exists(folder_ / "runs"));
+  EXPECT_FALSE(fs::exists(folder_ / "runs") || fs::exists(folder_ / "data/runs"));
 }
 
 TEST_F(Refusals, CommandLine) {
@@ -29,13 +29,20 @@ TEST_F(Refusals, CommandLine) {
   expect({"--steps", "x"}, 2, "--steps");
   expect({"--json"}, 2, "--plan");
   expect({"--steps", "21"}, 2, "schedule.steps=21");
-  expect({"optimizer.learning=1"}, 2, "no key");
+  expect({"optimizer.learning=1"}, 2, "there is no key \"learning\" in optimizer");
+  expect({"optimizer.lrr=1"}, 2, "did you mean lr?");
+  expect({"optimizer.lr=-1"}, 2, "out of range");
+  expect({"optimizer.betas=[0.9, 1]"}, 2, "out of range");
+  expect({"seed=1", "seed=2"}, 2, "overridden twice");
+  expect({"--allow", "optimizer.lr"}, 2, "--allow");
+  expect({"schedule.warmup_steps=20"}, 1, "leaves nothing of 20 steps");
+  expect({"checkpoint.keep_every=7"}, 1, "not a multiple");
   expect({"model.vocab_size=13"}, 2, "llmc compile");
-  expect({"batch.tokens=20"}, 1, "batch.tokens=16");
+  expect({"batch.tokens=20"}, 1, "write tokens: 16 or 24");
   expect({"tune", "--steps", "3"}, 2, "--steps");
   expect({"--steps", "3", "optimizer.lr=1", "tune"}, 2, "--steps");
   expect({"optimizer.lr=1", "tune"}, 2, "leave out overrides, --base, --threads");
-  EXPECT_FALSE(fs::exists(folder_ / "runs"));
+  EXPECT_FALSE(fs::exists(folder_ / "runs") || fs::exists(folder_ / "data/runs"));
 }
 
 TEST_F(Refusals, Data) {
@@ -51,8 +58,9 @@ TEST_F(Refusals, RunFolders) {
   train({"--run", "run", "--steps", "6"});
   expect({"--run", "run", "--resume", "none"}, 6, "holds a run already");
   expect({"--run", "run", "--resume", "elsewhere"}, 6, "no checkpoint");
-  expect({"--run", "run", "seed=1"}, 6, "seed=42");
-  expect({"--run", "run", "data.seed=1"}, 6, "data.seed=7");
+  expect({"--run", "run", "seed=1"}, 6, "seed 42, this run has 1");
+  expect({"--run", "run", "data.seed=1"}, 6, "data.seed 7, this run has 1");
+  expect({"--run", "run", "schedule.steps=10"}, 6, "--allow schedule.steps");
   const Result again = train({"--run", "run", "--steps", "6"});
   EXPECT_TRUE(contains(again.out, "nothing to do")) << again.out;
   write_shard(folder_ / "data/train-0.bin", 61, 9);

@@ -126,7 +126,7 @@ class Runs : public ::testing::Test {
   }
   void expect_same_checkpoint(const std::string& a, const std::string& b, int step) const {
     const auto files = checkpoint(a, step);
-    ASSERT_EQ(files.size(), 5u) << a << " " << step;  // model, optimizer, config, state, manifest
+    ASSERT_EQ(files.size(), 6u) << a << " " << step;  // model, optimizer, config, spec, state, manifest
     EXPECT_TRUE(files == checkpoint(b, step)) << a << " and " << b << " differ at step " << step;
   }
 

@@ -5,6 +5,10 @@
 #include <cmath>
 
 namespace llmc {
+
+using spec::Schedule;
+using spec::ScheduleKind;
+
 namespace {
 
 constexpr double kPeak = 2.0;

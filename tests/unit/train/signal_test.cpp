@@ -10,12 +10,13 @@ class Signals : public Runs {
  protected:
   void SetUp() override {
     Runs::SetUp();
+    ::signal(SIGHUP, SIG_DFL);  // nohup would have it ignored
     train({"--run", "clean"});
   }
 };
 
 TEST_F(Signals, StopSaveAndResume) {
-  for (const auto& [signal, name] : {std::pair{SIGTERM, "SIGTERM"}, {SIGINT, "SIGINT"}, {SIGUSR2, "SIGUSR2"}}) {
+  for (const auto& [signal, name] : {std::pair{SIGTERM, "SIGTERM"}, {SIGINT, "SIGINT"}, {SIGHUP, "SIGHUP"}, {SIGUSR2, "SIGUSR2"}}) {
     const std::string run = name;
     const pid_t child = start({"--run", run, "--resume=none"}, {kSlow});
     wait_for_lines(run, 7);
@@ -26,7 +27,7 @@ TEST_F(Signals, StopSaveAndResume) {
     EXPECT_TRUE(contains(stopped.err, "--run " + run) && !contains(stopped.err, "--resume")) << stopped.err;
     const auto last = lines(run + "/metrics.jsonl").back()["step"].get<int>();
     EXPECT_LT(last, 20);
-    EXPECT_EQ(checkpoint(run, last).size(), 5u);
+    EXPECT_EQ(checkpoint(run, last).size(), 6u);
     train({"--run", run});
     expect_same_checkpoint("clean", run, 20);
   }

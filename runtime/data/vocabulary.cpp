@@ -1,0 +1,32 @@
+#include "data/vocabulary.h"
+
+#include <fmt/format.h>
+
+#include "data/mapped_file.h"
+#include "data/tokenizer_model.h"
+#include "error.h"
+
+namespace llmc {
+
+namespace fs = std::filesystem;
+
+std::string vocabulary_note(std::int64_t vocab_size, const fs::path& tokenizer, const fs::path& shards) {
+  const fs::path file = tokenizer.empty() ? shards.parent_path() / "tokenizer.model" : tokenizer;
+  std::int64_t tokens = 0;
+  try {
+    const MappedFile mapped(file);
+    const std::string_view model(reinterpret_cast<const char*>(mapped.bytes().data()), mapped.bytes().size());
+    tokens = check_tokenizer_model(model, file.string()).pieces;
+  } catch (const Failure&) {
+    return "";  // what needs the tokenizer says what is wrong with it
+  }
+  if (vocab_size > tokens)
+    return fmt::format("model.vocab_size {} is above the {} tokens of '{}': {} rows of the embedding and of the head stand for nothing",
+                       vocab_size, tokens, file.string(), vocab_size - tokens);
+  if (vocab_size < tokens)
+    return fmt::format("model.vocab_size {} is below the {} tokens of '{}': data that uses the others is refused", vocab_size,
+                       tokens, file.string());
+  return "";
+}
+
+}  // namespace llmc

@@ -1,0 +1,74 @@
+#include "run/history.h"
+
+#include <ctime>
+#include <nlohmann/json.hpp>
+
+namespace llmc {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string shown(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
+
+Json as_json(const Environment& e) {
+  return {{"llmc", e.version},       {"build", e.build},     {"arch", e.arch},   {"device", e.device},
+          {"libraries", e.libraries}, {"threads", e.threads}, {"ranks", e.ranks}, {"tuned", e.tuned}};
+}
+
+}  // namespace
+
+std::string format_history(const HistoryEntry& entry) {
+  Json line = {{"step", entry.step}, {"time", entry.time}, {"checkpoint", entry.checkpoint}};
+  line.update(as_json(entry.environment));
+  line["model"] = entry.model;
+  line["data"] = entry.data;
+  line["overrides"] = entry.overrides;
+  Json& changed = line["changed"] = Json::object();
+  for (const spec::Change& change : entry.changed) changed[change.key->path] = {change.before, change.after};
+  return line.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Environment last_environment(const std::string& text) {
+  const std::size_t end = text.find_last_not_of('\n');
+  if (end == std::string::npos) return {};
+  const std::size_t before = text.rfind('\n', end);
+  const std::size_t begin = before == std::string::npos ? 0 : before + 1;
+  try {
+    const Json line = Json::parse(text.substr(begin, end + 1 - begin));
+    Environment e;
+    line.at("llmc").get_to(e.version);
+    line.at("build").get_to(e.build);
+    line.at("arch").get_to(e.arch);
+    line.at("device").get_to(e.device);
+    line.at("libraries").get_to(e.libraries);
+    line.at("threads").get_to(e.threads);
+    line.at("ranks").get_to(e.ranks);
+    line.at("tuned").get_to(e.tuned);
+    return e;
+  } catch (const Json::exception&) {
+    return {};
+  }
+}
+
+std::vector<std::string> differences(const Environment& before, const Environment& after) {
+  std::vector<std::string> texts;
+  if (before == Environment{}) return texts;
+  const Json a = as_json(before), b = as_json(after);
+  for (const auto& [name, value] : b.items())
+    if (a.at(name) != value) {
+      const auto text = [](const Json& v) { return v == "" ? std::string("none") : shown(v); };
+      texts.push_back(name + " " + text(a.at(name)) + " -> " + text(value));
+    }
+  return texts;
+}
+
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text;
+}
+
+}  // namespace llmc

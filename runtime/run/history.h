@@ -1,0 +1,47 @@
+// history.jsonl: one line for each start of a run, so that its folder says how it came about.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "spec/values.h"
+
+namespace llmc {
+
+/// What decides the bits of a run beside its spec and its data.
+struct Environment {
+  std::string version;  // of llmc
+  std::string build;    // fingerprint of what is compiled in
+  std::string arch;     // that kernels were compiled for
+  std::string device;   // "AMD EPYC, 2 threads, avx512_bf16"
+  std::vector<std::string> libraries;
+  int threads = 1, ranks = 1;
+  std::string tuned;  // checksum of tuned.json; empty: there is none
+
+  bool operator==(const Environment&) const = default;
+};
+
+struct HistoryEntry {
+  std::int64_t step = 0;  // that the run goes on from
+  std::string time;       // UTC, "2026-01-31T12:00:00Z"
+  std::string checkpoint; // that it goes on from; empty: from the beginning
+  Environment environment;
+  std::string model, data;              // fingerprints
+  std::vector<std::string> overrides;   // key=value words of the command line
+  std::vector<spec::Change> changed;    // since the start before
+};
+
+/// One JSON object without a line break.
+std::string format_history(const HistoryEntry& entry);
+
+/// The environment of the last line of a file's text; a default one where there is none that can be read.
+Environment last_environment(const std::string& text);
+
+/// "threads 2 -> 4", one of each difference; none against a default Environment.
+std::vector<std::string> differences(const Environment& before, const Environment& after);
+
+/// The time now, as HistoryEntry has it.
+std::string utc_now();
+
+}  // namespace llmc

@@ -1,0 +1,115 @@
+#include "run/json_lines.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "checkpoint/durable_file.h"
+#include "error.h"
+
+namespace llmc {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Bytes up to and including the last line break.
+std::int64_t whole_lines(int fd, const fs::path& path, std::int64_t bytes) {
+  char block[4096];
+  while (bytes > 0) {
+    const std::int64_t size = std::min<std::int64_t>(bytes, sizeof block);
+    ssize_t got;
+    do got = ::pread(fd, block, static_cast<std::size_t>(size), bytes - size);
+    while (got < 0 && errno == EINTR);
+    if (got != size) throw_errno("read", path);
+    for (std::int64_t i = size; i > 0; --i)
+      if (block[i - 1] == '\n') return bytes - size + i;
+    bytes -= size;
+  }
+  return 0;
+}
+
+std::optional<std::int64_t> step_of(const std::string& line) {
+  const nlohmann::json object = nlohmann::json::parse(line, nullptr, false);
+  if (!object.is_object()) return std::nullopt;
+  const auto step = object.find("step");
+  if (step == object.end() || !step->is_number_integer()) return std::nullopt;
+  return step->get<std::int64_t>();
+}
+
+}  // namespace
+
+JsonLines::JsonLines(const fs::path& path) : path_(path) {
+  do fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  while (fd_ < 0 && errno == EINTR);
+  if (fd_ < 0) throw_errno("open", path_);
+  try {
+    struct stat status {};
+    if (::fstat(fd_, &status) != 0) throw_errno("examine", path_);
+    bytes_ = whole_lines(fd_, path_, status.st_size);
+    if (bytes_ != status.st_size && ::ftruncate(fd_, bytes_) != 0) throw_errno("cut", path_);
+  } catch (...) {
+    ::close(fd_);
+    throw;
+  }
+}
+
+JsonLines::~JsonLines() { ::close(fd_); }
+
+void JsonLines::append(std::string_view line) {
+  const std::string text = std::string(line) + "\n";
+  std::size_t done = 0;
+  while (done < text.size()) {
+    const ssize_t written = ::write(fd_, text.data() + done, text.size() - done);
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) {
+      if (written == 0) errno = ENOSPC;
+      const int code = errno;
+      if (done > 0 && ::ftruncate(fd_, bytes_) != 0) bytes_ += static_cast<std::int64_t>(done);
+      errno = code;
+      throw_errno("write", path_);
+    }
+    done += static_cast<std::size_t>(written);
+  }
+  bytes_ += static_cast<std::int64_t>(text.size());
+}
+
+void truncate_lines_after(const fs::path& path, std::int64_t step, const Log& log) {
+  if (!fs::exists(path)) return;
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw_errno("open", path);
+  const fs::path temporary = path.parent_path() / (".tmp-" + path.filename().string());
+  std::error_code ignored;
+  fs::remove(temporary, ignored);
+  try {
+    DurableFile out(temporary);
+    std::string line, pending;  // kept lines, a block at a time
+    for (std::int64_t number = 1; std::getline(in, line); ++number) {
+      const bool torn = in.eof();  // getline met the end before a line break
+      const std::optional<std::int64_t> found = torn ? std::nullopt : step_of(line);
+      if (!found && !torn && log)
+        log("line " + std::to_string(number) + " of '" + path.string() +
+            "' is no JSON object with a step and was dropped");
+      if (!found || *found > step) continue;
+      pending += line;
+      pending += '\n';
+      if (pending.size() < (1u << 20)) continue;
+      out.write(pending);
+      pending.clear();
+    }
+    if (in.bad()) throw_errno("read", path);
+    out.write(pending);
+    out.finish();
+    if (::rename(temporary.c_str(), path.c_str()) != 0) throw_errno("rename", temporary);
+  } catch (...) {
+    fs::remove(temporary, ignored);
+    throw;
+  }
+  sync_directory(path.parent_path());
+}
+
+}  // namespace llmc

@@ -1,0 +1,105 @@
+#include "run/run_folder.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "checkpoint/atomic_directory.h"
+#include "checkpoint/durable_file.h"
+#include "checkpoint/manifest.h"
+#include "checkpoint/retention.h"
+#include "error.h"
+
+namespace llmc {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A descriptor that holds the lock until it is closed, also by a kill.
+int lock_folder(const fs::path& path, const fs::path& directory, const Log& log) {
+  int fd;
+  do fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  while (fd < 0 && errno == EINTR);
+  if (fd < 0) throw_errno("open", path);
+  int result;
+  do result = ::flock(fd, LOCK_EX | LOCK_NB);
+  while (result != 0 && errno == EINTR);
+  if (result == 0) return fd;
+  if (errno == EWOULDBLOCK) {
+    ::close(fd);
+    throw Failure(Exit::checkpoint,
+                  "another trainer runs in '" + directory.string() + "'; wait for it, or choose another --run");
+  }
+  // Some network file systems have no locks; refusing to train there would help nobody.
+  if (log) log("the run folder '" + directory.string() + "' cannot be locked: " + std::strerror(errno));
+  return fd;
+}
+
+void write_where_different(const fs::path& path, std::string_view content) {
+  std::error_code ignored;
+  if (fs::file_size(path, ignored) == content.size() && read_small_file(path, content.size()) == content) return;
+  write_file_atomically(path, content);
+}
+
+}  // namespace
+
+bool RunFolder::holds_run(const fs::path& directory) { return fs::exists(directory / "state" / "model"); }
+
+RunFolder::RunFolder(const fs::path& directory, const std::string& model_fingerprint, Log log)
+    : directory_(fs::absolute(directory).lexically_normal()), log_(std::move(log)) {
+  const fs::path state = directory_ / "state";
+  make_directories(state);
+  lock_ = lock_folder(state / "lock", directory_, log_);
+  try {
+    if (fs::exists(state / "model")) {
+      std::string theirs = read_small_file(state / "model");
+      if (!theirs.empty() && theirs.back() == '\n') theirs.pop_back();
+      if (theirs != model_fingerprint)
+        throw Failure(Exit::checkpoint, "run folder '" + directory_.string() + "' holds a run of model '" + theirs +
+                                            "', this trainer has model '" + model_fingerprint +
+                                            "'; choose another --run, or see `llmc diff` for what changed");
+    } else {
+      // The fingerprint comes first, so files of ours without one belong to somebody else.
+      for (const char* name : {"spec.yaml", "plan.json", "history.jsonl", "metrics.jsonl", "samples.jsonl", "checkpoints"})
+        if (fs::exists(directory_ / name))
+          throw Failure(Exit::checkpoint, "'" + directory_.string() + "' holds a '" + name +
+                                              "' but is no run folder of this version; choose another --run");
+      write_file_atomically(state / "model", model_fingerprint + "\n");
+    }
+    remove_stale_directories(checkpoints_directory(directory_), kCheckpointPrefix);
+  } catch (...) {
+    ::close(lock_);
+    throw;
+  }
+}
+
+RunFolder::~RunFolder() { ::close(lock_); }
+
+std::optional<std::string> RunFolder::spec_yaml() const {
+  if (!fs::exists(directory_ / "spec.yaml")) return std::nullopt;
+  return read_small_file(directory_ / "spec.yaml");
+}
+
+std::string RunFolder::history() const {
+  const fs::path path = directory_ / "history.jsonl";
+  return fs::exists(path) ? read_small_file(path, std::uint64_t{1} << 30) : std::string();
+}
+
+void RunFolder::start(std::string_view spec_yaml, std::string_view plan_json, std::string_view history_line,
+                      std::int64_t step) {
+  for (const char* name : {"metrics.jsonl", "samples.jsonl"}) truncate_lines_after(directory_ / name, step, log_);
+  metrics_ = std::make_unique<JsonLines>(directory_ / "metrics.jsonl");
+  samples_ = std::make_unique<JsonLines>(directory_ / "samples.jsonl");
+  // The line comes first: what spec.yaml says has always been told.
+  JsonLines(directory_ / "history.jsonl").append(history_line);
+  write_where_different(directory_ / "spec.yaml", spec_yaml);
+  write_where_different(directory_ / "plan.json", plan_json);
+}
+
+void RunFolder::append_metrics(std::string_view json) { metrics_->append(json); }
+void RunFolder::append_sample(std::string_view json) { samples_->append(json); }
+
+}  // namespace llmc

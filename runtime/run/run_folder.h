@@ -1,0 +1,49 @@
+// The folder of one run: who may write to it, what runs in it, and its growing logs.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "run/json_lines.h"
+
+namespace llmc {
+
+/// Holds the folder's lock while it lives, so that two trainers never share one. On several ranks, rank 0 owns it.
+class RunFolder {
+ public:
+  /// Whether a run was started in `directory`. Looks, and creates nothing.
+  static bool holds_run(const std::filesystem::path& directory);
+
+  /// Creates or opens `directory`. Throws Failure(checkpoint): another trainer holds the lock; the folder holds a run of
+  /// a model with another fingerprint, or files of a run but none; it cannot be written.
+  RunFolder(const std::filesystem::path& directory, const std::string& model_fingerprint, Log log);
+  ~RunFolder();
+  RunFolder(const RunFolder&) = delete;
+  RunFolder& operator=(const RunFolder&) = delete;
+
+  const std::filesystem::path& path() const { return directory_; }
+  /// What ran here last; nothing before the first start.
+  std::optional<std::string> spec_yaml() const;
+  /// history.jsonl; empty before the first start.
+  std::string history() const;
+
+  /// What runs from here on, after `step` steps: writes spec.yaml and plan.json, each atomically, where their text
+  /// differs, drops what metrics.jsonl and samples.jsonl say of later steps, and adds a line to history.jsonl.
+  void start(std::string_view spec_yaml, std::string_view plan_json, std::string_view history_line, std::int64_t step);
+
+  /// One JSON object, without a line break; after start(). Throws Failure(checkpoint); then the file is as before.
+  void append_metrics(std::string_view json);
+  void append_sample(std::string_view json);
+
+ private:
+  std::filesystem::path directory_;
+  Log log_;
+  int lock_ = -1;
+  std::unique_ptr<JsonLines> metrics_, samples_;
+};
+
+}  // namespace llmc

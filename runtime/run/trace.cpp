@@ -1,0 +1,64 @@
+#include "run/trace.h"
+
+#include <nlohmann/json.hpp>
+
+#include "checkpoint/manifest.h"
+#include "error.h"
+
+namespace llmc {
+
+namespace fs = std::filesystem;
+
+TraceWriter::TraceWriter(const fs::path& directory, std::span<const ParameterInfo> parameters, std::int64_t micro_batch,
+                         std::int64_t sequence_length)
+    : directory_(directory),
+      stored_(stored_parameters(parameters)),
+      micro_batch_(micro_batch),
+      sequence_length_(sequence_length) {
+  make_directories(directory_);
+}
+
+void TraceWriter::begin_step(std::int64_t step, const FlatReader& masters) {
+  const std::string name = "step-" + std::to_string(step);
+  if (fs::exists(directory_ / name))
+    throw Failure(Exit::checkpoint,
+                  "'" + (directory_ / name).string() + "' exists already; give an empty or new directory to --trace");
+  inputs_.clear();
+  targets_.clear();
+  step_.reset();
+  step_ = std::make_unique<AtomicDirectory>(directory_, name);
+  write_parameters(step_->path() / "weights.safetensors", stored_, masters);
+}
+
+void TraceWriter::add_micro_batch(std::span<const std::int32_t> inputs, std::span<const std::int32_t> targets) {
+  const std::size_t tokens = static_cast<std::size_t>(micro_batch_ * sequence_length_);
+  if (inputs.size() != tokens || targets.size() != tokens)
+    throw Failure(Exit::internal, "a traced micro-batch has the wrong number of tokens");
+  inputs_.insert(inputs_.end(), inputs.begin(), inputs.end());
+  targets_.insert(targets_.end(), targets.begin(), targets.end());
+}
+
+void TraceWriter::finish_step(const FlatReader& gradients, const StepSummary& summary) {
+  if (!step_) throw Failure(Exit::internal, "finish_step of a trace without begin_step");
+  const std::int64_t micro_batches = static_cast<std::int64_t>(inputs_.size()) / (micro_batch_ * sequence_length_);
+  const std::vector<std::int64_t> shape = {micro_batches, micro_batch_, sequence_length_};
+  const safetensors::TensorSpec specs[] = {{"inputs", safetensors::Dtype::kI32, shape},
+                                           {"targets", safetensors::Dtype::kI32, shape}};
+  safetensors::Writer tokens(step_->path() / "tokens.safetensors", specs);
+  for (const safetensors::Entry& entry : tokens.entries())
+    tokens.append((entry.name == "inputs" ? inputs_ : targets_).data(), entry.bytes());
+  tokens.finish();
+  write_parameters(step_->path() / "gradients.safetensors", stored_, gradients);
+  write_small_file(step_->path(), "summary.json", format_summary(summary));
+  step_->commit();
+  step_.reset();
+}
+
+std::string format_summary(const StepSummary& summary) {
+  const nlohmann::ordered_json document = {{"loss", summary.loss},
+                                           {"grad_norm", static_cast<double>(summary.grad_norm)},
+                                           {"lr", static_cast<double>(summary.lr)}};
+  return document.dump() + "\n";
+}
+
+}  // namespace llmc

@@ -1,0 +1,230 @@
+#include "spec/binder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "spec/flow_reader.h"
+#include "spec/synonyms.h"
+
+namespace llmc::spec {
+namespace {
+
+std::string join(const std::string& group, const std::string& leaf) {
+  return group.empty() ? leaf : group + "." + leaf;
+}
+
+/// The keys and groups directly below a group.
+std::vector<std::string> children(const std::string& group) {
+  std::vector<std::string> result;
+  const auto add = [&](const std::string& path) {
+    const std::string parent = path.find('.') == std::string::npos ? "" : path.substr(0, path.rfind('.'));
+    if (parent == group) result.push_back(path.substr(path.rfind('.') + 1));
+  };
+  for (const Key& key : keys()) add(key.path);
+  for (const Group& child : groups()) add(child.path);
+  if (group.empty()) result.push_back("extends");
+  return result;
+}
+
+/// The defaults that the table spells as YAML; derived ones follow from the other values.
+const Spec& fallbacks() {
+  static const Spec spec = [] {
+    Spec result;
+    std::vector<Diagnostic> none;
+    for (const Key& key : keys()) {
+      if (key.fallback.empty()) continue;
+      const Source text{"default", key.fallback, false};
+      const std::optional<Node> node = read_flow(text, 0, text.text.size(), none);
+      key.set(result, *convert(key, *node, node->span, none));
+    }
+    return result;
+  }();
+  return spec;
+}
+
+class Binder {
+ public:
+  Binder(const Spec& base, bool whole, std::vector<Diagnostic>& diagnostics)
+      : whole_(whole), diagnostics_(diagnostics) {
+    bound.spec = base;
+  }
+
+  Bound bound;
+
+  void walk(const Node& map, const std::string& group) {
+    for (const auto& [key, value] : map.members) {
+      if (diagnostics_.size() >= kMaxDiagnostics) return;
+      if (group.empty() && key.text == "extends") continue;
+      const std::string path = join(group, key.text);
+      // A dot inside one word of the file would name a key by a second spelling.
+      const bool word = key.text.find('.') == std::string::npos;
+      if (const Group* child = word ? find_group(path) : nullptr) {
+        bound.key_spans[path] = key.span;
+        enter(*child, value, key);
+      } else if (const Key* leaf = word ? find_key(path) : nullptr) {
+        bound.key_spans[path] = key.span;
+        set(*leaf, value, key.span);
+      } else {
+        unknown(group, key);
+      }
+    }
+  }
+
+  void fill_defaults(const Source& source) {
+    for (const Key& key : keys()) {
+      if (bound.given.count(key.path) || bound.bad.count(key.path)) continue;
+      if (key.required) missing(key, source);
+    }
+    derive([](const Key&) { return true; });
+  }
+
+  void derive(const std::function<bool(const Key&)>& wanted) {
+    for (const Key& key : keys()) {
+      if (!key.derive || bound.given.count(key.path) || bound.bad.count(key.path) || !wanted(key)) continue;
+      if (const std::optional<Value> value = key.derive(bound.spec))
+        key.set(bound.spec, *value);
+      else
+        bound.bad.insert(key.path);
+    }
+  }
+
+ private:
+  void mark_bad(const std::string& group) {
+    for (const Key& key : keys())
+      if (key.path.compare(0, group.size() + 1, group + ".") == 0) bound.bad.insert(key.path);
+  }
+
+  void enter(const Group& group, const Node& value, const KeyText& key) {
+    const Node* node = &value;
+    if (group.list_of_one && node->kind == Node::Kind::list) {
+      if (node->items.size() != 1) {
+        mark_bad(group.path);
+        diagnostics_.push_back(
+            {"E0207",
+             fmt::format("{} takes a list of one source, and this list has {}", group.path, node->items.size()),
+             fmt::format("write {}: [{{path: \"tokens-*.bin\"}}]; a pattern may match many files", key.text),
+             {place_of(value.span)},
+             group.path});
+        return;
+      }
+      node = &node->items[0];
+    } else if (group.list_of_one && node->kind != Node::Kind::bad) {
+      mark_bad(group.path);
+      diagnostics_.push_back({"E0203",
+                              fmt::format("{} takes a list of one source", group.path),
+                              fmt::format("write {}: [{{path: \"tokens-*.bin\"}}]", key.text),
+                              {place_of(value.span)},
+                              group.path});
+      return;
+    }
+    if (node->kind == Node::Kind::map) {
+      walk(*node, group.path);
+    } else if (node->kind == Node::Kind::bad) {
+      mark_bad(group.path);
+    } else if (!group.shorthand.empty() && node->kind == Node::Kind::scalar) {
+      const Key& leaf = *find_key(join(group.path, group.shorthand));
+      bound.key_spans[leaf.path] = key.span;
+      set(leaf, *node, key.span);
+    } else {
+      mark_bad(group.path);
+      const std::vector<std::string> inside = children(group.path);
+      diagnostics_.push_back({"E0110",
+                              fmt::format("{} takes a map", group.path),
+                              fmt::format("write its keys below it, indented, such as {}: ...", inside[0]),
+                              {place_of(node->span)},
+                              group.path});
+    }
+  }
+
+  void set(const Key& key, const Node& node, const Span& key_span) {
+    bound.given[key.path] = node.span;
+    if (const std::optional<Value> value = convert(key, node, key_span, diagnostics_))
+      key.set(bound.spec, *value);
+    else
+      bound.bad.insert(key.path);
+  }
+
+  void missing(const Key& key, const Source& source) {
+    bound.bad.insert(key.path);
+    if (!whole_) return;
+    std::string group = key.group();
+    // A missing source is missing as a whole when its group does not stand in the file.
+    while (!group.empty() && !bound.key_spans.count(group))
+      group = group.find('.') == std::string::npos ? "" : group.substr(0, group.rfind('.'));
+    const auto found = bound.key_spans.find(group);
+    const Group* list = find_group(key.group());
+    const std::string example =
+        list && list->list_of_one && list->path != group
+            ? fmt::format("{}: [{{path: \"tokens-*.bin\"}}]", list->path.substr(list->path.rfind('.') + 1))
+            : fmt::format("{}: {}", key.leaf(),
+                          key.type == Type::integer ? "N"
+                          : key.is_path             ? "\"tokens-*.bin\""
+                                                    : "...");
+    diagnostics_.push_back({"E0202",
+                            fmt::format("{} is required", key.path),
+                            fmt::format("add `{}`{}", example, group.empty() ? "" : fmt::format(" to {}", group)),
+                            {found == bound.key_spans.end() ? place_of_file(source.name) : place_of(found->second)},
+                            key.path});
+  }
+
+  void unknown(const std::string& group, const KeyText& key) {
+    const std::vector<std::string> known = children(group);
+    const std::string path = join(group, key.text);
+    std::string advice =
+        fmt::format("{} {}", known.size() == 1 ? "the only key here is" : "the keys here are", either(known, " and "));
+    std::vector<Edit> edits;
+    const auto move = [&](const std::string& to, bool meant) {
+      edits.push_back({{}, {}, path, to, meant, meant ? "" : fmt::format("the key is {}", to)});
+    };
+    const std::string synonym = advice_for_key(key.text);
+    const bool word = key.text.find('.') == std::string::npos;  // a path of words cannot be renamed by words
+    std::vector<std::string> elsewhere;
+    for (const Key& other : keys())
+      if (other.leaf() == plain_word(key.text)) elsewhere.push_back(other.path);
+    if (const Key* dotted = find_key(join(group, key.text))) {
+      advice = fmt::format("in a file, write {}: with {}: indented below it", dotted->group(), dotted->leaf());
+    } else if (find_key(key.text)) {
+      advice = fmt::format("the key is {}, at the top", key.text);
+    } else if (!synonym.empty()) {
+      advice = synonym;
+    } else if (const auto near = nearest(plain_word(key.text), known); near && word) {
+      move(join(group, *near), true);
+      advice = fmt::format("{} is given already; remove one of them", *near);
+    }
+    if (synonym.empty() && word && elsewhere.size() == 1) move(elsewhere[0], false);
+    Diagnostic diagnostic{"E0201",
+                          fmt::format("there is no key {}{}", in_quotes(key.text), group.empty() ? "" : " in " + group),
+                          advice,
+                          {place_of(key.span)}};
+    diagnostic.key = path;
+    if (!edits.empty())
+      diagnostic.propose = [edits](const Sound& sound) {
+        for (const Edit& edit : edits)
+          if (sound(edit)) return std::vector<Edit>{edit};
+        return std::vector<Edit>{};
+      };
+    diagnostics_.push_back(std::move(diagnostic));
+  }
+
+  const bool whole_;
+  std::vector<Diagnostic>& diagnostics_;
+};
+
+}  // namespace
+
+Bound bind_tree(const Node& root, const Source& source, bool whole, std::vector<Diagnostic>& diagnostics) {
+  Binder binder(fallbacks(), whole, diagnostics);
+  binder.walk(root, "");
+  binder.fill_defaults(source);
+  return std::move(binder.bound);
+}
+
+Bound bind_over(const Values& base, const Node& root, std::vector<Diagnostic>& diagnostics) {
+  Binder binder(base.spec, false, diagnostics);
+  binder.walk(root, "");
+  binder.derive([&](const Key& key) { return key.stage == Stage::run_time && base.derived.count(key.path) > 0; });
+  return std::move(binder.bound);
+}
+
+}  // namespace llmc::spec

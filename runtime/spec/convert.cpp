@@ -1,0 +1,341 @@
+// One value: from the text of a node to the type, the range and the words that its key allows.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "spec/binder.h"
+#include "spec/scalars.h"
+#include "spec/synonyms.h"
+#include "spec/targets.h"
+
+namespace llmc::spec {
+namespace {
+
+constexpr auto kReplace = nlohmann::json::error_handler_t::replace;
+constexpr std::size_t kLongestPath = 4096, kLongestText = 65536;
+
+std::string article(const Node& node) {
+  switch (node.kind) {
+    case Node::Kind::list:
+      return "a list";
+    case Node::Kind::map:
+      return "a map";
+    case Node::Kind::scalar:
+      return in_quotes(node.text);
+    default:
+      return "nothing";
+  }
+}
+
+class Converter {
+ public:
+  Converter(const Key& key, std::vector<Diagnostic>& diagnostics) : key_(key), diagnostics_(diagnostics) {}
+
+  std::optional<Value> convert(const Node& node) {
+    switch (key_.type) {
+      case Type::integer:
+      case Type::bytes:
+        return whole(node);
+      case Type::number:
+        return real(node);
+      case Type::boolean:
+        return boolean(node);
+      case Type::choice:
+        return word(node, key_.words);
+      case Type::string:
+        return text(node);
+      case Type::numbers:
+        return numbers(node);
+      case Type::strings:
+        return strings(node);
+      case Type::recompute:
+        return recompute(node);
+    }
+    return {};
+  }
+
+ private:
+  /// `instead`: what may stand there, as YAML; it is shown when it is right.
+  std::nullopt_t fail(const char* code, std::string message, std::string advice, const Node& node,
+                      const std::string& instead = {}, bool meant = false) {
+    Diagnostic diagnostic{code, std::move(message), std::move(advice), {place_of(node.span)}};
+    diagnostic.key = key_.path;
+    if (list_) diagnostic.key += fmt::format("[{}]", &node - list_->items.data());
+    if (!instead.empty()) {
+      Edit edit{{{key_.path, in_list(node, instead)}}, {}, {}, {}, meant, {}};
+      edit.text = meant ? fmt::format("did you mean {}?", instead) : "write " + instead;
+      diagnostic.propose = any_of({edit});
+    }
+    diagnostics_.push_back(std::move(diagnostic));
+    return std::nullopt;
+  }
+
+  /// The whole value with `instead` in place of `node`, as YAML.
+  std::string in_list(const Node& node, const std::string& instead) const {
+    if (!list_) return instead;
+    std::string text;
+    for (const Node& item : list_->items) {
+      const std::string own = item.plain ? item.text : nlohmann::json(item.text).dump(-1, ' ', false, kReplace);
+      text += (text.empty() ? "" : ", ") + (&item == &node ? instead : own);
+    }
+    return "[" + text + "]";
+  }
+
+  std::nullopt_t wrong_type(const Node& node) {
+    std::string advice = "write " + expectation(key_);
+    if (node.kind == Node::Kind::scalar && !node.plain) advice += ", without quotes";
+    return fail("E0203", fmt::format("{} takes {}, not {}", key_.path, expectation(key_), article(node)), advice, node);
+  }
+
+  bool is_word(const Node& node) const {
+    return node.kind == Node::Kind::scalar &&
+           std::find(key_.words.begin(), key_.words.end(), node.text) != key_.words.end();
+  }
+
+  /// The rule; for another framework's word with llmc's.
+  std::string advice(const Node& node, const std::string& rule) const {
+    const std::string ours = our_word(key_.path, node.text);
+    return ours.empty() ? rule : fmt::format("llmc's word for it is {}", ours);
+  }
+
+  /// The word that somebody wanted who wrote `word`: a synonym, the one that begins with it, or the nearest; or empty.
+  std::string meant(const std::string& word, const std::vector<std::string>& words) const {
+    const std::string ours = our_word(key_.path, word), plain = plain_word(word);
+    if (!ours.empty()) return ours;
+    std::vector<std::string> begin;
+    for (const std::string& candidate : words)
+      if (plain.size() > 1 && candidate.compare(0, plain.size(), plain) == 0) begin.push_back(candidate);
+    if (begin.size() == 1) return begin[0];
+    return nearest(plain, words).value_or("");
+  }
+
+  /// Whether a plain scalar looks like an attempt at a number.
+  static bool numeric(const Node& node) {
+    const char first = node.text.empty() ? ' ' : node.text[0];
+    return (first >= '0' && first <= '9') || ((first == '-' || first == '+' || first == '.') && node.text.size() > 1);
+  }
+
+  std::nullopt_t not_a_number(const Node& node) {
+    if (key_.words.empty() || node.kind != Node::Kind::scalar || !node.plain) return wrong_type(node);
+    return fail(
+        "E0206", fmt::format("{} takes {}, not {}", key_.path, expectation(key_), in_quotes(node.text)),
+        "write " + (key_.type == Type::bytes ? "a size such as 80GiB, or " + either(key_.words) : expectation(key_)),
+        node, meant(node.text, key_.words), true);
+  }
+
+  template <typename T>
+  std::nullopt_t malformed(const Node& node, const Scalar<T>& scalar) {
+    return fail("E0204", fmt::format("{}: the number {} {}", key_.path, in_quotes(node.text), scalar.problem),
+                "write " + expectation(key_), node, scalar.instead);
+  }
+
+  bool in_range(double value, const Node& node) {
+    const bool low = !key_.minimum || (key_.exclusive_minimum ? value > *key_.minimum : value >= *key_.minimum);
+    const bool high = !key_.maximum || (key_.exclusive_maximum ? value < *key_.maximum : value <= *key_.maximum);
+    if (low && high) return true;
+    fail("E0205", fmt::format("{} is {}, which is out of range", key_.path, in_quotes(node.text)),
+         "write " + expectation(key_), node);
+    return false;
+  }
+
+  std::optional<Value> whole(const Node& node) {
+    if (is_word(node) && node.plain) {
+      if (key_.type == Type::bytes) return *device_budget(node.text);
+      return node.text;
+    }
+    if (node.kind != Node::Kind::scalar || !node.plain || !numeric(node)) return not_a_number(node);
+    const Scalar<std::int64_t> scalar = key_.type == Type::bytes ? parse_bytes(node.text) : parse_integer(node.text);
+    if (!scalar.value) return malformed(node, scalar);
+    if (!in_range(static_cast<double>(*scalar.value), node)) return {};
+    return *scalar.value;
+  }
+
+  std::optional<Value> real(const Node& node) {
+    if (is_word(node) && node.plain) return node.text;
+    if (node.kind != Node::Kind::scalar || !node.plain || !numeric(node)) return not_a_number(node);
+    const Scalar<double> scalar = parse_number(node.text);
+    if (!scalar.value) return malformed(node, scalar);
+    if (!in_range(*scalar.value, node)) return {};
+    return *scalar.value + 0.0;  // -0.0 and 0.0 are one value
+  }
+
+  std::optional<Value> boolean(const Node& node) {
+    if (node.kind == Node::Kind::scalar && node.plain) {
+      if (node.text == "true") return true;
+      if (node.text == "false") return false;
+      for (const char* yes : {"yes", "on", "True", "TRUE", "Yes", "On", "1", "y"})
+        if (node.text == yes)
+          return fail("E0203", fmt::format("{} takes true or false, not {}", key_.path, in_quotes(node.text)),
+                      "write true", node, "true");
+      for (const char* no : {"no", "off", "False", "FALSE", "No", "Off", "0", "n"})
+        if (node.text == no)
+          return fail("E0203", fmt::format("{} takes true or false, not {}", key_.path, in_quotes(node.text)),
+                      "write false", node, "false");
+    }
+    return wrong_type(node);
+  }
+
+  std::optional<Value> word(const Node& node, const std::vector<std::string>& words) {
+    if (node.kind != Node::Kind::scalar) return wrong_type(node);
+    if (std::find(words.begin(), words.end(), node.text) != words.end()) return node.text;
+    return fail("E0206", fmt::format("{} takes {}, not {}", key_.path, either(words), in_quotes(node.text)),
+                advice(node, "write " + either(words)), node, meant(node.text, words), true);
+  }
+
+  /// No control characters; in prompts (`multiline`) line feeds and tabs are welcome.
+  bool clean(const Node& node, std::size_t longest, bool multiline) {
+    if (node.text.size() > longest) {
+      fail("E0209",
+           fmt::format("{} has {} bytes of text, and at most {} are allowed", key_.path, node.text.size(), longest),
+           "make it shorter", node);
+      return false;
+    }
+    const bool control = std::any_of(node.text.begin(), node.text.end(), [&](char c) {
+      const auto byte = static_cast<unsigned char>(c);
+      return (byte < 0x20 && !(multiline && (byte == '\n' || byte == '\t'))) || byte == 0x7f;
+    });
+    if (control) fail("E0209", fmt::format("{} holds a control character", key_.path), "remove it", node);
+    return !control;
+  }
+
+  std::optional<Value> text(const Node& node) {
+    if (node.kind != Node::Kind::scalar) return wrong_type(node);
+    if (key_.path == "name") return name(node);
+    if (node.text.empty())
+      return fail("E0209", fmt::format("{} is empty", key_.path), "write a path, or leave the key out", node);
+    if (!clean(node, kLongestPath, false)) return {};
+    return node.text;
+  }
+
+  std::optional<Value> name(const Node& node) {
+    const auto lower = [](char c) { return c >= 'a' && c <= 'z'; };
+    const bool good = !node.text.empty() && node.text.size() <= kLongestName && lower(node.text[0]) &&
+                      std::all_of(node.text.begin(), node.text.end(),
+                                  [&](char c) { return lower(c) || (c >= '0' && c <= '9') || c == '-'; });
+    if (good) return node.text;
+    return fail(
+        "E0208",
+        fmt::format("{} cannot name a run: that is 1 to {} lower-case letters, digits and hyphens, a letter first",
+                    in_quotes(node.text), kLongestName),
+        "write a name", node, run_name(node.text));
+  }
+
+  std::optional<Value> numbers(const Node& node) {
+    if (node.kind != Node::Kind::list) return wrong_type(node);
+    if (node.items.size() != key_.count)
+      return fail("E0207",
+                  fmt::format("{} takes {} numbers, and this list has {}", key_.path, key_.count, node.items.size()),
+                  "write " + expectation(key_), node);
+    std::vector<double> list;
+    bool good = true;
+    list_ = &node;
+    for (const Node& item : node.items) {
+      if (item.kind == Node::Kind::bad) {
+        good = false;
+        continue;
+      }
+      const std::optional<Value> value = real(item);
+      if (value) list.push_back(std::get<double>(*value));
+      good = good && value;
+    }
+    if (!good) return {};
+    return list;
+  }
+
+  std::optional<Value> list_of_words(const Node& node) {
+    std::vector<std::string> list;
+    bool good = true;
+    list_ = &node;
+    for (const Node& item : node.items) {
+      if (diagnostics_.size() >= kMaxDiagnostics) return {};
+      if (item.kind == Node::Kind::bad) {
+        good = false;
+      } else if (!key_.words.empty()) {
+        const std::optional<Value> value = word(item, key_.words);
+        good = good && value;
+        if (!value) continue;
+        if (std::find(list.begin(), list.end(), item.text) != list.end()) {
+          fail("E0206", fmt::format("{} names {} twice", key_.path, in_quotes(item.text)), "remove one of them", item);
+          good = false;
+        }
+        list.push_back(item.text);
+      } else if (item.kind != Node::Kind::scalar) {
+        fail("E0203", fmt::format("{} takes texts in its list, not {}", key_.path, article(item)),
+             "write text, in quotes", item);
+        good = false;
+      } else if (!clean(item, kLongestText, true)) {
+        good = false;
+      } else if (item.text.empty()) {
+        fail("E0209", fmt::format("{} holds an empty text", key_.path), "write text, or remove it", item);
+        good = false;
+      } else {
+        list.push_back(item.text);
+      }
+    }
+    if (!good) return {};
+    return list;
+  }
+
+  std::optional<Value> strings(const Node& node) {
+    if (key_.or_single && node.kind == Node::Kind::scalar) {
+      Node list;
+      list.kind = Node::Kind::list;
+      list.items.push_back(node);
+      return list_of_words(list);
+    }
+    if (node.kind != Node::Kind::list) return wrong_type(node);
+    if (key_.or_single && node.items.empty())
+      return fail("E0207", fmt::format("{} is an empty list", key_.path), "write at least one word", node);
+    return list_of_words(node);
+  }
+
+  std::optional<Value> recompute(const Node& node) {
+    if (node.kind == Node::Kind::scalar) {
+      if (node.text == "none" || node.text == "full") return node.text;
+      const std::string ours = our_word(key_.path, node.text);
+      const auto near = nearest(plain_word(node.text), {"none", "full"});
+      return fail("E0206", fmt::format("{} does not take {}", key_.path, in_quotes(node.text)),
+                  "write " + expectation(key_), node, ours.empty() ? near.value_or("") : ours, true);
+    }
+    if (node.kind == Node::Kind::list) {
+      if (node.items.empty()) return fail("E0207", fmt::format("{} is an empty list", key_.path), "write none", node);
+      return list_of_words(node);
+    }
+    if (node.members.size() == 1 && node.members[0].key.text.compare(0, 6, "every:") == 0)
+      return fail("E0203", fmt::format("{} has no key {}", key_.path, in_quotes(node.members[0].key.text)),
+                  fmt::format("write {{every: {}}}, with a blank after the colon", node.members[0].key.text.substr(6)), node);
+    if (node.members.size() != 1 || node.members[0].key.text != "every") return wrong_type(node);
+    const Node& every = node.members[0].value;
+    if (every.kind == Node::Kind::bad) return {};
+    if (every.kind == Node::Kind::scalar && every.plain && numeric(every)) {
+      const Scalar<std::int64_t> scalar = parse_integer(every.text);
+      if (!scalar.value) return malformed(every, scalar);
+      if (*scalar.value >= 1) return *scalar.value;
+    }
+    return fail("E0205", fmt::format("{}: every takes an integer of at least 1, not {}", key_.path, article(every)),
+                "write every: 2 to recompute every second layer", every);
+  }
+
+  const Key& key_;
+  std::vector<Diagnostic>& diagnostics_;
+  const Node* list_ = nullptr;  // whose items are converted
+};
+
+}  // namespace
+
+std::optional<Value> convert(const Key& key, const Node& node, const Span& key_span,
+                             std::vector<Diagnostic>& diagnostics) {
+  if (node.kind == Node::Kind::bad) return {};
+  if (node.kind == Node::Kind::null) {
+    diagnostics.push_back({"E0210",
+                           fmt::format("{} has no value", key.path),
+                           fmt::format("write {}{}", expectation(key), key.required ? "" : ", or leave the key out"),
+                           {place_of(key_span)},
+                           key.path});
+    return {};
+  }
+  return Converter(key, diagnostics).convert(node);
+}
+
+}  // namespace llmc::spec

@@ -1,0 +1,82 @@
+#include "spec/fingerprint.h"
+
+#include <fmt/format.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <algorithm>
+
+#include "spec/scalars.h"
+
+namespace llmc::spec {
+
+std::string yaml_string(const std::string& text) {
+  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '/' || c == '_'; };
+  const auto inner = [&](char c) { return letter(c) || (c >= '0' && c <= '9') || c == '.' || c == '-'; };
+  static const char* const kReserved[] = {"true", "false", "null", "Null", "NULL", "True", "TRUE", "False", "FALSE"};
+  const bool plain =
+      !text.empty() && (letter(text[0]) || text[0] == '.') && std::all_of(text.begin(), text.end(), inner) &&
+      std::none_of(std::begin(kReserved), std::end(kReserved), [&](const char* word) { return text == word; });
+  if (plain) return text;
+  std::string result = "\"";
+  for (char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\')
+      result += std::string("\\") + c;
+    else if (c == '\n')
+      result += "\\n";
+    else if (c == '\t')
+      result += "\\t";
+    else if (byte < 0x20 || byte == 0x7f)
+      result += fmt::format("\\x{:02x}", byte);
+    else
+      result += c;
+  }
+  return result + "\"";
+}
+
+std::string value_text(const Key& key, const Value& value) {
+  if (const auto* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
+  if (const auto* number = std::get_if<std::int64_t>(&value)) {
+    if (key.type == Type::recompute) return fmt::format("{{every: {}}}", *number);
+    return key.type == Type::bytes ? bytes_text(*number) : fmt::format("{}", *number);
+  }
+  if (const auto* number = std::get_if<double>(&value)) return number_text(*number);
+  if (const auto* text = std::get_if<std::string>(&value)) return yaml_string(*text);
+  std::string items;
+  const auto add = [&](const std::string& item) { items += (items.empty() ? "" : ", ") + item; };
+  if (const auto* texts = std::get_if<std::vector<std::string>>(&value))
+    for (const std::string& text : *texts) add(yaml_string(text));
+  if (const auto* numbers = std::get_if<std::vector<double>>(&value))
+    for (double number : *numbers) add(number_text(number));
+  return "[" + items + "]";
+}
+
+std::string canonical_text(const Spec& spec) {
+  std::string text = "llmc-spec-1\n";
+  for (const Key& key : keys())
+    if (key.stage == Stage::compiled && applies(key, spec))
+      text += key.path + "=" + value_text(key, key.get(spec)) + "\n";
+  return text;
+}
+
+namespace {
+
+std::string hash(const std::string& text) {
+  const XXH128_hash_t value = XXH3_128bits(text.data(), text.size());
+  return fmt::format("{:016x}{:016x}", value.high64, value.low64);
+}
+
+}  // namespace
+
+std::string fingerprint(const Spec& spec) { return hash(canonical_text(spec)); }
+
+std::string model_fingerprint(const Spec& spec) {
+  std::string text = "llmc-model-1\n";
+  for (const Key& key : keys())
+    if (is_model(key) && applies(key, spec)) text += key.path + "=" + value_text(key, key.get(spec)) + "\n";
+  return hash(text);
+}
+
+}  // namespace llmc::spec

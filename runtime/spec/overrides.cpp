@@ -1,0 +1,175 @@
+#include "spec/overrides.h"
+
+#include <fmt/format.h>
+
+#include <map>
+
+#include "spec/flow_reader.h"
+#include "spec/schema.h"
+
+namespace llmc::spec {
+namespace {
+
+constexpr std::size_t kDeepestKey = 8;  // words of a key path
+
+std::optional<std::vector<KeyText>> split_key(const Source& source, std::size_t equals) {
+  std::vector<KeyText> words;
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i <= equals; ++i) {
+    if (i < equals && source.text[i] != '.') continue;
+    if (i == begin || words.size() == kDeepestKey) return {};
+    words.push_back({source.text.substr(begin, i - begin), {&source, begin, i}});
+    begin = i + 1;
+  }
+  return words;
+}
+
+/// Paths and names are taken as they stand, so that `*.bin` needs no second pair of quotes.
+bool verbatim(const std::string& path, const std::string& text, std::size_t begin) {
+  const Key* key = find_key(path);
+  return key && key->type == Type::string && begin < text.size() && text[begin] != '"' && text[begin] != '\'';
+}
+
+std::optional<Node> read_value(const Source& source, const std::string& path, std::size_t begin,
+                               std::vector<Diagnostic>& diagnostics) {
+  const Span span{&source, begin, source.text.size()};
+  if (source.text.find_first_not_of(" \t", begin) == std::string::npos) {
+    diagnostics.push_back({"E0411",
+                           fmt::format("the override of {} has no value", printable(path)),
+                           "write key.path=value",
+                           {place_of(span)}});
+    return {};
+  }
+  if (source.text.find('\n') != std::string::npos) {
+    diagnostics.push_back({"E0411",
+                           "an override is one line",
+                           "write lists as [a, b] and maps as {key: value}",
+                           {place_of({&source, 0, 1})}});
+    return {};
+  }
+  if (verbatim(path, source.text, begin)) {
+    Node node;
+    node.kind = Node::Kind::scalar;
+    node.text = source.text.substr(begin);
+    node.span = span;
+    for (std::size_t i = begin; i < source.text.size();) {
+      const std::size_t length = code_point_length(std::string_view(source.text).substr(i, 4));
+      if (length == 0) {
+        diagnostics.push_back(
+            {"E0102", "the override is not UTF-8", "write it in UTF-8", {place_of({&source, i, i + 1})}});
+        return {};
+      }
+      i += length;
+    }
+    return node;
+  }
+  const std::size_t before = diagnostics.size();
+  if (!check_bytes(source, diagnostics)) return {};
+  std::optional<Node> node = read_flow(source, begin, source.text.size(), diagnostics);
+  if (!node && diagnostics.size() == before)
+    diagnostics.push_back({"E0411",
+                           fmt::format("the override of {} has no value", printable(path)),
+                           "write key.path=value",
+                           {place_of(span)}});
+  return node;
+}
+
+/// The node of `word` in `map`, made if it is not there.
+Node& member(Node& map, const KeyText& word) {
+  if (Node* found = map.find(word.text)) return *found;
+  map.members.push_back({word, Node{}});
+  return map.members.back().value;
+}
+
+}  // namespace
+
+void place_value(Node& root, const std::vector<KeyText>& words, Node value) {
+  Node* node = &root;
+  std::string path;
+  for (std::size_t i = 0; i + 1 < words.size(); ++i) {
+    path += (i ? "." : "") + words[i].text;
+    Node& next = member(*node, words[i]);
+    const Group* group = find_group(path);
+    if (group && group->list_of_one) {
+      if (next.kind != Node::Kind::list || next.items.size() != 1) {
+        next = Node{};
+        next.kind = Node::Kind::list;
+        next.span = words[i].span;
+        next.items.emplace_back();
+      }
+      node = &next.items[0];
+    } else {
+      node = &next;
+    }
+    if (node->kind != Node::Kind::map) {
+      *node = Node{};
+      node->kind = Node::Kind::map;
+      node->span = words[i].span;
+    }
+  }
+  Node& target = member(*node, words.back());
+  for (auto& [key, unused] : node->members)
+    if (key.text == words.back().text) key.span = words.back().span;
+  if (target.kind == Node::Kind::map && value.kind == Node::Kind::map)
+    merge(target, std::move(value));
+  else
+    target = std::move(value);
+}
+
+void merge(Node& base, Node over) {
+  for (auto& [key, value] : over.members) {
+    bool found = false;
+    for (auto& [base_key, base_value] : base.members) {
+      if (base_key.text != key.text) continue;
+      found = true;
+      base_key.span = key.span;
+      if (base_value.kind == Node::Kind::map && value.kind == Node::Kind::map)
+        merge(base_value, std::move(value));
+      else
+        base_value = std::move(value);
+    }
+    if (!found) base.members.push_back({std::move(key), std::move(value)});
+  }
+  base.span = over.span;
+}
+
+void apply_overrides(Node& root, const std::vector<std::string>& overrides, std::deque<Source>& sources,
+                     std::vector<Diagnostic>& diagnostics) {
+  std::map<std::string, Span> seen;
+  for (const std::string& text : overrides) {
+    if (diagnostics.size() >= kMaxDiagnostics) return;
+    const Source& source = sources.emplace_back(Source{"command line", text, true});
+    const Span whole{&source, 0, text.size()};
+    const std::size_t equals = text.find('=');
+    const auto words = equals == std::string::npos ? std::nullopt : split_key(source, equals);
+    if (text.size() > kMaxBytes) {
+      diagnostics.push_back(
+          {"E0103", fmt::format("an override has at most {} bytes", kMaxBytes), "make it shorter", {}});
+    } else if (!words) {
+      diagnostics.push_back(
+          {"E0411", fmt::format("{} is not an override", in_quotes(text)), "write key.path=value", {place_of(whole)}});
+    } else if (words->size() == 1 && words->front().text == "extends") {
+      diagnostics.push_back({"E0403", "extends cannot be overridden", "write it in the file", {place_of(whole)}});
+    } else {
+      const std::string path = text.substr(0, equals);
+      const auto [first, fresh] = seen.emplace(path, whole);
+      if (!fresh) {
+        diagnostics.push_back({"E0412",
+                               fmt::format("{} is overridden twice", printable(path)),
+                               "remove one of them",
+                               {place_of(whole), place_of(first->second, "the other one")}});
+        continue;
+      }
+      if (auto value = read_value(source, path, equals + 1, diagnostics)) {
+        place_value(root, *words, std::move(*value));
+      } else {  // complained about: the key counts as given
+        Node bad;
+        bad.kind = Node::Kind::bad;
+        bad.span = whole;
+        place_value(root, *words, std::move(bad));
+      }
+    }
+  }
+}
+
+}  // namespace llmc::spec

@@ -1,0 +1,162 @@
+#include "spec/print.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "spec/fingerprint.h"
+#include "spec/targets.h"
+
+namespace llmc::spec {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// Whether the group is written as the value of its shorthand key: nothing else of it is read.
+bool is_shorthand(const Group& group, const Spec& spec) {
+  if (group.shorthand.empty()) return false;
+  for (const Key& key : keys())
+    if (key.group() == group.path && key.leaf() != group.shorthand && applies(key, spec)) return false;
+  return true;
+}
+
+Json value_json(const Value& value) {
+  return std::visit(
+      [](const auto& v) -> Json {
+        if constexpr (std::is_same_v<std::decay_t<decltype(v)>, std::monostate>)
+          return nullptr;
+        else
+          return v;
+      },
+      value);
+}
+
+Json bound_json(const Key& key, double bound) {
+  if (key.type == Type::integer || key.type == Type::bytes) return static_cast<std::int64_t>(bound);
+  return bound;
+}
+
+class YamlPrinter {
+ public:
+  /// `comment`: what to write after a value, empty: nothing.
+  YamlPrinter(const Spec& spec, const std::function<std::string(const Key&)>& comment)
+      : spec_(spec), comment_(comment) {}
+
+  std::string print(const std::function<bool(const Key&)>& wanted) {
+    for (const Key& key : keys()) {
+      const Value value = key.get(spec_);
+      const bool absent = !present(value) && key.type == Type::string;
+      if (absent || !applies(key, spec_) || (wanted && !wanted(key))) continue;
+      const Group* group = find_group(key.group());
+      if (group && key.leaf() == group->shorthand && is_shorthand(*group, spec_)) {
+        const std::size_t dot = group->path.rfind('.');
+        open(group->path.substr(0, dot));
+        line(group->path.substr(dot + 1), key, value);
+      } else {
+        open(key.group());
+        line(key.leaf(), key, value);
+      }
+    }
+    return std::move(text_);
+  }
+
+ private:
+  /// Writes the headings of `group` that are not open yet.
+  void open(const std::string& group) {
+    item_ = false;
+    if (group == group_) return;
+    std::string path;
+    std::size_t depth = 0;
+    for (std::size_t begin = 0; begin < group.size(); ++depth) {
+      const std::size_t end = std::min(group.find('.', begin), group.size());
+      path = group.substr(0, end);
+      if (group_ != path && group_.compare(0, path.size() + 1, path + ".") != 0)
+        text_ += fmt::format("{:{}}{}:\n", "", depth * 2, group.substr(begin, end - begin));
+      begin = end + 1;
+    }
+    const Group* found = find_group(group);
+    list_ = found && found->list_of_one;
+    item_ = list_;
+    depth_ = depth;
+    group_ = group;
+  }
+
+  void line(const std::string& name, const Key& key, const Value& value) {
+    std::string indent(depth_ * 2, ' ');
+    if (list_) indent += item_ ? "- " : "  ";
+    std::string text = fmt::format("{}{}: {}", indent, name, value_text(key, value));
+    if (const std::string comment = comment_(key); !comment.empty()) {
+      constexpr std::size_t kCommentColumn = 48;
+      text += std::string(text.size() < kCommentColumn ? kCommentColumn - text.size() : 1, ' ') + " " + comment;
+    }
+    text_ += text + "\n";
+  }
+
+  const Spec& spec_;
+  const std::function<std::string(const Key&)>& comment_;
+  std::string text_, group_;
+  std::size_t depth_ = 0;
+  bool list_ = false, item_ = false;
+};
+
+}  // namespace
+
+const char* type_name(Type type) {
+  switch (type) {
+    case Type::integer:
+      return "integer";
+    case Type::number:
+      return "number";
+    case Type::boolean:
+      return "boolean";
+    case Type::string:
+      return "string";
+    case Type::strings:
+      return "strings";
+    case Type::choice:
+      return "choice";
+    case Type::bytes:
+      return "bytes";
+    case Type::numbers:
+      return "numbers";
+    case Type::recompute:
+      return "recompute";
+  }
+  return "";
+}
+
+std::string to_yaml(const Resolved& resolved, bool with_origins) {
+  const std::function<std::string(const Key&)> comment = [&](const Key& key) {
+    return with_origins ? "# " + resolved.origins.at(key.path).text() : std::string();
+  };
+  return YamlPrinter(resolved.spec, comment).print({});
+}
+
+std::string to_yaml(const Values& values, const std::function<bool(const Key&)>& wanted) {
+  const std::function<std::string(const Key&)> comment = [&](const Key& key) {
+    return values.derived.count(key.path) ? kDerivedMark + key.derivation : std::string();
+  };
+  return YamlPrinter(values.spec, comment).print(wanted);
+}
+
+std::string keys_json(const Resolved& resolved) {
+  Json list = Json::array();
+  for (const Key& key : keys()) {
+    Json entry;
+    entry["key"] = key.path;
+    entry["value"] = value_json(key.get(resolved.spec));
+    entry["run_time"] = key.stage == Stage::run_time;
+    entry["type"] = type_name(key.type);
+    if (key.is_path) entry["path"] = true;
+    if (key.minimum) entry["min"] = bound_json(key, *key.minimum);
+    if (key.maximum) entry["max"] = bound_json(key, *key.maximum);
+    if (key.exclusive_minimum) entry["exclusive_min"] = true;
+    if (key.exclusive_maximum) entry["exclusive_max"] = true;
+    if (!key.words.empty()) entry["choices"] = key.words;
+    if (key.count) entry["count"] = key.count;
+    list.push_back(std::move(entry));
+  }
+  return list.dump(1) + "\n";
+}
+
+}  // namespace llmc::spec

@@ -1,0 +1,147 @@
+#include "spec/scalars.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <charconv>
+#include <cmath>
+
+namespace llmc::spec {
+namespace {
+
+struct Suffix {
+  const char* text;
+  std::int64_t factor;
+};
+
+constexpr std::int64_t kKi = 1024, kMi = kKi * 1024, kGi = kMi * 1024, kTi = kGi * 1024;
+constexpr std::array<Suffix, 7> kCounts{
+    {{"", 1}, {"K", 1000}, {"M", 1000000}, {"G", 1000000000}, {"Ki", kKi}, {"Mi", kMi}, {"Gi", kGi}}};
+constexpr std::array<Suffix, 18> kBytes{{{"", 1},
+                                         {"B", 1},
+                                         {"K", 1000},
+                                         {"KB", 1000},
+                                         {"M", 1000000},
+                                         {"MB", 1000000},
+                                         {"G", 1000000000},
+                                         {"GB", 1000000000},
+                                         {"Ki", kKi},
+                                         {"KiB", kKi},
+                                         {"Mi", kMi},
+                                         {"MiB", kMi},
+                                         {"Gi", kGi},
+                                         {"GiB", kGi},
+                                         {"Ti", kTi},
+                                         {"TiB", kTi},
+                                         {"T", 1000000000000},
+                                         {"TB", 1000000000000}}};
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+/// Takes digits with single `_` between them off the front of `text` into `digits`; false when a `_` stands wrong.
+bool take_digits(std::string_view& text, std::string& digits) {
+  const std::size_t before = digits.size();
+  bool separator = false;
+  while (!text.empty() && (is_digit(text[0]) || text[0] == '_')) {
+    if (text[0] == '_') {
+      if (separator || digits.size() == before) return false;
+      separator = true;
+    } else {
+      separator = false;
+      digits += text[0];
+    }
+    text.remove_prefix(1);
+  }
+  return !separator;
+}
+
+template <std::size_t N>
+Scalar<std::int64_t> parse_scaled(std::string_view text, const std::array<Suffix, N>& suffixes, const char* names) {
+  const std::string_view whole = text;
+  const bool negative = !text.empty() && text[0] == '-';
+  if (negative) text.remove_prefix(1);
+  if (!text.empty() && text[0] == '+') return {{}, "has a plus sign", std::string(text.substr(1))};
+  std::string digits;
+  if (!take_digits(text, digits)) return {{}, "has an underscore that is not between two digits", {}};
+  if (digits.empty()) return {{}, "is not a number", {}};
+  if (!text.empty() && (text[0] == '.' || text[0] == 'e' || text[0] == 'E')) {
+    const Scalar<double> real = parse_number(whole);
+    if (real.value && *real.value == std::floor(*real.value) && std::fabs(*real.value) < 1e15)
+      return {{}, "is not written as a whole number", fmt::format("{}", static_cast<std::int64_t>(*real.value))};
+    return {{}, "is not a whole number", {}};
+  }
+  if (digits.size() > 1 && digits[0] == '0') {
+    if (!text.empty() && (text[0] == 'x' || text[0] == 'o' || text[0] == 'b')) return {{}, "is not decimal", {}};
+    const std::size_t first = digits.find_first_not_of('0');
+    return {
+        {}, "has a leading zero", (negative ? "-" : "") + (first == std::string::npos ? "0" : digits.substr(first))};
+  }
+  std::int64_t factor = 0;
+  for (const Suffix& suffix : suffixes)
+    if (text == suffix.text) factor = suffix.factor;
+  if (factor == 0) return {{}, fmt::format("does not end in one of {}", names), {}};
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (error != std::errc() || __builtin_mul_overflow(value, factor, &value)) return {{}, "does not fit in 63 bits", {}};
+  return {negative ? -value : value, {}, {}};
+}
+
+}  // namespace
+
+Scalar<std::int64_t> parse_integer(std::string_view text) { return parse_scaled(text, kCounts, "K, M, G, Ki, Mi, Gi"); }
+
+Scalar<std::int64_t> parse_bytes(std::string_view text) {
+  return parse_scaled(text, kBytes, "KiB, MiB, GiB, TiB, KB, MB, GB, TB, B");
+}
+
+Scalar<double> parse_number(std::string_view text) {
+  std::string plain;
+  if (!text.empty() && text[0] == '-') {
+    plain += '-';
+    text.remove_prefix(1);
+  }
+  if (!text.empty() && text[0] == '+') return {{}, "has a plus sign", std::string(text.substr(1))};
+  if (!text.empty() && text[0] == '.' && text.size() > 1 && is_digit(text[1]))
+    return {{}, "has no digit before the point", fmt::format("{}0{}", plain, text)};
+  const std::size_t integer_begin = plain.size();
+  if (!take_digits(text, plain)) return {{}, "has an underscore that is not between two digits", {}};
+  const std::string integer = plain.substr(integer_begin);
+  if (integer.empty()) return {{}, "is not a number", {}};
+  if (integer.size() > 1 && integer[0] == '0') return {{}, "has a leading zero", {}};
+  if (!text.empty() && text[0] == '.') {
+    plain += '.';
+    text.remove_prefix(1);
+    const std::size_t before = plain.size();
+    if (!take_digits(text, plain)) return {{}, "has an underscore that is not between two digits", {}};
+    if (plain.size() == before) return {{}, "has no digit after the point", fmt::format("{}0{}", plain, text)};
+  }
+  if (!text.empty() && (text[0] == 'e' || text[0] == 'E')) {
+    plain += 'e';
+    text.remove_prefix(1);
+    if (!text.empty() && (text[0] == '-' || text[0] == '+')) {
+      if (text[0] == '-') plain += '-';
+      text.remove_prefix(1);
+    }
+    const std::size_t before = plain.size();
+    while (!text.empty() && is_digit(text[0])) {
+      plain += text[0];
+      text.remove_prefix(1);
+    }
+    if (plain.size() == before) return {{}, "has no digits in its exponent", {}};
+  }
+  if (!text.empty()) return {{}, "is not a number", {}};
+  double value = 0;
+  const auto [end, error] = std::from_chars(plain.data(), plain.data() + plain.size(), value);
+  if (error != std::errc() || !std::isfinite(value)) return {{}, "is outside the range of a double", {}};
+  return {value, {}, {}};
+}
+
+std::string number_text(double value) { return fmt::format("{}", value); }
+
+std::string bytes_text(std::int64_t bytes) {
+  for (const auto& [name, factor] : {Suffix{"GiB", kGi}, Suffix{"MiB", kMi}, Suffix{"KiB", kKi}})
+    if (bytes >= factor && bytes % factor == 0) return fmt::format("{}{}", bytes / factor, name);
+  return fmt::format("{}", bytes);
+}
+
+}  // namespace llmc::spec

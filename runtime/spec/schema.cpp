@@ -1,0 +1,140 @@
+#include "spec/schema.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "spec/scalars.h"
+
+namespace llmc::spec {
+
+const Key* find_key(std::string_view path) {
+  for (const Key& key : keys())
+    if (key.path == path) return &key;
+  return nullptr;
+}
+
+const Group* find_group(std::string_view path) {
+  for (const Group& group : groups())
+    if (group.path == path) return &group;
+  return nullptr;
+}
+
+bool present(const Value& value) {
+  if (const auto* text = std::get_if<std::string>(&value)) return !text->empty();
+  if (const auto* list = std::get_if<std::vector<std::string>>(&value)) return !list->empty();
+  return !std::holds_alternative<std::monostate>(value);
+}
+
+bool applies(const Key& key, const Spec& spec) {
+  if (key.when_key.empty()) return true;
+  const Value value = find_key(key.when_key)->get(spec);
+  if (key.when_value == "*") return present(value);
+  const auto* text = std::get_if<std::string>(&value);
+  return text && *text == key.when_value;
+}
+
+std::string either(const std::vector<std::string>& words, const char* last) {
+  std::string result;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (i > 0) result += i + 1 == words.size() ? last : ", ";
+    result += words[i];
+  }
+  return result;
+}
+
+namespace {
+
+std::string bound_text(const Key& key, double bound) {
+  if (key.type == Type::bytes) return bytes_text(static_cast<std::int64_t>(bound));
+  if (key.type == Type::integer) return fmt::format("{}", static_cast<std::int64_t>(bound));
+  return number_text(bound);
+}
+
+/// Nothing for bounds so wide that nobody meets them.
+std::string range_text(const Key& key) {
+  constexpr double kWide = 1e12;
+  const bool upper = key.maximum && *key.maximum < kWide;
+  std::string text;
+  if (key.minimum)
+    text += fmt::format(" {} {}",
+                        key.exclusive_minimum ? "above"
+                        : upper               ? "from"
+                                              : "of at least",
+                        bound_text(key, *key.minimum));
+  if (upper)
+    text += fmt::format(" {} {}",
+                        key.exclusive_maximum   ? "to below"
+                        : key.exclusive_minimum ? "up to"
+                                                : "to",
+                        bound_text(key, *key.maximum));
+  return text;
+}
+
+}  // namespace
+
+std::string expectation(const Key& key) {
+  const std::string words = key.words.empty() ? "" : either(key.words) + ", or ";
+  switch (key.type) {
+    case Type::integer:
+      return words + "an integer" + range_text(key);
+    case Type::number:
+      return words + "a number" + range_text(key);
+    case Type::bytes:
+      return fmt::format("a size such as 80GiB, or a device such as {}", key.words.back());
+    case Type::boolean:
+      return "true or false";
+    case Type::choice:
+      return either(key.words);
+    case Type::string:
+      return key.is_path ? "a path" : "text";
+    case Type::numbers:
+      return fmt::format("a list of {} numbers{}", key.count, range_text(key));
+    case Type::strings:
+      return key.or_single ? "a word or a list of words" : "a list of texts";
+    case Type::recompute:
+      return "none, full, {every: N}, or a list of " + either(key.words);
+  }
+  return {};
+}
+
+std::string run_name(const std::string& wish) {
+  std::string name;
+  for (char c : wish) {
+    if (name.size() == kLongestName) break;
+    const char small = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    if ((small >= 'a' && small <= 'z') || (!name.empty() && small >= '0' && small <= '9'))
+      name += small;
+    else if (!name.empty() && name.back() != '-')
+      name += '-';
+  }
+  while (!name.empty() && name.back() == '-') name.pop_back();
+  return name;
+}
+
+std::optional<std::string> nearest(const std::string& word, const std::vector<std::string>& candidates) {
+  if (word.size() > 64) return {};
+  std::optional<std::string> best;
+  std::size_t best_distance = std::max<std::size_t>(1, word.size() / 3) + 1;
+  for (const std::string& candidate : candidates) {
+    std::vector<std::size_t> row(candidate.size() + 1);
+    std::iota(row.begin(), row.end(), 0);
+    for (std::size_t i = 1; i <= word.size(); ++i) {
+      std::size_t diagonal = row[0];
+      row[0] = i;
+      for (std::size_t j = 1; j <= candidate.size(); ++j) {
+        const std::size_t substituted = diagonal + (word[i - 1] != candidate[j - 1]);
+        diagonal = row[j];
+        row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
+      }
+    }
+    if (row.back() < best_distance) {
+      best_distance = row.back();
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+}  // namespace llmc::spec

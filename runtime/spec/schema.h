@@ -1,0 +1,104 @@
+// The one table of keys: it drives parsing, defaults, messages, the JSON Schema, the manual and the trainer's
+// overrides.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "spec/spec.h"
+
+namespace llmc::spec {
+
+/// A value as a spec spells it. Words ("auto", "bf16", "fan_in") are strings; bytes are whole numbers.
+using Value = std::variant<std::monostate, bool, std::int64_t, double, std::string, std::vector<std::string>,
+                           std::vector<double>>;
+
+enum class Type {
+  integer,
+  number,
+  boolean,
+  string,
+  strings,   // list of strings
+  choice,    // one of `words`
+  bytes,     // a size in bytes
+  numbers,   // list of exactly `count` numbers
+  recompute  // none | full | {every: N} | list of `words`: string, integer or strings
+};
+
+constexpr std::size_t kLongestName = 64;  // of a run
+
+/// Whether a value is baked into the trainer, can be replaced when it starts, or is only a label (the name).
+enum class Stage { label, compiled, run_time };
+
+/// "model.rope_scaling" of "model.rope_scaling.type"; empty at the top.
+inline std::string group_of(const std::string& path) {
+  return path.find('.') == std::string::npos ? "" : path.substr(0, path.rfind('.'));
+}
+
+/// The last word of a path.
+inline std::string leaf_of(const std::string& path) { return path.substr(path.rfind('.') + 1); }
+
+struct Key {
+  std::string path;  // dotted
+  Type type = Type::string;
+  Stage stage = Stage::compiled;
+  std::string fallback;    // the default as YAML; empty when required, derived or absent
+  std::string derivation;  // how a derived default comes about, in words
+  bool required = false;
+  bool is_path = false;  // a path or pattern, relative to the spec
+  bool aside = false;    // no tensor depends on it: names, paths, intervals, what is shown
+  std::optional<double> minimum, maximum;
+  bool exclusive_minimum = false, exclusive_maximum = false;
+  std::size_t count = 0;           // numbers
+  bool or_single = false;          // strings: one word may stand for a list of it
+  std::vector<std::string> words;  // choice, strings, recompute: what is allowed; numbers: words in place of a number
+  std::string unit, doc;
+  std::string when_key, when_value;  // read only when that key has that value; "*": when it has any
+
+  std::function<Value(const Spec&)> get;
+  std::function<void(Spec&, const Value&)> set;
+  std::function<std::optional<Value>(const Spec&)> derive;  // nothing while what it needs is unknown
+
+  std::string group() const { return group_of(path); }
+  std::string leaf() const { return leaf_of(path); }
+};
+
+/// A map of keys. `shorthand`: a scalar in its place is the value of that key. `list_of_one`: written as a list of one
+/// map.
+struct Group {
+  std::string path, doc, shorthand;
+  bool list_of_one = false;
+};
+
+/// In the order in which a spec is written.
+const std::vector<Key>& keys();
+const std::vector<Group>& groups();
+const Key* find_key(std::string_view path);
+const Group* find_group(std::string_view path);
+
+/// Whether the key is read with these values (see when_key).
+bool applies(const Key& key, const Spec& spec);
+
+/// Whether the key says what the tensors of a checkpoint mean.
+inline bool is_model(const Key& key) { return key.path.starts_with("model."); }
+
+/// Whether a value is there: not empty text and not an empty list.
+bool present(const Value& value);
+
+/// "an integer from 1 to 1024", "one of cpu, cuda", "true or false", ...
+std::string expectation(const Key& key);
+
+/// The nearest text to `wish` that can name a run; empty where nothing of it can.
+std::string run_name(const std::string& wish);
+
+/// "a", "a or b", "a, b or c"
+std::string either(const std::vector<std::string>& words, const char* last = " or ");
+
+/// The nearest of `candidates` by edit distance when it is near enough to be meant.
+std::optional<std::string> nearest(const std::string& word, const std::vector<std::string>& candidates);
+
+}  // namespace llmc::spec

@@ -1,0 +1,225 @@
+#include "spec/values.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <deque>
+#include <stdexcept>
+
+#include "error.h"
+#include "spec/binder.h"
+#include "spec/fingerprint.h"
+#include "spec/flow_reader.h"
+#include "spec/overrides.h"
+#include "spec/print.h"
+#include "spec/relations.h"
+#include "spec/suggestions.h"
+
+namespace llmc::spec {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// "what is wrong; what to write", a line for each.
+std::string sentences(const std::vector<Diagnostic>& diagnostics) {
+  std::string text;
+  for (const Diagnostic& d : diagnostics) text += (text.empty() ? "" : "\n") + d.message + "; " + d.advice;
+  return text;
+}
+
+/// The block style that to_yaml writes, and no more of YAML than that.
+class PrintedReader {
+ public:
+  explicit PrintedReader(const Source& source) : source_(source) {
+    const std::string& text = source.text;
+    for (std::size_t begin = 0; begin < text.size();) {
+      const std::size_t end = std::min(text.find('\n', begin), text.size());
+      Line line{begin, begin, end, false};
+      while (line.key < end && text[line.key] == ' ') ++line.key;
+      if (text.compare(line.key, 2, "- ") == 0) {
+        line.item = true;
+        line.key += 2;
+      }
+      if (line.key < end && text[line.key] != '#') lines_.push_back(line);
+      begin = end + 1;
+    }
+  }
+
+  std::set<std::string> derived;  // keys whose line has the mark
+
+  Node read() {
+    Node root = map(0, "");
+    if (at_ < lines_.size()) fail("indented otherwise than the lines before it");
+    return root;
+  }
+
+ private:
+  struct Line {
+    std::size_t begin, key, end;  // key: where its text begins, after blanks and "- "
+    bool item;
+    std::size_t indent() const { return key - begin; }
+  };
+
+  [[noreturn]] void fail(const std::string& what) const {
+    const std::size_t begin = at_ < lines_.size() ? lines_[at_].begin : source_.text.size();
+    throw std::invalid_argument(fmt::format("line {} is {}", position_of(source_, begin).line, what));
+  }
+
+  Node map(std::size_t indent, const std::string& path) {
+    Node node;
+    node.kind = Node::Kind::map;
+    for (bool first = true; at_ < lines_.size() && lines_[at_].indent() == indent; first = false) {
+      const Line line = lines_[at_];
+      if (line.item && !first) fail("a second item of a list that has one");
+      const std::size_t colon = source_.text.find(':', line.key);
+      if (colon >= line.end) fail("no `key: value`");
+      KeyText key{source_.text.substr(line.key, colon - line.key), {&source_, line.key, colon}};
+      if (node.find(key.text)) fail("a key for the second time");
+      const std::string inner = path.empty() ? key.text : path + "." + key.text;
+      std::vector<Diagnostic> diagnostics;
+      std::optional<Node> value = read_flow(source_, colon + 1, line.end, diagnostics);
+      if (!value) fail(fmt::format("no value: {}", diagnostics.empty() ? "" : diagnostics[0].message));
+      const bool heads = value->kind == Node::Kind::null && at_ + 1 < lines_.size() && lines_[at_ + 1].indent() > indent;
+      if (heads) {
+        ++at_;
+        value = group(lines_[at_], inner);
+      } else {
+        if (source_.text.substr(value->span.end, line.end - value->span.end).find(kDerivedMark) != std::string::npos)
+          derived.insert(inner);
+        ++at_;
+      }
+      node.members.push_back({std::move(key), std::move(*value)});
+    }
+    return node;
+  }
+
+  Node group(const Line& first, const std::string& path) {
+    if (++depth_ > kMaxDepth) fail("indented too deep");
+    Node inside = map(first.indent(), path);
+    --depth_;
+    if (!first.item) return inside;
+    Node list;
+    list.kind = Node::Kind::list;
+    list.items.push_back(std::move(inside));
+    return list;
+  }
+
+  const Source& source_;
+  std::vector<Line> lines_;
+  std::size_t at_ = 0;
+  int depth_ = 0;
+};
+
+/// Values with the keys of a tree laid over them, or what is wrong with those.
+struct LaidOver {
+  Values values;
+  std::vector<Diagnostic> diagnostics;
+  Exit exit = Exit::usage;  // Exit::spec: each is good, and they do not fit together
+};
+
+LaidOver lay_over(const Values& base, const Node& root, const fs::path& directory) {
+  LaidOver laid;
+  Bound bound = bind_over(base, root, laid.diagnostics);
+  for (const auto& [path, span] : bound.given) {
+    const Key& key = *find_key(path);
+    const std::string before = value_text(key, key.get(base.spec)), after = value_text(key, key.get(bound.spec));
+    if (key.stage != Stage::run_time && before != after)
+      laid.diagnostics.push_back(
+          {"",  // trainers print no codes
+           fmt::format("{0} is compiled in: this trainer was built with {0}={1}, not {2}", path, before, after),
+           fmt::format("run `llmc compile` with {}={} for a trainer with that value", path, after),
+           {place_of(span)},
+           path});
+  }
+  if (!laid.diagnostics.empty()) return laid;
+  laid.values.derived = base.derived;
+  for (const auto& [path, span] : bound.given) {
+    const Key& key = *find_key(path);
+    laid.values.derived.erase(path);
+    if (key.is_path)
+      key.set(bound.spec, fs::absolute(directory / std::get<std::string>(key.get(bound.spec))).lexically_normal().string());
+  }
+  check_run_relations(bound, laid.diagnostics);
+  laid.values.spec = std::move(bound.spec);
+  laid.exit = Exit::spec;
+  return laid;
+}
+
+}  // namespace
+
+Values read_values(const std::string& text, const std::string& name) {
+  std::deque<Source> sources{{name, text, false}};
+  const Source& source = sources[0];
+  std::vector<Diagnostic> diagnostics;
+  if (!check_bytes(source, diagnostics)) throw std::invalid_argument(sentences(diagnostics));
+  PrintedReader reader(source);
+  const Node root = reader.read();
+  Bound bound = bind_tree(root, source, false, diagnostics);
+  if (!diagnostics.empty()) {
+    const auto examine = [&](const Node& changed) {
+      Examined examined;
+      examined.spec = bind_tree(changed, source, false, examined.diagnostics).spec;
+      return examined;
+    };
+    suggest(root, examine, {}, sources, diagnostics);
+    throw std::invalid_argument(sentences(diagnostics));
+  }
+  for (const Key& key : keys())
+    if (key.derive && !bound.given.count(key.path)) reader.derived.insert(key.path);
+  return {std::move(bound.spec), std::move(reader.derived)};
+}
+
+Values override_values(const Values& values, const std::vector<std::string>& words, const fs::path& directory) {
+  std::deque<Source> sources;
+  std::vector<Diagnostic> diagnostics;
+  Node root;
+  root.kind = Node::Kind::map;
+  apply_overrides(root, words, sources, diagnostics);
+  const bool spelled = diagnostics.empty();
+  LaidOver laid = lay_over(values, root, directory);
+  std::move(laid.diagnostics.begin(), laid.diagnostics.end(), std::back_inserter(diagnostics));
+  if (diagnostics.empty()) return std::move(laid.values);
+  const auto examine = [&](const Node& changed) {
+    LaidOver again = lay_over(values, changed, directory);
+    return Examined{std::move(again.values.spec), std::move(again.diagnostics)};
+  };
+  suggest(root, examine, {}, sources, diagnostics);
+  throw Failure(spelled ? laid.exit : Exit::usage, sentences(diagnostics));
+}
+
+void check_values(const Values& values) { override_values(values, {}, {}); }
+
+std::vector<Change> changes(const Spec& before, const Spec& after) {
+  std::vector<Change> result;
+  const auto shown = [](const Key& key, const Spec& spec) {
+    const Value value = key.get(spec);
+    return applies(key, spec) && present(value) ? value_text(key, value) : std::string("none");
+  };
+  for (const Key& key : keys())
+    if (std::string a = shown(key, before), b = shown(key, after); a != b) result.push_back({&key, std::move(a), std::move(b)});
+  return result;
+}
+
+std::string text_of(const std::string& path, const Spec& spec) {
+  const Key& key = *find_key(path);
+  return value_text(key, key.get(spec));
+}
+
+void resolve_paths(Spec& spec, const fs::path& directory) {
+  for (const Key& key : keys())
+    if (const Value value = key.get(spec); key.is_path && present(value))
+      key.set(spec, (directory / std::get<std::string>(value)).lexically_normal().string());
+}
+
+void relate_paths(Spec& spec, const fs::path& directory) {
+  for (const Key& key : keys()) {
+    if (!key.is_path || !present(key.get(spec))) continue;
+    const fs::path path = std::get<std::string>(key.get(spec));
+    const auto first = [](const fs::path& p) { return *std::next(p.begin(), p.is_absolute() && p != p.root_path()); };
+    if (path.is_absolute() && directory.is_absolute() && first(path) == first(directory))
+      key.set(spec, path.lexically_relative(directory).string());
+  }
+}
+
+}  // namespace llmc::spec

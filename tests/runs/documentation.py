@@ -1,0 +1,87 @@
+"""Every command of README.md and docs/manual.md is run as it is written there, in order, in one folder with the built llmc; what
+a page shows of its output is what it says. docs/walkthrough.md: walkthrough.py."""
+
+import json
+import os
+import re
+import shutil
+
+import harness
+import pages
+from harness import RunTest
+
+DATASET = os.environ.get("LLMC_DATASET", "/tmp/llmc-dataset")
+PAGES = ("README.md", "docs/manual.md")
+# What is not run.
+NOT_HERE = {
+    "./test.sh": "runs this test",
+    "cmake -G Ninja -B build && cmake --build build": "made the llmc of this test",
+    "bundle/build/trainer --base specs": "run_bundle builds one, and trains",
+    "build/quickstart/trainer [options] [key.path=value ...]": "says what may be written",
+    "llmc plan specs/llama-1b.yaml --kernels": "nvcc takes minutes; run_kernels_nvcc makes the table of a small spec",
+    "cmake -S llama-1b -B llama-1b/build && cmake --build llama-1b/build": "needs the CUDA toolkit, cuDNN and NCCL",
+    "build/llama-1b/trainer tune": "needs a GPU",
+    "nsys profile --capture-range=cudaProfilerApi build/llama-1b/trainer --steps 30 --profile 20:5": "needs a GPU",
+}
+# What is run in a shorter form, which ends earlier or reads less.
+FEW = "evaluation.sequences=8 sampling.tokens=3"
+SHORTER = {
+    "build/quickstart/trainer": f"build/quickstart/trainer --steps 1 {FEW}",
+    "./quickstart.sh": f"./quickstart.sh -- --steps 2 {FEW}",
+    "llmc run specs/quickstart.yaml -- --steps 100": f"llmc run specs/quickstart.yaml -- --steps 3 {FEW}",
+    "llmc data build --from /usr/lib/python3.11 --glob '*.py' --vocab-size 4096 -o data/python":
+        "llmc data build --from runtime --glob '*.h' --vocab-size 1024 -o data/python",
+    "cmake -G Ninja -S bundle -B bundle/build && cmake --build bundle/build": "cmake -G Ninja -S bundle -B bundle/build",
+}
+# What is refused, or says that two runs differ.
+EXIT_CODES = {
+    "llmc check specs/quickstart.yaml model.hidden_size=250 optimizer.lrr=3": 1,
+    "llmc init --from some-model": 1,
+    "llmc diff specs/quickstart.yaml specs/quickstart.yaml model.intermediate_size=1024": 1,
+    "build/quickstart/trainer model.hidden_size=320": 2,
+}
+OTHER_DATA = ("llmc data info data/quickstart --sequence-length 256",)  # numbers of the page's own data set
+
+
+class Documentation(RunTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.tree = pages.Tree(os.path.join(cls.folder, "tree"), DATASET)
+        # Packages are there, and llmc is built: setup.sh and quickstart.sh go on from there.
+        cls.built = os.path.join(cls.folder, "built")
+        os.makedirs(cls.built)
+        for name, script in (("dpkg-query", "echo install ok installed"), ("cmake", "exit 0")):
+            with open(os.path.join(cls.built, name), "w") as file:
+                file.write(f"#!/bin/sh\n{script}\n")
+            os.chmod(os.path.join(cls.built, name), 0o755)
+        # The model of the manual's refusal.
+        model = os.path.join(cls.tree.folder, "some-model")
+        os.makedirs(model)
+        with open(os.path.join(model, "config.json"), "w") as file:
+            json.dump({"model_type": "llama", "vocab_size": 512, "hidden_size": 64, "intermediate_size": 160, "num_hidden_layers": 2,
+                       "num_attention_heads": 4, "hidden_act": "gelu", "num_local_experts": 8}, file)
+
+    def run_as_written(self, command, shown):
+        changes = {"PATH": self.built + ":" + os.environ["PATH"]} if command.startswith("./") else {}
+        code, output = self.tree.shell(SHORTER.get(command, command), **changes)
+        self.assertEqual(code, EXIT_CODES.get(command, 0), output)
+        if command in OTHER_DATA:
+            shown, output = [re.sub(r"[0-9a-f]{16}|[\d,]+", "N", line) for line in shown], re.sub(r"[0-9a-f]{16}|[\d,]+", "N", output)
+        pages.stands_in(self, shown, output, command)
+
+    def test_every_command(self):
+        known, ran = set(NOT_HERE) | set(SHORTER) | set(EXIT_CODES) | set(OTHER_DATA), 0
+        for page in PAGES:
+            for command, shown in pages.commands(page):
+                known.discard(command)
+                if command not in NOT_HERE:
+                    with self.subTest(page=page, command=command):
+                        self.run_as_written(command, shown)
+                        ran += 1
+        self.assertEqual(known, set(), "in a table here, and on no page")
+        self.assertGreater(ran, 15)
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,104 @@
+"""setup.sh beside another apt, and what CMake downloads while it configures: each is said. With stand-ins for apt-get and pip."""
+
+import os
+import re
+import subprocess
+
+import harness
+from harness import SOURCE, RunTest
+
+LOCKED = "E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 4711 (apt-get)"
+# What downloads while CMake configures, in the words of CMake or of a program that it starts.
+DOWNLOADS = re.compile(r"FetchContent|ExternalProject|file\s*\(\s*DOWNLOAD|pip\W+download|\bwget\b|\bcurl\b|git\W+clone")
+
+
+class Setup(RunTest):
+    def tools(self, name, **scripts):
+        """A folder of stand-ins. Each writes its words into `calls` before it does what its script says."""
+        folder = self.path(name)
+        os.makedirs(folder)
+        for tool, script in scripts.items():
+            path = os.path.join(folder, tool)
+            with open(path, "w") as file:
+                file.write(f'#!/bin/sh\necho "{tool} $*" >> {folder}/calls\n{script}\n')
+            os.chmod(path, 0o755)
+        return folder
+
+    def calls(self, folder):
+        path = os.path.join(folder, "calls")
+        return harness.read(path).decode().splitlines() if os.path.exists(path) else []
+
+    def setup(self, name, apt_get):
+        """setup.sh where no package is installed and apt-get does what the script says."""
+        folder = self.tools(name, **{"dpkg-query": "exit 1", "sudo": 'exec "$@"', "sleep": "exit 0", "apt-get": apt_get})
+        done = harness.call(os.path.join(SOURCE, "setup.sh"), "a-package-more",
+                            env=harness.environment(PATH=f"{folder}:{os.environ['PATH']}"))
+        return done, self.calls(folder)
+
+    def test_waits_for_another_apt(self):
+        """The lock is held for three attempts of each command: that is said, and then everything is installed."""
+        done, calls = self.setup("locked", f"""
+          count={self.path("locked")}/$1; echo >> $count
+          [ $(wc -l < $count) -gt 3 ] && exit 0
+          echo "{LOCKED}" >&2; exit 100""")
+        self.assertEqual((done.code, done.err), (0, ""))
+        self.assertEqual(done.out.count("waiting for another apt to end"), 2, done.out)
+        apt = [call.split()[1:] for call in calls if call.startswith("apt-get")]
+        self.assertEqual([words[0] for words in apt], ["update"] * 4 + ["install"] * 4)
+        self.assertLessEqual({"g++", "ninja-build", "libclang-19-dev", "a-package-more"}, set(apt[-1]))
+        self.assertEqual(sum(call.startswith("sleep") for call in calls), 6, "a pause before each new attempt")
+
+    def test_other_failures_end_it(self):
+        done, calls = self.setup("broken", 'echo "E: Unable to locate package nonsense" >&2; exit 100')
+        self.assertEqual(done.code, 1)
+        self.assertIn("Unable to locate package nonsense", done.err)
+        self.assertEqual(sum(call.startswith("apt-get") for call in calls), 1)
+
+    def test_nothing_to_install(self):
+        folder = self.tools("whole", **{"dpkg-query": "echo install ok installed", "apt-get": "exit 1"})
+        done = self.succeed(os.path.join(SOURCE, "setup.sh"), env=harness.environment(PATH=f"{folder}:{os.environ['PATH']}"))
+        self.assertEqual(done.out + done.err, "")
+        self.assertFalse(any(call.startswith("apt-get") for call in self.calls(folder)))
+
+    def configure(self, name, *options):
+        """Where cudnn-frontend is nowhere: CMake's output, and how often a Python was asked to download it."""
+        python = os.path.join(self.tools(name, python3="exit 1"), "python3")
+        project = self.path(name, "project")
+        os.makedirs(project)
+        with open(os.path.join(project, "CMakeLists.txt"), "w") as file:
+            file.write("cmake_minimum_required(VERSION 3.25)\nproject(search LANGUAGES NONE)\n"
+                       "set(CMAKE_FIND_USE_CMAKE_SYSTEM_PATH OFF)\nset(CMAKE_FIND_USE_SYSTEM_ENVIRONMENT_PATH OFF)\n"
+                       f"include({SOURCE}/runtime/math/cudnn/FindCudnnFrontend.cmake)\nmessage(NOTICE \"${{CUDNN_FRONTEND_PROBLEM}}\")\n")
+        done = self.succeed("cmake", "-G", "Ninja", "-S", project, "-B", self.path(name, "build"), f"-DLLMC_PYTHON3={python}",
+                            *options)
+        return done.out + done.err, sum("pip download" in call for call in self.calls(self.path(name)))
+
+    def test_a_download_is_said(self):
+        said, downloads = self.configure("allowed")
+        self.assertEqual(downloads, 1)
+        self.assertIn("cudnn-frontend: downloading its headers", said)
+        self.assertIn("-DCUDNN_FRONTEND_INCLUDE_DIR=", said)  # it failed here
+        said, downloads = self.configure("forbidden", "-DLLMC_DOWNLOAD=OFF")
+        self.assertEqual(downloads, 0)
+        self.assertNotIn("downloading", said)
+
+    def test_no_other_download(self):
+        """No other file of the build downloads anything: what does gets a test like the one above."""
+        listed = subprocess.run(["git", "-C", SOURCE, "ls-files", "--cached", "--others", "--exclude-standard"],
+                                stdout=subprocess.PIPE, universal_newlines=True)
+        names = listed.stdout.split("\n") if listed.returncode == 0 else \
+            [os.path.relpath(os.path.join(root, name), SOURCE) for root, _, files in os.walk(SOURCE) for name in files]
+        build = [name for name in names if name.endswith((".cmake", "CMakeLists.txt", "cmake_printer.cpp")) and not name.startswith("build")]
+        self.assertGreater(len(build), 20)
+        found = set()
+        for name in build:
+            path = os.path.join(SOURCE, name)
+            if os.path.exists(path):
+                text = re.sub(r"^\s*#.*$", "", harness.read(path).decode(), flags=re.MULTILINE)
+                if DOWNLOADS.search(text):
+                    found.add(name)
+        self.assertEqual(found, {"runtime/math/cudnn/FindCudnnFrontend.cmake"})
+
+
+if __name__ == "__main__":
+    harness.main()

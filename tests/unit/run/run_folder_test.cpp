@@ -1,0 +1,131 @@
+// The run folder: lock, fingerprint, atomic files, logs that are cut back on resume.
+#include "run/run_folder.h"
+
+#include <gtest/gtest.h>
+
+#include "error.h"
+#include "../checkpoint/small_state.h"
+
+namespace llmc {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string failure(const fs::path& path, const std::string& fingerprint) try {
+  RunFolder folder(path, fingerprint, {});
+  return "no failure";
+} catch (const Failure& failure) {
+  EXPECT_EQ(failure.code(), Exit::checkpoint);
+  return failure.what();
+}
+
+/// A start at step 0 with this spec.
+void start(const fs::path& path, const std::string& spec, const std::string& plan = "{}\n") {
+  RunFolder folder(path, "f1", {});
+  folder.start(spec, plan, "{\"step\":0}", 0);
+}
+
+TEST(RunFolder, CreatesAndReopens) {
+  TemporaryDirectory base;
+  const fs::path path = base.path / "runs" / "a";
+  EXPECT_FALSE(RunFolder::holds_run(path));
+  {
+    RunFolder folder(path, "f1", {});
+    EXPECT_FALSE(folder.spec_yaml());
+    EXPECT_EQ(folder.history(), "");
+  }
+  EXPECT_FALSE(fs::exists(path / "spec.yaml")) << "a start that comes to nothing writes nothing";
+  EXPECT_TRUE(RunFolder::holds_run(path));
+  start(path, "name: a\n");
+  EXPECT_EQ(read_all(path / "spec.yaml"), "name: a\n");
+  EXPECT_EQ(read_all(path / "plan.json"), "{}\n");
+  const auto before = fs::last_write_time(path / "spec.yaml");
+  start(path, "name: a\n", "{\"x\": 1}\n");
+  EXPECT_EQ(fs::last_write_time(path / "spec.yaml"), before) << "equal files are not written again";
+  EXPECT_EQ(read_all(path / "plan.json"), "{\"x\": 1}\n");
+  EXPECT_EQ(read_all(path / "history.jsonl"), "{\"step\":0}\n{\"step\":0}\n");
+  RunFolder folder(path, "f1", {});
+  EXPECT_EQ(folder.spec_yaml(), "name: a\n");
+}
+
+TEST(RunFolder, RefusesAnotherModel) {
+  TemporaryDirectory base;
+  start(base.path, "name: a\n");
+  const std::string message = failure(base.path, "f2");
+  EXPECT_NE(message.find("'f1'"), std::string::npos) << message;
+  EXPECT_NE(message.find("'f2'"), std::string::npos) << message;
+  EXPECT_NE(message.find("--run"), std::string::npos) << message;
+  EXPECT_EQ(read_all(base.path / "spec.yaml"), "name: a\n");
+}
+
+TEST(RunFolder, DoesNotTakeOverAFolderWithASpec) {
+  TemporaryDirectory base;
+  write_all(base.path / "spec.yaml", "mine");
+  EXPECT_NE(failure(base.path, "f1").find("holds a 'spec.yaml' but is no run folder"), std::string::npos);
+  EXPECT_EQ(read_all(base.path / "spec.yaml"), "mine");
+}
+
+TEST(RunFolder, OneTrainerAtATime) {
+  TemporaryDirectory base;
+  {
+    RunFolder first(base.path, "f1", {});
+    EXPECT_NE(failure(base.path, "f1").find("another trainer"), std::string::npos);
+  }
+  EXPECT_EQ(failure(base.path, "f1"), "no failure");
+}
+
+TEST(RunFolder, RemovesWhatAKilledSaveLeft) {
+  TemporaryDirectory base;
+  { RunFolder folder(base.path, "f1", {}); }
+  fs::create_directories(base.path / "checkpoints" / ".tmp-step-00000001");
+  { RunFolder folder(base.path, "f1", {}); }
+  EXPECT_TRUE(hidden_entries(base.path / "checkpoints").empty());
+}
+
+TEST(RunFolder, LinesAreAppendedAndCutBack) {
+  TemporaryDirectory base;
+  RunFolder folder(base.path, "f1", {});
+  folder.start("", "", "{}", 0);
+  for (int step = 1; step <= 4; ++step) folder.append_metrics("{\"step\":" + std::to_string(step) + "}");
+  folder.append_sample(R"({"step":2,"text":"a \"step\":9 \n"})");
+  folder.append_sample(R"({"step":3,"text":"b"})");
+  folder.start("", "", "{}", 2);
+  EXPECT_EQ(read_all(base.path / "metrics.jsonl"), "{\"step\":1}\n{\"step\":2}\n");
+  EXPECT_EQ(read_all(base.path / "samples.jsonl"), "{\"step\":2,\"text\":\"a \\\"step\\\":9 \\n\"}\n");
+  folder.append_metrics("{\"step\":3}");
+  EXPECT_EQ(read_all(base.path / "metrics.jsonl"), "{\"step\":1}\n{\"step\":2}\n{\"step\":3}\n");
+  EXPECT_TRUE(hidden_entries(base.path).empty());
+  folder.start("", "", "{}", 0);
+  EXPECT_EQ(read_all(base.path / "metrics.jsonl"), "");
+}
+
+TEST(JsonLines, ATornLastLineIsCutOnOpening) {
+  TemporaryDirectory base;
+  const fs::path path = base.path / "m.jsonl";
+  write_all(path, "{\"step\":1}\n{\"step\":2}\n{\"ste");
+  { JsonLines(path).append("{\"step\":3}"); }
+  EXPECT_EQ(read_all(path), "{\"step\":1}\n{\"step\":2}\n{\"step\":3}\n");
+  write_all(path, std::string(10000, 'x'));  // a torn line longer than one block, and no whole one
+  { JsonLines(path).append("{\"step\":3}"); }
+  EXPECT_EQ(read_all(path), "{\"step\":3}\n");
+}
+
+TEST(JsonLines, TruncationDropsTornAndForeignLines) {
+  TemporaryDirectory base;
+  const fs::path path = base.path / "m.jsonl";
+  write_all(path, "{\"step\":1}\nnot json\n{\"loss\":1}\n[1]\n{\"step\":2}\n{\"step\":1}");
+  std::string log;
+  truncate_lines_after(path, 5, [&](const std::string& line) { log += line + "\n"; });
+  EXPECT_EQ(read_all(path), "{\"step\":1}\n{\"step\":2}\n");
+  EXPECT_NE(log.find("line 2 "), std::string::npos) << log;
+  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 3) << log;
+  truncate_lines_after(base.path / "none", 5, {});
+}
+
+TEST(JsonLines, AFullDiskLeavesWholeLines) {
+  JsonLines lines("/dev/full");
+  EXPECT_THROW(lines.append("{\"step\":1}"), Failure);
+}
+
+}  // namespace
+}  // namespace llmc

@@ -1,0 +1,89 @@
+// Traces: files, shapes, exact values, tied embeddings, and floats that read back as they were.
+#include "run/trace.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "checkpoint/safetensors.h"
+#include "error.h"
+#include "../checkpoint/small_state.h"
+
+namespace llmc {
+namespace {
+
+namespace fs = std::filesystem;
+
+FlatReader reader_of(SmallState& state, StateKind kind) {
+  return [&state, kind](std::int64_t offset, std::int64_t count, float* out) {
+    state.access.read(kind, offset, count, out);
+  };
+}
+
+TEST(Trace, WritesAStep) {
+  TemporaryDirectory base;
+  const auto parameters = small_parameters();
+  SmallState state(3);
+  TraceWriter trace(base.path / "t", parameters, 2, 3);
+  for (const int step : {0, 1}) {
+    trace.begin_step(step, reader_of(state, StateKind::master));
+    EXPECT_FALSE(fs::exists(base.path / "t" / ("step-" + std::to_string(step))));
+    trace.add_micro_batch(std::vector<std::int32_t>{1, 2, 3, 4, 5, 6}, std::vector<std::int32_t>{2, 3, 4, 5, 6, -1});
+    trace.add_micro_batch(std::vector<std::int32_t>{7, 8, 9, 1, 1, 1}, std::vector<std::int32_t>{8, 9, 1, 1, 1, step});
+    trace.finish_step(reader_of(state, StateKind::exp_avg), {2.5, 0.1f, 3e-4f});
+  }
+  EXPECT_TRUE(hidden_entries(base.path / "t").empty());
+
+  const fs::path step = base.path / "t" / "step-0";
+  const safetensors::Reader tokens(step / "tokens.safetensors");
+  const safetensors::Entry* targets = tokens.find("targets");
+  ASSERT_NE(targets, nullptr);
+  EXPECT_EQ(targets->shape, (std::vector<std::int64_t>{2, 2, 3}));
+  EXPECT_EQ(targets->dtype, safetensors::Dtype::kI32);
+  std::vector<std::int32_t> values(12);
+  tokens.read(*targets, 0, values.data(), 48);
+  EXPECT_EQ(values, (std::vector<std::int32_t>{2, 3, 4, 5, 6, -1, 8, 9, 1, 1, 1, 0}));
+  tokens.read(*tokens.find("inputs"), 0, values.data(), 48);
+  EXPECT_EQ(values, (std::vector<std::int32_t>{1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 1, 1}));
+
+  for (const auto& [file, kind] : {std::pair{"weights.safetensors", 0}, std::pair{"gradients.safetensors", 1}}) {
+    const safetensors::Reader tensors(step / file);
+    EXPECT_EQ(tensors.entries().size(), 7u) << "the tied lm_head is not there";
+    for (const ParameterInfo& p : stored_parameters(parameters)) {
+      const safetensors::Entry* entry = tensors.find(p.name);
+      ASSERT_NE(entry, nullptr) << p.name;
+      std::vector<float> dense(static_cast<std::size_t>(p.rows * p.cols));
+      tensors.read(*entry, 0, dense.data(), dense.size() * sizeof(float));
+      for (std::int64_t r = 0; r < p.rows; ++r)
+        for (std::int64_t c = 0; c < p.cols; ++c)
+          EXPECT_EQ(dense[r * p.cols + c], state.buffers[kind][p.offset + r * p.pitch + c]) << p.name;
+    }
+  }
+}
+
+TEST(Trace, RefusesAnOlderTrace) {
+  TemporaryDirectory base;
+  const auto parameters = small_parameters();
+  fs::create_directory(base.path / "step-0");
+  SmallState state(3);
+  TraceWriter trace(base.path, parameters, 2, 3);
+  EXPECT_THROW(trace.begin_step(0, reader_of(state, StateKind::master)), Failure);
+}
+
+TEST(Trace, SummaryReadsBackExactly) {
+  const float values[] = {0.1f, 1e-45f, 3.4028235e38f, 1.0f / 3, 0, -0.0f};
+  for (const float value : values) {
+    const StepSummary summary{std::nextafter(static_cast<double>(value), 1.0), value, value};
+    const auto parsed = nlohmann::json::parse(format_summary(summary));
+    EXPECT_EQ(parsed.at("loss").get<double>(), summary.loss);
+    EXPECT_EQ(parsed.at("grad_norm").get<float>(), value);
+    EXPECT_EQ(parsed.at("lr").get<float>(), value);
+  }
+  EXPECT_EQ(format_summary({std::nan(""), std::numeric_limits<float>::infinity(), 0}),
+            "{\"loss\":null,\"grad_norm\":null,\"lr\":0.0}\n");
+}
+
+}  // namespace
+}  // namespace llmc

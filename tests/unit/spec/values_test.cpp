@@ -1,0 +1,157 @@
+// Values without a YAML library: what to_yaml prints is read back, and one value is read as YAML's own reader does.
+#include "spec/values.h"
+
+#include <random>
+
+#include "compiler/spec/yaml_reader.h"
+#include "error.h"
+#include "good_spec.h"
+#include "spec/fingerprint.h"
+#include "spec/flow_reader.h"
+#include "spec/print.h"
+
+namespace llmc::spec {
+namespace {
+
+std::string all_values(const Spec& spec) {
+  std::string text;
+  for (const Key& key : keys())
+    if (applies(key, spec)) text += key.path + "=" + value_text(key, key.get(spec)) + "\n";
+  return text;
+}
+
+void expect_read_back(const Values& values) {
+  const std::string text = to_yaml(values);
+  const Values again = read_values(text, "spec.yaml");
+  EXPECT_EQ(all_values(again.spec), all_values(values.spec)) << text;
+  EXPECT_EQ(again.derived, values.derived) << text;
+  EXPECT_EQ(to_yaml(again), text);
+  EXPECT_EQ(all_values(resolve(text).spec), all_values(values.spec)) << "as llmc reads it\n" << text;
+}
+
+TEST(Values, ReadBackWhatIsPrinted) {
+  expect_read_back(values_of(resolve(kGood)));
+  expect_read_back(values_of(resolve(
+      kGood, {"model.rope_scaling={type: llama3, factor: 8.5}", "memory.recompute={every: 3}", "schedule.kind=wsd",
+              "data.validation=[{path: \"v *.bin\", format: llmc}]", "evaluation.every=3", "schedule.warmup_steps=400",
+              "target={kind: cuda, arch: [80, 90a]}", "init.residual=0.125", "seed=9223372036854775807"})));
+}
+
+TEST(Values, HostileTexts) {
+  std::mt19937 random(3);
+  const std::vector<std::string> pieces = {"\"", "\\", "'", "\n", "\t", "#", " #", ": ", "- ", "é", "日",   "{", "}",
+                                           "[",  "]",  ",", "&",  "*",  "!", "%",  "@",  "`",  " ", "null", "~", "0",
+                                           "# default: "};
+  for (int i = 0; i < 300; ++i) {
+    Values values = values_of(resolve(kGood));
+    std::string text;
+    for (std::size_t n = 1 + random() % 8; n > 0; --n) text += pieces[random() % pieces.size()];
+    values.spec.data.tokenizer = "t.model";
+    values.spec.sampling.prompts = {text, "x"};
+    expect_read_back(values);
+  }
+}
+
+TEST(Values, DamagedTextsAreRefused) {
+  const std::string good = to_yaml(values_of(resolve(kGood)));
+  const auto problem = [](const std::string& text) -> std::string {
+    try {
+      read_values(text, "spec.yaml");
+    } catch (const std::invalid_argument& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(problem(good), "");
+  EXPECT_NE(problem("nonsense\n").find("line 1 is no `key: value`"), std::string::npos);
+  EXPECT_NE(problem(good + "model:\n").find("for the second time"), std::string::npos);
+  EXPECT_NE(problem(good + "  a: 1\n"), "");
+  EXPECT_NE(problem("seed: [1\n"), "");
+  EXPECT_NE(problem("seed: fast\n").find("seed takes an integer"), std::string::npos);
+  EXPECT_NE(problem("sed: 1\n").find("did you mean seed?"), std::string::npos);
+  EXPECT_NE(problem("name: a\n\x01"), "");
+  std::mt19937 random(5);
+  for (int i = 0; i < 3000; ++i) {  // no crash, no hang
+    std::string text = good;
+    for (std::size_t n = 1 + random() % 4; n > 0; --n) text[random() % text.size()] = static_cast<char>(random() % 128);
+    problem(text);
+  }
+}
+
+std::string shown(const Node& node) {
+  std::string text;
+  switch (node.kind) {
+    case Node::Kind::null:
+      return "null";
+    case Node::Kind::bad:
+      return "bad";
+    case Node::Kind::scalar:
+      return (node.plain ? "plain " : "quoted ") + node.text;
+    case Node::Kind::list:
+      for (const Node& item : node.items) text += shown(item) + "; ";
+      return "[" + text + "]";
+    case Node::Kind::map:
+      for (const Member& member : node.members) text += member.key.text + ": " + shown(member.value) + "; ";
+      return "{" + text + "}";
+  }
+  return text;
+}
+
+/// Whatever one line means to the reader of overrides, it means to YAML.
+TEST(FlowReader, AgreesWithYaml) {
+  std::mt19937 random(11);
+  const std::vector<std::string> pieces = {"a", "12", "[", "]", "{", "}", ", ", ": ", "\"x\\n\"", "'it''s'", " ", "k: 1",
+                                           "null", "~", " # c", "a:b", "-", "1e-3", "\"\\u00e9\"", "[a, b]", ","};
+  int both = 0;
+  for (int i = 0; i < 60000; ++i) {
+    std::string text;
+    for (std::size_t n = 1 + random() % 7; n > 0; --n) text += pieces[random() % pieces.size()];
+    if (text.find_first_not_of(" ") == std::string::npos) continue;
+    const Source source{"x", text, true};
+    std::vector<Diagnostic> ours, theirs;
+    const auto flow = read_flow(source, 0, text.size(), ours);
+    if (!flow || flow->kind == Node::Kind::null) continue;
+    const auto yaml = read_yaml(source, theirs);
+    ASSERT_TRUE(yaml) << text;
+    EXPECT_EQ(shown(*flow), shown(*yaml)) << text;
+    EXPECT_TRUE(ours.empty());
+    ++both;
+  }
+  EXPECT_GT(both, 5000);
+}
+
+TEST(OverrideValues, DerivedValuesFollow) {
+  const Values built = values_of(resolve(kGood));  // 20000 steps, a warm-up of 2 %
+  EXPECT_EQ(built.spec.schedule.warmup_steps, 400);
+  const Values shorter = override_values(built, {"schedule.steps=1000"}, "/x");
+  EXPECT_EQ(shorter.spec.schedule.warmup_steps, resolve(kGood, {"schedule.steps=1000"}).spec.schedule.warmup_steps);
+  EXPECT_EQ(shorter.spec.schedule.warmup_steps, 20);
+  const Values given = override_values(values_of(resolve(kGood, {"schedule.warmup_steps=400"})), {"schedule.steps=1000"}, "/x");
+  EXPECT_EQ(given.spec.schedule.warmup_steps, 400);
+  EXPECT_EQ(override_values(shorter, {"schedule.warmup_steps=7"}, "/x").derived.count("schedule.warmup_steps"), 0u);
+}
+
+TEST(OverrideValues, Paths) {
+  Values values = values_of(resolve(kGood, {"data.tokenizer=../t.model", "data.validation.path=/abs/v.bin"}));
+  resolve_paths(values.spec, "/home/u/specs");
+  EXPECT_EQ(values.spec.data.train.path, "/home/u/specs/train-*.bin");
+  EXPECT_EQ(values.spec.data.tokenizer, "/home/u/t.model");
+  values = override_values(values, {"data.train.path=../d/*.bin"}, "/home/u/here");
+  EXPECT_EQ(values.spec.data.train.path, "/home/u/d/*.bin");
+  relate_paths(values.spec, "/home/u/runs/a");
+  EXPECT_EQ(values.spec.data.train.path, "../../d/*.bin");
+  EXPECT_EQ(values.spec.data.tokenizer, "../../t.model");
+  EXPECT_EQ(values.spec.data.validation.path, "/abs/v.bin") << "nothing in common";
+}
+
+TEST(Changes, NamesEveryKeyWithBothValues) {
+  const Spec before = resolve(kGood).spec;
+  const auto list = changes(before, resolve(kGood, {"optimizer.lr=1e-3", "schedule.kind=wsd"}).spec);
+  std::string text;
+  for (const Change& change : list) text += change.key->path + " " + change.before + " -> " + change.after + "\n";
+  EXPECT_EQ(text,
+            "optimizer.lr 0.0003 -> 0.001\nschedule.kind cosine -> wsd\nschedule.decay_fraction none -> 0.2\n");
+}
+
+}  // namespace
+}  // namespace llmc::spec

@@ -1,0 +1,227 @@
+// What a run is: its model, how it is computed, its values; which of them a resume keeps, tells and refuses.
+#include "runs.h"
+
+namespace llmc::fake {
+namespace {
+
+class Identity : public Runs {
+ protected:
+  std::vector<Json> history(const std::string& run) { return lines(run + "/history.jsonl"); }
+  Result refuse(const Words& arguments, const std::string& part, const Words& environment = {}) {
+    const Result result = run(arguments, environment);
+    EXPECT_EQ(result.status, 6) << result.out << result.err;
+    EXPECT_TRUE(contains(result.err, part)) << result.err;
+    return result;
+  }
+  std::map<std::string, std::string> tree(const std::string& run) {
+    std::map<std::string, std::string> files;
+    for (const auto& entry : fs::recursive_directory_iterator(folder_ / run))
+      if (entry.is_regular_file()) files[entry.path()] = read_file(entry.path());
+    return files;
+  }
+};
+
+TEST_F(Identity, TheFolderSaysWhatRuns) {
+  const Result first = train({"--run", "run", "--steps", "5", "optimizer.lr=0.01", "optimizer.betas=[0.5, 0.75]"});
+  EXPECT_TRUE(contains(first.out, "value   optimizer.lr=0.01 (the trainer was built with 0.05)")) << first.out;
+  const std::string spec = read_file(folder_ / "run/spec.yaml");
+  EXPECT_TRUE(contains(spec, "lr: 0.01\n") && contains(spec, "betas: [0.5, 0.75]\n")) << spec;
+  EXPECT_TRUE(contains(spec, "path: \"../data/train-*.bin\"\n")) << "relative to the folder it stands in\n" << spec;
+  const auto starts = history("run");
+  ASSERT_EQ(starts.size(), 1u);
+  EXPECT_EQ(starts[0]["step"], 0);
+  EXPECT_EQ(starts[0]["changed"].size(), 0u);
+  EXPECT_EQ(starts[0]["overrides"].size(), 2u);
+  EXPECT_EQ(starts[0]["llmc"], "0.1.0");
+  EXPECT_EQ(starts[0]["build"], "fa42");
+  EXPECT_EQ(starts[0]["threads"], 1);
+  EXPECT_EQ(starts[0]["ranks"], 1);
+  EXPECT_TRUE(contains(starts[0]["libraries"][0], "oneDNN")) << starts[0];
+  for (const char* key : {"device", "arch", "model", "data", "tuned", "time", "checkpoint"})
+    EXPECT_TRUE(starts[0].contains(key)) << key;
+}
+
+TEST_F(Identity, AResumeKeepsTheRunsValues) {
+  train({"--run", "clean", "optimizer.lr=0.01"});
+  train({"--run", "run", "--steps", "7", "optimizer.lr=0.01"});
+  const Result again = train({"--run", "run"});
+  EXPECT_FALSE(contains(again.out, "change ")) << again.out;
+  EXPECT_TRUE(contains(again.out, "value   optimizer.lr=0.01 (the trainer was built with 0.05)")) << again.out;
+  EXPECT_EQ(again.err, "");
+  expect_same_checkpoint("clean", "run", 20);
+  EXPECT_EQ(history("run")[1]["changed"].size(), 0u);
+  EXPECT_EQ(history("run")[1]["step"], 7);
+  train({"--run", "other", "--resume", "run", "--steps", "20"});  // nothing to do: the values came with the checkpoint
+  train({"--run", "third", "--resume", "run/checkpoints/step-00000007"});
+  expect_same_checkpoint("clean", "third", 20);
+}
+
+TEST_F(Identity, AResumeSaysEachValueThatChanges) {
+  train({"--run", "run", "--steps", "7"});
+  const Result changed = train({"--run", "run", "--steps", "9", "optimizer.lr=0.01", "checkpoint.every=3"});
+  EXPECT_TRUE(contains(changed.out, "change  optimizer.lr 0.05 -> 0.01\n")) << changed.out;
+  EXPECT_TRUE(contains(changed.out, "change  checkpoint.every 5 -> 3\n")) << changed.out;
+  EXPECT_EQ(changed.err, "");
+  EXPECT_EQ(history("run")[1]["changed"].dump(), R"({"checkpoint.every":["5","3"],"optimizer.lr":["0.05","0.01"]})");
+  EXPECT_TRUE(contains(read_file(folder_ / "run/spec.yaml"), "lr: 0.01\n"));
+  const Result back = train({"--run", "run", "optimizer.lr=0.05"});
+  EXPECT_TRUE(contains(back.out, "change  optimizer.lr 0.01 -> 0.05\n")) << back.out;
+}
+
+TEST_F(Identity, AStartThatDoesNothingWritesNothing) {
+  train({"--run", "run", "--steps", "5"});
+  const auto before = tree("run");
+  train({"--run", "run", "--steps", "5", "optimizer.lr=0.01"});
+  EXPECT_TRUE(tree("run") == before);
+  refuse({"--run", "run", "seed=1"}, "seed");
+  EXPECT_TRUE(tree("run") == before);
+  run({"--run", "new", "data.train.path=missing"});
+  EXPECT_FALSE(fs::exists(folder_ / "new"));
+}
+
+TEST_F(Identity, AnotherMicroBatchGoesOnAndIsTold) {
+  train({"--run", "clean"});
+  train({"--run", "run", "--steps", "10"});
+  const Result moved = train({"--run", "run"}, {"FAKE_MICRO_BATCH=1"});
+  EXPECT_TRUE(contains(moved.err, "batch.micro_batch 2 -> 1, build fa42 -> fa41: the run goes on, and its bits differ"))
+      << moved.err;
+  EXPECT_EQ(history("run")[1]["changed"].dump(), R"({"batch.micro_batch":["2","1"]})");
+  const auto clean = lines("clean/metrics.jsonl"), ours = lines("run/metrics.jsonl");
+  ASSERT_EQ(ours.size(), 20u);
+  for (std::size_t i = 0; i < 20; ++i)  // other orders of fp32 sums
+    EXPECT_NEAR(ours[i]["loss"].get<double>(), clean[i]["loss"].get<double>(), i < 10 ? 0 : 1e-4) << i;
+  EXPECT_EQ(ours.back()["tokens"], clean.back()["tokens"]);
+  EXPECT_EQ(train({"--run", "run", "schedule.steps=22"}, {"FAKE_MICRO_BATCH=1"}).err, "") << "told once";
+}
+
+TEST_F(Identity, AnotherLengthGoesOnInTheSameEpoch) {
+  train({"--run", "clean", "schedule.steps=12"});
+  train({"--run", "run", "schedule.steps=12", "--steps", "2"});
+  const Result moved = train({"--run", "run"}, {"FAKE_LENGTH=8", "FAKE_MICRO_BATCH=1"});
+  EXPECT_TRUE(contains(moved.err, "batch.sequence_length 4 -> 8")) << moved.err;
+  const auto ours = lines("run/metrics.jsonl");
+  ASSERT_EQ(ours.size(), 12u);
+  // A bigram model sees the same pairs, in another order: losses stay near.
+  EXPECT_NEAR(ours[11]["loss"].get<double>(), lines("clean/metrics.jsonl")[11]["loss"].get<double>(), 0.4);
+  EXPECT_EQ(ours[1]["tokens"], 32);
+  const Json state = Json::parse(checkpoint("run", 5)["state.json"]);
+  EXPECT_EQ(state["visited"].dump(), R"([{"samples":8,"sequence_length":4},{"samples":)" +
+                                         std::to_string(state["visited"][1]["samples"].get<int>()) +
+                                         R"(,"sequence_length":8}])");
+  refuse({"--run", "run", "--resume", "none"}, "holds a run already", {"FAKE_LENGTH=8"});
+}
+
+TEST_F(Identity, AnotherModelIsRefused) {
+  train({"--run", "run", "--steps", "5"});
+  refuse({"--run", "run"}, "holds a run of model", {"FAKE_ROPE_THETA=500"});
+  refuse({"--run", "new", "--resume", "run"}, "model.rope_theta 10000 -> 500", {"FAKE_ROPE_THETA=500"});
+}
+
+TEST_F(Identity, WhatIsGuardedGoesOnWhereItIsNamed) {
+  train({"--run", "run", "--steps", "5"});
+  refuse({"--run", "run", "schedule.steps=10"}, "schedule.steps 20, this run has 10");
+  train({"--run", "run", "schedule.steps=10", "--steps", "6", "--allow", "schedule.steps"});
+  refuse({"--run", "run", "data.seed=8"}, "--allow data.seed");
+  train({"--run", "run", "data.seed=8", "--allow", "data.seed", "--steps", "7"});
+  EXPECT_EQ(Json::parse(checkpoint("run", 7)["state.json"])["epoch"], 1) << "another order is another epoch";
+  write_shard(folder_ / "data/train-0.bin", 61, 9);
+  refuse({"--run", "run", "--allow", "data.seed"}, "--allow data.train.path");
+  train({"--run", "run", "--allow", "data.train.path", "--allow=seed", "seed=1", "--steps", "9"});
+  EXPECT_EQ(Json::parse(checkpoint("run", 9)["state.json"])["epoch"], 2);
+  EXPECT_EQ(train({"--run", "run"}).err, "") << "allowed once, it is the run's";
+}
+
+TEST_F(Identity, ACheckpointSaysHowItWasMade) {
+  train({"--run", "run", "optimizer.lr=0.01"});
+  const std::string spec = checkpoint("run", 20)["spec.yaml"];
+  EXPECT_TRUE(contains(spec, "lr: 0.01\n") && contains(spec, "micro_batch: 2\n") && contains(spec, "vocab_size: 12\n")) << spec;
+  for (const char* aside : {"name", "path", "every", "prompts", "budget"}) EXPECT_FALSE(contains(spec, aside)) << spec;
+}
+
+TEST_F(Identity, TheDefaultFolderIsBesideTheSpec) {
+  train({"--steps", "5"});
+  EXPECT_TRUE(fs::exists(folder_ / "data/runs/fake/checkpoints/step-00000005"));
+  fs::create_directory(folder_ / "elsewhere");
+  const std::string command = "cd " + (folder_ / "elsewhere").string() + " && " FAKE_TRAINER " --base ../data --steps 6 > ../out";
+  ASSERT_EQ(std::system(command.c_str()), 0);
+  EXPECT_TRUE(contains(read_file(folder_ / "out"), "resumed at step 5"));
+  EXPECT_FALSE(fs::exists(folder_ / "elsewhere/runs"));
+}
+
+TEST_F(Identity, TheTextOfASpecThatCannotBeRead) {
+  train({"--run", "run", "--steps", "5"});
+  std::ofstream(folder_ / "run/spec.yaml", std::ios::app) << "nonsense\n";
+  refuse({"--run", "run"}, "run/spec.yaml' cannot be read: line");
+}
+
+TEST_F(Identity, ResumeFindsTheCheckpointsOfARun) {
+  train({"--run", "a", "--steps", "11"});
+  const Result result = train({"--run", "b", "--resume", "a"});
+  EXPECT_TRUE(contains(result.out, "resumed at step 11")) << result.out;
+  train({"--run", "clean"});
+  expect_same_checkpoint("clean", "b", 20);
+  fs::create_directories(folder_ / "empty/checkpoints");
+  refuse({"--run", "c", "--resume", "empty"}, "has no checkpoint");
+}
+
+TEST_F(Identity, ARunThatCannotBeSavedIsRefusedAtStart) {
+  fs::create_directories(folder_ / "run/state");
+  train({"--run", "run", "--steps", "1"});
+  fs::remove_all(folder_ / "run/checkpoints");
+  std::ofstream(folder_ / "run/checkpoints") << "in the way";
+  const Result result = run({"--run", "run"});
+  EXPECT_EQ(result.status, 6) << result.out;
+  EXPECT_FALSE(contains(result.out, "step ")) << "no step was trained\n" << result.out;
+}
+
+TEST_F(Identity, AnEditedSpecIsTold) {
+  fs::create_directory(folder_ / "bin");
+  fs::copy(FAKE_TRAINER, folder_ / "bin/trainer");
+  std::ofstream(folder_ / "my spec.yaml") << "lr: 1\n";
+  std::ofstream(folder_ / "bin/spec_files") << "0123456789abcdef " << (folder_ / "my spec.yaml").string() << "\n";
+  const std::string command = (folder_ / "bin/trainer").string() + " --quiet --base " + (folder_ / "data").string() +
+                              " --run " + (folder_ / "run").string() + " --steps 1 2> " + (folder_ / "said").string();
+  ASSERT_EQ(std::system(command.c_str()), 0);
+  EXPECT_TRUE(contains(read_file(folder_ / "said"), "my spec.yaml' was edited")) << read_file(folder_ / "said");
+}
+
+TEST_F(Identity, TheProgressHasMeanAndLargestLoss) {
+  const Result result = train({"--run", "run", "metrics.every=4", "evaluation.every=6"});
+  const auto metrics = lines("run/metrics.jsonl");
+  const auto loss = [&](int step) { return metrics[static_cast<std::size_t>(step - 1)]["loss"].get<double>(); };
+  char text[80];
+  std::snprintf(text, sizeof text, "step  4/20  loss %.4f  max %.4f  lr", (loss(2) + loss(3) + loss(4)) / 3,
+                std::max({loss(2), loss(3), loss(4)}));
+  EXPECT_TRUE(contains(result.out, text)) << text << "\n" << result.out;
+  std::snprintf(text, sizeof text, "step  6/20  loss %.4f  max %.4f  val ", (loss(5) + loss(6)) / 2,
+                std::max(loss(5), loss(6)));
+  EXPECT_TRUE(contains(result.out, text)) << text << "\n" << result.out;
+  EXPECT_FALSE(contains(result.out.substr(result.out.find("step  8/20"), 60), "val")) << "an old one\n" << result.out;
+}
+
+TEST_F(Identity, AStopThatCannotSaveIsNoStopWithEverythingSaved) {
+  for (const bool last : {false, true}) {
+    const std::string run = last ? "last" : "stopped";
+    const pid_t child = start({"--run", run, "checkpoint.every=0", "--steps", last ? "6" : "20"}, {"FAKE_STEP_MS=100"});
+    wait_for_lines(run, 2);
+    fs::remove_all(folder_ / run / "checkpoints");
+    std::ofstream(folder_ / run / "checkpoints") << "in the way";
+    if (!last) ::kill(child, SIGTERM);
+    const Result result = finish(child);
+    EXPECT_EQ(result.status, 6) << result.err;
+    EXPECT_TRUE(contains(result.err, "could not be saved")) << result.err;
+    EXPECT_FALSE(contains(result.err, "everything is saved")) << result.err;
+  }
+}
+
+TEST_F(Identity, NohupIgnoresAClosedTerminal) {
+  ::signal(SIGHUP, SIG_IGN);
+  const pid_t child = start({"--run", "run"}, {"FAKE_STEP_MS=25"});
+  ::signal(SIGHUP, SIG_DFL);
+  wait_for_lines("run", 3);
+  ::kill(child, SIGHUP);
+  EXPECT_EQ(finish(child).status, 0);
+}
+
+}  // namespace
+}  // namespace llmc::fake
