@@ -23,7 +23,7 @@ TEST(Rows, EachStandsAtItsKind) {
 }
 
 /// Lines that look a tensor, op or region up by name, or compare its name with a text.
-const std::regex kByName(R"re((\bname|label\(\))\s*[!=]=\s*"|"\s*[!=]=\s*[\w.>()-]*\bname\b|\b(find|region)\("|)re"
+const std::regex kByName(R"re((\bname|label\(\))\s*[!=]=\s*"|"\s*[!=]=\s*[\w.>()-]*\bname\b|\b(graph|g_?)(\.|->)(find|region)\("|)re"
                          R"re(\bname\.(find|rfind|compare|substr|starts_with|ends_with|erase)\()re");
 
 TEST(Names, DecideNothing) {
