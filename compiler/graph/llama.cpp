@@ -47,8 +47,12 @@ class Builder {
 
   Op& op(OpKind kind, const std::string& name, std::vector<TensorId> inputs, std::vector<TensorId> outputs,
          Group group = Group::rest) {
-    region_.ops.push_back({.kind = kind, .name = name, .inputs = std::move(inputs), .outputs = std::move(outputs),
-                           .id = graph_.next_op++, .group = group});
+    region_.ops.push_back({.kind = kind,
+                           .name = name,
+                           .inputs = std::move(inputs),
+                           .outputs = std::move(outputs),
+                           .id = graph_.next_op++,
+                           .group = group});
     return region_.ops.back();
   }
 
@@ -61,8 +65,8 @@ class Builder {
   }
 
   /// `pieces`: names without ".weight" and ".bias", and how many columns of the result each gives.
-  TensorId linear(const std::string& name, TensorId x, const std::vector<Piece>& pieces, bool bias, const std::string& result,
-                  Group group = Group::rest, std::int64_t halves = 1) {
+  TensorId linear(const std::string& name, TensorId x, const std::vector<Piece>& pieces, bool bias,
+                  const std::string& result, Group group = Group::rest, std::int64_t halves = 1) {
     std::vector<Piece> weights = pieces, biases = pieces;
     for (Piece& piece : weights) piece.name += ".weight";
     for (Piece& piece : biases) piece.name += ".bias", piece.init = Init::zeros;
@@ -77,7 +81,8 @@ class Builder {
 
  private:
   TensorId parameter(const std::string& name, std::int64_t rows, std::int64_t cols, std::vector<Piece> pieces) {
-    const TensorId weight = scratch(name, rows, cols, Role::parameter), gradient = scratch("d_" + name, rows, cols, Role::gradient);
+    const TensorId weight = scratch(name, rows, cols, Role::parameter),
+                   gradient = scratch("d_" + name, rows, cols, Role::gradient);
     graph_.at(weight).partner = gradient;
     graph_.at(weight).pieces = std::move(pieces);
     graph_.at(gradient).partner = weight;
@@ -119,11 +124,15 @@ Graph build_llama(const spec::Spec& spec, std::int64_t micro_batch) {
 
   Region embed{.name = "embed", .block = Block::embed, .writes = &ResidualStream::first};
   Builder e(g, embed);
-  const TensorId table = e.matrix("embed_weight", hidden, {{.name = "model.embed_tokens.weight", .size = m.vocab_size,
-                                                            .init = Init::embedding, .decay = false}});
+  const TensorId table =
+      e.matrix("embed_weight", hidden,
+               {{.name = "model.embed_tokens.weight", .size = m.vocab_size, .init = Init::embedding, .decay = false}});
   e.op(OpKind::embedding, "embed", {g.host.tokens, table}, {e.stream("x_first", hidden, &ResidualStream::first)});
 
-  Region layer{.name = "layer_forward", .block = Block::layer, .loop = Loop::layers_up, .reads = &ResidualStream::below,
+  Region layer{.name = "layer_forward",
+               .block = Block::layer,
+               .loop = Loop::layers_up,
+               .reads = &ResidualStream::below,
                .writes = &ResidualStream::above};
   Builder b(g, layer);
   const TensorId x = b.stream("x", hidden, &ResidualStream::below);
@@ -138,8 +147,9 @@ Graph build_llama(const spec::Spec& spec, std::int64_t micro_batch) {
   const TensorId attended = b.activation("attention_out", q);
   const TensorId lse = b.scratch("attention_lse", g.batch * heads.query, g.sequence);
   b.op(OpKind::attention, "attention", {rotated}, {attended, lse}, Group::attention).heads = heads;
-  const TensorId projected = b.linear("o", attended, {{.name = "self_attn.o_proj", .size = hidden, .init = Init::residual}},
-                                      m.attention_bias, "o_out", Group::residual);
+  const TensorId projected =
+      b.linear("o", attended, {{.name = "self_attn.o_proj", .size = hidden, .init = Init::residual}}, m.attention_bias,
+               "o_out", Group::residual);
   const TensorId middle = b.activation("x_mid", hidden);
   b.op(OpKind::add, "attention_residual", {x, projected}, {middle});
   const TensorId normed2 = b.rms_norm("mlp_norm", middle, "post_attention_layernorm.weight", m.rms_norm_eps);
@@ -158,10 +168,10 @@ Graph build_llama(const spec::Spec& spec, std::int64_t micro_batch) {
   const TensorId last = h.stream("x_last", hidden, &ResidualStream::last);
   const TensorId features = h.rms_norm("final_norm", last, "model.norm.weight", m.rms_norm_eps);
   const TensorId logits = h.activation("logits", m.vocab_size);
-  const TensorId head_weight = m.tie_word_embeddings
-                                   ? table
-                                   : h.matrix("lm_head_weight", hidden, {{.name = "lm_head.weight", .size = m.vocab_size,
-                                                                          .init = Init::embedding}});
+  const TensorId head_weight =
+      m.tie_word_embeddings ? table
+                            : h.matrix("lm_head_weight", hidden,
+                                       {{.name = "lm_head.weight", .size = m.vocab_size, .init = Init::embedding}});
   h.op(OpKind::linear, "lm_head", {features, head_weight}, {logits});
   const TensorId losses = h.statistic("losses");
   h.op(OpKind::cross_entropy, "cross_entropy", {logits, g.host.targets}, {losses});

@@ -1,5 +1,5 @@
-// attention: causal, q, k and v packed in one row (Dao et al. 2022). On CPU one kernel each way, on CUDA cuDNN or kernels
-// of llmc's own.
+// attention: causal, q, k and v packed in one row (Dao et al. 2022). On CPU one kernel each way, on CUDA cuDNN or
+// kernels of llmc's own.
 #include "compiler/ops/attention.h"
 
 #include <cmath>
@@ -30,12 +30,14 @@ void backward_signature(const Operands& o) {
 void gradient(Backward& b, const Op& op) {
   const TensorId qkv = op.inputs[0], dout = b.of(op.outputs[0]);
   const TensorId workspace = b.scratch(op.name + "_workspace");
-  b.emit(OpKind::attention_backward, op.name + "_backward", {dout, op.outputs[0], qkv, op.outputs[1]}, {b.part(qkv), workspace});
+  b.emit(OpKind::attention_backward, op.name + "_backward", {dout, op.outputs[0], qkv, op.outputs[1]},
+         {b.part(qkv), workspace});
 }
 
 std::int64_t round_up(std::int64_t n, std::int64_t unit) { return (n + unit - 1) / unit * unit; }
 
-void size_workspace(Graph& graph, const Op& op, const spec::Spec& spec, const FlatSizes&, const plan::AttentionChoice& choice) {
+void size_workspace(Graph& graph, const Op& op, const spec::Spec& spec, const FlatSizes&,
+                    const plan::AttentionChoice& choice) {
   Tensor& workspace = graph.at(op.outputs[1]);
   if (spec.target.kind == spec::TargetKind::cuda) {
     workspace.cols = workspace.pitch = static_cast<std::int64_t>(choice.workspace_bytes()) / bytes_of(DType::f32, 1);
@@ -53,17 +55,20 @@ double half_square(const Context& c) {
 }
 
 Instance& shape(Instance& instance, const Context& c, const Tensor& qkv, const Tensor& out) {
-  return instance.integer("kBatch", c.graph.batch, "batch.micro_batch").integer("kSequence", c.graph.sequence, "batch.sequence_length")
+  return instance.integer("kBatch", c.graph.batch, "batch.micro_batch")
+      .integer("kSequence", c.graph.sequence, "batch.sequence_length")
       .integer("kHeads", c.op.heads.query, "model.num_attention_heads")
-      .integer("kKvHeads", c.op.heads.key, "model.num_key_value_heads").integer("kHeadDim", c.op.heads.dim, "model.head_dim")
-      .integer("kPitch", qkv.pitch, kHeadCounts).integer("kOutPitch", out.pitch, kHeadCounts);
+      .integer("kKvHeads", c.op.heads.key, "model.num_key_value_heads")
+      .integer("kHeadDim", c.op.heads.dim, "model.head_dim")
+      .integer("kPitch", qkv.pitch, kHeadCounts)
+      .integer("kOutPitch", out.pitch, kHeadCounts);
 }
 
 enum class Pass { forward, backward_queries, backward_keys };
 
-/// templates/cuda/attention_*.cu: a warp has 32 queries (backward_keys: keys) of a head, 16 of one wider than 64. A head
-/// wider than 128 leaves room in shared memory for two warps, and in registers for half of the columns of dq, or a quarter
-/// of those of dk and dv.
+/// templates/cuda/attention_*.cu: a warp has 32 queries (backward_keys: keys) of a head, 16 of one wider than 64. A
+/// head wider than 128 leaves room in shared memory for two warps, and in registers for half of the columns of dq, or a
+/// quarter of those of dk and dv.
 Work portable(const Context& c, Pass pass, const Tensor& qkv, const Tensor& out, std::vector<Argument> arguments) {
   const auto [query, key, dim] = c.op.heads;
   const std::int64_t batch = c.graph.batch, sequence = c.graph.sequence;
@@ -78,8 +83,12 @@ Work portable(const Context& c, Pass pass, const Tensor& qkv, const Tensor& out,
                        : keys  ? column * (2 * h + 4 * kv) + 2 * line
                                : column * (4 * h + 2 * kv) + 2 * line;
   Instance instance(c, forward ? "attention_forward" : keys ? "attention_backward_keys" : "attention_backward_queries");
-  return shape(instance, c, qkv, out).real("kScale", 1 / std::sqrt(static_cast<double>(dim)), "model.head_dim")
-      .costs(bytes, (forward ? 2 : keys ? 4 : 3) * half_square(c))
+  return shape(instance, c, qkv, out)
+      .real("kScale", 1 / std::sqrt(static_cast<double>(dim)), "model.head_dim")
+      .costs(bytes, (forward ? 2
+                     : keys  ? 4
+                             : 3) *
+                        half_square(c))
       .shaped({lanes, lanes, batch * heads * parts * tiles}, batch * heads * sequence, dim, std::move(arguments));
 }
 
@@ -124,14 +133,30 @@ bool attention_in_tiles(const spec::Spec& spec) {
          arch_has_tiles(spec.target.arch.front());
 }
 
-constexpr Row kAttention = {
-    .kind = OpKind::attention, .signature = signature, .weight_type = reads_fp32, .exact = output(1), .writes_stream = false,
-    .gradient = gradient, .gives_forward = false, .row_sum = kNoSum, .overwrites = in_a_new_place, .scratch = no_scratch,
-    .stream_elements = off_the_stream, .work = work};
+constexpr Row kAttention = {.kind = OpKind::attention,
+                            .signature = signature,
+                            .weight_type = reads_fp32,
+                            .exact = output(1),
+                            .writes_stream = false,
+                            .gradient = gradient,
+                            .gives_forward = false,
+                            .row_sum = kNoSum,
+                            .overwrites = in_a_new_place,
+                            .scratch = no_scratch,
+                            .stream_elements = off_the_stream,
+                            .work = work};
 
-constexpr Row kAttentionBackward = {
-    .kind = OpKind::attention_backward, .signature = backward_signature, .weight_type = reads_fp32, .exact = output(1),
-    .writes_stream = false, .gradient = no_gradient, .gives_forward = false, .row_sum = kNoSum, .overwrites = in_a_new_place,
-    .scratch = size_workspace, .stream_elements = off_the_stream, .work = backward_work};
+constexpr Row kAttentionBackward = {.kind = OpKind::attention_backward,
+                                    .signature = backward_signature,
+                                    .weight_type = reads_fp32,
+                                    .exact = output(1),
+                                    .writes_stream = false,
+                                    .gradient = no_gradient,
+                                    .gives_forward = false,
+                                    .row_sum = kNoSum,
+                                    .overwrites = in_a_new_place,
+                                    .scratch = size_workspace,
+                                    .stream_elements = off_the_stream,
+                                    .work = backward_work};
 
 }  // namespace llmc::ops

@@ -10,8 +10,11 @@
 namespace llmc::ops {
 
 Region Backward::reverse(const Region& forward) {
-  region_ = {.name = fmt::format("{}_backward", name_of(forward.block)), .block = forward.block, .part = Part::backward,
-             .loop = forward.loop == Loop::layers_up ? Loop::layers_down : forward.loop, .variant = forward.variant};
+  region_ = {.name = fmt::format("{}_backward", name_of(forward.block)),
+             .block = forward.block,
+             .part = Part::backward,
+             .loop = forward.loop == Loop::layers_up ? Loop::layers_down : forward.loop,
+             .variant = forward.variant};
   ResidualStream& gradient = graph_.dstream;
   if (forward.writes) {
     const TensorId above = graph_.stream.*forward.writes;
@@ -54,19 +57,28 @@ bool Backward::is_written(TensorId tensor) const {
 
 void Backward::emit(OpKind kind, const std::string& name, std::vector<TensorId> inputs, std::vector<TensorId> outputs) {
   written_.insert(written_.end(), outputs.begin(), outputs.end());
-  region_.ops.push_back({.kind = kind, .name = name, .inputs = std::move(inputs), .outputs = std::move(outputs),
-                         .of = forward_->id, .heads = forward_->heads});
+  region_.ops.push_back({.kind = kind,
+                         .name = name,
+                         .inputs = std::move(inputs),
+                         .outputs = std::move(outputs),
+                         .of = forward_->id,
+                         .heads = forward_->heads});
 }
 
 TensorId Backward::scratch(const std::string& name) {
-  return graph_.add({.name = name, .rows = 1, .cols = 1,
-                     .scope = region_.block == Block::layer ? Scope::layer : Scope::step});
+  return graph_.add(
+      {.name = name, .rows = 1, .cols = 1, .scope = region_.block == Block::layer ? Scope::layer : Scope::step});
 }
 
 TensorId Backward::like(TensorId tensor, const std::string& name) {
   const Tensor& t = graph_.at(tensor);
-  return graph_.add({.name = name, .dtype = t.dtype, .rows = t.rows, .cols = t.cols,
-                     .scope = region_.block == Block::layer ? Scope::layer : Scope::step, .axis = t.axis, .halves = t.halves});
+  return graph_.add({.name = name,
+                     .dtype = t.dtype,
+                     .rows = t.rows,
+                     .cols = t.cols,
+                     .scope = region_.block == Block::layer ? Scope::layer : Scope::step,
+                     .axis = t.axis,
+                     .halves = t.halves});
 }
 
 }  // namespace llmc::ops

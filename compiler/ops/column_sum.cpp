@@ -16,8 +16,12 @@ void reduce_signature(const Operands& o) {
 
 std::vector<Work> sum_work(const Context& c) {
   const Tensor &x = c.in(0), &partial = c.out(0);
-  return {Instance(c, "column_sum").named(std::to_string(x.cols)).element(x.dtype).matrix(x, x.rows)
-              .integer("kBlocks", partial.rows, kTokens).costs(c.bytes(x) + c.bytes(partial), 1.0 * x.rows * x.cols)
+  return {Instance(c, "column_sum")
+              .named(std::to_string(x.cols))
+              .element(x.dtype)
+              .matrix(x, x.rows)
+              .integer("kBlocks", partial.rows, kTokens)
+              .costs(c.bytes(x) + c.bytes(partial), 1.0 * x.rows * x.cols)
               .rows(partial.rows, x.cols, x.dtype, all_operands(c.op))};
 }
 
@@ -28,24 +32,42 @@ std::vector<Work> reduce_work(const Context& c) {
   const bool accumulates = sum.role == Role::gradient;
   Instance instance(c, "column_reduce");
   if (left > 1) instance.named("to_" + std::to_string(left));
-  Work work = instance.named(std::to_string(partial.cols)).integer("kBlocks", partial.rows / left, kTokens)
+  Work work = instance.named(std::to_string(partial.cols))
+                  .integer("kBlocks", partial.rows / left, kTokens)
                   .integer("kCols", cols, kHidden)
                   .costs(c.bytes(partial) + (left > 1 ? 1 : 2) * c.bytes(sum), 1.0 * partial.rows * partial.cols)
-                  .rows((cols + 127) / 128, 128, DType::f32, {c.op.inputs[0], c.op.outputs[0], accumulates ? c.adds() : "false"});
+                  .rows((cols + 127) / 128, 128, DType::f32,
+                        {c.op.inputs[0], c.op.outputs[0], accumulates ? c.adds() : "false"});
   work.adds = accumulates;
   return {std::move(work)};
 }
 
 }  // namespace
 
-constexpr Row kColumnSum = {
-    .kind = OpKind::column_sum, .signature = sum_signature, .weight_type = reads_fp32, .exact = kNoOutputs,
-    .writes_stream = false, .gradient = no_gradient, .gives_forward = false, .row_sum = 0, .overwrites = in_a_new_place,
-    .scratch = no_scratch, .stream_elements = off_the_stream, .work = sum_work};
+constexpr Row kColumnSum = {.kind = OpKind::column_sum,
+                            .signature = sum_signature,
+                            .weight_type = reads_fp32,
+                            .exact = kNoOutputs,
+                            .writes_stream = false,
+                            .gradient = no_gradient,
+                            .gives_forward = false,
+                            .row_sum = 0,
+                            .overwrites = in_a_new_place,
+                            .scratch = no_scratch,
+                            .stream_elements = off_the_stream,
+                            .work = sum_work};
 
-constexpr Row kColumnReduce = {
-    .kind = OpKind::column_reduce, .signature = reduce_signature, .weight_type = reads_fp32, .exact = kNoOutputs,
-    .writes_stream = false, .gradient = no_gradient, .gives_forward = false, .row_sum = kNoSum, .overwrites = in_a_new_place,
-    .scratch = no_scratch, .stream_elements = off_the_stream, .work = reduce_work};
+constexpr Row kColumnReduce = {.kind = OpKind::column_reduce,
+                               .signature = reduce_signature,
+                               .weight_type = reads_fp32,
+                               .exact = kNoOutputs,
+                               .writes_stream = false,
+                               .gradient = no_gradient,
+                               .gives_forward = false,
+                               .row_sum = kNoSum,
+                               .overwrites = in_a_new_place,
+                               .scratch = no_scratch,
+                               .stream_elements = off_the_stream,
+                               .work = reduce_work};
 
 }  // namespace llmc::ops

@@ -38,9 +38,13 @@ std::vector<Work> work(const Context& c) {
   // A row that does not stay is read for its sum and for its gradient.
   const bool once = !c.cuda() || stays_in_registers(shape, logits.cols, logits.dtype);
   const double reads = once || !gradient ? 1 : 2;
-  return {Instance(c, "cross_entropy").element(logits.dtype).integer("kRows", rows, "memory.loss_chunk")
-              .integer("kCols", logits.cols, kVocab).integer("kPitch", logits.pitch, kVocab)
-              .flag("kGradient", gradient, "gradient", "model").integer("kCluster", shape.cluster, "model.vocab_size, target.arch")
+  return {Instance(c, "cross_entropy")
+              .element(logits.dtype)
+              .integer("kRows", rows, "memory.loss_chunk")
+              .integer("kCols", logits.cols, kVocab)
+              .integer("kPitch", logits.pitch, kVocab)
+              .flag("kGradient", gradient, "gradient", "model")
+              .integer("kCluster", shape.cluster, "model.vocab_size, target.arch")
               .costs((reads + gradient) * static_cast<double>(bytes_of(logits.dtype, rows * logits.cols)) + 8.0 * rows,
                      5.0 * rows * logits.cols)
               .shaped(shape, rows, logits.cols,
@@ -49,14 +53,30 @@ std::vector<Work> work(const Context& c) {
 
 }  // namespace
 
-constexpr Row kCrossEntropy = {
-    .kind = OpKind::cross_entropy, .signature = signature, .weight_type = reads_fp32, .exact = output(0), .writes_stream = false,
-    .gradient = gradient, .gives_forward = false, .row_sum = kNoSum, .overwrites = in_a_new_place, .scratch = no_scratch,
-    .stream_elements = off_the_stream, .work = work};
+constexpr Row kCrossEntropy = {.kind = OpKind::cross_entropy,
+                               .signature = signature,
+                               .weight_type = reads_fp32,
+                               .exact = output(0),
+                               .writes_stream = false,
+                               .gradient = gradient,
+                               .gives_forward = false,
+                               .row_sum = kNoSum,
+                               .overwrites = in_a_new_place,
+                               .scratch = no_scratch,
+                               .stream_elements = off_the_stream,
+                               .work = work};
 
-constexpr Row kCrossEntropyBackward = {
-    .kind = OpKind::cross_entropy_backward, .signature = backward_signature, .weight_type = reads_fp32, .exact = kNoOutputs,
-    .writes_stream = false, .gradient = no_gradient, .gives_forward = false, .row_sum = kNoSum, .overwrites = in_a_new_place,
-    .scratch = no_scratch, .stream_elements = off_the_stream, .work = fused_away};
+constexpr Row kCrossEntropyBackward = {.kind = OpKind::cross_entropy_backward,
+                                       .signature = backward_signature,
+                                       .weight_type = reads_fp32,
+                                       .exact = kNoOutputs,
+                                       .writes_stream = false,
+                                       .gradient = no_gradient,
+                                       .gives_forward = false,
+                                       .row_sum = kNoSum,
+                                       .overwrites = in_a_new_place,
+                                       .scratch = no_scratch,
+                                       .stream_elements = off_the_stream,
+                                       .work = fused_away};
 
 }  // namespace llmc::ops

@@ -8,7 +8,8 @@ namespace llmc::ops {
 namespace {
 
 void product_shape(const Operands& o, std::int64_t m, std::int64_t n, const Tensor& d) {
-  o.expect(o.rows(d) == m && d.cols == n, fmt::format("result %{} is [{}, {}], not [{}, {}]", d.name, o.rows(d), d.cols, m, n));
+  o.expect(o.rows(d) == m && d.cols == n,
+           fmt::format("result %{} is [{}, {}], not [{}, {}]", d.name, o.rows(d), d.cols, m, n));
 }
 
 /// x, weight, [bias], [residual] -> y
@@ -65,19 +66,21 @@ Work product(const Context& c, std::string name, GemmShape shape, Argument bias,
   const double m = static_cast<double>(shape.m), n = static_cast<double>(shape.n), k = static_cast<double>(shape.k);
   Work work{.call = Call::product, .product = {.name = std::move(name), .shape = shape}, .adds = shape.accumulates};
   work.product.flops = work.flops = 2 * m * n * k;
-  work.product.bytes = work.bytes = static_cast<double>(bytes_of(a.dtype, shape.m * shape.k + shape.k * shape.n) +
-                                                        bytes_of(d.dtype, shape.m * shape.n) * (shape.residual ? 2 : 1));
+  work.product.bytes = work.bytes =
+      static_cast<double>(bytes_of(a.dtype, shape.m * shape.k + shape.k * shape.n) +
+                          bytes_of(d.dtype, shape.m * shape.n) * (shape.residual ? 2 : 1));
   // A launch that adds reads its result; the first one of a step does not.
   const double launches = static_cast<double>(c.launches());
   if (shape.accumulates) work.bytes += 4 * m * n * (launches - 1) / launches;
-  work.arguments = {c.op.inputs[0], c.op.inputs[1], std::move(bias), std::move(residual), c.op.outputs[0],
-                    shape.accumulates ? c.adds() : "false"};
+  work.arguments = {c.op.inputs[0],      c.op.inputs[1],  std::move(bias),
+                    std::move(residual), c.op.outputs[0], shape.accumulates ? c.adds() : "false"};
   return work;
 }
 
 std::vector<Work> work(const Context& c) {
   const Op& op = c.op;
-  return {product(c, op.name + "_forward", {.m = c.rows(c.in(0)), .n = c.in(1).rows, .k = c.in(1).cols, .transpose_b = true},
+  return {product(c, op.name + "_forward",
+                  {.m = c.rows(c.in(0)), .n = c.in(1).rows, .k = c.in(1).cols, .transpose_b = true},
                   op.bias ? Argument(op.inputs[2]) : "nullptr", op.residual ? Argument(op.inputs.back()) : "nullptr")};
 }
 
@@ -86,26 +89,51 @@ std::vector<Work> dgrad_work(const Context& c) {
 }
 
 std::vector<Work> wgrad_work(const Context& c) {
-  return {product(c, c.op.name,
-                  {.m = c.in(0).cols, .n = c.in(1).cols, .k = c.rows(c.in(0)), .transpose_a = true, .accumulates = true},
-                  "nullptr", "nullptr")};
+  return {
+      product(c, c.op.name,
+              {.m = c.in(0).cols, .n = c.in(1).cols, .k = c.rows(c.in(0)), .transpose_a = true, .accumulates = true},
+              "nullptr", "nullptr")};
 }
 
 }  // namespace
 
-constexpr Row kLinear = {
-    .kind = OpKind::linear, .signature = signature, .weight_type = weight_type, .exact = kNoOutputs, .writes_stream = false,
-    .gradient = gradient, .gives_forward = false, .row_sum = kNoSum, .overwrites = in_a_new_place, .scratch = no_scratch,
-    .stream_elements = stream_elements, .work = work};
+constexpr Row kLinear = {.kind = OpKind::linear,
+                         .signature = signature,
+                         .weight_type = weight_type,
+                         .exact = kNoOutputs,
+                         .writes_stream = false,
+                         .gradient = gradient,
+                         .gives_forward = false,
+                         .row_sum = kNoSum,
+                         .overwrites = in_a_new_place,
+                         .scratch = no_scratch,
+                         .stream_elements = stream_elements,
+                         .work = work};
 
-constexpr Row kLinearDgrad = {
-    .kind = OpKind::linear_dgrad, .signature = dgrad_signature, .weight_type = weight_type, .exact = kNoOutputs,
-    .writes_stream = false, .gradient = no_gradient, .gives_forward = false, .row_sum = kNoSum, .overwrites = in_a_new_place,
-    .scratch = no_scratch, .stream_elements = off_the_stream, .work = dgrad_work};
+constexpr Row kLinearDgrad = {.kind = OpKind::linear_dgrad,
+                              .signature = dgrad_signature,
+                              .weight_type = weight_type,
+                              .exact = kNoOutputs,
+                              .writes_stream = false,
+                              .gradient = no_gradient,
+                              .gives_forward = false,
+                              .row_sum = kNoSum,
+                              .overwrites = in_a_new_place,
+                              .scratch = no_scratch,
+                              .stream_elements = off_the_stream,
+                              .work = dgrad_work};
 
-constexpr Row kLinearWgrad = {
-    .kind = OpKind::linear_wgrad, .signature = wgrad_signature, .weight_type = reads_fp32, .exact = kNoOutputs,
-    .writes_stream = false, .gradient = no_gradient, .gives_forward = false, .row_sum = kNoSum, .overwrites = in_a_new_place,
-    .scratch = no_scratch, .stream_elements = off_the_stream, .work = wgrad_work};
+constexpr Row kLinearWgrad = {.kind = OpKind::linear_wgrad,
+                              .signature = wgrad_signature,
+                              .weight_type = reads_fp32,
+                              .exact = kNoOutputs,
+                              .writes_stream = false,
+                              .gradient = no_gradient,
+                              .gives_forward = false,
+                              .row_sum = kNoSum,
+                              .overwrites = in_a_new_place,
+                              .scratch = no_scratch,
+                              .stream_elements = off_the_stream,
+                              .work = wgrad_work};
 
 }  // namespace llmc::ops

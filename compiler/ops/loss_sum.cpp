@@ -14,7 +14,9 @@ void gradient(Backward&, const Op&) {}
 
 std::vector<Work> work(const Context& c) {
   const Tensor& losses = c.in(0);
-  Work work = Instance(c, "loss_sum").integer("kRows", losses.cols, kTokens).costs(c.bytes(losses), losses.cols)
+  Work work = Instance(c, "loss_sum")
+                  .integer("kRows", losses.cols, kTokens)
+                  .costs(c.bytes(losses), losses.cols)
                   .rows(1, losses.cols, DType::f32,
                         {c.op.inputs[0], "s.at<StepScalars>(kScalars)", "s.at<StepResults>(kResults)", "!first"});
   work.adds = true;
@@ -23,9 +25,17 @@ std::vector<Work> work(const Context& c) {
 
 }  // namespace
 
-constexpr Row kLossSum = {
-    .kind = OpKind::loss_sum, .signature = signature, .weight_type = reads_fp32, .exact = output(0), .writes_stream = false,
-    .gradient = gradient, .gives_forward = false, .row_sum = kNoSum, .overwrites = in_a_new_place, .scratch = no_scratch,
-    .stream_elements = off_the_stream, .work = work};
+constexpr Row kLossSum = {.kind = OpKind::loss_sum,
+                          .signature = signature,
+                          .weight_type = reads_fp32,
+                          .exact = output(0),
+                          .writes_stream = false,
+                          .gradient = gradient,
+                          .gives_forward = false,
+                          .row_sum = kNoSum,
+                          .overwrites = in_a_new_place,
+                          .scratch = no_scratch,
+                          .stream_elements = off_the_stream,
+                          .work = work};
 
 }  // namespace llmc::ops

@@ -10,10 +10,33 @@ namespace {
 
 /// In the order of OpKind.
 constexpr const Row* kRows[] = {
-    &kEmbedding, &kRmsNorm, &kLinear, &kRope, &kAttention, &kSwiglu, &kAdd, &kCrossEntropy, &kLossSum, &kGatherRows,
-    &kEmbeddingBackward, &kRmsNormBackward, &kLinearDgrad, &kLinearWgrad, &kColumnSum, &kColumnReduce, &kRopeBackward,
-    &kAttentionBackward, &kSwigluBackward, &kCrossEntropyBackward, &kZero,
-    &kGradientNorm, &kGradientClip, &kAdamw, &kParameterNorms, &kInitialise, &kCast,
+    &kEmbedding,
+    &kRmsNorm,
+    &kLinear,
+    &kRope,
+    &kAttention,
+    &kSwiglu,
+    &kAdd,
+    &kCrossEntropy,
+    &kLossSum,
+    &kGatherRows,
+    &kEmbeddingBackward,
+    &kRmsNormBackward,
+    &kLinearDgrad,
+    &kLinearWgrad,
+    &kColumnSum,
+    &kColumnReduce,
+    &kRopeBackward,
+    &kAttentionBackward,
+    &kSwigluBackward,
+    &kCrossEntropyBackward,
+    &kZero,
+    &kGradientNorm,
+    &kGradientClip,
+    &kAdamw,
+    &kParameterNorms,
+    &kInitialise,
+    &kCast,
 };
 static_assert(std::size(kRows) == kOpKinds, "a row for each OpKind");
 

@@ -20,14 +20,17 @@ void cast_signature(const Operands& o) {
 }
 
 std::vector<Work> initialise_work(const Context& c) {
-  return {Instance(c, "init_normal").costs(4.0 * static_cast<double>(c.flat.elements), 0)
-              .rows(4096, 1024, DType::f32,
-                    {"s.at<float>(kMasters)", "s.at<InitRule>(kInitRules)", "0", std::to_string(c.flat.tensors), "seed"})};
+  return {
+      Instance(c, "init_normal")
+          .costs(4.0 * static_cast<double>(c.flat.elements), 0)
+          .rows(4096, 1024, DType::f32,
+                {"s.at<float>(kMasters)", "s.at<InitRule>(kInitRules)", "0", std::to_string(c.flat.tensors), "seed"})};
 }
 
 std::vector<Work> cast_work(const Context& c) {
   const DType type = c.out(0).dtype;
-  return {Instance(c, "cast_weights").element(type)
+  return {Instance(c, "cast_weights")
+              .element(type)
               .costs(static_cast<double>(bytes_of(DType::f32, c.flat.elements) + bytes_of(type, c.flat.elements)), 0)
               .stream(c.flat.chunk_count, c.flat.chunk_elements,
                       {"s.at<float>(kMasters)", copies_buffer(type), "s.at<Chunk>(kChunks)", "0", "kChunkCount"})};
@@ -35,14 +38,30 @@ std::vector<Work> cast_work(const Context& c) {
 
 }  // namespace
 
-constexpr Row kInitialise = {
-    .kind = OpKind::initialise, .signature = initialise_signature, .weight_type = reads_fp32, .exact = kNoOutputs,
-    .writes_stream = false, .gradient = no_gradient, .gives_forward = false, .row_sum = kNoSum, .overwrites = in_a_new_place,
-    .scratch = no_scratch, .stream_elements = off_the_stream, .work = initialise_work};
+constexpr Row kInitialise = {.kind = OpKind::initialise,
+                             .signature = initialise_signature,
+                             .weight_type = reads_fp32,
+                             .exact = kNoOutputs,
+                             .writes_stream = false,
+                             .gradient = no_gradient,
+                             .gives_forward = false,
+                             .row_sum = kNoSum,
+                             .overwrites = in_a_new_place,
+                             .scratch = no_scratch,
+                             .stream_elements = off_the_stream,
+                             .work = initialise_work};
 
-constexpr Row kCast = {
-    .kind = OpKind::cast, .signature = cast_signature, .weight_type = reads_fp32, .exact = kNoOutputs, .writes_stream = false,
-    .gradient = no_gradient, .gives_forward = false, .row_sum = kNoSum, .overwrites = in_a_new_place, .scratch = no_scratch,
-    .stream_elements = off_the_stream, .work = cast_work};
+constexpr Row kCast = {.kind = OpKind::cast,
+                       .signature = cast_signature,
+                       .weight_type = reads_fp32,
+                       .exact = kNoOutputs,
+                       .writes_stream = false,
+                       .gradient = no_gradient,
+                       .gives_forward = false,
+                       .row_sum = kNoSum,
+                       .overwrites = in_a_new_place,
+                       .scratch = no_scratch,
+                       .stream_elements = off_the_stream,
+                       .work = cast_work};
 
 }  // namespace llmc::ops

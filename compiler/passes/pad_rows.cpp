@@ -30,8 +30,8 @@ Graph pad_rows(Graph graph, const spec::Spec& spec) {
     }
 
   for (Tensor& t : graph.tensors) {
-    const bool row_matrix = t.role == Role::parameter || t.role == Role::gradient ||
-                            (t.role == Role::activation && graph.row_a_token(t));
+    const bool row_matrix =
+        t.role == Role::parameter || t.role == Role::gradient || (t.role == Role::activation && graph.row_a_token(t));
     if (row_matrix) t.pitch = round_up(t.cols, unit);
   }
   return graph;

@@ -14,8 +14,7 @@ namespace {
 /// Rewrites one layer's backward region for a set of forward ops that are computed again.
 class Rewriter {
  public:
-  Rewriter(const Graph& graph, const Region& forward, Groups again)
-      : graph_(graph), forward_(forward), again_(again) {
+  Rewriter(const Graph& graph, const Region& forward, Groups again) : graph_(graph), forward_(forward), again_(again) {
     for (const Op& op : forward.ops)
       for (TensorId out : op.outputs) producer_[graph.storage(out)] = &op;  // the last writer of a buffer counts
   }
@@ -140,7 +139,8 @@ Graph recompute(Graph graph, const Choice& choice) {
     if (known == variants.end()) variants.push_back(choice.recompute[layer]);
   }
 
-  const Region forward = graph.region(Block::layer, Part::forward), backward = graph.region(Block::layer, Part::backward);
+  const Region forward = graph.region(Block::layer, Part::forward),
+               backward = graph.region(Block::layer, Part::backward);
   std::vector<Region> regions;
   for (Region& region : graph.regions) {
     if (region.block != Block::layer) {

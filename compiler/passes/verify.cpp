@@ -47,7 +47,8 @@ class Verifier {
         if (t.role != Role::activation) continue;
         const TensorId buffer = g_.storage(id);
         if (const auto held = holder.find(buffer); held != holder.end()) {
-          if (held->second != id) fail(fmt::format("reads %{}, which %{} has overwritten", t.name, g_.at(held->second).name));
+          if (held->second != id)
+            fail(fmt::format("reads %{}, which %{} has overwritten", t.name, g_.at(held->second).name));
         } else if (!from_outside(region, id)) {
           fail(fmt::format("reads %{} before it is written", t.name));
         }
@@ -72,11 +73,15 @@ class Verifier {
       case Role::activation:
       case Role::gradient:
       case Role::output:
-      case Role::result: return true;
-      case Role::copy: return op.kind == OpKind::cast;
-      case Role::parameter: return op.kind == OpKind::initialise;
+      case Role::result:
+        return true;
+      case Role::copy:
+        return op.kind == OpKind::cast;
+      case Role::parameter:
+        return op.kind == OpKind::initialise;
       case Role::constant:
-      case Role::input: break;
+      case Role::input:
+        break;
     }
     return false;
   }
@@ -92,8 +97,8 @@ class Verifier {
   }
 
   void check_gradients() const {
-    const bool differentiated = std::any_of(g_.regions.begin(), g_.regions.end(),
-                                            [](const Region& r) { return r.part == Part::backward; });
+    const bool differentiated =
+        std::any_of(g_.regions.begin(), g_.regions.end(), [](const Region& r) { return r.part == Part::backward; });
     if (!differentiated) return;
     for (const Tensor& t : g_.tensors)
       if (t.role == Role::parameter && !touched_.count(t.partner)) fail("nothing writes the gradient of %" + t.name);

@@ -26,7 +26,7 @@ if(stated LESS 10 OR NOT stated EQUAL of)
   message(FATAL_ERROR "${stated} of ${of} members of Row are Stated")
 endif()
 file(READ ${SOURCE}/compiler/ops/rope.cpp row)
-string(REPLACE ".gradient = gradient, " "" less "${row}")
+string(REPLACE ".gradient = gradient," "" less "${row}")
 file(WRITE ${FOLDER}/rope.cpp "${less}")
 compile("a row without its gradient" ${FOLDER}/rope.cpp "deleted function")
 

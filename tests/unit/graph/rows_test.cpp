@@ -23,12 +23,14 @@ TEST(Rows, EachStandsAtItsKind) {
 }
 
 /// Lines that look a tensor, op or region up by name, or compare its name with a text.
-const std::regex kByName(R"re((\bname|label\(\))\s*[!=]=\s*"|"\s*[!=]=\s*[\w.>()-]*\bname\b|\b(graph|g_?)(\.|->)(find|region)\("|)re"
-                         R"re(\bname\.(find|rfind|compare|substr|starts_with|ends_with|erase)\()re");
+const std::regex kByName(
+    R"re((\bname|label\(\))\s*[!=]=\s*"|"\s*[!=]=\s*[\w.>()-]*\bname\b|\b(graph|g_?)(\.|->)(find|region)\("|)re"
+    R"re(\bname\.(find|rfind|compare|substr|starts_with|ends_with|erase)\()re");
 
 TEST(Names, DecideNothing) {
-  for (const char* line : {"if (t.name == \"loss\")", "op.name != \"gate_up\"", "\"x\" == t.name", "graph.find(\"d_x_first\")",
-                           "*graph.region(\"head\")", "product.name.find(\"_again\")", "op.label() == \"rope\""})
+  for (const char* line :
+       {"if (t.name == \"loss\")", "op.name != \"gate_up\"", "\"x\" == t.name", "graph.find(\"d_x_first\")",
+        "*graph.region(\"head\")", "product.name.find(\"_again\")", "op.label() == \"rope\""})
     EXPECT_TRUE(std::regex_search(line, kByName)) << line;
   int files = 0;
   for (const char* stage : {"graph", "ops", "passes", "plan", "emit", "report"})
