@@ -38,10 +38,9 @@ void print_result(const data::BuildResult& result, const std::filesystem::path& 
   fmt::print("{}: {} documents from {} files ({} skipped), {:.2f} bytes a token, vocabulary {}\n", out.string(),
              grouped(result.train.documents + result.validation.documents), grouped(result.files),
              grouped(result.skipped_files), result.bytes_per_token(), grouped(result.vocab_size));
-  fmt::print("  train       {:>15} tokens in {} shards\n", grouped(result.train.tokens),
-             grouped(static_cast<std::int64_t>(result.train.shards.size())));
-  fmt::print("  validation  {:>15} tokens in {} shards\n", grouped(result.validation.tokens),
-             grouped(static_cast<std::int64_t>(result.validation.shards.size())));
+  for (const auto& [name, side] : {std::pair("train", &result.train), {"validation", &result.validation}})
+    fmt::print("  {:<11} {:>15} tokens in {} shard{}\n", name, grouped(side->tokens),
+               grouped(static_cast<std::int64_t>(side->shards.size())), side->shards.size() == 1 ? "" : "s");
 }
 
 /// What came out otherwise than asked for.

@@ -70,7 +70,7 @@ void encode(std::vector<Document>& batch, const Tokenizer& tokenizer, int thread
 }
 
 void write_file(const fs::path& path, std::string_view text) {
-  OutputFile file(path);
+  DurableFile file(path, kDataWriter);
   file.write(text);
   file.finish();
 }

@@ -11,6 +11,7 @@
 #include "compiler/data/shard_writer.h"
 #include "data/glob.h"
 #include "error.h"
+#include "files/atomic_directory.h"
 
 namespace llmc::data {
 namespace fs = std::filesystem;
@@ -89,25 +90,10 @@ void PendingFolder::remove_orphans() const {
 }
 
 void PendingFolder::publish() {
-  sync_directory(path_);
   check_target();  // it may have changed while we worked
   const std::lock_guard<std::mutex> guard(mutex_);
-  std::error_code error;
-  fs::path old;
-  if (fs::exists(target_)) {
-    // rename cannot replace a folder that holds files: move the old data set aside, whole.
-    old = fmt::format("{}.old-{}", target_.string(), ::getpid());
-    fs::rename(target_, old, error);
-  }
-  if (!error) fs::rename(path_, target_, error);
-  if (error) {
-    std::error_code ignored;
-    if (!old.empty() && !fs::exists(target_)) fs::rename(old, target_, ignored);
-    throw Failure(Exit::data, fmt::format("cannot rename to '{}': {}", target_.string(), error.message()));
-  }
+  publish_directory(path_, target_, kDataWriter);
   path_.clear();
-  if (!old.empty()) fs::remove_all(old, error);
-  sync_directory(target_.parent_path());
 }
 
 void PendingFolder::check_target() const {

@@ -1,4 +1,4 @@
-// Writes files so that errors are seen, and token shards in llm.c's format.
+// Writes token shards in llm.c's format.
 #pragma once
 
 #include <cstdint>
@@ -9,28 +9,12 @@
 #include <string_view>
 #include <vector>
 
+#include "files/durable_file.h"
+
 namespace llmc::data {
 
-/// A new file; every write, fsync and close is checked and throws Failure(Exit::data).
-class OutputFile {
- public:
-  explicit OutputFile(std::filesystem::path path);
-  ~OutputFile();
-  OutputFile(const OutputFile&) = delete;
-  OutputFile& operator=(const OutputFile&) = delete;
-  void write(std::string_view bytes);
-  void write_at(std::int64_t offset, std::string_view bytes);
-  /// Syncs and closes.
-  void finish();
-
- private:
-  [[noreturn]] void fail(const char* what) const;
-  std::filesystem::path path_;
-  int file_;
-};
-
-/// Syncs a directory, so that the names in it survive a crash.
-void sync_directory(const std::filesystem::path& path);
+/// A data set: its files end the process as data errors.
+inline constexpr Writer kDataWriter{Exit::data, "-o"};
 
 struct ShardSummary {
   std::string file;  // name in the folder
@@ -56,7 +40,7 @@ class ShardWriter {
   bool wide_;
   std::int64_t shard_tokens_;
   std::vector<ShardSummary> shards_;
-  std::unique_ptr<OutputFile> file_;
+  std::unique_ptr<DurableFile> file_;
   std::string buffer_;
 };
 

@@ -77,6 +77,37 @@ void arena(Source& out, const ArenaLayout& a) {
   out.blank();
 }
 
+bool has_attention(const plan::Plan& plan) {
+  return plan.spec.target.kind == spec::TargetKind::cuda && plan.attention.forward == AttentionBy::cudnn;
+}
+
+void print_attention(Source& out, const plan::Plan& plan) {
+  const AttentionShape s = plan::attention_shape(plan.graph, plan.spec);
+  const bool own = plan.attention.carries(AttentionBy::portable);
+  out.blank();
+  if (own) {
+    out.line("/// llmc's own kernels of attention's backward pass. `delta`: fp32, one a query and head.");
+    out.line("void own_attention_backward(Stream& stream, const bf16* dout, const bf16* out, const bf16* qkv,");
+    out.line("                            const float* lse, bf16* dqkv, float* delta);");
+    out.blank();
+  }
+  out.line("// cuDNN's attention; the ways through its backward pass, as predicted: by whom, ms a layer (0: unknown), workspace.");
+  out.line("inline constexpr BackwardWay kBackwardWays[] = {");
+  for (const BackwardWay& way : plan.attention.backward)
+    out.line("    {AttentionBy::$by$, $ms$, $bytes$},", {{"by", way.by == AttentionBy::cudnn ? "cudnn" : "portable"},
+                                                       {"ms", fmt::format("{:.4g}", way.predicted_ms)},
+                                                       {"bytes", std::to_string(way.workspace_bytes)}});
+  out.line("};");
+  out.line("inline constexpr AttentionPlan kAttention = {");
+  out.line("    .shape = {$shape$},",
+           {{"shape", fmt::format(".batch = {}, .sequence = {}, .heads = {}, .kv_heads = {}, .head_dim = {}, .qkv_pitch = {}, "
+                                  ".out_pitch = {}, .deterministic = {}", s.batch, s.sequence, s.heads, s.kv_heads, s.head_dim,
+                                  s.qkv_pitch, s.out_pitch, s.deterministic)}});
+  out.line("    .ways = kBackwardWays,");
+  if (own) out.line("    .own = own_attention_backward,");
+  out.line("};");
+}
+
 }  // namespace
 
 std::vector<std::pair<std::string, std::string>> text_files(const ProgramTexts& texts) {
@@ -96,21 +127,14 @@ std::string print_texts() {
 
 std::string print_step_header(const plan::Plan& plan) {
   Source out;
-  out.line("// The matrix products and the functions of the step of run $name$ ($print$).",
-           {{"name", plan.spec.name}, {"print", plan.fingerprint}});
-  out.raw(R"(#pragma once
-
-#include <cstddef>
-#include <cstdint>
-
-#include "device/device.h"
-#include "math/gemm.h"
-#include "train/program.h"
-
-namespace llmc {
-
-)");
+  const bool attention = has_attention(plan);
+  out.line("// The matrix products$attention$ and the functions of the step of run $name$ ($print$).",
+           {{"attention", attention ? ", the attention" : ""}, {"name", plan.spec.name}, {"print", plan.fingerprint}});
+  out.raw("#pragma once\n\n#include <cstddef>\n#include <cstdint>\n\n#include \"device/device.h\"\n");
+  if (attention) out.raw("#include \"math/attention.h\"\n");
+  out.raw("#include \"math/gemm.h\"\n#include \"train/program.h\"\n\nnamespace llmc {\n\n");
   print_products(out, plan);
+  if (attention) print_attention(out, plan);
   out.raw(R"(
 Step* create_step(Device& device, std::byte* arena);
 void destroy_step(Step* step);
@@ -167,6 +191,7 @@ std::string print_program(const plan::Plan& plan) {
       {"chunk_elements", n(p.chunk_elements)},
       {"chunk_count", n(p.chunk_count)},
       {"products", "kProducts"},
+      {"attention", has_attention(plan) ? "&kAttention" : "nullptr"},
       {"arena", "kArena"}};
   for (const auto& [name, value] : fields) out.line("    .$n$ = $v$,", {{"n", name}, {"v", value}});
   out.raw(R"(};

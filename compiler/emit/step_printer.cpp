@@ -27,7 +27,7 @@ class StepPrinter {
  public:
   explicit StepPrinter(const plan::Plan& plan) : plan_(plan), g_(plan.graph) {
     cuda_ = plan.spec.target.kind == spec::TargetKind::cuda;
-    cudnn_ = cuda_ && plan.attention.forward == plan::AttentionBy::cudnn;
+    cudnn_ = cuda_ && plan.attention.forward == AttentionBy::cudnn;
     tiles_ = ops::attention_in_tiles(plan.spec);
     variants_ = 1 + *std::max_element(g_.variants.begin(), g_.variants.end());
   }
@@ -115,14 +115,7 @@ class StepPrinter {
   std::string product_initialisers() const {
     std::string text;
     for (const plan::Product& p : plan_.products) text += fmt::format(",\n      {}(math, {})", p.name, product_constant(p));
-    if (cudnn_) {
-      const AttentionShape shape = plan::attention_shape(g_, plan_.spec);
-      text += fmt::format(",\n      attention(math, {{.batch = {}, .sequence = {}, .heads = {}, .kv_heads = {}, .head_dim = {}, .qkv_pitch = {},\n"
-                          "                 .out_pitch = {}, .deterministic = {}{}}})",
-                          shape.batch, shape.sequence, shape.heads, shape.kv_heads, shape.head_dim, shape.qkv_pitch,
-                          shape.out_pitch, shape.deterministic,
-                          plan_.attention.backward == plan::AttentionBy::cudnn ? "" : ", .backward = false");
-    }
+    if (cudnn_) text += ",\n      attention(math, kAttention)";
     if (cuda_) text += ",\n      ranks(d)";
     return text;
   }
@@ -172,15 +165,17 @@ class StepPrinter {
   /// A copy goes by its parameter's name: no function reads both.
   std::string name(TensorId id) const { return g_.at(g_.at(id).role == Role::copy ? g_.at(id).partner : id).name; }
 
-  void launch(const plan::Launch& launch) {
+  void launch(const plan::Launch& launch, const char* stream = "s.stream") {
     std::string list;
     for (const ops::Argument& a : launch.arguments) list += ", " + (a.tensor == kNone ? a.text : name(a.tensor));
     switch (launch.call) {
+      case ops::Call::own_backward:
       case ops::Call::kernel: {
         const plan::Kernel& k = plan_.kernels[launch.kernel];
         const std::string cluster = k.cluster > 1 ? fmt::format(", {}", k.cluster) : "";
         const std::string grid = cuda_ ? fmt::format("Grid{{{}, {}{}}}, ", k.blocks, k.threads, cluster) : "";
-        return out_.line("launch(s.stream, $grid$$name$$list$);", {{"grid", grid}, {"name", k.name}, {"list", list}});
+        return out_.line("launch($stream$, $grid$$name$$list$);",
+                         {{"stream", stream}, {"grid", grid}, {"name", k.name}, {"list", list}});
       }
       case ops::Call::product:
         return out_.line("s.$name$(s.stream$list$);", {{"name", plan_.products[launch.product].name}, {"list", list}});
@@ -192,7 +187,19 @@ class StepPrinter {
 
   void launches(std::size_t r) {
     for (const plan::Launch& l : plan_.launches)
-      if (l.region_index == r) launch(l);
+      if (l.region_index == r && l.call != ops::Call::own_backward) launch(l);
+  }
+
+  /// What class Attention calls where it does not take cuDNN's backward pass.
+  void own_backward() {
+    const auto first = std::find_if(plan_.launches.begin(), plan_.launches.end(),
+                                    [](const plan::Launch& l) { return l.call == ops::Call::own_backward; });
+    if (first == plan_.launches.end()) return;
+    out_.open("void own_attention_backward(Stream& stream, const bf16* dout, const bf16* out, const bf16* qkv, "
+              "const float* lse, bf16* dqkv, float* delta)");
+    for (auto l = first; l != plan_.launches.end() && l->call == ops::Call::own_backward; ++l) launch(*l, "stream");
+    out_.close();
+    out_.blank();
   }
 
   /// Whether the ops of a part stand in the function that is called for it, without one of their own.
@@ -281,6 +288,7 @@ class StepPrinter {
     out_.blank();
     out_.line("}  // namespace");
     out_.blank();
+    own_backward();
     out_.open("Step* create_step(Device& device, std::byte* arena)");
     if (cuda_) out_.line("require_arch(\"$archs$\");", {{"archs", arch_list(plan_.spec)}});
     if (tiles_) out_.line("require_tiles();");

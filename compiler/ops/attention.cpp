@@ -113,14 +113,24 @@ Work in_cudnn(const Context& c, Call call, double products, std::size_t outputs)
 std::vector<Work> work(const Context& c) {
   const Tensor &qkv = c.in(0), &out = c.out(0);
   if (!c.cuda()) return {on_cpu(c, "attention_forward", 1, 2, qkv, out, c.out(1))};
-  if (c.attention.forward == plan::AttentionBy::cudnn) return {in_cudnn(c, Call::attention_forward, 2, 2)};
+  if (c.attention.forward == AttentionBy::cudnn) return {in_cudnn(c, Call::attention_forward, 2, 2)};
   return {portable(c, Pass::forward, qkv, out, all_operands(c.op))};
 }
 
 std::vector<Work> backward_work(const Context& c) {
   const Tensor &out = c.in(1), &qkv = c.in(2);
   if (!c.cuda()) return {on_cpu(c, "attention_backward", 2, 5, qkv, out, c.in(3))};
-  if (c.attention.backward == plan::AttentionBy::cudnn) return {in_cudnn(c, Call::attention_backward, 5, 1)};
+  if (c.attention.forward == AttentionBy::cudnn) {
+    // Class Attention takes one of the ways that the trainer carries: as predicted the first, as tuned any.
+    const bool own = c.attention.backward.front().by == AttentionBy::portable;
+    std::vector<Work> ways = {in_cudnn(c, Call::attention_backward, 5, 1)};
+    ways[0].taken = !own;
+    if (!c.attention.carries(AttentionBy::portable)) return ways;
+    ways.push_back(portable(c, Pass::backward_queries, qkv, out, {"dout", "out", "qkv", "lse", "dqkv", "delta"}));
+    ways.push_back(portable(c, Pass::backward_keys, qkv, out, {"dout", "qkv", "lse", "delta", "dqkv"}));
+    for (std::size_t i = 1; i < ways.size(); ++i) ways[i].call = Call::own_backward, ways[i].taken = own;
+    return ways;
+  }
   const auto &in = c.op.inputs, &result = c.op.outputs;
   return {portable(c, Pass::backward_queries, qkv, out, all_operands(c.op)),
           portable(c, Pass::backward_keys, qkv, out, {in[0], in[2], in[3], result[1], result[0]})};

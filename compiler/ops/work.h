@@ -47,15 +47,17 @@ struct Argument {
 };
 
 /// Whose function a launch calls.
-enum class Call { kernel, product, attention_forward, attention_backward, zero };
+enum class Call { kernel, product, attention_forward, attention_backward, own_backward, zero };
 
-/// One launch of an op. By `call`: of `kernel`, of `product`, of the library's attention, or a memset of the first argument.
+/// One launch of an op. By `call`: of `kernel`, of `product`, of class Attention, or a memset of the first argument.
+/// own_backward: of `kernel` by own_attention_backward(), which class Attention calls where it does not take cuDNN's pass.
 struct Work {
   Call call = Call::kernel;
   std::vector<Argument> arguments = {};
   Kernel kernel = {};
   Product product = {};
   double bytes = 0, flops = 0;
+  bool taken = true;  // false: another way, which the trainer carries, is predicted to be faster
   bool adds = false;  // to what earlier micro-batches of the step left; the first one writes
 };
 

@@ -1,7 +1,5 @@
 #include "compiler/plan/attention.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "error.h"
@@ -33,7 +31,8 @@ constexpr double kCudnnFlops = 289e12, kCopyBytes = 4.5e12, kOwnFlops = 250e12, 
 double backward_ms(const AttentionShape& s, AttentionBy by) {
   const double scores = static_cast<double>(s.batch * s.heads) * static_cast<double>(s.sequence * s.sequence);
   const double product = scores * static_cast<double>(s.head_dim);  // causal: half of the square
-  if (by == AttentionBy::cudnn) return 1e3 * (5 * product / kCudnnFlops + 2 * 2 * scores / kCopyBytes);
+  const double score_bytes = s.deterministic ? 2 * 2 * scores : 0;  // written and read
+  if (by == AttentionBy::cudnn) return 1e3 * (5 * product / kCudnnFlops + score_bytes / kCopyBytes);
   return 1e3 * 7 * product / (s.head_dim <= 64 ? kOwnFlops : kOwnWideFlops);
 }
 
@@ -56,33 +55,36 @@ AttentionShape attention_shape(const Graph& graph, const spec::Spec& spec) {
   throw Failure(Exit::internal, "the graph has no attention");
 }
 
+bool AttentionChoice::leave_out_largest() {
+  if (backward.size() < 2) return false;
+  const auto largest = std::max_element(backward.begin(), backward.end(), [](const BackwardWay& a, const BackwardWay& b) {
+    return a.workspace_bytes < b.workspace_bytes;
+  });
+  left_out.push_back(*largest);
+  backward.erase(largest);
+  return true;
+}
+
 AttentionChoice choose_attention(const Graph& graph, const spec::Spec& spec) {
   const AttentionShape shape = attention_shape(graph, spec);
   const spec::AttentionKind kind = spec.target.attention;
   const std::string cudnn = kind == spec::AttentionKind::portable ? "" : first_refusal(attention_refusal, shape, spec);
   if (kind == spec::AttentionKind::cudnn && !cudnn.empty()) throw Failure(Exit::spec, cudnn);
-  AttentionChoice choice = {AttentionBy::cudnn, AttentionBy::cudnn, backward_workspace_bytes(shape, AttentionBy::cudnn), {}};
-  if (kind == spec::AttentionKind::cudnn) return choice;
-  if (kind == spec::AttentionKind::automatic && cudnn.empty()) {
-    if (!spec.deterministic) return choice;
-    const bool known = std::all_of(spec.target.arch.begin(), spec.target.arch.end(), is_hopper);
-    for (const AttentionBy by : {AttentionBy::cudnn, AttentionBy::portable})
-      choice.candidates.push_back({by, known ? backward_ms(shape, by) : 0, backward_workspace_bytes(shape, by)});
-    if (choice.candidates[1].ms < choice.candidates[0].ms) {
-      choice.backward = AttentionBy::portable;
-      choice.workspace = choice.candidates[1].workspace_bytes;
-    }
+  const bool known = std::all_of(spec.target.arch.begin(), spec.target.arch.end(), is_hopper);
+  const auto way = [&](AttentionBy by) {
+    return BackwardWay{by, known ? backward_ms(shape, by) : 0, backward_workspace_bytes(shape, by)};
+  };
+  const bool automatic = kind == spec::AttentionKind::automatic;
+  if (kind == spec::AttentionKind::cudnn || (automatic && cudnn.empty())) {
+    AttentionChoice choice = {AttentionBy::cudnn, {way(AttentionBy::cudnn)}, {}};
+    if (automatic && spec.deterministic) choice.backward.push_back(way(AttentionBy::portable));
+    std::stable_sort(choice.backward.begin(), choice.backward.end(),
+                     [](const BackwardWay& a, const BackwardWay& b) { return a.predicted_ms < b.predicted_ms; });
     return choice;
   }
   const std::string portable = first_refusal(portable_attention_refusal, shape, spec);
   if (!portable.empty()) throw Failure(Exit::spec, portable);
-  // The biases of q, k and v lie in one vector, and kernels take each of them 16 bytes at a time.
-  const std::int64_t q = shape.heads * shape.head_dim, k = shape.kv_heads * shape.head_dim;
-  if (spec.model.attention_bias && (q % 8 != 0 || k % 8 != 0))
-    throw Failure(Exit::spec, fmt::format("with model.attention_bias, q and k on CUDA have multiples of 8 columns; here they "
-                                          "have {} and {}; write a model.head_dim that is a multiple of 8, or "
-                                          "attention_bias: false", q, k));
-  return {AttentionBy::portable, AttentionBy::portable, backward_workspace_bytes(shape, AttentionBy::portable), {}};
+  return {AttentionBy::portable, {way(AttentionBy::portable)}, {}};
 }
 
 }  // namespace llmc::plan

@@ -1,6 +1,7 @@
-// Who computes attention on CUDA: cuDNN, kernels of llmc's own (templates/cuda), or cuDNN forward and llmc backward.
+// Who computes attention on CUDA: cuDNN, kernels of llmc's own (templates/cuda), or cuDNN forward and either backward.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "compiler/graph/graph.h"
@@ -9,21 +10,24 @@
 
 namespace llmc::plan {
 
-enum class AttentionBy { cudnn, portable };
-
-/// A backward pass that this run could have.
-struct BackwardCandidate {
-  AttentionBy by;
-  double ms = 0;  // of a layer and micro-batch, predicted; 0 where no rates are known
-  std::size_t workspace_bytes = 0;
-};
-
 struct AttentionChoice {
-  AttentionBy forward, backward;
-  std::size_t workspace = 0;                  // of the backward pass, bytes
-  std::vector<BackwardCandidate> candidates;  // of target.attention: auto with deterministic: true; else none
+  AttentionBy forward = AttentionBy::cudnn;
+  /// What the trainer carries: one, or with target.attention: auto and deterministic: true both, the one first that is
+  /// predicted to take less time. `trainer tune` measures them.
+  std::vector<BackwardWay> backward;
+  std::vector<BackwardWay> left_out;  // for which memory.budget has no room
 
-  std::size_t workspace_bytes() const { return workspace; }
+  bool carries(AttentionBy by) const {
+    return std::any_of(backward.begin(), backward.end(), [by](const BackwardWay& way) { return way.by == by; });
+  }
+  /// That any of them needs.
+  std::size_t workspace_bytes() const {
+    std::size_t most = 0;
+    for (const BackwardWay& way : backward) most = std::max(most, way.workspace_bytes);
+    return most;
+  }
+  /// Gives up the way that needs most, where another stays; whether it did.
+  bool leave_out_largest();
 };
 
 /// The attention of one micro-batch, as the CUDA runtime takes it.

@@ -39,6 +39,7 @@ std::int64_t times(const Graph& graph, const Region& region) {
 
 std::string what_runs(const Op& op, const ops::Work& work) {
   switch (work.call) {
+    case ops::Call::own_backward:
     case ops::Call::kernel: return work.kernel.name;
     case ops::Call::product: return work.product.name;
     case ops::Call::attention_forward: return "attention forward (cuDNN)";
@@ -52,6 +53,7 @@ std::string what_runs(const Op& op, const ops::Work& work) {
 
 const char* Launch::kind() const {
   switch (call) {
+    case ops::Call::own_backward:
     case ops::Call::kernel: return "kernel";
     case ops::Call::product: return "gemm";
     case ops::Call::attention_forward:
@@ -72,13 +74,13 @@ void list_work(Plan& plan) {
       const ops::Context context{{g, region, op}, plan.spec, plan.parameters, plan.attention, plan.micro_batches()};
       for (ops::Work& work : row.work(context)) {
         Launch launch{.region_index = r, .region = region.name, .op = op.label(), .what = what_runs(op, work), .call = work.call,
-                      .arguments = std::move(work.arguments), .adds = work.adds, .times = times(g, region),
+                      .arguments = std::move(work.arguments), .adds = work.adds, .times = work.taken ? times(g, region) : 0,
                       // What later micro-batches add to, the first one zeros.
                       .per_step = region.part == Part::optimizer || work.call == ops::Call::zero,
                       .bytes = work.bytes, .flops = work.flops,
                       .stream_bytes = static_cast<double>(wider * row.stream_elements(context))};
         if (work.call == ops::Call::product) launch.product = place_of(plan.products, work.product);
-        if (work.call == ops::Call::kernel) {
+        if (work.call == ops::Call::kernel || work.call == ops::Call::own_backward) {
           launch.kernel = place_of(plan.kernels, work.kernel);
           const Kernel& known = plan.kernels[launch.kernel];
           if (known.key() != work.kernel.key())

@@ -37,7 +37,9 @@ void size_scratch(Plan& plan) {
       ops::row_of(op.kind).scratch(plan.graph, op, plan.spec, plan.parameters, plan.attention);
 }
 
-/// Lowered and laid out for one choice.
+bool fits(const Plan& plan) { return plan.layout.arena.bytes <= static_cast<std::size_t>(plan.spec.memory.budget); }
+
+/// Lowered and laid out for one choice, with those of attention's backward passes that fit.
 Plan lay_out_choice(const spec::Spec& spec, const passes::Choice& choice) {
   Plan plan;
   plan.spec = spec;
@@ -45,12 +47,12 @@ Plan lay_out_choice(const spec::Spec& spec, const passes::Choice& choice) {
   plan.graph = passes::lower(spec, choice, nullptr);
   plan.parameters = lay_out_parameters(plan.graph, spec);
   if (spec.target.kind == spec::TargetKind::cuda) plan.attention = choose_attention(plan.graph, spec);
-  size_scratch(plan);
-  plan.layout = lay_out(plan.graph, plan.parameters, spec, plan.micro_batches());
+  do {
+    size_scratch(plan);
+    plan.layout = lay_out(plan.graph, plan.parameters, spec, plan.micro_batches());
+  } while (!fits(plan) && plan.attention.leave_out_largest());
   return plan;
 }
-
-bool fits(const Plan& plan) { return plan.layout.arena.bytes <= static_cast<std::size_t>(plan.spec.memory.budget); }
 
 /// Chunks to try, best first. `auto`: the smallest that costs no speed, then smaller ones, but not below what matrix
 /// products need.

@@ -4,7 +4,6 @@
 
 #include <cmath>
 
-
 namespace llmc::report {
 
 using plan::Plan;
@@ -37,28 +36,38 @@ std::string recompute_text(const spec::Recompute& r) {
 
 const char* target_text(spec::TargetKind kind) { return kind == spec::TargetKind::cuda ? "cuda" : "cpu"; }
 
-const char* attention_name(plan::AttentionBy by) { return by == plan::AttentionBy::cudnn ? "cudnn" : "portable"; }
+const char* attention_name(AttentionBy by) { return by == AttentionBy::cudnn ? "cudnn" : "portable"; }
 
 nlohmann::ordered_json attention_json(const Plan& plan) {
-  const plan::AttentionChoice& choice = plan.attention;
-  nlohmann::ordered_json candidates = nlohmann::ordered_json::array();
-  for (const plan::BackwardCandidate& c : choice.candidates)
-    candidates.push_back({{"backward", attention_name(c.by)},
-                          {"predicted_ms", c.ms > 0 ? nlohmann::ordered_json(c.ms) : nullptr},
-                          {"workspace_bytes", c.workspace_bytes}});
-  return {{"forward", attention_name(choice.forward)}, {"backward", attention_name(choice.backward)}, {"candidates", candidates}};
+  const auto ways = [](const std::vector<BackwardWay>& list) {
+    nlohmann::ordered_json json = nlohmann::ordered_json::array();
+    for (const BackwardWay& way : list)
+      json.push_back({{"by", attention_name(way.by)},
+                      {"predicted_ms", way.predicted_ms > 0 ? nlohmann::ordered_json(way.predicted_ms) : nullptr},
+                      {"workspace_bytes", way.workspace_bytes}});
+    return json;
+  };
+  return {{"forward", attention_name(plan.attention.forward)},
+          {"backward", ways(plan.attention.backward)},
+          {"left_out", ways(plan.attention.left_out)}};
 }
 
-/// The deterministic backward passes, and which one it is; empty where there is nothing to choose.
+/// The backward passes that the trainer could take; empty where the spec names one.
 std::string attention_text(const Plan& plan) {
   const plan::AttentionChoice& choice = plan.attention;
-  std::string out;
-  for (const plan::BackwardCandidate& c : choice.candidates)
-    out += fmt::format("  {:<9} {:>9} of workspace, {}{}\n", c.by == plan::AttentionBy::cudnn ? "cuDNN" : "llmc's",
-                       human_bytes(static_cast<double>(c.workspace_bytes)),
-                       c.ms > 0 ? fmt::format("{:.2f} ms a layer predicted", c.ms) : "no rates are known for this target.arch",
-                       c.by == choice.backward ? ": taken" : "");
-  return out.empty() ? "" : "attention backward, deterministic:\n" + out + "\n";
+  if (choice.backward.size() + choice.left_out.size() < 2) return "";
+  std::string out = "attention backward, deterministic: ";
+  out += choice.left_out.empty() ? "the trainer carries both, begins with the first, and trainer tune measures them\n"
+                                 : "memory.budget has room for one\n";
+  const auto line = [&](const BackwardWay& way, const char* end) {
+    out += fmt::format("  {:<9} {:>9} of workspace, {}{}\n", way.by == AttentionBy::cudnn ? "cuDNN" : "llmc's",
+                       human_bytes(static_cast<double>(way.workspace_bytes)),
+                       way.predicted_ms > 0 ? fmt::format("{:.2f} ms a layer predicted", way.predicted_ms)
+                                            : "no rates are known for this target.arch", end);
+  };
+  for (const BackwardWay& way : choice.backward) line(way, "");
+  for (const BackwardWay& way : choice.left_out) line(way, ": left out");
+  return out + "\n";
 }
 
 }  // namespace

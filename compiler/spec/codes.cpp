@@ -173,6 +173,13 @@ const std::vector<Code>& codes() {
        "Prompts are text that data.tokenizer turns into tokens. Without a tokenizer they are token ids with blanks between "
        "them, and samples are printed as ids.",
        "sampling: {prompts: [\"Once upon\"]}", "sampling: {prompts: [\"17 4 256\"]}"},
+      {"E0318", "fp32 on a GPU", "Attention on CUDA, cuDNN's and llmc's own, computes in bf16. fp32 runs are for the CPU.",
+       "precision: {compute: fp32}\ntarget: {kind: cuda}", "precision: {compute: bf16}\ntarget: {kind: cuda}"},
+      {"E0319", "biases of q and k that do not begin at 16 bytes",
+       "The biases of q, k and v lie in one vector, of which CUDA kernels read each one 16 bytes at a time. So with "
+       "attention_bias, num_attention_heads * head_dim and num_key_value_heads * head_dim are multiples of 8.",
+       "model: {num_attention_heads: 6, head_dim: 10, attention_bias: true}\ntarget: {kind: cuda}",
+       "model: {num_attention_heads: 6, head_dim: 16, attention_bias: true}\ntarget: {kind: cuda}"},
       {"E0401", "files that extend each other", "A file cannot extend itself, directly or through others.",
        "extends: this.yaml", "extends: base.yaml"},
       {"E0402", "a chain of extends that is too long", "A spec extends at most 8 files, one through the other.",

@@ -254,6 +254,7 @@ constexpr ProgramInfo kInfo = {
     .chunk_elements = 16384,
     .chunk_count = 75809,
     .products = kProducts,
+    .attention = &kAttention,
     .arena = kArena,
 };
 

@@ -72,15 +72,7 @@ Step::Step(Device& d, std::byte* memory)
       qkv_dgrad(math, kQkvDgrad),
       qkv_wgrad(math, kQkvWgrad),
       sample_logits_forward(math, kSampleLogitsForward),
-      attention(math, {.batch = 16,
-                       .sequence = 2048,
-                       .heads = 32,
-                       .kv_heads = 8,
-                       .head_dim = 64,
-                       .qkv_pitch = 3072,
-                       .out_pitch = 2048,
-                       .deterministic = true,
-                       .backward = false}),
+      attention(math, kAttention),
       ranks(d) {}
 
 namespace {
@@ -211,22 +203,22 @@ void layer_backward(Step& s, bool first, std::size_t layer) {
   bf16* attention_out = s.at<bf16>(17269681920 + layer * 1682178048);                               // [32768, 2048]
   float* d_o_weight = s.at<float>(kGradients + 4 * (274728960 + layer * kLayerParameters));         // [2048, 2048]
   bf16* o_weight = s.at<bf16>(kCopies + 2 * (274728960 + layer * kLayerParameters));                // [2048, 2048]
-  bf16* d_attention_out = s.at<bf16>(44184399616);                                                  // [32768, 2048]
+  bf16* d_attention_out = s.at<bf16>(45327347456);                                                  // [32768, 2048]
   bf16* qkv = s.at<bf16>(17068355328 + layer * 1682178048);                             // [32768, 3072], over qkv_raw
   float* attention_lse = s.at<float>(17403899648 + layer * 1682178048);                 // [512, 2048]
-  bf16* d_qkv = s.at<bf16>(43983073024);                                                // [32768, 3072]
-  float* attention_workspace = s.at<float>(44318617344);                                // [1048576]
+  bf16* d_qkv = s.at<bf16>(45126020864);                                                // [32768, 3072]
+  float* attention_workspace = s.at<float>(43983073024);                                // [285736960]
   float* rope_table = s.at<float>(12416472320);                                         // [2048, 64]
-  bf16* d_qkv_raw = s.at<bf16>(43983073024);                                            // [32768, 3072], over d_qkv
+  bf16* d_qkv_raw = s.at<bf16>(45126020864);                                            // [32768, 3072], over d_qkv
   bf16* qkv_weight = s.at<bf16>(kCopies + 2 * (268437504 + layer * kLayerParameters));  // [3072, 2048]
-  bf16* d_attention_norm_out = s.at<bf16>(44318617344);                                 // [32768, 2048]
+  bf16* d_attention_norm_out = s.at<bf16>(44117290752);                                 // [32768, 2048]
   float* x = s.at<float>(12504821504 + layer * 268435456);                              // [32768, 2048]
   float* attention_norm_weight = s.at<float>(kMasters + 4 * (268435456 + layer * kLayerParameters));  // [2048]
   float* attention_norm_rstd = s.at<float>(17068224256 + layer * 1682178048);                         // [32768]
   bf16* d_x = s.at<bf16>(46130556672);                                // [32768, 2048], over d_x_next
-  float* attention_norm_backward_partial = s.at<float>(44452835072);  // [1024, 2048]
-  bf16* attention_norm_out = s.at<bf16>(44184399616);                 // [32768, 2048]
-  float* attention_norm_backward_folded = s.at<float>(44452835072);  // [32, 2048], over attention_norm_backward_partial
+  float* attention_norm_backward_partial = s.at<float>(44251508480);  // [1024, 2048]
+  bf16* attention_norm_out = s.at<bf16>(43983073024);                 // [32768, 2048]
+  float* attention_norm_backward_folded = s.at<float>(44251508480);  // [32, 2048], over attention_norm_backward_partial
   float* d_attention_norm_weight = s.at<float>(kGradients + 4 * (268435456 + layer * kLayerParameters));  // [2048]
   float* d_qkv_weight = s.at<float>(kGradients + 4 * (268437504 + layer * kLayerParameters));  // [3072, 2048]
 
@@ -243,10 +235,7 @@ void layer_backward(Step& s, bool first, std::size_t layer) {
   s.gate_up_wgrad(s.stream, d_gate_up_out, mlp_norm_out, nullptr, nullptr, d_gate_up_weight, !first);
   s.o_wgrad(s.stream, d_x_mid, attention_out, nullptr, nullptr, d_o_weight, !first);
   s.o_dgrad(s.stream, d_x_mid, o_weight, nullptr, nullptr, d_attention_out, false);
-  launch(s.stream, Grid{8192, 128}, attention_backward_queries, d_attention_out, attention_out, qkv, attention_lse,
-         d_qkv, attention_workspace);
-  launch(s.stream, Grid{2048, 128}, attention_backward_keys, d_attention_out, qkv, attention_lse, attention_workspace,
-         d_qkv);
+  s.attention.backward(s.stream, d_attention_out, attention_out, qkv, attention_lse, d_qkv, attention_workspace);
   launch(s.stream, Grid{32768, 128}, rope_inverse, d_qkv, rope_table);
   s.qkv_dgrad(s.stream, d_qkv_raw, qkv_weight, nullptr, nullptr, d_attention_norm_out, false);
   launch(s.stream, Grid{1024, 256}, rms_norm_backward_residual_recompute, d_attention_norm_out, x,
@@ -328,6 +317,12 @@ void forward(Step& s) {
 }
 
 }  // namespace
+
+void own_attention_backward(Stream& stream, const bf16* dout, const bf16* out, const bf16* qkv, const float* lse,
+                            bf16* dqkv, float* delta) {
+  launch(stream, Grid{8192, 128}, attention_backward_queries, dout, out, qkv, lse, dqkv, delta);
+  launch(stream, Grid{2048, 128}, attention_backward_keys, dout, qkv, lse, delta, dqkv);
+}
 
 Step* create_step(Device& device, std::byte* arena) {
   require_arch("90a");

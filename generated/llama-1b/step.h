@@ -1,10 +1,11 @@
-// The matrix products and the functions of the step of run llama-1b (aaf5677d8652fd38f729fcaf140f8b13).
+// The matrix products, the attention and the functions of the step of run llama-1b (aaf5677d8652fd38f729fcaf140f8b13).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
 #include "device/device.h"
+#include "math/attention.h"
 #include "math/gemm.h"
 #include "train/program.h"
 
@@ -28,6 +29,21 @@ inline constexpr GemmShape kQkvDgrad = {.name = "qkv_dgrad", .m = 32768, .n = 20
 inline constexpr GemmShape kQkvWgrad = {.name = "qkv_wgrad", .m = 3072, .n = 2048, .k = 32768, .transpose_a = true, .pitch_a = 3072, .pitch_b = 2048, .pitch_d = 2048, .operand = DType::bf16, .accumulates = true};
 inline constexpr GemmShape kSampleLogitsForward = {.name = "sample_logits_forward", .m = 16, .n = 131072, .k = 2048, .transpose_b = true, .pitch_a = 2048, .pitch_b = 2048, .pitch_d = 131072, .operand = DType::bf16};
 inline constexpr GemmShape kProducts[] = {kQkvForward, kOForward, kGateUpForward, kDownForward, kLmHeadForward, kLmHeadDgrad, kLmHeadWgrad, kDownDgrad, kDownWgrad, kGateUpDgrad, kGateUpWgrad, kOWgrad, kODgrad, kQkvDgrad, kQkvWgrad, kSampleLogitsForward};
+
+/// llmc's own kernels of attention's backward pass. `delta`: fp32, one a query and head.
+void own_attention_backward(Stream& stream, const bf16* dout, const bf16* out, const bf16* qkv,
+                            const float* lse, bf16* dqkv, float* delta);
+
+// cuDNN's attention; the ways through its backward pass, as predicted: by whom, ms a layer (0: unknown), workspace.
+inline constexpr BackwardWay kBackwardWays[] = {
+    {AttentionBy::portable, 3.848, 4194304},
+    {AttentionBy::cudnn, 4.287, 1142947840},
+};
+inline constexpr AttentionPlan kAttention = {
+    .shape = {.batch = 16, .sequence = 2048, .heads = 32, .kv_heads = 8, .head_dim = 64, .qkv_pitch = 3072, .out_pitch = 2048, .deterministic = true},
+    .ways = kBackwardWays,
+    .own = own_attention_backward,
+};
 
 Step* create_step(Device& device, std::byte* arena);
 void destroy_step(Step* step);

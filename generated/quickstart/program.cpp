@@ -149,6 +149,7 @@ constexpr ProgramInfo kInfo = {
     .chunk_elements = 16384,
     .chunk_count = 365,
     .products = kProducts,
+    .attention = nullptr,
     .arena = kArena,
 };
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/durable_file.h"
+#include "files/durable_file.h"
 
 namespace llmc {
 

@@ -4,7 +4,7 @@
 #include <charconv>
 #include <cstdio>
 
-#include "checkpoint/atomic_directory.h"
+#include "files/atomic_directory.h"
 #include "error.h"
 
 namespace llmc {

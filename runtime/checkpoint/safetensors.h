@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "checkpoint/durable_file.h"
+#include "files/durable_file.h"
 #include "checkpoint/safetensors_header.h"
 
 namespace llmc::safetensors {

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "checkpoint/atomic_directory.h"
+#include "files/atomic_directory.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/parameter_stream.h"
 #include "checkpoint/retention.h"

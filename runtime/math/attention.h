@@ -5,8 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
+#include "device/types.h"
 #include "math/gemm.h"
 
 namespace llmc {
@@ -18,7 +20,27 @@ struct AttentionShape {
   std::int64_t qkv_pitch = 0;  // also of dqkv
   std::int64_t out_pitch = 0;  // also of dout
   bool deterministic = true;   // backward without atomics: the same bits every time
-  bool backward = true;        // false: backward() is never called, kernels of the emitted project do its work
+};
+
+/// Who computes a pass: cuDNN, or llmc's own kernels (templates/cuda), which the emitted project has.
+enum class AttentionBy : std::uint8_t { cudnn, portable };
+
+/// One way through the backward pass. All of them read the forward pass's lse.
+struct BackwardWay {
+  AttentionBy by = AttentionBy::cudnn;
+  double predicted_ms = 0;  // of a layer and micro-batch; 0 where no rates are known
+  std::size_t workspace_bytes = 0;
+};
+
+/// The emitted kernels' backward pass: Attention::backward's arguments, of a BackwardWay's workspace.
+using OwnBackward = void (*)(Stream& stream, const bf16* dout, const bf16* out, const bf16* qkv, const float* lse,
+                             bf16* dqkv, float* workspace);
+
+/// What a trainer whose forward pass is cuDNN's carries.
+struct AttentionPlan {
+  AttentionShape shape;
+  std::span<const BackwardWay> ways;  // one or more, the plan's choice first
+  OwnBackward own = nullptr;          // null where no way is portable
 };
 
 /// Backward runs over equal slices of the batch, and where one sequence is still too much, over groups of heads.
@@ -100,12 +122,17 @@ inline std::string portable_attention_refusal(const AttentionShape& shape, DType
   return "";
 }
 
+/// "cuDNN 9.19.0"
+std::string cudnn_name();
+/// 91900: what tuned.json has.
+std::size_t cudnn_version();
+
 class Attention {
  public:
-  /// Builds the plans of cuDNN that the shape asks for, seconds. Throws Failure(toolchain) naming shape, types and version
-  /// where cuDNN has none, Failure(does_not_fit) where it needs more workspace than attention_workspace_bytes()
-  /// planned.
-  Attention(MathLibrary& library, const AttentionShape& shape);
+  /// Builds the plans of cuDNN that the way needs, seconds: the way that tuned.json has for this device, version and
+  /// shape, else the first. Throws Failure(toolchain) naming shape, types and version where cuDNN has none,
+  /// Failure(does_not_fit) where it needs more workspace than attention_workspace_bytes() planned.
+  Attention(MathLibrary& library, const AttentionPlan& plan);
   Attention(Attention&&) noexcept;
   ~Attention();
 
@@ -114,8 +141,8 @@ class Attention {
   /// library's workspace.
   void forward(Stream& stream, const void* qkv, void* out, float* lse) const;
 
-  /// Writes dq, dk, dv into dqkv, laid out as qkv (columns past the three are left alone). `workspace`:
-  /// attention_workspace_bytes(shape), aligned to 256 bytes.
+  /// Writes dq, dk, dv into dqkv, laid out as qkv (columns past the three are left alone). `workspace`: what the ways
+  /// need at most, aligned to 256 bytes.
   void backward(Stream& stream, const void* dout, const void* out, const void* qkv, const float* lse, void* dqkv,
                 void* workspace) const;
 

@@ -1,5 +1,5 @@
-// Which of its algorithms the library of matrix products uses for a shape: measured by `trainer tune`, kept in a file
-// beside the trainer, read when products are built.
+// Which of its algorithms the library of matrix products uses for a shape, and which backward pass attention takes:
+// measured by `trainer tune`, kept in a file beside the trainer, read when products and attention are built.
 #pragma once
 
 #include <cstddef>
@@ -10,6 +10,7 @@
 
 #include "device/device.h"
 #include "executable.h"
+#include "math/attention.h"
 #include "math/gemm.h"
 
 namespace llmc {
@@ -35,5 +36,21 @@ std::string tune_products(Device& device, std::span<const GemmShape> products, s
 
 /// One line for the log: how many shapes the file decides here. Empty where the library has no choice to make.
 std::string describe_tuning(std::span<const GemmShape> products, std::size_t workspace_bytes);
+
+/// What timing has shown for one way through attention's backward pass.
+struct TunedAttention {
+  std::string name;     // "cuDNN 9.19.0", "llmc's kernels"
+  double predicted_ms;  // 0 where no rates are known
+  float ms;             // the median time of a layer and micro-batch
+  bool taken;
+};
+
+/// Times each of the plan's two ways on normal random numbers, reports each, and returns what tuned_file() is to hold,
+/// as tune_products() does. The plan's first way stays unless the other takes more than 2 % less.
+std::string tune_attention(Device& device, const AttentionPlan& plan, std::size_t workspace_bytes,
+                           const std::function<void(const TunedAttention&)>& report);
+
+/// For the log: which backward pass attention takes here, and why.
+std::string describe_attention(const AttentionPlan& plan);
 
 }  // namespace llmc

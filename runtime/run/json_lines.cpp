@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "checkpoint/durable_file.h"
+#include "files/durable_file.h"
 #include "error.h"
 
 namespace llmc {

@@ -7,8 +7,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "checkpoint/atomic_directory.h"
-#include "checkpoint/durable_file.h"
+#include "files/atomic_directory.h"
+#include "files/durable_file.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/retention.h"
 #include "error.h"

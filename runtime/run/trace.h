@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "checkpoint/atomic_directory.h"
+#include "files/atomic_directory.h"
 #include "checkpoint/parameter_stream.h"
 #include "train/program.h"
 

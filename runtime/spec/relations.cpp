@@ -157,6 +157,29 @@ class Relations {
          {"model.head_dim", "target.attention", "target.arch"});
   }
 
+  void cuda_attention() {
+    if (!usable({"target.kind"}) || spec_.target.kind != TargetKind::cuda) return;
+    if (usable({"precision.compute"}) && spec_.compute != DType::bf16)
+      fail("E0318", "attention on cuda has no fp32", "write compute: bf16, or kind: cpu",
+           any_of({write("precision.compute", "bf16"), write("target.kind", "cpu")}), {"precision.compute", "target.kind"});
+    // The biases of q, k and v lie in one vector, and llmc's kernels take each of them 16 bytes at a time.
+    const Model& m = spec_.model;
+    if (!usable({"model.attention_bias", "model.head_dim", "model.num_attention_heads", "model.num_key_value_heads"}) ||
+        !m.attention_bias || m.head_dim % 2)
+      return;
+    const std::int64_t q = m.num_attention_heads * m.head_dim, k = m.num_key_value_heads * m.head_dim;
+    if (q % 8 == 0 && k % 8 == 0) return;
+    fail("E0319", fmt::format("with attention_bias on cuda, q and k have multiples of 8 columns; here they have {} and {}", q, k),
+         "write attention_bias: false, or a head_dim that is a multiple of 8",
+         [dim = m.head_dim](const Sound& sound) {
+           std::vector<Edit> edits;
+           add(sound, write("model.attention_bias", "false"), edits);
+           add_multiples(sound, "model.head_dim", dim, 8, edits);
+           return edits;
+         },
+         {"model.attention_bias", "model.head_dim", "target.kind"});
+  }
+
   void key_value_heads() {
     const Model& m = spec_.model;
     if (!usable({"model.num_attention_heads", "model.num_key_value_heads"}) ||
@@ -463,6 +486,7 @@ void check_relations(const Bound& bound, std::vector<Diagnostic>& diagnostics) {
   Relations relations(bound, diagnostics);
   relations.unread_keys();
   relations.heads();
+  relations.cuda_attention();
   relations.key_value_heads();
   relations.residual_stream();
   relations.rope();

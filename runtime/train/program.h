@@ -11,6 +11,8 @@
 
 namespace llmc {
 
+struct AttentionPlan;  // math/attention.h
+
 /// One tensor under its Hugging Face name. Fused weights (q, k, v; gate, up) are several of these, at different
 /// offsets.
 struct ParameterInfo {
@@ -67,6 +69,7 @@ struct ProgramInfo {
   std::span<const double> inverse_frequencies;  // RoPE, head_dim / 2
   std::int64_t chunk_elements, chunk_count;     // see train/chunks.h, which fills chunks and first_chunk at start
   std::span<const GemmShape> products;          // every matrix product of the step, by name
+  const AttentionPlan* attention;               // null where cuDNN has no part in it
   ArenaLayout arena;
 };
 

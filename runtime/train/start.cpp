@@ -6,7 +6,7 @@
 #include <fstream>
 #include <stdexcept>
 
-#include "checkpoint/durable_file.h"
+#include "files/durable_file.h"
 #include "error.h"
 #include "executable.h"
 #include "train/options.h"

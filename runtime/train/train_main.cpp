@@ -7,8 +7,9 @@
 #include <exception>
 #include <new>
 
-#include "checkpoint/durable_file.h"
+#include "data/vocabulary.h"
 #include "error.h"
+#include "files/durable_file.h"
 #include "math/libraries.h"
 #include "math/tuning.h"
 #include "run/history.h"
@@ -89,6 +90,7 @@ void print_header(Console& console, const ProgramInfo& info, const Device& devic
                            static_cast<double>(info.arena.bytes) / (1 << 20)));
   const std::string algorithms = describe_tuning(info.products, info.arena.math_workspace_bytes);
   if (!algorithms.empty()) console.text("gemm    " + algorithms);
+  if (info.attention) console.text("attn    " + describe_attention(*info.attention));
   console.text(fmt::format("data    {} tokens in {} {}, {} samples of {}; {} steps of {} tokens are {:.2f} epochs",
                            format_count(train.tokens()), train.shards().size(),
                            train.shards().size() == 1 ? "shard" : "shards", format_count(samples), info.sequence_length,
@@ -166,6 +168,8 @@ int train(int argc, char** argv, const Options& options, const Program& program)
   const std::int64_t stop = last_step(options, run);
   const std::int64_t sequences = run.batch.tokens / info.sequence_length;
   tell_differences(console, values.built.spec, run);
+  if (const std::string note = vocabulary_note(run.model.vocab_size, run.data.tokenizer, run.data.train.path); !note.empty())
+    console.text("note    " + note);
 
   const auto shards = open_shards(run.data.train, info);
   std::optional<Evaluation> evaluation;

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "checkpoint/durable_file.h"
+#include "files/durable_file.h"
 #include "math/tuning.h"
 
 namespace llmc {
@@ -22,9 +22,7 @@ std::map<std::string, std::int64_t> launches(const char* plan_json) {
   return times;
 }
 
-}  // namespace
-
-void tune(const ProgramInfo& info, int device_index) {
+void tune_all_products(const ProgramInfo& info, int device_index) {
   Device device(device_index, 0);
   const auto times = launches(info.plan_json);
   double first = 0, best = 0;
@@ -49,6 +47,25 @@ void tune(const ProgramInfo& info, int device_index) {
   write_file_atomically(tuned_file(), text);
   fmt::print("products of a micro-batch: {:.3f} ms as the library suggests, {:.3f} ms tuned; kept in {}\n", first, best,
              tuned_file().string());
+}
+
+/// With a device of its own, so that the products' memory is free again.
+void tune_backward(const ProgramInfo& info, int device_index) {
+  Device device(device_index, 0);
+  fmt::print("{:<24} {:>13} {:>12}\n", "attention backward", "predicted, ms", "measured, ms");
+  const auto report = [](const TunedAttention& way) {
+    fmt::print("{:<24} {:>13} {:>12.4f}{}\n", way.name,
+               way.predicted_ms > 0 ? fmt::format("{:.4f}", way.predicted_ms) : "unknown", way.ms,
+               way.taken ? "  taken" : "");
+  };
+  write_file_atomically(tuned_file(), tune_attention(device, *info.attention, info.arena.math_workspace_bytes, report));
+}
+
+}  // namespace
+
+void tune(const ProgramInfo& info, int device_index) {
+  tune_all_products(info, device_index);
+  if (info.attention && info.attention->ways.size() > 1) tune_backward(info, device_index);
 }
 
 }  // namespace llmc

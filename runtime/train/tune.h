@@ -1,11 +1,13 @@
-// `trainer tune`: which algorithms multiply this run's matrices fastest on this GPU.
+// `trainer tune`: which algorithms multiply this run's matrices fastest on this GPU, and which backward pass of
+// attention is faster.
 #pragma once
 
 #include "train/program.h"
 
 namespace llmc {
 
-/// Prints a line for each product and writes tuned_file(). Throws as tune_products().
+/// Prints a line for each product and each way through attention's backward pass, and writes tuned_file(). Throws as
+/// tune_products().
 void tune(const ProgramInfo& info, int device);
 
 }  // namespace llmc

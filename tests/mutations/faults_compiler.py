@@ -19,6 +19,14 @@ FAULTS = [
     # report
     fault("hunks_forget_added_lines", "compiler/report/unified.cpp", "b_count += lines[end].mark != '-';", "b_count += lines[end].mark == ' ';",
           "test_report UnifiedDiff.*"),
+    fault("diff_of_names_alone", "compiler/report/diff.cpp", "without_identity(in_a->second) == without_identity(in_b->second);",
+          "without_identity(in_a->second).empty() == without_identity(in_b->second).empty();", "run_diff"),
+    # cli
+    fault("init_replaces_a_file", "compiler/cli/spec_commands.cpp",
+          """  if (access(path.c_str(), F_OK) == 0) throw Failure(Exit::usage, path + " exists; name another file with -o");\n""", "",
+          "run_cli"),
+    fault("check_of_a_wrong_spec_exits_with_0", "compiler/cli/spec_commands.cpp", "return static_cast<int>(Exit::spec);", "return 0;",
+          "run_cli"),
     # spec
     fault("mb_is_mib", "runtime/spec/scalars.cpp", "{\"MB\", 1000000},", "{\"MB\", kMi},", "test_spec Bytes.EverySuffix"),
     fault("ti_is_gi", "runtime/spec/scalars.cpp", "{\"Ti\", kTi},", "{\"Ti\", kGi},", "test_spec Bytes.EverySuffix"),
@@ -46,10 +54,17 @@ FAULTS = [
     fault("budget_of_the_arena_is_refused", "compiler/plan/planner.cpp",
           "plan.layout.arena.bytes <= static_cast<std::size_t>(plan.spec.memory.budget)",
           "plan.layout.arena.bytes < static_cast<std::size_t>(plan.spec.memory.budget)", "test_plan Arena.ABudgetOfExactlyItsBytesIsEnough"),
+    fault("slower_backward_first", "compiler/plan/attention.cpp", "return a.predicted_ms < b.predicted_ms; }",
+          "return a.predicted_ms > b.predicted_ms; }", "test_plan AttentionChoice.BothWaysByPredictedTime"),
     fault("stream_of_the_last_layer_has_no_place", "compiler/plan/layout.cpp", "static_cast<std::size_t>(g_.layers() + 1));",
           "static_cast<std::size_t>(g_.layers()));", "test_plan Arena.*"),
     fault("attention_flops_not_halved", "compiler/plan/cost.cpp", "cost.attention_flops_per_token = 6 * layers", "cost.attention_flops_per_token = 12 * layers",
           "test_plan Cost.Llama1b"),
+    # specialiser
+    fault("floats_without_their_f", "compiler/emit/specialiser/literal.cpp", """return shortest(value) + "f";""", "return shortest(value);",
+          "test_specialiser Fold.*"),
+    fault("edits_may_overlap", "compiler/emit/specialiser/edits.cpp", "if (edit.range.begin < at) {", "if (edit.range.end < at) {",
+          "test_specialiser Edits.OverlapsAreRefused"),
     # emit
     fault("one_random_stream_for_all_parameters", "compiler/emit/program_printer.cpp", "XXH64(s.name.data(), s.name.size(), 0)",
           "XXH64(s.name.data(), 0, 0)", "reference_run"),

@@ -12,7 +12,8 @@ from harness import LLMC, SOURCE, RunTest
 class Bundle(RunTest):
     def test_builds_and_trains(self):
         spec = harness.write_small(self.path("small"))
-        self.succeed(LLMC, "emit", spec, "-o", self.path("emitted"), "--bundle")
+        arch = "target.arch=x86-64-v3"  # native is this machine for `llmc compile`, and whichever builds it for a bundle
+        self.succeed(LLMC, "emit", spec, "-o", self.path("emitted"), "--bundle", arch)
         # Elsewhere, so that nothing of this checkout is found by chance.
         bundle = self.path("elsewhere")
         shutil.move(self.path("emitted"), bundle)
@@ -21,7 +22,7 @@ class Bundle(RunTest):
             self.assertNotIn(self.folder.encode(), content, name)
         self.build_without_cuda(bundle)
         theirs = os.path.join(bundle, "build", "trainer")
-        ours = self.compile(spec, "ours")
+        ours = self.compile(spec, "ours", arch)
         base = os.path.dirname(spec)
         for trainer, run in ((theirs, "their-run"), (ours, "our-run")):
             self.succeed(trainer, "--base", base, "--run", self.path(run), "--steps", 3)

@@ -58,6 +58,12 @@ class Cli(RunTest):
         self.assertEqual((done.code, done.out), (2, ""))
         self.assertIn("error: there is no command 'complie'; the commands are check,", done.err)
 
+    def test_options_of_the_trainer(self):
+        """Without the `--` before them: where they go is said."""
+        done = harness.call(LLMC, "run", "specs/tiny.yaml", "--steps", "10", cwd=SOURCE)
+        self.assertEqual((done.code, done.out), (2, ""))
+        self.assertIn("llmc run SPEC -- --steps 100", done.err)
+
     def test_doctor(self):
         findings = json.loads(self.succeed(LLMC, "doctor", "--json").out)
         by_name = {finding["what"]: finding for finding in findings}

@@ -47,11 +47,13 @@ class Data(RunTest):
             tokens = json.load(file)["vocab_size"]
         spec = harness.write_small(self.path("small"), harness.SMALL.replace("path: train-*.bin", "path: ../set/train-*.bin"))
         note = f"note: model.vocab_size {tokens + 5} is above the {tokens} tokens of '{self.path('set', 'tokenizer.model')}': 5 rows"
-        out = self.path("out")
+        out = self.path("compiled")
         os.makedirs(out)
         for command in (["check"], ["compile", "-o", out]):
-            self.assertIn(note, self.succeed(LLMC, *command, spec, f"model.vocab_size={tokens + 5}", cwd=out).err)
             self.assertNotIn("vocab_size", self.succeed(LLMC, *command, spec, f"model.vocab_size={tokens}", cwd=out).err)
+            self.assertIn(note, self.succeed(LLMC, *command, spec, f"model.vocab_size={tokens + 5}", cwd=out).err)
+        started = self.succeed(os.path.join(out, "trainer"), "--run", self.path("run"), "--steps", 1).out
+        self.assertIn(note.replace("note: ", "note    "), started)
 
     def test_refusals(self):
         """What is wrong with data is said in one line, with exit code 5 (or 2 for the command line)."""

@@ -14,7 +14,7 @@ import unittest
 LLMC = os.path.abspath(os.environ.get("LLMC", "build/llmc"))
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 VOCABULARY = 97
-HANGS = 7200  # seconds after which a program has hung, as in tests/CMakeLists.txt
+HANGS = 2400  # seconds after which a program has hung, as in tests/CMakeLists.txt
 SCRATCH = "/dev/shm" if os.access("/dev/shm", os.W_OK) else tempfile.gettempdir()  # every save syncs its files
 
 # Three layers, so that {every: 2} has layers of both kinds; odd widths, so that rows are padded; two micro-batches a step.

@@ -8,6 +8,8 @@ import unittest
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 CALL = re.compile(r"launch\(s\.stream, Grid\{[^}]+\}, (\w+), (.*)\);|s\.(\w+)\(s\.stream, (.*)\);"
                   r"|s\.attention\.(\w+)\(s\.stream, (.*)\);|s\.device\.(zero)\((.*)\);")
+with open(os.path.join(SOURCE, "generated", "llama-1b", "step.h")) as header:
+    HEADER = header.read()
 # What a call may name twice: never a tensor.
 NO_TENSOR = {"nullptr", "false", "!first", "0", "kChunkCount", "!first || chunk > 0"}
 
@@ -29,8 +31,12 @@ def calls(body):
         match = CALL.search(statement)
         if match:
             kernel, kernel_arguments, product, product_arguments, attention, attention_arguments, zero, zero_arguments = match.groups()
-            name = kernel or product or zero or f"attention {attention} (cuDNN)"
-            found.append((name, (kernel_arguments or product_arguments or attention_arguments or zero_arguments).split(", ")))
+            arguments = (kernel_arguments or product_arguments or attention_arguments or zero_arguments).split(", ")
+            names = [kernel or product or zero or f"attention {attention} (cuDNN)"]
+            if attention == "backward" and "{AttentionBy::portable" in HEADER.split("kBackwardWays[]")[1].split("\n")[1]:
+                # The way that the trainer begins with is llmc's own, of two kernels.
+                names = re.findall(r"launch\(stream, Grid\{[^}]+\}, (\w+),", functions()["own_attention_backward"])
+            found += [(name, arguments) for name in names]
     return found
 
 

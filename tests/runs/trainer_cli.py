@@ -81,7 +81,7 @@ class TrainerCli(RunTest):
         trainer = self.compile(spec, "derived-trainer")
         self.succeed(trainer, "--run", self.path("derived-run"), "--steps", 1, "schedule.steps=1000")
         with open(self.path("derived-run", "spec.yaml")) as file:
-            self.assertRegex(file.read(), r"warmup_steps: 20 +# default: 2 % of steps\n")
+            self.assertRegex(file.read(), r"warmup_steps: 20 +# default: 2 % of steps, rounded down\n")
         rows = json.loads(self.succeed(harness.LLMC, "config", spec, "schedule.steps=1000", "--json").out)
         self.assertEqual({row["key"]: row["value"] for row in rows}["schedule.warmup_steps"], 20)
 
@@ -89,7 +89,7 @@ class TrainerCli(RunTest):
         """The trainer keeps its defaults, the run its values; what is printed for going on works literally."""
         folder = self.path("own")
         spec, build, run = harness.write_small(folder), self.path("own-build"), self.path("own run")
-        words = ["--trainer=--run", "--trainer=" + run, "--trainer=--steps", "--trainer=2"]
+        words = ["--", "--run", run, "--steps", 2]
         self.succeed(harness.LLMC, "run", spec, "-o", build, "optimizer.lr=1e-4", "data.train.path=train-0.bin", *words)
         trainer = os.path.join(build, "trainer")
         self.assertIn("optimizer.lr=0.003", self.succeed(trainer, "--help").out)

@@ -61,7 +61,7 @@ class BenchKit(harness.SimTest):
         super().setUpClass()
         archive = pathlib.Path(cls.folder, "kit.tar.gz")
         spec = pathlib.Path(cls.folder, "lasting.yaml")
-        spec.write_text(SPEC.read_text().replace("data:\n", DATA) + LASTING)
+        spec.write_text(SPEC.read_text().replace("data:\n", DATA).replace("attention: cudnn", "attention: auto") + LASTING)
         prepare.make(harness.LLMC, {"run": spec, "small": SPEC}, archive, libraries=False)
         with tarfile.open(archive) as file:
             file.extractall(cls.folder)
@@ -117,12 +117,17 @@ class BenchKit(harness.SimTest):
         """Hangs in `trainer tune`, with a child that has a session of its own."""
         return f'[ "$1" = tune ] || exec $REAL "$@"\nsetsid sleep {10 * LIMIT} &\necho $! $$ > {pids}.part; mv {pids}.part {pids}\nwait'
 
+    def plan(self, bundle):
+        return json.loads((self.top / "bundles" / bundle / "plan.json").read_text())
+
     def check_launches(self, plan, measured):
         planned = {}
         for launch in plan["launches"]:
             if launch["per"] in ("micro-batch", "step") and launch["kind"] != "memset":
                 name = launch["runs"]
-                if launch["kind"] == "attention":
+                if name.startswith("attention") and plan["attention"]["forward"] == "cudnn":
+                    if name == "attention_backward_keys":
+                        continue  # of one call with attention_backward_queries
                     name = "attention.backward" if "backward" in name else "attention.forward"
                 planned[name] = planned.get(name, 0) + launch["times"]
         self.assertEqual({name: row["a_step"] for name, row in measured["launches"].items()}, planned)
@@ -147,9 +152,9 @@ class BenchKit(harness.SimTest):
 
         # Every launch of the plan was timed, as often as a step has it.
         for part in ("in_place", "on_end", "free"):
-            self.check_launches(plan, results["pieces"][part])
-        portable = json.loads((self.top / "bundles" / "portable" / "plan.json").read_text())
-        self.check_launches(portable, results["attention"]["portable"])
+            self.check_launches(self.plan("run"), results["pieces"][part])
+        for kind in ("cudnn", "portable"):
+            self.check_launches(self.plan(kind), results["attention"][kind])
         self.assertIn("attention_backward_keys", results["attention"]["portable"]["launches"])
         comparison = results["attention"]["portable"]["comparison"]
         self.assertEqual(len(comparison["losses"]), 2)
@@ -184,7 +189,7 @@ class BenchKit(harness.SimTest):
                 self.assertIn(f"| {row['name']} |", text)
         for heading, _ in report.SECTIONS:
             self.assertIn(f"## {heading}\n", text)
-        for row in ("the run's", "the run's, deterministic: false", "attention: portable"):
+        for row in ("the run's", "attention: cudnn, deterministic: false", "attention: cudnn", "attention: portable"):
             self.assertRegex(text, rf"\| {row} \|( -?[\d.,]+%? \|){{8}}")
         self.assertRegex(text, r"A micro-batch's products: [\d.]+ ms by the algorithms that cuBLASLt suggests")
         self.assertRegex(text, r"losses of the first 2 steps [-+\de., ]+ \(bound 1e-04\)")
@@ -295,7 +300,7 @@ class BenchKit(harness.SimTest):
     def test_a_run_that_cannot_have_another_attention_says_why(self):
         top = self.own_kit()
         path = top / "bundles" / "bundles.json"
-        refusals = {**json.loads(path.read_text()), "portable": "error E0304: head_dim 264"}
+        refusals = {**json.loads(path.read_text()), **dict.fromkeys(("cudnn", "portable"), "error E0304: head_dim 264")}
         path.unlink()
         path.write_text(json.dumps(refusals))
         done = self.call("--only", "attention", top=top)

@@ -1,7 +1,8 @@
 """trainer tune: which algorithms it keeps, that later runs use them, and what becomes of files that do not fit.
 
 On the simulated device's clock the second algorithm takes half of the first one's time where k is 48 or more, twice its time
-elsewhere, and the third 1 % less than the first, which is too little for a change (tests/sim/src/product.h)."""
+elsewhere, and the third 1 % less than the first, which is too little for a change (tests/sim/src/product.h). A backward pass by
+llmc's kernels takes 0.002 ms there, cuDNN's 0.001 and what LLMC_SIM_BACKWARD_MS says."""
 
 import json
 import os
@@ -11,12 +12,13 @@ import shutil
 import harness
 
 
-class Tune(harness.SimTest):
+class Tuned(harness.SimTest):
+    """A trainer of the text SPEC, and the file beside it."""
+
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        # Narrow enough for k below 48 (o: 48, qkv: 36), wide enough for k above it (gate_up's gradients, weight gradients).
-        spec = harness.runs.write_small(cls.folder, harness.SMALL)
+        spec = harness.runs.write_small(cls.folder, cls.SPEC)
         cls.trainer = harness.compile(spec, os.path.join(cls.folder, "build"))
         cls.file = os.path.join(cls.folder, "build", "tuned.json")
 
@@ -47,6 +49,11 @@ class Tune(harness.SimTest):
         self.assertIn(file or self.file, done.err)
         self.assertIn("remove it, and run trainer tune", done.err)
         return done.err
+
+
+class Tune(Tuned):
+    # Narrow enough for k below 48 (o: 48, qkv: 36), wide enough for k above it (gate_up's gradients, weight gradients).
+    SPEC = harness.SMALL
 
     def test_the_fastest_is_kept_where_it_gains_enough(self):
         entries = self.tune()["entries"]
@@ -87,8 +94,11 @@ class Tune(harness.SimTest):
 
     def test_what_is_no_tuned_file_is_refused(self):
         run = (self.trainer, "--run", self.path("never"), "--steps", 1)
-        for content in ("", "{", "[]", '{"format": "llmc-tuned-1", "entries": []}', '{"format": "llmc-tuned-2"}',
-                        '{"format": "llmc-tuned-2", "entries": [{"device": 1}]}'):
+        for content in ("", "{", "[]", '{"format": "llmc-tuned-2", "entries": []}', '{"format": "llmc-tuned-3"}',
+                        '{"format": "llmc-tuned-3", "entries": []}',
+                        '{"format": "llmc-tuned-3", "entries": [{"device": 1}], "attention": []}',
+                        '{"format": "llmc-tuned-3", "entries": [], "attention": [{"device": "a", "library": 1, "shape": "b", '
+                        '"backward": "own", "cudnn_ms": 1, "portable_ms": 1}]}'):
             with self.subTest(content):
                 self.write(content)
                 self.refused(*run)
@@ -130,6 +140,70 @@ class Tune(harness.SimTest):
         document["entries"][0]["algorithm"] = "zz"
         self.write(document)
         self.assertIn("hexadecimal", self.refused(self.trainer, "tune"))
+
+
+class TuneAttention(Tuned):
+    """target.attention: auto, whose trainer carries both backward passes and begins with llmc's own."""
+
+    # Two heads: what is timed runs a thousand times.
+    SPEC = harness.SMALL.replace("attention: cudnn", "attention: auto").replace("num_attention_heads: 6", "num_attention_heads: 2")
+
+    def only_attention(self, document, **changes):
+        """Writes the file without its products, so that only the backward pass can change bits; its entry changed."""
+        self.write(dict(document, entries=[], attention=[dict(entry, **changes) for entry in document["attention"]]))
+
+    def ran(self, name):
+        """The backward passes that a run launches, its gradients, and what it printed."""
+        log = self.path(self.id().split(".")[-1] + "-" + name + ".log")
+        gradients, said = self.gradients(name, LLMC_SIM_LOG=log)
+        with open(log) as file:
+            return set(re.findall(r"^stream \d+: (attention.backward\w*)", file.read(), re.MULTILINE)), gradients, said
+
+    def test_the_faster_way_is_taken(self):
+        passes, predicted, said = self.ran("predicted")
+        self.assertEqual(passes, {"attention_backward_queries", "attention_backward_keys"})
+        self.assertRegex(said, r"attn +backward by llmc's kernels, predicted: 0\.\d+ ms a layer, cuDNN 9\.19\.0 0\.\d+; trainer tune measures both")
+        document = self.tune(LLMC_SIM_BACKWARD_MS="0.0005")  # 0.0015 ms, where two kernels take 0.002
+        self.assertRegex(self.said, r"attention backward +predicted, ms +measured, ms\nllmc's kernels +0\.\d+ +0\.0020\ncuDNN 9\.19\.0 +0\.\d+ +0\.0015  taken\n")
+        (entry,) = document["attention"]
+        self.assertEqual((entry["backward"], entry["library"]), ("cudnn", 91900))
+        self.assertEqual(entry["shape"], "[batch 2, sequence 24, heads 2 over 2, head_dim 8] pitches 48, 16, deterministic")
+        self.assertAlmostEqual(entry["cudnn_ms"], 0.0015, delta=1e-5)
+        self.assertAlmostEqual(entry["portable_ms"], 0.002, delta=1e-5)
+        self.only_attention(document)
+        passes, tuned, said = self.ran("tuned")
+        self.assertEqual(passes, {"attention backward"})
+        self.assertRegex(said, r"attn +backward by cuDNN 9\.19\.0, measured: 0\.0015 ms a layer, llmc's kernels 0\.0020; as in .*tuned\.json")
+        error, name = harness.runs.relative_difference(tuned, predicted)
+        self.assertLess(error, 2e-2, name)  # at most roundings to bf16 of sums in another order
+        self.assertEqual(harness.runs.relative_difference(self.gradients("again")[0], tuned)[0], 0)
+
+    def test_two_percent_are_needed(self):
+        document = self.tune(LLMC_SIM_BACKWARD_MS="0.00097")  # 1.5 % less
+        self.assertEqual(document["attention"][0]["backward"], "portable")
+        self.assertLess(document["attention"][0]["cudnn_ms"], document["attention"][0]["portable_ms"])
+        self.assertIn("backward by llmc's kernels, measured: 0.0020 ms a layer, cuDNN 9.19.0 0.0020; as in ", self.gradients("stays")[1])
+        self.assertEqual(self.tune(LLMC_SIM_BACKWARD_MS="0.0009")["attention"][0]["backward"], "cudnn")  # 5 %
+
+    def test_entries_of_others_decide_nothing(self):
+        document = self.tune()
+        for change in ({"device": "another GPU with 8 SMs"}, {"library": 92500}, {"shape": "another"}):
+            with self.subTest(change):
+                self.only_attention(document, backward="cudnn", **change)
+                self.assertIn("predicted: ", self.gradients(next(iter(change)))[1])
+        self.assertEqual(len(self.tune()["attention"]), 2)
+
+    def test_a_trainer_with_one_way_does_not_ask(self):
+        document = self.tune()
+        self.only_attention(document, backward="portable")
+        one = harness.compile(self.path("small.yaml"), self.path("one"), "target.attention=cudnn")
+        shutil.copy(self.file, self.path("one", "tuned.json"))
+        mine, self.trainer = self.trainer, one
+        try:
+            self.assertIn("backward by cuDNN 9.19.0, the only way that this trainer carries", self.gradients("one")[1])
+            self.assertNotIn("attention backward", self.succeed(one, "tune").out)
+        finally:
+            self.trainer = mine
 
 
 if __name__ == "__main__":

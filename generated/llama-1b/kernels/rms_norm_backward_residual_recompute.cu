@@ -33,10 +33,11 @@ LLMC_KERNEL rms_norm_backward_residual_recompute(const Act* dy, const Residual* 
       // Read here, with the others, so that a row waits for memory once.
       [[maybe_unused]] const auto residual = g.load_if<true>(g.row<2048, 2048>(dresidual, row));
       const float r = rstd[row];
-      const float dot = g.sum(gradient, in, scale, [](float d, float v, float w) { return d * w * v; });
-      const float pull = dot / 2048 * r * r;
+      // What needs no sum comes before it: after it fewer registers would be left (4,096 columns, sm_100).
       g.map(dweight, gradient, in, [=](float& sum, float d, float v) { sum += d * (v * r); });
       g.store(g.row<2048, 2048>(y, row), in, scale, [=](float v, float w) { return v * r * w; });
+      const float dot = g.sum(gradient, in, scale, [](float d, float v, float w) { return d * w * v; });
+      const float pull = dot / 2048 * r * r;
       const auto out = g.row<2048, 2048>(dx, row);
       g.store(out, gradient, in, scale, residual,
               [=](float d, float v, float w, float other) { return other + r * (d * w - v * pull); });

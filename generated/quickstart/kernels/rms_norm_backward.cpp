@@ -31,9 +31,10 @@ LLMC_KERNEL rms_norm_backward(const Act* dy, const Residual* x, const float* wei
       // Read here, with the others, so that a row waits for memory once.
       [[maybe_unused]] const auto residual = g.load_if<false>(g.row<256, 256>(dresidual, row));
       const float r = rstd[row];
+      // What needs no sum comes before it: after it fewer registers would be left (4,096 columns, sm_100).
+      g.map(dweight, gradient, in, [=](float& sum, float d, float v) { sum += d * (v * r); });
       const float dot = g.sum(gradient, in, scale, [](float d, float v, float w) { return d * w * v; });
       const float pull = dot / 256 * r * r;
-      g.map(dweight, gradient, in, [=](float& sum, float d, float v) { sum += d * (v * r); });
       const auto out = g.row<256, 256>(dx, row);
       g.store(out, gradient, in, scale, [=](float d, float v, float w) { return r * (d * w - v * pull); });
     }

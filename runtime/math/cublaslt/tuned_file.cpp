@@ -9,12 +9,13 @@
 
 #include "error.h"
 #include "math/cublaslt/product.h"
+#include "math/cudnn/backward_way.h"
 
 namespace llmc {
 namespace {
 
 using Json = nlohmann::ordered_json;
-constexpr char kFormat[] = "llmc-tuned-2";
+constexpr char kFormat[] = "llmc-tuned-3";
 constexpr char kDigits[] = "0123456789abcdef";
 
 std::string hex(const cublasLtMatmulAlgo_t& algorithm) {
@@ -37,6 +38,14 @@ cublasLtMatmulAlgo_t from_hex(const std::string& text) {
     std::memcpy(reinterpret_cast<char*>(&algorithm) + i, &byte, 1);
   }
   return algorithm;
+}
+
+constexpr const char* kBackward[] = {"cudnn", "portable"};  // by AttentionBy
+
+AttentionBy backward_by(const std::string& text) {
+  for (const AttentionBy by : {AttentionBy::cudnn, AttentionBy::portable})
+    if (text == kBackward[static_cast<int>(by)]) return by;
+  throw std::invalid_argument("an attention's backward pass is neither cudnn nor portable");
 }
 
 std::string mebibytes(std::size_t bytes) { return std::to_string((bytes + (1u << 20) - 1) >> 20) + " MiB"; }
@@ -65,6 +74,10 @@ TunedFile TunedFile::parse(const std::string& text, const std::string& name) try
     file.entries_[key] = {from_hex(entry.at("algorithm")), entry.at("workspace"), entry.at("candidates"),
                           entry.at("first_ms"), entry.at("best_ms")};
   }
+  for (const Json& entry : document.at("attention")) {
+    const Key key = {entry.at("device"), entry.at("library"), entry.at("shape")};
+    file.attention_[key] = {backward_by(entry.at("backward")), entry.at("cudnn_ms"), entry.at("portable_ms")};
+  }
   return file;
 } catch (const Json::exception& error) {
   refuse(name, std::string("is not what trainer tune writes (") + error.what() + ")");
@@ -91,18 +104,41 @@ void TunedFile::put(const MathLibrary::Impl& library, const LtProduct& product, 
   entries_[key(library, product)] = entry;
 }
 
+TunedFile::Key TunedFile::key(const MathLibrary::Impl& library, const AttentionShape& shape) {
+  return {library.device, cudnn_version(), attention_key(shape)};
+}
+
+std::optional<TunedFile::Backward> TunedFile::find(const MathLibrary::Impl& library,
+                                                   const AttentionShape& shape) const {
+  const auto entry = attention_.find(key(library, shape));
+  if (entry == attention_.end()) return {};
+  return entry->second;
+}
+
+void TunedFile::put(const MathLibrary::Impl& library, const AttentionShape& shape, const Backward& backward) {
+  attention_[key(library, shape)] = backward;
+}
+
 std::string TunedFile::text() const {
   Json entries = Json::array();
   for (const auto& [key, entry] : entries_)
     entries.push_back({{"device", key.device},
                        {"library", key.library},
-                       {"product", key.product},
+                       {"product", key.shape},
                        {"algorithm", hex(entry.algorithm)},
                        {"workspace", entry.workspace_bytes},
                        {"candidates", entry.candidates},
                        {"first_ms", entry.first_ms},
                        {"best_ms", entry.best_ms}});
-  return Json{{"format", kFormat}, {"entries", entries}}.dump(1) + "\n";
+  Json attention = Json::array();
+  for (const auto& [key, backward] : attention_)
+    attention.push_back({{"device", key.device},
+                         {"library", key.library},
+                         {"shape", key.shape},
+                         {"backward", kBackward[static_cast<int>(backward.by)]},
+                         {"cudnn_ms", backward.cudnn_ms},
+                         {"portable_ms", backward.portable_ms}});
+  return Json{{"format", kFormat}, {"entries", entries}, {"attention", attention}}.dump(1) + "\n";
 }
 
 }  // namespace llmc

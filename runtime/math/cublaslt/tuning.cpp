@@ -1,48 +1,22 @@
 #include "math/tuning.h"
 
-#include <cuda_runtime_api.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <map>
-#include <random>
 #include <string>
 #include <vector>
 
-#include "device/cuda/check.h"
 #include "device/cuda/stream.h"
-#include "device/math.h"
 #include "error.h"
 #include "math/cublaslt/product.h"
+#include "math/cublaslt/trial.h"
 #include "math/cublaslt/tuned_file.h"
 
 namespace llmc {
 namespace {
 
-constexpr int kCandidates = 32, kRounds = 5;  // algorithms for each size of workspace
-constexpr float kGain = 0.98f;    // a faster algorithm must take less than this of the first one's time
-constexpr float kRoundMs = 3.0f;  // a round of one algorithm: well above the resolution of an event
-constexpr std::size_t kPattern = 1 << 20;
-
-/// A point of a stream with the time at which it was reached.
-class TimedEvent {
- public:
-  TimedEvent() { check(cudaEventCreate(&handle_), "cudaEventCreate"); }
-  ~TimedEvent() { cudaEventDestroy(handle_); }
-  TimedEvent(const TimedEvent&) = delete;
-  TimedEvent& operator=(const TimedEvent&) = delete;
-  void record(cudaStream_t stream) { check(cudaEventRecord(handle_, stream), "cudaEventRecord"); }
-  float milliseconds_since(const TimedEvent& before) const {
-    check(cudaEventSynchronize(handle_), "cudaEventSynchronize");
-    float ms = 0;
-    check(cudaEventElapsedTime(&ms, before.handle_, handle_), "cudaEventElapsedTime");
-    return ms;
-  }
-
- private:
-  cudaEvent_t handle_ = nullptr;
-};
+constexpr int kCandidates = 32;  // algorithms for each size of workspace
 
 std::size_t place_of(std::int64_t rows, std::int64_t pitch, DType dtype) {
   return (static_cast<std::size_t>(bytes_of(dtype, rows * pitch)) + 255) / 256 * 256;
@@ -58,27 +32,6 @@ struct Sizes {
         c(s.residual ? place_of(s.m, s.pitch_d, s.result) : 0),
         d(place_of(s.m, s.pitch_d, s.result)) {}
   std::size_t total() const { return a + b + bias + c + d; }
-};
-
-/// Numbers that a training step would have: with zeros a GPU draws less power and runs faster.
-class Normals {
- public:
-  explicit Normals(Device& device) : device_(device) {
-    std::mt19937 generator(1);
-    std::normal_distribution<float> draw;
-    for (float& v : fp32_) v = draw(generator);
-    for (std::size_t i = 0; i < kPattern; ++i) bf16_[i] = from_float<bf16>(fp32_[i]);
-  }
-  void fill(std::byte* memory, std::size_t bytes, DType dtype) {
-    const void* const pattern = dtype == DType::bf16 ? static_cast<const void*>(bf16_.data()) : fp32_.data();
-    const auto most = static_cast<std::size_t>(bytes_of(dtype, kPattern));
-    for (std::size_t at = 0; at < bytes; at += most) device_.copy_in(memory + at, pattern, std::min(most, bytes - at));
-  }
-
- private:
-  Device& device_;
-  std::vector<float> fp32_ = std::vector<float>(kPattern);
-  std::vector<bf16> bf16_ = std::vector<bf16>(kPattern);
 };
 
 /// One product on matrices of its own.
@@ -101,27 +54,11 @@ class Trial {
     return product_.launch(algorithm, stream_, a_, b_, bias_, c_, d_, beta) == CUBLAS_STATUS_SUCCESS;
   }
 
-  /// Of one launch; infinite where the library fails.
-  float milliseconds(const cublasLtMatmulAlgo_t& algorithm, int launches) {
-    begin_.record(stream_);
-    for (int i = 0; i < launches; ++i)
-      if (!launch(algorithm)) return INFINITY;
-    end_.record(stream_);
-    return end_.milliseconds_since(begin_) / static_cast<float>(launches);
-  }
-
  private:
   const LtProduct& product_;
   cudaStream_t stream_;
   std::byte *a_, *b_, *bias_, *c_, *d_;
-  TimedEvent begin_, end_;
 };
-
-float median(std::vector<float> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 /// The heuristics' first choice of an untuned trainer and its other ones, then those that a larger workspace adds.
 std::vector<LtProduct::Algorithm> all_candidates(const LtProduct& product, std::size_t workspace_bytes) {
@@ -135,20 +72,10 @@ std::vector<LtProduct::Algorithm> all_candidates(const LtProduct& product, std::
   return all;
 }
 
-/// Rounds over all candidates, so that a change of the device's clock meets all of them.
-TunedFile::Entry fastest(Trial& trial, const std::vector<LtProduct::Algorithm>& candidates) {
-  trial.milliseconds(candidates[0].algorithm, 1);  // what is loaded at first use is no part of a time
-  const float guess = trial.milliseconds(candidates[0].algorithm, 2);
-  const int launches = guess > 0 ? std::clamp(static_cast<int>(kRoundMs / guess), 1, 100) : 1;
-  for (const auto& candidate : candidates) trial.launch(candidate.algorithm);
-  std::vector<std::vector<float>> times(candidates.size());
-  for (int round = 0; round < kRounds; ++round)
-    for (std::size_t i = 0; i < candidates.size(); ++i)
-      times[i].push_back(trial.milliseconds(candidates[i].algorithm, launches));
-  std::vector<float> medians;
-  for (const auto& of_one : times) medians.push_back(median(of_one));
-  const auto best = static_cast<std::size_t>(std::min_element(medians.begin(), medians.end()) - medians.begin());
-  const std::size_t chosen = medians[best] < kGain * medians[0] ? best : 0;
+TunedFile::Entry fastest(cudaStream_t stream, const Trial& trial, const std::vector<LtProduct::Algorithm>& candidates) {
+  const std::vector<float> medians =
+      median_times(stream, candidates.size(), [&](std::size_t i) { return trial.launch(candidates[i].algorithm); });
+  const std::size_t chosen = worth_taking(medians);
   const LtProduct::Algorithm& best_one = candidates[chosen];
   return {best_one.algorithm, best_one.workspace_bytes, static_cast<int>(candidates.size()), medians[0],
           medians[chosen]};
@@ -170,7 +97,9 @@ std::string tune_products(Device& device, std::span<const GemmShape> products, s
     auto entry = timed.find(product.key());
     if (entry == timed.end()) {
       Trial trial(device, product, memory, normals);
-      entry = timed.emplace(product.key(), fastest(trial, all_candidates(product, workspace_bytes))).first;
+      entry =
+          timed.emplace(product.key(), fastest(device.stream().handle, trial, all_candidates(product, workspace_bytes)))
+              .first;
       if (std::isinf(entry->second.first_ms))
         throw Failure(Exit::toolchain, cublaslt_version() + " does not run its own choice for " + product.text());
       file.put(library, product, entry->second);

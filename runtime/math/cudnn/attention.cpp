@@ -13,6 +13,7 @@
 #include "device/types.h"
 #include "error.h"
 #include "math/cublaslt/library.h"
+#include "math/cudnn/backward_way.h"
 
 namespace llmc {
 namespace {
@@ -24,12 +25,6 @@ using Tensor = std::shared_ptr<Tensor_attributes>;
 /// Names of the graphs' tensors, by which addresses are given to a call.
 enum Id : std::int64_t { kQ = 1, kK, kV, kOut, kLse, kDout, kDq, kDk, kDv };
 
-std::string version() {
-  const std::size_t version = cudnnGetVersion();  // 91900: 9.19.0
-  return "cuDNN " + std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
-         std::to_string(version % 100);
-}
-
 std::string text(const AttentionShape& shape, const AttentionSlice& slice) {
   const auto number = [](std::int64_t n) { return std::to_string(n); };
   const std::int64_t group = shape.heads / shape.kv_heads;
@@ -40,7 +35,7 @@ std::string text(const AttentionShape& shape, const AttentionSlice& slice) {
 
 void check(cudnnStatus_t status, const char* call) {
   if (status == CUDNN_STATUS_SUCCESS) return;
-  throw Failure(Exit::toolchain, version() + ": " + call + " says " + cudnnGetErrorString(status));
+  throw Failure(Exit::toolchain, cudnn_name() + ": " + call + " says " + cudnnGetErrorString(status));
 }
 
 /// Backward's slices and forward's whole batch, as cuDNN sees them in the packed rows.
@@ -97,10 +92,19 @@ class Tensors {
 
 }  // namespace
 
+std::size_t cudnn_version() { return cudnnGetVersion(); }
+
+std::string cudnn_name() {
+  const std::size_t version = cudnn_version();  // 91900: 9.19.0
+  return "cuDNN " + std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
+         std::to_string(version % 100);
+}
+
 struct Attention::Impl {
   MathLibrary::Impl* library;
   AttentionShape shape;
-  AttentionSlice slice;  // of backward
+  OwnBackward own = nullptr;  // null: cuDNN's
+  AttentionSlice slice;       // of backward
   cudnnHandle_t handle = nullptr;
   fe::graph::Graph forward, backward;
 
@@ -149,7 +153,7 @@ std::size_t Attention::Impl::build(fe::graph::Graph& graph, const char* pass, At
   auto status = graph.build(handle, {fe::HeurMode_t::A});
   if (status.is_good()) status = graph.get_workspace_size(bytes);
   if (status.is_bad())
-    throw Failure(Exit::toolchain, version() + " has no causal attention " + pass + " for " + text(shape, part) +
+    throw Failure(Exit::toolchain, cudnn_name() + " has no causal attention " + pass + " for " + text(shape, part) +
                                        " on sm_" + std::to_string(library->capability) + ": " + status.get_message());
   return static_cast<std::size_t>(bytes);
 }
@@ -160,13 +164,15 @@ void Attention::Impl::execute(const fe::graph::Graph& graph, const char* pass, S
   auto status = graph.execute(handle, addresses, workspace);
   if (status.is_bad())
     throw Failure(Exit::internal,
-                  version() + " failed in an attention " + pass + " it had accepted: " + status.get_message());
+                  cudnn_name() + " failed in an attention " + pass + " it had accepted: " + status.get_message());
 }
 
-Attention::Attention(MathLibrary& library, const AttentionShape& shape) : impl_(std::make_unique<Impl>()) {
+Attention::Attention(MathLibrary& library, const AttentionPlan& plan) : impl_(std::make_unique<Impl>()) {
   Impl& impl = *impl_;
+  const AttentionShape& shape = plan.shape;
   impl.library = &library.impl();
   impl.shape = shape;
+  if (choose_backward(*impl.library, plan).way->by == AttentionBy::portable) impl.own = plan.own;
   impl.slice = attention_slice(shape);
   if (const std::string refusal = attention_refusal(shape, DType::bf16, impl.library->capability); !refusal.empty())
     throw Failure(Exit::toolchain, refusal);
@@ -175,15 +181,15 @@ Attention::Attention(MathLibrary& library, const AttentionShape& shape) : impl_(
   impl.describe_forward();
   const std::size_t forward = impl.build(impl.forward, "forward", {shape.batch, shape.kv_heads});
   if (forward > impl.library->workspace_bytes)
-    throw Failure(Exit::does_not_fit, version() + " needs " + std::to_string(forward) +
+    throw Failure(Exit::does_not_fit, cudnn_name() + " needs " + std::to_string(forward) +
                                           " bytes of workspace for attention forward of " +
                                           text(shape, {shape.batch, shape.kv_heads}) + " and the plan has " +
                                           std::to_string(impl.library->workspace_bytes) + "; use another cuDNN 9");
-  if (!shape.backward) return;
+  if (impl.own) return;
   impl.describe_backward();
   const std::size_t backward = impl.build(impl.backward, "backward", impl.slice);
   if (const std::size_t planned = attention_workspace_bytes(shape); backward > planned)
-    throw Failure(Exit::does_not_fit, version() + " needs " + std::to_string(backward) +
+    throw Failure(Exit::does_not_fit, cudnn_name() + " needs " + std::to_string(backward) +
                                           " bytes of workspace for attention backward of " + text(shape, impl.slice) +
                                           " and the plan has " + std::to_string(planned) +
                                           "; use another cuDNN 9, or deterministic: false");
@@ -209,6 +215,9 @@ void Attention::backward(Stream& stream, const void* dout, const void* out, cons
                          void* dqkv, void* workspace) const {
   const Range range("attention backward");
   const Impl& impl = *impl_;
+  if (impl.own)
+    return impl.own(stream, static_cast<const bf16*>(dout), static_cast<const bf16*>(out),
+                    static_cast<const bf16*>(qkv), lse, static_cast<bf16*>(dqkv), static_cast<float*>(workspace));
   const AttentionShape& shape = impl.shape;
   const std::int64_t group = shape.heads / shape.kv_heads;
   for (std::int64_t sequence = 0; sequence < shape.batch; sequence += impl.slice.batch)

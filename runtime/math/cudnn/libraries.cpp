@@ -1,15 +1,10 @@
 #include "math/libraries.h"
 
-#include <cudnn.h>
-
+#include "math/attention.h"
 #include "math/cublaslt/library.h"
 
 namespace llmc {
 
-std::vector<std::string> library_versions() {
-  const std::size_t version = cudnnGetVersion();  // 91900: 9.19.0
-  return {cublaslt_version(), "cuDNN " + std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) +
-                                  "." + std::to_string(version % 100)};
-}
+std::vector<std::string> library_versions() { return {cublaslt_version(), cudnn_name()}; }
 
 }  // namespace llmc

@@ -9,6 +9,13 @@ std::string tune_products(Device&, std::span<const GemmShape>, std::size_t,
   throw Failure(Exit::usage, "tune is for GPUs: on a CPU oneDNN knows one kernel for a product, and takes it");
 }
 
+std::string tune_attention(Device&, const AttentionPlan&, std::size_t,
+                           const std::function<void(const TunedAttention&)>&) {
+  throw Failure(Exit::internal, "a CPU has one attention");
+}
+
+std::string describe_attention(const AttentionPlan&) { throw Failure(Exit::internal, "a CPU has one attention"); }
+
 std::string describe_tuning(std::span<const GemmShape>, std::size_t) { return ""; }
 
 }  // namespace llmc

@@ -18,13 +18,16 @@ class Bundle:
 
 BUNDLES = (
     Bundle("run", "as the spec has it", programs=("trainer", "hosted", "timed")),
-    Bundle("free", "deterministic: false", ("deterministic=false",), ("trainer", "timed"), step=True),
+    Bundle("free", "attention: cudnn, deterministic: false", ("target.attention=cudnn", "deterministic=false"), ("trainer", "timed"),
+           step=True),
     Bundle("stored", "recompute: none", ("memory.recompute=none",), step=True),
     Bundle("residual", "residual: bf16", ("precision.residual=bf16",), step=True, key="precision.residual"),
+    Bundle("cudnn", "attention: cudnn", ("target.attention=cudnn",), ("timed",), attention=True),
     Bundle("portable", "attention: portable", ("target.attention=portable",), ("timed",), attention=True),
     Bundle("small", "every kind of layer", spec="small"),
     # A row of 50,001 logits is past the 96 KiB from which on a cluster of blocks shares it.
-    Bundle("wide", "a kernel with clusters", ("model.vocab_size=50001",), spec="small"),
+    # And llmc's own attention.
+    Bundle("wide", "a kernel with clusters, attention: portable", ("model.vocab_size=50001", "target.attention=portable"), spec="small"),
 )
 
 

@@ -59,7 +59,7 @@ def products_ms(plan, passes, gemm):
 def by_plan(plan, passes, copy, gemm, attention):
     """ms. `copy` GB/s, `gemm` TFLOP/s; `attention`: ms of a micro-batch's, None where it is among the kernels."""
     rest = sum(times * launch["bytes"] for launch, times in launches(plan, passes)
-               if launch["kind"] != "gemm" and (launch["kind"] != "attention" or attention is None))
+               if launch["kind"] != "gemm" and (not launch["runs"].startswith("attention") or attention is None))
     return products_ms(plan, passes, gemm) + passes * (attention or 0.0) + rest / (copy * 1e6)
 
 

@@ -25,7 +25,7 @@ PARTS = (
     Part("step", steps.whole_steps, 140, 220, (("run", "trainer"), ("run", "hosted")), steps=True),
     Part("PyTorch", steps.torch, 185, 280),
     Part("pieces", pieces.pieces, 60, 120, (("run", "timed"), ("free", "timed"))),
-    Part("attention", pieces.attention, 20, 90, attention=True),
+    Part("attention", pieces.attention, 35, 90, attention=True),
     Part("tests", steps.tests, 90, 180, tools=("nvcc", "ninja")),
     Part("sanitizer", steps.sanitizer, 100, 200, (("small", "trainer"), ("wide", "trainer")), tools=("compute-sanitizer",)),
 )

@@ -213,9 +213,10 @@ def products(f):
 
 def attention(f):
     """Each kind: what it takes, rates of the FLOPs that the plan counts for the library's, the price of determinism."""
-    flops = {name: sum(times * launch["flops"] for launch, times in floors.launches(f.plan, 1)
-                       if launch["kind"] == "attention" and name in launch["runs"]) for name in ATTENTION}
-    titles = {**f.result["bundles"], "in_place": "the run's", "free": "the run's, deterministic: false"}
+    forward = sum(times * launch["flops"] for launch, times in floors.launches(f.plan, 1)
+                  if launch["runs"].startswith("attention") and "forward" in launch["runs"])
+    flops = {"forward": forward, "backward": 2.5 * forward}  # two products, and five
+    titles = {**f.result["bundles"], "in_place": "the run's"}
     step_ms = f.parts.get("step", {}).get("run", {}).get("ms")
     rows = []
     for name in ("in_place", "free", *(each for each in f.parts.get("attention", {}) if each in f.result["bundles"])):
@@ -238,6 +239,9 @@ def attention(f):
     header = [f"{name}{column}" for name in ATTENTION for column in (", ms a step", ", TFLOP/s", ", of the best")]
     text = table(["attention", *header, "both, of the step", "price of determinism, of the step"], rows)
     for name, part in f.parts.get("attention", {}).items():
+        if isinstance(part, dict) and "launches" in part:
+            passes = {each: part["launches"][each]["ms_a_step"] for names in ATTENTION.values() for each in names if each in part["launches"]}
+            text += f"\n\nThe launches of {titles[name]}: " + ", ".join(f"{each} {ms:.3f} ms a step" for each, ms in passes.items()) + "."
         if isinstance(part, dict) and "comparison" in part:
             c = part["comparison"]
             losses = ", ".join(f"{value:.1e}" for value in c["losses"])

@@ -4,6 +4,7 @@
 #include "math/attention.h"
 
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "error.h"
 #include "guard.h"
 #include "math/cublaslt/library.h"
+#include "math/cudnn/backward_way.h"
 #include "math/libraries.h"
 #include "shadow.h"
 #include "stream.h"
@@ -78,10 +80,20 @@ void backward_head(const Head& h, const bf16* q, const bf16* k, const bf16* v, c
   for (float& value : dk) value *= h.scale;
 }
 
+/// LLMC_SIM_BACKWARD_MS: how long the backward pass takes on the simulated device's clock.
+double backward_ms() {
+  const char* text = std::getenv("LLMC_SIM_BACKWARD_MS");
+  return text ? std::atof(text) : 0.0;
+}
+
 }  // namespace
+
+std::size_t cudnn_version() { return 91900; }
+std::string cudnn_name() { return "cuDNN 9.19.0"; }
 
 struct Attention::Impl {
   AttentionShape shape;
+  OwnBackward own = nullptr;  // null: cuDNN's
 
   std::size_t rows() const { return static_cast<std::size_t>(shape.batch * shape.sequence); }
   std::size_t qkv_bytes() const {
@@ -156,9 +168,11 @@ void Attention::Impl::run_backward(const bf16* dout, const bf16* out, const bf16
   }
 }
 
-Attention::Attention(MathLibrary& library, const AttentionShape& shape) : impl_(std::make_unique<Impl>()) {
-  impl_->shape = shape;
-  if (const std::string refusal = attention_refusal(shape, DType::bf16, library.impl().capability); !refusal.empty())
+Attention::Attention(MathLibrary& library, const AttentionPlan& plan) : impl_(std::make_unique<Impl>()) {
+  impl_->shape = plan.shape;
+  if (choose_backward(library.impl(), plan).way->by == AttentionBy::portable) impl_->own = plan.own;
+  if (const std::string refusal = attention_refusal(plan.shape, DType::bf16, library.impl().capability);
+      !refusal.empty())
     throw Failure(Exit::toolchain, refusal);
 }
 
@@ -175,13 +189,16 @@ void Attention::forward(Stream& stream, const void* qkv, void* out, float* lse) 
 
 void Attention::backward(Stream& stream, const void* dout, const void* out, const void* qkv, const float* lse,
                          void* dqkv, void* workspace) const {
-  if (!impl_->shape.backward) throw Failure(Exit::internal, "attention backward of a shape that asked for none");
   const Range range("attention backward");
+  if (impl_->own)
+    return impl_->own(stream, static_cast<const bf16*>(dout), static_cast<const bf16*>(out),
+                      static_cast<const bf16*>(qkv), lse, static_cast<bf16*>(dqkv), static_cast<float*>(workspace));
   const sim::Guard guard;
   const Impl* impl = impl_.get();
   sim::enqueue(sim::stream_of(stream.handle), "attention backward", [=] {
     impl->run_backward(static_cast<const bf16*>(dout), static_cast<const bf16*>(out), static_cast<const bf16*>(qkv),
                        lse, static_cast<bf16*>(dqkv), workspace);
+    sim::spend(backward_ms());
   });
 }
 

@@ -18,11 +18,13 @@ AttentionShape make(std::int64_t batch, std::int64_t sequence, std::int64_t head
           .deterministic = deterministic};
 }
 
+constexpr BackwardWay kCudnnBackward[] = {{AttentionBy::cudnn}};
+
 AttentionRun run_cudnn(const AttentionShape& shape, float sharpness = 1) {
   std::unique_ptr<MathLibrary> library;  // outlives the attention made of it
   const auto make = [&](Device& device, Pieces& pieces) {
     library = std::make_unique<MathLibrary>(device, pieces.take(std::size_t{32} << 20), std::size_t{32} << 20);
-    return Attention(*library, shape);
+    return Attention(*library, {shape, kCudnnBackward});
   };
   return {shape, attention_workspace_bytes(shape), make, sharpness};
 }

@@ -25,7 +25,8 @@ int run() {
                          .operand = DType::bf16, .result = DType::bf16});
   const AttentionShape shape = {.batch = 1, .sequence = 128, .heads = 4, .kv_heads = 2, .head_dim = 64,
                                 .qkv_pitch = 512, .out_pitch = 256};
-  const Attention attention(math, shape);
+  constexpr BackwardWay ways[] = {{AttentionBy::cudnn}};
+  const Attention attention(math, {shape, ways});
   Communicator communicator(device);
   std::printf("%s; %s\n", device.description().c_str(), communicator.description().c_str());
 

@@ -77,6 +77,20 @@ TEST(Fold, ArrayBoundsAndTemplateArguments) {
                   row));
 }
 
+TEST(Fold, VariableTemplatesOfParams) {
+  const std::string twice = "template <int N>\nconstexpr int twice = 2 * N;\n\n";
+  expect(sample(kColumns, "  out[twice<kCols>] = in[0];\n  out[1] = 0;\n", twice),
+         expected("  out[twice<2048>] = in[0];\n  out[1] = 0;\n", twice));
+  expect(sample(kColumns, "  out[twice<kCols> + kCols] = in[0];\n  out[1] = 0;\n", twice),
+         expected("  out[6144] = in[0];\n  out[1] = 0;\n"));
+  // Declared before params.h, as in a header.
+  SpecialiseInput early = sample(kColumns, "  out[twice<kCols>] = in[0];\n  out[1] = 0;\n");
+  early.template_text = twice + early.template_text;
+  expect(early, twice + expected("  out[twice<2048>] = in[0];\n  out[1] = 0;\n"));
+  early.template_text = twice + sample(kColumns, "  const int* p = &kCols;\n  out[twice<kCols>] = in[*p];\n").template_text;
+  EXPECT_THROW(specialise(early), Failure);
+}
+
 TEST(Fold, FloatsKeepTheirBits) {
   // The sum of the floats nearest to 0.1 and 0.6 is not the float nearest to 0.7; 16777217 has no float; the last is
   // the least denormal.

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <limits>
 #include <sstream>
 #include <thread>
@@ -161,7 +163,12 @@ void optimizer_step(Step& step) {
     std::this_thread::sleep_for(std::chrono::milliseconds(std::atoi(wait)));
   const StepScalars s = *step.at<StepScalars>(a.scalars);
   StepResults* results = step.at<StepResults>(a.results);
-  if (listed(std::getenv("FAKE_SKIP"), ++step.optimizer_steps))
+  const int number = ++step.optimizer_steps;
+  if (listed(std::getenv("FAKE_GATES"), number)) {
+    std::ofstream("at-" + std::to_string(number)).close();
+    while (!std::filesystem::exists("go-" + std::to_string(number))) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  if (listed(std::getenv("FAKE_SKIP"), number))
     results->loss = std::numeric_limits<double>::quiet_NaN();
   float *p = step.at<float>(a.masters), *g = step.at<float>(a.gradients), *m = step.at<float>(a.exp_avg),
         *v = step.at<float>(a.exp_avg_sq);

@@ -202,11 +202,13 @@ TEST_F(Identity, TheProgressHasMeanAndLargestLoss) {
 TEST_F(Identity, AStopThatCannotSaveIsNoStopWithEverythingSaved) {
   for (const bool last : {false, true}) {
     const std::string run = last ? "last" : "stopped";
-    const pid_t child = start({"--run", run, "checkpoint.every=0", "--steps", last ? "6" : "20"}, {"FAKE_STEP_MS=100"});
-    wait_for_lines(run, 2);
+    close_gate(4);
+    const pid_t child = start({"--run", run, "checkpoint.every=0", "--steps", last ? "6" : "20"}, {"FAKE_GATES=4"});
+    wait_for_gate(child, 4);
     fs::remove_all(folder_ / run / "checkpoints");
     std::ofstream(folder_ / run / "checkpoints") << "in the way";
     if (!last) ::kill(child, SIGTERM);
+    open_gate(4);
     const Result result = finish(child);
     EXPECT_EQ(result.status, 6) << result.err;
     EXPECT_TRUE(contains(result.err, "could not be saved")) << result.err;
@@ -216,10 +218,11 @@ TEST_F(Identity, AStopThatCannotSaveIsNoStopWithEverythingSaved) {
 
 TEST_F(Identity, NohupIgnoresAClosedTerminal) {
   ::signal(SIGHUP, SIG_IGN);
-  const pid_t child = start({"--run", "run"}, {"FAKE_STEP_MS=25"});
+  const pid_t child = start({"--run", "run"}, {"FAKE_GATES=5"});
   ::signal(SIGHUP, SIG_DFL);
-  wait_for_lines("run", 3);
+  wait_for_gate(child, 5);
   ::kill(child, SIGHUP);
+  open_gate(5);
   EXPECT_EQ(finish(child).status, 0);
 }
 

@@ -91,12 +91,13 @@ TEST_F(Refusals, DamagedCheckpoints) {
 }
 
 TEST_F(Refusals, TwoTrainersInOneFolder) {
-  const pid_t first = start({"--run", "run"}, {"FAKE_STEP_MS=60"});
-  wait_for_lines("run", 1);
+  const pid_t first = start({"--run", "run"}, {"FAKE_GATES=4"});
+  wait_for_gate(first, 4);
   const Result second = run({"--run", "run"});
   EXPECT_EQ(second.status, 6);
   EXPECT_TRUE(contains(second.err, "another trainer")) << second.err;
   ::kill(first, SIGTERM);
+  open_gate(4);
   EXPECT_EQ(finish(first).status, 75);
 }
 

@@ -135,9 +135,10 @@ TEST_F(Runs, TheLastStepNeedNotBeSaved) {
 }
 
 TEST_F(Runs, ASignalSavesWithoutAFinalCheckpointToo) {
-  const pid_t child = start({"--run", "run", "--no-final-checkpoint", "checkpoint.every=0"}, {"FAKE_STEP_MS=100"});
-  wait_for_lines("run", 3);
+  const pid_t child = start({"--run", "run", "--no-final-checkpoint", "checkpoint.every=0"}, {"FAKE_GATES=5"});
+  wait_for_gate(child, 5);
   ::kill(child, SIGTERM);
+  open_gate(5);
   const Result result = finish(child);
   EXPECT_EQ(result.status, 75) << result.err;
   const std::size_t steps = lines("run/metrics.jsonl").size();
@@ -207,12 +208,14 @@ TEST_F(Runs, TenSkippedUpdatesInARowStopTheRun) {
 }
 
 TEST_F(Runs, AFailedSaveDoesNotStopTraining) {
-  const pid_t child = start({"--run", "run"}, {"FAKE_STEP_MS=100"});
-  wait_for_lines("run", 1);
+  const pid_t child = start({"--run", "run"}, {"FAKE_GATES=4,8"});
+  wait_for_gate(child, 4);
   fs::remove_all(folder_ / "run/checkpoints");
   std::ofstream(folder_ / "run/checkpoints") << "in the way";
-  wait_for_lines("run", 7);
+  open_gate(4);
+  wait_for_gate(child, 8);
   fs::remove(folder_ / "run/checkpoints");
+  open_gate(8);
   const Result result = finish(child);
   EXPECT_EQ(result.status, 0) << result.err;
   EXPECT_TRUE(contains(result.err, "CHECKPOINT FAILED at step 5")) << result.err;

@@ -104,14 +104,20 @@ class Runs : public ::testing::Test {
     for (std::string line; std::getline(in, line);) found.push_back(Json::parse(line));
     return found;
   }
-  /// Until metrics.jsonl of the run has `count` whole lines; at most 20 seconds.
-  void wait_for_lines(const std::string& run, std::size_t count) const {
-    for (int i = 0; i < 2000; ++i) {
-      const std::string text = read_file(folder_ / run / "metrics.jsonl");
-      if (static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')) >= count) return;
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  bool ended(pid_t child) const {
+    siginfo_t state{};
+    return ::waitid(P_PID, static_cast<id_t>(child), &state, WEXITED | WNOHANG | WNOWAIT) != 0 || state.si_pid != 0;
+  }
+  /// Until the trainer is within the step that FAKE_GATES names.
+  void wait_for_gate(pid_t child, int step) const {
+    while (!fs::exists(folder_ / ("at-" + std::to_string(step)))) {
+      ASSERT_FALSE(ended(child)) << "the trainer ended before step " << step;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
-    ADD_FAILURE() << "the trainer made no progress";
+  }
+  void open_gate(int step) const { std::ofstream(folder_ / ("go-" + std::to_string(step))); }
+  void close_gate(int step) const {
+    for (const char* name : {"at-", "go-"}) fs::remove(folder_ / (name + std::to_string(step)));
   }
   /// Every file of a checkpoint by name.
   std::map<std::string, std::string> checkpoint(const std::string& run, int step) const {

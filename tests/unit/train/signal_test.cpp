@@ -4,8 +4,6 @@
 namespace llmc::fake {
 namespace {
 
-constexpr const char* kSlow = "FAKE_STEP_MS=25";
-
 class Signals : public Runs {
  protected:
   void SetUp() override {
@@ -18,9 +16,11 @@ class Signals : public Runs {
 TEST_F(Signals, StopSaveAndResume) {
   for (const auto& [signal, name] : {std::pair{SIGTERM, "SIGTERM"}, {SIGINT, "SIGINT"}, {SIGHUP, "SIGHUP"}, {SIGUSR2, "SIGUSR2"}}) {
     const std::string run = name;
-    const pid_t child = start({"--run", run, "--resume=none"}, {kSlow});
-    wait_for_lines(run, 7);
+    close_gate(9);
+    const pid_t child = start({"--run", run, "--resume=none"}, {"FAKE_GATES=9"});
+    wait_for_gate(child, 9);
     ::kill(child, signal);
+    open_gate(9);
     const Result stopped = finish(child);
     EXPECT_EQ(stopped.status, 75) << stopped.err;
     EXPECT_TRUE(contains(stopped.err, std::string("stopped by ") + name + " after step ")) << stopped.err;
@@ -34,9 +34,10 @@ TEST_F(Signals, StopSaveAndResume) {
 }
 
 TEST_F(Signals, Usr1SavesAndGoesOn) {
-  const pid_t child = start({"--run", "run", "checkpoint.every=0"}, {kSlow});
-  wait_for_lines("run", 3);
+  const pid_t child = start({"--run", "run", "checkpoint.every=0"}, {"FAKE_GATES=5"});
+  wait_for_gate(child, 5);
   ::kill(child, SIGUSR1);
+  open_gate(5);
   EXPECT_EQ(finish(child).status, 0);
   int saves = 0;
   for (const auto& entry : fs::directory_iterator(folder_ / "run/checkpoints")) saves += entry.is_directory();
@@ -45,15 +46,14 @@ TEST_F(Signals, Usr1SavesAndGoesOn) {
 }
 
 TEST_F(Signals, TheSecondOneStopsAtOnce) {
-  const pid_t child = start({"--run", "run"}, {"FAKE_STEP_MS=1500"});
-  wait_for_lines("run", 1);
-  ::kill(child, SIGTERM);
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  const auto begin = std::chrono::steady_clock::now();
-  ::kill(child, SIGINT);
-  EXPECT_EQ(finish(child).status, 128 + SIGINT);
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(700));  // the step would take longer
-  EXPECT_EQ(checkpoint("run", 1).size() + checkpoint("run", 2).size(), 0u);
+  const pid_t child = start({"--run", "run"}, {"FAKE_GATES=4"});  // which is never opened: the step does not end
+  wait_for_gate(child, 4);
+  while (!ended(child)) {
+    ::kill(child, SIGTERM);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_EQ(finish(child).status, 128 + SIGTERM);
+  EXPECT_EQ(checkpoint("run", 3).size() + checkpoint("run", 4).size(), 0u);
 }
 
 TEST_F(Signals, KilledAtAnyMomentTheRunEndsTheSame) {

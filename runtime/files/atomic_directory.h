@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <string>
 
+#include "files/durable_file.h"
+
 namespace llmc {
 
 /// Work happens in PARENT/.tmp-NAME. One writer a parent: the run folder's lock sees to that.
@@ -19,14 +21,18 @@ class AtomicDirectory {
   /// Where files are to be created; each must be finished before commit().
   const std::filesystem::path& path() const { return temporary_; }
 
-  /// Syncs, renames to PARENT/NAME and syncs the parent. A NAME that exists already is exchanged for the new one and
-  /// then deleted. Throws Failure(checkpoint); then NAME is the old one or the new one, and whole.
+  /// publish_directory() as PARENT/NAME; its path.
   std::filesystem::path commit();
 
  private:
   std::filesystem::path parent_, temporary_, final_;
   bool owns_temporary_ = false;
 };
+
+/// Syncs `temporary`, gives it the name `target` beside it and syncs their parent. A directory that had the name is
+/// exchanged for it and then deleted. Throws Failure(writer.exit); then `target` is the old one or the new one, and whole.
+void publish_directory(const std::filesystem::path& temporary, const std::filesystem::path& target,
+                       const Writer& writer = kRunWriter);
 
 /// Renames PARENT/NAME to PARENT/.trash-NAME and deletes it, so that no half-deleted directory is ever seen under NAME.
 /// Throws Failure(checkpoint) when the rename fails; then nothing was touched.

@@ -8,7 +8,16 @@
 #include <string>
 #include <string_view>
 
+#include "error.h"
+
 namespace llmc {
+
+/// Who writes: how the process ends where a file cannot be written, and the option that names another place.
+struct Writer {
+  Exit exit;
+  const char* option;
+};
+inline constexpr Writer kRunWriter{Exit::checkpoint, "--run"};
 
 /// What a manifest knows of a file.
 struct FileRecord {
@@ -30,11 +39,11 @@ class Checksum {
   std::unique_ptr<State> state_;
 };
 
-/// A new file. All functions throw Failure(checkpoint) that names the path and the system's reason.
+/// A new file. All functions throw Failure(writer.exit) that names the path and the system's reason.
 class DurableFile {
  public:
   /// Creates `path` with O_EXCL.
-  explicit DurableFile(const std::filesystem::path& path);
+  explicit DurableFile(const std::filesystem::path& path, const Writer& writer = kRunWriter);
   /// Closes; a file that was not finished stays behind for its owner to remove.
   ~DurableFile();
   DurableFile(const DurableFile&) = delete;
@@ -42,26 +51,34 @@ class DurableFile {
 
   void write(const void* data, std::size_t bytes);
   void write(std::string_view text) { write(text.data(), text.size()); }
+  /// Replaces bytes that were written: a header whose values are known last. The record has no checksum then.
+  void overwrite(std::uint64_t offset, std::string_view bytes);
   /// fsync and close; nothing may be written after.
   FileRecord finish();
 
  private:
+  /// `call(next, bytes, done)`: what writes a part, as write(2) does.
+  template <typename Call>
+  void write_all(const void* data, std::size_t bytes, const Call& call);
+
   std::filesystem::path path_;
+  Writer writer_;
   int fd_ = -1;
   std::uint64_t bytes_ = 0;
   Checksum checksum_;
+  bool overwritten_ = false;
 };
 
 /// Makes entries of a directory (creations, renames) survive a power loss.
-void sync_directory(const std::filesystem::path& directory);
+void sync_directory(const std::filesystem::path& directory, const Writer& writer = kRunWriter);
 
 /// Creates a directory and what is missing above it, each durable.
-void make_directories(const std::filesystem::path& directory);
+void make_directories(const std::filesystem::path& directory, const Writer& writer = kRunWriter);
 
 /// Replaces `path` by one rename; readers see the old content or all of the new.
 void write_file_atomically(const std::filesystem::path& path, std::string_view content);
 
-/// Failure(checkpoint): "cannot ACTION 'PATH': REASON" for the current errno.
-[[noreturn]] void throw_errno(const char* action, const std::filesystem::path& path);
+/// Failure(writer.exit): "cannot ACTION 'PATH': REASON" for the current errno.
+[[noreturn]] void throw_errno(const char* action, const std::filesystem::path& path, const Writer& writer = kRunWriter);
 
 }  // namespace llmc

@@ -1,4 +1,4 @@
-#include "checkpoint/durable_file.h"
+#include "files/durable_file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -38,12 +38,12 @@ bool close_checked(int fd) { return ::close(fd) == 0 || errno == EINTR; }
 
 }  // namespace
 
-void throw_errno(const char* action, const fs::path& path) {
+void throw_errno(const char* action, const fs::path& path, const Writer& writer) {
   const int code = errno;
   std::string hint;
-  if (code == ENOSPC || code == EDQUOT) hint = "; free some space or choose another --run";
-  if (code == EACCES || code == EROFS || code == EPERM) hint = "; make it writable or choose another --run";
-  throw Failure(Exit::checkpoint,
+  if (code == ENOSPC || code == EDQUOT) hint = std::string("; free some space or choose another ") + writer.option;
+  if (code == EACCES || code == EROFS || code == EPERM) hint = std::string("; make it writable or choose another ") + writer.option;
+  throw Failure(writer.exit,
                 std::string("cannot ") + action + " '" + path.string() + "': " + std::strerror(code) + hint);
 }
 
@@ -61,62 +61,72 @@ std::string Checksum::hex() const {
   return text;
 }
 
-DurableFile::DurableFile(const fs::path& path) : path_(path), fd_(open_retrying(path, O_CREAT | O_EXCL | O_WRONLY)) {
-  if (fd_ < 0) throw_errno("create", path_);
+DurableFile::DurableFile(const fs::path& path, const Writer& writer)
+    : path_(path), writer_(writer), fd_(open_retrying(path, O_CREAT | O_EXCL | O_WRONLY)) {
+  if (fd_ < 0) throw_errno("create", path_, writer_);
 }
 
 DurableFile::~DurableFile() {
   if (fd_ >= 0) ::close(fd_);
 }
 
-void DurableFile::write(const void* data, std::size_t bytes) {
-  const char* next = static_cast<const char*>(data);
-  std::size_t left = bytes;
-  while (left > 0) {
+template <typename Call>
+void DurableFile::write_all(const void* data, std::size_t bytes, const Call& call) {
+  for (std::size_t done = 0; done < bytes;) {
     // Linux writes at most 2 GiB at once; 1 GiB keeps every count in range.
-    const ssize_t written = ::write(fd_, next, std::min(left, std::size_t{1} << 30));
+    const ssize_t written = call(static_cast<const char*>(data) + done, std::min(bytes - done, std::size_t{1} << 30), done);
     if (written < 0 && errno == EINTR) continue;
     if (written == 0) errno = ENOSPC;
-    if (written <= 0) throw_errno("write", path_);
-    next += written;
-    left -= static_cast<std::size_t>(written);
+    if (written <= 0) throw_errno("write", path_, writer_);
+    done += static_cast<std::size_t>(written);
   }
+}
+
+void DurableFile::write(const void* data, std::size_t bytes) {
+  write_all(data, bytes, [&](const char* next, std::size_t size, std::size_t) { return ::write(fd_, next, size); });
   checksum_.update(data, bytes);
   bytes_ += bytes;
 }
 
-FileRecord DurableFile::finish() {
-  if (!sync_retrying(fd_)) throw_errno("sync", path_);
-  const int fd = fd_;
-  fd_ = -1;
-  if (!close_checked(fd)) throw_errno("close", path_);
-  return {path_.filename().string(), bytes_, checksum_.hex()};
+void DurableFile::overwrite(std::uint64_t offset, std::string_view bytes) {
+  overwritten_ = true;
+  write_all(bytes.data(), bytes.size(), [&](const char* next, std::size_t size, std::size_t done) {
+    return ::pwrite(fd_, next, size, static_cast<off_t>(offset + done));
+  });
 }
 
-void sync_directory(const fs::path& directory) {
+FileRecord DurableFile::finish() {
+  if (!sync_retrying(fd_)) throw_errno("sync", path_, writer_);
+  const int fd = fd_;
+  fd_ = -1;
+  if (!close_checked(fd)) throw_errno("close", path_, writer_);
+  return {path_.filename().string(), bytes_, overwritten_ ? "" : checksum_.hex()};
+}
+
+void sync_directory(const fs::path& directory, const Writer& writer) {
   const fs::path path = directory.empty() ? fs::path(".") : directory;
   const int fd = open_retrying(path, O_RDONLY | O_DIRECTORY);
-  if (fd < 0) throw_errno("open", path);
+  if (fd < 0) throw_errno("open", path, writer);
   // Some file systems cannot sync a directory and say EINVAL; there is nothing better to do there.
   if (!sync_retrying(fd) && errno != EINVAL) {
     const int code = errno;
     ::close(fd);
     errno = code;
-    throw_errno("sync", path);
+    throw_errno("sync", path, writer);
   }
-  if (!close_checked(fd)) throw_errno("close", path);
+  if (!close_checked(fd)) throw_errno("close", path, writer);
 }
 
-void make_directories(const fs::path& directory) {
+void make_directories(const fs::path& directory, const Writer& writer) {
   std::error_code ignored;  // what it hides, mkdir says
   if (directory.empty() || fs::is_directory(directory, ignored)) return;
-  make_directories(directory.parent_path());
-  if (::mkdir(directory.c_str(), 0777) != 0 && errno != EEXIST) throw_errno("create", directory);
+  make_directories(directory.parent_path(), writer);
+  if (::mkdir(directory.c_str(), 0777) != 0 && errno != EEXIST) throw_errno("create", directory, writer);
   if (!fs::is_directory(directory, ignored)) {
     errno = ENOTDIR;
-    throw_errno("create", directory);
+    throw_errno("create", directory, writer);
   }
-  sync_directory(directory.parent_path());
+  sync_directory(directory.parent_path(), writer);
 }
 
 void write_file_atomically(const fs::path& path, std::string_view content) {

@@ -1,4 +1,4 @@
-#include "checkpoint/atomic_directory.h"
+#include "files/atomic_directory.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -6,8 +6,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <vector>
-
-#include "checkpoint/durable_file.h"
 
 namespace llmc {
 namespace {
@@ -42,30 +40,35 @@ AtomicDirectory::~AtomicDirectory() {
 }
 
 fs::path AtomicDirectory::commit() {
-  sync_directory(temporary_);
-  if (!entry_exists(final_)) {
-    if (::rename(temporary_.c_str(), final_.c_str()) != 0) throw_errno("rename", temporary_);
-    owns_temporary_ = false;
-  } else if (::renameat2(AT_FDCWD, temporary_.c_str(), AT_FDCWD, final_.c_str(), RENAME_EXCHANGE) == 0) {
-    // The temporary name now holds the old directory, which the destructor removes.
+  publish_directory(temporary_, final_);
+  owns_temporary_ = false;
+  return final_;
+}
+
+void publish_directory(const fs::path& temporary, const fs::path& target, const Writer& writer) {
+  const fs::path parent = target.parent_path();
+  sync_directory(temporary, writer);
+  fs::path old;
+  if (!entry_exists(target)) {
+    if (::rename(temporary.c_str(), target.c_str()) != 0) throw_errno("rename", temporary, writer);
+  } else if (::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) == 0) {
+    old = temporary;
   } else if (errno == EINVAL || errno == ENOSYS || errno == ENOTSUP) {
     // A file system without exchange (NFS): between these renames the name is absent, never half.
-    const fs::path trash = parent_ / (kTrash + final_.filename().string());
-    remove_tree(trash);
-    if (::rename(final_.c_str(), trash.c_str()) != 0) throw_errno("rename", final_);
-    if (::rename(temporary_.c_str(), final_.c_str()) != 0) {
+    old = parent / (kTrash + target.filename().string());
+    remove_tree(old);
+    if (::rename(target.c_str(), old.c_str()) != 0) throw_errno("rename", target, writer);
+    if (::rename(temporary.c_str(), target.c_str()) != 0) {
       const int code = errno;
-      if (::rename(trash.c_str(), final_.c_str()) != 0) throw_errno("rename back", trash);
+      if (::rename(old.c_str(), target.c_str()) != 0) throw_errno("rename back", old, writer);
       errno = code;
-      throw_errno("rename", temporary_);
+      throw_errno("rename", temporary, writer);
     }
-    owns_temporary_ = false;
-    remove_tree(trash);
   } else {
-    throw_errno("rename", temporary_);
+    throw_errno("rename", temporary, writer);
   }
-  sync_directory(parent_);
-  return final_;
+  sync_directory(parent, writer);
+  if (!old.empty()) remove_tree(old);
 }
 
 void remove_directory(const fs::path& parent, const std::string& name) {
