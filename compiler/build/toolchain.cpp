@@ -93,7 +93,7 @@ CudaToolchain find_cuda_toolchain(const Home& home) {
 std::string resolve_cpu_arch(const std::string& arch) { return arch == "native" ? machine_arch() : arch; }
 
 std::string check_cpu_target(const spec::Spec& spec) {
-  if (spec.compute != spec::Dtype::bf16) return "";
+  if (spec.compute != DType::bf16) return "";
   switch (bf16_support()) {
     case Bf16Support::native: return "";
     case Bf16Support::emulated:

@@ -14,7 +14,7 @@ namespace {
 
 void dump_ir(const plan::Plan& plan, const fs::path& folder) {
   std::vector<passes::Dump> dumps;
-  passes::lower(plan.spec, plan.spec.batch.micro_batch, plan.spec.memory.loss_chunk, &dumps);
+  passes::lower(plan.spec, plan.choice, &dumps);
   emit::Files files;
   for (const passes::Dump& dump : dumps) files[dump.file] = dump.text;
   emit::write_project(files, folder, {}, false);

@@ -49,7 +49,9 @@ Planned plan_for(const SpecArguments& arguments, bool here) {
   planned.texts.plan_text = report::plan_text(planned.plan);
   planned.texts.plan_json = report::plan_json(planned.plan).dump(2) + "\n";
   spec::Values values = spec::values_of(planned.resolved);
-  values.spec = planned.plan.spec;  // the numbers that `auto` stands for
+  values.spec = planned.plan.spec;
+  values.spec.batch.micro_batch = planned.plan.choice.micro_batch;  // the numbers that `auto` stands for
+  values.spec.memory.loss_chunk = planned.plan.choice.loss_chunk;
   planned.texts.spec_yaml = spec::to_yaml(values);
   planned.texts.config_json = spec::config_json(planned.resolved.spec);
   return planned;

@@ -7,7 +7,15 @@
 namespace llmc::emit {
 namespace {
 
-const char* dtype_literal(DType type) { return type == DType::bf16 ? "DType::bf16" : "DType::f32"; }
+/// As C++ spells the enumerator, which is not always the type's name.
+const char* dtype_literal(DType type) {
+  switch (type) {
+    case DType::f32: return "DType::f32";
+    case DType::bf16: return "DType::bf16";
+    case DType::i32: return "DType::i32";
+  }
+  return "";
+}
 
 /// The members of the constant that differ from a GemmShape's own.
 std::string fields(const plan::Product& p) {
@@ -30,7 +38,7 @@ std::string product_text(const plan::Product& p) {
   const GemmShape& s = p.shape;
   std::string text = fmt::format("[{}, {}]{} x [{}, {}]{} -> [{}, {}] {}", s.transpose_a ? s.k : s.m, s.transpose_a ? s.m : s.k,
                                  s.transpose_a ? "^T" : "", s.transpose_b ? s.n : s.k, s.transpose_b ? s.k : s.n,
-                                 s.transpose_b ? "^T" : "", s.m, s.n, s.result == DType::bf16 ? "bf16" : "fp32");
+                                 s.transpose_b ? "^T" : "", s.m, s.n, name_of(s.result));
   if (s.bias) text += " + bias";
   if (s.residual) text += " + residual";
   if (s.accumulates) text += ", accumulates";

@@ -37,8 +37,8 @@ std::set<std::string> earlier_files(const fs::path& folder) {
 }
 
 /// Only names that this program could have written: nothing outside the folder is ever removed.
-bool is_inside(const std::string& name) {
-  return !name.empty() && name[0] != '/' && name.find("..") == std::string::npos;
+bool is_inside(const std::string& file) {
+  return !file.empty() && file[0] != '/' && file.find("..") == std::string::npos;
 }
 
 void add_sources(Files& files, const fs::path& from, const std::string& to) {

@@ -8,7 +8,7 @@
 #include "compiler/emit/printer.h"
 #include "compiler/emit/product_printer.h"
 #include "compiler/emit/specialiser/specialiser.h"
-#include "compiler/plan/kernels.h"
+#include "compiler/ops/attention.h"
 #include "error.h"
 
 namespace llmc::emit {
@@ -16,15 +16,6 @@ namespace llmc::emit {
 using namespace graph;
 
 namespace {
-
-const char* type_of(Dtype dtype) {
-  switch (dtype) {
-    case Dtype::f32: return "float";
-    case Dtype::bf16: return "bf16";
-    case Dtype::i32: return "int";
-  }
-  return "?";
-}
 
 std::string shape_text(const Tensor& t) {
   std::string text = t.rows == 1 ? fmt::format("[{}]", t.cols) : fmt::format("[{}, {}]", t.rows, t.cols);
@@ -37,15 +28,16 @@ class StepPrinter {
   explicit StepPrinter(const plan::Plan& plan) : plan_(plan), g_(plan.graph) {
     cuda_ = plan.spec.target.kind == spec::TargetKind::cuda;
     cudnn_ = cuda_ && plan.attention.forward == AttentionBy::cudnn;
-    tiles_ = plan::attention_in_tiles(plan.spec);
-    for (const Region& r : g_.regions) variants_ += r.loop == Loop::layers_up;
+    tiles_ = ops::attention_in_tiles(plan.spec);
+    variants_ = 1 + *std::max_element(g_.variants.begin(), g_.variants.end());
   }
 
   std::string print() {
     head();
     step_struct();
     constants();
-    for (std::size_t r = 0; r < g_.regions.size(); ++r) region(r);
+    for (std::size_t r = 0; r < g_.regions.size(); ++r)
+      if (!in_place(g_.regions[r].part)) region(r);
     functions();
     out_.raw("}  // namespace llmc\n");
     return out_.take();
@@ -108,13 +100,14 @@ class StepPrinter {
     out_.line("constexpr int kChunkCount = $v$;  // of at most $e$ elements: the optimizer's units of work",
               {{"v", std::to_string(plan_.parameters.chunk_count)}, {"e", std::to_string(plan_.parameters.chunk_elements)}});
     if (variants_ > 1) {
-      std::string ranks;
-      std::vector<std::size_t> rank(static_cast<std::size_t>(g_.layers));
-      for (const Region& r : g_.regions)
-        if (r.loop == Loop::layers_up)
-          for (std::size_t i = 0; i < r.layers.size(); ++i) rank[static_cast<std::size_t>(r.layers[i])] = i;
-      for (std::size_t r : rank) ranks += (ranks.empty() ? "" : ", ") + std::to_string(r);
-      out_.line("constexpr std::size_t kSlab[] = {$ranks$};  // a layer's place among the layers that keep the same tensors", {{"ranks", ranks}});
+      std::string variants, ranks;
+      std::vector<int> count(static_cast<std::size_t>(variants_));
+      for (const int variant : g_.variants) {
+        variants += (variants.empty() ? "" : ", ") + std::to_string(variant);
+        ranks += (ranks.empty() ? "" : ", ") + std::to_string(count[static_cast<std::size_t>(variant)]++);
+      }
+      out_.line("constexpr int kVariant[] = {$variants$};  // which functions run a layer", {{"variants", variants}});
+      out_.line("constexpr std::size_t kSlab[] = {$ranks$};  // a layer's place among the layers of its variant", {{"ranks", ranks}});
     }
     out_.blank();
   }
@@ -127,14 +120,6 @@ class StepPrinter {
     return text;
   }
 
-  /// Whether a parameter is read as its fp32 master or as the copy in the compute dtype, which products need. A bias has
-  /// the type of the result that it is added to, the embedding that of the residual stream.
-  bool reads_master(const Op& op, TensorId id) const {
-    if (op.kind == OpKind::linear) return op.bias && op.inputs[2] == id && g_.at(op.outputs[0]).dtype == Dtype::f32;
-    if (op.kind == OpKind::embedding) return g_.at(op.outputs[0]).dtype == Dtype::f32;
-    return op.kind == OpKind::rms_norm || op.kind == OpKind::rms_norm_backward;
-  }
-
   /// Declares a pointer to each tensor that the region's ops touch.
   void pointers(std::size_t r) {
     const Region& region = g_.regions[r];
@@ -142,218 +127,157 @@ class StepPrinter {
     for (const Op& op : region.ops) {
       for (std::size_t list = 0; list < 2; ++list)
         for (TensorId id : list ? op.outputs : op.inputs) {
-          if (declared.insert(id).second) pointer(r, op, id);
+          if (declared.insert(id).second) pointer(r, id);
         }
     }
   }
 
-  void pointer(std::size_t r, const Op& op, TensorId id) {
+  void pointer(std::size_t r, TensorId id) {
     const Region& region = g_.regions[r];
     const Tensor& t = g_.at(id);
-    if (t.name == "loss" || t.name == "clip_scale") return;  // members of StepResults
-    std::string address, type = type_of(t.dtype), note;
-    if (t.role == Role::parameter || t.role == Role::gradient) {
-      const bool copy = t.role == Role::parameter && !reads_master(op, id) && plan_.spec.compute == spec::Dtype::bf16;
-      if (copy) type = "bf16";
-      const char* base = t.role == Role::gradient ? "kGradients" : copy ? "kCopies" : "kMasters";
-      const TensorId owner = t.role == Role::gradient ? t.partner : id;
-      const std::int64_t offset = plan_.parameters.offset.at(owner);
-      const int size = copy ? 2 : 4;
+    if (t.role == Role::result) return;  // kernels take StepResults
+    std::string address, type = row_of(t.dtype).c_name, note;
+    if (t.role == Role::parameter || t.role == Role::copy || t.role == Role::gradient) {
+      const char* base = t.role == Role::gradient ? "kGradients" : t.role == Role::copy ? "kCopies" : "kMasters";
+      const TensorId owner = t.role == Role::parameter ? id : t.partner;
+      const std::int64_t offset = plan_.parameters.offset.at(owner), size = bytes_of(t.dtype, 1);
       address = t.scope == Scope::layer
                     ? fmt::format("{} + {} * ({} + layer * kLayerParameters)", base, size, offset)
-                    : fmt::format("{} + {}", base, static_cast<std::int64_t>(size) * offset);
+                    : fmt::format("{} + {}", base, size * offset);
     } else {
       const plan::Place& place = plan_.layout.find(g_, r, id);
       address = std::to_string(place.offset);
       if (place.layer_stride) {
-        const bool stream = plan_.layout.fixed.count(id) || plan_.layout.fixed.count(g_.storage(id));
-        address += fmt::format(" + {} * {}", !stream && variants_ > 1 ? "kSlab[layer]" : "layer", place.layer_stride);
+        const bool slab = t.scope == Scope::layer && variants_ > 1;
+        address += fmt::format(" + {} * {}", slab ? "kSlab[layer]" : "layer", place.layer_stride);
       }
-      if (region.loop == Loop::loss_chunks && per_token(t)) {
+      if (region.loop == Loop::loss_chunks && t.axis == Axis::token) {
         // This chunk's rows of a tensor with one row (or one element) a token.
-        const std::int64_t step = g_.chunk_rows * (t.rows == g_.tokens() ? t.pitch : 1) * size_of(t.dtype);
+        const std::int64_t step = g_.chunk_rows * bytes_of(t.dtype, g_.row_a_token(t) ? t.pitch : 1);
         address += fmt::format(" + chunk * {}", step);
       }
     }
     if (const TensorId root = g_.storage(id); root != id) note = ", over " + g_.at(root).name;
     out_.line("$type$* $name$ = s.at<$type$>($address$);  // $shape$$note$",
-              {{"type", type}, {"name", t.name}, {"address", address}, {"shape", shape_text(t)}, {"note", note}});
+              {{"type", type}, {"name", name(id)}, {"address", address}, {"shape", shape_text(t)}, {"note", note}});
   }
 
-  bool per_token(const Tensor& t) const {
-    return t.rows == g_.tokens() || (t.rows == 1 && t.cols == g_.tokens() && t.role != Role::parameter);
-  }
+  /// A copy goes by its parameter's name: no function reads both.
+  std::string name(TensorId id) const { return g_.at(g_.at(id).role == Role::copy ? g_.at(id).partner : id).name; }
 
-  /// The op's kernel `number`, of usually one.
-  const plan::Kernel& kernel(const Region& region, const Op& op, std::size_t number = 0) const {
-    const auto wanted = plan::kernels_for(plan_, region, op);
-    for (const plan::Kernel& k : plan_.kernels)
-      if (number < wanted.size() && k.name == wanted[number].name) return k;
-    throw Failure(Exit::internal, "no kernel runs op " + op.name + " in region " + region.name);
-  }
-
-  void launch(const plan::Kernel& k, const std::vector<std::string>& arguments, const char* stream = "s.stream") {
+  void launch(const plan::Launch& launch, const char* stream = "s.stream") {
     std::string list;
-    for (const std::string& a : arguments) list += ", " + a;
-    const std::string cluster = k.cluster > 1 ? fmt::format(", {}", k.cluster) : "";
-    out_.line("launch($stream$, $grid$$name$$list$);",
-              {{"stream", stream}, {"grid", cuda_ ? fmt::format("Grid{{{}, {}{}}}, ", k.blocks, k.threads, cluster) : ""}, {"name", k.name}, {"list", list}});
-  }
-
-  std::string name(TensorId id) const { return g_.at(id).name; }
-
-  void op(const Region& region, const Op& op) {
-    const auto in = [&](std::size_t i) { return name(op.inputs.at(i)); };
-    const auto out = [&](std::size_t i) { return name(op.outputs.at(i)); };
-    const char* add = region.loop == Loop::loss_chunks ? "!first || chunk > 0" : "!first";
-    switch (op.kind) {
-      case OpKind::linear: {
-        const auto product = plan::product_for(g_, region, op);
-        out_.line("s.$p$(s.stream, $a$, $b$, $bias$, $c$, $d$, false);",
-                  {{"p", product->name}, {"a", in(0)}, {"b", in(1)}, {"bias", op.bias ? in(2) : "nullptr"},
-                   {"c", op.residual ? name(op.inputs.back()) : "nullptr"}, {"d", out(0)}});
-        return;
+    for (const ops::Argument& a : launch.arguments) list += ", " + (a.tensor == kNone ? a.text : name(a.tensor));
+    switch (launch.call) {
+      case ops::Call::own_backward:
+      case ops::Call::kernel: {
+        const plan::Kernel& k = plan_.kernels[launch.kernel];
+        const std::string cluster = k.cluster > 1 ? fmt::format(", {}", k.cluster) : "";
+        const std::string grid = cuda_ ? fmt::format("Grid{{{}, {}{}}}, ", k.blocks, k.threads, cluster) : "";
+        return out_.line("launch($stream$, $grid$$name$$list$);",
+                         {{"stream", stream}, {"grid", grid}, {"name", k.name}, {"list", list}});
       }
-      case OpKind::linear_dgrad:
-      case OpKind::linear_wgrad: {
-        const auto product = plan::product_for(g_, region, op);
-        out_.line("s.$p$(s.stream, $a$, $b$, nullptr, nullptr, $d$, $add$);",
-                  {{"p", product->name}, {"a", in(0)}, {"b", in(1)}, {"d", out(0)},
-                   {"add", op.kind == OpKind::linear_wgrad ? add : "false"}});
-        return;
-      }
-      case OpKind::attention:
-        if (cudnn_) return out_.line("s.attention.forward(s.stream, $q$, $o$, $l$);", {{"q", in(0)}, {"o", out(0)}, {"l", out(1)}});
-        return launch(kernel(region, op), {in(0), out(0), out(1)});
-      case OpKind::attention_backward:
-        if (cudnn_)
-          return out_.line("s.attention.backward(s.stream, $d$, $o$, $q$, $l$, $r$, $w$);",
-                           {{"d", in(0)}, {"o", in(1)}, {"q", in(2)}, {"l", in(3)}, {"r", out(0)}, {"w", out(1)}});
-        launch(kernel(region, op), {in(0), in(1), in(2), in(3), out(0), out(1)});
-        if (cuda_) launch(kernel(region, op, 1), {in(0), in(2), in(3), out(1), out(0)});
-        return;
-      case OpKind::rms_norm_backward:
-        return launch(kernel(region, op), {in(0), in(1), in(2), in(3), op.residual ? name(op.inputs.back()) : "nullptr",
-                                           out(0), out(1), op.recompute ? name(op.outputs.back()) : "nullptr"});
-      case OpKind::swiglu_backward:
-        return launch(kernel(region, op), {in(0), in(1), out(0), op.recompute ? name(op.outputs.back()) : "nullptr"});
-      case OpKind::rope:
-      case OpKind::rope_backward: return launch(kernel(region, op), {in(0), in(1)});
-      case OpKind::cross_entropy: return launch(kernel(region, op), {in(0), in(1), out(0), "s.at<StepScalars>(kScalars)"});
-      case OpKind::loss_sum:
-        return launch(kernel(region, op), {in(0), "s.at<StepScalars>(kScalars)", "s.at<StepResults>(kResults)", "!first"});
-      case OpKind::column_reduce: {
-        const bool gradient = g_.at(op.outputs[0]).role == Role::gradient;
-        return launch(kernel(region, op), {in(0), out(0), gradient ? add : "false"});
-      }
-      case OpKind::zero:
-        return out_.line("if (first) s.device.zero($d$, $bytes$);",
-                         {{"d", out(0)}, {"bytes", std::to_string(g_.at(op.outputs[0]).bytes())}});
-      case OpKind::gradient_norm:
-        return launch(kernel(region, op), {"s.at<float>(kGradients)", "s.at<Chunk>(kChunks)", out(0), "0", "kChunkCount"});
-      case OpKind::gradient_clip:
-        return launch(kernel(region, op), {in(0), "kChunkCount", "s.at<StepScalars>(kScalars)", "s.at<StepResults>(kResults)"});
-      case OpKind::adamw: {
-        const bool copies = plan_.spec.compute == spec::Dtype::bf16;
-        return launch(kernel(region, op),
-                      {"s.at<float>(kMasters)", "s.at<float>(kGradients)", "s.at<float>(kExpAvg)", "s.at<float>(kExpAvgSq)",
-                       copies ? "s.at<bf16>(kCopies)" : "nullptr", "s.at<Chunk>(kChunks)", "0", "kChunkCount",
-                       "s.at<StepScalars>(kScalars)", "s.at<StepResults>(kResults)", op.outputs.empty() ? "nullptr" : out(0),
-                       op.outputs.empty() ? "nullptr" : out(1)});
-      }
-      case OpKind::parameter_norms:
-        return launch(kernel(region, op), {in(0), in(1), in(2), "s.at<int>(kFirstChunk)", out(0)});
-      case OpKind::embedding:
-      case OpKind::rms_norm:
-      case OpKind::swiglu:
-      case OpKind::gather_rows:
-      case OpKind::embedding_backward:
-      case OpKind::column_sum: {
-        std::vector<std::string> arguments;
-        for (TensorId id : op.inputs) arguments.push_back(name(id));
-        for (TensorId id : op.outputs) arguments.push_back(name(id));
-        return launch(kernel(region, op), arguments);
-      }
-      case OpKind::add:
-      case OpKind::cross_entropy_backward: break;
+      case ops::Call::product:
+        return out_.line("s.$name$(s.stream$list$);", {{"name", plan_.products[launch.product].name}, {"list", list}});
+      case ops::Call::attention_forward: return out_.line("s.attention.forward(s.stream$list$);", {{"list", list}});
+      case ops::Call::attention_backward: return out_.line("s.attention.backward(s.stream$list$);", {{"list", list}});
+      case ops::Call::zero: return out_.line("if (first) s.device.zero($list$);", {{"list", list.substr(2)}});
     }
-    throw Failure(Exit::internal, std::string("a ") + name_of(op.kind) + " was left unfused: op " + op.name);
   }
 
-  static bool takes_first(const Region& r) {
-    return r.part == Part::loss || r.part == Part::backward || r.name == "evaluate_sum";
+  void launches(std::size_t r) {
+    for (const plan::Launch& l : plan_.launches)
+      if (l.region_index == r && l.call != ops::Call::own_backward) launch(l);
   }
 
-  std::string parameters(const Region& r, bool declare) const {
-    std::string text = declare ? "Step& s" : "s";
-    if (takes_first(r) && uses_first(r)) text += declare ? ", bool first" : ", first";
-    if (r.loop == Loop::layers_up || r.loop == Loop::layers_down) text += declare ? ", std::size_t layer" : ", layer";
-    if (r.loop == Loop::loss_chunks) text += declare ? ", std::size_t chunk" : ", chunk";
-    return text;
-  }
-
-  static bool uses_first(const Region& r) {
-    return std::any_of(r.ops.begin(), r.ops.end(), [](const Op& op) {
-      return op.kind == OpKind::linear_wgrad || op.kind == OpKind::column_reduce || op.kind == OpKind::loss_sum ||
-             op.kind == OpKind::zero;
-    });
-  }
-
-  void region(std::size_t r) {
-    const Region& region = g_.regions[r];
-    out_.open("void $name$($parameters$)", {{"name", region.name}, {"parameters", parameters(region, true)}});
-    pointers(r);
-    out_.blank();
-    if (cuda_) out_.line("const Range range(\"$name$\");", {{"name", region.name}});
-    for (const Op& o : region.ops) op(region, o);
+  /// What class Attention calls where it does not take cuDNN's backward pass.
+  void own_backward() {
+    const auto first = std::find_if(plan_.launches.begin(), plan_.launches.end(),
+                                    [](const plan::Launch& l) { return l.call == ops::Call::own_backward; });
+    if (first == plan_.launches.end()) return;
+    out_.open("void own_attention_backward(Stream& stream, const bf16* dout, const bf16* out, const bf16* qkv, "
+              "const float* lse, bf16* dqkv, float* delta)");
+    for (auto l = first; l != plan_.launches.end() && l->call == ops::Call::own_backward; ++l) launch(*l, "stream");
     out_.close();
     out_.blank();
   }
 
-  /// Calls every region of `part`, in order; equal loops over layers are one loop that chooses the layer's variant.
+  /// Whether the ops of a part stand in the function that is called for it, without one of their own.
+  static bool in_place(Part part) { return part == Part::initialise || part == Part::refresh; }
+
+  std::string parameters(std::size_t r, bool declare) const {
+    const Region& region = g_.regions[r];
+    const bool adds = std::any_of(plan_.launches.begin(), plan_.launches.end(),
+                                  [r](const plan::Launch& l) { return l.region_index == r && l.adds; });
+    std::string text = declare ? "Step& s" : "s";
+    if (adds) text += declare ? ", bool first" : ", first";
+    if (region.block == Block::layer) text += declare ? ", std::size_t layer" : ", layer";
+    if (region.loop == Loop::loss_chunks) text += declare ? ", std::size_t chunk" : ", chunk";
+    return text;
+  }
+
+  void region(std::size_t r) {
+    const Region& region = g_.regions[r];
+    out_.open("void $name$($parameters$)", {{"name", region.name}, {"parameters", parameters(r, true)}});
+    pointers(r);
+    out_.blank();
+    if (cuda_) out_.line("const Range range(\"$name$\");", {{"name", region.name}});
+    launches(r);
+    out_.close();
+    out_.blank();
+  }
+
+  /// The launches of the one region of `part`, in place.
+  void ops_of(Part part) {
+    for (std::size_t r = 0; r < g_.regions.size(); ++r)
+      if (g_.regions[r].part == part) launches(r);
+  }
+
+  bool has(Part part) const {
+    return std::any_of(g_.regions.begin(), g_.regions.end(), [part](const Region& r) { return r.part == part; });
+  }
+
+  void call(std::size_t r) {
+    out_.line("$name$($arguments$);", {{"name", g_.regions[r].name}, {"arguments", parameters(r, false)}});
+  }
+
+  /// Calls every region of `part`, in order; all variants of a layer are one loop.
   void calls(Part part) {
-    bool up = false, down = false;
-    for (const Region& r : g_.regions) {
-      if (r.part != part) continue;
-      const auto call = [&](const Region& callee) {
-        out_.line("$name$($arguments$);", {{"name", callee.name}, {"arguments", parameters(callee, false)}});
-      };
-      switch (r.loop) {
-        case Loop::once: call(r); break;
+    for (std::size_t r = 0; r < g_.regions.size(); ++r) {
+      const Region& region = g_.regions[r];
+      if (region.part != part || (region.block == Block::layer && region.variant > 0)) continue;
+      const std::string layers = std::to_string(g_.layers());
+      switch (region.loop) {
+        case Loop::once: call(r); continue;
         case Loop::loss_chunks:
           out_.open("for (std::size_t chunk = 0; chunk < $n$; ++chunk)", {{"n", std::to_string(g_.tokens() / g_.chunk_rows)}});
           call(r);
-          out_.close();
           break;
         case Loop::layers_up:
-        case Loop::layers_down: {
-          bool& done = r.loop == Loop::layers_up ? up : down;
-          if (done) break;
-          done = true;
-          const std::string n = std::to_string(g_.layers);
-          if (r.loop == Loop::layers_up) out_.open("for (std::size_t layer = 0; layer < $n$; ++layer)", {{"n", n}});
-          else out_.open("for (std::size_t layer = $n$; layer-- > 0;)", {{"n", n}});
-          layer_calls(r.loop, call);
-          out_.close();
+          out_.open("for (std::size_t layer = 0; layer < $n$; ++layer)", {{"n", layers}});
+          variant_calls(part);
           break;
-        }
+        case Loop::layers_down:
+          out_.open("for (std::size_t layer = $n$; layer-- > 0;)", {{"n", layers}});
+          variant_calls(part);
+          break;
       }
+      out_.close();
     }
   }
 
-  template <class Call>
-  void layer_calls(Loop loop, const Call& call) {
-    std::vector<const Region*> variants;
-    for (const Region& r : g_.regions)
-      if (r.loop == loop) variants.push_back(&r);
-    if (variants.size() == 1) return call(*variants[0]);
-    // The first variant's layers are the multiples of memory.recompute's `every`.
-    const Region& first = *variants[0];
-    const std::int64_t every = first.layers.size() > 1 ? first.layers[1] - first.layers[0] : g_.layers;
-    out_.open("if (layer % $n$ == 0)", {{"n", std::to_string(every)}});
-    call(first);
-    out_.middle("} else {");
-    call(*variants[1]);
+  /// A layer's function is that of its variant.
+  void variant_calls(Part part) {
+    for (std::size_t r = 0; r < g_.regions.size(); ++r) {
+      const Region& region = g_.regions[r];
+      if (region.block != Block::layer || region.part != part) continue;
+      if (variants_ == 1) return call(r);
+      const std::string test = region.variant + 1 == variants_ ? "" : fmt::format("if (kVariant[layer] == {})", region.variant);
+      if (region.variant == 0) out_.open(test);
+      else if (test.empty()) out_.middle("} else {");
+      else out_.middle("} else " + test + " {");
+      call(r);
+    }
     out_.close();
   }
 
@@ -364,7 +288,7 @@ class StepPrinter {
     out_.blank();
     out_.line("}  // namespace");
     out_.blank();
-    if (cudnn_) own_backward();
+    own_backward();
     out_.open("Step* create_step(Device& device, std::byte* arena)");
     if (cuda_) out_.line("require_arch(\"$archs$\");", {{"archs", arch_list(plan_.spec)}});
     if (tiles_) out_.line("require_tiles();");
@@ -376,16 +300,15 @@ class StepPrinter {
     out_.close();
     out_.blank();
     out_.open("void initialise(Step& s, std::uint64_t seed)");
-    launch(named("init_normal"), {"s.at<float>(kMasters)", "s.at<InitRule>(kInitRules)", "0",
-                                  std::to_string(plan_.parameters.slices.size()), "seed"});
+    ops_of(Part::initialise);
     if (cuda_)
       out_.line("s.ranks.broadcast(s.at<float>(kMasters), $bytes$, 0, s.stream);  // every rank begins with rank 0's bits",
                 {{"bytes", std::to_string(4 * plan_.parameters.elements)}});
     out_.close();
     out_.blank();
-    if (plan_.spec.compute == spec::Dtype::bf16) {
+    if (has(Part::refresh)) {
       out_.open("void refresh_copies(Step& s)");
-      launch(named("cast_weights"), {"s.at<float>(kMasters)", "s.at<bf16>(kCopies)", "s.at<Chunk>(kChunks)", "0", "kChunkCount"});
+      ops_of(Part::refresh);
       out_.close();
     } else {
       out_.line("/// The masters are what matrix products read.");
@@ -412,23 +335,6 @@ class StepPrinter {
     calls(Part::sample);
     out_.close();
     out_.blank();
-  }
-
-  /// What class Attention calls where it does not take cuDNN's backward pass.
-  void own_backward() {
-    const std::vector<plan::Kernel> kernels = plan::own_backward_kernels(plan_);
-    if (kernels.empty()) return;
-    out_.open("void own_attention_backward(Stream& stream, const bf16* dout, const bf16* out, const bf16* qkv, const float* lse, bf16* dqkv, float* delta)");
-    launch(kernels[0], {"dout", "out", "qkv", "lse", "dqkv", "delta"}, "stream");
-    launch(kernels[1], {"dout", "qkv", "lse", "delta", "dqkv"}, "stream");
-    out_.close();
-    out_.blank();
-  }
-
-  const plan::Kernel& named(const std::string& name) const {
-    for (const plan::Kernel& k : plan_.kernels)
-      if (k.name == name) return k;
-    throw Failure(Exit::internal, "the plan has no kernel " + name);
   }
 
   const plan::Plan& plan_;

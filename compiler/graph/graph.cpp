@@ -2,46 +2,29 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "error.h"
+
 namespace llmc::graph {
 
-std::int64_t size_of(Dtype dtype) { return dtype == Dtype::bf16 ? 2 : 4; }
-
-const char* name_of(Dtype dtype) {
-  switch (dtype) {
-    case Dtype::f32: return "f32";
-    case Dtype::bf16: return "bf16";
-    case Dtype::i32: return "i32";
-  }
-  return "?";
+const char* name_of(OpKind kind) {
+  static constexpr const char* kNames[] = {
+      "embedding", "rms_norm", "linear", "rope", "attention", "swiglu",
+      "add", "cross_entropy", "loss_sum", "gather_rows", "embedding_backward", "rms_norm_backward",
+      "linear_dgrad", "linear_wgrad", "column_sum", "column_reduce", "rope_backward", "attention_backward",
+      "swiglu_backward", "cross_entropy_backward", "zero", "gradient_norm", "gradient_clip", "adamw",
+      "parameter_norms", "initialise", "cast"};
+  static_assert(std::size(kNames) == kOpKinds, "a name for each OpKind");
+  return kNames[static_cast<std::size_t>(kind)];
 }
 
-const char* name_of(OpKind kind) {
-  switch (kind) {
-    case OpKind::embedding: return "embedding";
-    case OpKind::rms_norm: return "rms_norm";
-    case OpKind::linear: return "linear";
-    case OpKind::rope: return "rope";
-    case OpKind::attention: return "attention";
-    case OpKind::swiglu: return "swiglu";
-    case OpKind::add: return "add";
-    case OpKind::cross_entropy: return "cross_entropy";
-    case OpKind::loss_sum: return "loss_sum";
-    case OpKind::gather_rows: return "gather_rows";
-    case OpKind::embedding_backward: return "embedding_backward";
-    case OpKind::rms_norm_backward: return "rms_norm_backward";
-    case OpKind::linear_dgrad: return "linear_dgrad";
-    case OpKind::linear_wgrad: return "linear_wgrad";
-    case OpKind::column_sum: return "column_sum";
-    case OpKind::column_reduce: return "column_reduce";
-    case OpKind::rope_backward: return "rope_backward";
-    case OpKind::attention_backward: return "attention_backward";
-    case OpKind::swiglu_backward: return "swiglu_backward";
-    case OpKind::cross_entropy_backward: return "cross_entropy_backward";
-    case OpKind::zero: return "zero";
-    case OpKind::gradient_norm: return "gradient_norm";
-    case OpKind::gradient_clip: return "gradient_clip";
-    case OpKind::adamw: return "adamw";
-    case OpKind::parameter_norms: return "parameter_norms";
+const char* name_of(Block block) {
+  switch (block) {
+    case Block::embed: return "embed";
+    case Block::layer: return "layer";
+    case Block::head: return "head";
+    case Block::none: return "none";
   }
   return "?";
 }
@@ -59,16 +42,14 @@ TensorId Graph::storage(TensorId id) const {
   return id;
 }
 
-TensorId Graph::find(const std::string& name) const {
-  for (std::size_t i = 0; i < tensors.size(); ++i)
-    if (tensors[i].name == name) return static_cast<TensorId>(i);
-  return kNone;
+Region& Graph::region(Block block, Part part) {
+  for (Region& region : regions)
+    if (region.block == block && region.part == part) return region;
+  throw Failure(Exit::internal, "the graph has no such region");
 }
 
-Region* Graph::region(const std::string& name) {
-  for (Region& region : regions)
-    if (region.name == name) return &region;
-  return nullptr;
+std::int64_t Graph::layers_of(const Region& region) const {
+  return region.block == Block::layer ? std::count(variants.begin(), variants.end(), region.variant) : 0;
 }
 
 namespace {
@@ -82,10 +63,31 @@ std::string list(const Graph& graph, const std::vector<TensorId>& ids) {
 const char* role_name(Role role) {
   switch (role) {
     case Role::parameter: return "parameter";
+    case Role::copy: return "copy";
     case Role::gradient: return "gradient";
     case Role::constant: return "constant";
     case Role::input: return "input";
     case Role::activation: return "activation";
+    case Role::output: return "output";
+    case Role::result: return "result";
+  }
+  return "?";
+}
+
+const char* scope_text(Scope scope) {
+  switch (scope) {
+    case Scope::step: return "";
+    case Scope::layer: return " per layer";
+    case Scope::boundary: return " per boundary";
+  }
+  return "?";
+}
+
+const char* axis_text(Axis axis) {
+  switch (axis) {
+    case Axis::other: return "";
+    case Axis::token: return " by token";
+    case Axis::chunk: return " by token of a chunk";
   }
   return "?";
 }
@@ -107,25 +109,30 @@ std::string to_text(const Graph& graph, const Op& op) {
   if (op.bias) flags += " bias";
   if (op.residual) flags += " residual";
   if (op.recompute) flags += " recompute";
+  if (op.copies) flags += " copies";
   if (op.gradient) flags += " gradient";
-  return fmt::format("{}: {} = {}({}){}", op.name, list(graph, op.outputs), name_of(op.kind), list(graph, op.inputs),
+  if (op.heads.dim) flags += fmt::format(" heads {}/{} of {}", op.heads.query, op.heads.key, op.heads.dim);
+  if (op.eps > 0) flags += fmt::format(" eps {}", op.eps);
+  return fmt::format("{}: {} = {}({}){}", op.label(), list(graph, op.outputs), name_of(op.kind), list(graph, op.inputs),
                      flags.empty() ? "" : " {" + flags.substr(1) + "}");
 }
 
 std::string to_text(const Graph& graph) {
-  std::string out = fmt::format("graph batch={} sequence={} layers={} heads={}/{} head_dim={} chunk_rows={}\n",
-                                graph.batch, graph.sequence, graph.layers, graph.heads, graph.kv_heads, graph.head_dim,
-                                graph.chunk_rows);
-  for (const Tensor& t : graph.tensors) {
+  std::string out = fmt::format("graph batch={} sequence={} layers={} chunk_rows={}\n", graph.batch,
+                                graph.sequence, graph.layers(), graph.chunk_rows);
+  for (std::size_t i = 0; i < graph.tensors.size(); ++i) {
+    const Tensor& t = graph.tensors[i];
     out += fmt::format("%{} : {}[{}, {}]", t.name, name_of(t.dtype), t.rows, t.cols);
     if (t.pitch != t.cols) out += fmt::format(" pitch {}", t.pitch);
-    out += fmt::format(" {}{}", role_name(t.role), t.scope == Scope::layer ? " per layer" : "");
-    if (const Tensor& root = graph.at(graph.storage(graph.find(t.name))); root.name != t.name) out += " in " + root.name;
+    out += fmt::format(" {}{}", role_name(t.role), scope_text(t.scope));
+    out += axis_text(t.axis);
+    if (const TensorId root = graph.storage(static_cast<TensorId>(i)); root != static_cast<TensorId>(i))
+      out += " in " + graph.at(root).name;
     out += '\n';
   }
   for (const Region& region : graph.regions) {
     out += fmt::format("region {} ({}", region.name, loop_name(region.loop));
-    if (!region.layers.empty()) out += fmt::format("; {} layers", region.layers.size());
+    if (region.block == Block::layer) out += fmt::format("; {} layers", graph.layers_of(region));
     out += ")";
     if (!region.saved.empty()) out += " saves " + list(graph, region.saved);
     out += '\n';

@@ -5,97 +5,179 @@
 #include <string>
 #include <vector>
 
+#include "dtype.h"
+
 namespace llmc::graph {
 
-enum class Dtype { f32, bf16, i32 };
-std::int64_t size_of(Dtype dtype);  // bytes
-const char* name_of(Dtype dtype);
-
 enum class Role {
-  parameter,   // weights: fp32 masters, and copies in the compute dtype that matrix products read
+  parameter,   // weights: fp32 masters
+  copy,        // of a parameter in another type: what a cast op makes of it for the ops that read it
   gradient,    // of a parameter: fp32, accumulated over micro-batches
   constant,    // written once at start
-  input,       // written by the host before each micro-batch
+  input,       // written by the host before a pass
   activation,  // computed in the step
+  output,      // computed in the step, read by the host
+  result,      // a member of StepResults
 };
 
-/// How many of a tensor there are: one a step, or one for each layer.
-enum class Scope { step, layer };
+/// How many of a tensor there are: one a step, one for each layer, or one for each boundary of a layer.
+enum class Scope { step, layer, boundary };
+
+/// What the rows of a tensor stand for, or the elements of one that has a single row.
+enum class Axis { other, token, chunk };  // chunk: the tokens whose logits are alive at once
 
 using TensorId = int;
 constexpr TensorId kNone = -1;
 
+/// How a parameter begins; standard deviations are those of the spec's init group.
+enum class Init { zeros, ones, embedding, linear, residual };
+
+/// A tensor of a Hugging Face checkpoint inside a parameter, which may have several.
+struct Piece {
+  std::string name;        // "lm_head.weight"; of a layer without "model.layers.N."
+  std::int64_t begin = 0;  // row of a matrix, element of a vector
+  std::int64_t size = 0;   // rows, or elements
+  Init init = Init::zeros;
+  bool matrix = true, decay = true;
+};
+
 /// Row-major [rows, cols], `pitch` elements from row to row.
 struct Tensor {
-  std::string name;
-  Dtype dtype = Dtype::f32;
+  std::string name;  // for people: nothing is decided by it
+  DType dtype = DType::f32;
   std::int64_t rows = 0, cols = 0, pitch = 0;
   Role role = Role::activation;
   Scope scope = Scope::step;
-  TensorId storage = kNone;    // the tensor whose memory this one is: itself, or the one it overwrites
-  TensorId partner = kNone;    // parameter <-> its gradient
+  Axis axis = Axis::other;
+  std::int64_t halves = 1;       // equal parts of a row, each of which is padded on its own
+  TensorId storage = kNone;      // the tensor whose memory this one is: itself, or the one it overwrites
+  TensorId partner = kNone;      // parameter <-> its gradient; of a copy: its parameter
+  std::vector<Piece> pieces = {};  // of a parameter
 
   std::int64_t elements() const { return rows * pitch; }
-  std::int64_t bytes() const { return elements() * size_of(dtype); }
+  std::int64_t bytes() const { return bytes_of(dtype, elements()); }
 };
 
 enum class OpKind {
   embedding, rms_norm, linear, rope, attention, swiglu, add, cross_entropy, loss_sum, gather_rows,
   embedding_backward, rms_norm_backward, linear_dgrad, linear_wgrad, column_sum, column_reduce, rope_backward,
   attention_backward, swiglu_backward, cross_entropy_backward, zero,
-  gradient_norm, gradient_clip, adamw, parameter_norms,
+  gradient_norm, gradient_clip, adamw, parameter_norms, initialise, cast,
 };
+constexpr std::size_t kOpKinds = static_cast<std::size_t>(OpKind::cast) + 1;
 const char* name_of(OpKind kind);
 
-/// One operation. Which input is which stands beside check_signature() in verify.cpp.
+/// What one row of q, k and v holds.
+struct Heads {
+  std::int64_t query = 0, key = 0, dim = 0;  // heads of q, heads of k and of v, elements of one
+  std::int64_t columns() const { return (query + 2 * key) * dim; }
+};
+
+/// Words of memory.recompute: what is computed again together.
+enum class Group : unsigned { none = 0, norms = 1, qkv = 2, attention = 4, residual = 8, gate_up = 16, swiglu = 32, rest = 64 };
+/// A set of groups.
+using Groups = unsigned;
+constexpr Groups kAllGroups = 127;
+
+using OpId = int;
+
+/// One operation. Which input is which stands in the op's file in compiler/ops.
 struct Op {
   OpKind kind;
-  std::string name;  // unique within a region, e.g. "qkv", "qkv_wgrad"
+  std::string name;  // for people and emitted sources, e.g. "qkv", "qkv_wgrad"
   std::vector<TensorId> inputs = {}, outputs = {};
+  OpId id = kNone;           // of a forward op; the same when it is computed again
+  OpId of = kNone;           // of a backward op: the forward op whose gradient it computes
+  Group group = Group::rest; // of a layer's forward op
+  Heads heads = {};          // rope, attention
+  double eps = 0;            // rms_norm
   bool bias = false;         // linear: inputs[2] is the bias
   bool residual = false;     // linear, rms_norm_backward: the last input is added to the first output
   bool recompute = false;    // rms_norm_backward, swiglu_backward: the last output is the forward's output again
+  bool copies = false;       // adamw: writes the parameters' copies too
   bool gradient = false;     // cross_entropy: logits are overwritten by their gradient
+  bool again = false;        // computed a second time, in the backward pass
+
+  /// Its name, unique within a region.
+  std::string label() const { return again ? name + "_again" : name; }
 };
 
 /// How often a region's ops run in one pass.
 enum class Loop { once, layers_up, layers_down, loss_chunks };
 
-/// Which functions of the trainer run a region.
-enum class Part { forward, loss, backward, optimizer, evaluate, sample };
+/// Which part of the model a region computes.
+enum class Block { embed, layer, head, none };
+const char* name_of(Block block);
 
-/// A run of ops, in order. Equal layers are one region and a list of the layers that it stands for.
+/// What a region is for; which functions of the trainer run it.
+enum class Part { forward, loss, backward, optimizer, evaluate, sample, initialise, refresh };
+
+/// The residual stream, or its gradient: the tensors at the boundaries of layers. Layer l reads boundary l and writes
+/// boundary l + 1; the embedding writes the first one, the head reads the last one.
+struct ResidualStream {
+  TensorId first = kNone, below = kNone, above = kNone, last = kNone;
+  bool has(TensorId id) const { return id != kNone && (id == first || id == below || id == above || id == last); }
+};
+
+/// A run of ops, in order. Layers of one variant are one region.
 struct Region {
-  std::string name;
-  Loop loop = Loop::once;
+  std::string name;  // of the function in emitted sources: nothing is decided by it
+  Block block = Block::none;
   Part part = Part::forward;
-  std::vector<std::int64_t> layers = {};   // loop over layers: which
-  std::vector<TensorId> saved = {};        // layer forward: kept for this region's backward twin, one copy a layer
+  Loop loop = Loop::once;
+  int variant = 0;                         // block layer: which of Graph::variants it stands for
+  TensorId ResidualStream::*reads = nullptr;       // forward: where the block takes the stream from
+  TensorId ResidualStream::*writes = nullptr;      // and where it puts it
+  std::vector<TensorId> saved = {};        // layer: what its forward region keeps for its backward twin, one copy a layer
   std::vector<Op> ops = {};
+
+  /// Whether both are the passes of the same layers.
+  bool is_twin(const Region& other) const {
+    return block == Block::layer && other.block == Block::layer && variant == other.variant;
+  }
+};
+
+/// What the host writes before a pass or reads after it.
+struct HostTensors {
+  TensorId tokens = kNone, targets = kNone;                               // of a micro-batch
+  TensorId embedding_order = kNone, run_begin = kNone, run_token = kNone, run_count = kNone;
+  TensorId positions = kNone;                                             // rows whose logits are wanted
+  TensorId rope_table = kNone;                                            // once, at start
+  TensorId sample_logits = kNone, parameter_norms = kNone;                // outputs; the second may be missing
 };
 
 struct Graph {
-  std::int64_t batch = 0, sequence = 0;         // one micro-batch: sequences, tokens of each
-  std::int64_t layers = 0;
-  std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
-  std::int64_t chunk_rows = 0;                  // rows of logits alive at once; 0 until chunk_loss
-  double eps = 0;                               // RMSNorm
+  std::int64_t batch = 0, sequence = 0;  // one micro-batch: sequences, tokens of each
+  std::vector<int> variants;             // of each layer: which regions compute it
+  std::int64_t chunk_rows = 0;           // rows of logits alive at once; 0 until chunk_loss
   std::vector<Tensor> tensors;
   std::vector<Region> regions;
-
-  /// The residual stream between layers: layer l reads stream[l] and writes stream[l + 1].
-  TensorId stream_in = kNone, stream_out = kNone, stream_final = kNone;
-  /// Its gradient, one buffer that every layer's backward updates in place.
-  TensorId dstream_in = kNone, dstream_out = kNone, dstream_final = kNone;
+  ResidualStream stream, dstream;                // dstream: one buffer that every layer's backward pass updates in place
+  HostTensors host;
+  OpId next_op = 0;
 
   std::int64_t tokens() const { return batch * sequence; }
+  std::int64_t layers() const { return static_cast<std::int64_t>(variants.size()); }
   Tensor& at(TensorId id) { return tensors[static_cast<std::size_t>(id)]; }
   const Tensor& at(TensorId id) const { return tensors[static_cast<std::size_t>(id)]; }
   TensorId add(Tensor tensor);
   /// The tensor at the end of the chain of overwrites.
   TensorId storage(TensorId id) const;
-  TensorId find(const std::string& name) const;  // kNone when there is none
-  Region* region(const std::string& name);
+  /// The same, where the gradient of the residual stream is one buffer from the loss to the embedding.
+  TensorId buffer(TensorId id) const {
+    const TensorId root = storage(id);
+    return dstream.has(root) ? storage(dstream.above) : root;
+  }
+  /// The first region of this kind. Throws Failure(internal) where there is none.
+  Region& region(Block block, Part part);
+  /// How many layers the region stands for.
+  std::int64_t layers_of(const Region& region) const;
+  /// Whether the tensor has a row for each token of a micro-batch.
+  bool row_a_token(const Tensor& t) const { return t.axis == Axis::token && t.rows == tokens(); }
+  /// Rows that an op of `region` sees of a tensor: in a loss chunk, `chunk_rows` of one with a row for each token.
+  std::int64_t rows_seen(const Region& region, const Tensor& t) const {
+    return region.loop == Loop::loss_chunks && row_a_token(t) ? chunk_rows : t.rows;
+  }
 };
 
 /// Stable text form, one line a tensor and one line an op; what --dump-ir writes and tests compare.

@@ -6,55 +6,108 @@ namespace {
 /// Adds tensors and ops of one region.
 class Builder {
  public:
-  Builder(Graph& graph, Region& region, Scope scope) : graph_(graph), region_(region), scope_(scope) {}
-
-  TensorId activation(const std::string& name, std::int64_t rows, std::int64_t cols) {
-    return graph_.add({.name = name, .rows = rows, .cols = cols, .scope = scope_});
+  Builder(Graph& graph, Region& region) : graph_(graph), region_(region) {
+    scope_ = region.block == Block::layer ? Scope::layer : Scope::step;
   }
 
-  /// A weight or bias and its gradient.
-  TensorId parameter(const std::string& name, std::int64_t rows, std::int64_t cols) {
-    const TensorId weight =
-        graph_.add({.name = name, .rows = rows, .cols = cols, .role = Role::parameter, .scope = scope_});
-    const TensorId gradient =
-        graph_.add({.name = "d_" + name, .rows = rows, .cols = cols, .role = Role::gradient, .scope = scope_});
+  /// One row a token.
+  TensorId activation(const std::string& name, std::int64_t cols) {
+    return graph_.add({.name = name, .rows = graph_.tokens(), .cols = cols, .scope = scope_, .axis = Axis::token});
+  }
+
+  /// One number a token.
+  TensorId statistic(const std::string& name) {
+    return graph_.add({.name = name, .rows = 1, .cols = graph_.tokens(), .scope = scope_, .axis = Axis::token});
+  }
+
+  TensorId scratch(const std::string& name, std::int64_t rows, std::int64_t cols, Role role = Role::activation) {
+    return graph_.add({.name = name, .rows = rows, .cols = cols, .role = role, .scope = scope_});
+  }
+
+  /// The residual stream where the region reads or writes it.
+  TensorId stream(const std::string& name, std::int64_t cols, TensorId ResidualStream::*place) {
+    const TensorId id = activation(name, cols);
+    graph_.at(id).scope = Scope::boundary;
+    return graph_.stream.*place = id;
+  }
+
+  /// A matrix with the pieces one under the other, and its gradient.
+  TensorId matrix(const std::string& name, std::int64_t cols, std::vector<Piece> pieces) {
+    std::int64_t rows = 0;
+    for (Piece& piece : pieces) piece.begin = rows, rows += piece.size;
+    return parameter(name, rows, cols, std::move(pieces));
+  }
+
+  /// A vector with the pieces end to end, without weight decay, and its gradient.
+  TensorId vector(const std::string& name, std::vector<Piece> pieces) {
+    std::int64_t cols = 0;
+    for (Piece& piece : pieces) piece.begin = cols, cols += piece.size, piece.matrix = piece.decay = false;
+    return parameter(name, 1, cols, std::move(pieces));
+  }
+
+  Op& op(OpKind kind, const std::string& name, std::vector<TensorId> inputs, std::vector<TensorId> outputs,
+         Group group = Group::rest) {
+    region_.ops.push_back({.kind = kind,
+                           .name = name,
+                           .inputs = std::move(inputs),
+                           .outputs = std::move(outputs),
+                           .id = graph_.next_op++,
+                           .group = group});
+    return region_.ops.back();
+  }
+
+  TensorId rms_norm(const std::string& name, TensorId x, const std::string& piece, double eps) {
+    const std::int64_t cols = graph_.at(x).cols;
+    const TensorId weight = vector(name + "_weight", {{.name = piece, .size = cols, .init = Init::ones}});
+    const TensorId y = activation(name + "_out", cols);
+    op(OpKind::rms_norm, name, {x, weight}, {y, statistic(name + "_rstd")}, Group::norms).eps = eps;
+    return y;
+  }
+
+  /// `pieces`: names without ".weight" and ".bias", and how many columns of the result each gives.
+  TensorId linear(const std::string& name, TensorId x, const std::vector<Piece>& pieces, bool bias,
+                  const std::string& result, Group group = Group::rest, std::int64_t halves = 1) {
+    std::vector<Piece> weights = pieces, biases = pieces;
+    for (Piece& piece : weights) piece.name += ".weight";
+    for (Piece& piece : biases) piece.name += ".bias", piece.init = Init::zeros;
+    std::vector<TensorId> inputs = {x, matrix(name + "_weight", graph_.at(x).cols, std::move(weights))};
+    const std::int64_t columns = graph_.at(inputs[1]).rows;
+    if (bias) inputs.push_back(vector(name + "_bias", std::move(biases)));
+    const TensorId y = activation(result, columns);
+    graph_.at(y).halves = halves;
+    op(OpKind::linear, name, std::move(inputs), {y}, group).bias = bias;
+    return y;
+  }
+
+ private:
+  TensorId parameter(const std::string& name, std::int64_t rows, std::int64_t cols, std::vector<Piece> pieces) {
+    const TensorId weight = scratch(name, rows, cols, Role::parameter),
+                   gradient = scratch("d_" + name, rows, cols, Role::gradient);
     graph_.at(weight).partner = gradient;
+    graph_.at(weight).pieces = std::move(pieces);
     graph_.at(gradient).partner = weight;
     return weight;
   }
 
-  void op(OpKind kind, const std::string& name, std::vector<TensorId> inputs, std::vector<TensorId> outputs) {
-    region_.ops.push_back({.kind = kind, .name = name, .inputs = std::move(inputs), .outputs = std::move(outputs)});
-  }
-
-  TensorId rms_norm(const std::string& name, TensorId x, TensorId weight) {
-    const TensorId y = activation(name + "_out", graph_.at(x).rows, graph_.at(x).cols);
-    const TensorId rstd = activation(name + "_rstd", 1, graph_.at(x).rows);
-    op(OpKind::rms_norm, name, {x, weight}, {y, rstd});
-    return y;
-  }
-
-  TensorId linear(const std::string& name, TensorId x, std::int64_t out_features, bool bias, const std::string& result) {
-    const TensorId weight = parameter(name + "_weight", out_features, graph_.at(x).cols);
-    std::vector<TensorId> inputs = {x, weight};
-    if (bias) inputs.push_back(parameter(name + "_bias", 1, out_features));
-    const TensorId y = activation(result, graph_.at(x).rows, out_features);
-    op(OpKind::linear, name, std::move(inputs), {y});
-    region_.ops.back().bias = bias;
-    return y;
-  }
-
-  TensorId add(const std::string& name, TensorId a, TensorId b, const std::string& result) {
-    const TensorId sum = activation(result, graph_.at(a).rows, graph_.at(a).cols);
-    op(OpKind::add, name, {a, b}, {sum});
-    return sum;
-  }
-
- private:
   Graph& graph_;
   Region& region_;
   Scope scope_;
 };
+
+void add_host_tensors(Graph& g, std::int64_t head_dim) {
+  const auto input = [&](const char* name, std::int64_t cols, Axis axis = Axis::other) {
+    return g.add({.name = name, .dtype = DType::i32, .rows = 1, .cols = cols, .role = Role::input, .axis = axis});
+  };
+  const std::int64_t tokens = g.tokens();
+  g.host.tokens = input("tokens", tokens, Axis::token);
+  g.host.targets = input("targets", tokens, Axis::token);
+  g.host.embedding_order = input("embedding_order", tokens);
+  g.host.run_begin = input("run_begin", tokens + 1);
+  g.host.run_token = input("run_token", tokens);
+  g.host.run_count = input("run_count", 1);
+  g.host.positions = input("positions", g.batch);
+  g.host.rope_table = g.add({.name = "rope_table", .rows = g.sequence, .cols = head_dim, .role = Role::constant});
+}
 
 }  // namespace
 
@@ -63,70 +116,67 @@ Graph build_llama(const spec::Spec& spec, std::int64_t micro_batch) {
   Graph g;
   g.batch = micro_batch;
   g.sequence = spec.batch.sequence_length;
-  g.layers = m.num_hidden_layers;
-  g.heads = m.num_attention_heads;
-  g.kv_heads = m.num_key_value_heads;
-  g.head_dim = m.head_dim;
-  g.eps = m.rms_norm_eps;
-  const std::int64_t tokens = g.tokens(), hidden = m.hidden_size;
-  const std::int64_t q_width = g.heads * g.head_dim, qkv_width = (g.heads + 2 * g.kv_heads) * g.head_dim;
+  g.variants.assign(static_cast<std::size_t>(m.num_hidden_layers), 0);
+  const std::int64_t hidden = m.hidden_size, ffn = m.intermediate_size;
+  const Heads heads = {m.num_attention_heads, m.num_key_value_heads, m.head_dim};
+  const std::int64_t q = heads.query * heads.dim, kv = heads.key * heads.dim;
+  add_host_tensors(g, m.head_dim);
 
-  const auto host = [&](const char* name, std::int64_t cols) {
-    return g.add({.name = name, .dtype = Dtype::i32, .rows = 1, .cols = cols, .role = Role::input});
-  };
-  const TensorId token_ids = host("tokens", tokens), targets = host("targets", tokens);
-  host("embedding_order", tokens);
-  host("run_begin", tokens + 1);
-  host("run_token", tokens);
-  host("run_count", 1);
-  host("positions", micro_batch);
-  const TensorId rope_table =
-      g.add({.name = "rope_table", .rows = g.sequence, .cols = g.head_dim, .role = Role::constant});
+  Region embed{.name = "embed", .block = Block::embed, .writes = &ResidualStream::first};
+  Builder e(g, embed);
+  const TensorId table =
+      e.matrix("embed_weight", hidden,
+               {{.name = "model.embed_tokens.weight", .size = m.vocab_size, .init = Init::embedding, .decay = false}});
+  e.op(OpKind::embedding, "embed", {g.host.tokens, table}, {e.stream("x_first", hidden, &ResidualStream::first)});
 
-  Region embed{.name = "embed"};
-  Builder start(g, embed, Scope::step);
-  const TensorId table = start.parameter("embed_weight", m.vocab_size, hidden);
-  const TensorId embedded = start.activation("x_first", tokens, hidden);
-  start.op(OpKind::embedding, "embed", {token_ids, table}, {embedded});
+  Region layer{.name = "layer_forward",
+               .block = Block::layer,
+               .loop = Loop::layers_up,
+               .reads = &ResidualStream::below,
+               .writes = &ResidualStream::above};
+  Builder b(g, layer);
+  const TensorId x = b.stream("x", hidden, &ResidualStream::below);
+  const TensorId normed = b.rms_norm("attention_norm", x, "input_layernorm.weight", m.rms_norm_eps);
+  const TensorId qkv = b.linear("qkv", normed,
+                                {{.name = "self_attn.q_proj", .size = q, .init = Init::linear},
+                                 {.name = "self_attn.k_proj", .size = kv, .init = Init::linear},
+                                 {.name = "self_attn.v_proj", .size = kv, .init = Init::linear}},
+                                m.attention_bias, "qkv_raw", Group::qkv);
+  const TensorId rotated = b.activation("qkv", heads.columns());
+  b.op(OpKind::rope, "rope", {qkv, g.host.rope_table}, {rotated}, Group::qkv).heads = heads;
+  const TensorId attended = b.activation("attention_out", q);
+  const TensorId lse = b.scratch("attention_lse", g.batch * heads.query, g.sequence);
+  b.op(OpKind::attention, "attention", {rotated}, {attended, lse}, Group::attention).heads = heads;
+  const TensorId projected =
+      b.linear("o", attended, {{.name = "self_attn.o_proj", .size = hidden, .init = Init::residual}}, m.attention_bias,
+               "o_out", Group::residual);
+  const TensorId middle = b.activation("x_mid", hidden);
+  b.op(OpKind::add, "attention_residual", {x, projected}, {middle});
+  const TensorId normed2 = b.rms_norm("mlp_norm", middle, "post_attention_layernorm.weight", m.rms_norm_eps);
+  const TensorId gate_up = b.linear("gate_up", normed2,
+                                    {{.name = "mlp.gate_proj", .size = ffn, .init = Init::linear},
+                                     {.name = "mlp.up_proj", .size = ffn, .init = Init::linear}},
+                                    m.mlp_bias, "gate_up_out", Group::gate_up, 2);
+  const TensorId gated = b.activation("swiglu_out", ffn);
+  b.op(OpKind::swiglu, "swiglu", {gate_up}, {gated}, Group::swiglu);
+  const TensorId down = b.linear("down", gated, {{.name = "mlp.down_proj", .size = hidden, .init = Init::residual}},
+                                 m.mlp_bias, "down_out");
+  b.op(OpKind::add, "mlp_residual", {middle, down}, {b.stream("x_next", hidden, &ResidualStream::above)});
 
-  Region layer{.name = "layer_forward", .loop = Loop::layers_up};
-  for (std::int64_t l = 0; l < g.layers; ++l) layer.layers.push_back(l);
-  Builder b(g, layer, Scope::layer);
-  const TensorId x = b.activation("x", tokens, hidden);
-  const TensorId attention_norm = b.parameter("attention_norm_weight", 1, hidden);
-  const TensorId normed = b.rms_norm("attention_norm", x, attention_norm);
-  const TensorId qkv = b.linear("qkv", normed, qkv_width, m.attention_bias, "qkv_raw");
-  const TensorId rotated = b.activation("qkv", tokens, qkv_width);
-  b.op(OpKind::rope, "rope", {qkv, rope_table}, {rotated});
-  const TensorId attended = b.activation("attention_out", tokens, q_width);
-  const TensorId lse = b.activation("attention_lse", micro_batch * g.heads, g.sequence);
-  b.op(OpKind::attention, "attention", {rotated}, {attended, lse});
-  const TensorId projected = b.linear("o", attended, hidden, m.attention_bias, "o_out");
-  const TensorId middle = b.add("attention_residual", x, projected, "x_mid");
-  const TensorId mlp_norm = b.parameter("mlp_norm_weight", 1, hidden);
-  const TensorId normed2 = b.rms_norm("mlp_norm", middle, mlp_norm);
-  const TensorId gate_up = b.linear("gate_up", normed2, 2 * m.intermediate_size, m.mlp_bias, "gate_up_out");
-  const TensorId gated = b.activation("swiglu_out", tokens, m.intermediate_size);
-  b.op(OpKind::swiglu, "swiglu", {gate_up}, {gated});
-  const TensorId down = b.linear("down", gated, hidden, m.mlp_bias, "down_out");
-  const TensorId y = b.add("mlp_residual", middle, down, "x_next");
-
-  Region head{.name = "head"};
-  Builder h(g, head, Scope::step);
-  const TensorId last = h.activation("x_last", tokens, hidden);
-  const TensorId final_norm = h.parameter("final_norm_weight", 1, hidden);
-  const TensorId features = h.rms_norm("final_norm", last, final_norm);
-  const TensorId logits = h.activation("logits", tokens, m.vocab_size);
-  const TensorId head_weight = m.tie_word_embeddings ? table : h.parameter("lm_head_weight", m.vocab_size, hidden);
+  Region head{.name = "head", .block = Block::head, .reads = &ResidualStream::last};
+  Builder h(g, head);
+  const TensorId last = h.stream("x_last", hidden, &ResidualStream::last);
+  const TensorId features = h.rms_norm("final_norm", last, "model.norm.weight", m.rms_norm_eps);
+  const TensorId logits = h.activation("logits", m.vocab_size);
+  const TensorId head_weight =
+      m.tie_word_embeddings ? table
+                            : h.matrix("lm_head_weight", hidden,
+                                       {{.name = "lm_head.weight", .size = m.vocab_size, .init = Init::embedding}});
   h.op(OpKind::linear, "lm_head", {features, head_weight}, {logits});
-  const TensorId losses = h.activation("losses", 1, tokens);
-  h.op(OpKind::cross_entropy, "cross_entropy", {logits, targets}, {losses});
-  const TensorId loss = h.activation("loss", 1, 1);
-  h.op(OpKind::loss_sum, "loss_sum", {losses}, {loss});
+  const TensorId losses = h.statistic("losses");
+  h.op(OpKind::cross_entropy, "cross_entropy", {logits, g.host.targets}, {losses});
+  h.op(OpKind::loss_sum, "loss_sum", {losses}, {h.scratch("loss", 1, 1, Role::result)});
 
-  g.stream_in = x;
-  g.stream_out = y;
-  g.stream_final = last;
   g.regions = {std::move(embed), std::move(layer), std::move(head)};
   return g;
 }

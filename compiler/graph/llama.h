@@ -6,8 +6,8 @@
 
 namespace llmc::graph {
 
-/// Forward ops of one micro-batch of `micro_batch` sequences, everything in fp32 and unpadded, regions
-/// embed, layer_forward (one region for all layers) and head. Formulas: Touvron et al. 2023, as in transformers'
+/// Forward ops of one micro-batch of `micro_batch` sequences, everything in fp32 and unpadded, one region
+/// for each block: embed, layer (one region for all layers), head. Formulas: Touvron et al. 2023, as in transformers'
 /// LlamaForCausalLM.
 Graph build_llama(const spec::Spec& spec, std::int64_t micro_batch);
 

@@ -5,11 +5,11 @@ namespace llmc::passes {
 using namespace graph;
 
 Graph append_inference(Graph graph, const spec::Spec&) {
-  const Region& chunks = *graph.region("loss_chunk");
+  const Region& chunks = graph.region(Block::head, Part::loss);
   Op logits = chunks.ops[0], loss = chunks.ops[1];
   loss.gradient = false;
-  Region evaluate{.name = "evaluate_chunk", .loop = Loop::loss_chunks, .part = Part::evaluate, .ops = {logits, loss}};
-  const Op sum = graph.region("head_backward")->ops.front();
+  Region evaluate{.name = "evaluate_chunk", .block = Block::head, .part = Part::evaluate, .loop = Loop::loss_chunks, .ops = {logits, loss}};
+  const Op sum = graph.region(Block::head, Part::backward).ops.front();
   Region total{.name = "evaluate_sum", .part = Part::evaluate, .ops = {sum}};
 
   // Sampling wants one row of logits for each sequence, in fp32.
@@ -19,11 +19,13 @@ Graph append_inference(Graph graph, const spec::Spec&) {
                                    .rows = graph.batch,
                                    .cols = features.cols,
                                    .pitch = features.pitch});
-  const TensorId result = graph.add({.name = "sample_logits", .rows = graph.batch, .cols = all.cols, .pitch = all.pitch});
+  const TensorId result = graph.add({.name = "sample_logits", .rows = graph.batch, .cols = all.cols, .pitch = all.pitch,
+                                     .role = Role::output});
+  graph.host.sample_logits = result;
   Region sample{.name = "sample", .part = Part::sample};
   sample.ops.push_back({.kind = OpKind::gather_rows,
                         .name = "gather_rows",
-                        .inputs = {logits.inputs[0], graph.find("positions")},
+                        .inputs = {logits.inputs[0], graph.host.positions},
                         .outputs = {rows}});
   logits.name = "sample_logits";
   logits.inputs[0] = rows;
@@ -33,6 +35,11 @@ Graph append_inference(Graph graph, const spec::Spec&) {
   graph.regions.push_back(std::move(evaluate));
   graph.regions.push_back(std::move(total));
   graph.regions.push_back(std::move(sample));
+
+  Op draw{.kind = OpKind::initialise, .name = "init_normal"};
+  for (std::size_t i = 0; i < graph.tensors.size(); ++i)
+    if (graph.tensors[i].role == Role::parameter) draw.outputs.push_back(static_cast<TensorId>(i));
+  graph.regions.push_back({.name = "initialise", .part = Part::initialise, .ops = {std::move(draw)}});
   return graph;
 }
 

@@ -20,9 +20,9 @@ Op take(Region& region, OpKind kind) {
 
 }  // namespace
 
-Graph chunk_loss(Graph graph, const spec::Spec&, std::int64_t chunk_rows) {
-  Region& head = *graph.region("head");
-  Region& backward = *graph.region("head_backward");
+Graph chunk_loss(Graph graph, const Choice& choice) {
+  Region& head = graph.region(Block::head, Part::forward);
+  Region& backward = graph.region(Block::head, Part::backward);
   const Op logits = take(head, OpKind::linear);
   Op loss = take(head, OpKind::cross_entropy);
   const Op sum = take(head, OpKind::loss_sum);
@@ -34,16 +34,14 @@ Graph chunk_loss(Graph graph, const spec::Spec&, std::int64_t chunk_rows) {
   const TensorId dlogits = logits.outputs[0];
   wgrad.inputs[0] = dgrad.inputs[0] = dlogits;
 
-  graph.chunk_rows = chunk_rows;
-  graph.at(dlogits).rows = chunk_rows;
-  Region chunks{.name = "loss_chunk", .loop = Loop::loss_chunks, .part = Part::loss};
+  graph.chunk_rows = choice.loss_chunk;
+  graph.at(dlogits).rows = choice.loss_chunk;
+  if (choice.loss_chunk < graph.tokens()) graph.at(dlogits).axis = Axis::chunk;
+  Region chunks{.name = "loss_chunk", .block = Block::head, .part = Part::loss, .loop = Loop::loss_chunks};
   chunks.ops = {logits, loss, dgrad, wgrad};
   backward.ops.insert(backward.ops.begin(), sum);
-  // What is left of the head (the final norm) is forward: evaluation and sampling run it too.
-  head.part = Part::forward;
-  const auto place = std::find_if(graph.regions.begin(), graph.regions.end(),
-                                  [](const Region& r) { return r.name == "head_backward"; });
-  graph.regions.insert(place, std::move(chunks));
+  // What is left of the head, the final norm, evaluation and sampling run too.
+  graph.regions.insert(graph.regions.begin() + (&backward - graph.regions.data()), std::move(chunks));
   return graph;
 }
 

@@ -11,25 +11,27 @@ std::int64_t round_up(std::int64_t n, std::int64_t unit) { return (n + unit - 1)
 }  // namespace
 
 Graph pad_rows(Graph graph, const spec::Spec& spec) {
-  const std::int64_t unit = spec.compute == spec::Dtype::bf16 ? 8 : 4;  // elements in 16 bytes
-  const std::int64_t half = round_up(spec.model.intermediate_size, unit);
+  const std::int64_t unit = vector_of(spec.compute);  // elements in 16 bytes
 
-  // A gate_up row is [gate | padding | up | padding], so the weight has rows of zeros where the padding is.
+  // A row of gate and up is [gate | padding | up | padding], so what makes it has rows of zeros where the padding is.
+  for (Tensor& t : graph.tensors)
+    if (t.halves > 1) t.cols = t.pitch = t.halves * round_up(t.cols / t.halves, unit);
   for (Region& region : graph.regions)
-    for (Op& op : region.ops)
-      if (op.kind == OpKind::linear && op.name == "gate_up") {
-        graph.at(op.outputs[0]).cols = graph.at(op.outputs[0]).pitch = 2 * half;
-        graph.at(op.inputs[1]).rows = graph.at(graph.at(op.inputs[1]).partner).rows = 2 * half;
-        if (op.bias)
-          for (TensorId id : {op.inputs[2], graph.at(op.inputs[2]).partner})
-            graph.at(id).cols = graph.at(id).pitch = 2 * half;
-      } else if (op.kind == OpKind::swiglu_backward) {
-        graph.at(op.outputs[0]).cols = graph.at(op.outputs[0]).pitch = 2 * half;
-      }
+    for (Op& op : region.ops) {
+      if (op.kind != OpKind::linear || graph.at(op.outputs[0]).halves == 1) continue;
+      const std::int64_t columns = graph.at(op.outputs[0]).cols, half = columns / graph.at(op.outputs[0]).halves;
+      const auto widen = [&](TensorId parameter, std::int64_t Tensor::*extent) {
+        std::int64_t begin = 0;
+        for (Piece& piece : graph.at(parameter).pieces) piece.begin = begin, begin += half;
+        for (TensorId id : {parameter, graph.at(parameter).partner}) graph.at(id).*extent = columns;
+      };
+      widen(op.inputs[1], &Tensor::rows);
+      if (op.bias) widen(op.inputs[2], &Tensor::cols);
+    }
 
   for (Tensor& t : graph.tensors) {
-    const bool row_matrix = t.role == Role::parameter || t.role == Role::gradient ||
-                            (t.role == Role::activation && t.rows == graph.tokens());
+    const bool row_matrix =
+        t.role == Role::parameter || t.role == Role::gradient || (t.role == Role::activation && graph.row_a_token(t));
     if (row_matrix) t.pitch = round_up(t.cols, unit);
   }
   return graph;

@@ -2,11 +2,17 @@
 #pragma once
 
 #include "compiler/graph/graph.h"
+#include "compiler/passes/choice.h"
 #include "spec/spec.h"
 
 namespace llmc::passes {
 
 using graph::Graph;
+
+/// Appends the backward pass: for each block, from the last to the first, a region of what its ops' gradient rules emit.
+/// The gradient of tensor `t` is named `d_t`; a tensor with two uses gets the sum of both by an explicit add. Gradients of
+/// parameters accumulate: their ops add to what an earlier micro-batch left.
+Graph differentiate(Graph graph, const spec::Spec& spec);
 
 /// Gives activations the compute dtype. The residual stream, norms' statistics, losses and gradients of parameters stay fp32.
 Graph lower_precision(Graph graph, const spec::Spec& spec);
@@ -21,8 +27,8 @@ Graph fuse_residual(Graph graph, const spec::Spec& spec);
 Graph fuse_gradient_sum(Graph graph, const spec::Spec& spec);
 
 /// Runs head and loss over chunks of rows, forward and backward in one pass, dlogits over the logits, so that only one
-/// chunk of logits is ever alive. `chunk_rows` divides the micro-batch's tokens.
-Graph chunk_loss(Graph graph, const spec::Spec& spec, std::int64_t chunk_rows);
+/// chunk of logits is ever alive.
+Graph chunk_loss(Graph graph, const Choice& choice);
 
 /// Lets ops that need no second buffer write over their input: RoPE both ways, the stream's gradient, dgate_up.
 Graph reuse_in_place(Graph graph, const spec::Spec& spec);
@@ -30,13 +36,17 @@ Graph reuse_in_place(Graph graph, const spec::Spec& spec);
 /// Splits parameter reductions in two deterministic stages: partial sums of fixed row blocks, then their sum.
 Graph split_reductions(Graph graph, const spec::Spec& spec);
 
-/// Decides what each layer keeps for its backward pass, and computes the rest again there (memory.recompute).
-Graph recompute(Graph graph, const spec::Spec& spec);
+/// Keeps of each layer what the choice does not compute again in the backward pass; layers of one kind share a region.
+Graph recompute(Graph graph, const Choice& choice);
 
 /// Appends gradient norm, clipping, AdamW and the per-parameter norms.
 Graph append_optimizer(Graph graph, const spec::Spec& spec);
 
-/// Appends the forward-only heads: loss for evaluation, logits of chosen rows for sampling.
+/// Gives each op its weights in the type that it computes in: copies, which a cast op writes, in region refresh, and AdamW
+/// with each step.
+Graph cast_weights(Graph graph, const spec::Spec& spec);
+
+/// Appends what runs beside the steps: loss for evaluation, logits of chosen rows for sampling, the initial weights.
 Graph append_inference(Graph graph, const spec::Spec& spec);
 
 }  // namespace llmc::passes

@@ -4,14 +4,13 @@
 
 #include <functional>
 
-#include "compiler/graph/gradients.h"
 #include "compiler/graph/llama.h"
-#include "compiler/graph/verify.h"
 #include "compiler/passes/passes.h"
+#include "compiler/passes/verify.h"
 
 namespace llmc::passes {
 
-graph::Graph lower(const spec::Spec& spec, std::int64_t micro_batch, std::int64_t chunk_rows, std::vector<Dump>* dumps) {
+graph::Graph lower(const spec::Spec& spec, const Choice& choice, std::vector<Dump>* dumps) {
   struct Pass {
     const char* name;
     std::function<Graph(Graph)> run;
@@ -20,28 +19,30 @@ graph::Graph lower(const spec::Spec& spec, std::int64_t micro_batch, std::int64_
     return [&spec, pass](Graph g) { return pass(std::move(g), spec); };
   };
   const Pass passes[] = {
-      {"build", [&](Graph) { return graph::build_llama(spec, micro_batch); }},
+      {"build", [&](Graph) { return graph::build_llama(spec, choice.micro_batch); }},
       // Fused before differentiation would need gradient rules for fused ops, so forward ops are still plain here.
-      {"differentiate", graph::differentiate},
+      {"differentiate", with_spec(differentiate)},
       {"lower_precision", with_spec(lower_precision)},
       {"pad_rows", with_spec(pad_rows)},
       {"fuse_residual", with_spec(fuse_residual)},
       {"fuse_gradient_sum", with_spec(fuse_gradient_sum)},
-      {"chunk_loss", [&](Graph g) { return chunk_loss(std::move(g), spec, chunk_rows); }},
+      {"chunk_loss", [&](Graph g) { return chunk_loss(std::move(g), choice); }},
       // After fusion: what overwrites what depends on which adds are gone.
       {"reuse_in_place", with_spec(reuse_in_place)},
       // Before split_reductions, which inserts ops that recompute need not know.
-      {"recompute", with_spec(recompute)},
+      {"recompute", [&](Graph g) { return recompute(std::move(g), choice); }},
       {"split_reductions", with_spec(split_reductions)},
       {"append_optimizer", with_spec(append_optimizer)},
       {"append_inference", with_spec(append_inference)},
+      // Last: fusing a residual changes the type of a result, and with it the type in which a bias is read.
+      {"cast_weights", with_spec(cast_weights)},
   };
   Graph g;
   std::string before;
   int number = 0;
   for (const Pass& pass : passes) {
     g = pass.run(std::move(g));
-    graph::verify(g, pass.name);
+    verify(g, pass.name);
     if (dumps) {
       std::string text = graph::to_text(g);
       if (text != before) dumps->push_back({fmt::format("{:02}-{}.txt", number, pass.name), text});

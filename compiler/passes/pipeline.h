@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "compiler/graph/graph.h"
+#include "compiler/passes/choice.h"
 #include "spec/spec.h"
 
 namespace llmc::passes {
@@ -16,8 +17,8 @@ struct Dump {
   std::string text;
 };
 
-/// Builds, differentiates and lowers the step for `micro_batch` sequences and `chunk_rows` rows of logits at once.
+/// Builds, differentiates and lowers the step as `choice` has it, whatever the spec says of these keys.
 /// `dumps` (may be null) receives the text of the graph after each pass that changed it.
-graph::Graph lower(const spec::Spec& spec, std::int64_t micro_batch, std::int64_t chunk_rows, std::vector<Dump>* dumps);
+graph::Graph lower(const spec::Spec& spec, const Choice& choice, std::vector<Dump>* dumps);
 
 }  // namespace llmc::passes

@@ -2,6 +2,7 @@
 #include <map>
 #include <set>
 
+#include "compiler/ops/op.h"
 #include "compiler/passes/passes.h"
 
 namespace llmc::passes {
@@ -10,17 +11,10 @@ using namespace graph;
 
 namespace {
 
-/// Names of memory.recompute's list, and the forward ops whose results they stand for.
-const std::map<std::string, std::vector<std::string>> kGroups = {
-    {"norms", {"attention_norm", "mlp_norm"}}, {"qkv", {"qkv", "rope"}}, {"attention", {"attention"}},
-    {"residual", {"o"}},                       {"gate_up", {"gate_up"}}, {"swiglu", {"swiglu"}},
-};
-
 /// Rewrites one layer's backward region for a set of forward ops that are computed again.
 class Rewriter {
  public:
-  Rewriter(const Graph& graph, const Region& forward, std::set<std::string> again)
-      : graph_(graph), forward_(forward), again_(std::move(again)) {
+  Rewriter(const Graph& graph, const Region& forward, Groups again) : graph_(graph), forward_(forward), again_(again) {
     for (const Op& op : forward.ops)
       for (TensorId out : op.outputs) producer_[graph.storage(out)] = &op;  // the last writer of a buffer counts
   }
@@ -51,15 +45,15 @@ class Rewriter {
     const auto by = producer_.find(graph_.storage(id));
     if (by == producer_.end()) return false;
     // Row statistics are 1/hidden of the activations: kept unless the whole layer is computed again.
-    if (graph_.at(id).rows == 1 && again_.size() < forward_.ops.size()) return false;
-    return again_.count(by->second->name) > 0;
+    if (graph_.at(id).rows == 1 && again_ != kAllGroups) return false;
+    return again_ & static_cast<Groups>(by->second->group);
   }
 
   /// What a backward kernel can write besides its gradient, for free: it has the inputs at hand.
   TensorId byproduct(const Op& op) const {
-    if (op.kind == OpKind::swiglu_backward || op.kind == OpKind::rms_norm_backward)
+    if (ops::row_of(op.kind).gives_forward)
       for (const Op& forward : forward_.ops)
-        if (op.name == forward.name + "_backward") return forward.outputs[0];
+        if (op.of == forward.id) return forward.outputs[0];
     return kNone;
   }
 
@@ -95,7 +89,7 @@ class Rewriter {
       for (TensorId input : op.inputs)
         if (graph_.storage(input) != buffer) ensure(input);
       ops_.push_back(op);
-      ops_.back().name += "_again";
+      ops_.back().again = true;
       for (TensorId out : op.outputs)
         if (graph_.storage(out) != buffer) available_.insert(graph_.storage(out));
     }
@@ -105,7 +99,7 @@ class Rewriter {
 
   const Graph& graph_;
   const Region& forward_;
-  std::set<std::string> again_;
+  Groups again_;
   std::map<TensorId, const Op*> producer_;
   std::set<TensorId> available_;
   std::vector<Op> ops_, waiting_;
@@ -129,57 +123,37 @@ std::vector<TensorId> kept(const Graph& graph, const Region& forward, const std:
   return result;
 }
 
-std::set<std::string> all_ops(const Region& forward) {
-  std::set<std::string> names;
-  for (const Op& op : forward.ops) names.insert(op.name);
-  return names;
+/// What the functions of a variant are called after.
+std::string suffix(Groups again, std::size_t variants, std::size_t variant) {
+  if (again == 0 || variants == 1) return "";
+  return again == kAllGroups ? "_recomputed" : "_variant_" + std::to_string(variant);
 }
 
 }  // namespace
 
-Graph recompute(Graph graph, const spec::Spec& spec) {
-  const spec::Recompute& wish = spec.memory.recompute;
-  const Region forward = *graph.region("layer_forward"), backward = *graph.region("layer_backward");
-
-  struct Variant {
-    std::string suffix;
-    std::set<std::string> again;
-    std::vector<std::int64_t> layers;
-  };
-  std::vector<Variant> variants;
-  switch (wish.kind) {
-    case spec::Recompute::Kind::none: variants.push_back({"", {}, forward.layers}); break;
-    case spec::Recompute::Kind::full: variants.push_back({"", all_ops(forward), forward.layers}); break;
-    case spec::Recompute::Kind::ops: {
-      Variant v{"", {}, forward.layers};
-      for (const std::string& group : wish.ops)
-        for (const std::string& op : kGroups.at(group)) v.again.insert(op);
-      variants.push_back(std::move(v));
-      break;
-    }
-    case spec::Recompute::Kind::every: {
-      Variant again{"_recomputed", all_ops(forward), {}}, keep{"", {}, {}};
-      for (std::int64_t layer : forward.layers) (layer % wish.every == 0 ? again : keep).layers.push_back(layer);
-      variants.push_back(std::move(again));
-      if (!keep.layers.empty()) variants.push_back(std::move(keep));
-      break;
-    }
+Graph recompute(Graph graph, const Choice& choice) {
+  std::vector<Groups> variants;  // in the order of the layers
+  for (std::size_t layer = 0; layer < choice.recompute.size(); ++layer) {
+    const auto known = std::find(variants.begin(), variants.end(), choice.recompute[layer]);
+    graph.variants[layer] = static_cast<int>(known - variants.begin());
+    if (known == variants.end()) variants.push_back(choice.recompute[layer]);
   }
 
+  const Region forward = graph.region(Block::layer, Part::forward),
+               backward = graph.region(Block::layer, Part::backward);
   std::vector<Region> regions;
   for (Region& region : graph.regions) {
-    const bool is_forward = region.name == "layer_forward", is_backward = region.name == "layer_backward";
-    if (!is_forward && !is_backward) {
+    if (region.block != Block::layer) {
       regions.push_back(std::move(region));
       continue;
     }
-    for (const Variant& variant : variants) {
-      Region copy = is_forward ? forward : backward;
-      copy.name += variant.suffix;
-      copy.layers = variant.layers;
-      std::vector<Op> rewritten = Rewriter(graph, forward, variant.again).rewrite(backward);
+    for (std::size_t v = 0; v < variants.size(); ++v) {
+      Region copy = region;
+      copy.name += suffix(variants[v], variants.size(), v);
+      copy.variant = static_cast<int>(v);
+      std::vector<Op> rewritten = Rewriter(graph, forward, variants[v]).rewrite(backward);
       copy.saved = kept(graph, forward, rewritten);
-      if (is_backward) copy.ops = std::move(rewritten);
+      if (copy.part == Part::backward) copy.ops = std::move(rewritten);
       regions.push_back(std::move(copy));
     }
   }

@@ -1,3 +1,4 @@
+#include "compiler/ops/op.h"
 #include "compiler/passes/passes.h"
 
 namespace llmc::passes {
@@ -6,13 +7,9 @@ using namespace graph;
 
 Graph reuse_in_place(Graph graph, const spec::Spec&) {
   for (Region& region : graph.regions)
-    for (Op& op : region.ops) {
-      TensorId over = kNone;
-      if (op.kind == OpKind::rope || op.kind == OpKind::rope_backward) over = op.inputs[0];
-      // The stream's gradient is one buffer from the loss down to the embedding.
-      if (op.kind == OpKind::rms_norm_backward && op.residual) over = op.inputs.back();
-      if (over != kNone) graph.at(op.outputs[0]).storage = over;
-    }
+    for (Op& op : region.ops)
+      if (const TensorId over = ops::row_of(op.kind).overwrites(op); over != kNone)
+        graph.at(op.outputs[0]).storage = over;
   return graph;
 }
 

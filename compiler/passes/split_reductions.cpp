@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "compiler/ops/op.h"
 #include "compiler/passes/passes.h"
 
 namespace llmc::passes {
@@ -25,12 +26,12 @@ Graph split_reductions(Graph graph, const spec::Spec&) {
   for (Region& region : graph.regions) {
     std::vector<Op> ops;
     for (Op op : region.ops) {
-      const bool norm = op.kind == OpKind::rms_norm_backward, sum = op.kind == OpKind::column_sum;
-      if (!norm && !sum) {
+      const int sum = ops::row_of(op.kind).row_sum;
+      if (sum == ops::kNoSum) {
         ops.push_back(std::move(op));
         continue;
       }
-      TensorId& output = op.outputs[norm ? 1 : 0];
+      TensorId& output = op.outputs[static_cast<std::size_t>(sum)];
       const TensorId gradient = output;
       const std::int64_t rows = graph.at(op.inputs[0]).rows;
       output = graph.add({.name = op.name + "_partial",

@@ -15,7 +15,7 @@ using Refusal = std::string (*)(const AttentionShape& shape, DType compute, int 
 /// What `refusal` says of the first architecture that it refuses; empty if of none.
 std::string first_refusal(Refusal refusal, const AttentionShape& shape, const spec::Spec& spec) {
   for (const std::string& arch : spec.target.arch) {
-    const std::string why = refusal(shape, spec.compute == spec::Dtype::bf16 ? DType::bf16 : DType::f32, std::stoi(arch));
+    const std::string why = refusal(shape, spec.compute, std::stoi(arch));
     if (!why.empty()) return why;
   }
   return "";
@@ -47,18 +47,12 @@ bool is_hopper(const std::string& arch) { return std::stoi(arch) / 10 == 9; }
 }  // namespace
 
 AttentionShape attention_shape(const Graph& graph, const spec::Spec& spec) {
-  return {graph.batch,    graph.sequence, graph.heads, graph.kv_heads, graph.head_dim, graph.at(graph.find("qkv")).pitch,
-          graph.at(graph.find("attention_out")).pitch, spec.deterministic};
-}
-
-bool AttentionChoice::carries(AttentionBy by) const {
-  return std::any_of(backward.begin(), backward.end(), [by](const BackwardWay& way) { return way.by == by; });
-}
-
-std::size_t AttentionChoice::workspace_bytes() const {
-  std::size_t most = 0;
-  for (const BackwardWay& way : backward) most = std::max(most, way.workspace_bytes);
-  return most;
+  for (const Region& region : graph.regions)
+    for (const Op& op : region.ops)
+      if (op.kind == OpKind::attention)
+        return {graph.batch, graph.sequence, op.heads.query, op.heads.key, op.heads.dim, graph.at(op.inputs[0]).pitch,
+                graph.at(op.outputs[0]).pitch, spec.deterministic};
+  throw Failure(Exit::internal, "the graph has no attention");
 }
 
 bool AttentionChoice::leave_out_largest() {

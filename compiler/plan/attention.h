@@ -1,6 +1,7 @@
 // Who computes attention on CUDA: cuDNN, kernels of llmc's own (templates/cuda), or cuDNN forward and either backward.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "compiler/graph/graph.h"
@@ -16,8 +17,15 @@ struct AttentionChoice {
   std::vector<BackwardWay> backward;
   std::vector<BackwardWay> left_out;  // for which memory.budget has no room
 
-  bool carries(AttentionBy by) const;
-  std::size_t workspace_bytes() const;  // that any of them needs
+  bool carries(AttentionBy by) const {
+    return std::any_of(backward.begin(), backward.end(), [by](const BackwardWay& way) { return way.by == by; });
+  }
+  /// That any of them needs.
+  std::size_t workspace_bytes() const {
+    std::size_t most = 0;
+    for (const BackwardWay& way : backward) most = std::max(most, way.workspace_bytes);
+    return most;
+  }
   /// Gives up the way that needs most, where another stays; whether it did.
   bool leave_out_largest();
 };

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "compiler/plan/kernels.h"
 #include "error.h"
 
 namespace llmc::plan {
@@ -11,90 +10,86 @@ using namespace graph;
 
 namespace {
 
+/// The place of `item` in `list`, where it is put unless one of its name is there.
 template <class T>
-void add_once(std::vector<T>& list, const T& item) {
-  for (const T& known : list)
-    if (known.name == item.name) return;
+std::size_t place_of(std::vector<T>& list, const T& item) {
+  for (std::size_t i = 0; i < list.size(); ++i)
+    if (list[i].name == item.name) return i;
   list.push_back(item);
+  return list.size() - 1;
 }
 
+/// How often a micro-batch runs the region, a step one of the optimizer's; 0 of what training does not run.
 std::int64_t times(const Graph& graph, const Region& region) {
+  switch (region.part) {
+    case Part::evaluate:
+    case Part::sample:
+    case Part::initialise:
+    case Part::refresh: return 0;
+    default: break;
+  }
   switch (region.loop) {
     case Loop::once: return 1;
     case Loop::layers_up:
-    case Loop::layers_down: return static_cast<std::int64_t>(region.layers.size());
+    case Loop::layers_down: return graph.layers_of(region);
     case Loop::loss_chunks: return graph.tokens() / graph.chunk_rows;
   }
   return 1;
 }
 
-/// Elements of the residual stream that an op reads and writes; the rows of the embedding have its dtype.
-std::int64_t stream_elements(const Graph& graph, const Op& op) {
-  switch (op.kind) {
-    case OpKind::embedding: return 2 * graph.at(op.outputs[0]).elements();
-    case OpKind::rms_norm: return graph.at(op.inputs[0]).elements();
-    case OpKind::rms_norm_backward: return graph.at(op.inputs[1]).elements();
-    case OpKind::linear: return op.residual ? 2 * graph.at(op.outputs[0]).elements() : 0;
-    default: return 0;
+std::string what_runs(const Op& op, const ops::Work& work) {
+  switch (work.call) {
+    case ops::Call::own_backward:
+    case ops::Call::kernel: return work.kernel.name;
+    case ops::Call::product: return work.product.name;
+    case ops::Call::attention_forward: return "attention forward (cuDNN)";
+    case ops::Call::attention_backward: return "attention backward (cuDNN)";
+    case ops::Call::zero: return op.label();
   }
-}
-
-/// Bytes that one launch of an accumulating product reads of its result, on average: the first one of a step reads none.
-double accumulated_bytes(const Plan& plan, const Region& region, const Product& product) {
-  if (!product.shape.accumulates) return 0;
-  const std::int64_t chunks = region.loop == Loop::loss_chunks ? times(plan.graph, region) : 1;
-  const double launches = static_cast<double>(chunks * plan.micro_batches());
-  return 4 * static_cast<double>(product.shape.m * product.shape.n) * (launches - 1) / launches;
+  return "";
 }
 
 }  // namespace
 
+const char* Launch::kind() const {
+  switch (call) {
+    case ops::Call::own_backward:
+    case ops::Call::kernel: return "kernel";
+    case ops::Call::product: return "gemm";
+    case ops::Call::attention_forward:
+    case ops::Call::attention_backward: return "attention";
+    case ops::Call::zero: return "memset";
+  }
+  return "";
+}
+
 void list_work(Plan& plan) {
   const Graph& g = plan.graph;
   const spec::Model& m = plan.spec.model;
-  const bool wide_stream = plan.spec.compute == spec::Dtype::bf16 && plan.spec.residual == spec::Dtype::fp32;
-  for (const Region& region : g.regions) {
-    const bool trains = region.part != Part::evaluate && region.part != Part::sample;
+  const std::int64_t wider = bytes_of(plan.spec.residual, 1) - bytes_of(plan.spec.compute, 1);
+  for (std::size_t r = 0; r < g.regions.size(); ++r) {
+    const Region& region = g.regions[r];
     for (const Op& op : region.ops) {
-      Launch launch{.region = region.name, .op = op.name, .what = op.name, .kind = "kernel",
-                    .times = times(g, region), .per_step = region.part == Part::optimizer};
-      if (wide_stream) launch.stream_bytes = 2.0 * static_cast<double>(stream_elements(g, op));  // 4 bytes, not 2
-      if (const auto product = product_for(g, region, op)) {
-        add_once(plan.products, *product);
-        launch.what = product->name;
-        launch.kind = "gemm";
-        launch.bytes = product->bytes + accumulated_bytes(plan, region, *product);
-        launch.flops = product->flops;
-      } else if (const auto kernels = kernels_for(plan, region, op); !kernels.empty()) {
-        for (const Kernel& kernel : kernels) {
-          for (const Kernel& known : plan.kernels)
-            if (known.name == kernel.name && known.key() != kernel.key())
-              throw Failure(Exit::internal, "two kernels named " + known.name + ": " + known.key() + " and " + kernel.key());
-          add_once(plan.kernels, kernel);
-          launch.what = kernel.name;
-          launch.bytes = kernel.bytes;
-          launch.flops = kernel.flops;
-          if (trains && &kernel != &kernels.back()) plan.launches.push_back(launch);
+      const ops::Row& row = ops::row_of(op.kind);
+      const ops::Context context{{g, region, op}, plan.spec, plan.parameters, plan.attention, plan.micro_batches()};
+      for (ops::Work& work : row.work(context)) {
+        Launch launch{.region_index = r, .region = region.name, .op = op.label(), .what = what_runs(op, work), .call = work.call,
+                      .arguments = std::move(work.arguments), .adds = work.adds, .times = work.taken ? times(g, region) : 0,
+                      // What later micro-batches add to, the first one zeros.
+                      .per_step = region.part == Part::optimizer || work.call == ops::Call::zero,
+                      .bytes = work.bytes, .flops = work.flops,
+                      .stream_bytes = static_cast<double>(wider * row.stream_elements(context))};
+        if (work.call == ops::Call::product) launch.product = place_of(plan.products, work.product);
+        if (work.call == ops::Call::kernel || work.call == ops::Call::own_backward) {
+          launch.kernel = place_of(plan.kernels, work.kernel);
+          const Kernel& known = plan.kernels[launch.kernel];
+          if (known.key() != work.kernel.key())
+            throw Failure(Exit::internal, "two kernels named " + known.name + ": " + known.key() + " and " + work.kernel.key());
         }
-      } else if (op.kind == OpKind::zero) {
-        launch.kind = "memset";
-        launch.per_step = true;  // what later micro-batches add to, the first one zeros
-        launch.bytes = static_cast<double>(g.at(op.outputs[0]).bytes());
-      } else {
-        const bool backward = op.kind == OpKind::attention_backward;
-        const double square = static_cast<double>(g.batch * g.heads * g.sequence) * static_cast<double>(g.sequence * g.head_dim);
-        launch.kind = "attention";
-        launch.what = backward ? "attention backward (cuDNN)" : "attention forward (cuDNN)";
-        for (const auto* list : {&op.inputs, &op.outputs})
-          for (TensorId id : *list)
-            if (id != (backward ? op.outputs[1] : kNone)) launch.bytes += static_cast<double>(g.at(id).bytes());
-        launch.flops = (backward ? 5 : 2) * square;
+        plan.launches.push_back(std::move(launch));
       }
-      if (trains) plan.launches.push_back(std::move(launch));
     }
   }
-  for (const Kernel& kernel : own_backward_kernels(plan)) add_once(plan.kernels, kernel);
-  for (const Kernel& kernel : start_kernels(plan.parameters, plan.spec)) add_once(plan.kernels, kernel);
 
   Cost& cost = plan.cost;
   const double heads = static_cast<double>(m.num_attention_heads * m.head_dim);

@@ -19,8 +19,9 @@ std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlig
 
 class LayoutMaker {
  public:
-  LayoutMaker(const Graph& graph, const ParameterLayout& parameters, const spec::Spec& spec, std::size_t math_workspace)
-      : g_(graph), p_(parameters), spec_(spec), math_workspace_(math_workspace) {
+  LayoutMaker(const Graph& graph, const ParameterLayout& parameters, const spec::Spec& spec, std::int64_t micro_batches,
+              std::size_t math_workspace)
+      : g_(graph), p_(parameters), spec_(spec), micro_batches_(micro_batches), math_workspace_(math_workspace) {
     layout_.regions.resize(graph.regions.size());
   }
 
@@ -54,9 +55,9 @@ class LayoutMaker {
     a.masters = take(elements * 4);
     section("master weights", begin, "fp32");
     begin = at_;
-    if (spec_.compute == spec::Dtype::bf16) {
-      a.copies = take(elements * 2);
-      section("weight copies", begin, "bf16, what matrix products read");
+    if (spec_.compute != DType::f32) {
+      a.copies = take(static_cast<std::size_t>(bytes_of(spec_.compute, p_.elements)));
+      section("weight copies", begin, std::string(name_of(spec_.compute)) + ", what matrix products read");
     } else {
       a.copies = a.masters;
     }
@@ -68,8 +69,8 @@ class LayoutMaker {
   void place_host_data() {
     const std::size_t begin = at_;
     ArenaLayout& a = layout_.arena;
-    const auto fixed = [&](const char* name) {
-      const TensorId id = g_.find(name);
+    const HostTensors& host = g_.host;
+    const auto fixed = [&](TensorId id) {
       const std::size_t offset = take(static_cast<std::size_t>(g_.at(id).bytes()));
       layout_.fixed[id] = {offset, 0};
       return offset;
@@ -77,21 +78,21 @@ class LayoutMaker {
     a.results = take(sizeof(StepResults));
     a.inputs = at_;
     a.scalars = take(sizeof(StepScalars));
-    a.tokens = fixed("tokens");
-    a.targets = fixed("targets");
-    a.embedding_order = fixed("embedding_order");
-    a.run_begin = fixed("run_begin");
-    a.run_token = fixed("run_token");
-    a.run_count = fixed("run_count");
+    a.tokens = fixed(host.tokens);
+    a.targets = fixed(host.targets);
+    a.embedding_order = fixed(host.embedding_order);
+    a.run_begin = fixed(host.run_begin);
+    a.run_token = fixed(host.run_token);
+    a.run_count = fixed(host.run_count);
     a.input_bytes = at_ - a.inputs;
-    a.positions = fixed("positions");
-    a.rope_table = fixed("rope_table");
-    a.sample_logits = fixed("sample_logits");
+    a.positions = fixed(host.positions);
+    a.rope_table = fixed(host.rope_table);
+    a.sample_logits = fixed(host.sample_logits);
     a.chunks = take(static_cast<std::size_t>(p_.chunk_count) * sizeof(Chunk));
     a.first_chunk = take((p_.slices.size() + 1) * sizeof(std::int32_t));
     a.init_rules = take(p_.slices.size() * sizeof(InitRule));
     a.parameter_norms = take(p_.slices.size() * 3 * sizeof(float));
-    if (const TensorId norms = g_.find("tensor_norms"); norms != kNone) layout_.fixed[norms] = {a.parameter_norms, 0};
+    if (host.parameter_norms != kNone) layout_.fixed[host.parameter_norms] = {a.parameter_norms, 0};
     section("step inputs and tables", begin, "tokens, targets, RoPE table, optimizer chunks, results");
     if (spec_.target.kind == spec::TargetKind::cuda) {
       const std::size_t workspace = at_;
@@ -100,8 +101,7 @@ class LayoutMaker {
       section("matrix-product workspace", workspace, "cuBLASLt: partial sums of products that split k");
       // This step's and the next one's. With many micro-batches the host is far enough ahead with fewer.
       const std::size_t slots = at_;
-      const std::int64_t micro_batches = spec_.batch.tokens / spec_.batch.sequence_length / spec_.batch.micro_batch;
-      a.input_slot_count = static_cast<std::size_t>(std::min<std::int64_t>(2 * micro_batches, kMostInputSlots));
+      a.input_slot_count = static_cast<std::size_t>(std::min<std::int64_t>(2 * micro_batches_, kMostInputSlots));
       a.input_slots = take(a.input_slot_count * a.input_bytes);
       section("inputs on their way", slots, "two steps' micro-batches, filled by a copy stream");
     }
@@ -110,16 +110,16 @@ class LayoutMaker {
   /// x[0] .. x[layers]: what each layer reads; a layer writes the next one's.
   void place_stream() {
     const std::size_t begin = at_;
-    const auto bytes = static_cast<std::size_t>(g_.at(g_.stream_in).bytes());
+    const ResidualStream& stream = g_.stream;
+    const auto bytes = static_cast<std::size_t>(g_.at(stream.below).bytes());
     const std::size_t stride = aligned(bytes);
-    take(stride * static_cast<std::size_t>(g_.layers + 1));
-    layout_.fixed[g_.find("x_first")] = {begin, 0};
-    layout_.fixed[g_.stream_in] = {begin, stride};
-    layout_.fixed[g_.stream_out] = {begin + stride, stride};
-    layout_.fixed[g_.stream_final] = {begin + stride * static_cast<std::size_t>(g_.layers), 0};
+    take(stride * static_cast<std::size_t>(g_.layers() + 1));
+    layout_.fixed[stream.first] = {begin, 0};
+    layout_.fixed[stream.below] = {begin, stride};
+    layout_.fixed[stream.above] = {begin + stride, stride};
+    layout_.fixed[stream.last] = {begin + stride * static_cast<std::size_t>(g_.layers()), 0};
     section("residual stream", begin,
-            g_.at(g_.stream_in).dtype == Dtype::bf16 ? "bf16, one a layer, kept for the backward pass"
-                                                     : "fp32, one a layer, kept for the backward pass");
+            std::string(name_of(g_.at(stream.below).dtype)) + ", one a layer, kept for the backward pass");
   }
 
   /// Places of a kept tensor are the same in the forward and the backward region of its layers.
@@ -136,12 +136,10 @@ class LayoutMaker {
         slab += aligned(static_cast<std::size_t>(g_.at(id).bytes()));
       }
       // A variant's slabs are indexed by the layer's rank among the layers of that variant.
-      const std::size_t base = take(slab * region.layers.size());
+      const std::size_t base = take(slab * static_cast<std::size_t>(g_.layers_of(region)));
       for (auto& [id, place] : places) place = {base + place.offset, slab};
       for (std::size_t other = 0; other < g_.regions.size(); ++other) {
-        const Region& twin = g_.regions[other];
-        if ((twin.loop == Loop::layers_up || twin.loop == Loop::layers_down) && twin.layers == region.layers)
-          layout_.regions[other].insert(places.begin(), places.end());
+        if (region.is_twin(g_.regions[other])) layout_.regions[other].insert(places.begin(), places.end());
       }
     }
     section("kept activations", begin, "what the backward pass reads, one slab a layer");
@@ -156,8 +154,10 @@ class LayoutMaker {
       case Part::loss: return 3;
       case Part::backward: return 4;
       case Part::optimizer: return 5;
+      case Part::initialise: return 6;
+      case Part::refresh: return 7;
     }
-    return 6;
+    return 8;
   }
 
   struct Use {
@@ -184,9 +184,9 @@ class LayoutMaker {
       for (const Op& op : region.ops) {
         for (const auto* list : {&op.inputs, &op.outputs})
           for (TensorId id : *list) {
-            const TensorId buffer = root(id);
+            const TensorId buffer = g_.buffer(id);
             if (!is_transient(buffer, r)) continue;
-            const bool local = g_.at(buffer).scope == Scope::layer && buffer != dstream();
+            const bool local = g_.at(buffer).scope == Scope::layer;
             auto [use, fresh] = uses.try_emplace({buffer, local ? r : SIZE_MAX});
             Use& u = use->second;
             if (fresh) u.first = position, u.region_first = region_first;
@@ -216,18 +216,9 @@ class LayoutMaker {
     section("transients", begin, "packed by lifetime");
   }
 
-  TensorId dstream() const { return g_.storage(g_.dstream_out); }
-
-  /// The gradient of the residual stream is one buffer from the loss to the embedding, whatever it is called.
-  TensorId root(TensorId id) const {
-    const TensorId buffer = g_.storage(id);
-    return buffer == g_.dstream_final || buffer == g_.find("d_x_first") ? dstream() : buffer;
-  }
-
   bool is_transient(TensorId buffer, std::size_t region) const {
     const Tensor& t = g_.at(buffer);
     if (t.role != Role::activation || layout_.fixed.count(buffer)) return false;
-    if (t.name == "loss" || t.name == "clip_scale") return false;  // members of StepResults
     const auto& saved = g_.regions[region].saved;
     return std::find(saved.begin(), saved.end(), buffer) == saved.end();
   }
@@ -242,6 +233,7 @@ class LayoutMaker {
   const Graph& g_;
   const ParameterLayout& p_;
   const spec::Spec& spec_;
+  const std::int64_t micro_batches_;
   const std::size_t math_workspace_;
   Layout layout_;
   std::size_t at_ = 0;
@@ -250,20 +242,19 @@ class LayoutMaker {
 }  // namespace
 
 const Place& Layout::find(const Graph& graph, std::size_t region, TensorId tensor) const {
-  TensorId buffer = graph.storage(tensor);
+  const TensorId buffer = graph.buffer(tensor);
   for (TensorId id : {tensor, buffer})
     if (const auto place = fixed.find(id); place != fixed.end()) return place->second;
-  if (buffer == graph.dstream_final || buffer == graph.find("d_x_first")) buffer = graph.storage(graph.dstream_out);
   const auto place = regions.at(region).find(buffer);
   if (place == regions.at(region).end())
     throw Failure(Exit::internal, "no memory was planned for %" + graph.at(tensor).name + " in region " + graph.regions[region].name);
   return place->second;
 }
 
-Layout lay_out(const Graph& graph, const ParameterLayout& parameters, const spec::Spec& spec) {
-  Layout layout = LayoutMaker(graph, parameters, spec, kTunedWorkspace).make();
+Layout lay_out(const Graph& graph, const ParameterLayout& parameters, const spec::Spec& spec, std::int64_t micro_batches) {
+  Layout layout = LayoutMaker(graph, parameters, spec, micro_batches, kTunedWorkspace).make();
   if (layout.arena.bytes <= static_cast<std::size_t>(spec.memory.budget)) return layout;
-  return LayoutMaker(graph, parameters, spec, kUntunedWorkspace).make();
+  return LayoutMaker(graph, parameters, spec, micro_batches, kUntunedWorkspace).make();
 }
 
 }  // namespace llmc::plan

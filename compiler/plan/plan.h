@@ -7,10 +7,11 @@
 #include <vector>
 
 #include "compiler/graph/graph.h"
+#include "compiler/ops/op.h"
+#include "compiler/passes/choice.h"
 #include "compiler/plan/attention.h"
-#include "error.h"
 #include "spec/spec.h"
-#include "math/gemm.h"
+#include "error.h"
 #include "train/program.h"
 
 namespace llmc::plan {
@@ -25,12 +26,10 @@ struct Slice {
 };
 
 /// Where the parameters lie in the flat buffers. Layer l's copy of a per-layer parameter is at offset + l * layer_stride.
-struct ParameterLayout {
+struct ParameterLayout : ops::FlatSizes {
   std::map<graph::TensorId, std::int64_t> offset;  // elements, of layer 0
   std::int64_t layer_stride = 0;                   // elements
-  std::int64_t elements = 0;                       // length of a flat buffer, padding included
   std::int64_t logical = 0;                        // parameters as papers count them
-  std::int64_t chunk_elements = 0, chunk_count = 0;
   std::vector<Slice> slices;                       // in the order of offsets
 };
 
@@ -58,41 +57,25 @@ struct Layout {
   const Place& find(const graph::Graph& graph, std::size_t region, graph::TensorId tensor) const;
 };
 
-struct KernelParam {
-  std::string type;  // "int", "float", "bool", "using"
-  std::string name;
-  std::string value;
-  std::string origin;  // the spec key it comes from, for `llmc diff`
-};
+using ops::Kernel;
+using ops::KernelParam;
+using ops::Product;
 
-/// One instance of a template.
-struct Kernel {
-  std::string name;           // "rms_norm_backward_residual"
-  std::string template_name;  // "rms_norm_backward"
-  std::vector<KernelParam> params;
-  std::int64_t rows = 0, cols = 0;
-  std::int64_t blocks = 1, threads = 1, cluster = 1;  // cuda launch
-  double bytes = 0, flops = 0;           // of one launch
-
-  std::string key() const;  // text form: name and params on one line
-};
-
-/// One matrix product.
-struct Product {
-  std::string name;  // "qkv_forward"
-  GemmShape shape;
-  double bytes = 0, flops = 0;
-};
-
-/// One launch: what the step runs, in order.
+/// One launch: what a region runs, resolved to a kernel, a product or a library's function and its operands.
 struct Launch {
+  std::size_t region_index = 0;
   std::string region, op;
-  std::string what;       // kernel or product name, "attention", "zero"
-  std::string kind;       // "kernel" | "gemm" | "attention" | "memset"
-  std::int64_t times = 1; // a micro-batch (train), or a step (optimizer)
+  std::string what;       // kernel or product name, "attention forward (cuDNN)", op of a memset
+  ops::Call call = ops::Call::kernel;
+  std::size_t kernel = 0, product = 0;  // by `call`: index into Plan::kernels or Plan::products
+  std::vector<ops::Argument> arguments;
+  bool adds = false;      // to what earlier micro-batches left; the first one writes
+  std::int64_t times = 1; // a micro-batch, or a step (per_step); 0 of what no training step runs
   bool per_step = false;
   double bytes = 0, flops = 0;  // of one
-  double stream_bytes = 0;      // of `bytes`: what a residual stream in bf16 would not move
+  double stream_bytes = 0;      // of `bytes`: what a residual stream in the compute type would not move
+
+  const char* kind() const;  // "kernel", "gemm", "attention", "memset"
 };
 
 struct Cost {
@@ -105,7 +88,8 @@ struct Cost {
 };
 
 struct Plan {
-  spec::Spec spec;              // micro_batch and loss_chunk resolved
+  spec::Spec spec;
+  passes::Choice choice;        // what `auto` became, and the rest of what was decided beside the spec
   std::string fingerprint;
   graph::Graph graph;
   AttentionChoice attention;    // of target.kind: cuda
@@ -117,7 +101,7 @@ struct Plan {
   Cost cost;
 
   std::int64_t sequences_per_step() const { return spec.batch.tokens / spec.batch.sequence_length; }
-  std::int64_t micro_batches() const { return sequences_per_step() / spec.batch.micro_batch; }
+  std::int64_t micro_batches() const { return sequences_per_step() / choice.micro_batch; }
 };
 
 /// Lowers, lays out and costs. `auto`: the largest micro-batch that fits memory.budget, and the smallest loss chunk that

@@ -8,7 +8,6 @@
 #include "compiler/plan/layout.h"
 #include "compiler/plan/parameters.h"
 #include "compiler/plan/plan.h"
-#include "compiler/plan/workspace.h"
 #include "error.h"
 
 namespace llmc::plan {
@@ -31,20 +30,26 @@ std::vector<std::int64_t> divisors_descending(std::int64_t n) {
   return result;
 }
 
+/// What the graph leaves open: memory that an op wants beside its results.
+void size_scratch(Plan& plan) {
+  for (const graph::Region& region : plan.graph.regions)
+    for (const graph::Op& op : region.ops)
+      ops::row_of(op.kind).scratch(plan.graph, op, plan.spec, plan.parameters, plan.attention);
+}
+
 bool fits(const Plan& plan) { return plan.layout.arena.bytes <= static_cast<std::size_t>(plan.spec.memory.budget); }
 
-/// Lowered and laid out for one choice of micro-batch and loss chunk, with those of attention's backward passes that fit.
-Plan lay_out_choice(const spec::Spec& spec, std::int64_t micro_batch, std::int64_t chunk) {
+/// Lowered and laid out for one choice, with those of attention's backward passes that fit.
+Plan lay_out_choice(const spec::Spec& spec, const passes::Choice& choice) {
   Plan plan;
   plan.spec = spec;
-  plan.spec.batch.micro_batch = micro_batch;
-  plan.spec.memory.loss_chunk = chunk;
-  plan.graph = passes::lower(plan.spec, micro_batch, chunk, nullptr);
-  plan.parameters = lay_out_parameters(plan.graph, plan.spec);
-  if (spec.target.kind == spec::TargetKind::cuda) plan.attention = choose_attention(plan.graph, plan.spec);
+  plan.choice = choice;
+  plan.graph = passes::lower(spec, choice, nullptr);
+  plan.parameters = lay_out_parameters(plan.graph, spec);
+  if (spec.target.kind == spec::TargetKind::cuda) plan.attention = choose_attention(plan.graph, spec);
   do {
-    size_workspaces(plan);
-    plan.layout = lay_out(plan.graph, plan.parameters, plan.spec);
+    size_scratch(plan);
+    plan.layout = lay_out(plan.graph, plan.parameters, spec, plan.micro_batches());
   } while (!fits(plan) && plan.attention.leave_out_largest());
   return plan;
 }
@@ -66,29 +71,31 @@ std::string size_text(std::int64_t bytes) {
   return bytes >= kGiB ? fmt::format("{:.2f} GiB", exact / kGiB) : fmt::format("{:.2f} MiB", exact / (1 << 20));
 }
 
-/// The best choice that fits, or the smallest there is. Without regions: no micro-batch has whole chunks.
-struct Choice {
+/// The plan of the best choice that fits, or of the smallest there is. Without regions: no micro-batch has whole chunks.
+struct Best {
   Plan plan;
   bool fits = false;
 };
 
-Choice choose(const spec::Spec& spec) {
+Best choose(const spec::Spec& spec) {
+  passes::Choice choice = passes::choice_of(spec);
   const std::int64_t sequences = spec.batch.tokens / spec.batch.sequence_length;
   std::vector<std::int64_t> micro_batches = {spec.batch.micro_batch};
   if (!spec.batch.micro_batch) micro_batches = divisors_descending(sequences);
 
-  Choice choice;
+  Best best;
   for (std::int64_t micro_batch : micro_batches) {
     const std::int64_t tokens = micro_batch * spec.batch.sequence_length;
     if (spec.memory.loss_chunk && tokens % spec.memory.loss_chunk) continue;
     for (std::int64_t chunk : chunk_choices(spec, tokens)) {
-      choice.plan = lay_out_choice(spec, micro_batch, chunk);
-      choice.fits = fits(choice.plan);
-      if (choice.fits) break;
+      choice.micro_batch = micro_batch;
+      choice.loss_chunk = chunk;
+      best.plan = lay_out_choice(spec, choice);
+      best.fits = fits(best.plan);
+      if (best.fits) return best;
     }
-    if (choice.fits) break;
   }
-  return choice;
+  return best;
 }
 
 /// What makes the run fit: each of these was planned, and fits.
@@ -134,29 +141,29 @@ std::string ways_out(const spec::Spec& spec, std::int64_t needed) {
     largest += fmt::format("\n  {:>12}  {}", size_text(static_cast<std::int64_t>(s.bytes)), s.name);
   throw Failure(Exit::does_not_fit,
                 fmt::format("this run needs {} with micro_batch {} and loss_chunk {}, but memory.budget is {}:{}\n{}",
-                            size_text(needed), plan.spec.batch.micro_batch, plan.spec.memory.loss_chunk,
+                            size_text(needed), plan.choice.micro_batch, plan.choice.loss_chunk,
                             size_text(spec.memory.budget), largest, ways_out(spec, needed)));
 }
 
 }  // namespace
 
 Plan make_plan(const spec::Spec& spec, const std::string& fingerprint) {
-  Choice choice = choose(spec);
-  if (choice.plan.graph.regions.empty())
+  Best best = choose(spec);
+  if (best.plan.graph.regions.empty())
     throw Failure(Exit::spec, fmt::format("memory.loss_chunk {} divides no micro-batch of batch.tokens {}; "
                                           "write a divisor of batch.sequence_length ({}), or auto",
                                           spec.memory.loss_chunk, spec.batch.tokens, spec.batch.sequence_length));
-  if (!choice.fits) refuse(spec, choice.plan);
-  choice.plan.fingerprint = fingerprint;
-  list_work(choice.plan);
-  return std::move(choice.plan);
+  if (!best.fits) refuse(spec, best.plan);
+  best.plan.fingerprint = fingerprint;
+  list_work(best.plan);
+  return std::move(best.plan);
 }
 
 Exit planned_exit(const spec::Spec& spec) {
   try {
-    const Choice choice = choose(spec);
-    if (choice.plan.graph.regions.empty()) return Exit::spec;
-    return choice.fits ? Exit::done : Exit::does_not_fit;
+    const Best best = choose(spec);
+    if (best.plan.graph.regions.empty()) return Exit::spec;
+    return best.fits ? Exit::done : Exit::does_not_fit;
   } catch (const Failure& failure) {
     return failure.code();
   }

@@ -47,12 +47,11 @@ std::vector<std::string> through(const std::string& origins, const Difference& d
 
 std::vector<KernelParam> product_params(const Product& p) {
   const GemmShape& s = p.shape;
-  const auto type = [](DType t) { return std::string(t == DType::bf16 ? "bf16" : "float"); };
   return {{"int", "m", std::to_string(s.m), ""},
           {"int", "n", std::to_string(s.n), ""},
           {"int", "k", std::to_string(s.k), ""},
-          {"using", "operands", type(s.operand), ""},
-          {"using", "result", type(s.result), ""},
+          {"using", "operands", row_of(s.operand).c_name, ""},
+          {"using", "result", row_of(s.result).c_name, ""},
           {"bool", "bias", s.bias ? "true" : "false", ""}};
 }
 

@@ -34,7 +34,6 @@ std::string recompute_text(const spec::Recompute& r) {
   return "";
 }
 
-const char* compute_text(spec::Dtype dtype) { return dtype == spec::Dtype::bf16 ? "bf16" : "fp32"; }
 const char* target_text(spec::TargetKind kind) { return kind == spec::TargetKind::cuda ? "cuda" : "cpu"; }
 
 const char* attention_name(AttentionBy by) { return by == AttentionBy::cudnn ? "cudnn" : "portable"; }
@@ -80,12 +79,12 @@ nlohmann::ordered_json plan_json(const Plan& plan) {
   j["name"] = s.name;
   j["fingerprint"] = plan.fingerprint;
   j["target"] = {{"kind", target_text(s.target.kind)}, {"arch", s.target.arch}};
-  j["compute"] = compute_text(s.compute);
-  j["residual"] = compute_text(s.residual);
-  j["batch"] = {{"sequence_length", s.batch.sequence_length}, {"micro_batch", s.batch.micro_batch},
+  j["compute"] = name_of(s.compute);
+  j["residual"] = name_of(s.residual);
+  j["batch"] = {{"sequence_length", s.batch.sequence_length}, {"micro_batch", plan.choice.micro_batch},
                 {"micro_batches", plan.micro_batches()}, {"tokens", s.batch.tokens}};
   j["recompute"] = recompute_text(s.memory.recompute);
-  j["loss_chunk"] = s.memory.loss_chunk;
+  j["loss_chunk"] = plan.choice.loss_chunk;
   j["parameters"] = plan.parameters.logical;
   Json sections = Json::array();
   for (const plan::Section& section : plan.layout.sections)
@@ -115,13 +114,13 @@ nlohmann::ordered_json plan_json(const Plan& plan) {
   Json products = Json::array();
   for (const plan::Product& p : plan.products)
     products.push_back({{"name", p.name}, {"m", p.shape.m}, {"n", p.shape.n}, {"k", p.shape.k},
-                        {"operands", p.shape.operand == DType::bf16 ? "bf16" : "fp32"},
-                        {"result", p.shape.result == DType::bf16 ? "bf16" : "fp32"},
+                        {"operands", name_of(p.shape.operand)},
+                        {"result", name_of(p.shape.result)},
                         {"bytes", p.bytes}, {"flops", p.flops}});
   j["products"] = products;
   Json launches = Json::array();
   for (const plan::Launch& l : plan.launches)
-    launches.push_back({{"region", l.region}, {"op", l.op}, {"runs", l.what}, {"kind", l.kind}, {"times", l.times},
+    if (l.times) launches.push_back({{"region", l.region}, {"op", l.op}, {"runs", l.what}, {"kind", l.kind()}, {"times", l.times},
                         {"per", l.per_step ? "step" : "micro-batch"}, {"bytes", l.bytes}, {"flops", l.flops}});
   j["launches"] = launches;
   return j;
@@ -136,8 +135,8 @@ std::string plan_text(const Plan& plan) {
                      m.num_attention_heads, m.num_key_value_heads, m.head_dim, m.intermediate_size, m.vocab_size,
                      m.tie_word_embeddings ? ", tied" : "");
   out += fmt::format("{} on {}; a step is {} x {} sequences of {} = {} tokens; recompute {}; {} rows of logits at once\n",
-                     compute_text(s.compute), target_text(s.target.kind), plan.micro_batches(), s.batch.micro_batch,
-                     s.batch.sequence_length, s.batch.tokens, recompute_text(s.memory.recompute), s.memory.loss_chunk);
+                     name_of(s.compute), target_text(s.target.kind), plan.micro_batches(), plan.choice.micro_batch,
+                     s.batch.sequence_length, s.batch.tokens, recompute_text(s.memory.recompute), plan.choice.loss_chunk);
   out += fmt::format("fingerprint {}\n\n", plan.fingerprint);
   out += fmt::format("memory: {} ({} bytes) of {}\n", human_bytes(static_cast<double>(plan.layout.arena.bytes)),
                      plan.layout.arena.bytes, human_bytes(static_cast<double>(s.memory.budget)));
@@ -159,7 +158,7 @@ std::string plan_text(const Plan& plan) {
                        human_bytes(plan.cost.stream_bytes_per_step));
   out += fmt::format("  {:<26} {:<38} {:>6} {:>12} {:>10}\n", "region", "runs", "times", "bytes", "FLOP");
   for (const plan::Launch& l : plan.launches)
-    out += fmt::format("  {:<26} {:<38} {:>6} {:>12} {:>10}\n", l.region, l.what,
+    if (l.times) out += fmt::format("  {:<26} {:<38} {:>6} {:>12} {:>10}\n", l.region, l.what,
                        fmt::format("{}{}", l.times, l.per_step ? "/step" : ""), human_bytes(l.bytes), human_count(l.flops));
   return out;
 }
@@ -170,14 +169,14 @@ std::string launches_markdown(const Plan& plan) {
       "# Launches of {0}\n\nWritten by `llmc plan SPEC --launches`: what the emitted step puts on the device, in order.\n\n"
       "A step of {1} tokens is {2} micro-batches of {3} sequences of {4}, then the optimizer: {5} launches. Bytes and FLOPs are\n"
       "those of one launch, each tensor read once and written once, logits as often as they are read: manual.md names what moves\nmore.\n",
-      s.name, s.batch.tokens, plan.micro_batches(), s.batch.micro_batch, s.batch.sequence_length, plan.cost.launches_per_step);
+      s.name, s.batch.tokens, plan.micro_batches(), plan.choice.micro_batch, s.batch.sequence_length, plan.cost.launches_per_step);
   for (const bool step : {false, true}) {
     double bytes = 0, flops = 0;
     std::int64_t times = 0;
     out += fmt::format("\n## {}\n\n| region | op | runs | times | bytes | FLOPs |\n|---|---|---|---:|---:|---:|\n",
                        step ? "Once a step" : "A micro-batch");
     for (const plan::Launch& l : plan.launches) {
-      if (l.per_step != step) continue;
+      if (l.per_step != step || !l.times) continue;
       out += fmt::format("| {} | {} | {} | {} | {:.0f} | {:.0f} |\n", l.region, l.op, l.what, l.times, l.bytes, l.flops);
       const auto n = static_cast<double>(l.times);
       times += l.times, bytes += n * l.bytes, flops += n * l.flops;

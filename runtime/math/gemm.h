@@ -5,10 +5,9 @@
 #include <memory>
 
 #include "device/device.h"
+#include "dtype.h"
 
 namespace llmc {
-
-enum class DType : std::uint8_t { f32, bf16 };
 
 /// D[m, n] = op(A)[m, k] · op(B)[k, n] (+ bias[n]) (+ C[m, n] | + D[m, n]). All row-major; pitches in elements.
 struct GemmShape {

@@ -159,7 +159,7 @@ class Relations {
 
   void cuda_attention() {
     if (!usable({"target.kind"}) || spec_.target.kind != TargetKind::cuda) return;
-    if (usable({"precision.compute"}) && spec_.compute != Dtype::bf16)
+    if (usable({"precision.compute"}) && spec_.compute != DType::bf16)
       fail("E0318", "attention on cuda has no fp32", "write compute: bf16, or kind: cpu",
            any_of({write("precision.compute", "bf16"), write("target.kind", "cpu")}), {"precision.compute", "target.kind"});
     // The biases of q, k and v lie in one vector, and llmc's kernels take each of them 16 bytes at a time.
@@ -198,8 +198,8 @@ class Relations {
   }
 
   void residual_stream() {
-    if (!usable({"precision.compute", "precision.residual"}) || spec_.compute == Dtype::bf16 ||
-        spec_.residual == Dtype::fp32)
+    if (!usable({"precision.compute", "precision.residual"}) || spec_.compute == DType::bf16 ||
+        spec_.residual == DType::f32)
       return;
     fail("E0316", "a bf16 residual stream needs compute: bf16, and compute is fp32",
          "write residual: fp32, or compute: bf16",

@@ -6,9 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "dtype.h"
+
 namespace llmc::spec {
 
-enum class Dtype { fp32, bf16 };
 enum class TargetKind { cpu, cuda };
 enum class AttentionKind { automatic, cudnn, portable };
 enum class ScheduleKind { constant, linear, cosine, wsd };
@@ -104,8 +105,8 @@ struct Spec {
   std::string name;
   Model model;
   Init init;
-  Dtype compute = Dtype::bf16;   // precision.compute
-  Dtype residual = Dtype::fp32;  // precision.residual: bf16 only with compute bf16
+  DType compute = DType::bf16;  // precision.compute
+  DType residual = DType::f32;    // precision.residual: bf16 only with compute bf16
   Batch batch;
   Memory memory;
   Optimizer optimizer;

@@ -9,9 +9,14 @@ namespace {
 
 using Preference = Owned<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy>;
 
-cudaDataType_t type(DType dtype) { return dtype == DType::bf16 ? CUDA_R_16BF : CUDA_R_32F; }
-
-const char* name(DType dtype) { return dtype == DType::bf16 ? "bf16" : "fp32"; }
+cudaDataType_t type(DType dtype) {
+  switch (dtype) {
+    case DType::f32: return CUDA_R_32F;
+    case DType::bf16: return CUDA_R_16BF;
+    case DType::i32: break;
+  }
+  throw Failure(Exit::internal, std::string("no matrix product has elements of type ") + name_of(dtype));
+}
 
 template <class Value>
 void set(cublasLtMatmulDesc_t operation, cublasLtMatmulDescAttributes_t attribute, Value value) {
@@ -68,14 +73,14 @@ std::string LtProduct::text() const {
   return s.name + std::string(" [m ") + std::to_string(s.m) + ", n " + std::to_string(s.n) + ", k " +
          std::to_string(s.k) + "]" + (s.transpose_a ? " with A transposed" : "") +
          (s.transpose_b ? " with B transposed" : "") + (s.bias ? ", bias" : "") + (s.residual ? ", residual" : "") +
-         " in " + name(s.operand) + " -> " + name(s.result);
+         " in " + name_of(s.operand) + " -> " + name_of(s.result);
 }
 
 std::string LtProduct::key() const {
   const GemmShape& s = shape_;
   const auto matrix = [](std::int64_t rows, std::int64_t cols, std::int64_t pitch, bool transposed, DType dtype) {
     return "[" + std::to_string(rows) + ", " + std::to_string(cols) + "] pitch " + std::to_string(pitch) +
-           (transposed ? " transposed " : " ") + name(dtype);
+           (transposed ? " transposed " : " ") + name_of(dtype);
   };
   return matrix(s.m, s.k, s.pitch_a, s.transpose_a, s.operand) + " x " +
          matrix(s.k, s.n, s.pitch_b, s.transpose_b, s.operand) + " -> " + matrix(s.m, s.n, s.pitch_d, false, s.result) +

@@ -18,20 +18,19 @@ namespace {
 
 constexpr int kCandidates = 32;  // algorithms for each size of workspace
 
-std::size_t bytes_of(std::int64_t rows, std::int64_t pitch, DType dtype) {
-  const std::size_t bytes = static_cast<std::size_t>(rows * pitch) * (dtype == DType::bf16 ? 2 : 4);
-  return (bytes + 255) / 256 * 256;
+std::size_t place_of(std::int64_t rows, std::int64_t pitch, DType dtype) {
+  return (static_cast<std::size_t>(bytes_of(dtype, rows * pitch)) + 255) / 256 * 256;
 }
 
 /// The bytes of a product's matrices, C only where it is not D.
 struct Sizes {
   std::size_t a, b, bias, c, d;
   explicit Sizes(const GemmShape& s)
-      : a(bytes_of(s.transpose_a ? s.k : s.m, s.pitch_a, s.operand)),
-        b(bytes_of(s.transpose_b ? s.n : s.k, s.pitch_b, s.operand)),
-        bias(s.bias ? bytes_of(1, s.n, s.result) : 0),
-        c(s.residual ? bytes_of(s.m, s.pitch_d, s.result) : 0),
-        d(bytes_of(s.m, s.pitch_d, s.result)) {}
+      : a(place_of(s.transpose_a ? s.k : s.m, s.pitch_a, s.operand)),
+        b(place_of(s.transpose_b ? s.n : s.k, s.pitch_b, s.operand)),
+        bias(s.bias ? place_of(1, s.n, s.result) : 0),
+        c(s.residual ? place_of(s.m, s.pitch_d, s.result) : 0),
+        d(place_of(s.m, s.pitch_d, s.result)) {}
   std::size_t total() const { return a + b + bias + c + d; }
 };
 

@@ -21,9 +21,14 @@ namespace {
 
 using dnnl::memory;
 
-memory::data_type type(DType dtype) { return dtype == DType::bf16 ? memory::data_type::bf16 : memory::data_type::f32; }
-
-const char* name(DType dtype) { return dtype == DType::bf16 ? "bf16" : "fp32"; }
+memory::data_type type(DType dtype) {
+  switch (dtype) {
+    case DType::f32: return memory::data_type::f32;
+    case DType::bf16: return memory::data_type::bf16;
+    case DType::i32: break;
+  }
+  throw Failure(Exit::internal, std::string("no matrix product has elements of type ") + name_of(dtype));
+}
 
 /// A row-major [rows, cols] matrix, or the transpose of one stored [cols, rows].
 memory::desc matrix(std::int64_t rows, std::int64_t cols, bool transposed, std::int64_t pitch, DType dtype) {
@@ -35,7 +40,7 @@ std::string text(const GemmShape& shape) {
   std::snprintf(line, sizeof(line), "%s [m %lld, n %lld, k %lld]%s%s in %s -> %s", shape.name,
                 static_cast<long long>(shape.m), static_cast<long long>(shape.n), static_cast<long long>(shape.k),
                 shape.transpose_a ? " with A transposed" : "", shape.transpose_b ? " with B transposed" : "",
-                name(shape.operand), name(shape.result));
+                name_of(shape.operand), name_of(shape.result));
   return line;
 }
 

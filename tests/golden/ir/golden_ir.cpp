@@ -47,7 +47,7 @@ void check(const std::vector<std::string>& overrides, const fs::path& folder) {
   const spec::LoadResult loaded = spec::load_text(kSpec, "tiny.yaml", overrides);
   ASSERT_TRUE(loaded.resolved) << spec::render(loaded.diagnostics);
   std::vector<Dump> dumps;
-  lower(loaded.resolved->spec, loaded.resolved->spec.batch.micro_batch, loaded.resolved->spec.memory.loss_chunk, &dumps);
+  lower(loaded.resolved->spec, choice_of(loaded.resolved->spec), &dumps);
   ASSERT_FALSE(dumps.empty());
   const bool update = std::getenv("LLMC_UPDATE_GOLDEN") != nullptr;
   if (update) fs::create_directories(folder);

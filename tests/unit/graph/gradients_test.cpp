@@ -1,26 +1,34 @@
 // Differentiation: which ops the backward regions have, and in which order.
-#include "compiler/graph/gradients.h"
+#include "compiler/passes/passes.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
 #include "compiler/graph/llama.h"
-#include "compiler/graph/verify.h"
+#include "compiler/passes/verify.h"
 #include "error.h"
+#include "by_name.h"
 #include "small_spec.h"
 
-namespace llmc::graph {
+namespace llmc::passes {
 namespace {
 
-std::vector<std::string> names(Graph& graph, const std::string& region) {
+using namespace graph;
+
+Graph differentiated(const std::vector<std::string>& overrides = {}) {
+  const spec::Spec spec = small_spec(overrides).spec;
+  return differentiate(build_llama(spec, 2), spec);
+}
+
+std::vector<std::string> names(Graph& graph, const std::string& name) {
   std::vector<std::string> result;
-  for (const Op& op : graph.region(region)->ops) result.push_back(op.name);
+  for (const Op& op : region(graph, name).ops) result.push_back(op.name);
   return result;
 }
 
 TEST(Gradients, EveryForwardOpHasItsBackward) {
-  Graph graph = differentiate(build_llama(small_spec().spec, 2));
+  Graph graph = differentiated();
   verify(graph, "differentiate");
   const std::vector<std::string> layer = names(graph, "layer_backward");
   for (const char* name : {"down_wgrad", "down_bgrad", "down_dgrad", "swiglu_backward", "gate_up_wgrad", "gate_up_bgrad",
@@ -28,41 +36,41 @@ TEST(Gradients, EveryForwardOpHasItsBackward) {
                            "rope_backward", "qkv_wgrad", "qkv_bgrad", "qkv_dgrad", "attention_norm_backward"})
     EXPECT_EQ(std::count(layer.begin(), layer.end(), name), 1) << name;
   // Two uses of the stream in each half of a layer: one sum each.
-  EXPECT_EQ(std::count_if(graph.region("layer_backward")->ops.begin(), graph.region("layer_backward")->ops.end(),
+  EXPECT_EQ(std::count_if(region(graph, "layer_backward").ops.begin(), region(graph, "layer_backward").ops.end(),
                           [](const Op& op) { return op.kind == OpKind::add; }),
             2);
 }
 
 TEST(Gradients, BackwardRunsFromTheLossToTheEmbedding) {
-  Graph graph = differentiate(build_llama(small_spec().spec, 2));
+  Graph graph = differentiated();
   std::vector<std::string> order;
   for (const Region& region : graph.regions) order.push_back(region.name);
   EXPECT_EQ(order, (std::vector<std::string>{"embed", "layer_forward", "head", "head_backward", "layer_backward",
                                              "embed_backward"}));
-  EXPECT_EQ(graph.region("layer_backward")->loop, Loop::layers_down);
+  EXPECT_EQ(region(graph, "layer_backward").loop, Loop::layers_down);
 }
 
 TEST(Gradients, WithoutBiasesNoColumnSums) {
-  Graph graph = differentiate(build_llama(small_spec({"model.attention_bias=false", "model.mlp_bias=false"}).spec, 2));
+  Graph graph = differentiated({"model.attention_bias=false", "model.mlp_bias=false"});
   for (const Region& region : graph.regions)
     for (const Op& op : region.ops) EXPECT_NE(op.kind, OpKind::column_sum) << op.name;
 }
 
 TEST(Gradients, ATiedTableGetsBothGradients) {
-  Graph graph = differentiate(build_llama(small_spec({"model.tie_word_embeddings=true"}).spec, 2));
-  const TensorId gradient = graph.at(graph.find("embed_weight")).partner;
+  Graph graph = differentiated({"model.tie_word_embeddings=true"});
+  const TensorId gradient = graph.at(find(graph, "embed_weight")).partner;
   int writers = 0;
   for (const Region& region : graph.regions)
     for (const Op& op : region.ops) writers += static_cast<int>(std::count(op.outputs.begin(), op.outputs.end(), gradient));
   EXPECT_EQ(writers, 2);
-  EXPECT_EQ(graph.find("lm_head_weight"), kNone);
+  EXPECT_EQ(find(graph, "lm_head_weight"), kNone);
 }
 
 TEST(Gradients, AnOpWithoutARuleIsAnInternalError) {
   Graph graph = build_llama(small_spec().spec, 2);
-  graph.region("layer_forward")->ops.front().kind = OpKind::gather_rows;
+  region(graph, "layer_forward").ops.front().kind = OpKind::gather_rows;
   try {
-    differentiate(std::move(graph));
+    differentiate(std::move(graph), small_spec().spec);
     FAIL() << "no error";
   } catch (const Failure& failure) {
     EXPECT_EQ(failure.code(), Exit::internal);
@@ -71,4 +79,4 @@ TEST(Gradients, AnOpWithoutARuleIsAnInternalError) {
 }
 
 }  // namespace
-}  // namespace llmc::graph
+}  // namespace llmc::passes

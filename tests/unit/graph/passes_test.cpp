@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <set>
 
-#include "compiler/graph/gradients.h"
 #include "compiler/graph/llama.h"
 #include "compiler/passes/pipeline.h"
+#include "by_name.h"
 #include "small_spec.h"
 
 namespace llmc::passes {
@@ -16,11 +16,14 @@ namespace {
 
 using namespace graph;
 
-Graph lowered(const std::vector<std::string>& overrides) { return lower(small_spec(overrides).spec, 2, 16, nullptr); }
+Graph lowered(const std::vector<std::string>& overrides) { 
+  const spec::Spec spec = small_spec(overrides).spec;
+  return lower(spec, {2, 16, recompute_of(spec)}, nullptr);
+}
 
-std::set<std::string> saved(Graph& graph, const std::string& region) {
+std::set<std::string> saved(Graph& graph, const std::string& name) {
   std::set<std::string> names;
-  for (TensorId id : graph.region(region)->saved) names.insert(graph.at(id).name);
+  for (TensorId id : region(graph, name).saved) names.insert(graph.at(id).name);
   return names;
 }
 
@@ -35,30 +38,30 @@ TEST(Passes, NoAddIsLeft) {
 TEST(Passes, StatisticsAndGradientsOfWeightsStayFp32) {
   Graph graph = lowered({});
   for (const char* name : {"attention_norm_rstd", "attention_lse", "losses", "loss"})
-    EXPECT_EQ(graph.at(graph.find(name)).dtype, Dtype::f32) << name;
+    EXPECT_EQ(graph.at(find(graph, name)).dtype, DType::f32) << name;
   for (const char* name : {"qkv", "gate_up_out", "swiglu_out", "logits", "attention_out"})
-    EXPECT_EQ(graph.at(graph.find(name)).dtype, Dtype::bf16) << name;
+    EXPECT_EQ(graph.at(find(graph, name)).dtype, DType::bf16) << name;
   for (const Tensor& t : graph.tensors)
     if (t.role == Role::gradient || t.role == Role::parameter) {
-      EXPECT_EQ(t.dtype, Dtype::f32) << t.name;
+      EXPECT_EQ(t.dtype, DType::f32) << t.name;
     }
 }
 
 /// The dtypes of the stream as layers and the head read it, inside a layer, and of its gradient.
-std::vector<Dtype> stream(const std::vector<std::string>& overrides) {
+std::vector<DType> stream(const std::vector<std::string>& overrides) {
   const Graph g = lowered(overrides);
-  std::vector<Dtype> types;
-  for (TensorId id : {g.find("x_first"), g.stream_in, g.find("x_mid"), g.stream_out, g.stream_final, g.dstream_in})
+  std::vector<DType> types;
+  for (TensorId id : {g.stream.first, g.stream.below, find(g, "x_mid"), g.stream.above, g.stream.last, g.dstream.below})
     types.push_back(g.at(id).dtype);
   return types;
 }
 
 TEST(Passes, TheResidualStreamHasItsOwnDtype) {
-  constexpr Dtype f32 = Dtype::f32, bf16 = Dtype::bf16;
-  EXPECT_EQ(stream({}), (std::vector<Dtype>{f32, f32, f32, f32, f32, bf16}));
-  EXPECT_EQ(stream({"precision.residual=bf16"}), std::vector<Dtype>(6, bf16));
-  EXPECT_EQ(stream({"precision.residual=bf16", "memory.recompute=full"}), std::vector<Dtype>(6, bf16));
-  EXPECT_EQ(stream({"precision.compute=fp32"}), std::vector<Dtype>(6, f32));
+  constexpr DType f32 = DType::f32, bf16 = DType::bf16;
+  EXPECT_EQ(stream({}), (std::vector<DType>{f32, f32, f32, f32, f32, bf16}));
+  EXPECT_EQ(stream({"precision.residual=bf16"}), std::vector<DType>(6, bf16));
+  EXPECT_EQ(stream({"precision.residual=bf16", "memory.recompute=full"}), std::vector<DType>(6, bf16));
+  EXPECT_EQ(stream({"precision.compute=fp32"}), std::vector<DType>(6, f32));
 }
 
 TEST(Passes, RowsArePaddedTo16Bytes) {
@@ -73,14 +76,14 @@ TEST(Passes, RowsArePaddedTo16Bytes) {
     }
     // Gate and up have a half each: 50 columns in a padded half.
     const std::int64_t half = (50 + unit - 1) / unit * unit;
-    EXPECT_EQ(graph.at(graph.find("gate_up_out")).cols, 2 * half);
-    EXPECT_EQ(graph.at(graph.find("gate_up_weight")).rows, 2 * half);
+    EXPECT_EQ(graph.at(find(graph, "gate_up_out")).cols, 2 * half);
+    EXPECT_EQ(graph.at(find(graph, "gate_up_weight")).rows, 2 * half);
   }
 }
 
 TEST(Passes, OneChunkOfLogits) {
   const Graph graph = lowered({});
-  EXPECT_EQ(graph.at(graph.find("logits")).rows, 16);
+  EXPECT_EQ(graph.at(find(graph, "logits")).rows, 16);
   EXPECT_EQ(graph.chunk_rows, 16);
 }
 
@@ -96,17 +99,33 @@ TEST(Passes, RecomputeDecidesWhatIsKept) {
 
 TEST(Passes, RecomputeOfNormsAndSwigluCostsNoOp) {
   Graph none = lowered({}), some = lowered({"memory.recompute=[norms, swiglu]"});
-  EXPECT_EQ(none.region("layer_backward")->ops.size(), some.region("layer_backward")->ops.size());
+  EXPECT_EQ(region(none, "layer_backward").ops.size(), region(some, "layer_backward").ops.size());
   int flags = 0;
-  for (const Op& op : some.region("layer_backward")->ops) flags += op.recompute;
+  for (const Op& op : region(some, "layer_backward").ops) flags += op.recompute;
   EXPECT_EQ(flags, 3);  // two norms and SwiGLU write their output again
 }
 
 TEST(Passes, EverySecondLayer) {
   Graph graph = lowered({"memory.recompute={every: 2}"});
-  EXPECT_EQ(graph.region("layer_forward_recomputed")->layers, (std::vector<std::int64_t>{0, 2}));
-  EXPECT_EQ(graph.region("layer_forward")->layers, (std::vector<std::int64_t>{1}));
-  EXPECT_EQ(graph.region("layer_backward_recomputed")->layers, (std::vector<std::int64_t>{0, 2}));
+  EXPECT_EQ(graph.variants, (std::vector<int>{0, 1, 0}));
+  for (const char* name : {"layer_forward", "layer_backward"}) {
+    EXPECT_EQ(region(graph, name + std::string("_recomputed")).variant, 0) << name;
+    EXPECT_EQ(region(graph, name).variant, 1) << name;
+  }
+}
+
+TEST(Passes, LayersDifferInAnyPattern) {
+  const spec::Spec spec = small_spec({"model.num_hidden_layers=5"}).spec;
+  const Groups swiglu = static_cast<Groups>(Group::swiglu), norms = static_cast<Groups>(Group::norms);
+  Graph graph = lower(spec, {2, 16, {0, swiglu, norms | swiglu, swiglu, kAllGroups}}, nullptr);
+  EXPECT_EQ(graph.variants, (std::vector<int>{0, 1, 2, 1, 3}));
+  int forward = 0;
+  for (const Region& r : graph.regions) forward += r.block == Block::layer && r.part == Part::forward;
+  EXPECT_EQ(forward, 4);
+  EXPECT_TRUE(saved(graph, "layer_forward").count("swiglu_out"));
+  EXPECT_FALSE(saved(graph, "layer_backward_variant_1").count("swiglu_out"));
+  EXPECT_TRUE(saved(graph, "layer_backward_variant_1").count("mlp_norm_out"));
+  EXPECT_FALSE(saved(graph, "layer_backward_variant_2").count("mlp_norm_out"));
 }
 
 TEST(Passes, ReductionsHaveAFixedOrder) {
@@ -127,7 +146,8 @@ TEST(Passes, ReductionsHaveAFixedOrder) {
 
 TEST(Passes, DumpsOnlyWhatChanged) {
   std::vector<Dump> dumps;
-  lower(small_spec({"precision.compute=fp32"}).spec, 2, 16, &dumps);
+  const spec::Spec spec = small_spec({"precision.compute=fp32"}).spec;
+  lower(spec, {2, 16, recompute_of(spec)}, &dumps);
   std::set<std::string> files;
   for (const Dump& dump : dumps) files.insert(dump.file);
   EXPECT_TRUE(files.count("00-build.txt"));

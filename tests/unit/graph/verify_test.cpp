@@ -1,5 +1,5 @@
 // The verifier finds every kind of damage, and says where.
-#include "compiler/graph/verify.h"
+#include "compiler/passes/verify.h"
 
 #include <gtest/gtest.h>
 
@@ -8,21 +8,23 @@
 
 #include "compiler/passes/pipeline.h"
 #include "error.h"
+#include "by_name.h"
 #include "small_spec.h"
 
-namespace llmc::graph {
+namespace llmc::passes {
 namespace {
+
+using namespace graph;
 
 Graph lowered(const std::vector<std::string>& overrides = {}) {
   const spec::Resolved resolved = small_spec(overrides);
-  return passes::lower(resolved.spec, 2, 16, nullptr);
+  return lower(resolved.spec, {2, 16, recompute_of(resolved.spec)}, nullptr);
 }
 
-Op& op(Graph& graph, const std::string& region, const std::string& name) {
-  Region* found = graph.region(region);
-  if (!found) throw std::runtime_error("no region " + region);
-  const auto at = std::find_if(found->ops.begin(), found->ops.end(), [&](const Op& o) { return o.name == name; });
-  if (at == found->ops.end()) throw std::runtime_error("no op " + name + " in " + region);
+Op& op(Graph& graph, const std::string& in, const std::string& name) {
+  std::vector<Op>& ops = region(graph, in).ops;
+  const auto at = std::find_if(ops.begin(), ops.end(), [&](const Op& o) { return o.name == name; });
+  if (at == ops.end()) throw std::runtime_error("no op " + name + " in " + in);
   return *at;
 }
 
@@ -32,9 +34,9 @@ struct Damage {
   std::vector<std::string> message;  // parts of it
 };
 
-void erase(Graph& graph, const std::string& region, const std::string& name) {
-  std::vector<Op>& ops = graph.region(region)->ops;
-  op(graph, region, name);
+void erase(Graph& graph, const std::string& in, const std::string& name) {
+  std::vector<Op>& ops = region(graph, in).ops;
+  op(graph, in, name);
   ops.erase(std::find_if(ops.begin(), ops.end(), [&](const Op& o) { return o.name == name; }));
 }
 
@@ -56,42 +58,45 @@ const std::vector<Damage>& damages() {
        {"takes 3 inputs and 1 outputs"}},
       {"an operand without its flag", [](Graph& g) { op(g, "layer_forward", "qkv").bias = false; },
        {"takes 2 inputs and 1 outputs"}},
-      {"a weight has the wrong width", [](Graph& g) { g.at(g.find("down_weight")).cols += 1; },
+      {"a weight has the wrong width", [](Graph& g) { g.at(find(g, "down_weight_bf16")).cols += 1; },
        {"x and weight differ in width"}},
-      {"a result has the wrong width", [](Graph& g) { g.at(g.find("qkv_raw")).cols += 1; },
+      {"a result has the wrong width", [](Graph& g) { g.at(find(g, "qkv_raw")).cols += 1; },
        {"qkv", "result %qkv_raw is [48, 101], not [48, 100]"}},
       {"a residual has the wrong shape",
-       [](Graph& g) { op(g, "layer_forward", "o").inputs.back() = g.find("qkv"); },
+       [](Graph& g) { op(g, "layer_forward", "o").inputs.back() = find(g, "qkv"); },
        {"%qkv is [48, 100] but %x_mid is [48, 36]"}},
-      {"a norm's weight has the wrong width", [](Graph& g) { g.at(g.find("mlp_norm_weight")).cols = 35; },
+      {"a norm's weight has the wrong width", [](Graph& g) { g.at(find(g, "mlp_norm_weight")).cols = 35; },
        {"one weight a column, one rstd a row"}},
-      {"a bias has the wrong length", [](Graph& g) { g.at(g.find("qkv_bias")).cols = 99; },
+      {"a bias has the wrong length", [](Graph& g) { g.at(find(g, "qkv_bias_bf16")).cols = 99; },
        {"one bias a row of the weight"}},
-      {"a RoPE table of another head", [](Graph& g) { g.at(g.find("rope_table")).cols = 8; },
+      {"a RoPE table of another head", [](Graph& g) { g.at(find(g, "rope_table")).cols = 8; },
        {"a table of one head"}},
-      {"a weight gradient in bf16", [](Graph& g) { g.at(g.find("d_down_weight")).dtype = Dtype::bf16; },
+      {"a weight gradient in bf16", [](Graph& g) { g.at(find(g, "d_down_weight")).dtype = DType::bf16; },
        {"weight gradients accumulate in fp32"}},
-      {"a weight gradient of the wrong shape", [](Graph& g) { std::swap(g.at(g.find("d_down_weight")).rows, g.at(g.find("d_down_weight")).cols); },
+      {"a weight gradient of the wrong shape", [](Graph& g) { std::swap(g.at(find(g, "d_down_weight")).rows, g.at(find(g, "d_down_weight")).cols); },
        {"dweight is [columns of dy, columns of x]"}},
       {"nothing writes a gradient", [](Graph& g) { erase(g, "layer_backward", "down_wgrad"); },
        {"nothing writes the gradient of %down_weight"}},
       {"a tied head's gradient is forgotten", [](Graph& g) { erase(g, "loss_chunk", "lm_head_wgrad"); },
        {"nothing writes the gradient of %lm_head_weight"}},
-      {"an op writes a weight", [](Graph& g) { op(g, "layer_forward", "down").outputs[0] = g.find("o_weight"); },
+      {"an op writes a weight", [](Graph& g) { op(g, "layer_forward", "down").outputs[0] = find(g, "o_weight"); },
        {"down"}},
+      {"a copy is made of another weight",
+       [](Graph& g) { g.at(find(g, "o_weight_bf16")).partner = find(g, "qkv_weight"); },
+       {"cast_weights", "%o_weight_bf16 is no copy of %o_weight"}},
       {"an op writes an input of the host",
-       [](Graph& g) { op(g, "layer_backward", "o_bgrad").outputs[0] = g.find("tokens"); },
+       [](Graph& g) { op(g, "layer_backward", "o_bgrad").outputs[0] = find(g, "tokens"); },
        {"writes %tokens"}},
       {"what was overwritten is read",
-       [](Graph& g) { op(g, "layer_forward", "attention").inputs[0] = g.find("qkv_raw"); },
+       [](Graph& g) { op(g, "layer_forward", "attention").inputs[0] = find(g, "qkv_raw"); },
        {"reads %qkv_raw, which %qkv has overwritten"}},
       {"the backward pass reads what no layer keeps",
        [](Graph& g) {
-         std::vector<TensorId>& saved = g.region("layer_backward")->saved;
-         saved.erase(std::find(saved.begin(), saved.end(), g.find("swiglu_out")));
+         std::vector<TensorId>& saved = region(g, "layer_backward").saved;
+         saved.erase(std::find(saved.begin(), saved.end(), find(g, "swiglu_out")));
        },
        {"layer_backward", "reads %swiglu_out before it is written"}},
-      {"a loss for another number of tokens", [](Graph& g) { g.at(g.find("losses")).cols = 47; },
+      {"a loss for another number of tokens", [](Graph& g) { g.at(find(g, "losses")).cols = 47; },
        {"one target and one loss a token"}},
       {"the reduction's result is lost", [](Graph& g) { erase(g, "layer_backward", "attention_norm_backward_reduce"); },
        {"nothing writes the gradient of %attention_norm_weight"}},
@@ -124,4 +129,4 @@ TEST(Verify, FindsEveryKindOfDamage) {
 }
 
 }  // namespace
-}  // namespace llmc::graph
+}  // namespace llmc::passes

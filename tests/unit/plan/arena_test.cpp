@@ -56,12 +56,12 @@ class Shadow {
   }
 
   void run_layers(Loop loop) {
-    for (std::int64_t i = 0; i < g_.layers; ++i) {
-      const std::int64_t layer = loop == Loop::layers_up ? i : g_.layers - 1 - i;
+    for (std::int64_t i = 0; i < g_.layers(); ++i) {
+      const std::int64_t layer = loop == Loop::layers_up ? i : g_.layers() - 1 - i;
       int found = 0;
       for (std::size_t r = 0; r < g_.regions.size(); ++r) {
-        const auto& layers = g_.regions[r].layers;
-        if (g_.regions[r].loop != loop || std::find(layers.begin(), layers.end(), layer) == layers.end()) continue;
+        const Region& region = g_.regions[r];
+        if (region.loop != loop || region.variant != g_.variants[static_cast<std::size_t>(layer)]) continue;
         run(r, layer);
         ++found;
       }
@@ -70,16 +70,15 @@ class Shadow {
   }
 
   bool has_place(const Tensor& t) const {
-    return t.role == Role::activation && t.name != "loss" && t.name != "clip_scale";  // these are members of StepResults
+    return t.role == Role::activation || t.role == Role::output;
   }
 
   Range place(std::size_t r, std::int64_t layer, TensorId id) const {
     const Region& region = g_.regions[r];
     const Place& place = plan_.layout.find(g_, r, id);
-    std::size_t index = static_cast<std::size_t>(layer);
-    const bool stream = plan_.layout.fixed.count(id) || plan_.layout.fixed.count(g_.storage(id));
-    if (!stream && !region.layers.empty())
-      index = static_cast<std::size_t>(std::find(region.layers.begin(), region.layers.end(), layer) - region.layers.begin());
+    auto index = static_cast<std::size_t>(layer);
+    if (g_.at(id).scope == Scope::layer)  // its rank among the layers of its variant
+      index = static_cast<std::size_t>(std::count(g_.variants.begin(), g_.variants.begin() + layer, region.variant));
     const std::size_t begin = place.offset + index * place.layer_stride;
     EXPECT_EQ(begin % kGranule, 0u) << g_.at(id).name;
     return {begin / kGranule, (begin + static_cast<std::size_t>(g_.at(id).bytes()) + kGranule - 1) / kGranule};
@@ -88,12 +87,12 @@ class Shadow {
   /// One name for all names of a buffer: the stream and its gradient have several.
   std::string identity(TensorId id, std::int64_t layer) const {
     const TensorId buffer = g_.storage(id);
-    if (id == g_.stream_in) return "stream " + std::to_string(layer);
-    if (id == g_.stream_out) return "stream " + std::to_string(layer + 1);
-    if (id == g_.stream_final) return "stream " + std::to_string(g_.layers);
-    if (g_.at(id).name == "x_first") return "stream 0";
-    for (TensorId d : {g_.dstream_in, g_.dstream_out, g_.dstream_final, g_.find("d_x_first")})
-      if (d != kNone && g_.storage(d) == buffer) return "gradient of the stream";
+    if (id == g_.stream.below) return "stream " + std::to_string(layer);
+    if (id == g_.stream.above) return "stream " + std::to_string(layer + 1);
+    if (id == g_.stream.last) return "stream " + std::to_string(g_.layers());
+    if (id == g_.stream.first) return "stream 0";
+    for (TensorId d : {g_.dstream.below, g_.dstream.above, g_.dstream.last, g_.dstream.first})
+      if (g_.storage(d) == buffer) return "gradient of the stream";
     return g_.at(buffer).name + (g_.at(buffer).scope == Scope::layer ? " " + std::to_string(layer) : "");
   }
 
@@ -230,13 +229,13 @@ TEST(Arena, AutoTakesTheLargestMicroBatchThatFits) {
     more.insert(more.begin(), open.begin(), open.end());
     return small_spec(more).spec;
   };
-  EXPECT_EQ(make_plan(with({}), "print").spec.batch.micro_batch, 16);
+  EXPECT_EQ(make_plan(with({}), "print").choice.micro_batch, 16);
   std::int64_t before = 16;
   for (std::size_t budget = make_plan(with({}), "print").layout.arena.bytes - 1; before > 1;) {
     const Plan plan = make_plan(with({"memory.budget=" + std::to_string(budget)}), "print");
-    EXPECT_EQ(plan.spec.batch.micro_batch, before / 2) << "the next smaller divisor fits";
+    EXPECT_EQ(plan.choice.micro_batch, before / 2) << "the next smaller divisor fits";
     EXPECT_LE(plan.layout.arena.bytes, budget);
-    before = plan.spec.batch.micro_batch;
+    before = plan.choice.micro_batch;
     budget = plan.layout.arena.bytes - 1;
   }
   try {

@@ -135,7 +135,7 @@ TEST(Cost, AccumulationReadsWhatItAddsTo) {
 TEST(Cost, AutoTakesTheSmallestLossChunkThatCostsNothing) {
   const auto chunk = [](std::vector<std::string> overrides) {
     overrides.push_back("memory.loss_chunk=auto");
-    return of_file("llama-1b.yaml", overrides).spec.memory.loss_chunk;
+    return of_file("llama-1b.yaml", overrides).choice.loss_chunk;
   };
   EXPECT_EQ(chunk({}), 8192);
   EXPECT_EQ(chunk({"batch.micro_batch=64", "memory.recompute=full", "memory.budget=141GiB"}), 8192);
@@ -190,7 +190,7 @@ TEST(Cost, EveryLaunchHasItsKernelOrProduct) {
     for (const Kernel& k : plan.kernels) EXPECT_TRUE(names.insert(k.name).second) << k.name;
     for (const Product& p : plan.products) EXPECT_TRUE(names.insert(p.name).second) << p.name;
     for (const Launch& launch : plan.launches)
-      if (launch.kind == "kernel" || launch.kind == "gemm") {
+      if (launch.call == ops::Call::kernel || launch.call == ops::Call::product) {
         EXPECT_TRUE(names.count(launch.what)) << file << ": " << launch.what;
       }
   }

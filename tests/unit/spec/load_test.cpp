@@ -21,7 +21,7 @@ TEST(Load, DefaultsAndDerivedDefaults) {
   EXPECT_EQ(spec.model.num_key_value_heads, 8);
   EXPECT_EQ(spec.model.head_dim, 32);
   EXPECT_EQ(spec.model.intermediate_size, 704);  // 8/3 * 256 = 682.7, to a multiple of 64
-  EXPECT_EQ(spec.compute, Dtype::bf16);
+  EXPECT_EQ(spec.compute, DType::bf16);
   EXPECT_EQ(spec.batch.micro_batch, 0);
   EXPECT_EQ(spec.memory.budget, std::int64_t{16} << 30);
   EXPECT_EQ(spec.optimizer.beta2, 0.95);

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace llmc::plan {
+#include "dtype.h"
+
+namespace llmc::ops {
 
 struct LaunchShape {
   std::int64_t lanes, threads, blocks, cluster = 1;  // lanes: in one block
@@ -12,8 +14,8 @@ struct LaunchShape {
 
 /// A lane keeps at most four 16-byte vectors of a row in registers where 1,024 lanes allow it; a block has at least 128
 /// threads, so narrow rows share one.
-inline LaunchShape launch_shape(std::int64_t groups, std::int64_t width, std::int64_t element_bytes) {
-  const std::int64_t vectors = (width * element_bytes + 15) / 16;
+inline LaunchShape launch_shape(std::int64_t groups, std::int64_t width, DType dtype) {
+  const std::int64_t vectors = (bytes_of(dtype, width) + 15) / 16;
   std::int64_t lanes = 32;
   while (lanes < 1024 && lanes * 4 < vectors) lanes *= 2;
   const std::int64_t threads = std::max<std::int64_t>(lanes, 128);
@@ -23,24 +25,24 @@ inline LaunchShape launch_shape(std::int64_t groups, std::int64_t width, std::in
 
 /// For a kernel that keeps several rows of fp32 numbers at once: eight columns a lane where 1,024 lanes allow it, so that
 /// 80 registers are enough and an SM holds 768 threads.
-inline LaunchShape resident_shape(std::int64_t groups, std::int64_t width) { return launch_shape(groups, width, 8); }
+inline LaunchShape resident_shape(std::int64_t groups, std::int64_t width) { return launch_shape(groups, 2 * width, DType::f32); }
 
 /// What streams through a block's share of flat buffers: small blocks, so that while one adds up its sums others read.
 inline LaunchShape stream_shape(std::int64_t groups) { return {256, 256, groups}; }
 
 /// Rows of more than 96 KiB on devices with clusters: 512 lanes in each of up to eight blocks, which every such device can
 /// place together, keep four vectors each, eight at most. A row beyond that is read again by each operation.
-inline LaunchShape cluster_shape(std::int64_t groups, std::int64_t width, std::int64_t element_bytes) {
-  const std::int64_t bytes = width * element_bytes, lanes = 512, most = 8;
-  if (bytes <= 96 << 10 || bytes > most * lanes * 8 * 16) return launch_shape(groups, width, element_bytes);
+inline LaunchShape cluster_shape(std::int64_t groups, std::int64_t width, DType dtype) {
+  const std::int64_t bytes = bytes_of(dtype, width), lanes = 512, most = 8;
+  if (bytes <= 96 << 10 || bytes > most * lanes * 8 * 16) return launch_shape(groups, width, dtype);
   std::int64_t cluster = 2;
   while (cluster < most && cluster * lanes * 4 * 16 < bytes) cluster *= 2;
   return {lanes, lanes, groups * cluster, cluster};
 }
 
 /// Whether a lane holds its share of a row in registers from one operation to the next (kKeptVectors of device/cuda/group.h).
-inline bool stays_in_registers(const LaunchShape& shape, std::int64_t width, std::int64_t element_bytes) {
-  return width * element_bytes <= shape.cluster * shape.lanes * 8 * 16;
+inline bool stays_in_registers(const LaunchShape& shape, std::int64_t width, DType dtype) {
+  return bytes_of(dtype, width) <= shape.cluster * shape.lanes * 8 * 16;
 }
 
-}  // namespace llmc::plan
+}  // namespace llmc::ops

@@ -5,11 +5,11 @@
 
 #include "compiler/graph/graph.h"
 
-namespace llmc::graph {
+namespace llmc::passes {
 
 /// Throws Failure(internal) that names the pass, the region and the op: wrong number or shapes of operands, a tensor read
 /// before it is written or after it was overwritten, a forward tensor read in the backward pass that is not kept, a
 /// parameter whose gradient nothing writes.
-void verify(const Graph& graph, const std::string& after_pass);
+void verify(const graph::Graph& graph, const std::string& after_pass);
 
-}  // namespace llmc::graph
+}  // namespace llmc::passes

@@ -1,0 +1,172 @@
+// attention: causal, q, k and v packed in one row (Dao et al. 2022). On CPU one kernel each way, on CUDA cuDNN or
+// kernels of llmc's own.
+#include "compiler/ops/attention.h"
+
+#include <cmath>
+
+#include "compiler/ops/backward.h"
+#include "compiler/ops/instance.h"
+#include "compiler/ops/rows.h"
+#include "device/cpu/arch.h"
+
+namespace llmc::ops {
+namespace {
+
+/// qkv -> out, lse
+void signature(const Operands& o) {
+  o.count(1, 2);
+  const Heads& heads = o.op.heads;
+  o.expect(o.in(0).cols == heads.columns() && o.out(0).cols == heads.query * heads.dim, "packed q, k, v in, heads out");
+}
+
+/// dout, out, qkv, lse -> dqkv, workspace
+void backward_signature(const Operands& o) {
+  o.count(4, 2);
+  o.same_shape(o.in(0), o.in(1));
+  o.same_shape(o.in(2), o.out(0));
+}
+
+/// Dao et al. 2022 (FlashAttention), appendix B: P is computed again from q, k and the log-sum-exp.
+void gradient(Backward& b, const Op& op) {
+  const TensorId qkv = op.inputs[0], dout = b.of(op.outputs[0]);
+  const TensorId workspace = b.scratch(op.name + "_workspace");
+  b.emit(OpKind::attention_backward, op.name + "_backward", {dout, op.outputs[0], qkv, op.outputs[1]},
+         {b.part(qkv), workspace});
+}
+
+std::int64_t round_up(std::int64_t n, std::int64_t unit) { return (n + unit - 1) / unit * unit; }
+
+void size_workspace(Graph& graph, const Op& op, const spec::Spec& spec, const FlatSizes&,
+                    const plan::AttentionChoice& choice) {
+  Tensor& workspace = graph.at(op.outputs[1]);
+  if (spec.target.kind == spec::TargetKind::cuda) {
+    workspace.cols = workspace.pitch = static_cast<std::int64_t>(choice.workspace_bytes()) / bytes_of(DType::f32, 1);
+  } else {
+    // templates/cpu/attention_backward*.cpp: fp32 sums of dk and dv of each key head, in whole tiles.
+    workspace.rows = 2 * graph.batch * op.heads.key * round_up(graph.sequence, 64);
+    workspace.cols = workspace.pitch = round_up(op.heads.dim, 32);
+  }
+}
+
+/// Multiplications and additions of one product of q's or out's shape with k's or v's, causal: half of the square.
+double half_square(const Context& c) {
+  return static_cast<double>(c.graph.batch * c.op.heads.query * c.graph.sequence) *
+         static_cast<double>(c.graph.sequence * c.op.heads.dim);
+}
+
+Instance& shape(Instance& instance, const Context& c, const Tensor& qkv, const Tensor& out) {
+  return instance.integer("kBatch", c.graph.batch, "batch.micro_batch")
+      .integer("kSequence", c.graph.sequence, "batch.sequence_length")
+      .integer("kHeads", c.op.heads.query, "model.num_attention_heads")
+      .integer("kKvHeads", c.op.heads.key, "model.num_key_value_heads")
+      .integer("kHeadDim", c.op.heads.dim, "model.head_dim")
+      .integer("kPitch", qkv.pitch, kHeadCounts)
+      .integer("kOutPitch", out.pitch, kHeadCounts);
+}
+
+enum class Pass { forward, backward_queries, backward_keys };
+
+/// templates/cuda/attention_*.cu: a warp has 32 queries (backward_keys: keys) of a head, 16 of one wider than 64. A
+/// head wider than 128 leaves room in shared memory for two warps, and in registers for half of the columns of dq, or a
+/// quarter of those of dk and dv.
+Work portable(const Context& c, Pass pass, const Tensor& qkv, const Tensor& out, std::vector<Argument> arguments) {
+  const auto [query, key, dim] = c.op.heads;
+  const std::int64_t batch = c.graph.batch, sequence = c.graph.sequence;
+  const bool forward = pass == Pass::forward, keys = pass == Pass::backward_keys, wide = dim > 128;
+  const std::int64_t lanes = wide ? 64 : 128;
+  const std::int64_t rows = lanes / 32 * (dim <= 64 ? 32 : 16), tiles = (sequence + rows - 1) / rows;
+  const std::int64_t heads = keys ? key : query, parts = !wide || forward ? 1 : keys ? 4 : 2;
+  const double column = static_cast<double>(bytes_of(qkv.dtype, c.graph.tokens() * dim));  // of a head
+  const double line = 4.0 * static_cast<double>(batch * query * sequence);                 // of lse, or delta
+  const double h = static_cast<double>(query), kv = static_cast<double>(key);
+  const double bytes = forward ? column * (2 * h + 2 * kv) + line
+                       : keys  ? column * (2 * h + 4 * kv) + 2 * line
+                               : column * (4 * h + 2 * kv) + 2 * line;
+  Instance instance(c, forward ? "attention_forward" : keys ? "attention_backward_keys" : "attention_backward_queries");
+  return shape(instance, c, qkv, out)
+      .real("kScale", 1 / std::sqrt(static_cast<double>(dim)), "model.head_dim")
+      .costs(bytes, (forward ? 2
+                     : keys  ? 4
+                             : 3) *
+                        half_square(c))
+      .shaped({lanes, lanes, batch * heads * parts * tiles}, batch * heads * sequence, dim, std::move(arguments));
+}
+
+Work on_cpu(const Context& c, std::string name, int passes, double products, const Tensor& qkv, const Tensor& out,
+            const Tensor& lse) {
+  const bool tiles = attention_in_tiles(c.spec);
+  Instance instance(c, std::move(name) + (tiles ? "_tiles" : ""));
+  if (!tiles) instance.element(qkv.dtype);  // tiles are bf16
+  return shape(instance, c, qkv, out)
+      .costs(passes * (c.bytes(qkv) + c.bytes(out)) + c.bytes(lse), products * half_square(c))
+      .rows(c.graph.batch * c.op.heads.key, c.op.heads.dim, qkv.dtype, all_operands(c.op));
+}
+
+/// Each operand once; the workspace does not count.
+Work in_cudnn(const Context& c, Call call, double products, std::size_t outputs) {
+  Work work{.call = call, .arguments = all_operands(c.op), .flops = products * half_square(c)};
+  for (TensorId id : c.op.inputs) work.bytes += static_cast<double>(c.graph.at(id).bytes());
+  for (std::size_t i = 0; i < outputs; ++i) work.bytes += static_cast<double>(c.out(i).bytes());
+  return work;
+}
+
+std::vector<Work> work(const Context& c) {
+  const Tensor &qkv = c.in(0), &out = c.out(0);
+  if (!c.cuda()) return {on_cpu(c, "attention_forward", 1, 2, qkv, out, c.out(1))};
+  if (c.attention.forward == AttentionBy::cudnn) return {in_cudnn(c, Call::attention_forward, 2, 2)};
+  return {portable(c, Pass::forward, qkv, out, all_operands(c.op))};
+}
+
+std::vector<Work> backward_work(const Context& c) {
+  const Tensor &out = c.in(1), &qkv = c.in(2);
+  if (!c.cuda()) return {on_cpu(c, "attention_backward", 2, 5, qkv, out, c.in(3))};
+  if (c.attention.forward == AttentionBy::cudnn) {
+    // Class Attention takes one of the ways that the trainer carries: as predicted the first, as tuned any.
+    const bool own = c.attention.backward.front().by == AttentionBy::portable;
+    std::vector<Work> ways = {in_cudnn(c, Call::attention_backward, 5, 1)};
+    ways[0].taken = !own;
+    if (!c.attention.carries(AttentionBy::portable)) return ways;
+    ways.push_back(portable(c, Pass::backward_queries, qkv, out, {"dout", "out", "qkv", "lse", "dqkv", "delta"}));
+    ways.push_back(portable(c, Pass::backward_keys, qkv, out, {"dout", "qkv", "lse", "delta", "dqkv"}));
+    for (std::size_t i = 1; i < ways.size(); ++i) ways[i].call = Call::own_backward, ways[i].taken = own;
+    return ways;
+  }
+  const auto &in = c.op.inputs, &result = c.op.outputs;
+  return {portable(c, Pass::backward_queries, qkv, out, all_operands(c.op)),
+          portable(c, Pass::backward_keys, qkv, out, {in[0], in[2], in[3], result[1], result[0]})};
+}
+
+}  // namespace
+
+bool attention_in_tiles(const spec::Spec& spec) {
+  return spec.target.kind == spec::TargetKind::cpu && spec.compute == DType::bf16 && !spec.target.arch.empty() &&
+         arch_has_tiles(spec.target.arch.front());
+}
+
+constexpr Row kAttention = {.kind = OpKind::attention,
+                            .signature = signature,
+                            .weight_type = reads_fp32,
+                            .exact = output(1),
+                            .writes_stream = false,
+                            .gradient = gradient,
+                            .gives_forward = false,
+                            .row_sum = kNoSum,
+                            .overwrites = in_a_new_place,
+                            .scratch = no_scratch,
+                            .stream_elements = off_the_stream,
+                            .work = work};
+
+constexpr Row kAttentionBackward = {.kind = OpKind::attention_backward,
+                                    .signature = backward_signature,
+                                    .weight_type = reads_fp32,
+                                    .exact = output(1),
+                                    .writes_stream = false,
+                                    .gradient = no_gradient,
+                                    .gives_forward = false,
+                                    .row_sum = kNoSum,
+                                    .overwrites = in_a_new_place,
+                                    .scratch = size_workspace,
+                                    .stream_elements = off_the_stream,
+                                    .work = backward_work};
+
+}  // namespace llmc::ops

@@ -1,0 +1,47 @@
+// Builds the backward pass from gradient rules, one op at a time.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "compiler/graph/graph.h"
+
+namespace llmc::ops {
+
+using namespace graph;
+
+class Backward {
+ public:
+  explicit Backward(Graph& graph) : graph_(graph) {}
+
+  /// The backward region of `forward`: its ops' rules, last op first.
+  Region reverse(const Region& forward);
+
+  // For rules.
+
+  /// Says that `gradient` is (a part of) the gradient of `tensor`.
+  void seed(TensorId tensor, TensorId gradient) { parts_[tensor].push_back(gradient); }
+  /// The gradient of `tensor`: the sum of all parts, added up by ops where there are several.
+  TensorId of(TensorId tensor);
+  /// A new part of the gradient of `tensor`, which the op at hand computes.
+  TensorId part(TensorId tensor);
+  TensorId of_parameter(TensorId parameter) const { return graph_.at(parameter).partner; }
+  /// Whether an op before this one writes the tensor.
+  bool is_written(TensorId tensor) const;
+  /// Appends an op; its heads are those of the forward op.
+  void emit(OpKind kind, const std::string& name, std::vector<TensorId> inputs, std::vector<TensorId> outputs);
+  TensorId scratch(const std::string& name);
+  const HostTensors& host() const { return graph_.host; }
+
+ private:
+  TensorId like(TensorId tensor, const std::string& name);
+
+  Graph& graph_;
+  Region region_;
+  const Op* forward_ = nullptr;
+  std::vector<TensorId> written_;
+  std::map<TensorId, std::vector<TensorId>> parts_;
+};
+
+}  // namespace llmc::ops

@@ -1,0 +1,82 @@
+// cross_entropy: loss[t] = log(sum(exp(logits[t]))) - logits[t][target[t]]; it writes the gradient over the logits.
+#include <algorithm>
+
+#include "compiler/ops/backward.h"
+#include "compiler/ops/instance.h"
+#include "compiler/ops/rows.h"
+
+namespace llmc::ops {
+namespace {
+
+/// logits, targets -> losses
+void signature(const Operands& o) {
+  o.count(2, 1);
+  o.expect(o.in(1).cols == o.graph.tokens() && o.out(0).cols == o.graph.tokens(), "one target and one loss a token");
+}
+
+/// logits, targets -> dlogits
+void backward_signature(const Operands& o) {
+  o.count(2, 1);
+  o.same_shape(o.in(0), o.out(0));
+}
+
+/// dlogits = (softmax(logits) - onehot(target)) / targets of the global batch: no gradient of the losses is asked for.
+void gradient(Backward& b, const Op& op) {
+  b.emit(OpKind::cross_entropy_backward, op.name + "_backward", {op.inputs[0], op.inputs[1]}, {b.part(op.inputs[0])});
+}
+
+/// Thread-block clusters, from sm_90 on: every architecture of the binary must have them.
+bool has_clusters(const std::vector<std::string>& archs) {
+  return std::all_of(archs.begin(), archs.end(), [](const std::string& arch) { return std::stoi(arch) >= 90; });
+}
+
+std::vector<Work> work(const Context& c) {
+  const Tensor& logits = c.in(0);
+  const std::int64_t rows = c.rows(logits);
+  const bool clusters = c.cuda() && has_clusters(c.spec.target.arch), gradient = c.op.gradient;
+  const LaunchShape shape = (clusters ? cluster_shape : launch_shape)(rows, logits.cols, logits.dtype);
+  // A row that does not stay is read for its sum and for its gradient.
+  const bool once = !c.cuda() || stays_in_registers(shape, logits.cols, logits.dtype);
+  const double reads = once || !gradient ? 1 : 2;
+  return {Instance(c, "cross_entropy")
+              .element(logits.dtype)
+              .integer("kRows", rows, "memory.loss_chunk")
+              .integer("kCols", logits.cols, kVocab)
+              .integer("kPitch", logits.pitch, kVocab)
+              .flag("kGradient", gradient, "gradient", "model")
+              .integer("kCluster", shape.cluster, "model.vocab_size, target.arch")
+              .costs((reads + gradient) * static_cast<double>(bytes_of(logits.dtype, rows * logits.cols)) + 8.0 * rows,
+                     5.0 * rows * logits.cols)
+              .shaped(shape, rows, logits.cols,
+                      {c.op.inputs[0], c.op.inputs[1], c.op.outputs[0], "s.at<StepScalars>(kScalars)"})};
+}
+
+}  // namespace
+
+constexpr Row kCrossEntropy = {.kind = OpKind::cross_entropy,
+                               .signature = signature,
+                               .weight_type = reads_fp32,
+                               .exact = output(0),
+                               .writes_stream = false,
+                               .gradient = gradient,
+                               .gives_forward = false,
+                               .row_sum = kNoSum,
+                               .overwrites = in_a_new_place,
+                               .scratch = no_scratch,
+                               .stream_elements = off_the_stream,
+                               .work = work};
+
+constexpr Row kCrossEntropyBackward = {.kind = OpKind::cross_entropy_backward,
+                                       .signature = backward_signature,
+                                       .weight_type = reads_fp32,
+                                       .exact = kNoOutputs,
+                                       .writes_stream = false,
+                                       .gradient = no_gradient,
+                                       .gives_forward = false,
+                                       .row_sum = kNoSum,
+                                       .overwrites = in_a_new_place,
+                                       .scratch = no_scratch,
+                                       .stream_elements = off_the_stream,
+                                       .work = fused_away};
+
+}  // namespace llmc::ops

@@ -1,0 +1,83 @@
+// embedding: x[t] = table[token[t]]. Its gradient adds dx to the rows of the table that occur, in a fixed order.
+#include <algorithm>
+
+#include "compiler/ops/backward.h"
+#include "compiler/ops/instance.h"
+#include "compiler/ops/rows.h"
+
+namespace llmc::ops {
+namespace {
+
+/// tokens, table -> x
+void signature(const Operands& o) {
+  o.count(2, 1);
+  o.expect(o.out(0).rows == o.graph.tokens() && o.in(1).cols == o.out(0).cols, "one row of the table for each token");
+}
+
+/// dx, order, run_begin, run_token, run_count -> dtable
+void backward_signature(const Operands& o) { o.count(5, 1); }
+
+/// A row of the table has the type of the residual stream.
+DType table_type(const Operands& o, std::size_t) { return o.out(0).dtype; }
+
+/// dtable is added to, so where the head, which has its backward pass first, has another weight, zeros come before.
+void gradient(Backward& b, const Op& op) {
+  const TensorId dtable = b.of_parameter(op.inputs[1]), dx = b.of(op.outputs[0]);
+  if (!b.is_written(dtable)) b.emit(OpKind::zero, op.name + "_zero", {}, {dtable});
+  const HostTensors& host = b.host();
+  b.emit(OpKind::embedding_backward, op.name + "_backward",
+         {dx, host.embedding_order, host.run_begin, host.run_token, host.run_count}, {dtable});
+}
+
+std::int64_t stream_elements(const Operands& o) { return 2 * o.out(0).elements(); }
+
+std::vector<Work> work(const Context& c) {
+  const Tensor& x = c.out(0);
+  return {Instance(c, "embedding_forward")
+              .element(x.dtype, "Act", kStreamType)
+              .matrix(x, x.rows)
+              .costs(2 * c.bytes(x) + c.bytes(c.in(0)), 0)
+              .rows(x.rows, x.cols, x.dtype, all_operands(c.op))};
+}
+
+/// Rows of dtable that occur, read and written: at most so many. Lanes for one: the sums are fp32, and by the lanes of
+/// a bf16 row they spill (2,048 columns, sm_90a).
+std::vector<Work> backward_work(const Context& c) {
+  const Tensor &dx = c.in(0), &dtable = c.out(0);
+  return {Instance(c, "embedding_backward")
+              .element(dx.dtype)
+              .integer("kCols", dx.cols, kHidden)
+              .integer("kPitch", dx.pitch, kHidden)
+              .costs(c.bytes(dx) + 2.0 * 4 * std::min(dx.rows, dtable.rows) * dx.cols, 1.0 * dx.rows * dx.cols)
+              .rows(dx.rows, dx.cols, DType::f32, all_operands(c.op))};
+}
+
+}  // namespace
+
+constexpr Row kEmbedding = {.kind = OpKind::embedding,
+                            .signature = signature,
+                            .weight_type = table_type,
+                            .exact = kNoOutputs,
+                            .writes_stream = true,
+                            .gradient = gradient,
+                            .gives_forward = false,
+                            .row_sum = kNoSum,
+                            .overwrites = in_a_new_place,
+                            .scratch = no_scratch,
+                            .stream_elements = stream_elements,
+                            .work = work};
+
+constexpr Row kEmbeddingBackward = {.kind = OpKind::embedding_backward,
+                                    .signature = backward_signature,
+                                    .weight_type = reads_fp32,
+                                    .exact = kNoOutputs,
+                                    .writes_stream = false,
+                                    .gradient = no_gradient,
+                                    .gives_forward = false,
+                                    .row_sum = kNoSum,
+                                    .overwrites = in_a_new_place,
+                                    .scratch = no_scratch,
+                                    .stream_elements = off_the_stream,
+                                    .work = backward_work};
+
+}  // namespace llmc::ops

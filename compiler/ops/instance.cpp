@@ -1,0 +1,76 @@
+#include "compiler/ops/instance.h"
+
+#include <fmt/format.h>
+
+namespace llmc::ops {
+
+Instance::Instance(const Context& context, std::string template_name) : cuda_(context.cuda()) {
+  work_.kernel.name = work_.kernel.template_name = std::move(template_name);
+}
+
+Instance& Instance::element(DType dtype, const char* name, const char* origin) {
+  work_.kernel.params.push_back({"using", name, llmc::row_of(dtype).c_name, origin});
+  return *this;
+}
+
+Instance& Instance::integer(const char* name, std::int64_t value, const char* origin) {
+  work_.kernel.params.push_back({"int", name, std::to_string(value), origin});
+  return *this;
+}
+
+Instance& Instance::real(const char* name, double value, const char* origin) {
+  std::string text = fmt::format("{}", value);  // shortest that reads back
+  if (text.find_first_of(".e") == std::string::npos) text += ".0";
+  work_.kernel.params.push_back({"float", name, text + "f", origin});
+  return *this;
+}
+
+Instance& Instance::flag(const char* name, bool value, const char* suffix, const char* origin) {
+  work_.kernel.params.push_back({"bool", name, value ? "true" : "false", origin});
+  return value ? named(suffix) : *this;
+}
+
+Instance& Instance::named(const std::string& suffix) {
+  work_.kernel.name += "_" + suffix;
+  return *this;
+}
+
+Instance& Instance::matrix(const Tensor& t, std::int64_t rows, const char* cols_origin) {
+  return integer("kRows", rows, kTokens).integer("kCols", t.cols, cols_origin).integer("kPitch", t.pitch, cols_origin);
+}
+
+Instance& Instance::costs(double bytes, double flops) {
+  work_.kernel.bytes = work_.bytes = bytes;
+  work_.kernel.flops = work_.flops = flops;
+  return *this;
+}
+
+Work Instance::stream(std::int64_t groups, std::int64_t width, std::vector<Argument> arguments) {
+  return shaped(stream_shape(groups), groups, width, std::move(arguments));
+}
+
+Work Instance::rows(std::int64_t groups, std::int64_t width, DType dtype, std::vector<Argument> arguments) {
+  return shaped(launch_shape(groups, width, dtype), groups, width, std::move(arguments));
+}
+
+Work Instance::shaped(LaunchShape shape, std::int64_t groups, std::int64_t width, std::vector<Argument> arguments) {
+  Kernel& kernel = work_.kernel;
+  kernel.params.push_back({"int", "kLanes", std::to_string(cuda_ ? shape.lanes : 1), "target.kind"});
+  kernel.rows = groups;
+  kernel.cols = width;
+  kernel.blocks = shape.blocks;
+  kernel.threads = shape.threads;
+  kernel.cluster = shape.cluster;
+  work_.arguments = std::move(arguments);
+  return std::move(work_);
+}
+
+std::string copies_buffer(DType type) { return fmt::format("s.at<{}>(kCopies)", llmc::row_of(type).c_name); }
+
+std::vector<Argument> all_operands(const Op& op) {
+  std::vector<Argument> arguments(op.inputs.begin(), op.inputs.end());
+  arguments.insert(arguments.end(), op.outputs.begin(), op.outputs.end());
+  return arguments;
+}
+
+}  // namespace llmc::ops

@@ -1,0 +1,139 @@
+// linear: y = x W^T (+ bias) (+ residual), a matrix product; and the two products of its backward pass.
+#include <fmt/format.h>
+
+#include "compiler/ops/backward.h"
+#include "compiler/ops/rows.h"
+
+namespace llmc::ops {
+namespace {
+
+void product_shape(const Operands& o, std::int64_t m, std::int64_t n, const Tensor& d) {
+  o.expect(o.rows(d) == m && d.cols == n,
+           fmt::format("result %{} is [{}, {}], not [{}, {}]", d.name, o.rows(d), d.cols, m, n));
+}
+
+/// x, weight, [bias], [residual] -> y
+void signature(const Operands& o) {
+  o.count(2 + o.op.bias + o.op.residual, 1);
+  o.expect(o.in(0).cols == o.in(1).cols, "x and weight differ in width");
+  product_shape(o, o.rows(o.in(0)), o.in(1).rows, o.out(0));
+  if (o.op.bias) o.expect(o.in(2).cols == o.in(1).rows, "one bias a row of the weight");
+  if (o.op.residual) {
+    const Tensor& c = o.graph.at(o.op.inputs.back());
+    o.same_shape(c, o.out(0));
+    o.expect(c.dtype == o.out(0).dtype, fmt::format("%{} and %{} differ in dtype", c.name, o.out(0).name));
+  }
+}
+
+/// dy, weight -> dx
+void dgrad_signature(const Operands& o) {
+  o.count(2, 1);
+  o.expect(o.in(0).cols == o.in(1).rows, "dy and weight differ in width");
+  product_shape(o, o.rows(o.in(0)), o.in(1).cols, o.out(0));
+}
+
+/// dy, x -> dweight
+void wgrad_signature(const Operands& o) {
+  o.count(2, 1);
+  o.expect(o.rows(o.in(0)) == o.rows(o.in(1)), "dy and x differ in rows");
+  o.expect(o.out(0).rows == o.in(0).cols && o.out(0).cols == o.in(1).cols, "dweight is [columns of dy, columns of x]");
+  o.expect(o.out(0).dtype == DType::f32, "weight gradients accumulate in fp32");
+}
+
+/// Both operands of a product have one type; a bias has that of the result, to which it is added.
+DType weight_type(const Operands& o, std::size_t i) { return i == 1 ? o.in(0).dtype : o.out(0).dtype; }
+
+/// dW += dy^T x, db += column sums of dy, dx = dy W.
+void gradient(Backward& b, const Op& op) {
+  const TensorId x = op.inputs[0], weight = op.inputs[1], dy = b.of(op.outputs[0]);
+  b.emit(OpKind::linear_wgrad, op.name + "_wgrad", {dy, x}, {b.of_parameter(weight)});
+  if (op.bias) b.emit(OpKind::column_sum, op.name + "_bgrad", {dy}, {b.of_parameter(op.inputs[2])});
+  b.emit(OpKind::linear_dgrad, op.name + "_dgrad", {dy, weight}, {b.part(x)});
+}
+
+std::int64_t stream_elements(const Operands& o) { return o.op.residual ? 2 * o.out(0).elements() : 0; }
+
+/// The product of a's and b's rows and columns, where `shape` says which are m, n and k and what is transposed.
+Work product(const Context& c, std::string name, GemmShape shape, Argument bias, Argument residual) {
+  const Tensor &a = c.in(0), &b = c.in(1), &d = c.out(0);
+  shape.operand = a.dtype;
+  shape.result = d.dtype;
+  shape.pitch_a = a.pitch;
+  shape.pitch_b = b.pitch;
+  shape.pitch_d = d.pitch;
+  shape.bias = c.op.bias;
+  shape.residual = c.op.residual;
+  const double m = static_cast<double>(shape.m), n = static_cast<double>(shape.n), k = static_cast<double>(shape.k);
+  Work work{.call = Call::product, .product = {.name = std::move(name), .shape = shape}, .adds = shape.accumulates};
+  work.product.flops = work.flops = 2 * m * n * k;
+  work.product.bytes = work.bytes =
+      static_cast<double>(bytes_of(a.dtype, shape.m * shape.k + shape.k * shape.n) +
+                          bytes_of(d.dtype, shape.m * shape.n) * (shape.residual ? 2 : 1));
+  // A launch that adds reads its result; the first one of a step does not.
+  const double launches = static_cast<double>(c.launches());
+  if (shape.accumulates) work.bytes += 4 * m * n * (launches - 1) / launches;
+  work.arguments = {c.op.inputs[0],      c.op.inputs[1],  std::move(bias),
+                    std::move(residual), c.op.outputs[0], shape.accumulates ? c.adds() : "false"};
+  return work;
+}
+
+std::vector<Work> work(const Context& c) {
+  const Op& op = c.op;
+  return {product(c, op.name + "_forward",
+                  {.m = c.rows(c.in(0)), .n = c.in(1).rows, .k = c.in(1).cols, .transpose_b = true},
+                  op.bias ? Argument(op.inputs[2]) : "nullptr", op.residual ? Argument(op.inputs.back()) : "nullptr")};
+}
+
+std::vector<Work> dgrad_work(const Context& c) {
+  return {product(c, c.op.name, {.m = c.rows(c.in(0)), .n = c.in(1).cols, .k = c.in(1).rows}, "nullptr", "nullptr")};
+}
+
+std::vector<Work> wgrad_work(const Context& c) {
+  return {
+      product(c, c.op.name,
+              {.m = c.in(0).cols, .n = c.in(1).cols, .k = c.rows(c.in(0)), .transpose_a = true, .accumulates = true},
+              "nullptr", "nullptr")};
+}
+
+}  // namespace
+
+constexpr Row kLinear = {.kind = OpKind::linear,
+                         .signature = signature,
+                         .weight_type = weight_type,
+                         .exact = kNoOutputs,
+                         .writes_stream = false,
+                         .gradient = gradient,
+                         .gives_forward = false,
+                         .row_sum = kNoSum,
+                         .overwrites = in_a_new_place,
+                         .scratch = no_scratch,
+                         .stream_elements = stream_elements,
+                         .work = work};
+
+constexpr Row kLinearDgrad = {.kind = OpKind::linear_dgrad,
+                              .signature = dgrad_signature,
+                              .weight_type = weight_type,
+                              .exact = kNoOutputs,
+                              .writes_stream = false,
+                              .gradient = no_gradient,
+                              .gives_forward = false,
+                              .row_sum = kNoSum,
+                              .overwrites = in_a_new_place,
+                              .scratch = no_scratch,
+                              .stream_elements = off_the_stream,
+                              .work = dgrad_work};
+
+constexpr Row kLinearWgrad = {.kind = OpKind::linear_wgrad,
+                              .signature = wgrad_signature,
+                              .weight_type = reads_fp32,
+                              .exact = kNoOutputs,
+                              .writes_stream = false,
+                              .gradient = no_gradient,
+                              .gives_forward = false,
+                              .row_sum = kNoSum,
+                              .overwrites = in_a_new_place,
+                              .scratch = no_scratch,
+                              .stream_elements = off_the_stream,
+                              .work = wgrad_work};
+
+}  // namespace llmc::ops

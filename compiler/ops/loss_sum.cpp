@@ -1,0 +1,41 @@
+// loss_sum: the losses of a micro-batch, added to those of the step.
+#include "compiler/ops/backward.h"
+#include "compiler/ops/instance.h"
+#include "compiler/ops/rows.h"
+
+namespace llmc::ops {
+namespace {
+
+/// losses -> loss
+void signature(const Operands& o) { o.count(1, 1); }
+
+/// The loss is where gradients start.
+void gradient(Backward&, const Op&) {}
+
+std::vector<Work> work(const Context& c) {
+  const Tensor& losses = c.in(0);
+  Work work = Instance(c, "loss_sum")
+                  .integer("kRows", losses.cols, kTokens)
+                  .costs(c.bytes(losses), losses.cols)
+                  .rows(1, losses.cols, DType::f32,
+                        {c.op.inputs[0], "s.at<StepScalars>(kScalars)", "s.at<StepResults>(kResults)", "!first"});
+  work.adds = true;
+  return {std::move(work)};
+}
+
+}  // namespace
+
+constexpr Row kLossSum = {.kind = OpKind::loss_sum,
+                          .signature = signature,
+                          .weight_type = reads_fp32,
+                          .exact = output(0),
+                          .writes_stream = false,
+                          .gradient = gradient,
+                          .gives_forward = false,
+                          .row_sum = kNoSum,
+                          .overwrites = in_a_new_place,
+                          .scratch = no_scratch,
+                          .stream_elements = off_the_stream,
+                          .work = work};
+
+}  // namespace llmc::ops

@@ -1,0 +1,81 @@
+#include "compiler/ops/op.h"
+
+#include <fmt/format.h>
+
+#include "compiler/ops/rows.h"
+#include "error.h"
+
+namespace llmc::ops {
+namespace {
+
+/// In the order of OpKind.
+constexpr const Row* kRows[] = {
+    &kEmbedding,
+    &kRmsNorm,
+    &kLinear,
+    &kRope,
+    &kAttention,
+    &kSwiglu,
+    &kAdd,
+    &kCrossEntropy,
+    &kLossSum,
+    &kGatherRows,
+    &kEmbeddingBackward,
+    &kRmsNormBackward,
+    &kLinearDgrad,
+    &kLinearWgrad,
+    &kColumnSum,
+    &kColumnReduce,
+    &kRopeBackward,
+    &kAttentionBackward,
+    &kSwigluBackward,
+    &kCrossEntropyBackward,
+    &kZero,
+    &kGradientNorm,
+    &kGradientClip,
+    &kAdamw,
+    &kParameterNorms,
+    &kInitialise,
+    &kCast,
+};
+static_assert(std::size(kRows) == kOpKinds, "a row for each OpKind");
+
+}  // namespace
+
+const Row& row_of(OpKind kind) { return *kRows[static_cast<std::size_t>(kind)]; }
+
+void Operands::count(std::size_t inputs, std::size_t outputs) const {
+  expect(op.inputs.size() == inputs && op.outputs.size() == outputs,
+         fmt::format("takes {} inputs and {} outputs", inputs, outputs));
+}
+
+void Operands::same_shape(const Tensor& a, const Tensor& b) const {
+  expect(a.rows == b.rows && a.cols == b.cols,
+         fmt::format("%{} is [{}, {}] but %{} is [{}, {}]", a.name, a.rows, a.cols, b.name, b.rows, b.cols));
+}
+
+DType reads_fp32(const Operands&, std::size_t) { return DType::f32; }
+
+void no_gradient(Backward&, const Op& op) {
+  throw Failure(Exit::internal, std::string("no gradient rule for ") + name_of(op.kind));
+}
+
+TensorId in_a_new_place(const Op&) { return kNone; }
+
+TensorId over_first_input(const Op& op) { return op.inputs[0]; }
+
+void no_scratch(Graph&, const Op&, const spec::Spec&, const FlatSizes&, const plan::AttentionChoice&) {}
+
+std::int64_t off_the_stream(const Operands&) { return 0; }
+
+std::vector<Work> fused_away(const Context& c) {
+  throw Failure(Exit::internal, std::string("a ") + name_of(c.op.kind) + " was left unfused: op " + c.op.label());
+}
+
+std::string Kernel::key() const {
+  std::string text = template_name;
+  for (const KernelParam& p : params) text += fmt::format(" {}={}", p.name, p.value);
+  return text;
+}
+
+}  // namespace llmc::ops

@@ -1,0 +1,120 @@
+// What an optimizer step does with all parameters at once, chunk by chunk of the flat buffers: the gradient's norm, its
+// clipping, AdamW (Loshchilov and Hutter 2019), and norms for each tensor.
+#include "compiler/ops/instance.h"
+#include "compiler/ops/rows.h"
+
+namespace llmc::ops {
+namespace {
+
+/// -> partial sums of squares
+void norm_signature(const Operands& o) { o.count(0, 1); }
+/// partial sums -> scale
+void clip_signature(const Operands& o) { o.count(1, 1); }
+/// scale -> [partial sums of squares of weights, of updates]
+void adamw_signature(const Operands& o) { o.expect(o.op.inputs.size() == 1, "takes the clip scale"); }
+/// three partial sums -> norms
+void parameter_norms_signature(const Operands& o) { o.count(3, 1); }
+
+/// One partial sum for each chunk.
+void sum_a_chunk(Graph& graph, const Op& op, const spec::Spec&, const FlatSizes& flat, const plan::AttentionChoice&) {
+  for (TensorId id : op.outputs) graph.at(id).cols = graph.at(id).pitch = flat.chunk_count;
+}
+
+std::vector<Work> norm_work(const Context& c) {
+  const double elements = static_cast<double>(c.flat.elements);
+  return {Instance(c, "gradient_norm")
+              .costs(4 * elements, 2 * elements)
+              .stream(c.flat.chunk_count, c.flat.chunk_elements,
+                      {"s.at<float>(kGradients)", "s.at<Chunk>(kChunks)", c.op.outputs[0], "0", "kChunkCount"})};
+}
+
+std::vector<Work> clip_work(const Context& c) {
+  const double chunks = static_cast<double>(c.flat.chunk_count);
+  return {Instance(c, "gradient_clip")
+              .costs(4 * chunks, chunks)
+              .rows(1, c.flat.chunk_count, DType::f32,
+                    {c.op.inputs[0], "kChunkCount", "s.at<StepScalars>(kScalars)", "s.at<StepResults>(kResults)"})};
+}
+
+std::vector<Work> adamw_work(const Context& c) {
+  const Op& op = c.op;
+  const double elements = static_cast<double>(c.flat.elements);
+  const bool norms = !op.outputs.empty();
+  const DType copy = c.spec.compute;
+  const double copies = op.copies ? static_cast<double>(bytes_of(copy, c.flat.elements)) : 0;
+  return {Instance(c, "adamw")
+              .element(copy)
+              .flag("kCopy", op.copies, "copy", "precision.compute")
+              .flag("kNorms", norms, "norms", "metrics.per_parameter")
+              .costs(28 * elements + copies, 15 * elements)
+              .stream(c.flat.chunk_count, c.flat.chunk_elements,
+                      {"s.at<float>(kMasters)", "s.at<float>(kGradients)", "s.at<float>(kExpAvg)",
+                       "s.at<float>(kExpAvgSq)", op.copies ? copies_buffer(copy) : "nullptr", "s.at<Chunk>(kChunks)",
+                       "0", "kChunkCount", "s.at<StepScalars>(kScalars)", "s.at<StepResults>(kResults)",
+                       norms ? Argument(op.outputs[0]) : "nullptr", norms ? Argument(op.outputs[1]) : "nullptr"})};
+}
+
+std::vector<Work> parameter_norms_work(const Context& c) {
+  const double chunks = static_cast<double>(c.flat.chunk_count);
+  return {Instance(c, "parameter_norms")
+              .integer("kParameters", c.flat.tensors, "model")
+              .costs(12 * chunks, 3 * chunks)
+              .rows(c.flat.tensors, 32, DType::f32,
+                    {c.op.inputs[0], c.op.inputs[1], c.op.inputs[2], "s.at<int>(kFirstChunk)", c.op.outputs[0]})};
+}
+
+}  // namespace
+
+constexpr Row kGradientNorm = {.kind = OpKind::gradient_norm,
+                               .signature = norm_signature,
+                               .weight_type = reads_fp32,
+                               .exact = output(0),
+                               .writes_stream = false,
+                               .gradient = no_gradient,
+                               .gives_forward = false,
+                               .row_sum = kNoSum,
+                               .overwrites = in_a_new_place,
+                               .scratch = sum_a_chunk,
+                               .stream_elements = off_the_stream,
+                               .work = norm_work};
+
+constexpr Row kGradientClip = {.kind = OpKind::gradient_clip,
+                               .signature = clip_signature,
+                               .weight_type = reads_fp32,
+                               .exact = output(0),
+                               .writes_stream = false,
+                               .gradient = no_gradient,
+                               .gives_forward = false,
+                               .row_sum = kNoSum,
+                               .overwrites = in_a_new_place,
+                               .scratch = no_scratch,
+                               .stream_elements = off_the_stream,
+                               .work = clip_work};
+
+constexpr Row kAdamw = {.kind = OpKind::adamw,
+                        .signature = adamw_signature,
+                        .weight_type = reads_fp32,
+                        .exact = output(0) | output(1),
+                        .writes_stream = false,
+                        .gradient = no_gradient,
+                        .gives_forward = false,
+                        .row_sum = kNoSum,
+                        .overwrites = in_a_new_place,
+                        .scratch = sum_a_chunk,
+                        .stream_elements = off_the_stream,
+                        .work = adamw_work};
+
+constexpr Row kParameterNorms = {.kind = OpKind::parameter_norms,
+                                 .signature = parameter_norms_signature,
+                                 .weight_type = reads_fp32,
+                                 .exact = output(0),
+                                 .writes_stream = false,
+                                 .gradient = no_gradient,
+                                 .gives_forward = false,
+                                 .row_sum = kNoSum,
+                                 .overwrites = in_a_new_place,
+                                 .scratch = no_scratch,
+                                 .stream_elements = off_the_stream,
+                                 .work = parameter_norms_work};
+
+}  // namespace llmc::ops

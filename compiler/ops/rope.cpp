@@ -1,0 +1,68 @@
+// rope: turns pairs of elements of the heads of q and k by their position's angle (Su et al. 2021).
+#include "compiler/ops/backward.h"
+#include "compiler/ops/instance.h"
+#include "compiler/ops/rows.h"
+
+namespace llmc::ops {
+namespace {
+
+/// qkv, table -> qkv; backward: dqkv, table -> dqkv
+void signature(const Operands& o) {
+  o.count(2, 1);
+  o.same_shape(o.in(0), o.out(0));
+  o.expect(o.in(0).cols == o.op.heads.columns() && o.in(1).cols == o.op.heads.dim,
+           "rows of q, k, v heads and a table of one head");
+}
+
+/// A rotation: its gradient is the rotation by minus the angle.
+void gradient(Backward& b, const Op& op) {
+  const TensorId dy = b.of(op.outputs[0]);
+  b.emit(OpKind::rope_backward, op.name + "_backward", {dy, op.inputs[1]}, {b.part(op.inputs[0])});
+}
+
+std::vector<Work> work(const Context& c) {
+  const Tensor& qkv = c.in(0);
+  const std::int64_t heads = c.op.heads.query + c.op.heads.key, dim = c.op.heads.dim;
+  const std::int64_t turned = qkv.rows * heads * dim;
+  return {Instance(c, "rope")
+              .element(qkv.dtype)
+              .integer("kRows", qkv.rows, kTokens)
+              .integer("kSequence", c.graph.sequence, "batch.sequence_length")
+              .integer("kHeads", heads, kHeadCounts)
+              .integer("kHeadDim", dim, "model.head_dim")
+              .integer("kPitch", qkv.pitch, kHeadCounts)
+              .flag("kInverse", c.op.kind == OpKind::rope_backward, "inverse", "model")
+              .costs(2 * static_cast<double>(bytes_of(qkv.dtype, turned)) + c.bytes(c.in(1)),
+                     3 * static_cast<double>(turned))
+              .rows(qkv.rows, heads * dim, qkv.dtype, {c.op.inputs[0], c.op.inputs[1]})};
+}
+
+}  // namespace
+
+constexpr Row kRope = {.kind = OpKind::rope,
+                       .signature = signature,
+                       .weight_type = reads_fp32,
+                       .exact = kNoOutputs,
+                       .writes_stream = false,
+                       .gradient = gradient,
+                       .gives_forward = false,
+                       .row_sum = kNoSum,
+                       .overwrites = over_first_input,
+                       .scratch = no_scratch,
+                       .stream_elements = off_the_stream,
+                       .work = work};
+
+constexpr Row kRopeBackward = {.kind = OpKind::rope_backward,
+                               .signature = signature,
+                               .weight_type = reads_fp32,
+                               .exact = kNoOutputs,
+                               .writes_stream = false,
+                               .gradient = no_gradient,
+                               .gives_forward = false,
+                               .row_sum = kNoSum,
+                               .overwrites = over_first_input,
+                               .scratch = no_scratch,
+                               .stream_elements = off_the_stream,
+                               .work = work};
+
+}  // namespace llmc::ops

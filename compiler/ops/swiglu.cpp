@@ -1,0 +1,82 @@
+// swiglu: s = silu(gate) * up (Shazeer 2020), gate and up side by side in one row.
+#include "compiler/ops/backward.h"
+#include "compiler/ops/instance.h"
+#include "compiler/ops/rows.h"
+
+namespace llmc::ops {
+namespace {
+
+/// gate_up -> s
+void signature(const Operands& o) {
+  o.count(1, 1);
+  o.expect(o.in(0).cols >= 2 * o.out(0).cols, "gate and up side by side");
+}
+
+/// ds, gate_up -> dgate_up, [s]
+void backward_signature(const Operands& o) {
+  o.count(2, 1 + o.op.recompute);
+  o.same_shape(o.in(1), o.out(0));
+}
+
+/// With silu(g) = g sigmoid(g): dg = ds u sigmoid(g) (1 + g (1 - sigmoid(g))), du = ds silu(g).
+void gradient(Backward& b, const Op& op) {
+  const TensorId ds = b.of(op.outputs[0]);
+  b.emit(OpKind::swiglu_backward, op.name + "_backward", {ds, op.inputs[0]}, {b.part(op.inputs[0])});
+}
+
+Instance instance(const Context& c, const char* name, const Tensor& one, const Tensor& pair) {
+  Instance result(c, name);
+  result.element(one.dtype)
+      .integer("kRows", one.rows, kTokens)
+      .integer("kCols", one.cols, kFfn)
+      .integer("kPitch", pair.pitch / 2, kFfn);
+  return result;
+}
+
+std::vector<Work> work(const Context& c) {
+  const Tensor& s = c.out(0);
+  return {instance(c, "swiglu_forward", s, c.in(0))
+              .costs(3 * c.bytes(s), 6.0 * s.rows * s.cols)
+              .rows(s.rows, s.cols, s.dtype, all_operands(c.op))};
+}
+
+std::vector<Work> backward_work(const Context& c) {
+  const Op& op = c.op;
+  const Tensor& ds = c.in(0);
+  return {
+      instance(c, "swiglu_backward", ds, c.in(1))
+          .flag("kRecompute", op.recompute, "recompute", "memory.recompute")
+          .costs((5 + op.recompute) * c.bytes(ds), 12.0 * ds.rows * ds.cols)
+          .rows(ds.rows, ds.cols, ds.dtype,
+                {op.inputs[0], op.inputs[1], op.outputs[0], op.recompute ? Argument(op.outputs.back()) : "nullptr"})};
+}
+
+}  // namespace
+
+constexpr Row kSwiglu = {.kind = OpKind::swiglu,
+                         .signature = signature,
+                         .weight_type = reads_fp32,
+                         .exact = kNoOutputs,
+                         .writes_stream = false,
+                         .gradient = gradient,
+                         .gives_forward = false,
+                         .row_sum = kNoSum,
+                         .overwrites = in_a_new_place,
+                         .scratch = no_scratch,
+                         .stream_elements = off_the_stream,
+                         .work = work};
+
+constexpr Row kSwigluBackward = {.kind = OpKind::swiglu_backward,
+                                 .signature = backward_signature,
+                                 .weight_type = reads_fp32,
+                                 .exact = kNoOutputs,
+                                 .writes_stream = false,
+                                 .gradient = no_gradient,
+                                 .gives_forward = true,
+                                 .row_sum = kNoSum,
+                                 .overwrites = in_a_new_place,
+                                 .scratch = no_scratch,
+                                 .stream_elements = off_the_stream,
+                                 .work = backward_work};
+
+}  // namespace llmc::ops

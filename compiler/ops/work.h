@@ -1,0 +1,64 @@
+// What runs an op: kernels, matrix products or a library's attention, each with its operands, bytes and FLOPs.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "compiler/graph/graph.h"
+#include "math/gemm.h"
+
+namespace llmc::ops {
+
+struct KernelParam {
+  std::string type;  // "int", "float", "bool", "using"
+  std::string name;
+  std::string value;
+  std::string origin;  // the spec key it comes from, for `llmc diff`
+};
+
+/// One instance of a template.
+struct Kernel {
+  std::string name;           // "rms_norm_backward_residual"
+  std::string template_name;  // "rms_norm_backward"
+  std::vector<KernelParam> params;
+  std::int64_t rows = 0, cols = 0;
+  std::int64_t blocks = 1, threads = 1, cluster = 1;  // cuda launch
+  double bytes = 0, flops = 0;                        // of one launch
+
+  std::string key() const;  // text form: name and params on one line
+};
+
+/// One matrix product.
+struct Product {
+  std::string name;  // "qkv_forward"
+  GemmShape shape;
+  double bytes = 0, flops = 0;
+};
+
+/// What a launch passes on: a tensor of the graph, or an expression of the emitted step.
+struct Argument {
+  graph::TensorId tensor = graph::kNone;
+  std::string text;
+
+  Argument(graph::TensorId id) : tensor(id) {}
+  Argument(std::string expression) : text(std::move(expression)) {}
+  Argument(const char* expression) : text(expression) {}
+};
+
+/// Whose function a launch calls.
+enum class Call { kernel, product, attention_forward, attention_backward, own_backward, zero };
+
+/// One launch of an op. By `call`: of `kernel`, of `product`, of class Attention, or a memset of the first argument.
+/// own_backward: of `kernel` by own_attention_backward(), which class Attention calls where it does not take cuDNN's pass.
+struct Work {
+  Call call = Call::kernel;
+  std::vector<Argument> arguments = {};
+  Kernel kernel = {};
+  Product product = {};
+  double bytes = 0, flops = 0;
+  bool taken = true;  // false: another way, which the trainer carries, is predicted to be faster
+  bool adds = false;  // to what earlier micro-batches of the step left; the first one writes
+};
+
+}  // namespace llmc::ops

@@ -1,0 +1,32 @@
+// zero: what later micro-batches of a step add to, the first one zeros.
+#include "compiler/ops/rows.h"
+
+namespace llmc::ops {
+namespace {
+
+/// -> zeros
+void signature(const Operands& o) { o.count(0, 1); }
+
+std::vector<Work> work(const Context& c) {
+  return {{.call = Call::zero,
+           .arguments = {c.op.outputs[0], std::to_string(c.out(0).bytes())},
+           .bytes = static_cast<double>(c.out(0).bytes()),
+           .adds = true}};
+}
+
+}  // namespace
+
+constexpr Row kZero = {.kind = OpKind::zero,
+                       .signature = signature,
+                       .weight_type = reads_fp32,
+                       .exact = kNoOutputs,
+                       .writes_stream = false,
+                       .gradient = no_gradient,
+                       .gives_forward = false,
+                       .row_sum = kNoSum,
+                       .overwrites = in_a_new_place,
+                       .scratch = no_scratch,
+                       .stream_elements = off_the_stream,
+                       .work = work};
+
+}  // namespace llmc::ops

@@ -1,0 +1,118 @@
+#include "compiler/passes/verify.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "compiler/ops/op.h"
+#include "error.h"
+
+namespace llmc::passes {
+
+using namespace graph;
+
+namespace {
+
+class Verifier {
+ public:
+  Verifier(const Graph& graph, const std::string& pass) : g_(graph), pass_(pass) {}
+
+  void run() {
+    for (const Region& region : g_.regions) check_region(region);
+    check_gradients();
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& what) const {
+    const std::string at = op_ ? fmt::format(", region {}, op `{}`", region_->name, to_text(g_, *op_)) : "";
+    throw Failure(Exit::internal, fmt::format("graph is malformed after pass {}{}: {}", pass_, at, what));
+  }
+
+  void check_region(const Region& region) {
+    region_ = &region;
+    std::set<std::string> names;
+    std::map<TensorId, TensorId> holder;  // buffer -> the tensor that it holds now
+    for (const Op& op : region.ops) {
+      op_ = &op;
+      if (!names.insert(op.label()).second) fail("the name is taken in this region");
+      try {
+        ops::row_of(op.kind).signature(ops::Operands{g_, region, op});
+      } catch (const ops::Malformed& malformed) {
+        fail(malformed.what());
+      }
+      for (TensorId id : op.inputs) {
+        const Tensor& t = g_.at(id);
+        if (t.role != Role::activation) continue;
+        const TensorId buffer = g_.storage(id);
+        if (const auto held = holder.find(buffer); held != holder.end()) {
+          if (held->second != id)
+            fail(fmt::format("reads %{}, which %{} has overwritten", t.name, g_.at(held->second).name));
+        } else if (!from_outside(region, id)) {
+          fail(fmt::format("reads %{} before it is written", t.name));
+        }
+      }
+      for (TensorId id : op.outputs) {
+        const Tensor& t = g_.at(id);
+        if (!may_write(op, t)) fail(fmt::format("writes %{}", t.name));
+        if (t.role == Role::gradient) touched_.insert(id);
+        holder[g_.storage(id)] = id;
+      }
+      if (op.gradient) holder[g_.storage(op.inputs[0])] = op.inputs[0];
+    }
+    op_ = nullptr;
+    for (const auto& [buffer, tensor] : holder) {
+      written_.insert(buffer);
+      (void)tensor;
+    }
+  }
+
+  static bool may_write(const Op& op, const Tensor& t) {
+    switch (t.role) {
+      case Role::activation:
+      case Role::gradient:
+      case Role::output:
+      case Role::result:
+        return true;
+      case Role::copy:
+        return op.kind == OpKind::cast;
+      case Role::parameter:
+        return op.kind == OpKind::initialise;
+      case Role::constant:
+      case Role::input:
+        break;
+    }
+    return false;
+  }
+
+  /// Whether a region may read what it has not written: the stream, what an earlier region made, what a layer kept.
+  bool from_outside(const Region& region, TensorId id) const {
+    const TensorId buffer = g_.storage(id);
+    if (g_.at(buffer).scope == Scope::boundary) return true;
+    if (!written_.count(buffer)) return false;
+    if (region.loop == Loop::layers_down && !region.saved.empty())
+      return std::find(region.saved.begin(), region.saved.end(), buffer) != region.saved.end();
+    return true;
+  }
+
+  void check_gradients() const {
+    const bool differentiated =
+        std::any_of(g_.regions.begin(), g_.regions.end(), [](const Region& r) { return r.part == Part::backward; });
+    if (!differentiated) return;
+    for (const Tensor& t : g_.tensors)
+      if (t.role == Role::parameter && !touched_.count(t.partner)) fail("nothing writes the gradient of %" + t.name);
+  }
+
+  const Graph& g_;
+  std::string pass_;
+  const Region* region_ = nullptr;
+  const Op* op_ = nullptr;
+  std::set<TensorId> written_, touched_;
+};
+
+}  // namespace
+
+void verify(const Graph& graph, const std::string& after_pass) { Verifier(graph, after_pass).run(); }
+
+}  // namespace llmc::passes

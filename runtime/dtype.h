@@ -1,0 +1,36 @@
+// The types that elements of tensors have: one list for specs, graphs, matrix products and reports.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace llmc {
+
+enum class DType : std::uint8_t { f32, bf16, i32 };
+
+struct DTypeRow {
+  DType type;
+  int bits;              // of one element
+  const char* name;      // in specs, reports and --dump-ir
+  const char* c_name;    // in emitted sources (device/types.h)
+};
+
+/// In the order of DType: a type without a row does not compile.
+inline constexpr auto kDTypes = std::to_array<DTypeRow>({
+    {DType::f32, 32, "fp32", "float"},
+    {DType::bf16, 16, "bf16", "bf16"},
+    {DType::i32, 32, "i32", "int"},
+});
+static_assert(kDTypes.size() == static_cast<std::size_t>(DType::i32) + 1, "a row for each DType");
+
+constexpr const DTypeRow& row_of(DType type) { return kDTypes[static_cast<std::size_t>(type)]; }
+constexpr const char* name_of(DType type) { return row_of(type).name; }
+
+/// Bytes of `elements` that lie end to end, the last byte filled up.
+constexpr std::int64_t bytes_of(DType type, std::int64_t elements) { return (elements * row_of(type).bits + 7) / 8; }
+
+/// How many elements 16 bytes hold, the widest access of a kernel.
+constexpr std::int64_t vector_of(DType type) { return 128 / row_of(type).bits; }
+
+}  // namespace llmc

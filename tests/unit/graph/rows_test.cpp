@@ -1,0 +1,51 @@
+// The table of ops, and that nothing is decided by the name of a tensor, an op or a region.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <set>
+
+#include "compiler/ops/op.h"
+
+namespace llmc::ops {
+namespace {
+
+namespace fs = std::filesystem;
+
+TEST(Rows, EachStandsAtItsKind) {
+  std::set<std::string> names;
+  for (std::size_t i = 0; i < kOpKinds; ++i) {
+    const auto kind = static_cast<OpKind>(i);
+    EXPECT_EQ(row_of(kind).kind.value, kind) << name_of(kind);
+    EXPECT_TRUE(names.insert(name_of(kind)).second) << name_of(kind);
+  }
+}
+
+/// Lines that look a tensor, op or region up by name, or compare its name with a text.
+const std::regex kByName(
+    R"re((\bname|label\(\))\s*[!=]=\s*"|"\s*[!=]=\s*[\w.>()-]*\bname\b|\b(graph|g_?)(\.|->)(find|region)\("|)re"
+    R"re(\bname\.(find|rfind|compare|substr|starts_with|ends_with|erase)\()re");
+
+TEST(Names, DecideNothing) {
+  for (const char* line :
+       {"if (t.name == \"loss\")", "op.name != \"gate_up\"", "\"x\" == t.name", "graph.find(\"d_x_first\")",
+        "*graph.region(\"head\")", "product.name.find(\"_again\")", "op.label() == \"rope\""})
+    EXPECT_TRUE(std::regex_search(line, kByName)) << line;
+  int files = 0;
+  for (const char* stage : {"graph", "ops", "passes", "plan", "emit", "report"})
+    for (const auto& entry : fs::directory_iterator(fs::path(SOURCE_FOLDER) / "compiler" / stage)) {
+      if (!entry.is_regular_file()) continue;
+      ++files;
+      std::ifstream in(entry.path());
+      int number = 0;
+      for (std::string line; std::getline(in, line);) {
+        ++number;
+        EXPECT_FALSE(std::regex_search(line, kByName)) << entry.path().filename() << ":" << number << ": " << line;
+      }
+    }
+  EXPECT_GT(files, 60);
+}
+
+}  // namespace
+}  // namespace llmc::ops
