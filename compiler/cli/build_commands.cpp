@@ -32,16 +32,17 @@ void add_emission(CLI::App* command, TrainerOptions& all) {
 }
 
 /// The overrides of run-time keys, which belong to the run and not to the trainer, as the trainer takes them; they are
-/// removed from `arguments`. All of them together are checked first.
+/// removed from `arguments`, but for tokens that `micro_batch: auto` has to divide. All of them together are checked first.
 std::vector<std::string> take_run_time_words(SpecArguments& arguments) {
   const spec::Resolved all = load_spec(arguments);
   std::vector<std::string> words, compiled;
   for (const std::string& word : arguments.overrides) {
     const std::string path = word.substr(0, word.find('='));
     const spec::Key* key = spec::find_key(path);
-    if (!key || key->stage != spec::Stage::run_time)
-      compiled.push_back(word);
-    else if (key->is_path)  // relative to the spec here, to the current folder there
+    const bool decides = path == "batch.tokens" && all.spec.batch.micro_batch == 0;
+    if (!key || key->stage != spec::Stage::run_time || decides) compiled.push_back(word);
+    if (!key || key->stage != spec::Stage::run_time) continue;
+    if (key->is_path && spec::present(key->get(all.spec)))  // relative to the spec here, to the current folder there
       words.push_back(path + "=" + fs::absolute(all.directory / fs::path(std::get<std::string>(key->get(all.spec)))).string());
     else
       words.push_back(word);

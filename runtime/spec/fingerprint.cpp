@@ -58,6 +58,8 @@ std::string canonical_text(const Spec& spec) {
   for (const Key& key : keys())
     if (key.stage == Stage::compiled && applies(key, spec))
       text += key.path + "=" + value_text(key, key.get(spec)) + "\n";
+  // What `auto` becomes divides the tokens of a step.
+  if (spec.batch.micro_batch == 0) text += "batch.tokens=" + std::to_string(spec.batch.tokens) + "\n";
   return text;
 }
 

@@ -123,9 +123,13 @@ void tell_changes(Console& console, const std::vector<spec::Change>& changed,
 }
 
 /// What this run has in another value than its trainer: kept from the run, or of the command line.
-void tell_differences(Console& console, const spec::Spec& built, const spec::Spec& values) {
-  for (const spec::Change& c : spec::changes(built, values))
-    console.text(fmt::format("value   {}={} (the trainer was built with {})", c.key->path, c.after, c.before));
+void tell_differences(Console& console, const spec::Spec& built, const spec::Spec& values,
+                      const std::optional<spec::Values>& before) {
+  for (const spec::Change& c : spec::changes(built, values)) {
+    const bool kept = before && spec::text_of(c.key->path, before->spec) == c.after;
+    console.text(fmt::format("value   {}={} (the trainer was built with {}{})", c.key->path, c.after, c.before,
+                             kept ? fmt::format("; this run keeps its own unless the command line says {}={}", c.key->path, c.before) : ""));
+  }
   for (const std::string& path : edited_spec_files())
     console.warning(fmt::format("'{}' was edited after this trainer was compiled; `llmc compile` takes that in", path));
 }
@@ -167,7 +171,7 @@ int train(int argc, char** argv, const Options& options, const Program& program)
   const spec::Spec& run = values.run.spec;
   const std::int64_t stop = last_step(options, run);
   const std::int64_t sequences = run.batch.tokens / info.sequence_length;
-  tell_differences(console, values.built.spec, run);
+  tell_differences(console, values.built.spec, run, values.before);
   if (const std::string note = vocabulary_note(run.model.vocab_size, run.data.tokenizer, run.data.train.path); !note.empty())
     console.text("note    " + note);
 
@@ -192,7 +196,8 @@ int train(int argc, char** argv, const Options& options, const Program& program)
   }
   state.position = continue_with(state.position, info.sequence_length);
   if (state.step >= stop) {
-    console.text(fmt::format("nothing to do: '{}' is at step {} of {}", options.run.string(), state.step, stop));
+    const fs::path& where = start ? start->checkpoint : options.run;
+    console.text(fmt::format("nothing to do: '{}' is at step {} of {}", where.string(), state.step, stop));
     return 0;
   }
   if (!folder) folder.emplace(options.run, model, log);

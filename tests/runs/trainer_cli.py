@@ -94,8 +94,11 @@ class TrainerCli(RunTest):
         trainer = os.path.join(build, "trainer")
         self.assertIn("optimizer.lr=0.003", self.succeed(trainer, "--help").out)
         again = self.succeed(trainer, "--run", run, "--steps", 3, cwd="/").out
-        self.assertIn("value   optimizer.lr=0.0001 (the trainer was built with 0.003)", again)
+        self.assertIn("value   optimizer.lr=0.0001 (the trainer was built with 0.003; this run keeps its own", again)
         self.assertEqual([line["step"] for line in harness.json_lines(os.path.join(run, "metrics.jsonl"))], [1, 2, 3])
+        # What micro_batch: auto has to divide is known when the trainer is built.
+        self.succeed(harness.LLMC, "run", spec, "-o", self.path("auto-build"), "batch.micro_batch=auto", "batch.tokens=48",
+                     "--", "--run", self.path("auto run"), "--steps", 1)
         # Stopped by a signal: the command that is printed, in a shell.
         process = subprocess.Popen([trainer, "--run", run, "schedule.steps=3000", "sampling.prompts=[\"4 5\"]"],
                                    stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, universal_newlines=True)

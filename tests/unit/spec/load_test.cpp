@@ -112,11 +112,12 @@ TEST(Load, FingerprintIsOfWhatIsCompiledIn) {
   EXPECT_EQ(base.size(), 32u);
   for (const char* run_time : {"optimizer.lr=0.1", "seed=1", "data.train.path=x", "batch.tokens=16Ki",
                                "metrics.every=3", "name=other", "schedule.kind=linear", "optimizer.decay=all"})
-    EXPECT_EQ(resolve(kGood, {run_time}).fingerprint, base) << run_time;
+    EXPECT_EQ(resolve(kGood, {run_time, "batch.micro_batch=4"}).fingerprint, resolve(kGood, {"batch.micro_batch=4"}).fingerprint)
+        << run_time;
   for (const char* compiled :
        {"model.vocab_size=4095", "precision.compute=fp32", "precision.residual=bf16", "batch.micro_batch=4", "memory.recompute=full",
         "model.rms_norm_eps=1e-6", "metrics.per_parameter=false", "deterministic=false", "init.embedding_std=0.03",
-        "target.arch=x86-64-v4", "memory.budget=1GiB"})
+        "target.arch=x86-64-v4", "memory.budget=1GiB", "batch.tokens=16Ki" /* which micro_batch: auto divides */})
     EXPECT_NE(resolve(kGood, {compiled}).fingerprint, base) << compiled;
 }
 

@@ -46,7 +46,8 @@ TEST_F(Identity, AResumeKeepsTheRunsValues) {
   train({"--run", "run", "--steps", "7", "optimizer.lr=0.01"});
   const Result again = train({"--run", "run"});
   EXPECT_FALSE(contains(again.out, "change ")) << again.out;
-  EXPECT_TRUE(contains(again.out, "value   optimizer.lr=0.01 (the trainer was built with 0.05)")) << again.out;
+  EXPECT_TRUE(contains(again.out, "value   optimizer.lr=0.01 (the trainer was built with 0.05; this run keeps its own unless the command line says optimizer.lr=0.05)"))
+      << again.out;
   EXPECT_EQ(again.err, "");
   expect_same_checkpoint("clean", "run", 20);
   EXPECT_EQ(history("run")[1]["changed"].size(), 0u);
