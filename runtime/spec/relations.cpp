@@ -13,6 +13,7 @@
 #include <string>
 
 #include "spec/scalars.h"
+#include "spec/synonyms.h"
 #include "spec/targets.h"
 
 namespace llmc::spec {
@@ -382,7 +383,8 @@ class Relations {
       std::copy_if(arch[i].begin(), arch[i].end(), std::back_inserter(digits),
                    [](char c) { return (c >= '0' && c <= '9') || c == 'a'; });
       while (!cpu && !digits.empty() && !of(known, digits)) digits.erase(0, 1);
-      const std::string meant = !cpu && !digits.empty() ? digits : near.value_or("");
+      const std::string device = cpu ? "" : our_word("target.arch", arch[i]);
+      const std::string meant = !device.empty() ? device : !cpu && !digits.empty() ? digits : near.value_or("");
       if (!meant.empty()) {
         edits.push_back(write("target.arch", with(arch, i, meant)));
         edits.back().meant = true;
