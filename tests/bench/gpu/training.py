@@ -29,7 +29,7 @@ def trainer_words(kit, bundle, program, count, passes, folder):
     return [kit.machine.program(bundle, program), "--run", folder / "run", "--resume", "none", "--no-final-checkpoint",
             "--timing", folder / "timing.json", "--steps", count, f"schedule.steps={max(1000, count)}", "schedule.warmup_steps=10",
             f"data.train.path={data_of(kit, bundle)}", "data.tokenizer=", "data.validation.path=", f"batch.tokens={tokens}",
-            "evaluation.every=0", "sampling.every=0", "checkpoint.every=0", "checkpoint.keep_every=0"]
+            "sampling.every=0", "checkpoint.every=0", "checkpoint.keep_every=0"]
 
 
 def train(kit, bundle, program, count, passes, prefix=(), settings=(), **environment):
