@@ -11,9 +11,9 @@ enum class DType : std::uint8_t { f32, bf16, i32 };
 
 struct DTypeRow {
   DType type;
-  int bits;              // of one element
-  const char* name;      // in specs, reports and --dump-ir
-  const char* c_name;    // in emitted sources (device/types.h)
+  int bits;            // of one element
+  const char* name;    // in specs, reports and --dump-ir
+  const char* c_name;  // in emitted sources (device/types.h)
 };
 
 /// In the order of DType: a type without a row does not compile.

@@ -9,7 +9,7 @@ namespace llmc {
 /// Exit codes of llmc and of every trainer. Launchers may retry resume_me and peer_lost.
 enum class Exit : int {
   done = 0,
-  spec = 1,        // spec or check failed, or `diff` found differences
+  spec = 1,  // spec or check failed, or `diff` found differences
   usage = 2,
   toolchain = 3,
   does_not_fit = 4,

@@ -69,7 +69,8 @@ struct Unit {
   Command command;
 
   bool built() const { return fs::exists(object) && (report.empty() || fs::exists(report)); }
-  /// What the compiler has left under temporary names is the unit's from here on: an object is never without its report.
+  /// What the compiler has left under temporary names is the unit's from here on: an object is never without its
+  /// report.
   void keep(const std::string& output) const {
     if (!report.empty()) emit::write_file(report, output);
     fs::rename(object.string() + ".new", object);

@@ -23,15 +23,14 @@ struct CompileResult {
 
 using Progress = std::function<void(const std::string&)>;
 
-/// Compiles and links `folder`, which write_project() has filled. Objects live in folder/objects under the hash of all that
-/// they are made of (source, headers, flags, compiler version), so a changed learning rate compiles no kernel; ptxas' report
-/// of a kernel lies beside its object.
-/// Throws Failure(toolchain) with the compiler's own output.
+/// Compiles and links `folder`, which write_project() has filled. Objects live in folder/objects under the hash of all
+/// that they are made of (source, headers, flags, compiler version), so a changed learning rate compiles no kernel;
+/// ptxas' report of a kernel lies beside its object. Throws Failure(toolchain) with the compiler's own output.
 CompileResult compile_project(const plan::Plan& plan, const std::filesystem::path& folder, const Home& home, int jobs,
                               const Progress& progress);
 
-/// Tells the trainer in `folder` what relative paths of its spec are relative to, and from which files with which content
-/// it was read, in files beside it: a path of this machine is in no source and in no binary.
+/// Tells the trainer in `folder` what relative paths of its spec are relative to, and from which files with which
+/// content it was read, in files beside it: a path of this machine is in no source and in no binary.
 void note_spec(const std::filesystem::path& folder, const spec::Resolved& resolved);
 
 }  // namespace llmc::build

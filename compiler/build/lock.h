@@ -7,8 +7,8 @@
 
 namespace llmc::build {
 
-/// Held from construction to destruction, and no longer than the process lives. A second holder of the same folder waits,
-/// and says so once.
+/// Held from construction to destruction, and no longer than the process lives. A second holder of the same folder
+/// waits, and says so once.
 class FolderLock {
  public:
   /// Makes the folder. Throws Failure(usage) where it cannot be, or holds files that llmc did not write.

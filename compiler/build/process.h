@@ -7,9 +7,9 @@
 namespace llmc::build {
 
 struct Command {
-  std::string label;                // for messages: "kernels/rope.cpp"
-  std::vector<std::string> argv;    // argv[0] is looked up on PATH
-  std::string directory;            // working directory; empty: this one
+  std::string label;              // for messages: "kernels/rope.cpp"
+  std::vector<std::string> argv;  // argv[0] is looked up on PATH
+  std::string directory;          // working directory; empty: this one
 };
 
 struct Outcome {

@@ -80,9 +80,10 @@ CudaToolchain look_for_cuda(const Home& home) {
 CudaToolchain find_cuda_toolchain(const Home& home) {
   const CudaToolchain tools = look_for_cuda(home);
   if (tools.nvcc.empty())
-    throw Failure(Exit::toolchain,
-                  "no nvcc on PATH, in CUDA_HOME or in /usr/local/cuda; install the CUDA toolkit, or emit a bundle here "
-                  "(llmc emit SPEC -o DIR --bundle) and build it where the toolkit is");
+    throw Failure(
+        Exit::toolchain,
+        "no nvcc on PATH, in CUDA_HOME or in /usr/local/cuda; install the CUDA toolkit, or emit a bundle here "
+        "(llmc emit SPEC -o DIR --bundle) and build it where the toolkit is");
   if (!tools.runtime_built)
     throw Failure(Exit::toolchain,
                   "llmc was built without its CUDA runtime; run cmake on llmc again where the toolkit, cuDNN and "
@@ -95,12 +96,15 @@ std::string resolve_cpu_arch(const std::string& arch) { return arch == "native" 
 std::string check_cpu_target(const spec::Spec& spec) {
   if (spec.compute != DType::bf16) return "";
   switch (bf16_support()) {
-    case Bf16Support::native: return "";
+    case Bf16Support::native:
+      return "";
     case Bf16Support::emulated:
-      return "this CPU has no bf16 instructions: oneDNN emulates them, so training will be slower than precision.compute=fp32";
+      return "this CPU has no bf16 instructions: oneDNN emulates them, so training will be slower than "
+             "precision.compute=fp32";
     case Bf16Support::none:
-      throw Failure(Exit::toolchain, "oneDNN has no bf16 matrix products for this CPU; write precision.compute: fp32, or "
-                                     "compile on the machine that will train");
+      throw Failure(Exit::toolchain,
+                    "oneDNN has no bf16 matrix products for this CPU; write precision.compute: fp32, or "
+                    "compile on the machine that will train");
   }
   return "";
 }

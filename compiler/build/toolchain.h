@@ -11,11 +11,12 @@ namespace llmc::build {
 
 /// Where llmc was built, and what it builds trainers from.
 struct Home {
-  std::filesystem::path source;   // holds templates/ and runtime/
-  std::filesystem::path build;    // holds the runtime's libraries
+  std::filesystem::path source;  // holds templates/ and runtime/
+  std::filesystem::path build;   // holds the runtime's libraries
 };
 
-/// The prefix or the build folder that this program lies in, or what the environment variable LLMC_HOME (source) and LLMC_BUILD say.
+/// The prefix or the build folder that this program lies in, or what the environment variable LLMC_HOME (source) and
+/// LLMC_BUILD say.
 Home find_home();
 
 struct CpuToolchain {
@@ -25,8 +26,8 @@ struct CpuToolchain {
 
 struct CudaToolchain {
   std::string nvcc, version;
-  std::filesystem::path root;     // of the toolkit
-  bool runtime_built = false;     // the runtime's cuda libraries are there
+  std::filesystem::path root;  // of the toolkit
+  bool runtime_built = false;  // the runtime's cuda libraries are there
 };
 
 /// Throws Failure(toolchain) that names what to install.

@@ -26,13 +26,16 @@ void add_run_spec(CLI::App* command, TrainerOptions& options) {
 void add_emission(CLI::App* command, TrainerOptions& all) {
   BuildOptions& options = all.build;
   command->add_option("-o,--out", options.out, "folder of the project (default build/<name>)");
-  command->add_option("--style", options.style, "specialised: numbers in place; include: template plus params, no specialiser")
+  command
+      ->add_option("--style", options.style,
+                   "specialised: numbers in place; include: template plus params, no specialiser")
       ->check(CLI::IsMember({"specialised", "include"}));
   command->add_option("--dump-ir", options.dump, "write the graph after each pass that changed it to this folder");
 }
 
 /// The overrides of run-time keys, which belong to the run and not to the trainer, as the trainer takes them; they are
-/// removed from `arguments`, but for tokens that `micro_batch: auto` has to divide. All of them together are checked first.
+/// removed from `arguments`, but for tokens that `micro_batch: auto` has to divide. All of them together are checked
+/// first.
 std::vector<std::string> take_run_time_words(SpecArguments& arguments) {
   const spec::Resolved all = load_spec(arguments);
   std::vector<std::string> words, compiled;
@@ -43,7 +46,8 @@ std::vector<std::string> take_run_time_words(SpecArguments& arguments) {
     if (!key || key->stage != spec::Stage::run_time || decides) compiled.push_back(word);
     if (!key || key->stage != spec::Stage::run_time) continue;
     if (key->is_path && spec::present(key->get(all.spec)))  // relative to the spec here, to the current folder there
-      words.push_back(path + "=" + fs::absolute(all.directory / fs::path(std::get<std::string>(key->get(all.spec)))).string());
+      words.push_back(path + "=" +
+                      fs::absolute(all.directory / fs::path(std::get<std::string>(key->get(all.spec)))).string());
     else
       words.push_back(word);
   }
@@ -60,8 +64,9 @@ void add_build_commands(CLI::App& app, Result& result) {
   add_run_spec(emit_command, *options);
   add_emission(emit_command, *options);
   emit_command->add_flag("--bundle", options->build.bundle, "with the runtime's sources: builds where llmc is not");
-  emit_command->footer("Example: llmc emit specs/llama-1b.yaml -o llama-1b --bundle\n"
-                       "         cmake -S llama-1b -B llama-1b/build && cmake --build llama-1b/build");
+  emit_command->footer(
+      "Example: llmc emit specs/llama-1b.yaml -o llama-1b --bundle\n"
+      "         cmake -S llama-1b -B llama-1b/build && cmake --build llama-1b/build");
   emit_command->callback([options] {
     const Planned planned = plan_spec(options->spec);
     const build::FolderLock lock = lock_output(planned, options->build);
@@ -78,8 +83,8 @@ void add_build_commands(CLI::App& app, Result& result) {
     const Planned planned = plan_spec_here(options->spec);
     note_vocabulary(planned.resolved);
     const build::CompileResult built = compile(planned, options->build);
-    fmt::print("{} ({} sources compiled, {} unchanged{}, {:.1f} s)\n", built.trainer.string(), built.compiled, built.reused,
-               built.linked ? ", linked" : "", built.seconds);
+    fmt::print("{} ({} sources compiled, {} unchanged{}, {:.1f} s)\n", built.trainer.string(), built.compiled,
+               built.reused, built.linked ? ", linked" : "", built.seconds);
   });
 
   CLI::App* run_command = app.add_subcommand("run", "compile if needed, then train");

@@ -47,10 +47,9 @@ void print_result(const data::BuildResult& result, const std::filesystem::path& 
 void print_notes(const data::BuildResult& result, const data::BuildOptions& options) {
   constexpr std::size_t kShown = 10;
   if (result.vocab_size < options.vocab_size)
-    fmt::print(stderr, "note: the text gives a vocabulary of {}, not the {} asked for\n", data::grouped(result.vocab_size),
-               data::grouped(options.vocab_size));
-  if (result.single_document_cut)
-    fmt::print(stderr, "note: there is one document, so its end is the validation set\n");
+    fmt::print(stderr, "note: the text gives a vocabulary of {}, not the {} asked for\n",
+               data::grouped(result.vocab_size), data::grouped(options.vocab_size));
+  if (result.single_document_cut) fmt::print(stderr, "note: there is one document, so its end is the validation set\n");
   for (std::size_t i = 0; i < std::min(kShown, result.skipped.size()); ++i)
     fmt::print(stderr, "skipped {}: {}\n", spec::printable(result.skipped[i].path.string()), result.skipped[i].why);
   if (result.skipped_files > static_cast<std::int64_t>(kShown))

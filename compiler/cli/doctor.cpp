@@ -32,7 +32,8 @@ class TemporaryFolder {
  public:
   TemporaryFolder() {
     std::string name = (fs::temp_directory_path() / "llmc-doctor-XXXXXX").string();
-    if (!mkdtemp(name.data())) throw Failure(Exit::toolchain, "cannot make a folder in " + fs::temp_directory_path().string());
+    if (!mkdtemp(name.data()))
+      throw Failure(Exit::toolchain, "cannot make a folder in " + fs::temp_directory_path().string());
     path = name;
   }
   ~TemporaryFolder() {
@@ -60,8 +61,9 @@ std::string compile_problem(std::vector<std::string> argv, const std::string& na
 Finding cxx_compiler() {
   try {
     const build::CpuToolchain tools = build::find_cpu_toolchain();
-    const std::string problem = compile_problem({tools.compiler, "-std=c++20", "-fopenmp", "-c"}, "test.cpp",
-                                                "#include <cmath>\n#include <omp.h>\nfloat f(float x) { return std::sqrt(x) * omp_get_max_threads(); }\n");
+    const std::string problem = compile_problem(
+        {tools.compiler, "-std=c++20", "-fopenmp", "-c"}, "test.cpp",
+        "#include <cmath>\n#include <omp.h>\nfloat f(float x) { return std::sqrt(x) * omp_get_max_threads(); }\n");
     return {"C++ compiler", tools.version, problem.empty(), problem};
   } catch (const Failure& failure) {
     return {"C++ compiler", "missing", false, failure.what()};
@@ -121,17 +123,22 @@ std::vector<Finding> examine() {
   const bool cpu_runtime = fs::exists(home.build / "runtime-cpu.link");
   findings.push_back({"CPU runtime", cpu_runtime ? "built" : "missing", cpu_runtime, "run cmake --build on llmc"});
   findings.push_back(cxx_compiler());
-  findings.push_back({"this CPU", fmt::format("-march={}, {} threads", machine_arch(), std::thread::hardware_concurrency()), true, ""});
-  static constexpr const char* kSupport[] = {"none: precision.compute must be fp32", "emulated: slower than fp32", "native"};
+  findings.push_back({"this CPU",
+                      fmt::format("-march={}, {} threads", machine_arch(), std::thread::hardware_concurrency()), true,
+                      ""});
+  static constexpr const char* kSupport[] = {"none: precision.compute must be fp32", "emulated: slower than fp32",
+                                             "native"};
   const Bf16Support bf16 = bf16_support();
-  findings.push_back({"bf16 on this CPU", fmt::format("{} ({})", kSupport[static_cast<int>(bf16)], math_library_version()),
+  findings.push_back({"bf16 on this CPU",
+                      fmt::format("{} ({})", kSupport[static_cast<int>(bf16)], math_library_version()),
                       bf16 != Bf16Support::none, "use precision.compute: fp32"});
   findings.push_back(memory());
   findings.push_back(disk());
   const build::CudaToolchain cuda = build::look_for_cuda(home);
   findings.push_back(cuda_compiler(cuda));
-  findings.push_back({"CUDA runtime", cuda.runtime_built ? "built" : "not built", cuda.runtime_built,
-                      "only target.kind: cuda needs it: toolkit, cuDNN, NCCL and cudnn-frontend when llmc is configured"});
+  findings.push_back(
+      {"CUDA runtime", cuda.runtime_built ? "built" : "not built", cuda.runtime_built,
+       "only target.kind: cuda needs it: toolkit, cuDNN, NCCL and cudnn-frontend when llmc is configured"});
   for (Finding& gpu : gpus()) findings.push_back(std::move(gpu));
   return findings;
 }
@@ -148,12 +155,15 @@ void add_doctor_command(CLI::App& app, Result& result) {
     nlohmann::ordered_json list = nlohmann::ordered_json::array();
     for (const Finding& f : findings) {
       list.push_back({{"what", f.what}, {"found", f.found}, {"good", f.good}, {"advice", f.good ? "" : f.advice}});
-      if (!*json) fmt::print("{} {:<22} {}{}\n", f.good ? "ok" : "--", f.what, f.found, f.good || f.advice.empty() ? "" : "; " + f.advice);
+      if (!*json)
+        fmt::print("{} {:<22} {}{}\n", f.good ? "ok" : "--", f.what, f.found,
+                   f.good || f.advice.empty() ? "" : "; " + f.advice);
     }
     if (*json) fmt::print("{}\n", list.dump(2));
     // What only one target needs is missing on many good machines; the rest must be there.
     for (const Finding& f : findings)
-      if (!f.good && (f.what == "CPU runtime" || f.what == "C++ compiler")) result.exit_code = static_cast<int>(Exit::toolchain);
+      if (!f.good && (f.what == "CPU runtime" || f.what == "C++ compiler"))
+        result.exit_code = static_cast<int>(Exit::toolchain);
   });
 }
 

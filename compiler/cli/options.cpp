@@ -31,7 +31,8 @@ spec::Resolved load_spec(const SpecArguments& arguments) {
 
 void note_vocabulary(const spec::Resolved& resolved) {
   const auto found = [&](const std::string& path) {
-    return path.empty() ? std::filesystem::path() : (std::filesystem::path(resolved.directory) / path).lexically_normal();
+    return path.empty() ? std::filesystem::path()
+                        : (std::filesystem::path(resolved.directory) / path).lexically_normal();
   };
   const std::string note = vocabulary_note(resolved.spec.model.vocab_size, found(resolved.spec.data.tokenizer),
                                            found(resolved.spec.data.train.path));

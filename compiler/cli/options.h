@@ -45,12 +45,12 @@ struct Planned {
 };
 Planned plan_spec(const SpecArguments& arguments);
 
-/// The same as a trainer that is built here has it: on a CPU, `target.arch: native` is this machine's name from the start, so that
-/// kernels are chosen for it.
+/// The same as a trainer that is built here has it: on a CPU, `target.arch: native` is this machine's name from the
+/// start, so that kernels are chosen for it.
 Planned plan_spec_here(const SpecArguments& arguments);
 
-/// build/<name> under the current directory, unless `wish` names a folder; build/<name>-run where CMake built something of
-/// that name.
+/// build/<name> under the current directory, unless `wish` names a folder; build/<name>-run where CMake built something
+/// of that name.
 std::filesystem::path output_folder(const std::string& wish, const std::string& name);
 
 emit::SourceTree source_tree(const build::Home& home);

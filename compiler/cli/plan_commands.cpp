@@ -5,14 +5,13 @@
 
 #include "compiler/cli/build.h"
 #include "compiler/cli/commands.h"
-#include "spec/print.h"
 #include "compiler/emit/kernel_sources.h"
 #include "compiler/report/diff.h"
 #include "compiler/report/kernel_report.h"
 #include "compiler/report/plan_report.h"
+#include "error.h"
 #include "spec/print.h"
 #include "spec/schema.h"
-#include "error.h"
 
 namespace llmc::cli {
 
@@ -88,24 +87,32 @@ void add_plan_commands(CLI::App& app, Result& result) {
   CLI::App* plan_command = app.add_subcommand("plan", "memory, launches and FLOPs of the run, before it runs");
   plan_command->add_option("spec", plan->spec.file, "the run's YAML file")->required();
   plan_command->add_option("overrides", plan->spec.overrides, "key.path=value");
-  auto* json = plan_command->add_flag("--json", plan->json, "plan.json on standard output; with --kernels: these as JSON");
-  auto* launches = plan_command->add_flag("--launches", plan->launches, "every launch with its bytes and FLOPs, as a page in Markdown");
-  auto* kernels = plan_command->add_flag("--kernels", plan->kernels,
-                                         "every kernel with its bytes and FLOPs; for CUDA also registers, spills, shared memory and "
-                                         "occupancy as ptxas reports them, for which what is not built yet is compiled");
+  auto* json =
+      plan_command->add_flag("--json", plan->json, "plan.json on standard output; with --kernels: these as JSON");
+  auto* launches = plan_command->add_flag("--launches", plan->launches,
+                                          "every launch with its bytes and FLOPs, as a page in Markdown");
+  auto* kernels = plan_command->add_flag(
+      "--kernels", plan->kernels,
+      "every kernel with its bytes and FLOPs; for CUDA also registers, spills, shared memory and "
+      "occupancy as ptxas reports them, for which what is not built yet is compiled");
   launches->excludes(json)->excludes(kernels);
   plan_command->add_option("-o,--out", plan->build.out, "folder of the project (default build/<name>)")->needs(kernels);
   add_jobs(plan_command, plan->build)->needs(kernels);
-  plan_command->footer("Example: llmc plan specs/llama-1b.yaml batch.micro_batch=8 memory.recompute=full\n"
-                       "         llmc plan specs/llama-1b.yaml --kernels");
+  plan_command->footer(
+      "Example: llmc plan specs/llama-1b.yaml batch.micro_batch=8 memory.recompute=full\n"
+      "         llmc plan specs/llama-1b.yaml --kernels");
   plan_command->callback([plan] {
     const Planned planned = plan_spec_here(plan->spec);
     if (plan->kernels) {
       const report::KernelUses uses = kernel_uses(planned, plan->build);
-      if (plan->json) fmt::print("{}\n", report::kernels_json(planned.plan, uses).dump(2));
-      else fmt::print("{}", report::kernels_text(planned.plan, uses));
-    } else if (plan->launches) fmt::print("{}", report::launches_markdown(planned.plan));
-    else fmt::print("{}", plan->json ? planned.texts.plan_json : planned.texts.plan_text);
+      if (plan->json)
+        fmt::print("{}\n", report::kernels_json(planned.plan, uses).dump(2));
+      else
+        fmt::print("{}", report::kernels_text(planned.plan, uses));
+    } else if (plan->launches)
+      fmt::print("{}", report::launches_markdown(planned.plan));
+    else
+      fmt::print("{}", plan->json ? planned.texts.plan_json : planned.texts.plan_text);
   });
 
   auto diff = std::make_shared<DiffOptions>();
@@ -115,13 +122,16 @@ void add_plan_commands(CLI::App& app, Result& result) {
   diff_command->add_option("overrides", diff->overrides, "key.path=value, for the run after");
   diff_command->add_flag("--full", diff->full, "with the differences of the generated sources");
   diff_command->add_flag("--json", diff->json, "as JSON on standard output");
-  diff_command->footer("Exit code 0: the same spec, up to its name; 1: they differ.\n"
-                       "Example: llmc diff specs/quickstart.yaml specs/quickstart.yaml model.hidden_size=320 --full");
+  diff_command->footer(
+      "Exit code 0: the same spec, up to its name; 1: they differ.\n"
+      "Example: llmc diff specs/quickstart.yaml specs/quickstart.yaml model.hidden_size=320 --full");
   diff_command->callback([diff, &result] {
     const auto a = load_side(diff->a, {}), b = load_side(diff->b, diff->overrides);
     const report::Difference difference = report::compare(a->side, b->side, plans_alone(*a, *b));
-    if (diff->json) fmt::print("{}\n", report::diff_json(a->side, b->side, difference).dump(2));
-    else fmt::print("{}", report::diff_text(a->side, b->side, difference, diff->full));
+    if (diff->json)
+      fmt::print("{}\n", report::diff_json(a->side, b->side, difference).dump(2));
+    else
+      fmt::print("{}", report::diff_text(a->side, b->side, difference, diff->full));
     result.exit_code = difference.empty() ? 0 : 1;
   });
 }

@@ -31,8 +31,10 @@ void add_spec(CLI::App* command, Options& options) {
 
 int check(const Options& options) {
   const spec::LoadResult result = read_spec(options.spec);
-  if (options.json) fmt::print("{}\n", spec::to_json(result.diagnostics));
-  else if (!result.resolved) fmt::print(stderr, "{}", spec::render(result.diagnostics, colour_on(2)));
+  if (options.json)
+    fmt::print("{}\n", spec::to_json(result.diagnostics));
+  else if (!result.resolved)
+    fmt::print(stderr, "{}", spec::render(result.diagnostics, colour_on(2)));
   if (!result.resolved) return static_cast<int>(Exit::spec);
   for (const std::string& note : result.notes) fmt::print(stderr, "note: {}\n", note);
   const plan::Plan plan = plan::make_plan(result.resolved->spec, result.resolved->fingerprint);
@@ -48,7 +50,8 @@ std::string import_model(const fs::path& from) {
   const fs::path path = fs::is_directory(from, error) ? from / "config.json" : from;
   const std::optional<std::string> text = spec::read_regular_file(path.string());
   if (!text) throw Failure(Exit::usage, "cannot read " + path.string() + "; give a model's folder or its config.json");
-  if (text->size() > kLimit) throw Failure(Exit::spec, path.string() + " is larger than 1 MiB; a config.json is a few kB");
+  if (text->size() > kLimit)
+    throw Failure(Exit::spec, path.string() + " is larger than 1 MiB; a config.json is a few kB");
   return spec::from_huggingface(*text, fs::absolute(path).lexically_normal().parent_path().filename().string());
 }
 
@@ -89,11 +92,11 @@ void add_spec_commands(CLI::App& app, Result& result) {
   CLI::App* schema_command = app.add_subcommand("schema", "JSON Schema (draft-07) of a spec, for editors");
   schema_command->add_flag("--markdown", options->markdown, "the manual's page of keys instead");
   schema_command->footer("Example: llmc schema > llmc.schema.json");
-  schema_command->callback([options] {
-    fmt::print("{}", options->markdown ? spec::reference_markdown() : spec::json_schema() + "\n");
-  });
+  schema_command->callback(
+      [options] { fmt::print("{}", options->markdown ? spec::reference_markdown() : spec::json_schema() + "\n"); });
 
-  CLI::App* explain_command = app.add_subcommand("explain", "what an error code means, with an example; without a code: all of them");
+  CLI::App* explain_command =
+      app.add_subcommand("explain", "what an error code means, with an example; without a code: all of them");
   explain_command->add_option("code", options->code, "such as E0301; without one: all codes with their titles");
   explain_command->footer("Example: llmc explain E0301");
   explain_command->callback([options] {

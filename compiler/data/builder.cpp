@@ -27,7 +27,8 @@ void check_options(const BuildOptions& options) {
   const auto fail = [](const std::string& what) { throw Failure(Exit::usage, what); };
   if (options.from.empty()) fail("nothing to read; give files or directories with --from");
   if (options.vocab_size < kMinVocabSize || options.vocab_size > kMaxVocabSize)
-    fail(fmt::format("--vocab-size {} is out of range; write {} to {}", options.vocab_size, kMinVocabSize, kMaxVocabSize));
+    fail(fmt::format("--vocab-size {} is out of range; write {} to {}", options.vocab_size, kMinVocabSize,
+                     kMaxVocabSize));
   if (!(options.validation >= 0 && options.validation <= 0.5))
     fail(fmt::format("a validation part of {} is out of range; write 0 to 0.5", options.validation));
   if (options.shard_tokens < 1 || options.shard_tokens > 0x7fffffff)
@@ -86,10 +87,15 @@ class Encoder {
  public:
   Encoder(const BuildOptions& options, const Tokenizer& tokenizer, const Split& split, const fs::path& folder,
           std::int64_t total_bytes, BuildResult& result)
-      : options_(options), tokenizer_(tokenizer), split_(split), total_bytes_(total_bytes), result_(result),
+      : options_(options),
+        tokenizer_(tokenizer),
+        split_(split),
+        total_bytes_(total_bytes),
+        result_(result),
         train_(folder, "train", tokenizer.vocab_size() > 65536, options.shard_tokens),
         validation_(folder, "val", tokenizer.vocab_size() > 65536, options.shard_tokens),
-        threads_(options.threads > 0 ? options.threads : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()))) {}
+        threads_(options.threads > 0 ? options.threads
+                                     : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()))) {}
 
   void add(std::string text) {
     if (split_.cuts()) {
@@ -158,9 +164,9 @@ BuildResult build_dataset(const BuildOptions& options) {
     if (options.progress) options.progress({stage, bytes, total});
   };
 
-  const std::int64_t sample_bytes =
-      options.sample_bytes > 0 ? options.sample_bytes
-                               : std::clamp<std::int64_t>(options.vocab_size << 10, 4 << 20, 256 << 20);
+  const std::int64_t sample_bytes = options.sample_bytes > 0
+                                        ? options.sample_bytes
+                                        : std::clamp<std::int64_t>(options.vocab_size << 10, 4 << 20, 256 << 20);
   Split split(options.validation, options.seed);
   TextSample sample(static_cast<std::size_t>(sample_bytes), options.seed);
   std::int64_t seen = 0;
@@ -171,15 +177,19 @@ BuildResult build_dataset(const BuildOptions& options) {
   });
   split.finish();
   if (counts.documents == 0)
-    throw Failure(Exit::data,
-                  fmt::format("the {} files hold no text ({} are binary or not UTF-8{})", counts.files,
-                              counts.skipped_files,
-                              counts.skipped.empty() ? "" : fmt::format("; {}: {}", counts.skipped[0].path.string(), counts.skipped[0].why)));
+    throw Failure(
+        Exit::data,
+        fmt::format("the {} files hold no text ({} are binary or not UTF-8{})", counts.files, counts.skipped_files,
+                    counts.skipped.empty()
+                        ? ""
+                        : fmt::format("; {}: {}", counts.skipped[0].path.string(), counts.skipped[0].why)));
 
   report(BuildStage::training_tokenizer, 0, sample_bytes);
   std::vector<std::string> passages = sample.take();
   if (passages.empty()) {  // every document fell to validation by its hash, and one of them is moved to training
-    for_each_document(files, [&](std::string text) { if (!split.is_validation(text)) sample.add(text); });
+    for_each_document(files, [&](std::string text) {
+      if (!split.is_validation(text)) sample.add(text);
+    });
     passages = sample.take();
   }
   const std::string model = train_tokenizer(std::move(passages), options.vocab_size);
@@ -212,27 +222,26 @@ BuildResult build_dataset(const BuildOptions& options) {
 }
 
 std::string dataset_json(const BuildResult& result, const BuildOptions& options) {
-  const nlohmann::ordered_json json = {
-      {"format", "llmc-dataset"},
-      {"version", 1},
-      {"tokenizer", "tokenizer.model"},
-      {"vocab_size", result.vocab_size},
-      {"separator_id", result.separator_id},
-      {"token_type", result.vocab_size > 65536 ? "uint32" : "uint16"},
-      {"bytes_per_token", result.bytes_per_token()},
-      {"files", result.files},
-      {"skipped_files", result.skipped_files},
-      {"single_document_cut", result.single_document_cut},
-      {"train", side_json(result.train)},
-      {"validation", side_json(result.validation)},
-      // Nothing about where and when: equal text and options, equal bytes.
-      {"options",
-       {{"globs", options.globs},
-        {"vocab_size", options.vocab_size},
-        {"validation", options.validation},
-        {"shard_tokens", options.shard_tokens},
-        {"sample_bytes", options.sample_bytes},
-        {"seed", options.seed}}}};
+  const nlohmann::ordered_json json = {{"format", "llmc-dataset"},
+                                       {"version", 1},
+                                       {"tokenizer", "tokenizer.model"},
+                                       {"vocab_size", result.vocab_size},
+                                       {"separator_id", result.separator_id},
+                                       {"token_type", result.vocab_size > 65536 ? "uint32" : "uint16"},
+                                       {"bytes_per_token", result.bytes_per_token()},
+                                       {"files", result.files},
+                                       {"skipped_files", result.skipped_files},
+                                       {"single_document_cut", result.single_document_cut},
+                                       {"train", side_json(result.train)},
+                                       {"validation", side_json(result.validation)},
+                                       // Nothing about where and when: equal text and options, equal bytes.
+                                       {"options",
+                                        {{"globs", options.globs},
+                                         {"vocab_size", options.vocab_size},
+                                         {"validation", options.validation},
+                                         {"shard_tokens", options.shard_tokens},
+                                         {"sample_bytes", options.sample_bytes},
+                                         {"seed", options.seed}}}};
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 

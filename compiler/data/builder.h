@@ -22,14 +22,14 @@ struct BuildProgress {
 struct BuildOptions {
   std::vector<std::filesystem::path> from;  // files and directories, see find_corpus_files
   std::vector<std::string> globs;
-  std::int64_t vocab_size = 0;              // kMinVocabSize .. kMaxVocabSize (train_tokenizer.h)
+  std::int64_t vocab_size = 0;  // kMinVocabSize .. kMaxVocabSize (train_tokenizer.h)
   std::filesystem::path out;
   double validation = 0.05;                 // part of the documents, [0, 0.5]
   std::int64_t shard_tokens = 100'000'000;  // most tokens of one file
-  std::int64_t sample_bytes = 0;            // text the tokenizer learns from; 0: 1 KiB a token, 4 MiB at least, 256 at most
+  std::int64_t sample_bytes = 0;  // text the tokenizer learns from; 0: 1 KiB a token, 4 MiB at least, 256 at most
   std::uint64_t seed = 1337;
-  bool force = false;                       // a data set that is there is replaced
-  int threads = 0;                          // 0: as many as there are CPUs; the output does not depend on it
+  bool force = false;                                  // a data set that is there is replaced
+  int threads = 0;                                     // 0: as many as there are CPUs; the output does not depend on it
   std::function<void(const BuildProgress&)> progress;  // may be empty; called from the calling thread
 };
 
@@ -48,10 +48,10 @@ struct BuildResult {
   double bytes_per_token() const;
 };
 
-/// Writes `out`/tokenizer.model, train-*.bin, val-*.bin and dataset.json. The folder appears by one rename when all of it
-/// is written and synced; a data set that was there is replaced with `force` only, any other non-empty folder is refused. Every document is
-/// decoded again and compared. The same text and options give the same bytes.
-/// Throws Failure(Exit::usage) for options out of range and Failure(Exit::data) for everything about the files.
+/// Writes `out`/tokenizer.model, train-*.bin, val-*.bin and dataset.json. The folder appears by one rename when all of
+/// it is written and synced; a data set that was there is replaced with `force` only, any other non-empty folder is
+/// refused. Every document is decoded again and compared. The same text and options give the same bytes. Throws
+/// Failure(Exit::usage) for options out of range and Failure(Exit::data) for everything about the files.
 BuildResult build_dataset(const BuildOptions& options);
 
 /// Text of dataset.json.

@@ -20,10 +20,10 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::array kExtensions = std::to_array<std::string_view>(
-    {".txt", ".md",   ".rst", ".tex", ".jsonl", ".py",  ".pyi", ".c",     ".h",    ".cc",  ".cpp", ".cxx", ".hpp",
-     ".hh",  ".cu",   ".cuh", ".rs",  ".go",    ".js",  ".ts",  ".jsx",   ".tsx",  ".java", ".kt", ".scala", ".swift",
-     ".cs",  ".rb",   ".pl",  ".pm",  ".php",   ".lua", ".r",   ".jl",    ".hs",   ".ml",  ".mli", ".clj", ".ex",
-     ".exs", ".erl",  ".lisp", ".scm", ".el",   ".sh",  ".bash", ".cmake", ".sql", ".zig", ".f90", ".asm", ".s"});
+    {".txt", ".md",  ".rst",  ".tex", ".jsonl", ".py",  ".pyi",  ".c",     ".h",   ".cc",   ".cpp", ".cxx",   ".hpp",
+     ".hh",  ".cu",  ".cuh",  ".rs",  ".go",    ".js",  ".ts",   ".jsx",   ".tsx", ".java", ".kt",  ".scala", ".swift",
+     ".cs",  ".rb",  ".pl",   ".pm",  ".php",   ".lua", ".r",    ".jl",    ".hs",  ".ml",   ".mli", ".clj",   ".ex",
+     ".exs", ".erl", ".lisp", ".scm", ".el",    ".sh",  ".bash", ".cmake", ".sql", ".zig",  ".f90", ".asm",   ".s"});
 
 bool wanted(const std::string& name, const std::vector<std::string>& globs) {
   if (globs.empty()) return std::ranges::find(kExtensions, fs::path(name).extension().string()) != kExtensions.end();
@@ -109,7 +109,8 @@ std::string read_file(const fs::path& path) {
   std::error_code ignored;
   const auto size = fs::file_size(path, ignored);
   if (!ignored) text.reserve(size);
-  for (std::vector<char> block(1 << 20); file.read(block.data(), static_cast<std::streamsize>(block.size())) || file.gcount() > 0;)
+  for (std::vector<char> block(1 << 20);
+       file.read(block.data(), static_cast<std::streamsize>(block.size())) || file.gcount() > 0;)
     text.append(block.data(), static_cast<std::size_t>(file.gcount()));
   check(file, path);
   return text;
@@ -117,7 +118,8 @@ std::string read_file(const fs::path& path) {
 
 /// Why this is not text, and where; empty if it is.
 std::string no_text(std::string_view text) {
-  if (const std::size_t at = text.find('\0'); at != std::string_view::npos) return fmt::format("binary: byte {} is 0", at);
+  if (const std::size_t at = text.find('\0'); at != std::string_view::npos)
+    return fmt::format("binary: byte {} is 0", at);
   if (is_utf8(text)) return "";
   std::size_t good = 0;
   while (const std::size_t length = utf8_length(text.substr(good))) good += length;
@@ -136,9 +138,10 @@ std::vector<fs::path> find_corpus_files(const std::vector<fs::path>& from, const
     } else if (fs::is_regular_file(status)) {
       files.push_back(path);
     } else {
-      throw Failure(Exit::data, fs::exists(status)
-                                    ? fmt::format("'{}' is neither a file nor a directory", path.string())
-                                    : fmt::format("'{}' does not exist; give files or directories of text", path.string()));
+      throw Failure(Exit::data,
+                    fs::exists(status)
+                        ? fmt::format("'{}' is neither a file nor a directory", path.string())
+                        : fmt::format("'{}' does not exist; give files or directories of text", path.string()));
     }
   }
   for (fs::path& file : files) file = file.lexically_normal();

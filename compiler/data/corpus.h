@@ -30,9 +30,9 @@ struct CorpusCounts {
   std::int64_t documents = 0, bytes = 0;      // of text
 };
 
-/// Calls `visit` with every document in order: a text file is one, a line of a .jsonl file is one; empty ones are passed
-/// over. One document at a time is in memory. Throws Failure(Exit::data) naming file:line where a line of a .jsonl file
-/// is no JSON object with one `text` string, or naming the file that cannot be read.
+/// Calls `visit` with every document in order: a text file is one, a line of a .jsonl file is one; empty ones are
+/// passed over. One document at a time is in memory. Throws Failure(Exit::data) naming file:line where a line of a
+/// .jsonl file is no JSON object with one `text` string, or naming the file that cannot be read.
 CorpusCounts for_each_document(const std::vector<std::filesystem::path>& files,
                                const std::function<void(std::string text)>& visit);
 

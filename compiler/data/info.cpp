@@ -13,7 +13,7 @@ namespace llmc::data {
 
 namespace {
 
-std::int64_t sum(const DataInfo& info, std::int64_t FileInfo::*field) {
+std::int64_t sum(const DataInfo& info, std::int64_t FileInfo::* field) {
   std::int64_t total = 0;
   for (const FileInfo& file : info.files) total += file.*field;
   return total;
@@ -38,24 +38,23 @@ DataInfo describe(const std::string& file, const std::string& format, std::int64
   const TokenShards shards(pattern, format, 0, {});
   DataInfo info{.files = {}, .sequence_length = sequence_length, .fingerprint = shards.fingerprint()};
   for (const TokenShards::Shard& shard : shards.shards())
-    info.files.push_back({.path = shard.file.path().string(),
-                          .format = std::string(name_of(shard.layout.format)),
-                          .type = std::string(name_of(shard.layout.type)),
-                          .bytes = static_cast<std::int64_t>(shard.file.bytes().size()),
-                          .tokens = shard.layout.tokens,
-                          .documents = shard.layout.documents,
-                          .max_id = static_cast<std::int64_t>(scan_max_id(shard)),
-                          .samples = sequence_length == 0
-                                         ? 0
-                                         : std::max<std::int64_t>(shard.layout.tokens - 1, 0) / sequence_length});
+    info.files.push_back(
+        {.path = shard.file.path().string(),
+         .format = std::string(name_of(shard.layout.format)),
+         .type = std::string(name_of(shard.layout.type)),
+         .bytes = static_cast<std::int64_t>(shard.file.bytes().size()),
+         .tokens = shard.layout.tokens,
+         .documents = shard.layout.documents,
+         .max_id = static_cast<std::int64_t>(scan_max_id(shard)),
+         .samples = sequence_length == 0 ? 0 : std::max<std::int64_t>(shard.layout.tokens - 1, 0) / sequence_length});
   return info;
 }
 
 std::string as_text(const DataInfo& info) {
   std::string text;
   for (const FileInfo& file : info.files) {
-    text += fmt::format("{}: {} ({}), {} tokens, largest id {}", file.path, file.format, file.type, grouped(file.tokens),
-                        file.max_id);
+    text += fmt::format("{}: {} ({}), {} tokens, largest id {}", file.path, file.format, file.type,
+                        grouped(file.tokens), file.max_id);
     if (file.documents >= 0) text += fmt::format(", {} documents", grouped(file.documents));
     if (info.sequence_length > 0) text += fmt::format(", {} samples", grouped(file.samples));
     text += '\n';
@@ -70,8 +69,8 @@ std::string as_text(const DataInfo& info) {
 std::string as_json(const DataInfo& info) {
   nlohmann::ordered_json files = nlohmann::ordered_json::array();
   for (const FileInfo& file : info.files) {
-    nlohmann::ordered_json entry = {{"path", file.path},     {"format", file.format}, {"type", file.type},
-                                    {"bytes", file.bytes},   {"tokens", file.tokens}, {"max_id", file.max_id}};
+    nlohmann::ordered_json entry = {{"path", file.path},   {"format", file.format}, {"type", file.type},
+                                    {"bytes", file.bytes}, {"tokens", file.tokens}, {"max_id", file.max_id}};
     if (file.documents >= 0) entry["documents"] = file.documents;
     if (info.sequence_length > 0) entry["samples"] = file.samples;
     files.push_back(std::move(entry));

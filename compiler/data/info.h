@@ -22,8 +22,9 @@ struct DataInfo {
   std::string fingerprint;
 };
 
-/// `file` and `format` as in TokenShards, or the folder of a data set, whose shards are all described; reads every token once for the largest id.
-/// Throws Failure(Exit::data) like TokenShards, Failure(Exit::usage) for a negative sequence length.
+/// `file` and `format` as in TokenShards, or the folder of a data set, whose shards are all described; reads every
+/// token once for the largest id. Throws Failure(Exit::data) like TokenShards, Failure(Exit::usage) for a negative
+/// sequence length.
 DataInfo describe(const std::string& file, const std::string& format, std::int64_t sequence_length);
 
 /// 1234567 as 1,234,567.

@@ -12,7 +12,8 @@ namespace llmc::data {
 /// published: also when INT, TERM or HUP ends the process, and those of killed processes when the next one is made.
 class PendingFolder {
  public:
-  /// Throws Failure(Exit::data) where `target` is anything but a new or an empty folder, or, with `replace`, a data set.
+  /// Throws Failure(Exit::data) where `target` is anything but a new or an empty folder, or, with `replace`, a data
+  /// set.
   PendingFolder(const std::filesystem::path& target, bool replace);
   ~PendingFolder();
   PendingFolder(const PendingFolder&) = delete;

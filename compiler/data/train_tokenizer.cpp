@@ -116,7 +116,8 @@ std::string train_tokenizer(std::vector<std::string> passages, std::int64_t voca
   std::string model;
   const auto status = sentencepiece::SentencePieceTrainer::Train(options, &iterator, &model);
   if (!status.ok())
-    throw Failure(Exit::data, fmt::format("sentencepiece cannot train on {} passages: {}", passages.size(), status.message()));
+    throw Failure(Exit::data,
+                  fmt::format("sentencepiece cannot train on {} passages: {}", passages.size(), status.message()));
   return model;
 }
 

@@ -28,9 +28,9 @@ class TextSample {
   std::vector<std::pair<std::uint64_t, std::string>> kept_;
 };
 
-/// A serialised sentencepiece BPE model with byte fallback that loses no byte: token 0 is unknown (never produced), token
-/// 1 ends a document. Small samples give fewer than `vocab_size` tokens.
-/// Throws Failure(Exit::data) when sentencepiece refuses; vocab_size is at least kMinVocabSize.
+/// A serialised sentencepiece BPE model with byte fallback that loses no byte: token 0 is unknown (never produced),
+/// token 1 ends a document. Small samples give fewer than `vocab_size` tokens. Throws Failure(Exit::data) when
+/// sentencepiece refuses; vocab_size is at least kMinVocabSize.
 std::string train_tokenizer(std::vector<std::string> passages, std::int64_t vocab_size);
 
 constexpr std::int64_t kMinVocabSize = 320;        // 256 bytes, two tokens of ours, and some room

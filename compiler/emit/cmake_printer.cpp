@@ -20,7 +20,9 @@ std::string print_cmake(const plan::Plan& plan) {
   Source out;
   out.line("# Builds the trainer of run $name$ ($print$):", {{"name", plan.spec.name}, {"print", plan.fingerprint}});
   out.line("#   cmake -B build -G Ninja && cmake --build build && build/trainer --help");
-  out.line("# Debian 12: apt-get install g++ cmake ninja-build libdnnl-dev libsentencepiece-dev libxxhash-dev libfmt-dev \\");
+  out.line(
+      "# Debian 12: apt-get install g++ cmake ninja-build libdnnl-dev libsentencepiece-dev libxxhash-dev libfmt-dev "
+      "\\");
   out.line("#   libcli11-dev nlohmann-json3-dev");
   if (cuda)
     out.line("# and from NVIDIA: the CUDA toolkit 12 or later, cuDNN 9 with the headers of cudnn-frontend, NCCL");
@@ -78,9 +80,9 @@ endforeach()
            {{"a", "${CMAKE_CURRENT_SOURCE_DIR}"}, {"b", "${LLMC_RUNTIME}"}});
   std::string names;
   for (const auto& [name, text] : text_files({})) names += (names.empty() ? "$f$/" : ";$f$/") + name;
-  out.line(
-      "set_source_files_properties(texts.S PROPERTIES COMPILE_OPTIONS \"-Xassembler;-I$f$\" OBJECT_DEPENDS \"" + names + "\")",
-      {{"f", "${CMAKE_CURRENT_SOURCE_DIR}"}});
+  out.line("set_source_files_properties(texts.S PROPERTIES COMPILE_OPTIONS \"-Xassembler;-I$f$\" OBJECT_DEPENDS \"" +
+               names + "\")",
+           {{"f", "${CMAKE_CURRENT_SOURCE_DIR}"}});
   return out.take();
 }
 

@@ -1,3 +1,5 @@
+#include "compiler/emit/kernel_sources.h"
+
 #include <fmt/format.h>
 
 #include <exception>
@@ -6,7 +8,6 @@
 #include <sstream>
 #include <thread>
 
-#include "compiler/emit/kernel_sources.h"
 #include "error.h"
 
 namespace llmc::emit {
@@ -30,10 +31,11 @@ std::string template_path(const plan::Kernel& kernel, const plan::Plan& plan, co
 
 std::vector<std::string> header(const plan::Plan& plan, const plan::Kernel& kernel) {
   std::string values;
-  for (const plan::KernelParam& p : kernel.params) values += fmt::format("{}{} = {}", values.empty() ? "" : ", ", p.name, p.value);
-  std::vector<std::string> lines = {
-      fmt::format("{}: from template {} for run {} ({}).", kernel.name, kernel.template_name, plan.spec.name, plan.fingerprint),
-      "", values, ""};
+  for (const plan::KernelParam& p : kernel.params)
+    values += fmt::format("{}{} = {}", values.empty() ? "" : ", ", p.name, p.value);
+  std::vector<std::string> lines = {fmt::format("{}: from template {} for run {} ({}).", kernel.name,
+                                                kernel.template_name, plan.spec.name, plan.fingerprint),
+                                    "", values, ""};
   std::string work = fmt::format("{} rows of {}", kernel.rows, kernel.cols);
   if (kernel.bytes > 0) work += fmt::format("; moves {:.2f} MB", kernel.bytes / 1e6);
   if (kernel.flops > 0) work += fmt::format(", {:.2f} MFLOP", kernel.flops / 1e6);

@@ -10,9 +10,12 @@ namespace {
 /// As C++ spells the enumerator, which is not always the type's name.
 const char* dtype_literal(DType type) {
   switch (type) {
-    case DType::f32: return "DType::f32";
-    case DType::bf16: return "DType::bf16";
-    case DType::i32: return "DType::i32";
+    case DType::f32:
+      return "DType::f32";
+    case DType::bf16:
+      return "DType::bf16";
+    case DType::i32:
+      return "DType::i32";
   }
   return "";
 }
@@ -36,9 +39,9 @@ std::string fields(const plan::Product& p) {
 
 std::string product_text(const plan::Product& p) {
   const GemmShape& s = p.shape;
-  std::string text = fmt::format("[{}, {}]{} x [{}, {}]{} -> [{}, {}] {}", s.transpose_a ? s.k : s.m, s.transpose_a ? s.m : s.k,
-                                 s.transpose_a ? "^T" : "", s.transpose_b ? s.n : s.k, s.transpose_b ? s.k : s.n,
-                                 s.transpose_b ? "^T" : "", s.m, s.n, name_of(s.result));
+  std::string text = fmt::format("[{}, {}]{} x [{}, {}]{} -> [{}, {}] {}", s.transpose_a ? s.k : s.m,
+                                 s.transpose_a ? s.m : s.k, s.transpose_a ? "^T" : "", s.transpose_b ? s.n : s.k,
+                                 s.transpose_b ? s.k : s.n, s.transpose_b ? "^T" : "", s.m, s.n, name_of(s.result));
   if (s.bias) text += " + bias";
   if (s.residual) text += " + residual";
   if (s.accumulates) text += ", accumulates";

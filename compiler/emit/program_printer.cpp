@@ -17,7 +17,7 @@ namespace {
 struct Text {
   const char* symbol;
   const char* file;
-  std::string ProgramTexts::*member;
+  std::string ProgramTexts::* member;
 };
 
 constexpr Text kTexts[] = {{"llmc_plan_text", "plan.txt", &ProgramTexts::plan_text},
@@ -54,9 +54,13 @@ void arena(Source& out, const ArenaLayout& a) {
       {"exp_avg", a.exp_avg},
       {"exp_avg_sq", a.exp_avg_sq},
       {"copies", a.copies},
-      {"results", a.results}, {"inputs", a.inputs}, {"input_bytes", a.input_bytes}, {"input_slots", a.input_slots},
-      {"input_slot_count", a.input_slot_count}, {"scalars", a.scalars},
-      
+      {"results", a.results},
+      {"inputs", a.inputs},
+      {"input_bytes", a.input_bytes},
+      {"input_slots", a.input_slots},
+      {"input_slot_count", a.input_slot_count},
+      {"scalars", a.scalars},
+
       {"tokens", a.tokens},
       {"targets", a.targets},
       {"embedding_order", a.embedding_order},
@@ -82,7 +86,7 @@ bool has_attention(const plan::Plan& plan) {
 }
 
 void print_attention(Source& out, const plan::Plan& plan) {
-  const AttentionShape s = plan::attention_shape(plan.graph, plan.spec);
+  const AttentionShape s = ops::attention_shape(plan.graph, plan.spec);
   const bool own = plan.attention.carries(AttentionBy::portable);
   out.blank();
   if (own) {
@@ -91,18 +95,22 @@ void print_attention(Source& out, const plan::Plan& plan) {
     out.line("                            const float* lse, bf16* dqkv, float* delta);");
     out.blank();
   }
-  out.line("// cuDNN's attention; the ways through its backward pass, as predicted: by whom, ms a layer (0: unknown), workspace.");
+  out.line(
+      "// cuDNN's attention; the ways through its backward pass, as predicted: by whom, ms a layer (0: unknown), "
+      "workspace.");
   out.line("inline constexpr BackwardWay kBackwardWays[] = {");
   for (const BackwardWay& way : plan.attention.backward)
     out.line("    {AttentionBy::$by$, $ms$, $bytes$},", {{"by", way.by == AttentionBy::cudnn ? "cudnn" : "portable"},
-                                                       {"ms", fmt::format("{:.4g}", way.predicted_ms)},
-                                                       {"bytes", std::to_string(way.workspace_bytes)}});
+                                                         {"ms", fmt::format("{:.4g}", way.predicted_ms)},
+                                                         {"bytes", std::to_string(way.workspace_bytes)}});
   out.line("};");
   out.line("inline constexpr AttentionPlan kAttention = {");
-  out.line("    .shape = {$shape$},",
-           {{"shape", fmt::format(".batch = {}, .sequence = {}, .heads = {}, .kv_heads = {}, .head_dim = {}, .qkv_pitch = {}, "
-                                  ".out_pitch = {}, .deterministic = {}", s.batch, s.sequence, s.heads, s.kv_heads, s.head_dim,
-                                  s.qkv_pitch, s.out_pitch, s.deterministic)}});
+  out.line(
+      "    .shape = {$shape$},",
+      {{"shape",
+        fmt::format(".batch = {}, .sequence = {}, .heads = {}, .kv_heads = {}, .head_dim = {}, .qkv_pitch = {}, "
+                    ".out_pitch = {}, .deterministic = {}",
+                    s.batch, s.sequence, s.heads, s.kv_heads, s.head_dim, s.qkv_pitch, s.out_pitch, s.deterministic)}});
   out.line("    .ways = kBackwardWays,");
   if (own) out.line("    .own = own_attention_backward,");
   out.line("};");

@@ -98,7 +98,8 @@ void make_project_folder(const fs::path& folder) {
   if (fs::exists(folder / kManifest)) return;
   for (const auto& entry : fs::directory_iterator(folder))
     if (entry.path().filename() != kLockFile)
-      throw Failure(Exit::usage, folder.string() + " holds files that llmc did not write; name an empty or a new folder");
+      throw Failure(Exit::usage,
+                    folder.string() + " holds files that llmc did not write; name an empty or a new folder");
 }
 
 void write_project(const Files& files, const fs::path& folder, const SourceTree& tree, bool bundle) {

@@ -21,7 +21,8 @@ struct SourceTree {
 /// Path inside the project -> text. The same plan gives the same bytes.
 using Files = std::map<std::string, std::string>;
 
-/// kernels/*, kernels.h, step.h, step.cpp|cu, program.cpp, texts.S, plan.json, plan.txt, spec.yaml, config.json, CMakeLists.txt.
+/// kernels/*, kernels.h, step.h, step.cpp|cu, program.cpp, texts.S, plan.json, plan.txt, spec.yaml, config.json,
+/// CMakeLists.txt.
 Files emit_project(const plan::Plan& plan, const ProgramTexts& texts, const SourceTree& tree, Style style);
 
 /// Writes by rename, only where the text differs. Throws Failure(usage).

@@ -45,13 +45,18 @@ class StepPrinter {
 
  private:
   void head() {
-    out_.line("// The training step of $name$: what runs, in which order, on which bytes of the arena.", {{"name", plan_.spec.name}});
+    out_.line("// The training step of $name$: what runs, in which order, on which bytes of the arena.",
+              {{"name", plan_.spec.name}});
     out_.line("// Made by llmc from spec $print$; change the spec, not this file.", {{"print", plan_.fingerprint}});
     out_.line("//");
-    out_.line("// A micro-batch is $b$ sequences of $t$ tokens. Activations are written with =; gradients of parameters with = by", {{"b", std::to_string(g_.batch)}, {"t", std::to_string(g_.sequence)}});
+    out_.line(
+        "// A micro-batch is $b$ sequences of $t$ tokens. Activations are written with =; gradients of parameters with "
+        "= by",
+        {{"b", std::to_string(g_.batch)}, {"t", std::to_string(g_.sequence)}});
     out_.line("// the first micro-batch of a step and with += by the later ones.");
     out_.raw("\n#include <cstddef>\n#include <cstdint>\n\n#include \"device/launch.h\"\n");
-    if (cuda_) out_.raw("#include \"comm/collectives.h\"\n#include \"device/cuda/arch.h\"\n#include \"device/range.h\"\n");
+    if (cuda_)
+      out_.raw("#include \"comm/collectives.h\"\n#include \"device/cuda/arch.h\"\n#include \"device/range.h\"\n");
     if (tiles_) out_.raw("#include \"device/cpu/arch.h\"\n");
     if (cudnn_) out_.raw("#include \"math/attention.h\"\n");
     out_.raw("#include \"kernels.h\"\n#include \"math/gemm.h\"\n#include \"step.h\"\n\nnamespace llmc {\n\n");
@@ -81,24 +86,35 @@ class StepPrinter {
   void constants() {
     const ArenaLayout& a = plan_.layout.arena;
     const auto number = [](std::size_t n) { return std::to_string(n); };
-    out_.open("Step::Step(Device& d, std::byte* memory)\n    : device(d),\n      stream(d.stream()),\n      arena(memory),\n      math(d, $workspace$, $bytes$)$products$",
-              {{"workspace", a.math_workspace_bytes ? "memory + " + number(a.math_workspace) : std::string("nullptr")},
-               {"bytes", number(a.math_workspace_bytes)},
-               {"products", product_initialisers()}});
+    out_.open(
+        "Step::Step(Device& d, std::byte* memory)\n    : device(d),\n      stream(d.stream()),\n      arena(memory),\n "
+        "     math(d, $workspace$, $bytes$)$products$",
+        {{"workspace", a.math_workspace_bytes ? "memory + " + number(a.math_workspace) : std::string("nullptr")},
+         {"bytes", number(a.math_workspace_bytes)},
+         {"products", product_initialisers()}});
     out_.close();
     out_.blank();
     out_.line("namespace {");
     out_.blank();
     out_.line("// Byte offsets in the arena of $bytes$ bytes.", {{"bytes", number(a.bytes)}});
-    for (const auto& [name, offset] : std::initializer_list<std::pair<const char*, std::size_t>>{
-             {"kMasters", a.masters}, {"kCopies", a.copies}, {"kGradients", a.gradients}, {"kExpAvg", a.exp_avg},
-             {"kExpAvgSq", a.exp_avg_sq}, {"kScalars", a.scalars}, {"kResults", a.results}, {"kChunks", a.chunks},
-             {"kFirstChunk", a.first_chunk}, {"kInitRules", a.init_rules}})
+    for (const auto& [name, offset] :
+         std::initializer_list<std::pair<const char*, std::size_t>>{{"kMasters", a.masters},
+                                                                    {"kCopies", a.copies},
+                                                                    {"kGradients", a.gradients},
+                                                                    {"kExpAvg", a.exp_avg},
+                                                                    {"kExpAvgSq", a.exp_avg_sq},
+                                                                    {"kScalars", a.scalars},
+                                                                    {"kResults", a.results},
+                                                                    {"kChunks", a.chunks},
+                                                                    {"kFirstChunk", a.first_chunk},
+                                                                    {"kInitRules", a.init_rules}})
       out_.line("constexpr std::size_t $n$ = $v$;", {{"n", name}, {"v", number(offset)}});
-    out_.line("constexpr std::size_t kLayerParameters = $v$;  // elements from a layer's parameters to the next layer's",
-              {{"v", std::to_string(plan_.parameters.layer_stride)}});
-    out_.line("constexpr int kChunkCount = $v$;  // of at most $e$ elements: the optimizer's units of work",
-              {{"v", std::to_string(plan_.parameters.chunk_count)}, {"e", std::to_string(plan_.parameters.chunk_elements)}});
+    out_.line(
+        "constexpr std::size_t kLayerParameters = $v$;  // elements from a layer's parameters to the next layer's",
+        {{"v", std::to_string(plan_.parameters.layer_stride)}});
+    out_.line(
+        "constexpr int kChunkCount = $v$;  // of at most $e$ elements: the optimizer's units of work",
+        {{"v", std::to_string(plan_.parameters.chunk_count)}, {"e", std::to_string(plan_.parameters.chunk_elements)}});
     if (variants_ > 1) {
       std::string variants, ranks;
       std::vector<int> count(static_cast<std::size_t>(variants_));
@@ -107,14 +123,16 @@ class StepPrinter {
         ranks += (ranks.empty() ? "" : ", ") + std::to_string(count[static_cast<std::size_t>(variant)]++);
       }
       out_.line("constexpr int kVariant[] = {$variants$};  // which functions run a layer", {{"variants", variants}});
-      out_.line("constexpr std::size_t kSlab[] = {$ranks$};  // a layer's place among the layers of its variant", {{"ranks", ranks}});
+      out_.line("constexpr std::size_t kSlab[] = {$ranks$};  // a layer's place among the layers of its variant",
+                {{"ranks", ranks}});
     }
     out_.blank();
   }
 
   std::string product_initialisers() const {
     std::string text;
-    for (const plan::Product& p : plan_.products) text += fmt::format(",\n      {}(math, {})", p.name, product_constant(p));
+    for (const plan::Product& p : plan_.products)
+      text += fmt::format(",\n      {}(math, {})", p.name, product_constant(p));
     if (cudnn_) text += ",\n      attention(math, kAttention)";
     if (cuda_) text += ",\n      ranks(d)";
     return text;
@@ -141,9 +159,8 @@ class StepPrinter {
       const char* base = t.role == Role::gradient ? "kGradients" : t.role == Role::copy ? "kCopies" : "kMasters";
       const TensorId owner = t.role == Role::parameter ? id : t.partner;
       const std::int64_t offset = plan_.parameters.offset.at(owner), size = bytes_of(t.dtype, 1);
-      address = t.scope == Scope::layer
-                    ? fmt::format("{} + {} * ({} + layer * kLayerParameters)", base, size, offset)
-                    : fmt::format("{} + {}", base, size * offset);
+      address = t.scope == Scope::layer ? fmt::format("{} + {} * ({} + layer * kLayerParameters)", base, size, offset)
+                                        : fmt::format("{} + {}", base, size * offset);
     } else {
       const plan::Place& place = plan_.layout.find(g_, r, id);
       address = std::to_string(place.offset);
@@ -179,9 +196,12 @@ class StepPrinter {
       }
       case ops::Call::product:
         return out_.line("s.$name$(s.stream$list$);", {{"name", plan_.products[launch.product].name}, {"list", list}});
-      case ops::Call::attention_forward: return out_.line("s.attention.forward(s.stream$list$);", {{"list", list}});
-      case ops::Call::attention_backward: return out_.line("s.attention.backward(s.stream$list$);", {{"list", list}});
-      case ops::Call::zero: return out_.line("if (first) s.device.zero($list$);", {{"list", list.substr(2)}});
+      case ops::Call::attention_forward:
+        return out_.line("s.attention.forward(s.stream$list$);", {{"list", list}});
+      case ops::Call::attention_backward:
+        return out_.line("s.attention.backward(s.stream$list$);", {{"list", list}});
+      case ops::Call::zero:
+        return out_.line("if (first) s.device.zero($list$);", {{"list", list.substr(2)}});
     }
   }
 
@@ -195,8 +215,9 @@ class StepPrinter {
     const auto first = std::find_if(plan_.launches.begin(), plan_.launches.end(),
                                     [](const plan::Launch& l) { return l.call == ops::Call::own_backward; });
     if (first == plan_.launches.end()) return;
-    out_.open("void own_attention_backward(Stream& stream, const bf16* dout, const bf16* out, const bf16* qkv, "
-              "const float* lse, bf16* dqkv, float* delta)");
+    out_.open(
+        "void own_attention_backward(Stream& stream, const bf16* dout, const bf16* out, const bf16* qkv, "
+        "const float* lse, bf16* dqkv, float* delta)");
     for (auto l = first; l != plan_.launches.end() && l->call == ops::Call::own_backward; ++l) launch(*l, "stream");
     out_.close();
     out_.blank();
@@ -248,9 +269,12 @@ class StepPrinter {
       if (region.part != part || (region.block == Block::layer && region.variant > 0)) continue;
       const std::string layers = std::to_string(g_.layers());
       switch (region.loop) {
-        case Loop::once: call(r); continue;
+        case Loop::once:
+          call(r);
+          continue;
         case Loop::loss_chunks:
-          out_.open("for (std::size_t chunk = 0; chunk < $n$; ++chunk)", {{"n", std::to_string(g_.tokens() / g_.chunk_rows)}});
+          out_.open("for (std::size_t chunk = 0; chunk < $n$; ++chunk)",
+                    {{"n", std::to_string(g_.tokens() / g_.chunk_rows)}});
           call(r);
           break;
         case Loop::layers_up:
@@ -272,10 +296,14 @@ class StepPrinter {
       const Region& region = g_.regions[r];
       if (region.block != Block::layer || region.part != part) continue;
       if (variants_ == 1) return call(r);
-      const std::string test = region.variant + 1 == variants_ ? "" : fmt::format("if (kVariant[layer] == {})", region.variant);
-      if (region.variant == 0) out_.open(test);
-      else if (test.empty()) out_.middle("} else {");
-      else out_.middle("} else " + test + " {");
+      const std::string test =
+          region.variant + 1 == variants_ ? "" : fmt::format("if (kVariant[layer] == {})", region.variant);
+      if (region.variant == 0)
+        out_.open(test);
+      else if (test.empty())
+        out_.middle("} else {");
+      else
+        out_.middle("} else " + test + " {");
       call(r);
     }
     out_.close();
@@ -302,8 +330,9 @@ class StepPrinter {
     out_.open("void initialise(Step& s, std::uint64_t seed)");
     ops_of(Part::initialise);
     if (cuda_)
-      out_.line("s.ranks.broadcast(s.at<float>(kMasters), $bytes$, 0, s.stream);  // every rank begins with rank 0's bits",
-                {{"bytes", std::to_string(4 * plan_.parameters.elements)}});
+      out_.line(
+          "s.ranks.broadcast(s.at<float>(kMasters), $bytes$, 0, s.stream);  // every rank begins with rank 0's bits",
+          {{"bytes", std::to_string(4 * plan_.parameters.elements)}});
     out_.close();
     out_.blank();
     if (has(Part::refresh)) {

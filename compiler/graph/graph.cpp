@@ -9,22 +9,47 @@
 namespace llmc::graph {
 
 const char* name_of(OpKind kind) {
-  static constexpr const char* kNames[] = {
-      "embedding", "rms_norm", "linear", "rope", "attention", "swiglu",
-      "add", "cross_entropy", "loss_sum", "gather_rows", "embedding_backward", "rms_norm_backward",
-      "linear_dgrad", "linear_wgrad", "column_sum", "column_reduce", "rope_backward", "attention_backward",
-      "swiglu_backward", "cross_entropy_backward", "zero", "gradient_norm", "gradient_clip", "adamw",
-      "parameter_norms", "initialise", "cast"};
+  static constexpr const char* kNames[] = {"embedding",
+                                           "rms_norm",
+                                           "linear",
+                                           "rope",
+                                           "attention",
+                                           "swiglu",
+                                           "add",
+                                           "cross_entropy",
+                                           "loss_sum",
+                                           "gather_rows",
+                                           "embedding_backward",
+                                           "rms_norm_backward",
+                                           "linear_dgrad",
+                                           "linear_wgrad",
+                                           "column_sum",
+                                           "column_reduce",
+                                           "rope_backward",
+                                           "attention_backward",
+                                           "swiglu_backward",
+                                           "cross_entropy_backward",
+                                           "zero",
+                                           "gradient_norm",
+                                           "gradient_clip",
+                                           "adamw",
+                                           "parameter_norms",
+                                           "initialise",
+                                           "cast"};
   static_assert(std::size(kNames) == kOpKinds, "a name for each OpKind");
   return kNames[static_cast<std::size_t>(kind)];
 }
 
 const char* name_of(Block block) {
   switch (block) {
-    case Block::embed: return "embed";
-    case Block::layer: return "layer";
-    case Block::head: return "head";
-    case Block::none: return "none";
+    case Block::embed:
+      return "embed";
+    case Block::layer:
+      return "layer";
+    case Block::head:
+      return "head";
+    case Block::none:
+      return "none";
   }
   return "?";
 }
@@ -62,42 +87,60 @@ std::string list(const Graph& graph, const std::vector<TensorId>& ids) {
 
 const char* role_name(Role role) {
   switch (role) {
-    case Role::parameter: return "parameter";
-    case Role::copy: return "copy";
-    case Role::gradient: return "gradient";
-    case Role::constant: return "constant";
-    case Role::input: return "input";
-    case Role::activation: return "activation";
-    case Role::output: return "output";
-    case Role::result: return "result";
+    case Role::parameter:
+      return "parameter";
+    case Role::copy:
+      return "copy";
+    case Role::gradient:
+      return "gradient";
+    case Role::constant:
+      return "constant";
+    case Role::input:
+      return "input";
+    case Role::activation:
+      return "activation";
+    case Role::output:
+      return "output";
+    case Role::result:
+      return "result";
   }
   return "?";
 }
 
 const char* scope_text(Scope scope) {
   switch (scope) {
-    case Scope::step: return "";
-    case Scope::layer: return " per layer";
-    case Scope::boundary: return " per boundary";
+    case Scope::step:
+      return "";
+    case Scope::layer:
+      return " per layer";
+    case Scope::boundary:
+      return " per boundary";
   }
   return "?";
 }
 
 const char* axis_text(Axis axis) {
   switch (axis) {
-    case Axis::other: return "";
-    case Axis::token: return " by token";
-    case Axis::chunk: return " by token of a chunk";
+    case Axis::other:
+      return "";
+    case Axis::token:
+      return " by token";
+    case Axis::chunk:
+      return " by token of a chunk";
   }
   return "?";
 }
 
 const char* loop_name(Loop loop) {
   switch (loop) {
-    case Loop::once: return "once";
-    case Loop::layers_up: return "layers ascending";
-    case Loop::layers_down: return "layers descending";
-    case Loop::loss_chunks: return "loss chunks";
+    case Loop::once:
+      return "once";
+    case Loop::layers_up:
+      return "layers ascending";
+    case Loop::layers_down:
+      return "layers descending";
+    case Loop::loss_chunks:
+      return "loss chunks";
   }
   return "?";
 }
@@ -118,8 +161,8 @@ std::string to_text(const Graph& graph, const Op& op) {
 }
 
 std::string to_text(const Graph& graph) {
-  std::string out = fmt::format("graph batch={} sequence={} layers={} chunk_rows={}\n", graph.batch,
-                                graph.sequence, graph.layers(), graph.chunk_rows);
+  std::string out = fmt::format("graph batch={} sequence={} layers={} chunk_rows={}\n", graph.batch, graph.sequence,
+                                graph.layers(), graph.chunk_rows);
   for (std::size_t i = 0; i < graph.tensors.size(); ++i) {
     const Tensor& t = graph.tensors[i];
     out += fmt::format("%{} : {}[{}, {}]", t.name, name_of(t.dtype), t.rows, t.cols);

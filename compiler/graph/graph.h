@@ -49,9 +49,9 @@ struct Tensor {
   Role role = Role::activation;
   Scope scope = Scope::step;
   Axis axis = Axis::other;
-  std::int64_t halves = 1;       // equal parts of a row, each of which is padded on its own
-  TensorId storage = kNone;      // the tensor whose memory this one is: itself, or the one it overwrites
-  TensorId partner = kNone;      // parameter <-> its gradient; of a copy: its parameter
+  std::int64_t halves = 1;         // equal parts of a row, each of which is padded on its own
+  TensorId storage = kNone;        // the tensor whose memory this one is: itself, or the one it overwrites
+  TensorId partner = kNone;        // parameter <-> its gradient; of a copy: its parameter
   std::vector<Piece> pieces = {};  // of a parameter
 
   std::int64_t elements() const { return rows * pitch; }
@@ -59,10 +59,33 @@ struct Tensor {
 };
 
 enum class OpKind {
-  embedding, rms_norm, linear, rope, attention, swiglu, add, cross_entropy, loss_sum, gather_rows,
-  embedding_backward, rms_norm_backward, linear_dgrad, linear_wgrad, column_sum, column_reduce, rope_backward,
-  attention_backward, swiglu_backward, cross_entropy_backward, zero,
-  gradient_norm, gradient_clip, adamw, parameter_norms, initialise, cast,
+  embedding,
+  rms_norm,
+  linear,
+  rope,
+  attention,
+  swiglu,
+  add,
+  cross_entropy,
+  loss_sum,
+  gather_rows,
+  embedding_backward,
+  rms_norm_backward,
+  linear_dgrad,
+  linear_wgrad,
+  column_sum,
+  column_reduce,
+  rope_backward,
+  attention_backward,
+  swiglu_backward,
+  cross_entropy_backward,
+  zero,
+  gradient_norm,
+  gradient_clip,
+  adamw,
+  parameter_norms,
+  initialise,
+  cast,
 };
 constexpr std::size_t kOpKinds = static_cast<std::size_t>(OpKind::cast) + 1;
 const char* name_of(OpKind kind);
@@ -74,7 +97,16 @@ struct Heads {
 };
 
 /// Words of memory.recompute: what is computed again together.
-enum class Group : unsigned { none = 0, norms = 1, qkv = 2, attention = 4, residual = 8, gate_up = 16, swiglu = 32, rest = 64 };
+enum class Group : unsigned {
+  none = 0,
+  norms = 1,
+  qkv = 2,
+  attention = 4,
+  residual = 8,
+  gate_up = 16,
+  swiglu = 32,
+  rest = 64
+};
 /// A set of groups.
 using Groups = unsigned;
 constexpr Groups kAllGroups = 127;
@@ -86,17 +118,17 @@ struct Op {
   OpKind kind;
   std::string name;  // for people and emitted sources, e.g. "qkv", "qkv_wgrad"
   std::vector<TensorId> inputs = {}, outputs = {};
-  OpId id = kNone;           // of a forward op; the same when it is computed again
-  OpId of = kNone;           // of a backward op: the forward op whose gradient it computes
-  Group group = Group::rest; // of a layer's forward op
-  Heads heads = {};          // rope, attention
-  double eps = 0;            // rms_norm
-  bool bias = false;         // linear: inputs[2] is the bias
-  bool residual = false;     // linear, rms_norm_backward: the last input is added to the first output
-  bool recompute = false;    // rms_norm_backward, swiglu_backward: the last output is the forward's output again
-  bool copies = false;       // adamw: writes the parameters' copies too
-  bool gradient = false;     // cross_entropy: logits are overwritten by their gradient
-  bool again = false;        // computed a second time, in the backward pass
+  OpId id = kNone;            // of a forward op; the same when it is computed again
+  OpId of = kNone;            // of a backward op: the forward op whose gradient it computes
+  Group group = Group::rest;  // of a layer's forward op
+  Heads heads = {};           // rope, attention
+  double eps = 0;             // rms_norm
+  bool bias = false;          // linear: inputs[2] is the bias
+  bool residual = false;      // linear, rms_norm_backward: the last input is added to the first output
+  bool recompute = false;     // rms_norm_backward, swiglu_backward: the last output is the forward's output again
+  bool copies = false;        // adamw: writes the parameters' copies too
+  bool gradient = false;      // cross_entropy: logits are overwritten by their gradient
+  bool again = false;         // computed a second time, in the backward pass
 
   /// Its name, unique within a region.
   std::string label() const { return again ? name + "_again" : name; }
@@ -125,10 +157,10 @@ struct Region {
   Block block = Block::none;
   Part part = Part::forward;
   Loop loop = Loop::once;
-  int variant = 0;                         // block layer: which of Graph::variants it stands for
-  TensorId ResidualStream::*reads = nullptr;       // forward: where the block takes the stream from
-  TensorId ResidualStream::*writes = nullptr;      // and where it puts it
-  std::vector<TensorId> saved = {};        // layer: what its forward region keeps for its backward twin, one copy a layer
+  int variant = 0;                              // block layer: which of Graph::variants it stands for
+  TensorId ResidualStream::* reads = nullptr;   // forward: where the block takes the stream from
+  TensorId ResidualStream::* writes = nullptr;  // and where it puts it
+  std::vector<TensorId> saved = {};  // layer: what its forward region keeps for its backward twin, one copy a layer
   std::vector<Op> ops = {};
 
   /// Whether both are the passes of the same layers.
@@ -139,11 +171,11 @@ struct Region {
 
 /// What the host writes before a pass or reads after it.
 struct HostTensors {
-  TensorId tokens = kNone, targets = kNone;                               // of a micro-batch
+  TensorId tokens = kNone, targets = kNone;  // of a micro-batch
   TensorId embedding_order = kNone, run_begin = kNone, run_token = kNone, run_count = kNone;
-  TensorId positions = kNone;                                             // rows whose logits are wanted
-  TensorId rope_table = kNone;                                            // once, at start
-  TensorId sample_logits = kNone, parameter_norms = kNone;                // outputs; the second may be missing
+  TensorId positions = kNone;                               // rows whose logits are wanted
+  TensorId rope_table = kNone;                              // once, at start
+  TensorId sample_logits = kNone, parameter_norms = kNone;  // outputs; the second may be missing
 };
 
 struct Graph {
@@ -152,7 +184,7 @@ struct Graph {
   std::int64_t chunk_rows = 0;           // rows of logits alive at once; 0 until chunk_loss
   std::vector<Tensor> tensors;
   std::vector<Region> regions;
-  ResidualStream stream, dstream;                // dstream: one buffer that every layer's backward pass updates in place
+  ResidualStream stream, dstream;  // dstream: one buffer that every layer's backward pass updates in place
   HostTensors host;
   OpId next_op = 0;
 

@@ -25,7 +25,7 @@ class Builder {
   }
 
   /// The residual stream where the region reads or writes it.
-  TensorId stream(const std::string& name, std::int64_t cols, TensorId ResidualStream::*place) {
+  TensorId stream(const std::string& name, std::int64_t cols, TensorId ResidualStream::* place) {
     const TensorId id = activation(name, cols);
     graph_.at(id).scope = Scope::boundary;
     return graph_.stream.*place = id;

@@ -37,7 +37,7 @@ void gradient(Backward& b, const Op& op) {
 std::int64_t round_up(std::int64_t n, std::int64_t unit) { return (n + unit - 1) / unit * unit; }
 
 void size_workspace(Graph& graph, const Op& op, const spec::Spec& spec, const FlatSizes&,
-                    const plan::AttentionChoice& choice) {
+                    const AttentionChoice& choice) {
   Tensor& workspace = graph.at(op.outputs[1]);
   if (spec.target.kind == spec::TargetKind::cuda) {
     workspace.cols = workspace.pitch = static_cast<std::int64_t>(choice.workspace_bytes()) / bytes_of(DType::f32, 1);

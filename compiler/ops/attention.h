@@ -5,8 +5,8 @@
 
 namespace llmc::ops {
 
-/// Whether attention on the CPU runs in AMX's tiles: bf16, and an arch that has them. "native" has none before a compilation
-/// makes it this machine's name.
+/// Whether attention on the CPU runs in AMX's tiles: bf16, and an arch that has them. "native" has none before a
+/// compilation makes it this machine's name.
 bool attention_in_tiles(const spec::Spec& spec);
 
 }  // namespace llmc::ops

@@ -26,7 +26,7 @@ Region Backward::reverse(const Region& forward) {
     row_of(op->kind).gradient(*this, *op);
   }
   if (forward.reads) gradient.*forward.reads = of(graph_.stream.*forward.reads);
-  for (TensorId ResidualStream::*end : {forward.reads, forward.writes})
+  for (TensorId ResidualStream::* end : {forward.reads, forward.writes})
     if (end) graph_.at(gradient.*end).scope = Scope::boundary;
   return std::move(region_);
 }

@@ -23,15 +23,17 @@ inline LaunchShape launch_shape(std::int64_t groups, std::int64_t width, DType d
   return {lanes, threads, std::max<std::int64_t>(1, (groups + groups_per_block - 1) / groups_per_block)};
 }
 
-/// For a kernel that keeps several rows of fp32 numbers at once: eight columns a lane where 1,024 lanes allow it, so that
-/// 80 registers are enough and an SM holds 768 threads.
-inline LaunchShape resident_shape(std::int64_t groups, std::int64_t width) { return launch_shape(groups, 2 * width, DType::f32); }
+/// For a kernel that keeps several rows of fp32 numbers at once: eight columns a lane where 1,024 lanes allow it, so
+/// that 80 registers are enough and an SM holds 768 threads.
+inline LaunchShape resident_shape(std::int64_t groups, std::int64_t width) {
+  return launch_shape(groups, 2 * width, DType::f32);
+}
 
 /// What streams through a block's share of flat buffers: small blocks, so that while one adds up its sums others read.
 inline LaunchShape stream_shape(std::int64_t groups) { return {256, 256, groups}; }
 
-/// Rows of more than 96 KiB on devices with clusters: 512 lanes in each of up to eight blocks, which every such device can
-/// place together, keep four vectors each, eight at most. A row beyond that is read again by each operation.
+/// Rows of more than 96 KiB on devices with clusters: 512 lanes in each of up to eight blocks, which every such device
+/// can place together, keep four vectors each, eight at most. A row beyond that is read again by each operation.
 inline LaunchShape cluster_shape(std::int64_t groups, std::int64_t width, DType dtype) {
   const std::int64_t bytes = bytes_of(dtype, width), lanes = 512, most = 8;
   if (bytes <= 96 << 10 || bytes > most * lanes * 8 * 16) return launch_shape(groups, width, dtype);
@@ -40,7 +42,8 @@ inline LaunchShape cluster_shape(std::int64_t groups, std::int64_t width, DType 
   return {lanes, lanes, groups * cluster, cluster};
 }
 
-/// Whether a lane holds its share of a row in registers from one operation to the next (kKeptVectors of device/cuda/group.h).
+/// Whether a lane holds its share of a row in registers from one operation to the next (kKeptVectors of
+/// device/cuda/group.h).
 inline bool stays_in_registers(const LaunchShape& shape, std::int64_t width, DType dtype) {
   return bytes_of(dtype, width) <= shape.cluster * shape.lanes * 8 * 16;
 }

@@ -64,7 +64,7 @@ TensorId in_a_new_place(const Op&) { return kNone; }
 
 TensorId over_first_input(const Op& op) { return op.inputs[0]; }
 
-void no_scratch(Graph&, const Op&, const spec::Spec&, const FlatSizes&, const plan::AttentionChoice&) {}
+void no_scratch(Graph&, const Op&, const spec::Spec&, const FlatSizes&, const AttentionChoice&) {}
 
 std::int64_t off_the_stream(const Operands&) { return 0; }
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "compiler/graph/graph.h"
+#include "compiler/ops/attention_choice.h"
 #include "compiler/ops/work.h"
-#include "compiler/plan/attention.h"
 #include "spec/spec.h"
 
 namespace llmc::ops {
@@ -48,7 +48,7 @@ struct FlatSizes {
 struct Context : Operands {
   const spec::Spec& spec;
   const FlatSizes& flat;
-  const plan::AttentionChoice& attention;
+  const AttentionChoice& attention;
   std::int64_t micro_batches;  // of a step
 
   bool cuda() const { return spec.target.kind == spec::TargetKind::cuda; }
@@ -64,7 +64,7 @@ struct Context : Operands {
 
 /// The scratch memory of an op, once parameters have their places.
 using Scratch = void (*)(Graph& graph, const Op& op, const spec::Spec& spec, const FlatSizes& flat,
-                         const plan::AttentionChoice& attention);
+                         const AttentionChoice& attention);
 
 class Backward;
 
@@ -113,7 +113,7 @@ DType reads_fp32(const Operands&, std::size_t);
 void no_gradient(Backward&, const Op&);  // throws Failure(internal): the op stands in no forward pass
 TensorId in_a_new_place(const Op&);
 TensorId over_first_input(const Op& op);
-void no_scratch(Graph&, const Op&, const spec::Spec&, const FlatSizes&, const plan::AttentionChoice&);
+void no_scratch(Graph&, const Op&, const spec::Spec&, const FlatSizes&, const AttentionChoice&);
 std::int64_t off_the_stream(const Operands&);
 std::vector<Work> fused_away(const Context&);  // throws Failure(internal): a pass should have taken the op out
 

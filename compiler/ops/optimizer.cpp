@@ -16,7 +16,7 @@ void adamw_signature(const Operands& o) { o.expect(o.op.inputs.size() == 1, "tak
 void parameter_norms_signature(const Operands& o) { o.count(3, 1); }
 
 /// One partial sum for each chunk.
-void sum_a_chunk(Graph& graph, const Op& op, const spec::Spec&, const FlatSizes& flat, const plan::AttentionChoice&) {
+void sum_a_chunk(Graph& graph, const Op& op, const spec::Spec&, const FlatSizes& flat, const AttentionChoice&) {
   for (TensorId id : op.outputs) graph.at(id).cols = graph.at(id).pitch = flat.chunk_count;
 }
 

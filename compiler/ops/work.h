@@ -50,7 +50,8 @@ struct Argument {
 enum class Call { kernel, product, attention_forward, attention_backward, own_backward, zero };
 
 /// One launch of an op. By `call`: of `kernel`, of `product`, of class Attention, or a memset of the first argument.
-/// own_backward: of `kernel` by own_attention_backward(), which class Attention calls where it does not take cuDNN's pass.
+/// own_backward: of `kernel` by own_attention_backward(), which class Attention calls where it does not take cuDNN's
+/// pass.
 struct Work {
   Call call = Call::kernel;
   std::vector<Argument> arguments = {};

@@ -8,7 +8,11 @@ Graph append_inference(Graph graph, const spec::Spec&) {
   const Region& chunks = graph.region(Block::head, Part::loss);
   Op logits = chunks.ops[0], loss = chunks.ops[1];
   loss.gradient = false;
-  Region evaluate{.name = "evaluate_chunk", .block = Block::head, .part = Part::evaluate, .loop = Loop::loss_chunks, .ops = {logits, loss}};
+  Region evaluate{.name = "evaluate_chunk",
+                  .block = Block::head,
+                  .part = Part::evaluate,
+                  .loop = Loop::loss_chunks,
+                  .ops = {logits, loss}};
   const Op sum = graph.region(Block::head, Part::backward).ops.front();
   Region total{.name = "evaluate_sum", .part = Part::evaluate, .ops = {sum}};
 
@@ -19,8 +23,8 @@ Graph append_inference(Graph graph, const spec::Spec&) {
                                    .rows = graph.batch,
                                    .cols = features.cols,
                                    .pitch = features.pitch});
-  const TensorId result = graph.add({.name = "sample_logits", .rows = graph.batch, .cols = all.cols, .pitch = all.pitch,
-                                     .role = Role::output});
+  const TensorId result = graph.add(
+      {.name = "sample_logits", .rows = graph.batch, .cols = all.cols, .pitch = all.pitch, .role = Role::output});
   graph.host.sample_logits = result;
   Region sample{.name = "sample", .part = Part::sample};
   sample.ops.push_back({.kind = OpKind::gather_rows,

@@ -9,10 +9,12 @@ Graph append_optimizer(Graph graph, const spec::Spec& spec) {
   // One partial sum for each chunk of each parameter; how many there are is known when parameters have offsets.
   const auto partial = [&](const char* name) { return graph.add({.name = name, .rows = 1, .cols = 1}); };
   const TensorId gradient_partial = partial("gradient_partial");
-  region.ops.push_back({.kind = OpKind::gradient_norm, .name = "gradient_norm", .inputs = {}, .outputs = {gradient_partial}});
+  region.ops.push_back(
+      {.kind = OpKind::gradient_norm, .name = "gradient_norm", .inputs = {}, .outputs = {gradient_partial}});
   const TensorId norm = partial("clip_scale");
   graph.at(norm).role = Role::result;
-  region.ops.push_back({.kind = OpKind::gradient_clip, .name = "gradient_clip", .inputs = {gradient_partial}, .outputs = {norm}});
+  region.ops.push_back(
+      {.kind = OpKind::gradient_clip, .name = "gradient_clip", .inputs = {gradient_partial}, .outputs = {norm}});
   Op update{.kind = OpKind::adamw, .name = "adamw", .inputs = {norm}, .outputs = {}};
   if (spec.metrics.per_parameter) {
     const TensorId weight = partial("weight_partial"), step = partial("update_partial");

@@ -10,8 +10,8 @@
 namespace llmc::passes {
 
 struct Choice {
-  std::int64_t micro_batch = 0;             // sequences of a pass
-  std::int64_t loss_chunk = 0;              // rows of logits alive at once; divides the micro-batch's tokens
+  std::int64_t micro_batch = 0;               // sequences of a pass
+  std::int64_t loss_chunk = 0;                // rows of logits alive at once; divides the micro-batch's tokens
   std::vector<graph::Groups> recompute = {};  // of each layer: what its backward pass computes again
 
   bool operator==(const Choice&) const = default;

@@ -39,8 +39,10 @@ Graph fuse_add_into(Graph graph, OpKind kind) {
           break;
         }
       }
-      if (fused) region.ops.erase(region.ops.begin() + static_cast<std::ptrdiff_t>(i));
-      else ++i;
+      if (fused)
+        region.ops.erase(region.ops.begin() + static_cast<std::ptrdiff_t>(i));
+      else
+        ++i;
     }
   }
   return graph;

@@ -20,7 +20,7 @@ Graph pad_rows(Graph graph, const spec::Spec& spec) {
     for (Op& op : region.ops) {
       if (op.kind != OpKind::linear || graph.at(op.outputs[0]).halves == 1) continue;
       const std::int64_t columns = graph.at(op.outputs[0]).cols, half = columns / graph.at(op.outputs[0]).halves;
-      const auto widen = [&](TensorId parameter, std::int64_t Tensor::*extent) {
+      const auto widen = [&](TensorId parameter, std::int64_t Tensor::* extent) {
         std::int64_t begin = 0;
         for (Piece& piece : graph.at(parameter).pieces) piece.begin = begin, begin += half;
         for (TensorId id : {parameter, graph.at(parameter).partner}) graph.at(id).*extent = columns;

@@ -9,12 +9,13 @@ namespace llmc::passes {
 
 using graph::Graph;
 
-/// Appends the backward pass: for each block, from the last to the first, a region of what its ops' gradient rules emit.
-/// The gradient of tensor `t` is named `d_t`; a tensor with two uses gets the sum of both by an explicit add. Gradients of
-/// parameters accumulate: their ops add to what an earlier micro-batch left.
+/// Appends the backward pass: for each block, from the last to the first, a region of what its ops' gradient rules
+/// emit. The gradient of tensor `t` is named `d_t`; a tensor with two uses gets the sum of both by an explicit add.
+/// Gradients of parameters accumulate: their ops add to what an earlier micro-batch left.
 Graph differentiate(Graph graph, const spec::Spec& spec);
 
-/// Gives activations the compute dtype. The residual stream, norms' statistics, losses and gradients of parameters stay fp32.
+/// Gives activations the compute dtype. The residual stream, norms' statistics, losses and gradients of parameters stay
+/// fp32.
 Graph lower_precision(Graph graph, const spec::Spec& spec);
 
 /// Pads rows to 16 bytes of the compute dtype; gate and up, which share a row, are padded each on its own.
@@ -42,8 +43,8 @@ Graph recompute(Graph graph, const Choice& choice);
 /// Appends gradient norm, clipping, AdamW and the per-parameter norms.
 Graph append_optimizer(Graph graph, const spec::Spec& spec);
 
-/// Gives each op its weights in the type that it computes in: copies, which a cast op writes, in region refresh, and AdamW
-/// with each step.
+/// Gives each op its weights in the type that it computes in: copies, which a cast op writes, in region refresh, and
+/// AdamW with each step.
 Graph cast_weights(Graph graph, const spec::Spec& spec);
 
 /// Appends what runs beside the steps: loss for evaluation, logits of chosen rows for sampling, the initial weights.

@@ -9,12 +9,13 @@ using namespace graph;
 
 namespace {
 
-/// More partial sums than twice this are added in two steps, the first of which leaves so many: one after the other they
-/// would keep few lanes waiting long.
+/// More partial sums than twice this are added in two steps, the first of which leaves so many: one after the other
+/// they would keep few lanes waiting long.
 constexpr std::int64_t kFolded = 32;
 
-/// Row blocks of a column reduction. Fixed by the shape, never by the machine, so that sums have one order everywhere: at
-/// least 8 rows each, so that partial sums are few bytes, and enough to fill a GPU, whose SMs run four or more at once.
+/// Row blocks of a column reduction. Fixed by the shape, never by the machine, so that sums have one order everywhere:
+/// at least 8 rows each, so that partial sums are few bytes, and enough to fill a GPU, whose SMs run four or more at
+/// once.
 std::int64_t row_blocks(std::int64_t rows) {
   const std::int64_t blocks = std::clamp<std::int64_t>(rows / 8, 1, 1024);
   return blocks > 2 * kFolded ? blocks / kFolded * kFolded : blocks;
@@ -48,7 +49,8 @@ Graph split_reductions(Graph graph, const spec::Spec&) {
         ops.push_back({.kind = OpKind::column_reduce, .name = name + "_fold", .inputs = {partial}, .outputs = {id}});
         partial = id;
       }
-      ops.push_back({.kind = OpKind::column_reduce, .name = name + "_reduce", .inputs = {partial}, .outputs = {gradient}});
+      ops.push_back(
+          {.kind = OpKind::column_reduce, .name = name + "_reduce", .inputs = {partial}, .outputs = {gradient}});
     }
     region.ops = std::move(ops);
   }

@@ -7,9 +7,9 @@
 
 namespace llmc::passes {
 
-/// Throws Failure(internal) that names the pass, the region and the op: wrong number or shapes of operands, a tensor read
-/// before it is written or after it was overwritten, a forward tensor read in the backward pass that is not kept, a
-/// parameter whose gradient nothing writes.
+/// Throws Failure(internal) that names the pass, the region and the op: wrong number or shapes of operands, a tensor
+/// read before it is written or after it was overwritten, a forward tensor read in the backward pass that is not kept,
+/// a parameter whose gradient nothing writes.
 void verify(const graph::Graph& graph, const std::string& after_pass);
 
 }  // namespace llmc::passes

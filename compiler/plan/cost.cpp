@@ -25,14 +25,19 @@ std::int64_t times(const Graph& graph, const Region& region) {
     case Part::evaluate:
     case Part::sample:
     case Part::initialise:
-    case Part::refresh: return 0;
-    default: break;
+    case Part::refresh:
+      return 0;
+    default:
+      break;
   }
   switch (region.loop) {
-    case Loop::once: return 1;
+    case Loop::once:
+      return 1;
     case Loop::layers_up:
-    case Loop::layers_down: return graph.layers_of(region);
-    case Loop::loss_chunks: return graph.tokens() / graph.chunk_rows;
+    case Loop::layers_down:
+      return graph.layers_of(region);
+    case Loop::loss_chunks:
+      return graph.tokens() / graph.chunk_rows;
   }
   return 1;
 }
@@ -40,11 +45,16 @@ std::int64_t times(const Graph& graph, const Region& region) {
 std::string what_runs(const Op& op, const ops::Work& work) {
   switch (work.call) {
     case ops::Call::own_backward:
-    case ops::Call::kernel: return work.kernel.name;
-    case ops::Call::product: return work.product.name;
-    case ops::Call::attention_forward: return "attention forward (cuDNN)";
-    case ops::Call::attention_backward: return "attention backward (cuDNN)";
-    case ops::Call::zero: return op.label();
+    case ops::Call::kernel:
+      return work.kernel.name;
+    case ops::Call::product:
+      return work.product.name;
+    case ops::Call::attention_forward:
+      return "attention forward (cuDNN)";
+    case ops::Call::attention_backward:
+      return "attention backward (cuDNN)";
+    case ops::Call::zero:
+      return op.label();
   }
   return "";
 }
@@ -54,11 +64,15 @@ std::string what_runs(const Op& op, const ops::Work& work) {
 const char* Launch::kind() const {
   switch (call) {
     case ops::Call::own_backward:
-    case ops::Call::kernel: return "kernel";
-    case ops::Call::product: return "gemm";
+    case ops::Call::kernel:
+      return "kernel";
+    case ops::Call::product:
+      return "gemm";
     case ops::Call::attention_forward:
-    case ops::Call::attention_backward: return "attention";
-    case ops::Call::zero: return "memset";
+    case ops::Call::attention_backward:
+      return "attention";
+    case ops::Call::zero:
+      return "memset";
   }
   return "";
 }
@@ -73,18 +87,26 @@ void list_work(Plan& plan) {
       const ops::Row& row = ops::row_of(op.kind);
       const ops::Context context{{g, region, op}, plan.spec, plan.parameters, plan.attention, plan.micro_batches()};
       for (ops::Work& work : row.work(context)) {
-        Launch launch{.region_index = r, .region = region.name, .op = op.label(), .what = what_runs(op, work), .call = work.call,
-                      .arguments = std::move(work.arguments), .adds = work.adds, .times = work.taken ? times(g, region) : 0,
+        Launch launch{.region_index = r,
+                      .region = region.name,
+                      .op = op.label(),
+                      .what = what_runs(op, work),
+                      .call = work.call,
+                      .arguments = std::move(work.arguments),
+                      .adds = work.adds,
+                      .times = work.taken ? times(g, region) : 0,
                       // What later micro-batches add to, the first one zeros.
                       .per_step = region.part == Part::optimizer || work.call == ops::Call::zero,
-                      .bytes = work.bytes, .flops = work.flops,
+                      .bytes = work.bytes,
+                      .flops = work.flops,
                       .stream_bytes = static_cast<double>(wider * row.stream_elements(context))};
         if (work.call == ops::Call::product) launch.product = place_of(plan.products, work.product);
         if (work.call == ops::Call::kernel || work.call == ops::Call::own_backward) {
           launch.kernel = place_of(plan.kernels, work.kernel);
           const Kernel& known = plan.kernels[launch.kernel];
           if (known.key() != work.kernel.key())
-            throw Failure(Exit::internal, "two kernels named " + known.name + ": " + known.key() + " and " + work.kernel.key());
+            throw Failure(Exit::internal,
+                          "two kernels named " + known.name + ": " + known.key() + " and " + work.kernel.key());
         }
         plan.launches.push_back(std::move(launch));
       }
@@ -93,11 +115,13 @@ void list_work(Plan& plan) {
 
   Cost& cost = plan.cost;
   const double heads = static_cast<double>(m.num_attention_heads * m.head_dim);
-  const double kv = static_cast<double>(m.num_key_value_heads * m.head_dim), hidden = static_cast<double>(m.hidden_size);
+  const double kv = static_cast<double>(m.num_key_value_heads * m.head_dim),
+               hidden = static_cast<double>(m.hidden_size);
   const double layers = static_cast<double>(m.num_hidden_layers);
   cost.linear_flops_per_token =
-      6 * (layers * (hidden * (heads + 2 * kv) + heads * hidden + 3 * hidden * static_cast<double>(m.intermediate_size)) +
-           hidden * static_cast<double>(m.vocab_size));
+      6 *
+      (layers * (hidden * (heads + 2 * kv) + heads * hidden + 3 * hidden * static_cast<double>(m.intermediate_size)) +
+       hidden * static_cast<double>(m.vocab_size));
   cost.attention_flops_per_token = 6 * layers * heads * static_cast<double>(g.sequence);
   cost.model_flops_per_token = cost.linear_flops_per_token + cost.attention_flops_per_token;
   for (const Launch& launch : plan.launches) {

@@ -148,21 +148,29 @@ class LayoutMaker {
   /// Order of regions on the time line. Evaluation and sampling branch off after the forward pass.
   static int stage(Part part) {
     switch (part) {
-      case Part::forward: return 0;
-      case Part::evaluate: return 1;
-      case Part::sample: return 2;
-      case Part::loss: return 3;
-      case Part::backward: return 4;
-      case Part::optimizer: return 5;
-      case Part::initialise: return 6;
-      case Part::refresh: return 7;
+      case Part::forward:
+        return 0;
+      case Part::evaluate:
+        return 1;
+      case Part::sample:
+        return 2;
+      case Part::loss:
+        return 3;
+      case Part::backward:
+        return 4;
+      case Part::optimizer:
+        return 5;
+      case Part::initialise:
+        return 6;
+      case Part::refresh:
+        return 7;
     }
     return 8;
   }
 
   struct Use {
-    int first = 0, last = 0;               // op positions
-    int region_first = 0, region_last = 0; // positions of whole regions
+    int first = 0, last = 0;                // op positions
+    int region_first = 0, region_last = 0;  // positions of whole regions
     std::set<std::size_t> regions;
   };
 
@@ -247,11 +255,13 @@ const Place& Layout::find(const Graph& graph, std::size_t region, TensorId tenso
     if (const auto place = fixed.find(id); place != fixed.end()) return place->second;
   const auto place = regions.at(region).find(buffer);
   if (place == regions.at(region).end())
-    throw Failure(Exit::internal, "no memory was planned for %" + graph.at(tensor).name + " in region " + graph.regions[region].name);
+    throw Failure(Exit::internal,
+                  "no memory was planned for %" + graph.at(tensor).name + " in region " + graph.regions[region].name);
   return place->second;
 }
 
-Layout lay_out(const Graph& graph, const ParameterLayout& parameters, const spec::Spec& spec, std::int64_t micro_batches) {
+Layout lay_out(const Graph& graph, const ParameterLayout& parameters, const spec::Spec& spec,
+               std::int64_t micro_batches) {
   Layout layout = LayoutMaker(graph, parameters, spec, micro_batches, kTunedWorkspace).make();
   if (layout.arena.bytes <= static_cast<std::size_t>(spec.memory.budget)) return layout;
   return LayoutMaker(graph, parameters, spec, micro_batches, kUntunedWorkspace).make();

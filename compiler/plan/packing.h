@@ -18,8 +18,8 @@ struct Packing {
   std::size_t bound = 0;  // the most bytes alive at one position: no packing can be smaller
 };
 
-/// Greedy by size (Pisarchyk and Lee 2020): the largest first, each at the lowest offset that no buffer alive at the same
-/// time covers. Offsets are multiples of `alignment`.
+/// Greedy by size (Pisarchyk and Lee 2020): the largest first, each at the lowest offset that no buffer alive at the
+/// same time covers. Offsets are multiples of `alignment`.
 Packing pack(std::vector<Item>& items, std::size_t alignment);
 
 }  // namespace llmc::plan

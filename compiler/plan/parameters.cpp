@@ -14,10 +14,13 @@ constexpr std::int64_t kChunkElements = 16384;  // 64 KiB of fp32: an L1's worth
 
 double deviation(const spec::Spec& spec, const spec::InitStd& rule, std::int64_t columns) {
   switch (rule.kind) {
-    case spec::InitStd::Kind::value: return rule.value;
-    case spec::InitStd::Kind::fan_in: return 1 / std::sqrt(static_cast<double>(columns));
+    case spec::InitStd::Kind::value:
+      return rule.value;
+    case spec::InitStd::Kind::fan_in:
+      return 1 / std::sqrt(static_cast<double>(columns));
     case spec::InitStd::Kind::depth_scaled:
-      return 1 / std::sqrt(static_cast<double>(spec.model.hidden_size) * 2.0 * static_cast<double>(spec.model.num_hidden_layers));
+      return 1 / std::sqrt(static_cast<double>(spec.model.hidden_size) * 2.0 *
+                           static_cast<double>(spec.model.num_hidden_layers));
   }
   return 0;
 }
@@ -26,18 +29,26 @@ double deviation(const spec::Spec& spec, const spec::InitStd& rule, std::int64_t
 double deviation(const spec::Spec& spec, Init init, std::int64_t columns) {
   switch (init) {
     case Init::zeros:
-    case Init::ones: return 0;
-    case Init::embedding: return spec.init.embedding_std;
-    case Init::linear: return deviation(spec, spec.init.linear, columns);
-    case Init::residual: return deviation(spec, spec.init.residual, columns);
+    case Init::ones:
+      return 0;
+    case Init::embedding:
+      return spec.init.embedding_std;
+    case Init::linear:
+      return deviation(spec, spec.init.linear, columns);
+    case Init::residual:
+      return deviation(spec, spec.init.residual, columns);
   }
   return 0;
 }
 
 /// A piece of `t`, which begins at `offset`.
-Slice slice_of(const Tensor& t, const Piece& piece, const std::string& prefix, std::int64_t offset, const spec::Spec& spec) {
-  Slice slice{.name = prefix + piece.name, .offset = offset + piece.begin * (piece.matrix ? t.pitch : 1),
-              .matrix = piece.matrix, .decay = piece.decay, .init_std = deviation(spec, piece.init, t.cols),
+Slice slice_of(const Tensor& t, const Piece& piece, const std::string& prefix, std::int64_t offset,
+               const spec::Spec& spec) {
+  Slice slice{.name = prefix + piece.name,
+              .offset = offset + piece.begin * (piece.matrix ? t.pitch : 1),
+              .matrix = piece.matrix,
+              .decay = piece.decay,
+              .init_std = deviation(spec, piece.init, t.cols),
               .init_value = piece.init == Init::ones ? 1.0 : 0.0};
   slice.rows = piece.matrix ? piece.size : 1;
   slice.cols = piece.matrix ? t.cols : piece.size;
@@ -50,7 +61,9 @@ Slice slice_of(const Tensor& t, const Piece& piece, const std::string& prefix, s
 ParameterLayout lay_out_parameters(const Graph& graph, const spec::Spec& spec) {
   // 256 bytes in the narrowest of the buffers that share these offsets.
   const std::int64_t unit = 16 * vector_of(spec.compute);
-  const auto advance = [unit](std::int64_t& at, std::int64_t elements) { at = (at + elements + unit - 1) / unit * unit; };
+  const auto advance = [unit](std::int64_t& at, std::int64_t elements) {
+    at = (at + elements + unit - 1) / unit * unit;
+  };
   ParameterLayout layout;
   layout.chunk_elements = kChunkElements;
   // The order of a checkpoint: what comes before the layers, the layers, what comes after.

@@ -7,25 +7,26 @@
 #include <vector>
 
 #include "compiler/graph/graph.h"
+#include "compiler/ops/attention_choice.h"
 #include "compiler/ops/op.h"
 #include "compiler/passes/choice.h"
-#include "compiler/plan/attention.h"
-#include "spec/spec.h"
 #include "error.h"
+#include "spec/spec.h"
 #include "train/program.h"
 
 namespace llmc::plan {
 
 /// A Hugging Face tensor inside a (possibly fused) parameter of the graph.
 struct Slice {
-  std::string name;             // "model.layers.3.self_attn.q_proj.weight"
-  std::int64_t offset = 0;      // elements, in each flat parameter buffer
+  std::string name;         // "model.layers.3.self_attn.q_proj.weight"
+  std::int64_t offset = 0;  // elements, in each flat parameter buffer
   std::int64_t rows = 0, cols = 0, pitch = 0;
   bool matrix = true, decay = true;
   double init_std = 0, init_value = 0;
 };
 
-/// Where the parameters lie in the flat buffers. Layer l's copy of a per-layer parameter is at offset + l * layer_stride.
+/// Where the parameters lie in the flat buffers. Layer l's copy of a per-layer parameter is at offset + l *
+/// layer_stride.
 struct ParameterLayout : ops::FlatSizes {
   std::map<graph::TensorId, std::int64_t> offset;  // elements, of layer 0
   std::int64_t layer_stride = 0;                   // elements
@@ -49,9 +50,9 @@ struct Section {
 struct Layout {
   ArenaLayout arena{};
   std::vector<Section> sections;
-  std::map<graph::TensorId, Place> fixed;                               // inputs, constants, the stream, outputs
-  std::vector<std::map<graph::TensorId, Place>> regions;                // by region index: what else its ops touch
-  std::size_t transient_bytes = 0, transient_bound = 0;                 // packed size, and the most alive at once
+  std::map<graph::TensorId, Place> fixed;                 // inputs, constants, the stream, outputs
+  std::vector<std::map<graph::TensorId, Place>> regions;  // by region index: what else its ops touch
+  std::size_t transient_bytes = 0, transient_bound = 0;   // packed size, and the most alive at once
 
   /// Where a region finds an activation, input or constant.
   const Place& find(const graph::Graph& graph, std::size_t region, graph::TensorId tensor) const;
@@ -65,12 +66,12 @@ using ops::Product;
 struct Launch {
   std::size_t region_index = 0;
   std::string region, op;
-  std::string what;       // kernel or product name, "attention forward (cuDNN)", op of a memset
+  std::string what;  // kernel or product name, "attention forward (cuDNN)", op of a memset
   ops::Call call = ops::Call::kernel;
   std::size_t kernel = 0, product = 0;  // by `call`: index into Plan::kernels or Plan::products
   std::vector<ops::Argument> arguments;
-  bool adds = false;      // to what earlier micro-batches left; the first one writes
-  std::int64_t times = 1; // a micro-batch, or a step (per_step); 0 of what no training step runs
+  bool adds = false;       // to what earlier micro-batches left; the first one writes
+  std::int64_t times = 1;  // a micro-batch, or a step (per_step); 0 of what no training step runs
   bool per_step = false;
   double bytes = 0, flops = 0;  // of one
   double stream_bytes = 0;      // of `bytes`: what a residual stream in the compute type would not move
@@ -89,10 +90,10 @@ struct Cost {
 
 struct Plan {
   spec::Spec spec;
-  passes::Choice choice;        // what `auto` became, and the rest of what was decided beside the spec
+  passes::Choice choice;  // what `auto` became, and the rest of what was decided beside the spec
   std::string fingerprint;
   graph::Graph graph;
-  AttentionChoice attention;    // of target.kind: cuda
+  ops::AttentionChoice attention;  // of target.kind: cuda
   ParameterLayout parameters;
   Layout layout;
   std::vector<Kernel> kernels;
@@ -104,9 +105,9 @@ struct Plan {
   std::int64_t micro_batches() const { return sequences_per_step() / choice.micro_batch; }
 };
 
-/// Lowers, lays out and costs. `auto`: the largest micro-batch that fits memory.budget, and the smallest loss chunk that
-/// costs no speed, or a smaller one where only that fits.
-/// Throws Failure(does_not_fit) with the bytes needed, the budget and what would make it fit.
+/// Lowers, lays out and costs. `auto`: the largest micro-batch that fits memory.budget, and the smallest loss chunk
+/// that costs no speed, or a smaller one where only that fits. Throws Failure(does_not_fit) with the bytes needed, the
+/// budget and what would make it fit.
 Plan make_plan(const spec::Spec& spec, const std::string& fingerprint);
 
 /// Whether make_plan would plan it: Exit::done, or the code that it would fail with.

@@ -46,7 +46,7 @@ Plan lay_out_choice(const spec::Spec& spec, const passes::Choice& choice) {
   plan.choice = choice;
   plan.graph = passes::lower(spec, choice, nullptr);
   plan.parameters = lay_out_parameters(plan.graph, spec);
-  if (spec.target.kind == spec::TargetKind::cuda) plan.attention = choose_attention(plan.graph, spec);
+  if (spec.target.kind == spec::TargetKind::cuda) plan.attention = ops::choose_attention(plan.graph, spec);
   do {
     size_scratch(plan);
     plan.layout = lay_out(plan.graph, plan.parameters, spec, plan.micro_batches());
@@ -71,7 +71,8 @@ std::string size_text(std::int64_t bytes) {
   return bytes >= kGiB ? fmt::format("{:.2f} GiB", exact / kGiB) : fmt::format("{:.2f} MiB", exact / (1 << 20));
 }
 
-/// The plan of the best choice that fits, or of the smallest there is. Without regions: no micro-batch has whole chunks.
+/// The plan of the best choice that fits, or of the smallest there is. Without regions: no micro-batch has whole
+/// chunks.
 struct Best {
   Plan plan;
   bool fits = false;

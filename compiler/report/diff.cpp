@@ -27,7 +27,8 @@ std::vector<std::pair<std::string, std::pair<std::string, std::string>>> changed
   all.insert(b.begin(), b.end());
   for (const auto& [key, value] : all) {
     const auto in_a = a.find(key), in_b = b.find(key);
-    const std::string before = in_a == a.end() ? "(none)" : in_a->second, after = in_b == b.end() ? "(none)" : in_b->second;
+    const std::string before = in_a == a.end() ? "(none)" : in_a->second,
+                      after = in_b == b.end() ? "(none)" : in_b->second;
     if (before != after) result.push_back({key, {before, after}});
   }
   return result;
@@ -115,7 +116,8 @@ std::vector<ParamChange> changed_params(const Item& a, const Item& b, const Diff
     ParamChange change{p.name, before, after, causes.of(before, after, value)};
     // Where neither key alone gives a run that can be planned: those that the value is made from.
     if (change.through.empty()) change.through = through(p.origin, difference);
-    if (change.through.empty()) change.through = through("model, precision, batch, memory, metrics, target", difference);
+    if (change.through.empty())
+      change.through = through("model, precision, batch, memory, metrics, target", difference);
     changes.push_back(std::move(change));
   }
   return changes;
@@ -123,7 +125,7 @@ std::vector<ParamChange> changed_params(const Item& a, const Item& b, const Diff
 
 template <class Item>
 std::vector<KernelChange> compare_items(const Plan& plan_a, const Plan& plan_b, const Difference& difference,
-                                        Causes& causes, const std::vector<Item> Plan::*member, const auto& params,
+                                        Causes& causes, const std::vector<Item> Plan::* member, const auto& params,
                                         const auto& same_family) {
   const auto items = [&](const Plan& plan) -> const std::vector<Item>& { return plan.*member; };
   const std::vector<Item>&a = items(plan_a), &b = items(plan_b);
@@ -150,7 +152,8 @@ std::vector<KernelChange> compare_items(const Plan& plan_a, const Plan& plan_b, 
     if (!named(a, item.name)) come.push_back(&item);
   // What vanished under one name and came under another of the same family was changed.
   for (const Item* old : gone) {
-    const auto match = std::find_if(come.begin(), come.end(), [&](const Item* item) { return same_family(*old, *item); });
+    const auto match =
+        std::find_if(come.begin(), come.end(), [&](const Item* item) { return same_family(*old, *item); });
     if (match == come.end()) {
       result.push_back({KernelChange::Kind::removed, old->name, "", {}});
       continue;
@@ -164,11 +167,15 @@ std::vector<KernelChange> compare_items(const Plan& plan_a, const Plan& plan_b, 
 
 std::string section_line(const char* what, const KernelChange& change) {
   switch (change.kind) {
-    case KernelChange::Kind::added: return fmt::format("  + {} {}\n", what, change.name);
-    case KernelChange::Kind::removed: return fmt::format("  - {} {}\n", what, change.name);
-    case KernelChange::Kind::changed: break;
+    case KernelChange::Kind::added:
+      return fmt::format("  + {} {}\n", what, change.name);
+    case KernelChange::Kind::removed:
+      return fmt::format("  - {} {}\n", what, change.name);
+    case KernelChange::Kind::changed:
+      break;
   }
-  std::string text = fmt::format("  ~ {} {}{}\n", what, change.name, change.renamed_from.empty() ? "" : " (was " + change.renamed_from + ")");
+  std::string text = fmt::format("  ~ {} {}{}\n", what, change.name,
+                                 change.renamed_from.empty() ? "" : " (was " + change.renamed_from + ")");
   for (const ParamChange& p : change.params)
     text += fmt::format("      {}: {} -> {}   through {}\n", p.name, p.before, p.after, fmt::join(p.through, ", "));
   return text;
@@ -185,7 +192,8 @@ std::vector<Figure> figures(const Plan& a, const Plan& b) {
           {"bytes moved a step", a.cost.bytes_per_step, b.cost.bytes_per_step, true},
           {"FLOP a token (model)", a.cost.model_flops_per_token, b.cost.model_flops_per_token, false},
           {"FLOP a step (done)", a.cost.hardware_flops_per_step, b.cost.hardware_flops_per_step, false},
-          {"launches a step", static_cast<double>(a.cost.launches_per_step), static_cast<double>(b.cost.launches_per_step), false},
+          {"launches a step", static_cast<double>(a.cost.launches_per_step),
+           static_cast<double>(b.cost.launches_per_step), false},
           {"parameters", static_cast<double>(a.parameters.logical), static_cast<double>(b.parameters.logical), false}};
 }
 
@@ -225,7 +233,8 @@ Difference compare(const Side& a, const Side& b, const PlanAlone& alone) {
 std::string diff_text(const Side& a, const Side& b, const Difference& difference, bool full) {
   if (difference.empty()) return fmt::format("{} and {} are the same run\n", a.label, b.label);
   std::string out = fmt::format("--- {}\n+++ {}\n\nspec keys\n", a.label, b.label);
-  for (const auto& [key, values] : difference.keys) out += fmt::format("  {}: {} -> {}\n", key, values.first, values.second);
+  for (const auto& [key, values] : difference.keys)
+    out += fmt::format("  {}: {} -> {}\n", key, values.first, values.second);
   out += difference.kernels.empty() ? "\nkernels: the same\n" : "\nkernels\n";
   for (const KernelChange& change : difference.kernels) out += section_line("kernel", change);
   out += difference.products.empty() ? "\nmatrix products: the same\n" : "\nmatrix products\n";
@@ -253,7 +262,8 @@ nlohmann::ordered_json diff_json(const Side& a, const Side& b, const Difference&
   Json j;
   j["equal"] = difference.empty();
   Json keys = Json::array();
-  for (const auto& [key, values] : difference.keys) keys.push_back({{"key", key}, {"before", values.first}, {"after", values.second}});
+  for (const auto& [key, values] : difference.keys)
+    keys.push_back({{"key", key}, {"before", values.first}, {"after", values.second}});
   j["keys"] = keys;
   const auto changes = [](const std::vector<KernelChange>& list) {
     Json result = Json::array();

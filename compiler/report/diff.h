@@ -14,10 +14,10 @@ namespace llmc::report {
 
 /// One side of a comparison.
 struct Side {
-  std::string label;                          // as the user named it
+  std::string label;  // as the user named it
   const plan::Plan* plan = nullptr;
-  std::map<std::string, std::string> keys;    // resolved spec: "model.hidden_size" -> "2048"
-  std::map<std::string, std::string> sources; // emitted file -> text
+  std::map<std::string, std::string> keys;     // resolved spec: "model.hidden_size" -> "2048"
+  std::map<std::string, std::string> sources;  // emitted file -> text
 };
 
 struct ParamChange {
@@ -28,18 +28,19 @@ struct ParamChange {
 struct KernelChange {
   enum class Kind { added, removed, changed } kind;
   std::string name;
-  std::string renamed_from;          // empty: same name
+  std::string renamed_from;  // empty: same name
   std::vector<ParamChange> params;
 };
 
 struct Difference {
   std::vector<std::pair<std::string, std::pair<std::string, std::string>>> keys;  // key, before, after
   std::vector<KernelChange> kernels, products;
-  std::vector<std::string> files;    // emitted files whose text differs
+  std::vector<std::string> files;  // emitted files whose text differs
   bool empty() const { return keys.empty() && kernels.empty() && products.empty() && files.empty(); }
 };
 
-/// The plan of `a` with the one key as in `b`; of `b` with it as in `a` where `without`. Nothing where there is no such run.
+/// The plan of `a` with the one key as in `b`; of `b` with it as in `a` where `without`. Nothing where there is no such
+/// run.
 using PlanAlone = std::function<std::optional<plan::Plan>(const std::string& key, bool without)>;
 
 /// What a value changed through are the keys that change it alone, or without which it does not change.

@@ -32,13 +32,18 @@ nlohmann::ordered_json kernels_json(const plan::Plan& plan, const KernelUses& us
   const bool cuda = plan.spec.target.kind == spec::TargetKind::cuda;
   Json kernels = Json::array();
   for (const plan::Kernel& k : plan.kernels) {
-    Json kernel = {{"name", k.name}, {"launches_per_step", launches_per_step(plan, k)}, {"bytes", k.bytes}, {"flops", k.flops}};
+    Json kernel = {
+        {"name", k.name}, {"launches_per_step", launches_per_step(plan, k)}, {"bytes", k.bytes}, {"flops", k.flops}};
     if (cuda) kernel["grid"] = {{"blocks", k.blocks}, {"threads", k.threads}, {"cluster", k.cluster}};
     for (const build::KernelUse& use : uses_of(uses, k)) {
       const build::Occupancy fits = occupancy(use, k.threads);
-      kernel["ptxas"].push_back({{"arch", use.arch}, {"registers", use.registers}, {"spill_store_bytes", use.spill_stores},
-                                 {"spill_load_bytes", use.spill_loads}, {"shared_bytes", use.shared},
-                                 {"blocks_per_sm", fits.blocks}, {"occupancy", fits.share}});
+      kernel["ptxas"].push_back({{"arch", use.arch},
+                                 {"registers", use.registers},
+                                 {"spill_store_bytes", use.spill_stores},
+                                 {"spill_load_bytes", use.spill_loads},
+                                 {"shared_bytes", use.shared},
+                                 {"blocks_per_sm", fits.blocks},
+                                 {"occupancy", fits.share}});
     }
     kernels.push_back(std::move(kernel));
   }
@@ -58,13 +63,16 @@ std::string kernels_text(const plan::Plan& plan, const KernelUses& uses) {
     if (!cuda) out += line + '\n';
     for (const build::KernelUse& use : uses_of(uses, k)) {
       const build::Occupancy fits = occupancy(use, k.threads);
-      out += line + fmt::format("  {:<20} {:>6} {:>9} {:>7} {:>7} {:>10} {:>8.0f}%\n", grid_text(k), use.arch, use.registers,
-                                use.spill_stores + use.spill_loads, use.shared, fits.blocks, 100 * fits.share);
+      out += line + fmt::format("  {:<20} {:>6} {:>9} {:>7} {:>7} {:>10} {:>8.0f}%\n", grid_text(k), use.arch,
+                                use.registers, use.spill_stores + use.spill_loads, use.shared, fits.blocks,
+                                100 * fits.share);
     }
   }
   if (cuda)
-    out += "bytes and FLOP: of one launch, each tensor once. by: blocks of a cluster. spills, shared: bytes of a thread, of a "
-           "block.\nblocks/SM and occupancy: what registers, threads and shared memory allow.\n";
+    out +=
+        "bytes and FLOP: of one launch, each tensor once. by: blocks of a cluster. spills, shared: bytes of a thread, "
+        "of a "
+        "block.\nblocks/SM and occupancy: what registers, threads and shared memory allow.\n";
   return out;
 }
 

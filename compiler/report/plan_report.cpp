@@ -26,10 +26,14 @@ namespace {
 
 std::string recompute_text(const spec::Recompute& r) {
   switch (r.kind) {
-    case spec::Recompute::Kind::none: return "none";
-    case spec::Recompute::Kind::full: return "full";
-    case spec::Recompute::Kind::every: return fmt::format("every {} layers", r.every);
-    case spec::Recompute::Kind::ops: return fmt::format("{}", fmt::join(r.ops, ", "));
+    case spec::Recompute::Kind::none:
+      return "none";
+    case spec::Recompute::Kind::full:
+      return "full";
+    case spec::Recompute::Kind::every:
+      return fmt::format("every {} layers", r.every);
+    case spec::Recompute::Kind::ops:
+      return fmt::format("{}", fmt::join(r.ops, ", "));
   }
   return "";
 }
@@ -54,7 +58,7 @@ nlohmann::ordered_json attention_json(const Plan& plan) {
 
 /// The backward passes that the trainer could take; empty where the spec names one.
 std::string attention_text(const Plan& plan) {
-  const plan::AttentionChoice& choice = plan.attention;
+  const ops::AttentionChoice& choice = plan.attention;
   if (choice.backward.size() + choice.left_out.size() < 2) return "";
   std::string out = "attention backward, deterministic: ";
   out += choice.left_out.empty() ? "the trainer carries both, begins with the first, and trainer tune measures them\n"
@@ -63,7 +67,8 @@ std::string attention_text(const Plan& plan) {
     out += fmt::format("  {:<9} {:>9} of workspace, {}{}\n", way.by == AttentionBy::cudnn ? "cuDNN" : "llmc's",
                        human_bytes(static_cast<double>(way.workspace_bytes)),
                        way.predicted_ms > 0 ? fmt::format("{:.2f} ms a layer predicted", way.predicted_ms)
-                                            : "no rates are known for this target.arch", end);
+                                            : "no rates are known for this target.arch",
+                       end);
   };
   for (const BackwardWay& way : choice.backward) line(way, "");
   for (const BackwardWay& way : choice.left_out) line(way, ": left out");
@@ -81,14 +86,17 @@ nlohmann::ordered_json plan_json(const Plan& plan) {
   j["target"] = {{"kind", target_text(s.target.kind)}, {"arch", s.target.arch}};
   j["compute"] = name_of(s.compute);
   j["residual"] = name_of(s.residual);
-  j["batch"] = {{"sequence_length", s.batch.sequence_length}, {"micro_batch", plan.choice.micro_batch},
-                {"micro_batches", plan.micro_batches()}, {"tokens", s.batch.tokens}};
+  j["batch"] = {{"sequence_length", s.batch.sequence_length},
+                {"micro_batch", plan.choice.micro_batch},
+                {"micro_batches", plan.micro_batches()},
+                {"tokens", s.batch.tokens}};
   j["recompute"] = recompute_text(s.memory.recompute);
   j["loss_chunk"] = plan.choice.loss_chunk;
   j["parameters"] = plan.parameters.logical;
   Json sections = Json::array();
   for (const plan::Section& section : plan.layout.sections)
-    sections.push_back({{"name", section.name}, {"offset", section.offset}, {"bytes", section.bytes}, {"what", section.what}});
+    sections.push_back(
+        {{"name", section.name}, {"offset", section.offset}, {"bytes", section.bytes}, {"what", section.what}});
   j["memory"] = {{"arena_bytes", plan.layout.arena.bytes},
                  {"budget_bytes", s.memory.budget},
                  {"transient_bytes", plan.layout.transient_bytes},
@@ -108,20 +116,32 @@ nlohmann::ordered_json plan_json(const Plan& plan) {
   for (const plan::Kernel& k : plan.kernels) {
     Json params = Json::object();
     for (const plan::KernelParam& p : k.params) params[p.name] = p.value;
-    kernels.push_back({{"name", k.name}, {"template", k.template_name}, {"params", params}, {"bytes", k.bytes}, {"flops", k.flops}});
+    kernels.push_back(
+        {{"name", k.name}, {"template", k.template_name}, {"params", params}, {"bytes", k.bytes}, {"flops", k.flops}});
   }
   j["kernels"] = kernels;
   Json products = Json::array();
   for (const plan::Product& p : plan.products)
-    products.push_back({{"name", p.name}, {"m", p.shape.m}, {"n", p.shape.n}, {"k", p.shape.k},
+    products.push_back({{"name", p.name},
+                        {"m", p.shape.m},
+                        {"n", p.shape.n},
+                        {"k", p.shape.k},
                         {"operands", name_of(p.shape.operand)},
                         {"result", name_of(p.shape.result)},
-                        {"bytes", p.bytes}, {"flops", p.flops}});
+                        {"bytes", p.bytes},
+                        {"flops", p.flops}});
   j["products"] = products;
   Json launches = Json::array();
   for (const plan::Launch& l : plan.launches)
-    if (l.times) launches.push_back({{"region", l.region}, {"op", l.op}, {"runs", l.what}, {"kind", l.kind()}, {"times", l.times},
-                        {"per", l.per_step ? "step" : "micro-batch"}, {"bytes", l.bytes}, {"flops", l.flops}});
+    if (l.times)
+      launches.push_back({{"region", l.region},
+                          {"op", l.op},
+                          {"runs", l.what},
+                          {"kind", l.kind()},
+                          {"times", l.times},
+                          {"per", l.per_step ? "step" : "micro-batch"},
+                          {"bytes", l.bytes},
+                          {"flops", l.flops}});
   j["launches"] = launches;
   return j;
 }
@@ -134,42 +154,53 @@ std::string plan_text(const Plan& plan) {
                      human_count(static_cast<double>(plan.parameters.logical)), m.num_hidden_layers, m.hidden_size,
                      m.num_attention_heads, m.num_key_value_heads, m.head_dim, m.intermediate_size, m.vocab_size,
                      m.tie_word_embeddings ? ", tied" : "");
-  out += fmt::format("{} on {}; a step is {} x {} sequences of {} = {} tokens; recompute {}; {} rows of logits at once\n",
-                     name_of(s.compute), target_text(s.target.kind), plan.micro_batches(), plan.choice.micro_batch,
-                     s.batch.sequence_length, s.batch.tokens, recompute_text(s.memory.recompute), plan.choice.loss_chunk);
+  out +=
+      fmt::format("{} on {}; a step is {} x {} sequences of {} = {} tokens; recompute {}; {} rows of logits at once\n",
+                  name_of(s.compute), target_text(s.target.kind), plan.micro_batches(), plan.choice.micro_batch,
+                  s.batch.sequence_length, s.batch.tokens, recompute_text(s.memory.recompute), plan.choice.loss_chunk);
   out += fmt::format("fingerprint {}\n\n", plan.fingerprint);
   out += fmt::format("memory: {} ({} bytes) of {}\n", human_bytes(static_cast<double>(plan.layout.arena.bytes)),
                      plan.layout.arena.bytes, human_bytes(static_cast<double>(s.memory.budget)));
   for (const plan::Section& section : plan.layout.sections)
-    out += fmt::format("  {:>12}  {:<26} {}\n", human_bytes(static_cast<double>(section.bytes)), section.name, section.what);
+    out += fmt::format("  {:>12}  {:<26} {}\n", human_bytes(static_cast<double>(section.bytes)), section.name,
+                       section.what);
   out += fmt::format("  transients are packed into {}; at least {} are alive at once\n\n",
                      human_bytes(static_cast<double>(plan.layout.transient_bytes)),
                      human_bytes(static_cast<double>(plan.layout.transient_bound)));
   if (s.target.kind == spec::TargetKind::cuda) out += attention_text(plan);
   const double save = 3 * sizeof(float) * static_cast<double>(plan.parameters.logical);
-  out += fmt::format("disk: {} a checkpoint; keep_last {} and the one that is being written take {}\n\n", human_bytes(save),
-                     s.checkpoint.keep_last, human_bytes(save * static_cast<double>(s.checkpoint.keep_last + 1)));
-  out += fmt::format("work: {}FLOP a token (linear 6 x weights {}, causal attention counted once as half {}), {}FLOP and {} a step, {} launches\n",
-                     human_count(plan.cost.model_flops_per_token), human_count(plan.cost.linear_flops_per_token),
-                     human_count(plan.cost.attention_flops_per_token), human_count(plan.cost.hardware_flops_per_step),
-                     human_bytes(plan.cost.bytes_per_step), plan.cost.launches_per_step);
+  out += fmt::format("disk: {} a checkpoint; keep_last {} and the one that is being written take {}\n\n",
+                     human_bytes(save), s.checkpoint.keep_last,
+                     human_bytes(save * static_cast<double>(s.checkpoint.keep_last + 1)));
+  out += fmt::format(
+      "work: {}FLOP a token (linear 6 x weights {}, causal attention counted once as half {}), {}FLOP and {} a step, "
+      "{} launches\n",
+      human_count(plan.cost.model_flops_per_token), human_count(plan.cost.linear_flops_per_token),
+      human_count(plan.cost.attention_flops_per_token), human_count(plan.cost.hardware_flops_per_step),
+      human_bytes(plan.cost.bytes_per_step), plan.cost.launches_per_step);
   if (plan.cost.stream_bytes_per_step > 0)
     out += fmt::format("  of which the fp32 residual stream: {}, beyond what a bf16 one would move\n",
                        human_bytes(plan.cost.stream_bytes_per_step));
   out += fmt::format("  {:<26} {:<38} {:>6} {:>12} {:>10}\n", "region", "runs", "times", "bytes", "FLOP");
   for (const plan::Launch& l : plan.launches)
-    if (l.times) out += fmt::format("  {:<26} {:<38} {:>6} {:>12} {:>10}\n", l.region, l.what,
-                       fmt::format("{}{}", l.times, l.per_step ? "/step" : ""), human_bytes(l.bytes), human_count(l.flops));
+    if (l.times)
+      out += fmt::format("  {:<26} {:<38} {:>6} {:>12} {:>10}\n", l.region, l.what,
+                         fmt::format("{}{}", l.times, l.per_step ? "/step" : ""), human_bytes(l.bytes),
+                         human_count(l.flops));
   return out;
 }
 
 std::string launches_markdown(const Plan& plan) {
   const spec::Spec& s = plan.spec;
   std::string out = fmt::format(
-      "# Launches of {0}\n\nWritten by `llmc plan SPEC --launches`: what the emitted step puts on the device, in order.\n\n"
-      "A step of {1} tokens is {2} micro-batches of {3} sequences of {4}, then the optimizer: {5} launches. Bytes and FLOPs are\n"
-      "those of one launch, each tensor read once and written once, logits as often as they are read: manual.md names what moves\nmore.\n",
-      s.name, s.batch.tokens, plan.micro_batches(), plan.choice.micro_batch, s.batch.sequence_length, plan.cost.launches_per_step);
+      "# Launches of {0}\n\nWritten by `llmc plan SPEC --launches`: what the emitted step puts on the device, in "
+      "order.\n\n"
+      "A step of {1} tokens is {2} micro-batches of {3} sequences of {4}, then the optimizer: {5} launches. Bytes and "
+      "FLOPs are\n"
+      "those of one launch, each tensor read once and written once, logits as often as they are read: manual.md names "
+      "what moves\nmore.\n",
+      s.name, s.batch.tokens, plan.micro_batches(), plan.choice.micro_batch, s.batch.sequence_length,
+      plan.cost.launches_per_step);
   for (const bool step : {false, true}) {
     double bytes = 0, flops = 0;
     std::int64_t times = 0;
@@ -177,7 +208,8 @@ std::string launches_markdown(const Plan& plan) {
                        step ? "Once a step" : "A micro-batch");
     for (const plan::Launch& l : plan.launches) {
       if (l.per_step != step || !l.times) continue;
-      out += fmt::format("| {} | {} | {} | {} | {:.0f} | {:.0f} |\n", l.region, l.op, l.what, l.times, l.bytes, l.flops);
+      out +=
+          fmt::format("| {} | {} | {} | {} | {:.0f} | {:.0f} |\n", l.region, l.op, l.what, l.times, l.bytes, l.flops);
       const auto n = static_cast<double>(l.times);
       times += l.times, bytes += n * l.bytes, flops += n * l.flops;
     }

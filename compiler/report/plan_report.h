@@ -19,7 +19,8 @@ nlohmann::ordered_json plan_json(const plan::Plan& plan);
 /// The page that `llmc plan` and `trainer --plan` print: model, memory by section, work by launch.
 std::string plan_text(const plan::Plan& plan);
 
-/// A page in Markdown: every launch of a micro-batch and of an optimizer step, in order, with the bytes and FLOPs of one.
+/// A page in Markdown: every launch of a micro-batch and of an optimizer step, in order, with the bytes and FLOPs of
+/// one.
 std::string launches_markdown(const plan::Plan& plan);
 
 }  // namespace llmc::report

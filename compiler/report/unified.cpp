@@ -31,14 +31,18 @@ std::vector<Line> align(const std::vector<std::string>& a, const std::vector<std
   std::vector<std::vector<int>> common(n + 1, std::vector<int>(m + 1, 0));
   for (std::size_t i = n; i-- > 0;)
     for (std::size_t j = m; j-- > 0;)
-      common[i][j] = a[head + i] == b[head + j] ? common[i + 1][j + 1] + 1 : std::max(common[i + 1][j], common[i][j + 1]);
+      common[i][j] =
+          a[head + i] == b[head + j] ? common[i + 1][j + 1] + 1 : std::max(common[i + 1][j], common[i][j + 1]);
   std::vector<Line> result;
   for (std::size_t i = 0; i < head; ++i) result.push_back({' ', a[i]});
   std::size_t i = 0, j = 0;
   while (i < n || j < m) {
-    if (i < n && j < m && a[head + i] == b[head + j]) result.push_back({' ', a[head + i]}), ++i, ++j;
-    else if (i < n && (j == m || common[i + 1][j] >= common[i][j + 1])) result.push_back({'-', a[head + i++]});
-    else result.push_back({'+', b[head + j++]});
+    if (i < n && j < m && a[head + i] == b[head + j])
+      result.push_back({' ', a[head + i]}), ++i, ++j;
+    else if (i < n && (j == m || common[i + 1][j] >= common[i][j + 1]))
+      result.push_back({'-', a[head + i++]});
+    else
+      result.push_back({'+', b[head + j++]});
   }
   for (std::size_t k = a.size() - tail; k < a.size(); ++k) result.push_back({' ', a[k]});
   return result;

@@ -170,10 +170,12 @@ const std::vector<Code>& codes() {
        "memory and rounds the stream after every layer.",
        "precision: {compute: fp32, residual: bf16}", "precision: {compute: bf16, residual: bf16}"},
       {"E0317", "prompts that nothing can read",
-       "Prompts are text that data.tokenizer turns into tokens. Without a tokenizer they are token ids with blanks between "
+       "Prompts are text that data.tokenizer turns into tokens. Without a tokenizer they are token ids with blanks "
+       "between "
        "them, and samples are printed as ids.",
        "sampling: {prompts: [\"Once upon\"]}", "sampling: {prompts: [\"17 4 256\"]}"},
-      {"E0318", "fp32 on a GPU", "Attention on CUDA, cuDNN's and llmc's own, computes in bf16. fp32 runs are for the CPU.",
+      {"E0318", "fp32 on a GPU",
+       "Attention on CUDA, cuDNN's and llmc's own, computes in bf16. fp32 runs are for the CPU.",
        "precision: {compute: fp32}\ntarget: {kind: cuda}", "precision: {compute: bf16}\ntarget: {kind: cuda}"},
       {"E0319", "biases of q and k that do not begin at 16 bytes",
        "The biases of q, k and v lie in one vector, of which CUDA kernels read each one 16 bytes at a time. So with "

@@ -10,10 +10,10 @@
 
 #include "compiler/spec/json_reader.h"
 #include "compiler/spec/load.h"
+#include "error.h"
 #include "spec/scalars.h"
 #include "spec/schema.h"
 #include "spec/source.h"
-#include "error.h"
 
 namespace llmc::spec {
 namespace {
@@ -174,9 +174,9 @@ class Reader {
                        ((value.is_array() || value.is_object()) && value.empty());
       if (seen_.count(key) || harmless.count(key) || off) continue;
       refuse(key, fmt::format("llmc does not know what {} means, so it cannot tell that it would train this "
-                                        "model; remove the key if it "
-                                        "changes nothing in the forward pass",
-                                        shown(value)));
+                              "model; remove the key if it "
+                              "changes nothing in the forward pass",
+                              shown(value)));
     }
   }
 
@@ -190,7 +190,8 @@ class Reader {
 
 /// Two sources of one value: equal, or an error that names both.
 template <typename T>
-std::optional<T> agree(Refusals& refusals, const std::string& a_key, std::optional<T> a, const std::string& b_key, std::optional<T> b) {
+std::optional<T> agree(Refusals& refusals, const std::string& a_key, std::optional<T> a, const std::string& b_key,
+                       std::optional<T> b) {
   if (a && b && *a != *b)
     refusals.add(a_key, fmt::format("it says {}, but {} says {}; remove the wrong one", *a, b_key, *b));
   return a ? a : b;
@@ -211,7 +212,7 @@ Rope read_rope(const Json& object, const std::string& name, Refusals& refusals) 
   const std::string type = rope.type.value_or("default");
   if (type != "default" && type != "llama3")
     reader.refuse("rope_type",
-           fmt::format("{} is not default or llama3, the types that llmc trains exactly", in_quotes(type)));
+                  fmt::format("{} is not default or llama3, the types that llmc trains exactly", in_quotes(type)));
   if (const auto partial = reader.number("partial_rotary_factor"); partial && *partial != 1)
     reader.refuse("partial_rotary_factor", fmt::format("{} is not 1: llmc rotates all of head_dim", *partial));
   if (type == "llama3") {
@@ -244,8 +245,8 @@ void read_rope(Reader& reader, Model& model) {
     const auto same = [&](const char* key, double a, double b) {
       agree<double>(refusals, fmt::format("rope_scaling.{}", key), a, fmt::format("rope_parameters.{}", key), b);
     };
-    agree<std::string>(refusals, "rope_scaling.rope_type", scaling.type.value_or("default"), "rope_parameters.rope_type",
-                       parameters.type.value_or("default"));
+    agree<std::string>(refusals, "rope_scaling.rope_type", scaling.type.value_or("default"),
+                       "rope_parameters.rope_type", parameters.type.value_or("default"));
     same("factor", scaling.scaling.factor, parameters.scaling.factor);
     same("low_freq_factor", scaling.scaling.low_freq_factor, parameters.scaling.low_freq_factor);
     same("high_freq_factor", scaling.scaling.high_freq_factor, parameters.scaling.high_freq_factor);
@@ -253,12 +254,14 @@ void read_rope(Reader& reader, Model& model) {
          static_cast<double>(parameters.scaling.original_max_position_embeddings));
   } else if (newer && theta && parameters.scaling.llama3) {
     // An old reader of this file would see theta without any scaling, and train another model.
-    reader.refuse("rope_parameters",
-           "it has type llama3, but the older keys beside it (rope_theta) say nothing of a scaling; add rope_scaling "
-           "or remove rope_theta");
+    reader.refuse(
+        "rope_parameters",
+        "it has type llama3, but the older keys beside it (rope_theta) say nothing of a scaling; add rope_scaling "
+        "or remove rope_theta");
   }
   model.rope_scaling = newer ? parameters.scaling : scaling.scaling;
-  const auto nested = agree(refusals, "rope_scaling.rope_theta", scaling.theta, "rope_parameters.rope_theta", parameters.theta);
+  const auto nested =
+      agree(refusals, "rope_scaling.rope_theta", scaling.theta, "rope_parameters.rope_theta", parameters.theta);
   model.rope_theta =
       agree(refusals, "rope_theta", theta, newer ? "rope_parameters.rope_theta" : "rope_scaling.rope_theta", nested)
           .value_or(10000);
@@ -268,7 +271,7 @@ void read_rope(Reader& reader, Model& model) {
 struct Family {
   const char *model_type, *architecture;
   std::optional<std::int64_t> num_key_value_heads;  // where the file has none; nothing: num_attention_heads
-  bool window;  // an absent sliding_window means one
+  bool window;                                      // an absent sliding_window means one
 };
 
 const std::vector<Family>& families() {
@@ -302,9 +305,10 @@ void refuse_windows(Reader& reader, const Family& family, std::int64_t context) 
   const bool off = switched && *switched == false;
   if (switched && !off) reader.refuse("use_sliding_window", kWhole);
   if (!off && family.window && !reader.has("sliding_window"))
-    reader.refuse("sliding_window", fmt::format("it is missing, which means a window in a {} model; write null where there "
-                                                "is none",
-                                                family.model_type));
+    reader.refuse("sliding_window",
+                  fmt::format("it is missing, which means a window in a {} model; write null where there "
+                              "is none",
+                              family.model_type));
   // A window that the whole context fits into is none.
   if (const Json* window = reader.find("sliding_window");
       window && !off && !(window->is_number_integer() && window->get<std::int64_t>() >= context))
@@ -343,9 +347,10 @@ std::string init_text(const std::optional<double>& range) {
   if (!range) return "";
   if (!(*range > 0 && *range <= 100))
     return fmt::format("# initializer_range {} is no standard deviation; init has llmc's defaults.\n\n", *range);
-  return fmt::format("init:                                   # initializer_range; without these lines llmc's own rules\n"
-                     "  embedding_std: {0}\n  linear: {0}\n  residual: {0}\n\n",
-                     number_text(*range));
+  return fmt::format(
+      "init:                                   # initializer_range; without these lines llmc's own rules\n"
+      "  embedding_std: {0}\n  linear: {0}\n  residual: {0}\n\n",
+      number_text(*range));
 }
 
 }  // namespace
@@ -364,11 +369,10 @@ std::string from_huggingface(const std::string& config_json_text, const std::str
   m.num_hidden_layers = reader.required("num_hidden_layers");
   m.num_attention_heads = reader.required("num_attention_heads");
   m.intermediate_size = reader.required("intermediate_size");
-  m.num_key_value_heads = reader.integer("num_key_value_heads").value_or(
-      family.num_key_value_heads.value_or(m.num_attention_heads));
+  m.num_key_value_heads =
+      reader.integer("num_key_value_heads").value_or(family.num_key_value_heads.value_or(m.num_attention_heads));
   if (m.num_attention_heads < 1) reader.refuse("num_attention_heads", "it is 0");
-  m.head_dim =
-      reader.integer("head_dim").value_or(m.hidden_size / std::max<std::int64_t>(m.num_attention_heads, 1));
+  m.head_dim = reader.integer("head_dim").value_or(m.hidden_size / std::max<std::int64_t>(m.num_attention_heads, 1));
   m.rms_norm_eps = reader.number("rms_norm_eps").value_or(1e-6);
   m.tie_word_embeddings = reader.boolean("tie_word_embeddings", false);
   m.attention_bias = reader.boolean("attention_bias", false);
@@ -421,9 +425,10 @@ target:
   kind: cuda
   arch: [90a]
 )",
-      run_name(name).empty() ? "imported" : run_name(name), m.vocab_size, m.hidden_size, m.num_hidden_layers, m.num_attention_heads, m.num_key_value_heads, m.head_dim,
-      m.intermediate_size, number_text(m.rope_theta), scaling, number_text(m.rms_norm_eps), m.tie_word_embeddings,
-      m.attention_bias, m.mlp_bias, init, std::clamp<std::int64_t>(context, 1, 2048), context);
+      run_name(name).empty() ? "imported" : run_name(name), m.vocab_size, m.hidden_size, m.num_hidden_layers,
+      m.num_attention_heads, m.num_key_value_heads, m.head_dim, m.intermediate_size, number_text(m.rope_theta), scaling,
+      number_text(m.rms_norm_eps), m.tie_word_embeddings, m.attention_bias, m.mlp_bias, init,
+      std::clamp<std::int64_t>(context, 1, 2048), context);
 
   // Sizes that no spec may have are found here, not when the spec is first used.
   const LoadResult check = load_text(text, "config.json");

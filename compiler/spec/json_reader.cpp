@@ -4,9 +4,9 @@
 
 #include <vector>
 
-#include "spec/source.h"
 #include "compiler/spec/yaml_reader.h"
 #include "error.h"
+#include "spec/source.h"
 
 namespace llmc::spec {
 namespace {

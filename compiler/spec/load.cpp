@@ -7,13 +7,13 @@
 #include <filesystem>
 #include <fstream>
 
+#include "compiler/spec/yaml_reader.h"
 #include "spec/binder.h"
 #include "spec/fingerprint.h"
 #include "spec/overrides.h"
 #include "spec/relations.h"
 #include "spec/schema.h"
 #include "spec/targets.h"
-#include "compiler/spec/yaml_reader.h"
 
 namespace llmc::spec {
 namespace {
@@ -43,8 +43,7 @@ class Loader {
       if (diagnostics_.empty())
         result.resolved = finish(std::move(bound), name);
       else
-        suggest(
-            *root, [this](const Node& changed) { return examine(changed); }, accept_, sources_, diagnostics_);
+        suggest(*root, [this](const Node& changed) { return examine(changed); }, accept_, sources_, diagnostics_);
     }
     sort_by_place(diagnostics_);
     result.diagnostics = std::move(diagnostics_);

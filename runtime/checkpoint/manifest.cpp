@@ -29,7 +29,7 @@ struct InputFile {
     do fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     while (fd < 0 && errno == EINTR);
     if (fd < 0) throw_errno("open", path);
-    struct stat status {};
+    struct stat status{};
     if (::fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
       ::close(fd);
       throw Failure(Exit::checkpoint, "'" + path.string() + "' is not a regular file");

@@ -4,8 +4,8 @@
 #include <charconv>
 #include <cstdio>
 
-#include "files/atomic_directory.h"
 #include "error.h"
+#include "files/atomic_directory.h"
 
 namespace llmc {
 

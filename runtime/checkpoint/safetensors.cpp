@@ -51,7 +51,7 @@ Reader::Reader(const fs::path& path) : path_(path) {
   while (fd_ < 0 && errno == EINTR);
   if (fd_ < 0) throw_errno("open", path);
   try {
-    struct stat status {};
+    struct stat status{};
     if (::fstat(fd_, &status) != 0) throw_errno("examine", path);
     if (!S_ISREG(status.st_mode)) refuse(path, "it is not a regular file");
     const std::uint64_t size = static_cast<std::uint64_t>(status.st_size);

@@ -10,8 +10,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "files/durable_file.h"
 #include "checkpoint/safetensors_header.h"
+#include "files/durable_file.h"
 
 namespace llmc::safetensors {
 

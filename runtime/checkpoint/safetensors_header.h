@@ -35,9 +35,8 @@ struct Header {
   std::map<std::string, std::string> metadata;
 };
 
-/// Parses the JSON of a header whose file holds `data_bytes` after it: entries without gaps or overlaps, each of the size that
-/// its dtype and shape say.
-/// Throws std::invalid_argument with one clause that says what is wrong.
+/// Parses the JSON of a header whose file holds `data_bytes` after it: entries without gaps or overlaps, each of the
+/// size that its dtype and shape say. Throws std::invalid_argument with one clause that says what is wrong.
 Header parse_header(std::string_view json, std::uint64_t data_bytes);
 
 /// What a writer is asked to store; offsets are chosen by layout().

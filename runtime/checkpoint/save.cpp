@@ -7,12 +7,12 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "files/atomic_directory.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/parameter_stream.h"
 #include "checkpoint/retention.h"
 #include "checkpoint/train_state.h"
 #include "error.h"
+#include "files/atomic_directory.h"
 
 namespace llmc {
 namespace {
@@ -80,7 +80,7 @@ FileRecord write_moments(const fs::path& path, const Shard& shard, StateAccess& 
 
 /// Bytes that are free where `directory` lies; nothing on a file system that does not say.
 std::optional<std::int64_t> free_bytes(const fs::path& directory) {
-  struct statvfs space {};
+  struct statvfs space{};
   int result;
   do result = ::statvfs(directory.c_str(), &space);
   while (result != 0 && errno == EINTR);

@@ -15,7 +15,8 @@ namespace {
 bool has_wildcard(std::string_view text) { return text.find_first_of("*?") != std::string_view::npos; }
 
 /// The entries of `folder` whose names match; a folder that is missing or no folder holds none.
-std::vector<fs::path> matching_entries(const fs::path& folder, const std::string& component, const std::string& pattern) {
+std::vector<fs::path> matching_entries(const fs::path& folder, const std::string& component,
+                                       const std::string& pattern) {
   std::vector<fs::path> found;
   std::error_code error;
   fs::directory_iterator entries(folder.empty() ? fs::path(".") : folder, error);
@@ -54,7 +55,8 @@ bool matches_pattern(std::string_view pattern, std::string_view name) {
 
 std::vector<fs::path> glob_files(const std::string& pattern) {
   if (pattern.empty() || pattern.find('\0') != std::string::npos)
-    throw Failure(Exit::data, "the path of the data is empty or holds a NUL byte; write the path of a file or a pattern");
+    throw Failure(Exit::data,
+                  "the path of the data is empty or holds a NUL byte; write the path of a file or a pattern");
   std::vector<fs::path> paths = {fs::path()};
   for (const fs::path& part : fs::path(pattern)) {
     const std::string component = part.string();
@@ -74,7 +76,8 @@ std::vector<fs::path> glob_files(const std::string& pattern) {
     return !fs::exists(status) || fs::is_directory(status);
   });
   if (paths.empty())
-    throw Failure(Exit::data, fmt::format("no file matches '{}'; check the path, or make one with 'llmc data build'", pattern));
+    throw Failure(Exit::data,
+                  fmt::format("no file matches '{}'; check the path, or make one with 'llmc data build'", pattern));
   std::ranges::sort(paths, {}, [](const fs::path& path) -> const std::string& { return path.native(); });
   return paths;
 }

@@ -12,8 +12,8 @@ namespace llmc {
 bool matches_pattern(std::string_view pattern, std::string_view name);
 
 /// The files that `pattern` names, sorted by the bytes of their paths. Wildcards may stand in any component and never
-/// match a slash, nor a leading dot unless the component itself starts with one. Directories that match are passed over.
-/// Throws Failure(Exit::data) when nothing matches or a folder cannot be listed.
+/// match a slash, nor a leading dot unless the component itself starts with one. Directories that match are passed
+/// over. Throws Failure(Exit::data) when nothing matches or a folder cannot be listed.
 std::vector<std::filesystem::path> glob_files(const std::string& pattern);
 
 }  // namespace llmc

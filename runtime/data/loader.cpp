@@ -37,9 +37,11 @@ Loader::Loader(std::shared_ptr<const TokenShards> shards, std::uint64_t seed, st
     const Samples samples(shards, stretch.sequence_length);
     const auto count = static_cast<std::uint64_t>(samples.count());
     if (stretch.samples > count)
-      throw Failure(Exit::checkpoint, fmt::format("the run is {} samples of {} tokens into an epoch, and the data have {}",
-                                                  stretch.samples, stretch.sequence_length, count));
-    if (&stretch != &position_.stretches.back()) earlier_.push_back({samples, SampleOrder(count, seed), stretch.samples});
+      throw Failure(Exit::checkpoint,
+                    fmt::format("the run is {} samples of {} tokens into an epoch, and the data have {}",
+                                stretch.samples, stretch.sequence_length, count));
+    if (&stretch != &position_.stretches.back())
+      earlier_.push_back({samples, SampleOrder(count, seed), stretch.samples});
   }
   // Signals are the main thread's: a new thread inherits the mask that is set around its start.
   sigset_t all, before;
@@ -113,7 +115,8 @@ void Loader::fill(StepBatch& batch) {
 std::uint64_t Loader::next_sample(MicroBatch& micro, std::int64_t row) {
   const std::int64_t length = samples_.sequence_length();
   while (true) {
-    const std::uint64_t id = order_.at(position_.epoch * static_cast<std::uint64_t>(samples_.count()) + position_.stretches.back().samples);
+    const std::uint64_t id =
+        order_.at(position_.epoch * static_cast<std::uint64_t>(samples_.count()) + position_.stretches.back().samples);
     samples_.read(static_cast<std::int64_t>(id), sample_);
     set_row(micro, row, sample_);
     const std::int64_t left = mask_visited(

@@ -28,7 +28,8 @@ std::optional<std::uint64_t> MaxIdCache::find(const std::string& identity) const
   std::string stored;
   std::uint64_t max_id = 0;
   // The identity is in the file too, so a hash that two files share cannot hand one the answer of the other.
-  if (!(file >> max_id) || file.get() != ' ' || !std::getline(file, stored, '\0') || stored != identity) return std::nullopt;
+  if (!(file >> max_id) || file.get() != ' ' || !std::getline(file, stored, '\0') || stored != identity)
+    return std::nullopt;
   return max_id;
 }
 

@@ -11,18 +11,19 @@ namespace llmc {
 
 struct MicroBatch {
   std::vector<std::int32_t> inputs, targets;  // [micro_batch * T]; a target of -1 is ignored by the loss
-  std::vector<std::int32_t> order;      // [micro_batch * T]: positions sorted by their input token, stable
-  std::vector<std::int32_t> run_begin;  // [micro_batch * T + 1]: where in `order` each distinct token begins, then the end
+  std::vector<std::int32_t> order;            // [micro_batch * T]: positions sorted by their input token, stable
+  std::vector<std::int32_t>
+      run_begin;  // [micro_batch * T + 1]: where in `order` each distinct token begins, then the end
   std::vector<std::int32_t> run_token;  // [micro_batch * T]: the distinct tokens, ascending; zero past run_count
   std::int32_t run_count = 0;
-  std::int64_t target_count = 0;        // targets that are not -1
+  std::int64_t target_count = 0;  // targets that are not -1
 };
 
 struct StepBatch {
   std::vector<MicroBatch> micro_batches;
-  std::int64_t target_count = 0;           // over all micro-batches
-  DataPosition end;                        // where the run stands after this step
-  std::vector<std::uint64_t> sample_ids;   // [sequences_per_step], in the order they are trained on
+  std::int64_t target_count = 0;          // over all micro-batches
+  DataPosition end;                       // where the run stands after this step
+  std::vector<std::uint64_t> sample_ids;  // [sequences_per_step], in the order they are trained on
 };
 
 /// Writes row `row` of the batch from a sample of T + 1 tokens: inputs are tokens [0, T), targets are tokens [1, T].

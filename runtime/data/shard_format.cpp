@@ -34,13 +34,20 @@ T load(std::span<const std::byte> bytes, std::size_t offset) {
 
 TokenType megatron_type(std::uint8_t code, const std::string& name) {
   switch (code) {
-    case 1: return TokenType::u8;
-    case 2: return TokenType::i8;
-    case 3: return TokenType::i16;
-    case 4: return TokenType::i32;
-    case 5: return TokenType::i64;
-    case 8: return TokenType::u16;
-    default: fail(name, fmt::format("its data type {} is not one of 1, 2, 3, 4, 5, 8 (integers)", code));
+    case 1:
+      return TokenType::u8;
+    case 2:
+      return TokenType::i8;
+    case 3:
+      return TokenType::i16;
+    case 4:
+      return TokenType::i32;
+    case 5:
+      return TokenType::i64;
+    case 8:
+      return TokenType::u16;
+    default:
+      fail(name, fmt::format("its data type {} is not one of 1, 2, 3, 4, 5, 8 (integers)", code));
   }
 }
 
@@ -74,7 +81,9 @@ bool has_megatron_magic(std::span<const std::byte> file) {
 
 ShardLayout parse_llmc_shard(std::span<const std::byte> file, const std::string& name) {
   if (!has_llmc_magic(file))
-    fail(name, "does not start with llm.c's magic number (20240520 or 20240801); if it is raw uint16 tokens, say 'format: nanogpt'");
+    fail(name,
+         "does not start with llm.c's magic number (20240520 or 20240801); if it is raw uint16 tokens, say 'format: "
+         "nanogpt'");
   if (file.size() < kHeaderBytes)
     fail(name, fmt::format("ends inside its header of {} bytes (it has {})", kHeaderBytes, file.size()));
   const bool wide = load<std::int32_t>(file, 0) == kMagicUint32;
@@ -85,8 +94,10 @@ ShardLayout parse_llmc_shard(std::span<const std::byte> file, const std::string&
   if (tokens < 0) fail(name, fmt::format("its header says {} tokens", tokens));
   const std::uint64_t bytes = static_cast<std::uint64_t>(tokens) * (wide ? 4 : 2);
   if (file.size() - kHeaderBytes != bytes)
-    fail(name, fmt::format("its header says {} tokens, so {} bytes should follow it, but {} do; the file was cut short or is damaged",
-                           tokens, bytes, file.size() - kHeaderBytes));
+    fail(name,
+         fmt::format(
+             "its header says {} tokens, so {} bytes should follow it, but {} do; the file was cut short or is damaged",
+             tokens, bytes, file.size() - kHeaderBytes));
   return {.format = wide ? ShardFormat::llmc_uint32 : ShardFormat::llmc_uint16,
           .type = wide ? TokenType::u32 : TokenType::u16,
           .begin = kHeaderBytes,
@@ -98,7 +109,8 @@ ShardLayout parse_nanogpt_shard(std::span<const std::byte> file, const std::stri
   // A header read as tokens trains on garbage silently, so a wrong 'format' is refused where it can be seen.
   if (has_llmc_magic(file)) fail(name, "starts with llm.c's header; say 'format: llmc' or 'format: auto'");
   if (has_megatron_magic(file)) fail(name, "is a Megatron index; say 'format: megatron' or 'format: auto'");
-  if (file.size() % 2 != 0) fail(name, fmt::format("has {} bytes, which is no whole number of uint16 tokens", file.size()));
+  if (file.size() % 2 != 0)
+    fail(name, fmt::format("has {} bytes, which is no whole number of uint16 tokens", file.size()));
   return {.format = ShardFormat::nanogpt,
           .type = TokenType::u16,
           .begin = 0,
@@ -132,10 +144,12 @@ ShardLayout parse_megatron_index(std::span<const std::byte> index, std::uint64_t
     const auto offset = load<std::int64_t>(index, offsets + i * 8);
     if (length < 0) fail(name, fmt::format("sequence {} has length {}", i, length));
     if (offset < 0 || static_cast<std::uint64_t>(offset) != expected)
-      fail(name, fmt::format("sequence {} starts at byte {} instead of {}; sequences must lie back to back", i, offset, expected));
+      fail(name, fmt::format("sequence {} starts at byte {} instead of {}; sequences must lie back to back", i, offset,
+                             expected));
     expected += static_cast<std::uint64_t>(length) * width;
     if (expected > bin_bytes)
-      fail(name, fmt::format("sequence {} ends at byte {}, past the {} bytes of the .bin file", i, expected, bin_bytes));
+      fail(name,
+           fmt::format("sequence {} ends at byte {}, past the {} bytes of the .bin file", i, expected, bin_bytes));
   }
   if (expected != bin_bytes)
     fail(name, fmt::format("its sequences end at byte {}, but the .bin file has {} bytes", expected, bin_bytes));

@@ -21,7 +21,7 @@ std::int64_t size_of(TokenType type);
 struct ShardLayout {
   ShardFormat format;
   TokenType type;
-  std::uint64_t begin;   // bytes before the first token
+  std::uint64_t begin;  // bytes before the first token
   std::int64_t tokens;
   std::int64_t documents;  // megatron's index says; -1 elsewhere
 

@@ -22,13 +22,20 @@ template <typename F>
 auto with_tokens(const TokenShards::Shard& shard, F f) {
   const std::byte* data = shard.file.bytes().data() + shard.layout.begin;
   switch (shard.layout.type) {
-    case TokenType::u8: return f(reinterpret_cast<const std::uint8_t*>(data));
-    case TokenType::i8: return f(reinterpret_cast<const std::int8_t*>(data));
-    case TokenType::u16: return f(reinterpret_cast<const std::uint16_t*>(data));
-    case TokenType::i16: return f(reinterpret_cast<const std::int16_t*>(data));
-    case TokenType::i32: return f(reinterpret_cast<const std::int32_t*>(data));
-    case TokenType::u32: return f(reinterpret_cast<const std::uint32_t*>(data));
-    case TokenType::i64: return f(reinterpret_cast<const std::int64_t*>(data));
+    case TokenType::u8:
+      return f(reinterpret_cast<const std::uint8_t*>(data));
+    case TokenType::i8:
+      return f(reinterpret_cast<const std::int8_t*>(data));
+    case TokenType::u16:
+      return f(reinterpret_cast<const std::uint16_t*>(data));
+    case TokenType::i16:
+      return f(reinterpret_cast<const std::int16_t*>(data));
+    case TokenType::i32:
+      return f(reinterpret_cast<const std::int32_t*>(data));
+    case TokenType::u32:
+      return f(reinterpret_cast<const std::uint32_t*>(data));
+    case TokenType::i64:
+      return f(reinterpret_cast<const std::int64_t*>(data));
   }
   throw Failure(Exit::internal, "unknown token type");
 }
@@ -43,8 +50,9 @@ bool is_megatron(const fs::path& path) {
 
 TokenShards::Shard open_megatron(const fs::path& path) {
   if (path.extension() != ".idx" && path.extension() != ".bin")
-    throw Failure(Exit::data, fmt::format("'{}': Megatron data is a pair of files NAME.idx and NAME.bin; name one of them",
-                                          path.string()));
+    throw Failure(
+        Exit::data,
+        fmt::format("'{}': Megatron data is a pair of files NAME.idx and NAME.bin; name one of them", path.string()));
   const MappedFile index(with_extension(path, ".idx"));
   MappedFile tokens(with_extension(path, ".bin"));
   const ShardLayout layout = parse_megatron_index(index.bytes(), tokens.bytes().size(), index.path().string());
@@ -61,8 +69,10 @@ TokenShards::Shard open_shard(const fs::path& path, const std::string& format) {
   }
   if (format == "auto" && !has_llmc_magic(file.bytes())) {
     if (is_megatron(path)) return open_megatron(path);
-    throw Failure(Exit::data, fmt::format("'{}': is neither llm.c's nor Megatron's format; if it is raw uint16 tokens, say "
-                                          "'format: nanogpt', and make shards from text with 'llmc data build'", name));
+    throw Failure(Exit::data,
+                  fmt::format("'{}': is neither llm.c's nor Megatron's format; if it is raw uint16 tokens, say "
+                              "'format: nanogpt', and make shards from text with 'llmc data build'",
+                              name));
   }
   const ShardLayout layout = parse_llmc_shard(file.bytes(), name);
   return {std::move(file), layout};
@@ -95,7 +105,8 @@ TokenShards::TokenShards(const std::string& pattern, const std::string& format, 
                          const fs::path& cache)
     : vocab_size_(vocab_size) {
   if (format != "auto" && format != "llmc" && format != "nanogpt" && format != "megatron")
-    throw Failure(Exit::data, fmt::format("unknown format '{}' of '{}'; write auto, llmc, nanogpt or megatron", format, pattern));
+    throw Failure(Exit::data,
+                  fmt::format("unknown format '{}' of '{}'; write auto, llmc, nanogpt or megatron", format, pattern));
   const MaxIdCache known(cache);
   for (const fs::path& path : without_second_halves(glob_files(pattern), format)) {
     shards_.push_back(open_shard(path, format));
@@ -109,9 +120,10 @@ TokenShards::TokenShards(const std::string& pattern, const std::string& format, 
       known.store(identity, *max_id);
     }
     if (*max_id >= static_cast<std::uint64_t>(vocab_size))
-      throw Failure(Exit::data,
-                    fmt::format("'{}': holds token {}, but vocab_size is {}; use the vocabulary that the data was made with",
-                                shard.file.path().string(), static_cast<std::int64_t>(*max_id), vocab_size));
+      throw Failure(
+          Exit::data,
+          fmt::format("'{}': holds token {}, but vocab_size is {}; use the vocabulary that the data was made with",
+                      shard.file.path().string(), static_cast<std::int64_t>(*max_id), vocab_size));
   }
 }
 
@@ -131,9 +143,10 @@ void TokenShards::read(std::size_t shard_index, std::int64_t first, std::span<st
   const Shard& shard = shards_.at(shard_index);
   const auto length = static_cast<std::int64_t>(out.size());
   if (first < 0 || length > shard.layout.tokens || first > shard.layout.tokens - length)
-    throw Failure(Exit::internal, fmt::format("tokens [{}, +{}) are outside of '{}'", first, length, shard.file.path().string()));
-  const std::uint64_t limit =
-      vocab_size_ > 0 ? static_cast<std::uint64_t>(vocab_size_) : std::uint64_t{std::numeric_limits<std::int32_t>::max()};
+    throw Failure(Exit::internal,
+                  fmt::format("tokens [{}, +{}) are outside of '{}'", first, length, shard.file.path().string()));
+  const std::uint64_t limit = vocab_size_ > 0 ? static_cast<std::uint64_t>(vocab_size_)
+                                              : std::uint64_t{std::numeric_limits<std::int32_t>::max()};
   const std::uint64_t most = with_tokens(shard, [&](const auto* tokens) {
     std::uint64_t largest = 0;
     for (std::int64_t i = 0; i < length; ++i) {
@@ -144,8 +157,10 @@ void TokenShards::read(std::size_t shard_index, std::int64_t first, std::span<st
     return largest;
   });
   if (most >= limit)
-    throw Failure(Exit::data, fmt::format("'{}': holds token {} near token {}, but ids must be below {}; the file changed or is damaged",
-                                          shard.file.path().string(), static_cast<std::int64_t>(most), first, limit));
+    throw Failure(
+        Exit::data,
+        fmt::format("'{}': holds token {} near token {}, but ids must be below {}; the file changed or is damaged",
+                    shard.file.path().string(), static_cast<std::int64_t>(most), first, limit));
 }
 
 std::string TokenShards::fingerprint() const {
@@ -175,11 +190,12 @@ Samples::Samples(std::shared_ptr<const TokenShards> shards, std::int64_t sequenc
   for (const TokenShards::Shard& shard : shards_->shards())
     first_.push_back(first_.back() + std::max<std::int64_t>(shard.layout.tokens - 1, 0) / sequence_length);
   if (count() == 0)
-    throw Failure(Exit::data, fmt::format("'{}'{} holds no sample: {} tokens in all, and one sample takes {} of one file; give "
-                                          "more data or a shorter sequence_length",
-                                          shards_->shards().front().file.path().string(),
-                                          shards_->shards().size() > 1 ? " and its neighbours" : "", shards_->tokens(),
-                                          sequence_length + 1));
+    throw Failure(
+        Exit::data,
+        fmt::format("'{}'{} holds no sample: {} tokens in all, and one sample takes {} of one file; give "
+                    "more data or a shorter sequence_length",
+                    shards_->shards().front().file.path().string(),
+                    shards_->shards().size() > 1 ? " and its neighbours" : "", shards_->tokens(), sequence_length + 1));
 }
 
 std::size_t Samples::shard_of(std::int64_t index) const {

@@ -16,9 +16,10 @@ namespace llmc {
 namespace {
 
 constexpr std::size_t kMaxModelBytes = 64 << 20;
-/// Text goes through sentencepiece in pieces of this size: its merge queue is quicker on short text, and memory is bounded.
+/// Text goes through sentencepiece in pieces of this size: its merge queue is quicker on short text, and memory is
+/// bounded.
 constexpr std::size_t kSegmentBytes = 1024;
-constexpr std::string_view kSpaceMark = "\xe2\x96\x81";  // U+2581
+constexpr std::string_view kSpaceMark = "\xe2\x96\x81";    // U+2581
 constexpr std::string_view kReplacement = "\xef\xbf\xbd";  // U+FFFD
 
 /// Length of the prefix of `text` that sentencepiece keeps as it is.
@@ -57,13 +58,14 @@ std::string without_marks(std::string_view piece) {
 struct Tokenizer::State {
   TokenizerModel about;
   sentencepiece::SentencePieceProcessor processor;
-  std::vector<std::string> bytes_of;        // [vocab_size]: what each token decodes to
+  std::vector<std::string> bytes_of;         // [vocab_size]: what each token decodes to
   std::array<std::int32_t, 256> byte_piece;  // token of each byte; the unknown token where there is none
   bool exact = false;
 
   State(std::string_view model, const std::string& name) : about(check_tokenizer_model(model, name)) {
     const auto status = processor.LoadFromSerializedProto(absl::string_view(model.data(), model.size()));
-    if (!status.ok()) throw Failure(Exit::data, fmt::format("'{}': sentencepiece refuses it: {}", name, status.message()));
+    if (!status.ok())
+      throw Failure(Exit::data, fmt::format("'{}': sentencepiece refuses it: {}", name, status.message()));
     const int size = processor.GetPieceSize();
     byte_piece.fill(processor.unk_id());
     bytes_of.resize(static_cast<std::size_t>(size));
@@ -165,7 +167,8 @@ std::string Tokenizer::decode(std::span<const std::int32_t> ids) const {
   std::string text;
   for (const std::int32_t id : ids) {
     if (id < 0 || id >= vocab_size())
-      throw Failure(Exit::data, fmt::format("token {} is outside of the tokenizer's vocabulary of {}", id, vocab_size()));
+      throw Failure(Exit::data,
+                    fmt::format("token {} is outside of the tokenizer's vocabulary of {}", id, vocab_size()));
     text += state_->bytes_of[static_cast<std::size_t>(id)];
   }
   return text;

@@ -21,11 +21,13 @@ std::string vocabulary_note(std::int64_t vocab_size, const fs::path& tokenizer, 
     return "";  // what needs the tokenizer says what is wrong with it
   }
   if (vocab_size > tokens)
-    return fmt::format("model.vocab_size {} is above the {} tokens of '{}': {} rows of the embedding and of the head stand for nothing",
-                       vocab_size, tokens, file.string(), vocab_size - tokens);
+    return fmt::format(
+        "model.vocab_size {} is above the {} tokens of '{}': {} rows of the embedding and of the head stand for "
+        "nothing",
+        vocab_size, tokens, file.string(), vocab_size - tokens);
   if (vocab_size < tokens)
-    return fmt::format("model.vocab_size {} is below the {} tokens of '{}': data that uses the others is refused", vocab_size,
-                       tokens, file.string());
+    return fmt::format("model.vocab_size {} is below the {} tokens of '{}': data that uses the others is refused",
+                       vocab_size, tokens, file.string());
   return "";
 }
 

@@ -1,4 +1,5 @@
-// One accelerator (or the host's cores) as the trainer sees it: memory, ordered copies, a stream. One folder a target implements it.
+// One accelerator (or the host's cores) as the trainer sees it: memory, ordered copies, a stream. One folder a target
+// implements it.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +13,9 @@ struct Stream;
 
 class Device {
  public:
-  /// `index`: which device (ignored on cpu); `threads`: OpenMP threads on cpu, 0 = as OMP_NUM_THREADS or the affinity mask says.
-  /// Throws Failure(toolchain) when the machine has no such device or not the instructions the binary was built for.
+  /// `index`: which device (ignored on cpu); `threads`: OpenMP threads on cpu, 0 = as OMP_NUM_THREADS or the affinity
+  /// mask says. Throws Failure(toolchain) when the machine has no such device or not the instructions the binary was
+  /// built for.
   Device(int index, int threads);
   ~Device();
   Device(const Device&) = delete;
@@ -24,7 +26,8 @@ class Device {
   /// Zero-filled, aligned to 4096 bytes, lives as long as the Device. Throws Failure(does_not_fit) with both sizes.
   std::byte* allocate(std::size_t bytes);
 
-  /// Ordered with the stream's work. `src` may be reused when copy_in returns; `dst` of copy_out is valid after synchronize().
+  /// Ordered with the stream's work. `src` may be reused when copy_in returns; `dst` of copy_out is valid after
+  /// synchronize().
   void copy_in(void* dst, const void* src, std::size_t bytes);
   void copy_out(void* dst, const void* src, std::size_t bytes);
   void zero(void* dst, std::size_t bytes);

@@ -14,24 +14,25 @@ struct bf16 {
   unsigned short bits;
 };
 
-/// What the host sends to the device before each optimizer step: one copy, no host value is baked into a captured graph.
+/// What the host sends to the device before each optimizer step: one copy, no host value is baked into a captured
+/// graph.
 struct StepScalars {
-  float lr;               // learning rate of this step
-  float beta1, beta2;     // AdamW decay rates
-  float eps;              // added to sqrt(v_hat)
-  float weight_decay;     // decoupled, multiplied by lr
-  float clip_norm;        // gradients are scaled to at most this norm; 0 disables clipping
-  float bias_correction1; // 1 - beta1^t
-  float bias_correction2; // 1 - beta2^t
-  float loss_scale;       // 1 / number of targets of the global batch that are not -1
+  float lr;                // learning rate of this step
+  float beta1, beta2;      // AdamW decay rates
+  float eps;               // added to sqrt(v_hat)
+  float weight_decay;      // decoupled, multiplied by lr
+  float clip_norm;         // gradients are scaled to at most this norm; 0 disables clipping
+  float bias_correction1;  // 1 - beta1^t
+  float bias_correction2;  // 1 - beta2^t
+  float loss_scale;        // 1 / number of targets of the global batch that are not -1
 };
 
 /// What the device tells the host after each step.
 struct StepResults {
-  double loss;        // mean negative log-likelihood over the global batch, nats
-  float grad_norm;    // global L2 norm before clipping
-  float clip_scale;   // factor applied to every gradient
-  int skipped;        // 1: loss or gradient norm was not finite, so the update was not applied
+  double loss;       // mean negative log-likelihood over the global batch, nats
+  float grad_norm;   // global L2 norm before clipping
+  float clip_scale;  // factor applied to every gradient
+  int skipped;       // 1: loss or gradient norm was not finite, so the update was not applied
 };
 
 /// A run of elements of one parameter, the unit of optimizer work. `offset` is into the flat parameter buffers.

@@ -30,7 +30,8 @@ class AtomicDirectory {
 };
 
 /// Syncs `temporary`, gives it the name `target` beside it and syncs their parent. A directory that had the name is
-/// exchanged for it and then deleted. Throws Failure(writer.exit); then `target` is the old one or the new one, and whole.
+/// exchanged for it and then deleted. Throws Failure(writer.exit); then `target` is the old one or the new one, and
+/// whole.
 void publish_directory(const std::filesystem::path& temporary, const std::filesystem::path& target,
                        const Writer& writer = kRunWriter);
 

@@ -42,7 +42,8 @@ void throw_errno(const char* action, const fs::path& path, const Writer& writer)
   const int code = errno;
   std::string hint;
   if (code == ENOSPC || code == EDQUOT) hint = std::string("; free some space or choose another ") + writer.option;
-  if (code == EACCES || code == EROFS || code == EPERM) hint = std::string("; make it writable or choose another ") + writer.option;
+  if (code == EACCES || code == EROFS || code == EPERM)
+    hint = std::string("; make it writable or choose another ") + writer.option;
   throw Failure(writer.exit,
                 std::string("cannot ") + action + " '" + path.string() + "': " + std::strerror(code) + hint);
 }
@@ -74,7 +75,8 @@ template <typename Call>
 void DurableFile::write_all(const void* data, std::size_t bytes, const Call& call) {
   for (std::size_t done = 0; done < bytes;) {
     // Linux writes at most 2 GiB at once; 1 GiB keeps every count in range.
-    const ssize_t written = call(static_cast<const char*>(data) + done, std::min(bytes - done, std::size_t{1} << 30), done);
+    const ssize_t written =
+        call(static_cast<const char*>(data) + done, std::min(bytes - done, std::size_t{1} << 30), done);
     if (written < 0 && errno == EINTR) continue;
     if (written == 0) errno = ENOSPC;
     if (written <= 0) throw_errno("write", path_, writer_);

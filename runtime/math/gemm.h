@@ -13,14 +13,14 @@ namespace llmc {
 struct GemmShape {
   const char* name = "product";  // what errors and profilers call it
   std::int64_t m = 0, n = 0, k = 0;
-  bool transpose_a = false;  // A is stored [k, m]
-  bool transpose_b = false;  // B is stored [n, k], as Hugging Face stores a weight
+  bool transpose_a = false;                            // A is stored [k, m]
+  bool transpose_b = false;                            // B is stored [n, k], as Hugging Face stores a weight
   std::int64_t pitch_a = 0, pitch_b = 0, pitch_d = 0;  // C has the pitch of D
-  DType operand = DType::f32;  // A and B
-  DType result = DType::f32;   // bias, C and D; sums are kept in fp32 whatever it is
+  DType operand = DType::f32;                          // A and B
+  DType result = DType::f32;                           // bias, C and D; sums are kept in fp32 whatever it is
   bool bias = false;
-  bool residual = false;    // C is added; C and D are different buffers
-  bool accumulates = false; // a call may ask for D += ...
+  bool residual = false;     // C is added; C and D are different buffers
+  bool accumulates = false;  // a call may ask for D += ...
 };
 
 /// On cuda, workspace that a product may use which `trainer tune` has not timed: the same in every trainer, so that its

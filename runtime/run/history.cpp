@@ -11,7 +11,7 @@ using Json = nlohmann::ordered_json;
 std::string shown(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
 
 Json as_json(const Environment& e) {
-  return {{"llmc", e.version},       {"build", e.build},     {"arch", e.arch},   {"device", e.device},
+  return {{"llmc", e.version},        {"build", e.build},     {"arch", e.arch},   {"device", e.device},
           {"libraries", e.libraries}, {"threads", e.threads}, {"ranks", e.ranks}, {"tuned", e.tuned}};
 }
 

@@ -23,13 +23,13 @@ struct Environment {
 };
 
 struct HistoryEntry {
-  std::int64_t step = 0;  // that the run goes on from
-  std::string time;       // UTC, "2026-01-31T12:00:00Z"
-  std::string checkpoint; // that it goes on from; empty: from the beginning
+  std::int64_t step = 0;   // that the run goes on from
+  std::string time;        // UTC, "2026-01-31T12:00:00Z"
+  std::string checkpoint;  // that it goes on from; empty: from the beginning
   Environment environment;
-  std::string model, data;              // fingerprints
-  std::vector<std::string> overrides;   // key=value words of the command line
-  std::vector<spec::Change> changed;    // since the start before
+  std::string model, data;             // fingerprints
+  std::vector<std::string> overrides;  // key=value words of the command line
+  std::vector<spec::Change> changed;   // since the start before
 };
 
 /// One JSON object without a line break.

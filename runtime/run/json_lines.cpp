@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "files/durable_file.h"
 #include "error.h"
+#include "files/durable_file.h"
 
 namespace llmc {
 namespace {
@@ -48,7 +48,7 @@ JsonLines::JsonLines(const fs::path& path) : path_(path) {
   while (fd_ < 0 && errno == EINTR);
   if (fd_ < 0) throw_errno("open", path_);
   try {
-    struct stat status {};
+    struct stat status{};
     if (::fstat(fd_, &status) != 0) throw_errno("examine", path_);
     bytes_ = whole_lines(fd_, path_, status.st_size);
     if (bytes_ != status.st_size && ::ftruncate(fd_, bytes_) != 0) throw_errno("cut", path_);

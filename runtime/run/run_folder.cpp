@@ -7,11 +7,11 @@
 #include <cerrno>
 #include <cstring>
 
-#include "files/atomic_directory.h"
-#include "files/durable_file.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/retention.h"
 #include "error.h"
+#include "files/atomic_directory.h"
+#include "files/durable_file.h"
 
 namespace llmc {
 namespace {
@@ -63,7 +63,8 @@ RunFolder::RunFolder(const fs::path& directory, const std::string& model_fingerp
                                             "'; choose another --run, or see `llmc diff` for what changed");
     } else {
       // The fingerprint comes first, so files of ours without one belong to somebody else.
-      for (const char* name : {"spec.yaml", "plan.json", "history.jsonl", "metrics.jsonl", "samples.jsonl", "checkpoints"})
+      for (const char* name :
+           {"spec.yaml", "plan.json", "history.jsonl", "metrics.jsonl", "samples.jsonl", "checkpoints"})
         if (fs::exists(directory_ / name))
           throw Failure(Exit::checkpoint, "'" + directory_.string() + "' holds a '" + name +
                                               "' but is no run folder of this version; choose another --run");

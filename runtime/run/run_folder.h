@@ -18,8 +18,8 @@ class RunFolder {
   /// Whether a run was started in `directory`. Looks, and creates nothing.
   static bool holds_run(const std::filesystem::path& directory);
 
-  /// Creates or opens `directory`. Throws Failure(checkpoint): another trainer holds the lock; the folder holds a run of
-  /// a model with another fingerprint, or files of a run but none; it cannot be written.
+  /// Creates or opens `directory`. Throws Failure(checkpoint): another trainer holds the lock; the folder holds a run
+  /// of a model with another fingerprint, or files of a run but none; it cannot be written.
   RunFolder(const std::filesystem::path& directory, const std::string& model_fingerprint, Log log);
   ~RunFolder();
   RunFolder(const RunFolder&) = delete;

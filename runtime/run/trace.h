@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "files/atomic_directory.h"
 #include "checkpoint/parameter_stream.h"
+#include "files/atomic_directory.h"
 #include "train/program.h"
 
 namespace llmc {

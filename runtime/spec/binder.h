@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "spec/diagnostics.h"
+#include "spec/node.h"
 #include "spec/resolved.h"
 #include "spec/schema.h"
 #include "spec/spec.h"
-#include "spec/node.h"
 
 namespace llmc::spec {
 

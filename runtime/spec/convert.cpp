@@ -306,7 +306,8 @@ class Converter {
     }
     if (node.members.size() == 1 && node.members[0].key.text.compare(0, 6, "every:") == 0)
       return fail("E0203", fmt::format("{} has no key {}", key_.path, in_quotes(node.members[0].key.text)),
-                  fmt::format("write {{every: {}}}, with a blank after the colon", node.members[0].key.text.substr(6)), node);
+                  fmt::format("write {{every: {}}}, with a blank after the colon", node.members[0].key.text.substr(6)),
+                  node);
     if (node.members.size() != 1 || node.members[0].key.text != "every") return wrong_type(node);
     const Node& every = node.members[0].value;
     if (every.kind == Node::Kind::bad) return {};

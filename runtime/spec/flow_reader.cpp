@@ -52,8 +52,10 @@ class Reader {
 
   Node value(int depth) {
     skip();
-    if (depth > kMaxDepth) fail(fmt::format("lists and maps are nested at most {} deep", kMaxDepth), "make it flatter", "E0103");
-    if (++nodes_ > kMaxNodes) fail(fmt::format("a spec has at most {} keys and values", kMaxNodes), "make it smaller", "E0103");
+    if (depth > kMaxDepth)
+      fail(fmt::format("lists and maps are nested at most {} deep", kMaxDepth), "make it flatter", "E0103");
+    if (++nodes_ > kMaxNodes)
+      fail(fmt::format("a spec has at most {} keys and values", kMaxNodes), "make it smaller", "E0103");
     Node node;
     node.span = {&source_, at_, std::min(at_ + 1, source_.text.size())};
     const char first = at_ < text_.size() ? text_[at_] : ' ';
@@ -74,7 +76,8 @@ class Reader {
     for (bool more = true;; more = false) {
       skip();
       if (at_ >= text_.size())
-        fail(fmt::format("this is not YAML: the {} is not closed", list ? "list" : "map"), fmt::format("add {}", close));
+        fail(fmt::format("this is not YAML: the {} is not closed", list ? "list" : "map"),
+             fmt::format("add {}", close));
       if (text_[at_] == close) break;
       if (!more) {
         if (text_[at_] != ',')
@@ -147,7 +150,8 @@ class Reader {
     node.text = std::string(text_.substr(begin, end - begin));
     node.span.end = std::max(end, std::min(begin + 1, source_.text.size()));
     at_ = end;
-    const bool null = node.text.empty() || node.text == "~" || node.text == "null" || node.text == "Null" || node.text == "NULL";
+    const bool null =
+        node.text.empty() || node.text == "~" || node.text == "null" || node.text == "Null" || node.text == "NULL";
     node.kind = null ? Node::Kind::null : Node::Kind::scalar;
     if (null) node.text.clear();
   }
@@ -188,7 +192,10 @@ class Reader {
     bool good = digits > 0;
     for (std::size_t i = 1; good && i <= digits; ++i) {
       const char c = at_ + i < text_.size() ? text_[at_ + i] : '\0';
-      const int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+      const int digit = c >= '0' && c <= '9'   ? c - '0'
+                        : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                        : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                               : -1;
       good = digit >= 0;
       code = code << 4 | static_cast<std::uint32_t>(digit & 15);
     }

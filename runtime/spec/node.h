@@ -1,4 +1,5 @@
-// The tree of what a spec's text says: maps, lists and scalars, each with its place. Who reads the text is another file.
+// The tree of what a spec's text says: maps, lists and scalars, each with its place. Who reads the text is another
+// file.
 #pragma once
 
 #include <string>

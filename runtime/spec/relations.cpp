@@ -6,85 +6,16 @@
 #include <cctype>
 #include <cmath>
 #include <initializer_list>
-#include <iterator>
-#include <limits>
 #include <optional>
-#include <sstream>
 #include <string>
 
+#include "spec/proposals.h"
 #include "spec/scalars.h"
 #include "spec/synonyms.h"
 #include "spec/targets.h"
 
 namespace llmc::spec {
 namespace {
-
-
-constexpr int kTries = 256;  // candidates that are tried on one side of a value
-
-Edit write(const std::string& path, const std::string& value) { return {{{path, value}}, {}, {}, {}, false, {}}; }
-Edit write(const std::string& path, std::int64_t value) { return write(path, fmt::format("{}", value)); }
-Edit leave_out(const std::string& path) { return {{}, path, {}, {}, false, {}}; }
-
-/// The nearest sound values below and above `value` among the multiples of `step`.
-void add_multiples(const Sound& sound, const std::string& path, std::int64_t value, std::int64_t step,
-                   std::vector<Edit>& edits) {
-  const std::int64_t lower = value / step * step;
-  for (int i = 0; i < kTries && lower - i * step > 0; ++i)
-    if (const Edit edit = write(path, lower - i * step); sound(edit)) {
-      edits.push_back(edit);
-      break;
-    }
-  std::int64_t upper = lower;
-  for (int i = 0; i < kTries && !__builtin_add_overflow(upper, step, &upper); ++i)
-    if (const Edit edit = write(path, upper); sound(edit)) {
-      edits.push_back(edit);
-      break;
-    }
-}
-
-/// The nearest sound values below and above `value` among the divisors of `number`.
-void add_divisors(const Sound& sound, const std::string& path, std::int64_t number, std::int64_t value,
-                  std::vector<Edit>& edits) {
-  std::vector<std::int64_t> divisors;
-  for (std::int64_t d = 1; d * d <= number; ++d)
-    if (number % d == 0) divisors.insert(divisors.end(), {d, number / d});
-  std::sort(divisors.begin(), divisors.end());
-  const auto above = std::upper_bound(divisors.begin(), divisors.end(), value);
-  const auto try_one = [&](std::int64_t divisor) {
-    const Edit edit = write(path, divisor);
-    const bool good = divisor != value && sound(edit);
-    if (good) edits.push_back(edit);
-    return good;
-  };
-  std::any_of(std::make_reverse_iterator(above), divisors.rend(), try_one);
-  std::any_of(above, divisors.end(), try_one);
-}
-
-void add(const Sound& sound, const Edit& edit, std::vector<Edit>& edits) {
-  if (sound(edit)) edits.push_back(edit);
-}
-
-/// An even width of a head, best a multiple of 8, next to `value`.
-void add_head_dim(const Sound& sound, std::int64_t value, std::vector<Edit>& edits) {
-  for (const std::int64_t step : {8, 2}) {
-    std::vector<Edit> near;
-    add_multiples(sound, "model.head_dim", value, step, near);
-    if (near.empty()) continue;
-    edits.insert(edits.end(), near.begin(), near.end());
-    return;
-  }
-}
-
-/// Whether a prompt is a list of integers of 32 bits with blanks between them, as runtime/train/sampling.cpp reads it.
-bool token_ids(const std::string& prompt) {
-  std::istringstream words(prompt);
-  for (std::string word; std::getline(words, word, ' ');) {
-    const std::optional<std::int64_t> id = parse_integer(word).value;
-    if (!word.empty() && (!id || *id < 0 || *id > std::numeric_limits<std::int32_t>::max())) return false;
-  }
-  return true;
-}
 
 class Relations {
  public:
@@ -162,7 +93,8 @@ class Relations {
     if (!usable({"target.kind"}) || spec_.target.kind != TargetKind::cuda) return;
     if (usable({"precision.compute"}) && spec_.compute != DType::bf16)
       fail("E0318", "attention on cuda has no fp32", "write compute: bf16, or kind: cpu",
-           any_of({write("precision.compute", "bf16"), write("target.kind", "cpu")}), {"precision.compute", "target.kind"});
+           any_of({write("precision.compute", "bf16"), write("target.kind", "cpu")}),
+           {"precision.compute", "target.kind"});
     // The biases of q, k and v lie in one vector, and llmc's kernels take each of them 16 bytes at a time.
     const Model& m = spec_.model;
     if (!usable({"model.attention_bias", "model.head_dim", "model.num_attention_heads", "model.num_key_value_heads"}) ||
@@ -170,15 +102,17 @@ class Relations {
       return;
     const std::int64_t q = m.num_attention_heads * m.head_dim, k = m.num_key_value_heads * m.head_dim;
     if (q % 8 == 0 && k % 8 == 0) return;
-    fail("E0319", fmt::format("with attention_bias on cuda, q and k have multiples of 8 columns; here they have {} and {}", q, k),
-         "write attention_bias: false, or a head_dim that is a multiple of 8",
-         [dim = m.head_dim](const Sound& sound) {
-           std::vector<Edit> edits;
-           add(sound, write("model.attention_bias", "false"), edits);
-           add_multiples(sound, "model.head_dim", dim, 8, edits);
-           return edits;
-         },
-         {"model.attention_bias", "model.head_dim", "target.kind"});
+    fail(
+        "E0319",
+        fmt::format("with attention_bias on cuda, q and k have multiples of 8 columns; here they have {} and {}", q, k),
+        "write attention_bias: false, or a head_dim that is a multiple of 8",
+        [dim = m.head_dim](const Sound& sound) {
+          std::vector<Edit> edits;
+          add(sound, write("model.attention_bias", "false"), edits);
+          add_multiples(sound, "model.head_dim", dim, 8, edits);
+          return edits;
+        },
+        {"model.attention_bias", "model.head_dim", "target.kind"});
   }
 
   void key_value_heads() {
@@ -358,9 +292,10 @@ class Relations {
         !spec_.data.tokenizer.empty())
       return;
     for (const std::string& prompt : spec_.sampling.prompts)
-      if (!token_ids(prompt)) {
+      if (!parse_token_ids(prompt)) {
         fail("E0317", fmt::format("without data.tokenizer the prompt {} must be token ids", in_quotes(prompt)),
-             "add data.tokenizer, or write ids with blanks between them, such as \"17 4 256\"", {}, {"sampling.prompts"});
+             "add data.tokenizer, or write ids with blanks between them, such as \"17 4 256\"", {},
+             {"sampling.prompts"});
         return;
       }
   }

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <limits>
 
 namespace llmc::spec {
 namespace {
@@ -87,6 +89,20 @@ Scalar<std::int64_t> parse_scaled(std::string_view text, const std::array<Suffix
 }
 
 }  // namespace
+
+std::optional<std::vector<std::int32_t>> parse_token_ids(std::string_view text) {
+  std::vector<std::int32_t> ids;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find(' ', begin), text.size());
+    if (end > begin) {
+      const std::optional<std::int64_t> id = parse_integer(text.substr(begin, end - begin)).value;
+      if (!id || *id < 0 || *id > std::numeric_limits<std::int32_t>::max()) return {};
+      ids.push_back(static_cast<std::int32_t>(*id));
+    }
+    begin = end + 1;
+  }
+  return ids;
+}
 
 Scalar<std::int64_t> parse_integer(std::string_view text) { return parse_scaled(text, kCounts, "K, M, G, Ki, Mi, Gi"); }
 

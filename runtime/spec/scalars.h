@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace llmc::spec {
 
@@ -23,6 +24,9 @@ Scalar<std::int64_t> parse_bytes(std::string_view text);
 
 /// [-]digits[.digits][e[+-]digits]; finite.
 Scalar<double> parse_number(std::string_view text);
+
+/// Token ids with blanks between them: integers from 0 that 32 bits hold with a sign; nothing where a word is none.
+std::optional<std::vector<std::int32_t>> parse_token_ids(std::string_view text);
 
 /// The shortest text that parse_number reads back to the same value.
 std::string number_text(double value);

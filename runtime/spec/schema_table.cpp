@@ -16,8 +16,7 @@ std::vector<std::string> device_names() {
   return names;
 }
 
-#define FIELD(member) \
-  [](auto& spec) -> auto& { return spec.member; }
+#define FIELD(member) [](auto& spec) -> auto& { return spec.member; }
 
 std::vector<Row> model_rows() {
   constexpr double kMaxVocabulary = 1 << 24, kMaxWidth = 1 << 20;
@@ -189,7 +188,8 @@ std::vector<Row> run_rows() {
           .fallback("auto")
           .range(1, (1LL << 31) - 1)
           .unit("rows")
-          .doc("Rows of logits alive at once. Divides micro_batch * sequence_length; auto: the smallest chunk of at least "
+          .doc("Rows of logits alive at once. Divides micro_batch * sequence_length; auto: the smallest chunk of at "
+               "least "
                "8192 rows (all rows where there are fewer), or the largest smaller one that fits memory.budget."),
       bind_single_choice("optimizer.kind", "adamw")
           .fallback("adamw")

@@ -52,12 +52,12 @@ struct Batch {
 /// Which block outputs are computed again in the backward pass instead of being kept.
 struct Recompute {
   enum class Kind { none, full, every, ops } kind = Kind::none;
-  std::int64_t every = 0;         // kind == every: layers whose index is a multiple of it are recomputed in full
-  std::vector<std::string> ops;   // kind == ops: of norms, qkv, attention, residual, gate_up, swiglu
+  std::int64_t every = 0;        // kind == every: layers whose index is a multiple of it are recomputed in full
+  std::vector<std::string> ops;  // kind == ops: of norms, qkv, attention, residual, gate_up, swiglu
 };
 
 struct Memory {
-  std::int64_t budget = 0;      // bytes
+  std::int64_t budget = 0;  // bytes
   Recompute recompute;
   std::int64_t loss_chunk = 0;  // rows of logits alive at once; 0 = auto
 };
@@ -80,24 +80,31 @@ struct DataSource {
 };
 
 struct Data {
-  std::string tokenizer;  // empty: samples are printed as token ids
+  std::string tokenizer;         // empty: samples are printed as token ids
   DataSource train, validation;  // validation.path empty: no evaluation
   std::uint64_t seed = 0;
 };
 
-struct Evaluation { std::int64_t every = 0, sequences = 0; };
+struct Evaluation {
+  std::int64_t every = 0, sequences = 0;
+};
 struct Sampling {
   std::int64_t every = 0;
   std::vector<std::string> prompts;
   std::int64_t tokens = 0;
   double temperature = 0;
 };
-struct Checkpoint { std::int64_t every = 0, keep_last = 0, keep_every = 0; };
-struct Metrics { std::int64_t every = 0; bool per_parameter = false; };
+struct Checkpoint {
+  std::int64_t every = 0, keep_last = 0, keep_every = 0;
+};
+struct Metrics {
+  std::int64_t every = 0;
+  bool per_parameter = false;
+};
 
 struct Target {
   TargetKind kind = TargetKind::cpu;
-  std::vector<std::string> arch;  // cpu: one -march name; cuda: "80", "90a", "100"
+  std::vector<std::string> arch;                       // cpu: one -march name; cuda: "80", "90a", "100"
   AttentionKind attention = AttentionKind::automatic;  // cuda only
 };
 
@@ -106,7 +113,7 @@ struct Spec {
   Model model;
   Init init;
   DType compute = DType::bf16;  // precision.compute
-  DType residual = DType::f32;    // precision.residual: bf16 only with compute bf16
+  DType residual = DType::f32;  // precision.residual: bf16 only with compute bf16
   Batch batch;
   Memory memory;
   Optimizer optimizer;

@@ -70,7 +70,8 @@ void put(Node& root, const std::string& path, Node value, std::deque<Source>& so
 /// The key as a message names it: the last word, where that cannot be mistaken.
 std::string name_in(const std::string& path, const std::string& about) {
   if (group_of(path) == group_of(about)) return leaf_of(path);
-  const auto same = std::count_if(keys().begin(), keys().end(), [&](const Key& k) { return k.leaf() == leaf_of(path); });
+  const auto same =
+      std::count_if(keys().begin(), keys().end(), [&](const Key& k) { return k.leaf() == leaf_of(path); });
   return same == 1 ? leaf_of(path) : path;
 }
 

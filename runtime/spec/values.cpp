@@ -80,7 +80,8 @@ class PrintedReader {
       std::vector<Diagnostic> diagnostics;
       std::optional<Node> value = read_flow(source_, colon + 1, line.end, diagnostics);
       if (!value) fail(fmt::format("no value: {}", diagnostics.empty() ? "" : diagnostics[0].message));
-      const bool heads = value->kind == Node::Kind::null && at_ + 1 < lines_.size() && lines_[at_ + 1].indent() > indent;
+      const bool heads =
+          value->kind == Node::Kind::null && at_ + 1 < lines_.size() && lines_[at_ + 1].indent() > indent;
       if (heads) {
         ++at_;
         value = group(lines_[at_], inner);
@@ -138,7 +139,8 @@ LaidOver lay_over(const Values& base, const Node& root, const fs::path& director
     const Key& key = *find_key(path);
     laid.values.derived.erase(path);
     if (key.is_path && present(key.get(bound.spec)))
-      key.set(bound.spec, fs::absolute(directory / std::get<std::string>(key.get(bound.spec))).lexically_normal().string());
+      key.set(bound.spec,
+              fs::absolute(directory / std::get<std::string>(key.get(bound.spec))).lexically_normal().string());
   }
   check_run_relations(bound, laid.diagnostics);
   laid.values.spec = std::move(bound.spec);
@@ -197,7 +199,8 @@ std::vector<Change> changes(const Spec& before, const Spec& after) {
     return applies(key, spec) && present(value) ? value_text(key, value) : std::string("none");
   };
   for (const Key& key : keys())
-    if (std::string a = shown(key, before), b = shown(key, after); a != b) result.push_back({&key, std::move(a), std::move(b)});
+    if (std::string a = shown(key, before), b = shown(key, after); a != b)
+      result.push_back({&key, std::move(a), std::move(b)});
   return result;
 }
 

@@ -10,8 +10,8 @@ namespace llmc {
 
 struct Progress {
   std::int64_t step = 0, steps = 0;
-  double loss = 0;                // mean of the steps since the last line
-  std::optional<double> largest;  // of their losses, where there are several
+  double loss = 0;                 // mean of the steps since the last line
+  std::optional<double> largest;   // of their losses, where there are several
   std::optional<double> val_loss;  // of this step
   double lr = 0, grad_norm = 0;
   double tokens_per_second = 0;

@@ -114,16 +114,17 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
   tune->add_option("--device", options.device, "which accelerator")->type_name("N")->check(CLI::Range(0, 1023));
   app.set_version_flag("--version", fmt::format("{} {} {}", info.name, info.fingerprint, info.arch));
   app.footer([&info, gpu] {
-    return std::string("Signals: USR1 saves and goes on; TERM, INT, HUP and USR2 finish the step, save and exit with 75; a second one "
-           "exits at once.\n\n"
-           "Examples:\n"
-           "  trainer                                      trains, or goes on where it stopped\n"
-           "  trainer --steps 100 optimizer.lr=1e-3        the first 100 steps, with another learning rate\n"
-           "  trainer --resume runs/a/checkpoints/step-00000100 --run runs/b\n"
-           "  trainer --trace trace --steps 1 --run runs/trace\n") +
+    return std::string(
+               "Signals: USR1 saves and goes on; TERM, INT, HUP and USR2 finish the step, save and exit with 75; a "
+               "second one "
+               "exits at once.\n\n"
+               "Examples:\n"
+               "  trainer                                      trains, or goes on where it stopped\n"
+               "  trainer --steps 100 optimizer.lr=1e-3        the first 100 steps, with another learning rate\n"
+               "  trainer --resume runs/a/checkpoints/step-00000100 --run runs/b\n"
+               "  trainer --trace trace --steps 1 --run runs/trace\n") +
            (gpu ? "  trainer tune                                 once, before the runs\n" : "") +
-           "\nRun-time values and their defaults:\n" +
-           list_run_time_keys(info);
+           "\nRun-time values and their defaults:\n" + list_run_time_keys(info);
   });
   try {
     app.parse(argc, argv);
@@ -145,7 +146,8 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
     if (!others.empty())
       throw Failure(Exit::usage, fmt::format("tune takes --device, and nothing of a run: leave out {}", others));
   }
-  if ((run_option->count() > 0 && run.empty()) || options.resume.empty()) throw Failure(Exit::usage, "--run and --resume need a value; see --help");
+  if ((run_option->count() > 0 && run.empty()) || options.resume.empty())
+    throw Failure(Exit::usage, "--run and --resume need a value; see --help");
   if (steps_option->count() > 0) options.steps = steps;
   if (!profile.empty()) options.profile = step_window(profile);
   options.final_checkpoint = !no_final_checkpoint;

@@ -58,7 +58,7 @@ struct ProgramInfo {
   const char* plan_json;
   const char* spec_yaml;    // resolved, as spec::to_yaml(Values) prints it
   const char* config_json;  // Hugging Face config.json
-  const char* arch;       // "x86-64-v4", "znver4", "90a": what the kernels were compiled for
+  const char* arch;         // "x86-64-v4", "znver4", "90a": what the kernels were compiled for
   std::int64_t vocab_size, vocab_pitch, hidden_size, layers, head_dim;
   std::int64_t sequence_length, micro_batch;
   std::int64_t sequences_per_step;  // global batch in sequences

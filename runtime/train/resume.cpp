@@ -42,10 +42,10 @@ std::optional<StartPoint> find_start(const fs::path& run, const std::string& res
     return find_start(run, latest->path.string(), log);
   }
   if (!fs::is_directory(resume))
-    refuse(fmt::format(
-        "there is no checkpoint '{}'; --resume takes auto, none, a run folder or a checkpoint such as "
-        "{}/checkpoints/step-00000100",
-        resume, run.string()));
+    refuse(
+        fmt::format("there is no checkpoint '{}'; --resume takes auto, none, a run folder or a checkpoint such as "
+                    "{}/checkpoints/step-00000100",
+                    resume, run.string()));
   const std::int64_t step = read_train_state(resume).step;
   if (!checkpoints.empty() && checkpoints.back().step > step)
     refuse(

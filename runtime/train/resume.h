@@ -14,7 +14,8 @@ struct StartPoint {
   Trust trust;
 };
 
-/// `resume`: auto | none | the directory of a checkpoint, or of a run: its newest whole one. Nothing: start anew. Throws Failure(checkpoint) when
+/// `resume`: auto | none | the directory of a checkpoint, or of a run: its newest whole one. Nothing: start anew.
+/// Throws Failure(checkpoint) when
 ///   auto: the folder has checkpoints and all of them are damaged;
 ///   none: the folder holds a run;
 ///   a directory: there is none, or the run folder has a newer checkpoint, which a later `auto` would take instead.

@@ -23,21 +23,11 @@ double draw_for(std::uint64_t seed, std::int64_t step, std::size_t prompt, std::
 }
 
 std::vector<std::int32_t> parse_ids(const std::string& prompt) {
-  std::vector<std::int32_t> ids;
-  for (std::size_t begin = 0; begin < prompt.size();) {
-    const std::size_t end = std::min(prompt.find(' ', begin), prompt.size());
-    if (end > begin) {
-      const auto id = spec::parse_integer(std::string_view(prompt).substr(begin, end - begin)).value;
-      if (!id || *id < 0 || *id > INT32_MAX)
-        throw Failure(Exit::spec,
-                      fmt::format("without data.tokenizer the prompt '{}' must be token ids such as \"17 4 256\"; "
-                                  "give data.tokenizer, or sampling.every=0",
-                                  printable(prompt)));
-      ids.push_back(static_cast<std::int32_t>(*id));
-    }
-    begin = end + 1;
-  }
-  return ids;
+  if (auto ids = spec::parse_token_ids(prompt)) return *std::move(ids);
+  throw Failure(Exit::spec,
+                fmt::format("without data.tokenizer the prompt '{}' must be token ids such as \"17 4 256\"; "
+                            "give data.tokenizer, or sampling.every=0",
+                            printable(prompt)));
 }
 
 std::string id_text(std::span<const std::int32_t> ids) { return fmt::format("{}", fmt::join(ids, " ")); }

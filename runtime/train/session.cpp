@@ -2,9 +2,9 @@
 
 #include <cstring>
 
-#include "run/trace.h"
 #include "device/range.h"
 #include "error.h"
+#include "run/trace.h"
 #include "train/constants.h"
 
 namespace llmc {

@@ -25,7 +25,7 @@ SignalWatch::SignalWatch() {
   stop = 0;
   save = false;
   const auto install = [&](int signal, void (*handler)(int)) {
-    struct sigaction action {};
+    struct sigaction action{};
     action.sa_handler = handler;
     action.sa_flags = SA_RESTART;
     sigemptyset(&action.sa_mask);
@@ -35,7 +35,7 @@ SignalWatch::SignalWatch() {
   };
   for (int signal : {SIGTERM, SIGINT, SIGUSR2}) install(signal, on_stop);
   // A closed terminal; whoever ignores that (nohup) wants the run to go on.
-  struct sigaction hang_up {};
+  struct sigaction hang_up{};
   if (sigaction(SIGHUP, nullptr, &hang_up) == 0 && hang_up.sa_handler != SIG_IGN) install(SIGHUP, on_stop);
   install(SIGUSR1, on_save);
 }

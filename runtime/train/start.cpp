@@ -6,9 +6,9 @@
 #include <fstream>
 #include <stdexcept>
 
-#include "files/durable_file.h"
 #include "error.h"
 #include "executable.h"
+#include "files/durable_file.h"
 #include "train/options.h"
 
 namespace llmc {
@@ -48,8 +48,8 @@ spec::Values go_on_with(const spec::Values& built, const spec::Values& before, b
 }
 
 const std::vector<std::string>& guarded_keys() {
-  static const std::vector<std::string> keys = {"data.train.path", "data.tokenizer", "data.seed",
-                                                "seed",            "optimizer.kind", "schedule.steps"};
+  static const std::vector<std::string> keys = {"data.train.path", "data.tokenizer", "data.seed", "seed",
+                                                "optimizer.kind",  "schedule.steps"};
   return keys;
 }
 
@@ -97,7 +97,8 @@ std::string file_checksum(const fs::path& path) {
   if (path.empty() || !file) return {};
   Checksum checksum;
   char block[1 << 16];
-  while (file.read(block, sizeof block) || file.gcount() > 0) checksum.update(block, static_cast<std::size_t>(file.gcount()));
+  while (file.read(block, sizeof block) || file.gcount() > 0)
+    checksum.update(block, static_cast<std::size_t>(file.gcount()));
   return checksum.hex();
 }
 

@@ -101,8 +101,8 @@ void print_header(Console& console, const ProgramInfo& info, const Device& devic
 }
 
 Environment environment(const ProgramInfo& info, const Device& device) {
-  return {kVersion, info.fingerprint, info.arch, device.description(), library_versions(), device.threads(), 1,
-          file_checksum(tuned_file())};
+  return {kVersion,           info.fingerprint, info.arch, device.description(),
+          library_versions(), device.threads(), 1,         file_checksum(tuned_file())};
 }
 
 /// What is other than at the start before, and whether bits differ because of it.
@@ -127,8 +127,9 @@ void tell_differences(Console& console, const spec::Spec& built, const spec::Spe
                       const std::optional<spec::Values>& before) {
   for (const spec::Change& c : spec::changes(built, values)) {
     const bool kept = before && spec::text_of(c.key->path, before->spec) == c.after;
-    console.text(fmt::format("value   {}={} (the trainer was built with {}{})", c.key->path, c.after, c.before,
-                             kept ? fmt::format("; this run keeps its own unless the command line says {}={}", c.key->path, c.before) : ""));
+    console.text(fmt::format(
+        "value   {}={} (the trainer was built with {}{})", c.key->path, c.after, c.before,
+        kept ? fmt::format("; this run keeps its own unless the command line says {}={}", c.key->path, c.before) : ""));
   }
   for (const std::string& path : edited_spec_files())
     console.warning(fmt::format("'{}' was edited after this trainer was compiled; `llmc compile` takes that in", path));
@@ -172,7 +173,8 @@ int train(int argc, char** argv, const Options& options, const Program& program)
   const std::int64_t stop = last_step(options, run);
   const std::int64_t sequences = run.batch.tokens / info.sequence_length;
   tell_differences(console, values.built.spec, run, values.before);
-  if (const std::string note = vocabulary_note(run.model.vocab_size, run.data.tokenizer, run.data.train.path); !note.empty())
+  if (const std::string note = vocabulary_note(run.model.vocab_size, run.data.tokenizer, run.data.train.path);
+      !note.empty())
     console.text("note    " + note);
 
   const auto shards = open_shards(run.data.train, info);
@@ -231,10 +233,10 @@ int train(int argc, char** argv, const Options& options, const Program& program)
 
   SignalWatch signals;
   const CheckpointTexts texts{info.config_json, spec::to_yaml(values.run, shapes_tensors)};
-  TrainLoop loop({run, texts, session, loader, *folder, console, signals, evaluation ? &*evaluation : nullptr,
-                  sampling ? &*sampling : nullptr, trace ? &*trace : nullptr, stop, options.profile,
-                  options.final_checkpoint},
-                 state);
+  TrainLoop loop(
+      {run, texts, session, loader, *folder, console, signals, evaluation ? &*evaluation : nullptr,
+       sampling ? &*sampling : nullptr, trace ? &*trace : nullptr, stop, options.profile, options.final_checkpoint},
+      state);
   const double training = process_seconds();
   const int signal = loop.run();
   if (!options.timing.empty())

@@ -1,13 +1,13 @@
 // Times every kernel and every matrix product of an emitted step; quickstart_pieces.py puts the calls in.
 #pragma once
 
+#include <time.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <string>
 #include <vector>
-
-#include <time.h>
 
 namespace llmc::bench {
 
@@ -20,8 +20,8 @@ inline double now() {
 }
 
 /// Seconds of each piece, step by step, written as JSON to the file named by LLMC_PIECES when the process ends.
-/// With LLMC_PRODUCTS_ALONE every second step runs its matrix products only, on what the step before left in memory: whole
-/// steps and products take turns, so that a machine that slows down slows both.
+/// With LLMC_PRODUCTS_ALONE every second step runs its matrix products only, on what the step before left in memory:
+/// whole steps and products take turns, so that a machine that slows down slows both.
 class Pieces {
  public:
   static Pieces& get() {

@@ -14,7 +14,8 @@ using llmc::ShardLayout;
 /// Whoever reads tokens by this layout must stay inside of `bytes`.
 void check(const ShardLayout& layout, std::uint64_t bytes) {
   const auto width = static_cast<std::uint64_t>(llmc::size_of(layout.type));
-  if (layout.tokens < 0 || layout.begin > bytes || (bytes - layout.begin) / width != static_cast<std::uint64_t>(layout.tokens) ||
+  if (layout.tokens < 0 || layout.begin > bytes ||
+      (bytes - layout.begin) / width != static_cast<std::uint64_t>(layout.tokens) ||
       (bytes - layout.begin) % width != 0 || layout.begin % width != 0)
     std::abort();
 }

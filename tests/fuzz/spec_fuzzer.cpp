@@ -7,8 +7,8 @@
 #include "compiler/spec/codes.h"
 #include "compiler/spec/huggingface.h"
 #include "compiler/spec/load.h"
-#include "spec/print.h"
 #include "error.h"
+#include "spec/print.h"
 
 namespace {
 

@@ -54,7 +54,7 @@ FAULTS = [
     fault("budget_of_the_arena_is_refused", "compiler/plan/planner.cpp",
           "plan.layout.arena.bytes <= static_cast<std::size_t>(plan.spec.memory.budget)",
           "plan.layout.arena.bytes < static_cast<std::size_t>(plan.spec.memory.budget)", "test_plan Arena.ABudgetOfExactlyItsBytesIsEnough"),
-    fault("slower_backward_first", "compiler/plan/attention.cpp", "return a.predicted_ms < b.predicted_ms; }",
+    fault("slower_backward_first", "compiler/ops/attention_choice.cpp", "return a.predicted_ms < b.predicted_ms; }",
           "return a.predicted_ms > b.predicted_ms; }", "test_plan AttentionChoice.BothWaysByPredictedTime"),
     fault("stream_of_the_last_layer_has_no_place", "compiler/plan/layout.cpp", "static_cast<std::size_t>(g_.layers() + 1));",
           "static_cast<std::size_t>(g_.layers()));", "test_plan Arena.*"),

@@ -2,10 +2,6 @@
 // text.
 #include "compiler/emit/specialiser/analysis.h"
 
-#include <memory>
-#include <optional>
-#include <set>
-
 #include <clang/AST/ASTConsumer.h>
 #include <clang/AST/ASTContext.h>
 #include <clang/Basic/Diagnostic.h>
@@ -17,6 +13,10 @@
 #include <clang/Lex/PPCallbacks.h>
 #include <clang/Lex/Preprocessor.h>
 #include <llvm/Support/VirtualFileSystem.h>
+
+#include <memory>
+#include <optional>
+#include <set>
 
 #include "compiler/emit/specialiser/collector.h"
 #include "compiler/emit/specialiser/cuda_stub.h"

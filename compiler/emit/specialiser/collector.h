@@ -74,8 +74,8 @@ class Collector : public clang::RecursiveASTVisitor<Collector> {
     return (expression && mentions_params(expression) && fold(expression)) || Base::TraverseStmt(statement);
   }
 
-  /// Clang lists what a use instantiates after the template's own declaration, perhaps before params.h, and gives it the
-  /// use's arguments, which are visited where they stand.
+  /// Clang lists what a use instantiates after the template's own declaration, perhaps before params.h, and gives it
+  /// the use's arguments, which are visited where they stand.
   bool TraverseVarTemplateSpecializationDecl(clang::VarTemplateSpecializationDecl* variable) {
     return variable->getTemplateSpecializationKind() == clang::TSK_ImplicitInstantiation ||
            Base::TraverseVarTemplateSpecializationDecl(variable);

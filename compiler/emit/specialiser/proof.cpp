@@ -1,10 +1,10 @@
 #include "compiler/emit/specialiser/proof.h"
 
+#include <fcntl.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <fcntl.h>
 #include <algorithm>
 #include <cctype>
 #include <cerrno>

@@ -168,9 +168,7 @@ void Device::synchronize() {}
 
 bool Device::runs_ahead() const { return false; }
 
-void Device::profile(bool) {
-  throw Failure(Exit::internal, "a CPU has no profiler's capture to begin or to end");
-}
+void Device::profile(bool) { throw Failure(Exit::internal, "a CPU has no profiler's capture to begin or to end"); }
 
 bool Device::profiled() const { return false; }
 

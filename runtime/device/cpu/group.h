@@ -140,7 +140,7 @@ template <class T>
 Element(T&) -> Element<T>;
 template <class T>
 Element(Rounded<T>) -> Element<Rounded<T>>;
-Element(int)->Element<int>;
+Element(int) -> Element<int>;
 
 /// A block of a row. What is written to a bf16 row is rounded a vector at a time once the block is computed: the
 /// machine has one instruction for that, which g++ does not find in a loop over elements.

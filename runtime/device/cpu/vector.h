@@ -105,8 +105,8 @@ LLMC_TILE vector broadcast(const float* from) {
 /// Exchanges the off-diagonal kStep x kStep blocks of each 2 kStep x 2 kStep block of rows and lanes.
 template <int kStep>
 LLMC_TILE void exchange(vector (&rows)[kVectorLanes]) {
-#define LLMC_UPPER(lane) ((lane)&kStep ? kVectorLanes + (lane)-kStep : (lane))
-#define LLMC_LOWER(lane) ((lane)&kStep ? kVectorLanes + (lane) : (lane) + kStep)
+#define LLMC_UPPER(lane) ((lane) & kStep ? kVectorLanes + (lane) - kStep : (lane))
+#define LLMC_LOWER(lane) ((lane) & kStep ? kVectorLanes + (lane) : (lane) + kStep)
   for (int i = 0; i < kVectorLanes; ++i) {
     if (i & kStep) continue;
     const vector upper = rows[i], lower = rows[i + kStep];

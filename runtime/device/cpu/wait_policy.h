@@ -3,10 +3,10 @@
 
 namespace llmc {
 
-/// libgomp's threads spin for milliseconds at the end of every parallel region. On a machine that other processes use too,
-/// a spinning thread holds the core that the last worker waits for, and each of a step's regions costs a turn of the
-/// scheduler. libgomp reads its settings before main, so this sets a short spin and starts the program again, once; a
-/// user's own OMP_WAIT_POLICY or GOMP_SPINCOUNT stands.
+/// libgomp's threads spin for milliseconds at the end of every parallel region. On a machine that other processes use
+/// too, a spinning thread holds the core that the last worker waits for, and each of a step's regions costs a turn of
+/// the scheduler. libgomp reads its settings before main, so this sets a short spin and starts the program again, once;
+/// a user's own OMP_WAIT_POLICY or GOMP_SPINCOUNT stands.
 void limit_spinning(char** argv);
 
 }  // namespace llmc

@@ -79,7 +79,7 @@ class Group {
   }
   template <int kSegments, int kCols, int kStep, class T>
   __device__ auto segments(T* data) const {
-    return Row < T, kCols, kCols, kSegments, kStep, kCols % kVector == 0 && kStep * sizeof(T) % 16 == 0 > {{}, data};
+    return Row<T, kCols, kCols, kSegments, kStep, kCols % kVector == 0 && kStep * sizeof(T) % 16 == 0>{{}, data};
   }
 
   template <class R>

@@ -61,15 +61,14 @@ Normals::Normals(Device& device) : device_(device), fp32_(kPattern), bf16_(kPatt
 
 void Normals::fill(std::byte* memory, std::size_t bytes, DType dtype) {
   const void* const pattern = dtype == DType::bf16 ? static_cast<const void*>(bf16_.data()) : fp32_.data();
-  const std::size_t most = kPattern * (dtype == DType::bf16 ? 2 : 4);
+  const std::size_t most = kPattern * static_cast<std::size_t>(bytes_of(dtype, 1));
   for (std::size_t at = 0; at < bytes; at += most) device_.copy_in(memory + at, pattern, std::min(most, bytes - at));
 }
 
 std::vector<float> median_times(cudaStream_t stream, std::size_t count,
                                 const std::function<bool(std::size_t)>& launch) {
   const auto time = [&](std::size_t i, int launches) {
-    return milliseconds(
-        stream, [&] { return launch(i); }, launches);
+    return milliseconds(stream, [&] { return launch(i); }, launches);
   };
   time(0, 1);  // what is loaded at first use is no part of a time
   const float guess = time(0, 2);

@@ -23,9 +23,12 @@ using dnnl::memory;
 
 memory::data_type type(DType dtype) {
   switch (dtype) {
-    case DType::f32: return memory::data_type::f32;
-    case DType::bf16: return memory::data_type::bf16;
-    case DType::i32: break;
+    case DType::f32:
+      return memory::data_type::f32;
+    case DType::bf16:
+      return memory::data_type::bf16;
+    case DType::i32:
+      break;
   }
   throw Failure(Exit::internal, std::string("no matrix product has elements of type ") + name_of(dtype));
 }

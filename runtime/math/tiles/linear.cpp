@@ -87,7 +87,7 @@ void linear_product(const GemmShape& shape, const void* a, const void* b, const 
   const Share share = {shape.m / 32 * i / down * 32, shape.m / 32 * (i + 1) / down * 32, shape.n / 32 * j / across * 32,
                        shape.n / 32 * (j + 1) / across * 32};
   // What no cache keeps until it is read goes past them, and its lines are not read before they are written.
-  const std::int64_t size = shape.result == DType::bf16 ? 2 : 4;
+  const std::int64_t size = bytes_of(shape.result, 1);
   const bool streams = shape.m * shape.n * size / parts > kLinearStream && shape.pitch_d * size % 64 == 0 &&
                        reinterpret_cast<std::uintptr_t>(d) % 64 == 0;
   const auto run = [&](auto stream, auto* to) {

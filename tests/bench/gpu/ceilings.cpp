@@ -1,5 +1,5 @@
-// What the device can do at best: ceilings MiB SECONDS SIZE... prints, as JSON, GB/s of a copy of so many MiB on the device
-// (bytes read and written) and TFLOP/s of square bf16 products, each in a burst and over so many seconds on end.
+// What the device can do at best: ceilings MiB SECONDS SIZE... prints, as JSON, GB/s of a copy of so many MiB on the
+// device (bytes read and written) and TFLOP/s of square bf16 products, each in a burst and over so many seconds on end.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

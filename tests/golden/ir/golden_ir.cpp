@@ -59,8 +59,10 @@ void check(const std::vector<std::string>& overrides, const fs::path& folder) {
     EXPECT_EQ(dump.text, read(file)) << dump.file << ": if this is intended, run again with LLMC_UPDATE_GOLDEN=1";
   }
   for (const auto& entry : fs::directory_iterator(folder)) {
-    if (update && !written.count(entry.path())) fs::remove(entry.path());
-    else EXPECT_TRUE(written.count(entry.path())) << entry.path() << " belongs to no pass";
+    if (update && !written.count(entry.path()))
+      fs::remove(entry.path());
+    else
+      EXPECT_TRUE(written.count(entry.path())) << entry.path() << " belongs to no pass";
   }
 }
 

@@ -26,7 +26,7 @@ struct Lane {
   int index = 0;  // in the block
   bool finished = false;
   int arrivals = 0, waits = 0;  // at the barrier of the cluster
-  std::vector<Copy> copies;  // that it has not waited for
+  std::vector<Copy> copies;     // that it has not waited for
 };
 
 /// Lanes that wait for more to come.

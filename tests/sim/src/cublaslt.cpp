@@ -66,11 +66,12 @@ Algorithm default_algorithm(Summation summation) {
           {16, 16, 16, 16}};
 }
 
-/// A product split over k keeps a partial result for each part, or what LLMC_SIM_SPLIT_WORKSPACE_MIB says; the others use a
-/// little.
+/// A product split over k keeps a partial result for each part, or what LLMC_SIM_SPLIT_WORKSPACE_MIB says; the others
+/// use a little.
 std::size_t workspace_of(const Algorithm& algorithm, const Layout& d) {
   if (algorithm.split_k <= 1) return 1024;
-  if (const char* mebibytes = std::getenv("LLMC_SIM_SPLIT_WORKSPACE_MIB")) return std::strtoull(mebibytes, nullptr, 10) << 20;
+  if (const char* mebibytes = std::getenv("LLMC_SIM_SPLIT_WORKSPACE_MIB"))
+    return std::strtoull(mebibytes, nullptr, 10) << 20;
   return algorithm.split_k * d.rows * d.cols * 4;
 }
 
@@ -121,8 +122,7 @@ struct StatusText {
   const char* name;
   const char* text;
 };
-#define LLMC_STATUS(status, text) \
-  { status, #status, text }
+#define LLMC_STATUS(status, text) {status, #status, text}
 constexpr StatusText kStatuses[] = {
     LLMC_STATUS(CUBLAS_STATUS_SUCCESS, "the operation completed successfully"),
     LLMC_STATUS(CUBLAS_STATUS_INVALID_VALUE, "an unsupported value or parameter was passed to the function"),

@@ -22,8 +22,7 @@ struct ErrorText {
   const char* name;
   const char* text;
 };
-#define LLMC_ERROR(error, text) \
-  { error, #error, text }
+#define LLMC_ERROR(error, text) {error, #error, text}
 constexpr ErrorText kErrors[] = {
     LLMC_ERROR(cudaSuccess, "no error"),
     LLMC_ERROR(cudaErrorInvalidValue, "invalid argument"),

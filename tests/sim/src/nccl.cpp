@@ -17,8 +17,8 @@ namespace {
 
 std::size_t bytes_of(ncclDataType_t type) { return type == ncclUint8 ? 1 : type == ncclBfloat16 ? 2 : 4; }
 
-ncclResult_t collective(const char* call, const char* name, const void* send, void* receive, std::size_t bytes, ncclComm_t comm,
-                        cudaStream_t stream) {
+ncclResult_t collective(const char* call, const char* name, const void* send, void* receive, std::size_t bytes,
+                        ncclComm_t comm, cudaStream_t stream) {
   const Guard guard;
   log_line(std::string("nccl: ") + call);
   if (!comm || !is_device(send) || !is_device(receive)) return ncclInvalidArgument;

@@ -22,7 +22,8 @@ TEST(Process, OutputAndExitCode) {
 TEST(Process, ASignalIs128AndItsNumber) { EXPECT_EQ(run({"sh", {"sh", "-c", "kill -9 $$"}, ""}).exit_code, 137); }
 
 TEST(Process, WordsArriveAsTheyAre) {
-  const std::vector<std::string> words = {"a b", "$HOME", "`id`", "; touch x", "\"'\\", "*", "", "-n", "line\nline", "\xc3\xa9"};
+  const std::vector<std::string> words = {"a b", "$HOME", "`id`", "; touch x",  "\"'\\",
+                                          "*",   "",      "-n",   "line\nline", "\xc3\xa9"};
   std::vector<std::string> argv = {"printf", "[%s]"};
   argv.insert(argv.end(), words.begin(), words.end());
   std::string expected;

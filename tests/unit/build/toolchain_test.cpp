@@ -19,8 +19,10 @@ class Variable {
     setenv(name, value, 1);
   }
   ~Variable() {
-    if (had_) setenv(name_, old_.c_str(), 1);
-    else unsetenv(name_);
+    if (had_)
+      setenv(name_, old_.c_str(), 1);
+    else
+      unsetenv(name_);
   }
 
  private:

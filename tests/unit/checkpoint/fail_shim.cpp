@@ -1,8 +1,8 @@
 // LD_PRELOAD library: the n-th call that changes or syncs the disk fails, is cut short, or kills the process.
 //
 // LLMC_FAIL_CALL=n counts from 1; LLMC_FAIL_MODE=ENOSPC|EIO|EINTR|SHORT|SYNC|KILL. EINTR counts only calls that POSIX
-// lets a signal interrupt before they began (open, write, fsync), SHORT only writes, SYNC (EIO) only fsync. Removals are
-// counted for KILL only: what is not removed has a hidden name, and goes before the next save.
+// lets a signal interrupt before they began (open, write, fsync), SHORT only writes, SYNC (EIO) only fsync. Removals
+// are counted for KILL only: what is not removed has a hidden name, and goes before the next save.
 // LLMC_FAIL_FREE=bytes: what statvfs reports. LLMC_FAIL_LOG=file: which calls came, in their order.
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -47,7 +47,7 @@ bool fails(Call call) {
 
 /// Closing a file that was only read loses nothing, and nobody looks at its result.
 bool only_read(int fd) {
-  struct stat status {};
+  struct stat status{};
   return (::fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDONLY && ::fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
 }
 

@@ -133,7 +133,8 @@ std::vector<std::string> calls_of_a_save(const fs::path& run) {
   std::vector<std::string> calls;
   std::ifstream in(log);
   for (std::string line; std::getline(in, line); calls.push_back(line))
-    for (std::size_t at; (at = line.find(run.string() + "/")) != std::string::npos;) line.erase(at, run.string().size() + 1);
+    for (std::size_t at; (at = line.find(run.string() + "/")) != std::string::npos;)
+      line.erase(at, run.string().size() + 1);
   return calls;
 }
 
@@ -154,7 +155,8 @@ TEST(Faults, AnOldCheckpointIsRenamedBeforeItIsDeleted) {
   for (const std::string& call : calls)
     for (const char* removal : {"unlink", "rmdir", "remove"})
       EXPECT_FALSE(call.starts_with(std::string(removal) + " checkpoints/step-")) << call;
-  EXPECT_LT(at(calls, "rename checkpoints/.tmp-step-00000020 checkpoints/step-00000020"), renamed) << "the new one first";
+  EXPECT_LT(at(calls, "rename checkpoints/.tmp-step-00000020 checkpoints/step-00000020"), renamed)
+      << "the new one first";
 }
 
 TEST(Faults, TheParentOfANewFolderIsSynced) {

@@ -1,4 +1,5 @@
-// The safetensors parser against sound and unsound headers, and the writer against the bytes that the format prescribes.
+// The safetensors parser against sound and unsound headers, and the writer against the bytes that the format
+// prescribes.
 #include "checkpoint/safetensors.h"
 
 #include <gtest/gtest.h>

@@ -88,11 +88,12 @@ struct AttentionRun {
 struct AttentionBounds {
   double lse, out, dq, dk, dv;
 };
-/// Scores are fp32 sums of bf16 products. P and dS are rounded to bf16 before their products and so is each result: up to
-/// 2^-9 = 0.2 % each, and dk and dv of a group are sums of results already rounded.
+/// Scores are fp32 sums of bf16 products. P and dS are rounded to bf16 before their products and so is each result: up
+/// to 2^-9 = 0.2 % each, and dk and dv of a group are sums of results already rounded.
 constexpr AttentionBounds kPlainScores{1e-4, 0.006, 0.01, 0.01, 0.01};
-/// Of a run whose sharpness is kSharp: scores pass 88, beyond which fp32 holds no exponential, so that only differences to
-/// a row's largest do. One key has nearly all of a row's weight: dq and dk are then differences of nearly equal terms.
+/// Of a run whose sharpness is kSharp: scores pass 88, beyond which fp32 holds no exponential, so that only differences
+/// to a row's largest do. One key has nearly all of a row's weight: dq and dk are then differences of nearly equal
+/// terms.
 constexpr float kSharp = 32;
 constexpr AttentionBounds kLargeScores{5e-4, 0.006, 0.04, 0.04, 0.01};
 

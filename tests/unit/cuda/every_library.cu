@@ -21,10 +21,17 @@ int run() {
   require_arch(LLMC_ARCHS);
   std::byte* arena = device.allocate(256 * kMiB);
   MathLibrary math(device, arena, 32 * kMiB);
-  const Gemm gemm(math, {.m = 64, .n = 64, .k = 64, .transpose_b = true, .pitch_a = 64, .pitch_b = 64, .pitch_d = 64,
-                         .operand = DType::bf16, .result = DType::bf16});
-  const AttentionShape shape = {.batch = 1, .sequence = 128, .heads = 4, .kv_heads = 2, .head_dim = 64,
-                                .qkv_pitch = 512, .out_pitch = 256};
+  const Gemm gemm(math, {.m = 64,
+                         .n = 64,
+                         .k = 64,
+                         .transpose_b = true,
+                         .pitch_a = 64,
+                         .pitch_b = 64,
+                         .pitch_d = 64,
+                         .operand = DType::bf16,
+                         .result = DType::bf16});
+  const AttentionShape shape = {
+      .batch = 1, .sequence = 128, .heads = 4, .kv_heads = 2, .head_dim = 64, .qkv_pitch = 512, .out_pitch = 256};
   constexpr BackwardWay ways[] = {{AttentionBy::cudnn}};
   const Attention attention(math, {shape, ways});
   Communicator communicator(device);

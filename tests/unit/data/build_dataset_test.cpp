@@ -51,7 +51,9 @@ class BuildDatasetTest : public testing::Test {
   std::map<std::string, std::string> files() const {
     std::map<std::string, std::string> found;
     for (const auto& entry : fs::recursive_directory_iterator(out_.path()))
-      if (entry.is_regular_file()) found[fs::relative(entry.path(), out_.path()).string()] = out_.read(fs::relative(entry.path(), out_.path()).string());
+      if (entry.is_regular_file())
+        found[fs::relative(entry.path(), out_.path()).string()] =
+            out_.read(fs::relative(entry.path(), out_.path()).string());
     return found;
   }
   TemporaryFolder corpus_, out_;
@@ -124,7 +126,8 @@ TEST_F(BuildDatasetTest, BadOptionsAreUsageErrors) {
   EXPECT_NE(with([](BuildOptions& o) { o.vocab_size = 1 << 21; }).find("out of range"), std::string::npos);
   EXPECT_NE(with([](BuildOptions& o) { o.validation = 0.6; }).find("0 to 0.5"), std::string::npos);
   EXPECT_NE(with([](BuildOptions& o) { o.validation = -0.1; }).find("0 to 0.5"), std::string::npos);
-  EXPECT_NE(with([](BuildOptions& o) { o.shard_tokens = std::int64_t{1} << 31; }).find("tokens a shard"), std::string::npos);
+  EXPECT_NE(with([](BuildOptions& o) { o.shard_tokens = std::int64_t{1} << 31; }).find("tokens a shard"),
+            std::string::npos);
   EXPECT_NE(with([](BuildOptions& o) { o.from.clear(); }).find("--from"), std::string::npos);
   EXPECT_NE(with([](BuildOptions& o) { o.out.clear(); }).find("-o DIR"), std::string::npos);
   EXPECT_TRUE(files().empty());

@@ -21,7 +21,8 @@ std::vector<std::string> names(const TemporaryFolder& folder, const std::vector<
 
 TEST(FindCorpusFiles, ExtensionsGlobsHiddenAndLinks) {
   TemporaryFolder folder;
-  for (const char* name : {"b.py", "a/c.txt", "a/d.bin", "a/e.jsonl", ".git/f.py", ".hidden.py", "a/Makefile"}) folder.write(name, "x");
+  for (const char* name : {"b.py", "a/c.txt", "a/d.bin", "a/e.jsonl", ".git/f.py", ".hidden.py", "a/Makefile"})
+    folder.write(name, "x");
   fs::create_directory_symlink(folder.path(), folder.path() / "loop");
   EXPECT_EQ(names(folder, {}), (std::vector<std::string>{"a/c.txt", "a/e.jsonl", "b.py"}));
   EXPECT_EQ(names(folder, {"*.bin", "Make*"}), (std::vector<std::string>{"a/Makefile", "a/d.bin"}));
@@ -34,13 +35,15 @@ TEST(FindCorpusFiles, ExtensionsGlobsHiddenAndLinks) {
 TEST(ForEachDocument, TextJsonlAndWhatIsSkipped) {
   TemporaryFolder folder;
   folder.write("1.txt", "first\r\n");
-  folder.write("2.jsonl", "{\"id\": [1, {\"text\": 2}], \"text\": \"se\\u0063ond\\n\"}\n\n  \r\n{\"text\":\"\"}\n{\"text\": \"third\"}");
+  folder.write(
+      "2.jsonl",
+      "{\"id\": [1, {\"text\": 2}], \"text\": \"se\\u0063ond\\n\"}\n\n  \r\n{\"text\":\"\"}\n{\"text\": \"third\"}");
   folder.write("3.txt", "latin \xe9");
   folder.write("4.txt", std::string("nul \0", 5));
   folder.write("5.txt", "");
   std::vector<std::string> texts;
-  const CorpusCounts counts =
-      for_each_document(find_corpus_files({folder.path()}, {}), [&](std::string text) { texts.push_back(std::move(text)); });
+  const CorpusCounts counts = for_each_document(find_corpus_files({folder.path()}, {}),
+                                                [&](std::string text) { texts.push_back(std::move(text)); });
   EXPECT_EQ(texts, (std::vector<std::string>{"first\r\n", "second\n", "third"}));
   EXPECT_EQ(counts.files, 5);
   EXPECT_EQ(counts.skipped_files, 2);
@@ -56,12 +59,16 @@ TEST(ForEachDocument, BadLinesAreNamed) {
 
 TEST(TextOfJson, RefusesWhatIsAmbiguous) {
   EXPECT_EQ(text_of_json(R"({"text":"a\u00e9","n":1e3})", "f:1"), "a\xc3\xa9");
-  const std::pair<const char*, const char*> bad[] = {
-      {"{\"text\": 5}", "'text' that is no string"},  {"{\"text\": [\"a\"]}", "'text' that is no string"},
-      {"{\"text\": null}", "'text' that is no string"}, {"[{\"text\": \"a\"}]", "an array"},
-      {"\"text\"", "a single value"},                 {"{\"text\": \"a\", \"text\": \"b\"}", "two 'text' fields"},
-      {"{\"text\": \"a\"", "is not JSON at byte"},    {"{\"text\": \"a\"} x", "is not JSON at byte"},
-      {"{\"text\": \"\xff\"}", "is not JSON at byte"}, {"{\"a\": {\"text\": \"a\"}}", "no 'text' field"}};
+  const std::pair<const char*, const char*> bad[] = {{"{\"text\": 5}", "'text' that is no string"},
+                                                     {"{\"text\": [\"a\"]}", "'text' that is no string"},
+                                                     {"{\"text\": null}", "'text' that is no string"},
+                                                     {"[{\"text\": \"a\"}]", "an array"},
+                                                     {"\"text\"", "a single value"},
+                                                     {"{\"text\": \"a\", \"text\": \"b\"}", "two 'text' fields"},
+                                                     {"{\"text\": \"a\"", "is not JSON at byte"},
+                                                     {"{\"text\": \"a\"} x", "is not JSON at byte"},
+                                                     {"{\"text\": \"\xff\"}", "is not JSON at byte"},
+                                                     {"{\"a\": {\"text\": \"a\"}}", "no 'text' field"}};
   for (const auto& [line, what] : bad) EXPECT_FAILS_WITH(text_of_json(line, "f:7"), what);
   EXPECT_FAILS_WITH(text_of_json("{", "f:7"), "f:7: ");
   // Deep nesting must not cost stack.
@@ -121,13 +128,14 @@ TEST(TextSample, IsBoundedUniformAndKeepsText) {
   EXPECT_EQ(bytes, text.size());
 
   TextSample some(40000, 1);
-  for (int document = 0; document < 500; ++document) some.add(std::string(1000, static_cast<char>('a' + document / 20)));
+  for (int document = 0; document < 500; ++document)
+    some.add(std::string(1000, static_cast<char>('a' + document / 20)));
   std::size_t kept = 0;
   std::string seen;
   for (const std::string& passage : some.take()) kept += passage.size(), seen += passage[0];
   EXPECT_EQ(kept, 40000u);
-  EXPECT_NE(seen.find_first_of("abcd"), std::string::npos);    // from the beginning
-  EXPECT_NE(seen.find_first_of("vwxy"), std::string::npos);    // and the end
+  EXPECT_NE(seen.find_first_of("abcd"), std::string::npos);  // from the beginning
+  EXPECT_NE(seen.find_first_of("vwxy"), std::string::npos);  // and the end
   TextSample long_line(1 << 20, 1);
   std::string umlauts;
   for (int i = 0; i < 5000; ++i) umlauts += "ü";

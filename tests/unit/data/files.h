@@ -91,7 +91,7 @@ inline std::string failure_of(const std::function<void()>& f, Exit code = Exit::
   return "";
 }
 
-#define EXPECT_FAILS_WITH(statement, part) \
+#define EXPECT_FAILS_WITH(statement, part)                                                                        \
   EXPECT_PRED2([](const std::string& text, const std::string& in) { return text.find(in) != std::string::npos; }, \
                llmc::test::failure_of([&] { (void)(statement); }), part)
 

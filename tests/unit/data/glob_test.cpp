@@ -29,7 +29,8 @@ TEST(MatchesPattern, ManyStarsAreNotExponential) {
 
 TEST(GlobFiles, SortsByBytesAndKeepsOutHiddenFilesAndFolders) {
   TemporaryFolder folder;
-  for (const char* name : {"b/x-2.bin", "b/x-10.bin", "a/x-9.bin", "B/x-1.bin", "a/.x-1.bin", "a/y.bin"}) folder.write(name, "");
+  for (const char* name : {"b/x-2.bin", "b/x-10.bin", "a/x-9.bin", "B/x-1.bin", "a/.x-1.bin", "a/y.bin"})
+    folder.write(name, "");
   std::filesystem::create_directory(folder.path() / "a" / "x-dir.bin");
   std::vector<std::string> found;
   for (const auto& path : glob_files(folder / "*/x-*.bin"))

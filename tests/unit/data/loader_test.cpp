@@ -203,7 +203,8 @@ TEST(IndexTokens, IsAStableSortByToken) {
     for (std::size_t run = 0; run < distinct.size(); ++run) {
       ASSERT_LT(batch.run_begin[run], batch.run_begin[run + 1]);
       for (auto p = batch.run_begin[run]; p < batch.run_begin[run + 1]; ++p)
-        ASSERT_EQ(batch.inputs[static_cast<std::size_t>(batch.order[static_cast<std::size_t>(p)])], batch.run_token[run]);
+        ASSERT_EQ(batch.inputs[static_cast<std::size_t>(batch.order[static_cast<std::size_t>(p)])],
+                  batch.run_token[run]);
     }
   }
 }

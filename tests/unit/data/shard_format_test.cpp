@@ -44,7 +44,8 @@ TEST(LlmcShard, HostileHeaders) {
   EXPECT_FAILS_WITH(parse_llmc_shard(as_bytes(with(shard, 8, -1)), "x"), "says -1 tokens");
   EXPECT_FAILS_WITH(parse_llmc_shard(as_bytes(with(shard, 8, 0x7fffffff)), "x"), "4294967294 bytes should follow");
   // 4 * 2^30 would be 0 in 32 bits, and the file would seem to fit.
-  EXPECT_FAILS_WITH(parse_llmc_shard(as_bytes(with(llmc_shard<std::uint32_t>({}), 8, 1 << 30)), "x"), "4294967296 bytes");
+  EXPECT_FAILS_WITH(parse_llmc_shard(as_bytes(with(llmc_shard<std::uint32_t>({}), 8, 1 << 30)), "x"),
+                    "4294967296 bytes");
 }
 
 TEST(NanogptShard, AnyEvenFileWithoutAnothersHeader) {
@@ -69,7 +70,8 @@ TEST(MegatronIndex, AllTypes) {
 TEST(MegatronIndex, PastFourGigabytes) {
   const std::vector<std::int32_t> lengths(6, 0x40000000);  // 6 * 2^30 tokens of 2 bytes
   EXPECT_EQ(parse_megatron_index(as_bytes(megatron_index(8, 2, lengths)), 12ull << 30, "x").tokens, 6ll << 30);
-  EXPECT_FAILS_WITH(parse_megatron_index(as_bytes(megatron_index(8, 2, lengths)), (12ull << 30) & 0xffffffff, "x"), "past the");
+  EXPECT_FAILS_WITH(parse_megatron_index(as_bytes(megatron_index(8, 2, lengths)), (12ull << 30) & 0xffffffff, "x"),
+                    "past the");
 }
 
 TEST(MegatronIndex, HostileHeaders) {
@@ -80,7 +82,8 @@ TEST(MegatronIndex, HostileHeaders) {
   EXPECT_EQ(parse(index + std::string(2, '\0')).tokens, 7);  // one mode a sequence
   EXPECT_FAILS_WITH(parse(index + std::string(3, '\0')), "where its header means");
   EXPECT_FAILS_WITH(parse(with(index, version, std::uint64_t{2})), "version 2");
-  for (const std::uint64_t count : {std::uint64_t{3}, ~std::uint64_t{0}, ~std::uint64_t{0} / 12 + 1, std::uint64_t{1} << 62})
+  for (const std::uint64_t count :
+       {std::uint64_t{3}, ~std::uint64_t{0}, ~std::uint64_t{0} / 12 + 1, std::uint64_t{1} << 62})
     EXPECT_FAILS_WITH(parse(with(index, sequences, count)), "do not fit");
   for (const std::uint64_t count : {std::uint64_t{4}, ~std::uint64_t{0}, std::uint64_t{1} << 61})
     EXPECT_FAILS_WITH(parse(with(index, documents, count)), "do not fit");

@@ -13,7 +13,8 @@ using test::counting;
 using test::llmc_shard;
 using test::TemporaryFolder;
 
-std::shared_ptr<const TokenShards> open(const std::string& pattern, const std::string& format = "auto", std::int64_t vocab = 65536) {
+std::shared_ptr<const TokenShards> open(const std::string& pattern, const std::string& format = "auto",
+                                        std::int64_t vocab = 65536) {
   return std::make_shared<TokenShards>(pattern, format, vocab, "");
 }
 
@@ -54,11 +55,11 @@ TEST(TokenShards, EveryFormatGivesTheSameSamples) {
 
 TEST(Samples, OverlapByOneNeverCrossShardsAndDropTails) {
   TemporaryFolder folder;
-  folder.write("s-0.bin", llmc_shard(counting(9, 1000)));          // T = 4: samples 0..4, 4..8
-  folder.write("s-1.bin", llmc_shard(counting(4, 1000, 100)));     // too short: none
-  folder.write("s-2.bin", llmc_shard(counting(8, 1000, 200)));     // 200..204, tail dropped
+  folder.write("s-0.bin", llmc_shard(counting(9, 1000)));       // T = 4: samples 0..4, 4..8
+  folder.write("s-1.bin", llmc_shard(counting(4, 1000, 100)));  // too short: none
+  folder.write("s-2.bin", llmc_shard(counting(8, 1000, 200)));  // 200..204, tail dropped
   folder.write("s-3.bin", llmc_shard(std::vector<std::uint16_t>{}));
-  folder.write("s-4.bin", llmc_shard(counting(5, 1000, 300)));     // 300..304
+  folder.write("s-4.bin", llmc_shard(counting(5, 1000, 300)));  // 300..304
   const auto shards = open(folder / "s-?.bin");
   const Samples samples(shards, 4);
   ASSERT_EQ(samples.count(), 4);
@@ -86,7 +87,8 @@ TEST(TokenShards, OffsetsPast4GiB) {
   const Samples samples(open(folder / "big.bin", "nanogpt", 0), 10);
   ASSERT_EQ(samples.count(), (kTokens - 1) / 10);
   ASSERT_EQ((kTokens - 1) % 10, 6);  // so the last sample is tokens [kTokens - 17, kTokens - 7]
-  EXPECT_EQ(sample(samples, samples.count() - 1), (std::vector<std::int32_t>{0, 0, 0, 0, 0, 0, 500, 501, 502, 503, 504}));
+  EXPECT_EQ(sample(samples, samples.count() - 1),
+            (std::vector<std::int32_t>{0, 0, 0, 0, 0, 0, 500, 501, 502, 503, 504}));
 }
 
 TEST(TokenShards, IdsOutsideTheVocabularyAreRefused) {
@@ -107,7 +109,9 @@ TEST(TokenShards, IdsOutsideTheVocabularyAreRefused) {
 TEST(TokenShards, ScansAFileOnceAndAgainWhenItChanges) {
   TemporaryFolder folder, cache;
   folder.write("a.bin", llmc_shard<std::uint16_t>({1, 2, 3}));
-  const auto open_cached = [&](std::int64_t vocab) { TokenShards(folder / "a.bin", "auto", vocab, cache.path() / "sub"); };
+  const auto open_cached = [&](std::int64_t vocab) {
+    TokenShards(folder / "a.bin", "auto", vocab, cache.path() / "sub");
+  };
   open_cached(10);
   ASSERT_EQ(std::distance(std::filesystem::directory_iterator(cache.path() / "sub"), {}), 1);
   const std::string entry = std::filesystem::directory_iterator(cache.path() / "sub")->path();
@@ -179,8 +183,11 @@ TEST(DataInfo, TextAndJson) {
   folder.write("m.bin", test::bytes_of(counting(30)));
   folder.write("m.idx", test::megatron_index(8, 2, {10, 20}));
   const std::string text = data::as_text(data::describe(folder / "*.bin", "auto", 16));
-  EXPECT_NE(text.find("a.bin: llm.c uint16 (uint16), 1,234 tokens, largest id 599, 77 samples\n"), std::string::npos) << text;
-  EXPECT_NE(text.find("m.bin: megatron (uint16), 30 tokens, largest id 29, 2 documents, 1 samples\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("a.bin: llm.c uint16 (uint16), 1,234 tokens, largest id 599, 77 samples\n"), std::string::npos)
+      << text;
+  EXPECT_NE(text.find("m.bin: megatron (uint16), 30 tokens, largest id 29, 2 documents, 1 samples\n"),
+            std::string::npos)
+      << text;
   EXPECT_NE(text.find("2 files, 1,264 tokens, 78 samples of 16 tokens, fingerprint "), std::string::npos) << text;
   const std::string json = data::as_json(data::describe(folder / "a.bin", "auto", 0));
   EXPECT_NE(json.find("\"max_id\": 599"), std::string::npos) << json;

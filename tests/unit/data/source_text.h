@@ -10,15 +10,17 @@ namespace llmc::test {
 
 inline std::string source_text(unsigned seed, int functions) {
   std::mt19937 random(seed);
-  constexpr std::array<std::string_view, 16> words = {"value", "index", "result", "count", "self",   "name",  "buffer", "length",
-                                                      "parse", "write", "reader", "token", "offset", "error", "größe",  "シャード"};
+  constexpr std::array<std::string_view, 16> words = {"value",  "index",  "result", "count",   "self",   "name",
+                                                      "buffer", "length", "parse",  "write",   "reader", "token",
+                                                      "offset", "error",  "größe",  "シャード"};
   const auto word = [&] { return std::string(words[random() % words.size()]); };
   std::string text;
   for (int i = 0; i < functions; ++i) {
     text += "def " + word() + "_" + word() + "(" + word() + ", *" + word() + "):\n";
     text += "    \"\"\"Return the " + word() + " of " + word() + ".\"\"\"\n\n";
     for (unsigned line = 0; line < 2 + random() % 5; ++line)
-      text += "        " + word() + "[" + std::to_string(random() % 100) + "] = " + word() + "." + word() + "\t# " + word() + "\r\n";
+      text += "        " + word() + "[" + std::to_string(random() % 100) + "] = " + word() + "." + word() + "\t# " +
+              word() + "\r\n";
     text += "    return " + word() + "   \n\n\n";
   }
   return text;

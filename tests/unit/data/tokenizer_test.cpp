@@ -47,11 +47,33 @@ TEST(Tokenizer, SourceCodeRoundTripsAndIsCompressed) {
 
 TEST(Tokenizer, OddTextRoundTrips) {
   using namespace std::string_literals;
-  for (const std::string& text :
-       {""s, " "s, "  "s, "\n"s, "\t\t\n\n  \n "s, "\0"s, "a\0b"s, "\r\n"s, "</s><s><unk>"s, "<0x41>"s, "\xe2\x96\x81"s,
-        " \xe2\x96\x81 \xe2\x96\x81"s, "\xe2\x96\x85"s, "\xef\xbf\xbd"s, "\xff"s, "\xe2\x96"s, "\xe2\x96 x"s, "\xed\xa0\x80"s,
-        "\xf4\x90\x80\x80"s, "\xc0\x80"s, "\xf0\x9f\x98\x80"s, "e\xcc\x81\xef\xb7\xba\xc2\xa0\xe3\x80\x80x"s, "\xef\xbb\xbftext"s,
-        std::string(5000, ' '), std::string(5000, 'x'), std::string(3000, '\xe2'), "word " + std::string(70000, 'y') + " word"})
+  for (const std::string& text : {""s,
+                                  " "s,
+                                  "  "s,
+                                  "\n"s,
+                                  "\t\t\n\n  \n "s,
+                                  "\0"s,
+                                  "a\0b"s,
+                                  "\r\n"s,
+                                  "</s><s><unk>"s,
+                                  "<0x41>"s,
+                                  "\xe2\x96\x81"s,
+                                  " \xe2\x96\x81 \xe2\x96\x81"s,
+                                  "\xe2\x96\x85"s,
+                                  "\xef\xbf\xbd"s,
+                                  "\xff"s,
+                                  "\xe2\x96"s,
+                                  "\xe2\x96 x"s,
+                                  "\xed\xa0\x80"s,
+                                  "\xf4\x90\x80\x80"s,
+                                  "\xc0\x80"s,
+                                  "\xf0\x9f\x98\x80"s,
+                                  "e\xcc\x81\xef\xb7\xba\xc2\xa0\xe3\x80\x80x"s,
+                                  "\xef\xbb\xbftext"s,
+                                  std::string(5000, ' '),
+                                  std::string(5000, 'x'),
+                                  std::string(3000, '\xe2'),
+                                  "word " + std::string(70000, 'y') + " word"})
     expect_round_trip(text);
 }
 
@@ -65,8 +87,9 @@ TEST(Tokenizer, RandomBytesRoundTrip) {
 }
 
 TEST(Tokenizer, RandomMixturesOfTrickyPartsRoundTrip) {
-  const std::vector<std::string> parts = {" ", "  ", "\n", "\t", "\xe2\x96\x81", "\xe2", "\x96", "\x81", "\xff", std::string(1, '\0'),
-                                          "def", "größe", "シ", "</s>", "<0x0A>", "\xf0\x9f\x98\x80", "_", "1"};
+  const std::vector<std::string> parts = {
+      " ",     "  ", "\n",   "\t",     "\xe2\x96\x81",     "\xe2", "\x96", "\x81", "\xff", std::string(1, '\0'), "def",
+      "größe", "シ", "</s>", "<0x0A>", "\xf0\x9f\x98\x80", "_",    "1"};
   std::mt19937 random(4);
   for (int i = 0; i < 500; ++i) {
     std::string text;
@@ -80,7 +103,8 @@ TEST(Tokenizer, CuttingLongTextDoesNotChangeItsTokens) {
   std::string text;
   std::vector<std::int32_t> expected;
   for (int i = 0; i < 200; ++i) {
-    const std::string part = (i == 0 ? "x" : " x") + test::source_text(static_cast<unsigned>(i), 1).substr(0, 37 + i % 20);
+    const std::string part =
+        (i == 0 ? "x" : " x") + test::source_text(static_cast<unsigned>(i), 1).substr(0, 37 + i % 20);
     const std::string line = part.substr(0, part.find_last_not_of(' ') + 1);
     text += utf8_floor(line, line.size()) == line.size() && is_utf8(line) ? line : "";
     if (is_utf8(line)) {
@@ -95,7 +119,8 @@ TEST(Tokenizer, CuttingLongTextDoesNotChangeItsTokens) {
 TEST(Tokenizer, OddBytesDoNotSpoilTheirNeighbours) {
   const std::size_t plain = tokenizer().encode("def value_count(index):").size();
   for (const std::string odd : {"\xe2\x96\x81", "\xff", "\xf0\x9f"})
-    EXPECT_EQ(tokenizer().encode("def value_count(index):" + odd + "def value_count(index):").size(), 2 * plain + odd.size());
+    EXPECT_EQ(tokenizer().encode("def value_count(index):" + odd + "def value_count(index):").size(),
+              2 * plain + odd.size());
 }
 
 TEST(Tokenizer, SeparatorIsNoText) {
@@ -103,14 +128,16 @@ TEST(Tokenizer, SeparatorIsNoText) {
   EXPECT_EQ(tokenizer().decode(std::vector<std::int32_t>{1}), "");
   EXPECT_EQ(tokenizer().decode(std::vector<std::int32_t>{0}), "\xef\xbf\xbd");
   EXPECT_FAILS_WITH(tokenizer().decode(std::vector<std::int32_t>{-1}), "token -1");
-  EXPECT_FAILS_WITH(tokenizer().decode(std::vector<std::int32_t>{tokenizer().vocab_size()}), "outside of the tokenizer's");
+  EXPECT_FAILS_WITH(tokenizer().decode(std::vector<std::int32_t>{tokenizer().vocab_size()}),
+                    "outside of the tokenizer's");
 }
 
 TEST(Tokenizer, FilesThatAreNone) {
   test::TemporaryFolder folder;
   EXPECT_EQ(Tokenizer(folder.write("good.model", model())).vocab_size(), tokenizer().vocab_size());
   EXPECT_FAILS_WITH(Tokenizer(folder.write("empty.model", "")), "empty.model': holds no pieces");
-  EXPECT_FAILS_WITH(Tokenizer(folder.write("text.model", "once upon a time")), "text.model': is not a sentencepiece model");
+  EXPECT_FAILS_WITH(Tokenizer(folder.write("text.model", "once upon a time")),
+                    "text.model': is not a sentencepiece model");
   EXPECT_FAILS_WITH(Tokenizer(folder / "missing.model"), "missing.model': cannot be opened");
   EXPECT_FAILS_WITH(Tokenizer(folder.path()), "not a regular file");
   folder.write("large.model", "");
@@ -160,7 +187,8 @@ TEST(TokenizerModel, RefusesWhatIsNotExactOrNotSafe) {
   EXPECT_FAILS_WITH(check_tokenizer_model(model() + field(5, field(2, "table")), "x"), "normalises text");
   EXPECT_FAILS_WITH(check_tokenizer_model(model() + field(4, "x"), "x"), "self-tests");
   EXPECT_FAILS_WITH(check_tokenizer_model(model() + field(2, std::string("\x18\x01", 2)), "x"), "not a BPE model");
-  EXPECT_FAILS_WITH(check_tokenizer_model(model() + field(1, field(1, std::string(5000, 'x'))), "x"), "piece of 5000 bytes");
+  EXPECT_FAILS_WITH(check_tokenizer_model(model() + field(1, field(1, std::string(5000, 'x'))), "x"),
+                    "piece of 5000 bytes");
   EXPECT_FAILS_WITH(check_tokenizer_model(model() + "\x0a\xff\xff\xff\xff\xff\xff\xff\xff\x7f", "x"), "is damaged");
   const std::string prefix = model() + field(3, std::string("\x18\x01", 2));
   EXPECT_TRUE(check_tokenizer_model(prefix, "x").add_dummy_prefix);
@@ -189,20 +217,21 @@ TEST(Vocabulary, ANoteWhereItIsNotTheTokenizers) {
   for (const auto& [tokenizer, file] : {std::pair(given, given), {"", beside}}) {
     EXPECT_EQ(vocabulary_note(tokens, tokenizer, shards), "");
     EXPECT_EQ(vocabulary_note(tokens + 7, tokenizer, shards),
-              "model.vocab_size " + std::to_string(tokens + 7) + " is above the " + std::to_string(tokens) + " tokens of '" + file +
-                  "': 7 rows of the embedding and of the head stand for nothing");
+              "model.vocab_size " + std::to_string(tokens + 7) + " is above the " + std::to_string(tokens) +
+                  " tokens of '" + file + "': 7 rows of the embedding and of the head stand for nothing");
     EXPECT_NE(vocabulary_note(tokens - 1, tokenizer, shards).find(" is below the "), std::string::npos);
   }
   EXPECT_EQ(vocabulary_note(tokens + 1, folder.write("damaged.model", model().substr(0, 1000)), shards), "");
 }
 
 TEST(Utf8, Boundaries) {
-  for (const char* good : {"\x7f", "\xc2\x80", "\xdf\xbf", "\xe0\xa0\x80", "\xed\x9f\xbf", "\xee\x80\x80", "\xf0\x90\x80\x80",
-                           "\xf4\x8f\xbf\xbf"})
+  for (const char* good : {"\x7f", "\xc2\x80", "\xdf\xbf", "\xe0\xa0\x80", "\xed\x9f\xbf", "\xee\x80\x80",
+                           "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf"})
     EXPECT_EQ(utf8_length(good), std::string(good).size()) << good;
   // Continuations alone, overlong forms, surrogates, past U+10FFFF, cut short.
-  for (const char* bad : {"", "\x80", "\xbf", "\xc0\xaf", "\xc1\xbf", "\xe0\x9f\xbf", "\xf0\x8f\xbf\xbf", "\xed\xa0\x80",
-                          "\xed\xbf\xbf", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xff", "\xc3", "\xe2\x82"})
+  for (const char* bad :
+       {"", "\x80", "\xbf", "\xc0\xaf", "\xc1\xbf", "\xe0\x9f\xbf", "\xf0\x8f\xbf\xbf", "\xed\xa0\x80", "\xed\xbf\xbf",
+        "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xff", "\xc3", "\xe2\x82"})
     EXPECT_EQ(utf8_length(bad), 0u) << bad;
   EXPECT_TRUE(is_utf8("twelve bytes größe"));
   EXPECT_FALSE(is_utf8("twelve bytes gr\xc3"));

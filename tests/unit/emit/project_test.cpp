@@ -48,7 +48,8 @@ TEST_F(Project, OneFileAKernelAndTheRest) {
   const spec::Resolved resolved = small_spec();
   const plan::Plan plan = plan::make_plan(resolved.spec, resolved.fingerprint);
   const Files files = emitted({}, Style::include);
-  std::set<std::string> expected = {"kernels.h", "step.h", "step.cpp", "program.cpp", "plan.json", "plan.txt", "spec.yaml", "texts.S", "config.json", "CMakeLists.txt"};
+  std::set<std::string> expected = {"kernels.h", "step.h",    "step.cpp", "program.cpp", "plan.json",
+                                    "plan.txt",  "spec.yaml", "texts.S",  "config.json", "CMakeLists.txt"};
   for (const plan::Kernel& k : plan.kernels) expected.insert("kernels/" + k.name + ".cpp");
   std::set<std::string> names;
   for (const auto& [name, text] : files) {
@@ -74,7 +75,8 @@ TEST_F(Project, SpecialisedKernelsHaveNoParamsLeft) {
     const std::string& text = files.at("kernels/" + kernel.name + ".cpp");
     EXPECT_EQ(text.find("params.h"), std::string::npos) << kernel.name;
     for (const plan::KernelParam& p : kernel.params)
-      EXPECT_TRUE(p.type == "using" || params_read(text, {{p.type, p.name, p.value}}).empty()) << kernel.name << ": " << p.name;
+      EXPECT_TRUE(p.type == "using" || params_read(text, {{p.type, p.name, p.value}}).empty())
+          << kernel.name << ": " << p.name;
     EXPECT_NE(text.find("LLMC_KERNEL " + kernel.name + "("), std::string::npos) << kernel.name;
     EXPECT_EQ(text.find("// " + kernel.name + ": from template " + kernel.template_name), 0u) << kernel.name;
   }
@@ -96,7 +98,8 @@ TEST_F(Project, OnlyItsOwnFilesAreRemoved) {
   std::ofstream(folder_ / "out/mine.txt") << "mine\n";
   std::ofstream(folder_ / "outside.txt") << "outside\n";
   // A list that someone has changed may not reach outside of the folder.
-  std::ofstream(folder_ / "out/.llmc-files", std::ios::app) << "../outside.txt\n" << (folder_ / "outside.txt").string() << "\n";
+  std::ofstream(folder_ / "out/.llmc-files", std::ios::app) << "../outside.txt\n"
+                                                            << (folder_ / "outside.txt").string() << "\n";
   write_project({{"a.txt", "a\n"}}, folder_ / "out", kTree, false);
   EXPECT_TRUE(fs::exists(folder_ / "out/a.txt"));
   EXPECT_FALSE(fs::exists(folder_ / "out/b.txt"));

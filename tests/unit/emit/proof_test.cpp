@@ -35,10 +35,12 @@ SpecialiseInput again(SpecialiseInput input, const std::string& text) {
 }
 
 /// Checks all kernels, two at a time: the time goes into the compilers.
-void prove(const std::string& file, const std::vector<std::string>& archs, const std::vector<std::string>& overrides = {}) {
+void prove(const std::string& file, const std::vector<std::string>& archs,
+           const std::vector<std::string>& overrides = {}) {
   const plan::Plan plan = plan_of(file, overrides);
   const ProofTools tools = find_proof_tools();
-  if (plan.spec.target.kind == spec::TargetKind::cuda) std::cout << "PTX by " << (tools.nvcc.empty() ? tools.clang : tools.nvcc) << "\n";
+  if (plan.spec.target.kind == spec::TargetKind::cuda)
+    std::cout << "PTX by " << (tools.nvcc.empty() ? tools.clang : tools.nvcc) << "\n";
   ASSERT_GT(plan.kernels.size(), 15u);
   std::atomic<std::size_t> next{0};
   std::mutex reports;
@@ -48,8 +50,10 @@ void prove(const std::string& file, const std::vector<std::string>& archs, const
       try {
         const SpecialiseInput input = specialise_input(plan, plan.kernels[i], kTree);
         const std::string text = specialise(input);
-        if (specialise(again(input, text)) != text) problem = "specialising again changes it:\n" + text;
-        else if (const auto difference = first_difference(input, text, archs, tools)) problem = *difference;
+        if (specialise(again(input, text)) != text)
+          problem = "specialising again changes it:\n" + text;
+        else if (const auto difference = first_difference(input, text, archs, tools))
+          problem = *difference;
       } catch (const std::exception& error) {
         problem = error.what();
       }
@@ -65,7 +69,9 @@ void prove(const std::string& file, const std::vector<std::string>& archs, const
 
 TEST(Proof, QuickStart) { prove("quickstart.yaml", {"x86-64-v4"}); }
 
-TEST(Proof, QuickStartInBf16) { prove("quickstart.yaml", {"x86-64-v3"}, {"precision.compute=bf16", "memory.recompute=[norms, swiglu]"}); }
+TEST(Proof, QuickStartInBf16) {
+  prove("quickstart.yaml", {"x86-64-v3"}, {"precision.compute=bf16", "memory.recompute=[norms, swiglu]"});
+}
 
 TEST(Proof, QuickStartInTiles) {
   prove("quickstart.yaml", {"sapphirerapids"}, {"precision.compute=bf16", "target.arch=sapphirerapids"});
@@ -73,7 +79,9 @@ TEST(Proof, QuickStartInTiles) {
 
 TEST(Proof, Llama1b) { prove("llama-1b.yaml", {"sm_90a"}); }
 
-TEST(Proof, Llama1bWithPortableAttention) { prove("llama-1b.yaml", {"sm_80"}, {"target.attention=portable", "target.arch=[80]"}); }
+TEST(Proof, Llama1bWithPortableAttention) {
+  prove("llama-1b.yaml", {"sm_80"}, {"target.attention=portable", "target.arch=[80]"});
+}
 
 }  // namespace
 }  // namespace llmc::emit

@@ -1,14 +1,13 @@
 // Differentiation: which ops the backward regions have, and in which order.
-#include "compiler/passes/passes.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
+#include "by_name.h"
 #include "compiler/graph/llama.h"
+#include "compiler/passes/passes.h"
 #include "compiler/passes/verify.h"
 #include "error.h"
-#include "by_name.h"
 #include "small_spec.h"
 
 namespace llmc::passes {
@@ -31,9 +30,10 @@ TEST(Gradients, EveryForwardOpHasItsBackward) {
   Graph graph = differentiated();
   verify(graph, "differentiate");
   const std::vector<std::string> layer = names(graph, "layer_backward");
-  for (const char* name : {"down_wgrad", "down_bgrad", "down_dgrad", "swiglu_backward", "gate_up_wgrad", "gate_up_bgrad",
-                           "gate_up_dgrad", "mlp_norm_backward", "o_wgrad", "o_bgrad", "o_dgrad", "attention_backward",
-                           "rope_backward", "qkv_wgrad", "qkv_bgrad", "qkv_dgrad", "attention_norm_backward"})
+  for (const char* name :
+       {"down_wgrad", "down_bgrad", "down_dgrad", "swiglu_backward", "gate_up_wgrad", "gate_up_bgrad", "gate_up_dgrad",
+        "mlp_norm_backward", "o_wgrad", "o_bgrad", "o_dgrad", "attention_backward", "rope_backward", "qkv_wgrad",
+        "qkv_bgrad", "qkv_dgrad", "attention_norm_backward"})
     EXPECT_EQ(std::count(layer.begin(), layer.end(), name), 1) << name;
   // Two uses of the stream in each half of a layer: one sum each.
   EXPECT_EQ(std::count_if(region(graph, "layer_backward").ops.begin(), region(graph, "layer_backward").ops.end(),
@@ -61,7 +61,8 @@ TEST(Gradients, ATiedTableGetsBothGradients) {
   const TensorId gradient = graph.at(find(graph, "embed_weight")).partner;
   int writers = 0;
   for (const Region& region : graph.regions)
-    for (const Op& op : region.ops) writers += static_cast<int>(std::count(op.outputs.begin(), op.outputs.end(), gradient));
+    for (const Op& op : region.ops)
+      writers += static_cast<int>(std::count(op.outputs.begin(), op.outputs.end(), gradient));
   EXPECT_EQ(writers, 2);
   EXPECT_EQ(find(graph, "lm_head_weight"), kNone);
 }

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <set>
 
+#include "by_name.h"
 #include "compiler/graph/llama.h"
 #include "compiler/passes/pipeline.h"
-#include "by_name.h"
 #include "small_spec.h"
 
 namespace llmc::passes {
@@ -16,7 +16,7 @@ namespace {
 
 using namespace graph;
 
-Graph lowered(const std::vector<std::string>& overrides) { 
+Graph lowered(const std::vector<std::string>& overrides) {
   const spec::Spec spec = small_spec(overrides).spec;
   return lower(spec, {2, 16, recompute_of(spec)}, nullptr);
 }
@@ -88,7 +88,8 @@ TEST(Passes, OneChunkOfLogits) {
 }
 
 TEST(Passes, RecomputeDecidesWhatIsKept) {
-  Graph none = lowered({}), full = lowered({"memory.recompute=full"}), some = lowered({"memory.recompute=[norms, swiglu]"});
+  Graph none = lowered({}), full = lowered({"memory.recompute=full"}),
+        some = lowered({"memory.recompute=[norms, swiglu]"});
   const std::set<std::string> all = saved(none, "layer_forward"), few = saved(some, "layer_forward");
   EXPECT_TRUE(all.count("attention_norm_out") && all.count("swiglu_out"));
   EXPECT_FALSE(few.count("attention_norm_out") || few.count("mlp_norm_out") || few.count("swiglu_out"));

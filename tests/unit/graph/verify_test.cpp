@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <functional>
 
+#include "by_name.h"
 #include "compiler/passes/pipeline.h"
 #include "error.h"
-#include "by_name.h"
 #include "small_spec.h"
 
 namespace llmc::passes {
@@ -42,7 +42,8 @@ void erase(Graph& graph, const std::string& in, const std::string& name) {
 
 const std::vector<Damage>& damages() {
   static const std::vector<Damage> all = {
-      {"an op is gone, its result is read", [](Graph& g) { erase(g, "layer_forward", "attention_norm"); },
+      {"an op is gone, its result is read",
+       [](Graph& g) { erase(g, "layer_forward", "attention_norm"); },
        {"layer_forward", "reads %attention_norm_out before it is written"}},
       {"two ops change places",
        [](Graph& g) { std::swap(op(g, "layer_forward", "swiglu"), op(g, "layer_forward", "down")); },
@@ -50,36 +51,48 @@ const std::vector<Damage>& damages() {
       {"a name is taken twice",
        [](Graph& g) { op(g, "layer_forward", "rope").name = "attention"; },
        {"the name is taken in this region"}},
-      {"an input is missing", [](Graph& g) { op(g, "layer_forward", "swiglu").inputs.clear(); },
+      {"an input is missing",
+       [](Graph& g) { op(g, "layer_forward", "swiglu").inputs.clear(); },
        {"swiglu", "takes 1 inputs and 1 outputs"}},
-      {"an output is missing", [](Graph& g) { op(g, "layer_forward", "attention_norm").outputs.pop_back(); },
+      {"an output is missing",
+       [](Graph& g) { op(g, "layer_forward", "attention_norm").outputs.pop_back(); },
        {"takes 2 inputs and 2 outputs"}},
-      {"a flag without its operand", [](Graph& g) { op(g, "layer_forward", "o").residual = false; },
+      {"a flag without its operand",
+       [](Graph& g) { op(g, "layer_forward", "o").residual = false; },
        {"takes 3 inputs and 1 outputs"}},
-      {"an operand without its flag", [](Graph& g) { op(g, "layer_forward", "qkv").bias = false; },
+      {"an operand without its flag",
+       [](Graph& g) { op(g, "layer_forward", "qkv").bias = false; },
        {"takes 2 inputs and 1 outputs"}},
-      {"a weight has the wrong width", [](Graph& g) { g.at(find(g, "down_weight_bf16")).cols += 1; },
+      {"a weight has the wrong width",
+       [](Graph& g) { g.at(find(g, "down_weight_bf16")).cols += 1; },
        {"x and weight differ in width"}},
-      {"a result has the wrong width", [](Graph& g) { g.at(find(g, "qkv_raw")).cols += 1; },
+      {"a result has the wrong width",
+       [](Graph& g) { g.at(find(g, "qkv_raw")).cols += 1; },
        {"qkv", "result %qkv_raw is [48, 101], not [48, 100]"}},
       {"a residual has the wrong shape",
        [](Graph& g) { op(g, "layer_forward", "o").inputs.back() = find(g, "qkv"); },
        {"%qkv is [48, 100] but %x_mid is [48, 36]"}},
-      {"a norm's weight has the wrong width", [](Graph& g) { g.at(find(g, "mlp_norm_weight")).cols = 35; },
+      {"a norm's weight has the wrong width",
+       [](Graph& g) { g.at(find(g, "mlp_norm_weight")).cols = 35; },
        {"one weight a column, one rstd a row"}},
-      {"a bias has the wrong length", [](Graph& g) { g.at(find(g, "qkv_bias_bf16")).cols = 99; },
+      {"a bias has the wrong length",
+       [](Graph& g) { g.at(find(g, "qkv_bias_bf16")).cols = 99; },
        {"one bias a row of the weight"}},
-      {"a RoPE table of another head", [](Graph& g) { g.at(find(g, "rope_table")).cols = 8; },
-       {"a table of one head"}},
-      {"a weight gradient in bf16", [](Graph& g) { g.at(find(g, "d_down_weight")).dtype = DType::bf16; },
+      {"a RoPE table of another head", [](Graph& g) { g.at(find(g, "rope_table")).cols = 8; }, {"a table of one head"}},
+      {"a weight gradient in bf16",
+       [](Graph& g) { g.at(find(g, "d_down_weight")).dtype = DType::bf16; },
        {"weight gradients accumulate in fp32"}},
-      {"a weight gradient of the wrong shape", [](Graph& g) { std::swap(g.at(find(g, "d_down_weight")).rows, g.at(find(g, "d_down_weight")).cols); },
+      {"a weight gradient of the wrong shape",
+       [](Graph& g) { std::swap(g.at(find(g, "d_down_weight")).rows, g.at(find(g, "d_down_weight")).cols); },
        {"dweight is [columns of dy, columns of x]"}},
-      {"nothing writes a gradient", [](Graph& g) { erase(g, "layer_backward", "down_wgrad"); },
+      {"nothing writes a gradient",
+       [](Graph& g) { erase(g, "layer_backward", "down_wgrad"); },
        {"nothing writes the gradient of %down_weight"}},
-      {"a tied head's gradient is forgotten", [](Graph& g) { erase(g, "loss_chunk", "lm_head_wgrad"); },
+      {"a tied head's gradient is forgotten",
+       [](Graph& g) { erase(g, "loss_chunk", "lm_head_wgrad"); },
        {"nothing writes the gradient of %lm_head_weight"}},
-      {"an op writes a weight", [](Graph& g) { op(g, "layer_forward", "down").outputs[0] = find(g, "o_weight"); },
+      {"an op writes a weight",
+       [](Graph& g) { op(g, "layer_forward", "down").outputs[0] = find(g, "o_weight"); },
        {"down"}},
       {"a copy is made of another weight",
        [](Graph& g) { g.at(find(g, "o_weight_bf16")).partner = find(g, "qkv_weight"); },
@@ -96,9 +109,11 @@ const std::vector<Damage>& damages() {
          saved.erase(std::find(saved.begin(), saved.end(), find(g, "swiglu_out")));
        },
        {"layer_backward", "reads %swiglu_out before it is written"}},
-      {"a loss for another number of tokens", [](Graph& g) { g.at(find(g, "losses")).cols = 47; },
+      {"a loss for another number of tokens",
+       [](Graph& g) { g.at(find(g, "losses")).cols = 47; },
        {"one target and one loss a token"}},
-      {"the reduction's result is lost", [](Graph& g) { erase(g, "layer_backward", "attention_norm_backward_reduce"); },
+      {"the reduction's result is lost",
+       [](Graph& g) { erase(g, "layer_backward", "attention_norm_backward_reduce"); },
        {"nothing writes the gradient of %attention_norm_weight"}},
   };
   return all;
@@ -107,7 +122,8 @@ const std::vector<Damage>& damages() {
 TEST(Verify, AcceptsWhatThePassesMake) {
   for (const char* recompute : {"none", "full", "{every: 2}", "[norms, swiglu]", "[qkv, attention, residual, gate_up]"})
     for (const char* compute : {"fp32", "bf16"})
-      EXPECT_NO_THROW(lowered({std::string("memory.recompute=") + recompute, std::string("precision.compute=") + compute}));
+      EXPECT_NO_THROW(
+          lowered({std::string("memory.recompute=") + recompute, std::string("precision.compute=") + compute}));
 }
 
 TEST(Verify, FindsEveryKindOfDamage) {

@@ -18,10 +18,10 @@ namespace llmc {
   void attention_backward_##name(const Act*, const Act*, const Act*, const float*, Act*, float*);
 #include "instances.inc"
 #undef INSTANCE
-#define TILES(name, ...)                                                                                              \
-  void attention_forward_tiles_soft_##name(const bf16*, bf16*, float*);                                               \
-  void attention_backward_tiles_soft_##name(const bf16*, const bf16*, const bf16*, const float*, bf16*, float*);      \
-  void attention_forward_tiles_hard_##name(const bf16*, bf16*, float*);                                               \
+#define TILES(name, ...)                                                                                         \
+  void attention_forward_tiles_soft_##name(const bf16*, bf16*, float*);                                          \
+  void attention_backward_tiles_soft_##name(const bf16*, const bf16*, const bf16*, const float*, bf16*, float*); \
+  void attention_forward_tiles_hard_##name(const bf16*, bf16*, float*);                                          \
   void attention_backward_tiles_hard_##name(const bf16*, const bf16*, const bf16*, const float*, bf16*, float*);
 #include "tile_instances.inc"
 #undef TILES
@@ -147,8 +147,8 @@ void check_large_scores(const Sizes& s, Forward forward, Backward backward) {
   r.reference();
   run(r, forward, backward);
   const int q = s.heads * s.head_dim, k = q + s.kv_heads * s.head_dim, v = k + s.kv_heads * s.head_dim;
-  // Scores end at 160, where fp32 has steps of 1.5e-5: they become relative errors of exp, averaged over the keys. In most
-  // rows one key has nearly all of the weight: dq and dk are then differences of nearly equal terms.
+  // Scores end at 160, where fp32 has steps of 1.5e-5: they become relative errors of exp, averaged over the keys. In
+  // most rows one key has nearly all of the weight: dq and dk are then differences of nearly equal terms.
   const bool half = sizeof(Act) == 2;
   EXPECT_LT(error(r.out, r.true_out, s.out_pitch, 0, q), half ? 2.4e-3 : 5e-6);
   EXPECT_LT(error(r.dqkv, r.true_dqkv, s.pitch, k, v), half ? 3.9e-3 : 5e-6) << "dv";
@@ -228,18 +228,18 @@ void check_tiles(const Sizes& s, Kernel soft_forward, Gradient soft_backward, Ke
   expect_same_bits(ran(s, 0.05f, forward, backward), rising);
 }
 
-#define TILES(name, ...)                                                                                       \
-  TEST(CpuAttentionInTiles, name) {                                                                            \
-    check_tiles({__VA_ARGS__}, attention_forward_tiles_soft_##name, attention_backward_tiles_soft_##name,      \
-                attention_forward_tiles_hard_##name, attention_backward_tiles_hard_##name);                    \
+#define TILES(name, ...)                                                                                  \
+  TEST(CpuAttentionInTiles, name) {                                                                       \
+    check_tiles({__VA_ARGS__}, attention_forward_tiles_soft_##name, attention_backward_tiles_soft_##name, \
+                attention_forward_tiles_hard_##name, attention_backward_tiles_hard_##name);               \
   }
 #include "tile_instances.inc"
 #undef TILES
 
-#define INSTANCE(name, Act, ...) \
-  TEST(CpuAttention, name) { check<Act>({__VA_ARGS__}, attention_forward_##name, attention_backward_##name); }   \
-  TEST(CpuAttention, name##_of_large_scores) {                                                                   \
-    check_large_scores<Act>({__VA_ARGS__}, attention_forward_##name, attention_backward_##name);                 \
+#define INSTANCE(name, Act, ...)                                                                               \
+  TEST(CpuAttention, name) { check<Act>({__VA_ARGS__}, attention_forward_##name, attention_backward_##name); } \
+  TEST(CpuAttention, name##_of_large_scores) {                                                                 \
+    check_large_scores<Act>({__VA_ARGS__}, attention_forward_##name, attention_backward_##name);               \
   }
 #include "instances.inc"
 #undef INSTANCE

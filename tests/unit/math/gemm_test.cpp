@@ -122,11 +122,11 @@ TEST_P(GemmTest, MatchesSumsInDouble) {
 
 constexpr DType f32 = DType::f32, bf16 = DType::bf16;
 INSTANTIATE_TEST_SUITE_P(Sizes, GemmTest,
-                         testing::Values(Case{128, 96, 544, bf16, f32}, Case{1, 1, 1, f32, f32}, Case{1, 1, 1, bf16, bf16}, Case{7, 5, 3, f32, f32},
-                                         Case{7, 5, 3, bf16, f32}, Case{33, 65, 129, f32, f32},
-                                         Case{33, 65, 129, bf16, bf16}, Case{33, 65, 129, bf16, f32},
-                                         Case{128, 96, 256, bf16, bf16}, Case{97, 31, 511, bf16, f32},
-                                         Case{64, 48, 80, f32, f32}));
+                         testing::Values(Case{128, 96, 544, bf16, f32}, Case{1, 1, 1, f32, f32},
+                                         Case{1, 1, 1, bf16, bf16}, Case{7, 5, 3, f32, f32}, Case{7, 5, 3, bf16, f32},
+                                         Case{33, 65, 129, f32, f32}, Case{33, 65, 129, bf16, bf16},
+                                         Case{33, 65, 129, bf16, f32}, Case{128, 96, 256, bf16, bf16},
+                                         Case{97, 31, 511, bf16, f32}, Case{64, 48, 80, f32, f32}));
 
 TEST(Gemm, EqualCallsGiveEqualBits) {
   for (const DType operand : {f32, bf16}) {

@@ -42,7 +42,9 @@ class Shadow {
       const Region& region = g_.regions[r];
       if (region.part != part) continue;
       switch (region.loop) {
-        case Loop::once: run(r, 0); break;
+        case Loop::once:
+          run(r, 0);
+          break;
         case Loop::loss_chunks:
           for (std::int64_t chunk = 0; chunk < g_.tokens() / g_.chunk_rows; ++chunk) run(r, 0);
           break;
@@ -69,9 +71,7 @@ class Shadow {
     }
   }
 
-  bool has_place(const Tensor& t) const {
-    return t.role == Role::activation || t.role == Role::output;
-  }
+  bool has_place(const Tensor& t) const { return t.role == Role::activation || t.role == Role::output; }
 
   Range place(std::size_t r, std::int64_t layer, TensorId id) const {
     const Region& region = g_.regions[r];
@@ -110,15 +110,18 @@ class Shadow {
         if (!has_place(g_.at(id))) continue;
         const Range range = place(r, layer, id);
         ASSERT_GE(range.begin * kGranule, first_activation()) << "%" << g_.at(id).name << " lies among the weights";
-        ASSERT_LE(range.end * kGranule, plan_.layout.arena.exp_avg) << "%" << g_.at(id).name << " lies in the optimizer's state";
+        ASSERT_LE(range.end * kGranule, plan_.layout.arena.exp_avg)
+            << "%" << g_.at(id).name << " lies in the optimizer's state";
         // What an op reads may not lie under what it writes, unless it is the same buffer.
         for (TensorId other : op.inputs)
           if (has_place(g_.at(other)) && identity(other, layer) != identity(id, layer)) {
-            ASSERT_FALSE(range.meets(place(r, layer, other))) << "%" << g_.at(id).name << " over %" << g_.at(other).name;
+            ASSERT_FALSE(range.meets(place(r, layer, other)))
+                << "%" << g_.at(id).name << " over %" << g_.at(other).name;
           }
         for (TensorId other : op.outputs)
           if (other != id && has_place(g_.at(other))) {
-            ASSERT_FALSE(range.meets(place(r, layer, other))) << "%" << g_.at(id).name << " over %" << g_.at(other).name;
+            ASSERT_FALSE(range.meets(place(r, layer, other)))
+                << "%" << g_.at(id).name << " over %" << g_.at(other).name;
           }
         for (std::size_t at = range.begin; at < range.end; ++at) owner_.at(at) = identity(id, layer);
       }
@@ -126,7 +129,9 @@ class Shadow {
   }
 
   /// Weights and their gradients come first; sample_logits and parameter norms stand among the step's tables.
-  std::size_t first_activation() const { return plan_.layout.arena.gradients + 4 * static_cast<std::size_t>(plan_.parameters.elements); }
+  std::size_t first_activation() const {
+    return plan_.layout.arena.gradients + 4 * static_cast<std::size_t>(plan_.parameters.elements);
+  }
 
   const Plan& plan_;
   const Graph& g_;
@@ -147,8 +152,8 @@ std::vector<std::string> draw(unsigned seed) {
       "model.mlp_bias=" + pick({"true", "false"}),
       "precision.compute=" + pick({"fp32", "bf16"}),
       "memory.loss_chunk=" + pick({"8", "16", "24", "48"}),
-      "memory.recompute=" + pick({"none", "full", "{every: 1}", "[norms]", "[norms, swiglu]", "[attention]", "[qkv]", "[residual]",
-                                  "[gate_up]", "[norms, qkv, attention, residual, gate_up, swiglu]"}),
+      "memory.recompute=" + pick({"none", "full", "{every: 1}", "[norms]", "[norms, swiglu]", "[attention]", "[qkv]",
+                                  "[residual]", "[gate_up]", "[norms, qkv, attention, residual, gate_up, swiglu]"}),
       "metrics.per_parameter=" + pick({"true", "false"}),
   };
 }
@@ -179,7 +184,8 @@ TEST(Arena, NoTensorIsOverwrittenWhileItIsAlive) {
 TEST(Arena, LayersOfTwoKinds) {
   for (const char* every : {"{every: 2}", "{every: 3}"})
     for (const char* compute : {"fp32", "bf16"})
-      check({"model.num_hidden_layers=5", std::string("memory.recompute=") + every, std::string("precision.compute=") + compute});
+      check({"model.num_hidden_layers=5", std::string("memory.recompute=") + every,
+             std::string("precision.compute=") + compute});
 }
 
 TEST(Arena, Cuda) {

@@ -74,8 +74,8 @@ std::pair<double, double> gigabytes(const Plan& plan, const std::string& kernel)
   return sum;
 }
 
-/// Where the bytes of a pass must go, from the formulas behind shared figures of the large run: each tensor once, everything
-/// in bf16 that may be. What a kernel moves beyond it is the fp32 stream or less than a tenth.
+/// Where the bytes of a pass must go, from the formulas behind shared figures of the large run: each tensor once,
+/// everything in bf16 that may be. What a kernel moves beyond it is the fp32 stream or less than a tenth.
 TEST(Cost, KernelsOfTheLargeRunMoveWhatTheyMust) {
   const Plan plan = of_file("llama-1b.yaml");
   const spec::Model& m = plan.spec.model;
@@ -87,19 +87,21 @@ TEST(Cost, KernelsOfTheLargeRunMoveWhatTheyMust) {
     double gigabytes, stream;  // the fp32 stream's bytes beyond a bf16 one's
   };
   const Row rows[] = {
-      {"rms_norm_forward", 1e-9 * norms * 2 * 2 * hidden, 1e-9 * (norms + 1) * 2 * hidden},        // x, y
-      {"rms_norm_backward", 1e-9 * norms * 2 * 5 * hidden, 1e-9 * (norms + 1) * 2 * hidden},       // dy, x, dresidual, dx, y
-      {"rope", 1e-9 * layers * 2 * 2 * 2 * heads, 0},                                              // both ways, in place
-      {"swiglu_forward", 1e-9 * layers * 3 * 2 * ffn, 0},                                          // gate, up, s
-      {"swiglu_backward", 1e-9 * layers * 6 * 2 * ffn, 0},                                         // and ds, dgate, dup
-      {"cross_entropy", 1e-9 * 2 * 2 * tokens * static_cast<double>(m.vocab_size), 0},             // logits, dlogits
+      {"rms_norm_forward", 1e-9 * norms * 2 * 2 * hidden, 1e-9 * (norms + 1) * 2 * hidden},   // x, y
+      {"rms_norm_backward", 1e-9 * norms * 2 * 5 * hidden, 1e-9 * (norms + 1) * 2 * hidden},  // dy, x, dresidual, dx, y
+      {"rope", 1e-9 * layers * 2 * 2 * 2 * heads, 0},                                         // both ways, in place
+      {"swiglu_forward", 1e-9 * layers * 3 * 2 * ffn, 0},                                     // gate, up, s
+      {"swiglu_backward", 1e-9 * layers * 6 * 2 * ffn, 0},                                    // and ds, dgate, dup
+      {"cross_entropy", 1e-9 * 2 * 2 * tokens * static_cast<double>(m.vocab_size), 0},        // logits, dlogits
       {"adamw", 1e-9 * 30 * parameters, 0},
       {"gradient_norm", 1e-9 * 4 * parameters, 0},
-      {"embedding_forward", 1e-9 * 2 * 2 * hidden, 1e-9 * 2 * 2 * hidden},                         // rows of the table, x
-      {"o_forward", 1e-9 * layers * 2 * (3 * hidden + 2048.0 * 2048), 1e-9 * layers * 4 * hidden}, // A, C, D, the weight
+      {"embedding_forward", 1e-9 * 2 * 2 * hidden, 1e-9 * 2 * 2 * hidden},  // rows of the table, x
+      {"o_forward", 1e-9 * layers * 2 * (3 * hidden + 2048.0 * 2048),
+       1e-9 * layers * 4 * hidden},  // A, C, D, the weight
   };
   const double figures[] = {8.6, 21.5, 10.7, 25.8, 51.5, 17.2, 37.2, 5.0};
-  for (std::size_t i = 0; i < std::size(figures); ++i) EXPECT_NEAR(rows[i].gigabytes, figures[i], 0.06) << rows[i].kernel;
+  for (std::size_t i = 0; i < std::size(figures); ++i)
+    EXPECT_NEAR(rows[i].gigabytes, figures[i], 0.06) << rows[i].kernel;
   for (const Row& row : rows) {
     const auto [bytes, stream] = gigabytes(plan, row.kernel);
     EXPECT_NEAR(stream, row.stream, 1e-6) << row.kernel;
@@ -139,8 +141,9 @@ TEST(Cost, AutoTakesTheSmallestLossChunkThatCostsNothing) {
   };
   EXPECT_EQ(chunk({}), 8192);
   EXPECT_EQ(chunk({"batch.micro_batch=64", "memory.recompute=full", "memory.budget=141GiB"}), 8192);
-  EXPECT_EQ(chunk({"batch.micro_batch=2", "batch.tokens=8192"}), 4096);                              // all rows
-  EXPECT_EQ(chunk({"batch.sequence_length=1500", "batch.micro_batch=8", "batch.tokens=24000"}), 12000);  // no divisor from 8,192 on but all
+  EXPECT_EQ(chunk({"batch.micro_batch=2", "batch.tokens=8192"}), 4096);  // all rows
+  EXPECT_EQ(chunk({"batch.sequence_length=1500", "batch.micro_batch=8", "batch.tokens=24000"}),
+            12000);  // no divisor from 8,192 on but all
   const Plan large = of_file("llama-1b.yaml");
   const std::string less = "memory.budget=" + std::to_string(large.layout.arena.bytes - (64u << 20));
   EXPECT_EQ(chunk({less}), 4096);
@@ -149,7 +152,7 @@ TEST(Cost, AutoTakesTheSmallestLossChunkThatCostsNothing) {
 TEST(Cost, LongRowsOfLogitsAreReadOnceWhereThereAreClusters) {
   using Figures = std::pair<std::int64_t, double>;
   EXPECT_EQ(cross_entropy({}), Figures(8, 2));
-  EXPECT_EQ(cross_entropy({"target.arch=[80]"}), Figures(1, 3));  // for the sum, and for the gradient
+  EXPECT_EQ(cross_entropy({"target.arch=[80]"}), Figures(1, 3));       // for the sum, and for the gradient
   EXPECT_EQ(cross_entropy({"target.arch=[80, 90a]"}), Figures(1, 3));  // one launch for both
   EXPECT_EQ(cross_entropy({"target.arch=[80]", "model.vocab_size=65536"}), Figures(1, 2));
   EXPECT_EQ(cross_entropy({"model.vocab_size=49152"}), Figures(1, 2));  // 96 KiB
@@ -171,7 +174,7 @@ TEST(Cost, AttentionIsInTilesWhereTheArchHasThem) {
   const std::set<std::string> tiles = {"attention_forward_tiles", "attention_backward_tiles"};
   EXPECT_EQ(attention({"precision.compute=bf16", "target.arch=sapphirerapids"}), tiles);
   EXPECT_EQ(attention({"precision.compute=bf16", "target.arch=cooperlake"}), portable);
-  EXPECT_EQ(attention({"precision.compute=bf16"}), portable);  // native: the same plan on every machine
+  EXPECT_EQ(attention({"precision.compute=bf16"}), portable);      // native: the same plan on every machine
   EXPECT_EQ(attention({"target.arch=sapphirerapids"}), portable);  // fp32
 }
 

@@ -58,7 +58,8 @@ void expect_disjoint(const std::vector<Item>& items, const Packing& packing) {
     EXPECT_LE(items[i].offset + items[i].bytes, packing.bytes);
     for (std::size_t j = 0; j < i; ++j) {
       if (!alive_together(items[i], items[j])) continue;
-      EXPECT_TRUE(items[i].offset + items[i].bytes <= items[j].offset || items[j].offset + items[j].bytes <= items[i].offset)
+      EXPECT_TRUE(items[i].offset + items[i].bytes <= items[j].offset ||
+                  items[j].offset + items[j].bytes <= items[i].offset)
           << "items " << j << " and " << i;
     }
   }

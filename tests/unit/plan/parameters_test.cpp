@@ -19,8 +19,9 @@ TEST(Parameters, EveryTensorOfACheckpointOnce) {
   std::set<std::string> names;
   for (const Slice& s : plan.parameters.slices) EXPECT_TRUE(names.insert(s.name).second) << s.name;
   EXPECT_EQ(names.size(), 3u + 3u * 16u);  // embedding, final norm, head; 7 matrices, 7 biases, 2 norms a layer
-  for (const char* name : {"model.embed_tokens.weight", "model.norm.weight", "lm_head.weight", "model.layers.2.mlp.down_proj.bias",
-                           "model.layers.0.self_attn.k_proj.bias", "model.layers.1.input_layernorm.weight"})
+  for (const char* name :
+       {"model.embed_tokens.weight", "model.norm.weight", "lm_head.weight", "model.layers.2.mlp.down_proj.bias",
+        "model.layers.0.self_attn.k_proj.bias", "model.layers.1.input_layernorm.weight"})
     EXPECT_TRUE(names.count(name)) << name;
   EXPECT_EQ(planned({"model.tie_word_embeddings=true"}).parameters.slices.size(), names.size() - 1);
 }
@@ -43,7 +44,8 @@ TEST(Parameters, SlicesAreApartAndInOrder) {
 TEST(Parameters, EachStartsAt256Bytes) {
   for (const auto& [compute, bytes] : {std::pair{"fp32", 4}, std::pair{"bf16", 2}}) {
     const Plan plan = planned({std::string("precision.compute=") + compute});
-    for (const auto& [id, offset] : plan.parameters.offset) EXPECT_EQ(offset * bytes % 256, 0) << plan.graph.at(id).name;
+    for (const auto& [id, offset] : plan.parameters.offset)
+      EXPECT_EQ(offset * bytes % 256, 0) << plan.graph.at(id).name;
     EXPECT_EQ(plan.parameters.layer_stride * bytes % 256, 0);
   }
 }
@@ -54,10 +56,12 @@ TEST(Parameters, LayersAreOneStrideApart) {
     const auto& all = plan.parameters.slices;
     return std::find_if(all.begin(), all.end(), [&](const Slice& s) { return s.name == name; })->offset;
   };
-  for (const char* part : {"self_attn.v_proj.weight", "mlp.up_proj.weight", "post_attention_layernorm.weight", "mlp.up_proj.bias"})
+  for (const char* part :
+       {"self_attn.v_proj.weight", "mlp.up_proj.weight", "post_attention_layernorm.weight", "mlp.up_proj.bias"})
     for (int layer = 1; layer < 3; ++layer)
-      EXPECT_EQ(offset("model.layers." + std::to_string(layer) + "." + part) - offset(std::string("model.layers.0.") + part),
-                layer * plan.parameters.layer_stride);
+      EXPECT_EQ(
+          offset("model.layers." + std::to_string(layer) + "." + part) - offset(std::string("model.layers.0.") + part),
+          layer * plan.parameters.layer_stride);
 }
 
 TEST(Parameters, DecayIsForMatricesOnly) {
@@ -70,7 +74,8 @@ TEST(Parameters, DecayIsForMatricesOnly) {
 }
 
 /// The standard deviation of the initial weights of one slice, by what its name says.
-double expected_std(const std::string& name, double embedding, double into, double out_of_attention, double out_of_mlp) {
+double expected_std(const std::string& name, double embedding, double into, double out_of_attention,
+                    double out_of_mlp) {
   const auto ends = [&](const char* end) { return name.ends_with(end); };
   if (name == "model.embed_tokens.weight" || name == "lm_head.weight") return embedding;
   if (ends("o_proj.weight")) return out_of_attention;
@@ -82,13 +87,21 @@ double expected_std(const std::string& name, double embedding, double into, doub
 TEST(Parameters, InitialWeightsHaveTheStdOfTheirRule) {
   // depth_scaled: 1 / sqrt(2 * layers * hidden_size), as GPT-2's: two sums into the stream for each layer.
   for (const Slice& s : planned({}).parameters.slices)
-    EXPECT_NEAR(s.init_std, expected_std(s.name, 0.02, 1 / std::sqrt(36.0), 1 / std::sqrt(2 * 3 * 36.0), 1 / std::sqrt(2 * 3 * 36.0)), 1e-12)
+    EXPECT_NEAR(
+        s.init_std,
+        expected_std(s.name, 0.02, 1 / std::sqrt(36.0), 1 / std::sqrt(2 * 3 * 36.0), 1 / std::sqrt(2 * 3 * 36.0)),
+        1e-12)
         << s.name;
-  for (const Slice& s : planned({"model.num_hidden_layers=7", "init.embedding_std=0.5", "init.linear=0.125"}).parameters.slices)
-    EXPECT_NEAR(s.init_std, expected_std(s.name, 0.5, 0.125, 1 / std::sqrt(2 * 7 * 36.0), 1 / std::sqrt(2 * 7 * 36.0)), 1e-12) << s.name;
+  for (const Slice& s :
+       planned({"model.num_hidden_layers=7", "init.embedding_std=0.5", "init.linear=0.125"}).parameters.slices)
+    EXPECT_NEAR(s.init_std, expected_std(s.name, 0.5, 0.125, 1 / std::sqrt(2 * 7 * 36.0), 1 / std::sqrt(2 * 7 * 36.0)),
+                1e-12)
+        << s.name;
   // fan_in of what comes out of 6 heads of 10, and of 50 columns.
   for (const Slice& s : planned({"init.residual=fan_in"}).parameters.slices)
-    EXPECT_NEAR(s.init_std, expected_std(s.name, 0.02, 1 / std::sqrt(36.0), 1 / std::sqrt(60.0), 1 / std::sqrt(50.0)), 1e-12) << s.name;
+    EXPECT_NEAR(s.init_std, expected_std(s.name, 0.02, 1 / std::sqrt(36.0), 1 / std::sqrt(60.0), 1 / std::sqrt(50.0)),
+                1e-12)
+        << s.name;
   for (const Slice& s : planned({"init.residual=0.25", "init.linear=depth_scaled"}).parameters.slices)
     EXPECT_NEAR(s.init_std, expected_std(s.name, 0.02, 1 / std::sqrt(2 * 3 * 36.0), 0.25, 0.25), 1e-12) << s.name;
 }
@@ -96,7 +109,9 @@ TEST(Parameters, InitialWeightsHaveTheStdOfTheirRule) {
 TEST(Parameters, UpStartsInItsPaddedHalf) {
   const Plan plan = planned({});
   const auto& all = plan.parameters.slices;
-  const auto find = [&](const char* name) { return std::find_if(all.begin(), all.end(), [&](const Slice& s) { return s.name == name; }); };
+  const auto find = [&](const char* name) {
+    return std::find_if(all.begin(), all.end(), [&](const Slice& s) { return s.name == name; });
+  };
   const auto gate = find("model.layers.0.mlp.gate_proj.weight"), up = find("model.layers.0.mlp.up_proj.weight");
   EXPECT_EQ(up->offset - gate->offset, 56 * gate->pitch);  // 50 rows, padded to a multiple of 8
 }

@@ -256,7 +256,8 @@ TEST(Synonyms, LeadToKeysAndWordsThatExist) {
   }
   for (const WordSynonym& synonym : word_synonyms()) {
     const bool gpu = std::string(synonym.key) == "target.arch";
-    const LoadResult ours = load_text(kBase, "base.yaml", {fmt::format("{}={}", synonym.key, synonym.ours), gpu ? "target.kind=cuda" : "seed=1"});
+    const LoadResult ours = load_text(
+        kBase, "base.yaml", {fmt::format("{}={}", synonym.key, synonym.ours), gpu ? "target.kind=cuda" : "seed=1"});
     for (const Diagnostic& d : ours.diagnostics) EXPECT_TRUE(d.key != synonym.key || d.code == "E0309") << render(d);
   }
 }
@@ -271,7 +272,8 @@ TEST(Synonyms, OfOtherFrameworks) {
   EXPECT_EQ(advice("lr_scheduler=cosine"), "llmc's key is schedule.kind");
   EXPECT_NE(advice("batch.gradient_accumulation_steps=8").find("batch.tokens"), std::string::npos);
   EXPECT_EQ(advice("target.kind=gpu"), "did you mean cuda?");
-  EXPECT_EQ(advice("precision.linear=fp32"), "the keys here are compute and residual");  // not init.linear: that takes no fp32
+  EXPECT_EQ(advice("precision.linear=fp32"),
+            "the keys here are compute and residual");  // not init.linear: that takes no fp32
   EXPECT_EQ(advice("precision.compute=bfloat16"), "did you mean bf16?");
   EXPECT_EQ(advice("memory.budget=h200"), "did you mean h200-141gb?");
   EXPECT_NE(advice("memory.budget=mi300").find("h100-80gb"), std::string::npos);

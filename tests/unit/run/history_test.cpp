@@ -11,7 +11,8 @@ namespace {
 const Environment kHere = {"0.1.0", "b1", "x86-64-v4", "AMD EPYC, 2 threads", {"oneDNN 2.6.3"}, 2, 1, ""};
 
 TEST(History, OneLineAStart) {
-  HistoryEntry entry{5, "2026-01-31T12:00:00Z", "runs/a/checkpoints/step-00000005", kHere, "m1", "d1", {"optimizer.lr=1e-3"}, {}};
+  HistoryEntry entry{
+      5, "2026-01-31T12:00:00Z", "runs/a/checkpoints/step-00000005", kHere, "m1", "d1", {"optimizer.lr=1e-3"}, {}};
   entry.changed.push_back({spec::find_key("optimizer.lr"), "0.0003", "0.001"});
   const std::string line = format_history(entry);
   EXPECT_EQ(line.find('\n'), std::string::npos);
@@ -35,7 +36,7 @@ TEST(History, Differences) {
   there.tuned = "abc";
   there.libraries = {"oneDNN 3.0.0"};
   EXPECT_EQ(differences(kHere, there), (std::vector<std::string>{R"(libraries ["oneDNN 2.6.3"] -> ["oneDNN 3.0.0"])",
-                                                                  "threads 2 -> 4", "tuned none -> abc"}));
+                                                                 "threads 2 -> 4", "tuned none -> abc"}));
   EXPECT_TRUE(utc_now().size() == 20 && utc_now().back() == 'Z');
 }
 

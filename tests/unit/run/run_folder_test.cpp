@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "error.h"
 #include "../checkpoint/small_state.h"
+#include "error.h"
 
 namespace llmc {
 namespace {
@@ -76,9 +76,13 @@ TEST(RunFolder, OneTrainerAtATime) {
 
 TEST(RunFolder, RemovesWhatAKilledSaveLeft) {
   TemporaryDirectory base;
-  { RunFolder folder(base.path, "f1", {}); }
+  {
+    RunFolder folder(base.path, "f1", {});
+  }
   fs::create_directories(base.path / "checkpoints" / ".tmp-step-00000001");
-  { RunFolder folder(base.path, "f1", {}); }
+  {
+    RunFolder folder(base.path, "f1", {});
+  }
   EXPECT_TRUE(hidden_entries(base.path / "checkpoints").empty());
 }
 
@@ -103,10 +107,14 @@ TEST(JsonLines, ATornLastLineIsCutOnOpening) {
   TemporaryDirectory base;
   const fs::path path = base.path / "m.jsonl";
   write_all(path, "{\"step\":1}\n{\"step\":2}\n{\"ste");
-  { JsonLines(path).append("{\"step\":3}"); }
+  {
+    JsonLines(path).append("{\"step\":3}");
+  }
   EXPECT_EQ(read_all(path), "{\"step\":1}\n{\"step\":2}\n{\"step\":3}\n");
   write_all(path, std::string(10000, 'x'));  // a torn line longer than one block, and no whole one
-  { JsonLines(path).append("{\"step\":3}"); }
+  {
+    JsonLines(path).append("{\"step\":3}");
+  }
   EXPECT_EQ(read_all(path), "{\"step\":3}\n");
 }
 

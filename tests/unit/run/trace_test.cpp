@@ -7,9 +7,9 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "../checkpoint/small_state.h"
 #include "checkpoint/safetensors.h"
 #include "error.h"
-#include "../checkpoint/small_state.h"
 
 namespace llmc {
 namespace {

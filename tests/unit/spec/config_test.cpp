@@ -189,7 +189,8 @@ TEST(FromHuggingFace, NamesAllThatIsNotTheSame) {
 }
 
 TEST(FromHuggingFace, TellsOfAnInitializerThatCannotBe) {
-  EXPECT_NE(from_huggingface(changed("/initializer_range", 0).dump(), "a").find("# initializer_range 0 "), std::string::npos);
+  EXPECT_NE(from_huggingface(changed("/initializer_range", 0).dump(), "a").find("# initializer_range 0 "),
+            std::string::npos);
 }
 
 TEST(FromHuggingFace, StrictJson) {

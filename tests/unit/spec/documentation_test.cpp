@@ -5,11 +5,11 @@
 #include <regex>
 #include <sstream>
 
+#include "compiler/spec/yaml_reader.h"
+#include "good_spec.h"
 #include "spec/print.h"
 #include "spec/scalars.h"
 #include "spec/schema.h"
-#include "compiler/spec/yaml_reader.h"
-#include "good_spec.h"
 
 namespace llmc::spec {
 namespace {

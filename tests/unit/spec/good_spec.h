@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "compiler/spec/load.h"
+#include "spec/fingerprint.h"
+#include "spec/schema.h"
 
 namespace llmc::spec {
 
@@ -30,6 +32,14 @@ inline Resolved resolve(const std::string& text, const std::vector<std::string>&
   LoadResult result = load_text(text, name, overrides, files);
   EXPECT_TRUE(result.resolved) << render(result.diagnostics);
   return result.resolved ? std::move(*result.resolved) : Resolved{};
+}
+
+/// Every key that is read, as text: two specs that agree here are equal.
+inline std::string all_values(const Spec& spec) {
+  std::string text;
+  for (const Key& key : keys())
+    if (applies(key, spec)) text += key.path + "=" + value_text(key, key.get(spec)) + "\n";
+  return text;
 }
 
 /// The codes of all errors, "E0201 E0205".

@@ -2,8 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "spec/targets.h"
 #include "good_spec.h"
+#include "spec/targets.h"
 
 namespace llmc::spec {
 namespace {
@@ -112,12 +112,14 @@ TEST(Load, FingerprintIsOfWhatIsCompiledIn) {
   EXPECT_EQ(base.size(), 32u);
   for (const char* run_time : {"optimizer.lr=0.1", "seed=1", "data.train.path=x", "batch.tokens=16Ki",
                                "metrics.every=3", "name=other", "schedule.kind=linear", "optimizer.decay=all"})
-    EXPECT_EQ(resolve(kGood, {run_time, "batch.micro_batch=4"}).fingerprint, resolve(kGood, {"batch.micro_batch=4"}).fingerprint)
+    EXPECT_EQ(resolve(kGood, {run_time, "batch.micro_batch=4"}).fingerprint,
+              resolve(kGood, {"batch.micro_batch=4"}).fingerprint)
         << run_time;
   for (const char* compiled :
-       {"model.vocab_size=4095", "precision.compute=fp32", "precision.residual=bf16", "batch.micro_batch=4", "memory.recompute=full",
-        "model.rms_norm_eps=1e-6", "metrics.per_parameter=false", "deterministic=false", "init.embedding_std=0.03",
-        "target.arch=x86-64-v4", "memory.budget=1GiB", "batch.tokens=16Ki" /* which micro_batch: auto divides */})
+       {"model.vocab_size=4095", "precision.compute=fp32", "precision.residual=bf16", "batch.micro_batch=4",
+        "memory.recompute=full", "model.rms_norm_eps=1e-6", "metrics.per_parameter=false", "deterministic=false",
+        "init.embedding_std=0.03", "target.arch=x86-64-v4", "memory.budget=1GiB",
+        "batch.tokens=16Ki" /* which micro_batch: auto divides */})
     EXPECT_NE(resolve(kGood, {compiled}).fingerprint, base) << compiled;
 }
 
@@ -135,7 +137,8 @@ TEST(Load, ArchOfAKindThatWasReplacedFallsBack) {
   EXPECT_EQ(result.resolved->spec.target.arch, std::vector<std::string>{"native"});
   EXPECT_EQ(result.resolved->origins.at("target.arch").kind, Origin::Kind::fallback);
   ASSERT_EQ(result.notes.size(), 1u);
-  EXPECT_EQ(result.notes[0], "target.arch [\"80\", \"90a\"] is of cuda; for target.kind cpu it is [native], the default");
+  EXPECT_EQ(result.notes[0],
+            "target.arch [\"80\", \"90a\"] is of cuda; for target.kind cpu it is [native], the default");
   // A file over the one that has the arch, too; and the other way round.
   const ReadFile base = [](const std::string&) { return std::string(kGood) + "target: {kind: cpu, arch: native}\n"; };
   const LoadResult over = load_text("extends: base.yaml\ntarget: {kind: cuda}\n", "b.yaml", {}, base);
@@ -145,8 +148,9 @@ TEST(Load, ArchOfAKindThatWasReplacedFallsBack) {
   // What was written for this kind stays, and so does what is wrong.
   EXPECT_EQ(resolve(cuda, {"target.kind=cuda"}).spec.target.arch, (std::vector<std::string>{"80", "90a"}));
   EXPECT_EQ(codes_of(load_text(cuda, "a.yaml", {"target.kind=cpu", "target.arch=90a"})), "E0311");
-  EXPECT_EQ(codes_of(load_text(std::string(kGood) + "target: {kind: cpu, arch: haswel}\n", "a.yaml", {"target.kind=cpu"})),
-            "E0311");
+  EXPECT_EQ(
+      codes_of(load_text(std::string(kGood) + "target: {kind: cpu, arch: haswel}\n", "a.yaml", {"target.kind=cpu"})),
+      "E0311");
   EXPECT_EQ(codes_of(load_text(std::string(kGood) + "target: {kind: cpu, arch: 90a}\n", "a.yaml")), "E0311");
 }
 

@@ -3,20 +3,12 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "good_spec.h"
 #include "spec/fingerprint.h"
 #include "spec/schema.h"
-#include "good_spec.h"
 
 namespace llmc::spec {
 namespace {
-
-/// Every key that is read, as text: two specs that agree here are equal.
-std::string all_values(const Spec& spec) {
-  std::string text;
-  for (const Key& key : keys())
-    if (applies(key, spec)) text += key.path + "=" + value_text(key, key.get(spec)) + "\n";
-  return text;
-}
 
 void expect_round_trip(const Resolved& first) {
   for (bool origins : {false, true}) {

@@ -51,8 +51,10 @@ TEST(Bytes, EverySuffix) {
                                                         {"GiB", 1'073'741'824},
                                                         {"Ti", 1'099'511'627'776},
                                                         {"TiB", 1'099'511'627'776}};
-  for (const auto& [suffix, factor] : table) EXPECT_EQ(parse_bytes(std::string("80") + suffix).value, 80 * factor) << suffix;
-  for (const char* text : {"80GIB", "80gb", "80kB", "80iB", "80BB", "80 GB", "80PB"}) EXPECT_FALSE(parse_bytes(text).value) << text;
+  for (const auto& [suffix, factor] : table)
+    EXPECT_EQ(parse_bytes(std::string("80") + suffix).value, 80 * factor) << suffix;
+  for (const char* text : {"80GIB", "80gb", "80kB", "80iB", "80BB", "80 GB", "80PB"})
+    EXPECT_FALSE(parse_bytes(text).value) << text;
 }
 
 TEST(Bytes, TextReadsBack) {

@@ -13,13 +13,6 @@
 namespace llmc::spec {
 namespace {
 
-std::string all_values(const Spec& spec) {
-  std::string text;
-  for (const Key& key : keys())
-    if (applies(key, spec)) text += key.path + "=" + value_text(key, key.get(spec)) + "\n";
-  return text;
-}
-
 void expect_read_back(const Values& values) {
   const std::string text = to_yaml(values);
   const Values again = read_values(text, "spec.yaml");
@@ -39,9 +32,9 @@ TEST(Values, ReadBackWhatIsPrinted) {
 
 TEST(Values, HostileTexts) {
   std::mt19937 random(3);
-  const std::vector<std::string> pieces = {"\"", "\\", "'", "\n", "\t", "#", " #", ": ", "- ", "é", "日",   "{", "}",
-                                           "[",  "]",  ",", "&",  "*",  "!", "%",  "@",  "`",  " ", "null", "~", "0",
-                                           "# default: "};
+  const std::vector<std::string> pieces = {"\"", "\\", "'", "\n", "\t", "#",    " #", ": ", "- ",
+                                           "é",  "日", "{", "}",  "[",  "]",    ",",  "&",  "*",
+                                           "!",  "%",  "@", "`",  " ",  "null", "~",  "0",  "# default: "};
   for (int i = 0; i < 300; ++i) {
     Values values = values_of(resolve(kGood));
     std::string text;
@@ -100,8 +93,9 @@ std::string shown(const Node& node) {
 /// Whatever one line means to the reader of overrides, it means to YAML.
 TEST(FlowReader, AgreesWithYaml) {
   std::mt19937 random(11);
-  const std::vector<std::string> pieces = {"a", "12", "[", "]", "{", "}", ", ", ": ", "\"x\\n\"", "'it''s'", " ", "k: 1",
-                                           "null", "~", " # c", "a:b", "-", "1e-3", "\"\\u00e9\"", "[a, b]", ","};
+  const std::vector<std::string> pieces = {"a",    "12",       "[",       "]",    "{",           "}",      ", ",
+                                           ": ",   "\"x\\n\"", "'it''s'", " ",    "k: 1",        "null",   "~",
+                                           " # c", "a:b",      "-",       "1e-3", "\"\\u00e9\"", "[a, b]", ","};
   int both = 0;
   for (int i = 0; i < 60000; ++i) {
     std::string text;
@@ -126,7 +120,8 @@ TEST(OverrideValues, DerivedValuesFollow) {
   const Values shorter = override_values(built, {"schedule.steps=1000"}, "/x");
   EXPECT_EQ(shorter.spec.schedule.warmup_steps, resolve(kGood, {"schedule.steps=1000"}).spec.schedule.warmup_steps);
   EXPECT_EQ(shorter.spec.schedule.warmup_steps, 20);
-  const Values given = override_values(values_of(resolve(kGood, {"schedule.warmup_steps=400"})), {"schedule.steps=1000"}, "/x");
+  const Values given =
+      override_values(values_of(resolve(kGood, {"schedule.warmup_steps=400"})), {"schedule.steps=1000"}, "/x");
   EXPECT_EQ(given.spec.schedule.warmup_steps, 400);
   EXPECT_EQ(override_values(shorter, {"schedule.warmup_steps=7"}, "/x").derived.count("schedule.warmup_steps"), 0u);
 }
@@ -151,7 +146,8 @@ TEST(OverrideValues, NothingLeavesAPathOut) {
   EXPECT_EQ(without.spec.data.tokenizer, "");
   EXPECT_EQ(without.spec.data.validation.path, "");
   EXPECT_EQ(resolve(kGood, {"data.validation.path="}).spec.data.validation.path, "");
-  for (const char* word : {"data.train.path=", "seed="}) EXPECT_THROW(override_values(built, {word}, "/x"), Failure) << word;
+  for (const char* word : {"data.train.path=", "seed="})
+    EXPECT_THROW(override_values(built, {word}, "/x"), Failure) << word;
 }
 
 TEST(Changes, NamesEveryKeyWithBothValues) {
@@ -159,8 +155,7 @@ TEST(Changes, NamesEveryKeyWithBothValues) {
   const auto list = changes(before, resolve(kGood, {"optimizer.lr=1e-3", "schedule.kind=wsd"}).spec);
   std::string text;
   for (const Change& change : list) text += change.key->path + " " + change.before + " -> " + change.after + "\n";
-  EXPECT_EQ(text,
-            "optimizer.lr 0.0003 -> 0.001\nschedule.kind cosine -> wsd\nschedule.decay_fraction none -> 0.2\n");
+  EXPECT_EQ(text, "optimizer.lr 0.0003 -> 0.001\nschedule.kind cosine -> wsd\nschedule.decay_fraction none -> 0.2\n");
 }
 
 }  // namespace

@@ -1,10 +1,11 @@
 // The proof finds equal code for specialised kernels, and a difference where there is one.
+#include "compiler/emit/specialiser/proof.h"
+
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <fstream>
 
-#include "compiler/emit/specialiser/proof.h"
 #include "error.h"
 #include "sample.h"
 

@@ -87,7 +87,8 @@ TEST(Fold, VariableTemplatesOfParams) {
   SpecialiseInput early = sample(kColumns, "  out[twice<kCols>] = in[0];\n  out[1] = 0;\n");
   early.template_text = twice + early.template_text;
   expect(early, twice + expected("  out[twice<2048>] = in[0];\n  out[1] = 0;\n"));
-  early.template_text = twice + sample(kColumns, "  const int* p = &kCols;\n  out[twice<kCols>] = in[*p];\n").template_text;
+  early.template_text =
+      twice + sample(kColumns, "  const int* p = &kCols;\n  out[twice<kCols>] = in[*p];\n").template_text;
   EXPECT_THROW(specialise(early), Failure);
 }
 

@@ -166,10 +166,10 @@ void optimizer_step(Step& step) {
   const int number = ++step.optimizer_steps;
   if (listed(std::getenv("FAKE_GATES"), number)) {
     std::ofstream("at-" + std::to_string(number)).close();
-    while (!std::filesystem::exists("go-" + std::to_string(number))) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    while (!std::filesystem::exists("go-" + std::to_string(number)))
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  if (listed(std::getenv("FAKE_SKIP"), number))
-    results->loss = std::numeric_limits<double>::quiet_NaN();
+  if (listed(std::getenv("FAKE_SKIP"), number)) results->loss = std::numeric_limits<double>::quiet_NaN();
   float *p = step.at<float>(a.masters), *g = step.at<float>(a.gradients), *m = step.at<float>(a.exp_avg),
         *v = step.at<float>(a.exp_avg_sq);
   double squares = 0;
@@ -212,7 +212,8 @@ void next_logits(Step& step) {
 
 std::string spec_yaml() {
   return "name: fake\n"
-         "model:\n  vocab_size: 12\n  hidden_size: 12\n  num_hidden_layers: 1\n  num_attention_heads: 3\n  rope_theta: " +
+         "model:\n  vocab_size: 12\n  hidden_size: 12\n  num_hidden_layers: 1\n  num_attention_heads: 3\n  "
+         "rope_theta: " +
          std::to_string(setting("FAKE_ROPE_THETA", 10000)) +
          "\nprecision:\n  compute: fp32\n"
          "batch:\n  sequence_length: " +

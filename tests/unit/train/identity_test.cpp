@@ -46,7 +46,9 @@ TEST_F(Identity, AResumeKeepsTheRunsValues) {
   train({"--run", "run", "--steps", "7", "optimizer.lr=0.01"});
   const Result again = train({"--run", "run"});
   EXPECT_FALSE(contains(again.out, "change ")) << again.out;
-  EXPECT_TRUE(contains(again.out, "value   optimizer.lr=0.01 (the trainer was built with 0.05; this run keeps its own unless the command line says optimizer.lr=0.05)"))
+  EXPECT_TRUE(contains(again.out,
+                       "value   optimizer.lr=0.01 (the trainer was built with 0.05; this run keeps its own unless the "
+                       "command line says optimizer.lr=0.05)"))
       << again.out;
   EXPECT_EQ(again.err, "");
   expect_same_checkpoint("clean", "run", 20);
@@ -135,7 +137,8 @@ TEST_F(Identity, WhatIsGuardedGoesOnWhereItIsNamed) {
 TEST_F(Identity, ACheckpointSaysHowItWasMade) {
   train({"--run", "run", "optimizer.lr=0.01"});
   const std::string spec = checkpoint("run", 20)["spec.yaml"];
-  EXPECT_TRUE(contains(spec, "lr: 0.01\n") && contains(spec, "micro_batch: 2\n") && contains(spec, "vocab_size: 12\n")) << spec;
+  EXPECT_TRUE(contains(spec, "lr: 0.01\n") && contains(spec, "micro_batch: 2\n") && contains(spec, "vocab_size: 12\n"))
+      << spec;
   for (const char* aside : {"name", "path", "every", "prompts", "budget"}) EXPECT_FALSE(contains(spec, aside)) << spec;
 }
 
@@ -143,7 +146,8 @@ TEST_F(Identity, TheDefaultFolderIsBesideTheSpec) {
   train({"--steps", "5"});
   EXPECT_TRUE(fs::exists(folder_ / "data/runs/fake/checkpoints/step-00000005"));
   fs::create_directory(folder_ / "elsewhere");
-  const std::string command = "cd " + (folder_ / "elsewhere").string() + " && " FAKE_TRAINER " --base ../data --steps 6 > ../out";
+  const std::string command =
+      "cd " + (folder_ / "elsewhere").string() + " && " FAKE_TRAINER " --base ../data --steps 6 > ../out";
   ASSERT_EQ(std::system(command.c_str()), 0);
   EXPECT_TRUE(contains(read_file(folder_ / "out"), "resumed at step 5"));
   EXPECT_FALSE(fs::exists(folder_ / "elsewhere/runs"));

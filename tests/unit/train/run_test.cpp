@@ -111,8 +111,11 @@ TEST_F(Runs, EvaluationSamplingAndSavingChangeNothing) {
   EXPECT_EQ(checkpoint("none", 10).size(), 0u);
   ASSERT_EQ(lines("none/metrics.jsonl").size(), 20u) << "every step's loss";
   for (const Json& line : lines("none/metrics.jsonl"))
-    EXPECT_EQ(line.contains("per_parameter"), line["step"] == 1 || line["step"] == 20 || line["step"].get<int>() % 7 == 0) << line;
-  for (std::size_t i = 0; i < 20; ++i) EXPECT_EQ(lines("none/metrics.jsonl")[i]["loss"], lines("all/metrics.jsonl")[i]["loss"]);
+    EXPECT_EQ(line.contains("per_parameter"),
+              line["step"] == 1 || line["step"] == 20 || line["step"].get<int>() % 7 == 0)
+        << line;
+  for (std::size_t i = 0; i < 20; ++i)
+    EXPECT_EQ(lines("none/metrics.jsonl")[i]["loss"], lines("all/metrics.jsonl")[i]["loss"]);
 }
 
 TEST_F(Runs, TheLastStepNeedNotBeSaved) {

@@ -14,7 +14,8 @@ class Signals : public Runs {
 };
 
 TEST_F(Signals, StopSaveAndResume) {
-  for (const auto& [signal, name] : {std::pair{SIGTERM, "SIGTERM"}, {SIGINT, "SIGINT"}, {SIGHUP, "SIGHUP"}, {SIGUSR2, "SIGUSR2"}}) {
+  for (const auto& [signal, name] :
+       {std::pair{SIGTERM, "SIGTERM"}, {SIGINT, "SIGINT"}, {SIGHUP, "SIGHUP"}, {SIGUSR2, "SIGUSR2"}}) {
     const std::string run = name;
     close_gate(9);
     const pid_t child = start({"--run", run, "--resume=none"}, {"FAKE_GATES=9"});

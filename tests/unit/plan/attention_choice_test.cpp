@@ -1,5 +1,6 @@
-// Who computes attention on CUDA: the choice by predicted time, by what cuDNN has, by memory.budget, and as the spec says.
-#include "compiler/plan/attention.h"
+// Who computes attention on CUDA: the choice by predicted time, by what cuDNN has, by memory.budget, and as the spec
+// says.
+#include "compiler/ops/attention_choice.h"
 
 #include <gtest/gtest.h>
 
@@ -26,25 +27,25 @@ Plan llama(const std::vector<std::string>& overrides) {
   return make_plan(loaded.resolved->spec, loaded.resolved->fingerprint);
 }
 
-AttentionChoice choice(const std::vector<std::string>& overrides) { return llama(overrides).attention; }
+ops::AttentionChoice choice(const std::vector<std::string>& overrides) { return llama(overrides).attention; }
 
 TEST(AttentionChoice, BothWaysByPredictedTime) {
   // By hand: a product of 16 x 32 x 2048 x 2048 scores and 64 columns is 137.4 GFLOP. cuDNN: five at 289 TFLOP/s, and
   // 2 bytes of each of 2.15 G scores twice at 4.5 TB/s; the own passes: seven at 250 TFLOP/s.
-  const AttentionChoice narrow = choice({});
+  const ops::AttentionChoice narrow = choice({});
   ASSERT_EQ(by(narrow.backward), (By{kPortable, kCudnn}));
   EXPECT_EQ(narrow.forward, kCudnn);
   EXPECT_NEAR(narrow.backward[0].predicted_ms, 7 * 137.439 / 250, 1e-3);
   EXPECT_NEAR(narrow.backward[1].predicted_ms, 5 * 137.439 / 289 + 4 * 2.147484 / 4.5, 1e-3);
   // Wider heads make more of the products and as many scores, and the own passes lose.
-  const AttentionChoice wide = choice({"model.head_dim=128"});
+  const ops::AttentionChoice wide = choice({"model.head_dim=128"});
   ASSERT_EQ(by(wide.backward), (By{kCudnn, kPortable}));
   EXPECT_LT(wide.backward[0].predicted_ms, wide.backward[1].predicted_ms);
 }
 
 TEST(AttentionChoice, WithoutRatesCudnnIsFirst) {
   for (const char* arch : {"target.arch=[80]", "target.arch=[100]", "target.arch=[90a, 100]"}) {
-    const AttentionChoice c = choice({arch});
+    const ops::AttentionChoice c = choice({arch});
     ASSERT_EQ(by(c.backward), (By{kCudnn, kPortable})) << arch;
     EXPECT_EQ(c.backward[0].predicted_ms, 0) << arch;
     EXPECT_EQ(c.backward[1].predicted_ms, 0) << arch;
@@ -53,10 +54,10 @@ TEST(AttentionChoice, WithoutRatesCudnnIsFirst) {
 
 TEST(AttentionChoice, WhereCudnnHasNoneTheOwnKernelsDoAll) {
   // No multiple of 8; wider than 128, which only Hopper has; wider than 128 on one of two.
-  for (const std::vector<std::string>& overrides :
-       {std::vector<std::string>{"model.head_dim=66"}, {"model.head_dim=192", "target.arch=[80]"},
-        {"model.head_dim=192", "target.arch=[90a, 100]"}}) {
-    const AttentionChoice c = choice(overrides);
+  for (const std::vector<std::string>& overrides : {std::vector<std::string>{"model.head_dim=66"},
+                                                    {"model.head_dim=192", "target.arch=[80]"},
+                                                    {"model.head_dim=192", "target.arch=[90a, 100]"}}) {
+    const ops::AttentionChoice c = choice(overrides);
     EXPECT_EQ(c.forward, kPortable) << overrides[0];
     EXPECT_EQ(by(c.backward), By{kPortable}) << overrides[0];
   }
@@ -64,10 +65,10 @@ TEST(AttentionChoice, WhereCudnnHasNoneTheOwnKernelsDoAll) {
 }
 
 TEST(AttentionChoice, ANamedWayIsTheOnlyOne) {
-  const AttentionChoice cudnn = choice({"target.attention=cudnn"});
+  const ops::AttentionChoice cudnn = choice({"target.attention=cudnn"});
   EXPECT_EQ(cudnn.forward, kCudnn);
   EXPECT_EQ(by(cudnn.backward), By{kCudnn});
-  const AttentionChoice portable = choice({"target.attention=portable"});
+  const ops::AttentionChoice portable = choice({"target.attention=portable"});
   EXPECT_EQ(portable.forward, kPortable);
   EXPECT_EQ(by(portable.backward), By{kPortable});
   EXPECT_EQ(by(choice({"deterministic=false"}).backward), By{kCudnn});  // nothing that determinism costs is to be saved
@@ -75,7 +76,7 @@ TEST(AttentionChoice, ANamedWayIsTheOnlyOne) {
 
 TEST(AttentionChoice, TheWorkspaceIsWhatAnyNeeds) {
   const Plan both = llama({}), cudnn = llama({"target.attention=cudnn"});
-  EXPECT_EQ(both.attention.workspace_bytes(), attention_workspace_bytes(attention_shape(both.graph, both.spec)));
+  EXPECT_EQ(both.attention.workspace_bytes(), attention_workspace_bytes(ops::attention_shape(both.graph, both.spec)));
   EXPECT_EQ(both.attention.workspace_bytes(), cudnn.attention.workspace_bytes());
   EXPECT_EQ(both.layout.arena.bytes, cudnn.layout.arena.bytes);
   // One kernel for each pass, whoever is first.
@@ -89,8 +90,9 @@ TEST(AttentionChoice, TheWorkspaceIsWhatAnyNeeds) {
 
 TEST(AttentionChoice, AWayThatDoesNotFitTheBudgetIsLeftOut) {
   // Long sequences in small layers: dP of a sequence is most of what is alive at once.
-  const std::vector<std::string> small = {"model.num_hidden_layers=1", "model.vocab_size=512", "batch.sequence_length=8192",
-                                          "batch.micro_batch=1", "batch.tokens=16384", "memory.loss_chunk=2048"};
+  const std::vector<std::string> small = {"model.num_hidden_layers=1",  "model.vocab_size=512",
+                                          "batch.sequence_length=8192", "batch.micro_batch=1",
+                                          "batch.tokens=16384",         "memory.loss_chunk=2048"};
   const auto with_budget = [&](std::size_t bytes) {
     std::vector<std::string> overrides = small;
     overrides.push_back("memory.budget=" + std::to_string(bytes));

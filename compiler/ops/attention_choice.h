@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "compiler/graph/graph.h"
-#include "spec/spec.h"
 #include "math/attention.h"
+#include "spec/spec.h"
 
-namespace llmc::plan {
+namespace llmc::ops {
 
 struct AttentionChoice {
   AttentionBy forward = AttentionBy::cudnn;
@@ -36,4 +36,4 @@ AttentionShape attention_shape(const graph::Graph& graph, const spec::Spec& spec
 /// Throws Failure(spec) for an attention that what the spec asks for does not have.
 AttentionChoice choose_attention(const graph::Graph& graph, const spec::Spec& spec);
 
-}  // namespace llmc::plan
+}  // namespace llmc::ops

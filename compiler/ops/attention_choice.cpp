@@ -1,10 +1,10 @@
-#include "compiler/plan/attention.h"
+#include "compiler/ops/attention_choice.h"
 
 #include <algorithm>
 
 #include "error.h"
 
-namespace llmc::plan {
+namespace llmc::ops {
 
 using namespace graph;
 
@@ -21,10 +21,10 @@ std::string first_refusal(Refusal refusal, const AttentionShape& shape, const sp
   return "";
 }
 
-// Rates of a Hopper GPU. cuDNN's five products of the reference run, 11.0 TFLOP a step, take 38 ms with atomics; without
-// them it writes the gradient of every score and reads it again, at the copy rate of an H200, the faster one. The own
-// passes: 7 products in 62 ms, which docs/benchmarks.md holds against the count of their instructions; one row tile, as
-// heads wider than 64 have, is bound by shared memory at 8 clocks for 6.4. None of them was measured here.
+// Rates of a Hopper GPU. cuDNN's five products of the reference run, 11.0 TFLOP a step, take 38 ms with atomics;
+// without them it writes the gradient of every score and reads it again, at the copy rate of an H200, the faster one.
+// The own passes: 7 products in 62 ms, which docs/benchmarks.md holds against the count of their instructions; one row
+// tile, as heads wider than 64 have, is bound by shared memory at 8 clocks for 6.4. None of them was measured here.
 constexpr double kCudnnFlops = 289e12, kCopyBytes = 4.5e12, kOwnFlops = 250e12, kOwnWideFlops = kOwnFlops * 6.36 / 8;
 
 /// Predicted ms of a layer's backward pass.
@@ -50,16 +50,22 @@ AttentionShape attention_shape(const Graph& graph, const spec::Spec& spec) {
   for (const Region& region : graph.regions)
     for (const Op& op : region.ops)
       if (op.kind == OpKind::attention)
-        return {graph.batch, graph.sequence, op.heads.query, op.heads.key, op.heads.dim, graph.at(op.inputs[0]).pitch,
-                graph.at(op.outputs[0]).pitch, spec.deterministic};
+        return {graph.batch,
+                graph.sequence,
+                op.heads.query,
+                op.heads.key,
+                op.heads.dim,
+                graph.at(op.inputs[0]).pitch,
+                graph.at(op.outputs[0]).pitch,
+                spec.deterministic};
   throw Failure(Exit::internal, "the graph has no attention");
 }
 
 bool AttentionChoice::leave_out_largest() {
   if (backward.size() < 2) return false;
-  const auto largest = std::max_element(backward.begin(), backward.end(), [](const BackwardWay& a, const BackwardWay& b) {
-    return a.workspace_bytes < b.workspace_bytes;
-  });
+  const auto largest = std::max_element(
+      backward.begin(), backward.end(),
+      [](const BackwardWay& a, const BackwardWay& b) { return a.workspace_bytes < b.workspace_bytes; });
   left_out.push_back(*largest);
   backward.erase(largest);
   return true;
@@ -87,4 +93,4 @@ AttentionChoice choose_attention(const Graph& graph, const spec::Spec& spec) {
   return {AttentionBy::portable, {way(AttentionBy::portable)}, {}};
 }
 
-}  // namespace llmc::plan
+}  // namespace llmc::ops

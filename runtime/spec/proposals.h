@@ -1,0 +1,31 @@
+// Edits that may end an error: the values next to the user's that are sound.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "spec/diagnostics.h"
+
+namespace llmc::spec {
+
+/// A value to write at a key, as YAML.
+Edit write(const std::string& path, const std::string& value);
+Edit write(const std::string& path, std::int64_t value);
+Edit leave_out(const std::string& path);
+
+/// Adds the edit if it is sound.
+void add(const Sound& sound, const Edit& edit, std::vector<Edit>& edits);
+
+/// The nearest sound values below and above `value` among the multiples of `step`.
+void add_multiples(const Sound& sound, const std::string& path, std::int64_t value, std::int64_t step,
+                   std::vector<Edit>& edits);
+
+/// The nearest sound values below and above `value` among the divisors of `number`.
+void add_divisors(const Sound& sound, const std::string& path, std::int64_t number, std::int64_t value,
+                  std::vector<Edit>& edits);
+
+/// An even width of a head, best a multiple of 8, next to `value`.
+void add_head_dim(const Sound& sound, std::int64_t value, std::vector<Edit>& edits);
+
+}  // namespace llmc::spec
