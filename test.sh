@@ -11,7 +11,7 @@ begin=$(date +%s)
 ./setup.sh
 # So that tests which build a copy of the sources (tests/mutations) find in ccache what is compiled here.
 export CCACHE_BASEDIR="$PWD" CCACHE_NOHASHDIR=1
-cmake -G Ninja -S . -B build
+cmake -G Ninja -S . -B build -DCMAKE_COMPILE_WARNING_AS_ERROR=ON
 cmake --build build -j "$jobs"
 status=0
 ctest --test-dir build --output-on-failure -LE gpu -j "$jobs" || status=$?
@@ -22,6 +22,6 @@ left_out() {
   [ -z "$2" ] || printf 'Left out, %s: %s\n%s\n' "$1" "$(echo "$2" | wc -l)" "$(echo "$2" | sed 's/^/  /')"
 }
 names() { ctest --test-dir build -N "$@" | sed -n 's/^ *Test *#[0-9]*: //p'; }
-left_out "for want of a program that ctest names as disabled (nvcc, clang++-19)" "$(names -LE gpu | sed -n 's/ (Disabled)$//p')"
+left_out "for want of a program that ctest names as disabled (nvcc, clang++-19, clang-format-19)" "$(names -LE gpu | sed -n 's/ (Disabled)$//p')"
 left_out "since they need a GPU (ctest --test-dir build -L gpu runs them)" "$(names -L gpu | sed 's/ (Disabled)$//')"
 exit "$status"
