@@ -7,7 +7,7 @@
 
 namespace llmc {
 
-enum class DType : std::uint8_t { f32, bf16, i32 };
+enum class DType : std::uint8_t { f32, bf16, i32, byte };
 
 struct DTypeRow {
   DType type;
@@ -21,8 +21,9 @@ inline constexpr auto kDTypes = std::to_array<DTypeRow>({
     {DType::f32, 32, "fp32", "float"},
     {DType::bf16, 16, "bf16", "bf16"},
     {DType::i32, 32, "i32", "int"},
+    {DType::byte, 8, "bytes", "std::byte"},
 });
-static_assert(kDTypes.size() == static_cast<std::size_t>(DType::i32) + 1, "a row for each DType");
+static_assert(kDTypes.size() == static_cast<std::size_t>(DType::byte) + 1, "a row for each DType");
 
 constexpr const DTypeRow& row_of(DType type) { return kDTypes[static_cast<std::size_t>(type)]; }
 constexpr const char* name_of(DType type) { return row_of(type).name; }

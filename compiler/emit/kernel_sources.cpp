@@ -4,7 +4,6 @@
 
 #include <exception>
 #include <fstream>
-#include <regex>
 #include <sstream>
 #include <thread>
 
@@ -22,13 +21,6 @@ std::string read_text(const std::filesystem::path& file) {
 
 namespace {
 
-/// Templates that only one target has lie in a folder of its own.
-std::string template_path(const plan::Kernel& kernel, const plan::Plan& plan, const SourceTree& tree) {
-  const std::string portable = kernel.template_name + ".cu";
-  if (std::filesystem::exists(tree.templates / portable)) return portable;
-  return plan.spec.target.kind == spec::TargetKind::cuda ? "cuda/" + portable : "cpu/" + kernel.template_name + ".cpp";
-}
-
 std::vector<std::string> header(const plan::Plan& plan, const plan::Kernel& kernel) {
   std::string values;
   for (const plan::KernelParam& p : kernel.params)
@@ -36,7 +28,7 @@ std::vector<std::string> header(const plan::Plan& plan, const plan::Kernel& kern
   std::vector<std::string> lines = {fmt::format("{}: from template {} for run {} ({}).", kernel.name,
                                                 kernel.template_name, plan.spec.name, plan.fingerprint),
                                     "", values, ""};
-  std::string work = fmt::format("{} rows of {}", kernel.rows, kernel.cols);
+  std::string work = kernel.work;
   if (kernel.bytes > 0) work += fmt::format("; moves {:.2f} MB", kernel.bytes / 1e6);
   if (kernel.flops > 0) work += fmt::format(", {:.2f} MFLOP", kernel.flops / 1e6);
   lines.push_back(work + " a launch.");
@@ -48,8 +40,8 @@ std::vector<std::string> header(const plan::Plan& plan, const plan::Kernel& kern
 SpecialiseInput specialise_input(const plan::Plan& plan, const plan::Kernel& kernel, const SourceTree& tree) {
   SpecialiseInput input;
   input.template_name = kernel.template_name;
-  input.template_file = "templates/" + template_path(kernel, plan, tree);
-  input.template_text = read_text(tree.templates / template_path(kernel, plan, tree));
+  input.template_file = "templates/" + kernel.source;
+  input.template_text = read_text(tree.templates / kernel.source);
   for (const plan::KernelParam& p : kernel.params) input.params.push_back({p.type, p.name, p.value});
   input.target = plan.spec.target.kind;
   if (input.target == spec::TargetKind::cuda) input.arch = "sm_" + plan.spec.target.arch.front();
@@ -59,19 +51,6 @@ SpecialiseInput specialise_input(const plan::Plan& plan, const plan::Kernel& ker
   return input;
 }
 
-std::string declaration(const SpecialiseInput& input) {
-  const std::string start = "LLMC_KERNEL " + input.template_name + "(";
-  const std::size_t begin = input.template_text.find(start);
-  const std::size_t end = input.template_text.find(')', begin);
-  if (begin == std::string::npos || end == std::string::npos)
-    throw Failure(Exit::internal, input.template_file + ": no line starts the kernel with `" + start + "`");
-  std::string arguments = input.template_text.substr(begin + start.size(), end - begin - start.size());
-  for (const Param& p : input.params)
-    if (p.type == "using") arguments = std::regex_replace(arguments, std::regex("\\b" + p.name + "\\b"), p.value);
-  arguments = std::regex_replace(arguments, std::regex("\\s+"), " ");
-  return "LLMC_KERNEL " + input.entry + "(" + arguments + ");";
-}
-
 std::vector<KernelSource> kernel_sources(const plan::Plan& plan, const SourceTree& tree, Style style) {
   std::vector<KernelSource> sources(plan.kernels.size());
   std::vector<std::exception_ptr> errors(plan.kernels.size());
@@ -79,8 +58,9 @@ std::vector<KernelSource> kernel_sources(const plan::Plan& plan, const SourceTre
   const auto work = [&] {
     for (std::size_t i = next++; i < sources.size(); i = next++) try {
         const SpecialiseInput input = specialise_input(plan, plan.kernels[i], tree);
-        sources[i] = {plan.kernels[i].name, declaration(input),
-                      style == Style::specialised ? specialise(input) : include_style(input)};
+        const Specialised kernel = style == Style::specialised ? specialise_and_declare(input)
+                                                               : Specialised{include_style(input), declaration(input)};
+        sources[i] = {plan.kernels[i].name, kernel.declaration, kernel.text};
       } catch (...) {
         errors[i] = std::current_exception();
       }

@@ -17,9 +17,6 @@ struct KernelSource {
 
 std::vector<KernelSource> kernel_sources(const plan::Plan& plan, const SourceTree& tree, Style style);
 
-/// The declaration of an instance's entry, read off the template's text.
-std::string declaration(const SpecialiseInput& input);
-
 /// Throws Failure(internal) when the file cannot be read.
 std::string read_text(const std::filesystem::path& file);
 

@@ -1,5 +1,7 @@
 #include "compiler/emit/printer.h"
 
+#include <cctype>
+
 #include "error.h"
 
 namespace llmc::emit {
@@ -20,6 +22,30 @@ std::string fill(std::string_view text, const std::map<std::string, std::string,
     out.append(text.substr(at, begin - at)).append(value->second);
     at = end + 1;
   }
+}
+
+std::string constant_name(std::string_view name) {
+  std::string text = "k";
+  bool upper = true;
+  for (const char c : name) {
+    if (c != '_') text += upper ? static_cast<char>(std::toupper(static_cast<unsigned char>(c))) : c;
+    upper = c == '_';
+  }
+  return text;
+}
+
+const char* dtype_literal(DType type) {
+  switch (type) {
+    case DType::f32:
+      return "DType::f32";
+    case DType::bf16:
+      return "DType::bf16";
+    case DType::i32:
+      return "DType::i32";
+    case DType::byte:
+      return "DType::byte";
+  }
+  return "";
 }
 
 std::string arch_list(const spec::Spec& spec) {

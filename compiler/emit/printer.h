@@ -6,12 +6,19 @@
 #include <string>
 #include <string_view>
 
+#include "dtype.h"
 #include "spec/spec.h"
 
 namespace llmc::emit {
 
 /// Replaces each $name$ in `text`. Throws Failure(internal) for a name without a value and for a lone $.
 std::string fill(std::string_view text, const std::map<std::string, std::string, std::less<>>& values);
+
+/// "kQkvForward" for "qkv_forward".
+std::string constant_name(std::string_view name);
+
+/// As C++ spells the enumerator, which is not always the type's name.
+const char* dtype_literal(DType type);
 
 /// The target's architectures, "80,90a": names from a closed list.
 std::string arch_list(const spec::Spec& spec);

@@ -7,19 +7,6 @@
 namespace llmc::emit {
 namespace {
 
-/// As C++ spells the enumerator, which is not always the type's name.
-const char* dtype_literal(DType type) {
-  switch (type) {
-    case DType::f32:
-      return "DType::f32";
-    case DType::bf16:
-      return "DType::bf16";
-    case DType::i32:
-      return "DType::i32";
-  }
-  return "";
-}
-
 /// The members of the constant that differ from a GemmShape's own.
 std::string fields(const plan::Product& p) {
   const GemmShape& s = p.shape;
@@ -48,22 +35,12 @@ std::string product_text(const plan::Product& p) {
   return text;
 }
 
-std::string product_constant(const plan::Product& p) {
-  std::string text = "k";
-  bool upper = true;
-  for (const char c : p.name) {
-    if (c != '_') text += upper ? static_cast<char>(std::toupper(static_cast<unsigned char>(c))) : c;
-    upper = c == '_';
-  }
-  return text;
-}
-
 void print_products(Source& out, const plan::Plan& plan) {
   out.line("// Row-major matrix products of the step; pitches are elements from row to row.");
   std::string all;
   for (const plan::Product& p : plan.products) {
-    out.line("inline constexpr GemmShape $c$ = {$f$};", {{"c", product_constant(p)}, {"f", fields(p)}});
-    all += (all.empty() ? "" : ", ") + product_constant(p);
+    out.line("inline constexpr GemmShape $c$ = {$f$};", {{"c", constant_name(p.name)}, {"f", fields(p)}});
+    all += (all.empty() ? "" : ", ") + constant_name(p.name);
   }
   out.line("inline constexpr GemmShape kProducts[] = {$all$};", {{"all", all}});
 }

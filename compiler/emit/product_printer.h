@@ -11,9 +11,6 @@ namespace llmc::emit {
 /// "[64, 32] x [96, 32]^T -> [64, 96] bf16 + bias"
 std::string product_text(const plan::Product& product);
 
-/// "kQkvForward" for "qkv_forward".
-std::string product_constant(const plan::Product& product);
-
 /// One constant a product, and kProducts, all of them.
 void print_products(Source& out, const plan::Plan& plan);
 

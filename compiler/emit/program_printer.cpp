@@ -26,12 +26,12 @@ constexpr Text kTexts[] = {{"llmc_plan_text", "plan.txt", &ProgramTexts::plan_te
                            {"llmc_config_json", "config.json", &ProgramTexts::config_json}};
 
 void parameters(Source& out, const plan::Plan& plan) {
-  out.line("// name, offset, rows, cols, pitch, matrix, decay, init_std, init_value, key");
+  out.line("// name, offset, rows, cols, pitch, matrix, group, init_std, init_value, key");
   out.line("constexpr ParameterInfo kParameters[] = {");
   for (const plan::Slice& s : plan.parameters.slices)
     out.line("    $row$",
              {{"row", fmt::format("{{\"{}\", {}, {}, {}, {}, {}, {}, {:#.9g}f, {:.1f}f, {}u}},", s.name, s.offset,
-                                  s.rows, s.cols, s.pitch, s.matrix, s.decay, s.init_std == 0 ? 0.0 : s.init_std,
+                                  s.rows, s.cols, s.pitch, s.matrix, s.group, s.init_std == 0 ? 0.0 : s.init_std,
                                   s.init_value, XXH64(s.name.data(), s.name.size(), 0))}});
   out.line("};");
   out.blank();
@@ -45,38 +45,25 @@ void frequencies(Source& out, const plan::Plan& plan) {
   out.blank();
 }
 
-void arena(Source& out, const ArenaLayout& a) {
-  out.line("constexpr ArenaLayout kArena = {");
-  const std::initializer_list<std::pair<const char*, std::size_t>> fields = {
-      {"bytes", a.bytes},
-      {"masters", a.masters},
-      {"gradients", a.gradients},
-      {"exp_avg", a.exp_avg},
-      {"exp_avg_sq", a.exp_avg_sq},
-      {"copies", a.copies},
-      {"results", a.results},
-      {"inputs", a.inputs},
-      {"input_bytes", a.input_bytes},
-      {"input_slots", a.input_slots},
-      {"input_slot_count", a.input_slot_count},
-      {"scalars", a.scalars},
+void groups(Source& out, const plan::Plan& plan) {
+  out.line("// Of parameters: name, whether weight decay applies, times the learning rate.");
+  out.line("constexpr ParameterGroup kGroups[] = {");
+  for (const ParameterGroup& g : plan.graph.groups)
+    out.line("    {\"$name$\", $decay$, $rate$},",
+             {{"name", g.name}, {"decay", g.decay ? "true" : "false"}, {"rate", fmt::format("{:.17g}", g.rate)}});
+  out.line("};");
+  out.blank();
+}
 
-      {"tokens", a.tokens},
-      {"targets", a.targets},
-      {"embedding_order", a.embedding_order},
-      {"run_begin", a.run_begin},
-      {"run_token", a.run_token},
-      {"run_count", a.run_count},
-      {"positions", a.positions},
-      {"sample_logits", a.sample_logits},
-      {"rope_table", a.rope_table},
-      {"chunks", a.chunks},
-      {"first_chunk", a.first_chunk},
-      {"init_rules", a.init_rules},
-      {"parameter_norms", a.parameter_norms},
-      {"math_workspace", a.math_workspace},
-      {"math_workspace_bytes", a.math_workspace_bytes}};
-  for (const auto& [name, value] : fields) out.line("    .$n$ = $v$,", {{"n", name}, {"v", std::to_string(value)}});
+void buffers(Source& out, const plan::Plan& plan) {
+  out.line("// Of the arena: name, type, elements, use, offset in bytes.");
+  out.line("constexpr Buffer kBuffers[] = {");
+  for (const plan::HostBuffer& b : plan.layout.buffers)
+    out.line("    {\"$name$\", $type$, $elements$, Use::$use$, $offset$},", {{"name", b.name},
+                                                                             {"type", dtype_literal(b.dtype)},
+                                                                             {"elements", std::to_string(b.elements)},
+                                                                             {"use", name_of(b.use)},
+                                                                             {"offset", std::to_string(b.offset)}});
   out.line("};");
   out.blank();
 }
@@ -144,7 +131,7 @@ std::string print_step_header(const plan::Plan& plan) {
   print_products(out, plan);
   if (attention) print_attention(out, plan);
   out.raw(R"(
-Step* create_step(Device& device, std::byte* arena);
+Step* create_step(Device& device, Communicator& ranks, std::byte* arena);
 void destroy_step(Step* step);
 void initialise(Step& step, std::uint64_t seed);
 void refresh_copies(Step& step);
@@ -171,7 +158,8 @@ std::string print_program(const plan::Plan& plan) {
   out.raw("}\n\nnamespace llmc {\nnamespace {\n\n");
   parameters(out, plan);
   frequencies(out, plan);
-  arena(out, plan.layout.arena);
+  groups(out, plan);
+  buffers(out, plan);
   const auto n = [](std::int64_t value) { return std::to_string(value); };
   out.line("constexpr ProgramInfo kInfo = {");
   const plan::ParameterLayout& p = plan.parameters;
@@ -184,7 +172,7 @@ std::string print_program(const plan::Plan& plan) {
       {"config_json", "llmc_config_json"},
       {"arch", cuda ? "\"" + arch_list(spec) + "\"" : "LLMC_ARCH"},
       {"vocab_size", n(spec.model.vocab_size)},
-      {"vocab_pitch", n(plan.graph.at(plan.graph.host.sample_logits).pitch)},
+      {"vocab_pitch", n(plan.graph.at(plan.graph.host(Use::sample_logits)).pitch)},
       {"hidden_size", n(spec.model.hidden_size)},
       {"layers", n(spec.model.num_hidden_layers)},
       {"head_dim", n(spec.model.head_dim)},
@@ -196,11 +184,12 @@ std::string print_program(const plan::Plan& plan) {
       {"flops_per_token", fmt::format("{:.17g}", plan.cost.model_flops_per_token)},
       {"parameters", "kParameters"},
       {"inverse_frequencies", "kInverseFrequencies"},
+      {"groups", "kGroups"},
       {"chunk_elements", n(p.chunk_elements)},
-      {"chunk_count", n(p.chunk_count)},
       {"products", "kProducts"},
       {"attention", has_attention(plan) ? "&kAttention" : "nullptr"},
-      {"arena", "kArena"}};
+      {"arena_bytes", n(static_cast<std::int64_t>(plan.layout.bytes))},
+      {"buffers", "kBuffers"}};
   for (const auto& [name, value] : fields) out.line("    .$n$ = $v$,", {{"n", name}, {"v", value}});
   out.raw(R"(};
 

@@ -18,6 +18,7 @@ using namespace graph;
 namespace {
 
 std::string shape_text(const Tensor& t) {
+  if (t.record) return fmt::format("[{}]", t.rows);
   std::string text = t.rows == 1 ? fmt::format("[{}]", t.cols) : fmt::format("[{}, {}]", t.rows, t.cols);
   if (t.pitch != t.cols && t.rows != 1) text += fmt::format(" pitch {}", t.pitch);
   return text;
@@ -30,16 +31,25 @@ class StepPrinter {
     cudnn_ = cuda_ && plan.attention.forward == AttentionBy::cudnn;
     tiles_ = ops::attention_in_tiles(plan.spec);
     variants_ = 1 + *std::max_element(g_.variants.begin(), g_.variants.end());
+    for (const plan::HostBuffer& buffer : plan.layout.buffers) {
+      if (buffer.use != Use::math_workspace) continue;
+      workspace_bytes_ = buffer.bytes();
+      const auto& areas = plan.layout.areas;
+      for (std::size_t i = 0; i < areas.size(); ++i)
+        if (areas[i].offset == buffer.offset) used_.insert(workspace_ = i);
+    }
   }
 
   std::string print() {
-    head();
-    step_struct();
-    constants();
     for (std::size_t r = 0; r < g_.regions.size(); ++r)
       if (!in_place(g_.regions[r].part)) region(r);
     functions();
-    out_.raw("}  // namespace llmc\n");
+    const std::string body = out_.take();
+    head();
+    places();
+    step_struct();
+    constructor();
+    out_.raw("namespace {\n\n" + body + "}  // namespace llmc\n");
     return out_.take();
   }
 
@@ -71,9 +81,9 @@ class StepPrinter {
     for (const plan::Product& p : plan_.products)
       out_.line("Gemm $name$;  // $what$", {{"name", p.name}, {"what", product_text(p)}});
     if (cudnn_) out_.line("Attention attention;");
-    if (cuda_) out_.line("Communicator ranks;");
+    if (cuda_) out_.line("Communicator& ranks;");
     out_.blank();
-    out_.line("Step(Device& device, std::byte* arena);");
+    out_.line("Step(Device& device, $ranks$std::byte* arena);", {{"ranks", cuda_ ? "Communicator& ranks, " : ""}});
     out_.blank();
     out_.line("/// The planned place `bytes` from the arena's start.");
     out_.open("template <class T> T* at(std::size_t bytes) const");
@@ -83,38 +93,42 @@ class StepPrinter {
     out_.blank();
   }
 
-  void constants() {
-    const ArenaLayout& a = plan_.layout.arena;
-    const auto number = [](std::size_t n) { return std::to_string(n); };
+  void constructor() {
+    const bool workspace = used_.count(workspace_);
     out_.open(
-        "Step::Step(Device& d, std::byte* memory)\n    : device(d),\n      stream(d.stream()),\n      arena(memory),\n "
+        "Step::Step(Device& d, $ranks$std::byte* memory)\n    : device(d),\n      stream(d.stream()),\n      "
+        "arena(memory),\n "
         "     math(d, $workspace$, $bytes$)$products$",
-        {{"workspace", a.math_workspace_bytes ? "memory + " + number(a.math_workspace) : std::string("nullptr")},
-         {"bytes", number(a.math_workspace_bytes)},
+        {{"ranks", cuda_ ? "Communicator& communicator, " : ""},
+         {"workspace", workspace ? "memory + " + area_name(workspace_) : std::string("nullptr")},
+         {"bytes", std::to_string(workspace ? workspace_bytes_ : 0)},
          {"products", product_initialisers()}});
     out_.close();
     out_.blank();
+  }
+
+  std::string area_name(std::size_t area) const { return constant_name(plan_.layout.areas[area].name); }
+
+  /// Where the parts of the arena lie that the functions of the step use, and what else they count with.
+  void places() {
+    const auto number = [](const char* type, const std::string& name, std::size_t value, const std::string& note = "") {
+      return fmt::format("constexpr {} {} = {};{}\n", type, name, value, note.empty() ? "" : "  // " + note);
+    };
     out_.line("namespace {");
     out_.blank();
-    out_.line("// Byte offsets in the arena of $bytes$ bytes.", {{"bytes", number(a.bytes)}});
-    for (const auto& [name, offset] :
-         std::initializer_list<std::pair<const char*, std::size_t>>{{"kMasters", a.masters},
-                                                                    {"kCopies", a.copies},
-                                                                    {"kGradients", a.gradients},
-                                                                    {"kExpAvg", a.exp_avg},
-                                                                    {"kExpAvgSq", a.exp_avg_sq},
-                                                                    {"kScalars", a.scalars},
-                                                                    {"kResults", a.results},
-                                                                    {"kChunks", a.chunks},
-                                                                    {"kFirstChunk", a.first_chunk},
-                                                                    {"kInitRules", a.init_rules}})
-      out_.line("constexpr std::size_t $n$ = $v$;", {{"n", name}, {"v", number(offset)}});
-    out_.line(
-        "constexpr std::size_t kLayerParameters = $v$;  // elements from a layer's parameters to the next layer's",
-        {{"v", std::to_string(plan_.parameters.layer_stride)}});
-    out_.line(
-        "constexpr int kChunkCount = $v$;  // of at most $e$ elements: the optimizer's units of work",
-        {{"v", std::to_string(plan_.parameters.chunk_count)}, {"e", std::to_string(plan_.parameters.chunk_elements)}});
+    out_.line("// Byte offsets in the arena of $bytes$ bytes, and from one layer to the next.",
+              {{"bytes", std::to_string(plan_.layout.bytes)}});
+    for (const std::size_t i : used_) {
+      const plan::Area& area = plan_.layout.areas[i];
+      out_.raw(number("std::size_t", area_name(i), area.offset));
+      if (area.stride) out_.raw(number("std::size_t", area_name(i) + "Stride", area.stride));
+    }
+    out_.blank();
+    out_.raw(number("std::size_t", "kLayerParameters", static_cast<std::size_t>(plan_.parameters.layer_stride),
+                    "elements from a layer's parameters to the next layer's"));
+    out_.raw(
+        number("int", "kChunkCount", static_cast<std::size_t>(plan_.parameters.chunk_count),
+               fmt::format("of at most {} elements: the optimizer's units of work", plan_.parameters.chunk_elements)));
     if (variants_ > 1) {
       std::string variants, ranks;
       std::vector<int> count(static_cast<std::size_t>(variants_));
@@ -127,14 +141,16 @@ class StepPrinter {
                 {{"ranks", ranks}});
     }
     out_.blank();
+    out_.line("}  // namespace");
+    out_.blank();
   }
 
   std::string product_initialisers() const {
     std::string text;
     for (const plan::Product& p : plan_.products)
-      text += fmt::format(",\n      {}(math, {})", p.name, product_constant(p));
+      text += fmt::format(",\n      {}(math, {})", p.name, constant_name(p.name));
     if (cudnn_) text += ",\n      attention(math, kAttention)";
-    if (cuda_) text += ",\n      ranks(d)";
+    if (cuda_) text += ",\n      ranks(communicator)";
     return text;
   }
 
@@ -151,40 +167,70 @@ class StepPrinter {
   }
 
   void pointer(std::size_t r, TensorId id) {
-    const Region& region = g_.regions[r];
     const Tensor& t = g_.at(id);
-    if (t.role == Role::result) return;  // kernels take StepResults
-    std::string address, type = row_of(t.dtype).c_name, note;
-    if (t.role == Role::parameter || t.role == Role::copy || t.role == Role::gradient) {
-      const char* base = t.role == Role::gradient ? "kGradients" : t.role == Role::copy ? "kCopies" : "kMasters";
-      const TensorId owner = t.role == Role::parameter ? id : t.partner;
-      const std::int64_t offset = plan_.parameters.offset.at(owner), size = bytes_of(t.dtype, 1);
-      address = t.scope == Scope::layer ? fmt::format("{} + {} * ({} + layer * kLayerParameters)", base, size, offset)
-                                        : fmt::format("{} + {}", base, size * offset);
-    } else {
-      const plan::Place& place = plan_.layout.find(g_, r, id);
-      address = std::to_string(place.offset);
-      if (place.layer_stride) {
-        const bool slab = t.scope == Scope::layer && variants_ > 1;
-        address += fmt::format(" + {} * {}", slab ? "kSlab[layer]" : "layer", place.layer_stride);
-      }
-      if (region.loop == Loop::loss_chunks && t.axis == Axis::token) {
-        // This chunk's rows of a tensor with one row (or one element) a token.
-        const std::int64_t step = g_.chunk_rows * bytes_of(t.dtype, g_.row_a_token(t) ? t.pitch : 1);
-        address += fmt::format(" + chunk * {}", step);
-      }
-    }
+    const std::string type = t.record ? t.record : row_of(t.dtype).c_name;
+    std::string note;
     if (const TensorId root = g_.storage(id); root != id) note = ", over " + g_.at(root).name;
-    out_.line("$type$* $name$ = s.at<$type$>($address$);  // $shape$$note$",
-              {{"type", type}, {"name", name(id)}, {"address", address}, {"shape", shape_text(t)}, {"note", note}});
+    out_.line(
+        "$type$* $name$ = s.at<$type$>($address$);  // $shape$$note$",
+        {{"type", type}, {"name", name(id)}, {"address", address(r, id)}, {"shape", shape_text(t)}, {"note", note}});
+  }
+
+  /// Of a tensor in a region, in words of places().
+  std::string address(std::size_t r, TensorId id) {
+    const Tensor& t = g_.at(id);
+    if (t.role == Role::parameter || t.role == Role::copy || t.role == Role::gradient) return in_flat(id);
+    const plan::Place& place = plan_.layout.find(g_, r, id);
+    const plan::Area& area = plan_.layout.areas[place.area];
+    used_.insert(place.area);
+    const std::size_t inside = place.offset - area.offset;
+    const std::string stride = area_name(place.area) + "Stride";
+    const bool boundary = area.stride && t.scope == Scope::boundary;  // inside: whole strides
+    std::string text = area_name(place.area);
+    if (inside && !boundary) text += fmt::format(" + {}", inside);
+    const std::string layer = t.scope == Scope::layer && variants_ > 1 ? "kSlab[layer]" : "layer";
+    if (boundary && place.layer_stride && inside)
+      text += fmt::format(" + ({} + {}) * {}", layer, inside / area.stride, stride);
+    else if (boundary && inside)
+      text += fmt::format(" + {} * {}", inside / area.stride, stride);
+    else if (place.layer_stride)
+      text += fmt::format(" + {} * {}", layer, stride);
+    if (g_.regions[r].loop == Loop::loss_chunks && t.axis == Axis::token) {
+      // This chunk's rows of a tensor with one row (or one element) a token.
+      const std::int64_t step = g_.chunk_rows * bytes_of(t.dtype, g_.row_a_token(t) ? t.pitch : 1);
+      text += fmt::format(" + chunk * {}", step);
+    }
+    return text;
+  }
+
+  /// Of a parameter, its copy or its gradient: the flat buffer, and the element where it begins.
+  std::string in_flat(TensorId id) {
+    const Tensor& t = g_.at(id);
+    const Use use = t.role == Role::gradient ? Use::gradients : t.role == Role::copy ? Use::copies : Use::masters;
+    const TensorId owner = t.role == Role::parameter ? id : t.partner;
+    const std::int64_t offset = plan_.parameters.offset.at(owner), size = bytes_of(t.dtype, 1);
+    for (const auto& [flat, place] : plan_.layout.fixed) {
+      if (g_.at(flat).use != use || g_.at(flat).dtype != t.dtype) continue;
+      used_.insert(place.area);
+      const std::string base = area_name(place.area);
+      if (t.scope == Scope::layer) return fmt::format("{} + {} * ({} + layer * kLayerParameters)", base, size, offset);
+      return offset ? fmt::format("{} + {} * {}", base, size, offset) : base;
+    }
+    throw Failure(Exit::internal, "no flat buffer holds %" + t.name);
   }
 
   /// A copy goes by its parameter's name: no function reads both.
   std::string name(TensorId id) const { return g_.at(g_.at(id).role == Role::copy ? g_.at(id).partner : id).name; }
 
+  std::string text(const ops::Argument& a) const { return a.tensor == kNone ? a.text : name(a.tensor); }
+
   void launch(const plan::Launch& launch, const char* stream = "s.stream") {
-    std::string list;
-    for (const ops::Argument& a : launch.arguments) list += ", " + (a.tensor == kNone ? a.text : name(a.tensor));
+    std::string list, members;
+    for (const ops::Argument& a : launch.arguments)
+      if (a.member)
+        members += fmt::format("{}.{} = {}", members.empty() ? "" : ", ", a.member, text(a));
+      else
+        list += ", " + text(a);
     switch (launch.call) {
       case ops::Call::own_backward:
       case ops::Call::kernel: {
@@ -195,7 +241,8 @@ class StepPrinter {
                          {{"stream", stream}, {"grid", grid}, {"name", k.name}, {"list", list}});
       }
       case ops::Call::product:
-        return out_.line("s.$name$(s.stream$list$);", {{"name", plan_.products[launch.product].name}, {"list", list}});
+        return out_.line("s.$name$(s.stream, {$members$});",
+                         {{"name", plan_.products[launch.product].name}, {"members", members}});
       case ops::Call::attention_forward:
         return out_.line("s.attention.forward(s.stream$list$);", {{"list", list}});
       case ops::Call::attention_backward:
@@ -248,10 +295,14 @@ class StepPrinter {
     out_.blank();
   }
 
-  /// The launches of the one region of `part`, in place.
+  /// The one region of `part`, in place.
   void ops_of(Part part) {
     for (std::size_t r = 0; r < g_.regions.size(); ++r)
-      if (g_.regions[r].part == part) launches(r);
+      if (g_.regions[r].part == part) {
+        pointers(r);
+        out_.blank();
+        launches(r);
+      }
   }
 
   bool has(Part part) const {
@@ -317,10 +368,11 @@ class StepPrinter {
     out_.line("}  // namespace");
     out_.blank();
     own_backward();
-    out_.open("Step* create_step(Device& device, std::byte* arena)");
+    out_.open("Step* create_step(Device& device, Communicator&$ranks$, std::byte* arena)",
+              {{"ranks", cuda_ ? " ranks" : ""}});
     if (cuda_) out_.line("require_arch(\"$archs$\");", {{"archs", arch_list(plan_.spec)}});
     if (tiles_) out_.line("require_tiles();");
-    out_.line("return new Step(device, arena);");
+    out_.line("return new Step(device, $ranks$arena);", {{"ranks", cuda_ ? "ranks, " : ""}});
     out_.close();
     out_.blank();
     out_.open("void destroy_step(Step* step)");
@@ -331,8 +383,8 @@ class StepPrinter {
     ops_of(Part::initialise);
     if (cuda_)
       out_.line(
-          "s.ranks.broadcast(s.at<float>(kMasters), $bytes$, 0, s.stream);  // every rank begins with rank 0's bits",
-          {{"bytes", std::to_string(4 * plan_.parameters.elements)}});
+          "s.ranks.broadcast($masters$, $bytes$, 0, s.stream);  // every rank begins with rank 0's bits",
+          {{"masters", g_.at(g_.host(Use::masters)).name}, {"bytes", std::to_string(4 * plan_.parameters.elements)}});
     out_.close();
     out_.blank();
     if (has(Part::refresh)) {
@@ -371,6 +423,8 @@ class StepPrinter {
   Source out_;
   bool cuda_ = false, cudnn_ = false, tiles_ = false;
   int variants_ = 0;
+  std::set<std::size_t> used_;  // of Layout::areas, by offset
+  std::size_t workspace_ = SIZE_MAX, workspace_bytes_ = 0;
 };
 
 }  // namespace

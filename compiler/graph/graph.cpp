@@ -62,6 +62,23 @@ TensorId Graph::add(Tensor tensor) {
   return id;
 }
 
+TensorId Graph::add_records(const char* name, Use use, Role role, const char* record, std::size_t bytes,
+                            std::int64_t rows) {
+  return add({.name = name,
+              .dtype = DType::byte,
+              .rows = rows,
+              .cols = static_cast<std::int64_t>(bytes),
+              .role = role,
+              .use = use,
+              .record = record});
+}
+
+TensorId Graph::host(Use use) const {
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    if (tensors[i].use == use) return static_cast<TensorId>(i);
+  throw Failure(Exit::internal, "the graph lacks a tensor that the host reads or writes");
+}
+
 TensorId Graph::storage(TensorId id) const {
   while (at(id).storage != id) id = at(id).storage;
   return id;
@@ -101,8 +118,8 @@ const char* role_name(Role role) {
       return "activation";
     case Role::output:
       return "output";
-    case Role::result:
-      return "result";
+    case Role::flat:
+      return "flat";
   }
   return "?";
 }

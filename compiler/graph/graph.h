@@ -5,7 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "buffers.h"
 #include "dtype.h"
+#include "parameters.h"
 
 namespace llmc::graph {
 
@@ -17,7 +19,7 @@ enum class Role {
   input,       // written by the host before a pass
   activation,  // computed in the step
   output,      // computed in the step, read by the host
-  result,      // a member of StepResults
+  flat,        // of all parameters, which lie in it: their weights, their gradients, the optimizer's state
 };
 
 /// How many of a tensor there are: one a step, one for each layer, or one for each boundary of a layer.
@@ -38,7 +40,8 @@ struct Piece {
   std::int64_t begin = 0;  // row of a matrix, element of a vector
   std::int64_t size = 0;   // rows, or elements
   Init init = Init::zeros;
-  bool matrix = true, decay = true;
+  bool matrix = true;
+  int group = 0;  // index into Graph::groups
 };
 
 /// Row-major [rows, cols], `pitch` elements from row to row.
@@ -49,6 +52,8 @@ struct Tensor {
   Role role = Role::activation;
   Scope scope = Scope::step;
   Axis axis = Axis::other;
+  Use use = Use::unseen;           // what the host knows it as
+  const char* record = nullptr;    // of bytes: the struct of device/types.h that a row holds
   std::int64_t halves = 1;         // equal parts of a row, each of which is padded on its own
   TensorId storage = kNone;        // the tensor whose memory this one is: itself, or the one it overwrites
   TensorId partner = kNone;        // parameter <-> its gradient; of a copy: its parameter
@@ -127,6 +132,7 @@ struct Op {
   bool residual = false;      // linear, rms_norm_backward: the last input is added to the first output
   bool recompute = false;     // rms_norm_backward, swiglu_backward: the last output is the forward's output again
   bool copies = false;        // adamw: writes the parameters' copies too
+  bool norms = false;         // adamw: writes sums of squares of each chunk's weights and of their updates
   bool gradient = false;      // cross_entropy: logits are overwritten by their gradient
   bool again = false;         // computed a second time, in the backward pass
 
@@ -169,15 +175,6 @@ struct Region {
   }
 };
 
-/// What the host writes before a pass or reads after it.
-struct HostTensors {
-  TensorId tokens = kNone, targets = kNone;  // of a micro-batch
-  TensorId embedding_order = kNone, run_begin = kNone, run_token = kNone, run_count = kNone;
-  TensorId positions = kNone;                               // rows whose logits are wanted
-  TensorId rope_table = kNone;                              // once, at start
-  TensorId sample_logits = kNone, parameter_norms = kNone;  // outputs; the second may be missing
-};
-
 struct Graph {
   std::int64_t batch = 0, sequence = 0;  // one micro-batch: sequences, tokens of each
   std::vector<int> variants;             // of each layer: which regions compute it
@@ -185,7 +182,7 @@ struct Graph {
   std::vector<Tensor> tensors;
   std::vector<Region> regions;
   ResidualStream stream, dstream;  // dstream: one buffer that every layer's backward pass updates in place
-  HostTensors host;
+  std::vector<ParameterGroup> groups;
   OpId next_op = 0;
 
   std::int64_t tokens() const { return batch * sequence; }
@@ -193,6 +190,11 @@ struct Graph {
   Tensor& at(TensorId id) { return tensors[static_cast<std::size_t>(id)]; }
   const Tensor& at(TensorId id) const { return tensors[static_cast<std::size_t>(id)]; }
   TensorId add(Tensor tensor);
+  /// `rows` structs of device/types.h, which the host knows as `use`.
+  TensorId add_records(const char* name, Use use, Role role, const char* record, std::size_t bytes,
+                       std::int64_t rows = 1);
+  /// The first tensor that the host knows as `use`. Throws Failure(internal) where there is none.
+  TensorId host(Use use) const;
   /// The tensor at the end of the chain of overwrites.
   TensorId storage(TensorId id) const;
   /// The same, where the gradient of the residual stream is one buffer from the loss to the embedding.

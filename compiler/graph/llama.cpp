@@ -1,7 +1,12 @@
 #include "compiler/graph/llama.h"
 
+#include "device/types.h"
+
 namespace llmc::graph {
 namespace {
+
+// Groups of parameters: matrices have weight decay, the embedding and all vectors have none.
+constexpr int kOthers = 1;
 
 /// Adds tensors and ops of one region.
 class Builder {
@@ -41,7 +46,7 @@ class Builder {
   /// A vector with the pieces end to end, without weight decay, and its gradient.
   TensorId vector(const std::string& name, std::vector<Piece> pieces) {
     std::int64_t cols = 0;
-    for (Piece& piece : pieces) piece.begin = cols, cols += piece.size, piece.matrix = piece.decay = false;
+    for (Piece& piece : pieces) piece.begin = cols, cols += piece.size, piece.matrix = false, piece.group = kOthers;
     return parameter(name, 1, cols, std::move(pieces));
   }
 
@@ -95,18 +100,23 @@ class Builder {
 };
 
 void add_host_tensors(Graph& g, std::int64_t head_dim) {
-  const auto input = [&](const char* name, std::int64_t cols, Axis axis = Axis::other) {
-    return g.add({.name = name, .dtype = DType::i32, .rows = 1, .cols = cols, .role = Role::input, .axis = axis});
+  const auto input = [&](const char* name, Use use, std::int64_t cols, Axis axis = Axis::other) {
+    g.add({.name = name, .dtype = DType::i32, .rows = 1, .cols = cols, .role = Role::input, .axis = axis, .use = use});
   };
   const std::int64_t tokens = g.tokens();
-  g.host.tokens = input("tokens", tokens, Axis::token);
-  g.host.targets = input("targets", tokens, Axis::token);
-  g.host.embedding_order = input("embedding_order", tokens);
-  g.host.run_begin = input("run_begin", tokens + 1);
-  g.host.run_token = input("run_token", tokens);
-  g.host.run_count = input("run_count", 1);
-  g.host.positions = input("positions", g.batch);
-  g.host.rope_table = g.add({.name = "rope_table", .rows = g.sequence, .cols = head_dim, .role = Role::constant});
+  g.add_records("scalars", Use::scalars, Role::input, "StepScalars", sizeof(StepScalars));
+  input("tokens", Use::tokens, tokens, Axis::token);
+  input("targets", Use::targets, tokens, Axis::token);
+  input("embedding_order", Use::embedding_order, tokens);
+  input("run_begin", Use::run_begin, tokens + 1);
+  input("run_token", Use::run_token, tokens);
+  input("run_count", Use::run_count, 1);
+  input("positions", Use::positions, g.batch);
+  for (const auto& [name, use] : {std::pair("masters", Use::masters), std::pair("gradients", Use::gradients)})
+    g.add({.name = name, .rows = 1, .cols = 1, .role = Role::flat, .use = use});  // sized when parameters have offsets
+  g.add_records("chunks", Use::chunks, Role::constant, "Chunk", sizeof(Chunk));
+  g.add({.name = "rope_table", .rows = g.sequence, .cols = head_dim, .role = Role::constant, .use = Use::rope_table});
+  g.add_records("results", Use::results, Role::output, "StepResults", sizeof(StepResults));
 }
 
 }  // namespace
@@ -120,14 +130,15 @@ Graph build_llama(const spec::Spec& spec, std::int64_t micro_batch) {
   const std::int64_t hidden = m.hidden_size, ffn = m.intermediate_size;
   const Heads heads = {m.num_attention_heads, m.num_key_value_heads, m.head_dim};
   const std::int64_t q = heads.query * heads.dim, kv = heads.key * heads.dim;
+  g.groups = {{"matrices", true, 1}, {"embedding, norms, biases", false, 1}};
   add_host_tensors(g, m.head_dim);
 
   Region embed{.name = "embed", .block = Block::embed, .writes = &ResidualStream::first};
   Builder e(g, embed);
-  const TensorId table =
-      e.matrix("embed_weight", hidden,
-               {{.name = "model.embed_tokens.weight", .size = m.vocab_size, .init = Init::embedding, .decay = false}});
-  e.op(OpKind::embedding, "embed", {g.host.tokens, table}, {e.stream("x_first", hidden, &ResidualStream::first)});
+  const TensorId table = e.matrix(
+      "embed_weight", hidden,
+      {{.name = "model.embed_tokens.weight", .size = m.vocab_size, .init = Init::embedding, .group = kOthers}});
+  e.op(OpKind::embedding, "embed", {g.host(Use::tokens), table}, {e.stream("x_first", hidden, &ResidualStream::first)});
 
   Region layer{.name = "layer_forward",
                .block = Block::layer,
@@ -143,7 +154,7 @@ Graph build_llama(const spec::Spec& spec, std::int64_t micro_batch) {
                                  {.name = "self_attn.v_proj", .size = kv, .init = Init::linear}},
                                 m.attention_bias, "qkv_raw", Group::qkv);
   const TensorId rotated = b.activation("qkv", heads.columns());
-  b.op(OpKind::rope, "rope", {qkv, g.host.rope_table}, {rotated}, Group::qkv).heads = heads;
+  b.op(OpKind::rope, "rope", {qkv, g.host(Use::rope_table)}, {rotated}, Group::qkv).heads = heads;
   const TensorId attended = b.activation("attention_out", q);
   const TensorId lse = b.scratch("attention_lse", g.batch * heads.query, g.sequence);
   b.op(OpKind::attention, "attention", {rotated}, {attended, lse}, Group::attention).heads = heads;
@@ -174,8 +185,8 @@ Graph build_llama(const spec::Spec& spec, std::int64_t micro_batch) {
                                        {{.name = "lm_head.weight", .size = m.vocab_size, .init = Init::embedding}});
   h.op(OpKind::linear, "lm_head", {features, head_weight}, {logits});
   const TensorId losses = h.statistic("losses");
-  h.op(OpKind::cross_entropy, "cross_entropy", {logits, g.host.targets}, {losses});
-  h.op(OpKind::loss_sum, "loss_sum", {losses}, {h.scratch("loss", 1, 1, Role::result)});
+  h.op(OpKind::cross_entropy, "cross_entropy", {logits, g.host(Use::targets), g.host(Use::scalars)}, {losses});
+  h.op(OpKind::loss_sum, "loss_sum", {losses, g.host(Use::scalars)}, {g.host(Use::results)});
 
   g.regions = {std::move(embed), std::move(layer), std::move(head)};
   return g;

@@ -2,6 +2,8 @@
 // kernels of llmc's own.
 #include "compiler/ops/attention.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 
 #include "compiler/ops/backward.h"
@@ -82,24 +84,30 @@ Work portable(const Context& c, Pass pass, const Tensor& qkv, const Tensor& out,
   const double bytes = forward ? column * (2 * h + 2 * kv) + line
                        : keys  ? column * (2 * h + 4 * kv) + 2 * line
                                : column * (4 * h + 2 * kv) + 2 * line;
-  Instance instance(c, forward ? "attention_forward" : keys ? "attention_backward_keys" : "attention_backward_queries");
+  Instance instance = Instance::of_target(c, forward ? "attention_forward"
+                                             : keys  ? "attention_backward_keys"
+                                                     : "attention_backward_queries");
   return shape(instance, c, qkv, out)
       .real("kScale", 1 / std::sqrt(static_cast<double>(dim)), "model.head_dim")
       .costs(bytes, (forward ? 2
                      : keys  ? 4
                              : 3) *
                         half_square(c))
-      .shaped({lanes, lanes, batch * heads * parts * tiles}, batch * heads * sequence, dim, std::move(arguments));
+      .shaped({lanes, lanes, batch * heads * parts * tiles},
+              fmt::format("{} {} of {} heads", batch * sequence, keys ? "keys" : "queries", heads),
+              std::move(arguments));
 }
 
 Work on_cpu(const Context& c, std::string name, int passes, double products, const Tensor& qkv, const Tensor& out,
             const Tensor& lse) {
   const bool tiles = attention_in_tiles(c.spec);
-  Instance instance(c, std::move(name) + (tiles ? "_tiles" : ""));
+  Instance instance = Instance::of_target(c, std::move(name) + (tiles ? "_tiles" : ""));
   if (!tiles) instance.element(qkv.dtype);  // tiles are bf16
   return shape(instance, c, qkv, out)
       .costs(passes * (c.bytes(qkv) + c.bytes(out)) + c.bytes(lse), products * half_square(c))
-      .rows(c.graph.batch * c.op.heads.key, c.op.heads.dim, qkv.dtype, all_operands(c.op));
+      .rows(c.graph.batch * c.op.heads.key, c.op.heads.dim, qkv.dtype, all_operands(c.op),
+            fmt::format("{} sequences of {} tokens, {} query and {} key heads of {}", c.graph.batch, c.graph.sequence,
+                        c.op.heads.query, c.op.heads.key, c.op.heads.dim));
 }
 
 /// Each operand once; the workspace does not count.

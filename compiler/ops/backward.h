@@ -32,7 +32,7 @@ class Backward {
   /// Appends an op; its heads are those of the forward op.
   void emit(OpKind kind, const std::string& name, std::vector<TensorId> inputs, std::vector<TensorId> outputs);
   TensorId scratch(const std::string& name);
-  const HostTensors& host() const { return graph_.host; }
+  TensorId host(Use use) const { return graph_.host(use); }
 
  private:
   TensorId like(TensorId tensor, const std::string& name);

@@ -1,4 +1,6 @@
 // column_sum: the sum over a matrix's rows, as one partial sum for each block of rows; column_reduce adds these up.
+#include <fmt/format.h>
+
 #include "compiler/ops/instance.h"
 #include "compiler/ops/rows.h"
 
@@ -22,7 +24,8 @@ std::vector<Work> sum_work(const Context& c) {
               .matrix(x, x.rows)
               .integer("kBlocks", partial.rows, kTokens)
               .costs(c.bytes(x) + c.bytes(partial), 1.0 * x.rows * x.cols)
-              .rows(partial.rows, x.cols, x.dtype, all_operands(c.op))};
+              .rows(partial.rows, x.cols, x.dtype, all_operands(c.op),
+                    fmt::format("{} rows of {} in {} blocks", x.rows, x.cols, partial.rows))};
 }
 
 /// Rows of a matrix lie end to end: adding up every 32nd row is adding up rows that are 32 times as long.
@@ -37,7 +40,8 @@ std::vector<Work> reduce_work(const Context& c) {
                   .integer("kCols", cols, kHidden)
                   .costs(c.bytes(partial) + (left > 1 ? 1 : 2) * c.bytes(sum), 1.0 * partial.rows * partial.cols)
                   .rows((cols + 127) / 128, 128, DType::f32,
-                        {c.op.inputs[0], c.op.outputs[0], accumulates ? c.adds() : "false"});
+                        {c.op.inputs[0], c.op.outputs[0], accumulates ? c.adds() : "false"},
+                        fmt::format("{} rows of {}", partial.rows, partial.cols));
   work.adds = accumulates;
   return {std::move(work)};
 }

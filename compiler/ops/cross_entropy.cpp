@@ -1,4 +1,6 @@
 // cross_entropy: loss[t] = log(sum(exp(logits[t]))) - logits[t][target[t]]; it writes the gradient over the logits.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "compiler/ops/backward.h"
@@ -8,9 +10,9 @@
 namespace llmc::ops {
 namespace {
 
-/// logits, targets -> losses
+/// logits, targets, scalars -> losses
 void signature(const Operands& o) {
-  o.count(2, 1);
+  o.count(3, 1);
   o.expect(o.in(1).cols == o.graph.tokens() && o.out(0).cols == o.graph.tokens(), "one target and one loss a token");
 }
 
@@ -47,8 +49,8 @@ std::vector<Work> work(const Context& c) {
               .integer("kCluster", shape.cluster, "model.vocab_size, target.arch")
               .costs((reads + gradient) * static_cast<double>(bytes_of(logits.dtype, rows * logits.cols)) + 8.0 * rows,
                      5.0 * rows * logits.cols)
-              .shaped(shape, rows, logits.cols,
-                      {c.op.inputs[0], c.op.inputs[1], c.op.outputs[0], "s.at<StepScalars>(kScalars)"})};
+              .shaped(shape, fmt::format("{} rows of {}", rows, logits.cols),
+                      {c.op.inputs[0], c.op.inputs[1], c.op.outputs[0], c.op.inputs[2]})};
 }
 
 }  // namespace

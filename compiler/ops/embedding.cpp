@@ -24,9 +24,9 @@ DType table_type(const Operands& o, std::size_t) { return o.out(0).dtype; }
 void gradient(Backward& b, const Op& op) {
   const TensorId dtable = b.of_parameter(op.inputs[1]), dx = b.of(op.outputs[0]);
   if (!b.is_written(dtable)) b.emit(OpKind::zero, op.name + "_zero", {}, {dtable});
-  const HostTensors& host = b.host();
   b.emit(OpKind::embedding_backward, op.name + "_backward",
-         {dx, host.embedding_order, host.run_begin, host.run_token, host.run_count}, {dtable});
+         {dx, b.host(Use::embedding_order), b.host(Use::run_begin), b.host(Use::run_token), b.host(Use::run_count)},
+         {dtable});
 }
 
 std::int64_t stream_elements(const Operands& o) { return 2 * o.out(0).elements(); }

@@ -4,8 +4,15 @@
 
 namespace llmc::ops {
 
-Instance::Instance(const Context& context, std::string template_name) : cuda_(context.cuda()) {
-  work_.kernel.name = work_.kernel.template_name = std::move(template_name);
+Instance::Instance(const Context& context, const std::string& template_name) : cuda_(context.cuda()) {
+  work_.kernel.name = work_.kernel.template_name = template_name;
+  work_.kernel.source = template_name + ".cu";
+}
+
+Instance Instance::of_target(const Context& context, const std::string& template_name) {
+  Instance instance(context, template_name);
+  instance.work_.kernel.source = context.cuda() ? "cuda/" + template_name + ".cu" : "cpu/" + template_name + ".cpp";
+  return instance;
 }
 
 Instance& Instance::element(DType dtype, const char* name, const char* origin) {
@@ -45,27 +52,29 @@ Instance& Instance::costs(double bytes, double flops) {
   return *this;
 }
 
-Work Instance::stream(std::int64_t groups, std::int64_t width, std::vector<Argument> arguments) {
-  return shaped(stream_shape(groups), groups, width, std::move(arguments));
+Work Instance::stream(const FlatSizes& flat, std::vector<Argument> arguments) {
+  return shaped(
+      stream_shape(flat.chunk_count),
+      fmt::format("{} elements in {} chunks of at most {}", flat.elements, flat.chunk_count, flat.chunk_elements),
+      std::move(arguments));
 }
 
-Work Instance::rows(std::int64_t groups, std::int64_t width, DType dtype, std::vector<Argument> arguments) {
-  return shaped(launch_shape(groups, width, dtype), groups, width, std::move(arguments));
+Work Instance::rows(std::int64_t groups, std::int64_t width, DType dtype, std::vector<Argument> arguments,
+                    std::string work) {
+  if (work.empty()) work = fmt::format("{} rows of {}", groups, width);
+  return shaped(launch_shape(groups, width, dtype), std::move(work), std::move(arguments));
 }
 
-Work Instance::shaped(LaunchShape shape, std::int64_t groups, std::int64_t width, std::vector<Argument> arguments) {
+Work Instance::shaped(LaunchShape shape, std::string work, std::vector<Argument> arguments) {
   Kernel& kernel = work_.kernel;
   kernel.params.push_back({"int", "kLanes", std::to_string(cuda_ ? shape.lanes : 1), "target.kind"});
-  kernel.rows = groups;
-  kernel.cols = width;
+  kernel.work = std::move(work);
   kernel.blocks = shape.blocks;
   kernel.threads = shape.threads;
   kernel.cluster = shape.cluster;
   work_.arguments = std::move(arguments);
   return std::move(work_);
 }
-
-std::string copies_buffer(DType type) { return fmt::format("s.at<{}>(kCopies)", llmc::row_of(type).c_name); }
 
 std::vector<Argument> all_operands(const Op& op) {
   std::vector<Argument> arguments(op.inputs.begin(), op.inputs.end());

@@ -18,7 +18,10 @@ constexpr const char* kHeadCounts = "model.num_attention_heads, model.num_key_va
 
 class Instance {
  public:
-  Instance(const Context& context, std::string template_name);
+  /// Of templates/NAME.cu, which serves all targets.
+  Instance(const Context& context, const std::string& template_name);
+  /// Of templates/cuda/NAME.cu or templates/cpu/NAME.cpp: each target has a template of its own.
+  static Instance of_target(const Context& context, const std::string& template_name);
 
   Instance& element(DType dtype, const char* name = "Act", const char* origin = "precision.compute");
   Instance& integer(const char* name, std::int64_t value, const char* origin);
@@ -32,19 +35,19 @@ class Instance {
   /// What one launch moves and computes.
   Instance& costs(double bytes, double flops);
 
-  /// `groups` of lanes, each with `width` fp32 elements of flat buffers at a time.
-  Work stream(std::int64_t groups, std::int64_t width, std::vector<Argument> arguments);
-  /// `groups` of lanes share the work; each holds rows of `width` elements of `dtype`.
-  Work rows(std::int64_t groups, std::int64_t width, DType dtype, std::vector<Argument> arguments);
-  Work shaped(LaunchShape shape, std::int64_t groups, std::int64_t width, std::vector<Argument> arguments);
+  /// All elements of flat buffers, chunk by chunk.
+  Work stream(const FlatSizes& flat, std::vector<Argument> arguments);
+  /// `groups` of lanes share the work; each holds rows of `width` elements of `dtype`. `work` as for shaped(), where it
+  /// is not "GROUPS rows of WIDTH".
+  Work rows(std::int64_t groups, std::int64_t width, DType dtype, std::vector<Argument> arguments,
+            std::string work = "");
+  /// `work`: what one launch goes through, for the kernel's header.
+  Work shaped(LaunchShape shape, std::string work, std::vector<Argument> arguments);
 
  private:
   bool cuda_;
   Work work_;
 };
-
-/// The flat buffer of the weights' copies, in the emitted step.
-std::string copies_buffer(DType type);
 
 /// The op's inputs, then its outputs.
 std::vector<Argument> all_operands(const Op& op);

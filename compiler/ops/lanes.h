@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "device/lanes.h"
 #include "dtype.h"
 
 namespace llmc::ops {
@@ -42,10 +43,9 @@ inline LaunchShape cluster_shape(std::int64_t groups, std::int64_t width, DType 
   return {lanes, lanes, groups * cluster, cluster};
 }
 
-/// Whether a lane holds its share of a row in registers from one operation to the next (kKeptVectors of
-/// device/cuda/group.h).
+/// Whether a lane holds its share of a row in registers from one operation to the next.
 inline bool stays_in_registers(const LaunchShape& shape, std::int64_t width, DType dtype) {
-  return bytes_of(dtype, width) <= shape.cluster * shape.lanes * 8 * 16;
+  return bytes_of(dtype, width) <= shape.cluster * shape.lanes * kKeptVectors * 16;
 }
 
 }  // namespace llmc::ops

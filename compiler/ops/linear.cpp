@@ -54,7 +54,7 @@ void gradient(Backward& b, const Op& op) {
 std::int64_t stream_elements(const Operands& o) { return o.op.residual ? 2 * o.out(0).elements() : 0; }
 
 /// The product of a's and b's rows and columns, where `shape` says which are m, n and k and what is transposed.
-Work product(const Context& c, std::string name, GemmShape shape, Argument bias, Argument residual) {
+Work product(const Context& c, std::string name, GemmShape shape) {
   const Tensor &a = c.in(0), &b = c.in(1), &d = c.out(0);
   shape.operand = a.dtype;
   shape.result = d.dtype;
@@ -72,27 +72,27 @@ Work product(const Context& c, std::string name, GemmShape shape, Argument bias,
   // A launch that adds reads its result; the first one of a step does not.
   const double launches = static_cast<double>(c.launches());
   if (shape.accumulates) work.bytes += 4 * m * n * (launches - 1) / launches;
-  work.arguments = {c.op.inputs[0],      c.op.inputs[1],  std::move(bias),
-                    std::move(residual), c.op.outputs[0], shape.accumulates ? c.adds() : "false"};
+  work.arguments = {Argument(c.op.inputs[0]).as("a"), Argument(c.op.inputs[1]).as("b")};
+  if (shape.bias) work.arguments.push_back(Argument(c.op.inputs[2]).as("bias"));
+  if (shape.residual) work.arguments.push_back(Argument(c.op.inputs.back()).as("c"));
+  work.arguments.push_back(Argument(c.op.outputs[0]).as("d"));
+  if (shape.accumulates) work.arguments.push_back(Argument(c.adds()).as("accumulate"));
   return work;
 }
 
 std::vector<Work> work(const Context& c) {
-  const Op& op = c.op;
-  return {product(c, op.name + "_forward",
-                  {.m = c.rows(c.in(0)), .n = c.in(1).rows, .k = c.in(1).cols, .transpose_b = true},
-                  op.bias ? Argument(op.inputs[2]) : "nullptr", op.residual ? Argument(op.inputs.back()) : "nullptr")};
+  return {product(c, c.op.name + "_forward",
+                  {.m = c.rows(c.in(0)), .n = c.in(1).rows, .k = c.in(1).cols, .transpose_b = true})};
 }
 
 std::vector<Work> dgrad_work(const Context& c) {
-  return {product(c, c.op.name, {.m = c.rows(c.in(0)), .n = c.in(1).cols, .k = c.in(1).rows}, "nullptr", "nullptr")};
+  return {product(c, c.op.name, {.m = c.rows(c.in(0)), .n = c.in(1).cols, .k = c.in(1).rows})};
 }
 
 std::vector<Work> wgrad_work(const Context& c) {
   return {
       product(c, c.op.name,
-              {.m = c.in(0).cols, .n = c.in(1).cols, .k = c.rows(c.in(0)), .transpose_a = true, .accumulates = true},
-              "nullptr", "nullptr")};
+              {.m = c.in(0).cols, .n = c.in(1).cols, .k = c.rows(c.in(0)), .transpose_a = true, .accumulates = true})};
 }
 
 }  // namespace

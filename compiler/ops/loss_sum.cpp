@@ -6,8 +6,8 @@
 namespace llmc::ops {
 namespace {
 
-/// losses -> loss
-void signature(const Operands& o) { o.count(1, 1); }
+/// losses, scalars -> results
+void signature(const Operands& o) { o.count(2, 1); }
 
 /// The loss is where gradients start.
 void gradient(Backward&, const Op&) {}
@@ -17,8 +17,7 @@ std::vector<Work> work(const Context& c) {
   Work work = Instance(c, "loss_sum")
                   .integer("kRows", losses.cols, kTokens)
                   .costs(c.bytes(losses), losses.cols)
-                  .rows(1, losses.cols, DType::f32,
-                        {c.op.inputs[0], "s.at<StepScalars>(kScalars)", "s.at<StepResults>(kResults)", "!first"});
+                  .rows(1, losses.cols, DType::f32, {c.op.inputs[0], c.op.inputs[1], c.op.outputs[0], "!first"});
   work.adds = true;
   return {std::move(work)};
 }
@@ -28,7 +27,7 @@ std::vector<Work> work(const Context& c) {
 constexpr Row kLossSum = {.kind = OpKind::loss_sum,
                           .signature = signature,
                           .weight_type = reads_fp32,
-                          .exact = output(0),
+                          .exact = kNoOutputs,
                           .writes_stream = false,
                           .gradient = gradient,
                           .gives_forward = false,

@@ -1,57 +1,58 @@
 // What an optimizer step does with all parameters at once, chunk by chunk of the flat buffers: the gradient's norm, its
 // clipping, AdamW (Loshchilov and Hutter 2019), and norms for each tensor.
+#include <fmt/format.h>
+
 #include "compiler/ops/instance.h"
 #include "compiler/ops/rows.h"
 
 namespace llmc::ops {
 namespace {
 
-/// -> partial sums of squares
-void norm_signature(const Operands& o) { o.count(0, 1); }
-/// partial sums -> scale
-void clip_signature(const Operands& o) { o.count(1, 1); }
-/// scale -> [partial sums of squares of weights, of updates]
-void adamw_signature(const Operands& o) { o.expect(o.op.inputs.size() == 1, "takes the clip scale"); }
-/// three partial sums -> norms
-void parameter_norms_signature(const Operands& o) { o.count(3, 1); }
+/// gradients, chunks -> partial sums of squares
+void norm_signature(const Operands& o) { o.count(2, 1); }
+/// partial sums, scalars -> results
+void clip_signature(const Operands& o) { o.count(2, 1); }
+/// results, masters, gradients, chunks, AdamW's scalars, its groups', exp_avg, exp_avg_sq -> [copies],
+/// [partial sums of squares of weights, of updates]
+void adamw_signature(const Operands& o) { o.count(8, o.op.copies + (o.op.norms ? 2 : 0)); }
+/// three partial sums, first_chunk -> norms
+void parameter_norms_signature(const Operands& o) { o.count(4, 1); }
 
 /// One partial sum for each chunk.
 void sum_a_chunk(Graph& graph, const Op& op, const spec::Spec&, const FlatSizes& flat, const AttentionChoice&) {
-  for (TensorId id : op.outputs) graph.at(id).cols = graph.at(id).pitch = flat.chunk_count;
+  for (TensorId id : op.outputs)
+    if (graph.at(id).role == Role::activation) graph.at(id).cols = graph.at(id).pitch = flat.chunk_count;
 }
 
 std::vector<Work> norm_work(const Context& c) {
   const double elements = static_cast<double>(c.flat.elements);
   return {Instance(c, "gradient_norm")
               .costs(4 * elements, 2 * elements)
-              .stream(c.flat.chunk_count, c.flat.chunk_elements,
-                      {"s.at<float>(kGradients)", "s.at<Chunk>(kChunks)", c.op.outputs[0], "0", "kChunkCount"})};
+              .stream(c.flat, {c.op.inputs[0], c.op.inputs[1], c.op.outputs[0], "0", "kChunkCount"})};
 }
 
 std::vector<Work> clip_work(const Context& c) {
   const double chunks = static_cast<double>(c.flat.chunk_count);
-  return {Instance(c, "gradient_clip")
-              .costs(4 * chunks, chunks)
-              .rows(1, c.flat.chunk_count, DType::f32,
-                    {c.op.inputs[0], "kChunkCount", "s.at<StepScalars>(kScalars)", "s.at<StepResults>(kResults)"})};
+  return {
+      Instance(c, "gradient_clip")
+          .costs(4 * chunks, chunks)
+          .rows(1, c.flat.chunk_count, DType::f32, {c.op.inputs[0], "kChunkCount", c.op.inputs[1], c.op.outputs[0]})};
 }
 
 std::vector<Work> adamw_work(const Context& c) {
   const Op& op = c.op;
   const double elements = static_cast<double>(c.flat.elements);
-  const bool norms = !op.outputs.empty();
-  const DType copy = c.spec.compute;
+  const DType copy = op.copies ? c.out(0).dtype : c.spec.compute;
   const double copies = op.copies ? static_cast<double>(bytes_of(copy, c.flat.elements)) : 0;
+  const auto& in = op.inputs;
+  const auto output = [&](std::size_t i) { return op.norms ? Argument(op.outputs[op.copies + i]) : "nullptr"; };
   return {Instance(c, "adamw")
               .element(copy)
               .flag("kCopy", op.copies, "copy", "precision.compute")
-              .flag("kNorms", norms, "norms", "metrics.per_parameter")
+              .flag("kNorms", op.norms, "norms", "metrics.per_parameter")
               .costs(28 * elements + copies, 15 * elements)
-              .stream(c.flat.chunk_count, c.flat.chunk_elements,
-                      {"s.at<float>(kMasters)", "s.at<float>(kGradients)", "s.at<float>(kExpAvg)",
-                       "s.at<float>(kExpAvgSq)", op.copies ? copies_buffer(copy) : "nullptr", "s.at<Chunk>(kChunks)",
-                       "0", "kChunkCount", "s.at<StepScalars>(kScalars)", "s.at<StepResults>(kResults)",
-                       norms ? Argument(op.outputs[0]) : "nullptr", norms ? Argument(op.outputs[1]) : "nullptr"})};
+              .stream(c.flat, {in[1], in[2], in[6], in[7], op.copies ? Argument(op.outputs[0]) : "nullptr", in[3], "0",
+                               "kChunkCount", in[4], in[5], in[0], output(0), output(1)})};
 }
 
 std::vector<Work> parameter_norms_work(const Context& c) {
@@ -59,8 +60,8 @@ std::vector<Work> parameter_norms_work(const Context& c) {
   return {Instance(c, "parameter_norms")
               .integer("kParameters", c.flat.tensors, "model")
               .costs(12 * chunks, 3 * chunks)
-              .rows(c.flat.tensors, 32, DType::f32,
-                    {c.op.inputs[0], c.op.inputs[1], c.op.inputs[2], "s.at<int>(kFirstChunk)", c.op.outputs[0]})};
+              .rows(c.flat.tensors, 32, DType::f32, all_operands(c.op),
+                    fmt::format("{} tensors of {} chunks in all", c.flat.tensors, c.flat.chunk_count))};
 }
 
 }  // namespace
@@ -81,7 +82,7 @@ constexpr Row kGradientNorm = {.kind = OpKind::gradient_norm,
 constexpr Row kGradientClip = {.kind = OpKind::gradient_clip,
                                .signature = clip_signature,
                                .weight_type = reads_fp32,
-                               .exact = output(0),
+                               .exact = kNoOutputs,
                                .writes_stream = false,
                                .gradient = no_gradient,
                                .gives_forward = false,
@@ -94,7 +95,7 @@ constexpr Row kGradientClip = {.kind = OpKind::gradient_clip,
 constexpr Row kAdamw = {.kind = OpKind::adamw,
                         .signature = adamw_signature,
                         .weight_type = reads_fp32,
-                        .exact = output(0) | output(1),
+                        .exact = output(0) | output(1) | output(2),
                         .writes_stream = false,
                         .gradient = no_gradient,
                         .gives_forward = false,

@@ -1,4 +1,6 @@
 // rms_norm: y = x * rstd * weight, rstd = 1 / sqrt(mean(x^2) + eps) (Zhang and Sennrich 2019).
+#include <fmt/format.h>
+
 #include "compiler/ops/backward.h"
 #include "compiler/ops/instance.h"
 #include "compiler/ops/rows.h"
@@ -57,7 +59,8 @@ std::vector<Work> backward_work(const Context& c) {
               .flag("kRecompute", op.recompute, "recompute", "memory.recompute")
               .costs(passes * c.bytes(dy) + c.bytes(c.in(1)) + c.bytes(partial) + c.bytes(c.in(2)) + c.bytes(c.in(3)),
                      10.0 * dy.rows * dy.cols)
-              .shaped(resident_shape(partial.rows, dy.cols), partial.rows, dy.cols,
+              .shaped(resident_shape(partial.rows, dy.cols),
+                      fmt::format("{} rows of {} in {} blocks", dy.rows, dy.cols, partial.rows),
                       {op.inputs[0], op.inputs[1], op.inputs[2], op.inputs[3],
                        op.residual ? Argument(op.inputs.back()) : "nullptr", op.outputs[0], op.outputs[1],
                        op.recompute ? Argument(op.outputs.back()) : "nullptr"})};

@@ -1,4 +1,4 @@
-// What writes weights outside of an optimizer step: initialise draws them, cast makes their copies in another type.
+// What writes all weights outside of an optimizer step: initialise draws them, cast copies them in another type.
 #include <fmt/format.h>
 
 #include "compiler/ops/instance.h"
@@ -7,24 +7,21 @@
 namespace llmc::ops {
 namespace {
 
-/// -> parameters
-void initialise_signature(const Operands& o) { o.expect(o.op.inputs.empty(), "draws from the seed alone"); }
+/// init_rules -> masters
+void initialise_signature(const Operands& o) { o.count(1, 1); }
 
-/// parameters -> their copies, one after the other
+/// masters, chunks -> copies
 void cast_signature(const Operands& o) {
-  o.expect(!o.op.inputs.empty() && o.op.inputs.size() == o.op.outputs.size(), "one copy a parameter");
-  for (std::size_t i = 0; i < o.op.inputs.size(); ++i) {
-    o.same_shape(o.in(i), o.out(i));
-    o.expect(o.out(i).partner == o.op.inputs[i], fmt::format("%{} is no copy of %{}", o.out(i).name, o.in(i).name));
-  }
+  o.count(2, 1);
+  o.same_shape(o.in(0), o.out(0));
 }
 
 std::vector<Work> initialise_work(const Context& c) {
-  return {
-      Instance(c, "init_normal")
-          .costs(4.0 * static_cast<double>(c.flat.elements), 0)
-          .rows(4096, 1024, DType::f32,
-                {"s.at<float>(kMasters)", "s.at<InitRule>(kInitRules)", "0", std::to_string(c.flat.tensors), "seed"})};
+  return {Instance(c, "init_normal")
+              .costs(4.0 * static_cast<double>(c.flat.elements), 0)
+              .rows(4096, 1024, DType::f32,
+                    {c.op.outputs[0], c.op.inputs[0], "0", std::to_string(c.flat.tensors), "seed"},
+                    fmt::format("{} tensors of {} elements in all", c.flat.tensors, c.flat.elements))};
 }
 
 std::vector<Work> cast_work(const Context& c) {
@@ -32,8 +29,7 @@ std::vector<Work> cast_work(const Context& c) {
   return {Instance(c, "cast_weights")
               .element(type)
               .costs(static_cast<double>(bytes_of(DType::f32, c.flat.elements) + bytes_of(type, c.flat.elements)), 0)
-              .stream(c.flat.chunk_count, c.flat.chunk_elements,
-                      {"s.at<float>(kMasters)", copies_buffer(type), "s.at<Chunk>(kChunks)", "0", "kChunkCount"})};
+              .stream(c.flat, {c.op.inputs[0], c.op.outputs[0], c.op.inputs[1], "0", "kChunkCount"})};
 }
 
 }  // namespace

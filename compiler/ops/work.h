@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "compiler/graph/graph.h"
@@ -21,8 +22,9 @@ struct KernelParam {
 struct Kernel {
   std::string name;           // "rms_norm_backward_residual"
   std::string template_name;  // "rms_norm_backward"
+  std::string source;         // of the template: "rms_norm_backward.cu", "cpu/attention_forward.cpp"
   std::vector<KernelParam> params;
-  std::int64_t rows = 0, cols = 0;
+  std::string work;                                   // what one launch goes through: "32768 rows of 2048"
   std::int64_t blocks = 1, threads = 1, cluster = 1;  // cuda launch
   double bytes = 0, flops = 0;                        // of one launch
 
@@ -40,10 +42,15 @@ struct Product {
 struct Argument {
   graph::TensorId tensor = graph::kNone;
   std::string text;
+  const char* member = nullptr;  // of GemmOperands
 
   Argument(graph::TensorId id) : tensor(id) {}
   Argument(std::string expression) : text(std::move(expression)) {}
   Argument(const char* expression) : text(expression) {}
+  Argument as(const char* name) && {
+    member = name;
+    return std::move(*this);
+  }
 };
 
 /// Whose function a launch calls.

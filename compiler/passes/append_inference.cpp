@@ -1,4 +1,5 @@
 #include "compiler/passes/passes.h"
+#include "device/types.h"
 
 namespace llmc::passes {
 
@@ -23,13 +24,16 @@ Graph append_inference(Graph graph, const spec::Spec&) {
                                    .rows = graph.batch,
                                    .cols = features.cols,
                                    .pitch = features.pitch});
-  const TensorId result = graph.add(
-      {.name = "sample_logits", .rows = graph.batch, .cols = all.cols, .pitch = all.pitch, .role = Role::output});
-  graph.host.sample_logits = result;
+  const TensorId result = graph.add({.name = "sample_logits",
+                                     .rows = graph.batch,
+                                     .cols = all.cols,
+                                     .pitch = all.pitch,
+                                     .role = Role::output,
+                                     .use = Use::sample_logits});
   Region sample{.name = "sample", .part = Part::sample};
   sample.ops.push_back({.kind = OpKind::gather_rows,
                         .name = "gather_rows",
-                        .inputs = {logits.inputs[0], graph.host.positions},
+                        .inputs = {logits.inputs[0], graph.host(Use::positions)},
                         .outputs = {rows}});
   logits.name = "sample_logits";
   logits.inputs[0] = rows;
@@ -40,10 +44,13 @@ Graph append_inference(Graph graph, const spec::Spec&) {
   graph.regions.push_back(std::move(total));
   graph.regions.push_back(std::move(sample));
 
-  Op draw{.kind = OpKind::initialise, .name = "init_normal"};
-  for (std::size_t i = 0; i < graph.tensors.size(); ++i)
-    if (graph.tensors[i].role == Role::parameter) draw.outputs.push_back(static_cast<TensorId>(i));
-  graph.regions.push_back({.name = "initialise", .part = Part::initialise, .ops = {std::move(draw)}});
+  const TensorId rules = graph.add_records("init_rules", Use::init_rules, Role::constant, "InitRule", sizeof(InitRule));
+  graph.regions.push_back({.name = "initialise",
+                           .part = Part::initialise,
+                           .ops = {{.kind = OpKind::initialise,
+                                    .name = "init_normal",
+                                    .inputs = {rules},
+                                    .outputs = {graph.host(Use::masters)}}}});
   return graph;
 }
 

@@ -1,33 +1,54 @@
 #include "compiler/passes/passes.h"
+#include "device/types.h"
 
 namespace llmc::passes {
 
 using namespace graph;
 
 Graph append_optimizer(Graph graph, const spec::Spec& spec) {
-  Region region{.name = "optimizer", .part = Part::optimizer};
-  // One partial sum for each chunk of each parameter; how many there are is known when parameters have offsets.
+  // All parameters at once; how many elements, chunks and tensors there are is known when they have offsets.
+  const auto flat = [&](const char* name, Use use) {
+    return graph.add({.name = name, .rows = 1, .cols = 1, .role = Role::flat, .use = use});
+  };
   const auto partial = [&](const char* name) { return graph.add({.name = name, .rows = 1, .cols = 1}); };
+  const TensorId masters = graph.host(Use::masters), gradients = graph.host(Use::gradients),
+                 chunks = graph.host(Use::chunks), scalars = graph.host(Use::scalars),
+                 results = graph.host(Use::results);
+  const TensorId adamw =
+      graph.add_records("adamw_scalars", Use::optimizer_scalars, Role::input, "AdamwScalars", sizeof(AdamwScalars));
+  const TensorId groups = graph.add_records("group_scalars", Use::group_scalars, Role::input, "GroupScalars",
+                                            sizeof(GroupScalars), static_cast<std::int64_t>(graph.groups.size()));
+  const TensorId exp_avg = flat("exp_avg", Use::state), exp_avg_sq = flat("exp_avg_sq", Use::state);
+
+  Region region{.name = "optimizer", .part = Part::optimizer};
   const TensorId gradient_partial = partial("gradient_partial");
-  region.ops.push_back(
-      {.kind = OpKind::gradient_norm, .name = "gradient_norm", .inputs = {}, .outputs = {gradient_partial}});
-  const TensorId norm = partial("clip_scale");
-  graph.at(norm).role = Role::result;
-  region.ops.push_back(
-      {.kind = OpKind::gradient_clip, .name = "gradient_clip", .inputs = {gradient_partial}, .outputs = {norm}});
-  Op update{.kind = OpKind::adamw, .name = "adamw", .inputs = {norm}, .outputs = {}};
-  if (spec.metrics.per_parameter) {
-    const TensorId weight = partial("weight_partial"), step = partial("update_partial");
-    update.outputs = {weight, step};
-    region.ops.push_back(update);
-    graph.host.parameter_norms = partial("tensor_norms");
-    graph.at(graph.host.parameter_norms).role = Role::output;
+  region.ops.push_back({.kind = OpKind::gradient_norm,
+                        .name = "gradient_norm",
+                        .inputs = {gradients, chunks},
+                        .outputs = {gradient_partial}});
+  region.ops.push_back({.kind = OpKind::gradient_clip,
+                        .name = "gradient_clip",
+                        .inputs = {gradient_partial, scalars},
+                        .outputs = {results}});
+  Op update{.kind = OpKind::adamw,
+            .name = "adamw",
+            .inputs = {results, masters, gradients, chunks, adamw, groups, exp_avg, exp_avg_sq},
+            .norms = spec.metrics.per_parameter};
+  if (update.norms) update.outputs = {partial("weight_partial"), partial("update_partial")};
+  region.ops.push_back(update);
+  if (update.norms) {
+    const TensorId first_chunk = graph.add({.name = "first_chunk",
+                                            .dtype = DType::i32,
+                                            .rows = 1,
+                                            .cols = 1,
+                                            .role = Role::constant,
+                                            .use = Use::first_chunk});
+    const TensorId norms =
+        graph.add({.name = "tensor_norms", .rows = 1, .cols = 3, .role = Role::output, .use = Use::parameter_norms});
     region.ops.push_back({.kind = OpKind::parameter_norms,
                           .name = "parameter_norms",
-                          .inputs = {gradient_partial, weight, step},
-                          .outputs = {graph.host.parameter_norms}});
-  } else {
-    region.ops.push_back(update);
+                          .inputs = {gradient_partial, update.outputs[0], update.outputs[1], first_chunk},
+                          .outputs = {norms}});
   }
   graph.regions.push_back(std::move(region));
   return graph;

@@ -8,8 +8,9 @@ namespace llmc::passes {
 using namespace graph;
 
 Graph cast_weights(Graph graph, const spec::Spec&) {
+  // The copies of all parameters in one type are one flat buffer, which a cast op makes of the masters.
   std::map<std::pair<TensorId, DType>, TensorId> copies;
-  Op cast{.kind = OpKind::cast, .name = "cast_weights"};
+  std::map<DType, TensorId> flat;
   for (Region& region : graph.regions)
     for (Op& op : region.ops)
       for (std::size_t i = 0; i < op.inputs.size(); ++i) {
@@ -27,15 +28,33 @@ Graph cast_weights(Graph graph, const spec::Spec&) {
           tensor.partner = weight;
           tensor.pieces.clear();
           copy->second = graph.add(tensor);
-          cast.inputs.push_back(weight);
-          cast.outputs.push_back(copy->second);
         }
+        if (!flat.count(type))
+          flat[type] = graph.add({.name = std::string("copies_") + name_of(type),
+                                  .dtype = type,
+                                  .rows = 1,
+                                  .cols = 1,
+                                  .role = Role::flat,
+                                  .use = Use::copies});
         op.inputs[i] = copy->second;
       }
-  if (cast.outputs.empty()) return graph;
-  for (Region& region : graph.regions)
-    for (Op& op : region.ops) op.copies = op.kind == OpKind::adamw;
-  graph.regions.push_back({.name = "refresh", .part = Part::refresh, .ops = {std::move(cast)}});
+  if (flat.empty()) return graph;
+  const TensorId masters = graph.host(Use::masters), chunks = graph.host(Use::chunks);
+  Region refresh{.name = "refresh", .part = Part::refresh};
+  for (const auto& [type, copy] : flat)
+    refresh.ops.push_back({.kind = OpKind::cast,
+                           .name = std::string("cast_weights_") + name_of(type),
+                           .inputs = {masters, chunks},
+                           .outputs = {copy}});
+  // AdamW writes one of them on its way.
+  Region& optimizer = graph.region(Block::none, Part::optimizer);
+  for (Op& op : optimizer.ops)
+    if (op.kind == OpKind::adamw) {
+      op.copies = true;
+      op.outputs.insert(op.outputs.begin(), flat.begin()->second);
+    }
+  optimizer.ops.insert(optimizer.ops.end(), refresh.ops.begin() + 1, refresh.ops.end());
+  graph.regions.push_back(std::move(refresh));
   return graph;
 }
 

@@ -22,6 +22,7 @@ class Verifier {
   void run() {
     for (const Region& region : g_.regions) check_region(region);
     check_gradients();
+    check_copies();
   }
 
  private:
@@ -55,7 +56,7 @@ class Verifier {
       }
       for (TensorId id : op.outputs) {
         const Tensor& t = g_.at(id);
-        if (!may_write(op, t)) fail(fmt::format("writes %{}", t.name));
+        if (!may_write(t)) fail(fmt::format("writes %{}", t.name));
         if (t.role == Role::gradient) touched_.insert(id);
         holder[g_.storage(id)] = id;
       }
@@ -68,17 +69,15 @@ class Verifier {
     }
   }
 
-  static bool may_write(const Op& op, const Tensor& t) {
+  static bool may_write(const Tensor& t) {
     switch (t.role) {
       case Role::activation:
       case Role::gradient:
       case Role::output:
-      case Role::result:
+      case Role::flat:
         return true;
       case Role::copy:
-        return op.kind == OpKind::cast;
-      case Role::parameter:
-        return op.kind == OpKind::initialise;
+      case Role::parameter:  // parts of flat buffers
       case Role::constant:
       case Role::input:
         break;
@@ -102,6 +101,20 @@ class Verifier {
     if (!differentiated) return;
     for (const Tensor& t : g_.tensors)
       if (t.role == Role::parameter && !touched_.count(t.partner)) fail("nothing writes the gradient of %" + t.name);
+  }
+
+  /// A copy lies where its weight does, in the flat buffer of its type.
+  void check_copies() const {
+    for (const Tensor& t : g_.tensors) {
+      if (t.role != Role::copy) continue;
+      const Tensor& weight = g_.at(t.partner);
+      if (weight.role != Role::parameter || weight.rows != t.rows || weight.cols != t.cols || weight.pitch != t.pitch)
+        fail(fmt::format("%{} is no copy of %{}", t.name, weight.name));
+      const bool made = std::any_of(g_.tensors.begin(), g_.tensors.end(), [&](const Tensor& flat) {
+        return flat.use == Use::copies && flat.dtype == t.dtype;
+      });
+      if (!made) fail(fmt::format("nothing makes %{}", t.name));
+    }
   }
 
   const Graph& g_;

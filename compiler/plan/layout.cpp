@@ -12,27 +12,28 @@ using namespace graph;
 
 namespace {
 
-constexpr std::size_t kAlignment = 256;
+constexpr std::size_t kAlignment = kArenaAlignment;
 constexpr std::int64_t kMostInputSlots = 16;
 
 std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 class LayoutMaker {
  public:
-  LayoutMaker(const Graph& graph, const ParameterLayout& parameters, const spec::Spec& spec, std::int64_t micro_batches,
-              std::size_t math_workspace)
-      : g_(graph), p_(parameters), spec_(spec), micro_batches_(micro_batches), math_workspace_(math_workspace) {
+  LayoutMaker(const Graph& graph, const spec::Spec& spec, std::int64_t micro_batches, std::size_t math_workspace)
+      : g_(graph), spec_(spec), micro_batches_(micro_batches), math_workspace_(math_workspace) {
     layout_.regions.resize(graph.regions.size());
   }
 
   Layout make() {
-    place_weights();
+    place_flat("master weights", Use::masters, "fp32");
+    place_flat("weight copies", Use::copies, std::string(name_of(spec_.compute)) + ", what matrix products read");
+    place_flat("gradients", Use::gradients, "fp32, accumulated over micro-batches");
     place_host_data();
     place_stream();
     place_slabs();
     place_transients();
-    place_optimizer_state();
-    layout_.arena.bytes = at_;
+    place_flat("optimizer state", Use::state, "AdamW's two moments, fp32");
+    layout_.bytes = at_;
     return std::move(layout_);
   }
 
@@ -43,68 +44,57 @@ class LayoutMaker {
     return offset;
   }
 
-  /// Ends a section that began at `begin`.
-  void section(std::string name, std::size_t begin, std::string what) {
-    layout_.sections.push_back({std::move(name), begin, at_ - begin, std::move(what)});
+  /// A name for what begins here.
+  std::size_t area(std::string name, std::size_t stride = 0) {
+    layout_.areas.push_back({std::move(name), at_, stride});
+    return layout_.areas.size() - 1;
   }
 
-  void place_weights() {
-    const auto elements = static_cast<std::size_t>(p_.elements);
-    ArenaLayout& a = layout_.arena;
-    std::size_t begin = at_;
-    a.masters = take(elements * 4);
-    section("master weights", begin, "fp32");
-    begin = at_;
-    if (spec_.compute != DType::f32) {
-      a.copies = take(static_cast<std::size_t>(bytes_of(spec_.compute, p_.elements)));
-      section("weight copies", begin, std::string(name_of(spec_.compute)) + ", what matrix products read");
-    } else {
-      a.copies = a.masters;
-    }
-    begin = at_;
-    a.gradients = take(elements * 4);
-    section("gradients", begin, "fp32, accumulated over micro-batches");
+  /// Ends a section that began at `begin`, unless it is empty.
+  void section(std::string name, std::size_t begin, std::string what) {
+    if (at_ > begin) layout_.sections.push_back({std::move(name), begin, at_ - begin, std::move(what)});
+  }
+
+  /// A buffer that only libraries and copy streams use.
+  void place_bytes(const char* name, Use use, std::size_t bytes) {
+    area(name);
+    layout_.buffers.push_back({name, DType::byte, static_cast<std::int64_t>(bytes), use, take(bytes)});
+  }
+
+  void place_host_tensor(TensorId id) {
+    const Tensor& t = g_.at(id);
+    Place place{.area = area(t.name)};
+    place.offset = take(static_cast<std::size_t>(t.bytes()));
+    layout_.fixed[id] = place;
+    layout_.buffers.push_back({t.name, t.dtype, t.elements(), t.use, place.offset});
+  }
+
+  template <class Predicate>
+  void place_host_tensors(Predicate predicate) {
+    for (std::size_t i = 0; i < g_.tensors.size(); ++i)
+      if (g_.tensors[i].use != Use::unseen && predicate(g_.tensors[i])) place_host_tensor(static_cast<TensorId>(i));
+  }
+
+  void place_flat(const char* name, Use use, std::string what) {
+    const std::size_t begin = at_;
+    place_host_tensors([use](const Tensor& t) { return t.use == use; });
+    section(name, begin, std::move(what));
   }
 
   void place_host_data() {
     const std::size_t begin = at_;
-    ArenaLayout& a = layout_.arena;
-    const HostTensors& host = g_.host;
-    const auto fixed = [&](TensorId id) {
-      const std::size_t offset = take(static_cast<std::size_t>(g_.at(id).bytes()));
-      layout_.fixed[id] = {offset, 0};
-      return offset;
-    };
-    a.results = take(sizeof(StepResults));
-    a.inputs = at_;
-    a.scalars = take(sizeof(StepScalars));
-    a.tokens = fixed(host.tokens);
-    a.targets = fixed(host.targets);
-    a.embedding_order = fixed(host.embedding_order);
-    a.run_begin = fixed(host.run_begin);
-    a.run_token = fixed(host.run_token);
-    a.run_count = fixed(host.run_count);
-    a.input_bytes = at_ - a.inputs;
-    a.positions = fixed(host.positions);
-    a.rope_table = fixed(host.rope_table);
-    a.sample_logits = fixed(host.sample_logits);
-    a.chunks = take(static_cast<std::size_t>(p_.chunk_count) * sizeof(Chunk));
-    a.first_chunk = take((p_.slices.size() + 1) * sizeof(std::int32_t));
-    a.init_rules = take(p_.slices.size() * sizeof(InitRule));
-    a.parameter_norms = take(p_.slices.size() * 3 * sizeof(float));
-    if (host.parameter_norms != kNone) layout_.fixed[host.parameter_norms] = {a.parameter_norms, 0};
+    place_host_tensors([](const Tensor& t) { return is_input(t.use); });
+    place_host_tensors([](const Tensor& t) { return t.role != Role::flat && !is_input(t.use); });
     section("step inputs and tables", begin, "tokens, targets, RoPE table, optimizer chunks, results");
-    if (spec_.target.kind == spec::TargetKind::cuda) {
-      const std::size_t workspace = at_;
-      a.math_workspace = take(math_workspace_);
-      a.math_workspace_bytes = math_workspace_;
-      section("matrix-product workspace", workspace, "cuBLASLt: partial sums of products that split k");
-      // This step's and the next one's. With many micro-batches the host is far enough ahead with fewer.
-      const std::size_t slots = at_;
-      a.input_slot_count = static_cast<std::size_t>(std::min<std::int64_t>(2 * micro_batches_, kMostInputSlots));
-      a.input_slots = take(a.input_slot_count * a.input_bytes);
-      section("inputs on their way", slots, "two steps' micro-batches, filled by a copy stream");
-    }
+    if (spec_.target.kind != spec::TargetKind::cuda) return;
+    const std::size_t workspace = at_;
+    place_bytes("math_workspace", Use::math_workspace, math_workspace_);
+    section("matrix-product workspace", workspace, "cuBLASLt: partial sums of products that split k");
+    // This step's and the next one's. With many micro-batches the host is far enough ahead with fewer.
+    const std::size_t slots = at_;
+    const auto count = static_cast<std::size_t>(std::min<std::int64_t>(2 * micro_batches_, kMostInputSlots));
+    place_bytes("input_slots", Use::input_slots, count * input_block(layout_.buffers).bytes);
+    section("inputs on their way", slots, "two steps' micro-batches, filled by a copy stream");
   }
 
   /// x[0] .. x[layers]: what each layer reads; a layer writes the next one's.
@@ -113,11 +103,12 @@ class LayoutMaker {
     const ResidualStream& stream = g_.stream;
     const auto bytes = static_cast<std::size_t>(g_.at(stream.below).bytes());
     const std::size_t stride = aligned(bytes);
+    const std::size_t in = area("stream", stride);
     take(stride * static_cast<std::size_t>(g_.layers() + 1));
-    layout_.fixed[stream.first] = {begin, 0};
-    layout_.fixed[stream.below] = {begin, stride};
-    layout_.fixed[stream.above] = {begin + stride, stride};
-    layout_.fixed[stream.last] = {begin + stride * static_cast<std::size_t>(g_.layers()), 0};
+    layout_.fixed[stream.first] = {begin, 0, in};
+    layout_.fixed[stream.below] = {begin, stride, in};
+    layout_.fixed[stream.above] = {begin + stride, stride, in};
+    layout_.fixed[stream.last] = {begin + stride * static_cast<std::size_t>(g_.layers()), 0, in};
     section("residual stream", begin,
             std::string(name_of(g_.at(stream.below).dtype)) + ", one a layer, kept for the backward pass");
   }
@@ -136,8 +127,10 @@ class LayoutMaker {
         slab += aligned(static_cast<std::size_t>(g_.at(id).bytes()));
       }
       // A variant's slabs are indexed by the layer's rank among the layers of that variant.
+      const bool only = std::all_of(g_.variants.begin(), g_.variants.end(), [](int variant) { return variant == 0; });
+      const std::size_t in = area(only ? "kept" : "kept_" + std::to_string(region.variant), slab);
       const std::size_t base = take(slab * static_cast<std::size_t>(g_.layers_of(region)));
-      for (auto& [id, place] : places) place = {base + place.offset, slab};
+      for (auto& [id, place] : places) place = {base + place.offset, slab, in};
       for (std::size_t other = 0; other < g_.regions.size(); ++other) {
         if (region.is_twin(g_.regions[other])) layout_.regions[other].insert(places.begin(), places.end());
       }
@@ -168,7 +161,7 @@ class LayoutMaker {
     return 8;
   }
 
-  struct Use {
+  struct Life {
     int first = 0, last = 0;                // op positions
     int region_first = 0, region_last = 0;  // positions of whole regions
     std::set<std::size_t> regions;
@@ -184,7 +177,7 @@ class LayoutMaker {
 
     // What lives in one region only has the life of its ops; what crosses regions lives through all of them, since
     // loops come back. Tensors of a layer that nothing keeps are new in each region.
-    std::map<std::pair<TensorId, std::size_t>, Use> uses;  // (buffer, region or SIZE_MAX)
+    std::map<std::pair<TensorId, std::size_t>, Life> uses;  // (buffer, region or SIZE_MAX)
     int position = 0;
     for (std::size_t r : order) {
       const Region& region = g_.regions[r];
@@ -196,7 +189,7 @@ class LayoutMaker {
             if (!is_transient(buffer, r)) continue;
             const bool local = g_.at(buffer).scope == Scope::layer;
             auto [use, fresh] = uses.try_emplace({buffer, local ? r : SIZE_MAX});
-            Use& u = use->second;
+            Life& u = use->second;
             if (fresh) u.first = position, u.region_first = region_first;
             u.last = position;
             u.region_last = region_last;
@@ -213,12 +206,13 @@ class LayoutMaker {
                        crosses ? use.region_last : use.last, 0});
     }
     const Packing packing = pack(items, kAlignment);
+    const std::size_t in = area("transients");
     take(packing.bytes);
     layout_.transient_bytes = packing.bytes;
     layout_.transient_bound = packing.bound;
     std::size_t i = 0;
     for (const auto& [key, use] : uses) {
-      for (std::size_t r : use.regions) layout_.regions[r][key.first] = {begin + items[i].offset, 0};
+      for (std::size_t r : use.regions) layout_.regions[r][key.first] = {begin + items[i].offset, 0, in};
       ++i;
     }
     section("transients", begin, "packed by lifetime");
@@ -231,15 +225,7 @@ class LayoutMaker {
     return std::find(saved.begin(), saved.end(), buffer) == saved.end();
   }
 
-  void place_optimizer_state() {
-    const std::size_t begin = at_, bytes = static_cast<std::size_t>(p_.elements) * 4;
-    layout_.arena.exp_avg = take(bytes);
-    layout_.arena.exp_avg_sq = take(bytes);
-    section("optimizer state", begin, "AdamW's two moments, fp32");
-  }
-
   const Graph& g_;
-  const ParameterLayout& p_;
   const spec::Spec& spec_;
   const std::int64_t micro_batches_;
   const std::size_t math_workspace_;
@@ -260,11 +246,10 @@ const Place& Layout::find(const Graph& graph, std::size_t region, TensorId tenso
   return place->second;
 }
 
-Layout lay_out(const Graph& graph, const ParameterLayout& parameters, const spec::Spec& spec,
-               std::int64_t micro_batches) {
-  Layout layout = LayoutMaker(graph, parameters, spec, micro_batches, kTunedWorkspace).make();
-  if (layout.arena.bytes <= static_cast<std::size_t>(spec.memory.budget)) return layout;
-  return LayoutMaker(graph, parameters, spec, micro_batches, kUntunedWorkspace).make();
+Layout lay_out(const Graph& graph, const spec::Spec& spec, std::int64_t micro_batches) {
+  Layout layout = LayoutMaker(graph, spec, micro_batches, kTunedWorkspace).make();
+  if (layout.bytes <= static_cast<std::size_t>(spec.memory.budget)) return layout;
+  return LayoutMaker(graph, spec, micro_batches, kUntunedWorkspace).make();
 }
 
 }  // namespace llmc::plan

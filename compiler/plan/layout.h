@@ -6,9 +6,9 @@
 namespace llmc::plan {
 
 /// Order in the arena: weights and gradients, what the host writes, the residual stream, one slab a layer of what the
-/// backward pass needs, transients packed by lifetime, optimizer state last (its size depends on the number of ranks).
-/// On CUDA the workspace of matrix products is kTunedWorkspace where memory.budget allows it, else kUntunedWorkspace.
-Layout lay_out(const graph::Graph& graph, const ParameterLayout& parameters, const spec::Spec& spec,
-               std::int64_t micro_batches);
+/// backward pass needs, transients packed by lifetime, and last what ranks may share out (is_sharded): the optimizer's
+/// state. On CUDA the workspace of matrix products is kTunedWorkspace where memory.budget allows it, else
+/// kUntunedWorkspace.
+Layout lay_out(const graph::Graph& graph, const spec::Spec& spec, std::int64_t micro_batches);
 
 }  // namespace llmc::plan

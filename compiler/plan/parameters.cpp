@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "train/chunks.h"
+
 namespace llmc::plan {
 
 using namespace graph;
@@ -47,7 +49,7 @@ Slice slice_of(const Tensor& t, const Piece& piece, const std::string& prefix, s
   Slice slice{.name = prefix + piece.name,
               .offset = offset + piece.begin * (piece.matrix ? t.pitch : 1),
               .matrix = piece.matrix,
-              .decay = piece.decay,
+              .group = piece.group,
               .init_std = deviation(spec, piece.init, t.cols),
               .init_value = piece.init == Init::ones ? 1.0 : 0.0};
   slice.rows = piece.matrix ? piece.size : 1;
@@ -57,6 +59,15 @@ Slice slice_of(const Tensor& t, const Piece& piece, const std::string& prefix, s
 }
 
 }  // namespace
+
+void size_flat(Graph& graph, const ParameterLayout& layout) {
+  for (Tensor& t : graph.tensors) {
+    if (t.role == Role::flat) t.cols = t.pitch = layout.elements;
+    if (t.use == Use::chunks) t.rows = layout.chunk_count;
+    if (t.use == Use::first_chunk) t.cols = t.pitch = layout.tensors + 1;
+    if (t.use == Use::init_rules || t.use == Use::parameter_norms) t.rows = layout.tensors;
+  }
+}
 
 ParameterLayout lay_out_parameters(const Graph& graph, const spec::Spec& spec) {
   // 256 bytes in the narrowest of the buffers that share these offsets.
@@ -96,7 +107,7 @@ ParameterLayout lay_out_parameters(const Graph& graph, const spec::Spec& spec) {
     for (const Piece& piece : t.pieces) {
       const Slice slice = slice_of(t, piece, prefix, layout.offset[id] + layer * layout.layer_stride, spec);
       layout.logical += slice.rows * slice.cols;
-      layout.chunk_count += (slice.rows * slice.pitch + kChunkElements - 1) / kChunkElements;
+      layout.chunk_count += chunks_of(slice.rows * slice.pitch, kChunkElements);
       layout.slices.push_back(slice);
     }
   };

@@ -7,4 +7,7 @@ namespace llmc::plan {
 
 ParameterLayout lay_out_parameters(const graph::Graph& graph, const spec::Spec& spec);
 
+/// Gives tensors that stand for all parameters their sizes.
+void size_flat(graph::Graph& graph, const ParameterLayout& layout);
+
 }  // namespace llmc::plan

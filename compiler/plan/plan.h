@@ -21,7 +21,8 @@ struct Slice {
   std::string name;         // "model.layers.3.self_attn.q_proj.weight"
   std::int64_t offset = 0;  // elements, in each flat parameter buffer
   std::int64_t rows = 0, cols = 0, pitch = 0;
-  bool matrix = true, decay = true;
+  bool matrix = true;
+  int group = 0;  // index into Graph::groups
   double init_std = 0, init_value = 0;
 };
 
@@ -34,10 +35,29 @@ struct ParameterLayout : ops::FlatSizes {
   std::vector<Slice> slices;                       // in the order of offsets
 };
 
+/// A stretch of the arena under one name. What there is once a layer (or once a layer of a variant) repeats with a
+/// stride.
+struct Area {
+  std::string name;  // "masters", "stream", "kept", "transients"
+  std::size_t offset = 0, stride = 0;
+};
+
 /// Bytes from the arena's start; what exists once a layer moves by `layer_stride`.
 struct Place {
   std::size_t offset = 0;
   std::size_t layer_stride = 0;
+  std::size_t area = 0;  // index into Layout::areas
+};
+
+/// One of the buffers that the host knows (buffers.h).
+struct HostBuffer {
+  std::string name;
+  DType dtype = DType::f32;
+  std::int64_t elements = 0;
+  Use use = Use::unseen;
+  std::size_t offset = 0;
+
+  std::size_t bytes() const { return static_cast<std::size_t>(bytes_of(dtype, elements)); }
 };
 
 /// One named part of the arena, for people.
@@ -48,9 +68,11 @@ struct Section {
 };
 
 struct Layout {
-  ArenaLayout arena{};
+  std::size_t bytes = 0;  // of the arena
   std::vector<Section> sections;
-  std::map<graph::TensorId, Place> fixed;                 // inputs, constants, the stream, outputs
+  std::vector<Area> areas;
+  std::vector<HostBuffer> buffers;                        // by offset
+  std::map<graph::TensorId, Place> fixed;                 // what the host knows, and the stream
   std::vector<std::map<graph::TensorId, Place>> regions;  // by region index: what else its ops touch
   std::size_t transient_bytes = 0, transient_bound = 0;   // packed size, and the most alive at once
 

@@ -30,14 +30,15 @@ std::vector<std::int64_t> divisors_descending(std::int64_t n) {
   return result;
 }
 
-/// What the graph leaves open: memory that an op wants beside its results.
-void size_scratch(Plan& plan) {
+/// What the graph leaves open: tensors of all parameters, and memory that an op wants beside its results.
+void size_tensors(Plan& plan) {
+  size_flat(plan.graph, plan.parameters);
   for (const graph::Region& region : plan.graph.regions)
     for (const graph::Op& op : region.ops)
       ops::row_of(op.kind).scratch(plan.graph, op, plan.spec, plan.parameters, plan.attention);
 }
 
-bool fits(const Plan& plan) { return plan.layout.arena.bytes <= static_cast<std::size_t>(plan.spec.memory.budget); }
+bool fits(const Plan& plan) { return plan.layout.bytes <= static_cast<std::size_t>(plan.spec.memory.budget); }
 
 /// Lowered and laid out for one choice, with those of attention's backward passes that fit.
 Plan lay_out_choice(const spec::Spec& spec, const passes::Choice& choice) {
@@ -48,8 +49,8 @@ Plan lay_out_choice(const spec::Spec& spec, const passes::Choice& choice) {
   plan.parameters = lay_out_parameters(plan.graph, spec);
   if (spec.target.kind == spec::TargetKind::cuda) plan.attention = ops::choose_attention(plan.graph, spec);
   do {
-    size_scratch(plan);
-    plan.layout = lay_out(plan.graph, plan.parameters, spec, plan.micro_batches());
+    size_tensors(plan);
+    plan.layout = lay_out(plan.graph, spec, plan.micro_batches());
   } while (!fits(plan) && plan.attention.leave_out_largest());
   return plan;
 }
@@ -136,7 +137,7 @@ std::string ways_out(const spec::Spec& spec, std::int64_t needed) {
 }
 
 [[noreturn]] void refuse(const spec::Spec& spec, const Plan& plan) {
-  const auto needed = static_cast<std::int64_t>(plan.layout.arena.bytes);
+  const auto needed = static_cast<std::int64_t>(plan.layout.bytes);
   std::string largest;
   for (const Section& s : plan.layout.sections)
     largest += fmt::format("\n  {:>12}  {}", size_text(static_cast<std::int64_t>(s.bytes)), s.name);

@@ -188,7 +188,7 @@ struct Figure {
 };
 
 std::vector<Figure> figures(const Plan& a, const Plan& b) {
-  return {{"arena", static_cast<double>(a.layout.arena.bytes), static_cast<double>(b.layout.arena.bytes), true},
+  return {{"arena", static_cast<double>(a.layout.bytes), static_cast<double>(b.layout.bytes), true},
           {"bytes moved a step", a.cost.bytes_per_step, b.cost.bytes_per_step, true},
           {"FLOP a token (model)", a.cost.model_flops_per_token, b.cost.model_flops_per_token, false},
           {"FLOP a step (done)", a.cost.hardware_flops_per_step, b.cost.hardware_flops_per_step, false},

@@ -97,13 +97,23 @@ nlohmann::ordered_json plan_json(const Plan& plan) {
   for (const plan::Section& section : plan.layout.sections)
     sections.push_back(
         {{"name", section.name}, {"offset", section.offset}, {"bytes", section.bytes}, {"what", section.what}});
-  j["memory"] = {{"arena_bytes", plan.layout.arena.bytes},
+  Json buffers = Json::array();
+  for (const plan::HostBuffer& buffer : plan.layout.buffers)
+    buffers.push_back({{"name", buffer.name},
+                       {"dtype", name_of(buffer.dtype)},
+                       {"elements", buffer.elements},
+                       {"use", name_of(buffer.use)},
+                       {"sharded", is_sharded(buffer.use)},
+                       {"offset", buffer.offset}});
+  j["memory"] = {{"arena_bytes", plan.layout.bytes},
                  {"budget_bytes", s.memory.budget},
                  {"transient_bytes", plan.layout.transient_bytes},
                  {"transient_lower_bound", plan.layout.transient_bound},
-                 {"sections", sections}};
+                 {"sections", sections},
+                 {"buffers", buffers}};
   if (s.target.kind == spec::TargetKind::cuda) j["attention"] = attention_json(plan);
-  const std::int64_t save = 3 * static_cast<std::int64_t>(sizeof(float)) * plan.parameters.logical;
+  const std::int64_t save =
+      static_cast<std::int64_t>(saved_buffers(plan.layout.buffers) * sizeof(float)) * plan.parameters.logical;
   j["disk"] = {{"checkpoint_bytes", save}, {"most_bytes", save * (s.checkpoint.keep_last + 1)}};
   j["flops"] = {{"model_per_token", plan.cost.model_flops_per_token},
                 {"linear_per_token", plan.cost.linear_flops_per_token},
@@ -159,8 +169,8 @@ std::string plan_text(const Plan& plan) {
                   name_of(s.compute), target_text(s.target.kind), plan.micro_batches(), plan.choice.micro_batch,
                   s.batch.sequence_length, s.batch.tokens, recompute_text(s.memory.recompute), plan.choice.loss_chunk);
   out += fmt::format("fingerprint {}\n\n", plan.fingerprint);
-  out += fmt::format("memory: {} ({} bytes) of {}\n", human_bytes(static_cast<double>(plan.layout.arena.bytes)),
-                     plan.layout.arena.bytes, human_bytes(static_cast<double>(s.memory.budget)));
+  out += fmt::format("memory: {} ({} bytes) of {}\n", human_bytes(static_cast<double>(plan.layout.bytes)),
+                     plan.layout.bytes, human_bytes(static_cast<double>(s.memory.budget)));
   for (const plan::Section& section : plan.layout.sections)
     out += fmt::format("  {:>12}  {:<26} {}\n", human_bytes(static_cast<double>(section.bytes)), section.name,
                        section.what);

@@ -45,7 +45,7 @@ inline constexpr AttentionPlan kAttention = {
     .own = own_attention_backward,
 };
 
-Step* create_step(Device& device, std::byte* arena);
+Step* create_step(Device& device, Communicator& ranks, std::byte* arena);
 void destroy_step(Step* step);
 void initialise(Step& step, std::uint64_t seed);
 void refresh_copies(Step& step);

@@ -14,6 +14,41 @@
 
 namespace llmc {
 
+namespace {
+
+// Byte offsets in the arena of 334227712 bytes, and from one layer to the next.
+constexpr std::size_t kMasters = 0;
+constexpr std::size_t kGradients = 23081984;
+constexpr std::size_t kScalars = 46163968;
+constexpr std::size_t kTokens = 46164224;
+constexpr std::size_t kTargets = 46172416;
+constexpr std::size_t kEmbeddingOrder = 46180608;
+constexpr std::size_t kRunBegin = 46188800;
+constexpr std::size_t kRunToken = 46197248;
+constexpr std::size_t kRunCount = 46205440;
+constexpr std::size_t kAdamwScalars = 46205696;
+constexpr std::size_t kGroupScalars = 46205952;
+constexpr std::size_t kPositions = 46206208;
+constexpr std::size_t kChunks = 46206464;
+constexpr std::size_t kRopeTable = 46215424;
+constexpr std::size_t kResults = 46248192;
+constexpr std::size_t kFirstChunk = 46248448;
+constexpr std::size_t kTensorNorms = 46248704;
+constexpr std::size_t kSampleLogits = 46249472;
+constexpr std::size_t kInitRules = 46380544;
+constexpr std::size_t kStream = 46383360;
+constexpr std::size_t kStreamStride = 2097152;
+constexpr std::size_t kKept = 61063424;
+constexpr std::size_t kKeptStride = 31539200;
+constexpr std::size_t kTransients = 250298624;
+constexpr std::size_t kExpAvg = 288063744;
+constexpr std::size_t kExpAvgSq = 311145728;
+
+constexpr std::size_t kLayerParameters = 786944;  // elements from a layer's parameters to the next layer's
+constexpr int kChunkCount = 365;                  // of at most 16384 elements: the optimizer's units of work
+
+}  // namespace
+
 struct Step {
   Device& device;
   Stream& stream;
@@ -69,97 +104,86 @@ Step::Step(Device& d, std::byte* memory)
 
 namespace {
 
-// Byte offsets in the arena of 334227200 bytes.
-constexpr std::size_t kMasters = 0;
-constexpr std::size_t kCopies = 0;
-constexpr std::size_t kGradients = 23081984;
-constexpr std::size_t kExpAvg = 288063232;
-constexpr std::size_t kExpAvgSq = 311145216;
-constexpr std::size_t kScalars = 46164224;
-constexpr std::size_t kResults = 46163968;
-constexpr std::size_t kChunks = 46370048;
-constexpr std::size_t kFirstChunk = 46379008;
-constexpr std::size_t kInitRules = 46379264;
-constexpr std::size_t kLayerParameters = 786944;  // elements from a layer's parameters to the next layer's
-constexpr int kChunkCount = 365;                  // of at most 16384 elements: the optimizer's units of work
-
 void embed(Step& s) {
-  int* tokens = s.at<int>(46164480);                // [2048]
-  float* embed_weight = s.at<float>(kMasters + 0);  // [4096, 256]
-  float* x_first = s.at<float>(46382848);           // [2048, 256]
+  int* tokens = s.at<int>(kTokens);             // [2048]
+  float* embed_weight = s.at<float>(kMasters);  // [4096, 256]
+  float* x_first = s.at<float>(kStream);        // [2048, 256]
 
   launch(s.stream, embedding_forward, tokens, embed_weight, x_first);
 }
 
 void layer_forward(Step& s, std::size_t layer) {
-  float* x = s.at<float>(46382848 + layer * 2097152);                                               // [2048, 256]
+  float* x = s.at<float>(kStream + layer * kStreamStride);                                          // [2048, 256]
   float* attention_norm_weight = s.at<float>(kMasters + 4 * (1048576 + layer * kLayerParameters));  // [256]
-  float* attention_norm_out = s.at<float>(61062912 + layer * 31539200);                             // [2048, 256]
-  float* attention_norm_rstd = s.at<float>(63160064 + layer * 31539200);                            // [2048]
+  float* attention_norm_out = s.at<float>(kKept + layer * kKeptStride);                             // [2048, 256]
+  float* attention_norm_rstd = s.at<float>(kKept + 2097152 + layer * kKeptStride);                  // [2048]
   float* qkv_weight = s.at<float>(kMasters + 4 * (1048832 + layer * kLayerParameters));             // [512, 256]
-  float* qkv_raw = s.at<float>(63168256 + layer * 31539200);                                        // [2048, 512]
-  float* rope_table = s.at<float>(46206208);                                                        // [256, 32]
-  float* qkv = s.at<float>(63168256 + layer * 31539200);                               // [2048, 512], over qkv_raw
-  float* attention_out = s.at<float>(67362560 + layer * 31539200);                     // [2048, 256]
-  float* attention_lse = s.at<float>(69459712 + layer * 31539200);                     // [64, 256]
+  float* qkv_raw = s.at<float>(kKept + 2105344 + layer * kKeptStride);                              // [2048, 512]
+  float* rope_table = s.at<float>(kRopeTable);                                                      // [256, 32]
+  float* qkv = s.at<float>(kKept + 2105344 + layer * kKeptStride);                     // [2048, 512], over qkv_raw
+  float* attention_out = s.at<float>(kKept + 6299648 + layer * kKeptStride);           // [2048, 256]
+  float* attention_lse = s.at<float>(kKept + 8396800 + layer * kKeptStride);           // [64, 256]
   float* o_weight = s.at<float>(kMasters + 4 * (1179904 + layer * kLayerParameters));  // [256, 256]
-  float* x_mid = s.at<float>(69525248 + layer * 31539200);                             // [2048, 256]
+  float* x_mid = s.at<float>(kKept + 8462336 + layer * kKeptStride);                   // [2048, 256]
   float* mlp_norm_weight = s.at<float>(kMasters + 4 * (1245440 + layer * kLayerParameters));  // [256]
-  float* mlp_norm_out = s.at<float>(71622400 + layer * 31539200);                             // [2048, 256]
-  float* mlp_norm_rstd = s.at<float>(73719552 + layer * 31539200);                            // [2048]
+  float* mlp_norm_out = s.at<float>(kKept + 10559488 + layer * kKeptStride);                  // [2048, 256]
+  float* mlp_norm_rstd = s.at<float>(kKept + 12656640 + layer * kKeptStride);                 // [2048]
   float* gate_up_weight = s.at<float>(kMasters + 4 * (1245696 + layer * kLayerParameters));   // [1536, 256]
-  float* gate_up_out = s.at<float>(73727744 + layer * 31539200);                              // [2048, 1536]
-  float* swiglu_out = s.at<float>(86310656 + layer * 31539200);                               // [2048, 768]
+  float* gate_up_out = s.at<float>(kKept + 12664832 + layer * kKeptStride);                   // [2048, 1536]
+  float* swiglu_out = s.at<float>(kKept + 25247744 + layer * kKeptStride);                    // [2048, 768]
   float* down_weight = s.at<float>(kMasters + 4 * (1638912 + layer * kLayerParameters));      // [256, 768]
-  float* x_next = s.at<float>(48480000 + layer * 2097152);                                    // [2048, 256]
+  float* x_next = s.at<float>(kStream + (layer + 1) * kStreamStride);                         // [2048, 256]
 
   launch(s.stream, rms_norm_forward, x, attention_norm_weight, attention_norm_out, attention_norm_rstd);
-  s.qkv_forward(s.stream, attention_norm_out, qkv_weight, nullptr, nullptr, qkv_raw, false);
+  s.qkv_forward(s.stream, {.a = attention_norm_out, .b = qkv_weight, .d = qkv_raw});
   launch(s.stream, rope, qkv_raw, rope_table);
   launch(s.stream, attention_forward, qkv, attention_out, attention_lse);
-  s.o_forward(s.stream, attention_out, o_weight, nullptr, x, x_mid, false);
+  s.o_forward(s.stream, {.a = attention_out, .b = o_weight, .c = x, .d = x_mid});
   launch(s.stream, rms_norm_forward, x_mid, mlp_norm_weight, mlp_norm_out, mlp_norm_rstd);
-  s.gate_up_forward(s.stream, mlp_norm_out, gate_up_weight, nullptr, nullptr, gate_up_out, false);
+  s.gate_up_forward(s.stream, {.a = mlp_norm_out, .b = gate_up_weight, .d = gate_up_out});
   launch(s.stream, swiglu_forward, gate_up_out, swiglu_out);
-  s.down_forward(s.stream, swiglu_out, down_weight, nullptr, x_mid, x_next, false);
+  s.down_forward(s.stream, {.a = swiglu_out, .b = down_weight, .c = x_mid, .d = x_next});
 }
 
 void head(Step& s) {
-  float* x_last = s.at<float>(58965760);                        // [2048, 256]
-  float* final_norm_weight = s.at<float>(kMasters + 23080960);  // [256]
-  float* final_norm_out = s.at<float>(283852544);               // [2048, 256]
-  float* final_norm_rstd = s.at<float>(288046848);              // [2048]
+  float* x_last = s.at<float>(kStream + 6 * kStreamStride);        // [2048, 256]
+  float* final_norm_weight = s.at<float>(kMasters + 4 * 5770240);  // [256]
+  float* final_norm_out = s.at<float>(kTransients + 33554432);     // [2048, 256]
+  float* final_norm_rstd = s.at<float>(kTransients + 37748736);    // [2048]
 
   launch(s.stream, rms_norm_forward, x_last, final_norm_weight, final_norm_out, final_norm_rstd);
 }
 
 void loss_chunk(Step& s, bool first, std::size_t chunk) {
-  float* final_norm_out = s.at<float>(283852544 + chunk * 2097152);    // [2048, 256]
-  float* embed_weight = s.at<float>(kMasters + 0);                     // [4096, 256]
-  float* logits = s.at<float>(250298112 + chunk * 33554432);           // [2048, 4096]
-  int* targets = s.at<int>(46172672 + chunk * 8192);                   // [2048]
-  float* losses = s.at<float>(288055040 + chunk * 8192);               // [2048]
-  float* d_final_norm_out = s.at<float>(285949696 + chunk * 2097152);  // [2048, 256]
-  float* d_embed_weight = s.at<float>(kGradients + 0);                 // [4096, 256]
+  float* final_norm_out = s.at<float>(kTransients + 33554432 + chunk * 2097152);    // [2048, 256]
+  float* embed_weight = s.at<float>(kMasters);                                      // [4096, 256]
+  float* logits = s.at<float>(kTransients + chunk * 33554432);                      // [2048, 4096]
+  int* targets = s.at<int>(kTargets + chunk * 8192);                                // [2048]
+  StepScalars* scalars = s.at<StepScalars>(kScalars);                               // [1]
+  float* losses = s.at<float>(kTransients + 37756928 + chunk * 8192);               // [2048]
+  float* d_final_norm_out = s.at<float>(kTransients + 35651584 + chunk * 2097152);  // [2048, 256]
+  float* d_embed_weight = s.at<float>(kGradients);                                  // [4096, 256]
 
-  s.lm_head_forward(s.stream, final_norm_out, embed_weight, nullptr, nullptr, logits, false);
-  launch(s.stream, cross_entropy_gradient, logits, targets, losses, s.at<StepScalars>(kScalars));
-  s.lm_head_dgrad(s.stream, logits, embed_weight, nullptr, nullptr, d_final_norm_out, false);
-  s.lm_head_wgrad(s.stream, logits, final_norm_out, nullptr, nullptr, d_embed_weight, !first || chunk > 0);
+  s.lm_head_forward(s.stream, {.a = final_norm_out, .b = embed_weight, .d = logits});
+  launch(s.stream, cross_entropy_gradient, logits, targets, losses, scalars);
+  s.lm_head_dgrad(s.stream, {.a = logits, .b = embed_weight, .d = d_final_norm_out});
+  s.lm_head_wgrad(s.stream, {.a = logits, .b = final_norm_out, .d = d_embed_weight, .accumulate = !first || chunk > 0});
 }
 
 void head_backward(Step& s, bool first) {
-  float* losses = s.at<float>(288055040);                           // [2048]
-  float* d_final_norm_out = s.at<float>(285949696);                 // [2048, 256]
-  float* x_last = s.at<float>(58965760);                            // [2048, 256]
-  float* final_norm_weight = s.at<float>(kMasters + 23080960);      // [256]
-  float* final_norm_rstd = s.at<float>(288046848);                  // [2048]
-  float* d_x_last = s.at<float>(269172480);                         // [2048, 256]
-  float* final_norm_backward_partial = s.at<float>(250298112);      // [256, 256]
-  float* final_norm_backward_folded = s.at<float>(250298112);       // [32, 256], over final_norm_backward_partial
-  float* d_final_norm_weight = s.at<float>(kGradients + 23080960);  // [256]
+  float* losses = s.at<float>(kTransients + 37756928);                 // [2048]
+  StepScalars* scalars = s.at<StepScalars>(kScalars);                  // [1]
+  StepResults* results = s.at<StepResults>(kResults);                  // [1]
+  float* d_final_norm_out = s.at<float>(kTransients + 35651584);       // [2048, 256]
+  float* x_last = s.at<float>(kStream + 6 * kStreamStride);            // [2048, 256]
+  float* final_norm_weight = s.at<float>(kMasters + 4 * 5770240);      // [256]
+  float* final_norm_rstd = s.at<float>(kTransients + 37748736);        // [2048]
+  float* d_x_last = s.at<float>(kTransients + 18874368);               // [2048, 256]
+  float* final_norm_backward_partial = s.at<float>(kTransients);       // [256, 256]
+  float* final_norm_backward_folded = s.at<float>(kTransients);        // [32, 256], over final_norm_backward_partial
+  float* d_final_norm_weight = s.at<float>(kGradients + 4 * 5770240);  // [256]
 
-  launch(s.stream, loss_sum, losses, s.at<StepScalars>(kScalars), s.at<StepResults>(kResults), !first);
+  launch(s.stream, loss_sum, losses, scalars, results, !first);
   launch(s.stream, rms_norm_backward, d_final_norm_out, x_last, final_norm_weight, final_norm_rstd, nullptr, d_x_last,
          final_norm_backward_partial, nullptr);
   launch(s.stream, column_reduce_to_32_256, final_norm_backward_partial, final_norm_backward_folded, false);
@@ -167,61 +191,61 @@ void head_backward(Step& s, bool first) {
 }
 
 void layer_backward(Step& s, bool first, std::size_t layer) {
-  float* d_x_next = s.at<float>(269172480);                                                      // [2048, 256]
-  float* swiglu_out = s.at<float>(86310656 + layer * 31539200);                                  // [2048, 768]
+  float* d_x_next = s.at<float>(kTransients + 18874368);                                         // [2048, 256]
+  float* swiglu_out = s.at<float>(kKept + 25247744 + layer * kKeptStride);                       // [2048, 768]
   float* d_down_weight = s.at<float>(kGradients + 4 * (1638912 + layer * kLayerParameters));     // [256, 768]
   float* down_weight = s.at<float>(kMasters + 4 * (1638912 + layer * kLayerParameters));         // [256, 768]
-  float* d_swiglu_out = s.at<float>(262881024);                                                  // [2048, 768]
-  float* gate_up_out = s.at<float>(73727744 + layer * 31539200);                                 // [2048, 1536]
-  float* d_gate_up_out = s.at<float>(250298112);                                                 // [2048, 1536]
-  float* mlp_norm_out = s.at<float>(71622400 + layer * 31539200);                                // [2048, 256]
+  float* d_swiglu_out = s.at<float>(kTransients + 12582912);                                     // [2048, 768]
+  float* gate_up_out = s.at<float>(kKept + 12664832 + layer * kKeptStride);                      // [2048, 1536]
+  float* d_gate_up_out = s.at<float>(kTransients);                                               // [2048, 1536]
+  float* mlp_norm_out = s.at<float>(kKept + 10559488 + layer * kKeptStride);                     // [2048, 256]
   float* d_gate_up_weight = s.at<float>(kGradients + 4 * (1245696 + layer * kLayerParameters));  // [1536, 256]
   float* gate_up_weight = s.at<float>(kMasters + 4 * (1245696 + layer * kLayerParameters));      // [1536, 256]
-  float* d_mlp_norm_out = s.at<float>(262881024);                                                // [2048, 256]
-  float* x_mid = s.at<float>(69525248 + layer * 31539200);                                       // [2048, 256]
+  float* d_mlp_norm_out = s.at<float>(kTransients + 12582912);                                   // [2048, 256]
+  float* x_mid = s.at<float>(kKept + 8462336 + layer * kKeptStride);                             // [2048, 256]
   float* mlp_norm_weight = s.at<float>(kMasters + 4 * (1245440 + layer * kLayerParameters));     // [256]
-  float* mlp_norm_rstd = s.at<float>(73719552 + layer * 31539200);                               // [2048]
-  float* d_x_mid = s.at<float>(269172480);                    // [2048, 256], over d_x_next
-  float* mlp_norm_backward_partial = s.at<float>(250298112);  // [256, 256]
-  float* mlp_norm_backward_folded = s.at<float>(250298112);   // [32, 256], over mlp_norm_backward_partial
+  float* mlp_norm_rstd = s.at<float>(kKept + 12656640 + layer * kKeptStride);                    // [2048]
+  float* d_x_mid = s.at<float>(kTransients + 18874368);         // [2048, 256], over d_x_next
+  float* mlp_norm_backward_partial = s.at<float>(kTransients);  // [256, 256]
+  float* mlp_norm_backward_folded = s.at<float>(kTransients);   // [32, 256], over mlp_norm_backward_partial
   float* d_mlp_norm_weight = s.at<float>(kGradients + 4 * (1245440 + layer * kLayerParameters));  // [256]
-  float* attention_out = s.at<float>(67362560 + layer * 31539200);                                // [2048, 256]
+  float* attention_out = s.at<float>(kKept + 6299648 + layer * kKeptStride);                      // [2048, 256]
   float* d_o_weight = s.at<float>(kGradients + 4 * (1179904 + layer * kLayerParameters));         // [256, 256]
   float* o_weight = s.at<float>(kMasters + 4 * (1179904 + layer * kLayerParameters));             // [256, 256]
-  float* d_attention_out = s.at<float>(254492416);                                                // [2048, 256]
-  float* qkv = s.at<float>(63168256 + layer * 31539200);                 // [2048, 512], over qkv_raw
-  float* attention_lse = s.at<float>(69459712 + layer * 31539200);       // [64, 256]
-  float* d_qkv = s.at<float>(250298112);                                 // [2048, 512]
-  float* attention_workspace = s.at<float>(256589568);                   // [16384, 32]
-  float* rope_table = s.at<float>(46206208);                             // [256, 32]
-  float* d_qkv_raw = s.at<float>(250298112);                             // [2048, 512], over d_qkv
-  float* attention_norm_out = s.at<float>(61062912 + layer * 31539200);  // [2048, 256]
+  float* d_attention_out = s.at<float>(kTransients + 4194304);                                    // [2048, 256]
+  float* qkv = s.at<float>(kKept + 2105344 + layer * kKeptStride);            // [2048, 512], over qkv_raw
+  float* attention_lse = s.at<float>(kKept + 8396800 + layer * kKeptStride);  // [64, 256]
+  float* d_qkv = s.at<float>(kTransients);                                    // [2048, 512]
+  float* attention_workspace = s.at<float>(kTransients + 6291456);            // [16384, 32]
+  float* rope_table = s.at<float>(kRopeTable);                                // [256, 32]
+  float* d_qkv_raw = s.at<float>(kTransients);                                // [2048, 512], over d_qkv
+  float* attention_norm_out = s.at<float>(kKept + layer * kKeptStride);       // [2048, 256]
   float* d_qkv_weight = s.at<float>(kGradients + 4 * (1048832 + layer * kLayerParameters));         // [512, 256]
   float* qkv_weight = s.at<float>(kMasters + 4 * (1048832 + layer * kLayerParameters));             // [512, 256]
-  float* d_attention_norm_out = s.at<float>(254492416);                                             // [2048, 256]
-  float* x = s.at<float>(46382848 + layer * 2097152);                                               // [2048, 256]
+  float* d_attention_norm_out = s.at<float>(kTransients + 4194304);                                 // [2048, 256]
+  float* x = s.at<float>(kStream + layer * kStreamStride);                                          // [2048, 256]
   float* attention_norm_weight = s.at<float>(kMasters + 4 * (1048576 + layer * kLayerParameters));  // [256]
-  float* attention_norm_rstd = s.at<float>(63160064 + layer * 31539200);                            // [2048]
-  float* d_x = s.at<float>(269172480);                              // [2048, 256], over d_x_next
-  float* attention_norm_backward_partial = s.at<float>(250298112);  // [256, 256]
-  float* attention_norm_backward_folded = s.at<float>(250298112);   // [32, 256], over attention_norm_backward_partial
+  float* attention_norm_rstd = s.at<float>(kKept + 2097152 + layer * kKeptStride);                  // [2048]
+  float* d_x = s.at<float>(kTransients + 18874368);                   // [2048, 256], over d_x_next
+  float* attention_norm_backward_partial = s.at<float>(kTransients);  // [256, 256]
+  float* attention_norm_backward_folded = s.at<float>(kTransients);   // [32, 256], over attention_norm_backward_partial
   float* d_attention_norm_weight = s.at<float>(kGradients + 4 * (1048576 + layer * kLayerParameters));  // [256]
 
-  s.down_wgrad(s.stream, d_x_next, swiglu_out, nullptr, nullptr, d_down_weight, !first);
-  s.down_dgrad(s.stream, d_x_next, down_weight, nullptr, nullptr, d_swiglu_out, false);
+  s.down_wgrad(s.stream, {.a = d_x_next, .b = swiglu_out, .d = d_down_weight, .accumulate = !first});
+  s.down_dgrad(s.stream, {.a = d_x_next, .b = down_weight, .d = d_swiglu_out});
   launch(s.stream, swiglu_backward, d_swiglu_out, gate_up_out, d_gate_up_out, nullptr);
-  s.gate_up_wgrad(s.stream, d_gate_up_out, mlp_norm_out, nullptr, nullptr, d_gate_up_weight, !first);
-  s.gate_up_dgrad(s.stream, d_gate_up_out, gate_up_weight, nullptr, nullptr, d_mlp_norm_out, false);
+  s.gate_up_wgrad(s.stream, {.a = d_gate_up_out, .b = mlp_norm_out, .d = d_gate_up_weight, .accumulate = !first});
+  s.gate_up_dgrad(s.stream, {.a = d_gate_up_out, .b = gate_up_weight, .d = d_mlp_norm_out});
   launch(s.stream, rms_norm_backward_residual, d_mlp_norm_out, x_mid, mlp_norm_weight, mlp_norm_rstd, d_x_next, d_x_mid,
          mlp_norm_backward_partial, nullptr);
   launch(s.stream, column_reduce_to_32_256, mlp_norm_backward_partial, mlp_norm_backward_folded, false);
   launch(s.stream, column_reduce_256, mlp_norm_backward_folded, d_mlp_norm_weight, !first);
-  s.o_wgrad(s.stream, d_x_mid, attention_out, nullptr, nullptr, d_o_weight, !first);
-  s.o_dgrad(s.stream, d_x_mid, o_weight, nullptr, nullptr, d_attention_out, false);
+  s.o_wgrad(s.stream, {.a = d_x_mid, .b = attention_out, .d = d_o_weight, .accumulate = !first});
+  s.o_dgrad(s.stream, {.a = d_x_mid, .b = o_weight, .d = d_attention_out});
   launch(s.stream, attention_backward, d_attention_out, attention_out, qkv, attention_lse, d_qkv, attention_workspace);
   launch(s.stream, rope_inverse, d_qkv, rope_table);
-  s.qkv_wgrad(s.stream, d_qkv_raw, attention_norm_out, nullptr, nullptr, d_qkv_weight, !first);
-  s.qkv_dgrad(s.stream, d_qkv_raw, qkv_weight, nullptr, nullptr, d_attention_norm_out, false);
+  s.qkv_wgrad(s.stream, {.a = d_qkv_raw, .b = attention_norm_out, .d = d_qkv_weight, .accumulate = !first});
+  s.qkv_dgrad(s.stream, {.a = d_qkv_raw, .b = qkv_weight, .d = d_attention_norm_out});
   launch(s.stream, rms_norm_backward_residual, d_attention_norm_out, x, attention_norm_weight, attention_norm_rstd,
          d_x_mid, d_x, attention_norm_backward_partial, nullptr);
   launch(s.stream, column_reduce_to_32_256, attention_norm_backward_partial, attention_norm_backward_folded, false);
@@ -229,58 +253,68 @@ void layer_backward(Step& s, bool first, std::size_t layer) {
 }
 
 void embed_backward(Step& s) {
-  float* d_x_first = s.at<float>(269172480);            // [2048, 256]
-  int* embedding_order = s.at<int>(46180864);           // [2048]
-  int* run_begin = s.at<int>(46189056);                 // [2049]
-  int* run_token = s.at<int>(46197504);                 // [2048]
-  int* run_count = s.at<int>(46205696);                 // [1]
-  float* d_embed_weight = s.at<float>(kGradients + 0);  // [4096, 256]
+  float* d_x_first = s.at<float>(kTransients + 18874368);  // [2048, 256]
+  int* embedding_order = s.at<int>(kEmbeddingOrder);       // [2048]
+  int* run_begin = s.at<int>(kRunBegin);                   // [2049]
+  int* run_token = s.at<int>(kRunToken);                   // [2048]
+  int* run_count = s.at<int>(kRunCount);                   // [1]
+  float* d_embed_weight = s.at<float>(kGradients);         // [4096, 256]
 
   launch(s.stream, embedding_backward, d_x_first, embedding_order, run_begin, run_token, run_count, d_embed_weight);
 }
 
 void optimizer(Step& s) {
-  float* gradient_partial = s.at<float>(250298112);  // [365]
-  float* weight_partial = s.at<float>(250299648);    // [365]
-  float* update_partial = s.at<float>(250301184);    // [365]
-  float* tensor_norms = s.at<float>(46382080);       // [1]
+  float* gradients = s.at<float>(kGradients);                       // [5770496]
+  Chunk* chunks = s.at<Chunk>(kChunks);                             // [365]
+  float* gradient_partial = s.at<float>(kTransients);               // [365]
+  StepScalars* scalars = s.at<StepScalars>(kScalars);               // [1]
+  StepResults* results = s.at<StepResults>(kResults);               // [1]
+  float* masters = s.at<float>(kMasters);                           // [5770496]
+  AdamwScalars* adamw_scalars = s.at<AdamwScalars>(kAdamwScalars);  // [1]
+  GroupScalars* group_scalars = s.at<GroupScalars>(kGroupScalars);  // [2]
+  float* exp_avg = s.at<float>(kExpAvg);                            // [5770496]
+  float* exp_avg_sq = s.at<float>(kExpAvgSq);                       // [5770496]
+  float* weight_partial = s.at<float>(kTransients + 1536);          // [365]
+  float* update_partial = s.at<float>(kTransients + 3072);          // [365]
+  int* first_chunk = s.at<int>(kFirstChunk);                        // [57]
+  float* tensor_norms = s.at<float>(kTensorNorms);                  // [56, 3]
 
-  launch(s.stream, gradient_norm, s.at<float>(kGradients), s.at<Chunk>(kChunks), gradient_partial, 0, kChunkCount);
-  launch(s.stream, gradient_clip, gradient_partial, kChunkCount, s.at<StepScalars>(kScalars),
-         s.at<StepResults>(kResults));
-  launch(s.stream, adamw_norms, s.at<float>(kMasters), s.at<float>(kGradients), s.at<float>(kExpAvg),
-         s.at<float>(kExpAvgSq), nullptr, s.at<Chunk>(kChunks), 0, kChunkCount, s.at<StepScalars>(kScalars),
-         s.at<StepResults>(kResults), weight_partial, update_partial);
-  launch(s.stream, parameter_norms, gradient_partial, weight_partial, update_partial, s.at<int>(kFirstChunk),
-         tensor_norms);
+  launch(s.stream, gradient_norm, gradients, chunks, gradient_partial, 0, kChunkCount);
+  launch(s.stream, gradient_clip, gradient_partial, kChunkCount, scalars, results);
+  launch(s.stream, adamw_norms, masters, gradients, exp_avg, exp_avg_sq, nullptr, chunks, 0, kChunkCount, adamw_scalars,
+         group_scalars, results, weight_partial, update_partial);
+  launch(s.stream, parameter_norms, gradient_partial, weight_partial, update_partial, first_chunk, tensor_norms);
 }
 
 void evaluate_chunk(Step& s, std::size_t chunk) {
-  float* final_norm_out = s.at<float>(283852544 + chunk * 2097152);  // [2048, 256]
-  float* embed_weight = s.at<float>(kMasters + 0);                   // [4096, 256]
-  float* logits = s.at<float>(250298112 + chunk * 33554432);         // [2048, 4096]
-  int* targets = s.at<int>(46172672 + chunk * 8192);                 // [2048]
-  float* losses = s.at<float>(288055040 + chunk * 8192);             // [2048]
+  float* final_norm_out = s.at<float>(kTransients + 33554432 + chunk * 2097152);  // [2048, 256]
+  float* embed_weight = s.at<float>(kMasters);                                    // [4096, 256]
+  float* logits = s.at<float>(kTransients + chunk * 33554432);                    // [2048, 4096]
+  int* targets = s.at<int>(kTargets + chunk * 8192);                              // [2048]
+  StepScalars* scalars = s.at<StepScalars>(kScalars);                             // [1]
+  float* losses = s.at<float>(kTransients + 37756928 + chunk * 8192);             // [2048]
 
-  s.lm_head_forward(s.stream, final_norm_out, embed_weight, nullptr, nullptr, logits, false);
-  launch(s.stream, cross_entropy, logits, targets, losses, s.at<StepScalars>(kScalars));
+  s.lm_head_forward(s.stream, {.a = final_norm_out, .b = embed_weight, .d = logits});
+  launch(s.stream, cross_entropy, logits, targets, losses, scalars);
 }
 
 void evaluate_sum(Step& s, bool first) {
-  float* losses = s.at<float>(288055040);  // [2048]
+  float* losses = s.at<float>(kTransients + 37756928);  // [2048]
+  StepScalars* scalars = s.at<StepScalars>(kScalars);   // [1]
+  StepResults* results = s.at<StepResults>(kResults);   // [1]
 
-  launch(s.stream, loss_sum, losses, s.at<StepScalars>(kScalars), s.at<StepResults>(kResults), !first);
+  launch(s.stream, loss_sum, losses, scalars, results, !first);
 }
 
 void sample(Step& s) {
-  float* final_norm_out = s.at<float>(283852544);   // [2048, 256]
-  int* positions = s.at<int>(46205952);             // [8]
-  float* sample_rows = s.at<float>(285949696);      // [8, 256]
-  float* embed_weight = s.at<float>(kMasters + 0);  // [4096, 256]
-  float* sample_logits = s.at<float>(46238976);     // [8, 4096]
+  float* final_norm_out = s.at<float>(kTransients + 33554432);  // [2048, 256]
+  int* positions = s.at<int>(kPositions);                       // [8]
+  float* sample_rows = s.at<float>(kTransients + 35651584);     // [8, 256]
+  float* embed_weight = s.at<float>(kMasters);                  // [4096, 256]
+  float* sample_logits = s.at<float>(kSampleLogits);            // [8, 4096]
 
   launch(s.stream, gather_rows, final_norm_out, positions, sample_rows);
-  s.sample_logits_forward(s.stream, sample_rows, embed_weight, nullptr, nullptr, sample_logits, false);
+  s.sample_logits_forward(s.stream, {.a = sample_rows, .b = embed_weight, .d = sample_logits});
 }
 
 void forward(Step& s) {
@@ -293,12 +327,15 @@ void forward(Step& s) {
 
 }  // namespace
 
-Step* create_step(Device& device, std::byte* arena) { return new Step(device, arena); }
+Step* create_step(Device& device, Communicator&, std::byte* arena) { return new Step(device, arena); }
 
 void destroy_step(Step* step) { delete step; }
 
 void initialise(Step& s, std::uint64_t seed) {
-  launch(s.stream, init_normal, s.at<float>(kMasters), s.at<InitRule>(kInitRules), 0, 56, seed);
+  InitRule* init_rules = s.at<InitRule>(kInitRules);  // [56]
+  float* masters = s.at<float>(kMasters);             // [5770496]
+
+  launch(s.stream, init_normal, masters, init_rules, 0, 56, seed);
 }
 
 /// The masters are what matrix products read.

@@ -29,7 +29,7 @@ inline constexpr GemmShape kQkvDgrad = {.name = "qkv_dgrad", .m = 2048, .n = 256
 inline constexpr GemmShape kSampleLogitsForward = {.name = "sample_logits_forward", .m = 8, .n = 4096, .k = 256, .transpose_b = true, .pitch_a = 256, .pitch_b = 256, .pitch_d = 4096};
 inline constexpr GemmShape kProducts[] = {kQkvForward, kOForward, kGateUpForward, kDownForward, kLmHeadForward, kLmHeadDgrad, kLmHeadWgrad, kDownWgrad, kDownDgrad, kGateUpWgrad, kGateUpDgrad, kOWgrad, kODgrad, kQkvWgrad, kQkvDgrad, kSampleLogitsForward};
 
-Step* create_step(Device& device, std::byte* arena);
+Step* create_step(Device& device, Communicator& ranks, std::byte* arena);
 void destroy_step(Step* step);
 void initialise(Step& step, std::uint64_t seed);
 void refresh_copies(Step& step);

@@ -13,7 +13,7 @@
 #include "checkpoint/manifest.h"
 #include "checkpoint/state_access.h"
 #include "data/position.h"
-#include "train/program.h"
+#include "parameters.h"
 
 namespace llmc {
 
@@ -52,13 +52,13 @@ struct CheckpointTexts {
   std::string spec_yaml;    // the keys that made the tensors, resolved; no name, path or interval
 };
 
-/// What a checkpoint takes on the disk, counted generously: every file of it.
-std::int64_t checkpoint_bytes(std::span<const ParameterInfo> parameters);
+/// What a checkpoint of so many buffers (StateAccess) takes on the disk, counted generously: every file of it.
+std::int64_t checkpoint_bytes(std::span<const ParameterInfo> parameters, std::size_t buffers);
 
 /// What is missing for a first save in `run`: throws Failure(checkpoint) when the folder cannot be written or has no
 /// space for one checkpoint; a line for `log` when there is none for the `count` that are to be there at once.
-void check_can_save(const std::filesystem::path& run, std::span<const ParameterInfo> parameters, std::int64_t count,
-                    const Log& log);
+void check_can_save(const std::filesystem::path& run, std::span<const ParameterInfo> parameters, std::size_t buffers,
+                    std::int64_t count, const Log& log);
 
 /// RUN/checkpoints
 std::filesystem::path checkpoints_directory(const std::filesystem::path& run);
@@ -93,7 +93,7 @@ TrainState read_train_state(const std::filesystem::path& checkpoint);
 /// `unverified` reads every file for its checksum first; `verified`: find_latest_checkpoint has just done so.
 enum class Trust { unverified, verified };
 
-/// Fills the three flat buffers. Names, shapes and dtypes of all tensors are checked before the first element is
+/// Fills every buffer. Names, shapes and dtypes of all tensors are checked before the first element is
 /// written. Throws Failure(checkpoint) naming file and tensor.
 TrainState load_checkpoint(const std::filesystem::path& checkpoint, std::span<const ParameterInfo> parameters,
                            StateAccess& access, Trust trust);

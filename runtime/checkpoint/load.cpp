@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 struct Match {
   const safetensors::Reader* reader;
   const safetensors::Entry* entry;
-  StateKind kind;
+  std::size_t buffer;
   const ParameterInfo* parameter;
 };
 
@@ -46,7 +46,7 @@ std::string describe(const safetensors::Reader& reader, const std::string& tenso
 }
 
 /// Pairs every tensor of the files with a parameter; none may be missing, unknown, doubled or of another type.
-void match(const fs::path& directory, const Readers& readers, std::span<const ParameterInfo> stored, StateKind kind,
+void match(const fs::path& directory, const Readers& readers, std::span<const ParameterInfo> stored, std::size_t buffer,
            const std::string& prefix, std::set<std::string>& seen, std::vector<Match>& matches) {
   for (const ParameterInfo& p : stored) {
     const safetensors::TensorSpec wanted = tensor_spec(p, prefix);
@@ -60,7 +60,7 @@ void match(const fs::path& directory, const Readers& readers, std::span<const Pa
         refuse(where + " is " + std::string(dtype_name(entry->dtype)) + ", but this run needs F32");
       if (entry->shape != wanted.shape)
         refuse(where + " is " + shape_text(entry->shape) + ", but this run needs " + shape_text(wanted.shape));
-      matches.push_back({reader.get(), entry, kind, &p});
+      matches.push_back({reader.get(), entry, buffer, &p});
     }
     if (matches.size() == before) refuse("no file of '" + directory.string() + "' holds tensor '" + wanted.name + "'");
     seen.insert(wanted.name);
@@ -120,17 +120,17 @@ TrainState load_checkpoint(const fs::path& checkpoint, std::span<const Parameter
 
   std::set<std::string> seen;
   std::vector<Match> matches;
-  match(checkpoint, model, stored, StateKind::master, "", seen, matches);
+  match(checkpoint, model, stored, kWeights, access.prefixes()[kWeights], seen, matches);
   refuse_unknown(model, seen);
   seen.clear();
-  for (const StateKind kind : {StateKind::exp_avg, StateKind::exp_avg_sq})
-    match(checkpoint, optimizer, stored, kind, moment_prefix(kind), seen, matches);
+  for (std::size_t buffer = kWeights + 1; buffer < access.prefixes().size(); ++buffer)
+    match(checkpoint, optimizer, stored, buffer, access.prefixes()[buffer], seen, matches);
   refuse_unknown(optimizer, seen);
 
   for (const Match& found : matches)
     read_parameter(*found.reader, *found.entry, *found.parameter,
                    [&](std::int64_t offset, std::int64_t count, const float* values) {
-                     access.write(found.kind, offset, count, values);
+                     access.write(found.buffer, offset, count, values);
                    });
   return state;
 }

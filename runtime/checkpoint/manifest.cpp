@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
 constexpr char kName[] = "manifest.json";
-constexpr char kFormat[] = "llmc-checkpoint-1";
+constexpr char kManifestFormat[] = "llmc-checkpoint-1";
 
 /// A regular file open for reading. `bytes`: its size when it was opened.
 struct InputFile {
@@ -52,7 +52,7 @@ struct InputFile {
 std::string canonical(std::span<const FileRecord> files) {
   Json list = Json::object();
   for (const FileRecord& file : files) list[file.name] = {{"bytes", file.bytes}, {"xxh3", file.xxh3}};
-  return Json{{"files", list}, {"format", kFormat}}.dump(1) + "\n";
+  return Json{{"files", list}, {"format", kManifestFormat}}.dump(1) + "\n";
 }
 
 std::string checksum_of(const fs::path& path) {

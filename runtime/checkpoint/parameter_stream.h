@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "checkpoint/safetensors.h"
-#include "train/program.h"
+#include "parameters.h"
 
 namespace llmc {
 

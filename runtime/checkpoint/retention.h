@@ -9,9 +9,6 @@ namespace llmc {
 
 inline constexpr char kCheckpointPrefix[] = "step-";
 
-/// "exp_avg." or "exp_avg_sq.": what stands before a parameter's name in files of moments.
-inline const char* moment_prefix(StateKind kind) { return kind == StateKind::exp_avg ? "exp_avg." : "exp_avg_sq."; }
-
 /// Removes what Retention does not keep among the whole checkpoints up to step `saved`, which itself always stays.
 /// Damaged ones do not count as kept and are left for their owner to examine. Failures are logged, never thrown: the
 /// save is done.

@@ -56,23 +56,23 @@ std::string model_index(std::span<const Shard> shards) {
   return nlohmann::json{{"metadata", {{"total_size", total}}}, {"weight_map", files}}.dump(2) + "\n";
 }
 
-FileRecord write_moments(const fs::path& path, const Shard& shard, StateAccess& access) {
+FileRecord write_optimizer(const fs::path& path, const Shard& shard, StateAccess& access) {
   struct Source {
-    StateKind kind;
+    std::size_t buffer;
     const ParameterInfo* parameter;
   };
   std::map<std::string, Source> sources;
   std::vector<safetensors::TensorSpec> specs;
   for (const ParameterInfo& p : shard)
-    for (const StateKind kind : {StateKind::exp_avg, StateKind::exp_avg_sq}) {
-      specs.push_back(tensor_spec(p, moment_prefix(kind)));
-      sources[specs.back().name] = {kind, &p};
+    for (std::size_t buffer = kWeights + 1; buffer < access.prefixes().size(); ++buffer) {
+      specs.push_back(tensor_spec(p, access.prefixes()[buffer]));
+      sources[specs.back().name] = {buffer, &p};
     }
   safetensors::Writer writer(path, specs);
   for (const safetensors::Entry& entry : writer.entries()) {
     const Source& source = sources.at(entry.name);
     write_parameter(writer, *source.parameter, [&](std::int64_t offset, std::int64_t count, float* out) {
-      access.read(source.kind, offset, count, out);
+      access.read(source.buffer, offset, count, out);
     });
   }
   return writer.finish();
@@ -101,15 +101,16 @@ void check_space(const fs::path& directory, std::int64_t needed) {
 
 }  // namespace
 
-std::int64_t checkpoint_bytes(std::span<const ParameterInfo> parameters) {
+std::int64_t checkpoint_bytes(std::span<const ParameterInfo> parameters, std::size_t buffers) {
+  const auto count = static_cast<std::int64_t>(buffers);
   std::int64_t bytes = 1 << 20;  // texts, the manifest, and a block a file
   for (const ParameterInfo& p : stored_parameters(parameters))
-    bytes += 3 * tensor_bytes(p) + 4 * 512;  // weights and two moments; lines of headers and of the index
+    bytes += count * tensor_bytes(p) + (count + 1) * 512;  // lines of headers and of the index
   return bytes;
 }
 
-void check_can_save(const fs::path& run, std::span<const ParameterInfo> parameters, std::int64_t count,
-                    const Log& log) {
+void check_can_save(const fs::path& run, std::span<const ParameterInfo> parameters, std::size_t buffers,
+                    std::int64_t count, const Log& log) {
   const fs::path parent = checkpoints_directory(run);
   make_directories(parent);
   remove_stale_directories(parent, kCheckpointPrefix);
@@ -117,7 +118,7 @@ void check_can_save(const fs::path& run, std::span<const ParameterInfo> paramete
     const AtomicDirectory probe(parent, std::string(kCheckpointPrefix) + "probe");
     write_small_file(probe.path(), "probe", "x");
   }
-  const std::int64_t one = checkpoint_bytes(parameters);
+  const std::int64_t one = checkpoint_bytes(parameters, buffers);
   check_space(parent, one);
   const auto there = static_cast<std::int64_t>(list_checkpoints(run).size());
   const std::int64_t more = std::max<std::int64_t>(count - there, 1);
@@ -135,18 +136,17 @@ fs::path save_checkpoint(const fs::path& run, const TrainState& state, const Che
   const fs::path parent = checkpoints_directory(run);
   make_directories(parent);
   remove_stale_directories(parent, kCheckpointPrefix);
-  check_space(parent, checkpoint_bytes(parameters));
+  check_space(parent, checkpoint_bytes(parameters, access.prefixes().size()));
 
   fs::path saved;
   {
     AtomicDirectory directory(parent, checkpoint_name(state.step));
     std::vector<FileRecord> files;
     for (std::size_t i = 0; i < shards.size(); ++i) {
-      files.push_back(write_parameters(directory.path() / shard_name("model", i, shards.size()), shards[i],
-                                       [&](std::int64_t offset, std::int64_t count, float* out) {
-                                         access.read(StateKind::master, offset, count, out);
-                                       }));
-      files.push_back(write_moments(directory.path() / shard_name("optimizer", i, shards.size()), shards[i], access));
+      files.push_back(write_parameters(
+          directory.path() / shard_name("model", i, shards.size()), shards[i],
+          [&](std::int64_t offset, std::int64_t count, float* out) { access.read(kWeights, offset, count, out); }));
+      files.push_back(write_optimizer(directory.path() / shard_name("optimizer", i, shards.size()), shards[i], access));
     }
     if (shards.size() > 1)
       files.push_back(write_small_file(directory.path(), "model.safetensors.index.json", model_index(shards)));

@@ -7,7 +7,7 @@ namespace llmc {
 namespace {
 
 using Json = nlohmann::json;
-constexpr char kFormat[] = "llmc-state-2";
+constexpr char kStateFormat[] = "llmc-state-2";
 
 }  // namespace
 
@@ -15,7 +15,7 @@ std::string format_train_state(const TrainState& state) {
   Json stretches = Json::array();
   for (const Stretch& stretch : state.position.stretches)
     stretches.push_back({{"sequence_length", stretch.sequence_length}, {"samples", stretch.samples}});
-  return Json{{"format", kFormat},
+  return Json{{"format", kStateFormat},
               {"step", state.step},
               {"tokens", state.position.tokens},
               {"epoch", state.position.epoch},
@@ -31,7 +31,7 @@ std::string format_train_state(const TrainState& state) {
 
 TrainState parse_train_state(const std::string& text) try {
   const Json document = Json::parse(text);
-  if (document.at("format") != kFormat)
+  if (document.at("format") != kStateFormat)
     throw std::invalid_argument("it is of another version of llmc, which has to go on with it");
   TrainState state;
   document.at("step").get_to(state.step);

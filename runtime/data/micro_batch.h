@@ -1,4 +1,4 @@
-// The host-side tensors of one pass and of one optimizer step, laid out as ArenaLayout (train/program.h) wants them.
+// The host-side tensors of one pass and of one optimizer step, laid out as the inputs of buffers.h.
 #pragma once
 
 #include <cstdint>

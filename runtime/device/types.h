@@ -17,14 +17,22 @@ struct bf16 {
 /// What the host sends to the device before each optimizer step: one copy, no host value is baked into a captured
 /// graph.
 struct StepScalars {
-  float lr;                // learning rate of this step
-  float beta1, beta2;      // AdamW decay rates
+  float clip_norm;   // gradients are scaled to at most this norm; 0 disables clipping
+  float loss_scale;  // 1 / number of targets of the global batch that are not -1
+};
+
+/// The same, for AdamW.
+struct AdamwScalars {
+  float beta1, beta2;      // decay rates of the moments
   float eps;               // added to sqrt(v_hat)
-  float weight_decay;      // decoupled, multiplied by lr
-  float clip_norm;         // gradients are scaled to at most this norm; 0 disables clipping
   float bias_correction1;  // 1 - beta1^t
   float bias_correction2;  // 1 - beta2^t
-  float loss_scale;        // 1 / number of targets of the global batch that are not -1
+};
+
+/// The same, for the optimizer's work on one group of parameters.
+struct GroupScalars {
+  float lr;            // learning rate of this step
+  float weight_decay;  // decoupled, multiplied by lr
 };
 
 /// What the device tells the host after each step.
@@ -40,7 +48,7 @@ struct Chunk {
   long long offset;
   int length;     // at most kChunk
   int parameter;  // index into ProgramInfo::parameters
-  int decay;      // 1: weight decay applies
+  int group;      // index into the step's GroupScalars
 };
 
 /// How the elements of one parameter are drawn: element (r, c) is draw number r * cols + c of stream (seed, key).

@@ -23,6 +23,16 @@ struct GemmShape {
   bool accumulates = false;  // a call may ask for D += ...
 };
 
+/// Where a product finds its operands. `bias` and `c` are null unless the shape has them.
+struct GemmOperands {
+  const void* a = nullptr;
+  const void* b = nullptr;
+  const void* bias = nullptr;
+  const void* c = nullptr;
+  void* d = nullptr;
+  bool accumulate = false;  // D += product instead of D = product
+};
+
 /// On cuda, workspace that a product may use which `trainer tune` has not timed: the same in every trainer, so that its
 /// algorithm depends on its shape and the library alone.
 inline constexpr std::size_t kUntunedWorkspace = std::size_t{32} << 20;
@@ -50,9 +60,7 @@ class Gemm {
   Gemm(Gemm&&) noexcept;
   ~Gemm();
 
-  /// `bias` and `c` are null unless the shape has them. `accumulate`: D += product instead of D = product.
-  void operator()(Stream& stream, const void* a, const void* b, const void* bias, const void* c, void* d,
-                  bool accumulate) const;
+  void operator()(Stream& stream, const GemmOperands& operands) const;
 
  private:
   struct Impl;

@@ -9,7 +9,7 @@
 
 #include "checkpoint/parameter_stream.h"
 #include "files/atomic_directory.h"
-#include "train/program.h"
+#include "parameters.h"
 
 namespace llmc {
 

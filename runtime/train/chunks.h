@@ -7,9 +7,14 @@
 #include <vector>
 
 #include "device/types.h"
-#include "train/program.h"
+#include "parameters.h"
 
 namespace llmc {
+
+/// How many chunks so many elements of one parameter are.
+inline std::int64_t chunks_of(std::int64_t elements, std::int64_t chunk_elements) {
+  return (elements + chunk_elements - 1) / chunk_elements;
+}
 
 struct ChunkTable {
   std::vector<Chunk> chunks;
@@ -17,16 +22,18 @@ struct ChunkTable {
 };
 
 /// A chunk is a contiguous run of at most `chunk_elements` elements of one parameter, padding included, so that
-/// per-parameter sums add whole chunks in a fixed order. `decay_all`: weight decay applies to every parameter.
-inline ChunkTable make_chunks(std::span<const ParameterInfo> parameters, std::int64_t chunk_elements, bool decay_all) {
+/// per-parameter sums add whole chunks in a fixed order.
+inline ChunkTable make_chunks(std::span<const ParameterInfo> parameters, std::int64_t chunk_elements) {
   ChunkTable table;
   for (std::size_t p = 0; p < parameters.size(); ++p) {
     const ParameterInfo& info = parameters[p];
     table.first_chunk.push_back(static_cast<std::int32_t>(table.chunks.size()));
     const std::int64_t end = info.rows * info.pitch;
-    for (std::int64_t begin = 0; begin < end; begin += chunk_elements)
+    for (std::int64_t i = 0; i < chunks_of(end, chunk_elements); ++i) {
+      const std::int64_t begin = i * chunk_elements;
       table.chunks.push_back({info.offset + begin, static_cast<int>(std::min(chunk_elements, end - begin)),
-                              static_cast<int>(p), decay_all || info.decay ? 1 : 0});
+                              static_cast<int>(p), info.group});
+    }
   }
   table.first_chunk.push_back(static_cast<std::int32_t>(table.chunks.size()));
   return table;

@@ -1,5 +1,7 @@
 #include "train/constants.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 
 #include "error.h"
@@ -28,18 +30,19 @@ std::vector<InitRule> init_rules(std::span<const ParameterInfo> parameters) {
   return rules;
 }
 
-void upload_constants(Device& device, std::byte* arena, const ProgramInfo& info, bool decay_all) {
-  const auto upload = [&](std::size_t offset, const auto& values) {
-    device.copy_in(arena + offset, values.data(), values.size() * sizeof(values[0]));
+void upload_constants(Device& device, std::byte* arena, const ProgramInfo& info) {
+  const auto upload = [&](Use use, const auto& values) {
+    const Buffer* to = find_buffer(info.buffers, use);
+    if (!to) return;  // no kernel of this run reads it
+    if (to->bytes() != values.size() * sizeof(values[0]))
+      throw Failure(Exit::internal, fmt::format("the trainer's plan and its {} disagree", to->name));
+    device.copy_in(arena + to->offset, values.data(), to->bytes());
   };
-  const ChunkTable table = make_chunks(info.parameters, info.chunk_elements, decay_all);
-  if (static_cast<std::int64_t>(table.chunks.size()) != info.chunk_count ||
-      2 * static_cast<std::int64_t>(info.inverse_frequencies.size()) != info.head_dim)
-    throw Failure(Exit::internal, "the trainer's plan and its tables of parameters disagree");
-  upload(info.arena.rope_table, rope_table(info.sequence_length, info.inverse_frequencies));
-  upload(info.arena.chunks, table.chunks);
-  upload(info.arena.first_chunk, table.first_chunk);
-  upload(info.arena.init_rules, init_rules(info.parameters));
+  const ChunkTable table = make_chunks(info.parameters, info.chunk_elements);
+  upload(Use::rope_table, rope_table(info.sequence_length, info.inverse_frequencies));
+  upload(Use::chunks, table.chunks);
+  upload(Use::first_chunk, table.first_chunk);
+  upload(Use::init_rules, init_rules(info.parameters));
 }
 
 }  // namespace llmc

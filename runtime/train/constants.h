@@ -17,8 +17,8 @@ std::vector<float> rope_table(std::int64_t sequence_length, std::span<const doub
 /// One rule a parameter.
 std::vector<InitRule> init_rules(std::span<const ParameterInfo> parameters);
 
-/// Copies all constants to their places in the arena. `decay_all`: weight decay applies to every parameter. Throws
-/// Failure(internal) when they are not what the plan made room for.
-void upload_constants(Device& device, std::byte* arena, const ProgramInfo& info, bool decay_all);
+/// Copies all constants to their places in the arena. Throws Failure(internal) when they are not what the plan made
+/// room for.
+void upload_constants(Device& device, std::byte* arena, const ProgramInfo& info);
 
 }  // namespace llmc

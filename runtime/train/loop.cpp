@@ -18,21 +18,6 @@ constexpr double kRefreshSeconds = 0.1;  // of the line on a terminal
 
 }  // namespace
 
-StepScalars TrainLoop::scalars(std::int64_t step) const {
-  const spec::Optimizer& o = run_.values.optimizer;
-  const double t = static_cast<double>(step + 1);
-  StepScalars s{};
-  s.lr = static_cast<float>(learning_rate(run_.values.schedule, o.lr, step));
-  s.beta1 = static_cast<float>(o.beta1);
-  s.beta2 = static_cast<float>(o.beta2);
-  s.eps = static_cast<float>(o.eps);
-  s.weight_decay = static_cast<float>(o.weight_decay);
-  s.clip_norm = static_cast<float>(o.clip_norm);
-  s.bias_correction1 = static_cast<float>(1 - std::pow(o.beta1, t));
-  s.bias_correction2 = static_cast<float>(1 - std::pow(o.beta2, t));
-  return s;
-}
-
 /// Whether something is due after a step that needs the device as that step leaves it, or that begins and ends there.
 bool TrainLoop::stays_alone(std::int64_t step) const {
   const bool profiler =
@@ -47,15 +32,18 @@ void TrainLoop::send() {
   if (run_.profile && step == run_.profile->first) run_.session.profile(true);
   const double begin = process_seconds();
   batch_ = run_.loader.next(std::move(batch_));
-  sent_.push_back({scalars(step), batch_.sample_ids, batch_.target_count, batch_.end, begin});
-  run_.session.send(batch_, sent_.back().scalars, step, run_.trace);
+  const spec::Optimizer& optimizer = run_.values.optimizer;
+  const double lr = learning_rate(run_.values.schedule, optimizer.lr, step);
+  sent_.push_back({lr, batch_.sample_ids, batch_.target_count, batch_.end, begin});
+  run_.session.send(batch_, optimizer_scalars(optimizer, run_.session.info().groups, lr, step),
+                    static_cast<float>(optimizer.clip_norm), step, run_.trace);
 }
 
 /// The time of a step that was sent ahead begins where the one before it ended.
 void TrainLoop::finish() {
   done_ = std::move(sent_.front());
   sent_.pop_front();
-  finished_ = run_.session.finish(run_.trace, done_.scalars.lr);
+  finished_ = run_.session.finish(run_.trace, static_cast<float>(done_.lr));
   const double end = process_seconds(), seconds = end - std::max(done_.begin, done_at_);
   done_at_ = end;
   if (step_seconds_.empty()) first_step_end_ = end;
@@ -81,7 +69,7 @@ void TrainLoop::log_step(bool norms) {
   StepMetrics metrics;
   metrics.step = state_.step;
   metrics.loss = finished_.results.loss;
-  metrics.lr = learning_rate(run_.values.schedule, run_.values.optimizer.lr, state_.step - 1);
+  metrics.lr = done_.lr;
   metrics.grad_norm = finished_.results.grad_norm;
   metrics.tokens = static_cast<std::int64_t>(state_.position.tokens);
   metrics.tokens_per_second = static_cast<double>(done_.targets) / step_seconds_.back();
@@ -108,7 +96,7 @@ void TrainLoop::show_progress(bool keep) {
   progress.steps = run_.stop;
   progress.loss = recent_.steps ? recent_.sum / static_cast<double>(recent_.steps) : finished_.results.loss;
   if (recent_.steps > 1) progress.largest = recent_.largest;
-  progress.lr = done_.scalars.lr;
+  progress.lr = done_.lr;
   progress.grad_norm = finished_.results.grad_norm;
   progress.val_loss = val_loss_;
   progress.tokens_per_second = static_cast<double>(recent_.tokens) / recent_.seconds;

@@ -58,14 +58,13 @@ class TrainLoop {
  private:
   /// A step that the device works on or has done: what its report needs.
   struct Sent {
-    StepScalars scalars;
+    double lr;
     std::vector<std::uint64_t> sample_ids;
     std::int64_t targets;   // trained on in the step
     DataPosition position;  // after it
     double begin;
   };
 
-  StepScalars scalars(std::int64_t step) const;
   bool stays_alone(std::int64_t step) const;
   void send();
   void finish();

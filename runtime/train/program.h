@@ -5,51 +5,16 @@
 #include <cstdint>
 #include <span>
 
+#include "buffers.h"
 #include "device/device.h"
 #include "device/types.h"
 #include "math/gemm.h"
+#include "parameters.h"
 
 namespace llmc {
 
 struct AttentionPlan;  // math/attention.h
-
-/// One tensor under its Hugging Face name. Fused weights (q, k, v; gate, up) are several of these, at different
-/// offsets.
-struct ParameterInfo {
-  const char* name;         // "model.layers.3.self_attn.q_proj.weight"
-  std::int64_t offset;      // elements from the start of each flat parameter buffer
-  std::int64_t rows, cols;  // logical shape [rows, cols]; vectors have rows == 1 and rank 1 in files
-  std::int64_t pitch;       // elements from row to row; the padding is always zero (vectors: their length)
-  bool matrix;              // rank 2 in files
-  bool decay;               // weight decay applies, whatever optimizer.decay is
-  float init_std;           // > 0: normal draws
-  float init_value;         // otherwise every element is this
-  std::uint64_t key;        // xxh64 of the name: the stream of its random draws
-};
-
-/// Byte offsets into the arena, from the plan. Five flat parameter buffers share the element offsets of ParameterInfo.
-struct ArenaLayout {
-  std::size_t bytes;
-  std::size_t masters, gradients, exp_avg, exp_avg_sq;  // fp32 [parameter_elements]
-  std::size_t copies;                                   // compute dtype [parameter_elements]; equals masters in fp32
-  std::size_t results;                                  // StepResults
-  std::size_t inputs, input_bytes;                      // what a micro-batch reads: from scalars to run_count
-  std::size_t input_slots, input_slot_count;            // such blocks on their way to `inputs`; none on cpu
-  std::size_t scalars;                                  // StepScalars
-  std::size_t tokens, targets;                          // i32 [micro_batch * sequence_length]
-  std::size_t embedding_order;                          // i32 [tokens]: positions sorted by token, stable
-  std::size_t run_begin;        // i32 [tokens + 1]: where in `order` each distinct token's positions begin
-  std::size_t run_token;        // i32 [tokens]: the distinct tokens, ascending
-  std::size_t run_count;        // i32 [1]
-  std::size_t positions;        // i32 [micro_batch]: row whose logits are wanted, sequence * sequence_length + position
-  std::size_t sample_logits;    // fp32 [micro_batch, vocab_pitch]
-  std::size_t rope_table;       // fp32 [sequence_length, head_dim]: cos of head_dim/2 angles, then sin
-  std::size_t chunks;           // Chunk [chunk_count]
-  std::size_t first_chunk;      // i32 [parameters + 1]: parameter p owns chunks [first_chunk[p], first_chunk[p + 1])
-  std::size_t init_rules;       // InitRule [parameters]
-  std::size_t parameter_norms;  // fp32 [parameters, 3]: L2 norms of gradient, weight, update
-  std::size_t math_workspace, math_workspace_bytes;
-};
+class Communicator;    // comm/collectives.h
 
 struct ProgramInfo {
   const char* name;
@@ -67,10 +32,17 @@ struct ProgramInfo {
   double flops_per_token;           // model FLOPs, causal attention counted as half
   std::span<const ParameterInfo> parameters;
   std::span<const double> inverse_frequencies;  // RoPE, head_dim / 2
-  std::int64_t chunk_elements, chunk_count;     // see train/chunks.h, which fills chunks and first_chunk at start
-  std::span<const GemmShape> products;          // every matrix product of the step, by name
-  const AttentionPlan* attention;               // null where cuDNN has no part in it
-  ArenaLayout arena;
+  std::span<const ParameterGroup> groups;
+  std::int64_t chunk_elements;          // see train/chunks.h, which fills chunks and first_chunk at start
+  std::span<const GemmShape> products;  // every matrix product of the step, by name
+  const AttentionPlan* attention;       // null where cuDNN has no part in it
+  std::size_t arena_bytes;
+  std::span<const Buffer> buffers;  // of the arena; all but the unseen
+
+  std::size_t math_workspace_bytes() const {
+    const Buffer* workspace = find_buffer(buffers, Use::math_workspace);
+    return workspace ? workspace->bytes() : 0;
+  }
 };
 
 /// Device-side state of a step: the emitted project defines it (GEMMs, attention, arena pointer).
@@ -80,7 +52,7 @@ struct Step;
 struct Program {
   const ProgramInfo& info;
   /// Builds every GEMM and attention descriptor, once.
-  Step* (*create)(Device&, std::byte* arena);
+  Step* (*create)(Device&, Communicator& ranks, std::byte* arena);
   void (*destroy)(Step*);
   /// Draws the initial weights into the masters; the same for every target layout and number of ranks.
   void (*initialise)(Step&, std::uint64_t seed);

@@ -3,13 +3,16 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "checkpoint/state_access.h"
 #include "data/micro_batch.h"
 #include "device/pipeline.h"
 #include "device/replay.h"
+#include "train/optimizer.h"
 #include "train/program.h"
 
 namespace llmc {
@@ -18,9 +21,9 @@ class TraceWriter;
 
 class Session {
  public:
-  /// Allocates the arena (info.arena.bytes, the only allocation on the device), uploads the constants and builds the
-  /// step. `decay_all`: weight decay applies to every parameter. Throws Failure(does_not_fit).
-  Session(Device& device, const Program& program, bool decay_all);
+  /// Allocates the arena (info.arena_bytes, the only allocation on the device), uploads the constants and builds the
+  /// step. Throws Failure(does_not_fit).
+  Session(Device& device, Communicator& ranks, const Program& program);
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -30,13 +33,14 @@ class Session {
   void initialise(std::uint64_t seed);
   /// To be called when masters have been written through state().
   void refresh_copies();
-  /// Masters and moments; synchronised.
+  /// The weights and what the optimizer keeps of them; synchronised.
   StateAccess& state() { return state_; }
 
-  /// Puts one optimizer step over all micro-batches on the device's stream. `scalars.loss_scale` is set here. At most
-  /// one step may be sent before the one before it is finished, and only where the device runs ahead. With a trace, the
-  /// step is written to it as number `step`, and is to be finished before another is sent.
-  void send(const StepBatch& batch, StepScalars scalars, std::int64_t step, TraceWriter* trace);
+  /// Puts one optimizer step over all micro-batches on the device's stream. At most one step may be sent before the one
+  /// before it is finished, and only where the device runs ahead. With a trace, the step is written to it as number
+  /// `step`, and is to be finished before another is sent.
+  void send(const StepBatch& batch, const OptimizerScalars& optimizer, float clip_norm, std::int64_t step,
+            TraceWriter* trace);
 
   bool runs_ahead() const { return device_.runs_ahead(); }
   /// Between profile(true) and profile(false) a profiler's capture is on; see Device::profile.
@@ -44,7 +48,8 @@ class Session {
 
   struct Finished {
     StepResults results;
-    std::span<const float> norms;  // L2 norms of gradient, weight and update, [parameters, 3]; until the next finish()
+    std::span<const float> norms;  // L2 norms of gradient, weight and update, [parameters, 3]; until the next finish();
+                                   // empty without metrics.per_parameter
   };
   /// Waits for the oldest step that was sent. `trace` as for send(); `lr` is written to it.
   Finished finish(TraceWriter* trace, float lr);
@@ -62,21 +67,26 @@ class Session {
  private:
   class DeviceState final : public StateAccess {
    public:
-    explicit DeviceState(Session& session) : session_(session) {}
-    void read(StateKind kind, std::int64_t offset, std::int64_t count, float* out) override;
-    void write(StateKind kind, std::int64_t offset, std::int64_t count, const float* values) override;
+    explicit DeviceState(Session& session);
+    std::span<const std::string> prefixes() const override { return prefixes_; }
+    void read(std::size_t buffer, std::int64_t offset, std::int64_t count, float* out) override;
+    void write(std::size_t buffer, std::int64_t offset, std::int64_t count, const float* values) override;
 
    private:
-    std::size_t bytes_at(StateKind kind, std::int64_t offset, std::int64_t count) const;
+    std::size_t bytes_at(std::size_t buffer, std::int64_t offset, std::int64_t count) const;
     Session& session_;
+    std::vector<const Buffer*> buffers_;
+    std::vector<std::string> prefixes_;
   };
 
+  const Buffer& buffer(Use use) const { return buffer_of(info().buffers, use); }
+  std::byte* place(Use use) const { return arena_ + buffer(use).offset; }
   template <typename T>
-  void copy_in(std::size_t offset, std::span<const T> values);
+  void copy_in(std::byte* to, std::span<const T> values);
   template <typename T>
-  void copy_out(std::size_t offset, std::span<T> values);
-  void send_inputs(const MicroBatch& micro, const StepScalars& scalars);
-  void read_floats(std::size_t buffer, std::int64_t offset, std::int64_t count, float* out);
+  void copy_out(const std::byte* from, std::span<T> values);
+  void send_inputs(const MicroBatch& micro, const StepScalars& scalars, const OptimizerScalars& optimizer);
+  void read_floats(Use use, std::int64_t offset, std::int64_t count, float* out);
 
   Device& device_;
   const Program& program_;
@@ -86,8 +96,10 @@ class Session {
   Replay optimizer_step_;
   std::array<Replay, 2> evaluations_;  // [first]
   DeviceState state_{*this};
+  const InputBlock block_;
   InputRing inputs_;
-  ReadBack results_, norms_;
+  ReadBack results_;
+  std::optional<ReadBack> norms_;  // with metrics.per_parameter
 };
 
 }  // namespace llmc

@@ -7,6 +7,7 @@
 #include <exception>
 #include <new>
 
+#include "comm/collectives.h"
 #include "data/vocabulary.h"
 #include "error.h"
 #include "files/durable_file.h"
@@ -86,9 +87,9 @@ void print_header(Console& console, const ProgramInfo& info, const Device& devic
                            info.fingerprint));
   console.text(fmt::format("device  {}, compiled for {}", device.description(), info.arch));
   console.text(fmt::format("memory  {} bytes allocated ({:.1f} MiB)",
-                           format_count(static_cast<std::int64_t>(info.arena.bytes)),
-                           static_cast<double>(info.arena.bytes) / (1 << 20)));
-  const std::string algorithms = describe_tuning(info.products, info.arena.math_workspace_bytes);
+                           format_count(static_cast<std::int64_t>(info.arena_bytes)),
+                           static_cast<double>(info.arena_bytes) / (1 << 20)));
+  const std::string algorithms = describe_tuning(info.products, info.math_workspace_bytes());
   if (!algorithms.empty()) console.text("gemm    " + algorithms);
   if (info.attention) console.text("attn    " + describe_attention(*info.attention));
   console.text(fmt::format("data    {} tokens in {} {}, {} samples of {}; {} steps of {} tokens are {:.2f} epochs",
@@ -100,9 +101,9 @@ void print_header(Console& console, const ProgramInfo& info, const Device& devic
                            state.step ? fmt::format("resumed at step {}", state.step) : "from step 0"));
 }
 
-Environment environment(const ProgramInfo& info, const Device& device) {
-  return {kVersion,           info.fingerprint, info.arch, device.description(),
-          library_versions(), device.threads(), 1,         file_checksum(tuned_file())};
+Environment environment(const ProgramInfo& info, const Device& device, const Communicator& ranks) {
+  return {kVersion,           info.fingerprint, info.arch,          device.description(),
+          library_versions(), device.threads(), ranks.world_size(), file_checksum(tuned_file())};
 }
 
 /// What is other than at the start before, and whether bits differ because of it.
@@ -203,13 +204,14 @@ int train(int argc, char** argv, const Options& options, const Program& program)
     return 0;
   }
   if (!folder) folder.emplace(options.run, model, log);
-  check_can_save(folder->path(), info.parameters, run.checkpoint.keep_last + 1, log);
+  check_can_save(folder->path(), info.parameters, saved_buffers(info.buffers), run.checkpoint.keep_last + 1, log);
 
   // The first batches are read while the device gets ready.
   Loader loader(shards, run.data.seed, info.sequence_length, info.micro_batch, sequences, state.position);
   Device device(options.device, options.threads);
   if (options.profile) check_profile(*options.profile, device, state.step, stop);
-  Session session(device, program, run.optimizer.decay_all);
+  Communicator ranks(device);
+  Session session(device, ranks, program);
   if (start) {
     load_checkpoint(start->checkpoint, info.parameters, session.state(), start->trust);
     session.refresh_copies();
@@ -220,7 +222,7 @@ int train(int argc, char** argv, const Options& options, const Program& program)
   if (!options.trace.empty()) trace.emplace(options.trace, info.parameters, info.micro_batch, info.sequence_length);
   print_header(console, info, device, run, *shards, loader.samples_per_epoch(), folder->path(), state, stop);
 
-  const Environment now = environment(info, device);
+  const Environment now = environment(info, device, ranks);
   std::vector<spec::Change> changed;
   if (values.before) changed = spec::changes(values.before->spec, run);
   tell_changes(console, changed, differences(last_environment(folder->history()), now), start.has_value());

@@ -43,7 +43,7 @@ void tune_all_products(const ProgramInfo& info, int device_index) {
       best += static_cast<double>(n->second) * p.best_ms;
     }
   };
-  const std::string text = tune_products(device, info.products, info.arena.math_workspace_bytes, report);
+  const std::string text = tune_products(device, info.products, info.math_workspace_bytes(), report);
   write_file_atomically(tuned_file(), text);
   fmt::print("products of a micro-batch: {:.3f} ms as the library suggests, {:.3f} ms tuned; kept in {}\n", first, best,
              tuned_file().string());
@@ -58,7 +58,7 @@ void tune_backward(const ProgramInfo& info, int device_index) {
                way.predicted_ms > 0 ? fmt::format("{:.4f}", way.predicted_ms) : "unknown", way.ms,
                way.taken ? "  taken" : "");
   };
-  write_file_atomically(tuned_file(), tune_attention(device, *info.attention, info.arena.math_workspace_bytes, report));
+  write_file_atomically(tuned_file(), tune_attention(device, *info.attention, info.math_workspace_bytes(), report));
 }
 
 }  // namespace

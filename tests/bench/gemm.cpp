@@ -55,7 +55,7 @@ void product(benchmark::State& state, GemmShape shape, bool accumulate) {
   shape.pitch_d = shape.n;
   const Gemm gemm(library, shape);
   for (auto _ : state)
-    gemm(device.stream(), a, b, shape.bias ? b : nullptr, shape.residual ? c : nullptr, d, accumulate);
+    gemm(device.stream(), {a, b, shape.bias ? b : nullptr, shape.residual ? c : nullptr, d, accumulate});
   state.counters["FLOP/s"] =
       benchmark::Counter(2.0 * shape.m * shape.n * shape.k, benchmark::Counter::kIsIterationInvariantRate);
 }

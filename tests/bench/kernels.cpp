@@ -20,8 +20,8 @@ namespace llmc {
   void rope_##type(type*, const float*);                                                                          \
   void cross_entropy_##type(type*, const int*, float*, const StepScalars*);                                       \
   void embedding_forward_##type(const int*, const type*, type*);                                                  \
-  void adamw_##type(float*, const float*, float*, float*, type*, const Chunk*, int, int, const StepScalars*,      \
-                    const StepResults*, float*, float*);
+  void adamw_##type(float*, const float*, float*, float*, type*, const Chunk*, int, int, const AdamwScalars*,     \
+                    const GroupScalars*, const StepResults*, float*, float*);
 LLMC_BENCHED(float)
 LLMC_BENCHED(bf16)
 void gradient_norm_float(const float*, const Chunk*, float*, int, int);
@@ -101,10 +101,11 @@ void measure(benchmark::State& state, double bytes, double elements, Kernel kern
     auto copy = values<type>(kParameters);                                                                             \
     const auto all = chunks();                                                                                         \
     std::vector<float> weights(all.size()), updates(all.size());                                                       \
-    StepScalars s{1e-9f, 0.9f, 0.95f, 1e-8f, 0.1f, 1.0f, 0.5f, 0.5f, 1.0f};                                            \
+    AdamwScalars s{0.9f, 0.95f, 1e-8f, 0.5f, 0.5f};                                                                    \
+    GroupScalars group{1e-9f, 0.1f};                                                                                   \
     StepResults results{1.0, 1.0f, 1.0f, 0};                                                                           \
     measure(state, (sizeof(type) == 2 ? 30.0 : 28.0) * kParameters, kParameters, adamw_##type, p.data(), g.data(),     \
-            m.data(), v.data(), copy.data(), all.data(), 0, static_cast<int>(all.size()), &s, &results,                \
+            m.data(), v.data(), copy.data(), all.data(), 0, static_cast<int>(all.size()), &s, &group, &results,        \
             weights.data(), updates.data());                                                                           \
   }                                                                                                                    \
   BENCHMARK_CAPTURE(rms_norm_forward, type, type{})->UseRealTime();                                                    \
@@ -118,7 +119,7 @@ void measure(benchmark::State& state, double bytes, double elements, Kernel kern
 
 std::vector<Chunk> chunks() {
   std::vector<Chunk> all;
-  for (int begin = 0; begin < kParameters; begin += kChunkSize) all.push_back({begin, kChunkSize, 0, 1});
+  for (int begin = 0; begin < kParameters; begin += kChunkSize) all.push_back({begin, kChunkSize, 0, 0});
   return all;
 }
 

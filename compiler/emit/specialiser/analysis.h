@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,7 @@ struct Analysis {
   std::vector<Declaration> declarations;
   std::vector<Range> checked_asserts;           // static_asserts that mention a params name: they held
   std::vector<Range> macro_uses;                // macro invocations with arguments
+  std::optional<std::string> entry;             // what stands between the parentheses of its declaration
   std::map<std::string, std::string> literals;  // params constant -> what a direct reference prints
 };
 

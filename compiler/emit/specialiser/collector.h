@@ -141,6 +141,21 @@ class Collector : public clang::RecursiveASTVisitor<Collector> {
     return true;
   }
 
+  /// The entry's parameters, aliases of the params spelled out.
+  bool VisitFunctionDecl(clang::FunctionDecl* function) {
+    if (!in_template(function->getLocation()) || function->getNameAsString() != input_.template_name) return true;
+    clang::PrintingPolicy policy(context_.getLangOpts());
+    policy.SuppressScope = true;
+    analysis_.entry.emplace();
+    for (const clang::ParmVarDecl* parameter : function->parameters()) {
+      std::string text;
+      llvm::raw_string_ostream out(text);
+      parameter->getType().getCanonicalType().print(out, policy, parameter->getName());
+      *analysis_.entry += (analysis_.entry->empty() ? "" : ", ") + text;
+    }
+    return true;
+  }
+
   bool VisitTypedefTypeLoc(clang::TypedefTypeLoc type) {
     const clang::FileID file = sources_.getFileID(sources_.getExpansionLoc(type.getBeginLoc()));
     if (is_param(type.getTypedefNameDecl()) && file != sources_.getMainFileID() && file != params_) {

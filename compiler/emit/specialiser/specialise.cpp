@@ -21,6 +21,14 @@ struct Item {
   bool live = false;
 };
 
+std::string declared(const SpecialiseInput& input, const Analysis& analysis) {
+  if (!analysis.entry)
+    throw Failure(Exit::internal, input.template_file + ": the template has no function " + input.template_name);
+  std::string text = format("LLMC_KERNEL " + input.entry + "(" + *analysis.entry + ");\n");
+  text.pop_back();
+  return text;
+}
+
 class Specialiser {
  public:
   explicit Specialiser(const SpecialiseInput& input)
@@ -30,7 +38,7 @@ class Specialiser {
         layout_(lay_out(tokens_)),
         edits_(text_, input.template_file) {}
 
-  std::string run() {
+  Specialised run() {
     check_names();
     check_directives();
     analysis_ = analyse(input_);
@@ -49,7 +57,7 @@ class Specialiser {
     const std::string body = edits_.apply();
     result = format(result + body.substr(skip_space(body, 0)));
     // Rarely, formatting a second time still moves a comment; specialising the output again must not.
-    return format(result);
+    return {format(result), declared(input_, analysis_)};
   }
 
  private:
@@ -319,6 +327,10 @@ class Specialiser {
 
 }  // namespace
 
-std::string specialise(const SpecialiseInput& input) { return Specialiser(input).run(); }
+Specialised specialise_and_declare(const SpecialiseInput& input) { return Specialiser(input).run(); }
+
+std::string specialise(const SpecialiseInput& input) { return specialise_and_declare(input).text; }
+
+std::string declaration(const SpecialiseInput& input) { return declared(input, analyse(input)); }
 
 }  // namespace llmc::emit

@@ -50,6 +50,18 @@ struct SpecialiseInput {
 /// edits.
 std::string specialise(const SpecialiseInput& input);
 
+struct Specialised {
+  std::string text;         // as specialise() gives it
+  std::string declaration;  // as declaration() gives it
+};
+
+/// Both, of one look at the template.
+Specialised specialise_and_declare(const SpecialiseInput& input);
+
+/// The declaration of the instance's entry, as Clang knows it: aliases of the params spelled out. Throws as
+/// specialise(), and where the template has no such function.
+std::string declaration(const SpecialiseInput& input);
+
 /// The instance for --style=include: the params, the instance's name as a macro, and an #include of template_file.
 /// It compiles with three include directories: include_directory, the folder that template_file is relative to, and
 /// that of the template's own params.h, which must be empty where LLMC_PARAMS_GIVEN is defined. Checks the params'

@@ -2,7 +2,7 @@
 //
 // Act = bf16, kLanes = 256
 //
-// 75809 rows of 16384; moves 7449.49 MB a launch.
+// 1241581568 elements in 75809 chunks of at most 16384; moves 7449.49 MB a launch.
 
 // cast_weights: copy = master, rounded to Act.
 #include "device/group.h"

@@ -2,7 +2,7 @@
 //
 // kLanes = 256
 //
-// 75809 rows of 16384; moves 4966.33 MB, 2483.16 MFLOP a launch.
+// 1241581568 elements in 75809 chunks of at most 16384; moves 4966.33 MB, 2483.16 MFLOP a launch.
 
 // gradient_norm: the sum of squares of each chunk of the gradients.
 #include "device/group.h"

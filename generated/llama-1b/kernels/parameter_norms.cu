@@ -2,7 +2,7 @@
 //
 // kParameters = 146, kLanes = 32
 //
-// 146 rows of 32; moves 0.91 MB, 0.23 MFLOP a launch.
+// 146 tensors of 75809 chunks in all; moves 0.91 MB, 0.23 MFLOP a launch.
 
 // parameter_norms: L2 norms of each parameter's gradient, weights and last update, from sums of squares of its chunks.
 #include "device/group.h"

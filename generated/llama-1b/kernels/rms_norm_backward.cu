@@ -3,7 +3,7 @@
 // Act = bf16, Residual = float, kRows = 32768, kCols = 2048, kPitch = 2048, kBlocks = 1024, kResidual = false,
 // kRecompute = false, kLanes = 256
 //
-// 1024 rows of 2048; moves 545.40 MB, 671.09 MFLOP a launch.
+// 32768 rows of 2048 in 1024 blocks; moves 545.40 MB, 671.09 MFLOP a launch.
 
 // rms_norm_backward: with g = dy * weight, dx = rstd * (g - x * rstd^2 * mean(g * x)) [+ dresidual];
 // dweight = sum over rows of dy * x * rstd, as one partial sum for each block of rows.

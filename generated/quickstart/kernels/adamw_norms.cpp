@@ -2,7 +2,7 @@
 //
 // Act = float, kCopy = false, kNorms = true, kLanes = 1
 //
-// 365 rows of 16384; moves 161.57 MB, 86.56 MFLOP a launch.
+// 5770496 elements in 365 chunks of at most 16384; moves 161.57 MB, 86.56 MFLOP a launch.
 
 // adamw: PyTorch's AdamW, with g = gradient * clip_scale; nothing changes in a skipped step.
 //   p -= lr * weight_decay * p, m = beta1 m + (1 - beta1) g, v = beta2 v + (1 - beta2) g^2,
@@ -18,18 +18,18 @@ using Act = float;
 LLMC_BOUNDS(1)
 LLMC_KERNEL adamw_norms(float* __restrict__ master, const float* __restrict__ gradient, float* __restrict__ exp_avg,
                         float* __restrict__ exp_avg_sq, Act* __restrict__ copy, const Chunk* __restrict__ chunks,
-                        int begin, int end, const StepScalars* __restrict__ scalars,
-                        const StepResults* __restrict__ results, float* __restrict__ weight_partial,
-                        float* __restrict__ update_partial) {
+                        int begin, int end, const AdamwScalars* __restrict__ scalars,
+                        const GroupScalars* __restrict__ groups, const StepResults* __restrict__ results,
+                        float* __restrict__ weight_partial, float* __restrict__ update_partial) {
   if (results->skipped) return;
   const Group<1> g;
   const float clip = results->clip_scale, eps = scalars->eps;
   const float beta1 = scalars->beta1, beta2 = scalars->beta2;
-  const float rate = scalars->lr / scalars->bias_correction1;
   const float root = 1.0f / sqrt(scalars->bias_correction2);
   for (const int i : g.rows(end - begin)) {
     const Chunk chunk = chunks[begin + i];
-    const float keep = chunk.decay ? 1.0f - scalars->lr * scalars->weight_decay : 1.0f;
+    const GroupScalars group = groups[chunk.group];
+    const float rate = group.lr / scalars->bias_correction1, keep = 1.0f - group.lr * group.weight_decay;
     const auto step = [=](float& p, float slope, float& m, float& v, float& rounded) {
       const float d = slope * clip;
       m = fma(beta1, m - d, d);

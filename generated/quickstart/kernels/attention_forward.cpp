@@ -3,7 +3,7 @@
 // Act = float, kBatch = 8, kSequence = 256, kHeads = 8, kKvHeads = 4, kHeadDim = 32, kPitch = 512, kOutPitch = 256,
 // kLanes = 1
 //
-// 32 rows of 32; moves 6.36 MB, 268.44 MFLOP a launch.
+// 8 sequences of 256 tokens, 8 query and 4 key heads of 32; moves 6.36 MB, 268.44 MFLOP a launch.
 
 // Causal attention of packed q, k, v rows with grouped key and value heads, in blocks with an online softmax.
 //

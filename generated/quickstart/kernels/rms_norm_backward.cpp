@@ -3,7 +3,7 @@
 // Act = float, Residual = float, kRows = 2048, kCols = 256, kPitch = 256, kBlocks = 256, kResidual = false, kRecompute
 // = false, kLanes = 1
 //
-// 256 rows of 256; moves 6.56 MB, 5.24 MFLOP a launch.
+// 2048 rows of 256 in 256 blocks; moves 6.56 MB, 5.24 MFLOP a launch.
 
 // rms_norm_backward: with g = dy * weight, dx = rstd * (g - x * rstd^2 * mean(g * x)) [+ dresidual];
 // dweight = sum over rows of dy * x * rstd, as one partial sum for each block of rows.

@@ -2,11 +2,12 @@
 // turn, and stays in registers if it is short enough; reductions go over shuffles, then shared memory. Rows that the
 // blocks of a cluster share (sm_90 and later) have a softmax and no other reduction.
 //
-// A block has max(kLanes, 128) threads. compiler/plan/lanes.h says how many lanes a row gets.
+// A block has max(kLanes, 128) threads. compiler/ops/lanes.h says how many lanes a row gets.
 #pragma once
 
 #include "device/cuda/ptx.h"
 #include "device/cuda/vectors.h"
+#include "device/lanes.h"
 
 #define LLMC_KERNEL __global__ void
 #define LLMC_THREADS(lanes) ((lanes) < 128 ? 128 : (lanes))
@@ -16,9 +17,6 @@
   __launch_bounds__(LLMC_THREADS(lanes), ((resident) + LLMC_THREADS(lanes) - 1) / LLMC_THREADS(lanes))
 
 namespace llmc {
-
-/// Longer rows are read again by each operation.
-constexpr int kKeptVectors = 8;
 
 /// Rows first, first + step, ... below last.
 struct RowRange {

@@ -60,14 +60,13 @@ Gemm::Gemm(MathLibrary& library, const GemmShape& shape)
 Gemm::Gemm(Gemm&&) noexcept = default;
 Gemm::~Gemm() = default;
 
-void Gemm::operator()(Stream& stream, const void* a, const void* b, const void* bias, const void* c, void* d,
-                      bool accumulate) const {
+void Gemm::operator()(Stream& stream, const GemmOperands& o) const {
   const GemmShape& shape = impl_->product.shape();
   const Range range(shape.name);
-  if (accumulate && !shape.accumulates)
+  if (o.accumulate && !shape.accumulates)
     throw Failure(Exit::internal, "a product was asked to add to its result, but its shape does not accumulate");
-  const float beta = accumulate || shape.residual ? 1.0f : 0.0f;
-  check(impl_->product.launch(impl_->algorithm, stream.handle, a, b, bias, c, d, beta), "cublasLtMatmul");
+  const float beta = o.accumulate || shape.residual ? 1.0f : 0.0f;
+  check(impl_->product.launch(impl_->algorithm, stream.handle, o.a, o.b, o.bias, o.c, o.d, beta), "cublasLtMatmul");
 }
 
 }  // namespace llmc

@@ -16,6 +16,7 @@ cudaDataType_t type(DType dtype) {
     case DType::bf16:
       return CUDA_R_16BF;
     case DType::i32:
+    case DType::byte:
       break;
   }
   throw Failure(Exit::internal, std::string("no matrix product has elements of type ") + name_of(dtype));

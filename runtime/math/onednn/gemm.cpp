@@ -28,6 +28,7 @@ memory::data_type type(DType dtype) {
     case DType::bf16:
       return memory::data_type::bf16;
     case DType::i32:
+    case DType::byte:
       break;
   }
   throw Failure(Exit::internal, std::string("no matrix product has elements of type ") + name_of(dtype));
@@ -150,8 +151,7 @@ Gemm::Gemm(MathLibrary& library, const GemmShape& shape) : impl_(std::make_uniqu
 Gemm::Gemm(Gemm&&) noexcept = default;
 Gemm::~Gemm() = default;
 
-void Gemm::operator()(Stream&, const void* a, const void* b, const void* bias, const void* c, void* d,
-                      bool accumulate) const {
+void Gemm::operator()(Stream&, const GemmOperands& o) const {
   Impl& impl = *impl_;
   if (impl.in_tiles) {
     const GemmShape& shape = *impl.in_tiles;
@@ -162,20 +162,20 @@ void Gemm::operator()(Stream&, const void* a, const void* b, const void* bias, c
       const int part = omp_get_thread_num();
       void* workspace = workspaces + static_cast<std::size_t>(part) * tiles_workspace(shape);
       if (shape.transpose_a)
-        weight_gradient(shape, a, b, d, accumulate, part, threads, workspace);
+        weight_gradient(shape, o.a, o.b, o.d, o.accumulate, part, threads, workspace);
       else
-        linear_product(shape, a, b, bias, c, d, part, threads, workspace);
+        linear_product(shape, o.a, o.b, o.bias, o.c, o.d, part, threads, workspace);
     }
     return;
   }
-  Product& product = accumulate ? impl.accumulate : impl.store;
+  Product& product = o.accumulate ? impl.accumulate : impl.store;
   if (product.arguments.empty())
     throw Failure(Exit::internal, "a product was asked to add to its result, but its shape does not accumulate");
-  impl.a.set_data_handle(const_cast<void*>(a));
-  impl.b.set_data_handle(const_cast<void*>(b));
-  impl.bias.set_data_handle(const_cast<void*>(bias));
-  impl.c.set_data_handle(const_cast<void*>(c));
-  impl.d.set_data_handle(d);
+  impl.a.set_data_handle(const_cast<void*>(o.a));
+  impl.b.set_data_handle(const_cast<void*>(o.b));
+  impl.bias.set_data_handle(const_cast<void*>(o.bias));
+  impl.c.set_data_handle(const_cast<void*>(o.c));
+  impl.d.set_data_handle(o.d);
   // The buffer is shared by all products and may have moved when a later one was made.
   product.scratchpad.set_data_handle(impl.library->aligned_scratchpad());
   const dnnl_status_t status =

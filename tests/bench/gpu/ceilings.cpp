@@ -106,7 +106,7 @@ int run(int argc, char** argv) {
     const double size = static_cast<double>(n);
     std::printf("%s\"%d\": ", i > 3 ? ", " : "", static_cast<int>(n));
     print_rates(stream, seconds, 2e-9 * size * size * size,
-                [&] { gemm(stream, from, from + matrix, nullptr, nullptr, from + 2 * matrix, false); });
+                [&] { gemm(stream, {from, from + matrix, nullptr, nullptr, from + 2 * matrix, false}); });
   }
   std::printf("}}\n");
   return 0;

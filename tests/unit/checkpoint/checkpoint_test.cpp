@@ -103,8 +103,8 @@ TEST(Checkpoint, SavingAStepAgainReplacesIt) {
 TEST(Checkpoint, TensorsAboveTheBlockSize) {
   // 16 MiB blocks: a tall padded matrix of several blocks, and one whose single row is longer than a block.
   const std::int64_t tall = 700000, wide = (4 << 20) + 5;
-  const std::vector<ParameterInfo> parameters = {{"tall", 0, tall, 7, 8, true, true, 0, 0, 0},
-                                                 {"wide", tall * 8, 2, wide, wide + 3, true, true, 0, 0, 0}};
+  const std::vector<ParameterInfo> parameters = {{"tall", 0, tall, 7, 8, true, 0, 0, 0, 0},
+                                                 {"wide", tall * 8, 2, wide, wide + 3, true, 0, 0, 0, 0}};
   const std::int64_t elements = tall * 8 + 2 * (wide + 3);
   std::vector<float> values(elements), zero(elements), back(elements);
   for (const ParameterInfo& p : parameters)
@@ -156,14 +156,14 @@ TEST(Checkpoint, OverlappingParametersAreAnInternalError) {
 
 TEST(Checkpoint, SpaceIsCountedForEveryFile) {
   // 4 MiB of weights, and twice that of moments.
-  const std::vector<ParameterInfo> parameters = {{"w", 0, 1 << 10, 1 << 10, 1 << 10, true, true, 0.02f, 0, 1}};
-  EXPECT_GE(checkpoint_bytes(parameters), 12 << 20);
-  EXPECT_LT(checkpoint_bytes(parameters), 14 << 20);
+  const std::vector<ParameterInfo> parameters = {{"w", 0, 1 << 10, 1 << 10, 1 << 10, true, 0, 0.02f, 0, 1}};
+  EXPECT_GE(checkpoint_bytes(parameters, 3), 12 << 20);
+  EXPECT_LT(checkpoint_bytes(parameters, 3), 14 << 20);
   TemporaryDirectory run;
   const fs::path saved = save(run.path, 1);
   std::uintmax_t bytes = 0;
   for (const auto& entry : fs::directory_iterator(saved)) bytes += entry.file_size();
-  EXPECT_LE(bytes, static_cast<std::uintmax_t>(checkpoint_bytes(small_parameters())));
+  EXPECT_LE(bytes, static_cast<std::uintmax_t>(checkpoint_bytes(small_parameters(), 3)));
 }
 
 TEST(Checkpoint, HoldsItsSpec) {
@@ -173,16 +173,17 @@ TEST(Checkpoint, HoldsItsSpec) {
 
 TEST(Checkpoint, AFolderThatCannotBeWrittenIsRefusedAtStart) {
   TemporaryDirectory run;
-  EXPECT_NO_THROW(check_can_save(run.path, small_parameters(), 4, {}));
+  EXPECT_NO_THROW(check_can_save(run.path, small_parameters(), 3, 4, {}));
   EXPECT_TRUE(fs::is_empty(run.path / "checkpoints")) << "the probe stays";
-  const std::vector<ParameterInfo> huge = {{"w", 0, std::int64_t{1} << 40, 8, 8, true, true, 0.02f, 0, 1}};
-  EXPECT_CONTAINS(failure([&] { check_can_save(run.path, huge, 1, {}); }), "no space for a checkpoint");
+  const std::vector<ParameterInfo> huge = {{"w", 0, std::int64_t{1} << 40, 8, 8, true, 0, 0.02f, 0, 1}};
+  EXPECT_CONTAINS(failure([&] { check_can_save(run.path, huge, 3, 1, {}); }), "no space for a checkpoint");
   std::string said;
-  check_can_save(run.path, small_parameters(), std::int64_t{1} << 40, [&](const std::string& line) { said += line; });
+  check_can_save(run.path, small_parameters(), 3, std::int64_t{1} << 40,
+                 [&](const std::string& line) { said += line; });
   EXPECT_CONTAINS(said, "saving will fail");
   fs::remove(run.path / "checkpoints");
   write_all(run.path / "checkpoints", "in the way");
-  EXPECT_CONTAINS(failure([&] { check_can_save(run.path, small_parameters(), 1, {}); }), "checkpoints");
+  EXPECT_CONTAINS(failure([&] { check_can_save(run.path, small_parameters(), 3, 1, {}); }), "checkpoints");
 }
 
 TEST(Retention, KeepsTheNewestAndTheMultiples) {
@@ -237,10 +238,14 @@ TEST(Retention, OnlyOurOwnNamesAreTouched) {
 /// The save's source of state fails half way, as a lost device would.
 class BrokenState final : public StateAccess {
  public:
-  void read(StateKind kind, std::int64_t, std::int64_t, float*) override {
-    if (kind == StateKind::exp_avg_sq) throw Failure(Exit::checkpoint, "device lost");
+  std::span<const std::string> prefixes() const override { return prefixes_; }
+  void read(std::size_t buffer, std::int64_t, std::int64_t, float*) override {
+    if (buffer == 2) throw Failure(Exit::checkpoint, "device lost");
   }
-  void write(StateKind, std::int64_t, std::int64_t, const float*) override {}
+  void write(std::size_t, std::int64_t, std::int64_t, const float*) override {}
+
+ private:
+  std::string prefixes_[3] = {"", "exp_avg.", "exp_avg_sq."};
 };
 
 TEST(Checkpoint, AFailedSaveLeavesTheOldOneAndNoJunk) {

@@ -2,6 +2,7 @@
 // embeddings.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "checkpoint/checkpoint.h"
+#include "error.h"
 
 namespace llmc {
 
@@ -19,10 +21,10 @@ inline constexpr std::int64_t kElements = 640;
 
 inline std::vector<ParameterInfo> small_parameters() {
   const auto matrix = [](const char* name, std::int64_t offset, std::int64_t rows, std::int64_t cols) {
-    return ParameterInfo{name, offset, rows, cols, (cols + 7) / 8 * 8, true, true, 0.02f, 0, 1};
+    return ParameterInfo{name, offset, rows, cols, (cols + 7) / 8 * 8, true, 0, 0.02f, 0, 1};
   };
   const auto vector = [](const char* name, std::int64_t offset, std::int64_t cols) {
-    return ParameterInfo{name, offset, 1, cols, cols, false, false, 0, 1, 2};
+    return ParameterInfo{name, offset, 1, cols, cols, false, 1, 0, 1, 2};
   };
   return {matrix("model.embed_tokens.weight", 0, 11, 6),
           vector("model.layers.0.input_layernorm.weight", 128, 6),
@@ -33,6 +35,31 @@ inline std::vector<ParameterInfo> small_parameters() {
           vector("model.norm.weight", 576, 6),
           matrix("lm_head.weight", 0, 11, 6)};  // tied
 }
+
+/// Buffers of `elements` floats in host memory, owned by the caller: weights and AdamW's two moments.
+class HostState final : public StateAccess {
+ public:
+  HostState(float* weights, float* exp_avg, float* exp_avg_sq, std::int64_t elements)
+      : buffers_{weights, exp_avg, exp_avg_sq}, elements_(elements) {}
+  std::span<const std::string> prefixes() const override { return prefixes_; }
+  void read(std::size_t buffer, std::int64_t offset, std::int64_t count, float* out) override {
+    std::copy_n(at(buffer, offset, count), count, out);
+  }
+  void write(std::size_t buffer, std::int64_t offset, std::int64_t count, const float* values) override {
+    std::copy_n(values, count, at(buffer, offset, count));
+  }
+
+ private:
+  float* at(std::size_t buffer, std::int64_t offset, std::int64_t count) const {
+    if (offset < 0 || count < 0 || offset > elements_ || count > elements_ - offset)
+      throw Failure(Exit::internal, "access outside of the training state");
+    return buffers_[buffer] + offset;
+  }
+
+  float* buffers_[3];
+  std::string prefixes_[3] = {"", "exp_avg.", "exp_avg_sq."};
+  std::int64_t elements_;
+};
 
 /// Three flat buffers; elements of parameters are distinct numbers, padding is zero.
 struct SmallState {

@@ -38,7 +38,7 @@ int run() {
   std::printf("%s; %s\n", device.description().c_str(), communicator.description().c_str());
 
   const auto at = [&](std::size_t mib) { return arena + mib * kMiB; };
-  gemm(device.stream(), at(32), at(33), nullptr, nullptr, at(34), false);
+  gemm(device.stream(), {at(32), at(33), nullptr, nullptr, at(34), false});
   auto* lse = reinterpret_cast<float*>(at(35));
   attention.forward(device.stream(), at(36), at(37), lse);
   attention.backward(device.stream(), at(38), at(37), at(36), lse, at(39), at(40));

@@ -65,7 +65,7 @@ TEST_P(Gemm_gpu, EqualsSumsInDouble) {
   };
   void *da = place(a, half), *db = place(b, half), *dbias = place(bias, s.result == DType::bf16);
   void *dc = place(c, s.result == DType::bf16), *dd = place(before, s.result == DType::bf16);
-  gemm(device.stream(), da, db, s.bias ? dbias : nullptr, s.residual ? dc : nullptr, dd, s.accumulates);
+  gemm(device.stream(), {da, db, s.bias ? dbias : nullptr, s.residual ? dc : nullptr, dd, s.accumulates});
 
   const auto got = s.result == DType::bf16 ? pieces.get(static_cast<bf16*>(dd), before.size())
                                            : pieces.get(static_cast<float*>(dd), before.size());

@@ -130,10 +130,13 @@ TEST_F(Project, DeclarationsSpellTypesOut) {
   SpecialiseInput input;
   input.template_name = "scale";
   input.template_file = "templates/scale.cu";
-  input.template_text = "LLMC_KERNEL scale(const Act* __restrict__ x,\n                  float* y, int n) {\n}\n";
+  input.template_text =
+      "#include \"device/group.h\"\n#include \"params.h\"\nnamespace llmc {\n"
+      "LLMC_KERNEL scale(const Act* __restrict__ x,\n                  float* y, int n) {\n}\n}\n";
+  input.include_directory = kTree.runtime;
   input.entry = "scale_64";
   input.params = {{"using", "Act", "bf16"}, {"int", "kCols", "64"}};
-  EXPECT_EQ(declaration(input), "LLMC_KERNEL scale_64(const bf16* __restrict__ x, float* y, int n);");
+  EXPECT_EQ(declaration(input), "LLMC_KERNEL scale_64(const bf16* __restrict x, float* y, int n);");
   input.template_name = "other";
   EXPECT_THROW(declaration(input), Failure);
 }

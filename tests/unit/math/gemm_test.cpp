@@ -86,8 +86,8 @@ void check(MathLibrary& library, Device& device, const Case& size, bool ta, bool
     if (accumulate && !accumulates) continue;
     const Buffer before = random(size.result, size.m, size.n, shape.pitch_d, 5);
     Buffer d = before;
-    gemm(device.stream(), a.bytes.data(), b.bytes.data(), bias ? offset.bytes.data() : nullptr,
-         residual ? c.bytes.data() : nullptr, d.bytes.data(), accumulate);
+    gemm(device.stream(), {a.bytes.data(), b.bytes.data(), bias ? offset.bytes.data() : nullptr,
+                           residual ? c.bytes.data() : nullptr, d.bytes.data(), accumulate});
     for (std::int64_t i = 0; i < size.m; ++i) {
       for (std::int64_t j = 0; j < size.n; ++j) {
         double sum = 0, magnitude = 0;
@@ -140,10 +140,10 @@ TEST(Gemm, EqualCallsGiveEqualBits) {
     const Gemm gemm(library, shape);
     const Gemm again(library, shape);
     Buffer first(f32, 72 * 40), second(f32, 72 * 40);
-    gemm(device.stream(), a.bytes.data(), b.bytes.data(), nullptr, nullptr, first.bytes.data(), false);
+    gemm(device.stream(), {a.bytes.data(), b.bytes.data(), nullptr, nullptr, first.bytes.data(), false});
     for (int call = 0; call < 20; ++call) {
-      (call % 2 ? gemm : again)(device.stream(), a.bytes.data(), b.bytes.data(), nullptr, nullptr, second.bytes.data(),
-                                false);
+      (call % 2 ? gemm : again)(device.stream(),
+                                {a.bytes.data(), b.bytes.data(), nullptr, nullptr, second.bytes.data(), false});
       ASSERT_EQ(first.bytes, second.bytes);
     }
   }
@@ -158,7 +158,7 @@ TEST(Gemm, CallsLeaveNothingAllocated) {
   const Buffer a = random(f32, 256, 256, 256, 1);
   Buffer d(f32, 256 * 256);
   const auto call = [&](bool accumulate) {
-    gemm(device.stream(), a.bytes.data(), a.bytes.data(), nullptr, a.bytes.data(), d.bytes.data(), accumulate);
+    gemm(device.stream(), {a.bytes.data(), a.bytes.data(), nullptr, a.bytes.data(), d.bytes.data(), accumulate});
   };
   call(false), call(true);
   const std::size_t before = mallinfo2().uordblks + mallinfo2().hblkhd;
@@ -171,7 +171,7 @@ TEST(Gemm, AddingWithoutHavingSaidSoIsAnInternalError) {
   MathLibrary library(device, nullptr, 0);
   const Gemm gemm(library, {.m = 4, .n = 4, .k = 4, .pitch_a = 4, .pitch_b = 4, .pitch_d = 4});
   float a[16] = {}, d[16] = {};
-  EXPECT_THROW(gemm(device.stream(), a, a, nullptr, nullptr, d, true), Failure);
+  EXPECT_THROW(gemm(device.stream(), {a, a, nullptr, nullptr, d, true}), Failure);
 }
 
 }  // namespace

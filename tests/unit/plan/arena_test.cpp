@@ -18,7 +18,7 @@ using namespace graph;
 
 class Shadow {
  public:
-  explicit Shadow(const Plan& plan) : plan_(plan), g_(plan.graph), owner_(plan.layout.arena.bytes / kGranule + 1) {}
+  explicit Shadow(const Plan& plan) : plan_(plan), g_(plan.graph), owner_(plan.layout.bytes / kGranule + 1) {}
 
   /// A whole step: forward, loss and backward for each micro-batch, optimizer; then evaluation and sampling.
   void run() {
@@ -110,8 +110,7 @@ class Shadow {
         if (!has_place(g_.at(id))) continue;
         const Range range = place(r, layer, id);
         ASSERT_GE(range.begin * kGranule, first_activation()) << "%" << g_.at(id).name << " lies among the weights";
-        ASSERT_LE(range.end * kGranule, plan_.layout.arena.exp_avg)
-            << "%" << g_.at(id).name << " lies in the optimizer's state";
+        ASSERT_LE(range.end * kGranule, state_begin()) << "%" << g_.at(id).name << " lies in the optimizer's state";
         // What an op reads may not lie under what it writes, unless it is the same buffer.
         for (TensorId other : op.inputs)
           if (has_place(g_.at(other)) && identity(other, layer) != identity(id, layer)) {
@@ -130,8 +129,12 @@ class Shadow {
 
   /// Weights and their gradients come first; sample_logits and parameter norms stand among the step's tables.
   std::size_t first_activation() const {
-    return plan_.layout.arena.gradients + 4 * static_cast<std::size_t>(plan_.parameters.elements);
+    return place_of(Use::gradients) + 4 * static_cast<std::size_t>(plan_.parameters.elements);
   }
+
+  std::size_t state_begin() const { return place_of(Use::state); }
+
+  std::size_t place_of(Use use) const { return plan_.layout.fixed.at(g_.host(use)).offset; }
 
   const Plan& plan_;
   const Graph& g_;
@@ -174,7 +177,7 @@ void check(const std::vector<std::string>& overrides) {
     EXPECT_EQ(section.offset, end) << section.name;
     end += section.bytes;
   }
-  EXPECT_EQ(end, plan.layout.arena.bytes);
+  EXPECT_EQ(end, plan.layout.bytes);
 }
 
 TEST(Arena, NoTensorIsOverwrittenWhileItIsAlive) {
@@ -213,7 +216,7 @@ TEST(Arena, SlabsOfLayersAreApart) {
 
 TEST(Arena, RecomputingNeedsLess) {
   const auto bytes = [](const char* recompute) {
-    return make_plan(small_spec({std::string("memory.recompute=") + recompute}).spec, "print").layout.arena.bytes;
+    return make_plan(small_spec({std::string("memory.recompute=") + recompute}).spec, "print").layout.bytes;
   };
   EXPECT_LT(bytes("full"), bytes("{every: 2}"));
   EXPECT_LT(bytes("{every: 2}"), bytes("none"));
@@ -221,9 +224,9 @@ TEST(Arena, RecomputingNeedsLess) {
 }
 
 TEST(Arena, ABudgetOfExactlyItsBytesIsEnough) {
-  const std::size_t bytes = make_plan(small_spec().spec, "print").layout.arena.bytes;
+  const std::size_t bytes = make_plan(small_spec().spec, "print").layout.bytes;
   const auto with_budget = [](std::size_t budget) {
-    return make_plan(small_spec({"memory.budget=" + std::to_string(budget)}).spec, "print").layout.arena.bytes;
+    return make_plan(small_spec({"memory.budget=" + std::to_string(budget)}).spec, "print").layout.bytes;
   };
   EXPECT_EQ(with_budget(bytes), bytes);
   EXPECT_THROW(with_budget(bytes - 1), Failure);
@@ -237,12 +240,12 @@ TEST(Arena, AutoTakesTheLargestMicroBatchThatFits) {
   };
   EXPECT_EQ(make_plan(with({}), "print").choice.micro_batch, 16);
   std::int64_t before = 16;
-  for (std::size_t budget = make_plan(with({}), "print").layout.arena.bytes - 1; before > 1;) {
+  for (std::size_t budget = make_plan(with({}), "print").layout.bytes - 1; before > 1;) {
     const Plan plan = make_plan(with({"memory.budget=" + std::to_string(budget)}), "print");
     EXPECT_EQ(plan.choice.micro_batch, before / 2) << "the next smaller divisor fits";
-    EXPECT_LE(plan.layout.arena.bytes, budget);
+    EXPECT_LE(plan.layout.bytes, budget);
     before = plan.choice.micro_batch;
-    budget = plan.layout.arena.bytes - 1;
+    budget = plan.layout.bytes - 1;
   }
   try {
     make_plan(with({"memory.budget=1Mi", "model.hidden_size=1200"}), "print");

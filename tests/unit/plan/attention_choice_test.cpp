@@ -78,7 +78,7 @@ TEST(AttentionChoice, TheWorkspaceIsWhatAnyNeeds) {
   const Plan both = llama({}), cudnn = llama({"target.attention=cudnn"});
   EXPECT_EQ(both.attention.workspace_bytes(), attention_workspace_bytes(ops::attention_shape(both.graph, both.spec)));
   EXPECT_EQ(both.attention.workspace_bytes(), cudnn.attention.workspace_bytes());
-  EXPECT_EQ(both.layout.arena.bytes, cudnn.layout.arena.bytes);
+  EXPECT_EQ(both.layout.bytes, cudnn.layout.bytes);
   // One kernel for each pass, whoever is first.
   for (const Plan& plan : {both, llama({"model.head_dim=128"})}) {
     int kernels = 0;
@@ -101,13 +101,13 @@ TEST(AttentionChoice, AWayThatDoesNotFitTheBudgetIsLeftOut) {
   const Plan both = llama(small);
   ASSERT_EQ(by(both.attention.backward), (By{kPortable, kCudnn}));
   // The workspace of products shrinks first, then cuDNN's backward pass goes.
-  const std::size_t narrow = both.layout.arena.bytes - (kTunedWorkspace - kUntunedWorkspace);
+  const std::size_t narrow = both.layout.bytes - (kTunedWorkspace - kUntunedWorkspace);
   EXPECT_EQ(by(with_budget(narrow).attention.backward), (By{kPortable, kCudnn}));
   const Plan one = with_budget(narrow - 1);
   EXPECT_EQ(by(one.attention.backward), By{kPortable});
   EXPECT_EQ(by(one.attention.left_out), By{kCudnn});
   EXPECT_EQ(one.attention.forward, kCudnn);
-  EXPECT_LT(one.layout.arena.bytes, narrow);
+  EXPECT_LT(one.layout.bytes, narrow);
   EXPECT_LT(one.attention.workspace_bytes(), both.attention.workspace_bytes());
 }
 

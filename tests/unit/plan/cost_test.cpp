@@ -54,11 +54,12 @@ TEST(Cost, LaunchesAreWhatTheStepDoes) {
 /// Blocks of a cluster, and how often the kernel moves its logits.
 std::pair<std::int64_t, double> cross_entropy(const std::vector<std::string>& overrides) {
   const Plan plan = of_file("llama-1b.yaml", overrides);
+  const auto rows = static_cast<double>(plan.graph.chunk_rows),
+             columns = static_cast<double>(plan.spec.model.vocab_size);
   for (const Kernel& k : plan.kernels)
     if (k.name == "cross_entropy_gradient")
       // Besides the logits, each row has a target and a loss.
-      return {k.cluster, (k.bytes - 8.0 * static_cast<double>(k.rows)) /
-                             (2.0 * static_cast<double>(k.rows * plan.spec.model.vocab_size))};
+      return {k.cluster, (k.bytes - 8.0 * rows) / (2.0 * rows * columns)};
   return {};
 }
 
@@ -118,7 +119,7 @@ TEST(Cost, TheStreamsBytesAreWhatABf16StreamSaves) {
   EXPECT_EQ(narrow.cost.stream_bytes_per_step, 0);
   EXPECT_EQ(of_file("quickstart.yaml").cost.stream_bytes_per_step, 0);
   // Of the arena: half of the stream between layers, half of it within each.
-  EXPECT_EQ(wide.layout.arena.bytes - narrow.layout.arena.bytes, std::size_t{17 + 16} * 2 * 32768 * 2048);
+  EXPECT_EQ(wide.layout.bytes - narrow.layout.bytes, std::size_t{17 + 16} * 2 * 32768 * 2048);
 }
 
 TEST(Cost, AccumulationReadsWhatItAddsTo) {
@@ -145,7 +146,7 @@ TEST(Cost, AutoTakesTheSmallestLossChunkThatCostsNothing) {
   EXPECT_EQ(chunk({"batch.sequence_length=1500", "batch.micro_batch=8", "batch.tokens=24000"}),
             12000);  // no divisor from 8,192 on but all
   const Plan large = of_file("llama-1b.yaml");
-  const std::string less = "memory.budget=" + std::to_string(large.layout.arena.bytes - (64u << 20));
+  const std::string less = "memory.budget=" + std::to_string(large.layout.bytes - (64u << 20));
   EXPECT_EQ(chunk({less}), 4096);
 }
 

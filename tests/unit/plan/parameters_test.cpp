@@ -65,10 +65,11 @@ TEST(Parameters, LayersAreOneStrideApart) {
 }
 
 TEST(Parameters, DecayIsForMatricesOnly) {
-  for (const Slice& s : planned({}).parameters.slices) {
+  const Plan plan = planned({});
+  for (const Slice& s : plan.parameters.slices) {
     const bool norm_or_bias = s.name.find("norm") != std::string::npos || s.name.find("bias") != std::string::npos;
     const bool embedding = s.name == "model.embed_tokens.weight";
-    EXPECT_EQ(s.decay, !norm_or_bias && !embedding) << s.name;
+    EXPECT_EQ(plan.graph.groups.at(static_cast<std::size_t>(s.group)).decay, !norm_or_bias && !embedding) << s.name;
     EXPECT_EQ(s.init_value, s.name.find("norm") != std::string::npos ? 1 : 0) << s.name;
   }
 }

@@ -123,8 +123,8 @@ LLMC_INSTANCES(embedding_forward, (const int*, const Act*, Act*))
 LLMC_INSTANCES(gather_rows, (const Act*, const int*, Act*))
 LLMC_INSTANCES(embedding_backward, (const Act*, const int*, const int*, const int*, const int*, float*))
 LLMC_BOTH(rope, (Act*, const float*))
-LLMC_BOTH(adamw, (float*, const float*, float*, float*, Act*, const Chunk*, int, int, const StepScalars*,
-                  const StepResults*, float*, float*))
+LLMC_BOTH(adamw, (float*, const float*, float*, float*, Act*, const Chunk*, int, int, const AdamwScalars*,
+                  const GroupScalars*, const StepResults*, float*, float*))
 void column_reduce_odd(const float*, float*, int);
 void loss_sum_odd(const float*, const StepScalars*, StepResults*, int);
 void gradient_norm_small(const float*, const Chunk*, float*, int, int);

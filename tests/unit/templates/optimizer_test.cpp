@@ -7,7 +7,7 @@ namespace llmc {
 namespace {
 
 /// Three parameters of 150, 64 and 7 elements at 256-byte offsets, in chunks of at most 64.
-const std::vector<Chunk> kChunks = {{0, 64, 0, 1}, {64, 64, 0, 1}, {128, 22, 0, 1}, {192, 64, 1, 0}, {256, 7, 2, 1}};
+const std::vector<Chunk> kChunks = {{0, 64, 0, 0}, {64, 64, 0, 0}, {128, 22, 0, 0}, {192, 64, 1, 1}, {256, 7, 2, 2}};
 constexpr int kElements = 320, kChunkCount = 5;
 
 struct Buffers {
@@ -21,9 +21,12 @@ Buffers buffers() {
   return b;
 }
 
-StepScalars scalars() {
-  StepScalars s{};
-  s.lr = 3e-3f, s.beta1 = 0.9f, s.beta2 = 0.95f, s.eps = 1e-8f, s.weight_decay = 0.1f, s.clip_norm = 1.0f;
+/// Of the groups of kChunks: the second has no decay, the third another rate.
+const GroupScalars kGroups[] = {{3e-3f, 0.1f}, {3e-3f, 0}, {1e-3f, 0.1f}};
+
+AdamwScalars scalars() {
+  AdamwScalars s{};
+  s.beta1 = 0.9f, s.beta2 = 0.95f, s.eps = 1e-8f;
   s.bias_correction1 = static_cast<float>(1 - std::pow(0.9, 7));
   s.bias_correction2 = static_cast<float>(1 - std::pow(0.95, 7));
   return s;
@@ -33,7 +36,7 @@ template <class Act, bool kFlag, class Kernel>
 void check_adamw(Kernel kernel, int begin, int end, bool skipped, bool fresh) {
   Buffers before = buffers();
   if (fresh) std::fill(before.m.begin(), before.m.end(), 0.0f), std::fill(before.v.begin(), before.v.end(), 0.0f);
-  const StepScalars s = scalars();
+  const AdamwScalars s = scalars();
   StepResults results{};
   results.clip_scale = 0.37f;
   results.skipped = skipped;
@@ -46,7 +49,7 @@ void check_adamw(Kernel kernel, int begin, int end, bool skipped, bool fresh) {
       [&](int threads, auto& out) {
         auto& [p, m, v, copy, weights, updates] = out;
         run(threads, kernel, p.data(), before.gradient.data(), m.data(), v.data(), kFlag ? copy.data() : nullptr,
-            kChunks.data(), begin, end, &s, &results, kFlag ? weights.data() : nullptr,
+            kChunks.data(), begin, end, &s, kGroups, &results, kFlag ? weights.data() : nullptr,
             kFlag ? updates.data() : nullptr);
       });
   std::vector<char> touched(kElements);
@@ -59,8 +62,9 @@ void check_adamw(Kernel kernel, int begin, int end, bool skipped, bool fresh) {
       const double first = s.beta1 * static_cast<double>(before.m[e]) + (1 - static_cast<double>(s.beta1)) * g;
       const double second = s.beta2 * static_cast<double>(before.v[e]) + (1 - static_cast<double>(s.beta2)) * g * g;
       double w = before.master[e];
-      if (chunk.decay) w -= static_cast<double>(s.lr) * s.weight_decay * w;
-      const double step = static_cast<double>(s.lr) / s.bias_correction1 * first /
+      const GroupScalars& group = kGroups[chunk.group];
+      w -= static_cast<double>(group.lr) * group.weight_decay * w;
+      const double step = static_cast<double>(group.lr) / s.bias_correction1 * first /
                           (std::sqrt(second) / std::sqrt(static_cast<double>(s.bias_correction2)) + s.eps);
       w -= step;
       // beta m + (1 - beta) g may cancel; 1 - 0.9f is exact to 6e-8 of 1, hence of g.
@@ -68,7 +72,7 @@ void check_adamw(Kernel kernel, int begin, int end, bool skipped, bool fresh) {
       ASSERT_NEAR(v[e], second, 3e-7 * (before.v[e] + g * g));
       ASSERT_NEAR(
           p[e], w,
-          1e-7 * std::abs(w) + 1e-6 * (std::abs(before.m[e]) + std::abs(g)) / (std::sqrt(second) + 1e-30) * s.lr);
+          1e-7 * std::abs(w) + 1e-6 * (std::abs(before.m[e]) + std::abs(g)) / (std::sqrt(second) + 1e-30) * group.lr);
       if (kFlag) {
         ASSERT_EQ(value(copy[e]), value(from_float<Act>(p[e])));
       }
@@ -117,11 +121,11 @@ TEST(AdamW, KeepsPaddingZero) {
   std::vector<float> zero(kElements), p(kElements), m(kElements), v(kElements), weights(kChunkCount),
       updates(kChunkCount);
   std::vector<bf16> copy(kElements, bf16{1});
-  const StepScalars s = scalars();
+  const AdamwScalars s = scalars();
   StepResults results{};
   results.clip_scale = 1;
   run(2, adamw_bf16_true, p.data(), zero.data(), m.data(), v.data(), copy.data(), kChunks.data(), 0, kChunkCount, &s,
-      &results, weights.data(), updates.data());
+      kGroups, &results, weights.data(), updates.data());
   for (const Chunk& chunk : kChunks)
     for (long long e = chunk.offset; e < chunk.offset + chunk.length; ++e) {
       ASSERT_EQ(p[e], 0);
@@ -146,7 +150,7 @@ TEST(GradientNorm, SumsEachChunk) {
 }
 
 StepResults clip(const std::vector<float>& partial, float clip_norm, double loss) {
-  StepScalars s = scalars();
+  StepScalars s{};
   s.clip_norm = clip_norm;
   const auto [results] = on_any_threads(
       [&] {

@@ -21,41 +21,21 @@ struct Step {
   std::byte* arena;
   int optimizer_steps = 0;
 
+  /// The `index`-th buffer of this use.
   template <typename T>
-  T* at(std::size_t offset) {
-    return reinterpret_cast<T*>(arena + offset);
-  }
+  T* at(Use use, int index = 0);
 };
 
 namespace fake {
 namespace {
 
 constexpr std::int64_t kElements = kVocab * kPitch + kPitch;  // the table, and a vector that has no gradient
-constexpr std::size_t kBuffer = 1024, kSmall = 256;
 
 constexpr ParameterInfo kParameters[] = {
-    {"model.embed_tokens.weight", 0, kVocab, kVocab, kPitch, true, true, 0.5f, 0, 1},
-    {"model.norm.weight", kVocab* kPitch, 1, kVocab, kVocab, false, false, 0, 1, 2},
+    {"model.embed_tokens.weight", 0, kVocab, kVocab, kPitch, true, 0, 0.5f, 0, 1},
+    {"model.norm.weight", kVocab* kPitch, 1, kVocab, kVocab, false, 1, 0, 1, 2},
 };
 constexpr double kFrequencies[] = {1.0, 0.01};
-
-constexpr ArenaLayout layout() {
-  ArenaLayout a{};
-  std::size_t end = 0;
-  const auto take = [&](std::size_t bytes) { return std::exchange(end, end + bytes); };
-  a.masters = a.copies = take(kBuffer);
-  a.gradients = take(kBuffer);
-  a.exp_avg = take(kBuffer);
-  a.exp_avg_sq = take(kBuffer);
-  for (auto* field : {&a.scalars, &a.results, &a.tokens, &a.targets, &a.embedding_order, &a.run_begin, &a.run_token,
-                      &a.run_count, &a.positions, &a.rope_table, &a.first_chunk, &a.init_rules, &a.parameter_norms})
-    *field = take(kSmall);
-  a.chunks = take(kBuffer);
-  a.sample_logits = take(kBuffer);
-  a.bytes = end;
-  return a;
-}
-static_assert(kElements * sizeof(float) <= kBuffer);
 
 int setting(const char* name, int otherwise) {
   const char* text = std::getenv(name);
@@ -64,6 +44,47 @@ int setting(const char* name, int otherwise) {
 
 int length() { return setting("FAKE_LENGTH", kLength); }
 int micro_batch_size() { return setting("FAKE_MICRO_BATCH", kMicroBatch); }
+
+constexpr ParameterGroup kGroups[] = {{"matrices", true, 1}, {"others", false, 1}};
+constexpr std::int64_t kChunks = kVocab * kPitch / 64 + 1, kParameterCount = std::size(kParameters);
+
+/// The list that a plan would make for the arena, one after the other.
+std::vector<Buffer> make_buffers() {
+  const std::int64_t tokens = length() * micro_batch_size();
+  std::vector<Buffer> buffers;
+  std::size_t end = 0;
+  const auto take = [&](const char* name, DType dtype, std::int64_t elements, Use use) {
+    buffers.push_back({name, dtype, elements, use, end});
+    end += (buffers.back().bytes() + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+  };
+  take("masters", DType::f32, kElements, Use::masters);
+  take("gradients", DType::f32, kElements, Use::gradients);
+  take("exp_avg", DType::f32, kElements, Use::state);
+  take("exp_avg_sq", DType::f32, kElements, Use::state);
+  take("scalars", DType::byte, sizeof(StepScalars), Use::scalars);
+  take("adamw_scalars", DType::byte, sizeof(AdamwScalars), Use::optimizer_scalars);
+  take("group_scalars", DType::byte, 2 * sizeof(GroupScalars), Use::group_scalars);
+  take("tokens", DType::i32, tokens, Use::tokens);
+  take("targets", DType::i32, tokens, Use::targets);
+  take("embedding_order", DType::i32, tokens, Use::embedding_order);
+  take("run_begin", DType::i32, tokens + 1, Use::run_begin);
+  take("run_token", DType::i32, tokens, Use::run_token);
+  take("run_count", DType::i32, 1, Use::run_count);
+  take("positions", DType::i32, micro_batch_size(), Use::positions);
+  take("rope_table", DType::f32, length() * 4, Use::rope_table);
+  take("chunks", DType::byte, kChunks * sizeof(Chunk), Use::chunks);
+  take("first_chunk", DType::i32, kParameterCount + 1, Use::first_chunk);
+  take("init_rules", DType::byte, kParameterCount * sizeof(InitRule), Use::init_rules);
+  take("results", DType::byte, sizeof(StepResults), Use::results);
+  take("sample_logits", DType::f32, micro_batch_size() * kPitch, Use::sample_logits);
+  take("tensor_norms", DType::f32, 3 * kParameterCount, Use::parameter_norms);
+  return buffers;
+}
+
+const std::vector<Buffer>& buffers() {
+  static const std::vector<Buffer> list = make_buffers();
+  return list;
+}
 
 const ProgramInfo& info() {
   static const ProgramInfo table = [] {
@@ -89,20 +110,35 @@ const ProgramInfo& info() {
     i.parameter_elements = kElements;
     i.parameters = kParameters;
     i.inverse_frequencies = kFrequencies;
+    i.groups = kGroups;
     i.chunk_elements = 64;
-    i.chunk_count = kVocab * kPitch / 64 + 1;
-    i.arena = layout();
+    i.arena_bytes = 12288;
+    if (buffers().back().offset + buffers().back().bytes() > i.arena_bytes) std::abort();
+    i.buffers = buffers();
     return i;
   }();
   return table;
 }
 
-Step* create(Device&, std::byte* arena) { return new Step{arena}; }
+}  // namespace
+}  // namespace fake
+
+template <typename T>
+T* Step::at(Use use, int index) {
+  for (const Buffer& buffer : fake::buffers())
+    if (buffer.use == use && index-- == 0) return reinterpret_cast<T*>(arena + buffer.offset);
+  return nullptr;
+}
+
+namespace fake {
+namespace {
+
+Step* create(Device&, Communicator&, std::byte* arena) { return new Step{arena}; }
 void destroy(Step* step) { delete step; }
 
 void initialise(Step& step, std::uint64_t seed) {
-  const InitRule* rules = step.at<InitRule>(info().arena.init_rules);
-  float* masters = step.at<float>(info().arena.masters);
+  const InitRule* rules = step.at<InitRule>(Use::init_rules);
+  float* masters = step.at<float>(Use::masters);
   for (std::size_t p = 0; p < info().parameters.size(); ++p)
     for (std::uint32_t r = 0; r < rules[p].rows; ++r)
       for (std::uint32_t c = 0; c < rules[p].cols; ++c)
@@ -118,7 +154,7 @@ void refresh_copies(Step&) {}
 /// Loss of one position times `scale`, its gradient added to the table's row where `gradients` is not null.
 double position(Step& step, int token, int target, float scale, float* gradients) {
   if (target < 0) return 0;
-  const float* row = step.at<float>(info().arena.masters) + token * kPitch;
+  const float* row = step.at<float>(Use::masters) + token * kPitch;
   double sum = 0;
   for (int c = 0; c < kVocab; ++c) sum += std::exp(static_cast<double>(row[c]));
   if (gradients)
@@ -129,23 +165,22 @@ double position(Step& step, int token, int target, float scale, float* gradients
 }
 
 void add_loss(Step& step, bool first, double loss) {
-  StepResults* results = step.at<StepResults>(info().arena.results);
+  StepResults* results = step.at<StepResults>(Use::results);
   results->loss = (first ? 0 : results->loss) + loss;
 }
 
 /// By runs of equal tokens, as a real embedding's backward goes, so that every index array counts.
 void micro_batch(Step& step, bool first, bool) {
-  const ArenaLayout& a = info().arena;
-  float* gradients = step.at<float>(a.gradients);
+  float* gradients = step.at<float>(Use::gradients);
   if (first) std::fill_n(gradients, kElements, 0.0f);
-  const float scale = step.at<StepScalars>(a.scalars)->loss_scale;
+  const float scale = step.at<StepScalars>(Use::scalars)->loss_scale;
   double loss = 0;
-  for (int run = 0; run < *step.at<int>(a.run_count); ++run)
-    for (int p = step.at<int>(a.run_begin)[run]; p < step.at<int>(a.run_begin)[run + 1]; ++p) {
-      const int at = step.at<int>(a.embedding_order)[p];
-      const int token = step.at<int>(a.tokens)[at];
-      if (token != step.at<int>(a.run_token)[run]) loss = std::numeric_limits<double>::quiet_NaN();
-      loss += position(step, token, step.at<int>(a.targets)[at], scale, gradients);
+  for (int run = 0; run < *step.at<int>(Use::run_count); ++run)
+    for (int p = step.at<int>(Use::run_begin)[run]; p < step.at<int>(Use::run_begin)[run + 1]; ++p) {
+      const int at = step.at<int>(Use::embedding_order)[p];
+      const int token = step.at<int>(Use::tokens)[at];
+      if (token != step.at<int>(Use::run_token)[run]) loss = std::numeric_limits<double>::quiet_NaN();
+      loss += position(step, token, step.at<int>(Use::targets)[at], scale, gradients);
     }
   add_loss(step, first, loss);
 }
@@ -158,11 +193,11 @@ bool listed(const char* list, int number) {
 }
 
 void optimizer_step(Step& step) {
-  const ArenaLayout& a = info().arena;
   if (const char* wait = std::getenv("FAKE_STEP_MS"))
     std::this_thread::sleep_for(std::chrono::milliseconds(std::atoi(wait)));
-  const StepScalars s = *step.at<StepScalars>(a.scalars);
-  StepResults* results = step.at<StepResults>(a.results);
+  const StepScalars s = *step.at<StepScalars>(Use::scalars);
+  const AdamwScalars adamw = *step.at<AdamwScalars>(Use::optimizer_scalars);
+  StepResults* results = step.at<StepResults>(Use::results);
   const int number = ++step.optimizer_steps;
   if (listed(std::getenv("FAKE_GATES"), number)) {
     std::ofstream("at-" + std::to_string(number)).close();
@@ -170,41 +205,41 @@ void optimizer_step(Step& step) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   if (listed(std::getenv("FAKE_SKIP"), number)) results->loss = std::numeric_limits<double>::quiet_NaN();
-  float *p = step.at<float>(a.masters), *g = step.at<float>(a.gradients), *m = step.at<float>(a.exp_avg),
-        *v = step.at<float>(a.exp_avg_sq);
+  float *p = step.at<float>(Use::masters), *g = step.at<float>(Use::gradients), *m = step.at<float>(Use::state),
+        *v = step.at<float>(Use::state, 1);
   double squares = 0;
   for (std::int64_t i = 0; i < kElements; ++i) squares += static_cast<double>(g[i]) * g[i];
   results->grad_norm = static_cast<float>(std::sqrt(squares));
   results->clip_scale = s.clip_norm > 0 ? std::min(1.0f, s.clip_norm / results->grad_norm) : 1.0f;
   results->skipped = !std::isfinite(results->loss) || !std::isfinite(results->grad_norm);
-  float* norms = step.at<float>(a.parameter_norms);
+  float* norms = step.at<float>(Use::parameter_norms);
   for (int i = 0; i < 6; ++i) norms[i] = 0.5f * static_cast<float>(i);
   if (results->skipped) return;
-  for (const Chunk* chunk = step.at<Chunk>(a.chunks); chunk < step.at<Chunk>(a.chunks) + info().chunk_count; ++chunk)
+  for (const Chunk* chunk = step.at<Chunk>(Use::chunks); chunk < step.at<Chunk>(Use::chunks) + kChunks; ++chunk)
     for (std::int64_t i = chunk->offset; i < chunk->offset + chunk->length; ++i) {
       const float gradient = results->clip_scale * g[i];
-      m[i] = s.beta1 * m[i] + (1 - s.beta1) * gradient;
-      v[i] = s.beta2 * v[i] + (1 - s.beta2) * gradient * gradient;
-      if (chunk->decay) p[i] -= s.lr * s.weight_decay * p[i];
-      p[i] -= s.lr / s.bias_correction1 * m[i] / (std::sqrt(v[i] / s.bias_correction2) + s.eps);
+      m[i] = adamw.beta1 * m[i] + (1 - adamw.beta1) * gradient;
+      v[i] = adamw.beta2 * v[i] + (1 - adamw.beta2) * gradient * gradient;
+      const GroupScalars& group = step.at<GroupScalars>(Use::group_scalars)[chunk->group];
+      p[i] -= group.lr * group.weight_decay * p[i];
+      p[i] -= group.lr / adamw.bias_correction1 * m[i] / (std::sqrt(v[i] / adamw.bias_correction2) + adamw.eps);
     }
 }
 
 void evaluate(Step& step, bool first) {
-  const ArenaLayout& a = info().arena;
   double loss = 0;
   for (std::size_t i = 0; i < static_cast<std::size_t>(info().sequence_length * info().micro_batch); ++i)
-    loss += position(step, step.at<int>(a.tokens)[i], step.at<int>(a.targets)[i],
-                     step.at<StepScalars>(a.scalars)->loss_scale, nullptr);
+    loss += position(step, step.at<int>(Use::tokens)[i], step.at<int>(Use::targets)[i],
+                     step.at<StepScalars>(Use::scalars)->loss_scale, nullptr);
   add_loss(step, first, loss);
 }
 
 void next_logits(Step& step) {
-  const int* positions = step.at<int>(info().arena.positions);
+  const int* positions = step.at<int>(Use::positions);
   for (std::int64_t row = 0; row < info().micro_batch; ++row) {
-    const int token = step.at<int>(info().arena.tokens)[positions[row]];
-    std::memcpy(step.at<float>(info().arena.sample_logits) + row * kPitch,
-                step.at<float>(info().arena.masters) + token * kPitch, kPitch * sizeof(float));
+    const int token = step.at<int>(Use::tokens)[positions[row]];
+    std::memcpy(step.at<float>(Use::sample_logits) + row * kPitch, step.at<float>(Use::masters) + token * kPitch,
+                kPitch * sizeof(float));
   }
 }
 

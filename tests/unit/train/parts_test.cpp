@@ -113,7 +113,7 @@ TEST(Console, Texts) {
 }
 
 TEST(Metrics, Lines) {
-  const ParameterInfo parameters[] = {{"a.weight", 0, 1, 1, 1, true, true, 1, 0, 0}};
+  const ParameterInfo parameters[] = {{"a.weight", 0, 1, 1, 1, true, 0, 1, 0, 0}};
   const float norms[] = {0.1f, 2.0f, std::numeric_limits<float>::infinity()};
   const std::uint64_t samples[] = {3, 9};
   StepMetrics metrics;

@@ -1,0 +1,123 @@
+// The parts of the arena that more than the step knows: what the host writes and reads, and what a checkpoint holds.
+// The plan lists them, the trainer finds them here by their use.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "dtype.h"
+#include "error.h"
+
+namespace llmc {
+
+/// What a buffer is to the host.
+enum class Use : std::uint8_t {
+  unseen,  // nothing: only the step knows it
+
+  // [parameter elements], at the offsets of ParameterInfo
+  masters,    // fp32 weights
+  gradients,  // fp32, accumulated over micro-batches
+  copies,     // the weights in a type that matrix products read; one buffer a type
+  state,      // of the optimizer, in the order of a checkpoint; its name stands there before each parameter's
+
+  // written before a micro-batch, one after the other and in one copy
+  scalars,            // StepScalars
+  optimizer_scalars,  // of the kind of optimizer: AdamwScalars
+  group_scalars,      // GroupScalars [groups]
+  tokens,             // i32 [micro_batch * sequence_length]
+  targets,            // the same shape; -1: no loss
+  embedding_order,    // i32 [tokens]: positions sorted by token, stable
+  run_begin,          // i32 [tokens + 1]: where in that order each distinct token's positions begin
+  run_token,          // i32 [tokens]: the distinct tokens, ascending
+  run_count,          // i32 [1]
+
+  positions,  // before sampling: i32 [micro_batch], the row whose logits are wanted, sequence * sequence_length +
+              // position
+
+  // written once, at start
+  rope_table,   // fp32 [sequence_length, head_dim]: cos of head_dim / 2 angles, then sin
+  chunks,       // Chunk [chunks]
+  first_chunk,  // i32 [parameters + 1]: parameter p owns chunks [first_chunk[p], first_chunk[p + 1])
+  init_rules,   // InitRule [parameters]
+
+  // read by the host
+  results,          // StepResults
+  sample_logits,    // fp32 [micro_batch, vocab_pitch]
+  parameter_norms,  // fp32 [parameters, 3]: L2 norms of gradient, weight, update; with metrics.per_parameter
+
+  // cuda
+  math_workspace,  // of matrix products
+  input_slots,     // blocks of inputs on their way, each with the bytes of input_block()
+};
+
+/// In the order of Use.
+inline constexpr auto kUseNames =
+    std::to_array<const char*>({"unseen",        "masters",         "gradients",         "copies",
+                                "state",         "scalars",         "optimizer_scalars", "group_scalars",
+                                "tokens",        "targets",         "embedding_order",   "run_begin",
+                                "run_token",     "run_count",       "positions",         "rope_table",
+                                "chunks",        "first_chunk",     "init_rules",        "results",
+                                "sample_logits", "parameter_norms", "math_workspace",    "input_slots"});
+static_assert(kUseNames.size() == static_cast<std::size_t>(Use::input_slots) + 1, "a name for each Use");
+constexpr const char* name_of(Use use) { return kUseNames[static_cast<std::size_t>(use)]; }
+
+/// Whether it is part of the block that the host sends before a micro-batch.
+constexpr bool is_input(Use use) { return use >= Use::scalars && use <= Use::run_count; }
+
+/// Ranks may share it out among them: it lies at the end of the arena, where its size moves nothing else.
+constexpr bool is_sharded(Use use) { return use == Use::state; }
+
+/// Every buffer begins at a multiple of this many bytes.
+inline constexpr std::size_t kArenaAlignment = 256;
+
+struct Buffer {
+  const char* name;
+  DType dtype;
+  std::int64_t elements;
+  Use use;
+  std::size_t offset;  // bytes from the arena's start
+
+  constexpr std::size_t bytes() const { return static_cast<std::size_t>(bytes_of(dtype, elements)); }
+  constexpr bool sharded() const { return is_sharded(use); }
+};
+
+/// The first buffer of this use; null where there is none.
+inline const Buffer* find_buffer(std::span<const Buffer> buffers, Use use) {
+  const auto found = std::find_if(buffers.begin(), buffers.end(), [use](const Buffer& b) { return b.use == use; });
+  return found == buffers.end() ? nullptr : &*found;
+}
+
+/// The same, which a run cannot do without: throws Failure(internal) where there is none.
+inline const Buffer& buffer_of(std::span<const Buffer> buffers, Use use) {
+  const Buffer* found = find_buffer(buffers, use);
+  if (!found) throw Failure(Exit::internal, "the plan lacks a buffer that the run needs");
+  return *found;
+}
+
+// Of a list of Buffer, or of the plan's own.
+
+/// How many buffers a checkpoint holds: the weights, and what the optimizer keeps of them.
+template <class Buffers>
+std::size_t saved_buffers(const Buffers& buffers) {
+  return static_cast<std::size_t>(std::count_if(
+      buffers.begin(), buffers.end(), [](const auto& b) { return b.use == Use::masters || b.use == Use::state; }));
+}
+
+/// The block of inputs: from the first to the end of the last, a multiple of kArenaAlignment.
+struct InputBlock {
+  std::size_t offset = 0, bytes = 0;
+};
+
+template <class Buffers>
+InputBlock input_block(const Buffers& buffers) {
+  std::size_t begin = SIZE_MAX, end = 0;
+  for (const auto& b : buffers)
+    if (is_input(b.use)) begin = std::min(begin, b.offset), end = std::max(end, b.offset + b.bytes());
+  if (end == 0) return {};
+  return {begin, (end - begin + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment};
+}
+
+}  // namespace llmc
