@@ -15,6 +15,7 @@
 #include "compiler/emit/kernel_sources.h"
 #include "compiler/emit/program_printer.h"
 #include "error.h"
+#include "train/place.h"
 
 namespace llmc::build {
 
@@ -205,7 +206,9 @@ CompileResult compile_project(const plan::Plan& plan, const fs::path& folder, co
     commands.push_back(unit.command);
     stale.push_back(&unit);
   }
-  if (!commands.empty()) progress(fmt::format("compiling {} of {} sources", commands.size(), units.size()));
+  if (!commands.empty())
+    progress(fmt::format("compiling {} of {} sources in {}", commands.size(), units.size(),
+                         fs::absolute(folder).lexically_normal().string()));
   const std::vector<Outcome> outcomes = run_all(commands, jobs);
   for (std::size_t i = 0; i < outcomes.size(); ++i) {
     if (outcomes[i].exit_code != 0)
@@ -234,12 +237,16 @@ CompileResult compile_project(const plan::Plan& plan, const fs::path& folder, co
 }
 
 void note_spec(const fs::path& folder, const spec::Resolved& resolved) {
-  const auto absolute = [](const fs::path& path) { return fs::absolute(path).lexically_normal().string(); };
+  // Without symbolic links, as the system tells a program its own place.
+  const auto real = [](const fs::path& path) { return fs::canonical(path).string(); };
   std::string files;
-  for (const spec::SpecFile& file : resolved.files)
-    files += fmt::format("{:016x} {}\n", XXH3_64bits(file.text.data(), file.text.size()), absolute(file.path));
-  emit::write_file(folder / "spec_directory", absolute(resolved.directory) + "\n");
-  emit::write_file(folder / "spec_files", files);
+  for (const spec::SpecFile& file : resolved.files) {
+    const fs::path path = fs::absolute(file.path);
+    files += fmt::format("{:016x} {}\n", XXH3_64bits(file.text.data(), file.text.size()),
+                         (fs::canonical(path.parent_path()) / path.filename()).string());
+  }
+  emit::write_file(folder / kSpecDirectoryFile, real(resolved.directory) + "\n" + real(folder) + "\n");
+  emit::write_file(folder / kSpecFilesFile, files);
 }
 
 }  // namespace llmc::build

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <spawn.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -16,6 +17,7 @@
 #include <thread>
 
 #include "error.h"
+#include "train/clock.h"
 
 extern char** environ;
 
@@ -99,6 +101,11 @@ std::vector<Outcome> run_all(const std::vector<Command>& commands, int jobs) {
 
 void become(const std::vector<std::string>& argv) {
   std::vector<char*> list = pointers(argv);
+  timespec now{};
+  clock_gettime(CLOCK_BOOTTIME, &now);
+  const std::string started = std::to_string(getpid()) + " " + std::to_string(now.tv_sec) + "." +
+                              std::to_string(1'000'000'000 + now.tv_nsec).substr(1);
+  setenv(kStartedVariable, started.c_str(), 1);
   execvp(list[0], list.data());
   cannot_start(argv[0], errno);
 }

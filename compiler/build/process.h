@@ -24,7 +24,7 @@ Outcome run(const Command& command);
 /// Runs all, at most `jobs` at a time, in order of the list; outcomes in the same order.
 std::vector<Outcome> run_all(const std::vector<Command>& commands, int jobs);
 
-/// Replaces this process, or returns only by throwing Failure(toolchain).
+/// Replaces this process, and notes for a trainer when that was; or returns only by throwing Failure(toolchain).
 [[noreturn]] void become(const std::vector<std::string>& argv);
 
 /// The program's path if `name` is executable on PATH, else empty.

@@ -5,7 +5,10 @@
 #include "compiler/build/process.h"
 #include "compiler/cli/build.h"
 #include "compiler/cli/commands.h"
+#include "compiler/emit/printer.h"
+#include "plural.h"
 #include "spec/schema.h"
+#include "train/start.h"
 
 namespace llmc::cli {
 
@@ -55,6 +58,26 @@ std::vector<std::string> take_run_time_words(SpecArguments& arguments) {
   return words;
 }
 
+/// What the trainer of this plan will refuse of its command line, before anything is compiled for it. False where the
+/// words ask for its help or version, which is printed then.
+bool check_trainer_words(const Planned& planned, std::vector<std::string> words) {
+  const spec::Spec& spec = planned.plan.spec;
+  ProgramInfo info{};
+  info.name = spec.name.c_str();
+  info.fingerprint = planned.plan.fingerprint.c_str();
+  info.spec_yaml = planned.texts.spec_yaml.c_str();
+  const std::string arch =
+      spec.target.kind == spec::TargetKind::cuda ? emit::arch_list(spec) : build::resolve_cpu_arch(spec.target.arch[0]);
+  info.arch = arch.c_str();
+  words.insert(words.begin(), "trainer");
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  const auto beside_the_spec = [&] { return fs::canonical(planned.resolved.directory); };
+  const auto options = parse_options(static_cast<int>(argv.size()), argv.data(), info, beside_the_spec);
+  if (options && !options->plan && !options->tune) check_start(*options, info);
+  return options.has_value();
+}
+
 }  // namespace
 
 void add_build_commands(CLI::App& app, Result& result) {
@@ -83,8 +106,8 @@ void add_build_commands(CLI::App& app, Result& result) {
     const Planned planned = plan_spec_here(options->spec);
     note_vocabulary(planned.resolved);
     const build::CompileResult built = compile(planned, options->build);
-    fmt::print("{} ({} sources compiled, {} unchanged{}, {:.1f} s)\n", built.trainer.string(), built.compiled,
-               built.reused, built.linked ? ", linked" : "", built.seconds);
+    fmt::print("{} ({} source{} compiled, {} unchanged{}, {:.1f} s)\n", built.trainer.string(), built.compiled,
+               plural(built.compiled), built.reused, built.linked ? ", linked" : "", built.seconds);
   });
 
   CLI::App* run_command = app.add_subcommand("run", "compile if needed, then train");
@@ -95,10 +118,11 @@ void add_build_commands(CLI::App& app, Result& result) {
   run_command->callback([options, &result] {
     const std::vector<std::string> run_time = take_run_time_words(options->spec);
     const Planned planned = plan_spec_here(options->spec);
-    const build::CompileResult built = compile(planned, options->build);
-    std::vector<std::string> argv = {fs::absolute(built.trainer).string()};
-    argv.insert(argv.end(), run_time.begin(), run_time.end());
+    std::vector<std::string> argv = run_time;
     argv.insert(argv.end(), result.trainer_arguments.begin(), result.trainer_arguments.end());
+    if (!check_trainer_words(planned, argv)) return;
+    const build::CompileResult built = compile(planned, options->build);
+    argv.insert(argv.begin(), fs::absolute(built.trainer).string());
     build::become(argv);
   });
 }

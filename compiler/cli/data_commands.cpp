@@ -9,6 +9,7 @@
 #include "compiler/data/builder.h"
 #include "compiler/data/info.h"
 #include "compiler/report/plan_report.h"
+#include "plural.h"
 #include "spec/source.h"
 
 namespace llmc::cli {
@@ -35,12 +36,14 @@ void show_progress(const data::BuildProgress& progress) {
 
 void print_result(const data::BuildResult& result, const std::filesystem::path& out) {
   using data::grouped;
-  fmt::print("{}: {} documents from {} files ({} skipped), {:.2f} bytes a token, vocabulary {}\n", out.string(),
-             grouped(result.train.documents + result.validation.documents), grouped(result.files),
+  const std::int64_t documents = result.train.documents + result.validation.documents;
+  fmt::print("{}: {} document{} from {} file{} ({} skipped), {:.2f} bytes a token, vocabulary {}\n", out.string(),
+             grouped(documents), plural(documents), grouped(result.files), plural(result.files),
              grouped(result.skipped_files), result.bytes_per_token(), grouped(result.vocab_size));
-  for (const auto& [name, side] : {std::pair("train", &result.train), {"validation", &result.validation}})
-    fmt::print("  {:<11} {:>15} tokens in {} shard{}\n", name, grouped(side->tokens),
-               grouped(static_cast<std::int64_t>(side->shards.size())), side->shards.size() == 1 ? "" : "s");
+  for (const auto& [name, side] : {std::pair("train", &result.train), {"validation", &result.validation}}) {
+    const auto shards = static_cast<std::int64_t>(side->shards.size());
+    fmt::print("  {:<11} {:>15} tokens in {} shard{}\n", name, grouped(side->tokens), grouped(shards), plural(shards));
+  }
 }
 
 /// What came out otherwise than asked for.

@@ -126,6 +126,9 @@ void add_plan_commands(CLI::App& app, Result& result) {
       "Exit code 0: the same spec, up to its name; 1: they differ.\n"
       "Example: llmc diff specs/quickstart.yaml specs/quickstart.yaml model.hidden_size=320 --full");
   diff_command->callback([diff, &result] {
+    if (diff->b.find('=') != std::string::npos && !std::filesystem::exists(diff->b))
+      throw Failure(Exit::usage, fmt::format("'{0}' stands where the second spec is expected: llmc diff {1} {1} '{0}'",
+                                             diff->b, diff->a));
     const auto a = load_side(diff->a, {}), b = load_side(diff->b, diff->overrides);
     const report::Difference difference = report::compare(a->side, b->side, plans_alone(*a, *b));
     if (diff->json)

@@ -11,6 +11,7 @@
 #include "compiler/spec/documentation.h"
 #include "compiler/spec/huggingface.h"
 #include "spec/print.h"
+#include "train/paths.h"
 
 namespace llmc::cli {
 
@@ -39,6 +40,8 @@ int check(const Options& options) {
   for (const std::string& note : result.notes) fmt::print(stderr, "note: {}\n", note);
   const plan::Plan plan = plan::make_plan(result.resolved->spec, result.resolved->fingerprint);
   note_vocabulary(*result.resolved);
+  for (const MissingPath& missing : missing_paths(result.resolved->spec, result.resolved->directory))
+    fmt::print(stderr, "warning: {}: no file matches '{}' here; a run needs it\n", missing.key, missing.path.string());
   if (!options.json) fmt::print("{}: good ({})\n", options.spec.file, plan.fingerprint);
   return 0;
 }

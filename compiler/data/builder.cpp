@@ -15,6 +15,7 @@
 #include "data/glob.h"
 #include "data/tokenizer.h"
 #include "error.h"
+#include "plural.h"
 
 namespace llmc::data {
 namespace fs = std::filesystem;
@@ -177,12 +178,12 @@ BuildResult build_dataset(const BuildOptions& options) {
   });
   split.finish();
   if (counts.documents == 0)
-    throw Failure(
-        Exit::data,
-        fmt::format("the {} files hold no text ({} are binary or not UTF-8{})", counts.files, counts.skipped_files,
-                    counts.skipped.empty()
-                        ? ""
-                        : fmt::format("; {}: {}", counts.skipped[0].path.string(), counts.skipped[0].why)));
+    throw Failure(Exit::data,
+                  fmt::format("no text in {} file{} ({} binary or not UTF-8{})", counts.files, plural(counts.files),
+                              counts.skipped_files,
+                              counts.skipped.empty()
+                                  ? ""
+                                  : fmt::format("; {}: {}", counts.skipped[0].path.string(), counts.skipped[0].why)));
 
   report(BuildStage::training_tokenizer, 0, sample_bytes);
   std::vector<std::string> passages = sample.take();

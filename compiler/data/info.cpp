@@ -8,6 +8,7 @@
 
 #include "data/shards.h"
 #include "error.h"
+#include "plural.h"
 
 namespace llmc::data {
 
@@ -53,16 +54,18 @@ DataInfo describe(const std::string& file, const std::string& format, std::int64
 std::string as_text(const DataInfo& info) {
   std::string text;
   for (const FileInfo& file : info.files) {
-    text += fmt::format("{}: {} ({}), {} tokens, largest id {}", file.path, file.format, file.type,
-                        grouped(file.tokens), file.max_id);
-    if (file.documents >= 0) text += fmt::format(", {} documents", grouped(file.documents));
-    if (info.sequence_length > 0) text += fmt::format(", {} samples", grouped(file.samples));
+    text += fmt::format("{}: {} ({}), {} token{}, largest id {}", file.path, file.format, file.type,
+                        grouped(file.tokens), plural(file.tokens), file.max_id);
+    if (file.documents >= 0) text += fmt::format(", {} document{}", grouped(file.documents), plural(file.documents));
+    if (info.sequence_length > 0) text += fmt::format(", {} sample{}", grouped(file.samples), plural(file.samples));
     text += '\n';
   }
-  text += fmt::format("{} file{}, {} tokens", info.files.size(), info.files.size() == 1 ? "" : "s",
-                      grouped(sum(info, &FileInfo::tokens)));
+  const auto files = static_cast<std::int64_t>(info.files.size());
+  const std::int64_t tokens = sum(info, &FileInfo::tokens), samples = sum(info, &FileInfo::samples);
+  text += fmt::format("{} file{}, {} token{}", files, plural(files), grouped(tokens), plural(tokens));
   if (info.sequence_length > 0)
-    text += fmt::format(", {} samples of {} tokens", grouped(sum(info, &FileInfo::samples)), info.sequence_length);
+    text += fmt::format(", {} sample{} of {} token{}", grouped(samples), plural(samples), info.sequence_length,
+                        plural(info.sequence_length));
   return text + fmt::format(", fingerprint {}\n", info.fingerprint);
 }
 

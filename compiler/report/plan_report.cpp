@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "plural.h"
+
 namespace llmc::report {
 
 using plan::Plan;
@@ -31,7 +33,7 @@ std::string recompute_text(const spec::Recompute& r) {
     case spec::Recompute::Kind::full:
       return "full";
     case spec::Recompute::Kind::every:
-      return fmt::format("every {} layers", r.every);
+      return r.every == 1 ? "every layer" : fmt::format("every {} layers", r.every);
     case spec::Recompute::Kind::ops:
       return fmt::format("{}", fmt::join(r.ops, ", "));
   }
@@ -160,14 +162,15 @@ std::string plan_text(const Plan& plan) {
   const spec::Spec& s = plan.spec;
   const spec::Model& m = s.model;
   std::string out;
-  out += fmt::format("{}: {} parameters, {} layers, hidden {}, {}/{} heads of {}, ffn {}, vocabulary {}{}\n", s.name,
-                     human_count(static_cast<double>(plan.parameters.logical)), m.num_hidden_layers, m.hidden_size,
-                     m.num_attention_heads, m.num_key_value_heads, m.head_dim, m.intermediate_size, m.vocab_size,
-                     m.tie_word_embeddings ? ", tied" : "");
-  out +=
-      fmt::format("{} on {}; a step is {} x {} sequences of {} = {} tokens; recompute {}; {} rows of logits at once\n",
-                  name_of(s.compute), target_text(s.target.kind), plan.micro_batches(), plan.choice.micro_batch,
-                  s.batch.sequence_length, s.batch.tokens, recompute_text(s.memory.recompute), plan.choice.loss_chunk);
+  out += fmt::format("{}: {} parameters, {} layer{}, hidden {}, {}/{} heads of {}, ffn {}, vocabulary {}{}\n", s.name,
+                     human_count(static_cast<double>(plan.parameters.logical)), m.num_hidden_layers,
+                     plural(m.num_hidden_layers), m.hidden_size, m.num_attention_heads, m.num_key_value_heads,
+                     m.head_dim, m.intermediate_size, m.vocab_size, m.tie_word_embeddings ? ", tied" : "");
+  out += fmt::format(
+      "{} on {}; a step is {} x {} sequence{} of {} = {} token{}; recompute {}; {} row{} of logits at once\n",
+      name_of(s.compute), target_text(s.target.kind), plan.micro_batches(), plan.choice.micro_batch,
+      plural(plan.choice.micro_batch), s.batch.sequence_length, s.batch.tokens, plural(s.batch.tokens),
+      recompute_text(s.memory.recompute), plan.choice.loss_chunk, plural(plan.choice.loss_chunk));
   out += fmt::format("fingerprint {}\n\n", plan.fingerprint);
   out += fmt::format("memory: {} ({} bytes) of {}\n", human_bytes(static_cast<double>(plan.layout.bytes)),
                      plan.layout.bytes, human_bytes(static_cast<double>(s.memory.budget)));

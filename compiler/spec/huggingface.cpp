@@ -383,7 +383,7 @@ std::string from_huggingface(const std::string& config_json_text, const std::str
   reader.refuse_the_rest(harmless_keys());
   refusals.throw_if_any();
 
-  std::string scaling = "none";
+  std::string scaling = " none";
   if (m.rope_scaling.llama3)
     scaling = fmt::format(
         "\n    type: llama3\n    factor: {}\n    low_freq_factor: {}\n    high_freq_factor: {}\n    "
@@ -404,7 +404,7 @@ model:
   head_dim: {}
   intermediate_size: {}
   rope_theta: {}
-  rope_scaling: {}
+  rope_scaling:{}
   rms_norm_eps: {}
   tie_word_embeddings: {}
   attention_bias: {}

@@ -6,6 +6,7 @@
 #include <deque>
 #include <filesystem>
 #include <fstream>
+#include <map>
 
 #include "compiler/spec/yaml_reader.h"
 #include "spec/binder.h"
@@ -38,7 +39,7 @@ class Loader {
     if (root) {
       apply_overrides(*root, overrides, sources_, diagnostics_);
       Bound bound = bind_tree(*root, sources_.front(), whole_, diagnostics_);
-      forget_arch_of_other_kind(bound, result.notes);
+      forget_what_is_of_the_other_kind(bound, result.notes);
       check_relations(bound, diagnostics_);
       if (diagnostics_.empty())
         result.resolved = finish(std::move(bound), name);
@@ -56,7 +57,7 @@ class Loader {
     Examined examined;
     Bound bound = bind_tree(root, sources_.front(), whole_, examined.diagnostics);
     std::vector<std::string> notes;
-    forget_arch_of_other_kind(bound, notes);
+    forget_what_is_of_the_other_kind(bound, notes);
     check_relations(bound, examined.diagnostics);
     examined.spec = std::move(bound.spec);
     return examined;
@@ -70,26 +71,48 @@ class Loader {
     return 0;
   }
 
-  /// A target.kind that replaces that of a file below leaves that file's arch behind: the default takes its place.
-  void forget_arch_of_other_kind(Bound& bound, std::vector<std::string>& notes) {
-    const auto kind = bound.given.find("target.kind"), arch = bound.given.find("target.arch");
-    if (kind == bound.given.end() || arch == bound.given.end() || rank(kind->second) <= rank(arch->second)) return;
-    if (!bound.usable("target.kind") || !bound.usable("target.arch")) return;
-    Target& target = bound.spec.target;
-    const bool cpu = target.kind == TargetKind::cpu;
-    const std::vector<std::string>& others = cpu ? cuda_architectures() : cpu_architectures();
-    for (const std::string& name : target.arch)
-      if (std::find(others.begin(), others.end(), name) == others.end()) return;
-    const Key& key = *find_key("target.arch");
-    const std::string was = value_text(key, key.get(bound.spec));
-    key.set(bound.spec, *key.derive(bound.spec));
-    notes.push_back(fmt::format("target.arch {} is of {}; for target.kind {} it is {}, the default", was,
-                                cpu ? "cuda" : "cpu", cpu ? "cpu" : "cuda", value_text(key, key.get(bound.spec))));
-    bound.given.erase(arch);
+  /// The target.kind that a file was written for: its own, or that of a file which it extends.
+  std::string kind_below(const Span& span) const {
+    for (std::size_t i = 0; i < sources_.size(); ++i)
+      if (const auto found = kinds_.find(sources_[i].name);
+          found != kinds_.end() && !sources_[i].command_line && sources_.size() - 1 - i <= rank(span))
+        return found->second;
+    return find_key("target.kind")->fallback;
+  }
+
+  /// A target.kind that replaces that of a file below leaves behind what that file says for its own kind, the arch, the
+  /// memory and the kernels of attention: defaults take their place.
+  void forget_what_is_of_the_other_kind(Bound& bound, std::vector<std::string>& notes) {
+    const auto kind = bound.given.find("target.kind");
+    if (kind == bound.given.end() || !bound.usable("target.kind")) return;
+    const bool cpu = bound.spec.target.kind == TargetKind::cpu;
+    const std::string ours = cpu ? "cpu" : "cuda", theirs = cpu ? "cuda" : "cpu";
+    const std::vector<std::string>& archs = cpu ? cuda_architectures() : cpu_architectures();
+    for (const char* path : {"target.arch", "target.attention", "memory.budget"}) {
+      const auto given = bound.given.find(path);
+      if (given == bound.given.end() || !bound.usable(path) || rank(kind->second) <= rank(given->second)) continue;
+      const Key& key = *find_key(path);
+      // The name of an arch says itself what it is of.
+      const bool foreign = path == std::string("target.arch")
+                               ? std::ranges::all_of(bound.spec.target.arch,
+                                                     [&](const std::string& arch) {
+                                                       return std::ranges::find(archs, arch) != archs.end();
+                                                     })
+                               : kind_below(given->second) == theirs;
+      if (!foreign) continue;
+      const std::string was = value_text(key, key.get(bound.spec));
+      const bool read = applies(key, bound.spec);
+      key.set(bound.spec, key.derive ? *key.derive(bound.spec) : Value(key.fallback));
+      notes.push_back(read ? fmt::format("{} {} is of {}; for target.kind {} it is {}, the default", path, was, theirs,
+                                         ours, value_text(key, key.get(bound.spec)))
+                           : fmt::format("{} {} is of {}, and left out for target.kind {}", path, was, theirs, ours));
+      bound.given.erase(given);
+    }
   }
 
   /// One file and, below it, what it extends.
   std::optional<Node> read(std::string text, const std::string& name) {
+    files_.push_back({name, text});  // as it is on the disk, so that its checksum is the file's
     if (text.compare(0, 3, "\xef\xbb\xbf") == 0) text.erase(0, 3);  // the byte order mark of some editors
     const Source& source = sources_.emplace_back(Source{name, std::move(text), false});
     const std::size_t before = diagnostics_.size();
@@ -103,6 +126,8 @@ class Loader {
            {node ? place_of(node->span) : place_of_file(name)}});
       return {};
     }
+    if (const Node* target = node->find("target"); target && target->kind == Node::Kind::map)
+      if (const Node* kind = target->find("kind")) kinds_[name] = kind->text;
     chain_.push_back(fs::path(name).lexically_normal().string());
     if (const Node* extends = node->find("extends")) {
       if (std::optional<Node> base = read_base(*extends, name)) {
@@ -142,8 +167,7 @@ class Loader {
   Resolved finish(Bound bound, const std::string& name) {
     Resolved resolved;
     resolved.directory = directory_of(name);
-    for (const Source& source : sources_)
-      if (!source.command_line) resolved.files.push_back({source.name, source.text});
+    resolved.files = files_;
     for (const Key& key : keys()) {
       Origin& origin = resolved.origins[key.path];
       const auto given = bound.given.find(key.path);
@@ -178,6 +202,8 @@ class Loader {
   const ReadFile& read_file_;
   const Accept& accept_;
   std::deque<Source> sources_;  // a deque: spans point into it
+  std::vector<SpecFile> files_;
+  std::map<std::string, std::string> kinds_;  // target.kind of each file that has one
   std::vector<Diagnostic> diagnostics_;
   std::vector<std::string> chain_;
   bool whole_ = true;  // every file that is extended could be read
@@ -200,9 +226,14 @@ LoadResult load(const std::string& path, const std::vector<std::string>& overrid
   const std::optional<std::string> text = read_regular_file(path);
   if (text) return load_text(*text, path, overrides, read_regular_file, accept);
   LoadResult result;
+  std::error_code error;
+  const bool folder = fs::is_directory(path, error);
+  const fs::path inside = fs::path(path) / "spec.yaml";  // of a run, a checkpoint or a project
   result.diagnostics.push_back({"E0111",
-                                "the file cannot be read",
-                                "give the path of a spec, such as specs/quickstart.yaml",
+                                folder ? "this is a folder" : "the file cannot be read",
+                                folder && fs::exists(inside, error)
+                                    ? fmt::format("give its spec, {}", printable(inside.string()))
+                                    : "give the path of a spec, such as specs/quickstart.yaml",
                                 {place_of_file(path)}});
   return result;
 }

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "error.h"
+#include "plural.h"
 
 namespace llmc {
 
@@ -94,10 +95,11 @@ ShardLayout parse_llmc_shard(std::span<const std::byte> file, const std::string&
   if (tokens < 0) fail(name, fmt::format("its header says {} tokens", tokens));
   const std::uint64_t bytes = static_cast<std::uint64_t>(tokens) * (wide ? 4 : 2);
   if (file.size() - kHeaderBytes != bytes)
-    fail(name,
-         fmt::format(
-             "its header says {} tokens, so {} bytes should follow it, but {} do; the file was cut short or is damaged",
-             tokens, bytes, file.size() - kHeaderBytes));
+    fail(
+        name,
+        fmt::format(
+            "its header says {} token{}, so {} bytes should follow it, but {} do; the file was cut short or is damaged",
+            tokens, plural(tokens), bytes, file.size() - kHeaderBytes));
   return {.format = wide ? ShardFormat::llmc_uint32 : ShardFormat::llmc_uint16,
           .type = wide ? TokenType::u32 : TokenType::u16,
           .begin = kHeaderBytes,

@@ -10,6 +10,7 @@
 
 #include "data/glob.h"
 #include "error.h"
+#include "plural.h"
 
 namespace llmc {
 namespace fs = std::filesystem;
@@ -63,6 +64,8 @@ TokenShards::Shard open_shard(const fs::path& path, const std::string& format) {
   if (format == "megatron") return open_megatron(path);
   MappedFile file(path);
   const std::string name = path.string();
+  if (file.bytes().empty())
+    throw Failure(Exit::data, fmt::format("'{}': is empty; make it again, or take it out of the pattern", name));
   if (format == "nanogpt") {
     const ShardLayout layout = parse_nanogpt_shard(file.bytes(), name);
     return {std::move(file), layout};
@@ -190,12 +193,12 @@ Samples::Samples(std::shared_ptr<const TokenShards> shards, std::int64_t sequenc
   for (const TokenShards::Shard& shard : shards_->shards())
     first_.push_back(first_.back() + std::max<std::int64_t>(shard.layout.tokens - 1, 0) / sequence_length);
   if (count() == 0)
-    throw Failure(
-        Exit::data,
-        fmt::format("'{}'{} holds no sample: {} tokens in all, and one sample takes {} of one file; give "
-                    "more data or a shorter sequence_length",
-                    shards_->shards().front().file.path().string(),
-                    shards_->shards().size() > 1 ? " and its neighbours" : "", shards_->tokens(), sequence_length + 1));
+    throw Failure(Exit::data,
+                  fmt::format("'{}'{} holds no sample: {} token{} in all, and one sample takes {} of one file; give "
+                              "more data or a shorter sequence_length",
+                              shards_->shards().front().file.path().string(),
+                              shards_->shards().size() > 1 ? " and its neighbours" : "", shards_->tokens(),
+                              plural(shards_->tokens()), sequence_length + 1));
 }
 
 std::size_t Samples::shard_of(std::int64_t index) const {

@@ -23,6 +23,7 @@ std::string format_history(const HistoryEntry& entry) {
   line["model"] = entry.model;
   line["data"] = entry.data;
   line["overrides"] = entry.overrides;
+  line["allowed"] = entry.allowed;
   Json& changed = line["changed"] = Json::object();
   for (const spec::Change& change : entry.changed) changed[change.key->path] = {change.before, change.after};
   return line.dump(-1, ' ', false, Json::error_handler_t::replace);

@@ -29,6 +29,7 @@ struct HistoryEntry {
   Environment environment;
   std::string model, data;             // fingerprints
   std::vector<std::string> overrides;  // key=value words of the command line
+  std::vector<std::string> allowed;    // keys that --allow named
   std::vector<spec::Change> changed;   // since the start before
 };
 

@@ -6,12 +6,15 @@
 
 #include <cerrno>
 #include <cstring>
+#include <stdexcept>
 
 #include "checkpoint/manifest.h"
 #include "checkpoint/retention.h"
 #include "error.h"
 #include "files/atomic_directory.h"
 #include "files/durable_file.h"
+#include "spec/fingerprint.h"
+#include "spec/values.h"
 
 namespace llmc {
 namespace {
@@ -48,19 +51,36 @@ void write_where_different(const fs::path& path, std::string_view content) {
 
 bool RunFolder::holds_run(const fs::path& directory) { return fs::exists(directory / "state" / "model"); }
 
-RunFolder::RunFolder(const fs::path& directory, const std::string& model_fingerprint, Log log)
+void RunFolder::check_model(const fs::path& directory, const spec::Spec& spec) {
+  if (!holds_run(directory)) return;
+  std::string theirs = read_small_file(directory / "state" / "model");
+  if (!theirs.empty() && theirs.back() == '\n') theirs.pop_back();
+  const std::string ours = spec::model_fingerprint(spec);
+  if (theirs == ours) return;
+  std::string keys;
+  try {
+    if (const auto text = spec_yaml(directory)) keys = spec::model_changes(spec::read_values(*text, "").spec, spec);
+  } catch (const std::invalid_argument&) {  // the fingerprints say enough
+  }
+  throw Failure(Exit::checkpoint,
+                "run folder '" + fs::absolute(directory).lexically_normal().string() +
+                    "' holds a run of another model: " + (keys.empty() ? "'" + theirs + "' -> '" + ours + "'" : keys) +
+                    "; choose another --run");
+}
+
+std::optional<std::string> RunFolder::spec_yaml(const fs::path& directory) {
+  if (!fs::exists(directory / "spec.yaml")) return std::nullopt;
+  return read_small_file(directory / "spec.yaml");
+}
+
+RunFolder::RunFolder(const fs::path& directory, const spec::Spec& spec, Log log)
     : directory_(fs::absolute(directory).lexically_normal()), log_(std::move(log)) {
   const fs::path state = directory_ / "state";
   make_directories(state);
   lock_ = lock_folder(state / "lock", directory_, log_);
   try {
     if (fs::exists(state / "model")) {
-      std::string theirs = read_small_file(state / "model");
-      if (!theirs.empty() && theirs.back() == '\n') theirs.pop_back();
-      if (theirs != model_fingerprint)
-        throw Failure(Exit::checkpoint, "run folder '" + directory_.string() + "' holds a run of model '" + theirs +
-                                            "', this trainer has model '" + model_fingerprint +
-                                            "'; choose another --run, or see `llmc diff` for what changed");
+      check_model(directory_, spec);
     } else {
       // The fingerprint comes first, so files of ours without one belong to somebody else.
       for (const char* name :
@@ -68,7 +88,7 @@ RunFolder::RunFolder(const fs::path& directory, const std::string& model_fingerp
         if (fs::exists(directory_ / name))
           throw Failure(Exit::checkpoint, "'" + directory_.string() + "' holds a '" + name +
                                               "' but is no run folder of this version; choose another --run");
-      write_file_atomically(state / "model", model_fingerprint + "\n");
+      write_file_atomically(state / "model", spec::model_fingerprint(spec) + "\n");
     }
     remove_stale_directories(checkpoints_directory(directory_), kCheckpointPrefix);
   } catch (...) {
@@ -78,11 +98,6 @@ RunFolder::RunFolder(const fs::path& directory, const std::string& model_fingerp
 }
 
 RunFolder::~RunFolder() { ::close(lock_); }
-
-std::optional<std::string> RunFolder::spec_yaml() const {
-  if (!fs::exists(directory_ / "spec.yaml")) return std::nullopt;
-  return read_small_file(directory_ / "spec.yaml");
-}
 
 std::string RunFolder::history() const {
   const fs::path path = directory_ / "history.jsonl";

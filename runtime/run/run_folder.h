@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "run/json_lines.h"
+#include "spec/spec.h"
 
 namespace llmc {
 
@@ -18,16 +19,22 @@ class RunFolder {
   /// Whether a run was started in `directory`. Looks, and creates nothing.
   static bool holds_run(const std::filesystem::path& directory);
 
-  /// Creates or opens `directory`. Throws Failure(checkpoint): another trainer holds the lock; the folder holds a run
-  /// of a model with another fingerprint, or files of a run but none; it cannot be written.
-  RunFolder(const std::filesystem::path& directory, const std::string& model_fingerprint, Log log);
+  /// Throws Failure(checkpoint) that names the keys, where `directory` holds a run of another model than `spec` has.
+  static void check_model(const std::filesystem::path& directory, const spec::Spec& spec);
+
+  /// What ran in `directory` last; nothing where no run was started.
+  static std::optional<std::string> spec_yaml(const std::filesystem::path& directory);
+
+  /// Creates or opens `directory` for a run of the model of `spec`. Throws Failure(checkpoint): another trainer holds
+  /// the lock; the folder holds a run of another model, or files of a run but none; it cannot be written.
+  RunFolder(const std::filesystem::path& directory, const spec::Spec& spec, Log log);
   ~RunFolder();
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
 
   const std::filesystem::path& path() const { return directory_; }
   /// What ran here last; nothing before the first start.
-  std::optional<std::string> spec_yaml() const;
+  std::optional<std::string> spec_yaml() const { return spec_yaml(directory_); }
   /// history.jsonl; empty before the first start.
   std::string history() const;
 

@@ -65,6 +65,8 @@ class Binder {
       } else if (const Key* leaf = word ? find_key(path) : nullptr) {
         bound.key_spans[path] = key.span;
         set(*leaf, value, key.span);
+      } else if (const std::string section = join(group, key.text); is_foreign_section(section, value)) {
+        for (const auto& [inner, unused] : value.members) unknown(section, inner);
       } else {
         unknown(group, key);
       }
@@ -168,27 +170,50 @@ class Binder {
                             key.path});
   }
 
+  static std::vector<std::string> keys_of_name(const std::string& word) {
+    std::vector<std::string> found;
+    for (const Key& key : keys())
+      if (key.leaf() == plain_word(word)) found.push_back(key.path);
+    return found;
+  }
+
+  /// A group of another framework, such as torchtitan's training: some of the keys in it are known, as theirs or as
+  /// llmc's. A misspelt group of llmc's is none.
+  static bool is_foreign_section(const std::string& path, const Node& value) {
+    const auto any = [&](const auto& known) {
+      return value.kind == Node::Kind::map &&
+             std::ranges::any_of(value.members, [&](const Member& inner) { return known(inner.key.text); });
+    };
+    return any([&](const std::string& word) { return !advice_for_key(join(path, word)).empty(); }) ||
+           (any([](const std::string& word) { return !keys_of_name(word).empty(); }) &&
+            (!advice_for_key(path).empty() || !nearest(plain_word(leaf_of(path)), children(group_of(path)))));
+  }
+
   void unknown(const std::string& group, const KeyText& key) {
-    const std::vector<std::string> known = children(group);
+    const bool ours = group.empty() || find_group(group);
+    const std::vector<std::string> known = children(ours ? group : "");
     const std::string path = join(group, key.text);
-    std::string advice =
-        fmt::format("{} {}", known.size() == 1 ? "the only key here is" : "the keys here are", either(known, " and "));
+    std::string advice = fmt::format("{} {}",
+                                     known.size() == 1 ? "the only key here is"
+                                     : ours            ? "the keys here are"
+                                                       : "the keys at the top are",
+                                     either(known, " and "));
     std::vector<Edit> edits;
     const auto move = [&](const std::string& to, bool meant) {
       edits.push_back({{}, {}, path, to, meant, meant ? "" : fmt::format("the key is {}", to)});
     };
-    const std::string synonym = advice_for_key(key.text);
+    const std::string synonym = advice_for_key(path);
     const bool word = key.text.find('.') == std::string::npos;  // a path of words cannot be renamed by words
-    std::vector<std::string> elsewhere;
-    for (const Key& other : keys())
-      if (other.leaf() == plain_word(key.text)) elsewhere.push_back(other.path);
+    const std::vector<std::string> elsewhere = keys_of_name(key.text);
     if (const Key* dotted = find_key(join(group, key.text))) {
       advice = fmt::format("in a file, write {}: with {}: indented below it", dotted->group(), dotted->leaf());
-    } else if (find_key(key.text)) {
-      advice = fmt::format("the key is {}, at the top", key.text);
     } else if (!synonym.empty()) {
       advice = synonym;
-    } else if (const auto near = nearest(plain_word(key.text), known); near && word) {
+    } else if (find_key(key.text)) {
+      advice = fmt::format("the key is {}, at the top", key.text);
+    } else if (elsewhere.size() == 1 && !find_group(group)) {
+      advice = fmt::format("the key is {}", elsewhere[0]);
+    } else if (const auto near = nearest(plain_word(key.text), known); near && word && ours) {
       move(join(group, *near), true);
       advice = fmt::format("{} is given already; remove one of them", *near);
     }

@@ -62,7 +62,10 @@ class Converter {
     Diagnostic diagnostic{code, std::move(message), std::move(advice), {place_of(node.span)}};
     diagnostic.key = key_.path;
     if (list_) diagnostic.key += fmt::format("[{}]", &node - list_->items.data());
-    if (!instead.empty()) {
+    if (!list_ && node.kind == Node::Kind::scalar && node.plain && node.text == "default" &&
+        key_.type != Type::string) {
+      diagnostic.advice = default_advice(key_);
+    } else if (!instead.empty()) {
       Edit edit{{{key_.path, in_list(node, instead)}}, {}, {}, {}, meant, {}};
       edit.text = meant ? fmt::format("did you mean {}?", instead) : "write " + instead;
       diagnostic.propose = any_of({edit});
@@ -85,7 +88,16 @@ class Converter {
   std::nullopt_t wrong_type(const Node& node) {
     std::string advice = "write " + expectation(key_);
     if (node.kind == Node::Kind::scalar && !node.plain) advice += ", without quotes";
+    if (key_.type == Type::strings && key_.words.empty() && !key_.or_single)
+      advice = "write " + as_typed(node, "[\"Once upon a time\"]");
+    if (key_.type == Type::numbers) advice = "write " + as_typed(node, "[0.9, 0.95]");
     return fail("E0203", fmt::format("{} takes {}, not {}", key_.path, expectation(key_), article(node)), advice, node);
+  }
+
+  /// A list where `node` stands; on a command line with the quotes that a shell needs.
+  std::string as_typed(const Node& node, const std::string& list) const {
+    const bool typed = node.span.source && node.span.source->command_line;
+    return typed ? fmt::format("'{}={}'", key_.path, list) : fmt::format("{}: {}", key_.leaf(), list);
   }
 
   bool is_word(const Node& node) const {

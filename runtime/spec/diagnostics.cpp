@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
+#include "plural.h"
+
 namespace llmc::spec {
 namespace {
 
@@ -113,7 +115,7 @@ std::string render(const std::vector<Diagnostic>& diagnostics, bool colour) {
   for (const Diagnostic& diagnostic : diagnostics) result += render(diagnostic, colour) + "\n";
   if (!diagnostics.empty())
     result += fmt::format("{} error{}{}; `llmc explain {}` says more\n", diagnostics.size(),
-                          diagnostics.size() == 1 ? "" : "s",
+                          plural(static_cast<std::int64_t>(diagnostics.size())),
                           diagnostics.size() >= kMaxDiagnostics ? " and perhaps more" : "", diagnostics[0].code);
   return result;
 }

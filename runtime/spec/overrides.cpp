@@ -35,11 +35,15 @@ std::optional<Node> read_value(const Source& source, const std::string& path, st
                                std::vector<Diagnostic>& diagnostics) {
   const Span span{&source, begin, source.text.size()};
   const bool as_it_stands = verbatim(path, source.text, begin);
-  if (!as_it_stands && source.text.find_first_not_of(" \t", begin) == std::string::npos) {
+  const auto no_value = [&] {
+    const Key* key = find_key(path);
     diagnostics.push_back({"E0411",
                            fmt::format("the override of {} has no value", printable(path)),
-                           "write key.path=value",
+                           key ? default_advice(*key) : "write key.path=value",
                            {place_of(span)}});
+  };
+  if (!as_it_stands && source.text.find_first_not_of(" \t", begin) == std::string::npos) {
+    no_value();
     return {};
   }
   if (source.text.find('\n') != std::string::npos) {
@@ -68,11 +72,7 @@ std::optional<Node> read_value(const Source& source, const std::string& path, st
   const std::size_t before = diagnostics.size();
   if (!check_bytes(source, diagnostics)) return {};
   std::optional<Node> node = read_flow(source, begin, source.text.size(), diagnostics);
-  if (!node && diagnostics.size() == before)
-    diagnostics.push_back({"E0411",
-                           fmt::format("the override of {} has no value", printable(path)),
-                           "write key.path=value",
-                           {place_of(span)}});
+  if (!node && diagnostics.size() == before) no_value();
   return node;
 }
 

@@ -6,11 +6,6 @@
 #include <iterator>
 
 namespace llmc::spec {
-namespace {
-
-constexpr int kTries = 256;  // candidates that are tried on one side of a value
-
-}  // namespace
 
 Edit write(const std::string& path, const std::string& value) { return {{{path, value}}, {}, {}, {}, false, {}}; }
 Edit write(const std::string& path, std::int64_t value) { return write(path, fmt::format("{}", value)); }

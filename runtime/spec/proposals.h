@@ -9,6 +9,9 @@
 
 namespace llmc::spec {
 
+/// Candidates that are tried on one side of a value.
+inline constexpr int kTries = 256;
+
 /// A value to write at a key, as YAML.
 Edit write(const std::string& path, const std::string& value);
 Edit write(const std::string& path, std::int64_t value);

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "plural.h"
 #include "spec/proposals.h"
 #include "spec/scalars.h"
 #include "spec/synonyms.h"
@@ -240,7 +241,7 @@ class Relations {
     if (r.kind != Recompute::Kind::every || !usable({"memory.recompute", "model.num_hidden_layers"}) ||
         r.every <= layers)
       return;
-    fail("E0314", fmt::format("recompute every {} layers, but there are {}", r.every, layers),
+    fail("E0314", fmt::format("recompute every {} layers of a model with {}", r.every, layers),
          "write a smaller every, or recompute: none",
          any_of({write("memory.recompute", fmt::format("{{every: {}}}", layers)), write("memory.recompute", "none")}),
          {"memory.recompute", "model.num_hidden_layers"});
@@ -250,7 +251,8 @@ class Relations {
     const Schedule& s = spec_.schedule;
     if (!usable({"schedule.steps", "schedule.warmup_steps"})) return;
     if (s.warmup_steps >= s.steps) {
-      fail("E0308", fmt::format("warmup_steps {} leaves nothing of {} steps", s.warmup_steps, s.steps),
+      fail("E0308",
+           fmt::format("warmup_steps {} leaves nothing of {} step{}", s.warmup_steps, s.steps, plural(s.steps)),
            "write fewer warmup_steps", any_of({write("schedule.warmup_steps", s.steps / 10)}),
            {"schedule.warmup_steps", "schedule.steps"});
     } else if (s.kind == ScheduleKind::wsd && usable({"schedule.kind", "schedule.decay_fraction"}) &&

@@ -57,6 +57,19 @@ bool take_digits(std::string_view& text, std::string& digits) {
   return !separator;
 }
 
+/// "1024" of "1,024", and what follows; nothing where the commas do not stand between groups of three digits.
+std::optional<std::string> without_commas(const std::string& digits, std::string_view rest) {
+  if (digits.empty() || digits.size() > 3 || digits[0] == '0' || rest.empty() || rest[0] != ',') return {};
+  std::string plain = digits;
+  while (!rest.empty() && rest[0] == ',') {
+    if (rest.size() < 4 || !is_digit(rest[1]) || !is_digit(rest[2]) || !is_digit(rest[3])) return {};
+    plain += rest.substr(1, 3);
+    rest.remove_prefix(4);
+  }
+  if (!rest.empty() && is_digit(rest[0])) return {};
+  return plain + std::string(rest);
+}
+
 template <std::size_t N>
 Scalar<std::int64_t> parse_scaled(std::string_view text, const std::array<Suffix, N>& suffixes, const char* names) {
   const std::string_view whole = text;
@@ -66,6 +79,10 @@ Scalar<std::int64_t> parse_scaled(std::string_view text, const std::array<Suffix
   std::string digits;
   if (!take_digits(text, digits)) return {{}, "has an underscore that is not between two digits", {}};
   if (digits.empty()) return {{}, "is not a number", {}};
+  if (!text.empty() && text[0] == ',') {
+    const std::optional<std::string> plain = without_commas(digits, text);
+    return {{}, "has a comma", plain ? (negative ? "-" : "") + *plain : ""};
+  }
   if (!text.empty() && (text[0] == '.' || text[0] == 'e' || text[0] == 'E')) {
     const Scalar<double> real = parse_number(whole);
     if (real.value && *real.value == std::floor(*real.value) && std::fabs(*real.value) < 1e15)
@@ -124,6 +141,12 @@ Scalar<double> parse_number(std::string_view text) {
   const std::string integer = plain.substr(integer_begin);
   if (integer.empty()) return {{}, "is not a number", {}};
   if (integer.size() > 1 && integer[0] == '0') return {{}, "has a leading zero", {}};
+  if (!text.empty() && text[0] == ',') {
+    const std::string sign = plain.substr(0, integer_begin), decimals(text.substr(1));
+    const bool fraction = !decimals.empty() && std::all_of(decimals.begin(), decimals.end(), is_digit);
+    if (const auto whole = without_commas(integer, text)) return {{}, "has a comma", sign + *whole};
+    return {{}, "has a comma", fraction ? sign + integer + "." + decimals : ""};
+  }
   if (!text.empty() && text[0] == '.') {
     plain += '.';
     text.remove_prefix(1);

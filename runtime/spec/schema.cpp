@@ -99,6 +99,13 @@ std::string expectation(const Key& key) {
   return {};
 }
 
+std::string default_advice(const Key& key) {
+  if (key.required) return "write a value: this key has no default";
+  if (!key.derivation.empty())
+    return fmt::format("write a value; the default, {}, is that of a spec without this key", key.derivation);
+  return key.fallback.empty() ? "leave the key out" : fmt::format("write a value; the default is {}", key.fallback);
+}
+
 std::string run_name(const std::string& wish) {
   std::string name;
   for (char c : wish) {

@@ -92,6 +92,9 @@ bool present(const Value& value);
 /// "an integer from 1 to 1024", "one of cpu, cuda", "true or false", ...
 std::string expectation(const Key& key);
 
+/// What to write for a key's default, which no word on a command line gives back: "its default is 0.1: ...".
+std::string default_advice(const Key& key);
+
 /// The nearest text to `wish` that can name a run; empty where nothing of it can.
 std::string run_name(const std::string& wish);
 

@@ -126,6 +126,12 @@ bool apply_edit(Node& root, const Edit& edit, std::deque<Source>& sources) {
     const auto typed = [](const Node& node) { return node.span.source && node.span.source->command_line; };
     if (there && (!typed(*value) || typed(*there))) return false;
     put(root, edit.to, std::move(*value), sources);
+    // A section that is none of llmc's goes with the last key in it.
+    const std::string section = group_of(edit.from);
+    const std::vector<std::string> path = words_of(section);
+    if (!section.empty() && !find_group(section))
+      if (Node* above = holder(root, path); above)
+        if (const Node* left = above->find(path.back()); left && left->members.empty()) take(root, section);
   }
   for (const auto& [path, value] : edit.write) {
     const Source& source = sources.emplace_back(Source{"suggestion", value, true});
@@ -154,8 +160,10 @@ void suggest(const Node& root, const Examine& examine, const Accept& accept, std
       if (good) {
         const Examined after = examine(changed);
         for (const Diagnostic& error : after.diagnostics) {
-          // What is wrong with the value of a misspelt key is not the name's fault.
-          const bool counts = !edit.meant || edit.from.empty() || error.code == "E0201";
+          // What is wrong with the value of a misspelt key is not the name's fault. Within one of llmc's groups, a key
+          // of another group may be a chance.
+          const bool named = !edit.from.empty() && (edit.meant || !find_group(group_of(edit.from)));
+          const bool counts = !named || error.code == "E0201";
           if (counts && (identity(error) == identity(diagnostic) || !before.count(identity(error)))) good = false;
         }
         if (good && after.diagnostics.empty() && accept) {

@@ -19,7 +19,7 @@ constexpr const char *kGlobal = "in tokens: sequences * batch.sequence_length",
                      *kRatio = "in steps: the ratio times schedule.steps", *kFraction = "as a part of optimizer.lr",
                      *kBoth = "a list of both, such as [0.9, 0.95]", *kOneGpu = "llmc trains on one process so far",
                      *kNoDropout = "llmc has no dropout", *kNoEpochs = "llmc counts steps, not epochs",
-                     *kFormat = "bf16 or fp32";
+                     *kFormat = "bf16 or fp32", *kMetrics = "the run folder's metrics.jsonl has every step";
 
 }  // namespace
 
@@ -62,6 +62,7 @@ const std::vector<KeySynonym>& key_synonyms() {
       {"layernorm_epsilon", kNormEps, ""},
       {"rotary_base", "model.rope_theta", ""},
       {"rope_base", "model.rope_theta", ""},
+      {"rope_type", "model.rope_scaling.type", ""},
       {"rope_parameters", "model.rope_scaling", "without rope_theta, which is model.rope_theta"},
       {"tie_embeddings", "model.tie_word_embeddings", ""},
       {"weight_tying", "model.tie_word_embeddings", ""},
@@ -76,6 +77,8 @@ const std::vector<KeySynonym>& key_synonyms() {
       {"swiglu", "", "llmc trains SwiGLU, always"},
       {"normalization", "", "llmc trains RMSNorm, always"},
       {"model_type", "", "llmc trains Llama models"},
+      {"model.name", "", "llmc takes the sizes themselves, below model"},
+      {"model.flavor", "", "llmc takes the sizes themselves, below model"},
       {"dropout", "", kNoDropout},
       {"attention_dropout", "", kNoDropout},
       {"hidden_dropout", "", kNoDropout},
@@ -109,18 +112,24 @@ const std::vector<KeySynonym>& key_synonyms() {
       {"param_dtype", kCompute, ""},
       {"mixed_precision", kCompute, ""},
       {"mixed_precision_param", kCompute, ""},
+      {"float8", kCompute, kFormat},
       {"amp", kCompute, kFormat},
       {"bf16", kCompute, kFormat},
       {"fp16", kCompute, kFormat},
       {"gradient_checkpointing", kRecompute, ""},
       {"activation_checkpointing", kRecompute, ""},
       {"activation_checkpoint", kRecompute, ""},
+      {"activation_checkpoint.mode", kRecompute, ""},
+      {"selective_ac_option", kRecompute, ""},
       {"recompute_granularity", kRecompute, ""},
       {"recompute_activations", kRecompute, ""},
       // The optimizer.
       {"learning_rate", "optimizer.lr", ""},
       {"max_lr", "optimizer.lr", ""},
       {"optim", "optimizer.kind", ""},
+      {"optimizer.name", "optimizer.kind", ""},
+      {"optimizer.implementation", "", "llmc's update is one kernel, always"},
+      {"optimizer.fused", "", "llmc's update is one kernel, always"},
       {"beta1", kBetas, kBoth},
       {"beta2", kBetas, kBoth},
       {"adam_beta1", kBetas, kBoth},
@@ -177,6 +186,7 @@ const std::vector<KeySynonym>& key_synonyms() {
       {"tokenizer_name", "data.tokenizer", "a sentencepiece model"},
       {"data_seed", "data.seed", ""},
       {"random_seed", "seed", ""},
+      {"training.seed", "seed", ""},
       {"num_workers", "", "the trainer reads ahead by itself"},
       {"dataloader_num_workers", "", "the trainer reads ahead by itself"},
       // Evaluation, saving, logging.
@@ -184,10 +194,18 @@ const std::vector<KeySynonym>& key_synonyms() {
       {"eval_steps", "evaluation.every", ""},
       {"eval_iters", "evaluation.sequences", "in sequences"},
       {"eval", "evaluation", ""},
+      {"validation.freq", "evaluation.every", ""},
+      {"validation.steps", "evaluation.sequences", "in sequences"},
+      {"validation.enable", "evaluation.every", "0 for none"},
       {"sample", "sampling", ""},
       {"save_steps", "checkpoint.every", ""},
       {"save_interval", "checkpoint.every", ""},
       {"checkpoint_interval", "checkpoint.every", ""},
+      {"checkpoint.interval", "checkpoint.every", ""},
+      {"enable_checkpoint", "checkpoint.every", "0 for none before the last step"},
+      {"checkpoint.enable", "checkpoint.every", "0 for none before the last step"},
+      {"checkpoint.folder", "", "`trainer --run DIR` names the run folder"},
+      {"async_mode", "", "a trainer saves between two steps"},
       {"checkpoints", "checkpoint", ""},
       {"save_total_limit", "checkpoint.keep_last", ""},
       {"keep_latest_k", "checkpoint.keep_last", ""},
@@ -195,10 +213,14 @@ const std::vector<KeySynonym>& key_synonyms() {
       {"log_interval", "metrics.every", ""},
       {"log_freq", "metrics.every", ""},
       {"logging", "metrics", ""},
-      {"report_to", "", "the run folder's metrics.jsonl has every logged step"},
-      {"wandb", "", "the run folder's metrics.jsonl has every logged step"},
+      {"report_to", "", kMetrics},
+      {"wandb", "", kMetrics},
+      {"enable_wandb", "", kMetrics},
+      {"enable_tensorboard", "", kMetrics},
       {"output_dir", "", "`trainer --run DIR` names the run folder"},
       {"out_dir", "", "`trainer --run DIR` names the run folder"},
+      {"dump_folder", "", "`trainer --run DIR` names the run folder"},
+      {"enable_profiling", "", "`trainer --profile START:COUNT` is for Nsight Systems"},
       {"resume_from_checkpoint", "", "`trainer --resume DIR` goes on from a checkpoint"},
       // The device.
       {"device", "target.kind", ""},
@@ -214,6 +236,11 @@ const std::vector<KeySynonym>& key_synonyms() {
       {"pipeline_model_parallel_size", "", kOneGpu},
       {"data_parallel_shard_degree", "", kOneGpu},
       {"data_parallel_replicate_degree", "", kOneGpu},
+      {"parallelism", "", kOneGpu},
+      {"tensor_parallel_degree", "", kOneGpu},
+      {"pipeline_parallel_degree", "", kOneGpu},
+      {"context_parallel_degree", "", kOneGpu},
+      {"expert_parallel_degree", "", kOneGpu},
       {"fsdp", "", kOneGpu},
       {"deepspeed", "", kOneGpu},
   };
@@ -280,15 +307,16 @@ std::string plain_word(const std::string& word) {
   return result;
 }
 
-std::string advice_for_key(const std::string& word) {
-  const std::string plain = plain_word(word);
+std::string advice_for_key(const std::string& path) {
+  const std::string plain = plain_word(path);
   for (const KeySynonym& synonym : key_synonyms()) {
     if (plain != synonym.word) continue;
     const std::string note = synonym.note, key = synonym.key;
     if (key.empty()) return note;
     return fmt::format("llmc's key is {}{}{}", key, note.empty() ? "" : "; ", note);
   }
-  return {};
+  const std::size_t dot = plain.rfind('.');
+  return dot == std::string::npos ? "" : advice_for_key(plain.substr(dot + 1));
 }
 
 std::string our_word(const std::string& key, const std::string& word) {

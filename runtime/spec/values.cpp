@@ -204,6 +204,14 @@ std::vector<Change> changes(const Spec& before, const Spec& after) {
   return result;
 }
 
+std::string model_changes(const Spec& before, const Spec& after) {
+  std::string text;
+  for (const Change& change : changes(before, after))
+    if (is_model(*change.key))
+      text += fmt::format("{}{} {} -> {}", text.empty() ? "" : ", ", change.key->path, change.before, change.after);
+  return text;
+}
+
 std::string text_of(const std::string& path, const Spec& spec) {
   const Key& key = *find_key(path);
   return value_text(key, key.get(spec));

@@ -33,6 +33,9 @@ struct Change {
 /// The keys whose values differ, among those that are read on either side.
 std::vector<Change> changes(const Spec& before, const Spec& after);
 
+/// "model.num_hidden_layers 3 -> 2, ..." of the changes that make another model; empty where there is none.
+std::string model_changes(const Spec& before, const Spec& after);
+
 /// The value of a key as a command line spells it.
 std::string text_of(const std::string& path, const Spec& spec);
 

@@ -18,6 +18,11 @@ double boot_seconds() {
 
 /// Seconds from boot to the start of this process: field 22 of /proc/self/stat, in ticks; now, if that cannot be read.
 double started() {
+  // `llmc run` was this process before, and has compiled. The id: a child of the trainer is a program of its own.
+  if (const char* noted = std::getenv(kStartedVariable)) {
+    char* end = nullptr;
+    if (std::strtol(noted, &end, 10) == getpid()) return std::strtod(end, nullptr);
+  }
   std::ifstream file("/proc/self/stat");
   std::string text;
   std::getline(file, text);

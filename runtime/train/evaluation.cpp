@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "error.h"
+#include "plural.h"
 
 namespace llmc {
 
@@ -13,9 +14,9 @@ Evaluation::Evaluation(std::shared_ptr<const TokenShards> shards, const ProgramI
       sequences_(sequences) {
   if (shards_->samples(sequence_length_) < 1)
     throw Failure(Exit::data,
-                  fmt::format("the validation data hold {} tokens, too few for one sample of {}; use more data, or "
+                  fmt::format("the validation data hold {} token{}, too few for one sample of {}; use more data, or "
                               "evaluation.every=0",
-                              shards_->tokens(), sequence_length_ + 1));
+                              shards_->tokens(), plural(shards_->tokens()), sequence_length_ + 1));
 }
 
 std::optional<double> Evaluation::run(Session& session, const std::function<bool()>& interrupted) {

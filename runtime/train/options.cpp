@@ -4,23 +4,14 @@
 
 #include <CLI/CLI.hpp>
 #include <charconv>
-#include <fstream>
 
 #include "error.h"
-#include "executable.h"
 #include "spec/fingerprint.h"
 #include "train/start.h"
 
 namespace llmc {
 
 namespace fs = std::filesystem;
-
-fs::path default_base() {
-  std::ifstream file(executable_folder() / kSpecDirectoryFile);
-  std::string directory;
-  if (std::getline(file, directory) && !directory.empty()) return directory;
-  return fs::current_path();
-}
 
 namespace {
 
@@ -49,7 +40,8 @@ std::string list_run_time_keys(const ProgramInfo& info) {
 
 }  // namespace
 
-std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& info) {
+std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& info,
+                                     const std::function<fs::path()>& default_base) {
   Options options;
   CLI::App app(fmt::format("Trains run {} (fingerprint {}), compiled for {}.", info.name, info.fingerprint, info.arch),
                "trainer");
@@ -153,6 +145,7 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
   options.final_checkpoint = !no_final_checkpoint;
   options.trace = trace;
   options.timing = timing;
+  if (options.plan || options.tune) return options;  // they need no folder
   options.base = base.empty() ? default_base() : fs::absolute(base);
   options.run = run.empty() ? options.base / "runs" / info.name : fs::path(run);
   return options;

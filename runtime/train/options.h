@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,16 +33,9 @@ struct Options {
   bool plan = false, json = false, quiet = false, tune = false;
 };
 
-/// Nothing when --help or --version was asked for and printed. Throws Failure(usage).
-std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& info);
-
-/// The file beside a trainer in which `llmc compile` leaves the absolute directory of the spec.
-inline constexpr char kSpecDirectoryFile[] = "spec_directory";
-
-/// The file beside a trainer in which it leaves the files that the spec was read from: a line "XXH3-64 PATH" each.
-inline constexpr char kSpecFilesFile[] = "spec_files";
-
-/// The directory that `llmc compile` left beside this executable, else the current one.
-std::filesystem::path default_base();
+/// Nothing when --help or --version was asked for and printed. `default_base`: called where a run needs it and --base
+/// says nothing. Throws Failure(usage).
+std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& info,
+                                     const std::function<std::filesystem::path()>& default_base);
 
 }  // namespace llmc

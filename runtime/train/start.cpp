@@ -3,13 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 #include <stdexcept>
 
 #include "error.h"
-#include "executable.h"
-#include "files/durable_file.h"
-#include "train/options.h"
+#include "run/run_folder.h"
+#include "train/paths.h"
 
 namespace llmc {
 
@@ -47,6 +45,58 @@ spec::Values go_on_with(const spec::Values& built, const spec::Values& before, b
   return values;
 }
 
+StartValues find_values(const Options& options, const ProgramInfo& info, const std::optional<std::string>& kept,
+                        const std::optional<StartPoint>& start) {
+  StartValues values{built_values(info, options.base), {}, {}};
+  if (kept)
+    values.before = read_spec(*kept, fs::absolute(options.run).lexically_normal());
+  else if (start)
+    values.before = read_spec(read_checkpoint_spec(start->checkpoint), start->checkpoint);
+  values.run = values.before ? go_on_with(values.built, *values.before, kept.has_value()) : values.built;
+  values.run = spec::override_values(values.run, options.overrides, fs::current_path());
+  if (values.before && !kept)  // a checkpoint knows nothing of the rest: no change
+    for (const spec::Key& key : spec::keys())
+      if (key.aside) key.set(values.before->spec, key.get(values.run.spec));
+  return values;
+}
+
+std::int64_t last_step(const Options& options, const spec::Spec& values) {
+  const std::int64_t stop = options.steps.value_or(values.schedule.steps);
+  if (stop > values.schedule.steps)
+    throw Failure(
+        Exit::usage,
+        fmt::format(
+            "--steps {} goes past schedule.steps {}, where the learning rate ends; give schedule.steps={} as well",
+            stop, values.schedule.steps, stop));
+  return stop;
+}
+
+void check_paths(const Options& options, const StartValues& values, bool kept) {
+  const std::vector<MissingPath> missing = missing_paths(values.run.spec, {});
+  if (missing.empty()) return;
+  const auto& [key, path] = missing.front();
+  const bool typed =
+      std::ranges::any_of(options.overrides, [&](const std::string& w) { return w.starts_with(key + "="); });
+  const std::string from =
+      typed  ? "the command line"
+      : kept ? fmt::format("'{}' (relative paths in it are from its folder, which may have been moved)",
+                           (fs::absolute(options.run).lexically_normal() / "spec.yaml").string())
+             : fmt::format("the spec (relative paths in it are from '{}')", options.base.string());
+  throw Failure(Exit::data,
+                fmt::format("no file matches '{0}', which is {1} of {2}; say where it is, {1}=PATH{3}", path.string(),
+                            key, from, key == "data.tokenizer" ? "" : ", or make one with `llmc data build`"));
+}
+
+void check_start(const Options& options, const ProgramInfo& info) {
+  RunFolder::check_model(options.run, built_values(info, options.base).spec);
+  const std::optional<std::string> kept = RunFolder::spec_yaml(options.run);
+  const StartValues values = find_values(options, info, kept, {});
+  // A checkpoint's own schedule may be longer, and its data others.
+  if (!kept && options.resume != "auto" && options.resume != "none") return;
+  last_step(options, values.run.spec);
+  check_paths(options, values, kept.has_value());
+}
+
 const std::vector<std::string>& guarded_keys() {
   static const std::vector<std::string> keys = {"data.train.path", "data.tokenizer", "data.seed", "seed",
                                                 "optimizer.kind",  "schedule.steps"};
@@ -61,10 +111,7 @@ void check_resume(const TrainState& saved, const spec::Spec& before, const Train
                                                 checkpoint.string(), what, theirs, mine, remedy));
   };
   if (saved.model_fingerprint != ours.model_fingerprint) {
-    std::string keys;
-    for (const spec::Change& change : spec::changes(before, after))
-      if (spec::is_model(*change.key))
-        keys += fmt::format("{}{} {} -> {}", keys.empty() ? "" : ", ", change.key->path, change.before, change.after);
+    const std::string keys = spec::model_changes(before, after);
     refuse("model", saved.model_fingerprint, ours.model_fingerprint + (keys.empty() ? "" : " (" + keys + ")"),
            "choose another --run");
   }
@@ -91,27 +138,5 @@ DataPosition position_after(const TrainState& saved, const TrainState& ours) {
 }
 
 bool shapes_tensors(const spec::Key& key) { return !key.aside; }
-
-std::string file_checksum(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (path.empty() || !file) return {};
-  Checksum checksum;
-  char block[1 << 16];
-  while (file.read(block, sizeof block) || file.gcount() > 0)
-    checksum.update(block, static_cast<std::size_t>(file.gcount()));
-  return checksum.hex();
-}
-
-std::vector<std::string> edited_spec_files() {
-  std::vector<std::string> edited;
-  std::ifstream list(executable_folder() / kSpecFilesFile);
-  for (std::string line; std::getline(list, line);) {
-    const std::size_t blank = line.find(' ');
-    if (blank == std::string::npos) continue;
-    const std::string path = line.substr(blank + 1), now = file_checksum(path);
-    if (!now.empty() && now != line.substr(0, blank)) edited.push_back(path);
-  }
-  return edited;
-}
 
 }  // namespace llmc

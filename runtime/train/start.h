@@ -9,7 +9,9 @@
 
 #include "checkpoint/checkpoint.h"
 #include "spec/values.h"
+#include "train/options.h"
 #include "train/program.h"
+#include "train/resume.h"
 
 namespace llmc {
 
@@ -24,6 +26,27 @@ spec::Values read_spec(const std::string& text, const std::filesystem::path& fol
 /// folder; else of a checkpoint, which has no paths and no intervals. The global batch stays what it is, also where it
 /// followed from what is compiled in.
 spec::Values go_on_with(const spec::Values& built, const spec::Values& before, bool whole);
+
+/// What a run trains with, and what it is to be compared with.
+struct StartValues {
+  spec::Values built, run;
+  std::optional<spec::Values> before;  // of the start before in this folder, or of the checkpoint
+};
+
+/// `kept`: the run folder's spec.yaml, where a run was started in it before. Throws Failure.
+StartValues find_values(const Options& options, const ProgramInfo& info, const std::optional<std::string>& kept,
+                        const std::optional<StartPoint>& start);
+
+/// The step that the run ends after. Throws Failure(usage) where --steps goes past the schedule.
+std::int64_t last_step(const Options& options, const spec::Spec& values);
+
+/// Throws Failure(data) where a file that the run reads is not there, with its key, where that path is from, and what
+/// to write.
+void check_paths(const Options& options, const StartValues& values, bool kept);
+
+/// Throws what a start with these options is refused for, as far as that shows without the trainer, its data and its
+/// checkpoints: wrong words and values, the run folder of another model, files that are not there.
+void check_start(const Options& options, const ProgramInfo& info);
 
 /// Keys of --allow: what a resume takes in another value only when it is named.
 const std::vector<std::string>& guarded_keys();
@@ -40,11 +63,5 @@ DataPosition position_after(const TrainState& saved, const TrainState& ours);
 
 /// Whether a key shapes the tensors, so that a checkpoint's spec.yaml has it.
 bool shapes_tensors(const spec::Key& key);
-
-/// XXH3-64 of a file; empty when it cannot be read.
-std::string file_checksum(const std::filesystem::path& path);
-
-/// Files of the spec that were edited since this trainer was compiled, as `llmc compile` noted them beside it.
-std::vector<std::string> edited_spec_files();
 
 }  // namespace llmc

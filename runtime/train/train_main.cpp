@@ -10,9 +10,11 @@
 #include "comm/collectives.h"
 #include "data/vocabulary.h"
 #include "error.h"
+#include "executable.h"
 #include "files/durable_file.h"
 #include "math/libraries.h"
 #include "math/tuning.h"
+#include "plural.h"
 #include "run/history.h"
 #include "spec/fingerprint.h"
 #include "spec/print.h"
@@ -20,6 +22,7 @@
 #include "train/loop.h"
 #include "train/metrics.h"
 #include "train/options.h"
+#include "train/place.h"
 #include "train/program.h"
 #include "train/resume.h"
 #include "train/start.h"
@@ -30,17 +33,6 @@ namespace llmc {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::int64_t last_step(const Options& options, const spec::Spec& values) {
-  const std::int64_t stop = options.steps.value_or(values.schedule.steps);
-  if (stop > values.schedule.steps)
-    throw Failure(
-        Exit::usage,
-        fmt::format(
-            "--steps {} goes past schedule.steps {}, where the learning rate ends; give schedule.steps={} as well",
-            stop, values.schedule.steps, stop));
-  return stop;
-}
 
 std::shared_ptr<const TokenShards> open_shards(const spec::DataSource& source, const ProgramInfo& info) {
   return std::make_shared<const TokenShards>(source.path, source.format, info.vocab_size);
@@ -81,7 +73,7 @@ void check_profile(const StepWindow& window, const Device& device, std::int64_t 
 
 void print_header(Console& console, const ProgramInfo& info, const Device& device, const spec::Spec& values,
                   const TokenShards& train, std::int64_t samples, const fs::path& run, const TrainState& state,
-                  std::int64_t stop) {
+                  const std::optional<StartPoint>& start, std::int64_t stop) {
   const std::int64_t sequences = values.batch.tokens / info.sequence_length;
   console.text(fmt::format("{}: {} parameters, fingerprint {}", info.name, format_count(info.parameter_count),
                            info.fingerprint));
@@ -92,18 +84,31 @@ void print_header(Console& console, const ProgramInfo& info, const Device& devic
   const std::string algorithms = describe_tuning(info.products, info.math_workspace_bytes());
   if (!algorithms.empty()) console.text("gemm    " + algorithms);
   if (info.attention) console.text("attn    " + describe_attention(*info.attention));
-  console.text(fmt::format("data    {} tokens in {} {}, {} samples of {}; {} steps of {} tokens are {:.2f} epochs",
-                           format_count(train.tokens()), train.shards().size(),
-                           train.shards().size() == 1 ? "shard" : "shards", format_count(samples), info.sequence_length,
-                           format_count(stop), format_count(values.batch.tokens),
-                           static_cast<double>(stop) * static_cast<double>(sequences) / static_cast<double>(samples)));
-  console.text(fmt::format("run     {}, {}", run.string(),
-                           state.step ? fmt::format("resumed at step {}", state.step) : "from step 0"));
+  console.text(
+      fmt::format("data    {} tokens in {} shard{}, {} sample{} of {}; {} step{} of {} tokens are {:.2f} epochs",
+                  format_count(train.tokens()), train.shards().size(),
+                  plural(static_cast<std::int64_t>(train.shards().size())), format_count(samples), plural(samples),
+                  info.sequence_length, format_count(stop), plural(stop), format_count(values.batch.tokens),
+                  static_cast<double>(stop) * static_cast<double>(sequences) / static_cast<double>(samples)));
+  // --resume may name a checkpoint of another folder: this one is where the run goes on.
+  const bool foreign = start && fs::weakly_canonical(start->checkpoint).parent_path() !=
+                                    fs::weakly_canonical(checkpoints_directory(run));
+  console.text(fmt::format("run     {}, {}{}", run.string(),
+                           state.step ? fmt::format("resumed at step {}", state.step) : "from step 0",
+                           foreign ? fmt::format(" of '{}'", start->checkpoint.string()) : ""));
 }
 
 Environment environment(const ProgramInfo& info, const Device& device, const Communicator& ranks) {
   return {kVersion,           info.fingerprint, info.arch,          device.description(),
           library_versions(), device.threads(), ranks.world_size(), file_checksum(tuned_file())};
+}
+
+/// Why there is no step to train.
+std::string nothing_to_do(const fs::path& where, std::int64_t step, std::int64_t stop, bool typed) {
+  const char* limit = typed ? "--steps" : "schedule.steps";
+  if (step > stop)
+    return fmt::format("nothing to do: '{}' is at step {}, past {} {}", where.string(), step, limit, stop);
+  return fmt::format("nothing to do: '{}' is at step {} of {}; a larger {} goes on", where.string(), step, stop, limit);
 }
 
 /// What is other than at the start before, and whether bits differ because of it.
@@ -124,38 +129,17 @@ void tell_changes(Console& console, const std::vector<spec::Change>& changed,
 }
 
 /// What this run has in another value than its trainer: kept from the run, or of the command line.
-void tell_differences(Console& console, const spec::Spec& built, const spec::Spec& values,
-                      const std::optional<spec::Values>& before) {
-  for (const spec::Change& c : spec::changes(built, values)) {
-    const bool kept = before && spec::text_of(c.key->path, before->spec) == c.after;
-    console.text(fmt::format(
-        "value   {}={} (the trainer was built with {}{})", c.key->path, c.after, c.before,
-        kept ? fmt::format("; this run keeps its own unless the command line says {}={}", c.key->path, c.before) : ""));
+void tell_differences(Console& console, const StartValues& values) {
+  std::vector<std::string> kept;
+  for (const spec::Change& c : spec::changes(values.built.spec, values.run.spec)) {
+    console.text(fmt::format("value   {}={} (the trainer was built with {})", c.key->path, c.after, c.before));
+    if (values.before && spec::text_of(c.key->path, values.before->spec) == c.after) kept.push_back(c.key->path);
   }
-  for (const std::string& path : edited_spec_files())
+  if (!kept.empty())
+    console.text(fmt::format("value   the run keeps its own {} unless the command line gives another",
+                             spec::either(kept, " and ")));
+  for (const std::string& path : edited_spec_files(executable_folder()))
     console.warning(fmt::format("'{}' was edited after this trainer was compiled; `llmc compile` takes that in", path));
-}
-
-/// What a run trains with, and what it is to be compared with.
-struct Values {
-  spec::Values built, run;
-  std::optional<spec::Values> before;  // of the start before in this folder, or of the checkpoint
-};
-
-Values find_values(const Options& options, const ProgramInfo& info, const RunFolder* folder,
-                   const std::optional<StartPoint>& start) {
-  Values values{built_values(info, options.base), {}, {}};
-  const std::optional<std::string> last = folder ? folder->spec_yaml() : std::nullopt;
-  if (last)
-    values.before = read_spec(*last, folder->path());
-  else if (start)
-    values.before = read_spec(read_checkpoint_spec(start->checkpoint), start->checkpoint);
-  values.run = values.before ? go_on_with(values.built, *values.before, last.has_value()) : values.built;
-  values.run = spec::override_values(values.run, options.overrides, fs::current_path());
-  if (values.before && !last)  // a checkpoint knows nothing of the rest: no change
-    for (const spec::Key& key : spec::keys())
-      if (key.aside) key.set(values.before->spec, key.get(values.run.spec));
-  return values;
 }
 
 int train(int argc, char** argv, const Options& options, const Program& program) {
@@ -165,19 +149,22 @@ int train(int argc, char** argv, const Options& options, const Program& program)
   const Log log = [&](const std::string& line) { console.warning(line); };
 
   // A folder is made when all that can be refused without it is right.
-  const std::string model = spec::model_fingerprint(built_values(info, options.base).spec);
+  const spec::Spec built = built_values(info, options.base).spec;
+  const std::string model = spec::model_fingerprint(built);
   std::optional<RunFolder> folder;
-  if (RunFolder::holds_run(options.run)) folder.emplace(options.run, model, log);
+  if (RunFolder::holds_run(options.run)) folder.emplace(options.run, built, log);
   const std::optional<StartPoint> start = find_start(options.run, options.resume, log);
-  const Values values = find_values(options, info, folder ? &*folder : nullptr, start);
+  const std::optional<std::string> last = folder ? folder->spec_yaml() : std::nullopt;
+  const StartValues values = find_values(options, info, last, start);
   const spec::Spec& run = values.run.spec;
   const std::int64_t stop = last_step(options, run);
   const std::int64_t sequences = run.batch.tokens / info.sequence_length;
-  tell_differences(console, values.built.spec, run, values.before);
+  tell_differences(console, values);
   if (const std::string note = vocabulary_note(run.model.vocab_size, run.data.tokenizer, run.data.train.path);
       !note.empty())
     console.text("note    " + note);
 
+  check_paths(options, values, last.has_value());
   const auto shards = open_shards(run.data.train, info);
   std::optional<Evaluation> evaluation;
   if (!run.data.validation.path.empty() && run.evaluation.every > 0)
@@ -200,10 +187,10 @@ int train(int argc, char** argv, const Options& options, const Program& program)
   state.position = continue_with(state.position, info.sequence_length);
   if (state.step >= stop) {
     const fs::path& where = start ? start->checkpoint : options.run;
-    console.text(fmt::format("nothing to do: '{}' is at step {} of {}", where.string(), state.step, stop));
+    console.text(nothing_to_do(where, state.step, stop, options.steps.has_value()));
     return 0;
   }
-  if (!folder) folder.emplace(options.run, model, log);
+  if (!folder) folder.emplace(options.run, built, log);
   check_can_save(folder->path(), info.parameters, saved_buffers(info.buffers), run.checkpoint.keep_last + 1, log);
 
   // The first batches are read while the device gets ready.
@@ -220,7 +207,7 @@ int train(int argc, char** argv, const Options& options, const Program& program)
   }
   std::optional<TraceWriter> trace;
   if (!options.trace.empty()) trace.emplace(options.trace, info.parameters, info.micro_batch, info.sequence_length);
-  print_header(console, info, device, run, *shards, loader.samples_per_epoch(), folder->path(), state, stop);
+  print_header(console, info, device, run, *shards, loader.samples_per_epoch(), folder->path(), state, start, stop);
 
   const Environment now = environment(info, device, ranks);
   std::vector<spec::Change> changed;
@@ -230,7 +217,7 @@ int train(int argc, char** argv, const Options& options, const Program& program)
   spec::relate_paths(kept.spec, folder->path());
   folder->start(spec::to_yaml(kept), info.plan_json,
                 format_history({state.step, utc_now(), start ? start->checkpoint.string() : "", now, model,
-                                state.data_fingerprint, options.overrides, changed}),
+                                state.data_fingerprint, options.overrides, options.allow, changed}),
                 state.step);
 
   SignalWatch signals;
@@ -260,7 +247,8 @@ void print_error(const char* text) {
 }  // namespace
 
 int train_main(int argc, char** argv, const Program& program) try {
-  const std::optional<Options> options = parse_options(argc, argv, program.info);
+  const std::optional<Options> options =
+      parse_options(argc, argv, program.info, [] { return default_base(executable_folder()); });
   if (!options) return 0;
   if (options->plan) {
     fmt::print("{}", options->json ? program.info.plan_json : program.info.plan_text);

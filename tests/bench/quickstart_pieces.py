@@ -45,7 +45,8 @@ def build(project, llmc, folder):
     libraries = [word if word.startswith(("-", "/")) else build / word for word in words]  # llmc's own are relative
     subprocess.run([*compiler[-2:], "-fopenmp", *objects, "-Wl,--start-group", *libraries, "-Wl,--end-group", "-o", trainer],
                    check=True)
-    shutil.copy(project / "spec_directory", folder)
+    specs = (project / "spec_directory").read_text().splitlines()[0]
+    (folder / "spec_directory").write_text(f"{specs}\n{folder.resolve()}\n")
     return trainer
 
 

@@ -160,6 +160,22 @@ class Cli(RunTest):
         self.assertEqual(names[0], "00-build.txt")
         self.assertGreater(len(names), 8)
 
+    def test_check_says_what_is_not_there(self):
+        """A warning for each file that a run would open, and the same exit code."""
+        spec = harness.write_small(self.path("check"))
+        self.assertEqual(self.succeed(LLMC, "check", spec).err, "")
+        done = self.succeed(LLMC, "check", spec, "data.tokenizer=t.model", "data.train.path=no-*.bin", cwd="/")
+        folder = self.path("check")
+        self.assertEqual(done.err, f"warning: data.tokenizer: no file matches '{folder}/t.model' here; a run needs it\n"
+                                   f"warning: data.train.path: no file matches '{folder}/no-*.bin' here; a run needs it\n")
+        self.assertEqual(self.succeed(LLMC, "check", spec, "data.tokenizer=t.model", "sampling.every=0").err, "")
+
+    def test_diff_wants_two_specs(self):
+        for words in (["specs/tiny.yaml"], ["specs/tiny.yaml", "optimizer.lr=1"]):
+            done = harness.call(LLMC, "diff", *words, cwd=SOURCE)
+            self.assertEqual((done.code, done.out), (2, ""))
+            self.assertRegex(done.err, r"llmc diff (SPEC|specs/tiny.yaml) (SPEC|specs/tiny.yaml) '?(key|optimizer)")
+
     def test_does_not_fit(self):
         done = harness.call(LLMC, "plan", "specs/tiny.yaml", "memory.budget=1MiB", cwd=SOURCE)
         self.assertEqual((done.code, done.out), (4, ""))

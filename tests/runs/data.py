@@ -46,7 +46,7 @@ class Data(RunTest):
         with open(self.path("set", "dataset.json")) as file:
             tokens = json.load(file)["vocab_size"]
         spec = harness.write_small(self.path("small"), harness.SMALL.replace("path: train-*.bin", "path: ../set/train-*.bin"))
-        note = f"note: model.vocab_size {tokens + 5} is above the {tokens} tokens of '{self.path('set', 'tokenizer.model')}': 5 rows"
+        note = f"note: model.vocab_size {tokens + 5} is above the {tokens} tokens of '{self.path('set', 'tokenizer.model')}': no token stands for 5 rows"
         out = self.path("compiled")
         os.makedirs(out)
         for command in (["check"], ["compile", "-o", out]):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -64,8 +65,67 @@ class TrainerCli(RunTest):
         self.succeed(self.trainer, "--run", run, "--steps", 2)
         other = self.compile(self.spec, "b", "model.num_hidden_layers=2")
         before = harness.tree(run)
-        self.assertIn("holds a run of model", self.refused(6, "--run", run, trainer=other))
+        named = "holds a run of another model: model.num_hidden_layers 3 -> 2; choose another --run"
+        self.assertIn(named, self.refused(6, "--run", run, trainer=other))
+        # llmc run says the same before it writes or compiles anything.
+        build = self.path("never-built")
+        done = harness.call(harness.LLMC, "run", self.spec, "-o", build, "model.num_hidden_layers=2", "--", "--run", run)
+        self.assertEqual((done.code, os.path.exists(build)), (6, False), done.err)
+        self.assertIn(named, done.err)
         self.assertEqual(harness.tree(run), before)
+
+    def test_llmc_run_checks_the_words_first(self):
+        """What the trainer will refuse of its words is refused before anything is compiled, in the trainer's words and code."""
+        build, elsewhere = self.path("not-built"), harness.write_small(self.path("no-data"))
+        os.remove(os.path.join(os.path.dirname(elsewhere), "val-0.bin"))
+        for spec, code, words, said in (
+                (self.spec, 2, ["--nonsense"], "--nonsense"),
+                (self.spec, 2, ["optimizer.lrr=1"], "did you mean lr?"),
+                (self.spec, 2, ["model.hidden_size=48"], "is compiled in"),
+                (self.spec, 2, ["--steps", "13"], "goes past schedule.steps 12"),
+                (self.spec, 1, ["schedule.warmup_steps=12"], "leaves nothing of 12 steps"),
+                (self.spec, 5, ["data.train.path=none.bin"], "which is data.train.path of the command line"),
+                (elsewhere, 5, [], "which is data.validation.path of the spec")):
+            done = harness.call(harness.LLMC, "run", spec, "-o", build, "--", *words)
+            self.assertEqual((done.code, os.path.exists(build)), (code, False), f"{words}\n{done.out}{done.err}")
+            self.assertIn(said, done.err)
+        usage = self.succeed(harness.LLMC, "run", self.spec, "-o", build, "--", "--help").out
+        self.assertFalse(os.path.exists(build))
+        self.assertEqual(usage, self.succeed(self.trainer, "--help").out)
+
+    def test_seconds_are_the_trainers_own(self):
+        """The time that llmc took to compile is not the run's, although one process does both."""
+        tools, link = self.path("tools"), self.path("linked-at")
+        os.makedirs(tools)
+        compiler = shutil.which("g++")
+        with open(os.path.join(tools, "g++"), "w") as file:  # a second of compiling is certain; notes when it links
+            file.write(f'#!/bin/sh\ncase "$*" in *program.cpp*) sleep 1;; *-fopenmp\\ -o*) cat /proc/uptime > {link};; esac\n'
+                       f'exec {compiler} "$@"\n')
+        os.chmod(os.path.join(tools, "g++"), 0o755)
+        environment = harness.environment(PATH=tools + ":" + os.environ["PATH"])
+        run = self.path("timed run")
+        self.succeed(harness.LLMC, "run", self.spec, "-o", self.path("timed"), "--", "--run", run, "--steps", 2, env=environment)
+        with open("/proc/uptime") as now, open(link) as then:
+            most = float(now.read().split()[0]) - float(then.read().split()[0])
+        seconds = [line["seconds"] for line in harness.json_lines(os.path.join(run, "metrics.jsonl"))]
+        self.assertTrue(0 < seconds[0] < seconds[1] <= most, f"{seconds} of {most}")
+
+    def test_a_copied_project_does_not_train_into_the_originals_run(self):
+        """The folder that llmc compile built, copied without the spec, is refused; a copied tree has its own data and run."""
+        tree = self.path("tree")
+        spec = harness.write_small(os.path.join(tree, "specs"))
+        self.succeed(harness.LLMC, "compile", spec, cwd=tree)
+        self.succeed(os.path.join(tree, "build", "small", "trainer"), "--steps", 1)
+        before = harness.tree(tree)
+        shutil.copytree(os.path.join(tree, "build", "small"), self.path("copy"))
+        error = self.refused(2, "--steps", 2, trainer=self.path("copy", "trainer"))
+        for word in ("--base DIR", self.path("copy"), os.path.join(tree, "specs")):
+            self.assertIn(os.path.realpath(word) if os.path.isabs(word) else word, error)
+        shutil.copytree(tree, self.path("further", "tree"))
+        done = self.succeed(self.path("further", "tree", "build", "small", "trainer"), "--steps", 2)
+        self.assertIn(f"run     {self.path('further', 'tree', 'specs', 'runs', 'small')}, resumed at step 1", done.out)
+        self.assertEqual(harness.tree(tree), before)
+        self.assertEqual(done.err, "")
 
     def test_learning_rate_is_no_other_run(self):
         """A run-time value may change from one start to the next; a seed may not."""
@@ -94,7 +154,8 @@ class TrainerCli(RunTest):
         trainer = os.path.join(build, "trainer")
         self.assertIn("optimizer.lr=0.003", self.succeed(trainer, "--help").out)
         again = self.succeed(trainer, "--run", run, "--steps", 3, cwd="/").out
-        self.assertIn("value   optimizer.lr=0.0001 (the trainer was built with 0.003; this run keeps its own", again)
+        self.assertIn("value   optimizer.lr=0.0001 (the trainer was built with 0.003)\n", again)
+        self.assertIn("value   the run keeps its own optimizer.lr", again)
         self.assertEqual([line["step"] for line in harness.json_lines(os.path.join(run, "metrics.jsonl"))], [1, 2, 3])
         # What micro_batch: auto has to divide is known when the trainer is built.
         self.succeed(harness.LLMC, "run", spec, "-o", self.path("auto-build"), "batch.micro_batch=auto", "batch.tokens=48",
@@ -110,7 +171,11 @@ class TrainerCli(RunTest):
         command = said.split("resume with\n  ")[1].strip()
         done = self.succeed("sh", "-c", command + " --steps $(($(ls " + f"'{run}/checkpoints' | tail -n 1 | sed 's/step-0*//') + 1))", cwd="/")
         self.assertIn("resumed at step", done.out)
-        # An edited spec beside the trainer is told.
+        # An edited spec beside the trainer is told, and one with a byte order mark is not edited.
+        marked = os.path.join(folder, "marked.yaml")
+        with open(marked, "wb") as file:
+            file.write(b"\xef\xbb\xbf" + harness.read(spec))
+        self.assertEqual(self.succeed(self.compile(marked, "marked"), "--run", self.path("marked-run"), "--steps", 1).err, "")
         with open(spec, "a") as file:
             file.write("# edited\n")
         self.assertIn("was edited after this trainer was compiled", self.succeed(trainer, "--run", self.path("edited"), "--steps", 1).err)

@@ -60,7 +60,7 @@ def compile(spec, folder, *arguments, edit=None, sources=SOURCE, rebuild=()):
         edit(folder)
     trainer = build(folder, sources, rebuild)
     with open(os.path.join(folder, "spec_directory"), "w") as file:  # as llmc compile does
-        file.write(os.path.dirname(os.path.abspath(spec)) + "\n")
+        file.write(os.path.dirname(os.path.realpath(spec)) + "\n" + os.path.realpath(folder) + "\n")
     return trainer
 
 

@@ -193,7 +193,7 @@ TEST_F(BuildDatasetTest, BinaryFilesAreCounted) {
   EXPECT_EQ(result.files, static_cast<std::int64_t>(texts_.size()) + 1);
   TemporaryFolder binary;
   options_.from = {binary.write("only.txt", "\xff")};
-  EXPECT_FAILS_WITH(build_dataset(options_), "hold no text (1 are binary");
+  EXPECT_FAILS_WITH(build_dataset(options_), "no text in 1 file (1 binary");
 }
 
 TEST(ShardWriter, WideTokens) {

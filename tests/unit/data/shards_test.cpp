@@ -144,7 +144,8 @@ TEST(TokenShards, RefusesWhatItCannotKnow) {
   folder.write("lonely.idx", test::megatron_index(8, 2, {1}));
   ::mkfifo((folder / "pipe.bin").c_str(), 0600);
   EXPECT_FAILS_WITH(open(folder / "text.txt"), "neither llm.c's nor Megatron's");
-  EXPECT_FAILS_WITH(open(folder / "empty.bin"), "neither llm.c's nor Megatron's");
+  EXPECT_FAILS_WITH(open(folder / "empty.bin"), "empty.bin': is empty; make it again");
+  EXPECT_FAILS_WITH(open(folder / "empty.bin", "nanogpt"), "is empty");
   EXPECT_FAILS_WITH(open(folder / "lonely.idx"), "lonely.bin");
   EXPECT_FAILS_WITH(open(folder / "text.txt", "megatron"), "NAME.idx and NAME.bin");
   EXPECT_FAILS_WITH(open(folder / "pipe.bin"), "not a regular file");  // and does not wait for a writer
@@ -185,7 +186,7 @@ TEST(DataInfo, TextAndJson) {
   const std::string text = data::as_text(data::describe(folder / "*.bin", "auto", 16));
   EXPECT_NE(text.find("a.bin: llm.c uint16 (uint16), 1,234 tokens, largest id 599, 77 samples\n"), std::string::npos)
       << text;
-  EXPECT_NE(text.find("m.bin: megatron (uint16), 30 tokens, largest id 29, 2 documents, 1 samples\n"),
+  EXPECT_NE(text.find("m.bin: megatron (uint16), 30 tokens, largest id 29, 2 documents, 1 sample\n"),
             std::string::npos)
       << text;
   EXPECT_NE(text.find("2 files, 1,264 tokens, 78 samples of 16 tokens, fingerprint "), std::string::npos) << text;

@@ -218,7 +218,7 @@ TEST(Vocabulary, ANoteWhereItIsNotTheTokenizers) {
     EXPECT_EQ(vocabulary_note(tokens, tokenizer, shards), "");
     EXPECT_EQ(vocabulary_note(tokens + 7, tokenizer, shards),
               "model.vocab_size " + std::to_string(tokens + 7) + " is above the " + std::to_string(tokens) +
-                  " tokens of '" + file + "': 7 rows of the embedding and of the head stand for nothing");
+                  " tokens of '" + file + "': no token stands for 7 rows of the embedding and of the head");
     EXPECT_NE(vocabulary_note(tokens - 1, tokenizer, shards).find(" is below the "), std::string::npos);
   }
   EXPECT_EQ(vocabulary_note(tokens + 1, folder.write("damaged.model", model().substr(0, 1000)), shards), "");

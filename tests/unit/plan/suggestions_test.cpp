@@ -220,7 +220,7 @@ TEST(Suggestions, OfRandomWrongSpecsAreRight) {
         const Flat changed = edited(flat, edit);
         const LoadResult after = load_flat(changed);
         const std::string where = fmt::format("{}\n{}{}\n", flow(flat, ""), render(d), flow(changed, ""));
-        const bool slip = edit.meant && !edit.from.empty();  // the name is meant, whatever its value
+        const bool slip = !edit.from.empty() && (edit.meant || !find_group(group_of(edit.from)));  // whatever its value
         for (const Diagnostic& left : after.diagnostics) {
           EXPECT_FALSE(left.code == d.code && left.key == d.key) << where << render(left);
           EXPECT_TRUE(slip || known.count({left.code, left.key})) << where << render(left);
@@ -260,6 +260,50 @@ TEST(Synonyms, LeadToKeysAndWordsThatExist) {
         kBase, "base.yaml", {fmt::format("{}={}", synonym.key, synonym.ours), gpu ? "target.kind=cuda" : "seed=1"});
     for (const Diagnostic& d : ours.diagnostics) EXPECT_TRUE(d.key != synonym.key || d.code == "E0309") << render(d);
   }
+}
+
+/// Keys in sections that llmc does not have, as a torchtitan command line or file names them.
+TEST(Synonyms, OfSectionsOfOtherFrameworks) {
+  EXPECT_EQ(advice("training.seq_len=2048"), "llmc's key is batch.sequence_length");
+  EXPECT_EQ(advice("training.local_batch_size=8"), "llmc's key is batch.micro_batch");
+  EXPECT_EQ(advice("training.global_batch_size=8"),
+            "llmc's key is batch.tokens; in tokens: sequences * batch.sequence_length");
+  EXPECT_EQ(advice("training.steps=100"), "the key is schedule.steps");
+  EXPECT_EQ(advice("training.seed=1"), "llmc's key is seed");
+  EXPECT_EQ(advice("lr_scheduler.warmup_steps=3"), "the key is schedule.warmup_steps");
+  EXPECT_EQ(advice("optimizer.name=AdamW"), "llmc's key is optimizer.kind");
+  EXPECT_EQ(advice("model.name=llama3"), "llmc takes the sizes themselves, below model");
+  EXPECT_EQ(advice("checkpoint.interval=10"), "llmc's key is checkpoint.every");
+  EXPECT_EQ(advice("metrics.log_freq=10"), "llmc's key is metrics.every");
+  for (const char* word : {"tensor_parallel_degree", "data_parallel_shard_degree", "anything"})
+    EXPECT_EQ(advice(fmt::format("parallelism.{}=2", word)), "llmc trains on one process so far");
+  EXPECT_EQ(advice("rope_type=llama3"), "llmc's key is model.rope_scaling.type");
+  EXPECT_EQ(advice("model.rope_scaling.rope_type=llama3"), "llmc's key is model.rope_scaling.type");
+  EXPECT_TRUE(advice("training.nothing=1").starts_with("the keys here are name, ")) << advice("training.nothing=1");
+  const LoadResult file = load_text(std::string(kBase) + "training:\n  steps: 5\n  nothing: 1\n", "base.yaml");
+  ASSERT_EQ(file.diagnostics.size(), 2u);
+  EXPECT_EQ(file.diagnostics[0].message, "there is no key \"steps\" in training");
+  EXPECT_TRUE(file.diagnostics[1].advice.starts_with("the keys at the top are name, ")) << file.diagnostics[1].advice;
+}
+
+/// The key's place is said whatever its value is worth.
+TEST(Suggestions, OfAKeyWithoutItsGroup) {
+  for (const char* value : {"128", "100", "0"})
+    EXPECT_EQ(advice(fmt::format("sequence_length={}", value)), "the key is batch.sequence_length") << value;
+  for (const char* value : {"2", "3", "auto"})
+    EXPECT_EQ(advice(fmt::format("micro_batch={}", value)), "the key is batch.micro_batch") << value;
+}
+
+TEST(Suggestions, OfWordsThatAreNoValues) {
+  EXPECT_EQ(advice("model.hidden_size=1,024"), "write 1024");
+  EXPECT_EQ(advice("optimizer.lr=0,001"), "write 0.001");
+  EXPECT_EQ(advice("sampling.prompts=Hello, world"), "write 'sampling.prompts=[\"Once upon a time\"]'");
+  EXPECT_EQ(advice("optimizer.betas=0.9"), "write 'optimizer.betas=[0.9, 0.95]'");
+  EXPECT_EQ(advice("optimizer.lr=default"), "write a value; the default is 0.0003");
+  EXPECT_EQ(advice("optimizer.lr="), "write a value; the default is 0.0003");
+  EXPECT_EQ(advice("schedule.warmup_steps="),
+            "write a value; the default, 2 % of steps, rounded down, is that of a spec without this key");
+  EXPECT_EQ(advice("model.vocab_size="), "write a value: this key has no default");
 }
 
 TEST(Synonyms, OfOtherFrameworks) {

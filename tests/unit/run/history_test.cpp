@@ -11,8 +11,15 @@ namespace {
 const Environment kHere = {"0.1.0", "b1", "x86-64-v4", "AMD EPYC, 2 threads", {"oneDNN 2.6.3"}, 2, 1, ""};
 
 TEST(History, OneLineAStart) {
-  HistoryEntry entry{
-      5, "2026-01-31T12:00:00Z", "runs/a/checkpoints/step-00000005", kHere, "m1", "d1", {"optimizer.lr=1e-3"}, {}};
+  HistoryEntry entry{5,
+                     "2026-01-31T12:00:00Z",
+                     "runs/a/checkpoints/step-00000005",
+                     kHere,
+                     "m1",
+                     "d1",
+                     {"optimizer.lr=1e-3"},
+                     {"data.seed"},
+                     {}};
   entry.changed.push_back({spec::find_key("optimizer.lr"), "0.0003", "0.001"});
   const std::string line = format_history(entry);
   EXPECT_EQ(line.find('\n'), std::string::npos);
@@ -23,6 +30,7 @@ TEST(History, OneLineAStart) {
   EXPECT_EQ(json["threads"], 2);
   EXPECT_EQ(json["changed"].dump(), R"({"optimizer.lr":["0.0003","0.001"]})");
   EXPECT_EQ(json["overrides"][0], "optimizer.lr=1e-3");
+  EXPECT_EQ(json["allowed"][0], "data.seed");
   EXPECT_TRUE(last_environment(line + "\n") == kHere);
   EXPECT_TRUE(last_environment("{\"old\": 1}\n" + line) == kHere);
   EXPECT_TRUE(last_environment("") == Environment{} && last_environment("nonsense\n") == Environment{});

@@ -5,14 +5,19 @@
 
 #include "../checkpoint/small_state.h"
 #include "error.h"
+#include "spec/values.h"
 
 namespace llmc {
 namespace {
 
 namespace fs = std::filesystem;
 
-std::string failure(const fs::path& path, const std::string& fingerprint) try {
-  RunFolder folder(path, fingerprint, {});
+spec::Spec model(int layers) {
+  return spec::read_values("model:\n  num_hidden_layers: " + std::to_string(layers) + "\n", "").spec;
+}
+
+std::string failure(const fs::path& path, const spec::Spec& spec) try {
+  RunFolder folder(path, spec, {});
   return "no failure";
 } catch (const Failure& failure) {
   EXPECT_EQ(failure.code(), Exit::checkpoint);
@@ -21,7 +26,7 @@ std::string failure(const fs::path& path, const std::string& fingerprint) try {
 
 /// A start at step 0 with this spec.
 void start(const fs::path& path, const std::string& spec, const std::string& plan = "{}\n") {
-  RunFolder folder(path, "f1", {});
+  RunFolder folder(path, model(1), {});
   folder.start(spec, plan, "{\"step\":0}", 0);
 }
 
@@ -30,7 +35,7 @@ TEST(RunFolder, CreatesAndReopens) {
   const fs::path path = base.path / "runs" / "a";
   EXPECT_FALSE(RunFolder::holds_run(path));
   {
-    RunFolder folder(path, "f1", {});
+    RunFolder folder(path, model(1), {});
     EXPECT_FALSE(folder.spec_yaml());
     EXPECT_EQ(folder.history(), "");
   }
@@ -44,51 +49,53 @@ TEST(RunFolder, CreatesAndReopens) {
   EXPECT_EQ(fs::last_write_time(path / "spec.yaml"), before) << "equal files are not written again";
   EXPECT_EQ(read_all(path / "plan.json"), "{\"x\": 1}\n");
   EXPECT_EQ(read_all(path / "history.jsonl"), "{\"step\":0}\n{\"step\":0}\n");
-  RunFolder folder(path, "f1", {});
+  RunFolder folder(path, model(1), {});
   EXPECT_EQ(folder.spec_yaml(), "name: a\n");
 }
 
 TEST(RunFolder, RefusesAnotherModel) {
   TemporaryDirectory base;
-  start(base.path, "name: a\n");
-  const std::string message = failure(base.path, "f2");
-  EXPECT_NE(message.find("'f1'"), std::string::npos) << message;
-  EXPECT_NE(message.find("'f2'"), std::string::npos) << message;
-  EXPECT_NE(message.find("--run"), std::string::npos) << message;
-  EXPECT_EQ(read_all(base.path / "spec.yaml"), "name: a\n");
+  const std::string spec = "model:\n  num_hidden_layers: 1\n";
+  start(base.path, spec);
+  const std::string message = failure(base.path, model(2));
+  EXPECT_NE(message.find("another model: model.num_hidden_layers 1 -> 2; choose another --run"), std::string::npos)
+      << message;
+  EXPECT_EQ(read_all(base.path / "spec.yaml"), spec);
+  write_all(base.path / "spec.yaml", "nonsense");
+  EXPECT_NE(failure(base.path, model(2)).find("' -> '"), std::string::npos) << "the fingerprints";
 }
 
 TEST(RunFolder, DoesNotTakeOverAFolderWithASpec) {
   TemporaryDirectory base;
   write_all(base.path / "spec.yaml", "mine");
-  EXPECT_NE(failure(base.path, "f1").find("holds a 'spec.yaml' but is no run folder"), std::string::npos);
+  EXPECT_NE(failure(base.path, model(1)).find("holds a 'spec.yaml' but is no run folder"), std::string::npos);
   EXPECT_EQ(read_all(base.path / "spec.yaml"), "mine");
 }
 
 TEST(RunFolder, OneTrainerAtATime) {
   TemporaryDirectory base;
   {
-    RunFolder first(base.path, "f1", {});
-    EXPECT_NE(failure(base.path, "f1").find("another trainer"), std::string::npos);
+    RunFolder first(base.path, model(1), {});
+    EXPECT_NE(failure(base.path, model(1)).find("another trainer"), std::string::npos);
   }
-  EXPECT_EQ(failure(base.path, "f1"), "no failure");
+  EXPECT_EQ(failure(base.path, model(1)), "no failure");
 }
 
 TEST(RunFolder, RemovesWhatAKilledSaveLeft) {
   TemporaryDirectory base;
   {
-    RunFolder folder(base.path, "f1", {});
+    RunFolder folder(base.path, model(1), {});
   }
   fs::create_directories(base.path / "checkpoints" / ".tmp-step-00000001");
   {
-    RunFolder folder(base.path, "f1", {});
+    RunFolder folder(base.path, model(1), {});
   }
   EXPECT_TRUE(hidden_entries(base.path / "checkpoints").empty());
 }
 
 TEST(RunFolder, LinesAreAppendedAndCutBack) {
   TemporaryDirectory base;
-  RunFolder folder(base.path, "f1", {});
+  RunFolder folder(base.path, model(1), {});
   folder.start("", "", "{}", 0);
   for (int step = 1; step <= 4; ++step) folder.append_metrics("{\"step\":" + std::to_string(step) + "}");
   folder.append_sample(R"({"step":2,"text":"a \"step\":9 \n"})");

@@ -50,6 +50,8 @@ TEST(FromHuggingFace, Llama32) {
   EXPECT_EQ(m.rope_scaling.original_max_position_embeddings, 8192);
   EXPECT_TRUE(m.tie_word_embeddings);
   EXPECT_EQ(m.rms_norm_eps, 1e-5);
+  const std::string text = from_huggingface(kLlama32, "a");
+  EXPECT_EQ(text.find(" \n"), std::string::npos) << text;
 }
 
 TEST(FromHuggingFace, NewerSchema) {

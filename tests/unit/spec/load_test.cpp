@@ -1,5 +1,7 @@
 #include "compiler/spec/load.h"
 
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "good_spec.h"
@@ -126,7 +128,15 @@ TEST(Load, FingerprintIsOfWhatIsCompiledIn) {
 TEST(Load, FileErrors) {
   EXPECT_EQ(codes_of(load("/nowhere/at/all.yaml")), "E0111");
   EXPECT_EQ(codes_of(load("/dev/zero")), "E0111");
-  EXPECT_EQ(codes_of(load("/tmp")), "E0111");
+  const std::string folder = (std::filesystem::temp_directory_path() / "llmc-load-test").string();
+  std::filesystem::create_directories(folder);
+  std::filesystem::remove(folder + "/spec.yaml");
+  EXPECT_EQ(codes_of(load(folder)), "E0111");
+  EXPECT_EQ(load(folder).diagnostics[0].message, "this is a folder");
+  EXPECT_EQ(load(folder).diagnostics[0].advice, "give the path of a spec, such as specs/quickstart.yaml");
+  std::ofstream(folder + "/spec.yaml") << "name: a\n";
+  EXPECT_EQ(load(folder).diagnostics[0].advice, "give its spec, " + folder + "/spec.yaml");
+  std::filesystem::remove_all(folder);
   EXPECT_EQ(codes_of(load_text("extends: a.yaml\n", "b.yaml")), "E0111");
 }
 
@@ -154,10 +164,49 @@ TEST(Load, ArchOfAKindThatWasReplacedFallsBack) {
   EXPECT_EQ(codes_of(load_text(std::string(kGood) + "target: {kind: cpu, arch: 90a}\n", "a.yaml")), "E0311");
 }
 
+TEST(Load, BudgetAndAttentionOfAKindThatWasReplacedFallBack) {
+  constexpr std::int64_t kGiB = std::int64_t{1} << 30;
+  const std::string cuda = std::string(kGood) + "memory: {budget: h100-80gb}\ntarget: {kind: cuda, attention: cudnn}\n";
+  const LoadResult cpu = load_text(cuda, "a.yaml", {"target.kind=cpu"});
+  ASSERT_TRUE(cpu.resolved) << render(cpu.diagnostics);
+  EXPECT_EQ(cpu.resolved->spec.memory.budget, 16 * kGiB);
+  EXPECT_EQ(cpu.resolved->spec.target.attention, AttentionKind::automatic);
+  EXPECT_EQ(cpu.resolved->origins.at("memory.budget").kind, Origin::Kind::fallback);
+  EXPECT_EQ(cpu.notes,
+            (std::vector<std::string>{"target.attention cudnn is of cuda, and left out for target.kind cpu",
+                                      "memory.budget 77GiB is of cuda; for target.kind cpu it is 16GiB, the default"}));
+  // A file without a kind is of the default one, and so is its budget.
+  const LoadResult gpu = load_text(std::string(kGood) + "memory: {budget: 2GiB}\n", "a.yaml", {"target.kind=cuda"});
+  ASSERT_TRUE(gpu.resolved) << render(gpu.diagnostics);
+  EXPECT_EQ(gpu.resolved->spec.memory.budget, 77 * kGiB);
+  // Through two files: the budget is of the kind of the file that it stands in, or of those that this one extends.
+  const auto three = disk({{"middle.yaml", "extends: base.yaml\nmemory: {budget: 3GiB}\n"},
+                           {"base.yaml", std::string(kGood) + "target: {kind: cuda}\n"}});
+  const auto budget = [&](const char* text, const std::vector<std::string>& words) {
+    return resolve(text, words, three).spec.memory.budget;
+  };
+  EXPECT_EQ(budget("extends: middle.yaml\n", {}), 3 * kGiB);
+  EXPECT_EQ(budget("extends: middle.yaml\ntarget: {kind: cpu}\n", {}), 16 * kGiB);
+  EXPECT_EQ(budget("extends: middle.yaml\n", {"target.kind=cuda"}), 3 * kGiB) << "the same kind";
+  EXPECT_EQ(budget("extends: middle.yaml\nmemory: {budget: 5GiB}\ntarget: {kind: cpu}\n", {}), 5 * kGiB);
+  EXPECT_EQ(budget("extends: middle.yaml\n", {"target.kind=cpu", "memory.budget=6GiB"}), 6 * kGiB);
+  EXPECT_EQ(codes_of(load_text(cuda, "a.yaml", {"target.kind=cpu", "target.attention=cudnn"})), "E0309");
+}
+
 TEST(Load, ByteOrderMarkAndCrlf) {
   std::string text = "\xef\xbb\xbf";
   for (const char* c = kGood; *c; ++c) text += *c == '\n' ? "\r\n" : std::string(1, *c);
   EXPECT_EQ(resolve(text).fingerprint, resolve(kGood).fingerprint);
+  // What its checksum is taken of is what stands on the disk, of a file that it extends as well.
+  const std::string over =
+      "\xef\xbb\xbf"
+      "extends: base.yaml\n";
+  const Resolved both = resolve(over, {}, disk({{"base.yaml", text}}));
+  ASSERT_EQ(both.files.size(), 2u);
+  EXPECT_EQ(both.files[0].path, "good.yaml");
+  EXPECT_TRUE(both.files[0].text == over);
+  EXPECT_EQ(both.files[1].path, "base.yaml");
+  EXPECT_TRUE(both.files[1].text == text);
 }
 
 TEST(Load, OverridesWithBrokenText) {

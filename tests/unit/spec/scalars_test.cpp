@@ -30,6 +30,25 @@ TEST(Integers, Refused) {
   EXPECT_EQ(parse_integer("010").instead, "10");
   EXPECT_EQ(parse_integer("1e3").instead, "1000");
   EXPECT_EQ(parse_integer("+1").instead, "1");
+  const std::pair<const char*, const char*> commas[] = {{"1,024", "1024"},
+                                                        {"-1,024", "-1024"},
+                                                        {"1,024,000", "1024000"},
+                                                        {"16,384K", "16384K"},
+                                                        {"1,02", ""},
+                                                        {"1024,000", ""},
+                                                        {"1,", ""},
+                                                        {"0,123", ""},
+                                                        {"1,0245", ""}};
+  for (const auto& [text, instead] : commas) {
+    EXPECT_EQ(parse_integer(text).problem, "has a comma") << text;
+    EXPECT_EQ(parse_integer(text).instead, instead) << text;
+  }
+  const std::pair<const char*, const char*> numbers[] = {
+      {"0,001", "0.001"}, {"-0,5", "-0.5"}, {"1,024", "1024"}, {"3,5e-4", ""}, {"1,", ""}};
+  for (const auto& [text, instead] : numbers) {
+    EXPECT_EQ(parse_number(text).problem, "has a comma") << text;
+    EXPECT_EQ(parse_number(text).instead, instead) << text;
+  }
 }
 
 TEST(Bytes, EverySuffix) {

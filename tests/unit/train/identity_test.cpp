@@ -47,8 +47,8 @@ TEST_F(Identity, AResumeKeepsTheRunsValues) {
   const Result again = train({"--run", "run"});
   EXPECT_FALSE(contains(again.out, "change ")) << again.out;
   EXPECT_TRUE(contains(again.out,
-                       "value   optimizer.lr=0.01 (the trainer was built with 0.05; this run keeps its own unless the "
-                       "command line says optimizer.lr=0.05)"))
+                       "value   optimizer.lr=0.01 (the trainer was built with 0.05)\nvalue   the run keeps its own "
+                       "optimizer.lr unless the command line gives another"))
       << again.out;
   EXPECT_EQ(again.err, "");
   expect_same_checkpoint("clean", "run", 20);
@@ -116,7 +116,7 @@ TEST_F(Identity, AnotherLengthGoesOnInTheSameEpoch) {
 
 TEST_F(Identity, AnotherModelIsRefused) {
   train({"--run", "run", "--steps", "5"});
-  refuse({"--run", "run"}, "holds a run of model", {"FAKE_ROPE_THETA=500"});
+  refuse({"--run", "run"}, "holds a run of another model: model.rope_theta 10000 -> 500", {"FAKE_ROPE_THETA=500"});
   refuse({"--run", "new", "--resume", "run"}, "model.rope_theta 10000 -> 500", {"FAKE_ROPE_THETA=500"});
 }
 
@@ -183,6 +183,7 @@ TEST_F(Identity, AnEditedSpecIsTold) {
   fs::create_directory(folder_ / "bin");
   fs::copy(FAKE_TRAINER, folder_ / "bin/trainer");
   std::ofstream(folder_ / "my spec.yaml") << "lr: 1\n";
+  std::ofstream(folder_ / "bin/spec_directory") << folder_.string() << "\n" << (folder_ / "bin").string() << "\n";
   std::ofstream(folder_ / "bin/spec_files") << "0123456789abcdef " << (folder_ / "my spec.yaml").string() << "\n";
   const std::string command = (folder_ / "bin/trainer").string() + " --quiet --base " + (folder_ / "data").string() +
                               " --run " + (folder_ / "run").string() + " --steps 1 2> " + (folder_ / "said").string();

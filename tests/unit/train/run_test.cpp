@@ -248,11 +248,66 @@ TEST_F(Runs, TraceHasEveryStep) {
 TEST_F(Runs, PathsAreRelativeToTheDirectoryNotedBesideTheTrainer) {
   fs::create_directory(folder_ / "bin");
   fs::copy(FAKE_TRAINER, folder_ / "bin/trainer");
-  std::ofstream(folder_ / "bin/spec_directory") << (folder_ / "data").string() << "\n";
+  std::ofstream(folder_ / "bin/spec_directory") << (folder_ / "data").string() << "\n"
+                                                << (folder_ / "bin").string() << "\n";
   const std::string command = (folder_ / "bin/trainer").string() + " --quiet --run " + (folder_ / "run").string();
   ASSERT_EQ(std::system(("cd / && " + command).c_str()), 0);
   train({"--run", "clean"});
   expect_same_checkpoint("clean", "run", 20);
+}
+
+TEST_F(Runs, AMovedRunFolderSaysWhereItsPathsAreFrom) {
+  train({"--run", "run", "--steps", "2"});
+  fs::create_directories(folder_ / "far/away");
+  fs::rename(folder_ / "run", folder_ / "far/away/run");
+  const Result lost = run({"--run", "far/away/run", "--steps", "4"});
+  EXPECT_EQ(lost.status, 5) << lost.err;
+  const std::string file = (folder_ / "far/away/run/spec.yaml").string();
+  for (const std::string& part :
+       {"no file matches '" + (folder_ / "far/away/data/train-*.bin").string() + "'",
+        "which is data.train.path of '" + file + "'", std::string("say where it is, data.train.path=PATH")})
+    EXPECT_TRUE(contains(lost.err, part)) << part << "\n" << lost.err;
+  const Words found = {"--run", "far/away/run", "data.train.path=data/train-*.bin",
+                       "data.validation.path=data/val.bin"};
+  train(found);
+  train({"--run", "clean"});
+  expect_same_checkpoint("clean", "far/away/run", 20);
+}
+
+TEST_F(Runs, ResumeOfAnotherRunGoesOnInTheDefaultFolder) {
+  train({"--run", "other", "--steps", "5"});
+  const Result result = train({"--resume", "other"});
+  const std::string here = (folder_ / "data/runs/fake").string();
+  EXPECT_TRUE(contains(result.out, "run     " + here + ", resumed at step 5 of '")) << result.out;
+  EXPECT_EQ(checkpoint("other", 20).size(), 0u) << "the other run stays as it is";
+  train({"--run", "clean"});
+  expect_same_checkpoint("clean", "data/runs/fake", 20);
+  EXPECT_FALSE(contains(train({"schedule.steps=21"}).out, " of '")) << "its own checkpoint";
+}
+
+TEST_F(Runs, NothingToDoNamesTheCheckpointAndTheLimit) {
+  train({"--run", "run"});
+  const std::string where = "'" + (folder_ / "run/checkpoints/step-00000020").string() + "' is at step 20";
+  const std::string relative = "'run/checkpoints/step-00000020' is at step 20";
+  const auto says = [&](const Words& words, const std::string& rest) {
+    const Result result = train(words);
+    EXPECT_TRUE(contains(result.out, "nothing to do: " + where + rest) ||
+                contains(result.out, "nothing to do: " + relative + rest))
+        << result.out;
+  };
+  says({"--run", "run"}, " of 20; a larger schedule.steps goes on");
+  says({"--run", "run", "--steps", "20"}, " of 20; a larger --steps goes on");
+  says({"--run", "run", "--steps", "7"}, ", past --steps 7");
+  EXPECT_EQ(lines("run/history.jsonl").size(), 1u);
+}
+
+TEST_F(Runs, HistoryKeepsWhatWasAllowed) {
+  train({"--run", "run", "--steps", "3"});
+  train({"--run", "run", "--allow", "seed", "seed=1", "--steps", "4"});
+  const auto starts = lines("run/history.jsonl");
+  EXPECT_EQ(starts[0]["allowed"], Json::array());
+  EXPECT_EQ(starts[1]["allowed"], Json::array({"seed"}));
+  EXPECT_EQ(starts[1]["overrides"], Json::array({"seed=1"}));
 }
 
 TEST_F(Runs, TimingFile) {

@@ -1,0 +1,32 @@
+#include "train/paths.h"
+
+#include "data/glob.h"
+#include "error.h"
+
+namespace llmc {
+
+namespace fs = std::filesystem;
+
+std::vector<MissingPath> missing_paths(const spec::Spec& spec, const fs::path& directory) {
+  const bool samples = !spec.sampling.prompts.empty() && spec.sampling.every > 0;
+  const bool evaluates = spec.evaluation.every > 0;
+  std::vector<MissingPath> missing;
+  const auto look = [&](const char* key, const std::string& written, bool pattern) {
+    if (written.empty()) return;
+    const fs::path path = (directory / written).lexically_normal();
+    std::error_code error;
+    bool found = pattern || fs::is_regular_file(path, error);
+    try {
+      if (pattern) glob_files(path.string());
+    } catch (const Failure&) {
+      found = false;
+    }
+    if (!found) missing.push_back({key, path});
+  };
+  look("data.tokenizer", samples ? spec.data.tokenizer : "", false);
+  look("data.train.path", spec.data.train.path, true);
+  look("data.validation.path", evaluates ? spec.data.validation.path : "", true);
+  return missing;
+}
+
+}  // namespace llmc

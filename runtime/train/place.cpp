@@ -1,0 +1,82 @@
+#include "train/place.h"
+
+#include <fmt/format.h>
+
+#include <fstream>
+
+#include "error.h"
+#include "files/durable_file.h"
+
+namespace llmc {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// What `llmc compile` noted beside a trainer.
+struct Note {
+  struct File {
+    std::string checksum;
+    fs::path path;
+  };
+  fs::path spec_folder, folder;
+  std::vector<File> files;
+};
+
+Note read_note(const fs::path& folder) {
+  Note note;
+  std::string line;
+  std::ifstream folders(folder / kSpecDirectoryFile);
+  if (std::getline(folders, line)) note.spec_folder = line;
+  if (std::getline(folders, line)) note.folder = line;
+  std::ifstream files(folder / kSpecFilesFile);
+  while (std::getline(files, line))
+    if (const std::size_t blank = line.find(' '); blank != std::string::npos)
+      note.files.push_back({line.substr(0, blank), line.substr(blank + 1)});
+  return note;
+}
+
+/// The place that `path` has from `folder` when the trainer's folder and it were moved together.
+fs::path moved(const Note& note, const fs::path& path, const fs::path& folder) {
+  return (folder / path.lexically_relative(note.folder)).lexically_normal();
+}
+
+}  // namespace
+
+fs::path default_base(const fs::path& folder) {
+  const Note note = read_note(folder);
+  if (note.spec_folder.empty()) return fs::current_path();
+  std::error_code missing;
+  if (fs::equivalent(folder, note.folder, missing)) return note.spec_folder;
+  const fs::path base = moved(note, note.spec_folder, folder);
+  const fs::path spec = note.files.empty() ? fs::path() : note.files.front().path.filename();
+  if (fs::exists(base / spec, missing) && !fs::equivalent(base, note.spec_folder, missing)) return base;
+  throw Failure(Exit::usage,
+                fmt::format("this trainer was compiled in '{0}' and lies in '{1}' now, without its spec beside it; say "
+                            "--base DIR, the folder that the data and the runs of this one are in (--base '{2}' goes "
+                            "on with the runs of the spec that it was compiled from)",
+                            note.folder.string(), folder.string(), note.spec_folder.string()));
+}
+
+std::vector<std::string> edited_spec_files(const fs::path& folder) {
+  const Note note = read_note(folder);
+  std::vector<std::string> edited;
+  for (const Note::File& file : note.files) {
+    const fs::path path = moved(note, file.path, folder);
+    const std::string now = file_checksum(path);
+    if (!now.empty() && now != file.checksum) edited.push_back(path.string());
+  }
+  return edited;
+}
+
+std::string file_checksum(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (path.empty() || !file) return {};
+  Checksum checksum;
+  char block[1 << 16];
+  while (file.read(block, sizeof block) || file.gcount() > 0)
+    checksum.update(block, static_cast<std::size_t>(file.gcount()));
+  return checksum.hex();
+}
+
+}  // namespace llmc

@@ -1,0 +1,102 @@
+// Where a trainer takes its spec's folder to be: at its place, in a tree that was moved, and as a copy.
+#include "train/place.h"
+
+#include <unistd.h>
+
+#include "error.h"
+#include "runs.h"
+
+namespace llmc::fake {
+namespace {
+
+class Place : public Runs {
+ protected:
+  void SetUp() override {
+    Runs::SetUp();
+    fs::create_directories(folder_ / "tree/specs");
+    fs::create_directories(folder_ / "tree/build/a");
+    std::ofstream(folder_ / "tree/specs/a.yaml") << "name: a\n";
+    note(folder_ / "tree/build/a", folder_ / "tree/specs");
+  }
+  static void note(const fs::path& trainer, const fs::path& specs) {
+    std::ofstream(trainer / kSpecDirectoryFile) << specs.string() << "\n" << trainer.string() << "\n";
+    std::ofstream(trainer / kSpecFilesFile)
+        << file_checksum(specs / "a.yaml") << " " << (specs / "a.yaml").string() << "\n";
+  }
+  std::string refusal(const fs::path& trainer) {
+    try {
+      return "taken: " + default_base(trainer).string();
+    } catch (const Failure& failure) {
+      EXPECT_EQ(failure.code(), Exit::usage);
+      return failure.what();
+    }
+  }
+};
+
+TEST_F(Place, OfATrainerThatWasNotMoved) {
+  EXPECT_EQ(default_base(folder_ / "tree/build/a"), folder_ / "tree/specs");
+  fs::remove(folder_ / "tree/specs/a.yaml");
+  EXPECT_EQ(default_base(folder_ / "tree/build/a"), folder_ / "tree/specs") << "the trainer needs no spec";
+}
+
+TEST_F(Place, NothingNotedIsTheCurrentFolder) { EXPECT_EQ(default_base(folder_), fs::current_path()); }
+
+TEST_F(Place, ACopiedTreeHasItsOwnSpec) {
+  fs::create_directory(folder_ / "deeper");
+  fs::copy(folder_ / "tree", folder_ / "deeper/tree", fs::copy_options::recursive);
+  EXPECT_EQ(default_base(folder_ / "deeper/tree/build/a"), folder_ / "deeper/tree/specs");
+  std::ofstream(folder_ / "tree/specs/a.yaml", std::ios::app) << "# edited\n";
+  EXPECT_TRUE(edited_spec_files(folder_ / "deeper/tree/build/a").empty()) << "the original's edit is its own";
+  std::ofstream(folder_ / "deeper/tree/specs/a.yaml", std::ios::app) << "# edited\n";
+  EXPECT_EQ(edited_spec_files(folder_ / "deeper/tree/build/a"),
+            std::vector<std::string>{(folder_ / "deeper/tree/specs/a.yaml").string()});
+}
+
+TEST_F(Place, AMovedTreeHasItsOwnSpec) {
+  fs::rename(folder_ / "tree", folder_ / "moved");
+  EXPECT_EQ(default_base(folder_ / "moved/build/a"), folder_ / "moved/specs");
+}
+
+TEST_F(Place, ACopyWithoutItsSpecIsRefused) {
+  fs::create_directories(folder_ / "else/where");
+  fs::copy(folder_ / "tree/build/a", folder_ / "else/where/a", fs::copy_options::recursive);
+  const std::string said = refusal(folder_ / "else/where/a");
+  for (const fs::path& path : {folder_ / "tree/build/a", folder_ / "else/where/a", folder_ / "tree/specs"})
+    EXPECT_TRUE(contains(said, "'" + path.string() + "'")) << said;
+  EXPECT_TRUE(contains(said, "--base DIR")) << said;
+  fs::create_directories(folder_ / "else/specs");  // a folder of that name, with other specs
+  EXPECT_TRUE(contains(refusal(folder_ / "else/where/a"), "--base DIR"));
+}
+
+/// The original's spec is where it was from here, too: this is no place of its own.
+TEST_F(Place, ACopyBesideTheOriginalIsRefused) {
+  fs::copy(folder_ / "tree/build/a", folder_ / "tree/build/b", fs::copy_options::recursive);
+  EXPECT_TRUE(contains(refusal(folder_ / "tree/build/b"), "--base DIR"));
+}
+
+TEST_F(Place, ALinkToTheFolderIsTheSamePlace) {
+  fs::create_directory_symlink(folder_ / "tree", folder_ / "link");
+  EXPECT_EQ(default_base(folder_ / "link/build/a"), folder_ / "tree/specs");
+}
+
+/// A whole trainer: --base decides, and what needs no folder works without one.
+TEST_F(Place, TheCopyOfATrainer) {
+  fs::create_directories(folder_ / "copy");
+  fs::copy(FAKE_TRAINER, folder_ / "copy/trainer");
+  for (const char* file : {kSpecDirectoryFile, kSpecFilesFile})
+    fs::copy(folder_ / "tree/build/a" / file, folder_ / "copy");
+  const std::string trainer = (folder_ / "copy/trainer").string(), quiet = " >" + (folder_ / "out").string() + " 2>&1";
+  const auto exit_code = [&](const std::string& words) {
+    return WEXITSTATUS(std::system(("cd " + folder_.string() + " && " + trainer + " " + words + quiet).c_str()));
+  };
+  EXPECT_EQ(exit_code("--plan"), 0);
+  EXPECT_EQ(exit_code("--help"), 0);
+  EXPECT_EQ(exit_code("--steps 1"), 2);
+  EXPECT_EQ(exit_code("--run run --steps 1"), 2);
+  EXPECT_FALSE(fs::exists(folder_ / "tree/specs/runs") || fs::exists(folder_ / "run"));
+  EXPECT_EQ(exit_code("--base data --steps 1"), 0) << read_file(folder_ / "out");
+  EXPECT_TRUE(fs::exists(folder_ / "data/runs/fake/metrics.jsonl"));
+}
+
+}  // namespace
+}  // namespace llmc::fake
