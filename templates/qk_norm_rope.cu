@@ -18,15 +18,16 @@ LLMC_KERNEL qk_norm_rope(const Act* __restrict__ in, const float* __restrict__ w
                          Act* __restrict__ out, float* __restrict__ rstd) {
   const Group<kLanes, Act> g;
   for (const int row : g.shared_rows(kRows)) {
+    const Act* from = in + static_cast<long long>(row) * kPitch;
+    Act* to = out + static_cast<long long>(row) * kPitch;
     const float* angles = table + row % kSequence * kHeadDim;
     const auto cosine = g.segments<1, kHalf, 0>(angles);
     const auto sine = g.segments<1, kHalf, 0>(angles + kHalf);
     for (const int head : g.share(0, kAll)) {
-      const long long at = static_cast<long long>(row) * kPitch + head * kHeadDim;
-      const auto x1 = g.load(g.segments<1, kHalf, 0>(in + at));
-      const auto x2 = g.load(g.segments<1, kHalf, 0>(in + at + kHalf));
-      const auto y1 = g.segments<1, kHalf, 0>(out + at);
-      const auto y2 = g.segments<1, kHalf, 0>(out + at + kHalf);
+      const auto x1 = g.load(g.row<kHalf, kHalf, kHeadDim>(from, head));
+      const auto x2 = g.load(g.row<kHalf, kHalf, kHeadDim>(from + kHalf, head));
+      const auto y1 = g.row<kHalf, kHalf, kHeadDim>(to, head);
+      const auto y2 = g.row<kHalf, kHalf, kHeadDim>(to + kHalf, head);
       if (head < kNormed) {
         const float* scale = head < kHeads ? weight : weight + kWeightPitch;
         const auto w1 = g.segments<1, kHalf, 0>(scale);
@@ -41,11 +42,10 @@ LLMC_KERNEL qk_norm_rope(const Act* __restrict__ in, const float* __restrict__ w
               });
         if (g.leads()) rstd[static_cast<long long>(row) * kNormed + head] = r;
       } else {
-        g.store(y1, x1, [](float v) { return v; });
-        g.store(y2, x2, [](float v) { return v; });
+        g.map(y1, y2, x1, x2, [](float& a, float& b, float v1, float v2) { a = v1, b = v2; });
       }
       if constexpr (kPadding > 0) {
-        if (head == kAll - 1) g.map(g.segments<1, kPadding, 0>(out + at + kHeadDim), [](float& v) { v = 0.0f; });
+        if (head == kAll - 1) g.map(g.segments<1, kPadding, 0>(to + kAll * kHeadDim), [](float& v) { v = 0.0f; });
       }
     }
   }

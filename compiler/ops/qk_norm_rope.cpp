@@ -79,7 +79,7 @@ std::vector<Work> backward_work(const Context& c) {
           .costs(3 * static_cast<double>(bytes_of(qkv.dtype, turned)) + c.bytes(weight) + c.bytes(c.in(3)) +
                      c.bytes(c.in(4)) + c.bytes(partial),
                  13 * static_cast<double>(turned))
-          .shaped(by_head(c, partial.rows, qkv.dtype), qkv.rows, qkv.cols,
+          .shaped(by_head(c, 2 * partial.rows, qkv.dtype), qkv.rows, qkv.cols,
                   {c.op.inputs[0], c.op.inputs[1], c.op.inputs[2], c.op.inputs[3], c.op.inputs[4], c.op.outputs[1]})};
 }
 
