@@ -134,8 +134,8 @@ class Group {
   }
 
   /// The threads of a block take the columns in turn, and add up the groups in their order.
-  template <class T, int kCols, int kPitch>
-  __device__ void store_shared(Row<T, kCols, kPitch, 1, 0, true> out,
+  template <class T, int kCols, int kPitch, bool kAligned>
+  __device__ void store_shared(Row<T, kCols, kPitch, 1, 0, kAligned> out,
                                const Columns<kVectors<kCols>, kVector, kCols>& columns) const {
     __shared__ float of_group[kGroups][kCols];
 #pragma unroll
