@@ -25,6 +25,7 @@ constexpr int kHeads = 40;
 constexpr int kKvHeads = 8;
 constexpr int kHeadDim = 64;
 constexpr int kOutPitch = 2048;
+constexpr int kWeightPitch = 64;
 constexpr int kParameters = 148;
 constexpr int kCluster = 1;
 #if defined(__CUDACC__)

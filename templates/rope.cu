@@ -1,5 +1,5 @@
 // rope: turns each pair of elements (i, i + kHeadDim / 2) of the first kHeads heads of a row by its position's angle
-// number i, in place: (a, b) -> (a cos - b sin, b cos + a sin). kInverse: by minus the angle, which is the gradient.
+// number i, in place: (a, b) -> (a cos - b sin, b cos + a sin). The gradient is the turn by minus the angle.
 #include "device/group.h"
 #include "params.h"
 

@@ -54,7 +54,7 @@ struct Tensor {
   Axis axis = Axis::other;
   Use use = Use::unseen;           // what the host knows it as
   const char* record = nullptr;    // of bytes: the struct of device/types.h that a row holds
-  std::int64_t halves = 1;         // equal parts of a row, each of which is padded on its own
+  std::int64_t halves = 1;         // equal parts of a row, each of which is padded on its own; of a parameter: pieces
   TensorId storage = kNone;        // the tensor whose memory this one is: itself, or the one it overwrites
   TensorId partner = kNone;        // parameter <-> its gradient; of a copy: its parameter
   std::vector<Piece> pieces = {};  // of a parameter
@@ -68,6 +68,7 @@ enum class OpKind {
   rms_norm,
   linear,
   rope,
+  qk_norm_rope,
   attention,
   swiglu,
   add,
@@ -81,6 +82,7 @@ enum class OpKind {
   column_sum,
   column_reduce,
   rope_backward,
+  qk_norm_rope_backward,
   attention_backward,
   swiglu_backward,
   cross_entropy_backward,
@@ -126,8 +128,8 @@ struct Op {
   OpId id = kNone;            // of a forward op; the same when it is computed again
   OpId of = kNone;            // of a backward op: the forward op whose gradient it computes
   Group group = Group::rest;  // of a layer's forward op
-  Heads heads = {};           // rope, attention
-  double eps = 0;             // rms_norm
+  Heads heads = {};           // rope, qk_norm_rope, attention
+  double eps = 0;             // rms_norm, qk_norm_rope
   bool bias = false;          // linear: inputs[2] is the bias
   bool residual = false;      // linear, rms_norm_backward: the last input is added to the first output
   bool recompute = false;     // rms_norm_backward, swiglu_backward: the last output is the forward's output again

@@ -44,10 +44,10 @@ class Builder {
   }
 
   /// A vector with the pieces end to end, without weight decay, and its gradient.
-  TensorId vector(const std::string& name, std::vector<Piece> pieces) {
+  TensorId vector(const std::string& name, std::vector<Piece> pieces, std::int64_t halves = 1) {
     std::int64_t cols = 0;
     for (Piece& piece : pieces) piece.begin = cols, cols += piece.size, piece.matrix = false, piece.group = kOthers;
-    return parameter(name, 1, cols, std::move(pieces));
+    return parameter(name, 1, cols, std::move(pieces), halves);
   }
 
   Op& op(OpKind kind, const std::string& name, std::vector<TensorId> inputs, std::vector<TensorId> outputs,
@@ -69,6 +69,23 @@ class Builder {
     return y;
   }
 
+  /// Turns the heads of q and k by their positions; with qk_norm each of them is normalised before.
+  TensorId turn_heads(TensorId qkv, TensorId table, const Heads& heads, const spec::Model& m) {
+    const TensorId y = activation("qkv", heads.columns());
+    if (!m.qk_norm) {
+      op(OpKind::rope, "rope", {qkv, table}, {y}, Group::qkv).heads = heads;
+      return y;
+    }
+    const TensorId weight = vector("qk_norm_weight",
+                                   {{.name = "self_attn.q_norm.weight", .size = heads.dim, .init = Init::ones},
+                                    {.name = "self_attn.k_norm.weight", .size = heads.dim, .init = Init::ones}},
+                                   2);
+    const TensorId rstd = scratch("qk_norm_rstd", graph_.tokens(), heads.query + heads.key);
+    Op& norm = op(OpKind::qk_norm_rope, "qk_norm_rope", {qkv, weight, table}, {y, rstd}, Group::norms);
+    norm.heads = heads, norm.eps = m.rms_norm_eps;
+    return y;
+  }
+
   /// `pieces`: names without ".weight" and ".bias", and how many columns of the result each gives.
   TensorId linear(const std::string& name, TensorId x, const std::vector<Piece>& pieces, bool bias,
                   const std::string& result, Group group = Group::rest, std::int64_t halves = 1) {
@@ -85,9 +102,11 @@ class Builder {
   }
 
  private:
-  TensorId parameter(const std::string& name, std::int64_t rows, std::int64_t cols, std::vector<Piece> pieces) {
+  TensorId parameter(const std::string& name, std::int64_t rows, std::int64_t cols, std::vector<Piece> pieces,
+                     std::int64_t halves = 1) {
     const TensorId weight = scratch(name, rows, cols, Role::parameter),
                    gradient = scratch("d_" + name, rows, cols, Role::gradient);
+    for (TensorId id : {weight, gradient}) graph_.at(id).halves = halves;
     graph_.at(weight).partner = gradient;
     graph_.at(weight).pieces = std::move(pieces);
     graph_.at(gradient).partner = weight;
@@ -153,8 +172,7 @@ Graph build_llama(const spec::Spec& spec, std::int64_t micro_batch) {
                                  {.name = "self_attn.k_proj", .size = kv, .init = Init::linear},
                                  {.name = "self_attn.v_proj", .size = kv, .init = Init::linear}},
                                 m.attention_bias, "qkv_raw", Group::qkv);
-  const TensorId rotated = b.activation("qkv", heads.columns());
-  b.op(OpKind::rope, "rope", {qkv, g.host(Use::rope_table)}, {rotated}, Group::qkv).heads = heads;
+  const TensorId rotated = b.turn_heads(qkv, g.host(Use::rope_table), heads, m);
   const TensorId attended = b.activation("attention_out", q);
   const TensorId lse = b.scratch("attention_lse", g.batch * heads.query, g.sequence);
   b.op(OpKind::attention, "attention", {rotated}, {attended, lse}, Group::attention).heads = heads;

@@ -1,4 +1,4 @@
-// Builds the forward pass of a Llama model: the graph before any pass.
+// Builds the forward pass of a Llama or Qwen 3 model: the graph before any pass.
 #pragma once
 
 #include "compiler/graph/graph.h"
@@ -8,7 +8,7 @@ namespace llmc::graph {
 
 /// Forward ops of one micro-batch of `micro_batch` sequences, everything in fp32 and unpadded, one region
 /// for each block: embed, layer (one region for all layers), head. Formulas: Touvron et al. 2023, as in transformers'
-/// LlamaForCausalLM.
+/// LlamaForCausalLM and, with model.qk_norm, Qwen3ForCausalLM.
 Graph build_llama(const spec::Spec& spec, std::int64_t micro_batch);
 
 }  // namespace llmc::graph

@@ -24,6 +24,15 @@ inline LaunchShape launch_shape(std::int64_t groups, std::int64_t width, DType d
   return {lanes, threads, std::max<std::int64_t>(1, (groups + groups_per_block - 1) / groups_per_block)};
 }
 
+/// For rows so short that a warp holds several: as many lanes as a row has 16-byte vectors, from 4 to a warp.
+inline LaunchShape short_shape(std::int64_t groups, std::int64_t width, DType dtype) {
+  const std::int64_t vectors = (bytes_of(dtype, width) + 15) / 16;
+  std::int64_t lanes = 4;
+  while (lanes < 32 && lanes < vectors) lanes *= 2;
+  const std::int64_t threads = 128, groups_per_block = threads / lanes;
+  return {lanes, threads, std::max<std::int64_t>(1, (groups + groups_per_block - 1) / groups_per_block)};
+}
+
 /// For a kernel that keeps several rows of fp32 numbers at once: eight columns a lane where 1,024 lanes allow it, so
 /// that 80 registers are enough and an SM holds 768 threads.
 inline LaunchShape resident_shape(std::int64_t groups, std::int64_t width) {

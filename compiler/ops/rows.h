@@ -10,6 +10,7 @@ extern const Row kRmsNorm, kRmsNormBackward;                             // rms_
 extern const Row kLinear, kLinearDgrad, kLinearWgrad;                    // linear.cpp
 extern const Row kColumnSum, kColumnReduce;                              // column_sum.cpp
 extern const Row kRope, kRopeBackward;                                   // rope.cpp
+extern const Row kQkNormRope, kQkNormRopeBackward;                       // qk_norm_rope.cpp
 extern const Row kAttention, kAttentionBackward;                         // attention.cpp
 extern const Row kSwiglu, kSwigluBackward;                               // swiglu.cpp
 extern const Row kAdd, kZero, kGatherRows;                               // add.cpp, zero.cpp, gather_rows.cpp

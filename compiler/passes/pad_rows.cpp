@@ -14,8 +14,12 @@ Graph pad_rows(Graph graph, const spec::Spec& spec) {
   const std::int64_t unit = vector_of(spec.compute);  // elements in 16 bytes
 
   // A row of gate and up is [gate | padding | up | padding], so what makes it has rows of zeros where the padding is.
-  for (Tensor& t : graph.tensors)
-    if (t.halves > 1) t.cols = t.pitch = t.halves * round_up(t.cols / t.halves, unit);
+  for (Tensor& t : graph.tensors) {
+    if (t.halves == 1) continue;
+    const std::int64_t half = round_up(t.cols / t.halves, unit);
+    t.cols = t.pitch = t.halves * half;
+    for (std::size_t i = 0; i < t.pieces.size(); ++i) t.pieces[i].begin = static_cast<std::int64_t>(i) * half;
+  }
   for (Region& region : graph.regions)
     for (Op& op : region.ops) {
       if (op.kind != OpKind::linear || graph.at(op.outputs[0]).halves == 1) continue;

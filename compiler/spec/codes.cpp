@@ -182,6 +182,11 @@ const std::vector<Code>& codes() {
        "attention_bias, num_attention_heads * head_dim and num_key_value_heads * head_dim are multiples of 8.",
        "model: {num_attention_heads: 6, head_dim: 10, attention_bias: true}\ntarget: {kind: cuda}",
        "model: {num_attention_heads: 6, head_dim: 16, attention_bias: true}\ntarget: {kind: cuda}"},
+      {"E0320", "biases that no reader of the checkpoint would read",
+       "With `qk_norm: true` a checkpoint is exported as a Qwen3ForCausalLM, which normalises q and k and has no "
+       "biases "
+       "in its MLP: a reader would leave them out without a word.",
+       "model: {qk_norm: true, mlp_bias: true}", "model: {qk_norm: true, mlp_bias: false}"},
       {"E0401", "files that extend each other", "A file cannot extend itself, directly or through others.",
        "extends: this.yaml", "extends: base.yaml"},
       {"E0402", "a chain of extends that is too long", "A spec extends at most 8 files, one through the other.",

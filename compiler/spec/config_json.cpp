@@ -17,8 +17,8 @@ std::string config_json(const Spec& spec) {
   Json parameters = {{"rope_theta", m.rope_theta}};
   parameters.update(rope);
   const Json config = {
-      {"architectures", {"LlamaForCausalLM"}},
-      {"model_type", "llama"},
+      {"architectures", {m.qk_norm ? "Qwen3ForCausalLM" : "LlamaForCausalLM"}},
+      {"model_type", m.qk_norm ? "qwen3" : "llama"},
       {"vocab_size", m.vocab_size},
       {"hidden_size", m.hidden_size},
       {"intermediate_size", m.intermediate_size},

@@ -270,13 +270,23 @@ void read_rope(Reader& reader, Model& model) {
 /// A model whose forward pass is the one that llmc trains, and the defaults of its configuration in transformers.
 struct Family {
   const char *model_type, *architecture;
-  std::optional<std::int64_t> num_key_value_heads;  // where the file has none; nothing: num_attention_heads
-  bool window;                                      // an absent sliding_window means one
+  // Where the file has none; nothing: num_attention_heads, and hidden_size / num_attention_heads.
+  std::optional<std::int64_t> num_key_value_heads = {}, head_dim = {};
+  bool window = false;           // an absent sliding_window means one
+  bool window_switched = false;  // sliding_window says nothing without use_sliding_window
+  bool qk_norm = false;
 };
 
 const std::vector<Family>& families() {
-  static const std::vector<Family> table = {{"llama", "LlamaForCausalLM", {}, false},
-                                            {"mistral", "MistralForCausalLM", 8, true}};
+  static const std::vector<Family> table = {
+      {.model_type = "llama", .architecture = "LlamaForCausalLM"},
+      {.model_type = "mistral", .architecture = "MistralForCausalLM", .num_key_value_heads = 8, .window = true},
+      {.model_type = "qwen3",
+       .architecture = "Qwen3ForCausalLM",
+       .num_key_value_heads = 32,
+       .head_dim = 128,
+       .window_switched = true,
+       .qk_norm = true}};
   return table;
 }
 
@@ -302,8 +312,9 @@ const Family& read_family(Reader& reader) {
 void refuse_windows(Reader& reader, const Family& family, std::int64_t context) {
   const char* kWhole = "every layer of llmc attends to the whole sequence";
   const Json* switched = reader.find("use_sliding_window");
-  const bool off = switched && *switched == false;
+  const bool off = switched ? *switched == false : family.window_switched;
   if (switched && !off) reader.refuse("use_sliding_window", kWhole);
+  if (off) reader.find("max_window_layers");  // the layers below it have no window: none has one
   if (!off && family.window && !reader.has("sliding_window"))
     reader.refuse("sliding_window",
                   fmt::format("it is missing, which means a window in a {} model; write null where there "
@@ -372,9 +383,12 @@ std::string from_huggingface(const std::string& config_json_text, const std::str
   m.num_key_value_heads =
       reader.integer("num_key_value_heads").value_or(family.num_key_value_heads.value_or(m.num_attention_heads));
   if (m.num_attention_heads < 1) reader.refuse("num_attention_heads", "it is 0");
-  m.head_dim = reader.integer("head_dim").value_or(m.hidden_size / std::max<std::int64_t>(m.num_attention_heads, 1));
+  m.head_dim =
+      reader.integer("head_dim")
+          .value_or(family.head_dim.value_or(m.hidden_size / std::max<std::int64_t>(m.num_attention_heads, 1)));
   m.rms_norm_eps = reader.number("rms_norm_eps").value_or(1e-6);
   m.tie_word_embeddings = reader.boolean("tie_word_embeddings", false);
+  m.qk_norm = family.qk_norm;
   m.attention_bias = reader.boolean("attention_bias", false);
   m.mlp_bias = reader.boolean("mlp_bias", false);
   read_rope(reader, m);
@@ -407,6 +421,7 @@ model:
   rope_scaling:{}
   rms_norm_eps: {}
   tie_word_embeddings: {}
+  qk_norm: {}
   attention_bias: {}
   mlp_bias: {}
 
@@ -427,7 +442,7 @@ target:
 )",
       run_name(name).empty() ? "imported" : run_name(name), m.vocab_size, m.hidden_size, m.num_hidden_layers,
       m.num_attention_heads, m.num_key_value_heads, m.head_dim, m.intermediate_size, number_text(m.rope_theta), scaling,
-      number_text(m.rms_norm_eps), m.tie_word_embeddings, m.attention_bias, m.mlp_bias, init,
+      number_text(m.rms_norm_eps), m.tie_word_embeddings, m.qk_norm, m.attention_bias, m.mlp_bias, init,
       std::clamp<std::int64_t>(context, 1, 2048), context);
 
   // Sizes that no spec may have are found here, not when the spec is first used.

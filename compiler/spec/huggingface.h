@@ -1,4 +1,4 @@
-// Hugging Face's config.json of a Llama, both ways and in both of its schemas.
+// Hugging Face's config.json of a Llama or a Qwen 3, both ways and in both of its schemas.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace llmc::spec {
 
-/// config.json of a LlamaForCausalLM whose weights are stored in fp32. RoPE stands in it twice (`rope_theta` with
-/// `rope_scaling`, and `rope_parameters` of transformers 5), and so does the dtype: a reader of one schema falls back
-/// to defaults in silence when it finds only the other.
+/// config.json of a LlamaForCausalLM, or with qk_norm of a Qwen3ForCausalLM, whose weights are stored in fp32. RoPE
+/// stands in it twice (`rope_theta` with `rope_scaling`, and `rope_parameters` of transformers 5), and so does the
+/// dtype: a reader of one schema falls back to defaults in silence when it finds only the other.
 std::string config_json(const Spec& spec);
 
 /// Text of a spec for the model of a config.json, with the run left to defaults and commented. `name`: what the run is

@@ -53,17 +53,14 @@ std::string value_text(const Key& key, const Value& value) {
   return "[" + items + "]";
 }
 
-std::string canonical_text(const Spec& spec) {
-  std::string text = "llmc-spec-1\n";
-  for (const Key& key : keys())
-    if (key.stage == Stage::compiled && applies(key, spec))
-      text += key.path + "=" + value_text(key, key.get(spec)) + "\n";
-  // What `auto` becomes divides the tokens of a step.
-  if (spec.batch.micro_batch == 0) text += "batch.tokens=" + std::to_string(spec.batch.tokens) + "\n";
-  return text;
-}
-
 namespace {
+
+/// "key.path=value\n", or nothing where an llmc without the key would have done the same.
+std::string hashed_line(const Key& key, const Spec& spec) {
+  const std::string value = value_text(key, key.get(spec));
+  if (!applies(key, spec) || (key.newer && value == key.fallback)) return "";
+  return key.path + "=" + value + "\n";
+}
 
 std::string hash(const std::string& text) {
   const XXH128_hash_t value = XXH3_128bits(text.data(), text.size());
@@ -72,12 +69,21 @@ std::string hash(const std::string& text) {
 
 }  // namespace
 
+std::string canonical_text(const Spec& spec) {
+  std::string text = "llmc-spec-1\n";
+  for (const Key& key : keys())
+    if (key.stage == Stage::compiled) text += hashed_line(key, spec);
+  // What `auto` becomes divides the tokens of a step.
+  if (spec.batch.micro_batch == 0) text += "batch.tokens=" + std::to_string(spec.batch.tokens) + "\n";
+  return text;
+}
+
 std::string fingerprint(const Spec& spec) { return hash(canonical_text(spec)); }
 
 std::string model_fingerprint(const Spec& spec) {
   std::string text = "llmc-model-1\n";
   for (const Key& key : keys())
-    if (is_model(key) && applies(key, spec)) text += key.path + "=" + value_text(key, key.get(spec)) + "\n";
+    if (is_model(key)) text += hashed_line(key, spec);
   return hash(text);
 }
 

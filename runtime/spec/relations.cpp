@@ -133,6 +133,13 @@ class Relations {
          {"model.num_key_value_heads", "model.num_attention_heads"});
   }
 
+  void qk_norm() {
+    if (!usable({"model.qk_norm", "model.mlp_bias"}) || !spec_.model.qk_norm || !spec_.model.mlp_bias) return;
+    fail("E0320", "qk_norm makes a Qwen 3 model, whose MLP has no biases", "write mlp_bias: false, or qk_norm: false",
+         any_of({write("model.mlp_bias", "false"), write("model.qk_norm", "false")}),
+         {"model.mlp_bias", "model.qk_norm"});
+  }
+
   void residual_stream() {
     if (!usable({"precision.compute", "precision.residual"}) || spec_.compute == DType::bf16 ||
         spec_.residual == DType::f32)
@@ -427,6 +434,7 @@ void check_relations(const Bound& bound, std::vector<Diagnostic>& diagnostics) {
   relations.heads();
   relations.cuda_attention();
   relations.key_value_heads();
+  relations.qk_norm();
   relations.residual_stream();
   relations.rope();
   relations.batch();

@@ -51,6 +51,7 @@ struct Key {
   bool required = false;
   bool is_path = false;  // a path or pattern, relative to the spec
   bool aside = false;    // no tensor depends on it: names, paths, intervals, what is shown
+  bool newer = false;    // younger than runs that are to go on: fingerprints leave it out where it has its default
   std::optional<double> minimum, maximum;
   bool exclusive_minimum = false, exclusive_maximum = false;
   std::size_t count = 0;           // numbers

@@ -16,6 +16,7 @@ struct Row {
   Row& fallback(const char* yaml) { return key.fallback = yaml, *this; }
   Row& required() { return key.required = true, *this; }
   Row& path() { return key.is_path = key.aside = true, *this; }
+  Row& newer() { return key.newer = true, *this; }
   Row& aside() { return key.aside = true, *this; }
   Row& at_least(double low) { return key.minimum = low, *this; }
   Row& at_most(double high) { return key.maximum = high, *this; }

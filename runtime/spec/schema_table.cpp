@@ -110,6 +110,10 @@ std::vector<Row> model_rows() {
       bind("model.tie_word_embeddings", Type::boolean, FIELD(model.tie_word_embeddings))
           .fallback("true")
           .doc("The head is the embedding, transposed."),
+      bind("model.qk_norm", Type::boolean, FIELD(model.qk_norm))
+          .fallback("false")
+          .newer()
+          .doc("RMSNorm over each head of q and k before RoPE, as in Qwen 3: two more weights of head_dim a layer."),
       bind("model.attention_bias", Type::boolean, FIELD(model.attention_bias))
           .fallback("false")
           .doc("Biases on the q, k, v and output projections."),

@@ -29,7 +29,7 @@ struct Model {
   double rope_theta = 0;
   RopeScaling rope_scaling;
   double rms_norm_eps = 0;
-  bool tie_word_embeddings = false, attention_bias = false, mlp_bias = false;
+  bool tie_word_embeddings = false, qk_norm = false, attention_bias = false, mlp_bias = false;
 };
 
 /// How a class of weights is drawn. `fan_in`: 1/sqrt(columns); `depth_scaled`: hidden_size^-0.5 / sqrt(2 * layers).

@@ -97,11 +97,14 @@ class PrintedReader {
 
   Node group(const Line& first, const std::string& path) {
     if (++depth_ > kMaxDepth) fail("indented too deep");
+    const Span start = {&source_, first.key, first.end};
     Node inside = map(first.indent(), path);
+    inside.span = start;
     --depth_;
     if (!first.item) return inside;
     Node list;
     list.kind = Node::Kind::list;
+    list.span = start;
     list.items.push_back(std::move(inside));
     return list;
   }

@@ -1,4 +1,5 @@
-"""An independent Llama in PyTorch, after transformers' LlamaForCausalLM, for any dtype that PyTorch has.
+"""An independent Llama in PyTorch, after transformers' LlamaForCausalLM, for any dtype that PyTorch has; with qk_norm, after
+Qwen3ForCausalLM: q and k of each head are normalised before RoPE.
 
 Parameters are a dict of tensors under Hugging Face names; a model is a plain dict of config.json's keys.
 """
@@ -62,9 +63,12 @@ def forward(parameters, model, tokens, stream=None):
             return torch.nn.functional.linear(value, weight(name + ".weight"), parameters.get(prefix + name + ".bias"))
 
         h = rms_norm(x, weight("input_layernorm.weight"), eps)
-        q = linear(h, "self_attn.q_proj").view(batch, length, heads, d).transpose(1, 2)
-        k = linear(h, "self_attn.k_proj").view(batch, length, kv_heads, d).transpose(1, 2)
+        q = linear(h, "self_attn.q_proj").view(batch, length, heads, d)
+        k = linear(h, "self_attn.k_proj").view(batch, length, kv_heads, d)
         v = linear(h, "self_attn.v_proj").view(batch, length, kv_heads, d).transpose(1, 2)
+        if model.get("qk_norm"):
+            q, k = rms_norm(q, weight("self_attn.q_norm.weight"), eps), rms_norm(k, weight("self_attn.k_norm.weight"), eps)
+        q, k = q.transpose(1, 2), k.transpose(1, 2)
         q, k = q * cos + rotate_half(q) * sin, k * cos + rotate_half(k) * sin
         k, v = (t.repeat_interleave(heads // kv_heads, dim=1) for t in (k, v))
         scores = torch.matmul(q, k.transpose(2, 3)) / math.sqrt(d) + mask

@@ -13,7 +13,8 @@ HEAD_DIMS = [4, 6, 8, 10, 16, 24, 32]
 
 
 def draw(seed, compute, head_dims=HEAD_DIMS):
-    """A spec as nested dicts. Every property that a trainer must get right appears within the first twelve seeds."""
+    """A spec as nested dicts. Every property that a trainer must get right appears within the first twelve seeds. From 12 on
+    they are Qwen 3's: with qk_norm, without biases of the MLP, heads that hidden_size does not give; seven have every recompute."""
     rng = random.Random(seed * 7919 + 13)
     ratio = [1, 2, 4, 8, 3, 1, 8, 2, 4, 5, 6, 7][seed % 12]
     # One single head is left out: softmax cancels nearly all of its key bias's gradient, and what is left is rounding.
@@ -43,6 +44,9 @@ def draw(seed, compute, head_dims=HEAD_DIMS):
         "attention_bias": seed % 4 in (1, 2),
         "mlp_bias": seed % 4 in (2, 3),
     }
+    if seed >= 12:
+        model["qk_norm"], model["mlp_bias"] = True, False
+        model["head_dim"] = rng.choice([d for d in head_dims if d * heads != hidden])
     if seed % 5 == 4:
         model["rope_scaling"] = {"type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4,
                                  "original_max_position_embeddings": 16}

@@ -6,7 +6,7 @@
 // 32768 rows of 2560; moves 336.07 MB, 251.66 MFLOP a launch.
 
 // rope: turns each pair of elements (i, i + kHeadDim / 2) of the first kHeads heads of a row by its position's angle
-// number i, in place: (a, b) -> (a cos - b sin, b cos + a sin). kInverse: by minus the angle, which is the gradient.
+// number i, in place: (a, b) -> (a cos - b sin, b cos + a sin). The gradient is the turn by minus the angle.
 #include "device/group.h"
 
 namespace llmc {

@@ -5,7 +5,7 @@
 // 2048 rows of 384; moves 6.32 MB, 2.36 MFLOP a launch.
 
 // rope: turns each pair of elements (i, i + kHeadDim / 2) of the first kHeads heads of a row by its position's angle
-// number i, in place: (a, b) -> (a cos - b sin, b cos + a sin). kInverse: by minus the angle, which is the gradient.
+// number i, in place: (a, b) -> (a cos - b sin, b cos + a sin). The gradient is the turn by minus the angle.
 #include "device/group.h"
 
 namespace llmc {

@@ -177,6 +177,9 @@ class Group {
     return {static_cast<int>(n * thread / threads), static_cast<int>(n * (thread + 1) / threads)};
   }
 
+  RowRange shared_rows(int n) const { return rows(n); }
+  RowRange share(int first, int last) const { return {first, last}; }
+
   template <int kCols, int kPitch = kCols, int kStride = kPitch, class T>
   Row<T, kCols, kPitch, 1, 0> row(T* matrix, long long index = 0) const {
     return {{}, matrix + index * kStride};
@@ -242,6 +245,11 @@ class Group {
     function_first([&](auto& f, auto&... rows)
                        LLMC_ALWAYS { each([&](float& o, auto... v) { o = f(v...); }, out, rows...); },
                    arguments...);
+  }
+
+  template <class R, int kCols>
+  LLMC_ALWAYS void store_shared(R out, const Columns<kCols>& columns) const {
+    store(out, columns, [](float sum) { return sum; });
   }
 
   template <class T = float, class... Arguments>

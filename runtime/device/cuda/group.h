@@ -1,6 +1,6 @@
-// Group on a GPU: a warp, or several, or the blocks of a cluster. A row moves as 16-byte vectors dealt to the lanes in
-// turn, and stays in registers if it is short enough; reductions go over shuffles, then shared memory. Rows that the
-// blocks of a cluster share (sm_90 and later) have a softmax and no other reduction.
+// Group on a GPU: a part of a warp, a warp, or several, or the blocks of a cluster. A row moves as 16-byte vectors
+// dealt to the lanes in turn, and stays in registers if it is short enough; reductions go over shuffles, then shared
+// memory. Rows that the blocks of a cluster share (sm_90 and later) have a softmax and no other reduction.
 //
 // A block has max(kLanes, 128) threads. compiler/ops/lanes.h says how many lanes a row gets.
 #pragma once
@@ -33,7 +33,7 @@ struct RowRange {
 
 template <int kLanes, class Element = float, int kCluster = 1>
 class Group {
-  static_assert(kLanes >= 32 && kLanes <= 1024 && (kLanes & (kLanes - 1)) == 0, "whole warps of one block");
+  static_assert(kLanes >= 4 && kLanes <= 1024 && (kLanes & (kLanes - 1)) == 0, "a part of a warp, or whole ones");
   static_assert(kCluster == 1 || kCluster <= 8 && kLanes >= 128, "blocks of a cluster that every device has room for");
   static constexpr int kVector = 16 / sizeof(Element);
   static constexpr int kGroups = kLanes < 128 ? 128 / kLanes : 1;  // of a block
@@ -53,6 +53,12 @@ class Group {
     const int block = static_cast<int>(blockIdx.x) / kCluster, blocks = static_cast<int>(gridDim.x) / kCluster;
     return {block * kGroups + group_, n, blocks * kGroups};
   }
+
+  __device__ RowRange shared_rows(int n) const {
+    static_assert(kCluster == 1, "the groups of one block");
+    return {static_cast<int>(blockIdx.x), n, static_cast<int>(gridDim.x)};
+  }
+  __device__ RowRange share(int first, int last) const { return {first + group_, last, kGroups}; }
 
   template <int kCols, int kPitch = kCols, int kStride = kPitch, class T>
   __device__ Row<T, kCols, kPitch, 1, 0, kStride * sizeof(T) % 16 == 0> row(T* matrix, long long index) const {
@@ -125,6 +131,26 @@ class Group {
                    arguments...);
   }
 
+  /// The threads of a block take the columns in turn, and add up the groups in their order.
+  template <class T, int kCols, int kPitch, bool kAligned>
+  __device__ void store_shared(Row<T, kCols, kPitch, 1, 0, kAligned> out,
+                               const Columns<kVectors<kCols>, kVector, kCols>& columns) const {
+    __shared__ float of_group[kGroups][kCols];
+#pragma unroll
+    for (int k = 0; k < kVectors<kCols>; ++k)
+#pragma unroll
+      for (int e = 0; e < kVector; ++e)
+        if (column(k) + e < kCols) of_group[group_][column(k) + e] = columns.value[k][e];
+    __syncthreads();
+    for (int c = group_ * kLanes + lane_; c < kPitch; c += kGroups * kLanes) {
+      float sum = 0.0f;
+      if (c < kCols)
+        for (int group = 0; group < kGroups; ++group) sum += of_group[group][c];
+      out.data[c] = from_float<T>(sum);
+    }
+    __syncthreads();  // before what they have read is written again
+  }
+
   template <class T = float, class... Arguments>
   __device__ __forceinline__ T sum(Arguments&&... arguments) const {
     Sums<T, kVector> partial = {};
@@ -137,6 +163,7 @@ class Group {
   /// the row's; what it lacks is one factor, known when the lanes have met once.
   template <class R>
   __device__ __forceinline__ auto softmax(const R& row) const {
+    static_assert(kLanes >= 32, "lanes meet in whole warps");
     float highest = kLowest, sum = 0.0f;
     if constexpr (R::kRegisters) {
       KeptPowers<kVectors<R::kTotal>, kVector, R::kTotal> powers;
@@ -255,14 +282,22 @@ class Group {
     return partial.value[0];
   }
 
+  /// The group's lanes of this warp. Its other groups may have ended, or have more rows.
+  __device__ unsigned own_lanes() const {
+    if constexpr (kLanes < 32)
+      return ((1u << kLanes) - 1u) << threadIdx.x % 32 / kLanes * kLanes;
+    else
+      return 0xffffffffu;
+  }
+
   /// Over the numbers of a lane, the lanes of a warp, the warps, always in the same order; every lane gets the result.
   template <class T, class Operation>
   __device__ T combine(Sums<T, kVector>& partial, Operation operation) const {
     static_assert(kCluster == 1, "blocks of a cluster meet in softmax()");
     T result = fold(partial, operation);
 #pragma unroll
-    for (int distance = 16; distance > 0; distance /= 2)
-      result = operation(result, __shfl_xor_sync(0xffffffffu, result, distance));
+    for (int distance = (kLanes < 32 ? kLanes : 32) / 2; distance > 0; distance /= 2)
+      result = operation(result, __shfl_xor_sync(own_lanes(), result, distance));
     if constexpr (kLanes > 32) {
       // Two sets in turn: whoever writes a set has met all lanes since they read it.
       __shared__ T of_warp[2][32];

@@ -27,10 +27,14 @@ def table(plan, model):
     h, f, V, P = model["hidden_size"], model["intermediate_size"], model["vocab_size"], plan["parameters"]
     turned = (model["num_attention_heads"] + model["num_key_value_heads"]) * model["head_dim"]
     wider, said = ((2 * L + 1) * 2 * h * T, "; x in fp32: 2 h T more in 2 L + 1") if stream else (0, "")
+    qk_norm = any(kernel["template"] == "qk_norm_rope" for kernel in plan["kernels"])
+    turn = (("norms of heads and RoPE, both ways", ("qk_norm_rope", "qk_norm_rope_backward"), L * 10 * turned * T,
+             "L: q and k in and out; their gradients in and out, q and k in; 10 (heads + KV) head_dim T", "pass") if qk_norm else
+            ("RoPE, both ways", ("rope",), 2 * L * 4 * turned * T, "2 L: q and k in and out; 4 (heads + KV) head_dim T each", "pass"))
     rows = [("RMSNorm forward", ("rms_norm_forward",), 2 * L * 4 * h * T + wider, f"2 L norms: x in, y out; 4 h T each{said}", "pass"),
             ("RMSNorm backward", ("rms_norm_backward", "column_reduce"), 2 * L * 10 * h * T + wider,
              f"2 L norms: x, dy, dresidual in, dx, y out; 10 h T each{said}", "pass"),
-            ("RoPE, both ways", ("rope",), 2 * L * 4 * turned * T, "2 L: q and k in and out; 4 (heads + KV) head_dim T each", "pass"),
+            turn,
             ("SwiGLU forward", ("swiglu_forward",), L * 6 * f * T, "L: gate, up in, y out; 6 f T each", "pass"),
             ("SwiGLU backward", ("swiglu_backward",), L * 12 * f * T, "L: gate, up, dy in, dgate, dup, y out; 12 f T each", "pass"),
             ("cross-entropy, both ways", ("cross_entropy",), 4 * V * T, "logits in, dlogits out; 4 V T", "pass"),

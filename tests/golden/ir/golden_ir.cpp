@@ -74,5 +74,10 @@ TEST(GoldenIr, Fp32TiedWithoutBiases) {
         fs::path(GOLDEN_FOLDER) / "fp32-norms-swiglu");
 }
 
+TEST(GoldenIr, Qwen3) {
+  check({"model.qk_norm=true", "model.mlp_bias=false", "memory.recompute=[norms]"},
+        fs::path(GOLDEN_FOLDER) / "bf16-qk-norm");
+}
+
 }  // namespace
 }  // namespace llmc::passes

@@ -1,5 +1,5 @@
-# Compiles the kernels of generated/llama-1b with the flags that llmc gives nvcc, and the norms' backward pass for wider models;
-# fails where ptxas spills.
+# Compiles the kernels of generated/llama-1b with the flags that llmc gives nvcc, the norms' backward pass for wider models, and the
+# norms of heads; fails where ptxas spills.
 # cmake -DNVCC= -DSOURCE= -DFOLDER= -P kernels_spills.cmake
 include(${CMAKE_CURRENT_LIST_DIR}/spills.cmake)
 file(GLOB kernels ${SOURCE}/generated/llama-1b/kernels/*.cu)
@@ -26,5 +26,25 @@ constexpr bool kResidual = true, kRecompute = true;
 ")
     must_not_spill("rms_norm_backward, ${width} columns, stream ${stream}" "90a;100" --fmad=false -include ${FOLDER}/${width}.h
       ${SOURCE}/templates/rms_norm_backward.cu)
+  endforeach()
+endforeach()
+
+# Half a head a vector and lane, as compiler/ops/lanes.h has them, of up to six rows at once.
+foreach(heads "64 4" "80 8" "128 8" "256 16")
+  separate_arguments(heads)
+  list(GET heads 0 dim)
+  list(GET heads 1 lanes)
+  math(EXPR pitch "48 * ${dim}")
+  file(WRITE ${FOLDER}/heads_${dim}.h "#include \"device/types.h\"
+#define LLMC_PARAMS_GIVEN
+namespace llmc {
+using Act = bf16;
+constexpr int kRows = 32768, kSequence = 2048, kHeads = 32, kKvHeads = 8, kHeadDim = ${dim}, kPitch = ${pitch};
+constexpr int kWeightPitch = ${dim}, kBlocks = 1024, kLanes = ${lanes};
+constexpr float kEps = 1e-6f;
+}
+")
+  foreach(kernel qk_norm_rope qk_norm_rope_backward)
+    must_not_spill("${kernel}, heads of ${dim}" "80;90a;100" --fmad=false -include ${FOLDER}/heads_${dim}.h ${SOURCE}/templates/${kernel}.cu)
   endforeach()
 endforeach()

@@ -41,6 +41,14 @@ TEST(Gradients, EveryForwardOpHasItsBackward) {
             2);
 }
 
+TEST(Gradients, NormsOfHeadsTakeThePlaceOfRope) {
+  Graph graph = differentiated({"model.qk_norm=true", "model.mlp_bias=false"});
+  verify(graph, "differentiate");
+  const std::vector<std::string> layer = names(graph, "layer_backward");
+  EXPECT_EQ(std::count(layer.begin(), layer.end(), "qk_norm_rope_backward"), 1);
+  EXPECT_EQ(std::count(layer.begin(), layer.end(), "rope_backward"), 0);
+}
+
 TEST(Gradients, BackwardRunsFromTheLossToTheEmbedding) {
   Graph graph = differentiated();
   std::vector<std::string> order;

@@ -106,6 +106,23 @@ TEST(Passes, RecomputeOfNormsAndSwigluCostsNoOp) {
   EXPECT_EQ(flags, 3);  // two norms and SwiGLU write their output again
 }
 
+TEST(Passes, HeadsAreNormalisedAgainFromTheProjection) {
+  Graph none = lowered({"model.qk_norm=true", "model.mlp_bias=false"}),
+        norms = lowered({"model.qk_norm=true", "model.mlp_bias=false", "memory.recompute=[norms]"}),
+        qkv = lowered({"model.qk_norm=true", "model.mlp_bias=false", "memory.recompute=[qkv]"});
+  for (const char* tensor : {"qkv_raw", "qkv", "qk_norm_rstd"})
+    EXPECT_TRUE(saved(none, "layer_forward").count(tensor)) << tensor;
+  EXPECT_TRUE(saved(norms, "layer_forward").count("qkv_raw"));
+  EXPECT_FALSE(saved(norms, "layer_forward").count("qkv"));
+  EXPECT_FALSE(saved(norms, "layer_forward").count("qk_norm_rstd"));
+  EXPECT_FALSE(saved(qkv, "layer_forward").count("qkv_raw"));
+  EXPECT_TRUE(saved(qkv, "layer_forward").count("qkv"));
+  EXPECT_EQ(none.at(find(none, "qk_norm_rstd")).dtype, DType::f32);
+  int again = 0;
+  for (const Op& op : region(norms, "layer_backward").ops) again += op.kind == OpKind::qk_norm_rope;
+  EXPECT_EQ(again, 1);
+}
+
 TEST(Passes, EverySecondLayer) {
   Graph graph = lowered({"memory.recompute={every: 2}"});
   EXPECT_EQ(graph.variants, (std::vector<int>{0, 1, 0}));

@@ -145,7 +145,7 @@ class Shadow {
 std::vector<std::string> draw(unsigned seed) {
   std::mt19937 rng(seed);
   const auto pick = [&](const std::vector<const char*>& values) { return std::string(values[rng() % values.size()]); };
-  return {
+  std::vector<std::string> overrides = {
       "model.num_hidden_layers=" + pick({"1", "2", "3", "4", "5"}),
       "model.hidden_size=" + pick({"36", "48", "100", "256"}),
       "model.head_dim=" + pick({"8", "16", "64"}),
@@ -159,6 +159,10 @@ std::vector<std::string> draw(unsigned seed) {
                                   "[residual]", "[gate_up]", "[norms, qkv, attention, residual, gate_up, swiglu]"}),
       "metrics.per_parameter=" + pick({"true", "false"}),
   };
+  // A model with qk_norm has no biases in its MLP.
+  const bool biases = std::count(overrides.begin(), overrides.end(), "model.mlp_bias=true");
+  overrides.push_back("model.qk_norm=" + (biases ? "false" : pick({"true", "false"})));
+  return overrides;
 }
 
 std::string joined(const std::vector<std::string>& words) {

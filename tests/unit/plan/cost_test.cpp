@@ -75,6 +75,19 @@ std::pair<double, double> gigabytes(const Plan& plan, const std::string& kernel)
   return sum;
 }
 
+/// q and k in and out, v copied along; backward their gradients in and out, q and k in. The rest is a rstd a head and
+/// the table.
+TEST(Cost, NormsOfHeadsMoveQAndKOnce) {
+  const Plan plan = of_file("llama-1b.yaml", {"model.qk_norm=true", "memory.recompute=none", "memory.budget=200GiB"});
+  const double tokens = 16.0 * 2048, layers = 16, turned = tokens * (32 + 8) * 64, values = tokens * 8 * 64;
+  const double backward = 1e-9 * layers * 3 * 2 * turned, forward = 1e-9 * layers * 2 * 2 * (turned + values);
+  const double planned = gigabytes(plan, "qk_norm_rope_backward").first;
+  EXPECT_GE(planned, backward);
+  EXPECT_LE(planned, 1.02 * backward);
+  EXPECT_GE(gigabytes(plan, "qk_norm_rope").first - planned, forward);
+  EXPECT_LE(gigabytes(plan, "qk_norm_rope").first - planned, 1.02 * forward);
+}
+
 /// Where the bytes of a pass must go, from the formulas behind shared figures of the large run: each tensor once,
 /// everything in bf16 that may be. What a kernel moves beyond it is the fp32 stream or less than a tenth.
 TEST(Cost, KernelsOfTheLargeRunMoveWhatTheyMust) {

@@ -117,5 +117,20 @@ TEST(Parameters, UpStartsInItsPaddedHalf) {
   EXPECT_EQ(up->offset - gate->offset, 56 * gate->pitch);  // 50 rows, padded to a multiple of 8
 }
 
+TEST(Parameters, NormsOfHeadsArePaddedEachOnItsOwn) {
+  const Plan plan = planned({"model.qk_norm=true", "model.mlp_bias=false"});  // heads of 10 in bf16
+  const auto& all = plan.parameters.slices;
+  const auto find = [&](const char* name) {
+    return *std::find_if(all.begin(), all.end(), [&](const Slice& s) { return s.name == name; });
+  };
+  const Slice q = find("model.layers.2.self_attn.q_norm.weight"), k = find("model.layers.2.self_attn.k_norm.weight");
+  EXPECT_EQ(k.offset - q.offset, 16);
+  for (const Slice& s : {q, k}) {
+    EXPECT_EQ(s.cols, 10) << s.name;
+    EXPECT_EQ(s.init_value, 1) << s.name;
+    EXPECT_FALSE(s.decay) << s.name;
+  }
+}
+
 }  // namespace
 }  // namespace llmc::plan

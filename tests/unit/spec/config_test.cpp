@@ -179,6 +179,45 @@ TEST(FromHuggingFace, TakesTheSameMathematics) {
   EXPECT_NE(refusal(mistral).find("architectures"), std::string::npos);
 }
 
+// Qwen/Qwen3-0.6B, key for key as published.
+const char* const kQwen3 = R"({
+  "architectures": ["Qwen3ForCausalLM"], "attention_bias": false, "attention_dropout": 0.0, "bos_token_id": 151643,
+  "eos_token_id": 151645, "head_dim": 128, "hidden_act": "silu", "hidden_size": 1024, "initializer_range": 0.02,
+  "intermediate_size": 3072, "max_position_embeddings": 40960, "max_window_layers": 28, "model_type": "qwen3",
+  "num_attention_heads": 16, "num_hidden_layers": 28, "num_key_value_heads": 8, "rms_norm_eps": 1e-06, "rope_scaling": null,
+  "rope_theta": 1000000, "sliding_window": null, "tie_word_embeddings": true, "torch_dtype": "bfloat16",
+  "transformers_version": "4.51.0", "use_cache": true, "use_sliding_window": false, "vocab_size": 151936
+})";
+
+TEST(FromHuggingFace, Qwen3HasNormsOfItsHeads) {
+  EXPECT_FALSE(import(Json::parse(kLlama32)).model.qk_norm);
+  const Model m = import(Json::parse(kQwen3)).model;
+  EXPECT_TRUE(m.qk_norm);
+  EXPECT_EQ(m.head_dim, 128);
+  EXPECT_EQ(m.num_key_value_heads, 8);
+  EXPECT_EQ(m.rope_theta, 1e6);
+  EXPECT_FALSE(m.attention_bias);
+
+  Json config = Json::parse(kQwen3);
+  for (const char* key : {"head_dim", "num_key_value_heads", "use_sliding_window"}) config.erase(key);
+  config["num_attention_heads"] = 32, config["sliding_window"] = 4096, config["attention_bias"] = true;
+  const Model defaults = import(config).model;  // Qwen3Config's
+  EXPECT_EQ(defaults.head_dim, 128);
+  EXPECT_EQ(defaults.num_key_value_heads, 32);
+  EXPECT_TRUE(defaults.attention_bias);
+
+  config["use_sliding_window"] = true;
+  for (const char* key : {"use_sliding_window", "max_window_layers"})
+    EXPECT_NE(refusal(config).find(key), std::string::npos) << refusal(config);
+  config = Json::parse(kQwen3);
+  config["mlp_bias"] = true;
+  EXPECT_NE(refusal(config).find("mlp_bias"), std::string::npos) << refusal(config);
+  config = Json::parse(kQwen3);
+  config["model_type"] = "qwen3_moe", config["architectures"] = {"Qwen3MoeForCausalLM"}, config["num_experts"] = 128;
+  for (const char* word : {"qwen3_moe", "num_experts"})
+    EXPECT_NE(refusal(config).find(word), std::string::npos) << refusal(config);
+}
+
 TEST(FromHuggingFace, NamesAllThatIsNotTheSame) {
   Json config = changed("/hidden_act", "gelu");
   config["num_local_experts"] = 8;
@@ -217,8 +256,8 @@ TEST(ConfigJson, BothSchemas) {
 }
 
 TEST(ConfigJson, ImportGivesTheSameModel) {
-  for (const char* more :
-       {"model.rope_scaling=none", "model.rope_scaling={type: llama3, factor: 8.25, low_freq_factor: 1.5}"}) {
+  for (const char* more : {"model.rope_scaling=none", "model.qk_norm=true",
+                           "model.rope_scaling={type: llama3, factor: 8.25, low_freq_factor: 1.5}"}) {
     const Spec spec =
         resolve(kGood, {more, "model.head_dim=48", "model.num_key_value_heads=2", "model.attention_bias=true",
                         "model.tie_word_embeddings=false", "model.rms_norm_eps=3e-6"})
@@ -226,6 +265,8 @@ TEST(ConfigJson, ImportGivesTheSameModel) {
     const Spec back = import(Json::parse(config_json(spec)));
     Spec there, here;
     there.model = spec.model, here.model = back.model;
+    EXPECT_EQ(here.model.qk_norm, there.model.qk_norm);
+    EXPECT_EQ(Json::parse(config_json(here))["model_type"], spec.model.qk_norm ? "qwen3" : "llama");
     EXPECT_EQ(config_json(here), config_json(there));
   }
 }

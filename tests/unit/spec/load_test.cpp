@@ -120,9 +120,17 @@ TEST(Load, FingerprintIsOfWhatIsCompiledIn) {
   for (const char* compiled :
        {"model.vocab_size=4095", "precision.compute=fp32", "precision.residual=bf16", "batch.micro_batch=4",
         "memory.recompute=full", "model.rms_norm_eps=1e-6", "metrics.per_parameter=false", "deterministic=false",
-        "init.embedding_std=0.03", "target.arch=x86-64-v4", "memory.budget=1GiB",
+        "init.embedding_std=0.03", "model.qk_norm=true", "target.arch=x86-64-v4", "memory.budget=1GiB",
         "batch.tokens=16Ki" /* which micro_batch: auto divides */})
     EXPECT_NE(resolve(kGood, {compiled}).fingerprint, base) << compiled;
+}
+
+TEST(Load, ANewKeyAtItsDefaultLeavesFingerprintsAsTheyWere) {
+  EXPECT_EQ(canonical_text(resolve(kGood).spec).find("qk_norm"), std::string::npos);
+  EXPECT_EQ(canonical_text(resolve(kGood, {"model.qk_norm=false"}).spec), canonical_text(resolve(kGood).spec));
+  EXPECT_NE(canonical_text(resolve(kGood, {"model.qk_norm=true"}).spec).find("model.qk_norm=true\n"),
+            std::string::npos);
+  EXPECT_NE(model_fingerprint(resolve(kGood, {"model.qk_norm=true"}).spec), model_fingerprint(resolve(kGood).spec));
 }
 
 TEST(Load, FileErrors) {

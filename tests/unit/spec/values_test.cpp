@@ -63,6 +63,10 @@ TEST(Values, DamagedTextsAreRefused) {
   EXPECT_NE(problem("seed: fast\n").find("seed takes an integer"), std::string::npos);
   EXPECT_NE(problem("sed: 1\n").find("did you mean seed?"), std::string::npos);
   EXPECT_NE(problem("name: a\n\x01"), "");
+  // A group where a list of one is wanted: what is wrong has a place.
+  std::string no_list = good;
+  no_list.replace(no_list.find("- path"), 2, "  ");
+  EXPECT_NE(problem(no_list).find("takes a list of one source"), std::string::npos) << problem(no_list);
   std::mt19937 random(5);
   for (int i = 0; i < 3000; ++i) {  // no crash, no hang
     std::string text = good;

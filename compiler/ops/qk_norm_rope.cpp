@@ -1,0 +1,118 @@
+// qk_norm_rope: RMSNorm over each head of q and k, one weight for q's heads and one for k's, then RoPE (Qwen 3: Yang et
+// al. 2025). One kernel, so that q and k are read and written once. It needs the projection again in the backward pass,
+// so its result is a tensor of its own, v's heads copied along.
+#include <fmt/format.h>
+
+#include "compiler/ops/backward.h"
+#include "compiler/ops/instance.h"
+#include "compiler/ops/rows.h"
+
+namespace llmc::ops {
+namespace {
+
+std::int64_t normed(const Heads& heads) { return heads.query + heads.key; }
+
+void expect_heads(const Operands& o, const Tensor& qkv, const Tensor& weight, const Tensor& table, const Tensor& rstd) {
+  const Heads& heads = o.op.heads;
+  o.expect(qkv.cols == heads.columns() && table.cols == heads.dim, "rows of q, k, v heads and a table of one head");
+  o.expect(weight.halves == 2 && weight.cols >= 2 * heads.dim, "a weight of q's heads and one of k's");
+  o.expect(rstd.rows == qkv.rows && rstd.cols == normed(heads), "one rstd for each head of q and k");
+}
+
+/// qkv, weight, table -> qkv, rstd
+void signature(const Operands& o) {
+  o.count(3, 2);
+  o.same_shape(o.in(0), o.out(0));
+  expect_heads(o, o.in(0), o.in(1), o.in(2), o.out(1));
+}
+
+/// dy, qkv, weight, table, rstd -> dqkv, dweight
+void backward_signature(const Operands& o) {
+  o.count(5, 2);
+  o.same_shape(o.in(0), o.in(1));
+  o.same_shape(o.in(1), o.out(0));
+  expect_heads(o, o.in(1), o.in(2), o.in(3), o.in(4));
+}
+
+/// The rotation by minus the angle, then RMSNorm's: with d turned back, dx = rstd * (w d - x rstd^2 mean(w d x)),
+/// dw += d x rstd over rows and heads.
+void gradient(Backward& b, const Op& op) {
+  const TensorId qkv = op.inputs[0], weight = op.inputs[1], dy = b.of(op.outputs[0]);
+  b.emit(OpKind::qk_norm_rope_backward, op.name + "_backward", {dy, qkv, weight, op.inputs[2], op.outputs[1]},
+         {b.part(qkv), b.of_parameter(weight)});
+}
+
+/// Both are of this op's params; `qkv` is read and written by row, `weight` has q's and k's.
+Instance& shape(Instance& instance, const Context& c, const Tensor& qkv, const Tensor& weight) {
+  return instance.element(qkv.dtype)
+      .integer("kRows", qkv.rows, kTokens)
+      .integer("kSequence", c.graph.sequence, "batch.sequence_length")
+      .integer("kHeads", c.op.heads.query, "model.num_attention_heads")
+      .integer("kKvHeads", c.op.heads.key, "model.num_key_value_heads")
+      .integer("kHeadDim", c.op.heads.dim, "model.head_dim")
+      .integer("kPitch", qkv.pitch, kHeadCounts)
+      .integer("kWeightPitch", weight.cols / weight.halves, "model.head_dim");
+}
+
+/// A block of threads has `blocks` of rows, whose heads its groups of lanes share.
+LaunchShape by_head(const Context& c, std::int64_t blocks, DType dtype) {
+  LaunchShape shape = short_shape(blocks, c.op.heads.dim / 2, dtype);
+  shape.blocks = blocks;
+  return shape;
+}
+
+std::vector<Work> work(const Context& c) {
+  const Tensor &qkv = c.in(0), &weight = c.in(1);
+  const double turned = static_cast<double>(qkv.rows * normed(c.op.heads) * c.op.heads.dim);
+  Instance instance(c, "qk_norm_rope");
+  return {shape(instance, c, qkv, weight)
+              .real("kEps", c.op.eps, "model.rms_norm_eps")
+              .costs(2 * c.bytes(qkv) + c.bytes(weight) + c.bytes(c.in(2)) + c.bytes(c.out(1)), 7 * turned)
+              .shaped(by_head(c, qkv.rows, qkv.dtype), fmt::format("{} rows of {} heads", qkv.rows, normed(c.op.heads)),
+                      all_operands(c.op))};
+}
+
+std::vector<Work> backward_work(const Context& c) {
+  const Tensor &qkv = c.in(1), &weight = c.in(2), &partial = c.out(1);
+  const std::int64_t turned = qkv.rows * normed(c.op.heads) * c.op.heads.dim;
+  Instance instance(c, "qk_norm_rope_backward");
+  return {
+      shape(instance, c, qkv, weight)
+          .integer("kBlocks", partial.rows, kTokens)
+          .costs(3 * static_cast<double>(bytes_of(qkv.dtype, turned)) + c.bytes(weight) + c.bytes(c.in(3)) +
+                     c.bytes(c.in(4)) + c.bytes(partial),
+                 13 * static_cast<double>(turned))
+          .shaped(by_head(c, 2 * partial.rows, qkv.dtype),
+                  fmt::format("{} rows of {} heads in {} blocks", qkv.rows, normed(c.op.heads), partial.rows),
+                  {c.op.inputs[0], c.op.inputs[1], c.op.inputs[2], c.op.inputs[3], c.op.inputs[4], c.op.outputs[1]})};
+}
+
+}  // namespace
+
+constexpr Row kQkNormRope = {.kind = OpKind::qk_norm_rope,
+                             .signature = signature,
+                             .weight_type = reads_fp32,
+                             .exact = output(1),
+                             .writes_stream = false,
+                             .gradient = gradient,
+                             .gives_forward = false,
+                             .row_sum = kNoSum,
+                             .overwrites = in_a_new_place,
+                             .scratch = no_scratch,
+                             .stream_elements = off_the_stream,
+                             .work = work};
+
+constexpr Row kQkNormRopeBackward = {.kind = OpKind::qk_norm_rope_backward,
+                                     .signature = backward_signature,
+                                     .weight_type = reads_fp32,
+                                     .exact = kNoOutputs,
+                                     .writes_stream = false,
+                                     .gradient = no_gradient,
+                                     .gives_forward = false,
+                                     .row_sum = 1,
+                                     .overwrites = over_first_input,
+                                     .scratch = no_scratch,
+                                     .stream_elements = off_the_stream,
+                                     .work = backward_work};
+
+}  // namespace llmc::ops
