@@ -47,6 +47,7 @@ struct Analysis {
   std::vector<Range> checked_asserts;           // static_asserts that mention a params name: they held
   std::vector<Range> macro_uses;                // macro invocations with arguments
   std::map<std::string, std::string> literals;  // params constant -> what a direct reference prints
+  std::map<std::string, std::string> of_arch;   // headers' constants of the instruction set that the text relies on
 };
 
 /// Parses the template with its params for the target. Throws Failure(internal) with file:line on any diagnostic.
