@@ -30,8 +30,8 @@ LLMC_KERNEL cross_entropy(Act* __restrict__ logits, const int* __restrict__ targ
       const float below = logit - powers.highest;
       losses[row] = ignored ? 0.0f : log(powers.total) - below;
       if constexpr (kGradient) {
-        const float chance = exp(below) / powers.total;
-        if (!ignored) out.data[target] = from_float<Act>((chance - 1.0f) * loss_scale);
+        const float probability = exp(below) / powers.total;
+        if (!ignored) out.data[target] = from_float<Act>((probability - 1.0f) * loss_scale);
       }
     }
   }

@@ -28,13 +28,13 @@ LLMC_KERNEL rms_norm_backward(const Act* dy, const Residual* x, const float* wei
         g.store(g.row<kCols, kPitch>(y, row), in, scale, [=](float v, float w) { return v * r * w; });
       }
       const float dot = g.sum(gradient, in, scale, [](float d, float v, float w) { return d * w * v; });
-      const float pull = dot / kCols * r * r;
+      const float projection = dot / kCols * r * r;
       const auto out = g.row<kCols, kPitch>(dx, row);
       if constexpr (kResidual) {
         g.store(out, gradient, in, scale, residual,
-                [=](float d, float v, float w, float other) { return other + r * (d * w - v * pull); });
+                [=](float d, float v, float w, float other) { return other + r * (d * w - v * projection); });
       } else {
-        g.store(out, gradient, in, scale, [=](float d, float v, float w) { return r * (d * w - v * pull); });
+        g.store(out, gradient, in, scale, [=](float d, float v, float w) { return r * (d * w - v * projection); });
       }
     }
     g.store(g.row<kCols>(dweight_partial, block), dweight, [](float sum) { return sum; });

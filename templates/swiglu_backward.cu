@@ -13,10 +13,10 @@ LLMC_KERNEL swiglu_backward(const Act* dout, const Act* gate_up, Act* dgate_up, 
     const auto gradient = g.row<kCols, kPitch>(dout, row);
     const auto gate = g.row<kCols, kPitch, 2 * kPitch>(gate_up, row);
     const auto up = g.row<kCols, kPitch, 2 * kPitch>(gate_up + kPitch, row);
-    const auto dgate = g.row<kCols, kPitch, 2 * kPitch>(dgate_up, row);
-    const auto dup = g.row<kCols, kPitch, 2 * kPitch>(dgate_up + kPitch, row);
+    const auto dgate = g.result<kRows, kCols, kPitch, 2 * kPitch>(dgate_up, row);
+    const auto dup = g.result<kRows, kCols, kPitch, 2 * kPitch>(dgate_up + kPitch, row);
     if constexpr (kRecompute) {
-      const auto result = g.row<kCols, kPitch>(out, row);
+      const auto result = g.result<kRows, kCols, kPitch>(out, row);
       g.map(gradient, gate, up, dgate, dup, result, [](float d, float x, float u, float& dx, float& du, float& y) {
         const float s = sigmoid(x);
         const float silu = x * s;

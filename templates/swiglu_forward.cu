@@ -11,7 +11,8 @@ LLMC_KERNEL swiglu_forward(const Act* __restrict__ gate_up, Act* __restrict__ ou
   for (const int row : g.rows(kRows)) {
     const auto gate = g.row<kCols, kPitch, 2 * kPitch>(gate_up, row);
     const auto up = g.row<kCols, kPitch, 2 * kPitch>(gate_up + kPitch, row);
-    g.store(g.row<kCols, kPitch>(out, row), gate, up, [](float gate, float up) { return gate * sigmoid(gate) * up; });
+    const auto result = g.result<kRows, kCols, kPitch>(out, row);
+    g.store(result, gate, up, [](float gate, float up) { return gate * sigmoid(gate) * up; });
   }
 }
 

@@ -44,7 +44,11 @@ SpecialiseInput specialise_input(const plan::Plan& plan, const plan::Kernel& ker
   input.template_text = read_text(tree.templates / kernel.source);
   for (const plan::KernelParam& p : kernel.params) input.params.push_back({p.type, p.name, p.value});
   input.target = plan.spec.target.kind;
-  if (input.target == spec::TargetKind::cuda) input.arch = "sm_" + plan.spec.target.arch.front();
+  const std::vector<std::string>& archs = plan.spec.target.arch;
+  if (input.target == spec::TargetKind::cuda)
+    input.arch = "sm_" + archs.front();
+  else if (!archs.empty() && archs.front() != "native")
+    input.arch = archs.front();
   input.entry = kernel.name;
   input.include_directory = tree.runtime;
   input.header = header(plan, kernel);

@@ -19,6 +19,7 @@ std::string fields(const plan::Product& p) {
   if (s.operand != DType::f32) text += std::string(", .operand = ") + dtype_literal(s.operand);
   if (s.result != DType::f32) text += std::string(", .result = ") + dtype_literal(s.result);
   flag("bias", s.bias), flag("residual", s.residual), flag("accumulates", s.accumulates);
+  flag("tiles", s.tiles);
   return text;
 }
 
@@ -32,6 +33,7 @@ std::string product_text(const plan::Product& p) {
   if (s.bias) text += " + bias";
   if (s.residual) text += " + residual";
   if (s.accumulates) text += ", accumulates";
+  if (s.tiles) text += ", in tiles";
   return text;
 }
 

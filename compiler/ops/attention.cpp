@@ -146,10 +146,12 @@ std::vector<Work> backward_work(const Context& c) {
 
 }  // namespace
 
-bool attention_in_tiles(const spec::Spec& spec) {
-  return spec.target.kind == spec::TargetKind::cpu && spec.compute == DType::bf16 && !spec.target.arch.empty() &&
+bool has_tiles(const spec::Spec& spec) {
+  return spec.target.kind == spec::TargetKind::cpu && !spec.target.arch.empty() &&
          arch_has_tiles(spec.target.arch.front());
 }
+
+bool attention_in_tiles(const spec::Spec& spec) { return has_tiles(spec) && spec.compute == DType::bf16; }
 
 constexpr Row kAttention = {.kind = OpKind::attention,
                             .signature = signature,

@@ -1,8 +1,12 @@
 // linear: y = x W^T (+ bias) (+ residual), a matrix product; and the two products of its backward pass.
+#include "math/tiles/linear.h"
+
 #include <fmt/format.h>
 
+#include "compiler/ops/attention.h"
 #include "compiler/ops/backward.h"
 #include "compiler/ops/rows.h"
+#include "math/tiles/weight_gradient.h"
 
 namespace llmc::ops {
 namespace {
@@ -63,6 +67,7 @@ Work product(const Context& c, std::string name, GemmShape shape) {
   shape.pitch_d = d.pitch;
   shape.bias = c.op.bias;
   shape.residual = c.op.residual;
+  shape.tiles = has_tiles(c.spec) && (is_linear_product(shape) || is_weight_gradient(shape));
   const double m = static_cast<double>(shape.m), n = static_cast<double>(shape.n), k = static_cast<double>(shape.k);
   Work work{.call = Call::product, .product = {.name = std::move(name), .shape = shape}, .adds = shape.accumulates};
   work.product.flops = work.flops = 2 * m * n * k;

@@ -53,7 +53,8 @@ std::vector<KernelParam> product_params(const Product& p) {
           {"int", "k", std::to_string(s.k), ""},
           {"using", "operands", row_of(s.operand).c_name, ""},
           {"using", "result", row_of(s.result).c_name, ""},
-          {"bool", "bias", s.bias ? "true" : "false", ""}};
+          {"bool", "bias", s.bias ? "true" : "false", ""},
+          {"bool", "tiles", s.tiles ? "true" : "false", ""}};
 }
 
 std::string value_of(const std::vector<KernelParam>& list, const std::string& name) {

@@ -42,6 +42,17 @@ std::string recompute_text(const spec::Recompute& r) {
 
 const char* target_text(spec::TargetKind kind) { return kind == spec::TargetKind::cuda ? "cuda" : "cpu"; }
 
+/// Who computes a matrix product.
+const char* product_by(const Plan& plan, const plan::Product& p) {
+  if (plan.spec.target.kind == spec::TargetKind::cuda) return "cuBLASLt";
+  return p.shape.tiles ? "tiles" : "oneDNN";
+}
+
+std::string runs_text(const Plan& plan, const plan::Launch& l) {
+  if (l.call != ops::Call::product) return l.what;
+  return fmt::format("{} ({})", l.what, product_by(plan, plan.products[l.product]));
+}
+
 const char* attention_name(AttentionBy by) { return by == AttentionBy::cudnn ? "cudnn" : "portable"; }
 
 nlohmann::ordered_json attention_json(const Plan& plan) {
@@ -140,6 +151,7 @@ nlohmann::ordered_json plan_json(const Plan& plan) {
                         {"k", p.shape.k},
                         {"operands", name_of(p.shape.operand)},
                         {"result", name_of(p.shape.result)},
+                        {"by", product_by(plan, p)},
                         {"bytes", p.bytes},
                         {"flops", p.flops}});
   j["products"] = products;
@@ -197,7 +209,7 @@ std::string plan_text(const Plan& plan) {
   out += fmt::format("  {:<26} {:<38} {:>6} {:>12} {:>10}\n", "region", "runs", "times", "bytes", "FLOP");
   for (const plan::Launch& l : plan.launches)
     if (l.times)
-      out += fmt::format("  {:<26} {:<38} {:>6} {:>12} {:>10}\n", l.region, l.what,
+      out += fmt::format("  {:<26} {:<38} {:>6} {:>12} {:>10}\n", l.region, runs_text(plan, l),
                          fmt::format("{}{}", l.times, l.per_step ? "/step" : ""), human_bytes(l.bytes),
                          human_count(l.flops));
   return out;
@@ -221,8 +233,8 @@ std::string launches_markdown(const Plan& plan) {
                        step ? "Once a step" : "A micro-batch");
     for (const plan::Launch& l : plan.launches) {
       if (l.per_step != step || !l.times) continue;
-      out +=
-          fmt::format("| {} | {} | {} | {} | {:.0f} | {:.0f} |\n", l.region, l.op, l.what, l.times, l.bytes, l.flops);
+      out += fmt::format("| {} | {} | {} | {} | {:.0f} | {:.0f} |\n", l.region, l.op, runs_text(plan, l), l.times,
+                         l.bytes, l.flops);
       const auto n = static_cast<double>(l.times);
       times += l.times, bytes += n * l.bytes, flops += n * l.flops;
     }

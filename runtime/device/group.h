@@ -9,6 +9,8 @@
 //
 //   g.row<kCols, kPitch>(x, row)                row `row` of a matrix; <kCols, kPitch, kStride>: rows further apart
 //   g.row<kCols>(w)                             a vector
+//   g.result<kRows, kCols, kPitch>(y, row)      row `row` of a matrix of kRows rows from 64 bytes on that the kernel
+//                                               writes and does not read: on cpu past the caches where they are small
 //   g.run(p, count)                             `count` elements, the first at a multiple of 16 bytes
 //   g.unaligned(p, count)                       `count` elements from anywhere
 //   g.slice<kCols, kSlice>(x, row, part)        columns [part * kSlice, +kSlice) of a row; fewer at its end

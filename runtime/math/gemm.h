@@ -21,6 +21,7 @@ struct GemmShape {
   bool bias = false;
   bool residual = false;     // C is added; C and D are different buffers
   bool accumulates = false;  // a call may ask for D += ...
+  bool tiles = false;        // on cpu: in AMX tiles (math/tiles) in place of oneDNN; the plan decides
 };
 
 /// Where a product finds its operands. `bias` and `c` are null unless the shape has them.

@@ -29,7 +29,7 @@ struct BackwardTile {
   alignas(64) float outputs[kUnits][kWords * 32];    // dout^T [kWords, 32]
   alignas(64) float output_rows[kUnits][16 * kDim];  // dout, pairs of queries [16, kDim]
   alignas(64) float dqueries[kUnits][kDim * 32];     // dq^T [kDim, 32], unscaled
-  alignas(64) float lse[kUnits][32];                 // of each query's scores
+  alignas(64) float lse[kUnits][32];                 // of each query's scores, as a power of 2
   alignas(64) float delta[kUnits][32];               // dout . out of each query
   alignas(64) float probabilities[kUnits][32 * 16];  // P^T, words of two queries [32, 16]
   alignas(64) float dscores[kUnits][32 * 16];        // dS^T, words of two queries [32, 16]
@@ -52,15 +52,14 @@ LLMC_TILE void multiply_keys(Tiles& tiles, BackwardTile& tile, int unit) {
 /// Turns them into probabilities and dS. kDiagonal: key i is masked for the queries before i.
 template <bool kDiagonal>
 LLMC_TILE void differentiate(BackwardTile& tile, int unit) {
-  const float* lse = tile.lse[unit];
-  const float* delta = tile.delta[unit];
   for (int key = 0; key < 32; ++key) {
-    float* score = tile.scores[unit % 2] + key * 32;
-    float* slope = tile.slopes[unit % 2] + key * 32;
-    for (int q = 0; q < 32; ++q) {
-      const float probability = exp(fma(score[q], kScale, -lse[q]));
-      score[q] = kDiagonal && q < key ? 0.0f : probability;
-      slope[q] = score[q] * (slope[q] - delta[q]);
+    for (int v = 0; v < 32; v += kVectorLanes) {
+      float* score = tile.scores[unit % 2] + key * 32 + v;
+      float* slope = tile.slopes[unit % 2] + key * 32 + v;
+      vector probability = exp2(multiply_add(load(score), vector{} + kLog2e * kScale, -load(tile.lse[unit] + v)));
+      if (kDiagonal) probability = mask_below(key - v, probability, 0.0f);
+      store(score, probability);
+      store(slope, probability * (load(slope) - load(tile.delta[unit] + v)));
     }
   }
   round_rows<32>(tile.scores[unit % 2], 32, 32, tile.probabilities[unit]);
@@ -123,7 +122,7 @@ LLMC_KERNEL attention_backward_tiles(const bf16* __restrict__ dout, const bf16* 
                                                          tile.output_rows[unit] + lane0 / 2 * kDim);
             const float* line = lse + (static_cast<long long>(batch) * kHeads + h) * kSequence + query;
             for (int lane = 0; lane < kVectorLanes; ++lane)
-              tile.lse[unit][lane0 + lane] = lane < count ? line[lane] : kNever;
+              tile.lse[unit][lane0 + lane] = kLog2e * (lane < count ? line[lane] : kNever);
             store(tile.delta[unit] + lane0, row_products<kHeadDim>(d_out, o, kOutPitch, count));
           }
           for (int i = 0; i < kDim * 32; ++i) tile.dqueries[unit][i] = 0.0f;

@@ -23,8 +23,8 @@ constexpr int kTiles = (kSequence + kTileQueries - 1) / kTileQueries;
 constexpr int kKeys = 32;                                                          // keys of a block
 constexpr int kDim = (kHeadDim + kVectorLanes - 1) / kVectorLanes * kVectorLanes;  // padded with zeros
 constexpr int kDepth = kHeadDim / kPerWord<Act>;  // words of a head's row: bf16 elements travel in pairs where they can
-constexpr float kScale = inverse_sqrt(kHeadDim);
-constexpr float kNothing = -1e30f;  // the score of a key that lies after the query
+constexpr float kScale = kLog2e * inverse_sqrt(kHeadDim);  // scores count powers of 2
+constexpr float kNothing = -1e30f;                         // the score of a key that lies after the query
 
 /// The state of one tile of queries between blocks of keys.
 struct ForwardTile {
@@ -34,7 +34,7 @@ struct ForwardTile {
   alignas(64) float weights[kKeys * kTile];  // the same as pairs of keys, unused in fp32
   alignas(64) float keys[kKeys * kDim];      // [keys of the block, kDim]
   alignas(64) float values[kKeys * kDim];    // [keys of the block, kDim], or half as many rows of pairs
-  alignas(64) float maximum[kTile];
+  alignas(64) float maximum[kTile];          // of the scores so far, times kScale
   alignas(64) float denominator[kTile];
 };
 
@@ -42,48 +42,48 @@ struct ForwardTile {
 /// below i of the first kTileHeads of those vectors.
 template <int kVectors, int kCount, bool kDiagonal>
 LLMC_TILE void forward_block(ForwardTile& tile) {
-  constexpr int kWidth = kVectors * kVectorLanes;
-  constexpr int kFirst = kTile - kWidth;
+  constexpr int kFirst = kTile - kVectors * kVectorLanes;
   vector highest[kVectors];
-  for (int v = 0; v < kVectors; ++v) highest[v] = load(tile.maximum + kFirst + v * kVectorLanes);
+  for (int v = 0; v < kVectors; ++v) highest[v] = kNothing - vector{};
   for (int key = 0; key < kCount; key += kTileRows) {
     vector score[kTileRows][kVectors] = {};
     multiply<kPairsOf<Act>>(tile.keys + key * kDim, kDim, 1, tile.queries + kFirst, kTile, kDepth, score);
     for (int i = 0; i < kTileRows; ++i) {
       for (int v = 0; v < kVectors; ++v) {
-        score[i][v] *= kScale;
         if (kDiagonal && v < kTileHeads) score[i][v] = mask_below(key + i, score[i][v], kNothing);
         highest[v] = larger(highest[v], score[i][v]);
         store(tile.scores + (key + i) * kTile + kFirst + v * kVectorLanes, score[i][v]);
       }
     }
   }
-  alignas(64) float shrink[kWidth], top[kWidth];
-  for (int v = 0; v < kVectors; ++v) store(top + v * kVectorLanes, highest[v]);
-  float* maximum = tile.maximum + kFirst;
-  float* denominator = tile.denominator + kFirst;
-  for (int q = 0; q < kWidth; ++q) {
-    shrink[q] = exp(maximum[q] - top[q]);
-    maximum[q] = top[q];
-    denominator[q] *= shrink[q];
+  vector maximum[kVectors], shrink[kVectors], denominator[kVectors];
+  for (int v = 0; v < kVectors; ++v) {
+    const int lane = kFirst + v * kVectorLanes;
+    const vector before = load(tile.maximum + lane);
+    maximum[v] = larger(before, highest[v] * kScale);
+    shrink[v] = exp2(before - maximum[v]);
+    denominator[v] = load(tile.denominator + lane) * shrink[v];
   }
   for (int key = 0; key < kCount; ++key) {
-    float* score = tile.scores + key * kTile + kFirst;
-    for (int q = 0; q < kWidth; ++q) {
-      score[q] = exp(score[q] - top[q]);
-      denominator[q] += score[q];
+    for (int v = 0; v < kVectors; ++v) {
+      float* score = tile.scores + key * kTile + kFirst + v * kVectorLanes;
+      const vector power = exp2(multiply_add(load(score), vector{} + kScale, -maximum[v]));
+      denominator[v] += power;
+      store(score, power);
     }
   }
+  for (int v = 0; v < kVectors; ++v) store(tile.maximum + kFirst + v * kVectorLanes, maximum[v]);
+  for (int v = 0; v < kVectors; ++v) store(tile.denominator + kFirst + v * kVectorLanes, denominator[v]);
   const float* weights = tile.scores;
   if constexpr (kPairsOf<Act>) {
-    pair_rows<kWidth>(tile.scores + kFirst, kCount, kTile, tile.weights + kFirst);
+    pair_rows<kVectors * kVectorLanes>(tile.scores + kFirst, kCount, kTile, tile.weights + kFirst);
     weights = tile.weights;
   }
   for (int d = 0; d < kHeadDim; d += kTileRows) {
     vector sum[kTileRows][kVectors];
     for (int i = 0; i < kTileRows; ++i)
       for (int v = 0; v < kVectors; ++v)
-        sum[i][v] = load(tile.sums + (d + i) * kTile + kFirst + v * kVectorLanes) * load(shrink + v * kVectorLanes);
+        sum[i][v] = load(tile.sums + (d + i) * kTile + kFirst + v * kVectorLanes) * shrink[v];
     multiply<kPairsOf<Act>>(tile.values + d, 1, kDim, weights + kFirst, kTile, kCount / kPerWord<Act>, sum);
     for (int i = 0; i < kTileRows; ++i)
       for (int v = 0; v < kVectors; ++v) store(tile.sums + (d + i) * kTile + kFirst + v * kVectorLanes, sum[i][v]);
@@ -142,6 +142,8 @@ LLMC_KERNEL attention_forward(const Act* __restrict__ qkv, Act* __restrict__ out
     }
     forward_diagonal<0>(tile, keys + first * kPitch, values + first * kPitch, kSequence - first);
 
+    alignas(64) float sums[kTile];  // log of each query's sum of exponentials
+    for (int q = 0; q < kTile; ++q) sums[q] = fma(tile.maximum[q], kLn2, log(tile.denominator[q]));
     for (int v = 0; v < kTile / kVectorLanes; ++v) {
       const int query = first + v / kTileHeads * kVectorLanes;
       const int count = kSequence - query;
@@ -150,8 +152,7 @@ LLMC_KERNEL attention_forward(const Act* __restrict__ qkv, Act* __restrict__ out
       const vector divisor = load(tile.denominator + v * kVectorLanes);
       unpack_columns<kHeadDim>(tile.sums + v * kVectorLanes, kTile, 1.0f / divisor, to, kOutPitch, count);
       float* line = lse + (static_cast<long long>(batch) * kHeads + head + v % kTileHeads) * kSequence + query;
-      for (int lane = 0; lane < kVectorLanes && lane < count; ++lane)
-        line[lane] = tile.maximum[v * kVectorLanes + lane] + log(divisor[lane]);
+      store_some(line, load(sums + v * kVectorLanes), count);
     }
   }
 }

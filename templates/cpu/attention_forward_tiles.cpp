@@ -20,16 +20,16 @@ constexpr int kTileQueries = kQueryBlocks * 32;
 constexpr int kTiles = (kSequence + kTileQueries - 1) / kTileQueries;
 constexpr int kDim = (kHeadDim + 31) / 32 * 32;  // padded with zeros
 constexpr int kWords = kDim / 2;
-constexpr float kScale = inverse_sqrt(kHeadDim);
-constexpr float kNothing = -1e30f;  // the score of a key that lies after the query
-/// A maximum stays until a score exceeds it by this much: weights then reach exp(8), and sums are seldom scaled again.
-constexpr float kSlack = 8.0f;
+constexpr float kScale = kLog2e * inverse_sqrt(kHeadDim);  // scores count powers of 2
+constexpr float kNothing = -1e30f;                         // the score of a key that lies after the query
+/// A maximum stays until a score exceeds it by this much: weights then reach 2^11, and sums are seldom scaled again.
+constexpr float kSlack = 11.0f;
 
 /// The state of one tile of queries between blocks of keys.
 struct ForwardTile {
   alignas(64) float queries[kUnits][kWords * 32];  // q^T [kWords, 32]
   alignas(64) float sums[kUnits][kDim * 32];       // [kDim, 32], sum of exp(score - maximum) * value
-  alignas(64) float maximum[kUnits][32];
+  alignas(64) float maximum[kUnits][32];           // of the scores so far, times kScale, or less by up to kSlack
   alignas(64) float denominator[kUnits][32];
   alignas(64) float scores[2][32 * 32];   // [keys, queries], then their exponentials; unit u has number u % 2
   alignas(64) float weights[2][16 * 32];  // the same as pairs of keys
@@ -39,16 +39,16 @@ struct ForwardTile {
 
 /// Makes the maxima of a unit at least `top`, and what was summed under the old ones smaller.
 LLMC_TILE void raise(ForwardTile& tile, int unit, const float* top) {
-  alignas(64) float shrink[32];
-  float* maximum = tile.maximum[unit];
-  for (int q = 0; q < 32; ++q) {
-    const float now = top[q] > maximum[q] ? top[q] : maximum[q];
-    shrink[q] = exp(maximum[q] - now);
-    maximum[q] = now;
-    tile.denominator[unit][q] *= shrink[q];
+  for (int v = 0; v < 32; v += kVectorLanes) {
+    const vector before = load(tile.maximum[unit] + v), now = larger(load(top + v), before);
+    const vector shrink = exp2(before - now);
+    store(tile.maximum[unit] + v, now);
+    store(tile.denominator[unit] + v, load(tile.denominator[unit] + v) * shrink);
+    for (int d = 0; d < kHeadDim; ++d) {
+      float* sum = tile.sums[unit] + d * 32 + v;
+      store(sum, load(sum) * shrink);
+    }
   }
-  for (int d = 0; d < kHeadDim; ++d)
-    for (int q = 0; q < 32; ++q) tile.sums[unit][d * 32 + q] *= shrink[q];
 }
 
 /// A unit's scores of the block of keys, unscaled.
@@ -78,9 +78,12 @@ LLMC_TILE void softmax(ForwardTile& tile, int unit) {
 
   vector sum[2] = {};
   for (int key = 0; key < 32; ++key) {
-    float* line = scores + key * 32;
-    for (int q = 0; q < 32; ++q) line[q] = exp(fma(line[q], kScale, -maximum[q]));
-    for (int v = 0; v < 2; ++v) sum[v] += load(line + v * kVectorLanes);
+    for (int v = 0; v < 2; ++v) {
+      float* line = scores + key * 32 + v * kVectorLanes;
+      const vector power = exp2(multiply_add(load(line), vector{} + kScale, -load(maximum + v * kVectorLanes)));
+      sum[v] += power;
+      store(line, power);
+    }
   }
   for (int v = 0; v < 2; ++v) {
     float* denominator = tile.denominator[unit] + v * kVectorLanes;
@@ -154,7 +157,7 @@ LLMC_KERNEL attention_forward_tiles(const bf16* __restrict__ qkv, bf16* __restri
       const int query = first + unit / kTileHeads * 32, h = head + unit % kTileHeads;
       float* line = lse + (static_cast<long long>(batch) * kHeads + h) * kSequence + query;
       alignas(64) float sums[32];
-      for (int q = 0; q < 32; ++q) sums[q] = tile.maximum[unit][q] + log(tile.denominator[unit][q]);
+      for (int q = 0; q < 32; ++q) sums[q] = fma(tile.maximum[unit][q], kLn2, log(tile.denominator[unit][q]));
       for (int q = 0; q < 32 && q < kSequence - query; ++q) line[q] = sums[q];
     }
   }

@@ -12,6 +12,8 @@
 #include "device/device.h"
 #include "device/types.h"
 #include "math/onednn/support.h"
+#include "math/tiles/linear.h"
+#include "math/tiles/weight_gradient.h"
 
 namespace llmc {
 
@@ -53,6 +55,7 @@ void product(benchmark::State& state, GemmShape shape, bool accumulate) {
   shape.pitch_a = shape.transpose_a ? shape.m : shape.k;
   shape.pitch_b = shape.transpose_b ? shape.k : shape.n;
   shape.pitch_d = shape.n;
+  shape.tiles = cpu_supports("sapphirerapids") && (is_linear_product(shape) || is_weight_gradient(shape));
   const Gemm gemm(library, shape);
   for (auto _ : state)
     gemm(device.stream(), {a, b, shape.bias ? b : nullptr, shape.residual ? c : nullptr, d, accumulate});
@@ -137,13 +140,13 @@ int main(int argc, char** argv) {
     benchmark::RegisterBenchmark(("bf16/" + name).c_str(), [=](benchmark::State& state) {
       attention<bf16>(state, backward, attention_forward_bf16, attention_backward_bf16);
     })->UseRealTime();
-    if (!uses_tiles()) continue;
+    if (!cpu_supports("sapphirerapids")) continue;
     require_tiles();
     benchmark::RegisterBenchmark(("tiles/" + name).c_str(), [=](benchmark::State& state) {
       attention<bf16>(state, backward, attention_forward_tiles, attention_backward_tiles);
     })->UseRealTime();
   }
-  if (uses_tiles()) add_tile_registers();
+  if (cpu_supports("sapphirerapids")) add_tile_registers();
   benchmark::Initialize(&argc, argv);
   benchmark::RunSpecifiedBenchmarks();
 }

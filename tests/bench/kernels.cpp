@@ -33,11 +33,20 @@ namespace {
 constexpr int kRows = 2048, kHidden = 256, kFfn = 768, kQkv = 512, kTurned = 384, kVocab = 4096, kVocabRows = 512;
 constexpr int kParameters = 1 << 22, kChunkSize = 16384;
 
+/// Matrices begin at a multiple of 64 bytes, as in an arena.
 template <class T>
-std::vector<T> values(std::size_t count) {
+struct Aligned {
+  using value_type = T;
+  T* allocate(std::size_t n) { return static_cast<T*>(operator new(n * sizeof(T), std::align_val_t(64))); }
+  void deallocate(T* p, std::size_t) { operator delete(p, std::align_val_t(64)); }
+  bool operator==(const Aligned&) const = default;
+};
+
+template <class T>
+std::vector<T, Aligned<T>> values(std::size_t count) {
   std::mt19937 engine(1);
   std::normal_distribution<float> normal;
-  std::vector<T> all(count);
+  std::vector<T, Aligned<T>> all(count);
   for (T& v : all) v = from_float<T>(normal(engine));
   return all;
 }

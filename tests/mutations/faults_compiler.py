@@ -80,6 +80,9 @@ FAULTS = [
           "return a.predicted_ms > b.predicted_ms; }", "test_plan AttentionChoice.BothWaysByPredictedTime"),
     fault("stream_of_the_last_layer_has_no_place", "compiler/plan/layout.cpp", "static_cast<std::size_t>(g_.layers() + 1));",
           "static_cast<std::size_t>(g_.layers()));", "test_plan Arena.*"),
+    fault("folds_vectors_of_any_machine", "compiler/emit/specialiser/collector.h",
+          "return input_.target == spec::TargetKind::cpu && !input_.arch.empty(); }",
+          "return input_.target == spec::TargetKind::cpu; }", "test_specialiser Fold.WhatDependsOnTheMachineStays"),
     fault("attention_flops_not_halved", "compiler/plan/cost.cpp", "cost.attention_flops_per_token = 6 * layers", "cost.attention_flops_per_token = 12 * layers",
           "test_plan Cost.Llama1b"),
     # specialiser

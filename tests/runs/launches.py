@@ -61,7 +61,8 @@ def page():
             step |= line.startswith("## Once a step")
             cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
             if len(cells) == 6 and cells[3].isdigit() and cells[0] != "all":
-                rows.append((step, cells[0], cells[2], int(cells[3]), int(cells[4])))
+                runs = re.sub(r" \((cuBLASLt|oneDNN|tiles)\)$", "", cells[2])
+                rows.append((step, cells[0], runs, int(cells[3]), int(cells[4])))
     return rows
 
 

@@ -115,7 +115,8 @@ std::vector<std::string> arguments(const SpecialiseInput& input) {
          "cuda"});
     add({"-target-cpu", arch.c_str(), "-target-feature", "+ptx83", "-include", kStubPath});
   } else {
-    add({"-triple", "x86_64-unknown-linux-gnu", "-target-cpu", "x86-64-v4", "-fopenmp", "-x", "c++"});
+    const char* arch = input.arch.empty() ? "x86-64-v4" : input.arch.c_str();
+    add({"-triple", "x86_64-unknown-linux-gnu", "-target-cpu", arch, "-fopenmp", "-x", "c++"});
   }
   add({kKernelPath});
   return all;

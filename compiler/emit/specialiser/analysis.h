@@ -49,6 +49,7 @@ struct Analysis {
   std::vector<Range> macro_uses;                // macro invocations with arguments
   std::optional<std::string> entry;             // what stands between the parentheses of its declaration
   std::map<std::string, std::string> literals;  // params constant -> what a direct reference prints
+  std::map<std::string, std::string> of_arch;   // headers' constants of the instruction set that the text relies on
 };
 
 /// Parses the template with its params for the target. Throws Failure(internal) with file:line on any diagnostic.

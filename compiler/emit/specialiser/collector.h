@@ -81,6 +81,16 @@ class Collector : public clang::RecursiveASTVisitor<Collector> {
            Base::TraverseVarTemplateSpecializationDecl(variable);
   }
 
+  /// Constants of the template that follow from the instruction set become numbers, where that is known.
+  bool TraverseVarDecl(clang::VarDecl* variable) {
+    const bool constant = for_one_arch() && variable->isConstexpr() && variable->getDeclContext()->isFileContext() &&
+                          in_template(variable->getLocation()) && variable->getType()->isIntegralOrEnumerationType();
+    const clang::Expr* value = constant ? variable->getInit() : nullptr;
+    if (!value || constant_of(value->IgnoreParenImpCasts()) || llvm::isa<clang::IntegerLiteral>(value) || !fold(value))
+      return Base::TraverseVarDecl(variable);
+    return WalkUpFromVarDecl(variable);
+  }
+
   bool VisitCompoundStmt(clang::CompoundStmt* block) {
     for (const clang::Stmt* child : block->body()) in_block_.insert(child);
     return true;
@@ -89,7 +99,7 @@ class Collector : public clang::RecursiveASTVisitor<Collector> {
   bool TraverseIfStmt(clang::IfStmt* branch) {
     const auto taken = branch->getNondiscardedCase(context_);
     // What another machine would decide otherwise stays, and both its branches are specialised.
-    const bool known = taken && in_template(branch->getBeginLoc()) && portability_.holds(branch->getCond());
+    const bool known = taken && in_template(branch->getBeginLoc()) && decided(branch->getCond());
     if (!known) return Base::TraverseIfStmt(branch);
     if (branch->hasInitStorage() || branch->hasVarStorage()) {
       fail(branch->getBeginLoc(), "`if constexpr` declares a variable in its condition; declare it before");
@@ -101,7 +111,7 @@ class Collector : public clang::RecursiveASTVisitor<Collector> {
     const clang::Stmt* kept = *taken;
     while (const auto* next = llvm::dyn_cast_or_null<clang::IfStmt>(kept)) {
       const auto inner = next->getNondiscardedCase(context_);
-      if (!inner || next->hasInitStorage() || next->hasVarStorage() || !portability_.holds(next->getCond())) break;
+      if (!inner || next->hasInitStorage() || next->hasVarStorage() || !decided(next->getCond())) break;
       kept = *inner;
     }
     if (kept) {
@@ -115,8 +125,7 @@ class Collector : public clang::RecursiveASTVisitor<Collector> {
   bool TraverseStaticAssertDecl(clang::StaticAssertDecl* check) {
     const auto range = edited(check->getSourceRange());
     const clang::Expr* condition = check->getAssertExpr();
-    if (!range || !mentions_params(condition) || !portability_.holds(condition))
-      return Base::TraverseStaticAssertDecl(check);
+    if (!range || !mentions_params(condition) || !decided(condition)) return Base::TraverseStaticAssertDecl(check);
     analysis_.checked_asserts.push_back(*range);
     return true;
   }
@@ -272,6 +281,29 @@ class Collector : public clang::RecursiveASTVisitor<Collector> {
     return false;
   }
 
+  /// Whether the text may be compiled for one instruction set only, so that its vectors are known.
+  bool for_one_arch() const { return input_.target == spec::TargetKind::cpu && !input_.arch.empty(); }
+
+  bool is_of_arch(const clang::VarDecl* constant) const {
+    return for_one_arch() && portability_.of_target(constant->getLocation()) &&
+           constant->getType()->isIntegralOrEnumerationType();
+  }
+
+  /// Whether the constant is the same wherever the text may be compiled; notes what of the instruction set that takes.
+  bool decided(const clang::Stmt* statement) {
+    if (portability_.holds(statement)) return true;
+    if (!for_one_arch()) return false;
+    std::set<const clang::VarDecl*> found;
+    portability_.bases(statement, found);
+    if (found.empty()) return false;  // a macro, or the size of a type: nothing that could be checked
+    for (const clang::VarDecl* base : found) {
+      const clang::APValue* value = base->evaluateValue();
+      if (const auto text = value ? literal(*value, base->getType()) : std::nullopt)
+        analysis_.of_arch[base->getNameAsString()] = *text;
+    }
+    return true;
+  }
+
   /// Whether the expression is constant and converts nothing on the way: what a reader would compute in the head.
   bool foldable(const clang::Expr* e) {
     if (e->isInstantiationDependent()) return false;
@@ -308,7 +340,7 @@ class Collector : public clang::RecursiveASTVisitor<Collector> {
     }
     const clang::VarDecl* constant = constant_of(e);
     return constant && constant->isConstexpr() && constant->getType()->isArithmeticType() &&
-           (is_param(constant) || in_template(constant->getLocation()));
+           (is_param(constant) || in_template(constant->getLocation()) || is_of_arch(constant));
   }
 
   /// Notes the fold of an expression that mentions a params name; false when only its parts can be folded.
@@ -326,7 +358,7 @@ class Collector : public clang::RecursiveASTVisitor<Collector> {
       analysis_.folds.push_back({*range, analysis_.literals.at(constant_of(expression)->getNameAsString())});
       return true;
     }
-    if (!foldable(expression) || !portability_.holds(expression)) return false;
+    if (!foldable(expression) || !decided(expression)) return false;
     std::optional<std::string> text;
     if (direct) {
       text = analysis_.literals.at(constant_of(expression->IgnoreParenImpCasts())->getNameAsString());

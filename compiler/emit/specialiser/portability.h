@@ -8,12 +8,13 @@
 #include <clang/Basic/SourceManager.h>
 
 #include <map>
+#include <set>
 
 namespace llmc::emit {
 
-/// Vector widths, tile sizes and the like depend on the instruction set that the kernel is compiled for, which the
-/// specialiser does not know: it parses for one. They come from the folders of a target, from macros and from vector
-/// types, and make every constant non-portable that is computed from them.
+/// Vector widths, tile sizes and the like depend on the instruction set that the kernel is compiled for. They come from
+/// the folders of a target, from macros and from vector types, and make every constant non-portable that is computed
+/// from them. A text for one instruction set may rely on them; bases() says on which.
 class Portability {
  public:
   explicit Portability(const clang::SourceManager& sources) : sources_(sources) {}
@@ -41,7 +42,36 @@ class Portability {
     return true;
   }
 
+  /// Adds the constants of the target's headers that the statement is computed from, itself or through others.
+  void bases(const clang::Stmt* statement, std::set<const clang::VarDecl*>& found) const {
+    if (const auto* reference = llvm::dyn_cast<clang::DeclRefExpr>(statement)) {
+      const auto* variable = llvm::dyn_cast<clang::VarDecl>(reference->getDecl());
+      const clang::Stmt* from = nullptr;
+      if (variable) from = variable->getAnyInitializer();
+      if (const auto* function = llvm::dyn_cast<clang::FunctionDecl>(reference->getDecl())) from = function->getBody();
+      if (variable && is_base(variable))
+        found.insert(variable);
+      else if (from)
+        bases(from, found);
+    }
+    for (const clang::Stmt* child : statement->children()) {
+      if (child) bases(child, found);
+    }
+  }
+
+  bool of_target(clang::SourceLocation at) const {
+    const llvm::StringRef file = sources_.getFilename(sources_.getExpansionLoc(at));
+    return file.contains("/device/cpu/") || file.contains("/device/cuda/");
+  }
+
  private:
+  /// A whole number with a name of its own, no instance of a template.
+  bool is_base(const clang::VarDecl* constant) const {
+    return of_target(constant->getLocation()) && constant->isConstexpr() &&
+           constant->getType()->isIntegralOrEnumerationType() && constant->getDeclContext()->isFileContext() &&
+           !llvm::isa<clang::VarTemplateSpecializationDecl>(constant);
+  }
+
   bool holds(const clang::Decl* declaration) {
     // Assumed while it is looked at, so that recursion ends.
     const auto [known, unseen] = known_.try_emplace(declaration, true);
@@ -70,11 +100,6 @@ class Portability {
       if (!holds(field->getType())) return false;
     }
     return true;
-  }
-
-  bool of_target(clang::SourceLocation at) const {
-    const llvm::StringRef file = sources_.getFilename(sources_.getExpansionLoc(at));
-    return file.contains("/device/cpu/") || file.contains("/device/cuda/");
   }
 
   const clang::SourceManager& sources_;

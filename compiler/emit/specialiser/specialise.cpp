@@ -49,7 +49,7 @@ class Specialiser {
     for (const Fold& fold : analysis_.folds) edits_.replace(fold.expression, in_context(fold));
     fold_unparsed();
     drop_unreachable();
-    print_aliases();
+    print_head();
     rename_entry();
     std::string result;
     for (const std::string& line : input_.header) result += line.empty() ? "//\n" : "// " + line + "\n";
@@ -261,8 +261,9 @@ class Specialiser {
     }
   }
 
-  /// Params aliases that the remaining text says, in the params' order, at the head of namespace llmc.
-  void print_aliases() {
+  /// At the head of namespace llmc: the params aliases that the remaining text says, in the params' order, and what it
+  /// takes for granted of the instruction set.
+  void print_head() {
     std::set<std::string, std::less<>> used(live_names_.begin(), live_names_.end());
     std::vector<std::string> lines;
     // An alias may only say earlier ones, so going backwards finds all.
@@ -275,11 +276,19 @@ class Specialiser {
       }
       lines.push_back("using " + param->name + " = " + param->value + ";\n");
     }
-    if (lines.empty()) return;
-    if (!layout_.namespace_begin) fail(0, "the template has no `namespace llmc {`");
-    std::string text = "\n\n";
+    std::string text;
     for (auto line = lines.rbegin(); line != lines.rend(); ++line) text += *line;
-    edits_.insert(*layout_.namespace_begin, text);
+    std::string known;
+    for (const auto& [name, value] : analysis_.of_arch) {
+      const bool flag = value == "true" || value == "false";
+      known += known.empty() ? "" : " && ";
+      known += flag ? (value == "true" ? "" : "!") + name : name + " == " + value;
+    }
+    if (!known.empty())
+      text += (text.empty() ? "" : "\n") + ("static_assert(" + known) + ", \"this is for " + input_.arch + "\");\n";
+    if (text.empty()) return;
+    if (!layout_.namespace_begin) fail(0, "the template has no `namespace llmc {`");
+    edits_.insert(*layout_.namespace_begin, "\n\n" + text);
   }
 
   // Rule 4: the entry has the instance's name.

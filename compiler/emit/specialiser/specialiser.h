@@ -36,7 +36,7 @@ struct SpecialiseInput {
   std::string template_text;
   std::vector<Param> params;
   spec::TargetKind target = spec::TargetKind::cpu;
-  std::string arch = "sm_90a";              // cuda only
+  std::string arch;                         // "sm_90a"; on cpu as -march names it, or empty: the text is for any
   std::string entry;                        // name of the instance; may equal template_name
   std::filesystem::path include_directory;  // holds device/group.h
   std::vector<std::string> header;          // lines of the comment on top, without "//"

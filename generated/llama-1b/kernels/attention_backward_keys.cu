@@ -68,7 +68,7 @@ LLMC_KERNEL attention_backward_keys(const bf16* __restrict__ dout, const bf16* _
   // A turn has kQueries queries of one of the heads; the first one, which has none yet, only begins to copy.
   for (int turn = -1, query = first; query < 2048; ++turn, query = first + turn / kGroupHeads * kQueries) {
     const bf16 *queries = tiles[turn & 1][0], *gradients = tiles[turn & 1][1];
-    const float *logarithms = lines[turn & 1][0], *products = lines[turn & 1][1];
+    const float *row_lse = lines[turn & 1][0], *row_delta = lines[turn & 1][1];
     wait_for_copies();
     __syncthreads();  // all copies have come, and all warps are done with the other buffer
     begin_copies(turn + 1);
@@ -85,8 +85,8 @@ LLMC_KERNEL attention_backward_keys(const bf16* __restrict__ dout, const bf16* _
         for (int i = 0; i < 4 * kRowTiles; ++i) {
           const int column = at + lane % 4 * 2 + i % 2;
           float &p = scores[i / 4][i % 4], &ds = dscores[i / 4][i % 4];
-          p = exp2_approx(fma(p, 0.125f * kLog2e, -logarithms[column] * kLog2e));
-          ds = p * (ds - products[column]);
+          p = exp2_approx(fma(p, 0.125f * kLog2e, -row_lse[column] * kLog2e));
+          ds = p * (ds - row_delta[column]);
         }
         round_columns(powers, scores, n);
         round_columns(weights, dscores, n);

@@ -55,23 +55,23 @@ LLMC_KERNEL attention_backward_queries(const bf16* __restrict__ dout, const bf16
   const int query = first + kRows * warp, count = 2048 - query;  // the warp's first, and how many there are
   const long long out_row = (row + query) * 2048 + head * 64;
   unsigned queries[kDim / 16][kRowTiles][4], gradients[kDim / 16][kRowTiles][4];
-  float product[kRowTiles][2] = {};  // dot(dout, out)
+  float row_delta[kRowTiles][2] = {};  // dot(dout, out)
 #pragma unroll
   for (int s = 0; s < kDim / 16; ++s) {
     load_fragments<64, 3072>(queries[s], qkv + (row + query) * 3072 + head * 64, 16 * s, count);
     load_fragments<64, 2048>(gradients[s], dout + out_row, 16 * s, count);
     unsigned outs[kRowTiles][4];
     load_fragments<64, 2048>(outs, out + out_row, 16 * s, count);
-    add_products(product, gradients[s], outs);
+    add_products(row_delta, gradients[s], outs);
   }
   const long long line = (static_cast<long long>(batch) * 32 + head) * 2048 + query;
-  float logarithm[kRowTiles][2];
+  float row_lse[kRowTiles][2];
 #pragma unroll
   for (int half = 0; half < 2 * kRowTiles; ++half) {
     const int at = lane / 4 + half * 8;
-    float& sum = product[half / 2][half % 2];
+    float& sum = row_delta[half / 2][half % 2];
     sum = sum_of_row(sum);
-    logarithm[half / 2][half % 2] = at < count ? lse[line + at] * kLog2e : 0.0f;
+    row_lse[half / 2][half % 2] = at < count ? lse[line + at] * kLog2e : 0.0f;
     if (part == 0 && lane % 4 == 0 && at < count) delta[line + at] = sum;
   }
 
@@ -93,8 +93,8 @@ LLMC_KERNEL attention_backward_queries(const bf16* __restrict__ dout, const bf16
 #pragma unroll
         for (int i = 0; i < 4 * kRowTiles; ++i) {
           const int m = i / 4, half = i / 2 % 2;
-          const float p = exp2_approx(fma(scores[m][i % 4], 0.125f * kLog2e, -logarithm[m][half]));
-          dscores[m][i % 4] = p * (dscores[m][i % 4] - product[m][half]);
+          const float p = exp2_approx(fma(scores[m][i % 4], 0.125f * kLog2e, -row_lse[m][half]));
+          dscores[m][i % 4] = p * (dscores[m][i % 4] - row_delta[m][half]);
         }
         round_columns(weights, dscores, n);
       }

@@ -37,10 +37,10 @@ LLMC_KERNEL rms_norm_backward_residual_recompute(const Act* dy, const Residual* 
       g.map(dweight, gradient, in, [=](float& sum, float d, float v) { sum += d * (v * r); });
       g.store(g.row<2048, 2048>(y, row), in, scale, [=](float v, float w) { return v * r * w; });
       const float dot = g.sum(gradient, in, scale, [](float d, float v, float w) { return d * w * v; });
-      const float pull = dot / 2048 * r * r;
+      const float projection = dot / 2048 * r * r;
       const auto out = g.row<2048, 2048>(dx, row);
       g.store(out, gradient, in, scale, residual,
-              [=](float d, float v, float w, float other) { return other + r * (d * w - v * pull); });
+              [=](float d, float v, float w, float other) { return other + r * (d * w - v * projection); });
     }
     g.store(g.row<2048>(dweight_partial, block), dweight, [](float sum) { return sum; });
   }

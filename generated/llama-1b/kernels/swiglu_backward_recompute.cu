@@ -21,16 +21,18 @@ LLMC_KERNEL swiglu_backward_recompute(const Act* dout, const Act* gate_up, Act* 
     const auto gradient = g.row<8192, 8192>(dout, row);
     const auto gate = g.row<8192, 8192, 16384>(gate_up, row);
     const auto up = g.row<8192, 8192, 16384>(gate_up + 8192, row);
-    const auto dgate = g.row<8192, 8192, 16384>(dgate_up, row);
-    const auto dup = g.row<8192, 8192, 16384>(dgate_up + 8192, row);
-    const auto result = g.row<8192, 8192>(out, row);
-    g.map(gradient, gate, up, dgate, dup, result, [](float d, float x, float u, float& dx, float& du, float& y) {
-      const float s = sigmoid(x);
-      const float silu = x * s;
-      y = silu * u;
-      dx = d * u * s * fma(x, 1.0f - s, 1.0f);
-      du = d * silu;
-    });
+    const auto dgate = g.result<32768, 8192, 8192, 16384>(dgate_up, row);
+    const auto dup = g.result<32768, 8192, 8192, 16384>(dgate_up + 8192, row);
+    {
+      const auto result = g.result<32768, 8192, 8192>(out, row);
+      g.map(gradient, gate, up, dgate, dup, result, [](float d, float x, float u, float& dx, float& du, float& y) {
+        const float s = sigmoid(x);
+        const float silu = x * s;
+        y = silu * u;
+        dx = d * u * s * fma(x, 1.0f - s, 1.0f);
+        du = d * silu;
+      });
+    }
   }
 }
 

@@ -18,7 +18,8 @@ LLMC_KERNEL swiglu_forward(const Act* __restrict__ gate_up, Act* __restrict__ ou
   for (const int row : g.rows(32768)) {
     const auto gate = g.row<8192, 8192, 16384>(gate_up, row);
     const auto up = g.row<8192, 8192, 16384>(gate_up + 8192, row);
-    g.store(g.row<8192, 8192>(out, row), gate, up, [](float gate, float up) { return gate * sigmoid(gate) * up; });
+    const auto result = g.result<32768, 8192, 8192>(out, row);
+    g.store(result, gate, up, [](float gate, float up) { return gate * sigmoid(gate) * up; });
   }
 }
 

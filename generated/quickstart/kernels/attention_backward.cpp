@@ -46,19 +46,18 @@ constexpr float kNothing = -1e30f;  // the score of a key that lies after the qu
 /// One tile of queries, and the block of keys it meets. "along" operands hold words of neighbours of head_dim, "across"
 /// operands words of neighbouring rows; in fp32 a word is one element.
 struct BackwardTile {
-  alignas(64) float queries[kDim * kTile];         // q^T [kDepth, kTile]
-  alignas(64) float query_rows[kTile * kDim];      // q across [kTile, kDim]
-  alignas(64) float outputs[kDim * kTile];         // dout^T [kDepth, kTile]
-  alignas(64) float output_rows[kTile * kDim];     // dout across [kTile, kDim]
-  alignas(64) float dqueries[kDim * kTile];        // dq^T [kDim, kTile], unscaled
-  alignas(64) float lse[kTile];                    // of each query's scores
-  alignas(64) float delta[kTile];                  // dout . out of each query
-  alignas(64) float probabilities[kKeys * kTile];  // P^T
-  alignas(64) float dscores[kKeys * kTile];        // dS^T
-  alignas(64) float words[kKeys * kTile];          // P^T, then dS^T, as words; unused in fp32
-  alignas(64) float keys[kKeys * kDim];            // k along [keys of the block, kDim]
-  alignas(64) float key_rows[kKeys * kDim];        // k across; unused in fp32
-  alignas(64) float values[kKeys * kDim];          // v along
+  alignas(64) float queries[kDim * kTile];      // q^T [kDepth, kTile]
+  alignas(64) float query_rows[kTile * kDim];   // q across [kTile, kDim]
+  alignas(64) float outputs[kDim * kTile];      // dout^T [kDepth, kTile]
+  alignas(64) float output_rows[kTile * kDim];  // dout across [kTile, kDim]
+  alignas(64) float dqueries[kDim * kTile];     // dq^T [kDim, kTile], unscaled
+  alignas(64) float lse[kTile];                 // of each query's scores, as a power of 2
+  alignas(64) float delta[kTile];               // dout . out of each query
+  alignas(64) float scores[kKeys * kTile];      // P^T, then dS^T
+  alignas(64) float words[kKeys * kTile];       // the same as words; unused in fp32
+  alignas(64) float keys[kKeys * kDim];         // k along [keys of the block, kDim]
+  alignas(64) float key_rows[kKeys * kDim];     // k across; unused in fp32
+  alignas(64) float values[kKeys * kDim];       // v along
 };
 
 /// to[kCount, kDim] += scores [kCount, lanes from kFirst on] times rows [lanes, kDim].
@@ -92,38 +91,31 @@ LLMC_TILE void backward_block(BackwardTile& tile, float* dkeys, float* dvalues) 
     for (int i = 0; i < kTileRows; ++i) {
       for (int v = 0; v < kVectors; ++v) {
         const int lane = kFirst + v * kVectorLanes;
-        vector shifted = score[i][v] * kScale - load(tile.lse + lane);
-        if (kDiagonal && v < kTileHeads) shifted = mask_below(key + i, shifted, kNothing);
-        store(tile.probabilities + (key + i) * kTile + lane, shifted);
+        vector power = multiply_add(score[i][v], vector{} + kLog2e * kScale, -load(tile.lse + lane));
+        if (kDiagonal && v < kTileHeads) power = mask_below(key + i, power, kNothing);
+        store(tile.scores + (key + i) * kTile + lane, exp2(power));
       }
     }
   }
-  for (int key = 0; key < kCount; ++key) {
-    float* line = tile.probabilities + key * kTile + kFirst;
-    for (int q = 0; q < kWidth; ++q) line[q] = exp(line[q]);
-  }
+  if constexpr (kPairs) round_rows<kWidth>(tile.scores + kFirst, kCount, kTile, tile.words + kFirst / 2);
+  add_rows<kFirst, kCount>(kPairs ? tile.words : tile.scores, tile.output_rows, dvalues);
+
   for (int key = 0; key < kCount; key += kTileRows) {
     vector slope[kTileRows][kVectors] = {};
     multiply<kPairs>(tile.values + key * kDim, kDim, 1, tile.outputs + kFirst, kTile, kDepth, slope);
     for (int i = 0; i < kTileRows; ++i) {
       for (int v = 0; v < kVectors; ++v) {
-        const int lane = kFirst + v * kVectorLanes, at = (key + i) * kTile + lane;
-        store(tile.dscores + at, load(tile.probabilities + at) * (slope[i][v] - load(tile.delta + lane)));
+        const int lane = kFirst + v * kVectorLanes;
+        float* score = tile.scores + (key + i) * kTile + lane;
+        store(score, load(score) * (slope[i][v] - load(tile.delta + lane)));
       }
     }
   }
+  if constexpr (kPairs) round_rows<kWidth>(tile.scores + kFirst, kCount, kTile, tile.words + kFirst / 2);
+  add_rows<kFirst, kCount>(kPairs ? tile.words : tile.scores, tile.query_rows, dkeys);
+  if constexpr (kPairs) pair_rows<kWidth>(tile.scores + kFirst, kCount, kTile, tile.words + kFirst);
 
-  if constexpr (kPairs) {
-    round_rows<kWidth>(tile.probabilities + kFirst, kCount, kTile, tile.words + kFirst / 2);
-    add_rows<kFirst, kCount>(tile.words, tile.output_rows, dvalues);
-    round_rows<kWidth>(tile.dscores + kFirst, kCount, kTile, tile.words + kFirst / 2);
-    add_rows<kFirst, kCount>(tile.words, tile.query_rows, dkeys);
-    pair_rows<kWidth>(tile.dscores + kFirst, kCount, kTile, tile.words + kFirst);
-  } else {
-    add_rows<kFirst, kCount>(tile.probabilities, tile.output_rows, dvalues);
-    add_rows<kFirst, kCount>(tile.dscores, tile.query_rows, dkeys);
-  }
-  const float* dscores = kPairs ? tile.words : tile.dscores;
+  const float* dscores = kPairs ? tile.words : tile.scores;
   const float* key_rows = kPairs ? tile.key_rows : tile.keys;
   for (int d = 0; d < 32; d += kTileRows) {
     vector sum[kTileRows][kVectors];
@@ -191,10 +183,17 @@ LLMC_KERNEL attention_backward(const Act* __restrict__ dout, const Act* __restri
           const float* line = lse + (static_cast<long long>(batch) * 8 + h) * 256 + query;
           // Queries past the end get no probability: their rows repeat the last one.
           for (int lane = 0; lane < kVectorLanes; ++lane)
-            tile.lse[lane0 + lane] = lane < count ? line[lane] : -kNothing;
+            tile.lse[lane0 + lane] = kLog2e * (lane < count ? line[lane] : -kNothing);
           store(tile.delta + lane0, row_products<32>(d_out, o, 256, count));
         }
         for (int i = 0; i < kDim * kTile; ++i) tile.dqueries[i] = 0.0f;
+        // What the next tile reads, and where this one's dq goes.
+        const int next = first + kTileQueries, left = 256 - next;
+        const long long column = head * 32;
+        prefetch_rows<kTileQueries, kTileHeads * 32>(qkv + (row0 + next) * 512 + column, 512, left);
+        prefetch_rows<kTileQueries, kTileHeads * 32>(dout + (row0 + next) * 256 + column, 256, left);
+        prefetch_rows<kTileQueries, kTileHeads * 32>(out + (row0 + next) * 256 + column, 256, left);
+        prefetch_rows<kTileQueries, kTileHeads * 32>(dqkv + (row0 + first) * 512 + column, 512, 256 - first);
 
         int key = 0;
         for (; key + kKeys <= first; key += kKeys) {
@@ -220,6 +219,9 @@ LLMC_KERNEL attention_backward(const Act* __restrict__ dout, const Act* __restri
       }
     }
     for (int t = 0; t < 256; ++t) {
+      const Act* ahead = dqkv + (row0 + t + 16) * 512;
+      prefetch_rows<1, 32>(ahead + key_column, 512, 256 - t - 16);
+      prefetch_rows<1, 32>(ahead + value_column, 512, 256 - t - 16);
       for (int d = 0; d < 32; d += kVectorLanes) {
         Act* row = dqkv + (row0 + t) * 512 + d;
         store_some(row + key_column, load(dkeys + t * kPaddedDim + d) * kScale, 32 - d);

@@ -35,8 +35,8 @@ LLMC_KERNEL cross_entropy_gradient(Act* __restrict__ logits, const int* __restri
     if (owner) {
       const float below = logit - powers.highest;
       losses[row] = ignored ? 0.0f : log(powers.total) - below;
-      const float chance = exp(below) / powers.total;
-      if (!ignored) out.data[target] = from_float<Act>((chance - 1.0f) * loss_scale);
+      const float probability = exp(below) / powers.total;
+      if (!ignored) out.data[target] = from_float<Act>((probability - 1.0f) * loss_scale);
     }
   }
 }

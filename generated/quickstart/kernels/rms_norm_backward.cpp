@@ -34,9 +34,9 @@ LLMC_KERNEL rms_norm_backward(const Act* dy, const Residual* x, const float* wei
       // What needs no sum comes before it: after it fewer registers would be left (4,096 columns, sm_100).
       g.map(dweight, gradient, in, [=](float& sum, float d, float v) { sum += d * (v * r); });
       const float dot = g.sum(gradient, in, scale, [](float d, float v, float w) { return d * w * v; });
-      const float pull = dot / 256 * r * r;
+      const float projection = dot / 256 * r * r;
       const auto out = g.row<256, 256>(dx, row);
-      g.store(out, gradient, in, scale, [=](float d, float v, float w) { return r * (d * w - v * pull); });
+      g.store(out, gradient, in, scale, [=](float d, float v, float w) { return r * (d * w - v * projection); });
     }
     g.store(g.row<256>(dweight_partial, block), dweight, [](float sum) { return sum; });
   }

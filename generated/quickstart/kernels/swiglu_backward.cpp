@@ -20,8 +20,8 @@ LLMC_KERNEL swiglu_backward(const Act* dout, const Act* gate_up, Act* dgate_up, 
     const auto gradient = g.row<768, 768>(dout, row);
     const auto gate = g.row<768, 768, 1536>(gate_up, row);
     const auto up = g.row<768, 768, 1536>(gate_up + 768, row);
-    const auto dgate = g.row<768, 768, 1536>(dgate_up, row);
-    const auto dup = g.row<768, 768, 1536>(dgate_up + 768, row);
+    const auto dgate = g.result<2048, 768, 768, 1536>(dgate_up, row);
+    const auto dup = g.result<2048, 768, 768, 1536>(dgate_up + 768, row);
     g.map(gradient, gate, up, dgate, dup, [](float d, float x, float u, float& dx, float& du) {
       const float s = sigmoid(x);
       dx = d * u * s * fma(x, 1.0f - s, 1.0f);

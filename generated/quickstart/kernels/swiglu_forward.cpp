@@ -18,7 +18,8 @@ LLMC_KERNEL swiglu_forward(const Act* __restrict__ gate_up, Act* __restrict__ ou
   for (const int row : g.rows(2048)) {
     const auto gate = g.row<768, 768, 1536>(gate_up, row);
     const auto up = g.row<768, 768, 1536>(gate_up + 768, row);
-    g.store(g.row<768, 768>(out, row), gate, up, [](float gate, float up) { return gate * sigmoid(gate) * up; });
+    const auto result = g.result<2048, 768, 768>(out, row);
+    g.store(result, gate, up, [](float gate, float up) { return gate * sigmoid(gate) * up; });
   }
 }
 

@@ -20,6 +20,13 @@ namespace llmc {
 /// Partial sums of a reduction: column c goes to number c % kPartials, whatever the instruction set.
 constexpr int kPartials = 64;
 
+/// Bytes that a row operation asks for ahead of what it reads. Hardware follows a row to the end of its page, 4 KiB,
+/// and begins anew in the next one.
+constexpr int kAhead = 6144;
+
+/// Bytes of a matrix of which the caches of a few cores hold little once it is written.
+constexpr long long kStreamed = 4 << 20;
+
 /// A thread's contiguous share of n rows.
 struct RowRange {
   struct Iterator {
@@ -38,7 +45,7 @@ struct RowRange {
 template <class T, int kColumns, int kPitch, int kSegmentCount, int kStep>
 struct Row : RowArgument {
   static constexpr int kSegments = kSegmentCount;
-  static constexpr bool kPartial = false;
+  static constexpr bool kPartial = false, kInMemory = true;
   T* data;
 
   static constexpr int cols() { return kColumns; }
@@ -49,11 +56,30 @@ struct Row : RowArgument {
   }
 };
 
+struct StreamedPointer {
+  float* at;
+  float& operator[](int i) const { return at[i]; }
+};
+
+/// An fp32 row that goes past the caches: written, not read. Its address is a multiple of 64.
+template <int kColumns, int kPitch>
+struct StreamedRow : RowArgument {
+  static constexpr int kSegments = 1;
+  static constexpr bool kPartial = false, kInMemory = false;
+  float* data;
+
+  static constexpr int cols() { return kColumns; }
+  StreamedPointer segment(int) const { return {data}; }
+  void pad() const {
+    for (int c = kColumns; c < kPitch; ++c) data[c] = 0.0f;
+  }
+};
+
 /// A number of elements known at run time.
 template <class T>
 struct Run : RowArgument {
   static constexpr int kSegments = 1;
-  static constexpr bool kPartial = false;
+  static constexpr bool kPartial = false, kInMemory = true;
   T* data;
   int count;
 
@@ -66,7 +92,7 @@ struct Run : RowArgument {
 template <int kColumns>
 struct Columns : RowArgument {
   static constexpr int kSegments = 1;
-  static constexpr bool kPartial = false;
+  static constexpr bool kPartial = false, kInMemory = false;
   alignas(64) float data[kColumns];
 
   static constexpr int cols() { return kColumns; }
@@ -84,7 +110,7 @@ struct Powers : Columns<kColumns> {
 /// Partial results of a reduction.
 template <class T>
 struct Sums : RowArgument {
-  static constexpr bool kPartial = true;
+  static constexpr bool kPartial = true, kInMemory = false;
   alignas(64) T data[kPartials] = {};
 
   T* segment(int) { return data; }
@@ -93,7 +119,7 @@ struct Sums : RowArgument {
 
 /// The number of a column.
 struct Indices : RowArgument {
-  static constexpr bool kPartial = false;
+  static constexpr bool kPartial = false, kInMemory = false;
   int operator[](int column) const { return column; }
   Indices segment(int) const { return {}; }
   void pad() const {}
@@ -136,10 +162,23 @@ struct Element<Rounded<T>> {
   LLMC_ALWAYS ~Element() { result = value; }
   LLMC_ALWAYS float& get() { return value; }
 };
+/// One element of a block of results that nothing reads.
+struct Unread {
+  float& result;
+};
+template <>
+struct Element<Unread> {
+  float& result;
+  float value = 0.0f;
+  LLMC_ALWAYS explicit Element(Unread place) : result(place.result) {}
+  LLMC_ALWAYS ~Element() { result = value; }
+  LLMC_ALWAYS float& get() { return value; }
+};
 template <class T>
 Element(T&) -> Element<T>;
 template <class T>
 Element(Rounded<T>) -> Element<Rounded<T>>;
+Element(Unread) -> Element<Unread>;
 Element(int) -> Element<int>;
 
 /// A block of a row. What is written to a bf16 row is rounded a vector at a time once the block is computed: the
@@ -158,6 +197,16 @@ struct Block<bf16*> {
   LLMC_ALWAYS Rounded<bf16> operator[](int i) const { return {at[i], results[i]}; }
   LLMC_ALWAYS ~Block() {
     for (int i = 0; i < kPartials; i += kVectorLanes) llmc::store(at + i, llmc::load(results + i));
+  }
+};
+template <>
+struct Block<StreamedPointer> {
+  float* at;
+  alignas(64) mutable float results[kPartials];
+  LLMC_ALWAYS Block(StreamedPointer pointer, int first) : at(pointer.at + first) {}
+  LLMC_ALWAYS Unread operator[](int i) const { return {results[i]}; }
+  LLMC_ALWAYS ~Block() {
+    for (int i = 0; i < kPartials; i += kVectorLanes) stream(at + i, llmc::load(results + i));
   }
 };
 template <>
@@ -183,6 +232,15 @@ class Group {
   template <int kCols, int kPitch = kCols, int kStride = kPitch, class T>
   Row<T, kCols, kPitch, 1, 0> row(T* matrix, long long index = 0) const {
     return {{}, matrix + index * kStride};
+  }
+  template <int kRows, int kCols, int kPitch = kCols, int kStride = kPitch, class T>
+  auto result(T* matrix, long long index) const {
+    constexpr bool kFits = sizeof(T) * kRows * static_cast<long long>(kStride) <= kStreamed;
+    if constexpr (sizeof(T) == sizeof(float) && !kFits && kPitch % 16 == 0 && kStride % 16 == 0) {
+      return StreamedRow<kCols, kPitch>{{}, matrix + index * kStride};
+    } else {
+      return row<kCols, kPitch, kStride>(matrix, index);
+    }
   }
   template <class T>
   Run<T> run(T* data, int count) const {
@@ -321,12 +379,22 @@ class Group {
     for (int i = 0; i < kPartials; ++i) one_of_block(f, i, blocks...);
   }
 
+  template <class R, class Pointer>
+  LLMC_ALWAYS static void prefetch(Pointer at, int first) {
+    if constexpr (R::kInMemory) {
+      const char* line = reinterpret_cast<const char*>(at + first) + kAhead;
+      for (unsigned i = 0; i < kPartials * sizeof(*at); i += 64) __builtin_prefetch(line + i);
+    }
+  }
+
   /// Whole blocks, then the columns that are left.
   template <class... Rows, class F, class... Pointers>
   LLMC_ALWAYS static void blocks_each(F& f, int cols, Pointers... at) {
     int first = 0;
-    for (; first + kPartials <= cols; first += kPartials)
+    for (; first + kPartials <= cols; first += kPartials) {
+      (prefetch<Rows>(at, first), ...);
       block_each(f, Block<Pointers>(at, Rows::kPartial ? 0 : first)...);
+    }
     columns_each<Rows...>(f, first, cols - first, at...);
   }
 

@@ -9,7 +9,10 @@ namespace llmc {
 template <class... Parameters, class... Arguments>
 void launch(Stream&, void (*kernel)(Parameters...), Arguments... arguments) {
 #pragma omp parallel
-  kernel(arguments...);
+  {
+    kernel(arguments...);
+    __builtin_ia32_sfence();  // what went past the caches (Group's results) is there for every thread
+  }
 }
 
 }  // namespace llmc

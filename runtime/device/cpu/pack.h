@@ -31,13 +31,22 @@ LLMC_TILE const T* row_or_last(const T* from, int pitch, int rows, int r) {
   return from + static_cast<long long>(r < rows ? r : rows - 1) * pitch;
 }
 
+/// Asks for kCols elements of kRows rows, of which `rows` exist: rows that lie a pitch apart are nothing that hardware
+/// foresees.
+template <int kRows, int kCols, class T>
+LLMC_TILE void prefetch_rows(const T* from, int pitch, int rows) {
+  for (int r = 0; r < kRows && r < rows; ++r)
+    for (int c = 0; c < kCols; c += 64 / sizeof(T)) __builtin_prefetch(from + static_cast<long long>(r) * pitch + c);
+}
+
 /// to[r][c] = from[r][c] for r < kRows and c < kCols; zero for kCols <= c < kPitch.
 template <int kRows, int kCols, int kPitch, class T>
 LLMC_TILE void pack_rows(const T* from, int pitch, int rows, float* to) {
   static_assert(kPitch % kVectorLanes == 0 && kPitch >= kCols);
+  const T* line = row_or_last(from, pitch, rows, 0);
   for (int r = 0; r < kRows; ++r) {
-    const T* line = row_or_last(from, pitch, rows, r);
     for (int c = 0; c < kPitch; c += kVectorLanes) store(to + r * kPitch + c, load_some(line + c, kCols - c));
+    line += r + 1 < rows ? pitch : 0;
   }
 }
 

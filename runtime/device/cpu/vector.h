@@ -30,6 +30,8 @@ typedef int vector_int __attribute__((vector_size(4 * kVectorLanes)));
 typedef unsigned vector_bits __attribute__((vector_size(4 * kVectorLanes)));
 typedef unsigned short vector_half __attribute__((vector_size(2 * kVectorLanes)));
 
+constexpr float kLog2e = 1.44269504f, kLn2 = 0.693147181f;
+
 /// 1 / sqrt(n) for constant expressions, where Clang has no square root: Newton's iteration from above.
 constexpr float inverse_sqrt(int n) {
   double root = n;
@@ -50,6 +52,17 @@ LLMC_TILE vector load(const bf16* from) {
 }
 
 LLMC_TILE void store(float* to, vector value) { __builtin_memcpy(to, &value, sizeof(value)); }
+
+/// The same past the caches, so that their old content is not read; `to` is a multiple of the vector's bytes.
+LLMC_TILE void stream(float* to, vector value) {
+#if defined(__AVX512F__) || (defined(__AVX__) && !defined(LLMC_SIXTEEN_LANES))
+  asm("vmovntps %1, %0" : "=m"(*reinterpret_cast<vector*>(to)) : "v"(value));
+#elif !defined(LLMC_SIXTEEN_LANES)
+  asm("movntps %1, %0" : "=m"(*reinterpret_cast<vector*>(to)) : "x"(value));
+#else
+  store(to, value);
+#endif
+}
 
 /// The upper halves of the words, rounded to the nearest, ties to even; NaN stays NaN.
 LLMC_TILE vector_half round_to_half(vector value) {
@@ -173,6 +186,33 @@ LLMC_TILE vector multiply_add_pairs(vector a, vector b, vector c) {
   const vector_bits x = (vector_bits)a, y = (vector_bits)b, high = vector_bits{} + 0xffff0000u;
   return multiply_add((vector)(x & high), (vector)(y & high), multiply_add((vector)(x << 16), (vector)(y << 16), c));
 #endif
+}
+
+/// a * b + c into a's register: a polynomial's coefficient c stays where it is, which multiply_add would copy first.
+LLMC_TILE vector horner(vector a, vector b, vector c) {
+#if defined(__AVX512F__) || (defined(__FMA__) && !defined(LLMC_SIXTEEN_LANES))
+  asm("vfmadd213ps %2, %1, %0" : "+v"(a) : "v"(b), "v"(c));
+  return a;
+#else
+  return multiply_add(a, b, c);
+#endif
+}
+
+/// 2^v, relative error below 1.6e-7 (2.5e-7 without fma): v = n + r, |r| <= 1/2, a polynomial of degree 5 in r, and n
+/// added to the exponent. Saturates at 2^-120; v must be below 127.5. NaN stays NaN. 2^0 is 1.
+LLMC_TILE vector exp2(vector v) {
+  const vector shift =
+      12582912.0f - vector{};         // 1.5 * 2^23: adding it rounds to an integer, which stands in the low bits
+  v = larger(-120.0f - vector{}, v);  // in this order NaN passes
+  const vector shifted = v + shift;
+  const vector r = v - (shifted - shift);
+  vector p = 1.3264727e-3f - vector{};
+  p = horner(p, r, 9.671513e-3f - vector{});
+  p = horner(p, r, 5.5507336e-2f - vector{});
+  p = horner(p, r, 0.24022242f - vector{});
+  p = horner(p, r, 0.693147f - vector{});
+  p = horner(p, r, 1.0f - vector{});
+  return (vector)((vector_bits)p + ((vector_bits)shifted << 23));
 }
 
 /// sum[i][v] += sum over k < depth of a[i * row + k * step] * b[k * pitch + v], v in vectors. kPairs: an element of a

@@ -64,6 +64,10 @@ class Group {
   __device__ Row<T, kCols, kPitch, 1, 0, kStride * sizeof(T) % 16 == 0> row(T* matrix, long long index) const {
     return {{}, matrix + index * kStride};
   }
+  template <int kRows, int kCols, int kPitch = kCols, int kStride = kPitch, class T>
+  __device__ auto result(T* matrix, long long index) const {
+    return row<kCols, kPitch, kStride>(matrix, index);
+  }
   template <int kCols, class T>
   __device__ Row<T, kCols, kCols, 1, 0, true> row(T* vector) const {
     return {{}, vector};

@@ -48,10 +48,9 @@ std::string text(const GemmShape& shape) {
   return line;
 }
 
-/// Bytes that a thread needs for this product in tiles (math/tiles); 0 if it is left to oneDNN.
+/// Bytes that a thread needs for this product in tiles.
 std::size_t tiles_workspace(const GemmShape& shape) {
-  if (is_weight_gradient(shape)) return weight_gradient_bytes(shape);
-  return is_linear_product(shape) ? linear_product_bytes(shape) : 0;
+  return shape.transpose_a ? weight_gradient_bytes(shape) : linear_product_bytes(shape);
 }
 
 /// A primitive and its argument list. The list is made once; a call only puts addresses into the memory objects.
@@ -126,10 +125,12 @@ Gemm::Gemm(MathLibrary& library, const GemmShape& shape) : impl_(std::make_uniqu
     throw Failure(Exit::toolchain,
                   math_library_version() + " has no bf16 products for this processor; set precision.compute to fp32");
   impl_->library = &library.impl();
-  if (const std::size_t workspace = tiles_workspace(shape); workspace && uses_tiles()) {
+  if (shape.tiles) {
+    if (!is_weight_gradient(shape) && !is_linear_product(shape))
+      throw Failure(Exit::internal, "no product in tiles has the form of " + text(shape));
     require_tiles();
     impl_->in_tiles = shape;
-    impl_->library->reserve(static_cast<std::size_t>(impl_->library->threads) * workspace);
+    impl_->library->reserve(static_cast<std::size_t>(impl_->library->threads) * tiles_workspace(shape));
     return;
   }
   const dnnl::engine& engine = impl_->library->engine;

@@ -2,7 +2,6 @@
 
 #include <oneapi/dnnl/dnnl.hpp>
 
-#include "device/cpu/arch.h"
 #include "math/libraries.h"
 
 namespace llmc {
@@ -21,8 +20,6 @@ Bf16Support bf16_support() {
   if (has(dnnl::cpu_isa::avx512_core_bf16)) return Bf16Support::native;
   return has(dnnl::cpu_isa::avx512_core) ? Bf16Support::emulated : Bf16Support::none;
 }
-
-bool uses_tiles() { return has(dnnl::cpu_isa::avx512_core_amx) && cpu_supports("sapphirerapids"); }
 
 std::string math_library_version() {
   const dnnl_version_t* version = dnnl_version();

@@ -14,9 +14,6 @@ enum class Bf16Support {
 /// As of the instruction set that oneDNN uses in this process (ONEDNN_MAX_CPU_ISA included).
 Bf16Support bf16_support();
 
-/// Whether products in AMX's tiles run here: the processor and the system have them, and oneDNN's instruction set does.
-bool uses_tiles();
-
 /// "oneDNN 2.6.3", for messages.
 std::string math_library_version();
 

@@ -1,5 +1,5 @@
-// A linear layer's forward product and the gradient of its input in AMX tiles: bf16 operands and fp32 sums. Gemm takes
-// it where the processor has tiles and the shape fits (math/onednn/gemm.cpp).
+// A linear layer's forward product and the gradient of its input in AMX tiles: bf16 operands and fp32 sums. The plan
+// chooses it where target.arch has tiles and the shape fits (compiler/ops/linear.cpp).
 #pragma once
 
 #include <algorithm>

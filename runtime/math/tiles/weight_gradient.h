@@ -1,5 +1,5 @@
 // A weight's gradient in AMX tiles: the product with A transposed, bf16 operands and fp32 sums, for which oneDNN has no
-// fast kernel. Gemm takes it where the processor has tiles and the shape fits (math/onednn/gemm.cpp).
+// fast kernel. The plan chooses it where target.arch has tiles and the shape fits (compiler/ops/linear.cpp).
 #pragma once
 
 #include <algorithm>

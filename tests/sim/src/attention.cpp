@@ -67,10 +67,10 @@ void backward_head(const Head& h, const bf16* q, const bf16* k, const bf16* v, c
     std::fill(query.begin(), query.end(), 0.0f);
     for (std::int64_t j = 0; j <= i; ++j) {
       const bf16* key = k + j * h.qkv_pitch;
-      const float chance = std::exp(h.scale * dot(q + i * h.qkv_pitch, key, h.dim) - lse[i]);
-      const float score = rounded(chance * (dot(gradient, v + j * h.qkv_pitch, h.dim) - delta));
+      const float probability = std::exp(h.scale * dot(q + i * h.qkv_pitch, key, h.dim) - lse[i]);
+      const float score = rounded(probability * (dot(gradient, v + j * h.qkv_pitch, h.dim) - delta));
       for (std::int64_t d = 0; d < h.dim; ++d) {
-        dv[j * h.dim + d] += rounded(chance) * to_float(gradient[d]);
+        dv[j * h.dim + d] += rounded(probability) * to_float(gradient[d]);
         dk[j * h.dim + d] += score * to_float(q[i * h.qkv_pitch + d]);
         query[d] += score * to_float(key[d]);
       }

@@ -87,8 +87,8 @@ struct CrossEntropy {
       const double loss = target < 0 ? 0 : highest + std::log(sum) - row[target];
       ASSERT_NEAR(result.losses[static_cast<std::size_t>(r)], loss, 1e-6 * (1 + loss)) << r;
       for (int c = 0; c < pitch; ++c) {
-        const double chance = c < cols ? std::exp(row[c] - highest) / sum : 0;
-        const double exact = target < 0 || c >= cols ? 0 : (chance - (c == target)) * kScale;
+        const double probability = c < cols ? std::exp(row[c] - highest) / sum : 0;
+        const double exact = target < 0 || c >= cols ? 0 : (probability - (c == target)) * kScale;
         const double size = std::abs(exact) + 1e-3 * kScale * (c == target);
         ASSERT_NEAR(result.gradient[static_cast<std::size_t>(r * pitch + c)], exact, relative * size) << r << " " << c;
       }

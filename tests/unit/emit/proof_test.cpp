@@ -77,6 +77,10 @@ TEST(Proof, QuickStartInTiles) {
   prove("quickstart.yaml", {"sapphirerapids"}, {"precision.compute=bf16", "target.arch=sapphirerapids"});
 }
 
+TEST(Proof, QuickStartForOneInstructionSet) {
+  prove("quickstart.yaml", {"cooperlake"}, {"precision.compute=bf16", "target.arch=cooperlake"});
+}
+
 TEST(Proof, Llama1b) { prove("llama-1b.yaml", {"sm_90a"}); }
 
 TEST(Proof, Llama1bWithPortableAttention) {

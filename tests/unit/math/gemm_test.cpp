@@ -9,8 +9,11 @@
 #include <random>
 #include <vector>
 
+#include "device/cpu/arch.h"
 #include "error.h"
 #include "math/onednn/support.h"
+#include "math/tiles/linear.h"
+#include "math/tiles/weight_gradient.h"
 
 namespace llmc {
 namespace {
@@ -67,7 +70,7 @@ struct Case {
 class GemmTest : public testing::TestWithParam<Case> {};
 
 void check(MathLibrary& library, Device& device, const Case& size, bool ta, bool tb, bool bias, bool residual,
-           bool accumulates) {
+           bool accumulates, bool tiles) {
   GemmShape shape;
   shape.m = size.m, shape.n = size.n, shape.k = size.k;
   shape.operand = size.operand, shape.result = size.result;
@@ -81,6 +84,12 @@ void check(MathLibrary& library, Device& device, const Case& size, bool ta, bool
   const Buffer b = random(size.operand, tb ? size.n : size.k, tb ? size.k : size.n, shape.pitch_b, 2);
   const Buffer offset = random(size.result, 1, size.n, size.n, 3);
   const Buffer c = random(size.result, size.m, size.n, shape.pitch_d, 4);
+  shape.tiles = tiles;
+  if (tiles && !is_linear_product(shape) && !is_weight_gradient(shape)) {
+    EXPECT_THROW(Gemm(library, shape), Failure);
+    return;
+  }
+  if (tiles && !cpu_supports("sapphirerapids")) return;
   const Gemm gemm(library, shape);
   for (const bool accumulate : {false, true}) {
     if (accumulate && !accumulates) continue;
@@ -117,7 +126,8 @@ TEST_P(GemmTest, MatchesSumsInDouble) {
   Device device(0, 2);
   MathLibrary library(device, nullptr, 0);
   for (int flags = 0; flags < 32; ++flags)
-    check(library, device, GetParam(), flags & 1, flags & 2, flags & 4, flags & 8, flags & 16);
+    for (const bool tiles : {false, true})
+      check(library, device, GetParam(), flags & 1, flags & 2, flags & 4, flags & 8, flags & 16, tiles);
 }
 
 constexpr DType f32 = DType::f32, bf16 = DType::bf16;

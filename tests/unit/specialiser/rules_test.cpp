@@ -130,6 +130,12 @@ TEST(Fold, WhatDependsOnTheMachineStays) {
                    "  if constexpr (2048 % kTile == 0) {\n    out[2048] = 1;\n  } else {\n    out[2048] = 2;\n  }\n"
                    "  if constexpr (sizeof(wide) == 64) out[10240] = 3;\n  static_assert(2048 >= kTile);\n",
                    "constexpr int kTile = 4 * kLanesOfMachine;\nconstexpr int tiled(int n) { return n + kTile; }\n\n"));
+  // In a text for one instruction set its names are numbers too; macros, types and functions still stay.
+  input.arch = "sapphirerapids";
+  expect(input, "#include \"device/cpu/width.h\"\n\n" +
+                    expected("  out[0] = in[131072];\n  out[32] = in[2048 + WIDTH];\n  out[2112] = in[twice(2048)];\n"
+                             "  out[2048] = 1;\n  if constexpr (sizeof(wide) == 64) out[10240] = 3;\n",
+                             "static_assert(kLanesOfMachine == 16, \"this is for sapphirerapids\");\n\n"));
   std::filesystem::remove_all(folder);
 }
 

@@ -125,6 +125,10 @@ LLMC_INSTANCES(embedding_backward, (const Act*, const int*, const int*, const in
 LLMC_BOTH(rope, (Act*, const float*))
 LLMC_BOTH(adamw, (float*, const float*, float*, float*, Act*, const Chunk*, int, int, const AdamwScalars*,
                   const GroupScalars*, const StepResults*, float*, float*))
+void swiglu_forward_of_4112(const float*, float*);
+void swiglu_forward_of_1028(const float*, float*);
+void swiglu_backward_of_4112(const float*, const float*, float*, float*);
+void swiglu_backward_of_1028(const float*, const float*, float*, float*);
 void column_reduce_odd(const float*, float*, int);
 void loss_sum_odd(const float*, const StepScalars*, StepResults*, int);
 void gradient_norm_small(const float*, const Chunk*, float*, int, int);

@@ -52,12 +52,12 @@ void check(Kernel kernel, float shift) {
     const double loss = target[r] < 0 ? 0 : highest + std::log(sum) - at(target[r]);
     ASSERT_NEAR(losses[r], loss, 1e-6 * (1 + loss)) << r;
     for (int c = 0; kGradient && c < C::kPitch; ++c) {
-      const double chance = c < C::kCols ? std::exp(at(c) - highest) / sum : 0;
-      const double exact = target[r] < 0 || c >= C::kCols ? 0 : (chance - (c == target[r])) * kScale;
+      const double probability = c < C::kCols ? std::exp(at(c) - highest) / sum : 0;
+      const double exact = target[r] < 0 || c >= C::kCols ? 0 : (probability - (c == target[r])) * kScale;
       // The difference to the highest logit, up to 32, is rounded by up to 1e-6, which the exponential turns into a
       // factor.
       ASSERT_NEAR(value(after[r * C::kPitch + c]), exact,
-                  tolerance<Act>(exact, kScale * (chance + (c == target[r])), 3e-6))
+                  tolerance<Act>(exact, kScale * (probability + (c == target[r])), 3e-6))
           << r << " " << c;
     }
   }

@@ -1,4 +1,7 @@
 // SwiGLU and RoPE, forward and backward.
+#include <memory>
+#include <new>
+
 #include "kernels.h"
 
 namespace llmc {
@@ -78,6 +81,39 @@ TYPED_TEST(Swiglu, Backward) {
     check_swiglu<TypeParam, false>(LLMC_OF_FLAG(swiglu_backward, false), LLMC_OF(swiglu_forward), in_place);
     check_swiglu<TypeParam, true>(LLMC_OF_FLAG(swiglu_backward, true), LLMC_OF(swiglu_forward), in_place);
   }
+}
+
+/// Elements from 64 bytes on.
+struct Aligned {
+  struct Free {
+    void operator()(float* p) const { operator delete[](p, std::align_val_t(64)); }
+  };
+  explicit Aligned(int count) : data(new(std::align_val_t(64)) float[count]), size(count) {}
+  std::unique_ptr<float[], Free> data;
+  int size;
+};
+
+/// Results that go past the caches have the bits of those that do not, tails and padding included.
+TEST(SwigluOfManyRows, GoesPastTheCaches) {
+  constexpr int kMany = 4112, kFew = 1028, kCols = 250, kPitch = 256, kCount = kMany * kPitch;
+  const auto gates = random_rows<float>(2 * kMany, kCols, kPitch, 1),
+             dout = random_rows<float>(kMany, kCols, kPitch, 2);
+  Aligned out(kCount), again(kCount), d(2 * kCount), few_out(kCount), few_d(2 * kCount);
+  for (const Aligned* all : {&out, &again, &d, &few_out, &few_d})
+    std::fill_n(all->data.get(), all->size, garbage<float>());
+  run(2, swiglu_forward_of_4112, gates.data(), out.data.get());
+  run(2, swiglu_backward_of_4112, dout.data(), gates.data(), d.data.get(), again.data.get());
+  for (int row = 0; row < kMany; row += kFew) {
+    const int at = row * kPitch;
+    run(2, swiglu_backward_of_1028, dout.data() + at, gates.data() + 2 * at, few_d.data.get() + 2 * at,
+        few_out.data.get() + at);
+  }
+  EXPECT_EQ(std::memcmp(out.data.get(), few_out.data.get(), kCount * sizeof(float)), 0);
+  EXPECT_EQ(std::memcmp(again.data.get(), few_out.data.get(), kCount * sizeof(float)), 0);
+  EXPECT_EQ(std::memcmp(d.data.get(), few_d.data.get(), 2 * kCount * sizeof(float)), 0);
+  EXPECT_EQ(out.data[kCount - 1], 0) << "padding";
+  run(2, swiglu_forward_of_1028, gates.data(), few_d.data.get());
+  EXPECT_EQ(std::memcmp(out.data.get(), few_d.data.get(), kFew * kPitch * sizeof(float)), 0);
 }
 
 constexpr int kRows = 12, kSequence = 6, kHeads = 3, kHeadDim = 20, kPitch = 88, kHalf = kHeadDim / 2;
