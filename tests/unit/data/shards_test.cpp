@@ -186,8 +186,7 @@ TEST(DataInfo, TextAndJson) {
   const std::string text = data::as_text(data::describe(folder / "*.bin", "auto", 16));
   EXPECT_NE(text.find("a.bin: llm.c uint16 (uint16), 1,234 tokens, largest id 599, 77 samples\n"), std::string::npos)
       << text;
-  EXPECT_NE(text.find("m.bin: megatron (uint16), 30 tokens, largest id 29, 2 documents, 1 sample\n"),
-            std::string::npos)
+  EXPECT_NE(text.find("m.bin: megatron (uint16), 30 tokens, largest id 29, 2 documents, 1 sample\n"), std::string::npos)
       << text;
   EXPECT_NE(text.find("2 files, 1,264 tokens, 78 samples of 16 tokens, fingerprint "), std::string::npos) << text;
   const std::string json = data::as_json(data::describe(folder / "a.bin", "auto", 0));
