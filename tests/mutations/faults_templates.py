@@ -13,7 +13,7 @@ FAULTS = [
           "test_templates Rope.InverseTurnsBack"),
     fault("weight_of_q_for_k_too", "templates/qk_norm_rope.cu", "head < kHeads ? weight : weight + kWeightPitch", "weight",
           "test_templates QkNorm*.Forward"),
-    fault("norm_of_half_a_head", "templates/qk_norm_rope.cu", "return v1 * v1 + v2 * v2;", "return v1 * v1;",
+    fault("norm_of_half_a_head", "templates/qk_norm_rope.cu", "return v1 * v1 + v2 * v2;", "return v1 * v1 + v1 * v2;",
           "test_templates QkNorm*.Forward"),
     fault("norm_of_heads_not_turned_back", "templates/qk_norm_rope_backward.cu", "back2 = dy2 * c - dy1 * s;",
           "back2 = dy2 * c + dy1 * s;", "test_templates QkNorm*.Backward"),
