@@ -22,8 +22,8 @@
 //   g.indices(), g.nothing()                    the column's number, an int; what is written is lost
 //   g.sums<T>(), g.total(sums)                  sums to add to in map(), and their sum
 //
-//   g.shared_rows(n)                            rows that the groups of a block of threads share; on cpu each has its own
-//   g.share(first, last)                        this group's part of the numbers from first to last - 1
+//   g.shared_rows(n)                            rows that the groups of a block of threads share; on cpu each has its
+//   own g.share(first, last)                        this group's part of the numbers from first to last - 1
 //   g.store_shared(out, columns)                out = the sum of what the groups that share have in columns()
 //
 //   g.sum(rows..., f)                           of f(elements of one column...) over the columns; all lanes get it
