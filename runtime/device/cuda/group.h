@@ -34,7 +34,7 @@ struct RowRange {
 template <int kLanes, class Element = float, int kCluster = 1>
 class Group {
   static_assert(kLanes >= 4 && kLanes <= 1024 && (kLanes & (kLanes - 1)) == 0, "a part of a warp, or whole ones");
-  static_assert(kCluster == 1 || kCluster <= 8 && kLanes >= 128, "blocks of a cluster that every device has room for");
+  static_assert(kCluster == 1 || (kCluster <= 8 && kLanes >= 128), "blocks of a cluster that every device has room for");
   static constexpr int kVector = 16 / sizeof(Element);
   static constexpr int kGroups = kLanes < 128 ? 128 / kLanes : 1;  // of a block
   static constexpr int kAll = kLanes * kCluster;                   // lanes of a row
@@ -241,7 +241,7 @@ class Group {
         if (within<Shape::kTotal>(k, total)) whole_or_tail<Shape::kTotal>(f, total, k, rows...);
     } else {
       // What is written cannot be read ahead of; more copies of such a loop only take registers.
-      constexpr int kCopies = ((Rows::kWritten && !Rows::kPartial) || ...) ? 2 : 4;
+      [[maybe_unused]] constexpr int kCopies = ((Rows::kWritten && !Rows::kPartial) || ...) ? 2 : 4;
 #pragma unroll kCopies
       for (int k = 0; column(k) < total; ++k) whole_or_tail<Shape::kTotal>(f, total, k, rows...);
     }
@@ -252,7 +252,7 @@ class Group {
   template <int kTotal, class F, class... Rows>
   __device__ __forceinline__ void whole_or_tail(F& f, int total, int k, Rows&... rows) const {
     const int at = column(k);
-    if (kTotal > 0 && kTotal % kVector == 0 || at + kVector <= total) {
+    if ((kTotal > 0 && kTotal % kVector == 0) || at + kVector <= total) {
       elements<true>(f, kVector, Piece<Rows, kVector>(rows, k, at)...);
     } else {
       elements<false>(f, total - at, Piece<Rows, kVector>(rows, k, at)...);

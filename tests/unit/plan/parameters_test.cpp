@@ -128,7 +128,7 @@ TEST(Parameters, NormsOfHeadsArePaddedEachOnItsOwn) {
   for (const Slice& s : {q, k}) {
     EXPECT_EQ(s.cols, 10) << s.name;
     EXPECT_EQ(s.init_value, 1) << s.name;
-    EXPECT_FALSE(s.decay) << s.name;
+    EXPECT_FALSE(plan.graph.groups.at(static_cast<std::size_t>(s.group)).decay) << s.name;
   }
 }
 
