@@ -34,7 +34,8 @@ struct RowRange {
 template <int kLanes, class Element = float, int kCluster = 1>
 class Group {
   static_assert(kLanes >= 4 && kLanes <= 1024 && (kLanes & (kLanes - 1)) == 0, "a part of a warp, or whole ones");
-  static_assert(kCluster == 1 || (kCluster <= 8 && kLanes >= 128), "blocks of a cluster that every device has room for");
+  static_assert(kCluster == 1 || (kCluster <= 8 && kLanes >= 128),
+                "blocks of a cluster that every device has room for");
   static constexpr int kVector = 16 / sizeof(Element);
   static constexpr int kGroups = kLanes < 128 ? 128 / kLanes : 1;  // of a block
   static constexpr int kAll = kLanes * kCluster;                   // lanes of a row
