@@ -8,11 +8,11 @@ namespace llmc {
 LLMC_BOUNDS(kLanes)
 LLMC_KERNEL cast_weights(const float* __restrict__ master, Act* __restrict__ copy, const Chunk* __restrict__ chunks,
                          int begin, int end) {
-  const Group<kLanes> g;
-  for (const int i : g.rows(end - begin)) {
+  const Group<kLanes> lanes;
+  for (const int i : lanes.rows(end - begin)) {
     const Chunk chunk = chunks[begin + i];
-    g.store(g.run(copy + chunk.offset, chunk.length), g.run(master + chunk.offset, chunk.length),
-            [](float v) { return v; });
+    lanes.store(lanes.run(copy + chunk.offset, chunk.length), lanes.run(master + chunk.offset, chunk.length),
+                [](float v) { return v; });
   }
 }
 

@@ -10,14 +10,14 @@ constexpr int kSlices = (kCols + kSlice - 1) / kSlice;
 /// partial [kBlocks, kCols], out [kCols]; accumulate: add to what is there.
 LLMC_BOUNDS(kLanes)
 LLMC_KERNEL column_reduce(const float* __restrict__ partial, float* __restrict__ out, int accumulate) {
-  const Group<kLanes> g;
-  for (const int part : g.rows(kSlices)) {
-    auto sums = g.columns<kSlice>();
+  const Group<kLanes> lanes;
+  for (const int part : lanes.rows(kSlices)) {
+    auto sums = lanes.columns<kSlice>();
     for (int block = 0; block < kBlocks; ++block) {
-      g.map(g.slice<kCols, kSlice>(partial, block, part), sums, [](float v, float& sum) { sum += v; });
+      lanes.map(lanes.slice<kCols, kSlice>(partial, block, part), sums, [](float v, float& sum) { sum += v; });
     }
-    g.map(g.slice<kCols, kSlice>(out, 0, part), sums,
-          [=](float& total, float sum) { total = accumulate ? total + sum : sum; });
+    lanes.map(lanes.slice<kCols, kSlice>(out, 0, part), sums,
+              [=](float& total, float sum) { total = accumulate ? total + sum : sum; });
   }
 }
 

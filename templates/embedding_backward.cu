@@ -11,13 +11,13 @@ LLMC_BOUNDS(kLanes)
 LLMC_KERNEL embedding_backward(const Act* __restrict__ dx, const int* __restrict__ order,
                                const int* __restrict__ run_begin, const int* __restrict__ run_token,
                                const int* __restrict__ run_count, float* __restrict__ dtable) {
-  const Group<kLanes, Act> g;
-  for (const int run : g.rows(*run_count)) {
-    auto sums = g.columns<kCols>();
+  const Group<kLanes, Act> lanes;
+  for (const int run : lanes.rows(*run_count)) {
+    auto sums = lanes.columns<kCols>();
     for (int i = run_begin[run]; i < run_begin[run + 1]; ++i) {
-      g.map(sums, g.row<kCols, kPitch>(dx, order[i]), [](float& sum, float v) { sum += v; });
+      lanes.map(sums, lanes.row<kCols, kPitch>(dx, order[i]), [](float& sum, float v) { sum += v; });
     }
-    g.map(g.row<kCols, kPitch>(dtable, run_token[run]), sums, [](float& total, float sum) { total += sum; });
+    lanes.map(lanes.row<kCols, kPitch>(dtable, run_token[run]), sums, [](float& total, float sum) { total += sum; });
   }
 }
 

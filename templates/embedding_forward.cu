@@ -7,9 +7,10 @@ namespace llmc {
 /// tokens [kRows], table [vocabulary, kCols], out [kRows, kCols].
 LLMC_BOUNDS(kLanes)
 LLMC_KERNEL embedding_forward(const int* __restrict__ tokens, const Act* __restrict__ table, Act* __restrict__ out) {
-  const Group<kLanes, Act> g;
-  for (const int row : g.rows(kRows)) {
-    g.store(g.row<kCols, kPitch>(out, row), g.row<kCols, kPitch>(table, tokens[row]), [](float v) { return v; });
+  const Group<kLanes, Act> lanes;
+  for (const int row : lanes.rows(kRows)) {
+    lanes.store(lanes.row<kCols, kPitch>(out, row), lanes.row<kCols, kPitch>(table, tokens[row]),
+                [](float v) { return v; });
   }
 }
 

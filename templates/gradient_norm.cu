@@ -8,12 +8,12 @@ namespace llmc {
 LLMC_BOUNDS(kLanes)
 LLMC_KERNEL gradient_norm(const float* __restrict__ gradients, const Chunk* __restrict__ chunks,
                           float* __restrict__ partial, int begin, int end) {
-  const Group<kLanes> g;
-  for (const int i : g.rows(end - begin)) {
+  const Group<kLanes> lanes;
+  for (const int i : lanes.rows(end - begin)) {
     const Chunk chunk = chunks[begin + i];
-    const auto gradient = g.run(gradients + chunk.offset, chunk.length);
-    const float squares = g.sum(gradient, [](float v) { return v * v; });
-    if (g.leads()) partial[begin + i] = squares;
+    const auto gradient = lanes.run(gradients + chunk.offset, chunk.length);
+    const float squares = lanes.sum(gradient, [](float v) { return v * v; });
+    if (lanes.leads()) partial[begin + i] = squares;
   }
 }
 

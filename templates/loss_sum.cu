@@ -8,10 +8,10 @@ namespace llmc {
 LLMC_BOUNDS(kLanes)
 LLMC_KERNEL loss_sum(const float* __restrict__ losses, const StepScalars* __restrict__ scalars,
                      StepResults* __restrict__ results, int accumulate) {
-  const Group<kLanes> g;
-  if (!g.alone()) return;
-  const double sum = g.sum<double>(g.row<kRows>(losses), [](float v) { return v; }) * scalars->loss_scale;
-  if (g.leads()) results->loss = accumulate ? results->loss + sum : sum;
+  const Group<kLanes> lanes;
+  if (!lanes.alone()) return;
+  const double sum = lanes.sum<double>(lanes.row<kRows>(losses), [](float v) { return v; }) * scalars->loss_scale;
+  if (lanes.leads()) results->loss = accumulate ? results->loss + sum : sum;
 }
 
 }  // namespace llmc

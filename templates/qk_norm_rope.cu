@@ -16,36 +16,37 @@ constexpr int kPadding = kPitch - kAll * kHeadDim;
 LLMC_BOUNDS(kLanes)
 LLMC_KERNEL qk_norm_rope(const Act* __restrict__ in, const float* __restrict__ weight, const float* __restrict__ table,
                          Act* __restrict__ out, float* __restrict__ rstd) {
-  const Group<kLanes, Act> g;
-  for (const int row : g.shared_rows(kRows)) {
+  const Group<kLanes, Act> lanes;
+  for (const int row : lanes.shared_rows(kRows)) {
     const Act* from = in + static_cast<long long>(row) * kPitch;
     Act* to = out + static_cast<long long>(row) * kPitch;
     const float* angles = table + row % kSequence * kHeadDim;
-    const auto cosine = g.segments<1, kHalf, 0>(angles);
-    const auto sine = g.segments<1, kHalf, 0>(angles + kHalf);
-    for (const int head : g.share(0, kAll)) {
-      const auto x1 = g.load(g.row<kHalf, kHalf, kHeadDim>(from, head));
-      const auto x2 = g.load(g.row<kHalf, kHalf, kHeadDim>(from + kHalf, head));
-      const auto y1 = g.row<kHalf, kHalf, kHeadDim>(to, head);
-      const auto y2 = g.row<kHalf, kHalf, kHeadDim>(to + kHalf, head);
+    const auto cosine = lanes.segments<1, kHalf, 0>(angles);
+    const auto sine = lanes.segments<1, kHalf, 0>(angles + kHalf);
+    for (const int head : lanes.share(0, kAll)) {
+      const auto x1 = lanes.load(lanes.row<kHalf, kHalf, kHeadDim>(from, head));
+      const auto x2 = lanes.load(lanes.row<kHalf, kHalf, kHeadDim>(from + kHalf, head));
+      const auto y1 = lanes.row<kHalf, kHalf, kHeadDim>(to, head);
+      const auto y2 = lanes.row<kHalf, kHalf, kHeadDim>(to + kHalf, head);
       if (head < kNormed) {
         const float* scale = head < kHeads ? weight : weight + kWeightPitch;
-        const auto w1 = g.segments<1, kHalf, 0>(scale);
-        const auto w2 = g.segments<1, kHalf, 0>(scale + kHalf);
-        const float mean_square = g.sum(x1, x2, [](float v1, float v2) { return v1 * v1 + v2 * v2; }) / kHeadDim;
+        const auto w1 = lanes.segments<1, kHalf, 0>(scale);
+        const auto w2 = lanes.segments<1, kHalf, 0>(scale + kHalf);
+        const float mean_square = lanes.sum(x1, x2, [](float v1, float v2) { return v1 * v1 + v2 * v2; }) / kHeadDim;
         const float r = 1.0f / sqrt(mean_square + kEps);
-        g.map(y1, y2, x1, x2, w1, w2, cosine, sine,
-              [=](float& turned1, float& turned2, float v1, float v2, float u1, float u2, float c, float s) {
-                const float n1 = v1 * r * u1, n2 = v2 * r * u2;
-                turned1 = n1 * c - n2 * s;
-                turned2 = n2 * c + n1 * s;
-              });
-        if (g.leads()) rstd[static_cast<long long>(row) * kNormed + head] = r;
+        lanes.map(y1, y2, x1, x2, w1, w2, cosine, sine,
+                  [=](float& turned1, float& turned2, float v1, float v2, float u1, float u2, float c, float s) {
+                    const float n1 = v1 * r * u1, n2 = v2 * r * u2;
+                    turned1 = n1 * c - n2 * s;
+                    turned2 = n2 * c + n1 * s;
+                  });
+        if (lanes.leads()) rstd[static_cast<long long>(row) * kNormed + head] = r;
       } else {
-        g.map(y1, y2, x1, x2, [](float& a, float& b, float v1, float v2) { a = v1, b = v2; });
+        lanes.map(y1, y2, x1, x2, [](float& a, float& b, float v1, float v2) { a = v1, b = v2; });
       }
       if constexpr (kPadding > 0) {
-        if (head == kAll - 1) g.map(g.segments<1, kPadding, 0>(to + kAll * kHeadDim), [](float& v) { v = 0.0f; });
+        if (head == kAll - 1)
+          lanes.map(lanes.segments<1, kPadding, 0>(to + kAll * kHeadDim), [](float& v) { v = 0.0f; });
       }
     }
   }

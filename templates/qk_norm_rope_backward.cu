@@ -16,52 +16,52 @@ LLMC_BOUNDS_RESIDENT(kLanes, 640)
 LLMC_KERNEL qk_norm_rope_backward(Act* __restrict__ dqkv, const Act* __restrict__ x, const float* __restrict__ weight,
                                   const float* __restrict__ table, const float* __restrict__ rstd,
                                   float* __restrict__ dweight_partial) {
-  const Group<kLanes, Act> g;
-  for (const int sums : g.shared_rows(2 * kBlocks)) {
+  const Group<kLanes, Act> lanes;
+  for (const int sums : lanes.shared_rows(2 * kBlocks)) {
     const int block = sums / 2, part = sums % 2;  // of q, of k
     const int first = static_cast<int>(block * static_cast<long long>(kRows) / kBlocks);
     const int last = static_cast<int>((block + 1) * static_cast<long long>(kRows) / kBlocks);
     const int count = part == 0 ? kHeads : kKvHeads;
     const float* scale = weight + part * kWeightPitch;
-    const auto w1 = g.load(g.segments<1, kHalf, 0>(scale));
-    const auto w2 = g.load(g.segments<1, kHalf, 0>(scale + kHalf));
-    auto dweight1 = g.columns<kHalf>(), dweight2 = g.columns<kHalf>();
-    for (const int pair : g.share(0, (last - first) * count)) {
+    const auto w1 = lanes.load(lanes.segments<1, kHalf, 0>(scale));
+    const auto w2 = lanes.load(lanes.segments<1, kHalf, 0>(scale + kHalf));
+    auto dweight1 = lanes.columns<kHalf>(), dweight2 = lanes.columns<kHalf>();
+    for (const int pair : lanes.share(0, (last - first) * count)) {
       const int row = first + (part == 0 ? pair / kHeads : pair / kKvHeads);
       const int head = part == 0 ? pair % kHeads : kHeads + pair % kKvHeads;
       const Act* in = x + static_cast<long long>(row) * kPitch;
       Act* gradients = dqkv + static_cast<long long>(row) * kPitch;
       const float* angles = table + row % kSequence * kHeadDim;
-      const auto cosine = g.segments<1, kHalf, 0>(angles);
-      const auto sine = g.segments<1, kHalf, 0>(angles + kHalf);
-      const auto x1 = g.load(g.row<kHalf, kHalf, kHeadDim>(in, head));
-      const auto x2 = g.load(g.row<kHalf, kHalf, kHeadDim>(in + kHalf, head));
-      const auto dx1 = g.row<kHalf, kHalf, kHeadDim>(gradients, head);
-      const auto dx2 = g.row<kHalf, kHalf, kHeadDim>(gradients + kHalf, head);
+      const auto cosine = lanes.segments<1, kHalf, 0>(angles);
+      const auto sine = lanes.segments<1, kHalf, 0>(angles + kHalf);
+      const auto x1 = lanes.load(lanes.row<kHalf, kHalf, kHeadDim>(in, head));
+      const auto x2 = lanes.load(lanes.row<kHalf, kHalf, kHeadDim>(in + kHalf, head));
+      const auto dx1 = lanes.row<kHalf, kHalf, kHeadDim>(gradients, head);
+      const auto dx2 = lanes.row<kHalf, kHalf, kHeadDim>(gradients + kHalf, head);
       const float r = rstd[static_cast<long long>(row) * kNormed + head];
-      auto d1 = g.columns<kHalf>(), d2 = g.columns<kHalf>();
-      g.map(d1, d2, g.load(dx1), g.load(dx2), cosine, sine,
-            [](float& back1, float& back2, float dy1, float dy2, float c, float s) {
-              back1 = dy1 * c + dy2 * s;
-              back2 = dy2 * c - dy1 * s;
-            });
-      g.map(dweight1, dweight2, d1, d2, x1, x2,
-            [=](float& sum1, float& sum2, float& back1, float& back2, float v1, float v2) {
-              sum1 += back1 * (v1 * r);
-              sum2 += back2 * (v2 * r);
-            });
+      auto d1 = lanes.columns<kHalf>(), d2 = lanes.columns<kHalf>();
+      lanes.map(d1, d2, lanes.load(dx1), lanes.load(dx2), cosine, sine,
+                [](float& back1, float& back2, float dy1, float dy2, float c, float s) {
+                  back1 = dy1 * c + dy2 * s;
+                  back2 = dy2 * c - dy1 * s;
+                });
+      lanes.map(dweight1, dweight2, d1, d2, x1, x2,
+                [=](float& sum1, float& sum2, float& back1, float& back2, float v1, float v2) {
+                  sum1 += back1 * (v1 * r);
+                  sum2 += back2 * (v2 * r);
+                });
       const float dot =
-          g.sum(d1, d2, x1, x2, w1, w2, [](float back1, float back2, float v1, float v2, float u1, float u2) {
+          lanes.sum(d1, d2, x1, x2, w1, w2, [](float back1, float back2, float v1, float v2, float u1, float u2) {
             return back1 * u1 * v1 + back2 * u2 * v2;
           });
       const float pull = dot / kHeadDim * r * r;
       const auto gradient = [=](float back, float v, float w) { return r * (back * w - v * pull); };
-      g.store(dx1, d1, x1, w1, gradient);
-      g.store(dx2, d2, x2, w2, gradient);
+      lanes.store(dx1, d1, x1, w1, gradient);
+      lanes.store(dx2, d2, x2, w2, gradient);
     }
     float* out = dweight_partial + static_cast<long long>(sums) * kWeightPitch;
-    g.store_shared(g.row<kHalf>(out), dweight1);
-    g.store_shared(g.row<kHalf, kWeightPitch - kHalf>(out + kHalf, 0), dweight2);
+    lanes.store_shared(lanes.row<kHalf>(out), dweight1);
+    lanes.store_shared(lanes.row<kHalf, kWeightPitch - kHalf>(out + kHalf, 0), dweight2);
   }
 }
 

@@ -10,34 +10,34 @@ namespace llmc {
 LLMC_BOUNDS_RESIDENT(kLanes, 768)
 LLMC_KERNEL rms_norm_backward(const Act* dy, const Residual* x, const float* weight, const float* rstd,
                               const Act* dresidual, Act* dx, float* dweight_partial, Act* y) {
-  const Group<kLanes, Act> g;
-  const auto scale = g.load(g.row<kCols>(weight));
-  for (const int block : g.rows(kBlocks)) {
-    auto dweight = g.columns<kCols>();
+  const Group<kLanes, Act> lanes;
+  const auto scale = lanes.load(lanes.row<kCols>(weight));
+  for (const int block : lanes.rows(kBlocks)) {
+    auto dweight = lanes.columns<kCols>();
     const int first = static_cast<int>(block * static_cast<long long>(kRows) / kBlocks);
     const int last = static_cast<int>((block + 1) * static_cast<long long>(kRows) / kBlocks);
     for (int row = first; row < last; ++row) {
-      const auto gradient = g.load(g.row<kCols, kPitch>(dy, row));
-      const auto in = g.load(g.row<kCols, kPitch>(x, row));
+      const auto gradient = lanes.load(lanes.row<kCols, kPitch>(dy, row));
+      const auto in = lanes.load(lanes.row<kCols, kPitch>(x, row));
       // Read here, with the others, so that a row waits for memory once.
-      [[maybe_unused]] const auto residual = g.load_if<kResidual>(g.row<kCols, kPitch>(dresidual, row));
+      [[maybe_unused]] const auto residual = lanes.load_if<kResidual>(lanes.row<kCols, kPitch>(dresidual, row));
       const float r = rstd[row];
       // What needs no sum comes before it: after it fewer registers would be left (4,096 columns, sm_100).
-      g.map(dweight, gradient, in, [=](float& sum, float d, float v) { sum += d * (v * r); });
+      lanes.map(dweight, gradient, in, [=](float& sum, float d, float v) { sum += d * (v * r); });
       if constexpr (kRecompute) {
-        g.store(g.row<kCols, kPitch>(y, row), in, scale, [=](float v, float w) { return v * r * w; });
+        lanes.store(lanes.row<kCols, kPitch>(y, row), in, scale, [=](float v, float w) { return v * r * w; });
       }
-      const float dot = g.sum(gradient, in, scale, [](float d, float v, float w) { return d * w * v; });
+      const float dot = lanes.sum(gradient, in, scale, [](float d, float v, float w) { return d * w * v; });
       const float projection = dot / kCols * r * r;
-      const auto out = g.row<kCols, kPitch>(dx, row);
+      const auto out = lanes.row<kCols, kPitch>(dx, row);
       if constexpr (kResidual) {
-        g.store(out, gradient, in, scale, residual,
-                [=](float d, float v, float w, float other) { return other + r * (d * w - v * projection); });
+        lanes.store(out, gradient, in, scale, residual,
+                    [=](float d, float v, float w, float other) { return other + r * (d * w - v * projection); });
       } else {
-        g.store(out, gradient, in, scale, [=](float d, float v, float w) { return r * (d * w - v * projection); });
+        lanes.store(out, gradient, in, scale, [=](float d, float v, float w) { return r * (d * w - v * projection); });
       }
     }
-    g.store(g.row<kCols>(dweight_partial, block), dweight, [](float sum) { return sum; });
+    lanes.store(lanes.row<kCols>(dweight_partial, block), dweight, [](float sum) { return sum; });
   }
 }
 

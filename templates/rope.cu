@@ -11,15 +11,15 @@ constexpr int kHalf = kHeadDim / 2;
 /// kHalf sines.
 LLMC_BOUNDS(kLanes)
 LLMC_KERNEL rope(Act* __restrict__ qkv, const float* __restrict__ table) {
-  const Group<kLanes, Act> g;
-  for (const int row : g.rows(kRows)) {
+  const Group<kLanes, Act> lanes;
+  for (const int row : lanes.rows(kRows)) {
     Act* heads = qkv + static_cast<long long>(row) * kPitch;
     const float* angles = table + row % kSequence * kHeadDim;
-    const auto first = g.segments<kHeads, kHalf, kHeadDim>(heads);
-    const auto second = g.segments<kHeads, kHalf, kHeadDim>(heads + kHalf);
-    const auto cosine = g.segments<kHeads, kHalf, 0>(angles);
-    const auto sine = g.segments<kHeads, kHalf, 0>(angles + kHalf);
-    g.map(first, second, cosine, sine, [](float& a, float& b, float c, float s) {
+    const auto first = lanes.segments<kHeads, kHalf, kHeadDim>(heads);
+    const auto second = lanes.segments<kHeads, kHalf, kHeadDim>(heads + kHalf);
+    const auto cosine = lanes.segments<kHeads, kHalf, 0>(angles);
+    const auto sine = lanes.segments<kHeads, kHalf, 0>(angles + kHalf);
+    lanes.map(first, second, cosine, sine, [](float& a, float& b, float c, float s) {
       if constexpr (kInverse) s = -s;
       const float turned = a * c - b * s;
       b = b * c + a * s;

@@ -8,16 +8,16 @@ namespace llmc {
 /// it. dgate_up may be gate_up. kRecompute: out = the forward's result, the same bits; otherwise null.
 LLMC_BOUNDS(kLanes)
 LLMC_KERNEL swiglu_backward(const Act* dout, const Act* gate_up, Act* dgate_up, Act* out) {
-  const Group<kLanes, Act> g;
-  for (const int row : g.rows(kRows)) {
-    const auto gradient = g.row<kCols, kPitch>(dout, row);
-    const auto gate = g.row<kCols, kPitch, 2 * kPitch>(gate_up, row);
-    const auto up = g.row<kCols, kPitch, 2 * kPitch>(gate_up + kPitch, row);
-    const auto dgate = g.result<kRows, kCols, kPitch, 2 * kPitch>(dgate_up, row);
-    const auto dup = g.result<kRows, kCols, kPitch, 2 * kPitch>(dgate_up + kPitch, row);
+  const Group<kLanes, Act> lanes;
+  for (const int row : lanes.rows(kRows)) {
+    const auto gradient = lanes.row<kCols, kPitch>(dout, row);
+    const auto gate = lanes.row<kCols, kPitch, 2 * kPitch>(gate_up, row);
+    const auto up = lanes.row<kCols, kPitch, 2 * kPitch>(gate_up + kPitch, row);
+    const auto dgate = lanes.result<kRows, kCols, kPitch, 2 * kPitch>(dgate_up, row);
+    const auto dup = lanes.result<kRows, kCols, kPitch, 2 * kPitch>(dgate_up + kPitch, row);
     if constexpr (kRecompute) {
-      const auto result = g.result<kRows, kCols, kPitch>(out, row);
-      g.map(gradient, gate, up, dgate, dup, result, [](float d, float x, float u, float& dx, float& du, float& y) {
+      const auto result = lanes.result<kRows, kCols, kPitch>(out, row);
+      lanes.map(gradient, gate, up, dgate, dup, result, [](float d, float x, float u, float& dx, float& du, float& y) {
         const float s = sigmoid(x);
         const float silu = x * s;
         y = silu * u;
@@ -25,7 +25,7 @@ LLMC_KERNEL swiglu_backward(const Act* dout, const Act* gate_up, Act* dgate_up, 
         du = d * silu;
       });
     } else {
-      g.map(gradient, gate, up, dgate, dup, [](float d, float x, float u, float& dx, float& du) {
+      lanes.map(gradient, gate, up, dgate, dup, [](float d, float x, float u, float& dx, float& du) {
         const float s = sigmoid(x);
         dx = d * u * s * fma(x, 1.0f - s, 1.0f);
         du = d * (x * s);

@@ -7,12 +7,12 @@ namespace llmc {
 /// gate_up [kRows, 2 * kPitch]: gate in the first kCols columns, up kPitch after it; out [kRows, kCols].
 LLMC_BOUNDS(kLanes)
 LLMC_KERNEL swiglu_forward(const Act* __restrict__ gate_up, Act* __restrict__ out) {
-  const Group<kLanes, Act> g;
-  for (const int row : g.rows(kRows)) {
-    const auto gate = g.row<kCols, kPitch, 2 * kPitch>(gate_up, row);
-    const auto up = g.row<kCols, kPitch, 2 * kPitch>(gate_up + kPitch, row);
-    const auto result = g.result<kRows, kCols, kPitch>(out, row);
-    g.store(result, gate, up, [](float gate, float up) { return gate * sigmoid(gate) * up; });
+  const Group<kLanes, Act> lanes;
+  for (const int row : lanes.rows(kRows)) {
+    const auto gate = lanes.row<kCols, kPitch, 2 * kPitch>(gate_up, row);
+    const auto up = lanes.row<kCols, kPitch, 2 * kPitch>(gate_up + kPitch, row);
+    const auto result = lanes.result<kRows, kCols, kPitch>(out, row);
+    lanes.store(result, gate, up, [](float gate, float up) { return gate * sigmoid(gate) * up; });
   }
 }
 

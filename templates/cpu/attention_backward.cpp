@@ -146,9 +146,9 @@ LLMC_TILE void backward_diagonal(BackwardTile& tile, const Act* keys, const Act*
 /// [2, kBatch, kKvHeads, kPaddedSequence, kPaddedDim]. Writes dq, dk and dv, not the padding of dqkv.
 LLMC_KERNEL attention_backward(const Act* __restrict__ dout, const Act* __restrict__ out, const Act* __restrict__ qkv,
                                const float* __restrict__ lse, Act* __restrict__ dqkv, float* __restrict__ workspace) {
-  const Group<kLanes> g;
+  const Group<kLanes> lanes;
   BackwardTile tile;
-  for (int task : g.rows(kBatch * kKvHeads)) {
+  for (int task : lanes.rows(kBatch * kKvHeads)) {
     const int batch = task / kKvHeads, kv_head = task % kKvHeads;
     const long long row0 = static_cast<long long>(batch) * kSequence;
     const int key_column = (kHeads + kv_head) * kHeadDim, value_column = key_column + kKvHeads * kHeadDim;

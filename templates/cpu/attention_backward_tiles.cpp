@@ -90,10 +90,10 @@ LLMC_TILE void add_to_keys(Tiles& tiles, const BackwardTile& tile, int unit, int
 LLMC_KERNEL attention_backward_tiles(const bf16* __restrict__ dout, const bf16* __restrict__ out,
                                      const bf16* __restrict__ qkv, const float* __restrict__ lse,
                                      bf16* __restrict__ dqkv, float* __restrict__ workspace) {
-  const Group<kLanes> g;
+  const Group<kLanes> lanes;
   Tiles tiles;
   BackwardTile tile;
-  for (int task : g.rows(kBatch * kKvHeads)) {
+  for (int task : lanes.rows(kBatch * kKvHeads)) {
     const int batch = task / kKvHeads, kv_head = task % kKvHeads;
     const long long row0 = static_cast<long long>(batch) * kSequence;
     const int key_column = (kHeads + kv_head) * kHeadDim, value_column = key_column + kKvHeads * kHeadDim;

@@ -106,9 +106,9 @@ LLMC_TILE void forward_diagonal(ForwardTile& tile, const Act* keys, const Act* v
 /// out [kBatch * kSequence, kOutPitch] = softmax(q k^T / sqrt(kHeadDim)) v; lse [kBatch, kHeads, kSequence], natural.
 LLMC_KERNEL attention_forward(const Act* __restrict__ qkv, Act* __restrict__ out, float* __restrict__ lse) {
   constexpr int kHeadTiles = kHeads / kTileHeads;
-  const Group<kLanes> g;
+  const Group<kLanes> lanes;
   ForwardTile tile;
-  for (int task : g.rows(kBatch * kHeadTiles * kTiles)) {
+  for (int task : lanes.rows(kBatch * kHeadTiles * kTiles)) {
     const int batch = task / (kHeadTiles * kTiles);
     const int head = task / kTiles % kHeadTiles * kTileHeads;
     // Late tiles see more keys: short and long ones alternate, so that equal shares of tasks are equal work.

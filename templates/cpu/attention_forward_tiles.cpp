@@ -103,10 +103,10 @@ LLMC_TILE void add_values(Tiles& tiles, ForwardTile& tile, int unit) {
 /// out [kBatch * kSequence, kOutPitch] = softmax(q k^T / sqrt(kHeadDim)) v; lse [kBatch, kHeads, kSequence], natural.
 LLMC_KERNEL attention_forward_tiles(const bf16* __restrict__ qkv, bf16* __restrict__ out, float* __restrict__ lse) {
   constexpr int kHeadTiles = kHeads / kTileHeads;
-  const Group<kLanes> g;
+  const Group<kLanes> lanes;
   Tiles tiles;
   ForwardTile tile;
-  for (int task : g.rows(kBatch * kHeadTiles * kTiles)) {
+  for (int task : lanes.rows(kBatch * kHeadTiles * kTiles)) {
     const int batch = task / (kHeadTiles * kTiles);
     const int head = task / kTiles % kHeadTiles * kTileHeads;
     // Late tiles see more keys: short and long ones alternate, so that equal shares of tasks are equal work.

@@ -3,6 +3,13 @@
 from faults import fault
 
 FAULTS = [
+    # buffers and groups
+    fault("groups_have_one_rate", "runtime/train/optimizer.cpp", "lr * group.rate", "lr",
+          "test_train Optimizer.ScalarsOfGroups"),
+    fault("the_last_input_stays_behind", "runtime/buffers.h", "end = std::max(end, b.offset + b.bytes());",
+          "end = std::max(end, b.offset);", "test_plan Arena.TheHostsBuffersLieApartAndSharedOnesLast"),
+    fault("the_weights_are_shared_out", "runtime/buffers.h", "return use == Use::state; }", "return use == Use::masters; }",
+          "test_plan Arena.TheHostsBuffersLieApartAndSharedOnesLast"),
     # data
     fault("order_same_in_every_epoch", "runtime/data/order.cpp", "mix(mix(seed) ^ epoch)", "mix(mix(seed))",
           "test_data SampleOrder.EpochsAndSeedsDiffer"),

@@ -23,11 +23,11 @@ LLMC_KERNEL adamw_copy_norms(float* __restrict__ master, const float* __restrict
                              const StepResults* __restrict__ results, float* __restrict__ weight_partial,
                              float* __restrict__ update_partial) {
   if (results->skipped) return;
-  const Group<256> g;
+  const Group<256> lanes;
   const float clip = results->clip_scale, eps = scalars->eps;
   const float beta1 = scalars->beta1, beta2 = scalars->beta2;
   const float root = 1.0f / sqrt(scalars->bias_correction2);
-  for (const int i : g.rows(end - begin)) {
+  for (const int i : lanes.rows(end - begin)) {
     const Chunk chunk = chunks[begin + i];
     const GroupScalars group = groups[chunk.group];
     const float rate = group.lr / scalars->bias_correction1, keep = 1.0f - group.lr * group.weight_decay;
@@ -40,23 +40,20 @@ LLMC_KERNEL adamw_copy_norms(float* __restrict__ master, const float* __restrict
       rounded = p;
       return p - before;
     };
-    const auto p = g.run(master + chunk.offset, chunk.length);
-    const auto d = g.run(gradient + chunk.offset, chunk.length);
-    const auto m = g.run(exp_avg + chunk.offset, chunk.length);
-    const auto v = g.run(exp_avg_sq + chunk.offset, chunk.length);
-    // No captures: g++ keeps those of a branch that is not taken, and then allocates other registers.
-    auto rounded = [](const auto& group, Act* to, const Chunk& part) {
-      return group.run(to + part.offset, part.length);
-    }(g, copy, chunk);
-    auto weights = g.sums(), updates = g.sums();
-    g.map(p, d, m, v, rounded, weights, updates,
-          [=](float& p, float slope, float& m, float& v, float& rounded, float& weight, float& update) {
-            const float change = step(p, slope, m, v, rounded);
-            weight = fma(p, p, weight);
-            update = fma(change, change, update);
-          });
-    const float weight = g.total(weights), update = g.total(updates);
-    if (g.leads()) {
+    const auto p = lanes.run(master + chunk.offset, chunk.length);
+    const auto d = lanes.run(gradient + chunk.offset, chunk.length);
+    const auto m = lanes.run(exp_avg + chunk.offset, chunk.length);
+    const auto v = lanes.run(exp_avg_sq + chunk.offset, chunk.length);
+    auto rounded = lanes.run_if<true>(copy + chunk.offset, chunk.length);
+    auto weights = lanes.sums(), updates = lanes.sums();
+    lanes.map(p, d, m, v, rounded, weights, updates,
+              [=](float& p, float slope, float& m, float& v, float& rounded, float& weight, float& update) {
+                const float change = step(p, slope, m, v, rounded);
+                weight = fma(p, p, weight);
+                update = fma(change, change, update);
+              });
+    const float weight = lanes.total(weights), update = lanes.total(updates);
+    if (lanes.leads()) {
       weight_partial[begin + i] = weight;
       update_partial[begin + i] = update;
     }

@@ -15,11 +15,11 @@ using Act = bf16;
 LLMC_BOUNDS(256)
 LLMC_KERNEL cast_weights(const float* __restrict__ master, Act* __restrict__ copy, const Chunk* __restrict__ chunks,
                          int begin, int end) {
-  const Group<256> g;
-  for (const int i : g.rows(end - begin)) {
+  const Group<256> lanes;
+  for (const int i : lanes.rows(end - begin)) {
     const Chunk chunk = chunks[begin + i];
-    g.store(g.run(copy + chunk.offset, chunk.length), g.run(master + chunk.offset, chunk.length),
-            [](float v) { return v; });
+    lanes.store(lanes.run(copy + chunk.offset, chunk.length), lanes.run(master + chunk.offset, chunk.length),
+                [](float v) { return v; });
   }
 }
 

@@ -15,14 +15,14 @@ constexpr int kSlices = 16;
 /// partial [kBlocks, kCols], out [kCols]; accumulate: add to what is there.
 LLMC_BOUNDS(32)
 LLMC_KERNEL column_reduce_2048(const float* __restrict__ partial, float* __restrict__ out, int accumulate) {
-  const Group<32> g;
-  for (const int part : g.rows(kSlices)) {
-    auto sums = g.columns<kSlice>();
+  const Group<32> lanes;
+  for (const int part : lanes.rows(kSlices)) {
+    auto sums = lanes.columns<kSlice>();
     for (int block = 0; block < 32; ++block) {
-      g.map(g.slice<2048, kSlice>(partial, block, part), sums, [](float v, float& sum) { sum += v; });
+      lanes.map(lanes.slice<2048, kSlice>(partial, block, part), sums, [](float v, float& sum) { sum += v; });
     }
-    g.map(g.slice<2048, kSlice>(out, 0, part), sums,
-          [=](float& total, float sum) { total = accumulate ? total + sum : sum; });
+    lanes.map(lanes.slice<2048, kSlice>(out, 0, part), sums,
+              [=](float& total, float sum) { total = accumulate ? total + sum : sum; });
   }
 }
 

@@ -18,13 +18,13 @@ LLMC_BOUNDS(128)
 LLMC_KERNEL embedding_backward(const Act* __restrict__ dx, const int* __restrict__ order,
                                const int* __restrict__ run_begin, const int* __restrict__ run_token,
                                const int* __restrict__ run_count, float* __restrict__ dtable) {
-  const Group<128, Act> g;
-  for (const int run : g.rows(*run_count)) {
-    auto sums = g.columns<2048>();
+  const Group<128, Act> lanes;
+  for (const int run : lanes.rows(*run_count)) {
+    auto sums = lanes.columns<2048>();
     for (int i = run_begin[run]; i < run_begin[run + 1]; ++i) {
-      g.map(sums, g.row<2048, 2048>(dx, order[i]), [](float& sum, float v) { sum += v; });
+      lanes.map(sums, lanes.row<2048, 2048>(dx, order[i]), [](float& sum, float v) { sum += v; });
     }
-    g.map(g.row<2048, 2048>(dtable, run_token[run]), sums, [](float& total, float sum) { total += sum; });
+    lanes.map(lanes.row<2048, 2048>(dtable, run_token[run]), sums, [](float& total, float sum) { total += sum; });
   }
 }
 

@@ -14,9 +14,9 @@ using Act = float;
 /// tokens [kRows], table [vocabulary, kCols], out [kRows, kCols].
 LLMC_BOUNDS(128)
 LLMC_KERNEL embedding_forward(const int* __restrict__ tokens, const Act* __restrict__ table, Act* __restrict__ out) {
-  const Group<128, Act> g;
-  for (const int row : g.rows(32768)) {
-    g.store(g.row<2048, 2048>(out, row), g.row<2048, 2048>(table, tokens[row]), [](float v) { return v; });
+  const Group<128, Act> lanes;
+  for (const int row : lanes.rows(32768)) {
+    lanes.store(lanes.row<2048, 2048>(out, row), lanes.row<2048, 2048>(table, tokens[row]), [](float v) { return v; });
   }
 }
 

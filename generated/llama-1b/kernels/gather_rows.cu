@@ -14,9 +14,9 @@ using Act = bf16;
 /// x [any, kCols], rows [kRows], out [kRows, kCols].
 LLMC_BOUNDS(64)
 LLMC_KERNEL gather_rows(const Act* __restrict__ x, const int* __restrict__ rows, Act* __restrict__ out) {
-  const Group<64, Act> g;
-  for (const int row : g.rows(16)) {
-    g.store(g.row<2048, 2048>(out, row), g.row<2048, 2048>(x, rows[row]), [](float v) { return v; });
+  const Group<64, Act> lanes;
+  for (const int row : lanes.rows(16)) {
+    lanes.store(lanes.row<2048, 2048>(out, row), lanes.row<2048, 2048>(x, rows[row]), [](float v) { return v; });
   }
 }
 

@@ -14,10 +14,10 @@ namespace llmc {
 LLMC_BOUNDS(1024)
 LLMC_KERNEL gradient_clip(const float* __restrict__ partial, int chunks, const StepScalars* __restrict__ scalars,
                           StepResults* __restrict__ results) {
-  const Group<1024> g;
-  if (!g.alone()) return;
-  const double norm = sqrt(g.sum<double>(g.run(partial, chunks), [](float v) { return v; }));
-  if (!g.leads()) return;
+  const Group<1024> lanes;
+  if (!lanes.alone()) return;
+  const double norm = sqrt(lanes.sum<double>(lanes.run(partial, chunks), [](float v) { return v; }));
+  if (!lanes.leads()) return;
   const float clip = scalars->clip_norm;
   results->grad_norm = static_cast<float>(norm);
   results->clip_scale = clip > 0.0f && norm > clip ? static_cast<float>(clip / norm) : 1.0f;

@@ -11,16 +11,15 @@
 
 namespace llmc {
 
-/// One of the ten rounds and those after it.
-template <int kRound = 0>
 LLMC_HD inline void philox(unsigned (&counter)[4], unsigned low, unsigned high) {
-  if constexpr (kRound < 10) {
+  for (int round = 0; round < 10; ++round) {
     const unsigned long long first = 0xd2511f53ull * counter[0], second = 0xcd9e8d57ull * counter[2];
     counter[0] = static_cast<unsigned>(second >> 32) ^ counter[1] ^ low;
     counter[2] = static_cast<unsigned>(first >> 32) ^ counter[3] ^ high;
     counter[1] = static_cast<unsigned>(second);
     counter[3] = static_cast<unsigned>(first);
-    philox<kRound + 1>(counter, low + 0x9e3779b9u, high + 0xbb67ae85u);
+    low += 0x9e3779b9u;
+    high += 0xbb67ae85u;
   }
 }
 
@@ -39,20 +38,21 @@ LLMC_HD inline float normal(unsigned long long draw, unsigned long long seed, un
 LLMC_BOUNDS(64)
 LLMC_KERNEL init_normal(float* __restrict__ master, const InitRule* __restrict__ rules, int begin, int end,
                         unsigned long long seed) {
-  const Group<64> g;
+  const Group<64> lanes;
   for (int i = begin; i < end; ++i) {
     const InitRule rule = rules[i];
     const int cols = static_cast<int>(rule.cols), padding = static_cast<int>(rule.pitch - rule.cols);
-    for (const int row : g.rows(static_cast<int>(rule.rows))) {
+    for (const int row : lanes.rows(static_cast<int>(rule.rows))) {
       float* data = master + rule.offset + row * rule.pitch;
       const unsigned long long first = static_cast<unsigned long long>(row) * rule.cols;
       if (rule.std == 0.0f) {
-        g.map(g.run(data, cols), [=](float& v) { v = rule.value; });
+        lanes.map(lanes.run(data, cols), [=](float& v) { v = rule.value; });
       } else {
-        g.store(g.run(data, cols), g.indices(),
-                [=](int column) { return normal(first + static_cast<unsigned>(column), seed, rule.key) * rule.std; });
+        lanes.store(lanes.run(data, cols), lanes.indices(), [=](int column) {
+          return normal(first + static_cast<unsigned>(column), seed, rule.key) * rule.std;
+        });
       }
-      g.map(g.unaligned(data + cols, padding), [](float& v) { v = 0.0f; });
+      lanes.map(lanes.unaligned(data + cols, padding), [](float& v) { v = 0.0f; });
     }
   }
 }

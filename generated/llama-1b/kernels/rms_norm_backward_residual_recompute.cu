@@ -21,28 +21,28 @@ LLMC_BOUNDS_RESIDENT(256, 768)
 LLMC_KERNEL rms_norm_backward_residual_recompute(const Act* dy, const Residual* x, const float* weight,
                                                  const float* rstd, const Act* dresidual, Act* dx,
                                                  float* dweight_partial, Act* y) {
-  const Group<256, Act> g;
-  const auto scale = g.load(g.row<2048>(weight));
-  for (const int block : g.rows(1024)) {
-    auto dweight = g.columns<2048>();
+  const Group<256, Act> lanes;
+  const auto scale = lanes.load(lanes.row<2048>(weight));
+  for (const int block : lanes.rows(1024)) {
+    auto dweight = lanes.columns<2048>();
     const int first = static_cast<int>(block * 32768LL / 1024);
     const int last = static_cast<int>((block + 1) * 32768LL / 1024);
     for (int row = first; row < last; ++row) {
-      const auto gradient = g.load(g.row<2048, 2048>(dy, row));
-      const auto in = g.load(g.row<2048, 2048>(x, row));
+      const auto gradient = lanes.load(lanes.row<2048, 2048>(dy, row));
+      const auto in = lanes.load(lanes.row<2048, 2048>(x, row));
       // Read here, with the others, so that a row waits for memory once.
-      [[maybe_unused]] const auto residual = g.load_if<true>(g.row<2048, 2048>(dresidual, row));
+      [[maybe_unused]] const auto residual = lanes.load_if<true>(lanes.row<2048, 2048>(dresidual, row));
       const float r = rstd[row];
       // What needs no sum comes before it: after it fewer registers would be left (4,096 columns, sm_100).
-      g.map(dweight, gradient, in, [=](float& sum, float d, float v) { sum += d * (v * r); });
-      g.store(g.row<2048, 2048>(y, row), in, scale, [=](float v, float w) { return v * r * w; });
-      const float dot = g.sum(gradient, in, scale, [](float d, float v, float w) { return d * w * v; });
+      lanes.map(dweight, gradient, in, [=](float& sum, float d, float v) { sum += d * (v * r); });
+      lanes.store(lanes.row<2048, 2048>(y, row), in, scale, [=](float v, float w) { return v * r * w; });
+      const float dot = lanes.sum(gradient, in, scale, [](float d, float v, float w) { return d * w * v; });
       const float projection = dot / 2048 * r * r;
-      const auto out = g.row<2048, 2048>(dx, row);
-      g.store(out, gradient, in, scale, residual,
-              [=](float d, float v, float w, float other) { return other + r * (d * w - v * projection); });
+      const auto out = lanes.row<2048, 2048>(dx, row);
+      lanes.store(out, gradient, in, scale, residual,
+                  [=](float d, float v, float w, float other) { return other + r * (d * w - v * projection); });
     }
-    g.store(g.row<2048>(dweight_partial, block), dweight, [](float sum) { return sum; });
+    lanes.store(lanes.row<2048>(dweight_partial, block), dweight, [](float sum) { return sum; });
   }
 }
 

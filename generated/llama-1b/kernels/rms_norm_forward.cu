@@ -16,14 +16,14 @@ using Residual = float;
 LLMC_BOUNDS(128)
 LLMC_KERNEL rms_norm_forward(const Residual* __restrict__ x, const float* __restrict__ weight, Act* __restrict__ y,
                              float* __restrict__ rstd) {
-  const Group<128, Act> g;
-  const auto scale = g.row<2048>(weight);
-  for (const int row : g.rows(32768)) {
-    const auto in = g.load(g.row<2048, 2048>(x, row));
-    const float mean_square = g.sum(in, [](float v) { return v * v; }) / 2048;
+  const Group<128, Act> lanes;
+  const auto scale = lanes.row<2048>(weight);
+  for (const int row : lanes.rows(32768)) {
+    const auto in = lanes.load(lanes.row<2048, 2048>(x, row));
+    const float mean_square = lanes.sum(in, [](float v) { return v * v; }) / 2048;
     const float r = 1.0f / sqrt(mean_square + 1e-05f);
-    g.store(g.row<2048, 2048>(y, row), in, scale, [=](float v, float w) { return v * r * w; });
-    if (g.leads()) rstd[row] = r;
+    lanes.store(lanes.row<2048, 2048>(y, row), in, scale, [=](float v, float w) { return v * r * w; });
+    if (lanes.leads()) rstd[row] = r;
   }
 }
 

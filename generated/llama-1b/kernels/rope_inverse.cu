@@ -18,15 +18,15 @@ constexpr int kHalf = 32;
 /// kHalf sines.
 LLMC_BOUNDS(128)
 LLMC_KERNEL rope_inverse(Act* __restrict__ qkv, const float* __restrict__ table) {
-  const Group<128, Act> g;
-  for (const int row : g.rows(32768)) {
+  const Group<128, Act> lanes;
+  for (const int row : lanes.rows(32768)) {
     Act* heads = qkv + static_cast<long long>(row) * 3072;
     const float* angles = table + row % 2048 * 64;
-    const auto first = g.segments<40, kHalf, 64>(heads);
-    const auto second = g.segments<40, kHalf, 64>(heads + kHalf);
-    const auto cosine = g.segments<40, kHalf, 0>(angles);
-    const auto sine = g.segments<40, kHalf, 0>(angles + kHalf);
-    g.map(first, second, cosine, sine, [](float& a, float& b, float c, float s) {
+    const auto first = lanes.segments<40, kHalf, 64>(heads);
+    const auto second = lanes.segments<40, kHalf, 64>(heads + kHalf);
+    const auto cosine = lanes.segments<40, kHalf, 0>(angles);
+    const auto sine = lanes.segments<40, kHalf, 0>(angles + kHalf);
+    lanes.map(first, second, cosine, sine, [](float& a, float& b, float c, float s) {
       s = -s;
       const float turned = a * c - b * s;
       b = b * c + a * s;

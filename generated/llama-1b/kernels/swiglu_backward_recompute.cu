@@ -16,16 +16,16 @@ using Act = bf16;
 /// it. dgate_up may be gate_up. kRecompute: out = the forward's result, the same bits; otherwise null.
 LLMC_BOUNDS(256)
 LLMC_KERNEL swiglu_backward_recompute(const Act* dout, const Act* gate_up, Act* dgate_up, Act* out) {
-  const Group<256, Act> g;
-  for (const int row : g.rows(32768)) {
-    const auto gradient = g.row<8192, 8192>(dout, row);
-    const auto gate = g.row<8192, 8192, 16384>(gate_up, row);
-    const auto up = g.row<8192, 8192, 16384>(gate_up + 8192, row);
-    const auto dgate = g.result<32768, 8192, 8192, 16384>(dgate_up, row);
-    const auto dup = g.result<32768, 8192, 8192, 16384>(dgate_up + 8192, row);
+  const Group<256, Act> lanes;
+  for (const int row : lanes.rows(32768)) {
+    const auto gradient = lanes.row<8192, 8192>(dout, row);
+    const auto gate = lanes.row<8192, 8192, 16384>(gate_up, row);
+    const auto up = lanes.row<8192, 8192, 16384>(gate_up + 8192, row);
+    const auto dgate = lanes.result<32768, 8192, 8192, 16384>(dgate_up, row);
+    const auto dup = lanes.result<32768, 8192, 8192, 16384>(dgate_up + 8192, row);
     {
-      const auto result = g.result<32768, 8192, 8192>(out, row);
-      g.map(gradient, gate, up, dgate, dup, result, [](float d, float x, float u, float& dx, float& du, float& y) {
+      const auto result = lanes.result<32768, 8192, 8192>(out, row);
+      lanes.map(gradient, gate, up, dgate, dup, result, [](float d, float x, float u, float& dx, float& du, float& y) {
         const float s = sigmoid(x);
         const float silu = x * s;
         y = silu * u;

@@ -14,12 +14,12 @@ using Act = bf16;
 /// gate_up [kRows, 2 * kPitch]: gate in the first kCols columns, up kPitch after it; out [kRows, kCols].
 LLMC_BOUNDS(256)
 LLMC_KERNEL swiglu_forward(const Act* __restrict__ gate_up, Act* __restrict__ out) {
-  const Group<256, Act> g;
-  for (const int row : g.rows(32768)) {
-    const auto gate = g.row<8192, 8192, 16384>(gate_up, row);
-    const auto up = g.row<8192, 8192, 16384>(gate_up + 8192, row);
-    const auto result = g.result<32768, 8192, 8192>(out, row);
-    g.store(result, gate, up, [](float gate, float up) { return gate * sigmoid(gate) * up; });
+  const Group<256, Act> lanes;
+  for (const int row : lanes.rows(32768)) {
+    const auto gate = lanes.row<8192, 8192, 16384>(gate_up, row);
+    const auto up = lanes.row<8192, 8192, 16384>(gate_up + 8192, row);
+    const auto result = lanes.result<32768, 8192, 8192>(out, row);
+    lanes.store(result, gate, up, [](float gate, float up) { return gate * sigmoid(gate) * up; });
   }
 }
 

@@ -154,9 +154,9 @@ LLMC_TILE void backward_diagonal(BackwardTile& tile, const Act* keys, const Act*
 /// [2, kBatch, kKvHeads, kPaddedSequence, kPaddedDim]. Writes dq, dk and dv, not the padding of dqkv.
 LLMC_KERNEL attention_backward(const Act* __restrict__ dout, const Act* __restrict__ out, const Act* __restrict__ qkv,
                                const float* __restrict__ lse, Act* __restrict__ dqkv, float* __restrict__ workspace) {
-  const Group<1> g;
+  const Group<1> lanes;
   BackwardTile tile;
-  for (int task : g.rows(32)) {
+  for (int task : lanes.rows(32)) {
     const int batch = task / 4, kv_head = task % 4;
     const long long row0 = static_cast<long long>(batch) * 256;
     const int key_column = (8 + kv_head) * 32, value_column = key_column + 128;

@@ -114,9 +114,9 @@ LLMC_TILE void forward_diagonal(ForwardTile& tile, const Act* keys, const Act* v
 /// out [kBatch * kSequence, kOutPitch] = softmax(q k^T / sqrt(kHeadDim)) v; lse [kBatch, kHeads, kSequence], natural.
 LLMC_KERNEL attention_forward(const Act* __restrict__ qkv, Act* __restrict__ out, float* __restrict__ lse) {
   constexpr int kHeadTiles = 8 / kTileHeads;
-  const Group<1> g;
+  const Group<1> lanes;
   ForwardTile tile;
-  for (int task : g.rows(8 * kHeadTiles * kTiles)) {
+  for (int task : lanes.rows(8 * kHeadTiles * kTiles)) {
     const int batch = task / (kHeadTiles * kTiles);
     const int head = task / kTiles % kHeadTiles * kTileHeads;
     // Late tiles see more keys: short and long ones alternate, so that equal shares of tasks are equal work.

@@ -16,14 +16,14 @@ constexpr int kSlices = 64;
 /// partial [kBlocks, kCols], out [kCols]; accumulate: add to what is there.
 LLMC_BOUNDS(1)
 LLMC_KERNEL column_reduce_to_32_256(const float* __restrict__ partial, float* __restrict__ out, int accumulate) {
-  const Group<1> g;
-  for (const int part : g.rows(kSlices)) {
-    auto sums = g.columns<kSlice>();
+  const Group<1> lanes;
+  for (const int part : lanes.rows(kSlices)) {
+    auto sums = lanes.columns<kSlice>();
     for (int block = 0; block < 8; ++block) {
-      g.map(g.slice<8192, kSlice>(partial, block, part), sums, [](float v, float& sum) { sum += v; });
+      lanes.map(lanes.slice<8192, kSlice>(partial, block, part), sums, [](float v, float& sum) { sum += v; });
     }
-    g.map(g.slice<8192, kSlice>(out, 0, part), sums,
-          [=](float& total, float sum) { total = accumulate ? total + sum : sum; });
+    lanes.map(lanes.slice<8192, kSlice>(out, 0, part), sums,
+              [=](float& total, float sum) { total = accumulate ? total + sum : sum; });
   }
 }
 

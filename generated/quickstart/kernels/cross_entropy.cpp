@@ -16,19 +16,19 @@ using Act = float;
 LLMC_BOUNDS_RESIDENT(1, 1024)
 LLMC_KERNEL cross_entropy(Act* __restrict__ logits, const int* __restrict__ targets, float* __restrict__ losses,
                           const StepScalars* __restrict__ scalars) {
-  const Group<1, Act, 1> g;
+  const Group<1, Act, 1> lanes;
   [[maybe_unused]] const float loss_scale = scalars->loss_scale;
-  for (const int row : g.rows(2048)) {
-    const auto out = g.row<4096, 4096>(logits, row);
-    const auto in = g.load(out);
+  for (const int row : lanes.rows(2048)) {
+    const auto out = lanes.row<4096, 4096>(logits, row);
+    const auto in = lanes.load(out);
     // No branch: an ignored row is as much work, but no row waits for its target before it is read.
     const bool ignored = targets[row] < 0;
     const int target = ignored ? 0 : targets[row];
     // The lane that writes the target's column also reads it, before the other columns change.
-    const bool owner = g.owns(target);
+    const bool owner = lanes.owns(target);
     float logit = 0.0f;
     if (owner) logit = to_float(out.data[target]);
-    const auto powers = g.softmax(in);
+    const auto powers = lanes.softmax(in);
     if (owner) {
       const float below = logit - powers.highest;
       losses[row] = ignored ? 0.0f : log(powers.total) - below;

@@ -18,13 +18,13 @@ LLMC_BOUNDS(1)
 LLMC_KERNEL embedding_backward(const Act* __restrict__ dx, const int* __restrict__ order,
                                const int* __restrict__ run_begin, const int* __restrict__ run_token,
                                const int* __restrict__ run_count, float* __restrict__ dtable) {
-  const Group<1, Act> g;
-  for (const int run : g.rows(*run_count)) {
-    auto sums = g.columns<256>();
+  const Group<1, Act> lanes;
+  for (const int run : lanes.rows(*run_count)) {
+    auto sums = lanes.columns<256>();
     for (int i = run_begin[run]; i < run_begin[run + 1]; ++i) {
-      g.map(sums, g.row<256, 256>(dx, order[i]), [](float& sum, float v) { sum += v; });
+      lanes.map(sums, lanes.row<256, 256>(dx, order[i]), [](float& sum, float v) { sum += v; });
     }
-    g.map(g.row<256, 256>(dtable, run_token[run]), sums, [](float& total, float sum) { total += sum; });
+    lanes.map(lanes.row<256, 256>(dtable, run_token[run]), sums, [](float& total, float sum) { total += sum; });
   }
 }
 

@@ -14,9 +14,9 @@ using Act = float;
 /// tokens [kRows], table [vocabulary, kCols], out [kRows, kCols].
 LLMC_BOUNDS(1)
 LLMC_KERNEL embedding_forward(const int* __restrict__ tokens, const Act* __restrict__ table, Act* __restrict__ out) {
-  const Group<1, Act> g;
-  for (const int row : g.rows(2048)) {
-    g.store(g.row<256, 256>(out, row), g.row<256, 256>(table, tokens[row]), [](float v) { return v; });
+  const Group<1, Act> lanes;
+  for (const int row : lanes.rows(2048)) {
+    lanes.store(lanes.row<256, 256>(out, row), lanes.row<256, 256>(table, tokens[row]), [](float v) { return v; });
   }
 }
 

@@ -14,9 +14,9 @@ using Act = float;
 /// x [any, kCols], rows [kRows], out [kRows, kCols].
 LLMC_BOUNDS(1)
 LLMC_KERNEL gather_rows(const Act* __restrict__ x, const int* __restrict__ rows, Act* __restrict__ out) {
-  const Group<1, Act> g;
-  for (const int row : g.rows(8)) {
-    g.store(g.row<256, 256>(out, row), g.row<256, 256>(x, rows[row]), [](float v) { return v; });
+  const Group<1, Act> lanes;
+  for (const int row : lanes.rows(8)) {
+    lanes.store(lanes.row<256, 256>(out, row), lanes.row<256, 256>(x, rows[row]), [](float v) { return v; });
   }
 }
 

@@ -13,10 +13,10 @@ namespace llmc {
 LLMC_BOUNDS(1)
 LLMC_KERNEL loss_sum(const float* __restrict__ losses, const StepScalars* __restrict__ scalars,
                      StepResults* __restrict__ results, int accumulate) {
-  const Group<1> g;
-  if (!g.alone()) return;
-  const double sum = g.sum<double>(g.row<2048>(losses), [](float v) { return v; }) * scalars->loss_scale;
-  if (g.leads()) results->loss = accumulate ? results->loss + sum : sum;
+  const Group<1> lanes;
+  if (!lanes.alone()) return;
+  const double sum = lanes.sum<double>(lanes.row<2048>(losses), [](float v) { return v; }) * scalars->loss_scale;
+  if (lanes.leads()) results->loss = accumulate ? results->loss + sum : sum;
 }
 
 }  // namespace llmc

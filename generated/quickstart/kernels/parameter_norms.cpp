@@ -15,14 +15,15 @@ LLMC_BOUNDS(1)
 LLMC_KERNEL parameter_norms(const float* __restrict__ gradient_partial, const float* __restrict__ weight_partial,
                             const float* __restrict__ update_partial, const int* __restrict__ first_chunk,
                             float* __restrict__ norms) {
-  const Group<1> g;
-  for (const int parameter : g.rows(56)) {
+  const Group<1> lanes;
+  for (const int parameter : lanes.rows(56)) {
     const int first = first_chunk[parameter], count = first_chunk[parameter + 1] - first;
     const auto norm = [&](const float* partial) {
-      return static_cast<float>(sqrt(g.sum<double>(g.unaligned(partial + first, count), [](float v) { return v; })));
+      return static_cast<float>(
+          sqrt(lanes.sum<double>(lanes.unaligned(partial + first, count), [](float v) { return v; })));
     };
     const float gradient = norm(gradient_partial), weight = norm(weight_partial), update = norm(update_partial);
-    if (g.leads()) {
+    if (lanes.leads()) {
       norms[parameter * 3] = gradient;
       norms[parameter * 3 + 1] = weight;
       norms[parameter * 3 + 2] = update;

@@ -19,26 +19,26 @@ using Residual = float;
 LLMC_BOUNDS_RESIDENT(1, 768)
 LLMC_KERNEL rms_norm_backward(const Act* dy, const Residual* x, const float* weight, const float* rstd,
                               const Act* dresidual, Act* dx, float* dweight_partial, Act* y) {
-  const Group<1, Act> g;
-  const auto scale = g.load(g.row<256>(weight));
-  for (const int block : g.rows(256)) {
-    auto dweight = g.columns<256>();
+  const Group<1, Act> lanes;
+  const auto scale = lanes.load(lanes.row<256>(weight));
+  for (const int block : lanes.rows(256)) {
+    auto dweight = lanes.columns<256>();
     const int first = static_cast<int>(block * 2048LL / 256);
     const int last = static_cast<int>((block + 1) * 2048LL / 256);
     for (int row = first; row < last; ++row) {
-      const auto gradient = g.load(g.row<256, 256>(dy, row));
-      const auto in = g.load(g.row<256, 256>(x, row));
+      const auto gradient = lanes.load(lanes.row<256, 256>(dy, row));
+      const auto in = lanes.load(lanes.row<256, 256>(x, row));
       // Read here, with the others, so that a row waits for memory once.
-      [[maybe_unused]] const auto residual = g.load_if<false>(g.row<256, 256>(dresidual, row));
+      [[maybe_unused]] const auto residual = lanes.load_if<false>(lanes.row<256, 256>(dresidual, row));
       const float r = rstd[row];
       // What needs no sum comes before it: after it fewer registers would be left (4,096 columns, sm_100).
-      g.map(dweight, gradient, in, [=](float& sum, float d, float v) { sum += d * (v * r); });
-      const float dot = g.sum(gradient, in, scale, [](float d, float v, float w) { return d * w * v; });
+      lanes.map(dweight, gradient, in, [=](float& sum, float d, float v) { sum += d * (v * r); });
+      const float dot = lanes.sum(gradient, in, scale, [](float d, float v, float w) { return d * w * v; });
       const float projection = dot / 256 * r * r;
-      const auto out = g.row<256, 256>(dx, row);
-      g.store(out, gradient, in, scale, [=](float d, float v, float w) { return r * (d * w - v * projection); });
+      const auto out = lanes.row<256, 256>(dx, row);
+      lanes.store(out, gradient, in, scale, [=](float d, float v, float w) { return r * (d * w - v * projection); });
     }
-    g.store(g.row<256>(dweight_partial, block), dweight, [](float sum) { return sum; });
+    lanes.store(lanes.row<256>(dweight_partial, block), dweight, [](float sum) { return sum; });
   }
 }
 

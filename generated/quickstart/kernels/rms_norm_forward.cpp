@@ -16,14 +16,14 @@ using Residual = float;
 LLMC_BOUNDS(1)
 LLMC_KERNEL rms_norm_forward(const Residual* __restrict__ x, const float* __restrict__ weight, Act* __restrict__ y,
                              float* __restrict__ rstd) {
-  const Group<1, Act> g;
-  const auto scale = g.row<256>(weight);
-  for (const int row : g.rows(2048)) {
-    const auto in = g.load(g.row<256, 256>(x, row));
-    const float mean_square = g.sum(in, [](float v) { return v * v; }) / 256;
+  const Group<1, Act> lanes;
+  const auto scale = lanes.row<256>(weight);
+  for (const int row : lanes.rows(2048)) {
+    const auto in = lanes.load(lanes.row<256, 256>(x, row));
+    const float mean_square = lanes.sum(in, [](float v) { return v * v; }) / 256;
     const float r = 1.0f / sqrt(mean_square + 1e-05f);
-    g.store(g.row<256, 256>(y, row), in, scale, [=](float v, float w) { return v * r * w; });
-    if (g.leads()) rstd[row] = r;
+    lanes.store(lanes.row<256, 256>(y, row), in, scale, [=](float v, float w) { return v * r * w; });
+    if (lanes.leads()) rstd[row] = r;
   }
 }
 

@@ -18,15 +18,15 @@ constexpr int kHalf = 16;
 /// kHalf sines.
 LLMC_BOUNDS(1)
 LLMC_KERNEL rope_inverse(Act* __restrict__ qkv, const float* __restrict__ table) {
-  const Group<1, Act> g;
-  for (const int row : g.rows(2048)) {
+  const Group<1, Act> lanes;
+  for (const int row : lanes.rows(2048)) {
     Act* heads = qkv + static_cast<long long>(row) * 512;
     const float* angles = table + row % 256 * 32;
-    const auto first = g.segments<12, kHalf, 32>(heads);
-    const auto second = g.segments<12, kHalf, 32>(heads + kHalf);
-    const auto cosine = g.segments<12, kHalf, 0>(angles);
-    const auto sine = g.segments<12, kHalf, 0>(angles + kHalf);
-    g.map(first, second, cosine, sine, [](float& a, float& b, float c, float s) {
+    const auto first = lanes.segments<12, kHalf, 32>(heads);
+    const auto second = lanes.segments<12, kHalf, 32>(heads + kHalf);
+    const auto cosine = lanes.segments<12, kHalf, 0>(angles);
+    const auto sine = lanes.segments<12, kHalf, 0>(angles + kHalf);
+    lanes.map(first, second, cosine, sine, [](float& a, float& b, float c, float s) {
       s = -s;
       const float turned = a * c - b * s;
       b = b * c + a * s;

@@ -15,14 +15,14 @@ using Act = float;
 /// it. dgate_up may be gate_up. kRecompute: out = the forward's result, the same bits; otherwise null.
 LLMC_BOUNDS(1)
 LLMC_KERNEL swiglu_backward(const Act* dout, const Act* gate_up, Act* dgate_up, Act* out) {
-  const Group<1, Act> g;
-  for (const int row : g.rows(2048)) {
-    const auto gradient = g.row<768, 768>(dout, row);
-    const auto gate = g.row<768, 768, 1536>(gate_up, row);
-    const auto up = g.row<768, 768, 1536>(gate_up + 768, row);
-    const auto dgate = g.result<2048, 768, 768, 1536>(dgate_up, row);
-    const auto dup = g.result<2048, 768, 768, 1536>(dgate_up + 768, row);
-    g.map(gradient, gate, up, dgate, dup, [](float d, float x, float u, float& dx, float& du) {
+  const Group<1, Act> lanes;
+  for (const int row : lanes.rows(2048)) {
+    const auto gradient = lanes.row<768, 768>(dout, row);
+    const auto gate = lanes.row<768, 768, 1536>(gate_up, row);
+    const auto up = lanes.row<768, 768, 1536>(gate_up + 768, row);
+    const auto dgate = lanes.result<2048, 768, 768, 1536>(dgate_up, row);
+    const auto dup = lanes.result<2048, 768, 768, 1536>(dgate_up + 768, row);
+    lanes.map(gradient, gate, up, dgate, dup, [](float d, float x, float u, float& dx, float& du) {
       const float s = sigmoid(x);
       dx = d * u * s * fma(x, 1.0f - s, 1.0f);
       du = d * (x * s);

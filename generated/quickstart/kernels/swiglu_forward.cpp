@@ -14,12 +14,12 @@ using Act = float;
 /// gate_up [kRows, 2 * kPitch]: gate in the first kCols columns, up kPitch after it; out [kRows, kCols].
 LLMC_BOUNDS(1)
 LLMC_KERNEL swiglu_forward(const Act* __restrict__ gate_up, Act* __restrict__ out) {
-  const Group<1, Act> g;
-  for (const int row : g.rows(2048)) {
-    const auto gate = g.row<768, 768, 1536>(gate_up, row);
-    const auto up = g.row<768, 768, 1536>(gate_up + 768, row);
-    const auto result = g.result<2048, 768, 768>(out, row);
-    g.store(result, gate, up, [](float gate, float up) { return gate * sigmoid(gate) * up; });
+  const Group<1, Act> lanes;
+  for (const int row : lanes.rows(2048)) {
+    const auto gate = lanes.row<768, 768, 1536>(gate_up, row);
+    const auto up = lanes.row<768, 768, 1536>(gate_up + 768, row);
+    const auto result = lanes.result<2048, 768, 768>(out, row);
+    lanes.store(result, gate, up, [](float gate, float up) { return gate * sigmoid(gate) * up; });
   }
 }
 

@@ -263,6 +263,14 @@ class Group {
   Row<const T, kCols, kPitch, kSegments, kStep> load(Row<T, kCols, kPitch, kSegments, kStep> row) const {
     return {{}, row.data};
   }
+  template <bool kWanted, class T>
+  auto run_if(T* data, int count) const {
+    if constexpr (kWanted) {
+      return run(data, count);
+    } else {
+      return nothing();
+    }
+  }
   template <bool kWanted, class R>
   auto load_if(R row) const {
     if constexpr (kWanted) {

@@ -104,6 +104,15 @@ class Group {
     }
   }
 
+  template <bool kWanted, class T>
+  __device__ auto run_if(T* data, int count) const {
+    if constexpr (kWanted) {
+      return run(data, count);
+    } else {
+      return nothing();
+    }
+  }
+
   template <bool kWanted, class R>
   __device__ auto load_if(const R& row) const {
     if constexpr (kWanted) {

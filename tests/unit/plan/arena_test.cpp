@@ -184,6 +184,40 @@ void check(const std::vector<std::string>& overrides) {
   EXPECT_EQ(end, plan.layout.bytes);
 }
 
+/// Of the quick start's model on the CPU and of the reference run, which has slots, a workspace and copies.
+std::vector<Plan> both_targets() {
+  const spec::LoadResult cuda = spec::load(std::string(SPECS_FOLDER) + "/llama-1b.yaml", {});
+  EXPECT_TRUE(cuda.resolved) << spec::render(cuda.diagnostics);
+  return {make_plan(small_spec({"precision.compute=bf16"}).spec, "print"),
+          make_plan(cuda.resolved->spec, cuda.resolved->fingerprint)};
+}
+
+TEST(Arena, TheHostsBuffersLieApartAndSharedOnesLast) {
+  for (const Plan& plan : both_targets()) {
+    const InputBlock block = input_block(plan.layout.buffers);
+    std::size_t end = 0;
+    bool sharded = false;
+    for (const HostBuffer& buffer : plan.layout.buffers) {
+      EXPECT_GE(buffer.offset, end) << buffer.name;
+      EXPECT_EQ(buffer.offset % kArenaAlignment, 0u) << buffer.name;
+      EXPECT_GE(is_sharded(buffer.use), sharded) << buffer.name << " lies behind what ranks share out";
+      const bool inside = buffer.offset >= block.offset && buffer.offset + buffer.bytes() <= block.offset + block.bytes;
+      EXPECT_EQ(inside, is_input(buffer.use)) << buffer.name;
+      sharded = is_sharded(buffer.use);
+      end = buffer.offset + buffer.bytes();
+    }
+    EXPECT_LE(end, plan.layout.bytes);
+    EXPECT_TRUE(sharded);
+    const auto count = [&](Use use) {
+      return std::count_if(plan.layout.buffers.begin(), plan.layout.buffers.end(),
+                           [use](const HostBuffer& b) { return b.use == use; });
+    };
+    EXPECT_EQ(count(Use::state), 2);
+    for (const Use use : {Use::masters, Use::gradients, Use::copies, Use::group_scalars, Use::tokens, Use::results})
+      EXPECT_EQ(count(use), 1) << name_of(use);
+  }
+}
+
 TEST(Arena, NoTensorIsOverwrittenWhileItIsAlive) {
   for (unsigned seed = 0; seed < 60 && !testing::Test::HasFatalFailure(); ++seed) check(draw(seed));
 }

@@ -11,6 +11,7 @@
 #include "train/constants.h"
 #include "train/guards.h"
 #include "train/metrics.h"
+#include "train/optimizer.h"
 #include "train/random.h"
 #include "train/sampling.h"
 
@@ -110,6 +111,23 @@ TEST(Console, Texts) {
   EXPECT_EQ(format_count(-1234567), "-1,234,567");
   EXPECT_EQ(format_progress({120, 20000, 4.12341, 4.30119, 4.2345, 3e-4, 0.849, 12345.4, 4980}),
             "step   120/20000  loss 4.1234  max 4.3012  val 4.2345  lr 3.00e-04  norm 0.85  12,345 tok/s  ETA 1h 23m");
+}
+
+TEST(Optimizer, ScalarsOfGroups) {
+  const ParameterGroup groups[] = {{"matrices", true, 1}, {"others", false, 1}, {"slow", true, 0.25}};
+  spec::Optimizer optimizer;
+  optimizer.beta1 = 0.9, optimizer.beta2 = 0.95, optimizer.eps = 1e-8, optimizer.weight_decay = 0.1;
+  const OptimizerScalars two = optimizer_scalars(optimizer, groups, 0.01, 1);  // the second step
+  EXPECT_FLOAT_EQ(two.adamw.bias_correction1, 1 - 0.9f * 0.9f);
+  EXPECT_FLOAT_EQ(two.adamw.bias_correction2, 1 - 0.95f * 0.95f);
+  EXPECT_EQ(two.adamw.eps, 1e-8f);
+  ASSERT_EQ(two.groups.size(), 3u);
+  EXPECT_EQ(two.groups[0].lr, 0.01f);
+  EXPECT_EQ(two.groups[2].lr, 0.0025f);
+  EXPECT_EQ(two.groups[0].weight_decay, 0.1f);
+  EXPECT_EQ(two.groups[1].weight_decay, 0.0f);
+  optimizer.decay_all = true;
+  EXPECT_EQ(optimizer_scalars(optimizer, groups, 0.01, 1).groups[1].weight_decay, 0.1f);
 }
 
 TEST(Metrics, Lines) {
