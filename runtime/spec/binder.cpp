@@ -218,10 +218,11 @@ class Binder {
       advice = fmt::format("{} is given already; remove one of them", *near);
     }
     if (synonym.empty() && word && elsewhere.size() == 1) move(elsewhere[0], false);
-    Diagnostic diagnostic{"E0201",
-                          fmt::format("there is no key {}{}", in_quotes(key.text), group.empty() ? "" : " in " + group),
-                          advice,
-                          {place_of(key.span)}};
+    Diagnostic diagnostic{
+        "E0201",
+        fmt::format("there is no key {}{}", in_quotes(key.text), group.empty() ? "" : " in " + printable(group)),
+        advice,
+        {place_of(key.span)}};
     diagnostic.key = path;
     if (!edits.empty())
       diagnostic.propose = [edits](const Sound& sound) {
