@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -111,6 +112,19 @@ std::string nothing_to_do(const fs::path& where, std::int64_t step, std::int64_t
   return fmt::format("nothing to do: '{}' is at step {} of {}; a larger {} goes on", where.string(), step, stop, limit);
 }
 
+/// Values that were asked for by override and that no step of a finished run was trained with: "optimizer.lr 0.001, not
+/// 0.003". The number of steps is not one of them.
+std::string asked_in_vain(const spec::Spec& before, const spec::Spec& run, const std::vector<std::string>& overrides) {
+  std::string text;
+  for (const spec::Change& c : spec::changes(before, run)) {
+    const bool asked = std::any_of(overrides.begin(), overrides.end(),
+                                   [&](const std::string& word) { return word.starts_with(c.key->path + "="); });
+    if (asked && c.key->path != "schedule.steps")
+      text += fmt::format("{}{} {}, not {}", text.empty() ? "" : ", ", c.key->path, c.before, c.after);
+  }
+  return text;
+}
+
 /// What is other than at the start before, and whether bits differ because of it.
 void tell_changes(Console& console, const std::vector<spec::Change>& changed,
                   const std::vector<std::string>& surroundings, bool resumed) {
@@ -187,7 +201,14 @@ int train(int argc, char** argv, const Options& options, const Program& program)
   state.position = continue_with(state.position, info.sequence_length);
   if (state.step >= stop) {
     const fs::path& where = start ? start->checkpoint : options.run;
-    console.text(nothing_to_do(where, state.step, stop, options.steps.has_value()));
+    const std::string why = nothing_to_do(where, state.step, stop, options.steps.has_value());
+    const std::string vain = values.before ? asked_in_vain(values.before->spec, run, options.overrides) : "";
+    if (!vain.empty())
+      throw Failure(Exit::usage,
+                    fmt::format("{}; it was trained with {}: for a run of its own give another --run, such "
+                                "as --run runs/NAME",
+                                why, vain));
+    console.text(why);
     return 0;
   }
   if (!folder) folder.emplace(options.run, built, log);

@@ -112,7 +112,7 @@ class Mutations(harness.SimTest):
     def test_accumulation(self):
         """The second micro-batch overwrites the gradients of the first."""
         right = self.right()
-        self.succeed(*self.wrong("math/cublaslt/gemm.cpp", "beta = accumulate || ", "beta = ", ["math/cublaslt/gemm.cpp"]))
+        self.succeed(*self.wrong("math/cublaslt/gemm.cpp", "beta = o.accumulate || ", "beta = ", ["math/cublaslt/gemm.cpp"]))
         error, name = harness.runs.relative_difference(self.gradients("wrong"), right)
         self.assertGreater(error, 0.1, name)  # half of what was to be added up is missing
 

@@ -74,7 +74,8 @@ TEST_F(Identity, AResumeSaysEachValueThatChanges) {
 TEST_F(Identity, AStartThatDoesNothingWritesNothing) {
   train({"--run", "run", "--steps", "5"});
   const auto before = tree("run");
-  train({"--run", "run", "--steps", "5", "optimizer.lr=0.01"});
+  train({"--run", "run", "--steps", "5"});
+  EXPECT_EQ(run({"--run", "run", "--steps", "5", "optimizer.lr=0.01"}).status, 2);  // nobody would train with it
   EXPECT_TRUE(tree("run") == before);
   refuse({"--run", "run", "seed=1"}, "seed");
   EXPECT_TRUE(tree("run") == before);
