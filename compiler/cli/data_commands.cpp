@@ -53,6 +53,14 @@ void print_notes(const data::BuildResult& result, const data::BuildOptions& opti
     fmt::print(stderr, "note: the text gives a vocabulary of {}, not the {} asked for\n",
                data::grouped(result.vocab_size), data::grouped(options.vocab_size));
   if (result.single_document_cut) fmt::print(stderr, "note: there is one document, so its end is the validation set\n");
+  const auto train = static_cast<double>(result.train.tokens), held = static_cast<double>(result.validation.tokens);
+  const double part = held / std::max(1.0, train + held);
+  if (part > 3 * options.validation || part < options.validation / 3)
+    fmt::print(
+        stderr,
+        "note: {:.1f} % of the tokens are held out, not {:.1f} %: a document is on one side whole, and these are "
+        "few or differ in size; another --seed draws others\n",
+        100 * part, 100 * options.validation);
   for (std::size_t i = 0; i < std::min(kShown, result.skipped.size()); ++i)
     fmt::print(stderr, "skipped {}: {}\n", spec::printable(result.skipped[i].path.string()), result.skipped[i].why);
   if (result.skipped_files > static_cast<std::int64_t>(kShown))

@@ -29,8 +29,12 @@ class Passages : public sentencepiece::SentenceIterator {
   std::size_t at_ = 0;
 };
 
+constexpr double kLeastCoverage = 0.98;      // sentencepiece trains with no less
+constexpr std::int64_t kReserved = 256 + 2;  // bytes, unknown, end of text
+
 /// The part of the sample's characters that get a token of their own: sentencepiece's default, or less where the
-/// alphabet would take more than a quarter of the vocabulary (it refuses a vocabulary smaller than the alphabet).
+/// alphabet would take more than a quarter of the vocabulary, but at least what it asks for. Throws Failure(data) where
+/// the vocabulary has no room for that.
 double character_coverage(const std::vector<std::string>& passages, std::int64_t vocab_size) {
   std::unordered_map<std::string_view, std::int64_t> count;
   std::int64_t total = 0;
@@ -45,11 +49,19 @@ double character_coverage(const std::vector<std::string>& passages, std::int64_t
   std::vector<std::int64_t> counts;
   for (const auto& [character, n] : count) counts.push_back(n);
   std::ranges::sort(counts, std::greater());
-  const auto most = static_cast<std::size_t>((vocab_size - 256) / 4);
-  if (counts.size() > most) counts.resize(most);
-  std::int64_t covered = 0;
-  for (const std::int64_t n : counts) covered += n;
-  return std::min(0.9995, static_cast<double>(covered) / static_cast<double>(std::max<std::int64_t>(total, 1)));
+  const double all = static_cast<double>(std::max<std::int64_t>(total, 1));
+  const std::int64_t quarter = (vocab_size - 256) / 4;
+  std::int64_t taken = 0, covered = 0;
+  for (const std::int64_t n : counts) {
+    if (taken >= quarter && static_cast<double>(covered) >= kLeastCoverage * all) break;
+    covered += n;
+    ++taken;
+  }
+  if (taken >= vocab_size - kReserved)
+    throw Failure(Exit::data, fmt::format("a vocabulary of {} has no room for the {} most frequent characters of this "
+                                          "text beside 256 bytes; write --vocab-size {} or more",
+                                          vocab_size, taken, taken + kReserved + 1));
+  return std::min(0.9995, static_cast<double>(covered) / all);
 }
 
 }  // namespace

@@ -45,6 +45,30 @@ TEST(Tokenizer, SourceCodeRoundTripsAndIsCompressed) {
   EXPECT_GT(text.size(), 3 * tokenizer().encode(text).size());
 }
 
+/// A tokenizer model of at most `vocab_size` pieces for `text`.
+std::string trained_on(const std::string& text, std::int64_t vocab_size) {
+  data::TextSample sample(1 << 20, 1);
+  sample.add(text);
+  return data::train_tokenizer(sample.take(), vocab_size);
+}
+
+TEST(Tokenizer, SmallVocabulariesHaveTheirCharacters) {
+  const std::string text = test::source_text(3, 200);
+  for (const std::int64_t vocab_size : {380, 420}) {
+    const Tokenizer small(trained_on(text, vocab_size), "small");
+    EXPECT_LE(small.vocab_size(), vocab_size);
+    EXPECT_EQ(small.decode(small.encode(text)), text);
+    EXPECT_LT(small.encode(text).size(), text.size());
+  }
+  std::string many;  // 200 characters, all as frequent as the others
+  for (int i = 0; i < 2000; ++i) {
+    const int c = 0x400 + i % 200;
+    many += {static_cast<char>(0xc0 | c >> 6), static_cast<char>(0x80 | (c & 0x3f))};
+  }
+  EXPECT_FAILS_WITH(trained_on(many, 320), "--vocab-size 455 or more");
+  EXPECT_NO_THROW(trained_on(many, 455));
+}
+
 TEST(Tokenizer, OddTextRoundTrips) {
   using namespace std::string_literals;
   for (const std::string& text : {""s,
