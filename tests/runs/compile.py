@@ -27,7 +27,7 @@ class Compile(RunTest):
         return done.out
 
     def counts(self, output):
-        compiled, unchanged = re.search(r"(\d+) sources compiled, (\d+) unchanged", output).groups()
+        compiled, unchanged = re.search(r"(\d+) sources? compiled, (\d+) unchanged", output).groups()
         return int(compiled), int(unchanged)
 
     def test_compile(self):
