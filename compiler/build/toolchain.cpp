@@ -96,8 +96,7 @@ std::string resolve_cpu_arch(const std::string& arch) { return arch == "native" 
 std::string check_cpu_target(const spec::Spec& spec) {
   if (spec.compute != DType::bf16) return "";
   switch (bf16_support()) {
-    case Bf16Support::native:
-      return "";
+    case Bf16Support::native: return "";
     case Bf16Support::emulated:
       return "this CPU has no bf16 instructions: oneDNN emulates them, so training will be slower than "
              "precision.compute=fp32";

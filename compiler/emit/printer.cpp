@@ -36,14 +36,10 @@ std::string constant_name(std::string_view name) {
 
 const char* dtype_literal(DType type) {
   switch (type) {
-    case DType::f32:
-      return "DType::f32";
-    case DType::bf16:
-      return "DType::bf16";
-    case DType::i32:
-      return "DType::i32";
-    case DType::byte:
-      return "DType::byte";
+    case DType::f32: return "DType::f32";
+    case DType::bf16: return "DType::bf16";
+    case DType::i32: return "DType::i32";
+    case DType::byte: return "DType::byte";
   }
   return "";
 }

@@ -243,12 +243,9 @@ class StepPrinter {
       case ops::Call::product:
         return out_.line("s.$name$(s.stream, {$members$});",
                          {{"name", plan_.products[launch.product].name}, {"members", members}});
-      case ops::Call::attention_forward:
-        return out_.line("s.attention.forward(s.stream$list$);", {{"list", list}});
-      case ops::Call::attention_backward:
-        return out_.line("s.attention.backward(s.stream$list$);", {{"list", list}});
-      case ops::Call::zero:
-        return out_.line("if (first) s.device.zero($list$);", {{"list", list.substr(2)}});
+      case ops::Call::attention_forward: return out_.line("s.attention.forward(s.stream$list$);", {{"list", list}});
+      case ops::Call::attention_backward: return out_.line("s.attention.backward(s.stream$list$);", {{"list", list}});
+      case ops::Call::zero: return out_.line("if (first) s.device.zero($list$);", {{"list", list.substr(2)}});
     }
   }
 
@@ -320,9 +317,7 @@ class StepPrinter {
       if (region.part != part || (region.block == Block::layer && region.variant > 0)) continue;
       const std::string layers = std::to_string(g_.layers());
       switch (region.loop) {
-        case Loop::once:
-          call(r);
-          continue;
+        case Loop::once: call(r); continue;
         case Loop::loss_chunks:
           out_.open("for (std::size_t chunk = 0; chunk < $n$; ++chunk)",
                     {{"n", std::to_string(g_.tokens() / g_.chunk_rows)}});

@@ -44,14 +44,10 @@ const char* name_of(OpKind kind) {
 
 const char* name_of(Block block) {
   switch (block) {
-    case Block::embed:
-      return "embed";
-    case Block::layer:
-      return "layer";
-    case Block::head:
-      return "head";
-    case Block::none:
-      return "none";
+    case Block::embed: return "embed";
+    case Block::layer: return "layer";
+    case Block::head: return "head";
+    case Block::none: return "none";
   }
   return "?";
 }
@@ -106,60 +102,42 @@ std::string list(const Graph& graph, const std::vector<TensorId>& ids) {
 
 const char* role_name(Role role) {
   switch (role) {
-    case Role::parameter:
-      return "parameter";
-    case Role::copy:
-      return "copy";
-    case Role::gradient:
-      return "gradient";
-    case Role::constant:
-      return "constant";
-    case Role::input:
-      return "input";
-    case Role::activation:
-      return "activation";
-    case Role::output:
-      return "output";
-    case Role::flat:
-      return "flat";
+    case Role::parameter: return "parameter";
+    case Role::copy: return "copy";
+    case Role::gradient: return "gradient";
+    case Role::constant: return "constant";
+    case Role::input: return "input";
+    case Role::activation: return "activation";
+    case Role::output: return "output";
+    case Role::flat: return "flat";
   }
   return "?";
 }
 
 const char* scope_text(Scope scope) {
   switch (scope) {
-    case Scope::step:
-      return "";
-    case Scope::layer:
-      return " per layer";
-    case Scope::boundary:
-      return " per boundary";
+    case Scope::step: return "";
+    case Scope::layer: return " per layer";
+    case Scope::boundary: return " per boundary";
   }
   return "?";
 }
 
 const char* axis_text(Axis axis) {
   switch (axis) {
-    case Axis::other:
-      return "";
-    case Axis::token:
-      return " by token";
-    case Axis::chunk:
-      return " by token of a chunk";
+    case Axis::other: return "";
+    case Axis::token: return " by token";
+    case Axis::chunk: return " by token of a chunk";
   }
   return "?";
 }
 
 const char* loop_name(Loop loop) {
   switch (loop) {
-    case Loop::once:
-      return "once";
-    case Loop::layers_up:
-      return "layers ascending";
-    case Loop::layers_down:
-      return "layers descending";
-    case Loop::loss_chunks:
-      return "loss chunks";
+    case Loop::once: return "once";
+    case Loop::layers_up: return "layers ascending";
+    case Loop::layers_down: return "layers descending";
+    case Loop::loss_chunks: return "loss chunks";
   }
   return "?";
 }

@@ -27,11 +27,8 @@ std::vector<Groups> recompute_of(const spec::Spec& spec) {
   const spec::Recompute& wish = spec.memory.recompute;
   std::vector<Groups> layers(static_cast<std::size_t>(spec.model.num_hidden_layers), 0);
   for (std::size_t layer = 0; layer < layers.size(); ++layer) switch (wish.kind) {
-      case spec::Recompute::Kind::none:
-        break;
-      case spec::Recompute::Kind::full:
-        layers[layer] = kAllGroups;
-        break;
+      case spec::Recompute::Kind::none: break;
+      case spec::Recompute::Kind::full: layers[layer] = kAllGroups; break;
       case spec::Recompute::Kind::every:
         if (static_cast<std::int64_t>(layer) % wish.every == 0) layers[layer] = kAllGroups;
         break;

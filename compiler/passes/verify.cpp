@@ -74,13 +74,11 @@ class Verifier {
       case Role::activation:
       case Role::gradient:
       case Role::output:
-      case Role::flat:
-        return true;
+      case Role::flat: return true;
       case Role::copy:
       case Role::parameter:  // parts of flat buffers
       case Role::constant:
-      case Role::input:
-        break;
+      case Role::input: break;
     }
     return false;
   }

@@ -25,19 +25,14 @@ std::int64_t times(const Graph& graph, const Region& region) {
     case Part::evaluate:
     case Part::sample:
     case Part::initialise:
-    case Part::refresh:
-      return 0;
-    default:
-      break;
+    case Part::refresh: return 0;
+    default: break;
   }
   switch (region.loop) {
-    case Loop::once:
-      return 1;
+    case Loop::once: return 1;
     case Loop::layers_up:
-    case Loop::layers_down:
-      return graph.layers_of(region);
-    case Loop::loss_chunks:
-      return graph.tokens() / graph.chunk_rows;
+    case Loop::layers_down: return graph.layers_of(region);
+    case Loop::loss_chunks: return graph.tokens() / graph.chunk_rows;
   }
   return 1;
 }
@@ -45,16 +40,11 @@ std::int64_t times(const Graph& graph, const Region& region) {
 std::string what_runs(const Op& op, const ops::Work& work) {
   switch (work.call) {
     case ops::Call::own_backward:
-    case ops::Call::kernel:
-      return work.kernel.name;
-    case ops::Call::product:
-      return work.product.name;
-    case ops::Call::attention_forward:
-      return "attention forward (cuDNN)";
-    case ops::Call::attention_backward:
-      return "attention backward (cuDNN)";
-    case ops::Call::zero:
-      return op.label();
+    case ops::Call::kernel: return work.kernel.name;
+    case ops::Call::product: return work.product.name;
+    case ops::Call::attention_forward: return "attention forward (cuDNN)";
+    case ops::Call::attention_backward: return "attention backward (cuDNN)";
+    case ops::Call::zero: return op.label();
   }
   return "";
 }
@@ -64,15 +54,11 @@ std::string what_runs(const Op& op, const ops::Work& work) {
 const char* Launch::kind() const {
   switch (call) {
     case ops::Call::own_backward:
-    case ops::Call::kernel:
-      return "kernel";
-    case ops::Call::product:
-      return "gemm";
+    case ops::Call::kernel: return "kernel";
+    case ops::Call::product: return "gemm";
     case ops::Call::attention_forward:
-    case ops::Call::attention_backward:
-      return "attention";
-    case ops::Call::zero:
-      return "memset";
+    case ops::Call::attention_backward: return "attention";
+    case ops::Call::zero: return "memset";
   }
   return "";
 }

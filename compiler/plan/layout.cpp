@@ -141,22 +141,14 @@ class LayoutMaker {
   /// Order of regions on the time line. Evaluation and sampling branch off after the forward pass.
   static int stage(Part part) {
     switch (part) {
-      case Part::forward:
-        return 0;
-      case Part::evaluate:
-        return 1;
-      case Part::sample:
-        return 2;
-      case Part::loss:
-        return 3;
-      case Part::backward:
-        return 4;
-      case Part::optimizer:
-        return 5;
-      case Part::initialise:
-        return 6;
-      case Part::refresh:
-        return 7;
+      case Part::forward: return 0;
+      case Part::evaluate: return 1;
+      case Part::sample: return 2;
+      case Part::loss: return 3;
+      case Part::backward: return 4;
+      case Part::optimizer: return 5;
+      case Part::initialise: return 6;
+      case Part::refresh: return 7;
     }
     return 8;
   }

@@ -16,10 +16,8 @@ constexpr std::int64_t kChunkElements = 16384;  // 64 KiB of fp32: an L1's worth
 
 double deviation(const spec::Spec& spec, const spec::InitStd& rule, std::int64_t columns) {
   switch (rule.kind) {
-    case spec::InitStd::Kind::value:
-      return rule.value;
-    case spec::InitStd::Kind::fan_in:
-      return 1 / std::sqrt(static_cast<double>(columns));
+    case spec::InitStd::Kind::value: return rule.value;
+    case spec::InitStd::Kind::fan_in: return 1 / std::sqrt(static_cast<double>(columns));
     case spec::InitStd::Kind::depth_scaled:
       return 1 / std::sqrt(static_cast<double>(spec.model.hidden_size) * 2.0 *
                            static_cast<double>(spec.model.num_hidden_layers));
@@ -31,14 +29,10 @@ double deviation(const spec::Spec& spec, const spec::InitStd& rule, std::int64_t
 double deviation(const spec::Spec& spec, Init init, std::int64_t columns) {
   switch (init) {
     case Init::zeros:
-    case Init::ones:
-      return 0;
-    case Init::embedding:
-      return spec.init.embedding_std;
-    case Init::linear:
-      return deviation(spec, spec.init.linear, columns);
-    case Init::residual:
-      return deviation(spec, spec.init.residual, columns);
+    case Init::ones: return 0;
+    case Init::embedding: return spec.init.embedding_std;
+    case Init::linear: return deviation(spec, spec.init.linear, columns);
+    case Init::residual: return deviation(spec, spec.init.residual, columns);
   }
   return 0;
 }

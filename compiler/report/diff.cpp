@@ -168,12 +168,9 @@ std::vector<KernelChange> compare_items(const Plan& plan_a, const Plan& plan_b, 
 
 std::string section_line(const char* what, const KernelChange& change) {
   switch (change.kind) {
-    case KernelChange::Kind::added:
-      return fmt::format("  + {} {}\n", what, change.name);
-    case KernelChange::Kind::removed:
-      return fmt::format("  - {} {}\n", what, change.name);
-    case KernelChange::Kind::changed:
-      break;
+    case KernelChange::Kind::added: return fmt::format("  + {} {}\n", what, change.name);
+    case KernelChange::Kind::removed: return fmt::format("  - {} {}\n", what, change.name);
+    case KernelChange::Kind::changed: break;
   }
   std::string text = fmt::format("  ~ {} {}{}\n", what, change.name,
                                  change.renamed_from.empty() ? "" : " (was " + change.renamed_from + ")");

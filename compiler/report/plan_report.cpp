@@ -28,14 +28,10 @@ namespace {
 
 std::string recompute_text(const spec::Recompute& r) {
   switch (r.kind) {
-    case spec::Recompute::Kind::none:
-      return "none";
-    case spec::Recompute::Kind::full:
-      return "full";
-    case spec::Recompute::Kind::every:
-      return r.every == 1 ? "every layer" : fmt::format("every {} layers", r.every);
-    case spec::Recompute::Kind::ops:
-      return fmt::format("{}", fmt::join(r.ops, ", "));
+    case spec::Recompute::Kind::none: return "none";
+    case spec::Recompute::Kind::full: return "full";
+    case spec::Recompute::Kind::every: return r.every == 1 ? "every layer" : fmt::format("every {} layers", r.every);
+    case spec::Recompute::Kind::ops: return fmt::format("{}", fmt::join(r.ops, ", "));
   }
   return "";
 }

@@ -63,17 +63,14 @@ Json type_schema(const Key& key) {
       if (!key.words.empty()) any.push_back({{"enum", key.words}});
       return {{"anyOf", any}};
     }
-    case Type::boolean:
-      return {{"type", "boolean"}};
-    case Type::choice:
-      return {{"enum", key.words}};
+    case Type::boolean: return {{"type", "boolean"}};
+    case Type::choice: return {{"enum", key.words}};
     case Type::string:
       if (key.path == "name") return {{"type", "string"}, {"pattern", "^[a-z][a-z0-9-]{0,63}$"}};
       return {{"type", "string"}, {"minLength", 1}, {"maxLength", 4096}};
     case Type::numbers:
       return {{"type", "array"}, {"items", bounded(key, "number")}, {"minItems", key.count}, {"maxItems", key.count}};
-    case Type::strings:
-      return key.or_single ? arch_schema() : strings_of(key.words);
+    case Type::strings: return key.or_single ? arch_schema() : strings_of(key.words);
     case Type::recompute: {
       Json list = strings_of(key.words);
       list["minItems"] = 1;

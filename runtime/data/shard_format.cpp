@@ -35,20 +35,13 @@ T load(std::span<const std::byte> bytes, std::size_t offset) {
 
 TokenType megatron_type(std::uint8_t code, const std::string& name) {
   switch (code) {
-    case 1:
-      return TokenType::u8;
-    case 2:
-      return TokenType::i8;
-    case 3:
-      return TokenType::i16;
-    case 4:
-      return TokenType::i32;
-    case 5:
-      return TokenType::i64;
-    case 8:
-      return TokenType::u16;
-    default:
-      fail(name, fmt::format("its data type {} is not one of 1, 2, 3, 4, 5, 8 (integers)", code));
+    case 1: return TokenType::u8;
+    case 2: return TokenType::i8;
+    case 3: return TokenType::i16;
+    case 4: return TokenType::i32;
+    case 5: return TokenType::i64;
+    case 8: return TokenType::u16;
+    default: fail(name, fmt::format("its data type {} is not one of 1, 2, 3, 4, 5, 8 (integers)", code));
   }
 }
 

@@ -23,20 +23,13 @@ template <typename F>
 auto with_tokens(const TokenShards::Shard& shard, F f) {
   const std::byte* data = shard.file.bytes().data() + shard.layout.begin;
   switch (shard.layout.type) {
-    case TokenType::u8:
-      return f(reinterpret_cast<const std::uint8_t*>(data));
-    case TokenType::i8:
-      return f(reinterpret_cast<const std::int8_t*>(data));
-    case TokenType::u16:
-      return f(reinterpret_cast<const std::uint16_t*>(data));
-    case TokenType::i16:
-      return f(reinterpret_cast<const std::int16_t*>(data));
-    case TokenType::i32:
-      return f(reinterpret_cast<const std::int32_t*>(data));
-    case TokenType::u32:
-      return f(reinterpret_cast<const std::uint32_t*>(data));
-    case TokenType::i64:
-      return f(reinterpret_cast<const std::int64_t*>(data));
+    case TokenType::u8: return f(reinterpret_cast<const std::uint8_t*>(data));
+    case TokenType::i8: return f(reinterpret_cast<const std::int8_t*>(data));
+    case TokenType::u16: return f(reinterpret_cast<const std::uint16_t*>(data));
+    case TokenType::i16: return f(reinterpret_cast<const std::int16_t*>(data));
+    case TokenType::i32: return f(reinterpret_cast<const std::int32_t*>(data));
+    case TokenType::u32: return f(reinterpret_cast<const std::uint32_t*>(data));
+    case TokenType::i64: return f(reinterpret_cast<const std::int64_t*>(data));
   }
   throw Failure(Exit::internal, "unknown token type");
 }

@@ -25,20 +25,11 @@ class Fields {
     value = 0;
     bytes = {};
     switch (wire) {
-      case 0:
-        value = varint();
-        break;
-      case 1:
-        bytes = take(8);
-        break;
-      case 2:
-        bytes = take(varint());
-        break;
-      case 5:
-        bytes = take(4);
-        break;
-      default:
-        fail();
+      case 0: value = varint(); break;
+      case 1: bytes = take(8); break;
+      case 2: bytes = take(varint()); break;
+      case 5: bytes = take(4); break;
+      default: fail();
     }
     return true;
   }

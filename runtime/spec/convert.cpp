@@ -17,14 +17,10 @@ constexpr std::size_t kLongestPath = 4096, kLongestText = 65536;
 
 std::string article(const Node& node) {
   switch (node.kind) {
-    case Node::Kind::list:
-      return "a list";
-    case Node::Kind::map:
-      return "a map";
-    case Node::Kind::scalar:
-      return in_quotes(node.text);
-    default:
-      return "nothing";
+    case Node::Kind::list: return "a list";
+    case Node::Kind::map: return "a map";
+    case Node::Kind::scalar: return in_quotes(node.text);
+    default: return "nothing";
   }
 }
 
@@ -35,22 +31,14 @@ class Converter {
   std::optional<Value> convert(const Node& node) {
     switch (key_.type) {
       case Type::integer:
-      case Type::bytes:
-        return whole(node);
-      case Type::number:
-        return real(node);
-      case Type::boolean:
-        return boolean(node);
-      case Type::choice:
-        return word(node, key_.words);
-      case Type::string:
-        return text(node);
-      case Type::numbers:
-        return numbers(node);
-      case Type::strings:
-        return strings(node);
-      case Type::recompute:
-        return recompute(node);
+      case Type::bytes: return whole(node);
+      case Type::number: return real(node);
+      case Type::boolean: return boolean(node);
+      case Type::choice: return word(node, key_.words);
+      case Type::string: return text(node);
+      case Type::numbers: return numbers(node);
+      case Type::strings: return strings(node);
+      case Type::recompute: return recompute(node);
     }
     return {};
   }

@@ -103,24 +103,15 @@ class YamlPrinter {
 
 const char* type_name(Type type) {
   switch (type) {
-    case Type::integer:
-      return "integer";
-    case Type::number:
-      return "number";
-    case Type::boolean:
-      return "boolean";
-    case Type::string:
-      return "string";
-    case Type::strings:
-      return "strings";
-    case Type::choice:
-      return "choice";
-    case Type::bytes:
-      return "bytes";
-    case Type::numbers:
-      return "numbers";
-    case Type::recompute:
-      return "recompute";
+    case Type::integer: return "integer";
+    case Type::number: return "number";
+    case Type::boolean: return "boolean";
+    case Type::string: return "string";
+    case Type::strings: return "strings";
+    case Type::choice: return "choice";
+    case Type::bytes: return "bytes";
+    case Type::numbers: return "numbers";
+    case Type::recompute: return "recompute";
   }
   return "";
 }

@@ -77,24 +77,15 @@ std::string range_text(const Key& key) {
 std::string expectation(const Key& key) {
   const std::string words = key.words.empty() ? "" : either(key.words) + ", or ";
   switch (key.type) {
-    case Type::integer:
-      return words + "an integer" + range_text(key);
-    case Type::number:
-      return words + "a number" + range_text(key);
-    case Type::bytes:
-      return fmt::format("a size such as 80GiB, or a device such as {}", key.words.back());
-    case Type::boolean:
-      return "true or false";
-    case Type::choice:
-      return either(key.words);
-    case Type::string:
-      return key.is_path ? "a path" : "text";
-    case Type::numbers:
-      return fmt::format("a list of {} numbers{}", key.count, range_text(key));
-    case Type::strings:
-      return key.or_single ? "a word or a list of words" : "a list of texts";
-    case Type::recompute:
-      return "none, full, {every: N}, or a list of " + either(key.words);
+    case Type::integer: return words + "an integer" + range_text(key);
+    case Type::number: return words + "a number" + range_text(key);
+    case Type::bytes: return fmt::format("a size such as 80GiB, or a device such as {}", key.words.back());
+    case Type::boolean: return "true or false";
+    case Type::choice: return either(key.words);
+    case Type::string: return key.is_path ? "a path" : "text";
+    case Type::numbers: return fmt::format("a list of {} numbers{}", key.count, range_text(key));
+    case Type::strings: return key.or_single ? "a word or a list of words" : "a list of texts";
+    case Type::recompute: return "none, full, {every: N}, or a list of " + either(key.words);
   }
   return {};
 }

@@ -118,14 +118,10 @@ inline Row bind_recompute() {
   row.key.get = [](const Spec& spec) -> Value {
     const Recompute& recompute = spec.memory.recompute;
     switch (recompute.kind) {
-      case Recompute::Kind::none:
-        return "none";
-      case Recompute::Kind::full:
-        return "full";
-      case Recompute::Kind::every:
-        return recompute.every;
-      case Recompute::Kind::ops:
-        return recompute.ops;
+      case Recompute::Kind::none: return "none";
+      case Recompute::Kind::full: return "full";
+      case Recompute::Kind::every: return recompute.every;
+      case Recompute::Kind::ops: return recompute.ops;
     }
     return {};
   };

@@ -14,8 +14,7 @@ double learning_rate(const spec::Schedule& schedule, double peak, std::int64_t s
   const double minimum = peak * schedule.min_lr_ratio;
   const std::int64_t last = schedule.steps - 1;
   switch (schedule.kind) {
-    case ScheduleKind::constant:
-      return peak;
+    case ScheduleKind::constant: return peak;
     case ScheduleKind::linear:
     case ScheduleKind::cosine: {
       const std::int64_t span = last - schedule.warmup_steps;

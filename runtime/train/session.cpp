@@ -17,26 +17,16 @@ namespace {
 std::span<const std::byte> input_bytes(Use use, const MicroBatch& micro, const StepScalars& scalars,
                                        const OptimizerScalars& optimizer) {
   switch (use) {
-    case Use::scalars:
-      return std::as_bytes(std::span(&scalars, 1));
-    case Use::optimizer_scalars:
-      return std::as_bytes(std::span(&optimizer.adamw, 1));
-    case Use::group_scalars:
-      return std::as_bytes(std::span(optimizer.groups));
-    case Use::tokens:
-      return std::as_bytes(std::span(micro.inputs));
-    case Use::targets:
-      return std::as_bytes(std::span(micro.targets));
-    case Use::embedding_order:
-      return std::as_bytes(std::span(micro.order));
-    case Use::run_begin:
-      return std::as_bytes(std::span(micro.run_begin));
-    case Use::run_token:
-      return std::as_bytes(std::span(micro.run_token));
-    case Use::run_count:
-      return std::as_bytes(std::span(&micro.run_count, 1));
-    default:
-      return {};
+    case Use::scalars: return std::as_bytes(std::span(&scalars, 1));
+    case Use::optimizer_scalars: return std::as_bytes(std::span(&optimizer.adamw, 1));
+    case Use::group_scalars: return std::as_bytes(std::span(optimizer.groups));
+    case Use::tokens: return std::as_bytes(std::span(micro.inputs));
+    case Use::targets: return std::as_bytes(std::span(micro.targets));
+    case Use::embedding_order: return std::as_bytes(std::span(micro.order));
+    case Use::run_begin: return std::as_bytes(std::span(micro.run_begin));
+    case Use::run_token: return std::as_bytes(std::span(micro.run_token));
+    case Use::run_count: return std::as_bytes(std::span(&micro.run_count, 1));
+    default: return {};
   }
 }
 

@@ -49,16 +49,11 @@ bool SignalWatch::take_save_request() { return save.exchange(false); }
 
 const char* signal_name(int signal) {
   switch (signal) {
-    case SIGTERM:
-      return "SIGTERM";
-    case SIGINT:
-      return "SIGINT";
-    case SIGHUP:
-      return "SIGHUP";
-    case SIGUSR2:
-      return "SIGUSR2";
-    default:
-      return "a signal";
+    case SIGTERM: return "SIGTERM";
+    case SIGINT: return "SIGINT";
+    case SIGHUP: return "SIGHUP";
+    case SIGUSR2: return "SIGUSR2";
+    default: return "a signal";
   }
 }
 

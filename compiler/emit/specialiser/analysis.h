@@ -57,6 +57,7 @@ Analysis analyse(const SpecialiseInput& input);
 
 /// The lines of the repository's .clang-format.
 inline constexpr char kFormatStyle[] =
-    "{BasedOnStyle: Google, ColumnLimit: 120, DerivePointerAlignment: false, PointerAlignment: Left}";
+    "{BasedOnStyle: Google, ColumnLimit: 120, DerivePointerAlignment: false, PointerAlignment: Left, "
+    "AllowShortCaseLabelsOnASingleLine: true}";
 
 }  // namespace llmc::emit

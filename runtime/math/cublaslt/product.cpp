@@ -11,13 +11,10 @@ using Preference = Owned<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDes
 
 cudaDataType_t type(DType dtype) {
   switch (dtype) {
-    case DType::f32:
-      return CUDA_R_32F;
-    case DType::bf16:
-      return CUDA_R_16BF;
+    case DType::f32: return CUDA_R_32F;
+    case DType::bf16: return CUDA_R_16BF;
     case DType::i32:
-    case DType::byte:
-      break;
+    case DType::byte: break;
   }
   throw Failure(Exit::internal, std::string("no matrix product has elements of type ") + name_of(dtype));
 }

@@ -23,13 +23,10 @@ using dnnl::memory;
 
 memory::data_type type(DType dtype) {
   switch (dtype) {
-    case DType::f32:
-      return memory::data_type::f32;
-    case DType::bf16:
-      return memory::data_type::bf16;
+    case DType::f32: return memory::data_type::f32;
+    case DType::bf16: return memory::data_type::bf16;
     case DType::i32:
-    case DType::byte:
-      break;
+    case DType::byte: break;
   }
   throw Failure(Exit::internal, std::string("no matrix product has elements of type ") + name_of(dtype));
 }

@@ -167,16 +167,11 @@ cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
                                                 cublasLtMatrixLayoutAttribute_t attribute, const void* value,
                                                 std::size_t bytes) {
   switch (attribute) {
-    case CUBLASLT_MATRIX_LAYOUT_TYPE:
-      return assign(layout->type, value, bytes);
-    case CUBLASLT_MATRIX_LAYOUT_ORDER:
-      return assign(layout->order, value, bytes);
-    case CUBLASLT_MATRIX_LAYOUT_ROWS:
-      return assign(layout->rows, value, bytes);
-    case CUBLASLT_MATRIX_LAYOUT_COLS:
-      return assign(layout->cols, value, bytes);
-    case CUBLASLT_MATRIX_LAYOUT_LD:
-      return assign(layout->ld, value, bytes);
+    case CUBLASLT_MATRIX_LAYOUT_TYPE: return assign(layout->type, value, bytes);
+    case CUBLASLT_MATRIX_LAYOUT_ORDER: return assign(layout->order, value, bytes);
+    case CUBLASLT_MATRIX_LAYOUT_ROWS: return assign(layout->rows, value, bytes);
+    case CUBLASLT_MATRIX_LAYOUT_COLS: return assign(layout->cols, value, bytes);
+    case CUBLASLT_MATRIX_LAYOUT_LD: return assign(layout->ld, value, bytes);
   }
   return CUBLAS_STATUS_INVALID_VALUE;
 }
@@ -193,16 +188,11 @@ cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t operation) {
 cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t operation, cublasLtMatmulDescAttributes_t attribute,
                                               const void* value, std::size_t bytes) {
   switch (attribute) {
-    case CUBLASLT_MATMUL_DESC_TRANSA:
-      return assign(operation->transpose_a, value, bytes);
-    case CUBLASLT_MATMUL_DESC_TRANSB:
-      return assign(operation->transpose_b, value, bytes);
-    case CUBLASLT_MATMUL_DESC_EPILOGUE:
-      return assign(operation->epilogue, value, bytes);
-    case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
-      return assign(operation->bias, value, bytes);
-    case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE:
-      return assign(operation->bias_type, value, bytes);
+    case CUBLASLT_MATMUL_DESC_TRANSA: return assign(operation->transpose_a, value, bytes);
+    case CUBLASLT_MATMUL_DESC_TRANSB: return assign(operation->transpose_b, value, bytes);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE: return assign(operation->epilogue, value, bytes);
+    case CUBLASLT_MATMUL_DESC_BIAS_POINTER: return assign(operation->bias, value, bytes);
+    case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE: return assign(operation->bias_type, value, bytes);
   }
   return CUBLAS_STATUS_INVALID_VALUE;
 }
@@ -219,18 +209,12 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
                                                     cublasLtMatmulPreferenceAttributes_t attribute, const void* value,
                                                     std::size_t bytes) {
   switch (attribute) {
-    case CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES:
-      return assign(preference->workspace_bytes, value, bytes);
-    case CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK:
-      return assign(preference->reduction_schemes, value, bytes);
-    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES:
-      return assign(preference->alignment[0], value, bytes);
-    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES:
-      return assign(preference->alignment[1], value, bytes);
-    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES:
-      return assign(preference->alignment[2], value, bytes);
-    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES:
-      return assign(preference->alignment[3], value, bytes);
+    case CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES: return assign(preference->workspace_bytes, value, bytes);
+    case CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK: return assign(preference->reduction_schemes, value, bytes);
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES: return assign(preference->alignment[0], value, bytes);
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES: return assign(preference->alignment[1], value, bytes);
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES: return assign(preference->alignment[2], value, bytes);
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES: return assign(preference->alignment[3], value, bytes);
   }
   return CUBLAS_STATUS_INVALID_VALUE;
 }
@@ -283,24 +267,15 @@ cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t* 
     return CUBLAS_STATUS_SUCCESS;
   };
   switch (attribute) {
-    case CUBLASLT_ALGO_CONFIG_ID:
-      return give(algorithm.id);
-    case CUBLASLT_ALGO_CONFIG_TILE_ID:
-      return give(algorithm.tile);
-    case CUBLASLT_ALGO_CONFIG_SPLITK_NUM:
-      return give(algorithm.split_k);
-    case CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME:
-      return give(algorithm.reduction_scheme);
-    case CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING:
-      return give(algorithm.swizzling);
-    case CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION:
-      return give(algorithm.custom);
-    case CUBLASLT_ALGO_CONFIG_STAGES_ID:
-      return give(algorithm.stages);
-    case CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID:
-      return give(algorithm.inner_shape);
-    case CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID:
-      return give(algorithm.cluster_shape);
+    case CUBLASLT_ALGO_CONFIG_ID: return give(algorithm.id);
+    case CUBLASLT_ALGO_CONFIG_TILE_ID: return give(algorithm.tile);
+    case CUBLASLT_ALGO_CONFIG_SPLITK_NUM: return give(algorithm.split_k);
+    case CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME: return give(algorithm.reduction_scheme);
+    case CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING: return give(algorithm.swizzling);
+    case CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION: return give(algorithm.custom);
+    case CUBLASLT_ALGO_CONFIG_STAGES_ID: return give(algorithm.stages);
+    case CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID: return give(algorithm.inner_shape);
+    case CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID: return give(algorithm.cluster_shape);
   }
   return CUBLAS_STATUS_INVALID_VALUE;
 }
@@ -315,24 +290,15 @@ cublasStatus_t cublasLtMatmulAlgoConfigSetAttribute(cublasLtMatmulAlgo_t* packed
     return status;
   };
   switch (attribute) {
-    case CUBLASLT_ALGO_CONFIG_ID:
-      return CUBLAS_STATUS_INVALID_VALUE;  // is what the algorithm was made from
-    case CUBLASLT_ALGO_CONFIG_TILE_ID:
-      return take(algorithm.tile);
-    case CUBLASLT_ALGO_CONFIG_SPLITK_NUM:
-      return take(algorithm.split_k);
-    case CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME:
-      return take(algorithm.reduction_scheme);
-    case CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING:
-      return take(algorithm.swizzling);
-    case CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION:
-      return take(algorithm.custom);
-    case CUBLASLT_ALGO_CONFIG_STAGES_ID:
-      return take(algorithm.stages);
-    case CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID:
-      return take(algorithm.inner_shape);
-    case CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID:
-      return take(algorithm.cluster_shape);
+    case CUBLASLT_ALGO_CONFIG_ID: return CUBLAS_STATUS_INVALID_VALUE;  // is what the algorithm was made from
+    case CUBLASLT_ALGO_CONFIG_TILE_ID: return take(algorithm.tile);
+    case CUBLASLT_ALGO_CONFIG_SPLITK_NUM: return take(algorithm.split_k);
+    case CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME: return take(algorithm.reduction_scheme);
+    case CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING: return take(algorithm.swizzling);
+    case CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION: return take(algorithm.custom);
+    case CUBLASLT_ALGO_CONFIG_STAGES_ID: return take(algorithm.stages);
+    case CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID: return take(algorithm.inner_shape);
+    case CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID: return take(algorithm.cluster_shape);
   }
   return CUBLAS_STATUS_INVALID_VALUE;
 }

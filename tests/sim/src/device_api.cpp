@@ -94,30 +94,14 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
   const char* text = std::getenv("LLMC_SIM_CAPABILITY");
   const int capability = text ? std::atoi(text) : 90;
   switch (attribute) {
-    case cudaDevAttrComputeCapabilityMajor:
-      *value = capability / 10;
-      break;
-    case cudaDevAttrComputeCapabilityMinor:
-      *value = capability % 10;
-      break;
-    case cudaDevAttrMultiProcessorCount:
-      *value = 132;
-      break;
-    case cudaDevAttrMaxThreadsPerBlock:
-      *value = 1024;
-      break;
-    case cudaDevAttrMaxSharedMemoryPerBlock:
-      *value = 48 << 10;
-      break;
-    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
-      *value = 227 << 10;
-      break;
-    case cudaDevAttrL2CacheSize:
-      *value = 50 << 20;
-      break;
-    case cudaDevAttrClusterLaunch:
-      *value = capability >= 90;
-      break;
+    case cudaDevAttrComputeCapabilityMajor: *value = capability / 10; break;
+    case cudaDevAttrComputeCapabilityMinor: *value = capability % 10; break;
+    case cudaDevAttrMultiProcessorCount: *value = 132; break;
+    case cudaDevAttrMaxThreadsPerBlock: *value = 1024; break;
+    case cudaDevAttrMaxSharedMemoryPerBlock: *value = 48 << 10; break;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = 227 << 10; break;
+    case cudaDevAttrL2CacheSize: *value = 50 << 20; break;
+    case cudaDevAttrClusterLaunch: *value = capability >= 90; break;
   }
   return cudaSuccess;
 }

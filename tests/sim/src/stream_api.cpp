@@ -27,14 +27,10 @@ namespace {
 
 const char* name_of(cudaMemcpyKind kind) {
   switch (kind) {
-    case cudaMemcpyHostToDevice:
-      return "copy to the device";
-    case cudaMemcpyDeviceToHost:
-      return "copy to the host";
-    case cudaMemcpyDeviceToDevice:
-      return "copy on the device";
-    default:
-      return "copy on the host";
+    case cudaMemcpyHostToDevice: return "copy to the device";
+    case cudaMemcpyDeviceToHost: return "copy to the host";
+    case cudaMemcpyDeviceToDevice: return "copy on the device";
+    default: return "copy on the host";
   }
 }
 

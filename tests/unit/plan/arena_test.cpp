@@ -42,9 +42,7 @@ class Shadow {
       const Region& region = g_.regions[r];
       if (region.part != part) continue;
       switch (region.loop) {
-        case Loop::once:
-          run(r, 0);
-          break;
+        case Loop::once: run(r, 0); break;
         case Loop::loss_chunks:
           for (std::int64_t chunk = 0; chunk < g_.tokens() / g_.chunk_rows; ++chunk) run(r, 0);
           break;

@@ -78,12 +78,9 @@ TEST(Values, DamagedTextsAreRefused) {
 std::string shown(const Node& node) {
   std::string text;
   switch (node.kind) {
-    case Node::Kind::null:
-      return "null";
-    case Node::Kind::bad:
-      return "bad";
-    case Node::Kind::scalar:
-      return (node.plain ? "plain " : "quoted ") + node.text;
+    case Node::Kind::null: return "null";
+    case Node::Kind::bad: return "bad";
+    case Node::Kind::scalar: return (node.plain ? "plain " : "quoted ") + node.text;
     case Node::Kind::list:
       for (const Node& item : node.items) text += shown(item) + "; ";
       return "[" + text + "]";
