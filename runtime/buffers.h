@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include "dtype.h"
 #include "error.h"
@@ -81,7 +82,6 @@ struct Buffer {
   std::size_t offset;  // bytes from the arena's start
 
   constexpr std::size_t bytes() const { return static_cast<std::size_t>(bytes_of(dtype, elements)); }
-  constexpr bool sharded() const { return is_sharded(use); }
 };
 
 /// The first buffer of this use; null where there is none.
@@ -93,7 +93,7 @@ inline const Buffer* find_buffer(std::span<const Buffer> buffers, Use use) {
 /// The same, which a run cannot do without: throws Failure(internal) where there is none.
 inline const Buffer& buffer_of(std::span<const Buffer> buffers, Use use) {
   const Buffer* found = find_buffer(buffers, use);
-  if (!found) throw Failure(Exit::internal, "the plan lacks a buffer that the run needs");
+  if (!found) throw Failure(Exit::internal, std::string("the trainer's plan has no buffer for ") + name_of(use));
   return *found;
 }
 

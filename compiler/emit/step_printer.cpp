@@ -31,13 +31,8 @@ class StepPrinter {
     cudnn_ = cuda_ && plan.attention.forward == AttentionBy::cudnn;
     tiles_ = ops::attention_in_tiles(plan.spec);
     variants_ = 1 + *std::max_element(g_.variants.begin(), g_.variants.end());
-    for (const plan::HostBuffer& buffer : plan.layout.buffers) {
-      if (buffer.use != Use::math_workspace) continue;
-      workspace_bytes_ = buffer.bytes();
-      const auto& areas = plan.layout.areas;
-      for (std::size_t i = 0; i < areas.size(); ++i)
-        if (areas[i].offset == buffer.offset) used_.insert(workspace_ = i);
-    }
+    for (const plan::HostBuffer& buffer : plan.layout.buffers)
+      if (buffer.use == Use::math_workspace) workspace_ = &buffer, used_.insert(buffer.area);
   }
 
   std::string print() {
@@ -94,14 +89,12 @@ class StepPrinter {
   }
 
   void constructor() {
-    const bool workspace = used_.count(workspace_);
     out_.open(
         "Step::Step(Device& d, $ranks$std::byte* memory)\n    : device(d),\n      stream(d.stream()),\n      "
-        "arena(memory),\n "
-        "     math(d, $workspace$, $bytes$)$products$",
+        "arena(memory),\n      math(d, $workspace$, $bytes$)$products$",
         {{"ranks", cuda_ ? "Communicator& communicator, " : ""},
-         {"workspace", workspace ? "memory + " + area_name(workspace_) : std::string("nullptr")},
-         {"bytes", std::to_string(workspace ? workspace_bytes_ : 0)},
+         {"workspace", workspace_ ? "memory + " + area_name(workspace_->area) : std::string("nullptr")},
+         {"bytes", std::to_string(workspace_ ? workspace_->bytes() : 0)},
          {"products", product_initialisers()}});
     out_.close();
     out_.blank();
@@ -418,8 +411,8 @@ class StepPrinter {
   Source out_;
   bool cuda_ = false, cudnn_ = false, tiles_ = false;
   int variants_ = 0;
-  std::set<std::size_t> used_;  // of Layout::areas, by offset
-  std::size_t workspace_ = SIZE_MAX, workspace_bytes_ = 0;
+  std::set<std::size_t> used_;                   // of Layout::areas, by offset
+  const plan::HostBuffer* workspace_ = nullptr;  // of matrix products; null on cpu
 };
 
 }  // namespace

@@ -57,8 +57,8 @@ class LayoutMaker {
 
   /// A buffer that only libraries and copy streams use.
   void place_bytes(const char* name, Use use, std::size_t bytes) {
-    area(name);
-    layout_.buffers.push_back({name, DType::byte, static_cast<std::int64_t>(bytes), use, take(bytes)});
+    const std::size_t in = area(name);
+    layout_.buffers.push_back({name, DType::byte, static_cast<std::int64_t>(bytes), use, take(bytes), in});
   }
 
   void place_host_tensor(TensorId id) {
@@ -66,7 +66,7 @@ class LayoutMaker {
     Place place{.area = area(t.name)};
     place.offset = take(static_cast<std::size_t>(t.bytes()));
     layout_.fixed[id] = place;
-    layout_.buffers.push_back({t.name, t.dtype, t.elements(), t.use, place.offset});
+    layout_.buffers.push_back({t.name, t.dtype, t.elements(), t.use, place.offset, place.area});
   }
 
   template <class Predicate>

@@ -56,6 +56,7 @@ struct HostBuffer {
   std::int64_t elements = 0;
   Use use = Use::unseen;
   std::size_t offset = 0;
+  std::size_t area = 0;  // index into Layout::areas
 
   std::size_t bytes() const { return static_cast<std::size_t>(bytes_of(dtype, elements)); }
 };

@@ -113,6 +113,22 @@ TEST(Console, Texts) {
             "step   120/20000  loss 4.1234  max 4.3012  val 4.2345  lr 3.00e-04  norm 0.85  12,345 tok/s  ETA 1h 23m");
 }
 
+TEST(Buffers, AMissingOneIsNamed) {
+  const Buffer list[] = {{"masters", DType::f32, 4, Use::masters, 0}, {"tokens", DType::i32, 3, Use::tokens, 512}};
+  EXPECT_EQ(buffer_of(list, Use::tokens).offset, 512u);
+  EXPECT_EQ(find_buffer(list, Use::results), nullptr);
+  try {
+    buffer_of(list, Use::results);
+    FAIL();
+  } catch (const Failure& failure) {
+    EXPECT_EQ(failure.code(), Exit::internal);
+    EXPECT_NE(std::string(failure.what()).find("no buffer for results"), std::string::npos) << failure.what();
+  }
+  const InputBlock block = input_block(list);
+  EXPECT_EQ(block.offset, 512u);
+  EXPECT_EQ(block.bytes, kArenaAlignment);
+}
+
 TEST(Optimizer, ScalarsOfGroups) {
   const ParameterGroup groups[] = {{"matrices", true, 1}, {"others", false, 1}, {"slow", true, 0.25}};
   spec::Optimizer optimizer;
