@@ -55,6 +55,17 @@ class Data(RunTest):
         started = self.succeed(os.path.join(out, "trainer"), "--run", self.path("run"), "--steps", 1).out
         self.assertIn(note.replace("note: ", "note    "), started)
 
+    def test_an_odd_share_of_held_out_tokens_is_said(self):
+        """Documents stay whole, so a few of different size may be split far from what was asked for."""
+        os.makedirs(self.path("uneven"))
+        for number, count in enumerate((1, 400)):
+            with open(self.path("uneven", f"{number}.py"), "w") as file:
+                file.write("import json, random, decimal, fractions\n" * count)
+        words = (LLMC, "data", "build", "--from", self.path("uneven"), "--vocab-size", 320)
+        self.assertRegex(self.succeed(*words, "-o", self.path("one")).err,
+                         r"note: (0\.\d|99\.\d) % of the tokens are held out, not 5\.0 %")
+        self.assertNotIn("held out", self.succeed(*words, "--validation", 0, "-o", self.path("none")).err)
+
     def test_refusals(self):
         """What is wrong with data is said in one line, with exit code 5 (or 2 for the command line)."""
         bad = self.path("bad.bin")
