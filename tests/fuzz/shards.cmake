@@ -2,7 +2,7 @@
 find_program(FUZZ_CLANG clang++-19)
 if(FUZZ_CLANG)
   set(data_source ${PROJECT_SOURCE_DIR}/runtime/data)
-  set(fuzz_flags -std=c++20 -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -DFMT_HEADER_ONLY
+  set(fuzz_flags -std=c++20 -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all
       -I${PROJECT_SOURCE_DIR}/runtime)
   set(shards_sources ${CMAKE_CURRENT_LIST_DIR}/shards_fuzzer.cpp ${data_source}/shard_format.cpp)
   set(tokenizer_sources ${CMAKE_CURRENT_LIST_DIR}/shards_tokenizer_fuzzer.cpp ${data_source}/tokenizer.cpp
@@ -10,7 +10,7 @@ if(FUZZ_CLANG)
   foreach(name shards tokenizer)
     add_custom_command(
       OUTPUT fuzz_${name}
-      COMMAND ${FUZZ_CLANG} ${fuzz_flags} ${${name}_sources} -lsentencepiece -o fuzz_${name}
+      COMMAND ${FUZZ_CLANG} ${fuzz_flags} ${${name}_sources} -lsentencepiece -lfmt -o fuzz_${name}
       DEPENDS ${${name}_sources} ${data_source}/shard_format.h ${data_source}/tokenizer.h
       VERBATIM)
     add_custom_target(build_fuzz_${name} ALL DEPENDS fuzz_${name})

@@ -9,17 +9,12 @@
 #include "by_name.h"
 #include "compiler/graph/llama.h"
 #include "compiler/passes/pipeline.h"
-#include "small_spec.h"
+#include "small_graph.h"
 
 namespace llmc::passes {
 namespace {
 
 using namespace graph;
-
-Graph lowered(const std::vector<std::string>& overrides) {
-  const spec::Spec spec = small_spec(overrides).spec;
-  return lower(spec, {2, 16, recompute_of(spec)}, nullptr);
-}
 
 std::set<std::string> saved(Graph& graph, const std::string& name) {
   std::set<std::string> names;
@@ -36,7 +31,7 @@ TEST(Passes, NoAddIsLeft) {
 }
 
 TEST(Passes, StatisticsAndGradientsOfWeightsStayFp32) {
-  Graph graph = lowered({});
+  Graph graph = lowered();
   for (const char* name : {"attention_norm_rstd", "attention_lse", "losses"})
     EXPECT_EQ(graph.at(find(graph, name)).dtype, DType::f32) << name;
   for (const char* name : {"qkv", "gate_up_out", "swiglu_out", "logits", "attention_out"})
@@ -82,13 +77,13 @@ TEST(Passes, RowsArePaddedTo16Bytes) {
 }
 
 TEST(Passes, OneChunkOfLogits) {
-  const Graph graph = lowered({});
+  const Graph graph = lowered();
   EXPECT_EQ(graph.at(find(graph, "logits")).rows, 16);
   EXPECT_EQ(graph.chunk_rows, 16);
 }
 
 TEST(Passes, RecomputeDecidesWhatIsKept) {
-  Graph none = lowered({}), full = lowered({"memory.recompute=full"}),
+  Graph none = lowered(), full = lowered({"memory.recompute=full"}),
         some = lowered({"memory.recompute=[norms, swiglu]"});
   const std::set<std::string> all = saved(none, "layer_forward"), few = saved(some, "layer_forward");
   EXPECT_TRUE(all.count("attention_norm_out") && all.count("swiglu_out"));
@@ -99,7 +94,7 @@ TEST(Passes, RecomputeDecidesWhatIsKept) {
 }
 
 TEST(Passes, RecomputeOfNormsAndSwigluCostsNoOp) {
-  Graph none = lowered({}), some = lowered({"memory.recompute=[norms, swiglu]"});
+  Graph none = lowered(), some = lowered({"memory.recompute=[norms, swiglu]"});
   EXPECT_EQ(region(none, "layer_backward").ops.size(), region(some, "layer_backward").ops.size());
   int flags = 0;
   for (const Op& op : region(some, "layer_backward").ops) flags += op.recompute;
@@ -147,7 +142,7 @@ TEST(Passes, LayersDifferInAnyPattern) {
 }
 
 TEST(Passes, ReductionsHaveAFixedOrder) {
-  const Graph graph = lowered({});
+  const Graph graph = lowered();
   int partials = 0;
   for (const Region& region : graph.regions)
     for (std::size_t i = 0; i < region.ops.size(); ++i) {

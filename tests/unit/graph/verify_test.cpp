@@ -7,19 +7,13 @@
 #include <functional>
 
 #include "by_name.h"
-#include "compiler/passes/pipeline.h"
 #include "error.h"
-#include "small_spec.h"
+#include "small_graph.h"
 
 namespace llmc::passes {
 namespace {
 
 using namespace graph;
-
-Graph lowered(const std::vector<std::string>& overrides = {}) {
-  const spec::Resolved resolved = small_spec(overrides);
-  return lower(resolved.spec, {2, 16, recompute_of(resolved.spec)}, nullptr);
-}
 
 Op& op(Graph& graph, const std::string& in, const std::string& name) {
   std::vector<Op>& ops = region(graph, in).ops;

@@ -14,7 +14,7 @@
 namespace llmc::spec {
 namespace {
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 /// The words of draft-07 that the schema uses; any other word fails the test that meets it.
 bool valid(const Json& schema, const Json& value) {

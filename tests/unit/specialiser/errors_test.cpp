@@ -7,8 +7,6 @@
 namespace llmc::emit {
 namespace {
 
-const std::vector<Param> kColumns = {{"int", "kCols", "2048"}};
-
 std::string message(const SpecialiseInput& input) {
   try {
     return "no error, but:\n" + specialise(input);

@@ -10,8 +10,6 @@
 namespace llmc::emit {
 namespace {
 
-const std::vector<Param> kColumns = {{"int", "kCols", "2048"}};
-
 std::vector<Param> flag(bool value) { return {{"bool", "kFlag", value ? "true" : "false"}}; }
 
 void expect(const SpecialiseInput& input, const std::string& text) {

@@ -11,6 +11,9 @@ namespace llmc::emit {
 
 inline const std::filesystem::path kRuntime = std::filesystem::path(LLMC_SOURCE_DIR) / "runtime";
 
+/// The one param of most of them.
+inline const std::vector<Param> kColumns = {{"int", "kCols", "2048"}};
+
 /// A template named `sample` whose function body is `body`; `before` stands before the function.
 inline SpecialiseInput sample(std::vector<Param> params, const std::string& body, const std::string& before = "") {
   SpecialiseInput input;

@@ -1,0 +1,17 @@
+// The small spec lowered: two sequences a micro-batch, sixteen rows a chunk of the loss.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "compiler/passes/pipeline.h"
+#include "small_spec.h"
+
+namespace llmc::passes {
+
+inline graph::Graph lowered(const std::vector<std::string>& overrides = {}) {
+  const spec::Resolved resolved = small_spec(overrides);
+  return lower(resolved.spec, {2, 16, recompute_of(resolved.spec)}, nullptr);
+}
+
+}  // namespace llmc::passes
