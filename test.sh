@@ -10,7 +10,7 @@ echo "The tests take about half an hour on two cores; before them llmc is built,
 begin=$(date +%s)
 ./setup.sh
 # So that tests which build a copy of the sources (tests/mutations) find in ccache what is compiled here.
-export CCACHE_BASEDIR="$PWD" CCACHE_NOHASHDIR=1
+export CCACHE_BASEDIR="$PWD" CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros
 cmake -G Ninja -S . -B build -DCMAKE_COMPILE_WARNING_AS_ERROR=ON
 cmake --build build -j "$jobs"
 status=0

@@ -14,7 +14,7 @@ class Generated(unittest.TestCase):
         files = sorted(glob.glob("kernels/*.cu", root_dir=folder)) + ["step.cu"]
         self.assertGreater(len(files), 15)
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
-            results = pool.map(lambda name: harness.runs.call("g++", *harness.kernel_words(), "-fsyntax-only", name, cwd=folder), files)
+            results = pool.map(lambda name: harness.runs.call("g++", *harness.compiler_words("kernel"), "-fsyntax-only", name, cwd=folder), files)
             for name, done in zip(files, results):
                 self.assertEqual(done.code, 0, f"{name}\n{done.err}")
 

@@ -22,7 +22,7 @@ def _load(name, path):
 runs = _load("runs_harness", os.path.join(SOURCE, "tests", "runs", "harness.py"))
 
 LLMC = os.environ.get("LLMC_REAL", os.path.join(SOURCE, "build", "llmc"))
-BUILT = os.environ.get("LLMC_SIM", os.path.join(SOURCE, "build", "tests", "sim"))  # kernel.flags and trainer.link
+BUILT = os.environ.get("LLMC_SIM", os.path.join(SOURCE, "build", "tests", "sim"))  # kernel.flags, host.flags and trainer.link
 TARGET = ("target.kind=cuda", "target.arch=[90a]")
 REPORTED = 97  # a trainer's exit code when the simulator found it wrong: src/report.h
 
@@ -36,10 +36,11 @@ def _words(name):
         return file.read().split("\n")[:-1]
 
 
-def kernel_words(sources=SOURCE):
-    """What g++ is called with for a kernel, in the folder of its project."""
-    includes = ["-I" + os.path.join(SIM, "include"), "-I."]
-    return [*_words("kernel.flags"), *includes, *("-I" + os.path.join(sources, name) for name in ("runtime", "", "templates"))]
+def compiler_words(kind, sources=SOURCE):
+    """What g++ is called with for a `kernel`, for what runs on the `host`, or for `texts`, in the folder of its project."""
+    if kind == "texts":
+        return ["-I."]
+    return [*_words(kind + ".flags"), "-I.", *("-I" + os.path.join(sources, name) for name in ("runtime", "", "templates"))]
 
 
 def _run(*command, cwd=None):
@@ -67,12 +68,10 @@ def compile(spec, folder, *arguments, edit=None, sources=SOURCE, rebuild=()):
 def build(folder, sources=SOURCE, rebuild=()):
     """Compiles the emitted project in `folder` into its trainer."""
     os.makedirs(os.path.join(folder, "objects"), exist_ok=True)
-    kernel = kernel_words(sources)
-    plain = [word for word in kernel if "sanitize" not in word and "tsan" not in word]
-    host = ["-std=c++20", "-O1", *(word for word in kernel if word.startswith("-I"))]
-    commands = [[*kernel, "-c", name] for name in sorted(glob.glob("kernels/*.cu", root_dir=folder))]
-    commands += [[*plain, "-c", "step.cu"], [*host, "-c", "program.cpp"], [*host, "-c", "texts.S"]]
-    commands += [[*host, "-c", os.path.join(sources, "runtime", name)] for name in rebuild]
+    files = [("kernel", name) for name in sorted(glob.glob("kernels/*.cu", root_dir=folder))]
+    files += [("host", "step.cu"), ("host", "program.cpp"), ("texts", "texts.S")]
+    files += [("host", os.path.join(sources, "runtime", name)) for name in rebuild]
+    commands = [[*compiler_words(kind, sources), "-c", name] for kind, name in files]
     objects = [os.path.join("objects", os.path.basename(command[-1]) + ".o") for command in commands]
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         # By relative names: ccache then knows a kernel again in another folder.

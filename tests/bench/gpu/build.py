@@ -182,9 +182,7 @@ class Simulated(Machine):
         programs = [each for each in programs if each != ("run", "tests")]  # llmc's own build has them
         self.write_clocks()
         harness = self.harness()
-        words = {"kernel": harness.kernel_words()}
-        words["step"] = [word for word in words["kernel"] if "sanitize" not in word and "tsan" not in word]
-        words["host"] = ["-std=c++20", "-O1", *(word for word in words["kernel"] if word.startswith("-I"))]
+        words = {kind: harness.compiler_words(kind) for kind in ("kernel", "host", "texts")}
         objects, links = {}, []  # (kind, content, folder for all but kernels) -> (number of the object, source, folder)
 
         def compiled(kind, source, folder):
@@ -200,7 +198,8 @@ class Simulated(Machine):
             else:
                 step = folder / "step.cu" if name == "trainer" else self.clocked_step(bundle)
                 needs += [compiled("kernel", path, folder) for path in sorted((folder / "kernels").iterdir())]
-                needs += [compiled("step", step, folder), *(compiled("host", folder / file, folder) for file in ("program.cpp", "texts.S"))]
+                needs += [compiled("host", step, folder), compiled("host", folder / "program.cpp", folder),
+                          compiled("texts", folder / "texts.S", folder)]
                 if name != "trainer":
                     replay = self.work / "clocks" / "replay.cpp"
                     if name == "timed":
@@ -217,7 +216,7 @@ class Simulated(Machine):
             target.unlink(missing_ok=True)
             # By a relative name where it can be: ccache then knows it again in another folder.
             name = source.relative_to(folder) if source.is_relative_to(folder) else source
-            done = harness.runs.call("g++", *words[kind], "-I.", "-c", name, "-o", target,
+            done = harness.runs.call("g++", *words[kind], "-c", name, "-o", target,
                                      cwd=folder, timeout=3000)
             if done.code:
                 said.append(done.err[-1500:])
