@@ -44,6 +44,8 @@ void print_result(const data::BuildResult& result, const std::filesystem::path& 
     const auto shards = static_cast<std::int64_t>(side->shards.size());
     fmt::print("  {:<11} {:>15} tokens in {} shard{}\n", name, grouped(side->tokens), grouped(shards), plural(shards));
   }
+  if (!result.passed_over.empty())
+    fmt::print("  {}; --glob takes them\n", spec::printable(data::passed_over_text(result.passed_over)));
 }
 
 /// What came out otherwise than asked for.

@@ -160,7 +160,7 @@ double BuildResult::bytes_per_token() const {
 BuildResult build_dataset(const BuildOptions& options) {
   check_options(options);
   PendingFolder folder(options.out, options.force);  // before the long work: an -o that cannot be is said at once
-  const std::vector<fs::path> files = find_corpus_files(options.from, options.globs);
+  const auto [files, passed_over] = find_corpus_files(options.from, options.globs);
   const auto report = [&](BuildStage stage, std::int64_t bytes, std::int64_t total) {
     if (options.progress) options.progress({stage, bytes, total});
   };
@@ -207,6 +207,7 @@ BuildResult build_dataset(const BuildOptions& options) {
   result.files = counts.files;
   result.skipped_files = counts.skipped_files;
   result.skipped = counts.skipped;
+  if (options.globs.empty()) result.passed_over = passed_over;
   result.single_document_cut = split.cuts();
   Encoder encoder(options, tokenizer, split, folder.path(), counts.bytes, result);
   Split again(options.validation, options.seed);
@@ -232,6 +233,7 @@ std::string dataset_json(const BuildResult& result, const BuildOptions& options)
                                        {"bytes_per_token", result.bytes_per_token()},
                                        {"files", result.files},
                                        {"skipped_files", result.skipped_files},
+                                       {"passed_over", result.passed_over},
                                        {"single_document_cut", result.single_document_cut},
                                        {"train", side_json(result.train)},
                                        {"validation", side_json(result.validation)},

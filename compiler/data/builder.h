@@ -43,6 +43,7 @@ struct BuildResult {
   std::int32_t separator_id = 0;
   std::int64_t files = 0, skipped_files = 0;  // skipped: binary or not UTF-8
   std::vector<SkippedFile> skipped;           // the first of them
+  ExtensionCounts passed_over;                // without globs: files whose extension is none of a text
   bool single_document_cut = false;           // one document only: its end is the validation set
   SideSummary train, validation;
   double bytes_per_token() const;

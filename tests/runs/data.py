@@ -55,6 +55,21 @@ class Data(RunTest):
         started = self.succeed(os.path.join(out, "trainer"), "--run", self.path("run"), "--steps", 1).out
         self.assertIn(note.replace("note: ", "note    "), started)
 
+    def test_what_was_passed_over_is_said(self):
+        os.makedirs(self.path("mixed"))
+        for name in ("a.txt", "b.txt", "c.parquet", "d.gz"):
+            with open(self.path("mixed", name), "w") as file:
+                file.write("some text of " + name * 20)
+        said = "2 files passed over for their names (.gz 1, .parquet 1)"
+        build = [LLMC, "data", "build", "--vocab-size", 320, "--from", self.path("mixed")]
+        self.assertIn("  " + said + "; --glob takes them\n", self.succeed(*build, "-o", self.path("of-mixed")).out)
+        self.assertIn("from 2 files, 0 skipped; " + said, self.succeed(LLMC, "data", "info", self.path("of-mixed")).out)
+        for name in ("a.txt", "b.txt"):
+            os.remove(self.path("mixed", name))
+        done = harness.call(*build, "-o", self.path("of-nothing"))
+        self.assertEqual((done.code, done.out), (5, ""))
+        self.assertIn(said, done.err)
+
     def test_refusals(self):
         """What is wrong with data is said in one line, with exit code 5 (or 2 for the command line)."""
         bad = self.path("bad.bin")

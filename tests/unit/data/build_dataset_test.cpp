@@ -5,6 +5,7 @@
 #include <set>
 
 #include "compiler/data/builder.h"
+#include "compiler/data/info.h"
 #include "data/shards.h"
 #include "data/tokenizer.h"
 #include "files.h"
@@ -184,6 +185,26 @@ TEST_F(BuildDatasetTest, SkippedFilesAreNamedWithTheByte) {
   EXPECT_EQ(result.skipped[0].path.filename(), "x.py");
   EXPECT_EQ(result.skipped[0].why, "not UTF-8: byte 3 is 0xe9");
   EXPECT_EQ(result.skipped[1].why, "binary: byte 2 is 0");
+}
+
+TEST_F(BuildDatasetTest, FilesOfOtherNamesAreCounted) {
+  corpus_.write("x.parquet", "PAR1");
+  corpus_.write("README", "read me");
+  EXPECT_EQ(build_dataset(options_).passed_over, (ExtensionCounts{{"", 1}, {".parquet", 1}}));
+  const auto json = nlohmann::json::parse(out_.read("data/dataset.json"));
+  EXPECT_EQ(json["passed_over"], nlohmann::json::parse(R"({"": 1, ".parquet": 1})"));
+  EXPECT_EQ(json["skipped_files"], 0);
+  const std::string text = as_text(describe(options_.out.string(), "auto", 0));
+  EXPECT_NE(text.find("from 40 files, 0 skipped; 2 files passed over for their names (.parquet 1, no extension 1)"),
+            std::string::npos)
+      << text;
+  // Who gives --glob has chosen: what else lies there, such as what Python compiles, changes no byte.
+  options_.globs = {"*.py"};
+  EXPECT_TRUE(build_dataset(options_).passed_over.empty());
+  EXPECT_EQ(nlohmann::json::parse(as_json(describe(options_.out.string(), "auto", 0)))["source"],
+            nlohmann::json::parse(R"({"files": 40, "skipped_files": 0, "passed_over": {}})"));
+  out_.write("data/dataset.json", "{}");
+  EXPECT_FAILS_WITH(describe(options_.out.string(), "auto", 0), "dataset.json' is not as `llmc data build` writes it");
 }
 
 TEST_F(BuildDatasetTest, BinaryFilesAreCounted) {
