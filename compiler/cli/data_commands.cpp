@@ -54,6 +54,11 @@ void print_notes(const data::BuildResult& result, const data::BuildOptions& opti
   if (result.vocab_size < options.vocab_size)
     fmt::print(stderr, "note: the text gives a vocabulary of {}, not the {} asked for\n",
                data::grouped(result.vocab_size), data::grouped(options.vocab_size));
+  if (!result.byte_exact)
+    fmt::print(
+        stderr, "note: this tokenizer does not keep every byte of every text: {} of {} documents {} other text\n",
+        data::grouped(result.changed_documents), data::grouped(result.train.documents + result.validation.documents),
+        result.changed_documents == 1 ? "decodes to" : "decode to");
   if (result.single_document_cut) fmt::print(stderr, "note: there is one document, so its end is the validation set\n");
   const auto train = static_cast<double>(result.train.tokens), held = static_cast<double>(result.validation.tokens);
   const double part = held / std::max(1.0, train + held);
@@ -84,7 +89,9 @@ void add_data_commands(CLI::App& app, Result&) {
       ->required();
   build_command->add_option("--glob", options->globs,
                             "only files whose name matches, such as '*.py'; may be given again");
-  build_command->add_option("--vocab-size", options->vocab_size, "tokens of the tokenizer")->required();
+  build_command->add_option("--vocab-size", options->vocab_size, "tokens of the tokenizer that is trained on the text");
+  build_command->add_option("--tokenizer", options->tokenizer,
+                            "use this sentencepiece model, or that in the folder of a data set, and train none");
   build_command->add_option("-o,--out", options->out, "folder to make")->required();
   build_command->add_option("--validation", options->validation, "part of the documents that is held out")
       ->capture_default_str();

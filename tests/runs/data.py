@@ -55,6 +55,34 @@ class Data(RunTest):
         started = self.succeed(os.path.join(out, "trainer"), "--run", self.path("run"), "--steps", 1).out
         self.assertIn(note.replace("note: ", "note    "), started)
 
+    def test_more_data_of_a_tokenizer(self):
+        """A second data set with the first one's tokenizer: a run whose model has that vocabulary trains and evaluates on it."""
+        for folder, word in (("alpha", "alpha"), ("omega", "omega")):
+            os.makedirs(self.path(folder))
+            for number in range(8):
+                with open(self.path(folder, f"{number}.txt"), "w") as file:
+                    file.write(f"{word} {number}, " * 300)
+        self.succeed(LLMC, "data", "build", "--from", self.path("alpha"), "--vocab-size", 320, "-o", self.path("first"))
+        done = self.succeed(LLMC, "data", "build", "--from", self.path("omega"), "--tokenizer", self.path("first"),
+                            "--validation", 0, "-o", self.path("second"))
+        with open(self.path("first", "dataset.json")) as file:
+            tokens = json.load(file)["vocab_size"]
+        self.assertIn(f"vocabulary {tokens}\n", done.out)
+        self.assertNotIn("note", done.err)
+        self.assertEqual(harness.read(self.path("first", "tokenizer.model")), harness.read(self.path("second", "tokenizer.model")))
+        text = harness.SMALL.replace("{path: train-*.bin}", "{path: ../first/train-*.bin}").replace(
+            "{path: val-*.bin}", "{path: ../second/train-*.bin}").replace("vocab_size: 97", f"vocab_size: {tokens}").replace(
+            "  seed: 5", "  tokenizer: ../second/tokenizer.model\n  seed: 5")
+        spec = harness.write_small(self.path("more-small"), text)
+        self.assertEqual(self.succeed(LLMC, "check", spec).err, "")
+        trainer = self.compile(spec, "more-compiled")
+        started = self.succeed(trainer, "--run", self.path("more-run"), "--steps", 3).out
+        self.assertNotIn("note", started)
+        evaluated = [line for line in harness.json_lines(self.path("more-run", "metrics.jsonl")) if "val_loss" in line]
+        self.assertTrue(evaluated)
+        # And on the second set alone, in a run of its own.
+        self.succeed(trainer, "--run", self.path("second-run"), "--steps", 1, "data.train.path=" + self.path("second", "train-*.bin"))
+
     def test_what_was_passed_over_is_said(self):
         os.makedirs(self.path("mixed"))
         for name in ("a.txt", "b.txt", "c.parquet", "d.gz"):
@@ -80,6 +108,9 @@ class Data(RunTest):
             (5, ["data", "info", bad]),
             (5, ["data", "build", "--from", self.path("nothing"), "--vocab-size", 512, "-o", self.path("out")]),
             (2, ["data", "build", "--vocab-size", 512, "-o", self.path("out")]),
+            (2, ["data", "build", "--from", bad, "-o", self.path("out")]),
+            (2, ["data", "build", "--from", bad, "--vocab-size", 512, "--tokenizer", bad, "-o", self.path("out")]),
+            (5, ["data", "build", "--from", bad, "--tokenizer", bad, "-o", self.path("out")]),
             (2, ["data", "info", bad, "--format", "parquet"]),
         ]
         for code, words in cases:
