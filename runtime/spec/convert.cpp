@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "spec/binder.h"
 #include "spec/scalars.h"
@@ -292,10 +293,22 @@ class Converter {
     return list_of_words(node);
   }
 
+  /// "[a, b]" of "a,b" or of "a", where all are words of the key; else empty.
+  std::string as_list(std::string text) const {
+    std::ranges::replace(text, ',', ' ');
+    std::istringstream stream(text);
+    std::vector<std::string> list;
+    for (std::string word; stream >> word;) {
+      if (std::ranges::find(key_.words, word) == key_.words.end()) return "";
+      list.push_back(word);
+    }
+    return list.empty() ? "" : "[" + either(list, ", ") + "]";
+  }
+
   std::optional<Value> recompute(const Node& node) {
     if (node.kind == Node::Kind::scalar) {
       if (node.text == "none" || node.text == "full") return node.text;
-      const std::string ours = our_word(key_.path, node.text);
+      const std::string list = as_list(node.text), ours = list.empty() ? our_word(key_.path, node.text) : list;
       const auto near = nearest(plain_word(node.text), {"none", "full"});
       return fail("E0206", fmt::format("{} does not take {}", key_.path, in_quotes(node.text)),
                   "write " + expectation(key_), node, ours.empty() ? near.value_or("") : ours, true);
