@@ -229,6 +229,30 @@ class Cli(RunTest):
         self.assertEqual(done.code, 4)
         self.assertIn("memory.recompute: ", done.err)
 
+    def test_what_would_fit_does(self):
+        """Each way out that a run which does not fit is given: llmc can plan it as it is written."""
+        seen = set()
+        for spec, sizes in (("llama-1b", [("24GiB",), ("23GiB", "batch.micro_batch=1", "memory.loss_chunk=2048", "memory.recompute=none"),
+                                          ("40GiB",), ("54GiB", "memory.loss_chunk=32768"), ("23GiB", "batch.micro_batch=auto"), ("23GiB", "memory.loss_chunk=2048"),
+                                          ("21400MiB", "batch.micro_batch=1", "memory.loss_chunk=auto", "memory.recompute=full"),
+                                          ("20GiB", "batch.micro_batch=1", "memory.loss_chunk=1024", "memory.recompute=full")]),
+                            ("tiny", [("1MiB",), ("2MiB",), ("3MiB",), ("4MiB",)])):
+            for budget, *overrides in sizes:
+                words = ["plan", f"specs/{spec}.yaml", *overrides]
+                done = harness.call(LLMC, *words, f"memory.budget={budget}", cwd=SOURCE)
+                self.assertEqual((done.code, done.out), (4, ""), f"{words} {budget}\n{done.err}")
+                ways = re.search(r"\nwrite (.*), where the device has it(, or make the model smaller)?\n$", done.err).group(1).split(", or ")
+                for way in ways:
+                    changes = dict(re.findall(r"([a-z_.]+): (\[.*?\]|\S+)", way))
+                    seen |= {tuple(changes)}
+                    kept = {word.split("=")[0]: word.split("=")[1] for word in [*overrides, f"memory.budget={budget}"]}
+                    if "batch.micro_batch" in changes:
+                        self.assertNotEqual(kept.get("batch.micro_batch"), "1", way)
+                    self.succeed(LLMC, "plan", f"specs/{spec}.yaml", *[f"{key}={value}" for key, value in {**kept, **changes}.items()], cwd=SOURCE)
+        for way in [("batch.micro_batch",), ("memory.loss_chunk",), ("batch.micro_batch", "memory.loss_chunk"), ("memory.recompute",),
+                    ("batch.sequence_length",), ("memory.budget",)]:
+            self.assertIn(way, seen)
+
 
 if __name__ == "__main__":
     harness.main()
