@@ -163,10 +163,12 @@ void add_spec_commands(CLI::App& app, Result& result) {
     fmt::print("{}", *text);
   });
 
-  CLI::App* init_command = app.add_subcommand("init", "write a spec to begin with");
+  CLI::App* init_command = app.add_subcommand("init", "write a spec to begin with, and say what comes next");
   init_command->add_option("--from", options->from, "folder of a Hugging Face model, or its config.json");
-  init_command->add_option("-o,--out", options->out, "file to write (default: standard output)");
-  init_command->footer("Example: llmc init --from Llama-3.2-1B -o llama.yaml");
+  init_command->add_option("-o,--out", options->out,
+                           "new file to write, after which the run is called (default: standard output)");
+  init_command->footer(
+      "Example: llmc init -o specs/mine.yaml\nExample: llmc init --from Llama-3.2-1B -o specs/llama.yaml");
   init_command->callback([options] {
     write_new(options->out, options->from.empty() ? sample(options->out) : import_model(options->from, options->out));
   });

@@ -202,6 +202,8 @@ BuildResult build_dataset(const BuildOptions& options) {
     report(BuildStage::reading, seen, 0);
   });
   split.finish();
+  if (counts.documents == 0 && counts.skipped_files == 0)
+    throw Failure(Exit::data, fmt::format("no text in {} file{}: all are empty", counts.files, plural(counts.files)));
   if (counts.documents == 0)
     throw Failure(Exit::data,
                   fmt::format("no text in {} file{} ({} binary or not UTF-8{})", counts.files, plural(counts.files),

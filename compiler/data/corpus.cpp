@@ -70,6 +70,11 @@ class TextField : public nlohmann::json_sax<nlohmann::json> {
   std::optional<std::string> text;
   std::string problem;
 
+  /// What is wrong with an object that has no text.
+  std::string missing() const {
+    return first_.empty() ? "has no 'text' field" : fmt::format("has no 'text' field (but '{}')", first_);
+  }
+
   bool null() override { return scalar(); }
   bool boolean(bool) override { return scalar(); }
   bool number_integer(number_integer_t) override { return scalar(); }
@@ -88,6 +93,7 @@ class TextField : public nlohmann::json_sax<nlohmann::json> {
   bool start_array(std::size_t) override { return depth_ == 0 ? fail("is an array instead of an object") : open(); }
   bool end_array() override { return --depth_, true; }
   bool key(string_t& name) override {
+    if (depth_ == 1 && first_.empty()) first_ = name;
     at_text_ = depth_ == 1 && name == "text";
     return true;
   }
@@ -110,6 +116,7 @@ class TextField : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
 
+  std::string first_;  // key of the outermost object
   std::int64_t depth_ = 0;
   bool at_text_ = false;
 };
@@ -139,6 +146,7 @@ std::string read_file(const fs::path& path) {
 
 /// Why this is not text, and where; empty if it is.
 std::string no_text(std::string_view text) {
+  if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff")) return "UTF-16: save it as UTF-8";
   if (const std::size_t at = text.find('\0'); at != std::string_view::npos)
     return fmt::format("binary: byte {} is 0", at);
   if (is_utf8(text)) return "";
@@ -190,11 +198,12 @@ CorpusFiles find_corpus_files(const std::vector<fs::path>& from, const std::vect
     if (std::ranges::find(from, other, &fs::path::lexically_normal) == from.end())
       ++found.passed_over[extension_of(other)];
   if (files.empty())
-    throw Failure(Exit::data, found.passed_over.empty()
-                                  ? "no file to read: there is none, or only hidden ones"
-                                  : fmt::format("no file to read: {}; --glob '*.EXT' takes those that are text or "
-                                                ".jsonl, others have to be made so first",
-                                                passed_over_text(found.passed_over)));
+    throw Failure(Exit::data,
+                  found.passed_over.empty()
+                      ? "no file to read: there is none, or only hidden ones"
+                      : fmt::format("no file to read: {}; --glob takes such names, as '*.log' or 'README*', "
+                                    "where they are text; unpack or convert what is not",
+                                    passed_over_text(found.passed_over)));
   return found;
 }
 
@@ -203,7 +212,7 @@ std::string text_of_json(std::string_view line, const std::string& where) {
   const bool parsed = nlohmann::json::sax_parse(line.begin(), line.end(), &field);
   if (!parsed || !field.text)
     throw Failure(Exit::data, fmt::format("{}: {}; each line must be an object like {{\"text\": \"...\"}}", where,
-                                          parsed ? "has no 'text' field" : field.problem));
+                                          parsed ? field.missing() : field.problem));
   return std::move(*field.text);
 }
 

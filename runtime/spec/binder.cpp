@@ -281,14 +281,16 @@ std::optional<Diagnostic> not_a_map(const Group& group, const Node& value) {
     advice = typed ? fmt::format("write {}.{}=..., or another of its keys", group.path, first)
                    : fmt::format("write its keys below it, indented, such as {}: ...", first);
   Diagnostic diagnostic{code, message, advice, {place_of(node->span)}, group.path};
-  if (const auto meant = meant_in(group, *node)) {
-    const auto& [path, text] = *meant;
+  // A source without the list around it.
+  const Node* path = value.kind == Node::Kind::map && value.members.size() == 1 ? value.find("path") : nullptr;
+  if (const auto meant = meant_in(group, path ? *path : *node)) {
+    const auto& [key, text] = *meant;
     Edit edit{{*meant}, {}, {}, {}, false, {}};
     if (typed)
-      edit.text = fmt::format("write {}={}", path, group.list_of_one ? printable(node->text) : text);
+      edit.text = fmt::format("write {}={}", key, group.list_of_one ? printable(path ? path->text : node->text) : text);
     else
       edit.text = group.list_of_one ? fmt::format("write {}: [{{path: {}}}]", name, text)
-                                    : fmt::format("write {}: {{{}: {}}}", name, leaf_of(path), text);
+                                    : fmt::format("write {}: {{{}: {}}}", name, leaf_of(key), text);
     diagnostic.propose = any_of({edit});
   }
   return diagnostic;

@@ -78,7 +78,7 @@ class Converter {
     std::string advice = "write " + expectation(key_);
     if (node.kind == Node::Kind::scalar && !node.plain) advice += ", without quotes";
     if (key_.type == Type::strings && key_.words.empty() && !key_.or_single)
-      advice = "write " + as_typed(node, "[\"Once upon a time\"]");
+      advice = "write " + as_typed(node, example_list(node));
     if (key_.type == Type::numbers) advice = "write " + as_typed(node, "[0.9, 0.95]");
     return fail("E0203", fmt::format("{} takes {}, not {}", key_.path, expectation(key_), article(node)), advice, node);
   }
@@ -87,6 +87,13 @@ class Converter {
   std::string as_typed(const Node& node, const std::string& list) const {
     const bool typed = node.span.source && node.span.source->command_line;
     return typed ? fmt::format("'{}={}'", key_.path, list) : fmt::format("{}: {}", key_.leaf(), list);
+  }
+
+  /// The text in a list of one; another where it could not be typed between quotes.
+  static std::string example_list(const Node& node) {
+    const bool own = node.kind == Node::Kind::scalar && node.text.find('\'') == std::string::npos &&
+                     printable(node.text) == node.text;
+    return "[" + nlohmann::json(own ? node.text : "Once upon a time").dump() + "]";
   }
 
   bool is_word(const Node& node) const {
@@ -135,8 +142,10 @@ class Converter {
     const bool low = !key_.minimum || (key_.exclusive_minimum ? value > *key_.minimum : value >= *key_.minimum);
     const bool high = !key_.maximum || (key_.exclusive_maximum ? value < *key_.maximum : value <= *key_.maximum);
     if (low && high) return true;
+    // Fewer bytes than a program takes: gigabytes were meant.
+    const bool unit_left_out = key_.type == Type::bytes && !low && value >= 1;
     fail("E0205", fmt::format("{} is {}, which is out of range", key_.path, in_quotes(node.text)),
-         "write " + expectation(key_), node);
+         "write " + expectation(key_), node, unit_left_out ? fmt::format("{}GiB", value) : "", true);
     return false;
   }
 

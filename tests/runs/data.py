@@ -98,6 +98,21 @@ class Data(RunTest):
         self.assertEqual((done.code, done.out), (5, ""))
         self.assertIn(said, done.err)
 
+    def test_words_of_the_output(self):
+        """One document is one, though both sides have a part of it; numbers may end as in a spec."""
+        os.makedirs(self.path("one"))
+        with open(self.path("one", "a.txt"), "w") as file:
+            file.write("word after word, \n" * 400)
+        done = self.succeed(LLMC, "data", "build", "--from", self.path("one"), "--vocab-size", "1K", "--shard-tokens", "1M", "-o", self.path("of-one"))
+        self.assertIn(": 1 document from 1 file (0 skipped)", done.out)
+        self.assertIn("note: there is one document, so its end is the validation set\n", done.err)
+        self.assertNotIn("held out", done.err)
+        for words, message in ((["build", "--from", "x", "--vocab-size", "32k", "-o", "x"], 'the number "32k" does not end in'),
+                               (["bulid", "--from", "x"], "data takes build or info"), ([], "data takes build or info")):
+            done = harness.call(LLMC, "data", *words)
+            self.assertEqual((done.code, done.out), (2, ""))
+            self.assertIn(message, done.err)
+
     def test_refusals(self):
         """What is wrong with data is said in one line, with exit code 5 (or 2 for the command line)."""
         bad = self.path("bad.bin")

@@ -252,7 +252,11 @@ TEST_F(BuildDatasetTest, BinaryFilesAreCounted) {
   EXPECT_EQ(result.files, static_cast<std::int64_t>(texts_.size()) + 1);
   TemporaryFolder binary;
   options_.from = {binary.write("only.txt", "\xff")};
-  EXPECT_FAILS_WITH(build_dataset(options_), "no text in 1 file (1 binary");
+  EXPECT_FAILS_WITH(build_dataset(options_), "no text in 1 file (1 binary or not UTF-8; " + binary / "only.txt");
+  binary.write("only.txt", "\xff\xfeh");
+  EXPECT_FAILS_WITH(build_dataset(options_), "only.txt: UTF-16: save it as UTF-8");
+  binary.write("only.txt", "");
+  EXPECT_FAILS_WITH(build_dataset(options_), "no text in 1 file: all are empty");
 }
 
 /// The second data set of a tokenizer: the same text in another order gives the same tokens.

@@ -81,7 +81,7 @@ TEST(ForEachDocument, TextJsonlAndWhatIsSkipped) {
 TEST(ForEachDocument, BadLinesAreNamed) {
   TemporaryFolder folder;
   const std::string path = folder.write("a.jsonl", "{\"text\": \"ok\"}\n{\"txt\": \"typo\"}\n");
-  EXPECT_FAILS_WITH(for_each_document({path}, [](std::string) {}), path + ":2: has no 'text' field");
+  EXPECT_FAILS_WITH(for_each_document({path}, [](std::string) {}), path + ":2: has no 'text' field (but 'txt')");
 }
 
 TEST(TextOfJson, RefusesWhatIsAmbiguous) {

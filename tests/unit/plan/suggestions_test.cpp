@@ -297,7 +297,9 @@ TEST(Suggestions, OfAKeyWithoutItsGroup) {
 TEST(Suggestions, OfWordsThatAreNoValues) {
   EXPECT_EQ(advice("model.hidden_size=1,024"), "write 1024");
   EXPECT_EQ(advice("optimizer.lr=0,001"), "write 0.001");
-  EXPECT_EQ(advice("sampling.prompts=Hello, world"), "write 'sampling.prompts=[\"Once upon a time\"]'");
+  EXPECT_EQ(advice("sampling.prompts=Hello, world"), "write 'sampling.prompts=[\"Hello, world\"]'");
+  EXPECT_EQ(advice("sampling.prompts=it's"), "write 'sampling.prompts=[\"Once upon a time\"]'");
+  EXPECT_EQ(advice("memory.budget=24"), "did you mean 24GiB?");
   EXPECT_EQ(advice("optimizer.betas=0.9"), "write 'optimizer.betas=[0.9, 0.95]'");
   EXPECT_EQ(advice("optimizer.lr=default"), "write a value; the default is 0.0003");
   EXPECT_EQ(advice("optimizer.lr="), "write a value; the default is 0.0003");
@@ -315,6 +317,7 @@ TEST(Suggestions, OfSectionsWithoutTheirKeys) {
   EXPECT_EQ(advice("checkpoint=500"), "write checkpoint.every=500");
   EXPECT_EQ(advice("batch=32"), "write batch.sequence_length=..., or another of its keys");
   EXPECT_EQ(advice("data.train=x-*.bin"), "write data.train.path=x-*.bin");
+  EXPECT_EQ(advice("data.train={path: x.bin}"), "write data.train.path=x.bin");
   EXPECT_EQ(advice("data.train=[x.bin]"), "write data.train.path=x.bin");
   EXPECT_EQ(advice("data.train=[a.bin, b.bin]"), "write data.train.path=tokens-*.bin; a pattern may match many files");
   EXPECT_EQ(advice("data.train[0].path=x"), "the key is data.train.path, without a number");
@@ -339,6 +342,11 @@ TEST(Synonyms, OfAFirstHour) {
       {"checkpoint.ckpt_every=1", "llmc's key is checkpoint.every"},
       {"save_steps=1", "llmc's key is checkpoint.every"},
       {"num_steps=1", "llmc's key is schedule.steps"},
+      {"batch.size=8", "llmc's key is batch.tokens; in tokens: sequences * batch.sequence_length"},
+      {"evaluation.batches=8", "llmc's key is evaluation.sequences; in sequences"},
+      {"sampling.max_tokens=8", "llmc's key is sampling.tokens"},
+      {"checkpoint.dir=out", "`trainer --run DIR` names the run folder"},
+      {"logging.every=8", "llmc's key is metrics.every"},
       {"schedule.max_iters=1", "llmc's key is schedule.steps"},
       {"total_tokens=1e9", "llmc's key is schedule.steps; as many as total_tokens / batch.tokens"},
       {"sampling.top_p=0.9", "llmc samples from all tokens, by sampling.temperature alone"},
