@@ -124,7 +124,8 @@ void add_data_commands(CLI::App& app, Result&) {
   build_command->add_flag("--force", options->force, "replace a data set that is there");
   build_command->add_flag("--json", *json, "dataset.json on standard output");
   build_command->footer(
-      "Example: llmc data build --from /usr/lib/python3.11 --glob '*.py' --vocab-size 4096 -o data/python");
+      "Example: llmc data build --from /usr/lib/python3.11 --glob '*.py' --vocab-size 4096 -o data/python\n"
+      "Example: llmc data build --from more --tokenizer data/python -o data/more");
   build_command->callback([options, json] {
     const bool terminal = isatty(2);
     if (terminal) options->progress = show_progress;
