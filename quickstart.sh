@@ -28,6 +28,6 @@ Next:
 
 A run of your own: a spec, its data (FOLDER: your text; here llmc's own sources), and the trainer
   build/llmc init -o mine.yaml
-  build/llmc data build --from compiler runtime docs --vocab-size 4096 -o data/my-run
+  build/llmc data build --from compiler runtime docs --vocab-size 4096 -o data/mine
   build/llmc run mine.yaml
 END

@@ -10,6 +10,7 @@
 #include "compiler/data/info.h"
 #include "compiler/report/plan_report.h"
 #include "plural.h"
+#include "spec/scalars.h"
 #include "spec/source.h"
 
 namespace llmc::cli {
@@ -34,9 +35,25 @@ void show_progress(const data::BuildProgress& progress) {
   std::fflush(stderr);
 }
 
+/// Of the text: where each is cut in two, both sides have it.
+std::int64_t document_count(const data::BuildResult& result) {
+  const std::int64_t train = result.train.documents, held = result.validation.documents;
+  return result.single_document_cut ? std::max(train, held) : train + held;
+}
+
+/// Lets a whole number be written as in a spec: 32K, 100M.
+void allow_suffix(CLI::Option* option) {
+  option->transform([name = option->get_name()](const std::string& text) {
+    const spec::Scalar<std::int64_t> number = spec::parse_integer(text);
+    if (number.value) return fmt::format("{}", *number.value);
+    throw CLI::ValidationError(name, fmt::format("the number {} {}{}", spec::in_quotes(text), number.problem,
+                                                 number.instead.empty() ? "" : "; write " + number.instead));
+  });
+}
+
 void print_result(const data::BuildResult& result, const std::filesystem::path& out) {
   using data::grouped;
-  const std::int64_t documents = result.train.documents + result.validation.documents;
+  const std::int64_t documents = document_count(result);
   fmt::print("{}: {} document{} from {} file{} ({} skipped), {:.2f} bytes a token, vocabulary {}\n", out.string(),
              grouped(documents), plural(documents), grouped(result.files), plural(result.files),
              grouped(result.skipped_files), result.bytes_per_token(), grouped(result.vocab_size));
@@ -44,6 +61,8 @@ void print_result(const data::BuildResult& result, const std::filesystem::path& 
     const auto shards = static_cast<std::int64_t>(side->shards.size());
     fmt::print("  {:<11} {:>15} tokens in {} shard{}\n", name, grouped(side->tokens), grouped(shards), plural(shards));
   }
+  if (!result.passed_over.empty())
+    fmt::print("  {}; --glob takes them\n", spec::printable(data::passed_over_text(result.passed_over)));
 }
 
 /// What came out otherwise than asked for.
@@ -52,10 +71,15 @@ void print_notes(const data::BuildResult& result, const data::BuildOptions& opti
   if (result.vocab_size < options.vocab_size)
     fmt::print(stderr, "note: the text gives a vocabulary of {}, not the {} asked for\n",
                data::grouped(result.vocab_size), data::grouped(options.vocab_size));
+  if (!result.byte_exact)
+    fmt::print(
+        stderr, "note: this tokenizer does not keep every byte of every text: {} of {} documents {} other text\n",
+        data::grouped(result.changed_documents), data::grouped(result.train.documents + result.validation.documents),
+        result.changed_documents == 1 ? "decodes to" : "decode to");
   if (result.single_document_cut) fmt::print(stderr, "note: there is one document, so its end is the validation set\n");
   const auto train = static_cast<double>(result.train.tokens), held = static_cast<double>(result.validation.tokens);
   const double part = held / std::max(1.0, train + held);
-  if (part > 3 * options.validation || part < options.validation / 3)
+  if (!result.single_document_cut && (part > 3 * options.validation || part < options.validation / 3))
     fmt::print(
         stderr,
         "note: {:.1f} % of the tokens are held out, not {:.1f} %: a document is on one side whole, and these are "
@@ -76,24 +100,32 @@ void add_data_commands(CLI::App& app, Result&) {
 
   auto options = std::make_shared<data::BuildOptions>();
   auto json = std::make_shared<bool>(false);
-  CLI::App* build_command = data_command->add_subcommand("build", "text to a tokenizer and token shards");
+  CLI::App* build_command =
+      data_command->add_subcommand("build", "text to a tokenizer and token shards; takes --vocab-size or --tokenizer");
   build_command
       ->add_option("--from", options->from, "files and directories of text, source code, or .jsonl with a text field")
       ->required();
   build_command->add_option("--glob", options->globs,
                             "only files whose name matches, such as '*.py'; may be given again");
-  build_command->add_option("--vocab-size", options->vocab_size, "tokens of the tokenizer")->required();
+  CLI::Option* vocab_size = build_command->add_option("--vocab-size", options->vocab_size,
+                                                      "train a tokenizer of so many tokens, 320 to 1000000");
+  build_command->add_option("--tokenizer", options->tokenizer,
+                            "use this sentencepiece model, or that in the folder of a data set, and train none");
   build_command->add_option("-o,--out", options->out, "folder to make")->required();
-  build_command->add_option("--validation", options->validation, "part of the documents that is held out")
+  build_command->add_option("--validation", options->validation, "part of the documents that is held out, 0 to 0.5")
       ->capture_default_str();
-  build_command->add_option("--shard-tokens", options->shard_tokens, "most tokens of one file")->capture_default_str();
-  build_command->add_option("--sample-bytes", options->sample_bytes,
-                            "text that the tokenizer learns from (0: from the vocabulary's size)");
+  CLI::Option* shard_tokens =
+      build_command->add_option("--shard-tokens", options->shard_tokens, "most tokens of one file")
+          ->capture_default_str();
+  CLI::Option* sample_bytes = build_command->add_option(
+      "--sample-bytes", options->sample_bytes, "text that the tokenizer learns from (0: from the vocabulary's size)");
+  for (CLI::Option* number : {vocab_size, shard_tokens, sample_bytes}) allow_suffix(number);
   build_command->add_option("--seed", options->seed, "of the sample and the split")->capture_default_str();
   build_command->add_flag("--force", options->force, "replace a data set that is there");
   build_command->add_flag("--json", *json, "dataset.json on standard output");
   build_command->footer(
-      "Example: llmc data build --from /usr/lib/python3.11 --glob '*.py' --vocab-size 4096 -o data/python");
+      "Example: llmc data build --from /usr/lib/python3.11 --glob '*.py' --vocab-size 4096 -o data/python\n"
+      "Example: llmc data build --from more --tokenizer data/python -o data/more");
   build_command->callback([options, json] {
     const bool terminal = isatty(2);
     if (terminal) options->progress = show_progress;

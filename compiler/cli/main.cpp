@@ -24,6 +24,8 @@ std::string usage_error(const CLI::App& app, const CLI::Error& error, const char
       names += (names.empty() ? "" : ", ") + command->get_name();
     }
     if (!known) text = fmt::format("there is no command '{}'; the commands are {}", first, names);
+    if (text == "A subcommand is required" && std::string_view(first) == "data")
+      text = "data takes build or info: llmc data build --help, llmc data info --help";
     if (std::string_view(first) == "diff" && text.find(" is required") != std::string::npos)
       text = "diff compares two specs: llmc diff A B; what an override changes: llmc diff SPEC SPEC key.path=value";
     if (std::string_view(first) == "run" && text.find(" not expected") != std::string::npos)

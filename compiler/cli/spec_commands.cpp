@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -10,7 +12,9 @@
 #include "compiler/spec/codes.h"
 #include "compiler/spec/documentation.h"
 #include "compiler/spec/huggingface.h"
+#include "data/tokenizer.h"
 #include "spec/print.h"
+#include "spec/schema.h"
 #include "train/paths.h"
 
 namespace llmc::cli {
@@ -46,8 +50,50 @@ int check(const Options& options) {
   return 0;
 }
 
+/// A word as a shell takes it.
+std::string shell_word(const std::string& word) {
+  if (!word.empty() && word.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-./+:") ==
+                           std::string::npos)
+    return word;
+  std::string quoted;
+  for (const char c : word) quoted += c == '\'' ? "'\\''" : std::string(1, c);
+  return "'" + quoted + "'";
+}
+
+/// `path`, from here, as it is written in a spec that lies at `spec` (here, where that is empty).
+std::string seen_from(const std::string& spec, const fs::path& path) {
+  const fs::path folder = fs::absolute(spec.empty() ? "spec.yaml" : spec).lexically_normal().parent_path();
+  std::error_code error;
+  // Through a link, the folder above is another one for llmc than for the system.
+  const bool linked = fs::weakly_canonical(folder, error) != folder || error;
+  const fs::path target = fs::absolute(path);
+  return (linked ? target : fs::relative(target, folder)).string();
+}
+
+/// A spec to write, and the command, from here, that makes its data; empty where llmc has none.
+struct NewSpec {
+  std::string text, command;
+};
+
+/// Called as the file `out` is.
+NewSpec sample(const std::string& out) {
+  const std::string own = spec::run_name(fs::path(out).stem().string()), name = own.empty() ? "my-run" : own;
+  const std::string data = "data/" + name;
+  const std::string command = fmt::format("llmc data build --from FOLDER --vocab-size 4096 -o {}", data);
+  return {spec::sample_spec(name, {seen_from(out, data), command}), command};
+}
+
+/// Whether `llmc data build --tokenizer` takes the folder.
+bool has_tokenizer(const fs::path& folder) {
+  try {
+    return Tokenizer(folder / "tokenizer.model").separator_id() >= 0;
+  } catch (const Failure&) {
+    return false;
+  }
+}
+
 /// A spec for the model whose config.json is `from`, or lies in the folder `from`; it takes that folder's name.
-std::string import_model(const fs::path& from) {
+NewSpec import_model(const fs::path& from, const std::string& out) {
   constexpr std::size_t kLimit = 1 << 20;
   std::error_code error;
   const fs::path path = fs::is_directory(from, error) ? from / "config.json" : from;
@@ -55,21 +101,29 @@ std::string import_model(const fs::path& from) {
   if (!text) throw Failure(Exit::usage, "cannot read " + path.string() + "; give a model's folder or its config.json");
   if (text->size() > kLimit)
     throw Failure(Exit::spec, path.string() + " is larger than 1 MiB; a config.json is a few kB");
-  return spec::from_huggingface(*text, fs::absolute(path).lexically_normal().parent_path().filename().string());
+  const std::string name = fs::absolute(path).lexically_normal().parent_path().filename().string();
+  const fs::path data = fs::path("data") / spec::run_name(name);
+  std::string command;
+  if (const fs::path folder = path.has_parent_path() ? path.parent_path() : "."; has_tokenizer(folder))
+    command = fmt::format("llmc data build --from FOLDER --tokenizer {} -o {}",
+                          shell_word(spec::printable(folder.string())), data.string());
+  return {spec::from_huggingface(*text, name, {seen_from(out, data), command}), command};
 }
 
-/// Writes a new file; an existing one is never replaced.
-void write_new(const std::string& path, const std::string& text) {
+/// Writes a new file, and what comes next; an existing one is never replaced.
+void write_new(const std::string& path, const NewSpec& made) {
   if (path.empty()) {
-    fmt::print("{}", text);
+    fmt::print("{}", made.text);
     return;
   }
   if (access(path.c_str(), F_OK) == 0) throw Failure(Exit::usage, path + " exists; name another file with -o");
   std::ofstream out(path, std::ios::binary);
-  out << text;
+  out << made.text;
   out.close();
-  if (!out) throw Failure(Exit::usage, "cannot write " + path);
+  if (!out) throw Failure(Exit::usage, fmt::format("cannot write {}: {}", path, std::strerror(errno)));
   fmt::print(stderr, "wrote {}\n", path);
+  if (!made.command.empty())
+    fmt::print(stderr, "next, with your text in FOLDER:\n  {}\n  llmc run {}\n", made.command, shell_word(path));
 }
 
 }  // namespace
@@ -109,12 +163,14 @@ void add_spec_commands(CLI::App& app, Result& result) {
     fmt::print("{}", *text);
   });
 
-  CLI::App* init_command = app.add_subcommand("init", "write a spec to begin with");
+  CLI::App* init_command = app.add_subcommand("init", "write a spec to begin with, and say what comes next");
   init_command->add_option("--from", options->from, "folder of a Hugging Face model, or its config.json");
-  init_command->add_option("-o,--out", options->out, "file to write (default: standard output)");
-  init_command->footer("Example: llmc init --from Llama-3.2-1B -o llama.yaml");
+  init_command->add_option("-o,--out", options->out,
+                           "new file to write, after which the run is called (default: standard output)");
+  init_command->footer(
+      "Example: llmc init -o specs/mine.yaml\nExample: llmc init --from Llama-3.2-1B -o specs/llama.yaml");
   init_command->callback([options] {
-    write_new(options->out, options->from.empty() ? spec::sample_spec() : import_model(options->from));
+    write_new(options->out, options->from.empty() ? sample(options->out) : import_model(options->from, options->out));
   });
 }
 

@@ -6,13 +6,14 @@
 #include <atomic>
 #include <exception>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <thread>
 
 #include "compiler/data/corpus.h"
 #include "compiler/data/pending_folder.h"
+#include "compiler/data/read_tokenizer.h"
 #include "compiler/data/split.h"
 #include "compiler/data/train_tokenizer.h"
-#include "data/glob.h"
 #include "data/tokenizer.h"
 #include "error.h"
 #include "plural.h"
@@ -27,7 +28,12 @@ constexpr std::size_t kBatchBytes = 4 << 20;  // text that is encoded at once
 void check_options(const BuildOptions& options) {
   const auto fail = [](const std::string& what) { throw Failure(Exit::usage, what); };
   if (options.from.empty()) fail("nothing to read; give files or directories with --from");
-  if (options.vocab_size < kMinVocabSize || options.vocab_size > kMaxVocabSize)
+  const bool train = options.tokenizer.empty();
+  if (train && options.vocab_size == 0)
+    fail("no vocabulary; write --vocab-size N to train a tokenizer, or --tokenizer to use one that is there");
+  if (!train && (options.vocab_size != 0 || options.sample_bytes != 0))
+    fail("--tokenizer is used as it is; leave --vocab-size and --sample-bytes out");
+  if (train && (options.vocab_size < kMinVocabSize || options.vocab_size > kMaxVocabSize))
     fail(fmt::format("--vocab-size {} is out of range; write {} to {}", options.vocab_size, kMinVocabSize,
                      kMaxVocabSize));
   if (!(options.validation >= 0 && options.validation <= 0.5))
@@ -40,7 +46,7 @@ void check_options(const BuildOptions& options) {
 
 struct Document {
   std::string text;
-  bool validation = false;
+  bool validation = false, changed = false;  // changed: decodes to other text
   std::vector<std::int32_t> tokens;
 };
 
@@ -53,7 +59,8 @@ void encode(std::vector<Document>& batch, const Tokenizer& tokenizer, int thread
       for (std::size_t i; (i = next++) < batch.size();) {
         Document& document = batch[i];
         document.tokens = tokenizer.encode(document.text);
-        if (tokenizer.decode(document.tokens) != document.text)
+        document.changed = tokenizer.decode(document.tokens) != document.text;
+        if (document.changed && tokenizer.exact())
           throw Failure(Exit::internal, "a document does not survive encoding and decoding");
         document.tokens.push_back(tokenizer.separator_id());
       }
@@ -69,6 +76,13 @@ void encode(std::vector<Document>& batch, const Tokenizer& tokenizer, int thread
   }
   for (const std::exception_ptr& error : errors)
     if (error) std::rethrow_exception(error);
+}
+
+void check_round_trip(const Tokenizer& tokenizer) {
+  std::string all_bytes;
+  for (int byte = 0; byte < 256; ++byte) all_bytes += static_cast<char>(byte);
+  if (tokenizer.decode(tokenizer.encode(all_bytes)) != all_bytes)
+    throw Failure(Exit::internal, "the tokenizer does not keep every byte");
 }
 
 void write_file(const fs::path& path, std::string_view text) {
@@ -121,7 +135,7 @@ class Encoder {
   void push(std::string text, bool validation) {
     if (text.empty()) return;
     pending_bytes_ += text.size();
-    batch_.push_back({std::move(text), validation, {}});
+    batch_.push_back({std::move(text), validation, false, {}});
   }
 
   void flush() {
@@ -129,6 +143,7 @@ class Encoder {
     for (const Document& document : batch_) {
       SideSummary& side = document.validation ? result_.validation : result_.train;
       ++side.documents;
+      result_.changed_documents += document.changed;
       side.bytes += static_cast<std::int64_t>(document.text.size());
       side.tokens += static_cast<std::int64_t>(document.tokens.size());
       (document.validation ? validation_ : train_).append(document.tokens);
@@ -160,10 +175,20 @@ double BuildResult::bytes_per_token() const {
 BuildResult build_dataset(const BuildOptions& options) {
   check_options(options);
   PendingFolder folder(options.out, options.force);  // before the long work: an -o that cannot be is said at once
-  const std::vector<fs::path> files = find_corpus_files(options.from, options.globs);
+  const auto [files, passed_over] = find_corpus_files(options.from, options.globs);
   const auto report = [&](BuildStage stage, std::int64_t bytes, std::int64_t total) {
     if (options.progress) options.progress({stage, bytes, total});
   };
+
+  std::string model;
+  std::optional<Tokenizer> tokenizer;
+  if (!options.tokenizer.empty()) {
+    model = read_tokenizer(options.tokenizer);
+    tokenizer.emplace(model, options.tokenizer.string());
+    if (tokenizer->separator_id() < 0)
+      throw Failure(Exit::data, fmt::format("'{}': has neither an eos nor a bos token, so nothing would end a document",
+                                            options.tokenizer.string()));
+  }
 
   const std::int64_t sample_bytes = options.sample_bytes > 0
                                         ? options.sample_bytes
@@ -172,11 +197,13 @@ BuildResult build_dataset(const BuildOptions& options) {
   TextSample sample(static_cast<std::size_t>(sample_bytes), options.seed);
   std::int64_t seen = 0;
   const CorpusCounts counts = for_each_document(files, [&](std::string text) {
-    if (!split.add(text)) sample.add(text);
+    if (!split.add(text) && !tokenizer) sample.add(text);
     seen += static_cast<std::int64_t>(text.size());
     report(BuildStage::reading, seen, 0);
   });
   split.finish();
+  if (counts.documents == 0 && counts.skipped_files == 0)
+    throw Failure(Exit::data, fmt::format("no text in {} file{}: all are empty", counts.files, plural(counts.files)));
   if (counts.documents == 0)
     throw Failure(Exit::data,
                   fmt::format("no text in {} file{} ({} binary or not UTF-8{})", counts.files, plural(counts.files),
@@ -185,30 +212,33 @@ BuildResult build_dataset(const BuildOptions& options) {
                                   ? ""
                                   : fmt::format("; {}: {}", counts.skipped[0].path.string(), counts.skipped[0].why)));
 
-  report(BuildStage::training_tokenizer, 0, sample_bytes);
-  std::vector<std::string> passages = sample.take();
-  if (passages.empty()) {  // every document fell to validation by its hash, and one of them is moved to training
-    for_each_document(files, [&](std::string text) {
-      if (!split.is_validation(text)) sample.add(text);
-    });
-    passages = sample.take();
+  if (!tokenizer) {
+    report(BuildStage::training_tokenizer, 0, sample_bytes);
+    std::vector<std::string> passages = sample.take();
+    if (passages.empty()) {  // every document fell to validation by its hash, and one of them is moved to training
+      for_each_document(files, [&](std::string text) {
+        if (!split.is_validation(text)) sample.add(text);
+      });
+      passages = sample.take();
+    }
+    model = train_tokenizer(std::move(passages), options.vocab_size);
+    tokenizer.emplace(model, "the trained tokenizer");
+    if (!tokenizer->exact()) throw Failure(Exit::internal, "the trained tokenizer is not byte-exact");
   }
-  const std::string model = train_tokenizer(std::move(passages), options.vocab_size);
-  const Tokenizer tokenizer(model, "the trained tokenizer");
-  std::string all_bytes;
-  for (int byte = 0; byte < 256; ++byte) all_bytes += static_cast<char>(byte);
-  if (!tokenizer.exact() || tokenizer.decode(tokenizer.encode(all_bytes)) != all_bytes)
-    throw Failure(Exit::internal, "the trained tokenizer does not keep every byte");
+  if (tokenizer->exact()) check_round_trip(*tokenizer);
   write_file(folder.path() / "tokenizer.model", model);
 
   BuildResult result;
-  result.vocab_size = tokenizer.vocab_size();
-  result.separator_id = tokenizer.separator_id();
+  result.vocab_size = tokenizer->vocab_size();
+  result.separator_id = tokenizer->separator_id();
+  result.byte_exact = tokenizer->exact();
+  if (!options.tokenizer.empty()) result.tokenizer_checksum = checksum_of(model);
   result.files = counts.files;
   result.skipped_files = counts.skipped_files;
   result.skipped = counts.skipped;
+  if (options.globs.empty()) result.passed_over = passed_over;
   result.single_document_cut = split.cuts();
-  Encoder encoder(options, tokenizer, split, folder.path(), counts.bytes, result);
+  Encoder encoder(options, *tokenizer, split, folder.path(), counts.bytes, result);
   Split again(options.validation, options.seed);
   for_each_document(files, [&](std::string text) {
     again.add(text);
@@ -223,26 +253,33 @@ BuildResult build_dataset(const BuildOptions& options) {
 }
 
 std::string dataset_json(const BuildResult& result, const BuildOptions& options) {
+  // Nothing about where and when: equal text and options, equal bytes.
+  nlohmann::ordered_json made_with = {{"globs", options.globs}};
+  if (result.tokenizer_checksum.empty()) {
+    made_with["vocab_size"] = options.vocab_size;
+    made_with["sample_bytes"] = options.sample_bytes;
+  } else {
+    made_with["tokenizer_xxh3"] = result.tokenizer_checksum;
+  }
+  made_with["validation"] = options.validation;
+  made_with["shard_tokens"] = options.shard_tokens;
+  made_with["seed"] = options.seed;
   const nlohmann::ordered_json json = {{"format", "llmc-dataset"},
                                        {"version", 1},
                                        {"tokenizer", "tokenizer.model"},
                                        {"vocab_size", result.vocab_size},
                                        {"separator_id", result.separator_id},
+                                       {"byte_exact", result.byte_exact},
+                                       {"changed_documents", result.changed_documents},
                                        {"token_type", result.vocab_size > 65536 ? "uint32" : "uint16"},
                                        {"bytes_per_token", result.bytes_per_token()},
                                        {"files", result.files},
                                        {"skipped_files", result.skipped_files},
+                                       {"passed_over", result.passed_over},
                                        {"single_document_cut", result.single_document_cut},
                                        {"train", side_json(result.train)},
                                        {"validation", side_json(result.validation)},
-                                       // Nothing about where and when: equal text and options, equal bytes.
-                                       {"options",
-                                        {{"globs", options.globs},
-                                         {"vocab_size", options.vocab_size},
-                                         {"validation", options.validation},
-                                         {"shard_tokens", options.shard_tokens},
-                                         {"sample_bytes", options.sample_bytes},
-                                         {"seed", options.seed}}}};
+                                       {"options", made_with}};
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 

@@ -22,7 +22,8 @@ struct BuildProgress {
 struct BuildOptions {
   std::vector<std::filesystem::path> from;  // files and directories, see find_corpus_files
   std::vector<std::string> globs;
-  std::int64_t vocab_size = 0;  // kMinVocabSize .. kMaxVocabSize (train_tokenizer.h)
+  std::int64_t vocab_size = 0;      // of a tokenizer to train, kMinVocabSize .. kMaxVocabSize (train_tokenizer.h)
+  std::filesystem::path tokenizer;  // a model, or a folder that holds one, in place of one to train; else empty
   std::filesystem::path out;
   double validation = 0.05;                 // part of the documents, [0, 0.5]
   std::int64_t shard_tokens = 100'000'000;  // most tokens of one file
@@ -41,8 +42,12 @@ struct SideSummary {
 struct BuildResult {
   std::int64_t vocab_size = 0;  // of the tokenizer; a small text may not give as many tokens as asked for
   std::int32_t separator_id = 0;
+  bool byte_exact = true;                     // the tokenizer gives back any bytes; a trained one always does
+  std::int64_t changed_documents = 0;         // that come back otherwise, from a tokenizer which is not byte-exact
+  std::string tokenizer_checksum;             // of the model that was given; empty for a trained one
   std::int64_t files = 0, skipped_files = 0;  // skipped: binary or not UTF-8
   std::vector<SkippedFile> skipped;           // the first of them
+  ExtensionCounts passed_over;                // without globs: files whose extension is none of a text
   bool single_document_cut = false;           // one document only: its end is the validation set
   SideSummary train, validation;
   double bytes_per_token() const;
@@ -51,7 +56,8 @@ struct BuildResult {
 /// Writes `out`/tokenizer.model, train-*.bin, val-*.bin and dataset.json. The folder appears by one rename when all of
 /// it is written and synced; a data set that was there is replaced with `force` only, any other non-empty folder is
 /// refused. Every document is decoded again and compared. The same text and options give the same bytes. Throws
-/// Failure(Exit::usage) for options out of range and Failure(Exit::data) for everything about the files.
+/// Failure(Exit::usage) for options out of range and Failure(Exit::data) for everything about the files, and for a
+/// given tokenizer that the trainer could not read or that has no token to end a document with.
 BuildResult build_dataset(const BuildOptions& options);
 
 /// Text of dataset.json.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -13,6 +14,7 @@
 #include "data/glob.h"
 #include "data/utf8.h"
 #include "error.h"
+#include "plural.h"
 
 namespace llmc::data {
 namespace fs = std::filesystem;
@@ -25,19 +27,38 @@ constexpr std::array kExtensions = std::to_array<std::string_view>(
      ".cs",  ".rb",  ".pl",   ".pm",  ".php",   ".lua", ".r",    ".jl",    ".hs",  ".ml",   ".mli", ".clj",   ".ex",
      ".exs", ".erl", ".lisp", ".scm", ".el",    ".sh",  ".bash", ".cmake", ".sql", ".zig",  ".f90", ".asm",   ".s"});
 
+std::string extension_of(const fs::path& name) {
+  std::string extension = name.extension().string();
+  for (char& c : extension) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return extension;
+}
+
 bool wanted(const std::string& name, const std::vector<std::string>& globs) {
-  if (globs.empty()) return std::ranges::find(kExtensions, fs::path(name).extension().string()) != kExtensions.end();
+  if (globs.empty()) return std::ranges::find(kExtensions, extension_of(name)) != kExtensions.end();
   return std::ranges::any_of(globs, [&](const std::string& glob) { return matches_pattern(glob, name); });
 }
 
-void find_in_directory(const fs::path& folder, const std::vector<std::string>& globs, std::vector<fs::path>& files) {
+/// By the bytes of their paths, each once.
+void sort_and_unite(std::vector<fs::path>& files) {
+  for (fs::path& file : files) file = file.lexically_normal();
+  std::ranges::sort(files, {}, [](const fs::path& path) -> const std::string& { return path.native(); });
+  const auto repeated = std::ranges::unique(files);
+  files.erase(repeated.begin(), repeated.end());
+}
+
+void find_in_directory(const fs::path& folder, const std::vector<std::string>& globs, std::vector<fs::path>& files,
+                       std::vector<fs::path>& others) {
   std::error_code error;
   for (fs::recursive_directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
     const std::string name = entry->path().filename().string();
     if (name.front() == '.') {
       entry.disable_recursion_pending();
-    } else if (std::error_code ignored; entry->is_regular_file(ignored) && wanted(name, globs)) {
+    } else if (std::error_code ignored; !entry->is_regular_file(ignored)) {
+      continue;
+    } else if (wanted(name, globs)) {
       files.push_back(entry->path());
+    } else {
+      others.push_back(entry->path());
     }
   }
   if (error) throw Failure(Exit::data, fmt::format("cannot list '{}': {}", folder.string(), error.message()));
@@ -48,6 +69,11 @@ class TextField : public nlohmann::json_sax<nlohmann::json> {
  public:
   std::optional<std::string> text;
   std::string problem;
+
+  /// What is wrong with an object that has no text.
+  std::string missing() const {
+    return first_.empty() ? "has no 'text' field" : fmt::format("has no 'text' field (but '{}')", first_);
+  }
 
   bool null() override { return scalar(); }
   bool boolean(bool) override { return scalar(); }
@@ -67,6 +93,7 @@ class TextField : public nlohmann::json_sax<nlohmann::json> {
   bool start_array(std::size_t) override { return depth_ == 0 ? fail("is an array instead of an object") : open(); }
   bool end_array() override { return --depth_, true; }
   bool key(string_t& name) override {
+    if (depth_ == 1 && first_.empty()) first_ = name;
     at_text_ = depth_ == 1 && name == "text";
     return true;
   }
@@ -89,6 +116,7 @@ class TextField : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
 
+  std::string first_;  // key of the outermost object
   std::int64_t depth_ = 0;
   bool at_text_ = false;
 };
@@ -118,6 +146,7 @@ std::string read_file(const fs::path& path) {
 
 /// Why this is not text, and where; empty if it is.
 std::string no_text(std::string_view text) {
+  if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff")) return "UTF-16: save it as UTF-8";
   if (const std::size_t at = text.find('\0'); at != std::string_view::npos)
     return fmt::format("binary: byte {} is 0", at);
   if (is_utf8(text)) return "";
@@ -128,13 +157,32 @@ std::string no_text(std::string_view text) {
 
 }  // namespace
 
-std::vector<fs::path> find_corpus_files(const std::vector<fs::path>& from, const std::vector<std::string>& globs) {
-  std::vector<fs::path> files;
+std::string passed_over_text(const ExtensionCounts& passed_over) {
+  constexpr std::size_t kShown = 8;
+  std::vector<std::pair<std::int64_t, std::string>> kinds;
+  std::int64_t files = 0;
+  for (const auto& [extension, count] : passed_over) {
+    kinds.emplace_back(-count, extension.empty() ? "no extension" : extension);
+    files += count;
+  }
+  std::ranges::sort(kinds);
+  std::string list;
+  for (std::size_t i = 0; i < std::min(kShown, kinds.size()); ++i)
+    list += fmt::format("{}{} {}", i ? ", " : "", kinds[i].second, -kinds[i].first);
+  if (kinds.size() > kShown) list += fmt::format(" and {} more", kinds.size() - kShown);
+  return fmt::format("{} file{} passed over for {} ({})", files, plural(files), files == 1 ? "its name" : "their names",
+                     list);
+}
+
+CorpusFiles find_corpus_files(const std::vector<fs::path>& from, const std::vector<std::string>& globs) {
+  CorpusFiles found;
+  std::vector<fs::path>& files = found.files;
+  std::vector<fs::path> others;
   for (const fs::path& path : from) {
     std::error_code error;
     const fs::file_status status = fs::status(path, error);
     if (fs::is_directory(status)) {
-      find_in_directory(path, globs, files);
+      find_in_directory(path, globs, files, others);
     } else if (fs::is_regular_file(status)) {
       files.push_back(path);
     } else {
@@ -144,13 +192,19 @@ std::vector<fs::path> find_corpus_files(const std::vector<fs::path>& from, const
                         : fmt::format("'{}' does not exist; give files or directories of text", path.string()));
     }
   }
-  for (fs::path& file : files) file = file.lexically_normal();
-  std::ranges::sort(files, {}, [](const fs::path& path) -> const std::string& { return path.native(); });
-  const auto repeated = std::ranges::unique(files);
-  files.erase(repeated.begin(), repeated.end());
+  sort_and_unite(files);
+  sort_and_unite(others);
+  for (const fs::path& other : others)  // one that is also named itself is read
+    if (std::ranges::find(from, other, &fs::path::lexically_normal) == from.end())
+      ++found.passed_over[extension_of(other)];
   if (files.empty())
-    throw Failure(Exit::data, "no file to read: nothing there has a known extension; say which with --glob '*.EXT'");
-  return files;
+    throw Failure(Exit::data,
+                  found.passed_over.empty()
+                      ? "no file to read: there is none, or only hidden ones"
+                      : fmt::format("no file to read: {}; --glob takes such names, as '*.log' or 'README*', "
+                                    "where they are text; unpack or convert what is not",
+                                    passed_over_text(found.passed_over)));
+  return found;
 }
 
 std::string text_of_json(std::string_view line, const std::string& where) {
@@ -158,7 +212,7 @@ std::string text_of_json(std::string_view line, const std::string& where) {
   const bool parsed = nlohmann::json::sax_parse(line.begin(), line.end(), &field);
   if (!parsed || !field.text)
     throw Failure(Exit::data, fmt::format("{}: {}; each line must be an object like {{\"text\": \"...\"}}", where,
-                                          parsed ? "has no 'text' field" : field.problem));
+                                          parsed ? field.missing() : field.problem));
   return std::move(*field.text);
 }
 
@@ -172,7 +226,7 @@ CorpusCounts for_each_document(const std::vector<fs::path>& files, const std::fu
   };
   for (const fs::path& path : files) {
     ++counts.files;
-    if (path.extension() == ".jsonl") {
+    if (extension_of(path) == ".jsonl") {
       std::ifstream file = open(path);
       std::int64_t number = 0;
       for (std::string line; std::getline(file, line);) {

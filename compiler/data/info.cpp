@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "data/shards.h"
@@ -18,6 +19,20 @@ std::int64_t sum(const DataInfo& info, std::int64_t FileInfo::* field) {
   std::int64_t total = 0;
   for (const FileInfo& file : info.files) total += file.*field;
   return total;
+}
+
+std::optional<SourceInfo> read_source(const std::filesystem::path& description) {
+  std::ifstream file(description);
+  if (!file) return {};
+  try {
+    const auto json = nlohmann::json::parse(file);
+    return SourceInfo{.files = json.at("files"),
+                      .skipped_files = json.at("skipped_files"),
+                      .passed_over = json.value("passed_over", ExtensionCounts())};
+  } catch (const nlohmann::json::exception& error) {
+    throw Failure(Exit::data,
+                  fmt::format("'{}' is not as `llmc data build` writes it: {}", description.string(), error.what()));
+  }
 }
 
 }  // namespace
@@ -35,9 +50,13 @@ std::string grouped(std::int64_t value) {
 DataInfo describe(const std::string& file, const std::string& format, std::int64_t sequence_length) {
   if (sequence_length < 0) throw Failure(Exit::usage, "the sequence length must not be negative");
   std::error_code error;
-  const std::string pattern = std::filesystem::is_directory(file, error) ? file + "/*.bin" : file;
+  const bool folder = std::filesystem::is_directory(file, error);
+  const std::string pattern = folder ? file + "/*.bin" : file;
   const TokenShards shards(pattern, format, 0, {});
-  DataInfo info{.files = {}, .sequence_length = sequence_length, .fingerprint = shards.fingerprint()};
+  DataInfo info{.files = {},
+                .source = folder ? read_source(std::filesystem::path(file) / "dataset.json") : std::nullopt,
+                .sequence_length = sequence_length,
+                .fingerprint = shards.fingerprint()};
   for (const TokenShards::Shard& shard : shards.shards())
     info.files.push_back(
         {.path = shard.file.path().string(),
@@ -66,7 +85,14 @@ std::string as_text(const DataInfo& info) {
   if (info.sequence_length > 0)
     text += fmt::format(", {} sample{} of {} token{}", grouped(samples), plural(samples), info.sequence_length,
                         plural(info.sequence_length));
-  return text + fmt::format(", fingerprint {}\n", info.fingerprint);
+  text += fmt::format(", fingerprint {}\n", info.fingerprint);
+  if (info.source) {
+    text += fmt::format("from {} file{}, {} skipped", grouped(info.source->files), plural(info.source->files),
+                        grouped(info.source->skipped_files));
+    if (!info.source->passed_over.empty()) text += "; " + passed_over_text(info.source->passed_over);
+    text += '\n';
+  }
+  return text;
 }
 
 std::string as_json(const DataInfo& info) {
@@ -84,6 +110,10 @@ std::string as_json(const DataInfo& info) {
     json["samples"] = sum(info, &FileInfo::samples);
   }
   json["fingerprint"] = info.fingerprint;
+  if (info.source)
+    json["source"] = {{"files", info.source->files},
+                      {"skipped_files", info.source->skipped_files},
+                      {"passed_over", info.source->passed_over}};
   // Paths may hold any bytes; JSON holds UTF-8.
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }

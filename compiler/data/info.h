@@ -2,8 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "compiler/data/corpus.h"
 
 namespace llmc::data {
 
@@ -16,15 +19,22 @@ struct FileInfo {
   std::int64_t samples = 0;
 };
 
+/// What `llmc data build` read, from its dataset.json.
+struct SourceInfo {
+  std::int64_t files = 0, skipped_files = 0;  // skipped: binary or not UTF-8
+  ExtensionCounts passed_over;
+};
+
 struct DataInfo {
   std::vector<FileInfo> files;
+  std::optional<SourceInfo> source;  // of a folder with a dataset.json
   std::int64_t sequence_length = 0;  // 0: samples are not counted
   std::string fingerprint;
 };
 
 /// `file` and `format` as in TokenShards, or the folder of a data set, whose shards are all described; reads every
-/// token once for the largest id. Throws Failure(Exit::data) like TokenShards, Failure(Exit::usage) for a negative
-/// sequence length.
+/// token once for the largest id. Throws Failure(Exit::data) like TokenShards and for a dataset.json that is none,
+/// Failure(Exit::usage) for a negative sequence length.
 DataInfo describe(const std::string& file, const std::string& format, std::int64_t sequence_length);
 
 /// 1234567 as 1,234,567.

@@ -100,40 +100,72 @@ Best choose(const spec::Spec& spec) {
   return best;
 }
 
+/// Changes of a spec, and how they are said: "memory.recompute: full and memory.loss_chunk: auto".
+struct Way {
+  spec::Spec spec;
+  std::string words;
+
+  Way with(const std::string& said, auto change) const {
+    Way changed{spec, words + (words.empty() ? "" : " and ") + said};
+    change(changed.spec);
+    return changed;
+  }
+  /// What the spec fixes of a pass is left to the planner.
+  Way relaxed() const {
+    Way way = *this;
+    if (way.spec.batch.micro_batch > 1)
+      way = way.with("batch.micro_batch: auto", [](spec::Spec& s) { s.batch.micro_batch = 0; });
+    if (way.spec.memory.loss_chunk)
+      way = way.with("memory.loss_chunk: auto", [](spec::Spec& s) { s.memory.loss_chunk = 0; });
+    return way;
+  }
+  bool fits() const { return choose(spec).fits; }
+};
+
 /// What makes the run fit: each of these was planned, and fits.
 std::string ways_out(const spec::Spec& spec, std::int64_t needed) {
   std::vector<std::string> ways;
-  const auto try_one = [&](const spec::Spec& changed, const std::string& words) {
-    const bool good = choose(changed).fits;
-    if (good) ways.push_back(words);
+  const auto try_one = [&](const Way& way) {
+    const bool good = way.fits();
+    if (good) ways.push_back(way.words);
     return good;
   };
+  const Way as_is{spec, ""};
   if (spec.batch.micro_batch > 1)
-    for (std::int64_t smaller : divisors_descending(spec.batch.tokens / spec.batch.sequence_length)) {
-      spec::Spec changed = spec;
-      changed.batch.micro_batch = smaller;
-      if (smaller < spec.batch.micro_batch && try_one(changed, fmt::format("batch.micro_batch: {}", smaller))) break;
+    for (std::int64_t smaller : divisors_descending(spec.batch.tokens / spec.batch.sequence_length))
+      if (smaller < spec.batch.micro_batch &&
+          try_one(as_is.with(
+              fmt::format("batch.micro_batch: {}", smaller), [&](spec::Spec& s) { s.batch.micro_batch = smaller; })))
+        break;
+  if (spec.memory.loss_chunk)
+    try_one(as_is.with("memory.loss_chunk: auto", [](spec::Spec& s) { s.memory.loss_chunk = 0; }));
+  if (ways.empty() && spec.memory.loss_chunk && spec.batch.micro_batch > 1) try_one(as_is.relaxed());
+  const auto full = [](const Way& way) {
+    return way.with("memory.recompute: full",
+                    [](spec::Spec& s) { s.memory.recompute = {spec::Recompute::Kind::full, 0, {}}; });
+  };
+  const bool some_kept = spec.memory.recompute.kind != spec::Recompute::Kind::full;
+  if (some_kept) {
+    const Way some = as_is.with("memory.recompute: [norms, swiglu]", [](spec::Spec& s) {
+      s.memory.recompute = {spec::Recompute::Kind::ops, 0, {"norms", "swiglu"}};
+    });
+    if (!try_one(some) && !try_one(full(as_is))) {
+      const Way way = full(as_is).relaxed();
+      if (way.words != full(as_is).words) try_one(way);
     }
-  if (spec.memory.loss_chunk) {
-    spec::Spec changed = spec;
-    changed.memory.loss_chunk = 0;
-    try_one(changed, "memory.loss_chunk: auto");
   }
-  if (spec.memory.recompute.kind != spec::Recompute::Kind::full) {
-    spec::Spec some = spec, all = spec;
-    some.memory.recompute = {spec::Recompute::Kind::ops, 0, {"norms", "swiglu"}};
-    all.memory.recompute = {spec::Recompute::Kind::full, 0, {}};
-    if (!try_one(some, "memory.recompute: [norms, swiglu]") && !try_one(all, "memory.recompute: full") &&
-        (spec.batch.micro_batch > 1 || spec.memory.loss_chunk)) {
-      all.batch.micro_batch = 0;
-      all.memory.loss_chunk = 0;
-      try_one(all, "memory.recompute: full with micro_batch and loss_chunk auto");
-    }
+  for (std::int64_t length = spec.batch.sequence_length; ways.empty() && length % 2 == 0;) {
+    length /= 2;
+    const Way way = as_is
+                        .with(fmt::format("batch.sequence_length: {}", length),
+                              [&](spec::Spec& s) { s.batch.sequence_length = length; })
+                        .relaxed();
+    if (!try_one(way) && some_kept) try_one(full(way));
   }
   ways.push_back(fmt::format("memory.budget: {}", needed >= kGiB ? fmt::format("{}GiB", (needed + kGiB - 1) / kGiB)
                                                                  : fmt::format("{}MiB", (needed >> 20) + 1)));
   return fmt::format("write {}, where the device has it{}", fmt::join(ways, ", or "),
-                     ways.size() > 1 ? "" : ", or make the model or the sequences smaller");
+                     ways.size() > 1 ? "" : ", or make the model smaller");
 }
 
 [[noreturn]] void refuse(const spec::Spec& spec, const Plan& plan) {

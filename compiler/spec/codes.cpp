@@ -11,9 +11,8 @@ const std::vector<Code>& codes() {
   static const std::vector<Code> table = {
       {"E0101", "not YAML",
        "The text cannot be read as YAML at all, so nothing in it was checked. Common causes are a tab or a changed "
-       "indentation, a "
-       "missing blank after a colon, an unclosed quote or bracket, and a value that begins with one of * & ! % @ ` and "
-       "needs quotes.",
+       "indentation, a missing blank after a colon, an unclosed quote or bracket, and a value that begins with one of "
+       "* & ! % @ ` and needs quotes.",
        "optimizer: {lr: 3e-4", "optimizer: {lr: 3e-4}"},
       {"E0102", "bytes that are not text",
        "A spec is strict UTF-8 without NUL and other control characters, so that every tool reads the same text from "
@@ -21,13 +20,11 @@ const std::vector<Code>& codes() {
        "a file saved as Latin-1 or UTF-16", "the same file saved as UTF-8"},
       {"E0103", "larger than a spec may be",
        "A spec has at most 1 MiB, 20,000 keys and values, and lists and maps nested 32 deep. Real ones are a few "
-       "kilobytes; these limits "
-       "bound memory and time for files that came from somewhere else.",
+       "kilobytes; these limits bound memory and time for files that came from somewhere else.",
        "a token shard given in place of the spec", "llmc check specs/quickstart.yaml"},
       {"E0104", "anchors and aliases",
        "Anchors (&name) and aliases (*name) are not part of a spec: every value stands where it is read, and small "
-       "files can not expand "
-       "to large ones. A path that begins with * needs quotes.",
+       "files can not expand to large ones. A path that begins with * needs quotes.",
        "data:\n  tokenizer: *.model", "data:\n  tokenizer: \"*.model\""},
       {"E0105", "tags", "Tags (!!int, !name) are not part of a spec. The schema says what type each key has.",
        "schedule:\n  steps: !!int 100", "schedule:\n  steps: 100"},
@@ -52,13 +49,11 @@ const std::vector<Code>& codes() {
        "extends: bass.yaml", "extends: base.yaml"},
       {"E0201", "an unknown key",
        "The schema has no such key, and llmc ignores nothing: a misspelt key would silently train with the default. "
-       "`llmc schema` and the "
-       "manual list all of them; editors complete them from the schema.",
+       "`llmc schema` and the manual list all of them; editors complete them from the schema.",
        "optimizer: {learning_rate: 3e-4}", "optimizer: {lr: 3e-4}"},
       {"E0202", "a required key is missing",
        "These keys have no sensible default: name, data.train, and of the model vocab_size, hidden_size, "
-       "num_hidden_layers and "
-       "num_attention_heads. All others have one; `llmc config` shows them.",
+       "num_hidden_layers and num_attention_heads. All others have one; `llmc config` shows them.",
        "name: a\nmodel: {hidden_size: 256, num_hidden_layers: 6, num_attention_heads: 8}\ndata: {train: [{path: "
        "\"tokens-*.bin\"}]}",
        "name: a\nmodel: {vocab_size: 4096, hidden_size: 256, num_hidden_layers: 6, num_attention_heads: 8}\ndata: "
@@ -69,9 +64,8 @@ const std::vector<Code>& codes() {
        "model: {tie_word_embeddings: yes}", "model: {tie_word_embeddings: true}"},
       {"E0204", "a malformed number",
        "Whole numbers are decimal, without leading zeros (YAML reads 010 as 8), exponents or a plus sign; `_` may "
-       "stand between digits, and "
-       "K, M, G (powers of 1000), Ki, Mi, Gi (powers of 1024) after them. Real numbers are digits, a point with "
-       "digits, an exponent.",
+       "stand between digits, and K, M, G (powers of 1000), Ki, Mi, Gi (powers of 1024) after them. Real numbers are "
+       "digits, a point with digits, an exponent.",
        "schedule: {steps: 1e4}", "schedule: {steps: 10K}"},
       {"E0205", "a value out of range",
        "The number can be read, but no run can use it. The message says what the key allows.",
@@ -87,20 +81,18 @@ const std::vector<Code>& codes() {
        "name: Llama 1B", "name: llama-1b"},
       {"E0209", "text that cannot be used",
        "A path has 1 to 4,096 bytes and no control characters. A prompt has at most 65,536 bytes, and of the control "
-       "characters only line "
-       "feeds and tabs.",
+       "characters only line feeds and tabs.",
        "data: {tokenizer: \"\"}", "data: {tokenizer: data/tokenizer.model}"},
       {"E0210", "a key without a value", "Nothing stands after the colon. Leave the key out to get its default.",
        "schedule:\n  steps:", "schedule:\n  steps: 1000"},
       {"E0301", "hidden_size and the number of heads",
        "Without head_dim, each head gets hidden_size / num_attention_heads columns, which must be a whole number. "
-       "Choose sizes that divide, "
-       "or set head_dim: then q has num_attention_heads * head_dim columns, whatever hidden_size is.",
+       "Choose sizes that divide, or set head_dim: then q has num_attention_heads * head_dim columns, whatever "
+       "hidden_size is.",
        "model: {hidden_size: 2000, num_attention_heads: 12}", "model: {hidden_size: 2016, num_attention_heads: 12}"},
       {"E0302", "query heads and key/value heads",
        "In grouped-query attention each key/value head serves the same number of query heads, so num_key_value_heads "
-       "divides "
-       "num_attention_heads.",
+       "divides num_attention_heads.",
        "model: {num_attention_heads: 32, num_key_value_heads: 6}",
        "model: {num_attention_heads: 32, num_key_value_heads: 8}"},
       {"E0303", "an odd head_dim", "RoPE rotates pairs (i, i + head_dim / 2), so head_dim is even.",
@@ -108,8 +100,7 @@ const std::vector<Code>& codes() {
       {"E0304", "a head_dim that CUDA attention does not have",
        "cuDNN's attention takes a head_dim that is a multiple of 8, up to 128, and up to 256 from sm_90 on; llmc's own "
        "kernels (target.attention: portable, and auto where cuDNN does not have the shape) take any even one up to "
-       "256. "
-       "The cpu target takes any even one.",
+       "256. The cpu target takes any even one.",
        "model: {head_dim: 100}\ntarget: {kind: cuda, attention: cudnn}",
        "model: {head_dim: 104}\ntarget: {kind: cuda, attention: cudnn}"},
       {"E0305", "a batch that is not whole sequences",
@@ -117,15 +108,13 @@ const std::vector<Code>& codes() {
        "batch: {sequence_length: 2048, tokens: 1M}", "batch: {sequence_length: 2048, tokens: 1Mi}"},
       {"E0306", "a batch that is not whole micro-batches",
        "One optimizer step runs batch.tokens / (micro_batch * sequence_length) passes, which must be a whole number. "
-       "`micro_batch: auto` "
-       "chooses one that divides.",
+       "`micro_batch: auto` chooses one that divides.",
        "batch: {sequence_length: 256, tokens: 2048, micro_batch: 3}",
        "batch: {sequence_length: 256, tokens: 2048, micro_batch: 4}"},
       {"E0307", "a loss chunk that does not divide",
        "The rows of logits of one pass, micro_batch * sequence_length, are worked off in chunks of loss_chunk rows, "
-       "all of one size. With "
-       "`micro_batch: auto` the chunk must divide some number of whole sequences of the batch. `loss_chunk: auto` "
-       "chooses one.",
+       "all of one size. With `micro_batch: auto` the chunk must divide some number of whole sequences of the batch. "
+       "`loss_chunk: auto` chooses one.",
        "batch: {sequence_length: 256, micro_batch: 8}\nmemory: {loss_chunk: 1000}",
        "batch: {sequence_length: 256, micro_batch: 8}\nmemory: {loss_chunk: 1024}"},
       {"E0308", "a warm-up as long as the run",
@@ -137,21 +126,17 @@ const std::vector<Code>& codes() {
        "schedule: {kind: cosine, decay_fraction: 0.2}", "schedule: {kind: wsd, decay_fraction: 0.2}"},
       {"E0310", "RoPE factors that do not order",
        "Llama 3's scaling leaves wavelengths below original_max_position_embeddings / high_freq_factor as they are, "
-       "and divides the "
-       "frequencies of those above original_max_position_embeddings / low_freq_factor; between them it interpolates. "
-       "So high_freq_factor "
-       "is the larger one.",
+       "and divides the frequencies of those above original_max_position_embeddings / low_freq_factor; between them it "
+       "interpolates. So high_freq_factor is the larger one.",
        "model: {rope_scaling: {type: llama3, low_freq_factor: 4, high_freq_factor: 1}}",
        "model: {rope_scaling: {type: llama3, low_freq_factor: 1, high_freq_factor: 4}}"},
       {"E0311", "an architecture of another target",
        "target.arch names what kernels are compiled for: with `kind: cpu` one instruction set as the compiler names it "
-       "(native is this "
-       "machine's), with `kind: cuda` one or more compute capabilities without the dot.",
+       "(native is this machine's), with `kind: cuda` one or more compute capabilities without the dot.",
        "target: {kind: cpu, arch: 90a}", "target: {kind: cuda, arch: [90a]}"},
       {"E0312", "a schedule longer than its steps",
        "wsd warms up over warmup_steps, holds the learning rate, and lets it fall over the last decay_fraction of the "
-       "steps. The two parts "
-       "must fit into schedule.steps together.",
+       "steps. The two parts must fit into schedule.steps together.",
        "schedule: {kind: wsd, steps: 100, warmup_steps: 60, decay_fraction: 0.5}",
        "schedule: {kind: wsd, steps: 100, warmup_steps: 20, decay_fraction: 0.5}"},
       {"E0313", "a pass that is too large", "Rows are counted in 32 bits: micro_batch * sequence_length is below 2^31.",
@@ -162,8 +147,7 @@ const std::vector<Code>& codes() {
        "model: {num_hidden_layers: 6}\nmemory: {recompute: {every: 2}}"},
       {"E0315", "checkpoints to keep that are never made",
        "A checkpoint is made every checkpoint.every steps, and those at multiples of keep_every are kept for good; so "
-       "keep_every is a "
-       "multiple of every.",
+       "keep_every is a multiple of every.",
        "checkpoint: {every: 300, keep_every: 1000}", "checkpoint: {every: 250, keep_every: 1000}"},
       {"E0316", "a residual stream that is rougher than what it is made of",
        "With `compute: fp32` everything is fp32. A residual stream in bf16 is a choice of bf16 runs: it takes half the "
@@ -171,8 +155,7 @@ const std::vector<Code>& codes() {
        "precision: {compute: fp32, residual: bf16}", "precision: {compute: bf16, residual: bf16}"},
       {"E0317", "prompts that nothing can read",
        "Prompts are text that data.tokenizer turns into tokens. Without a tokenizer they are token ids with blanks "
-       "between "
-       "them, and samples are printed as ids.",
+       "between them, and samples are printed as ids.",
        "sampling: {prompts: [\"Once upon\"]}", "sampling: {prompts: [\"17 4 256\"]}"},
       {"E0318", "fp32 on a GPU",
        "Attention on CUDA, cuDNN's and llmc's own, computes in bf16. fp32 runs are for the CPU.",
@@ -184,8 +167,7 @@ const std::vector<Code>& codes() {
        "model: {num_attention_heads: 6, head_dim: 16, attention_bias: true}\ntarget: {kind: cuda}"},
       {"E0320", "biases that no reader of the checkpoint would read",
        "With `qk_norm: true` a checkpoint is exported as a Qwen3ForCausalLM, which normalises q and k and has no "
-       "biases "
-       "in its MLP: a reader would leave them out without a word.",
+       "biases in its MLP: a reader would leave them out without a word.",
        "model: {qk_norm: true, mlp_bias: true}", "model: {qk_norm: true, mlp_bias: false}"},
       {"E0401", "files that extend each other", "A file cannot extend itself, directly or through others.",
        "extends: this.yaml", "extends: base.yaml"},
@@ -197,8 +179,7 @@ const std::vector<Code>& codes() {
        "extends: [a.yaml, base.yaml]", "extends: base.yaml"},
       {"E0411", "an override that is not key.path=value",
        "An override replaces one value: the path of the key with dots, an equals sign, and the value as it would stand "
-       "in the file, on one "
-       "line. Quote it for the shell when it has blanks or brackets.",
+       "in the file, on one line. Quote it for the shell when it has blanks or brackets.",
        "llmc plan spec.yaml --steps 100", "llmc plan spec.yaml schedule.steps=100 'optimizer.betas=[0.9, 0.95]'"},
       {"E0412", "one key overridden twice", "The command line says two things about one key.",
        "llmc plan spec.yaml seed=1 seed=2", "llmc plan spec.yaml seed=2"},

@@ -11,7 +11,16 @@ std::string json_schema();
 /// docs page in Markdown: every key with type, default, bounds, unit and whether it is compiled in.
 std::string reference_markdown();
 
+/// The data set of a new spec.
+struct NewData {
+  std::string folder = "data/my-run";  // from the folder of the spec
+  std::string command;                 // makes it; empty: its shards come from elsewhere
+};
+
+/// The data section of a new spec, with the command as a comment above it.
+std::string data_section(const NewData& data);
+
 /// What `llmc init` writes: a small commented spec that passes `llmc check`.
-std::string sample_spec();
+std::string sample_spec(const std::string& name, const NewData& data);
 
 }  // namespace llmc::spec

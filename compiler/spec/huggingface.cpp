@@ -366,7 +366,7 @@ std::string init_text(const std::optional<double>& range) {
 
 }  // namespace
 
-std::string from_huggingface(const std::string& config_json_text, const std::string& name) {
+std::string from_huggingface(const std::string& config_json_text, const std::string& name, const NewData& data) {
   const Json config = read_json(config_json_text, "config.json");
   Refusals refusals;
   Reader reader(config, "", refusals);
@@ -432,10 +432,7 @@ model:
 memory:
   budget: h100-80gb                     # a device's name, or a size such as 77GiB
 
-data:                                   # paths are relative to this file
-  train:
-    - path: data/train-*.bin
-
+{}
 target:
   kind: cuda
   arch: [90a]
@@ -443,7 +440,7 @@ target:
       run_name(name).empty() ? "imported" : run_name(name), m.vocab_size, m.hidden_size, m.num_hidden_layers,
       m.num_attention_heads, m.num_key_value_heads, m.head_dim, m.intermediate_size, number_text(m.rope_theta), scaling,
       number_text(m.rms_norm_eps), m.tie_word_embeddings, m.qk_norm, m.attention_bias, m.mlp_bias, init,
-      std::clamp<std::int64_t>(context, 1, 2048), context);
+      std::clamp<std::int64_t>(context, 1, 2048), context, data_section(data));
 
   // Sizes that no spec may have are found here, not when the spec is first used.
   const LoadResult check = load_text(text, "config.json");

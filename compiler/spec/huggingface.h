@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "compiler/spec/documentation.h"
 #include "spec/spec.h"
 
 namespace llmc::spec {
@@ -17,6 +18,6 @@ std::string config_json(const Spec& spec);
 /// schemas in the file, or for which llmc could not train exactly this model: another model_type or activation, sliding
 /// windows, experts, RoPE types other than default and llama3, partial rotary, dropout, quantisation, or a key whose
 /// meaning is not known.
-std::string from_huggingface(const std::string& config_json_text, const std::string& name);
+std::string from_huggingface(const std::string& config_json_text, const std::string& name, const NewData& data = {});
 
 }  // namespace llmc::spec

@@ -1,11 +1,43 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <nlohmann/json.hpp>
+
 #include "compiler/spec/documentation.h"
 
 namespace llmc::spec {
+namespace {
 
-std::string sample_spec() {
-  return R"(# One model and one training run. `llmc check` tells what is wrong, `llmc config` prints every key with its default,
+/// A path as YAML: in quotes where one of its characters may need them.
+std::string yaml_path(const std::string& path) {
+  const bool plain = std::ranges::all_of(path, [](unsigned char c) {
+    return std::isalnum(c) || c == '/' || c == '.' || c == '-' || c == '_' || c == '*';
+  });
+  return plain ? path : nlohmann::json(path).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace
+
+std::string data_section(const NewData& data) {
+  const auto in_folder = [&](const char* file) { return yaml_path(data.folder + "/" + file); };
+  if (data.command.empty())
+    return fmt::format(
+        "data:                           # relative to this file: shards of this model's tokens\n"
+        "  train:\n    - path: {}\n",
+        in_folder("train-*.bin"));
+  return fmt::format(
+      "# {}\n"
+      "data:                           # relative to this file\n"
+      "  tokenizer: {}\n  train:\n    - path: {}\n  validation:\n    - path: {}\n",
+      data.command, in_folder("tokenizer.model"), in_folder("train-*.bin"), in_folder("val-*.bin"));
+}
+
+std::string sample_spec(const std::string& name, const NewData& data) {
+  return fmt::format(
+      R"(# One model and one training run. `llmc check` tells what is wrong, `llmc config` prints every key with its default,
 # `llmc plan` what it will cost, and `llmc run` trains.
-name: my-run                    # names the build and run folders
+name: {:<25} # names the build and run folders
 
 model:                          # the names are those of Hugging Face's config.json
   vocab_size: 4096              # of the tokenizer
@@ -37,14 +69,7 @@ schedule:
   steps: 1000
   warmup_steps: 50
 
-# llmc data build --from FOLDER --vocab-size 4096 -o data/my-run
-data:                           # relative to this file
-  tokenizer: data/my-run/tokenizer.model
-  train:
-    - path: data/my-run/train-*.bin
-  validation:
-    - path: data/my-run/val-*.bin
-
+{}
 evaluation:
   every: 100
   sequences: 64                 # of one evaluation
@@ -59,7 +84,8 @@ checkpoint:
 
 target:
   kind: cpu                     # or cuda with arch: [90a]
-)";
+)",
+      name, data_section(data));
 }
 
 }  // namespace llmc::spec

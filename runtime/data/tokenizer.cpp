@@ -53,6 +53,13 @@ std::string without_marks(std::string_view piece) {
   return text;
 }
 
+std::string_view checked_size(std::string_view model, const std::string& name) {
+  if (model.size() > kMaxModelBytes)
+    throw Failure(Exit::data,
+                  fmt::format("'{}': has {} bytes; a tokenizer has at most {}", name, model.size(), kMaxModelBytes));
+  return model;
+}
+
 }  // namespace
 
 struct Tokenizer::State {
@@ -62,7 +69,8 @@ struct Tokenizer::State {
   std::array<std::int32_t, 256> byte_piece;  // token of each byte; the unknown token where there is none
   bool exact = false;
 
-  State(std::string_view model, const std::string& name) : about(check_tokenizer_model(model, name)) {
+  State(std::string_view model, const std::string& name)
+      : about(check_tokenizer_model(checked_size(model, name), name)) {
     const auto status = processor.LoadFromSerializedProto(absl::string_view(model.data(), model.size()));
     if (!status.ok())
       throw Failure(Exit::data, fmt::format("'{}': sentencepiece refuses it: {}", name, status.message()));
@@ -113,20 +121,10 @@ struct Tokenizer::State {
   }
 };
 
-namespace {
-
-std::string_view text_of(const MappedFile& file) {
-  if (file.bytes().size() > kMaxModelBytes)
-    throw Failure(Exit::data, fmt::format("'{}': has {} bytes; a tokenizer has at most {}", file.path().string(),
-                                          file.bytes().size(), kMaxModelBytes));
-  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
-}
-
-}  // namespace
-
 Tokenizer::Tokenizer(const std::filesystem::path& path) {
   const MappedFile file(path);
-  state_ = std::make_unique<State>(text_of(file), path.string());
+  const std::string_view model(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+  state_ = std::make_unique<State>(model, path.string());
 }
 
 Tokenizer::Tokenizer(std::string_view model, const std::string& name) : state_(std::make_unique<State>(model, name)) {}

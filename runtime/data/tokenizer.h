@@ -14,9 +14,9 @@ namespace llmc {
 /// Thread-safe after construction.
 class Tokenizer {
  public:
-  /// Reads a .model file of at most 64 MiB. Throws Failure(Exit::data) when it is not one that can be used safely.
+  /// Reads a .model file, of at most 64 MiB. Throws Failure(Exit::data) when it is not one that can be used safely.
   explicit Tokenizer(const std::filesystem::path& file);
-  /// `model` is a serialised ModelProto; `name` is what errors call it.
+  /// `model` is a serialised ModelProto; `name` is what errors call it. Throws alike.
   Tokenizer(std::string_view model, const std::string& name);
   ~Tokenizer();
   Tokenizer(Tokenizer&&) noexcept;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "spec/flow_reader.h"
 #include "spec/synonyms.h"
@@ -27,6 +28,17 @@ std::vector<std::string> children(const std::string& group) {
   return result;
 }
 
+/// "data.train.path" of "data.train[0].path" and of "data.train.0.path".
+std::string without_indices(const std::string& path) {
+  std::string result;
+  for (std::size_t begin = 0, end; begin <= path.size(); begin = end + 1) {
+    end = std::min(path.find('.', begin), path.size());
+    const std::string word = path.substr(begin, std::min(path.find('[', begin), end) - begin);
+    if (word.find_first_not_of("0123456789") != std::string::npos) result = join(result, word);
+  }
+  return result;
+}
+
 /// The defaults that the table spells as YAML; derived ones follow from the other values.
 const Spec& fallbacks() {
   static const Spec spec = [] {
@@ -41,6 +53,30 @@ const Spec& fallbacks() {
     return result;
   }();
   return spec;
+}
+
+/// The key in a group that somebody meant who gave the group `value`, and its value as YAML: the path of a source, a
+/// choice that has the word, a size, or how often.
+std::optional<std::pair<std::string, std::string>> meant_in(const Group& group, const Node& value) {
+  if (value.kind != Node::Kind::scalar) return {};
+  const auto accepts = [&](const Key& key, const std::string& text) {
+    const Source source{"suggestion", text, true};
+    std::vector<Diagnostic> wrong;
+    const std::optional<Node> node = read_flow(source, 0, source.text.size(), wrong);
+    return node && convert(key, *node, node->span, wrong) && wrong.empty();
+  };
+  for (const Key& key : keys()) {
+    if (key.group() != group.path) continue;
+    if (group.list_of_one && key.is_path)
+      return std::pair(key.path,
+                       nlohmann::json(value.text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    const bool often = key.leaf() == "every" && key.type == Type::integer;
+    if (key.type != Type::choice && key.type != Type::bytes && !often) continue;
+    const std::string ours = our_word(key.path, value.text);
+    for (const std::string& text : {value.text, ours})
+      if (!text.empty() && accepts(key, text)) return std::pair(key.path, text);
+  }
+  return {};
 }
 
 class Binder {
@@ -98,44 +134,20 @@ class Binder {
   }
 
   void enter(const Group& group, const Node& value, const KeyText& key) {
-    const Node* node = &value;
-    if (group.list_of_one && node->kind == Node::Kind::list) {
-      if (node->items.size() != 1) {
-        mark_bad(group.path);
-        diagnostics_.push_back(
-            {"E0207",
-             fmt::format("{} takes a list of one source, and this list has {}", group.path, node->items.size()),
-             fmt::format("write {}: [{{path: \"tokens-*.bin\"}}]; a pattern may match many files", key.text),
-             {place_of(value.span)},
-             group.path});
-        return;
-      }
-      node = &node->items[0];
-    } else if (group.list_of_one && node->kind != Node::Kind::bad) {
+    if (std::optional<Diagnostic> wrong = not_a_map(group, value)) {
       mark_bad(group.path);
-      diagnostics_.push_back({"E0203",
-                              fmt::format("{} takes a list of one source", group.path),
-                              fmt::format("write {}: [{{path: \"tokens-*.bin\"}}]", key.text),
-                              {place_of(value.span)},
-                              group.path});
+      diagnostics_.push_back(std::move(*wrong));
       return;
     }
+    const Node* node = group.list_of_one && value.kind == Node::Kind::list ? &value.items[0] : &value;
     if (node->kind == Node::Kind::map) {
       walk(*node, group.path);
     } else if (node->kind == Node::Kind::bad) {
       mark_bad(group.path);
-    } else if (!group.shorthand.empty() && node->kind == Node::Kind::scalar) {
+    } else {
       const Key& leaf = *find_key(join(group.path, group.shorthand));
       bound.key_spans[leaf.path] = key.span;
       set(leaf, *node, key.span);
-    } else {
-      mark_bad(group.path);
-      const std::vector<std::string> inside = children(group.path);
-      diagnostics_.push_back({"E0110",
-                              fmt::format("{} takes a map", group.path),
-                              fmt::format("write its keys below it, indented, such as {}: ...", inside[0]),
-                              {place_of(node->span)},
-                              group.path});
     }
   }
 
@@ -207,6 +219,10 @@ class Binder {
     const std::vector<std::string> elsewhere = keys_of_name(key.text);
     if (const Key* dotted = find_key(join(group, key.text))) {
       advice = fmt::format("in a file, write {}: with {}: indented below it", dotted->group(), dotted->leaf());
+    } else if (const Key* listed = find_key(without_indices(path)); listed && listed->path != path) {
+      advice = listed->type == Type::numbers || listed->type == Type::strings
+                   ? fmt::format("write the whole list: {}=[...]", listed->path)
+                   : fmt::format("the key is {}, without a number", listed->path);
     } else if (!synonym.empty()) {
       advice = synonym;
     } else if (find_key(key.text)) {
@@ -238,6 +254,47 @@ class Binder {
 };
 
 }  // namespace
+
+std::optional<Diagnostic> not_a_map(const Group& group, const Node& value) {
+  const bool typed = value.span.source && value.span.source->command_line;
+  const Node* node = &value;
+  const std::string name = leaf_of(group.path);
+  std::string code = "E0110", message = fmt::format("{} takes a map", group.path), advice;
+  if (group.list_of_one && value.kind != Node::Kind::bad) {
+    advice = typed ? fmt::format("write {}.path=tokens-*.bin", group.path)
+                   : fmt::format("write {}: [{{path: \"tokens-*.bin\"}}]", name);
+    if (value.kind != Node::Kind::list) {
+      code = "E0203";
+      message = fmt::format("{} takes a list of one source", group.path);
+    } else if (value.items.size() != 1) {
+      code = "E0207";
+      message = fmt::format("{} takes a list of one source, and this list has {}", group.path, value.items.size());
+      advice += "; a pattern may match many files";
+    } else {
+      node = &value.items[0];
+    }
+  }
+  const bool shorthand = !group.shorthand.empty() && node->kind == Node::Kind::scalar;
+  if (node->kind == Node::Kind::bad || (code == "E0110" && (node->kind == Node::Kind::map || shorthand))) return {};
+  const std::string first = children(group.path)[0];
+  if (advice.empty())
+    advice = typed ? fmt::format("write {}.{}=..., or another of its keys", group.path, first)
+                   : fmt::format("write its keys below it, indented, such as {}: ...", first);
+  Diagnostic diagnostic{code, message, advice, {place_of(node->span)}, group.path};
+  // A source without the list around it.
+  const Node* path = value.kind == Node::Kind::map && value.members.size() == 1 ? value.find("path") : nullptr;
+  if (const auto meant = meant_in(group, path ? *path : *node)) {
+    const auto& [key, text] = *meant;
+    Edit edit{{*meant}, {}, {}, {}, false, {}};
+    if (typed)
+      edit.text = fmt::format("write {}={}", key, group.list_of_one ? printable(path ? path->text : node->text) : text);
+    else
+      edit.text = group.list_of_one ? fmt::format("write {}: [{{path: {}}}]", name, text)
+                                    : fmt::format("write {}: {{{}: {}}}", name, leaf_of(key), text);
+    diagnostic.propose = any_of({edit});
+  }
+  return diagnostic;
+}
 
 Bound bind_tree(const Node& root, const Source& source, bool whole, std::vector<Diagnostic>& diagnostics) {
   Binder binder(fallbacks(), whole, diagnostics);

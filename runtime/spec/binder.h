@@ -28,6 +28,10 @@ struct Bound {
 std::optional<Value> convert(const Key& key, const Node& node, const Span& key_span,
                              std::vector<Diagnostic>& diagnostics);
 
+/// What is wrong with `value` as that of the group: nothing where it is a map (of a list of one, where it belongs in
+/// one), a shorthand, or complained about already. Suggests the key in the group that takes a single value.
+std::optional<Diagnostic> not_a_map(const Group& group, const Node& value);
+
 /// `root`: the tree after extends and overrides. Appends an error for every unknown, missing or malformed key. Not
 /// `whole`: a file that it extends could not be read, so nothing is said about missing keys.
 Bound bind_tree(const Node& root, const Source& source, bool whole, std::vector<Diagnostic>& diagnostics);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "spec/binder.h"
 #include "spec/scalars.h"
@@ -77,7 +78,7 @@ class Converter {
     std::string advice = "write " + expectation(key_);
     if (node.kind == Node::Kind::scalar && !node.plain) advice += ", without quotes";
     if (key_.type == Type::strings && key_.words.empty() && !key_.or_single)
-      advice = "write " + as_typed(node, "[\"Once upon a time\"]");
+      advice = "write " + as_typed(node, example_list(node));
     if (key_.type == Type::numbers) advice = "write " + as_typed(node, "[0.9, 0.95]");
     return fail("E0203", fmt::format("{} takes {}, not {}", key_.path, expectation(key_), article(node)), advice, node);
   }
@@ -86,6 +87,13 @@ class Converter {
   std::string as_typed(const Node& node, const std::string& list) const {
     const bool typed = node.span.source && node.span.source->command_line;
     return typed ? fmt::format("'{}={}'", key_.path, list) : fmt::format("{}: {}", key_.leaf(), list);
+  }
+
+  /// The text in a list of one; another where it could not be typed between quotes.
+  static std::string example_list(const Node& node) {
+    const bool own = node.kind == Node::Kind::scalar && node.text.find('\'') == std::string::npos &&
+                     printable(node.text) == node.text;
+    return "[" + nlohmann::json(own ? node.text : "Once upon a time").dump() + "]";
   }
 
   bool is_word(const Node& node) const {
@@ -134,8 +142,10 @@ class Converter {
     const bool low = !key_.minimum || (key_.exclusive_minimum ? value > *key_.minimum : value >= *key_.minimum);
     const bool high = !key_.maximum || (key_.exclusive_maximum ? value < *key_.maximum : value <= *key_.maximum);
     if (low && high) return true;
+    // Fewer bytes than a program takes: gigabytes were meant.
+    const bool unit_left_out = key_.type == Type::bytes && !low && value >= 1;
     fail("E0205", fmt::format("{} is {}, which is out of range", key_.path, in_quotes(node.text)),
-         "write " + expectation(key_), node);
+         "write " + expectation(key_), node, unit_left_out ? fmt::format("{}GiB", value) : "", true);
     return false;
   }
 
@@ -292,10 +302,22 @@ class Converter {
     return list_of_words(node);
   }
 
+  /// "[a, b]" of "a,b" or of "a", where all are words of the key; else empty.
+  std::string as_list(std::string text) const {
+    std::ranges::replace(text, ',', ' ');
+    std::istringstream stream(text);
+    std::vector<std::string> list;
+    for (std::string word; stream >> word;) {
+      if (std::ranges::find(key_.words, word) == key_.words.end()) return "";
+      list.push_back(word);
+    }
+    return list.empty() ? "" : "[" + either(list, ", ") + "]";
+  }
+
   std::optional<Value> recompute(const Node& node) {
     if (node.kind == Node::Kind::scalar) {
       if (node.text == "none" || node.text == "full") return node.text;
-      const std::string ours = our_word(key_.path, node.text);
+      const std::string list = as_list(node.text), ours = list.empty() ? our_word(key_.path, node.text) : list;
       const auto near = nearest(plain_word(node.text), {"none", "full"});
       return fail("E0206", fmt::format("{} does not take {}", key_.path, in_quotes(node.text)),
                   "write " + expectation(key_), node, ours.empty() ? near.value_or("") : ours, true);

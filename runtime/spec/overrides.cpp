@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "spec/binder.h"
 #include "spec/flow_reader.h"
 #include "spec/schema.h"
 
@@ -162,7 +163,11 @@ void apply_overrides(Node& root, const std::vector<std::string>& overrides, std:
                                {place_of(whole), place_of(first->second, "the other one")}});
         continue;
       }
-      if (auto value = read_value(source, path, equals + 1, diagnostics)) {
+      auto value = read_value(source, path, equals + 1, diagnostics);
+      const Group* group = find_group(path);
+      if (auto wrong = group && value ? not_a_map(*group, *value) : std::nullopt) {
+        diagnostics.push_back(std::move(*wrong));  // and what the file says of the group's keys stands
+      } else if (value) {
         place_value(root, *words, std::move(*value));
       } else {  // complained about: the key counts as given
         Node bad;

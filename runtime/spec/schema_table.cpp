@@ -193,8 +193,7 @@ std::vector<Row> run_rows() {
           .range(1, (1LL << 31) - 1)
           .unit("rows")
           .doc("Rows of logits alive at once. Divides micro_batch * sequence_length; auto: the smallest chunk of at "
-               "least "
-               "8192 rows (all rows where there are fewer), or the largest smaller one that fits memory.budget."),
+               "least 8192 rows (all rows where there are fewer), or the largest smaller one that fits memory.budget."),
       bind_single_choice("optimizer.kind", "adamw")
           .fallback("adamw")
           .doc("AdamW as in PyTorch: decoupled weight decay, bias correction."),
@@ -386,9 +385,8 @@ std::vector<Row> run_rows() {
           .fallback("auto")
           .when("target.kind", "cuda")
           .doc("What computes attention: cuDNN, or llmc's own kernels (portable), which take any even head_dim up to "
-               "256. "
-               "auto: cuDNN where it has the shape; with deterministic: true, backward by whichever is predicted to be "
-               "faster."),
+               "256. auto: cuDNN where it has the shape; with deterministic: true, backward by whichever is predicted "
+               "to be faster."),
       bind("seed", Type::integer, FIELD(seed))
           .fallback("42")
           .run_time()

@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import re
+import shutil
 import subprocess
 
 import harness
@@ -116,11 +117,54 @@ class Cli(RunTest):
         self.assertRegex(text, r"rms_norm_eps:.*default")
 
     def test_init(self):
-        spec = self.path("init.yaml")
-        self.succeed(LLMC, "init", "-o", spec)
-        self.assertEqual(self.succeed(LLMC, "init").out.encode(), harness.read(spec))
+        spec = self.path("my-run.yaml")
+        self.succeed(LLMC, "init", "-o", spec, cwd=self.folder)
+        self.assertEqual(self.succeed(LLMC, "init", cwd=self.folder).out.encode(), harness.read(spec))
         self.succeed(LLMC, "check", spec)
         self.assertEqual(harness.call(LLMC, "init", "-o", spec).code, 2)  # an existing file is never replaced
+
+    def follow_init(self, spec, *words):
+        """What init says comes next makes the data that its spec names, from where init was called; gives what trains."""
+        environment = harness.environment()
+        environment["PATH"] = os.path.dirname(os.path.realpath(LLMC)) + ":" + environment["PATH"]
+        here = self.path("here")
+        done = self.succeed(LLMC, "init", "-o", spec, *words, cwd=here)
+        build, run = re.fullmatch(r"wrote .*\nnext, with your text in FOLDER:\n  (llmc data build .*)\n  (llmc run .*)\n", done.err).groups()
+        text = harness.read(os.path.join(here, spec)).decode()
+        self.assertIn(f"# {build}\n", text)
+        self.assertNotIn(self.folder, text)
+        warned = self.succeed(LLMC, "check", spec, cwd=here).err
+        self.assertEqual(warned.count("no file matches"), 3 if "tokens: 60" in text else 2, warned)
+        self.succeed("sh", "-c", build, cwd=here, env=environment)
+        self.assertNotIn("no file matches", self.succeed(LLMC, "check", spec, cwd=here).err)
+        return lambda more: self.succeed("sh", "-c", run + more, cwd=here, env=environment)
+
+    def test_what_init_says_comes_next(self):
+        os.makedirs(self.path("here", "FOLDER"))
+        os.makedirs(self.path("here", "specs", "deep"))
+        for number in range(30):
+            with open(self.path("here", "FOLDER", f"{number}.txt"), "w") as file:
+                file.write(f"the text of {number}, which says little more than that\n" * 40)
+        self.follow_init("specs/My spec.yaml")
+        self.assertTrue(os.path.exists(self.path("here", "data", "my-spec", "train-00000.bin")))
+        self.follow_init("flat.yaml")(" schedule.steps=20 schedule.warmup_steps=2 model.num_hidden_layers=1 -- --steps 1")
+        self.assertTrue(os.path.exists(self.path("here", "runs", "flat", "checkpoints", "step-00000001")))
+        self.follow_init("../beside.yaml")
+        # A model that comes with a tokenizer: its data is made with that.
+        os.makedirs(self.path("here", "a model"))
+        shutil.copy(self.path("here", "data", "flat", "tokenizer.model"), self.path("here", "a model"))
+        with open(self.path("here", "a model", "config.json"), "w") as file:
+            json.dump({"model_type": "llama", "vocab_size": 320, "hidden_size": 64, "intermediate_size": 160, "num_hidden_layers": 2,
+                       "num_attention_heads": 4}, file)
+        self.follow_init("specs/deep/a.yaml", "--from", "a model")
+        self.assertEqual(harness.read(self.path("here", "data", "a-model", "tokenizer.model")),
+                         harness.read(self.path("here", "data", "flat", "tokenizer.model")))
+        # The folder above a link is not that of its name: the path is whole.
+        os.symlink("specs/deep", self.path("here", "linked"))
+        self.succeed(LLMC, "init", "-o", "linked/b.yaml", cwd=self.path("here"))
+        self.assertIn("path: " + self.path("here", "data", "b", "train-*.bin"), harness.read(self.path("here", "linked", "b.yaml")).decode())
+        done = harness.call(LLMC, "init", "-o", "none/a.yaml", cwd=self.path("here"))
+        self.assertEqual((done.code, done.err), (2, "error: cannot write none/a.yaml: No such file or directory\n"))
 
     def test_init_from_a_checkpoints_config(self):
         """config.json as a trainer writes it comes back as the same model."""
@@ -184,6 +228,30 @@ class Cli(RunTest):
         done = harness.call(LLMC, "plan", "specs/tiny.yaml", "memory.budget=4MiB", cwd=SOURCE)
         self.assertEqual(done.code, 4)
         self.assertIn("memory.recompute: ", done.err)
+
+    def test_what_would_fit_does(self):
+        """Each way out that a run which does not fit is given: llmc can plan it as it is written."""
+        seen = set()
+        for spec, sizes in (("llama-1b", [("24GiB",), ("23GiB", "batch.micro_batch=1", "memory.loss_chunk=2048", "memory.recompute=none"),
+                                          ("40GiB",), ("54GiB", "memory.loss_chunk=32768"), ("23GiB", "batch.micro_batch=auto"), ("23GiB", "memory.loss_chunk=2048"),
+                                          ("21400MiB", "batch.micro_batch=1", "memory.loss_chunk=auto", "memory.recompute=full"),
+                                          ("20GiB", "batch.micro_batch=1", "memory.loss_chunk=1024", "memory.recompute=full")]),
+                            ("tiny", [("1MiB",), ("2MiB",), ("3MiB",), ("4MiB",)])):
+            for budget, *overrides in sizes:
+                words = ["plan", f"specs/{spec}.yaml", *overrides]
+                done = harness.call(LLMC, *words, f"memory.budget={budget}", cwd=SOURCE)
+                self.assertEqual((done.code, done.out), (4, ""), f"{words} {budget}\n{done.err}")
+                ways = re.search(r"\nwrite (.*), where the device has it(, or make the model smaller)?\n$", done.err).group(1).split(", or ")
+                for way in ways:
+                    changes = dict(re.findall(r"([a-z_.]+): (\[.*?\]|\S+)", way))
+                    seen |= {tuple(changes)}
+                    kept = {word.split("=")[0]: word.split("=")[1] for word in [*overrides, f"memory.budget={budget}"]}
+                    if "batch.micro_batch" in changes:
+                        self.assertNotEqual(kept.get("batch.micro_batch"), "1", way)
+                    self.succeed(LLMC, "plan", f"specs/{spec}.yaml", *[f"{key}={value}" for key, value in {**kept, **changes}.items()], cwd=SOURCE)
+        for way in [("batch.micro_batch",), ("memory.loss_chunk",), ("batch.micro_batch", "memory.loss_chunk"), ("memory.recompute",),
+                    ("batch.sequence_length",), ("memory.budget",)]:
+            self.assertIn(way, seen)
 
 
 if __name__ == "__main__":

@@ -66,6 +66,64 @@ class Data(RunTest):
                          r"note: (0\.\d|99\.\d) % of the tokens are held out, not 5\.0 %")
         self.assertNotIn("held out", self.succeed(*words, "--validation", 0, "-o", self.path("none")).err)
 
+    def test_more_data_of_a_tokenizer(self):
+        """A second data set with the first one's tokenizer: a run whose model has that vocabulary trains and evaluates on it."""
+        for folder, word in (("alpha", "alpha"), ("omega", "omega")):
+            os.makedirs(self.path(folder))
+            for number in range(8):
+                with open(self.path(folder, f"{number}.txt"), "w") as file:
+                    file.write(f"{word} {number}, " * 300)
+        self.succeed(LLMC, "data", "build", "--from", self.path("alpha"), "--vocab-size", 320, "-o", self.path("first"))
+        done = self.succeed(LLMC, "data", "build", "--from", self.path("omega"), "--tokenizer", self.path("first"),
+                            "--validation", 0, "-o", self.path("second"))
+        with open(self.path("first", "dataset.json")) as file:
+            tokens = json.load(file)["vocab_size"]
+        self.assertIn(f"vocabulary {tokens}\n", done.out)
+        self.assertNotIn("note", done.err)
+        self.assertEqual(harness.read(self.path("first", "tokenizer.model")), harness.read(self.path("second", "tokenizer.model")))
+        text = harness.SMALL.replace("{path: train-*.bin}", "{path: ../first/train-*.bin}").replace(
+            "{path: val-*.bin}", "{path: ../second/train-*.bin}").replace("vocab_size: 97", f"vocab_size: {tokens}").replace(
+            "  seed: 5", "  tokenizer: ../second/tokenizer.model\n  seed: 5")
+        spec = harness.write_small(self.path("more-small"), text)
+        self.assertEqual(self.succeed(LLMC, "check", spec).err, "")
+        trainer = self.compile(spec, "more-compiled")
+        started = self.succeed(trainer, "--run", self.path("more-run"), "--steps", 3).out
+        self.assertNotIn("note", started)
+        evaluated = [line for line in harness.json_lines(self.path("more-run", "metrics.jsonl")) if "val_loss" in line]
+        self.assertTrue(evaluated)
+        # And on the second set alone, in a run of its own.
+        self.succeed(trainer, "--run", self.path("second-run"), "--steps", 1, "data.train.path=" + self.path("second", "train-*.bin"))
+
+    def test_what_was_passed_over_is_said(self):
+        os.makedirs(self.path("mixed"))
+        for name in ("a.txt", "b.txt", "c.parquet", "d.gz"):
+            with open(self.path("mixed", name), "w") as file:
+                file.write("some text of " + name * 20)
+        said = "2 files passed over for their names (.gz 1, .parquet 1)"
+        build = [LLMC, "data", "build", "--vocab-size", 320, "--from", self.path("mixed")]
+        self.assertIn("  " + said + "; --glob takes them\n", self.succeed(*build, "-o", self.path("of-mixed")).out)
+        self.assertIn("from 2 files, 0 skipped; " + said, self.succeed(LLMC, "data", "info", self.path("of-mixed")).out)
+        for name in ("a.txt", "b.txt"):
+            os.remove(self.path("mixed", name))
+        done = harness.call(*build, "-o", self.path("of-nothing"))
+        self.assertEqual((done.code, done.out), (5, ""))
+        self.assertIn(said, done.err)
+
+    def test_words_of_the_output(self):
+        """One document is one, though both sides have a part of it; numbers may end as in a spec."""
+        os.makedirs(self.path("one"))
+        with open(self.path("one", "a.txt"), "w") as file:
+            file.write("word after word, \n" * 400)
+        done = self.succeed(LLMC, "data", "build", "--from", self.path("one"), "--vocab-size", "1K", "--shard-tokens", "1M", "-o", self.path("of-one"))
+        self.assertIn(": 1 document from 1 file (0 skipped)", done.out)
+        self.assertIn("note: there is one document, so its end is the validation set\n", done.err)
+        self.assertNotIn("held out", done.err)
+        for words, message in ((["build", "--from", "x", "--vocab-size", "32k", "-o", "x"], 'the number "32k" does not end in'),
+                               (["bulid", "--from", "x"], "data takes build or info"), ([], "data takes build or info")):
+            done = harness.call(LLMC, "data", *words)
+            self.assertEqual((done.code, done.out), (2, ""))
+            self.assertIn(message, done.err)
+
     def test_refusals(self):
         """What is wrong with data is said in one line, with exit code 5 (or 2 for the command line)."""
         bad = self.path("bad.bin")
@@ -76,6 +134,9 @@ class Data(RunTest):
             (5, ["data", "info", bad]),
             (5, ["data", "build", "--from", self.path("nothing"), "--vocab-size", 512, "-o", self.path("out")]),
             (2, ["data", "build", "--vocab-size", 512, "-o", self.path("out")]),
+            (2, ["data", "build", "--from", bad, "-o", self.path("out")]),
+            (2, ["data", "build", "--from", bad, "--vocab-size", 512, "--tokenizer", bad, "-o", self.path("out")]),
+            (5, ["data", "build", "--from", bad, "--tokenizer", bad, "-o", self.path("out")]),
             (2, ["data", "info", bad, "--format", "parquet"]),
         ]
         for code, words in cases:

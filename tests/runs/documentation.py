@@ -31,6 +31,8 @@ SHORTER = {
     "llmc run specs/quickstart.yaml -- --steps 100": f"llmc run specs/quickstart.yaml -- --steps 3 {FEW}",
     "llmc data build --from /usr/lib/python3.11 --glob '*.py' --vocab-size 4096 -o data/python":
         "llmc data build --from runtime --glob '*.h' --vocab-size 1024 -o data/python",
+    "llmc data build --from /usr/lib/python3/dist-packages --glob '*.py' --tokenizer data/python --validation 0 -o data/more":
+        "llmc data build --from compiler --glob '*.h' --tokenizer data/python --validation 0 -o data/more",
     "cmake -G Ninja -S bundle -B bundle/build && cmake --build bundle/build": "cmake -G Ninja -S bundle -B bundle/build",
 }
 # What is refused, or says that two runs differ.

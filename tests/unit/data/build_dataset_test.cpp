@@ -1,13 +1,17 @@
 #include <gtest/gtest.h>
+#include <sentencepiece_trainer.h>
 
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <unordered_map>
 
 #include "compiler/data/builder.h"
+#include "compiler/data/info.h"
 #include "data/shards.h"
 #include "data/tokenizer.h"
 #include "files.h"
+#include "files/durable_file.h"
 #include "source_text.h"
 
 namespace llmc::data {
@@ -15,6 +19,38 @@ namespace {
 
 using test::TemporaryFolder;
 namespace fs = std::filesystem;
+
+/// A sentencepiece model as `llmc data build` trains them, but for these options.
+std::string model_with(const std::unordered_map<std::string, std::string>& changes) {
+  class Sentences : public sentencepiece::SentenceIterator {
+   public:
+    bool done() const override { return at_ == 50; }
+    void Next() override { value_ = test::source_text(++at_, 4); }
+    const std::string& value() const override { return value_; }
+    sentencepiece::util::Status status() const override { return {}; }
+
+   private:
+    unsigned at_ = 0;
+    std::string value_ = test::source_text(0, 4);
+  } sentences;
+  std::unordered_map<std::string, std::string> options = {{"model_type", "bpe"},
+                                                          {"vocab_size", "400"},
+                                                          {"hard_vocab_limit", "false"},
+                                                          {"byte_fallback", "true"},
+                                                          {"normalization_rule_name", "identity"},
+                                                          {"remove_extra_whitespaces", "false"},
+                                                          {"add_dummy_prefix", "false"},
+                                                          {"unk_id", "0"},
+                                                          {"eos_id", "1"},
+                                                          {"bos_id", "-1"},
+                                                          {"pad_id", "-1"},
+                                                          {"minloglevel", "2"}};
+  for (const auto& [key, value] : changes) options[key] = value;
+  std::string model;
+  const auto status = sentencepiece::SentencePieceTrainer::Train(options, &sentences, &model);
+  EXPECT_TRUE(status.ok()) << status.ToString();
+  return model;
+}
 
 class BuildDatasetTest : public testing::Test {
  protected:
@@ -123,6 +159,9 @@ TEST_F(BuildDatasetTest, BadOptionsAreUsageErrors) {
     return test::failure_of([&] { build_dataset(options); }, Exit::usage);
   };
   EXPECT_NE(with([](BuildOptions& o) { o.vocab_size = 319; }).find("write 320 to"), std::string::npos);
+  EXPECT_NE(with([](BuildOptions& o) { o.vocab_size = 0; }).find("write --vocab-size N to train"), std::string::npos);
+  EXPECT_NE(with([](BuildOptions& o) { o.tokenizer = o.out; }).find("leave --vocab-size and --sample-bytes out"),
+            std::string::npos);
   EXPECT_NE(with([](BuildOptions& o) { o.vocab_size = 1 << 21; }).find("out of range"), std::string::npos);
   EXPECT_NE(with([](BuildOptions& o) { o.validation = 0.6; }).find("0 to 0.5"), std::string::npos);
   EXPECT_NE(with([](BuildOptions& o) { o.validation = -0.1; }).find("0 to 0.5"), std::string::npos);
@@ -186,6 +225,26 @@ TEST_F(BuildDatasetTest, SkippedFilesAreNamedWithTheByte) {
   EXPECT_EQ(result.skipped[1].why, "binary: byte 2 is 0");
 }
 
+TEST_F(BuildDatasetTest, FilesOfOtherNamesAreCounted) {
+  corpus_.write("x.parquet", "PAR1");
+  corpus_.write("README", "read me");
+  EXPECT_EQ(build_dataset(options_).passed_over, (ExtensionCounts{{"", 1}, {".parquet", 1}}));
+  const auto json = nlohmann::json::parse(out_.read("data/dataset.json"));
+  EXPECT_EQ(json["passed_over"], nlohmann::json::parse(R"({"": 1, ".parquet": 1})"));
+  EXPECT_EQ(json["skipped_files"], 0);
+  const std::string text = as_text(describe(options_.out.string(), "auto", 0));
+  EXPECT_NE(text.find("from 40 files, 0 skipped; 2 files passed over for their names (.parquet 1, no extension 1)"),
+            std::string::npos)
+      << text;
+  // Who gives --glob has chosen: what else lies there, such as what Python compiles, changes no byte.
+  options_.globs = {"*.py"};
+  EXPECT_TRUE(build_dataset(options_).passed_over.empty());
+  EXPECT_EQ(nlohmann::json::parse(as_json(describe(options_.out.string(), "auto", 0)))["source"],
+            nlohmann::json::parse(R"({"files": 40, "skipped_files": 0, "passed_over": {}})"));
+  out_.write("data/dataset.json", "{}");
+  EXPECT_FAILS_WITH(describe(options_.out.string(), "auto", 0), "dataset.json' is not as `llmc data build` writes it");
+}
+
 TEST_F(BuildDatasetTest, BinaryFilesAreCounted) {
   corpus_.write("x.py", "caf\xe9");
   const BuildResult result = build_dataset(options_);
@@ -193,7 +252,71 @@ TEST_F(BuildDatasetTest, BinaryFilesAreCounted) {
   EXPECT_EQ(result.files, static_cast<std::int64_t>(texts_.size()) + 1);
   TemporaryFolder binary;
   options_.from = {binary.write("only.txt", "\xff")};
-  EXPECT_FAILS_WITH(build_dataset(options_), "no text in 1 file (1 binary");
+  EXPECT_FAILS_WITH(build_dataset(options_), "no text in 1 file (1 binary or not UTF-8; " + binary / "only.txt");
+  binary.write("only.txt", "\xff\xfeh");
+  EXPECT_FAILS_WITH(build_dataset(options_), "only.txt: UTF-16: save it as UTF-8");
+  binary.write("only.txt", "");
+  EXPECT_FAILS_WITH(build_dataset(options_), "no text in 1 file: all are empty");
+}
+
+/// The second data set of a tokenizer: the same text in another order gives the same tokens.
+TEST_F(BuildDatasetTest, ATokenizerThatIsThereIsUsedAsItIs) {
+  build_dataset(options_);
+  const auto trained = files();
+  for (const std::string& given : {out_ / "data", out_ / "data/tokenizer.model"}) {
+    BuildOptions again = options_;
+    again.vocab_size = 0;
+    again.tokenizer = given;
+    again.out = out_.path() / "again";
+    const BuildResult result = build_dataset(again);
+    EXPECT_EQ(result.vocab_size, 500);
+    EXPECT_TRUE(result.byte_exact);
+    const auto files_now = files();
+    for (const char* name : {"tokenizer.model", "train-00000.bin", "val-00000.bin"})
+      EXPECT_EQ(files_now.at(std::string("again/") + name), trained.at(std::string("data/") + name)) << name;
+    const std::string text = files_now.at("again/dataset.json");
+    const auto options = nlohmann::json::parse(text)["options"];
+    EXPECT_FALSE(options.contains("vocab_size") || options.contains("sample_bytes")) << options;
+    Checksum checksum;
+    checksum.update(trained.at("data/tokenizer.model").data(), trained.at("data/tokenizer.model").size());
+    EXPECT_EQ(options["tokenizer_xxh3"], checksum.hex());
+    EXPECT_EQ(text.find(out_.path().string()), std::string::npos) << "by its content, not by its place";
+  }
+  // Its own folder may be replaced, too.
+  options_.vocab_size = 0;
+  options_.tokenizer = options_.out;
+  build_dataset(options_);
+  EXPECT_EQ(files().at("data/tokenizer.model"), trained.at("data/tokenizer.model"));
+}
+
+TEST_F(BuildDatasetTest, ATokenizerThatIsNotByteExactIsSaid) {
+  options_.vocab_size = 0;
+  options_.tokenizer = out_.write("old.model", model_with({{"add_dummy_prefix", "true"}}));
+  const BuildResult result = build_dataset(options_);
+  EXPECT_FALSE(result.byte_exact);
+  EXPECT_EQ(result.changed_documents, 40) << "each begins with a space now";
+  const auto json = nlohmann::json::parse(out_.read("data/dataset.json"));
+  EXPECT_EQ(json["byte_exact"], false);
+  EXPECT_EQ(json["changed_documents"], 40);
+  for (const std::string& text : documents("train")) EXPECT_TRUE(texts_.contains(text.substr(1))) << text;
+}
+
+TEST_F(BuildDatasetTest, TokenizersThatCannotBeUsed) {
+  options_.vocab_size = 0;
+  const auto with = [&](const std::string& tokenizer) {
+    options_.tokenizer = tokenizer;
+    return test::failure_of([&] { build_dataset(options_); });
+  };
+  EXPECT_NE(with(out_ / "missing").find("missing': "), std::string::npos);
+  EXPECT_NE(with(out_.write("text.model", "no model")).find("not a sentencepiece model"), std::string::npos);
+  EXPECT_NE(with(corpus_.path()).find("holds no tokenizer.model; give a sentencepiece model"), std::string::npos);
+  out_.write("model/tokenizer.json", "{}");
+  EXPECT_NE(with(out_ / "model").find("its tokenizer.json is no sentencepiece model"), std::string::npos);
+  EXPECT_NE(with(out_.write("endless.model", model_with({{"eos_id", "-1"}}))).find("neither an eos nor a bos token"),
+            std::string::npos);
+  EXPECT_NE(with(out_.write("large.model", std::string((64 << 20) + 1, 'x'))).find("a tokenizer has at most"),
+            std::string::npos);
+  EXPECT_FALSE(fs::exists(options_.out));
 }
 
 TEST(ShardWriter, WideTokens) {

@@ -1,5 +1,6 @@
 #include "compiler/data/corpus.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "compiler/data/split.h"
@@ -14,7 +15,7 @@ namespace fs = std::filesystem;
 
 std::vector<std::string> names(const TemporaryFolder& folder, const std::vector<std::string>& globs) {
   std::vector<std::string> found;
-  for (const fs::path& path : find_corpus_files({folder.path()}, globs))
+  for (const fs::path& path : find_corpus_files({folder.path()}, globs).files)
     found.push_back(fs::relative(path, folder.path()).string());
   return found;
 }
@@ -26,10 +27,36 @@ TEST(FindCorpusFiles, ExtensionsGlobsHiddenAndLinks) {
   fs::create_directory_symlink(folder.path(), folder.path() / "loop");
   EXPECT_EQ(names(folder, {}), (std::vector<std::string>{"a/c.txt", "a/e.jsonl", "b.py"}));
   EXPECT_EQ(names(folder, {"*.bin", "Make*"}), (std::vector<std::string>{"a/Makefile", "a/d.bin"}));
-  EXPECT_FAILS_WITH(find_corpus_files({folder.path()}, {"*.none"}), "--glob");
   EXPECT_FAILS_WITH(find_corpus_files({folder / "missing"}, {}), "missing' does not exist");
   // A file that is named is taken whatever its name, and only once.
-  EXPECT_EQ(find_corpus_files({folder / "a/d.bin", folder / "a/../a/d.bin"}, {}).size(), 1u);
+  EXPECT_EQ(find_corpus_files({folder / "a/d.bin", folder / "a/../a/d.bin"}, {}).files.size(), 1u);
+}
+
+TEST(FindCorpusFiles, WhatIsPassedOverIsCountedByExtension) {
+  TemporaryFolder folder;
+  for (const char* name : {"a.TXT", "b.parquet", "c/d.parquet", "c/E.GZ", "c/Makefile", "c/.hidden.gz", "c/f.csv"})
+    folder.write(name, "x");
+  EXPECT_EQ(names(folder, {}), std::vector<std::string>{"a.TXT"}) << "extensions are known in either case";
+  // A folder that is given twice is searched once, and what is named itself is read.
+  EXPECT_EQ(find_corpus_files({folder.path(), folder / "c", folder / "c/f.csv"}, {}).passed_over,
+            (ExtensionCounts{{".parquet", 2}, {".gz", 1}, {"", 1}}));
+  EXPECT_EQ(find_corpus_files({folder.path()}, {"*.csv"}).passed_over.size(), 4u);
+  // Without a file to read, the message has what was seen.
+  EXPECT_FAILS_WITH(find_corpus_files({folder / "c"}, {}),
+                    "no file to read: 4 files passed over for their names (.csv 1, .gz 1, .parquet 1, no extension 1)");
+  EXPECT_FAILS_WITH(find_corpus_files({folder.path()}, {"*.none"}), "(.parquet 2, .csv 1, .gz 1, .txt 1, no extens");
+  TemporaryFolder empty;
+  empty.write(".hidden.txt", "x");
+  EXPECT_FAILS_WITH(find_corpus_files({empty.path()}, {}), "there is none, or only hidden ones");
+}
+
+TEST(FindCorpusFiles, ManyExtensionsAreCutShort) {
+  EXPECT_EQ(passed_over_text({{".gz", 1}}), "1 file passed over for its name (.gz 1)");
+  ExtensionCounts many;
+  for (int i = 0; i < 11; ++i) many[fmt::format(".{:02}", i)] = i + 1;
+  EXPECT_EQ(passed_over_text(many),
+            "66 files passed over for their names (.10 11, .09 10, .08 9, .07 8, .06 7, .05 6, .04 5, .03 4 and 3 "
+            "more)");
 }
 
 TEST(ForEachDocument, TextJsonlAndWhatIsSkipped) {
@@ -42,7 +69,7 @@ TEST(ForEachDocument, TextJsonlAndWhatIsSkipped) {
   folder.write("4.txt", std::string("nul \0", 5));
   folder.write("5.txt", "");
   std::vector<std::string> texts;
-  const CorpusCounts counts = for_each_document(find_corpus_files({folder.path()}, {}),
+  const CorpusCounts counts = for_each_document(find_corpus_files({folder.path()}, {}).files,
                                                 [&](std::string text) { texts.push_back(std::move(text)); });
   EXPECT_EQ(texts, (std::vector<std::string>{"first\r\n", "second\n", "third"}));
   EXPECT_EQ(counts.files, 5);
@@ -54,7 +81,7 @@ TEST(ForEachDocument, TextJsonlAndWhatIsSkipped) {
 TEST(ForEachDocument, BadLinesAreNamed) {
   TemporaryFolder folder;
   const std::string path = folder.write("a.jsonl", "{\"text\": \"ok\"}\n{\"txt\": \"typo\"}\n");
-  EXPECT_FAILS_WITH(for_each_document({path}, [](std::string) {}), path + ":2: has no 'text' field");
+  EXPECT_FAILS_WITH(for_each_document({path}, [](std::string) {}), path + ":2: has no 'text' field (but 'txt')");
 }
 
 TEST(TextOfJson, RefusesWhatIsAmbiguous) {

@@ -297,13 +297,68 @@ TEST(Suggestions, OfAKeyWithoutItsGroup) {
 TEST(Suggestions, OfWordsThatAreNoValues) {
   EXPECT_EQ(advice("model.hidden_size=1,024"), "write 1024");
   EXPECT_EQ(advice("optimizer.lr=0,001"), "write 0.001");
-  EXPECT_EQ(advice("sampling.prompts=Hello, world"), "write 'sampling.prompts=[\"Once upon a time\"]'");
+  EXPECT_EQ(advice("sampling.prompts=Hello, world"), "write 'sampling.prompts=[\"Hello, world\"]'");
+  EXPECT_EQ(advice("sampling.prompts=it's"), "write 'sampling.prompts=[\"Once upon a time\"]'");
+  EXPECT_EQ(advice("memory.budget=24"), "did you mean 24GiB?");
   EXPECT_EQ(advice("optimizer.betas=0.9"), "write 'optimizer.betas=[0.9, 0.95]'");
   EXPECT_EQ(advice("optimizer.lr=default"), "write a value; the default is 0.0003");
   EXPECT_EQ(advice("optimizer.lr="), "write a value; the default is 0.0003");
   EXPECT_EQ(advice("schedule.warmup_steps="),
             "write a value; the default, 2 % of steps, rounded down, is that of a spec without this key");
   EXPECT_EQ(advice("model.vocab_size="), "write a value: this key has no default");
+}
+
+/// A section that is given one of its values, and the elements of a list.
+TEST(Suggestions, OfSectionsWithoutTheirKeys) {
+  EXPECT_EQ(advice("precision=bf16"), "write precision.compute=bf16");
+  EXPECT_EQ(advice("precision=bfloat16"), "write precision.compute=bf16");
+  EXPECT_EQ(advice("schedule=cosine"), "write schedule.kind=cosine");
+  EXPECT_EQ(advice("memory=24GiB"), "write memory.budget=24GiB");
+  EXPECT_EQ(advice("checkpoint=500"), "write checkpoint.every=500");
+  EXPECT_EQ(advice("batch=32"), "write batch.sequence_length=..., or another of its keys");
+  EXPECT_EQ(advice("data.train=x-*.bin"), "write data.train.path=x-*.bin");
+  EXPECT_EQ(advice("data.train={path: x.bin}"), "write data.train.path=x.bin");
+  EXPECT_EQ(advice("data.train=[x.bin]"), "write data.train.path=x.bin");
+  EXPECT_EQ(advice("data.train=[a.bin, b.bin]"), "write data.train.path=tokens-*.bin; a pattern may match many files");
+  EXPECT_EQ(advice("data.train[0].path=x"), "the key is data.train.path, without a number");
+  EXPECT_EQ(advice("data.train.0.path=x"), "the key is data.train.path, without a number");
+  EXPECT_EQ(advice("optimizer.betas[1]=0.9"), "write the whole list: optimizer.betas=[...]");
+  EXPECT_EQ(advice("memory.recompute=attention"), "did you mean [attention]?");
+  EXPECT_EQ(advice("memory.recompute=norms,swiglu"), "did you mean [norms, swiglu]?");
+  EXPECT_TRUE(advice("memory.recompute=norms,attn").starts_with("write none, full, ")) << "attn is no op";
+  // What the file says of the section stays: fp32 does not go with its residual stream.
+  const LoadResult kept =
+      load_text(std::string(kBase) + "precision: {compute: bf16, residual: bf16}\n", "base.yaml", {"precision=fp32"});
+  ASSERT_EQ(kept.diagnostics.size(), 1u);
+  EXPECT_EQ(kept.diagnostics[0].advice, "write precision.compute=..., or another of its keys");
+}
+
+/// What a new user writes who knows nanoGPT, modded-nanogpt or TRL; what llmc cannot do has what there is in its place.
+TEST(Synonyms, OfAFirstHour) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"eval_every=1", "llmc's key is evaluation.every"},
+      {"evaluation.eval_interval=1", "llmc's key is evaluation.every"},
+      {"save_every=1", "llmc's key is checkpoint.every"},
+      {"checkpoint.ckpt_every=1", "llmc's key is checkpoint.every"},
+      {"save_steps=1", "llmc's key is checkpoint.every"},
+      {"num_steps=1", "llmc's key is schedule.steps"},
+      {"batch.size=8", "llmc's key is batch.tokens; in tokens: sequences * batch.sequence_length"},
+      {"evaluation.batches=8", "llmc's key is evaluation.sequences; in sequences"},
+      {"sampling.max_tokens=8", "llmc's key is sampling.tokens"},
+      {"checkpoint.dir=out", "`trainer --run DIR` names the run folder"},
+      {"logging.every=8", "llmc's key is metrics.every"},
+      {"schedule.max_iters=1", "llmc's key is schedule.steps"},
+      {"total_tokens=1e9", "llmc's key is schedule.steps; as many as total_tokens / batch.tokens"},
+      {"sampling.top_p=0.9", "llmc samples from all tokens, by sampling.temperature alone"},
+      {"init_from=scratch",
+       "llmc begins with drawn weights (init, seed); `trainer --resume DIR` goes on from a checkpoint of the same "
+       "model"},
+      {"wandb_log=true", "llmc logs to no service; the run folder's metrics.jsonl has every step"},
+      {"model.hidden_dim=64",
+       "llmc's key is model.intermediate_size; the width of the residual stream is model.hidden_size"},
+      {"target.gpus=8", "llmc trains on one GPU so far, with target: {kind: cuda, arch: [90a]}"},
+      {"num_gpus=8", "llmc trains on one GPU so far, with target: {kind: cuda, arch: [90a]}"}};
+  for (const auto& [override, expected] : cases) EXPECT_EQ(advice(override), expected) << override;
 }
 
 TEST(Synonyms, OfOtherFrameworks) {

@@ -116,7 +116,7 @@ std::string shipped(const std::string& name) {
 
 TEST(JsonSchema, AcceptsWhatLlmcAccepts) {
   EXPECT_TRUE(schema_accepts(kGood));
-  EXPECT_TRUE(schema_accepts(sample_spec()));
+  EXPECT_TRUE(schema_accepts(sample_spec("a", {.folder = "data/a", .command = "llmc"})));
   for (const char* name : {"quickstart", "llama-1b", "tiny"}) EXPECT_TRUE(schema_accepts(shipped(name))) << name;
   EXPECT_TRUE(schema_accepts("extends: base.yaml\nseed: 1\n"));
   const std::vector<std::string> overrides = {"model.rope_scaling={type: llama3}", "memory.recompute={every: 2}",
@@ -177,8 +177,13 @@ TEST(Reference, NamesEveryKey) {
 }
 
 TEST(Sample, IsValidAndCommented) {
-  const std::string text = sample_spec();
-  resolve(text);
+  const std::string text = sample_spec("mine", {.folder = "../my data: #1/mine", .command = "llmc data build"});
+  const Spec spec = resolve(text).spec;
+  EXPECT_EQ(spec.name, "mine");
+  EXPECT_EQ(spec.data.tokenizer, "../my data: #1/mine/tokenizer.model");
+  EXPECT_EQ(spec.data.train.path, "../my data: #1/mine/train-*.bin");
+  EXPECT_EQ(spec.data.validation.path, "../my data: #1/mine/val-*.bin");
+  EXPECT_NE(text.find("# llmc data build\n"), std::string::npos);
   EXPECT_GT(std::count(text.begin(), text.end(), '#'), 15);
 }
 
