@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 
 #include "error.h"
@@ -40,6 +41,10 @@ std::string list_run_time_keys(const ProgramInfo& info) {
 
 }  // namespace
 
+bool overrides(const Options& options, const std::string& key) {
+  return std::ranges::any_of(options.overrides, [&](const std::string& word) { return word.starts_with(key + "="); });
+}
+
 std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& info,
                                      const std::function<fs::path()>& default_base) {
   Options options;
@@ -69,6 +74,8 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
       ->type_name("KEY")
       ->allow_extra_args(false)
       ->check(CLI::IsMember(guarded_keys()));
+  app.add_flag("--follow-spec", options.follow_spec,
+               "a run that goes on takes the values that this trainer was built with in place of its own, from now on");
   bool no_final_checkpoint = false;
   app.add_flag("--no-final-checkpoint", no_final_checkpoint,
                "end without saving the last step, unless checkpoint.every or a signal asks for it: for short "

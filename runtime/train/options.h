@@ -21,6 +21,7 @@ struct Options {
   std::filesystem::path run;           // the run folder; by default runs/NAME in `base`
   std::string resume = "auto";         // auto | none | a checkpoint's or a run's directory
   std::vector<std::string> allow;      // keys that a resume may change although they are guarded
+  bool follow_spec = false;            // a resume takes the trainer's run-time values, not the run's own
   std::optional<std::int64_t> steps;   // stop after this step
   std::filesystem::path trace;         // empty: no trace
   std::filesystem::path timing;        // empty: none written
@@ -32,6 +33,9 @@ struct Options {
   bool final_checkpoint = true;
   bool plan = false, json = false, quiet = false, tune = false;
 };
+
+/// Whether a word of the command line gives the key a value.
+bool overrides(const Options& options, const std::string& key);
 
 /// Nothing when --help or --version was asked for and printed. `default_base`: called where a run needs it and --base
 /// says nothing. Throws Failure(usage).

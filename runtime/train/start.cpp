@@ -52,7 +52,8 @@ StartValues find_values(const Options& options, const ProgramInfo& info, const s
     values.before = read_spec(*kept, fs::absolute(options.run).lexically_normal());
   else if (start)
     values.before = read_spec(read_checkpoint_spec(start->checkpoint), start->checkpoint);
-  values.run = values.before ? go_on_with(values.built, *values.before, kept.has_value()) : values.built;
+  const bool keeps = values.before && !options.follow_spec;
+  values.run = keeps ? go_on_with(values.built, *values.before, kept.has_value()) : values.built;
   values.run = spec::override_values(values.run, options.overrides, fs::current_path());
   if (values.before && !kept)  // a checkpoint knows nothing of the rest: no change
     for (const spec::Key& key : spec::keys())
@@ -75,10 +76,8 @@ void check_paths(const Options& options, const StartValues& values, bool kept) {
   const std::vector<MissingPath> missing = missing_paths(values.run.spec, {});
   if (missing.empty()) return;
   const auto& [key, path] = missing.front();
-  const bool typed =
-      std::ranges::any_of(options.overrides, [&](const std::string& w) { return w.starts_with(key + "="); });
   const std::string from =
-      typed  ? "the command line"
+      overrides(options, key) ? "the command line"
       : kept ? fmt::format("'{}' (relative paths in it are from its folder, which may have been moved)",
                            (fs::absolute(options.run).lexically_normal() / "spec.yaml").string())
              : fmt::format("the spec (relative paths in it are from '{}')", options.base.string());

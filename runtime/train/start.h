@@ -1,5 +1,5 @@
-// Which values a run starts with: those of the run that it goes on with, else those that the trainer was built with,
-// and over them what the command line says.
+// Which values a run starts with: those of the run that it goes on with, else (or with --follow-spec) those that the
+// trainer was built with, and over them what the command line says.
 #pragma once
 
 #include <filesystem>

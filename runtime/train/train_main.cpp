@@ -20,6 +20,7 @@
 #include "spec/fingerprint.h"
 #include "spec/print.h"
 #include "train/clock.h"
+#include "train/command.h"
 #include "train/loop.h"
 #include "train/metrics.h"
 #include "train/options.h"
@@ -37,29 +38,6 @@ namespace fs = std::filesystem;
 
 std::shared_ptr<const TokenShards> open_shards(const spec::DataSource& source, const ProgramInfo& info) {
   return std::make_shared<const TokenShards>(source.path, source.format, info.vocab_size);
-}
-
-/// The command that goes on: this one, with the run folder's newest checkpoint. What --allow named is done.
-std::string resume_command(int argc, char** argv) {
-  std::string command;
-  for (int i = 0; i < argc; ++i) {
-    const std::string word = argv[i];
-    if (word.starts_with("--resume") || word.starts_with("--allow")) {
-      i += word == "--resume" || word == "--allow";
-      continue;
-    }
-    const bool plain =
-        word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=,:+") ==
-        std::string::npos;
-    std::string quoted = word;
-    if (!plain || word.empty()) {
-      for (std::size_t at = 0; (at = quoted.find('\'', at)) != std::string::npos; at += 4)
-        quoted.replace(at, 1, "'\\''");
-      quoted = "'" + quoted + "'";
-    }
-    command += (i ? " " : "") + quoted;
-  }
-  return command;
 }
 
 void check_profile(const StepWindow& window, const Device& device, std::int64_t done, std::int64_t stop) {
@@ -112,14 +90,13 @@ std::string nothing_to_do(const fs::path& where, std::int64_t step, std::int64_t
   return fmt::format("nothing to do: '{}' is at step {} of {}; a larger {} goes on", where.string(), step, stop, limit);
 }
 
-/// Values that were asked for by override and that no step of a finished run was trained with: "optimizer.lr 0.001, not
-/// 0.003". The number of steps is not one of them.
-std::string asked_in_vain(const spec::Spec& before, const spec::Spec& run, const std::vector<std::string>& overrides) {
+/// Values that the command line asked for, by override or by --follow-spec, and that no step of a finished run was
+/// trained with: "optimizer.lr 0.001, not 0.003". The number of steps is not one of them.
+std::string asked_in_vain(const spec::Spec& before, const spec::Spec& run, const Options& options) {
   std::string text;
   for (const spec::Change& c : spec::changes(before, run)) {
-    const bool asked = std::any_of(overrides.begin(), overrides.end(),
-                                   [&](const std::string& word) { return word.starts_with(c.key->path + "="); });
-    if (asked && c.key->path != "schedule.steps")
+    const bool followed = options.follow_spec && c.key->stage == spec::Stage::run_time && !c.key->aside;
+    if ((followed || overrides(options, c.key->path)) && c.key->path != "schedule.steps")
       text += fmt::format("{}{} {}, not {}", text.empty() ? "" : ", ", c.key->path, c.before, c.after);
   }
   return text;
@@ -143,17 +120,25 @@ void tell_changes(Console& console, const std::vector<spec::Change>& changed,
 }
 
 /// What this run has in another value than its trainer: kept from the run, or of the command line.
-void tell_differences(Console& console, const StartValues& values) {
-  std::vector<std::string> kept;
+void tell_differences(Console& console, const Options& options, const StartValues& values) {
+  std::vector<std::string> kept, words;
   for (const spec::Change& c : spec::changes(values.built.spec, values.run.spec)) {
     console.text(fmt::format("value   {}={} (the trainer was built with {})", c.key->path, c.after, c.before));
-    if (values.before && spec::text_of(c.key->path, values.before->spec) == c.after) kept.push_back(c.key->path);
+    if (!values.before || options.follow_spec || overrides(options, c.key->path)) continue;
+    kept.push_back(c.key->path);
+    const bool there = spec::present(c.key->get(values.built.spec)) && spec::applies(*c.key, values.built.spec);
+    if (there || c.key->is_path) words.push_back(c.key->path + "=" + (there ? c.before : ""));
   }
   if (!kept.empty())
-    console.text(fmt::format("value   the run keeps its own {} unless the command line gives another",
-                             spec::either(kept, " and ")));
+    console.text(
+        fmt::format("value   the run keeps its own {}; to take the trainer's, add {}, or --follow-spec for all",
+                    spec::either(kept, " and "), shell_line(words)));
   for (const std::string& path : edited_spec_files(executable_folder()))
-    console.warning(fmt::format("'{}' was edited after this trainer was compiled; `llmc compile` takes that in", path));
+    console.warning(
+        fmt::format("'{}' was edited after this trainer was compiled, which knows nothing of the edit; `llmc compile` "
+                    "makes one that "
+                    "does{}",
+                    path, values.before ? ", and with --follow-spec this run then takes its run-time values" : ""));
 }
 
 int train(int argc, char** argv, const Options& options, const Program& program) {
@@ -173,7 +158,7 @@ int train(int argc, char** argv, const Options& options, const Program& program)
   const spec::Spec& run = values.run.spec;
   const std::int64_t stop = last_step(options, run);
   const std::int64_t sequences = run.batch.tokens / info.sequence_length;
-  tell_differences(console, values);
+  tell_differences(console, options, values);
   if (const std::string note = vocabulary_note(run.model.vocab_size, run.data.tokenizer, run.data.train.path);
       !note.empty())
     console.text("note    " + note);
@@ -202,7 +187,7 @@ int train(int argc, char** argv, const Options& options, const Program& program)
   if (state.step >= stop) {
     const fs::path& where = start ? start->checkpoint : options.run;
     const std::string why = nothing_to_do(where, state.step, stop, options.steps.has_value());
-    const std::string vain = values.before ? asked_in_vain(values.before->spec, run, options.overrides) : "";
+    const std::string vain = values.before ? asked_in_vain(values.before->spec, run, options) : "";
     if (!vain.empty())
       throw Failure(Exit::usage,
                     fmt::format("{}; it was trained with {}: for a run of its own give another --run, such "
@@ -253,8 +238,9 @@ int train(int argc, char** argv, const Options& options, const Program& program)
     write_file_atomically(options.timing, format_timing(training, loop.first_step_end(), loop.step_seconds()));
   console.finish();
   if (signal == 0) return static_cast<int>(Exit::done);
-  const std::string text = fmt::format("stopped by {} after step {} of {}, everything is saved; resume with\n  {}\n",
-                                       signal_name(signal), loop.state().step, stop, resume_command(argc, argv));
+  const std::string text =
+      fmt::format("stopped by {} after step {} of {}, everything is saved; resume with\n  {}\n", signal_name(signal),
+                  loop.state().step, stop, shell_line(words_to_go_on({argv, argv + argc})));
   std::fputs(text.c_str(), stderr);
   return static_cast<int>(Exit::resume_me);
 }
