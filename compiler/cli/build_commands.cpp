@@ -74,7 +74,7 @@ bool check_trainer_words(const Planned& planned, std::vector<std::string> words)
   for (std::string& word : words) argv.push_back(word.data());
   const auto beside_the_spec = [&] { return fs::canonical(planned.resolved.directory); };
   const auto options = parse_options(static_cast<int>(argv.size()), argv.data(), info, beside_the_spec);
-  if (options && !options->plan && !options->tune) check_start(*options, info);
+  if (options && !options->plan && !options->tune) check_start(*options, info, build::spec_file(planned.resolved));
   return options.has_value();
 }
 

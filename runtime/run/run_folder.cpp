@@ -99,8 +99,8 @@ RunFolder::RunFolder(const fs::path& directory, const spec::Spec& spec, Log log)
 
 RunFolder::~RunFolder() { ::close(lock_); }
 
-std::string RunFolder::history() const {
-  const fs::path path = directory_ / "history.jsonl";
+std::string RunFolder::history(const fs::path& directory) {
+  const fs::path path = directory / "history.jsonl";
   return fs::exists(path) ? read_small_file(path, std::uint64_t{1} << 30) : std::string();
 }
 

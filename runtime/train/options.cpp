@@ -154,6 +154,7 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
   options.timing = timing;
   if (options.plan || options.tune) return options;  // they need no folder
   options.base = base.empty() ? default_base() : fs::absolute(base);
+  options.run_named = !run.empty();
   options.run = run.empty() ? options.base / "runs" / info.name : fs::path(run);
   return options;
 }

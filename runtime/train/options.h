@@ -19,6 +19,7 @@ struct StepWindow {
 
 struct Options {
   std::filesystem::path run;           // the run folder; by default runs/NAME in `base`
+  bool run_named = false;              // by --run
   std::string resume = "auto";         // auto | none | a checkpoint's or a run's directory
   std::vector<std::string> allow;      // keys that a resume may change although they are guarded
   bool follow_spec = false;            // a resume takes the trainer's run-time values, not the run's own

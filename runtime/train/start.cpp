@@ -6,7 +6,9 @@
 #include <stdexcept>
 
 #include "error.h"
+#include "run/history.h"
 #include "run/run_folder.h"
+#include "train/command.h"
 #include "train/paths.h"
 
 namespace llmc {
@@ -86,7 +88,28 @@ void check_paths(const Options& options, const StartValues& values, bool kept) {
                             key, from, key == "data.tokenizer" ? "" : ", or make one with `llmc data build`"));
 }
 
-void check_start(const Options& options, const ProgramInfo& info) {
+fs::path other_spec(const fs::path& run, const fs::path& spec) {
+  const std::string last = last_spec(RunFolder::history(run));
+  if (last.empty() || spec.empty()) return {};
+  const fs::path folder = fs::weakly_canonical(run), other = (folder / last).lexically_normal();
+  std::error_code missing;
+  const bool same = fs::equivalent(other, spec, missing) || fs::equivalent(folder / "spec.yaml", spec, missing);
+  return same || !fs::exists(other, missing) ? fs::path() : other;
+}
+
+void check_spec(const Options& options, const fs::path& spec) {
+  const fs::path other = other_spec(options.run, spec);
+  if (other.empty() || options.run_named) return;
+  throw Failure(
+      Exit::checkpoint,
+      fmt::format("run folder '{0}' was last started by a trainer of '{1}', and this one is of '{2}', a spec of "
+                  "the same name: write another `name` in one of them, or give this run a folder of its own, "
+                  "--run DIR (--run {3} goes on with the run that is there)",
+                  options.run.string(), other.string(), spec.string(), shell_word(options.run.string())));
+}
+
+void check_start(const Options& options, const ProgramInfo& info, const fs::path& spec) {
+  check_spec(options, spec);
   RunFolder::check_model(options.run, built_values(info, options.base).spec);
   const std::optional<std::string> kept = RunFolder::spec_yaml(options.run);
   const StartValues values = find_values(options, info, kept, {});

@@ -44,9 +44,17 @@ std::int64_t last_step(const Options& options, const spec::Spec& values);
 /// to write.
 void check_paths(const Options& options, const StartValues& values, bool kept);
 
+/// The spec file, still there, that the trainer before in this run folder was compiled from, where it is another than
+/// `spec`, this one's; empty where there is none.
+std::filesystem::path other_spec(const std::filesystem::path& run, const std::filesystem::path& spec);
+
+/// Throws Failure(checkpoint) where a run in the default folder would go on with that of another spec of its name.
+void check_spec(const Options& options, const std::filesystem::path& spec);
+
 /// Throws what a start with these options is refused for, as far as that shows without the trainer, its data and its
-/// checkpoints: wrong words and values, the run folder of another model, files that are not there.
-void check_start(const Options& options, const ProgramInfo& info);
+/// checkpoints: wrong words and values, the run folder of another model or another spec, files that are not there.
+/// `spec`: the file that the trainer is compiled from.
+void check_start(const Options& options, const ProgramInfo& info, const std::filesystem::path& spec);
 
 /// Keys of --allow: what a resume takes in another value only when it is named.
 const std::vector<std::string>& guarded_keys();

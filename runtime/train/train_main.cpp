@@ -151,6 +151,8 @@ int train(int argc, char** argv, const Options& options, const Program& program)
   const spec::Spec built = built_values(info, options.base).spec;
   const std::string model = spec::model_fingerprint(built);
   std::optional<RunFolder> folder;
+  const fs::path spec_file = noted_spec(executable_folder());
+  check_spec(options, spec_file);
   if (RunFolder::holds_run(options.run)) folder.emplace(options.run, built, log);
   const std::optional<StartPoint> start = find_start(options.run, options.resume, log);
   const std::optional<std::string> last = folder ? folder->spec_yaml() : std::nullopt;
@@ -159,6 +161,9 @@ int train(int argc, char** argv, const Options& options, const Program& program)
   const std::int64_t stop = last_step(options, run);
   const std::int64_t sequences = run.batch.tokens / info.sequence_length;
   tell_differences(console, options, values);
+  if (const fs::path other = other_spec(options.run, spec_file); !other.empty())
+    console.text(fmt::format("note    the run was last started by a trainer of '{}'; this one is of '{}'",
+                             other.string(), spec_file.string()));
   if (const std::string note = vocabulary_note(run.model.vocab_size, run.data.tokenizer, run.data.train.path);
       !note.empty())
     console.text("note    " + note);
@@ -221,10 +226,12 @@ int train(int argc, char** argv, const Options& options, const Program& program)
   tell_changes(console, changed, differences(last_environment(folder->history()), now), start.has_value());
   spec::Values kept = values.run;
   spec::relate_paths(kept.spec, folder->path());
-  folder->start(spec::to_yaml(kept), info.plan_json,
-                format_history({state.step, utc_now(), start ? start->checkpoint.string() : "", now, model,
-                                state.data_fingerprint, options.overrides, options.allow, changed}),
-                state.step);
+  folder->start(
+      spec::to_yaml(kept), info.plan_json,
+      format_history({state.step, utc_now(), start ? start->checkpoint.string() : "", now, model,
+                      state.data_fingerprint, spec::related_path(spec_file, fs::weakly_canonical(folder->path())),
+                      options.overrides, options.allow, changed}),
+      state.step);
 
   SignalWatch signals;
   const CheckpointTexts texts{info.config_json, spec::to_yaml(values.run, shapes_tensors)};
