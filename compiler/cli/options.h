@@ -49,6 +49,9 @@ Planned plan_spec(const SpecArguments& arguments);
 /// start, so that kernels are chosen for it.
 Planned plan_spec_here(const SpecArguments& arguments);
 
+/// The first or, with `here`, the second, of a spec that is loaded.
+Planned plan_loaded(spec::Resolved resolved, bool here);
+
 /// build/<name> under the current directory, unless `wish` names a folder; build/<name>-run where CMake built something
 /// of that name.
 std::filesystem::path output_folder(const std::string& wish, const std::string& name);

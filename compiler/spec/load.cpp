@@ -186,7 +186,6 @@ class Loader {
       if (key.is_path) rebase(key, source.name, resolved.directory, bound.spec);
     }
     resolved.spec = std::move(bound.spec);
-    resolved.fingerprint = fingerprint(resolved.spec);
     return resolved;
   }
 

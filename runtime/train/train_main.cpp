@@ -108,6 +108,7 @@ void tell_changes(Console& console, const std::vector<spec::Change>& changed,
   std::string build;
   const auto add = [&](const std::string& text) { build += (build.empty() ? "" : ", ") + text; };
   for (const spec::Change& c : changed) {
+    if (c.key->path == "target.arch") continue;  // what it became is among the surroundings
     const std::string text = fmt::format("{} {} -> {}", c.key->path, c.before, c.after);
     if (c.key->stage == spec::Stage::compiled && !c.key->aside)
       add(text);
