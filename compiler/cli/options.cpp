@@ -23,10 +23,11 @@ spec::LoadResult read_spec(const SpecArguments& arguments) {
   return spec::load(arguments.file, arguments.overrides, plan::planned_exit);
 }
 
-spec::Resolved load_spec(const SpecArguments& arguments) {
+spec::Resolved load_spec(const SpecArguments& arguments, bool tell) {
   spec::LoadResult result = read_spec(arguments);
   if (!result.resolved) throw InvalidSpec(spec::render(result.diagnostics, colour_on(2)));
-  for (const std::string& note : result.notes) fmt::print(stderr, "note: {}\n", note);
+  if (tell)
+    for (const std::string& note : result.notes) fmt::print(stderr, "note: {}\n", note);
   return std::move(*result.resolved);
 }
 

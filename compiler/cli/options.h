@@ -31,8 +31,8 @@ bool colour_on(int file_descriptor);
 /// The spec or its errors, whose suggestions llmc could plan.
 spec::LoadResult read_spec(const SpecArguments& arguments);
 
-/// Throws InvalidSpec.
-spec::Resolved load_spec(const SpecArguments& arguments);
+/// Throws InvalidSpec. Prints the spec's notes where `tell`.
+spec::Resolved load_spec(const SpecArguments& arguments, bool tell = true);
 
 /// Prints a note where the model's vocabulary is not that of the tokenizer, which need not be on this machine.
 void note_vocabulary(const spec::Resolved& resolved);

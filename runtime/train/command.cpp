@@ -1,5 +1,9 @@
 #include "train/command.h"
 
+#include <unistd.h>
+
+#include <cstdlib>
+
 namespace llmc {
 
 std::string shell_word(const std::string& word) {
@@ -15,6 +19,15 @@ std::string shell_line(const std::vector<std::string>& words) {
   std::string line;
   for (const std::string& word : words) line += (line.empty() ? "" : " ") + shell_word(word);
   return line;
+}
+
+std::string resume_line(const std::vector<std::string>& argv) {
+  // The id: a trainer that is started from within one is a run of its own.
+  if (const char* noted = std::getenv(kResumeVariable)) {
+    char* end = nullptr;
+    if (std::strtol(noted, &end, 10) == getpid() && *end == ' ') return end + 1;
+  }
+  return shell_line(words_to_go_on(argv));
 }
 
 std::vector<std::string> words_to_go_on(const std::vector<std::string>& words) {

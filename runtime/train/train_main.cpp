@@ -246,9 +246,8 @@ int train(int argc, char** argv, const Options& options, const Program& program)
     write_file_atomically(options.timing, format_timing(training, loop.first_step_end(), loop.step_seconds()));
   console.finish();
   if (signal == 0) return static_cast<int>(Exit::done);
-  const std::string text =
-      fmt::format("stopped by {} after step {} of {}, everything is saved; resume with\n  {}\n", signal_name(signal),
-                  loop.state().step, stop, shell_line(words_to_go_on({argv, argv + argc})));
+  const std::string text = fmt::format("stopped by {} after step {} of {}, everything is saved; resume with\n  {}\n",
+                                       signal_name(signal), loop.state().step, stop, resume_line({argv, argv + argc}));
   std::fputs(text.c_str(), stderr);
   return static_cast<int>(Exit::resume_me);
 }

@@ -33,7 +33,7 @@ FAULTS = [
           "if (argv.empty() && !check_trainer_words(planned, argv)) return;",
           "run_trainer_cli"),
     fault("tokens_do_not_decide_the_micro_batch", "compiler/cli/build_commands.cpp",
-          "path == \"batch.tokens\" && all.spec.batch.micro_batch == 0;", "false && all.spec.batch.micro_batch == 0;", "run_trainer_cli"),
+          "path == \"batch.tokens\" && resolved.spec.batch.micro_batch == 0;", "false && resolved.spec.batch.micro_batch == 0;", "run_trainer_cli"),
     fault("trainers_place_is_not_noted", "compiler/build/compile.cpp", "+ real(folder) +", "+ real(resolved.directory) +", "run_trainer_cli"),
     # spec
     fault("budget_of_the_other_kind_stays", "compiler/spec/load.cpp", "{\"target.arch\", \"target.attention\", \"memory.budget\"}",

@@ -180,6 +180,47 @@ class TrainerCli(RunTest):
             file.write("# edited\n")
         self.assertIn("was edited after this trainer was compiled", self.succeed(trainer, "--run", self.path("edited"), "--steps", 1).err)
 
+    def test_the_printed_command_builds_its_own_trainer(self):
+        """Overrides that were compiled in are in it, so that it goes on although the folder has another trainer by then."""
+        folder = self.path("overridden")
+        spec, run = harness.write_small(folder), os.path.join(folder, "a run")
+        words = ["run", spec, "model.intermediate_size=60", "schedule.steps=3000", "data.train.path=" + os.path.join(folder, "train-0.bin")]
+        process = subprocess.Popen([harness.LLMC, *words, "--", "--run", run, "--follow-spec"], cwd=folder, env=harness.environment(),
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, universal_newlines=True)
+        metrics = os.path.join(run, "metrics.jsonl")
+        while not os.path.exists(metrics) or len(harness.json_lines(metrics)) < 3:
+            self.assertIsNone(process.poll())
+            time.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        said = process.communicate()[1]
+        self.assertEqual(process.returncode, 75, said)
+        command = said.split("resume with\n  ")[1].strip()
+        self.assertNotIn("--follow-spec", command)
+        self.succeed(harness.LLMC, "compile", spec, cwd=folder)
+        step = len(harness.json_lines(metrics)) + 2
+        done = self.succeed("sh", "-c", f"{command} --steps {step}", cwd="/")
+        self.assertIn("resumed at step", done.out)
+        history = harness.json_lines(os.path.join(run, "history.jsonl"))
+        self.assertEqual([len(history), history[1]["changed"], history[1]["build"]], [2, {}, history[0]["build"]])
+
+    def test_the_spec_of_a_run_is_no_spec_to_run(self):
+        """`llmc run` of it says how to go on; `llmc compile` makes a trainer that does."""
+        folder = self.path("inside")
+        spec = harness.write_small(folder)
+        self.succeed(self.trainer, "--run", os.path.join(folder, "run"), "--steps", 1)
+        own = os.path.join(folder, "run", "spec.yaml")
+        before = harness.tree(folder)
+        checkpoint = os.path.join(folder, "run", "checkpoints", "step-00000001")
+        for path, how in ((own, f"start its trainer with --run {os.path.dirname(own)} "),
+                          (os.path.join(checkpoint, "spec.yaml"), f"--resume {checkpoint};")):
+            done = harness.call(harness.LLMC, "run", path, "name=small", f"data.train.path={spec}", cwd=folder)
+            self.assertEqual((done.code, done.out), (2, ""), done.err)
+            self.assertIn(how, done.err)
+            self.assertIn("copy the file", done.err)
+        self.assertEqual(harness.tree(folder), before)
+        done = self.succeed(self.compile(own, "of-a-run"), "--run", os.path.dirname(own), "--steps", 2)
+        self.assertEqual((done.err, "note " in done.out), ("", False), done.out)
+
     def test_moves(self):
         """From micro-batch 2 to 1, to recompute: full, to sequences twice as long: losses go on, the history tells it."""
         clean, run = self.path("clean"), self.path("moving")
