@@ -89,6 +89,29 @@ class TrainerCli(RunTest):
             done = harness.call(harness.LLMC, "run", spec, "-o", build, "--", *words)
             self.assertEqual((done.code, os.path.exists(build)), (code, False), f"{words}\n{done.out}{done.err}")
             self.assertIn(said, done.err)
+        # Data as the trainer would open them: a vocabulary that is larger, no header, too few tokens.
+        wrong = self.path("wrong-words.bin")
+        harness.write_shard(wrong, 500, 1, vocabulary=200)
+        with open(self.path("raw.bin"), "wb") as file:
+            file.write(b"\1\0" * 500)
+        harness.write_shard(self.path("short.bin"), 24, 1)
+        for words, said in ((["data.train.path=" + wrong], "but vocab_size is 97"),
+                            (["data.train.path=" + self.path("raw.bin")], "say 'format: nanogpt'"),
+                            (["data.train.path=" + self.path("short.bin")], "holds no sample"),
+                            (["data.validation.path=" + self.path("short.bin")], "the validation data hold 24 tokens, too few")):
+            done = harness.call(harness.LLMC, "run", self.spec, "-o", build, "--", *words)
+            self.assertEqual((done.code, os.path.exists(build)), (5, False), f"{words}\n{done.out}{done.err}")
+            self.assertIn(said, done.err)
+        # Each file that is missing, and the command with a place for each.
+        done = harness.call(harness.LLMC, "run", self.spec, "-o", build, "data.train.path=/no.bin", "optimizer.lr=1e-4", "--",
+                            "--steps", "2", "data.validation.path=none.bin")
+        self.assertEqual((done.code, os.path.exists(build)), (5, False), done.err)
+        self.assertIn("\n  llmc run " + self.spec + " optimizer.lr=1e-4 -- --steps 2 "
+                      "data.train.path=PATH data.validation.path=PATH\n", done.err)
+        if not os.path.exists("/proc/driver/nvidia"):
+            done = harness.call(harness.LLMC, "run", self.spec, "-o", build, "target.kind=cuda", "precision.compute=bf16", "model.head_dim=16")
+            self.assertEqual((done.code, os.path.exists(build)), (3, False), done.err)
+            self.assertIn("no NVIDIA driver", done.err)
         usage = self.succeed(harness.LLMC, "run", self.spec, "-o", build, "--", "--help").out
         self.assertFalse(os.path.exists(build))
         self.assertEqual(usage, self.succeed(self.trainer, "--help").out)
@@ -150,7 +173,7 @@ class TrainerCli(RunTest):
         folder = self.path("own")
         spec, build, run = harness.write_small(folder), self.path("own-build"), self.path("own run")
         words = ["--", "--run", run, "--steps", 2]
-        self.succeed(harness.LLMC, "run", spec, "-o", build, "optimizer.lr=1e-4", "data.train.path=train-0.bin", *words)
+        self.succeed(harness.LLMC, "run", spec, "-o", build, "optimizer.lr=1e-4", "data.train.path=train-0.bin", *words, cwd=folder)
         trainer = os.path.join(build, "trainer")
         self.assertIn("optimizer.lr=0.003", self.succeed(trainer, "--help").out)
         again = self.succeed(trainer, "--run", run, "--steps", 3, cwd="/").out

@@ -103,6 +103,18 @@ TEST(Load, InheritedPathsAreRelativeToTheSpec) {
   EXPECT_EQ(r.spec.data.tokenizer, "mine.model");
 }
 
+TEST(Load, TypedPathsAreRelativeToTheCurrentDirectory) {
+  const auto train = [](const std::string& word, const std::string& spec) {
+    return resolve(kGood, {word}, {}, spec).spec.data.train.path;
+  };
+  EXPECT_EQ(train("data.train.path=data/*.bin", "specs/a.yaml"), "../data/*.bin");
+  EXPECT_EQ(train("data.train=[{path: data/*.bin}]", "specs/a.yaml"), "../data/*.bin");
+  EXPECT_EQ(train("data.train.path=../x.bin", "a.yaml"), "../x.bin");
+  EXPECT_EQ(train("data.train.path=/x.bin", "specs/a.yaml"), "/x.bin");
+  const std::filesystem::path here = std::filesystem::canonical(std::filesystem::current_path());
+  EXPECT_EQ(train("data.train.path=x.bin", (here / "far" / "a.yaml").string()), "../x.bin");
+}
+
 TEST(Load, TheListOfOneSourceKeepsItsOtherKeyUnderAnOverride) {
   const std::string text = std::string(kGood) + "  validation:\n    - {path: v.bin, format: llmc}\n";
   const Spec spec = resolve(text, {"data.validation.path=w.bin"}).spec;
