@@ -1,3 +1,4 @@
+#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <memory>
@@ -99,14 +100,35 @@ void refuse_spec_of_a_run(const std::string& file) {
                             file, going_on));
 }
 
-/// What the trainer of this plan will refuse of its command line, before anything is compiled for it. False where the
-/// words ask for its help or version, which is printed then.
-bool check_trainer_words(const Planned& planned, std::vector<std::string> words) {
+/// Throws Failure(toolchain) where a trainer for a GPU could not start here.
+void check_gpu(const spec::Spec& spec) {
+  if (spec.target.kind != spec::TargetKind::cuda) return;
+  std::error_code missing;
+  if (fs::exists("/proc/driver/nvidia", missing)) return;
+  if (void* driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL)) {
+    dlclose(driver);
+    return;
+  }
+  throw Failure(
+      Exit::toolchain,
+      "target.kind is cuda, and this machine has no NVIDIA driver (no /proc/driver/nvidia, no libcuda.so.1), so "
+      "the trainer could not run here; `llmc compile` builds it for another machine, and target.kind=cpu trains "
+      "on the processor");
+}
+
+/// What the trainer of this plan will refuse of its command line, its data and this machine, before anything is
+/// compiled for it. `command`: what was typed. False where the words ask for its help or version, which is printed
+/// then.
+bool check_trainer_words(const Planned& planned, std::vector<std::string> words,
+                         const std::vector<std::string>& command) {
   const spec::Spec& spec = planned.plan.spec;
   ProgramInfo info{};
   info.name = spec.name.c_str();
   info.fingerprint = planned.plan.fingerprint.c_str();
   info.spec_yaml = planned.texts.spec_yaml.c_str();
+  info.vocab_size = spec.model.vocab_size;
+  info.sequence_length = spec.batch.sequence_length;
+  info.micro_batch = planned.plan.choice.micro_batch;
   const std::string arch =
       spec.target.kind == spec::TargetKind::cuda ? emit::arch_list(spec) : build::resolve_cpu_arch(spec.target.arch[0]);
   info.arch = arch.c_str();
@@ -114,9 +136,12 @@ bool check_trainer_words(const Planned& planned, std::vector<std::string> words)
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   const auto beside_the_spec = [&] { return fs::canonical(planned.resolved.directory); };
-  const auto options = parse_options(static_cast<int>(argv.size()), argv.data(), info, beside_the_spec);
-  if (options && !options->plan && !options->tune) check_start(*options, info, build::spec_file(planned.resolved));
-  return options.has_value();
+  auto options = parse_options(static_cast<int>(argv.size()), argv.data(), info, beside_the_spec);
+  if (!options || options->plan) return options.has_value();
+  options->command = command;
+  if (!options->tune) check_start(*options, info, build::spec_file(planned.resolved));
+  check_gpu(spec);
+  return true;
 }
 
 }  // namespace
@@ -165,7 +190,11 @@ void add_build_commands(CLI::App& app, Result& result) {
     const Planned planned = plan_loaded(std::move(all), true);
     std::vector<std::string> argv = words.run_time;
     argv.insert(argv.end(), result.trainer_arguments.begin(), result.trainer_arguments.end());
-    if (!check_trainer_words(planned, argv)) return;
+    std::vector<std::string> command = {"llmc", "run", options->spec.file};
+    command.insert(command.end(), words.all.begin(), words.all.end());
+    if (!result.trainer_arguments.empty()) command.push_back("--");
+    command.insert(command.end(), result.trainer_arguments.begin(), result.trainer_arguments.end());
+    if (!check_trainer_words(planned, argv, command)) return;
     const build::CompileResult built = compile(planned, options->build);
     argv.insert(argv.begin(), fs::absolute(built.trainer).string());
     build::become(argv, resume_with_llmc(*options, words, built.trainer, result.trainer_arguments));

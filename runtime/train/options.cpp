@@ -136,6 +136,7 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
   } catch (const CLI::ParseError& error) {
     throw Failure(Exit::usage, fmt::format("{}; see {} --help", error.what(), argc > 0 ? argv[0] : "trainer"));
   }
+  options.command.assign(argv, argv + argc);
   options.tune = tune->parsed();
   if (options.tune) {
     std::string others;

@@ -28,6 +28,7 @@ struct Options {
   std::filesystem::path timing;        // empty: none written
   std::filesystem::path base;          // what the spec's relative paths are relative to
   std::vector<std::string> overrides;  // "key.path=value"
+  std::vector<std::string> command;    // all of the words, for messages that show it again
   int threads = 0;                     // 0: OMP_NUM_THREADS or the affinity mask
   int device = 0;
   std::optional<StepWindow> profile;  // steps that a profiler is to see

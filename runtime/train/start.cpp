@@ -9,6 +9,7 @@
 #include "run/history.h"
 #include "run/run_folder.h"
 #include "train/command.h"
+#include "train/inputs.h"
 #include "train/paths.h"
 
 namespace llmc {
@@ -77,15 +78,26 @@ std::int64_t last_step(const Options& options, const spec::Spec& values) {
 void check_paths(const Options& options, const StartValues& values, bool kept) {
   const std::vector<MissingPath> missing = missing_paths(values.run.spec, {});
   if (missing.empty()) return;
-  const auto& [key, path] = missing.front();
-  const std::string from =
-      overrides(options, key) ? "the command line"
-      : kept ? fmt::format("'{}' (relative paths in it are from its folder, which may have been moved)",
+  const std::vector<MissingPath> also_of_trainer = missing_paths(values.built.spec, {});
+  std::vector<std::string> command = options.command;
+  std::string text;
+  for (const auto& [key, path] : missing) {
+    const std::string of_run =
+        kept ? fmt::format("'{}' (relative paths in it are from its folder, which may have been moved)",
                            (fs::absolute(options.run).lexically_normal() / "spec.yaml").string())
              : fmt::format("the spec (relative paths in it are from '{}')", options.base.string());
-  throw Failure(Exit::data,
-                fmt::format("no file matches '{0}', which is {1} of {2}; say where it is, {1}=PATH{3}", path.string(),
-                            key, from, key == "data.tokenizer" ? "" : ", or make one with `llmc data build`"));
+    text += fmt::format("no file matches '{}', which is {} of {}\n", path.string(), key,
+                        overrides(options, key) ? "the command line" : of_run);
+    // The trainer's own place, where there is something: a run folder that was moved lost only its way there.
+    const bool known = !overrides(options, key) &&
+                       std::ranges::none_of(also_of_trainer, [&](const MissingPath& m) { return m.key == key; }) &&
+                       spec::present(spec::find_key(key)->get(values.built.spec));
+    std::erase_if(command, [&](const std::string& word) { return word.starts_with(key + "="); });
+    command.push_back(key + "=" +
+                      (known ? std::get<std::string>(spec::find_key(key)->get(values.built.spec)) : "PATH"));
+  }
+  throw Failure(Exit::data, fmt::format("{}say where {}, or make data with `llmc data build`:\n  {}", text,
+                                        missing.size() > 1 ? "they are" : "it is", shell_line(command)));
 }
 
 fs::path other_spec(const fs::path& run, const fs::path& spec) {
@@ -117,6 +129,7 @@ void check_start(const Options& options, const ProgramInfo& info, const fs::path
   if (!kept && options.resume != "auto" && options.resume != "none") return;
   last_step(options, values.run.spec);
   check_paths(options, values, kept.has_value());
+  open_inputs(values.run.spec, info);
 }
 
 const std::vector<std::string>& guarded_keys() {

@@ -21,6 +21,7 @@
 #include "spec/print.h"
 #include "train/clock.h"
 #include "train/command.h"
+#include "train/inputs.h"
 #include "train/loop.h"
 #include "train/metrics.h"
 #include "train/options.h"
@@ -35,10 +36,6 @@ namespace llmc {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::shared_ptr<const TokenShards> open_shards(const spec::DataSource& source, const ProgramInfo& info) {
-  return std::make_shared<const TokenShards>(source.path, source.format, info.vocab_size);
-}
 
 void check_profile(const StepWindow& window, const Device& device, std::int64_t done, std::int64_t stop) {
   if (!device.runs_ahead())
@@ -170,18 +167,10 @@ int train(int argc, char** argv, const Options& options, const Program& program)
     console.text("note    " + note);
 
   check_paths(options, values, last.has_value());
-  const auto shards = open_shards(run.data.train, info);
-  std::optional<Evaluation> evaluation;
-  if (!run.data.validation.path.empty() && run.evaluation.every > 0)
-    evaluation.emplace(open_shards(run.data.validation, info), info, run.evaluation.sequences);
-  std::optional<Tokenizer> tokenizer;
-  std::optional<Sampling> sampling;
-  if (!run.sampling.prompts.empty() && run.sampling.every > 0) {
-    if (!run.data.tokenizer.empty()) tokenizer.emplace(fs::path(run.data.tokenizer));
-    sampling.emplace(run.sampling, tokenizer ? &*tokenizer : nullptr, info, run.seed);
-  }
+  Inputs inputs = open_inputs(run, info);
 
-  TrainState state{0, {}, run.seed, run.data.seed, model, shards->fingerprint(), file_checksum(run.data.tokenizer)};
+  TrainState state{
+      0, {}, run.seed, run.data.seed, model, inputs.train->fingerprint(), file_checksum(run.data.tokenizer)};
   if (start) {
     const TrainState saved = read_train_state(start->checkpoint);
     check_resume(saved, values.before->spec, state, run, options.allow, start->checkpoint);
@@ -206,7 +195,7 @@ int train(int argc, char** argv, const Options& options, const Program& program)
   check_can_save(folder->path(), info.parameters, saved_buffers(info.buffers), run.checkpoint.keep_last + 1, log);
 
   // The first batches are read while the device gets ready.
-  Loader loader(shards, run.data.seed, info.sequence_length, info.micro_batch, sequences, state.position);
+  Loader loader(inputs.train, run.data.seed, info.sequence_length, info.micro_batch, sequences, state.position);
   Device device(options.device, options.threads);
   if (options.profile) check_profile(*options.profile, device, state.step, stop);
   Communicator ranks(device);
@@ -219,7 +208,8 @@ int train(int argc, char** argv, const Options& options, const Program& program)
   }
   std::optional<TraceWriter> trace;
   if (!options.trace.empty()) trace.emplace(options.trace, info.parameters, info.micro_batch, info.sequence_length);
-  print_header(console, info, device, run, *shards, loader.samples_per_epoch(), folder->path(), state, start, stop);
+  print_header(console, info, device, run, *inputs.train, loader.samples_per_epoch(), folder->path(), state, start,
+               stop);
 
   const Environment now = environment(info, device, ranks);
   std::vector<spec::Change> changed;
@@ -236,10 +226,10 @@ int train(int argc, char** argv, const Options& options, const Program& program)
 
   SignalWatch signals;
   const CheckpointTexts texts{info.config_json, spec::to_yaml(values.run, shapes_tensors)};
-  TrainLoop loop(
-      {run, texts, session, loader, *folder, console, signals, evaluation ? &*evaluation : nullptr,
-       sampling ? &*sampling : nullptr, trace ? &*trace : nullptr, stop, options.profile, options.final_checkpoint},
-      state);
+  TrainLoop loop({run, texts, session, loader, *folder, console, signals,
+                  inputs.evaluation ? &*inputs.evaluation : nullptr, inputs.sampling ? &*inputs.sampling : nullptr,
+                  trace ? &*trace : nullptr, stop, options.profile, options.final_checkpoint},
+                 state);
   const double training = process_seconds();
   const int signal = loop.run();
   if (!options.timing.empty())
