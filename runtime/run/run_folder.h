@@ -44,14 +44,21 @@ class RunFolder {
   /// differs, drops what metrics.jsonl and samples.jsonl say of later steps, and adds a line to history.jsonl.
   void start(std::string_view spec_yaml, std::string_view plan_json, std::string_view history_line, std::int64_t step);
 
+  /// Makes the folder again, with what start() wrote, where it was removed meanwhile; whether that was so. What had
+  /// grown in it is lost. Throws Failure(checkpoint) where it cannot be made, or another run was started in its place.
+  bool renew();
+
   /// One JSON object, without a line break; after start(). Throws Failure(checkpoint); then the file is as before.
   void append_metrics(std::string_view json);
   void append_sample(std::string_view json);
 
  private:
+  void write_start();
+
   std::filesystem::path directory_;
   Log log_;
   int lock_ = -1;
+  std::string model_, spec_yaml_, plan_json_, history_line_;  // as they are written
   std::unique_ptr<JsonLines> metrics_, samples_;
 };
 

@@ -94,6 +94,22 @@ class OwnRun(RunTest):
         done = self.succeed(LLMC, "run", second, "--", "--steps", "2", "--run", os.path.join(folder, "runs", "small"), cwd=folder)
         self.assertIn(f"note    the run was last started by a trainer of '{first}'; this one is of '{second}'\n", done.out)
 
+    def test_notes_come_once(self):
+        folder = self.path("notes")
+        spec = harness.write_small(folder, harness.SMALL.replace("{kind: cpu, arch: native}", "{kind: cuda, arch: 90a}"))
+        done = self.succeed(LLMC, "run", spec, "target.kind=cpu", "optimizer.lr=1e-4", "--", "--steps", "1", cwd=folder)
+        notes = re.findall(r"(?m)^note.*", done.out + done.err)
+        self.assertEqual((len(notes), len(set(notes))), (2, 2), done.out + done.err)
+
+    def test_leftovers_of_a_killed_compiler(self):
+        spec, out = harness.write_small(self.path("killed")), self.path("killed-out")
+        self.succeed(LLMC, "compile", spec, "-o", out)
+        before = sorted(harness.tree(out))
+        for name in ("trainer.new", "program.cpp.new", "spec_files.new", "kernels/rope.cpp.new", "objects/abc.o.new"):
+            open(os.path.join(out, name), "w").close()
+        self.succeed(LLMC, "compile", spec, "-o", out)
+        self.assertEqual(sorted(harness.tree(out)), before)
+
     def test_arguments_of_the_trainer(self):
         done = harness.call(LLMC, "plan", "specs/tiny.yaml", "--", "--steps", "1", cwd=SOURCE)
         self.assertEqual(done.code, 2)

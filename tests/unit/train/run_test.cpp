@@ -281,6 +281,38 @@ TEST_F(Runs, AMovedRunFolderSaysWhereItsPathsAreFrom) {
   expect_same_checkpoint("clean", "far/away/run", 20);
 }
 
+TEST_F(Runs, ARemovedRunFolderIsMadeAgain) {
+  const pid_t child = start({"--run", "run"}, {"FAKE_GATES=7,18"});
+  wait_for_gate(child, 7);
+  fs::remove_all(folder_ / "run");
+  open_gate(7);
+  wait_for_gate(child, 18);  // the saves of step 10 and 15 are done
+  EXPECT_EQ(lines("run/metrics.jsonl").front()["step"], 11);
+  open_gate(18);
+  const Result done = finish(child);
+  EXPECT_EQ(done.status, 0) << done.err;
+  EXPECT_TRUE(
+      contains(done.err, "run' was removed while the run was training; it is made again, with a checkpoint of step 10"))
+      << done.err;
+  EXPECT_EQ(lines("run/history.jsonl").size(), 1u);
+  train({"--run", "clean"});
+  expect_same_checkpoint("clean", "run", 20);
+  EXPECT_EQ(train({"--run", "run", "schedule.steps=21"}).err, "") << "it goes on as any other";
+}
+
+TEST_F(Runs, AFolderThatAnotherRunTookIsLeftAlone) {
+  const pid_t child = start({"--run", "run"}, {"FAKE_GATES=7"});
+  wait_for_gate(child, 7);
+  fs::remove_all(folder_ / "run");
+  train({"--run", "run", "--steps", "2", "seed=1"});
+  open_gate(7);
+  const Result lost = finish(child);
+  EXPECT_EQ(lost.status, 6) << lost.err;
+  EXPECT_TRUE(contains(lost.err, "was removed while this run was training, and another run was started in it"))
+      << lost.err;
+  EXPECT_EQ(checkpoint("run", 20).size(), 0u);
+}
+
 TEST_F(Runs, ResumeOfAnotherRunGoesOnInTheDefaultFolder) {
   train({"--run", "other", "--steps", "5"});
   const Result result = train({"--resume", "other"});
