@@ -133,6 +133,8 @@ bool RunFolder::renew() {
     throw Failure(Exit::checkpoint, "'" + directory_.string() +
                                         "' was removed while this run was training, and another run was started in it");
   }
+  // Else the file system is in trouble, or somebody removed the lock alone: the save will show which.
+  if (errno != ENOENT || fs::exists(state / "model")) return false;
   make_directories(state);
   const int lock = lock_folder(state / "lock", directory_, log_);
   ::close(lock_);
