@@ -236,15 +236,24 @@ CompileResult compile_project(const plan::Plan& plan, const fs::path& folder, co
   return result;
 }
 
+namespace {
+
+fs::path real_file(const fs::path& file) {
+  const fs::path path = fs::absolute(file);
+  return fs::canonical(path.parent_path()) / path.filename();
+}
+
+}  // namespace
+
+fs::path spec_file(const spec::Resolved& resolved) { return real_file(resolved.files.front().path); }
+
 void note_spec(const fs::path& folder, const spec::Resolved& resolved) {
   // Without symbolic links, as the system tells a program its own place.
   const auto real = [](const fs::path& path) { return fs::canonical(path).string(); };
   std::string files;
-  for (const spec::SpecFile& file : resolved.files) {
-    const fs::path path = fs::absolute(file.path);
-    files += fmt::format("{:016x} {}\n", XXH3_64bits(file.text.data(), file.text.size()),
-                         (fs::canonical(path.parent_path()) / path.filename()).string());
-  }
+  for (const spec::SpecFile& file : resolved.files)
+    files +=
+        fmt::format("{:016x} {}\n", XXH3_64bits(file.text.data(), file.text.size()), real_file(file.path).string());
   emit::write_file(folder / kSpecDirectoryFile, real(resolved.directory) + "\n" + real(folder) + "\n");
   emit::write_file(folder / kSpecFilesFile, files);
 }

@@ -29,6 +29,9 @@ using Progress = std::function<void(const std::string&)>;
 CompileResult compile_project(const plan::Plan& plan, const std::filesystem::path& folder, const Home& home, int jobs,
                               const Progress& progress);
 
+/// The spec's own path, absolute and without symbolic links, as a trainer has it noted.
+std::filesystem::path spec_file(const spec::Resolved& resolved);
+
 /// Tells the trainer in `folder` where that is, what relative paths of its spec are relative to, and from which files
 /// with which content it was read, in files beside it (train/place.h): a path of this machine is in no source and in no
 /// binary.

@@ -18,6 +18,7 @@
 
 #include "error.h"
 #include "train/clock.h"
+#include "train/command.h"
 
 extern char** environ;
 
@@ -99,13 +100,14 @@ std::vector<Outcome> run_all(const std::vector<Command>& commands, int jobs) {
   return outcomes;
 }
 
-void become(const std::vector<std::string>& argv) {
+void become(const std::vector<std::string>& argv, const std::string& resume) {
   std::vector<char*> list = pointers(argv);
   timespec now{};
   clock_gettime(CLOCK_BOOTTIME, &now);
   const std::string started = std::to_string(getpid()) + " " + std::to_string(now.tv_sec) + "." +
                               std::to_string(1'000'000'000 + now.tv_nsec).substr(1);
   setenv(kStartedVariable, started.c_str(), 1);
+  if (!resume.empty()) setenv(kResumeVariable, (std::to_string(getpid()) + " " + resume).c_str(), 1);
   execvp(list[0], list.data());
   cannot_start(argv[0], errno);
 }

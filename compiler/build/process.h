@@ -24,8 +24,9 @@ Outcome run(const Command& command);
 /// Runs all, at most `jobs` at a time, in order of the list; outcomes in the same order.
 std::vector<Outcome> run_all(const std::vector<Command>& commands, int jobs);
 
-/// Replaces this process, and notes for a trainer when that was; or returns only by throwing Failure(toolchain).
-[[noreturn]] void become(const std::vector<std::string>& argv);
+/// Replaces this process, and notes for a trainer when that was, and with which command its run goes on (empty: with
+/// the trainer's own); or returns only by throwing Failure(toolchain).
+[[noreturn]] void become(const std::vector<std::string>& argv, const std::string& resume);
 
 /// The program's path if `name` is executable on PATH, else empty.
 std::string find_on_path(const std::string& name);

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "compiler/passes/pipeline.h"
+#include "train/place.h"
 
 namespace llmc::cli {
 
@@ -40,6 +41,22 @@ fs::path emit_to(const Planned& planned, const BuildOptions& options, const buil
   return folder;
 }
 
+namespace {
+
+/// Says that the folder's trainer is of another spec, which this one replaces.
+void note_other_spec(const fs::path& folder, const spec::Resolved& resolved) {
+  const fs::path before = noted_spec(folder), now = build::spec_file(resolved);
+  std::error_code missing;
+  if (before.empty() || !fs::exists(before, missing) || fs::equivalent(before, now, missing)) return;
+  fmt::print(
+      stderr,
+      "note: the trainer of '{}' takes the place of that of '{}' in {}; to keep both, write another `name` in one of "
+      "the specs, or give -o DIR\n",
+      now.string(), before.string(), folder.string());
+}
+
+}  // namespace
+
 build::CompileResult compile(const Planned& planned, const BuildOptions& options) {
   const build::Home home = build::find_home();
   const bool cuda = planned.plan.spec.target.kind == spec::TargetKind::cuda;
@@ -48,6 +65,7 @@ build::CompileResult compile(const Planned& planned, const BuildOptions& options
       fmt::print(stderr, "warning: {}\n", warning);
   const build::FolderLock lock = lock_output(planned, options);
   const fs::path folder = emit_to(planned, options, home);
+  note_other_spec(fs::canonical(folder), planned.resolved);
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   const auto progress = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
   build::CompileResult result =

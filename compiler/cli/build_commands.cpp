@@ -1,3 +1,4 @@
+#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <memory>
@@ -6,8 +7,11 @@
 #include "compiler/cli/build.h"
 #include "compiler/cli/commands.h"
 #include "compiler/emit/printer.h"
+#include "executable.h"
 #include "plural.h"
+#include "run/run_folder.h"
 #include "spec/schema.h"
+#include "train/command.h"
 #include "train/start.h"
 
 namespace llmc::cli {
@@ -36,36 +40,95 @@ void add_emission(CLI::App* command, TrainerOptions& all) {
   command->add_option("--dump-ir", options.dump, "write the graph after each pass that changed it to this folder");
 }
 
-/// The overrides of run-time keys, which belong to the run and not to the trainer, as the trainer takes them; they are
-/// removed from `arguments`, but for tokens that `micro_batch: auto` has to divide. All of them together are checked
-/// first.
-std::vector<std::string> take_run_time_words(SpecArguments& arguments) {
-  const spec::Resolved all = load_spec(arguments);
-  std::vector<std::string> words, compiled;
+/// The overrides of `llmc run`: those that decide the trainer, those that belong to the run, as the trainer takes them,
+/// and all of them as they are written from any folder. Tokens that `micro_batch: auto` has to divide do both.
+struct RunWords {
+  std::vector<std::string> compiled, run_time, all;
+};
+
+/// Checks all of them together.
+RunWords sort_words(const SpecArguments& arguments, const spec::Resolved& resolved) {
+  RunWords words;
   for (const std::string& word : arguments.overrides) {
     const std::string path = word.substr(0, word.find('='));
     const spec::Key* key = spec::find_key(path);
-    const bool decides = path == "batch.tokens" && all.spec.batch.micro_batch == 0;
-    if (!key || key->stage != spec::Stage::run_time || decides) compiled.push_back(word);
-    if (!key || key->stage != spec::Stage::run_time) continue;
-    if (key->is_path && spec::present(key->get(all.spec)))  // relative to the spec here, to the current folder there
-      words.push_back(path + "=" +
-                      fs::absolute(all.directory / fs::path(std::get<std::string>(key->get(all.spec)))).string());
-    else
-      words.push_back(word);
+    const bool decides = path == "batch.tokens" && resolved.spec.batch.micro_batch == 0;
+    words.all.push_back(word);
+    if (key && key->is_path && spec::present(key->get(resolved.spec)))
+      words.all.back() = path + "=" +
+                         fs::absolute(resolved.directory / fs::path(std::get<std::string>(key->get(resolved.spec))))
+                             .lexically_normal()
+                             .string();
+    if (!key || key->stage != spec::Stage::run_time || decides) words.compiled.push_back(word);
+    if (key && key->stage == spec::Stage::run_time) words.run_time.push_back(words.all.back());
   }
-  arguments.overrides = compiled;
   return words;
 }
 
-/// What the trainer of this plan will refuse of its command line, before anything is compiled for it. False where the
-/// words ask for its help or version, which is printed then.
-bool check_trainer_words(const Planned& planned, std::vector<std::string> words) {
+/// What goes on with a run whose trainer was compiled with overrides: the folder may hold the trainer of other ones by
+/// then.
+std::string resume_with_llmc(const TrainerOptions& options, const RunWords& words, const fs::path& trainer,
+                             const std::vector<std::string>& trainer_arguments) {
+  if (words.compiled.empty()) return {};
+  std::vector<std::string> line = {(executable_folder() / "llmc").string(), "run",
+                                   fs::absolute(options.spec.file).lexically_normal().string(), "-o",
+                                   fs::absolute(trainer).parent_path().lexically_normal().string()};
+  if (options.build.style != BuildOptions{}.style) line.push_back("--style=" + options.build.style);
+  line.insert(line.end(), words.all.begin(), words.all.end());
+  const std::vector<std::string> rest = words_to_go_on(trainer_arguments);
+  if (!rest.empty()) line.push_back("--");
+  line.insert(line.end(), rest.begin(), rest.end());
+  return shell_line(line);
+}
+
+/// Throws Failure(usage) for the spec.yaml of a run or of a checkpoint: the new run would lie inside of it.
+void refuse_spec_of_a_run(const std::string& file) {
+  const fs::path path = fs::absolute(file).lexically_normal(), folder = path.parent_path();
+  const std::string name = shell_word(folder.string());
+  std::string going_on;
+  if (path.filename() == "spec.yaml" && RunFolder::holds_run(folder))
+    going_on = fmt::format("start its trainer with --run {} (`llmc compile {} -o DIR` makes one where it is gone)",
+                           name, shell_word(path.string()));
+  else if (path.filename() == "spec.yaml" && fs::exists(folder / "state.json") && fs::exists(folder / "manifest.json"))
+    going_on = fmt::format("start a trainer of its model with --resume {}", name);
+  else
+    return;
+  throw Failure(Exit::usage,
+                fmt::format("'{}' belongs to a run that was started, and `llmc run` would begin another one "
+                            "inside of it. To go on with that run, {}; for a new one, copy the file to a "
+                            "folder of yours and write another `name`",
+                            file, going_on));
+}
+
+/// Throws Failure(toolchain) where a trainer for a GPU could not start here.
+void check_gpu(const spec::Spec& spec) {
+  if (spec.target.kind != spec::TargetKind::cuda) return;
+  std::error_code missing;
+  if (fs::exists("/proc/driver/nvidia", missing)) return;
+  if (void* driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL)) {
+    dlclose(driver);
+    return;
+  }
+  throw Failure(
+      Exit::toolchain,
+      "target.kind is cuda, and this machine has no NVIDIA driver (no /proc/driver/nvidia, no libcuda.so.1), so "
+      "the trainer could not run here; `llmc compile` builds it for another machine, and target.kind=cpu trains "
+      "on the processor");
+}
+
+/// What the trainer of this plan will refuse of its command line, its data and this machine, before anything is
+/// compiled for it. `command`: what was typed. False where the words ask for its help or version, which is printed
+/// then.
+bool check_trainer_words(const Planned& planned, std::vector<std::string> words,
+                         const std::vector<std::string>& command) {
   const spec::Spec& spec = planned.plan.spec;
   ProgramInfo info{};
   info.name = spec.name.c_str();
   info.fingerprint = planned.plan.fingerprint.c_str();
   info.spec_yaml = planned.texts.spec_yaml.c_str();
+  info.vocab_size = spec.model.vocab_size;
+  info.sequence_length = spec.batch.sequence_length;
+  info.micro_batch = planned.plan.choice.micro_batch;
   const std::string arch =
       spec.target.kind == spec::TargetKind::cuda ? emit::arch_list(spec) : build::resolve_cpu_arch(spec.target.arch[0]);
   info.arch = arch.c_str();
@@ -73,9 +136,12 @@ bool check_trainer_words(const Planned& planned, std::vector<std::string> words)
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   const auto beside_the_spec = [&] { return fs::canonical(planned.resolved.directory); };
-  const auto options = parse_options(static_cast<int>(argv.size()), argv.data(), info, beside_the_spec);
-  if (options && !options->plan && !options->tune) check_start(*options, info);
-  return options.has_value();
+  auto options = parse_options(static_cast<int>(argv.size()), argv.data(), info, beside_the_spec);
+  if (!options || options->plan) return options.has_value();
+  options->command = command;
+  if (!options->tune) check_start(*options, info, build::spec_file(planned.resolved));
+  check_gpu(spec);
+  return true;
 }
 
 }  // namespace
@@ -116,14 +182,22 @@ void add_build_commands(CLI::App& app, Result& result) {
   add_jobs(run_command, options->build);
   run_command->footer("Example: llmc run specs/quickstart.yaml -- --steps 100\nWhat follows -- is for the trainer.");
   run_command->callback([options, &result] {
-    const std::vector<std::string> run_time = take_run_time_words(options->spec);
-    const Planned planned = plan_spec_here(options->spec);
-    std::vector<std::string> argv = run_time;
+    refuse_spec_of_a_run(options->spec.file);
+    spec::Resolved all = load_spec(options->spec);
+    const RunWords words = sort_words(options->spec, all);
+    // What belongs to the run stays out of the trainer's defaults.
+    if (!words.run_time.empty()) all = load_spec({options->spec.file, words.compiled}, false);
+    const Planned planned = plan_loaded(std::move(all), true);
+    std::vector<std::string> argv = words.run_time;
     argv.insert(argv.end(), result.trainer_arguments.begin(), result.trainer_arguments.end());
-    if (!check_trainer_words(planned, argv)) return;
+    std::vector<std::string> command = {"llmc", "run", options->spec.file};
+    command.insert(command.end(), words.all.begin(), words.all.end());
+    if (!result.trainer_arguments.empty()) command.push_back("--");
+    command.insert(command.end(), result.trainer_arguments.begin(), result.trainer_arguments.end());
+    if (!check_trainer_words(planned, argv, command)) return;
     const build::CompileResult built = compile(planned, options->build);
     argv.insert(argv.begin(), fs::absolute(built.trainer).string());
-    build::become(argv);
+    build::become(argv, resume_with_llmc(*options, words, built.trainer, result.trainer_arguments));
   });
 }
 

@@ -9,6 +9,7 @@
 #include "compiler/spec/huggingface.h"
 #include "data/vocabulary.h"
 #include "error.h"
+#include "spec/fingerprint.h"
 #include "spec/print.h"
 
 namespace llmc::cli {
@@ -22,10 +23,11 @@ spec::LoadResult read_spec(const SpecArguments& arguments) {
   return spec::load(arguments.file, arguments.overrides, plan::planned_exit);
 }
 
-spec::Resolved load_spec(const SpecArguments& arguments) {
+spec::Resolved load_spec(const SpecArguments& arguments, bool tell) {
   spec::LoadResult result = read_spec(arguments);
   if (!result.resolved) throw InvalidSpec(spec::render(result.diagnostics, colour_on(2)));
-  for (const std::string& note : result.notes) fmt::print(stderr, "note: {}\n", note);
+  if (tell)
+    for (const std::string& note : result.notes) fmt::print(stderr, "note: {}\n", note);
   return std::move(*result.resolved);
 }
 
@@ -39,30 +41,27 @@ void note_vocabulary(const spec::Resolved& resolved) {
   if (!note.empty()) fmt::print(stderr, "note: {}\n", note);
 }
 
-namespace {
-
-Planned plan_for(const SpecArguments& arguments, bool here) {
-  Planned planned{load_spec(arguments), {}, {}};
+Planned plan_loaded(spec::Resolved resolved, bool here) {
+  Planned planned{std::move(resolved), {}, {}};
   spec::Spec spec = planned.resolved.spec;
   if (here && spec.target.kind == spec::TargetKind::cpu)
     spec.target.arch = {build::resolve_cpu_arch(spec.target.arch.empty() ? "native" : spec.target.arch.front())};
-  planned.plan = plan::make_plan(spec, planned.resolved.fingerprint);
+  planned.plan = plan::make_plan(spec);
+  spec::Values values = spec::values_of(planned.resolved);
+  values.spec = plan::chosen_spec(planned.plan);
+  // `native` stays what the run is made for, wherever it goes on: what it became is the trainer's arch.
+  values.spec.target.arch = planned.resolved.spec.target.arch;
+  planned.plan.fingerprint = spec::fingerprint(values.spec);
   planned.texts.plan_text = report::plan_text(planned.plan);
   planned.texts.plan_json = report::plan_json(planned.plan).dump(2) + "\n";
-  spec::Values values = spec::values_of(planned.resolved);
-  values.spec = planned.plan.spec;
-  values.spec.batch.micro_batch = planned.plan.choice.micro_batch;  // the numbers that `auto` stands for
-  values.spec.memory.loss_chunk = planned.plan.choice.loss_chunk;
   planned.texts.spec_yaml = spec::to_yaml(values);
   planned.texts.config_json = spec::config_json(planned.resolved.spec);
   return planned;
 }
 
-}  // namespace
+Planned plan_spec(const SpecArguments& arguments) { return plan_loaded(load_spec(arguments), false); }
 
-Planned plan_spec(const SpecArguments& arguments) { return plan_for(arguments, false); }
-
-Planned plan_spec_here(const SpecArguments& arguments) { return plan_for(arguments, true); }
+Planned plan_spec_here(const SpecArguments& arguments) { return plan_loaded(load_spec(arguments), true); }
 
 std::filesystem::path output_folder(const std::string& wish, const std::string& name) {
   namespace fs = std::filesystem;

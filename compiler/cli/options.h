@@ -31,8 +31,8 @@ bool colour_on(int file_descriptor);
 /// The spec or its errors, whose suggestions llmc could plan.
 spec::LoadResult read_spec(const SpecArguments& arguments);
 
-/// Throws InvalidSpec.
-spec::Resolved load_spec(const SpecArguments& arguments);
+/// Throws InvalidSpec. Prints the spec's notes where `tell`.
+spec::Resolved load_spec(const SpecArguments& arguments, bool tell = true);
 
 /// Prints a note where the model's vocabulary is not that of the tokenizer, which need not be on this machine.
 void note_vocabulary(const spec::Resolved& resolved);
@@ -48,6 +48,9 @@ Planned plan_spec(const SpecArguments& arguments);
 /// The same as a trainer that is built here has it: on a CPU, `target.arch: native` is this machine's name from the
 /// start, so that kernels are chosen for it.
 Planned plan_spec_here(const SpecArguments& arguments);
+
+/// The first or, with `here`, the second, of a spec that is loaded.
+Planned plan_loaded(spec::Resolved resolved, bool here);
 
 /// build/<name> under the current directory, unless `wish` names a folder; build/<name>-run where CMake built something
 /// of that name.

@@ -12,6 +12,7 @@
 #include "error.h"
 #include "spec/print.h"
 #include "spec/schema.h"
+#include "spec/values.h"
 
 namespace llmc::cli {
 
@@ -43,15 +44,33 @@ struct Loaded {
   report::Side side;
 };
 
-std::unique_ptr<Loaded> load_side(const std::string& file, const std::vector<std::string>& overrides) {
+bool is_native(const spec::Resolved& resolved) {
+  return resolved.spec.target.kind == spec::TargetKind::cpu &&
+         resolved.spec.target.arch == std::vector<std::string>{"native"};
+}
+
+std::unique_ptr<Loaded> plan_side(const std::string& label, spec::Resolved resolved, bool here) {
   auto loaded = std::make_unique<Loaded>();
-  loaded->planned = plan_spec({file, overrides});
-  std::string label = file;
-  for (const std::string& o : overrides) label += " " + o;
+  loaded->planned = plan_loaded(std::move(resolved), here);
   loaded->side = {label, &loaded->planned.plan, key_values(spec::keys_json(loaded->planned.resolved)),
                   emit::emit_project(loaded->planned.plan, loaded->planned.texts, source_tree(build::find_home()),
                                      emit::Style::specialised)};
   return loaded;
+}
+
+/// The keys with what stands for `auto` and `native`, and with paths as they are from everywhere.
+std::map<std::string, std::string> settled_values(const Planned& planned) {
+  spec::Resolved settled = planned.resolved;
+  settled.spec = plan::chosen_spec(planned.plan);
+  spec::resolve_paths(settled.spec, std::filesystem::canonical(planned.resolved.directory));
+  return key_values(spec::keys_json(settled));
+}
+
+/// Keys that are spelled otherwise and mean the same do not differ.
+void settle(Loaded& a, Loaded& b) {
+  const auto ours = settled_values(a.planned), theirs = settled_values(b.planned);
+  for (auto& [key, value] : b.side.keys)
+    if (ours.at(key) == theirs.at(key)) value = a.side.keys.at(key);
 }
 
 /// Plans of one side with one key as the other has it, where that is a spec and fits.
@@ -63,7 +82,7 @@ report::PlanAlone plans_alone(const Loaded& a, const Loaded& b) {
     key.set(changed.spec, key.get(without ? a.planned.resolved.spec : b.planned.resolved.spec));
     const spec::LoadResult checked = spec::load_text(spec::to_yaml(changed, false), "one key");
     if (!checked.resolved || plan::planned_exit(checked.resolved->spec) != Exit::done) return {};
-    return plan::make_plan(checked.resolved->spec, checked.resolved->fingerprint);
+    return plan::make_plan(checked.resolved->spec);
   };
 }
 
@@ -129,7 +148,13 @@ void add_plan_commands(CLI::App& app, Result& result) {
     if (diff->b.find('=') != std::string::npos && !std::filesystem::exists(diff->b))
       throw Failure(Exit::usage, fmt::format("'{0}' stands where the second spec is expected: llmc diff {1} {1} '{0}'",
                                              diff->b, diff->a));
-    const auto a = load_side(diff->a, {}), b = load_side(diff->b, diff->overrides);
+    spec::Resolved before = load_spec({diff->a, {}}), after = load_spec({diff->b, diff->overrides});
+    std::string label = diff->b;
+    for (const std::string& word : diff->overrides) label += " " + word;
+    // `native` is left open, unless it is to be compared with a name.
+    const bool here = is_native(before) != is_native(after);
+    const auto a = plan_side(diff->a, std::move(before), here), b = plan_side(label, std::move(after), here);
+    settle(*a, *b);
     const report::Difference difference = report::compare(a->side, b->side, plans_alone(*a, *b));
     if (diff->json)
       fmt::print("{}\n", report::diff_json(a->side, b->side, difference).dump(2));

@@ -102,8 +102,20 @@ void make_project_folder(const fs::path& folder) {
                     folder.string() + " holds files that llmc did not write; name an empty or a new folder");
 }
 
+namespace {
+
+/// What a killed llmc was writing.
+void remove_unfinished(const fs::path& folder) {
+  std::error_code missing;
+  for (const auto& entry : fs::directory_iterator(folder, missing))
+    if (entry.path().extension() == ".new" && entry.is_regular_file()) fs::remove(entry.path(), missing);
+}
+
+}  // namespace
+
 void write_project(const Files& files, const fs::path& folder, const SourceTree& tree, bool bundle) {
   make_project_folder(folder);
+  for (const fs::path& place : {folder, folder / "kernels"}) remove_unfinished(place);
   Files all = files;
   if (bundle) {
     add_sources(all, tree.runtime, "runtime");

@@ -131,7 +131,10 @@ struct Plan {
 /// Lowers, lays out and costs. `auto`: the largest micro-batch that fits memory.budget, and the smallest loss chunk
 /// that costs no speed, or a smaller one where only that fits. Throws Failure(does_not_fit) with the bytes needed, the
 /// budget and what would make it fit.
-Plan make_plan(const spec::Spec& spec, const std::string& fingerprint);
+Plan make_plan(const spec::Spec& spec);
+
+/// The plan's spec with the numbers that its `auto` became.
+spec::Spec chosen_spec(const Plan& plan);
 
 /// Whether make_plan would plan it: Exit::done, or the code that it would fail with.
 Exit planned_exit(const spec::Spec& spec);

@@ -9,6 +9,7 @@
 #include "compiler/plan/parameters.h"
 #include "compiler/plan/plan.h"
 #include "error.h"
+#include "spec/fingerprint.h"
 
 namespace llmc::plan {
 namespace {
@@ -181,14 +182,21 @@ std::string ways_out(const spec::Spec& spec, std::int64_t needed) {
 
 }  // namespace
 
-Plan make_plan(const spec::Spec& spec, const std::string& fingerprint) {
+spec::Spec chosen_spec(const Plan& plan) {
+  spec::Spec spec = plan.spec;
+  spec.batch.micro_batch = plan.choice.micro_batch;
+  spec.memory.loss_chunk = plan.choice.loss_chunk;
+  return spec;
+}
+
+Plan make_plan(const spec::Spec& spec) {
   Best best = choose(spec);
   if (best.plan.graph.regions.empty())
     throw Failure(Exit::spec, fmt::format("memory.loss_chunk {} divides no micro-batch of batch.tokens {}; "
                                           "write a divisor of batch.sequence_length ({}), or auto",
                                           spec.memory.loss_chunk, spec.batch.tokens, spec.batch.sequence_length));
   if (!best.fits) refuse(spec, best.plan);
-  best.plan.fingerprint = fingerprint;
+  best.plan.fingerprint = spec::fingerprint(chosen_spec(best.plan));
   list_work(best.plan);
   return std::move(best.plan);
 }

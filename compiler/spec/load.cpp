@@ -178,6 +178,7 @@ class Loader {
       const Source& source = *given->second.source;
       if (source.command_line) {
         origin.kind = Origin::Kind::command_line;
+        if (key.is_path) rebase_word(key, resolved.directory, bound.spec);
         continue;
       }
       origin.kind = Origin::Kind::file;
@@ -186,7 +187,6 @@ class Loader {
       if (key.is_path) rebase(key, source.name, resolved.directory, bound.spec);
     }
     resolved.spec = std::move(bound.spec);
-    resolved.fingerprint = fingerprint(resolved.spec);
     return resolved;
   }
 
@@ -197,6 +197,18 @@ class Loader {
     const fs::path from = fs::path(directory_of(file)) / path;
     const fs::path rebased = from.lexically_normal().lexically_relative(fs::path(directory).lexically_normal());
     key.set(spec, (rebased.empty() ? fs::absolute(from) : rebased).string());
+  }
+
+  /// A path that was typed is relative to the current directory.
+  static void rebase_word(const Key& key, const std::string& directory, Spec& spec) {
+    const fs::path path(std::get<std::string>(key.get(spec)));
+    if (path.empty() || path.is_absolute() || directory == ".") return;
+    std::error_code error;
+    const auto real = [&](const fs::path& p) {
+      const fs::path whole = fs::absolute(p, error), found = fs::weakly_canonical(whole, error);
+      return error ? whole.lexically_normal() : found;
+    };
+    key.set(spec, real(path).lexically_relative(real(directory)).string());
   }
 
   const ReadFile& read_file_;

@@ -15,6 +15,14 @@ Json as_json(const Environment& e) {
           {"libraries", e.libraries}, {"threads", e.threads}, {"ranks", e.ranks}, {"tuned", e.tuned}};
 }
 
+/// The line that ends at `end` or before, which becomes its beginning; empty where there is no further one.
+std::string line_before(const std::string& text, std::size_t& end) {
+  while (end > 0 && text[end - 1] == '\n') --end;
+  const std::size_t last = end;
+  while (end > 0 && text[end - 1] != '\n') --end;
+  return text.substr(end, last - end);
+}
+
 }  // namespace
 
 std::string format_history(const HistoryEntry& entry) {
@@ -22,6 +30,7 @@ std::string format_history(const HistoryEntry& entry) {
   line.update(as_json(entry.environment));
   line["model"] = entry.model;
   line["data"] = entry.data;
+  line["spec"] = entry.spec;
   line["overrides"] = entry.overrides;
   line["allowed"] = entry.allowed;
   Json& changed = line["changed"] = Json::object();
@@ -30,12 +39,9 @@ std::string format_history(const HistoryEntry& entry) {
 }
 
 Environment last_environment(const std::string& text) {
-  const std::size_t end = text.find_last_not_of('\n');
-  if (end == std::string::npos) return {};
-  const std::size_t before = text.rfind('\n', end);
-  const std::size_t begin = before == std::string::npos ? 0 : before + 1;
+  std::size_t end = text.size();
   try {
-    const Json line = Json::parse(text.substr(begin, end + 1 - begin));
+    const Json line = Json::parse(line_before(text, end));
     Environment e;
     line.at("llmc").get_to(e.version);
     line.at("build").get_to(e.build);
@@ -49,6 +55,16 @@ Environment last_environment(const std::string& text) {
   } catch (const Json::exception&) {
     return {};
   }
+}
+
+std::string last_spec(const std::string& text) {
+  for (std::size_t end = text.size(); end > 0;) {
+    const Json line = Json::parse(line_before(text, end), nullptr, false);
+    if (!line.is_object()) continue;
+    const auto spec = line.find("spec");
+    if (spec != line.end() && spec->is_string() && *spec != "" && *spec != "spec.yaml") return *spec;
+  }
+  return {};
 }
 
 std::vector<std::string> differences(const Environment& before, const Environment& after) {

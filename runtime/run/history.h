@@ -28,6 +28,7 @@ struct HistoryEntry {
   std::string checkpoint;  // that it goes on from; empty: from the beginning
   Environment environment;
   std::string model, data;             // fingerprints
+  std::string spec;                    // file that the trainer was compiled from, from the run folder; empty: unknown
   std::vector<std::string> overrides;  // key=value words of the command line
   std::vector<std::string> allowed;    // keys that --allow named
   std::vector<spec::Change> changed;   // since the start before
@@ -38,6 +39,9 @@ std::string format_history(const HistoryEntry& entry);
 
 /// The environment of the last line of a file's text; a default one where there is none that can be read.
 Environment last_environment(const std::string& text);
+
+/// The spec file of the last line that names one other than the run folder's own; empty where none does.
+std::string last_spec(const std::string& text);
 
 /// "threads 2 -> 4", one of each difference; none against a default Environment.
 std::vector<std::string> differences(const Environment& before, const Environment& after);

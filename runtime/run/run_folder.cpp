@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -74,7 +75,9 @@ std::optional<std::string> RunFolder::spec_yaml(const fs::path& directory) {
 }
 
 RunFolder::RunFolder(const fs::path& directory, const spec::Spec& spec, Log log)
-    : directory_(fs::absolute(directory).lexically_normal()), log_(std::move(log)) {
+    : directory_(fs::absolute(directory).lexically_normal()),
+      log_(std::move(log)),
+      model_(spec::model_fingerprint(spec) + "\n") {
   const fs::path state = directory_ / "state";
   make_directories(state);
   lock_ = lock_folder(state / "lock", directory_, log_);
@@ -88,7 +91,7 @@ RunFolder::RunFolder(const fs::path& directory, const spec::Spec& spec, Log log)
         if (fs::exists(directory_ / name))
           throw Failure(Exit::checkpoint, "'" + directory_.string() + "' holds a '" + name +
                                               "' but is no run folder of this version; choose another --run");
-      write_file_atomically(state / "model", spec::model_fingerprint(spec) + "\n");
+      write_file_atomically(state / "model", model_);
     }
     remove_stale_directories(checkpoints_directory(directory_), kCheckpointPrefix);
   } catch (...) {
@@ -99,20 +102,46 @@ RunFolder::RunFolder(const fs::path& directory, const spec::Spec& spec, Log log)
 
 RunFolder::~RunFolder() { ::close(lock_); }
 
-std::string RunFolder::history() const {
-  const fs::path path = directory_ / "history.jsonl";
+std::string RunFolder::history(const fs::path& directory) {
+  const fs::path path = directory / "history.jsonl";
   return fs::exists(path) ? read_small_file(path, std::uint64_t{1} << 30) : std::string();
 }
 
 void RunFolder::start(std::string_view spec_yaml, std::string_view plan_json, std::string_view history_line,
                       std::int64_t step) {
   for (const char* name : {"metrics.jsonl", "samples.jsonl"}) truncate_lines_after(directory_ / name, step, log_);
+  spec_yaml_ = spec_yaml;
+  plan_json_ = plan_json;
+  history_line_ = history_line;
+  write_start();
+}
+
+void RunFolder::write_start() {
   metrics_ = std::make_unique<JsonLines>(directory_ / "metrics.jsonl");
   samples_ = std::make_unique<JsonLines>(directory_ / "samples.jsonl");
   // The line comes first: what spec.yaml says has always been told.
-  JsonLines(directory_ / "history.jsonl").append(history_line);
-  write_where_different(directory_ / "spec.yaml", spec_yaml);
-  write_where_different(directory_ / "plan.json", plan_json);
+  JsonLines(directory_ / "history.jsonl").append(history_line_);
+  write_where_different(directory_ / "spec.yaml", spec_yaml_);
+  write_where_different(directory_ / "plan.json", plan_json_);
+}
+
+bool RunFolder::renew() {
+  const fs::path state = directory_ / "state";
+  struct stat ours{}, there{};
+  if (::stat((state / "lock").c_str(), &there) == 0) {
+    if (::fstat(lock_, &ours) == 0 && ours.st_ino == there.st_ino && ours.st_dev == there.st_dev) return false;
+    throw Failure(Exit::checkpoint, "'" + directory_.string() +
+                                        "' was removed while this run was training, and another run was started in it");
+  }
+  // Else the file system is in trouble, or somebody removed the lock alone: the save will show which.
+  if (errno != ENOENT || fs::exists(state / "model")) return false;
+  make_directories(state);
+  const int lock = lock_folder(state / "lock", directory_, log_);
+  ::close(lock_);
+  lock_ = lock;
+  write_file_atomically(state / "model", model_);
+  write_start();
+  return true;
 }
 
 void RunFolder::append_metrics(std::string_view json) { metrics_->append(json); }

@@ -25,6 +25,9 @@ class RunFolder {
   /// What ran in `directory` last; nothing where no run was started.
   static std::optional<std::string> spec_yaml(const std::filesystem::path& directory);
 
+  /// history.jsonl; empty where no run was started.
+  static std::string history(const std::filesystem::path& directory);
+
   /// Creates or opens `directory` for a run of the model of `spec`. Throws Failure(checkpoint): another trainer holds
   /// the lock; the folder holds a run of another model, or files of a run but none; it cannot be written.
   RunFolder(const std::filesystem::path& directory, const spec::Spec& spec, Log log);
@@ -35,21 +38,27 @@ class RunFolder {
   const std::filesystem::path& path() const { return directory_; }
   /// What ran here last; nothing before the first start.
   std::optional<std::string> spec_yaml() const { return spec_yaml(directory_); }
-  /// history.jsonl; empty before the first start.
-  std::string history() const;
+  std::string history() const { return history(directory_); }
 
   /// What runs from here on, after `step` steps: writes spec.yaml and plan.json, each atomically, where their text
   /// differs, drops what metrics.jsonl and samples.jsonl say of later steps, and adds a line to history.jsonl.
   void start(std::string_view spec_yaml, std::string_view plan_json, std::string_view history_line, std::int64_t step);
+
+  /// Makes the folder again, with what start() wrote, where it was removed meanwhile; whether that was so. What had
+  /// grown in it is lost. Throws Failure(checkpoint) where it cannot be made, or another run was started in its place.
+  bool renew();
 
   /// One JSON object, without a line break; after start(). Throws Failure(checkpoint); then the file is as before.
   void append_metrics(std::string_view json);
   void append_sample(std::string_view json);
 
  private:
+  void write_start();
+
   std::filesystem::path directory_;
   Log log_;
   int lock_ = -1;
+  std::string model_, spec_yaml_, plan_json_, history_line_;  // as they are written
   std::unique_ptr<JsonLines> metrics_, samples_;
 };
 

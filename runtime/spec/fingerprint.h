@@ -1,4 +1,5 @@
-// The identity of what is compiled in: two specs with one fingerprint give one trainer, up to run-time values.
+// The identity of what is compiled in: two specs with one fingerprint give one trainer, up to run-time values. It is of
+// the values as chosen, so that `auto` and the number that it became are the same.
 #pragma once
 
 #include <string>
@@ -8,7 +9,8 @@
 
 namespace llmc::spec {
 
-/// "key=value" lines of every compiled-in key that is read, in the order of the schema.
+/// "key=value" lines of every compiled-in key that is read, in the order of the schema. `spec`: with numbers for
+/// `auto`.
 std::string canonical_text(const Spec& spec);
 
 /// xxh3-128 of canonical_text, 32 hexadecimal digits.

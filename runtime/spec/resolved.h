@@ -32,7 +32,6 @@ struct Resolved {
   Spec spec;
   std::map<std::string, Origin> origins;  // by key path: one for every key of the schema
   std::string directory;        // of the spec file ("." for one beside the caller): what paths are relative to
-  std::string fingerprint;      // see fingerprint.h
   std::vector<SpecFile> files;  // the spec itself, and what it extends
 };
 

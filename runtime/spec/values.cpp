@@ -226,14 +226,16 @@ void resolve_paths(Spec& spec, const fs::path& directory) {
       key.set(spec, (directory / std::get<std::string>(value)).lexically_normal().string());
 }
 
+std::string related_path(const fs::path& path, const fs::path& directory) {
+  const auto first = [](const fs::path& p) { return *std::next(p.begin(), p.is_absolute() && p != p.root_path()); };
+  const bool near = path.is_absolute() && directory.is_absolute() && first(path) == first(directory);
+  return (near ? path.lexically_relative(directory) : path).string();
+}
+
 void relate_paths(Spec& spec, const fs::path& directory) {
-  for (const Key& key : keys()) {
-    if (!key.is_path || !present(key.get(spec))) continue;
-    const fs::path path = std::get<std::string>(key.get(spec));
-    const auto first = [](const fs::path& p) { return *std::next(p.begin(), p.is_absolute() && p != p.root_path()); };
-    if (path.is_absolute() && directory.is_absolute() && first(path) == first(directory))
-      key.set(spec, path.lexically_relative(directory).string());
-  }
+  for (const Key& key : keys())
+    if (const Value value = key.get(spec); key.is_path && present(value))
+      key.set(spec, related_path(std::get<std::string>(value), directory));
 }
 
 }  // namespace llmc::spec

@@ -42,8 +42,11 @@ std::string text_of(const std::string& path, const Spec& spec);
 /// Resolves the relative paths among the values against `directory`.
 void resolve_paths(Spec& spec, const std::filesystem::path& directory);
 
-/// The reverse, for a spec that is to stand in `directory`: a path becomes relative to it where the two share more than
-/// the root, so that a tree may be moved.
+/// A path as a file in `directory` writes it: relative to that where the two share more than the root, so that a tree
+/// may be moved.
+std::string related_path(const std::filesystem::path& path, const std::filesystem::path& directory);
+
+/// The reverse of resolve_paths, for a spec that is to stand in `directory`.
 void relate_paths(Spec& spec, const std::filesystem::path& directory);
 
 }  // namespace llmc::spec

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 
 namespace llmc {
 namespace {
@@ -42,12 +43,16 @@ std::string format_count(std::int64_t count) {
   return digits;
 }
 
+double without_nan_sign(double number) {
+  return std::isnan(number) ? std::numeric_limits<double>::quiet_NaN() : number;
+}
+
 std::string format_progress(const Progress& p) {
   const std::string steps = fmt::format("{}", p.steps);
-  std::string line = fmt::format("step {:>{}}/{}  loss {:.4f}", p.step, steps.size(), steps, p.loss);
+  std::string line = fmt::format("step {:>{}}/{}  loss {:.4f}", p.step, steps.size(), steps, without_nan_sign(p.loss));
   if (p.largest) line += fmt::format("  max {:.4f}", *p.largest);
-  if (p.val_loss) line += fmt::format("  val {:.4f}", *p.val_loss);
-  return line + fmt::format("  lr {:.2e}  norm {:.2f}  {} tok/s  ETA {}", p.lr, p.grad_norm,
+  if (p.val_loss) line += fmt::format("  val {:.4f}", without_nan_sign(*p.val_loss));
+  return line + fmt::format("  lr {:.2e}  norm {:.2f}  {} tok/s  ETA {}", p.lr, without_nan_sign(p.grad_norm),
                             format_count(std::llround(p.tokens_per_second)), format_duration(p.seconds_left));
 }
 

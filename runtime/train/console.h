@@ -19,6 +19,9 @@ struct Progress {
 };
 
 /// "step  120/20000  loss 4.1234  max 4.3012  val 4.2345  lr 3.00e-04  norm 0.85  12,345 tok/s  ETA 1h 23m"
+/// The number for a message: one that is none has no sign there.
+double without_nan_sign(double number);
+
 std::string format_progress(const Progress& progress);
 /// "45s", "12m 05s", "1h 23m", "3d 04h"
 std::string format_duration(double seconds);

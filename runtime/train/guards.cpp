@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "error.h"
+#include "train/console.h"
 
 namespace llmc {
 
@@ -13,7 +14,7 @@ std::string SkipGuard::observe(std::int64_t step, const StepResults& results) {
   return fmt::format(
       "step {}: loss {} and gradient norm {} are not both finite; the update was skipped ({} in a row, the run stops "
       "at {}); metrics.jsonl has the sample ids",
-      step, results.loss, results.grad_norm, in_a_row_, kLimit);
+      step, without_nan_sign(results.loss), without_nan_sign(results.grad_norm), in_a_row_, kLimit);
 }
 
 void SkipGuard::check() const {

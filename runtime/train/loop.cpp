@@ -122,6 +122,11 @@ void TrainLoop::sample() {
 }
 
 bool TrainLoop::save() try {
+  if (run_.folder.renew())
+    run_.console.warning(fmt::format(
+        "'{}' was removed while the run was training; it is made again, with a checkpoint of step {} to go on "
+        "from, but the metrics and samples until here and the checkpoints before are lost",
+        run_.folder.path().string(), state_.step));
   SaveOptions options;
   options.retention = {run_.values.checkpoint.keep_last, run_.values.checkpoint.keep_every};
   options.log = [&](const std::string& line) { run_.console.warning(line); };

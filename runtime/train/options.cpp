@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 
 #include "error.h"
@@ -40,6 +41,10 @@ std::string list_run_time_keys(const ProgramInfo& info) {
 
 }  // namespace
 
+bool overrides(const Options& options, const std::string& key) {
+  return std::ranges::any_of(options.overrides, [&](const std::string& word) { return word.starts_with(key + "="); });
+}
+
 std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& info,
                                      const std::function<fs::path()>& default_base) {
   Options options;
@@ -69,6 +74,8 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
       ->type_name("KEY")
       ->allow_extra_args(false)
       ->check(CLI::IsMember(guarded_keys()));
+  app.add_flag("--follow-spec", options.follow_spec,
+               "a run that goes on takes the values that this trainer was built with in place of its own, from now on");
   bool no_final_checkpoint = false;
   app.add_flag("--no-final-checkpoint", no_final_checkpoint,
                "end without saving the last step, unless checkpoint.every or a signal asks for it: for short "
@@ -129,6 +136,7 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
   } catch (const CLI::ParseError& error) {
     throw Failure(Exit::usage, fmt::format("{}; see {} --help", error.what(), argc > 0 ? argv[0] : "trainer"));
   }
+  options.command.assign(argv, argv + argc);
   options.tune = tune->parsed();
   if (options.tune) {
     std::string others;
@@ -147,6 +155,7 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
   options.timing = timing;
   if (options.plan || options.tune) return options;  // they need no folder
   options.base = base.empty() ? default_base() : fs::absolute(base);
+  options.run_named = !run.empty();
   options.run = run.empty() ? options.base / "runs" / info.name : fs::path(run);
   return options;
 }

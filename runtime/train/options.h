@@ -19,19 +19,25 @@ struct StepWindow {
 
 struct Options {
   std::filesystem::path run;           // the run folder; by default runs/NAME in `base`
+  bool run_named = false;              // by --run
   std::string resume = "auto";         // auto | none | a checkpoint's or a run's directory
   std::vector<std::string> allow;      // keys that a resume may change although they are guarded
+  bool follow_spec = false;            // a resume takes the trainer's run-time values, not the run's own
   std::optional<std::int64_t> steps;   // stop after this step
   std::filesystem::path trace;         // empty: no trace
   std::filesystem::path timing;        // empty: none written
   std::filesystem::path base;          // what the spec's relative paths are relative to
   std::vector<std::string> overrides;  // "key.path=value"
+  std::vector<std::string> command;    // all of the words, for messages that show it again
   int threads = 0;                     // 0: OMP_NUM_THREADS or the affinity mask
   int device = 0;
   std::optional<StepWindow> profile;  // steps that a profiler is to see
   bool final_checkpoint = true;
   bool plan = false, json = false, quiet = false, tune = false;
 };
+
+/// Whether a word of the command line gives the key a value.
+bool overrides(const Options& options, const std::string& key);
 
 /// Nothing when --help or --version was asked for and printed. `default_base`: called where a run needs it and --base
 /// says nothing. Throws Failure(usage).

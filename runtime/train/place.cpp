@@ -58,6 +58,14 @@ fs::path default_base(const fs::path& folder) {
                             note.folder.string(), folder.string(), note.spec_folder.string()));
 }
 
+fs::path noted_spec(const fs::path& folder) {
+  const Note note = read_note(folder);
+  if (note.files.empty()) return {};
+  const fs::path here = moved(note, note.files.front().path, folder);
+  std::error_code missing;
+  return fs::exists(here, missing) ? here : note.files.front().path;
+}
+
 std::vector<std::string> edited_spec_files(const fs::path& folder) {
   const Note note = read_note(folder);
   std::vector<std::string> edited;

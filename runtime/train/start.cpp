@@ -6,7 +6,10 @@
 #include <stdexcept>
 
 #include "error.h"
+#include "run/history.h"
 #include "run/run_folder.h"
+#include "train/command.h"
+#include "train/inputs.h"
 #include "train/paths.h"
 
 namespace llmc {
@@ -52,7 +55,8 @@ StartValues find_values(const Options& options, const ProgramInfo& info, const s
     values.before = read_spec(*kept, fs::absolute(options.run).lexically_normal());
   else if (start)
     values.before = read_spec(read_checkpoint_spec(start->checkpoint), start->checkpoint);
-  values.run = values.before ? go_on_with(values.built, *values.before, kept.has_value()) : values.built;
+  const bool keeps = values.before && !options.follow_spec;
+  values.run = keeps ? go_on_with(values.built, *values.before, kept.has_value()) : values.built;
   values.run = spec::override_values(values.run, options.overrides, fs::current_path());
   if (values.before && !kept)  // a checkpoint knows nothing of the rest: no change
     for (const spec::Key& key : spec::keys())
@@ -74,20 +78,50 @@ std::int64_t last_step(const Options& options, const spec::Spec& values) {
 void check_paths(const Options& options, const StartValues& values, bool kept) {
   const std::vector<MissingPath> missing = missing_paths(values.run.spec, {});
   if (missing.empty()) return;
-  const auto& [key, path] = missing.front();
-  const bool typed =
-      std::ranges::any_of(options.overrides, [&](const std::string& w) { return w.starts_with(key + "="); });
-  const std::string from =
-      typed  ? "the command line"
-      : kept ? fmt::format("'{}' (relative paths in it are from its folder, which may have been moved)",
+  const std::vector<MissingPath> also_of_trainer = missing_paths(values.built.spec, {});
+  std::vector<std::string> command = options.command;
+  std::string text;
+  for (const auto& [key, path] : missing) {
+    const std::string of_run =
+        kept ? fmt::format("'{}' (relative paths in it are from its folder, which may have been moved)",
                            (fs::absolute(options.run).lexically_normal() / "spec.yaml").string())
              : fmt::format("the spec (relative paths in it are from '{}')", options.base.string());
-  throw Failure(Exit::data,
-                fmt::format("no file matches '{0}', which is {1} of {2}; say where it is, {1}=PATH{3}", path.string(),
-                            key, from, key == "data.tokenizer" ? "" : ", or make one with `llmc data build`"));
+    text += fmt::format("no file matches '{}', which is {} of {}\n", path.string(), key,
+                        overrides(options, key) ? "the command line" : of_run);
+    // The trainer's own place, where there is something: a run folder that was moved lost only its way there.
+    const bool known = !overrides(options, key) &&
+                       std::ranges::none_of(also_of_trainer, [&](const MissingPath& m) { return m.key == key; }) &&
+                       spec::present(spec::find_key(key)->get(values.built.spec));
+    std::erase_if(command, [&](const std::string& word) { return word.starts_with(key + "="); });
+    command.push_back(key + "=" +
+                      (known ? std::get<std::string>(spec::find_key(key)->get(values.built.spec)) : "PATH"));
+  }
+  throw Failure(Exit::data, fmt::format("{}say where {}, or make data with `llmc data build`:\n  {}", text,
+                                        missing.size() > 1 ? "they are" : "it is", shell_line(command)));
 }
 
-void check_start(const Options& options, const ProgramInfo& info) {
+fs::path other_spec(const fs::path& run, const fs::path& spec) {
+  const std::string last = last_spec(RunFolder::history(run));
+  if (last.empty() || spec.empty()) return {};
+  const fs::path folder = fs::weakly_canonical(run), other = (folder / last).lexically_normal();
+  std::error_code missing;
+  const bool same = fs::equivalent(other, spec, missing) || fs::equivalent(folder / "spec.yaml", spec, missing);
+  return same || !fs::exists(other, missing) ? fs::path() : other;
+}
+
+void check_spec(const Options& options, const fs::path& spec) {
+  const fs::path other = other_spec(options.run, spec);
+  if (other.empty() || options.run_named) return;
+  throw Failure(
+      Exit::checkpoint,
+      fmt::format("run folder '{0}' was last started by a trainer of '{1}', and this one is of '{2}', a spec of "
+                  "the same name: write another `name` in one of them, or give this run a folder of its own, "
+                  "--run DIR (--run {3} goes on with the run that is there)",
+                  options.run.string(), other.string(), spec.string(), shell_word(options.run.string())));
+}
+
+void check_start(const Options& options, const ProgramInfo& info, const fs::path& spec) {
+  check_spec(options, spec);
   RunFolder::check_model(options.run, built_values(info, options.base).spec);
   const std::optional<std::string> kept = RunFolder::spec_yaml(options.run);
   const StartValues values = find_values(options, info, kept, {});
@@ -95,6 +129,7 @@ void check_start(const Options& options, const ProgramInfo& info) {
   if (!kept && options.resume != "auto" && options.resume != "none") return;
   last_step(options, values.run.spec);
   check_paths(options, values, kept.has_value());
+  open_inputs(values.run.spec, info);
 }
 
 const std::vector<std::string>& guarded_keys() {

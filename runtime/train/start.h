@@ -1,5 +1,5 @@
-// Which values a run starts with: those of the run that it goes on with, else those that the trainer was built with,
-// and over them what the command line says.
+// Which values a run starts with: those of the run that it goes on with, else (or with --follow-spec) those that the
+// trainer was built with, and over them what the command line says.
 #pragma once
 
 #include <filesystem>
@@ -40,13 +40,22 @@ StartValues find_values(const Options& options, const ProgramInfo& info, const s
 /// The step that the run ends after. Throws Failure(usage) where --steps goes past the schedule.
 std::int64_t last_step(const Options& options, const spec::Spec& values);
 
-/// Throws Failure(data) where a file that the run reads is not there, with its key, where that path is from, and what
-/// to write.
+/// Throws Failure(data) where files that the run reads are not there, with the key of each, where its path is from, and
+/// the whole command to write.
 void check_paths(const Options& options, const StartValues& values, bool kept);
 
-/// Throws what a start with these options is refused for, as far as that shows without the trainer, its data and its
-/// checkpoints: wrong words and values, the run folder of another model, files that are not there.
-void check_start(const Options& options, const ProgramInfo& info);
+/// The spec file, still there, that the trainer before in this run folder was compiled from, where it is another than
+/// `spec`, this one's; empty where there is none.
+std::filesystem::path other_spec(const std::filesystem::path& run, const std::filesystem::path& spec);
+
+/// Throws Failure(checkpoint) where a run in the default folder would go on with that of another spec of its name.
+void check_spec(const Options& options, const std::filesystem::path& spec);
+
+/// Throws what a start with these options is refused for, as far as that shows without the trainer and its
+/// checkpoints: wrong words and values, the run folder of another model or another spec, data that are not there or do
+/// not fit. `spec`: the file that the trainer is compiled from. Of `info`, what open_inputs() reads, name, fingerprint
+/// and spec are there.
+void check_start(const Options& options, const ProgramInfo& info, const std::filesystem::path& spec);
 
 /// Keys of --allow: what a resume takes in another value only when it is named.
 const std::vector<std::string>& guarded_keys();

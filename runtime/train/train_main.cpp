@@ -20,6 +20,8 @@
 #include "spec/fingerprint.h"
 #include "spec/print.h"
 #include "train/clock.h"
+#include "train/command.h"
+#include "train/inputs.h"
 #include "train/loop.h"
 #include "train/metrics.h"
 #include "train/options.h"
@@ -34,33 +36,6 @@ namespace llmc {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::shared_ptr<const TokenShards> open_shards(const spec::DataSource& source, const ProgramInfo& info) {
-  return std::make_shared<const TokenShards>(source.path, source.format, info.vocab_size);
-}
-
-/// The command that goes on: this one, with the run folder's newest checkpoint. What --allow named is done.
-std::string resume_command(int argc, char** argv) {
-  std::string command;
-  for (int i = 0; i < argc; ++i) {
-    const std::string word = argv[i];
-    if (word.starts_with("--resume") || word.starts_with("--allow")) {
-      i += word == "--resume" || word == "--allow";
-      continue;
-    }
-    const bool plain =
-        word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=,:+") ==
-        std::string::npos;
-    std::string quoted = word;
-    if (!plain || word.empty()) {
-      for (std::size_t at = 0; (at = quoted.find('\'', at)) != std::string::npos; at += 4)
-        quoted.replace(at, 1, "'\\''");
-      quoted = "'" + quoted + "'";
-    }
-    command += (i ? " " : "") + quoted;
-  }
-  return command;
-}
 
 void check_profile(const StepWindow& window, const Device& device, std::int64_t done, std::int64_t stop) {
   if (!device.runs_ahead())
@@ -112,14 +87,13 @@ std::string nothing_to_do(const fs::path& where, std::int64_t step, std::int64_t
   return fmt::format("nothing to do: '{}' is at step {} of {}; a larger {} goes on", where.string(), step, stop, limit);
 }
 
-/// Values that were asked for by override and that no step of a finished run was trained with: "optimizer.lr 0.001, not
-/// 0.003". The number of steps is not one of them.
-std::string asked_in_vain(const spec::Spec& before, const spec::Spec& run, const std::vector<std::string>& overrides) {
+/// Values that the command line asked for, by override or by --follow-spec, and that no step of a finished run was
+/// trained with: "optimizer.lr 0.001, not 0.003". The number of steps is not one of them.
+std::string asked_in_vain(const spec::Spec& before, const spec::Spec& run, const Options& options) {
   std::string text;
   for (const spec::Change& c : spec::changes(before, run)) {
-    const bool asked = std::any_of(overrides.begin(), overrides.end(),
-                                   [&](const std::string& word) { return word.starts_with(c.key->path + "="); });
-    if (asked && c.key->path != "schedule.steps")
+    const bool followed = options.follow_spec && c.key->stage == spec::Stage::run_time && !c.key->aside;
+    if ((followed || overrides(options, c.key->path)) && c.key->path != "schedule.steps")
       text += fmt::format("{}{} {}, not {}", text.empty() ? "" : ", ", c.key->path, c.before, c.after);
   }
   return text;
@@ -131,6 +105,7 @@ void tell_changes(Console& console, const std::vector<spec::Change>& changed,
   std::string build;
   const auto add = [&](const std::string& text) { build += (build.empty() ? "" : ", ") + text; };
   for (const spec::Change& c : changed) {
+    if (c.key->path == "target.arch") continue;  // what it became is among the surroundings
     const std::string text = fmt::format("{} {} -> {}", c.key->path, c.before, c.after);
     if (c.key->stage == spec::Stage::compiled && !c.key->aside)
       add(text);
@@ -143,17 +118,25 @@ void tell_changes(Console& console, const std::vector<spec::Change>& changed,
 }
 
 /// What this run has in another value than its trainer: kept from the run, or of the command line.
-void tell_differences(Console& console, const StartValues& values) {
-  std::vector<std::string> kept;
+void tell_differences(Console& console, const Options& options, const StartValues& values) {
+  std::vector<std::string> kept, words;
   for (const spec::Change& c : spec::changes(values.built.spec, values.run.spec)) {
     console.text(fmt::format("value   {}={} (the trainer was built with {})", c.key->path, c.after, c.before));
-    if (values.before && spec::text_of(c.key->path, values.before->spec) == c.after) kept.push_back(c.key->path);
+    if (!values.before || options.follow_spec || overrides(options, c.key->path)) continue;
+    kept.push_back(c.key->path);
+    const bool there = spec::present(c.key->get(values.built.spec)) && spec::applies(*c.key, values.built.spec);
+    if (there || c.key->is_path) words.push_back(c.key->path + "=" + (there ? c.before : ""));
   }
   if (!kept.empty())
-    console.text(fmt::format("value   the run keeps its own {} unless the command line gives another",
-                             spec::either(kept, " and ")));
+    console.text(
+        fmt::format("value   the run keeps its own {}; to take the trainer's, add {}, or --follow-spec for all",
+                    spec::either(kept, " and "), shell_line(words)));
   for (const std::string& path : edited_spec_files(executable_folder()))
-    console.warning(fmt::format("'{}' was edited after this trainer was compiled; `llmc compile` takes that in", path));
+    console.warning(
+        fmt::format("'{}' was edited after this trainer was compiled, which knows nothing of the edit; `llmc compile` "
+                    "makes one that "
+                    "does{}",
+                    path, values.before ? ", and with --follow-spec this run then takes its run-time values" : ""));
 }
 
 int train(int argc, char** argv, const Options& options, const Program& program) {
@@ -166,6 +149,8 @@ int train(int argc, char** argv, const Options& options, const Program& program)
   const spec::Spec built = built_values(info, options.base).spec;
   const std::string model = spec::model_fingerprint(built);
   std::optional<RunFolder> folder;
+  const fs::path spec_file = noted_spec(executable_folder());
+  check_spec(options, spec_file);
   if (RunFolder::holds_run(options.run)) folder.emplace(options.run, built, log);
   const std::optional<StartPoint> start = find_start(options.run, options.resume, log);
   const std::optional<std::string> last = folder ? folder->spec_yaml() : std::nullopt;
@@ -173,24 +158,19 @@ int train(int argc, char** argv, const Options& options, const Program& program)
   const spec::Spec& run = values.run.spec;
   const std::int64_t stop = last_step(options, run);
   const std::int64_t sequences = run.batch.tokens / info.sequence_length;
-  tell_differences(console, values);
+  tell_differences(console, options, values);
+  if (const fs::path other = other_spec(options.run, spec_file); !other.empty())
+    console.text(fmt::format("note    the run was last started by a trainer of '{}'; this one is of '{}'",
+                             other.string(), spec_file.string()));
   if (const std::string note = vocabulary_note(run.model.vocab_size, run.data.tokenizer, run.data.train.path);
       !note.empty())
     console.text("note    " + note);
 
   check_paths(options, values, last.has_value());
-  const auto shards = open_shards(run.data.train, info);
-  std::optional<Evaluation> evaluation;
-  if (!run.data.validation.path.empty() && run.evaluation.every > 0)
-    evaluation.emplace(open_shards(run.data.validation, info), info, run.evaluation.sequences);
-  std::optional<Tokenizer> tokenizer;
-  std::optional<Sampling> sampling;
-  if (!run.sampling.prompts.empty() && run.sampling.every > 0) {
-    if (!run.data.tokenizer.empty()) tokenizer.emplace(fs::path(run.data.tokenizer));
-    sampling.emplace(run.sampling, tokenizer ? &*tokenizer : nullptr, info, run.seed);
-  }
+  Inputs inputs = open_inputs(run, info);
 
-  TrainState state{0, {}, run.seed, run.data.seed, model, shards->fingerprint(), file_checksum(run.data.tokenizer)};
+  TrainState state{
+      0, {}, run.seed, run.data.seed, model, inputs.train->fingerprint(), file_checksum(run.data.tokenizer)};
   if (start) {
     const TrainState saved = read_train_state(start->checkpoint);
     check_resume(saved, values.before->spec, state, run, options.allow, start->checkpoint);
@@ -202,7 +182,7 @@ int train(int argc, char** argv, const Options& options, const Program& program)
   if (state.step >= stop) {
     const fs::path& where = start ? start->checkpoint : options.run;
     const std::string why = nothing_to_do(where, state.step, stop, options.steps.has_value());
-    const std::string vain = values.before ? asked_in_vain(values.before->spec, run, options.overrides) : "";
+    const std::string vain = values.before ? asked_in_vain(values.before->spec, run, options) : "";
     if (!vain.empty())
       throw Failure(Exit::usage,
                     fmt::format("{}; it was trained with {}: for a run of its own give another --run, such "
@@ -215,7 +195,7 @@ int train(int argc, char** argv, const Options& options, const Program& program)
   check_can_save(folder->path(), info.parameters, saved_buffers(info.buffers), run.checkpoint.keep_last + 1, log);
 
   // The first batches are read while the device gets ready.
-  Loader loader(shards, run.data.seed, info.sequence_length, info.micro_batch, sequences, state.position);
+  Loader loader(inputs.train, run.data.seed, info.sequence_length, info.micro_batch, sequences, state.position);
   Device device(options.device, options.threads);
   if (options.profile) check_profile(*options.profile, device, state.step, stop);
   Communicator ranks(device);
@@ -228,7 +208,8 @@ int train(int argc, char** argv, const Options& options, const Program& program)
   }
   std::optional<TraceWriter> trace;
   if (!options.trace.empty()) trace.emplace(options.trace, info.parameters, info.micro_batch, info.sequence_length);
-  print_header(console, info, device, run, *shards, loader.samples_per_epoch(), folder->path(), state, start, stop);
+  print_header(console, info, device, run, *inputs.train, loader.samples_per_epoch(), folder->path(), state, start,
+               stop);
 
   const Environment now = environment(info, device, ranks);
   std::vector<spec::Change> changed;
@@ -236,17 +217,19 @@ int train(int argc, char** argv, const Options& options, const Program& program)
   tell_changes(console, changed, differences(last_environment(folder->history()), now), start.has_value());
   spec::Values kept = values.run;
   spec::relate_paths(kept.spec, folder->path());
-  folder->start(spec::to_yaml(kept), info.plan_json,
-                format_history({state.step, utc_now(), start ? start->checkpoint.string() : "", now, model,
-                                state.data_fingerprint, options.overrides, options.allow, changed}),
-                state.step);
+  folder->start(
+      spec::to_yaml(kept), info.plan_json,
+      format_history({state.step, utc_now(), start ? start->checkpoint.string() : "", now, model,
+                      state.data_fingerprint, spec::related_path(spec_file, fs::weakly_canonical(folder->path())),
+                      options.overrides, options.allow, changed}),
+      state.step);
 
   SignalWatch signals;
   const CheckpointTexts texts{info.config_json, spec::to_yaml(values.run, shapes_tensors)};
-  TrainLoop loop(
-      {run, texts, session, loader, *folder, console, signals, evaluation ? &*evaluation : nullptr,
-       sampling ? &*sampling : nullptr, trace ? &*trace : nullptr, stop, options.profile, options.final_checkpoint},
-      state);
+  TrainLoop loop({run, texts, session, loader, *folder, console, signals,
+                  inputs.evaluation ? &*inputs.evaluation : nullptr, inputs.sampling ? &*inputs.sampling : nullptr,
+                  trace ? &*trace : nullptr, stop, options.profile, options.final_checkpoint},
+                 state);
   const double training = process_seconds();
   const int signal = loop.run();
   if (!options.timing.empty())
@@ -254,7 +237,7 @@ int train(int argc, char** argv, const Options& options, const Program& program)
   console.finish();
   if (signal == 0) return static_cast<int>(Exit::done);
   const std::string text = fmt::format("stopped by {} after step {} of {}, everything is saved; resume with\n  {}\n",
-                                       signal_name(signal), loop.state().step, stop, resume_command(argc, argv));
+                                       signal_name(signal), loop.state().step, stop, resume_line({argv, argv + argc}));
   std::fputs(text.c_str(), stderr);
   return static_cast<int>(Exit::resume_me);
 }

@@ -70,7 +70,7 @@ FAULTS = [
           "test_train Place.ACopyWithoutItsSpecIsRefused"),
     fault("edits_of_the_original_are_told", "runtime/train/place.cpp", "const fs::path path = moved(note, file.path, folder);",
           "const fs::path path = file.path;", "test_train Place.ACopiedTreeHasItsOwnSpec"),
-    fault("lost_data_of_a_moved_run_are_the_specs", "runtime/train/start.cpp", ": kept ? fmt::format(", ": !kept ? fmt::format(",
+    fault("lost_data_of_a_moved_run_are_the_specs", "runtime/train/start.cpp", "kept ? fmt::format(\"'{}' (rel", "!kept ? fmt::format(\"'{}' (rel",
           "test_train Runs.AMovedRunFolderSaysWhereItsPathsAreFrom"),
     fault("nothing_to_do_names_the_folder", "runtime/train/train_main.cpp", "start ? start->checkpoint : options.run;", "options.run;",
           "test_train Runs.NothingToDoNamesTheCheckpointAndTheLimit"),

@@ -54,6 +54,30 @@ class Diff(RunTest):
             file.write(harness.read(os.path.join(SOURCE, "specs", "tiny.yaml")))
         self.assertEqual(harness.call(LLMC, "diff", "specs/tiny.yaml", copy, cwd=SOURCE).code, 0)
 
+    def test_spelled_otherwise(self):
+        """A run's own spec.yaml has numbers for `auto` and other relative paths; `native` may have its name. It is the same trainer,
+        with the same fingerprint."""
+        folder = self.path("spelled")
+        spec = harness.write_small(folder, harness.SMALL.replace("micro_batch: 2, ", "micro_batch: auto, ").replace(", loss_chunk: 16", ""))
+        trainer = self.compile(spec, "spelled/trainer")
+        self.succeed(trainer, "--steps", 1)
+        own = os.path.join(folder, "runs", "small", "spec.yaml")
+        with open(own) as file:
+            text = file.read()
+        self.assertRegex(text, r"micro_batch: 4\n")
+        self.assertRegex(text, r"path: \"?\.\./\.\./train-")
+        self.assertRegex(text, r"arch: \[native\]\n")
+        done = harness.call(LLMC, "diff", spec, own)
+        self.assertEqual((done.code, done.err), (0, ""), done.out)
+        machine = self.succeed(trainer, "--version").out.split()[2]
+        done = harness.call(LLMC, "diff", spec, own, f"target.arch={machine}")
+        self.assertEqual(done.code, 0, done.out)
+        version = self.succeed(trainer, "--version").out
+        self.assertEqual(self.succeed(self.compile(own, "spelled/again"), "--version").out, version)
+        self.assertIn(version.split()[1], self.succeed(LLMC, "check", own).out)
+        done = self.succeed(self.path("spelled", "again", "trainer"), "--run", os.path.dirname(own), "--steps", 2)
+        self.assertEqual(done.err, "", "the bits are the same")
+
     def test_json_names_keys(self):
         for name, (overrides, keys) in CASES.items():
             done = self.diff("--json", *overrides)

@@ -76,6 +76,40 @@ class OwnRun(RunTest):
             done = self.succeed(LLMC, "emit", spec, f"name={name}", cwd=tree)
             self.assertEqual(done.out.strip(), f"build/{name}" + ("" if name == "runtime" else "-run"))
 
+    def test_two_specs_of_one_name(self):
+        """A second file with the name of the first: `llmc run` refuses its run folder before it compiles, `llmc compile` says
+        whose trainer it replaces."""
+        folder = self.path("namesakes")
+        first = harness.write_small(folder)
+        second = os.path.join(folder, "second.yaml")
+        shutil.copy(first, second)
+        trainer = os.path.join(folder, "build", "small", "trainer")
+        self.assertNotIn("note: ", self.succeed(LLMC, "run", first, "--", "--steps", "1", cwd=folder).err)
+        before = os.stat(trainer).st_mtime_ns
+        done = harness.call(LLMC, "run", second, "optimizer.lr=1e-3", cwd=folder)
+        self.assertEqual((done.code, os.stat(trainer).st_mtime_ns), (6, before), done.err)
+        self.assertIn(f"was last started by a trainer of '{first}', and this one is of '{second}'", done.err)
+        self.assertIn(f"note: the trainer of '{second}' takes the place of that of '{first}'", self.succeed(LLMC, "compile", second, cwd=folder).err)
+        self.assertEqual(harness.call(trainer, "--steps", "2").code, 6)
+        done = self.succeed(LLMC, "run", second, "--", "--steps", "2", "--run", os.path.join(folder, "runs", "small"), cwd=folder)
+        self.assertIn(f"note    the run was last started by a trainer of '{first}'; this one is of '{second}'\n", done.out)
+
+    def test_notes_come_once(self):
+        folder = self.path("notes")
+        spec = harness.write_small(folder, harness.SMALL.replace("{kind: cpu, arch: native}", "{kind: cuda, arch: 90a}"))
+        done = self.succeed(LLMC, "run", spec, "target.kind=cpu", "optimizer.lr=1e-4", "--", "--steps", "1", cwd=folder)
+        notes = re.findall(r"(?m)^note.*", done.out + done.err)
+        self.assertEqual((len(notes), len(set(notes))), (2, 2), done.out + done.err)
+
+    def test_leftovers_of_a_killed_compiler(self):
+        spec, out = harness.write_small(self.path("killed")), self.path("killed-out")
+        self.succeed(LLMC, "compile", spec, "-o", out)
+        before = sorted(harness.tree(out))
+        for name in ("trainer.new", "program.cpp.new", "spec_files.new", "kernels/rope.cpp.new", "objects/abc.o.new"):
+            open(os.path.join(out, name), "w").close()
+        self.succeed(LLMC, "compile", spec, "-o", out)
+        self.assertEqual(sorted(harness.tree(out)), before)
+
     def test_arguments_of_the_trainer(self):
         done = harness.call(LLMC, "plan", "specs/tiny.yaml", "--", "--steps", "1", cwd=SOURCE)
         self.assertEqual(done.code, 2)

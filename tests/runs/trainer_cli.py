@@ -89,6 +89,29 @@ class TrainerCli(RunTest):
             done = harness.call(harness.LLMC, "run", spec, "-o", build, "--", *words)
             self.assertEqual((done.code, os.path.exists(build)), (code, False), f"{words}\n{done.out}{done.err}")
             self.assertIn(said, done.err)
+        # Data as the trainer would open them: a vocabulary that is larger, no header, too few tokens.
+        wrong = self.path("wrong-words.bin")
+        harness.write_shard(wrong, 500, 1, vocabulary=200)
+        with open(self.path("raw.bin"), "wb") as file:
+            file.write(b"\1\0" * 500)
+        harness.write_shard(self.path("short.bin"), 24, 1)
+        for words, said in ((["data.train.path=" + wrong], "but vocab_size is 97"),
+                            (["data.train.path=" + self.path("raw.bin")], "say 'format: nanogpt'"),
+                            (["data.train.path=" + self.path("short.bin")], "holds no sample"),
+                            (["data.validation.path=" + self.path("short.bin")], "the validation data hold 24 tokens, too few")):
+            done = harness.call(harness.LLMC, "run", self.spec, "-o", build, "--", *words)
+            self.assertEqual((done.code, os.path.exists(build)), (5, False), f"{words}\n{done.out}{done.err}")
+            self.assertIn(said, done.err)
+        # Each file that is missing, and the command with a place for each.
+        done = harness.call(harness.LLMC, "run", self.spec, "-o", build, "data.train.path=/no.bin", "optimizer.lr=1e-4", "--",
+                            "--steps", "2", "data.validation.path=none.bin")
+        self.assertEqual((done.code, os.path.exists(build)), (5, False), done.err)
+        self.assertIn("\n  llmc run " + self.spec + " optimizer.lr=1e-4 -- --steps 2 "
+                      "data.train.path=PATH data.validation.path=PATH\n", done.err)
+        if not os.path.exists("/proc/driver/nvidia"):
+            done = harness.call(harness.LLMC, "run", self.spec, "-o", build, "target.kind=cuda", "precision.compute=bf16", "model.head_dim=16")
+            self.assertEqual((done.code, os.path.exists(build)), (3, False), done.err)
+            self.assertIn("no NVIDIA driver", done.err)
         usage = self.succeed(harness.LLMC, "run", self.spec, "-o", build, "--", "--help").out
         self.assertFalse(os.path.exists(build))
         self.assertEqual(usage, self.succeed(self.trainer, "--help").out)
@@ -150,7 +173,7 @@ class TrainerCli(RunTest):
         folder = self.path("own")
         spec, build, run = harness.write_small(folder), self.path("own-build"), self.path("own run")
         words = ["--", "--run", run, "--steps", 2]
-        self.succeed(harness.LLMC, "run", spec, "-o", build, "optimizer.lr=1e-4", "data.train.path=train-0.bin", *words)
+        self.succeed(harness.LLMC, "run", spec, "-o", build, "optimizer.lr=1e-4", "data.train.path=train-0.bin", *words, cwd=folder)
         trainer = os.path.join(build, "trainer")
         self.assertIn("optimizer.lr=0.003", self.succeed(trainer, "--help").out)
         again = self.succeed(trainer, "--run", run, "--steps", 3, cwd="/").out
@@ -179,6 +202,47 @@ class TrainerCli(RunTest):
         with open(spec, "a") as file:
             file.write("# edited\n")
         self.assertIn("was edited after this trainer was compiled", self.succeed(trainer, "--run", self.path("edited"), "--steps", 1).err)
+
+    def test_the_printed_command_builds_its_own_trainer(self):
+        """Overrides that were compiled in are in it, so that it goes on although the folder has another trainer by then."""
+        folder = self.path("overridden")
+        spec, run = harness.write_small(folder), os.path.join(folder, "a run")
+        words = ["run", spec, "model.intermediate_size=60", "schedule.steps=3000", "data.train.path=" + os.path.join(folder, "train-0.bin")]
+        process = subprocess.Popen([harness.LLMC, *words, "--", "--run", run, "--follow-spec"], cwd=folder, env=harness.environment(),
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, universal_newlines=True)
+        metrics = os.path.join(run, "metrics.jsonl")
+        while not os.path.exists(metrics) or len(harness.json_lines(metrics)) < 3:
+            self.assertIsNone(process.poll())
+            time.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        said = process.communicate()[1]
+        self.assertEqual(process.returncode, 75, said)
+        command = said.split("resume with\n  ")[1].strip()
+        self.assertNotIn("--follow-spec", command)
+        self.succeed(harness.LLMC, "compile", spec, cwd=folder)
+        step = len(harness.json_lines(metrics)) + 2
+        done = self.succeed("sh", "-c", f"{command} --steps {step}", cwd="/")
+        self.assertIn("resumed at step", done.out)
+        history = harness.json_lines(os.path.join(run, "history.jsonl"))
+        self.assertEqual([len(history), history[1]["changed"], history[1]["build"]], [2, {}, history[0]["build"]])
+
+    def test_the_spec_of_a_run_is_no_spec_to_run(self):
+        """`llmc run` of it says how to go on; `llmc compile` makes a trainer that does."""
+        folder = self.path("inside")
+        spec = harness.write_small(folder)
+        self.succeed(self.trainer, "--run", os.path.join(folder, "run"), "--steps", 1)
+        own = os.path.join(folder, "run", "spec.yaml")
+        before = harness.tree(folder)
+        checkpoint = os.path.join(folder, "run", "checkpoints", "step-00000001")
+        for path, how in ((own, f"start its trainer with --run {os.path.dirname(own)} "),
+                          (os.path.join(checkpoint, "spec.yaml"), f"--resume {checkpoint};")):
+            done = harness.call(harness.LLMC, "run", path, "name=small", f"data.train.path={spec}", cwd=folder)
+            self.assertEqual((done.code, done.out), (2, ""), done.err)
+            self.assertIn(how, done.err)
+            self.assertIn("copy the file", done.err)
+        self.assertEqual(harness.tree(folder), before)
+        done = self.succeed(self.compile(own, "of-a-run"), "--run", os.path.dirname(own), "--steps", 2)
+        self.assertEqual((done.err, "note " in done.out), ("", False), done.out)
 
     def test_moves(self):
         """From micro-batch 2 to 1, to recompute: full, to sequences twice as long: losses go on, the history tells it."""

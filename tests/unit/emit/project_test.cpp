@@ -40,13 +40,13 @@ class Project : public ::testing::Test {
 
 Files emitted(const std::vector<std::string>& overrides, Style style) {
   const spec::Resolved resolved = small_spec(overrides);
-  const plan::Plan plan = plan::make_plan(resolved.spec, resolved.fingerprint);
+  const plan::Plan plan = plan::make_plan(resolved.spec);
   return emit_project(plan, {"plan", "{}", "name: small\n", "{}"}, kTree, style);
 }
 
 TEST_F(Project, OneFileAKernelAndTheRest) {
   const spec::Resolved resolved = small_spec();
-  const plan::Plan plan = plan::make_plan(resolved.spec, resolved.fingerprint);
+  const plan::Plan plan = plan::make_plan(resolved.spec);
   const Files files = emitted({}, Style::include);
   std::set<std::string> expected = {"kernels.h", "step.h",    "step.cpp", "program.cpp", "plan.json",
                                     "plan.txt",  "spec.yaml", "texts.S",  "config.json", "CMakeLists.txt"};
@@ -69,7 +69,7 @@ TEST_F(Project, BothStylesDifferInKernelsOnly) {
 
 TEST_F(Project, SpecialisedKernelsHaveNoParamsLeft) {
   const spec::Resolved resolved = small_spec();
-  const plan::Plan plan = plan::make_plan(resolved.spec, resolved.fingerprint);
+  const plan::Plan plan = plan::make_plan(resolved.spec);
   const Files files = emitted({}, Style::specialised);
   for (const plan::Kernel& kernel : plan.kernels) {
     const std::string& text = files.at("kernels/" + kernel.name + ".cpp");

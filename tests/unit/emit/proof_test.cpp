@@ -22,7 +22,7 @@ const SourceTree kTree = {fs::path(SOURCE_FOLDER) / "templates", fs::path(SOURCE
 plan::Plan plan_of(const std::string& file, const std::vector<std::string>& overrides) {
   const spec::LoadResult loaded = spec::load(std::string(SOURCE_FOLDER) + "/specs/" + file, overrides);
   EXPECT_TRUE(loaded.resolved) << spec::render(loaded.diagnostics);
-  return plan::make_plan(loaded.resolved->spec, loaded.resolved->fingerprint);
+  return plan::make_plan(loaded.resolved->spec);
 }
 
 /// The output as a template of its own, without params.

@@ -171,7 +171,7 @@ std::string joined(const std::vector<std::string>& words) {
 
 void check(const std::vector<std::string>& overrides) {
   SCOPED_TRACE(joined(overrides));
-  const Plan plan = make_plan(small_spec(overrides).spec, "print");
+  const Plan plan = make_plan(small_spec(overrides).spec);
   Shadow(plan).run();
   EXPECT_GE(plan.layout.transient_bytes, plan.layout.transient_bound);
   std::size_t end = 0;
@@ -186,8 +186,7 @@ void check(const std::vector<std::string>& overrides) {
 std::vector<Plan> both_targets() {
   const spec::LoadResult cuda = spec::load(std::string(SPECS_FOLDER) + "/llama-1b.yaml", {});
   EXPECT_TRUE(cuda.resolved) << spec::render(cuda.diagnostics);
-  return {make_plan(small_spec({"precision.compute=bf16"}).spec, "print"),
-          make_plan(cuda.resolved->spec, cuda.resolved->fingerprint)};
+  return {make_plan(small_spec({"precision.compute=bf16"}).spec), make_plan(cuda.resolved->spec)};
 }
 
 TEST(Arena, TheHostsBuffersLieApartAndSharedOnesLast) {
@@ -233,7 +232,7 @@ TEST(Arena, Cuda) {
 }
 
 TEST(Arena, SlabsOfLayersAreApart) {
-  const Plan plan = make_plan(small_spec().spec, "print");
+  const Plan plan = make_plan(small_spec().spec);
   std::size_t slabs = 0;
   for (std::size_t r = 0; r < plan.graph.regions.size(); ++r) {
     if (plan.graph.regions[r].loop != Loop::layers_up) continue;
@@ -252,7 +251,7 @@ TEST(Arena, SlabsOfLayersAreApart) {
 
 TEST(Arena, RecomputingNeedsLess) {
   const auto bytes = [](const char* recompute) {
-    return make_plan(small_spec({std::string("memory.recompute=") + recompute}).spec, "print").layout.bytes;
+    return make_plan(small_spec({std::string("memory.recompute=") + recompute}).spec).layout.bytes;
   };
   EXPECT_LT(bytes("full"), bytes("{every: 2}"));
   EXPECT_LT(bytes("{every: 2}"), bytes("none"));
@@ -260,9 +259,9 @@ TEST(Arena, RecomputingNeedsLess) {
 }
 
 TEST(Arena, ABudgetOfExactlyItsBytesIsEnough) {
-  const std::size_t bytes = make_plan(small_spec().spec, "print").layout.bytes;
+  const std::size_t bytes = make_plan(small_spec().spec).layout.bytes;
   const auto with_budget = [](std::size_t budget) {
-    return make_plan(small_spec({"memory.budget=" + std::to_string(budget)}).spec, "print").layout.bytes;
+    return make_plan(small_spec({"memory.budget=" + std::to_string(budget)}).spec).layout.bytes;
   };
   EXPECT_EQ(with_budget(bytes), bytes);
   EXPECT_THROW(with_budget(bytes - 1), Failure);
@@ -274,17 +273,17 @@ TEST(Arena, AutoTakesTheLargestMicroBatchThatFits) {
     more.insert(more.begin(), open.begin(), open.end());
     return small_spec(more).spec;
   };
-  EXPECT_EQ(make_plan(with({}), "print").choice.micro_batch, 16);
+  EXPECT_EQ(make_plan(with({})).choice.micro_batch, 16);
   std::int64_t before = 16;
-  for (std::size_t budget = make_plan(with({}), "print").layout.bytes - 1; before > 1;) {
-    const Plan plan = make_plan(with({"memory.budget=" + std::to_string(budget)}), "print");
+  for (std::size_t budget = make_plan(with({})).layout.bytes - 1; before > 1;) {
+    const Plan plan = make_plan(with({"memory.budget=" + std::to_string(budget)}));
     EXPECT_EQ(plan.choice.micro_batch, before / 2) << "the next smaller divisor fits";
     EXPECT_LE(plan.layout.bytes, budget);
     before = plan.choice.micro_batch;
     budget = plan.layout.bytes - 1;
   }
   try {
-    make_plan(with({"memory.budget=1Mi", "model.hidden_size=1200"}), "print");
+    make_plan(with({"memory.budget=1Mi", "model.hidden_size=1200"}));
     FAIL() << "1 MiB is enough?";
   } catch (const Failure& failure) {
     EXPECT_EQ(failure.code(), Exit::does_not_fit);

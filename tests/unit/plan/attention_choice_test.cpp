@@ -24,7 +24,7 @@ By by(const std::vector<BackwardWay>& ways) {
 Plan llama(const std::vector<std::string>& overrides) {
   const spec::LoadResult loaded = spec::load(std::string(SPECS_FOLDER) + "/llama-1b.yaml", overrides);
   EXPECT_TRUE(loaded.resolved) << spec::render(loaded.diagnostics);
-  return make_plan(loaded.resolved->spec, loaded.resolved->fingerprint);
+  return make_plan(loaded.resolved->spec);
 }
 
 ops::AttentionChoice choice(const std::vector<std::string>& overrides) { return llama(overrides).attention; }

@@ -23,11 +23,31 @@ TEST(Choice, DecidesWhateverTheSpecSays) {
 
 TEST(Choice, IsNotWrittenIntoTheSpec) {
   const spec::Spec spec = small_spec({"batch.micro_batch=auto", "memory.loss_chunk=auto"}).spec;
-  const Plan plan = make_plan(spec, "print");
+  const Plan plan = make_plan(spec);
   EXPECT_EQ(plan.spec.batch.micro_batch, 0);
   EXPECT_EQ(plan.spec.memory.loss_chunk, 0);
   EXPECT_GT(plan.choice.micro_batch, 0);
   EXPECT_GT(plan.choice.loss_chunk, 0);
+}
+
+/// `auto` and the numbers that it became are one trainer, from whichever tokens it became them.
+TEST(Choice, IsWhatTheFingerprintIsOf) {
+  const std::string small = "batch.tokens=192", larger = "batch.tokens=384", open = "batch.micro_batch=auto";
+  const std::size_t bytes = make_plan(small_spec({small, "batch.micro_batch=8"}).spec).layout.bytes;
+  const std::string budget = "memory.budget=" + std::to_string(bytes);
+  const Plan plan = make_plan(small_spec({small, open, budget}).spec),
+             other = make_plan(small_spec({larger, open, budget}).spec);
+  EXPECT_EQ(plan.choice.micro_batch, 8);
+  EXPECT_EQ(other.choice.micro_batch, 8) << "16 do not fit";
+  EXPECT_EQ(other.fingerprint, plan.fingerprint);
+  EXPECT_EQ(make_plan(chosen_spec(plan)).fingerprint, plan.fingerprint);
+  EXPECT_EQ(make_plan(small_spec({small, budget, "batch.micro_batch=8"}).spec).fingerprint, plan.fingerprint);
+  EXPECT_NE(make_plan(small_spec({small, budget, "batch.micro_batch=4"}).spec).fingerprint, plan.fingerprint);
+  // A chunk of some rows is a number, whether it was chosen or written.
+  const spec::Spec reference =
+      spec::load(std::string(SPECS_FOLDER) + "/llama-1b.yaml", {"memory.loss_chunk=auto"}).resolved->spec;
+  EXPECT_EQ(make_plan(reference).fingerprint,
+            make_plan(spec::load(std::string(SPECS_FOLDER) + "/llama-1b.yaml").resolved->spec).fingerprint);
 }
 
 TEST(Choice, OfTheReferenceRunIsLoweredInFiveMilliseconds) {

@@ -18,7 +18,7 @@ namespace {
 Plan of_file(const std::string& name, const std::vector<std::string>& overrides = {}) {
   const spec::LoadResult loaded = spec::load(std::string(SPECS_FOLDER) + "/" + name, overrides);
   EXPECT_TRUE(loaded.resolved) << spec::render(loaded.diagnostics);
-  return make_plan(loaded.resolved->spec, loaded.resolved->fingerprint);
+  return make_plan(loaded.resolved->spec);
 }
 
 TEST(Cost, Llama1b) {
@@ -193,8 +193,8 @@ TEST(Cost, AttentionIsInTilesWhereTheArchHasThem) {
 }
 
 TEST(Cost, RecomputationAddsLaunchesAndFlops) {
-  const Cost none = make_plan(small_spec().spec, "").cost;
-  const Cost full = make_plan(small_spec({"memory.recompute=full"}).spec, "").cost;
+  const Cost none = make_plan(small_spec().spec).cost;
+  const Cost full = make_plan(small_spec({"memory.recompute=full"}).spec).cost;
   EXPECT_GT(full.launches_per_step, none.launches_per_step);
   EXPECT_GT(full.hardware_flops_per_step, none.hardware_flops_per_step);
   EXPECT_EQ(full.model_flops_per_token, none.model_flops_per_token);

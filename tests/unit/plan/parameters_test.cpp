@@ -12,7 +12,7 @@
 namespace llmc::plan {
 namespace {
 
-Plan planned(const std::vector<std::string>& overrides) { return make_plan(small_spec(overrides).spec, "print"); }
+Plan planned(const std::vector<std::string>& overrides) { return make_plan(small_spec(overrides).spec); }
 
 TEST(Parameters, EveryTensorOfACheckpointOnce) {
   const Plan plan = planned({});

@@ -17,6 +17,7 @@ TEST(History, OneLineAStart) {
                      kHere,
                      "m1",
                      "d1",
+                     "../../a.yaml",
                      {"optimizer.lr=1e-3"},
                      {"data.seed"},
                      {}};
@@ -29,11 +30,20 @@ TEST(History, OneLineAStart) {
   EXPECT_EQ(json["libraries"], (std::vector<std::string>{"oneDNN 2.6.3"}));
   EXPECT_EQ(json["threads"], 2);
   EXPECT_EQ(json["changed"].dump(), R"({"optimizer.lr":["0.0003","0.001"]})");
+  EXPECT_EQ(json["spec"], "../../a.yaml");
   EXPECT_EQ(json["overrides"][0], "optimizer.lr=1e-3");
   EXPECT_EQ(json["allowed"][0], "data.seed");
   EXPECT_TRUE(last_environment(line + "\n") == kHere);
   EXPECT_TRUE(last_environment("{\"old\": 1}\n" + line) == kHere);
   EXPECT_TRUE(last_environment("") == Environment{} && last_environment("nonsense\n") == Environment{});
+}
+
+TEST(History, TheSpecBeforeIsNotTheRunsOwn) {
+  EXPECT_EQ(last_spec(""), "");
+  EXPECT_EQ(last_spec("{\"step\": 0}\nnonsense\n"), "") << "of an llmc that did not write it";
+  const std::string two = "{\"spec\": \"a.yaml\"}\n{\"spec\": \"../b.yaml\"}\n";
+  EXPECT_EQ(last_spec(two), "../b.yaml");
+  EXPECT_EQ(last_spec(two + "{\"spec\": \"spec.yaml\"}\n{\"spec\": \"\"}\n{\"spec\": 3}"), "../b.yaml");
 }
 
 TEST(History, Differences) {

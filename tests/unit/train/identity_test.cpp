@@ -48,7 +48,7 @@ TEST_F(Identity, AResumeKeepsTheRunsValues) {
   EXPECT_FALSE(contains(again.out, "change ")) << again.out;
   EXPECT_TRUE(contains(again.out,
                        "value   optimizer.lr=0.01 (the trainer was built with 0.05)\nvalue   the run keeps its own "
-                       "optimizer.lr unless the command line gives another"))
+                       "optimizer.lr; to take the trainer's, add optimizer.lr=0.05, or --follow-spec for all\n"))
       << again.out;
   EXPECT_EQ(again.err, "");
   expect_same_checkpoint("clean", "run", 20);
@@ -69,6 +69,42 @@ TEST_F(Identity, AResumeSaysEachValueThatChanges) {
   EXPECT_TRUE(contains(read_file(folder_ / "run/spec.yaml"), "lr: 0.01\n"));
   const Result back = train({"--run", "run", "optimizer.lr=0.05"});
   EXPECT_TRUE(contains(back.out, "change  optimizer.lr 0.01 -> 0.05\n")) << back.out;
+}
+
+TEST_F(Identity, FollowSpecTakesTheTrainersValues) {
+  const Words own = {"optimizer.lr=0.01", "optimizer.betas=[0.5, 0.75]", "checkpoint.every=3", "schedule.steps=19"};
+  Words first = {"--run", "run", "--steps", "7"};
+  first.insert(first.end(), own.begin(), own.end());
+  train(first);
+  const Result kept = train({"--run", "run", "--steps", "8", "checkpoint.every=4"});
+  EXPECT_TRUE(
+      contains(kept.out,
+               "to take the trainer's, add optimizer.lr=0.05 'optimizer.betas=[0.9, 0.95]' schedule.steps=20, or "
+               "--follow-spec for all\n"))
+      << kept.out;
+  // The command line comes over the trainer's values.
+  const Result followed = train({"--run", "run", "--steps", "9", "--follow-spec", "optimizer.betas=[0.9, 0.99]"});
+  for (const char* change : {"optimizer.lr 0.01 -> 0.05", "optimizer.betas [0.5, 0.75] -> [0.9, 0.99]",
+                             "checkpoint.every 4 -> 5", "schedule.steps 19 -> 20"})
+    EXPECT_TRUE(contains(followed.out, "change  " + std::string(change) + "\n")) << change << "\n" << followed.out;
+  EXPECT_FALSE(contains(followed.out, "keeps its own")) << followed.out;
+  EXPECT_TRUE(contains(followed.out, "value   optimizer.betas=[0.9, 0.99] (the trainer was built with"))
+      << followed.out;
+  EXPECT_EQ(history("run")[2]["changed"].size(), 4u);
+  EXPECT_FALSE(contains(train({"--run", "run", "--steps", "10"}).out, "change ")) << "the run has them from then on";
+  // What is guarded is still asked for, and a fresh run has the trainer's values anyway.
+  train({"--run", "guarded", "--steps", "5", "seed=1"});
+  refuse({"--run", "guarded", "--follow-spec"}, "seed 1, this run has 42");
+  train({"--run", "guarded", "--steps", "6", "--follow-spec", "--allow", "seed"});
+  EXPECT_EQ(train({"--run", "fresh", "--steps", "5", "--follow-spec"}).err, "");
+  EXPECT_FALSE(contains(read_file(folder_ / "fresh/history.jsonl"), "optimizer.lr"));
+}
+
+TEST_F(Identity, AFinishedRunFollowsNoSpec) {
+  train({"--run", "run", "optimizer.lr=0.01"});
+  const Result again = run({"--run", "run", "--follow-spec"});
+  EXPECT_EQ(again.status, 2) << again.out;
+  EXPECT_TRUE(contains(again.err, "it was trained with optimizer.lr 0.01, not 0.05")) << again.err;
 }
 
 TEST_F(Identity, AStartThatDoesNothingWritesNothing) {
@@ -96,6 +132,16 @@ TEST_F(Identity, AnotherMicroBatchGoesOnAndIsTold) {
     EXPECT_NEAR(ours[i]["loss"].get<double>(), clean[i]["loss"].get<double>(), i < 10 ? 0 : 1e-4) << i;
   EXPECT_EQ(ours.back()["tokens"], clean.back()["tokens"]);
   EXPECT_EQ(train({"--run", "run", "schedule.steps=22"}, {"FAKE_MICRO_BATCH=1"}).err, "") << "told once";
+}
+
+/// What kernels were compiled for is the trainer's arch; what the spec calls it differs in runs of an older llmc.
+TEST_F(Identity, AnotherNameOfTheArchIsNoOtherTrainer) {
+  train({"--run", "run", "--steps", "5"});
+  std::string spec = read_file(folder_ / "run/spec.yaml");
+  const std::size_t at = spec.find("[x86-64]");
+  ASSERT_NE(at, std::string::npos) << spec;
+  std::ofstream(folder_ / "run/spec.yaml") << spec.replace(at, 8, "[native]");
+  EXPECT_EQ(train({"--run", "run", "--steps", "6"}).err, "");
 }
 
 TEST_F(Identity, AnotherLengthGoesOnInTheSameEpoch) {

@@ -90,6 +90,8 @@ TEST(SkipGuard, StopsAfterTenInARow) {
     EXPECT_EQ(guard.observe(SkipGuard::kLimit, good), "");
   }
   for (int i = 0; i < SkipGuard::kLimit; ++i) guard.observe(100 + i, bad);
+  bad.loss = -std::nan("");
+  EXPECT_NE(SkipGuard().observe(1, bad).find("loss nan and"), std::string::npos);
   try {
     guard.check();
     FAIL() << "no failure";
@@ -111,6 +113,8 @@ TEST(Console, Texts) {
   EXPECT_EQ(format_count(-1234567), "-1,234,567");
   EXPECT_EQ(format_progress({120, 20000, 4.12341, 4.30119, 4.2345, 3e-4, 0.849, 12345.4, 4980}),
             "step   120/20000  loss 4.1234  max 4.3012  val 4.2345  lr 3.00e-04  norm 0.85  12,345 tok/s  ETA 1h 23m");
+  EXPECT_EQ(format_progress({1, 2, -std::nan(""), {}, -std::nan(""), 3e-4, -std::nan(""), 1, 1}),
+            "step 1/2  loss nan  val nan  lr 3.00e-04  norm nan  1 tok/s  ETA 1s");
 }
 
 TEST(Buffers, AMissingOneIsNamed) {

@@ -79,6 +79,51 @@ TEST_F(Place, ALinkToTheFolderIsTheSamePlace) {
   EXPECT_EQ(default_base(folder_ / "link/build/a"), folder_ / "tree/specs");
 }
 
+TEST_F(Place, TheSpecOfATrainer) {
+  EXPECT_EQ(noted_spec(folder_), fs::path());
+  EXPECT_EQ(noted_spec(folder_ / "tree/build/a"), folder_ / "tree/specs/a.yaml");
+  fs::create_directory(folder_ / "far");
+  fs::copy(folder_ / "tree/build/a", folder_ / "far/a", fs::copy_options::recursive);
+  EXPECT_EQ(noted_spec(folder_ / "far/a"), folder_ / "tree/specs/a.yaml") << "copied without it";
+  fs::rename(folder_ / "tree", folder_ / "moved");
+  EXPECT_EQ(noted_spec(folder_ / "moved/build/a"), folder_ / "moved/specs/a.yaml");
+}
+
+/// Two specs with one name: the default run folder is that of the first, as long as its file is there.
+TEST_F(Place, AnotherSpecOfTheSameName) {
+  std::ofstream(folder_ / "tree/specs/b.yaml") << "name: a\n";
+  for (const char* name : {"a", "b"}) {
+    const fs::path build = folder_ / "tree/build" / name;
+    fs::create_directories(build);
+    fs::copy(FAKE_TRAINER, build / "trainer");
+    std::ofstream(build / kSpecDirectoryFile) << (folder_ / "data").string() << "\n" << build.string() << "\n";
+    std::ofstream(build / kSpecFilesFile) << "0 " << (folder_ / "tree/specs" / name).string() << ".yaml\n";
+  }
+  const auto start = [&](const std::string& tree, const std::string& name, const std::string& words) {
+    const std::string trainer = (folder_ / tree / "build" / name / "trainer").string();
+    const std::string line = trainer + " --quiet --threads 1 " + words + " >" + (folder_ / "out").string() + " 2>&1";
+    return WEXITSTATUS(std::system(("cd " + folder_.string() + " && " + line).c_str()));
+  };
+  const auto said = [&] { return read_file(folder_ / "out"); };
+  const std::string a = (folder_ / "tree/specs/a.yaml").string(), b = (folder_ / "tree/specs/b.yaml").string();
+  ASSERT_EQ(start("tree", "a", "--steps 1"), 0) << said();
+  EXPECT_EQ(lines("data/runs/fake/history.jsonl")[0]["spec"], "../../../tree/specs/a.yaml");
+  ASSERT_EQ(start("tree", "a", "--steps 2"), 0) << said();
+  EXPECT_EQ(start("tree", "b", "--steps 3"), 6);
+  for (const std::string& part : {"last started by a trainer of '" + a + "', and this one is of '" + b + "'",
+                                  std::string("another `name`"), std::string("--run DIR")})
+    EXPECT_TRUE(contains(said(), part)) << said();
+  EXPECT_EQ(lines("data/runs/fake/history.jsonl").size(), 2u);
+  EXPECT_EQ(start("tree", "b", "--steps 3 --run data/runs/fake"), 0) << said();
+  EXPECT_EQ(start("tree", "a", "--steps 4"), 6) << "it is the run of b now";
+  EXPECT_EQ(start("tree", "b", "--steps 4"), 0) << said();
+  // A spec that is gone was renamed; one that moved along with the run is the same.
+  fs::rename(a, folder_ / "tree/specs/c.yaml");
+  std::ofstream(folder_ / "tree/build/a" / kSpecFilesFile) << "0 " << (folder_ / "tree/specs/c.yaml").string() << "\n";
+  fs::rename(b, folder_ / "tree/specs/d.yaml");
+  EXPECT_EQ(start("tree", "a", "--steps 5"), 0) << said();
+}
+
 /// A whole trainer: --base decides, and what needs no folder works without one.
 TEST_F(Place, TheCopyOfATrainer) {
   fs::create_directories(folder_ / "copy");

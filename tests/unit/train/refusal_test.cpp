@@ -58,6 +58,11 @@ TEST_F(Refusals, RunFolders) {
   train({"--run", "run", "--steps", "6"});
   expect({"--run", "run", "--resume", "none"}, 6, "holds a run already");
   expect({"--run", "run", "--resume", "elsewhere"}, 6, "no checkpoint");
+  fs::create_directory(folder_ / "model");
+  expect({"--run", "run", "--resume", "model"}, 6, "'model' is neither a run folder nor a checkpoint");
+  std::ofstream(folder_ / "model/config.json") << "{}";
+  std::ofstream(folder_ / "model/model.safetensors") << "";
+  expect({"--run", "run", "--resume", "model"}, 6, "'model' is a Hugging Face model, without optimizer state");
   expect({"--run", "run", "seed=1"}, 6, "seed 42, this run has 1");
   expect({"--run", "run", "data.seed=1"}, 6, "data.seed 7, this run has 1");
   expect({"--run", "run", "schedule.steps=10"}, 6, "--allow schedule.steps");

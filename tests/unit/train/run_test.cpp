@@ -265,13 +265,52 @@ TEST_F(Runs, AMovedRunFolderSaysWhereItsPathsAreFrom) {
   const std::string file = (folder_ / "far/away/run/spec.yaml").string();
   for (const std::string& part :
        {"no file matches '" + (folder_ / "far/away/data/train-*.bin").string() + "'",
-        "which is data.train.path of '" + file + "'", std::string("say where it is, data.train.path=PATH")})
+        "which is data.train.path of '" + file + "'",
+        "no file matches '" + (folder_ / "far/away/data/val.bin").string() + "', which is data.validation.path of"})
     EXPECT_TRUE(contains(lost.err, part)) << part << "\n" << lost.err;
-  const Words found = {"--run", "far/away/run", "data.train.path=data/train-*.bin",
-                       "data.validation.path=data/val.bin"};
-  train(found);
+  // The whole command: with the trainer's own places, since there are files; typed, it goes on.
+  const std::string data = (folder_ / "data").string(), words = "--base data --threads 1 --run far/away/run --steps 4";
+  const std::string command = std::string(FAKE_TRAINER) + " " + words + " 'data.train.path=" + data +
+                              "/train-*.bin' data.validation.path=" + data + "/val.bin";
+  EXPECT_TRUE(lost.err.ends_with("say where they are, or make data with `llmc data build`:\n  " + command + "\n"))
+      << lost.err;
+  EXPECT_EQ(std::system(("cd " + folder_.string() + " && " + command + " --quiet").c_str()), 0);
+  EXPECT_TRUE(lost.err.size() < 2000) << "once each";
+  train({"--run", "far/away/run"});
   train({"--run", "clean"});
   expect_same_checkpoint("clean", "far/away/run", 20);
+}
+
+TEST_F(Runs, ARemovedRunFolderIsMadeAgain) {
+  const pid_t child = start({"--run", "run"}, {"FAKE_GATES=7,18"});
+  wait_for_gate(child, 7);
+  fs::remove_all(folder_ / "run");
+  open_gate(7);
+  wait_for_gate(child, 18);  // the saves of step 10 and 15 are done
+  EXPECT_EQ(lines("run/metrics.jsonl").front()["step"], 11);
+  open_gate(18);
+  const Result done = finish(child);
+  EXPECT_EQ(done.status, 0) << done.err;
+  EXPECT_TRUE(
+      contains(done.err, "run' was removed while the run was training; it is made again, with a checkpoint of step 10"))
+      << done.err;
+  EXPECT_EQ(lines("run/history.jsonl").size(), 1u);
+  train({"--run", "clean"});
+  expect_same_checkpoint("clean", "run", 20);
+  EXPECT_EQ(train({"--run", "run", "schedule.steps=21"}).err, "") << "it goes on as any other";
+}
+
+TEST_F(Runs, AFolderThatAnotherRunTookIsLeftAlone) {
+  const pid_t child = start({"--run", "run"}, {"FAKE_GATES=7"});
+  wait_for_gate(child, 7);
+  fs::remove_all(folder_ / "run");
+  train({"--run", "run", "--steps", "2", "seed=1"});
+  open_gate(7);
+  const Result lost = finish(child);
+  EXPECT_EQ(lost.status, 6) << lost.err;
+  EXPECT_TRUE(contains(lost.err, "was removed while this run was training, and another run was started in it"))
+      << lost.err;
+  EXPECT_EQ(checkpoint("run", 20).size(), 0u);
 }
 
 TEST_F(Runs, ResumeOfAnotherRunGoesOnInTheDefaultFolder) {

@@ -18,14 +18,14 @@ TEST_F(Signals, StopSaveAndResume) {
        {std::pair{SIGTERM, "SIGTERM"}, {SIGINT, "SIGINT"}, {SIGHUP, "SIGHUP"}, {SIGUSR2, "SIGUSR2"}}) {
     const std::string run = name;
     close_gate(9);
-    const pid_t child = start({"--run", run, "--resume=none"}, {"FAKE_GATES=9"});
+    const pid_t child = start({"--run", run, "--resume=none", "--follow-spec", "--allow", "seed"}, {"FAKE_GATES=9"});
     wait_for_gate(child, 9);
     ::kill(child, signal);
     open_gate(9);
     const Result stopped = finish(child);
     EXPECT_EQ(stopped.status, 75) << stopped.err;
     EXPECT_TRUE(contains(stopped.err, std::string("stopped by ") + name + " after step ")) << stopped.err;
-    EXPECT_TRUE(contains(stopped.err, "--run " + run) && !contains(stopped.err, "--resume")) << stopped.err;
+    EXPECT_TRUE(stopped.err.ends_with("trainer --base data --threads 1 --run " + run + "\n")) << stopped.err;
     const auto last = lines(run + "/metrics.jsonl").back()["step"].get<int>();
     EXPECT_LT(last, 20);
     EXPECT_EQ(checkpoint(run, last).size(), 6u);

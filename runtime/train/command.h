@@ -1,0 +1,26 @@
+// Command lines as they are shown: words that a shell takes as they are meant.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace llmc {
+
+/// The word in quotes where a shell would read it otherwise.
+std::string shell_word(const std::string& word);
+
+/// The words, each as shell_word(), with blanks between.
+std::string shell_line(const std::vector<std::string>& words);
+
+/// Environment variable in which `llmc run`, which becomes the trainer by exec, leaves "PID COMMAND": what goes on with
+/// the run where the trainer alone does not say it.
+inline constexpr char kResumeVariable[] = "LLMC_RESUME";
+
+/// The command that goes on with this process' run: what `llmc run` left, else these words without what is done.
+std::string resume_line(const std::vector<std::string>& argv);
+
+/// A trainer's words without those that are done when it has started: --resume, --allow and --follow-spec. The run
+/// folder keeps what came of them.
+std::vector<std::string> words_to_go_on(const std::vector<std::string>& words);
+
+}  // namespace llmc

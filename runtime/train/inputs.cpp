@@ -1,0 +1,27 @@
+#include "train/inputs.h"
+
+namespace llmc {
+
+namespace {
+
+std::shared_ptr<const TokenShards> open_shards(const spec::DataSource& source, const ProgramInfo& info) {
+  return std::make_shared<const TokenShards>(source.path, source.format, info.vocab_size);
+}
+
+}  // namespace
+
+Inputs open_inputs(const spec::Spec& run, const ProgramInfo& info) {
+  Inputs inputs;
+  inputs.train = open_shards(run.data.train, info);
+  Samples(inputs.train, info.sequence_length);  // refuses data without a whole sample
+  if (!run.data.validation.path.empty() && run.evaluation.every > 0)
+    inputs.evaluation.emplace(open_shards(run.data.validation, info), info, run.evaluation.sequences);
+  if (!run.sampling.prompts.empty() && run.sampling.every > 0) {
+    if (!run.data.tokenizer.empty())
+      inputs.tokenizer = std::make_unique<const Tokenizer>(std::filesystem::path(run.data.tokenizer));
+    inputs.sampling.emplace(run.sampling, inputs.tokenizer.get(), info, run.seed);
+  }
+  return inputs;
+}
+
+}  // namespace llmc
