@@ -65,7 +65,7 @@ std::filesystem::path checkpoints_directory(const std::filesystem::path& run);
 /// step-00000100
 std::string checkpoint_name(std::int64_t step);
 
-/// Writes RUN/checkpoints/step-NNNNNNNN as docs/manual.md says and returns its path; then removes what retention does
+/// Writes RUN/checkpoints/step-NNNNNNNN as docs/runs.md says and returns its path; then removes what retention does
 /// not keep, never the one just written. Host memory: two blocks of 16 MiB. Throws Failure(checkpoint) when it cannot
 /// (no space: before anything is written); then every older checkpoint is as it was and no temporary directory is left.
 /// The caller holds the run folder's lock and logs and goes on.

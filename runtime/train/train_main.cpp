@@ -134,8 +134,7 @@ void tell_differences(Console& console, const Options& options, const StartValue
   for (const std::string& path : edited_spec_files(executable_folder()))
     console.warning(
         fmt::format("'{}' was edited after this trainer was compiled, which knows nothing of the edit; `llmc compile` "
-                    "makes one that "
-                    "does{}",
+                    "makes one that does{}",
                     path, values.before ? ", and with --follow-spec this run then takes its run-time values" : ""));
 }
 

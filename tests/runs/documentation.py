@@ -1,4 +1,4 @@
-"""Every command of README.md and docs/manual.md is run as it is written there, in order, in one folder with the built llmc; what
+"""Every command of README.md, docs/manual.md and docs/runs.md is run as it is written there, in order, in one folder with the built llmc; what
 a page shows of its output is what it says. docs/walkthrough.md: walkthrough.py."""
 
 import json
@@ -11,7 +11,7 @@ import pages
 from harness import RunTest
 
 DATASET = os.environ.get("LLMC_DATASET", "/tmp/llmc-dataset")
-PAGES = ("README.md", "docs/manual.md")
+PAGES = ("README.md", "docs/manual.md", "docs/runs.md")
 # What is not run.
 NOT_HERE = {
     "./test.sh": "runs this test",
