@@ -42,7 +42,10 @@ if(NOT EXISTS "${LLMC_RUNTIME}/CMakeLists.txt")
 endif()
 )");
   out.line("set(LLMC_TARGET $target$)", {{"target", cuda ? "cuda" : "cpu"}});
-  out.raw(R"(add_subdirectory("${LLMC_RUNTIME}" runtime)
+  out.raw(R"(# Several sources of the runtime at once: most of their compilation is the headers that they share.
+set(CMAKE_UNITY_BUILD ON)
+add_subdirectory("${LLMC_RUNTIME}" runtime)
+set(CMAKE_UNITY_BUILD OFF)
 
 file(GLOB kernels CONFIGURE_DEPENDS kernels/*)
 )");

@@ -111,10 +111,10 @@ class Data(RunTest):
 
     def test_words_of_the_output(self):
         """One document is one, though both sides have a part of it; numbers may end as in a spec."""
-        os.makedirs(self.path("one"))
-        with open(self.path("one", "a.txt"), "w") as file:
+        os.makedirs(self.path("single"))
+        with open(self.path("single", "a.txt"), "w") as file:
             file.write("word after word, \n" * 400)
-        done = self.succeed(LLMC, "data", "build", "--from", self.path("one"), "--vocab-size", "1K", "--shard-tokens", "1M", "-o", self.path("of-one"))
+        done = self.succeed(LLMC, "data", "build", "--from", self.path("single"), "--vocab-size", "1K", "--shard-tokens", "1M", "-o", self.path("of-single"))
         self.assertIn(": 1 document from 1 file (0 skipped)", done.out)
         self.assertIn("note: there is one document, so its end is the validation set\n", done.err)
         self.assertNotIn("held out", done.err)
