@@ -15,6 +15,7 @@
 #include "data/tokenizer.h"
 #include "spec/print.h"
 #include "spec/schema.h"
+#include "train/command.h"
 #include "train/paths.h"
 
 namespace llmc::cli {
@@ -48,16 +49,6 @@ int check(const Options& options) {
     fmt::print(stderr, "warning: {}: no file matches '{}' here; a run needs it\n", missing.key, missing.path.string());
   if (!options.json) fmt::print("{}: good ({})\n", options.spec.file, plan.fingerprint);
   return 0;
-}
-
-/// A word as a shell takes it.
-std::string shell_word(const std::string& word) {
-  if (!word.empty() && word.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-./+:") ==
-                           std::string::npos)
-    return word;
-  std::string quoted;
-  for (const char c : word) quoted += c == '\'' ? "'\\''" : std::string(1, c);
-  return "'" + quoted + "'";
 }
 
 /// `path`, from here, as it is written in a spec that lies at `spec` (here, where that is empty).
