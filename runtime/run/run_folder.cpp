@@ -130,6 +130,8 @@ bool RunFolder::renew() {
   struct stat ours{}, there{};
   if (::stat((state / "lock").c_str(), &there) == 0) {
     if (::fstat(lock_, &ours) == 0 && ours.st_ino == there.st_ino && ours.st_dev == there.st_dev) return false;
+    // Some network file systems number a file anew; the start that was noted last is this one's or not.
+    if (history().ends_with(history_line_ + "\n")) return false;
     throw Failure(Exit::checkpoint, "'" + directory_.string() +
                                         "' was removed while this run was training, and another run was started in it");
   }

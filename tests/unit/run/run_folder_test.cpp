@@ -81,6 +81,18 @@ TEST(RunFolder, OneTrainerAtATime) {
   EXPECT_EQ(failure(base.path, model(1)), "no failure");
 }
 
+/// As some network file systems have it, where a file has another number now than when it was opened.
+TEST(RunFolder, AnotherLockFileIsNoOtherRun) {
+  TemporaryDirectory base;
+  RunFolder folder(base.path, model(1), {});
+  folder.start("name: a\n", "{}\n", "{\"step\":0,\"time\":\"now\"}", 0);
+  fs::rename(base.path / "state/lock", base.path / "state/old");  // which keeps its number
+  std::ofstream(base.path / "state/lock");
+  EXPECT_FALSE(folder.renew());
+  std::ofstream(base.path / "history.jsonl", std::ios::app) << "{\"step\":0,\"time\":\"later\"}\n";
+  EXPECT_THROW(folder.renew(), Failure);
+}
+
 TEST(RunFolder, RemovesWhatAKilledSaveLeft) {
   TemporaryDirectory base;
   {
