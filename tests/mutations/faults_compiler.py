@@ -12,6 +12,15 @@ FAULTS = [
           "append_as<std::uint16_t>(buffer_, tokens.first(taken));", "test_data ShardWriter.WideTokens"),
     fault("one_file_named_twice_counts_twice", "compiler/data/corpus.cpp", "  files.erase(repeated.begin(), repeated.end());\n",
           "  (void)repeated;\n", "test_data FindCorpusFiles.*"),
+    fault("changed_texts_are_not_said", "compiler/data/builder.cpp", "result_.changed_documents += document.changed;", "",
+          "test_data BuildDatasetTest.ATokenizerThatIsNotByteExactIsSaid"),
+    fault("files_of_other_names_are_not_counted", "compiler/data/builder.cpp",
+          "if (options.globs.empty()) result.passed_over = passed_over;", "", "test_data BuildDatasetTest.FilesOfOtherNamesAreCounted"),
+    # plan
+    fault("fingerprint_of_auto", "compiler/plan/planner.cpp", "  spec.batch.micro_batch = plan.choice.micro_batch;\n", "",
+          "test_plan Choice.IsWhatTheFingerprintIsOf"),
+    fault("library_buffers_have_the_first_area", "compiler/plan/layout.cpp", "take(bytes), in});", "take(bytes), in * 0});",
+          "test_plan Arena.TheHostsBuffersLieApartAndSharedOnesLast"),
     # build
     fault("killed_compilers_succeed", "compiler/build/process.cpp", ": 128 + WTERMSIG(status);", ": 0;",
           "test_build Process.ASignalIs128AndItsNumber"),

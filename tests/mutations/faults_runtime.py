@@ -10,6 +10,16 @@ FAULTS = [
           "end = std::max(end, b.offset);", "test_plan Arena.TheHostsBuffersLieApartAndSharedOnesLast"),
     fault("the_weights_are_shared_out", "runtime/buffers.h", "return use == Use::state; }", "return use == Use::masters; }",
           "test_plan Arena.TheHostsBuffersLieApartAndSharedOnesLast"),
+    # a start, and the folder of a run
+    fault("the_spec_is_not_followed", "runtime/train/start.cpp", "values.before && !options.follow_spec;", "values.before.has_value();",
+          "test_train Identity.FollowSpecTakesTheTrainersValues"),
+    fault("two_specs_share_a_run", "runtime/train/start.cpp", "return same || !fs::exists(other, missing) ?",
+          "return same || fs::exists(other, missing) ?", "test_train Place.AnotherSpecOfTheSameName"),
+    fault("another_run_is_overwritten", "runtime/run/run_folder.cpp",
+          "    if (history().ends_with(history_line_ + \"\\n\")) return false;\n", "    return false;\n",
+          "test_train Runs.AFolderThatAnotherRunTookIsLeftAlone"),
+    fault("a_folder_made_again_is_empty", "runtime/run/run_folder.cpp", "  write_start();\n  return true;", "  return true;",
+          "test_train Runs.ARemovedRunFolderIsMadeAgain"),
     # data
     fault("order_same_in_every_epoch", "runtime/data/order.cpp", "mix(mix(seed) ^ epoch)", "mix(mix(seed))",
           "test_data SampleOrder.EpochsAndSeedsDiffer"),

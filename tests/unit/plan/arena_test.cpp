@@ -197,6 +197,7 @@ TEST(Arena, TheHostsBuffersLieApartAndSharedOnesLast) {
     for (const HostBuffer& buffer : plan.layout.buffers) {
       EXPECT_GE(buffer.offset, end) << buffer.name;
       EXPECT_EQ(buffer.offset % kArenaAlignment, 0u) << buffer.name;
+      EXPECT_EQ(plan.layout.areas[buffer.area].offset, buffer.offset) << buffer.name;
       EXPECT_GE(is_sharded(buffer.use), sharded) << buffer.name << " lies behind what ranks share out";
       const bool inside = buffer.offset >= block.offset && buffer.offset + buffer.bytes() <= block.offset + block.bytes;
       EXPECT_EQ(inside, is_input(buffer.use)) << buffer.name;
