@@ -9,7 +9,8 @@ echo "The tests take about half an hour on two cores; before them llmc is built,
 [ ! -f "$minutes" ] || echo "The last time that all of it passed here, build and tests took $(cat "$minutes") minutes."
 begin=$(date +%s)
 ./setup.sh
-# So that tests which build a copy of the sources (tests/mutations) find in ccache what is compiled here.
+# So that tests which build a copy of the sources (tests/mutations) find in ccache what is compiled here; the sloppiness is what
+# ccache asks for with a precompiled header (tests/sim).
 export CCACHE_BASEDIR="$PWD" CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros
 cmake -G Ninja -S . -B build -DCMAKE_COMPILE_WARNING_AS_ERROR=ON
 cmake --build build -j "$jobs"
