@@ -2,15 +2,12 @@
 // The plan lists them, the trainer finds them here by their use.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string>
 
 #include "dtype.h"
-#include "error.h"
 
 namespace llmc {
 
@@ -86,24 +83,22 @@ struct Buffer {
 
 /// The first buffer of this use; null where there is none.
 inline const Buffer* find_buffer(std::span<const Buffer> buffers, Use use) {
-  const auto found = std::find_if(buffers.begin(), buffers.end(), [use](const Buffer& b) { return b.use == use; });
-  return found == buffers.end() ? nullptr : &*found;
+  for (const Buffer& b : buffers)
+    if (b.use == use) return &b;
+  return nullptr;
 }
 
-/// The same, which a run cannot do without: throws Failure(internal) where there is none.
-inline const Buffer& buffer_of(std::span<const Buffer> buffers, Use use) {
-  const Buffer* found = find_buffer(buffers, use);
-  if (!found) throw Failure(Exit::internal, std::string("the trainer's plan has no buffer for ") + name_of(use));
-  return *found;
-}
+/// The same, which a trainer cannot do without: throws Failure(internal) where there is none. Defined in train/.
+const Buffer& buffer_of(std::span<const Buffer> buffers, Use use);
 
 // Of a list of Buffer, or of the plan's own.
 
 /// How many buffers a checkpoint holds: the weights, and what the optimizer keeps of them.
 template <class Buffers>
 std::size_t saved_buffers(const Buffers& buffers) {
-  return static_cast<std::size_t>(std::count_if(
-      buffers.begin(), buffers.end(), [](const auto& b) { return b.use == Use::masters || b.use == Use::state; }));
+  std::size_t count = 0;
+  for (const auto& b : buffers) count += b.use == Use::masters || b.use == Use::state;
+  return count;
 }
 
 /// The block of inputs: from the first to the end of the last, a multiple of kArenaAlignment.
@@ -115,7 +110,10 @@ template <class Buffers>
 InputBlock input_block(const Buffers& buffers) {
   std::size_t begin = SIZE_MAX, end = 0;
   for (const auto& b : buffers)
-    if (is_input(b.use)) begin = std::min(begin, b.offset), end = std::max(end, b.offset + b.bytes());
+    if (is_input(b.use)) {
+      if (b.offset < begin) begin = b.offset;
+      if (b.offset + b.bytes() > end) end = b.offset + b.bytes();
+    }
   if (end == 0) return {};
   return {begin, (end - begin + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment};
 }

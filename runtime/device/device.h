@@ -3,8 +3,8 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
-#include <string>
+
+#include "hidden.h"
 
 namespace llmc {
 
@@ -41,13 +41,14 @@ class Device {
   void profile(bool on);
   bool profiled() const;
 
-  /// One line for the log: "AMD EPYC, 2 threads, avx512_bf16" or "NVIDIA H200 (sm_90), driver 580".
-  std::string description() const;
+  /// One line for the log, as long as the Device lives: "AMD EPYC, 2 threads, avx512_bf16" or "NVIDIA H200 (sm_90),
+  /// driver 580".
+  const char* description() const;
   int threads() const;  // 1 on cuda
 
  private:
   struct Impl;
-  std::unique_ptr<Impl> impl_;
+  Hidden<Impl> impl_;
 };
 
 }  // namespace llmc

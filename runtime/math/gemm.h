@@ -1,11 +1,12 @@
 // Matrix products of one fixed shape each, built once at start: oneDNN on cpu, cuBLASLt on cuda.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <memory>
 
 #include "device/device.h"
 #include "dtype.h"
+#include "hidden.h"
 
 namespace llmc {
 
@@ -51,7 +52,7 @@ class MathLibrary {
   Impl& impl() { return *impl_; }
 
  private:
-  std::unique_ptr<Impl> impl_;
+  Hidden<Impl> impl_;
 };
 
 class Gemm {
@@ -65,7 +66,7 @@ class Gemm {
 
  private:
   struct Impl;
-  std::unique_ptr<Impl> impl_;
+  Hidden<Impl> impl_;
 };
 
 }  // namespace llmc

@@ -91,6 +91,7 @@ struct Device::Impl {
   };
   Stream stream;
   int threads = 1;
+  std::string description;
   std::vector<Mapping> mappings;
 
   ~Impl() {
@@ -98,9 +99,11 @@ struct Device::Impl {
   }
 };
 
-Device::Device(int, int threads) : impl_(std::make_unique<Impl>()) {
+Device::Device(int, int threads) : impl_(new Impl()) {
   if (threads <= 0) threads = std::getenv("OMP_NUM_THREADS") ? omp_get_max_threads() : available_cpus();
   impl_->threads = threads;
+  impl_->description =
+      cpu_model() + ", " + std::to_string(threads) + (threads == 1 ? " thread" : " threads") + ", " + isa_name();
   // A team that shrank in the middle of a run would change the partition, and with it the matrix products' bits.
   omp_set_dynamic(0);
   omp_set_num_threads(threads);
@@ -163,10 +166,7 @@ void Device::profile(bool) { throw Failure(Exit::internal, "a CPU has no profile
 
 bool Device::profiled() const { return false; }
 
-std::string Device::description() const {
-  const std::string count = std::to_string(impl_->threads) + (impl_->threads == 1 ? " thread" : " threads");
-  return cpu_model() + ", " + count + ", " + isa_name();
-}
+const char* Device::description() const { return impl_->description.c_str(); }
 
 int Device::threads() const { return impl_->threads; }
 

@@ -40,7 +40,7 @@ struct Device::Impl {
   }
 };
 
-Device::Device(int index, int) : impl_(std::make_unique<Impl>()) {
+Device::Device(int index, int) : impl_(new Impl()) {
   int count = 0;
   check(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
   if (index < 0 || index >= count)
@@ -106,7 +106,7 @@ void Device::profile(bool on) {
 
 bool Device::profiled() const { return impl_->profiled; }
 
-std::string Device::description() const { return impl_->description; }
+const char* Device::description() const { return impl_->description.c_str(); }
 
 int Device::threads() const { return 1; }
 

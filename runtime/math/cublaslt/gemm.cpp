@@ -21,7 +21,7 @@ std::string cublaslt_version() {
 }
 
 MathLibrary::MathLibrary(Device&, void* workspace, std::size_t workspace_bytes)
-    : impl_(std::make_unique<Impl>(workspace, workspace_bytes)) {
+    : impl_(new Impl(workspace, workspace_bytes)) {
   impl_->tuned = TunedFile::read(tuned_file());
 }
 
@@ -53,7 +53,7 @@ cublasLtMatmulAlgo_t choose(const MathLibrary::Impl& library, const LtProduct& p
 }  // namespace
 
 Gemm::Gemm(MathLibrary& library, const GemmShape& shape)
-    : impl_(std::make_unique<Impl>(LtProduct(library.impl(), shape), cublasLtMatmulAlgo_t{})) {
+    : impl_(new Impl(LtProduct(library.impl(), shape), cublasLtMatmulAlgo_t{})) {
   impl_->algorithm = choose(library.impl(), impl_->product);
 }
 

@@ -77,7 +77,7 @@ struct MathLibrary::Impl {
   static constexpr std::size_t kAlignment = 4096;
 };
 
-MathLibrary::MathLibrary(Device& device, void*, std::size_t) : impl_(std::make_unique<Impl>(device.threads())) {}
+MathLibrary::MathLibrary(Device& device, void*, std::size_t) : impl_(new Impl(device.threads())) {}
 MathLibrary::~MathLibrary() = default;
 
 struct Gemm::Impl {
@@ -117,7 +117,7 @@ Product Gemm::Impl::make(const GemmShape& shape, bool accumulates) {
   return product;
 }
 
-Gemm::Gemm(MathLibrary& library, const GemmShape& shape) : impl_(std::make_unique<Impl>()) {
+Gemm::Gemm(MathLibrary& library, const GemmShape& shape) : impl_(new Impl()) {
   if (shape.operand == DType::bf16 && bf16_support() == Bf16Support::none)
     throw Failure(Exit::toolchain,
                   math_library_version() + " has no bf16 products for this processor; set precision.compute to fp32");

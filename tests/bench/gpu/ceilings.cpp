@@ -85,7 +85,7 @@ int run(int argc, char** argv) {
   std::byte* memory = device.allocate(workspace + std::max(2 * bytes, 3 * matrix));
   std::byte *from = memory + workspace, *to = from + bytes;
   fill(device, from, 2 * largest * largest);
-  std::printf("{\"device\": \"%s\", \"sustained_seconds\": %g, \"copy_gb_s\": ", device.description().c_str(), seconds);
+  std::printf("{\"device\": \"%s\", \"sustained_seconds\": %g, \"copy_gb_s\": ", device.description(), seconds);
   print_rates(stream, seconds, 2e-6 * static_cast<double>(bytes), [&] {
     check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream.handle), "a copy on the device");
   });

@@ -35,7 +35,7 @@ int run() {
   constexpr BackwardWay ways[] = {{AttentionBy::cudnn}};
   const Attention attention(math, {shape, ways});
   Communicator communicator(device);
-  std::printf("%s; %s\n", device.description().c_str(), communicator.description().c_str());
+  std::printf("%s; %s\n", device.description(), communicator.description().c_str());
 
   const auto at = [&](std::size_t mib) { return arena + mib * kMiB; };
   gemm(device.stream(), {at(32), at(33), nullptr, nullptr, at(34), false});

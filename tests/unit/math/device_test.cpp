@@ -67,8 +67,8 @@ TEST(CpuDevice, EveryThreadFlushesDenormals) {
 }
 
 TEST(CpuDevice, DescriptionNamesThreadsAndInstructions) {
-  EXPECT_NE(Device(0, 2).description().find(", 2 threads, "), std::string::npos);
-  EXPECT_NE(Device(0, 1).description().find(", 1 thread, "), std::string::npos);
+  EXPECT_NE(std::string(Device(0, 2).description()).find(", 2 threads, "), std::string::npos);
+  EXPECT_NE(std::string(Device(0, 1).description()).find(", 1 thread, "), std::string::npos);
 }
 
 TEST(Arch, LevelsAreOrdered) {
