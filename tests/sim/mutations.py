@@ -1,6 +1,6 @@
 """What the simulated GPU is for: with one barrier, one wait or one sum taken out of a copy of the sources, a run must fail.
 
-Each test first shows that the run is right without the change."""
+That the runs are right without the changes is shown first, once for all (Intact)."""
 
 import os
 import shutil
@@ -12,18 +12,58 @@ sys.path.insert(0, os.path.join(harness.SOURCE, "tests", "mutations"))
 import place  # noqa: E402
 
 
-# A row of logits is too long for one block.
-WIDE = harness.SMALL.replace("vocab_size: 97", "vocab_size: 50001")
+# The runs that are changed: specs, and arguments of `llmc emit`.
+RUNS = {
+    "small": (harness.SMALL, []),
+    "portable": (harness.SMALL, ["target.attention=portable"]),
+    "wide": (harness.SMALL.replace("vocab_size: 97", "vocab_size: 50001"), []),  # a row of logits is too long for one block
+}
+KEPT = os.path.join(harness.BUILT, "mutations")  # RUN/gradients.safetensors and RUN/metrics.jsonl, of the runs without a change
 
 
-class Mutations(harness.SimTest):
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        cls.spec = harness.runs.write_small(cls.folder, harness.SMALL)
-
+class Run(harness.SimTest):
     def setUp(self):
         self.test = self.id().split(".")[-1]
+
+    def train(self, run, **options):
+        """How one of RUNS is called, compiled with further options of harness.compile."""
+        text, arguments = RUNS[run]
+        spec = harness.runs.write_small(self.path(self.test), text)
+        return [self.compile(spec, self.test + "/trainer", *arguments, **options), "--run", self.path(self.test, "run"), "--steps", 2,
+                "--trace", self.path(self.test, "trace"), "evaluation.every=0", "sampling.every=0", "checkpoint.every=0"]
+
+    def files(self):
+        """What a run leaves that KEPT has too."""
+        return [self.path(self.test, "trace", "step-0", "gradients.safetensors"), self.path(self.test, "run", "metrics.jsonl")]
+
+
+class Intact(Run):
+    """Comes before Mutations, here by its name and in ctest as their fixture."""
+
+    def right(self, run):
+        kept = os.path.join(KEPT, run)
+        shutil.rmtree(kept, ignore_errors=True)
+        self.succeed(*self.train(run))
+        os.makedirs(kept)
+        for file in self.files():
+            shutil.copy(file, kept)
+
+    def test_small(self):
+        self.right("small")
+
+    def test_portable(self):
+        self.right("portable")
+
+    def test_wide(self):
+        self.right("wide")
+
+
+class Mutations(Run):
+    def right(self, run, file):
+        """Where a file of the run without a change is."""
+        path = os.path.join(KEPT, run, file)
+        self.assertTrue(os.path.exists(path), "the run without a change has failed (Intact)")
+        return path
 
     def copy(self, file, before, after):
         """A copy of the runtime and the templates in which `before`, which stands once in runtime/<file>, is `after`."""
@@ -34,32 +74,18 @@ class Mutations(harness.SimTest):
         place.put(path, place.with_fault(path, before, after)[1])
         return copy
 
-    def command(self, trainer, name):
-        return [trainer, "--run", self.path(self.test, name + "-run"), "--steps", 2, "--trace", self.path(self.test, name + "-trace"),
-                "evaluation.every=0", "sampling.every=0", "checkpoint.every=0"]
-
-    def gradients(self, name):
-        return harness.runs.tensors(self.path(self.test, name + "-trace", "step-0", "gradients.safetensors"))
-
-    def right(self):
-        """The gradients of the run without a change."""
-        self.succeed(*self.command(self.compile(self.spec, self.test + "/right"), "right"))
-        return self.gradients("right")
-
-    def wrong(self, file, before, after, rebuild=()):
+    def wrong(self, file, before, after, rebuild=(), run="small"):
         """How the changed run is called."""
-        sources = self.copy(file, before, after)
-        return self.command(self.compile(self.spec, self.test + "/wrong", sources=sources, rebuild=rebuild), "wrong")
+        self.right(run, "metrics.jsonl")
+        return self.train(run, sources=self.copy(file, before, after), rebuild=rebuild)
 
     def test_barrier(self):
         """Sums over the warps of a block, without the barrier between writing and reading each warp's part."""
-        self.right()
         said = self.reported(*self.wrong("device/cuda/group.h", "= result;\n      barrier();\n", "= result;\n"))
         self.assertRegex(said, r"sim: race in kernel \w+ .*of shared memory; lane \d+ of block 0 (wrote|read) them, and no barrier")
 
     def test_double_buffer(self):
         """Two sums in a row through the same shared memory: the second may overwrite what a lane still reads of the first."""
-        self.right()
         said = self.reported(*self.wrong("device/cuda/group.h", "distance));\n      turn_ ^= 1;\n", "distance));\n"))
         self.assertRegex(said, r"sim: race in kernel \w+ .*writes bytes .* of shared memory; lane \d+ of block \d+ read them")
 
@@ -73,9 +99,8 @@ class Mutations(harness.SimTest):
             with open(path, "w") as source:
                 source.write(text.replace(what, ""))
 
-        portable = "target.attention=portable"
-        self.succeed(*self.command(self.compile(self.spec, self.test + "/right", portable), "right"))
-        return self.command(self.compile(self.spec, self.test + "/wrong", portable, edit=edit), "wrong")
+        self.right("portable", "metrics.jsonl")
+        return self.train("portable", edit=edit)
 
     def test_wait_for_a_copy(self):
         """Keys and values are multiplied while they are still on their way to shared memory."""
@@ -89,43 +114,36 @@ class Mutations(harness.SimTest):
 
     def test_barrier_of_a_cluster(self):
         """A softmax over the blocks of a cluster, without the barrier between writing to all blocks and reading what came."""
-        self.spec = harness.runs.write_small(self.folder, WIDE)
-        self.right()
-        said = self.reported(*self.wrong("device/cuda/group.h", "        cluster_arrive();\n        cluster_wait();\n", ""))
+        said = self.reported(*self.wrong("device/cuda/group.h", "        cluster_arrive();\n        cluster_wait();\n", "", run="wide"))
         self.assertRegex(said, r"sim: race in kernel cross_entropy\w* .*of shared memory")
 
     def test_release_to_a_cluster(self):
         """The same barrier with a relaxed arrival: nobody sees what was written before it."""
-        self.spec = harness.runs.write_small(self.folder, WIDE)
-        self.right()
-        said = self.reported(*self.wrong("device/cuda/group.h", "        cluster_arrive();\n", "        cluster_arrive_relaxed();\n"))
+        said = self.reported(*self.wrong("device/cuda/group.h", "        cluster_arrive();\n", "        cluster_arrive_relaxed();\n",
+                                         run="wide"))
         self.assertRegex(said, r"sim: race in kernel cross_entropy\w* .*of shared memory")
 
     def test_begin_of_a_cluster(self):
         """A block writes to others of its cluster that may not have begun; lanes that write nothing come to the barrier again."""
-        self.spec = harness.runs.write_small(self.folder, WIDE)
-        self.right()
-        said = self.reported(*self.wrong("device/cuda/group.h", "        if (!begun_) cluster_wait();\n", ""))
+        said = self.reported(*self.wrong("device/cuda/group.h", "        if (!begun_) cluster_wait();\n", "", run="wide"))
         self.assertRegex(said, r"sim: kernel cross_entropy\w*( writes shared memory of a block that may not have begun|"
                                r": lane \d+ comes to the barrier of its cluster twice without waiting)")
 
     def test_accumulation(self):
         """The second micro-batch overwrites the gradients of the first."""
-        right = self.right()
+        right = harness.runs.tensors(self.right("small", "gradients.safetensors"))
         self.succeed(*self.wrong("math/cublaslt/gemm.cpp", "beta = o.accumulate || ", "beta = ", ["math/cublaslt/gemm.cpp"]))
-        error, name = harness.runs.relative_difference(self.gradients("wrong"), right)
+        error, name = harness.runs.relative_difference(harness.runs.tensors(self.files()[0]), right)
         self.assertGreater(error, 0.1, name)  # half of what was to be added up is missing
 
     def test_wait_for_inputs(self):
         """The device takes a block of inputs without waiting for the copy stream that brings it."""
-        self.right()
         said = self.reported(*self.wrong("device/cuda/pipeline.cpp", "  slot.arrived.hold(impl_->compute);\n", "",
                                          ["device/cuda/pipeline.cpp"]))
         self.assertRegex(said, r"sim: race: copy .*\(stream [01]\) (reads|writes) bytes .*; copy .*\(stream [01]\) (wrote|read) them, and no event")
 
     def test_wait_for_a_free_slot(self):
         """The copy stream fills a slot without waiting for the device to be done with what it held."""
-        self.right()
         command = self.wrong("device/cuda/pipeline.cpp", "  slot.taken.hold(impl_->copies);\n", "", ["device/cuda/pipeline.cpp"])
         trace = command.index("--trace")  # whose reads would have the host wait for everything
         said = self.reported(*command[:trace], *command[trace + 2:])
@@ -133,11 +151,9 @@ class Mutations(harness.SimTest):
 
     def test_wait_of_the_host(self):
         """The host takes results from pinned memory without waiting for the copy into it."""
-        self.right()
         self.succeed(*self.wrong("device/cuda/pipeline.cpp", "  slot.arrived.wait();\n  return {", "  return {", ["device/cuda/pipeline.cpp"]))
-        losses = {name: harness.runs.json_lines(self.path(self.test, name + "-run", "metrics.jsonl"))[0]["loss"]
-                  for name in ("right", "wrong")}
-        self.assertNotEqual(losses["wrong"], losses["right"])  # what the buffer held before: bytes of nobody
+        wrong, right = (harness.runs.json_lines(path)[0]["loss"] for path in (self.files()[1], self.right("small", "metrics.jsonl")))
+        self.assertNotEqual(wrong, right)  # what the buffer held before: bytes of nobody
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-# Compiles the kernels of generated/llama-1b to PTX with the flags that llmc gives nvcc; fails where rows of data are not read
-# and written 16 bytes at a time, and where a kernel that must not reads a part of a row after its lanes have met. ptxas keeps
+# Reads the PTX that kernels_spills.cmake has left of the kernels of generated/llama-1b; fails where rows of data are not read and
+# written 16 bytes at a time, and where a kernel that must not reads a part of a row after its lanes have met. ptxas keeps
 # the width of an access; for SASS a toolkit would need nvdisasm too (tests/bench/sass.py).
-# cmake -DNVCC= -DSOURCE= -DFOLDER= -P kernels_accesses.cmake
+# cmake -DSOURCE= -DPTX= -P kernels_accesses.cmake
 cmake_minimum_required(VERSION 3.25)
 
 # KERNEL LOADS STORES: how many of its global accesses may be narrower, and why.
@@ -47,7 +47,6 @@ set(without_wide_st attention_backward_keys attention_backward_queries
 # Those that read all of a row before their lanes meet: a row waits for memory once.
 set(reads_first cross_entropy cross_entropy_gradient rms_norm_backward rms_norm_backward_residual_recompute)
 
-file(MAKE_DIRECTORY ${FOLDER})
 file(GLOB kernels ${SOURCE}/generated/llama-1b/kernels/*.cu)
 if(NOT kernels)
   message(FATAL_ERROR "no kernels in ${SOURCE}/generated/llama-1b/kernels")
@@ -61,12 +60,7 @@ foreach(kernel IN LISTS kernels)
   endif()
   set(allowed_ld ${CMAKE_MATCH_1})
   set(allowed_st ${CMAKE_MATCH_2})
-  execute_process(COMMAND ${NVCC} -std=c++20 -O3 -ptx -arch=sm_90a -I${SOURCE}/runtime --fmad=false ${kernel} -o ${FOLDER}/kernel.ptx
-    RESULT_VARIABLE status OUTPUT_VARIABLE report ERROR_VARIABLE report)
-  if(NOT status EQUAL 0)
-    message(FATAL_ERROR "${report}")
-  endif()
-  file(READ ${FOLDER}/kernel.ptx ptx)
+  file(READ ${PTX}/${name}.ptx ptx)
   string(REPLACE ";" "\n" ptx "${ptx}")  # else CMake's lists split there
   foreach(kind ld st)
     string(REGEX MATCHALL "[ \t]${kind}\\.global[.:a-z0-9_]*" all "${ptx}")

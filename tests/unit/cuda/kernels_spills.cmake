@@ -1,14 +1,17 @@
 # Compiles the kernels of generated/llama-1b with the flags that llmc gives nvcc, the norms' backward pass for wider models, and the
-# norms of heads; fails where ptxas spills.
+# norms of heads; fails where ptxas spills. Leaves the PTX of the former in FOLDER/ptx, for kernels_accesses.cmake.
 # cmake -DNVCC= -DSOURCE= -DFOLDER= -P kernels_spills.cmake
 include(${CMAKE_CURRENT_LIST_DIR}/spills.cmake)
 file(GLOB kernels ${SOURCE}/generated/llama-1b/kernels/*.cu)
 if(NOT kernels)
   message(FATAL_ERROR "no kernels in ${SOURCE}/generated/llama-1b/kernels")
 endif()
+file(REMOVE_RECURSE ${FOLDER}/ptx)
+file(MAKE_DIRECTORY ${FOLDER}/ptx)
 foreach(kernel IN LISTS kernels)
   get_filename_component(name ${kernel} NAME_WE)
-  must_not_spill(${name} "90a;100" --fmad=false ${kernel})  # cross-entropy uses clusters
+  must_not_spill(${name} 90a --fmad=false -keep -keep-dir ${FOLDER}/ptx ${kernel})  # cross-entropy uses clusters
+  must_not_spill(${name} 100 --fmad=false ${kernel})
 endforeach()
 
 # It keeps most of a row. Lanes as compiler/plan/lanes.h has them: eight columns each.
