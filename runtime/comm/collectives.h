@@ -7,6 +7,7 @@
 
 #include "comm/launch.h"
 #include "comm/rendezvous.h"
+#include "comm/spawn.h"
 #include "device/device.h"
 
 namespace llmc {
@@ -43,5 +44,8 @@ class Communicator {
   struct Impl;
   std::unique_ptr<Impl> impl_;  // null: one rank
 };
+
+/// How several ranks of this machine are started for this library.
+Starter rank_starter();
 
 }  // namespace llmc

@@ -56,7 +56,7 @@ constexpr Source kPmi{"PMI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"};
 constexpr Source kSlurm{"SLURM", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"};
 
 /// Rank, size and local rank, where the launcher set them.
-std::optional<Launch> read(const Variables& variables, const Source& source) {
+std::optional<Launch> read_source(const Variables& variables, const Source& source) {
   const bool rank_set = variables.has(source.rank), size_set = variables.has(source.size);
   if (!rank_set && !size_set) return std::nullopt;
   if (!rank_set || !size_set) {
@@ -79,7 +79,7 @@ std::optional<Launch> read(const Variables& variables, const Source& source) {
 }
 
 void check_agreement(const Variables& variables, const Source& taken, const Launch& launch, const Source& other) {
-  const std::optional<Launch> found = read(variables, other);
+  const std::optional<Launch> found = read_source(variables, other);
   if (!found || (found->rank == launch.rank && found->world_size == launch.world_size)) return;
   throw Failure(Exit::usage, variables.shown(taken.rank) + ", " + variables.shown(taken.size) + " (" + taken.by +
                                  ") and " + variables.shown(other.rank) + ", " + variables.shown(other.size) + " (" +
@@ -128,7 +128,7 @@ Launch find_launch(const std::function<const char*(const char*)>& variable) {
   const std::string slurm_id =
       slurm_task ? variables.text("SLURM_JOB_ID").value_or("") + "." + *variables.text("SLURM_STEP_ID") : "";
 
-  if (std::optional<Launch> launch = read(variables, kTorchrun)) {
+  if (std::optional<Launch> launch = read_source(variables, kTorchrun)) {
     // Only torchrun itself sets this. mpirun or srun may have started it, once a machine, and then count machines.
     launch->id = variables.text("TORCHELASTIC_RUN_ID").value_or("");
     if (launch->id.empty()) {
@@ -141,13 +141,13 @@ Launch find_launch(const std::function<const char*(const char*)>& variable) {
                                      " is not; they say where rank 0 listens, and torchrun sets both");
     return *launch;
   }
-  if (std::optional<Launch> launch = read(variables, kOpenMpi)) {
+  if (std::optional<Launch> launch = read_source(variables, kOpenMpi)) {
     // In a step of SLURM, srun's own PMI variables count the machines that Open MPI started its daemons on.
     if (!slurm_task) check_agreement(variables, kOpenMpi, *launch, kPmi);
     take_master_address(variables, *launch);
     return *launch;
   }
-  if (std::optional<Launch> launch = read(variables, kPmi)) {
+  if (std::optional<Launch> launch = read_source(variables, kPmi)) {
     if (!take_master_address(variables, *launch) && launch->world_size > 1) {
       if (!slurm_task)
         throw Failure(Exit::usage, variables.shown(kPmi.size) +
@@ -159,7 +159,7 @@ Launch find_launch(const std::function<const char*(const char*)>& variable) {
     return *launch;
   }
   if (slurm_task) {
-    if (std::optional<Launch> launch = read(variables, kSlurm)) {
+    if (std::optional<Launch> launch = read_source(variables, kSlurm)) {
       const auto tasks = variables.number("SLURM_STEP_NUM_TASKS", 1, kMaxRanks);
       if (tasks && *tasks != launch->world_size)
         throw Failure(Exit::usage, variables.shown(kSlurm.size) + " and " + variables.shown("SLURM_STEP_NUM_TASKS") +

@@ -12,7 +12,7 @@ namespace llmc {
 namespace {
 
 // Bytes of what is received and not yet added, two turns of it: within the caches of one core.
-constexpr std::size_t kScratch = std::size_t{2} << 20;
+constexpr std::size_t kScratch = std::size_t{1} << 20;
 constexpr std::size_t kSmallest = 4096;  // of a message, whatever the number of ranks
 // Up to here every rank sends all to all others, and waits once instead of twice.
 constexpr std::size_t kSmall = 16384;
@@ -156,5 +156,7 @@ void Communicator::all_gather(void* data, std::size_t share, Stream&) {
 void Communicator::broadcast(void* data, std::size_t bytes, int root, Stream&) {
   if (impl_) impl_->mpi.broadcast(data, bytes, root);
 }
+
+Starter rank_starter() { return Starter::mpirun; }
 
 }  // namespace llmc

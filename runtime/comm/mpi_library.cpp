@@ -96,6 +96,9 @@ Mpi::Mpi(const Launch& launch) : impl_(std::make_unique<Impl>()) {
                   fmt::format("{} started this process as rank {} of {}, and no MPI, by which ranks on CPUs "
                               "add their gradients; {}",
                               launch.by, launch.rank, launch.world_size, advice));
+  // A rank that waits gives its core to whoever has work, such as the rank that it waits for: measured on two busy
+  // cores, 23 MB were summed in 2 to 5 ms instead of 43. With a core for each it costs nothing.
+  setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
   int provided = 0, rank = 0, size = 1;
   impl_->check(impl_->init_thread(nullptr, nullptr, mpi_abi::kThreadFunneled, &provided), "MPI_Init_thread");
   impl_->check(impl_->comm_set_errhandler(impl_->world, impl_->symbol(mpi_abi::kErrorsReturn)),

@@ -97,4 +97,6 @@ void Communicator::broadcast(void* data, std::size_t bytes, int root, Stream& st
   check(ncclBroadcast(data, data, bytes, ncclUint8, root, impl_->comm, stream.handle), "ncclBroadcast");
 }
 
+Starter rank_starter() { return Starter::self; }
+
 }  // namespace llmc

@@ -18,8 +18,9 @@ namespace {
 using std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kLastWords{1000};  // for what was said last to arrive
-// Ranks that fail for the same reason do so at about the same time: each says its own.
-constexpr std::chrono::milliseconds kOwnEnd{300};
+// Ranks that fail for the same reason do so at about the same time: each says its own. And who said farewell ends
+// before the others, so that launchers, which report the first, report its exit code.
+constexpr std::chrono::milliseconds kOwnEnd{500};
 constexpr std::size_t kLongestWhy = 2000;
 
 std::string one_line(std::string text) {
@@ -300,9 +301,11 @@ void Watch::lose(const Loss& loss) {
       peer.connection.flush();
     }
   }
-  if (loss.told && main_ends_by_itself()) {
-    finish(loss.rank);
-    return;
+  if (loss.told) {
+    // Who said farewell waits until it was heard.
+    for (Peer& peer : peers_)
+      if (peer.rank == loss.rank || rank_ != 0) peer.connection.finish(steady_clock::now());
+    if (main_ends_by_itself()) return finish(loss.rank);
   }
   const std::string line = fmt::format("error: {}. This is rank {} (host {}), {}, which ends with exit code {}\n", what,
                                        rank_, hosts_[static_cast<std::size_t>(rank_)], place(step_, doing_.load()),

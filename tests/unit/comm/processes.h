@@ -1,6 +1,7 @@
 // Ranks of a test as processes of this machine: forked, so that a rank is a function.
 #pragma once
 
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -38,6 +39,7 @@ class Process {
   explicit Process(const std::function<int()>& body) : err_(std::tmpfile()) {
     pid_ = fork();
     if (pid_ != 0) return;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // with a test that is killed
     dup2(fileno(err_), STDERR_FILENO);
     int code = static_cast<int>(Exit::internal);
     try {
