@@ -184,7 +184,9 @@ void Rendezvous::agree(const std::vector<std::pair<std::string, std::string>>& f
     if (std::adjacent_find(of_ranks.begin(), of_ranks.end(), std::not_equal_to<>()) == of_ranks.end()) continue;
     text += (text.empty() ? "" : "; ") + difference(name, of_ranks, impl_->watch->hosts());
   }
-  if (!text.empty()) throw Failure(Exit::usage, "the ranks of a run must be equal, and these are not: " + text);
+  if (text.empty()) return;
+  impl_->watch->leave();  // all ranks end, each by itself
+  throw Failure(Exit::usage, "the ranks of a run must be equal, and these are not: " + text);
 }
 
 void Rendezvous::at(std::int64_t step, const char* doing) {

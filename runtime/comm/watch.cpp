@@ -257,7 +257,10 @@ void Watch::answer() {
   left_ = word_ == Word::leave;
   const auto message = std::make_shared<const std::string>(
       encode(left_ ? Word::left : Word::gathered, BodyWriter().number(number_).texts(texts).body()));
-  for (Peer& peer : peers_) peer.connection.send(message);
+  for (Peer& peer : peers_) {
+    peer.connection.send(message);
+    peer.connection.flush();
+  }
   deliver(std::move(texts));
 }
 

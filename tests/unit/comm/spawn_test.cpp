@@ -77,27 +77,29 @@ TEST_P(Spawn, TheFirstCodeCountsAndItsLinesAreRepeated) {
 TEST_P(Spawn, ASignalsEndIsItsCode) {
   const End end = run(2, "if [ $r = 0 ]; then echo here; kill -9 $$; else sleep 0.5; exit 170; fi");
   EXPECT_EQ(end.code, 137) << end.err;
-  EXPECT_THAT(end.err, HasSubstr("\nrank 0 of 2 ended with exit code 137; the last that it said:\n  here\n"));
+  // mpirun does not say whose signal it was where the rank never came to MPI, as this one.
+  const char* told = "\nrank 0 of 2 ended with exit code 137; the last that it said:\n  here\n";
+  EXPECT_THAT(end.err, HasSubstr(GetParam() == Starter::self ? told : "[rank 0] here\n"));
 }
 
 TEST_P(Spawn, SignalsArePassedOn) {
-  for (const auto& [signal, name] :
-       {std::pair{SIGTERM, "TERM"}, {SIGINT, "INT"}, {SIGUSR1, "USR1"}, {SIGUSR2, "USR2"}}) {
+  std::vector<std::pair<int, std::string>> signals = {{SIGTERM, "TERM"}};  // mpirun needs two seconds to end
+  if (GetParam() == Starter::self)
+    signals.insert(signals.end(), {{SIGINT, "INT"}, {SIGUSR1, "USR1"}, {SIGUSR2, "USR2"}});
+  for (const auto& [signal, name] : signals) {
     // 75 of the first does not end the others, which are still saving.
-    const Process process = [&] {
-      return spawn(GetParam(), 2,
-                   std::string("trap 'echo got ") + name + "; sleep 0.$((r * 3)); echo saved; exit 75' " + name +
-                       "; : > " + (folder_ / "ready").string() + "$r; while :; do sleep 0.02; done");
-    }();
+    Process process = spawn(GetParam(), 2,
+                            "trap 'echo got " + name + "; sleep 0.$((r * 3)); echo saved; exit 75' " + name + "; : > " +
+                                (folder_ / "ready").string() + "$r; while :; do sleep 0.02; done");
     wait_for(2);
     process.signal(signal);
-    const End end = const_cast<Process&>(process).wait();
+    const End end = process.wait();
     EXPECT_EQ(end.code, 75) << name << end.err;
     for (const char* rank : {"0", "1"}) {
       EXPECT_THAT(end.err, HasSubstr(std::string("[rank ") + rank + "] got " + name));
       EXPECT_THAT(end.err, HasSubstr(std::string("[rank ") + rank + "] saved"));
+      fs::remove(folder_ / (std::string("ready") + rank));
     }
-    for (const char* rank : {"0", "1"}) fs::remove(folder_ / (std::string("ready") + rank));
   }
 }
 
