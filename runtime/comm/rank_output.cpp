@@ -57,8 +57,18 @@ int blamed_rank(const std::vector<std::string>& lines) {
     constexpr std::string_view kRank = "process rank ";
     if (const std::size_t rank = line.find(kRank); rank != std::string::npos)
       return leading_number(line.substr(rank + kRank.size()), ' ');
+    // "error: rank 2 (host b) is lost: its process ended without a word"
+    constexpr std::string_view kLost = "error: rank ";
+    if (line.starts_with(kLost) && line.find(") is lost: ") != std::string::npos)
+      return leading_number(std::string_view(line).substr(kLost.size()), ' ');
   }
   return -1;
+}
+
+std::vector<std::string> LastLines::all() const {
+  std::vector<std::string> lines;
+  for (const std::deque<std::string>& of_rank : lines_) lines.insert(lines.end(), of_rank.begin(), of_rank.end());
+  return lines;
 }
 
 void LastLines::add(int rank, std::string_view line) {

@@ -28,7 +28,8 @@ struct TaggedLine {
 };
 std::optional<TaggedLine> read_tag(std::string_view line);
 
-/// The rank that mpirun's own messages blame; -1: none.
+/// The rank that failed, by mpirun's own lines, of which it may lose the last, or by a line of a rank that waited for
+/// it (watch.h); -1: none says it.
 int blamed_rank(const std::vector<std::string>& lines);
 
 /// Keeps the last lines of each rank.
@@ -37,6 +38,7 @@ class LastLines {
   explicit LastLines(int ranks) : lines_(static_cast<std::size_t>(ranks)) {}
   void add(int rank, std::string_view line);
   const std::deque<std::string>& of(int rank) const { return lines_[static_cast<std::size_t>(rank)]; }
+  std::vector<std::string> all() const;
 
  private:
   std::vector<std::deque<std::string>> lines_;

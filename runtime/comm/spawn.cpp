@@ -272,6 +272,7 @@ class Ranks {
   int result() {
     if (code_ == 0) return 0;
     if (rank_ < 0) rank_ = blamed_rank(said_);
+    if (rank_ < 0) rank_ = blamed_rank(last_.all());
     if (rank_ < 0 || rank_ >= ranks_) {
       for (const std::string& line : said_) fmt::print(stderr, "{}\n", line);
       return code_;
