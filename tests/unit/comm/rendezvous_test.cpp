@@ -152,8 +152,10 @@ TEST_P(LostRank, Killed) {
 
 TEST_P(LostRank, Stopped) {
   const auto [world_size, lost] = GetParam();
+  const auto begin = std::chrono::steady_clock::now();
   expect_lost(lose(world_size, lost, [](Rendezvous&) -> int { return ::kill(getpid(), SIGSTOP); }), lost,
               "nothing was heard from it for 1 s: it is stopped, or its network is cut");
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 3 * kLimits.silence);
 }
 
 TEST_P(LostRank, EndedByItsDestructor) {

@@ -76,6 +76,14 @@ TEST_P(Spawn, TheFirstCodeCountsAndItsLinesAreRepeated) {
   EXPECT_THAT(end.err, Not(HasSubstr("mpirun")));
 }
 
+TEST_P(Spawn, OneWhoWaitedIsNotTheCause) {
+  if (GetParam() == Starter::mpirun) return;  // ends the others itself
+  const End end = run(2, "if [ $r = 1 ]; then sleep 0.2; echo cause >&2; exit 7; else exit 170; fi");
+  EXPECT_EQ(end.code, 7) << end.err;
+  EXPECT_THAT(end.err, HasSubstr("\nrank 1 of 2 ended with exit code 7; the last that it said:\n  cause\n"));
+  EXPECT_EQ(run(2, "exit 170").code, 170);
+}
+
 TEST_P(Spawn, ASignalsEndIsItsCode) {
   const End end = run(2,
                       "if [ $r = 0 ]; then echo here; kill -9 $$; else echo \"error: rank 0 (host h) is lost: gone\"; "
