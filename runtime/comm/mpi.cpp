@@ -22,7 +22,7 @@ constexpr std::size_t kRow = 2048;
 /// out[i] = ranks[0][i] + ranks[1][i] + ..., which may be among them.
 template <typename T>
 void add_rows(std::span<const T* const> ranks, T* out, std::size_t count) {
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (count > 16 * kRow)
   for (std::size_t first = 0; first < count; first += kRow) {
     const std::size_t n = std::min(kRow, count - first);
     T sums[kRow];
