@@ -5,31 +5,47 @@
 #include <memory>
 #include <string>
 
+#include "comm/launch.h"
+#include "comm/rendezvous.h"
+#include "comm/spawn.h"
 #include "device/device.h"
 
 namespace llmc {
 
-/// All calls are made by every rank in the same order, and are ordered on the stream.
+/// All calls are made by every rank in the same order, with the same counts, and are ordered on the stream. Sums add
+/// the ranks' values in an order that depends on their number and the count alone, and every rank gets the same bits.
+/// Throws Failure(peer_lost) where the library says that another rank is gone.
 class Communicator {
  public:
-  /// Of this process alone, on `device`: nothing of the library is called, now or later, and a collective does nothing.
-  explicit Communicator(Device& device);
+  /// One rank: nothing of the library is loaded or called, now or later, and a collective does nothing. More: of all
+  /// ranks of the launch, which `rendezvous` has brought together. Throws Failure(toolchain, usage) where the library
+  /// is missing or cannot be had from this launcher.
+  Communicator(Device& device, const Launch& launch, Rendezvous& rendezvous);
   ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
   int rank() const;
   int world_size() const;
-  std::string description() const;  // "1 rank", "8 ranks, NCCL 2.28.9"
+  std::string description() const;  // "1 rank", "2 ranks, Open MPI 4.1.4", "8 ranks, NCCL 2.28.9"
 
   /// Replaces `values` [count] by their sums over all ranks.
   void all_reduce_sum(float* values, std::size_t count, Stream& stream);
+  void all_reduce_sum(double* values, std::size_t count, Stream& stream);
+  /// data [world_size * share]: afterwards this rank's share, at data + rank * share, holds the sums over all ranks;
+  /// the other shares are undefined.
+  void reduce_scatter_sum(float* data, std::size_t share, Stream& stream);
+  /// data [world_size * share] bytes: every rank has written its own share; afterwards each has all.
+  void all_gather(void* data, std::size_t share, Stream& stream);
   /// Replaces `data` by rank `root`'s.
   void broadcast(void* data, std::size_t bytes, int root, Stream& stream);
 
  private:
   struct Impl;
-  std::unique_ptr<Impl> impl_;
+  std::unique_ptr<Impl> impl_;  // null: one rank
 };
+
+/// How several ranks of this machine are started for this library.
+Starter rank_starter();
 
 }  // namespace llmc

@@ -197,7 +197,9 @@ int train(int argc, char** argv, const Options& options, const Program& program)
   Loader loader(inputs.train, run.data.seed, info.sequence_length, info.micro_batch, sequences, state.position);
   Device device(options.device, options.threads);
   if (options.profile) check_profile(*options.profile, device, state.step, stop);
-  Communicator ranks(device);
+  const Launch launch;
+  Rendezvous rendezvous(launch, {});
+  Communicator ranks(device, launch, rendezvous);
   Session session(device, ranks, program);
   if (start) {
     load_checkpoint(start->checkpoint, info.parameters, session.state(), start->trust);

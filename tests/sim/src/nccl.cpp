@@ -15,7 +15,9 @@ struct ncclComm {};
 
 namespace {
 
-std::size_t bytes_of(ncclDataType_t type) { return type == ncclUint8 ? 1 : type == ncclBfloat16 ? 2 : 4; }
+std::size_t bytes_of(ncclDataType_t type) {
+  return type == ncclUint8 ? 1 : type == ncclBfloat16 ? 2 : type == ncclFloat64 ? 8 : 4;
+}
 
 ncclResult_t collective(const char* call, const char* name, const void* send, void* receive, std::size_t bytes,
                         ncclComm_t comm, cudaStream_t stream) {
@@ -47,11 +49,15 @@ const char* ncclGetErrorString(ncclResult_t result) {
     default: return "unknown result code";
   }
 }
-ncclResult_t ncclCommInitAll(ncclComm_t* comms, int devices, const int* indices) {
-  log_line("nccl: ncclCommInitAll");
-  if (devices != 1) return ncclInvalidUsage;  // this machine has one GPU, which takes one rank
-  if (indices && indices[0] != 0) return ncclInvalidArgument;
-  comms[0] = new ncclComm;
+ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
+  log_line("nccl: ncclGetUniqueId");
+  *id = {};
+  return ncclSuccess;
+}
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId, int rank, ncclConfig_t*) {
+  log_line("nccl: ncclCommInitRankConfig");
+  if (ranks != 1 || rank != 0) return ncclInvalidUsage;  // this machine has one GPU, which takes one rank
+  *comm = new ncclComm;
   return ncclSuccess;
 }
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
@@ -59,19 +65,22 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   delete comm;
   return ncclSuccess;
 }
-ncclResult_t ncclCommUserRank(ncclComm_t comm, int* rank) {
-  log_line("nccl: ncclCommUserRank");
-  *rank = 0;
-  return comm ? ncclSuccess : ncclInvalidArgument;
-}
-ncclResult_t ncclCommCount(ncclComm_t comm, int* count) {
-  log_line("nccl: ncclCommCount");
-  *count = 1;
-  return comm ? ncclSuccess : ncclInvalidArgument;
+ncclResult_t ncclCommAbort(ncclComm_t comm) {
+  log_line("nccl: ncclCommAbort");
+  delete comm;
+  return ncclSuccess;
 }
 ncclResult_t ncclAllReduce(const void* send, void* receive, std::size_t count, ncclDataType_t type, ncclRedOp_t,
                            ncclComm_t comm, cudaStream_t stream) {
   return collective("ncclAllReduce", "all-reduce", send, receive, count * bytes_of(type), comm, stream);
+}
+ncclResult_t ncclReduceScatter(const void* send, void* receive, std::size_t share, ncclDataType_t type, ncclRedOp_t,
+                               ncclComm_t comm, cudaStream_t stream) {
+  return collective("ncclReduceScatter", "reduce-scatter", send, receive, share * bytes_of(type), comm, stream);
+}
+ncclResult_t ncclAllGather(const void* send, void* receive, std::size_t share, ncclDataType_t type, ncclComm_t comm,
+                           cudaStream_t stream) {
+  return collective("ncclAllGather", "all-gather", send, receive, share * bytes_of(type), comm, stream);
 }
 ncclResult_t ncclBroadcast(const void* send, void* receive, std::size_t count, ncclDataType_t type, int root,
                            ncclComm_t comm, cudaStream_t stream) {

@@ -66,7 +66,9 @@ TEST(CudaDevice_gpu, AGpuThatIsNotThereIsNamed) {
 
 TEST(Nccl_gpu, OneRankKeepsItsValues) {
   Device device(0, 0);
-  Communicator communicator(device);
+  const Launch alone;
+  Rendezvous rendezvous(alone, {});
+  Communicator communicator(device, alone, rendezvous);
   EXPECT_EQ(communicator.rank(), 0);
   EXPECT_EQ(communicator.world_size(), 1);
   auto* values = reinterpret_cast<float*>(device.allocate(4096));

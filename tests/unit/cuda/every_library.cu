@@ -34,7 +34,9 @@ int run() {
       .batch = 1, .sequence = 128, .heads = 4, .kv_heads = 2, .head_dim = 64, .qkv_pitch = 512, .out_pitch = 256};
   constexpr BackwardWay ways[] = {{AttentionBy::cudnn}};
   const Attention attention(math, {shape, ways});
-  Communicator communicator(device);
+  const Launch alone;
+  Rendezvous rendezvous(alone, {});
+  Communicator communicator(device, alone, rendezvous);
   std::printf("%s; %s\n", device.description(), communicator.description().c_str());
 
   const auto at = [&](std::size_t mib) { return arena + mib * kMiB; };

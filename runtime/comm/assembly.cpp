@@ -1,0 +1,284 @@
+#include "comm/assembly.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <chrono>
+#include <list>
+#include <thread>
+
+#include "error.h"
+#include "plural.h"
+
+namespace llmc {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr std::size_t kSmallBody = 4096;                       // of a hello, an answer
+constexpr std::size_t kWelcomeBody = 64 * std::size_t{65536};  // the hosts of all ranks
+constexpr std::chrono::seconds kPatience{5};                   // with one who connected and says nothing
+constexpr std::size_t kStrangers = 64;                         // who may be connected at a time beside the ranks
+constexpr std::chrono::milliseconds kFarewell{1000};           // for what was said last to arrive
+
+/// The meeting as rank 0 sees it.
+class Meeting {
+ public:
+  Meeting(const Launch& launch, const std::string& id, const Socket& listener)
+      : launch_(launch), id_(id), listener_(listener), members_(static_cast<std::size_t>(launch.world_size)) {
+    assembly_.hosts.assign(members_.size(), "");
+    assembly_.hosts[0] = own_host();
+  }
+
+  Assembly run(MonotonicTime until) {
+    while (!missing().empty()) {
+      if (steady_clock::now() >= until) give_up(absent());
+      wait(until);
+      greet_newcomers();
+      hear_strangers();
+      watch_members();
+    }
+    const std::string hosts = BodyWriter().texts(assembly_.hosts).body();
+    for (std::size_t rank = 1; rank < members_.size(); ++rank) {
+      members_[rank]->send(Word::welcome, hosts);
+      members_[rank]->flush();
+      assembly_.connections.push_back(std::move(*members_[rank]));
+    }
+    return std::move(assembly_);
+  }
+
+ private:
+  struct Stranger {
+    Connection connection;
+    MonotonicTime until;
+    bool refused = false;  // and stays until he has read that
+  };
+
+  std::vector<int> missing() const {
+    std::vector<int> ranks;
+    for (std::size_t rank = 1; rank < members_.size(); ++rank)
+      if (!members_[rank]) ranks.push_back(static_cast<int>(rank));
+    return ranks;
+  }
+
+  std::string absent() const {
+    std::string text = fmt::format("{} of {} did not come to rank 0 on {}", rank_list(missing()), launch_.world_size,
+                                   assembly_.hosts[0]);
+    if (!refused_.empty()) text += "; refused there: " + refused_;
+    return text + "; the log of the missing says why, or how far it came";
+  }
+
+  [[noreturn]] void give_up(const std::string& why) {
+    const std::string body = BodyWriter().number(static_cast<int>(Exit::peer_lost)).text(why).body();
+    for (std::optional<Connection>& member : members_)
+      if (member) member->send(Word::refused, body);
+    const auto until = steady_clock::now() + kFarewell;
+    for (std::optional<Connection>& member : members_)
+      if (member) member->finish(until);
+    throw Failure(Exit::peer_lost, why);
+  }
+
+  void wait(MonotonicTime until) {
+    std::vector<pollfd> list{{listener_.fd(), POLLIN, 0}};
+    for (const Stranger& stranger : strangers_) {
+      list.push_back({stranger.connection.fd(), POLLIN, 0});
+      until = std::min(until, stranger.until);
+    }
+    for (const std::optional<Connection>& member : members_)
+      if (member) list.push_back({member->fd(), POLLIN, 0});
+    poll(list.data(), list.size(), poll_timeout(until));
+  }
+
+  void greet_newcomers() {
+    while (std::optional<Socket> socket = accept_at(listener_)) {
+      strangers_.push_back({Connection(std::move(*socket), kSmallBody), steady_clock::now() + kPatience});
+      if (strangers_.size() > kStrangers + members_.size()) strangers_.pop_front();
+    }
+  }
+
+  void hear_strangers() {
+    for (auto one = strangers_.begin(); one != strangers_.end();) {
+      const bool open = one->connection.receive();
+      bool done = !open || steady_clock::now() >= one->until;
+      if (!done && !one->refused) try {
+          if (const std::optional<Message> message = one->connection.next()) done = hear(*one, *message);
+        } catch (const WireError& error) {
+          refused_ = fmt::format("one who sent {}", error.what());
+          done = true;
+        }
+      one = done ? strangers_.erase(one) : std::next(one);
+    }
+  }
+
+  /// A hello: makes the stranger a member, which is true, or says why not.
+  bool hear(Stranger& stranger, const Message& message) {
+    if (message.word != Word::hello) throw WireError("no hello");
+    BodyReader body(message.body);
+    const std::uint64_t rank = body.number(), world = body.number();
+    const std::string id = body.text(), host = body.text();
+    body.end();
+    std::string why;
+    if (id != id_)
+      why = fmt::format("rank {} on {} is of the run '{}', and rank 0 on {} of '{}'", rank, host, id,
+                        assembly_.hosts[0], id_);
+    else if (world != members_.size())
+      why = fmt::format("rank {} on {} is one of {}, and rank 0 on {} has {} ranks", rank, host, world,
+                        assembly_.hosts[0], members_.size());
+    else if (rank == 0 || rank >= members_.size())
+      why = fmt::format("there is no place for a rank {} of {} from {}", rank, world, host);
+    else if (members_[rank])
+      why = fmt::format("rank {} came from {} and is there already, from {}", rank, host, assembly_.hosts[rank]);
+    if (!why.empty()) {
+      refused_ = why;
+      why +=
+          ": two runs meet at this port, or the launcher numbers its ranks wrong; give each run a MASTER_PORT of "
+          "its own";
+      stranger.connection.send(Word::refused, BodyWriter().number(static_cast<int>(Exit::usage)).text(why).body());
+      stranger.connection.flush();
+      stranger.refused = true;
+      return false;
+    }
+    stranger.connection.send(Word::accepted, BodyWriter().text(assembly_.hosts[0]).body());
+    stranger.connection.flush();
+    assembly_.hosts[rank] = host;
+    members_[rank] = std::move(stranger.connection);
+    return true;
+  }
+
+  void watch_members() {
+    for (std::size_t rank = 1; rank < members_.size(); ++rank) {
+      if (!members_[rank] || (members_[rank]->receive() && is_silent(*members_[rank]))) continue;
+      members_[rank].reset();
+      give_up(fmt::format("rank {} on {} ended before all {} ranks had come; its log says why", rank,
+                          assembly_.hosts[rank], launch_.world_size));
+    }
+  }
+
+  /// A rank has nothing to say before the welcome.
+  static bool is_silent(Connection& member) try { return !member.next(); } catch (const WireError&) {
+    return false;
+  }
+
+  const Launch& launch_;
+  const std::string& id_;
+  const Socket& listener_;
+  std::list<Stranger> strangers_;
+  std::vector<std::optional<Connection>> members_;  // by rank
+  Assembly assembly_;
+  std::string refused_;  // the last, for the message of a run that does not come together
+};
+
+/// One try of another rank: the assembly, or why not.
+class Visit {
+ public:
+  Visit(const Launch& launch, const std::string& id, Connection connection)
+      : launch_(launch), connection_(std::move(connection)) {
+    connection_.send(Word::hello, BodyWriter()
+                                      .number(static_cast<std::uint64_t>(launch.rank))
+                                      .number(static_cast<std::uint64_t>(launch.world_size))
+                                      .text(id)
+                                      .text(own_host())
+                                      .body());
+  }
+
+  std::optional<Assembly> run(MonotonicTime until, std::string& why) {
+    const auto patience = std::min(until, steady_clock::now() + kPatience);
+    while (true) {
+      const MonotonicTime limit = accepted_ ? until : patience;
+      if (!connection_.flush()) break;
+      pollfd wait{connection_.fd(), static_cast<short>(connection_.sent() ? POLLIN : POLLIN | POLLOUT), 0};
+      const int ready = poll(&wait, 1, poll_timeout(limit));
+      if (ready == 0) {
+        why = accepted_ ? "it has not said that all are there" : "what listens there does not answer as rank 0 does";
+        return std::nullopt;
+      }
+      const bool open = connection_.receive();
+      while (const std::optional<Message> message = connection_.next())
+        if (hear(*message)) return Assembly{std::move(hosts_), one(std::move(connection_))};
+      if (!open) break;
+    }
+    if (accepted_)
+      throw Failure(Exit::peer_lost, fmt::format("rank 0 on {} ended before all {} ranks had come; its log says why",
+                                                 host_, launch_.world_size));
+    why = "what listens there closes the connection";
+    return std::nullopt;
+  }
+
+ private:
+  static std::vector<Connection> one(Connection connection) {
+    std::vector<Connection> list;
+    list.push_back(std::move(connection));
+    return list;
+  }
+
+  /// Whether all are there.
+  bool hear(const Message& message) {
+    BodyReader body(message.body);
+    switch (message.word) {
+      case Word::accepted:
+        host_ = body.text();
+        accepted_ = true;
+        connection_.set_limit(kWelcomeBody);
+        return false;
+      case Word::refused: {
+        const std::uint64_t exit = body.number();
+        throw Failure(exit == static_cast<int>(Exit::usage) ? Exit::usage : Exit::peer_lost, body.text());
+      }
+      case Word::welcome: hosts_ = body.texts(static_cast<std::size_t>(launch_.world_size)); return true;
+      default: throw WireError("no answer of rank 0");  // hello: a socket that is connected to itself
+    }
+  }
+
+  const Launch& launch_;
+  Connection connection_;
+  std::vector<std::string> hosts_;
+  std::string host_;
+  bool accepted_ = false;
+};
+
+}  // namespace
+
+Assembly receive_ranks(const Launch& launch, const std::string& id, const Socket& listener, MonotonicTime until) {
+  return Meeting(launch, id, listener).run(until);
+}
+
+Assembly join_ranks(const Launch& launch, const std::string& id, const std::vector<Address>& addresses,
+                    MonotonicTime until) {
+  std::string why = "there is no address";
+  auto pause = std::chrono::milliseconds(5);
+  // Rank 0 knows which ranks are missing: it has a moment more to say so.
+  const auto end = until + kFarewell;
+  while (true) {
+    for (const Address& address : addresses) try {
+        std::optional<Socket> socket = connect_to(address, end, why);
+        if (!socket) continue;
+        if (std::optional<Assembly> assembly = Visit(launch, id, {std::move(*socket), kSmallBody}).run(end, why))
+          return std::move(*assembly);
+      } catch (const WireError& error) {
+        why = fmt::format("what listens there sends {}", error.what());
+      }
+    if (steady_clock::now() + pause >= end) break;
+    std::this_thread::sleep_for(pause);
+    pause = std::min(2 * pause, std::chrono::milliseconds(500));
+  }
+  std::string places;
+  for (const Address& address : addresses)
+    places += fmt::format("{}{}:{}", places.empty() ? "" : ", ", address.host, address.port);
+  throw Failure(Exit::peer_lost,
+                fmt::format("rank {} on {} waited for rank 0 at {} in vain: {}", launch.rank, own_host(), places, why));
+}
+
+std::string rank_list(const std::vector<int>& ranks) {
+  std::string text = fmt::format("rank{} ", plural(static_cast<std::int64_t>(ranks.size())));
+  for (std::size_t i = 0; i < ranks.size();) {
+    std::size_t last = i;
+    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
+    text += fmt::format("{}{}", i ? ", " : "", ranks[i]);
+    if (last > i) text += fmt::format("-{}", ranks[last]);
+    i = last + 1;
+  }
+  return text;
+}
+
+}  // namespace llmc

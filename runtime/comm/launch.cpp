@@ -1,0 +1,196 @@
+#include "comm/launch.h"
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+
+#include "error.h"
+
+namespace llmc {
+namespace {
+
+constexpr std::int64_t kMaxRanks = 65536;
+
+/// Reads variables, and shows them in messages.
+class Variables {
+ public:
+  explicit Variables(const std::function<const char*(const char*)>& get) : get_(get) {}
+
+  std::optional<std::string> text(const char* name) const {
+    const char* value = get_(name);
+    if (!value || !*value) return std::nullopt;
+    return value;
+  }
+  bool has(const char* name) const { return text(name).has_value(); }
+
+  /// The value as a number from `low` to `high`.
+  std::optional<std::int64_t> number(const char* name, std::int64_t low, std::int64_t high) const {
+    const std::optional<std::string> value = text(name);
+    if (!value) return std::nullopt;
+    std::int64_t result = 0;
+    bool fits = value->size() <= 18;  // of digits that cannot overflow
+    for (const char c : *value) {
+      fits = fits && c >= '0' && c <= '9';
+      if (fits) result = result * 10 + (c - '0');
+    }
+    if (!fits || result < low || result > high)
+      throw Failure(Exit::usage, shown(name) + " is not a number from " + std::to_string(low) + " to " +
+                                     std::to_string(high) + "; set it right or unset it");
+    return result;
+  }
+
+  /// "RANK=3"
+  std::string shown(const char* name) const { return std::string(name) + "=" + text(name).value_or(""); }
+
+ private:
+  const std::function<const char*(const char*)>& get_;
+};
+
+/// The variables of one launcher.
+struct Source {
+  const char *by, *rank, *size, *local;
+};
+constexpr Source kTorchrun{"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK"};
+constexpr Source kOpenMpi{"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"};
+constexpr Source kPmi{"PMI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"};
+constexpr Source kSlurm{"SLURM", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"};
+
+/// Rank, size and local rank, where the launcher set them.
+std::optional<Launch> read_source(const Variables& variables, const Source& source) {
+  const bool rank_set = variables.has(source.rank), size_set = variables.has(source.size);
+  if (!rank_set && !size_set) return std::nullopt;
+  if (!rank_set || !size_set) {
+    const char* there = rank_set ? source.rank : source.size;
+    throw Failure(Exit::usage, variables.shown(there) + " is set and " + (rank_set ? source.size : source.rank) +
+                                   " is not: " + source.by + " sets both; unset " + there +
+                                   " for a run of one process");
+  }
+  Launch launch;
+  launch.by = source.by;
+  launch.world_size = static_cast<int>(*variables.number(source.size, 1, kMaxRanks));
+  launch.rank = static_cast<int>(*variables.number(source.rank, 0, kMaxRanks - 1));
+  if (launch.rank >= launch.world_size)
+    throw Failure(Exit::usage, variables.shown(source.rank) + " is not below " + variables.shown(source.size) +
+                                   "; ranks count from 0");
+  launch.local_rank = static_cast<int>(variables.number(source.local, 0, kMaxRanks - 1).value_or(0));
+  if (launch.local_rank >= launch.world_size)
+    throw Failure(Exit::usage, variables.shown(source.local) + " is not below " + variables.shown(source.size));
+  return launch;
+}
+
+void check_agreement(const Variables& variables, const Source& taken, const Launch& launch, const Source& other) {
+  const std::optional<Launch> found = read_source(variables, other);
+  if (!found || (found->rank == launch.rank && found->world_size == launch.world_size)) return;
+  throw Failure(Exit::usage, variables.shown(taken.rank) + ", " + variables.shown(taken.size) + " (" + taken.by +
+                                 ") and " + variables.shown(other.rank) + ", " + variables.shown(other.size) + " (" +
+                                 other.by + ") disagree; unset those of the launcher that did not start this process");
+}
+
+/// Whether srun started this process as a task. A batch script and an interactive step have step ids past the
+/// ordinary ones, where they have one, and a shell under `srun --pty` is one process whatever the step asked for.
+bool is_slurm_task(const Variables& variables) {
+  constexpr std::int64_t kFirstSpecialStep = 0xfffffff0;
+  if (variables.has("SLURM_PTY_PORT")) return false;
+  const auto step = variables.number("SLURM_STEP_ID", 0, std::numeric_limits<std::uint32_t>::max());
+  return step && *step < kFirstSpecialStep;
+}
+
+/// SLURM's list of hosts, and a port that other jobs do not take at the same time: below the ports that systems give
+/// out by themselves.
+void take_slurm_address(const Variables& variables, Launch& launch) {
+  const std::optional<std::string> hosts = variables.text("SLURM_STEP_NODELIST");
+  constexpr std::int64_t kMaxId = std::numeric_limits<std::uint32_t>::max();
+  const auto job = variables.number("SLURM_JOB_ID", 0, kMaxId);
+  if (!hosts || !job)
+    throw Failure(Exit::usage, std::string("SLURM_STEP_ID is set and ") +
+                                   (hosts ? "SLURM_JOB_ID" : "SLURM_STEP_NODELIST") +
+                                   " is not: srun sets both; start the trainer by srun");
+  const std::int64_t step = variables.number("SLURM_STEP_ID", 0, kMaxId).value_or(0);
+  launch.host = first_slurm_host(*hosts);
+  launch.port = static_cast<int>(10000 + (*job + 1009 * step) % 20000);
+}
+
+/// MASTER_ADDR and MASTER_PORT; whether they are there.
+bool take_master_address(const Variables& variables, Launch& launch) {
+  const std::optional<std::string> host = variables.text("MASTER_ADDR");
+  const auto port = variables.number("MASTER_PORT", 1, 65534);
+  if (!host || !port) return false;
+  launch.host = *host;
+  launch.port = static_cast<int>(*port) + 1;
+  return true;
+}
+
+}  // namespace
+
+Launch find_launch(const std::function<const char*(const char*)>& variable) {
+  const Variables variables(variable);
+  const bool slurm_task = is_slurm_task(variables);
+  const std::string slurm_id =
+      slurm_task ? variables.text("SLURM_JOB_ID").value_or("") + "." + *variables.text("SLURM_STEP_ID") : "";
+
+  if (std::optional<Launch> launch = read_source(variables, kTorchrun)) {
+    // Only torchrun itself sets this. mpirun or srun may have started it, once a machine, and then count machines.
+    launch->id = variables.text("TORCHELASTIC_RUN_ID").value_or("");
+    if (launch->id.empty()) {
+      check_agreement(variables, kTorchrun, *launch, kOpenMpi);
+      if (!slurm_task) check_agreement(variables, kTorchrun, *launch, kPmi);
+    }
+    if (!take_master_address(variables, *launch) && launch->world_size > 1)
+      throw Failure(Exit::usage, variables.shown(kTorchrun.size) + " is set and " +
+                                     (variables.has("MASTER_ADDR") ? "MASTER_PORT" : "MASTER_ADDR") +
+                                     " is not; they say where rank 0 listens, and torchrun sets both");
+    return *launch;
+  }
+  if (std::optional<Launch> launch = read_source(variables, kOpenMpi)) {
+    // In a step of SLURM, srun's own PMI variables count the machines that Open MPI started its daemons on.
+    if (!slurm_task) check_agreement(variables, kOpenMpi, *launch, kPmi);
+    take_master_address(variables, *launch);
+    return *launch;
+  }
+  if (std::optional<Launch> launch = read_source(variables, kPmi)) {
+    if (!take_master_address(variables, *launch) && launch->world_size > 1) {
+      if (!slurm_task)
+        throw Failure(Exit::usage, variables.shown(kPmi.size) +
+                                       " is set, and nothing says where rank 0 listens; set MASTER_ADDR and "
+                                       "MASTER_PORT, or start by Open MPI's mpirun, torchrun or srun");
+      take_slurm_address(variables, *launch);
+      launch->id = slurm_id;
+    }
+    return *launch;
+  }
+  if (slurm_task) {
+    if (std::optional<Launch> launch = read_source(variables, kSlurm)) {
+      const auto tasks = variables.number("SLURM_STEP_NUM_TASKS", 1, kMaxRanks);
+      if (tasks && *tasks != launch->world_size)
+        throw Failure(Exit::usage, variables.shown(kSlurm.size) + " and " + variables.shown("SLURM_STEP_NUM_TASKS") +
+                                       " disagree; leave both as srun sets them");
+      if (launch->world_size > 1) take_slurm_address(variables, *launch);
+      launch->id = slurm_id;
+      return *launch;
+    }
+  }
+  return {};
+}
+
+std::string first_slurm_host(const std::string& list) {
+  std::string host;
+  for (std::size_t i = 0; i < list.size() && list[i] != ','; ++i) {
+    if (list[i] != '[') {
+      host += list[i];
+      continue;
+    }
+    const std::size_t end = list.find(']', i);
+    const std::size_t first = list.find_first_of(",-]", i);
+    if (end == std::string::npos || first == i + 1) {
+      host.clear();
+      break;
+    }
+    host += list.substr(i + 1, first - i - 1);
+    i = end;
+  }
+  if (host.empty() || host.find_first_of(" ]/:") != std::string::npos || host.size() > 255)
+    throw Failure(Exit::usage, "SLURM_STEP_NODELIST=" + list + " names no first host; leave it as srun sets it");
+  return host;
+}
+
+}  // namespace llmc

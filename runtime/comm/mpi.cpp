@@ -1,0 +1,162 @@
+// Collectives between processes on CPUs, by Open MPI. Messages are its own; sums are added here, in the order of the
+// ranks, and each element by one rank alone, so that all get the same bits.
+#include <algorithm>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "comm/collectives.h"
+#include "comm/mpi_library.h"
+
+namespace llmc {
+namespace {
+
+// Bytes of what is received and not yet added, two turns of it: within the caches of one core.
+constexpr std::size_t kScratch = std::size_t{1} << 20;
+constexpr std::size_t kSmallest = 4096;  // of a message, whatever the number of ranks
+// Up to here every rank sends all to all others, and waits once instead of twice.
+constexpr std::size_t kSmall = 16384;
+// Elements that stay in the first cache while the ranks are added.
+constexpr std::size_t kRow = 2048;
+
+/// out[i] = ranks[0][i] + ranks[1][i] + ..., which may be among them.
+template <typename T>
+void add_rows(std::span<const T* const> ranks, T* out, std::size_t count) {
+#pragma omp parallel for schedule(static) if (count > 16 * kRow)
+  for (std::size_t first = 0; first < count; first += kRow) {
+    const std::size_t n = std::min(kRow, count - first);
+    T sums[kRow];
+    std::memcpy(sums, ranks[0] + first, n * sizeof(T));
+    for (const T* rank : ranks.subspan(1)) {
+      const T* values = rank + first;
+#pragma omp simd
+      for (std::size_t i = 0; i < n; ++i) sums[i] += values[i];
+    }
+    std::memcpy(out + first, sums, n * sizeof(T));
+  }
+}
+
+}  // namespace
+
+struct Communicator::Impl {
+  Impl(const Launch& launch, Mpi& library) : rank(launch.rank), world_size(launch.world_size), mpi(library) {}
+
+  /// The elements that a rank sums: an even share, the last ones less or none.
+  struct Part {
+    std::size_t begin, count;
+  };
+  static Part part(std::size_t count, std::size_t share, int rank) {
+    const std::size_t begin = std::min(count, static_cast<std::size_t>(rank) * share);
+    return {begin, std::min(share, count - begin)};
+  }
+
+  /// The rank with which this one exchanges in turn 1, 2, ... world_size - 1: all pairs are busy at the same time.
+  int to(int turn) const { return (rank + turn) % world_size; }
+  int from(int turn) const { return (rank - turn + world_size) % world_size; }
+
+  /// Leaves the sums of this rank's part in place.
+  template <typename T>
+  void reduce_scatter(T* data, std::size_t count, std::size_t share) {
+    const std::size_t others = static_cast<std::size_t>(world_size - 1);
+    const std::size_t block = std::max(kScratch / 2 / others, kSmallest) / sizeof(T);
+    scratch.resize(2 * others * block * sizeof(T));
+    const Part mine = part(count, share, rank);
+    const std::size_t blocks = (std::min(share, count) + block - 1) / block;
+
+    // Block b of every part is under way while block b - 1 is added.
+    const auto received = [&](std::size_t b, int turn) {
+      return reinterpret_cast<T*>(scratch.data()) + ((b % 2) * others + static_cast<std::size_t>(turn - 1)) * block;
+    };
+    const auto size = [&](const Part& p, std::size_t b) {
+      return std::min(block, p.count - std::min(p.count, b * block));
+    };
+    const auto exchange = [&](std::size_t b) {
+      for (int turn = 1; turn < world_size; ++turn) {
+        const Part theirs = part(count, share, to(turn));
+        mpi.receive(requests[b % 2], received(b, turn), size(mine, b) * sizeof(T), from(turn));
+        mpi.send(requests[b % 2], data + theirs.begin + b * block, size(theirs, b) * sizeof(T), to(turn));
+      }
+    };
+    if (blocks > 0) exchange(0);
+    for (std::size_t b = 0; b < blocks; ++b) {
+      if (b + 1 < blocks) exchange(b + 1);
+      mpi.wait(requests[b % 2]);
+      T* sums = data + mine.begin + b * block;
+      std::vector<const T*> ranks(static_cast<std::size_t>(world_size));
+      ranks[static_cast<std::size_t>(rank)] = sums;
+      for (int turn = 1; turn < world_size; ++turn) ranks[static_cast<std::size_t>(from(turn))] = received(b, turn);
+      add_rows<T>(ranks, sums, size(mine, b));
+    }
+  }
+
+  /// Every rank's part to all.
+  void gather(std::byte* data, std::size_t bytes, std::size_t share) {
+    const Part mine = part(bytes, share, rank);
+    for (int turn = 1; turn < world_size; ++turn) {
+      const Part theirs = part(bytes, share, from(turn));
+      mpi.receive(requests[0], data + theirs.begin, theirs.count, from(turn));
+      mpi.send(requests[0], data + mine.begin, mine.count, to(turn));
+    }
+    mpi.wait(requests[0]);
+  }
+
+  template <typename T>
+  void all_reduce(T* values, std::size_t count) {
+    const std::size_t bytes = count * sizeof(T);
+    const std::size_t ranks = static_cast<std::size_t>(world_size);
+    if (bytes > kSmall) {
+      const std::size_t line = 64 / sizeof(T);  // elements; parts begin where a cache line may
+      const std::size_t share = (count + ranks * line - 1) / (ranks * line) * line;
+      reduce_scatter(values, count, share);
+      gather(reinterpret_cast<std::byte*>(values), bytes, share * sizeof(T));
+      return;
+    }
+    scratch.resize(std::max(scratch.size(), ranks * bytes));
+    std::memcpy(scratch.data() + static_cast<std::size_t>(rank) * bytes, values, bytes);
+    gather(scratch.data(), ranks * bytes, bytes);
+    std::vector<const T*> sources(ranks);
+    for (std::size_t r = 0; r < ranks; ++r) sources[r] = reinterpret_cast<const T*>(scratch.data() + r * bytes);
+    if (count > 0) add_rows<T>(sources, values, count);
+  }
+
+  const int rank, world_size;
+  Mpi& mpi;
+  std::vector<std::byte> scratch;
+  Mpi::Requests requests[2];
+};
+
+Communicator::Communicator(Device&, const Launch& launch, Rendezvous& rendezvous) {
+  if (launch.world_size > 1) impl_ = std::make_unique<Impl>(launch, rendezvous.mpi());
+}
+Communicator::~Communicator() = default;
+
+int Communicator::rank() const { return impl_ ? impl_->rank : 0; }
+int Communicator::world_size() const { return impl_ ? impl_->world_size : 1; }
+
+std::string Communicator::description() const {
+  return impl_ ? std::to_string(impl_->world_size) + " ranks, " + impl_->mpi.version() : "1 rank";
+}
+
+void Communicator::all_reduce_sum(float* values, std::size_t count, Stream&) {
+  if (impl_) impl_->all_reduce(values, count);
+}
+
+void Communicator::all_reduce_sum(double* values, std::size_t count, Stream&) {
+  if (impl_) impl_->all_reduce(values, count);
+}
+
+void Communicator::reduce_scatter_sum(float* data, std::size_t share, Stream&) {
+  if (impl_) impl_->reduce_scatter(data, share * static_cast<std::size_t>(impl_->world_size), share);
+}
+
+void Communicator::all_gather(void* data, std::size_t share, Stream&) {
+  if (impl_) impl_->gather(static_cast<std::byte*>(data), share * static_cast<std::size_t>(impl_->world_size), share);
+}
+
+void Communicator::broadcast(void* data, std::size_t bytes, int root, Stream&) {
+  if (impl_) impl_->mpi.broadcast(data, bytes, root);
+}
+
+Starter rank_starter() { return Starter::mpirun; }
+
+}  // namespace llmc

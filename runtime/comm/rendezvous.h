@@ -1,0 +1,73 @@
+// What the processes of a run tell each other beside the step: small texts over TCP, heartbeats, farewells.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "comm/launch.h"
+
+namespace llmc {
+
+class Mpi;  // comm/mpi_library.h
+
+/// The ranks form a star: rank 0 listens, the others connect. From the constructor to leave() a thread sends a beat
+/// each `Limits::beat`. Rank 0 watches the others, and they watch rank 0. One that is killed (its connection closes),
+/// stopped or cut off (silence), or that says farewell, is lost: rank 0 tells all, and every other rank writes one line
+/// to stderr that names the lost rank, its host, its last known step and what it did there, and its own rank and what
+/// that was doing, and ends with _exit(170), whatever its other threads do.
+///
+/// Calls are collective where they say so: every rank makes them in the same order, from one thread at a time. They
+/// wait as long as it takes, since the others may be saving; the heartbeats find the dead.
+class Rendezvous {
+ public:
+  struct Limits {
+    std::chrono::milliseconds start{600000};   // for all ranks to come
+    std::chrono::milliseconds beat{1000};      // from one heartbeat to the next
+    std::chrono::milliseconds silence{30000};  // without any: the rank is lost
+  };
+  static constexpr std::size_t kMaxText = std::size_t{16} << 20;  // bytes that a rank may give to a call
+
+  /// World size 1: opens nothing and starts no thread; every call returns at once. Otherwise rank 0 listens at the
+  /// launch's host and port, or at a port that the system gives it and that MPI's broadcast brings to the others where
+  /// the host is empty; the others try to connect again and again. Throws Failure(peer_lost) that names the ranks that
+  /// did not come within limits.start, Failure(usage) where another program or another run is at the port.
+  Rendezvous(const Launch& launch, const Limits& limits);
+  /// Without leave(): like a crash; the others notice.
+  ~Rendezvous();
+  Rendezvous(const Rendezvous&) = delete;
+  Rendezvous& operator=(const Rendezvous&) = delete;
+
+  /// Facts (name, value) that must be equal on all ranks, such as ("fingerprint", "6f0c..."). Collective. Throws
+  /// Failure(usage) on every rank with the ranks and hosts that have each value.
+  void agree(const std::vector<std::pair<std::string, std::string>>& facts);
+  /// Every rank's text, any bytes, in the order of ranks. Collective. Throws Failure(internal) past kMaxText.
+  std::vector<std::string> all_gather(const std::string& mine);
+  /// Rank `root`'s text. Collective.
+  std::string broadcast(const std::string& mine, int root);
+  /// Returns when all ranks have come here. Collective.
+  void barrier();
+
+  /// What this rank does now, for the messages of those who lose it: (12, "forward and backward"). `doing` must live
+  /// as long as the program. No system call, no lock.
+  void at(std::int64_t step, const char* doing);
+
+  /// Tells the others that this rank ends with an error, so that they print it and end too. The last call but the
+  /// destructor's.
+  void farewell(int exit_code, const std::string& why) noexcept;
+  /// The end of heartbeats in peace. Collective, and the last call.
+  void leave();
+
+  /// MPI, loaded and started by the first call; it ends with leave(). Throws Failure(toolchain, usage).
+  Mpi& mpi();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace llmc

@@ -1,0 +1,315 @@
+#include "comm/spawn.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <utility>
+
+#include "comm/connection.h"
+#include "comm/rank_output.h"
+#include "error.h"
+
+namespace llmc {
+namespace {
+
+using std::chrono::steady_clock;
+using ChildVariables = std::vector<std::pair<std::string, std::string>>;
+
+constexpr int kPeerLost = static_cast<int>(Exit::peer_lost);
+constexpr int kResumeMe = static_cast<int>(Exit::resume_me);
+// After one rank failed the others learn it by their heartbeats; who does not is ended.
+constexpr std::chrono::seconds kOthers{90};
+// When a rank has ended with an error, mpirun waits this long, ends the others by SIGTERM, waits as long again (Open
+// MPI 4: even if none is left) and ends them by SIGKILL. It is not the time of a save: ranks that stop with 75 have all
+// saved.
+constexpr const char* kSecondsToEnd = "2";
+
+struct Pipe {
+  Pipe() {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0)
+      throw Failure(Exit::toolchain, fmt::format("cannot start ranks: pipe2: {}", std::strerror(errno)));
+    read = Socket(ends[0]);
+    write = Socket(ends[1]);
+  }
+  Socket read, write;
+};
+
+/// One of the two outputs of a process.
+struct Output {
+  int process;  // index
+  std::FILE* to;
+  Socket from;
+  LineCutter lines;
+};
+
+struct Process {
+  pid_t pid = 0;  // 0: ended
+  int rank = -1;  // -1: mpirun
+};
+
+/// Starts a program in a process group of its own, so that a terminal's signals come here alone and are passed on once.
+pid_t start(const std::vector<std::string>& command, const ChildVariables& variables, int out, int err,
+            const sigset_t& signals) {
+  Pipe failed;
+  std::vector<char*> argv;
+  for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  const pid_t parent = getpid();
+  const pid_t child = fork();
+  if (child < 0) throw Failure(Exit::toolchain, fmt::format("cannot start ranks: fork: {}", std::strerror(errno)));
+  if (child == 0) {
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);  // without this process the ranks save and end
+    if (getppid() != parent) _exit(1);
+    pthread_sigmask(SIG_SETMASK, &signals, nullptr);
+    for (const auto& [name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
+    const int in = open("/dev/null", O_RDONLY);
+    dup2(in, STDIN_FILENO);
+    dup2(out, STDOUT_FILENO);
+    dup2(err, STDERR_FILENO);
+    execvp(argv[0], argv.data());
+    const int error = errno;
+    [[maybe_unused]] const ssize_t written = write(failed.write.fd(), &error, sizeof error);
+    _exit(127);
+  }
+  failed.write = Socket();
+  int error = 0;
+  ssize_t n = 0;
+  while ((n = read(failed.read.fd(), &error, sizeof error)) < 0 && errno == EINTR) {
+  }
+  if (n <= 0) return child;
+  waitpid(child, nullptr, 0);
+  throw Failure(Exit::toolchain, fmt::format("cannot run {}: {}{}", command[0], std::strerror(error),
+                                             command[0] == "mpirun" ? "; apt-get install openmpi-bin" : ""));
+}
+
+/// The children of a process: of mpirun, the ranks.
+std::vector<pid_t> children_of(pid_t pid) {
+  std::vector<pid_t> children;
+  std::error_code error;
+  const std::string tasks = fmt::format("/proc/{}/task", pid);
+  for (const auto& task : std::filesystem::directory_iterator(tasks, error)) {
+    std::ifstream list(task.path() / "children");
+    for (pid_t child; list >> child;) children.push_back(child);
+  }
+  return children;
+}
+
+int available_cpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
+}
+
+ChildVariables rank_variables(int rank, int ranks, int port) {
+  const std::string of = std::to_string(ranks), number = std::to_string(rank);
+  return {{"RANK", number},
+          {"LOCAL_RANK", number},
+          {"WORLD_SIZE", of},
+          {"LOCAL_WORLD_SIZE", of},
+          {"MASTER_ADDR", "127.0.0.1"},
+          {"MASTER_PORT", std::to_string(port)},
+          {"TORCHELASTIC_RUN_ID", fmt::format("ranks of process {}", getpid())}};
+}
+
+ChildVariables mpirun_variables(int ranks) {
+  ChildVariables variables = {{"OMPI_MCA_odls_base_sigkill_timeout", kSecondsToEnd},   // Open MPI 4
+                              {"PRTE_MCA_odls_base_sigkill_timeout", kSecondsToEnd}};  // 5
+  if (!std::getenv("OMP_NUM_THREADS"))
+    variables.push_back({"OMP_NUM_THREADS", std::to_string(std::max(1, available_cpus() / ranks))});
+  // mpirun refuses root unless it is told twice. Who is root here, as in containers, has started the trainer as root.
+  if (geteuid() == 0) {
+    for (const char* name : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"})
+      variables.push_back({name, "1"});
+    for (const char* name : {"PRTE_ALLOW_RUN_AS_ROOT", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM"})
+      variables.push_back({name, "1"});
+  }
+  return variables;
+}
+
+class Ranks {
+ public:
+  Ranks(const std::vector<std::string>& command, int ranks, Starter starter) : ranks_(ranks), last_(ranks) {
+    sigset_t passed;
+    sigemptyset(&passed);
+    for (const int signal : {SIGTERM, SIGINT, SIGUSR1, SIGUSR2}) sigaddset(&passed, signal);
+    struct sigaction hang_up{};
+    if (sigaction(SIGHUP, nullptr, &hang_up) == 0 && hang_up.sa_handler != SIG_IGN) sigaddset(&passed, SIGHUP);
+    sigaddset(&passed, SIGCHLD);
+    pthread_sigmask(SIG_BLOCK, &passed, &before_);
+    signals_ = Socket(signalfd(-1, &passed, SFD_CLOEXEC | SFD_NONBLOCK));
+    try {
+      if (starter == Starter::mpirun) {
+        std::vector<std::string> words = {"mpirun",          "-n",          std::to_string(ranks), "--bind-to", "none",
+                                          "--oversubscribe", "--tag-output"};
+        words.insert(words.end(), command.begin(), command.end());
+        add(-1, words, mpirun_variables(ranks));
+        return;
+      }
+      // Rank 0 will listen at the port after MASTER_PORT.
+      const int port = port_of(listen_at(0, {})) - 1;
+      for (int rank = 0; rank < ranks; ++rank) add(rank, command, rank_variables(rank, ranks, port));
+    } catch (...) {
+      end();
+      throw;
+    }
+  }
+  ~Ranks() { end(); }
+  Ranks(const Ranks&) = delete;
+  Ranks& operator=(const Ranks&) = delete;
+
+  int run() {
+    while (std::any_of(processes_.begin(), processes_.end(), [](const Process& p) { return p.pid != 0; }) ||
+           !outputs_.empty()) {
+      wait();
+      pass_signals();
+      collect();
+      if (limit_ && steady_clock::now() >= *limit_) signal_ranks(SIGKILL);
+    }
+    return result();
+  }
+
+ private:
+  void add(int rank, const std::vector<std::string>& command, const ChildVariables& variables) {
+    Pipe out, err;
+    processes_.push_back({start(command, variables, out.write.fd(), err.write.fd(), before_), rank});
+    const int index = static_cast<int>(processes_.size()) - 1;
+    outputs_.push_back({index, stdout, std::move(out.read), {}});
+    outputs_.push_back({index, stderr, std::move(err.read), {}});
+  }
+
+  void wait() {
+    std::vector<pollfd> list{{signals_.fd(), POLLIN, 0}};
+    for (const Output& output : outputs_) list.push_back({output.from.fd(), POLLIN, 0});
+    poll(list.data(), list.size(), limit_ ? std::max(10, poll_timeout(*limit_)) : -1);
+    std::vector<Output> open;
+    for (std::size_t i = 0; i < outputs_.size(); ++i)
+      if (!(list[i + 1].revents) || relay(outputs_[i])) open.push_back(std::move(outputs_[i]));
+    outputs_ = std::move(open);
+  }
+
+  /// False: the end of it.
+  bool relay(Output& output) {
+    std::array<char, 1 << 16> buffer;
+    const ssize_t n = read(output.from.fd(), buffer.data(), buffer.size());
+    if (n < 0 && errno == EINTR) return true;
+    if (n > 0) output.lines.add({buffer.data(), static_cast<std::size_t>(n)});
+    while (const std::optional<std::string> line = output.lines.next()) print(output, *line);
+    if (n <= 0)
+      if (const std::optional<std::string> line = output.lines.rest()) print(output, *line);
+    std::fflush(output.to);
+    return n > 0;
+  }
+
+  void print(const Output& output, std::string_view line) {
+    int rank = processes_[static_cast<std::size_t>(output.process)].rank;
+    if (rank < 0) {
+      if (const std::optional<TaggedLine> tagged = read_tag(line)) {
+        rank = tagged->rank;
+        line = tagged->text;
+      } else {
+        // mpirun's own words: long ones, about a rank that failed and has said itself why.
+        said_.emplace_back(line);
+        return;
+      }
+    }
+    last_.add(rank, line);
+    fmt::print(output.to, "[rank {}] {}\n", rank, line);
+  }
+
+  void pass_signals() {
+    signalfd_siginfo info{};
+    while (read(signals_.fd(), &info, sizeof info) == sizeof info)
+      if (info.ssi_signo != SIGCHLD) signal_ranks(static_cast<int>(info.ssi_signo));
+  }
+
+  /// To the ranks themselves: mpirun would take SIGTERM as the end of all, and not wait for their saves.
+  void signal_ranks(int signal) {
+    for (const Process& process : processes_) {
+      if (process.pid == 0) continue;
+      std::vector<pid_t> pids = {process.pid};
+      if (process.rank < 0)
+        if (const std::vector<pid_t> children = children_of(process.pid); !children.empty()) pids = children;
+      for (const pid_t pid : pids) kill(pid, signal);
+    }
+  }
+
+  void collect() {
+    int status = 0;
+    for (Process& process : processes_) {
+      if (process.pid == 0 || waitpid(process.pid, &status, WNOHANG) != process.pid) continue;
+      process.pid = 0;
+      const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+      if (code == 0) continue;
+      // The first that failed, but not for another.
+      if (code_ == 0 || (code_ == kPeerLost && code != kPeerLost && !limit_passed())) {
+        code_ = code;
+        rank_ = process.rank;
+      }
+      if (code != kResumeMe && !limit_) limit_ = steady_clock::now() + kOthers;
+    }
+  }
+
+  bool limit_passed() const { return limit_ && steady_clock::now() >= *limit_; }
+
+  int result() {
+    if (code_ == 0) return 0;
+    if (rank_ < 0) rank_ = blamed_rank(said_);
+    if (rank_ < 0) rank_ = blamed_rank(last_.all());
+    if (rank_ < 0 || rank_ >= ranks_) {
+      for (const std::string& line : said_) fmt::print(stderr, "{}\n", line);
+      return code_;
+    }
+    if (code_ == kResumeMe) return code_;
+    fmt::print(stderr, "\nrank {} of {} ended with exit code {}{}\n", rank_, ranks_, code_,
+               last_.of(rank_).empty() ? "" : "; the last that it said:");
+    for (const std::string& line : last_.of(rank_)) fmt::print(stderr, "  {}\n", line);
+    return code_;
+  }
+
+  void end() {
+    signal_ranks(SIGKILL);
+    for (Process& process : processes_) {
+      if (process.pid == 0) continue;
+      kill(process.pid, SIGKILL);
+      waitpid(process.pid, nullptr, 0);
+      process.pid = 0;
+    }
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+
+  const int ranks_;
+  sigset_t before_;
+  Socket signals_;
+  std::vector<Process> processes_;
+  std::vector<Output> outputs_;
+  std::vector<std::string> said_;  // by mpirun
+  LastLines last_;
+  int code_ = 0, rank_ = -1;  // of the first that failed
+  std::optional<MonotonicTime> limit_;
+};
+
+}  // namespace
+
+int spawn_ranks(const std::vector<std::string>& command, int ranks, Starter starter) {
+  return Ranks(command, ranks, starter).run();
+}
+
+}  // namespace llmc

@@ -1,0 +1,21 @@
+// `trainer --ranks N`: starts the ranks of a run on this machine and stays with them to the end.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace llmc {
+
+enum class Starter {
+  self,    // this process starts them, with torchrun's variables
+  mpirun,  // Open MPI's, with the cores shared out by OMP_NUM_THREADS unless it is set
+};
+
+/// Runs `ranks` processes of `command` (a program and its arguments). Each line that one prints comes out with
+/// "[rank R] " before it. SIGTERM, SIGINT, SIGHUP (unless it is ignored), SIGUSR1 and SIGUSR2 are passed on to the
+/// ranks. Returns their exit code when all have ended: 0, or that of the first that failed, whose last lines are
+/// repeated; 170, of ranks that only waited for another, where no rank has a code of its own; 128 + n after signal n.
+/// Throws Failure(toolchain) where nothing can be started.
+int spawn_ranks(const std::vector<std::string>& command, int ranks, Starter starter);
+
+}  // namespace llmc

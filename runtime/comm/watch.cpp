@@ -1,0 +1,337 @@
+#include "comm/watch.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "comm/blocked_signals.h"
+#include "error.h"
+
+namespace llmc {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kLastWords{1000};  // for what was said last to arrive
+// Ranks that fail for the same reason do so at about the same time: each says its own. And who said farewell ends
+// before the others, so that launchers, which report the first, report its exit code.
+constexpr std::chrono::milliseconds kOwnEnd{500};
+constexpr std::size_t kLongestWhy = 2000;
+
+std::string one_line(std::string text) {
+  if (text.size() > kLongestWhy) text = text.substr(0, kLongestWhy) + " ...";
+  for (char& c : text)
+    if (static_cast<unsigned char>(c) < ' ') c = ' ';
+  return text;
+}
+
+/// "at step 12 in forward and backward"
+std::string place(std::int64_t step, const std::string& doing) {
+  return step < 0 ? "in " + doing : fmt::format("at step {} in {}", step, doing);
+}
+
+}  // namespace
+
+Watch::Watch(const Launch& launch, const Rendezvous::Limits& limits, Assembly assembly)
+    : rank_(launch.rank),
+      world_size_(launch.world_size),
+      limits_(limits),
+      hosts_(std::move(assembly.hosts)),
+      next_beat_(steady_clock::now()),
+      gathered_(static_cast<std::size_t>(launch.world_size)),
+      wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  if (wake_.fd() < 0) throw Failure(Exit::toolchain, fmt::format("eventfd: {}", std::strerror(errno)));
+  const std::size_t one = Rendezvous::kMaxText + 64;
+  for (Connection& connection : assembly.connections) {
+    connection.set_limit(rank_ == 0 ? one : one * static_cast<std::size_t>(world_size_));
+    const int rank = rank_ == 0 ? static_cast<int>(peers_.size()) + 1 : 0;
+    peers_.push_back({rank, std::move(connection), steady_clock::now(), -1, "start"});
+  }
+  const BlockedSignals blocked;
+  thread_ = std::thread([this] { run(); });
+}
+
+Watch::~Watch() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_all();
+  eventfd_write(wake_.fd(), 1);
+  thread_.join();
+}
+
+std::vector<std::string> Watch::call(Word word, const std::string& text) {
+  std::unique_lock lock(mutex_);
+  if (ended_) throw Failure(Exit::internal, "a call to the other ranks after the end of the rendezvous");
+  request_ = Call{word, text};
+  eventfd_write(wake_.fd(), 1);
+  changed_.wait(lock, [&] { return result_.has_value(); });
+  std::vector<std::string> result = std::move(*result_);
+  result_.reset();
+  return result;
+}
+
+void Watch::farewell(int exit_code, const std::string& why) {
+  std::unique_lock lock(mutex_);
+  farewell_ = Farewell{exit_code, one_line(why)};
+  eventfd_write(wake_.fd(), 1);
+  changed_.notify_all();
+  changed_.wait(lock, [&] { return ended_; });
+}
+
+void Watch::run() {
+  while (!over_ && take_requests()) {
+    if (steady_clock::now() >= next_beat_) beat();
+    wait();
+    hear();
+    judge_silence();
+  }
+  const std::lock_guard lock(mutex_);
+  ended_ = true;
+  changed_.notify_all();
+}
+
+/// False: the end.
+bool Watch::take_requests() {
+  std::unique_lock lock(mutex_);
+  if (stop_) return false;
+  if (farewell_) {
+    const Farewell farewell = *farewell_;
+    lock.unlock();
+    say_farewell(farewell);
+    return false;
+  }
+  if (!request_) return true;
+  const Call call = std::move(*request_);
+  request_.reset();
+  lock.unlock();
+  begin_call(call);
+  return !over_;
+}
+
+void Watch::begin_call(const Call& call) {
+  ++number_;
+  word_ = call.word;
+  if (rank_ == 0)
+    take_text(0, call.word, number_, call.text);
+  else
+    peers_[0].connection.send(call.word, BodyWriter().number(number_).text(call.text).body());
+}
+
+void Watch::say_farewell(const Farewell& farewell) {
+  // Who ends because another is lost knows less of it than the heartbeats do.
+  if (farewell.exit_code == static_cast<int>(Exit::peer_lost)) {
+    const auto until = steady_clock::now() + 2 * limits_.beat;
+    while (steady_clock::now() < until && !over_) {
+      if (steady_clock::now() >= next_beat_) beat();
+      wait();
+      hear();  // ends the process where it learns who it was
+    }
+    if (over_) return;
+  }
+  const std::string how = fmt::format("it ended with exit code {}: {}", farewell.exit_code, farewell.why);
+  const Loss mine{rank_, step_, doing_.load(), how, true};
+  for (Peer& peer : peers_) {
+    if (rank_ == 0)
+      peer.connection.send(Word::lost, BodyWriter().text(describe(mine)).body());
+    else
+      peer.connection.send(Word::farewell, BodyWriter()
+                                               .number(static_cast<std::uint64_t>(farewell.exit_code))
+                                               .number(static_cast<std::uint64_t>(mine.step))
+                                               .text(mine.doing)
+                                               .text(farewell.why)
+                                               .body());
+  }
+  finish();
+}
+
+void Watch::beat() {
+  const auto message = std::make_shared<const std::string>(
+      encode(Word::beat, BodyWriter().number(static_cast<std::uint64_t>(step_.load())).text(doing_.load()).body()));
+  for (Peer& peer : peers_) peer.connection.send(message);
+  next_beat_ = steady_clock::now() + limits_.beat;
+}
+
+/// For something to read, for room to write, for a request or the next beat.
+void Watch::wait() {
+  std::vector<pollfd> list{{wake_.fd(), POLLIN, 0}};
+  for (Peer& peer : peers_) {
+    peer.connection.flush();  // what is broken is found by reading
+    list.push_back({peer.connection.fd(), static_cast<short>(peer.connection.sent() ? POLLIN : POLLIN | POLLOUT), 0});
+  }
+  poll(list.data(), list.size(), poll_timeout(next_beat_));
+  eventfd_t woken = 0;
+  eventfd_read(wake_.fd(), &woken);
+}
+
+void Watch::hear() {
+  for (std::size_t i = 0; i < peers_.size() && !over_; ++i) read(peers_[i]);
+}
+
+void Watch::read(Peer& peer) try {
+  const std::uint64_t before = peer.connection.received();
+  const bool open = peer.connection.receive();
+  // A part of a long text counts: beats wait behind it.
+  if (peer.connection.received() != before) peer.heard = steady_clock::now();
+  while (const std::optional<Message> message = peer.connection.next()) {
+    take(peer, *message);
+    if (over_) return;
+  }
+  if (!open) lose(loss_of(peer, "its process ended without a word"));
+} catch (const WireError& error) {
+  lose(loss_of(peer, fmt::format("it sent {}", error.what())));
+}
+
+void Watch::take(Peer& peer, const Message& message) {
+  BodyReader body(message.body);
+  const bool from_root = rank_ != 0;
+  switch (message.word) {
+    case Word::beat:
+      peer.step = static_cast<std::int64_t>(body.number());
+      peer.doing = one_line(body.text());
+      return body.end();
+    case Word::gather:
+    case Word::leave: {
+      if (from_root) break;
+      const std::uint64_t number = body.number();
+      std::string text = body.text();
+      body.end();
+      return take_text(peer.rank, message.word, number, std::move(text));
+    }
+    case Word::gathered:
+    case Word::left: {
+      if (!from_root || !word_ || body.number() != number_) break;
+      std::vector<std::string> texts = body.texts(static_cast<std::size_t>(world_size_));
+      body.end();
+      left_ = message.word == Word::left;
+      return deliver(std::move(texts));
+    }
+    case Word::farewell: {
+      if (from_root) break;
+      const std::uint64_t code = body.number();
+      peer.step = static_cast<std::int64_t>(body.number());
+      peer.doing = one_line(body.text());
+      Loss loss = loss_of(peer, fmt::format("it ended with exit code {}: {}", code, one_line(body.text())));
+      loss.told = true;
+      return lose(loss);
+    }
+    case Word::lost: {
+      if (!from_root) break;
+      Loss loss;
+      loss.rank = -1;
+      loss.how = one_line(body.text());
+      loss.told = true;
+      return lose(loss);
+    }
+    default: break;
+  }
+  throw WireError("a message that has no place here");
+}
+
+/// Rank 0: one text of the call under way, or of the one that this rank is about to begin.
+void Watch::take_text(int rank, Word word, std::uint64_t number, std::string text) {
+  std::optional<std::string>& place = gathered_[static_cast<std::size_t>(rank)];
+  const std::uint64_t expected = word_ ? number_ : number_ + 1;
+  if (place || number != expected) throw WireError("a text that has no place here");
+  place = static_cast<char>(word) + std::move(text);
+  if (std::all_of(gathered_.begin(), gathered_.end(), [](const auto& one) { return one.has_value(); })) answer();
+}
+
+void Watch::answer() {
+  std::vector<std::string> texts;
+  for (std::size_t rank = 0; rank < gathered_.size(); ++rank) {
+    if (static_cast<Word>((*gathered_[rank])[0]) != *word_) {
+      const Loss loss{static_cast<int>(rank), -1, "", "it made another call than rank 0, which is a bug in llmc"};
+      gathered_.assign(gathered_.size(), std::nullopt);
+      return lose(loss);
+    }
+    texts.push_back(gathered_[rank]->substr(1));
+  }
+  gathered_.assign(gathered_.size(), std::nullopt);
+  left_ = word_ == Word::leave;
+  const auto message = std::make_shared<const std::string>(
+      encode(left_ ? Word::left : Word::gathered, BodyWriter().number(number_).texts(texts).body()));
+  for (Peer& peer : peers_) {
+    peer.connection.send(message);
+    peer.connection.flush();
+  }
+  deliver(std::move(texts));
+}
+
+void Watch::deliver(std::vector<std::string> texts) {
+  word_.reset();
+  if (left_) finish();
+  const std::lock_guard lock(mutex_);
+  result_ = std::move(texts);
+  changed_.notify_all();
+}
+
+void Watch::judge_silence() {
+  // What has come meanwhile was read before: a rank that was itself stopped for long believes the others alive.
+  const auto now = steady_clock::now();
+  for (const Peer& peer : peers_) {
+    if (over_) return;
+    if (now - peer.heard < limits_.silence) continue;
+    const double seconds = std::chrono::duration<double>(limits_.silence).count();
+    return lose(loss_of(
+        peer, fmt::format("nothing was heard from it for {:g} s: it is stopped, or its network is cut", seconds)));
+  }
+}
+
+Watch::Loss Watch::loss_of(const Peer& peer, std::string how) const {
+  return {peer.rank, peer.step, peer.doing, std::move(how)};
+}
+
+/// "rank 2 (host b) is lost: its process ended without a word; it was last at step 12 in forward and backward"
+std::string Watch::describe(const Loss& loss) const {
+  const std::string text =
+      fmt::format("rank {} (host {}) is lost: {}", loss.rank, hosts_[static_cast<std::size_t>(loss.rank)], loss.how);
+  return loss.doing.empty() ? text : fmt::format("{}; it was last {}", text, place(loss.step, loss.doing));
+}
+
+/// Tells the others, and ends this process.
+void Watch::lose(const Loss& loss) {
+  const std::string what = loss.rank < 0 ? loss.how : describe(loss);
+  if (rank_ == 0) {
+    for (Peer& peer : peers_) {
+      peer.connection.send(Word::lost, BodyWriter().text(what).body());
+      peer.connection.flush();
+    }
+  }
+  if (loss.told) {
+    // Who said farewell waits until it was heard.
+    for (Peer& peer : peers_)
+      if (peer.rank == loss.rank || rank_ != 0) peer.connection.finish(steady_clock::now());
+    if (main_ends_by_itself()) return finish(loss.rank);
+  }
+  const std::string line = fmt::format("error: {}. This is rank {} (host {}), {}, which ends with exit code {}\n", what,
+                                       rank_, hosts_[static_cast<std::size_t>(rank_)], place(step_, doing_.load()),
+                                       static_cast<int>(Exit::peer_lost));
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line.data(), line.size());
+  finish(loss.rank);
+  _exit(static_cast<int>(Exit::peer_lost));
+}
+
+/// Waits a moment for an error of this rank's own.
+bool Watch::main_ends_by_itself() {
+  constexpr int peer_lost = static_cast<int>(Exit::peer_lost);  // no error of its own
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, kOwnEnd, [&] { return stop_ || (farewell_ && farewell_->exit_code != peer_lost); });
+}
+
+/// The end of all connections but that of a rank that may no longer answer.
+void Watch::finish(int except) {
+  over_ = true;
+  const auto until = steady_clock::now() + kLastWords;
+  for (Peer& peer : peers_) peer.connection.flush();
+  for (Peer& peer : peers_)
+    if (peer.rank != except) peer.connection.finish(until);
+}
+
+}  // namespace llmc

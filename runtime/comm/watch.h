@@ -1,0 +1,107 @@
+// The thread that keeps the ranks of a run together after they have met: heartbeats, texts, and who is lost.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "comm/assembly.h"
+#include "comm/launch.h"
+#include "comm/rendezvous.h"
+
+namespace llmc {
+
+/// See Rendezvous, whose calls these are.
+class Watch {
+ public:
+  Watch(const Launch& launch, const Rendezvous::Limits& limits, Assembly assembly);
+  /// Ends the thread and closes the connections.
+  ~Watch();
+
+  const std::vector<std::string>& hosts() const { return hosts_; }
+  std::vector<std::string> gather(const std::string& mine) { return call(Word::gather, mine); }
+  void leave() { call(Word::leave, ""); }
+  void at(std::int64_t step, const char* doing) {
+    step_.store(step, std::memory_order_relaxed);
+    doing_.store(doing, std::memory_order_relaxed);
+  }
+  void farewell(int exit_code, const std::string& why);
+
+ private:
+  struct Peer {
+    int rank;
+    Connection connection;
+    MonotonicTime heard;
+    std::int64_t step = -1;  // -1: before the first
+    std::string doing;
+  };
+  struct Loss {
+    int rank;
+    std::int64_t step;
+    std::string doing, how;
+    bool told = false;  // by a farewell
+  };
+  struct Farewell {
+    int exit_code;
+    std::string why;
+  };
+  struct Call {
+    Word word;
+    std::string text;
+  };
+
+  std::vector<std::string> call(Word word, const std::string& text);
+
+  // In the thread.
+  void run();
+  bool take_requests();
+  void begin_call(const Call& call);
+  void say_farewell(const Farewell& farewell);
+  void beat();
+  void wait();
+  void hear();
+  void read(Peer& peer);
+  void take(Peer& peer, const Message& message);
+  void take_text(int rank, Word word, std::uint64_t number, std::string text);
+  void answer();
+  void deliver(std::vector<std::string> texts);
+  void judge_silence();
+  void lose(const Loss& loss);
+  bool main_ends_by_itself();
+  Loss loss_of(const Peer& peer, std::string how) const;
+  std::string describe(const Loss& loss) const;
+  void finish(int except = -1);
+
+  const int rank_, world_size_;
+  const Rendezvous::Limits limits_;
+  const std::vector<std::string> hosts_;
+  std::atomic<std::int64_t> step_{-1};
+  std::atomic<const char*> doing_{"start"};
+
+  // Of the thread alone.
+  std::vector<Peer> peers_;
+  MonotonicTime next_beat_;
+  std::uint64_t number_ = 0;                          // of calls that this rank began
+  std::optional<Word> word_;                          // of the call under way
+  std::vector<std::optional<std::string>> gathered_;  // rank 0: the texts that have come
+  bool left_ = false;
+  bool over_ = false;  // the thread has nothing more to do
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::optional<Call> request_;
+  std::optional<std::vector<std::string>> result_;
+  std::optional<Farewell> farewell_;
+  bool stop_ = false, ended_ = false;
+
+  Socket wake_;  // an eventfd that ends a poll
+  std::thread thread_;
+};
+
+}  // namespace llmc

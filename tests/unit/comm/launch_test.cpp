@@ -1,0 +1,141 @@
+// Launchers: what their variables mean, and what is refused.
+#include "comm/launch.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+#include "error.h"
+
+namespace llmc {
+namespace {
+
+using testing::HasSubstr;
+using Map = std::map<std::string, std::string>;
+
+Launch find(const Map& variables) {
+  return find_launch([&](const char* name) -> const char* {
+    const auto found = variables.find(name);
+    return found == variables.end() ? nullptr : found->second.c_str();
+  });
+}
+
+std::string text(const Map& variables) {
+  const Launch l = find(variables);
+  return std::to_string(l.rank) + "/" + std::to_string(l.world_size) + " local " + std::to_string(l.local_rank) +
+         " by '" + l.by + "' at '" + l.host + "':" + std::to_string(l.port) + " id '" + l.id + "'";
+}
+
+std::string refusal(const Map& variables) {
+  try {
+    return "taken: " + text(variables);
+  } catch (const Failure& failure) {
+    EXPECT_EQ(failure.code(), Exit::usage);
+    return failure.what();
+  }
+}
+
+const Map kTorchrun = {{"RANK", "9"},        {"WORLD_SIZE", "16"},     {"LOCAL_RANK", "1"},
+                       {"MASTER_ADDR", "a"}, {"MASTER_PORT", "29500"}, {"TORCHELASTIC_RUN_ID", "none"}};
+const Map kOpenMpi = {
+    {"OMPI_COMM_WORLD_RANK", "2"}, {"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "1"}};
+const Map kPmi = {{"PMI_RANK", "2"}, {"PMI_SIZE", "4"}, {"MPI_LOCALRANKID", "1"}};
+const Map kSlurm = {{"SLURM_PROCID", "3"},     {"SLURM_NTASKS", "4"},         {"SLURM_LOCALID", "1"},
+                    {"SLURM_STEP_ID", "2"},    {"SLURM_STEP_NUM_TASKS", "4"}, {"SLURM_STEP_NODELIST", "gpu[07-09],x"},
+                    {"SLURM_JOB_ID", "123456"}};
+
+Map with(Map map, const Map& more) {
+  for (const auto& [name, value] : more) map[name] = value;
+  return map;
+}
+
+Map without(Map map, const char* name) {
+  map.erase(name);
+  return map;
+}
+
+TEST(Launch, AProcessAloneIsOneRank) {
+  EXPECT_EQ(text({}), "0/1 local 0 by '' at '':0 id ''");
+  EXPECT_EQ(text({{"RANK", ""}, {"WORLD_SIZE", ""}}), "0/1 local 0 by '' at '':0 id ''");
+}
+
+TEST(Launch, EachLauncherIsRead) {
+  EXPECT_EQ(text(kTorchrun), "9/16 local 1 by 'torchrun' at 'a':29501 id 'none'");
+  EXPECT_EQ(text(kOpenMpi), "2/4 local 1 by 'Open MPI' at '':0 id ''");
+  EXPECT_EQ(text(with(kPmi, {{"MASTER_ADDR", "h"}, {"MASTER_PORT", "5"}})), "2/4 local 1 by 'PMI' at 'h':6 id ''");
+  EXPECT_EQ(text(kSlurm), "3/4 local 1 by 'SLURM' at 'gpu07':15474 id '123456.2'");
+}
+
+TEST(Launch, KubernetesNeedsNoLocalRankAndOneRankNoAddress) {
+  EXPECT_EQ(text({{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "job-0"}, {"MASTER_PORT", "23456"}}),
+            "1/2 local 0 by 'torchrun' at 'job-0':23457 id ''");
+  EXPECT_EQ(text({{"RANK", "0"}, {"WORLD_SIZE", "1"}}), "0/1 local 0 by 'torchrun' at '':0 id ''");
+  EXPECT_EQ(text({{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}}), "0/1 local 0 by 'PMI' at '':0 id ''");
+}
+
+TEST(Launch, MpiAndTorchrunStandBeforeSlurm) {
+  EXPECT_EQ(find(with(kSlurm, kTorchrun)).by, "torchrun");
+  EXPECT_EQ(find(with(kSlurm, kOpenMpi)).by, "Open MPI");
+  // srun --mpi=pmi2: its PMI names no host, the step does.
+  EXPECT_EQ(text(with(kSlurm, kPmi)), "2/4 local 1 by 'PMI' at 'gpu07':15474 id '123456.2'");
+  // srun started Open MPI's daemons with a PMI of its own.
+  EXPECT_EQ(find(with(with(kSlurm, kOpenMpi), {{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}})).by, "Open MPI");
+}
+
+TEST(Launch, WhoeverStartedTorchrunIsNotCompared) {
+  EXPECT_EQ(find(with(kTorchrun, kOpenMpi)).world_size, 16);
+  EXPECT_THAT(
+      refusal(without(with(kTorchrun, kOpenMpi), "TORCHELASTIC_RUN_ID")),
+      HasSubstr("RANK=9, WORLD_SIZE=16 (torchrun) and OMPI_COMM_WORLD_RANK=2, OMPI_COMM_WORLD_SIZE=4 (Open MPI) "
+                "disagree"));
+  Map same = without(with(kTorchrun, kOpenMpi), "TORCHELASTIC_RUN_ID");
+  same["RANK"] = "2", same["WORLD_SIZE"] = "4";
+  EXPECT_EQ(find(same).by, "torchrun");
+}
+
+TEST(Launch, LaunchersThatDisagreeAreNamed) {
+  EXPECT_THAT(refusal(with(kOpenMpi, {{"PMI_RANK", "2"}, {"PMI_SIZE", "3"}})),
+              HasSubstr("OMPI_COMM_WORLD_RANK=2, OMPI_COMM_WORLD_SIZE=4 (Open MPI) and PMI_RANK=2, PMI_SIZE=3 (PMI)"));
+  EXPECT_THAT(refusal(with(kSlurm, {{"SLURM_NTASKS", "8"}})), HasSubstr("SLURM_NTASKS=8 and SLURM_STEP_NUM_TASKS=4"));
+}
+
+TEST(Launch, ABatchScriptAndAShellInAnAllocationAreAlone) {
+  EXPECT_EQ(find(without(kSlurm, "SLURM_STEP_ID")).by, "");
+  EXPECT_EQ(find(with(kSlurm, {{"SLURM_STEP_ID", "4294967291"}})).by, "");  // the batch step
+  EXPECT_EQ(find(with(kSlurm, {{"SLURM_STEP_ID", "4294967290"}})).by, "");  // salloc's interactive step
+  EXPECT_EQ(find(with(kSlurm, {{"SLURM_PTY_PORT", "40000"}})).by, "");      // srun --pty bash
+}
+
+TEST(Launch, NonsenseIsRefused) {
+  for (const char* value : {"-1", "x", "1.0", "16", " 3", "99999999999999999999", "65536", "0x3"})
+    EXPECT_THAT(refusal(with(kTorchrun, {{"RANK", value}})), HasSubstr(std::string("RANK=") + value)) << value;
+  EXPECT_THAT(refusal(with(kTorchrun, {{"WORLD_SIZE", "0"}})), HasSubstr("WORLD_SIZE=0 is not a number from 1"));
+  EXPECT_THAT(refusal(with(kTorchrun, {{"LOCAL_RANK", "16"}})), HasSubstr("LOCAL_RANK=16 is not below WORLD_SIZE=16"));
+  EXPECT_THAT(refusal(with(kTorchrun, {{"MASTER_PORT", "65535"}})), HasSubstr("MASTER_PORT=65535"));
+  EXPECT_THAT(refusal(with(kSlurm, {{"SLURM_STEP_ID", "two"}})), HasSubstr("SLURM_STEP_ID=two"));
+}
+
+TEST(Launch, WhatIsMissingIsNamed) {
+  EXPECT_THAT(refusal({{"RANK", "1"}}), HasSubstr("RANK=1 is set and WORLD_SIZE is not"));
+  EXPECT_THAT(refusal({{"OMPI_COMM_WORLD_SIZE", "2"}}), HasSubstr("OMPI_COMM_WORLD_RANK is not"));
+  EXPECT_THAT(refusal(without(kTorchrun, "MASTER_ADDR")), HasSubstr("MASTER_ADDR is not"));
+  EXPECT_THAT(refusal(without(kTorchrun, "MASTER_PORT")), HasSubstr("MASTER_PORT is not"));
+  EXPECT_THAT(refusal(kPmi), HasSubstr("set MASTER_ADDR and MASTER_PORT"));
+  EXPECT_THAT(refusal(without(kSlurm, "SLURM_STEP_NODELIST")), HasSubstr("SLURM_STEP_NODELIST is not"));
+  EXPECT_THAT(refusal(without(kSlurm, "SLURM_JOB_ID")), HasSubstr("SLURM_JOB_ID is not"));
+}
+
+TEST(Launch, TheFirstHostOfSlurm) {
+  EXPECT_EQ(first_slurm_host("a"), "a");
+  EXPECT_EQ(first_slurm_host("a,b[1-2]"), "a");
+  EXPECT_EQ(first_slurm_host("node[007-012,3],a"), "node007");
+  EXPECT_EQ(first_slurm_host("node[5,7-9]"), "node5");
+  EXPECT_EQ(first_slurm_host("rack[2-3]n[01-04]-ib"), "rack2n01-ib");
+  for (const char* list : {"", ",a", "[", "a[1-2", "a[]", "a[,1]", "a[-1]", "a]", "a b", "a/b"})
+    EXPECT_THROW(first_slurm_host(list), Failure) << list;
+}
+
+}  // namespace
+}  // namespace llmc

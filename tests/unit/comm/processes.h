@@ -1,0 +1,108 @@
+// Ranks of a test as processes of this machine: forked, so that a rank is a function.
+#pragma once
+
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <fstream>
+#include <functional>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "comm/connection.h"
+#include "comm/rendezvous.h"
+#include "error.h"
+
+namespace llmc::ranks {
+
+using namespace std::chrono_literals;
+
+/// Short, for tests; the silence is long enough for a machine that does other things.
+inline constexpr Rendezvous::Limits kLimits{1500ms, 50ms, 1000ms};
+
+/// A port of this machine that nobody had a moment ago.
+inline int free_port() { return port_of(listen_at(0, {})); }
+
+struct End {
+  int code = -1;  // 128 + n after signal n
+  std::string err;
+};
+
+/// One process; what it writes to stderr is kept.
+class Process {
+ public:
+  explicit Process(const std::function<int()>& body) : err_(std::tmpfile()) {
+    pid_ = fork();
+    if (pid_ != 0) return;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // with a test that is killed
+    dup2(fileno(err_), STDERR_FILENO);
+    int code = static_cast<int>(Exit::internal);
+    try {
+      code = body();
+    } catch (const Failure& failure) {
+      std::fprintf(stderr, "failure: %s\n", failure.what());
+      code = static_cast<int>(failure.code());
+    }
+    _exit(code);
+  }
+  Process(Process&& other) noexcept : pid_(std::exchange(other.pid_, 0)), err_(std::exchange(other.err_, nullptr)) {}
+  ~Process() {
+    if (pid_) {
+      ::kill(pid_, SIGKILL);
+      waitpid(pid_, nullptr, 0);
+    }
+    if (err_) std::fclose(err_);
+  }
+
+  void signal(int number) const { ::kill(pid_, number); }
+
+  End wait() {
+    int status = 0;
+    waitpid(std::exchange(pid_, 0), &status, 0);
+    End end{WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), ""};
+    std::rewind(err_);
+    for (int c; (c = std::fgetc(err_)) != EOF;) end.err += static_cast<char>(c);
+    return end;
+  }
+
+ private:
+  pid_t pid_ = 0;
+  std::FILE* err_;
+};
+
+/// The launch of a test's rank.
+inline Launch launch_of(int rank, int world_size, int port) {
+  return {rank, world_size, rank, "torchrun", "127.0.0.1", port, "test"};
+}
+
+/// Starts ranks that meet and then run `body`.
+inline std::vector<Process> start(int world_size, const std::function<int(int rank, Rendezvous&)>& body,
+                                  const Rendezvous::Limits& limits = kLimits) {
+  const int port = free_port();
+  std::vector<Process> processes;
+  for (int rank = 0; rank < world_size; ++rank)
+    processes.emplace_back([&, rank] {
+      Rendezvous rendezvous(launch_of(rank, world_size, port), limits);
+      return body(rank, rendezvous);
+    });
+  return processes;
+}
+
+inline std::vector<End> wait(std::vector<Process>& processes) {
+  std::vector<End> ends;
+  for (Process& process : processes) ends.push_back(process.wait());
+  return ends;
+}
+
+/// Runs them to their ends.
+inline std::vector<End> run(int world_size, const std::function<int(int rank, Rendezvous&)>& body) {
+  std::vector<Process> processes = start(world_size, body);
+  return wait(processes);
+}
+
+}  // namespace llmc::ranks

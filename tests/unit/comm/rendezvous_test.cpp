@@ -1,0 +1,274 @@
+// Rendezvous between processes: what they tell each other, and what becomes of the others when one is lost.
+#include "comm/rendezvous.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <thread>
+
+#include "processes.h"
+
+namespace llmc::ranks {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+void sleep(std::chrono::milliseconds time) { std::this_thread::sleep_for(time); }
+
+/// What only a lost peer ends.
+[[noreturn]] void wait_for_the_others() {
+  while (true) sleep(1000ms);
+}
+
+std::string text_of(int rank, std::size_t size) {
+  std::string text(size, '\0');
+  for (std::size_t i = 0; i < size; ++i) text[i] = static_cast<char>(i * 7 + static_cast<std::size_t>(rank));
+  return text;
+}
+
+int check(bool right, const char* what) {
+  if (!right) std::fprintf(stderr, "wrong: %s\n", what);
+  return right ? 0 : 1;
+}
+
+void expect_done(const std::vector<End>& ends) {
+  for (std::size_t rank = 0; rank < ends.size(); ++rank)
+    EXPECT_EQ(ends[rank].code, 0) << rank << ": " << ends[rank].err;
+}
+
+TEST(Rendezvous, OneRankNeedsNothing) {
+  Rendezvous alone({}, {});
+  alone.agree({{"program", "x"}});
+  EXPECT_EQ(alone.all_gather("a"), std::vector<std::string>{"a"});
+  EXPECT_EQ(alone.broadcast("b", 0), "b");
+  alone.barrier();
+  alone.at(1, "forward");
+  alone.farewell(1, "why");
+  alone.leave();
+}
+
+class Sizes : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, Sizes, testing::Values(2, 3, 5));
+
+TEST_P(Sizes, TextsAreGatheredInOrder) {
+  const int ranks = GetParam();
+  expect_done(run(ranks, [&](int rank, Rendezvous& rendezvous) {
+    int wrong = 0;
+    for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{3000000}}) {
+      const std::vector<std::string> all = rendezvous.all_gather(text_of(rank, size * static_cast<std::size_t>(rank)));
+      for (int r = 0; r < ranks; ++r)
+        wrong += check(all.at(static_cast<std::size_t>(r)) == text_of(r, size * static_cast<std::size_t>(r)), "text");
+    }
+    for (int root = 0; root < ranks; ++root)
+      wrong += check(rendezvous.broadcast(text_of(rank, 9), root) == text_of(root, 9), "broadcast");
+    for (int i = 0; i < 100; ++i) rendezvous.barrier();
+    rendezvous.agree({{"program", "same"}, {"world", std::to_string(ranks)}});
+    rendezvous.leave();
+    return wrong;
+  }));
+}
+
+TEST_P(Sizes, ARankThatWorksForLongIsNotLost) {
+  expect_done(run(GetParam(), [](int rank, Rendezvous& rendezvous) {
+    if (rank == 1) sleep(kLimits.silence + 300ms);
+    rendezvous.barrier();
+    rendezvous.leave();
+    sleep(100ms * rank);  // nobody minds who goes first
+    return 0;
+  }));
+}
+
+TEST(Rendezvous, TextsThatAreTooLongAreRefused) {
+  const std::string text(Rendezvous::kMaxText + 1, 'x');
+  Rendezvous alone({}, {});
+  EXPECT_THROW(alone.all_gather(text), Failure);
+}
+
+TEST(Rendezvous, DifferencesNameRanksHostsAndValues) {
+  const auto ends = run(4, [](int rank, Rendezvous& rendezvous) {
+    std::vector<std::pair<std::string, std::string>> facts = {{"NCCL", "2.28"}, {"program", rank == 2 ? "b2" : "a1"}};
+    if (rank == 3) facts.push_back({"data", "d"});
+    rendezvous.agree(facts);
+    return 0;
+  });
+  const std::string host = own_host();
+  for (const End& end : ends) {
+    EXPECT_EQ(end.code, 2);
+    EXPECT_THAT(end.err, HasSubstr("program is a1 on ranks 0-1, 3 (host " + host + ") and b2 on rank 2 (host " + host +
+                                   "); data is nothing on ranks 0-2 (host " + host + ") and d on rank 3"));
+    EXPECT_EQ(end.err.find("NCCL"), std::string::npos) << end.err;
+  }
+}
+
+/// All but the lost rank end with 170, and with one line that has these words.
+void expect_lost(const std::vector<End>& ends, int lost, const std::string& how) {
+  for (int rank = 0; rank < static_cast<int>(ends.size()); ++rank) {
+    if (rank == lost) continue;
+    const End& end = ends[static_cast<std::size_t>(rank)];
+    EXPECT_EQ(end.code, 170) << rank << ": " << end.err;
+    EXPECT_THAT(end.err,
+                StartsWith("error: rank " + std::to_string(lost) + " (host " + own_host() + ") is lost: " + how));
+    EXPECT_THAT(end.err, HasSubstr("it was last at step 7 in forward"));
+    EXPECT_THAT(end.err, HasSubstr("This is rank " + std::to_string(rank) + " (host " + own_host() +
+                                   "), at step 8 in all-reduce, which ends with exit code 170\n"));
+    EXPECT_EQ(std::count(end.err.begin(), end.err.end(), '\n'), 1) << end.err;
+  }
+}
+
+/// Ranks of which `lost` is at step 7 and does `act` there, when the others know that and are at step 8.
+std::vector<End> lose(int world_size, int lost, const std::function<int(Rendezvous&)>& act) {
+  std::vector<Process> processes = start(world_size, [&](int rank, Rendezvous& rendezvous) {
+    rendezvous.at(rank == lost ? 7 : 8, rank == lost ? "forward" : "all-reduce");
+    sleep(3 * kLimits.beat);
+    rendezvous.barrier();
+    if (rank == lost) return act(rendezvous);
+    if (rank % 2) rendezvous.barrier();
+    wait_for_the_others();
+  });
+  std::vector<End> ends(processes.size());
+  for (std::size_t rank = 0; rank < ends.size(); ++rank)
+    if (static_cast<int>(rank) != lost) ends[rank] = processes[rank].wait();
+  processes[static_cast<std::size_t>(lost)].signal(SIGCONT);  // who was stopped is lost to itself too
+  ends[static_cast<std::size_t>(lost)] = processes[static_cast<std::size_t>(lost)].wait();
+  return ends;
+}
+
+struct Case {
+  int world_size, lost;
+};
+class LostRank : public testing::TestWithParam<Case> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, LostRank, testing::Values(Case{2, 0}, Case{2, 1}, Case{4, 0}, Case{4, 2}),
+                         [](const auto& info) {
+                           return std::to_string(info.param.lost) + "Of" + std::to_string(info.param.world_size);
+                         });
+
+TEST_P(LostRank, Killed) {
+  const auto [world_size, lost] = GetParam();
+  expect_lost(lose(world_size, lost, [](Rendezvous&) -> int { return ::kill(getpid(), SIGKILL); }), lost,
+              "its process ended without a word");
+}
+
+TEST_P(LostRank, Stopped) {
+  const auto [world_size, lost] = GetParam();
+  const auto begin = std::chrono::steady_clock::now();
+  expect_lost(lose(world_size, lost, [](Rendezvous&) -> int { return ::kill(getpid(), SIGSTOP); }), lost,
+              "nothing was heard from it for 1 s: it is stopped, or its network is cut");
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 3 * kLimits.silence);
+}
+
+TEST_P(LostRank, EndedByItsDestructor) {
+  const auto [world_size, lost] = GetParam();
+  expect_lost(lose(world_size, lost, [](Rendezvous&) -> int { throw Failure(Exit::data, "no word of it"); }), lost,
+              "its process ended without a word");
+}
+
+TEST_P(LostRank, SaidFarewell) {
+  const auto [world_size, lost] = GetParam();
+  const auto ends = lose(world_size, lost, [](Rendezvous& rendezvous) {
+    rendezvous.farewell(7, "the loss is\nnot a number");
+    return 7;
+  });
+  expect_lost(ends, lost, "it ended with exit code 7: the loss is not a number");
+  EXPECT_EQ(ends[static_cast<std::size_t>(lost)].code, 7);
+}
+
+TEST(Rendezvous, ARankThatEndsForAnotherDoesNotHideIt) {
+  // Rank 1's library sees that rank 2 is gone before the heartbeats do.
+  for (const int hurried : {0, 1}) {
+    const auto ends = run(3, [&](int rank, Rendezvous& rendezvous) -> int {
+      rendezvous.at(rank == 2 ? 7 : 8, rank == 2 ? "forward" : "all-reduce");
+      sleep(3 * kLimits.beat);
+      rendezvous.barrier();
+      if (rank == 2) {
+        sleep(30ms);
+        ::kill(getpid(), SIGKILL);
+      }
+      if (rank == hurried) {
+        rendezvous.farewell(170, "the library says so");
+        return 170;
+      }
+      wait_for_the_others();
+    });
+    expect_lost(ends, 2, "its process ended without a word");
+  }
+}
+
+TEST(Rendezvous, RanksThatFailTogetherSayTheirOwn) {
+  const auto ends = run(4, [](int rank, Rendezvous& rendezvous) {
+    rendezvous.barrier();
+    sleep(10ms * rank);
+    rendezvous.farewell(7, "all see it");
+    return 7;
+  });
+  for (const End& end : ends) EXPECT_EQ(end.code, 7) << end.err;
+}
+
+TEST(Rendezvous, RanksThatDoNotComeAreNamed) {
+  const int port = free_port();
+  std::vector<Process> processes;
+  for (const int rank : {0, 2, 5})
+    processes.emplace_back([&, rank] {
+      Rendezvous rendezvous(launch_of(rank, 6, port), {400ms, 50ms, 1500ms});
+      return 0;
+    });
+  for (const End& end : wait(processes)) {
+    EXPECT_EQ(end.code, 170);
+    EXPECT_THAT(end.err, HasSubstr("ranks 1, 3-4 of 6 did not come to rank 0 on " + own_host()));
+  }
+}
+
+TEST(Rendezvous, ARank0ThatDoesNotComeIsSaid) {
+  Process process([port = free_port()] {
+    Rendezvous rendezvous(launch_of(1, 2, port), {300ms, 50ms, 1500ms});
+    return 0;
+  });
+  const End end = process.wait();
+  EXPECT_EQ(end.code, 170);
+  EXPECT_THAT(end.err, HasSubstr("rank 1 on " + own_host() + " waited for rank 0 at 127.0.0.1:"));
+  EXPECT_THAT(end.err, HasSubstr("Connection refused"));
+}
+
+TEST(Rendezvous, ARankThatEndsBeforeAllHaveComeEndsTheStart) {
+  const int port = free_port();
+  std::vector<Process> processes;
+  for (const int rank : {0, 1})
+    processes.emplace_back([&, rank] {
+      Rendezvous rendezvous(launch_of(rank, 4, port), {60000ms, 50ms, 1500ms});
+      return 0;
+    });
+  Process leaver([&] {
+    Rendezvous rendezvous(launch_of(2, 4, port), {60000ms, 50ms, 1500ms});
+    return 0;
+  });
+  sleep(300ms);
+  leaver.signal(SIGKILL);
+  for (const End& end : wait(processes)) {
+    EXPECT_EQ(end.code, 170);
+    EXPECT_THAT(end.err, HasSubstr("rank 2 on " + own_host() + " ended before all 4 ranks had come"));
+  }
+}
+
+TEST(Rendezvous, ASignalIsTheMainThreads) {
+  static volatile sig_atomic_t in_main = 0;
+  static pthread_t main_thread;
+  expect_done(run(2, [](int, Rendezvous& rendezvous) {
+    main_thread = pthread_self();
+    std::signal(SIGUSR1, [](int) { in_main = in_main + (pthread_equal(pthread_self(), main_thread) ? 1 : 100); });
+    sigset_t usr1, before;
+    sigemptyset(&usr1);
+    sigaddset(&usr1, SIGUSR1);
+    pthread_sigmask(SIG_BLOCK, &usr1, &before);
+    ::kill(getpid(), SIGUSR1);  // nobody takes it: only a thread of the rendezvous could
+    sleep(30ms);
+    int wrong = check(in_main == 0, "the signal came to a thread");
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    wrong += check(in_main == 1, "the signal did not come to the main thread");
+    rendezvous.leave();
+    return wrong;
+  }));
+}
+
+}  // namespace
+}  // namespace llmc::ranks

@@ -1,0 +1,166 @@
+// Ranks that a process starts itself: their output, signals and ends.
+#include "comm/spawn.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "comm/rank_output.h"
+#include "processes.h"
+
+namespace llmc::ranks {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+namespace fs = std::filesystem;
+
+/// Of a shell script: rank and size, whoever started it.
+constexpr const char* kRank = "r=${RANK:-$OMPI_COMM_WORLD_RANK} n=${WORLD_SIZE:-$OMPI_COMM_WORLD_SIZE}; ";
+
+/// Ranks of a shell script, spawned in a process of their own; its stdout and stderr together.
+Process spawn(Starter starter, int ranks, const std::string& script) {
+  return Process([=] {
+    dup2(STDERR_FILENO, STDOUT_FILENO);
+    for (const char* name : {"RANK", "WORLD_SIZE", "OMP_NUM_THREADS"}) unsetenv(name);
+    return spawn_ranks({"/bin/sh", "-c", kRank + script}, ranks, starter);
+  });
+}
+
+class Spawn : public testing::TestWithParam<Starter> {
+ protected:
+  void SetUp() override {
+    if (GetParam() == Starter::mpirun && std::system("mpirun --version > /dev/null 2>&1") != 0)
+      GTEST_SKIP() << "there is no mpirun";
+    folder_ = fs::temp_directory_path() / ("llmc_spawn_" + std::to_string(getpid()));
+    fs::create_directory(folder_);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  End run(int ranks, const std::string& script) const { return spawn(GetParam(), ranks, script).wait(); }
+
+  /// Waits until all ranks have said in `folder_` that they are ready.
+  void wait_for(int ranks) const {
+    for (int rank = 0; rank < ranks; ++rank)
+      while (!fs::exists(folder_ / ("ready" + std::to_string(rank)))) std::this_thread::sleep_for(2ms);
+  }
+
+  fs::path folder_;
+};
+INSTANTIATE_TEST_SUITE_P(By, Spawn, testing::Values(Starter::self, Starter::mpirun),
+                         [](const auto& info) { return info.param == Starter::self ? "Self" : "Mpirun"; });
+
+TEST_P(Spawn, LinesComeOutWithTheirRank) {
+  const End end = run(3, std::string("echo one; echo two $r of $n >&2; echo") +
+                             (GetParam() == Starter::self ? "; printf 'no end'" : ""));
+  EXPECT_EQ(end.code, 0) << end.err;
+  for (const char* rank : {"0", "1", "2"}) {
+    const std::string tag = std::string("[rank ") + rank + "] ";
+    EXPECT_THAT(end.err, HasSubstr(tag + "one\n"));
+    EXPECT_THAT(end.err, HasSubstr(tag + "two " + rank + " of 3\n"));
+    EXPECT_THAT(end.err, HasSubstr(tag + "\n"));
+    EXPECT_THAT(end.err, HasSubstr(tag + (GetParam() == Starter::self ? "no end\n" : "")));
+  }
+}
+
+TEST_P(Spawn, TheFirstCodeCountsAndItsLinesAreRepeated) {
+  const End end = run(3,
+                      "if [ $r = 1 ]; then echo cause $r >&2; exit 7; else echo \"error: rank 1 (host h) is lost: "
+                      "gone\" >&2; sleep 0.5; exit 170; fi");
+  EXPECT_EQ(end.code, 7) << end.err;
+  EXPECT_THAT(end.err, HasSubstr("\nrank 1 of 3 ended with exit code 7; the last that it said:\n  cause 1\n"));
+  EXPECT_THAT(end.err, Not(HasSubstr("mpirun")));
+}
+
+TEST_P(Spawn, OneWhoWaitedIsNotTheCause) {
+  if (GetParam() == Starter::mpirun) return;  // ends the others itself
+  const End end = run(2, "if [ $r = 1 ]; then sleep 0.2; echo cause >&2; exit 7; else exit 170; fi");
+  EXPECT_EQ(end.code, 7) << end.err;
+  EXPECT_THAT(end.err, HasSubstr("\nrank 1 of 2 ended with exit code 7; the last that it said:\n  cause\n"));
+  EXPECT_EQ(run(2, "exit 170").code, 170);
+}
+
+TEST_P(Spawn, ASignalsEndIsItsCode) {
+  const End end = run(2,
+                      "if [ $r = 0 ]; then echo here; kill -9 $$; else echo \"error: rank 0 (host h) is lost: gone\"; "
+                      "sleep 0.5; exit 170; fi");
+  EXPECT_EQ(end.code, 137) << end.err;
+  EXPECT_THAT(end.err, HasSubstr("\nrank 0 of 2 ended with exit code 137; the last that it said:\n  here\n"));
+}
+
+TEST_P(Spawn, SignalsArePassedOn) {
+  std::vector<std::pair<int, std::string>> signals = {{SIGTERM, "TERM"}};  // mpirun needs two seconds to end
+  if (GetParam() == Starter::self)
+    signals.insert(signals.end(), {{SIGINT, "INT"}, {SIGUSR1, "USR1"}, {SIGUSR2, "USR2"}});
+  for (const auto& [signal, name] : signals) {
+    // 75 of the first does not end the others, which are still saving.
+    Process process = spawn(GetParam(), 2,
+                            "trap 'echo got " + name + "; sleep 0.$((r * 3)); echo saved; exit 75' " + name + "; : > " +
+                                (folder_ / "ready").string() + "$r; while :; do sleep 0.02; done");
+    wait_for(2);
+    process.signal(signal);
+    const End end = process.wait();
+    EXPECT_EQ(end.code, 75) << name << end.err;
+    for (const char* rank : {"0", "1"}) {
+      EXPECT_THAT(end.err, HasSubstr(std::string("[rank ") + rank + "] got " + name));
+      EXPECT_THAT(end.err, HasSubstr(std::string("[rank ") + rank + "] saved"));
+      fs::remove(folder_ / (std::string("ready") + rank));
+    }
+  }
+}
+
+TEST_P(Spawn, ThreadsAreSharedOutByMpirun) {
+  const End end = run(2, "echo threads ${OMP_NUM_THREADS:-unset}");
+  const unsigned cpus = std::thread::hardware_concurrency();
+  const std::string threads = GetParam() == Starter::self ? "unset" : std::to_string(std::max(1u, cpus / 2));
+  EXPECT_THAT(end.err, HasSubstr("[rank 1] threads " + threads + "\n"));
+}
+
+TEST_P(Spawn, AProgramThatIsNotThereIsSaid) {
+  const End end = Process([this] { return spawn_ranks({"/no/such/program"}, 2, GetParam()); }).wait();
+  EXPECT_NE(end.code, 0);
+  EXPECT_THAT(end.err, HasSubstr("/no/such/program"));
+}
+
+TEST(SpawnOutput, TagsOfBothVersionsOfOpenMpi) {
+  const auto text = [](const char* line) {
+    const auto tagged = read_tag(line);
+    return tagged ? std::to_string(tagged->rank) + "|" + std::string(tagged->text) : "none";
+  };
+  EXPECT_EQ(text("[1,0]<stdout>:text"), "0|text");
+  EXPECT_EQ(text("[1,12]<stderr>: text"), "12| text");
+  EXPECT_EQ(text("[1,3]<stdout>:"), "3|");
+  EXPECT_EQ(text("[prterun-a-71@1,3]<stdout>: text"), "3|text");
+  for (const char* line :
+       {"", "text", "[1,]<stdout>:x", "[1,2]x", "[1,2]<stdout>x", "[a]<stdout>:x", "],[", "[1,-2]<stdout>:x"})
+    EXPECT_EQ(text(line), "none") << line;
+}
+
+TEST(SpawnOutput, MpirunBlamesARank) {
+  EXPECT_EQ(blamed_rank({"---", "  Process name: [[63187,1],12]", "  Exit code:    7"}), 12);
+  EXPECT_EQ(blamed_rank({"mpirun noticed that process rank 2 with PID 71 on node a exited on signal 9 (Killed)."}), 2);
+  EXPECT_EQ(blamed_rank({"   Process name: [prterun-a-71@1,3]"}), 3);
+  EXPECT_EQ(blamed_rank({"error: rank 2 (host b) is lost: nothing was heard"}), 2);
+  EXPECT_EQ(blamed_rank({"Process name: [", "process rank x", "error: rank 2", "error: rank x) is lost: "}), -1);
+  EXPECT_EQ(blamed_rank({}), -1);
+}
+
+TEST(SpawnOutput, LinesAreCut) {
+  LineCutter lines;
+  lines.add("a\nb");
+  EXPECT_EQ(lines.next(), "a");
+  EXPECT_EQ(lines.next(), std::nullopt);
+  lines.add("c\n\n");
+  EXPECT_EQ(lines.next(), "bc");
+  EXPECT_EQ(lines.next(), "");
+  lines.add("end");
+  EXPECT_EQ(lines.rest(), "end");
+  EXPECT_EQ(lines.rest(), std::nullopt);
+}
+
+}  // namespace
+}  // namespace llmc::ranks

@@ -1,0 +1,175 @@
+// Who is not of this run: other programs and other runs at its port.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <atomic>
+#include <thread>
+
+#include "comm/wire.h"
+#include "processes.h"
+
+namespace llmc::ranks {
+namespace {
+
+using testing::HasSubstr;
+
+MonotonicTime soon() { return std::chrono::steady_clock::now() + 1s; }
+
+/// A connection to the port that sends `bytes`; tried until somebody listens.
+Socket visit(int port, const std::string& bytes) {
+  std::string why;
+  std::optional<Socket> socket;
+  while (!(socket = connect_to({"127.0.0.1", port}, soon(), why))) std::this_thread::sleep_for(2ms);
+  EXPECT_EQ(send(socket->fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
+  return std::move(*socket);
+}
+
+std::string hello(std::uint64_t rank, std::uint64_t world_size, const std::string& id) {
+  return encode(Word::hello, BodyWriter().number(rank).number(world_size).text(id).text("elsewhere").body());
+}
+
+TEST(Stranger, AtRank0sPortIsNotBelieved) {
+  const int port = free_port();
+  std::vector<Process> processes;
+  const auto rank = [&](int number) {
+    processes.emplace_back([&, number] {
+      Rendezvous rendezvous(launch_of(number, 3, port), {20000ms, 50ms, 1500ms});
+      rendezvous.barrier();
+      rendezvous.leave();
+      return 0;
+    });
+  };
+  rank(0);
+  rank(1);
+  std::vector<Socket> visitors;
+  std::string huge = hello(2, 3, "test");
+  huge[8 + 4] = 1;  // a length of 4 GiB
+  for (const std::string& bytes :
+       {std::string("GET / HTTP/1.1\r\n\r\n"), std::string("x"), std::string(), std::string(100000, 'l'),
+        encode(Word::welcome, ""), encode(Word::gather, std::string(4000, 'x')), hello(2, 3, "test").substr(0, 20),
+        huge, encode(Word::hello, "short"), hello(2, 4, "test"), hello(2, 3, "other"), hello(0, 3, "test"),
+        hello(3, 3, "test"), hello(~0ull, 3, "test")})
+    visitors.push_back(visit(port, bytes));
+  std::this_thread::sleep_for(50ms);
+  rank(2);
+  for (const End& end : wait(processes)) EXPECT_EQ(end.code, 0) << end.err;
+}
+
+TEST(Stranger, ManyWhoSayNothingDoNotKeepRanksOut) {
+  const int port = free_port();
+  std::vector<Process> processes;
+  for (int rank = 0; rank < 2; ++rank)
+    processes.emplace_back([&, rank] {
+      if (rank == 1) std::this_thread::sleep_for(200ms);
+      Rendezvous rendezvous(launch_of(rank, 2, port), {20000ms, 50ms, 1500ms});
+      rendezvous.leave();
+      return 0;
+    });
+  std::vector<Socket> visitors;
+  for (int i = 0; i < 150; ++i) visitors.push_back(visit(port, ""));
+  for (const End& end : wait(processes)) EXPECT_EQ(end.code, 0) << end.err;
+}
+
+struct Answer {
+  std::string bytes, words;  // what rank 1 says of it
+  bool close = false;
+};
+
+TEST(Stranger, InRank0sPlaceIsNotBelieved) {
+  std::string old = encode(Word::accepted, BodyWriter().text("host").body());
+  old[4] = 9;
+  const std::vector<Answer> answers = {
+      {"HTTP/1.1 400 Bad Request\r\n", "sends bytes of another protocol"},
+      {encode(Word::beat, ""), "sends no answer of rank 0"},
+      {encode(Word::accepted, ""), "sends a message that is too short"},
+      {encode(Word::accepted, std::string(10000, 'x')), "sends a message of 10000 bytes, where 4096 are allowed"},
+      {"", "does not answer as rank 0 does"},
+      {"", "closes the connection", true},
+      {old, "sends version 9 of the rendezvous, where this trainer has 1"}};
+  std::vector<Socket> listeners, visitors;
+  std::vector<Process> processes;
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    listeners.push_back(listen_at(0, soon()));
+    processes.emplace_back([&] {
+      Rendezvous rendezvous(launch_of(1, 2, port_of(listeners.back())), {400ms, 50ms, 1500ms});
+      return 0;
+    });
+  }
+  std::atomic<bool> done = false;
+  std::thread strangers([&] {
+    while (!done) {
+      for (std::size_t i = 0; i < answers.size(); ++i) {
+        std::optional<Socket> socket = accept_at(listeners[i]);
+        if (!socket) continue;
+        const std::string& bytes = answers[i].bytes;
+        send(socket->fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+        if (!answers[i].close) visitors.push_back(std::move(*socket));
+      }
+      std::this_thread::sleep_for(1ms);
+    }
+  });
+  const std::vector<End> ends = wait(processes);
+  done = true;
+  strangers.join();
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    EXPECT_EQ(ends[i].code, 170);
+    EXPECT_THAT(ends[i].err, HasSubstr("what listens there " + answers[i].words));
+    EXPECT_THAT(ends[i].err, HasSubstr("waited for rank 0 at 127.0.0.1:"));
+  }
+}
+
+TEST(Stranger, WhoHoldsThePortIsSaid) {
+  const int port = free_port();
+  const Socket holder = listen_at(port, soon());
+  Process process([&] {
+    Rendezvous rendezvous(launch_of(0, 2, port), {200ms, 50ms, 1500ms});
+    return 0;
+  });
+  const End end = process.wait();
+  EXPECT_EQ(end.code, 2);
+  EXPECT_THAT(end.err, HasSubstr("rank 0 cannot listen at port " + std::to_string(port)));
+  EXPECT_THAT(end.err, HasSubstr("give this run another MASTER_PORT"));
+}
+
+TEST(Stranger, ARankOfAnotherRunIsToldSo) {
+  const int port = free_port();
+  Process root([&] {
+    Rendezvous rendezvous(launch_of(0, 2, port), {1000ms, 50ms, 1500ms});
+    return 0;
+  });
+  Process wrong_size([&] {
+    Rendezvous rendezvous(launch_of(1, 3, port), kLimits);
+    return 0;
+  });
+  const End refused = wrong_size.wait();
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err,
+              HasSubstr("rank 1 on " + own_host() + " is one of 3, and rank 0 on " + own_host() + " has 2"));
+  const End end = root.wait();
+  EXPECT_EQ(end.code, 170);
+  EXPECT_THAT(end.err, HasSubstr("rank 1 of 2 did not come"));
+  EXPECT_THAT(end.err, HasSubstr("refused there: rank 1 on " + own_host() + " is one of 3"));
+}
+
+TEST(Stranger, ARankThatIsThereAlreadyIsToldSo) {
+  const int port = free_port();
+  std::vector<Process> processes;
+  for (int i = 0; i < 2; ++i)
+    processes.emplace_back([&] {
+      Rendezvous rendezvous(launch_of(1, 3, port), kLimits);
+      return 0;
+    });
+  Process root([&] {
+    Rendezvous rendezvous(launch_of(0, 3, port), {700ms, 50ms, 1500ms});
+    return 0;
+  });
+  std::vector<End> ends = wait(processes);
+  if (ends[0].code != 2) std::swap(ends[0], ends[1]);
+  EXPECT_EQ(ends[0].code, 2);
+  EXPECT_THAT(ends[0].err, HasSubstr("is there already, from " + own_host()));
+  EXPECT_EQ(ends[1].code, 170);
+}
+
+}  // namespace
+}  // namespace llmc::ranks
