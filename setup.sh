@@ -5,7 +5,7 @@ packages="g++ cmake ninja-build ccache git
   llvm-19-dev libclang-19-dev clang-19 libclang-rt-19-dev clang-format-19
   libdnnl-dev libsentencepiece-dev libyaml-cpp-dev libcli11-dev libfmt-dev nlohmann-json3-dev libxxhash-dev
   libgtest-dev libgmock-dev libbenchmark-dev libboost-context-dev
-  openmpi-bin libopenmpi-dev
+  openmpi-bin libopenmpi-dev iproute2
   python3 python3-torch python3-numpy $*"
 missing=""
 for p in $packages; do

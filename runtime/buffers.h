@@ -65,11 +65,17 @@ constexpr const char* name_of(Use use) { return kUseNames[static_cast<std::size_
 /// Whether it is part of the block that the host sends before a micro-batch.
 constexpr bool is_input(Use use) { return use >= Use::scalars && use <= Use::run_count; }
 
-/// Ranks may share it out among them: it lies at the end of the arena, where its size moves nothing else.
+/// Ranks may share it out among them (shares.h): it lies at the end of the arena, where its size moves nothing else.
 constexpr bool is_sharded(Use use) { return use == Use::state; }
 
 /// Every buffer begins at a multiple of this many bytes.
 inline constexpr std::size_t kArenaAlignment = 256;
+
+/// Bytes of the arena that a buffer takes.
+constexpr std::size_t buffer_space(DType dtype, std::int64_t elements) {
+  return (static_cast<std::size_t>(bytes_of(dtype, elements)) + kArenaAlignment - 1) / kArenaAlignment *
+         kArenaAlignment;
+}
 
 struct Buffer {
   const char* name;

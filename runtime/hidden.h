@@ -4,8 +4,8 @@
 
 namespace llmc {
 
-/// Owns one object made by `new`. T may be incomplete where the class that has the member is declared, not where that
-/// class is made or ends.
+/// Owns one object made by `new`, or none. T may be incomplete where the class that has the member is declared, not
+/// where that class is made or ends.
 template <class T>
 class Hidden {
  public:
@@ -17,6 +17,7 @@ class Hidden {
     delete object_;
   }
 
+  explicit operator bool() const { return object_ != nullptr; }
   T& operator*() const { return *object_; }
   T* operator->() const { return object_; }
 

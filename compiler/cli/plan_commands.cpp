@@ -10,6 +10,7 @@
 #include "compiler/report/kernel_report.h"
 #include "compiler/report/plan_report.h"
 #include "error.h"
+#include "shares.h"
 #include "spec/print.h"
 #include "spec/schema.h"
 #include "spec/values.h"
@@ -22,6 +23,7 @@ struct PlanOptions {
   SpecArguments spec;
   BuildOptions build;
   bool json = false, launches = false, kernels = false;
+  int world = 0;
 };
 
 struct DiffOptions {
@@ -117,10 +119,17 @@ void add_plan_commands(CLI::App& app, Result& result) {
   launches->excludes(json)->excludes(kernels);
   plan_command->add_option("-o,--out", plan->build.out, "folder of the project (default build/<name>)")->needs(kernels);
   add_jobs(plan_command, plan->build)->needs(kernels);
+  plan_command
+      ->add_option("--world", plan->world,
+                   "for so many ranks: parallel.world_size=N, with what each keeps and sends to the others")
+      ->type_name("N")
+      ->check(CLI::Range(1, kMostRanks));
   plan_command->footer(
       "Example: llmc plan specs/llama-1b.yaml batch.micro_batch=8 memory.recompute=full\n"
+      "         llmc plan specs/llama-1b.yaml --world 8\n"
       "         llmc plan specs/llama-1b.yaml --kernels");
   plan_command->callback([plan] {
+    if (plan->world) plan->spec.overrides.push_back(fmt::format("parallel.world_size={}", plan->world));
     const Planned planned = plan_spec_here(plan->spec);
     if (plan->kernels) {
       const report::KernelUses uses = kernel_uses(planned, plan->build);

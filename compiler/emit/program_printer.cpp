@@ -55,15 +55,33 @@ void groups(Source& out, const plan::Plan& plan) {
   out.blank();
 }
 
-void buffers(Source& out, const plan::Plan& plan) {
-  out.line("// Of the arena: name, type, elements, use, offset in bytes.");
+/// As it is with one rank; of another number the program sizes at start what is sharded. Returns the arena's bytes.
+std::size_t buffers(Source& out, const plan::Plan& plan) {
+  out.line("// Of the arena of one rank: name, type, elements, use, offset in bytes.");
   out.line("constexpr Buffer kBuffers[] = {");
-  for (const plan::HostBuffer& b : plan.layout.buffers)
+  std::size_t end = 0;
+  for (const plan::HostBuffer& b : plan.layout.buffers) {
+    const bool sharded = is_sharded(b.use);
+    const std::int64_t elements = sharded ? Shares(plan.parameters.buckets).state_elements() : b.elements;
+    const std::size_t offset = sharded && end ? end : b.offset;
+    if (sharded) end = offset + buffer_space(b.dtype, elements);
     out.line("    {\"$name$\", $type$, $elements$, Use::$use$, $offset$},", {{"name", b.name},
                                                                              {"type", dtype_literal(b.dtype)},
-                                                                             {"elements", std::to_string(b.elements)},
+                                                                             {"elements", std::to_string(elements)},
                                                                              {"use", name_of(b.use)},
-                                                                             {"offset", std::to_string(b.offset)}});
+                                                                             {"offset", std::to_string(offset)}});
+  }
+  out.line("};");
+  out.blank();
+  return end;
+}
+
+void buckets(Source& out, const plan::Plan& plan) {
+  out.line("// What ranks reduce and gather at once: first element, elements.");
+  out.line("constexpr Bucket kBuckets[] = {");
+  for (const Bucket& b : plan.parameters.buckets)
+    out.line("    {$offset$, $elements$},",
+             {{"offset", std::to_string(b.offset)}, {"elements", std::to_string(b.elements)}});
   out.line("};");
   out.blank();
 }
@@ -131,7 +149,7 @@ std::string print_step_header(const plan::Plan& plan) {
   print_products(out, plan);
   if (attention) print_attention(out, plan);
   out.raw(R"(
-Step* create_step(Device& device, Communicator& ranks, std::byte* arena);
+Step* create_step(Device& device, Communicator& ranks, std::byte* arena, std::size_t state_bytes);
 void destroy_step(Step* step);
 void initialise(Step& step, std::uint64_t seed);
 void refresh_copies(Step& step);
@@ -159,7 +177,8 @@ std::string print_program(const plan::Plan& plan) {
   parameters(out, plan);
   frequencies(out, plan);
   groups(out, plan);
-  buffers(out, plan);
+  const std::size_t arena_bytes = buffers(out, plan);
+  buckets(out, plan);
   const auto n = [](std::int64_t value) { return std::to_string(value); };
   out.line("constexpr ProgramInfo kInfo = {");
   const plan::ParameterLayout& p = plan.parameters;
@@ -188,8 +207,10 @@ std::string print_program(const plan::Plan& plan) {
       {"chunk_elements", n(p.chunk_elements)},
       {"products", "kProducts"},
       {"attention", has_attention(plan) ? "&kAttention" : "nullptr"},
-      {"arena_bytes", n(static_cast<std::int64_t>(plan.layout.bytes))},
-      {"buffers", "kBuffers"}};
+      {"arena_bytes", n(static_cast<std::int64_t>(arena_bytes))},
+      {"buffers", "kBuffers"},
+      {"buckets", "kBuckets"},
+      {"sharded", spec.parallel.shard == spec::Shard::none ? "false" : "true"}};
   for (const auto& [name, value] : fields) out.line("    .$n$ = $v$,", {{"n", name}, {"v", value}});
   out.raw(R"(};
 

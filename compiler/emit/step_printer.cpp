@@ -59,26 +59,28 @@ class StepPrinter {
         "= by",
         {{"b", std::to_string(g_.batch)}, {"t", std::to_string(g_.sequence)}});
     out_.line("// the first micro-batch of a step and with += by the later ones.");
-    out_.raw("\n#include <cstddef>\n#include <cstdint>\n\n#include \"device/launch.h\"\n");
-    if (cuda_)
-      out_.raw("#include \"comm/collectives.h\"\n#include \"device/cuda/arch.h\"\n#include \"device/range.h\"\n");
+    out_.raw(
+        "\n#include <cstddef>\n#include <cstdint>\n\n#include \"comm/collectives.h\"\n#include \"device/launch.h\"\n");
+    if (cuda_) out_.raw("#include \"device/cuda/arch.h\"\n#include \"device/range.h\"\n");
     if (tiles_) out_.raw("#include \"device/cpu/arch.h\"\n");
     if (cudnn_) out_.raw("#include \"math/attention.h\"\n");
-    out_.raw("#include \"kernels.h\"\n#include \"math/gemm.h\"\n#include \"step.h\"\n\nnamespace llmc {\n\n");
+    out_.raw("#include \"kernels.h\"\n#include \"math/gemm.h\"\n#include \"shares.h\"\n#include \"step.h\"\n\n");
+    out_.raw("namespace llmc {\n\n");
   }
 
   void step_struct() {
     out_.open("struct Step");
     out_.line("Device& device;");
     out_.line("Stream& stream;");
+    out_.line("Communicator& ranks;");
     out_.line("std::byte* arena;");
+    out_.line("std::size_t state_bytes;  // of a buffer of the optimizer's state: of this rank's share");
     out_.line("MathLibrary math;");
     for (const plan::Product& p : plan_.products)
       out_.line("Gemm $name$;  // $what$", {{"name", p.name}, {"what", product_text(p)}});
     if (cudnn_) out_.line("Attention attention;");
-    if (cuda_) out_.line("Communicator& ranks;");
     out_.blank();
-    out_.line("Step(Device& device, $ranks$std::byte* arena);", {{"ranks", cuda_ ? "Communicator& ranks, " : ""}});
+    out_.line("Step(Device& device, Communicator& ranks, std::byte* arena, std::size_t state_bytes);");
     out_.blank();
     out_.line("/// The planned place `bytes` from the arena's start.");
     out_.open("template <class T> T* at(std::size_t bytes) const");
@@ -90,10 +92,10 @@ class StepPrinter {
 
   void constructor() {
     out_.open(
-        "Step::Step(Device& d, $ranks$std::byte* memory)\n    : device(d),\n      stream(d.stream()),\n      "
-        "arena(memory),\n      math(d, $workspace$, $bytes$)$products$",
-        {{"ranks", cuda_ ? "Communicator& communicator, " : ""},
-         {"workspace", workspace_ ? "memory + " + area_name(workspace_->area) : std::string("nullptr")},
+        "Step::Step(Device& d, Communicator& communicator, std::byte* memory, std::size_t bytes_of_state)\n    : "
+        "device(d),\n      stream(d.stream()),\n      ranks(communicator),\n      arena(memory),\n      "
+        "state_bytes(bytes_of_state),\n      math(d, $workspace$, $bytes$)$products$",
+        {{"workspace", workspace_ ? "memory + " + area_name(workspace_->area) : std::string("nullptr")},
          {"bytes", std::to_string(workspace_ ? workspace_->bytes() : 0)},
          {"products", product_initialisers()}});
     out_.close();
@@ -114,11 +116,13 @@ class StepPrinter {
     for (const std::size_t i : used_) {
       const plan::Area& area = plan_.layout.areas[i];
       out_.raw(number("std::size_t", area_name(i), area.offset));
-      if (area.stride) out_.raw(number("std::size_t", area_name(i) + "Stride", area.stride));
+      if (area.stride && !area.sharded) out_.raw(number("std::size_t", area_name(i) + "Stride", area.stride));
     }
     out_.blank();
-    out_.raw(number("std::size_t", "kLayerParameters", static_cast<std::size_t>(plan_.parameters.layer_stride),
-                    "elements from a layer's parameters to the next layer's"));
+    out_.raw(number("std::size_t", "kLayerMatrices", static_cast<std::size_t>(plan_.parameters.layer_stride),
+                    "elements from a layer's matrices to the next layer's"));
+    out_.raw(number("std::size_t", "kLayerVectors", static_cast<std::size_t>(plan_.parameters.vector_stride),
+                    "the same of its vectors"));
     out_.raw(
         number("int", "kChunkCount", static_cast<std::size_t>(plan_.parameters.chunk_count),
                fmt::format("of at most {} elements: the optimizer's units of work", plan_.parameters.chunk_elements)));
@@ -143,7 +147,6 @@ class StepPrinter {
     for (const plan::Product& p : plan_.products)
       text += fmt::format(",\n      {}(math, {})", p.name, constant_name(p.name));
     if (cudnn_) text += ",\n      attention(math, kAttention)";
-    if (cuda_) text += ",\n      ranks(communicator)";
     return text;
   }
 
@@ -172,11 +175,16 @@ class StepPrinter {
   /// Of a tensor in a region, in words of places().
   std::string address(std::size_t r, TensorId id) {
     const Tensor& t = g_.at(id);
-    if (t.role == Role::parameter || t.role == Role::copy || t.role == Role::gradient) return in_flat(id);
+    if (t.role == Role::parameter || t.role == Role::copy || t.role == Role::gradient || t.role == Role::bucket)
+      return in_flat(id);
     const plan::Place& place = plan_.layout.find(g_, r, id);
     const plan::Area& area = plan_.layout.areas[place.area];
     used_.insert(place.area);
     const std::size_t inside = place.offset - area.offset;
+    if (area.sharded) {
+      const std::size_t index = inside / area.stride;
+      return area_name(place.area) + (index ? fmt::format(" + {} * s.state_bytes", index) : "");
+    }
     const std::string stride = area_name(place.area) + "Stride";
     const bool boundary = area.stride && t.scope == Scope::boundary;  // inside: whole strides
     std::string text = area_name(place.area);
@@ -196,17 +204,33 @@ class StepPrinter {
     return text;
   }
 
-  /// Of a parameter, its copy or its gradient: the flat buffer, and the element where it begins.
+  /// The flat buffer that holds a parameter, its copy, its gradient, or a bucket of any of these.
+  Use flat_use(const Tensor& t) const {
+    switch (t.role) {
+      case Role::bucket: return g_.at(t.partner).use;
+      case Role::gradient: return Use::gradients;
+      case Role::copy: return Use::copies;
+      default: return Use::masters;
+    }
+  }
+
+  /// The flat buffer, and the element where the tensor begins.
   std::string in_flat(TensorId id) {
     const Tensor& t = g_.at(id);
-    const Use use = t.role == Role::gradient ? Use::gradients : t.role == Role::copy ? Use::copies : Use::masters;
+    const Use use = flat_use(t);
+    const plan::ParameterLayout& layout = plan_.parameters;
     const TensorId owner = t.role == Role::parameter ? id : t.partner;
-    const std::int64_t offset = plan_.parameters.offset.at(owner), size = bytes_of(t.dtype, 1);
+    const std::int64_t offset =
+        t.role == Role::bucket ? layout.buckets[layout.first_bucket.at(t.block)].offset : layout.offset.at(owner);
+    const std::int64_t size = bytes_of(t.dtype, 1);
+    const bool vector = t.role != Role::bucket && bucket_of(g_.at(owner)) == Block::none;
     for (const auto& [flat, place] : plan_.layout.fixed) {
       if (g_.at(flat).use != use || g_.at(flat).dtype != t.dtype) continue;
       used_.insert(place.area);
       const std::string base = area_name(place.area);
-      if (t.scope == Scope::layer) return fmt::format("{} + {} * ({} + layer * kLayerParameters)", base, size, offset);
+      const std::string strides = std::string("layer * ") + (vector ? "kLayerVectors" : "kLayerMatrices");
+      const std::string elements = offset ? fmt::format("({} + {})", offset, strides) : strides;
+      if (t.scope == Scope::layer) return fmt::format("{} + {} * {}", base, size, elements);
       return offset ? fmt::format("{} + {} * {}", base, size, offset) : base;
     }
     throw Failure(Exit::internal, "no flat buffer holds %" + t.name);
@@ -239,6 +263,11 @@ class StepPrinter {
       case ops::Call::attention_forward: return out_.line("s.attention.forward(s.stream$list$);", {{"list", list}});
       case ops::Call::attention_backward: return out_.line("s.attention.backward(s.stream$list$);", {{"list", list}});
       case ops::Call::zero: return out_.line("if (first) s.device.zero($list$);", {{"list", list.substr(2)}});
+      case ops::Call::collective:
+        return out_.line("s.ranks.$function$($list$, $stream$);",
+                         {{"function", launch.function},
+                          {"list", list.substr(2)},
+                          {"stream", launch.beside ? "s.ranks.beside(s.stream)" : "s.stream"}});
     }
   }
 
@@ -310,7 +339,10 @@ class StepPrinter {
       if (region.part != part || (region.block == Block::layer && region.variant > 0)) continue;
       const std::string layers = std::to_string(g_.layers());
       switch (region.loop) {
-        case Loop::once: call(r); continue;
+        case Loop::once:
+          call(r);
+          if (part == Part::backward) reduce(region.block);
+          continue;
         case Loop::loss_chunks:
           out_.open("for (std::size_t chunk = 0; chunk < $n$; ++chunk)",
                     {{"n", std::to_string(g_.tokens() / g_.chunk_rows)}});
@@ -323,10 +355,19 @@ class StepPrinter {
         case Loop::layers_down:
           out_.open("for (std::size_t layer = $n$; layer-- > 0;)", {{"n", layers}});
           variant_calls(part);
+          if (part == Part::backward) reduce(region.block);
           break;
       }
       out_.close();
     }
+  }
+
+  /// In the last micro-batch of a step the gradients of a block are complete.
+  void reduce(Block block) {
+    for (std::size_t r = 0; r < g_.regions.size(); ++r)
+      if (g_.regions[r].part == Part::reduce && g_.regions[r].block == block)
+        out_.line("if (last) $name$($arguments$);",
+                  {{"name", g_.regions[r].name}, {"arguments", parameters(r, false)}});
   }
 
   /// A layer's function is that of its variant.
@@ -334,7 +375,7 @@ class StepPrinter {
     for (std::size_t r = 0; r < g_.regions.size(); ++r) {
       const Region& region = g_.regions[r];
       if (region.block != Block::layer || region.part != part) continue;
-      if (variants_ == 1) return call(r);
+      if (variants_ == 1 || region.variant == kAllVariants) return call(r);
       const std::string test =
           region.variant + 1 == variants_ ? "" : fmt::format("if (kVariant[layer] == {})", region.variant);
       if (region.variant == 0)
@@ -353,14 +394,19 @@ class StepPrinter {
     calls(Part::forward);
     out_.close();
     out_.blank();
+    if (has(Part::gather)) {
+      out_.open("void gather(Step& s)");
+      calls(Part::gather);
+      out_.close();
+      out_.blank();
+    }
     out_.line("}  // namespace");
     out_.blank();
     own_backward();
-    out_.open("Step* create_step(Device& device, Communicator&$ranks$, std::byte* arena)",
-              {{"ranks", cuda_ ? " ranks" : ""}});
+    out_.open("Step* create_step(Device& device, Communicator& ranks, std::byte* arena, std::size_t state_bytes)");
     if (cuda_) out_.line("require_arch(\"$archs$\");", {{"archs", arch_list(plan_.spec)}});
     if (tiles_) out_.line("require_tiles();");
-    out_.line("return new Step(device, $ranks$arena);", {{"ranks", cuda_ ? "ranks, " : ""}});
+    out_.line("return new Step(device, ranks, arena, state_bytes);");
     out_.close();
     out_.blank();
     out_.open("void destroy_step(Step* step)");
@@ -369,29 +415,29 @@ class StepPrinter {
     out_.blank();
     out_.open("void initialise(Step& s, std::uint64_t seed)");
     ops_of(Part::initialise);
-    if (cuda_)
-      out_.line(
-          "s.ranks.broadcast($masters$, $bytes$, 0, s.stream);  // every rank begins with rank 0's bits",
-          {{"masters", g_.at(g_.host(Use::masters)).name}, {"bytes", std::to_string(4 * plan_.parameters.elements)}});
     out_.close();
     out_.blank();
     if (has(Part::refresh)) {
       out_.open("void refresh_copies(Step& s)");
       ops_of(Part::refresh);
+      if (has(Part::gather)) out_.line("gather(s);");
       out_.close();
     } else {
       out_.line("/// The masters are what matrix products read.");
       out_.line("void refresh_copies(Step&) {}");
     }
     out_.blank();
-    out_.open("void micro_batch(Step& s, bool first, bool /*last*/)");
+    out_.open("void micro_batch(Step& s, bool first, bool last)");
     out_.line("forward(s);");
     calls(Part::loss);
     calls(Part::backward);
+    reduce(Block::none);
+    out_.line("if (last) s.ranks.join(s.stream);");
     out_.close();
     out_.blank();
     out_.open("void optimizer_step(Step& s)");
     calls(Part::optimizer);
+    if (has(Part::gather)) out_.line("gather(s);");
     out_.close();
     out_.blank();
     out_.open("void evaluate(Step& s, bool first)");

@@ -37,7 +37,12 @@ const char* name_of(OpKind kind) {
                                            "adamw",
                                            "parameter_norms",
                                            "initialise",
-                                           "cast"};
+                                           "cast",
+                                           "all_reduce",
+                                           "reduce_scatter",
+                                           "all_gather",
+                                           "broadcast",
+                                           "sum_results"};
   static_assert(std::size(kNames) == kOpKinds, "a name for each OpKind");
   return kNames[static_cast<std::size_t>(kind)];
 }
@@ -89,7 +94,8 @@ Region& Graph::region(Block block, Part part) {
 }
 
 std::int64_t Graph::layers_of(const Region& region) const {
-  return region.block == Block::layer ? std::count(variants.begin(), variants.end(), region.variant) : 0;
+  if (region.block != Block::layer) return 0;
+  return region.variant == kAllVariants ? layers() : std::count(variants.begin(), variants.end(), region.variant);
 }
 
 namespace {
@@ -110,6 +116,7 @@ const char* role_name(Role role) {
     case Role::activation: return "activation";
     case Role::output: return "output";
     case Role::flat: return "flat";
+    case Role::bucket: return "bucket";
   }
   return "?";
 }

@@ -20,6 +20,7 @@ enum class Role {
   activation,  // computed in the step
   output,      // computed in the step, read by the host
   flat,        // of all parameters, which lie in it: their weights, their gradients, the optimizer's state
+  bucket,      // a stretch of a flat one, which ranks reduce or gather at once
 };
 
 /// How many of a tensor there are: one a step, one for each layer, or one for each boundary of a layer.
@@ -30,6 +31,10 @@ enum class Axis { other, token, chunk };  // chunk: the tokens whose logits are 
 
 using TensorId = int;
 constexpr TensorId kNone = -1;
+
+/// A part of the model.
+enum class Block { embed, layer, head, none };
+const char* name_of(Block block);
 
 /// How a parameter begins; standard deviations are those of the spec's init group.
 enum class Init { zeros, ones, embedding, linear, residual };
@@ -56,12 +61,17 @@ struct Tensor {
   const char* record = nullptr;    // of bytes: the struct of device/types.h that a row holds
   std::int64_t halves = 1;         // equal parts of a row, each of which is padded on its own; of a parameter: pieces
   TensorId storage = kNone;        // the tensor whose memory this one is: itself, or the one it overwrites
-  TensorId partner = kNone;        // parameter <-> its gradient; of a copy: its parameter
+  TensorId partner = kNone;        // parameter <-> its gradient; of a copy: its parameter; of a bucket: the flat one
+  Block block = Block::none;       // of a parameter: where it is; of a bucket: whose matrices it has, none: all vectors
   std::vector<Piece> pieces = {};  // of a parameter
 
   std::int64_t elements() const { return rows * pitch; }
   std::int64_t bytes() const { return bytes_of(dtype, elements()); }
 };
+
+/// Whose bucket a parameter's weights and gradients are in: its block's, which has the matrices, or that of
+/// Block::none, which has the vectors of all blocks. Vectors are few, and read in another type than matrices.
+inline Block bucket_of(const Tensor& parameter) { return parameter.pieces[0].matrix ? parameter.block : Block::none; }
 
 enum class OpKind {
   embedding,
@@ -93,8 +103,13 @@ enum class OpKind {
   parameter_norms,
   initialise,
   cast,
+  all_reduce,
+  reduce_scatter,
+  all_gather,
+  broadcast,
+  sum_results,
 };
-constexpr std::size_t kOpKinds = static_cast<std::size_t>(OpKind::cast) + 1;
+constexpr std::size_t kOpKinds = static_cast<std::size_t>(OpKind::sum_results) + 1;
 const char* name_of(OpKind kind);
 
 /// What one row of q, k and v holds.
@@ -145,12 +160,19 @@ struct Op {
 /// How often a region's ops run in one pass.
 enum class Loop { once, layers_up, layers_down, loss_chunks };
 
-/// Which part of the model a region computes.
-enum class Block { embed, layer, head, none };
-const char* name_of(Block block);
-
 /// What a region is for; which functions of the trainer run it.
-enum class Part { forward, loss, backward, optimizer, evaluate, sample, initialise, refresh };
+enum class Part {
+  forward,
+  loss,
+  backward,
+  reduce,  // of gradients over the ranks, in the last micro-batch of a step
+  optimizer,
+  gather,  // of weights from the ranks that have updated them
+  evaluate,
+  sample,
+  initialise,
+  refresh
+};
 
 /// The residual stream, or its gradient: the tensors at the boundaries of layers. Layer l reads boundary l and writes
 /// boundary l + 1; the embedding writes the first one, the head reads the last one.
@@ -159,13 +181,15 @@ struct ResidualStream {
   bool has(TensorId id) const { return id != kNone && (id == first || id == below || id == above || id == last); }
 };
 
+constexpr int kAllVariants = -1;
+
 /// A run of ops, in order. Layers of one variant are one region.
 struct Region {
-  std::string name;  // of the function in emitted sources: nothing is decided by it
-  Block block = Block::none;
+  std::string name;           // of the function in emitted sources: nothing is decided by it
+  Block block = Block::none;  // which part of the model it computes
   Part part = Part::forward;
   Loop loop = Loop::once;
-  int variant = 0;                              // block layer: which of Graph::variants it stands for
+  int variant = 0;                              // block layer: which of Graph::variants it stands for, or kAllVariants
   TensorId ResidualStream::* reads = nullptr;   // forward: where the block takes the stream from
   TensorId ResidualStream::* writes = nullptr;  // and where it puts it
   std::vector<TensorId> saved = {};  // layer: what its forward region keeps for its backward twin, one copy a layer

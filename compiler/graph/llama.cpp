@@ -109,6 +109,7 @@ class Builder {
     for (TensorId id : {weight, gradient}) graph_.at(id).halves = halves;
     graph_.at(weight).partner = gradient;
     graph_.at(weight).pieces = std::move(pieces);
+    graph_.at(weight).block = region_.block;
     graph_.at(gradient).partner = weight;
     return weight;
   }

@@ -55,7 +55,7 @@ Instance& Instance::costs(double bytes, double flops) {
 Work Instance::stream(const FlatSizes& flat, std::vector<Argument> arguments) {
   return shaped(
       stream_shape(flat.chunk_count),
-      fmt::format("{} elements in {} chunks of at most {}", flat.elements, flat.chunk_count, flat.chunk_elements),
+      fmt::format("{} elements in {} chunks of at most {}", flat.in_buckets, flat.chunk_count, flat.chunk_elements),
       std::move(arguments));
 }
 

@@ -39,6 +39,11 @@ constexpr const Row* kRows[] = {
     &kParameterNorms,
     &kInitialise,
     &kCast,
+    &kAllReduce,
+    &kReduceScatter,
+    &kAllGather,
+    &kBroadcast,
+    &kSumResults,
 };
 static_assert(std::size(kRows) == kOpKinds, "a row for each OpKind");
 

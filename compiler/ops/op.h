@@ -40,6 +40,7 @@ struct Operands {
 /// The flat buffers that hold all parameters, each of `elements`, cut into chunks for the optimizer.
 struct FlatSizes {
   std::int64_t elements = 0;
+  std::int64_t in_buckets = 0;  // of these: parameters, and the padding between them
   std::int64_t chunk_elements = 0, chunk_count = 0;
   std::int64_t tensors = 0;  // of a checkpoint
 };

@@ -25,7 +25,7 @@ void sum_a_chunk(Graph& graph, const Op& op, const spec::Spec&, const FlatSizes&
 }
 
 std::vector<Work> norm_work(const Context& c) {
-  const double elements = static_cast<double>(c.flat.elements);
+  const double elements = static_cast<double>(c.flat.in_buckets);
   return {Instance(c, "gradient_norm")
               .costs(4 * elements, 2 * elements)
               .stream(c.flat, {c.op.inputs[0], c.op.inputs[1], c.op.outputs[0], "0", "kChunkCount"})};
@@ -41,9 +41,9 @@ std::vector<Work> clip_work(const Context& c) {
 
 std::vector<Work> adamw_work(const Context& c) {
   const Op& op = c.op;
-  const double elements = static_cast<double>(c.flat.elements);
+  const double elements = static_cast<double>(c.flat.in_buckets);
   const DType copy = op.copies ? c.out(0).dtype : c.spec.compute;
-  const double copies = op.copies ? static_cast<double>(bytes_of(copy, c.flat.elements)) : 0;
+  const double copies = op.copies ? static_cast<double>(bytes_of(copy, c.flat.in_buckets)) : 0;
   const auto& in = op.inputs;
   const auto output = [&](std::size_t i) { return op.norms ? Argument(op.outputs[op.copies + i]) : "nullptr"; };
   return {Instance(c, "adamw")

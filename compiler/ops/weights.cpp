@@ -18,18 +18,19 @@ void cast_signature(const Operands& o) {
 
 std::vector<Work> initialise_work(const Context& c) {
   return {Instance(c, "init_normal")
-              .costs(4.0 * static_cast<double>(c.flat.elements), 0)
+              .costs(4.0 * static_cast<double>(c.flat.in_buckets), 0)
               .rows(4096, 1024, DType::f32,
                     {c.op.outputs[0], c.op.inputs[0], "0", std::to_string(c.flat.tensors), "seed"},
-                    fmt::format("{} tensors of {} elements in all", c.flat.tensors, c.flat.elements))};
+                    fmt::format("{} tensors of {} elements in all", c.flat.tensors, c.flat.in_buckets))};
 }
 
 std::vector<Work> cast_work(const Context& c) {
   const DType type = c.out(0).dtype;
-  return {Instance(c, "cast_weights")
-              .element(type)
-              .costs(static_cast<double>(bytes_of(DType::f32, c.flat.elements) + bytes_of(type, c.flat.elements)), 0)
-              .stream(c.flat, {c.op.inputs[0], c.op.outputs[0], c.op.inputs[1], "0", "kChunkCount"})};
+  return {
+      Instance(c, "cast_weights")
+          .element(type)
+          .costs(static_cast<double>(bytes_of(DType::f32, c.flat.in_buckets) + bytes_of(type, c.flat.in_buckets)), 0)
+          .stream(c.flat, {c.op.inputs[0], c.op.outputs[0], c.op.inputs[1], "0", "kChunkCount"})};
 }
 
 }  // namespace

@@ -54,9 +54,10 @@ struct Argument {
 };
 
 /// Whose function a launch calls.
-enum class Call { kernel, product, attention_forward, attention_backward, own_backward, zero };
+enum class Call { kernel, product, attention_forward, attention_backward, own_backward, zero, collective };
 
-/// One launch of an op. By `call`: of `kernel`, of `product`, of class Attention, or a memset of the first argument.
+/// One launch of an op. By `call`: of `kernel`, of `product`, of class Attention, a memset of the first argument, or
+/// `function` of class Communicator.
 /// own_backward: of `kernel` by own_attention_backward(), which class Attention calls where it does not take cuDNN's
 /// pass.
 struct Work {
@@ -64,8 +65,10 @@ struct Work {
   std::vector<Argument> arguments = {};
   Kernel kernel = {};
   Product product = {};
+  const char* function = nullptr;  // of a collective
   double bytes = 0, flops = 0;
-  bool taken = true;  // false: another way, which the trainer carries, is predicted to be faster
+  double wire = 0;    // bytes that a rank sends to others, at parallel.world_size
+  bool taken = true;  // false: another way, which the trainer carries, is predicted to be faster; nothing to send
   bool adds = false;  // to what earlier micro-batches of the step left; the first one writes
 };
 

@@ -47,6 +47,11 @@ Graph append_optimizer(Graph graph, const spec::Spec& spec);
 /// AdamW with each step.
 Graph cast_weights(Graph graph, const spec::Spec& spec);
 
+/// Appends what the ranks of a run do together: gradients are summed over them, block by block as the backward pass
+/// makes them; with parallel.shard: optimizer each rank updates its share of every block, and all gather the new
+/// weights.
+Graph share_out(Graph graph, const spec::Spec& spec);
+
 /// Appends what runs beside the steps: loss for evaluation, logits of chosen rows for sampling, the initial weights.
 Graph append_inference(Graph graph, const spec::Spec& spec);
 

@@ -34,8 +34,10 @@ graph::Graph lower(const spec::Spec& spec, const Choice& choice, std::vector<Dum
       {"split_reductions", with_spec(split_reductions)},
       {"append_optimizer", with_spec(append_optimizer)},
       {"append_inference", with_spec(append_inference)},
-      // Last: fusing a residual changes the type of a result, and with it the type in which a bias is read.
+      // Late: fusing a residual changes the type of a result, and with it the type in which a bias is read.
       {"cast_weights", with_spec(cast_weights)},
+      // After cast_weights: what is gathered is what ops read.
+      {"share_out", with_spec(share_out)},
   };
   Graph g;
   std::string before;

@@ -74,7 +74,8 @@ class Verifier {
       case Role::activation:
       case Role::gradient:
       case Role::output:
-      case Role::flat: return true;
+      case Role::flat:
+      case Role::bucket: return true;
       case Role::copy:
       case Role::parameter:  // parts of flat buffers
       case Role::constant:

@@ -45,9 +45,13 @@ std::string what_runs(const Op& op, const ops::Work& work) {
     case ops::Call::attention_forward: return "attention forward (cuDNN)";
     case ops::Call::attention_backward: return "attention backward (cuDNN)";
     case ops::Call::zero: return op.label();
+    case ops::Call::collective: return name_of(op.kind);
   }
   return "";
 }
+
+/// Whether a step runs the region once, and not with every micro-batch.
+bool once_a_step(Part part) { return part == Part::optimizer || part == Part::reduce || part == Part::gather; }
 
 }  // namespace
 
@@ -59,6 +63,7 @@ const char* Launch::kind() const {
     case ops::Call::attention_forward:
     case ops::Call::attention_backward: return "attention";
     case ops::Call::zero: return "memset";
+    case ops::Call::collective: return "collective";
   }
   return "";
 }
@@ -71,20 +76,24 @@ void list_work(Plan& plan) {
     const Region& region = g.regions[r];
     for (const Op& op : region.ops) {
       const ops::Row& row = ops::row_of(op.kind);
-      const ops::Context context{{g, region, op}, plan.spec, plan.parameters, plan.attention, plan.micro_batches()};
+      const ops::Context context{
+          {g, region, op}, plan.spec, plan.parameters, plan.attention, plan.rank_micro_batches()};
       for (ops::Work& work : row.work(context)) {
         Launch launch{.region_index = r,
                       .region = region.name,
                       .op = op.label(),
                       .what = what_runs(op, work),
                       .call = work.call,
+                      .function = work.function,
                       .arguments = std::move(work.arguments),
                       .adds = work.adds,
                       .times = work.taken ? times(g, region) : 0,
                       // What later micro-batches add to, the first one zeros.
-                      .per_step = region.part == Part::optimizer || work.call == ops::Call::zero,
+                      .per_step = once_a_step(region.part) || work.call == ops::Call::zero,
                       .bytes = work.bytes,
                       .flops = work.flops,
+                      .wire = work.wire,
+                      .beside = region.part == Part::reduce,
                       .stream_bytes = static_cast<double>(wider * row.stream_elements(context))};
         if (work.call == ops::Call::product) launch.product = place_of(plan.products, work.product);
         if (work.call == ops::Call::kernel || work.call == ops::Call::own_backward) {
@@ -111,10 +120,11 @@ void list_work(Plan& plan) {
   cost.attention_flops_per_token = 6 * layers * heads * static_cast<double>(g.sequence);
   cost.model_flops_per_token = cost.linear_flops_per_token + cost.attention_flops_per_token;
   for (const Launch& launch : plan.launches) {
-    const std::int64_t n = launch.times * (launch.per_step ? 1 : plan.micro_batches());
+    const std::int64_t n = launch.times * (launch.per_step ? 1 : plan.rank_micro_batches());
     cost.launches_per_step += n;
     cost.hardware_flops_per_step += launch.flops * static_cast<double>(n);
     cost.bytes_per_step += launch.bytes * static_cast<double>(n);
+    cost.wire_bytes_per_step += launch.wire * static_cast<double>(n);
     cost.stream_bytes_per_step += launch.stream_bytes * static_cast<double>(n);
   }
 }

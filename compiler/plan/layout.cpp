@@ -1,5 +1,7 @@
 #include "compiler/plan/layout.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
 
@@ -19,8 +21,13 @@ std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlig
 
 class LayoutMaker {
  public:
-  LayoutMaker(const Graph& graph, const spec::Spec& spec, std::int64_t micro_batches, std::size_t math_workspace)
-      : g_(graph), spec_(spec), micro_batches_(micro_batches), math_workspace_(math_workspace) {
+  LayoutMaker(const Graph& graph, const spec::Spec& spec, const ParameterLayout& parameters, std::int64_t micro_batches,
+              std::size_t math_workspace)
+      : g_(graph),
+        spec_(spec),
+        parameters_(parameters),
+        micro_batches_(micro_batches),
+        math_workspace_(math_workspace) {
     layout_.regions.resize(graph.regions.size());
   }
 
@@ -32,7 +39,7 @@ class LayoutMaker {
     place_stream();
     place_slabs();
     place_transients();
-    place_flat("optimizer state", Use::state, "AdamW's two moments, fp32");
+    place_state();
     layout_.bytes = at_;
     return std::move(layout_);
   }
@@ -81,6 +88,25 @@ class LayoutMaker {
     section(name, begin, std::move(what));
   }
 
+  /// Last, since it depends on the number of ranks.
+  void place_state() {
+    const std::size_t begin = at_, in = area("state");
+    const int ranks = spec_.parallel.shard == spec::Shard::none ? 1 : static_cast<int>(spec_.parallel.world_size);
+    const std::int64_t elements = Shares(parameters_.buckets, 0, ranks).state_elements();
+    layout_.areas[in].sharded = true;
+    for (std::size_t i = 0; i < g_.tensors.size(); ++i) {
+      const Tensor& t = g_.tensors[i];
+      if (!is_sharded(t.use)) continue;
+      const std::size_t offset = take(static_cast<std::size_t>(bytes_of(t.dtype, elements)));
+      layout_.areas[in].stride = at_ - offset;
+      layout_.fixed[static_cast<TensorId>(i)] = {offset, 0, in};
+      layout_.buffers.push_back({t.name, t.dtype, elements, t.use, offset, in});
+    }
+    section(
+        "optimizer state", begin,
+        ranks > 1 ? fmt::format("AdamW's two moments, fp32, one of {} shares", ranks) : "AdamW's two moments, fp32");
+  }
+
   void place_host_data() {
     const std::size_t begin = at_;
     place_host_tensors([](const Tensor& t) { return is_input(t.use); });
@@ -118,7 +144,7 @@ class LayoutMaker {
     const std::size_t begin = at_;
     for (std::size_t r = 0; r < g_.regions.size(); ++r) {
       const Region& region = g_.regions[r];
-      if (region.loop != Loop::layers_up) continue;
+      if (region.loop != Loop::layers_up || region.part != Part::forward) continue;
       std::size_t slab = 0;
       std::map<TensorId, Place> places;
       for (TensorId id : region.saved) {
@@ -146,11 +172,13 @@ class LayoutMaker {
       case Part::sample: return 2;
       case Part::loss: return 3;
       case Part::backward: return 4;
-      case Part::optimizer: return 5;
-      case Part::initialise: return 6;
-      case Part::refresh: return 7;
+      case Part::reduce: return 5;
+      case Part::optimizer: return 6;
+      case Part::gather: return 7;
+      case Part::initialise: return 8;
+      case Part::refresh: return 9;
     }
-    return 8;
+    return 10;
   }
 
   struct Life {
@@ -219,6 +247,7 @@ class LayoutMaker {
 
   const Graph& g_;
   const spec::Spec& spec_;
+  const ParameterLayout& parameters_;
   const std::int64_t micro_batches_;
   const std::size_t math_workspace_;
   Layout layout_;
@@ -238,10 +267,11 @@ const Place& Layout::find(const Graph& graph, std::size_t region, TensorId tenso
   return place->second;
 }
 
-Layout lay_out(const Graph& graph, const spec::Spec& spec, std::int64_t micro_batches) {
-  Layout layout = LayoutMaker(graph, spec, micro_batches, kTunedWorkspace).make();
+Layout lay_out(const Graph& graph, const spec::Spec& spec, const ParameterLayout& parameters,
+               std::int64_t micro_batches) {
+  Layout layout = LayoutMaker(graph, spec, parameters, micro_batches, kTunedWorkspace).make();
   if (layout.bytes <= static_cast<std::size_t>(spec.memory.budget)) return layout;
-  return LayoutMaker(graph, spec, micro_batches, kUntunedWorkspace).make();
+  return LayoutMaker(graph, spec, parameters, micro_batches, kUntunedWorkspace).make();
 }
 
 }  // namespace llmc::plan

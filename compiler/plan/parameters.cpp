@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "shares.h"
 #include "train/chunks.h"
 
 namespace llmc::plan {
@@ -57,6 +58,7 @@ Slice slice_of(const Tensor& t, const Piece& piece, const std::string& prefix, s
 void size_flat(Graph& graph, const ParameterLayout& layout) {
   for (Tensor& t : graph.tensors) {
     if (t.role == Role::flat) t.cols = t.pitch = layout.elements;
+    if (t.role == Role::bucket) t.cols = t.pitch = layout.buckets[layout.first_bucket.at(t.block)].elements;
     if (t.use == Use::chunks) t.rows = layout.chunk_count;
     if (t.use == Use::first_chunk) t.cols = t.pitch = layout.tensors + 1;
     if (t.use == Use::init_rules || t.use == Use::parameter_norms) t.rows = layout.tensors;
@@ -72,43 +74,65 @@ ParameterLayout lay_out_parameters(const Graph& graph, const spec::Spec& spec) {
   ParameterLayout layout;
   layout.chunk_elements = kChunkElements;
   // The order of a checkpoint: what comes before the layers, the layers, what comes after.
-  std::vector<TensorId> before, inside, after;
-  for (std::size_t i = 0; i < graph.tensors.size(); ++i) {
-    const Tensor& t = graph.tensors[i];
-    if (t.role != Role::parameter) continue;
-    std::vector<TensorId>& part = t.scope == Scope::layer ? inside : inside.empty() ? before : after;
-    part.push_back(static_cast<TensorId>(i));
-  }
+  constexpr Block kBlocks[] = {Block::embed, Block::layer, Block::head};
+  std::map<Block, std::vector<TensorId>> parameters;
+  for (std::size_t i = 0; i < graph.tensors.size(); ++i)
+    if (graph.tensors[i].role == Role::parameter)
+      parameters[graph.tensors[i].block].push_back(static_cast<TensorId>(i));
 
   std::int64_t at = 0;
-  const auto place = [&](const std::vector<TensorId>& part) {
-    for (TensorId id : part) {
-      layout.offset[id] = at;
-      advance(at, graph.at(id).elements());
-    }
+  /// Places those of a block that are in `bucket`, once for each layer; elements from one layer to the next.
+  const auto place = [&](Block block, Block bucket) {
+    const std::int64_t begin = at;
+    for (TensorId id : parameters[block])
+      if (bucket_of(graph.at(id)) == bucket) {
+        layout.offset[id] = at;
+        advance(at, graph.at(id).elements());
+      }
+    return at - begin;
   };
-  place(before);
-  const std::int64_t first_layer = at;
-  place(inside);
-  layout.layer_stride = at - first_layer;
-  at = first_layer + layout.layer_stride * graph.layers();
-  place(after);
+  /// Ends a bucket that began at `begin`.
+  const auto close = [&](std::int64_t begin, Block bucket) {
+    if (at == begin) return;
+    layout.first_bucket.try_emplace(bucket, layout.buckets.size());
+    layout.buckets.push_back({begin, at - begin});
+    layout.in_buckets += at - begin;
+    advance(at, kShareGap);
+  };
+  for (const Block block : kBlocks) {
+    const std::int64_t elements = place(block, Block::none);
+    if (block != Block::layer) continue;
+    layout.vector_stride = elements;
+    at += (graph.layers() - 1) * elements;
+  }
+  close(0, Block::none);
+  for (const Block block : kBlocks) {
+    const std::int64_t begin = at, elements = place(block, block);
+    close(begin, block);
+    if (block != Block::layer) continue;
+    layout.layer_stride = at - begin;
+    for (std::int64_t layer = 1; layer < graph.layers(); ++layer) {
+      const std::int64_t next = at;
+      at += elements;
+      close(next, block);
+    }
+  }
   layout.elements = at;
 
   const auto name_parts = [&](TensorId id, std::int64_t layer) {
     const Tensor& t = graph.at(id);
     const std::string prefix = t.scope == Scope::layer ? fmt::format("model.layers.{}.", layer) : "";
+    const std::int64_t stride = bucket_of(t) == Block::none ? layout.vector_stride : layout.layer_stride;
     for (const Piece& piece : t.pieces) {
-      const Slice slice = slice_of(t, piece, prefix, layout.offset[id] + layer * layout.layer_stride, spec);
+      const Slice slice = slice_of(t, piece, prefix, layout.offset[id] + layer * stride, spec);
       layout.logical += slice.rows * slice.cols;
       layout.chunk_count += chunks_of(slice.rows * slice.pitch, kChunkElements);
       layout.slices.push_back(slice);
     }
   };
-  for (TensorId id : before) name_parts(id, 0);
-  for (std::int64_t layer = 0; layer < graph.layers(); ++layer)
-    for (TensorId id : inside) name_parts(id, layer);
-  for (TensorId id : after) name_parts(id, 0);
+  for (const Block block : kBlocks)
+    for (std::int64_t layer = 0; layer < (block == Block::layer ? graph.layers() : 1); ++layer)
+      for (TensorId id : parameters[block]) name_parts(id, layer);
   layout.tensors = static_cast<std::int64_t>(layout.slices.size());
   return layout;
 }

@@ -11,6 +11,7 @@
 #include "compiler/ops/op.h"
 #include "compiler/passes/choice.h"
 #include "error.h"
+#include "shares.h"
 #include "spec/spec.h"
 #include "train/program.h"
 
@@ -26,13 +27,16 @@ struct Slice {
   double init_std = 0, init_value = 0;
 };
 
-/// Where the parameters lie in the flat buffers. Layer l's copy of a per-layer parameter is at offset + l *
-/// layer_stride.
+/// Where the parameters lie in the flat buffers: the vectors of all blocks, then the matrices of each, in the order of
+/// the forward pass, so that each bucket is one stretch. Layer l's copy of a per-layer parameter is at offset + l *
+/// layer_stride, of a vector at offset + l * vector_stride.
 struct ParameterLayout : ops::FlatSizes {
-  std::map<graph::TensorId, std::int64_t> offset;  // elements, of layer 0
-  std::int64_t layer_stride = 0;                   // elements
-  std::int64_t logical = 0;                        // parameters as papers count them
-  std::vector<Slice> slices;                       // in the order of offsets
+  std::map<graph::TensorId, std::int64_t> offset;    // elements, of layer 0
+  std::int64_t layer_stride = 0, vector_stride = 0;  // elements
+  std::vector<Bucket> buckets;                       // by offset, one for each layer
+  std::map<graph::Block, std::size_t> first_bucket;  // of a block: index into buckets; of layers: layer 0's
+  std::int64_t logical = 0;                          // parameters as papers count them
+  std::vector<Slice> slices;                         // in the order of offsets
 };
 
 /// A stretch of the arena under one name. What there is once a layer (or once a layer of a variant) repeats with a
@@ -40,6 +44,7 @@ struct ParameterLayout : ops::FlatSizes {
 struct Area {
   std::string name;  // "masters", "stream", "kept", "transients"
   std::size_t offset = 0, stride = 0;
+  bool sharded = false;  // the optimizer's state: buffers of equal size, which depends on the number of ranks
 };
 
 /// Bytes from the arena's start; what exists once a layer moves by `layer_stride`.
@@ -91,15 +96,18 @@ struct Launch {
   std::string region, op;
   std::string what;  // kernel or product name, "attention forward (cuDNN)", op of a memset
   ops::Call call = ops::Call::kernel;
+  const char* function = nullptr;       // of a collective: which one of class Communicator
   std::size_t kernel = 0, product = 0;  // by `call`: index into Plan::kernels or Plan::products
   std::vector<ops::Argument> arguments;
   bool adds = false;       // to what earlier micro-batches left; the first one writes
   std::int64_t times = 1;  // a micro-batch, or a step (per_step); 0 of what no training step runs
   bool per_step = false;
   double bytes = 0, flops = 0;  // of one
+  double wire = 0;              // bytes that a rank sends to others
+  bool beside = false;          // a collective on a stream of its own; on cpu there is none
   double stream_bytes = 0;      // of `bytes`: what a residual stream in the compute type would not move
 
-  const char* kind() const;  // "kernel", "gemm", "attention", "memset"
+  const char* kind() const;  // "kernel", "gemm", "attention", "memset", "collective"
 };
 
 struct Cost {
@@ -107,6 +115,7 @@ struct Cost {
   double linear_flops_per_token = 0, attention_flops_per_token = 0;
   double hardware_flops_per_step = 0;  // with recomputation
   double bytes_per_step = 0;           // read and written by every launch
+  double wire_bytes_per_step = 0;      // sent by one rank
   double stream_bytes_per_step = 0;    // of these: the residual stream's, as far as it is wider than the compute dtype
   std::int64_t launches_per_step = 0;
 };
@@ -126,6 +135,10 @@ struct Plan {
 
   std::int64_t sequences_per_step() const { return spec.batch.tokens / spec.batch.sequence_length; }
   std::int64_t micro_batches() const { return sequences_per_step() / choice.micro_batch; }
+  /// The most that a rank runs in a step.
+  std::int64_t rank_micro_batches() const {
+    return (micro_batches() + spec.parallel.world_size - 1) / spec.parallel.world_size;
+  }
 };
 
 /// Lowers, lays out and costs. `auto`: the largest micro-batch that fits memory.budget, and the smallest loss chunk

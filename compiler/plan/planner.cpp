@@ -51,7 +51,7 @@ Plan lay_out_choice(const spec::Spec& spec, const passes::Choice& choice) {
   if (spec.target.kind == spec::TargetKind::cuda) plan.attention = ops::choose_attention(plan.graph, spec);
   do {
     size_tensors(plan);
-    plan.layout = lay_out(plan.graph, spec, plan.micro_batches());
+    plan.layout = lay_out(plan.graph, spec, plan.parameters, plan.micro_batches());
   } while (!fits(plan) && plan.attention.leave_out_largest());
   return plan;
 }
@@ -65,6 +65,16 @@ std::vector<std::int64_t> chunk_choices(const spec::Spec& spec, std::int64_t tok
     if (chunk >= kFastChunk) choices.clear();  // the last one of these is the smallest
     if (chunk >= kSmallestAutoChunk || choices.empty()) choices.push_back(chunk);
   }
+  return choices;
+}
+
+/// Micro-batches to try, best first: those that leave every rank the same number, or where none does at least one.
+std::vector<std::int64_t> micro_batch_choices(const spec::Spec& spec) {
+  const std::int64_t sequences = spec.batch.tokens / spec.batch.sequence_length, ranks = spec.parallel.world_size;
+  if (sequences % ranks == 0) return divisors_descending(sequences / ranks);
+  std::vector<std::int64_t> choices;
+  for (const std::int64_t size : divisors_descending(sequences))
+    if (sequences / size >= ranks) choices.push_back(size);
   return choices;
 }
 
@@ -82,9 +92,8 @@ struct Best {
 
 Best choose(const spec::Spec& spec) {
   passes::Choice choice = passes::choice_of(spec);
-  const std::int64_t sequences = spec.batch.tokens / spec.batch.sequence_length;
   std::vector<std::int64_t> micro_batches = {spec.batch.micro_batch};
-  if (!spec.batch.micro_batch) micro_batches = divisors_descending(sequences);
+  if (!spec.batch.micro_batch) micro_batches = micro_batch_choices(spec);
 
   Best best;
   for (std::int64_t micro_batch : micro_batches) {

@@ -186,13 +186,17 @@ struct Figure {
 };
 
 std::vector<Figure> figures(const Plan& a, const Plan& b) {
-  return {{"arena", static_cast<double>(a.layout.bytes), static_cast<double>(b.layout.bytes), true},
-          {"bytes moved a step", a.cost.bytes_per_step, b.cost.bytes_per_step, true},
-          {"FLOP a token (model)", a.cost.model_flops_per_token, b.cost.model_flops_per_token, false},
-          {"FLOP a step (done)", a.cost.hardware_flops_per_step, b.cost.hardware_flops_per_step, false},
-          {"launches a step", static_cast<double>(a.cost.launches_per_step),
-           static_cast<double>(b.cost.launches_per_step), false},
-          {"parameters", static_cast<double>(a.parameters.logical), static_cast<double>(b.parameters.logical), false}};
+  std::vector<Figure> list = {
+      {"arena", static_cast<double>(a.layout.bytes), static_cast<double>(b.layout.bytes), true},
+      {"bytes moved a step", a.cost.bytes_per_step, b.cost.bytes_per_step, true},
+      {"FLOP a token (model)", a.cost.model_flops_per_token, b.cost.model_flops_per_token, false},
+      {"FLOP a step (done)", a.cost.hardware_flops_per_step, b.cost.hardware_flops_per_step, false},
+      {"launches a step", static_cast<double>(a.cost.launches_per_step), static_cast<double>(b.cost.launches_per_step),
+       false},
+      {"parameters", static_cast<double>(a.parameters.logical), static_cast<double>(b.parameters.logical), false}};
+  if (a.spec.parallel.world_size > 1 || b.spec.parallel.world_size > 1)
+    list.push_back({"bytes sent a step", a.cost.wire_bytes_per_step, b.cost.wire_bytes_per_step, true});
+  return list;
 }
 
 /// Kernels and the step: what a reviewer reads. Tables of numbers and copies of the spec are left out.

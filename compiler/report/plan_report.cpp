@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "plural.h"
@@ -84,6 +85,81 @@ std::string attention_text(const Plan& plan) {
   return out + "\n";
 }
 
+/// A bucket of the flat buffers, in words.
+std::string bucket_name(const Plan& plan, std::size_t bucket) {
+  for (const auto& [block, first] : plan.parameters.first_bucket) {
+    if (block == graph::Block::layer && bucket >= first &&
+        bucket - first < static_cast<std::size_t>(plan.graph.layers()))
+      return fmt::format("layer {}", bucket - first);
+    if (first == bucket) return block == graph::Block::none ? "vectors" : name_of(block);
+  }
+  return "";
+}
+
+std::int64_t world(const Plan& plan) { return plan.spec.parallel.world_size; }
+
+const char* shard_name(spec::Shard shard) { return shard == spec::Shard::none ? "none" : "optimizer"; }
+
+/// Whether the backward pass goes on while a collective runs: a bucket's gradients are reduced on a stream of their
+/// own, and those of the last ones have nothing left to wait beside. On cpu every call returns when it is done.
+bool has_work_beside(const Plan& plan, const plan::Launch& l) {
+  const graph::Block block = plan.graph.regions[l.region_index].block;
+  return l.beside && plan.spec.target.kind == spec::TargetKind::cuda && block != graph::Block::embed &&
+         block != graph::Block::none;
+}
+
+nlohmann::ordered_json ranks_json(const Plan& plan) {
+  using Json = nlohmann::ordered_json;
+  const auto ranks = static_cast<int>(world(plan));
+  Json buckets = Json::array(), collectives = Json::array();
+  for (std::size_t i = 0; i < plan.parameters.buckets.size(); ++i) {
+    const Bucket& bucket = plan.parameters.buckets[i];
+    buckets.push_back({{"name", bucket_name(plan, i)},
+                       {"offset", bucket.offset},
+                       {"elements", bucket.elements},
+                       {"share", share_of(bucket.elements, ranks)}});
+  }
+  for (const plan::Launch& l : plan.launches)
+    if (l.call == ops::Call::collective && l.times)
+      collectives.push_back({{"region", l.region},
+                             {"op", l.op},
+                             {"runs", l.what},
+                             {"times", l.times},
+                             {"sent_bytes", l.wire},
+                             {"beside_compute", has_work_beside(plan, l)}});
+  return {{"world_size", ranks},
+          {"shard", shard_name(plan.spec.parallel.shard)},
+          {"micro_batches_of_a_rank", plan.rank_micro_batches()},
+          {"buckets", buckets},
+          {"collectives", collectives},
+          {"sent_bytes_per_step", plan.cost.wire_bytes_per_step}};
+}
+
+/// What several ranks do together; empty for one.
+std::string ranks_text(const Plan& plan) {
+  const std::int64_t ranks = world(plan);
+  if (ranks == 1) return "";
+  double beside = 0;
+  std::string lines;
+  for (const plan::Launch& l : plan.launches) {
+    if (l.call != ops::Call::collective || !l.times) continue;
+    if (has_work_beside(plan, l)) beside += l.wire * static_cast<double>(l.times);
+    lines += fmt::format("  {:<26} {:<38} {:>6} {:>12}  {}\n", l.region, l.what == l.op ? l.what : l.what + " " + l.op,
+                         fmt::format("{}/step", l.times), human_bytes(l.wire),
+                         has_work_beside(plan, l) ? "beside backward" : "exposed");
+  }
+  const auto most = std::max_element(plan.parameters.buckets.begin(), plan.parameters.buckets.end(),
+                                     [](const Bucket& a, const Bucket& b) { return a.elements < b.elements; });
+  return fmt::format(
+      "ranks: {}, shard {}; of {} micro-batches a rank runs at most {}; it sends {} a step, {} of it beside "
+      "compute\n  {:<26} {:<38} {:>6} {:>12}\n{}"
+      "  {} buckets, the largest {} parameters, of which a rank's share is {}\n\n",
+      ranks, shard_name(plan.spec.parallel.shard), plan.micro_batches(), plan.rank_micro_batches(),
+      human_bytes(plan.cost.wire_bytes_per_step), human_bytes(beside), "region", "runs", "times", "sent", lines,
+      plan.parameters.buckets.size(), human_count(static_cast<double>(most->elements)),
+      human_count(static_cast<double>(share_of(most->elements, static_cast<int>(ranks)))));
+}
+
 }  // namespace
 
 nlohmann::ordered_json plan_json(const Plan& plan) {
@@ -124,6 +200,7 @@ nlohmann::ordered_json plan_json(const Plan& plan) {
   const std::int64_t save =
       static_cast<std::int64_t>(saved_buffers(plan.layout.buffers) * sizeof(float)) * plan.parameters.logical;
   j["disk"] = {{"checkpoint_bytes", save}, {"most_bytes", save * (s.checkpoint.keep_last + 1)}};
+  j["ranks"] = ranks_json(plan);
   j["flops"] = {{"model_per_token", plan.cost.model_flops_per_token},
                 {"linear_per_token", plan.cost.linear_flops_per_token},
                 {"attention_per_token", plan.cost.attention_flops_per_token},
@@ -189,6 +266,7 @@ std::string plan_text(const Plan& plan) {
                      human_bytes(static_cast<double>(plan.layout.transient_bytes)),
                      human_bytes(static_cast<double>(plan.layout.transient_bound)));
   if (s.target.kind == spec::TargetKind::cuda) out += attention_text(plan);
+  out += ranks_text(plan);
   const double save = 3 * sizeof(float) * static_cast<double>(plan.parameters.logical);
   out += fmt::format("disk: {} a checkpoint; keep_last {} and the one that is being written take {}\n\n",
                      human_bytes(save), s.checkpoint.keep_last,
@@ -204,7 +282,7 @@ std::string plan_text(const Plan& plan) {
                        human_bytes(plan.cost.stream_bytes_per_step));
   out += fmt::format("  {:<26} {:<38} {:>6} {:>12} {:>10}\n", "region", "runs", "times", "bytes", "FLOP");
   for (const plan::Launch& l : plan.launches)
-    if (l.times)
+    if (l.times && l.call != ops::Call::collective)
       out += fmt::format("  {:<26} {:<38} {:>6} {:>12} {:>10}\n", l.region, runs_text(plan, l),
                          fmt::format("{}{}", l.times, l.per_step ? "/step" : ""), human_bytes(l.bytes),
                          human_count(l.flops));

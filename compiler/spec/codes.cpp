@@ -169,6 +169,12 @@ const std::vector<Code>& codes() {
        "With `qk_norm: true` a checkpoint is exported as a Qwen3ForCausalLM, which normalises q and k and has no "
        "biases in its MLP: a reader would leave them out without a word.",
        "model: {qk_norm: true, mlp_bias: true}", "model: {qk_norm: true, mlp_bias: false}"},
+      {"E0321", "more ranks than work",
+       "Ranks share out the micro-batches of a step, of which each runs at least one: batch.tokens / (micro_batch * "
+       "sequence_length) is at least parallel.world_size. `micro_batch: auto` chooses one that leaves every rank its "
+       "part.",
+       "batch: {sequence_length: 256, tokens: 2048, micro_batch: 8}\nparallel: {world_size: 2}",
+       "batch: {sequence_length: 256, tokens: 2048, micro_batch: 4}\nparallel: {world_size: 2}"},
       {"E0401", "files that extend each other", "A file cannot extend itself, directly or through others.",
        "extends: this.yaml", "extends: base.yaml"},
       {"E0402", "a chain of extends that is too long", "A spec extends at most 8 files, one through the other.",

@@ -1,4 +1,4 @@
-// The kernels of run llama-1b (aaf5677d8652fd38f729fcaf140f8b13).
+// The kernels of run llama-1b (83c3f3dbf15a0b7ad9c9d48ee87ab182).
 #pragma once
 
 #include "device/group.h"

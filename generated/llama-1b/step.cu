@@ -1,5 +1,5 @@
 // The training step of llama-1b: what runs, in which order, on which bytes of the arena.
-// Made by llmc from spec aaf5677d8652fd38f729fcaf140f8b13; change the spec, not this file.
+// Made by llmc from spec 83c3f3dbf15a0b7ad9c9d48ee87ab182; change the spec, not this file.
 //
 // A micro-batch is 16 sequences of 2048 tokens. Activations are written with =; gradients of parameters with = by
 // the first micro-batch of a step and with += by the later ones.
@@ -7,58 +7,61 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "device/launch.h"
 #include "comm/collectives.h"
+#include "device/launch.h"
 #include "device/cuda/arch.h"
 #include "device/range.h"
 #include "math/attention.h"
 #include "kernels.h"
 #include "math/gemm.h"
+#include "shares.h"
 #include "step.h"
 
 namespace llmc {
 
 namespace {
 
-// Byte offsets in the arena of 56331915520 bytes, and from one layer to the next.
+// Byte offsets in the arena of 56333816320 bytes, and from one layer to the next.
 constexpr std::size_t kMasters = 0;
-constexpr std::size_t kCopiesBf16 = 4966326272;
-constexpr std::size_t kGradients = 7449489408;
-constexpr std::size_t kScalars = 12415815680;
-constexpr std::size_t kTokens = 12415815936;
-constexpr std::size_t kTargets = 12415947008;
-constexpr std::size_t kEmbeddingOrder = 12416078080;
-constexpr std::size_t kRunBegin = 12416209152;
-constexpr std::size_t kRunToken = 12416340480;
-constexpr std::size_t kRunCount = 12416471552;
-constexpr std::size_t kAdamwScalars = 12416471808;
-constexpr std::size_t kGroupScalars = 12416472064;
-constexpr std::size_t kPositions = 12416472320;
-constexpr std::size_t kChunks = 12416472576;
-constexpr std::size_t kRopeTable = 12418292224;
-constexpr std::size_t kResults = 12418816512;
-constexpr std::size_t kFirstChunk = 12418816768;
-constexpr std::size_t kTensorNorms = 12418817536;
-constexpr std::size_t kSampleLogits = 12418819328;
-constexpr std::size_t kInitRules = 12427207936;
-constexpr std::size_t kMathWorkspace = 12427215104;
-constexpr std::size_t kStream = 12504830208;
+constexpr std::size_t kCopiesBf16 = 4966621184;
+constexpr std::size_t kGradients = 7449931776;
+constexpr std::size_t kScalars = 12416552960;
+constexpr std::size_t kTokens = 12416553216;
+constexpr std::size_t kTargets = 12416684288;
+constexpr std::size_t kEmbeddingOrder = 12416815360;
+constexpr std::size_t kRunBegin = 12416946432;
+constexpr std::size_t kRunToken = 12417077760;
+constexpr std::size_t kRunCount = 12417208832;
+constexpr std::size_t kAdamwScalars = 12417209088;
+constexpr std::size_t kGroupScalars = 12417209344;
+constexpr std::size_t kPositions = 12417209600;
+constexpr std::size_t kChunks = 12417209856;
+constexpr std::size_t kRopeTable = 12419635968;
+constexpr std::size_t kResults = 12420160256;
+constexpr std::size_t kFirstChunk = 12420160512;
+constexpr std::size_t kTensorNorms = 12420161280;
+constexpr std::size_t kSampleLogits = 12420163072;
+constexpr std::size_t kInitRules = 12428551680;
+constexpr std::size_t kMathWorkspace = 12428558848;
+constexpr std::size_t kStream = 12506173952;
 constexpr std::size_t kStreamStride = 268435456;
-constexpr std::size_t kKept = 17068232960;
+constexpr std::size_t kKept = 17069576704;
 constexpr std::size_t kKeptStride = 1682178048;
-constexpr std::size_t kTransients = 43983081728;
-constexpr std::size_t kExpAvg = 46399262976;
-constexpr std::size_t kExpAvgSq = 51365589248;
+constexpr std::size_t kTransients = 43984425472;
+constexpr std::size_t kState = 46400606720;
 
-constexpr std::size_t kLayerParameters = 60821504;  // elements from a layer's parameters to the next layer's
-constexpr int kChunkCount = 75809;                  // of at most 16384 elements: the optimizer's units of work
+constexpr std::size_t kLayerMatrices = 60821504;  // elements from a layer's matrices to the next layer's
+constexpr std::size_t kLayerVectors = 4096;       // the same of its vectors
+constexpr int kChunkCount = 75809;                // of at most 16384 elements: the optimizer's units of work
 
 }  // namespace
 
 struct Step {
   Device& device;
   Stream& stream;
+  Communicator& ranks;
   std::byte* arena;
+  std::size_t state_bytes;  // of a buffer of the optimizer's state: of this rank's share
   MathLibrary math;
   Gemm qkv_forward;            // [32768, 2048] x [3072, 2048]^T -> [32768, 3072] bf16
   Gemm o_forward;              // [32768, 2048] x [2048, 2048]^T -> [32768, 2048] fp32 + residual
@@ -77,9 +80,8 @@ struct Step {
   Gemm qkv_wgrad;              // [32768, 3072]^T x [32768, 2048] -> [3072, 2048] fp32, accumulates
   Gemm sample_logits_forward;  // [16, 2048] x [131072, 2048]^T -> [16, 131072] fp32
   Attention attention;
-  Communicator& ranks;
 
-  Step(Device& device, Communicator& ranks, std::byte* arena);
+  Step(Device& device, Communicator& ranks, std::byte* arena, std::size_t state_bytes);
 
   /// The planned place `bytes` from the arena's start.
   template <class T>
@@ -88,10 +90,12 @@ struct Step {
   }
 };
 
-Step::Step(Device& d, Communicator& communicator, std::byte* memory)
+Step::Step(Device& d, Communicator& communicator, std::byte* memory, std::size_t bytes_of_state)
     : device(d),
       stream(d.stream()),
+      ranks(communicator),
       arena(memory),
+      state_bytes(bytes_of_state),
       math(d, memory + kMathWorkspace, 67108864),
       qkv_forward(math, kQkvForward),
       o_forward(math, kOForward),
@@ -109,41 +113,40 @@ Step::Step(Device& d, Communicator& communicator, std::byte* memory)
       qkv_dgrad(math, kQkvDgrad),
       qkv_wgrad(math, kQkvWgrad),
       sample_logits_forward(math, kSampleLogitsForward),
-      attention(math, kAttention),
-      ranks(communicator) {}
+      attention(math, kAttention) {}
 
 namespace {
 
 void embed(Step& s) {
-  int* tokens = s.at<int>(kTokens);             // [32768]
-  float* embed_weight = s.at<float>(kMasters);  // [131072, 2048]
-  float* x_first = s.at<float>(kStream);        // [32768, 2048]
+  int* tokens = s.at<int>(kTokens);                         // [32768]
+  float* embed_weight = s.at<float>(kMasters + 4 * 71680);  // [131072, 2048]
+  float* x_first = s.at<float>(kStream);                    // [32768, 2048]
 
   const Range range("embed");
   launch(s.stream, Grid{32768, 128}, embedding_forward, tokens, embed_weight, x_first);
 }
 
 void layer_forward(Step& s, std::size_t layer) {
-  float* x = s.at<float>(kStream + layer * kStreamStride);                                            // [32768, 2048]
-  float* attention_norm_weight = s.at<float>(kMasters + 4 * (268435456 + layer * kLayerParameters));  // [2048]
-  bf16* attention_norm_out = s.at<bf16>(kTransients);                                                 // [32768, 2048]
-  float* attention_norm_rstd = s.at<float>(kKept + layer * kKeptStride);                              // [32768]
-  bf16* qkv_weight = s.at<bf16>(kCopiesBf16 + 2 * (268437504 + layer * kLayerParameters));            // [3072, 2048]
-  bf16* qkv_raw = s.at<bf16>(kKept + 131072 + layer * kKeptStride);                                   // [32768, 3072]
-  float* rope_table = s.at<float>(kRopeTable);                                                        // [2048, 64]
+  float* x = s.at<float>(kStream + layer * kStreamStride);                                // [32768, 2048]
+  float* attention_norm_weight = s.at<float>(kMasters + 4 * layer * kLayerVectors);       // [2048]
+  bf16* attention_norm_out = s.at<bf16>(kTransients);                                     // [32768, 2048]
+  float* attention_norm_rstd = s.at<float>(kKept + layer * kKeptStride);                  // [32768]
+  bf16* qkv_weight = s.at<bf16>(kCopiesBf16 + 2 * (268511232 + layer * kLayerMatrices));  // [3072, 2048]
+  bf16* qkv_raw = s.at<bf16>(kKept + 131072 + layer * kKeptStride);                       // [32768, 3072]
+  float* rope_table = s.at<float>(kRopeTable);                                            // [2048, 64]
   bf16* qkv = s.at<bf16>(kKept + 131072 + layer * kKeptStride);                           // [32768, 3072], over qkv_raw
   bf16* attention_out = s.at<bf16>(kKept + 201457664 + layer * kKeptStride);              // [32768, 2048]
   float* attention_lse = s.at<float>(kKept + 335675392 + layer * kKeptStride);            // [512, 2048]
-  bf16* o_weight = s.at<bf16>(kCopiesBf16 + 2 * (274728960 + layer * kLayerParameters));  // [2048, 2048]
+  bf16* o_weight = s.at<bf16>(kCopiesBf16 + 2 * (274802688 + layer * kLayerMatrices));    // [2048, 2048]
   float* x_mid = s.at<float>(kKept + 339869696 + layer * kKeptStride);                    // [32768, 2048]
-  float* mlp_norm_weight = s.at<float>(kMasters + 4 * (278923264 + layer * kLayerParameters));  // [2048]
-  bf16* mlp_norm_out = s.at<bf16>(kTransients);                                                 // [32768, 2048]
-  float* mlp_norm_rstd = s.at<float>(kKept + 608305152 + layer * kKeptStride);                  // [32768]
-  bf16* gate_up_weight = s.at<bf16>(kCopiesBf16 + 2 * (278925312 + layer * kLayerParameters));  // [16384, 2048]
-  bf16* gate_up_out = s.at<bf16>(kKept + 608436224 + layer * kKeptStride);                      // [32768, 16384]
-  bf16* swiglu_out = s.at<bf16>(kTransients);                                                   // [32768, 8192]
-  bf16* down_weight = s.at<bf16>(kCopiesBf16 + 2 * (312479744 + layer * kLayerParameters));     // [2048, 8192]
-  float* x_next = s.at<float>(kStream + (layer + 1) * kStreamStride);                           // [32768, 2048]
+  float* mlp_norm_weight = s.at<float>(kMasters + 4 * (2048 + layer * kLayerVectors));    // [2048]
+  bf16* mlp_norm_out = s.at<bf16>(kTransients);                                           // [32768, 2048]
+  float* mlp_norm_rstd = s.at<float>(kKept + 608305152 + layer * kKeptStride);            // [32768]
+  bf16* gate_up_weight = s.at<bf16>(kCopiesBf16 + 2 * (278996992 + layer * kLayerMatrices));  // [16384, 2048]
+  bf16* gate_up_out = s.at<bf16>(kKept + 608436224 + layer * kKeptStride);                    // [32768, 16384]
+  bf16* swiglu_out = s.at<bf16>(kTransients);                                                 // [32768, 8192]
+  bf16* down_weight = s.at<bf16>(kCopiesBf16 + 2 * (312551424 + layer * kLayerMatrices));     // [2048, 8192]
+  float* x_next = s.at<float>(kStream + (layer + 1) * kStreamStride);                         // [32768, 2048]
 
   const Range range("layer_forward");
   launch(s.stream, Grid{32768, 128}, rms_norm_forward, x, attention_norm_weight, attention_norm_out,
@@ -159,10 +162,10 @@ void layer_forward(Step& s, std::size_t layer) {
 }
 
 void head(Step& s) {
-  float* x_last = s.at<float>(kStream + 16 * kStreamStride);          // [32768, 2048]
-  float* final_norm_weight = s.at<float>(kMasters + 4 * 1241579520);  // [2048]
-  bf16* final_norm_out = s.at<bf16>(kTransients + 2147483648);        // [32768, 2048]
-  float* final_norm_rstd = s.at<float>(kTransients + 2415919104);     // [32768]
+  float* x_last = s.at<float>(kStream + 16 * kStreamStride);       // [32768, 2048]
+  float* final_norm_weight = s.at<float>(kMasters + 4 * 65536);    // [2048]
+  bf16* final_norm_out = s.at<bf16>(kTransients + 2147483648);     // [32768, 2048]
+  float* final_norm_rstd = s.at<float>(kTransients + 2415919104);  // [32768]
 
   const Range range("head");
   launch(s.stream, Grid{32768, 128}, rms_norm_forward, x_last, final_norm_weight, final_norm_out, final_norm_rstd);
@@ -170,13 +173,13 @@ void head(Step& s) {
 
 void loss_chunk(Step& s, bool first, std::size_t chunk) {
   bf16* final_norm_out = s.at<bf16>(kTransients + 2147483648 + chunk * 33554432);    // [32768, 2048]
-  bf16* embed_weight = s.at<bf16>(kCopiesBf16);                                      // [131072, 2048]
+  bf16* embed_weight = s.at<bf16>(kCopiesBf16 + 2 * 71680);                          // [131072, 2048]
   bf16* logits = s.at<bf16>(kTransients);                                            // [8192, 131072]
   int* targets = s.at<int>(kTargets + chunk * 32768);                                // [32768]
   StepScalars* scalars = s.at<StepScalars>(kScalars);                                // [1]
   float* losses = s.at<float>(kTransients + 2416050176 + chunk * 32768);             // [32768]
   bf16* d_final_norm_out = s.at<bf16>(kTransients + 2281701376 + chunk * 33554432);  // [32768, 2048]
-  float* d_embed_weight = s.at<float>(kGradients);                                   // [131072, 2048]
+  float* d_embed_weight = s.at<float>(kGradients + 4 * 71680);                       // [131072, 2048]
 
   const Range range("loss_chunk");
   s.lm_head_forward(s.stream, {.a = final_norm_out, .b = embed_weight, .d = logits});
@@ -186,17 +189,17 @@ void loss_chunk(Step& s, bool first, std::size_t chunk) {
 }
 
 void head_backward(Step& s, bool first) {
-  float* losses = s.at<float>(kTransients + 2416050176);              // [32768]
-  StepScalars* scalars = s.at<StepScalars>(kScalars);                 // [1]
-  StepResults* results = s.at<StepResults>(kResults);                 // [1]
-  bf16* d_final_norm_out = s.at<bf16>(kTransients + 2281701376);      // [32768, 2048]
-  float* x_last = s.at<float>(kStream + 16 * kStreamStride);          // [32768, 2048]
-  float* final_norm_weight = s.at<float>(kMasters + 4 * 1241579520);  // [2048]
-  float* final_norm_rstd = s.at<float>(kTransients + 2415919104);     // [32768]
-  bf16* d_x_last = s.at<bf16>(kTransients + 2147483648);              // [32768, 2048]
-  float* final_norm_backward_partial = s.at<float>(kTransients);      // [1024, 2048]
-  float* final_norm_backward_folded = s.at<float>(kTransients);       // [32, 2048], over final_norm_backward_partial
-  float* d_final_norm_weight = s.at<float>(kGradients + 4 * 1241579520);  // [2048]
+  float* losses = s.at<float>(kTransients + 2416050176);             // [32768]
+  StepScalars* scalars = s.at<StepScalars>(kScalars);                // [1]
+  StepResults* results = s.at<StepResults>(kResults);                // [1]
+  bf16* d_final_norm_out = s.at<bf16>(kTransients + 2281701376);     // [32768, 2048]
+  float* x_last = s.at<float>(kStream + 16 * kStreamStride);         // [32768, 2048]
+  float* final_norm_weight = s.at<float>(kMasters + 4 * 65536);      // [2048]
+  float* final_norm_rstd = s.at<float>(kTransients + 2415919104);    // [32768]
+  bf16* d_x_last = s.at<bf16>(kTransients + 2147483648);             // [32768, 2048]
+  float* final_norm_backward_partial = s.at<float>(kTransients);     // [1024, 2048]
+  float* final_norm_backward_folded = s.at<float>(kTransients);      // [32, 2048], over final_norm_backward_partial
+  float* d_final_norm_weight = s.at<float>(kGradients + 4 * 65536);  // [2048]
 
   const Range range("head_backward");
   launch(s.stream, Grid{1, 1024}, loss_sum, losses, scalars, results, !first);
@@ -208,47 +211,47 @@ void head_backward(Step& s, bool first) {
 }
 
 void layer_backward(Step& s, bool first, std::size_t layer) {
-  bf16* d_x_next = s.at<bf16>(kTransients + 2147483648);                                        // [32768, 2048]
-  bf16* down_weight = s.at<bf16>(kCopiesBf16 + 2 * (312479744 + layer * kLayerParameters));     // [2048, 8192]
-  bf16* d_swiglu_out = s.at<bf16>(kTransients + 1610612736);                                    // [32768, 8192]
-  bf16* gate_up_out = s.at<bf16>(kKept + 608436224 + layer * kKeptStride);                      // [32768, 16384]
-  bf16* d_gate_up_out = s.at<bf16>(kTransients);                                                // [32768, 16384]
-  bf16* swiglu_out = s.at<bf16>(kTransients + 1073741824);                                      // [32768, 8192]
-  float* d_down_weight = s.at<float>(kGradients + 4 * (312479744 + layer * kLayerParameters));  // [2048, 8192]
-  bf16* gate_up_weight = s.at<bf16>(kCopiesBf16 + 2 * (278925312 + layer * kLayerParameters));  // [16384, 2048]
-  bf16* d_mlp_norm_out = s.at<bf16>(kTransients + 1207959552);                                  // [32768, 2048]
-  float* x_mid = s.at<float>(kKept + 339869696 + layer * kKeptStride);                          // [32768, 2048]
-  float* mlp_norm_weight = s.at<float>(kMasters + 4 * (278923264 + layer * kLayerParameters));  // [2048]
-  float* mlp_norm_rstd = s.at<float>(kKept + 608305152 + layer * kKeptStride);                  // [32768]
+  bf16* d_x_next = s.at<bf16>(kTransients + 2147483648);                                      // [32768, 2048]
+  bf16* down_weight = s.at<bf16>(kCopiesBf16 + 2 * (312551424 + layer * kLayerMatrices));     // [2048, 8192]
+  bf16* d_swiglu_out = s.at<bf16>(kTransients + 1610612736);                                  // [32768, 8192]
+  bf16* gate_up_out = s.at<bf16>(kKept + 608436224 + layer * kKeptStride);                    // [32768, 16384]
+  bf16* d_gate_up_out = s.at<bf16>(kTransients);                                              // [32768, 16384]
+  bf16* swiglu_out = s.at<bf16>(kTransients + 1073741824);                                    // [32768, 8192]
+  float* d_down_weight = s.at<float>(kGradients + 4 * (312551424 + layer * kLayerMatrices));  // [2048, 8192]
+  bf16* gate_up_weight = s.at<bf16>(kCopiesBf16 + 2 * (278996992 + layer * kLayerMatrices));  // [16384, 2048]
+  bf16* d_mlp_norm_out = s.at<bf16>(kTransients + 1207959552);                                // [32768, 2048]
+  float* x_mid = s.at<float>(kKept + 339869696 + layer * kKeptStride);                        // [32768, 2048]
+  float* mlp_norm_weight = s.at<float>(kMasters + 4 * (2048 + layer * kLayerVectors));        // [2048]
+  float* mlp_norm_rstd = s.at<float>(kKept + 608305152 + layer * kKeptStride);                // [32768]
   bf16* d_x_mid = s.at<bf16>(kTransients + 2147483648);                      // [32768, 2048], over d_x_next
   float* mlp_norm_backward_partial = s.at<float>(kTransients + 1342177280);  // [1024, 2048]
   bf16* mlp_norm_out = s.at<bf16>(kTransients + 1073741824);                 // [32768, 2048]
   float* mlp_norm_backward_folded =
       s.at<float>(kTransients + 1342177280);  // [32, 2048], over mlp_norm_backward_partial
-  float* d_mlp_norm_weight = s.at<float>(kGradients + 4 * (278923264 + layer * kLayerParameters));  // [2048]
-  float* d_gate_up_weight = s.at<float>(kGradients + 4 * (278925312 + layer * kLayerParameters));   // [16384, 2048]
-  bf16* attention_out = s.at<bf16>(kKept + 201457664 + layer * kKeptStride);                        // [32768, 2048]
-  float* d_o_weight = s.at<float>(kGradients + 4 * (274728960 + layer * kLayerParameters));         // [2048, 2048]
-  bf16* o_weight = s.at<bf16>(kCopiesBf16 + 2 * (274728960 + layer * kLayerParameters));            // [2048, 2048]
-  bf16* d_attention_out = s.at<bf16>(kTransients + 1344274432);                                     // [32768, 2048]
-  bf16* qkv = s.at<bf16>(kKept + 131072 + layer * kKeptStride);                 // [32768, 3072], over qkv_raw
-  float* attention_lse = s.at<float>(kKept + 335675392 + layer * kKeptStride);  // [512, 2048]
-  bf16* d_qkv = s.at<bf16>(kTransients + 1142947840);                           // [32768, 3072]
-  float* attention_workspace = s.at<float>(kTransients);                        // [285736960]
-  float* rope_table = s.at<float>(kRopeTable);                                  // [2048, 64]
-  bf16* d_qkv_raw = s.at<bf16>(kTransients + 1142947840);                       // [32768, 3072], over d_qkv
-  bf16* qkv_weight = s.at<bf16>(kCopiesBf16 + 2 * (268437504 + layer * kLayerParameters));            // [3072, 2048]
-  bf16* d_attention_norm_out = s.at<bf16>(kTransients + 134217728);                                   // [32768, 2048]
-  float* x = s.at<float>(kStream + layer * kStreamStride);                                            // [32768, 2048]
-  float* attention_norm_weight = s.at<float>(kMasters + 4 * (268435456 + layer * kLayerParameters));  // [2048]
-  float* attention_norm_rstd = s.at<float>(kKept + layer * kKeptStride);                              // [32768]
+  float* d_mlp_norm_weight = s.at<float>(kGradients + 4 * (2048 + layer * kLayerVectors));       // [2048]
+  float* d_gate_up_weight = s.at<float>(kGradients + 4 * (278996992 + layer * kLayerMatrices));  // [16384, 2048]
+  bf16* attention_out = s.at<bf16>(kKept + 201457664 + layer * kKeptStride);                     // [32768, 2048]
+  float* d_o_weight = s.at<float>(kGradients + 4 * (274802688 + layer * kLayerMatrices));        // [2048, 2048]
+  bf16* o_weight = s.at<bf16>(kCopiesBf16 + 2 * (274802688 + layer * kLayerMatrices));           // [2048, 2048]
+  bf16* d_attention_out = s.at<bf16>(kTransients + 1344274432);                                  // [32768, 2048]
+  bf16* qkv = s.at<bf16>(kKept + 131072 + layer * kKeptStride);                           // [32768, 3072], over qkv_raw
+  float* attention_lse = s.at<float>(kKept + 335675392 + layer * kKeptStride);            // [512, 2048]
+  bf16* d_qkv = s.at<bf16>(kTransients + 1142947840);                                     // [32768, 3072]
+  float* attention_workspace = s.at<float>(kTransients);                                  // [285736960]
+  float* rope_table = s.at<float>(kRopeTable);                                            // [2048, 64]
+  bf16* d_qkv_raw = s.at<bf16>(kTransients + 1142947840);                                 // [32768, 3072], over d_qkv
+  bf16* qkv_weight = s.at<bf16>(kCopiesBf16 + 2 * (268511232 + layer * kLayerMatrices));  // [3072, 2048]
+  bf16* d_attention_norm_out = s.at<bf16>(kTransients + 134217728);                       // [32768, 2048]
+  float* x = s.at<float>(kStream + layer * kStreamStride);                                // [32768, 2048]
+  float* attention_norm_weight = s.at<float>(kMasters + 4 * layer * kLayerVectors);       // [2048]
+  float* attention_norm_rstd = s.at<float>(kKept + layer * kKeptStride);                  // [32768]
   bf16* d_x = s.at<bf16>(kTransients + 2147483648);                               // [32768, 2048], over d_x_next
   float* attention_norm_backward_partial = s.at<float>(kTransients + 268435456);  // [1024, 2048]
   bf16* attention_norm_out = s.at<bf16>(kTransients);                             // [32768, 2048]
   float* attention_norm_backward_folded =
       s.at<float>(kTransients + 268435456);  // [32, 2048], over attention_norm_backward_partial
-  float* d_attention_norm_weight = s.at<float>(kGradients + 4 * (268435456 + layer * kLayerParameters));  // [2048]
-  float* d_qkv_weight = s.at<float>(kGradients + 4 * (268437504 + layer * kLayerParameters));  // [3072, 2048]
+  float* d_attention_norm_weight = s.at<float>(kGradients + 4 * layer * kLayerVectors);      // [2048]
+  float* d_qkv_weight = s.at<float>(kGradients + 4 * (268511232 + layer * kLayerMatrices));  // [3072, 2048]
 
   const Range range("layer_backward");
   s.down_dgrad(s.stream, {.a = d_x_next, .b = down_weight, .d = d_swiglu_out});
@@ -275,12 +278,12 @@ void layer_backward(Step& s, bool first, std::size_t layer) {
 }
 
 void embed_backward(Step& s) {
-  bf16* d_x_first = s.at<bf16>(kTransients + 2147483648);  // [32768, 2048]
-  int* embedding_order = s.at<int>(kEmbeddingOrder);       // [32768]
-  int* run_begin = s.at<int>(kRunBegin);                   // [32769]
-  int* run_token = s.at<int>(kRunToken);                   // [32768]
-  int* run_count = s.at<int>(kRunCount);                   // [1]
-  float* d_embed_weight = s.at<float>(kGradients);         // [131072, 2048]
+  bf16* d_x_first = s.at<bf16>(kTransients + 2147483648);       // [32768, 2048]
+  int* embedding_order = s.at<int>(kEmbeddingOrder);            // [32768]
+  int* run_begin = s.at<int>(kRunBegin);                        // [32769]
+  int* run_token = s.at<int>(kRunToken);                        // [32768]
+  int* run_count = s.at<int>(kRunCount);                        // [1]
+  float* d_embed_weight = s.at<float>(kGradients + 4 * 71680);  // [131072, 2048]
 
   const Range range("embed_backward");
   launch(s.stream, Grid{32768, 128}, embedding_backward, d_x_first, embedding_order, run_begin, run_token, run_count,
@@ -288,17 +291,17 @@ void embed_backward(Step& s) {
 }
 
 void optimizer(Step& s) {
-  float* gradients = s.at<float>(kGradients);                       // [1241581568]
+  float* gradients = s.at<float>(kGradients);                       // [1241655296]
   Chunk* chunks = s.at<Chunk>(kChunks);                             // [75809]
   float* gradient_partial = s.at<float>(kTransients);               // [75809]
-  StepScalars* scalars = s.at<StepScalars>(kScalars);               // [1]
   StepResults* results = s.at<StepResults>(kResults);               // [1]
-  float* masters = s.at<float>(kMasters);                           // [1241581568]
+  StepScalars* scalars = s.at<StepScalars>(kScalars);               // [1]
+  float* masters = s.at<float>(kMasters);                           // [1241655296]
   AdamwScalars* adamw_scalars = s.at<AdamwScalars>(kAdamwScalars);  // [1]
   GroupScalars* group_scalars = s.at<GroupScalars>(kGroupScalars);  // [2]
-  float* exp_avg = s.at<float>(kExpAvg);                            // [1241581568]
-  float* exp_avg_sq = s.at<float>(kExpAvgSq);                       // [1241581568]
-  bf16* copies_bf16 = s.at<bf16>(kCopiesBf16);                      // [1241581568]
+  float* exp_avg = s.at<float>(kState);                             // [1241655296]
+  float* exp_avg_sq = s.at<float>(kState + 1 * s.state_bytes);      // [1241655296]
+  bf16* copies_bf16 = s.at<bf16>(kCopiesBf16);                      // [1241655296]
   float* weight_partial = s.at<float>(kTransients + 303360);        // [75809]
   float* update_partial = s.at<float>(kTransients + 606720);        // [75809]
   int* first_chunk = s.at<int>(kFirstChunk);                        // [147]
@@ -306,16 +309,20 @@ void optimizer(Step& s) {
 
   const Range range("optimizer");
   launch(s.stream, Grid{75809, 256}, gradient_norm, gradients, chunks, gradient_partial, 0, kChunkCount);
+  s.ranks.all_reduce_sum(gradient_partial, 75809, s.stream);
+  s.ranks.all_reduce_sum(&results->loss, 2, s.stream);
   launch(s.stream, Grid{1, 1024}, gradient_clip, gradient_partial, kChunkCount, scalars, results);
   launch(s.stream, Grid{75809, 256}, adamw_copy_norms, masters, gradients, exp_avg, exp_avg_sq, copies_bf16, chunks, 0,
          kChunkCount, adamw_scalars, group_scalars, results, weight_partial, update_partial);
+  s.ranks.all_reduce_sum(weight_partial, 75809, s.stream);
+  s.ranks.all_reduce_sum(update_partial, 75809, s.stream);
   launch(s.stream, Grid{37, 128}, parameter_norms, gradient_partial, weight_partial, update_partial, first_chunk,
          tensor_norms);
 }
 
 void evaluate_chunk(Step& s, std::size_t chunk) {
   bf16* final_norm_out = s.at<bf16>(kTransients + 2147483648 + chunk * 33554432);  // [32768, 2048]
-  bf16* embed_weight = s.at<bf16>(kCopiesBf16);                                    // [131072, 2048]
+  bf16* embed_weight = s.at<bf16>(kCopiesBf16 + 2 * 71680);                        // [131072, 2048]
   bf16* logits = s.at<bf16>(kTransients);                                          // [8192, 131072]
   int* targets = s.at<int>(kTargets + chunk * 32768);                              // [32768]
   StepScalars* scalars = s.at<StepScalars>(kScalars);                              // [1]
@@ -339,12 +346,56 @@ void sample(Step& s) {
   bf16* final_norm_out = s.at<bf16>(kTransients + 2147483648);  // [32768, 2048]
   int* positions = s.at<int>(kPositions);                       // [16]
   bf16* sample_rows = s.at<bf16>(kTransients + 2281701376);     // [16, 2048]
-  bf16* embed_weight = s.at<bf16>(kCopiesBf16);                 // [131072, 2048]
+  bf16* embed_weight = s.at<bf16>(kCopiesBf16 + 2 * 71680);     // [131072, 2048]
   float* sample_logits = s.at<float>(kSampleLogits);            // [16, 131072]
 
   const Range range("sample");
   launch(s.stream, Grid{8, 128}, gather_rows, final_norm_out, positions, sample_rows);
   s.sample_logits_forward(s.stream, {.a = sample_rows, .b = embed_weight, .d = sample_logits});
+}
+
+void reduce_layer(Step& s, std::size_t layer) {
+  float* layer_gradients = s.at<float>(kGradients + 4 * (268511232 + layer * kLayerMatrices));  // [60817408]
+
+  const Range range("reduce_layer");
+  s.ranks.reduce_scatter_sum(layer_gradients, share_of(60817408, s.ranks.world_size()), s.ranks.beside(s.stream));
+}
+
+void reduce_embed(Step& s) {
+  float* embed_gradients = s.at<float>(kGradients + 4 * 71680);  // [268435456]
+
+  const Range range("reduce_embed");
+  s.ranks.reduce_scatter_sum(embed_gradients, share_of(268435456, s.ranks.world_size()), s.ranks.beside(s.stream));
+}
+
+void reduce_vectors(Step& s) {
+  float* vectors_gradients = s.at<float>(kGradients);  // [67584]
+
+  const Range range("reduce_vectors");
+  s.ranks.reduce_scatter_sum(vectors_gradients, share_of(67584, s.ranks.world_size()), s.ranks.beside(s.stream));
+}
+
+void gather_vectors(Step& s) {
+  float* vectors_weights = s.at<float>(kMasters);  // [67584]
+
+  const Range range("gather_vectors");
+  s.ranks.all_gather(vectors_weights, 4 * share_of(67584, s.ranks.world_size()), s.stream);
+}
+
+void gather_embed(Step& s) {
+  float* embed_weights = s.at<float>(kMasters + 4 * 71680);       // [268435456]
+  bf16* embed_copies_bf16 = s.at<bf16>(kCopiesBf16 + 2 * 71680);  // [268435456]
+
+  const Range range("gather_embed");
+  s.ranks.all_gather(embed_weights, 4 * share_of(268435456, s.ranks.world_size()), s.stream);
+  s.ranks.all_gather(embed_copies_bf16, 2 * share_of(268435456, s.ranks.world_size()), s.stream);
+}
+
+void gather_layer(Step& s, std::size_t layer) {
+  bf16* layer_copies_bf16 = s.at<bf16>(kCopiesBf16 + 2 * (268511232 + layer * kLayerMatrices));  // [60817408]
+
+  const Range range("gather_layer");
+  s.ranks.all_gather(layer_copies_bf16, 2 * share_of(60817408, s.ranks.world_size()), s.stream);
 }
 
 void forward(Step& s) {
@@ -355,6 +406,14 @@ void forward(Step& s) {
   head(s);
 }
 
+void gather(Step& s) {
+  gather_vectors(s);
+  gather_embed(s);
+  for (std::size_t layer = 0; layer < 16; ++layer) {
+    gather_layer(s, layer);
+  }
+}
+
 }  // namespace
 
 void own_attention_backward(Stream& stream, const bf16* dout, const bf16* out, const bf16* qkv, const float* lse,
@@ -363,30 +422,31 @@ void own_attention_backward(Stream& stream, const bf16* dout, const bf16* out, c
   launch(stream, Grid{2048, 128}, attention_backward_keys, dout, qkv, lse, delta, dqkv);
 }
 
-Step* create_step(Device& device, Communicator& ranks, std::byte* arena) {
+Step* create_step(Device& device, Communicator& ranks, std::byte* arena, std::size_t state_bytes) {
   require_arch("90a");
-  return new Step(device, ranks, arena);
+  return new Step(device, ranks, arena, state_bytes);
 }
 
 void destroy_step(Step* step) { delete step; }
 
 void initialise(Step& s, std::uint64_t seed) {
   InitRule* init_rules = s.at<InitRule>(kInitRules);  // [146]
-  float* masters = s.at<float>(kMasters);             // [1241581568]
+  float* masters = s.at<float>(kMasters);             // [1241655296]
 
   launch(s.stream, Grid{2048, 128}, init_normal, masters, init_rules, 0, 146, seed);
-  s.ranks.broadcast(masters, 4966326272, 0, s.stream);  // every rank begins with rank 0's bits
+  s.ranks.broadcast(masters, 4966621184, 0, s.stream);
 }
 
 void refresh_copies(Step& s) {
-  float* masters = s.at<float>(kMasters);       // [1241581568]
+  float* masters = s.at<float>(kMasters);       // [1241655296]
   Chunk* chunks = s.at<Chunk>(kChunks);         // [75809]
-  bf16* copies_bf16 = s.at<bf16>(kCopiesBf16);  // [1241581568]
+  bf16* copies_bf16 = s.at<bf16>(kCopiesBf16);  // [1241655296]
 
   launch(s.stream, Grid{75809, 256}, cast_weights, masters, copies_bf16, chunks, 0, kChunkCount);
+  gather(s);
 }
 
-void micro_batch(Step& s, bool first, bool /*last*/) {
+void micro_batch(Step& s, bool first, bool last) {
   forward(s);
   for (std::size_t chunk = 0; chunk < 4; ++chunk) {
     loss_chunk(s, first, chunk);
@@ -394,11 +454,18 @@ void micro_batch(Step& s, bool first, bool /*last*/) {
   head_backward(s, first);
   for (std::size_t layer = 16; layer-- > 0;) {
     layer_backward(s, first, layer);
+    if (last) reduce_layer(s, layer);
   }
   embed_backward(s);
+  if (last) reduce_embed(s);
+  if (last) reduce_vectors(s);
+  if (last) s.ranks.join(s.stream);
 }
 
-void optimizer_step(Step& s) { optimizer(s); }
+void optimizer_step(Step& s) {
+  optimizer(s);
+  gather(s);
+}
 
 void evaluate(Step& s, bool first) {
   forward(s);

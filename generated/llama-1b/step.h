@@ -1,4 +1,4 @@
-// The matrix products, the attention and the functions of the step of run llama-1b (aaf5677d8652fd38f729fcaf140f8b13).
+// The matrix products, the attention and the functions of the step of run llama-1b (83c3f3dbf15a0b7ad9c9d48ee87ab182).
 #pragma once
 
 #include <cstddef>
@@ -45,7 +45,7 @@ inline constexpr AttentionPlan kAttention = {
     .own = own_attention_backward,
 };
 
-Step* create_step(Device& device, Communicator& ranks, std::byte* arena);
+Step* create_step(Device& device, Communicator& ranks, std::byte* arena, std::size_t state_bytes);
 void destroy_step(Step* step);
 void initialise(Step& step, std::uint64_t seed);
 void refresh_copies(Step& step);

@@ -1,4 +1,4 @@
-// The kernels of run quickstart (76adbe471871107efa6ddc51460bc417).
+// The kernels of run quickstart (054a169fff90d3d2c510978bc97004e6).
 #pragma once
 
 #include "device/group.h"

@@ -1,5 +1,5 @@
 // The training step of quickstart: what runs, in which order, on which bytes of the arena.
-// Made by llmc from spec 76adbe471871107efa6ddc51460bc417; change the spec, not this file.
+// Made by llmc from spec 054a169fff90d3d2c510978bc97004e6; change the spec, not this file.
 //
 // A micro-batch is 8 sequences of 256 tokens. Activations are written with =; gradients of parameters with = by
 // the first micro-batch of a step and with += by the later ones.
@@ -7,52 +7,56 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "comm/collectives.h"
 #include "device/launch.h"
 #include "kernels.h"
 #include "math/gemm.h"
+#include "shares.h"
 #include "step.h"
 
 namespace llmc {
 
 namespace {
 
-// Byte offsets in the arena of 334227712 bytes, and from one layer to the next.
+// Byte offsets in the arena of 334722048 bytes, and from one layer to the next.
 constexpr std::size_t kMasters = 0;
-constexpr std::size_t kGradients = 23081984;
-constexpr std::size_t kScalars = 46163968;
-constexpr std::size_t kTokens = 46164224;
-constexpr std::size_t kTargets = 46172416;
-constexpr std::size_t kEmbeddingOrder = 46180608;
-constexpr std::size_t kRunBegin = 46188800;
-constexpr std::size_t kRunToken = 46197248;
-constexpr std::size_t kRunCount = 46205440;
-constexpr std::size_t kAdamwScalars = 46205696;
-constexpr std::size_t kGroupScalars = 46205952;
-constexpr std::size_t kPositions = 46206208;
-constexpr std::size_t kChunks = 46206464;
-constexpr std::size_t kRopeTable = 46215424;
-constexpr std::size_t kResults = 46248192;
-constexpr std::size_t kFirstChunk = 46248448;
-constexpr std::size_t kTensorNorms = 46248704;
-constexpr std::size_t kSampleLogits = 46249472;
-constexpr std::size_t kInitRules = 46380544;
-constexpr std::size_t kStream = 46383360;
+constexpr std::size_t kGradients = 23213056;
+constexpr std::size_t kScalars = 46426112;
+constexpr std::size_t kTokens = 46426368;
+constexpr std::size_t kTargets = 46434560;
+constexpr std::size_t kEmbeddingOrder = 46442752;
+constexpr std::size_t kRunBegin = 46450944;
+constexpr std::size_t kRunToken = 46459392;
+constexpr std::size_t kRunCount = 46467584;
+constexpr std::size_t kAdamwScalars = 46467840;
+constexpr std::size_t kGroupScalars = 46468096;
+constexpr std::size_t kPositions = 46468352;
+constexpr std::size_t kChunks = 46468608;
+constexpr std::size_t kRopeTable = 46480384;
+constexpr std::size_t kResults = 46513152;
+constexpr std::size_t kFirstChunk = 46513408;
+constexpr std::size_t kTensorNorms = 46513664;
+constexpr std::size_t kSampleLogits = 46514432;
+constexpr std::size_t kInitRules = 46645504;
+constexpr std::size_t kStream = 46648320;
 constexpr std::size_t kStreamStride = 2097152;
-constexpr std::size_t kKept = 61063424;
+constexpr std::size_t kKept = 61328384;
 constexpr std::size_t kKeptStride = 31539200;
-constexpr std::size_t kTransients = 250298624;
-constexpr std::size_t kExpAvg = 288063744;
-constexpr std::size_t kExpAvgSq = 311145728;
+constexpr std::size_t kTransients = 250563584;
+constexpr std::size_t kState = 288328704;
 
-constexpr std::size_t kLayerParameters = 786944;  // elements from a layer's parameters to the next layer's
-constexpr int kChunkCount = 365;                  // of at most 16384 elements: the optimizer's units of work
+constexpr std::size_t kLayerMatrices = 790528;  // elements from a layer's matrices to the next layer's
+constexpr std::size_t kLayerVectors = 512;      // the same of its vectors
+constexpr int kChunkCount = 365;                // of at most 16384 elements: the optimizer's units of work
 
 }  // namespace
 
 struct Step {
   Device& device;
   Stream& stream;
+  Communicator& ranks;
   std::byte* arena;
+  std::size_t state_bytes;  // of a buffer of the optimizer's state: of this rank's share
   MathLibrary math;
   Gemm qkv_forward;            // [2048, 256] x [512, 256]^T -> [2048, 512] fp32
   Gemm o_forward;              // [2048, 256] x [256, 256]^T -> [2048, 256] fp32 + residual
@@ -71,7 +75,7 @@ struct Step {
   Gemm qkv_dgrad;              // [2048, 512] x [512, 256] -> [2048, 256] fp32
   Gemm sample_logits_forward;  // [8, 256] x [4096, 256]^T -> [8, 4096] fp32
 
-  Step(Device& device, std::byte* arena);
+  Step(Device& device, Communicator& ranks, std::byte* arena, std::size_t state_bytes);
 
   /// The planned place `bytes` from the arena's start.
   template <class T>
@@ -80,10 +84,12 @@ struct Step {
   }
 };
 
-Step::Step(Device& d, std::byte* memory)
+Step::Step(Device& d, Communicator& communicator, std::byte* memory, std::size_t bytes_of_state)
     : device(d),
       stream(d.stream()),
+      ranks(communicator),
       arena(memory),
+      state_bytes(bytes_of_state),
       math(d, nullptr, 0),
       qkv_forward(math, kQkvForward),
       o_forward(math, kOForward),
@@ -105,34 +111,34 @@ Step::Step(Device& d, std::byte* memory)
 namespace {
 
 void embed(Step& s) {
-  int* tokens = s.at<int>(kTokens);             // [2048]
-  float* embed_weight = s.at<float>(kMasters);  // [4096, 256]
-  float* x_first = s.at<float>(kStream);        // [2048, 256]
+  int* tokens = s.at<int>(kTokens);                        // [2048]
+  float* embed_weight = s.at<float>(kMasters + 4 * 7424);  // [4096, 256]
+  float* x_first = s.at<float>(kStream);                   // [2048, 256]
 
   launch(s.stream, embedding_forward, tokens, embed_weight, x_first);
 }
 
 void layer_forward(Step& s, std::size_t layer) {
-  float* x = s.at<float>(kStream + layer * kStreamStride);                                          // [2048, 256]
-  float* attention_norm_weight = s.at<float>(kMasters + 4 * (1048576 + layer * kLayerParameters));  // [256]
-  float* attention_norm_out = s.at<float>(kKept + layer * kKeptStride);                             // [2048, 256]
-  float* attention_norm_rstd = s.at<float>(kKept + 2097152 + layer * kKeptStride);                  // [2048]
-  float* qkv_weight = s.at<float>(kMasters + 4 * (1048832 + layer * kLayerParameters));             // [512, 256]
-  float* qkv_raw = s.at<float>(kKept + 2105344 + layer * kKeptStride);                              // [2048, 512]
-  float* rope_table = s.at<float>(kRopeTable);                                                      // [256, 32]
-  float* qkv = s.at<float>(kKept + 2105344 + layer * kKeptStride);                     // [2048, 512], over qkv_raw
-  float* attention_out = s.at<float>(kKept + 6299648 + layer * kKeptStride);           // [2048, 256]
-  float* attention_lse = s.at<float>(kKept + 8396800 + layer * kKeptStride);           // [64, 256]
-  float* o_weight = s.at<float>(kMasters + 4 * (1179904 + layer * kLayerParameters));  // [256, 256]
-  float* x_mid = s.at<float>(kKept + 8462336 + layer * kKeptStride);                   // [2048, 256]
-  float* mlp_norm_weight = s.at<float>(kMasters + 4 * (1245440 + layer * kLayerParameters));  // [256]
-  float* mlp_norm_out = s.at<float>(kKept + 10559488 + layer * kKeptStride);                  // [2048, 256]
-  float* mlp_norm_rstd = s.at<float>(kKept + 12656640 + layer * kKeptStride);                 // [2048]
-  float* gate_up_weight = s.at<float>(kMasters + 4 * (1245696 + layer * kLayerParameters));   // [1536, 256]
-  float* gate_up_out = s.at<float>(kKept + 12664832 + layer * kKeptStride);                   // [2048, 1536]
-  float* swiglu_out = s.at<float>(kKept + 25247744 + layer * kKeptStride);                    // [2048, 768]
-  float* down_weight = s.at<float>(kMasters + 4 * (1638912 + layer * kLayerParameters));      // [256, 768]
-  float* x_next = s.at<float>(kStream + (layer + 1) * kStreamStride);                         // [2048, 256]
+  float* x = s.at<float>(kStream + layer * kStreamStride);                                 // [2048, 256]
+  float* attention_norm_weight = s.at<float>(kMasters + 4 * layer * kLayerVectors);        // [256]
+  float* attention_norm_out = s.at<float>(kKept + layer * kKeptStride);                    // [2048, 256]
+  float* attention_norm_rstd = s.at<float>(kKept + 2097152 + layer * kKeptStride);         // [2048]
+  float* qkv_weight = s.at<float>(kMasters + 4 * (1060096 + layer * kLayerMatrices));      // [512, 256]
+  float* qkv_raw = s.at<float>(kKept + 2105344 + layer * kKeptStride);                     // [2048, 512]
+  float* rope_table = s.at<float>(kRopeTable);                                             // [256, 32]
+  float* qkv = s.at<float>(kKept + 2105344 + layer * kKeptStride);                         // [2048, 512], over qkv_raw
+  float* attention_out = s.at<float>(kKept + 6299648 + layer * kKeptStride);               // [2048, 256]
+  float* attention_lse = s.at<float>(kKept + 8396800 + layer * kKeptStride);               // [64, 256]
+  float* o_weight = s.at<float>(kMasters + 4 * (1191168 + layer * kLayerMatrices));        // [256, 256]
+  float* x_mid = s.at<float>(kKept + 8462336 + layer * kKeptStride);                       // [2048, 256]
+  float* mlp_norm_weight = s.at<float>(kMasters + 4 * (256 + layer * kLayerVectors));      // [256]
+  float* mlp_norm_out = s.at<float>(kKept + 10559488 + layer * kKeptStride);               // [2048, 256]
+  float* mlp_norm_rstd = s.at<float>(kKept + 12656640 + layer * kKeptStride);              // [2048]
+  float* gate_up_weight = s.at<float>(kMasters + 4 * (1256704 + layer * kLayerMatrices));  // [1536, 256]
+  float* gate_up_out = s.at<float>(kKept + 12664832 + layer * kKeptStride);                // [2048, 1536]
+  float* swiglu_out = s.at<float>(kKept + 25247744 + layer * kKeptStride);                 // [2048, 768]
+  float* down_weight = s.at<float>(kMasters + 4 * (1649920 + layer * kLayerMatrices));     // [256, 768]
+  float* x_next = s.at<float>(kStream + (layer + 1) * kStreamStride);                      // [2048, 256]
 
   launch(s.stream, rms_norm_forward, x, attention_norm_weight, attention_norm_out, attention_norm_rstd);
   s.qkv_forward(s.stream, {.a = attention_norm_out, .b = qkv_weight, .d = qkv_raw});
@@ -146,23 +152,23 @@ void layer_forward(Step& s, std::size_t layer) {
 }
 
 void head(Step& s) {
-  float* x_last = s.at<float>(kStream + 6 * kStreamStride);        // [2048, 256]
-  float* final_norm_weight = s.at<float>(kMasters + 4 * 5770240);  // [256]
-  float* final_norm_out = s.at<float>(kTransients + 33554432);     // [2048, 256]
-  float* final_norm_rstd = s.at<float>(kTransients + 37748736);    // [2048]
+  float* x_last = s.at<float>(kStream + 6 * kStreamStride);      // [2048, 256]
+  float* final_norm_weight = s.at<float>(kMasters + 4 * 3072);   // [256]
+  float* final_norm_out = s.at<float>(kTransients + 33554432);   // [2048, 256]
+  float* final_norm_rstd = s.at<float>(kTransients + 37748736);  // [2048]
 
   launch(s.stream, rms_norm_forward, x_last, final_norm_weight, final_norm_out, final_norm_rstd);
 }
 
 void loss_chunk(Step& s, bool first, std::size_t chunk) {
   float* final_norm_out = s.at<float>(kTransients + 33554432 + chunk * 2097152);    // [2048, 256]
-  float* embed_weight = s.at<float>(kMasters);                                      // [4096, 256]
+  float* embed_weight = s.at<float>(kMasters + 4 * 7424);                           // [4096, 256]
   float* logits = s.at<float>(kTransients + chunk * 33554432);                      // [2048, 4096]
   int* targets = s.at<int>(kTargets + chunk * 8192);                                // [2048]
   StepScalars* scalars = s.at<StepScalars>(kScalars);                               // [1]
   float* losses = s.at<float>(kTransients + 37756928 + chunk * 8192);               // [2048]
   float* d_final_norm_out = s.at<float>(kTransients + 35651584 + chunk * 2097152);  // [2048, 256]
-  float* d_embed_weight = s.at<float>(kGradients);                                  // [4096, 256]
+  float* d_embed_weight = s.at<float>(kGradients + 4 * 7424);                       // [4096, 256]
 
   s.lm_head_forward(s.stream, {.a = final_norm_out, .b = embed_weight, .d = logits});
   launch(s.stream, cross_entropy_gradient, logits, targets, losses, scalars);
@@ -171,17 +177,17 @@ void loss_chunk(Step& s, bool first, std::size_t chunk) {
 }
 
 void head_backward(Step& s, bool first) {
-  float* losses = s.at<float>(kTransients + 37756928);                 // [2048]
-  StepScalars* scalars = s.at<StepScalars>(kScalars);                  // [1]
-  StepResults* results = s.at<StepResults>(kResults);                  // [1]
-  float* d_final_norm_out = s.at<float>(kTransients + 35651584);       // [2048, 256]
-  float* x_last = s.at<float>(kStream + 6 * kStreamStride);            // [2048, 256]
-  float* final_norm_weight = s.at<float>(kMasters + 4 * 5770240);      // [256]
-  float* final_norm_rstd = s.at<float>(kTransients + 37748736);        // [2048]
-  float* d_x_last = s.at<float>(kTransients + 18874368);               // [2048, 256]
-  float* final_norm_backward_partial = s.at<float>(kTransients);       // [256, 256]
-  float* final_norm_backward_folded = s.at<float>(kTransients);        // [32, 256], over final_norm_backward_partial
-  float* d_final_norm_weight = s.at<float>(kGradients + 4 * 5770240);  // [256]
+  float* losses = s.at<float>(kTransients + 37756928);              // [2048]
+  StepScalars* scalars = s.at<StepScalars>(kScalars);               // [1]
+  StepResults* results = s.at<StepResults>(kResults);               // [1]
+  float* d_final_norm_out = s.at<float>(kTransients + 35651584);    // [2048, 256]
+  float* x_last = s.at<float>(kStream + 6 * kStreamStride);         // [2048, 256]
+  float* final_norm_weight = s.at<float>(kMasters + 4 * 3072);      // [256]
+  float* final_norm_rstd = s.at<float>(kTransients + 37748736);     // [2048]
+  float* d_x_last = s.at<float>(kTransients + 18874368);            // [2048, 256]
+  float* final_norm_backward_partial = s.at<float>(kTransients);    // [256, 256]
+  float* final_norm_backward_folded = s.at<float>(kTransients);     // [32, 256], over final_norm_backward_partial
+  float* d_final_norm_weight = s.at<float>(kGradients + 4 * 3072);  // [256]
 
   launch(s.stream, loss_sum, losses, scalars, results, !first);
   launch(s.stream, rms_norm_backward, d_final_norm_out, x_last, final_norm_weight, final_norm_rstd, nullptr, d_x_last,
@@ -191,45 +197,45 @@ void head_backward(Step& s, bool first) {
 }
 
 void layer_backward(Step& s, bool first, std::size_t layer) {
-  float* d_x_next = s.at<float>(kTransients + 18874368);                                         // [2048, 256]
-  float* swiglu_out = s.at<float>(kKept + 25247744 + layer * kKeptStride);                       // [2048, 768]
-  float* d_down_weight = s.at<float>(kGradients + 4 * (1638912 + layer * kLayerParameters));     // [256, 768]
-  float* down_weight = s.at<float>(kMasters + 4 * (1638912 + layer * kLayerParameters));         // [256, 768]
-  float* d_swiglu_out = s.at<float>(kTransients + 12582912);                                     // [2048, 768]
-  float* gate_up_out = s.at<float>(kKept + 12664832 + layer * kKeptStride);                      // [2048, 1536]
-  float* d_gate_up_out = s.at<float>(kTransients);                                               // [2048, 1536]
-  float* mlp_norm_out = s.at<float>(kKept + 10559488 + layer * kKeptStride);                     // [2048, 256]
-  float* d_gate_up_weight = s.at<float>(kGradients + 4 * (1245696 + layer * kLayerParameters));  // [1536, 256]
-  float* gate_up_weight = s.at<float>(kMasters + 4 * (1245696 + layer * kLayerParameters));      // [1536, 256]
-  float* d_mlp_norm_out = s.at<float>(kTransients + 12582912);                                   // [2048, 256]
-  float* x_mid = s.at<float>(kKept + 8462336 + layer * kKeptStride);                             // [2048, 256]
-  float* mlp_norm_weight = s.at<float>(kMasters + 4 * (1245440 + layer * kLayerParameters));     // [256]
-  float* mlp_norm_rstd = s.at<float>(kKept + 12656640 + layer * kKeptStride);                    // [2048]
+  float* d_x_next = s.at<float>(kTransients + 18874368);                                       // [2048, 256]
+  float* swiglu_out = s.at<float>(kKept + 25247744 + layer * kKeptStride);                     // [2048, 768]
+  float* d_down_weight = s.at<float>(kGradients + 4 * (1649920 + layer * kLayerMatrices));     // [256, 768]
+  float* down_weight = s.at<float>(kMasters + 4 * (1649920 + layer * kLayerMatrices));         // [256, 768]
+  float* d_swiglu_out = s.at<float>(kTransients + 12582912);                                   // [2048, 768]
+  float* gate_up_out = s.at<float>(kKept + 12664832 + layer * kKeptStride);                    // [2048, 1536]
+  float* d_gate_up_out = s.at<float>(kTransients);                                             // [2048, 1536]
+  float* mlp_norm_out = s.at<float>(kKept + 10559488 + layer * kKeptStride);                   // [2048, 256]
+  float* d_gate_up_weight = s.at<float>(kGradients + 4 * (1256704 + layer * kLayerMatrices));  // [1536, 256]
+  float* gate_up_weight = s.at<float>(kMasters + 4 * (1256704 + layer * kLayerMatrices));      // [1536, 256]
+  float* d_mlp_norm_out = s.at<float>(kTransients + 12582912);                                 // [2048, 256]
+  float* x_mid = s.at<float>(kKept + 8462336 + layer * kKeptStride);                           // [2048, 256]
+  float* mlp_norm_weight = s.at<float>(kMasters + 4 * (256 + layer * kLayerVectors));          // [256]
+  float* mlp_norm_rstd = s.at<float>(kKept + 12656640 + layer * kKeptStride);                  // [2048]
   float* d_x_mid = s.at<float>(kTransients + 18874368);         // [2048, 256], over d_x_next
   float* mlp_norm_backward_partial = s.at<float>(kTransients);  // [256, 256]
   float* mlp_norm_backward_folded = s.at<float>(kTransients);   // [32, 256], over mlp_norm_backward_partial
-  float* d_mlp_norm_weight = s.at<float>(kGradients + 4 * (1245440 + layer * kLayerParameters));  // [256]
-  float* attention_out = s.at<float>(kKept + 6299648 + layer * kKeptStride);                      // [2048, 256]
-  float* d_o_weight = s.at<float>(kGradients + 4 * (1179904 + layer * kLayerParameters));         // [256, 256]
-  float* o_weight = s.at<float>(kMasters + 4 * (1179904 + layer * kLayerParameters));             // [256, 256]
-  float* d_attention_out = s.at<float>(kTransients + 4194304);                                    // [2048, 256]
-  float* qkv = s.at<float>(kKept + 2105344 + layer * kKeptStride);            // [2048, 512], over qkv_raw
-  float* attention_lse = s.at<float>(kKept + 8396800 + layer * kKeptStride);  // [64, 256]
-  float* d_qkv = s.at<float>(kTransients);                                    // [2048, 512]
-  float* attention_workspace = s.at<float>(kTransients + 6291456);            // [16384, 32]
-  float* rope_table = s.at<float>(kRopeTable);                                // [256, 32]
-  float* d_qkv_raw = s.at<float>(kTransients);                                // [2048, 512], over d_qkv
-  float* attention_norm_out = s.at<float>(kKept + layer * kKeptStride);       // [2048, 256]
-  float* d_qkv_weight = s.at<float>(kGradients + 4 * (1048832 + layer * kLayerParameters));         // [512, 256]
-  float* qkv_weight = s.at<float>(kMasters + 4 * (1048832 + layer * kLayerParameters));             // [512, 256]
-  float* d_attention_norm_out = s.at<float>(kTransients + 4194304);                                 // [2048, 256]
-  float* x = s.at<float>(kStream + layer * kStreamStride);                                          // [2048, 256]
-  float* attention_norm_weight = s.at<float>(kMasters + 4 * (1048576 + layer * kLayerParameters));  // [256]
-  float* attention_norm_rstd = s.at<float>(kKept + 2097152 + layer * kKeptStride);                  // [2048]
-  float* d_x = s.at<float>(kTransients + 18874368);                   // [2048, 256], over d_x_next
-  float* attention_norm_backward_partial = s.at<float>(kTransients);  // [256, 256]
-  float* attention_norm_backward_folded = s.at<float>(kTransients);   // [32, 256], over attention_norm_backward_partial
-  float* d_attention_norm_weight = s.at<float>(kGradients + 4 * (1048576 + layer * kLayerParameters));  // [256]
+  float* d_mlp_norm_weight = s.at<float>(kGradients + 4 * (256 + layer * kLayerVectors));  // [256]
+  float* attention_out = s.at<float>(kKept + 6299648 + layer * kKeptStride);               // [2048, 256]
+  float* d_o_weight = s.at<float>(kGradients + 4 * (1191168 + layer * kLayerMatrices));    // [256, 256]
+  float* o_weight = s.at<float>(kMasters + 4 * (1191168 + layer * kLayerMatrices));        // [256, 256]
+  float* d_attention_out = s.at<float>(kTransients + 4194304);                             // [2048, 256]
+  float* qkv = s.at<float>(kKept + 2105344 + layer * kKeptStride);                         // [2048, 512], over qkv_raw
+  float* attention_lse = s.at<float>(kKept + 8396800 + layer * kKeptStride);               // [64, 256]
+  float* d_qkv = s.at<float>(kTransients);                                                 // [2048, 512]
+  float* attention_workspace = s.at<float>(kTransients + 6291456);                         // [16384, 32]
+  float* rope_table = s.at<float>(kRopeTable);                                             // [256, 32]
+  float* d_qkv_raw = s.at<float>(kTransients);                                             // [2048, 512], over d_qkv
+  float* attention_norm_out = s.at<float>(kKept + layer * kKeptStride);                    // [2048, 256]
+  float* d_qkv_weight = s.at<float>(kGradients + 4 * (1060096 + layer * kLayerMatrices));  // [512, 256]
+  float* qkv_weight = s.at<float>(kMasters + 4 * (1060096 + layer * kLayerMatrices));      // [512, 256]
+  float* d_attention_norm_out = s.at<float>(kTransients + 4194304);                        // [2048, 256]
+  float* x = s.at<float>(kStream + layer * kStreamStride);                                 // [2048, 256]
+  float* attention_norm_weight = s.at<float>(kMasters + 4 * layer * kLayerVectors);        // [256]
+  float* attention_norm_rstd = s.at<float>(kKept + 2097152 + layer * kKeptStride);         // [2048]
+  float* d_x = s.at<float>(kTransients + 18874368);                                        // [2048, 256], over d_x_next
+  float* attention_norm_backward_partial = s.at<float>(kTransients);                       // [256, 256]
+  float* attention_norm_backward_folded = s.at<float>(kTransients);  // [32, 256], over attention_norm_backward_partial
+  float* d_attention_norm_weight = s.at<float>(kGradients + 4 * layer * kLayerVectors);  // [256]
 
   s.down_wgrad(s.stream, {.a = d_x_next, .b = swiglu_out, .d = d_down_weight, .accumulate = !first});
   s.down_dgrad(s.stream, {.a = d_x_next, .b = down_weight, .d = d_swiglu_out});
@@ -253,42 +259,46 @@ void layer_backward(Step& s, bool first, std::size_t layer) {
 }
 
 void embed_backward(Step& s) {
-  float* d_x_first = s.at<float>(kTransients + 18874368);  // [2048, 256]
-  int* embedding_order = s.at<int>(kEmbeddingOrder);       // [2048]
-  int* run_begin = s.at<int>(kRunBegin);                   // [2049]
-  int* run_token = s.at<int>(kRunToken);                   // [2048]
-  int* run_count = s.at<int>(kRunCount);                   // [1]
-  float* d_embed_weight = s.at<float>(kGradients);         // [4096, 256]
+  float* d_x_first = s.at<float>(kTransients + 18874368);      // [2048, 256]
+  int* embedding_order = s.at<int>(kEmbeddingOrder);           // [2048]
+  int* run_begin = s.at<int>(kRunBegin);                       // [2049]
+  int* run_token = s.at<int>(kRunToken);                       // [2048]
+  int* run_count = s.at<int>(kRunCount);                       // [1]
+  float* d_embed_weight = s.at<float>(kGradients + 4 * 7424);  // [4096, 256]
 
   launch(s.stream, embedding_backward, d_x_first, embedding_order, run_begin, run_token, run_count, d_embed_weight);
 }
 
 void optimizer(Step& s) {
-  float* gradients = s.at<float>(kGradients);                       // [5770496]
+  float* gradients = s.at<float>(kGradients);                       // [5803264]
   Chunk* chunks = s.at<Chunk>(kChunks);                             // [365]
   float* gradient_partial = s.at<float>(kTransients);               // [365]
-  StepScalars* scalars = s.at<StepScalars>(kScalars);               // [1]
   StepResults* results = s.at<StepResults>(kResults);               // [1]
-  float* masters = s.at<float>(kMasters);                           // [5770496]
+  StepScalars* scalars = s.at<StepScalars>(kScalars);               // [1]
+  float* masters = s.at<float>(kMasters);                           // [5803264]
   AdamwScalars* adamw_scalars = s.at<AdamwScalars>(kAdamwScalars);  // [1]
   GroupScalars* group_scalars = s.at<GroupScalars>(kGroupScalars);  // [2]
-  float* exp_avg = s.at<float>(kExpAvg);                            // [5770496]
-  float* exp_avg_sq = s.at<float>(kExpAvgSq);                       // [5770496]
+  float* exp_avg = s.at<float>(kState);                             // [5803264]
+  float* exp_avg_sq = s.at<float>(kState + 1 * s.state_bytes);      // [5803264]
   float* weight_partial = s.at<float>(kTransients + 1536);          // [365]
   float* update_partial = s.at<float>(kTransients + 3072);          // [365]
   int* first_chunk = s.at<int>(kFirstChunk);                        // [57]
   float* tensor_norms = s.at<float>(kTensorNorms);                  // [56, 3]
 
   launch(s.stream, gradient_norm, gradients, chunks, gradient_partial, 0, kChunkCount);
+  s.ranks.all_reduce_sum(gradient_partial, 365, s.stream);
+  s.ranks.all_reduce_sum(&results->loss, 2, s.stream);
   launch(s.stream, gradient_clip, gradient_partial, kChunkCount, scalars, results);
   launch(s.stream, adamw_norms, masters, gradients, exp_avg, exp_avg_sq, nullptr, chunks, 0, kChunkCount, adamw_scalars,
          group_scalars, results, weight_partial, update_partial);
+  s.ranks.all_reduce_sum(weight_partial, 365, s.stream);
+  s.ranks.all_reduce_sum(update_partial, 365, s.stream);
   launch(s.stream, parameter_norms, gradient_partial, weight_partial, update_partial, first_chunk, tensor_norms);
 }
 
 void evaluate_chunk(Step& s, std::size_t chunk) {
   float* final_norm_out = s.at<float>(kTransients + 33554432 + chunk * 2097152);  // [2048, 256]
-  float* embed_weight = s.at<float>(kMasters);                                    // [4096, 256]
+  float* embed_weight = s.at<float>(kMasters + 4 * 7424);                         // [4096, 256]
   float* logits = s.at<float>(kTransients + chunk * 33554432);                    // [2048, 4096]
   int* targets = s.at<int>(kTargets + chunk * 8192);                              // [2048]
   StepScalars* scalars = s.at<StepScalars>(kScalars);                             // [1]
@@ -310,11 +320,47 @@ void sample(Step& s) {
   float* final_norm_out = s.at<float>(kTransients + 33554432);  // [2048, 256]
   int* positions = s.at<int>(kPositions);                       // [8]
   float* sample_rows = s.at<float>(kTransients + 35651584);     // [8, 256]
-  float* embed_weight = s.at<float>(kMasters);                  // [4096, 256]
+  float* embed_weight = s.at<float>(kMasters + 4 * 7424);       // [4096, 256]
   float* sample_logits = s.at<float>(kSampleLogits);            // [8, 4096]
 
   launch(s.stream, gather_rows, final_norm_out, positions, sample_rows);
   s.sample_logits_forward(s.stream, {.a = sample_rows, .b = embed_weight, .d = sample_logits});
+}
+
+void reduce_layer(Step& s, std::size_t layer) {
+  float* layer_gradients = s.at<float>(kGradients + 4 * (1060096 + layer * kLayerMatrices));  // [786432]
+
+  s.ranks.reduce_scatter_sum(layer_gradients, share_of(786432, s.ranks.world_size()), s.ranks.beside(s.stream));
+}
+
+void reduce_embed(Step& s) {
+  float* embed_gradients = s.at<float>(kGradients + 4 * 7424);  // [1048576]
+
+  s.ranks.reduce_scatter_sum(embed_gradients, share_of(1048576, s.ranks.world_size()), s.ranks.beside(s.stream));
+}
+
+void reduce_vectors(Step& s) {
+  float* vectors_gradients = s.at<float>(kGradients);  // [3328]
+
+  s.ranks.reduce_scatter_sum(vectors_gradients, share_of(3328, s.ranks.world_size()), s.ranks.beside(s.stream));
+}
+
+void gather_vectors(Step& s) {
+  float* vectors_weights = s.at<float>(kMasters);  // [3328]
+
+  s.ranks.all_gather(vectors_weights, 4 * share_of(3328, s.ranks.world_size()), s.stream);
+}
+
+void gather_embed(Step& s) {
+  float* embed_weights = s.at<float>(kMasters + 4 * 7424);  // [1048576]
+
+  s.ranks.all_gather(embed_weights, 4 * share_of(1048576, s.ranks.world_size()), s.stream);
+}
+
+void gather_layer(Step& s, std::size_t layer) {
+  float* layer_weights = s.at<float>(kMasters + 4 * (1060096 + layer * kLayerMatrices));  // [786432]
+
+  s.ranks.all_gather(layer_weights, 4 * share_of(786432, s.ranks.world_size()), s.stream);
 }
 
 void forward(Step& s) {
@@ -325,23 +371,34 @@ void forward(Step& s) {
   head(s);
 }
 
+void gather(Step& s) {
+  gather_vectors(s);
+  gather_embed(s);
+  for (std::size_t layer = 0; layer < 6; ++layer) {
+    gather_layer(s, layer);
+  }
+}
+
 }  // namespace
 
-Step* create_step(Device& device, Communicator&, std::byte* arena) { return new Step(device, arena); }
+Step* create_step(Device& device, Communicator& ranks, std::byte* arena, std::size_t state_bytes) {
+  return new Step(device, ranks, arena, state_bytes);
+}
 
 void destroy_step(Step* step) { delete step; }
 
 void initialise(Step& s, std::uint64_t seed) {
   InitRule* init_rules = s.at<InitRule>(kInitRules);  // [56]
-  float* masters = s.at<float>(kMasters);             // [5770496]
+  float* masters = s.at<float>(kMasters);             // [5803264]
 
   launch(s.stream, init_normal, masters, init_rules, 0, 56, seed);
+  s.ranks.broadcast(masters, 23213056, 0, s.stream);
 }
 
 /// The masters are what matrix products read.
 void refresh_copies(Step&) {}
 
-void micro_batch(Step& s, bool first, bool /*last*/) {
+void micro_batch(Step& s, bool first, bool last) {
   forward(s);
   for (std::size_t chunk = 0; chunk < 1; ++chunk) {
     loss_chunk(s, first, chunk);
@@ -349,11 +406,18 @@ void micro_batch(Step& s, bool first, bool /*last*/) {
   head_backward(s, first);
   for (std::size_t layer = 6; layer-- > 0;) {
     layer_backward(s, first, layer);
+    if (last) reduce_layer(s, layer);
   }
   embed_backward(s);
+  if (last) reduce_embed(s);
+  if (last) reduce_vectors(s);
+  if (last) s.ranks.join(s.stream);
 }
 
-void optimizer_step(Step& s) { optimizer(s); }
+void optimizer_step(Step& s) {
+  optimizer(s);
+  gather(s);
+}
 
 void evaluate(Step& s, bool first) {
   forward(s);

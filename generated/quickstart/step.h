@@ -1,4 +1,4 @@
-// The matrix products and the functions of the step of run quickstart (76adbe471871107efa6ddc51460bc417).
+// The matrix products and the functions of the step of run quickstart (054a169fff90d3d2c510978bc97004e6).
 #pragma once
 
 #include <cstddef>
@@ -29,7 +29,7 @@ inline constexpr GemmShape kQkvDgrad = {.name = "qkv_dgrad", .m = 2048, .n = 256
 inline constexpr GemmShape kSampleLogitsForward = {.name = "sample_logits_forward", .m = 8, .n = 4096, .k = 256, .transpose_b = true, .pitch_a = 256, .pitch_b = 256, .pitch_d = 4096};
 inline constexpr GemmShape kProducts[] = {kQkvForward, kOForward, kGateUpForward, kDownForward, kLmHeadForward, kLmHeadDgrad, kLmHeadWgrad, kDownWgrad, kDownDgrad, kGateUpWgrad, kGateUpDgrad, kOWgrad, kODgrad, kQkvWgrad, kQkvDgrad, kSampleLogitsForward};
 
-Step* create_step(Device& device, Communicator& ranks, std::byte* arena);
+Step* create_step(Device& device, Communicator& ranks, std::byte* arena, std::size_t state_bytes);
 void destroy_step(Step* step);
 void initialise(Step& step, std::uint64_t seed);
 void refresh_copies(Step& step);

@@ -40,9 +40,18 @@ using Log = std::function<void(const std::string&)>;
 
 inline constexpr std::int64_t kShardBytes = std::int64_t{4} << 30;
 
+/// The ranks that write a checkpoint together, each some of its files.
+struct Savers {
+  int rank = 0, ranks = 1;
+  /// Gives every rank's text to all, in their order; one rank calls it never.
+  std::function<std::vector<std::string>(const std::string&)> exchange;
+};
+
 struct SaveOptions {
   Retention retention;
   Log log;
+  Savers savers = {};
+  std::function<void()> prepare = {};      // what the rank that makes the directory does first; may be empty
   std::int64_t shard_bytes = kShardBytes;  // of tensor data in a model file; files of moments hold twice that
 };
 
@@ -68,7 +77,8 @@ std::string checkpoint_name(std::int64_t step);
 /// Writes RUN/checkpoints/step-NNNNNNNN as docs/runs.md says and returns its path; then removes what retention does
 /// not keep, never the one just written. Host memory: two blocks of 16 MiB. Throws Failure(checkpoint) when it cannot
 /// (no space: before anything is written); then every older checkpoint is as it was and no temporary directory is left.
-/// The caller holds the run folder's lock and logs and goes on.
+/// Of several ranks all call it, and it ends the same way on each. The caller, or rank 0's, holds the run folder's lock
+/// and logs and goes on.
 std::filesystem::path save_checkpoint(const std::filesystem::path& run, const TrainState& state,
                                       const CheckpointTexts& texts, std::span<const ParameterInfo> parameters,
                                       StateAccess& access, const SaveOptions& options = {});

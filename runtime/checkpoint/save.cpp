@@ -40,7 +40,7 @@ std::vector<Shard> split(std::span<const ParameterInfo> parameters, std::int64_t
 
 std::string shard_name(const char* stem, std::size_t index, std::size_t count) {
   if (count == 1) return std::string(stem) + ".safetensors";
-  char text[64];
+  char text[96];
   std::snprintf(text, sizeof text, "%s-%05zu-of-%05zu.safetensors", stem, index + 1, count);
   return text;
 }
@@ -56,26 +56,78 @@ std::string model_index(std::span<const Shard> shards) {
   return nlohmann::json{{"metadata", {{"total_size", total}}}, {"weight_map", files}}.dump(2) + "\n";
 }
 
-FileRecord write_optimizer(const fs::path& path, const Shard& shard, StateAccess& access) {
-  struct Source {
-    std::size_t buffer;
-    const ParameterInfo* parameter;
-  };
-  std::map<std::string, Source> sources;
-  std::vector<safetensors::TensorSpec> specs;
-  for (const ParameterInfo& p : shard)
-    for (std::size_t buffer = kWeights + 1; buffer < access.prefixes().size(); ++buffer) {
-      specs.push_back(tensor_spec(p, access.prefixes()[buffer]));
-      sources[specs.back().name] = {buffer, &p};
+/// What every rank has to go through together: after an error a rank does nothing more, but calls what all call, and
+/// the error is told in the end.
+class Attempt {
+ public:
+  template <class Work>
+  void operator()(Work work) {
+    if (!error_.empty()) return;
+    try {
+      work();
+    } catch (const std::exception& failure) {
+      error_ = failure.what();
     }
-  safetensors::Writer writer(path, specs);
-  for (const safetensors::Entry& entry : writer.entries()) {
-    const Source& source = sources.at(entry.name);
-    write_parameter(writer, *source.parameter, [&](std::int64_t offset, std::int64_t count, float* out) {
-      access.read(source.buffer, offset, count, out);
+  }
+
+  /// Whether all ranks came here without an error; else throws Failure(checkpoint) with the first of them, on every
+  /// rank. Returns the texts that the ranks give each other.
+  std::vector<std::string> settle(const Savers& savers, const std::string& mine) const {
+    const std::string text = (error_.empty() ? "+" + mine : "-" + error_);
+    std::vector<std::string> texts = savers.ranks > 1 ? savers.exchange(text) : std::vector{text};
+    for (std::size_t rank = 0; rank < texts.size(); ++rank) {
+      if (texts[rank][0] == '-')
+        throw Failure(Exit::checkpoint,
+                      (savers.ranks > 1 ? "rank " + std::to_string(rank) + ": " : "") + texts[rank].substr(1));
+      texts[rank].erase(0, 1);
+    }
+    return texts;
+  }
+
+ private:
+  std::string error_;
+};
+
+/// Of each parameter what the optimizer keeps, buffer by buffer. `owner`: this rank writes the file.
+void write_optimizer(const fs::path& path, const Shard& shard, StateAccess& access, bool owner, Attempt& attempt,
+                     std::vector<FileRecord>& files) {
+  std::map<std::string, const ParameterInfo*> sources;
+  std::vector<safetensors::TensorSpec> specs;
+  std::optional<safetensors::Writer> writer;
+  const std::size_t buffers = access.prefixes().size();
+  std::size_t written = 0;
+  for (std::size_t buffer = kWeights + 1; buffer < buffers; ++buffer)
+    for (const ParameterInfo& p : shard) {
+      specs.push_back(tensor_spec(p, access.prefixes()[buffer]));
+      sources[specs.back().name] = &p;
+    }
+  if (owner) attempt([&] { writer.emplace(path, specs); });
+  for (std::size_t buffer = kWeights + 1; buffer < buffers; ++buffer) {
+    access.gather(buffer, shard);
+    // Files have tensors by name, and so the buffers one after the other.
+    if (!owner) continue;
+    attempt([&] {
+      for (std::size_t i = 0; i < shard.size(); ++i) {
+        const std::string& name = writer->entries()[written++].name;
+        if (!name.starts_with(access.prefixes()[buffer]))
+          throw Failure(Exit::internal, "'" + name + "' stands among the tensors of " + access.prefixes()[buffer]);
+        write_parameter(*writer, *sources.at(name), [&](std::int64_t offset, std::int64_t count, float* out) {
+          access.read(buffer, offset, count, out);
+        });
+      }
     });
   }
-  return writer.finish();
+  if (owner) attempt([&] { files.push_back(writer->finish()); });
+}
+
+std::string records_text(std::span<const FileRecord> files) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const FileRecord& file : files) list.push_back({file.name, file.bytes, file.xxh3});
+  return list.dump();
+}
+
+void add_records(const std::string& text, std::vector<FileRecord>& files) {
+  for (const nlohmann::json& file : nlohmann::json::parse(text)) files.push_back({file[0], file[1], file[2]});
 }
 
 /// Bytes that are free where `directory` lies; nothing on a file system that does not say.
@@ -131,33 +183,52 @@ void check_can_save(const fs::path& run, std::span<const ParameterInfo> paramete
 
 fs::path save_checkpoint(const fs::path& run, const TrainState& state, const CheckpointTexts& texts,
                          std::span<const ParameterInfo> parameters, StateAccess& access, const SaveOptions& options) {
+  const Savers& savers = options.savers;
+  const bool first = savers.rank == 0;
   const std::vector<ParameterInfo> stored = stored_parameters(parameters);
   const std::vector<Shard> shards = split(stored, options.shard_bytes);
-  const fs::path parent = checkpoints_directory(run);
-  make_directories(parent);
-  remove_stale_directories(parent, kCheckpointPrefix);
-  check_space(parent, checkpoint_bytes(parameters, access.prefixes().size()));
+  const fs::path parent = checkpoints_directory(run),
+                 folder = AtomicDirectory::path_of(parent, checkpoint_name(state.step));
+  Attempt attempt;
+  std::optional<AtomicDirectory> directory;
+  if (first)
+    attempt([&] {
+      if (options.prepare) options.prepare();
+      make_directories(parent);
+      remove_stale_directories(parent, kCheckpointPrefix);
+      check_space(parent, checkpoint_bytes(parameters, access.prefixes().size()));
+      directory.emplace(parent, checkpoint_name(state.step));
+    });
+  attempt.settle(savers, "");
 
-  fs::path saved;
-  {
-    AtomicDirectory directory(parent, checkpoint_name(state.step));
-    std::vector<FileRecord> files;
-    for (std::size_t i = 0; i < shards.size(); ++i) {
-      files.push_back(write_parameters(
-          directory.path() / shard_name("model", i, shards.size()), shards[i],
-          [&](std::int64_t offset, std::int64_t count, float* out) { access.read(kWeights, offset, count, out); }));
-      files.push_back(write_optimizer(directory.path() / shard_name("optimizer", i, shards.size()), shards[i], access));
-    }
-    if (shards.size() > 1)
-      files.push_back(write_small_file(directory.path(), "model.safetensors.index.json", model_index(shards)));
-    files.push_back(write_small_file(directory.path(), "config.json", texts.config_json));
-    files.push_back(write_small_file(directory.path(), "spec.yaml", texts.spec_yaml));
-    files.push_back(write_small_file(directory.path(), "state.json", format_train_state(state)));
-    write_manifest(directory.path(), files);
-    saved = directory.commit();
+  std::vector<FileRecord> files;
+  access.gather(kWeights, stored);
+  for (std::size_t i = 0; i < shards.size(); ++i) {
+    const bool owner = i % static_cast<std::size_t>(savers.ranks) == static_cast<std::size_t>(savers.rank);
+    if (owner)
+      attempt([&] {
+        files.push_back(write_parameters(
+            folder / shard_name("model", i, shards.size()), shards[i],
+            [&](std::int64_t offset, std::int64_t count, float* out) { access.read(kWeights, offset, count, out); }));
+      });
+    write_optimizer(folder / shard_name("optimizer", i, shards.size()), shards[i], access, owner, attempt, files);
   }
-  apply_retention(run, state.step, options.retention, options.log);
-  return saved;
+  const std::vector<std::string> written = attempt.settle(savers, records_text(files));
+  if (first)
+    attempt([&] {
+      files.clear();
+      for (const std::string& text : written) add_records(text, files);
+      if (shards.size() > 1)
+        files.push_back(write_small_file(folder, "model.safetensors.index.json", model_index(shards)));
+      files.push_back(write_small_file(folder, "config.json", texts.config_json));
+      files.push_back(write_small_file(folder, "spec.yaml", texts.spec_yaml));
+      files.push_back(write_small_file(folder, "state.json", format_train_state(state)));
+      write_manifest(folder, files);
+      directory->commit();
+    });
+  attempt.settle(savers, "");
+  if (first) apply_retention(run, state.step, options.retention, options.log);
+  return parent / checkpoint_name(state.step);
 }
 
 }  // namespace llmc

@@ -7,18 +7,24 @@
 #include <string>
 #include <vector>
 
+#include "parameters.h"
+
 namespace llmc {
 
 /// Index of the weights among the buffers of a training state; what the optimizer keeps of them follows.
 inline constexpr std::size_t kWeights = 0;
 
-/// Flat fp32 buffers of equal length; ParameterInfo says which elements belong to which tensor.
+/// Flat fp32 buffers of equal length; ParameterInfo says which elements belong to which tensor. Where several ranks
+/// share out a buffer, one may write any elements, of which it keeps its own, and reads what was gathered last.
 class StateAccess {
  public:
   virtual ~StateAccess() = default;
   /// What stands before a parameter's name in a checkpoint, for each buffer: nothing for the weights, "exp_avg." and so
   /// on for the optimizer's.
   virtual std::span<const std::string> prefixes() const = 0;
+  /// Makes a buffer's elements of these parameters whole on this rank, until the next call. Every rank calls it, in the
+  /// same order.
+  virtual void gather(std::size_t buffer, std::span<const ParameterInfo> parameters) = 0;
   /// Copies elements [offset, offset + count) to host memory; complete on return.
   virtual void read(std::size_t buffer, std::int64_t offset, std::int64_t count, float* out) = 0;
   /// Copies host memory to elements [offset, offset + count); `values` may be reused on return.

@@ -2,15 +2,15 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
-#include <string>
 
-#include "comm/launch.h"
-#include "comm/rendezvous.h"
-#include "comm/spawn.h"
 #include "device/device.h"
+#include "hidden.h"
 
 namespace llmc {
+
+struct Launch;       // comm/launch.h
+class Rendezvous;    // comm/rendezvous.h
+enum class Starter;  // comm/spawn.h
 
 /// All calls are made by every rank in the same order, with the same counts, and are ordered on the stream. Sums add
 /// the ranks' values in an order that depends on their number and the count alone, and every rank gets the same bits.
@@ -27,7 +27,13 @@ class Communicator {
 
   int rank() const;
   int world_size() const;
-  std::string description() const;  // "1 rank", "2 ranks, Open MPI 4.1.4", "8 ranks, NCCL 2.28.9"
+  const char* description() const;  // "1 rank", "2 ranks, Open MPI 4.1.4", "8 ranks, NCCL 2.28.9"
+
+  /// A stream of the communicator's own: what is put on it from now on begins when what is on `stream` now is done, and
+  /// runs beside what comes after. On cpu and of one rank `stream` itself.
+  Stream& beside(Stream& stream);
+  /// Keeps what is put on `stream` from now on until what is on that stream of its own is done. After beside().
+  void join(Stream& stream);
 
   /// Replaces `values` [count] by their sums over all ranks.
   void all_reduce_sum(float* values, std::size_t count, Stream& stream);
@@ -42,7 +48,7 @@ class Communicator {
 
  private:
   struct Impl;
-  std::unique_ptr<Impl> impl_;  // null: one rank
+  Hidden<Impl> impl_;  // null: one rank
 };
 
 /// How several ranks of this machine are started for this library.

@@ -3,10 +3,14 @@
 #include <algorithm>
 #include <cstring>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "comm/collectives.h"
+#include "comm/launch.h"
 #include "comm/mpi_library.h"
+#include "comm/rendezvous.h"
+#include "comm/spawn.h"
 
 namespace llmc {
 namespace {
@@ -39,7 +43,11 @@ void add_rows(std::span<const T* const> ranks, T* out, std::size_t count) {
 }  // namespace
 
 struct Communicator::Impl {
-  Impl(const Launch& launch, Mpi& library) : rank(launch.rank), world_size(launch.world_size), mpi(library) {}
+  Impl(const Launch& launch, Mpi& library)
+      : rank(launch.rank),
+        world_size(launch.world_size),
+        mpi(library),
+        description(std::to_string(world_size) + " ranks, " + library.version()) {}
 
   /// The elements that a rank sums: an even share, the last ones less or none.
   struct Part {
@@ -121,21 +129,22 @@ struct Communicator::Impl {
 
   const int rank, world_size;
   Mpi& mpi;
+  const std::string description;
   std::vector<std::byte> scratch;
   Mpi::Requests requests[2];
 };
 
-Communicator::Communicator(Device&, const Launch& launch, Rendezvous& rendezvous) {
-  if (launch.world_size > 1) impl_ = std::make_unique<Impl>(launch, rendezvous.mpi());
-}
+Communicator::Communicator(Device&, const Launch& launch, Rendezvous& rendezvous)
+    : impl_(launch.world_size > 1 ? new Impl(launch, rendezvous.mpi()) : nullptr) {}
 Communicator::~Communicator() = default;
 
 int Communicator::rank() const { return impl_ ? impl_->rank : 0; }
 int Communicator::world_size() const { return impl_ ? impl_->world_size : 1; }
 
-std::string Communicator::description() const {
-  return impl_ ? std::to_string(impl_->world_size) + " ranks, " + impl_->mpi.version() : "1 rank";
-}
+const char* Communicator::description() const { return impl_ ? impl_->description.c_str() : "1 rank"; }
+
+Stream& Communicator::beside(Stream& stream) { return stream; }
+void Communicator::join(Stream&) {}
 
 void Communicator::all_reduce_sum(float* values, std::size_t count, Stream&) {
   if (impl_) impl_->all_reduce(values, count);

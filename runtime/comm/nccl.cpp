@@ -3,8 +3,14 @@
 
 #include <cstring>
 #include <exception>
+#include <string>
 
 #include "comm/collectives.h"
+#include "comm/launch.h"
+#include "comm/rendezvous.h"
+#include "comm/spawn.h"
+#include "device/cuda/check.h"
+#include "device/cuda/resources.h"
 #include "device/cuda/stream.h"
 #include "error.h"
 
@@ -29,45 +35,63 @@ void check(ncclResult_t result, const char* call) {
 }  // namespace
 
 struct Communicator::Impl {
-  int rank = 0, world_size = 1;
-  ncclComm_t comm = nullptr;
-  int exceptions = std::uncaught_exceptions();
+  Impl(const Launch& launch, Rendezvous& rendezvous)
+      : rank(launch.rank),
+        world_size(launch.world_size),
+        description(std::to_string(world_size) + " ranks, " + version()) {
+    ncclUniqueId id{};
+    if (rank == 0) check(ncclGetUniqueId(&id), "ncclGetUniqueId");
+    const std::string text = rendezvous.broadcast({id.internal, sizeof id.internal}, 0);
+    if (text.size() != sizeof id.internal)
+      throw Failure(Exit::toolchain, version() + ": rank 0 has another NCCL, whose ids have " +
+                                         std::to_string(text.size()) + " bytes and not " +
+                                         std::to_string(sizeof id.internal) + "; give all ranks the same NCCL");
+    std::memcpy(id.internal, text.data(), text.size());
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    check(ncclCommInitRankConfig(&comm, world_size, id, rank, &config), "ncclCommInitRankConfig");
+    int lowest = 0, highest = 0;
+    llmc::check(cudaDeviceGetStreamPriorityRange(&lowest, &highest), "cudaDeviceGetStreamPriorityRange");
+    llmc::check(cudaStreamCreateWithPriority(&own.handle, cudaStreamNonBlocking, highest),
+                "cudaStreamCreateWithPriority");
+  }
 
   ~Impl() {
-    if (!comm) return;
     // After an error the others may never come to what is under way here: destroying would wait for them.
     if (std::uncaught_exceptions() > exceptions)
       ncclCommAbort(comm);
     else
       ncclCommDestroy(comm);
+    if (own.handle) cudaStreamDestroy(own.handle);
   }
+
+  const int rank, world_size;
+  const std::string description;
+  ncclComm_t comm = nullptr;
+  Stream own;  // of a higher priority, so that its blocks are the next to run where a product has filled the GPU
+  Event ready, done;
+  const int exceptions = std::uncaught_exceptions();
 };
 
-Communicator::Communicator(Device&, const Launch& launch, Rendezvous& rendezvous) {
-  if (launch.world_size == 1) return;
-  impl_ = std::make_unique<Impl>();
-  impl_->rank = launch.rank;
-  impl_->world_size = launch.world_size;
-  ncclUniqueId id{};
-  if (launch.rank == 0) check(ncclGetUniqueId(&id), "ncclGetUniqueId");
-  const std::string text = rendezvous.broadcast({id.internal, sizeof id.internal}, 0);
-  if (text.size() != sizeof id.internal)
-    throw Failure(Exit::toolchain, version() + ": rank 0 has another NCCL, whose ids have " +
-                                       std::to_string(text.size()) + " bytes and not " +
-                                       std::to_string(sizeof id.internal) + "; give all ranks the same NCCL");
-  std::memcpy(id.internal, text.data(), text.size());
-  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  check(ncclCommInitRankConfig(&impl_->comm, launch.world_size, id, launch.rank, &config), "ncclCommInitRankConfig");
-}
+Communicator::Communicator(Device&, const Launch& launch, Rendezvous& rendezvous)
+    : impl_(launch.world_size > 1 ? new Impl(launch, rendezvous) : nullptr) {}
 
 Communicator::~Communicator() = default;
 
 int Communicator::rank() const { return impl_ ? impl_->rank : 0; }
 int Communicator::world_size() const { return impl_ ? impl_->world_size : 1; }
+const char* Communicator::description() const { return impl_ ? impl_->description.c_str() : "1 rank"; }
 
-std::string Communicator::description() const {
-  if (!impl_) return "1 rank";
-  return std::to_string(impl_->world_size) + " ranks, " + version();
+Stream& Communicator::beside(Stream& stream) {
+  if (!impl_) return stream;
+  impl_->ready.record(stream.handle);
+  impl_->ready.hold(impl_->own.handle);
+  return impl_->own;
+}
+
+void Communicator::join(Stream& stream) {
+  if (!impl_) return;
+  impl_->done.record(impl_->own.handle);
+  impl_->done.hold(stream.handle);
 }
 
 void Communicator::all_reduce_sum(float* values, std::size_t count, Stream& stream) {

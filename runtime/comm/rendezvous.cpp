@@ -11,6 +11,7 @@
 #include <optional>
 #include <random>
 #include <thread>
+#include <utility>
 
 #include "comm/assembly.h"
 #include "comm/blocked_signals.h"
@@ -122,6 +123,7 @@ struct Rendezvous::Impl {
   Launch launch;
   std::optional<Mpi> mpi;
   std::optional<Watch> watch;
+  bool left = false;
 };
 
 Rendezvous::Rendezvous(const Launch& launch, const Limits& limits) : impl_(std::make_unique<Impl>()) {
@@ -202,6 +204,7 @@ void Rendezvous::farewell(int exit_code, const std::string& why) noexcept {
 }
 
 void Rendezvous::leave() {
+  if (std::exchange(impl_->left, true)) return;
   if (impl_->watch) impl_->watch->leave();
   if (impl_->mpi) impl_->mpi->finalize();
 }

@@ -59,7 +59,7 @@ class Rendezvous {
   /// Tells the others that this rank ends with an error, so that they print it and end too. The last call but the
   /// destructor's.
   void farewell(int exit_code, const std::string& why) noexcept;
-  /// The end of heartbeats in peace. Collective, and the last call.
+  /// The end of heartbeats in peace. Collective, and the last call; another does nothing.
   void leave();
 
   /// MPI, loaded and started by the first call; it ends with leave(). Throws Failure(toolchain, usage).

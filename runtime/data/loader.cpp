@@ -23,16 +23,19 @@ void shape(MicroBatch& batch, std::int64_t rows, std::int64_t sequence_length) {
 }  // namespace
 
 Loader::Loader(std::shared_ptr<const TokenShards> shards, std::uint64_t seed, std::int64_t sequence_length,
-               std::int64_t micro_batch, std::int64_t sequences_per_step, const DataPosition& start)
+               std::int64_t micro_batch, std::int64_t sequences_per_step, const DataPosition& start, RankShare share)
     : samples_(shards, sequence_length),
       order_(static_cast<std::uint64_t>(samples_.count()), seed),
       micro_batch_(micro_batch),
       sequences_per_step_(sequences_per_step),
       position_(continue_with(start, sequence_length)),
-      sample_(static_cast<std::size_t>(sequence_length) + 1) {
-  if (micro_batch < 1 || sequences_per_step < 1 || sequences_per_step % micro_batch != 0)
-    throw Failure(Exit::internal, fmt::format("a loader of {} sequences a step in micro-batches of {}",
-                                              sequences_per_step, micro_batch));
+      share_(share),
+      sample_(static_cast<std::size_t>(sequence_length) + 1),
+      targets_(static_cast<std::size_t>(sequence_length)) {
+  if (micro_batch < 1 || sequences_per_step < 1 || sequences_per_step % micro_batch != 0 ||
+      sequences_per_step / micro_batch < share.ranks)
+    throw Failure(Exit::internal, fmt::format("a loader of {} sequences a step in micro-batches of {} for {} ranks",
+                                              sequences_per_step, micro_batch, share.ranks));
   for (const Stretch& stretch : position_.stretches) {
     const Samples samples(shards, stretch.sequence_length);
     const auto count = static_cast<std::uint64_t>(samples.count());
@@ -98,29 +101,53 @@ void Loader::run() {
 }
 
 void Loader::fill(StepBatch& batch) {
-  batch.micro_batches.resize(static_cast<std::size_t>(sequences_per_step_ / micro_batch_));
+  const std::int64_t count = sequences_per_step_ / micro_batch_;
+  const std::int64_t first = share_.begin(count), past = share_.past(count), skipped = share_.all ? 0 : first;
+  batch.micro_batches.resize(static_cast<std::size_t>(share_.all ? count : past - first));
+  batch.begin = static_cast<std::size_t>(first - skipped);
+  batch.past = static_cast<std::size_t>(past - skipped);
   batch.sample_ids.clear();
   batch.target_count = 0;
-  for (MicroBatch& micro : batch.micro_batches) {
-    shape(micro, micro_batch_, samples_.sequence_length());
-    for (std::int64_t row = 0; row < micro_batch_; ++row) batch.sample_ids.push_back(next_sample(micro, row));
-    index_tokens(micro, counts_);
-    batch.target_count += micro.target_count;
-  }
+  for (std::int64_t i = 0; i < count; ++i)
+    if (share_.all || (i >= first && i < past))
+      fill(batch.micro_batches[static_cast<std::size_t>(i - skipped)], batch);
+    else
+      pass_over(batch);
   position_.tokens += static_cast<std::uint64_t>(batch.target_count);
   batch.end = position_;
 }
 
-/// The next sample with something left to train on, as row `row`; its number.
-std::uint64_t Loader::next_sample(MicroBatch& micro, std::int64_t row) {
+void Loader::fill(MicroBatch& micro, StepBatch& batch) {
   const std::int64_t length = samples_.sequence_length();
+  shape(micro, micro_batch_, length);
+  for (std::int64_t row = 0; row < micro_batch_; ++row)
+    batch.sample_ids.push_back(next_sample([&](std::uint64_t id) {
+      samples_.read(static_cast<std::int64_t>(id), sample_);
+      set_row(micro, row, sample_);
+      return std::span(micro.targets).subspan(static_cast<std::size_t>(row * length), static_cast<std::size_t>(length));
+    }));
+  index_tokens(micro, counts_);
+  batch.target_count += micro.target_count;
+}
+
+/// A micro-batch of another rank: of its samples only the numbers count.
+void Loader::pass_over(StepBatch& batch) {
+  for (std::int64_t row = 0; row < micro_batch_; ++row) {
+    batch.sample_ids.push_back(next_sample([&](std::uint64_t) {
+      std::ranges::fill(targets_, 0);
+      return std::span(targets_);
+    }));
+    batch.target_count += static_cast<std::int64_t>(targets_.size()) - std::ranges::count(targets_, -1);
+  }
+}
+
+/// The number of the next sample with something left to train on; `read` gives the targets of a sample.
+template <class Read>
+std::uint64_t Loader::next_sample(Read read) {
   while (true) {
     const std::uint64_t id =
         order_.at(position_.epoch * static_cast<std::uint64_t>(samples_.count()) + position_.stretches.back().samples);
-    samples_.read(static_cast<std::int64_t>(id), sample_);
-    set_row(micro, row, sample_);
-    const std::int64_t left = mask_visited(
-        id, std::span(micro.targets).subspan(static_cast<std::size_t>(row * length), static_cast<std::size_t>(length)));
+    const std::int64_t left = mask_visited(id, read(id));
     step_place();
     if (left > 0) return id;
   }

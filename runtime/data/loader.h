@@ -17,6 +17,15 @@
 
 namespace llmc {
 
+/// Which micro-batches of a step a rank runs: consecutive ones, as many as the others or one more or fewer.
+struct RankShare {
+  int rank = 0, ranks = 1;
+  bool all = false;  // the loader gives the others' as well
+
+  std::int64_t begin(std::int64_t micro_batches) const { return micro_batches * rank / ranks; }
+  std::int64_t past(std::int64_t micro_batches) const { return micro_batches * (rank + 1) / ranks; }
+};
+
 /// The whole state of the loader is its position: a loader started there gives the same batches as one that got there.
 /// Where the position has stretches of other lengths, the epoch goes on in the order of this length: a target that they
 /// have trained on is -1 (its token is context only), and a sample without any other is passed over. So every target of
@@ -25,10 +34,11 @@ namespace llmc {
 /// most two steps ahead.
 class Loader {
  public:
-  /// `sequences_per_step` is a multiple of `micro_batch`; all are counted in sequences of `sequence_length` tokens.
-  /// Throws Failure(Exit::data) when the shards hold no sample.
+  /// `sequences_per_step` is a multiple of `micro_batch`; all are counted in sequences of `sequence_length` tokens. A
+  /// step has at least as many micro-batches as there are ranks. Throws Failure(Exit::data) when the shards hold no
+  /// sample.
   Loader(std::shared_ptr<const TokenShards> shards, std::uint64_t seed, std::int64_t sequence_length,
-         std::int64_t micro_batch, std::int64_t sequences_per_step, const DataPosition& start);
+         std::int64_t micro_batch, std::int64_t sequences_per_step, const DataPosition& start, RankShare share = {});
   ~Loader();
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
@@ -41,7 +51,10 @@ class Loader {
  private:
   void run();
   void fill(StepBatch& batch);
-  std::uint64_t next_sample(MicroBatch& micro, std::int64_t row);
+  void fill(MicroBatch& micro, StepBatch& batch);
+  void pass_over(StepBatch& batch);
+  template <class Read>
+  std::uint64_t next_sample(Read read);
   std::int64_t mask_visited(std::uint64_t sample, std::span<std::int32_t> targets) const;
   void step_place();
 
@@ -57,7 +70,8 @@ class Loader {
   std::vector<Earlier> earlier_;
   std::int64_t micro_batch_, sequences_per_step_;
   DataPosition position_;
-  std::vector<std::int32_t> sample_, counts_;  // scratch of the thread
+  RankShare share_;
+  std::vector<std::int32_t> sample_, targets_, counts_;  // scratch of the thread
 
   std::mutex mutex_;
   std::condition_variable changed_;

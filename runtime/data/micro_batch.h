@@ -20,8 +20,9 @@ struct MicroBatch {
 };
 
 struct StepBatch {
-  std::vector<MicroBatch> micro_batches;
-  std::int64_t target_count = 0;          // over all micro-batches
+  std::vector<MicroBatch> micro_batches;  // this rank's, or all
+  std::size_t begin = 0, past = 0;        // this rank's are [begin, past) of them
+  std::int64_t target_count = 0;          // over the micro-batches of all ranks
   DataPosition end;                       // where the run stands after this step
   std::vector<std::uint64_t> sample_ids;  // [sequences_per_step], in the order they are trained on
 };

@@ -31,6 +31,8 @@ class Device {
   void copy_in(void* dst, const void* src, std::size_t bytes);
   void copy_out(void* dst, const void* src, std::size_t bytes);
   void zero(void* dst, std::size_t bytes);
+  /// Within the device; the two do not overlap.
+  void copy(void* dst, const void* src, std::size_t bytes);
   void synchronize();
 
   /// Whether work goes on after the call that asked for it, so that the host can be ahead of it.
@@ -45,6 +47,8 @@ class Device {
   /// driver 580".
   const char* description() const;
   int threads() const;  // 1 on cuda
+  /// What no other accelerator of this machine has; empty on cpu.
+  const char* identity() const;
 
  private:
   struct Impl;

@@ -19,6 +19,7 @@ struct bf16 {
 struct StepScalars {
   float clip_norm;   // gradients are scaled to at most this norm; 0 disables clipping
   float loss_scale;  // 1 / number of targets of the global batch that are not -1
+  float requests;    // what the outside asks of this rank (train/signals.h); passed on to StepResults
 };
 
 /// The same, for AdamW.
@@ -38,15 +39,17 @@ struct GroupScalars {
 /// What the device tells the host after each step.
 struct StepResults {
   double loss;       // mean negative log-likelihood over the global batch, nats
+  double requests;   // the sum of the ranks' StepScalars::requests
   float grad_norm;   // global L2 norm before clipping
   float clip_scale;  // factor applied to every gradient
   int skipped;       // 1: loss or gradient norm was not finite, so the update was not applied
 };
 
-/// A run of elements of one parameter, the unit of optimizer work. `offset` is into the flat parameter buffers.
+/// A run of elements of one parameter, the unit of optimizer work. `offset` is into the flat parameter buffers, `state`
+/// into those of the optimizer's state, where each rank has its own share alone.
 struct Chunk {
-  long long offset;
-  int length;     // at most kChunk
+  long long offset, state;
+  int length;     // at most kChunk; 0: another rank's
   int parameter;  // index into ProgramInfo::parameters
   int group;      // index into the step's GroupScalars
 };

@@ -37,7 +37,7 @@ struct RemovedAtTheEnd {
 }  // namespace
 
 AtomicDirectory::AtomicDirectory(const fs::path& parent, const std::string& name)
-    : parent_(parent), temporary_(parent / (kTemporary + name)), final_(parent / name) {
+    : parent_(parent), temporary_(path_of(parent, name)), final_(parent / name) {
   remove_tree(temporary_);
   if (::mkdir(temporary_.c_str(), 0777) != 0) throw_errno("create", temporary_);
   owns_temporary_ = true;
@@ -45,6 +45,10 @@ AtomicDirectory::AtomicDirectory(const fs::path& parent, const std::string& name
 
 AtomicDirectory::~AtomicDirectory() {
   if (owns_temporary_) remove_tree(temporary_);
+}
+
+fs::path AtomicDirectory::path_of(const fs::path& parent, const std::string& name) {
+  return parent / (kTemporary + name);
 }
 
 fs::path AtomicDirectory::commit() {

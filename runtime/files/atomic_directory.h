@@ -20,6 +20,8 @@ class AtomicDirectory {
 
   /// Where files are to be created; each must be finished before commit().
   const std::filesystem::path& path() const { return temporary_; }
+  /// The same, for another process that creates some of them.
+  static std::filesystem::path path_of(const std::filesystem::path& parent, const std::string& name);
 
   /// publish_directory() as PARENT/NAME; its path.
   std::filesystem::path commit();

@@ -15,10 +15,11 @@ TraceWriter::TraceWriter(const fs::path& directory, std::span<const ParameterInf
       stored_(stored_parameters(parameters)),
       micro_batch_(micro_batch),
       sequence_length_(sequence_length) {
-  make_directories(directory_);
+  if (!directory_.empty()) make_directories(directory_);
 }
 
 void TraceWriter::begin_step(std::int64_t step, const FlatReader& masters) {
+  if (directory_.empty()) return;
   const std::string name = "step-" + std::to_string(step);
   if (fs::exists(directory_ / name))
     throw Failure(Exit::checkpoint,
@@ -31,6 +32,7 @@ void TraceWriter::begin_step(std::int64_t step, const FlatReader& masters) {
 }
 
 void TraceWriter::add_micro_batch(std::span<const std::int32_t> inputs, std::span<const std::int32_t> targets) {
+  if (directory_.empty()) return;
   const std::size_t tokens = static_cast<std::size_t>(micro_batch_ * sequence_length_);
   if (inputs.size() != tokens || targets.size() != tokens)
     throw Failure(Exit::internal, "a traced micro-batch has the wrong number of tokens");
@@ -39,6 +41,7 @@ void TraceWriter::add_micro_batch(std::span<const std::int32_t> inputs, std::spa
 }
 
 void TraceWriter::finish_step(const FlatReader& gradients, const StepSummary& summary) {
+  if (directory_.empty()) return;
   if (!step_) throw Failure(Exit::internal, "finish_step of a trace without begin_step");
   const std::int64_t micro_batches = static_cast<std::int64_t>(inputs_.size()) / (micro_batch_ * sequence_length_);
   const std::vector<std::int64_t> shape = {micro_batches, micro_batch_, sequence_length_};

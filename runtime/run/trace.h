@@ -23,7 +23,8 @@ struct StepSummary {
 /// when its step is finished. All functions throw Failure(checkpoint) when a file cannot be written.
 class TraceWriter {
  public:
-  /// `micro_batch` sequences of `sequence_length` tokens a micro-batch. `parameters` must outlive the writer.
+  /// `micro_batch` sequences of `sequence_length` tokens a micro-batch. `parameters` must outlive the writer. An empty
+  /// `directory`: another rank writes, and all functions do nothing.
   TraceWriter(const std::filesystem::path& directory, std::span<const ParameterInfo> parameters,
               std::int64_t micro_batch, std::int64_t sequence_length);
 

@@ -211,7 +211,26 @@ class Relations {
              return edits;
            },
            {"batch.tokens", "batch.micro_batch", "batch.sequence_length"});
+    ranks(pass);
     loss_chunk();
+  }
+
+  /// `pass`: the tokens of a micro-batch, or of a sequence where that is auto.
+  void ranks(std::int64_t pass) {
+    const std::int64_t world = spec_.parallel.world_size, tokens = spec_.batch.tokens;
+    if (!usable({"batch.tokens", "parallel.world_size"}) || world <= tokens / pass) return;
+    fail("E0321",
+         fmt::format("{} ranks, but a step of {} tokens has {} {}", world, tokens, tokens / pass,
+                     spec_.batch.micro_batch ? "micro-batches" : "sequences"),
+         "write fewer ranks, more tokens or a smaller micro_batch",
+         [this, world, pass](const Sound& sound) {
+           std::vector<Edit> edits;
+           if (spec_.batch.micro_batch) add(sound, write("batch.micro_batch", "auto"), edits);
+           add(sound, write("batch.tokens", world * pass), edits);
+           add(sound, write("parallel.world_size", std::max<std::int64_t>(spec_.batch.tokens / pass, 1)), edits);
+           return edits;
+         },
+         {"parallel.world_size", "batch.tokens", "batch.micro_batch", "batch.sequence_length"});
   }
 
   void loss_chunk() {
@@ -334,7 +353,9 @@ class Relations {
         edits.back().meant = true;
         edits.back().text = fmt::format("did you mean {}?", meant);
       }
-      if (of(others, arch[i])) edits = {write("target.kind", cpu ? "cuda" : "cpu")};
+      // target.attention is read on cuda alone.
+      if (of(others, arch[i]) && (cpu || !given("target.attention")))
+        edits = {write("target.kind", cpu ? "cuda" : "cpu")};
       if (meant.empty()) edits.push_back(write("target.arch", cpu ? "native" : with(arch, i, "90a")));
       fail("E0311", fmt::format("target {} has no arch {}", cpu ? "cpu" : "cuda", in_quotes(arch[i])),
            fmt::format("write {}", either(known)), any_of(std::move(edits)), {"target.arch", "target.kind"});

@@ -369,6 +369,17 @@ std::vector<Row> run_rows() {
           .aside()
           .fallback("true")
           .doc("Norms of every weight, gradient and update."),
+      bind("parallel.world_size", Type::integer, FIELD(parallel.world_size))
+          .aside()
+          .fallback("1")
+          .range(1, 512)
+          .unit("ranks")
+          .doc("Processes, one a GPU, that the plan is made for: micro_batch: auto leaves each its part of a step, and "
+               "memory.budget is one rank's. The trainer runs with any number that has work for all."),
+      bind_choice("parallel.shard", {"none", "optimizer"}, FIELD(parallel.shard))
+          .fallback("optimizer")
+          .doc("What several ranks share out: none, each has all and sums gradients with the others (DDP); optimizer, "
+               "each keeps and updates its part of the optimizer's state (ZeRO-1). One rank does the same with both."),
       bind("deterministic", Type::boolean, FIELD(deterministic))
           .fallback("true")
           .doc("Equal runs give equal bits. false allows the attention library's atomics on CUDA."),
@@ -426,6 +437,7 @@ const std::vector<Group>& groups() {
       {"sampling", "Text that the model writes while training.", "", false},
       {"checkpoint", "When the state is saved, and which saves are kept.", "", false},
       {"metrics", "What metrics.jsonl gets.", "", false},
+      {"parallel", "Several processes that train one model together.", "", false},
       {"target", "The device that the trainer is compiled for.", "", false},
   };
   return table;

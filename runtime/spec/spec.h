@@ -102,6 +102,14 @@ struct Metrics {
   bool per_parameter = false;
 };
 
+/// What the ranks of a run share out among them.
+enum class Shard { none, optimizer };
+
+struct Parallel {
+  std::int64_t world_size = 1;  // ranks that the plan is made for
+  Shard shard = Shard::optimizer;
+};
+
 struct Target {
   TargetKind kind = TargetKind::cpu;
   std::vector<std::string> arch;                       // cpu: one -march name; cuda: "80", "90a", "100"
@@ -123,6 +131,7 @@ struct Spec {
   Sampling sampling;
   Checkpoint checkpoint;
   Metrics metrics;
+  Parallel parallel;
   bool deterministic = true;
   Target target;
   std::uint64_t seed = 0;

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 namespace llmc {
 namespace {
@@ -56,37 +57,52 @@ std::string format_progress(const Progress& p) {
                             format_count(std::llround(p.tokens_per_second)), format_duration(p.seconds_left));
 }
 
-Console::Console(std::FILE* out, bool quiet) : out_(out), quiet_(quiet) {
+Console::Console(std::FILE* out, bool quiet, bool launched) : out_(out), shows_(true), quiet_(quiet) {
   const char* term = std::getenv("TERM");
   const char* no_colour = std::getenv("NO_COLOR");
-  terminal_ = isatty(fileno(out)) && term && std::strcmp(term, "dumb") != 0;
+  terminal_ = !launched && isatty(fileno(out)) && term && std::strcmp(term, "dumb") != 0;
   colour_ = terminal_ && !(no_colour && *no_colour);
+}
+
+Console::Console() = default;
+
+void Console::log_to(std::FILE* log) {
+  out_ = log;
+  put(out_, std::exchange(kept_, {}));
+}
+
+void Console::line(const std::string& text) {
+  if (out_)
+    put(out_, text + "\n");
+  else
+    kept_ += text + "\n";
 }
 
 void Console::text(const std::string& line) {
   if (quiet_) return;
   finish();
-  put(out_, line + "\n");
+  this->line(line);
 }
 
 void Console::progress(const Progress& progress, bool keep) {
   if (quiet_) return;
-  std::string line = format_progress(progress);
+  std::string text = format_progress(progress);
   if (terminal_) {
-    if (!keep) line.resize(std::min(line.size(), terminal_columns(out_) - 1));
+    if (!keep) text.resize(std::min(text.size(), terminal_columns(out_) - 1));
     if (colour_) {
-      const std::size_t end = std::min(line.find("  loss"), line.size());
-      line = "\033[1m" + line.substr(0, end) + "\033[0m" + line.substr(end);
+      const std::size_t end = std::min(text.find("  loss"), text.size());
+      text = "\033[1m" + text.substr(0, end) + "\033[0m" + text.substr(end);
     }
-    put(out_, fmt::format("\r\033[K{}{}", line, keep ? "\n" : ""));
+    put(out_, fmt::format("\r\033[K{}{}", text, keep ? "\n" : ""));
     open_ = !keep;
   } else if (keep) {
-    put(out_, line + "\n");
+    line(text);
   }
 }
 
 void Console::warning(const std::string& line) {
   finish();
+  if (!shows_) return this->line("warning: " + line);
   const char* no_colour = std::getenv("NO_COLOR");
   const bool colour = isatty(STDERR_FILENO) && !(no_colour && *no_colour);
   put(stderr, fmt::format("{}warning:{} {}\n", colour ? "\033[33m" : "", colour ? "\033[0m" : "", line));

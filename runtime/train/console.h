@@ -30,8 +30,13 @@ std::string format_count(std::int64_t count);
 
 class Console {
  public:
-  /// Text goes to `out`, warnings to stderr. `quiet`: warnings only.
-  Console(std::FILE* out, bool quiet);
+  /// Text goes to `out`, warnings to stderr. `quiet`: warnings only. `launched`: a launcher reads the lines, even where
+  /// it shows the process a terminal, as Open MPI's does.
+  Console(std::FILE* out, bool quiet, bool launched = false);
+  /// Of a rank that shows nothing: lines are kept until log_to() says where they go.
+  Console();
+  /// What was kept, and all that follows, goes to `log`, which stays open as long as this.
+  void log_to(std::FILE* log);
 
   bool terminal() const { return terminal_; }
   void text(const std::string& line);
@@ -42,8 +47,11 @@ class Console {
   void finish();
 
  private:
-  std::FILE* out_;
-  bool quiet_, terminal_, colour_;
+  void line(const std::string& text);
+  std::FILE* out_ = nullptr;  // null: lines are kept
+  std::string kept_;
+  bool shows_ = false;  // warnings go to stderr, not where text goes
+  bool quiet_ = false, terminal_ = false, colour_ = false;
   bool open_ = false;  // the cursor stands behind a line that will be rewritten
 };
 

@@ -30,7 +30,7 @@ std::vector<InitRule> init_rules(std::span<const ParameterInfo> parameters) {
   return rules;
 }
 
-void upload_constants(Device& device, std::byte* arena, const ProgramInfo& info) {
+void upload_constants(Device& device, std::byte* arena, const ProgramInfo& info, const Shares& shares) {
   const auto upload = [&](Use use, const auto& values) {
     const Buffer* to = find_buffer(info.buffers, use);
     if (!to) return;  // no kernel of this run reads it
@@ -38,7 +38,7 @@ void upload_constants(Device& device, std::byte* arena, const ProgramInfo& info)
       throw Failure(Exit::internal, fmt::format("the trainer's plan and its {} disagree", to->name));
     device.copy_in(arena + to->offset, values.data(), to->bytes());
   };
-  const ChunkTable table = make_chunks(info.parameters, info.chunk_elements);
+  const ChunkTable table = make_chunks(info.parameters, info.chunk_elements, shares);
   upload(Use::rope_table, rope_table(info.sequence_length, info.inverse_frequencies));
   upload(Use::chunks, table.chunks);
   upload(Use::first_chunk, table.first_chunk);

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "shares.h"
 #include "train/program.h"
 
 namespace llmc {
@@ -19,6 +20,6 @@ std::vector<InitRule> init_rules(std::span<const ParameterInfo> parameters);
 
 /// Copies all constants to their places in the arena. Throws Failure(internal) when they are not what the plan made
 /// room for.
-void upload_constants(Device& device, std::byte* arena, const ProgramInfo& info);
+void upload_constants(Device& device, std::byte* arena, const ProgramInfo& info, const Shares& shares);
 
 }  // namespace llmc

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "comm/collectives.h"
 #include "error.h"
 #include "plural.h"
 
@@ -24,9 +25,12 @@ std::optional<double> Evaluation::run(Session& session, const std::function<bool
   std::int64_t targets = 0;
   for (const MicroBatch& batch : batches_) targets += batch.target_count;
   const float scale = static_cast<float>(1.0 / static_cast<double>(targets));
-  for (std::size_t i = 0; i < batches_.size(); ++i) {
+  const auto rank = static_cast<std::size_t>(session.ranks().rank()),
+             ranks = static_cast<std::size_t>(session.ranks().world_size());
+  if (rank >= batches_.size()) session.evaluate_nothing();
+  for (std::size_t i = rank; i < batches_.size(); i += ranks) {
     if (interrupted()) return std::nullopt;
-    session.evaluate(batches_[i], scale, i == 0);
+    session.evaluate(batches_[i], scale, i == rank);
   }
   return session.evaluated_loss();
 }

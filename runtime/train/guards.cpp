@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "error.h"
 #include "train/console.h"
+#include "train/together.h"
 
 namespace llmc {
 
@@ -19,7 +19,7 @@ std::string SkipGuard::observe(std::int64_t step, const StepResults& results) {
 
 void SkipGuard::check() const {
   if (in_a_row_ < kLimit) return;
-  throw Failure(
+  throw SharedFailure(
       Exit::numerics,
       fmt::format(
           "{} updates in a row were skipped because loss or gradients were not finite; the weights are those of step "

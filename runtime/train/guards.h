@@ -16,7 +16,7 @@ class SkipGuard {
 
   /// `step`: optimizer steps done. Returns what to warn of, empty when the update was applied.
   std::string observe(std::int64_t step, const StepResults& results);
-  /// Throws Failure(numerics) after kLimit skipped updates in a row.
+  /// Throws SharedFailure(numerics) after kLimit skipped updates in a row.
   void check() const;
 
  private:

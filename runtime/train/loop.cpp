@@ -6,9 +6,11 @@
 #include <cmath>
 #include <utility>
 
+#include "comm/collectives.h"
 #include "error.h"
 #include "train/clock.h"
 #include "train/metrics.h"
+#include "train/together.h"
 
 namespace llmc {
 
@@ -16,13 +18,31 @@ namespace {
 
 constexpr double kRefreshSeconds = 0.1;  // of the line on a terminal
 
+// Ranks add up their requests: how many ask to stop, and times kSaveRequest, how many ask to save.
+constexpr float kStopRequest = 1, kSaveRequest = 1024;
+static_assert(kSaveRequest > kMostRanks);
+
 }  // namespace
+
+bool TrainLoop::many_ranks() const { return run_.session.ranks().world_size() > 1; }
+
+float TrainLoop::requests() {
+  if (!many_ranks()) return 0;
+  return (run_.signals.stop_signal() != 0 ? kStopRequest : 0) + (run_.signals.take_save_request() ? kSaveRequest : 0);
+}
+
+/// Many ranks go by what came back with a step, which is the same on all of them.
+int TrainLoop::stop_signal() const {
+  const int own = run_.signals.stop_signal();
+  if (!many_ranks()) return own;
+  return !stop_asked_ ? 0 : own != 0 ? own : kOtherRank;
+}
 
 /// Whether something is due after a step that needs the device as that step leaves it, or that begins and ends there.
 bool TrainLoop::stays_alone(std::int64_t step) const {
   const bool profiler =
       run_.profile && (step == run_.profile->first || step == run_.profile->first + run_.profile->count);
-  return step == run_.stop || run_.trace || profiler || run_.signals.stop_signal() != 0 ||
+  return step == run_.stop || run_.trace || profiler || stop_signal() != 0 ||
          (run_.evaluation && due(run_.values.evaluation.every, step)) ||
          (run_.sampling && due(run_.values.sampling.every, step)) || due(run_.values.checkpoint.every, step);
 }
@@ -35,8 +55,9 @@ void TrainLoop::send() {
   const spec::Optimizer& optimizer = run_.values.optimizer;
   const double lr = learning_rate(run_.values.schedule, optimizer.lr, step);
   sent_.push_back({lr, batch_.sample_ids, batch_.target_count, batch_.end, begin});
+  run_.ranks.at(step + 1, "training");
   run_.session.send(batch_, optimizer_scalars(optimizer, run_.session.info().groups, lr, step),
-                    static_cast<float>(optimizer.clip_norm), step, run_.trace);
+                    static_cast<float>(optimizer.clip_norm), requests(), step, run_.trace);
 }
 
 /// The time of a step that was sent ahead begins where the one before it ended.
@@ -50,6 +71,10 @@ void TrainLoop::finish() {
   step_seconds_.push_back(seconds);
   ++state_.step;
   state_.position = done_.position;
+  if (many_ranks()) {
+    stop_asked_ |= std::fmod(finished_.results.requests, kSaveRequest) >= kStopRequest;
+    save_asked_ |= finished_.results.requests >= kSaveRequest;
+  }
   const double loss = finished_.results.loss;
   recent_.seconds += seconds;
   recent_.tokens += done_.targets;
@@ -77,8 +102,9 @@ void TrainLoop::log_step(bool norms) {
   metrics.val_loss = val_loss_;
   if (finished_.results.skipped) metrics.skipped_samples = done_.sample_ids;
   if (norms && run_.values.metrics.per_parameter) metrics.parameter_norms = finished_.norms;
+  if (!run_.folder) return;
   try {
-    run_.folder.append_metrics(format_metrics(metrics, run_.session.info().parameters));
+    run_.folder->append_metrics(format_metrics(metrics, run_.session.info().parameters));
     log_broken_ = false;
   } catch (const Failure& failure) {  // a full disk must not end a run
     if (!log_broken_)
@@ -104,17 +130,21 @@ void TrainLoop::show_progress(bool keep) {
   run_.console.progress(progress, keep);
 }
 
+/// Many ranks add up their parts, so that none may leave its out.
 void TrainLoop::evaluate() {
-  val_loss_ = run_.evaluation->run(run_.session, [&] { return run_.signals.stop_signal() != 0; });
+  run_.ranks.at(state_.step, "evaluating");
+  val_loss_ = run_.evaluation->run(run_.session, [&] { return !many_ranks() && run_.signals.stop_signal() != 0; });
 }
 
 void TrainLoop::sample() {
+  if (!run_.folder) return;
+  run_.ranks.at(state_.step, "sampling");
   const auto samples = run_.sampling->run(run_.session, state_.step, [&] { return run_.signals.stop_signal() != 0; });
   if (!samples) return;
   for (const Sample& sample : *samples) {
     run_.console.text(fmt::format("--- sample at step {}: {}", state_.step, run_.sampling->shown(sample)));
     try {
-      run_.folder.append_sample(format_sample(state_.step, sample));
+      run_.folder->append_sample(format_sample(state_.step, sample));
     } catch (const Failure& failure) {
       run_.console.warning(fmt::format("{}; training goes on", failure.what()));
     }
@@ -122,16 +152,21 @@ void TrainLoop::sample() {
 }
 
 bool TrainLoop::save() try {
-  if (run_.folder.renew())
-    run_.console.warning(fmt::format(
-        "'{}' was removed while the run was training; it is made again, with a checkpoint of step {} to go on "
-        "from, but the metrics and samples until here and the checkpoints before are lost",
-        run_.folder.path().string(), state_.step));
+  run_.ranks.at(state_.step, "saving");
   SaveOptions options;
+  options.savers = {run_.session.ranks().rank(), run_.session.ranks().world_size(),
+                    [&](const std::string& mine) { return run_.ranks.all_gather(mine); }};
+  options.prepare = [&] {
+    if (run_.folder->renew())
+      run_.console.warning(fmt::format(
+          "'{}' was removed while the run was training; it is made again, with a checkpoint of step {} to go on "
+          "from, but the metrics and samples until here and the checkpoints before are lost",
+          run_.path.string(), state_.step));
+  };
   options.retention = {run_.values.checkpoint.keep_last, run_.values.checkpoint.keep_every};
   options.log = [&](const std::string& line) { run_.console.warning(line); };
-  const auto path = save_checkpoint(run_.folder.path(), state_, run_.texts, run_.session.info().parameters,
-                                    run_.session.state(), options);
+  const auto path =
+      save_checkpoint(run_.path, state_, run_.texts, run_.session.info().parameters, run_.session.state(), options);
   run_.console.text(fmt::format("saved {}", path.string()));
   return true;
 } catch (const std::exception& failure) {  // the file system library throws its own
@@ -164,8 +199,8 @@ int TrainLoop::run() {
     const bool last = state_.step == run_.stop;
     report(last);
     // Asked for while the samples were written is early enough.
-    const int signal = run_.signals.stop_signal();
-    asked |= run_.signals.take_save_request();
+    const int signal = stop_signal();
+    asked |= many_ranks() ? std::exchange(save_asked_, false) : run_.signals.take_save_request();
     if (!sent_.empty()) continue;  // what is saved is the state between two steps
     if (signal == 0 && !asked && !save_due()) {
       if (last) run_.console.text(fmt::format("ended at step {} without a checkpoint of it", state_.step));
@@ -174,10 +209,11 @@ int TrainLoop::run() {
     asked = false;
     const bool saved = save();
     if (!saved && (last || signal != 0))
-      throw Failure(Exit::checkpoint,
-                    fmt::format("step {} could not be saved, so what came after the checkpoint before it is lost; "
-                                "make room and run again",
-                                state_.step));
+      throw SharedFailure(
+          Exit::checkpoint,
+          fmt::format("step {} could not be saved, so what came after the checkpoint before it is lost; "
+                      "make room and run again",
+                      state_.step));
     if (!saved) run_.console.warning("training goes on; the next save is tried at the next interval");
     if (signal != 0 && !last) return signal;
   }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "checkpoint/checkpoint.h"
+#include "comm/rendezvous.h"
 #include "data/loader.h"
 #include "run/run_folder.h"
 #include "run/trace.h"
@@ -30,8 +31,10 @@ struct Run {
   const CheckpointTexts& texts;
   Session& session;
   Loader& loader;
-  RunFolder& folder;
+  const std::filesystem::path& path;  // of the run folder
+  RunFolder* folder;                  // null: another rank's
   Console& console;
+  Rendezvous& ranks;
   SignalWatch& signals;
   Evaluation* evaluation;             // null: none
   const Sampling* sampling;           // null: none
@@ -45,10 +48,12 @@ class TrainLoop {
  public:
   TrainLoop(const Run& run, const TrainState& start) : run_(run), state_(start) {}
 
-  /// Trains up to run.stop. Returns the signal that stopped it earlier, with everything saved, else 0.
+  /// Trains up to run.stop. Returns the signal that stopped it earlier, with everything saved, else 0; kOtherRank where
+  /// another rank has got it.
   /// Throws Failure(numerics) after too many skipped updates, Failure(checkpoint) when the last state could not be
   /// saved, Failure(data) when the loader fails.
   int run();
+  static constexpr int kOtherRank = -1;
 
   const TrainState& state() const { return state_; }
   const std::vector<double>& step_seconds() const { return step_seconds_; }
@@ -65,6 +70,10 @@ class TrainLoop {
     double begin;
   };
 
+  bool many_ranks() const;
+  /// What this rank tells the others with the next step.
+  float requests();
+  int stop_signal() const;
   bool stays_alone(std::int64_t step) const;
   void send();
   void finish();
@@ -100,7 +109,8 @@ class TrainLoop {
     std::int64_t steps = 0, tokens = 0;
     double seconds = 0, sum = 0, largest = 0;  // losses: of the steps whose loss is finite
   } recent_;
-  bool log_broken_ = false;  // the last line could not be written
+  bool log_broken_ = false;                       // the last line could not be written
+  bool stop_asked_ = false, save_asked_ = false;  // by any of many ranks, as of the last step that is finished
 };
 
 }  // namespace llmc

@@ -7,6 +7,7 @@
 #include <charconv>
 
 #include "error.h"
+#include "shares.h"
 #include "spec/fingerprint.h"
 #include "train/start.h"
 
@@ -88,10 +89,6 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
       ->type_name("N")
       ->check(CLI::Range(1, 4096));
   const bool gpu = info.arch[0] >= '0' && info.arch[0] <= '9';  // "90a"; a processor's names begin with a letter
-  app.add_option("--device", options.device, "which accelerator")
-      ->type_name("N")
-      ->check(CLI::Range(0, 1023))
-      ->group(gpu ? "Options" : "");
   app.add_option("--trace", trace, "write weights, tokens, gradients and loss of every step to DIR, as safetensors")
       ->type_name("DIR");
   app.add_option("--timing", timing, "write the seconds of start-up and of every step to FILE, as JSON")
@@ -102,15 +99,34 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
          "that Nsight Systems shows the plan's names (nsys profile --capture-range=cudaProfilerApi trainer ...)")
       ->type_name("START:COUNT")
       ->group(gpu ? "Options" : "");
+  app.add_option(
+         "--ranks", options.ranks,
+         "start so many ranks on this machine, one a GPU or a share of the cores; on several machines, start the "
+         "trainer by torchrun, mpirun or srun")
+      ->type_name("N")
+      ->check(CLI::Range(1, kMostRanks));
+  app.add_option("--peer-timeout", options.peer_timeout,
+                 "of several ranks: seconds of silence after which another is lost, and all end with 170")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(2, 86400))
+      ->capture_default_str();
   auto* plan = app.add_flag("--plan", options.plan, "print what this trainer was built for, and exit");
   app.add_flag("--json", options.json, "with --plan: as JSON")->needs(plan);
   app.add_flag("--quiet", options.quiet, "print warnings and errors only");
+  int device = 0;
+  auto* device_option = app.add_option("--device", device,
+                                       "which accelerator (default: the first, or of several ranks on "
+                                       "a machine the one of the rank's number there)")
+                            ->type_name("N")
+                            ->check(CLI::Range(0, 1023))
+                            ->group(gpu ? "Options" : "");
   auto* tune = app.add_subcommand(
       "tune",
       "on a GPU: times the library's algorithms for each matrix product, and keeps the fastest in tuned.json beside "
       "this program, which later runs read. Other algorithms add in another order: tune before a run, not within it");
   if (!gpu) tune->group("");
-  tune->add_option("--device", options.device, "which accelerator")->type_name("N")->check(CLI::Range(0, 1023));
+  auto* tuned_device =
+      tune->add_option("--device", device, "which accelerator")->type_name("N")->check(CLI::Range(0, 1023));
   app.set_version_flag("--version", fmt::format("{} {} {}", info.name, info.fingerprint, info.arch));
   app.footer([&info, gpu] {
     return std::string(
@@ -149,6 +165,7 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
   if ((run_option->count() > 0 && run.empty()) || options.resume.empty())
     throw Failure(Exit::usage, "--run and --resume need a value; see --help");
   if (steps_option->count() > 0) options.steps = steps;
+  if (device_option->count() + tuned_device->count() > 0) options.device = device;
   if (!profile.empty()) options.profile = step_window(profile);
   options.final_checkpoint = !no_final_checkpoint;
   options.trace = trace;

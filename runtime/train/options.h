@@ -29,9 +29,11 @@ struct Options {
   std::filesystem::path base;          // what the spec's relative paths are relative to
   std::vector<std::string> overrides;  // "key.path=value"
   std::vector<std::string> command;    // all of the words, for messages that show it again
+  int ranks = 0;                       // to start on this machine; 0: this process is what its launcher says
+  int peer_timeout = 30;               // seconds of silence after which another rank is lost
   int threads = 0;                     // 0: OMP_NUM_THREADS or the affinity mask
-  int device = 0;
-  std::optional<StepWindow> profile;  // steps that a profiler is to see
+  std::optional<int> device;           // by default the launcher's local rank, or the first
+  std::optional<StepWindow> profile;   // steps that a profiler is to see
   bool final_checkpoint = true;
   bool plan = false, json = false, quiet = false, tune = false;
 };

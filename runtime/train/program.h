@@ -10,6 +10,7 @@
 #include "device/types.h"
 #include "math/gemm.h"
 #include "parameters.h"
+#include "shares.h"
 
 namespace llmc {
 
@@ -36,8 +37,10 @@ struct ProgramInfo {
   std::int64_t chunk_elements;          // see train/chunks.h, which fills chunks and first_chunk at start
   std::span<const GemmShape> products;  // every matrix product of the step, by name
   const AttentionPlan* attention;       // null where cuDNN has no part in it
-  std::size_t arena_bytes;
-  std::span<const Buffer> buffers;  // of the arena; all but the unseen
+  std::size_t arena_bytes;              // of one rank
+  std::span<const Buffer> buffers;      // of the arena of one rank; all but the unseen
+  std::span<const Bucket> buckets;      // of the flat buffers
+  bool sharded;                         // ranks share out the optimizer's state; false: each has all of it
 
   std::size_t math_workspace_bytes() const {
     const Buffer* workspace = find_buffer(buffers, Use::math_workspace);
@@ -52,15 +55,17 @@ struct Step;
 struct Program {
   const ProgramInfo& info;
   /// Builds every GEMM and attention descriptor, once.
-  Step* (*create)(Device&, Communicator& ranks, std::byte* arena);
+  /// `state_bytes`: from one buffer of the optimizer's state to the next, which lie at the end of the arena.
+  Step* (*create)(Device&, Communicator& ranks, std::byte* arena, std::size_t state_bytes);
   void (*destroy)(Step*);
   /// Draws the initial weights into the masters; the same for every target layout and number of ranks.
   void (*initialise)(Step&, std::uint64_t seed);
-  /// Writes the compute copies from the masters (after initialise or load).
+  /// Writes the compute copies from the masters (after initialise or load), each rank its share, and gathers them.
   void (*refresh_copies)(Step&);
-  /// Forward and backward of one micro-batch. `first`: gradients and loss are written, later ones add.
+  /// Forward and backward of one micro-batch. `first`: gradients and loss are written, later ones add. `last`: the
+  /// gradients, complete, are summed over the ranks.
   void (*micro_batch)(Step&, bool first, bool last);
-  /// Gradient norm, clipping, AdamW, compute copies, per-parameter norms.
+  /// Gradient norm, clipping, AdamW, compute copies, per-parameter norms; new weights are gathered.
   void (*optimizer_step)(Step&);
   /// Forward only; adds loss_scale * (sum of the losses) to StepResults::loss (`first`: writes).
   void (*evaluate)(Step&, bool first);

@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstring>
 
+#include "comm/collectives.h"
 #include "device/range.h"
 #include "error.h"
 #include "run/trace.h"
@@ -41,12 +44,24 @@ std::size_t slot_count(const ProgramInfo& info) {
   return buffer ? buffer->bytes() / input_block(info.buffers).bytes : 0;
 }
 
+/// What ranks do not share out, and this rank's share of the rest.
+std::size_t begin_of_state(const ProgramInfo& info) { return buffer_of(info.buffers, Use::state).offset; }
+
 }  // namespace
+
+std::size_t arena_bytes(const ProgramInfo& info, const Shares& shares) {
+  const std::size_t states = saved_buffers(info.buffers) - 1;
+  return begin_of_state(info) + states * buffer_space(DType::f32, shares.state_elements());
+}
 
 Session::Session(Device& device, Communicator& ranks, const Program& program)
     : device_(device),
+      ranks_(ranks),
       program_(program),
-      arena_(device.allocate(program.info.arena_bytes)),
+      shares_(program.info.sharded ? Shares(program.info.buckets, ranks.rank(), ranks.world_size())
+                                   : Shares(program.info.buckets)),
+      state_bytes_(buffer_space(DType::f32, shares_.state_elements())),
+      arena_(device.allocate(arena_bytes(program.info, shares_))),
       micro_batches_{Replay(device), Replay(device), Replay(device), Replay(device)},
       optimizer_step_(device),
       evaluations_{Replay(device), Replay(device)},
@@ -55,8 +70,8 @@ Session::Session(Device& device, Communicator& ranks, const Program& program)
       results_(device, place(Use::results), sizeof(StepResults)) {
   if (const Buffer* norms = find_buffer(info().buffers, Use::parameter_norms))
     norms_.emplace(device, arena_ + norms->offset, norms->bytes());
-  upload_constants(device_, arena_, program_.info);
-  step_ = program_.create(device_, ranks, arena_);
+  upload_constants(device_, arena_, program_.info, shares_);
+  step_ = program_.create(device_, ranks, arena_, state_bytes_);
 }
 
 Session::~Session() { program_.destroy(step_); }
@@ -97,21 +112,23 @@ void Session::send_inputs(const MicroBatch& micro, const StepScalars& scalars, c
   inputs_.send();
 }
 
-void Session::send(const StepBatch& batch, const OptimizerScalars& optimizer, float clip_norm, std::int64_t step,
-                   TraceWriter* trace) {
+void Session::send(const StepBatch& batch, const OptimizerScalars& optimizer, float clip_norm, float requests,
+                   std::int64_t step, TraceWriter* trace) {
   const Range range("step");
-  if (batch.target_count < 1) throw Failure(Exit::internal, "a batch without targets");
-  const StepScalars scalars{clip_norm, static_cast<float>(1.0 / static_cast<double>(batch.target_count))};
-  if (trace)
+  if (batch.target_count < 1 || batch.begin >= batch.past)
+    throw Failure(Exit::internal, "a batch without targets, or without a part for this rank");
+  const StepScalars scalars{clip_norm, static_cast<float>(1.0 / static_cast<double>(batch.target_count)), requests};
+  if (trace) {
+    state_.gather(kWeights, info().parameters);
     trace->begin_step(step, [&](std::int64_t offset, std::int64_t count, float* out) {
       read_floats(Use::masters, offset, count, out);
     });
-  for (std::size_t i = 0; i < batch.micro_batches.size(); ++i) {
+    for (const MicroBatch& micro : batch.micro_batches) trace->add_micro_batch(micro.inputs, micro.targets);
+  }
+  for (std::size_t i = batch.begin; i < batch.past; ++i) {
     const Range range("micro-batch");
-    const MicroBatch& micro = batch.micro_batches[i];
-    if (trace) trace->add_micro_batch(micro.inputs, micro.targets);
-    send_inputs(micro, scalars, optimizer);
-    const bool first = i == 0, last = i + 1 == batch.micro_batches.size();
+    send_inputs(batch.micro_batches[i], scalars, optimizer);
+    const bool first = i == batch.begin, last = i + 1 == batch.past;
     micro_batches_[first + 2 * last].run([&] { program_.micro_batch(*step_, first, last); });
   }
   {
@@ -130,10 +147,12 @@ Session::Finished Session::finish(TraceWriter* trace, float lr) {
     finished.norms = {reinterpret_cast<const float*>(norms.data()), norms.size() / sizeof(float)};
   }
   // The optimizer reads gradients and scales them on the way: the buffer still holds them as they were before clipping.
-  if (trace)
+  if (trace) {
+    gather_buckets(place(Use::gradients), info().parameters, {});
     trace->finish_step(
         [&](std::int64_t offset, std::int64_t count, float* out) { read_floats(Use::gradients, offset, count, out); },
         {finished.results.loss, finished.results.grad_norm, lr});
+  }
   return finished;
 }
 
@@ -147,7 +166,11 @@ void Session::evaluate(const MicroBatch& batch, float loss_scale, bool first) {
   evaluations_[first].run([&] { program_.evaluate(*step_, first); });
 }
 
+void Session::evaluate_nothing() { device_.zero(place(Use::results), sizeof(StepResults)); }
+
 double Session::evaluated_loss() {
+  ranks_.all_reduce_sum(reinterpret_cast<double*>(place(Use::results) + offsetof(StepResults, loss)), 1,
+                        device_.stream());
   StepResults results{};
   copy_out(place(Use::results), std::span(&results, 1));
   return results.loss;
@@ -163,33 +186,74 @@ void Session::next_logits(std::span<const std::int32_t> tokens, std::span<const 
   copy_out(place(Use::sample_logits), std::span(logits));
 }
 
+void Session::gather_buckets(std::byte* flat, std::span<const ParameterInfo> parameters,
+                             const std::function<void(Bucket)>& begin) {
+  if (shares_.ranks() == 1) return;
+  for (const Bucket& bucket : info().buckets) {
+    const bool wanted = std::ranges::any_of(parameters, [&](const ParameterInfo& p) {
+      return p.offset >= bucket.offset && p.offset < bucket.offset + bucket.elements;
+    });
+    if (!wanted) continue;
+    if (begin) begin(bucket);
+    ranks_.all_gather(flat + static_cast<std::size_t>(bucket.offset) * sizeof(float),
+                      static_cast<std::size_t>(share_of(bucket.elements, shares_.ranks())) * sizeof(float),
+                      device_.stream());
+  }
+}
+
 Session::DeviceState::DeviceState(Session& session) : session_(session) {
-  const auto add = [&](const Buffer& buffer, const std::string& prefix) {
+  const ProgramInfo& info = session.info();
+  const auto add = [&](const Buffer& buffer, std::size_t offset, const std::string& prefix) {
     if (buffer.dtype != DType::f32)
       throw Failure(Exit::internal,
                     fmt::format("{} is {}, and checkpoints hold fp32", buffer.name, name_of(buffer.dtype)));
-    buffers_.push_back(&buffer);
+    offsets_.push_back(offset);
     prefixes_.push_back(prefix);
   };
-  add(session.buffer(Use::masters), "");
-  for (const Buffer& buffer : session.info().buffers)
-    if (buffer.use == Use::state) add(buffer, std::string(buffer.name) + ".");
+  const Buffer& masters = session.buffer(Use::masters);
+  add(masters, masters.offset, "");
+  for (const Buffer& buffer : info.buffers)
+    if (buffer.use == Use::state)
+      add(buffer, begin_of_state(info) + (offsets_.size() - 1) * session.state_bytes_, std::string(buffer.name) + ".");
 }
 
-std::size_t Session::DeviceState::bytes_at(std::size_t buffer, std::int64_t offset, std::int64_t count) const {
-  const Buffer& flat = *buffers_.at(buffer);
-  if (offset < 0 || count < 0 || offset > flat.elements || count > flat.elements - offset)
+void Session::DeviceState::check(std::int64_t offset, std::int64_t count) const {
+  const std::int64_t elements = session_.info().parameter_elements;
+  if (offset < 0 || count < 0 || offset > elements || count > elements - offset)
     throw Failure(Exit::internal, "access outside of the training state");
-  return flat.offset + static_cast<std::size_t>(offset) * sizeof(float);
+}
+
+void Session::DeviceState::gather(std::size_t buffer, std::span<const ParameterInfo> parameters) {
+  if (!shared_out(buffer)) return session_.gather_buckets(begin_of(buffer), parameters, {});
+  // Between steps nobody needs the gradients.
+  std::byte* const whole = session_.place(Use::gradients);
+  session_.gather_buckets(whole, parameters, [&](const Bucket& bucket) {
+    session_.shares_.own(bucket.offset, bucket.elements,
+                         [&](std::int64_t flat, std::int64_t state, std::int64_t count) {
+                           session_.device_.copy(whole + static_cast<std::size_t>(flat) * sizeof(float),
+                                                 begin_of(buffer) + static_cast<std::size_t>(state) * sizeof(float),
+                                                 static_cast<std::size_t>(count) * sizeof(float));
+                         });
+  });
 }
 
 void Session::DeviceState::read(std::size_t buffer, std::int64_t offset, std::int64_t count, float* out) {
-  session_.copy_out(session_.arena_ + bytes_at(buffer, offset, count), std::span(out, static_cast<std::size_t>(count)));
+  check(offset, count);
+  const std::byte* const flat = shared_out(buffer) ? session_.place(Use::gradients) : begin_of(buffer);
+  session_.copy_out(flat + static_cast<std::size_t>(offset) * sizeof(float),
+                    std::span(out, static_cast<std::size_t>(count)));
 }
 
 void Session::DeviceState::write(std::size_t buffer, std::int64_t offset, std::int64_t count, const float* values) {
-  session_.copy_in(session_.arena_ + bytes_at(buffer, offset, count),
-                   std::span(values, static_cast<std::size_t>(count)));
+  check(offset, count);
+  const auto copy = [&](std::int64_t flat, std::int64_t place, std::int64_t part) {
+    session_.copy_in(begin_of(buffer) + static_cast<std::size_t>(place) * sizeof(float),
+                     std::span(values + (flat - offset), static_cast<std::size_t>(part)));
+  };
+  if (shared_out(buffer))
+    session_.shares_.own(offset, count, copy);
+  else
+    copy(offset, offset, count);
 }
 
 }  // namespace llmc

@@ -128,7 +128,7 @@ void measure(benchmark::State& state, double bytes, double elements, Kernel kern
 
 std::vector<Chunk> chunks() {
   std::vector<Chunk> all;
-  for (int begin = 0; begin < kParameters; begin += kChunkSize) all.push_back({begin, kChunkSize, 0, 0});
+  for (int begin = 0; begin < kParameters; begin += kChunkSize) all.push_back({begin, begin, kChunkSize, 0, 0});
   return all;
 }
 

@@ -28,7 +28,8 @@ from place import OutOfDate, put, with_fault  # noqa: E402
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # What the tests of ctest need, by the beginning of their names.
-NEEDS = {"conformance_": ["conformance"], "run_": ["llmc"], "reference_": ["llmc"], "sim_": ["llmc", "llmc_sim"]}
+NEEDS = {"conformance_": ["conformance"], "run_": ["llmc"], "reference_": ["llmc"], "sim_conformance_": ["conformance_sim"],
+         "sim_": ["llmc", "llmc_sim"]}
 LIMIT = 2400  # seconds after which a build or a test has hung; a run that reaches it has no verdict
 
 

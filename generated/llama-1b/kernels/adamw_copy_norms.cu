@@ -1,4 +1,4 @@
-// adamw_copy_norms: from template adamw for run llama-1b (aaf5677d8652fd38f729fcaf140f8b13).
+// adamw_copy_norms: from template adamw for run llama-1b (83c3f3dbf15a0b7ad9c9d48ee87ab182).
 //
 // Act = bf16, kCopy = true, kNorms = true, kLanes = 256
 //
@@ -13,8 +13,9 @@ namespace llmc {
 
 using Act = bf16;
 
-/// Flat parameter buffers; chunks [begin, end). kCopy: copy = the new weights in Act.
-/// kNorms: weight_partial, update_partial = sums of squares of a chunk's new weights and of their change.
+/// Flat parameter buffers, of exp_avg and exp_avg_sq this rank's share; chunks [begin, end). kCopy: copy = the new
+/// weights in Act. kNorms: weight_partial, update_partial = sums of squares of a chunk's new weights and of their
+/// change.
 LLMC_BOUNDS(256)
 LLMC_KERNEL adamw_copy_norms(float* __restrict__ master, const float* __restrict__ gradient,
                              float* __restrict__ exp_avg, float* __restrict__ exp_avg_sq, Act* __restrict__ copy,
@@ -42,8 +43,8 @@ LLMC_KERNEL adamw_copy_norms(float* __restrict__ master, const float* __restrict
     };
     const auto p = lanes.run(master + chunk.offset, chunk.length);
     const auto d = lanes.run(gradient + chunk.offset, chunk.length);
-    const auto m = lanes.run(exp_avg + chunk.offset, chunk.length);
-    const auto v = lanes.run(exp_avg_sq + chunk.offset, chunk.length);
+    const auto m = lanes.run(exp_avg + chunk.state, chunk.length);
+    const auto v = lanes.run(exp_avg_sq + chunk.state, chunk.length);
     auto rounded = lanes.run_if<true>(copy + chunk.offset, chunk.length);
     auto weights = lanes.sums(), updates = lanes.sums();
     lanes.map(p, d, m, v, rounded, weights, updates,

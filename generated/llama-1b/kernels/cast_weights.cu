@@ -1,4 +1,4 @@
-// cast_weights: from template cast_weights for run llama-1b (aaf5677d8652fd38f729fcaf140f8b13).
+// cast_weights: from template cast_weights for run llama-1b (83c3f3dbf15a0b7ad9c9d48ee87ab182).
 //
 // Act = bf16, kLanes = 256
 //

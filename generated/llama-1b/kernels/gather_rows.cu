@@ -1,4 +1,4 @@
-// gather_rows: from template gather_rows for run llama-1b (aaf5677d8652fd38f729fcaf140f8b13).
+// gather_rows: from template gather_rows for run llama-1b (83c3f3dbf15a0b7ad9c9d48ee87ab182).
 //
 // Act = bf16, kRows = 16, kCols = 2048, kPitch = 2048, kLanes = 64
 //

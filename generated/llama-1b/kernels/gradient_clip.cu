@@ -1,4 +1,4 @@
-// gradient_clip: from template gradient_clip for run llama-1b (aaf5677d8652fd38f729fcaf140f8b13).
+// gradient_clip: from template gradient_clip for run llama-1b (83c3f3dbf15a0b7ad9c9d48ee87ab182).
 //
 // kLanes = 1024
 //

@@ -1,10 +1,11 @@
-// loss_sum: from template loss_sum for run llama-1b (aaf5677d8652fd38f729fcaf140f8b13).
+// loss_sum: from template loss_sum for run llama-1b (83c3f3dbf15a0b7ad9c9d48ee87ab182).
 //
 // kRows = 32768, kLanes = 1024
 //
 // 1 rows of 32768; moves 0.13 MB, 0.03 MFLOP a launch.
 
-// loss_sum: results->loss (=|+=) loss_scale * the sum of the losses, in double and in a fixed order.
+// loss_sum: results->loss (=|+=) loss_scale * the sum of the losses, in double and in a fixed order. Passes on what the
+// outside asks of this rank.
 #include "device/group.h"
 
 namespace llmc {
@@ -16,7 +17,9 @@ LLMC_KERNEL loss_sum(const float* __restrict__ losses, const StepScalars* __rest
   const Group<1024> lanes;
   if (!lanes.alone()) return;
   const double sum = lanes.sum<double>(lanes.row<32768>(losses), [](float v) { return v; }) * scalars->loss_scale;
-  if (lanes.leads()) results->loss = accumulate ? results->loss + sum : sum;
+  if (!lanes.leads()) return;
+  results->loss = accumulate ? results->loss + sum : sum;
+  results->requests = scalars->requests;
 }
 
 }  // namespace llmc

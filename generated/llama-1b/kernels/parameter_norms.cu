@@ -1,4 +1,4 @@
-// parameter_norms: from template parameter_norms for run llama-1b (aaf5677d8652fd38f729fcaf140f8b13).
+// parameter_norms: from template parameter_norms for run llama-1b (83c3f3dbf15a0b7ad9c9d48ee87ab182).
 //
 // kParameters = 146, kLanes = 32
 //

@@ -1,5 +1,5 @@
 // rms_norm_backward_residual_recompute: from template rms_norm_backward for run llama-1b
-// (aaf5677d8652fd38f729fcaf140f8b13).
+// (83c3f3dbf15a0b7ad9c9d48ee87ab182).
 //
 // Act = bf16, Residual = float, kRows = 32768, kCols = 2048, kPitch = 2048, kBlocks = 1024, kResidual = true,
 // kRecompute = true, kLanes = 256

@@ -1,4 +1,4 @@
-// rms_norm_forward: from template rms_norm_forward for run llama-1b (aaf5677d8652fd38f729fcaf140f8b13).
+// rms_norm_forward: from template rms_norm_forward for run llama-1b (83c3f3dbf15a0b7ad9c9d48ee87ab182).
 //
 // Act = bf16, Residual = float, kRows = 32768, kCols = 2048, kPitch = 2048, kEps = 1e-05f, kLanes = 128
 //

@@ -1,4 +1,4 @@
-// rope: from template rope for run llama-1b (aaf5677d8652fd38f729fcaf140f8b13).
+// rope: from template rope for run llama-1b (83c3f3dbf15a0b7ad9c9d48ee87ab182).
 //
 // Act = bf16, kRows = 32768, kSequence = 2048, kHeads = 40, kHeadDim = 64, kPitch = 3072, kInverse = false, kLanes =
 // 128

@@ -1,4 +1,4 @@
-// adamw_norms: from template adamw for run quickstart (76adbe471871107efa6ddc51460bc417).
+// adamw_norms: from template adamw for run quickstart (054a169fff90d3d2c510978bc97004e6).
 //
 // Act = float, kCopy = false, kNorms = true, kLanes = 1
 //
@@ -13,8 +13,9 @@ namespace llmc {
 
 using Act = float;
 
-/// Flat parameter buffers; chunks [begin, end). kCopy: copy = the new weights in Act.
-/// kNorms: weight_partial, update_partial = sums of squares of a chunk's new weights and of their change.
+/// Flat parameter buffers, of exp_avg and exp_avg_sq this rank's share; chunks [begin, end). kCopy: copy = the new
+/// weights in Act. kNorms: weight_partial, update_partial = sums of squares of a chunk's new weights and of their
+/// change.
 LLMC_BOUNDS(1)
 LLMC_KERNEL adamw_norms(float* __restrict__ master, const float* __restrict__ gradient, float* __restrict__ exp_avg,
                         float* __restrict__ exp_avg_sq, Act* __restrict__ copy, const Chunk* __restrict__ chunks,
@@ -41,8 +42,8 @@ LLMC_KERNEL adamw_norms(float* __restrict__ master, const float* __restrict__ gr
     };
     const auto p = lanes.run(master + chunk.offset, chunk.length);
     const auto d = lanes.run(gradient + chunk.offset, chunk.length);
-    const auto m = lanes.run(exp_avg + chunk.offset, chunk.length);
-    const auto v = lanes.run(exp_avg_sq + chunk.offset, chunk.length);
+    const auto m = lanes.run(exp_avg + chunk.state, chunk.length);
+    const auto v = lanes.run(exp_avg_sq + chunk.state, chunk.length);
     auto rounded = lanes.run_if<false>(copy + chunk.offset, chunk.length);
     auto weights = lanes.sums(), updates = lanes.sums();
     lanes.map(p, d, m, v, rounded, weights, updates,

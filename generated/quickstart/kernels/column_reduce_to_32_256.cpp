@@ -1,4 +1,4 @@
-// column_reduce_to_32_256: from template column_reduce for run quickstart (76adbe471871107efa6ddc51460bc417).
+// column_reduce_to_32_256: from template column_reduce for run quickstart (054a169fff90d3d2c510978bc97004e6).
 //
 // kBlocks = 8, kCols = 8192, kLanes = 1
 //

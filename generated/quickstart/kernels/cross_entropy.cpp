@@ -1,4 +1,4 @@
-// cross_entropy: from template cross_entropy for run quickstart (76adbe471871107efa6ddc51460bc417).
+// cross_entropy: from template cross_entropy for run quickstart (054a169fff90d3d2c510978bc97004e6).
 //
 // Act = float, kRows = 2048, kCols = 4096, kPitch = 4096, kGradient = false, kCluster = 1, kLanes = 1
 //

@@ -1,4 +1,4 @@
-// embedding_forward: from template embedding_forward for run quickstart (76adbe471871107efa6ddc51460bc417).
+// embedding_forward: from template embedding_forward for run quickstart (054a169fff90d3d2c510978bc97004e6).
 //
 // Act = float, kRows = 2048, kCols = 256, kPitch = 256, kLanes = 1
 //

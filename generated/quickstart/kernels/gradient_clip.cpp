@@ -1,4 +1,4 @@
-// gradient_clip: from template gradient_clip for run quickstart (76adbe471871107efa6ddc51460bc417).
+// gradient_clip: from template gradient_clip for run quickstart (054a169fff90d3d2c510978bc97004e6).
 //
 // kLanes = 1
 //

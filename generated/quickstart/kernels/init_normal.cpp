@@ -1,4 +1,4 @@
-// init_normal: from template init_normal for run quickstart (76adbe471871107efa6ddc51460bc417).
+// init_normal: from template init_normal for run quickstart (054a169fff90d3d2c510978bc97004e6).
 //
 // kLanes = 1
 //

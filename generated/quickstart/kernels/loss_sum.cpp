@@ -1,10 +1,11 @@
-// loss_sum: from template loss_sum for run quickstart (76adbe471871107efa6ddc51460bc417).
+// loss_sum: from template loss_sum for run quickstart (054a169fff90d3d2c510978bc97004e6).
 //
 // kRows = 2048, kLanes = 1
 //
 // 1 rows of 2048; moves 0.01 MB, 0.00 MFLOP a launch.
 
-// loss_sum: results->loss (=|+=) loss_scale * the sum of the losses, in double and in a fixed order.
+// loss_sum: results->loss (=|+=) loss_scale * the sum of the losses, in double and in a fixed order. Passes on what the
+// outside asks of this rank.
 #include "device/group.h"
 
 namespace llmc {
@@ -16,7 +17,9 @@ LLMC_KERNEL loss_sum(const float* __restrict__ losses, const StepScalars* __rest
   const Group<1> lanes;
   if (!lanes.alone()) return;
   const double sum = lanes.sum<double>(lanes.row<2048>(losses), [](float v) { return v; }) * scalars->loss_scale;
-  if (lanes.leads()) results->loss = accumulate ? results->loss + sum : sum;
+  if (!lanes.leads()) return;
+  results->loss = accumulate ? results->loss + sum : sum;
+  results->requests = scalars->requests;
 }
 
 }  // namespace llmc

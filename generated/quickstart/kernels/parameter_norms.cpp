@@ -1,4 +1,4 @@
-// parameter_norms: from template parameter_norms for run quickstart (76adbe471871107efa6ddc51460bc417).
+// parameter_norms: from template parameter_norms for run quickstart (054a169fff90d3d2c510978bc97004e6).
 //
 // kParameters = 56, kLanes = 1
 //

@@ -1,4 +1,4 @@
-// rope: from template rope for run quickstart (76adbe471871107efa6ddc51460bc417).
+// rope: from template rope for run quickstart (054a169fff90d3d2c510978bc97004e6).
 //
 // Act = float, kRows = 2048, kSequence = 256, kHeads = 12, kHeadDim = 32, kPitch = 512, kInverse = false, kLanes = 1
 //

@@ -147,6 +147,8 @@ void Device::copy_in(void* dst, const void* src, std::size_t bytes) { std::memcp
 
 void Device::copy_out(void* dst, const void* src, std::size_t bytes) { std::memcpy(dst, src, bytes); }
 
+void Device::copy(void* dst, const void* src, std::size_t bytes) { std::memcpy(dst, src, bytes); }
+
 void Device::zero(void* dst, std::size_t bytes) {
   auto* begin = static_cast<std::byte*>(dst);
 #pragma omp parallel
@@ -165,6 +167,8 @@ bool Device::runs_ahead() const { return false; }
 void Device::profile(bool) { throw Failure(Exit::internal, "a CPU has no profiler's capture to begin or to end"); }
 
 bool Device::profiled() const { return false; }
+
+const char* Device::identity() const { return ""; }
 
 const char* Device::description() const { return impl_->description.c_str(); }
 

@@ -30,7 +30,7 @@ struct Device::Impl {
   Stream stream;
   std::optional<Staging> staging;  // after the stream, which it waits for when it goes
   std::vector<void*> allocations;
-  std::string description;
+  std::string description, identity;
   bool profiled = false;
 
   ~Impl() {
@@ -52,6 +52,9 @@ Device::Device(int index, int) : impl_(new Impl()) {
 
   cudaDeviceProp properties;
   check(cudaGetDeviceProperties(&properties, index), "cudaGetDeviceProperties");
+  static constexpr char kDigits[] = "0123456789abcdef";
+  for (const char byte : properties.uuid.bytes)
+    impl_->identity += {kDigits[static_cast<unsigned char>(byte) >> 4], kDigits[byte & 15]};
   int driver = 0;
   check(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
   impl_->description = std::string(properties.name) + " (sm_" + std::to_string(properties.major) +
@@ -91,6 +94,10 @@ void Device::zero(void* dst, std::size_t bytes) {
   if (bytes) check(cudaMemsetAsync(dst, 0, bytes, impl_->stream.handle), "cudaMemsetAsync");
 }
 
+void Device::copy(void* dst, const void* src, std::size_t bytes) {
+  check(cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDeviceToDevice, impl_->stream.handle), "cudaMemcpyAsync");
+}
+
 void Device::synchronize() {
   impl_->staging->finish();
   check(cudaStreamSynchronize(impl_->stream.handle), "cudaStreamSynchronize");
@@ -109,5 +116,7 @@ bool Device::profiled() const { return impl_->profiled; }
 const char* Device::description() const { return impl_->description.c_str(); }
 
 int Device::threads() const { return 1; }
+
+const char* Device::identity() const { return impl_->identity.c_str(); }
 
 }  // namespace llmc

@@ -67,8 +67,14 @@ enum cudaStreamCaptureStatus {
   cudaStreamCaptureStatusInvalidated,
 };
 
+struct CUuuid_st {
+  char bytes[16];
+};
+using cudaUUID_t = CUuuid_st;
+
 struct cudaDeviceProp {
   char name[256];
+  cudaUUID_t uuid;
   std::size_t totalGlobalMem, sharedMemPerBlock, sharedMemPerBlockOptin;
   int major, minor, multiProcessorCount, warpSize, maxThreadsPerBlock, l2CacheSize, memoryBusWidth;
 };

@@ -1,4 +1,5 @@
-// Stand-in for NCCL with one rank: what runtime/comm/nccl.cpp uses.
+// Stand-in for NCCL between processes of one machine: what runtime/comm/nccl.cpp uses, with NCCL's names and meanings.
+// Enumerators have values of their own.
 #pragma once
 
 #include <cstddef>
@@ -16,9 +17,9 @@ enum ncclResult_t {
   ncclRemoteError,
   ncclInProgress,
 };
-enum ncclDataType_t { ncclUint8, ncclInt32, ncclBfloat16, ncclFloat32, ncclFloat64 };
+enum ncclDataType_t { ncclUint8, ncclBfloat16, ncclFloat32, ncclFloat64 };
 using ncclDataType = ncclDataType_t;
-enum ncclRedOp_t { ncclSum, ncclMax };
+enum ncclRedOp_t { ncclSum };
 
 struct ncclUniqueId {
   char internal[128];
@@ -35,6 +36,8 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id);
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank, ncclConfig_t* config);
 ncclResult_t ncclCommDestroy(ncclComm_t comm);
 ncclResult_t ncclCommAbort(ncclComm_t comm);
+/// ncclRemoteError: a rank's process has ended without destroying its communicator.
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error);
 ncclResult_t ncclAllReduce(const void* send, void* receive, std::size_t count, ncclDataType_t type, ncclRedOp_t op,
                            ncclComm_t comm, cudaStream_t stream);
 ncclResult_t ncclReduceScatter(const void* send, void* receive, std::size_t share, ncclDataType_t type, ncclRedOp_t op,

@@ -47,12 +47,18 @@ constexpr ErrorText kErrors[] = {
 };
 
 cudaError_t last_error = cudaSuccess;
+int current_device = 0;  // the only one that this process uses: each has a GPU of its own, whatever its number
 int range_depth = 0;
 
 const ErrorText* find(cudaError_t error) {
   for (const ErrorText& known : kErrors)
     if (known.error == error) return &known;
   return nullptr;
+}
+
+int device_count() {
+  const char* text = std::getenv("LLMC_SIM_GPUS");
+  return text ? std::atoi(text) : 1;
 }
 
 }  // namespace
@@ -80,17 +86,21 @@ const char* cudaGetErrorString(cudaError_t error) {
 }
 
 cudaError_t cudaGetDeviceCount(int* count) {
-  *count = 1;
+  *count = device_count();
   return cudaSuccess;
 }
-cudaError_t cudaSetDevice(int device) { return returned(device == 0 ? cudaSuccess : cudaErrorInvalidDevice); }
+cudaError_t cudaSetDevice(int device) {
+  if (device < 0 || device >= device_count()) return returned(cudaErrorInvalidDevice);
+  current_device = device;
+  return cudaSuccess;
+}
 cudaError_t cudaGetDevice(int* device) {
-  *device = 0;
+  *device = current_device;
   return cudaSuccess;
 }
 
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
-  if (device != 0) return returned(cudaErrorInvalidDevice);
+  if (device < 0 || device >= device_count()) return returned(cudaErrorInvalidDevice);
   const char* text = std::getenv("LLMC_SIM_CAPABILITY");
   const int capability = text ? std::atoi(text) : 90;
   switch (attribute) {
@@ -107,9 +117,10 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
 }
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
-  if (device != 0) return returned(cudaErrorInvalidDevice);
+  if (device < 0 || device >= device_count()) return returned(cudaErrorInvalidDevice);
   *properties = {};
   std::snprintf(properties->name, sizeof properties->name, "simulated GPU");
+  std::memcpy(properties->uuid.bytes, &device, sizeof device);
   properties->totalGlobalMem = device_bytes_total();
   properties->sharedMemPerBlock = 48 << 10;
   properties->sharedMemPerBlockOptin = 227 << 10;

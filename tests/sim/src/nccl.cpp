@@ -1,34 +1,74 @@
-// NCCL's calls on the simulated device, for one rank: a collective reads what it is given and writes it to where it
-// goes. LLMC_SIM_LOG has a line "nccl: CALL" for each call.
+// NCCL's calls on simulated devices, one a process: collectives run as the streams' other work does, and meet those of
+// the other ranks on a board (board.h). LLMC_SIM_LOG has a line "nccl: CALL" for each call.
 #include <nccl.h>
+#include <signal.h>
 
 #include <cstring>
+#include <memory>
 #include <string>
+#include <thread>
 
+#include "board.h"
+#include "collective.h"
 #include "guard.h"
-#include "shadow.h"
+#include "memory.h"
 #include "stream.h"
 
 using namespace sim;
 
-struct ncclComm {};
+namespace {
+
+/// What a communicator's collectives need, which may run, or be dropped, when it is gone.
+struct Group : Sequence {
+  Group(const std::string& path, int rank, int ranks, Board::Result& result) : board(path, rank, ranks, result) {}
+  void grew() override { board.push(queued); }
+
+  Board board;
+};
+
+}  // namespace
+
+/// A device works by itself: what others wait for runs while this process's host is busy elsewhere. A thread sees to
+/// that, and to nothing else, so that what nobody waits for stays undone.
+struct ncclComm {
+  explicit ncclComm(std::shared_ptr<Group> of) : group(std::move(of)) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are the host's
+    device = std::thread([this] {
+      while (!group->board.aborted()) {
+        const std::uint64_t demanded = group->board.demanded();
+        if (!demanded) continue;
+        const Guard guard;
+        run_until(*group, demanded);
+      }
+    });
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  }
+  ~ncclComm() {
+    group->board.abort();
+    device.join();
+  }
+
+  std::shared_ptr<Group> group;
+  std::thread device;
+};
 
 namespace {
 
-std::size_t bytes_of(ncclDataType_t type) {
-  return type == ncclUint8 ? 1 : type == ncclBfloat16 ? 2 : type == ncclFloat64 ? 8 : 4;
-}
+void log_call(const char* call) { log_line(std::string("nccl: ") + call); }
 
-ncclResult_t collective(const char* call, const char* name, const void* send, void* receive, std::size_t bytes,
-                        ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t enqueue_collective(const char* call, Kind kind, ncclDataType_t type, std::size_t count, int root,
+                                const void* send, void* receive, ncclComm_t comm, cudaStream_t stream) {
   const Guard guard;
-  log_line(std::string("nccl: ") + call);
-  if (!comm || !is_device(send) || !is_device(receive)) return ncclInvalidArgument;
-  enqueue(stream_of(stream), name, [=] {
-    touch(Access::read, send, bytes);
-    touch(Access::write, receive, bytes);
-    std::memmove(receive, send, bytes);
-  });
+  log_call(call);
+  if (!comm || root < 0 || root >= comm->group->board.ranks()) return ncclInvalidArgument;
+  const Collective collective = {kind, type, count, root, send, receive};
+  const Board& board = comm->group->board;
+  if (count && (!is_device(send) || !is_device(receive))) return ncclInvalidArgument;
+  if (count && !placed_well(collective, board.rank(), board.ranks())) return ncclInvalidUsage;
+  const auto run = [collective, group = comm->group] { run_collective(collective, group->done + 1, group->board); };
+  enqueue(stream_of(stream), collective.name(), run, comm->group);
   return ncclSuccess;
 }
 
@@ -37,7 +77,7 @@ ncclResult_t collective(const char* call, const char* name, const void* send, vo
 extern "C" {
 
 ncclResult_t ncclGetVersion(int* version) {
-  log_line("nccl: ncclGetVersion");
+  log_call("ncclGetVersion");
   *version = 22809;
   return ncclSuccess;
 }
@@ -46,46 +86,63 @@ const char* ncclGetErrorString(ncclResult_t result) {
     case ncclSuccess: return "no error";
     case ncclInvalidArgument: return "invalid argument";
     case ncclInvalidUsage: return "invalid usage";
+    case ncclRemoteError: return "remote process exited or there was a network error";
     default: return "unknown result code";
   }
 }
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
-  log_line("nccl: ncclGetUniqueId");
+  log_call("ncclGetUniqueId");
   *id = {};
+  std::strcpy(id->internal, Board::create().c_str());
   return ncclSuccess;
 }
-ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId, int rank, ncclConfig_t*) {
-  log_line("nccl: ncclCommInitRankConfig");
-  if (ranks != 1 || rank != 0) return ncclInvalidUsage;  // this machine has one GPU, which takes one rank
-  *comm = new ncclComm;
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank, ncclConfig_t*) {
+  log_call("ncclCommInitRankConfig");
+  if (ranks < 1 || ranks > Board::kMaxRanks || rank < 0 || rank >= ranks) return ncclInvalidArgument;
+  Board::Result result;
+  auto group =
+      std::make_shared<Group>(std::string(id.internal, strnlen(id.internal, sizeof id.internal)), rank, ranks, result);
+  if (result == Board::Result::no_board) return ncclInvalidArgument;
+  if (result == Board::Result::taken) return ncclInvalidUsage;
+  *comm = new ncclComm(std::move(group));
   return ncclSuccess;
 }
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
-  log_line("nccl: ncclCommDestroy");
+  log_call("ncclCommDestroy");
+  {
+    const Guard guard;
+    run_until(*comm->group, comm->group->queued);
+  }
+  comm->group->board.leave();
   delete comm;
   return ncclSuccess;
 }
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
-  log_line("nccl: ncclCommAbort");
+  log_call("ncclCommAbort");
+  comm->group->board.abort();  // without the lock, which may be held by one who waits for the others
   delete comm;
+  return ncclSuccess;
+}
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
+  log_call("ncclCommGetAsyncError");
+  *error = comm->group->board.someone_died() ? ncclRemoteError : ncclSuccess;
   return ncclSuccess;
 }
 ncclResult_t ncclAllReduce(const void* send, void* receive, std::size_t count, ncclDataType_t type, ncclRedOp_t,
                            ncclComm_t comm, cudaStream_t stream) {
-  return collective("ncclAllReduce", "all-reduce", send, receive, count * bytes_of(type), comm, stream);
+  return enqueue_collective("ncclAllReduce", Kind::all_reduce, type, count, 0, send, receive, comm, stream);
 }
 ncclResult_t ncclReduceScatter(const void* send, void* receive, std::size_t share, ncclDataType_t type, ncclRedOp_t,
                                ncclComm_t comm, cudaStream_t stream) {
-  return collective("ncclReduceScatter", "reduce-scatter", send, receive, share * bytes_of(type), comm, stream);
+  return enqueue_collective("ncclReduceScatter", Kind::reduce_scatter, type, share, 0, send, receive, comm, stream);
 }
 ncclResult_t ncclAllGather(const void* send, void* receive, std::size_t share, ncclDataType_t type, ncclComm_t comm,
                            cudaStream_t stream) {
-  return collective("ncclAllGather", "all-gather", send, receive, share * bytes_of(type), comm, stream);
+  return enqueue_collective("ncclAllGather", Kind::all_gather, type, share, 0, send, receive, comm, stream);
 }
 ncclResult_t ncclBroadcast(const void* send, void* receive, std::size_t count, ncclDataType_t type, int root,
                            ncclComm_t comm, cudaStream_t stream) {
-  if (root != 0) return ncclInvalidArgument;
-  return collective("ncclBroadcast", "broadcast", send, receive, count * bytes_of(type), comm, stream);
+  return enqueue_collective("ncclBroadcast", Kind::broadcast, type, count, root, send, receive, comm, stream);
 }
 
 }  // extern "C"

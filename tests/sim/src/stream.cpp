@@ -33,6 +33,16 @@ void run(CUstream_st& stream, Work& work) {
   work.run();
 }
 
+void push(CUstream_st& stream, Work work) {
+  Sequence* const sequence = work.sequence.get();
+  if (sequence) {
+    work.turn = ++sequence->queued;
+    sequence->streams.push_back(&stream);
+  }
+  stream.queue.push_back(std::move(work));
+  if (sequence) sequence->grew();
+}
+
 }  // namespace
 
 void spend(double milliseconds) { streams().milliseconds += milliseconds; }
@@ -71,19 +81,19 @@ void destroy_stream(CUstream_st* stream) {
   all.erase(std::find_if(all.begin(), all.end(), [stream](const auto& s) { return s.get() == stream; }));
 }
 
-void enqueue(CUstream_st& stream, std::string name, std::function<void()> run) {
+void enqueue(CUstream_st& stream, std::string name, std::function<void()> run, std::shared_ptr<Sequence> sequence) {
   if (stream.capture) {
-    stream.capture->calls.push_back({stream.branch, std::move(name), std::move(run)});
+    stream.capture->calls.push_back({stream.branch, std::move(name), std::move(run), std::move(sequence)});
     return;
   }
-  stream.queue.push_back({std::move(name), std::move(run), nullptr, nullptr, streams().host});
+  push(stream, {std::move(name), std::move(run), nullptr, nullptr, streams().host, std::move(sequence)});
 }
 
 void record(CUstream_st& stream, CUevent_st& event) {
   event.capture = stream.capture;
   if (stream.capture) {
     event.captured = stream.capture->moments++;
-    stream.capture->calls.push_back({stream.branch, "", nullptr, event.captured, -1});
+    stream.capture->calls.push_back({stream.branch, "", nullptr, nullptr, event.captured, -1});
     return;
   }
   event.moment = std::make_shared<Moment>();
@@ -100,7 +110,7 @@ cudaError_t wait(CUstream_st& stream, const CUevent_st& event) {
       stream.branch = event.capture->branches.size();
       event.capture->branches.push_back(&stream);
     }
-    event.capture->calls.push_back({stream.branch, "", nullptr, -1, event.captured});
+    event.capture->calls.push_back({stream.branch, "", nullptr, nullptr, -1, event.captured});
     return cudaSuccess;
   }
   if (stream.capture) return cudaErrorStreamCaptureIsolation;
@@ -111,6 +121,7 @@ cudaError_t wait(CUstream_st& stream, const CUevent_st& event) {
 bool advance(CUstream_st& stream) {
   if (stream.queue.empty()) return false;
   if (const auto awaited = stream.queue.front().wait) run_until(*awaited);
+  if (const auto sequence = stream.queue.front().sequence) run_until(*sequence, stream.queue.front().turn - 1);
   Work work = std::move(stream.queue.front());
   stream.queue.pop_front();
   if (work.wait) {
@@ -123,6 +134,10 @@ bool advance(CUstream_st& stream) {
   } else {
     run(stream, work);
   }
+  if (work.sequence) {
+    ++work.sequence->done;
+    work.sequence->streams.pop_front();
+  }
   return true;
 }
 
@@ -133,6 +148,10 @@ void run_all(CUstream_st& stream) {
 void run_until(Moment& moment) {
   while (!moment.reached)
     if (!advance(*moment.stream)) report("an event waits for a stream that has nothing to do");
+}
+
+void run_until(Sequence& sequence, std::uint64_t turn) {
+  while (sequence.done < turn) advance(*sequence.streams.front());
 }
 
 void run_everything() {
@@ -153,13 +172,13 @@ void push_graph(const Capture& graph, const std::vector<CUstream_st*>& branches)
   std::vector<std::shared_ptr<Moment>> moments(static_cast<std::size_t>(graph.moments));
   for (const Capture::Call& call : graph.calls) {
     CUstream_st& stream = *branches[call.branch];
-    Work work = {call.name, call.run, nullptr, nullptr, streams().host};
+    Work work = {call.name, call.run, nullptr, nullptr, streams().host, call.sequence};
     if (call.record >= 0) {
       work.record = moments[static_cast<std::size_t>(call.record)] = std::make_shared<Moment>();
       work.record->stream = &stream;
     }
     if (call.wait >= 0) work.wait = moments[static_cast<std::size_t>(call.wait)];
-    stream.queue.push_back(std::move(work));
+    push(stream, std::move(work));
   }
 }
 

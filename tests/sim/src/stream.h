@@ -21,12 +21,25 @@ struct Moment {
   double milliseconds = 0;
 };
 
+/// Operations on several streams that a library runs one after the other, in the order in which they were queued, as
+/// NCCL does a communicator's. That orders when they run, and nothing of what they touch.
+struct Sequence {
+  virtual ~Sequence() = default;
+  /// One more is queued.
+  virtual void grew() {}
+
+  std::uint64_t queued = 0, done = 0;
+  std::deque<CUstream_st*> streams;  // of those that are queued and not done
+};
+
 struct Work {
   std::string name;
   std::function<void()> run;          // null: not an operation, but one of the next two
   std::shared_ptr<Moment> record;     // reached now
   std::shared_ptr<Moment> wait;       // not before this
   std::shared_ptr<const Clock> host;  // what the host knew to have ended when it queued this
+  std::shared_ptr<Sequence> sequence = nullptr;
+  std::uint64_t turn = 0;  // in the sequence, from 1
 };
 
 /// What a capture has taken down: calls, to be made again on other streams.
@@ -35,6 +48,7 @@ struct Capture {
     std::size_t branch;
     std::string name;
     std::function<void()> run;
+    std::shared_ptr<Sequence> sequence;
     int record = -1, wait = -1;  // moments of the capture
   };
   std::vector<Call> calls;
@@ -68,7 +82,8 @@ CUstream_st* create_stream();
 void destroy_stream(CUstream_st* stream);
 
 /// Queues an operation, or takes it down where the stream captures.
-void enqueue(CUstream_st& stream, std::string name, std::function<void()> run);
+void enqueue(CUstream_st& stream, std::string name, std::function<void()> run,
+             std::shared_ptr<Sequence> sequence = nullptr);
 void record(CUstream_st& stream, CUevent_st& event);
 cudaError_t wait(CUstream_st& stream, const CUevent_st& event);
 
@@ -76,6 +91,7 @@ cudaError_t wait(CUstream_st& stream, const CUevent_st& event);
 bool advance(CUstream_st& stream);
 void run_all(CUstream_st& stream);
 void run_until(Moment& moment);
+void run_until(Sequence& sequence, std::uint64_t turn);
 void run_everything();
 
 /// Lets the device's time pass, which is made up: each operation takes 0.001 ms, and what it says here.

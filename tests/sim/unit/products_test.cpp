@@ -1,6 +1,5 @@
-// Products from cuBLASLt's descriptors: every layout against sums in double, algorithms, checks. And NCCL's one rank.
+// Products from cuBLASLt's descriptors: every layout against sums in double, algorithms, checks.
 #include <cublasLt.h>
-#include <nccl.h>
 
 #include <cmath>
 #include <ostream>
@@ -225,33 +224,6 @@ TEST_F(Products, RaceWithOtherStreams) {
         cudaDeviceSynchronize();
       },
       "race: (product \\[20, 13, 37\\] bf16 -> bf16 .*; memset .* wrote them|memset .*; product .* read them)");
-}
-
-TEST(Nccl, OneRankKeepsItsValuesAndRefusesNonsense) {
-  ncclComm_t comm = nullptr;
-  int rank = -1, count = 0;
-  const int wrong = 1;
-  EXPECT_EQ(ncclCommInitAll(&comm, 1, &wrong), ncclInvalidArgument);
-  EXPECT_EQ(ncclCommInitAll(&comm, 2, nullptr), ncclInvalidUsage);
-  ASSERT_EQ(ncclCommInitAll(&comm, 1, nullptr), ncclSuccess);
-  EXPECT_EQ(ncclCommUserRank(comm, &rank), ncclSuccess);
-  EXPECT_EQ(ncclCommCount(comm, &count), ncclSuccess);
-  EXPECT_EQ(rank, 0);
-  EXPECT_EQ(count, 1);
-  TestStream stream;
-  const Memory<float> values(std::vector<float>{1, 2, 3});
-  std::vector<float> host(3);
-  EXPECT_EQ(ncclAllReduce(values, values, 3, ncclFloat32, ncclSum, comm, stream.handle), ncclSuccess);
-  EXPECT_EQ(ncclBroadcast(values, values, 12, ncclUint8, 1, comm, stream.handle), ncclInvalidArgument);
-  EXPECT_EQ(ncclAllReduce(host.data(), host.data(), 3, ncclFloat32, ncclSum, comm, stream.handle), ncclInvalidArgument);
-  EXPECT_EQ(values.host(), (std::vector<float>{1, 2, 3}));
-  EXPECT_REPORT(
-      {
-        ncclAllReduce(values, values, 4, ncclFloat32, ncclSum, comm, stream.handle);
-        cudaStreamSynchronize(stream.handle);
-      },
-      "all-reduce .* reads bytes \\[0, 16\\) of allocation [0-9]+, which has 12: past its end");
-  ncclCommDestroy(comm);
 }
 
 }  // namespace

@@ -14,6 +14,8 @@
 #include <vector>
 
 #include "comm/collectives.h"
+#include "comm/launch.h"
+#include "comm/rendezvous.h"
 #include "device/device.h"
 #include "error.h"
 

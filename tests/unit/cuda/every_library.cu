@@ -2,6 +2,8 @@
 #include <cstdio>
 
 #include "comm/collectives.h"
+#include "comm/launch.h"
+#include "comm/rendezvous.h"
 #include "device/cuda/arch.h"
 #include "device/group.h"
 #include "device/launch.h"
@@ -37,7 +39,7 @@ int run() {
   const Launch alone;
   Rendezvous rendezvous(alone, {});
   Communicator communicator(device, alone, rendezvous);
-  std::printf("%s; %s\n", device.description(), communicator.description().c_str());
+  std::printf("%s; %s\n", device.description(), communicator.description());
 
   const auto at = [&](std::size_t mib) { return arena + mib * kMiB; };
   gemm(device.stream(), {at(32), at(33), nullptr, nullptr, at(34), false});

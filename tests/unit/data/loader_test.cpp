@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <numeric>
 #include <random>
@@ -156,6 +157,38 @@ TEST_F(LoaderTest, AStepMayBeLargerThanAnEpoch) {
   for (const std::uint64_t id : batch.sample_ids) ++times[id];
   EXPECT_EQ(times.size(), 23u);
   for (const auto& [id, n] : times) EXPECT_TRUE(n == 2 || n == 3) << id;
+}
+
+/// Ranks run consecutive micro-batches of the same global batches, also where a change of length has left targets out.
+TEST_F(LoaderTest, RanksShareOutEveryStep) {
+  const DataPosition changed{4 * kLength, 0, {{kLength / 2, 9}, {kLength, 0}}};
+  for (const DataPosition& start : {after(0), changed})
+    for (const int ranks : {2, 3, 5}) {
+      Loader alone(shards_, 7, kLength, 2, 10, start);
+      std::deque<Loader> loaders;
+      for (int rank = 0; rank < ranks; ++rank)
+        loaders.emplace_back(shards_, 7, kLength, 2, 10, start, RankShare{rank, ranks, rank == 1});
+      for (int step = 0; step < 6; ++step) {
+        const StepBatch whole = alone.next();
+        std::size_t taken = 0;
+        for (int rank = 0; rank < ranks; ++rank) {
+          const StepBatch part = loaders[static_cast<std::size_t>(rank)].next();
+          EXPECT_EQ(part.sample_ids, whole.sample_ids);
+          EXPECT_EQ(part.target_count, whole.target_count);
+          EXPECT_EQ(part.end, whole.end);
+          EXPECT_EQ(part.micro_batches.size(), rank == 1 ? whole.micro_batches.size() : part.past - part.begin);
+          for (std::size_t i = part.begin; i < part.past; ++i, ++taken) {
+            EXPECT_EQ(part.micro_batches[i].inputs, whole.micro_batches[taken].inputs);
+            EXPECT_EQ(part.micro_batches[i].targets, whole.micro_batches[taken].targets);
+          }
+        }
+        EXPECT_EQ(taken, whole.micro_batches.size());
+      }
+    }
+}
+
+TEST_F(LoaderTest, RefusesMoreRanksThanMicroBatches) {
+  EXPECT_THROW(Loader(shards_, 1, kLength, 2, 4, after(0), RankShare{0, 3}), Failure);
 }
 
 TEST_F(LoaderTest, ErrorsReachTheCallerEveryTime) {

@@ -20,11 +20,12 @@ class Shadow {
  public:
   explicit Shadow(const Plan& plan) : plan_(plan), g_(plan.graph), owner_(plan.layout.bytes / kGranule + 1) {}
 
-  /// A whole step: forward, loss and backward for each micro-batch, optimizer; then evaluation and sampling.
+  /// A whole step: forward, loss and backward for each micro-batch, what ranks do together, optimizer; then evaluation
+  /// and sampling.
   void run() {
     for (int micro_batch = 0; micro_batch < 2; ++micro_batch)
       for (Part part : {Part::forward, Part::loss, Part::backward}) run(part);
-    run(Part::optimizer);
+    for (Part part : {Part::reduce, Part::optimizer, Part::gather}) run(part);
     for (Part part : {Part::forward, Part::evaluate, Part::forward, Part::sample}) run(part);
   }
 
@@ -48,20 +49,22 @@ class Shadow {
           break;
         case Loop::layers_up:
         case Loop::layers_down:
-          if (!layers_done) run_layers(region.loop);
+          if (!layers_done) run_layers(part, region.loop);
           layers_done = true;
           break;
       }
     }
   }
 
-  void run_layers(Loop loop) {
+  void run_layers(Part part, Loop loop) {
     for (std::int64_t i = 0; i < g_.layers(); ++i) {
       const std::int64_t layer = loop == Loop::layers_up ? i : g_.layers() - 1 - i;
       int found = 0;
       for (std::size_t r = 0; r < g_.regions.size(); ++r) {
         const Region& region = g_.regions[r];
-        if (region.loop != loop || region.variant != g_.variants[static_cast<std::size_t>(layer)]) continue;
+        if (region.loop != loop || region.part != part ||
+            (region.variant != kAllVariants && region.variant != g_.variants[static_cast<std::size_t>(layer)]))
+          continue;
         run(r, layer);
         ++found;
       }
@@ -197,7 +200,9 @@ TEST(Arena, TheHostsBuffersLieApartAndSharedOnesLast) {
     for (const HostBuffer& buffer : plan.layout.buffers) {
       EXPECT_GE(buffer.offset, end) << buffer.name;
       EXPECT_EQ(buffer.offset % kArenaAlignment, 0u) << buffer.name;
-      EXPECT_EQ(plan.layout.areas[buffer.area].offset, buffer.offset) << buffer.name;
+      const Area& area = plan.layout.areas[buffer.area];
+      EXPECT_EQ(area.offset + (buffer.name == "exp_avg_sq" ? area.stride : 0), buffer.offset) << buffer.name;
+      EXPECT_EQ(area.sharded, is_sharded(buffer.use)) << buffer.name;
       EXPECT_GE(is_sharded(buffer.use), sharded) << buffer.name << " lies behind what ranks share out";
       const bool inside = buffer.offset >= block.offset && buffer.offset + buffer.bytes() <= block.offset + block.bytes;
       EXPECT_EQ(inside, is_input(buffer.use)) << buffer.name;

@@ -29,14 +29,17 @@ TEST(Parameters, EveryTensorOfACheckpointOnce) {
 TEST(Parameters, SlicesAreApartAndInOrder) {
   for (const char* compute : {"fp32", "bf16"}) {
     const Plan plan = planned({std::string("precision.compute=") + compute});
-    std::int64_t end = 0, logical = 0;
+    // Vectors first, then matrices; each of them in the order of a checkpoint.
+    std::int64_t vectors = 0, matrices = 0, logical = 0;
     for (const Slice& s : plan.parameters.slices) {
+      std::int64_t& end = s.matrix ? matrices : vectors;
       EXPECT_GE(s.offset, end) << s.name;
       EXPECT_GE(s.pitch, s.cols) << s.name;
       end = s.offset + (s.rows - 1) * s.pitch + s.cols;
       logical += s.rows * s.cols;
     }
-    EXPECT_LE(end, plan.parameters.elements);
+    EXPECT_LE(vectors, plan.parameters.buckets[1].offset);
+    EXPECT_LE(matrices, plan.parameters.elements);
     EXPECT_EQ(logical, plan.parameters.logical);
   }
 }
@@ -61,7 +64,26 @@ TEST(Parameters, LayersAreOneStrideApart) {
     for (int layer = 1; layer < 3; ++layer)
       EXPECT_EQ(
           offset("model.layers." + std::to_string(layer) + "." + part) - offset(std::string("model.layers.0.") + part),
-          layer * plan.parameters.layer_stride);
+          layer * (std::string(part).ends_with("proj.weight") ? plan.parameters.layer_stride
+                                                              : plan.parameters.vector_stride));
+}
+
+TEST(Parameters, EveryBucketHasItsBlocksMatricesOrAllVectors) {
+  const Plan plan = planned({});
+  const ParameterLayout& p = plan.parameters;
+  ASSERT_EQ(p.buckets.size(), 6u);  // vectors, embedding, three layers, head
+  for (std::size_t i = 0; i + 1 < p.buckets.size(); ++i)
+    EXPECT_LE(p.buckets[i].offset + p.buckets[i].elements + kShareGap, p.buckets[i + 1].offset);
+  EXPECT_LE(p.buckets.back().offset + p.buckets.back().elements + kShareGap, p.elements);
+  for (const Slice& s : p.slices) {
+    std::size_t bucket = 0;
+    if (s.matrix)
+      bucket = s.name.starts_with("model.layers.") ? static_cast<std::size_t>(2 + s.name[13] - '0')
+                                                   : (s.name == "lm_head.weight" ? 5 : 1);
+    EXPECT_GE(s.offset, p.buckets[bucket].offset) << s.name;
+    EXPECT_LE(s.offset + s.rows * s.pitch, p.buckets[bucket].offset + p.buckets[bucket].elements) << s.name;
+  }
+  EXPECT_EQ(planned({"model.tie_word_embeddings=true"}).parameters.buckets.size(), 5u);
 }
 
 TEST(Parameters, DecayIsForMatricesOnly) {

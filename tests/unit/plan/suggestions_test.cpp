@@ -275,8 +275,10 @@ TEST(Synonyms, OfSectionsOfOtherFrameworks) {
   EXPECT_EQ(advice("model.name=llama3"), "llmc takes the sizes themselves, below model");
   EXPECT_EQ(advice("checkpoint.interval=10"), "llmc's key is checkpoint.every");
   EXPECT_EQ(advice("metrics.log_freq=10"), "llmc's key is metrics.every");
-  for (const char* word : {"tensor_parallel_degree", "data_parallel_shard_degree", "anything"})
-    EXPECT_EQ(advice(fmt::format("parallelism.{}=2", word)), "llmc trains on one process so far");
+  EXPECT_EQ(advice("parallelism.tensor_parallel_degree=2"),
+            "llmc gives every rank the whole model; what ranks share out is parallel.shard");
+  EXPECT_EQ(advice("parallelism.data_parallel_shard_degree=2"), "llmc's key is parallel.world_size");
+  EXPECT_EQ(advice("parallelism.anything=2"), "llmc's key is parallel");
   EXPECT_EQ(advice("rope_type=llama3"), "llmc's key is model.rope_scaling.type");
   EXPECT_EQ(advice("model.rope_scaling.rope_type=llama3"), "llmc's key is model.rope_scaling.type");
   EXPECT_TRUE(advice("training.nothing=1").starts_with("the keys here are name, ")) << advice("training.nothing=1");
@@ -356,8 +358,8 @@ TEST(Synonyms, OfAFirstHour) {
       {"wandb_log=true", "llmc logs to no service; the run folder's metrics.jsonl has every step"},
       {"model.hidden_dim=64",
        "llmc's key is model.intermediate_size; the width of the residual stream is model.hidden_size"},
-      {"target.gpus=8", "llmc trains on one GPU so far, with target: {kind: cuda, arch: [90a]}"},
-      {"num_gpus=8", "llmc trains on one GPU so far, with target: {kind: cuda, arch: [90a]}"}};
+      {"target.gpus=8", "llmc's key is parallel.world_size"},
+      {"num_gpus=8", "llmc's key is parallel.world_size"}};
   for (const auto& [override, expected] : cases) EXPECT_EQ(advice(override), expected) << override;
 }
 

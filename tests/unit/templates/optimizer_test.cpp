@@ -7,7 +7,8 @@ namespace llmc {
 namespace {
 
 /// Three parameters of 150, 64 and 7 elements at 256-byte offsets, in chunks of at most 64.
-const std::vector<Chunk> kChunks = {{0, 64, 0, 0}, {64, 64, 0, 0}, {128, 22, 0, 0}, {192, 64, 1, 1}, {256, 7, 2, 2}};
+const std::vector<Chunk> kChunks = {
+    {0, 0, 64, 0, 0}, {64, 64, 64, 0, 0}, {128, 128, 22, 0, 0}, {192, 192, 64, 1, 1}, {256, 256, 7, 2, 2}};
 constexpr int kElements = 320, kChunkCount = 5;
 
 struct Buffers {

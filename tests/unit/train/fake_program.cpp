@@ -59,8 +59,6 @@ std::vector<Buffer> make_buffers() {
   };
   take("masters", DType::f32, kElements, Use::masters);
   take("gradients", DType::f32, kElements, Use::gradients);
-  take("exp_avg", DType::f32, kElements, Use::state);
-  take("exp_avg_sq", DType::f32, kElements, Use::state);
   take("scalars", DType::byte, sizeof(StepScalars), Use::scalars);
   take("adamw_scalars", DType::byte, sizeof(AdamwScalars), Use::optimizer_scalars);
   take("group_scalars", DType::byte, 2 * sizeof(GroupScalars), Use::group_scalars);
@@ -78,6 +76,8 @@ std::vector<Buffer> make_buffers() {
   take("results", DType::byte, sizeof(StepResults), Use::results);
   take("sample_logits", DType::f32, micro_batch_size() * kPitch, Use::sample_logits);
   take("tensor_norms", DType::f32, 3 * kParameterCount, Use::parameter_norms);
+  take("exp_avg", DType::f32, kElements, Use::state);
+  take("exp_avg_sq", DType::f32, kElements, Use::state);
   return buffers;
 }
 
@@ -112,9 +112,11 @@ const ProgramInfo& info() {
     i.inverse_frequencies = kFrequencies;
     i.groups = kGroups;
     i.chunk_elements = 64;
-    i.arena_bytes = 12288;
-    if (buffers().back().offset + buffers().back().bytes() > i.arena_bytes) std::abort();
+    i.arena_bytes = buffers().back().offset + buffer_space(DType::f32, kElements);
     i.buffers = buffers();
+    static constexpr Bucket kBuckets[] = {{0, kElements}};
+    i.buckets = kBuckets;
+    i.sharded = true;
     return i;
   }();
   return table;
@@ -133,7 +135,7 @@ T* Step::at(Use use, int index) {
 namespace fake {
 namespace {
 
-Step* create(Device&, Communicator&, std::byte* arena) { return new Step{arena}; }
+Step* create(Device&, Communicator&, std::byte* arena, std::size_t) { return new Step{arena}; }
 void destroy(Step* step) { delete step; }
 
 void initialise(Step& step, std::uint64_t seed) {

@@ -83,7 +83,7 @@ TEST(Constants, RopeTable) {
 
 TEST(SkipGuard, StopsAfterTenInARow) {
   SkipGuard guard;
-  StepResults good{1.0, 1.0f, 1.0f, 0}, bad{std::nan(""), 1.0f, 1.0f, 1};
+  StepResults good{1.0, 0, 1.0f, 1.0f, 0}, bad{std::nan(""), 0, 1.0f, 1.0f, 1};
   for (int round = 0; round < 3; ++round) {
     for (int i = 0; i < SkipGuard::kLimit - 1; ++i) EXPECT_NE(guard.observe(i + 1, bad), "");
     EXPECT_NO_THROW(guard.check());

@@ -28,7 +28,7 @@ TEST_F(Runs, WritesMetricsSamplesAndCheckpoints) {
   for (int step : {5, 10, 15, 20}) EXPECT_EQ(checkpoint("run", step).size(), 6u) << step;
   EXPECT_EQ(lines("run/samples.jsonl").size(), 12u);
   EXPECT_TRUE(contains(result.out, "step 20/20  loss ")) << result.out;
-  EXPECT_TRUE(contains(result.out, "memory  12,288 bytes")) << result.out;
+  EXPECT_TRUE(contains(result.out, "memory  8,448 bytes")) << result.out;
   EXPECT_TRUE(contains(result.out,
                        "sample at step 5: 1 2 3 " + lines("run/samples.jsonl")[0]["text"].get<std::string>() + "\n"))
       << result.out;

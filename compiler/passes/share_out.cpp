@@ -1,0 +1,123 @@
+#include <map>
+#include <set>
+
+#include "compiler/passes/passes.h"
+
+namespace llmc::passes {
+
+using namespace graph;
+
+namespace {
+
+class Sharer {
+ public:
+  Sharer(Graph graph, const spec::Spec& spec)
+      : g_(std::move(graph)), sharded_(spec.parallel.shard != spec::Shard::none) {
+    for (const Tensor& t : g_.tensors)
+      if (t.role == Role::parameter) blocks_.insert(bucket_of(t));
+  }
+
+  Graph run() {
+    find_reads();
+    reduce_gradients();
+    extend_optimizer();
+    if (sharded_)
+      for (const Block block : {Block::none, Block::embed, Block::layer, Block::head}) gather(block);
+    const TensorId masters = g_.host(Use::masters);
+    g_.region(Block::none, Part::initialise)
+        .ops.push_back({.kind = OpKind::broadcast, .name = "broadcast", .inputs = {masters}, .outputs = {masters}});
+    return std::move(g_);
+  }
+
+ private:
+  static std::string block_name(Block block) { return block == Block::none ? "vectors" : name_of(block); }
+
+  /// The stretch of a flat buffer that a bucket has.
+  TensorId bucket(Block block, TensorId flat, const std::string& what) {
+    return g_.add({.name = block_name(block) + "_" + what,
+                   .dtype = g_.at(flat).dtype,
+                   .rows = 1,
+                   .cols = 1,  // sized when parameters have offsets
+                   .role = Role::bucket,
+                   .scope = block == Block::layer ? Scope::layer : Scope::step,
+                   .partner = flat,
+                   .block = block});
+  }
+
+  Op in_place(OpKind kind, const std::string& name, TensorId id) const {
+    return {.kind = kind, .name = name, .inputs = {id}, .outputs = {id}};
+  }
+
+  /// A region for one bucket, in the order of the pass that it follows.
+  Region region(const char* verb, Block block, Part part, Loop layers) const {
+    return {.name = std::string(verb) + "_" + block_name(block),
+            .block = block,
+            .part = part,
+            .loop = block == Block::layer ? layers : Loop::once,
+            .variant = kAllVariants};
+  }
+
+  /// In which types ops read the weights of each bucket.
+  void find_reads() {
+    for (const Region& region : g_.regions)
+      for (const Op& op : region.ops)
+        for (const TensorId id : op.inputs) {
+          const Tensor& t = g_.at(id);
+          if (t.role == Role::parameter) reads_[bucket_of(t)].insert(g_.host(Use::masters));
+          if (t.role == Role::copy) reads_[bucket_of(g_.at(t.partner))].insert(copies(t.dtype));
+        }
+  }
+
+  TensorId copies(DType type) const {
+    for (std::size_t i = 0; i < g_.tensors.size(); ++i)
+      if (g_.tensors[i].use == Use::copies && g_.tensors[i].dtype == type) return static_cast<TensorId>(i);
+    return kNone;
+  }
+
+  void reduce_gradients() {
+    const OpKind kind = sharded_ ? OpKind::reduce_scatter : OpKind::all_reduce;
+    for (const Block block : {Block::head, Block::layer, Block::embed, Block::none}) {
+      if (!blocks_.count(block)) continue;
+      Region reduce = region("reduce", block, Part::reduce, Loop::layers_down);
+      reduce.ops.push_back(in_place(kind, name_of(kind), bucket(block, g_.host(Use::gradients), "gradients")));
+      g_.regions.push_back(std::move(reduce));
+    }
+  }
+
+  /// Sums over chunks are those of this rank's elements until they are added over the ranks.
+  void extend_optimizer() {
+    Region& optimizer = g_.region(Block::none, Part::optimizer);
+    std::vector<Op> ops;
+    for (const Op& op : optimizer.ops) {
+      if (op.kind == OpKind::gradient_clip)
+        ops.push_back(in_place(OpKind::sum_results, "sum_results", g_.host(Use::results)));
+      ops.push_back(op);
+      if (!sharded_ || (op.kind != OpKind::gradient_norm && op.kind != OpKind::adamw)) continue;
+      for (const TensorId id : op.outputs)
+        if (g_.at(id).role == Role::activation)
+          ops.push_back(in_place(OpKind::all_reduce, "sum_" + g_.at(id).name, id));
+    }
+    optimizer.ops = std::move(ops);
+  }
+
+  void gather(Block block) {
+    if (!blocks_.count(block)) return;
+    Region gather = region("gather", block, Part::gather, Loop::layers_up);
+    for (const TensorId flat : reads_[block]) {
+      const std::string what = g_.at(flat).use == Use::masters ? "weights" : g_.at(flat).name;
+      gather.ops.push_back(in_place(OpKind::all_gather, "gather_" + what, bucket(block, flat, what)));
+    }
+    g_.regions.push_back(std::move(gather));
+  }
+
+  Graph g_;
+  const bool sharded_;
+  std::set<Block> blocks_;                     // that have a bucket
+  std::map<Block, std::set<TensorId>> reads_;  // the flat buffers that its weights are read from
+};
+
+}  // namespace
+
+Graph share_out(Graph graph, const spec::Spec& spec) { return Sharer(std::move(graph), spec).run(); }
+
+}  // namespace llmc::passes

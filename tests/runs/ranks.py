@@ -1,0 +1,247 @@
+"""Several ranks train as one does: under MPI, with every way of sharing out, and when one of them is lost."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+
+import harness
+from harness import RunTest
+
+STEPS = 12
+# Five micro-batches of one sequence: two, three and four ranks run unequal numbers of them.
+UNEVEN = ("batch.micro_batch=1", "batch.tokens=120", "memory.loss_chunk=12", "memory.recompute={every: 2}")
+# What a rank computes of a micro-batch has the same bits everywhere; gradients of micro-batches and sums of squares are added
+# in another order: a few roundings of 2^-24.
+SUMS = 1e-6
+# AdamW's first steps divide a gradient by its own size, so that a rounding of a tiny one moves a weight by up to lr; bf16
+# copies round that up to 2^-8 of a weight.
+TRAINED = {"fp32": 1e-4, "bf16": 1e-2}
+
+
+def mpirun(ranks, *command):
+    """The words that start `command` on several ranks of one thread each."""
+    return ["mpirun", "-n", str(ranks), "--oversubscribe", "--bind-to", "none", *map(str, command)]
+
+
+def environment():
+    changes = {"OMP_NUM_THREADS": "1"}
+    if os.geteuid() == 0:  # as in a container; Open MPI asks for a word
+        changes.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+    return harness.environment(**changes)
+
+
+class Ranks(RunTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.spec = harness.write_small(cls.folder)
+        cls.trainers = {}
+
+    def trainer(self, compute="fp32", shard="optimizer"):
+        key = (compute, shard)
+        if key not in self.trainers:
+            self.trainers[key] = self.compile(self.spec, f"{compute}-{shard}", f"precision.compute={compute}", f"parallel.shard={shard}", *UNEVEN)
+        return self.trainers[key]
+
+    def launch(self, ranks, *command, cwd=None):
+        words = [str(word) for word in command] if ranks == 1 else mpirun(ranks, *command)
+        return harness.call(*words, cwd=cwd, env=environment())
+
+    def train(self, ranks, trainer, name, *words):
+        done = self.launch(ranks, trainer, "--run", self.path(name), *words)
+        self.assertEqual(done.code, 0, f"{ranks} ranks {words}\n{done.out}{done.err}")
+        return done
+
+    def checkpoint(self, name, step=STEPS):
+        return self.path(name, "checkpoints", f"step-{step:08d}")
+
+    def assert_near(self, ours, theirs, bound, where):
+        """The tensors of two checkpoints."""
+        self.assertEqual(sorted(os.listdir(ours)), sorted(os.listdir(theirs)), where)
+        for file in ("model.safetensors", "optimizer.safetensors"):
+            a, b = (harness.tensors(os.path.join(folder, file)) for folder in (ours, theirs))
+            # A bias of k moves all scores of a query alike: its gradient is rounding alone, which AdamW takes for a gradient.
+            b = {name: values for name, values in b.items() if not name.endswith("k_proj.bias")}
+            difference, tensor = harness.relative_difference(a, b)
+            self.assertLess(difference, bound, f"{where}: {tensor}")
+
+    def test_any_number_trains_alike(self):
+        for compute in ("fp32", "bf16"):
+            alone = None
+            for shard in ("optimizer", "none"):
+                trainer = self.trainer(compute, shard)
+                for ranks in (1, 2, 3, 4):
+                    where = f"{compute}, shard {shard}, {ranks} ranks"
+                    name = f"alike-{compute}-{shard}-{ranks}"
+                    trace = self.path(name + "-trace")
+                    self.train(ranks, trainer, name + "-traced", "--trace", trace, "--steps", 2)
+                    self.train(ranks, trainer, name)
+                    if alone is None:
+                        alone, alone_trace = name, trace
+                        continue
+                    for step in (0, 1):
+                        ours, theirs = (os.path.join(t, f"step-{step}") for t in (trace, alone_trace))
+                        self.assertEqual(harness.read(os.path.join(ours, "tokens.safetensors")), harness.read(os.path.join(theirs, "tokens.safetensors")), where)
+                        if step == 0:
+                            self.assertEqual(harness.read(os.path.join(ours, "weights.safetensors")), harness.read(os.path.join(theirs, "weights.safetensors")), where)
+                            difference, tensor = harness.relative_difference(*(harness.tensors(os.path.join(t, "gradients.safetensors")) for t in (ours, theirs)))
+                            self.assertLess(difference, SUMS, f"{where}: {tensor}")
+                    self.assert_near(self.checkpoint(name), self.checkpoint(alone), TRAINED[compute], where)
+                    for line, expected in zip(*(harness.json_lines(self.path(n, "metrics.jsonl")) for n in (name, alone))):
+                        for key in ("loss", "val_loss", "grad_norm"):
+                            self.assertEqual(key in line, key in expected)
+                            if key in line:
+                                self.assertLess(abs(line[key] / expected[key] - 1), TRAINED[compute], f"{where}, {key} of step {line['step']}")
+                        self.assertEqual(line["tokens"], expected["tokens"], where)
+                        for parameter, norms in line["per_parameter"].items():
+                            if parameter.endswith("k_proj.bias"):  # see assert_near()
+                                continue
+                            for what, norm in norms.items():
+                                expected_norm = expected["per_parameter"][parameter][what]
+                                self.assertLess(abs(norm - expected_norm), 10 * TRAINED[compute] * expected_norm, f"{where}, {what} of {parameter}")
+                    self.assertEqual(len(harness.json_lines(self.path(name, "samples.jsonl"))), len(harness.json_lines(self.path(alone, "samples.jsonl"))))
+
+    def test_equal_runs_have_equal_bits(self):
+        trainer = self.trainer("bf16")
+        for name in ("equal-a", "equal-b"):
+            self.train(3, trainer, name)
+        self.assert_same_files(self.checkpoint("equal-a"), self.checkpoint("equal-b"), "three ranks twice")
+        self.train(3, trainer, "equal-c", "--steps", 5)
+        self.train(3, trainer, "equal-c")
+        self.assert_same_files(self.checkpoint("equal-c"), self.checkpoint("equal-a"), "three ranks, stopped after step 5")
+
+    def test_a_checkpoint_goes_to_any_number(self):
+        """Weights and moments are those that were saved, to the bit; what follows is as with one rank."""
+        self.train(4, self.trainer(), "from", "--steps", 6)
+        saved = harness.tensors(os.path.join(self.checkpoint("from", 6), "model.safetensors"))
+        self.train(1, self.trainer(), "from-one")
+        for ranks, shard in ((1, "none"), (2, "optimizer"), (3, "none"), (3, "optimizer")):
+            name = f"to-{ranks}-{shard}"
+            trace = self.path(name + "-trace")
+            self.train(ranks, self.trainer("fp32", shard), name, "--resume", self.checkpoint("from", 6), "--trace", trace)
+            self.assertEqual(harness.tensors(os.path.join(trace, "step-6", "weights.safetensors")), saved, name)
+            self.assert_near(self.checkpoint(name), self.checkpoint("from-one"), TRAINED["fp32"], name)
+
+    def test_memory_is_what_the_plan_says(self):
+        for shard in ("optimizer", "none"):
+            trainer = self.trainer("bf16", shard)
+            for ranks in (1, 2, 3, 4):
+                plan = json.loads(self.succeed(harness.LLMC, "plan", self.spec, "--json", "--world", ranks, "precision.compute=bf16",
+                                               f"parallel.shard={shard}", *UNEVEN).out)
+                done = self.train(ranks, trainer, f"memory-{shard}-{ranks}", "--steps", 1)
+                self.assertEqual(harness.allocated_bytes(done.out), plan["memory"]["arena_bytes"], f"{shard}, {ranks} ranks")
+
+    def test_only_rank_0_shows_and_all_write_their_log(self):
+        done = self.train(2, self.trainer(), "log", "--steps", 3)
+        self.assertEqual(done.out.count("fingerprint"), 1)
+        self.assertIn("2 ranks, Open MPI", done.out)
+        with open(self.path("log", "ranks", "rank-0001.log")) as file:
+            log = file.read()
+        self.assertIn("this is rank 1", log)
+        self.assertIn("step 3/3", log)
+        self.assertEqual(json.loads(harness.read(self.path("log", "history.jsonl")).splitlines()[0])["ranks"], 2)
+        self.assertEqual([line["step"] for line in harness.json_lines(self.path("log", "metrics.jsonl"))], [1, 2, 3])
+
+    def test_what_cannot_be_is_refused(self):
+        done = self.launch(6, self.trainer(), "--run", self.path("few"))
+        self.assertEqual(done.code, 4, done.err)
+        self.assertIn("too few for 6 ranks", done.err)
+        self.assertEqual(done.err.count("too few"), 1)
+        self.assertFalse(os.path.exists(self.path("few")))
+        # Each rank in a folder of its own, as on machines that share none.
+        for name in ("a", "b"):
+            os.makedirs(self.path("apart", name))
+        trainer = self.trainer()
+        words = mpirun(1, "-wdir", self.path("apart", "a"), trainer, "--run", "run")
+        words += [":", "-n", "1", "-wdir", self.path("apart", "b"), trainer, "--run", "run"]
+        done = harness.call(*words, env=environment())
+        self.assertEqual(done.code, 6, done.err)
+        self.assertIn("rank 1", done.err)
+        self.assertIn("does not see what rank 0", done.err)
+        done = self.launch(2, trainer, "--run", self.path("typo"), "optimizer.lr=fast")
+        self.assertEqual(done.code, 2, done.err)
+        self.assertEqual(done.err.count("error:"), 1, done.err)
+
+    # What happens to one rank of a run that goes on for long.
+
+    def start(self, name, *words):
+        command = mpirun(3, self.trainer("fp32"), "--run", self.path(name), "--peer-timeout", 3,
+                         "schedule.steps=100000", "checkpoint.every=20", "checkpoint.keep_last=2", "evaluation.every=0", "sampling.every=0", *words)
+        with open(self.path(name + ".log"), "w") as log:
+            process = subprocess.Popen(command, stdout=log, stderr=log, env=environment())
+        deadline = time.monotonic() + 120
+        while not os.path.isdir(self.checkpoint(name, 20)) and not os.path.isdir(self.checkpoint(name, 40)):
+            self.assertIsNone(process.poll(), harness.read(self.path(name + ".log")).decode())
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.05)
+        return process
+
+    def rank_of(self, name, rank):
+        """The process of a rank of a run."""
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                words, variables = (harness.read(f"/proc/{pid}/{file}").split(b"\0") for file in ("cmdline", "environ"))
+            except OSError:
+                continue
+            if words[0].endswith(b"trainer") and self.path(name).encode() in words and f"OMPI_COMM_WORLD_RANK={rank}".encode() in variables:
+                return int(pid)
+        self.fail(f"rank {rank} of {name} does not run")
+
+    def ended(self, process, name, seconds=60):
+        code = process.wait(timeout=seconds)
+        return code, harness.read(self.path(name + ".log")).decode(errors="replace")
+
+    def last_step(self, name):
+        return max(int(entry[5:]) for entry in os.listdir(self.path(name, "checkpoints")) if entry.startswith("step-"))
+
+    def test_a_signal_to_one_rank_stops_all(self):
+        process = self.start("signalled")
+        os.kill(self.rank_of("signalled", 2), signal.SIGTERM)
+        code, log = self.ended(process, "signalled")
+        self.assertEqual(code, 75, log)
+        self.assertIn("stopped by a signal to another rank", log)
+        stopped = self.last_step("signalled")
+        self.assertIn(f"after step {stopped} of", log)
+        self.assertEqual(harness.json_lines(self.path("signalled", "metrics.jsonl"))[-1]["step"], stopped)
+        done = self.launch(3, self.trainer("fp32"), "--run", self.path("signalled"), "--steps", stopped + 5)
+        self.assertEqual(done.code, 0, done.err)
+        self.assertIn(f"resumed at step {stopped}", done.out)
+
+    def test_a_request_to_save_reaches_all(self):
+        process = self.start("asked")
+        os.kill(self.rank_of("asked", 1), signal.SIGUSR1)
+        deadline = time.monotonic() + 60
+        while all(int(entry[5:]) % 20 == 0 for entry in os.listdir(self.path("asked", "checkpoints")) if entry.startswith("step-")):
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        self.assertNotEqual(self.ended(process, "asked")[0], 0)
+
+    def test_a_lost_rank_ends_all_and_the_job_goes_on(self):
+        """Killed, or stopped: the others name it within the time-out, and a new start ends with the bytes of an undisturbed run."""
+        clean = None
+        for name, number in (("killed", signal.SIGKILL), ("halted", signal.SIGSTOP)):
+            process = self.start(name)
+            victim = self.rank_of(name, 1)
+            begin = time.monotonic()
+            os.kill(victim, number)
+            code, log = self.ended(process, name)
+            self.assertLess(time.monotonic() - begin, 30)
+            self.assertNotIn(code, (0, 75), log)
+            if number == signal.SIGSTOP:
+                self.assertIn("rank 1", log)
+            stopped = self.last_step(name)
+            end = stopped + 7
+            done = self.launch(3, self.trainer("fp32"), "--run", self.path(name), "--steps", end)
+            self.assertEqual(done.code, 0, done.err)
+            clean = self.path(name + "-clean")
+            done = self.launch(3, self.trainer("fp32"), "--run", clean, "--steps", end, "schedule.steps=100000", "checkpoint.every=20",
+                               "checkpoint.keep_last=2", "evaluation.every=0", "sampling.every=0")
+            self.assertEqual(done.code, 0, done.err)
+            self.assert_same_files(self.checkpoint(name, end), self.checkpoint(name + "-clean", end), name)
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,163 @@
+"""Several simulated GPUs train as one does: with what is shared out, accumulation and recomputation, and when one is lost."""
+
+import importlib.util
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import harness
+import torchrun
+
+sys.modules["harness"] = harness.runs  # what tests/runs/ranks.py means by it
+_spec = importlib.util.spec_from_file_location("runs_ranks", os.path.join(harness.SOURCE, "tests", "runs", "ranks.py"))
+runs_ranks = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(runs_ranks)
+
+STEPS = 4
+EVERY = ("evaluation.every=2", "sampling.every=4", "sampling.tokens=2", "checkpoint.every=2")
+PLAIN = ("evaluation.every=0", "sampling.every=0")
+# Five micro-batches a step, so that two and four ranks run unequal numbers of them, several each.
+COMMON = (*(word for word in runs_ranks.UNEVEN if not word.startswith("memory.recompute")), *EVERY, f"schedule.steps={STEPS}")
+KINDS = {
+    "optimizer": ("parallel.shard=optimizer",),
+    "none": ("parallel.shard=none",),
+    "recompute": ("parallel.shard=optimizer", "memory.recompute=full"),
+}
+LOST = 170
+
+
+class SimRanks(harness.SimTest):
+    assert_near = runs_ranks.Ranks.assert_near
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.spec = harness.runs.write_small(cls.folder, harness.SMALL)
+        cls.trainers = {kind: harness.compile(cls.spec, os.path.join(cls.folder, kind), *COMMON, *words) for kind, words in KINDS.items()}
+
+    def start(self, ranks, *command, **environment):
+        """The processes of a run, in the order of their ranks; each writes to <folder>/rank-N.log, and LLMC_SIM_LOG is one a rank."""
+        port = torchrun.free_port()
+        processes = []
+        for rank in range(ranks):
+            changes = {name: value.format(rank=rank) for name, value in environment.items()}
+            variables = torchrun.variables(rank, ranks, port) if ranks > 1 else {}
+            with open(self.path(f"rank-{rank}.log"), "w") as log:
+                processes.append(subprocess.Popen([str(word) for word in command], stdout=log, stderr=log,
+                                                  env=harness.runs.environment(LLMC_SIM_GPUS=str(ranks), **variables, **changes)))
+            self.addCleanup(processes[-1].kill)
+        return processes
+
+    def ended(self, processes, seconds=harness.runs.HANGS):
+        """Exit codes and outputs."""
+        until = time.monotonic() + seconds
+        codes = [process.wait(timeout=max(0, until - time.monotonic())) for process in processes]
+        return codes, [harness.runs.read(self.path(f"rank-{rank}.log")).decode() for rank in range(len(processes))]
+
+    def train(self, ranks, kind, name, *words, **environment):
+        codes, said = self.ended(self.start(ranks, self.trainers[kind], "--run", self.path(name), *words, **environment))
+        self.assertEqual(codes, [0] * ranks, f"{kind}, {ranks} ranks\n" + "\n".join(said))
+        return said
+
+    def checkpoint(self, name, step=STEPS):
+        return self.path(name, "checkpoints", f"step-{step:08d}")
+
+    def clean(self):
+        """The name of an undisturbed run of four ranks, with its trace."""
+        name = "optimizer-4"
+        if not os.path.exists(self.path(name)):
+            self.train(4, "optimizer", name, "--trace", self.path(name + "-trace"))
+        return name
+
+    def gradients(self, name):
+        return harness.runs.tensors(self.path(name + "-trace", "step-0", "gradients.safetensors"))
+
+    def test_any_number_trains_alike(self):
+        for kind in ("optimizer", "none"):
+            for ranks in (1, 2, 4):
+                where, name = f"{kind}, {ranks} ranks", f"{kind}-{ranks}"
+                if name != self.clean():
+                    self.train(ranks, kind, name, "--trace", self.path(name + "-trace"))
+                alone = "optimizer-1"
+                difference, tensor = harness.runs.relative_difference(self.gradients(name), self.gradients(alone))
+                self.assertLess(difference, runs_ranks.SUMS, f"{where}: {tensor}")
+                self.assert_near(self.checkpoint(name), self.checkpoint(alone), runs_ranks.TRAINED["bf16"], where)
+                for line, expected in zip(*(harness.runs.json_lines(self.path(of, "metrics.jsonl")) for of in (name, alone))):
+                    for key in ("loss", "val_loss", "grad_norm"):
+                        self.assertEqual(key in line, key in expected)
+                        if key in line:
+                            self.assertLess(abs(line[key] / expected[key] - 1), runs_ranks.TRAINED["bf16"], f"{where}, {key} of step {line['step']}")
+
+    def test_what_is_computed_again_has_the_same_bits(self):
+        self.train(4, "recompute", "again")
+        for file in ("model.safetensors", "optimizer.safetensors"):
+            ours, theirs = (harness.runs.read(os.path.join(self.checkpoint(name), file)) for name in ("again", self.clean()))
+            self.assertTrue(ours == theirs, file)
+
+    def test_equal_runs_have_equal_bits(self):
+        self.succeed(self.trainers["optimizer"], "--ranks", 4, "--run", self.path("started"), env=harness.runs.environment(LLMC_SIM_GPUS="4"))
+        self.assert_same_files(self.checkpoint("started"), self.checkpoint(self.clean()), "started by --ranks")
+        self.train(4, "optimizer", "stopped", "--steps", 1)
+        self.train(4, "optimizer", "stopped")
+        self.assert_same_files(self.checkpoint("stopped"), self.checkpoint(self.clean()), "stopped after step 1")
+
+    def test_a_checkpoint_of_four_goes_to_one_and_two(self):
+        start = self.checkpoint(self.clean(), 2)
+        saved = harness.runs.tensors(os.path.join(start, "model.safetensors"))
+        for ranks, kind in ((1, "none"), (2, "optimizer"), (2, "none")):
+            name = f"to-{ranks}-{kind}"
+            trace = self.path(name + "-trace")
+            self.train(ranks, kind, name, "--resume", start, "--trace", trace)
+            self.assertEqual(harness.runs.tensors(os.path.join(trace, "step-2", "weights.safetensors")), saved, name)
+            self.assert_near(self.checkpoint(name), self.checkpoint(self.clean()), runs_ranks.TRAINED["bf16"], name)
+
+    def collectives(self, steps):
+        """How often each ran on the devices of two ranks."""
+        log = self.path(f"log-{steps}-")
+        self.train(2, "optimizer", f"log-{steps}", "--steps", steps, *PLAIN, "checkpoint.every=0", LLMC_SIM_LOG=log + "{rank}")
+        counts = []
+        for rank in range(2):
+            names = re.findall(r"stream \d+: (all-reduce|reduce-scatter|all-gather|broadcast)\n", harness.runs.read(log + str(rank)).decode())
+            counts.append({name: names.count(name) for name in set(names)})
+        self.assertEqual(counts[0], counts[1])
+        return counts[0]
+
+    def test_a_step_runs_the_collectives_of_the_plan(self):
+        two, three = self.collectives(2), self.collectives(3)
+        plan = json.loads(self.succeed(harness.LLMC, "plan", self.spec, "--json", "--world", 2, *COMMON, *harness.TARGET).out)
+        planned = {}
+        for launch in plan["launches"]:
+            if launch["kind"] == "collective" and launch["times"]:
+                planned[launch["runs"]] = planned.get(launch["runs"], 0) + launch["times"]
+        ran = {name: times - two[name] for name, times in three.items() if times != two[name]}
+        self.assertEqual(ran, {"all-reduce": planned["all_reduce"] + planned["sum_results"], "reduce-scatter": planned["reduce_scatter"],
+                               "all-gather": planned["all_gather"]})
+
+    def test_a_killed_rank_ends_all(self):
+        processes = self.start(3, self.trainers["optimizer"], "--run", self.path("killed"), "--peer-timeout", 5, "schedule.steps=100000",
+                               "checkpoint.keep_last=2", *PLAIN)
+        until = time.monotonic() + harness.runs.HANGS
+        while not os.path.isdir(self.path("killed", "checkpoints")) or not os.listdir(self.path("killed", "checkpoints")):
+            self.assertIsNone(processes[0].poll(), harness.runs.read(self.path("rank-0.log")).decode())
+            self.assertLess(time.monotonic(), until)
+            time.sleep(0.05)
+        begin = time.monotonic()
+        processes[1].send_signal(signal.SIGKILL)
+        codes, said = self.ended(processes)
+        self.assertLess(time.monotonic() - begin, 15)
+        self.assertEqual(codes, [LOST, -signal.SIGKILL, LOST], "\n".join(said))
+        for rank in (0, 2):
+            self.assertIn("rank 1 (host", said[rank])
+
+    def test_two_ranks_of_one_gpu_are_refused(self):
+        codes, said = self.ended(self.start(2, self.trainers["optimizer"], "--run", self.path("one"), "--device", 0))
+        self.assertEqual(codes, [2, 2], "\n".join(said))
+        self.assertIn("ranks 0 and 1 have one GPU", said[0])
+
+
+if __name__ == "__main__":
+    harness.main()
