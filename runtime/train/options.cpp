@@ -99,10 +99,10 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
          "that Nsight Systems shows the plan's names (nsys profile --capture-range=cudaProfilerApi trainer ...)")
       ->type_name("START:COUNT")
       ->group(gpu ? "Options" : "");
-  app.add_option(
-         "--ranks", options.ranks,
-         "start so many ranks on this machine, one a GPU or a share of the cores; on several machines, start the "
-         "trainer by torchrun, mpirun or srun")
+  app.add_option("--ranks", options.ranks,
+                 std::string("start so many ranks on this machine, each with ") +
+                     (gpu ? "a GPU of its own; on several machines, start the trainer by torchrun, mpirun or srun"
+                          : "a share of the cores; on several machines, start the trainer by mpirun"))
       ->type_name("N")
       ->check(CLI::Range(1, kMostRanks));
   app.add_option("--peer-timeout", options.peer_timeout,
