@@ -217,17 +217,18 @@ class Relations {
 
   /// `pass`: the tokens of a micro-batch, or of a sequence where that is auto.
   void ranks(std::int64_t pass) {
-    const std::int64_t world = spec_.parallel.world_size, tokens = spec_.batch.tokens;
+    const std::int64_t world = spec_.parallel.world_size, tokens = spec_.batch.tokens,
+                       micro_batch = spec_.batch.micro_batch;
     if (!usable({"batch.tokens", "parallel.world_size"}) || world <= tokens / pass) return;
     fail("E0321",
          fmt::format("{} ranks, but a step of {} tokens has {} {}", world, tokens, tokens / pass,
-                     spec_.batch.micro_batch ? "micro-batches" : "sequences"),
+                     micro_batch ? "micro-batches" : "sequences"),
          "write fewer ranks, more tokens or a smaller micro_batch",
-         [this, world, pass](const Sound& sound) {
+         [world, tokens, micro_batch, pass](const Sound& sound) {
            std::vector<Edit> edits;
-           if (spec_.batch.micro_batch) add(sound, write("batch.micro_batch", "auto"), edits);
+           if (micro_batch) add(sound, write("batch.micro_batch", "auto"), edits);
            add(sound, write("batch.tokens", world * pass), edits);
-           add(sound, write("parallel.world_size", std::max<std::int64_t>(spec_.batch.tokens / pass, 1)), edits);
+           add(sound, write("parallel.world_size", std::max<std::int64_t>(tokens / pass, 1)), edits);
            return edits;
          },
          {"parallel.world_size", "batch.tokens", "batch.micro_batch", "batch.sequence_length"});
