@@ -22,7 +22,7 @@ set(narrow
   "cross_entropy_gradient 3 3"
   # One row: the step's scalars and results, and here the row's end, of a length that only the run knows.
   "gradient_clip 18 3"
-  "loss_sum 2 1"
+  "loss_sum 3 2"
   # A sum that is added to what is there, with code for a last slice that is shorter.
   "column_reduce_2048 8 4"
   "column_reduce_to_32_2048 8 4"
