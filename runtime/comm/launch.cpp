@@ -5,11 +5,10 @@
 #include <optional>
 
 #include "error.h"
+#include "shares.h"
 
 namespace llmc {
 namespace {
-
-constexpr std::int64_t kMaxRanks = 65536;
 
 /// Reads variables, and shows them in messages.
 class Variables {
@@ -67,12 +66,12 @@ std::optional<Launch> read_source(const Variables& variables, const Source& sour
   }
   Launch launch;
   launch.by = source.by;
-  launch.world_size = static_cast<int>(*variables.number(source.size, 1, kMaxRanks));
-  launch.rank = static_cast<int>(*variables.number(source.rank, 0, kMaxRanks - 1));
+  launch.world_size = static_cast<int>(*variables.number(source.size, 1, kMostRanks));
+  launch.rank = static_cast<int>(*variables.number(source.rank, 0, kMostRanks - 1));
   if (launch.rank >= launch.world_size)
     throw Failure(Exit::usage, variables.shown(source.rank) + " is not below " + variables.shown(source.size) +
                                    "; ranks count from 0");
-  launch.local_rank = static_cast<int>(variables.number(source.local, 0, kMaxRanks - 1).value_or(0));
+  launch.local_rank = static_cast<int>(variables.number(source.local, 0, kMostRanks - 1).value_or(0));
   if (launch.local_rank >= launch.world_size)
     throw Failure(Exit::usage, variables.shown(source.local) + " is not below " + variables.shown(source.size));
   return launch;
@@ -160,7 +159,7 @@ Launch find_launch(const std::function<const char*(const char*)>& variable) {
   }
   if (slurm_task) {
     if (std::optional<Launch> launch = read_source(variables, kSlurm)) {
-      const auto tasks = variables.number("SLURM_STEP_NUM_TASKS", 1, kMaxRanks);
+      const auto tasks = variables.number("SLURM_STEP_NUM_TASKS", 1, kMostRanks);
       if (tasks && *tasks != launch->world_size)
         throw Failure(Exit::usage, variables.shown(kSlurm.size) + " and " + variables.shown("SLURM_STEP_NUM_TASKS") +
                                        " disagree; leave both as srun sets them");

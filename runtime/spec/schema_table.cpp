@@ -1,6 +1,7 @@
 // The rows of the table, in the order of the manual.
 #include <algorithm>
 
+#include "shares.h"
 #include "spec/schema.h"
 #include "spec/schema_row.h"
 #include "spec/targets.h"
@@ -372,7 +373,7 @@ std::vector<Row> run_rows() {
       bind("parallel.world_size", Type::integer, FIELD(parallel.world_size))
           .aside()
           .fallback("1")
-          .range(1, 512)
+          .range(1, kMostRanks)
           .unit("ranks")
           .doc("Processes, one a GPU, that the plan is made for: micro_batch: auto leaves each its part of a step, and "
                "memory.budget is one rank's. The trainer runs with any number that has work for all."),

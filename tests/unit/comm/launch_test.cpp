@@ -112,6 +112,9 @@ TEST(Launch, NonsenseIsRefused) {
   for (const char* value : {"-1", "x", "1.0", "16", " 3", "99999999999999999999", "65536", "0x3"})
     EXPECT_THAT(refusal(with(kTorchrun, {{"RANK", value}})), HasSubstr(std::string("RANK=") + value)) << value;
   EXPECT_THAT(refusal(with(kTorchrun, {{"WORLD_SIZE", "0"}})), HasSubstr("WORLD_SIZE=0 is not a number from 1"));
+  EXPECT_THAT(refusal(with(kTorchrun, {{"WORLD_SIZE", "513"}})),
+              HasSubstr("WORLD_SIZE=513 is not a number from 1 to 512"))
+      << "more than flat buffers can be cut for";
   EXPECT_THAT(refusal(with(kTorchrun, {{"LOCAL_RANK", "16"}})), HasSubstr("LOCAL_RANK=16 is not below WORLD_SIZE=16"));
   EXPECT_THAT(refusal(with(kTorchrun, {{"MASTER_PORT", "65535"}})), HasSubstr("MASTER_PORT=65535"));
   EXPECT_THAT(refusal(with(kSlurm, {{"SLURM_STEP_ID", "two"}})), HasSubstr("SLURM_STEP_ID=two"));
