@@ -1,0 +1,128 @@
+// Ranks that write one checkpoint together: the same files as one writes, or none.
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <mutex>
+#include <stdexcept>
+#include <thread>
+
+#include "small_state.h"
+
+namespace llmc {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Ranks as threads of one process.
+class Meeting {
+ public:
+  explicit Meeting(int ranks) : texts_(static_cast<std::size_t>(ranks)), left_(ranks) {}
+
+  std::vector<std::string> exchange(int rank, const std::string& text) {
+    std::unique_lock lock(mutex_);
+    texts_[static_cast<std::size_t>(rank)] = text;
+    const int turn = turn_;
+    if (--left_ == 0) {
+      all_ = texts_;
+      left_ = static_cast<int>(texts_.size());
+      ++turn_;
+      met_.notify_all();
+    }
+    met_.wait(lock, [&] { return turn_ != turn; });
+    return all_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable met_;
+  std::vector<std::string> texts_, all_;
+  int left_, turn_ = 0;
+};
+
+/// Each buffer can be read when it was gathered last, as where ranks share it out. `broken`: reading a moment fails.
+class GatheredState final : public StateAccess {
+ public:
+  GatheredState(StateAccess& whole, bool broken) : whole_(whole), broken_(broken) {}
+  std::span<const std::string> prefixes() const override { return whole_.prefixes(); }
+  void gather(std::size_t buffer, std::span<const ParameterInfo> parameters) override {
+    gathered_ = buffer;
+    calls += std::to_string(buffer) + " of " + std::to_string(parameters.size()) + "; ";
+  }
+  void read(std::size_t buffer, std::int64_t offset, std::int64_t count, float* out) override {
+    if (broken_ && buffer == 2) throw std::runtime_error("device lost");
+    if (buffer != kWeights && buffer != gathered_) throw std::logic_error("read of what was not gathered last");
+    whole_.read(buffer, offset, count, out);
+  }
+  void write(std::size_t, std::int64_t, std::int64_t, const float*) override {}
+
+  std::string calls;
+
+ private:
+  StateAccess& whole_;
+  const bool broken_;
+  std::size_t gathered_ = kWeights;
+};
+
+struct Saved {
+  std::vector<std::string> errors, calls;
+};
+
+/// Step 7 by so many ranks, of which `broken` cannot read its state; -1: all can.
+Saved save_together(const fs::path& run, int ranks, int broken = -1) {
+  Meeting meeting(ranks);
+  Saved saved{std::vector<std::string>(static_cast<std::size_t>(ranks)),
+              std::vector<std::string>(static_cast<std::size_t>(ranks))};
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank)
+    threads.emplace_back([&, rank] {
+      SmallState state(8);
+      GatheredState access(state.access, rank == broken);
+      const auto exchange = [&, rank](const std::string& text) { return meeting.exchange(rank, text); };
+      try {
+        save_checkpoint(run, small_train_state(7), kTexts, small_parameters(), access,
+                        {.retention = {0, 0}, .log = {}, .savers = {rank, ranks, exchange}, .shard_bytes = 600});
+      } catch (const Failure& failure) {
+        saved.errors[static_cast<std::size_t>(rank)] = failure.what();
+      }
+      saved.calls[static_cast<std::size_t>(rank)] = access.calls;
+    });
+  for (std::thread& thread : threads) thread.join();
+  return saved;
+}
+
+TEST(Savers, WriteTheFilesOfOne) {
+  TemporaryDirectory alone;
+  const Saved one = save_together(alone.path, 1);
+  EXPECT_EQ(one.errors[0], "");
+  const fs::path name = fs::path("checkpoints") / "step-00000007";
+  std::size_t files = 0;
+  for (int ranks = 2; ranks <= 5; ++ranks) {
+    TemporaryDirectory run;
+    const Saved saved = save_together(run.path, ranks);
+    for (int rank = 0; rank < ranks; ++rank) {
+      EXPECT_EQ(saved.errors[static_cast<std::size_t>(rank)], "");
+      EXPECT_EQ(saved.calls[static_cast<std::size_t>(rank)], one.calls[0]) << "all gather alike";
+    }
+    files = 0;
+    for (const auto& entry : fs::directory_iterator(alone.path / name)) {
+      EXPECT_EQ(read_all(run.path / name / entry.path().filename()), read_all(entry.path())) << entry.path();
+      ++files;
+    }
+    EXPECT_EQ(std::distance(fs::directory_iterator(run.path / name), {}), static_cast<std::ptrdiff_t>(files));
+    EXPECT_TRUE(find_latest_checkpoint(run.path, {}));
+  }
+  EXPECT_GT(files, 8u) << "several files of each kind, so that every rank had some";
+}
+
+TEST(Savers, AllFailWhereOneDoesAndNothingIsLeft) {
+  for (int broken = 0; broken < 3; ++broken) {
+    TemporaryDirectory run;
+    const Saved saved = save_together(run.path, 3, broken);
+    for (const std::string& error : saved.errors) EXPECT_EQ(error, "rank " + std::to_string(broken) + ": device lost");
+    EXPECT_EQ(saved.calls[0], saved.calls[1]);
+    EXPECT_TRUE(fs::is_empty(run.path / "checkpoints"));
+  }
+}
+
+}  // namespace
+}  // namespace llmc
