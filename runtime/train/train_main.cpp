@@ -322,10 +322,12 @@ int train(int argc, char** argv, const Options& options, const Program& program,
     write_file_atomically(options.timing, format_timing(training, loop.first_step_end(), loop.step_seconds()));
   console.finish();
   if (signal == 0) return static_cast<int>(Exit::done);
-  const std::string text =
-      fmt::format("stopped by {} after step {} of {}, everything is saved; resume with\n  {}\n",
-                  signal == TrainLoop::kOtherRank ? "a signal to another rank" : signal_name(signal), loop.state().step,
-                  stop, resume_line({argv, argv + argc}));
+  // What a launcher has started goes on by the launcher's own words, which no rank knows.
+  const std::string how = launch.world_size > 1 ? "start the ranks again as before to go on"
+                                                : "resume with\n  " + resume_line({argv, argv + argc});
+  const std::string text = fmt::format(
+      "stopped by {} after step {} of {}, everything is saved; {}\n",
+      signal == TrainLoop::kOtherRank ? "a signal to another rank" : signal_name(signal), loop.state().step, stop, how);
   if (owner) std::fputs(text.c_str(), stderr);
   return static_cast<int>(Exit::resume_me);
 }
@@ -343,9 +345,13 @@ std::vector<std::string> words_of_a_rank(int argc, char** argv) {
   return words;
 }
 
+Launch launch_of_this_process() {
+  return find_launch([](const char* name) -> const char* { return std::getenv(name); });
+}
+
 /// Trains as one of the launch's ranks; those who wait for this one hear of what it fails by.
 int train_as_rank(int argc, char** argv, const Options& options, const Program& program) {
-  const Launch launch = find_launch([](const char* name) -> const char* { return std::getenv(name); });
+  const Launch launch = launch_of_this_process();
   Rendezvous::Limits limits;
   limits.silence = std::chrono::seconds(options.peer_timeout);
   Rendezvous rendezvous(launch, limits);
@@ -383,7 +389,14 @@ int train_main(int argc, char** argv, const Program& program) try {
     tune(program.info, options->device.value_or(0));
     return static_cast<int>(Exit::done);
   }
-  if (options->ranks > 1) return spawn_ranks(words_of_a_rank(argc, argv), options->ranks, rank_starter());
+  if (options->ranks > 1) {
+    const Launch launch = launch_of_this_process();
+    if (launch.world_size > 1)
+      throw Failure(Exit::usage,
+                    fmt::format("{} has started this process as one of {} ranks already: leave out --ranks", launch.by,
+                                launch.world_size));
+    return spawn_ranks(words_of_a_rank(argc, argv), options->ranks, rank_starter());
+  }
   return train_as_rank(argc, argv, *options, program);
 } catch (const Failure& failure) {
   print_error(failure.what());
