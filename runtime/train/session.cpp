@@ -44,7 +44,7 @@ std::size_t slot_count(const ProgramInfo& info) {
   return buffer ? buffer->bytes() / input_block(info.buffers).bytes : 0;
 }
 
-/// What ranks do not share out, and this rank's share of the rest.
+/// What ranks may share out lies behind all else.
 std::size_t begin_of_state(const ProgramInfo& info) { return buffer_of(info.buffers, Use::state).offset; }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "comm/connection.h"
 #include "files/durable_file.h"
 
 namespace llmc {
@@ -20,12 +21,6 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::chrono::seconds kPatience{15};  // a network file system may show a new file late
-
-std::string host_name() {
-  char name[256] = "";
-  if (::gethostname(name, sizeof name - 1) != 0) return "unknown";
-  return name;
-}
 
 /// A code and a text, as ranks tell each other; empty: all went well.
 std::string outcome(const std::function<void()>& work) {
@@ -67,12 +62,12 @@ void together(const Launch& launch, Rendezvous& ranks, const std::function<void(
 void check_shared(const Launch& launch, Rendezvous& ranks, const fs::path& run) {
   if (launch.world_size == 1) return;
   const bool first = launch.rank == 0;
-  const std::string name = ranks.broadcast(first ? fmt::format(".ranks-{}-{}", ::getpid(), host_name()) : "", 0);
+  const std::string name = ranks.broadcast(first ? fmt::format(".ranks-{}-{}", ::getpid(), own_host()) : "", 0);
   together(launch, ranks, [&] {
     if (first) write_file_atomically(run / name, "");
   });
   const bool seen = appears(run / name);
-  const std::vector<std::string> others = ranks.all_gather(seen ? "" : host_name());
+  const std::vector<std::string> others = ranks.all_gather(seen ? "" : own_host());
   if (first) {
     std::error_code ignored;
     fs::remove(run / name, ignored);
@@ -83,12 +78,12 @@ void check_shared(const Launch& launch, Rendezvous& ranks, const fs::path& run) 
           Exit::checkpoint,
           fmt::format("rank {} on {} does not see what rank 0 on {} writes to '{}': all ranks save to one "
                       "folder; give --run DIR on a file system that all machines share",
-                      rank, others[rank], host_name(), run.string()));
+                      rank, others[rank], own_host(), run.string()));
 }
 
 void check_distinct(const Launch& launch, Rendezvous& ranks, const std::string& mine) {
   if (launch.world_size == 1) return;
-  const std::vector<std::string> all = ranks.all_gather(mine.empty() ? "" : host_name() + " " + mine);
+  const std::vector<std::string> all = ranks.all_gather(mine.empty() ? "" : own_host() + " " + mine);
   std::map<std::string, std::size_t> owners;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     const auto [owner, fresh] = owners.emplace(all[rank], rank);
