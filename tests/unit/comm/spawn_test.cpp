@@ -35,7 +35,7 @@ class Spawn : public testing::TestWithParam<Starter> {
  protected:
   void SetUp() override {
     if (GetParam() == Starter::mpirun && std::system("mpirun --version > /dev/null 2>&1") != 0)
-      GTEST_SKIP() << "there is no mpirun";
+      FAIL() << "there is no mpirun: ./setup.sh installs it";
     folder_ = fs::temp_directory_path() / ("llmc_spawn_" + std::to_string(getpid()));
     fs::create_directory(folder_);
   }
