@@ -80,7 +80,7 @@ Saved save_together(const fs::path& run, int ranks, int broken = -1) {
       const auto exchange = [&, rank](const std::string& text) { return meeting.exchange(rank, text); };
       try {
         save_checkpoint(run, small_train_state(7), kTexts, small_parameters(), access,
-                        {.retention = {0, 0}, .log = {}, .savers = {rank, ranks, exchange}, .shard_bytes = 600});
+                        {.retention = {0, 0}, .log = {}, .savers = {rank, ranks, exchange}, .shard_bytes = 200});
       } catch (const Failure& failure) {
         saved.errors[static_cast<std::size_t>(rank)] = failure.what();
       }
@@ -111,7 +111,7 @@ TEST(Savers, WriteTheFilesOfOne) {
     EXPECT_EQ(std::distance(fs::directory_iterator(run.path / name), {}), static_cast<std::ptrdiff_t>(files));
     EXPECT_TRUE(find_latest_checkpoint(run.path, {}));
   }
-  EXPECT_GT(files, 8u) << "several files of each kind, so that every rank had some";
+  EXPECT_GE(files, 5u + 2 * 5) << "every rank had files of both kinds";
 }
 
 TEST(Savers, AllFailWhereOneDoesAndNothingIsLeft) {
