@@ -8,6 +8,7 @@
 #include <span>
 
 #include "dtype.h"
+#include "shares.h"
 
 namespace llmc {
 
@@ -65,8 +66,17 @@ constexpr const char* name_of(Use use) { return kUseNames[static_cast<std::size_
 /// Whether it is part of the block that the host sends before a micro-batch.
 constexpr bool is_input(Use use) { return use >= Use::scalars && use <= Use::run_count; }
 
-/// Ranks may share it out among them (shares.h): it lies at the end of the arena, where its size moves nothing else.
-constexpr bool is_sharded(Use use) { return use == Use::state; }
+/// Whether each rank has its share of it alone (shares.h). Such a buffer lies at the end of the arena, where its size,
+/// which depends on the number of ranks, moves nothing else; and the elements of a share lie end to end.
+constexpr bool is_sharded(Use use, Shard shard) {
+  switch (use) {
+    case Use::state: return shard >= Shard::optimizer;
+    case Use::gradients: return shard >= Shard::gradients;
+    case Use::masters:
+    case Use::copies: return shard >= Shard::parameters;
+    default: return false;
+  }
+}
 
 /// Every buffer begins at a multiple of this many bytes.
 inline constexpr std::size_t kArenaAlignment = 256;
@@ -75,6 +85,11 @@ inline constexpr std::size_t kArenaAlignment = 256;
 constexpr std::size_t buffer_space(DType dtype, std::int64_t elements) {
   return (static_cast<std::size_t>(bytes_of(dtype, elements)) + kArenaAlignment - 1) / kArenaAlignment *
          kArenaAlignment;
+}
+
+/// Bytes of the arena that a bucket takes where it lies whole beside the shares.
+constexpr std::size_t window_space(DType dtype, const Bucket& bucket) {
+  return buffer_space(dtype, bucket.elements + kShareGap);
 }
 
 struct Buffer {

@@ -7,8 +7,11 @@
 
 namespace llmc {
 
+/// What the ranks of a run share out among them; each word shares out what those before it do.
+enum class Shard { none, optimizer, gradients, parameters };
+
 /// A stretch of the flat buffers that is reduced and gathered at once: the matrices of one block, or all vectors.
-/// The kShareGap elements after it belong to no parameter and are zero.
+/// The kShareGap elements after it belong to no parameter.
 struct Bucket {
   std::int64_t offset;    // elements
   std::int64_t elements;  // parameters, and the padding between them
@@ -41,6 +44,14 @@ class Shares {
     return elements;
   }
 
+  /// Where this rank's share of a bucket begins in a buffer of shares; of one rank the bucket.
+  std::int64_t begin_of(std::size_t bucket) const {
+    if (ranks_ == 1) return buckets_[bucket].offset;
+    std::int64_t begin = 0;
+    for (const Bucket& before : buckets_.first(bucket)) begin += share_of(before.elements, ranks_);
+    return begin;
+  }
+
   /// Calls part(flat, state, elements) for each stretch of [offset, offset + count) of a flat buffer that this rank
   /// has: where it lies there, and in a buffer of state.
   template <class Part>
@@ -59,6 +70,7 @@ class Shares {
   }
 
   std::span<const Bucket> buckets() const { return buckets_; }
+  int rank() const { return rank_; }
   int ranks() const { return ranks_; }
 
  private:

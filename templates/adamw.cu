@@ -6,9 +6,9 @@
 
 namespace llmc {
 
-/// Flat parameter buffers, of exp_avg and exp_avg_sq this rank's share; chunks [begin, end). kCopy: copy = the new
-/// weights in Act. kNorms: weight_partial, update_partial = sums of squares of a chunk's new weights and of their
-/// change.
+/// Flat parameter buffers, of exp_avg and exp_avg_sq this rank's share, and of gradient (kGradientShare) and of master
+/// and copy (kWeightShare); chunks [begin, end). kCopy: copy = the new weights in Act. kNorms: weight_partial,
+/// update_partial = sums of squares of a chunk's new weights and of their change.
 LLMC_BOUNDS(kLanes)
 LLMC_KERNEL adamw(float* __restrict__ master, const float* __restrict__ gradient, float* __restrict__ exp_avg,
                   float* __restrict__ exp_avg_sq, Act* __restrict__ copy, const Chunk* __restrict__ chunks, int begin,
@@ -33,11 +33,12 @@ LLMC_KERNEL adamw(float* __restrict__ master, const float* __restrict__ gradient
       rounded = p;
       return p - before;
     };
-    const auto p = lanes.run(master + chunk.offset, chunk.length);
-    const auto d = lanes.run(gradient + chunk.offset, chunk.length);
+    const long long weights_at = kWeightShare ? chunk.state : chunk.offset;
+    const auto p = lanes.run(master + weights_at, chunk.length);
+    const auto d = lanes.run(gradient + (kGradientShare ? chunk.state : chunk.offset), chunk.length);
     const auto m = lanes.run(exp_avg + chunk.state, chunk.length);
     const auto v = lanes.run(exp_avg_sq + chunk.state, chunk.length);
-    auto rounded = lanes.run_if<kCopy>(copy + chunk.offset, chunk.length);
+    auto rounded = lanes.run_if<kCopy>(copy + weights_at, chunk.length);
     if constexpr (kNorms) {
       auto weights = lanes.sums(), updates = lanes.sums();
       lanes.map(p, d, m, v, rounded, weights, updates,

@@ -4,15 +4,15 @@
 
 namespace llmc {
 
-/// Flat parameter buffers; chunks [begin, end).
+/// Flat parameter buffers, or (kWeightShare) this rank's shares of them; chunks [begin, end).
 LLMC_BOUNDS(kLanes)
 LLMC_KERNEL cast_weights(const float* __restrict__ master, Act* __restrict__ copy, const Chunk* __restrict__ chunks,
                          int begin, int end) {
   const Group<kLanes> lanes;
   for (const int i : lanes.rows(end - begin)) {
     const Chunk chunk = chunks[begin + i];
-    lanes.store(lanes.run(copy + chunk.offset, chunk.length), lanes.run(master + chunk.offset, chunk.length),
-                [](float v) { return v; });
+    const long long at = kWeightShare ? chunk.state : chunk.offset;
+    lanes.store(lanes.run(copy + at, chunk.length), lanes.run(master + at, chunk.length), [](float v) { return v; });
   }
 }
 

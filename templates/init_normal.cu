@@ -29,25 +29,32 @@ LLMC_HD inline float normal(unsigned long long draw, unsigned long long seed, un
   return sqrt(-2.0f * log(uniform)) * cos_turns(turns);
 }
 
-/// master: a flat parameter buffer; rules [begin, end): one a parameter. Where std is 0, every element is `value`.
+/// master: a flat parameter buffer, or (kWeightShare) this rank's share of one; chunks [begin, end); rules: one a
+/// parameter. Where std is 0, every element is `value`. What fills up rows is zero.
 LLMC_BOUNDS(kLanes)
-LLMC_KERNEL init_normal(float* __restrict__ master, const InitRule* __restrict__ rules, int begin, int end,
-                        unsigned long long seed) {
+LLMC_KERNEL init_normal(float* __restrict__ master, const InitRule* __restrict__ rules,
+                        const Chunk* __restrict__ chunks, int begin, int end, unsigned long long seed) {
   const Group<kLanes> lanes;
-  for (int i = begin; i < end; ++i) {
-    const InitRule rule = rules[i];
-    const int cols = static_cast<int>(rule.cols), padding = static_cast<int>(rule.pitch - rule.cols);
-    for (const int row : lanes.rows(static_cast<int>(rule.rows))) {
-      float* data = master + rule.offset + row * rule.pitch;
-      const unsigned long long first = static_cast<unsigned long long>(row) * rule.cols;
+  for (const int i : lanes.rows(end - begin)) {
+    const Chunk chunk = chunks[begin + i];
+    const InitRule rule = rules[chunk.parameter];
+    float* data = master + (kWeightShare ? chunk.state : chunk.offset);
+    // The chunk's part of each row that it touches.
+    const int pitch = static_cast<int>(rule.pitch), cols = static_cast<int>(rule.cols);
+    long long row = (chunk.offset - rule.offset) / pitch;
+    int column = static_cast<int>((chunk.offset - rule.offset) % pitch);
+    for (int done = 0; done < chunk.length; ++row, column = 0) {
+      const int rest = chunk.length - done, length = pitch - column < rest ? pitch - column : rest;
+      const int values = column < cols ? cols - column : 0, drawn = values < length ? values : length;
+      const unsigned long long first = static_cast<unsigned long long>(row) * rule.cols + column;
       if (rule.std == 0.0f) {
-        lanes.map(lanes.run(data, cols), [=](float& v) { v = rule.value; });
+        lanes.map(lanes.run(data + done, drawn), [=](float& v) { v = rule.value; });
       } else {
-        lanes.store(lanes.run(data, cols), lanes.indices(), [=](int column) {
-          return normal(first + static_cast<unsigned>(column), seed, rule.key) * rule.std;
-        });
+        lanes.store(lanes.run(data + done, drawn), lanes.indices(),
+                    [=](int c) { return normal(first + static_cast<unsigned>(c), seed, rule.key) * rule.std; });
       }
-      lanes.map(lanes.unaligned(data + cols, padding), [](float& v) { v = 0.0f; });
+      lanes.map(lanes.unaligned(data + done + drawn, length - drawn), [](float& v) { v = 0.0f; });
+      done += length;
     }
   }
 }

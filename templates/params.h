@@ -19,6 +19,8 @@ constexpr bool kGradient = true;
 constexpr bool kInverse = false;
 constexpr bool kCopy = true;
 constexpr bool kNorms = true;
+constexpr bool kGradientShare = false;
+constexpr bool kWeightShare = false;
 constexpr int kBatch = 2;
 constexpr int kSequence = 2048;
 constexpr int kHeads = 40;
@@ -27,6 +29,7 @@ constexpr int kHeadDim = 64;
 constexpr int kOutPitch = 2048;
 constexpr int kWeightPitch = 64;
 constexpr int kParameters = 148;
+constexpr int kPart = 16384;
 constexpr int kCluster = 1;
 #if defined(__CUDACC__)
 constexpr int kLanes = 64;

@@ -9,6 +9,7 @@
 #include "compiler/emit/printer.h"
 #include "compiler/emit/product_printer.h"
 #include "compiler/plan/rope.h"
+#include "spec/values.h"
 
 namespace llmc::emit {
 namespace {
@@ -61,7 +62,7 @@ std::size_t buffers(Source& out, const plan::Plan& plan) {
   out.line("constexpr Buffer kBuffers[] = {");
   std::size_t end = 0;
   for (const plan::HostBuffer& b : plan.layout.buffers) {
-    const bool sharded = is_sharded(b.use);
+    const bool sharded = is_sharded(b.use, plan.spec.parallel.shard);
     const std::int64_t elements = sharded ? Shares(plan.parameters.buckets).state_elements() : b.elements;
     const std::size_t offset = sharded && end ? end : b.offset;
     if (sharded) end = offset + buffer_space(b.dtype, elements);
@@ -73,7 +74,7 @@ std::size_t buffers(Source& out, const plan::Plan& plan) {
   }
   out.line("};");
   out.blank();
-  return end;
+  return end ? end : plan.layout.bytes - (plan.spec.parallel.world_size > 1 ? plan.layout.window_bytes : 0);
 }
 
 void buckets(Source& out, const plan::Plan& plan) {
@@ -143,16 +144,18 @@ std::string print_step_header(const plan::Plan& plan) {
   const bool attention = has_attention(plan);
   out.line("// The matrix products$attention$ and the functions of the step of run $name$ ($print$).",
            {{"attention", attention ? ", the attention" : ""}, {"name", plan.spec.name}, {"print", plan.fingerprint}});
-  out.raw("#pragma once\n\n#include <cstddef>\n#include <cstdint>\n\n#include \"device/device.h\"\n");
+  out.raw("#pragma once\n\n#include <cstddef>\n#include <cstdint>\n#include <span>\n\n#include \"device/device.h\"\n");
   if (attention) out.raw("#include \"math/attention.h\"\n");
   out.raw("#include \"math/gemm.h\"\n#include \"train/program.h\"\n\nnamespace llmc {\n\n");
   print_products(out, plan);
   if (attention) print_attention(out, plan);
   out.raw(R"(
-Step* create_step(Device& device, Communicator& ranks, std::byte* arena, std::size_t state_bytes);
+Step* create_step(Device& device, Communicator& ranks, const Shares& shares, std::byte* arena,
+                  std::span<const std::size_t> places);
 void destroy_step(Step* step);
 void initialise(Step& step, std::uint64_t seed);
 void refresh_copies(Step& step);
+void gather_weights(Step& step);
 void micro_batch(Step& step, bool first, bool last);
 void optimizer_step(Step& step);
 void evaluate(Step& step, bool first);
@@ -210,14 +213,16 @@ std::string print_program(const plan::Plan& plan) {
       {"arena_bytes", n(static_cast<std::int64_t>(arena_bytes))},
       {"buffers", "kBuffers"},
       {"buckets", "kBuckets"},
-      {"sharded", spec.parallel.shard == spec::Shard::none ? "false" : "true"}};
+      {"shard", fmt::format("Shard::{}", spec::text_of("parallel.shard", spec))},
+      {"window_bytes", n(static_cast<std::int64_t>(plan.layout.window_bytes))},
+      {"gradient_window_bytes", n(static_cast<std::int64_t>(plan.layout.gradient_window_bytes))}};
   for (const auto& [name, value] : fields) out.line("    .$n$ = $v$,", {{"n", name}, {"v", value}});
   out.raw(R"(};
 
 }  // namespace
 
 const Program& program() {
-  static const Program table = {kInfo,       create_step,    destroy_step, initialise, refresh_copies,
+  static const Program table = {kInfo,       create_step,    destroy_step, initialise, refresh_copies, gather_weights,
                                 micro_batch, optimizer_step, evaluate,     next_logits};
   return table;
 }

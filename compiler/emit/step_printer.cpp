@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "compiler/emit/addresses.h"
 #include "compiler/emit/printer.h"
 #include "compiler/emit/product_printer.h"
 #include "compiler/emit/specialiser/specialiser.h"
@@ -26,13 +27,13 @@ std::string shape_text(const Tensor& t) {
 
 class StepPrinter {
  public:
-  explicit StepPrinter(const plan::Plan& plan) : plan_(plan), g_(plan.graph) {
+  explicit StepPrinter(const plan::Plan& plan)
+      : plan_(plan), g_(plan.graph), where_(plan), shard_(plan.spec.parallel.shard) {
     cuda_ = plan.spec.target.kind == spec::TargetKind::cuda;
     cudnn_ = cuda_ && plan.attention.forward == AttentionBy::cudnn;
     tiles_ = ops::attention_in_tiles(plan.spec);
-    variants_ = 1 + *std::max_element(g_.variants.begin(), g_.variants.end());
     for (const plan::HostBuffer& buffer : plan.layout.buffers)
-      if (buffer.use == Use::math_workspace) workspace_ = &buffer, used_.insert(buffer.area);
+      if (buffer.use == Use::math_workspace) workspace_ = &buffer;
   }
 
   std::string print() {
@@ -40,11 +41,15 @@ class StepPrinter {
       if (!in_place(g_.regions[r].part)) region(r);
     functions();
     const std::string body = out_.take();
-    head();
-    places();
-    step_struct();
     constructor();
-    out_.raw("namespace {\n\n" + body + "}  // namespace llmc\n");
+    const std::string start = out_.take();
+    head();
+    where_.print_places(out_);
+    step_struct();
+    out_.raw(start);
+    out_.raw("namespace {\n\n");
+    marks();
+    out_.raw(body + "}  // namespace llmc\n");
     return out_.take();
   }
 
@@ -60,7 +65,8 @@ class StepPrinter {
         {{"b", std::to_string(g_.batch)}, {"t", std::to_string(g_.sequence)}});
     out_.line("// the first micro-batch of a step and with += by the later ones.");
     out_.raw(
-        "\n#include <cstddef>\n#include <cstdint>\n\n#include \"comm/collectives.h\"\n#include \"device/launch.h\"\n");
+        "\n#include <cstddef>\n#include <cstdint>\n#include <span>\n\n#include \"comm/collectives.h\"\n#include "
+        "\"device/launch.h\"\n");
     if (cuda_) out_.raw("#include \"device/cuda/arch.h\"\n#include \"device/range.h\"\n");
     if (tiles_) out_.raw("#include \"device/cpu/arch.h\"\n");
     if (cudnn_) out_.raw("#include \"math/attention.h\"\n");
@@ -73,72 +79,54 @@ class StepPrinter {
     out_.line("Device& device;");
     out_.line("Stream& stream;");
     out_.line("Communicator& ranks;");
+    out_.line("const Shares& shares;");
     out_.line("std::byte* arena;");
-    out_.line("std::size_t state_bytes;  // of a buffer of the optimizer's state: of this rank's share");
+    out_.line("std::span<const std::size_t> places;  // in the arena: what depends on the number of ranks");
     out_.line("MathLibrary math;");
     for (const plan::Product& p : plan_.products)
       out_.line("Gemm $name$;  // $what$", {{"name", p.name}, {"what", product_text(p)}});
     if (cudnn_) out_.line("Attention attention;");
     out_.blank();
-    out_.line("Step(Device& device, Communicator& ranks, std::byte* arena, std::size_t state_bytes);");
+    out_.line(
+        "Step(Device& device, Communicator& ranks, const Shares& shares, std::byte* arena, std::span<const "
+        "std::size_t> "
+        "places);");
     out_.blank();
     out_.line("/// The planned place `bytes` from the arena's start.");
     out_.open("template <class T> T* at(std::size_t bytes) const");
     out_.line("return reinterpret_cast<T*>(arena + bytes);");
     out_.close();
+    if (where_.has_whole()) {
+      out_.blank();
+      out_.line("/// What ranks share out where it is whole: with one rank in its `buffer`, else in a `window`.");
+      out_.open("std::size_t whole(std::size_t buffer, std::size_t window) const");
+      out_.line("return ranks.world_size() == 1 ? buffer : window;");
+      out_.close();
+    }
+    if (is_sharded(Use::gradients, shard_)) {
+      out_.blank();
+      out_.line(
+          "/// Whether gradients add to those of the micro-batches before, as with one rank. Of several each "
+          "micro-batch's");
+      out_.line("/// are reduced, and their sums add up in the ranks' shares.");
+      out_.open("bool adds(bool first) const");
+      out_.line("return !first && ranks.world_size() == 1;");
+      out_.close();
+    }
     out_.close("};");
     out_.blank();
   }
 
   void constructor() {
     out_.open(
-        "Step::Step(Device& d, Communicator& communicator, std::byte* memory, std::size_t bytes_of_state)\n    : "
-        "device(d),\n      stream(d.stream()),\n      ranks(communicator),\n      arena(memory),\n      "
-        "state_bytes(bytes_of_state),\n      math(d, $workspace$, $bytes$)$products$",
-        {{"workspace", workspace_ ? "memory + " + area_name(workspace_->area) : std::string("nullptr")},
+        "Step::Step(Device& d, Communicator& communicator, const Shares& of_rank, std::byte* memory, "
+        "std::span<const std::size_t> shared)\n    : device(d),\n      stream(d.stream()),\n      "
+        "ranks(communicator),\n      shares(of_rank),\n      arena(memory),\n      places(shared),\n      "
+        "math(d, $workspace$, $bytes$)$products$",
+        {{"workspace", workspace_ ? "memory + " + where_.area_address(workspace_->area) : std::string("nullptr")},
          {"bytes", std::to_string(workspace_ ? workspace_->bytes() : 0)},
          {"products", product_initialisers()}});
     out_.close();
-    out_.blank();
-  }
-
-  std::string area_name(std::size_t area) const { return constant_name(plan_.layout.areas[area].name); }
-
-  /// Where the parts of the arena lie that the functions of the step use, and what else they count with.
-  void places() {
-    const auto number = [](const char* type, const std::string& name, std::size_t value, const std::string& note = "") {
-      return fmt::format("constexpr {} {} = {};{}\n", type, name, value, note.empty() ? "" : "  // " + note);
-    };
-    out_.line("namespace {");
-    out_.blank();
-    out_.line("// Byte offsets in the arena of $bytes$ bytes, and from one layer to the next.",
-              {{"bytes", std::to_string(plan_.layout.bytes)}});
-    for (const std::size_t i : used_) {
-      const plan::Area& area = plan_.layout.areas[i];
-      out_.raw(number("std::size_t", area_name(i), area.offset));
-      if (area.stride && !area.sharded) out_.raw(number("std::size_t", area_name(i) + "Stride", area.stride));
-    }
-    out_.blank();
-    out_.raw(number("std::size_t", "kLayerMatrices", static_cast<std::size_t>(plan_.parameters.layer_stride),
-                    "elements from a layer's matrices to the next layer's"));
-    out_.raw(number("std::size_t", "kLayerVectors", static_cast<std::size_t>(plan_.parameters.vector_stride),
-                    "the same of its vectors"));
-    out_.raw(
-        number("int", "kChunkCount", static_cast<std::size_t>(plan_.parameters.chunk_count),
-               fmt::format("of at most {} elements: the optimizer's units of work", plan_.parameters.chunk_elements)));
-    if (variants_ > 1) {
-      std::string variants, ranks;
-      std::vector<int> count(static_cast<std::size_t>(variants_));
-      for (const int variant : g_.variants) {
-        variants += (variants.empty() ? "" : ", ") + std::to_string(variant);
-        ranks += (ranks.empty() ? "" : ", ") + std::to_string(count[static_cast<std::size_t>(variant)]++);
-      }
-      out_.line("constexpr int kVariant[] = {$variants$};  // which functions run a layer", {{"variants", variants}});
-      out_.line("constexpr std::size_t kSlab[] = {$ranks$};  // a layer's place among the layers of its variant",
-                {{"ranks", ranks}});
-    }
-    out_.blank();
-    out_.line("}  // namespace");
     out_.blank();
   }
 
@@ -167,79 +155,14 @@ class StepPrinter {
     const std::string type = t.record ? t.record : row_of(t.dtype).c_name;
     std::string note;
     if (const TensorId root = g_.storage(id); root != id) note = ", over " + g_.at(root).name;
-    out_.line(
-        "$type$* $name$ = s.at<$type$>($address$);  // $shape$$note$",
-        {{"type", type}, {"name", name(id)}, {"address", address(r, id)}, {"shape", shape_text(t)}, {"note", note}});
+    out_.line("$type$* $name$ = s.at<$type$>($address$);  // $shape$$note$", {{"type", type},
+                                                                              {"name", where_.name(id)},
+                                                                              {"address", where_.address(r, id)},
+                                                                              {"shape", shape_text(t)},
+                                                                              {"note", note}});
   }
 
-  /// Of a tensor in a region, in words of places().
-  std::string address(std::size_t r, TensorId id) {
-    const Tensor& t = g_.at(id);
-    if (t.role == Role::parameter || t.role == Role::copy || t.role == Role::gradient || t.role == Role::bucket)
-      return in_flat(id);
-    const plan::Place& place = plan_.layout.find(g_, r, id);
-    const plan::Area& area = plan_.layout.areas[place.area];
-    used_.insert(place.area);
-    const std::size_t inside = place.offset - area.offset;
-    if (area.sharded) {
-      const std::size_t index = inside / area.stride;
-      return area_name(place.area) + (index ? fmt::format(" + {} * s.state_bytes", index) : "");
-    }
-    const std::string stride = area_name(place.area) + "Stride";
-    const bool boundary = area.stride && t.scope == Scope::boundary;  // inside: whole strides
-    std::string text = area_name(place.area);
-    if (inside && !boundary) text += fmt::format(" + {}", inside);
-    const std::string layer = t.scope == Scope::layer && variants_ > 1 ? "kSlab[layer]" : "layer";
-    if (boundary && place.layer_stride && inside)
-      text += fmt::format(" + ({} + {}) * {}", layer, inside / area.stride, stride);
-    else if (boundary && inside)
-      text += fmt::format(" + {} * {}", inside / area.stride, stride);
-    else if (place.layer_stride)
-      text += fmt::format(" + {} * {}", layer, stride);
-    if (g_.regions[r].loop == Loop::loss_chunks && t.axis == Axis::token) {
-      // This chunk's rows of a tensor with one row (or one element) a token.
-      const std::int64_t step = g_.chunk_rows * bytes_of(t.dtype, g_.row_a_token(t) ? t.pitch : 1);
-      text += fmt::format(" + chunk * {}", step);
-    }
-    return text;
-  }
-
-  /// The flat buffer that holds a parameter, its copy, its gradient, or a bucket of any of these.
-  Use flat_use(const Tensor& t) const {
-    switch (t.role) {
-      case Role::bucket: return g_.at(t.partner).use;
-      case Role::gradient: return Use::gradients;
-      case Role::copy: return Use::copies;
-      default: return Use::masters;
-    }
-  }
-
-  /// The flat buffer, and the element where the tensor begins.
-  std::string in_flat(TensorId id) {
-    const Tensor& t = g_.at(id);
-    const Use use = flat_use(t);
-    const plan::ParameterLayout& layout = plan_.parameters;
-    const TensorId owner = t.role == Role::parameter ? id : t.partner;
-    const std::int64_t offset =
-        t.role == Role::bucket ? layout.buckets[layout.first_bucket.at(t.block)].offset : layout.offset.at(owner);
-    const std::int64_t size = bytes_of(t.dtype, 1);
-    const bool vector = t.role != Role::bucket && bucket_of(g_.at(owner)) == Block::none;
-    for (const auto& [flat, place] : plan_.layout.fixed) {
-      if (g_.at(flat).use != use || g_.at(flat).dtype != t.dtype) continue;
-      used_.insert(place.area);
-      const std::string base = area_name(place.area);
-      const std::string strides = std::string("layer * ") + (vector ? "kLayerVectors" : "kLayerMatrices");
-      const std::string elements = offset ? fmt::format("({} + {})", offset, strides) : strides;
-      if (t.scope == Scope::layer) return fmt::format("{} + {} * {}", base, size, elements);
-      return offset ? fmt::format("{} + {} * {}", base, size, offset) : base;
-    }
-    throw Failure(Exit::internal, "no flat buffer holds %" + t.name);
-  }
-
-  /// A copy goes by its parameter's name: no function reads both.
-  std::string name(TensorId id) const { return g_.at(g_.at(id).role == Role::copy ? g_.at(id).partner : id).name; }
-
-  std::string text(const ops::Argument& a) const { return a.tensor == kNone ? a.text : name(a.tensor); }
+  std::string text(const ops::Argument& a) const { return a.tensor == kNone ? a.text : where_.name(a.tensor); }
 
   void launch(const plan::Launch& launch, const char* stream = "s.stream") {
     std::string list, members;
@@ -262,18 +185,31 @@ class StepPrinter {
                          {{"name", plan_.products[launch.product].name}, {"members", members}});
       case ops::Call::attention_forward: return out_.line("s.attention.forward(s.stream$list$);", {{"list", list}});
       case ops::Call::attention_backward: return out_.line("s.attention.backward(s.stream$list$);", {{"list", list}});
-      case ops::Call::zero: return out_.line("if (first) s.device.zero($list$);", {{"list", list.substr(2)}});
+      case ops::Call::zero:
+        return out_.line(
+            "if ($first$) s.device.zero($list$);",
+            {{"first", is_sharded(Use::gradients, shard_) ? "!s.adds(first)" : "first"}, {"list", list.substr(2)}});
       case ops::Call::collective:
         return out_.line("s.ranks.$function$($list$, $stream$);",
-                         {{"function", launch.function},
-                          {"list", list.substr(2)},
-                          {"stream", launch.beside ? "s.ranks.beside(s.stream)" : "s.stream"}});
+                         {{"function", launch.function}, {"list", list.substr(2)}, {"stream", stream}});
     }
   }
 
-  void launches(std::size_t r) {
+  void launches(std::size_t r, const char* stream = "s.stream") {
     for (const plan::Launch& l : plan_.launches)
-      if (l.region_index == r && l.call != ops::Call::own_backward) launch(l);
+      if (l.region_index == r && l.call != ops::Call::own_backward) launch(l, stream);
+  }
+
+  /// What ranks do beside the passes, on a stream of their own.
+  void beside(std::size_t r) {
+    const bool kernels = std::any_of(plan_.launches.begin(), plan_.launches.end(), [r](const plan::Launch& l) {
+      return l.region_index == r && l.call == ops::Call::kernel;
+    });
+    if (kernels) out_.line("if (s.ranks.world_size() == 1) return;");
+    out_.line("Stream& beside = s.ranks.beside(s.stream);");
+    launches(r, "beside");
+    if (const std::string number = mark(g_.regions[r].part, g_.regions[r].block); !number.empty())
+      out_.line("s.ranks.mark($mark$);", {{"mark", number}});
   }
 
   /// What class Attention calls where it does not take cuDNN's backward pass.
@@ -309,7 +245,10 @@ class StepPrinter {
     pointers(r);
     out_.blank();
     if (cuda_) out_.line("const Range range(\"$name$\");", {{"name", region.name}});
-    launches(r);
+    if (region.part == Part::reduce || region.part == Part::gather)
+      beside(r);
+    else
+      launches(r);
     out_.close();
     out_.blank();
   }
@@ -340,6 +279,7 @@ class StepPrinter {
       const std::string layers = std::to_string(g_.layers());
       switch (region.loop) {
         case Loop::once:
+          if (part == Part::backward) await_window(region.block);
           call(r);
           if (part == Part::backward) reduce(region.block);
           continue;
@@ -354,6 +294,7 @@ class StepPrinter {
           break;
         case Loop::layers_down:
           out_.open("for (std::size_t layer = $n$; layer-- > 0;)", {{"n", layers}});
+          if (part == Part::backward) await_window(region.block);
           variant_calls(part);
           if (part == Part::backward) reduce(region.block);
           break;
@@ -362,12 +303,127 @@ class StepPrinter {
     }
   }
 
-  /// In the last micro-batch of a step the gradients of a block are complete.
+  bool has(Part part, Block block) const { return find(part, block) < g_.regions.size(); }
+
+  std::size_t find(Part part, Block block) const {
+    const auto found = std::find_if(g_.regions.begin(), g_.regions.end(),
+                                    [&](const Region& r) { return r.part == part && r.block == block; });
+    return static_cast<std::size_t>(found - g_.regions.begin());
+  }
+
+  /// In the last micro-batch of a step the gradients of a block are complete; those that are shared out do not stay.
   void reduce(Block block) {
-    for (std::size_t r = 0; r < g_.regions.size(); ++r)
-      if (g_.regions[r].part == Part::reduce && g_.regions[r].block == block)
-        out_.line("if (last) $name$($arguments$);",
-                  {{"name", g_.regions[r].name}, {"arguments", parameters(r, false)}});
+    if (!has(Part::reduce, block)) return;
+    const std::size_t r = find(Part::reduce, block);
+    out_.line("$when$$name$($arguments$);", {{"when", is_sharded(Use::gradients, shard_) ? "" : "if (last) "},
+                                             {"name", g_.regions[r].name},
+                                             {"arguments", parameters(r, false)}});
+  }
+
+  /// What the ranks' stream has to be done with before anybody goes on; empty where nobody waits for it alone.
+  std::string mark(Part part, Block block) const {
+    if (part == Part::reduce && (!is_sharded(Use::gradients, shard_) || block == Block::embed || block == Block::none))
+      return "";
+    const std::string what = constant_name(block == Block::none ? "vectors" : name_of(block));
+    return what + (part == Part::gather ? "Gathered" : "Reduced") + (block == Block::layer ? " + layer % 2" : "");
+  }
+
+  void marks() {
+    int number = 0;
+    for (const Part part : {Part::gather, Part::reduce})
+      for (const Block block : {Block::none, Block::embed, Block::head, Block::layer}) {
+        const std::string name = has(part, block) ? mark(part, block) : "";
+        if (name.empty()) continue;
+        if (number == 0)
+          out_.line("// Marks on the ranks' own stream, which the passes wait for; layers take turns in two.");
+        out_.line("constexpr int $name$ = $number$;",
+                  {{"name", name.substr(0, name.find(' '))}, {"number", std::to_string(number)}});
+        number += block == Block::layer ? 2 : 1;
+      }
+    if (number > 0) out_.blank();
+  }
+
+  void await(Part part, Block block) {
+    if (has(part, block)) out_.line("s.ranks.wait($mark$, s.stream);", {{"mark", mark(part, block)}});
+  }
+
+  void gather(Block block, const char* layer = "") {
+    if (has(Part::gather, block))
+      out_.line("$name$(s$layer$);", {{"name", g_.regions[find(Part::gather, block)].name}, {"layer", layer}});
+  }
+
+  /// Before the backward pass of a block writes gradients into a window: what was there has been reduced. A layer's
+  /// weights are gathered again, one ahead; those of the last two are in their windows still.
+  void await_window(Block block) {
+    const bool weights = is_sharded(Use::masters, shard_), gradients = is_sharded(Use::gradients, shard_);
+    if (block == Block::embed && gradients) await(Part::reduce, Block::head);
+    if (block != Block::layer || !gradients) return;
+    const std::string n = std::to_string(g_.layers());
+    if (weights) {
+      out_.open("if (layer + 1 < $n$ && layer > 0)", {{"n", n}});
+      gather(Block::layer, ", layer - 1");
+      out_.close();
+    }
+    out_.open("if (layer + 2 < $n$)", {{"n", n}});
+    if (weights) await(Part::gather, Block::layer);
+    await(Part::reduce, Block::layer);
+    out_.close();
+  }
+
+  /// Whether weights are gathered in every pass; else in the first one of a step, if at all.
+  bool gathers_always() const { return is_sharded(Use::masters, shard_); }
+  const char* gather_argument(const char* when) const { return has(Part::gather) && !gathers_always() ? when : ""; }
+
+  /// Text that runs only where the pass gathers weights.
+  void where_gathering(auto print) {
+    if (!has(Part::gather)) return;
+    if (gathers_always()) return print();
+    out_.open("if (gather)");
+    print();
+    out_.close();
+  }
+
+  /// Each block's weights are gathered while the block before it runs. Two layers take turns in their windows, so that
+  /// a layer's begin when the one before the last is done.
+  void forward() {
+    out_.open("void forward(Step& s$gather$)", {{"gather", gather_argument(", bool gather")}});
+    where_gathering([this] {
+      for (const Block block : {Block::none, Block::embed}) gather(block);
+      gather(Block::layer, ", 0");
+      for (const Block block : {Block::none, Block::embed}) await(Part::gather, block);
+    });
+    call(find(Part::forward, Block::embed));
+    const std::string layers = std::to_string(g_.layers());
+    out_.open("for (std::size_t layer = 0; layer < $n$; ++layer)", {{"n", layers}});
+    where_gathering([&] {
+      out_.open("if (layer + 1 < $n$)", {{"n", layers}});
+      gather(Block::layer, ", layer + 1");
+      if (has(Part::gather, Block::head)) {
+        out_.middle("} else {");
+        gather(Block::head);
+      }
+      out_.close();
+      await(Part::gather, Block::layer);
+    });
+    variant_calls(Part::forward);
+    out_.close();
+    if (has(Part::gather, Block::head)) where_gathering([this] { await(Part::gather, Block::head); });
+    call(find(Part::forward, Block::head));
+    out_.close();
+    out_.blank();
+  }
+
+  void gather_weights() {
+    if (!has(Part::gather) || gathers_always()) {
+      out_.line("/// $why$", {{"why", gathers_always() ? "Every pass gathers them." : "Every rank has all of them."}});
+      out_.line("void gather_weights(Step&) {}");
+    } else {
+      out_.open("void gather_weights(Step& s)");
+      calls(Part::gather);
+      out_.line("s.ranks.join(s.stream);");
+      out_.close();
+    }
+    out_.blank();
   }
 
   /// A layer's function is that of its variant.
@@ -375,9 +431,9 @@ class StepPrinter {
     for (std::size_t r = 0; r < g_.regions.size(); ++r) {
       const Region& region = g_.regions[r];
       if (region.block != Block::layer || region.part != part) continue;
-      if (variants_ == 1 || region.variant == kAllVariants) return call(r);
+      if (where_.variants() == 1 || region.variant == kAllVariants) return call(r);
       const std::string test =
-          region.variant + 1 == variants_ ? "" : fmt::format("if (kVariant[layer] == {})", region.variant);
+          region.variant + 1 == where_.variants() ? "" : fmt::format("if (kVariant[layer] == {})", region.variant);
       if (region.variant == 0)
         out_.open(test);
       else if (test.empty())
@@ -390,23 +446,16 @@ class StepPrinter {
   }
 
   void functions() {
-    out_.open("void forward(Step& s)");
-    calls(Part::forward);
-    out_.close();
-    out_.blank();
-    if (has(Part::gather)) {
-      out_.open("void gather(Step& s)");
-      calls(Part::gather);
-      out_.close();
-      out_.blank();
-    }
+    forward();
     out_.line("}  // namespace");
     out_.blank();
     own_backward();
-    out_.open("Step* create_step(Device& device, Communicator& ranks, std::byte* arena, std::size_t state_bytes)");
+    out_.open(
+        "Step* create_step(Device& device, Communicator& ranks, const Shares& shares, std::byte* arena, "
+        "std::span<const std::size_t> places)");
     if (cuda_) out_.line("require_arch(\"$archs$\");", {{"archs", arch_list(plan_.spec)}});
     if (tiles_) out_.line("require_tiles();");
-    out_.line("return new Step(device, ranks, arena, state_bytes);");
+    out_.line("return new Step(device, ranks, shares, arena, places);");
     out_.close();
     out_.blank();
     out_.open("void destroy_step(Step* step)");
@@ -420,33 +469,33 @@ class StepPrinter {
     if (has(Part::refresh)) {
       out_.open("void refresh_copies(Step& s)");
       ops_of(Part::refresh);
-      if (has(Part::gather)) out_.line("gather(s);");
       out_.close();
     } else {
       out_.line("/// The masters are what matrix products read.");
       out_.line("void refresh_copies(Step&) {}");
     }
     out_.blank();
-    out_.open("void micro_batch(Step& s, bool first, bool last)");
-    out_.line("forward(s);");
+    gather_weights();
+    const bool each = is_sharded(Use::gradients, shard_);
+    out_.open("void micro_batch(Step& s, bool first, bool$last$)", {{"last", each ? "" : " last"}});
+    out_.line("forward(s$gather$);", {{"gather", gather_argument(", first")}});
     calls(Part::loss);
     calls(Part::backward);
     reduce(Block::none);
-    out_.line("if (last) s.ranks.join(s.stream);");
+    out_.line("$when$s.ranks.join(s.stream);", {{"when", each ? "" : "if (last) "}});
     out_.close();
     out_.blank();
     out_.open("void optimizer_step(Step& s)");
     calls(Part::optimizer);
-    if (has(Part::gather)) out_.line("gather(s);");
     out_.close();
     out_.blank();
     out_.open("void evaluate(Step& s, bool first)");
-    out_.line("forward(s);");
+    out_.line("forward(s$gather$);", {{"gather", gather_argument(", false")}});
     calls(Part::evaluate);
     out_.close();
     out_.blank();
     out_.open("void next_logits(Step& s)");
-    out_.line("forward(s);");
+    out_.line("forward(s$gather$);", {{"gather", gather_argument(", false")}});
     calls(Part::sample);
     out_.close();
     out_.blank();
@@ -454,10 +503,10 @@ class StepPrinter {
 
   const plan::Plan& plan_;
   const Graph& g_;
+  Addresses where_;
+  const Shard shard_;
   Source out_;
   bool cuda_ = false, cudnn_ = false, tiles_ = false;
-  int variants_ = 0;
-  std::set<std::size_t> used_;                   // of Layout::areas, by offset
   const plan::HostBuffer* workspace_ = nullptr;  // of matrix products; null on cpu
 };
 

@@ -42,7 +42,9 @@ const char* name_of(OpKind kind) {
                                            "reduce_scatter",
                                            "all_gather",
                                            "broadcast",
-                                           "sum_results"};
+                                           "sum_results",
+                                           "to_wire",
+                                           "from_wire"};
   static_assert(std::size(kNames) == kOpKinds, "a name for each OpKind");
   return kNames[static_cast<std::size_t>(kind)];
 }
@@ -117,6 +119,7 @@ const char* role_name(Role role) {
     case Role::output: return "output";
     case Role::flat: return "flat";
     case Role::bucket: return "bucket";
+    case Role::wire: return "wire";
   }
   return "?";
 }

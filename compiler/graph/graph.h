@@ -21,6 +21,7 @@ enum class Role {
   output,      // computed in the step, read by the host
   flat,        // of all parameters, which lie in it: their weights, their gradients, the optimizer's state
   bucket,      // a stretch of a flat one, which ranks reduce or gather at once
+  wire,        // as ranks send a bucket's gradients, whichever it is: in a type of their own
 };
 
 /// How many of a tensor there are: one a step, one for each layer, or one for each boundary of a layer.
@@ -108,8 +109,10 @@ enum class OpKind {
   all_gather,
   broadcast,
   sum_results,
+  to_wire,
+  from_wire,
 };
-constexpr std::size_t kOpKinds = static_cast<std::size_t>(OpKind::sum_results) + 1;
+constexpr std::size_t kOpKinds = static_cast<std::size_t>(OpKind::from_wire) + 1;
 const char* name_of(OpKind kind);
 
 /// What one row of q, k and v holds.
@@ -165,7 +168,7 @@ enum class Part {
   forward,
   loss,
   backward,
-  reduce,  // of gradients over the ranks, in the last micro-batch of a step
+  reduce,  // of gradients over the ranks, in the last micro-batch of a step, or where they are shared out in each
   optimizer,
   gather,  // of weights from the ranks that have updated them
   evaluate,

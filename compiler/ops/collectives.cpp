@@ -1,17 +1,41 @@
-// Collectives: what the ranks of a run tell each other in a step. Each works in place; with one rank none does
-// anything.
+// Collectives: what the ranks of a run tell each other in a step. With one rank none does anything.
+#include "compiler/ops/collectives.h"
+
 #include <fmt/format.h>
 
-#include "compiler/ops/op.h"
 #include "compiler/ops/rows.h"
 
 namespace llmc::ops {
+
+std::string share_text(const Tensor& bucket) {
+  return fmt::format("share_of({}, s.ranks.world_size())", bucket.elements());
+}
+
+std::string share_begin(const Context& c, const Tensor& bucket) {
+  return fmt::format("s.shares.begin_of({}{})", c.flat.first_bucket.at(bucket.block),
+                     bucket.block == Block::layer ? " + layer" : "");
+}
+
 namespace {
 
 /// values -> the same
 void in_place(const Operands& o) {
   o.count(1, 1);
   o.expect(o.op.inputs == o.op.outputs, "works in place");
+}
+
+/// values -> the same; or the wire, whose first elements are a bucket's, that bucket -> the wire
+void reduce_signature(const Operands& o) {
+  if (o.op.inputs.size() == 1) return in_place(o);
+  o.count(2, 1);
+  o.expect(o.in(0).role == Role::wire && o.in(1).role == Role::bucket && o.op.inputs[0] == o.op.outputs[0],
+           "works in place");
+}
+
+/// a bucket -> the same; or the flat buffer with this rank's share, elsewhere -> the bucket
+void gather_signature(const Operands& o) {
+  o.count(1, 1);
+  o.expect(o.op.inputs == o.op.outputs || o.in(0).role == Role::flat, "gathers in place, or from shares");
 }
 
 double ranks(const Context& c) { return static_cast<double>(c.spec.parallel.world_size); }
@@ -25,29 +49,31 @@ std::vector<Work> collective(const Context& c, const char* function, std::vector
   return {std::move(work)};
 }
 
-double bytes_in(const Context& c) { return static_cast<double>(c.in(0).bytes()); }
-
-std::string share_text(const Context& c) {
-  return fmt::format("share_of({}, s.ranks.world_size())", c.in(0).elements());
-}
+/// What is reduced: elements of the last input, sent in the type of the first.
+const Tensor& reduced(const Context& c) { return c.in(c.op.inputs.size() - 1); }
+double bytes_sent(const Context& c) { return static_cast<double>(bytes_of(c.in(0).dtype, reduced(c).elements())); }
 
 std::vector<Work> all_reduce_work(const Context& c) {
-  return collective(c, "all_reduce_sum", {c.op.inputs[0], std::to_string(c.in(0).elements())},
-                    2 * ring(c, bytes_in(c)));
+  return collective(c, "all_reduce_sum", {c.op.inputs[0], std::to_string(reduced(c).elements())},
+                    2 * ring(c, bytes_sent(c)));
 }
 
 std::vector<Work> reduce_scatter_work(const Context& c) {
-  return collective(c, "reduce_scatter_sum", {c.op.inputs[0], share_text(c)}, ring(c, bytes_in(c)));
+  return collective(c, "reduce_scatter_sum", {c.op.inputs[0], share_text(reduced(c))}, ring(c, bytes_sent(c)));
 }
 
 std::vector<Work> all_gather_work(const Context& c) {
-  return collective(c, "all_gather",
-                    {c.op.inputs[0], fmt::format("{} * {}", bytes_of(c.in(0).dtype, 1), share_text(c))},
-                    ring(c, bytes_in(c)));
+  const Tensor& bucket = c.out(0);
+  std::vector<Argument> arguments;
+  if (c.op.inputs != c.op.outputs) arguments.emplace_back(c.in(0).name + " + " + share_begin(c, bucket));
+  arguments.emplace_back(c.op.outputs[0]);
+  arguments.emplace_back(fmt::format("{} * {}", bytes_of(bucket.dtype, 1), share_text(bucket)));
+  return collective(c, "all_gather", std::move(arguments), ring(c, static_cast<double>(bucket.bytes())));
 }
 
 std::vector<Work> broadcast_work(const Context& c) {
-  return collective(c, "broadcast", {c.op.inputs[0], std::to_string(c.in(0).bytes()), "0"}, bytes_in(c));
+  return collective(c, "broadcast", {c.op.inputs[0], std::to_string(c.in(0).bytes()), "0"},
+                    static_cast<double>(c.in(0).bytes()));
 }
 
 /// StepResults begin with two numbers that are sums.
@@ -55,9 +81,10 @@ std::vector<Work> sum_results_work(const Context& c) {
   return collective(c, "all_reduce_sum", {"&results->loss", "2"}, 2 * ring(c, 2 * sizeof(double)));
 }
 
-constexpr Row row_of_collective(OpKind kind, std::vector<Work> (*work)(const Context&)) {
+constexpr Row row_of_collective(OpKind kind, void (*signature)(const Operands&),
+                                std::vector<Work> (*work)(const Context&)) {
   return {.kind = kind,
-          .signature = in_place,
+          .signature = signature,
           .weight_type = reads_fp32,
           .exact = kNoOutputs,
           .writes_stream = false,
@@ -72,10 +99,10 @@ constexpr Row row_of_collective(OpKind kind, std::vector<Work> (*work)(const Con
 
 }  // namespace
 
-constexpr Row kAllReduce = row_of_collective(OpKind::all_reduce, all_reduce_work);
-constexpr Row kReduceScatter = row_of_collective(OpKind::reduce_scatter, reduce_scatter_work);
-constexpr Row kAllGather = row_of_collective(OpKind::all_gather, all_gather_work);
-constexpr Row kBroadcast = row_of_collective(OpKind::broadcast, broadcast_work);
-constexpr Row kSumResults = row_of_collective(OpKind::sum_results, sum_results_work);
+constexpr Row kAllReduce = row_of_collective(OpKind::all_reduce, reduce_signature, all_reduce_work);
+constexpr Row kReduceScatter = row_of_collective(OpKind::reduce_scatter, reduce_signature, reduce_scatter_work);
+constexpr Row kAllGather = row_of_collective(OpKind::all_gather, gather_signature, all_gather_work);
+constexpr Row kBroadcast = row_of_collective(OpKind::broadcast, in_place, broadcast_work);
+constexpr Row kSumResults = row_of_collective(OpKind::sum_results, in_place, sum_results_work);
 
 }  // namespace llmc::ops

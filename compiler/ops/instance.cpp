@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace llmc::ops {
 
-Instance::Instance(const Context& context, const std::string& template_name) : cuda_(context.cuda()) {
+Instance::Instance(const Context& context, const std::string& template_name)
+    : cuda_(context.cuda()), shard_(context.spec.parallel.shard) {
   work_.kernel.name = work_.kernel.template_name = template_name;
   work_.kernel.source = template_name + ".cu";
 }
@@ -37,6 +40,11 @@ Instance& Instance::flag(const char* name, bool value, const char* suffix, const
   return value ? named(suffix) : *this;
 }
 
+Instance& Instance::share(const char* name, Use use) {
+  const bool shared = is_sharded(use, shard_);
+  return flag(name, shared, use == Use::gradients ? "gradient_share" : "weight_share", "parallel.shard");
+}
+
 Instance& Instance::named(const std::string& suffix) {
   work_.kernel.name += "_" + suffix;
   return *this;
@@ -57,6 +65,15 @@ Work Instance::stream(const FlatSizes& flat, std::vector<Argument> arguments) {
       stream_shape(flat.chunk_count),
       fmt::format("{} elements in {} chunks of at most {}", flat.in_buckets, flat.chunk_count, flat.chunk_elements),
       std::move(arguments));
+}
+
+Work Instance::parts(const FlatSizes& flat, std::vector<Argument> arguments) {
+  std::int64_t most = 0;
+  for (const Bucket& bucket : flat.buckets) most = std::max(most, bucket.elements);
+  const std::int64_t groups = (most + flat.chunk_elements - 1) / flat.chunk_elements;
+  integer("kPart", flat.chunk_elements, "model");
+  return shaped(stream_shape(groups), fmt::format("up to {} elements in parts of {}", most, flat.chunk_elements),
+                std::move(arguments));
 }
 
 Work Instance::rows(std::int64_t groups, std::int64_t width, DType dtype, std::vector<Argument> arguments,

@@ -28,6 +28,8 @@ class Instance {
   Instance& real(const char* name, double value, const char* origin);
   /// A flag that is set is part of the instance's name.
   Instance& flag(const char* name, bool value, const char* suffix, const char* origin);
+  /// A flag: whether the buffers of this use hold a rank's share alone, at the places of the optimizer's state.
+  Instance& share(const char* name, Use use);
   Instance& named(const std::string& suffix);
   /// kRows, kCols and kPitch of a matrix, of which the op sees `rows`.
   Instance& matrix(const Tensor& t, std::int64_t rows, const char* cols_origin = kHidden);
@@ -37,6 +39,8 @@ class Instance {
 
   /// All elements of flat buffers, chunk by chunk.
   Work stream(const FlatSizes& flat, std::vector<Argument> arguments);
+  /// Up to all elements of a bucket, in parts of kPart.
+  Work parts(const FlatSizes& flat, std::vector<Argument> arguments);
   /// `groups` of lanes share the work; each holds rows of `width` elements of `dtype`. `work` as for shaped(), where it
   /// is not "GROUPS rows of WIDTH".
   Work rows(std::int64_t groups, std::int64_t width, DType dtype, std::vector<Argument> arguments,
@@ -46,6 +50,7 @@ class Instance {
 
  private:
   bool cuda_;
+  Shard shard_;
   Work work_;
 };
 

@@ -44,6 +44,8 @@ constexpr const Row* kRows[] = {
     &kAllGather,
     &kBroadcast,
     &kSumResults,
+    &kToWire,
+    &kFromWire,
 };
 static_assert(std::size(kRows) == kOpKinds, "a row for each OpKind");
 

@@ -1,6 +1,7 @@
 // What the compiler knows of each kind of op: one row of a table, all of it in the op's own file.
 #pragma once
 
+#include <map>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -42,7 +43,9 @@ struct FlatSizes {
   std::int64_t elements = 0;
   std::int64_t in_buckets = 0;  // of these: parameters, and the padding between them
   std::int64_t chunk_elements = 0, chunk_count = 0;
-  std::int64_t tensors = 0;  // of a checkpoint
+  std::int64_t tensors = 0;                          // of a checkpoint
+  std::vector<Bucket> buckets;                       // by offset, one for each layer
+  std::map<graph::Block, std::size_t> first_bucket;  // of a block: index into buckets; of layers: layer 0's
 };
 
 /// What decides how an op runs.
@@ -59,8 +62,11 @@ struct Context : Operands {
   std::int64_t launches() const {
     return micro_batches * (region.loop == Loop::loss_chunks ? graph.tokens() / graph.chunk_rows : 1);
   }
-  /// True in the emitted step where a launch adds to what an earlier one wrote.
-  const char* adds() const { return region.loop == Loop::loss_chunks ? "!first || chunk > 0" : "!first"; }
+  /// True in the emitted step where a launch adds to the gradients that an earlier one wrote.
+  std::string adds() const {
+    const std::string earlier = is_sharded(Use::gradients, spec.parallel.shard) ? "s.adds(first)" : "!first";
+    return earlier + (region.loop == Loop::loss_chunks ? " || chunk > 0" : "");
+  }
 };
 
 /// The scratch memory of an op, once parameters have their places.

@@ -27,6 +27,7 @@ void sum_a_chunk(Graph& graph, const Op& op, const spec::Spec&, const FlatSizes&
 std::vector<Work> norm_work(const Context& c) {
   const double elements = static_cast<double>(c.flat.in_buckets);
   return {Instance(c, "gradient_norm")
+              .share("kGradientShare", Use::gradients)
               .costs(4 * elements, 2 * elements)
               .stream(c.flat, {c.op.inputs[0], c.op.inputs[1], c.op.outputs[0], "0", "kChunkCount"})};
 }
@@ -50,6 +51,8 @@ std::vector<Work> adamw_work(const Context& c) {
               .element(copy)
               .flag("kCopy", op.copies, "copy", "precision.compute")
               .flag("kNorms", op.norms, "norms", "metrics.per_parameter")
+              .share("kGradientShare", Use::gradients)
+              .share("kWeightShare", Use::masters)
               .costs(28 * elements + copies, 15 * elements)
               .stream(c.flat, {in[1], in[2], in[6], in[7], op.copies ? Argument(op.outputs[0]) : "nullptr", in[3], "0",
                                "kChunkCount", in[4], in[5], in[0], output(0), output(1)})};

@@ -17,6 +17,7 @@ extern const Row kAdd, kZero, kGatherRows;                                      
 extern const Row kCrossEntropy, kCrossEntropyBackward, kLossSum;                   // cross_entropy.cpp, loss_sum.cpp
 extern const Row kGradientNorm, kGradientClip, kAdamw, kParameterNorms;            // optimizer.cpp
 extern const Row kInitialise, kCast;                                               // weights.cpp
+extern const Row kToWire, kFromWire;                                               // wire.cpp
 extern const Row kAllReduce, kReduceScatter, kAllGather, kBroadcast, kSumResults;  // collectives.cpp
 
 }  // namespace llmc::ops

@@ -1,14 +1,12 @@
 // What writes all weights outside of an optimizer step: initialise draws them, cast copies them in another type.
-#include <fmt/format.h>
-
 #include "compiler/ops/instance.h"
 #include "compiler/ops/rows.h"
 
 namespace llmc::ops {
 namespace {
 
-/// init_rules -> masters
-void initialise_signature(const Operands& o) { o.count(1, 1); }
+/// init_rules, chunks -> masters
+void initialise_signature(const Operands& o) { o.count(2, 1); }
 
 /// masters, chunks -> copies
 void cast_signature(const Operands& o) {
@@ -18,10 +16,9 @@ void cast_signature(const Operands& o) {
 
 std::vector<Work> initialise_work(const Context& c) {
   return {Instance(c, "init_normal")
+              .share("kWeightShare", Use::masters)
               .costs(4.0 * static_cast<double>(c.flat.in_buckets), 0)
-              .rows(4096, 1024, DType::f32,
-                    {c.op.outputs[0], c.op.inputs[0], "0", std::to_string(c.flat.tensors), "seed"},
-                    fmt::format("{} tensors of {} elements in all", c.flat.tensors, c.flat.in_buckets))};
+              .stream(c.flat, {c.op.outputs[0], c.op.inputs[0], c.op.inputs[1], "0", "kChunkCount", "seed"})};
 }
 
 std::vector<Work> cast_work(const Context& c) {
@@ -29,6 +26,7 @@ std::vector<Work> cast_work(const Context& c) {
   return {
       Instance(c, "cast_weights")
           .element(type)
+          .share("kWeightShare", Use::masters)
           .costs(static_cast<double>(bytes_of(DType::f32, c.flat.in_buckets) + bytes_of(type, c.flat.in_buckets)), 0)
           .stream(c.flat, {c.op.inputs[0], c.op.outputs[0], c.op.inputs[1], "0", "kChunkCount"})};
 }

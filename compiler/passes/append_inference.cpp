@@ -49,7 +49,7 @@ Graph append_inference(Graph graph, const spec::Spec&) {
                            .part = Part::initialise,
                            .ops = {{.kind = OpKind::initialise,
                                     .name = "init_normal",
-                                    .inputs = {rules},
+                                    .inputs = {rules, graph.host(Use::chunks)},
                                     .outputs = {graph.host(Use::masters)}}}});
   return graph;
 }

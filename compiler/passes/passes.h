@@ -47,9 +47,9 @@ Graph append_optimizer(Graph graph, const spec::Spec& spec);
 /// AdamW with each step.
 Graph cast_weights(Graph graph, const spec::Spec& spec);
 
-/// Appends what the ranks of a run do together: gradients are summed over them, block by block as the backward pass
-/// makes them; with parallel.shard: optimizer each rank updates its share of every block, and all gather the new
-/// weights.
+/// Appends what the ranks of a run do together, block by block: gradients are summed over them as the backward pass
+/// makes them, in parallel.gradient_dtype; where parallel.shard shares out the optimizer's state each rank updates its
+/// share of every block, and new weights are gathered for the forward pass.
 Graph share_out(Graph graph, const spec::Spec& spec);
 
 /// Appends what runs beside the steps: loss for evaluation, logits of chosen rows for sampling, the initial weights.

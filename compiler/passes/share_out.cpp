@@ -12,7 +12,7 @@ namespace {
 class Sharer {
  public:
   Sharer(Graph graph, const spec::Spec& spec)
-      : g_(std::move(graph)), sharded_(spec.parallel.shard != spec::Shard::none) {
+      : g_(std::move(graph)), shard_(spec.parallel.shard), sent_(spec.parallel.gradient_dtype) {
     for (const Tensor& t : g_.tensors)
       if (t.role == Role::parameter) blocks_.insert(bucket_of(t));
   }
@@ -21,11 +21,14 @@ class Sharer {
     find_reads();
     reduce_gradients();
     extend_optimizer();
-    if (sharded_)
+    if (shard_ != Shard::none) {
       for (const Block block : {Block::none, Block::embed, Block::layer, Block::head}) gather(block);
-    const TensorId masters = g_.host(Use::masters);
-    g_.region(Block::none, Part::initialise)
-        .ops.push_back({.kind = OpKind::broadcast, .name = "broadcast", .inputs = {masters}, .outputs = {masters}});
+    } else {
+      // Where nothing is gathered, nothing else makes ranks begin with the same bits on different processors.
+      const TensorId masters = g_.host(Use::masters);
+      g_.region(Block::none, Part::initialise)
+          .ops.push_back({.kind = OpKind::broadcast, .name = "broadcast", .inputs = {masters}, .outputs = {masters}});
+    }
     return std::move(g_);
   }
 
@@ -75,11 +78,26 @@ class Sharer {
   }
 
   void reduce_gradients() {
-    const OpKind kind = sharded_ ? OpKind::reduce_scatter : OpKind::all_reduce;
+    const OpKind kind = shard_ == Shard::none ? OpKind::all_reduce : OpKind::reduce_scatter;
+    const TensorId gradients = g_.host(Use::gradients);
+    const bool shared = is_sharded(Use::gradients, shard_), narrow = sent_ != g_.at(gradients).dtype;
+    TensorId wire = kNone;
+    if (narrow)
+      wire = g_.add({.name = "wire", .dtype = sent_, .rows = 1, .cols = 1, .role = Role::wire, .partner = gradients});
     for (const Block block : {Block::head, Block::layer, Block::embed, Block::none}) {
       if (!blocks_.count(block)) continue;
       Region reduce = region("reduce", block, Part::reduce, Loop::layers_down);
-      reduce.ops.push_back(in_place(kind, name_of(kind), bucket(block, g_.host(Use::gradients), "gradients")));
+      const TensorId made = bucket(block, gradients, "gradients"), sent = narrow ? wire : made;
+      if (narrow)
+        reduce.ops.push_back({.kind = OpKind::to_wire, .name = "to_wire", .inputs = {made}, .outputs = {wire}});
+      Op sum = in_place(kind, name_of(kind), sent);
+      if (narrow) sum.inputs.push_back(made);
+      reduce.ops.push_back(std::move(sum));
+      if (narrow || shared)
+        reduce.ops.push_back({.kind = OpKind::from_wire,
+                              .name = "from_wire",
+                              .inputs = {sent, made},
+                              .outputs = {shared ? gradients : made}});
       g_.regions.push_back(std::move(reduce));
     }
   }
@@ -92,7 +110,7 @@ class Sharer {
       if (op.kind == OpKind::gradient_clip)
         ops.push_back(in_place(OpKind::sum_results, "sum_results", g_.host(Use::results)));
       ops.push_back(op);
-      if (!sharded_ || (op.kind != OpKind::gradient_norm && op.kind != OpKind::adamw)) continue;
+      if (shard_ == Shard::none || (op.kind != OpKind::gradient_norm && op.kind != OpKind::adamw)) continue;
       for (const TensorId id : op.outputs)
         if (g_.at(id).role == Role::activation)
           ops.push_back(in_place(OpKind::all_reduce, "sum_" + g_.at(id).name, id));
@@ -105,13 +123,17 @@ class Sharer {
     Region gather = region("gather", block, Part::gather, Loop::layers_up);
     for (const TensorId flat : reads_[block]) {
       const std::string what = g_.at(flat).use == Use::masters ? "weights" : g_.at(flat).name;
-      gather.ops.push_back(in_place(OpKind::all_gather, "gather_" + what, bucket(block, flat, what)));
+      const TensorId whole = bucket(block, flat, what);
+      Op op = in_place(OpKind::all_gather, "gather_" + what, whole);
+      if (is_sharded(g_.at(flat).use, shard_)) op.inputs = {flat};
+      gather.ops.push_back(std::move(op));
     }
     g_.regions.push_back(std::move(gather));
   }
 
   Graph g_;
-  const bool sharded_;
+  const Shard shard_;
+  const DType sent_;
   std::set<Block> blocks_;                     // that have a bucket
   std::map<Block, std::set<TensorId>> reads_;  // the flat buffers that its weights are read from
 };

@@ -75,6 +75,7 @@ class Verifier {
       case Role::gradient:
       case Role::output:
       case Role::flat:
+      case Role::wire:
       case Role::bucket: return true;
       case Role::copy:
       case Role::parameter:  // parts of flat buffers

@@ -19,8 +19,21 @@ std::size_t place_of(std::vector<T>& list, const T& item) {
   return list.size() - 1;
 }
 
-/// How often a micro-batch runs the region, a step one of the optimizer's; 0 of what training does not run.
-std::int64_t times(const Graph& graph, const Region& region) {
+/// Whether a step runs the region once, and not with every micro-batch.
+bool once_a_step(Part part, Shard shard) {
+  switch (part) {
+    case Part::optimizer: return true;
+    case Part::reduce: return !is_sharded(Use::gradients, shard);
+    case Part::gather: return !is_sharded(Use::masters, shard);
+    default: return false;
+  }
+}
+
+/// How often a micro-batch runs the region, or a step one that it runs once; 0 of what training does not run.
+std::int64_t times(const Graph& graph, const Region& region, Shard shard) {
+  // The backward pass gathers again what no window holds any more.
+  if (region.part == Part::gather && region.block == Block::layer && !once_a_step(region.part, shard))
+    return graph.layers() + std::max<std::int64_t>(graph.layers() - 2, 0);
   switch (region.part) {
     case Part::evaluate:
     case Part::sample:
@@ -50,9 +63,6 @@ std::string what_runs(const Op& op, const ops::Work& work) {
   return "";
 }
 
-/// Whether a step runs the region once, and not with every micro-batch.
-bool once_a_step(Part part) { return part == Part::optimizer || part == Part::reduce || part == Part::gather; }
-
 }  // namespace
 
 const char* Launch::kind() const {
@@ -71,6 +81,7 @@ const char* Launch::kind() const {
 void list_work(Plan& plan) {
   const Graph& g = plan.graph;
   const spec::Model& m = plan.spec.model;
+  const Shard shard = plan.spec.parallel.shard;
   const std::int64_t wider = bytes_of(plan.spec.residual, 1) - bytes_of(plan.spec.compute, 1);
   for (std::size_t r = 0; r < g.regions.size(); ++r) {
     const Region& region = g.regions[r];
@@ -87,13 +98,13 @@ void list_work(Plan& plan) {
                       .function = work.function,
                       .arguments = std::move(work.arguments),
                       .adds = work.adds,
-                      .times = work.taken ? times(g, region) : 0,
+                      .times = work.taken ? times(g, region, shard) : 0,
                       // What later micro-batches add to, the first one zeros.
-                      .per_step = once_a_step(region.part) || work.call == ops::Call::zero,
+                      .per_step = once_a_step(region.part, shard) || work.call == ops::Call::zero,
                       .bytes = work.bytes,
                       .flops = work.flops,
                       .wire = work.wire,
-                      .beside = region.part == Part::reduce,
+                      .beside = region.part == Part::reduce || region.part == Part::gather,
                       .stream_bytes = static_cast<double>(wider * row.stream_elements(context))};
         if (work.call == ops::Call::product) launch.product = place_of(plan.products, work.product);
         if (work.call == ops::Call::kernel || work.call == ops::Call::own_backward) {

@@ -32,14 +32,21 @@ class LayoutMaker {
   }
 
   Layout make() {
-    place_flat("master weights", Use::masters, "fp32");
-    place_flat("weight copies", Use::copies, std::string(name_of(spec_.compute)) + ", what matrix products read");
-    place_flat("gradients", Use::gradients, "fp32, accumulated over micro-batches");
+    const FlatSection kFlat[] = {
+        {"master weights", Use::masters, "fp32"},
+        {"weight copies", Use::copies, std::string(name_of(spec_.compute)) + ", what matrix products read"},
+        {"gradients", Use::gradients, "fp32, accumulated over micro-batches"},
+        {"optimizer state", Use::state, "AdamW's two moments, fp32"}};
+    const auto is_shared = [this](const FlatSection& flat) { return is_sharded(flat.use, spec_.parallel.shard); };
+    for (const FlatSection& flat : kFlat)
+      if (!is_shared(flat)) place_flat(flat);
     place_host_data();
     place_stream();
     place_slabs();
     place_transients();
-    place_state();
+    for (const FlatSection& flat : kFlat)
+      if (is_shared(flat)) place_shares(flat);
+    place_windows();
     layout_.bytes = at_;
     return std::move(layout_);
   }
@@ -82,29 +89,83 @@ class LayoutMaker {
       if (g_.tensors[i].use != Use::unseen && predicate(g_.tensors[i])) place_host_tensor(static_cast<TensorId>(i));
   }
 
-  void place_flat(const char* name, Use use, std::string what) {
+  struct FlatSection {
+    const char* name;
+    Use use;
+    std::string what;
+  };
+
+  void place_flat(const FlatSection& flat) {
     const std::size_t begin = at_;
-    place_host_tensors([use](const Tensor& t) { return t.use == use; });
-    section(name, begin, std::move(what));
+    place_host_tensors([&](const Tensor& t) { return t.use == flat.use; });
+    section(flat.name, begin, flat.what);
   }
 
-  /// Last, since it depends on the number of ranks.
-  void place_state() {
-    const std::size_t begin = at_, in = area("state");
-    const int ranks = spec_.parallel.shard == spec::Shard::none ? 1 : static_cast<int>(spec_.parallel.world_size);
+  /// This rank's shares.
+  void place_shares(const FlatSection& flat) {
+    const std::size_t begin = at_;
+    const auto ranks = static_cast<int>(spec_.parallel.world_size);
     const std::int64_t elements = Shares(parameters_.buckets, 0, ranks).state_elements();
-    layout_.areas[in].sharded = true;
     for (std::size_t i = 0; i < g_.tensors.size(); ++i) {
       const Tensor& t = g_.tensors[i];
-      if (!is_sharded(t.use)) continue;
+      if (t.use != flat.use) continue;
+      const std::size_t in = area(t.name);
+      layout_.areas[in].shared = shared_++;
       const std::size_t offset = take(static_cast<std::size_t>(bytes_of(t.dtype, elements)));
-      layout_.areas[in].stride = at_ - offset;
       layout_.fixed[static_cast<TensorId>(i)] = {offset, 0, in};
       layout_.buffers.push_back({t.name, t.dtype, elements, t.use, offset, in});
     }
-    section(
-        "optimizer state", begin,
-        ranks > 1 ? fmt::format("AdamW's two moments, fp32, one of {} shares", ranks) : "AdamW's two moments, fp32");
+    section(flat.name, begin, ranks > 1 ? fmt::format("{}, one of {} shares", flat.what, ranks) : flat.what);
+  }
+
+  /// Those of gradients first, and first of all that of the vectors, which every block makes: between steps the host
+  /// completes shares there (train/flat_buffers.h).
+  void place_windows() {
+    std::vector<TensorId> buckets, wires;
+    for (std::size_t i = 0; i < g_.tensors.size(); ++i) {
+      const Tensor& t = g_.tensors[i];
+      const auto id = static_cast<TensorId>(i);
+      if (t.role == Role::wire) wires.push_back(id);
+      if (t.role == Role::bucket && is_sharded(g_.at(t.partner).use, spec_.parallel.shard)) buckets.push_back(id);
+    }
+    const auto order = [this](TensorId id) {
+      constexpr Block kOrder[] = {Block::none, Block::embed, Block::layer, Block::head};
+      const Tensor& t = g_.at(id);
+      return std::pair(g_.at(t.partner).use != Use::gradients, std::ranges::find(kOrder, t.block) - kOrder);
+    };
+    std::ranges::stable_sort(buckets, {}, order);
+    for (const TensorId id : buckets) {
+      place_window(id, buckets);
+      if (g_.at(g_.at(id).partner).use == Use::gradients) layout_.gradient_window_bytes = layout_.window_bytes;
+    }
+    for (const TensorId id : wires) open_window(id, space_of(id), 1);
+    const std::size_t begin = at_;
+    if (spec_.parallel.world_size > 1) at_ += layout_.window_bytes;
+    section("windows", begin, "in which blocks of what is shared out are whole for a while");
+  }
+
+  std::size_t space_of(TensorId id) const { return buffer_space(g_.at(id).dtype, g_.at(id).elements() + kShareGap); }
+
+  void open_window(TensorId id, std::size_t space, std::size_t count) {
+    layout_.windows[id] = {layout_.window_bytes, count > 1 ? space : 0};
+    layout_.window_bytes += count * space;
+  }
+
+  /// Layers take turns in two. What the embedding and the head need at different times lies in one place.
+  void place_window(TensorId id, const std::vector<TensorId>& buckets) {
+    const Tensor& t = g_.at(id);
+    const auto other = [&](Block block) {
+      const auto found = std::ranges::find_if(
+          buckets, [&](TensorId b) { return g_.at(b).block == block && g_.at(b).partner == t.partner; });
+      return found == buckets.end() ? kNone : *found;
+    };
+    const TensorId embed = other(Block::embed), head = other(Block::head);
+    if (id == head && embed != kNone)
+      layout_.windows[id] = layout_.windows.at(embed);
+    else if (id == embed && head != kNone)
+      open_window(id, std::max(space_of(embed), space_of(head)), 1);
+    else
+      open_window(id, space_of(id), t.block == Block::layer ? 2 : 1);
   }
 
   void place_host_data() {
@@ -251,6 +312,7 @@ class LayoutMaker {
   const std::int64_t micro_batches_;
   const std::size_t math_workspace_;
   Layout layout_;
+  int shared_ = 0;  // buffers placed so far of which each rank has a share
   std::size_t at_ = 0;
 };
 

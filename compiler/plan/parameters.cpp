@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "shares.h"
@@ -59,6 +60,8 @@ void size_flat(Graph& graph, const ParameterLayout& layout) {
   for (Tensor& t : graph.tensors) {
     if (t.role == Role::flat) t.cols = t.pitch = layout.elements;
     if (t.role == Role::bucket) t.cols = t.pitch = layout.buckets[layout.first_bucket.at(t.block)].elements;
+    if (t.role == Role::wire)
+      for (const Bucket& bucket : layout.buckets) t.cols = t.pitch = std::max(t.cols, bucket.elements);
     if (t.use == Use::chunks) t.rows = layout.chunk_count;
     if (t.use == Use::first_chunk) t.cols = t.pitch = layout.tensors + 1;
     if (t.use == Use::init_rules || t.use == Use::parameter_norms) t.rows = layout.tensors;

@@ -33,8 +33,6 @@ struct Slice {
 struct ParameterLayout : ops::FlatSizes {
   std::map<graph::TensorId, std::int64_t> offset;    // elements, of layer 0
   std::int64_t layer_stride = 0, vector_stride = 0;  // elements
-  std::vector<Bucket> buckets;                       // by offset, one for each layer
-  std::map<graph::Block, std::size_t> first_bucket;  // of a block: index into buckets; of layers: layer 0's
   std::int64_t logical = 0;                          // parameters as papers count them
   std::vector<Slice> slices;                         // in the order of offsets
 };
@@ -44,7 +42,15 @@ struct ParameterLayout : ops::FlatSizes {
 struct Area {
   std::string name;  // "masters", "stream", "kept", "transients"
   std::size_t offset = 0, stride = 0;
-  bool sharded = false;  // the optimizer's state: buffers of equal size, which depends on the number of ranks
+  int shared =
+      -1;  // of a buffer that ranks share out: its number among those, behind all that does not depend on ranks
+};
+
+/// Memory behind the shares in which a bucket of a buffer that ranks share out is whole for a while, or in which it is
+/// sent. With one rank there is none.
+struct Window {
+  std::size_t offset = 0;  // bytes from where windows begin
+  std::size_t stride = 0;  // to the second one, where layers take turns
 };
 
 /// Bytes from the arena's start; what exists once a layer moves by `layer_stride`.
@@ -79,6 +85,9 @@ struct Layout {
   std::vector<Area> areas;
   std::vector<HostBuffer> buffers;                        // by offset
   std::map<graph::TensorId, Place> fixed;                 // what the host knows, and the stream
+  std::map<graph::TensorId, Window> windows;              // of buckets, and of the wire
+  std::size_t window_bytes = 0;                           // part of `bytes` where parallel.world_size is not 1
+  std::size_t gradient_window_bytes = 0;                  // of these the first
   std::vector<std::map<graph::TensorId, Place>> regions;  // by region index: what else its ops touch
   std::size_t transient_bytes = 0, transient_bound = 0;   // packed size, and the most alive at once
 

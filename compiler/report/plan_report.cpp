@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "plural.h"
+#include "spec/values.h"
 
 namespace llmc::report {
 
@@ -98,14 +99,21 @@ std::string bucket_name(const Plan& plan, std::size_t bucket) {
 
 std::int64_t world(const Plan& plan) { return plan.spec.parallel.world_size; }
 
-const char* shard_name(spec::Shard shard) { return shard == spec::Shard::none ? "none" : "optimizer"; }
-
-/// Whether the backward pass goes on while a collective runs: a bucket's gradients are reduced on a stream of their
-/// own, and those of the last ones have nothing left to wait beside. On cpu every call returns when it is done.
+/// Whether a pass goes on while a collective runs: blocks are reduced and gathered on a stream of their own. Of those
+/// that come first in the forward pass and last in the backward pass nothing is left to run beside. On cpu every call
+/// returns when it is done.
 bool has_work_beside(const Plan& plan, const plan::Launch& l) {
   const graph::Block block = plan.graph.regions[l.region_index].block;
   return l.beside && plan.spec.target.kind == spec::TargetKind::cuda && block != graph::Block::embed &&
          block != graph::Block::none;
+}
+
+const char* beside_text(const Plan& plan, const plan::Launch& l) {
+  if (!has_work_beside(plan, l)) return "exposed";
+  const graph::Region& region = plan.graph.regions[l.region_index];
+  if (region.part == graph::Part::reduce) return "beside backward";
+  const bool again = l.times > plan.graph.layers_of(region) && region.block == graph::Block::layer;
+  return again ? "beside forward and backward" : "beside forward";
 }
 
 nlohmann::ordered_json ranks_json(const Plan& plan) {
@@ -124,11 +132,11 @@ nlohmann::ordered_json ranks_json(const Plan& plan) {
       collectives.push_back({{"region", l.region},
                              {"op", l.op},
                              {"runs", l.what},
-                             {"times", l.times},
+                             {"times", l.times * (l.per_step ? 1 : plan.rank_micro_batches())},
                              {"sent_bytes", l.wire},
                              {"beside_compute", has_work_beside(plan, l)}});
   return {{"world_size", ranks},
-          {"shard", shard_name(plan.spec.parallel.shard)},
+          {"shard", spec::text_of("parallel.shard", plan.spec)},
           {"micro_batches_of_a_rank", plan.rank_micro_batches()},
           {"buckets", buckets},
           {"collectives", collectives},
@@ -143,10 +151,11 @@ std::string ranks_text(const Plan& plan) {
   std::string lines;
   for (const plan::Launch& l : plan.launches) {
     if (l.call != ops::Call::collective || !l.times) continue;
-    if (has_work_beside(plan, l)) beside += l.wire * static_cast<double>(l.times);
+    if (has_work_beside(plan, l))
+      beside += l.wire * static_cast<double>(l.times * (l.per_step ? 1 : plan.rank_micro_batches()));
     lines += fmt::format("  {:<26} {:<38} {:>6} {:>12}  {}\n", l.region, l.what == l.op ? l.what : l.what + " " + l.op,
-                         fmt::format("{}/step", l.times), human_bytes(l.wire),
-                         has_work_beside(plan, l) ? "beside backward" : "exposed");
+                         fmt::format("{}/{}", l.times, l.per_step ? "step" : "pass"), human_bytes(l.wire),
+                         beside_text(plan, l));
   }
   const auto most = std::max_element(plan.parameters.buckets.begin(), plan.parameters.buckets.end(),
                                      [](const Bucket& a, const Bucket& b) { return a.elements < b.elements; });
@@ -154,7 +163,7 @@ std::string ranks_text(const Plan& plan) {
       "ranks: {}, shard {}; of {} micro-batches a rank runs at most {}; it sends {} a step, {} of it beside "
       "compute\n  {:<26} {:<38} {:>6} {:>12}\n{}"
       "  {} buckets, the largest {} parameters, of which a rank's share is {}\n\n",
-      ranks, shard_name(plan.spec.parallel.shard), plan.micro_batches(), plan.rank_micro_batches(),
+      ranks, spec::text_of("parallel.shard", plan.spec), plan.micro_batches(), plan.rank_micro_batches(),
       human_bytes(plan.cost.wire_bytes_per_step), human_bytes(beside), "region", "runs", "times", "sent", lines,
       plan.parameters.buckets.size(), human_count(static_cast<double>(most->elements)),
       human_count(static_cast<double>(share_of(most->elements, static_cast<int>(ranks)))));
@@ -188,7 +197,7 @@ nlohmann::ordered_json plan_json(const Plan& plan) {
                        {"dtype", name_of(buffer.dtype)},
                        {"elements", buffer.elements},
                        {"use", name_of(buffer.use)},
-                       {"sharded", is_sharded(buffer.use)},
+                       {"sharded", is_sharded(buffer.use, s.parallel.shard)},
                        {"offset", buffer.offset}});
   j["memory"] = {{"arena_bytes", plan.layout.bytes},
                  {"budget_bytes", s.memory.budget},

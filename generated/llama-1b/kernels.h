@@ -1,4 +1,4 @@
-// The kernels of run llama-1b (83c3f3dbf15a0b7ad9c9d48ee87ab182).
+// The kernels of run llama-1b (b76446b7e2847c9513d3bdc27f2e12f3).
 #pragma once
 
 #include "device/group.h"
@@ -45,8 +45,8 @@ LLMC_KERNEL parameter_norms(const float* __restrict gradient_partial, const floa
 LLMC_KERNEL cross_entropy(bf16* __restrict logits, const int* __restrict targets, float* __restrict losses,
                           const StepScalars* __restrict scalars);
 LLMC_KERNEL gather_rows(const bf16* __restrict x, const int* __restrict rows, bf16* __restrict out);
-LLMC_KERNEL init_normal(float* __restrict master, const InitRule* __restrict rules, int begin, int end,
-                        unsigned long long seed);
+LLMC_KERNEL init_normal(float* __restrict master, const InitRule* __restrict rules, const Chunk* __restrict chunks,
+                        int begin, int end, unsigned long long seed);
 LLMC_KERNEL cast_weights(const float* __restrict master, bf16* __restrict copy, const Chunk* __restrict chunks,
                          int begin, int end);
 

@@ -1,4 +1,4 @@
-// What the trainer of run llama-1b (83c3f3dbf15a0b7ad9c9d48ee87ab182) is built for, and its main function.
+// What the trainer of run llama-1b (b76446b7e2847c9513d3bdc27f2e12f3) is built for, and its main function.
 #include "train/program.h"
 
 #include "step.h"
@@ -258,7 +258,7 @@ constexpr Bucket kBuckets[] = {
 
 constexpr ProgramInfo kInfo = {
     .name = "llama-1b",
-    .fingerprint = "83c3f3dbf15a0b7ad9c9d48ee87ab182",
+    .fingerprint = "b76446b7e2847c9513d3bdc27f2e12f3",
     .plan_text = llmc_plan_text,
     .plan_json = llmc_plan_json,
     .spec_yaml = llmc_spec_yaml,
@@ -284,13 +284,15 @@ constexpr ProgramInfo kInfo = {
     .arena_bytes = 56333816320,
     .buffers = kBuffers,
     .buckets = kBuckets,
-    .sharded = true,
+    .shard = Shard::optimizer,
+    .window_bytes = 0,
+    .gradient_window_bytes = 0,
 };
 
 }  // namespace
 
 const Program& program() {
-  static const Program table = {kInfo,       create_step,    destroy_step, initialise, refresh_copies,
+  static const Program table = {kInfo,       create_step,    destroy_step, initialise, refresh_copies, gather_weights,
                                 micro_batch, optimizer_step, evaluate,     next_logits};
   return table;
 }

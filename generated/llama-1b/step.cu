@@ -1,11 +1,12 @@
 // The training step of llama-1b: what runs, in which order, on which bytes of the arena.
-// Made by llmc from spec 83c3f3dbf15a0b7ad9c9d48ee87ab182; change the spec, not this file.
+// Made by llmc from spec b76446b7e2847c9513d3bdc27f2e12f3; change the spec, not this file.
 //
 // A micro-batch is 16 sequences of 2048 tokens. Activations are written with =; gradients of parameters with = by
 // the first micro-batch of a step and with += by the later ones.
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "comm/collectives.h"
 #include "device/launch.h"
@@ -48,7 +49,10 @@ constexpr std::size_t kStreamStride = 268435456;
 constexpr std::size_t kKept = 17069576704;
 constexpr std::size_t kKeptStride = 1682178048;
 constexpr std::size_t kTransients = 43984425472;
-constexpr std::size_t kState = 46400606720;
+
+// Which of Step::places, for what depends on the number of ranks.
+constexpr std::size_t kExpAvg = 0;
+constexpr std::size_t kExpAvgSq = 1;
 
 constexpr std::size_t kLayerMatrices = 60821504;  // elements from a layer's matrices to the next layer's
 constexpr std::size_t kLayerVectors = 4096;       // the same of its vectors
@@ -60,8 +64,9 @@ struct Step {
   Device& device;
   Stream& stream;
   Communicator& ranks;
+  const Shares& shares;
   std::byte* arena;
-  std::size_t state_bytes;  // of a buffer of the optimizer's state: of this rank's share
+  std::span<const std::size_t> places;  // in the arena: what depends on the number of ranks
   MathLibrary math;
   Gemm qkv_forward;            // [32768, 2048] x [3072, 2048]^T -> [32768, 3072] bf16
   Gemm o_forward;              // [32768, 2048] x [2048, 2048]^T -> [32768, 2048] fp32 + residual
@@ -81,7 +86,8 @@ struct Step {
   Gemm sample_logits_forward;  // [16, 2048] x [131072, 2048]^T -> [16, 131072] fp32
   Attention attention;
 
-  Step(Device& device, Communicator& ranks, std::byte* arena, std::size_t state_bytes);
+  Step(Device& device, Communicator& ranks, const Shares& shares, std::byte* arena,
+       std::span<const std::size_t> places);
 
   /// The planned place `bytes` from the arena's start.
   template <class T>
@@ -90,12 +96,14 @@ struct Step {
   }
 };
 
-Step::Step(Device& d, Communicator& communicator, std::byte* memory, std::size_t bytes_of_state)
+Step::Step(Device& d, Communicator& communicator, const Shares& of_rank, std::byte* memory,
+           std::span<const std::size_t> shared)
     : device(d),
       stream(d.stream()),
       ranks(communicator),
+      shares(of_rank),
       arena(memory),
-      state_bytes(bytes_of_state),
+      places(shared),
       math(d, memory + kMathWorkspace, 67108864),
       qkv_forward(math, kQkvForward),
       o_forward(math, kOForward),
@@ -116,6 +124,11 @@ Step::Step(Device& d, Communicator& communicator, std::byte* memory, std::size_t
       attention(math, kAttention) {}
 
 namespace {
+
+// Marks on the ranks' own stream, which the passes wait for; layers take turns in two.
+constexpr int kVectorsGathered = 0;
+constexpr int kEmbedGathered = 1;
+constexpr int kLayerGathered = 2;
 
 void embed(Step& s) {
   int* tokens = s.at<int>(kTokens);                         // [32768]
@@ -299,8 +312,8 @@ void optimizer(Step& s) {
   float* masters = s.at<float>(kMasters);                           // [1241655296]
   AdamwScalars* adamw_scalars = s.at<AdamwScalars>(kAdamwScalars);  // [1]
   GroupScalars* group_scalars = s.at<GroupScalars>(kGroupScalars);  // [2]
-  float* exp_avg = s.at<float>(kState);                             // [1241655296]
-  float* exp_avg_sq = s.at<float>(kState + 1 * s.state_bytes);      // [1241655296]
+  float* exp_avg = s.at<float>(s.places[kExpAvg]);                  // [1241655296]
+  float* exp_avg_sq = s.at<float>(s.places[kExpAvgSq]);             // [1241655296]
   bf16* copies_bf16 = s.at<bf16>(kCopiesBf16);                      // [1241655296]
   float* weight_partial = s.at<float>(kTransients + 303360);        // [75809]
   float* update_partial = s.at<float>(kTransients + 606720);        // [75809]
@@ -358,28 +371,33 @@ void reduce_layer(Step& s, std::size_t layer) {
   float* layer_gradients = s.at<float>(kGradients + 4 * (268511232 + layer * kLayerMatrices));  // [60817408]
 
   const Range range("reduce_layer");
-  s.ranks.reduce_scatter_sum(layer_gradients, share_of(60817408, s.ranks.world_size()), s.ranks.beside(s.stream));
+  Stream& beside = s.ranks.beside(s.stream);
+  s.ranks.reduce_scatter_sum(layer_gradients, share_of(60817408, s.ranks.world_size()), beside);
 }
 
 void reduce_embed(Step& s) {
   float* embed_gradients = s.at<float>(kGradients + 4 * 71680);  // [268435456]
 
   const Range range("reduce_embed");
-  s.ranks.reduce_scatter_sum(embed_gradients, share_of(268435456, s.ranks.world_size()), s.ranks.beside(s.stream));
+  Stream& beside = s.ranks.beside(s.stream);
+  s.ranks.reduce_scatter_sum(embed_gradients, share_of(268435456, s.ranks.world_size()), beside);
 }
 
 void reduce_vectors(Step& s) {
   float* vectors_gradients = s.at<float>(kGradients);  // [67584]
 
   const Range range("reduce_vectors");
-  s.ranks.reduce_scatter_sum(vectors_gradients, share_of(67584, s.ranks.world_size()), s.ranks.beside(s.stream));
+  Stream& beside = s.ranks.beside(s.stream);
+  s.ranks.reduce_scatter_sum(vectors_gradients, share_of(67584, s.ranks.world_size()), beside);
 }
 
 void gather_vectors(Step& s) {
   float* vectors_weights = s.at<float>(kMasters);  // [67584]
 
   const Range range("gather_vectors");
-  s.ranks.all_gather(vectors_weights, 4 * share_of(67584, s.ranks.world_size()), s.stream);
+  Stream& beside = s.ranks.beside(s.stream);
+  s.ranks.all_gather(vectors_weights, 4 * share_of(67584, s.ranks.world_size()), beside);
+  s.ranks.mark(kVectorsGathered);
 }
 
 void gather_embed(Step& s) {
@@ -387,31 +405,40 @@ void gather_embed(Step& s) {
   bf16* embed_copies_bf16 = s.at<bf16>(kCopiesBf16 + 2 * 71680);  // [268435456]
 
   const Range range("gather_embed");
-  s.ranks.all_gather(embed_weights, 4 * share_of(268435456, s.ranks.world_size()), s.stream);
-  s.ranks.all_gather(embed_copies_bf16, 2 * share_of(268435456, s.ranks.world_size()), s.stream);
+  Stream& beside = s.ranks.beside(s.stream);
+  s.ranks.all_gather(embed_weights, 4 * share_of(268435456, s.ranks.world_size()), beside);
+  s.ranks.all_gather(embed_copies_bf16, 2 * share_of(268435456, s.ranks.world_size()), beside);
+  s.ranks.mark(kEmbedGathered);
 }
 
 void gather_layer(Step& s, std::size_t layer) {
   bf16* layer_copies_bf16 = s.at<bf16>(kCopiesBf16 + 2 * (268511232 + layer * kLayerMatrices));  // [60817408]
 
   const Range range("gather_layer");
-  s.ranks.all_gather(layer_copies_bf16, 2 * share_of(60817408, s.ranks.world_size()), s.stream);
+  Stream& beside = s.ranks.beside(s.stream);
+  s.ranks.all_gather(layer_copies_bf16, 2 * share_of(60817408, s.ranks.world_size()), beside);
+  s.ranks.mark(kLayerGathered + layer % 2);
 }
 
-void forward(Step& s) {
+void forward(Step& s, bool gather) {
+  if (gather) {
+    gather_vectors(s);
+    gather_embed(s);
+    gather_layer(s, 0);
+    s.ranks.wait(kVectorsGathered, s.stream);
+    s.ranks.wait(kEmbedGathered, s.stream);
+  }
   embed(s);
   for (std::size_t layer = 0; layer < 16; ++layer) {
+    if (gather) {
+      if (layer + 1 < 16) {
+        gather_layer(s, layer + 1);
+      }
+      s.ranks.wait(kLayerGathered + layer % 2, s.stream);
+    }
     layer_forward(s, layer);
   }
   head(s);
-}
-
-void gather(Step& s) {
-  gather_vectors(s);
-  gather_embed(s);
-  for (std::size_t layer = 0; layer < 16; ++layer) {
-    gather_layer(s, layer);
-  }
 }
 
 }  // namespace
@@ -422,19 +449,20 @@ void own_attention_backward(Stream& stream, const bf16* dout, const bf16* out, c
   launch(stream, Grid{2048, 128}, attention_backward_keys, dout, qkv, lse, delta, dqkv);
 }
 
-Step* create_step(Device& device, Communicator& ranks, std::byte* arena, std::size_t state_bytes) {
+Step* create_step(Device& device, Communicator& ranks, const Shares& shares, std::byte* arena,
+                  std::span<const std::size_t> places) {
   require_arch("90a");
-  return new Step(device, ranks, arena, state_bytes);
+  return new Step(device, ranks, shares, arena, places);
 }
 
 void destroy_step(Step* step) { delete step; }
 
 void initialise(Step& s, std::uint64_t seed) {
   InitRule* init_rules = s.at<InitRule>(kInitRules);  // [146]
+  Chunk* chunks = s.at<Chunk>(kChunks);               // [75809]
   float* masters = s.at<float>(kMasters);             // [1241655296]
 
-  launch(s.stream, Grid{2048, 128}, init_normal, masters, init_rules, 0, 146, seed);
-  s.ranks.broadcast(masters, 4966621184, 0, s.stream);
+  launch(s.stream, Grid{75809, 256}, init_normal, masters, init_rules, chunks, 0, kChunkCount, seed);
 }
 
 void refresh_copies(Step& s) {
@@ -443,11 +471,19 @@ void refresh_copies(Step& s) {
   bf16* copies_bf16 = s.at<bf16>(kCopiesBf16);  // [1241655296]
 
   launch(s.stream, Grid{75809, 256}, cast_weights, masters, copies_bf16, chunks, 0, kChunkCount);
-  gather(s);
+}
+
+void gather_weights(Step& s) {
+  gather_vectors(s);
+  gather_embed(s);
+  for (std::size_t layer = 0; layer < 16; ++layer) {
+    gather_layer(s, layer);
+  }
+  s.ranks.join(s.stream);
 }
 
 void micro_batch(Step& s, bool first, bool last) {
-  forward(s);
+  forward(s, first);
   for (std::size_t chunk = 0; chunk < 4; ++chunk) {
     loss_chunk(s, first, chunk);
   }
@@ -462,13 +498,10 @@ void micro_batch(Step& s, bool first, bool last) {
   if (last) s.ranks.join(s.stream);
 }
 
-void optimizer_step(Step& s) {
-  optimizer(s);
-  gather(s);
-}
+void optimizer_step(Step& s) { optimizer(s); }
 
 void evaluate(Step& s, bool first) {
-  forward(s);
+  forward(s, false);
   for (std::size_t chunk = 0; chunk < 4; ++chunk) {
     evaluate_chunk(s, chunk);
   }
@@ -476,7 +509,7 @@ void evaluate(Step& s, bool first) {
 }
 
 void next_logits(Step& s) {
-  forward(s);
+  forward(s, false);
   sample(s);
 }
 

@@ -1,8 +1,9 @@
-// The matrix products, the attention and the functions of the step of run llama-1b (83c3f3dbf15a0b7ad9c9d48ee87ab182).
+// The matrix products, the attention and the functions of the step of run llama-1b (b76446b7e2847c9513d3bdc27f2e12f3).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "device/device.h"
 #include "math/attention.h"
@@ -45,10 +46,12 @@ inline constexpr AttentionPlan kAttention = {
     .own = own_attention_backward,
 };
 
-Step* create_step(Device& device, Communicator& ranks, std::byte* arena, std::size_t state_bytes);
+Step* create_step(Device& device, Communicator& ranks, const Shares& shares, std::byte* arena,
+                  std::span<const std::size_t> places);
 void destroy_step(Step* step);
 void initialise(Step& step, std::uint64_t seed);
 void refresh_copies(Step& step);
+void gather_weights(Step& step);
 void micro_batch(Step& step, bool first, bool last);
 void optimizer_step(Step& step);
 void evaluate(Step& step, bool first);

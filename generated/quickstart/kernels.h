@@ -1,4 +1,4 @@
-// The kernels of run quickstart (054a169fff90d3d2c510978bc97004e6).
+// The kernels of run quickstart (274398525d62afeedc289c02dc9a8bde).
 #pragma once
 
 #include "device/group.h"
@@ -43,7 +43,7 @@ LLMC_KERNEL parameter_norms(const float* __restrict gradient_partial, const floa
 LLMC_KERNEL cross_entropy(float* __restrict logits, const int* __restrict targets, float* __restrict losses,
                           const StepScalars* __restrict scalars);
 LLMC_KERNEL gather_rows(const float* __restrict x, const int* __restrict rows, float* __restrict out);
-LLMC_KERNEL init_normal(float* __restrict master, const InitRule* __restrict rules, int begin, int end,
-                        unsigned long long seed);
+LLMC_KERNEL init_normal(float* __restrict master, const InitRule* __restrict rules, const Chunk* __restrict chunks,
+                        int begin, int end, unsigned long long seed);
 
 }  // namespace llmc

@@ -1,4 +1,4 @@
-// What the trainer of run quickstart (054a169fff90d3d2c510978bc97004e6) is built for, and its main function.
+// What the trainer of run quickstart (274398525d62afeedc289c02dc9a8bde) is built for, and its main function.
 #include "train/program.h"
 
 #include "device/cpu/wait_policy.h"
@@ -140,7 +140,7 @@ constexpr Bucket kBuckets[] = {
 
 constexpr ProgramInfo kInfo = {
     .name = "quickstart",
-    .fingerprint = "054a169fff90d3d2c510978bc97004e6",
+    .fingerprint = "274398525d62afeedc289c02dc9a8bde",
     .plan_text = llmc_plan_text,
     .plan_json = llmc_plan_json,
     .spec_yaml = llmc_spec_yaml,
@@ -166,13 +166,15 @@ constexpr ProgramInfo kInfo = {
     .arena_bytes = 334722048,
     .buffers = kBuffers,
     .buckets = kBuckets,
-    .sharded = true,
+    .shard = Shard::optimizer,
+    .window_bytes = 0,
+    .gradient_window_bytes = 0,
 };
 
 }  // namespace
 
 const Program& program() {
-  static const Program table = {kInfo,       create_step,    destroy_step, initialise, refresh_copies,
+  static const Program table = {kInfo,       create_step,    destroy_step, initialise, refresh_copies, gather_weights,
                                 micro_batch, optimizer_step, evaluate,     next_logits};
   return table;
 }

@@ -1,11 +1,12 @@
 // The training step of quickstart: what runs, in which order, on which bytes of the arena.
-// Made by llmc from spec 054a169fff90d3d2c510978bc97004e6; change the spec, not this file.
+// Made by llmc from spec 274398525d62afeedc289c02dc9a8bde; change the spec, not this file.
 //
 // A micro-batch is 8 sequences of 256 tokens. Activations are written with =; gradients of parameters with = by
 // the first micro-batch of a step and with += by the later ones.
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "comm/collectives.h"
 #include "device/launch.h"
@@ -43,7 +44,10 @@ constexpr std::size_t kStreamStride = 2097152;
 constexpr std::size_t kKept = 61328384;
 constexpr std::size_t kKeptStride = 31539200;
 constexpr std::size_t kTransients = 250563584;
-constexpr std::size_t kState = 288328704;
+
+// Which of Step::places, for what depends on the number of ranks.
+constexpr std::size_t kExpAvg = 0;
+constexpr std::size_t kExpAvgSq = 1;
 
 constexpr std::size_t kLayerMatrices = 790528;  // elements from a layer's matrices to the next layer's
 constexpr std::size_t kLayerVectors = 512;      // the same of its vectors
@@ -55,8 +59,9 @@ struct Step {
   Device& device;
   Stream& stream;
   Communicator& ranks;
+  const Shares& shares;
   std::byte* arena;
-  std::size_t state_bytes;  // of a buffer of the optimizer's state: of this rank's share
+  std::span<const std::size_t> places;  // in the arena: what depends on the number of ranks
   MathLibrary math;
   Gemm qkv_forward;            // [2048, 256] x [512, 256]^T -> [2048, 512] fp32
   Gemm o_forward;              // [2048, 256] x [256, 256]^T -> [2048, 256] fp32 + residual
@@ -75,7 +80,8 @@ struct Step {
   Gemm qkv_dgrad;              // [2048, 512] x [512, 256] -> [2048, 256] fp32
   Gemm sample_logits_forward;  // [8, 256] x [4096, 256]^T -> [8, 4096] fp32
 
-  Step(Device& device, Communicator& ranks, std::byte* arena, std::size_t state_bytes);
+  Step(Device& device, Communicator& ranks, const Shares& shares, std::byte* arena,
+       std::span<const std::size_t> places);
 
   /// The planned place `bytes` from the arena's start.
   template <class T>
@@ -84,12 +90,14 @@ struct Step {
   }
 };
 
-Step::Step(Device& d, Communicator& communicator, std::byte* memory, std::size_t bytes_of_state)
+Step::Step(Device& d, Communicator& communicator, const Shares& of_rank, std::byte* memory,
+           std::span<const std::size_t> shared)
     : device(d),
       stream(d.stream()),
       ranks(communicator),
+      shares(of_rank),
       arena(memory),
-      state_bytes(bytes_of_state),
+      places(shared),
       math(d, nullptr, 0),
       qkv_forward(math, kQkvForward),
       o_forward(math, kOForward),
@@ -109,6 +117,11 @@ Step::Step(Device& d, Communicator& communicator, std::byte* memory, std::size_t
       sample_logits_forward(math, kSampleLogitsForward) {}
 
 namespace {
+
+// Marks on the ranks' own stream, which the passes wait for; layers take turns in two.
+constexpr int kVectorsGathered = 0;
+constexpr int kEmbedGathered = 1;
+constexpr int kLayerGathered = 2;
 
 void embed(Step& s) {
   int* tokens = s.at<int>(kTokens);                        // [2048]
@@ -278,8 +291,8 @@ void optimizer(Step& s) {
   float* masters = s.at<float>(kMasters);                           // [5803264]
   AdamwScalars* adamw_scalars = s.at<AdamwScalars>(kAdamwScalars);  // [1]
   GroupScalars* group_scalars = s.at<GroupScalars>(kGroupScalars);  // [2]
-  float* exp_avg = s.at<float>(kState);                             // [5803264]
-  float* exp_avg_sq = s.at<float>(kState + 1 * s.state_bytes);      // [5803264]
+  float* exp_avg = s.at<float>(s.places[kExpAvg]);                  // [5803264]
+  float* exp_avg_sq = s.at<float>(s.places[kExpAvgSq]);             // [5803264]
   float* weight_partial = s.at<float>(kTransients + 1536);          // [365]
   float* update_partial = s.at<float>(kTransients + 3072);          // [365]
   int* first_chunk = s.at<int>(kFirstChunk);                        // [57]
@@ -330,76 +343,100 @@ void sample(Step& s) {
 void reduce_layer(Step& s, std::size_t layer) {
   float* layer_gradients = s.at<float>(kGradients + 4 * (1060096 + layer * kLayerMatrices));  // [786432]
 
-  s.ranks.reduce_scatter_sum(layer_gradients, share_of(786432, s.ranks.world_size()), s.ranks.beside(s.stream));
+  Stream& beside = s.ranks.beside(s.stream);
+  s.ranks.reduce_scatter_sum(layer_gradients, share_of(786432, s.ranks.world_size()), beside);
 }
 
 void reduce_embed(Step& s) {
   float* embed_gradients = s.at<float>(kGradients + 4 * 7424);  // [1048576]
 
-  s.ranks.reduce_scatter_sum(embed_gradients, share_of(1048576, s.ranks.world_size()), s.ranks.beside(s.stream));
+  Stream& beside = s.ranks.beside(s.stream);
+  s.ranks.reduce_scatter_sum(embed_gradients, share_of(1048576, s.ranks.world_size()), beside);
 }
 
 void reduce_vectors(Step& s) {
   float* vectors_gradients = s.at<float>(kGradients);  // [3328]
 
-  s.ranks.reduce_scatter_sum(vectors_gradients, share_of(3328, s.ranks.world_size()), s.ranks.beside(s.stream));
+  Stream& beside = s.ranks.beside(s.stream);
+  s.ranks.reduce_scatter_sum(vectors_gradients, share_of(3328, s.ranks.world_size()), beside);
 }
 
 void gather_vectors(Step& s) {
   float* vectors_weights = s.at<float>(kMasters);  // [3328]
 
-  s.ranks.all_gather(vectors_weights, 4 * share_of(3328, s.ranks.world_size()), s.stream);
+  Stream& beside = s.ranks.beside(s.stream);
+  s.ranks.all_gather(vectors_weights, 4 * share_of(3328, s.ranks.world_size()), beside);
+  s.ranks.mark(kVectorsGathered);
 }
 
 void gather_embed(Step& s) {
   float* embed_weights = s.at<float>(kMasters + 4 * 7424);  // [1048576]
 
-  s.ranks.all_gather(embed_weights, 4 * share_of(1048576, s.ranks.world_size()), s.stream);
+  Stream& beside = s.ranks.beside(s.stream);
+  s.ranks.all_gather(embed_weights, 4 * share_of(1048576, s.ranks.world_size()), beside);
+  s.ranks.mark(kEmbedGathered);
 }
 
 void gather_layer(Step& s, std::size_t layer) {
   float* layer_weights = s.at<float>(kMasters + 4 * (1060096 + layer * kLayerMatrices));  // [786432]
 
-  s.ranks.all_gather(layer_weights, 4 * share_of(786432, s.ranks.world_size()), s.stream);
+  Stream& beside = s.ranks.beside(s.stream);
+  s.ranks.all_gather(layer_weights, 4 * share_of(786432, s.ranks.world_size()), beside);
+  s.ranks.mark(kLayerGathered + layer % 2);
 }
 
-void forward(Step& s) {
+void forward(Step& s, bool gather) {
+  if (gather) {
+    gather_vectors(s);
+    gather_embed(s);
+    gather_layer(s, 0);
+    s.ranks.wait(kVectorsGathered, s.stream);
+    s.ranks.wait(kEmbedGathered, s.stream);
+  }
   embed(s);
   for (std::size_t layer = 0; layer < 6; ++layer) {
+    if (gather) {
+      if (layer + 1 < 6) {
+        gather_layer(s, layer + 1);
+      }
+      s.ranks.wait(kLayerGathered + layer % 2, s.stream);
+    }
     layer_forward(s, layer);
   }
   head(s);
 }
 
-void gather(Step& s) {
-  gather_vectors(s);
-  gather_embed(s);
-  for (std::size_t layer = 0; layer < 6; ++layer) {
-    gather_layer(s, layer);
-  }
-}
-
 }  // namespace
 
-Step* create_step(Device& device, Communicator& ranks, std::byte* arena, std::size_t state_bytes) {
-  return new Step(device, ranks, arena, state_bytes);
+Step* create_step(Device& device, Communicator& ranks, const Shares& shares, std::byte* arena,
+                  std::span<const std::size_t> places) {
+  return new Step(device, ranks, shares, arena, places);
 }
 
 void destroy_step(Step* step) { delete step; }
 
 void initialise(Step& s, std::uint64_t seed) {
   InitRule* init_rules = s.at<InitRule>(kInitRules);  // [56]
+  Chunk* chunks = s.at<Chunk>(kChunks);               // [365]
   float* masters = s.at<float>(kMasters);             // [5803264]
 
-  launch(s.stream, init_normal, masters, init_rules, 0, 56, seed);
-  s.ranks.broadcast(masters, 23213056, 0, s.stream);
+  launch(s.stream, init_normal, masters, init_rules, chunks, 0, kChunkCount, seed);
 }
 
 /// The masters are what matrix products read.
 void refresh_copies(Step&) {}
 
+void gather_weights(Step& s) {
+  gather_vectors(s);
+  gather_embed(s);
+  for (std::size_t layer = 0; layer < 6; ++layer) {
+    gather_layer(s, layer);
+  }
+  s.ranks.join(s.stream);
+}
+
 void micro_batch(Step& s, bool first, bool last) {
-  forward(s);
+  forward(s, first);
   for (std::size_t chunk = 0; chunk < 1; ++chunk) {
     loss_chunk(s, first, chunk);
   }
@@ -414,13 +451,10 @@ void micro_batch(Step& s, bool first, bool last) {
   if (last) s.ranks.join(s.stream);
 }
 
-void optimizer_step(Step& s) {
-  optimizer(s);
-  gather(s);
-}
+void optimizer_step(Step& s) { optimizer(s); }
 
 void evaluate(Step& s, bool first) {
-  forward(s);
+  forward(s, false);
   for (std::size_t chunk = 0; chunk < 1; ++chunk) {
     evaluate_chunk(s, chunk);
   }
@@ -428,7 +462,7 @@ void evaluate(Step& s, bool first) {
 }
 
 void next_logits(Step& s) {
-  forward(s);
+  forward(s, false);
   sample(s);
 }
 

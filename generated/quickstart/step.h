@@ -1,8 +1,9 @@
-// The matrix products and the functions of the step of run quickstart (054a169fff90d3d2c510978bc97004e6).
+// The matrix products and the functions of the step of run quickstart (274398525d62afeedc289c02dc9a8bde).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "device/device.h"
 #include "math/gemm.h"
@@ -29,10 +30,12 @@ inline constexpr GemmShape kQkvDgrad = {.name = "qkv_dgrad", .m = 2048, .n = 256
 inline constexpr GemmShape kSampleLogitsForward = {.name = "sample_logits_forward", .m = 8, .n = 4096, .k = 256, .transpose_b = true, .pitch_a = 256, .pitch_b = 256, .pitch_d = 4096};
 inline constexpr GemmShape kProducts[] = {kQkvForward, kOForward, kGateUpForward, kDownForward, kLmHeadForward, kLmHeadDgrad, kLmHeadWgrad, kDownWgrad, kDownDgrad, kGateUpWgrad, kGateUpDgrad, kOWgrad, kODgrad, kQkvWgrad, kQkvDgrad, kSampleLogitsForward};
 
-Step* create_step(Device& device, Communicator& ranks, std::byte* arena, std::size_t state_bytes);
+Step* create_step(Device& device, Communicator& ranks, const Shares& shares, std::byte* arena,
+                  std::span<const std::size_t> places);
 void destroy_step(Step* step);
 void initialise(Step& step, std::uint64_t seed);
 void refresh_copies(Step& step);
+void gather_weights(Step& step);
 void micro_batch(Step& step, bool first, bool last);
 void optimizer_step(Step& step);
 void evaluate(Step& step, bool first);

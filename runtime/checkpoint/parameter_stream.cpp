@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <string_view>
 
 #include "error.h"
@@ -91,17 +92,21 @@ void read_parameter(const safetensors::Reader& reader, const safetensors::Entry&
   });
 }
 
-FileRecord write_parameters(const std::filesystem::path& path, std::span<const ParameterInfo> parameters,
-                            const FlatReader& read) {
+void write_parameters(const std::filesystem::path& path, std::span<const ParameterInfo> parameters,
+                      const FlatSource& source) {
   std::vector<safetensors::TensorSpec> specs;
-  std::map<std::string_view, const ParameterInfo*> by_name;
+  std::map<std::string_view, const ParameterInfo*> by_name;  // the order of a file
   for (const ParameterInfo& p : parameters) {
     specs.push_back(tensor_spec(p, ""));
     by_name[p.name] = &p;
   }
-  safetensors::Writer writer(path, specs);
-  for (const safetensors::Entry& entry : writer.entries()) write_parameter(writer, *by_name.at(entry.name), read);
-  return writer.finish();
+  std::optional<safetensors::Writer> writer;
+  if (!path.empty()) writer.emplace(path, specs);
+  for (const auto& [name, p] : by_name) {
+    source.gather(*p);
+    if (writer) write_parameter(*writer, *p, source.read);
+  }
+  if (writer) writer->finish();
 }
 
 }  // namespace llmc

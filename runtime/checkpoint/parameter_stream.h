@@ -16,6 +16,13 @@ namespace llmc {
 using FlatReader = std::function<void(std::int64_t offset, std::int64_t count, float* out)>;
 using FlatWriter = std::function<void(std::int64_t offset, std::int64_t count, const float* values)>;
 
+/// A flat fp32 buffer that may have to be put together: `gather` makes a parameter whole for `read`, and is called on
+/// every rank, in the same order.
+struct FlatSource {
+  std::function<void(const ParameterInfo&)> gather;
+  FlatReader read;
+};
+
 /// The parameters that files hold, in their order: an lm_head.weight that shares another parameter's elements (tied
 /// embeddings) is left out. Throws Failure(internal) where any two others overlap.
 std::vector<ParameterInfo> stored_parameters(std::span<const ParameterInfo> parameters);
@@ -33,8 +40,9 @@ void write_parameter(safetensors::Writer& writer, const ParameterInfo& parameter
 void read_parameter(const safetensors::Reader& reader, const safetensors::Entry& entry, const ParameterInfo& parameter,
                     const FlatWriter& write);
 
-/// A whole file of the given parameters, names as they are. `read` gives the elements.
-FileRecord write_parameters(const std::filesystem::path& path, std::span<const ParameterInfo> parameters,
-                            const FlatReader& read);
+/// A whole file of the given parameters, names as they are. Where `path` is empty this rank writes none, and gathers
+/// for the one that does.
+void write_parameters(const std::filesystem::path& path, std::span<const ParameterInfo> parameters,
+                      const FlatSource& source);
 
 }  // namespace llmc

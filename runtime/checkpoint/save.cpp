@@ -88,33 +88,30 @@ class Attempt {
   std::string error_;
 };
 
-/// Of each parameter what the optimizer keeps, buffer by buffer. `owner`: this rank writes the file.
-void write_optimizer(const fs::path& path, const Shard& shard, StateAccess& access, bool owner, Attempt& attempt,
-                     std::vector<FileRecord>& files) {
-  std::map<std::string, const ParameterInfo*> sources;
+/// What a checkpoint's file holds: of each parameter its elements of buffers [first, past). `owner`: this rank writes
+/// it, the others gather for it.
+void write_tensors(const fs::path& path, const Shard& shard, std::size_t first, std::size_t past, StateAccess& access,
+                   bool owner, Attempt& attempt, std::vector<FileRecord>& files) {
+  struct Source {
+    std::size_t buffer;
+    const ParameterInfo* parameter;
+  };
+  std::map<std::string, Source> sources;  // in the order of a file
   std::vector<safetensors::TensorSpec> specs;
-  std::optional<safetensors::Writer> writer;
-  const std::size_t buffers = access.prefixes().size();
-  std::size_t written = 0;
-  for (std::size_t buffer = kWeights + 1; buffer < buffers; ++buffer)
+  for (std::size_t buffer = first; buffer < past; ++buffer)
     for (const ParameterInfo& p : shard) {
       specs.push_back(tensor_spec(p, access.prefixes()[buffer]));
-      sources[specs.back().name] = &p;
+      sources[specs.back().name] = {buffer, &p};
     }
+  std::optional<safetensors::Writer> writer;
   if (owner) attempt([&] { writer.emplace(path, specs); });
-  for (std::size_t buffer = kWeights + 1; buffer < buffers; ++buffer) {
-    access.gather(buffer, shard);
-    // Files have tensors by name, and so the buffers one after the other.
+  for (const auto& [name, source] : sources) {
+    access.gather(source.buffer, *source.parameter);
     if (!owner) continue;
     attempt([&] {
-      for (std::size_t i = 0; i < shard.size(); ++i) {
-        const std::string& name = writer->entries()[written++].name;
-        if (!name.starts_with(access.prefixes()[buffer]))
-          throw Failure(Exit::internal, "'" + name + "' stands among the tensors of " + access.prefixes()[buffer]);
-        write_parameter(*writer, *sources.at(name), [&](std::int64_t offset, std::int64_t count, float* out) {
-          access.read(buffer, offset, count, out);
-        });
-      }
+      write_parameter(*writer, *source.parameter, [&](std::int64_t offset, std::int64_t count, float* out) {
+        access.read(source.buffer, offset, count, out);
+      });
     });
   }
   if (owner) attempt([&] { files.push_back(writer->finish()); });
@@ -202,16 +199,15 @@ fs::path save_checkpoint(const fs::path& run, const TrainState& state, const Che
   attempt.settle(savers, "");
 
   std::vector<FileRecord> files;
-  access.gather(kWeights, stored);
+  const std::size_t buffers = access.prefixes().size();
   for (std::size_t i = 0; i < shards.size(); ++i) {
     const bool owner = i % static_cast<std::size_t>(savers.ranks) == static_cast<std::size_t>(savers.rank);
-    if (owner)
-      attempt([&] {
-        files.push_back(write_parameters(
-            folder / shard_name("model", i, shards.size()), shards[i],
-            [&](std::int64_t offset, std::int64_t count, float* out) { access.read(kWeights, offset, count, out); }));
-      });
-    write_optimizer(folder / shard_name("optimizer", i, shards.size()), shards[i], access, owner, attempt, files);
+    const auto write = [&](const char* stem, std::size_t first_buffer, std::size_t past) {
+      write_tensors(folder / shard_name(stem, i, shards.size()), shards[i], first_buffer, past, access, owner, attempt,
+                    files);
+    };
+    write("model", kWeights, kWeights + 1);
+    write("optimizer", kWeights + 1, buffers);
   }
   const std::vector<std::string> written = attempt.settle(savers, records_text(files));
   if (first)

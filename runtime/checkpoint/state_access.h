@@ -22,9 +22,9 @@ class StateAccess {
   /// What stands before a parameter's name in a checkpoint, for each buffer: nothing for the weights, "exp_avg." and so
   /// on for the optimizer's.
   virtual std::span<const std::string> prefixes() const = 0;
-  /// Makes a buffer's elements of these parameters whole on this rank, until the next call. Every rank calls it, in the
-  /// same order.
-  virtual void gather(std::size_t buffer, std::span<const ParameterInfo> parameters) = 0;
+  /// Makes a parameter's elements of a buffer whole on this rank, until the next call. Every rank calls it, in the same
+  /// order; cheap in the order of a checkpoint's names, where what is gathered at once serves several.
+  virtual void gather(std::size_t buffer, const ParameterInfo& parameter) = 0;
   /// Copies elements [offset, offset + count) to host memory; complete on return.
   virtual void read(std::size_t buffer, std::int64_t offset, std::int64_t count, float* out) = 0;
   /// Copies host memory to elements [offset, offset + count); `values` may be reused on return.

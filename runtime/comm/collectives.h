@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "device/device.h"
+#include "device/types.h"
 #include "hidden.h"
 
 namespace llmc {
@@ -14,6 +15,7 @@ enum class Starter;  // comm/spawn.h
 
 /// All calls are made by every rank in the same order, with the same counts, and are ordered on the stream. Sums add
 /// the ranks' values in an order that depends on their number and the count alone, and every rank gets the same bits.
+/// bf16 is added in fp32 or in bf16, as the library does, and rounded at least once.
 /// Throws Failure(peer_lost) where the library says that another rank is gone.
 class Communicator {
  public:
@@ -32,17 +34,28 @@ class Communicator {
   /// A stream of the communicator's own: what is put on it from now on begins when what is on `stream` now is done, and
   /// runs beside what comes after. On cpu and of one rank `stream` itself.
   Stream& beside(Stream& stream);
-  /// Keeps what is put on `stream` from now on until what is on that stream of its own is done. After beside().
+  /// Remembers what is on that stream of its own now as number `mark`, in the place of what had the number.
+  void mark(int mark);
+  /// Keeps what is put on `stream` from now on until what was marked is done; join: all that is on the stream of its
+  /// own. What is recorded to run again (device/replay.h) waits only for marks of its own.
+  void wait(int mark, Stream& stream);
   void join(Stream& stream);
 
   /// Replaces `values` [count] by their sums over all ranks.
   void all_reduce_sum(float* values, std::size_t count, Stream& stream);
   void all_reduce_sum(double* values, std::size_t count, Stream& stream);
+  void all_reduce_sum(bf16* values, std::size_t count, Stream& stream);
   /// data [world_size * share]: afterwards this rank's share, at data + rank * share, holds the sums over all ranks;
   /// the other shares are undefined.
   void reduce_scatter_sum(float* data, std::size_t share, Stream& stream);
-  /// data [world_size * share] bytes: every rank has written its own share; afterwards each has all.
-  void all_gather(void* data, std::size_t share, Stream& stream);
+  void reduce_scatter_sum(bf16* data, std::size_t share, Stream& stream);
+  /// mine [share] bytes, data [world_size * share]: afterwards data holds every rank's `mine`, in the order of ranks.
+  /// `mine` may lie in `data`, at its own place there.
+  void all_gather(const void* mine, void* data, std::size_t share, Stream& stream);
+  /// The same, where every rank has written its own share of `data`.
+  void all_gather(void* data, std::size_t share, Stream& stream) {
+    all_gather(static_cast<const std::byte*>(data) + static_cast<std::size_t>(rank()) * share, data, share, stream);
+  }
   /// Replaces `data` by rank `root`'s.
   void broadcast(void* data, std::size_t bytes, int root, Stream& stream);
 

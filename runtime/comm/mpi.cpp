@@ -4,6 +4,7 @@
 #include <cstring>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "comm/collectives.h"
@@ -11,6 +12,7 @@
 #include "comm/mpi_library.h"
 #include "comm/rendezvous.h"
 #include "comm/spawn.h"
+#include "device/math.h"
 
 namespace llmc {
 namespace {
@@ -23,20 +25,40 @@ constexpr std::size_t kSmall = 16384;
 // Elements that stay in the first cache while the ranks are added.
 constexpr std::size_t kRow = 2048;
 
-/// out[i] = ranks[0][i] + ranks[1][i] + ..., which may be among them.
+/// What values of T are added in.
+template <typename T>
+using Sum = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
+template <typename T>
+Sum<T> widen(T value) {
+  if constexpr (std::is_same_v<T, double>)
+    return value;
+  else
+    return to_float(value);
+}
+
+template <typename T>
+T narrow(Sum<T> sum) {
+  if constexpr (std::is_same_v<T, double>)
+    return sum;
+  else
+    return from_float<T>(sum);
+}
+
+/// out[i] = ranks[0][i] + ranks[1][i] + ..., which may be among them. Of bf16 the sum is rounded once.
 template <typename T>
 void add_rows(std::span<const T* const> ranks, T* out, std::size_t count) {
 #pragma omp parallel for schedule(static) if (count > 16 * kRow)
   for (std::size_t first = 0; first < count; first += kRow) {
     const std::size_t n = std::min(kRow, count - first);
-    T sums[kRow];
-    std::memcpy(sums, ranks[0] + first, n * sizeof(T));
+    Sum<T> sums[kRow];
+    for (std::size_t i = 0; i < n; ++i) sums[i] = widen(ranks[0][first + i]);
     for (const T* rank : ranks.subspan(1)) {
       const T* values = rank + first;
 #pragma omp simd
-      for (std::size_t i = 0; i < n; ++i) sums[i] += values[i];
+      for (std::size_t i = 0; i < n; ++i) sums[i] += widen(values[i]);
     }
-    std::memcpy(out + first, sums, n * sizeof(T));
+    for (std::size_t i = 0; i < n; ++i) out[first + i] = narrow<T>(sums[i]);
   }
 }
 
@@ -97,15 +119,19 @@ struct Communicator::Impl {
     }
   }
 
-  /// Every rank's part to all.
-  void gather(std::byte* data, std::size_t bytes, std::size_t share) {
-    const Part mine = part(bytes, share, rank);
+  /// Every rank's part to all. `mine`: this rank's, in its place or elsewhere.
+  void gather(const std::byte* mine, std::byte* data, std::size_t bytes, std::size_t share) {
+    const Part own = part(bytes, share, rank);
     for (int turn = 1; turn < world_size; ++turn) {
       const Part theirs = part(bytes, share, from(turn));
       mpi.receive(requests[0], data + theirs.begin, theirs.count, from(turn));
-      mpi.send(requests[0], data + mine.begin, mine.count, to(turn));
+      mpi.send(requests[0], mine, own.count, to(turn));
     }
+    if (mine != data + own.begin && own.count > 0) std::memcpy(data + own.begin, mine, own.count);
     mpi.wait(requests[0]);
+  }
+  void gather(std::byte* data, std::size_t bytes, std::size_t share) {
+    gather(data + part(bytes, share, rank).begin, data, bytes, share);
   }
 
   template <typename T>
@@ -144,6 +170,8 @@ int Communicator::world_size() const { return impl_ ? impl_->world_size : 1; }
 const char* Communicator::description() const { return impl_ ? impl_->description.c_str() : "1 rank"; }
 
 Stream& Communicator::beside(Stream& stream) { return stream; }
+void Communicator::mark(int) {}
+void Communicator::wait(int, Stream&) {}
 void Communicator::join(Stream&) {}
 
 void Communicator::all_reduce_sum(float* values, std::size_t count, Stream&) {
@@ -154,12 +182,22 @@ void Communicator::all_reduce_sum(double* values, std::size_t count, Stream&) {
   if (impl_) impl_->all_reduce(values, count);
 }
 
+void Communicator::all_reduce_sum(bf16* values, std::size_t count, Stream&) {
+  if (impl_) impl_->all_reduce(values, count);
+}
+
 void Communicator::reduce_scatter_sum(float* data, std::size_t share, Stream&) {
   if (impl_) impl_->reduce_scatter(data, share * static_cast<std::size_t>(impl_->world_size), share);
 }
 
-void Communicator::all_gather(void* data, std::size_t share, Stream&) {
-  if (impl_) impl_->gather(static_cast<std::byte*>(data), share * static_cast<std::size_t>(impl_->world_size), share);
+void Communicator::reduce_scatter_sum(bf16* data, std::size_t share, Stream&) {
+  if (impl_) impl_->reduce_scatter(data, share * static_cast<std::size_t>(impl_->world_size), share);
+}
+
+void Communicator::all_gather(const void* mine, void* data, std::size_t share, Stream&) {
+  if (impl_)
+    impl_->gather(static_cast<const std::byte*>(mine), static_cast<std::byte*>(data),
+                  share * static_cast<std::size_t>(impl_->world_size), share);
 }
 
 void Communicator::broadcast(void* data, std::size_t bytes, int root, Stream&) {

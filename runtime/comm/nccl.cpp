@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <exception>
+#include <map>
 #include <string>
 
 #include "comm/collectives.h"
@@ -69,6 +70,7 @@ struct Communicator::Impl {
   ncclComm_t comm = nullptr;
   Stream own;  // of a higher priority, so that its blocks are the next to run where a product has filled the GPU
   Event ready, done;
+  std::map<int, Event> marks;
   const int exceptions = std::uncaught_exceptions();
 };
 
@@ -88,6 +90,14 @@ Stream& Communicator::beside(Stream& stream) {
   return impl_->own;
 }
 
+void Communicator::mark(int mark) {
+  if (impl_) impl_->marks[mark].record(impl_->own.handle);
+}
+
+void Communicator::wait(int mark, Stream& stream) {
+  if (impl_) impl_->marks.at(mark).hold(stream.handle);
+}
+
 void Communicator::join(Stream& stream) {
   if (!impl_) return;
   impl_->done.record(impl_->own.handle);
@@ -104,15 +114,25 @@ void Communicator::all_reduce_sum(double* values, std::size_t count, Stream& str
   check(ncclAllReduce(values, values, count, ncclFloat64, ncclSum, impl_->comm, stream.handle), "ncclAllReduce");
 }
 
+void Communicator::all_reduce_sum(bf16* values, std::size_t count, Stream& stream) {
+  if (!impl_) return;
+  check(ncclAllReduce(values, values, count, ncclBfloat16, ncclSum, impl_->comm, stream.handle), "ncclAllReduce");
+}
+
 void Communicator::reduce_scatter_sum(float* data, std::size_t share, Stream& stream) {
   if (!impl_) return;
   float* mine = data + static_cast<std::size_t>(impl_->rank) * share;  // where NCCL works in place
   check(ncclReduceScatter(data, mine, share, ncclFloat32, ncclSum, impl_->comm, stream.handle), "ncclReduceScatter");
 }
 
-void Communicator::all_gather(void* data, std::size_t share, Stream& stream) {
+void Communicator::reduce_scatter_sum(bf16* data, std::size_t share, Stream& stream) {
   if (!impl_) return;
-  const std::byte* mine = static_cast<std::byte*>(data) + static_cast<std::size_t>(impl_->rank) * share;
+  bf16* mine = data + static_cast<std::size_t>(impl_->rank) * share;
+  check(ncclReduceScatter(data, mine, share, ncclBfloat16, ncclSum, impl_->comm, stream.handle), "ncclReduceScatter");
+}
+
+void Communicator::all_gather(const void* mine, void* data, std::size_t share, Stream& stream) {
+  if (!impl_) return;
   check(ncclAllGather(mine, data, share, ncclUint8, impl_->comm, stream.handle), "ncclAllGather");
 }
 

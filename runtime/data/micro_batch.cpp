@@ -10,6 +10,12 @@ void set_row(MicroBatch& batch, std::int64_t row, std::span<const std::int32_t> 
   std::copy_n(sample.begin() + 1, length, batch.targets.begin() + row * length);
 }
 
+MicroBatch without_targets(MicroBatch batch) {
+  std::ranges::fill(batch.targets, -1);
+  batch.target_count = 0;
+  return batch;
+}
+
 void index_tokens(MicroBatch& batch, std::vector<std::int32_t>& counts) {
   const std::size_t n = batch.inputs.size();
   batch.order.assign(n, 0);

@@ -30,6 +30,9 @@ struct StepBatch {
 /// Writes row `row` of the batch from a sample of T + 1 tokens: inputs are tokens [0, T), targets are tokens [1, T].
 void set_row(MicroBatch& batch, std::int64_t row, std::span<const std::int32_t> sample);
 
+/// The same tokens with nothing to predict: no loss, and gradients of zero.
+MicroBatch without_targets(MicroBatch batch);
+
 /// Fills order, run_begin, run_token, run_count and target_count from inputs and targets, by a counting sort.
 /// `counts` is scratch that may be kept between calls; every input must be in [0, 2^31).
 void index_tokens(MicroBatch& batch, std::vector<std::int32_t>& counts);

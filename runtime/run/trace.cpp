@@ -18,8 +18,8 @@ TraceWriter::TraceWriter(const fs::path& directory, std::span<const ParameterInf
   if (!directory_.empty()) make_directories(directory_);
 }
 
-void TraceWriter::begin_step(std::int64_t step, const FlatReader& masters) {
-  if (directory_.empty()) return;
+void TraceWriter::begin_step(std::int64_t step, const FlatSource& masters) {
+  if (directory_.empty()) return write_parameters({}, stored_, masters);
   const std::string name = "step-" + std::to_string(step);
   if (fs::exists(directory_ / name))
     throw Failure(Exit::checkpoint,
@@ -40,8 +40,8 @@ void TraceWriter::add_micro_batch(std::span<const std::int32_t> inputs, std::spa
   targets_.insert(targets_.end(), targets.begin(), targets.end());
 }
 
-void TraceWriter::finish_step(const FlatReader& gradients, const StepSummary& summary) {
-  if (directory_.empty()) return;
+void TraceWriter::finish_step(const FlatSource& gradients, const StepSummary& summary) {
+  if (directory_.empty()) return write_parameters({}, stored_, gradients);
   if (!step_) throw Failure(Exit::internal, "finish_step of a trace without begin_step");
   const std::int64_t micro_batches = static_cast<std::int64_t>(inputs_.size()) / (micro_batch_ * sequence_length_);
   const std::vector<std::int64_t> shape = {micro_batches, micro_batch_, sequence_length_};

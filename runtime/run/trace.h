@@ -30,13 +30,13 @@ class TraceWriter {
 
   /// weights.safetensors. `masters` reads the flat buffer as it is before the step. A step-N that exists already, from
   /// another run, is a Failure(checkpoint).
-  void begin_step(std::int64_t step, const FlatReader& masters);
+  void begin_step(std::int64_t step, const FlatSource& masters);
 
   /// Both [micro_batch, sequence_length]; targets of -1 are ignored positions.
   void add_micro_batch(std::span<const std::int32_t> inputs, std::span<const std::int32_t> targets);
 
   /// tokens.safetensors, gradients.safetensors and summary.json. `gradients` reads the flat buffer, before clipping.
-  void finish_step(const FlatReader& gradients, const StepSummary& summary);
+  void finish_step(const FlatSource& gradients, const StepSummary& summary);
 
  private:
   std::filesystem::path directory_;

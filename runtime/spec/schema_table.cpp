@@ -377,10 +377,17 @@ std::vector<Row> run_rows() {
           .unit("ranks")
           .doc("Processes, one a GPU, that the plan is made for: micro_batch: auto leaves each its part of a step, and "
                "memory.budget is one rank's. The trainer runs with any number that has work for all."),
-      bind_choice("parallel.shard", {"none", "optimizer"}, FIELD(parallel.shard))
+      bind_choice("parallel.shard", {"none", "optimizer", "gradients", "parameters"}, FIELD(parallel.shard))
           .fallback("optimizer")
-          .doc("What several ranks share out: none, each has all and sums gradients with the others (DDP); optimizer, "
-               "each keeps and updates its part of the optimizer's state (ZeRO-1). One rank does the same with both."),
+          .doc("What several ranks share out. none: nothing, each has all and sums gradients with the others (DDP). "
+               "optimizer: each keeps and updates its part of the optimizer's state (ZeRO-1). gradients: and keeps its "
+               "part of the gradients, which are reduced in every micro-batch (ZeRO-2). parameters: and of the "
+               "weights, which are gathered block by block, forward and backward (ZeRO-3, FSDP). One rank trains to "
+               "the same bits with all of them."),
+      bind_choice("parallel.gradient_dtype", {"fp32", "bf16"}, FIELD(parallel.gradient_dtype))
+          .fallback("fp32")
+          .doc("In what ranks send gradients to each other. bf16: half the bytes, each rank's gradients of a block are "
+               "rounded once before they are summed. They are accumulated over micro-batches in fp32 either way."),
       bind("deterministic", Type::boolean, FIELD(deterministic))
           .fallback("true")
           .doc("Equal runs give equal bits. false allows the attention library's atomics on CUDA."),

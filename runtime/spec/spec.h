@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "dtype.h"
+#include "shares.h"
 
 namespace llmc::spec {
 
@@ -102,12 +103,10 @@ struct Metrics {
   bool per_parameter = false;
 };
 
-/// What the ranks of a run share out among them.
-enum class Shard { none, optimizer };
-
 struct Parallel {
   std::int64_t world_size = 1;  // ranks that the plan is made for
   Shard shard = Shard::optimizer;
+  DType gradient_dtype = DType::f32;  // in which ranks send gradients to each other
 };
 
 struct Target {

@@ -377,10 +377,11 @@ const std::vector<KeySynonym>& key_synonyms() {
       {"expert_parallel_degree", "", kNoSplit},
       {"nnodes", "parallel.world_size", "ranks of all nodes"},
       {"ddp", "parallel.shard", "none"},
-      {"fsdp", "parallel.shard", "llmc shares out the optimizer's state; weights and gradients it keeps whole so far"},
-      {"zero_stage", "parallel.shard", "0 is none, 1 is optimizer; llmc has no 2 and 3 so far"},
-      {"deepspeed", "parallel.shard",
-       "llmc shares out the optimizer's state; weights and gradients it keeps whole so far"},
+      {"fsdp", "parallel.shard", "parameters"},
+      {"fsdp2", "parallel.shard", "parameters"},
+      {"sharding_strategy", "parallel.shard", "NO_SHARD is none, SHARD_GRAD_OP is gradients, FULL_SHARD is parameters"},
+      {"zero_stage", "parallel.shard", "0 is none, 1 is optimizer, 2 is gradients, 3 is parameters"},
+      {"deepspeed", "parallel.shard", "ZeRO's stages 0 to 3 are none, optimizer, gradients and parameters"},
   };
   return table;
 }

@@ -27,10 +27,16 @@ std::optional<double> Evaluation::run(Session& session, const std::function<bool
   const float scale = static_cast<float>(1.0 / static_cast<double>(targets));
   const auto rank = static_cast<std::size_t>(session.ranks().rank()),
              ranks = static_cast<std::size_t>(session.ranks().world_size());
-  if (rank >= batches_.size()) session.evaluate_nothing();
-  for (std::size_t i = rank; i < batches_.size(); i += ranks) {
+  const std::size_t rounds = (batches_.size() + ranks - 1) / ranks;
+  const bool together = session.passes_together();
+  if (rank >= batches_.size() && !together) session.evaluate_nothing();
+  for (std::size_t i = rank; i < rounds * ranks; i += ranks) {
     if (interrupted()) return std::nullopt;
-    session.evaluate(batches_[i], scale, i == rank);
+    const bool first = i == rank;
+    if (i < batches_.size())
+      session.evaluate(batches_[i], scale, first);
+    else if (together)
+      session.evaluate(without_targets(batches_.front()), scale, first);
   }
   return session.evaluated_loss();
 }

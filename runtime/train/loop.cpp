@@ -136,11 +136,22 @@ void TrainLoop::evaluate() {
   val_loss_ = run_.evaluation->run(run_.session, [&] { return !many_ranks() && run_.signals.stop_signal() != 0; });
 }
 
+/// Rank 0 samples. Where a pass gathers weights all ranks run it, as often as rank 0 says.
 void TrainLoop::sample() {
-  if (!run_.folder) return;
   run_.ranks.at(state_.step, "sampling");
-  const auto samples = run_.sampling->run(run_.session, state_.step, [&] { return run_.signals.stop_signal() != 0; });
+  run_.session.gather_weights();
+  const bool together = run_.session.passes_together();
+  const auto another_pass = [&](bool mine) {
+    return !together ? mine : !run_.ranks.broadcast(mine ? "+" : "", 0).empty();
+  };
+  if (!run_.folder) {
+    while (another_pass(false)) run_.session.follow_logits();
+    return;
+  }
+  const auto samples =
+      run_.sampling->run(run_.session, state_.step, [&] { return !another_pass(run_.signals.stop_signal() == 0); });
   if (!samples) return;
+  another_pass(false);
   for (const Sample& sample : *samples) {
     run_.console.text(fmt::format("--- sample at step {}: {}", state_.step, run_.sampling->shown(sample)));
     try {

@@ -38,9 +38,11 @@ struct ProgramInfo {
   std::span<const GemmShape> products;  // every matrix product of the step, by name
   const AttentionPlan* attention;       // null where cuDNN has no part in it
   std::size_t arena_bytes;              // of one rank
-  std::span<const Buffer> buffers;      // of the arena of one rank; all but the unseen
+  std::span<const Buffer> buffers;      // of the arena of one rank; all but the unseen, and last those that ranks share
   std::span<const Bucket> buckets;      // of the flat buffers
-  bool sharded;                         // ranks share out the optimizer's state; false: each has all of it
+  Shard shard;                          // what several ranks share out
+  std::size_t window_bytes;             // of several ranks, behind the shares: see train/arena_places.h
+  std::size_t gradient_window_bytes;    // of these the first, in which gradients are reduced
 
   std::size_t math_workspace_bytes() const {
     const Buffer* workspace = find_buffer(buffers, Use::math_workspace);
@@ -54,18 +56,23 @@ struct Step;
 /// The functions of one run. All work is ordered on the device's stream.
 struct Program {
   const ProgramInfo& info;
-  /// Builds every GEMM and attention descriptor, once.
-  /// `state_bytes`: from one buffer of the optimizer's state to the next, which lie at the end of the arena.
-  Step* (*create)(Device&, Communicator& ranks, std::byte* arena, std::size_t state_bytes);
+  /// Builds every GEMM and attention descriptor, once. `shares`: this rank's; `places`: ArenaPlaces::shared(). Both
+  /// outlive the step.
+  Step* (*create)(Device&, Communicator& ranks, const Shares& shares, std::byte* arena,
+                  std::span<const std::size_t> places);
   void (*destroy)(Step*);
-  /// Draws the initial weights into the masters; the same for every target layout and number of ranks.
+  /// Draws the initial weights into the masters, of which each rank may draw its share alone; the same for every target
+  /// layout and number of ranks.
   void (*initialise)(Step&, std::uint64_t seed);
-  /// Writes the compute copies from the masters (after initialise or load), each rank its share, and gathers them.
+  /// Writes the compute copies from the masters (after initialise or load), each rank those of its share.
   void (*refresh_copies)(Step&);
+  /// Makes the weights that this rank reads whole, for what is no micro-batch: a step's first micro-batch gathers for
+  /// itself what the optimizer's steps of all ranks have written. Nothing where every pass gathers them.
+  void (*gather_weights)(Step&);
   /// Forward and backward of one micro-batch. `first`: gradients and loss are written, later ones add. `last`: the
-  /// gradients, complete, are summed over the ranks.
+  /// gradients, complete, are summed over the ranks, unless each micro-batch's are.
   void (*micro_batch)(Step&, bool first, bool last);
-  /// Gradient norm, clipping, AdamW, compute copies, per-parameter norms; new weights are gathered.
+  /// Gradient norm, clipping, AdamW, compute copies, per-parameter norms.
   void (*optimizer_step)(Step&);
   /// Forward only; adds loss_scale * (sum of the losses) to StepResults::loss (`first`: writes).
   void (*evaluate)(Step&, bool first);

@@ -77,8 +77,8 @@ bool Sampling::go_on(Session& session, std::int64_t step, std::size_t first, std
   std::vector<float> logits;
   std::vector<bool> ended(texts.size());
   for (std::int64_t token = 0; token < values_.tokens; ++token) {
-    if (interrupted()) return false;
     if (std::ranges::all_of(ended, [](bool e) { return e; })) break;
+    if (interrupted()) return false;
     for (std::size_t row = 0; row < rows; ++row) {
       positions[row] = static_cast<std::int32_t>(row * length);
       if (row >= texts.size()) continue;

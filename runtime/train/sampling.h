@@ -32,7 +32,8 @@ class Sampling {
   Sampling(const spec::Sampling& values, const Tokenizer* tokenizer, const ProgramInfo& info, std::uint64_t seed);
 
   /// Goes on with all prompts together, as many as a micro-batch has rows at a time; the context is the last
-  /// sequence_length tokens. A text ends early with the separator. Nothing when `interrupted` said so.
+  /// sequence_length tokens. A text ends early with the separator. Nothing when `interrupted`,
+  /// which is asked before each pass of the model, said so.
   std::optional<std::vector<Sample>> run(Session& session, std::int64_t step,
                                          const std::function<bool()>& interrupted) const;
 

@@ -44,34 +44,28 @@ std::size_t slot_count(const ProgramInfo& info) {
   return buffer ? buffer->bytes() / input_block(info.buffers).bytes : 0;
 }
 
-/// What ranks may share out lies behind all else.
-std::size_t begin_of_state(const ProgramInfo& info) { return buffer_of(info.buffers, Use::state).offset; }
-
 }  // namespace
-
-std::size_t arena_bytes(const ProgramInfo& info, const Shares& shares) {
-  const std::size_t states = saved_buffers(info.buffers) - 1;
-  return begin_of_state(info) + states * buffer_space(DType::f32, shares.state_elements());
-}
 
 Session::Session(Device& device, Communicator& ranks, const Program& program)
     : device_(device),
       ranks_(ranks),
       program_(program),
-      shares_(program.info.sharded ? Shares(program.info.buckets, ranks.rank(), ranks.world_size())
-                                   : Shares(program.info.buckets)),
-      state_bytes_(buffer_space(DType::f32, shares_.state_elements())),
-      arena_(device.allocate(arena_bytes(program.info, shares_))),
+      shares_(program.info.shard == Shard::none ? Shares(program.info.buckets)
+                                                : Shares(program.info.buckets, ranks.rank(), ranks.world_size())),
+      places_(program.info, shares_, ranks.world_size()),
+      arena_(device.allocate(places_.bytes())),
+      flat_(device, ranks, arena_, program.info, shares_, places_),
       micro_batches_{Replay(device), Replay(device), Replay(device), Replay(device)},
       optimizer_step_(device),
       evaluations_{Replay(device), Replay(device)},
+      state_(program.info, flat_),
       block_(input_block(program.info.buffers)),
       inputs_(device, arena_ + block_.offset, slots(arena_, info()), block_.bytes, slot_count(info())),
       results_(device, place(Use::results), sizeof(StepResults)) {
   if (const Buffer* norms = find_buffer(info().buffers, Use::parameter_norms))
     norms_.emplace(device, arena_ + norms->offset, norms->bytes());
   upload_constants(device_, arena_, program_.info, shares_);
-  step_ = program_.create(device_, ranks, arena_, state_bytes_);
+  step_ = program_.create(device_, ranks, shares_, arena_, places_.shared());
 }
 
 Session::~Session() { program_.destroy(step_); }
@@ -87,17 +81,26 @@ void Session::copy_out(const std::byte* from, std::span<T> values) {
   device_.synchronize();
 }
 
-void Session::read_floats(Use use, std::int64_t offset, std::int64_t count, float* out) {
-  copy_out(place(use) + static_cast<std::size_t>(offset) * sizeof(float),
-           std::span(out, static_cast<std::size_t>(count)));
+FlatSource Session::source(Use use) {
+  const Buffer& of = buffer(use);
+  return {[this, &of](const ParameterInfo& parameter) { flat_.gather(of, parameter); },
+          [this, &of](std::int64_t offset, std::int64_t count, float* out) { flat_.read(of, offset, count, out); }};
 }
 
 void Session::initialise(std::uint64_t seed) {
   program_.initialise(*step_, seed);
+  refresh_copies();
+}
+
+void Session::refresh_copies() {
+  gathered_ = false;
   program_.refresh_copies(*step_);
 }
 
-void Session::refresh_copies() { program_.refresh_copies(*step_); }
+void Session::gather_weights() {
+  if (!gathered_) program_.gather_weights(*step_);
+  gathered_ = true;
+}
 
 void Session::send_inputs(const MicroBatch& micro, const StepScalars& scalars, const OptimizerScalars& optimizer) {
   std::byte* block = inputs_.next();
@@ -112,6 +115,13 @@ void Session::send_inputs(const MicroBatch& micro, const StepScalars& scalars, c
   inputs_.send();
 }
 
+/// Where every micro-batch has collectives no rank may run fewer than another.
+std::size_t Session::passes_of_all() const {
+  if (shares_.ranks() == 1 || !is_sharded(Use::gradients, info().shard)) return 0;
+  const auto ranks = static_cast<std::int64_t>(shares_.ranks());
+  return static_cast<std::size_t>((info().sequences_per_step / info().micro_batch + ranks - 1) / ranks);
+}
+
 void Session::send(const StepBatch& batch, const OptimizerScalars& optimizer, float clip_norm, float requests,
                    std::int64_t step, TraceWriter* trace) {
   const Range range("step");
@@ -119,22 +129,23 @@ void Session::send(const StepBatch& batch, const OptimizerScalars& optimizer, fl
     throw Failure(Exit::internal, "a batch without targets, or without a part for this rank");
   const StepScalars scalars{clip_norm, static_cast<float>(1.0 / static_cast<double>(batch.target_count)), requests};
   if (trace) {
-    state_.gather(kWeights, info().parameters);
-    trace->begin_step(step, [&](std::int64_t offset, std::int64_t count, float* out) {
-      read_floats(Use::masters, offset, count, out);
-    });
+    trace->begin_step(step, source(Use::masters));
     for (const MicroBatch& micro : batch.micro_batches) trace->add_micro_batch(micro.inputs, micro.targets);
   }
-  for (std::size_t i = batch.begin; i < batch.past; ++i) {
+  flat_.begin_step();
+  const std::size_t own = batch.past - batch.begin, passes = std::max(own, passes_of_all());
+  for (std::size_t i = 0; i < passes; ++i) {
     const Range range("micro-batch");
-    send_inputs(batch.micro_batches[i], scalars, optimizer);
-    const bool first = i == batch.begin, last = i + 1 == batch.past;
+    const MicroBatch& micro = batch.micro_batches[batch.begin + std::min(i, own - 1)];
+    send_inputs(i < own ? micro : without_targets(micro), scalars, optimizer);
+    const bool first = i == 0, last = i + 1 == passes;
     micro_batches_[first + 2 * last].run([&] { program_.micro_batch(*step_, first, last); });
   }
   {
     const Range range("optimizer step");
     optimizer_step_.run([&] { program_.optimizer_step(*step_); });
   }
+  gathered_ = false;
   results_.ask();
   if (norms_) norms_->ask();
 }
@@ -147,12 +158,7 @@ Session::Finished Session::finish(TraceWriter* trace, float lr) {
     finished.norms = {reinterpret_cast<const float*>(norms.data()), norms.size() / sizeof(float)};
   }
   // The optimizer reads gradients and scales them on the way: the buffer still holds them as they were before clipping.
-  if (trace) {
-    gather_buckets(place(Use::gradients), info().parameters, {});
-    trace->finish_step(
-        [&](std::int64_t offset, std::int64_t count, float* out) { read_floats(Use::gradients, offset, count, out); },
-        {finished.results.loss, finished.results.grad_norm, lr});
-  }
+  if (trace) trace->finish_step(source(Use::gradients), {finished.results.loss, finished.results.grad_norm, lr});
   return finished;
 }
 
@@ -160,6 +166,7 @@ void Session::evaluate(const MicroBatch& batch, float loss_scale, bool first) {
   StepScalars scalars{};
   scalars.loss_scale = loss_scale;
   const Range range("evaluation");
+  gather_weights();
   copy_in(place(Use::scalars), std::span<const StepScalars>(&scalars, 1));
   copy_in(place(Use::tokens), std::span(batch.inputs));
   copy_in(place(Use::targets), std::span(batch.targets));
@@ -179,81 +186,27 @@ double Session::evaluated_loss() {
 void Session::next_logits(std::span<const std::int32_t> tokens, std::span<const std::int32_t> positions,
                           std::vector<float>& logits) {
   const Range range("sampling");
+  gather_weights();
   copy_in(place(Use::tokens), tokens);
   copy_in(place(Use::positions), positions);
-  program_.next_logits(*step_);
+  follow_logits();
   logits.resize(static_cast<std::size_t>(info().micro_batch * info().vocab_pitch));
   copy_out(place(Use::sample_logits), std::span(logits));
 }
 
-void Session::gather_buckets(std::byte* flat, std::span<const ParameterInfo> parameters,
-                             const std::function<void(Bucket)>& begin) {
-  if (shares_.ranks() == 1) return;
-  for (const Bucket& bucket : info().buckets) {
-    const bool wanted = std::ranges::any_of(parameters, [&](const ParameterInfo& p) {
-      return p.offset >= bucket.offset && p.offset < bucket.offset + bucket.elements;
-    });
-    if (!wanted) continue;
-    if (begin) begin(bucket);
-    ranks_.all_gather(flat + static_cast<std::size_t>(bucket.offset) * sizeof(float),
-                      static_cast<std::size_t>(share_of(bucket.elements, shares_.ranks())) * sizeof(float),
-                      device_.stream());
-  }
-}
+void Session::follow_logits() { program_.next_logits(*step_); }
 
-Session::DeviceState::DeviceState(Session& session) : session_(session) {
-  const ProgramInfo& info = session.info();
-  const auto add = [&](const Buffer& buffer, std::size_t offset, const std::string& prefix) {
+Session::DeviceState::DeviceState(const ProgramInfo& info, FlatBuffers& flat) : flat_(flat) {
+  const auto add = [&](const Buffer& buffer, const std::string& prefix) {
     if (buffer.dtype != DType::f32)
       throw Failure(Exit::internal,
                     fmt::format("{} is {}, and checkpoints hold fp32", buffer.name, name_of(buffer.dtype)));
-    offsets_.push_back(offset);
+    buffers_.push_back(&buffer);
     prefixes_.push_back(prefix);
   };
-  const Buffer& masters = session.buffer(Use::masters);
-  add(masters, masters.offset, "");
+  add(buffer_of(info.buffers, Use::masters), "");
   for (const Buffer& buffer : info.buffers)
-    if (buffer.use == Use::state)
-      add(buffer, begin_of_state(info) + (offsets_.size() - 1) * session.state_bytes_, std::string(buffer.name) + ".");
-}
-
-void Session::DeviceState::check(std::int64_t offset, std::int64_t count) const {
-  const std::int64_t elements = session_.info().parameter_elements;
-  if (offset < 0 || count < 0 || offset > elements || count > elements - offset)
-    throw Failure(Exit::internal, "access outside of the training state");
-}
-
-void Session::DeviceState::gather(std::size_t buffer, std::span<const ParameterInfo> parameters) {
-  if (!shared_out(buffer)) return session_.gather_buckets(begin_of(buffer), parameters, {});
-  // Between steps nobody needs the gradients.
-  std::byte* const whole = session_.place(Use::gradients);
-  session_.gather_buckets(whole, parameters, [&](const Bucket& bucket) {
-    session_.shares_.own(bucket.offset, bucket.elements,
-                         [&](std::int64_t flat, std::int64_t state, std::int64_t count) {
-                           session_.device_.copy(whole + static_cast<std::size_t>(flat) * sizeof(float),
-                                                 begin_of(buffer) + static_cast<std::size_t>(state) * sizeof(float),
-                                                 static_cast<std::size_t>(count) * sizeof(float));
-                         });
-  });
-}
-
-void Session::DeviceState::read(std::size_t buffer, std::int64_t offset, std::int64_t count, float* out) {
-  check(offset, count);
-  const std::byte* const flat = shared_out(buffer) ? session_.place(Use::gradients) : begin_of(buffer);
-  session_.copy_out(flat + static_cast<std::size_t>(offset) * sizeof(float),
-                    std::span(out, static_cast<std::size_t>(count)));
-}
-
-void Session::DeviceState::write(std::size_t buffer, std::int64_t offset, std::int64_t count, const float* values) {
-  check(offset, count);
-  const auto copy = [&](std::int64_t flat, std::int64_t place, std::int64_t part) {
-    session_.copy_in(begin_of(buffer) + static_cast<std::size_t>(place) * sizeof(float),
-                     std::span(values + (flat - offset), static_cast<std::size_t>(part)));
-  };
-  if (shared_out(buffer))
-    session_.shares_.own(offset, count, copy);
-  else
-    copy(offset, offset, count);
+    if (buffer.use == Use::state) add(buffer, std::string(buffer.name) + ".");
 }
 
 }  // namespace llmc

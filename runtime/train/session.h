@@ -3,17 +3,19 @@
 
 #include <array>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "checkpoint/parameter_stream.h"
 #include "checkpoint/state_access.h"
 #include "data/micro_batch.h"
 #include "device/pipeline.h"
 #include "device/replay.h"
 #include "shares.h"
+#include "train/arena_places.h"
+#include "train/flat_buffers.h"
 #include "train/optimizer.h"
 #include "train/program.h"
 
@@ -21,13 +23,10 @@ namespace llmc {
 
 class TraceWriter;
 
-/// Bytes of the arena of a rank that has this share.
-std::size_t arena_bytes(const ProgramInfo& info, const Shares& shares);
-
 class Session {
  public:
-  /// Allocates the arena (arena_bytes(), the only allocation on the device), uploads the constants and builds the
-  /// step. Throws Failure(does_not_fit).
+  /// Allocates the arena (ArenaPlaces::bytes(), the only allocation on the device), uploads the constants and builds
+  /// the step. Throws Failure(does_not_fit).
   Session(Device& device, Communicator& ranks, const Program& program);
   ~Session();
   Session(const Session&) = delete;
@@ -35,13 +34,13 @@ class Session {
 
   const ProgramInfo& info() const { return program_.info; }
   const Communicator& ranks() const { return ranks_; }
-  std::size_t allocated_bytes() const { return arena_bytes(info(), shares_); }
+  std::size_t allocated_bytes() const { return places_.bytes(); }
   /// Draws the initial weights.
   void initialise(std::uint64_t seed);
   /// To be called when masters have been written through state().
   void refresh_copies();
-  /// The weights and what the optimizer keeps of them; synchronised. Its gather() is collective, and uses the memory of
-  /// the gradients.
+  /// The weights and what the optimizer keeps of them; synchronised. Its gather() is collective, and may use the memory
+  /// of the gradients.
   StateAccess& state() { return state_; }
 
   /// Puts one optimizer step over this rank's micro-batches on the device's stream. At most one step may be sent before
@@ -63,6 +62,12 @@ class Session {
   /// Waits for the oldest step that was sent. `trace` as for send(); `lr` is written to it.
   Finished finish(TraceWriter* trace, float lr);
 
+  /// Makes the weights whole that the last step of all ranks has written, as evaluate() and next_logits() do first.
+  /// Collective.
+  void gather_weights();
+  /// Whether every rank has a part in each pass of each other: they gather weights for it.
+  bool passes_together() const { return shares_.ranks() > 1 && info().shard == Shard::parameters; }
+
   /// Sum of the losses of the targets, times `loss_scale`, added to those before it unless `first`.
   void evaluate(const MicroBatch& batch, float loss_scale, bool first);
   /// In place of evaluate() where this rank has no part of it.
@@ -74,49 +79,53 @@ class Session {
   /// floats in `logits` [micro_batch * vocab_pitch].
   void next_logits(std::span<const std::int32_t> tokens, std::span<const std::int32_t> positions,
                    std::vector<float>& logits);
+  /// This rank's part in another's next_logits().
+  void follow_logits();
 
  private:
   class DeviceState final : public StateAccess {
    public:
-    explicit DeviceState(Session& session);
+    DeviceState(const ProgramInfo& info, FlatBuffers& flat);
     std::span<const std::string> prefixes() const override { return prefixes_; }
-    void gather(std::size_t buffer, std::span<const ParameterInfo> parameters) override;
-    void read(std::size_t buffer, std::int64_t offset, std::int64_t count, float* out) override;
-    void write(std::size_t buffer, std::int64_t offset, std::int64_t count, const float* values) override;
+    void gather(std::size_t buffer, const ParameterInfo& parameter) override {
+      flat_.gather(*buffers_.at(buffer), parameter);
+    }
+    void read(std::size_t buffer, std::int64_t offset, std::int64_t count, float* out) override {
+      flat_.read(*buffers_.at(buffer), offset, count, out);
+    }
+    void write(std::size_t buffer, std::int64_t offset, std::int64_t count, const float* values) override {
+      flat_.write(*buffers_.at(buffer), offset, count, values);
+    }
 
    private:
-    void check(std::int64_t offset, std::int64_t count) const;
-    std::byte* begin_of(std::size_t buffer) const { return session_.arena_ + offsets_.at(buffer); }
-    /// Whether every rank has a part of the buffer.
-    bool shared_out(std::size_t buffer) const { return buffer != kWeights && session_.shares_.ranks() > 1; }
-    Session& session_;
-    std::vector<std::size_t> offsets_;  // of the buffers, bytes in the arena
+    FlatBuffers& flat_;
+    std::vector<const Buffer*> buffers_;
     std::vector<std::string> prefixes_;
   };
 
   const Buffer& buffer(Use use) const { return buffer_of(info().buffers, use); }
-  std::byte* place(Use use) const { return arena_ + buffer(use).offset; }
+  std::byte* place(Use use) const { return arena_ + places_.of(buffer(use)); }
+  FlatSource source(Use use);
+  std::size_t passes_of_all() const;
   template <typename T>
   void copy_in(std::byte* to, std::span<const T> values);
   template <typename T>
   void copy_out(const std::byte* from, std::span<T> values);
   void send_inputs(const MicroBatch& micro, const StepScalars& scalars, const OptimizerScalars& optimizer);
-  void read_floats(Use use, std::int64_t offset, std::int64_t count, float* out);
-  /// Completes those buckets of a flat fp32 buffer in which the parameters lie, of which each rank has its share.
-  void gather_buckets(std::byte* flat, std::span<const ParameterInfo> parameters,
-                      const std::function<void(Bucket)>& begin);
 
   Device& device_;
   Communicator& ranks_;
   const Program& program_;
   const Shares shares_;
-  const std::size_t state_bytes_;  // of a buffer of the optimizer's state
+  const ArenaPlaces places_;
   std::byte* arena_;
+  FlatBuffers flat_;
+  bool gathered_ = false;  // the weights that this rank reads are whole
   Step* step_;
   std::array<Replay, 4> micro_batches_;  // [first + 2 * last]: middle, first, last, only
   Replay optimizer_step_;
   std::array<Replay, 2> evaluations_;  // [first]
-  DeviceState state_{*this};
+  DeviceState state_;
   const InputBlock block_;
   InputRing inputs_;
   ReadBack results_;

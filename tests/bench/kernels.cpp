@@ -26,7 +26,7 @@ LLMC_BENCHED(float)
 LLMC_BENCHED(bf16)
 void gradient_norm_float(const float*, const Chunk*, float*, int, int);
 void column_reduce_float(const float*, float*, int);
-void init_normal_float(float*, const InitRule*, int, int, unsigned long long);
+void init_normal_float(float*, const InitRule*, const Chunk*, int, int, unsigned long long);
 
 namespace {
 
@@ -153,7 +153,9 @@ BENCHMARK(column_reduce)->UseRealTime();
 void init_normal(benchmark::State& state) {
   std::vector<float> master(kParameters);
   const InitRule rule{0, kParameters / 1024, 1024, 1024, 1, 0.02f, 0.0f};
-  measure(state, 4.0 * kParameters, kParameters, init_normal_float, master.data(), &rule, 0, 1, 1ull);
+  const auto all = chunks();
+  measure(state, 4.0 * kParameters, kParameters, init_normal_float, master.data(), &rule, all.data(), 0,
+          static_cast<int>(all.size()), 1ull);
 }
 BENCHMARK(init_normal)->UseRealTime();
 

@@ -25,8 +25,12 @@ COMMON = (*(word for word in runs_ranks.UNEVEN if not word.startswith("memory.re
 KINDS = {
     "optimizer": ("parallel.shard=optimizer",),
     "none": ("parallel.shard=none",),
+    "gradients": ("parallel.shard=gradients",),
+    "parameters": ("parallel.shard=parameters",),
     "recompute": ("parallel.shard=optimizer", "memory.recompute=full"),
+    "sent": ("parallel.shard=parameters", "parallel.gradient_dtype=bf16", "memory.recompute=full"),
 }
+SHARDS = ("optimizer", "none", "gradients", "parameters")
 LOST = 170
 
 
@@ -77,7 +81,7 @@ class SimRanks(harness.SimTest):
         return harness.runs.tensors(self.path(name + "-trace", "step-0", "gradients.safetensors"))
 
     def test_any_number_trains_alike(self):
-        for kind in ("optimizer", "none"):
+        for kind in SHARDS:
             for ranks in (1, 2, 4):
                 where, name = f"{kind}, {ranks} ranks", f"{kind}-{ranks}"
                 if name != self.clean():
@@ -91,6 +95,13 @@ class SimRanks(harness.SimTest):
                         self.assertEqual(key in line, key in expected)
                         if key in line:
                             self.assertLess(abs(line[key] / expected[key] - 1), runs_ranks.TRAINED["bf16"], f"{where}, {key} of step {line['step']}")
+
+    def test_gradients_are_sent_in_bf16(self):
+        self.clean()
+        self.train(2, "sent", "sent-2", "--steps", 1, "--trace", self.path("sent-2-trace"))
+        difference, tensor = harness.runs.relative_difference(self.gradients("sent-2"), self.gradients("optimizer-4"))
+        self.assertLess(difference, runs_ranks.SENT_IN_BF16, tensor)
+        self.assertGreater(difference, runs_ranks.SENT_IN_BF16 / 16, "nothing was rounded")
 
     def test_what_is_computed_again_has_the_same_bits(self):
         self.train(4, "recompute", "again")
@@ -108,7 +119,7 @@ class SimRanks(harness.SimTest):
     def test_a_checkpoint_of_four_goes_to_one_and_two(self):
         start = self.checkpoint(self.clean(), 2)
         saved = harness.runs.tensors(os.path.join(start, "model.safetensors"))
-        for ranks, kind in ((1, "none"), (2, "optimizer"), (2, "none")):
+        for ranks, kind in ((1, "none"), (2, "optimizer"), (2, "parameters")):
             name = f"to-{ranks}-{kind}"
             trace = self.path(name + "-trace")
             self.train(ranks, kind, name, "--resume", start, "--trace", trace)

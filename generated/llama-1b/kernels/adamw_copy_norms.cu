@@ -1,6 +1,6 @@
-// adamw_copy_norms: from template adamw for run llama-1b (83c3f3dbf15a0b7ad9c9d48ee87ab182).
+// adamw_copy_norms: from template adamw for run llama-1b (b76446b7e2847c9513d3bdc27f2e12f3).
 //
-// Act = bf16, kCopy = true, kNorms = true, kLanes = 256
+// Act = bf16, kCopy = true, kNorms = true, kGradientShare = false, kWeightShare = false, kLanes = 256
 //
 // 1241581568 elements in 75809 chunks of at most 16384; moves 37247.45 MB, 18623.72 MFLOP a launch.
 
@@ -13,9 +13,9 @@ namespace llmc {
 
 using Act = bf16;
 
-/// Flat parameter buffers, of exp_avg and exp_avg_sq this rank's share; chunks [begin, end). kCopy: copy = the new
-/// weights in Act. kNorms: weight_partial, update_partial = sums of squares of a chunk's new weights and of their
-/// change.
+/// Flat parameter buffers, of exp_avg and exp_avg_sq this rank's share, and of gradient (kGradientShare) and of master
+/// and copy (kWeightShare); chunks [begin, end). kCopy: copy = the new weights in Act. kNorms: weight_partial,
+/// update_partial = sums of squares of a chunk's new weights and of their change.
 LLMC_BOUNDS(256)
 LLMC_KERNEL adamw_copy_norms(float* __restrict__ master, const float* __restrict__ gradient,
                              float* __restrict__ exp_avg, float* __restrict__ exp_avg_sq, Act* __restrict__ copy,
@@ -41,11 +41,12 @@ LLMC_KERNEL adamw_copy_norms(float* __restrict__ master, const float* __restrict
       rounded = p;
       return p - before;
     };
-    const auto p = lanes.run(master + chunk.offset, chunk.length);
-    const auto d = lanes.run(gradient + chunk.offset, chunk.length);
+    const long long weights_at = false ? chunk.state : chunk.offset;
+    const auto p = lanes.run(master + weights_at, chunk.length);
+    const auto d = lanes.run(gradient + (false ? chunk.state : chunk.offset), chunk.length);
     const auto m = lanes.run(exp_avg + chunk.state, chunk.length);
     const auto v = lanes.run(exp_avg_sq + chunk.state, chunk.length);
-    auto rounded = lanes.run_if<true>(copy + chunk.offset, chunk.length);
+    auto rounded = lanes.run_if<true>(copy + weights_at, chunk.length);
     auto weights = lanes.sums(), updates = lanes.sums();
     lanes.map(p, d, m, v, rounded, weights, updates,
               [=](float& p, float slope, float& m, float& v, float& rounded, float& weight, float& update) {

@@ -1,4 +1,4 @@
-// column_reduce_to_32_2048: from template column_reduce for run llama-1b (83c3f3dbf15a0b7ad9c9d48ee87ab182).
+// column_reduce_to_32_2048: from template column_reduce for run llama-1b (b76446b7e2847c9513d3bdc27f2e12f3).
 //
 // kBlocks = 32, kCols = 65536, kLanes = 32
 //

@@ -1,4 +1,4 @@
-// cross_entropy_gradient: from template cross_entropy for run llama-1b (83c3f3dbf15a0b7ad9c9d48ee87ab182).
+// cross_entropy_gradient: from template cross_entropy for run llama-1b (b76446b7e2847c9513d3bdc27f2e12f3).
 //
 // Act = bf16, kRows = 8192, kCols = 131072, kPitch = 131072, kGradient = true, kCluster = 8, kLanes = 512
 //

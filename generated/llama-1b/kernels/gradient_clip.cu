@@ -1,4 +1,4 @@
-// gradient_clip: from template gradient_clip for run llama-1b (83c3f3dbf15a0b7ad9c9d48ee87ab182).
+// gradient_clip: from template gradient_clip for run llama-1b (b76446b7e2847c9513d3bdc27f2e12f3).
 //
 // kLanes = 1024
 //

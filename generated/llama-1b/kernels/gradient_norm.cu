@@ -1,6 +1,6 @@
-// gradient_norm: from template gradient_norm for run llama-1b (83c3f3dbf15a0b7ad9c9d48ee87ab182).
+// gradient_norm: from template gradient_norm for run llama-1b (b76446b7e2847c9513d3bdc27f2e12f3).
 //
-// kLanes = 256
+// kGradientShare = false, kLanes = 256
 //
 // 1241581568 elements in 75809 chunks of at most 16384; moves 4966.33 MB, 2483.16 MFLOP a launch.
 
@@ -9,14 +9,15 @@
 
 namespace llmc {
 
-/// gradients: a flat parameter buffer; chunks [begin, end); partial: one number a chunk.
+/// gradients: a flat parameter buffer, or (kGradientShare) this rank's share of one; chunks [begin, end); partial: one
+/// number a chunk.
 LLMC_BOUNDS(256)
 LLMC_KERNEL gradient_norm(const float* __restrict__ gradients, const Chunk* __restrict__ chunks,
                           float* __restrict__ partial, int begin, int end) {
   const Group<256> lanes;
   for (const int i : lanes.rows(end - begin)) {
     const Chunk chunk = chunks[begin + i];
-    const auto gradient = lanes.run(gradients + chunk.offset, chunk.length);
+    const auto gradient = lanes.run(gradients + (false ? chunk.state : chunk.offset), chunk.length);
     const float squares = lanes.sum(gradient, [](float v) { return v * v; });
     if (lanes.leads()) partial[begin + i] = squares;
   }

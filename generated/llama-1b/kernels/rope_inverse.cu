@@ -1,4 +1,4 @@
-// rope_inverse: from template rope for run llama-1b (83c3f3dbf15a0b7ad9c9d48ee87ab182).
+// rope_inverse: from template rope for run llama-1b (b76446b7e2847c9513d3bdc27f2e12f3).
 //
 // Act = bf16, kRows = 32768, kSequence = 2048, kHeads = 40, kHeadDim = 64, kPitch = 3072, kInverse = true, kLanes = 128
 //

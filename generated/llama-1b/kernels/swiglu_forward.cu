@@ -1,4 +1,4 @@
-// swiglu_forward: from template swiglu_forward for run llama-1b (83c3f3dbf15a0b7ad9c9d48ee87ab182).
+// swiglu_forward: from template swiglu_forward for run llama-1b (b76446b7e2847c9513d3bdc27f2e12f3).
 //
 // Act = bf16, kRows = 32768, kCols = 8192, kPitch = 8192, kLanes = 256
 //

@@ -1,6 +1,6 @@
-// adamw_norms: from template adamw for run quickstart (054a169fff90d3d2c510978bc97004e6).
+// adamw_norms: from template adamw for run quickstart (274398525d62afeedc289c02dc9a8bde).
 //
-// Act = float, kCopy = false, kNorms = true, kLanes = 1
+// Act = float, kCopy = false, kNorms = true, kGradientShare = false, kWeightShare = false, kLanes = 1
 //
 // 5770496 elements in 365 chunks of at most 16384; moves 161.57 MB, 86.56 MFLOP a launch.
 
@@ -13,9 +13,9 @@ namespace llmc {
 
 using Act = float;
 
-/// Flat parameter buffers, of exp_avg and exp_avg_sq this rank's share; chunks [begin, end). kCopy: copy = the new
-/// weights in Act. kNorms: weight_partial, update_partial = sums of squares of a chunk's new weights and of their
-/// change.
+/// Flat parameter buffers, of exp_avg and exp_avg_sq this rank's share, and of gradient (kGradientShare) and of master
+/// and copy (kWeightShare); chunks [begin, end). kCopy: copy = the new weights in Act. kNorms: weight_partial,
+/// update_partial = sums of squares of a chunk's new weights and of their change.
 LLMC_BOUNDS(1)
 LLMC_KERNEL adamw_norms(float* __restrict__ master, const float* __restrict__ gradient, float* __restrict__ exp_avg,
                         float* __restrict__ exp_avg_sq, Act* __restrict__ copy, const Chunk* __restrict__ chunks,
@@ -40,11 +40,12 @@ LLMC_KERNEL adamw_norms(float* __restrict__ master, const float* __restrict__ gr
       rounded = p;
       return p - before;
     };
-    const auto p = lanes.run(master + chunk.offset, chunk.length);
-    const auto d = lanes.run(gradient + chunk.offset, chunk.length);
+    const long long weights_at = false ? chunk.state : chunk.offset;
+    const auto p = lanes.run(master + weights_at, chunk.length);
+    const auto d = lanes.run(gradient + (false ? chunk.state : chunk.offset), chunk.length);
     const auto m = lanes.run(exp_avg + chunk.state, chunk.length);
     const auto v = lanes.run(exp_avg_sq + chunk.state, chunk.length);
-    auto rounded = lanes.run_if<false>(copy + chunk.offset, chunk.length);
+    auto rounded = lanes.run_if<false>(copy + weights_at, chunk.length);
     auto weights = lanes.sums(), updates = lanes.sums();
     lanes.map(p, d, m, v, rounded, weights, updates,
               [=](float& p, float slope, float& m, float& v, float& rounded, float& weight, float& update) {

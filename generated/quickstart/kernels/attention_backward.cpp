@@ -1,4 +1,4 @@
-// attention_backward: from template attention_backward for run quickstart (054a169fff90d3d2c510978bc97004e6).
+// attention_backward: from template attention_backward for run quickstart (274398525d62afeedc289c02dc9a8bde).
 //
 // Act = float, kBatch = 8, kSequence = 256, kHeads = 8, kKvHeads = 4, kHeadDim = 32, kPitch = 512, kOutPitch = 256,
 // kLanes = 1

@@ -1,4 +1,4 @@
-// column_reduce_256: from template column_reduce for run quickstart (054a169fff90d3d2c510978bc97004e6).
+// column_reduce_256: from template column_reduce for run quickstart (274398525d62afeedc289c02dc9a8bde).
 //
 // kBlocks = 32, kCols = 256, kLanes = 1
 //

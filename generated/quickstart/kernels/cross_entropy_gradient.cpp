@@ -1,4 +1,4 @@
-// cross_entropy_gradient: from template cross_entropy for run quickstart (054a169fff90d3d2c510978bc97004e6).
+// cross_entropy_gradient: from template cross_entropy for run quickstart (274398525d62afeedc289c02dc9a8bde).
 //
 // Act = float, kRows = 2048, kCols = 4096, kPitch = 4096, kGradient = true, kCluster = 1, kLanes = 1
 //

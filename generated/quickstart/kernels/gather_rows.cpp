@@ -1,4 +1,4 @@
-// gather_rows: from template gather_rows for run quickstart (054a169fff90d3d2c510978bc97004e6).
+// gather_rows: from template gather_rows for run quickstart (274398525d62afeedc289c02dc9a8bde).
 //
 // Act = float, kRows = 8, kCols = 256, kPitch = 256, kLanes = 1
 //

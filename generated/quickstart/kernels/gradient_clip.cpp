@@ -1,4 +1,4 @@
-// gradient_clip: from template gradient_clip for run quickstart (054a169fff90d3d2c510978bc97004e6).
+// gradient_clip: from template gradient_clip for run quickstart (274398525d62afeedc289c02dc9a8bde).
 //
 // kLanes = 1
 //

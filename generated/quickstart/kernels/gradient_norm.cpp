@@ -1,6 +1,6 @@
-// gradient_norm: from template gradient_norm for run quickstart (054a169fff90d3d2c510978bc97004e6).
+// gradient_norm: from template gradient_norm for run quickstart (274398525d62afeedc289c02dc9a8bde).
 //
-// kLanes = 1
+// kGradientShare = false, kLanes = 1
 //
 // 5770496 elements in 365 chunks of at most 16384; moves 23.08 MB, 11.54 MFLOP a launch.
 
@@ -9,14 +9,15 @@
 
 namespace llmc {
 
-/// gradients: a flat parameter buffer; chunks [begin, end); partial: one number a chunk.
+/// gradients: a flat parameter buffer, or (kGradientShare) this rank's share of one; chunks [begin, end); partial: one
+/// number a chunk.
 LLMC_BOUNDS(1)
 LLMC_KERNEL gradient_norm(const float* __restrict__ gradients, const Chunk* __restrict__ chunks,
                           float* __restrict__ partial, int begin, int end) {
   const Group<1> lanes;
   for (const int i : lanes.rows(end - begin)) {
     const Chunk chunk = chunks[begin + i];
-    const auto gradient = lanes.run(gradients + chunk.offset, chunk.length);
+    const auto gradient = lanes.run(gradients + (false ? chunk.state : chunk.offset), chunk.length);
     const float squares = lanes.sum(gradient, [](float v) { return v * v; });
     if (lanes.leads()) partial[begin + i] = squares;
   }

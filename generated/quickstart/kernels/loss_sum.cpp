@@ -1,4 +1,4 @@
-// loss_sum: from template loss_sum for run quickstart (054a169fff90d3d2c510978bc97004e6).
+// loss_sum: from template loss_sum for run quickstart (274398525d62afeedc289c02dc9a8bde).
 //
 // kRows = 2048, kLanes = 1
 //

@@ -1,4 +1,4 @@
-// parameter_norms: from template parameter_norms for run quickstart (054a169fff90d3d2c510978bc97004e6).
+// parameter_norms: from template parameter_norms for run quickstart (274398525d62afeedc289c02dc9a8bde).
 //
 // kParameters = 56, kLanes = 1
 //

@@ -1,4 +1,4 @@
-// rms_norm_forward: from template rms_norm_forward for run quickstart (054a169fff90d3d2c510978bc97004e6).
+// rms_norm_forward: from template rms_norm_forward for run quickstart (274398525d62afeedc289c02dc9a8bde).
 //
 // Act = float, Residual = float, kRows = 2048, kCols = 256, kPitch = 256, kEps = 1e-05f, kLanes = 1
 //

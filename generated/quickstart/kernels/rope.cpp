@@ -1,4 +1,4 @@
-// rope: from template rope for run quickstart (054a169fff90d3d2c510978bc97004e6).
+// rope: from template rope for run quickstart (274398525d62afeedc289c02dc9a8bde).
 //
 // Act = float, kRows = 2048, kSequence = 256, kHeads = 12, kHeadDim = 32, kPitch = 512, kInverse = false, kLanes = 1
 //

@@ -1,4 +1,4 @@
-// swiglu_forward: from template swiglu_forward for run quickstart (054a169fff90d3d2c510978bc97004e6).
+// swiglu_forward: from template swiglu_forward for run quickstart (274398525d62afeedc289c02dc9a8bde).
 //
 // Act = float, kRows = 2048, kCols = 768, kPitch = 768, kLanes = 1
 //

@@ -239,7 +239,7 @@ TEST(Retention, OnlyOurOwnNamesAreTouched) {
 class BrokenState final : public StateAccess {
  public:
   std::span<const std::string> prefixes() const override { return prefixes_; }
-  void gather(std::size_t, std::span<const ParameterInfo>) override {}
+  void gather(std::size_t, const ParameterInfo&) override {}
   void read(std::size_t buffer, std::int64_t, std::int64_t, float*) override {
     if (buffer == 2) throw Failure(Exit::checkpoint, "device lost");
   }

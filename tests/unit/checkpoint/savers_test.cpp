@@ -39,18 +39,19 @@ class Meeting {
   int left_, turn_ = 0;
 };
 
-/// Each buffer can be read when it was gathered last, as where ranks share it out. `broken`: reading a moment fails.
+/// Each parameter can be read when it was gathered last, as where ranks share it out. `broken`: reading a moment fails.
 class GatheredState final : public StateAccess {
  public:
   GatheredState(StateAccess& whole, bool broken) : whole_(whole), broken_(broken) {}
   std::span<const std::string> prefixes() const override { return whole_.prefixes(); }
-  void gather(std::size_t buffer, std::span<const ParameterInfo> parameters) override {
-    gathered_ = buffer;
-    calls += std::to_string(buffer) + " of " + std::to_string(parameters.size()) + "; ";
+  void gather(std::size_t buffer, const ParameterInfo& parameter) override {
+    gathered_ = {buffer, parameter.offset, parameter.offset + parameter.rows * parameter.pitch};
+    calls += std::to_string(buffer) + " of " + parameter.name + "; ";
   }
   void read(std::size_t buffer, std::int64_t offset, std::int64_t count, float* out) override {
     if (broken_ && buffer == 2) throw std::runtime_error("device lost");
-    if (buffer != kWeights && buffer != gathered_) throw std::logic_error("read of what was not gathered last");
+    if (buffer != gathered_.buffer || offset < gathered_.begin || offset + count > gathered_.end)
+      throw std::logic_error("read of what was not gathered last");
     whole_.read(buffer, offset, count, out);
   }
   void write(std::size_t, std::int64_t, std::int64_t, const float*) override {}
@@ -60,7 +61,10 @@ class GatheredState final : public StateAccess {
  private:
   StateAccess& whole_;
   const bool broken_;
-  std::size_t gathered_ = kWeights;
+  struct {
+    std::size_t buffer;
+    std::int64_t begin, end;
+  } gathered_{};
 };
 
 struct Saved {

@@ -42,7 +42,7 @@ class HostState final : public StateAccess {
   HostState(float* weights, float* exp_avg, float* exp_avg_sq, std::int64_t elements)
       : buffers_{weights, exp_avg, exp_avg_sq}, elements_(elements) {}
   std::span<const std::string> prefixes() const override { return prefixes_; }
-  void gather(std::size_t, std::span<const ParameterInfo>) override {}
+  void gather(std::size_t, const ParameterInfo&) override {}
   void read(std::size_t buffer, std::int64_t offset, std::int64_t count, float* out) override {
     std::copy_n(at(buffer, offset, count), count, out);
   }

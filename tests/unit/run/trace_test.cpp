@@ -16,10 +16,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-FlatReader reader_of(SmallState& state, std::size_t buffer) {
-  return [&state, buffer](std::int64_t offset, std::int64_t count, float* out) {
-    state.access.read(buffer, offset, count, out);
-  };
+FlatSource source_of(SmallState& state, std::size_t buffer) {
+  return {[&state, buffer](const ParameterInfo& parameter) { state.access.gather(buffer, parameter); },
+          [&state, buffer](std::int64_t offset, std::int64_t count, float* out) {
+            state.access.read(buffer, offset, count, out);
+          }};
 }
 
 TEST(Trace, WritesAStep) {
@@ -28,11 +29,11 @@ TEST(Trace, WritesAStep) {
   SmallState state(3);
   TraceWriter trace(base.path / "t", parameters, 2, 3);
   for (const int step : {0, 1}) {
-    trace.begin_step(step, reader_of(state, kWeights));
+    trace.begin_step(step, source_of(state, kWeights));
     EXPECT_FALSE(fs::exists(base.path / "t" / ("step-" + std::to_string(step))));
     trace.add_micro_batch(std::vector<std::int32_t>{1, 2, 3, 4, 5, 6}, std::vector<std::int32_t>{2, 3, 4, 5, 6, -1});
     trace.add_micro_batch(std::vector<std::int32_t>{7, 8, 9, 1, 1, 1}, std::vector<std::int32_t>{8, 9, 1, 1, 1, step});
-    trace.finish_step(reader_of(state, kWeights + 1), {2.5, 0.1f, 3e-4f});
+    trace.finish_step(source_of(state, kWeights + 1), {2.5, 0.1f, 3e-4f});
   }
   EXPECT_TRUE(hidden_entries(base.path / "t").empty());
 
@@ -69,7 +70,7 @@ TEST(Trace, RefusesAnOlderTrace) {
   fs::create_directory(base.path / "step-0");
   SmallState state(3);
   TraceWriter trace(base.path, parameters, 2, 3);
-  EXPECT_THROW(trace.begin_step(0, reader_of(state, kWeights)), Failure);
+  EXPECT_THROW(trace.begin_step(0, source_of(state, kWeights)), Failure);
 }
 
 TEST(Trace, SummaryReadsBackExactly) {

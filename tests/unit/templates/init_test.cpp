@@ -1,5 +1,6 @@
 // Initial weights: the stream against Philox in plain steps, the normal distribution's moments, independence of the
 // layout.
+#include <algorithm>
 #include <cstdint>
 
 #include "kernels.h"
@@ -7,14 +8,29 @@
 namespace llmc {
 namespace {
 
-std::vector<float> draw(const std::vector<InitRule>& rules, int elements, unsigned long long seed, int begin = 0,
-                        int end = -1) {
+/// In chunks of 64 elements, as parameters are cut. `rules` [begin, end) alone are drawn.
+std::vector<Chunk> chunks_of_rules(const std::vector<InitRule>& rules, std::size_t begin, std::size_t end) {
+  std::vector<Chunk> chunks;
+  for (std::size_t p = begin; p < end; ++p)
+    for (long long at = 0, all = rules[p].rows * rules[p].pitch; at < all; at += 64)
+      chunks.push_back({rules[p].offset + at, rules[p].offset + at, static_cast<int>(std::min(64ll, all - at)),
+                        static_cast<int>(p), 0});
+  return chunks;
+}
+
+template <class Kernel>
+std::vector<float> draw_chunks(Kernel kernel, const std::vector<InitRule>& rules, const std::vector<Chunk>& chunks,
+                               int elements, unsigned long long seed) {
   const auto [out] = on_any_threads([&] { return std::tuple(std::vector<float>(elements, 9.0f)); },
                                     [&](int threads, auto& out) {
-                                      run(threads, init_normal_small, std::get<0>(out).data(), rules.data(), begin,
-                                          end < 0 ? static_cast<int>(rules.size()) : end, seed);
+                                      run(threads, kernel, std::get<0>(out).data(), rules.data(), chunks.data(), 0,
+                                          static_cast<int>(chunks.size()), seed);
                                     });
   return out;
+}
+
+std::vector<float> draw(const std::vector<InitRule>& rules, int elements, unsigned long long seed) {
+  return draw_chunks(init_normal_small, rules, chunks_of_rules(rules, 0, rules.size()), elements, seed);
 }
 
 /// Philox4x32-10 as published, in double from there on.
@@ -81,10 +97,28 @@ TEST(InitNormal, SeedsAndKeysGiveOtherStreams) {
 TEST(InitNormal, ConstantsAndRanges) {
   const std::vector<InitRule> rules = {
       {0, 1, 10, 10, 1, 1.0f, 0.0f}, {16, 2, 5, 8, 2, 0.0f, 1.0f}, {32, 1, 8, 8, 3, 1.0f, 0.0f}};
-  const auto out = draw(rules, 48, 1, 1, 2);
+  const auto out = draw_chunks(init_normal_small, rules, chunks_of_rules(rules, 1, 2), 48, 1);
   for (int i = 0; i < 48; ++i) {
     const bool inside = i >= 16 && i < 32;
     EXPECT_EQ(out[i], !inside ? 9.0f : (i - 16) % 8 < 5 ? 1.0f : 0.0f) << i;
+  }
+}
+
+/// Two ranks: what each has of its share, put together, is what one draws.
+TEST(InitNormal, SharesArePartsOfTheWhole) {
+  const std::vector<InitRule> rules = {{0, 5, 50, 64, 7, 1.0f, 0.0f}, {320, 1, 24, 24, 8, 0.0f, 1.0f}};
+  const auto whole = draw(rules, 344, 3);
+  for (const int begin : {0, 176}) {
+    std::vector<Chunk> chunks;
+    for (Chunk chunk : chunks_of_rules(rules, 0, 2)) {
+      const long long end = std::min<long long>(chunk.offset + chunk.length, begin + 176);
+      chunk.offset = std::max<long long>(chunk.offset, begin);
+      chunk.length = static_cast<int>(std::max<long long>(end - chunk.offset, 0));
+      chunk.state = chunk.offset - begin;
+      if (chunk.length > 0) chunks.push_back(chunk);
+    }
+    const auto share = draw_chunks(init_normal_share, rules, chunks, 176, 3);
+    for (int i = 0; i < 176 && begin + i < 344; ++i) ASSERT_EQ(share[i], whole[begin + i]) << begin << " + " << i;
   }
 }
 

@@ -125,6 +125,8 @@ LLMC_INSTANCES(embedding_backward, (const Act*, const int*, const int*, const in
 LLMC_BOTH(rope, (Act*, const float*))
 LLMC_BOTH(adamw, (float*, const float*, float*, float*, Act*, const Chunk*, int, int, const AdamwScalars*,
                   const GroupScalars*, const StepResults*, float*, float*))
+void adamw_share(float*, const float*, float*, float*, bf16*, const Chunk*, int, int, const AdamwScalars*,
+                 const GroupScalars*, const StepResults*, float*, float*);
 void swiglu_forward_of_4112(const float*, float*);
 void swiglu_forward_of_1028(const float*, float*);
 void swiglu_backward_of_4112(const float*, const float*, float*, float*);
@@ -132,10 +134,16 @@ void swiglu_backward_of_1028(const float*, const float*, float*, float*);
 void column_reduce_odd(const float*, float*, int);
 void loss_sum_odd(const float*, const StepScalars*, StepResults*, int);
 void gradient_norm_small(const float*, const Chunk*, float*, int, int);
+void gradient_norm_share(const float*, const Chunk*, float*, int, int);
+void to_wire_bf16(const float*, bf16*, long long);
+void from_wire_bf16(const bf16*, float*, long long, bool);
+void from_wire_float(const float*, float*, long long, bool);
 void gradient_clip_small(const float*, int, const StepScalars*, StepResults*);
 void parameter_norms_small(const float*, const float*, const float*, const int*, float*);
 void cast_weights_small(const float*, bf16*, const Chunk*, int, int);
-void init_normal_small(float*, const InitRule*, int, int, unsigned long long);
+void cast_weights_share(const float*, bf16*, const Chunk*, int, int);
+void init_normal_small(float*, const InitRule*, const Chunk*, int, int, unsigned long long);
+void init_normal_share(float*, const InitRule*, const Chunk*, int, int, unsigned long long);
 
 #undef LLMC_INSTANCE
 

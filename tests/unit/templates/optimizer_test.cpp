@@ -99,6 +99,71 @@ void check_adamw(Kernel kernel, int begin, int end, bool skipped, bool fresh) {
     }
 }
 
+/// The same elements, moved as where each rank has its share alone: from 64 on, and to the front.
+TEST(AdamW, OfSharesIsThatOfTheWhole) {
+  const Buffers whole = buffers();
+  const AdamwScalars s = scalars();
+  StepResults results{};
+  results.clip_scale = 0.37f;
+  std::vector<Chunk> chunks(kChunks.begin() + 1, kChunks.end());
+  for (Chunk& chunk : chunks) chunk.state = chunk.offset - 64;
+  const int count = static_cast<int>(chunks.size());
+  const auto cut = [](const std::vector<float>& values) {
+    return std::vector<float>(values.begin() + 64, values.end());
+  };
+  Buffers all = whole, part{cut(whole.master), cut(whole.gradient), cut(whole.m), cut(whole.v)};
+  std::vector<bf16> all_copy(kElements), part_copy(kElements - 64);
+  std::vector<float> sums[4];
+  for (auto& list : sums) list.resize(kChunkCount);
+  run(1, adamw_bf16_true, all.master.data(), all.gradient.data(), all.m.data(), all.v.data(), all_copy.data(),
+      kChunks.data() + 1, 0, count, &s, kGroups, &results, sums[0].data(), sums[1].data());
+  run(1, adamw_share, part.master.data(), part.gradient.data(), part.m.data(), part.v.data(), part_copy.data(),
+      chunks.data(), 0, count, &s, kGroups, &results, sums[2].data(), sums[3].data());
+  EXPECT_TRUE(same_bits(cut(all.master), part.master));
+  EXPECT_TRUE(same_bits(cut(all.m), part.m));
+  EXPECT_TRUE(same_bits(cut(all.v), part.v));
+  EXPECT_TRUE(same_bits(std::vector<bf16>(all_copy.begin() + 64, all_copy.end()), part_copy));
+  EXPECT_TRUE(same_bits(sums[0], sums[2]));
+  EXPECT_TRUE(same_bits(sums[1], sums[3]));
+
+  std::vector<float> whole_norms(kChunkCount), part_norms(kChunkCount);
+  run(1, gradient_norm_small, whole.gradient.data(), kChunks.data() + 1, whole_norms.data(), 0, count);
+  run(1, gradient_norm_share, part.gradient.data(), chunks.data(), part_norms.data(), 0, count);
+  EXPECT_TRUE(same_bits(whole_norms, part_norms));
+  std::vector<bf16> cast(kElements - 64);
+  run(1, cast_weights_share, part.master.data(), cast.data(), chunks.data(), 0, count);
+  for (const Chunk& chunk : chunks)
+    for (long long e = chunk.state; e < chunk.state + chunk.length; ++e)
+      ASSERT_EQ(cast[e].bits, from_float<bf16>(part.master[e]).bits) << e;
+}
+
+/// Parts of 64 elements, the last one of 22; what lies behind stays.
+TEST(Wire, RoundsOnceAndAddsInFp32) {
+  constexpr int kCount = 150;
+  const auto gradients = random_values<float>(kCount, 1), before = random_values<float>(kCount + 8, 2);
+  const auto [wire, written, added, moved] =
+      on_any_threads([&] { return std::tuple(std::vector<bf16>(kCount + 8, bf16{7}), before, before, before); },
+                     [&](int threads, auto& out) {
+                       auto& [wire, written, added, moved] = out;
+                       run(threads, to_wire_bf16, gradients.data(), wire.data(), kCount);
+                       run(threads, from_wire_bf16, wire.data(), written.data(), kCount, false);
+                       run(threads, from_wire_bf16, wire.data(), added.data(), kCount, true);
+                       run(threads, from_wire_float, gradients.data(), moved.data(), kCount, true);
+                     });
+  for (int i = 0; i < kCount; ++i) {
+    ASSERT_EQ(wire[i].bits, from_float<bf16>(gradients[i]).bits) << i;
+    ASSERT_EQ(written[i], to_float(wire[i])) << i;
+    ASSERT_EQ(added[i], before[i] + to_float(wire[i])) << i;
+    ASSERT_EQ(moved[i], before[i] + gradients[i]) << i;
+  }
+  for (int i = kCount; i < kCount + 8; ++i) {
+    ASSERT_EQ(wire[i].bits, 7);
+    ASSERT_EQ(written[i], before[i]);
+    ASSERT_EQ(added[i], before[i]);
+    ASSERT_EQ(moved[i], before[i]);
+  }
+}
+
 TEST(AdamW, IsPyTorchsFormula) {
   for (const bool fresh : {false, true}) {
     check_adamw<float, false>(adamw_float_false, 0, kChunkCount, false, fresh);

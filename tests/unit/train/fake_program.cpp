@@ -116,7 +116,7 @@ const ProgramInfo& info() {
     i.buffers = buffers();
     static constexpr Bucket kBuckets[] = {{0, kElements}};
     i.buckets = kBuckets;
-    i.sharded = true;
+    i.shard = Shard::optimizer;
     return i;
   }();
   return table;
@@ -135,7 +135,9 @@ T* Step::at(Use use, int index) {
 namespace fake {
 namespace {
 
-Step* create(Device&, Communicator&, std::byte* arena, std::size_t) { return new Step{arena}; }
+Step* create(Device&, Communicator&, const Shares&, std::byte* arena, std::span<const std::size_t>) {
+  return new Step{arena};
+}
 void destroy(Step* step) { delete step; }
 
 void initialise(Step& step, std::uint64_t seed) {
@@ -152,6 +154,7 @@ void initialise(Step& step, std::uint64_t seed) {
 }
 
 void refresh_copies(Step&) {}
+void gather_weights(Step&) {}
 
 /// Loss of one position times `scale`, its gradient added to the table's row where `gradients` is not null.
 double position(Step& step, int token, int target, float scale, float* gradients) {
@@ -269,8 +272,8 @@ std::string spec_yaml() {
 }
 
 const Program& program() {
-  static const Program table = {info(),      create,         destroy,  initialise, refresh_copies,
-                                micro_batch, optimizer_step, evaluate, next_logits};
+  static const Program table = {info(),         create,      destroy,        initialise, refresh_copies,
+                                gather_weights, micro_batch, optimizer_step, evaluate,   next_logits};
   return table;
 }
 

@@ -1,0 +1,80 @@
+// Gradients on their way between ranks: rounded to the type in which they are sent, and what came back put where this
+// rank keeps it. With one rank none of it runs.
+#include <fmt/format.h>
+
+#include "compiler/ops/collectives.h"
+#include "compiler/ops/instance.h"
+#include "compiler/ops/rows.h"
+
+namespace llmc::ops {
+namespace {
+
+/// a bucket's gradients -> the wire
+void to_signature(const Operands& o) {
+  o.count(1, 1);
+  o.expect(o.in(0).role == Role::bucket && o.out(0).role == Role::wire, "takes a bucket to the wire");
+}
+
+/// what was reduced: the wire or a bucket, the bucket -> where gradients are kept: the bucket or their flat buffer
+void from_signature(const Operands& o) {
+  o.count(2, 1);
+  o.expect(o.in(1).role == Role::bucket && o.op.outputs[0] != o.op.inputs[0],
+           "takes what was reduced to another place");
+}
+
+std::vector<Work> to_work(const Context& c) {
+  const double elements = static_cast<double>(c.in(0).elements());
+  Work work = Instance(c, "to_wire")
+                  .element(c.out(0).dtype, "Act", "parallel.gradient_dtype")
+                  .costs(elements * (4 + static_cast<double>(bytes_of(c.out(0).dtype, 1))), 0)
+                  .parts(c.flat, {c.op.inputs[0], c.op.outputs[0], std::to_string(c.in(0).elements())});
+  work.taken = c.spec.parallel.world_size > 1;
+  return {std::move(work)};
+}
+
+/// All of a bucket where every rank keeps all, else this rank's share, which gradients that are shared out add up over
+/// micro-batches.
+std::vector<Work> from_work(const Context& c) {
+  const Tensor &wire = c.in(0), &bucket = c.in(1), &kept = c.out(0);
+  const Shard shard = c.spec.parallel.shard;
+  const bool adds = kept.role == Role::flat;
+  const std::string own = "s.ranks.rank() * " + share_text(bucket);
+  std::vector<Argument> arguments = {c.op.inputs[0], c.op.outputs[0], std::to_string(bucket.elements()), "false"};
+  std::int64_t elements = bucket.elements();
+  if (shard != Shard::none) {
+    arguments = {wire.name + " + " + own, kept.name + " + " + (adds ? share_begin(c, bucket) : own), share_text(bucket),
+                 adds ? "!first" : "false"};
+    elements = share_of(elements, static_cast<int>(c.spec.parallel.world_size));
+  }
+  Work work =
+      Instance(c, "from_wire")
+          .element(wire.dtype, "Act", "parallel.gradient_dtype")
+          .named(name_of(wire.dtype))
+          .costs(static_cast<double>(elements) * static_cast<double>(bytes_of(wire.dtype, 1) + (adds ? 8 : 4)), 0)
+          .parts(c.flat, std::move(arguments));
+  work.adds = adds;
+  work.taken = c.spec.parallel.world_size > 1;
+  return {std::move(work)};
+}
+
+constexpr Row row_of_wire(OpKind kind, void (*signature)(const Operands&), std::vector<Work> (*work)(const Context&)) {
+  return {.kind = kind,
+          .signature = signature,
+          .weight_type = reads_fp32,
+          .exact = kNoOutputs,
+          .writes_stream = false,
+          .gradient = no_gradient,
+          .gives_forward = false,
+          .row_sum = kNoSum,
+          .overwrites = in_a_new_place,
+          .scratch = no_scratch,
+          .stream_elements = off_the_stream,
+          .work = work};
+}
+
+}  // namespace
+
+constexpr Row kToWire = row_of_wire(OpKind::to_wire, to_signature, to_work);
+constexpr Row kFromWire = row_of_wire(OpKind::from_wire, from_signature, from_work);
+
+}  // namespace llmc::ops
