@@ -188,6 +188,12 @@ FAULTS = [
     # the collectives beside the backward pass, and what is shared out
     fault("a_bucket_goes_before_it_is_complete", "runtime/comm/nccl.cpp", "impl_->ready.hold(impl_->own.handle);", "", "sim_ranks"),
     fault("reduced_gradients_are_not_waited_for", "runtime/comm/nccl.cpp", "impl_->done.hold(stream.handle);", "", "sim_ranks"),
+    fault("the_passes_wait_for_every_collective", "compiler/emit/step_printer.cpp", "Stream& beside = s.ranks.beside(s.stream);",
+          "Stream& beside = s.stream;", "sim_ranks"),
+    fault("a_window_is_written_before_it_is_reduced", "compiler/emit/step_printer.cpp",
+          "    await(Part::reduce, Block::layer);\n    out_.close();", "    out_.close();", "sim_ranks"),
+    fault("weights_are_read_before_they_are_gathered", "compiler/emit/step_printer.cpp",
+          "      await(Part::gather, Block::layer);\n    });", "    });", "sim_ranks"),
     fault("a_mark_is_not_waited_for", "runtime/comm/nccl.cpp", "impl_->marks.at(mark).hold(stream.handle);", "", "sim_ranks"),
     fault("a_share_begins_with_the_bucket_before", "runtime/shares.h", "buckets_.first(bucket)", "buckets_.first(bucket - (bucket > 0))",
           "run_ranks"),

@@ -10,6 +10,7 @@ import sys
 import time
 
 import harness
+import streams
 import torchrun
 
 sys.modules["harness"] = harness.runs  # what tests/runs/ranks.py means by it
@@ -147,6 +148,28 @@ class SimRanks(harness.SimTest):
         ran = {name: times - two[name] for name, times in three.items() if times != two[name]}
         self.assertEqual(ran, {"all-reduce": planned["all_reduce"] + planned["sum_results"], "reduce-scatter": planned["reduce_scatter"],
                                "all-gather": planned["all_gather"]})
+
+    def test_collectives_run_beside_the_passes_as_the_plan_says(self):
+        """Three steps, of which the later ones are graphs; docs/ranks.md draws a pass of the last one."""
+        for kind in ("optimizer", "gradients", "parameters"):
+            log = self.path(f"beside-{kind}-")
+            self.train(2, kind, f"beside-{kind}", "--steps", 3, *PLAIN, "checkpoint.every=0", LLMC_SIM_LOG=log + "{rank}")
+            plan = json.loads(self.succeed(harness.LLMC, "plan", self.spec, "--json", "--world", 2, *COMMON, *KINDS[kind], *harness.TARGET).out)
+            beside = {c["region"]: 3 * c["times"] for c in plan["ranks"]["collectives"] if c["beside_compute"]}
+            self.assertEqual(set(beside), {"reduce_head", "reduce_layer", "gather_layer", "gather_head"})
+            for rank in range(2):
+                count, wrong = streams.not_beside(harness.runs.read(log + str(rank)).decode(), beside)
+                self.assertEqual(wrong, [], f"{kind}, rank {rank}")
+                if rank == 0:  # rank 1 has fewer micro-batches
+                    self.assertEqual(count, beside, kind)
+        drawn = streams.gantt(harness.runs.read(log + "0").decode())
+        path = os.path.join(harness.SOURCE, "docs", "ranks.md")
+        page = harness.runs.read(path).decode()
+        if os.environ.get("LLMC_UPDATE_GOLDEN"):
+            page = re.sub(r"```mermaid\n.*?```", lambda _: f"```mermaid\n{drawn}```", page, flags=re.S)
+            with open(path, "w") as file:
+                file.write(page)
+        self.assertIn(f"```mermaid\n{drawn}```", page)
 
     def test_a_killed_rank_ends_all(self):
         processes = self.start(3, self.trainers["optimizer"], "--run", self.path("killed"), "--peer-timeout", 5, "schedule.steps=100000",

@@ -181,12 +181,12 @@ cudaError_t cudaProfilerStop() {
   return cudaSuccess;
 }
 int nvtxRangePushA(const char* message) {
-  log_line("push " + std::string(message));
+  push_range(message);
   return range_depth++;
 }
 int nvtxRangePop() {
   if (!range_depth) return -2;
-  log_line("pop");
+  pop_range();
   return --range_depth;
 }
 

@@ -16,11 +16,29 @@ struct Streams {
   CUstream_st* default_stream = nullptr;
   std::shared_ptr<const Clock> host = std::make_shared<const Clock>();
   double milliseconds = 0;
+  std::vector<std::string> ranges;  // that are open
+  std::uint64_t opened = 0;
 };
 
 Streams& streams() {
   static Streams* const one = new Streams;
   return *one;
+}
+
+std::string open_ranges() {
+  std::string path;
+  for (const std::string& range : streams().ranges) path += (path.empty() ? "" : "/") + range;
+  return path;
+}
+
+/// `clock` counts the operation itself.
+void log_order(const CUstream_st& stream, const std::string& range, const Clock& clock) {
+  std::string line = "order: " + std::to_string(stream.index) + "." + std::to_string(clock[stream.index]) + " " +
+                     (range.empty() ? "-" : range) + " after";
+  for (std::size_t i = 0; i < clock.size(); ++i)
+    if (const std::uint32_t last = clock[i] - (i == stream.index); last > 0)
+      line += " " + std::to_string(i) + "." + std::to_string(last);
+  log_line(line);
 }
 
 void run(CUstream_st& stream, Work& work) {
@@ -29,6 +47,7 @@ void run(CUstream_st& stream, Work& work) {
   stream.clock = order().begin(stream.index, work.name, std::move(clock));
   begin_accesses();
   log_line("stream " + std::to_string(stream.index) + ": " + work.name);
+  log_order(stream, work.range, stream.clock);
   spend(0.001);
   work.run();
 }
@@ -57,6 +76,18 @@ void log_line(const std::string& line) {
   std::fflush(file);
 }
 
+void push_range(const std::string& name) {
+  log_line("push " + name);
+  std::string word = name + ":" + std::to_string(++streams().opened);
+  std::replace(word.begin(), word.end(), ' ', '_');
+  streams().ranges.push_back(std::move(word));
+}
+
+void pop_range() {
+  log_line("pop");
+  streams().ranges.pop_back();
+}
+
 CUstream_st* create_stream() {
   auto stream = std::make_unique<CUstream_st>();
   stream->index = order().add_stream();
@@ -83,10 +114,12 @@ void destroy_stream(CUstream_st* stream) {
 
 void enqueue(CUstream_st& stream, std::string name, std::function<void()> run, std::shared_ptr<Sequence> sequence) {
   if (stream.capture) {
-    stream.capture->calls.push_back({stream.branch, std::move(name), std::move(run), std::move(sequence)});
+    stream.capture->calls.push_back(
+        {stream.branch, std::move(name), std::move(run), std::move(sequence), -1, -1, open_ranges()});
     return;
   }
-  push(stream, {std::move(name), std::move(run), nullptr, nullptr, streams().host, std::move(sequence)});
+  push(stream,
+       {std::move(name), std::move(run), nullptr, nullptr, streams().host, std::move(sequence), 0, open_ranges()});
 }
 
 void record(CUstream_st& stream, CUevent_st& event) {
@@ -172,7 +205,7 @@ void push_graph(const Capture& graph, const std::vector<CUstream_st*>& branches)
   std::vector<std::shared_ptr<Moment>> moments(static_cast<std::size_t>(graph.moments));
   for (const Capture::Call& call : graph.calls) {
     CUstream_st& stream = *branches[call.branch];
-    Work work = {call.name, call.run, nullptr, nullptr, streams().host, call.sequence};
+    Work work = {call.name, call.run, nullptr, nullptr, streams().host, call.sequence, 0, call.range};
     if (call.record >= 0) {
       work.record = moments[static_cast<std::size_t>(call.record)] = std::make_shared<Moment>();
       work.record->stream = &stream;

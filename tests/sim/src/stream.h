@@ -40,6 +40,7 @@ struct Work {
   std::shared_ptr<const Clock> host;  // what the host knew to have ended when it queued this
   std::shared_ptr<Sequence> sequence = nullptr;
   std::uint64_t turn = 0;  // in the sequence, from 1
+  std::string range = {};  // the ranges that were open when the host asked for it, or when it was taken down
 };
 
 /// What a capture has taken down: calls, to be made again on other streams.
@@ -50,6 +51,7 @@ struct Capture {
     std::function<void()> run;
     std::shared_ptr<Sequence> sequence;
     int record = -1, wait = -1;  // moments of the capture
+    std::string range = {};
   };
   std::vector<Call> calls;
   std::vector<CUstream_st*> branches;  // the first is the one that began
@@ -100,8 +102,14 @@ void spend(double milliseconds);
 /// The host has seen all that `clock` knows of to end.
 void host_saw(const Clock& clock);
 
-/// LLMC_SIM_LOG names a file: a line for each operation as it runs, and for what the host says to profilers.
+/// LLMC_SIM_LOG names a file: two lines for each operation as it runs, and one for what the host says to profilers. The
+/// second line has its place, the ranges that it is part of, and what must have ended before it begins: the last one of
+/// each stream. "order: 1.7 micro-batch:3/gather_layer:5 after 0.12 1.6": the seventh operation of stream 1, part of the
+/// fifth range that the host opened, which is called gather_layer, after the twelfth of stream 0.
 void log_line(const std::string& line);
+/// Of NVTX.
+void push_range(const std::string& name);
+void pop_range();
 
 // Graphs.
 void push_graph(const Capture& graph, const std::vector<CUstream_st*>& branches);
