@@ -1,8 +1,9 @@
-"""The checked-in kernels and step of the large run parse against the stand-ins, in the sizes that no test here can run."""
+"""Kernels and steps of large runs parse against the stand-ins, in the sizes that no test here can run."""
 
 import concurrent.futures
 import glob
 import os
+import tempfile
 import unittest
 
 import harness
@@ -10,7 +11,17 @@ import harness
 
 class Generated(unittest.TestCase):
     def test_llama_1b(self):
-        folder = os.path.join(harness.SOURCE, "generated", "llama-1b")
+        self.parse(os.path.join(harness.SOURCE, "generated", "llama-1b"))
+
+    def test_llama_8b_on_8_and_64_gpus(self):
+        spec = os.path.join(harness.SOURCE, "specs", "llama-8b.yaml")
+        for shard, ranks in (("gradients", 8), ("parameters", 64)):
+            with tempfile.TemporaryDirectory() as folder:
+                done = harness.runs.call(harness.LLMC, "emit", spec, f"parallel.shard={shard}", f"parallel.world_size={ranks}", "-o", folder)
+                self.assertEqual(done.code, 0, done.err)
+                self.parse(folder)
+
+    def parse(self, folder):
         files = sorted(glob.glob("kernels/*.cu", root_dir=folder)) + ["step.cu"]
         self.assertGreater(len(files), 15)
         with concurrent.futures.ThreadPoolExecutor(2) as pool:

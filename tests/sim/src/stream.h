@@ -104,8 +104,8 @@ void host_saw(const Clock& clock);
 
 /// LLMC_SIM_LOG names a file: two lines for each operation as it runs, and one for what the host says to profilers. The
 /// second line has its place, the ranges that it is part of, and what must have ended before it begins: the last one of
-/// each stream. "order: 1.7 micro-batch:3/gather_layer:5 after 0.12 1.6": the seventh operation of stream 1, part of the
-/// fifth range that the host opened, which is called gather_layer, after the twelfth of stream 0.
+/// each stream. "order: 1.7 micro-batch:3/gather_layer:5 after 0.12 1.6": the seventh operation of stream 1, part of
+/// the fifth range that the host opened, which is called gather_layer, after the twelfth of stream 0.
 void log_line(const std::string& line);
 /// Of NVTX.
 void push_range(const std::string& name);

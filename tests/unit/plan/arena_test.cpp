@@ -222,6 +222,24 @@ TEST(Arena, TheHostsBuffersLieApartAndSharedOnesLast) {
   }
 }
 
+/// 8.03 billion parameters: 2 bytes of a copy, 4 of a weight, of its gradient and of each moment.
+TEST(Arena, AModelOf8BillionFitsOnGpusThatShareItOut) {
+  for (const int ranks : {8, 64})
+    for (const Shard shard : {Shard::gradients, Shard::parameters}) {
+      spec::Spec spec = spec::load(std::string(SPECS_FOLDER) + "/llama-8b.yaml", {}).resolved->spec;
+      spec.parallel.world_size = ranks;
+      spec.parallel.shard = shard;
+      const Plan plan = make_plan(spec);
+      EXPECT_LE(plan.layout.bytes, static_cast<std::size_t>(spec.memory.budget));
+      std::size_t flat = 0;
+      for (const HostBuffer& buffer : plan.layout.buffers)
+        if (is_sharded(buffer.use, Shard::parameters)) flat += buffer.bytes();
+      const double parameters = 8.03e9, shared = shard == Shard::gradients ? 12 : 18;
+      const double bytes = parameters * (18 - shared + shared / ranks);
+      EXPECT_NEAR(static_cast<double>(flat), bytes, 0.01 * bytes) << ranks << " ranks";
+    }
+}
+
 TEST(Arena, NoTensorIsOverwrittenWhileItIsAlive) {
   for (unsigned seed = 0; seed < 60 && !testing::Test::HasFatalFailure(); ++seed) check(draw(seed));
 }
