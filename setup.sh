@@ -6,7 +6,7 @@ packages="g++ cmake ninja-build ccache git
   libdnnl-dev libsentencepiece-dev libyaml-cpp-dev libcli11-dev libfmt-dev nlohmann-json3-dev libxxhash-dev
   libgtest-dev libgmock-dev libbenchmark-dev libboost-context-dev
   openmpi-bin libopenmpi-dev iproute2
-  python3 python3-torch python3-numpy $*"
+  python3 python3-torch python3-numpy python3-yaml $*"
 missing=""
 for p in $packages; do
   dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q 'ok installed' || missing="$missing $p"

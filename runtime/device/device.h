@@ -17,6 +17,11 @@ class Device {
   /// mask says. Throws Failure(toolchain) when the machine has no such device or not the instructions the binary was
   /// built for.
   Device(int index, int threads);
+  /// The index for the process of number `local_rank` on its machine: that number, counted round where this process is
+  /// shown fewer devices than its machine has processes. `srun --gpus-per-task=1` and a Kubernetes pod show each its
+  /// own. 0 on cpu. Throws Failure(toolchain) where CUDA
+  /// finds none.
+  static int index_of(int local_rank);
   ~Device();
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;

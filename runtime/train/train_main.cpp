@@ -271,7 +271,7 @@ int train(int argc, char** argv, const Options& options, const Program& program,
   const RankShare share{launch.rank, launch.world_size, owner && !options.trace.empty()};
   Loader loader(prepared.inputs.train, run.data.seed, info.sequence_length, info.micro_batch, sequences, state.position,
                 share);
-  Device device(options.device.value_or(launch.local_rank), options.threads);
+  Device device(options.device ? *options.device : Device::index_of(launch.local_rank), options.threads);
   check_distinct(launch, rendezvous, device.identity());
   if (options.profile) check_profile(*options.profile, device, state.step, stop);
   Communicator ranks(device, launch, rendezvous);

@@ -12,6 +12,7 @@ import time
 import harness
 import streams
 import torchrun
+import yaml
 
 sys.modules["harness"] = harness.runs  # what tests/runs/ranks.py means by it
 _spec = importlib.util.spec_from_file_location("runs_ranks", os.path.join(harness.SOURCE, "tests", "runs", "ranks.py"))
@@ -44,13 +45,14 @@ class SimRanks(harness.SimTest):
         cls.spec = harness.runs.write_small(cls.folder, harness.SMALL)
         cls.trainers = {kind: harness.compile(cls.spec, os.path.join(cls.folder, kind), *COMMON, *words) for kind, words in KINDS.items()}
 
-    def start(self, ranks, *command, **environment):
-        """The processes of a run, in the order of their ranks; each writes to <folder>/rank-N.log, and LLMC_SIM_LOG is one a rank."""
+    def start(self, ranks, *command, launcher=torchrun.variables, **environment):
+        """The processes of a run, in the order of their ranks; each writes to <folder>/rank-N.log, and LLMC_SIM_LOG is one a rank.
+        launcher(rank, ranks, port): the variables that a rank gets."""
         port = torchrun.free_port()
         processes = []
         for rank in range(ranks):
             changes = {name: value.format(rank=rank) for name, value in environment.items()}
-            variables = torchrun.variables(rank, ranks, port) if ranks > 1 else {}
+            variables = launcher(rank, ranks, port) if ranks > 1 else {}
             with open(self.path(f"rank-{rank}.log"), "w") as log:
                 processes.append(subprocess.Popen([str(word) for word in command], stdout=log, stderr=log,
                                                   env=harness.runs.environment(LLMC_SIM_GPUS=str(ranks), **variables, **changes)))
@@ -188,9 +190,37 @@ class SimRanks(harness.SimTest):
             self.assertIn("rank 1 (host", said[rank])
 
     def test_two_ranks_of_one_gpu_are_refused(self):
-        codes, said = self.ended(self.start(2, self.trainers["optimizer"], "--run", self.path("one"), "--device", 0))
-        self.assertEqual(codes, [2, 2], "\n".join(said))
-        self.assertIn("ranks 0 and 1 have one GPU", said[0])
+        for name, words, shown in (("chosen", ("--device", 0), "0,1"), ("shown", (), "1")):
+            codes, said = self.ended(self.start(2, self.trainers["optimizer"], "--run", self.path(name), *words, CUDA_VISIBLE_DEVICES=shown))
+            self.assertEqual(codes, [2, 2], "\n".join(said))
+            self.assertIn("ranks 0 and 1 have one GPU", said[0])
+
+    def test_the_pods_of_the_kubernetes_manifest_train(self):
+        """Each with the manifest's variables, as far as they are not a cluster's own, and one GPU of its own."""
+        with open(os.path.join(harness.SOURCE, "docs", "launch", "kubernetes.yaml")) as file:
+            service, job = yaml.safe_load_all(file)
+        name, spec, pod = job["metadata"]["name"], job["spec"], job["spec"]["template"]["spec"]
+        (container,) = pod["containers"]
+        given = {variable["name"]: variable.get("value", variable.get("valueFrom")) for variable in container["env"]}
+        self.assertEqual(spec["completionMode"], "Indexed")
+        self.assertEqual(given.pop("RANK"), {"fieldRef": {"fieldPath": "metadata.annotations['batch.kubernetes.io/job-completion-index']"}})
+        self.assertEqual({spec["completions"], spec["parallelism"]}, {int(given["WORLD_SIZE"])})
+        self.assertEqual(given["MASTER_ADDR"], f"{name}-0.{service['metadata']['name']}")
+        self.assertEqual((pod["subdomain"], service["spec"]["clusterIP"], service["spec"]["selector"]),
+                         (service["metadata"]["name"], "None", {"job-name": name}))
+        self.assertEqual(container["resources"]["limits"], {"nvidia.com/gpu": 1})
+        again = [code for rule in spec["podFailurePolicy"]["rules"] if rule["action"] == "Ignore"
+                 for code in rule.get("onExitCodes", {}).get("values", [])]
+        self.assertEqual((pod["restartPolicy"], again), ("Never", [75, LOST]))
+
+        def variables(rank, ranks, port):
+            return {**given, "RANK": str(rank), "WORLD_SIZE": str(ranks), "MASTER_ADDR": "localhost", "MASTER_PORT": str(port)}
+
+        self.train(2, "optimizer", "pods", "--steps", 1, *PLAIN, launcher=variables, CUDA_VISIBLE_DEVICES="{rank}")
+
+    def test_each_rank_may_be_shown_its_own_gpu_alone(self):
+        """As by srun --gpus-per-task=1: the second rank of the machine has GPU 1, which it sees as its first."""
+        self.train(2, "optimizer", "own", "--steps", 1, *PLAIN, CUDA_VISIBLE_DEVICES="{rank}")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 #include <cuda_profiler_api.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -24,6 +25,12 @@ std::string gibibytes(std::size_t bytes) {
   return text;
 }
 
+int visible_devices() {
+  int count = 0;
+  check(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
+  return count;
+}
+
 }  // namespace
 
 struct Device::Impl {
@@ -41,8 +48,7 @@ struct Device::Impl {
 };
 
 Device::Device(int index, int) : impl_(new Impl()) {
-  int count = 0;
-  check(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
+  const int count = visible_devices();
   if (index < 0 || index >= count)
     throw Failure(Exit::toolchain, "there is no GPU " + std::to_string(index) + ": this machine shows " +
                                        std::to_string(count) + " (nvidia-smi -L; CUDA_VISIBLE_DEVICES hides some)");
@@ -63,6 +69,8 @@ Device::Device(int index, int) : impl_(new Impl()) {
 }
 
 Device::~Device() = default;
+
+int Device::index_of(int local_rank) { return local_rank % std::max(1, visible_devices()); }
 
 Stream& Device::stream() { return impl_->stream; }
 

@@ -3,6 +3,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <sstream>
+#include <string>
+#include <vector>
 
 #include "api_error.h"
 #include "cuda_profiler_api.h"
@@ -56,10 +59,22 @@ const ErrorText* find(cudaError_t error) {
   return nullptr;
 }
 
-int device_count() {
+/// The machine's numbers of the devices that this process is shown: CUDA_VISIBLE_DEVICES, or all.
+std::vector<int> visible_devices() {
   const char* text = std::getenv("LLMC_SIM_GPUS");
-  return text ? std::atoi(text) : 1;
+  const int count = text ? std::atoi(text) : 1;
+  std::vector<int> devices;
+  if (const char* visible = std::getenv("CUDA_VISIBLE_DEVICES")) {
+    std::istringstream list(visible);
+    for (std::string number; std::getline(list, number, ',');)
+      if (const int device = std::atoi(number.c_str()); device < count) devices.push_back(device);
+  } else {
+    for (int device = 0; device < count; ++device) devices.push_back(device);
+  }
+  return devices;
 }
+
+int device_count() { return static_cast<int>(visible_devices().size()); }
 
 }  // namespace
 
@@ -87,7 +102,7 @@ const char* cudaGetErrorString(cudaError_t error) {
 
 cudaError_t cudaGetDeviceCount(int* count) {
   *count = device_count();
-  return cudaSuccess;
+  return *count > 0 ? cudaSuccess : returned(cudaErrorNoDevice);
 }
 cudaError_t cudaSetDevice(int device) {
   if (device < 0 || device >= device_count()) return returned(cudaErrorInvalidDevice);
@@ -120,7 +135,8 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   if (device < 0 || device >= device_count()) return returned(cudaErrorInvalidDevice);
   *properties = {};
   std::snprintf(properties->name, sizeof properties->name, "simulated GPU");
-  std::memcpy(properties->uuid.bytes, &device, sizeof device);
+  const int number = visible_devices()[static_cast<std::size_t>(device)];
+  std::memcpy(properties->uuid.bytes, &number, sizeof number);
   properties->totalGlobalMem = device_bytes_total();
   properties->sharedMemPerBlock = 48 << 10;
   properties->sharedMemPerBlockOptin = 227 << 10;

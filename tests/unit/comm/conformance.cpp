@@ -195,7 +195,7 @@ int run(int argc, char** argv) {
   const Launch launch = find_launch([](const char* name) { return std::getenv(name); });
   Rendezvous rendezvous(launch, {});
   try {
-    Device device(launch.local_rank, std::getenv("OMP_NUM_THREADS") ? 0 : 1);
+    Device device(Device::index_of(launch.local_rank), std::getenv("OMP_NUM_THREADS") ? 0 : 1);
     Communicator ranks(device, launch, rendezvous);
     Conformance conformance(device, ranks, rendezvous);
     int wrong = 0;
