@@ -31,9 +31,10 @@ void* load() {
                                   : "apt-get install openmpi-bin"));
 }
 
-/// Whether one who speaks Open MPI's language started this process: its mpirun, or srun --mpi=pmix.
+/// Whether one who speaks Open MPI's language started this process: its mpirun, or srun --mpi=pmix. PMI alone (srun
+/// --mpi=pmi2, MPICH's mpiexec) is another one: MPI_Init would end the process, or take it for the only one.
 bool started_by_mpi() {
-  for (const char* name : {"PMIX_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK"})
+  for (const char* name : {"PMIX_RANK", "OMPI_COMM_WORLD_RANK"})
     if (std::getenv(name)) return true;
   return false;
 }
@@ -93,7 +94,7 @@ Mpi::Mpi(const Launch& launch) : impl_(std::make_unique<Impl>()) {
   const std::string advice = "start it with Open MPI's mpirun -n N, with srun --mpi=pmix, or alone with --ranks N";
   if (!started_by_mpi())
     throw Failure(Exit::usage,
-                  fmt::format("{} started this process as rank {} of {}, and no MPI, by which ranks on CPUs "
+                  fmt::format("{} started this process as rank {} of {}, and not Open MPI, by which ranks on CPUs "
                               "add their gradients; {}",
                               launch.by, launch.rank, launch.world_size, advice));
   // A rank that waits gives its core to whoever has work, such as the rank that it waits for: measured on two busy

@@ -1,0 +1,32 @@
+// Open MPI is started only where its own launchers have started the process.
+#include "comm/mpi_library.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "comm/launch.h"
+#include "error.h"
+
+namespace llmc {
+namespace {
+
+TEST(Mpi, AnotherLaunchersProcessIsRefusedBeforeItsInit) {
+  setenv("PMI_RANK", "0", 1);  // srun --mpi=pmi2: MPI_Init would end this process
+  Launch launch;
+  launch.by = "PMI";
+  launch.world_size = 2;
+  try {
+    Mpi mpi(launch);
+    FAIL();
+  } catch (const Failure& failure) {
+    EXPECT_EQ(failure.code(), Exit::usage);
+    EXPECT_THAT(failure.what(), testing::HasSubstr("PMI started this process as rank 0 of 2, and not Open MPI"));
+    EXPECT_THAT(failure.what(), testing::HasSubstr("srun --mpi=pmix"));
+  }
+  unsetenv("PMI_RANK");
+}
+
+}  // namespace
+}  // namespace llmc
