@@ -51,6 +51,18 @@ class Bundle(RunTest):
         self.assertIn("runtime/device/cpu/device.cpp", sources)
         self.assertEqual([source for source in sources if re.search("cuda|cublas|cudnn|nccl", source)], [])
 
+    def test_a_cuda_bundle_says_what_is_missing(self):
+        """While it is configured: without its CUDA runtime it could only fail to link."""
+        project = self.path("cuda-bundle")
+        os.makedirs(project)
+        with open(os.path.join(project, "CMakeLists.txt"), "w") as file:
+            file.write(f'cmake_minimum_required(VERSION 3.25)\nproject(trainer LANGUAGES CXX)\nset(LLMC_TARGET cuda)\n'
+                       f'add_subdirectory("{SOURCE}/runtime" runtime)\n')
+        done = harness.call("cmake", "-G", "Ninja", "-S", project, "-B", os.path.join(project, "build"),
+                            "-DCMAKE_DISABLE_FIND_PACKAGE_CUDAToolkit=ON")
+        self.assertNotEqual(done.code, 0)
+        self.assertIn("CUDA runtime: no CUDA toolkit (nvcc) on PATH", done.err)
+
     def test_same_bytes_everywhere(self):
         """Emitting again, into another folder, from another directory, gives the same bytes."""
         spec = harness.write_small(self.path("bytes"))

@@ -1,11 +1,18 @@
 # Looks for everything that the CUDA runtime is built from. Sets LLMC_CUDA, and with it
 #   LLMC_CUDA_INCLUDES  the toolkit's include folders
 #   LLMC_CUDA_LINK      the libraries of a trainer's link line, to go after the runtime's own, one word an element
-# Without all parts LLMC_CUDA is OFF and one line says what to install; everything for the CPU builds as before.
+# Without all parts LLMC_CUDA is OFF and one line says what to install; everything for the CPU builds as before. The
+# bundle of a CUDA run ends there.
 set(LLMC_CUDA OFF)
+macro(cuda_runtime_not_built problem)
+  if(LLMC_TARGET STREQUAL "cuda")
+    message(FATAL_ERROR "CUDA runtime: ${problem}")
+  endif()
+  message(STATUS "CUDA runtime: not built; ${problem}")
+endmacro()
 find_package(CUDAToolkit QUIET)
 if(NOT CUDAToolkit_FOUND OR NOT CUDAToolkit_NVCC_EXECUTABLE)
-  message(STATUS "CUDA runtime: not built; no CUDA toolkit (nvcc) on PATH, in CUDA_PATH or in /usr/local/cuda")
+  cuda_runtime_not_built("no CUDA toolkit (nvcc) on PATH, in CUDA_PATH or in /usr/local/cuda")
   return()
 endif()
 
@@ -31,7 +38,7 @@ if(NOT missing)
 endif()
 if(missing)
   list(JOIN missing "; " missing)
-  message(STATUS "CUDA runtime: not built; install ${missing}")
+  cuda_runtime_not_built("install ${missing}")
   return()
 endif()
 
