@@ -52,15 +52,20 @@ class Bundle(RunTest):
         self.assertEqual([source for source in sources if re.search("cuda|cublas|cudnn|nccl", source)], [])
 
     def test_a_cuda_bundle_says_what_is_missing(self):
-        """While it is configured: without its CUDA runtime it could only fail to link."""
+        """While it is configured: without its CUDA runtime it could only fail to link. Debian 12's CMake looks for the toolkit as
+        this stand-in does, and fails at what CUDA 13 no longer has."""
         project = self.path("cuda-bundle")
         os.makedirs(project)
+        with open(os.path.join(project, "FindCUDAToolkit.cmake"), "w") as file:
+            file.write("if(CMAKE_VERSION VERSION_LESS 3.26 AND CMAKE_MINIMUM_REQUIRED_VERSION VERSION_GREATER_EQUAL 3.25)\n"
+                       "  set_property(TARGET CUDA::nvToolsExt PROPERTY DEPRECATION old)\nendif()\n")
         with open(os.path.join(project, "CMakeLists.txt"), "w") as file:
             file.write(f'cmake_minimum_required(VERSION 3.25)\nproject(trainer LANGUAGES CXX)\nset(LLMC_TARGET cuda)\n'
                        f'add_subdirectory("{SOURCE}/runtime" runtime)\n')
         done = harness.call("cmake", "-G", "Ninja", "-S", project, "-B", os.path.join(project, "build"),
-                            "-DCMAKE_DISABLE_FIND_PACKAGE_CUDAToolkit=ON")
+                            f"-DCMAKE_MODULE_PATH={project}")
         self.assertNotEqual(done.code, 0)
+        self.assertNotIn("nvToolsExt", done.err)
         self.assertIn("CUDA runtime: no CUDA toolkit (nvcc) on PATH", done.err)
 
     def test_same_bytes_everywhere(self):
