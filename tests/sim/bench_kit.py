@@ -87,8 +87,9 @@ class BenchKit(harness.SimTest):
         (self.work / "kit.json").unlink()
         return self.kit
 
-    def call(self, *arguments, top=None):
-        return harness.runs.call(*self.words(top or self.top, self.work, self.out), *arguments, timeout=2 * LIMIT)
+    def call(self, *arguments, top=None, gpus=1):
+        return harness.runs.call(*self.words(top or self.top, self.work, self.out), *arguments, timeout=2 * LIMIT,
+                                 env=harness.runs.environment(LLMC_SIM_GPUS=str(gpus)))
 
     def result(self):
         return json.loads((self.out / "gpu.json").read_text())
@@ -137,9 +138,9 @@ class BenchKit(harness.SimTest):
         self.assertEqual(first.code, 0, first.out + first.err)
         self.assertEqual(self.begun(first), ["ceilings", "tune", "step"])
         before = self.result()["results"]
-        second = self.call()
+        second = self.call(gpus=2)
         self.assertEqual(second.code, 0, second.out + second.err)
-        self.assertEqual(self.begun(second), ["PyTorch", "pieces", "attention", "tests", "sanitizer"])
+        self.assertEqual(self.begun(second), ["PyTorch", "pieces", "attention", "tests", "sanitizer", "devices"])
         result = self.result()
         self.assertTrue(result["simulated"])
         results, plan = result["results"], result["plan"]
@@ -177,9 +178,22 @@ class BenchKit(harness.SimTest):
         pytorch = results["PyTorch"]
         self.assertEqual(pytorch["compile, again"]["attention"], "cudnn, heads repeated")
         self.assertEqual((pytorch["eager"]["batch"], pytorch["eager"]["out_of_memory_at"]), (1, [2]))
+        self.check_devices(results["devices"], plan["batch"]["micro_batch"] * plan["batch"]["sequence_length"])
         # Nothing of a trainer's state was written.
         self.assertEqual([str(path) for path in self.work.rglob("*.safetensors")], [])
         self.check_report(result)
+
+    def check_devices(self, part, tokens):
+        self.assertEqual({name: part[name]["tokens"] // tokens for name in ("one", "all", "one, accumulated", "all, accumulated")},
+                         {"one": 1, "all": 2, "one, accumulated": 2, "all, accumulated": 4})
+        self.assertEqual(part["collectives"]["ranks"], "2 ranks, NCCL 2.28.9")
+        (kinds,) = part["collectives"]["mib"].values()
+        for row in kinds.values():
+            # One operation each on the simulated clock, of which the trainer's have the events of a stream of their own besides.
+            self.assertGreater(row["ours_gb_s"], 0)
+            self.assertGreaterEqual(row["nccl_gb_s"], row["ours_gb_s"])
+        # Half the bytes of an all-reduce are a reduce-scatter's.
+        self.assertAlmostEqual(kinds["all_reduce"]["nccl_gb_s"], 2 * kinds["reduce_scatter"]["nccl_gb_s"], delta=0.01)
 
     def check_report(self, result):
         text, plan = self.report(), result["plan"]
@@ -197,6 +211,8 @@ class BenchKit(harness.SimTest):
         self.assertRegex(text, rf"run \(residual fp32\): \*\*[\d.]+ times\*\* the speed of torch.compile \({theirs}\), arena")
         self.assertIn(f"PyTorch stand-in eager, 1 x 1, {theirs}; out of memory at 2 |", text)
         self.assertRegex(text, r"\| llmc, as the spec has it, 2 x 1 \| [\d.,]+ \| [\d.,]+ \|  \| [\d.,]+% \|( [\d.,]+ ms: [\d.]+% \|){2}")
+        self.assertRegex(text, r"\| 2 x 1 \| [\d.,]+ \| [\d.,]+ \| [\d.]+ \| -?[\d.,]+ \| -?[\d.]+% \|")
+        self.assertRegex(text, r"\| all_reduce, 1 MiB \|( [\d.,]+ \|){3} [\d.]+% \|")
         self.assertNotIn("could not be written", text)
         # Whatever is missing, the rest is shown.
         for part, figures in result["results"].items():
@@ -306,6 +322,11 @@ class BenchKit(harness.SimTest):
         done = self.call("--only", "attention", top=top)
         self.assertEqual(done.code, 0, done.err)
         self.assertRegex(self.report(), r"\| attention \| absent \|.*attention: portable: error E0304: head_dim 264")
+
+    def test_one_device_has_nothing_to_send(self):
+        done = self.call("--only", "devices")
+        self.assertEqual(done.code, 0, done.err)
+        self.assertRegex(self.report(), r"\| devices \| absent \|.*this machine shows 1 GPU, and it takes two")
 
     def test_skipped_updates_are_noticed(self):
         skip = ('$REAL "$@" || exit\n[ "$LLMC_PIECES_REPEATS" = 1 ] || '

@@ -35,13 +35,16 @@ def timed_replay(source):
     return f'#include "{HERE}/pieces.h"\n' + source.replace(opening, opening + " bench::HostPart part;")
 
 
+OF_THE_KIT = ("ceilings", "collectives")  # its own programs, of the bundle `run`'s runtime
+
+
 def body(path):
     """A kernel's file without the line that names its run: equal bodies are equal kernels."""
     return path.read_text().split("\n", 1)[1]
 
 
 def wanted_programs(made):
-    """(bundle, program) of everything but ceilings and tests."""
+    """(bundle, program) of everything but the kit's own programs and tests."""
     return [(row.name, program) for row in made.rows() for program in row.programs]
 
 
@@ -161,6 +164,9 @@ class Gpu(Machine):
     def tests(self):
         return [self.program("run", "tests")]
 
+    def devices(self):
+        return toolkit.devices(self.call("nvidia-smi", "-L"))
+
 
 class Simulated(Machine):
     """With g++, against tests/sim's stand-ins, out of llmc's build folder. The numbers mean nothing."""
@@ -193,8 +199,8 @@ class Simulated(Machine):
         for bundle, name in programs:
             folder = self.made.folder / bundle
             needs = []
-            if name == "ceilings":
-                needs.append(compiled("host", HERE / "ceilings.cpp", HERE))
+            if name in OF_THE_KIT:
+                needs.append(compiled("host", HERE / f"{name}.cpp", HERE))
             else:
                 step = folder / "step.cu" if name == "trainer" else self.clocked_step(bundle)
                 needs += [compiled("kernel", path, folder) for path in sorted((folder / "kernels").iterdir())]
@@ -231,6 +237,10 @@ class Simulated(Machine):
 
     def tests(self):
         return [self.built / "test_sim_runtime", "--gtest_filter=CudaDevice_gpu.*:GemmErrors_gpu.*"]
+
+    @staticmethod
+    def devices():
+        return int(os.environ.get("LLMC_SIM_GPUS", 1))
 
     def missing(self, programs):
         return super().missing([each for each in programs if each != ("run", "tests")])

@@ -11,6 +11,7 @@
 #include "device/cuda/stream.h"
 #include "device/math.h"
 #include "error.h"
+#include "event_clock.h"
 #include "math/gemm.h"
 
 namespace llmc {
@@ -18,18 +19,13 @@ namespace llmc {
 /// Median ms of ten runs after three.
 template <class Run>
 double median_ms(Stream& stream, const Run& run) {
-  cudaEvent_t begin = nullptr, end = nullptr;
-  check(cudaEventCreate(&begin), "an event");
-  check(cudaEventCreate(&end), "an event");
+  bench::EventClock clock(stream);
   std::vector<double> times;
   for (int i = 0; i < 13; ++i) {
-    check(cudaEventRecord(begin, stream.handle), "an event");
+    clock.begin();
     run();
-    check(cudaEventRecord(end, stream.handle), "an event");
-    check(cudaEventSynchronize(end), "an event");
-    float ms = 0;
-    check(cudaEventElapsedTime(&ms, begin, end), "an event");
-    if (i >= 3) times.push_back(static_cast<double>(ms));
+    const double ms = clock.end();
+    if (i >= 3) times.push_back(ms);
   }
   std::sort(times.begin(), times.end());
   return times[times.size() / 2];
@@ -38,21 +34,17 @@ double median_ms(Stream& stream, const Run& run) {
 /// Mean ms over runs on end for so many seconds: a device that has become warm, at the clock that its power allows.
 template <class Run>
 double sustained_ms(Stream& stream, double seconds, double burst_ms, const Run& run) {
-  cudaEvent_t begin = nullptr, end = nullptr;
-  check(cudaEventCreate(&begin), "an event");
-  check(cudaEventCreate(&end), "an event");
+  bench::EventClock clock(stream);
   const auto start = std::chrono::steady_clock::now();
   const int batch = std::clamp(static_cast<int>(50 / burst_ms), 1, 1000);  // the host waits about 20 times a second
   int count = 0;
-  float ms = 0;
-  check(cudaEventRecord(begin, stream.handle), "an event");
+  double ms = 0;
+  clock.begin();
   do {
     for (int i = 0; i < batch; ++i, ++count) run();
-    check(cudaEventRecord(end, stream.handle), "an event");
-    check(cudaEventSynchronize(end), "an event");
+    ms = clock.end();
   } while (std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() < seconds);
-  check(cudaEventElapsedTime(&ms, begin, end), "an event");
-  return static_cast<double>(ms) / count;
+  return ms / count;
 }
 
 /// A burst's and sustained figures: work / ms of a run.

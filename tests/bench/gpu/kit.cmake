@@ -1,5 +1,5 @@
 # Included at the end of the CMakeLists.txt of the copied bundle `run`, which brings the language options and the runtime:
-# the programs of all bundles, the ceilings, and the tests that need a GPU. build.py writes kit-programs.cmake, which calls
+# the programs of all bundles, the kit's own, and the tests that need a GPU. build.py writes kit-programs.cmake, which calls
 # kit_objects and kit_program. KIT_ROOT: the folder that has tests/ and third_party/; KIT_BIN: where programs go.
 
 # Objects compiled as a bundle's own CMakeLists.txt compiles them: kernels that several bundles share are compiled once.
@@ -28,9 +28,13 @@ endfunction()
 
 include(${CMAKE_CURRENT_SOURCE_DIR}/kit-programs.cmake)
 
-add_executable(run-ceilings EXCLUDE_FROM_ALL ${KIT_ROOT}/tests/bench/gpu/ceilings.cpp)
-set_target_properties(run-ceilings PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${KIT_BIN}/run OUTPUT_NAME ceilings)
+foreach(program ceilings collectives)
+  add_executable(run-${program} EXCLUDE_FROM_ALL ${KIT_ROOT}/tests/bench/gpu/${program}.cpp)
+  set_target_properties(run-${program} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${KIT_BIN}/run OUTPUT_NAME ${program})
+endforeach()
 target_link_libraries(run-ceilings PRIVATE llmc_math_cuda)
+target_include_directories(run-collectives SYSTEM PRIVATE ${NCCL_INCLUDE_DIR})
+target_link_libraries(run-collectives PRIVATE llmc_comm_nccl fmt::fmt)
 
 if(EXISTS ${KIT_ROOT}/third_party/googletest/CMakeLists.txt)
   set(BUILD_GMOCK OFF)

@@ -130,7 +130,8 @@ def look(root, work):
     made = bundles.Made(root / "bundles")
     folder = toolkit.toolkit_root()
     pieces = toolkit.find(folder, toolkit.python_packages())
-    probes = {"gpu": gpu, "torch": pytorch, "nvcc": nvcc, **{name: lambda name=name: library_version(pieces[name]) for name in FUNCTIONS}}
+    probes = {"gpu": gpu, "gpus": lambda: output("nvidia-smi", "-L"), "torch": pytorch, "nvcc": nvcc,
+              **{name: lambda name=name: library_version(pieces[name]) for name in FUNCTIONS}}
     words = {"cmake": ("cmake", "--version"), "ninja": ("ninja", "--version"), "g++": ("g++", "--version"),
              "compute-sanitizer": ("compute-sanitizer", "--version"), "cuobjdump": ("cuobjdump", "--version"), "ncu": ("ncu", "--version")}
     probes.update({name: lambda each=each: output(toolkit.tool(each[0]) or each[0], *each[1:]) for name, each in words.items()})
@@ -159,5 +160,6 @@ def look(root, work):
         why = [name for name in part.tools if not tools[name]] + ([] if part.name == "PyTorch" else missing)
         why += ["PyTorch"] if part.name == "PyTorch" and not found["torch"] else []
         why += [] if found["gpu"] or part.name == "build" else ["a GPU"]
+        why += ["a second GPU"] if part.gpus > 1 and toolkit.devices(found["gpus"] or "") < part.gpus else []
         lines.append(f"  {part.name}: " + (f"LACKS {', '.join(dict.fromkeys(why))}" if why else f"would run, about {part.expected} s"))
     return "\n".join(lines)

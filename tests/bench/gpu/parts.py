@@ -2,6 +2,8 @@
 
 import dataclasses
 
+import build as builds
+import devices
 import pieces
 import steps
 
@@ -16,6 +18,7 @@ class Part:
     steps: bool = False  # the trainers of the bundles that are timed as whole steps
     attention: bool = False  # the clocked trainers of the other kinds of attention
     tools: tuple = ()  # programs of the machine
+    gpus: int = 1
 
 
 PARTS = (
@@ -28,12 +31,13 @@ PARTS = (
     Part("attention", pieces.attention, 35, 90, attention=True),
     Part("tests", steps.tests, 90, 180, tools=("nvcc", "ninja")),
     Part("sanitizer", steps.sanitizer, 100, 200, (("small", "trainer"), ("wide", "trainer")), tools=("compute-sanitizer",)),
+    Part("devices", devices.devices, 110, 200, (("run", "trainer"), ("run", "collectives")), gpus=2),
 )
 
 
 def programs(part, made):
     """(bundle, program) that a part runs, of those that could be made."""
-    found = [each for each in part.programs if each[1] == "ceilings" or made.has(each[0])]
+    found = [each for each in part.programs if each[1] in builds.OF_THE_KIT or made.has(each[0])]
     for row in made.rows():
         if part.steps and row.step:
             found.append((row.name, "trainer"))

@@ -263,8 +263,41 @@ def sanitizer(f):
     return "; ".join(rows) or r.get("absent")
 
 
+def devices(f):
+    part = f.parts.get("devices", {})
+    texts = filter(None, [part.get("absent"), device_steps(part), collectives(part.get("collectives", {}))])
+    return "\n\n".join(texts) or None
+
+
+def device_steps(part):
+    """Steps of all devices beside those of one with as many micro-batches a rank."""
+    rows = []
+    for name in ("one", "all", "one, accumulated", "all, accumulated"):
+        s, alone = part.get(name, {}), part.get(name.replace("all", "one"), {})
+        if "ms" not in s:
+            rows += [[name, line(s["failed"]), *[""] * 4]] if "failed" in s else []
+            continue
+        row = [f"{part['devices'] if s is not alone else 1} x {s['passes']}", f"{s['ms']:,.1f}", f"{1e3 * s['tokens'] / s['ms']:,.0f}"]
+        if s is not alone and "ms" in alone:
+            exposed = s["ms"] - alone["ms"]
+            row += [f"{s['tokens'] / alone['tokens'] * alone['ms'] / s['ms']:.2f}", f"{exposed:,.2f}", f"{exposed / s['ms']:.1%}"]
+        rows.append(row + [""] * (6 - len(row)))
+    return table(["devices x micro-batches of each", "ms a step", "tokens/s", "times one device's", "exposed communication, ms", "of the step"],
+                 rows) if rows else None
+
+
+def collectives(measured):
+    rows = [[f"{what}, {mib} MiB", f"{1e3 * row['ours_ms']:,.1f}", f"{row['ours_gb_s']:,.1f}", f"{row['nccl_gb_s']:,.1f}",
+             f"{row['ours_gb_s'] / row['nccl_gb_s']:.1%}"]
+            for mib, kinds in measured.get("mib", {}).items() for what, row in kinds.items()]
+    if not rows:
+        return f"collectives: {line(measured['failed'])}" if "failed" in measured else None
+    return f"{measured['ranks']}:\n\n" + table(["collective", "µs", "GB/s on the bus", "NCCL's own call, GB/s", "of NCCL's own"], rows)
+
+
 SECTIONS = (("Parts", parts), ("Ceilings", ceilings), ("The step", step), ("Bytes", table_of_bytes), ("Kernels", kernels),
-            ("Products", products), ("Attention", attention), ("Tests", tests), ("compute-sanitizer", sanitizer))
+            ("Products", products), ("Attention", attention), ("Tests", tests), ("compute-sanitizer", sanitizer),
+            ("Several devices", devices))
 
 
 def markdown(result):

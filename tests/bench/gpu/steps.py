@@ -1,4 +1,4 @@
-"""The kit's parts but pieces and attention (pieces.py): each fills a dictionary with what it measured, or raises."""
+"""The kit's parts but those of pieces.py and devices.py: each fills a dictionary with what it measured, or raises."""
 
 import json
 import os
@@ -13,9 +13,11 @@ import toolkit
 import training
 
 # copy MiB and sizes of square products, each sustained for so many seconds; timed steps and those before them; repeats of
-# a launch; micro-batches accumulated.
-FULL = {"copy": 4096, "gemm": [4096, 8192, 16384], "sustained": 2.5, "steps": 8, "warmup": 3, "repeats": 5, "accumulated": 4}
-TINY = {"copy": 1, "gemm": [32, 64], "sustained": 0.01, "steps": 1, "warmup": 1, "repeats": 2, "accumulated": 2}
+# a launch; micro-batches accumulated; collectives on end, and their MiB.
+FULL = {"copy": 4096, "gemm": [4096, 8192, 16384], "sustained": 2.5, "steps": 8, "warmup": 3, "repeats": 5, "accumulated": 4,
+        "collectives": {"runs": 20, "mib": [1, 16, 256]}}
+TINY = {"copy": 1, "gemm": [32, 64], "sustained": 0.01, "steps": 1, "warmup": 1, "repeats": 2, "accumulated": 2,
+        "collectives": {"runs": 2, "mib": [1]}}
 
 OUT_OF_MEMORY = 12  # quickstart_torch.py's exit code
 

@@ -51,6 +51,14 @@ def tool(name):
     return shutil.which(name) or (shutil.which(name, path=f"{root}/bin:{root}/compute-sanitizer") if root else None)
 
 
+def devices(listed):
+    """How many GPUs a program is shown; `listed`: what `nvidia-smi -L` prints."""
+    shown = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if shown is not None:
+        return len(list(filter(None, shown.split(","))))
+    return sum(line.startswith("GPU ") for line in listed.splitlines())
+
+
 def _library(folders, name):
     for folder in folders:
         for pattern in (f"lib{name}.so", f"lib{name}.a", f"lib{name}.so.*"):

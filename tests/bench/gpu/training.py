@@ -23,23 +23,23 @@ def data_of(kit, bundle):
     return shard
 
 
-def trainer_words(kit, bundle, program, count, passes, folder):
+def trainer_words(kit, bundle, program, count, passes, folder, ranks):
     batch = kit.made.plan(bundle)["batch"]
-    tokens = batch["micro_batch"] * batch["sequence_length"] * passes
+    tokens = batch["micro_batch"] * batch["sequence_length"] * passes * ranks
     return [kit.machine.program(bundle, program), "--run", folder / "run", "--resume", "none", "--no-final-checkpoint",
             "--timing", folder / "timing.json", "--steps", count, f"schedule.steps={max(1000, count)}", "schedule.warmup_steps=10",
             f"data.train.path={data_of(kit, bundle)}", "data.tokenizer=", "data.validation.path=", f"batch.tokens={tokens}",
-            "sampling.every=0", "checkpoint.every=0", "checkpoint.keep_every=0"]
+            "sampling.every=0", "checkpoint.every=0", "checkpoint.keep_every=0", *(["--ranks", ranks] if ranks > 1 else [])]
 
 
-def train(kit, bundle, program, count, passes, prefix=(), settings=(), **environment):
-    """One run: what --timing wrote, what the trainer printed, and its metrics. A run with a skipped update has failed:
-    such a step leaves work out, so that its times are not a step's."""
+def train(kit, bundle, program, count, passes, prefix=(), settings=(), ranks=1, **environment):
+    """One run, with so many micro-batches a rank: what --timing wrote, what the trainer printed, and its metrics. A run with a
+    skipped update has failed: such a step leaves work out, so that its times are not a step's."""
     kit.need(bundle, program)
     folder = kit.work / "training"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-    output = kit.call(*prefix, *trainer_words(kit, bundle, program, count, passes, folder), *settings, **environment)
+    output = kit.call(*prefix, *trainer_words(kit, bundle, program, count, passes, folder, ranks), *settings, **environment)
     timing = json.loads((folder / "timing.json").read_text())
     metrics = harness.json_lines(folder / "run" / "metrics.jsonl")
     shutil.rmtree(folder)
@@ -77,17 +77,17 @@ class MemoryWatch(threading.Thread):
         return None if self.before is None else self.most - self.before
 
 
-def whole_steps(kit, bundle, passes):
-    """The trainer as it is: figures of a step of so many micro-batches."""
+def whole_steps(kit, bundle, passes, ranks=1):
+    """The trainer as it is: figures of a step of so many micro-batches on each of `ranks` devices."""
     warmup, count = kit.sizes["warmup"], kit.sizes["steps"]
     watch = MemoryWatch()
     try:
-        timing, output, _ = train(kit, bundle, "trainer", warmup + count, passes)
+        timing, output, _ = train(kit, bundle, "trainer", warmup + count, passes, ranks=ranks)
     finally:
         taken = watch.finish()
     plan = kit.made.plan(bundle)
     median = statistics.median(timing["steps"][warmup:])
-    return {"passes": passes, "tokens": plan["batch"]["micro_batch"] * plan["batch"]["sequence_length"] * passes,
+    return {"passes": passes, "tokens": plan["batch"]["micro_batch"] * plan["batch"]["sequence_length"] * passes * ranks,
             "ms": 1e3 * median, "seconds": timing["steps"][warmup:], "first_step_end": timing["seconds_to_first_step"],
             "start_up_seconds": timing["seconds_to_first_step"] - median,
             "arena_bytes": harness.allocated_bytes(output), "plan_bytes": plan["memory"]["arena_bytes"], "device_bytes": taken}
