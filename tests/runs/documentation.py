@@ -1,4 +1,4 @@
-"""Every command of README.md, docs/manual.md and docs/runs.md is run as it is written there, in order, in one folder with the built llmc; what
+"""Every command of README.md and three pages of docs/ is run as it is written there, in order, in one folder with the built llmc; what
 a page shows of its output is what it says. docs/walkthrough.md: walkthrough.py."""
 
 import json
@@ -11,7 +11,7 @@ import pages
 from harness import RunTest
 
 DATASET = os.environ.get("LLMC_DATASET", "/tmp/llmc-dataset")
-PAGES = ("README.md", "docs/manual.md", "docs/runs.md")
+PAGES = ("README.md", "docs/manual.md", "docs/runs.md", "docs/gpu-machine.md")
 # What is not run.
 NOT_HERE = {
     "./test.sh": "runs this test",
@@ -20,7 +20,11 @@ NOT_HERE = {
     "build/quickstart/trainer [options] [key.path=value ...]": "says what may be written",
     "llmc plan specs/llama-1b.yaml --kernels": "nvcc takes minutes; run_kernels_nvcc makes the table of a small spec",
     "cmake -S llama-1b -B llama-1b/build && cmake --build llama-1b/build": "needs the CUDA toolkit, cuDNN and NCCL",
+    "cmake -G Ninja -S llama-1b -B llama-1b/build && cmake --build llama-1b/build": "needs the CUDA toolkit, cuDNN and NCCL",
+    "llmc compile specs/llama-1b.yaml": "needs the CUDA toolkit, cuDNN and NCCL",
     "build/llama-1b/trainer tune": "needs a GPU",
+    "build/llama-1b/trainer --steps 20": "needs a GPU",
+    "build/llama-1b/trainer --ranks 8": "needs eight GPUs",
     "nsys profile --capture-range=cudaProfilerApi build/llama-1b/trainer --steps 30 --profile 20:5": "needs a GPU",
 }
 # What is run in a shorter form, which ends earlier or reads less.
