@@ -6,6 +6,7 @@
 #include <set>
 
 #include "compiler/emit/addresses.h"
+#include "compiler/emit/order_printer.h"
 #include "compiler/emit/printer.h"
 #include "compiler/emit/product_printer.h"
 #include "compiler/emit/specialiser/specialiser.h"
@@ -48,7 +49,7 @@ class StepPrinter {
     step_struct();
     out_.raw(start);
     out_.raw("namespace {\n\n");
-    marks();
+    order_.marks();
     out_.raw(body + "}  // namespace llmc\n");
     return out_.take();
   }
@@ -208,7 +209,7 @@ class StepPrinter {
     if (kernels) out_.line("if (s.ranks.world_size() == 1) return;");
     out_.line("Stream& beside = s.ranks.beside(s.stream);");
     launches(r, "beside");
-    if (const std::string number = mark(g_.regions[r].part, g_.regions[r].block); !number.empty())
+    if (const std::string number = order_.mark(g_.regions[r].part, g_.regions[r].block); !number.empty())
       out_.line("s.ranks.mark($mark$);", {{"mark", number}});
   }
 
@@ -228,20 +229,9 @@ class StepPrinter {
   /// Whether the ops of a part stand in the function that is called for it, without one of their own.
   static bool in_place(Part part) { return part == Part::initialise || part == Part::refresh; }
 
-  std::string parameters(std::size_t r, bool declare) const {
-    const Region& region = g_.regions[r];
-    const bool adds = std::any_of(plan_.launches.begin(), plan_.launches.end(),
-                                  [r](const plan::Launch& l) { return l.region_index == r && l.adds; });
-    std::string text = declare ? "Step& s" : "s";
-    if (adds) text += declare ? ", bool first" : ", first";
-    if (region.block == Block::layer) text += declare ? ", std::size_t layer" : ", layer";
-    if (region.loop == Loop::loss_chunks) text += declare ? ", std::size_t chunk" : ", chunk";
-    return text;
-  }
-
   void region(std::size_t r) {
     const Region& region = g_.regions[r];
-    out_.open("void $name$($parameters$)", {{"name", region.name}, {"parameters", parameters(r, true)}});
+    out_.open("void $name$($parameters$)", {{"name", region.name}, {"parameters", region_parameters(plan_, r, true)}});
     pointers(r);
     out_.blank();
     if (cuda_) out_.line("const Range range(\"$name$\");", {{"name", region.name}});
@@ -263,190 +253,8 @@ class StepPrinter {
       }
   }
 
-  bool has(Part part) const {
-    return std::any_of(g_.regions.begin(), g_.regions.end(), [part](const Region& r) { return r.part == part; });
-  }
-
-  void call(std::size_t r) {
-    out_.line("$name$($arguments$);", {{"name", g_.regions[r].name}, {"arguments", parameters(r, false)}});
-  }
-
-  /// Calls every region of `part`, in order; all variants of a layer are one loop.
-  void calls(Part part) {
-    for (std::size_t r = 0; r < g_.regions.size(); ++r) {
-      const Region& region = g_.regions[r];
-      if (region.part != part || (region.block == Block::layer && region.variant > 0)) continue;
-      const std::string layers = std::to_string(g_.layers());
-      switch (region.loop) {
-        case Loop::once:
-          if (part == Part::backward) await_window(region.block);
-          call(r);
-          if (part == Part::backward) reduce(region.block);
-          continue;
-        case Loop::loss_chunks:
-          out_.open("for (std::size_t chunk = 0; chunk < $n$; ++chunk)",
-                    {{"n", std::to_string(g_.tokens() / g_.chunk_rows)}});
-          call(r);
-          break;
-        case Loop::layers_up:
-          out_.open("for (std::size_t layer = 0; layer < $n$; ++layer)", {{"n", layers}});
-          variant_calls(part);
-          break;
-        case Loop::layers_down:
-          out_.open("for (std::size_t layer = $n$; layer-- > 0;)", {{"n", layers}});
-          if (part == Part::backward) await_window(region.block);
-          variant_calls(part);
-          if (part == Part::backward) reduce(region.block);
-          break;
-      }
-      out_.close();
-    }
-  }
-
-  bool has(Part part, Block block) const { return find(part, block) < g_.regions.size(); }
-
-  std::size_t find(Part part, Block block) const {
-    const auto found = std::find_if(g_.regions.begin(), g_.regions.end(),
-                                    [&](const Region& r) { return r.part == part && r.block == block; });
-    return static_cast<std::size_t>(found - g_.regions.begin());
-  }
-
-  /// In the last micro-batch of a step the gradients of a block are complete; those that are shared out do not stay.
-  void reduce(Block block) {
-    if (!has(Part::reduce, block)) return;
-    const std::size_t r = find(Part::reduce, block);
-    out_.line("$when$$name$($arguments$);", {{"when", is_sharded(Use::gradients, shard_) ? "" : "if (last) "},
-                                             {"name", g_.regions[r].name},
-                                             {"arguments", parameters(r, false)}});
-  }
-
-  /// What the ranks' stream has to be done with before anybody goes on; empty where nobody waits for it alone.
-  std::string mark(Part part, Block block) const {
-    if (part == Part::reduce && (!is_sharded(Use::gradients, shard_) || block == Block::embed || block == Block::none))
-      return "";
-    const std::string what = constant_name(block == Block::none ? "vectors" : name_of(block));
-    return what + (part == Part::gather ? "Gathered" : "Reduced") + (block == Block::layer ? " + layer % 2" : "");
-  }
-
-  void marks() {
-    int number = 0;
-    for (const Part part : {Part::gather, Part::reduce})
-      for (const Block block : {Block::none, Block::embed, Block::head, Block::layer}) {
-        const std::string name = has(part, block) ? mark(part, block) : "";
-        if (name.empty()) continue;
-        if (number == 0)
-          out_.line("// Marks on the ranks' own stream, which the passes wait for; layers take turns in two.");
-        out_.line("constexpr int $name$ = $number$;",
-                  {{"name", name.substr(0, name.find(' '))}, {"number", std::to_string(number)}});
-        number += block == Block::layer ? 2 : 1;
-      }
-    if (number > 0) out_.blank();
-  }
-
-  void await(Part part, Block block) {
-    if (has(part, block)) out_.line("s.ranks.wait($mark$, s.stream);", {{"mark", mark(part, block)}});
-  }
-
-  void gather(Block block, const char* layer = "") {
-    if (has(Part::gather, block))
-      out_.line("$name$(s$layer$);", {{"name", g_.regions[find(Part::gather, block)].name}, {"layer", layer}});
-  }
-
-  /// Before the backward pass of a block writes gradients into a window: what was there has been reduced. A layer's
-  /// weights are gathered again, one ahead; those of the last two are in their windows still.
-  void await_window(Block block) {
-    const bool weights = is_sharded(Use::masters, shard_), gradients = is_sharded(Use::gradients, shard_);
-    if (block == Block::embed && gradients) await(Part::reduce, Block::head);
-    if (block != Block::layer || !gradients) return;
-    const std::string n = std::to_string(g_.layers());
-    if (weights) {
-      out_.open("if (layer + 1 < $n$ && layer > 0)", {{"n", n}});
-      gather(Block::layer, ", layer - 1");
-      out_.close();
-    }
-    out_.open("if (layer + 2 < $n$)", {{"n", n}});
-    if (weights) await(Part::gather, Block::layer);
-    await(Part::reduce, Block::layer);
-    out_.close();
-  }
-
-  /// Whether weights are gathered in every pass; else in the first one of a step, if at all.
-  bool gathers_always() const { return is_sharded(Use::masters, shard_); }
-  const char* gather_argument(const char* when) const { return has(Part::gather) && !gathers_always() ? when : ""; }
-
-  /// Text that runs only where the pass gathers weights.
-  void where_gathering(auto print) {
-    if (!has(Part::gather)) return;
-    if (gathers_always()) return print();
-    out_.open("if (gather)");
-    print();
-    out_.close();
-  }
-
-  /// Each block's weights are gathered while the block before it runs. Two layers take turns in their windows, so that
-  /// a layer's begin when the one before the last is done.
-  void forward() {
-    out_.open("void forward(Step& s$gather$)", {{"gather", gather_argument(", bool gather")}});
-    where_gathering([this] {
-      for (const Block block : {Block::none, Block::embed}) gather(block);
-      gather(Block::layer, ", 0");
-      for (const Block block : {Block::none, Block::embed}) await(Part::gather, block);
-    });
-    call(find(Part::forward, Block::embed));
-    const std::string layers = std::to_string(g_.layers());
-    out_.open("for (std::size_t layer = 0; layer < $n$; ++layer)", {{"n", layers}});
-    where_gathering([&] {
-      out_.open("if (layer + 1 < $n$)", {{"n", layers}});
-      gather(Block::layer, ", layer + 1");
-      if (has(Part::gather, Block::head)) {
-        out_.middle("} else {");
-        gather(Block::head);
-      }
-      out_.close();
-      await(Part::gather, Block::layer);
-    });
-    variant_calls(Part::forward);
-    out_.close();
-    if (has(Part::gather, Block::head)) where_gathering([this] { await(Part::gather, Block::head); });
-    call(find(Part::forward, Block::head));
-    out_.close();
-    out_.blank();
-  }
-
-  void gather_weights() {
-    if (!has(Part::gather) || gathers_always()) {
-      out_.line("/// $why$", {{"why", gathers_always() ? "Every pass gathers them." : "Every rank has all of them."}});
-      out_.line("void gather_weights(Step&) {}");
-    } else {
-      out_.open("void gather_weights(Step& s)");
-      calls(Part::gather);
-      out_.line("s.ranks.join(s.stream);");
-      out_.close();
-    }
-    out_.blank();
-  }
-
-  /// A layer's function is that of its variant.
-  void variant_calls(Part part) {
-    for (std::size_t r = 0; r < g_.regions.size(); ++r) {
-      const Region& region = g_.regions[r];
-      if (region.block != Block::layer || region.part != part) continue;
-      if (where_.variants() == 1 || region.variant == kAllVariants) return call(r);
-      const std::string test =
-          region.variant + 1 == where_.variants() ? "" : fmt::format("if (kVariant[layer] == {})", region.variant);
-      if (region.variant == 0)
-        out_.open(test);
-      else if (test.empty())
-        out_.middle("} else {");
-      else
-        out_.middle("} else " + test + " {");
-      call(r);
-    }
-    out_.close();
-  }
-
   void functions() {
-    forward();
+    order_.forward();
     out_.line("}  // namespace");
     out_.blank();
     own_backward();
@@ -466,7 +274,7 @@ class StepPrinter {
     ops_of(Part::initialise);
     out_.close();
     out_.blank();
-    if (has(Part::refresh)) {
+    if (order_.has(Part::refresh)) {
       out_.open("void refresh_copies(Step& s)");
       ops_of(Part::refresh);
       out_.close();
@@ -475,30 +283,7 @@ class StepPrinter {
       out_.line("void refresh_copies(Step&) {}");
     }
     out_.blank();
-    gather_weights();
-    const bool each = is_sharded(Use::gradients, shard_);
-    out_.open("void micro_batch(Step& s, bool first, bool$last$)", {{"last", each ? "" : " last"}});
-    out_.line("forward(s$gather$);", {{"gather", gather_argument(", first")}});
-    calls(Part::loss);
-    calls(Part::backward);
-    reduce(Block::none);
-    out_.line("$when$s.ranks.join(s.stream);", {{"when", each ? "" : "if (last) "}});
-    out_.close();
-    out_.blank();
-    out_.open("void optimizer_step(Step& s)");
-    calls(Part::optimizer);
-    out_.close();
-    out_.blank();
-    out_.open("void evaluate(Step& s, bool first)");
-    out_.line("forward(s$gather$);", {{"gather", gather_argument(", false")}});
-    calls(Part::evaluate);
-    out_.close();
-    out_.blank();
-    out_.open("void next_logits(Step& s)");
-    out_.line("forward(s$gather$);", {{"gather", gather_argument(", false")}});
-    calls(Part::sample);
-    out_.close();
-    out_.blank();
+    order_.passes();
   }
 
   const plan::Plan& plan_;
@@ -506,6 +291,7 @@ class StepPrinter {
   Addresses where_;
   const Shard shard_;
   Source out_;
+  OrderPrinter order_{plan_, out_};
   bool cuda_ = false, cudnn_ = false, tiles_ = false;
   const plan::HostBuffer* workspace_ = nullptr;  // of matrix products; null on cpu
 };
