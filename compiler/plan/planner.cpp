@@ -146,8 +146,8 @@ std::string ways_out(const spec::Spec& spec, std::int64_t needed) {
   for (const auto& [shard, word] : {std::pair(Shard::optimizer, "optimizer"), std::pair(Shard::gradients, "gradients"),
                                     std::pair(Shard::parameters, "parameters")})
     if (spec.parallel.world_size > 1 && shard > shared &&
-        try_one(as_is.with(fmt::format("parallel.shard: {}", word),
-                           [shard](spec::Spec& s) { s.parallel.shard = shard; })))
+        try_one(
+            as_is.with(fmt::format("parallel.shard: {}", word), [shard](spec::Spec& s) { s.parallel.shard = shard; })))
       break;
   if (spec.batch.micro_batch > 1)
     for (std::int64_t smaller : divisors_descending(spec.batch.tokens / spec.batch.sequence_length))

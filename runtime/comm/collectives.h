@@ -50,7 +50,7 @@ class Communicator {
   void reduce_scatter_sum(float* data, std::size_t share, Stream& stream);
   void reduce_scatter_sum(bf16* data, std::size_t share, Stream& stream);
   /// mine [share] bytes, data [world_size * share]: afterwards data holds every rank's `mine`, in the order of ranks.
-  /// `mine` may lie in `data`, at its own place there.
+  /// `mine` may lie in `data`, at its own place there. One rank copies nothing.
   void all_gather(const void* mine, void* data, std::size_t share, Stream& stream);
   /// The same, where every rank has written its own share of `data`.
   void all_gather(void* data, std::size_t share, Stream& stream) {

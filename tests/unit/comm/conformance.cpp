@@ -17,6 +17,7 @@
 #include "comm/launch.h"
 #include "comm/rendezvous.h"
 #include "device/device.h"
+#include "device/math.h"
 #include "error.h"
 
 namespace llmc {
@@ -36,7 +37,10 @@ class Conformance {
         all_reduce<float>(count, offset);
         all_reduce<double>(count, offset);
         reduce_scatter(count / n_, offset);
+        reduce_bf16(count / n_, offset, true);
+        reduce_bf16(count / n_, offset, false);
         all_gather(count, offset);
+        all_gather_from_elsewhere(count, offset);
         for (int root = 0; root < ranks_.world_size(); ++root) broadcast(count, offset, root);
       }
     }
@@ -136,6 +140,28 @@ class Conformance {
     for (std::size_t i = me() * share; i < (me() + 1) * share; ++i) check(is_sum(result[i], i), what, i);
   }
 
+  void reduce_bf16(std::size_t share, std::size_t offset, bool scatter) {
+    const std::string what =
+        fmt::format("{} of shares of {} bf16s", scatter ? "reduce_scatter_sum" : "all_reduce_sum", share);
+    std::vector<unsigned short> mine(share * n_);
+    for (std::size_t i = 0; i < mine.size(); ++i) mine[i] = from_float<bf16>(value<float>(me(), i)).bits;
+    const auto result = operate<unsigned short>(what, mine, offset, !scatter, [&](unsigned short* data) {
+      auto* values = reinterpret_cast<bf16*>(data);
+      scatter ? ranks_.reduce_scatter_sum(values, share, device_.stream())
+              : ranks_.all_reduce_sum(values, mine.size(), device_.stream());
+    });
+    for (std::size_t i = scatter ? me() * share : 0; i < (scatter ? (me() + 1) * share : mine.size()); ++i) {
+      float exact = 0, size = 0;
+      for (std::size_t rank = 0; rank < n_; ++rank) {
+        const float summand = to_float(from_float<bf16>(value<float>(rank, i)));
+        exact += summand, size += std::fabs(summand);
+      }
+      // Half a unit in the last place where the sum is rounded once, and once more with each summand where it is bf16.
+      const float bound = device_.runs_ahead() ? static_cast<float>(n_) * size : std::fabs(exact);
+      check(std::fabs(to_float(bf16{result[i]}) - exact) <= bound / 256, what, i);
+    }
+  }
+
   void all_gather(std::size_t share, std::size_t offset) {
     const std::string what = fmt::format("all_gather of shares of {}", share);
     using Bytes = std::vector<unsigned char>;
@@ -144,6 +170,23 @@ class Conformance {
     const Bytes result = operate<unsigned char>(
         what, mine, offset, true, [&](unsigned char* data) { ranks_.all_gather(data, share, device_.stream()); });
     for (std::size_t i = 0; i < result.size(); ++i) check(result[i] == byte(i / share, i), what, i);
+  }
+
+  /// On the communicator's own stream, for which the device's waits. One rank does nothing.
+  void all_gather_from_elsewhere(std::size_t share, std::size_t offset) {
+    if (n_ == 1) return;
+    const std::string what = fmt::format("all_gather of shares of {} from elsewhere", share);
+    using Bytes = std::vector<unsigned char>;
+    Bytes own(share);
+    for (std::size_t i = 0; i < share; ++i) own[i] = byte(me(), i);
+    std::byte* source = device_.allocate(share + 1) + offset;
+    device_.copy_in(source, own.data(), share);
+    const Bytes result = operate<unsigned char>(what, Bytes(share * n_, 5), offset, true, [&](unsigned char* data) {
+      ranks_.all_gather(source, data, share, ranks_.beside(device_.stream()));
+      ranks_.mark(1);
+      ranks_.wait(1, device_.stream());
+    });
+    for (std::size_t i = 0; i < result.size(); ++i) check(result[i] == byte(i / share, i % share), what, i);
   }
 
   void broadcast(std::size_t bytes, std::size_t offset, int root) {
