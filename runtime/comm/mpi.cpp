@@ -65,11 +65,25 @@ void add_rows(std::span<const T* const> ranks, T* out, std::size_t count) {
 }  // namespace
 
 struct Communicator::Impl {
-  Impl(const Launch& launch, Mpi& library)
+  Impl(const Launch& launch, Rendezvous& met)
       : rank(launch.rank),
         world_size(launch.world_size),
-        mpi(library),
-        description(std::to_string(world_size) + " ranks, " + library.version()) {}
+        rendezvous(met),
+        mpi(met.mpi()),
+        description(std::to_string(world_size) + " ranks, " + mpi.version()) {}
+
+  /// Says what this rank is in, for the message of one who waits there in vain.
+  class Within {
+   public:
+    Within(Impl& impl, const char* collective) : rendezvous_(impl.rendezvous), before_(rendezvous_.doing(collective)) {}
+    ~Within() { rendezvous_.doing(before_); }
+    Within(const Within&) = delete;
+    Within& operator=(const Within&) = delete;
+
+   private:
+    Rendezvous& rendezvous_;
+    const char* const before_;
+  };
 
   /// The elements that a rank sums: an even share, the last ones less or none.
   struct Part {
@@ -154,6 +168,7 @@ struct Communicator::Impl {
   }
 
   const int rank, world_size;
+  Rendezvous& rendezvous;
   Mpi& mpi;
   const std::string description;
   std::vector<std::byte> scratch;
@@ -161,7 +176,7 @@ struct Communicator::Impl {
 };
 
 Communicator::Communicator(Device&, const Launch& launch, Rendezvous& rendezvous)
-    : impl_(launch.world_size > 1 ? new Impl(launch, rendezvous.mpi()) : nullptr) {}
+    : impl_(launch.world_size > 1 ? new Impl(launch, rendezvous) : nullptr) {}
 Communicator::~Communicator() = default;
 
 int Communicator::rank() const { return impl_ ? impl_->rank : 0; }
@@ -175,33 +190,46 @@ void Communicator::wait(int, Stream&) {}
 void Communicator::join(Stream&) {}
 
 void Communicator::all_reduce_sum(float* values, std::size_t count, Stream&) {
-  if (impl_) impl_->all_reduce(values, count);
+  if (!impl_) return;
+  const Impl::Within within(*impl_, "all-reduce");
+  impl_->all_reduce(values, count);
 }
 
 void Communicator::all_reduce_sum(double* values, std::size_t count, Stream&) {
-  if (impl_) impl_->all_reduce(values, count);
+  if (!impl_) return;
+  const Impl::Within within(*impl_, "all-reduce");
+  impl_->all_reduce(values, count);
 }
 
 void Communicator::all_reduce_sum(bf16* values, std::size_t count, Stream&) {
-  if (impl_) impl_->all_reduce(values, count);
+  if (!impl_) return;
+  const Impl::Within within(*impl_, "all-reduce");
+  impl_->all_reduce(values, count);
 }
 
 void Communicator::reduce_scatter_sum(float* data, std::size_t share, Stream&) {
-  if (impl_) impl_->reduce_scatter(data, share * static_cast<std::size_t>(impl_->world_size), share);
+  if (!impl_) return;
+  const Impl::Within within(*impl_, "reduce-scatter");
+  impl_->reduce_scatter(data, share * static_cast<std::size_t>(impl_->world_size), share);
 }
 
 void Communicator::reduce_scatter_sum(bf16* data, std::size_t share, Stream&) {
-  if (impl_) impl_->reduce_scatter(data, share * static_cast<std::size_t>(impl_->world_size), share);
+  if (!impl_) return;
+  const Impl::Within within(*impl_, "reduce-scatter");
+  impl_->reduce_scatter(data, share * static_cast<std::size_t>(impl_->world_size), share);
 }
 
 void Communicator::all_gather(const void* mine, void* data, std::size_t share, Stream&) {
-  if (impl_)
-    impl_->gather(static_cast<const std::byte*>(mine), static_cast<std::byte*>(data),
-                  share * static_cast<std::size_t>(impl_->world_size), share);
+  if (!impl_) return;
+  const Impl::Within within(*impl_, "all-gather");
+  impl_->gather(static_cast<const std::byte*>(mine), static_cast<std::byte*>(data),
+                share * static_cast<std::size_t>(impl_->world_size), share);
 }
 
 void Communicator::broadcast(void* data, std::size_t bytes, int root, Stream&) {
-  if (impl_) impl_->mpi.broadcast(data, bytes, root);
+  if (!impl_) return;
+  const Impl::Within within(*impl_, "broadcast");
+  impl_->mpi.broadcast(data, bytes, root);
 }
 
 Starter rank_starter() { return Starter::mpirun; }

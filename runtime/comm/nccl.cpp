@@ -1,11 +1,17 @@
 // Collectives between GPUs, by NCCL.
 #include <nccl.h>
 
+#include <chrono>
+#include <condition_variable>
 #include <cstring>
 #include <exception>
 #include <map>
+#include <mutex>
+#include <optional>
 #include <string>
+#include <thread>
 
+#include "comm/blocked_signals.h"
 #include "comm/collectives.h"
 #include "comm/launch.h"
 #include "comm/rendezvous.h"
@@ -35,6 +41,43 @@ void check(ncclResult_t result, const char* call) {
 
 }  // namespace
 
+/// Errors come while the host waits for a stream that will never end: a thread looks for them, and ends the process.
+/// Not by ncclCommAbort, which lets the stream run on with what was never summed.
+class ErrorWatch {
+ public:
+  ErrorWatch(ncclComm_t comm, Rendezvous& rendezvous) {
+    const BlockedSignals blocked;
+    thread_ = std::thread([this, comm, &rendezvous] {
+      std::unique_lock lock(mutex_);
+      while (!changed_.wait_for(lock, kInterval, [this] { return over_; })) look(comm, rendezvous);
+    });
+  }
+  ~ErrorWatch() {
+    {
+      const std::lock_guard lock(mutex_);
+      over_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds kInterval{250};
+
+  static void look(ncclComm_t comm, Rendezvous& rendezvous) {
+    ncclResult_t error = ncclSuccess;
+    if (ncclCommGetAsyncError(comm, &error) != ncclSuccess || error == ncclSuccess || error == ncclInProgress) return;
+    std::string why = version() + ": a collective has failed: \"" + ncclGetErrorString(error) + "\"";
+    if (const char* detail = ncclGetLastError(comm); detail && *detail) why += std::string(", ") + detail;
+    rendezvous.end(why + "; NCCL_DEBUG=WARN prints the cause");
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool over_ = false;
+  std::thread thread_;
+};
+
 struct Communicator::Impl {
   Impl(const Launch& launch, Rendezvous& rendezvous)
       : rank(launch.rank),
@@ -49,7 +92,11 @@ struct Communicator::Impl {
                                          std::to_string(sizeof id.internal) + "; give all ranks the same NCCL");
     std::memcpy(id.internal, text.data(), text.size());
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    check(ncclCommInitRankConfig(&comm, world_size, id, rank, &config), "ncclCommInitRankConfig");
+    {
+      const TimeLimit limit = rendezvous.start_limit("NCCL");
+      check(ncclCommInitRankConfig(&comm, world_size, id, rank, &config), "ncclCommInitRankConfig");
+    }
+    watch.emplace(comm, rendezvous);
     int lowest = 0, highest = 0;
     llmc::check(cudaDeviceGetStreamPriorityRange(&lowest, &highest), "cudaDeviceGetStreamPriorityRange");
     llmc::check(cudaStreamCreateWithPriority(&own.handle, cudaStreamNonBlocking, highest),
@@ -57,6 +104,7 @@ struct Communicator::Impl {
   }
 
   ~Impl() {
+    watch.reset();
     // After an error the others may never come to what is under way here: destroying would wait for them.
     if (std::uncaught_exceptions() > exceptions)
       ncclCommAbort(comm);
@@ -68,6 +116,7 @@ struct Communicator::Impl {
   const int rank, world_size;
   const std::string description;
   ncclComm_t comm = nullptr;
+  std::optional<ErrorWatch> watch;
   Stream own;  // of a higher priority, so that its blocks are the next to run where a product has filled the GPU
   Event ready, done;
   std::map<int, Event> marks;

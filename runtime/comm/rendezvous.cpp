@@ -1,20 +1,15 @@
 #include "comm/rendezvous.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <condition_variable>
-#include <functional>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <random>
-#include <thread>
+#include <set>
 #include <utility>
 
 #include "comm/assembly.h"
-#include "comm/blocked_signals.h"
 #include "comm/mpi_library.h"
 #include "comm/watch.h"
 #include "error.h"
@@ -25,41 +20,6 @@ namespace {
 using std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kPortPatience{10};  // for the port of a run that was just killed
-
-/// MPI's start waits for all ranks and has no limit: this ends the process where it takes too long.
-class StartLimit {
- public:
-  StartLimit(const Launch& launch, std::chrono::milliseconds limit) {
-    const BlockedSignals blocked;
-    thread_ = std::thread([this, launch, limit] { watch(launch, limit); });
-  }
-  ~StartLimit() {
-    {
-      const std::lock_guard lock(mutex_);
-      done_ = true;
-    }
-    ended_.notify_all();
-    thread_.join();
-  }
-
- private:
-  void watch(const Launch& launch, std::chrono::milliseconds limit) {
-    std::unique_lock lock(mutex_);
-    if (ended_.wait_for(lock, limit, [&] { return done_; })) return;
-    const std::string line = fmt::format(
-        "error: MPI did not bring the {} ranks together within {:g} s; the log of one that is missing says why. This "
-        "is "
-        "rank {} (host {})\n",
-        launch.world_size, std::chrono::duration<double>(limit).count(), launch.rank, own_host());
-    [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line.data(), line.size());
-    _exit(static_cast<int>(Exit::peer_lost));
-  }
-
-  std::mutex mutex_;
-  std::condition_variable ended_;
-  bool done_ = false;
-  std::thread thread_;
-};
 
 /// Where rank 0 listens, as MPI tells it: "ID PORT ADDRESS ADDRESS ...". The id is drawn, so that another run's rank 0
 /// is not taken for this one's.
@@ -96,31 +56,30 @@ std::string broadcast_text(Mpi& mpi, std::string text) {
   return text;
 }
 
-/// "PROGRAM is 1f.. on rank 0 (host a) and 2e.. on ranks 1-3 (hosts b, c)"
-std::string difference(const std::string& name, const std::vector<std::string>& values,
-                       const std::vector<std::string>& hosts) {
-  std::map<std::string, std::vector<int>> ranks;
-  std::vector<std::string> order;
+double seconds(std::chrono::milliseconds time) { return std::chrono::duration<double>(time).count(); }
+
+/// A value of a fact, and the ranks that have it.
+struct Holders {
+  std::string value;
+  std::vector<int> ranks;
+};
+
+/// In the order of their first ranks.
+std::vector<Holders> holders_of(const std::vector<std::string>& values) {
+  std::vector<Holders> list;
   for (std::size_t rank = 0; rank < values.size(); ++rank) {
-    if (!ranks.contains(values[rank])) order.push_back(values[rank]);
-    ranks[values[rank]].push_back(static_cast<int>(rank));
+    auto same = std::ranges::find(list, values[rank], &Holders::value);
+    if (same == list.end()) same = list.insert(list.end(), {values[rank], {}});
+    same->ranks.push_back(static_cast<int>(rank));
   }
-  std::string text = name + " is ";
-  for (const std::string& value : order) {
-    std::vector<std::string> of_value;
-    for (const int rank : ranks[value]) of_value.push_back(hosts[static_cast<std::size_t>(rank)]);
-    std::sort(of_value.begin(), of_value.end());
-    of_value.erase(std::unique(of_value.begin(), of_value.end()), of_value.end());
-    text += fmt::format("{}{} on {} ({} {})", value == order.front() ? "" : " and ", value, rank_list(ranks[value]),
-                        of_value.size() == 1 ? "host" : "hosts", fmt::join(of_value, ", "));
-  }
-  return text;
+  return list;
 }
 
 }  // namespace
 
 struct Rendezvous::Impl {
   Launch launch;
+  Limits limits;
   std::optional<Mpi> mpi;
   std::optional<Watch> watch;
   bool left = false;
@@ -128,6 +87,7 @@ struct Rendezvous::Impl {
 
 Rendezvous::Rendezvous(const Launch& launch, const Limits& limits) : impl_(std::make_unique<Impl>()) {
   impl_->launch = launch;
+  impl_->limits = limits;
   if (launch.world_size == 1) return;
   const auto begin = steady_clock::now();
   const auto until = begin + limits.start;
@@ -135,7 +95,7 @@ Rendezvous::Rendezvous(const Launch& launch, const Limits& limits) : impl_(std::
   std::optional<Socket> listener;
   if (launch.rank == 0) listener = listen_at(launch.port, std::min(until, begin + kPortPatience));
   if (launch.host.empty()) {
-    const StartLimit limit(launch, limits.start);
+    const TimeLimit limit = start_limit("MPI");
     Mpi& mpi = this->mpi();
     const std::string text = launch.rank == 0 ? own_invitation(port_of(*listener)) : "";
     invitation = read_invitation(broadcast_text(mpi, text));
@@ -161,12 +121,21 @@ std::string Rendezvous::broadcast(const std::string& mine, int root) {
 
 void Rendezvous::barrier() { all_gather(""); }
 
-void Rendezvous::agree(const std::vector<std::pair<std::string, std::string>>& facts) {
-  if (!impl_->watch) return;
+std::string Rendezvous::names(const std::vector<int>& ranks) const {
+  std::vector<std::string> hosts;
+  for (const int rank : ranks)
+    hosts.push_back(impl_->watch ? impl_->watch->hosts()[static_cast<std::size_t>(rank)] : own_host());
+  std::ranges::sort(hosts);
+  hosts.erase(std::unique(hosts.begin(), hosts.end()), hosts.end());
+  return fmt::format("{} ({} {})", rank_list(ranks), hosts.size() == 1 ? "host" : "hosts", fmt::join(hosts, ", "));
+}
+
+Rendezvous::Difference Rendezvous::compare(const Facts& facts) {
+  if (!impl_->watch) return {};
   BodyWriter mine;
   mine.number(facts.size());
   for (const auto& [name, value] : facts) mine.text(name).text(value);
-  std::vector<std::string> names;  // in the order in which they come
+  std::vector<std::string> order;  // in the order in which they come
   std::map<std::string, std::vector<std::string>> values;
   const std::vector<std::string> all = all_gather(mine.body());
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
@@ -174,26 +143,42 @@ void Rendezvous::agree(const std::vector<std::pair<std::string, std::string>>& f
     for (std::uint64_t count = body.number(); count > 0; --count) {
       const std::string name = body.text();
       if (!values.contains(name)) {
-        names.push_back(name);
+        order.push_back(name);
         values[name].assign(all.size(), "nothing");
       }
       values[name][rank] = body.text();
     }
   }
-  std::string text;
-  for (const std::string& name : names) {
-    const std::vector<std::string>& of_ranks = values[name];
-    if (std::adjacent_find(of_ranks.begin(), of_ranks.end(), std::not_equal_to<>()) == of_ranks.end()) continue;
-    text += (text.empty() ? "" : "; ") + difference(name, of_ranks, impl_->watch->hosts());
+  Difference difference;
+  std::set<int> alone;
+  for (const std::string& name : order) {
+    const std::vector<Holders> list = holders_of(values[name]);
+    if (list.size() == 1) continue;
+    std::string text;
+    for (const Holders& holders : list)
+      text += fmt::format("{}{} on {}", text.empty() ? name + " is " : " and ", holders.value, names(holders.ranks));
+    difference.text += (difference.text.empty() ? "" : "; ") + text;
+    const auto most = std::ranges::max_element(list, {}, [](const Holders& holders) { return holders.ranks.size(); });
+    if (2 * most->ranks.size() <= all.size()) continue;
+    for (const Holders& holders : list)
+      if (&holders != &*most) alone.insert(holders.ranks.begin(), holders.ranks.end());
   }
-  if (text.empty()) return;
+  difference.alone.assign(alone.begin(), alone.end());
+  return difference;
+}
+
+void Rendezvous::agree(const Facts& facts) {
+  const Difference difference = compare(facts);
+  if (difference.text.empty()) return;
   impl_->watch->leave();  // all ranks end, each by itself
-  throw Failure(Exit::usage, "the ranks of a run must be equal, and these are not: " + text);
+  throw Failure(Exit::usage, "the ranks of a run must be equal, and these are not: " + difference.text);
 }
 
 void Rendezvous::at(std::int64_t step, const char* doing) {
   if (impl_->watch) impl_->watch->at(step, doing);
 }
+
+const char* Rendezvous::doing(const char* now) { return impl_->watch ? impl_->watch->doing(now) : now; }
 
 void Rendezvous::farewell(int exit_code, const std::string& why) noexcept {
   try {
@@ -206,8 +191,23 @@ void Rendezvous::farewell(int exit_code, const std::string& why) noexcept {
 void Rendezvous::leave() {
   if (std::exchange(impl_->left, true)) return;
   if (impl_->watch) impl_->watch->leave();
-  if (impl_->mpi) impl_->mpi->finalize();
+  if (!impl_->mpi) return;
+  const TimeLimit limit(
+      impl_->limits.silence,
+      fmt::format("MPI did not end within {:g} s after the last step: another rank is stopped, or its "
+                  "network is cut. This is rank {} (host {}), which has done its work",
+                  seconds(impl_->limits.silence), impl_->launch.rank, own_host()));
+  impl_->mpi->finalize();
 }
+
+TimeLimit Rendezvous::start_limit(const std::string& library) const {
+  return {impl_->limits.start,
+          fmt::format("{} did not bring the {} ranks together within {:g} s; the log of one that is missing says why. "
+                      "This is rank {} (host {})",
+                      library, impl_->launch.world_size, seconds(impl_->limits.start), impl_->launch.rank, own_host())};
+}
+
+void Rendezvous::end(const std::string& why) noexcept { impl_->watch->end(why); }
 
 Mpi& Rendezvous::mpi() {
   if (!impl_->mpi) impl_->mpi.emplace(impl_->launch);

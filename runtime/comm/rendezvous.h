@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "comm/launch.h"
+#include "comm/time_limit.h"
 
 namespace llmc {
 
@@ -42,9 +43,16 @@ class Rendezvous {
   Rendezvous(const Rendezvous&) = delete;
   Rendezvous& operator=(const Rendezvous&) = delete;
 
-  /// Facts (name, value) that must be equal on all ranks, such as ("fingerprint", "6f0c..."). Collective. Throws
-  /// Failure(usage) on every rank with the ranks and hosts that have each value.
-  void agree(const std::vector<std::pair<std::string, std::string>>& facts);
+  using Facts = std::vector<std::pair<std::string, std::string>>;  // name, value
+  /// Facts that must be equal on all ranks, such as ("fingerprint", "6f0c..."). Collective. Throws Failure(usage) on
+  /// every rank with the ranks and hosts that have each value.
+  void agree(const Facts& facts);
+  /// Which of these facts are not equal on all ranks. Collective.
+  struct Difference {
+    std::string text;        // each such fact, with the ranks and hosts that have each value; empty where all are equal
+    std::vector<int> alone;  // ranks that have another value than more than half of them
+  };
+  Difference compare(const Facts& facts);
   /// Every rank's text, any bytes, in the order of ranks. Collective. Throws Failure(internal) past kMaxText.
   std::vector<std::string> all_gather(const std::string& mine);
   /// Rank `root`'s text. Collective.
@@ -52,15 +60,26 @@ class Rendezvous {
   /// Returns when all ranks have come here. Collective.
   void barrier();
 
+  /// "rank 1 (host node-b)", "ranks 0-1, 3 (hosts node-a, node-c)"
+  std::string names(const std::vector<int>& ranks) const;
+
   /// What this rank does now, for the messages of those who lose it: (12, "forward and backward"). `doing` must live
   /// as long as the program. No system call, no lock.
   void at(std::int64_t step, const char* doing);
+  /// The same within the step, such as the name of a collective; returns what was said before.
+  const char* doing(const char* now);
 
   /// Tells the others that this rank ends with an error, so that they print it and end too. The last call but the
   /// destructor's.
   void farewell(int exit_code, const std::string& why) noexcept;
+  /// From any thread of one of several ranks, whatever its others do: a farewell with exit code 170, unless heartbeats
+  /// know better who is lost, and the end of the process with a line as above.
+  [[noreturn]] void end(const std::string& why) noexcept;
   /// The end of heartbeats in peace. Collective, and the last call; another does nothing.
   void leave();
+
+  /// For a library's start, which waits for all ranks: ends the process where that takes longer than limits.start.
+  TimeLimit start_limit(const std::string& library) const;
 
   /// MPI, loaded and started by the first call; it ends with leave(). Throws Failure(toolchain, usage).
   Mpi& mpi();

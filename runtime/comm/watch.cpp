@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "comm/blocked_signals.h"
+#include "comm/time_limit.h"
 #include "error.h"
 
 namespace llmc {
@@ -19,7 +20,7 @@ using std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kLastWords{1000};  // for what was said last to arrive
 // Ranks that fail for the same reason do so at about the same time: each says its own. And who said farewell ends
-// before the others, so that launchers, which report the first, report its exit code.
+// before the others, and so does who was killed, so that launchers, which report the first, report its exit code.
 constexpr std::chrono::milliseconds kOwnEnd{500};
 constexpr std::size_t kLongestWhy = 2000;
 
@@ -83,6 +84,12 @@ void Watch::farewell(int exit_code, const std::string& why) {
   eventfd_write(wake_.fd(), 1);
   changed_.notify_all();
   changed_.wait(lock, [&] { return ended_; });
+}
+
+void Watch::end(const std::string& why) {
+  farewell(static_cast<int>(Exit::peer_lost), why);
+  write_error_line(last_line(one_line(why)));
+  _exit(static_cast<int>(Exit::peer_lost));
 }
 
 void Watch::run() {
@@ -310,12 +317,16 @@ void Watch::lose(const Loss& loss) {
       if (peer.rank == loss.rank || rank_ != 0) peer.connection.finish(steady_clock::now());
     if (main_ends_by_itself()) return finish(loss.rank);
   }
-  const std::string line = fmt::format("error: {}. This is rank {} (host {}), {}, which ends with exit code {}\n", what,
-                                       rank_, hosts_[static_cast<std::size_t>(rank_)], place(step_, doing_.load()),
-                                       static_cast<int>(Exit::peer_lost));
-  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line.data(), line.size());
+  write_error_line(last_line(what));
   finish(loss.rank);
+  std::this_thread::sleep_for(kOwnEnd);
   _exit(static_cast<int>(Exit::peer_lost));
+}
+
+std::string Watch::last_line(const std::string& what) const {
+  return fmt::format("{}. This is rank {} (host {}), {}, which ends with exit code {}", what, rank_,
+                     hosts_[static_cast<std::size_t>(rank_)], place(step_, doing_.load()),
+                     static_cast<int>(Exit::peer_lost));
 }
 
 /// Waits a moment for an error of this rank's own.

@@ -31,7 +31,9 @@ class Watch {
     step_.store(step, std::memory_order_relaxed);
     doing_.store(doing, std::memory_order_relaxed);
   }
+  const char* doing(const char* now) { return doing_.exchange(now, std::memory_order_relaxed); }
   void farewell(int exit_code, const std::string& why);
+  [[noreturn]] void end(const std::string& why);
 
  private:
   struct Peer {
@@ -76,6 +78,7 @@ class Watch {
   bool main_ends_by_itself();
   Loss loss_of(const Peer& peer, std::string how) const;
   std::string describe(const Loss& loss) const;
+  std::string last_line(const std::string& what) const;
   void finish(int except = -1);
 
   const int rank_, world_size_;

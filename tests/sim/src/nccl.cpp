@@ -3,6 +3,10 @@
 #include <nccl.h>
 #include <signal.h>
 
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -18,12 +22,30 @@ using namespace sim;
 
 namespace {
 
+/// LLMC_SIM_NCCL_ERROR=RANK:N: in collective N of that rank, from 1, its network breaks. 0: in none.
+std::uint64_t breaking_collective(int rank) {
+  int of_rank = 0;
+  unsigned long long number = 0;
+  const char* text = std::getenv("LLMC_SIM_NCCL_ERROR");
+  return text && std::sscanf(text, "%d:%llu", &of_rank, &number) == 2 && of_rank == rank ? number : 0;
+}
+
 /// What a communicator's collectives need, which may run, or be dropped, when it is gone.
 struct Group : Sequence {
-  Group(const std::string& path, int rank, int ranks, Board::Result& result) : board(path, rank, ranks, result) {}
+  Group(const std::string& path, int rank, int ranks, Board::Result& result)
+      : board(path, rank, ranks, result), breaking(breaking_collective(rank)) {}
   void grew() override { board.push(queued); }
 
+  void run(const Collective& collective) {
+    const std::uint64_t number = done + 1;
+    if (number != breaking) return run_collective(collective, number, board);
+    broken = true;
+    while (!board.aborted()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+
   Board board;
+  const std::uint64_t breaking;
+  std::atomic<bool> broken = false;  // and stays in its collective, as NCCL's kernel does
 };
 
 }  // namespace
@@ -67,7 +89,7 @@ ncclResult_t enqueue_collective(const char* call, Kind kind, ncclDataType_t type
   const Board& board = comm->group->board;
   if (count && (!is_device(send) || !is_device(receive))) return ncclInvalidArgument;
   if (count && !placed_well(collective, board.rank(), board.ranks())) return ncclInvalidUsage;
-  const auto run = [collective, group = comm->group] { run_collective(collective, group->done + 1, group->board); };
+  const auto run = [collective, group = comm->group] { group->run(collective); };
   enqueue(stream_of(stream), collective.name(), run, comm->group);
   return ncclSuccess;
 }
@@ -124,10 +146,11 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
   return ncclSuccess;
 }
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
-  log_call("ncclCommGetAsyncError");
-  *error = comm->group->board.someone_died() ? ncclRemoteError : ncclSuccess;
+  // No line in the log: a thread asks at any time.
+  *error = comm->group->broken || comm->group->board.someone_died() ? ncclRemoteError : ncclSuccess;
   return ncclSuccess;
 }
+const char* ncclGetLastError(ncclComm_t comm) { return comm->group->broken ? "the simulated network broke" : ""; }
 ncclResult_t ncclAllReduce(const void* send, void* receive, std::size_t count, ncclDataType_t type, ncclRedOp_t,
                            ncclComm_t comm, cudaStream_t stream) {
   return enqueue_collective("ncclAllReduce", Kind::all_reduce, type, count, 0, send, receive, comm, stream);

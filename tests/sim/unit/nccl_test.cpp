@@ -285,5 +285,63 @@ TEST(Nccl, ARankThatFailsDoesNotWaitForTheOthers) {
   EXPECT_THAT(ends[1].err, testing::HasSubstr("the other makes no second sum"));
 }
 
+/// Ranks of runtime/comm/nccl.cpp at step 5 that add twice, once `ready`.
+std::vector<End> add_twice(int size, const std::function<void(int rank, Rendezvous&)>& ready) {
+  return ranks::run(size, [&](int rank, Rendezvous& rendezvous) {
+    ::alarm(30);
+    rendezvous.at(5, "training");
+    ready(rank, rendezvous);
+    Device device(0, 1);
+    Communicator communicator(device, ranks::launch_of(rank, size, 0), rendezvous);
+    auto* values = reinterpret_cast<float*>(device.allocate(kValues * sizeof(float)));
+    for (int turn = 0; turn < 2; ++turn) communicator.all_reduce_sum(values, kValues, device.stream());
+    device.synchronize();
+    rendezvous.barrier();
+    rendezvous.leave();
+    return 0;
+  });
+}
+
+TEST(Nccl, ACollectiveThatFailsIsFoundWhileTheHostWaitsForIt) {
+  ::setenv("LLMC_SIM_NCCL_ERROR", "1:2", 1);
+  const std::vector<End> ends = add_twice(3, [](int, Rendezvous&) {});
+  ::unsetenv("LLMC_SIM_NCCL_ERROR");
+  const std::string why =
+      "NCCL 2.28.9: a collective has failed: \"remote process exited or there was a network error\", the simulated "
+      "network broke";
+  const std::string host = " (host " + own_host() + ")";
+  for (int rank = 0; rank < 3; ++rank) {
+    const End& end = ends[static_cast<std::size_t>(rank)];
+    EXPECT_EQ(end.code, static_cast<int>(Exit::peer_lost)) << end.err;
+    EXPECT_THAT(end.err, testing::StartsWith(rank == 1 ? "error: " + why
+                                                       : "error: rank 1" + host +
+                                                             " is lost: it ended with exit code 170: " + why));
+    EXPECT_THAT(end.err, testing::HasSubstr("This is rank " + std::to_string(rank) + host +
+                                            ", at step 5 in training, which ends with exit code 170\n"));
+  }
+}
+
+TEST(Nccl, ARankThatNeverComesEndsTheStart) {
+  const std::vector<End> ends = add_twice(3, [](int rank, Rendezvous& rendezvous) {
+    if (rank == 1) rendezvous.broadcast("", 0);  // NCCL's id
+    while (rank == 1) std::this_thread::sleep_for(1s);
+  });
+  expect_codes(ends, {170, 170, 170});
+  EXPECT_THAT(ends[0].err, testing::HasSubstr("NCCL did not bring the 3 ranks together within 1.5 s"));
+}
+
+TEST(Nccl, ARankThatIsKilledBeforeItComesIsNamed) {
+  const std::vector<End> ends = add_twice(3, [](int rank, Rendezvous& rendezvous) {
+    if (rank != 1) return;
+    rendezvous.broadcast("", 0);
+    std::this_thread::sleep_for(300ms);  // the others wait in ncclCommInitRankConfig
+    ::raise(SIGKILL);
+  });
+  expect_codes(ends, {170, 128 + SIGKILL, 170});
+  for (const int rank : {0, 2})
+    EXPECT_THAT(ends[static_cast<std::size_t>(rank)].err,
+                testing::HasSubstr("rank 1 (host " + own_host() + ") is lost: its process ended without a word"));
+}
+
 }  // namespace
 }  // namespace llmc

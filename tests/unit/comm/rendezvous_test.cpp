@@ -102,6 +102,25 @@ TEST(Rendezvous, DifferencesNameRanksHostsAndValues) {
   }
 }
 
+TEST(Rendezvous, WhoIsAloneWithAValueIsNamed) {
+  const auto ends = run(5, [](int rank, Rendezvous& rendezvous) {
+    const std::string host = " (host " + own_host() + ")";
+    const auto alone = [&](const char* values) {  // a letter a rank
+      return rendezvous.compare({{"weights", std::string(1, values[rank])}, {"moments", "same"}});
+    };
+    int wrong = check(alone("aaaaa").text.empty() && alone("aaaaa").alone.empty(), "equal");
+    const auto one = alone("aabaa");
+    wrong += check(one.text == "weights is a on ranks 0-1, 3-4" + host + " and b on rank 2" + host, "text");
+    wrong += check(one.alone == std::vector<int>{2}, "one of five");
+    wrong += check(alone("baaca").alone == std::vector<int>{0, 3}, "two of five");
+    wrong += check(alone("aabbc").alone.empty() && !alone("aabbc").text.empty(), "no majority");
+    wrong += check(rendezvous.names({0, 1, 3}) == "ranks 0-1, 3" + host, "names");
+    rendezvous.leave();
+    return wrong;
+  });
+  expect_done(ends);
+}
+
 /// All but the lost rank end with 170, and with one line that has these words.
 void expect_lost(const std::vector<End>& ends, int lost, const std::string& how) {
   for (int rank = 0; rank < static_cast<int>(ends.size()); ++rank) {
@@ -172,6 +191,44 @@ TEST_P(LostRank, SaidFarewell) {
   });
   expect_lost(ends, lost, "it ended with exit code 7: the loss is not a number");
   EXPECT_EQ(ends[static_cast<std::size_t>(lost)].code, 7);
+}
+
+TEST_P(LostRank, EndedByAThreadOfItsOwn) {
+  const auto [world_size, lost] = GetParam();
+  const auto ends = lose(world_size, lost, [](Rendezvous& rendezvous) -> int {
+    std::thread([&] { rendezvous.end("the library says that\nall is lost"); }).detach();
+    wait_for_the_others();
+  });
+  expect_lost(ends, lost, "it ended with exit code 170: the library says that all is lost");
+  const End& end = ends[static_cast<std::size_t>(lost)];
+  EXPECT_EQ(end.code, 170);
+  EXPECT_EQ(end.err, "error: the library says that all is lost. This is rank " + std::to_string(lost) + " (host " +
+                         own_host() + "), at step 7 in forward, which ends with exit code 170\n");
+}
+
+TEST(Rendezvous, ACollectiveIsNamedWhileARankIsInIt) {
+  const auto ends = run(2, [](int rank, Rendezvous& rendezvous) -> int {
+    rendezvous.at(3, "training");
+    const char* const before = rendezvous.doing("all-gather");
+    if (rank == 1) sleep(3 * kLimits.beat);
+    rendezvous.barrier();
+    if (rank == 1) ::kill(getpid(), SIGKILL);
+    rendezvous.doing(before);
+    wait_for_the_others();
+  });
+  EXPECT_THAT(ends[0].err, HasSubstr("it was last at step 3 in all-gather. This is rank 0"));
+  EXPECT_THAT(ends[0].err, HasSubstr("at step 3 in training, which ends"));
+}
+
+TEST(Rendezvous, AStartThatTakesTooLongEndsTheProcess) {
+  const auto ends = run(2, [](int, Rendezvous& rendezvous) -> int {
+    const TimeLimit limit = rendezvous.start_limit("the library");
+    wait_for_the_others();
+  });
+  for (const End& end : ends) {
+    EXPECT_EQ(end.code, 170);
+    EXPECT_THAT(end.err, HasSubstr("the library did not bring the 2 ranks together within 1.5 s"));
+  }
 }
 
 TEST(Rendezvous, ARankThatEndsForAnotherDoesNotHideIt) {
