@@ -1,6 +1,8 @@
 #include <sys/statvfs.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstdio>
 #include <limits>
 #include <map>
@@ -65,6 +67,8 @@ class Attempt {
     if (!error_.empty()) return;
     try {
       work();
+    } catch (const std::bad_alloc&) {
+      error_ = "the host's memory is used up";
     } catch (const std::exception& failure) {
       error_ = failure.what();
     }
@@ -88,6 +92,18 @@ class Attempt {
   std::string error_;
 };
 
+/// Reads a parameter for a file. Throws Failure(checkpoint) at a weight that is not finite: nothing could go on from it.
+FlatReader reader(StateAccess& access, std::size_t buffer, const ParameterInfo& parameter) {
+  return [&access, buffer, &parameter](std::int64_t offset, std::int64_t count, float* out) {
+    access.read(buffer, offset, count, out);
+    if (buffer != kWeights) return;
+    bool finite = true;
+    for (std::int64_t i = 0; i < count; ++i) finite &= std::abs(out[i]) <= std::numeric_limits<float>::max();
+    if (!finite)
+      throw Failure(Exit::checkpoint, std::string("'") + parameter.name + "' has a weight that is not finite");
+  };
+}
+
 /// What a checkpoint's file holds: of each parameter its elements of buffers [first, past). `owner`: this rank writes
 /// it, the others gather for it.
 void write_tensors(const fs::path& path, const Shard& shard, std::size_t first, std::size_t past, StateAccess& access,
@@ -109,9 +125,7 @@ void write_tensors(const fs::path& path, const Shard& shard, std::size_t first, 
     access.gather(source.buffer, *source.parameter);
     if (!owner) continue;
     attempt([&] {
-      write_parameter(*writer, *source.parameter, [&](std::int64_t offset, std::int64_t count, float* out) {
-        access.read(source.buffer, offset, count, out);
-      });
+      write_parameter(*writer, *source.parameter, reader(access, source.buffer, *source.parameter));
     });
   }
   if (owner) attempt([&] { files.push_back(writer->finish()); });

@@ -2,7 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <condition_variable>
+#include <functional>
+#include <limits>
 #include <mutex>
+#include <new>
 #include <stdexcept>
 #include <thread>
 
@@ -39,17 +42,20 @@ class Meeting {
   int left_, turn_ = 0;
 };
 
-/// Each parameter can be read when it was gathered last, as where ranks share it out. `broken`: reading a moment fails.
+using Breaks = std::function<void()>;
+
+/// Each parameter can be read when it was gathered last, as where ranks share it out. `breaks` is called where a moment
+/// is read, unless it is empty.
 class GatheredState final : public StateAccess {
  public:
-  GatheredState(StateAccess& whole, bool broken) : whole_(whole), broken_(broken) {}
+  GatheredState(StateAccess& whole, Breaks breaks) : whole_(whole), breaks_(std::move(breaks)) {}
   std::span<const std::string> prefixes() const override { return whole_.prefixes(); }
   void gather(std::size_t buffer, const ParameterInfo& parameter) override {
     gathered_ = {buffer, parameter.offset, parameter.offset + parameter.rows * parameter.pitch};
     calls += std::to_string(buffer) + " of " + parameter.name + "; ";
   }
   void read(std::size_t buffer, std::int64_t offset, std::int64_t count, float* out) override {
-    if (broken_ && buffer == 2) throw std::runtime_error("device lost");
+    if (breaks_ && buffer == 2) breaks_();
     if (buffer != gathered_.buffer || offset < gathered_.begin || offset + count > gathered_.end)
       throw std::logic_error("read of what was not gathered last");
     whole_.read(buffer, offset, count, out);
@@ -60,7 +66,7 @@ class GatheredState final : public StateAccess {
 
  private:
   StateAccess& whole_;
-  const bool broken_;
+  const Breaks breaks_;
   struct {
     std::size_t buffer;
     std::int64_t begin, end;
@@ -71,8 +77,9 @@ struct Saved {
   std::vector<std::string> errors, calls;
 };
 
-/// Step 7 by so many ranks, of which `broken` cannot read its state; -1: all can.
-Saved save_together(const fs::path& run, int ranks, int broken = -1) {
+/// Step 7 by so many ranks; `change` may spoil what one of them saves.
+Saved save_together(const fs::path& run, int ranks,
+                    const std::function<void(int rank, float* weights, Breaks&)>& change = {}) {
   Meeting meeting(ranks);
   Saved saved{std::vector<std::string>(static_cast<std::size_t>(ranks)),
               std::vector<std::string>(static_cast<std::size_t>(ranks))};
@@ -80,7 +87,9 @@ Saved save_together(const fs::path& run, int ranks, int broken = -1) {
   for (int rank = 0; rank < ranks; ++rank)
     threads.emplace_back([&, rank] {
       SmallState state(8);
-      GatheredState access(state.access, rank == broken);
+      Breaks breaks;
+      if (change) change(rank, state.buffers[0].data(), breaks);
+      GatheredState access(state.access, breaks);
       const auto exchange = [&, rank](const std::string& text) { return meeting.exchange(rank, text); };
       try {
         save_checkpoint(run, small_train_state(7), kTexts, small_parameters(), access,
@@ -118,12 +127,33 @@ TEST(Savers, WriteTheFilesOfOne) {
   EXPECT_GE(files, 5u + 2 * 5) << "every rank had files of both kinds";
 }
 
+/// All ranks say the same of it, and nothing is left.
+void expect_failed(const std::string& error, const std::function<void(int rank, float* weights, Breaks&)>& change) {
+  TemporaryDirectory run;
+  const Saved saved = save_together(run.path, 3, change);
+  for (const std::string& said : saved.errors) EXPECT_EQ(said, error);
+  EXPECT_EQ(saved.calls[0], saved.calls[1]);
+  EXPECT_TRUE(fs::is_empty(run.path / "checkpoints"));
+}
+
 TEST(Savers, AllFailWhereOneDoesAndNothingIsLeft) {
   for (int broken = 0; broken < 3; ++broken) {
+    expect_failed("rank " + std::to_string(broken) + ": device lost", [&](int rank, float*, Breaks& breaks) {
+      if (rank == broken) breaks = [] { throw std::runtime_error("device lost"); };
+    });
+    expect_failed("rank " + std::to_string(broken) + ": the host's memory is used up",
+                  [&](int rank, float*, Breaks& breaks) {
+                    if (rank == broken) breaks = [] { throw std::bad_alloc(); };
+                  });
+  }
+}
+
+TEST(Savers, WeightsThatAreNotFiniteAreNotSaved) {
+  for (const float value : {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()}) {
     TemporaryDirectory run;
-    const Saved saved = save_together(run.path, 3, broken);
-    for (const std::string& error : saved.errors) EXPECT_EQ(error, "rank " + std::to_string(broken) + ": device lost");
-    EXPECT_EQ(saved.calls[0], saved.calls[1]);
+    const Saved saved =
+        save_together(run.path, 1, [&](int, float* weights, Breaks&) { weights[192 + 8 * 7 + 5] = value; });
+    EXPECT_EQ(saved.errors[0], "'model.layers.0.self_attn.q_proj.weight' has a weight that is not finite");
     EXPECT_TRUE(fs::is_empty(run.path / "checkpoints"));
   }
 }
