@@ -102,6 +102,12 @@ struct Buffer {
   constexpr std::size_t bytes() const { return static_cast<std::size_t>(bytes_of(dtype, elements)); }
 };
 
+/// A stretch of a flat buffer that is gathered before each step, so that every rank has the same there.
+struct Gathered {
+  const char* buffer;
+  std::int64_t offset, elements;
+};
+
 /// The first buffer of this use; null where there is none.
 inline const Buffer* find_buffer(std::span<const Buffer> buffers, Use use) {
   for (const Buffer& b : buffers)

@@ -87,6 +87,30 @@ void buckets(Source& out, const plan::Plan& plan) {
   out.blank();
 }
 
+/// Whether there are any.
+bool gathered(Source& out, const plan::Plan& plan) {
+  std::vector<std::string> lines;
+  for (const graph::Region& region : plan.graph.regions)
+    for (const graph::Op& op : region.ops) {
+      if (op.kind != graph::OpKind::all_gather) continue;
+      const graph::Tensor& stretch = plan.graph.at(op.outputs[0]);
+      if (is_sharded(plan.graph.at(stretch.partner).use, plan.spec.parallel.shard)) continue;
+      const std::size_t first = plan.parameters.first_bucket.at(stretch.block);
+      const std::size_t count =
+          stretch.block == graph::Block::layer ? static_cast<std::size_t>(plan.graph.layers()) : 1;
+      for (std::size_t i = first; i < first + count; ++i)
+        lines.push_back(fmt::format("    {{\"{}\", {}, {}}},", plan.graph.at(stretch.partner).name,
+                                    plan.parameters.buckets[i].offset, plan.parameters.buckets[i].elements));
+    }
+  if (lines.empty()) return false;
+  out.line("// What ranks gather before a step, of which flat buffer: first element, elements.");
+  out.line("constexpr Gathered kGathered[] = {");
+  for (const std::string& line : lines) out.line(line);
+  out.line("};");
+  out.blank();
+  return true;
+}
+
 bool has_attention(const plan::Plan& plan) {
   return plan.spec.target.kind == spec::TargetKind::cuda && plan.attention.forward == AttentionBy::cudnn;
 }
@@ -182,6 +206,7 @@ std::string print_program(const plan::Plan& plan) {
   groups(out, plan);
   const std::size_t arena_bytes = buffers(out, plan);
   buckets(out, plan);
+  const bool gathers = gathered(out, plan);
   const auto n = [](std::int64_t value) { return std::to_string(value); };
   out.line("constexpr ProgramInfo kInfo = {");
   const plan::ParameterLayout& p = plan.parameters;
@@ -213,6 +238,7 @@ std::string print_program(const plan::Plan& plan) {
       {"arena_bytes", n(static_cast<std::int64_t>(arena_bytes))},
       {"buffers", "kBuffers"},
       {"buckets", "kBuckets"},
+      {"gathered", gathers ? "kGathered" : "{}"},
       {"shard", fmt::format("Shard::{}", spec::text_of("parallel.shard", spec))},
       {"window_bytes", n(static_cast<std::int64_t>(plan.layout.window_bytes))},
       {"gradient_window_bytes", n(static_cast<std::int64_t>(plan.layout.gradient_window_bytes))}};

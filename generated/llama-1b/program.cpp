@@ -256,6 +256,29 @@ constexpr Bucket kBuckets[] = {
     {1180833792, 60817408},
 };
 
+// What ranks gather after a step, of which flat buffer: first element, elements.
+constexpr Gathered kGathered[] = {
+    {"masters", 0, 67584},
+    {"masters", 71680, 268435456},
+    {"copies_bf16", 71680, 268435456},
+    {"copies_bf16", 268511232, 60817408},
+    {"copies_bf16", 329332736, 60817408},
+    {"copies_bf16", 390154240, 60817408},
+    {"copies_bf16", 450975744, 60817408},
+    {"copies_bf16", 511797248, 60817408},
+    {"copies_bf16", 572618752, 60817408},
+    {"copies_bf16", 633440256, 60817408},
+    {"copies_bf16", 694261760, 60817408},
+    {"copies_bf16", 755083264, 60817408},
+    {"copies_bf16", 815904768, 60817408},
+    {"copies_bf16", 876726272, 60817408},
+    {"copies_bf16", 937547776, 60817408},
+    {"copies_bf16", 998369280, 60817408},
+    {"copies_bf16", 1059190784, 60817408},
+    {"copies_bf16", 1120012288, 60817408},
+    {"copies_bf16", 1180833792, 60817408},
+};
+
 constexpr ProgramInfo kInfo = {
     .name = "llama-1b",
     .fingerprint = "b76446b7e2847c9513d3bdc27f2e12f3",

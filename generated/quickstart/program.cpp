@@ -138,6 +138,18 @@ constexpr Bucket kBuckets[] = {
     {5012736, 786432},
 };
 
+// What ranks gather after a step, of which flat buffer: first element, elements.
+constexpr Gathered kGathered[] = {
+    {"masters", 0, 3328},
+    {"masters", 7424, 1048576},
+    {"masters", 1060096, 786432},
+    {"masters", 1850624, 786432},
+    {"masters", 2641152, 786432},
+    {"masters", 3431680, 786432},
+    {"masters", 4222208, 786432},
+    {"masters", 5012736, 786432},
+};
+
 constexpr ProgramInfo kInfo = {
     .name = "quickstart",
     .fingerprint = "274398525d62afeedc289c02dc9a8bde",

@@ -388,6 +388,14 @@ std::vector<Row> run_rows() {
           .fallback("fp32")
           .doc("In what ranks send gradients to each other. bf16: half the bytes, each rank's gradients of a block are "
                "rounded once before they are summed. They are accumulated over micro-batches in fp32 either way."),
+      bind("parallel.compare_every", Type::integer, FIELD(parallel.compare_every))
+          .aside()
+          .fallback("100")
+          .run_time()
+          .range(0, kMaxSteps)
+          .unit("steps")
+          .doc("Steps between comparisons of what several ranks have alike, by checksums; one more comes before each "
+               "save. Where a rank differs, all end with exit code 7 and nothing is saved. 0: never."),
       bind("deterministic", Type::boolean, FIELD(deterministic))
           .fallback("true")
           .doc("Equal runs give equal bits. false allows the attention library's atomics on CUDA."),

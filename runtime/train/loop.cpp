@@ -10,6 +10,7 @@
 #include "error.h"
 #include "train/clock.h"
 #include "train/metrics.h"
+#include "train/replicas.h"
 #include "train/together.h"
 
 namespace llmc {
@@ -44,7 +45,8 @@ bool TrainLoop::stays_alone(std::int64_t step) const {
       run_.profile && (step == run_.profile->first || step == run_.profile->first + run_.profile->count);
   return step == run_.stop || run_.trace || profiler || stop_signal() != 0 ||
          (run_.evaluation && due(run_.values.evaluation.every, step)) ||
-         (run_.sampling && due(run_.values.sampling.every, step)) || due(run_.values.checkpoint.every, step);
+         (run_.sampling && due(run_.values.sampling.every, step)) || due(run_.values.checkpoint.every, step) ||
+         (many_ranks() && due(run_.values.parallel.compare_every, step));
 }
 
 void TrainLoop::send() {
@@ -162,6 +164,12 @@ void TrainLoop::sample() {
   }
 }
 
+void TrainLoop::compare() {
+  if (!many_ranks() || run_.values.parallel.compare_every == 0) return;
+  run_.ranks.at(state_.step, "comparing weights");
+  compare_replicas(run_.session, run_.ranks, state_.step);
+}
+
 bool TrainLoop::save() try {
   run_.ranks.at(state_.step, "saving");
   SaveOptions options;
@@ -181,13 +189,36 @@ bool TrainLoop::save() try {
   run_.console.text(fmt::format("saved {}", path.string()));
   return true;
 } catch (const std::exception& failure) {  // the file system library throws its own
+  // What one rank fails by alone leaves the others waiting: it ends.
+  const auto* known = dynamic_cast<const Failure*>(&failure);
+  if (many_ranks() && !(known && known->code() == Exit::checkpoint)) throw;
   run_.console.warning(fmt::format("CHECKPOINT FAILED at step {}: {}", state_.step, failure.what()));
   return false;
 }
 
+/// Of several ranks whose update was skipped, those where it began; else empty.
+std::string TrainLoop::where_not_finite() {
+  if (!many_ranks() || !finished_.results.skipped) return {};
+  // A letter for a loss, one for weights that are not finite: the others have them after the gather, so that the loss
+  // may be that of all ranks.
+  std::string mine = std::isfinite(finished_.own_loss) ? "" : "l";
+  if (guard_.in_a_row() == 0 && !run_.session.own_weights_finite()) mine += "w";
+  const std::vector<std::string> all = run_.ranks.all_gather(mine);
+  const auto with = [&](char letter) {
+    std::vector<int> ranks;
+    for (std::size_t rank = 0; rank < all.size(); ++rank)
+      if (all[rank].find(letter) != std::string::npos) ranks.push_back(static_cast<int>(rank));
+    return ranks;
+  };
+  const std::vector<int> losses = with('l'), weights = with('w');
+  std::string text = losses.empty() ? "" : "the loss on " + run_.ranks.names(losses);
+  if (!weights.empty()) text += (text.empty() ? "" : ", ") + ("weights of " + run_.ranks.names(weights));
+  return text.empty() ? "gradients alone" : text;
+}
+
 void TrainLoop::report(bool last) {
   val_loss_.reset();
-  const std::string warning = guard_.observe(state_.step, finished_.results);
+  const std::string warning = guard_.observe(state_.step, finished_.results, where_not_finite());
   if (!warning.empty()) run_.console.warning(warning);
   const bool evaluating = run_.evaluation && due(run_.values.evaluation.every, state_.step);
   const bool line = due(run_.values.metrics.every, state_.step) || step_seconds_.size() == 1;
@@ -213,7 +244,9 @@ int TrainLoop::run() {
     const int signal = stop_signal();
     asked |= many_ranks() ? std::exchange(save_asked_, false) : run_.signals.take_save_request();
     if (!sent_.empty()) continue;  // what is saved is the state between two steps
-    if (signal == 0 && !asked && !save_due()) {
+    const bool saves = signal != 0 || asked || save_due();
+    if (saves || due(run_.values.parallel.compare_every, state_.step)) compare();
+    if (!saves) {
       if (last) run_.console.text(fmt::format("ended at step {} without a checkpoint of it", state_.step));
       continue;
     }

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "checkpoint/checkpoint.h"
@@ -77,11 +78,14 @@ class TrainLoop {
   bool stays_alone(std::int64_t step) const;
   void send();
   void finish();
+  std::string where_not_finite();
   void report(bool last);
   void log_step(bool norms);
   void show_progress(bool keep);
   void evaluate();
   void sample();
+  /// Throws SharedFailure(numerics) where a rank has drifted from the others.
+  void compare();
   /// False when it failed, which was said then.
   bool save();
   bool due(std::int64_t every, std::int64_t step) const {

@@ -110,6 +110,11 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
       ->type_name("SECONDS")
       ->check(CLI::Range(2, 86400))
       ->capture_default_str();
+  app.add_option("--start-timeout", options.start_timeout,
+                 "of several ranks: seconds for all to come together, or those that have come end with 170")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(2, 86400))
+      ->capture_default_str();
   auto* plan = app.add_flag("--plan", options.plan, "print what this trainer was built for, and exit");
   app.add_flag("--json", options.json, "with --plan: as JSON")->needs(plan);
   app.add_flag("--quiet", options.quiet, "print warnings and errors only");

@@ -40,6 +40,7 @@ struct ProgramInfo {
   std::size_t arena_bytes;              // of one rank
   std::span<const Buffer> buffers;      // of the arena of one rank; all but the unseen, and last those that ranks share
   std::span<const Bucket> buckets;      // of the flat buffers
+  std::span<const Gathered> gathered;   // of the weights that every rank has whole, before a step
   Shard shard;                          // what several ranks share out
   std::size_t window_bytes;             // of several ranks, behind the shares: see train/arena_places.h
   std::size_t gradient_window_bytes;    // of these the first, in which gradients are reduced

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstring>
 
@@ -62,6 +63,7 @@ Session::Session(Device& device, Communicator& ranks, const Program& program)
       block_(input_block(program.info.buffers)),
       inputs_(device, arena_ + block_.offset, slots(arena_, info()), block_.bytes, slot_count(info())),
       results_(device, place(Use::results), sizeof(StepResults)) {
+  if (ranks.world_size() > 1) own_results_.emplace(device, place(Use::results), sizeof(StepResults));
   if (const Buffer* norms = find_buffer(info().buffers, Use::parameter_norms))
     norms_.emplace(device, arena_ + norms->offset, norms->bytes());
   upload_constants(device_, arena_, program_.info, shares_);
@@ -81,10 +83,29 @@ void Session::copy_out(const std::byte* from, std::span<T> values) {
   device_.synchronize();
 }
 
+void Session::read(std::size_t offset, std::span<std::byte> bytes) { copy_out(arena_ + offset, bytes); }
+
 FlatSource Session::source(Use use) {
   const Buffer& of = buffer(use);
   return {[this, &of](const ParameterInfo& parameter) { flat_.gather(of, parameter); },
           [this, &of](std::int64_t offset, std::int64_t count, float* out) { flat_.read(of, offset, count, out); }};
+}
+
+bool Session::own_weights_finite() {
+  constexpr std::int64_t kBlock = 4 << 20;  // elements on the host at once
+  const bool shared = is_sharded(Use::masters, info().shard);
+  bool finite = true;
+  std::vector<float> block;
+  shares_.own(0, shares_.buckets().back().offset + shares_.buckets().back().elements,
+              [&](std::int64_t flat, std::int64_t state, std::int64_t count) {
+                const auto* const own = reinterpret_cast<const float*>(place(Use::masters)) + (shared ? state : flat);
+                for (std::int64_t done = 0; done < count; done += kBlock) {
+                  block.resize(static_cast<std::size_t>(std::min(kBlock, count - done)));
+                  copy_out(reinterpret_cast<const std::byte*>(own + done), std::span(block));
+                  for (const float weight : block) finite &= std::isfinite(weight);
+                }
+              });
+  return finite;
 }
 
 void Session::initialise(std::uint64_t seed) {
@@ -141,6 +162,7 @@ void Session::send(const StepBatch& batch, const OptimizerScalars& optimizer, fl
     const bool first = i == 0, last = i + 1 == passes;
     micro_batches_[first + 2 * last].run([&] { program_.micro_batch(*step_, first, last); });
   }
+  if (own_results_) own_results_->ask();
   {
     const Range range("optimizer step");
     optimizer_step_.run([&] { program_.optimizer_step(*step_); });
@@ -152,7 +174,13 @@ void Session::send(const StepBatch& batch, const OptimizerScalars& optimizer, fl
 
 Session::Finished Session::finish(TraceWriter* trace, float lr) {
   Finished finished{};
-  std::memcpy(&finished.results, results_.receive().data(), sizeof finished.results);
+  const auto receive = [](ReadBack& from) {
+    StepResults results;
+    std::memcpy(&results, from.receive().data(), sizeof results);
+    return results;
+  };
+  finished.results = receive(results_);
+  finished.own_loss = own_results_ ? receive(*own_results_).loss : finished.results.loss;
   if (norms_) {
     const std::span<const std::byte> norms = norms_->receive();
     finished.norms = {reinterpret_cast<const float*>(norms.data()), norms.size() / sizeof(float)};

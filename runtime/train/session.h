@@ -42,6 +42,10 @@ class Session {
   /// The weights and what the optimizer keeps of them; synchronised. Its gather() is collective, and may use the memory
   /// of the gradients.
   StateAccess& state() { return state_; }
+  /// Whether the weights that this rank updates, all or its share, are numbers.
+  bool own_weights_finite();
+  /// Copies bytes of the arena to host memory; complete on return.
+  void read(std::size_t offset, std::span<std::byte> bytes);
 
   /// Puts one optimizer step over this rank's micro-batches on the device's stream. At most one step may be sent before
   /// the one before it is finished, and only where the device runs ahead. `requests` comes back in StepResults, summed
@@ -56,6 +60,7 @@ class Session {
 
   struct Finished {
     StepResults results;
+    double own_loss;               // this rank's part of the loss
     std::span<const float> norms;  // L2 norms of gradient, weight and update, [parameters, 3]; until the next finish();
                                    // empty without metrics.per_parameter
   };
@@ -129,7 +134,8 @@ class Session {
   const InputBlock block_;
   InputRing inputs_;
   ReadBack results_;
-  std::optional<ReadBack> norms_;  // with metrics.per_parameter
+  std::optional<ReadBack> own_results_;  // of several ranks: before they are summed
+  std::optional<ReadBack> norms_;        // with metrics.per_parameter
 };
 
 }  // namespace llmc

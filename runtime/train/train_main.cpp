@@ -221,6 +221,14 @@ void agree(Rendezvous& ranks, const ProgramInfo& info, const Prepared& p) try {
   throw SharedFailure(failure.code(), failure.what());
 }
 
+/// What all ranks end by stands in the log of each; rank 0 shows it.
+int run_loop(TrainLoop& loop, Console& console, bool owner) try {
+  return loop.run();
+} catch (const SharedFailure& end) {
+  if (!owner) console.text(fmt::format("error: {}", end.what()));
+  throw;
+}
+
 int train(int argc, char** argv, const Options& options, const Program& program, const Launch& launch,
           Rendezvous& rendezvous) {
   const ProgramInfo& info = program.info;
@@ -317,7 +325,7 @@ int train(int argc, char** argv, const Options& options, const Program& program,
                   trace ? &*trace : nullptr, stop, options.profile, options.final_checkpoint},
                  state);
   const double training = process_seconds();
-  const int signal = loop.run();
+  const int signal = run_loop(loop, console, owner);
   if (owner && !options.timing.empty())
     write_file_atomically(options.timing, format_timing(training, loop.first_step_end(), loop.step_seconds()));
   console.finish();
@@ -353,6 +361,7 @@ Launch launch_of_this_process() {
 int train_as_rank(int argc, char** argv, const Options& options, const Program& program) {
   const Launch launch = launch_of_this_process();
   Rendezvous::Limits limits;
+  limits.start = std::chrono::seconds(options.start_timeout);
   limits.silence = std::chrono::seconds(options.peer_timeout);
   Rendezvous rendezvous(launch, limits);
   try {

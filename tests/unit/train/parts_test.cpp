@@ -89,7 +89,12 @@ TEST(SkipGuard, StopsAfterTenInARow) {
     EXPECT_NO_THROW(guard.check());
     EXPECT_EQ(guard.observe(SkipGuard::kLimit, good), "");
   }
-  for (int i = 0; i < SkipGuard::kLimit; ++i) guard.observe(100 + i, bad);
+  EXPECT_EQ(
+      guard.observe(9, bad, "the loss on ranks 0-1 (host a)").find(", the loss on ranks 0-1 (host a); the update"),
+      std::string("step 9: loss nan and gradient norm 1 are not both finite").size());
+  guard.observe(10, good);
+  for (int i = 0; i < SkipGuard::kLimit; ++i)
+    guard.observe(100 + i, bad, i ? "the loss on ranks 0-1" : "the loss on rank 1 (host b)");
   bad.loss = -std::nan("");
   EXPECT_NE(SkipGuard().observe(1, bad).find("loss nan and"), std::string::npos);
   try {
@@ -97,7 +102,8 @@ TEST(SkipGuard, StopsAfterTenInARow) {
     FAIL() << "no failure";
   } catch (const Failure& failure) {
     EXPECT_EQ(failure.code(), Exit::numerics);
-    EXPECT_NE(std::string(failure.what()).find("those of step 99 "), std::string::npos) << failure.what();
+    EXPECT_NE(std::string(failure.what()).find("those of step 99;"), std::string::npos) << failure.what();
+    EXPECT_NE(std::string(failure.what()).find(", at first the loss on rank 1 (host b); "), std::string::npos);
   }
 }
 
