@@ -18,6 +18,8 @@ sys.modules["harness"] = harness.runs  # what tests/runs/ranks.py means by it
 _spec = importlib.util.spec_from_file_location("runs_ranks", os.path.join(harness.SOURCE, "tests", "runs", "ranks.py"))
 runs_ranks = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(runs_ranks)
+sys.path.append(os.path.join(harness.SOURCE, "tests", "runs"))
+import processes  # noqa: E402  it imports what "harness" means now
 
 STEPS = 4
 EVERY = ("evaluation.every=2", "sampling.every=4", "sampling.tokens=2", "checkpoint.every=2")
@@ -173,21 +175,52 @@ class SimRanks(harness.SimTest):
                 file.write(page)
         self.assertIn(f"```mermaid\n{drawn}```", page)
 
-    def test_a_killed_rank_ends_all(self):
-        processes = self.start(3, self.trainers["optimizer"], "--run", self.path("killed"), "--peer-timeout", 5, "schedule.steps=100000",
-                               "checkpoint.keep_last=2", *PLAIN)
+    def saved(self, job, name):
+        """Waits for a first checkpoint."""
         until = time.monotonic() + harness.runs.HANGS
-        while not os.path.isdir(self.path("killed", "checkpoints")) or not os.listdir(self.path("killed", "checkpoints")):
-            self.assertIsNone(processes[0].poll(), harness.runs.read(self.path("rank-0.log")).decode())
+        while not os.path.isdir(self.path(name, "checkpoints")) or not os.listdir(self.path(name, "checkpoints")):
+            self.assertIsNone(job[0].poll(), harness.runs.read(self.path("rank-0.log")).decode())
             self.assertLess(time.monotonic(), until)
             time.sleep(0.05)
+
+    def test_a_network_that_breaks_ends_all(self):
+        """NCCL says so by itself, in the middle of a step."""
+        job = self.start(3, self.trainers["optimizer"], "--run", self.path("broken"), "schedule.steps=100000", "checkpoint.every=0", *PLAIN,
+                         LLMC_SIM_NCCL_ERROR="1:40")
         begin = time.monotonic()
-        processes[1].send_signal(signal.SIGKILL)
-        codes, said = self.ended(processes)
+        codes, said = self.ended(job)
+        self.assertLess(time.monotonic() - begin, 30)
+        self.assertEqual(codes, [LOST] * 3, "\n".join(said))
+        why = 'NCCL 2.28.9: a collective has failed: "remote process exited or there was a network error", the simulated network broke'
+        self.assertIn("error: " + why, said[1])
+        for rank in range(3):
+            if rank != 1:
+                self.assertRegex(said[rank], r"error: rank 1 \(host .*\) is lost: it ended with exit code 170: " + re.escape(why) + r".* it was last at step \d+ in training")
+            self.assertRegex(said[rank], rf"This is rank {rank} \(host .*\), at step \d+ in training, which ends with exit code 170")
+
+    def test_a_killed_rank_ends_all(self):
+        job = self.start(3, self.trainers["optimizer"], "--run", self.path("killed"), "--peer-timeout", 5, "schedule.steps=100000",
+                         "checkpoint.keep_last=2", *PLAIN)
+        self.saved(job, "killed")
+        begin = time.monotonic()
+        job[1].send_signal(signal.SIGKILL)
+        codes, said = self.ended(job)
         self.assertLess(time.monotonic() - begin, 15)
         self.assertEqual(codes, [LOST, -signal.SIGKILL, LOST], "\n".join(said))
         for rank in (0, 2):
             self.assertIn("rank 1 (host", said[rank])
+
+    def test_a_rank_that_drifts_is_named(self):
+        plan = json.loads(self.succeed(harness.LLMC, "plan", self.spec, "--json", "--world", 3, *COMMON, *harness.TARGET, "parallel.shard=none").out)
+        job = self.start(3, self.trainers["none"], "--run", self.path("drifted"), "schedule.steps=100000", "parallel.compare_every=3",
+                         "checkpoint.keep_last=2", *PLAIN)
+        self.saved(job, "drifted")
+        processes.stop(job[1].pid)
+        processes.Arena(job[1].pid, plan, 8).flip("masters", plan["ranks"]["buckets"][-1]["offset"], 100)
+        job[1].send_signal(signal.SIGCONT)
+        codes, said = self.ended(job)
+        self.assertEqual(codes, [7, 7, 7], "\n".join(said))
+        self.assertRegex(said[0], r"rank 1 \(host .*\) drifted from the others: after step \d+ .* masters is [0-9a-f]{16} on ranks 0, 2 ")
 
     def test_two_ranks_of_one_gpu_are_refused(self):
         for name, words, shown in (("chosen", ("--device", 0), "0,1"), ("shown", (), "1")):

@@ -1,0 +1,295 @@
+"""What goes wrong on one of three ranks, in each phase of a run: all ranks end and name it, and the job goes on by itself."""
+
+import json
+import math
+import os
+import re
+import signal
+import socket
+import struct
+import subprocess
+import threading
+import time
+
+import harness
+import processes
+import ranks
+
+RANKS = 3
+VICTIM = 1
+TIMEOUT = 2  # seconds of silence after which a rank is lost
+LATE = 30  # seconds after which a job that should have ended hangs
+LOST = 170
+NUMERICS = 7
+DOES_NOT_FIT = 4
+HEAD_DIM = 10  # of harness.SMALL
+ENDLESS = ("schedule.steps=100000", "checkpoint.keep_last=2", "evaluation.every=0", "sampling.every=0", "metrics.every=100")
+COLLECTIVES = "(all-reduce|reduce-scatter|all-gather)"
+HOST = socket.gethostname()
+OPEN, YIELD = 257, 24  # system calls of x86-64: openat, sched_yield
+
+
+class Job:
+    """The ranks of a run that saves `every` so many steps; `shell`: what each does before it becomes the trainer."""
+
+    def __init__(self, test, name, trainer, *words, every=4, ranks_=RANKS, shell=""):
+        self.test, self.folder, self.ranks = test, test.path(name), ranks_
+        self.log = test.path(name + ".log")
+        command = [trainer, "--run", self.folder, "--peer-timeout", TIMEOUT, *ENDLESS, f"checkpoint.every={every}", *words]
+        if shell:
+            command = ["sh", "-c", shell + '; exec "$@"', "sh", *command]
+        with open(self.log, "w") as log:
+            self.mpirun = subprocess.Popen(ranks.mpirun(ranks_, *command), stdout=log, stderr=log, env=ranks.environment())
+        test.addCleanup(self.end)
+        self.before = self.last_step()
+        self.found = {}
+
+    def end(self):
+        """Of what a test left behind when it failed."""
+        if self.mpirun.poll() is None:
+            for process in filter(None, [self.mpirun.pid, *map(self.find, range(self.ranks))]):
+                os.kill(process, signal.SIGKILL)
+            self.mpirun.wait()
+
+    def said(self):
+        return harness.read(self.log).decode(errors="replace")
+
+    def until(self, what, condition, *arguments):
+        """Polls fast: a phase may last for a millisecond."""
+        limit = time.monotonic() + LATE
+        while not (value := condition(*arguments)):
+            if self.mpirun.poll() is not None or time.monotonic() > limit:
+                raise AssertionError(f"{what} does not come\n{self.said()}")
+            time.sleep(1e-5)
+        return value
+
+    def rank(self, rank=VICTIM):
+        """Its process."""
+        if rank not in self.found:
+            self.found[rank] = self.until(f"rank {rank}", self.find, rank)
+        return self.found[rank]
+
+    def find(self, rank):
+        for process in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                words, variables = (harness.read(f"/proc/{process}/{file}").split(b"\0") for file in ("cmdline", "environ"))
+            except OSError:
+                continue
+            if words[0].endswith(b"trainer") and self.folder.encode() in words and f"OMPI_COMM_WORLD_RANK={rank}".encode() in variables:
+                return int(process)
+        return None
+
+    def entries(self):
+        folder = os.path.join(self.folder, "checkpoints")
+        return os.listdir(folder) if os.path.isdir(folder) else []
+
+    def last_step(self):
+        return max((int(entry[5:]) for entry in self.entries() if re.fullmatch(r"step-\d{8}", entry)), default=0)
+
+    def steps(self):
+        """Whether a new run has made any."""
+        metrics = os.path.join(self.folder, "metrics.jsonl")
+        return os.path.exists(metrics) and os.path.getsize(metrics) > 0
+
+    def trains(self):
+        """Returns when it has saved since it was started."""
+        self.until("a checkpoint", lambda: self.last_step() > self.before)
+
+    def ended(self):
+        """The launcher's exit code, and what all ranks have said."""
+        return self.mpirun.wait(timeout=LATE), self.said()
+
+    # Phases. Each returns with the victim stopped there.
+
+    def caught(self, what, there):
+        """Lets it run and stops it again until it is `there`(file of the code, system call)."""
+        for _ in range(2000):
+            processes.stop(self.rank())
+            if there(*processes.place(self.rank())):
+                return
+            os.kill(self.rank(), signal.SIGCONT)
+            time.sleep(0.002)
+        raise AssertionError(f"rank {VICTIM} is never in {what}")
+
+    def in_forward_or_backward(self):
+        self.trains()
+        self.caught("forward or backward", lambda file, _: file.endswith("/trainer") or "libdnnl" in file)
+
+    def in_a_reduction(self):
+        self.trains()
+        self.caught("a reduction", lambda file, call: call == YIELD or "openmpi" in file or "libopen-" in file or "libmpi" in file)
+
+    def in_a_save(self):
+        self.trains()
+        saving = lambda: any(not re.fullmatch(r"step-\d{8}", entry) for entry in self.entries())
+        while True:
+            self.until("a save", saving)
+            processes.stop(self.rank())
+            if saving():
+                return
+            os.kill(self.rank(), signal.SIGCONT)
+
+    def in_the_start(self):
+        """Of a job whose tokenizer is a pipe that nobody writes to."""
+        blocked = lambda process: int(harness.read(f"/proc/{process}/syscall").decode().split()[0].replace("running", "-1")) == OPEN
+        process = self.rank()
+        self.until("the reading of the tokenizer", blocked, process)
+        processes.stop(process)
+
+    def at_the_end(self):
+        self.until("the last checkpoint", lambda: self.last_step() == self.stop)
+        processes.stop(self.rank())
+
+
+class Faults(ranks.RanksTest):
+    def plan(self, shard, ranks_=RANKS):
+        return json.loads(self.succeed(harness.LLMC, "plan", self.spec, "--json", "--world", ranks_, f"parallel.shard={shard}", *ranks.UNEVEN).out)
+
+    def job(self, name, shard, *words, **options):
+        return Job(self, name, self.trainer("fp32", shard), *words, **options)
+
+    def assert_named(self, said, how, others=(0, 2)):
+        """Each of the others has one line that names the victim, its host and step, and its own."""
+        for rank in others:
+            self.assertRegex(said, rf"error: rank {VICTIM} \(host {HOST}\) is lost: {how}.*\. This is rank {rank} \(host {HOST}\), (at step \d+ )?in .*, which ends with exit code {LOST}")
+
+    # Lost in each phase.
+
+    def fault(self, phase, number, *words, at=None):
+        """One rank is lost, by a signal, of the job that each of these goes on with."""
+        job = self.job("lost", "optimizer", *words)
+        job.stop = at
+        phase(job)
+        begin = time.monotonic()
+        os.kill(job.rank(), number)
+        code, said = job.ended()
+        took = time.monotonic() - begin
+        if number == signal.SIGKILL:
+            self.assertEqual(code, 128 + signal.SIGKILL, said)
+            # Before they train, and when they are done, mpirun ends the others sooner than they can say it.
+            if phase not in (Job.in_the_start, Job.at_the_end):
+                self.assert_named(said, "its process ended without a word")
+        else:
+            self.assertEqual(code, LOST, said)
+            self.assert_named(said, f"nothing was heard from it for {TIMEOUT} s: it is stopped, or its network is cut")
+        self.assertLess(took, TIMEOUT + 5, said)
+        return said
+
+    def test_a_rank_that_is_lost_in_any_phase_ends_all_and_the_job_goes_on(self):
+        pipe = self.path("pipe")
+        os.mkfifo(pipe)
+        for number in (signal.SIGKILL, signal.SIGSTOP):
+            with self.subTest(number=number):
+                self.fault(Job.in_the_start, number, f"data.tokenizer={pipe}")
+                self.fault(Job.in_forward_or_backward, number)
+                said = self.fault(Job.in_a_reduction, number)
+                self.assertRegex(said, rf"This is rank 0 \(host {HOST}\), at step \d+ in {COLLECTIVES}, which")
+                self.fault(Job.in_a_save, number)
+        self.assertTrue(self.last_step("lost"))
+        for number in (signal.SIGKILL, signal.SIGSTOP):
+            end = self.last_step("lost") + 6
+            self.fault(Job.at_the_end, number, "--steps", end, at=end)
+        for name in ("lost", "undisturbed"):
+            self.succeed(*ranks.mpirun(RANKS, self.trainer("fp32", "optimizer"), "--run", self.path(name), *ENDLESS, "checkpoint.every=4", "--steps", end),
+                         env=ranks.environment())
+        self.assert_same_files(self.checkpoint("lost", end), self.checkpoint("undisturbed", end), "lost in each phase")
+
+    def test_a_rank_that_does_not_come_ends_the_start(self):
+        victim = f'[ "$OMPI_COMM_WORLD_RANK" = {VICTIM} ] && '
+        for name, shell, code, line in (
+                ("stopped", victim + "kill -STOP $$", LOST, f"MPI did not bring the {RANKS} ranks together within 2 s"),
+                ("killed", victim + "kill -KILL $$", 128 + signal.SIGKILL, "")):
+            ended, said = self.job("never-" + name, "optimizer", "--start-timeout", 2, shell=shell).ended()
+            self.assertEqual(ended, code, said)
+            self.assertIn(line, said)
+
+    # Weights that are no longer those of the others.
+
+    def test_a_rank_that_drifts_is_named_before_anything_is_saved(self):
+        plan = self.plan("none")
+        element = plan["ranks"]["buckets"][-1]["offset"] + 5
+        for buffer, every, compare in (("masters", 1000000, 7), ("exp_avg_sq", 40, 1000000)):
+            with self.subTest(buffer=buffer):
+                job = self.job("drift-" + buffer, "none", f"parallel.compare_every={compare}", every=every)
+                job.until("a step", job.steps)
+                processes.stop(job.rank())
+                processes.Arena(job.rank(), plan, HEAD_DIM).flip(buffer, element, 100)
+                os.kill(job.rank(), signal.SIGCONT)
+                code, said = job.ended()
+                self.assertEqual(code, NUMERICS, said)
+                line = re.search(rf"error: rank {VICTIM} \(host {HOST}\) drifted from the others: after step (\d+) .*{buffer} is [0-9a-f]{{16}} on ranks 0, 2 \(host {HOST}\) "
+                                 rf"and [0-9a-f]{{16}} on rank {VICTIM} \(host {HOST}\)", said)
+                self.assertTrue(line, said)
+                self.assertLess(job.last_step(), int(line.group(1)))
+                for rank in (1, 2):
+                    self.assertIn(line.group(0), harness.read(self.path("drift-" + buffer, "ranks", f"rank-{rank:04d}.log")).decode())
+
+    def test_two_ranks_that_differ_are_both_shown(self):
+        plan = self.plan("none", 2)
+        job = self.job("two", "none", "parallel.compare_every=5", ranks_=2)
+        job.trains()
+        processes.Arena(job.rank(), plan, HEAD_DIM).flip("masters", plan["ranks"]["buckets"][-1]["offset"], 100)
+        code, said = job.ended()
+        self.assertEqual(code, NUMERICS, said)
+        self.assertRegex(said, r"the ranks have drifted apart, and which of them is right does not show: .*masters is [0-9a-f]{16} on rank 0 .* and [0-9a-f]{16} on rank 1 ")
+
+    def test_weights_that_are_gathered_are_compared_too(self):
+        """What another rank keeps is gathered after each step: here it goes wrong again and again."""
+        plan = self.plan("optimizer")
+        job = self.job("gathered", "optimizer", "parallel.compare_every=1", every=1000000)
+        job.until("a step", job.steps)
+        arena = processes.Arena(job.rank(), plan, HEAD_DIM)
+        element = plan["ranks"]["buckets"][-1]["offset"]  # of rank 0's share
+        ended = threading.Event()
+
+        def spoil():
+            while not ended.is_set():
+                try:
+                    arena.write("masters", element, struct.pack("<f", 0.25))
+                except OSError:
+                    return
+
+        thread = threading.Thread(target=spoil)
+        thread.start()
+        try:
+            code, said = job.ended()
+        finally:
+            ended.set()
+            thread.join()
+        self.assertEqual(code, NUMERICS, said)
+        self.assertIn(f"rank {VICTIM} (host {HOST}) drifted from the others", said)
+
+    # Not a number.
+
+    def test_a_rank_full_of_nan_is_named_and_nothing_of_it_is_saved(self):
+        for shard, compare in (("optimizer", 100), ("none", 0)):
+            with self.subTest(shard=shard):
+                plan = self.plan(shard)
+                name = "nan-" + shard
+                job = self.job(name, shard, f"parallel.compare_every={compare}", every=3)
+                job.in_forward_or_backward()
+                arena = processes.Arena(job.rank(), plan, HEAD_DIM)
+                for bucket in plan["ranks"]["buckets"]:
+                    arena.write("masters", bucket["offset"], struct.pack("<f", float("nan")) * bucket["elements"])
+                os.kill(job.rank(), signal.SIGCONT)
+                code, said = job.ended()
+                self.assertEqual(code, NUMERICS, said)
+                self.assertRegex(said, rf"error: .* at first (the loss on rank.* \(host {HOST}\), )?weights of rank {VICTIM} \(host {HOST}\)")
+                if shard == "optimizer":  # with none, rank 0 saves its own
+                    self.assertRegex(said, rf"CHECKPOINT FAILED at step \d+: rank \d: '.*' has a weight that is not finite")
+                for file in ("model", "optimizer"):
+                    for tensor, values in harness.tensors(os.path.join(self.checkpoint(name, job.last_step()), file + ".safetensors")).items():
+                        self.assertTrue(all(map(math.isfinite, values)), tensor)
+                end = job.last_step() + 3
+                self.succeed(*ranks.mpirun(RANKS, self.trainer("fp32", shard), "--run", self.path(name), *ENDLESS, "checkpoint.every=4", "--steps", end), env=ranks.environment())
+
+    def test_a_rank_without_memory_says_so(self):
+        limit = f'[ "$OMPI_COMM_WORLD_RANK" = {VICTIM} ] && ulimit -v 400000'
+        code, said = self.job("memory", "optimizer", "batch.tokens=120000000", shell=limit).ended()
+        self.assertEqual(code, DOES_NOT_FIT, said)
+        self.assertIn("error: the host's memory is used up", said)
+        self.assert_named(said, "it ended with exit code 4: the host's memory is used up")
+
+
+if __name__ == "__main__":
+    harness.main()
