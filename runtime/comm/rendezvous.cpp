@@ -170,7 +170,7 @@ Rendezvous::Difference Rendezvous::compare(const Facts& facts) {
 void Rendezvous::agree(const Facts& facts) {
   const Difference difference = compare(facts);
   if (difference.text.empty()) return;
-  impl_->watch->leave();  // all ranks end, each by itself
+  leave();  // all ranks end, each by itself
   throw Failure(Exit::usage, "the ranks of a run must be equal, and these are not: " + difference.text);
 }
 

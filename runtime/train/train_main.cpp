@@ -211,12 +211,14 @@ void check_work(const ProgramInfo& info, const spec::Spec& run, int ranks) {
 
 /// What all ranks must have alike. Throws SharedFailure.
 void agree(Rendezvous& ranks, const ProgramInfo& info, const Prepared& p) try {
-  ranks.agree({{"llmc's version", kVersion},
-               {"trainer", info.fingerprint},
-               {"instruction set", info.arch},
-               {"values", spec::to_yaml(p.values.run)},
-               {"training data", p.state.data_fingerprint},
-               {"first step", std::to_string(p.state.step + 1)}});
+  Rendezvous::Facts facts = {{"llmc's version", kVersion},
+                             {"trainer", info.fingerprint},
+                             {"instruction set", info.arch},
+                             {"training data", p.state.data_fingerprint},
+                             {"first step", std::to_string(p.state.step + 1)}};
+  for (const spec::Key& key : spec::keys())
+    facts.emplace_back(key.path, spec::value_text(key, key.get(p.values.run.spec)));
+  ranks.agree(facts);
 } catch (const Failure& failure) {
   throw SharedFailure(failure.code(), failure.what());
 }

@@ -224,6 +224,11 @@ class Ranks(RanksTest):
         self.assertEqual(done.code, 2, done.err)
         self.assertIn("torchrun has started this process as one of 2 ranks already", done.err)
         self.assertFalse(os.path.exists(self.path("within")))
+        words = mpirun(1, trainer, "--run", self.path("unlike"), "optimizer.lr=1e-3")
+        words += [":", "-n", "1", trainer, "--run", self.path("unlike"), "optimizer.lr=2e-3"]
+        done = harness.call(*words, env=environment())
+        self.assertEqual(done.code, 2, done.err)
+        self.assertRegex(done.err, r"error: the ranks of a run must be equal, and these are not: optimizer.lr is 0.001 on rank 0 \(host .*\) and 0.002 on rank 1 \(host .*\)\n")
         done = self.launch(2, trainer, "--run", self.path("typo"), "optimizer.lr=fast")
         self.assertEqual(done.code, 2, done.err)
         self.assertEqual(done.err.count("error:"), 1, done.err)
