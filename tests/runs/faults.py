@@ -1,5 +1,6 @@
 """What goes wrong on one of three ranks, in each phase of a run: all ranks end and name it, and the job goes on by itself."""
 
+import contextlib
 import json
 import math
 import os
@@ -45,10 +46,11 @@ class Job:
         self.found = {}
 
     def end(self):
-        """Of what a test left behind when it failed."""
+        """Of what is left."""
         if self.mpirun.poll() is None:
-            for process in filter(None, [self.mpirun.pid, *map(self.find, range(self.ranks))]):
-                os.kill(process, signal.SIGKILL)
+            for process in filter(None, [*map(self.find, range(self.ranks)), self.mpirun.pid]):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGKILL)
             self.mpirun.wait()
 
     def said(self):
@@ -136,10 +138,6 @@ class Job:
         self.until("the reading of the tokenizer", blocked, process)
         processes.stop(process)
 
-    def at_the_end(self):
-        self.until("the last checkpoint", lambda: self.last_step() == self.stop)
-        processes.stop(self.rank())
-
 
 class Faults(ranks.RanksTest):
     def plan(self, shard, ranks_=RANKS):
@@ -155,10 +153,9 @@ class Faults(ranks.RanksTest):
 
     # Lost in each phase.
 
-    def fault(self, phase, number, *words, at=None):
+    def fault(self, phase, number, *words):
         """One rank is lost, by a signal, of the job that each of these goes on with."""
         job = self.job("lost", "optimizer", *words)
-        job.stop = at
         phase(job)
         begin = time.monotonic()
         os.kill(job.rank(), number)
@@ -166,14 +163,27 @@ class Faults(ranks.RanksTest):
         took = time.monotonic() - begin
         if number == signal.SIGKILL:
             self.assertEqual(code, 128 + signal.SIGKILL, said)
-            # Before they train, and when they are done, mpirun ends the others sooner than they can say it.
-            if phase not in (Job.in_the_start, Job.at_the_end):
+            # Before they train, mpirun's signal ends the others sooner than they can say it.
+            if phase is not Job.in_the_start:
                 self.assert_named(said, "its process ended without a word")
         else:
             self.assertEqual(code, LOST, said)
             self.assert_named(said, f"nothing was heard from it for {TIMEOUT} s: it is stopped, or its network is cut")
         self.assertLess(took, TIMEOUT + 5, said)
         return said
+
+    def fault_at_the_end(self, number, end):
+        """When the last checkpoint is there, and the others may or may not have left yet: they end in any case."""
+        job = self.job("lost", "optimizer", "--steps", end)
+        victim = job.rank()
+        job.until("the last checkpoint", lambda: job.last_step() == end)
+        with contextlib.suppress(ProcessLookupError):  # it was faster
+            os.kill(victim, number)
+        limit = time.monotonic() + TIMEOUT + 5
+        while job.find(0) or job.find(2):
+            self.assertLess(time.monotonic(), limit, job.said())
+            time.sleep(0.05)
+        job.end()
 
     def test_a_rank_that_is_lost_in_any_phase_ends_all_and_the_job_goes_on(self):
         pipe = self.path("pipe")
@@ -188,7 +198,7 @@ class Faults(ranks.RanksTest):
         self.assertTrue(self.last_step("lost"))
         for number in (signal.SIGKILL, signal.SIGSTOP):
             end = self.last_step("lost") + 6
-            self.fault(Job.at_the_end, number, "--steps", end, at=end)
+            self.fault_at_the_end(number, end)
         for name in ("lost", "undisturbed"):
             self.succeed(*ranks.mpirun(RANKS, self.trainer("fp32", "optimizer"), "--run", self.path(name), *ENDLESS, "checkpoint.every=4", "--steps", end),
                          env=ranks.environment())
