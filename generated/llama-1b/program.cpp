@@ -256,7 +256,7 @@ constexpr Bucket kBuckets[] = {
     {1180833792, 60817408},
 };
 
-// What ranks gather after a step, of which flat buffer: first element, elements.
+// What ranks gather before a step, of which flat buffer: first element, elements.
 constexpr Gathered kGathered[] = {
     {"masters", 0, 67584},
     {"masters", 71680, 268435456},
@@ -307,6 +307,7 @@ constexpr ProgramInfo kInfo = {
     .arena_bytes = 56333816320,
     .buffers = kBuffers,
     .buckets = kBuckets,
+    .gathered = kGathered,
     .shard = Shard::optimizer,
     .window_bytes = 0,
     .gradient_window_bytes = 0,

@@ -138,7 +138,7 @@ constexpr Bucket kBuckets[] = {
     {5012736, 786432},
 };
 
-// What ranks gather after a step, of which flat buffer: first element, elements.
+// What ranks gather before a step, of which flat buffer: first element, elements.
 constexpr Gathered kGathered[] = {
     {"masters", 0, 3328},
     {"masters", 7424, 1048576},
@@ -178,6 +178,7 @@ constexpr ProgramInfo kInfo = {
     .arena_bytes = 334722048,
     .buffers = kBuffers,
     .buckets = kBuckets,
+    .gathered = kGathered,
     .shard = Shard::optimizer,
     .window_bytes = 0,
     .gradient_window_bytes = 0,

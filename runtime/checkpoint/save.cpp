@@ -92,7 +92,8 @@ class Attempt {
   std::string error_;
 };
 
-/// Reads a parameter for a file. Throws Failure(checkpoint) at a weight that is not finite: nothing could go on from it.
+/// Reads a parameter for a file. Throws Failure(checkpoint) at a weight that is not finite: nothing could go on from
+/// it.
 FlatReader reader(StateAccess& access, std::size_t buffer, const ParameterInfo& parameter) {
   return [&access, buffer, &parameter](std::int64_t offset, std::int64_t count, float* out) {
     access.read(buffer, offset, count, out);
@@ -124,9 +125,7 @@ void write_tensors(const fs::path& path, const Shard& shard, std::size_t first, 
   for (const auto& [name, source] : sources) {
     access.gather(source.buffer, *source.parameter);
     if (!owner) continue;
-    attempt([&] {
-      write_parameter(*writer, *source.parameter, reader(access, source.buffer, *source.parameter));
-    });
+    attempt([&] { write_parameter(*writer, *source.parameter, reader(access, source.buffer, *source.parameter)); });
   }
   if (owner) attempt([&] { files.push_back(writer->finish()); });
 }

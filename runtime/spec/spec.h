@@ -107,7 +107,7 @@ struct Parallel {
   std::int64_t world_size = 1;  // ranks that the plan is made for
   Shard shard = Shard::optimizer;
   DType gradient_dtype = DType::f32;  // in which ranks send gradients to each other
-  std::int64_t compare_every = 0;  // steps; 0: never
+  std::int64_t compare_every = 0;     // steps; 0: never
 };
 
 struct Target {
