@@ -238,17 +238,21 @@ class Faults(ranks.RanksTest):
         plan = self.plan("none", 2)
         job = self.job("two", "none", "parallel.compare_every=5", ranks_=2)
         job.trains()
+        processes.stop(job.rank())
         processes.Arena(job.rank(), plan, HEAD_DIM).flip("masters", plan["ranks"]["buckets"][-1]["offset"], 100)
+        os.kill(job.rank(), signal.SIGCONT)
         code, said = job.ended()
         self.assertEqual(code, NUMERICS, said)
         self.assertRegex(said, r"the ranks have drifted apart, and which of them is right does not show: .*masters is [0-9a-f]{16} on rank 0 .* and [0-9a-f]{16} on rank 1 ")
 
     def test_weights_that_are_gathered_are_compared_too(self):
-        """What another rank keeps is gathered after each step: here it goes wrong again and again."""
+        """What another rank keeps is gathered before each step: here it goes wrong again and again."""
         plan = self.plan("optimizer")
         job = self.job("gathered", "optimizer", "parallel.compare_every=1", every=1000000)
         job.until("a step", job.steps)
+        processes.stop(job.rank())
         arena = processes.Arena(job.rank(), plan, HEAD_DIM)
+        os.kill(job.rank(), signal.SIGCONT)
         element = plan["ranks"]["buckets"][-1]["offset"]  # of rank 0's share
         ended = threading.Event()
 

@@ -21,7 +21,7 @@ def mappings(process):
 
 
 class Arena:
-    """The arena of a running trainer, found by its table of cosines."""
+    """The arena of a trainer that is stopped, found by its table of cosines. A small one may lie in the heap."""
 
     def __init__(self, process, plan, head_dim):
         self.file = os.open(f"/proc/{process}/mem", os.O_RDWR)
@@ -30,7 +30,7 @@ class Arena:
         row = struct.pack(f"<{2 * half + 1}f", *[1.0] * half, *[0.0] * half, math.cos(1.0))
         places = []
         for begin, end, permissions, name in mappings(process):
-            if not permissions.startswith("rw") or name:
+            if not permissions.startswith("rw") or name not in ("", "[heap]"):
                 continue
             bytes_ = os.pread(self.file, end - begin if end - begin < MOST else MOST // 16, begin)
             at = bytes_.find(row)

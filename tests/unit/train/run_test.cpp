@@ -205,7 +205,7 @@ TEST_F(Runs, TenSkippedUpdatesInARowStopTheRun) {
   train({"--run", "nine"}, {"FAKE_SKIP=4,5,6,7,8,9,10,11,12"});
   const Result ten = run({"--run", "ten", "metrics.every=100"}, {"FAKE_SKIP=4,5,6,7,8,9,10,11,12,13"});
   EXPECT_EQ(ten.status, 7);
-  EXPECT_TRUE(contains(ten.err, "those of step 3 ")) << ten.err;
+  EXPECT_TRUE(contains(ten.err, "those of step 3;")) << ten.err;
   EXPECT_EQ(lines("ten/metrics.jsonl").back()["step"], 13);
   EXPECT_EQ(lines("ten/metrics.jsonl").back()["skipped"].size(), 4u);
 }
