@@ -185,11 +185,12 @@ class Ranks(RanksTest):
 
     def test_memory_is_what_the_plan_says(self):
         for shard in SHARDS:
-            trainer = self.trainer("bf16", shard)
-            for ranks in (1, 2, 3, 4):
-                plan = json.loads(self.succeed(harness.LLMC, "plan", self.spec, "--json", "--world", ranks, "precision.compute=bf16",
-                                               f"parallel.shard={shard}", *UNEVEN).out)
-                done = self.train(ranks, trainer, f"memory-{shard}-{ranks}", "--steps", 1)
+            # Eight micro-batches, one for each rank.
+            words = ("precision.compute=bf16", f"parallel.shard={shard}", "batch.micro_batch=1", "batch.tokens=192", "memory.loss_chunk=12")
+            trainer = self.compile(self.spec, f"memory-{shard}", *words)
+            for ranks in range(1, 9):
+                plan = json.loads(self.succeed(harness.LLMC, "plan", self.spec, "--json", "--world", ranks, *words).out)
+                done = self.train(ranks, trainer, f"memory-{shard}-{ranks}", "--steps", 1, "evaluation.every=0", "sampling.every=0", "--no-final-checkpoint")
                 self.assertEqual(harness.allocated_bytes(done.out), plan["memory"]["arena_bytes"], f"{shard}, {ranks} ranks")
 
     def test_only_rank_0_shows_and_all_write_their_log(self):
