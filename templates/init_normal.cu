@@ -39,7 +39,7 @@ LLMC_KERNEL init_normal(float* __restrict__ master, const InitRule* __restrict__
     const Chunk chunk = chunks[begin + i];
     const InitRule rule = rules[chunk.parameter];
     float* data = master + (kWeightShare ? chunk.state : chunk.offset);
-    // The chunk's part of each row that it touches.
+    // The chunk's part of each row in turn.
     const int pitch = static_cast<int>(rule.pitch), cols = static_cast<int>(rule.cols);
     long long row = (chunk.offset - rule.offset) / pitch;
     int column = static_cast<int>((chunk.offset - rule.offset) % pitch);

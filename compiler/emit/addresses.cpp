@@ -90,7 +90,8 @@ std::string Addresses::in_flat(TensorId id) {
   const bool vector = t.role != Role::bucket && block == Block::none;
   const std::string strides = std::string("layer * ") + (vector ? "kLayerVectors" : "kLayerMatrices");
   const auto bytes = [&](std::int64_t elements, bool of_layer) {
-    if (!of_layer) return elements ? fmt::format(" + {} * {}", size, elements) : std::string();
+    // Not a product of literals, which would be of type int.
+    if (!of_layer) return elements ? fmt::format(" + {}", size * elements) : std::string();
     return fmt::format(" + {} * {}", size, elements ? fmt::format("({} + {})", elements, strides) : strides);
   };
   const bool layer = t.scope == Scope::layer;

@@ -83,24 +83,28 @@ void OrderPrinter::reduce(Block block) {
                                            {"arguments", region_parameters(plan_, r, false)}});
 }
 
-/// What the ranks' stream has to be done with before anybody goes on; empty where nobody waits for it alone.
-std::string OrderPrinter::mark(Part part, Block block) const {
+std::string OrderPrinter::mark_constant(Part part, Block block) const {
+  if (!has(part, block)) return "";
   if (part == Part::reduce && (!is_sharded(Use::gradients, shard_) || block == Block::embed || block == Block::none))
     return "";
   const std::string what = constant_name(block == Block::none ? "vectors" : name_of(block));
-  return what + (part == Part::gather ? "Gathered" : "Reduced") + (block == Block::layer ? " + layer % 2" : "");
+  return what + (part == Part::gather ? "Gathered" : "Reduced");
+}
+
+std::string OrderPrinter::mark(Part part, Block block) const {
+  const std::string constant = mark_constant(part, block);
+  return constant + (constant.empty() || block != Block::layer ? "" : " + layer % 2");
 }
 
 void OrderPrinter::marks() {
   int number = 0;
   for (const Part part : {Part::gather, Part::reduce})
     for (const Block block : {Block::none, Block::embed, Block::head, Block::layer}) {
-      const std::string name = has(part, block) ? mark(part, block) : "";
-      if (name.empty()) continue;
+      const std::string constant = mark_constant(part, block);
+      if (constant.empty()) continue;
       if (number == 0)
         out_.line("// Marks on the ranks' own stream, which the passes wait for; layers take turns in two.");
-      out_.line("constexpr int $name$ = $number$;",
-                {{"name", name.substr(0, name.find(' '))}, {"number", std::to_string(number)}});
+      out_.line("constexpr int $constant$ = $number$;", {{"constant", constant}, {"number", std::to_string(number)}});
       number += block == Block::layer ? 2 : 1;
     }
   if (number > 0) out_.blank();

@@ -29,6 +29,7 @@ class OrderPrinter {
   void passes();
 
  private:
+  std::string mark_constant(graph::Part part, graph::Block block) const;
   bool has(graph::Part part, graph::Block block) const;
   std::size_t find(graph::Part part, graph::Block block) const;
   void call(std::size_t region);

@@ -131,9 +131,9 @@ constexpr int kEmbedGathered = 1;
 constexpr int kLayerGathered = 2;
 
 void embed(Step& s) {
-  int* tokens = s.at<int>(kTokens);                         // [32768]
-  float* embed_weight = s.at<float>(kMasters + 4 * 71680);  // [131072, 2048]
-  float* x_first = s.at<float>(kStream);                    // [32768, 2048]
+  int* tokens = s.at<int>(kTokens);                      // [32768]
+  float* embed_weight = s.at<float>(kMasters + 286720);  // [131072, 2048]
+  float* x_first = s.at<float>(kStream);                 // [32768, 2048]
 
   const Range range("embed");
   launch(s.stream, Grid{32768, 128}, embedding_forward, tokens, embed_weight, x_first);
@@ -176,7 +176,7 @@ void layer_forward(Step& s, std::size_t layer) {
 
 void head(Step& s) {
   float* x_last = s.at<float>(kStream + 16 * kStreamStride);       // [32768, 2048]
-  float* final_norm_weight = s.at<float>(kMasters + 4 * 65536);    // [2048]
+  float* final_norm_weight = s.at<float>(kMasters + 262144);       // [2048]
   bf16* final_norm_out = s.at<bf16>(kTransients + 2147483648);     // [32768, 2048]
   float* final_norm_rstd = s.at<float>(kTransients + 2415919104);  // [32768]
 
@@ -186,13 +186,13 @@ void head(Step& s) {
 
 void loss_chunk(Step& s, bool first, std::size_t chunk) {
   bf16* final_norm_out = s.at<bf16>(kTransients + 2147483648 + chunk * 33554432);    // [32768, 2048]
-  bf16* embed_weight = s.at<bf16>(kCopiesBf16 + 2 * 71680);                          // [131072, 2048]
+  bf16* embed_weight = s.at<bf16>(kCopiesBf16 + 143360);                             // [131072, 2048]
   bf16* logits = s.at<bf16>(kTransients);                                            // [8192, 131072]
   int* targets = s.at<int>(kTargets + chunk * 32768);                                // [32768]
   StepScalars* scalars = s.at<StepScalars>(kScalars);                                // [1]
   float* losses = s.at<float>(kTransients + 2416050176 + chunk * 32768);             // [32768]
   bf16* d_final_norm_out = s.at<bf16>(kTransients + 2281701376 + chunk * 33554432);  // [32768, 2048]
-  float* d_embed_weight = s.at<float>(kGradients + 4 * 71680);                       // [131072, 2048]
+  float* d_embed_weight = s.at<float>(kGradients + 286720);                          // [131072, 2048]
 
   const Range range("loss_chunk");
   s.lm_head_forward(s.stream, {.a = final_norm_out, .b = embed_weight, .d = logits});
@@ -202,17 +202,17 @@ void loss_chunk(Step& s, bool first, std::size_t chunk) {
 }
 
 void head_backward(Step& s, bool first) {
-  float* losses = s.at<float>(kTransients + 2416050176);             // [32768]
-  StepScalars* scalars = s.at<StepScalars>(kScalars);                // [1]
-  StepResults* results = s.at<StepResults>(kResults);                // [1]
-  bf16* d_final_norm_out = s.at<bf16>(kTransients + 2281701376);     // [32768, 2048]
-  float* x_last = s.at<float>(kStream + 16 * kStreamStride);         // [32768, 2048]
-  float* final_norm_weight = s.at<float>(kMasters + 4 * 65536);      // [2048]
-  float* final_norm_rstd = s.at<float>(kTransients + 2415919104);    // [32768]
-  bf16* d_x_last = s.at<bf16>(kTransients + 2147483648);             // [32768, 2048]
-  float* final_norm_backward_partial = s.at<float>(kTransients);     // [1024, 2048]
-  float* final_norm_backward_folded = s.at<float>(kTransients);      // [32, 2048], over final_norm_backward_partial
-  float* d_final_norm_weight = s.at<float>(kGradients + 4 * 65536);  // [2048]
+  float* losses = s.at<float>(kTransients + 2416050176);           // [32768]
+  StepScalars* scalars = s.at<StepScalars>(kScalars);              // [1]
+  StepResults* results = s.at<StepResults>(kResults);              // [1]
+  bf16* d_final_norm_out = s.at<bf16>(kTransients + 2281701376);   // [32768, 2048]
+  float* x_last = s.at<float>(kStream + 16 * kStreamStride);       // [32768, 2048]
+  float* final_norm_weight = s.at<float>(kMasters + 262144);       // [2048]
+  float* final_norm_rstd = s.at<float>(kTransients + 2415919104);  // [32768]
+  bf16* d_x_last = s.at<bf16>(kTransients + 2147483648);           // [32768, 2048]
+  float* final_norm_backward_partial = s.at<float>(kTransients);   // [1024, 2048]
+  float* final_norm_backward_folded = s.at<float>(kTransients);    // [32, 2048], over final_norm_backward_partial
+  float* d_final_norm_weight = s.at<float>(kGradients + 262144);   // [2048]
 
   const Range range("head_backward");
   launch(s.stream, Grid{1, 1024}, loss_sum, losses, scalars, results, !first);
@@ -291,12 +291,12 @@ void layer_backward(Step& s, bool first, std::size_t layer) {
 }
 
 void embed_backward(Step& s) {
-  bf16* d_x_first = s.at<bf16>(kTransients + 2147483648);       // [32768, 2048]
-  int* embedding_order = s.at<int>(kEmbeddingOrder);            // [32768]
-  int* run_begin = s.at<int>(kRunBegin);                        // [32769]
-  int* run_token = s.at<int>(kRunToken);                        // [32768]
-  int* run_count = s.at<int>(kRunCount);                        // [1]
-  float* d_embed_weight = s.at<float>(kGradients + 4 * 71680);  // [131072, 2048]
+  bf16* d_x_first = s.at<bf16>(kTransients + 2147483648);    // [32768, 2048]
+  int* embedding_order = s.at<int>(kEmbeddingOrder);         // [32768]
+  int* run_begin = s.at<int>(kRunBegin);                     // [32769]
+  int* run_token = s.at<int>(kRunToken);                     // [32768]
+  int* run_count = s.at<int>(kRunCount);                     // [1]
+  float* d_embed_weight = s.at<float>(kGradients + 286720);  // [131072, 2048]
 
   const Range range("embed_backward");
   launch(s.stream, Grid{32768, 128}, embedding_backward, d_x_first, embedding_order, run_begin, run_token, run_count,
@@ -335,7 +335,7 @@ void optimizer(Step& s) {
 
 void evaluate_chunk(Step& s, std::size_t chunk) {
   bf16* final_norm_out = s.at<bf16>(kTransients + 2147483648 + chunk * 33554432);  // [32768, 2048]
-  bf16* embed_weight = s.at<bf16>(kCopiesBf16 + 2 * 71680);                        // [131072, 2048]
+  bf16* embed_weight = s.at<bf16>(kCopiesBf16 + 143360);                           // [131072, 2048]
   bf16* logits = s.at<bf16>(kTransients);                                          // [8192, 131072]
   int* targets = s.at<int>(kTargets + chunk * 32768);                              // [32768]
   StepScalars* scalars = s.at<StepScalars>(kScalars);                              // [1]
@@ -359,7 +359,7 @@ void sample(Step& s) {
   bf16* final_norm_out = s.at<bf16>(kTransients + 2147483648);  // [32768, 2048]
   int* positions = s.at<int>(kPositions);                       // [16]
   bf16* sample_rows = s.at<bf16>(kTransients + 2281701376);     // [16, 2048]
-  bf16* embed_weight = s.at<bf16>(kCopiesBf16 + 2 * 71680);     // [131072, 2048]
+  bf16* embed_weight = s.at<bf16>(kCopiesBf16 + 143360);        // [131072, 2048]
   float* sample_logits = s.at<float>(kSampleLogits);            // [16, 131072]
 
   const Range range("sample");
@@ -376,7 +376,7 @@ void reduce_layer(Step& s, std::size_t layer) {
 }
 
 void reduce_embed(Step& s) {
-  float* embed_gradients = s.at<float>(kGradients + 4 * 71680);  // [268435456]
+  float* embed_gradients = s.at<float>(kGradients + 286720);  // [268435456]
 
   const Range range("reduce_embed");
   Stream& beside = s.ranks.beside(s.stream);
@@ -401,8 +401,8 @@ void gather_vectors(Step& s) {
 }
 
 void gather_embed(Step& s) {
-  float* embed_weights = s.at<float>(kMasters + 4 * 71680);       // [268435456]
-  bf16* embed_copies_bf16 = s.at<bf16>(kCopiesBf16 + 2 * 71680);  // [268435456]
+  float* embed_weights = s.at<float>(kMasters + 286720);       // [268435456]
+  bf16* embed_copies_bf16 = s.at<bf16>(kCopiesBf16 + 143360);  // [268435456]
 
   const Range range("gather_embed");
   Stream& beside = s.ranks.beside(s.stream);

@@ -124,9 +124,9 @@ constexpr int kEmbedGathered = 1;
 constexpr int kLayerGathered = 2;
 
 void embed(Step& s) {
-  int* tokens = s.at<int>(kTokens);                        // [2048]
-  float* embed_weight = s.at<float>(kMasters + 4 * 7424);  // [4096, 256]
-  float* x_first = s.at<float>(kStream);                   // [2048, 256]
+  int* tokens = s.at<int>(kTokens);                     // [2048]
+  float* embed_weight = s.at<float>(kMasters + 29696);  // [4096, 256]
+  float* x_first = s.at<float>(kStream);                // [2048, 256]
 
   launch(s.stream, embedding_forward, tokens, embed_weight, x_first);
 }
@@ -166,7 +166,7 @@ void layer_forward(Step& s, std::size_t layer) {
 
 void head(Step& s) {
   float* x_last = s.at<float>(kStream + 6 * kStreamStride);      // [2048, 256]
-  float* final_norm_weight = s.at<float>(kMasters + 4 * 3072);   // [256]
+  float* final_norm_weight = s.at<float>(kMasters + 12288);      // [256]
   float* final_norm_out = s.at<float>(kTransients + 33554432);   // [2048, 256]
   float* final_norm_rstd = s.at<float>(kTransients + 37748736);  // [2048]
 
@@ -175,13 +175,13 @@ void head(Step& s) {
 
 void loss_chunk(Step& s, bool first, std::size_t chunk) {
   float* final_norm_out = s.at<float>(kTransients + 33554432 + chunk * 2097152);    // [2048, 256]
-  float* embed_weight = s.at<float>(kMasters + 4 * 7424);                           // [4096, 256]
+  float* embed_weight = s.at<float>(kMasters + 29696);                              // [4096, 256]
   float* logits = s.at<float>(kTransients + chunk * 33554432);                      // [2048, 4096]
   int* targets = s.at<int>(kTargets + chunk * 8192);                                // [2048]
   StepScalars* scalars = s.at<StepScalars>(kScalars);                               // [1]
   float* losses = s.at<float>(kTransients + 37756928 + chunk * 8192);               // [2048]
   float* d_final_norm_out = s.at<float>(kTransients + 35651584 + chunk * 2097152);  // [2048, 256]
-  float* d_embed_weight = s.at<float>(kGradients + 4 * 7424);                       // [4096, 256]
+  float* d_embed_weight = s.at<float>(kGradients + 29696);                          // [4096, 256]
 
   s.lm_head_forward(s.stream, {.a = final_norm_out, .b = embed_weight, .d = logits});
   launch(s.stream, cross_entropy_gradient, logits, targets, losses, scalars);
@@ -190,17 +190,17 @@ void loss_chunk(Step& s, bool first, std::size_t chunk) {
 }
 
 void head_backward(Step& s, bool first) {
-  float* losses = s.at<float>(kTransients + 37756928);              // [2048]
-  StepScalars* scalars = s.at<StepScalars>(kScalars);               // [1]
-  StepResults* results = s.at<StepResults>(kResults);               // [1]
-  float* d_final_norm_out = s.at<float>(kTransients + 35651584);    // [2048, 256]
-  float* x_last = s.at<float>(kStream + 6 * kStreamStride);         // [2048, 256]
-  float* final_norm_weight = s.at<float>(kMasters + 4 * 3072);      // [256]
-  float* final_norm_rstd = s.at<float>(kTransients + 37748736);     // [2048]
-  float* d_x_last = s.at<float>(kTransients + 18874368);            // [2048, 256]
-  float* final_norm_backward_partial = s.at<float>(kTransients);    // [256, 256]
-  float* final_norm_backward_folded = s.at<float>(kTransients);     // [32, 256], over final_norm_backward_partial
-  float* d_final_norm_weight = s.at<float>(kGradients + 4 * 3072);  // [256]
+  float* losses = s.at<float>(kTransients + 37756928);            // [2048]
+  StepScalars* scalars = s.at<StepScalars>(kScalars);             // [1]
+  StepResults* results = s.at<StepResults>(kResults);             // [1]
+  float* d_final_norm_out = s.at<float>(kTransients + 35651584);  // [2048, 256]
+  float* x_last = s.at<float>(kStream + 6 * kStreamStride);       // [2048, 256]
+  float* final_norm_weight = s.at<float>(kMasters + 12288);       // [256]
+  float* final_norm_rstd = s.at<float>(kTransients + 37748736);   // [2048]
+  float* d_x_last = s.at<float>(kTransients + 18874368);          // [2048, 256]
+  float* final_norm_backward_partial = s.at<float>(kTransients);  // [256, 256]
+  float* final_norm_backward_folded = s.at<float>(kTransients);   // [32, 256], over final_norm_backward_partial
+  float* d_final_norm_weight = s.at<float>(kGradients + 12288);   // [256]
 
   launch(s.stream, loss_sum, losses, scalars, results, !first);
   launch(s.stream, rms_norm_backward, d_final_norm_out, x_last, final_norm_weight, final_norm_rstd, nullptr, d_x_last,
@@ -272,12 +272,12 @@ void layer_backward(Step& s, bool first, std::size_t layer) {
 }
 
 void embed_backward(Step& s) {
-  float* d_x_first = s.at<float>(kTransients + 18874368);      // [2048, 256]
-  int* embedding_order = s.at<int>(kEmbeddingOrder);           // [2048]
-  int* run_begin = s.at<int>(kRunBegin);                       // [2049]
-  int* run_token = s.at<int>(kRunToken);                       // [2048]
-  int* run_count = s.at<int>(kRunCount);                       // [1]
-  float* d_embed_weight = s.at<float>(kGradients + 4 * 7424);  // [4096, 256]
+  float* d_x_first = s.at<float>(kTransients + 18874368);   // [2048, 256]
+  int* embedding_order = s.at<int>(kEmbeddingOrder);        // [2048]
+  int* run_begin = s.at<int>(kRunBegin);                    // [2049]
+  int* run_token = s.at<int>(kRunToken);                    // [2048]
+  int* run_count = s.at<int>(kRunCount);                    // [1]
+  float* d_embed_weight = s.at<float>(kGradients + 29696);  // [4096, 256]
 
   launch(s.stream, embedding_backward, d_x_first, embedding_order, run_begin, run_token, run_count, d_embed_weight);
 }
@@ -311,7 +311,7 @@ void optimizer(Step& s) {
 
 void evaluate_chunk(Step& s, std::size_t chunk) {
   float* final_norm_out = s.at<float>(kTransients + 33554432 + chunk * 2097152);  // [2048, 256]
-  float* embed_weight = s.at<float>(kMasters + 4 * 7424);                         // [4096, 256]
+  float* embed_weight = s.at<float>(kMasters + 29696);                            // [4096, 256]
   float* logits = s.at<float>(kTransients + chunk * 33554432);                    // [2048, 4096]
   int* targets = s.at<int>(kTargets + chunk * 8192);                              // [2048]
   StepScalars* scalars = s.at<StepScalars>(kScalars);                             // [1]
@@ -333,7 +333,7 @@ void sample(Step& s) {
   float* final_norm_out = s.at<float>(kTransients + 33554432);  // [2048, 256]
   int* positions = s.at<int>(kPositions);                       // [8]
   float* sample_rows = s.at<float>(kTransients + 35651584);     // [8, 256]
-  float* embed_weight = s.at<float>(kMasters + 4 * 7424);       // [4096, 256]
+  float* embed_weight = s.at<float>(kMasters + 29696);          // [4096, 256]
   float* sample_logits = s.at<float>(kSampleLogits);            // [8, 4096]
 
   launch(s.stream, gather_rows, final_norm_out, positions, sample_rows);
@@ -348,7 +348,7 @@ void reduce_layer(Step& s, std::size_t layer) {
 }
 
 void reduce_embed(Step& s) {
-  float* embed_gradients = s.at<float>(kGradients + 4 * 7424);  // [1048576]
+  float* embed_gradients = s.at<float>(kGradients + 29696);  // [1048576]
 
   Stream& beside = s.ranks.beside(s.stream);
   s.ranks.reduce_scatter_sum(embed_gradients, share_of(1048576, s.ranks.world_size()), beside);
@@ -370,7 +370,7 @@ void gather_vectors(Step& s) {
 }
 
 void gather_embed(Step& s) {
-  float* embed_weights = s.at<float>(kMasters + 4 * 7424);  // [1048576]
+  float* embed_weights = s.at<float>(kMasters + 29696);  // [1048576]
 
   Stream& beside = s.ranks.beside(s.stream);
   s.ranks.all_gather(embed_weights, 4 * share_of(1048576, s.ranks.world_size()), beside);

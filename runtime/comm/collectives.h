@@ -31,6 +31,10 @@ class Communicator {
   int world_size() const;
   const char* description() const;  // "1 rank", "2 ranks, Open MPI 4.1.4", "8 ranks, NCCL 2.28.9"
 
+  /// Memory of the device as Device::allocate() gives it, which the library may send from and receive in without copies
+  /// of its own. Lives until the first of both goes.
+  std::byte* allocate(Device& device, std::size_t bytes);
+
   /// A stream of the communicator's own: what is put on it from now on begins when what is on `stream` now is done, and
   /// runs beside what comes after. On cpu and of one rank `stream` itself.
   Stream& beside(Stream& stream);

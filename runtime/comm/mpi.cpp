@@ -184,6 +184,8 @@ int Communicator::world_size() const { return impl_ ? impl_->world_size : 1; }
 
 const char* Communicator::description() const { return impl_ ? impl_->description.c_str() : "1 rank"; }
 
+std::byte* Communicator::allocate(Device& device, std::size_t bytes) { return device.allocate(bytes); }
+
 Stream& Communicator::beside(Stream& stream) { return stream; }
 void Communicator::mark(int) {}
 void Communicator::wait(int, Stream&) {}

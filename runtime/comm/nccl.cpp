@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "comm/blocked_signals.h"
 #include "comm/collectives.h"
@@ -49,7 +50,14 @@ class ErrorWatch {
     const BlockedSignals blocked;
     thread_ = std::thread([this, comm, &rendezvous] {
       std::unique_lock lock(mutex_);
-      while (!changed_.wait_for(lock, kInterval, [this] { return over_; })) look(comm, rendezvous);
+      const auto over = [this] { return over_; };
+      while (!changed_.wait_for(lock, kInterval, over)) {
+        const std::string why = error_of(comm);
+        if (why.empty()) continue;
+        // The rank that failed may be about to say why, and this one to end for it.
+        if (changed_.wait_for(lock, kFirstWord, over)) return;
+        rendezvous.end(why);
+      }
     });
   }
   ~ErrorWatch() {
@@ -62,14 +70,16 @@ class ErrorWatch {
   }
 
  private:
-  static constexpr std::chrono::milliseconds kInterval{250};
+  static constexpr std::chrono::milliseconds kInterval{250}, kFirstWord{1000};
 
-  static void look(ncclComm_t comm, Rendezvous& rendezvous) {
+  /// Empty: none.
+  static std::string error_of(ncclComm_t comm) {
     ncclResult_t error = ncclSuccess;
-    if (ncclCommGetAsyncError(comm, &error) != ncclSuccess || error == ncclSuccess || error == ncclInProgress) return;
+    if (ncclCommGetAsyncError(comm, &error) != ncclSuccess || error == ncclSuccess || error == ncclInProgress)
+      return "";
     std::string why = version() + ": a collective has failed: \"" + ncclGetErrorString(error) + "\"";
     if (const char* detail = ncclGetLastError(comm); detail && *detail) why += std::string(", ") + detail;
-    rendezvous.end(why + "; NCCL_DEBUG=WARN prints the cause");
+    return why + "; NCCL_DEBUG=WARN prints the cause";
   }
 
   std::mutex mutex_;
@@ -111,6 +121,7 @@ struct Communicator::Impl {
     else
       ncclCommDestroy(comm);
     if (own.handle) cudaStreamDestroy(own.handle);
+    for (void* allocation : memory) ncclMemFree(allocation);
   }
 
   const int rank, world_size;
@@ -120,6 +131,7 @@ struct Communicator::Impl {
   Stream own;  // of a higher priority, so that its blocks are the next to run where a product has filled the GPU
   Event ready, done;
   std::map<int, Event> marks;
+  std::vector<void*> memory;
   const int exceptions = std::uncaught_exceptions();
 };
 
@@ -131,6 +143,20 @@ Communicator::~Communicator() = default;
 int Communicator::rank() const { return impl_ ? impl_->rank : 0; }
 int Communicator::world_size() const { return impl_ ? impl_->world_size : 1; }
 const char* Communicator::description() const { return impl_ ? impl_->description.c_str() : "1 rank"; }
+
+/// Of this memory NCCL makes known to the links what a captured graph's collectives use (NVLink SHARP from NCCL 2.19
+/// on), where the machine has them. Where it cannot be had, the device's own does, or says what is free.
+std::byte* Communicator::allocate(Device& device, std::size_t bytes) {
+  void* memory = nullptr;
+  if (!impl_ || bytes == 0) return device.allocate(bytes);
+  if (ncclMemAlloc(&memory, bytes) != ncclSuccess) {
+    cudaGetLastError();
+    return device.allocate(bytes);
+  }
+  impl_->memory.push_back(memory);
+  device.zero(memory, bytes);
+  return static_cast<std::byte*>(memory);
+}
 
 Stream& Communicator::beside(Stream& stream) {
   if (!impl_) return stream;

@@ -54,7 +54,7 @@ Session::Session(Device& device, Communicator& ranks, const Program& program)
       shares_(program.info.shard == Shard::none ? Shares(program.info.buckets)
                                                 : Shares(program.info.buckets, ranks.rank(), ranks.world_size())),
       places_(program.info, shares_, ranks.world_size()),
-      arena_(device.allocate(places_.bytes())),
+      arena_(ranks.allocate(device, places_.bytes())),
       flat_(device, ranks, arena_, program.info, shares_, places_),
       micro_batches_{Replay(device), Replay(device), Replay(device), Replay(device)},
       optimizer_step_(device),
@@ -154,12 +154,12 @@ void Session::send(const StepBatch& batch, const OptimizerScalars& optimizer, fl
     for (const MicroBatch& micro : batch.micro_batches) trace->add_micro_batch(micro.inputs, micro.targets);
   }
   flat_.begin_step();
-  const std::size_t own = batch.past - batch.begin, passes = std::max(own, passes_of_all());
+  const std::size_t own = batch.past - batch.begin, of_all = passes_of_all(), passes = std::max(own, of_all);
   for (std::size_t i = 0; i < passes; ++i) {
     const Range range("micro-batch");
     const MicroBatch& micro = batch.micro_batches[batch.begin + std::min(i, own - 1)];
     send_inputs(i < own ? micro : without_targets(micro), scalars, optimizer);
-    const bool first = i == 0, last = i + 1 == passes;
+    const bool first = i == 0, last = i + 1 == passes || of_all > 0;  // each is reduced alike
     micro_batches_[first + 2 * last].run([&] { program_.micro_batch(*step_, first, last); });
   }
   if (own_results_) own_results_->ask();

@@ -331,6 +331,7 @@ int train(int argc, char** argv, const Options& options, const Program& program,
   if (owner && !options.timing.empty())
     write_file_atomically(options.timing, format_timing(training, loop.first_step_end(), loop.step_seconds()));
   console.finish();
+  rendezvous.barrier();  // who ends its part of NCCL looks lost to those that still work
   if (signal == 0) return static_cast<int>(Exit::done);
   // What a launcher has started goes on by the launcher's own words, which no rank knows.
   const std::string how = launch.world_size > 1 ? "start the ranks again as before to go on"

@@ -1,6 +1,7 @@
 """docs/launches.md against the emitted step of the large run: the same launches, as often, each tensor once a launch."""
 
 import collections
+import itertools
 import os
 import re
 import unittest
@@ -40,6 +41,12 @@ def calls(body):
     return found
 
 
+def open_after(text):
+    """Whether a brace before it is still open at its end."""
+    depths = itertools.accumulate({"{": 1, "}": -1}.get(character, 0) for character in text)
+    return all(depth >= 0 for depth in depths)
+
+
 def regions_run(bodies, name, times, out):
     """Adds to `out` how often each region runs when function `name` does, loops counted."""
     body = bodies[name]
@@ -49,7 +56,7 @@ def regions_run(bodies, name, times, out):
     loops = [(m.start(), int(m.group(1) or m.group(2)), m.end()) for m in
              re.finditer(r"for \(std::size_t \w+ = (?:0; \w+ < (\d+); \+\+\w+|(\d+); \w+-- > 0;)\) \{", body)]
     for match in re.finditer(r"(\w+)\(s[,)]", body):
-        around = [count for begin, count, end in loops if begin < match.start() and "}" not in body[end:match.start()]]
+        around = [count for begin, count, end in loops if begin < match.start() and open_after(body[end:match.start()])]
         regions_run(bodies, match.group(1), times * (around[0] if around else 1), out)
 
 

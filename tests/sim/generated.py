@@ -21,11 +21,19 @@ class Generated(unittest.TestCase):
                 self.assertEqual(done.code, 0, done.err)
                 self.parse(folder)
 
+    def test_a_head_past_the_range_of_int(self):
+        """Untied, its bytes begin past 2^31."""
+        spec = os.path.join(harness.SOURCE, "specs", "llama-1b.yaml")
+        with tempfile.TemporaryDirectory() as folder:
+            done = harness.runs.call(harness.LLMC, "emit", spec, "model.tie_word_embeddings=false", "memory.budget=200GiB", "-o", folder)
+            self.assertEqual(done.code, 0, done.err)
+            self.parse(folder)
+
     def parse(self, folder):
         files = sorted(glob.glob("kernels/*.cu", root_dir=folder)) + ["step.cu"]
         self.assertGreater(len(files), 15)
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
-            results = pool.map(lambda name: harness.runs.call("g++", *harness.compiler_words("kernel"), "-fsyntax-only", name, cwd=folder), files)
+            results = pool.map(lambda name: harness.runs.call("g++", *harness.compiler_words("kernel"), "-fsyntax-only", "-Werror=overflow", name, cwd=folder), files)
             for name, done in zip(files, results):
                 self.assertEqual(done.code, 0, f"{name}\n{done.err}")
 

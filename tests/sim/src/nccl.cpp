@@ -145,6 +145,14 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
   delete comm;
   return ncclSuccess;
 }
+ncclResult_t ncclMemAlloc(void** memory, std::size_t bytes) {
+  log_call("ncclMemAlloc");
+  return cudaMalloc(memory, bytes) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
+}
+ncclResult_t ncclMemFree(void* memory) {
+  log_call("ncclMemFree");
+  return cudaFree(memory) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
+}
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
   // No line in the log: a thread asks at any time.
   *error = comm->group->broken || comm->group->board.someone_died() ? ncclRemoteError : ncclSuccess;

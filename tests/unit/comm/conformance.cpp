@@ -94,7 +94,7 @@ class Conformance {
     const std::size_t size = mine.size() + 2 * kGuard;
     if (size * sizeof(T) > capacity_) {
       capacity_ = 2 * size * sizeof(T);
-      memory_ = device_.allocate(capacity_);
+      memory_ = ranks_.allocate(device_, capacity_);
     }
     T* data = reinterpret_cast<T*>(memory_) + kGuard + offset;
     const std::string surroundings = what + ": what stands around it";
