@@ -123,12 +123,19 @@ class StepPrinter {
         "Step::Step(Device& d, Communicator& communicator, const Shares& of_rank, std::byte* memory, "
         "std::span<const std::size_t> shared)\n    : device(d),\n      stream(d.stream()),\n      "
         "ranks(communicator),\n      shares(of_rank),\n      arena(memory),\n      places(shared),\n      "
-        "math(d, $workspace$, $bytes$)$products$",
+        "math(d, $workspace$, $bytes$$reserved$)$products$",
         {{"workspace", workspace_ ? "memory + " + where_.area_address(workspace_->area) : std::string("nullptr")},
          {"bytes", std::to_string(workspace_ ? workspace_->bytes() : 0)},
+         {"reserved", reserved_sms()},
          {"products", product_initialisers()}});
     out_.close();
     out_.blank();
+  }
+
+  /// What products leave to the collectives of several ranks.
+  std::string reserved_sms() const {
+    const std::int64_t sms = plan_.spec.parallel.reserved_sms;
+    return sms ? fmt::format(", communicator.world_size() > 1 ? {} : 0", sms) : "";
   }
 
   std::string product_initialisers() const {

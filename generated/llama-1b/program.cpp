@@ -1,4 +1,4 @@
-// What the trainer of run llama-1b (b76446b7e2847c9513d3bdc27f2e12f3) is built for, and its main function.
+// What the trainer of run llama-1b (67f153b1f9efd53ce0b214734deeb5f9) is built for, and its main function.
 #include "train/program.h"
 
 #include "step.h"
@@ -281,7 +281,7 @@ constexpr Gathered kGathered[] = {
 
 constexpr ProgramInfo kInfo = {
     .name = "llama-1b",
-    .fingerprint = "b76446b7e2847c9513d3bdc27f2e12f3",
+    .fingerprint = "67f153b1f9efd53ce0b214734deeb5f9",
     .plan_text = llmc_plan_text,
     .plan_json = llmc_plan_json,
     .spec_yaml = llmc_spec_yaml,

@@ -1,5 +1,5 @@
 // The training step of llama-1b: what runs, in which order, on which bytes of the arena.
-// Made by llmc from spec b76446b7e2847c9513d3bdc27f2e12f3; change the spec, not this file.
+// Made by llmc from spec 67f153b1f9efd53ce0b214734deeb5f9; change the spec, not this file.
 //
 // A micro-batch is 16 sequences of 2048 tokens. Activations are written with =; gradients of parameters with = by
 // the first micro-batch of a step and with += by the later ones.

@@ -1,4 +1,4 @@
-// The matrix products, the attention and the functions of the step of run llama-1b (b76446b7e2847c9513d3bdc27f2e12f3).
+// The matrix products, the attention and the functions of the step of run llama-1b (67f153b1f9efd53ce0b214734deeb5f9).
 #pragma once
 
 #include <cstddef>

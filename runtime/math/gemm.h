@@ -45,8 +45,9 @@ inline constexpr std::size_t kTunedWorkspace = std::size_t{64} << 20;
 /// Owns what the library needs once for a process: engine, handle, on cuda a workspace taken from the arena.
 class MathLibrary {
  public:
-  /// `workspace`: device memory of `workspace_bytes`, from the plan; null on cpu.
-  MathLibrary(Device& device, void* workspace, std::size_t workspace_bytes);
+  /// `workspace`: device memory of `workspace_bytes`, from the plan; null on cpu. `reserved_sms`: of a GPU, which
+  /// products leave free as far as their algorithms can. Throws Failure(usage) where it has no more than these.
+  MathLibrary(Device& device, void* workspace, std::size_t workspace_bytes, int reserved_sms = 0);
   ~MathLibrary();
   struct Impl;
   Impl& impl() { return *impl_; }

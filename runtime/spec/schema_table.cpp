@@ -388,6 +388,14 @@ std::vector<Row> run_rows() {
           .fallback("fp32")
           .doc("In what ranks send gradients to each other. bf16: half the bytes, each rank's gradients of a block are "
                "rounded once before they are summed. They are accumulated over micro-batches in fp32 either way."),
+      bind("parallel.reserved_sms", Type::integer, FIELD(parallel.reserved_sms))
+          .fallback("0")
+          .when("target.kind", "cuda")
+          .range(0, 64)
+          .unit("SMs")
+          .doc("With several ranks: how many of a GPU's SMs matrix products leave to the collectives that run beside "
+               "them. 0: none, and collectives begin where a product's blocks end. Measure before another number: "
+               "products are slower by what they leave."),
       bind("parallel.compare_every", Type::integer, FIELD(parallel.compare_every))
           .aside()
           .fallback("100")

@@ -108,6 +108,7 @@ struct Parallel {
   Shard shard = Shard::optimizer;
   DType gradient_dtype = DType::f32;  // in which ranks send gradients to each other
   std::int64_t compare_every = 0;     // steps; 0: never
+  std::int64_t reserved_sms = 0;      // of a GPU: what products leave to collectives; cuda only
 };
 
 struct Target {

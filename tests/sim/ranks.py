@@ -32,7 +32,7 @@ KINDS = {
     "gradients": ("parallel.shard=gradients",),
     "parameters": ("parallel.shard=parameters",),
     "recompute": ("parallel.shard=optimizer", "memory.recompute=full"),
-    "sent": ("parallel.shard=parameters", "parallel.gradient_dtype=bf16", "memory.recompute=full"),
+    "sent": ("parallel.shard=parameters", "parallel.gradient_dtype=bf16", "memory.recompute=full", "parallel.reserved_sms=16"),
 }
 SHARDS = ("optimizer", "none", "gradients", "parameters")
 LOST = 170
@@ -107,6 +107,16 @@ class SimRanks(harness.SimTest):
         difference, tensor = harness.runs.relative_difference(self.gradients("sent-2"), self.gradients("optimizer-4"))
         self.assertLess(difference, runs_ranks.SENT_IN_BF16, tensor)
         self.assertGreater(difference, runs_ranks.SENT_IN_BF16 / 16, "nothing was rounded")
+
+    def test_products_leave_sms_to_collectives(self):
+        """Of the simulated 132; with one rank nothing runs beside them."""
+        for ranks, left in ((1, False), (2, True)):
+            log = self.path(f"sms-{ranks}-")
+            self.train(ranks, "sent", f"sms-{ranks}", "--steps", 1, *PLAIN, LLMC_SIM_LOG=log + "{rank}")
+            for rank in range(ranks):
+                products = re.findall(r"stream \d+: product .*", harness.runs.read(log + str(rank)).decode())
+                self.assertGreater(len(products), 10)
+                self.assertEqual({product.endswith(" on 116 SMs") for product in products}, {left})
 
     def test_what_is_computed_again_has_the_same_bits(self):
         self.train(4, "recompute", "again")

@@ -1,4 +1,4 @@
-// adamw_copy_norms: from template adamw for run llama-1b (b76446b7e2847c9513d3bdc27f2e12f3).
+// adamw_copy_norms: from template adamw for run llama-1b (67f153b1f9efd53ce0b214734deeb5f9).
 //
 // Act = bf16, kCopy = true, kNorms = true, kGradientShare = false, kWeightShare = false, kLanes = 256
 //

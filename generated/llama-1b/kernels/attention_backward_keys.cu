@@ -1,4 +1,4 @@
-// attention_backward_keys: from template attention_backward_keys for run llama-1b (b76446b7e2847c9513d3bdc27f2e12f3).
+// attention_backward_keys: from template attention_backward_keys for run llama-1b (67f153b1f9efd53ce0b214734deeb5f9).
 //
 // kBatch = 16, kSequence = 2048, kHeads = 32, kKvHeads = 8, kHeadDim = 64, kPitch = 3072, kOutPitch = 2048, kScale =
 // 0.125f, kLanes = 128

@@ -1,4 +1,4 @@
-// column_reduce_2048: from template column_reduce for run llama-1b (b76446b7e2847c9513d3bdc27f2e12f3).
+// column_reduce_2048: from template column_reduce for run llama-1b (67f153b1f9efd53ce0b214734deeb5f9).
 //
 // kBlocks = 32, kCols = 2048, kLanes = 32
 //

@@ -1,4 +1,4 @@
-// cross_entropy: from template cross_entropy for run llama-1b (b76446b7e2847c9513d3bdc27f2e12f3).
+// cross_entropy: from template cross_entropy for run llama-1b (67f153b1f9efd53ce0b214734deeb5f9).
 //
 // Act = bf16, kRows = 8192, kCols = 131072, kPitch = 131072, kGradient = false, kCluster = 8, kLanes = 512
 //

@@ -1,4 +1,4 @@
-// embedding_backward: from template embedding_backward for run llama-1b (b76446b7e2847c9513d3bdc27f2e12f3).
+// embedding_backward: from template embedding_backward for run llama-1b (67f153b1f9efd53ce0b214734deeb5f9).
 //
 // Act = bf16, kCols = 2048, kPitch = 2048, kLanes = 128
 //

@@ -1,4 +1,4 @@
-// gather_rows: from template gather_rows for run llama-1b (b76446b7e2847c9513d3bdc27f2e12f3).
+// gather_rows: from template gather_rows for run llama-1b (67f153b1f9efd53ce0b214734deeb5f9).
 //
 // Act = bf16, kRows = 16, kCols = 2048, kPitch = 2048, kLanes = 64
 //

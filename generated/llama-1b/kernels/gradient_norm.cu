@@ -1,4 +1,4 @@
-// gradient_norm: from template gradient_norm for run llama-1b (b76446b7e2847c9513d3bdc27f2e12f3).
+// gradient_norm: from template gradient_norm for run llama-1b (67f153b1f9efd53ce0b214734deeb5f9).
 //
 // kGradientShare = false, kLanes = 256
 //

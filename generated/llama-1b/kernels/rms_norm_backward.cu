@@ -1,4 +1,4 @@
-// rms_norm_backward: from template rms_norm_backward for run llama-1b (b76446b7e2847c9513d3bdc27f2e12f3).
+// rms_norm_backward: from template rms_norm_backward for run llama-1b (67f153b1f9efd53ce0b214734deeb5f9).
 //
 // Act = bf16, Residual = float, kRows = 32768, kCols = 2048, kPitch = 2048, kBlocks = 1024, kResidual = false,
 // kRecompute = false, kLanes = 256

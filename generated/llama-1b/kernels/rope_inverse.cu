@@ -1,4 +1,4 @@
-// rope_inverse: from template rope for run llama-1b (b76446b7e2847c9513d3bdc27f2e12f3).
+// rope_inverse: from template rope for run llama-1b (67f153b1f9efd53ce0b214734deeb5f9).
 //
 // Act = bf16, kRows = 32768, kSequence = 2048, kHeads = 40, kHeadDim = 64, kPitch = 3072, kInverse = true, kLanes = 128
 //

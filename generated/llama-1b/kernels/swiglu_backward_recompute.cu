@@ -1,4 +1,4 @@
-// swiglu_backward_recompute: from template swiglu_backward for run llama-1b (b76446b7e2847c9513d3bdc27f2e12f3).
+// swiglu_backward_recompute: from template swiglu_backward for run llama-1b (67f153b1f9efd53ce0b214734deeb5f9).
 //
 // Act = bf16, kRows = 32768, kCols = 8192, kPitch = 8192, kRecompute = true, kLanes = 256
 //

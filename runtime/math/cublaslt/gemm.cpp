@@ -20,21 +20,28 @@ std::string cublaslt_version() {
          std::to_string(version % 100);
 }
 
-MathLibrary::MathLibrary(Device&, void* workspace, std::size_t workspace_bytes)
-    : impl_(new Impl(workspace, workspace_bytes)) {
+MathLibrary::MathLibrary(Device&, void* workspace, std::size_t workspace_bytes, int reserved_sms)
+    : impl_(new Impl(workspace, workspace_bytes, reserved_sms)) {
   impl_->tuned = TunedFile::read(tuned_file());
 }
 
 MathLibrary::~MathLibrary() = default;
 
-MathLibrary::Impl::Impl(void* memory, std::size_t bytes) : workspace(memory), workspace_bytes(bytes) {
+MathLibrary::Impl::Impl(void* memory, std::size_t bytes, int reserved_sms) : workspace(memory), workspace_bytes(bytes) {
   check(cublasLtCreate(&handle), "cublasLtCreate");
   int index = 0;
   cudaDeviceProp properties;
   llmc::check(cudaGetDevice(&index), "cudaGetDevice");
   llmc::check(cudaGetDeviceProperties(&properties, index), "cudaGetDeviceProperties");
   capability = 10 * properties.major + properties.minor;
-  device = std::string(properties.name) + " with " + std::to_string(properties.multiProcessorCount) + " SMs";
+  const int sms = properties.multiProcessorCount;
+  device = std::string(properties.name) + " with " + std::to_string(sms) + " SMs";
+  if (reserved_sms == 0) return;
+  if (reserved_sms >= sms)
+    throw Failure(Exit::usage, "parallel.reserved_sms is " + std::to_string(reserved_sms) + ", and " + device +
+                                   " has nothing left for products; make it smaller");
+  sm_target = sms - reserved_sms;
+  device += ", of which products use " + std::to_string(sm_target);
 }
 
 struct Gemm::Impl {

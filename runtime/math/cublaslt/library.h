@@ -16,10 +16,11 @@ struct MathLibrary::Impl {
   void* workspace = nullptr;  // calls come one at a time, in the stream's order, so that all may use it
   std::size_t workspace_bytes = 0;
   int capability = 0;  // 90 is 9.0
-  std::string device;  // "NVIDIA H200 with 132 SMs"
+  int sm_target = 0;   // SMs that products are planned for; 0: all
+  std::string device;  // "NVIDIA H200 with 132 SMs", for what is tuned; with sm_target that too
   TunedFile tuned;
 
-  Impl(void* memory, std::size_t bytes);
+  Impl(void* memory, std::size_t bytes, int reserved_sms = 0);
   ~Impl() {
     if (handle) cublasLtDestroy(handle);
   }

@@ -53,6 +53,8 @@ LtProduct::LtProduct(MathLibrary::Impl& library, const GemmShape& shape) : libra
     throw Failure(Exit::toolchain, cublaslt_version() + " adds one matrix to a product, and " + text() +
                                        " wants a residual and its own result");
   check(cublasLtMatmulDescCreate(operation_.put(), CUBLAS_COMPUTE_32F, CUDA_R_32F), "cublasLtMatmulDescCreate");
+  if (library.sm_target > 0)
+    set(operation_.get(), CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, static_cast<std::int32_t>(library.sm_target));
   // What is stored transposed is so in both views.
   set(operation_.get(), CUBLASLT_MATMUL_DESC_TRANSA, shape.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(operation_.get(), CUBLASLT_MATMUL_DESC_TRANSB, shape.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);

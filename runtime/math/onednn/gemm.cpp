@@ -77,7 +77,7 @@ struct MathLibrary::Impl {
   static constexpr std::size_t kAlignment = 4096;
 };
 
-MathLibrary::MathLibrary(Device& device, void*, std::size_t) : impl_(new Impl(device.threads())) {}
+MathLibrary::MathLibrary(Device& device, void*, std::size_t, int) : impl_(new Impl(device.threads())) {}
 MathLibrary::~MathLibrary() = default;
 
 struct Gemm::Impl {

@@ -114,7 +114,8 @@ std::string text(const Product& p) {
   const auto type = [](cudaDataType_t t) { return t == CUDA_R_16BF ? "bf16" : "fp32"; };
   return "product [" + std::to_string(p.d.rows) + ", " + std::to_string(p.d.cols) + ", " +
          std::to_string(transposed ? p.a.rows : p.a.cols) + "] " + type(p.a.type) + " -> " + type(p.d.type) +
-         (p.beta != 0 ? (p.c_data == p.d_data ? " += " : " + residual") : "");
+         (p.beta != 0 ? (p.c_data == p.d_data ? " += " : " + residual") : "") +
+         (p.operation.sms ? " on " + std::to_string(p.operation.sms) + " SMs" : "");
 }
 
 struct StatusText {
@@ -193,6 +194,7 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t operation, cu
     case CUBLASLT_MATMUL_DESC_EPILOGUE: return assign(operation->epilogue, value, bytes);
     case CUBLASLT_MATMUL_DESC_BIAS_POINTER: return assign(operation->bias, value, bytes);
     case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE: return assign(operation->bias_type, value, bytes);
+    case CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET: return assign(operation->sms, value, bytes);
   }
   return CUBLAS_STATUS_INVALID_VALUE;
 }

@@ -20,6 +20,7 @@ struct cublasLtMatmulDescOpaque {
   cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   const void* bias = nullptr;  // one value for each row of D
   cudaDataType_t bias_type = CUDA_R_32F;
+  std::int32_t sms = 0;  // 0: all
 };
 
 namespace sim {
