@@ -16,6 +16,7 @@ import ranks
 RANKS = 4  # two a host
 TIMEOUT = 3  # seconds of silence after which a rank is lost
 SUBNET = "10.213.77"
+ENDLESS = ("schedule.steps=100000", "checkpoint.every=5", "checkpoint.keep_last=2", "evaluation.every=0")
 
 
 class Hosts:
@@ -136,42 +137,56 @@ class Network(harness.RunTest):
         self.here("quick", "--steps", 3)
         self.assert_same_files(self.checkpoint("slow", 3), self.checkpoint("quick", 3), "a slow link")
 
-    def test_a_cut_link_ends_all_and_the_job_goes_on(self):
-        endless = ("schedule.steps=100000", "checkpoint.every=5", "checkpoint.keep_last=2", "evaluation.every=0")
+    def cut(self, when):
+        """Cuts the link in a job as soon as `when` holds. Returns what each rank has said when all have ended."""
         # What a rank says on the far host cannot come through mpirun any more.
         said = self.path("cut-said-$OMPI_COMM_WORLD_RANK")
-        words = shlex.join([self.trainer, "--run", self.path("cut"), "--peer-timeout", str(TIMEOUT), *endless])
+        words = shlex.join([self.trainer, "--run", self.path("cut"), "--peer-timeout", str(TIMEOUT), "--start-timeout", str(TIMEOUT), *ENDLESS])
         command = self.hosts.mpirun("sh", "-c", f"{words} 2> {said}; echo $? > {said}.code")
         process = subprocess.Popen(command, env=ranks.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
         until = time.monotonic() + 120
-        while not os.path.isdir(self.path("cut", "checkpoints")) or not self.saved("cut"):
+        while not when():
             self.assertIsNone(process.poll())
             self.assertLess(time.monotonic(), until)
-            time.sleep(0.05)
+            time.sleep(1e-3)
         begin = time.monotonic()
         self.hosts.cut()
         while self.trainers():
-            self.assertLess(time.monotonic() - begin, TIMEOUT + 10, "ranks that have not ended")
+            self.assertLess(time.monotonic() - begin, 2 * TIMEOUT + 10, "ranks that have not ended")
             time.sleep(0.1)
-        for rank in range(RANKS):
-            text = harness.read(self.path(f"cut-said-{rank}")).decode()
-            with self.subTest(rank=rank):
-                # Rank 0 misses those of the other host, and they miss rank 0.
-                self.assertRegex(text, f"rank {'[23]' if rank < RANKS // 2 else '0'} .host node-{1 if rank < RANKS // 2 else 0}. is lost: nothing was heard from it for {TIMEOUT} s")
-                self.assertIn(f"This is rank {rank} (host node-{2 * rank // RANKS})", text)
+        texts = [harness.read(self.path(f"cut-said-{rank}")).decode() for rank in range(RANKS)]
         self.hosts.mend()
         process.send_signal(signal.SIGKILL)
         self.hosts.end_all()
+        return texts
+
+    def test_a_cut_link_ends_all_and_the_job_goes_on(self):
+        """In the start, in steps, in a save."""
+        for rank, text in enumerate(self.cut(lambda: len(self.trainers()) == RANKS)):
+            with self.subTest(phase="start", rank=rank):
+                self.assertRegex(text, rf"did not bring the {RANKS} ranks together within {TIMEOUT} s|rank \d .host node-\d. is lost: nothing was heard from it for {TIMEOUT} s")
+                self.assertIn(f"This is rank {rank} (host node-{2 * rank // RANKS})", text)
+        for phase, when in (("steps", lambda: self.saved("cut") > 0), ("save", lambda: self.saves("cut"))):
+            for rank, text in enumerate(self.cut(when)):
+                with self.subTest(phase=phase, rank=rank):
+                    # Rank 0 misses those of the other host, and they miss rank 0.
+                    self.assertRegex(text, f"rank {'[23]' if rank < RANKS // 2 else '0'} .host node-{1 if rank < RANKS // 2 else 0}. is lost: nothing was heard from it for {TIMEOUT} s")
+                    self.assertIn(f"This is rank {rank} (host node-{2 * rank // RANKS})", text)
         end = self.saved("cut") + 4
         self.there("cut", "--steps", end)
-        self.here("uncut", "--steps", end, *endless)
+        self.here("uncut", "--steps", end, *ENDLESS)
         self.assert_same_files(self.checkpoint("cut", end), self.checkpoint("uncut", end), "after the link was cut")
 
     def saved(self, name):
         """The newest step."""
-        return max((int(entry[5:]) for entry in os.listdir(self.path(name, "checkpoints")) if entry.startswith("step-")), default=0)
+        folder = self.path(name, "checkpoints")
+        return max((int(entry[5:]) for entry in (os.listdir(folder) if os.path.isdir(folder) else []) if entry.startswith("step-")), default=0)
+
+    def saves(self, name):
+        """Whether a checkpoint is being written."""
+        return any(not entry.startswith("step-") for entry in os.listdir(self.path(name, "checkpoints")))
 
     def trainers(self):
         """Processes of the hosts that train."""
