@@ -2,16 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "error.h"
 
 namespace llmc::emit {
 
 using namespace graph;
-
-Addresses::Addresses(const plan::Plan& plan)
-    : plan_(plan), g_(plan.graph), variants_(1 + *std::max_element(g_.variants.begin(), g_.variants.end())) {}
 
 std::string Addresses::name(TensorId id) const {
   return g_.at(g_.at(id).role == Role::copy ? g_.at(id).partner : id).name;
@@ -36,7 +31,7 @@ std::string Addresses::address(std::size_t r, TensorId id) {
   const std::string stride = area_name(place.area) + "Stride";
   const bool boundary = area.stride && t.scope == Scope::boundary;  // inside: whole strides
   if (inside && !boundary) text += fmt::format(" + {}", inside);
-  const std::string layer = t.scope == Scope::layer && variants_ > 1 ? "kSlab[layer]" : "layer";
+  const std::string layer = t.scope == Scope::layer && g_.variant_count() > 1 ? "kSlab[layer]" : "layer";
   if (boundary && place.layer_stride && inside)
     text += fmt::format(" + ({} + {}) * {}", layer, inside / area.stride, stride);
   else if (boundary && inside)
@@ -134,9 +129,9 @@ void Addresses::print_places(Source& out) const {
   out.raw(
       number("int", "kChunkCount", static_cast<std::size_t>(plan_.parameters.chunk_count),
              fmt::format("of at most {} elements: the optimizer's units of work", plan_.parameters.chunk_elements)));
-  if (variants_ > 1) {
+  if (g_.variant_count() > 1) {
     std::string variants, ranks;
-    std::vector<int> counts(static_cast<std::size_t>(variants_));
+    std::vector<int> counts(static_cast<std::size_t>(g_.variant_count()));
     for (const int variant : g_.variants) {
       variants += (variants.empty() ? "" : ", ") + std::to_string(variant);
       ranks += (ranks.empty() ? "" : ", ") + std::to_string(counts[static_cast<std::size_t>(variant)]++);

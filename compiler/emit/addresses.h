@@ -11,7 +11,7 @@ namespace llmc::emit {
 
 class Addresses {
  public:
-  explicit Addresses(const plan::Plan& plan);
+  explicit Addresses(const plan::Plan& plan) : plan_(plan), g_(plan.graph) {}
 
   /// Of a tensor in a region: bytes from the arena's start, in words of print_places() and of struct Step.
   std::string address(std::size_t region, graph::TensorId id);
@@ -20,8 +20,6 @@ class Addresses {
   /// What the step calls a tensor. A copy goes by its parameter's name: no function reads both.
   std::string name(graph::TensorId id) const;
 
-  /// How many kinds of layers there are.
-  int variants() const { return variants_; }
   /// Whether addresses are of places that only struct Step knows: shares, windows.
   bool has_shared() const { return !shared_.empty() || windows_; }
   bool has_whole() const { return whole_; }
@@ -38,7 +36,6 @@ class Addresses {
 
   const plan::Plan& plan_;
   const graph::Graph& g_;
-  int variants_;
   std::set<std::size_t> used_;    // of Layout::areas, by offset
   std::set<std::size_t> shared_;  // of these, those that ranks share out
   bool windows_ = false, whole_ = false;

@@ -19,13 +19,6 @@ std::string region_parameters(const plan::Plan& plan, std::size_t r, bool declar
   return text;
 }
 
-OrderPrinter::OrderPrinter(const plan::Plan& plan, Source& out)
-    : plan_(plan),
-      g_(plan.graph),
-      out_(out),
-      shard_(plan.spec.parallel.shard),
-      variants_(1 + *std::max_element(g_.variants.begin(), g_.variants.end())) {}
-
 bool OrderPrinter::has(Part part) const {
   return std::any_of(g_.regions.begin(), g_.regions.end(), [part](const Region& r) { return r.part == part; });
 }
@@ -201,9 +194,9 @@ void OrderPrinter::variant_calls(Part part) {
   for (std::size_t r = 0; r < g_.regions.size(); ++r) {
     const Region& region = g_.regions[r];
     if (region.block != Block::layer || region.part != part) continue;
-    if (variants_ == 1 || region.variant == kAllVariants) return call(r);
+    if (g_.variant_count() == 1 || region.variant == kAllVariants) return call(r);
     const std::string test =
-        region.variant + 1 == variants_ ? "" : fmt::format("if (kVariant[layer] == {})", region.variant);
+        region.variant + 1 == g_.variant_count() ? "" : fmt::format("if (kVariant[layer] == {})", region.variant);
     if (region.variant == 0)
       out_.open(test);
     else if (test.empty())

@@ -14,7 +14,8 @@ std::string region_parameters(const plan::Plan& plan, std::size_t region, bool d
 class OrderPrinter {
  public:
   /// Both live longer.
-  OrderPrinter(const plan::Plan& plan, Source& out);
+  OrderPrinter(const plan::Plan& plan, Source& out)
+      : plan_(plan), g_(plan.graph), out_(out), shard_(plan.spec.parallel.shard) {}
 
   bool has(graph::Part part) const;
   /// What the ranks' stream has to be done with before a pass goes on: a constant of marks(), of a layer one of two.
@@ -49,7 +50,6 @@ class OrderPrinter {
   const graph::Graph& g_;
   Source& out_;
   const Shard shard_;
-  const int variants_;  // kinds of layers
 };
 
 }  // namespace llmc::emit

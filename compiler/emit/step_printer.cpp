@@ -89,9 +89,8 @@ class StepPrinter {
     if (cudnn_) out_.line("Attention attention;");
     out_.blank();
     out_.line(
-        "Step(Device& device, Communicator& ranks, const Shares& shares, std::byte* arena, std::span<const "
-        "std::size_t> "
-        "places);");
+        "Step(Device& device, Communicator& ranks, const Shares& shares, std::byte* arena, "
+        "std::span<const std::size_t> places);");
     out_.blank();
     out_.line("/// The planned place `bytes` from the arena's start.");
     out_.open("template <class T> T* at(std::size_t bytes) const");
@@ -107,9 +106,9 @@ class StepPrinter {
     if (is_sharded(Use::gradients, shard_)) {
       out_.blank();
       out_.line(
-          "/// Whether gradients add to those of the micro-batches before, as with one rank. Of several each "
-          "micro-batch's");
-      out_.line("/// are reduced, and their sums add up in the ranks' shares.");
+          "/// Whether gradients add to those of the micro-batches before. Of several ranks it is their sums that add "
+          "up,");
+      out_.line("/// in the shares: each micro-batch's own gradients are reduced and gone.");
       out_.open("bool adds(bool first) const");
       out_.line("return !first && ranks.world_size() == 1;");
       out_.close();

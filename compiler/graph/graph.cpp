@@ -95,6 +95,8 @@ Region& Graph::region(Block block, Part part) {
   throw Failure(Exit::internal, "the graph has no such region");
 }
 
+int Graph::variant_count() const { return 1 + *std::max_element(variants.begin(), variants.end()); }
+
 std::int64_t Graph::layers_of(const Region& region) const {
   if (region.block != Block::layer) return 0;
   return region.variant == kAllVariants ? layers() : std::count(variants.begin(), variants.end(), region.variant);

@@ -216,6 +216,8 @@ struct Graph {
 
   std::int64_t tokens() const { return batch * sequence; }
   std::int64_t layers() const { return static_cast<std::int64_t>(variants.size()); }
+  /// How many kinds of layers there are.
+  int variant_count() const;
   Tensor& at(TensorId id) { return tensors[static_cast<std::size_t>(id)]; }
   const Tensor& at(TensorId id) const { return tensors[static_cast<std::size_t>(id)]; }
   TensorId add(Tensor tensor);

@@ -3,8 +3,6 @@
 
 #include <fmt/format.h>
 
-#include "compiler/ops/rows.h"
-
 namespace llmc::ops {
 
 std::string share_text(const Tensor& bucket) {
@@ -81,28 +79,12 @@ std::vector<Work> sum_results_work(const Context& c) {
   return collective(c, "all_reduce_sum", {"&results->loss", "2"}, 2 * ring(c, 2 * sizeof(double)));
 }
 
-constexpr Row row_of_collective(OpKind kind, void (*signature)(const Operands&),
-                                std::vector<Work> (*work)(const Context&)) {
-  return {.kind = kind,
-          .signature = signature,
-          .weight_type = reads_fp32,
-          .exact = kNoOutputs,
-          .writes_stream = false,
-          .gradient = no_gradient,
-          .gives_forward = false,
-          .row_sum = kNoSum,
-          .overwrites = in_a_new_place,
-          .scratch = no_scratch,
-          .stream_elements = off_the_stream,
-          .work = work};
-}
-
 }  // namespace
 
-constexpr Row kAllReduce = row_of_collective(OpKind::all_reduce, reduce_signature, all_reduce_work);
-constexpr Row kReduceScatter = row_of_collective(OpKind::reduce_scatter, reduce_signature, reduce_scatter_work);
-constexpr Row kAllGather = row_of_collective(OpKind::all_gather, gather_signature, all_gather_work);
-constexpr Row kBroadcast = row_of_collective(OpKind::broadcast, in_place, broadcast_work);
-constexpr Row kSumResults = row_of_collective(OpKind::sum_results, in_place, sum_results_work);
+constexpr Row kAllReduce = row_between_ranks(OpKind::all_reduce, reduce_signature, all_reduce_work);
+constexpr Row kReduceScatter = row_between_ranks(OpKind::reduce_scatter, reduce_signature, reduce_scatter_work);
+constexpr Row kAllGather = row_between_ranks(OpKind::all_gather, gather_signature, all_gather_work);
+constexpr Row kBroadcast = row_between_ranks(OpKind::broadcast, in_place, broadcast_work);
+constexpr Row kSumResults = row_between_ranks(OpKind::sum_results, in_place, sum_results_work);
 
 }  // namespace llmc::ops

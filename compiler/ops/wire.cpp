@@ -4,7 +4,6 @@
 
 #include "compiler/ops/collectives.h"
 #include "compiler/ops/instance.h"
-#include "compiler/ops/rows.h"
 
 namespace llmc::ops {
 namespace {
@@ -57,24 +56,9 @@ std::vector<Work> from_work(const Context& c) {
   return {std::move(work)};
 }
 
-constexpr Row row_of_wire(OpKind kind, void (*signature)(const Operands&), std::vector<Work> (*work)(const Context&)) {
-  return {.kind = kind,
-          .signature = signature,
-          .weight_type = reads_fp32,
-          .exact = kNoOutputs,
-          .writes_stream = false,
-          .gradient = no_gradient,
-          .gives_forward = false,
-          .row_sum = kNoSum,
-          .overwrites = in_a_new_place,
-          .scratch = no_scratch,
-          .stream_elements = off_the_stream,
-          .work = work};
-}
-
 }  // namespace
 
-constexpr Row kToWire = row_of_wire(OpKind::to_wire, to_signature, to_work);
-constexpr Row kFromWire = row_of_wire(OpKind::from_wire, from_signature, from_work);
+constexpr Row kToWire = row_between_ranks(OpKind::to_wire, to_signature, to_work);
+constexpr Row kFromWire = row_between_ranks(OpKind::from_wire, from_signature, from_work);
 
 }  // namespace llmc::ops

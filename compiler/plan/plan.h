@@ -42,8 +42,7 @@ struct ParameterLayout : ops::FlatSizes {
 struct Area {
   std::string name;  // "masters", "stream", "kept", "transients"
   std::size_t offset = 0, stride = 0;
-  int shared =
-      -1;  // of a buffer that ranks share out: its number among those, behind all that does not depend on ranks
+  int shared = -1;  // of a buffer that ranks share out: its number among those
 };
 
 /// Memory behind the shares in which a bucket of a buffer that ranks share out is whole for a while, or in which it is
