@@ -121,5 +121,17 @@ TEST(GemmErrors_gpu, AShapeWithTwoAddendsIsNamed) {
   }
 }
 
+TEST(GemmErrors_gpu, AGpuWhoseSmsAreAllReservedIsNamed) {
+  Device device(0, 0);
+  try {
+    const MathLibrary library(device, nullptr, 0, 100000);
+    FAIL();
+  } catch (const Failure& failure) {
+    EXPECT_EQ(failure.code(), Exit::usage);
+    EXPECT_NE(std::string(failure.what()).find("parallel.reserved_sms is 100000, and "), std::string::npos)
+        << failure.what();
+  }
+}
+
 }  // namespace
 }  // namespace llmc
