@@ -212,8 +212,9 @@ TEST(Rendezvous, ACollectiveIsNamedWhileARankIsInIt) {
     const char* const before = rendezvous.doing("all-gather");
     if (rank == 1) sleep(3 * kLimits.beat);
     rendezvous.barrier();
+    if (rank == 0) rendezvous.doing(before);
+    rendezvous.barrier();
     if (rank == 1) ::kill(getpid(), SIGKILL);
-    rendezvous.doing(before);
     wait_for_the_others();
   });
   EXPECT_THAT(ends[0].err, HasSubstr("it was last at step 3 in all-gather. This is rank 0"));
