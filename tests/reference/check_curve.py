@@ -51,7 +51,7 @@ def main():
     os.makedirs(folder, exist_ok=True)
     traces.forget(folder)
     text = sorted(glob.glob("/usr/lib/python3*/*.py"))[:60]
-    traces.run(arguments.llmc, "data", "build", "--from", *text, "--vocab-size", "512", "-o", os.path.join(folder, "data"))
+    traces.run(arguments.llmc, "data", "build", "--from", *text, "--vocab-size", "512", "--force", "-o", os.path.join(folder, "data"))
     spec = os.path.join(folder, "spec.yaml")
     with open(spec, "w") as file:
         file.write(SPEC.format(steps=STEPS))
