@@ -4,7 +4,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <string>
 
 #include "compiler/ops/backward.h"
 #include "compiler/ops/instance.h"
@@ -56,9 +58,12 @@ double half_square(const Context& c) {
          static_cast<double>(c.graph.sequence * c.op.heads.dim);
 }
 
+Instance& batched(Instance& instance, const Context& c) {
+  return instance.integer("kBatch", c.graph.batch, "batch.micro_batch");
+}
+
 Instance& shape(Instance& instance, const Context& c, const Tensor& qkv, const Tensor& out) {
-  return instance.integer("kBatch", c.graph.batch, "batch.micro_batch")
-      .integer("kSequence", c.graph.sequence, "batch.sequence_length")
+  return instance.integer("kSequence", c.graph.sequence, "batch.sequence_length")
       .integer("kHeads", c.op.heads.query, "model.num_attention_heads")
       .integer("kKvHeads", c.op.heads.key, "model.num_key_value_heads")
       .integer("kHeadDim", c.op.heads.dim, "model.head_dim")
@@ -68,15 +73,16 @@ Instance& shape(Instance& instance, const Context& c, const Tensor& qkv, const T
 
 enum class Pass { forward, backward_queries, backward_keys };
 
-/// templates/cuda/attention_*.cu: a warp has 32 queries (backward_keys: keys) of a head, 16 of one wider than 64. A
-/// head wider than 128 leaves room in shared memory for two warps, and in registers for half of the columns of dq, or a
-/// quarter of those of dk and dv.
+/// templates/cuda/attention_*.cu: a warp has 32 queries (backward_keys: keys) of a head, 16 of one wider than 64; with
+/// products of warpgroups a block has 64. A head wider than 128 leaves room in shared memory for two warps, and in
+/// registers for half of the columns of dq, or a quarter of those of dk and dv.
 Work portable(const Context& c, Pass pass, const Tensor& qkv, const Tensor& out, std::vector<Argument> arguments) {
   const auto [query, key, dim] = c.op.heads;
   const std::int64_t batch = c.graph.batch, sequence = c.graph.sequence;
   const bool forward = pass == Pass::forward, keys = pass == Pass::backward_keys, wide = dim > 128;
+  const bool warpgroups = attention_in_warpgroups(c.spec, dim);
   const std::int64_t lanes = wide ? 64 : 128;
-  const std::int64_t rows = lanes / 32 * (dim <= 64 ? 32 : 16), tiles = (sequence + rows - 1) / rows;
+  const std::int64_t rows = warpgroups ? 64 : lanes / 32 * (dim <= 64 ? 32 : 16), tiles = (sequence + rows - 1) / rows;
   const std::int64_t heads = keys ? key : query, parts = !wide || forward ? 1 : keys ? 4 : 2;
   const double column = static_cast<double>(bytes_of(qkv.dtype, c.graph.tokens() * dim));  // of a head
   const double line = 4.0 * static_cast<double>(batch * query * sequence);                 // of lse, or delta
@@ -84,9 +90,11 @@ Work portable(const Context& c, Pass pass, const Tensor& qkv, const Tensor& out,
   const double bytes = forward ? column * (2 * h + 2 * kv) + line
                        : keys  ? column * (2 * h + 4 * kv) + 2 * line
                                : column * (4 * h + 2 * kv) + 2 * line;
-  Instance instance = Instance::of_target(c, forward ? "attention_forward"
-                                             : keys  ? "attention_backward_keys"
-                                                     : "attention_backward_queries");
+  const std::string name = forward ? "attention_forward"
+                           : keys  ? "attention_backward_keys"
+                                   : "attention_backward_queries";
+  Instance instance = Instance::of_target(c, name + (warpgroups ? "_warpgroups" : ""));
+  if (!warpgroups) batched(instance, c);  // theirs is the slowest part of a block's number
   return shape(instance, c, qkv, out)
       .real("kScale", 1 / std::sqrt(static_cast<double>(dim)), "model.head_dim")
       .costs(bytes, (forward ? 2
@@ -103,7 +111,7 @@ Work on_cpu(const Context& c, std::string name, int passes, double products, con
   const bool tiles = attention_in_tiles(c.spec);
   Instance instance = Instance::of_target(c, std::move(name) + (tiles ? "_tiles" : ""));
   if (!tiles) instance.element(qkv.dtype);  // tiles are bf16
-  return shape(instance, c, qkv, out)
+  return shape(batched(instance, c), c, qkv, out)
       .costs(passes * (c.bytes(qkv) + c.bytes(out)) + c.bytes(lse), products * half_square(c))
       .rows(c.graph.batch * c.op.heads.key, c.op.heads.dim, qkv.dtype, all_operands(c.op),
             fmt::format("{} sequences of {} tokens, {} query and {} key heads of {}", c.graph.batch, c.graph.sequence,
@@ -149,6 +157,12 @@ std::vector<Work> backward_work(const Context& c) {
 bool has_tiles(const spec::Spec& spec) {
   return spec.target.kind == spec::TargetKind::cpu && !spec.target.arch.empty() &&
          arch_has_tiles(spec.target.arch.front());
+}
+
+bool attention_in_warpgroups(const spec::Spec& spec, std::int64_t head_dim) {
+  const auto& archs = spec.target.arch;
+  return spec.target.kind == spec::TargetKind::cuda && head_dim == 64 && !archs.empty() &&
+         std::all_of(archs.begin(), archs.end(), [](const std::string& arch) { return arch == "90a"; });
 }
 
 bool attention_in_tiles(const spec::Spec& spec) { return has_tiles(spec) && spec.compute == DType::bf16; }

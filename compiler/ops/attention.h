@@ -1,5 +1,7 @@
-// Which kernels the CPU's attention and products have.
+// Which kernels attention and the CPU's products have.
 #pragma once
+
+#include <cstdint>
 
 #include "spec/spec.h"
 
@@ -10,5 +12,8 @@ bool has_tiles(const spec::Spec& spec);
 
 /// Whether attention on the CPU runs in tiles: where they are, and in bf16.
 bool attention_in_tiles(const spec::Spec& spec);
+
+/// Whether llmc's own attention on CUDA is by products of warpgroups: heads of 64, compiled for sm_90a alone.
+bool attention_in_warpgroups(const spec::Spec& spec, std::int64_t head_dim);
 
 }  // namespace llmc::ops

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/ops/attention.h"
 #include "error.h"
 
 namespace llmc::ops {
@@ -21,18 +22,20 @@ std::string first_refusal(Refusal refusal, const AttentionShape& shape, const sp
   return "";
 }
 
-// Rates of a Hopper GPU. cuDNN's five products of the reference run, 11.0 TFLOP a step, take 38 ms with atomics;
-// without them it writes the gradient of every score and reads it again, at the copy rate of an H200, the faster one.
-// The own passes: 7 products in 62 ms, which docs/benchmarks.md holds against the count of their instructions; one row
-// tile, as heads wider than 64 have, is bound by shared memory at 8 clocks for 6.4. None of them was measured here.
-constexpr double kCudnnFlops = 289e12, kCopyBytes = 4.5e12, kOwnFlops = 250e12, kOwnWideFlops = kOwnFlops * 6.36 / 8;
+// Rates within the reference run's step on an H100 (docs/benchmarks.md): of cuDNN's five products, of the gradients of
+// all scores, which it writes and reads again where sums must have one order (some of them in the L2 cache), and of the
+// seven products of llmc's passes by warps and by warpgroups. One row tile, as heads wider than 64 have, was not
+// measured: it is bound by shared memory at 8 clocks for 6.4.
+constexpr double kCudnnFlops = 249e12, kScoreBytes = 13e12;
+constexpr double kOwnFlops = 256e12, kOwnWideFlops = kOwnFlops * 6.36 / 8, kOwnWarpgroupFlops = 395e12;
 
 /// Predicted ms of a layer's backward pass.
-double backward_ms(const AttentionShape& s, AttentionBy by) {
+double backward_ms(const AttentionShape& s, AttentionBy by, const spec::Spec& spec) {
   const double scores = static_cast<double>(s.batch * s.heads) * static_cast<double>(s.sequence * s.sequence);
   const double product = scores * static_cast<double>(s.head_dim);  // causal: half of the square
-  const double score_bytes = s.deterministic ? 2 * 2 * scores : 0;  // written and read
-  if (by == AttentionBy::cudnn) return 1e3 * (5 * product / kCudnnFlops + score_bytes / kCopyBytes);
+  const double score_bytes = s.deterministic ? 2 * 2 * scores : 0;
+  if (by == AttentionBy::cudnn) return 1e3 * (5 * product / kCudnnFlops + score_bytes / kScoreBytes);
+  if (attention_in_warpgroups(spec, s.head_dim)) return 1e3 * 7 * product / kOwnWarpgroupFlops;
   return 1e3 * 7 * product / (s.head_dim <= 64 ? kOwnFlops : kOwnWideFlops);
 }
 
@@ -78,7 +81,7 @@ AttentionChoice choose_attention(const Graph& graph, const spec::Spec& spec) {
   if (kind == spec::AttentionKind::cudnn && !cudnn.empty()) throw Failure(Exit::spec, cudnn);
   const bool known = std::all_of(spec.target.arch.begin(), spec.target.arch.end(), is_hopper);
   const auto way = [&](AttentionBy by) {
-    return BackwardWay{by, known ? backward_ms(shape, by) : 0, backward_workspace_bytes(shape, by)};
+    return BackwardWay{by, known ? backward_ms(shape, by, spec) : 0, backward_workspace_bytes(shape, by)};
   };
   const bool automatic = kind == spec::AttentionKind::automatic;
   if (kind == spec::AttentionKind::cudnn || (automatic && cudnn.empty())) {

@@ -71,4 +71,8 @@ FAULTS = [
           "load(dkeys + t * kPaddedDim + d),", "test_cpu_attention CpuAttention.*"),
     fault("softmax_maximum_at_0_on_cuda", "templates/cuda/attention_forward.cu", "top[m][h] = max_of_row(top[m][h]);",
           "top[m][h] = 0.0f;", "test_sim_kernels PortableAttention.LargeScores"),
+    fault("scores_of_warpgroups_not_waited_for", "templates/cuda/attention_backward_keys_warpgroups.cu", "wgmma_wait<1>(scores);",
+          "wgmma_wait<2>(scores);", "test_sim_kernels WarpgroupAttention.OneTile"),
+    fault("copies_not_shown_to_warpgroups", "templates/cuda/attention_forward_warpgroups.cu", "show_to_warpgroups();", "",
+          "test_sim_kernels WarpgroupAttention.OneTile"),
 ]

@@ -81,42 +81,59 @@ def largest(values):
     return max((value, name) for name, value in values.items())
 
 
+class Draws:
+    """What several draws of weights and tokens say of one spec's trainer, whose trace of a step `add` compares.
+
+    model: config.json's keys. compute: "fp32" or "bf16". stream: the dtype of a residual stream that is rounded, or None."""
+
+    def __init__(self, model, compute, stream):
+        self.model, self.compute, self.stream = model, compute, stream
+        self.loss_error, self.worst, self.ratios, self.plain, self.excess = 0.0, (0.0, ""), [], [], (0.0, "")
+
+    def add(self, step):
+        weights, tokens, gradients, summary = read_trace(step)
+        data = weights, self.model, tokens["inputs"], tokens["targets"]
+        exact_loss, exact = llama.loss_and_gradients(*data, torch.float64)
+        if set(gradients) != set(exact):
+            sys.exit(f"{step}: gradients of other tensors: {sorted(set(gradients) ^ set(exact))}")
+        ours = errors(gradients, exact)
+        self.loss_error = max(self.loss_error, abs(summary["loss"] - exact_loss) / exact_loss)
+        self.worst = max(self.worst, largest(ours))
+        if self.compute == "bf16":
+            theirs = errors(llama.loss_and_gradients(*data, torch.float32, True, self.stream)[1], exact)
+            self.ratios += [ours[name] / theirs[name] for name in ours if theirs[name]]
+            median = statistics.median(theirs.values())
+            self.excess = max(self.excess, largest({name: ours[name] / max(theirs[name], median) for name in ours}))
+            if self.stream:
+                usual = errors(llama.loss_and_gradients(*data, torch.float32, True)[1], exact)
+                self.plain += [ours[name] / usual[name] for name in ours if usual[name]]
+
+    def good(self):
+        """Whether all bounds hold."""
+        if self.compute == "fp32":
+            return self.loss_error <= 1e-6 and self.worst[0] <= 1e-5
+        return statistics.geometric_mean(self.ratios) <= 1.1 and self.excess[0] <= 6 and self.loss_error <= 4e-4
+
+    def line(self):
+        text = f"loss {self.loss_error:.1e} gradient {self.worst[0]:.2e} ({self.worst[1]})"
+        if self.ratios:
+            text += (f"; of autocast's error: {statistics.geometric_mean(self.ratios):.3f} on average, "
+                     f"at most {self.excess[0]:.2f} ({self.excess[1]})")
+        if self.plain:
+            text += f"; of autocast's with an fp32 stream: {statistics.geometric_mean(self.plain):.3f} on average"
+        return text + ("" if self.good() else "   FAILED")
+
+
 def check(llmc, seed, compute, residual, folder, head_dims, overrides, draws):
     """One line of the table; True if all bounds hold."""
     spec = specs.draw(seed, compute, head_dims)
     path = specs.write(spec, folder)
     build(llmc, path, folder, [f"precision.residual={residual}", *overrides])
-    model = specs.config(spec)
-    stream = torch.bfloat16 if residual == "bf16" else None
-    loss_error, worst, ratios, plain, excess = 0.0, (0.0, ""), [], [], (0.0, "")
+    judged = Draws(specs.config(spec), compute, torch.bfloat16 if residual == "bf16" else None)
     for draw in range(draws):
-        step = trace_step(folder, [f"seed={seed + 1000 * draw}", f"data.seed={seed + 1 + 1000 * draw}"])
-        weights, tokens, gradients, summary = read_trace(step)
-        data = weights, model, tokens["inputs"], tokens["targets"]
-        exact_loss, exact = llama.loss_and_gradients(*data, torch.float64)
-        if set(gradients) != set(exact):
-            sys.exit(f"seed {seed}: gradients of other tensors: {sorted(set(gradients) ^ set(exact))}")
-        ours = errors(gradients, exact)
-        loss_error, worst = max(loss_error, abs(summary["loss"] - exact_loss) / exact_loss), max(worst, largest(ours))
-        if compute == "bf16":
-            theirs = errors(llama.loss_and_gradients(*data, torch.float32, True, stream)[1], exact)
-            ratios += [ours[name] / theirs[name] for name in ours if theirs[name]]
-            median = statistics.median(theirs.values())
-            excess = max(excess, largest({name: ours[name] / max(theirs[name], median) for name in ours}))
-            if stream:
-                usual = errors(llama.loss_and_gradients(*data, torch.float32, True)[1], exact)
-                plain += [ours[name] / usual[name] for name in ours if usual[name]]
-    line = f"{seed:3} {compute}, stream {residual} {spec['recompute']:<52} loss {loss_error:.1e} gradient {worst[0]:.2e} ({worst[1]})"
-    if compute == "fp32":
-        good = loss_error <= 1e-6 and worst[0] <= 1e-5
-    else:
-        ratio = statistics.geometric_mean(ratios)
-        line += f"; of autocast's error: {ratio:.3f} on average, at most {excess[0]:.2f} ({excess[1]})"
-        if plain:
-            line += f"; of autocast's with an fp32 stream: {statistics.geometric_mean(plain):.3f} on average"
-        good = ratio <= 1.1 and excess[0] <= 6 and loss_error <= 4e-4
-    print(line + ("" if good else "   FAILED"), flush=True)
-    return good
+        judged.add(trace_step(folder, [f"seed={seed + 1000 * draw}", f"data.seed={seed + 1 + 1000 * draw}"]))
+    print(f"{seed:3} {compute}, stream {residual} {spec['recompute']:<52} {judged.line()}", flush=True)
+    return judged.good()
 
 
 def main():

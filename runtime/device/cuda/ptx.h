@@ -2,6 +2,14 @@
 // devices have their own file of this name, in plain C++ (tests/sim).
 #pragma once
 
+/// The operands of a warpgroup's result: 64 columns, four numbers of each eight.
+#define LLMC_RESULTS(d)                                                                                        \
+  "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]), "+f"(d[1][0]), "+f"(d[1][1]), "+f"(d[1][2]),     \
+      "+f"(d[1][3]), "+f"(d[2][0]), "+f"(d[2][1]), "+f"(d[2][2]), "+f"(d[2][3]), "+f"(d[3][0]), "+f"(d[3][1]), \
+      "+f"(d[3][2]), "+f"(d[3][3]), "+f"(d[4][0]), "+f"(d[4][1]), "+f"(d[4][2]), "+f"(d[4][3]), "+f"(d[5][0]), \
+      "+f"(d[5][1]), "+f"(d[5][2]), "+f"(d[5][3]), "+f"(d[6][0]), "+f"(d[6][1]), "+f"(d[6][2]), "+f"(d[6][3]), \
+      "+f"(d[7][0]), "+f"(d[7][1]), "+f"(d[7][2]), "+f"(d[7][3])
+
 namespace llmc {
 
 /// Waits for `threads` threads of the block, whole warps, at barrier `id`, 1 to 15: 0 is __syncthreads().
@@ -83,6 +91,50 @@ __device__ __forceinline__ void copy_async(void* shared, const void* global, boo
 /// Waits for all copies that this thread has begun.
 __device__ __forceinline__ void wait_for_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
+/// What this thread has copied to shared memory, and waited for, is seen by products of warpgroups begun behind the
+/// next barrier. For sm_90a, as below.
+__device__ __forceinline__ void show_to_warpgroups() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+/// Comes before a warpgroup's products whose registers anything else has written.
+__device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+
+/// Ends a group of products.
+__device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+
+/// Waits for all groups but the last kLater.
+template <int kLater>
+__device__ __forceinline__ void wgmma_wait() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kLater) : "memory");
+}
+
+/// The same, where `d` is a result of one that is waited for.
+template <int kLater>
+__device__ __forceinline__ void wgmma_wait(float (&d)[8][4]) {
+  asm volatile("wgmma.wait_group.sync.aligned %32;" : LLMC_RESULTS(d) : "n"(kLater) : "memory");
+}
+
+/// Begins d [64, 64] = a b, or += with `adds`, of a warpgroup, of which each warp has 16 rows as mma_bf16_16x8x16 has
+/// them. b is a part of a tile [64, 64] in shared memory, which begins at a multiple of 1,024 bytes; of row r, 128
+/// bytes, the eighth p lies in the place p ^ r % 8. kDown: b is rows [16 step, +16) of the tile; else the tile's
+/// columns [16 step, +16), transposed.
+template <bool kDown>
+__device__ __forceinline__ void wgmma_64x64x16(float (&d)[8][4], const unsigned (&a)[4], const void* tile, int step,
+                                               bool adds) {
+  // Of the descriptor: the address, the pitch of eight rows, the exchange of eighths; in units of 16 bytes.
+  const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(tile)) + step * (kDown ? 2048 : 32);
+  const unsigned long long b = 1ull << 62 | 1024ull / 16 << 32 | 1ull << 16 | (address & 0x3ffff) >> 4;
+  asm volatile(
+      "{\n"
+      ".reg .pred adds;\n"
+      "setp.ne.b32 adds, %37, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, "
+      "%13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, {%32, %33, %34, "
+      "%35}, %36, adds, 1, 1, %38;\n"
+      "}"
+      : LLMC_RESULTS(d)
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(adds)), "n"(kDown));
+}
+
 /// The number of this block in its cluster. For sm_90 and later, as below.
 __device__ __forceinline__ int cluster_rank() {
   int rank;
@@ -111,3 +163,5 @@ __device__ __forceinline__ void cluster_write(float2* shared, int rank, float2 v
 }
 
 }  // namespace llmc
+
+#undef LLMC_RESULTS

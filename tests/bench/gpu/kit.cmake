@@ -2,6 +2,9 @@
 # the programs of all bundles, the kit's own, and the tests that need a GPU. build.py writes kit-programs.cmake, which calls
 # kit_objects and kit_program. KIT_ROOT: the folder that has tests/ and third_party/; KIT_BIN: where programs go.
 
+# Programs with a Replay of their own leave the runtime's object of it out of their link: it is compiled by itself.
+set_target_properties(llmc_device_cuda PROPERTIES UNITY_BUILD OFF)
+
 # Objects compiled as a bundle's own CMakeLists.txt compiles them: kernels that several bundles share are compiled once.
 function(kit_objects name folder)
   cmake_parse_arguments(kit "" "" "OPTIONS;SOURCES" ${ARGN})
@@ -41,7 +44,15 @@ if(EXISTS ${KIT_ROOT}/third_party/googletest/CMakeLists.txt)
   set(INSTALL_GTEST OFF)
   add_subdirectory(${KIT_ROOT}/third_party/googletest googletest EXCLUDE_FROM_ALL)
   file(GLOB tests ${KIT_ROOT}/tests/unit/cuda/*_gpu_test.cpp)
-  add_executable(run-tests EXCLUDE_FROM_ALL ${tests})
+  # llmc's own attention, and cross-entropy over clusters: kernels by themselves, for racecheck too.
+  include(${KIT_ROOT}/tests/unit/cuda/portable_attention.cmake)
+  include(${KIT_ROOT}/tests/unit/cuda/cross_entropy.cmake)
+  portable_attention_instances(instances)
+  warpgroup_attention_instances(instances)
+  cross_entropy_instances(instances)
+  kit_objects(tests-kernels ${KIT_ROOT} OPTIONS "SHELL:-gencode arch=compute_90a,code=sm_90a" SOURCES ${instances})
+  add_executable(run-tests EXCLUDE_FROM_ALL ${tests} ${KIT_ROOT}/tests/unit/cuda/portable_attention_test.cpp
+    ${KIT_ROOT}/tests/unit/cuda/cross_entropy_test.cpp $<TARGET_OBJECTS:tests-kernels>)
   set_target_properties(run-tests PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${KIT_BIN}/run OUTPUT_NAME tests)
   target_link_libraries(run-tests PRIVATE llmc_math_cuda llmc_comm_nccl gtest_main)
 endif()

@@ -3,6 +3,7 @@
 import dataclasses
 
 import build as builds
+import correctness
 import devices
 import pieces
 import steps
@@ -22,15 +23,18 @@ class Part:
 
 
 PARTS = (
-    Part("build", steps.build, 110, 240, tools=("nvcc", "cmake", "ninja", "g++")),
-    Part("ceilings", steps.ceilings, 25, 60, (("run", "ceilings"),)),
-    Part("tune", steps.tune, 50, 100, (("run", "trainer"),), steps=True),
-    Part("step", steps.whole_steps, 140, 220, (("run", "trainer"), ("run", "hosted")), steps=True),
-    Part("PyTorch", steps.torch, 185, 280),
-    Part("pieces", pieces.pieces, 60, 120, (("run", "timed"), ("free", "timed"))),
-    Part("attention", pieces.attention, 35, 90, attention=True),
-    Part("tests", steps.tests, 90, 180, tools=("nvcc", "ninja")),
-    Part("sanitizer", steps.sanitizer, 100, 200, (("small", "trainer"), ("wide", "trainer")), tools=("compute-sanitizer",)),
+    Part("build", steps.build, 60, 240, tools=("nvcc", "cmake", "ninja", "g++")),
+    Part("ceilings", steps.ceilings, 15, 60, (("run", "ceilings"),)),
+    Part("tune", steps.tune, 20, 100, (("run", "trainer"),), steps=True),
+    Part("step", steps.whole_steps, 80, 220, (("run", "trainer"), ("run", "hosted")), steps=True),
+    Part("PyTorch", steps.torch, 190, 280),
+    Part("pieces", pieces.pieces, 45, 120, (("run", "timed"), ("free", "timed"))),
+    Part("attention", pieces.attention, 20, 90, attention=True),
+    Part("tests", steps.tests, 60, 180, tools=("nvcc", "ninja")),
+    Part("correctness", correctness.correctness, 60, 150,
+         tuple((bundle, "trainer") for bundle in ("small", "wide", "normed", "run"))),
+    Part("sanitizer", steps.sanitizer, 40, 120, tuple((bundle, "trainer") for bundle in ("small", "wide", "normed")),
+         tools=("compute-sanitizer",)),
     Part("devices", devices.devices, 110, 200, (("run", "trainer"), ("run", "collectives")), gpus=2),
 )
 

@@ -16,7 +16,7 @@ import third_party
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 KIT = ["tests/bench/gpu", "tests/bench/step_pieces.py", "tests/bench/quickstart_torch.py", "tests/runs/harness.py",
-       "tests/reference/safetensors_file.py", "tests/unit/cuda"]
+       "tests/reference", "tests/unit/cuda", "templates"]
 SMALL = ROOT / "tests" / "bench" / "gpu" / "small.yaml"
 LIMIT = 64 << 20
 REFUSED = (1, 4)  # llmc's exit codes for a spec that cannot be: wrong, or too big

@@ -3,8 +3,9 @@
 import floors
 
 # Pass of attention -> its launches: one of cuDNN, or llmc's own kernels.
-ATTENTION = {"forward": ("attention.forward", "attention_forward"),
-             "backward": ("attention.backward", "attention_backward_queries", "attention_backward_keys")}
+ATTENTION = {"forward": ("attention.forward", "attention_forward", "attention_forward_warpgroups"),
+             "backward": ("attention.backward", "attention_backward_queries", "attention_backward_keys",
+                          "attention_backward_queries_warpgroups", "attention_backward_keys_warpgroups")}
 
 
 def table(header, rows):
@@ -256,6 +257,15 @@ def tests(f):
     return f"{r['ran']} ran, failed: {', '.join(r['failures']) or 'none'}." if "ran" in r else None
 
 
+def correctness(f):
+    said = {"gradients": lambda row: row["line"],
+            "resumed": lambda row: f"the same run again, and one stopped half-way: {row['files']} files of {row['steps']} steps are equal",
+            "twice": lambda row: f"losses and gradient norms of {row['steps']} steps are equal: {row['losses']}"}
+    rows = [[name, line(row.get("failed") or row.get("absent") or said[name.split(",")[0]](row))]
+            for name, row in f.parts.get("correctness", {}).items() if isinstance(row, dict)]
+    return table(["what, of which bundle", ""], rows) if rows else None
+
+
 def sanitizer(f):
     r = f.parts.get("sanitizer", {})
     rows = [f"{name}: {row.get('summary') or line(row.get('failed') or row.get('absent') or '')}"
@@ -296,7 +306,7 @@ def collectives(measured):
 
 
 SECTIONS = (("Parts", parts), ("Ceilings", ceilings), ("The step", step), ("Bytes", table_of_bytes), ("Kernels", kernels),
-            ("Products", products), ("Attention", attention), ("Tests", tests), ("compute-sanitizer", sanitizer),
+            ("Products", products), ("Attention", attention), ("Tests", tests), ("Correctness", correctness), ("compute-sanitizer", sanitizer),
             ("Several devices", devices))
 
 

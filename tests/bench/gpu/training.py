@@ -1,6 +1,7 @@
 """Runs of the kit's trainers: their tokens, their command line, what they leave behind."""
 
 import json
+import re
 import shutil
 import statistics
 import subprocess
@@ -23,13 +24,21 @@ def data_of(kit, bundle):
     return shard
 
 
-def trainer_words(kit, bundle, program, count, passes, folder, ranks):
+def settings_of(kit, bundle, passes, ranks=1):
+    """Overrides by which a bundle trains on the kit's tokens, with so many micro-batches a rank, and does nothing beside it."""
     batch = kit.made.plan(bundle)["batch"]
     tokens = batch["micro_batch"] * batch["sequence_length"] * passes * ranks
+    spec = (kit.made.folder / bundle / "spec.yaml").read_text()
+    # A spec without prompts has no key for how often to continue them.
+    sampling = ["sampling.every=0"] if re.search(r"prompts: \[[^]]", spec) else []
+    return [f"data.train.path={data_of(kit, bundle)}", "data.tokenizer=", "data.validation.path=", f"batch.tokens={tokens}",
+            *sampling, "checkpoint.every=0", "checkpoint.keep_every=0"]
+
+
+def trainer_words(kit, bundle, program, count, passes, folder, ranks):
     return [kit.machine.program(bundle, program), "--run", folder / "run", "--resume", "none", "--no-final-checkpoint",
             "--timing", folder / "timing.json", "--steps", count, f"schedule.steps={max(1000, count)}", "schedule.warmup_steps=10",
-            f"data.train.path={data_of(kit, bundle)}", "data.tokenizer=", "data.validation.path=", f"batch.tokens={tokens}",
-            "sampling.every=0", "checkpoint.every=0", "checkpoint.keep_every=0", *(["--ranks", ranks] if ranks > 1 else [])]
+            *settings_of(kit, bundle, passes, ranks), *(["--ranks", ranks] if ranks > 1 else [])]
 
 
 def train(kit, bundle, program, count, passes, prefix=(), settings=(), ranks=1, **environment):

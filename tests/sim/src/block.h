@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -21,13 +22,29 @@ struct Copy {
   std::size_t bytes;
 };
 
+/// What a lane has begun of a warpgroup's products.
+struct Results {
+  float numbers[8][4];
+};
+struct Product {
+  float (*result)[8][4];
+  std::unique_ptr<Results> values;
+  int group;  // the last one to add to it
+};
+
 struct Lane {
   Block* block = nullptr;
   int index = 0;  // in the block
   bool finished = false;
-  int arrivals = 0, waits = 0;  // at the barrier of the cluster
-  std::vector<Copy> copies;     // that it has not waited for
+  int arrivals = 0, waits = 0;      // at the barrier of the cluster
+  std::vector<Copy> copies;         // that it has not waited for
+  bool shown_to_warpgroups = true;  // what it has copied
+  std::vector<Product> products;    // that it has not waited for
+  int groups = 0;                   // of products, committed
 };
+
+/// The one that runs.
+Lane& this_lane();
 
 /// Lanes that wait for more to come.
 struct Barrier {

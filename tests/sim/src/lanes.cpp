@@ -396,6 +396,7 @@ void run_kernel(const LaunchShape& shape, const std::function<void()>& lane) {
   machine().run(shape, lane);
 }
 
+Lane& this_lane() { return machine().lane(); }
 uint3 thread_index() { return {static_cast<unsigned>(now.lane), 0, 0}; }
 uint3 block_index() { return {now.block->index, 0, 0}; }
 dim3 block_size() { return machine().shape->block; }
@@ -442,6 +443,7 @@ void wait_for_copies() {
     else
       std::memset(copy.shared, 0, copy.bytes);
   }
+  if (!machine().lane().copies.empty()) machine().lane().shown_to_warpgroups = false;
   machine().lane().copies.clear();
 }
 

@@ -28,8 +28,8 @@ set(narrow
   "column_reduce_to_32_2048 8 4"
   # Fragments of registers: pairs of bf16 of 8 rows a warp, once for each block; lse and delta. The tiles that the loop
   # reads come by cp.async, 16 bytes each.
-  "attention_backward_keys 64 64"
-  "attention_backward_queries 100 36"
+  "attention_backward_keys_warpgroups 64 64"
+  "attention_backward_queries_warpgroups 100 36"
   # Flat parameters by the optimizer's table of chunks: the table, the step's scalars, sums of a chunk, and code for the
   # chunk's end. Of what is cast a lane has 4 elements, 16 bytes of fp32 and 8 of bf16.
   "adamw_copy_norms 53 36"
@@ -40,8 +40,8 @@ set(narrow
   # A few numbers a parameter, which begin anywhere; 1 MB in all.
   "parameter_norms 89 3")
 # Those that read (write) no rows; cast_weights writes its 8 bytes a lane.
-set(without_wide_ld attention_backward_keys attention_backward_queries init_normal parameter_norms)
-set(without_wide_st attention_backward_keys attention_backward_queries
+set(without_wide_ld attention_backward_keys_warpgroups attention_backward_queries_warpgroups init_normal parameter_norms)
+set(without_wide_st attention_backward_keys_warpgroups attention_backward_queries_warpgroups
   cast_weights cross_entropy gradient_clip gradient_norm loss_sum parameter_norms)
 
 # Those that read all of a row before their lanes meet: a row waits for memory once.

@@ -11,7 +11,9 @@ file(MAKE_DIRECTORY ${FOLDER}/ptx)
 foreach(kernel IN LISTS kernels)
   get_filename_component(name ${kernel} NAME_WE)
   must_not_spill(${name} 90a --fmad=false -keep -keep-dir ${FOLDER}/ptx ${kernel})  # cross-entropy uses clusters
-  must_not_spill(${name} 100 --fmad=false ${kernel})
+  if(NOT name MATCHES "_warpgroups$")  # of sm_90a alone
+    must_not_spill(${name} 100 --fmad=false ${kernel})
+  endif()
 endforeach()
 
 # It keeps most of a row. Lanes as compiler/plan/lanes.h has them: eight columns each.

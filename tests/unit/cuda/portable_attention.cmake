@@ -9,23 +9,37 @@ set(portable_attention_shapes
   "widest 1 39 2 1 256 1032 520 64 0.0625f"
   "short 3 2 2 2 36 224 80 128 0.16666667f")
 
-# Writes them into the current build folder, and appends their names to ${out}.
-function(portable_attention_instances out)
-  foreach(shape IN LISTS portable_attention_shapes)
+# Of the twins for heads of 64 on sm_90a.
+set(warpgroup_attention_shapes
+  "shared 2 200 8 2 64 776 520 128 0.125f"
+  "single 1 64 3 3 64 576 192 128 0.125f"
+  "few 3 5 4 1 64 384 256 128 0.125f")
+
+# Writes them into the current build folder, and appends their names to ${out}. twin: _warpgroups, or nothing.
+function(attention_instances out shapes twin)
+  foreach(shape IN LISTS shapes)
     separate_arguments(shape)
     list(GET shape 0 name)
     set(params)
     set(i 1)
     foreach(param kBatch kSequence kHeads kKvHeads kHeadDim kPitch kOutPitch)
       list(GET shape ${i} value)
-      list(APPEND params "int ${param} = ${value}")
+      if(NOT (twin AND param STREQUAL kBatch))  # the slowest part of a block's number there
+        list(APPEND params "int ${param} = ${value}")
+      endif()
       math(EXPR i "${i} + 1")
     endforeach()
     list(GET shape 8 lanes)
     list(GET shape 9 scale)
     foreach(kernel attention_forward attention_backward_queries attention_backward_keys)
-      cuda_instance(${out} cuda/${kernel} ${name} ${params} "float kScale = ${scale}" "int kLanes = ${lanes}")
+      cuda_instance(${out} cuda/${kernel}${twin} ${name} ${params} "float kScale = ${scale}" "int kLanes = ${lanes}")
     endforeach()
   endforeach()
   set(${out} ${${out}} PARENT_SCOPE)
 endfunction()
+macro(portable_attention_instances out)
+  attention_instances(${out} "${portable_attention_shapes}" "")
+endmacro()
+macro(warpgroup_attention_instances out)
+  attention_instances(${out} "${warpgroup_attention_shapes}" _warpgroups)
+endmacro()

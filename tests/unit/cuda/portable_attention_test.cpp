@@ -17,6 +17,16 @@ LLMC_INSTANCE(odd)
 LLMC_INSTANCE(wide)
 LLMC_INSTANCE(widest)
 LLMC_INSTANCE(short)
+#undef LLMC_INSTANCE
+
+#define LLMC_INSTANCE(name)                                                                                     \
+  void attention_forward_warpgroups_##name(const bf16*, bf16*, float*);                                         \
+  void attention_backward_queries_warpgroups_##name(const bf16*, const bf16*, const bf16*, const float*, bf16*, \
+                                                    float*);                                                    \
+  void attention_backward_keys_warpgroups_##name(const bf16*, const bf16*, const float*, const float*, bf16*);
+LLMC_INSTANCE(shared)
+LLMC_INSTANCE(single)
+LLMC_INSTANCE(few)
 
 namespace {
 
@@ -26,11 +36,12 @@ struct Portable {
   void (*queries_kernel)(const bf16*, const bf16*, const bf16*, const float*, bf16*, float*);
   void (*keys_kernel)(const bf16*, const bf16*, const float*, const float*, bf16*);
   AttentionShape s;
+  bool warpgroups = false;
 
-  /// As compiler/plan/kernels.cpp has it. `parts`: of a wide head's columns.
+  /// As compiler/ops/attention.cpp has it. `parts`: of a wide head's columns.
   Grid grid(std::int64_t heads, std::int64_t parts) const {
     const bool wide = s.head_dim > 128;
-    const std::int64_t rows = (wide ? 2 : 4) * (s.head_dim <= 64 ? 32 : 16);
+    const std::int64_t rows = warpgroups ? 64 : (wide ? 2 : 4) * (s.head_dim <= 64 ? 32 : 16);
     const std::int64_t blocks = s.batch * heads * (wide ? parts : 1) * ((s.sequence + rows - 1) / rows);
     return {static_cast<unsigned>(blocks), wide ? 64u : 128u};
   }
@@ -71,6 +82,24 @@ LLMC_CHECK(FourByteRowsAndOddLengths, odd, 2, 77, 6, 3, 10, 124, 66)
 LLMC_CHECK(WideHeads, wide, 1, 75, 4, 2, 128, 1032, 520)
 LLMC_CHECK(TheWidestHeads, widest, 1, 39, 2, 1, 256, 1032, 520)
 LLMC_CHECK(TwoTokensAndEightByteRows, short, 3, 2, 2, 2, 36, 224, 80)
+
+#define LLMC_CHECK_WARPGROUPS(test, name, ...)                                                       \
+  TEST(WarpgroupAttention, test) {                                                                   \
+    const AttentionShape shape = {__VA_ARGS__};                                                      \
+    check(shape, {attention_forward_warpgroups_##name, attention_backward_queries_warpgroups_##name, \
+                  attention_backward_keys_warpgroups_##name, shape, true});                          \
+  }
+
+LLMC_CHECK_WARPGROUPS(FourHeadsOfAKeyHeadAndAPartOfATile, shared, 2, 200, 8, 2, 64, 776, 520)
+LLMC_CHECK_WARPGROUPS(OneTile, single, 1, 64, 3, 3, 64, 576, 192)
+LLMC_CHECK_WARPGROUPS(FiveTokens, few, 3, 5, 4, 1, 64, 384, 256)
+
+TEST(WarpgroupAttention, LargeScores) {
+  const AttentionShape shape = {2, 200, 8, 2, 64, 776, 520};
+  const Portable kernels = {attention_forward_warpgroups_shared, attention_backward_queries_warpgroups_shared,
+                            attention_backward_keys_warpgroups_shared, shape, true};
+  expect_formulas(run_portable(shape, kernels, kSharp), 24, kLargeScores);
+}
 
 TEST(PortableAttention, LargeScores) {
   const AttentionShape shape = {2, 77, 6, 3, 10, 124, 66};

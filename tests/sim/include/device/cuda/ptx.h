@@ -32,6 +32,14 @@ void wait_for_copies();
 
 /// What llmc::mma_bf16_16x8x16 does.
 void multiply_add(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]);
+/// What llmc::show_to_warpgroups, llmc::wgmma_commit and llmc::wgmma_wait do.
+void show_to_warpgroups();
+void commit_products();
+void wait_for_products(int later);
+/// Where to add up the result `d` of a product that begins, which nobody has before it is waited for: until then `d` is
+/// NaN. Reports copies to shared memory that were not shown, and a tile that does not begin at a multiple of 1,024
+/// bytes.
+float (&begin_product(float (&d)[8][4], const void* tile, bool adds))[8][4];
 /// The addresses of the warp's 32 lanes. All of them must call.
 void exchange_addresses(const void* mine, const unsigned short* (&all)[32]);
 
@@ -99,6 +107,36 @@ inline void load_matrix_x4_transposed(unsigned (&r)[4], const void* shared) {
   for (int m = 0; m < 4; ++m) {
     const unsigned short *upper = rows[8 * m + lane % 4 * 2], *lower = rows[8 * m + lane % 4 * 2 + 1];
     r[m] = upper[lane / 4] | static_cast<unsigned>(lower[lane / 4]) << 16;
+  }
+}
+
+inline void show_to_warpgroups() { sim::show_to_warpgroups(); }
+inline void wgmma_fence() {}
+inline void wgmma_commit() { sim::commit_products(); }
+template <int kLater>
+inline void wgmma_wait() {
+  sim::wait_for_products(kLater);
+}
+template <int kLater>
+inline void wgmma_wait(float (&)[8][4]) {
+  sim::wait_for_products(kLater);
+}
+
+// Each warp multiplies its rows. The lane itself loads its part of the right operand, so that its loads are checked.
+template <bool kDown>
+inline void wgmma_64x64x16(float (&d)[8][4], const unsigned (&a)[4], const void* tile, int step, bool adds) {
+  const auto* elements = static_cast<const unsigned short*>(tile);
+  const auto element = [&](int k, int n) -> unsigned {
+    const int row = kDown ? 16 * step + k : n, column = kDown ? n : 16 * step + k;
+    return elements[64 * row + (column / 8 ^ row % 8) * 8 + column % 8];
+  };
+  float(&result)[8][4] = sim::begin_product(d, tile, adds);
+  const int lane = sim::lane_of_warp(), k = lane % 4 * 2;
+  for (int n = 0; n < 8; ++n) {
+    const int column = 8 * n + lane / 4;
+    const unsigned b[2] = {element(k, column) | element(k + 1, column) << 16,
+                           element(k + 8, column) | element(k + 9, column) << 16};
+    sim::multiply_add(result[n], a, b);
   }
 }
 

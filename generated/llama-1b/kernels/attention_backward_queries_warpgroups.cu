@@ -1,0 +1,101 @@
+// attention_backward_queries_warpgroups: from template attention_backward_queries_warpgroups for run llama-1b
+// (67f153b1f9efd53ce0b214734deeb5f9).
+//
+// kSequence = 2048, kHeads = 32, kKvHeads = 8, kHeadDim = 64, kPitch = 3072, kOutPitch = 2048, kScale = 0.125f, kLanes
+// = 128
+//
+// 32768 queries of 32 heads; moves 612.37 MB, 412316.86 MFLOP a launch.
+
+// attention_backward_queries for heads of 64 on sm_90a: the same formulas by products of warpgroups.
+//
+// A warpgroup, which is a block, has 64 queries of a head, as fragments; keys and values pass through shared memory, 64
+// of each at a time, the next ones on their way while these are multiplied. dS is a left operand as it is: no result
+// ever goes through memory. No sums meet there either, so equal runs give equal bits. Floor: 3 kSequence^2 kHeadDim
+// FLOPs a head; qkv, dout, out and lse read once, dq and delta written once.
+#include "device/cuda/warpgroup.h"
+#include "device/group.h"
+#include "device/math.h"
+
+namespace llmc {
+
+constexpr int kTiles = (2048 + kTile - 1) / kTile;
+constexpr int kGroupHeads = 4;
+static_assert(64 == kTile && true);
+
+/// dout, out [kBatch * kSequence, kOutPitch]; qkv, dqkv [kBatch * kSequence, kPitch]: dq is written; lse, delta
+/// [kBatch, kHeads, kSequence].
+__launch_bounds__(128, 3) LLMC_KERNEL
+    attention_backward_queries_warpgroups(const bf16* __restrict__ dout, const bf16* __restrict__ out,
+                                          const bf16* __restrict__ qkv, const float* __restrict__ lse,
+                                          bf16* __restrict__ dqkv, float* __restrict__ delta) {
+  __shared__ __align__(1024) bf16 tiles[2][2][kTile * kTile];  // of two turns: keys, values
+  const int lane = threadIdx.x % 32;
+  // Heads that share keys come together, which then stay in the L2 cache. The last queries have the most keys, and come
+  // first, so that blocks end together.
+  const int task = blockIdx.x, first = (kTiles - 1 - task / kGroupHeads % kTiles) * kTile;
+  const int sequence = task / (kGroupHeads * kTiles), kv_head = sequence % 8, batch = sequence / 8;
+  const int head = kv_head * kGroupHeads + task % kGroupHeads;
+  const long long row = static_cast<long long>(batch) * 2048;
+  const bf16* key_rows = qkv + row * 3072 + (32 + kv_head) * 64;
+  const auto begin_copies = [&](int buffer, int key) {
+    const bf16* from = key_rows + static_cast<long long>(key) * 3072;
+    copy_swizzled<128, 3072>(tiles[buffer][0], from, 2048 - key);
+    copy_swizzled<128, 3072>(tiles[buffer][1], from + 512, 2048 - key);
+  };
+  begin_copies(0, 0);
+  const int query = first + threadIdx.x / 32 * 16, count = 2048 - query;  // the warp's first, how many there are
+  const long long out_row = (row + query) * 2048 + head * 64;
+  unsigned queries[4][1][4], gradients[4][1][4];
+  float row_delta[1][2] = {};  // dot(dout, out)
+#pragma unroll
+  for (int s = 0; s < 4; ++s) {
+    load_fragments<64, 3072>(queries[s], qkv + (row + query) * 3072 + head * 64, 16 * s, count);
+    load_fragments<64, 2048>(gradients[s], dout + out_row, 16 * s, count);
+    unsigned outs[1][4];
+    load_fragments<64, 2048>(outs, out + out_row, 16 * s, count);
+    add_products(row_delta, gradients[s], outs);
+  }
+  const long long line = (static_cast<long long>(batch) * 32 + head) * 2048 + query;
+  float row_lse[2];
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int at = lane / 4 + half * 8;
+    float& sum = row_delta[0][half];
+    sum = sum_of_row(sum);
+    row_lse[half] = at < count ? lse[line + at] * kLog2e : 0.0f;
+    if (lane % 4 == 0 && at < count) delta[line + at] = sum;
+  }
+
+  float dq[1][8][4] = {};
+  for (int key = 0, buffer = 0; key <= first; key += kTile, buffer ^= 1) {
+    wait_for_copies();
+    show_to_warpgroups();
+    __syncthreads();  // all copies have come, and all warps are done with the other buffer
+    if (key < first) begin_copies(buffer ^ 1, key + kTile);
+    float scores[8][4], dscores[8][4];
+    wgmma_fence();
+    begin_rows(scores, queries, tiles[buffer][0]);
+    begin_rows(dscores, gradients, tiles[buffer][1]);
+    wgmma_wait<1>(scores);
+#pragma unroll
+    for (int n = 0; n < 8; ++n) {
+      if (key == first) mask_later<false>(reinterpret_cast<float(&)[1][4]>(scores[n]), query, key + 8 * n);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) scores[n][i] = exp2_approx(fma(scores[n][i], 0.125f * kLog2e, -row_lse[i / 2]));
+    }
+    wgmma_wait<0>(dscores);
+#pragma unroll
+    for (int n = 0; n < 8; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) dscores[n][i] = scores[n][i] * (dscores[n][i] - row_delta[0][i / 2]);
+    }
+    unsigned weights[4][1][4];
+    round_result(weights, dscores);
+    wgmma_fence();
+    begin_columns(dq[0], weights, tiles[buffer][0]);
+    wgmma_wait<0>(dq[0]);
+  }
+  store_result<64, 3072>(dq, 0.125f, dqkv + (row + query) * 3072 + head * 64, 0, count);
+}
+
+}  // namespace llmc

@@ -1,0 +1,99 @@
+// attention_forward for heads of 64 on sm_90a: the same formulas by products of warpgroups.
+//
+// A warpgroup, which is a block, has 64 queries of a head, as fragments; keys and values pass through shared memory, 64
+// of each at a time, the next ones on their way while these are multiplied. Exponentials are a left operand as they
+// are: no result ever goes through memory. Floor: 2 kSequence^2 kHeadDim FLOPs a head, qkv read once, out and lse
+// written once; each block of queries reads the keys before it again, which the L2 cache holds.
+#include "device/cuda/warpgroup.h"
+#include "device/group.h"
+#include "device/math.h"
+#include "params.h"
+
+namespace llmc {
+
+constexpr int kTiles = (kSequence + kTile - 1) / kTile;
+constexpr int kGroupHeads = kHeads / kKvHeads;
+static_assert(kHeadDim == kTile && kLanes == 128);
+
+/// qkv [kBatch * kSequence, kPitch], its rows q [kHeads, kHeadDim], k and v [kKvHeads, kHeadDim], rotated already;
+/// out [kBatch * kSequence, kOutPitch] = softmax(q k^T / sqrt(kHeadDim)) v; lse [kBatch, kHeads, kSequence], natural.
+__launch_bounds__(kLanes, 4) LLMC_KERNEL
+    attention_forward_warpgroups(const bf16* __restrict__ qkv, bf16* __restrict__ out, float* __restrict__ lse) {
+  __shared__ __align__(1024) bf16 tiles[2][2][kTile * kTile];  // of two turns: keys, values
+  const int lane = threadIdx.x % 32;
+  // Heads that share keys come together. The last queries have the most keys, and come first, so that blocks end
+  // together.
+  const int task = blockIdx.x, first = (kTiles - 1 - task / kGroupHeads % kTiles) * kTile;
+  const int sequence = task / (kGroupHeads * kTiles), kv_head = sequence % kKvHeads, batch = sequence / kKvHeads;
+  const int head = kv_head * kGroupHeads + task % kGroupHeads;
+  const bf16* rows = qkv + static_cast<long long>(batch) * kSequence * kPitch;
+  const bf16* key_rows = rows + (kHeads + kv_head) * kHeadDim;
+  const auto begin_copies = [&](int buffer, int key) {
+    const bf16* from = key_rows + static_cast<long long>(key) * kPitch;
+    copy_swizzled<kLanes, kPitch>(tiles[buffer][0], from, kSequence - key);
+    copy_swizzled<kLanes, kPitch>(tiles[buffer][1], from + kKvHeads * kHeadDim, kSequence - key);
+  };
+  begin_copies(0, 0);
+  const int query = first + threadIdx.x / 32 * 16;  // the warp's first
+  const bf16* query_rows = rows + static_cast<long long>(query) * kPitch + head * kHeadDim;
+  unsigned queries[4][1][4];
+#pragma unroll
+  for (int s = 0; s < 4; ++s) load_fragments<kHeadDim, kPitch>(queries[s], query_rows, 16 * s, kSequence - query);
+  float sums[1][8][4] = {};  // of exp(score - highest) * value
+  float highest[2] = {kNothing, kNothing}, total[1][2] = {};
+
+  for (int key = 0, buffer = 0; key <= first; key += kTile, buffer ^= 1) {
+    wait_for_copies();
+    show_to_warpgroups();
+    __syncthreads();  // all copies have come, and all warps are done with the other buffer
+    if (key < first) begin_copies(buffer ^ 1, key + kTile);
+    float scores[8][4];
+    wgmma_fence();
+    begin_rows(scores, queries, tiles[buffer][0]);
+    wgmma_wait<0>(scores);
+    float top[2] = {highest[0], highest[1]};
+#pragma unroll
+    for (int n = 0; n < 8; ++n) {
+      if (key == first) mask_later<false>(reinterpret_cast<float(&)[1][4]>(scores[n]), query, key + 8 * n);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) top[i / 2] = max(top[i / 2], scores[n][i]);
+    }
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      top[half] = max_of_row(top[half]);
+      const float shrink = exp2_approx((highest[half] - top[half]) * (kScale * kLog2e));
+      highest[half] = top[half];
+      top[half] *= kScale * kLog2e;
+      total[0][half] *= shrink;
+#pragma unroll
+      for (int i = 0; i < 16; ++i) sums[0][i / 2][2 * half + i % 2] *= shrink;
+    }
+#pragma unroll
+    for (int n = 0; n < 8; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        scores[n][i] = exp2_approx(fma(scores[n][i], kScale * kLog2e, -top[i / 2]));
+        total[0][i / 2] += scores[n][i];
+      }
+    }
+    unsigned weights[4][1][4];
+    round_result(weights, scores);
+    wgmma_fence();
+    begin_columns(sums[0], weights, tiles[buffer][1]);
+    wgmma_wait<0>(sums[0]);
+  }
+
+  float* line = lse + (static_cast<long long>(batch) * kHeads + head) * kSequence;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    float& sum = total[0][half];
+    sum = sum_of_row(sum);
+    const int row = query + lane / 4 + half * 8;
+    if (lane % 4 == 0 && row < kSequence) line[row] = highest[half] * kScale + log(sum);
+    sum = 1.0f / sum;
+  }
+  bf16* result = out + (static_cast<long long>(batch) * kSequence + query) * kOutPitch + head * kHeadDim;
+  store_result<kHeadDim, kOutPitch>(sums, total, result, 0, kSequence - query);
+}
+
+}  // namespace llmc

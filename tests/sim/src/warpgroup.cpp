@@ -1,0 +1,47 @@
+// Products of warpgroups, whose results come when the lane waits for them.
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+#include "block.h"
+#include "cuda_runtime.h"
+#include "device/cuda/ptx.h"
+#include "report.h"
+
+namespace sim {
+
+void show_to_warpgroups() { this_lane().shown_to_warpgroups = true; }
+
+float (&begin_product(float (&d)[8][4], const void* tile, bool adds))[8][4] {
+  Lane& lane = this_lane();
+  if (!lane.shown_to_warpgroups)
+    report("a product of a warpgroup before show_to_warpgroups() of what the lane has copied");
+  if (reinterpret_cast<std::uintptr_t>(tile) % 1024)
+    report("a product of a warpgroup with a tile that does not begin at a multiple of 1024 bytes");
+  const auto same = [&](const Product& product) { return product.result == &d; };
+  auto found = std::find_if(lane.products.begin(), lane.products.end(), same);
+  if (found == lane.products.end()) {
+    found = lane.products.insert(found, {&d, std::make_unique<Results>(), 0});
+    std::copy(&d[0][0], &d[0][0] + 32, &found->values->numbers[0][0]);
+    std::fill(&d[0][0], &d[0][0] + 32, std::numeric_limits<float>::quiet_NaN());
+  }
+  found->group = lane.groups;
+  auto& values = found->values->numbers;
+  if (!adds) std::fill(&values[0][0], &values[0][0] + 32, 0.0f);
+  return values;
+}
+
+void commit_products() { ++this_lane().groups; }
+
+void wait_for_products(int later) {
+  Lane& lane = this_lane();
+  const auto done = [&](const Product& product) {
+    if (product.group >= lane.groups - later) return false;
+    const auto& values = product.values->numbers;
+    std::copy(&values[0][0], &values[0][0] + 32, &(*product.result)[0][0]);
+    return true;
+  };
+  std::erase_if(lane.products, done);
+}
+
+}  // namespace sim
