@@ -30,6 +30,14 @@ std::vector<FileRecord> read_manifest(const std::filesystem::path& directory);
 
 enum class Depth { sizes, checksums };
 
+/// The files that every checkpoint has, and that these records do not name.
+std::vector<std::string> missing_records(std::span<const FileRecord> files);
+
+/// What is wrong with one file of a checkpoint directory, as "has 3 bytes instead of 4"; empty when it is as its record
+/// says. Throws Failure(checkpoint) where it cannot be read.
+std::optional<std::string> find_file_damage(const std::filesystem::path& directory, const FileRecord& file,
+                                            Depth depth);
+
 /// What is wrong with a checkpoint directory, naming the file; empty when it is whole. `sizes` reads only the manifest.
 std::optional<std::string> find_damage(const std::filesystem::path& directory, Depth depth);
 
