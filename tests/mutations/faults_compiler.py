@@ -44,6 +44,17 @@ FAULTS = [
     fault("tokens_do_not_decide_the_micro_batch", "compiler/cli/build_commands.cpp",
           "path == \"batch.tokens\" && resolved.spec.batch.micro_batch == 0;", "false && resolved.spec.batch.micro_batch == 0;", "run_trainer_cli"),
     fault("trainers_place_is_not_noted", "compiler/build/compile.cpp", "+ real(folder) +", "+ real(resolved.directory) +", "run_trainer_cli"),
+    # checkpoints
+    fault("prune_removes_the_last_usable_one", "compiler/checkpoints/listing.cpp", "it->step == newest->step || ", "",
+          "test_checkpoints ListingTest.TheNewestThatCanBeUsedStays"),
+    fault("prune_beside_a_trainer", "compiler/checkpoints/listing.cpp", "  const FolderLock lock(run, \"stop it\", log);\n", "  (void)log;\n",
+          "test_checkpoints ListingTest.NotBesideATrainerAndOnlyInRuns"),
+    fault("damaged_checkpoints_count_as_kept", "compiler/checkpoints/listing.cpp", "      pruning.damaged.push_back(*it);\n",
+          "      pruning.damaged.push_back(*it), ++last;\n", "test_checkpoints ListingTest.DamagedOnesNeitherCountNorGo"),
+    fault("tensors_behind_a_cut_are_not_named", "compiler/checkpoints/verify.cpp", "if (entry.end > left)", "if (entry.begin > left)",
+          "test_checkpoints Verify.AFileThatIsCutNamesTheTensorsThatAreLost"),
+    fault("the_largest_difference_forgets_nan", "compiler/checkpoints/compare.cpp", " && !std::isnan(largest)", "",
+          "test_checkpoints Compare.NotFiniteComesFirst"),
     # spec
     fault("budget_of_the_other_kind_stays", "compiler/spec/load.cpp", "{\"target.arch\", \"target.attention\", \"memory.budget\"}",
           "{\"target.arch\", \"target.attention\"}", "test_spec Load.BudgetAndAttentionOfAKindThatWasReplacedFallBack"),
