@@ -11,6 +11,7 @@
 #include "checkpoint/manifest.h"
 #include "checkpoint/parameter_stream.h"
 #include "checkpoint/retention.h"
+#include "checkpoint/shards.h"
 #include "compiler/checkpoints/blocks.h"
 #include "compiler/checkpoints/contents.h"
 #include "compiler/data/info.h"
@@ -191,7 +192,7 @@ class Verification {
 
   /// The index that loaders of several files go by.
   void check_index(const std::vector<Tensor>& tensors) {
-    const std::string name = "model.safetensors.index.json";
+    const std::string name = kModelIndex;
     std::set<std::string> weight_files;
     for (const Tensor& tensor : tensors)
       if (tensor.moment.empty()) weight_files.insert(tensor.file());

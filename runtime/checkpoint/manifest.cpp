@@ -80,8 +80,9 @@ std::string read_small_file(const fs::path& path, std::uint64_t limit) {
   return content;
 }
 
-FileRecord write_small_file(const fs::path& directory, const std::string& name, std::string_view content) {
-  DurableFile file(directory / name);
+FileRecord write_small_file(const fs::path& directory, const std::string& name, std::string_view content,
+                            const Writer& writer) {
+  DurableFile file(directory / name, writer);
   file.write(content);
   return file.finish();
 }

@@ -19,7 +19,8 @@ inline constexpr std::uint64_t kMaxSmallFileBytes = 1u << 20;
 std::string read_small_file(const std::filesystem::path& path, std::uint64_t limit = kMaxSmallFileBytes);
 
 /// Creates and syncs DIR/NAME with `content`.
-FileRecord write_small_file(const std::filesystem::path& directory, const std::string& name, std::string_view content);
+FileRecord write_small_file(const std::filesystem::path& directory, const std::string& name, std::string_view content,
+                            const Writer& writer = kRunWriter);
 
 /// Writes manifest.json, in canonical form: sorted, so equal files give equal bytes. Call it last.
 void write_manifest(const std::filesystem::path& directory, std::span<const FileRecord> files);
