@@ -86,6 +86,12 @@ Listing list(const fs::path& run) {
   return listing;
 }
 
+std::optional<double> validation_loss(const fs::path& run, std::int64_t step) {
+  const std::map<std::int64_t, double> losses = validation_losses(run / "metrics.jsonl");
+  const auto loss = losses.find(step);
+  return loss == losses.end() ? std::nullopt : std::optional(loss->second);
+}
+
 std::string listing_text(const Listing& listing) {
   if (listing.checkpoints.empty()) return "no checkpoints\n";
   std::string text = fmt::format("{:>10}  {:<20}  {:>10}  {:>8}\n", "step", "time", "size", "val loss");

@@ -28,6 +28,9 @@ struct Listing {
 /// Throws Failure(checkpoint) where `run` is no run folder. Reads no tensors.
 Listing list(const std::filesystem::path& run);
 
+/// Nats a token, where the run's metrics.jsonl has a validation loss of this step.
+std::optional<double> validation_loss(const std::filesystem::path& run, std::int64_t step);
+
 std::string listing_text(const Listing& listing);
 nlohmann::ordered_json listing_json(const Listing& listing);
 

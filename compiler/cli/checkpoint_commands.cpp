@@ -4,12 +4,16 @@
 #include <memory>
 
 #include "compiler/checkpoints/compare.h"
+#include "compiler/checkpoints/export.h"
 #include "compiler/checkpoints/listing.h"
 #include "compiler/checkpoints/show.h"
 #include "compiler/checkpoints/verify.h"
 #include "compiler/cli/commands.h"
+#include "compiler/data/info.h"
+#include "compiler/report/plan_report.h"
 #include "error.h"
 #include "plural.h"
+#include "spec/scalars.h"
 #include "spec/source.h"
 
 namespace llmc::cli {
@@ -95,10 +99,37 @@ void prune(const CheckpointOptions& options) {
   if (!options.yes && removed) fmt::print(stderr, "the same command with --yes removes them\n");
 }
 
+/// A number of bytes as a spec writes it.
+void set_bytes(CLI::Option* option) {
+  option->transform([](const std::string& text) {
+    const spec::Scalar<std::int64_t> bytes = spec::parse_bytes(text);
+    if (bytes.value && *bytes.value > 0) return fmt::format("{}", *bytes.value);
+    throw CLI::ValidationError(fmt::format("the size {} {}; write a number of bytes such as 5GB", spec::in_quotes(text),
+                                           bytes.value ? "holds nothing" : bytes.problem));
+  });
+}
+
+void export_checkpoint(const checkpoints::ExportOptions& options) {
+  checkpoints::ExportOptions found = options;
+  found.checkpoint = checkpoints::find_checkpoint(options.checkpoint);
+  const checkpoints::Exported exported = checkpoints::export_model(found);
+  if (exported.tokenizer.empty())
+    note(exported.looked_for.empty()
+             ? "no tokenizer was exported: the checkpoint lies in no run folder; --tokenizer names one"
+             : fmt::format("no tokenizer was exported: '{}' is not there; --tokenizer names another",
+                           exported.looked_for.string()));
+  else
+    note(fmt::format("the tokenizer is '{}'", exported.tokenizer));
+  fmt::print("{}: {} parameters of '{}' as {} in {} file{}, {}\n", options.out.string(),
+             data::grouped(exported.parameters), found.checkpoint.string(), name_of(exported.dtype), exported.files,
+             plural(exported.files), report::human_bytes(static_cast<double>(exported.bytes)));
+}
+
 }  // namespace
 
 void add_checkpoint_commands(CLI::App& app, Result& result) {
-  CLI::App* command = app.add_subcommand("checkpoint", "list, verify, compare and thin out the checkpoints of runs");
+  CLI::App* command =
+      app.add_subcommand("checkpoint", "list, verify, compare, thin out and export the checkpoints of runs");
   command->footer("`llmc checkpoint ls --help` and so on have examples.");
   command->require_subcommand(1);
   auto options = std::make_shared<CheckpointOptions>();
@@ -155,6 +186,23 @@ void add_checkpoint_commands(CLI::App& app, Result& result) {
       "The newest complete checkpoint stays in any case, and so do damaged ones.\n"
       "Example: llmc checkpoint prune runs/quickstart --keep-last 3 --keep-every 1000 --yes");
   prune_command->callback([options] { prune(*options); });
+
+  auto exporting = std::make_shared<checkpoints::ExportOptions>();
+  auto dtype = std::make_shared<std::string>();
+  CLI::App* export_command = command->add_subcommand("export", "a checkpoint's model as a Hugging Face folder");
+  export_command->add_option("checkpoint", exporting->checkpoint, one)->required();
+  export_command->add_option("-o,--out", exporting->out, "new or empty folder")->required();
+  export_command->add_option("--dtype", *dtype, "of the weights (default: what the run computes in)")
+      ->check(CLI::IsMember({"fp32", "bf16"}));
+  set_bytes(export_command->add_option("--shard-size", exporting->shard_bytes, "most bytes of tensors in a file")
+                ->default_str("5GB"));
+  export_command->add_option("--tokenizer", exporting->tokenizer,
+                             "a sentencepiece model, or a folder with one (default: the run's)");
+  export_command->footer("Example: llmc checkpoint export runs/quickstart -o quickstart-hf --dtype bf16");
+  export_command->callback([exporting, dtype] {
+    if (!dtype->empty()) exporting->dtype = *dtype == name_of(DType::f32) ? DType::f32 : DType::bf16;
+    export_checkpoint(*exporting);
+  });
 }
 
 }  // namespace llmc::cli

@@ -27,7 +27,7 @@ std::string usage_error(const CLI::App& app, const CLI::Error& error, const char
     if (text == "A subcommand is required" && std::string_view(first) == "data")
       text = "data takes build or info: llmc data build --help, llmc data info --help";
     if (text == "A subcommand is required" && std::string_view(first) == "checkpoint")
-      text = "checkpoint takes ls, show, verify, diff or prune: llmc checkpoint ls RUN";
+      text = "checkpoint takes ls, show, verify, diff, prune or export: llmc checkpoint ls RUN";
     if (std::string_view(first) == "diff" && text.find(" is required") != std::string::npos)
       text = "diff compares two specs: llmc diff A B; what an override changes: llmc diff SPEC SPEC key.path=value";
     if (std::string_view(first) == "run" && text.find(" not expected") != std::string::npos)

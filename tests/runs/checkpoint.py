@@ -1,10 +1,11 @@
-"""llmc checkpoint: what it says of the checkpoints that trainers save, on one rank and on two, and what it removes."""
+"""llmc checkpoint: what it says of the checkpoints that trainers save, on one rank and on two, what it removes and exports."""
 
 import fcntl
 import glob
 import json
 import os
 import shutil
+import struct
 
 import harness
 from harness import LLMC, RunTest
@@ -147,6 +148,93 @@ class Checkpoint(RunTest):
         matrices = [entry["relative"] for entry in found["tensors"] if not entry["name"].startswith("exp_avg") and entry["name"].endswith("weight")]
         self.assertTrue(matrices)
         self.assertLess(max(matrices), 1e-4)
+
+    def test_export(self):
+        out = self.path("exported")
+        done = self.succeed(LLMC, "checkpoint", "export", self.run_folder, "-o", out)
+        self.assertIn(" as fp32 in 1 file, ", done.out)
+        self.assertIn("no tokenizer was exported: ", done.err)
+        self.assertEqual(sorted(os.listdir(out)), ["README.md", "config.json", "generation_config.json", "model.safetensors"])
+        # Masters are fp32, and so is the run: the same files as the checkpoint's.
+        for name in ("model.safetensors", "config.json"):
+            self.assertEqual(harness.read(os.path.join(out, name)), harness.read(os.path.join(self.step(6), name)), name)
+        card = harness.read(os.path.join(out, "README.md")).decode()
+        losses = [line["val_loss"] for line in harness.json_lines(os.path.join(self.run_folder, "metrics.jsonl")) if "val_loss" in line]
+        for text in ("# exported\n", "| steps | 6 |", f"| validation loss | {losses[-1]:.4f} nats a token |", "vocab_size: 97\n"):
+            self.assertIn(text, card)
+        self.assertNotIn(self.folder, card)
+        again = self.path("again")
+        self.succeed(LLMC, "checkpoint", "export", self.step(6), "-o", again)
+        self.assertEqual({k: v for k, v in harness.tree(out).items() if k != "README.md"}, {k: v for k, v in harness.tree(again).items() if k != "README.md"})
+        done = harness.call(LLMC, "checkpoint", "export", self.step(6), "-o", again)
+        self.assertEqual((done.code, done.out), (6, ""))
+        self.assertIn("is not empty", done.err)
+
+    def test_export_bf16(self):
+        """In several files; every value is the nearest of bf16, of two the even one."""
+        out = self.path("rounded")
+        self.succeed(LLMC, "checkpoint", "export", self.run_folder, "-o", out, "--dtype", "bf16", "--shard-size", "30K")
+        self.assertEqual(json.loads(harness.read(os.path.join(out, "config.json")))["dtype"], "bfloat16")
+        index = json.loads(harness.read(os.path.join(out, "model.safetensors.index.json")))
+        masters = harness.tensors(os.path.join(self.step(6), "model.safetensors"))
+        self.assertEqual(set(index["weight_map"]), set(masters))
+        self.assertEqual(index["metadata"]["total_size"], 2 * sum(map(len, masters.values())))
+        self.assertGreater(len(set(index["weight_map"].values())), 2)
+        for file in set(index["weight_map"].values()):
+            data = harness.read(os.path.join(out, file))
+            (size,) = struct.unpack("<Q", data[:8])
+            header = json.loads(data[8:8 + size])
+            self.assertEqual(header.pop("__metadata__"), {"format": "pt"})
+            self.assertEqual({name for name, of in index["weight_map"].items() if of == file}, set(header))
+            for name, entry in header.items():
+                self.assertEqual(entry["dtype"], "BF16")
+                begin, end = entry["data_offsets"]
+                words = struct.unpack(f"<{(end - begin) // 2}H", data[8 + size + begin:8 + size + end])
+                for word, exact in zip(words, masters[name]):
+                    below, value, above = (struct.unpack("<f", struct.pack("<I", w << 16))[0] for w in (max(word - 1, 0), word, word + 1))
+                    apart = abs(value - exact)
+                    self.assertLessEqual(apart, min(abs(below - exact), abs(above - exact)), name)
+                    if apart and apart in (abs(below - exact), abs(above - exact)):
+                        self.assertEqual(word % 2, 0, name)
+
+    def test_export_with_tokenizer(self):
+        text = self.path("text")
+        os.makedirs(text)
+        with open(os.path.join(text, "a.txt"), "w") as file:
+            file.write("".join(f"line {i} of {i * i}\n" for i in range(400)))
+        folder = self.path("tokens")
+        build = (LLMC, "data", "build", "--from", text, "--validation", "0")
+        self.succeed(*build, "--vocab-size", "330", "-o", os.path.join(folder, "data"))
+        self.succeed(*build, "--vocab-size", "325", "-o", self.path("other-data"))
+        named = harness.SMALL.replace("data:\n", "data:\n  tokenizer: data/tokenizer.model\n").replace('["1 2 3", "40"]', '["line "]')
+        beside = "".join(line for line in harness.SMALL.splitlines(True) if not line.startswith("sampling"))
+        model = harness.read(os.path.join(folder, "data", "tokenizer.model"))
+        for name, spec in (("named", named), ("beside", beside)):
+            spec = spec.replace("vocab_size: 97", "vocab_size: 336").replace("attention_bias: true", "attention_bias: false").replace("train-*.bin", "data/train-*.bin").replace(
+                "  validation: [{path: val-*.bin}]\n", "").replace("evaluation: {every: 3, sequences: 4}\n", "")
+            path = os.path.join(folder, name + ".yaml")
+            with open(path, "w") as file:
+                file.write(spec)
+            trainer, run, out = self.compile(path, name), self.path("run-of-" + name), self.path("out-of-" + name)
+            self.succeed(trainer, "--run", run, "--steps", "1")
+            self.succeed(LLMC, "checkpoint", "export", run, "-o", out)
+            self.assertEqual(harness.read(os.path.join(out, "tokenizer.model")), model)
+            config, generation, ours = (json.loads(harness.read(os.path.join(out, name)))
+                                        for name in ("tokenizer_config.json", "generation_config.json", "config.json"))
+            self.assertEqual((config["tokenizer_class"], config["eos_token"], config["unk_token"]), ("LlamaTokenizer", "</s>", "<unk>"))
+            self.assertEqual((config["bos_token"], config["add_prefix_space"], config["legacy"]), (None, False, False))
+            self.assertEqual((generation["eos_token_id"], ours["eos_token_id"], ours["bos_token_id"]), (1, 1, None))
+        # What was exported makes a spec of the same model, whose data are made with the same tokenizer.
+        imported = self.succeed(LLMC, "init", "--from", out).out
+        for line in ("  vocab_size: 336\n", "  head_dim: 10\n", "  num_key_value_heads: 2\n", f"--tokenizer {out} "):
+            self.assertIn(line, imported)
+        done = harness.call(LLMC, "checkpoint", "export", self.path("run-of-named"), "-o", self.path("none"), "--tokenizer", self.path("other-data"))
+        self.assertEqual((done.code, done.out), (5, ""))
+        self.assertIn("is not the tokenizer that the checkpoint was trained with", done.err)
+        done = harness.call(LLMC, "checkpoint", "export", self.run_folder, "-o", self.path("none"), "--tokenizer", self.path("other-data"))
+        self.assertEqual(done.code, 5)
+        self.assertIn("has 325 tokens, and the model only 97", done.err)
+        self.assertFalse(os.path.exists(self.path("none")))
 
     def test_strangers(self):
         run = self.copy("strange")
