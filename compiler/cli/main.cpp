@@ -26,6 +26,8 @@ std::string usage_error(const CLI::App& app, const CLI::Error& error, const char
     if (!known) text = fmt::format("there is no command '{}'; the commands are {}", first, names);
     if (text == "A subcommand is required" && std::string_view(first) == "data")
       text = "data takes build or info: llmc data build --help, llmc data info --help";
+    if (text == "A subcommand is required" && std::string_view(first) == "checkpoint")
+      text = "checkpoint takes ls, show, verify, diff, prune or export: llmc checkpoint ls RUN";
     if (std::string_view(first) == "diff" && text.find(" is required") != std::string::npos)
       text = "diff compares two specs: llmc diff A B; what an override changes: llmc diff SPEC SPEC key.path=value";
     if (std::string_view(first) == "run" && text.find(" not expected") != std::string::npos)
@@ -52,6 +54,7 @@ int run(int argc, char** argv) {
   llmc::cli::add_plan_commands(app, result);
   llmc::cli::add_build_commands(app, result);
   llmc::cli::add_data_commands(app, result);
+  llmc::cli::add_checkpoint_commands(app, result);
   llmc::cli::add_doctor_command(app, result);
   // What follows `--` is the trainer's, and CLI11 would take it for overrides.
   char** const dashes = std::find(argv, argv + argc, std::string_view("--"));

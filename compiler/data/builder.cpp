@@ -14,6 +14,7 @@
 #include "compiler/data/read_tokenizer.h"
 #include "compiler/data/split.h"
 #include "compiler/data/train_tokenizer.h"
+#include "data/glob.h"
 #include "data/tokenizer.h"
 #include "error.h"
 #include "plural.h"
@@ -172,9 +173,28 @@ double BuildResult::bytes_per_token() const {
   return tokens == 0 ? 0 : static_cast<double>(train.bytes + validation.bytes) / static_cast<double>(tokens);
 }
 
+namespace {
+
+/// Throws where a folder that is to become a data set holds anything else, or one that is not to be replaced.
+void check_replaced(const std::filesystem::directory_entry& entry, bool replace) {
+  const std::string name = entry.path().filename().string(), folder = entry.path().parent_path().string();
+  const bool ours = name == "tokenizer.model" || name == "dataset.json" || matches_pattern("train-?????.bin", name) ||
+                    matches_pattern("val-?????.bin", name);
+  if (!ours || !entry.is_regular_file())
+    throw Failure(Exit::data,
+                  fmt::format("'{}' holds '{}', which is no part of a data set; choose another -o", folder, name));
+  if (!replace)
+    throw Failure(Exit::data,
+                  fmt::format("'{}' holds a data set; write --force to replace it, or choose another -o", folder));
+}
+
+}  // namespace
+
 BuildResult build_dataset(const BuildOptions& options) {
   check_options(options);
-  PendingFolder folder(options.out, options.force);  // before the long work: an -o that cannot be is said at once
+  // Before the long work: an -o that cannot be is said at once.
+  PendingFolder folder(options.out, kDataWriter,
+                       [&](const std::filesystem::directory_entry& entry) { check_replaced(entry, options.force); });
   const auto [files, passed_over] = find_corpus_files(options.from, options.globs);
   const auto report = [&](BuildStage stage, std::int64_t bytes, std::int64_t total) {
     if (options.progress) options.progress({stage, bytes, total});

@@ -8,8 +8,6 @@
 #include <charconv>
 #include <ctime>
 
-#include "compiler/data/shard_writer.h"
-#include "data/glob.h"
 #include "error.h"
 #include "files/atomic_directory.h"
 
@@ -17,11 +15,6 @@ namespace llmc::data {
 namespace fs = std::filesystem;
 
 namespace {
-
-bool is_ours(const std::string& name) {
-  return name == "tokenizer.model" || name == "dataset.json" || matches_pattern("train-?????.bin", name) ||
-         matches_pattern("val-?????.bin", name);
-}
 
 sigset_t ending_signals() {
   sigset_t set;
@@ -32,8 +25,8 @@ sigset_t ending_signals() {
 
 }  // namespace
 
-PendingFolder::PendingFolder(const fs::path& target, bool replace)
-    : target_(fs::absolute(target).lexically_normal()), replace_(replace) {
+PendingFolder::PendingFolder(const fs::path& target, const Writer& writer, Check check)
+    : target_(fs::absolute(target).lexically_normal()), writer_(writer), check_(std::move(check)) {
   if (!target_.has_filename()) target_ = target_.parent_path();  // "out/"
   check_target();
   path_ = fmt::format("{}.partial-{}", target_.string(), ::getpid());
@@ -41,7 +34,7 @@ PendingFolder::PendingFolder(const fs::path& target, bool replace)
   fs::create_directories(target_.parent_path(), error);
   remove_orphans();
   if (!error) fs::create_directory(path_, error);
-  if (error) throw Failure(Exit::data, fmt::format("cannot create '{}': {}", path_.string(), error.message()));
+  if (error) throw Failure(writer_.exit, fmt::format("cannot create '{}': {}", path_.string(), error.message()));
   // Blocked before any other thread begins, so that none but the watcher gets them.
   const sigset_t set = ending_signals();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
@@ -92,7 +85,7 @@ void PendingFolder::remove_orphans() const {
 void PendingFolder::publish() {
   check_target();  // it may have changed while we worked
   const std::lock_guard<std::mutex> guard(mutex_);
-  publish_directory(path_, target_, kDataWriter);
+  publish_directory(path_, target_, writer_);
   path_.clear();
 }
 
@@ -100,16 +93,9 @@ void PendingFolder::check_target() const {
   std::error_code error;
   if (!fs::exists(target_, error)) return;
   if (!fs::is_directory(target_, error) || fs::is_symlink(target_, error))
-    throw Failure(Exit::data, fmt::format("'{}' exists and is not a folder; choose another -o", target_.string()));
-  for (const fs::directory_entry& entry : fs::directory_iterator(target_)) {
-    const std::string name = entry.path().filename().string();
-    if (!is_ours(name) || !entry.is_regular_file())
-      throw Failure(Exit::data, fmt::format("'{}' holds '{}', which is no part of a data set; choose another -o",
-                                            target_.string(), name));
-    if (!replace_)
-      throw Failure(Exit::data, fmt::format("'{}' holds a data set; write --force to replace it, or choose another -o",
-                                            target_.string()));
-  }
+    throw Failure(writer_.exit,
+                  fmt::format("'{}' exists and is not a folder; choose another {}", target_.string(), writer_.option));
+  for (const fs::directory_entry& entry : fs::directory_iterator(target_)) check_(entry);
 }
 
 }  // namespace llmc::data

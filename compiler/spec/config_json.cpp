@@ -4,7 +4,7 @@
 
 namespace llmc::spec {
 
-std::string config_json(const Spec& spec) {
+std::string config_json(const Spec& spec, const StoredModel& stored) {
   using Json = nlohmann::ordered_json;
   const Model& m = spec.model;
   Json rope = {{"rope_type", m.rope_scaling.llama3 ? "llama3" : "default"}};
@@ -16,6 +16,7 @@ std::string config_json(const Spec& spec) {
   }
   Json parameters = {{"rope_theta", m.rope_theta}};
   parameters.update(rope);
+  const char* dtype = stored.dtype == DType::bf16 ? "bfloat16" : "float32";
   const Json config = {
       {"architectures", {m.qk_norm ? "Qwen3ForCausalLM" : "LlamaForCausalLM"}},
       {"model_type", m.qk_norm ? "qwen3" : "llama"},
@@ -39,10 +40,10 @@ std::string config_json(const Spec& spec) {
       {"mlp_bias", m.mlp_bias},
       {"pretraining_tp", 1},
       {"bos_token_id", nullptr},
-      {"eos_token_id", nullptr},
+      {"eos_token_id", stored.eos ? Json(*stored.eos) : Json(nullptr)},
       {"use_cache", true},
-      {"torch_dtype", "float32"},
-      {"dtype", "float32"},
+      {"torch_dtype", dtype},
+      {"dtype", dtype},
   };
   return config.dump(2) + "\n";
 }

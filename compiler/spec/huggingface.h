@@ -1,17 +1,26 @@
 // Hugging Face's config.json of a Llama or a Qwen 3, both ways and in both of its schemas.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "compiler/spec/documentation.h"
+#include "dtype.h"
 #include "spec/spec.h"
 
 namespace llmc::spec {
 
-/// config.json of a LlamaForCausalLM, or with qk_norm of a Qwen3ForCausalLM, whose weights are stored in fp32. RoPE
-/// stands in it twice (`rope_theta` with `rope_scaling`, and `rope_parameters` of transformers 5), and so does the
-/// dtype: a reader of one schema falls back to defaults in silence when it finds only the other.
-std::string config_json(const Spec& spec);
+/// What config.json says of a model besides its spec.
+struct StoredModel {
+  DType dtype = DType::f32;              // f32 or bf16, of the weights
+  std::optional<std::int32_t> eos = {};  // the token that ends a document, where a tokenizer is known
+};
+
+/// config.json of a LlamaForCausalLM, or with qk_norm of a Qwen3ForCausalLM. RoPE stands in it twice (`rope_theta` with
+/// `rope_scaling`, and `rope_parameters` of transformers 5), and so does the dtype: a reader of one schema falls back
+/// to defaults in silence when it finds only the other.
+std::string config_json(const Spec& spec, const StoredModel& stored = {});
 
 /// Text of a spec for the model of a config.json, with the run left to defaults and commented. `name`: what the run is
 /// called, as near as a run's name can be. Throws Failure(Exit::spec) naming every key that disagrees between the two

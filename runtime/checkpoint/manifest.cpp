@@ -80,8 +80,9 @@ std::string read_small_file(const fs::path& path, std::uint64_t limit) {
   return content;
 }
 
-FileRecord write_small_file(const fs::path& directory, const std::string& name, std::string_view content) {
-  DurableFile file(directory / name);
+FileRecord write_small_file(const fs::path& directory, const std::string& name, std::string_view content,
+                            const Writer& writer) {
+  DurableFile file(directory / name, writer);
   file.write(content);
   return file.finish();
 }
@@ -109,19 +110,28 @@ std::vector<FileRecord> read_manifest(const fs::path& directory) {
   return files;
 }
 
-std::optional<std::string> find_damage(const fs::path& directory, Depth depth) try {
-  const std::vector<FileRecord> files = read_manifest(directory);
+std::vector<std::string> missing_records(std::span<const FileRecord> files) {
+  std::vector<std::string> missing;
   for (const char* needed : {"config.json", "spec.yaml", "state.json"})
     if (std::none_of(files.begin(), files.end(), [&](const FileRecord& file) { return file.name == needed; }))
-      return "its manifest does not list " + std::string(needed);
-  for (const FileRecord& file : files) {
-    const fs::path path = directory / file.name;
-    const std::uint64_t bytes = InputFile(path).bytes;
-    if (bytes != file.bytes)
-      return file.name + " has " + std::to_string(bytes) + " bytes instead of " + std::to_string(file.bytes);
-    if (depth == Depth::checksums && checksum_of(path) != file.xxh3)
-      return file.name + " does not have the checksum it was written with";
-  }
+      missing.push_back(needed);
+  return missing;
+}
+
+std::optional<std::string> find_file_damage(const fs::path& directory, const FileRecord& file, Depth depth) {
+  const fs::path path = directory / file.name;
+  const std::uint64_t bytes = InputFile(path).bytes;
+  if (bytes != file.bytes) return "has " + std::to_string(bytes) + " bytes instead of " + std::to_string(file.bytes);
+  if (depth == Depth::checksums && checksum_of(path) != file.xxh3)
+    return "does not have the checksum it was written with";
+  return std::nullopt;
+}
+
+std::optional<std::string> find_damage(const fs::path& directory, Depth depth) try {
+  const std::vector<FileRecord> files = read_manifest(directory);
+  for (const std::string& missing : missing_records(files)) return "its manifest does not list " + missing;
+  for (const FileRecord& file : files)
+    if (const auto damage = find_file_damage(directory, file, depth)) return file.name + " " + *damage;
   return std::nullopt;
 } catch (const Failure& failure) {
   return failure.what();

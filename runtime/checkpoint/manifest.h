@@ -19,7 +19,8 @@ inline constexpr std::uint64_t kMaxSmallFileBytes = 1u << 20;
 std::string read_small_file(const std::filesystem::path& path, std::uint64_t limit = kMaxSmallFileBytes);
 
 /// Creates and syncs DIR/NAME with `content`.
-FileRecord write_small_file(const std::filesystem::path& directory, const std::string& name, std::string_view content);
+FileRecord write_small_file(const std::filesystem::path& directory, const std::string& name, std::string_view content,
+                            const Writer& writer = kRunWriter);
 
 /// Writes manifest.json, in canonical form: sorted, so equal files give equal bytes. Call it last.
 void write_manifest(const std::filesystem::path& directory, std::span<const FileRecord> files);
@@ -29,6 +30,14 @@ void write_manifest(const std::filesystem::path& directory, std::span<const File
 std::vector<FileRecord> read_manifest(const std::filesystem::path& directory);
 
 enum class Depth { sizes, checksums };
+
+/// The files that every checkpoint has, and that these records do not name.
+std::vector<std::string> missing_records(std::span<const FileRecord> files);
+
+/// What is wrong with one file of a checkpoint directory, as "has 3 bytes instead of 4"; empty when it is as its record
+/// says. Throws Failure(checkpoint) where it cannot be read.
+std::optional<std::string> find_file_damage(const std::filesystem::path& directory, const FileRecord& file,
+                                            Depth depth);
 
 /// What is wrong with a checkpoint directory, naming the file; empty when it is whole. `sizes` reads only the manifest.
 std::optional<std::string> find_damage(const std::filesystem::path& directory, Depth depth);

@@ -87,8 +87,8 @@ void Reader::read(const Entry& entry, std::uint64_t offset, void* out, std::size
   read_exactly(fd_, path_, data_begin_ + entry.begin + offset, out, bytes);
 }
 
-Writer::Writer(const fs::path& path, std::span<const TensorSpec> tensors)
-    : entries_(checked_layout(path, tensors)), file_(path) {
+Writer::Writer(const fs::path& path, std::span<const TensorSpec> tensors, const llmc::Writer& owner)
+    : entries_(checked_layout(path, tensors)), file_(path, owner) {
   file_.write(format_header(entries_));
 }
 

@@ -44,8 +44,9 @@ class Reader {
 /// Writes one file in the order of entries(): the caller appends each tensor's bytes, in any number of pieces.
 class Writer {
  public:
-  /// Creates `path` and writes the header. Throws Failure(checkpoint).
-  Writer(const std::filesystem::path& path, std::span<const TensorSpec> tensors);
+  /// Creates `path` and writes the header. Throws Failure(owner.exit).
+  Writer(const std::filesystem::path& path, std::span<const TensorSpec> tensors,
+         const llmc::Writer& owner = kRunWriter);
 
   const std::vector<Entry>& entries() const { return entries_; }
   void append(const void* data, std::size_t bytes);

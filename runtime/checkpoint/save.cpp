@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
-#include <cstdio>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -12,6 +11,7 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/parameter_stream.h"
 #include "checkpoint/retention.h"
+#include "checkpoint/shards.h"
 #include "checkpoint/train_state.h"
 #include "error.h"
 #include "files/atomic_directory.h"
@@ -25,37 +25,27 @@ using Shard = std::vector<ParameterInfo>;
 
 std::int64_t tensor_bytes(const ParameterInfo& p) { return p.rows * p.cols * static_cast<std::int64_t>(sizeof(float)); }
 
-/// Consecutive parameters, filled up to the limit; a tensor above the limit is alone.
+/// Consecutive parameters, as split_tensors() splits them.
 std::vector<Shard> split(std::span<const ParameterInfo> parameters, std::int64_t limit) {
+  std::vector<std::int64_t> bytes;
+  for (const ParameterInfo& p : parameters) bytes.push_back(tensor_bytes(p));
   std::vector<Shard> shards;
-  std::int64_t filled = 0;
-  for (const ParameterInfo& p : parameters) {
-    if (shards.empty() || tensor_bytes(p) > limit - filled) {
-      shards.emplace_back();
-      filled = 0;
-    }
-    shards.back().push_back(p);
-    filled += tensor_bytes(p);
+  for (const std::size_t count : split_tensors(bytes, limit)) {
+    shards.emplace_back(parameters.begin(), parameters.begin() + static_cast<std::ptrdiff_t>(count));
+    parameters = parameters.subspan(count);
   }
   return shards;
 }
 
-std::string shard_name(const char* stem, std::size_t index, std::size_t count) {
-  if (count == 1) return std::string(stem) + ".safetensors";
-  char text[96];
-  std::snprintf(text, sizeof text, "%s-%05zu-of-%05zu.safetensors", stem, index + 1, count);
-  return text;
-}
-
-std::string model_index(std::span<const Shard> shards) {
+std::string index_of(std::span<const Shard> shards) {
   std::int64_t total = 0;
-  nlohmann::json files = nlohmann::json::object();
+  std::map<std::string, std::string> files;
   for (std::size_t i = 0; i < shards.size(); ++i)
     for (const ParameterInfo& p : shards[i]) {
       files[p.name] = shard_name("model", i, shards.size());
       total += tensor_bytes(p);
     }
-  return nlohmann::json{{"metadata", {{"total_size", total}}}, {"weight_map", files}}.dump(2) + "\n";
+  return model_index(files, total);
 }
 
 /// What every rank has to go through together: after an error a rank does nothing more, but calls what all call, and
@@ -227,8 +217,7 @@ fs::path save_checkpoint(const fs::path& run, const TrainState& state, const Che
     attempt([&] {
       files.clear();
       for (const std::string& text : written) add_records(text, files);
-      if (shards.size() > 1)
-        files.push_back(write_small_file(folder, "model.safetensors.index.json", model_index(shards)));
+      if (shards.size() > 1) files.push_back(write_small_file(folder, kModelIndex, index_of(shards)));
       files.push_back(write_small_file(folder, "config.json", texts.config_json));
       files.push_back(write_small_file(folder, "spec.yaml", texts.spec_yaml));
       files.push_back(write_small_file(folder, "state.json", format_train_state(state)));

@@ -139,6 +139,9 @@ std::int32_t Tokenizer::separator_id() const {
   return eos >= 0 ? eos : state_->processor.bos_id();
 }
 
+std::int32_t Tokenizer::unknown_id() const { return state_->processor.unk_id(); }
+std::string Tokenizer::piece(std::int32_t id) const { return state_->processor.IdToPiece(id); }
+
 std::vector<std::int32_t> Tokenizer::encode(std::string_view text) const {
   std::vector<std::int32_t> ids;
   std::vector<int> scratch;

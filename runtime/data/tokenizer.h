@@ -24,6 +24,10 @@ class Tokenizer {
   std::int32_t vocab_size() const;
   /// The token that ends a document (the model's eos, else its bos), -1 when it has neither.
   std::int32_t separator_id() const;
+  /// What encode() gives where nothing stands for a text.
+  std::int32_t unknown_id() const;
+  /// What the model calls a token of the vocabulary: "</s>".
+  std::string piece(std::int32_t id) const;
   /// True when decode(encode(x)) == x for any bytes x: byte pieces, no dummy prefix, no whitespace removal.
   bool exact() const;
 

@@ -1,12 +1,8 @@
 #include "run/run_folder.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <stdexcept>
 
 #include "checkpoint/manifest.h"
@@ -22,24 +18,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A descriptor that holds the lock until it is closed, also by a kill.
-int lock_folder(const fs::path& path, const fs::path& directory, const Log& log) {
-  int fd;
-  do fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  while (fd < 0 && errno == EINTR);
-  if (fd < 0) throw_errno("open", path);
-  int result;
-  do result = ::flock(fd, LOCK_EX | LOCK_NB);
-  while (result != 0 && errno == EINTR);
-  if (result == 0) return fd;
-  if (errno == EWOULDBLOCK) {
-    ::close(fd);
-    throw Failure(Exit::checkpoint,
-                  "another trainer runs in '" + directory.string() + "'; wait for it, or choose another --run");
-  }
-  // Some network file systems have no locks; refusing to train there would help nobody.
-  if (log) log("the run folder '" + directory.string() + "' cannot be locked: " + std::strerror(errno));
-  return fd;
+constexpr char kOtherFolder[] = "choose another --run";  // than the one that is locked
+
+/// The folder `state`, which the lock lies in, is made first.
+FolderLock lock_folder(const fs::path& directory, const Log& log) {
+  make_directories(directory / "state");
+  return FolderLock(directory, kOtherFolder, log);
 }
 
 void write_where_different(const fs::path& path, std::string_view content) {
@@ -77,30 +61,22 @@ std::optional<std::string> RunFolder::spec_yaml(const fs::path& directory) {
 RunFolder::RunFolder(const fs::path& directory, const spec::Spec& spec, Log log)
     : directory_(fs::absolute(directory).lexically_normal()),
       log_(std::move(log)),
-      model_(spec::model_fingerprint(spec) + "\n") {
+      model_(spec::model_fingerprint(spec) + "\n"),
+      lock_(lock_folder(directory_, log_)) {
   const fs::path state = directory_ / "state";
-  make_directories(state);
-  lock_ = lock_folder(state / "lock", directory_, log_);
-  try {
-    if (fs::exists(state / "model")) {
-      check_model(directory_, spec);
-    } else {
-      // The fingerprint comes first, so files of ours without one belong to somebody else.
-      for (const char* name :
-           {"spec.yaml", "plan.json", "history.jsonl", "metrics.jsonl", "samples.jsonl", "checkpoints"})
-        if (fs::exists(directory_ / name))
-          throw Failure(Exit::checkpoint, "'" + directory_.string() + "' holds a '" + name +
-                                              "' but is no run folder of this version; choose another --run");
-      write_file_atomically(state / "model", model_);
-    }
-    remove_stale_directories(checkpoints_directory(directory_), kCheckpointPrefix);
-  } catch (...) {
-    ::close(lock_);
-    throw;
+  if (fs::exists(state / "model")) {
+    check_model(directory_, spec);
+  } else {
+    // The fingerprint comes first, so files of ours without one belong to somebody else.
+    for (const char* name :
+         {"spec.yaml", "plan.json", "history.jsonl", "metrics.jsonl", "samples.jsonl", "checkpoints"})
+      if (fs::exists(directory_ / name))
+        throw Failure(Exit::checkpoint, "'" + directory_.string() + "' holds a '" + name +
+                                            "' but is no run folder of this version; choose another --run");
+    write_file_atomically(state / "model", model_);
   }
+  remove_stale_directories(checkpoints_directory(directory_), kCheckpointPrefix);
 }
-
-RunFolder::~RunFolder() { ::close(lock_); }
 
 std::string RunFolder::history(const fs::path& directory) {
   const fs::path path = directory / "history.jsonl";
@@ -127,9 +103,9 @@ void RunFolder::write_start() {
 
 bool RunFolder::renew() {
   const fs::path state = directory_ / "state";
-  struct stat ours{}, there{};
+  struct stat there{};
   if (::stat((state / "lock").c_str(), &there) == 0) {
-    if (::fstat(lock_, &ours) == 0 && ours.st_ino == there.st_ino && ours.st_dev == there.st_dev) return false;
+    if (lock_.holds(there)) return false;
     // Some network file systems number a file anew; the start that was noted last is this one's or not.
     if (history().ends_with(history_line_ + "\n")) return false;
     throw Failure(Exit::checkpoint, "'" + directory_.string() +
@@ -137,10 +113,7 @@ bool RunFolder::renew() {
   }
   // Else the file system is in trouble, or somebody removed the lock alone: the save will show which.
   if (errno != ENOENT || fs::exists(state / "model")) return false;
-  make_directories(state);
-  const int lock = lock_folder(state / "lock", directory_, log_);
-  ::close(lock_);
-  lock_ = lock;
+  lock_ = lock_folder(directory_, log_);
   write_file_atomically(state / "model", model_);
   write_start();
   return true;

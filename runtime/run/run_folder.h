@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "run/folder_lock.h"
 #include "run/json_lines.h"
 #include "spec/spec.h"
 
@@ -31,7 +32,6 @@ class RunFolder {
   /// Creates or opens `directory` for a run of the model of `spec`. Throws Failure(checkpoint): another trainer holds
   /// the lock; the folder holds a run of another model, or files of a run but none; it cannot be written.
   RunFolder(const std::filesystem::path& directory, const spec::Spec& spec, Log log);
-  ~RunFolder();
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
 
@@ -57,8 +57,8 @@ class RunFolder {
 
   std::filesystem::path directory_;
   Log log_;
-  int lock_ = -1;
   std::string model_, spec_yaml_, plan_json_, history_line_;  // as they are written
+  FolderLock lock_;
   std::unique_ptr<JsonLines> metrics_, samples_;
 };
 

@@ -57,6 +57,8 @@ FAULTS = [
           "if (entry.begin < position) refuse(", "test_checkpoint Safetensors.UnsoundHeaders"),
     fault("torn_line_stays", "runtime/run/json_lines.cpp", "if (block[i - 1] == '\\n') return bytes - size + i;",
           "if (block[i - 1] == '}') return bytes - size + i;", "test_run JsonLines.ATornLastLineIsCutOnOpening"),
+    fault("files_above_the_limit", "runtime/checkpoint/shards.cpp", "size > limit - filled", "filled > limit",
+          "test_checkpoints Export.FilesOfAtMostTheLimit"),
     fault("retention_forgets_the_multiples", "runtime/checkpoint/retention.cpp",
           "retention.keep_every <= 0 || checkpoint.step % retention.keep_every != 0", "true",
           "test_checkpoint Retention.KeepsTheNewestAndTheMultiples"),

@@ -10,7 +10,9 @@ import subprocess
 import harness
 from harness import LLMC, SOURCE, RunTest
 
-COMMANDS = ["check", "config", "schema", "explain", "init", "plan", "diff", "emit", "compile", "run", "data build", "data info", "doctor"]
+COMMANDS = ["check", "config", "schema", "explain", "init", "plan", "diff", "emit", "compile", "run", "data build", "data info",
+            "checkpoint ls", "checkpoint show", "checkpoint verify", "checkpoint diff", "checkpoint prune",
+            "checkpoint export", "doctor"]
 
 
 def on_terminal(command, env):
@@ -49,7 +51,10 @@ class Cli(RunTest):
     def test_usage_errors(self):
         for words in ([], ["nonsense"], ["check"], ["emit", "specs/tiny.yaml", "--style=pretty"], ["explain", "E9999"],
                       ["plan", "specs/tiny.yaml", "--nonsense"], ["plan", "specs/tiny.yaml", "-j", "2"],
-                      ["plan", "specs/tiny.yaml", "--kernels", "--launches"], ["plan", "specs/tiny.yaml", "--kernels", "-o", "x"]):
+                      ["plan", "specs/tiny.yaml", "--kernels", "--launches"], ["plan", "specs/tiny.yaml", "--kernels", "-o", "x"],
+                      ["checkpoint"], ["checkpoint", "rm"], ["checkpoint", "prune", "specs"], ["checkpoint", "prune", "specs", "--keep-last", "0"],
+                      ["checkpoint", "export", "specs"], ["checkpoint", "export", "specs", "-o", "x", "--dtype", "fp16"],
+                      ["checkpoint", "export", "specs", "-o", "x", "--shard-size", "0"]):
             done = harness.call(LLMC, *words, cwd=SOURCE)
             self.assertEqual(done.code, 2, f"{words}: {done.out}{done.err}")
             self.assertTrue(done.err.strip(), words)

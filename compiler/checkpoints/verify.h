@@ -1,0 +1,34 @@
+// Everything that is wrong with a checkpoint: `llmc checkpoint verify`.
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace llmc::checkpoints {
+
+/// One thing that is wrong.
+struct Damage {
+  std::string file;    // of the checkpoint
+  std::string tensor;  // of that file; empty: of all of it, or it cannot be told
+  std::string what;
+};
+
+struct Verdict {
+  std::filesystem::path path;
+  std::int64_t files = 0, bytes = 0, tensors = 0;  // that were read
+  std::vector<Damage> damage;                      // empty: complete
+  std::vector<std::string> strangers;              // files that the manifest does not list
+};
+
+/// Reads all of a checkpoint: the manifest, every file's size and checksum, headers, state and spec, and whether every
+/// tensor of the spec's model is there with its shape and its moments. Throws Failure(checkpoint) only where there is
+/// no such folder.
+Verdict verify(const std::filesystem::path& checkpoint);
+
+/// A line, and one for each thing that is wrong; of a file's tensors the first few.
+std::string verdict_text(const Verdict& verdict);
+nlohmann::ordered_json verdict_json(const Verdict& verdict);
+
+}  // namespace llmc::checkpoints

@@ -1,0 +1,208 @@
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <memory>
+
+#include "compiler/checkpoints/compare.h"
+#include "compiler/checkpoints/export.h"
+#include "compiler/checkpoints/listing.h"
+#include "compiler/checkpoints/show.h"
+#include "compiler/checkpoints/verify.h"
+#include "compiler/cli/commands.h"
+#include "compiler/data/info.h"
+#include "compiler/report/plan_report.h"
+#include "error.h"
+#include "plural.h"
+#include "spec/scalars.h"
+#include "spec/source.h"
+
+namespace llmc::cli {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+struct CheckpointOptions {
+  std::string run, a, b;
+  std::vector<std::string> directories;
+  Retention retention;
+  bool json = false, yes = false;
+};
+
+void note(const std::string& text) { fmt::print(stderr, "note: {}\n", text); }
+
+void list(const CheckpointOptions& options) {
+  const checkpoints::Listing listing = checkpoints::list(options.run);
+  for (const std::string& name : listing.strangers)
+    note(fmt::format("{} is no checkpoint and was passed over", spec::in_quotes(name)));
+  fmt::print("{}", options.json ? checkpoints::printed(checkpoints::listing_json(listing))
+                                : checkpoints::listing_text(listing));
+}
+
+/// What is to be verified: the folders that were named, and all checkpoints of a run folder.
+std::vector<fs::path> checkpoints_of(const std::vector<std::string>& named) {
+  std::vector<fs::path> result;
+  for (const std::string& name : named) {
+    std::error_code error;
+    if (!fs::is_directory(checkpoints_directory(name), error)) {
+      result.push_back(checkpoints::find_checkpoint(name));
+      continue;
+    }
+    const std::vector<CheckpointEntry> list = list_checkpoints(name);
+    if (list.empty()) throw Failure(Exit::checkpoint, fmt::format("the run '{}' has no checkpoints", name));
+    for (const CheckpointEntry& entry : list) result.push_back(entry.path);
+  }
+  return result;
+}
+
+/// The exit code: that of damaged checkpoints where there is one.
+int verify(const CheckpointOptions& options) {
+  bool complete = true;
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const fs::path& path : checkpoints_of(options.directories)) {
+    const checkpoints::Verdict verdict = checkpoints::verify(path);
+    complete &= verdict.damage.empty();
+    for (const std::string& name : verdict.strangers)
+      note(fmt::format("{} in '{}' is not in its manifest: no part of the checkpoint", spec::in_quotes(name),
+                       path.string()));
+    if (options.json)
+      list.push_back(checkpoints::verdict_json(verdict));
+    else
+      fmt::print("{}", checkpoints::verdict_text(verdict));
+    std::fflush(stdout);  // the next may take minutes
+  }
+  if (options.json) fmt::print("{}", checkpoints::printed(list));
+  return static_cast<int>(complete ? Exit::done : Exit::checkpoint);
+}
+
+int diff(const CheckpointOptions& options) {
+  const checkpoints::Contents before = checkpoints::open(checkpoints::find_checkpoint(options.a)),
+                              after = checkpoints::open(checkpoints::find_checkpoint(options.b));
+  const checkpoints::Comparison comparison = checkpoints::compare(before, after);
+  fmt::print("{}", options.json ? checkpoints::printed(checkpoints::comparison_json(comparison))
+                                : checkpoints::comparison_text(before, after, comparison));
+  return comparison.empty() ? 0 : 1;
+}
+
+void prune(const CheckpointOptions& options) {
+  if (options.retention.keep_last == 0 && options.retention.keep_every == 0)
+    throw Failure(Exit::usage, "prune takes what is to stay: --keep-last N, --keep-every K, or both");
+  const checkpoints::Pruning pruning = options.yes ? checkpoints::prune(options.run, options.retention, note)
+                                                   : checkpoints::choose(options.run, options.retention);
+  for (const checkpoints::Listed& checkpoint : pruning.damaged)
+    note(fmt::format("'{}' is damaged and was left alone: {}", checkpoint.path.string(), *checkpoint.damage));
+  for (const checkpoints::Listed& checkpoint : pruning.removed)
+    fmt::print("{} {}\n", options.yes ? "removed" : "would remove", checkpoint.path.string());
+  const auto removed = static_cast<std::int64_t>(pruning.removed.size()),
+             kept = static_cast<std::int64_t>(pruning.kept.size());
+  fmt::print("{} checkpoint{} {}, {} kept\n", removed, plural(removed), options.yes ? "removed" : "to remove", kept);
+  if (!options.yes && removed) fmt::print(stderr, "the same command with --yes removes them\n");
+}
+
+/// A number of bytes as a spec writes it.
+void set_bytes(CLI::Option* option) {
+  option->transform([](const std::string& text) {
+    const spec::Scalar<std::int64_t> bytes = spec::parse_bytes(text);
+    if (bytes.value && *bytes.value > 0) return fmt::format("{}", *bytes.value);
+    throw CLI::ValidationError(fmt::format("the size {} {}; write a number of bytes such as 5GB", spec::in_quotes(text),
+                                           bytes.value ? "holds nothing" : bytes.problem));
+  });
+}
+
+void export_checkpoint(const checkpoints::ExportOptions& options) {
+  checkpoints::ExportOptions found = options;
+  found.checkpoint = checkpoints::find_checkpoint(options.checkpoint);
+  const checkpoints::Exported exported = checkpoints::export_model(found);
+  if (exported.tokenizer.empty())
+    note(exported.looked_for.empty()
+             ? "no tokenizer was exported: the checkpoint lies in no run folder; --tokenizer names one"
+             : fmt::format("no tokenizer was exported: '{}' is not there; --tokenizer names another",
+                           exported.looked_for.string()));
+  else
+    note(fmt::format("the tokenizer is '{}'", exported.tokenizer));
+  fmt::print("{}: {} parameters of '{}' as {} in {} file{}, {}\n", options.out.string(),
+             data::grouped(exported.parameters), found.checkpoint.string(), name_of(exported.dtype), exported.files,
+             plural(exported.files), report::human_bytes(static_cast<double>(exported.bytes)));
+}
+
+}  // namespace
+
+void add_checkpoint_commands(CLI::App& app, Result& result) {
+  CLI::App* command =
+      app.add_subcommand("checkpoint", "list, verify, compare, thin out and export the checkpoints of runs");
+  command->footer("`llmc checkpoint ls --help` and so on have examples.");
+  command->require_subcommand(1);
+  auto options = std::make_shared<CheckpointOptions>();
+  const auto add_json = [&](CLI::App* of) { of->add_flag("--json", options->json, "as JSON on standard output"); };
+  const std::string one = "a checkpoint, or a run folder for its newest one";
+
+  CLI::App* ls_command = command->add_subcommand("ls", "the checkpoints of a run: step, time, size, validation loss");
+  ls_command->add_option("run", options->run, "the run's folder")->required();
+  add_json(ls_command);
+  ls_command->footer(
+      "Sizes are checked, checksums are not: `llmc checkpoint verify` reads all.\n"
+      "Example: llmc checkpoint ls runs/quickstart");
+  ls_command->callback([options] { list(*options); });
+
+  CLI::App* show_command = command->add_subcommand("show", "what a checkpoint holds: place in the run, tensors");
+  show_command->add_option("checkpoint", options->a, one)->required();
+  add_json(show_command);
+  show_command->footer("Example: llmc checkpoint show runs/quickstart/checkpoints/step-00000100");
+  show_command->callback([options] {
+    const checkpoints::Contents contents = checkpoints::open(checkpoints::find_checkpoint(options->a));
+    fmt::print("{}", options->json ? checkpoints::printed(checkpoints::show_json(contents))
+                                   : checkpoints::show_text(contents));
+  });
+
+  CLI::App* verify_command = command->add_subcommand("verify", "read all of checkpoints, and say what is damaged");
+  verify_command->add_option("checkpoints", options->directories, "checkpoints, or run folders for all of theirs")
+      ->required();
+  add_json(verify_command);
+  verify_command->footer(
+      "Exit code 0: all are complete; 6: one is damaged.\n"
+      "Example: llmc checkpoint verify runs/quickstart");
+  verify_command->callback([options, &result] { result.exit_code = verify(*options); });
+
+  CLI::App* diff_command = command->add_subcommand("diff", "what differs between two checkpoints, tensor by tensor");
+  diff_command->add_option("a", options->a, one)->required();
+  diff_command->add_option("b", options->b, "the other one, likewise")->required();
+  add_json(diff_command);
+  diff_command->footer(
+      "Exit code 0: they are equal; 1: they differ.\n"
+      "Example: llmc checkpoint diff runs/a/checkpoints/step-00000100 runs/b/checkpoints/step-00000100");
+  diff_command->callback([options, &result] { result.exit_code = diff(*options); });
+
+  CLI::App* prune_command =
+      command->add_subcommand("prune", "remove old checkpoints of a run; without --yes list them");
+  prune_command->add_option("run", options->run, "the run's folder")->required();
+  prune_command->add_option("--keep-last", options->retention.keep_last, "the newest N stay")
+      ->type_name("N")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
+  prune_command->add_option("--keep-every", options->retention.keep_every, "those whose step is a multiple of K stay")
+      ->type_name("K")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
+  prune_command->add_flag("--yes", options->yes, "remove them");
+  prune_command->footer(
+      "The newest complete checkpoint stays in any case, and so do damaged ones.\n"
+      "Example: llmc checkpoint prune runs/quickstart --keep-last 3 --keep-every 1000 --yes");
+  prune_command->callback([options] { prune(*options); });
+
+  auto exporting = std::make_shared<checkpoints::ExportOptions>();
+  auto dtype = std::make_shared<std::string>();
+  CLI::App* export_command = command->add_subcommand("export", "a checkpoint's model as a Hugging Face folder");
+  export_command->add_option("checkpoint", exporting->checkpoint, one)->required();
+  export_command->add_option("-o,--out", exporting->out, "new or empty folder")->required();
+  export_command->add_option("--dtype", *dtype, "of the weights (default: what the run computes in)")
+      ->check(CLI::IsMember({"fp32", "bf16"}));
+  set_bytes(export_command->add_option("--shard-size", exporting->shard_bytes, "most bytes of tensors in a file")
+                ->default_str("5GB"));
+  export_command->add_option("--tokenizer", exporting->tokenizer,
+                             "a sentencepiece model, or a folder with one (default: the run's)");
+  export_command->footer("Example: llmc checkpoint export runs/quickstart -o quickstart-hf --dtype bf16");
+  export_command->callback([exporting, dtype] {
+    if (!dtype->empty()) exporting->dtype = *dtype == name_of(DType::f32) ? DType::f32 : DType::bf16;
+    export_checkpoint(*exporting);
+  });
+}
+
+}  // namespace llmc::cli

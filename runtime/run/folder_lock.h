@@ -1,0 +1,31 @@
+// The lock of a run folder, by which one process at a time writes to it.
+#pragma once
+
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <string>
+
+#include "checkpoint/checkpoint.h"
+
+namespace llmc {
+
+/// Holds DIRECTORY/state/lock while it lives; a kill gives it back, too.
+class FolderLock {
+ public:
+  /// The folder `state` must be there. Throws Failure(checkpoint) where a trainer holds the lock, with `advice`, what
+  /// to do other than wait; or where the file cannot be made. On a file system without locks that is said to `log`, and
+  /// nothing is held: refusing to train there would help nobody.
+  FolderLock(const std::filesystem::path& directory, const std::string& advice, const Log& log);
+  ~FolderLock();
+  FolderLock(FolderLock&& other) noexcept;
+  FolderLock& operator=(FolderLock&& other) noexcept;
+
+  /// Whether this is the file that is locked.
+  bool holds(const struct stat& file) const;
+
+ private:
+  int fd_;
+};
+
+}  // namespace llmc

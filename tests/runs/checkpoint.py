@@ -1,0 +1,260 @@
+"""llmc checkpoint: what it says of the checkpoints that trainers save, on one rank and on two, what it removes and exports."""
+
+import fcntl
+import glob
+import json
+import os
+import shutil
+import struct
+
+import harness
+from harness import LLMC, RunTest
+
+
+class Checkpoint(RunTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.trainer = cls.compile(harness.write_small(cls.folder), "trainer", "checkpoint.every=2")
+        cls.run_folder = cls.trained("run")
+
+    @classmethod
+    def trained(cls, name, *words):
+        run = os.path.join(cls.folder, name)
+        done = harness.call(cls.trainer, "--run", run, "--steps", "6", *words)
+        if done.code:
+            raise AssertionError(done.out + done.err)
+        return run
+
+    def step(self, step, run=None):
+        return os.path.join(run or self.run_folder, "checkpoints", f"step-{step:08}")
+
+    def copy(self, name):
+        return shutil.copytree(self.run_folder, self.path(name))
+
+    def json(self, *words, code=0):
+        done = harness.call(LLMC, "checkpoint", *words, "--json")
+        self.assertEqual((done.code, done.err), (code, ""), done.out)
+        return json.loads(done.out)
+
+    def flip(self, path, at=-1):
+        with open(path, "r+b") as file:
+            file.seek(at, os.SEEK_END)
+            byte = file.read(1)[0]
+            file.seek(at, os.SEEK_END)
+            file.write(bytes([byte ^ 1]))
+
+    def test_ls(self):
+        listed = self.json("ls", self.run_folder)
+        self.assertEqual([entry["step"] for entry in listed], [2, 4, 6])
+        losses = {line["step"]: line["val_loss"] for line in harness.json_lines(os.path.join(self.run_folder, "metrics.jsonl")) if "val_loss" in line}
+        self.assertEqual({entry["step"]: entry["val_loss"] for entry in listed if "val_loss" in entry}, {6: losses[6]})
+        for entry in listed:
+            self.assertTrue(entry["complete"])
+            self.assertEqual(entry["bytes"], sum(os.path.getsize(path) for path in glob.glob(os.path.join(entry["path"], "*"))))
+        lines = self.succeed(LLMC, "checkpoint", "ls", self.run_folder).out.splitlines()
+        self.assertEqual(len(lines), 4)
+        self.assertRegex(lines[3], rf"^ +6  20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ +\d+\.\d\d KiB +{losses[6]:.4f}  complete$")
+
+    def test_show(self):
+        shown = self.json("show", self.run_folder)
+        self.assertEqual(shown, self.json("show", self.step(6)))
+        state = json.loads(harness.read(os.path.join(self.step(6), "state.json")))
+        self.assertEqual((shown["step"], shown["tokens"], shown["model"]), (6, state["tokens"], state["model_fingerprint"]))
+        sizes = {entry["name"]: entry["shape"] for entry in shown["tensors"]}
+        weights = harness.tensors(os.path.join(self.step(6), "model.safetensors"))
+        moments = harness.tensors(os.path.join(self.step(6), "optimizer.safetensors"))
+        self.assertEqual(set(sizes), set(weights) | set(moments))
+        self.assertEqual(sizes["model.layers.1.mlp.up_proj.weight"], [50, 36])
+        self.assertEqual(shown["parameters"], sum(map(len, weights.values())))
+        out = self.succeed(LLMC, "checkpoint", "show", self.step(6)).out
+        for text in ("exp_avg, exp_avg_sq", "lm_head.weight", "[97, 36]", state["model_fingerprint"]):
+            self.assertIn(text, out)
+
+    def test_verify(self):
+        run = self.copy("damaged")
+        done = self.succeed(LLMC, "checkpoint", "verify", run)
+        self.assertEqual([line.split(": ")[1].split(" (")[0] for line in done.out.splitlines()], ["complete"] * 3)
+        self.flip(os.path.join(self.step(4, run), "optimizer.safetensors"))
+        done = harness.call(LLMC, "checkpoint", "verify", self.step(2, run), run)
+        self.assertEqual(done.code, 6)
+        self.assertEqual(done.out.count("complete ("), 3)
+        self.assertIn(f"{self.step(4, run)}: damaged\n  optimizer.safetensors: it does not have the checksum", done.out)
+        verdict = self.json("verify", self.step(4, run), code=6)[0]
+        self.assertEqual([(entry["file"], entry.get("tensor")) for entry in verdict["damage"]], [("optimizer.safetensors", None)])
+        # Two checkpoints of which one is damaged tell where: its tensor is the only one that differs.
+        found = self.json("diff", self.step(4), self.step(4, run), code=1)
+        last = list(harness.tensors(os.path.join(self.step(4), "optimizer.safetensors")))[-1]
+        self.assertEqual([entry["name"] for entry in found["tensors"]], [last])
+        self.assertEqual(found["equal_tensors"], len(self.json("show", self.step(4))["tensors"]) - 1)
+
+    def test_damage_that_sizes_show(self):
+        run = self.copy("cut")
+        os.truncate(os.path.join(self.step(6, run), "model.safetensors"), 100000)
+        self.assertEqual([entry["complete"] for entry in self.json("ls", run)], [True, True, False])
+        self.assertEqual(self.json("show", run)["step"], 4, "the newest that is complete")
+        for words in (["show", self.step(6, run)], ["diff", self.step(4, run), self.step(6, run)]):
+            done = harness.call(LLMC, "checkpoint", *words)
+            self.assertEqual((done.code, done.out), (6, ""))
+            self.assertIn("model.safetensors has 100000 bytes instead of", done.err)
+
+    def test_diff(self):
+        other = self.trained("other", "optimizer.lr=1e-3")
+        done = self.succeed(LLMC, "checkpoint", "diff", self.step(4), self.step(4, self.copy("same")))
+        self.assertIn("are equal (", done.out)
+        found = self.json("diff", self.run_folder, other, code=1)
+        self.assertEqual([(entry["key"], entry["after"]) for entry in found["keys"]], [("optimizer.lr", "0.001")])
+        self.assertEqual((found["state"], found["removed"], found["added"]), ([], [], []))
+        for stem in ("model", "optimizer"):
+            ours, theirs = (harness.tensors(os.path.join(self.step(6, run), stem + ".safetensors")) for run in (self.run_folder, other))
+            for entry in found["tensors"]:
+                if entry["name"] in ours:
+                    name = entry["name"]
+                    relative, _ = harness.relative_difference({name: theirs[name]}, {name: ours[name]})
+                    self.assertAlmostEqual(entry["relative"] / relative, 1, places=6)
+                    self.assertEqual(entry["largest"], max(abs(a - b) for a, b in zip(ours[name], theirs[name])))
+        text = harness.call(LLMC, "checkpoint", "diff", self.step(2), self.step(4))
+        self.assertEqual(text.code, 1)
+        self.assertIn("  step: 2 -> 4\n", text.out)
+
+    def test_prune(self):
+        run = self.copy("pruned")
+        prune = (LLMC, "checkpoint", "prune", run, "--keep-last", "1", "--keep-every", "4")
+        before = sorted(harness.tree(run))
+        done = self.succeed(*prune)
+        self.assertEqual(done.out, f"would remove {self.step(2, run)}\n1 checkpoint to remove, 2 kept\n")
+        self.assertEqual(sorted(harness.tree(run)), before)
+        with open(os.path.join(run, "state", "lock")) as held:
+            fcntl.flock(held, fcntl.LOCK_EX)  # as a trainer does
+            done = harness.call(*prune, "--yes")
+            self.assertEqual(done.code, 6)
+            self.assertIn("another trainer runs in", done.err)
+            self.assertEqual(sorted(harness.tree(run)), before)
+        done = self.succeed(*prune, "--yes")
+        self.assertEqual(done.out, f"removed {self.step(2, run)}\n1 checkpoint removed, 2 kept\n")
+        self.assertEqual(os.listdir(os.path.join(run, "checkpoints")).count("step-00000002"), 0)
+        self.assertEqual([entry["step"] for entry in self.json("ls", run)], [4, 6])
+        self.succeed(self.trainer, "--run", run, "--steps", "8")  # goes on from what is left
+        self.assertEqual(harness.json_lines(os.path.join(run, "history.jsonl"))[-1]["step"], 6)
+
+    def test_two_ranks(self):
+        run = self.trained("ranks", "--ranks", "2")
+        self.assertEqual(self.json("verify", run)[-1]["damage"], [])
+        self.assertEqual([entry["step"] for entry in self.json("ls", run)], [2, 4, 6])
+        found = self.json("diff", self.run_folder, run, code=1)
+        self.assertEqual((found["state"], found["keys"], found["removed"], found["added"]), ([], [], [], []))
+        # Gradients are summed in another order, and AdamW divides small ones, such as those of key biases, by their own size:
+        # matrices have enough large ones (see ranks.py).
+        matrices = [entry["relative"] for entry in found["tensors"] if not entry["name"].startswith("exp_avg") and entry["name"].endswith("weight")]
+        self.assertTrue(matrices)
+        self.assertLess(max(matrices), 1e-4)
+
+    def test_export(self):
+        out = self.path("exported")
+        done = self.succeed(LLMC, "checkpoint", "export", self.run_folder, "-o", out)
+        self.assertIn(" as fp32 in 1 file, ", done.out)
+        self.assertIn("no tokenizer was exported: ", done.err)
+        self.assertEqual(sorted(os.listdir(out)), ["README.md", "config.json", "generation_config.json", "model.safetensors"])
+        # Masters are fp32, and so is the run: the same files as the checkpoint's.
+        for name in ("model.safetensors", "config.json"):
+            self.assertEqual(harness.read(os.path.join(out, name)), harness.read(os.path.join(self.step(6), name)), name)
+        card = harness.read(os.path.join(out, "README.md")).decode()
+        losses = [line["val_loss"] for line in harness.json_lines(os.path.join(self.run_folder, "metrics.jsonl")) if "val_loss" in line]
+        for text in ("# exported\n", "| steps | 6 |", f"| validation loss | {losses[-1]:.4f} nats a token |", "vocab_size: 97\n"):
+            self.assertIn(text, card)
+        self.assertNotIn(self.folder, card)
+        again = self.path("again")
+        self.succeed(LLMC, "checkpoint", "export", self.step(6), "-o", again)
+        self.assertEqual({k: v for k, v in harness.tree(out).items() if k != "README.md"}, {k: v for k, v in harness.tree(again).items() if k != "README.md"})
+        done = harness.call(LLMC, "checkpoint", "export", self.step(6), "-o", again)
+        self.assertEqual((done.code, done.out), (6, ""))
+        self.assertIn("is not empty", done.err)
+
+    def test_export_bf16(self):
+        """In several files; every value is the nearest of bf16, of two the even one."""
+        out = self.path("rounded")
+        self.succeed(LLMC, "checkpoint", "export", self.run_folder, "-o", out, "--dtype", "bf16", "--shard-size", "30K")
+        self.assertEqual(json.loads(harness.read(os.path.join(out, "config.json")))["dtype"], "bfloat16")
+        index = json.loads(harness.read(os.path.join(out, "model.safetensors.index.json")))
+        masters = harness.tensors(os.path.join(self.step(6), "model.safetensors"))
+        self.assertEqual(set(index["weight_map"]), set(masters))
+        self.assertEqual(index["metadata"]["total_size"], 2 * sum(map(len, masters.values())))
+        self.assertGreater(len(set(index["weight_map"].values())), 2)
+        for file in set(index["weight_map"].values()):
+            data = harness.read(os.path.join(out, file))
+            (size,) = struct.unpack("<Q", data[:8])
+            header = json.loads(data[8:8 + size])
+            self.assertEqual(header.pop("__metadata__"), {"format": "pt"})
+            self.assertEqual({name for name, of in index["weight_map"].items() if of == file}, set(header))
+            for name, entry in header.items():
+                self.assertEqual(entry["dtype"], "BF16")
+                begin, end = entry["data_offsets"]
+                words = struct.unpack(f"<{(end - begin) // 2}H", data[8 + size + begin:8 + size + end])
+                for word, exact in zip(words, masters[name]):
+                    below, value, above = (struct.unpack("<f", struct.pack("<I", w << 16))[0] for w in (max(word - 1, 0), word, word + 1))
+                    apart = abs(value - exact)
+                    self.assertLessEqual(apart, min(abs(below - exact), abs(above - exact)), name)
+                    if apart and apart in (abs(below - exact), abs(above - exact)):
+                        self.assertEqual(word % 2, 0, name)
+
+    def test_export_with_tokenizer(self):
+        text = self.path("text")
+        os.makedirs(text)
+        with open(os.path.join(text, "a.txt"), "w") as file:
+            file.write("".join(f"line {i} of {i * i}\n" for i in range(400)))
+        folder = self.path("tokens")
+        build = (LLMC, "data", "build", "--from", text, "--validation", "0")
+        self.succeed(*build, "--vocab-size", "330", "-o", os.path.join(folder, "data"))
+        self.succeed(*build, "--vocab-size", "325", "-o", self.path("other-data"))
+        named = harness.SMALL.replace("data:\n", "data:\n  tokenizer: data/tokenizer.model\n").replace('["1 2 3", "40"]', '["line "]')
+        beside = "".join(line for line in harness.SMALL.splitlines(True) if not line.startswith("sampling"))
+        model = harness.read(os.path.join(folder, "data", "tokenizer.model"))
+        for name, spec in (("named", named), ("beside", beside)):
+            spec = spec.replace("vocab_size: 97", "vocab_size: 336").replace("attention_bias: true", "attention_bias: false").replace("train-*.bin", "data/train-*.bin").replace(
+                "  validation: [{path: val-*.bin}]\n", "").replace("evaluation: {every: 3, sequences: 4}\n", "")
+            path = os.path.join(folder, name + ".yaml")
+            with open(path, "w") as file:
+                file.write(spec)
+            trainer, run, out = self.compile(path, name), self.path("run-of-" + name), self.path("out-of-" + name)
+            self.succeed(trainer, "--run", run, "--steps", "1")
+            self.succeed(LLMC, "checkpoint", "export", run, "-o", out)
+            self.assertEqual(harness.read(os.path.join(out, "tokenizer.model")), model)
+            config, generation, ours = (json.loads(harness.read(os.path.join(out, name)))
+                                        for name in ("tokenizer_config.json", "generation_config.json", "config.json"))
+            self.assertEqual((config["tokenizer_class"], config["eos_token"], config["unk_token"]), ("LlamaTokenizer", "</s>", "<unk>"))
+            self.assertEqual((config["bos_token"], config["add_prefix_space"], config["legacy"]), (None, False, False))
+            self.assertEqual((generation["eos_token_id"], ours["eos_token_id"], ours["bos_token_id"]), (1, 1, None))
+        # What was exported makes a spec of the same model, whose data are made with the same tokenizer.
+        imported = self.succeed(LLMC, "init", "--from", out).out
+        for line in ("  vocab_size: 336\n", "  head_dim: 10\n", "  num_key_value_heads: 2\n", f"--tokenizer {out} "):
+            self.assertIn(line, imported)
+        done = harness.call(LLMC, "checkpoint", "export", self.path("run-of-named"), "-o", self.path("none"), "--tokenizer", self.path("other-data"))
+        self.assertEqual((done.code, done.out), (5, ""))
+        self.assertIn("is not the tokenizer that the checkpoint was trained with", done.err)
+        done = harness.call(LLMC, "checkpoint", "export", self.run_folder, "-o", self.path("none"), "--tokenizer", self.path("other-data"))
+        self.assertEqual(done.code, 5)
+        self.assertIn("has 325 tokens, and the model only 97", done.err)
+        self.assertFalse(os.path.exists(self.path("none")))
+
+    def test_strangers(self):
+        run = self.copy("strange")
+        with open(os.path.join(run, "checkpoints", "step-2"), "w"):
+            pass
+        with open(os.path.join(self.step(6, run), "notes"), "w"):
+            pass
+        os.makedirs(self.path("empty", "checkpoints"))
+        done = self.succeed(LLMC, "checkpoint", "ls", run)
+        self.assertIn('"step-2" is no checkpoint', done.err)
+        self.assertIn('"notes"', self.succeed(LLMC, "checkpoint", "verify", run).err)
+        self.assertEqual(self.succeed(LLMC, "checkpoint", "ls", self.path("empty")).out, "no checkpoints\n")
+        for words, text in ((["ls", self.folder], "holds no run"), (["show", self.folder], "neither a run folder nor a checkpoint"),
+                            (["verify", self.path("nothing")], "there is no checkpoint"), (["ls", self.step(6)], "is a checkpoint"),
+                            (["show", self.path("empty")], "no checkpoint that is complete"), (["verify", self.path("empty")], "has no checkpoints"),
+                            (["prune", self.path("empty"), "--keep-last", "1", "--yes"], "no state/model")):
+            done = harness.call(LLMC, "checkpoint", *words)
+            self.assertEqual((done.code, done.out), (6, ""), words)
+            self.assertIn(text, done.err)
+
+
+if __name__ == "__main__":
+    harness.main()
