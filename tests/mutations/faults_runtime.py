@@ -21,6 +21,12 @@ FAULTS = [
           "test_train Runs.AFolderThatAnotherRunTookIsLeftAlone"),
     fault("a_folder_made_again_is_empty", "runtime/run/run_folder.cpp", "  write_start();\n  return true;", "  return true;",
           "test_train Runs.ARemovedRunFolderIsMadeAgain"),
+    fault("event_files_are_not_cut", "runtime/run/event_file.cpp", "if (!event || event->step > step) break;", "if (!event) break;",
+          "test_run EventFiles.AreCutBack"),
+    fault("event_files_by_the_clock", "runtime/run/event_file.cpp", "seconds = std::max(seconds, seconds_of(file) + 1);",
+          "seconds = std::max(seconds, seconds_of(file));", "test_run EventFiles.OthersStayAsTheyAre"),
+    fault("checksum_is_not_masked", "runtime/run/event.cpp", "std::rotr(~crc, 15) + 0xa282ead8u", "~crc",
+          "test_run Event.RecordsAreThoseOfTensorFlow"),
     # data
     fault("order_same_in_every_epoch", "runtime/data/order.cpp", "mix(mix(seed) ^ epoch)", "mix(mix(seed))",
           "test_data SampleOrder.EpochsAndSeedsDiffer"),
