@@ -6,8 +6,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <stdexcept>
+#include <thread>
 
 #include "checkpoint/manifest.h"
 #include "checkpoint/retention.h"
@@ -22,16 +24,26 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// errno says why not.
+bool try_lock(int fd, int kind) {
+  int result;
+  do result = ::flock(fd, kind | LOCK_NB);
+  while (result != 0 && errno == EINTR);
+  return result == 0;
+}
+
 /// A descriptor that holds the lock until it is closed, also by a kill.
 int lock_folder(const fs::path& path, const fs::path& directory, const Log& log) {
   int fd;
   do fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   while (fd < 0 && errno == EINTR);
   if (fd < 0) throw_errno("open", path);
-  int result;
-  do result = ::flock(fd, LOCK_EX | LOCK_NB);
-  while (result != 0 && errno == EINTR);
-  if (result == 0) return fd;
+  if (try_lock(fd, LOCK_EX)) return fd;
+  // Who looks whether the folder is locked (is_locked) holds the lock for a moment.
+  for (int tries = 0; errno == EWOULDBLOCK && tries < 10; ++tries) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    if (try_lock(fd, LOCK_EX)) return fd;
+  }
   if (errno == EWOULDBLOCK) {
     ::close(fd);
     throw Failure(Exit::checkpoint,
@@ -53,6 +65,14 @@ void write_where_different(const fs::path& path, std::string_view content) {
 }  // namespace
 
 bool RunFolder::holds_run(const fs::path& directory) { return fs::exists(directory / "state" / "model"); }
+
+bool RunFolder::is_locked(const fs::path& directory) {
+  const int fd = ::open((directory / "state" / "lock").c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  const bool locked = !try_lock(fd, LOCK_SH) && errno == EWOULDBLOCK;
+  ::close(fd);
+  return locked;
+}
 
 void RunFolder::check_model(const fs::path& directory, const spec::Spec& spec) {
   if (!holds_run(directory)) return;

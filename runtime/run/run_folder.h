@@ -23,6 +23,10 @@ class RunFolder {
   /// Throws Failure(checkpoint) that names the keys, where `directory` holds a run of another model than `spec` has.
   static void check_model(const std::filesystem::path& directory, const spec::Spec& spec);
 
+  /// Whether a trainer runs in `directory`, on this machine or, on a file system with shared locks, on another. Where
+  /// there are no locks, none seems to.
+  static bool is_locked(const std::filesystem::path& directory);
+
   /// What ran in `directory` last; nothing where no run was started.
   static std::optional<std::string> spec_yaml(const std::filesystem::path& directory);
 

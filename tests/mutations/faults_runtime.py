@@ -21,6 +21,8 @@ FAULTS = [
           "test_train Runs.AFolderThatAnotherRunTookIsLeftAlone"),
     fault("a_folder_made_again_is_empty", "runtime/run/run_folder.cpp", "  write_start();\n  return true;", "  return true;",
           "test_train Runs.ARemovedRunFolderIsMadeAgain"),
+    fault("lock_is_not_tried_again", "runtime/run/run_folder.cpp", "errno == EWOULDBLOCK && tries < 10", "errno == EWOULDBLOCK && tries < 0",
+          "test_run RunFolder.WhoLooksRefusesNobody"),
     fault("event_files_are_not_cut", "runtime/run/event_file.cpp", "if (!event || event->step > step) break;", "if (!event) break;",
           "test_run EventFiles.AreCutBack"),
     fault("event_files_by_the_clock", "runtime/run/event_file.cpp", "seconds = std::max(seconds, seconds_of(file) + 1);",
