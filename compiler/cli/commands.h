@@ -17,7 +17,7 @@ void add_spec_commands(CLI::App& app, Result& result);   // check, config, schem
 void add_plan_commands(CLI::App& app, Result& result);   // plan, diff
 void add_build_commands(CLI::App& app, Result& result);  // emit, compile, run
 void add_data_commands(CLI::App& app, Result& result);   // data build, data info
-void add_run_commands(CLI::App& app, Result& result);    // runs
+void add_run_commands(CLI::App& app, Result& result);    // runs, report
 void add_doctor_command(CLI::App& app, Result& result);  // doctor
 
 }  // namespace llmc::cli

@@ -10,7 +10,7 @@ import subprocess
 import harness
 from harness import LLMC, SOURCE, RunTest
 
-COMMANDS = ["check", "config", "schema", "explain", "init", "plan", "diff", "emit", "compile", "run", "data build", "data info", "runs", "doctor"]
+COMMANDS = ["check", "config", "schema", "explain", "init", "plan", "diff", "emit", "compile", "run", "data build", "data info", "runs", "report", "doctor"]
 
 
 def on_terminal(command, env):
