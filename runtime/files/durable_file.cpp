@@ -131,19 +131,19 @@ void make_directories(const fs::path& directory, const Writer& writer) {
   sync_directory(directory.parent_path(), writer);
 }
 
-void write_file_atomically(const fs::path& path, std::string_view content) {
+void write_file_atomically(const fs::path& path, std::string_view content, const Writer& writer) {
   const fs::path temporary = path.parent_path() / (".tmp-" + path.filename().string());
-  if (::unlink(temporary.c_str()) != 0 && errno != ENOENT) throw_errno("remove", temporary);
+  if (::unlink(temporary.c_str()) != 0 && errno != ENOENT) throw_errno("remove", temporary, writer);
   try {
-    DurableFile file(temporary);
+    DurableFile file(temporary, writer);
     file.write(content);
     file.finish();
-    if (::rename(temporary.c_str(), path.c_str()) != 0) throw_errno("rename", temporary);
+    if (::rename(temporary.c_str(), path.c_str()) != 0) throw_errno("rename", temporary, writer);
   } catch (...) {
     ::unlink(temporary.c_str());
     throw;
   }
-  sync_directory(path.parent_path());
+  sync_directory(path.parent_path(), writer);
 }
 
 }  // namespace llmc

@@ -76,7 +76,8 @@ void sync_directory(const std::filesystem::path& directory, const Writer& writer
 void make_directories(const std::filesystem::path& directory, const Writer& writer = kRunWriter);
 
 /// Replaces `path` by one rename; readers see the old content or all of the new.
-void write_file_atomically(const std::filesystem::path& path, std::string_view content);
+void write_file_atomically(const std::filesystem::path& path, std::string_view content,
+                           const Writer& writer = kRunWriter);
 
 /// Failure(writer.exit): "cannot ACTION 'PATH': REASON" for the current errno.
 [[noreturn]] void throw_errno(const char* action, const std::filesystem::path& path, const Writer& writer = kRunWriter);

@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include "error.h"
@@ -13,15 +15,37 @@
 
 namespace llmc {
 
+namespace {
+
+/// errno says why not.
+bool try_lock(int fd, int kind) {
+  int result;
+  do result = ::flock(fd, kind | LOCK_NB);
+  while (result != 0 && errno == EINTR);
+  return result == 0;
+}
+
+}  // namespace
+
+bool FolderLock::is_held(const std::filesystem::path& directory) {
+  const int fd = ::open((directory / "state" / "lock").c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  const bool held = !try_lock(fd, LOCK_SH) && errno == EWOULDBLOCK;
+  ::close(fd);
+  return held;
+}
+
 FolderLock::FolderLock(const std::filesystem::path& directory, const std::string& advice, const Log& log) {
   const std::filesystem::path path = directory / "state" / "lock";
   do fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   while (fd_ < 0 && errno == EINTR);
   if (fd_ < 0) throw_errno("open", path);
-  int result;
-  do result = ::flock(fd_, LOCK_EX | LOCK_NB);
-  while (result != 0 && errno == EINTR);
-  if (result == 0) return;
+  if (try_lock(fd_, LOCK_EX)) return;
+  // Who looks whether the folder is locked (is_held) holds the lock for a moment.
+  for (int tries = 0; errno == EWOULDBLOCK && tries < 10; ++tries) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    if (try_lock(fd_, LOCK_EX)) return;
+  }
   if (errno == EWOULDBLOCK) {
     ::close(fd_);
     throw Failure(Exit::checkpoint, "another trainer runs in '" + directory.string() + "'; wait for it, or " + advice);

@@ -21,6 +21,10 @@ class FolderLock {
   FolderLock(FolderLock&& other) noexcept;
   FolderLock& operator=(FolderLock&& other) noexcept;
 
+  /// Whether a trainer, or who else changes a run, holds the lock of `directory`, on this machine or, on a file system
+  /// with shared locks, on another. Where there are no locks, nobody seems to.
+  static bool is_held(const std::filesystem::path& directory);
+
   /// Whether this is the file that is locked.
   bool holds(const struct stat& file) const;
 

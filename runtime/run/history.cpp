@@ -28,6 +28,7 @@ std::string line_before(const std::string& text, std::size_t& end) {
 std::string format_history(const HistoryEntry& entry) {
   Json line = {{"step", entry.step}, {"time", entry.time}, {"checkpoint", entry.checkpoint}};
   line.update(as_json(entry.environment));
+  line["memory"] = entry.memory;
   line["model"] = entry.model;
   line["data"] = entry.data;
   line["spec"] = entry.spec;

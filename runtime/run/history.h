@@ -27,6 +27,7 @@ struct HistoryEntry {
   std::string time;        // UTC, "2026-01-31T12:00:00Z"
   std::string checkpoint;  // that it goes on from; empty: from the beginning
   Environment environment;
+  std::size_t memory = 0;              // bytes that rank 0 has allocated
   std::string model, data;             // fingerprints
   std::string spec;                    // file that the trainer was compiled from, from the run folder; empty: unknown
   std::vector<std::string> overrides;  // key=value words of the command line

@@ -1,7 +1,5 @@
 #include "run/json_lines.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -43,40 +41,11 @@ std::optional<std::int64_t> step_of(const std::string& line) {
 
 }  // namespace
 
-JsonLines::JsonLines(const fs::path& path) : path_(path) {
-  do fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  while (fd_ < 0 && errno == EINTR);
-  if (fd_ < 0) throw_errno("open", path_);
-  try {
-    struct stat status{};
-    if (::fstat(fd_, &status) != 0) throw_errno("examine", path_);
-    bytes_ = whole_lines(fd_, path_, status.st_size);
-    if (bytes_ != status.st_size && ::ftruncate(fd_, bytes_) != 0) throw_errno("cut", path_);
-  } catch (...) {
-    ::close(fd_);
-    throw;
-  }
+JsonLines::JsonLines(const fs::path& path) : file_(path) {
+  file_.cut(whole_lines(file_.descriptor(), path, file_.bytes()));
 }
 
-JsonLines::~JsonLines() { ::close(fd_); }
-
-void JsonLines::append(std::string_view line) {
-  const std::string text = std::string(line) + "\n";
-  std::size_t done = 0;
-  while (done < text.size()) {
-    const ssize_t written = ::write(fd_, text.data() + done, text.size() - done);
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) {
-      if (written == 0) errno = ENOSPC;
-      const int code = errno;
-      if (done > 0 && ::ftruncate(fd_, bytes_) != 0) bytes_ += static_cast<std::int64_t>(done);
-      errno = code;
-      throw_errno("write", path_);
-    }
-    done += static_cast<std::size_t>(written);
-  }
-  bytes_ += static_cast<std::int64_t>(text.size());
-}
+void JsonLines::append(std::string_view line) { file_.append(std::string(line) + "\n"); }
 
 void truncate_lines_after(const fs::path& path, std::int64_t step, const Log& log) {
   if (!fs::exists(path)) return;

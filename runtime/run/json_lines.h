@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "checkpoint/checkpoint.h"
+#include "run/append_file.h"
 
 namespace llmc {
 
@@ -14,18 +15,13 @@ class JsonLines {
  public:
   /// Opens or creates; a torn last line, left by a killed process, is cut off. Throws Failure(checkpoint).
   explicit JsonLines(const std::filesystem::path& path);
-  ~JsonLines();
-  JsonLines(const JsonLines&) = delete;
-  JsonLines& operator=(const JsonLines&) = delete;
 
   /// `line`: JSON without a line break. Throws Failure(checkpoint) when it cannot be written; then the file is as
   /// before.
   void append(std::string_view line);
 
  private:
-  std::filesystem::path path_;
-  int fd_ = -1;
-  std::int64_t bytes_ = 0;
+  AppendFile file_;
 };
 
 /// Rewrites `path` atomically without the lines whose "step" is above `step`, and without lines that are not JSON

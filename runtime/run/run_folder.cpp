@@ -26,6 +26,8 @@ FolderLock lock_folder(const fs::path& directory, const Log& log) {
   return FolderLock(directory, kOtherFolder, log);
 }
 
+fs::path events_folder(const fs::path& directory) { return directory / "tensorboard"; }
+
 void write_where_different(const fs::path& path, std::string_view content) {
   std::error_code ignored;
   if (fs::file_size(path, ignored) == content.size() && read_small_file(path, content.size()) == content) return;
@@ -86,6 +88,8 @@ std::string RunFolder::history(const fs::path& directory) {
 void RunFolder::start(std::string_view spec_yaml, std::string_view plan_json, std::string_view history_line,
                       std::int64_t step) {
   for (const char* name : {"metrics.jsonl", "samples.jsonl"}) truncate_lines_after(directory_ / name, step, log_);
+  cut_events_after(events_folder(directory_), step, log_);
+  step_ = step;
   spec_yaml_ = spec_yaml;
   plan_json_ = plan_json;
   history_line_ = history_line;
@@ -95,6 +99,7 @@ void RunFolder::start(std::string_view spec_yaml, std::string_view plan_json, st
 void RunFolder::write_start() {
   metrics_ = std::make_unique<JsonLines>(directory_ / "metrics.jsonl");
   samples_ = std::make_unique<JsonLines>(directory_ / "samples.jsonl");
+  events_ = std::make_unique<EventFile>(events_folder(directory_), step_);
   // The line comes first: what spec.yaml says has always been told.
   JsonLines(directory_ / "history.jsonl").append(history_line_);
   write_where_different(directory_ / "spec.yaml", spec_yaml_);

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "run/event_file.h"
 #include "run/folder_lock.h"
 #include "run/json_lines.h"
 #include "spec/spec.h"
@@ -41,7 +42,8 @@ class RunFolder {
   std::string history() const { return history(directory_); }
 
   /// What runs from here on, after `step` steps: writes spec.yaml and plan.json, each atomically, where their text
-  /// differs, drops what metrics.jsonl and samples.jsonl say of later steps, and adds a line to history.jsonl.
+  /// differs, drops what metrics.jsonl, samples.jsonl and tensorboard/ say of later steps, and adds a line to
+  /// history.jsonl.
   void start(std::string_view spec_yaml, std::string_view plan_json, std::string_view history_line, std::int64_t step);
 
   /// Makes the folder again, with what start() wrote, where it was removed meanwhile; whether that was so. What had
@@ -52,6 +54,9 @@ class RunFolder {
   void append_metrics(std::string_view json);
   void append_sample(std::string_view json);
 
+  /// The event file of this start; after start().
+  EventFile& events() { return *events_; }
+
  private:
   void write_start();
 
@@ -59,7 +64,9 @@ class RunFolder {
   Log log_;
   std::string model_, spec_yaml_, plan_json_, history_line_;  // as they are written
   FolderLock lock_;
+  std::int64_t step_ = 0;  // that this start goes on from
   std::unique_ptr<JsonLines> metrics_, samples_;
+  std::unique_ptr<EventFile> events_;
 };
 
 }  // namespace llmc

@@ -21,7 +21,9 @@ constexpr const char *kGlobal = "in tokens: sequences * batch.sequence_length",
                      *kNoSplit = "llmc gives every rank the whole model; what ranks share out is parallel.shard",
                      *kNoDropout = "llmc has no dropout", *kNoEpochs = "llmc counts steps, not epochs",
                      *kFormat = "bf16 or fp32", *kFolder = "`trainer --run DIR` names the run folder",
-                     *kMetrics = "llmc logs to no service; the run folder's metrics.jsonl has every step",
+                     *kMetrics =
+                         "llmc logs to no service; metrics.jsonl in the run folder has every step, and tensorboard/ "
+                         "beside it is for TensorBoard",
                      *kBegin =
                          "llmc begins with drawn weights (init, seed); `trainer --resume DIR` goes on from a "
                          "checkpoint of the same model",

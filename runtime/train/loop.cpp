@@ -107,6 +107,7 @@ void TrainLoop::log_step(bool norms) {
   if (!run_.folder) return;
   try {
     run_.folder->append_metrics(format_metrics(metrics, run_.session.info().parameters));
+    run_.folder->events().add_scalars(state_.step, metrics_scalars(metrics, run_.session.info().parameters));
     log_broken_ = false;
   } catch (const Failure& failure) {  // a full disk must not end a run
     if (!log_broken_)
@@ -154,10 +155,13 @@ void TrainLoop::sample() {
       run_.sampling->run(run_.session, state_.step, [&] { return !another_pass(run_.signals.stop_signal() == 0); });
   if (!samples) return;
   another_pass(false);
-  for (const Sample& sample : *samples) {
-    run_.console.text(fmt::format("--- sample at step {}: {}", state_.step, run_.sampling->shown(sample)));
+  for (std::size_t i = 0; i < samples->size(); ++i) {
+    const Sample& sample = (*samples)[i];
+    const std::string shown = run_.sampling->shown(sample);
+    run_.console.text(fmt::format("--- sample at step {}: {}", state_.step, shown));
     try {
       run_.folder->append_sample(format_sample(state_.step, sample));
+      run_.folder->events().add_text(state_.step, fmt::format("samples/{}", i + 1), shown);
     } catch (const Failure& failure) {
       run_.console.warning(fmt::format("{}; training goes on", failure.what()));
     }

@@ -41,6 +41,26 @@ std::string format_metrics(const StepMetrics& metrics, std::span<const Parameter
   return line(object);
 }
 
+std::vector<Scalar> metrics_scalars(const StepMetrics& metrics, std::span<const ParameterInfo> parameters) {
+  std::vector<Scalar> scalars = {{"train/loss", static_cast<float>(metrics.loss)},
+                                 {"train/lr", static_cast<float>(metrics.lr)},
+                                 {"train/grad_norm", metrics.grad_norm},
+                                 {"train/tokens", static_cast<float>(metrics.tokens)},
+                                 {"train/tokens_per_second", static_cast<float>(metrics.tokens_per_second)},
+                                 {"train/seconds", static_cast<float>(metrics.seconds)}};
+  if (metrics.val_loss) scalars.push_back({"validation/loss", static_cast<float>(*metrics.val_loss)});
+  if (!metrics.skipped_samples.empty())
+    scalars.push_back({"train/skipped", static_cast<float>(metrics.skipped_samples.size())});
+  if (metrics.parameter_norms.empty()) return scalars;
+  for (std::size_t p = 0; p < parameters.size(); ++p) {
+    const std::string name = parameters[p].name;
+    scalars.push_back({"grad/" + name, metrics.parameter_norms[3 * p]});
+    scalars.push_back({"weight/" + name, metrics.parameter_norms[3 * p + 1]});
+    scalars.push_back({"update/" + name, metrics.parameter_norms[3 * p + 2]});
+  }
+  return scalars;
+}
+
 std::string format_sample(std::int64_t step, const Sample& sample) {
   return line({{"step", step}, {"prompt", sample.prompt}, {"text", sample.text}});
 }

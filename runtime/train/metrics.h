@@ -1,4 +1,4 @@
-// The lines of metrics.jsonl and samples.jsonl.
+// The lines of metrics.jsonl and samples.jsonl, and what TensorBoard shows of a step.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "run/event.h"
 #include "train/program.h"
 #include "train/sampling.h"
 
@@ -30,6 +31,10 @@ struct StepMetrics {
 /// One JSON object without a line break; numbers that are not finite are null. "skipped" lists sample ids;
 /// "per_parameter" maps Hugging Face names to {"grad", "weight", "update"}.
 std::string format_metrics(const StepMetrics& metrics, std::span<const ParameterInfo> parameters);
+
+/// The same as scalars of TensorBoard: "train/KEY" for each key of the line, with the number of samples for "skipped",
+/// "validation/loss", and "grad/NAME", "weight/NAME" and "update/NAME" for "per_parameter".
+std::vector<Scalar> metrics_scalars(const StepMetrics& metrics, std::span<const ParameterInfo> parameters);
 
 /// {"step", "prompt", "text"}; bytes that are no UTF-8 become U+FFFD.
 std::string format_sample(std::int64_t step, const Sample& sample);

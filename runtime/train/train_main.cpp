@@ -310,12 +310,12 @@ int train(int argc, char** argv, const Options& options, const Program& program,
   if (folder) {
     spec::Values kept = values.run;
     spec::relate_paths(kept.spec, folder->path());
-    folder->start(
-        spec::to_yaml(kept), info.plan_json,
-        format_history({state.step, utc_now(), start ? start->checkpoint.string() : "", now, prepared.model,
-                        state.data_fingerprint, spec::related_path(spec_file, fs::weakly_canonical(folder->path())),
-                        options.overrides, options.allow, changed}),
-        state.step);
+    folder->start(spec::to_yaml(kept), info.plan_json,
+                  format_history({state.step, utc_now(), start ? start->checkpoint.string() : "", now,
+                                  session.allocated_bytes(), prepared.model, state.data_fingerprint,
+                                  spec::related_path(spec_file, fs::weakly_canonical(folder->path())),
+                                  options.overrides, options.allow, changed}),
+                  state.step);
   }
 
   SignalWatch signals;

@@ -3,6 +3,12 @@
 from faults import fault
 
 FAULTS = [
+    # what llmc says of runs
+    fault("a_text_ends_the_script", "compiler/runs/page.cpp", "if (c == '<')", "if (c == '\\0')", "run_report"),
+    fault("starts_count_from_zero", "compiler/runs/record.cpp", "before += std::exchange(last, 0);", "last = 0;",
+          "test_runs Record.TimesOfSeveralStartsAddUp"),
+    fault("spikes_are_thinned_out", "compiler/runs/record.cpp", "!line.skipped.empty() || line.loss_is_outlier ||", "!line.skipped.empty() ||",
+          "test_runs Record.LongRunsAreThinned"),
     # data
     fault("no_validation_of_few_documents", "compiler/data/split.cpp", "force_smallest_ = fraction_ > 0 && validation_ == 0;",
           "force_smallest_ = false;", "test_data Split.IsByContentAndLeavesNoSideEmpty"),

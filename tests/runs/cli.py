@@ -12,7 +12,7 @@ from harness import LLMC, SOURCE, RunTest
 
 COMMANDS = ["check", "config", "schema", "explain", "init", "plan", "diff", "emit", "compile", "run", "data build", "data info",
             "checkpoint ls", "checkpoint show", "checkpoint verify", "checkpoint diff", "checkpoint prune",
-            "checkpoint export", "doctor"]
+            "checkpoint export", "runs", "report", "doctor"]
 
 
 def on_terminal(command, env):

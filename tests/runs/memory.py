@@ -44,6 +44,7 @@ class Memory(RunTest):
             self.assertIn(str(arena), self.succeed(trainer, "--plan").out)
             run = self.path("run-" + str(variants.index(overrides)))
             self.assertEqual(harness.allocated_bytes(self.succeed(trainer, "--run", run, "--steps", 1).out), arena, overrides)
+            self.assertEqual(harness.json_lines(os.path.join(run, "history.jsonl"))[0]["memory"], arena, overrides)
 
     def test_peak_of_the_quick_start(self):
         """Peak resident memory of the quick-start trainer, with evaluation, samples and a save, against the plan's total."""

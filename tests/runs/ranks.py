@@ -6,6 +6,7 @@ import signal
 import subprocess
 import time
 
+import events
 import harness
 from harness import RunTest
 
@@ -214,6 +215,8 @@ class Ranks(RanksTest):
         self.assertIn("step 3/3", log)
         self.assertEqual(json.loads(harness.read(self.path("log", "history.jsonl")).splitlines()[0])["ranks"], 2)
         self.assertEqual([line["step"] for line in harness.json_lines(self.path("log", "metrics.jsonl"))], [1, 2, 3])
+        self.assertEqual(len(events.Events(self.path("log")).files), 1, "rank 0 alone writes one")
+        events.assert_as_logged(self, self.path("log"), "two ranks")
 
     def test_what_cannot_be_is_refused(self):
         done = self.launch(6, self.trainer(), "--run", self.path("few"))

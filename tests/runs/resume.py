@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 
+import events
 import harness
 from harness import RunTest
 
@@ -46,6 +47,7 @@ class Resume(RunTest):
         present = {s["step"] for s in samples}
         expected = [s for s in expected if s["step"] in present or s["step"] not in cut]
         self.assertEqual(samples, expected, where)
+        events.assert_as_logged(self, run, where)
 
     def check_every_step(self, compute):
         trainer = self.compile(self.spec, compute, f"precision.compute={compute}")
@@ -85,6 +87,7 @@ class Resume(RunTest):
         samples = harness.json_lines(os.path.join(run, "samples.jsonl"))
         self.assertEqual(sorted({s["step"] for s in samples}), list(range(3, 61, 3)))
         self.assertLess(metrics[-1]["loss"], 0.9 * metrics[0]["loss"])
+        events.assert_as_logged(self, run, "one start")
 
     def long_run(self, compute):
         """A trainer, a clean run of it, and how long that run took from start to end, in seconds. One per precision: a second

@@ -355,7 +355,9 @@ TEST(Synonyms, OfAFirstHour) {
       {"init_from=scratch",
        "llmc begins with drawn weights (init, seed); `trainer --resume DIR` goes on from a checkpoint of the same "
        "model"},
-      {"wandb_log=true", "llmc logs to no service; the run folder's metrics.jsonl has every step"},
+      {"wandb_log=true",
+       "llmc logs to no service; metrics.jsonl in the run folder has every step, and tensorboard/ beside it is for "
+       "TensorBoard"},
       {"model.hidden_dim=64",
        "llmc's key is model.intermediate_size; the width of the residual stream is model.hidden_size"},
       {"target.gpus=8", "llmc's key is parallel.world_size"},

@@ -15,6 +15,7 @@ TEST(History, OneLineAStart) {
                      "2026-01-31T12:00:00Z",
                      "runs/a/checkpoints/step-00000005",
                      kHere,
+                     1432064,
                      "m1",
                      "d1",
                      "../../a.yaml",
@@ -29,6 +30,7 @@ TEST(History, OneLineAStart) {
   EXPECT_EQ(json["time"], "2026-01-31T12:00:00Z");
   EXPECT_EQ(json["libraries"], (std::vector<std::string>{"oneDNN 2.6.3"}));
   EXPECT_EQ(json["threads"], 2);
+  EXPECT_EQ(json["memory"], 1432064);
   EXPECT_EQ(json["changed"].dump(), R"({"optimizer.lr":["0.0003","0.001"]})");
   EXPECT_EQ(json["spec"], "../../a.yaml");
   EXPECT_EQ(json["overrides"][0], "optimizer.lr=1e-3");

@@ -1,7 +1,13 @@
 // The run folder: lock, fingerprint, atomic files, logs that are cut back on resume.
 #include "run/run_folder.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <thread>
 
 #include "../checkpoint/small_state.h"
 #include "error.h"
@@ -79,6 +85,25 @@ TEST(RunFolder, OneTrainerAtATime) {
     EXPECT_NE(failure(base.path, model(1)).find("another trainer"), std::string::npos);
   }
   EXPECT_EQ(failure(base.path, model(1)), "no failure");
+}
+
+TEST(RunFolder, WhoLooksRefusesNobody) {
+  TemporaryDirectory base;
+  EXPECT_FALSE(FolderLock::is_held(base.path));
+  {
+    RunFolder folder(base.path, model(1), {});
+    EXPECT_TRUE(FolderLock::is_held(base.path));
+  }
+  EXPECT_FALSE(FolderLock::is_held(base.path));
+  const int looks = ::open((base.path / "state/lock").c_str(), O_RDONLY);
+  ASSERT_EQ(::flock(looks, LOCK_SH), 0);
+  EXPECT_FALSE(FolderLock::is_held(base.path)) << "two may look";
+  std::thread ends([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    ::close(looks);
+  });
+  EXPECT_EQ(failure(base.path, model(1)), "no failure");
+  ends.join();
 }
 
 /// As some network file systems have it, where a file has another number now than when it was opened.

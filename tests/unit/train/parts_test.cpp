@@ -1,4 +1,5 @@
 // The small parts: random numbers, choice of tokens, constants, guards, and the texts that people and programs read.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -178,6 +179,13 @@ TEST(Metrics, Lines) {
   EXPECT_EQ(line["val_loss"], 1.5);
   EXPECT_EQ(line["skipped"], (std::vector<int>{3, 9}));
   EXPECT_EQ(line["per_parameter"].dump(), R"({"a.weight":{"grad":0.1,"update":null,"weight":2.0}})");
+  std::string scalars;
+  for (const Scalar& scalar : metrics_scalars(metrics, parameters))
+    scalars += fmt::format("{} {}\n", scalar.tag, static_cast<float>(without_nan_sign(scalar.value)));
+  EXPECT_EQ(scalars,
+            "train/loss nan\ntrain/lr 0.0003\ntrain/grad_norm 0.3\ntrain/tokens 100\ntrain/tokens_per_second 50\n"
+            "train/seconds 2\nvalidation/loss 1.5\ntrain/skipped 2\n"
+            "grad/a.weight 0.1\nweight/a.weight 2\nupdate/a.weight inf\n");
   EXPECT_EQ(format_sample(4, {"a\n", "\xff"}), "{\"step\":4,\"prompt\":\"a\\n\",\"text\":\"\xef\xbf\xbd\"}");
 }
 

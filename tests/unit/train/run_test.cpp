@@ -295,6 +295,7 @@ TEST_F(Runs, ARemovedRunFolderIsMadeAgain) {
       contains(done.err, "run' was removed while the run was training; it is made again, with a checkpoint of step 10"))
       << done.err;
   EXPECT_EQ(lines("run/history.jsonl").size(), 1u);
+  EXPECT_FALSE(fs::is_empty(folder_ / "run/tensorboard"));
   train({"--run", "clean"});
   expect_same_checkpoint("clean", "run", 20);
   EXPECT_EQ(train({"--run", "run", "schedule.steps=21"}).err, "") << "it goes on as any other";

@@ -1,0 +1,86 @@
+#include <fmt/format.h>
+
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "compiler/cli/commands.h"
+#include "compiler/runs/page.h"
+#include "compiler/runs/record.h"
+#include "compiler/runs/summary.h"
+#include "compiler/runs/table.h"
+#include "error.h"
+#include "files/durable_file.h"
+#include "plural.h"
+#include "spec/source.h"
+
+namespace llmc::cli {
+
+namespace {
+
+void add_runs(CLI::App& app) {
+  struct Options {
+    std::string folder;
+    bool json = false;
+  };
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("runs", "table of the runs below a folder");
+  command->add_option("folder", options->folder, "a folder with run folders in it, or one of them")->required();
+  command->add_flag("--json", options->json, "as JSON");
+  command->footer("Example: llmc runs specs/runs");
+  command->callback([options] {
+    const runs::Found found = runs::find_runs(options->folder);
+    std::vector<runs::Summary> summaries;
+    for (const std::filesystem::path& run : found.runs) summaries.push_back(runs::summarise(run));
+    fmt::print("{}", options->json ? runs::as_json(summaries, found.others, options->folder)
+                                   : runs::as_text(summaries, found.others, options->folder));
+  });
+}
+
+void add_report(CLI::App& app) {
+  struct Options {
+    std::vector<std::string> folders;
+    std::string out;
+    std::size_t points = 5000;
+  };
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("report", "one HTML page with the curves of several runs");
+  command->add_option("runs", options->folders, "run folders, or folders with runs in them")->required();
+  command->add_option("-o,--out", options->out, "file to write, FILE.html")->required();
+  command
+      ->add_option("--points", options->points,
+                   "most steps of a run in its curves, beside those that were evaluated, skipped or stand out")
+      ->check(CLI::Range(100, 1000000))
+      ->capture_default_str();
+  command->footer("Example: llmc report specs/runs -o report.html");
+  command->callback([options] {
+    if (!options->out.ends_with(".html"))
+      throw Failure(Exit::usage, fmt::format("-o '{}' does not end with .html, as the page that is written should",
+                                             spec::printable(options->out)));
+    std::vector<runs::Record> records;
+    std::set<std::filesystem::path> read;  // a run that two of the words name is shown once
+    for (const std::string& folder : options->folders)
+      for (const std::filesystem::path& run : runs::find_runs(folder).runs)
+        if (read.insert(std::filesystem::weakly_canonical(run)).second) records.push_back(runs::read_record(run));
+    if (records.empty())
+      throw Failure(Exit::checkpoint,
+                    fmt::format("there is no run in {}; name a run folder, which a trainer has made",
+                                spec::printable(fmt::format("'{}'", fmt::join(options->folders, "', '")))));
+    for (const runs::Record& record : records)
+      if (!record.summary.problem.empty())
+        fmt::print(stderr, "note: {}: {}\n", spec::printable(record.summary.path.string()),
+                   spec::printable(record.summary.problem));
+    write_file_atomically(options->out, runs::page(records, options->points), {Exit::usage, "-o"});
+    fmt::print("{}: {} run{}\n", options->out, records.size(), plural(static_cast<std::int64_t>(records.size())));
+  });
+}
+
+}  // namespace
+
+void add_run_commands(CLI::App& app, Result&) {
+  add_runs(app);
+  add_report(app);
+}
+
+}  // namespace llmc::cli

@@ -1,0 +1,226 @@
+"use strict";
+// Curves of several runs over one x axis. A run's numbers stand as columns of equal length, see page.cpp; null is a number that
+// was not finite.
+
+const AXES = {
+  step: { label: "step", of: run => run.lines.step, text: value => value.toLocaleString("en") },
+  tokens: { label: "tokens", of: run => run.lines.tokens, text: shortNumber },
+  time: { label: "time", of: run => run.lines.time, text: duration },
+};
+
+const CHARTS = [
+  { key: "loss", title: "Loss (nats a token)", validation: true, spiky: true, text: lossText },
+  { key: "grad_norm", title: "Gradient norm, before clipping", spiky: true, text: value => value.toPrecision(4) },
+  { key: "lr", title: "Learning rate", text: value => value.toExponential(2) },
+  { key: "tokens_per_second", title: "Tokens a second", text: value => Math.round(value).toLocaleString("en") },
+];
+
+function lossText(value) {
+  return value === 0 || value >= 0.001 ? value.toFixed(4) : value.toExponential(2);
+}
+
+function shortNumber(value) {
+  for (const [size, unit] of [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "K"]])
+    if (Math.abs(value) >= size) return parseFloat((value / size).toPrecision(4)) + unit;
+  return value !== 0 && Math.abs(value) < 1e-3 ? value.toExponential().replace(/(\.\d\d)\d+/, "$1") : String(parseFloat(value.toPrecision(4)));
+}
+
+function duration(seconds) {
+  if (seconds < 60) return `${parseFloat(seconds.toPrecision(3))}s`;
+  const whole = Math.round(seconds);
+  const parts = [[86400, "d"], [3600, "h"], [60, "m"], [1, "s"]].map(([size, unit], i, all) =>
+    [Math.floor((i ? whole % all[i - 1][0] : whole) / size), unit]);
+  const first = parts.findIndex(([count]) => count > 0);
+  return parts.slice(first, first + 2).filter(([count]) => count > 0).map(([count, unit]) => count + unit).join(" ");
+}
+
+/// Index of the entry of an ascending list that is nearest to `value`; -1 in an empty one.
+function nearest(list, value) {
+  let low = 0, high = list.length - 1;
+  if (high < 0) return -1;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (list[middle] < value) low = middle + 1; else high = middle;
+  }
+  return low > 0 && value - list[low - 1] <= list[low] - value ? low - 1 : low;
+}
+
+/// Exponential mean that counts what lies further back less; the first values are not pulled to zero.
+function smoothed(values, weight) {
+  let sum = 0, total = 0;
+  return values.map(value => {
+    if (value === null) return null;
+    sum = sum * weight + value;
+    total = total * weight + 1;
+    return sum / total;
+  });
+}
+
+function cssColour(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}
+
+/// [lowest, highest] of what a curve shows with `cut spikes off`; nothing of an empty one.
+function withoutSpikes(values) {
+  const sorted = values.filter(value => value !== null).sort((a, b) => a - b);
+  return sorted.length ? [[sorted[0], sorted[Math.min(sorted.length - 1, Math.floor(0.99 * sorted.length))]]] : [];
+}
+
+/// Lines of a logarithmic axis: powers of ten or, where these are fewer than three, 2 and 5 times them as well.
+function logarithmicSplits(low, high) {
+  const decades = [];
+  for (let power = Math.floor(Math.log10(low)); power <= Math.ceil(Math.log10(high)); ++power) decades.push(power);
+  const all = decades.flatMap(power => (decades.length > 4 ? [1] : [1, 2, 5]).map(part => parseFloat(`${part}e${power}`)));
+  return all.filter(value => value >= low * 0.999 && value <= high * 1.001);
+}
+
+class Chart {
+  /// `view`: {axis, smoothing, log, clip, shown: Set of runs}, which the page changes before it calls draw().
+  constructor(parent, kind, runs, view) {
+    Object.assign(this, { kind, runs, view, plot: null });
+    this.box = element("div", { className: "chart" }, element("h3", {}, kind.title));
+    this.canvas = element("div", {});
+    this.readout = element("div", { className: "readout" });
+    this.box.append(this.canvas, this.readout);
+    parent.append(this.box);
+    new ResizeObserver(() => this.plot && this.plot.setSize(this.size())).observe(this.canvas);
+  }
+
+  size() {
+    const width = Math.max(200, this.canvas.clientWidth);
+    return { width, height: Math.round(Math.min(360, Math.max(220, width * 0.55))) };
+  }
+
+  shownRuns() { return this.runs.filter(run => this.view.shown.has(run)); }
+
+  axis() { return AXES[this.view.axis]; }
+
+  values(run) { return run.lines[this.kind.key]; }
+
+  /// A logarithm has no place for what is not above zero.
+  placed(values) { return this.view.log ? values.map(value => value !== null && value <= 0 ? null : value) : values; }
+
+  /// [x values, y values] of each curve, and how each is drawn.
+  curves() {
+    const tables = [], series = [{}];
+    const add = (x, y, options) => {
+      tables.push([x, this.placed(y)]);
+      series.push({ points: { show: y.length === 1 }, spanGaps: false, ...options });
+    };
+    for (const run of this.shownRuns()) {
+      const x = this.axis().of(run), y = this.values(run), smooth = this.view.smoothing > 0 && this.kind.key !== "lr";
+      const stroke = () => cssColour(run.colour);
+      add(x, y, { stroke, width: 1.25, dash: run.dash, alpha: smooth ? 0.25 : 1 });
+      if (smooth) add(x, smoothed(y, this.view.smoothing), { stroke, width: 1.75, dash: run.dash });
+      if (this.kind.validation && run.validation.step.length)
+        add(run.validation.step.map(step => this.xOf(run, step)), run.validation.loss,
+          { stroke, width: 3, points: { show: run.validation.step.length < 60, size: 6, stroke, fill: stroke } });
+    }
+    return { tables, series };
+  }
+
+  xOf(run, step) { return this.axis().of(run)[nearest(run.lines.step, step)]; }
+
+  draw() {
+    if (this.plot) this.plot.destroy();
+    this.plot = null;
+    const { tables, series } = this.curves();
+    this.canvas.replaceChildren();
+    if (!tables.length) {
+      this.canvas.append(element("p", { className: "muted" }, "no run is shown"));
+      this.readout.replaceChildren();
+      return;
+    }
+    const data = uPlot.join(tables);
+    const log = this.view.log && this.kind.spiky;
+    const options = {
+      ...this.size(), series, ms: 1,
+      scales: { x: { time: false }, y: { distr: log ? 3 : 1, range: this.range(tables, log) } },
+      axes: [this.ruler({ size: 30, values: (_, splits) => splits.map(this.axis().text), space: 70, label: this.axis().label, labelSize: 18, labelGap: 0 }),
+             this.ruler({ size: 56, ...(log ? { splits: (_, i, low, high) => logarithmicSplits(low, high) } : {}), values: (_, splits) => splits.map(value => value === null ? "" : shortNumber(value)) })],
+      cursor: { sync: { key: "runs" }, points: { show: false }, y: false },
+      legend: { show: false },
+      hooks: { draw: [plot => this.drawMarks(plot)], setCursor: [plot => this.read(plot)] },
+    };
+    this.plot = new uPlot(options, data, this.canvas);
+    this.read(this.plot);
+  }
+
+  ruler(options) {
+    const line = { stroke: () => cssColour("--line"), width: 1 };
+    const font = "12px system-ui, sans-serif";
+    return { stroke: () => cssColour("--muted"), grid: line, ticks: { ...line, size: 4 }, font, labelFont: font, ...options };
+  }
+
+  range(tables, log) {
+    if (log || !this.view.clip || !this.kind.spiky) return undefined;
+    const ranges = tables.flatMap(table => withoutSpikes(table[1]));
+    if (!ranges.length) return undefined;
+    return uPlot.rangeNum(Math.min(...ranges.map(range => range[0])), Math.max(...ranges.map(range => range[1])), 0.05, false);
+  }
+
+  drawMarks(plot) {
+    const { ctx, bbox } = plot, ratio = window.devicePixelRatio || 1;
+    ctx.save();
+    ctx.beginPath();
+    ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+    ctx.clip();
+    for (const run of this.shownRuns()) {
+      const colour = cssColour(run.colour), at = step => plot.valToPos(this.xOf(run, step), "x", true);
+      ctx.strokeStyle = colour;
+      ctx.lineWidth = ratio;
+      ctx.globalAlpha = 0.5;
+      ctx.setLineDash([3 * ratio, 4 * ratio]);
+      for (const start of run.starts) {
+        if (start.step === 0 || !run.lines.step.length) continue;
+        const x = at(start.step);
+        line(ctx, x, bbox.top, x, bbox.top + bbox.height);
+      }
+      ctx.globalAlpha = 1;
+      ctx.setLineDash([]);
+      if (!this.kind.spiky) continue;
+      const y = step => {
+        const value = this.values(run)[nearest(run.lines.step, step)];
+        const place = value === null ? bbox.top : plot.valToPos(value, "y", true);
+        return Math.min(Math.max(place, bbox.top + 7 * ratio), bbox.top + bbox.height - 7 * ratio);
+      };
+      ctx.lineWidth = 1.5 * ratio;
+      for (const { step, of } of run.outliers) {
+        if (of !== this.kind.key) continue;
+        ctx.beginPath();
+        ctx.arc(at(step), y(step), 4.5 * ratio, 0, 2 * Math.PI);
+        ctx.stroke();
+      }
+      ctx.strokeStyle = cssColour("--alarm");
+      ctx.lineWidth = 2 * ratio;
+      for (const { step } of run.skipped) {
+        const x = at(step), middle = y(step), arm = 4.5 * ratio;
+        line(ctx, x - arm, middle - arm, x + arm, middle + arm);
+        line(ctx, x - arm, middle + arm, x + arm, middle - arm);
+      }
+    }
+    ctx.restore();
+  }
+
+  /// The numbers of each run at the cursor; without one, the last.
+  read(plot) {
+    const { left } = plot.cursor;
+    const value = left >= 0 ? plot.posToVal(left, "x") : Infinity;
+    this.readout.replaceChildren(...this.shownRuns().filter(run => run.lines.step.length).map(run => {
+      const index = nearest(this.axis().of(run), value);
+      const y = this.values(run)[index];
+      let text = `${run.name}: ${y === null ? "not finite" : this.kind.text(y)}`;
+      const step = run.lines.step[index], evaluated = nearest(run.validation.step, step);
+      if (this.kind.validation && evaluated >= 0 && run.validation.loss[evaluated] !== null)
+        text += ` · validation ${this.kind.text(run.validation.loss[evaluated])} at ${run.validation.step[evaluated].toLocaleString("en")}`;
+      return element("div", {}, swatch(run), `${text} · step ${step.toLocaleString("en")}`);
+    }));
+  }
+}
+
+function line(ctx, x0, y0, x1, y1) {
+  ctx.beginPath();
+  ctx.moveTo(x0, y0);
+  ctx.lineTo(x1, y1);
+  ctx.stroke();
+}

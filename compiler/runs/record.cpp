@@ -1,0 +1,136 @@
+#include "compiler/runs/record.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <functional>
+#include <limits>
+#include <utility>
+
+#include "compiler/runs/outliers.h"
+#include "run/run_folder.h"
+#include "spec/values.h"
+
+namespace llmc::runs {
+
+namespace {
+
+using Object = nlohmann::ordered_json;
+
+void add_problem(Record& record, const std::string& problem) {
+  std::string& all = record.summary.problem;
+  if (all.find(problem) == std::string::npos) all += (all.empty() ? "" : "; ") + problem;
+}
+
+/// Calls `take` with each whole line that is an object with a step. What stands behind the last line break is being
+/// written, or was left by a kill.
+void for_each_line(Record& record, const char* file, const std::function<void(Object&&)>& take) {
+  std::ifstream in(record.summary.path / file, std::ios::binary);
+  std::string line;
+  std::int64_t wrong = 0;
+  while (std::getline(in, line) && !in.eof()) {
+    Object object = Object::parse(line, nullptr, false);
+    if (object.is_object() && object.contains("step") && object["step"].is_number_integer())
+      take(std::move(object));
+    else
+      ++wrong;
+  }
+  if (wrong == 1)
+    add_problem(record, fmt::format("a line of '{}' is no JSON object with a step and is left out", file));
+  if (wrong > 1)
+    add_problem(record, fmt::format("{} lines of '{}' are no JSON objects with a step and are left out", wrong, file));
+}
+
+double number_of(const Object& object, const char* key) {
+  const auto at = object.find(key);
+  return at != object.end() && at->is_number() ? at->get<double>() : std::numeric_limits<double>::quiet_NaN();
+}
+
+Line line_of(const Object& object) {
+  Line line{.step = object["step"].get<std::int64_t>(),
+            .loss = number_of(object, "loss"),
+            .lr = number_of(object, "lr"),
+            .grad_norm = number_of(object, "grad_norm"),
+            .tokens_per_second = number_of(object, "tokens_per_second"),
+            .seconds = number_of(object, "seconds"),
+            .val_loss = {},
+            .skipped = {}};
+  if (const auto tokens = object.find("tokens"); tokens != object.end() && tokens->is_number_integer())
+    line.tokens = tokens->get<std::int64_t>();
+  if (object.contains("val_loss")) line.val_loss = number_of(object, "val_loss");
+  if (const auto skipped = object.find("skipped"); skipped != object.end() && skipped->is_array())
+    for (const Object& id : *skipped)
+      if (id.is_number_unsigned()) line.skipped.push_back(id.get<std::uint64_t>());
+  return line;
+}
+
+/// A line is of the last start that went on from a step before it; each start counts its seconds anew.
+void add_times(std::vector<Line>& lines, const std::vector<Object>& starts) {
+  std::vector<std::pair<std::int64_t, std::size_t>> by_step;  // step that a start goes on from, its place
+  for (std::size_t i = 0; i < starts.size(); ++i) by_step.emplace_back(starts[i]["step"].get<std::int64_t>(), i);
+  std::ranges::sort(by_step);
+  double before = 0, last = 0;  // seconds of the starts before, and of this one up to the last line
+  std::size_t next = 0, start = 0;
+  for (Line& line : lines) {
+    const std::size_t start_before = start;
+    for (; next < by_step.size() && by_step[next].first < line.step; ++next)
+      start = std::max(start, by_step[next].second);
+    if (start != start_before) before += std::exchange(last, 0);
+    if (std::isfinite(line.seconds)) last = line.seconds;
+    line.time = before + last;
+  }
+}
+
+void mark_outliers(std::vector<Line>& lines) {
+  Outliers losses, norms;
+  for (Line& line : lines) {
+    line.loss_is_outlier = losses.observe(line.loss);
+    line.grad_norm_is_outlier = norms.observe(line.grad_norm);
+  }
+}
+
+}  // namespace
+
+Record read_record(const std::filesystem::path& run) {
+  Record record;
+  record.summary = summarise(run);
+  for_each_line(record, "history.jsonl", [&](Object&& line) { record.starts.push_back(std::move(line)); });
+  for_each_line(record, "samples.jsonl", [&](Object&& line) { record.samples.push_back(std::move(line)); });
+  for_each_line(record, "metrics.jsonl", [&](Object&& object) {
+    Line line = line_of(object);
+    if (record.lines.empty() || record.lines.back().step < line.step)
+      record.lines.push_back(std::move(line));
+    else
+      add_problem(record, "'metrics.jsonl' has steps that do not ascend, which are left out");
+  });
+  add_times(record.lines, record.starts);
+  mark_outliers(record.lines);
+  std::ifstream plan(run / "plan.json", std::ios::binary);
+  record.plan = Object::parse(plan, nullptr, false);
+  if (!record.plan.is_object()) {
+    if (std::filesystem::exists(run / "plan.json")) add_problem(record, "'plan.json' is no JSON object");
+    record.plan = nullptr;
+  }
+  try {  // summarise() has said what is wrong
+    if (const std::optional<std::string> text = RunFolder::spec_yaml(run))
+      record.values = spec::read_values(*text, "spec.yaml");
+  } catch (const std::exception&) {
+  }
+  return record;
+}
+
+std::vector<Line> thinned(const std::vector<Line>& lines, std::size_t points) {
+  const std::size_t stride = std::max<std::size_t>(1, (lines.size() + points - 1) / std::max<std::size_t>(points, 1));
+  std::vector<Line> kept;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const Line& line = lines[i];
+    if (i % stride == 0 || i + 1 == lines.size() || line.val_loss || !line.skipped.empty() || line.loss_is_outlier ||
+        line.grad_norm_is_outlier)
+      kept.push_back(line);
+  }
+  return kept;
+}
+
+}  // namespace llmc::runs

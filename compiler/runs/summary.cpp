@@ -1,0 +1,167 @@
+#include "compiler/runs/summary.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "checkpoint/checkpoint.h"
+#include "compiler/runs/last_lines.h"
+#include "error.h"
+#include "run/run_folder.h"
+#include "spec/values.h"
+
+namespace llmc::runs {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+namespace {
+
+constexpr std::size_t kRecent = 100;  // steps whose median speed is shown
+constexpr int kDeepest = 8;           // folders below the one that was named
+
+/// Throws std::runtime_error that names the file.
+Json parse_line(const std::string& line, const fs::path& path) {
+  Json object = Json::parse(line, nullptr, false);
+  if (!object.is_object() || !object.contains("step") || !object["step"].is_number_integer())
+    throw std::runtime_error(
+        fmt::format("'{}' has a line that is no JSON object with a step", path.filename().string()));
+  return object;
+}
+
+std::optional<double> number(const Json& object, const char* key) {
+  const auto at = object.find(key);
+  if (at == object.end()) return std::nullopt;
+  if (at->is_null()) return std::numeric_limits<double>::quiet_NaN();
+  if (!at->is_number()) return std::nullopt;
+  return at->get<double>();
+}
+
+void read_metrics(Summary& run) {
+  const fs::path path = run.path / "metrics.jsonl";
+  LastLines lines(path);
+  std::vector<double> speeds;
+  for (std::size_t count = 0;; ++count) {
+    const std::optional<std::string> line = lines.next();
+    if (!line) break;
+    if (count >= kRecent && (run.val_loss || line->find("\"val_loss\"") == std::string::npos)) {
+      if (run.val_loss) break;
+      continue;
+    }
+    const Json object = parse_line(*line, path);
+    if (count == 0) {
+      run.step = object["step"].get<std::int64_t>();
+      run.loss = number(object, "loss");
+    }
+    if (const std::optional<double> speed = number(object, "tokens_per_second"); speed && count < kRecent)
+      speeds.push_back(*speed);
+    if (!run.val_loss && (run.val_loss = number(object, "val_loss"))) run.val_step = object["step"].get<std::int64_t>();
+  }
+  if (speeds.empty()) return;
+  std::ranges::nth_element(speeds, speeds.begin() + static_cast<std::ptrdiff_t>(speeds.size() / 2));
+  run.tokens_per_second = speeds[speeds.size() / 2];
+}
+
+void read_history(Summary& run) {
+  const fs::path path = run.path / "history.jsonl";
+  const std::optional<std::string> last = LastLines(path).next();
+  if (!last) return;
+  const Json object = parse_line(*last, path);
+  const auto time = object.find("time");
+  if (time != object.end() && time->is_string()) run.started = time->get<std::string>();
+}
+
+void read_spec(Summary& run) try {
+  if (const std::optional<std::string> text = RunFolder::spec_yaml(run.path))
+    run.steps = spec::read_values(*text, "spec.yaml").spec.schedule.steps;
+  else if (fs::exists(run.path / "history.jsonl"))
+    throw std::runtime_error("there is none");
+} catch (const std::exception& error) {
+  throw std::runtime_error(fmt::format("'spec.yaml': {}", error.what()));
+}
+
+State state_of(const Summary& run, bool running, std::int64_t saved) {
+  if (running) return State::running;
+  if (run.steps > 0 && run.step >= run.steps) return State::finished;
+  return run.step > 0 && saved == run.step ? State::stopped : State::failed;
+}
+
+}  // namespace
+
+const char* name(State state) {
+  switch (state) {
+    case State::running: return "running";
+    case State::finished: return "finished";
+    case State::stopped: return "stopped";
+    case State::failed: return "failed";
+    case State::damaged: return "damaged";
+  }
+  return "";
+}
+
+Summary summarise(const fs::path& path) {
+  Summary run;
+  run.path = path;
+  std::int64_t saved = 0;
+  const auto read = [&](const auto& part) {
+    try {
+      part();
+    } catch (const std::exception& error) {
+      run.problem += (run.problem.empty() ? "" : "; ") + std::string(error.what());
+    }
+  };
+  read([&] { read_spec(run); });
+  read([&] { read_history(run); });
+  read([&] { read_metrics(run); });
+  read([&] {
+    const std::vector<CheckpointEntry> checkpoints = list_checkpoints(path);
+    if (!checkpoints.empty()) saved = checkpoints.back().step;
+    run.step = std::max(run.step, saved);
+  });
+  read([&] { run.state = state_of(run, FolderLock::is_held(path), saved); });
+  if (!run.problem.empty() && run.state != State::running) run.state = State::damaged;
+  return run;
+}
+
+namespace {
+
+/// Whether there is a run in `folder` or below.
+bool look_into(const fs::path& folder, int depth, Found& found) {
+  std::error_code unreadable;
+  if (RunFolder::holds_run(folder)) {
+    found.runs.push_back(folder);
+    return true;
+  }
+  if (depth == kDeepest || (depth > 0 && fs::is_symlink(folder))) return false;
+  std::vector<fs::path> folders;
+  for (fs::directory_iterator at(folder, unreadable), end; !unreadable && at != end; at.increment(unreadable)) {
+    std::error_code gone;
+    if (at->is_directory(gone) && !at->path().filename().string().starts_with('.')) folders.push_back(at->path());
+  }
+  std::ranges::sort(folders);
+  Found below;
+  for (const fs::path& each : folders)
+    if (!look_into(each, depth + 1, below)) below.others.push_back(each);
+  if (depth > 0 && below.runs.empty()) return false;  // named once, not each folder in it
+  found.runs.insert(found.runs.end(), below.runs.begin(), below.runs.end());
+  found.others.insert(found.others.end(), below.others.begin(), below.others.end());
+  return !below.runs.empty();
+}
+
+}  // namespace
+
+Found find_runs(const fs::path& folder) {
+  std::error_code error;
+  fs::directory_iterator(folder, error);
+  if (error)
+    throw Failure(Exit::checkpoint,
+                  fmt::format("cannot read the folder '{}': {}; name one with runs in it, such as `llmc runs runs`",
+                              folder.string(), error.message()));
+  Found found;
+  look_into(folder, 0, found);
+  return found;
+}
+
+}  // namespace llmc::runs

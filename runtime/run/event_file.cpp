@@ -1,0 +1,121 @@
+#include "run/event_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "files/durable_file.h"
+
+namespace llmc {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kPrefix = "events.out.tfevents.", kSuffix = ".llmc";
+
+double now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
+
+/// Ours, in the order of their names.
+std::vector<fs::path> event_files(const fs::path& folder) {
+  std::vector<fs::path> files;
+  if (!fs::exists(folder)) return files;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with(kPrefix) && name.ends_with(kSuffix) && entry.is_regular_file()) files.push_back(entry.path());
+  }
+  std::ranges::sort(files);
+  return files;
+}
+
+/// The seconds in the name of a file; 0 where there are none.
+std::int64_t seconds_of(const fs::path& file) {
+  const std::string digits = file.filename().string().substr(kPrefix.size(), 10);
+  return digits.size() == 10 && std::ranges::all_of(digits, [](char c) { return c >= '0' && c <= '9'; })
+             ? std::stoll(digits)
+             : 0;
+}
+
+std::string host() {
+  char name[256] = {};
+  ::gethostname(name, sizeof name - 1);
+  std::string text = name;
+  std::erase_if(text, [](char c) { return c == '/'; });
+  return text.empty() ? "localhost" : text;
+}
+
+struct Kept {
+  std::uint64_t bytes = 0;
+  bool has_values = false;
+  bool damaged = false;
+};
+
+/// Of a file of `size` bytes. Within a file steps only grow, so that what is kept is its beginning.
+Kept kept_part(std::istream& in, std::uint64_t size, std::int64_t step) {
+  Kept kept;
+  std::string head(kRecordHead, '\0'), data, tail(kRecordTail, '\0');
+  while (size - kept.bytes >= kRecordHead) {
+    in.read(head.data(), kRecordHead);
+    const std::optional<std::uint64_t> length = record_length(head);
+    const std::uint64_t left = size - kept.bytes - kRecordHead;
+    if (length && (left < kRecordTail || *length > left - kRecordTail)) break;  // torn by a kill
+    data.resize(length.value_or(0));
+    in.read(data.data(), static_cast<std::streamsize>(data.size()));
+    in.read(tail.data(), kRecordTail);
+    const std::optional<EventHead> event = length && in && record_matches(data, tail) ? read_event(data) : std::nullopt;
+    kept.damaged = !event;
+    if (!event || event->step > step) break;
+    kept.bytes += kRecordHead + data.size() + kRecordTail;
+    kept.has_values |= event->has_values;
+  }
+  return kept;
+}
+
+}  // namespace
+
+EventFile::EventFile(const fs::path& folder, std::int64_t step) {
+  make_directories(folder);
+  std::int64_t seconds = static_cast<std::int64_t>(now());
+  for (const fs::path& file : event_files(folder)) seconds = std::max(seconds, seconds_of(file) + 1);
+  file_.emplace(folder / fmt::format("{}{:010}.{}.{}.0{}", kPrefix, seconds, host(), ::getpid(), kSuffix), O_EXCL);
+  add(version_event(now()));
+  add(restart_event(now(), step + 1));
+}
+
+void EventFile::add(std::string_view event) { file_->append(event_record(event)); }
+
+void EventFile::add_scalars(std::int64_t step, std::span<const Scalar> scalars) {
+  add(scalars_event(now(), step, scalars));
+}
+
+void EventFile::add_text(std::int64_t step, std::string_view tag, std::string_view text) {
+  // Four blanks before each line: code in Markdown, of which nothing is taken for markup.
+  std::string block = "    ";
+  for (const char c : text) {
+    block += c;
+    if (c == '\n') block += "    ";
+  }
+  add(text_event(now(), step, tag, block));
+}
+
+void cut_events_after(const fs::path& folder, std::int64_t step, const Log& log) {
+  for (const fs::path& path : event_files(folder)) {
+    std::ifstream in(path, std::ios::binary);
+    if (!in) throw_errno("open", path);
+    const Kept kept = kept_part(in, fs::file_size(path), step);
+    if (in.bad()) throw_errno("read", path);
+    if (kept.damaged && log)
+      log(fmt::format("'{}' is damaged at byte {}; TensorBoard's points behind it were dropped", path.string(),
+                      kept.bytes));
+    if (kept.has_values) AppendFile(path).cut(static_cast<std::int64_t>(kept.bytes));
+    if (!kept.has_values && ::unlink(path.c_str()) != 0 && errno != ENOENT) throw_errno("remove", path);
+  }
+}
+
+}  // namespace llmc

@@ -1,0 +1,59 @@
+// Lines of a file from its end, whatever the blocks are in which it is read.
+#include "compiler/runs/last_lines.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "../checkpoint/small_state.h"
+#include "error.h"
+
+namespace llmc::runs {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<std::string> backwards(const fs::path& path) {
+  LastLines lines(path);
+  std::vector<std::string> found;
+  while (const std::optional<std::string> line = lines.next()) found.push_back(*line);
+  EXPECT_FALSE(lines.next());
+  return found;
+}
+
+TEST(LastLines, OfSmallFiles) {
+  TemporaryDirectory base;
+  const fs::path path = base.path / "lines";
+  using Lines = std::vector<std::string>;
+  EXPECT_EQ(backwards(path), Lines{}) << "there is no file";
+  for (const auto& [text, lines] : {std::pair<const char*, Lines>{"", {}},
+                                    {"torn", {}},
+                                    {"\n", {""}},
+                                    {"a\n", {"a"}},
+                                    {"a\nb\ntorn", {"b", "a"}},
+                                    {"\n\na\n\n", {"", "a", "", ""}}}) {
+    write_all(path, text);
+    EXPECT_EQ(backwards(path), lines) << text;
+  }
+  EXPECT_THROW(LastLines{base.path}, Failure) << "a folder";
+}
+
+TEST(LastLines, OfFilesOfSeveralBlocks) {
+  TemporaryDirectory base;
+  const fs::path path = base.path / "lines";
+  // Breaks before, at and behind each end of a block of 64 KiB, a line of several blocks, and one of many lines.
+  for (const std::size_t torn :
+       {std::size_t{0}, std::size_t{1}, std::size_t{65535}, std::size_t{65536}, std::size_t{200000}}) {
+    std::vector<std::string> lines = {"first", std::string(300000, 'x'), "", "y"};
+    for (int i = 0; i < 20000; ++i) lines.push_back(std::to_string(i * i));
+    std::string text;
+    for (const std::string& line : lines) text += line + "\n";
+    write_all(path, text + std::string(torn, 't'));
+    std::ranges::reverse(lines);
+    EXPECT_TRUE(backwards(path) == lines) << torn;
+  }
+}
+
+}  // namespace
+}  // namespace llmc::runs

@@ -1,0 +1,71 @@
+// What a report reads of a run folder: numbers, times over several starts, and what is left out of long runs.
+#include "compiler/runs/record.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "../checkpoint/small_state.h"
+
+namespace llmc::runs {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string metrics_line(int step, double seconds, const std::string& more = "") {
+  return fmt::format(
+      R"({{"step":{},"loss":3.5,"lr":0.1,"grad_norm":1.5,"tokens":{},"tokens_per_second":100.0,"seconds":{}{}}})"
+      "\n",
+      step, 96 * step, seconds, more);
+}
+
+std::vector<double> times(const Record& record) {
+  std::vector<double> times;
+  for (const Line& line : record.lines) times.push_back(line.time);
+  return times;
+}
+
+TEST(Record, TimesOfSeveralStartsAddUp) {
+  TemporaryDirectory base;
+  // From the beginning to 4; killed, back to 2 and on to 3; killed, back to 2 again, which took longer to begin.
+  write_all(base.path / "history.jsonl", "{\"step\":0}\n{\"step\":2}\n{\"step\":2}\n{\"step\":4}\n");
+  write_all(base.path / "metrics.jsonl",
+            metrics_line(1, 10) + metrics_line(2, 11) + metrics_line(3, 50) + metrics_line(4, 51) + metrics_line(5, 5));
+  EXPECT_EQ(times(read_record(base.path)), (std::vector<double>{10, 11, 61, 62, 67}));
+  fs::remove(base.path / "history.jsonl");
+  EXPECT_EQ(read_record(base.path).lines.size(), 5u) << "without a history";
+}
+
+TEST(Record, NumbersThatAreNotThereAreNone) {
+  TemporaryDirectory base;
+  write_all(base.path / "metrics.jsonl", "{\"step\":1,\"loss\":null,\"grad_norm\":\"x\",\"skipped\":[3,-1,\"a\",9]}\n" +
+                                             metrics_line(2, 1, ",\"val_loss\":2.5") + metrics_line(2, 1) +
+                                             "[]\n{\"loss\":1}\n" + "{\"step\":3,\"lo");
+  const Record record = read_record(base.path);
+  ASSERT_EQ(record.lines.size(), 2u);
+  EXPECT_TRUE(std::isnan(record.lines[0].loss) && std::isnan(record.lines[0].grad_norm));
+  EXPECT_TRUE(std::isnan(record.lines[0].seconds) && record.lines[0].time == 0);
+  EXPECT_EQ(record.lines[0].skipped, (std::vector<std::uint64_t>{3, 9}));
+  EXPECT_EQ(record.lines[1].val_loss, 2.5);
+  for (const char* problem : {"2 lines of 'metrics.jsonl' are no JSON objects with a step", "steps that do not ascend"})
+    EXPECT_NE(record.summary.problem.find(problem), std::string::npos) << record.summary.problem;
+  EXPECT_TRUE(record.plan.is_null() && !record.values);
+}
+
+TEST(Record, LongRunsAreThinned) {
+  std::vector<Line> lines(1001);
+  for (std::size_t i = 0; i < lines.size(); ++i) lines[i].step = static_cast<std::int64_t>(i) + 1;
+  EXPECT_EQ(thinned(lines, 1001).size(), 1001u);
+  lines[501].val_loss = 1;
+  lines[502].skipped = {1};
+  lines[503].loss_is_outlier = true;
+  lines[504].grad_norm_is_outlier = true;
+  const std::vector<Line> kept = thinned(lines, 100);
+  EXPECT_EQ(kept.size(), 91u + 4 + 1);
+  EXPECT_TRUE(kept.front().step == 1 && kept[1].step == 12 && kept.back().step == 1001);
+  EXPECT_TRUE(thinned({}, 100).empty());
+}
+
+}  // namespace
+}  // namespace llmc::runs
