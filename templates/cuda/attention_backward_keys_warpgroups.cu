@@ -13,7 +13,7 @@ namespace llmc {
 
 constexpr int kTiles = (kSequence + kTile - 1) / kTile;
 constexpr int kGroupHeads = kHeads / kKvHeads;
-static_assert(kHeadDim == kTile && kLanes == 128);
+static_assert(kHeadDim == kTile);
 
 /// dout [kBatch * kSequence, kOutPitch]; qkv, dqkv [kBatch * kSequence, kPitch]: dk and dv are written; lse, delta
 /// [kBatch, kHeads, kSequence].

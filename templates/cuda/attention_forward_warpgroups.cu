@@ -13,7 +13,7 @@ namespace llmc {
 
 constexpr int kTiles = (kSequence + kTile - 1) / kTile;
 constexpr int kGroupHeads = kHeads / kKvHeads;
-static_assert(kHeadDim == kTile && kLanes == 128);
+static_assert(kHeadDim == kTile);
 
 /// qkv [kBatch * kSequence, kPitch], its rows q [kHeads, kHeadDim], k and v [kKvHeads, kHeadDim], rotated already;
 /// out [kBatch * kSequence, kOutPitch] = softmax(q k^T / sqrt(kHeadDim)) v; lse [kBatch, kHeads, kSequence], natural.

@@ -14,11 +14,11 @@ import streams
 import torchrun
 import yaml
 
+sys.path.append(os.path.join(harness.SOURCE, "tests", "runs"))  # what tests/runs/ranks.py has beside it
 sys.modules["harness"] = harness.runs  # what tests/runs/ranks.py means by it
 _spec = importlib.util.spec_from_file_location("runs_ranks", os.path.join(harness.SOURCE, "tests", "runs", "ranks.py"))
 runs_ranks = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(runs_ranks)
-sys.path.append(os.path.join(harness.SOURCE, "tests", "runs"))
 import processes  # noqa: E402  it imports what "harness" means now
 
 STEPS = 4

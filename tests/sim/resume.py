@@ -10,6 +10,7 @@ import time
 
 import harness
 
+sys.path.append(os.path.join(harness.SOURCE, "tests", "runs"))  # what tests/runs/resume.py has beside it
 sys.modules["harness"] = harness.runs  # what tests/runs/resume.py means by it
 _spec = importlib.util.spec_from_file_location("runs_resume", os.path.join(harness.SOURCE, "tests", "runs", "resume.py"))
 runs_resume = importlib.util.module_from_spec(_spec)

@@ -20,7 +20,7 @@ namespace llmc {
 
 constexpr int kTiles = (2048 + kTile - 1) / kTile;
 constexpr int kGroupHeads = 4;
-static_assert(64 == kTile && true);
+static_assert(64 == kTile);
 
 /// dout, out [kBatch * kSequence, kOutPitch]; qkv, dqkv [kBatch * kSequence, kPitch]: dq is written; lse, delta
 /// [kBatch, kHeads, kSequence].

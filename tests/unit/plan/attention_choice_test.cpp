@@ -30,14 +30,14 @@ Plan llama(const std::vector<std::string>& overrides) {
 ops::AttentionChoice choice(const std::vector<std::string>& overrides) { return llama(overrides).attention; }
 
 TEST(AttentionChoice, BothWaysByPredictedTime) {
-  // By hand: a product of 16 x 32 x 2048 x 2048 scores and 64 columns is 137.4 GFLOP. cuDNN: five at 289 TFLOP/s, and
-  // 2 bytes of each of 2.15 G scores twice at 4.5 TB/s; the own passes: seven at 250 TFLOP/s.
+  // By hand: a product of 16 x 32 x 2048 x 2048 scores and 64 columns is 137.4 GFLOP. cuDNN: five at 249 TFLOP/s, and
+  // 2 bytes of each of 2.15 G scores twice at 13 TB/s; the own passes by warpgroups: seven at 395 TFLOP/s.
   const ops::AttentionChoice narrow = choice({});
   ASSERT_EQ(by(narrow.backward), (By{kPortable, kCudnn}));
   EXPECT_EQ(narrow.forward, kCudnn);
-  EXPECT_NEAR(narrow.backward[0].predicted_ms, 7 * 137.439 / 250, 1e-3);
-  EXPECT_NEAR(narrow.backward[1].predicted_ms, 5 * 137.439 / 289 + 4 * 2.147484 / 4.5, 1e-3);
-  // Wider heads make more of the products and as many scores, and the own passes lose.
+  EXPECT_NEAR(narrow.backward[0].predicted_ms, 7 * 137.439 / 395, 1e-3);
+  EXPECT_NEAR(narrow.backward[1].predicted_ms, 5 * 137.439 / 249 + 4 * 2.147484 / 13, 1e-3);
+  // Wider heads make more of the products and as many scores, and the own passes, by warps, lose.
   const ops::AttentionChoice wide = choice({"model.head_dim=128"});
   ASSERT_EQ(by(wide.backward), (By{kCudnn, kPortable}));
   EXPECT_LT(wide.backward[0].predicted_ms, wide.backward[1].predicted_ms);
