@@ -295,7 +295,7 @@ class BenchKit(harness.SimTest):
         done = self.call("--only", "build", "ceilings", "sanitizer", top=top)
         self.assertEqual(done.code, 1, done.err)
         self.assertEqual(self.begun(done), ["build", "ceilings", "sanitizer"])
-        self.assertEqual(self.result()["results"]["build"]["programs"], ["run/ceilings", "small/trainer", "wide/trainer"])
+        self.assertEqual(self.result()["results"]["build"]["programs"], ["run/ceilings", "small/trainer", "wide/trainer", "normed/trainer"])
         self.assertRegex(self.result()["results"]["build"]["failed"], r"(?s)not built: small/trainer;.*step\.cu:1:1: error: .*this is no C")
         self.assertRegex(self.report(), r"\| ceilings \| done \|")
         self.assertRegex(self.report(), r"\| sanitizer \| absent \|")

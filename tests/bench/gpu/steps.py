@@ -13,11 +13,12 @@ import toolkit
 import training
 
 # copy MiB and sizes of square products, each sustained for so many seconds; timed steps and those before them; repeats of
-# a launch; micro-batches accumulated; collectives on end, and their MiB.
+# a launch; micro-batches accumulated; collectives on end, and their MiB; draws of weights and tokens; steps of a run that is
+# stopped half-way.
 FULL = {"copy": 4096, "gemm": [4096, 8192, 16384], "sustained": 2.5, "steps": 8, "warmup": 3, "repeats": 5, "accumulated": 4,
-        "collectives": {"runs": 20, "mib": [1, 16, 256]}}
+        "collectives": {"runs": 20, "mib": [1, 16, 256]}, "draws": 3, "resumed": 6}
 TINY = {"copy": 1, "gemm": [32, 64], "sustained": 0.01, "steps": 1, "warmup": 1, "repeats": 2, "accumulated": 2,
-        "collectives": {"runs": 2, "mib": [1]}}
+        "collectives": {"runs": 2, "mib": [1]}, "draws": 1, "resumed": 2}
 
 OUT_OF_MEMORY = 12  # quickstart_torch.py's exit code
 
