@@ -27,7 +27,7 @@ BUNDLES = (
     Bundle("small", "every kind of layer", spec="small"),
     # A row of 50,001 logits is past the 96 KiB from which on a cluster of blocks shares it.
     # And llmc's own attention: here by products of warpgroups, in the bundle below by those of warps.
-    Bundle("wide", "a kernel with clusters, attention: portable", ("model.vocab_size=50001", "model.hidden_size=64", "target.attention=portable"), spec="small"),
+    Bundle("wide", "a kernel with clusters, attention: portable", ("model.vocab_size=50001", "target.attention=portable"), spec="small"),
     Bundle("normed", "QK-norm, untied, recompute: full, heads of 32", ("model.qk_norm=true", "model.tie_word_embeddings=false", "memory.recompute=full",
                                                         "model.head_dim=32", "target.attention=portable"), spec="small"),
 )
