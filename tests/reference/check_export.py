@@ -27,6 +27,7 @@ import transformers
 import llama
 import safetensors_file
 import specs
+from checks import Checks
 
 VOCABULARY, SEQUENCE, STEPS = 97, 24, 3
 VALIDATION = 5  # samples
@@ -59,18 +60,6 @@ VARIANTS = {
     "qk-norm": ["model.qk_norm=true"],
     "qk-norm-tied-biased": ["model.qk_norm=true", "model.tie_word_embeddings=true", "model.attention_bias=true"],
 }
-
-
-class Checks:
-    """Says what is wrong and counts it."""
-
-    def __init__(self):
-        self.failed = 0
-
-    def expect(self, good, what):
-        if not good:
-            self.failed += 1
-            print(f"FAILED: {what}", flush=True)
 
 
 def run(*command):

@@ -22,6 +22,7 @@ import check_gradients as traces
 import llama
 import safetensors_file
 import specs
+from checks import Checks
 
 HIDDEN, LAYERS, VOCABULARY, SEQUENCE, MICRO_BATCH = 36, 3, 97, 24, 2
 EMBEDDING_STD = 0.17  # of the head, too: so that logits, and with them the losses of samples, differ from the first step on
@@ -51,18 +52,6 @@ checkpoint: {{every: 0}}
 metrics: {{every: 1}}
 seed: 11
 """
-
-
-class Checks:
-    """Says what is wrong and counts it."""
-
-    def __init__(self):
-        self.failed = 0
-
-    def expect(self, good, what):
-        if not good:
-            self.failed += 1
-            print(f"FAILED: {what}", flush=True)
 
 
 def train(folder, name, *overrides):

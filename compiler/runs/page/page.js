@@ -129,8 +129,8 @@ function showStarts(runs) {
   const text = value => typeof value === "string" ? value : JSON.stringify(value);
   for (const run of runs) {
     const rows = run.starts.map(start => [start.time, grouped(start.step), start.llmc, start.device, grouped(start.ranks), grouped(start.threads),
-      bytes(start.memory), (start.libraries || []).join(", "),
-      [...Object.entries(start.changed || {}).map(([key, [before, after]]) => `${key} ${text(before)} → ${text(after)}`),
+      bytes(start.memory), [start.libraries || []].flat().join(", "),
+      [...Object.entries(start.changed || {}).map(([key, pair]) => [key, [pair].flat()]).map(([key, [before, after]]) => `${key} ${text(before)} → ${text(after)}`),
         ...(start.overrides || [])].join("; ")]);
     byId("starts").append(element("h3", {}, named(run)),
       rows.length ? table(["time", "from step", "llmc", "device", "ranks", "threads", "memory", "libraries", "changed keys, words of the command line"], rows,
