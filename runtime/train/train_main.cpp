@@ -12,29 +12,23 @@
 #include "comm/launch.h"
 #include "comm/rendezvous.h"
 #include "comm/spawn.h"
-#include "data/vocabulary.h"
 #include "error.h"
 #include "executable.h"
 #include "files/durable_file.h"
-#include "math/libraries.h"
-#include "math/tuning.h"
-#include "plural.h"
 #include "run/history.h"
-#include "spec/fingerprint.h"
 #include "spec/print.h"
 #include "train/clock.h"
 #include "train/command.h"
-#include "train/inputs.h"
 #include "train/loop.h"
 #include "train/metrics.h"
+#include "train/opening.h"
 #include "train/options.h"
 #include "train/place.h"
+#include "train/prepare.h"
 #include "train/program.h"
-#include "train/resume.h"
 #include "train/start.h"
 #include "train/together.h"
 #include "train/tune.h"
-#include "version.h"
 
 namespace llmc {
 namespace {
@@ -51,176 +45,10 @@ void check_profile(const StepWindow& window, const Device& device, std::int64_t 
                                            window.first + window.count, done + 1, stop));
 }
 
-void print_header(Console& console, const Session& session, const Device& device, const spec::Spec& values,
-                  const TokenShards& train, std::int64_t samples, const fs::path& run, const TrainState& state,
-                  const std::optional<StartPoint>& start, std::int64_t stop) {
-  const ProgramInfo& info = session.info();
-  const std::int64_t sequences = values.batch.tokens / info.sequence_length;
-  const std::size_t bytes = session.allocated_bytes();
-  console.text(fmt::format("{}: {} parameters, fingerprint {}", info.name, format_count(info.parameter_count),
-                           info.fingerprint));
-  console.text(fmt::format("device  {}, compiled for {}", device.description(), info.arch));
-  console.text(fmt::format("memory  {} bytes allocated ({:.1f} MiB)", format_count(static_cast<std::int64_t>(bytes)),
-                           static_cast<double>(bytes) / (1 << 20)));
-  const std::string algorithms = describe_tuning(info.products, info.math_workspace_bytes());
-  if (!algorithms.empty()) console.text("gemm    " + algorithms);
-  if (info.attention) console.text("attn    " + describe_attention(*info.attention));
-  console.text(
-      fmt::format("data    {} tokens in {} shard{}, {} sample{} of {}; {} step{} of {} tokens are {:.2f} epochs",
-                  format_count(train.tokens()), train.shards().size(),
-                  plural(static_cast<std::int64_t>(train.shards().size())), format_count(samples), plural(samples),
-                  info.sequence_length, format_count(stop), plural(stop), format_count(values.batch.tokens),
-                  static_cast<double>(stop) * static_cast<double>(sequences) / static_cast<double>(samples)));
-  // --resume may name a checkpoint of another folder: this one is where the run goes on.
-  const bool foreign = start && fs::weakly_canonical(start->checkpoint).parent_path() !=
-                                    fs::weakly_canonical(checkpoints_directory(run));
-  console.text(fmt::format("run     {}, {}{}", run.string(),
-                           state.step ? fmt::format("resumed at step {}", state.step) : "from step 0",
-                           foreign ? fmt::format(" of '{}'", start->checkpoint.string()) : ""));
-}
-
-Environment environment(const ProgramInfo& info, const Device& device, const Communicator& ranks) {
-  return {kVersion,           info.fingerprint, info.arch,          device.description(),
-          library_versions(), device.threads(), ranks.world_size(), file_checksum(tuned_file())};
-}
-
-/// Why there is no step to train.
-std::string nothing_to_do(const fs::path& where, std::int64_t step, std::int64_t stop, bool typed) {
-  const char* limit = typed ? "--steps" : "schedule.steps";
-  if (step > stop)
-    return fmt::format("nothing to do: '{}' is at step {}, past {} {}", where.string(), step, limit, stop);
-  return fmt::format("nothing to do: '{}' is at step {} of {}; a larger {} goes on", where.string(), step, stop, limit);
-}
-
-/// Values that the command line asked for, by override or by --follow-spec, and that no step of a finished run was
-/// trained with: "optimizer.lr 0.001, not 0.003". The number of steps is not one of them.
-std::string asked_in_vain(const spec::Spec& before, const spec::Spec& run, const Options& options) {
-  std::string text;
-  for (const spec::Change& c : spec::changes(before, run)) {
-    const bool followed = options.follow_spec && c.key->stage == spec::Stage::run_time && !c.key->aside;
-    if ((followed || overrides(options, c.key->path)) && c.key->path != "schedule.steps")
-      text += fmt::format("{}{} {}, not {}", text.empty() ? "" : ", ", c.key->path, c.before, c.after);
-  }
-  return text;
-}
-
-/// What is other than at the start before, and whether bits differ because of it.
-void tell_changes(Console& console, const std::vector<spec::Change>& changed,
-                  const std::vector<std::string>& surroundings, bool resumed) {
-  std::string build;
-  const auto add = [&](const std::string& text) { build += (build.empty() ? "" : ", ") + text; };
-  for (const spec::Change& c : changed) {
-    if (c.key->path == "target.arch") continue;  // what it became is among the surroundings
-    const std::string text = fmt::format("{} {} -> {}", c.key->path, c.before, c.after);
-    if (c.key->stage == spec::Stage::compiled && !c.key->aside)
-      add(text);
-    else
-      console.text("change  " + text);
-  }
-  for (const std::string& text : surroundings) add(text);
-  if (!build.empty() && resumed)
-    console.warning(build + ": the run goes on, and its bits differ from here from those without the change");
-}
-
-/// What this run has in another value than its trainer: kept from the run, or of the command line.
-void tell_differences(Console& console, const Options& options, const StartValues& values) {
-  std::vector<std::string> kept, words;
-  for (const spec::Change& c : spec::changes(values.built.spec, values.run.spec)) {
-    console.text(fmt::format("value   {}={} (the trainer was built with {})", c.key->path, c.after, c.before));
-    if (!values.before || options.follow_spec || overrides(options, c.key->path)) continue;
-    kept.push_back(c.key->path);
-    const bool there = spec::present(c.key->get(values.built.spec)) && spec::applies(*c.key, values.built.spec);
-    if (there || c.key->is_path) words.push_back(c.key->path + "=" + (there ? c.before : ""));
-  }
-  if (!kept.empty())
-    console.text(
-        fmt::format("value   the run keeps its own {}; to take the trainer's, add {}, or --follow-spec for all",
-                    spec::either(kept, " and "), shell_line(words)));
-  for (const std::string& path : edited_spec_files(executable_folder()))
-    console.warning(
-        fmt::format("'{}' was edited after this trainer was compiled, which knows nothing of the edit; `llmc compile` "
-                    "makes one that does{}",
-                    path, values.before ? ", and with --follow-spec this run then takes its run-time values" : ""));
-}
-
 void print_error(const char* text) {
   const char* no_colour = std::getenv("NO_COLOR");
   const bool colour = isatty(STDERR_FILENO) && !(no_colour && *no_colour);
   std::fprintf(stderr, "%serror:%s %s\n", colour ? "\033[31m" : "", colour ? "\033[0m" : "", text);
-}
-
-/// What a run needs before anything is trained: found, opened and checked.
-struct Prepared {
-  std::optional<RunFolder> folder;  // of rank 0
-  std::optional<StartPoint> start;
-  std::optional<std::string> last;  // what ran in the folder before
-  StartValues values;
-  Inputs inputs;
-  TrainState state;
-  std::int64_t stop = 0;
-  std::string model;
-};
-
-/// All that a rank can find out by reading. Of many ranks, only the first holds the folder's lock.
-void prepare(Prepared& p, const Options& options, const ProgramInfo& info, const fs::path& spec_file, bool owner,
-             Console& console) {
-  const Log log = [&](const std::string& line) { console.warning(line); };
-  // A folder is made when all that can be refused without it is right.
-  const spec::Spec built = built_values(info, options.base).spec;
-  p.model = spec::model_fingerprint(built);
-  check_spec(options, spec_file);
-  if (owner && RunFolder::holds_run(options.run)) p.folder.emplace(options.run, built, log);
-  p.start = find_start(options.run, options.resume, log);
-  p.last = RunFolder::spec_yaml(options.run);
-  p.values = find_values(options, info, p.last, p.start);
-  const spec::Spec& run = p.values.run.spec;
-  p.stop = last_step(options, run);
-  tell_differences(console, options, p.values);
-  if (const fs::path other = other_spec(options.run, spec_file); !other.empty())
-    console.text(fmt::format("note    the run was last started by a trainer of '{}'; this one is of '{}'",
-                             other.string(), spec_file.string()));
-  if (const std::string note = vocabulary_note(run.model.vocab_size, run.data.tokenizer, run.data.train.path);
-      !note.empty())
-    console.text("note    " + note);
-  check_paths(options, p.values, p.last.has_value());
-  p.inputs = open_inputs(run, info);
-
-  p.state = {0, {}, run.seed, run.data.seed, p.model, p.inputs.train->fingerprint(), file_checksum(run.data.tokenizer)};
-  if (p.start) {
-    const TrainState saved = read_train_state(p.start->checkpoint);
-    check_resume(saved, p.values.before->spec, p.state, run, options.allow, p.start->checkpoint);
-    p.state.step = saved.step;
-    p.state.position = position_after(saved, p.state);
-    if (p.state.tokenizer.empty()) p.state.tokenizer = saved.tokenizer;
-  }
-  p.state.position = continue_with(p.state.position, info.sequence_length);
-}
-
-/// Throws Failure(does_not_fit) where a step has less work than ranks.
-void check_work(const ProgramInfo& info, const spec::Spec& run, int ranks) {
-  const std::int64_t sequences = run.batch.tokens / info.sequence_length, passes = sequences / info.micro_batch;
-  if (passes >= ranks) return;
-  throw Failure(
-      Exit::does_not_fit,
-      fmt::format("a step of {} tokens is {} micro-batch{} of {} sequence{}, too few for {} ranks; compile "
-                  "with parallel.world_size={}{}, or give batch.tokens={}",
-                  run.batch.tokens, passes, passes == 1 ? "" : "es", info.micro_batch, plural(info.micro_batch), ranks,
-                  ranks, sequences >= ranks ? " and batch.micro_batch=auto" : "",
-                  ranks * info.micro_batch * info.sequence_length));
-}
-
-/// What all ranks must have alike. Throws SharedFailure.
-void agree(Rendezvous& ranks, const ProgramInfo& info, const Prepared& p) try {
-  Rendezvous::Facts facts = {{"llmc's version", kVersion},
-                             {"trainer", info.fingerprint},
-                             {"instruction set", info.arch},
-                             {"training data", p.state.data_fingerprint},
-                             {"first step", std::to_string(p.state.step + 1)}};
-  for (const spec::Key& key : spec::keys())
-    facts.emplace_back(key.path, spec::value_text(key, key.get(p.values.run.spec)));
-  ranks.agree(facts);
-} catch (const Failure& failure) {
-  throw SharedFailure(failure.code(), failure.what());
 }
 
 /// What all ranks end by stands in the log of each; rank 0 shows it.
@@ -253,15 +81,7 @@ int train(int argc, char** argv, const Options& options, const Program& program,
   const std::optional<StartPoint>& start = prepared.start;
   const spec::Spec& run = values.run.spec;
   const std::int64_t stop = prepared.stop, sequences = run.batch.tokens / info.sequence_length;
-  if (state.step >= stop) {
-    const fs::path& where = start ? start->checkpoint : options.run;
-    const std::string why = nothing_to_do(where, state.step, stop, options.steps.has_value());
-    const std::string vain = values.before ? asked_in_vain(values.before->spec, run, options) : "";
-    if (!vain.empty())
-      throw SharedFailure(Exit::usage,
-                          fmt::format("{}; it was trained with {}: for a run of its own give another --run, such "
-                                      "as --run runs/NAME",
-                                      why, vain));
+  if (const std::string why = nothing_to_do(prepared, options); !why.empty()) {
     console.text(why);
     return 0;
   }

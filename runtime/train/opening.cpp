@@ -1,0 +1,88 @@
+#include "train/opening.h"
+
+#include <fmt/format.h>
+
+#include "executable.h"
+#include "files/durable_file.h"
+#include "math/libraries.h"
+#include "math/tuning.h"
+#include "plural.h"
+#include "train/command.h"
+#include "train/place.h"
+#include "version.h"
+
+namespace llmc {
+
+namespace fs = std::filesystem;
+
+void print_header(Console& console, const Session& session, const Device& device, const spec::Spec& values,
+                  const TokenShards& train, std::int64_t samples, const fs::path& run, const TrainState& state,
+                  const std::optional<StartPoint>& start, std::int64_t stop) {
+  const ProgramInfo& info = session.info();
+  const std::int64_t sequences = values.batch.tokens / info.sequence_length;
+  const std::size_t bytes = session.allocated_bytes();
+  console.text(fmt::format("{}: {} parameters, fingerprint {}", info.name, format_count(info.parameter_count),
+                           info.fingerprint));
+  console.text(fmt::format("device  {}, compiled for {}", device.description(), info.arch));
+  console.text(fmt::format("memory  {} bytes allocated ({:.1f} MiB)", format_count(static_cast<std::int64_t>(bytes)),
+                           static_cast<double>(bytes) / (1 << 20)));
+  const std::string algorithms = describe_tuning(info.products, info.math_workspace_bytes());
+  if (!algorithms.empty()) console.text("gemm    " + algorithms);
+  if (info.attention) console.text("attn    " + describe_attention(*info.attention));
+  console.text(
+      fmt::format("data    {} tokens in {} shard{}, {} sample{} of {}; {} step{} of {} tokens are {:.2f} epochs",
+                  format_count(train.tokens()), train.shards().size(),
+                  plural(static_cast<std::int64_t>(train.shards().size())), format_count(samples), plural(samples),
+                  info.sequence_length, format_count(stop), plural(stop), format_count(values.batch.tokens),
+                  static_cast<double>(stop) * static_cast<double>(sequences) / static_cast<double>(samples)));
+  // --resume may name a checkpoint of another folder: this one is where the run goes on.
+  const bool foreign = start && fs::weakly_canonical(start->checkpoint).parent_path() !=
+                                    fs::weakly_canonical(checkpoints_directory(run));
+  console.text(fmt::format("run     {}, {}{}", run.string(),
+                           state.step ? fmt::format("resumed at step {}", state.step) : "from step 0",
+                           foreign ? fmt::format(" of '{}'", start->checkpoint.string()) : ""));
+}
+
+Environment environment(const ProgramInfo& info, const Device& device, const Communicator& ranks) {
+  return {kVersion,           info.fingerprint, info.arch,          device.description(),
+          library_versions(), device.threads(), ranks.world_size(), file_checksum(tuned_file())};
+}
+
+void tell_changes(Console& console, const std::vector<spec::Change>& changed,
+                  const std::vector<std::string>& surroundings, bool resumed) {
+  std::string build;
+  const auto add = [&](const std::string& text) { build += (build.empty() ? "" : ", ") + text; };
+  for (const spec::Change& c : changed) {
+    if (c.key->path == "target.arch") continue;  // what it became is among the surroundings
+    const std::string text = fmt::format("{} {} -> {}", c.key->path, c.before, c.after);
+    if (c.key->stage == spec::Stage::compiled && !c.key->aside)
+      add(text);
+    else
+      console.text("change  " + text);
+  }
+  for (const std::string& text : surroundings) add(text);
+  if (!build.empty() && resumed)
+    console.warning(build + ": the run goes on, and its bits differ from here from those without the change");
+}
+
+void tell_differences(Console& console, const Options& options, const StartValues& values) {
+  std::vector<std::string> kept, words;
+  for (const spec::Change& c : spec::changes(values.built.spec, values.run.spec)) {
+    console.text(fmt::format("value   {}={} (the trainer was built with {})", c.key->path, c.after, c.before));
+    if (!values.before || options.follow_spec || overrides(options, c.key->path)) continue;
+    kept.push_back(c.key->path);
+    const bool there = spec::present(c.key->get(values.built.spec)) && spec::applies(*c.key, values.built.spec);
+    if (there || c.key->is_path) words.push_back(c.key->path + "=" + (there ? c.before : ""));
+  }
+  if (!kept.empty())
+    console.text(
+        fmt::format("value   the run keeps its own {}; to take the trainer's, add {}, or --follow-spec for all",
+                    spec::either(kept, " and "), shell_line(words)));
+  for (const std::string& path : edited_spec_files(executable_folder()))
+    console.warning(
+        fmt::format("'{}' was edited after this trainer was compiled, which knows nothing of the edit; `llmc compile` "
+                    "makes one that does{}",
+                    path, values.before ? ", and with --follow-spec this run then takes its run-time values" : ""));
+}
+
+}  // namespace llmc

@@ -1,0 +1,113 @@
+#include "train/prepare.h"
+
+#include <fmt/format.h>
+
+#include "data/vocabulary.h"
+#include "error.h"
+#include "plural.h"
+#include "spec/fingerprint.h"
+#include "spec/print.h"
+#include "train/opening.h"
+#include "train/place.h"
+#include "train/resume.h"
+#include "train/together.h"
+#include "version.h"
+
+namespace llmc {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// Values that the command line asked for, by override or by --follow-spec, and that no step of a finished run was
+/// trained with: "optimizer.lr 0.001, not 0.003". The number of steps is not one of them.
+std::string asked_in_vain(const spec::Spec& before, const spec::Spec& run, const Options& options) {
+  std::string text;
+  for (const spec::Change& c : spec::changes(before, run)) {
+    const bool followed = options.follow_spec && c.key->stage == spec::Stage::run_time && !c.key->aside;
+    if ((followed || overrides(options, c.key->path)) && c.key->path != "schedule.steps")
+      text += fmt::format("{}{} {}, not {}", text.empty() ? "" : ", ", c.key->path, c.before, c.after);
+  }
+  return text;
+}
+
+}  // namespace
+
+void prepare(Prepared& p, const Options& options, const ProgramInfo& info, const fs::path& spec_file, bool owner,
+             Console& console) {
+  const Log log = [&](const std::string& line) { console.warning(line); };
+  // A folder is made when all that can be refused without it is right.
+  const spec::Spec built = built_values(info, options.base).spec;
+  p.model = spec::model_fingerprint(built);
+  check_spec(options, spec_file);
+  if (owner && RunFolder::holds_run(options.run)) p.folder.emplace(options.run, built, log);
+  p.start = find_start(options.run, options.resume, log);
+  p.last = RunFolder::spec_yaml(options.run);
+  p.values = find_values(options, info, p.last, p.start);
+  const spec::Spec& run = p.values.run.spec;
+  p.stop = last_step(options, run);
+  tell_differences(console, options, p.values);
+  if (const fs::path other = other_spec(options.run, spec_file); !other.empty())
+    console.text(fmt::format("note    the run was last started by a trainer of '{}'; this one is of '{}'",
+                             other.string(), spec_file.string()));
+  if (const std::string note = vocabulary_note(run.model.vocab_size, run.data.tokenizer, run.data.train.path);
+      !note.empty())
+    console.text("note    " + note);
+  check_paths(options, p.values, p.last.has_value());
+  p.inputs = open_inputs(run, info);
+
+  p.state = {0, {}, run.seed, run.data.seed, p.model, p.inputs.train->fingerprint(), file_checksum(run.data.tokenizer)};
+  if (p.start) {
+    const TrainState saved = read_train_state(p.start->checkpoint);
+    check_resume(saved, p.values.before->spec, p.state, run, options.allow, p.start->checkpoint);
+    p.state.step = saved.step;
+    p.state.position = position_after(saved, p.state);
+    if (p.state.tokenizer.empty()) p.state.tokenizer = saved.tokenizer;
+  }
+  p.state.position = continue_with(p.state.position, info.sequence_length);
+}
+
+void check_work(const ProgramInfo& info, const spec::Spec& run, int ranks) {
+  const std::int64_t sequences = run.batch.tokens / info.sequence_length, passes = sequences / info.micro_batch;
+  if (passes >= ranks) return;
+  throw Failure(
+      Exit::does_not_fit,
+      fmt::format("a step of {} tokens is {} micro-batch{} of {} sequence{}, too few for {} ranks; compile "
+                  "with parallel.world_size={}{}, or give batch.tokens={}",
+                  run.batch.tokens, passes, passes == 1 ? "" : "es", info.micro_batch, plural(info.micro_batch), ranks,
+                  ranks, sequences >= ranks ? " and batch.micro_batch=auto" : "",
+                  ranks * info.micro_batch * info.sequence_length));
+}
+
+void agree(Rendezvous& ranks, const ProgramInfo& info, const Prepared& p) try {
+  Rendezvous::Facts facts = {{"llmc's version", kVersion},
+                             {"trainer", info.fingerprint},
+                             {"instruction set", info.arch},
+                             {"training data", p.state.data_fingerprint},
+                             {"first step", std::to_string(p.state.step + 1)}};
+  for (const spec::Key& key : spec::keys())
+    facts.emplace_back(key.path, spec::value_text(key, key.get(p.values.run.spec)));
+  ranks.agree(facts);
+} catch (const Failure& failure) {
+  throw SharedFailure(failure.code(), failure.what());
+}
+
+std::string nothing_to_do(const Prepared& p, const Options& options) {
+  const std::int64_t step = p.state.step;
+  if (step < p.stop) return {};
+  const std::string where = (p.start ? p.start->checkpoint : options.run).string();
+  const char* limit = options.steps ? "--steps" : "schedule.steps";
+  const std::string why =
+      step > p.stop
+          ? fmt::format("nothing to do: '{}' is at step {}, past {} {}", where, step, limit, p.stop)
+          : fmt::format("nothing to do: '{}' is at step {} of {}; a larger {} goes on", where, step, p.stop, limit);
+  const std::string vain = p.values.before ? asked_in_vain(p.values.before->spec, p.values.run.spec, options) : "";
+  if (!vain.empty())
+    throw SharedFailure(Exit::usage,
+                        fmt::format("{}; it was trained with {}: for a run of its own give another --run, such "
+                                    "as --run runs/NAME",
+                                    why, vain));
+  return why;
+}
+
+}  // namespace llmc
