@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/snapshot.h"
 #include "plural.h"
 #include "spec/values.h"
 
@@ -169,6 +171,26 @@ std::string ranks_text(const Plan& plan) {
       human_count(static_cast<double>(share_of(most->elements, static_cast<int>(ranks)))));
 }
 
+/// Host memory of the snapshot from which a checkpoint is written beside training; 0: training waits.
+std::size_t snapshot_bytes(const Plan& plan) {
+  if (!plan.spec.checkpoint.asynchronous) return 0;
+  std::vector<ParameterInfo> parameters;
+  for (const plan::Slice& s : plan.parameters.slices)
+    parameters.push_back({s.name.c_str(), s.offset, s.rows, s.cols, s.pitch, s.matrix, s.group, 0, 0, 0});
+  const std::size_t bytes =
+      Snapshot::most_bytes(parameters, saved_buffers(plan.layout.buffers), static_cast<int>(world(plan)), kShardBytes);
+  const auto budget = static_cast<std::size_t>(plan.spec.memory.budget);
+  return plan.spec.target.kind == spec::TargetKind::cuda || plan.layout.bytes + bytes <= budget ? bytes : 0;
+}
+
+std::string snapshot_text(const Plan& plan) {
+  if (const std::size_t bytes = snapshot_bytes(plan))
+    return fmt::format("  written beside training, from a snapshot of {} in the host's memory\n",
+                       human_bytes(static_cast<double>(bytes)));
+  return plan.spec.checkpoint.asynchronous ? "  training waits for it: memory.budget has no room for a snapshot\n"
+                                           : "  training waits for it\n";
+}
+
 }  // namespace
 
 nlohmann::ordered_json plan_json(const Plan& plan) {
@@ -201,6 +223,7 @@ nlohmann::ordered_json plan_json(const Plan& plan) {
                        {"offset", buffer.offset}});
   j["memory"] = {{"arena_bytes", plan.layout.bytes},
                  {"budget_bytes", s.memory.budget},
+                 {"snapshot_bytes", snapshot_bytes(plan)},
                  {"transient_bytes", plan.layout.transient_bytes},
                  {"transient_lower_bound", plan.layout.transient_bound},
                  {"sections", sections},
@@ -277,9 +300,9 @@ std::string plan_text(const Plan& plan) {
   if (s.target.kind == spec::TargetKind::cuda) out += attention_text(plan);
   out += ranks_text(plan);
   const double save = 3 * sizeof(float) * static_cast<double>(plan.parameters.logical);
-  out += fmt::format("disk: {} a checkpoint; keep_last {} and the one that is being written take {}\n\n",
+  out += fmt::format("disk: {} a checkpoint; keep_last {} and the one that is being written take {}\n{}\n",
                      human_bytes(save), s.checkpoint.keep_last,
-                     human_bytes(save * static_cast<double>(s.checkpoint.keep_last + 1)));
+                     human_bytes(save * static_cast<double>(s.checkpoint.keep_last + 1)), snapshot_text(plan));
   out += fmt::format(
       "work: {}FLOP a token (linear 6 x weights {}, causal attention counted once as half {}), {}FLOP and {} a step, "
       "{} launches\n",

@@ -29,10 +29,12 @@ struct TrainState {
   bool operator==(const TrainState&) const = default;
 };
 
-/// Which checkpoints stay after a save: the newest `keep_last` (0 = all) and every multiple of `keep_every` (0 = none).
+/// Which checkpoints stay after a save: the newest `keep_last` (0 = all), every multiple of `keep_every` (0 = none),
+/// and the best.
 struct Retention {
   std::int64_t keep_last = 0;
   std::int64_t keep_every = 0;
+  std::optional<std::int64_t> best = {};  // a step whose checkpoint stays
 };
 
 /// Receives one line about something that was survived; may be empty.
@@ -53,6 +55,7 @@ struct SaveOptions {
   Savers savers = {};
   std::function<void()> prepare = {};      // what the rank that makes the directory does first; may be empty
   std::int64_t shard_bytes = kShardBytes;  // of tensor data in a model file; files of moments hold twice that
+  bool read_back = false;                  // every file from the disk, before the checkpoint appears
 };
 
 /// Texts that a checkpoint holds as they are.

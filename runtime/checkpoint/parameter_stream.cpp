@@ -6,6 +6,7 @@
 #include <optional>
 #include <string_view>
 
+#include "checkpoint/division.h"
 #include "error.h"
 
 namespace llmc {
@@ -13,8 +14,6 @@ namespace {
 
 /// Elements on the host at once: 16 MiB, enough for full disk and PCIe speed.
 constexpr std::int64_t kBlockElements = 4 << 20;
-
-std::int64_t flat_elements(const ParameterInfo& p) { return (p.rows - 1) * p.pitch + p.cols; }
 
 /// Calls block(row, col, rows, cols) over the whole tensor, in row-major order: many whole rows, or a piece of one.
 template <class Block>

@@ -53,7 +53,8 @@ void apply_retention(const fs::path& run, std::int64_t saved, const Retention& r
     }
     if (kept < retention.keep_last || checkpoint.step == saved) {
       ++kept;
-    } else if (retention.keep_every <= 0 || checkpoint.step % retention.keep_every != 0) {
+    } else if ((retention.keep_every <= 0 || checkpoint.step % retention.keep_every != 0) &&
+               checkpoint.step != retention.best) {
       remove_directory(checkpoints_directory(run), checkpoint.path.filename().string());
     }
   }

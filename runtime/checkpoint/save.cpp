@@ -1,3 +1,5 @@
+#include "checkpoint/save.h"
+
 #include <sys/statvfs.h>
 
 #include <algorithm>
@@ -8,7 +10,6 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "checkpoint/checkpoint.h"
 #include "checkpoint/parameter_stream.h"
 #include "checkpoint/retention.h"
 #include "checkpoint/shards.h"
@@ -21,66 +22,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
-using Shard = std::vector<ParameterInfo>;
-
 std::int64_t tensor_bytes(const ParameterInfo& p) { return p.rows * p.cols * static_cast<std::int64_t>(sizeof(float)); }
 
-/// Consecutive parameters, as split_tensors() splits them.
-std::vector<Shard> split(std::span<const ParameterInfo> parameters, std::int64_t limit) {
-  std::vector<std::int64_t> bytes;
-  for (const ParameterInfo& p : parameters) bytes.push_back(tensor_bytes(p));
-  std::vector<Shard> shards;
-  for (const std::size_t count : split_tensors(bytes, limit)) {
-    shards.emplace_back(parameters.begin(), parameters.begin() + static_cast<std::ptrdiff_t>(count));
-    parameters = parameters.subspan(count);
-  }
-  return shards;
-}
-
-std::string index_of(std::span<const Shard> shards) {
+std::string index_of(std::span<const TensorFile> files) {
   std::int64_t total = 0;
-  std::map<std::string, std::string> files;
-  for (std::size_t i = 0; i < shards.size(); ++i)
-    for (const ParameterInfo& p : shards[i]) {
-      files[p.name] = shard_name("model", i, shards.size());
+  std::map<std::string, std::string> file_of;
+  for (const TensorFile& file : files) {
+    if (file.first != kWeights) continue;
+    for (const ParameterInfo& p : file.parameters) {
+      file_of[p.name] = file.name;
       total += tensor_bytes(p);
     }
-  return model_index(files, total);
+  }
+  return model_index(file_of, total);
 }
-
-/// What every rank has to go through together: after an error a rank does nothing more, but calls what all call, and
-/// the error is told in the end.
-class Attempt {
- public:
-  template <class Work>
-  void operator()(Work work) {
-    if (!error_.empty()) return;
-    try {
-      work();
-    } catch (const std::bad_alloc&) {
-      error_ = "the host's memory is used up";
-    } catch (const std::exception& failure) {
-      error_ = failure.what();
-    }
-  }
-
-  /// Whether all ranks came here without an error; else throws Failure(checkpoint) with the first of them, on every
-  /// rank. Returns the texts that the ranks give each other.
-  std::vector<std::string> settle(const Savers& savers, const std::string& mine) const {
-    const std::string text = (error_.empty() ? "+" + mine : "-" + error_);
-    std::vector<std::string> texts = savers.ranks > 1 ? savers.exchange(text) : std::vector{text};
-    for (std::size_t rank = 0; rank < texts.size(); ++rank) {
-      if (texts[rank][0] == '-')
-        throw Failure(Exit::checkpoint,
-                      (savers.ranks > 1 ? "rank " + std::to_string(rank) + ": " : "") + texts[rank].substr(1));
-      texts[rank].erase(0, 1);
-    }
-    return texts;
-  }
-
- private:
-  std::string error_;
-};
 
 /// Reads a parameter for a file. Throws Failure(checkpoint) at a weight that is not finite: nothing could go on from
 /// it.
@@ -93,31 +48,6 @@ FlatReader reader(StateAccess& access, std::size_t buffer, const ParameterInfo& 
     if (!finite)
       throw Failure(Exit::checkpoint, std::string("'") + parameter.name + "' has a weight that is not finite");
   };
-}
-
-/// What a checkpoint's file holds: of each parameter its elements of buffers [first, past). `owner`: this rank writes
-/// it, the others gather for it.
-void write_tensors(const fs::path& path, const Shard& shard, std::size_t first, std::size_t past, StateAccess& access,
-                   bool owner, Attempt& attempt, std::vector<FileRecord>& files) {
-  struct Source {
-    std::size_t buffer;
-    const ParameterInfo* parameter;
-  };
-  std::map<std::string, Source> sources;  // in the order of a file
-  std::vector<safetensors::TensorSpec> specs;
-  for (std::size_t buffer = first; buffer < past; ++buffer)
-    for (const ParameterInfo& p : shard) {
-      specs.push_back(tensor_spec(p, access.prefixes()[buffer]));
-      sources[specs.back().name] = {buffer, &p};
-    }
-  std::optional<safetensors::Writer> writer;
-  if (owner) attempt([&] { writer.emplace(path, specs); });
-  for (const auto& [name, source] : sources) {
-    access.gather(source.buffer, *source.parameter);
-    if (!owner) continue;
-    attempt([&] { write_parameter(*writer, *source.parameter, reader(access, source.buffer, *source.parameter)); });
-  }
-  if (owner) attempt([&] { files.push_back(writer->finish()); });
 }
 
 std::string records_text(std::span<const FileRecord> files) {
@@ -181,52 +111,94 @@ void check_can_save(const fs::path& run, std::span<const ParameterInfo> paramete
         "; saving will fail unless some space is freed");
 }
 
+std::vector<std::string> Attempt::settle(const Savers& savers, const std::string& mine) const {
+  const std::string text = (error_.empty() ? "+" + mine : "-" + error_);
+  std::vector<std::string> texts = savers.ranks > 1 ? savers.exchange(text) : std::vector{text};
+  for (std::size_t rank = 0; rank < texts.size(); ++rank) {
+    if (texts[rank][0] == '-')
+      throw Failure(Exit::checkpoint,
+                    (savers.ranks > 1 ? "rank " + std::to_string(rank) + ": " : "") + texts[rank].substr(1));
+    texts[rank].erase(0, 1);
+  }
+  return texts;
+}
+
+CheckpointSave::CheckpointSave(const fs::path& run, const TrainState& state, const CheckpointTexts& texts,
+                               std::span<const ParameterInfo> parameters, std::size_t buffers,
+                               const SaveOptions& options)
+    : run_(run),
+      parent_(checkpoints_directory(run)),
+      folder_(AtomicDirectory::path_of(parent_, checkpoint_name(state.step))),
+      state_(state),
+      texts_(texts),
+      options_(options),
+      tensor_files_(tensor_files(stored_parameters(parameters), buffers, options.savers.ranks, options.shard_bytes)) {
+  if (options_.savers.rank == 0)
+    attempt_([&] {
+      if (options_.prepare) options_.prepare();
+      make_directories(parent_);
+      remove_stale_directories(parent_, kCheckpointPrefix);
+      check_space(parent_, checkpoint_bytes(parameters, buffers));
+      directory_.emplace(parent_, checkpoint_name(state_.step));
+    });
+  attempt_.settle(options_.savers, "");
+}
+
+void CheckpointSave::write(StateAccess& access) {
+  for (const TensorFile& file : tensor_files_) {
+    const bool owner = file.owner == options_.savers.rank;
+    const std::map<std::string, StoredTensor> tensors = tensors_of(file, access.prefixes());
+    std::vector<safetensors::TensorSpec> specs;
+    for (const auto& [name, tensor] : tensors)
+      specs.push_back(tensor_spec(*tensor.parameter, access.prefixes()[tensor.buffer]));
+    std::optional<safetensors::Writer> writer;
+    if (owner) attempt_([&] { writer.emplace(folder_ / file.name, specs); });
+    for (const auto& [name, tensor] : tensors) {
+      access.gather(tensor.buffer, *tensor.parameter);
+      if (!owner) continue;
+      attempt_([&] { write_parameter(*writer, *tensor.parameter, reader(access, tensor.buffer, *tensor.parameter)); });
+    }
+    if (owner) attempt_([&] { files_.push_back(writer->finish()); });
+  }
+}
+
+void CheckpointSave::settle() {
+  const std::vector<std::string> written = attempt_.settle(options_.savers, records_text(files_));
+  files_.clear();
+  for (const std::string& text : written) add_records(text, files_);
+}
+
+void CheckpointSave::publish() {
+  if (options_.savers.rank != 0) return;
+  attempt_([&] {
+    if (tensor_files_.size() > 2) files_.push_back(write_small_file(folder_, kModelIndex, index_of(tensor_files_)));
+    files_.push_back(write_small_file(folder_, "config.json", texts_.config_json));
+    files_.push_back(write_small_file(folder_, "spec.yaml", texts_.spec_yaml));
+    files_.push_back(write_small_file(folder_, "state.json", format_train_state(state_)));
+    write_manifest(folder_, files_);
+    if (options_.read_back) {
+      for (const FileRecord& file : files_) forget_cached(folder_ / file.name);
+      if (const auto damage = find_damage(folder_, Depth::checksums))
+        throw Failure(Exit::checkpoint, "read back from the disk, the checkpoint is damaged: " + *damage);
+    }
+    directory_->commit();
+  });
+}
+
+fs::path CheckpointSave::finish() {
+  attempt_.settle(options_.savers, "");
+  return parent_ / checkpoint_name(state_.step);
+}
+
 fs::path save_checkpoint(const fs::path& run, const TrainState& state, const CheckpointTexts& texts,
                          std::span<const ParameterInfo> parameters, StateAccess& access, const SaveOptions& options) {
-  const Savers& savers = options.savers;
-  const bool first = savers.rank == 0;
-  const std::vector<ParameterInfo> stored = stored_parameters(parameters);
-  const std::vector<Shard> shards = split(stored, options.shard_bytes);
-  const fs::path parent = checkpoints_directory(run),
-                 folder = AtomicDirectory::path_of(parent, checkpoint_name(state.step));
-  Attempt attempt;
-  std::optional<AtomicDirectory> directory;
-  if (first)
-    attempt([&] {
-      if (options.prepare) options.prepare();
-      make_directories(parent);
-      remove_stale_directories(parent, kCheckpointPrefix);
-      check_space(parent, checkpoint_bytes(parameters, access.prefixes().size()));
-      directory.emplace(parent, checkpoint_name(state.step));
-    });
-  attempt.settle(savers, "");
-
-  std::vector<FileRecord> files;
-  const std::size_t buffers = access.prefixes().size();
-  for (std::size_t i = 0; i < shards.size(); ++i) {
-    const bool owner = i % static_cast<std::size_t>(savers.ranks) == static_cast<std::size_t>(savers.rank);
-    const auto write = [&](const char* stem, std::size_t first_buffer, std::size_t past) {
-      write_tensors(folder / shard_name(stem, i, shards.size()), shards[i], first_buffer, past, access, owner, attempt,
-                    files);
-    };
-    write("model", kWeights, kWeights + 1);
-    write("optimizer", kWeights + 1, buffers);
-  }
-  const std::vector<std::string> written = attempt.settle(savers, records_text(files));
-  if (first)
-    attempt([&] {
-      files.clear();
-      for (const std::string& text : written) add_records(text, files);
-      if (shards.size() > 1) files.push_back(write_small_file(folder, kModelIndex, index_of(shards)));
-      files.push_back(write_small_file(folder, "config.json", texts.config_json));
-      files.push_back(write_small_file(folder, "spec.yaml", texts.spec_yaml));
-      files.push_back(write_small_file(folder, "state.json", format_train_state(state)));
-      write_manifest(folder, files);
-      directory->commit();
-    });
-  attempt.settle(savers, "");
-  if (first) apply_retention(run, state.step, options.retention, options.log);
-  return parent / checkpoint_name(state.step);
+  CheckpointSave save(run, state, texts, parameters, access.prefixes().size(), options);
+  save.write(access);
+  save.settle();
+  save.publish();
+  const fs::path path = save.finish();
+  if (options.savers.rank == 0) apply_retention(run, state.step, options.retention, options.log);
+  return path;
 }
 
 }  // namespace llmc

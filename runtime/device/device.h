@@ -31,6 +31,10 @@ class Device {
   /// Zero-filled, aligned to 4096 bytes, lives as long as the Device. Throws Failure(does_not_fit) with both sizes.
   std::byte* allocate(std::size_t bytes);
 
+  /// Host memory that copy_out() reaches at the full speed of the link: pinned on cuda. Aligned and owned as above.
+  /// Throws Failure(does_not_fit).
+  std::byte* allocate_host(std::size_t bytes);
+
   /// Ordered with the stream's work. `src` may be reused when copy_in returns; `dst` of copy_out is valid after
   /// synchronize().
   void copy_in(void* dst, const void* src, std::size_t bytes);

@@ -119,6 +119,13 @@ void sync_directory(const fs::path& directory, const Writer& writer) {
   if (!close_checked(fd)) throw_errno("close", path, writer);
 }
 
+void forget_cached(const fs::path& path) {
+  const int fd = open_retrying(path, O_RDONLY);
+  if (fd < 0) return;
+  ::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+  ::close(fd);
+}
+
 void make_directories(const fs::path& directory, const Writer& writer) {
   std::error_code ignored;  // what it hides, mkdir says
   if (directory.empty() || fs::is_directory(directory, ignored)) return;

@@ -72,6 +72,10 @@ class DurableFile {
 /// Makes entries of a directory (creations, renames) survive a power loss.
 void sync_directory(const std::filesystem::path& directory, const Writer& writer = kRunWriter);
 
+/// Asks the system to drop its copy in memory of a file that was finished, so that the next read is of the disk. No
+/// error: file systems in memory have nothing else.
+void forget_cached(const std::filesystem::path& path);
+
 /// Creates a directory and what is missing above it, each durable.
 void make_directories(const std::filesystem::path& directory, const Writer& writer = kRunWriter);
 

@@ -276,20 +276,26 @@ class Relations {
 
   void schedule() {
     const Schedule& s = spec_.schedule;
-    if (!usable({"schedule.steps", "schedule.warmup_steps"})) return;
-    if (s.warmup_steps >= s.steps) {
+    if (!usable({"schedule.steps", "schedule.warmup_steps", "schedule.from_step"})) return;
+    const std::int64_t length = s.steps - s.from_step;
+    if (length <= 0) {
       fail("E0308",
-           fmt::format("warmup_steps {} leaves nothing of {} step{}", s.warmup_steps, s.steps, plural(s.steps)),
-           "write fewer warmup_steps", any_of({write("schedule.warmup_steps", s.steps / 10)}),
+           fmt::format("a schedule from step {} leaves nothing of {} step{}", s.from_step, s.steps, plural(s.steps)),
+           "write an earlier from_step, or more steps",
+           any_of({leave_out("schedule.from_step"), write("schedule.steps", 2 * s.from_step)}),
+           {"schedule.from_step", "schedule.steps"});
+    } else if (s.warmup_steps >= length) {
+      fail("E0308", fmt::format("warmup_steps {} leaves nothing of {} step{}", s.warmup_steps, length, plural(length)),
+           "write fewer warmup_steps", any_of({write("schedule.warmup_steps", length / 10)}),
            {"schedule.warmup_steps", "schedule.steps"});
     } else if (s.kind == ScheduleKind::wsd && usable({"schedule.kind", "schedule.decay_fraction"}) &&
-               static_cast<double>(s.warmup_steps) + s.decay_fraction * static_cast<double>(s.steps) >
-                   static_cast<double>(s.steps)) {
-      const double left = static_cast<double>(s.steps - s.warmup_steps) / static_cast<double>(s.steps);
-      const auto flat = static_cast<std::int64_t>((1 - s.decay_fraction) * static_cast<double>(s.steps));
+               static_cast<double>(s.warmup_steps) + s.decay_fraction * static_cast<double>(length) >
+                   static_cast<double>(length)) {
+      const double left = static_cast<double>(length - s.warmup_steps) / static_cast<double>(length);
+      const auto flat = static_cast<std::int64_t>((1 - s.decay_fraction) * static_cast<double>(length));
       fail("E0312",
            fmt::format("warmup_steps {} and decay_fraction {} do not fit into {} steps", s.warmup_steps,
-                       s.decay_fraction, s.steps),
+                       s.decay_fraction, length),
            "write a smaller decay_fraction or fewer warmup_steps",
            any_of({write("schedule.decay_fraction", fmt::format("{}", std::floor(left * 100) / 100)),
                    write("schedule.warmup_steps", flat)}),

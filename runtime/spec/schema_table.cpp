@@ -152,6 +152,7 @@ std::vector<Row> run_rows() {
   constexpr double kMaxSteps = 1e12, kMaxSequence = 1 << 20;
   const char* kValidation = "data.validation.path";
   const char* kPrompts = "sampling.prompts";
+  const char* kMirror = "checkpoint.mirror";
   return {
       bind("batch.sequence_length", Type::integer, FIELD(batch.sequence_length))
           .fallback("2048")
@@ -249,9 +250,18 @@ std::vector<Row> run_rows() {
           .derived("2 % of steps, rounded down",
                    [](const Spec& s) -> std::optional<Value> {
                      if (s.schedule.steps < 1) return {};
-                     return s.schedule.steps / 50;
+                     return std::max<std::int64_t>(s.schedule.steps - s.schedule.from_step, 0) / 50;
                    })
           .doc("Linear rise from lr / warmup_steps, so that step 0 already learns."),
+      bind("schedule.from_step", Type::integer, FIELD(schedule.from_step))
+          .fallback("0")
+          .newer()
+          .run_time()
+          .range(0, kMaxSteps)
+          .unit("steps")
+          .doc(
+              "Step at which the schedule begins: a resumed run that names its step warms up again there, and goes the "
+              "rest of the way to schedule.steps with these values."),
       bind("schedule.min_lr_ratio", Type::number, FIELD(schedule.min_lr_ratio))
           .fallback("0.1")
           .run_time()
@@ -359,6 +369,35 @@ std::vector<Row> run_rows() {
           .range(0, kMaxSteps)
           .unit("steps")
           .doc("Checkpoints at multiples of it are kept for good; 0: none. A multiple of every."),
+      bind("checkpoint.best", Type::string, FIELD(checkpoint.best))
+          .aside()
+          .run_time()
+          .when(kValidation, "*")
+          .doc(
+              "Name of a validation set: each evaluation with its lowest loss so far is saved, and the newest of these "
+              "checkpoints is kept whatever keep_last says."),
+      bind("checkpoint.asynchronous", Type::boolean, FIELD(checkpoint.asynchronous))
+          .aside()
+          .fallback("true")
+          .run_time()
+          .doc("A checkpoint is written beside training, from a snapshot in the host's memory. On cpu only where "
+               "memory.budget has room for it. false: training waits."),
+      bind("checkpoint.verify", Type::boolean, FIELD(checkpoint.verify))
+          .aside()
+          .fallback("false")
+          .run_time()
+          .doc("Reads every file of a checkpoint back from the disk before the checkpoint appears."),
+      bind(kMirror, Type::string, FIELD(checkpoint.mirror))
+          .run_time()
+          .path()
+          .doc("A second folder for checkpoints, on another disk; --resume takes it as it takes a run folder."),
+      bind("checkpoint.mirror_every", Type::integer, FIELD(checkpoint.mirror_every))
+          .aside()
+          .fallback("1")
+          .run_time()
+          .when(kMirror, "*")
+          .range(1, 1e6)
+          .doc("Of so many checkpoints one is copied to the mirror."),
       bind("metrics.every", Type::integer, FIELD(metrics.every))
           .aside()
           .fallback("10")

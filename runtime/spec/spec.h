@@ -72,7 +72,8 @@ struct Schedule {
   ScheduleKind kind = ScheduleKind::cosine;
   std::int64_t steps = 0, warmup_steps = 0;
   double min_lr_ratio = 0;
-  double decay_fraction = 0;  // wsd: the last part of the steps, in which lr falls
+  double decay_fraction = 0;   // wsd: the last part of the steps, in which lr falls
+  std::int64_t from_step = 0;  // where the schedule begins
 };
 
 struct DataSource {
@@ -97,6 +98,10 @@ struct Sampling {
 };
 struct Checkpoint {
   std::int64_t every = 0, keep_last = 0, keep_every = 0;
+  std::string best;  // name of a validation set; empty: none
+  bool asynchronous = true, verify = false;
+  std::string mirror;  // a folder; empty: none
+  std::int64_t mirror_every = 0;
 };
 struct Metrics {
   std::int64_t every = 0;

@@ -19,9 +19,15 @@ namespace {
 
 constexpr double kRefreshSeconds = 0.1;  // of the line on a terminal
 
-// Ranks add up their requests: how many ask to stop, and times kSaveRequest, how many ask to save.
-constexpr float kStopRequest = 1, kSaveRequest = 1024;
+// Ranks add up their requests: how many ask to stop, times kSaveRequest how many ask to save, and kFinishRequest where
+// rank 0 has written its part of a checkpoint. A float counts up to 2^24.
+constexpr float kStopRequest = 1, kSaveRequest = 1024, kFinishRequest = 1024 * 1024;
 static_assert(kSaveRequest > kMostRanks);
+
+// A deadline leaves so many seconds, and so many times the longest turn and the longest save.
+constexpr double kSpareSeconds = 5, kSpareFactor = 2;
+
+constexpr char kNextSave[] = "training goes on; the next save is tried at the next interval";
 
 }  // namespace
 
@@ -29,12 +35,19 @@ bool TrainLoop::many_ranks() const { return run_.session.ranks().world_size() > 
 
 float TrainLoop::requests() {
   if (!many_ranks()) return 0;
-  return (run_.signals.stop_signal() != 0 ? kStopRequest : 0) + (run_.signals.take_save_request() ? kSaveRequest : 0);
+  return (own_reason() != 0 ? kStopRequest : 0) + (run_.signals.take_save_request() ? kSaveRequest : 0) +
+         (run_.folder && saver_.in_flight() && saver_.written() ? kFinishRequest : 0);
+}
+
+int TrainLoop::own_reason() const {
+  if (const int signal = run_.signals.stop_signal(); signal != 0) return signal;
+  const double needed = kSpareSeconds + kSpareFactor * (longest_turn_ + saver_.longest_seconds());
+  return run_.deadline > 0 && process_seconds() + needed >= run_.deadline ? kDeadline : 0;
 }
 
 /// Many ranks go by what came back with a step, which is the same on all of them.
 int TrainLoop::stop_signal() const {
-  const int own = run_.signals.stop_signal();
+  const int own = own_reason();
   if (!many_ranks()) return own;
   return !stop_asked_ ? 0 : own != 0 ? own : kOtherRank;
 }
@@ -75,7 +88,8 @@ void TrainLoop::finish() {
   state_.position = done_.position;
   if (many_ranks()) {
     stop_asked_ |= std::fmod(finished_.results.requests, kSaveRequest) >= kStopRequest;
-    save_asked_ |= finished_.results.requests >= kSaveRequest;
+    save_asked_ |= std::fmod(finished_.results.requests, kFinishRequest) >= kSaveRequest;
+    finish_asked_ |= finished_.results.requests >= kFinishRequest;
   }
   const double loss = finished_.results.loss;
   recent_.seconds += seconds;
@@ -174,30 +188,19 @@ void TrainLoop::compare() {
   compare_replicas(run_.session, run_.ranks, state_.step);
 }
 
-bool TrainLoop::save() try {
+void TrainLoop::save(bool beside) {
   run_.ranks.at(state_.step, "saving");
-  SaveOptions options;
-  options.savers = {run_.session.ranks().rank(), run_.session.ranks().world_size(),
-                    [&](const std::string& mine) { return run_.ranks.all_gather(mine); }};
-  options.prepare = [&] {
-    if (run_.folder->renew())
-      run_.console.warning(fmt::format(
-          "'{}' was removed while the run was training; it is made again, with a checkpoint of step {} to go on "
-          "from, but the metrics and samples until here and the checkpoints before are lost",
-          run_.path.string(), state_.step));
-  };
-  options.retention = {run_.values.checkpoint.keep_last, run_.values.checkpoint.keep_every};
-  options.log = [&](const std::string& line) { run_.console.warning(line); };
-  const auto path =
-      save_checkpoint(run_.path, state_, run_.texts, run_.session.info().parameters, run_.session.state(), options);
-  run_.console.text(fmt::format("saved {}", path.string()));
-  return true;
-} catch (const std::exception& failure) {  // the file system library throws its own
-  // What one rank fails by alone leaves the others waiting: it ends.
-  const auto* known = dynamic_cast<const Failure*>(&failure);
-  if (many_ranks() && !(known && known->code() == Exit::checkpoint)) throw;
-  run_.console.warning(fmt::format("CHECKPOINT FAILED at step {}: {}", state_.step, failure.what()));
-  return false;
+  saver_.begin(state_, beside, best_loss());
+}
+
+void TrainLoop::finish_save() {
+  if (!saver_.in_flight()) return;
+  saver_.finish();
+  if (saver_.failed()) run_.console.warning(kNextSave);
+}
+
+std::optional<double> TrainLoop::best_loss() const {
+  return run_.values.checkpoint.best.empty() ? std::nullopt : val_loss_;
 }
 
 /// Of several ranks whose update was skipped, those where it began; else empty.
@@ -234,8 +237,15 @@ void TrainLoop::report(bool last) {
   if (run_.sampling && due(run_.values.sampling.every, state_.step)) sample();
 }
 
-int TrainLoop::run() {
-  began_ = process_seconds();
+int TrainLoop::run() try {
+  return train();
+} catch (const SharedFailure&) {  // what ends all of them leaves what was begun to be saved
+  saver_.finish();
+  throw;
+}
+
+int TrainLoop::train() {
+  began_ = turn_began_ = process_seconds();
   bool asked = false;  // to save
   while (state_.step < run_.stop) {
     if (sent_.empty()) send();
@@ -244,25 +254,30 @@ int TrainLoop::run() {
     finish();
     const bool last = state_.step == run_.stop;
     report(last);
+    if (many_ranks() ? std::exchange(finish_asked_, false) : saver_.written()) finish_save();
+    const double now = process_seconds();
+    longest_turn_ = std::max(longest_turn_, now - std::exchange(turn_began_, now));
     // Asked for while the samples were written is early enough.
     const int signal = stop_signal();
     asked |= many_ranks() ? std::exchange(save_asked_, false) : run_.signals.take_save_request();
+    asked |= best_loss() && saver_.is_best(state_.step, *best_loss());
     if (!sent_.empty()) continue;  // what is saved is the state between two steps
-    const bool saves = signal != 0 || asked || save_due();
+    const bool ends = last || signal != 0, saves = signal != 0 || asked || save_due();
     if (saves || due(run_.values.parallel.compare_every, state_.step)) compare();
+    if (saves) save(!ends);
+    if (ends) saver_.finish();
+    asked = false;
     if (!saves) {
       if (last) run_.console.text(fmt::format("ended at step {} without a checkpoint of it", state_.step));
       continue;
     }
-    asked = false;
-    const bool saved = save();
-    if (!saved && (last || signal != 0))
+    if (ends && saver_.failed())
       throw SharedFailure(
           Exit::checkpoint,
           fmt::format("step {} could not be saved, so what came after the checkpoint before it is lost; "
                       "make room and run again",
                       state_.step));
-    if (!saved) run_.console.warning("training goes on; the next save is tried at the next interval");
+    if (saver_.failed()) run_.console.warning(kNextSave);
     if (signal != 0 && !last) return signal;
   }
   return 0;

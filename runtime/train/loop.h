@@ -20,6 +20,7 @@
 #include "train/guards.h"
 #include "train/options.h"
 #include "train/sampling.h"
+#include "train/saver.h"
 #include "train/schedule.h"
 #include "train/session.h"
 #include "train/signals.h"
@@ -43,18 +44,22 @@ struct Run {
   std::int64_t stop;                  // last step, at most values.schedule.steps
   std::optional<StepWindow> profile;  // within the steps of this run
   bool final_checkpoint;              // whether the last step is saved when nothing else asks for it
+  double deadline;                    // process_seconds() by which everything is saved; 0: none
 };
 
 class TrainLoop {
  public:
-  TrainLoop(const Run& run, const TrainState& start) : run_(run), state_(start) {}
+  TrainLoop(const Run& run, const TrainState& start)
+      : run_(run),
+        state_(start),
+        saver_(run.values, run.texts, run.session, run.path, run.folder, run.console, run.ranks) {}
 
-  /// Trains up to run.stop. Returns the signal that stopped it earlier, with everything saved, else 0; kOtherRank where
-  /// another rank has got it.
+  /// Trains up to run.stop. Returns the signal that stopped it earlier, with everything saved, else 0; kDeadline where
+  /// the deadline did, kOtherRank where another rank has got a signal.
   /// Throws Failure(numerics) after too many skipped updates, Failure(checkpoint) when the last state could not be
   /// saved, Failure(data) when the loader fails.
   int run();
-  static constexpr int kOtherRank = -1;
+  static constexpr int kOtherRank = -1, kDeadline = -2;
 
   const TrainState& state() const { return state_; }
   const std::vector<double>& step_seconds() const { return step_seconds_; }
@@ -74,7 +79,10 @@ class TrainLoop {
   bool many_ranks() const;
   /// What this rank tells the others with the next step.
   float requests();
+  /// Why this rank would stop: a signal, the deadline, or 0.
+  int own_reason() const;
   int stop_signal() const;
+  int train();
   bool stays_alone(std::int64_t step) const;
   void send();
   void finish();
@@ -86,8 +94,11 @@ class TrainLoop {
   void sample();
   /// Throws SharedFailure(numerics) where a rank has drifted from the others.
   void compare();
-  /// False when it failed, which was said then.
-  bool save();
+  void save(bool beside);
+  /// Says what came of the save in flight.
+  void finish_save();
+  /// Of this step and the set that checkpoint.best names.
+  std::optional<double> best_loss() const;
   bool due(std::int64_t every, std::int64_t step) const {
     return every > 0 && (step == run_.stop || step % every == 0);
   }
@@ -99,6 +110,7 @@ class TrainLoop {
 
   Run run_;
   TrainState state_;
+  Saver saver_;
   SkipGuard guard_;
   StepBatch batch_;
   std::deque<Sent> sent_;  // steps state_.step + 1 and, ahead of its results, the next
@@ -108,13 +120,15 @@ class TrainLoop {
   std::optional<double> val_loss_;  // of this step
   std::vector<double> step_seconds_;
   double first_step_end_ = 0, began_ = 0, shown_ = 0;
+  double turn_began_ = 0, longest_turn_ = 0;  // from one step's end to the next, with all that is between
   /// The steps since the last line of progress that stays.
   struct Recent {
     std::int64_t steps = 0, tokens = 0;
     double seconds = 0, sum = 0, largest = 0;  // losses: of the steps whose loss is finite
   } recent_;
-  bool log_broken_ = false;                       // the last line could not be written
-  bool stop_asked_ = false, save_asked_ = false;  // by any of many ranks, as of the last step that is finished
+  bool log_broken_ = false;  // the last line could not be written
+  // By any of many ranks, as of the last step that is finished.
+  bool stop_asked_ = false, save_asked_ = false, finish_asked_ = false;
 };
 
 }  // namespace llmc

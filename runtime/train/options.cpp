@@ -30,6 +30,26 @@ StepWindow step_window(const std::string& text) {
   throw Failure(Exit::usage, fmt::format("--profile {}: write the first step and a number of steps, as in 20:5", text));
 }
 
+/// Days, hours, minutes and seconds, such as "3h50m", as seconds.
+double duration(const std::string& text) {
+  static constexpr struct {
+    char unit;
+    double seconds;
+  } kUnits[] = {{'d', 86400}, {'h', 3600}, {'m', 60}, {'s', 1}};
+  const char *at = text.data(), *const end = at + text.size();
+  double seconds = 0;
+  for (const auto& [unit, length] : kUnits) {
+    std::uint32_t count = 0;
+    const auto [after, error] = std::from_chars(at, end, count);
+    if (error != std::errc() || after == end || *after != unit) continue;
+    seconds += count * length;
+    at = after + 1;
+  }
+  if (at != end || seconds <= 0)
+    throw Failure(Exit::usage, fmt::format("--deadline {}: write days, hours, minutes and seconds, as in 3h50m", text));
+  return seconds;
+}
+
 /// One line a run-time key, "  optimizer.lr=0.0003".
 std::string list_run_time_keys(const ProgramInfo& info) {
   const spec::Values built = built_values(info, "");
@@ -65,6 +85,12 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
              "stop after this step, with everything saved; does not shape the learning rate (schedule.steps does)")
           ->type_name("N")
           ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 53));
+  std::string deadline;
+  app.add_option(
+         "--deadline", deadline,
+         "stop, save and exit with 75 so early that all is done in this time from the start, such as 3h50m of a "
+         "queue's 4 hours")
+      ->type_name("TIME");
   app.add_option("--resume", options.resume,
                  "auto: go on from the run folder's newest whole checkpoint; none: start anew, in an empty folder; "
                  "DIR: go on from that checkpoint, or from the newest of that run")
@@ -171,6 +197,7 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
     throw Failure(Exit::usage, "--run and --resume need a value; see --help");
   if (steps_option->count() > 0) options.steps = steps;
   if (device_option->count() + tuned_device->count() > 0) options.device = device;
+  if (!deadline.empty()) options.deadline = duration(deadline);
   if (!profile.empty()) options.profile = step_window(profile);
   options.final_checkpoint = !no_final_checkpoint;
   options.trace = trace;

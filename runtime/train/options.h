@@ -32,6 +32,7 @@ struct Options {
   int ranks = 0;                       // to start on this machine; 0: this process is what its launcher says
   int peer_timeout = 30;               // seconds of silence after which another rank is lost
   int start_timeout = 600;             // seconds within which all ranks must have come
+  double deadline = 0;                 // seconds from the start by which everything is saved; 0: none
   int threads = 0;                     // 0: OMP_NUM_THREADS or the affinity mask
   std::optional<int> device;           // by default the launcher's local rank, or the first
   std::optional<StepWindow> profile;   // steps that a profiler is to see

@@ -64,6 +64,11 @@ void prepare(Prepared& p, const Options& options, const ProgramInfo& info, const
     p.state.position = position_after(saved, p.state);
     if (p.state.tokenizer.empty()) p.state.tokenizer = saved.tokenizer;
   }
+  if (run.schedule.from_step > p.state.step)
+    throw Failure(Exit::usage,
+                  fmt::format("schedule.from_step {} is past step {}, from which this run goes on; a schedule begins "
+                              "where a run is, with schedule.from_step={}",
+                              run.schedule.from_step, p.state.step, p.state.step));
   p.state.position = continue_with(p.state.position, info.sequence_length);
 }
 

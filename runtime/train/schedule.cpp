@@ -8,7 +8,11 @@ namespace llmc {
 
 using spec::ScheduleKind;
 
-double learning_rate(const spec::Schedule& schedule, double peak, std::int64_t step) {
+double learning_rate(const spec::Schedule& whole, double peak, std::int64_t step_of_run) {
+  // From here on everything is counted from where the schedule begins.
+  spec::Schedule schedule = whole;
+  schedule.steps -= whole.from_step;
+  const std::int64_t step = step_of_run - whole.from_step;
   if (step < schedule.warmup_steps)
     return peak * static_cast<double>(step + 1) / static_cast<double>(schedule.warmup_steps);
   const double minimum = peak * schedule.min_lr_ratio;

@@ -35,6 +35,12 @@ class Session {
   const ProgramInfo& info() const { return program_.info; }
   const Communicator& ranks() const { return ranks_; }
   std::size_t allocated_bytes() const { return places_.bytes(); }
+  /// Whether so much memory of the host may be used beside the arena: on cpu `budget` counts both.
+  bool fits_beside(std::size_t bytes, std::size_t budget) const {
+    return runs_ahead() || (bytes <= budget && allocated_bytes() <= budget - bytes);
+  }
+  /// As Device::allocate_host().
+  std::byte* allocate_host(std::size_t bytes) { return device_.allocate_host(bytes); }
   /// Draws the initial weights.
   void initialise(std::uint64_t seed);
   /// To be called when masters have been written through state().

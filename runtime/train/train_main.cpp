@@ -8,6 +8,7 @@
 #include <exception>
 #include <new>
 
+#include "checkpoint/mirror.h"
 #include "comm/collectives.h"
 #include "comm/launch.h"
 #include "comm/rendezvous.h"
@@ -89,6 +90,7 @@ int train(int argc, char** argv, const Options& options, const Program& program,
   together(launch, rendezvous, [&] {
     if (!owner) return;
     if (!folder) folder.emplace(options.run, built_values(info, options.base).spec, log);
+    if (!run.checkpoint.mirror.empty()) check_mirror(run.checkpoint.mirror, folder->path());
     check_can_save(folder->path(), info.parameters, saved_buffers(info.buffers), run.checkpoint.keep_last + 1, log);
   });
   check_shared(launch, rendezvous, options.run);
@@ -144,7 +146,7 @@ int train(int argc, char** argv, const Options& options, const Program& program,
   const fs::path path = folder ? folder->path() : options.run;
   TrainLoop loop({run, texts, session, loader, path, folder ? &*folder : nullptr, console, rendezvous, signals,
                   inputs.evaluation ? &*inputs.evaluation : nullptr, inputs.sampling ? &*inputs.sampling : nullptr,
-                  trace ? &*trace : nullptr, stop, options.profile, options.final_checkpoint},
+                  trace ? &*trace : nullptr, stop, options.profile, options.final_checkpoint, options.deadline},
                  state);
   const double training = process_seconds();
   const int signal = run_loop(loop, console, owner);
@@ -156,9 +158,11 @@ int train(int argc, char** argv, const Options& options, const Program& program,
   // What a launcher has started goes on by the launcher's own words, which no rank knows.
   const std::string how = launch.world_size > 1 ? "start the ranks again as before to go on"
                                                 : "resume with\n  " + resume_line({argv, argv + argc});
-  const std::string text = fmt::format(
-      "stopped by {} after step {} of {}, everything is saved; {}\n",
-      signal == TrainLoop::kOtherRank ? "a signal to another rank" : signal_name(signal), loop.state().step, stop, how);
+  const std::string text = fmt::format("stopped by {} after step {} of {}, everything is saved; {}\n",
+                                       signal == TrainLoop::kOtherRank  ? "a signal to another rank"
+                                       : signal == TrainLoop::kDeadline ? "--deadline"
+                                                                        : signal_name(signal),
+                                       loop.state().step, stop, how);
   if (owner) std::fputs(text.c_str(), stderr);
   return static_cast<int>(Exit::resume_me);
 }

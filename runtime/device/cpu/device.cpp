@@ -145,6 +145,8 @@ std::byte* Device::allocate(std::size_t bytes) {
   return memory;
 }
 
+std::byte* Device::allocate_host(std::size_t bytes) { return allocate(bytes); }
+
 void Device::copy_in(void* dst, const void* src, std::size_t bytes) { std::memcpy(dst, src, bytes); }
 
 void Device::copy_out(void* dst, const void* src, std::size_t bytes) { std::memcpy(dst, src, bytes); }

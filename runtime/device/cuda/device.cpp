@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -37,12 +38,14 @@ struct Device::Impl {
   Stream stream;
   std::optional<Staging> staging;  // after the stream, which it waits for when it goes
   std::vector<void*> allocations;
+  std::vector<std::span<const std::byte>> pinned;
   std::string description, identity;
   bool profiled = false;
 
   ~Impl() {
     staging.reset();
     for (void* memory : allocations) cudaFree(memory);
+    for (const auto& memory : pinned) cudaFreeHost(const_cast<std::byte*>(memory.data()));
     if (stream.handle) cudaStreamDestroy(stream.handle);
   }
 };
@@ -94,9 +97,30 @@ std::byte* Device::allocate(std::size_t bytes) {
   return static_cast<std::byte*>(memory);
 }
 
+std::byte* Device::allocate_host(std::size_t bytes) {
+  void* memory = nullptr;
+  const cudaError_t error = cudaMallocHost(&memory, std::max<std::size_t>(bytes, 1));
+  if (error == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    throw Failure(Exit::does_not_fit, "the host has no " + gibibytes(bytes) + " of memory to pin");
+  }
+  check(error, "cudaMallocHost");
+  auto* const begin = static_cast<std::byte*>(memory);
+  impl_->pinned.emplace_back(begin, bytes);
+  return begin;
+}
+
 void Device::copy_in(void* dst, const void* src, std::size_t bytes) { impl_->staging->copy_in(dst, src, bytes); }
 
-void Device::copy_out(void* dst, const void* src, std::size_t bytes) { impl_->staging->copy_out(dst, src, bytes); }
+void Device::copy_out(void* dst, const void* src, std::size_t bytes) {
+  const auto* const to = static_cast<const std::byte*>(dst);
+  for (const std::span<const std::byte> memory : impl_->pinned)
+    if (to >= memory.data() && to < memory.data() + memory.size()) {
+      check(cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDeviceToHost, impl_->stream.handle), "cudaMemcpyAsync");
+      return;
+    }
+  impl_->staging->copy_out(dst, src, bytes);
+}
 
 void Device::zero(void* dst, std::size_t bytes) {
   if (bytes) check(cudaMemsetAsync(dst, 0, bytes, impl_->stream.handle), "cudaMemsetAsync");

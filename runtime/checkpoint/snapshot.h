@@ -1,0 +1,50 @@
+// A copy of a training state, from which a checkpoint is written while training goes on.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "checkpoint/division.h"
+#include "checkpoint/state_access.h"
+
+namespace llmc {
+
+/// What one rank writes of a checkpoint, in host memory.
+class Snapshot final : public StateAccess {
+ public:
+  /// Bytes of the elements that rank `rank` of `ranks` writes.
+  static std::size_t bytes(std::span<const ParameterInfo> parameters, std::size_t buffers, int rank, int ranks,
+                           std::int64_t shard_bytes);
+  /// The most of any rank.
+  static std::size_t most_bytes(std::span<const ParameterInfo> parameters, std::size_t buffers, int ranks,
+                                std::int64_t shard_bytes);
+  /// `memory`: bytes() of them, aligned for floats. `prefixes`: of the state that take() copies.
+  Snapshot(std::span<const ParameterInfo> parameters, std::span<const std::string> prefixes, int rank, int ranks,
+           std::int64_t shard_bytes, std::byte* memory);
+
+  /// Copies what this rank writes, in the order in which a checkpoint is written. Collective where gather() is.
+  void take(StateAccess& from);
+
+  std::span<const std::string> prefixes() const override { return prefixes_; }
+  void gather(std::size_t, const ParameterInfo&) override {}
+  /// Throws Failure(internal) for elements that it has no copy of, as write() always does.
+  void read(std::size_t buffer, std::int64_t offset, std::int64_t count, float* out) override;
+  void write(std::size_t buffer, std::int64_t offset, std::int64_t count, const float* values) override;
+
+ private:
+  struct Copy {
+    std::int64_t elements;
+    float* at;
+  };
+  std::vector<std::string> prefixes_;
+  std::vector<TensorFile> files_;
+  int rank_;
+  std::map<std::pair<std::size_t, std::int64_t>, Copy> copies_;  // by buffer and offset
+};
+
+}  // namespace llmc

@@ -1,0 +1,183 @@
+#include "train/saver.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include "checkpoint/mirror.h"
+#include "checkpoint/retention.h"
+#include "comm/collectives.h"
+#include "error.h"
+#include "train/clock.h"
+
+namespace llmc {
+
+namespace {
+
+/// A slow disk, for the first save's time.
+constexpr double kBytesPerSecond = 100e6;
+
+}  // namespace
+
+Saver::Saver(const spec::Spec& values, const CheckpointTexts& texts, Session& session, const std::filesystem::path& run,
+             RunFolder* folder, Console& console, Rendezvous& ranks)
+    : values_(values),
+      texts_(texts),
+      session_(session),
+      run_(run),
+      folder_(folder),
+      console_(console),
+      ranks_(ranks),
+      longest_(static_cast<double>(checkpoint_bytes(session.info().parameters, session.state().prefixes().size())) /
+               kBytesPerSecond) {
+  if (values_.checkpoint.best.empty()) return;
+  // One rank's view of the disk counts for all.
+  const auto read = read_best(run_);
+  const std::string text = ranks_.broadcast(
+      read && read->validation == values_.checkpoint.best ? fmt::format("{} {:a}", read->step, read->loss) : "", 0);
+  Best best{0, values_.checkpoint.best, 0};
+  long long step = 0;
+  if (std::sscanf(text.c_str(), "%lld %la", &step, &best.loss) == 2) {
+    best.step = step;
+    best_ = best;
+  }
+}
+
+bool Saver::is_best(std::int64_t step, double loss) const {
+  const std::optional<Best>& best = in_flight() && candidate_ ? candidate_ : best_;
+  // A record of a later step is of a run that this one has left.
+  return !best || best->step >= step || loss < best->loss;
+}
+
+/// Whether there is memory for a snapshot, which is allocated the first time.
+bool Saver::snapshots() {
+  if (!values_.checkpoint.asynchronous || no_memory_) return false;
+  if (snapshot_) return true;
+  const Communicator& ranks = session_.ranks();
+  const std::span<const std::string> prefixes = session_.state().prefixes();
+  const std::span<const ParameterInfo> parameters = session_.info().parameters;
+  const std::size_t most = Snapshot::most_bytes(parameters, prefixes.size(), ranks.world_size(), kShardBytes);
+  std::byte* memory = nullptr;
+  if (session_.fits_beside(most, static_cast<std::size_t>(values_.memory.budget))) {
+    try {
+      memory = session_.allocate_host(
+          Snapshot::bytes(parameters, prefixes.size(), ranks.rank(), ranks.world_size(), kShardBytes));
+    } catch (const Failure& failure) {
+      console_.warning(fmt::format("{}: training waits for each checkpoint", failure.what()));
+    }
+  }
+  // All ranks go the same way.
+  for (const std::string& other : ranks_.all_gather(memory ? "+" : "-")) no_memory_ |= other == "-";
+  if (no_memory_) return false;
+  snapshot_.emplace(parameters, prefixes, ranks.rank(), ranks.world_size(), kShardBytes, memory);
+  return true;
+}
+
+SaveOptions Saver::options() {
+  SaveOptions options;
+  options.savers = {session_.ranks().rank(), session_.ranks().world_size(),
+                    [this](const std::string& mine) { return ranks_.all_gather(mine); }};
+  options.prepare = [this] {
+    if (folder_->renew())
+      console_.warning(fmt::format(
+          "'{}' was removed while the run was training; it is made again, with a checkpoint of step {} to go on "
+          "from, but the metrics and samples until here and the checkpoints before are lost",
+          run_.string(), state_.step));
+  };
+  options.read_back = values_.checkpoint.verify;
+  return options;
+}
+
+void Saver::follow_up() {
+  const spec::Checkpoint& policy = values_.checkpoint;
+  const Log note = [this](const std::string& line) { notes_.push_back(line); };
+  const std::optional<Best>& best = candidate_ ? candidate_ : best_;
+  const Retention retention{policy.keep_last, policy.keep_every, best ? std::optional(best->step) : std::nullopt};
+  try {
+    if (candidate_) write_best(run_, *candidate_);
+    if (!policy.mirror.empty() && saves_ % policy.mirror_every == 0)
+      mirror_checkpoint(checkpoints_directory(run_) / checkpoint_name(state_.step), state_.step, policy.mirror,
+                        retention, note);
+  } catch (const std::exception& failure) {  // the checkpoint itself is there
+    note(fmt::format("{}; training goes on", failure.what()));
+  }
+  apply_retention(run_, state_.step, retention, note);
+  ++saves_;
+}
+
+void Saver::begin(const TrainState& state, bool beside, std::optional<double> loss) {
+  if (in_flight()) finish();
+  background_.wait();
+  say_notes();
+  failed_ = false;
+  state_ = state;
+  candidate_.reset();
+  if (loss && is_best(state.step, *loss)) candidate_ = {state.step, values_.checkpoint.best, *loss};
+  error_.clear();
+  began_ = process_seconds();
+  try {
+    const bool copies = beside && snapshots();
+    save_.emplace(run_, state_, texts_, session_.info().parameters, session_.state().prefixes().size(), options());
+    if (copies)
+      snapshot_->take(session_.state());
+    else
+      save_->write(session_.state());
+    background_.start([this, copies] {
+      if (copies) save_->write(*snapshot_);
+      ended_ = process_seconds();
+      if (!alone()) return;  // the rest needs all
+      try {
+        save_->settle();
+        save_->publish();
+        save_->finish();
+        ended_ = process_seconds();
+      } catch (const std::exception& failure) {
+        error_ = failure.what();
+        return;
+      }
+      follow_up();
+    });
+    if (!copies) finish();
+  } catch (const std::exception& failure) {  // the file system library throws its own
+    // What one rank fails by alone leaves the others waiting: it ends.
+    const auto* known = dynamic_cast<const Failure*>(&failure);
+    if (!alone() && !(known && known->code() == Exit::checkpoint)) throw;
+    fail(failure.what());
+  }
+}
+
+void Saver::fail(const std::string& why) {
+  console_.warning(fmt::format("CHECKPOINT FAILED at step {}: {}", state_.step, why));
+  save_.reset();
+  failed_ = true;
+}
+
+void Saver::say_notes() {
+  for (const std::string& line : std::exchange(notes_, {})) console_.warning(line);
+}
+
+void Saver::finish() {
+  if (!in_flight()) return;
+  background_.wait();
+  if (!alone()) {
+    try {
+      save_->settle();
+      save_->publish();
+      save_->finish();
+    } catch (const Failure& failure) {
+      if (failure.code() != Exit::checkpoint) throw;
+      error_ = failure.what();
+    }
+    if (error_.empty() && folder_) background_.start([this] { follow_up(); });
+  }
+  longest_ = std::max(longest_, ended_ - began_);
+  if (!error_.empty()) return fail(error_);
+  save_.reset();
+  if (candidate_) best_ = candidate_;
+  console_.text(fmt::format("saved {}", (checkpoints_directory(run_) / checkpoint_name(state_.step)).string()));
+  if (alone()) say_notes();
+}
+
+}  // namespace llmc

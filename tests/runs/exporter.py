@@ -1,0 +1,204 @@
+"""exporter/llmc_export.py: CSV of a run, and what W&B and MLflow are sent, by stand-ins for their packages that write down
+each call. The packages themselves are not installed by the tests."""
+
+import csv
+import io
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import harness
+from harness import SOURCE, RunTest
+
+EXPORTER = os.path.join(SOURCE, "exporter", "llmc_export.py")
+
+WANDB = '''
+import json, os
+def say(*words):
+    with open(os.environ["CALLS"], "a") as file:
+        file.write(json.dumps(words) + "\\n")
+class Run:
+    def __init__(self, id):
+        self.id = id
+    def log(self, numbers, step):
+        say("log", self.id, step, numbers)
+    def finish(self):
+        say("finish", self.id)
+def init(project, entity, name, group, config, id, resume):
+    id = id or "run-" + name.replace(" ", "-")
+    say("init", id, project, name, config.get("model.hidden_size"), resume)
+    return Run(id)
+'''
+MLFLOW = '''
+import json, os
+def say(*words):
+    with open(os.environ["CALLS"], "a") as file:
+        file.write(json.dumps(words) + "\\n")
+class Thing:
+    def __init__(self, **values):
+        self.__dict__.update(values)
+class MlflowClient:
+    def __init__(self, tracking_uri):
+        say("client", tracking_uri)
+    def get_experiment_by_name(self, name):
+        return None
+    def create_experiment(self, name):
+        return name
+    def create_run(self, experiment, run_name, tags):
+        say("create", experiment, run_name)
+        return Thing(info=Thing(run_id=run_name))
+    def log_batch(self, run, metrics=(), params=()):
+        say("batch", run, [[m.key, m.value, m.step] for m in metrics], [[p.key, p.value] for p in params])
+    def set_terminated(self, run):
+        say("end", run)
+'''
+ENTITIES = '''
+class Metric:
+    def __init__(self, key, value, timestamp, step):
+        self.key, self.value, self.step = key, value, step
+class Param:
+    def __init__(self, key, value):
+        self.key, self.value = key, value
+'''
+YAML = '''
+def safe_load(file):
+    return {"name": "small", "model": {"hidden_size": 36}} if "hidden_size" in file.read() else None
+'''
+
+
+class Exporter(RunTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.spec = harness.write_small(os.path.join(cls.folder, "small"))
+
+    def setUp(self):
+        super().setUp()
+        self.trainer = self.compile(self.spec, "trainer")
+        self.folder_of_run = self.path(self.id().rsplit(".", 1)[-1])
+        self.succeed(self.trainer, "--run", self.folder_of_run, "--steps", 6)
+        self.calls = self.folder_of_run + "-calls"
+        stand_ins = self.folder_of_run + "-packages"
+        for name, text in (("wandb.py", WANDB), ("yaml.py", YAML), ("mlflow/__init__.py", ""), ("mlflow/entities.py", ENTITIES),
+                           ("mlflow/tracking.py", MLFLOW)):
+            os.makedirs(os.path.dirname(os.path.join(stand_ins, name)), exist_ok=True)
+            with open(os.path.join(stand_ins, name), "w") as file:
+                file.write(text)
+        self.environment = harness.environment(PYTHONPATH=stand_ins, CALLS=self.calls)
+
+    def export(self, *words):
+        return harness.call(sys.executable, EXPORTER, *words, env=self.environment)
+
+    def said(self):
+        return harness.json_lines(self.calls)
+
+    def lines(self):
+        return harness.json_lines(os.path.join(self.folder_of_run, "metrics.jsonl"))
+
+    def train_again(self, step, **values):
+        """What a resume from `step` leaves: the lines behind it are of another training."""
+        lines = [line for line in self.lines() if line["step"] <= step]
+        later = [dict(line, **values) for line in self.lines() if line["step"] > step]
+        with open(os.path.join(self.folder_of_run, "metrics.jsonl"), "w") as file:
+            file.writelines(json.dumps(line) + "\n" for line in lines + later)
+
+    def test_csv(self):
+        """A row a step with the numbers of metrics.jsonl, per-parameter norms on request, nothing half-written."""
+        for more in ([], ["--per-parameter"]):
+            done = self.export("csv", self.folder_of_run, *more)
+            self.assertEqual(done.code, 0, done.err)
+            rows = list(csv.DictReader(io.StringIO(done.out)))
+            self.assertEqual([int(row["step"]) for row in rows], [1, 2, 3, 4, 5, 6])
+            for row, line in zip(rows, self.lines()):
+                self.assertEqual(float(row["train/loss"]), line["loss"])
+                self.assertEqual(float(row["train/lr"]), line["lr"])
+                self.assertEqual(row["validation/loss"], str(line["val_loss"]) if "val_loss" in line else "")
+                name = "weight/model.norm.weight"
+                self.assertEqual(name in row, bool(more))
+                if more:
+                    self.assertEqual(float(row[name]), line["per_parameter"]["model.norm.weight"]["weight"])
+        table = self.path("table.csv")
+        self.assertEqual(self.export("csv", self.folder_of_run, "-o", table, "--per-parameter").code, 0)
+        self.assertEqual(harness.read(table).decode(), done.out.replace("\n", "\r\n"))
+        with open(os.path.join(self.folder_of_run, "metrics.jsonl"), "a") as file:
+            file.write('{"step": 7, "lo')  # a trainer is at it
+        self.assertEqual(self.export("csv", self.folder_of_run, "--per-parameter").out, done.out)
+        with open(os.path.join(self.folder_of_run, "metrics.jsonl"), "a") as file:
+            file.write("\n")
+        refused = self.export("csv", self.folder_of_run, "-o", table)
+        self.assertEqual((refused.code, refused.err.count("damaged")), (1, 1), refused.err)
+        self.assertEqual(harness.read(table).decode(), done.out.replace("\n", "\r\n"))
+        nowhere = self.export("csv", self.path("nowhere"))
+        self.assertEqual(nowhere.code, 1)
+        self.assertIn("folder of a run", nowhere.err)
+
+    def test_wandb_has_no_point_twice(self):
+        """Each step once, over calls, an exact resume and one that trains to other losses."""
+        self.assertEqual(self.export("wandb", self.folder_of_run, "--project", "p", "--name", "n").code, 0)
+        first = self.said()
+        self.assertEqual(first[0], ["init", "run-n", "p", "n", 36, "allow"])
+        self.assertEqual(first[-1], ["finish", "run-n"])
+        logged = [call for call in first if call[0] == "log"]
+        self.assertEqual([call[2] for call in logged], [1, 2, 3, 4, 5, 6])
+        for call, line in zip(logged, self.lines()):
+            self.assertEqual(call[3]["train/loss"], line["loss"])
+            self.assertEqual(call[3].get("validation/loss"), line.get("val_loss"))
+            self.assertTrue(all(math.isfinite(number) for number in call[3].values()))
+        self.train_again(3)
+        self.succeed(self.trainer, "--run", self.folder_of_run, "--steps", 9)
+        self.assertEqual(self.export("wandb", self.folder_of_run, "--project", "p", "--name", "n").code, 0)
+        second = self.said()[len(first):]
+        self.assertEqual([call[2] for call in second if call[0] == "log"], [7, 8, 9])
+        self.assertEqual(second[0][1], "run-n")
+        self.train_again(7, loss=1.5)
+        done = self.export("wandb", self.folder_of_run, "--project", "p", "--name", "n")
+        self.assertIn("steps from 8 on were trained again", done.err)
+        third = self.said()[len(first) + len(second):]
+        self.assertEqual(third[0][:4], ["init", "run-n-from-step-7", "p", "n from step 7"])
+        self.assertEqual([call[2] for call in third if call[0] == "log"], [8, 9])
+
+    def test_mlflow(self):
+        done = self.export("mlflow", self.folder_of_run, "--experiment", "e", "--tracking-uri", "http://there")
+        self.assertEqual(done.code, 0, done.err)
+        said = self.said()
+        self.assertEqual(said[0], ["client", "http://there"])
+        self.assertEqual(said[1][:2], ["create", "e"])
+        self.assertIn(["model.hidden_size", "36"], said[2][3])
+        batches = [call for call in said if call[0] == "batch" and call[2]]
+        self.assertEqual([sorted({step for _, _, step in call[2]}) for call in batches], [[1], [2], [3], [4], [5], [6]])
+        for call, line in zip(batches, self.lines()):
+            self.assertIn(["train/loss", line["loss"], line["step"]], call[2])
+        self.assertEqual(said[-1][0], "end")
+
+    def test_follow_sends_what_the_run_adds(self):
+        process = subprocess.Popen([sys.executable, EXPORTER, "wandb", self.folder_of_run, "--project", "p", "--follow"],
+                                   env=self.environment, stderr=subprocess.PIPE)
+        try:
+            self.succeed(self.trainer, "--run", self.folder_of_run, "--steps", 8)
+            until = time.monotonic() + 60
+            while time.monotonic() < until and not (os.path.exists(self.calls) and any(
+                    call[0] == "log" and call[2] == 8 for call in self.said())):
+                time.sleep(0.1)
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=60)
+        finally:
+            process.kill()
+        self.assertEqual([call[2] for call in self.said() if call[0] == "log"], list(range(1, 9)))
+        self.assertEqual(self.said()[-1][0], "finish")
+        self.assertEqual(process.returncode, 0)
+
+    def test_what_is_missing_is_named(self):
+        os.remove(os.path.join(self.folder_of_run + "-packages", "wandb.py"))
+        # -S: without what this machine has installed
+        done = harness.call(sys.executable, "-S", EXPORTER, "wandb", self.folder_of_run, "--project", "p", env=self.environment)
+        self.assertEqual(done.code, 1)
+        self.assertIn("wandb is not installed", done.err)
+        self.assertIn("requirements.txt", done.err)
+
+
+if __name__ == "__main__":
+    harness.main()

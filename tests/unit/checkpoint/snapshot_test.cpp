@@ -1,0 +1,168 @@
+// Snapshots, mirrors and the best checkpoint.
+#include "checkpoint/snapshot.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "checkpoint/best.h"
+#include "checkpoint/mirror.h"
+#include "checkpoint/parameter_stream.h"
+#include "checkpoint/retention.h"
+#include "checkpoint/save.h"
+#include "small_state.h"
+
+namespace llmc {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kSmallShards = 200;
+
+void save_step(const fs::path& run, std::int64_t step, const Retention& retention = {}) {
+  SmallState state(static_cast<float>(step + 1));
+  save_checkpoint(run, small_train_state(step), kTexts, small_parameters(), state.access, {retention, {}});
+}
+
+/// A snapshot of the state, which is overwritten before anything is written.
+std::vector<float> memory_for(int rank, int ranks, std::int64_t shard_bytes) {
+  const std::size_t bytes = Snapshot::bytes(small_parameters(), 3, rank, ranks, shard_bytes);
+  return std::vector<float>(bytes / sizeof(float));
+}
+
+TEST(Snapshots, TheCheckpointIsOfTheStateAsItWas) {
+  TemporaryDirectory direct, later;
+  save_step(direct.path, 7);
+  SmallState state(8);
+  std::vector<float> memory = memory_for(0, 1, kShardBytes);
+  Snapshot snapshot(small_parameters(), state.access.prefixes(), 0, 1, kShardBytes,
+                    reinterpret_cast<std::byte*>(memory.data()));
+  CheckpointSave save(later.path, small_train_state(7), kTexts, small_parameters(), 3, {});
+  snapshot.take(state.access);
+  for (auto& buffer : state.buffers) std::fill(buffer.begin(), buffer.end(), -1.0f);
+  save.write(snapshot);
+  save.settle();
+  EXPECT_TRUE(list_checkpoints(later.path).empty()) << "it appears when it is whole";
+  save.publish();
+  const fs::path path = save.finish();
+  for (const auto& entry : fs::directory_iterator(direct.path / "checkpoints/step-00000007"))
+    EXPECT_EQ(read_all(path / entry.path().filename()), read_all(entry.path())) << entry.path();
+}
+
+TEST(Snapshots, ARankHasWhatItWritesAndNothingElse) {
+  SmallState state(3);
+  for (int ranks = 1; ranks <= 4; ++ranks) {
+    std::size_t all = 0, most = 0;
+    for (int rank = 0; rank < ranks; ++rank) {
+      std::vector<float> memory = memory_for(rank, ranks, kSmallShards);
+      Snapshot snapshot(small_parameters(), state.access.prefixes(), rank, ranks, kSmallShards,
+                        reinterpret_cast<std::byte*>(memory.data()));
+      snapshot.take(state.access);
+      for (const TensorFile& file : tensor_files(stored_parameters(small_parameters()), 3, ranks, kSmallShards))
+        for (const auto& [name, tensor] : tensors_of(file, state.access.prefixes())) {
+          const std::int64_t elements = flat_elements(*tensor.parameter), at = tensor.parameter->offset;
+          std::vector<float> read(static_cast<std::size_t>(elements));
+          if (file.owner != rank) {
+            EXPECT_THROW(snapshot.read(tensor.buffer, at, elements, read.data()), Failure) << name;
+            continue;
+          }
+          snapshot.read(tensor.buffer, at, elements, read.data());
+          const float* const original = state.buffers[tensor.buffer].data() + at;
+          EXPECT_EQ(std::memcmp(read.data(), original, read.size() * sizeof(float)), 0) << name;
+          snapshot.read(tensor.buffer, at + 2, 3, read.data());
+          EXPECT_EQ(std::memcmp(read.data(), original + 2, 3 * sizeof(float)), 0) << name;
+          EXPECT_THROW(snapshot.read(tensor.buffer, at, elements + 1, read.data()), Failure) << name;
+        }
+      all += memory.size(), most = std::max(most, memory.size());
+    }
+    EXPECT_EQ(all * sizeof(float), Snapshot::bytes(small_parameters(), 3, 0, 1, kSmallShards));
+    EXPECT_EQ(most * sizeof(float), Snapshot::most_bytes(small_parameters(), 3, ranks, kSmallShards));
+  }
+}
+
+TEST(Snapshots, AFileThatChangedOnItsWayIsReadBack) {
+  TemporaryDirectory run;
+  SmallState state(8);
+  SaveOptions options;
+  options.read_back = true;
+  const fs::path hidden = AtomicDirectory::path_of(run.path / "checkpoints", checkpoint_name(7));
+  for (const bool damage : {true, false}) {
+    CheckpointSave save(run.path, small_train_state(7), kTexts, small_parameters(), 3, options);
+    save.write(state.access);
+    save.settle();
+    if (damage) {
+      std::string text = read_all(hidden / "model.safetensors");
+      text[text.size() - 3] ^= 1;
+      write_all(hidden / "model.safetensors", text);
+    }
+    save.publish();
+    if (!damage) {
+      EXPECT_EQ(save.finish(), run.path / "checkpoints/step-00000007");
+      continue;
+    }
+    try {
+      save.finish();
+      ADD_FAILURE() << "a damaged checkpoint";
+    } catch (const Failure& failure) {
+      EXPECT_NE(std::string(failure.what()).find("read back from the disk, the checkpoint is damaged: "),
+                std::string::npos)
+          << failure.what();
+      EXPECT_NE(std::string(failure.what()).find("model.safetensors"), std::string::npos) << failure.what();
+    }
+    EXPECT_TRUE(list_checkpoints(run.path).empty());
+  }
+}
+
+TEST(Mirrors, HaveWholeCheckpointsAndTheirOwnRetention) {
+  TemporaryDirectory run, mirror;
+  for (const std::int64_t step : {10, 20, 30}) {
+    save_step(run.path, step);
+    mirror_checkpoint(run.path / "checkpoints" / checkpoint_name(step), step, mirror.path, {2, 0}, {});
+  }
+  const auto there = list_checkpoints(mirror.path);
+  ASSERT_EQ(there.size(), 2u);
+  EXPECT_EQ(there[0].step, 20);
+  EXPECT_EQ(find_latest_checkpoint(mirror.path, {})->step, 30);
+  for (const auto& entry : fs::directory_iterator(run.path / "checkpoints/step-00000030"))
+    EXPECT_EQ(read_all(there[1].path / entry.path().filename()), read_all(entry.path()));
+}
+
+TEST(Mirrors, TakeNoDamagedFile) {
+  TemporaryDirectory run, mirror;
+  save_step(run.path, 10);
+  const fs::path checkpoint = run.path / "checkpoints/step-00000010";
+  std::string text = read_all(checkpoint / "optimizer.safetensors");
+  text.back() ^= 1;
+  write_all(checkpoint / "optimizer.safetensors", text);
+  EXPECT_THROW(mirror_checkpoint(checkpoint, 10, mirror.path, {}, {}), Failure);
+  EXPECT_TRUE(fs::is_empty(mirror.path / "checkpoints"));
+}
+
+TEST(Mirrors, LieOutsideOfTheRun) {
+  TemporaryDirectory run, mirror;
+  EXPECT_THROW(check_mirror(run.path / "copies", run.path), Failure);
+  EXPECT_THROW(check_mirror(run.path.parent_path(), run.path), Failure);
+  EXPECT_THROW(check_mirror(run.path, run.path), Failure);
+  write_all(mirror.path / "file", "in the way");
+  EXPECT_THROW(check_mirror(mirror.path / "file", run.path), Failure);
+  check_mirror(mirror.path / "new", run.path);
+  EXPECT_TRUE(fs::is_empty(mirror.path / "new/checkpoints"));
+}
+
+TEST(BestCheckpoint, IsKeptAndRead) {
+  TemporaryDirectory run;
+  EXPECT_FALSE(read_best(run.path));
+  for (const std::int64_t step : {1, 2, 3, 4}) save_step(run.path, step, {1, 0, 2});
+  ASSERT_EQ(list_checkpoints(run.path).size(), 2u);
+  EXPECT_EQ(list_checkpoints(run.path)[0].step, 2);
+  const Best best{2, "validation", 0.1};
+  write_best(run.path, best);
+  EXPECT_EQ(read_best(run.path), best);
+  fs::remove_all(run.path / "checkpoints/step-00000002");
+  EXPECT_FALSE(read_best(run.path)) << "its checkpoint is gone";
+  write_all(run.path / "checkpoints/best.json", "{\"step\": 4, \"loss\": 1}");
+  EXPECT_FALSE(read_best(run.path));
+}
+
+}  // namespace
+}  // namespace llmc
