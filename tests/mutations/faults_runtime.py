@@ -238,7 +238,7 @@ FAULTS = [
     fault("the_larger_part_is_alone", "runtime/comm/rendezvous.cpp", "if (&holders != &*most)", "if (&holders == &*most)",
           "test_comm Rendezvous.WhoIsAlone*"),
     fault("nan_is_saved", "runtime/checkpoint/save.cpp", "    if (!finite)", "    return;", "test_checkpoint Savers.*"),
-    fault("memory_is_an_error_of_its_own", "runtime/checkpoint/save.cpp", "} catch (const std::bad_alloc&) {", "} catch (const std::bad_weak_ptr&) {",
+    fault("memory_is_an_error_of_its_own", "runtime/checkpoint/save.h", "} catch (const std::bad_alloc&) {", "} catch (const std::bad_weak_ptr&) {",
           "test_checkpoint Savers.*"),
     fault("errors_of_nccl_are_not_looked_for", "runtime/comm/nccl.cpp", "    watch.emplace(comm, rendezvous);\n", "",
           "test_sim Nccl.ACollectiveThatFails*"),
