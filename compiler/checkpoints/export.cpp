@@ -21,6 +21,7 @@
 #include "error.h"
 #include "spec/print.h"
 #include "spec/source.h"
+#include "train/saved_model.h"
 
 namespace llmc::checkpoints {
 

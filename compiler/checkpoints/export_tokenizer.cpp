@@ -10,6 +10,7 @@
 #include "data/tokenizer_model.h"
 #include "error.h"
 #include "run/run_folder.h"
+#include "train/saved_model.h"
 
 namespace llmc::checkpoints {
 
@@ -51,11 +52,6 @@ std::string tokenizer_config(const Tokenizer& tokenizer, const TokenizerModel& a
 }
 
 }  // namespace
-
-fs::path run_of(const fs::path& checkpoint) {
-  const fs::path parent = fs::absolute(checkpoint / "").lexically_normal().parent_path().parent_path();
-  return parent == checkpoints_directory(parent.parent_path()) ? parent.parent_path() : fs::path();
-}
 
 FoundTokenizer find_tokenizer(const Contents& contents, const fs::path& named) {
   FoundTokenizer found;

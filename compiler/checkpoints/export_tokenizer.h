@@ -28,7 +28,4 @@ struct FoundTokenizer {
 /// says, or more tokens than the model.
 FoundTokenizer find_tokenizer(const Contents& contents, const std::filesystem::path& named);
 
-/// The run folder that a checkpoint lies in; empty where it lies in none.
-std::filesystem::path run_of(const std::filesystem::path& checkpoint);
-
 }  // namespace llmc::checkpoints

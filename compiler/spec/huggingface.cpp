@@ -13,15 +13,24 @@
 namespace llmc::spec {
 namespace {
 
-/// What transformers draws every matrix with, as lines of a spec; llmc's own rule where the file says nothing.
-std::string init_text(const std::optional<double>& range) {
-  if (!range) return "";
-  if (!(*range > 0 && *range <= 100))
-    return fmt::format("# initializer_range {} is no standard deviation; init has llmc's defaults.\n\n", *range);
+/// The section `init`: where the weights are, and what transformers draws every matrix with; llmc's own rule where the
+/// file says nothing.
+std::string init_text(const std::optional<double>& range, const std::string& weights) {
+  const std::string from =
+      weights.empty()
+          ? ""
+          : fmt::format("  from: {}  # a new run begins with these weights; without this line they are drawn\n",
+                        yaml_path(weights));
+  const bool drawn = range && *range > 0 && *range <= 100;
+  const std::string section = from.empty() ? "" : "init:\n" + from;
+  if (range && !drawn)
+    return fmt::format("{}# initializer_range {} is no standard deviation; init has llmc's defaults.\n\n", section,
+                       *range);
+  if (!range) return section.empty() ? "" : section + "\n";
   return fmt::format(
       "init:                                   # initializer_range; without these lines llmc's own rules\n"
-      "  embedding_std: {0}\n  linear: {0}\n  residual: {0}\n\n",
-      number_text(*range));
+      "{1}  embedding_std: {0}\n  linear: {0}\n  residual: {0}\n\n",
+      number_text(*range), from);
 }
 
 }  // namespace
@@ -29,7 +38,7 @@ std::string init_text(const std::optional<double>& range) {
 std::string from_huggingface(const std::string& config_json_text, const std::string& name, const NewData& data) {
   const ModelConfig config = read_model_config(config_json_text, "config.json");
   const Model& m = config.model;
-  const std::string init = init_text(config.initializer_range);
+  const std::string init = init_text(config.initializer_range, data.weights);
 
   std::string scaling = " none";
   if (m.rope_scaling.llama3)
