@@ -12,10 +12,11 @@ namespace llmc::checkpoints {
 
 struct ModelTokenizer {
   std::filesystem::path file;
-  std::string model;  // the file's bytes
+  const char* name = "tokenizer.model";  // of the file in the folder that is written, or tokenizer.json
+  std::string model;                     // the file's bytes
   std::int32_t tokens = 0;
   std::optional<std::int32_t> eos;  // the token that ends a document
-  std::string config;               // tokenizer_config.json, as transformers' LlamaTokenizer reads it
+  std::string config;               // tokenizer_config.json, as transformers read it
 };
 
 struct FoundTokenizer {

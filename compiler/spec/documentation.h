@@ -15,6 +15,7 @@ std::string reference_markdown();
 struct NewData {
   std::string folder = "data/my-run";  // from the folder of the spec
   std::string command;                 // makes it; empty: its shards come from elsewhere
+  std::string tokenizer = {};          // where no command makes one: a tokenizer.json, from the folder of the spec
   std::string weights = {};            // init.from, from the folder of the spec; empty: they are drawn
 };
 

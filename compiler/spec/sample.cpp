@@ -19,7 +19,10 @@ std::string data_section(const NewData& data) {
   if (data.command.empty())
     return fmt::format(
         "data:                           # relative to this file: shards of this model's tokens\n"
-        "  train:\n    - path: {}\n",
+        "{}  train:\n    - path: {}\n",
+        data.tokenizer.empty()
+            ? ""
+            : fmt::format("  tokenizer: {}  # decodes samples; prompts are token ids\n", yaml_path(data.tokenizer)),
         in_folder("train-*.bin"));
   return fmt::format(
       "# {}\n"

@@ -272,7 +272,8 @@ std::vector<Row> run_rows() {
       bind("data.tokenizer", Type::string, FIELD(data.tokenizer))
           .run_time()
           .path()
-          .doc("sentencepiece model that decodes samples; without one they are printed as token ids."),
+          .doc("sentencepiece model that encodes prompts and decodes samples, or a Hugging Face tokenizer.json, which "
+               "decodes them; without one both are token ids."),
       bind("data.train.path", Type::string, FIELD(data.train.path))
           .required()
           .run_time()

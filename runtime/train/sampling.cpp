@@ -24,8 +24,13 @@ double draw_for(std::uint64_t seed, std::int64_t step, std::size_t prompt, std::
                         {static_cast<std::uint32_t>(key), static_cast<std::uint32_t>(key >> 32)}));
 }
 
-std::vector<std::int32_t> parse_ids(const std::string& prompt) {
+/// `decodes`: there is a tokenizer, of the other direction alone.
+std::vector<std::int32_t> parse_ids(const std::string& prompt, bool decodes) {
   if (auto ids = spec::parse_token_ids(prompt)) return *std::move(ids);
+  if (decodes)
+    throw Failure(Exit::spec, fmt::format("llmc decodes by a tokenizer.json and does not encode by it, so the prompt "
+                                          "'{}' must be token ids such as \"17 4 256\", as its own library writes them",
+                                          printable(prompt)));
   throw Failure(Exit::spec,
                 fmt::format("without data.tokenizer the prompt '{}' must be token ids such as \"17 4 256\"; "
                             "give data.tokenizer, or sampling.every=0",
@@ -83,7 +88,8 @@ Sampling::Sampling(const spec::Sampling& values, const Tokenizer* tokenizer, con
                    std::uint64_t seed)
     : values_(values), tokenizer_(tokenizer), seed_(seed) {
   for (const std::string& prompt : values_.prompts) {
-    std::vector<std::int32_t> ids = tokenizer_ ? tokenizer_->encode(prompt) : parse_ids(prompt);
+    std::vector<std::int32_t> ids =
+        tokenizer_ && tokenizer_->encodes() ? tokenizer_->encode(prompt) : parse_ids(prompt, tokenizer_ != nullptr);
     if (ids.empty()) ids.push_back(tokenizer_ ? std::max(tokenizer_->separator_id(), 0) : 0);
     for (const std::int32_t id : ids)
       if (id >= info.vocab_size)
@@ -143,7 +149,7 @@ std::optional<std::vector<Sample>> Sampling::run(Session& session, std::int64_t 
   for (std::size_t i = 0; i < texts.size(); ++i) {
     std::vector<std::int32_t> written(texts[i].begin() + static_cast<std::ptrdiff_t>(prompts_[i].size()),
                                       texts[i].end());
-    samples.push_back({values_.prompts[i], text_of(written)});
+    samples.push_back({prompt_text(i), text_of(written)});
   }
   return samples;
 }
@@ -163,6 +169,10 @@ void Sampling::stream(Session& session, std::int64_t step, std::size_t prompt,
         pending.erase(0, whole);
       });
   if (!pending.empty()) written(pending);
+}
+
+std::string Sampling::prompt_text(std::size_t prompt) const {
+  return tokenizer_ && !tokenizer_->encodes() ? text_of(prompts_.at(prompt)) : values_.prompts.at(prompt);
 }
 
 std::string Sampling::text_of(std::span<const std::int32_t> ids) const {

@@ -27,7 +27,8 @@ std::int32_t choose_token(std::span<const float> logits, double temperature, dou
 
 class Sampling {
  public:
-  /// `tokenizer` may be null; then prompts are token ids with blanks between them. It must outlive the object. A prompt
+  /// `tokenizer` may be null; then prompts are token ids with blanks between them, and so they are where it does not
+  /// encode. It must outlive the object. A prompt
   /// without tokens begins with the separator (0 without a tokenizer).
   /// Throws Failure(spec) when a prompt is no such list, Failure(data) when a token is not below the model's
   /// vocabulary.
@@ -43,6 +44,9 @@ class Sampling {
   /// it ends with a whole character.
   void stream(Session& session, std::int64_t step, std::size_t prompt,
               const std::function<void(const std::string&)>& written) const;
+
+  /// A prompt as text: its token ids decoded, where there is a tokenizer that only decodes.
+  std::string prompt_text(std::size_t prompt) const;
 
   /// Prompt and continuation as one text, safe on a terminal.
   std::string shown(const Sample& sample) const;

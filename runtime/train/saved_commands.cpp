@@ -92,7 +92,8 @@ std::string read_prompt(const std::string& word) {
 fs::path tokenizer_of(const SampleCommand& command, const Chosen& chosen) {
   std::error_code error;
   if (!command.tokenizer.empty()) return command.tokenizer;
-  if (const fs::path beside = chosen.model.folder / "tokenizer.model"; fs::exists(beside, error)) return beside;
+  for (const char* name : {"tokenizer.model", "tokenizer.json"})
+    if (const fs::path beside = chosen.model.folder / name; fs::exists(beside, error)) return beside;
   return chosen.values.data.tokenizer;
 }
 
@@ -163,11 +164,11 @@ void sample(const SampleCommand& command, const Program& program) {
     tokenizer.emplace(file);
   }
   for (const std::string& prompt : values.prompts)
-    if (!tokenizer && !spec::parse_token_ids(prompt))
-      throw Failure(Exit::usage,
-                    fmt::format("there is no tokenizer, so the prompt '{}' must be token ids such as \"17 4 "
-                                "256\"; name a tokenizer with --tokenizer",
-                                printable(prompt)));
+    if (!(tokenizer && tokenizer->encodes()) && !spec::parse_token_ids(prompt))
+      throw Failure(Exit::usage, fmt::format("{}, so the prompt '{}' must be token ids such as \"17 4 256\"",
+                                             tokenizer ? "llmc decodes by a tokenizer.json and does not encode by it"
+                                                       : "there is no tokenizer (--tokenizer FILE names one)",
+                                             printable(prompt)));
   const Sampling sampling(values, tokenizer ? &*tokenizer : nullptr, info, command.seed.value_or(chosen.values.seed));
 
   Loaded loaded(command, WeightFiles(chosen.model.folder, info.parameters), program);
@@ -176,7 +177,7 @@ void sample(const SampleCommand& command, const Program& program) {
   const auto shown = [&](const std::string& text) { return terminal ? printable(text) : text; };
   for (std::size_t i = 0; i < values.prompts.size(); ++i) {
     if (i > 0) write("---\n");
-    write(shown(values.prompts[i]) + (tokenizer ? "" : " "));
+    write(shown(sampling.prompt_text(i)) + (tokenizer ? "" : " "));
     sampling.stream(loaded.session(), step, i, [&](const std::string& text) { write(shown(text)); });
     write("\n");
   }
