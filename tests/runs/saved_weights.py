@@ -147,7 +147,7 @@ class SavedWeights(RunTest):
         self.succeed(*build, "--vocab-size", "325", "-o", self.path("other-data"))
         spec = (TIED.replace("data:\n", "data:\n  tokenizer: data/tokenizer.model\n").replace('["1 2 3", "40"]', '["zeile ", "€"]').replace("vocab_size: 97", "vocab_size: 336")
                 .replace("train-*.bin", "data/train-*.bin").replace("  validation: [{path: val-*.bin}]\n", "").replace("evaluation: {every: 3, sequences: 4}\n", "")
-                .replace("compute: fp32", "compute: bf16").replace("tokens: 8}", "tokens: 30, temperature: 1.5, top_p: 0.9}"))
+                .replace("compute: fp32", "compute: bf16").replace("metrics: {every: 1}", "metrics: {every: 1}\nparallel: {shard: parameters}").replace("tokens: 8}", "tokens: 30, temperature: 1.5, top_p: 0.9}"))
         path = self.path("tokens", "small.yaml")
         with open(path, "w") as file:
             file.write(spec)
