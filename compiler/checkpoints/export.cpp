@@ -21,6 +21,7 @@
 #include "error.h"
 #include "spec/print.h"
 #include "spec/source.h"
+#include "train/saved_model.h"
 
 namespace llmc::checkpoints {
 
@@ -122,7 +123,7 @@ A {} model, trained by llmc.
       grouped(contents.state.step), grouped(static_cast<std::int64_t>(contents.state.position.tokens)),
       grouped(spec.batch.sequence_length));
   if (loss) text += fmt::format("| validation loss | {:.4f} nats a token |\n", *loss);
-  text += tokenizer ? fmt::format("| tokenizer | sentencepiece, {} tokens |\n", grouped(tokenizer->tokens))
+  text += tokenizer ? fmt::format("| tokenizer | {}, {} tokens |\n", tokenizer->name, grouped(tokenizer->tokens))
                     : "| tokenizer | none: the model takes token ids |\n";
   text += R"(
 ```python
@@ -165,7 +166,7 @@ Exported export_model(const ExportOptions& options) {
   write("generation_config.json", generation_config(contents, found.tokenizer));
   if (found.tokenizer) {
     exported.tokenizer = found.tokenizer->file.string();
-    write("tokenizer.model", found.tokenizer->model);
+    write(found.tokenizer->name, found.tokenizer->model);
     write("tokenizer_config.json", found.tokenizer->config);
   }
   const std::string name = fs::absolute(options.out / "").lexically_normal().parent_path().filename().string();

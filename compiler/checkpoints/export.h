@@ -12,7 +12,7 @@ namespace llmc::checkpoints {
 
 struct ExportOptions {
   std::filesystem::path checkpoint, out;
-  std::filesystem::path tokenizer;           // a sentencepiece model or the folder of one; empty: the run's
+  std::filesystem::path tokenizer;           // a tokenizer or the folder of one; empty: the run's
   std::optional<DType> dtype = {};           // f32 or bf16; nothing: the one that the run computes in
   std::int64_t shard_bytes = 5'000'000'000;  // of tensors in a file
 };
@@ -25,8 +25,8 @@ struct Exported {
 };
 
 /// Writes a Hugging Face folder: weights in safetensors (bf16 is rounded to nearest, ties to even), config.json,
-/// generation_config.json, a README.md, and tokenizer.model with tokenizer_config.json where the run has a tokenizer.
-/// The folder appears by one rename. The checkpoint is verified first. Memory: two blocks of 16 MiB.
+/// generation_config.json, a README.md, and tokenizer.model or tokenizer.json with tokenizer_config.json where the run
+/// has a tokenizer. The folder appears by one rename. The checkpoint is verified first. Memory: two blocks of 16 MiB.
 /// Throws Failure(checkpoint): `out` is not a new or an empty folder, or the checkpoint is damaged; Failure(data): the
 /// tokenizer cannot be read, or is not the checkpoint's.
 Exported export_model(const ExportOptions& options);

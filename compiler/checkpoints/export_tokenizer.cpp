@@ -5,11 +5,13 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "checkpoint/manifest.h"
 #include "compiler/data/read_tokenizer.h"
 #include "data/tokenizer.h"
 #include "data/tokenizer_model.h"
 #include "error.h"
 #include "run/run_folder.h"
+#include "train/saved_model.h"
 
 namespace llmc::checkpoints {
 
@@ -50,16 +52,32 @@ std::string tokenizer_config(const Tokenizer& tokenizer, const TokenizerModel& a
   return config.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-}  // namespace
-
-fs::path run_of(const fs::path& checkpoint) {
-  const fs::path parent = fs::absolute(checkpoint / "").lexically_normal().parent_path().parent_path();
-  return parent == checkpoints_directory(parent.parent_path()) ? parent.parent_path() : fs::path();
+/// That of a tokenizer.json: the one that lies beside it, or what `transformers` needs at least.
+std::string json_tokenizer_config(const fs::path& file, const Tokenizer& tokenizer, std::int64_t sequence_length) {
+  using Json = nlohmann::ordered_json;
+  std::error_code error;
+  const fs::path beside = file.parent_path() / "tokenizer_config.json";
+  if (fs::exists(beside, error)) return read_small_file(beside);
+  const std::int32_t end = tokenizer.separator_id();
+  const Json end_piece = end < 0 ? Json(nullptr) : Json(tokenizer.piece(end));
+  const Json config = {{"tokenizer_class", "PreTrainedTokenizerFast"},
+                       {"model_max_length", sequence_length},
+                       {"bos_token", nullptr},
+                       {"eos_token", end_piece},
+                       {"pad_token", end_piece},
+                       {"clean_up_tokenization_spaces", false}};
+  return config.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
+
+}  // namespace
 
 FoundTokenizer find_tokenizer(const Contents& contents, const fs::path& named) {
   FoundTokenizer found;
+  std::error_code missing;
   fs::path file = named;
+  if (fs::is_directory(named, missing) && !fs::exists(named / "tokenizer.model", missing) &&
+      fs::exists(named / "tokenizer.json", missing))
+    file = named / "tokenizer.json";
   if (named.empty()) {
     file = found.looked_for = tokenizer_of_run(run_of(contents.path));
     std::error_code error;
@@ -78,12 +96,15 @@ FoundTokenizer find_tokenizer(const Contents& contents, const fs::path& named) {
   if (tokenizer.vocab_size() > spec.model.vocab_size)
     refuse(fmt::format("has {} tokens, and the model only {}", tokenizer.vocab_size(), spec.model.vocab_size));
   const std::int32_t end = tokenizer.separator_id();
-  found.tokenizer = {
-      .file = file,
-      .model = model,
-      .tokens = tokenizer.vocab_size(),
-      .eos = end < 0 ? std::nullopt : std::optional(end),
-      .config = tokenizer_config(tokenizer, check_tokenizer_model(model, file.string()), spec.batch.sequence_length)};
+  found.tokenizer = {.file = file,
+                     .name = tokenizer.encodes() ? "tokenizer.model" : "tokenizer.json",
+                     .model = model,
+                     .tokens = tokenizer.vocab_size(),
+                     .eos = end < 0 ? std::nullopt : std::optional(end),
+                     .config = tokenizer.encodes()
+                                   ? tokenizer_config(tokenizer, check_tokenizer_model(model, file.string()),
+                                                      spec.batch.sequence_length)
+                                   : json_tokenizer_config(file, tokenizer, spec.batch.sequence_length)};
   return found;
 }
 

@@ -12,10 +12,11 @@ namespace llmc::checkpoints {
 
 struct ModelTokenizer {
   std::filesystem::path file;
-  std::string model;  // the file's bytes
+  const char* name = "tokenizer.model";  // of the file in the folder that is written, or tokenizer.json
+  std::string model;                     // the file's bytes
   std::int32_t tokens = 0;
   std::optional<std::int32_t> eos;  // the token that ends a document
-  std::string config;               // tokenizer_config.json, as transformers' LlamaTokenizer reads it
+  std::string config;               // tokenizer_config.json, as transformers read it
 };
 
 struct FoundTokenizer {
@@ -27,8 +28,5 @@ struct FoundTokenizer {
 /// that lies beside its shards. Throws Failure(data) where it cannot be read, has another checksum than the checkpoint
 /// says, or more tokens than the model.
 FoundTokenizer find_tokenizer(const Contents& contents, const std::filesystem::path& named);
-
-/// The run folder that a checkpoint lies in; empty where it lies in none.
-std::filesystem::path run_of(const std::filesystem::path& checkpoint);
 
 }  // namespace llmc::checkpoints

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <memory>
 
+#include "checkpoint/shards.h"
 #include "compiler/cli/commands.h"
 #include "compiler/cli/options.h"
 #include "compiler/spec/codes.h"
@@ -17,6 +18,7 @@
 #include "spec/schema.h"
 #include "train/command.h"
 #include "train/paths.h"
+#include "train/saved_model.h"
 
 namespace llmc::cli {
 
@@ -47,6 +49,14 @@ int check(const Options& options) {
   note_vocabulary(*result.resolved);
   for (const MissingPath& missing : missing_paths(result.resolved->spec, result.resolved->directory))
     fmt::print(stderr, "warning: {}: no file matches '{}' here; a run needs it\n", missing.key, missing.path.string());
+  if (const std::string& from = result.resolved->spec.init.from; !from.empty()) {
+    const fs::path folder = (fs::path(result.resolved->directory) / from).lexically_normal();
+    std::error_code error;
+    if (fs::exists(folder, error))
+      find_weights(folder, result.resolved->spec, {});
+    else
+      fmt::print(stderr, "warning: init.from: there is no folder '{}' here; a new run needs it\n", folder.string());
+  }
   if (!options.json) fmt::print("{}: good ({})\n", options.spec.file, plan.fingerprint);
   return 0;
 }
@@ -83,6 +93,15 @@ bool has_tokenizer(const fs::path& folder) {
   }
 }
 
+/// Whether samples can be decoded by the file.
+bool decodes(const fs::path& tokenizer_json) {
+  try {
+    return Tokenizer(tokenizer_json).vocab_size() > 0;
+  } catch (const Failure&) {
+    return false;
+  }
+}
+
 /// A spec for the model whose config.json is `from`, or lies in the folder `from`; it takes that folder's name.
 NewSpec import_model(const fs::path& from, const std::string& out) {
   constexpr std::size_t kLimit = 1 << 20;
@@ -94,11 +113,19 @@ NewSpec import_model(const fs::path& from, const std::string& out) {
     throw Failure(Exit::spec, path.string() + " is larger than 1 MiB; a config.json is a few kB");
   const std::string name = fs::absolute(path).lexically_normal().parent_path().filename().string();
   const fs::path data = fs::path("data") / spec::run_name(name);
-  std::string command;
-  if (const fs::path folder = path.has_parent_path() ? path.parent_path() : "."; has_tokenizer(folder))
+  std::string command, tokenizer;
+  const fs::path folder = path.has_parent_path() ? path.parent_path() : ".";
+  if (!has_tokenizer(folder) && decodes(folder / "tokenizer.json"))
+    tokenizer = seen_from(out, folder / "tokenizer.json");
+  if (has_tokenizer(folder))
     command = fmt::format("llmc data build --from FOLDER --tokenizer {} -o {}",
                           shell_word(spec::printable(folder.string())), data.string());
-  return {spec::from_huggingface(*text, name, {seen_from(out, data), command}), command};
+  // A config.json alone is a model without its weights.
+  const bool weights = fs::is_directory(from, error) &&
+                       (fs::exists(from / "model.safetensors", error) || fs::exists(from / kModelIndex, error));
+  return {spec::from_huggingface(*text, name,
+                                 {seen_from(out, data), command, tokenizer, weights ? seen_from(out, from) : ""}),
+          command};
 }
 
 /// Writes a new file, and what comes next; an existing one is never replaced.

@@ -205,6 +205,11 @@ BuildResult build_dataset(const BuildOptions& options) {
   if (!options.tokenizer.empty()) {
     model = read_tokenizer(options.tokenizer);
     tokenizer.emplace(model, options.tokenizer.string());
+    if (!tokenizer->encodes())
+      throw Failure(Exit::data,
+                    fmt::format("'{}' is a tokenizer.json, by which llmc decodes and does not encode; write "
+                                "shards with its own library, or give a sentencepiece model",
+                                options.tokenizer.string()));
     if (tokenizer->separator_id() < 0)
       throw Failure(Exit::data, fmt::format("'{}': has neither an eos nor a bos token, so nothing would end a document",
                                             options.tokenizer.string()));

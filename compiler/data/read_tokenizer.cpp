@@ -14,11 +14,13 @@ std::string read_tokenizer(const fs::path& path) {
   const bool folder = fs::is_directory(path, error);
   const fs::path model = folder ? path / "tokenizer.model" : path;
   if (folder && !fs::exists(model, error))
-    throw Failure(Exit::data,
-                  fmt::format("'{}' holds no tokenizer.model{}", path.string(),
-                              fs::exists(path / "tokenizer.json", error)
-                                  ? "; its tokenizer.json is no sentencepiece model, and llmc reads no other"
-                                  : "; give a sentencepiece model, or the folder of a data set"));
+    throw Failure(
+        Exit::data,
+        fmt::format("'{}' holds no tokenizer.model{}", path.string(),
+                    fs::exists(path / "tokenizer.json", error)
+                        ? "; llmc decodes by its tokenizer.json and does not encode by it: give a sentencepiece "
+                          "model"
+                        : "; give a sentencepiece model, or the folder of a data set"));
   const MappedFile file(model);
   return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
 }

@@ -11,11 +11,16 @@ std::string json_schema();
 /// docs page in Markdown: every key with type, default, bounds, unit and whether it is compiled in.
 std::string reference_markdown();
 
-/// The data set of a new spec.
+/// The data set of a new spec, and where the weights of its model are.
 struct NewData {
   std::string folder = "data/my-run";  // from the folder of the spec
   std::string command;                 // makes it; empty: its shards come from elsewhere
+  std::string tokenizer = {};          // where no command makes one: a tokenizer.json, from the folder of the spec
+  std::string weights = {};            // init.from, from the folder of the spec; empty: they are drawn
 };
+
+/// A path as YAML: in quotes where one of its characters may need them.
+std::string yaml_path(const std::string& path);
 
 /// The data section of a new spec, with the command as a comment above it.
 std::string data_section(const NewData& data);

@@ -23,10 +23,8 @@ struct StoredModel {
 std::string config_json(const Spec& spec, const StoredModel& stored = {});
 
 /// Text of a spec for the model of a config.json, with the run left to defaults and commented. `name`: what the run is
-/// called, as near as a run's name can be. Throws Failure(Exit::spec) naming every key that disagrees between the two
-/// schemas in the file, or for which llmc could not train exactly this model: another model_type or activation, sliding
-/// windows, experts, RoPE types other than default and llama3, partial rotary, dropout, quantisation, or a key whose
-/// meaning is not known.
+/// called, as near as a run's name can be. Throws Failure(Exit::spec) as read_model_config(), and for sizes that no
+/// spec may have.
 std::string from_huggingface(const std::string& config_json_text, const std::string& name, const NewData& data = {});
 
 }  // namespace llmc::spec

@@ -7,9 +7,6 @@
 #include "compiler/spec/documentation.h"
 
 namespace llmc::spec {
-namespace {
-
-/// A path as YAML: in quotes where one of its characters may need them.
 std::string yaml_path(const std::string& path) {
   const bool plain = std::ranges::all_of(path, [](unsigned char c) {
     return std::isalnum(c) || c == '/' || c == '.' || c == '-' || c == '_' || c == '*';
@@ -17,14 +14,15 @@ std::string yaml_path(const std::string& path) {
   return plain ? path : nlohmann::json(path).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-}  // namespace
-
 std::string data_section(const NewData& data) {
   const auto in_folder = [&](const char* file) { return yaml_path(data.folder + "/" + file); };
   if (data.command.empty())
     return fmt::format(
         "data:                           # relative to this file: shards of this model's tokens\n"
-        "  train:\n    - path: {}\n",
+        "{}  train:\n    - path: {}\n",
+        data.tokenizer.empty()
+            ? ""
+            : fmt::format("  tokenizer: {}  # decodes samples; prompts are token ids\n", yaml_path(data.tokenizer)),
         in_folder("train-*.bin"));
   return fmt::format(
       "# {}\n"

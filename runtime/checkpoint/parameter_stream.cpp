@@ -1,6 +1,8 @@
 #include "checkpoint/parameter_stream.h"
 
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <cstring>
 #include <map>
 #include <optional>
@@ -26,6 +28,29 @@ void for_each_block(const ParameterInfo& p, Block block) {
   for (std::int64_t row = 0; row < p.rows; ++row)
     for (std::int64_t col = 0; col < p.cols; col += kBlockElements)
       block(row, col, 1, std::min(kBlockElements, p.cols - col));
+}
+
+/// IEEE 754's binary16 as fp32, exactly. No operand is a subnormal fp32, which the trainer's threads take for zero.
+float from_binary16(std::uint16_t bits) {
+  const std::uint32_t sign = (bits & 0x8000u) << 16, rest = bits & 0x7fffu;
+  std::uint32_t magnitude = (rest << 13) + (112u << 23);  // the biases are 15 and 127
+  if (rest < 0x400u) magnitude = std::bit_cast<std::uint32_t>(static_cast<float>(rest) * 0x1p-24f);
+  if (rest >= 0x7c00u) magnitude = 0x7f800000u | (rest & 0x3ffu) << 13;
+  return std::bit_cast<float>(sign | magnitude);
+}
+
+/// Elements of a file, F32, F16 or BF16, as fp32.
+void widen(safetensors::Dtype dtype, const std::vector<char>& stored, std::vector<float>& values) {
+  if (dtype == safetensors::Dtype::kF32) {
+    std::memcpy(values.data(), stored.data(), stored.size());
+    return;
+  }
+  const bool bf16 = dtype == safetensors::Dtype::kBF16;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    std::uint16_t bits;
+    std::memcpy(&bits, stored.data() + i * sizeof bits, sizeof bits);
+    values[i] = bf16 ? std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16) : from_binary16(bits);
+  }
 }
 
 }  // namespace
@@ -79,12 +104,15 @@ void write_parameter(safetensors::Writer& writer, const ParameterInfo& p, const 
 }
 
 void read_parameter(const safetensors::Reader& reader, const safetensors::Entry& entry, const ParameterInfo& p,
-                    const FlatWriter& write) {
+                    const FlatWriter& write, std::int64_t first) {
+  const auto size = static_cast<std::size_t>(safetensors::dtype_bytes(entry.dtype));
+  std::vector<char> stored;
   std::vector<float> dense, block;
   for_each_block(p, [&](std::int64_t row, std::int64_t col, std::int64_t rows, std::int64_t cols) {
     dense.resize(static_cast<std::size_t>(rows * cols));
-    reader.read(entry, static_cast<std::uint64_t>(row * p.cols + col) * sizeof(float), dense.data(),
-                dense.size() * sizeof(float));
+    stored.resize(dense.size() * size);
+    reader.read(entry, static_cast<std::uint64_t>(first + row * p.cols + col) * size, stored.data(), stored.size());
+    widen(entry.dtype, stored, dense);
     block.assign(static_cast<std::size_t>((rows - 1) * p.pitch + cols), 0.0f);
     for (std::int64_t r = 0; r < rows; ++r) std::copy_n(dense.data() + r * cols, cols, block.data() + r * p.pitch);
     write(p.offset + row * p.pitch + col, static_cast<std::int64_t>(block.size()), block.data());

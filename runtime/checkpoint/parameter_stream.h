@@ -36,9 +36,10 @@ std::string shape_text(std::span<const std::int64_t> shape);
 /// Appends the parameter's logical elements to the writer, whose turn it must be.
 void write_parameter(safetensors::Writer& writer, const ParameterInfo& parameter, const FlatReader& read);
 
-/// Reads a tensor that matches tensor_spec() into the flat buffer; padding between its rows becomes zero.
+/// Reads the parameter's elements from a tensor of F32, F16 or BF16 that holds them from its element `first` on, all of
+/// them in their order, into the flat buffer; padding between its rows becomes zero.
 void read_parameter(const safetensors::Reader& reader, const safetensors::Entry& entry, const ParameterInfo& parameter,
-                    const FlatWriter& write);
+                    const FlatWriter& write, std::int64_t first = 0);
 
 /// A whole file of the given parameters, names as they are. Where `path` is empty this rank writes none, and gathers
 /// for the one that does.

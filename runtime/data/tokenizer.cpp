@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "data/mapped_file.h"
+#include "data/tokenizer_json.h"
 #include "data/tokenizer_model.h"
 #include "data/utf8.h"
 #include "error.h"
@@ -53,24 +55,34 @@ std::string without_marks(std::string_view piece) {
   return text;
 }
 
-std::string_view checked_size(std::string_view model, const std::string& name) {
+void check_size(std::string_view model, const std::string& name) {
   if (model.size() > kMaxModelBytes)
     throw Failure(Exit::data,
                   fmt::format("'{}': has {} bytes; a tokenizer has at most {}", name, model.size(), kMaxModelBytes));
-  return model;
 }
 
 }  // namespace
 
 struct Tokenizer::State {
+  std::optional<JsonVocabulary> json;  // then nothing of the rest but bytes_of is there
   TokenizerModel about;
   sentencepiece::SentencePieceProcessor processor;
   std::vector<std::string> bytes_of;         // [vocab_size]: what each token decodes to
   std::array<std::int32_t, 256> byte_piece;  // token of each byte; the unknown token where there is none
   bool exact = false;
 
-  State(std::string_view model, const std::string& name)
-      : about(check_tokenizer_model(checked_size(model, name), name)) {
+  State(std::string_view model, const std::string& name) {
+    check_size(model, name);
+    if (looks_like_json(model)) {
+      json = parse_tokenizer_json(model, name);
+      bytes_of = std::move(json->bytes_of);
+    } else {
+      load(model, name);
+    }
+  }
+
+  void load(std::string_view model, const std::string& name) {
+    about = check_tokenizer_model(model, name);
     const auto status = processor.LoadFromSerializedProto(absl::string_view(model.data(), model.size()));
     if (!status.ok())
       throw Failure(Exit::data, fmt::format("'{}': sentencepiece refuses it: {}", name, status.message()));
@@ -131,18 +143,24 @@ Tokenizer::Tokenizer(std::string_view model, const std::string& name) : state_(s
 Tokenizer::~Tokenizer() = default;
 Tokenizer::Tokenizer(Tokenizer&&) noexcept = default;
 
-std::int32_t Tokenizer::vocab_size() const { return state_->processor.GetPieceSize(); }
+bool Tokenizer::encodes() const { return !state_->json; }
+std::int32_t Tokenizer::vocab_size() const { return static_cast<std::int32_t>(state_->bytes_of.size()); }
 bool Tokenizer::exact() const { return state_->exact; }
 
 std::int32_t Tokenizer::separator_id() const {
+  if (state_->json) return state_->json->separator;
   const int eos = state_->processor.eos_id();
   return eos >= 0 ? eos : state_->processor.bos_id();
 }
 
-std::int32_t Tokenizer::unknown_id() const { return state_->processor.unk_id(); }
-std::string Tokenizer::piece(std::int32_t id) const { return state_->processor.IdToPiece(id); }
+std::int32_t Tokenizer::unknown_id() const { return state_->json ? -1 : state_->processor.unk_id(); }
+std::string Tokenizer::piece(std::int32_t id) const {
+  return state_->json ? state_->json->names.at(static_cast<std::size_t>(id)) : state_->processor.IdToPiece(id);
+}
 
 std::vector<std::int32_t> Tokenizer::encode(std::string_view text) const {
+  if (state_->json)
+    throw Failure(Exit::data, "llmc decodes by a tokenizer.json, and encodes by sentencepiece models alone");
   std::vector<std::int32_t> ids;
   std::vector<int> scratch;
   if (!state_->exact) {  // every call would add a prefix or drop spaces at its ends: one call

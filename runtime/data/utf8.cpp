@@ -42,4 +42,14 @@ std::size_t utf8_floor(std::string_view text, std::size_t at) {
   return at;
 }
 
+std::size_t utf8_unfinished(std::string_view text) {
+  for (std::size_t length = 1; length <= std::min<std::size_t>(3, text.size()); ++length) {
+    const auto first = static_cast<unsigned char>(text[text.size() - length]);
+    if ((first & 0xc0) == 0x80) continue;  // not a character's first byte
+    const std::size_t whole = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : first >= 0xc2 ? 2 : 1;
+    return first <= 0xf4 && whole > length ? length : 0;
+  }
+  return 0;
+}
+
 }  // namespace llmc

@@ -15,4 +15,7 @@ bool is_utf8(std::string_view text);
 /// The largest character boundary of well-formed `text` that is <= at.
 std::size_t utf8_floor(std::string_view text, std::size_t at);
 
+/// Bytes at the end of `text`, 0 to 3, that begin a character whose further bytes are still to come.
+std::size_t utf8_unfinished(std::string_view text);
+
 }  // namespace llmc

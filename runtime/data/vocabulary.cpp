@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "data/mapped_file.h"
+#include "data/tokenizer_json.h"
 #include "data/tokenizer_model.h"
 #include "error.h"
 #include "plural.h"
@@ -17,7 +18,8 @@ std::string vocabulary_note(std::int64_t vocab_size, const fs::path& tokenizer, 
   try {
     const MappedFile mapped(file);
     const std::string_view model(reinterpret_cast<const char*>(mapped.bytes().data()), mapped.bytes().size());
-    tokens = check_tokenizer_model(model, file.string()).pieces;
+    tokens = looks_like_json(model) ? static_cast<std::int64_t>(parse_tokenizer_json(model, file.string()).names.size())
+                                    : check_tokenizer_model(model, file.string()).pieces;
   } catch (const Failure&) {
     return "";  // what needs the tokenizer says what is wrong with it
   }

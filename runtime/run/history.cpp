@@ -27,6 +27,7 @@ std::string line_before(const std::string& text, std::size_t& end) {
 
 std::string format_history(const HistoryEntry& entry) {
   Json line = {{"step", entry.step}, {"time", entry.time}, {"checkpoint", entry.checkpoint}};
+  if (!entry.weights.empty()) line["weights"] = entry.weights;
   line.update(as_json(entry.environment));
   line["memory"] = entry.memory;
   line["model"] = entry.model;

@@ -26,6 +26,7 @@ struct HistoryEntry {
   std::int64_t step = 0;   // that the run goes on from
   std::string time;        // UTC, "2026-01-31T12:00:00Z"
   std::string checkpoint;  // that it goes on from; empty: from the beginning
+  std::string weights;     // folder whose weights it begins with; empty: they are drawn, or the checkpoint's
   Environment environment;
   std::size_t memory = 0;              // bytes that rank 0 has allocated
   std::string model, data;             // fingerprints

@@ -121,6 +121,11 @@ std::vector<Row> model_rows() {
       bind("model.mlp_bias", Type::boolean, FIELD(model.mlp_bias))
           .fallback("false")
           .doc("Biases on the gate, up and down projections."),
+      bind("init.from", Type::string, FIELD(init.from))
+          .run_time()
+          .path()
+          .doc("Folder whose weights a new run begins with: a Hugging Face model's (config.json and safetensors in "
+               "fp32, fp16 or bf16), a checkpoint, or a run's. Without it they are drawn."),
       bind("init.embedding_std", Type::number, FIELD(init.embedding_std))
           .fallback("0.02")
           .above(0)
@@ -277,7 +282,8 @@ std::vector<Row> run_rows() {
       bind("data.tokenizer", Type::string, FIELD(data.tokenizer))
           .run_time()
           .path()
-          .doc("sentencepiece model that decodes samples; without one they are printed as token ids."),
+          .doc("sentencepiece model that encodes prompts and decodes samples, or a Hugging Face tokenizer.json, which "
+               "decodes them; without one both are token ids."),
       bind("data.train.path", Type::string, FIELD(data.train.path))
           .required()
           .run_time()
@@ -349,6 +355,14 @@ std::vector<Row> run_rows() {
           .when(kPrompts, "*")
           .range(0, 100)
           .doc("0: the likeliest token, always."),
+      bind("sampling.top_p", Type::number, FIELD(sampling.top_p))
+          .aside()
+          .fallback("1")
+          .run_time()
+          .when(kPrompts, "*")
+          .above(0)
+          .at_most(1)
+          .doc("Draws from the nucleus alone: the fewest of the likeliest tokens that have together this probability."),
       bind("checkpoint.every", Type::integer, FIELD(checkpoint.every))
           .aside()
           .fallback("1000")
@@ -487,7 +501,7 @@ const std::vector<Group>& groups() {
   static const std::vector<Group> table = {
       {"model", "The model, under the names of Hugging Face's config.json.", "", false},
       {"model.rope_scaling", "Scaling of the rotary frequencies: none, or a map.", "type", false},
-      {"init", "How initial weights are drawn: counter-based normal numbers.", "", false},
+      {"init", "The weights that a run begins with: drawn, as counter-based normal numbers, or read.", "", false},
       {"precision", "Number formats.", "", false},
       {"batch", "How many tokens one step and one pass take.", "", false},
       {"memory", "What fits, and how.", "", false},

@@ -40,6 +40,7 @@ struct InitStd {
 };
 
 struct Init {
+  std::string from;  // folder whose weights a new run begins with; empty: they are drawn
   double embedding_std = 0;
   InitStd linear, residual;
 };
@@ -94,7 +95,7 @@ struct Sampling {
   std::int64_t every = 0;
   std::vector<std::string> prompts;
   std::int64_t tokens = 0;
-  double temperature = 0;
+  double temperature = 0, top_p = 1;
 };
 struct Checkpoint {
   std::int64_t every = 0, keep_last = 0, keep_every = 0;

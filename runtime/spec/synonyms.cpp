@@ -24,10 +24,8 @@ constexpr const char *kGlobal = "in tokens: sequences * batch.sequence_length",
                      *kMetrics =
                          "llmc logs to no service; metrics.jsonl in the run folder has every step, and tensorboard/ "
                          "beside it is for TensorBoard",
-                     *kBegin =
-                         "llmc begins with drawn weights (init, seed); `trainer --resume DIR` goes on from a "
-                         "checkpoint of the same model",
-                     *kSampler = "llmc samples from all tokens, by sampling.temperature alone",
+                     *kWeights = "the folder of a Hugging Face model; `trainer --resume DIR` goes on from a checkpoint",
+                     *kSampler = "llmc samples by sampling.temperature and sampling.top_p",
                      *kOneSource = "a list of one {path: ...}", *kNoExperts = "llmc has no experts",
                      *kNoBest = "llmc keeps checkpoints by their step: checkpoint.keep_last and checkpoint.keep_every",
                      *kAllWeights = "llmc trains every weight";
@@ -294,7 +292,7 @@ const std::vector<KeySynonym>& key_synonyms() {
       {"sampling.max_length", "sampling.tokens", ""},
       {"sampling.length", "sampling.tokens", ""},
       {"sampling.interval", "sampling.every", ""},
-      {"top_p", "", kSampler},
+      {"top_p", "sampling.top_p", ""},
       {"top_k", "", kSampler},
       {"repetition_penalty", "", kSampler},
       {"save_every", "checkpoint.every", ""},
@@ -348,10 +346,11 @@ const std::vector<KeySynonym>& key_synonyms() {
       {"resume", "", "`trainer --resume DIR` goes on from a checkpoint"},
       {"resume_from", "", "`trainer --resume DIR` goes on from a checkpoint"},
       {"resume_from_checkpoint", "", "`trainer --resume DIR` goes on from a checkpoint"},
-      {"init_from", "", kBegin},
-      {"from_pretrained", "", kBegin},
-      {"pretrained", "", kBegin},
-      {"load_from", "", kBegin},
+      {"init_from", "init.from", kWeights},
+      {"from_pretrained", "init.from", kWeights},
+      {"pretrained", "init.from", kWeights},
+      {"load_from", "init.from", kWeights},
+      {"model_name_or_path", "init.from", kWeights},
       // The device.
       {"device", "target.kind", ""},
       {"accelerator", "target.kind", ""},

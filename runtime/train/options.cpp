@@ -9,6 +9,7 @@
 #include "error.h"
 #include "shares.h"
 #include "spec/fingerprint.h"
+#include "train/saved_words.h"
 #include "train/start.h"
 
 namespace llmc {
@@ -158,6 +159,7 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
   if (!gpu) tune->group("");
   auto* tuned_device =
       tune->add_option("--device", device, "which accelerator")->type_name("N")->check(CLI::Range(0, 1023));
+  const SavedWords saved(app, gpu);
   app.set_version_flag("--version", fmt::format("{} {} {}", info.name, info.fingerprint, info.arch));
   app.footer([&info, gpu] {
     return std::string(
@@ -168,7 +170,9 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
                "  trainer                                      trains, or goes on where it stopped\n"
                "  trainer --steps 100 optimizer.lr=1e-3        the first 100 steps, with another learning rate\n"
                "  trainer --resume runs/a/checkpoints/step-00000100 --run runs/b\n"
-               "  trainer --trace trace --steps 1 --run runs/trace\n") +
+               "  trainer --trace trace --steps 1 --run runs/trace\n"
+               "  trainer evaluate --checkpoint runs/a         the loss of its newest weights on held-out data\n"
+               "  trainer sample --checkpoint runs/a --prompt 'Once upon a time'\n") +
            (gpu ? "  trainer tune                                 once, before the runs\n" : "") +
            "\nRun-time values and their defaults:\n" + list_run_time_keys(info);
   });
@@ -184,6 +188,9 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
     throw Failure(Exit::usage, fmt::format("{}; see {} --help", error.what(), argc > 0 ? argv[0] : "trainer"));
   }
   options.command.assign(argv, argv + argc);
+  options.evaluate = saved.evaluate(default_base);
+  options.sample = saved.sample(default_base);
+  if (options.evaluate || options.sample) return options;
   options.tune = tune->parsed();
   if (options.tune) {
     std::string others;

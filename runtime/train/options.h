@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "train/program.h"
+#include "train/saved_commands.h"
 
 namespace llmc {
 
@@ -38,6 +39,8 @@ struct Options {
   std::optional<StepWindow> profile;   // steps that a profiler is to see
   bool final_checkpoint = true;
   bool plan = false, json = false, quiet = false, tune = false;
+  std::optional<EvaluateCommand> evaluate;  // in place of a run
+  std::optional<SampleCommand> sample;
 };
 
 /// Whether a word of the command line gives the key a value.

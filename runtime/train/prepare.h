@@ -7,6 +7,7 @@
 #include <string>
 
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/weight_files.h"
 #include "comm/rendezvous.h"
 #include "run/run_folder.h"
 #include "train/console.h"
@@ -23,6 +24,7 @@ struct Prepared {
   std::optional<std::string> last;  // what ran in the folder before
   StartValues values;
   Inputs inputs;
+  std::optional<WeightFiles> weights;  // of init.from, where the run begins
   TrainState state;
   std::int64_t stop = 0;
   std::string model;

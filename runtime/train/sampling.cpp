@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <numeric>
 
 #include "data/utf8.h"
 #include "error.h"
@@ -22,19 +24,42 @@ double draw_for(std::uint64_t seed, std::int64_t step, std::size_t prompt, std::
                         {static_cast<std::uint32_t>(key), static_cast<std::uint32_t>(key >> 32)}));
 }
 
-std::vector<std::int32_t> parse_ids(const std::string& prompt) {
+/// `decodes`: there is a tokenizer, of the other direction alone.
+std::vector<std::int32_t> parse_ids(const std::string& prompt, bool decodes) {
   if (auto ids = spec::parse_token_ids(prompt)) return *std::move(ids);
+  if (decodes)
+    throw Failure(Exit::spec, fmt::format("llmc decodes by a tokenizer.json and does not encode by it, so the prompt "
+                                          "'{}' must be token ids such as \"17 4 256\", as its own library writes them",
+                                          printable(prompt)));
   throw Failure(Exit::spec,
                 fmt::format("without data.tokenizer the prompt '{}' must be token ids such as \"17 4 256\"; "
                             "give data.tokenizer, or sampling.every=0",
                             printable(prompt)));
 }
 
-std::string id_text(std::span<const std::int32_t> ids) { return fmt::format("{}", fmt::join(ids, " ")); }
+/// Which tokens are not among the fewest likeliest ones whose weights reach `enough`.
+template <class Weight>
+std::vector<bool> outside_nucleus(std::span<const float> logits, Weight weight, double enough) {
+  std::vector<std::int32_t> order(logits.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto value = [&](std::int32_t i) {
+    const float logit = logits[static_cast<std::size_t>(i)];
+    return std::isfinite(logit) ? logit : -std::numeric_limits<float>::infinity();
+  };
+  std::ranges::stable_sort(order, [&](std::int32_t a, std::int32_t b) { return value(a) > value(b); });
+  std::vector<bool> outside(logits.size(), true);
+  double reached = 0;
+  for (const std::int32_t i : order) {
+    outside[static_cast<std::size_t>(i)] = false;
+    reached += weight(logits[static_cast<std::size_t>(i)]);
+    if (reached >= enough) break;
+  }
+  return outside;
+}
 
 }  // namespace
 
-std::int32_t choose_token(std::span<const float> logits, double temperature, double draw) {
+std::int32_t choose_token(std::span<const float> logits, double temperature, double top_p, double draw) {
   std::size_t best = 0;
   for (std::size_t i = 1; i < logits.size(); ++i)
     if (std::isfinite(logits[i]) && (logits[i] > logits[best] || !std::isfinite(logits[best]))) best = i;
@@ -44,9 +69,16 @@ std::int32_t choose_token(std::span<const float> logits, double temperature, dou
   };
   double total = 0;
   for (const float logit : logits) total += weight(logit);
+  const std::vector<bool> left_out = top_p < 1 ? outside_nucleus(logits, weight, top_p * total) : std::vector<bool>();
+  const auto drawable = [&](std::size_t i) { return left_out.empty() || !left_out[i]; };
+  if (!left_out.empty()) {
+    total = 0;
+    for (std::size_t i = 0; i < logits.size(); ++i)
+      if (drawable(i)) total += weight(logits[i]);
+  }
   double left = draw * total;
   for (std::size_t i = 0; i < logits.size(); ++i) {
-    left -= weight(logits[i]);
+    if (drawable(i)) left -= weight(logits[i]);
     if (left < 0) return static_cast<std::int32_t>(i);
   }
   return static_cast<std::int32_t>(best);  // only by rounding of the sum
@@ -56,7 +88,8 @@ Sampling::Sampling(const spec::Sampling& values, const Tokenizer* tokenizer, con
                    std::uint64_t seed)
     : values_(values), tokenizer_(tokenizer), seed_(seed) {
   for (const std::string& prompt : values_.prompts) {
-    std::vector<std::int32_t> ids = tokenizer_ ? tokenizer_->encode(prompt) : parse_ids(prompt);
+    std::vector<std::int32_t> ids =
+        tokenizer_ && tokenizer_->encodes() ? tokenizer_->encode(prompt) : parse_ids(prompt, tokenizer_ != nullptr);
     if (ids.empty()) ids.push_back(tokenizer_ ? std::max(tokenizer_->separator_id(), 0) : 0);
     for (const std::int32_t id : ids)
       if (id >= info.vocab_size)
@@ -69,7 +102,8 @@ Sampling::Sampling(const spec::Sampling& values, const Tokenizer* tokenizer, con
 }
 
 bool Sampling::go_on(Session& session, std::int64_t step, std::size_t first, std::span<std::vector<std::int32_t>> texts,
-                     const std::function<bool()>& interrupted) const {
+                     const std::function<bool()>& interrupted,
+                     const std::function<void(std::size_t, std::int32_t)>& drawn) const {
   const ProgramInfo& info = session.info();
   const auto rows = static_cast<std::size_t>(info.micro_batch), length = static_cast<std::size_t>(info.sequence_length);
   const std::int32_t separator = tokenizer_ ? tokenizer_->separator_id() : -1;
@@ -92,9 +126,12 @@ bool Sampling::go_on(Session& session, std::int64_t step, std::size_t first, std
       if (ended[row]) continue;
       const std::span<const float> of_row(logits.data() + row * static_cast<std::size_t>(info.vocab_pitch),
                                           static_cast<std::size_t>(info.vocab_size));
-      const std::int32_t next = choose_token(of_row, values_.temperature, draw_for(seed_, step, first + row, token));
+      const std::int32_t next =
+          choose_token(of_row, values_.temperature, values_.top_p, draw_for(seed_, step, first + row, token));
       ended[row] = next == separator;
-      if (!ended[row]) texts[row].push_back(next);
+      if (ended[row]) continue;
+      texts[row].push_back(next);
+      drawn(row, next);
     }
   }
   return true;
@@ -105,17 +142,44 @@ std::optional<std::vector<Sample>> Sampling::run(Session& session, std::int64_t 
   std::vector<std::vector<std::int32_t>> texts = prompts_;
   const auto rows = static_cast<std::size_t>(session.info().micro_batch);
   for (std::size_t first = 0; first < texts.size(); first += rows)
-    if (!go_on(session, step, first, std::span(texts).subspan(first, std::min(rows, texts.size() - first)),
-               interrupted))
+    if (!go_on(session, step, first, std::span(texts).subspan(first, std::min(rows, texts.size() - first)), interrupted,
+               [](std::size_t, std::int32_t) {}))
       return std::nullopt;
   std::vector<Sample> samples;
   for (std::size_t i = 0; i < texts.size(); ++i) {
     std::vector<std::int32_t> written(texts[i].begin() + static_cast<std::ptrdiff_t>(prompts_[i].size()),
                                       texts[i].end());
-    if (tokenizer_) std::erase_if(written, [&](std::int32_t id) { return id >= tokenizer_->vocab_size(); });
-    samples.push_back({values_.prompts[i], tokenizer_ ? tokenizer_->decode(written) : id_text(written)});
+    samples.push_back({prompt_text(i), text_of(written)});
   }
   return samples;
+}
+
+void Sampling::stream(Session& session, std::int64_t step, std::size_t prompt,
+                      const std::function<void(const std::string&)>& written) const {
+  std::vector<std::vector<std::int32_t>> texts = {prompts_.at(prompt)};
+  std::string pending;  // the beginning of a character
+  bool began = false;
+  go_on(
+      session, step, prompt, texts, [] { return false; },
+      [&](std::size_t, std::int32_t id) {
+        pending += (began && !tokenizer_ ? " " : "") + text_of({&id, 1});
+        began = true;
+        const std::size_t whole = pending.size() - utf8_unfinished(pending);
+        if (whole > 0) written(pending.substr(0, whole));
+        pending.erase(0, whole);
+      });
+  if (!pending.empty()) written(pending);
+}
+
+std::string Sampling::prompt_text(std::size_t prompt) const {
+  return tokenizer_ && !tokenizer_->encodes() ? text_of(prompts_.at(prompt)) : values_.prompts.at(prompt);
+}
+
+std::string Sampling::text_of(std::span<const std::int32_t> ids) const {
+  if (!tokenizer_) return fmt::format("{}", fmt::join(ids, " "));
+  std::vector<std::int32_t> known(ids.begin(), ids.end());
+  std::erase_if(known, [&](std::int32_t id) { return id >= tokenizer_->vocab_size(); });
+  return tokenizer_->decode(known);
 }
 
 std::string Sampling::shown(const Sample& sample) const {

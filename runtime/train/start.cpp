@@ -11,6 +11,7 @@
 #include "train/command.h"
 #include "train/inputs.h"
 #include "train/paths.h"
+#include "train/saved_model.h"
 
 namespace llmc {
 
@@ -130,6 +131,8 @@ void check_start(const Options& options, const ProgramInfo& info, const fs::path
   last_step(options, values.run.spec);
   check_paths(options, values, kept.has_value());
   open_inputs(values.run.spec, info);
+  if (const std::string& from = values.run.spec.init.from; !from.empty() && list_checkpoints(options.run).empty())
+    find_weights(from, values.run.spec, {});
 }
 
 const std::vector<std::string>& guarded_keys() {

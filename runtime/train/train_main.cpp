@@ -113,12 +113,17 @@ int train(int argc, char** argv, const Options& options, const Program& program,
     session.refresh_copies();
   } else {
     session.initialise(run.seed);
+    if (prepared.weights) {
+      prepared.weights->load(session.state());
+      session.refresh_copies();
+    }
   }
   std::optional<TraceWriter> trace;
   if (!options.trace.empty())
     trace.emplace(owner ? options.trace : fs::path(), info.parameters, info.micro_batch, info.sequence_length);
   print_header(console, session, device, run, *prepared.inputs.train, loader.samples_per_epoch(), options.run, state,
                start, stop);
+  if (prepared.weights) console.text("weights " + prepared.weights->description());
   if (launch.world_size > 1)
     console.text(
         fmt::format("ranks   {}, started by {}; this is rank {}", ranks.description(), launch.by, launch.rank));
@@ -132,12 +137,13 @@ int train(int argc, char** argv, const Options& options, const Program& program,
   if (folder) {
     spec::Values kept = values.run;
     spec::relate_paths(kept.spec, folder->path());
-    folder->start(spec::to_yaml(kept), info.plan_json,
-                  format_history({state.step, utc_now(), start ? start->checkpoint.string() : "", now,
-                                  session.allocated_bytes(), prepared.model, state.data_fingerprint,
-                                  spec::related_path(spec_file, fs::weakly_canonical(folder->path())),
-                                  options.overrides, options.allow, changed}),
-                  state.step);
+    folder->start(
+        spec::to_yaml(kept), info.plan_json,
+        format_history({state.step, utc_now(), start ? start->checkpoint.string() : "",
+                        prepared.weights ? run.init.from : "", now, session.allocated_bytes(), prepared.model,
+                        state.data_fingerprint, spec::related_path(spec_file, fs::weakly_canonical(folder->path())),
+                        options.overrides, options.allow, changed}),
+        state.step);
   }
 
   SignalWatch signals;
@@ -223,6 +229,14 @@ int train_main(int argc, char** argv, const Program& program) try {
   }
   if (options->tune) {
     tune(program.info, options->device.value_or(0));
+    return static_cast<int>(Exit::done);
+  }
+  if (options->evaluate) {
+    evaluate(*options->evaluate, program);
+    return static_cast<int>(Exit::done);
+  }
+  if (options->sample) {
+    sample(*options->sample, program);
     return static_cast<int>(Exit::done);
   }
   if (options->ranks > 1) {

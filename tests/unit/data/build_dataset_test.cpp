@@ -311,7 +311,8 @@ TEST_F(BuildDatasetTest, TokenizersThatCannotBeUsed) {
   EXPECT_NE(with(out_.write("text.model", "no model")).find("not a sentencepiece model"), std::string::npos);
   EXPECT_NE(with(corpus_.path()).find("holds no tokenizer.model; give a sentencepiece model"), std::string::npos);
   out_.write("model/tokenizer.json", "{}");
-  EXPECT_NE(with(out_ / "model").find("its tokenizer.json is no sentencepiece model"), std::string::npos);
+  EXPECT_NE(with(out_ / "model").find("llmc decodes by its tokenizer.json and does not encode by it"),
+            std::string::npos);
   EXPECT_NE(with(out_.write("endless.model", model_with({{"eos_id", "-1"}}))).find("neither an eos nor a bos token"),
             std::string::npos);
   EXPECT_NE(with(out_.write("large.model", std::string((64 << 20) + 1, 'x'))).find("a tokenizer has at most"),

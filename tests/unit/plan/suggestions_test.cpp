@@ -351,10 +351,10 @@ TEST(Synonyms, OfAFirstHour) {
       {"logging.every=8", "llmc's key is metrics.every"},
       {"schedule.max_iters=1", "llmc's key is schedule.steps"},
       {"total_tokens=1e9", "llmc's key is schedule.steps; as many as total_tokens / batch.tokens"},
-      {"sampling.top_p=0.9", "llmc samples from all tokens, by sampling.temperature alone"},
+      {"sampling.top_k=40", "llmc samples by sampling.temperature and sampling.top_p"},
+      {"top_p=0.9", "llmc's key is sampling.top_p"},
       {"init_from=scratch",
-       "llmc begins with drawn weights (init, seed); `trainer --resume DIR` goes on from a checkpoint of the same "
-       "model"},
+       "llmc's key is init.from; the folder of a Hugging Face model; `trainer --resume DIR` goes on from a checkpoint"},
       {"wandb_log=true",
        "llmc logs to no service; metrics.jsonl in the run folder has every step, and tensorboard/ beside it is for "
        "TensorBoard"},

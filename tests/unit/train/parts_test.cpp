@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -35,32 +36,53 @@ TEST(Philox, UniformIsBelowOne) {
 
 TEST(ChooseToken, FollowsTheCumulativeDistribution) {
   const float logits[] = {std::log(1.0f), std::log(2.0f), std::log(5.0f)};  // 1/8, 2/8, 5/8
-  EXPECT_EQ(choose_token(logits, 1, 0.0), 0);
-  EXPECT_EQ(choose_token(logits, 1, 0.124), 0);
-  EXPECT_EQ(choose_token(logits, 1, 0.126), 1);
-  EXPECT_EQ(choose_token(logits, 1, 0.374), 1);
-  EXPECT_EQ(choose_token(logits, 1, 0.376), 2);
-  EXPECT_EQ(choose_token(logits, 1, 0.999999), 2);
+  EXPECT_EQ(choose_token(logits, 1, 1, 0.0), 0);
+  EXPECT_EQ(choose_token(logits, 1, 1, 0.124), 0);
+  EXPECT_EQ(choose_token(logits, 1, 1, 0.126), 1);
+  EXPECT_EQ(choose_token(logits, 1, 1, 0.374), 1);
+  EXPECT_EQ(choose_token(logits, 1, 1, 0.376), 2);
+  EXPECT_EQ(choose_token(logits, 1, 1, 0.999999), 2);
   // At half the temperature weights are squared: 1, 4, 25 of 30.
-  EXPECT_EQ(choose_token(logits, 0.5, 0.034), 1);
-  EXPECT_EQ(choose_token(logits, 0.5, 0.166), 1);
-  EXPECT_EQ(choose_token(logits, 0.5, 0.168), 2);
+  EXPECT_EQ(choose_token(logits, 0.5, 1, 0.034), 1);
+  EXPECT_EQ(choose_token(logits, 0.5, 1, 0.166), 1);
+  EXPECT_EQ(choose_token(logits, 0.5, 1, 0.168), 2);
 }
 
 TEST(ChooseToken, ZeroTemperatureTakesTheFirstOfTheLargest) {
   const float logits[] = {1, 3, 3, 2};
-  EXPECT_EQ(choose_token(logits, 0, 0.99), 1);
+  EXPECT_EQ(choose_token(logits, 0, 1, 0.99), 1);
 }
 
 TEST(ChooseToken, NeverDrawsWhatIsNotFinite) {
   const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
   const float logits[] = {nan, 0, inf, -inf, 0};
   for (double draw = 0; draw < 1; draw += 0.01) {
-    const auto token = choose_token(logits, 1, draw);
+    const auto token = choose_token(logits, 1, 1, draw);
     EXPECT_TRUE(token == 1 || token == 4) << token;
   }
   const float none[] = {nan, nan};
-  EXPECT_EQ(choose_token(none, 1, 0.5), 0);
+  EXPECT_EQ(choose_token(none, 1, 1, 0.5), 0);
+}
+
+TEST(ChooseToken, DrawsFromTheNucleus) {
+  const float logits[] = {std::log(2.0f), std::log(5.0f), std::log(1.0f), std::log(2.0f)};  // .2, .5, .1, .2
+  const auto drawn = [&](double top_p) {
+    std::array<int, 4> counts{};
+    for (int i = 0; i < 1000; ++i) ++counts[static_cast<std::size_t>(choose_token(logits, 1, top_p, (i + 0.5) / 1000))];
+    return counts;
+  };
+  using Counts = std::array<int, 4>;
+  EXPECT_EQ(drawn(1), (Counts{200, 500, 100, 200}));
+  EXPECT_EQ(drawn(0.85), (Counts{222, 556, 0, 222}));  // all three are needed: .7 is too little
+  EXPECT_EQ(drawn(0.6), (Counts{286, 714, 0, 0}));     // of equal ones the first
+  EXPECT_EQ(drawn(0.5 - 1e-9), (Counts{0, 1000, 0, 0}));
+  EXPECT_EQ(drawn(1e-9), (Counts{0, 1000, 0, 0}));  // never nothing
+  // At twice the temperature weights are roots: 1.41, 2.24, 1, 1.41 of 6.06.
+  EXPECT_EQ(choose_token(logits, 2, 0.3, 0.999), 1);
+  EXPECT_EQ(choose_token(logits, 2, 0.4, 0.999), 1);
+  EXPECT_EQ(choose_token(logits, 2, 0.4, 0.0), 0);
+  const float odd[] = {std::numeric_limits<float>::quiet_NaN(), 1, 1, std::numeric_limits<float>::infinity()};
+  EXPECT_EQ(choose_token(odd, 1, 0.5, 0.999), 1);
 }
 
 TEST(Printable, KeepsTextAndShowsTheRestAsBytes) {

@@ -1,11 +1,11 @@
-#include "compiler/spec/json_reader.h"
+#include "spec/json_reader.h"
 
 #include <fmt/format.h>
 
 #include <vector>
 
-#include "compiler/spec/yaml_reader.h"
 #include "error.h"
+#include "spec/node.h"
 #include "spec/source.h"
 
 namespace llmc::spec {

@@ -1,0 +1,212 @@
+#include "checkpoint/weight_files.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <set>
+#include <stdexcept>
+
+#include "checkpoint/manifest.h"
+#include "checkpoint/model_index.h"
+#include "checkpoint/parameter_stream.h"
+#include "checkpoint/shards.h"
+#include "error.h"
+#include "plural.h"
+
+namespace llmc {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::uint64_t kMaxIndexBytes = 64u << 20;
+constexpr const char *kEmbedding = "model.embed_tokens.weight", *kHead = "lm_head.weight";
+
+/// Tensors that some writers keep in one, below each other.
+struct Fused {
+  const char* name;
+  std::vector<const char*> parts;  // in their order
+};
+
+const std::vector<Fused>& fused_tensors() {
+  static const std::vector<Fused> table = {
+      {"self_attn.qkv_proj.", {"self_attn.q_proj.", "self_attn.k_proj.", "self_attn.v_proj."}},
+      {"mlp.gate_up_proj.", {"mlp.gate_proj.", "mlp.up_proj."}}};
+  return table;
+}
+
+[[noreturn]] void refuse(const std::string& what) { throw Failure(Exit::checkpoint, what); }
+
+std::string describe(const safetensors::Reader& reader, const std::string& tensor) {
+  return fmt::format("'{}': tensor '{}'", reader.path().string(), tensor);
+}
+
+struct Place {
+  const safetensors::Reader* reader;
+  const safetensors::Entry* entry;
+};
+using Places = std::map<std::string, Place>;
+
+std::string with(std::string name, const char* part, const char* other) {
+  return name.replace(name.find(part), std::char_traits<char>::length(part), other);
+}
+
+/// Where a parameter stands in a tensor of several.
+struct Slice {
+  std::string name;          // of the whole tensor
+  std::int64_t first, rows;  // of the parameter, and of all parts together
+};
+
+/// `rows`: of each parameter's tensor, by name; a vector's elements are its rows.
+std::optional<Slice> slice_of(const std::string& name, const std::map<std::string, std::int64_t>& rows) {
+  for (const Fused& fused : fused_tensors())
+    for (const char* part : fused.parts) {
+      if (name.find(part) == std::string::npos) continue;
+      Slice slice{with(name, part, fused.name), 0, 0};
+      for (const char* each : fused.parts) {
+        const auto sibling = rows.find(with(name, part, each));
+        if (sibling == rows.end()) return std::nullopt;
+        if (each == part) slice.first = slice.rows;
+        slice.rows += sibling->second;
+      }
+      return slice;
+    }
+  return std::nullopt;
+}
+
+bool same_bytes(const Place& a, const Place& b) {
+  constexpr std::uint64_t kBlock = 4u << 20;
+  if (a.entry->dtype != b.entry->dtype || a.entry->shape != b.entry->shape) return false;
+  std::string left, right;
+  for (std::uint64_t at = 0; at < a.entry->bytes(); at += kBlock) {
+    const std::size_t size = std::min(kBlock, a.entry->bytes() - at);
+    left.resize(size), right.resize(size);
+    a.reader->read(*a.entry, at, left.data(), size);
+    b.reader->read(*b.entry, at, right.data(), size);
+    if (left != right) return false;
+  }
+  return true;
+}
+
+/// A checkpoint's model files have checksums in its manifest; what else it lists need not be there.
+void check_sums(const fs::path& folder, const std::set<std::string>& files) {
+  std::error_code error;
+  if (!fs::exists(folder / "manifest.json", error)) return;
+  std::size_t known = 0;
+  for (const FileRecord& record : read_manifest(folder)) {
+    if (!files.contains(record.name)) continue;
+    ++known;
+    if (const auto damage = find_file_damage(folder, record, Depth::checksums))
+      refuse(fmt::format("checkpoint '{}' is damaged: {} {}; use an older one", folder.string(), record.name, *damage));
+  }
+  if (known != files.size())
+    refuse(fmt::format("checkpoint '{}' is damaged: its manifest.json does not list all model files", folder.string()));
+}
+
+}  // namespace
+
+WeightFiles::WeightFiles(const fs::path& folder, std::span<const ParameterInfo> parameters) {
+  open(folder);
+  match(folder, parameters);
+}
+
+void WeightFiles::open(const fs::path& folder) {
+  std::error_code error;
+  const fs::path index = folder / kModelIndex;
+  std::map<std::string, std::string> file_of;
+  std::set<std::string> files;
+  if (fs::exists(index, error)) {
+    try {
+      file_of = parse_model_index(read_small_file(index, kMaxIndexBytes));
+    } catch (const std::invalid_argument& problem) {
+      refuse(fmt::format("'{}' cannot be used: {}", index.string(), problem.what()));
+    }
+    for (const auto& [tensor, file] : file_of) files.insert(file);
+  } else if (fs::exists(folder / "model.safetensors", error)) {
+    files.insert("model.safetensors");
+  } else {
+    refuse(
+        fmt::format("'{}' has neither model.safetensors nor {}; weights are read from these alone, and transformers "
+                    "writes them: save_pretrained(DIR, safe_serialization=True)",
+                    folder.string(), kModelIndex));
+  }
+  check_sums(folder, files);
+  std::map<std::string, const safetensors::Reader*> by_name;
+  for (const std::string& file : files) {
+    readers_.push_back(std::make_unique<safetensors::Reader>(folder / file));
+    by_name[file] = readers_.back().get();
+  }
+  for (const auto& [tensor, file] : file_of)
+    if (!by_name.at(file)->find(tensor))
+      refuse(fmt::format("'{}' says that tensor '{}' is in {}, which does not hold it", index.string(), tensor, file));
+}
+
+void WeightFiles::match(const fs::path& folder, std::span<const ParameterInfo> parameters) {
+  Places places;
+  for (const auto& reader : readers_)
+    for (const safetensors::Entry& entry : reader->entries())
+      if (!places.emplace(entry.name, Place{reader.get(), &entry}).second)
+        refuse(fmt::format("{} stands in two files", describe(*reader, entry.name)));
+
+  const std::vector<ParameterInfo> stored = stored_parameters(parameters);
+  std::map<std::string, std::int64_t> rows;
+  for (const ParameterInfo& p : stored) rows[p.name] = p.matrix ? p.rows : p.cols;
+
+  std::set<std::string> dtypes, used;
+  for (const ParameterInfo& p : stored) {
+    safetensors::TensorSpec wanted = tensor_spec(p, "");
+    std::int64_t first = 0;
+    auto place = places.find(wanted.name);
+    if (const auto slice = slice_of(wanted.name, rows); slice && place == places.end()) {
+      place = places.find(slice->name);
+      if (place == places.end())
+        refuse(fmt::format("no file of '{}' holds tensor '{}', alone or in '{}'", folder.string(), wanted.name,
+                           slice->name));
+      wanted = {slice->name, wanted.dtype, wanted.shape};
+      wanted.shape[0] = slice->rows;
+      first = slice->first * (p.matrix ? p.cols : 1);
+    }
+    if (place == places.end()) refuse(fmt::format("no file of '{}' holds tensor '{}'", folder.string(), wanted.name));
+    const auto [reader, entry] = place->second;
+    const std::string where = describe(*reader, wanted.name);
+    if (entry->dtype != safetensors::Dtype::kF32 && entry->dtype != safetensors::Dtype::kF16 &&
+        entry->dtype != safetensors::Dtype::kBF16)
+      refuse(fmt::format("{} is {}; F32, F16 and BF16 are read", where, safetensors::dtype_name(entry->dtype)));
+    if (entry->shape != wanted.shape)
+      refuse(fmt::format("{} is {}, but the model has {}", where, shape_text(entry->shape), shape_text(wanted.shape)));
+    dtypes.emplace(safetensors::dtype_name(entry->dtype));
+    used.insert(wanted.name);
+    found_.push_back({reader, entry, p, first});
+  }
+
+  for (const auto& [name, place] : places) {
+    if (used.contains(name) || name.ends_with(".rotary_emb.inv_freq")) continue;
+    const std::string where = describe(*place.reader, name);
+    if (name != kHead || !used.contains(kEmbedding))
+      refuse(fmt::format("{} is none of the model's; remove it if it changes nothing in the forward pass", where));
+    if (!same_bytes(places.at(kEmbedding), place))
+      refuse(fmt::format("{} is another than '{}', and model.tie_word_embeddings: true makes them one; write false",
+                         where, kEmbedding));
+  }
+  const auto count = static_cast<std::int64_t>(used.size());
+  description_ =
+      fmt::format("{} tensor{} of '{}' ({})", count, plural(count), folder.string(), fmt::join(dtypes, ", "));
+}
+
+void WeightFiles::load(StateAccess& access) const {
+  for (const Found& found : found_)
+    read_parameter(
+        *found.reader, *found.entry, found.parameter,
+        [&](std::int64_t offset, std::int64_t count, const float* values) {
+          if (!std::all_of(values, values + count, [](float value) { return std::isfinite(value); }))
+            refuse(fmt::format("{} has a weight that is not finite", describe(*found.reader, found.entry->name)));
+          access.write(kWeights, offset, count, values);
+        },
+        found.first);
+}
+
+}  // namespace llmc

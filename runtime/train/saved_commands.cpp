@@ -1,0 +1,187 @@
+#include "train/saved_commands.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+#include <iterator>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "checkpoint/weight_files.h"
+#include "comm/collectives.h"
+#include "comm/launch.h"
+#include "comm/rendezvous.h"
+#include "data/shards.h"
+#include "error.h"
+#include "plural.h"
+#include "run/run_folder.h"
+#include "spec/scalars.h"
+#include "spec/values.h"
+#include "train/console.h"
+#include "train/evaluation.h"
+#include "train/place.h"
+#include "train/sampling.h"
+#include "train/saved_model.h"
+#include "train/session.h"
+#include "train/start.h"
+
+namespace llmc {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+void warn(const std::string& line) { fmt::print(stderr, "warning: {}\n", line); }
+
+/// The weights that a command works with, and the values of the run that they come from, or of the trainer.
+struct Chosen {
+  SavedModel model;
+  spec::Spec values;
+};
+
+Chosen choose(const SavedCommand& command, const ProgramInfo& info) {
+  const Launch launch = find_launch([](const char* name) -> const char* { return std::getenv(name); });
+  if (launch.world_size > 1)
+    throw Failure(Exit::usage, fmt::format("evaluate and sample are one process each, and {} has started {} ranks",
+                                           launch.by, launch.world_size));
+  const spec::Values built = built_values(info, command.base);
+  Chosen chosen{find_weights(command.checkpoint, built.spec, warn), built.spec};
+  if (const fs::path& run = chosen.model.run; !run.empty())
+    if (const auto text = RunFolder::spec_yaml(run))
+      chosen.values = go_on_with(built, read_spec(*text, fs::absolute(run).lexically_normal()), true).spec;
+  return chosen;
+}
+
+/// A device of its own for the weights, which are read into it.
+class Loaded {
+ public:
+  Loaded(const SavedCommand& command, const WeightFiles& weights, const Program& program)
+      : rendezvous_({}, {}),
+        device_(command.device.value_or(0), command.threads),
+        ranks_(device_, {}, rendezvous_),
+        session_(device_, ranks_, program) {
+    weights.load(session_.state());
+    session_.refresh_copies();
+  }
+  Session& session() { return session_; }
+
+ private:
+  Rendezvous rendezvous_;
+  Device device_;
+  Communicator ranks_;
+  Session session_;
+};
+
+std::string read_prompt(const std::string& word) {
+  if (word != "-") return word;
+  constexpr std::size_t kMost = 1 << 20;
+  std::string text(kMost + 1, '\0');
+  std::cin.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(std::cin.gcount()));
+  if (text.size() > kMost) throw Failure(Exit::usage, "standard input has more than 1 MiB, too much for a prompt");
+  if (text.ends_with('\n')) text.pop_back();  // the shell's, not the prompt's
+  return text;
+}
+
+/// The file that prompts are read with; empty where there is none.
+fs::path tokenizer_of(const SampleCommand& command, const Chosen& chosen) {
+  std::error_code error;
+  if (!command.tokenizer.empty()) return command.tokenizer;
+  for (const char* name : {"tokenizer.model", "tokenizer.json"})
+    if (const fs::path beside = chosen.model.folder / name; fs::exists(beside, error)) return beside;
+  return chosen.values.data.tokenizer;
+}
+
+/// A checkpoint says which tokenizer its run has had.
+void check_tokenizer(const fs::path& file, const SavedModel& model) {
+  if (!model.state || model.state->tokenizer.empty()) return;
+  const std::string checksum = file_checksum(file);
+  if (!checksum.empty() && checksum != model.state->tokenizer)
+    throw Failure(Exit::checkpoint,
+                  fmt::format("'{}' is not the tokenizer that '{}' was trained with: its checksum is {}, not {}; name "
+                              "that one with --tokenizer",
+                              file.string(), model.folder.string(), checksum, model.state->tokenizer));
+}
+
+void write(const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+void evaluate(const EvaluateCommand& command, const Program& program) {
+  const ProgramInfo& info = program.info;
+  const Chosen chosen = choose(command, info);
+  const spec::DataSource source =
+      command.data.empty() ? chosen.values.data.validation : spec::DataSource{command.data, command.format};
+  if (source.path.empty()) throw Failure(Exit::data, "there is no data.validation to evaluate on: give --data PATH");
+  const auto shards = std::make_shared<const TokenShards>(source.path, source.format, info.vocab_size);
+  const std::int64_t there = shards->samples(info.sequence_length);
+  const std::int64_t asked = command.sequences.value_or(chosen.values.evaluation.sequences);
+  const std::int64_t sequences = asked == 0 ? there : std::min(asked, there);
+  Evaluation evaluation(shards, info, sequences);
+
+  Loaded loaded(command, WeightFiles(chosen.model.folder, info.parameters), program);
+  const double loss = evaluation.run(loaded.session(), [] { return false; }).value();
+  const std::int64_t tokens = sequences * info.sequence_length;
+  if (command.json) {
+    nlohmann::ordered_json object = {{"checkpoint", chosen.model.folder.string()}, {"step", nullptr}};
+    if (chosen.model.state) object["step"] = chosen.model.state->step;
+    object.update({{"data", source.path},
+                   {"sequences", sequences},
+                   {"tokens", tokens},
+                   {"loss", loss},
+                   {"perplexity", std::exp(loss)}});
+    fmt::print("{}\n", object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+    return;
+  }
+  fmt::print("weights    {}{}\n", chosen.model.folder.string(),
+             chosen.model.state ? fmt::format(", step {}", format_count(chosen.model.state->step)) : "");
+  fmt::print("data       {}: {} of {} sequence{}, {} tokens\n", source.path, format_count(sequences),
+             format_count(there), plural(there), format_count(tokens));
+  fmt::print("loss       {:.6f} nats a token\nperplexity {:.4f}\n", loss, std::exp(loss));
+}
+
+void sample(const SampleCommand& command, const Program& program) {
+  const ProgramInfo& info = program.info;
+  const Chosen chosen = choose(command, info);
+  spec::Sampling values = chosen.values.sampling;
+  values.tokens = command.tokens.value_or(values.tokens);
+  values.temperature = command.temperature.value_or(values.temperature);
+  values.top_p = command.top_p.value_or(values.top_p);
+  values.prompts.clear();
+  for (const std::string& word : command.prompts) values.prompts.push_back(read_prompt(word));
+
+  std::optional<Tokenizer> tokenizer;
+  if (const fs::path file = tokenizer_of(command, chosen); !file.empty()) {
+    check_tokenizer(file, chosen.model);
+    tokenizer.emplace(file);
+  }
+  for (const std::string& prompt : values.prompts)
+    if (!(tokenizer && tokenizer->encodes()) && !spec::parse_token_ids(prompt))
+      throw Failure(Exit::usage, fmt::format("{}, so the prompt '{}' must be token ids such as \"17 4 256\"",
+                                             tokenizer ? "llmc decodes by a tokenizer.json and does not encode by it"
+                                                       : "there is no tokenizer (--tokenizer FILE names one)",
+                                             printable(prompt)));
+  const Sampling sampling(values, tokenizer ? &*tokenizer : nullptr, info, command.seed.value_or(chosen.values.seed));
+
+  Loaded loaded(command, WeightFiles(chosen.model.folder, info.parameters), program);
+  const std::int64_t step = chosen.model.state ? chosen.model.state->step : 0;
+  const bool terminal = isatty(STDOUT_FILENO);
+  const auto shown = [&](const std::string& text) { return terminal ? printable(text) : text; };
+  for (std::size_t i = 0; i < values.prompts.size(); ++i) {
+    if (i > 0) write("---\n");
+    write(shown(sampling.prompt_text(i)) + (tokenizer ? "" : " "));
+    sampling.stream(loaded.session(), step, i, [&](const std::string& text) { write(shown(text)); });
+    write("\n");
+  }
+  if (std::ferror(stdout)) throw Failure(Exit::usage, "standard output cannot be written");
+}
+
+}  // namespace llmc

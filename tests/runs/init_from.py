@@ -1,0 +1,269 @@
+"""init.from: runs that begin with the weights of a Hugging Face folder, in every form that such folders have."""
+
+import json
+import os
+import shutil
+import struct
+
+import harness
+from harness import LLMC, RunTest
+from saved_weights import TIED
+
+FUSED = {"self_attn.qkv_proj.": ("self_attn.q_proj.", "self_attn.k_proj.", "self_attn.v_proj."), "mlp.gate_up_proj.": ("mlp.gate_proj.", "mlp.up_proj.")}
+
+
+def read_tensors(path):
+    """name -> (dtype, shape, bytes)"""
+    data = harness.read(path)
+    (size,) = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8:8 + size])
+    header.pop("__metadata__", None)
+    return {name: (entry["dtype"], entry["shape"], data[8 + size + entry["data_offsets"][0]:8 + size + entry["data_offsets"][1]]) for name, entry in header.items()}
+
+
+def write_tensors(path, tensors):
+    header, data = {"__metadata__": {"format": "pt"}}, b""
+    for name, (dtype, shape, values) in tensors.items():
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(values)]}
+        data += values
+    text = json.dumps(header).encode()
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text + data)
+
+
+def fuse(tensors):
+    """As Phi 3 and others store them: q, k, v below each other, and gate, up."""
+    result = {}
+    for name, tensor in tensors.items():
+        for fused, parts in FUSED.items():
+            for part in parts:
+                if part not in name:
+                    continue
+                pieces = [tensors[name.replace(part, each)] for each in parts]
+                result[name.replace(part, fused)] = (tensor[0], [sum(piece[1][0] for piece in pieces)] + tensor[1][1:], b"".join(piece[2] for piece in pieces))
+                break
+            else:
+                continue
+            break
+        else:
+            result[name] = tensor
+    return result
+
+
+def floats(tensor):
+    return struct.unpack(f"<{len(tensor[2]) // 4}f", tensor[2])
+
+
+class InitFrom(RunTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.spec = harness.write_small(cls.folder)
+        cls.trainer = cls.compile(cls.spec, "trainer")
+        cls.first = os.path.join(cls.folder, "first")
+        done = harness.call(cls.trainer, "--run", cls.first, "--steps", "3")
+        if done.code:
+            raise AssertionError(done.out + done.err)
+        cls.checkpoint = os.path.join(cls.first, "checkpoints", "step-00000003")
+        cls.weights = read_tensors(os.path.join(cls.checkpoint, "model.safetensors"))
+
+    def folder_of(self, name, tensors, files=1):
+        """A Hugging Face folder: config.json, and the tensors in so many files."""
+        folder = self.path(name)
+        os.makedirs(folder)
+        shutil.copy(os.path.join(self.checkpoint, "config.json"), folder)
+        if files == 1:
+            write_tensors(os.path.join(folder, "model.safetensors"), tensors)
+            return folder
+        names = sorted(tensors)
+        index = {}
+        for i in range(files):
+            file = f"model-{i + 1:05}-of-{files:05}.safetensors"
+            write_tensors(os.path.join(folder, file), {tensor: tensors[tensor] for tensor in names[i::files]})
+            index.update({tensor: file for tensor in names[i::files]})
+        with open(os.path.join(folder, "model.safetensors.index.json"), "w") as out:
+            json.dump({"metadata": {"total_size": sum(len(tensor[2]) for tensor in tensors.values())}, "weight_map": index}, out)
+        return folder
+
+    def trained(self, folder, name, *words, trainer=None):
+        run = self.path(name)
+        done = self.succeed(trainer or self.trainer, "--run", run, "--steps", "3", "init.from=" + folder, *words)
+        return run, done
+
+    def same_training(self, ours, theirs):
+        self.assert_same_files(os.path.join(ours, "checkpoints"), os.path.join(theirs, "checkpoints"), ours)
+        metrics = [harness.without_timing(harness.json_lines(os.path.join(run, "metrics.jsonl"))) for run in (ours, theirs)]
+        self.assertEqual(*metrics)
+
+    def refused(self, folder, said, code=6, trainer=None):
+        run = self.path("refused")
+        done = harness.call(trainer or self.trainer, "--run", run, "--steps", "1", "init.from=" + folder)
+        self.assertEqual((done.code, os.path.exists(run)), (code, False), done.err)
+        self.assertIn(said, done.err)
+        return done.err
+
+    def test_not_finite(self):
+        """Seen when the weights are read, in a folder that a second start takes."""
+        name = "model.layers.1.mlp.up_proj.weight"
+        dtype, shape, data = self.weights[name]
+        for number in ("inf", "nan"):
+            folder = self.folder_of("with-" + number, {**self.weights, name: (dtype, shape, data[:-4] + struct.pack("<f", float(number)))})
+            done = harness.call(self.trainer, "--run", self.path("run-" + number), "--steps", "1", "init.from=" + folder)
+            self.assertEqual(done.code, 6, done.out + done.err)
+            self.assertIn(f"'{os.path.join(folder, 'model.safetensors')}': tensor '{name}' has a weight that is not finite", done.err)
+            self.assertEqual(os.listdir(os.path.join(self.path("run-" + number), "checkpoints")) if os.path.exists(self.path("run-" + number, "checkpoints")) else [], [])
+            self.trained(self.checkpoint, "run-" + number)
+
+    def test_forms(self):
+        """fp32 in every form gives the run that begins with llmc's own checkpoint, byte for byte."""
+        own, done = self.trained(self.checkpoint, "own")
+        self.assertIn(f"weights 42 tensors of '{self.checkpoint}' (F32)", done.out)
+        drawn = harness.json_lines(os.path.join(self.first, "metrics.jsonl"))[0]["loss"]
+        self.assertNotEqual(harness.json_lines(os.path.join(own, "metrics.jsonl"))[0]["loss"], drawn)
+        # The weights were there before the first step: the loss of data that no step has seen is the checkpoint's.
+        self.succeed(LLMC, "checkpoint", "export", self.first, "-o", self.path("exported"))
+        for name, folder in (("of-run", self.first), ("of-export", self.path("exported")), ("of-shards", self.folder_of("shards", self.weights, files=3)),
+                             ("of-fused", self.folder_of("fused", fuse(self.weights))), ("of-fused-shards", self.folder_of("fused-shards", fuse(self.weights), files=4)),
+                             ("of-more", self.folder_of("more", {**self.weights, "model.layers.0.self_attn.rotary_emb.inv_freq": ("F32", [5], bytes(20))}))):
+            run, done = self.trained(folder, name)
+            self.same_training(run, own)
+        ranks = [self.trained(folder, "ranks-" + name, "--ranks", "2")[0] for name, folder in (("own", self.checkpoint), ("fused", self.path("fused-shards")))]
+        self.same_training(*ranks)
+
+    def test_half_precision(self):
+        """fp16 and bf16 mean exact values: the same run as from a file that has them in fp32."""
+        def numbers(name):
+            # Of fp16 subnormal numbers, both zeros, the largest and the smallest ones too.
+            bits = [0, 0x8000, 1, 0x8001, 0x3ff, 0x400, 0x83ff, 0x0001, 0x1234, 0x2e66] if name == "model.embed_tokens.weight" else []
+            return [struct.unpack("<e", struct.pack("<H", b))[0] for b in bits]
+
+        for dtype in ("F16", "BF16"):
+            half, full = {}, {}
+            for name, tensor in self.weights.items():
+                values = list(floats(tensor))
+                values[:len(numbers(name))] = numbers(name)
+                if dtype == "F16":
+                    stored = struct.pack(f"<{len(values)}e", *values)
+                    exact = struct.unpack(f"<{len(values)}e", stored)
+                else:
+                    words = [struct.unpack("<I", struct.pack("<f", value))[0] >> 16 for value in values]
+                    stored = struct.pack(f"<{len(values)}H", *words)
+                    exact = [struct.unpack("<f", struct.pack("<I", word << 16))[0] for word in words]
+                half[name] = (dtype, tensor[1], stored)
+                full[name] = ("F32", tensor[1], struct.pack(f"<{len(values)}f", *exact))
+            ours, done = self.trained(self.folder_of(dtype, fuse(half), files=2), "run-" + dtype)
+            self.assertIn(f"({dtype})", done.out)
+            theirs, _ = self.trained(self.folder_of(dtype + "-as-F32", full), "run-of-F32-" + dtype)
+            self.same_training(ours, theirs)
+
+    def test_what_a_run_keeps(self):
+        """history.jsonl says where weights came from; a run that goes on needs the folder no more."""
+        folder = self.folder_of("gone", self.weights)
+        run, _ = self.trained(folder, "goes-on")
+        shutil.rmtree(folder)
+        done = self.succeed(self.trainer, "--run", run, "--steps", "6")
+        self.assertNotIn("\nweights ", done.out)
+        history = harness.json_lines(os.path.join(run, "history.jsonl"))
+        self.assertEqual([line.get("weights") for line in history], [folder, None])
+        self.assertIn(f"init:\n  from: {os.path.relpath(folder, run)}\n", harness.read(os.path.join(run, "spec.yaml")).decode())
+        self.assertNotIn(b"from:", harness.read(os.path.join(run, "checkpoints", "step-00000006", "spec.yaml")))
+        whole, _ = self.trained(self.checkpoint, "at-once")
+        self.succeed(self.trainer, "--run", whole, "--steps", "6")
+        self.same_training(run, whole)
+        self.refused(folder, f"there is no folder '{folder}'")
+
+    def test_refused(self):
+        name = "model.layers.1.mlp.up_proj.weight"
+        dtype, shape, data = self.weights[name]
+        without = {key: value for key, value in self.weights.items() if key != name}
+        cases = (
+            ("missing", without, f"holds tensor '{name}', alone or in 'model.layers.1.mlp.gate_up_proj.weight'"),
+            ("extra", {**self.weights, "model.layers.3.mlp.up_proj.weight": (dtype, shape, data)}, "'model.layers.3.mlp.up_proj.weight' is none of the model's"),
+            ("misshapen", {**without, name: (dtype, [shape[1], shape[0]], data)}, f"'{name}' is [36, 50], but the model has [50, 36]"),
+            ("flat", {**without, name: (dtype, [1800], data)}, f"'{name}' is [1800], but the model has [50, 36]"),
+            ("double", {**without, name: ("F64", [50, 18], data)}, f"'{name}' is F64; F32, F16 and BF16 are read"),
+            ("half", {**{key: value for key, value in fuse(self.weights).items() if "layers.1.mlp.gate_up" not in key},
+                      "model.layers.1.mlp.gate_up_proj.weight": (dtype, shape, data)}, "gate_up_proj.weight' is [50, 36], but the model has [100, 36]"),
+            ("both", {**self.weights, "model.layers.1.mlp.gate_up_proj.weight": ("F32", [100, 36], data + data)}, "gate_up_proj.weight' is none of the model's"))
+        for case, tensors, said in cases:
+            error = self.refused(self.folder_of("refused-" + case, tensors), said)
+            if case != "missing":
+                self.assertIn(os.path.join(self.path("refused-" + case), "model.safetensors"), error)
+        folder = self.folder_of("index", self.weights, files=2)
+        index = os.path.join(folder, "model.safetensors.index.json")
+        good = json.loads(harness.read(index))
+        for change, said in (({name: "../model-00001-of-00002.safetensors"}, "names a file that is not beside it"), ({name: "/dev/zero"}, "names a file that is not beside it"),
+                             ({name: 7}, "is not text"), ({name: "model-00003-of-00002.safetensors"}, "model-00003-of-00002.safetensors"),
+                             ({name: [f for f in set(good["weight_map"].values()) if f != good["weight_map"][name]][0]}, f"says that tensor '{name}' is in "),
+                             ({"nobody": "model-00001-of-00002.safetensors"}, "says that tensor 'nobody' is in ")):
+            with open(index, "w") as file:
+                json.dump({"weight_map": {**good["weight_map"], **change}}, file)
+            self.refused(folder, said)
+        with open(index, "w") as file:
+            file.write('{"weight_map": {"a": "b"')
+        self.refused(folder, "it is not JSON")
+        os.remove(index)
+        self.refused(folder, "has neither model.safetensors nor model.safetensors.index.json")
+        os.remove(os.path.join(folder, "config.json"))
+        self.refused(folder, "neither a checkpoint nor a run folder")
+
+    def test_another_model(self):
+        folder = self.folder_of("another", self.weights)
+        config = json.loads(harness.read(os.path.join(folder, "config.json")))
+        for key, value, said in (("rms_norm_eps", 1e-6, "model.rms_norm_eps 1e-06 -> 1e-05"), ("num_hidden_layers", 2, "model.num_hidden_layers 2 -> 3"),
+                                 ("hidden_act", "gelu", "hidden_act"), ("num_attention_heads", 12, "model.num_attention_heads 12 -> 6")):
+            with open(os.path.join(folder, "config.json"), "w") as file:
+                json.dump({**config, key: value}, file)
+            self.refused(folder, said)
+            if key != "hidden_act":  # before anything is compiled, too
+                done = harness.call(LLMC, "check", self.spec, "init.from=" + folder)
+                self.assertEqual(done.code, 6, done.out + done.err)
+                self.assertIn(said, done.err)
+        done = harness.call(LLMC, "run", self.spec, "-o", self.path("never-built"), "init.from=" + folder, "--", "--run", self.path("never-run"))
+        self.assertEqual((done.code, os.path.exists(self.path("never-built"))), (6, False), done.err)
+
+    def test_tied(self):
+        """A folder may hold the head beside tied embeddings, if it is the embedding."""
+        path = self.path("tied.yaml")
+        with open(path, "w") as file:
+            file.write(TIED)
+        trainer, run = self.compile(path, "tied"), self.path("tied-run")
+        self.succeed(trainer, "--run", run, "--steps", "3")
+        checkpoint = os.path.join(run, "checkpoints", "step-00000003")
+        weights = read_tensors(os.path.join(checkpoint, "model.safetensors"))
+        self.assertNotIn("lm_head.weight", weights)
+        embedding = weights["model.embed_tokens.weight"]
+        own, _ = self.trained(checkpoint, "tied-own", trainer=trainer)
+        for name, head in (("tied-head", embedding), ("tied-other", (embedding[0], embedding[1], embedding[2][4:] + embedding[2][:4]))):
+            folder = self.folder_of(name, {**weights, "lm_head.weight": head})
+            shutil.copy(os.path.join(checkpoint, "config.json"), folder)
+            if name == "tied-head":
+                self.same_training(self.trained(folder, name + "-run", trainer=trainer)[0], own)
+            else:
+                self.refused(folder, "model.tie_word_embeddings: true makes them one; write false", trainer=trainer)
+
+    def test_init_writes_it(self):
+        """llmc init of a model with weights makes a spec that begins with them; of a config.json alone one that draws."""
+        folder = self.folder_of("Some Model", self.weights)
+        config = json.loads(harness.read(os.path.join(folder, "config.json")))
+        with open(os.path.join(folder, "config.json"), "w") as file:  # what the spec that llmc init writes for a GPU can have
+            json.dump({**config, "attention_bias": False, "head_dim": 16}, file)
+        os.makedirs(self.path("specs"))
+        spec = self.path("specs", "mine.yaml")
+        self.succeed(LLMC, "init", "--from", folder, "-o", spec, cwd=self.folder)
+        text = harness.read(spec).decode()
+        self.assertIn('\n  from: "../Some Model"  # ', text)
+        words = ("target.kind=cpu", "precision.compute=fp32", "batch.sequence_length=24", "batch.micro_batch=2", "batch.tokens=96", "memory.budget=256MiB")
+        done = self.succeed(LLMC, "check", spec, *words)
+        self.assertNotIn("init.from", done.err)
+        bare = self.path("bare")
+        os.makedirs(bare)
+        shutil.copy(os.path.join(folder, "config.json"), bare)
+        self.assertNotIn("from:", self.succeed(LLMC, "init", "--from", bare).out)
+        self.assertNotIn("from:", self.succeed(LLMC, "init", "--from", os.path.join(folder, "config.json")).out)
+        shutil.rmtree(folder)
+        self.assertIn("warning: init.from: there is no folder", self.succeed(LLMC, "check", spec, *words).err)
+
+
+if __name__ == "__main__":
+    harness.main()

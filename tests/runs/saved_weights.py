@@ -1,0 +1,244 @@
+"""What trainers do with saved weights in place of a run: trainer evaluate and trainer sample."""
+
+import json
+import os
+import shutil
+import struct
+import subprocess
+
+import harness
+from harness import LLMC, RunTest
+
+TIED = harness.SMALL.replace("tie_word_embeddings: false", "tie_word_embeddings: true").replace("attention_bias: true", "attention_bias: false")
+
+
+class SavedWeights(RunTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.spec = harness.write_small(cls.folder)
+        cls.trainer = cls.compile(cls.spec, "trainer")
+        cls.run_folder = os.path.join(cls.folder, "run")
+        done = harness.call(cls.trainer, "--run", cls.run_folder, "--steps", "6")
+        if done.code:
+            raise AssertionError(done.out + done.err)
+        cls.losses = {line["step"]: line["val_loss"] for line in harness.json_lines(os.path.join(cls.run_folder, "metrics.jsonl")) if "val_loss" in line}
+
+    def step(self, step, run=None):
+        return os.path.join(run or self.run_folder, "checkpoints", f"step-{step:08}")
+
+    def refused(self, code, *words, **options):
+        done = harness.call(self.trainer, *words, **options)
+        self.assertEqual((done.code, done.out), (code, ""), f"{words}\n{done.out}{done.err}")
+        self.assertTrue(done.err.startswith("error: "), done.err)
+        return done.err
+
+    def evaluate(self, *words, trainer=None):
+        return json.loads(self.succeed(trainer or self.trainer, "evaluate", "--json", "--checkpoint", *words).out)
+
+    def sample(self, *words, trainer=None, **options):
+        return self.succeed(trainer or self.trainer, "sample", "--checkpoint", *words, **options).out
+
+    def test_evaluate_is_what_training_wrote(self):
+        before = harness.tree(self.run_folder)
+        self.assertEqual(sorted(self.losses), [3, 6])
+        for step, loss in self.losses.items():
+            found = self.evaluate(self.step(step))
+            self.assertEqual((found["step"], found["loss"], found["sequences"], found["tokens"]), (step, loss, 4, 96))
+        self.assertNotEqual(*self.losses.values())
+        newest = self.evaluate(self.run_folder)
+        self.assertEqual((newest["step"], newest["loss"]), (6, self.losses[6]))
+        self.assertEqual(self.evaluate(self.run_folder, "--threads", "1")["loss"], self.losses[6])
+        text = self.succeed(self.trainer, "evaluate", "--checkpoint", self.run_folder).out
+        for part in (self.step(6), "step 6", "4 of 6 sequences, 96 tokens", f"{self.losses[6]:.6f} nats a token"):
+            self.assertIn(part, text)
+        self.assertEqual(harness.tree(self.run_folder), before, "nothing is written")
+
+    def test_evaluate_other_data(self):
+        shards = os.path.join(self.folder, "val-*.bin")
+        self.assertEqual(self.evaluate(self.run_folder, "--data", shards)["loss"], self.losses[6])
+        all_of_it = self.evaluate(self.run_folder, "--data", shards, "--sequences", "all")
+        self.assertEqual((all_of_it["sequences"], all_of_it["tokens"]), (6, 144))
+        self.assertNotEqual(all_of_it["loss"], self.losses[6])
+        self.assertEqual(all_of_it, self.evaluate(self.run_folder, "--data", shards, "--sequences", "1000"))
+        # A mean over sequences: that of all is the one of all single ones.
+        harness.write_shard(self.path("one.bin"), 2 * 24 + 1, 9)
+        single = self.evaluate(self.run_folder, "--data", self.path("one.bin"), "--sequences", "1")
+        both = self.evaluate(self.run_folder, "--data", self.path("one.bin"))
+        self.assertEqual((single["sequences"], both["sequences"]), (1, 2))
+        self.assertNotEqual(single["loss"], both["loss"])
+        with open(self.path("raw.bin"), "wb") as file:
+            file.write(harness.read(self.path("one.bin"))[1024:])
+        raw = self.evaluate(self.run_folder, "--data", self.path("raw.bin"), "--format", "nanogpt")
+        self.assertEqual(raw["loss"], both["loss"])
+
+    def test_evaluate_takes_the_runs_values(self):
+        run = self.path("other-values")
+        self.succeed(self.trainer, "--run", run, "--steps", "3", "evaluation.sequences=2")
+        loss = harness.json_lines(os.path.join(run, "metrics.jsonl"))[-1]["val_loss"]
+        found = self.evaluate(self.step(3, run))
+        self.assertEqual((found["loss"], found["sequences"]), (loss, 2))
+
+    def test_weights_alone_suffice(self):
+        """Optimizer state that is gone or damaged is no matter; damaged weights are."""
+        copy = shutil.copytree(self.step(6), self.path("weights"))
+        os.remove(os.path.join(copy, "optimizer.safetensors"))
+        self.assertEqual(self.evaluate(copy)["loss"], self.losses[6])
+        model = os.path.join(copy, "model.safetensors")
+        data = bytearray(harness.read(model))
+        data[-1] ^= 1
+        with open(model, "wb") as file:
+            file.write(data)
+        error = self.refused(6, "evaluate", "--checkpoint", copy)
+        self.assertIn("model.safetensors", error)
+        self.assertIn("is damaged", error)
+
+    def test_exported(self):
+        """A Hugging Face folder of the same weights, in one file and in several."""
+        for name, words in (("one", []), ("several", ["--shard-size", "30K"])):
+            out = self.path("export-" + name)
+            self.succeed(LLMC, "checkpoint", "export", self.run_folder, "-o", out, *words)
+            found = self.evaluate(out)
+            self.assertEqual((found["loss"], found["step"]), (self.losses[6], None), name)
+
+    def test_sample_is_what_training_wrote(self):
+        of_run = [line for line in harness.json_lines(os.path.join(self.run_folder, "samples.jsonl")) if line["step"] == 6]
+        out = self.sample(self.run_folder, "--prompt", "1 2 3", "--prompt", "40")
+        self.assertEqual(out, "---\n".join(f"{line['prompt']} {line['text']}\n" for line in of_run))
+        self.assertEqual(self.sample(self.run_folder, "--prompt", "1 2 3", "--prompt", "40", "--top-p", "1", "--temperature", "0.8", "--tokens", "8", "--seed", "42"), out)
+        longer = self.sample(self.run_folder, "--prompt", "1 2 3", "--tokens", "40")
+        self.assertTrue(longer.startswith(out.split("\n")[0]))
+        self.assertEqual(len(longer.split()), 43)
+        self.assertNotEqual(self.sample(self.run_folder, "--prompt", "1 2 3", "--seed", "7", "--tokens", "40"), longer)
+        greedy = self.sample(self.run_folder, "--prompt", "1 2 3", "--temperature", "0")
+        self.assertEqual(self.sample(self.run_folder, "--prompt", "1 2 3", "--temperature", "5", "--top-p", "1e-9"), greedy)
+        self.assertNotEqual(self.sample(self.run_folder, "--prompt", "1 2 3", "--temperature", "5"), greedy)
+
+    def test_sample_reads_standard_input(self):
+        done = subprocess.run([self.trainer, "sample", "--checkpoint", self.run_folder, "--prompt", "-"], input="1 2 3\n", stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, universal_newlines=True, env=harness.environment(), timeout=harness.HANGS)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(done.stdout, self.sample(self.run_folder, "--prompt", "1 2 3"))
+
+    def test_sample_streams(self):
+        """Tokens come one after the other, not all at the end: the first ones are there while the process still works."""
+        process = subprocess.Popen([self.trainer, "sample", "--checkpoint", self.run_folder, "--prompt", "1 2 3", "--tokens", "1000000"],
+                                   stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=harness.environment())
+        try:
+            text = b""
+            while text.count(b" ") < 30:
+                piece = os.read(process.stdout.fileno(), 4096)
+                self.assertTrue(piece, text)
+                text += piece
+            self.assertIsNone(process.poll())
+        finally:
+            process.kill()
+            process.stdout.close()
+            process.wait()
+
+    def test_text_prompts(self):
+        text = self.path("text")
+        os.makedirs(text)
+        with open(os.path.join(text, "a.txt"), "w") as file:
+            file.write("".join(f"zeile {i} für {i * i} €\n" for i in range(400)))
+        data = self.path("tokens", "data")
+        build = (LLMC, "data", "build", "--from", text, "--validation", "0")
+        self.succeed(*build, "--vocab-size", "330", "-o", data)
+        self.succeed(*build, "--vocab-size", "325", "-o", self.path("other-data"))
+        spec = (TIED.replace("data:\n", "data:\n  tokenizer: data/tokenizer.model\n").replace('["1 2 3", "40"]', '["zeile ", "€"]').replace("vocab_size: 97", "vocab_size: 336")
+                .replace("train-*.bin", "data/train-*.bin").replace("  validation: [{path: val-*.bin}]\n", "").replace("evaluation: {every: 3, sequences: 4}\n", "")
+                .replace("compute: fp32", "compute: bf16").replace("metrics: {every: 1}", "metrics: {every: 1}\nparallel: {shard: parameters}").replace("tokens: 8}", "tokens: 30, temperature: 1.5, top_p: 0.9}"))
+        path = self.path("tokens", "small.yaml")
+        with open(path, "w") as file:
+            file.write(spec)
+        trainer, run = self.compile(path, "text-trainer"), self.path("text-run")
+        self.succeed(trainer, "--run", run, "--steps", "3")
+        expected = [line["prompt"] + line["text"] for line in harness.json_lines(os.path.join(run, "samples.jsonl"))]
+        done = subprocess.run([trainer, "sample", "--checkpoint", run, "--prompt", "zeile ", "--prompt", "€"], stdout=subprocess.PIPE, env=harness.environment(), timeout=harness.HANGS)
+        self.assertEqual(done.returncode, 0)
+        # samples.jsonl is JSON, which has U+FFFD for what is no UTF-8.
+        self.assertEqual([part.rstrip("\n") for part in done.stdout.decode(errors="replace").split("---\n")], [part.rstrip("\n") for part in expected])
+        # An export brings its tokenizer; one of another run is refused.
+        out = self.path("text-export")
+        self.succeed(LLMC, "checkpoint", "export", run, "-o", out, "--dtype", "fp32")
+        self.assertEqual(self.sample(out, "--prompt", "zeile ", "--temperature", "0", trainer=trainer), self.sample(run, "--prompt", "zeile ", "--temperature", "0", trainer=trainer))
+        done = harness.call(trainer, "sample", "--checkpoint", run, "--prompt", "a", "--tokenizer", self.path("other-data", "tokenizer.model"))
+        self.assertEqual((done.code, done.out), (6, ""))
+        self.assertIn("is not the tokenizer that", done.err)
+        # There is no validation data, and nothing is made up in its place.
+        done = harness.call(trainer, "evaluate", "--checkpoint", run)
+        self.assertEqual((done.code, done.out), (5, ""))
+        self.assertIn("give --data", done.err)
+        self.assertGreater(self.evaluate(run, "--data", os.path.join(data, "train-*.bin"), trainer=trainer)["loss"], 0)
+
+    def test_another_model(self):
+        other = self.path("other.yaml")
+        with open(other, "w") as file:
+            file.write(harness.SMALL.replace("num_hidden_layers: 3", "num_hidden_layers: 2"))
+        trainer = self.compile(other, "other-trainer")
+        exported = self.path("export-other")
+        self.succeed(LLMC, "checkpoint", "export", self.run_folder, "-o", exported)
+        for folder, remedy in ((self.run_folder, "llmc compile "), (self.step(3), "llmc compile "), (exported, "llmc init --from ")):
+            for words in (["evaluate"], ["sample", "--prompt", "1"]):
+                done = harness.call(trainer, *words, "--checkpoint", folder)
+                self.assertEqual((done.code, done.out), (6, ""), words)
+                self.assertIn("holds another model than this one: model.num_hidden_layers 3 -> 2; `" + remedy, done.err)
+
+    def test_refused(self):
+        folder = self.run_folder
+        for code, words, said in (
+                (2, ["evaluate"], "--checkpoint is required"),
+                (2, ["sample", "--checkpoint", folder], "--prompt is required"),
+                (2, ["evaluate", "--checkpoint", folder, "--ranks", "2"], "leave out --ranks"),
+                (2, ["--ranks", "2", "evaluate", "--checkpoint", folder], "leave out --ranks"),
+                (2, ["--run", folder, "sample", "--checkpoint", folder, "--prompt", "1"], "leave out --run"),
+                (2, ["evaluate", "--checkpoint", folder, "optimizer.lr=1"], "optimizer.lr=1"),
+                (2, ["evaluate", "--checkpoint", folder, "--sequences", "0"], "write a number from 1"),
+                (2, ["evaluate", "--checkpoint", folder, "--sequences", "many"], "or all"),
+                (2, ["evaluate", "--checkpoint", folder, "--format", "llmc"], "give --data as well"),
+                (2, ["sample", "--checkpoint", folder, "--prompt", "1", "--top-p", "1.5"], "--top-p"),
+                (2, ["sample", "--checkpoint", folder, "--prompt", "some text"], "must be token ids"),
+                (5, ["sample", "--checkpoint", folder, "--prompt", "97"], "has token 97"),
+                (5, ["sample", "--checkpoint", folder, "--prompt", "a", "--tokenizer", self.spec], "small.yaml"),
+                (5, ["evaluate", "--checkpoint", folder, "--data", self.path("nothing-*.bin")], "nothing-*.bin"),
+                (5, ["evaluate", "--checkpoint", folder, "--data", self.spec], "small.yaml"),
+                (6, ["evaluate", "--checkpoint", self.path("nothing")], "there is no folder"),
+                (6, ["evaluate", "--checkpoint", self.folder], "neither a checkpoint nor a run folder")):
+            self.assertIn(said, self.refused(code, *words))
+        ranks = dict(RANK="0", WORLD_SIZE="2", LOCAL_RANK="0", MASTER_ADDR="localhost", MASTER_PORT="29500")
+        self.assertIn("torchrun has started 2 ranks", self.refused(2, "evaluate", "--checkpoint", folder, env=harness.environment(**ranks)))
+
+    def test_tensors_that_do_not_fit(self):
+        """Headers of strangers, with the config.json of the right model: each refusal names file and tensor."""
+        good = harness.read(os.path.join(self.step(6), "model.safetensors"))
+        (size,) = struct.unpack("<Q", good[:8])
+        header, data = json.loads(good[8:8 + size]), good[8 + size:]
+        name = "model.layers.1.mlp.up_proj.weight"
+
+        def changed(edit):
+            copy = json.loads(json.dumps(header))
+            edit(copy)
+            return copy
+
+        folder = self.path("stranger")
+        os.makedirs(folder)
+        shutil.copy(os.path.join(self.step(6), "config.json"), folder)
+
+        def write(header):
+            text = json.dumps(header).encode()
+            with open(os.path.join(folder, "model.safetensors"), "wb") as file:
+                file.write(struct.pack("<Q", len(text)) + text + data)
+
+        write(header)
+        self.assertEqual(self.evaluate(folder)["loss"], self.losses[6])
+        for edit, said in ((lambda h: h.update({"more": h.pop(name)}), f"holds tensor '{name}', alone or in 'model.layers.1.mlp.gate_up_proj.weight'"),
+                           (lambda h: h.update({"more": h.pop("model.norm.weight")}), "holds tensor 'model.norm.weight'"),
+                           (lambda h: h[name].update(shape=[36, 50]), f"'{name}' is [36, 50], but the model has [50, 36]"),
+                           (lambda h: h[name].update(dtype="I32"), f"'{name}' is I32; F32, F16 and BF16 are read"),
+                           (lambda h: h[name]["data_offsets"].reverse(), "model.safetensors")):
+            write(changed(edit))
+            self.assertIn(said, self.refused(6, "evaluate", "--checkpoint", folder))
+
+
+if __name__ == "__main__":
+    harness.main()

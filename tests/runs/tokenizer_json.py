@@ -1,0 +1,130 @@
+"""data.tokenizer as a Hugging Face tokenizer.json: samples are decoded by it, prompts are token ids, and an export takes it along."""
+
+import json
+import os
+import shutil
+
+import harness
+from harness import LLMC, RunTest
+
+
+def characters():
+    """The character of each byte in byte-level tokens (GPT-2)."""
+    other = iter(range(0x100, 0x200))
+    return [chr(byte if 0x21 <= byte <= 0x7e or 0xa1 <= byte <= 0xac or byte >= 0xae else next(other)) for byte in range(256)]
+
+
+# Of 97 tokens: one for <|endoftext|>, one that is special besides, some of several bytes, and single bytes, also halves of characters.
+TEXTS = ["the", " the", "\n\n", "é", " a", "€"]
+BYTES = [text.encode() for text in TEXTS] + [bytes([b]) for b in [*range(0x61, 0x7b), 0x20, 0x0a, 0xc3, 0xa9, 0xe2, 0x82, 0xac, *range(0x30, 0x3a), *range(0x41, 0x5b)]]
+BYTES = BYTES + [b"xy" + bytes([b]) for b in range(0x61, 0x61 + 95 - len(BYTES))]
+
+
+def tokenizer():
+    table = characters()
+    vocabulary = {"".join(table[b] for b in text): i for i, text in enumerate(BYTES)}
+    return {"version": "1.0", "added_tokens": [{"id": 95, "content": "<|endoftext|>", "special": True}, {"id": 96, "content": "<|pad|>", "special": True}],
+            "normalizer": {"type": "NFC"}, "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}, "decoder": {"type": "ByteLevel"},
+            "model": {"type": "BPE", "vocab": vocabulary, "merges": []}}
+
+
+def decode(ids):
+    return b"".join(BYTES[i] if i < 95 else b"" for i in ids)
+
+
+class TokenizerJson(RunTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        spec = harness.SMALL.replace("data:\n", "data:\n  tokenizer: tokenizer.json\n").replace("attention_bias: true", "attention_bias: false").replace("tokens: 8}", "tokens: 60, temperature: 1}")
+        cls.spec = harness.write_small(cls.folder, spec)
+        cls.file = os.path.join(cls.folder, "tokenizer.json")
+        with open(cls.file, "w") as file:
+            json.dump(tokenizer(), file)
+        cls.trainer = cls.compile(cls.spec, "trainer")
+        cls.run_folder = os.path.join(cls.folder, "run")
+        done = harness.call(cls.trainer, "--run", cls.run_folder, "--steps", "3")
+        if done.code:
+            raise AssertionError(done.out + done.err)
+        cls.samples = harness.json_lines(os.path.join(cls.run_folder, "samples.jsonl"))
+
+    def test_samples_are_decoded(self):
+        """The same run without a tokenizer gives the ids."""
+        run = self.path("ids")
+        self.succeed(self.trainer, "--run", run, "--steps", "3", "data.tokenizer=")
+        for ours, theirs in zip(self.samples, harness.json_lines(os.path.join(run, "samples.jsonl")), strict=True):
+            ids = [int(word) for word in theirs["text"].split()]
+            ids = ids[:ids.index(95)] if 95 in ids else ids  # the token that ends a document ends a text
+            self.assertEqual(ours["text"], decode(ids).decode(errors="replace"))
+            self.assertEqual(ours["prompt"], decode([int(word) for word in theirs["prompt"].split()]).decode(errors="replace"))
+        self.assertEqual(self.samples[0]["prompt"], " the\n\né")
+        self.assertTrue(any(line["text"] for line in self.samples))
+
+    def test_sample_command(self):
+        done = self.succeed(self.trainer, "sample", "--checkpoint", self.run_folder, "--prompt", "1 2 3", "--prompt", "40")
+        for part, line in zip(done.out.split("---\n"), self.samples, strict=True):
+            self.assertEqual(part.rstrip("\n").replace("\ufffd", ""), (line["prompt"] + line["text"]).rstrip("\n").replace("\ufffd", ""))
+        done = harness.call(self.trainer, "sample", "--checkpoint", self.run_folder, "--prompt", "some text")
+        self.assertEqual((done.code, done.out), (2, ""))
+        self.assertIn("does not encode by it, so the prompt 'some text' must be token ids", done.err)
+
+    def test_text_prompts_are_refused(self):
+        done = harness.call(self.trainer, "--run", self.path("never"), 'sampling.prompts=["the"]')
+        self.assertEqual((done.code, os.path.exists(self.path("never"))), (1, False), done.err)
+        self.assertIn("llmc decodes by a tokenizer.json and does not encode by it, so the prompt 'the' must be token ids", done.err)
+
+    def test_export_takes_it_along(self):
+        out = self.path("exported")
+        self.succeed(LLMC, "checkpoint", "export", self.run_folder, "-o", out)
+        self.assertEqual(harness.read(os.path.join(out, "tokenizer.json")), harness.read(self.file))
+        self.assertNotIn("tokenizer.model", os.listdir(out))
+        config, generation = (json.loads(harness.read(os.path.join(out, name))) for name in ("tokenizer_config.json", "generation_config.json"))
+        self.assertEqual((config["tokenizer_class"], config["eos_token"], generation["eos_token_id"]), ("PreTrainedTokenizerFast", "<|endoftext|>", 95))
+        self.assertIn(b"| tokenizer | tokenizer.json, 97 tokens |", harness.read(os.path.join(out, "README.md")))
+        sampled = self.succeed(self.trainer, "sample", "--checkpoint", out, "--prompt", "1 2 3", "--temperature", "0").out
+        self.assertEqual(sampled, self.succeed(self.trainer, "sample", "--checkpoint", self.run_folder, "--prompt", "1 2 3", "--temperature", "0").out)
+        # A folder that says more of its tokenizer keeps what it says.
+        released = self.path("released")
+        os.makedirs(released)
+        shutil.copy(self.file, released)
+        with open(os.path.join(released, "tokenizer_config.json"), "w") as file:
+            file.write('{"tokenizer_class": "PreTrainedTokenizerFast", "chat_template": "a"}')
+        self.succeed(LLMC, "checkpoint", "export", self.run_folder, "-o", self.path("again"), "--tokenizer", released)
+        self.assertEqual(harness.read(self.path("again", "tokenizer_config.json")), harness.read(os.path.join(released, "tokenizer_config.json")))
+        # A new run from the export: its spec names weights and tokenizer.
+        imported = self.succeed(LLMC, "init", "--from", out, cwd=self.folder).out
+        self.assertIn("\n  from: exported  # ", imported)
+        self.assertIn("\n  tokenizer: exported/tokenizer.json  # decodes samples; prompts are token ids\n", imported)
+
+    def test_another_tokenizer(self):
+        other = tokenizer()
+        other["model"]["vocab"]["zz"] = 97
+        with open(self.path("larger.json"), "w") as file:
+            json.dump(other, file)
+        done = harness.call(LLMC, "checkpoint", "export", self.run_folder, "-o", self.path("none"), "--tokenizer", self.path("larger.json"))
+        self.assertEqual((done.code, os.path.exists(self.path("none"))), (5, False))
+        self.assertIn("is not the tokenizer that the checkpoint was trained with", done.err)
+        done = harness.call(self.trainer, "--run", self.run_folder, "--steps", "6", "data.tokenizer=" + self.path("larger.json"))
+        self.assertEqual(done.code, 6)
+        self.assertIn("data.tokenizer", done.err)
+        self.assertIn("model.vocab_size 97 is below the 98 tokens of", harness.call(LLMC, "check", self.spec, "data.tokenizer=" + self.path("larger.json")).err)
+
+    def test_refused(self):
+        for name, change, said in (("unigram", {"model": {"type": "Unigram", "vocab": []}}, "is no map of tokens"), ("wordpiece", {"decoder": {"type": "WordPiece"}}, "does not know its decoder 'WordPiece'"),
+                                   ("empty", {"model": {"type": "BPE", "vocab": {}}}, "has no model.vocab")):
+            with open(self.path(name + ".json"), "w") as file:
+                json.dump({**tokenizer(), **change}, file)
+            done = harness.call(self.trainer, "--run", self.path("never"), "data.tokenizer=" + self.path(name + ".json"))
+            self.assertEqual((done.code, os.path.exists(self.path("never"))), (5, False), done.err)
+            self.assertIn(said, done.err)
+        text = self.path("text")
+        os.makedirs(text)
+        with open(os.path.join(text, "a.txt"), "w") as file:
+            file.write("some text\n" * 100)
+        done = harness.call(LLMC, "data", "build", "--from", text, "--tokenizer", self.file, "-o", self.path("never"))
+        self.assertEqual((done.code, os.path.exists(self.path("never"))), (5, False), done.err)
+        self.assertIn("by which llmc decodes and does not encode", done.err)
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,177 @@
+// Hugging Face's tokenizer.json: what its tokens decode to, and what is refused.
+#include "data/tokenizer_json.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "data/tokenizer.h"
+#include "data/utf8.h"
+#include "error.h"
+
+namespace llmc {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// As GPT-2, Llama 3 and Qwen 3 have it: "Ġ" is a blank, "Ċ" a line feed, "ÃĢ" the two bytes of "À".
+Json byte_level() {
+  return {{"version", "1.0"},
+          {"added_tokens",
+           {{{"id", 6}, {"content", "<|endoftext|>"}, {"special", true}, {"lstrip", false}},
+            {{"id", 7}, {"content", "<think>"}, {"special", false}},
+            {{"id", 8}, {"content", "a b"}, {"special", false}}}},
+          {"normalizer", {{"type", "NFC"}}},
+          {"decoder", {{"type", "ByteLevel"}, {"add_prefix_space", false}}},
+          {"model",
+           {{"type", "BPE"},
+            {"vocab",
+             {{"a", 0},
+              {"\xc4\xa0"
+               "b",
+               1},
+              {"\xc4\x8a", 2},
+              {"\xc3\x83", 3},
+              {"\xc4\xa2", 4},
+              {"!", 5}}},
+            {"merges", {"\xc4\xa0 b", Json::array({"a", "b"})}}}}};
+}
+
+/// As Llama 2 has it: U+2581 is a blank, <0x0A> a byte.
+Json byte_fallback() {
+  return Json::parse(
+      R"({"added_tokens": [{"id": 0, "content": "<unk>", "special": true}, {"id": 1, "content": "</s>", "special": true}],
+    "decoder": {"type": "Sequence", "decoders": [{"type": "Replace", "pattern": {"String": "▁"}, "content": " "},
+      {"type": "ByteFallback"}, {"type": "Fuse"}, {"type": "Strip", "content": " ", "start": 1, "stop": 0}]},
+    "model": {"type": "BPE", "byte_fallback": true, "unk_token": "<unk>",
+      "vocab": {"<unk>": 0, "</s>": 1, "<0x0A>": 2, "<0xff>": 3, "▁a": 4, "▁▁": 5, "b▁c": 6, "<0xZZ>": 7}}})");
+}
+
+std::string decode(const Json& json, std::vector<std::int32_t> ids) {
+  return Tokenizer(json.dump(), "test").decode(ids);
+}
+
+std::string problem(const std::string& json) {
+  try {
+    parse_tokenizer_json(json, "test");
+  } catch (const Failure& failure) {
+    EXPECT_EQ(failure.code(), Exit::data);
+    const std::string text = failure.what(), begin = "'test' cannot be used as a tokenizer: ";
+    EXPECT_TRUE(text.starts_with(begin)) << text;
+    return text.substr(begin.size());
+  }
+  return "";
+}
+
+std::string problem(Json json, const std::string& pointer, const Json& value) {
+  json[Json::json_pointer(pointer)] = value;
+  return problem(json.dump());
+}
+
+TEST(TokenizerJson, ByteLevelTokensAreBytes) {
+  EXPECT_EQ(decode(byte_level(), {0, 1, 2, 5}), "a b\n!");
+  EXPECT_EQ(decode(byte_level(), {3, 4}), "\xc3\x80");
+  EXPECT_EQ(decode(byte_level(), {4}), "\x80");           // the half of a character
+  EXPECT_EQ(decode(byte_level(), {0, 6, 0}), "aa");       // special tokens give nothing
+  EXPECT_EQ(decode(byte_level(), {7, 8}), "<think>a b");  // others are text, a blank that stands for no byte included
+  const Tokenizer tokenizer(byte_level().dump(), "test");
+  EXPECT_EQ(tokenizer.vocab_size(), 9);
+  EXPECT_EQ(tokenizer.separator_id(), 6);
+  EXPECT_EQ(tokenizer.piece(6), "<|endoftext|>");
+  EXPECT_FALSE(tokenizer.encodes());
+  EXPECT_FALSE(tokenizer.exact());
+  EXPECT_THROW(tokenizer.encode("a"), Failure);
+  EXPECT_THROW(tokenizer.decode(std::vector<std::int32_t>{9}), Failure);
+}
+
+TEST(TokenizerJson, EveryByteHasACharacter) {
+  // The 256 characters of bytes_to_unicode, in the order of bytes: printable ones themselves, the others from U+0100
+  // on.
+  Json json = byte_level();
+  json["added_tokens"] = Json::array();
+  Json& vocabulary = json["model"]["vocab"] = Json::object();
+  std::string all;
+  int other = 0x100;
+  for (int byte = 0; byte < 256; ++byte) {
+    const bool itself = (byte > 0x20 && byte < 0x7f) || (byte > 0xa0 && byte != 0xad);
+    const int point = itself ? byte : other++;
+    std::string text(1, static_cast<char>(point));
+    if (point >= 0x80) text = {static_cast<char>(0xc0 | point >> 6), static_cast<char>(0x80 | (point & 0x3f))};
+    vocabulary[text] = byte;
+    all += static_cast<char>(byte);
+  }
+  EXPECT_EQ(other, 0x100 + 68);
+  std::vector<std::int32_t> ids(256);
+  for (int i = 0; i < 256; ++i) ids[static_cast<std::size_t>(i)] = i;
+  EXPECT_EQ(decode(json, ids), all);
+  EXPECT_EQ(Tokenizer(json.dump(), "test").separator_id(), -1);
+}
+
+TEST(TokenizerJson, ByteFallback) {
+  EXPECT_EQ(decode(byte_fallback(), {4, 5, 6, 2}), " a  b c\n");
+  EXPECT_EQ(decode(byte_fallback(), {0, 3, 7, 1}), "\xff<0xZZ>");
+  EXPECT_EQ(Tokenizer(byte_fallback().dump(), "test").separator_id(), 1);
+  Json metaspace = byte_fallback();
+  metaspace["decoder"] = {{"type", "Metaspace"}, {"replacement", "\xe2\x96\x81"}, {"prepend_scheme", "always"}};
+  EXPECT_EQ(decode(metaspace, {4, 6, 2}), " ab c<0x0A>");
+}
+
+TEST(TokenizerJson, AHoleIsNoToken) {
+  Json json = byte_level();
+  json["added_tokens"][0]["id"] = 20;
+  EXPECT_EQ(Tokenizer(json.dump(), "test").vocab_size(), 21);
+  EXPECT_EQ(decode(json, {0, 15, 20, 5}), "a!");
+}
+
+TEST(TokenizerJson, Refuses) {
+  EXPECT_EQ(problem(""), "it is not JSON at byte 1");
+  EXPECT_EQ(problem("[]"), "it is not an object");
+  EXPECT_EQ(problem("{}"), "it has no model.vocab");
+  EXPECT_EQ(problem(byte_level(), "/model/type", "WordPiece"), "its model is not BPE, the only one that llmc decodes");
+  EXPECT_EQ(problem(byte_level(), "/model/vocab", Json::array({Json::array({"a", -1.5})})),
+            "model.vocab is no map of tokens, as BPE has one");
+  EXPECT_EQ(problem(byte_level(), "/model/vocab", Json::object()), "it has no model.vocab");
+  for (const Json& id : {Json(-1), Json(0.5), Json("0"), Json(nullptr), Json::object(), Json::array()})
+    EXPECT_EQ(problem(byte_level(), "/model/vocab/a", id), "a token of model.vocab has no whole number") << id;
+  EXPECT_EQ(problem(byte_level(), "/model/vocab/a", 1 << 20), "a token of model.vocab has an id of 2^20 or more");
+  EXPECT_EQ(problem(byte_level(), "/model/vocab/a", 5), "two tokens of model.vocab have the id 5");
+  EXPECT_EQ(problem(byte_level(), "/model/vocab/" + std::string(4097, 'x'), 9), "a key or a token is too long");
+  std::string twice = byte_level().dump();
+  twice.replace(twice.find("\"!\":5"), 5, "\"a\":5");
+  EXPECT_EQ(problem(twice), "a token stands twice in model.vocab");
+  EXPECT_EQ(problem(R"({"model": {}, "model": {}})"), "a key stands twice in one object at level 1");
+  EXPECT_EQ(problem(byte_level(), "/added_tokens/0/id", 7), "two added tokens have the id 7");
+  EXPECT_EQ(problem(byte_level(), "/added_tokens/0/id", 0),
+            "the id 0 has another token in model.vocab than in added_tokens");
+  EXPECT_EQ(problem(byte_level(), "/added_tokens/0/id", -1), "an added token has no id below 2^20");
+  EXPECT_EQ(problem(byte_level(), "/added_tokens/0/special", 1), "an added token's special is neither true nor false");
+  EXPECT_EQ(problem(byte_level(), "/added_tokens/0", Json::object()), "an added token has no id, or no content");
+  EXPECT_EQ(problem(byte_level(), "/decoder", nullptr), "it has no decoder");
+  EXPECT_EQ(problem(byte_level(), "/decoder/type", "WordPiece"), "llmc does not know its decoder 'WordPiece'");
+  EXPECT_EQ(problem(byte_fallback(), "/decoder/decoders/0/pattern", {{"Regex", "a"}}),
+            "its Replace decoder replaces no plain text");
+  EXPECT_EQ(problem(byte_fallback(), "/decoder/decoders/3/stop", 1), "its Strip decoder takes off the end of a text");
+  EXPECT_EQ(problem(byte_fallback(), "/decoder/decoders/1", byte_fallback()["decoder"]), "its decoders are nested");
+  EXPECT_EQ(problem(R"({"x": )" + std::string(40, '[') + std::string(40, ']') + "}"), "it is nested too deeply");
+}
+
+TEST(Utf8, Unfinished) {
+  for (const auto& [text, left] : {std::pair<const char*, std::size_t>{"", 0},
+                                   {"a", 0},
+                                   {"\xc3", 1},
+                                   {"a\xc3", 1},
+                                   {"\xc3\xa9", 0},
+                                   {"\xe2\x82", 2},
+                                   {"\xe2\x82\xac", 0},
+                                   {"\xf0\x9f\x98", 3},
+                                   {"\xf0\x9f\x98\x80", 0},
+                                   {"\x80", 0},
+                                   {"\x80\x80\x80\x80", 0},
+                                   {"\xff", 0},
+                                   {"\xc1", 0},
+                                   {"\xc3\xa9\xf0", 1}})
+    EXPECT_EQ(utf8_unfinished(text), left) << text;
+}
+
+}  // namespace
+}  // namespace llmc
