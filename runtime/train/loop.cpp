@@ -101,7 +101,12 @@ void TrainLoop::log_step(bool norms) {
   metrics.tokens = static_cast<std::int64_t>(state_.position.tokens);
   metrics.tokens_per_second = static_cast<double>(done_.targets) / step_seconds_.back();
   metrics.seconds = process_seconds();
-  metrics.val_loss = val_loss_;
+  metrics.top1 = static_cast<float>(finished_.results.top1);
+  metrics.lse_mean = static_cast<float>(finished_.results.lse);
+  metrics.lse_max = static_cast<float>(finished_.results.lse_max);
+  metrics.entropy = static_cast<float>(finished_.results.entropy);
+  metrics.ignored = 1 - static_cast<double>(done_.targets) / static_cast<double>(run_.values.batch.tokens);
+  metrics.validation = validation_;
   if (finished_.results.skipped) metrics.skipped_samples = done_.sample_ids;
   if (norms && run_.values.metrics.per_parameter) metrics.parameter_norms = finished_.norms;
   if (!run_.folder) return;
@@ -127,7 +132,7 @@ void TrainLoop::show_progress(bool keep) {
   if (recent_.steps > 1) progress.largest = recent_.largest;
   progress.lr = done_.lr;
   progress.grad_norm = finished_.results.grad_norm;
-  progress.val_loss = val_loss_;
+  if (validation_) progress.val_loss = validation_->loss;
   progress.tokens_per_second = static_cast<double>(recent_.tokens) / recent_.seconds;
   progress.seconds_left = left_seconds();
   run_.console.progress(progress, keep);
@@ -136,7 +141,7 @@ void TrainLoop::show_progress(bool keep) {
 /// Many ranks add up their parts, so that none may leave its out.
 void TrainLoop::evaluate() {
   run_.ranks.at(state_.step, "evaluating");
-  val_loss_ = run_.evaluation->run(run_.session, [&] { return !many_ranks() && run_.signals.stop_signal() != 0; });
+  validation_ = run_.evaluation->run(run_.session, [&] { return !many_ranks() && run_.signals.stop_signal() != 0; });
 }
 
 /// Rank 0 samples. Where a pass gathers weights all ranks run it, as often as rank 0 says.
@@ -221,15 +226,15 @@ std::string TrainLoop::where_not_finite() {
 }
 
 void TrainLoop::report(bool last) {
-  val_loss_.reset();
+  validation_.reset();
   const std::string warning = guard_.observe(state_.step, finished_.results, where_not_finite());
   if (!warning.empty()) run_.console.warning(warning);
   const bool evaluating = run_.evaluation && due(run_.values.evaluation.every, state_.step);
   const bool line = due(run_.values.metrics.every, state_.step) || step_seconds_.size() == 1;
   if (evaluating) evaluate();
   log_step(line || evaluating || finished_.results.skipped);
-  show_progress(last || val_loss_ || (line && !run_.console.terminal()));
-  if (line || val_loss_) recent_ = {};
+  show_progress(last || validation_ || (line && !run_.console.terminal()));
+  if (line || validation_) recent_ = {};
   guard_.check();
   if (run_.sampling && due(run_.values.sampling.every, state_.step)) sample();
 }

@@ -105,7 +105,7 @@ class TrainLoop {
   Sent done_{};            // the last one that is finished, and its results
   Session::Finished finished_{};
   double done_at_ = 0;
-  std::optional<double> val_loss_;  // of this step
+  std::optional<Session::Evaluated> validation_;  // of this step
   std::vector<double> step_seconds_;
   double first_step_end_ = 0, began_ = 0, shown_ = 0;
   /// The steps since the last line of progress that stays.

@@ -84,7 +84,8 @@ TEST(Constants, RopeTable) {
 
 TEST(SkipGuard, StopsAfterTenInARow) {
   SkipGuard guard;
-  StepResults good{1.0, 0, 1.0f, 1.0f, 0}, bad{std::nan(""), 0, 1.0f, 1.0f, 1};
+  const StepResults good{.loss = 1.0, .grad_norm = 1.0f, .clip_scale = 1.0f};
+  StepResults bad{.loss = std::nan(""), .grad_norm = 1.0f, .clip_scale = 1.0f, .skipped = 1};
   for (int round = 0; round < 3; ++round) {
     for (int i = 0; i < SkipGuard::kLimit - 1; ++i) EXPECT_NE(guard.observe(i + 1, bad), "");
     EXPECT_NO_THROW(guard.check());
@@ -159,33 +160,38 @@ TEST(Optimizer, ScalarsOfGroups) {
 
 TEST(Metrics, Lines) {
   const ParameterInfo parameters[] = {{"a.weight", 0, 1, 1, 1, true, 0, 1, 0, 0}};
-  const float norms[] = {0.1f, 2.0f, std::numeric_limits<float>::infinity()};
+  const float norms[] = {std::numeric_limits<float>::infinity(), 2.0f, 0.5f};
   const std::uint64_t samples[] = {3, 9};
   StepMetrics metrics;
   metrics.step = 7;
   metrics.loss = std::nan("");
   metrics.lr = 3e-4;
   metrics.grad_norm = 0.3f;
+  metrics.top1 = 0.25f, metrics.lse_mean = 9.1f, metrics.lse_max = -std::numeric_limits<float>::infinity();
+  metrics.entropy = 5.5f, metrics.ignored = 0.125;
   metrics.tokens = 100;
   metrics.tokens_per_second = 50;
   metrics.seconds = 2;
-  EXPECT_EQ(
-      format_metrics(metrics, parameters),
-      R"({"step":7,"loss":null,"lr":0.0003,"grad_norm":0.3,"tokens":100,"tokens_per_second":50.0,"seconds":2.0})");
-  metrics.val_loss = 1.5;
+  EXPECT_EQ(format_metrics(metrics, parameters),
+            R"({"step":7,"loss":null,"lr":0.0003,"grad_norm":0.3,"top1":0.25,"lse_mean":9.1,"lse_max":null,)"
+            R"("entropy":5.5,"ignored":0.125,"tokens":100,"tokens_per_second":50.0,"seconds":2.0})");
+  metrics.validation = {1.5, 0.5};
   metrics.skipped_samples = samples;
   metrics.parameter_norms = norms;
   const auto line = nlohmann::json::parse(format_metrics(metrics, parameters));
   EXPECT_EQ(line["val_loss"], 1.5);
+  EXPECT_EQ(line["val_top1"], 0.5);
   EXPECT_EQ(line["skipped"], (std::vector<int>{3, 9}));
-  EXPECT_EQ(line["per_parameter"].dump(), R"({"a.weight":{"grad":0.1,"update":null,"weight":2.0}})");
+  EXPECT_EQ(line["per_parameter"].dump(), R"({"a.weight":{"grad":null,"ratio":0.25,"update":0.5,"weight":2.0}})");
   std::string scalars;
   for (const Scalar& scalar : metrics_scalars(metrics, parameters))
     scalars += fmt::format("{} {}\n", scalar.tag, static_cast<float>(without_nan_sign(scalar.value)));
   EXPECT_EQ(scalars,
-            "train/loss nan\ntrain/lr 0.0003\ntrain/grad_norm 0.3\ntrain/tokens 100\ntrain/tokens_per_second 50\n"
-            "train/seconds 2\nvalidation/loss 1.5\ntrain/skipped 2\n"
-            "grad/a.weight 0.1\nweight/a.weight 2\nupdate/a.weight inf\n");
+            "train/loss nan\ntrain/lr 0.0003\ntrain/grad_norm 0.3\ntrain/top1 0.25\ntrain/lse_mean 9.1\n"
+            "train/lse_max -inf\ntrain/entropy 5.5\ntrain/ignored 0.125\n"
+            "train/tokens 100\ntrain/tokens_per_second 50\n"
+            "train/seconds 2\nvalidation/loss 1.5\nvalidation/top1 0.5\ntrain/skipped 2\n"
+            "grad/a.weight inf\nweight/a.weight 2\nupdate/a.weight 0.5\nratio/a.weight 0.25\n");
   EXPECT_EQ(format_sample(4, {"a\n", "\xff"}), "{\"step\":4,\"prompt\":\"a\\n\",\"text\":\"\xef\xbf\xbd\"}");
 }
 
