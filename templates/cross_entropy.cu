@@ -1,6 +1,7 @@
 // cross_entropy: losses = -log softmax(logits)[target]; kGradient: logits become (softmax(logits) - onehot(target)) *
-// loss_scale. A target of -1 has no loss and no gradient. fp32 maths, whatever the logits are stored as. Of each row also
-// its log-sum-exp, the entropy log(total) - sum(softmax (v - highest)), and whether no logit is above the target's.
+// loss_scale. A target of -1 has no loss and no gradient. fp32 maths, whatever the logits are stored as. Of each row
+// also its log-sum-exp, the entropy log(total) - sum(softmax (v - highest)), and whether no logit is above the
+// target's.
 #include "device/group.h"
 #include "params.h"
 

@@ -12,6 +12,7 @@
 #include "train/metrics.h"
 #include "train/replicas.h"
 #include "train/together.h"
+#include "train/usage.h"
 
 namespace llmc {
 
@@ -54,9 +55,10 @@ void TrainLoop::send() {
   if (run_.profile && step == run_.profile->first) run_.session.profile(true);
   const double begin = process_seconds();
   batch_ = run_.loader.next(std::move(batch_));
+  const double data_wait = process_seconds() - begin;
   const spec::Optimizer& optimizer = run_.values.optimizer;
   const double lr = learning_rate(run_.values.schedule, optimizer.lr, step);
-  sent_.push_back({lr, batch_.sample_ids, batch_.target_count, batch_.end, begin});
+  sent_.push_back({lr, batch_.sample_ids, batch_.target_count, batch_.end, begin, data_wait});
   run_.ranks.at(step + 1, "training");
   run_.session.send(batch_, optimizer_scalars(optimizer, run_.session.info().groups, lr, step),
                     static_cast<float>(optimizer.clip_norm), requests(), step, run_.trace);
@@ -80,6 +82,7 @@ void TrainLoop::finish() {
   const double loss = finished_.results.loss;
   recent_.seconds += seconds;
   recent_.tokens += done_.targets;
+  recent_.all_tokens += run_.values.batch.tokens;
   if (std::isfinite(loss)) {
     recent_.largest = recent_.steps++ ? std::max(recent_.largest, loss) : loss;
     recent_.sum += loss;
@@ -87,12 +90,27 @@ void TrainLoop::finish() {
   if (run_.profile && state_.step == run_.profile->first + run_.profile->count) run_.session.profile(false);
 }
 
+double TrainLoop::epochs() const {
+  double tokens = 0;  // of this epoch
+  for (const Stretch& stretch : state_.position.stretches)
+    tokens += static_cast<double>(stretch.samples) * static_cast<double>(stretch.sequence_length);
+  const double all =
+      static_cast<double>(run_.loader.samples_per_epoch()) * static_cast<double>(run_.session.info().sequence_length);
+  return static_cast<double>(state_.position.epoch) + std::min(tokens / all, 1.0);
+}
+
+std::optional<double> TrainLoop::mfu(double tokens_per_second) const {
+  if (!run_.peak) return std::nullopt;
+  return utilisation(run_.session.info().flops_per_token, tokens_per_second, run_.session.ranks().world_size(),
+                     *run_.peak);
+}
+
 double TrainLoop::left_seconds() const {
   const auto done = static_cast<double>(step_seconds_.size());
   return (process_seconds() - began_) / done * static_cast<double>(run_.stop - state_.step);
 }
 
-void TrainLoop::log_step(bool norms) {
+void TrainLoop::log_step(bool line, bool norms) {
   StepMetrics metrics;
   metrics.step = state_.step;
   metrics.loss = finished_.results.loss;
@@ -106,7 +124,13 @@ void TrainLoop::log_step(bool norms) {
   metrics.lse_max = static_cast<float>(finished_.results.lse_max);
   metrics.entropy = static_cast<float>(finished_.results.entropy);
   metrics.ignored = 1 - static_cast<double>(done_.targets) / static_cast<double>(run_.values.batch.tokens);
+  metrics.epochs = epochs();
+  metrics.data_wait = done_.data_wait;
+  metrics.mfu = mfu(static_cast<double>(run_.values.batch.tokens) / step_seconds_.back());
   metrics.validation = validation_;
+  metrics.evaluation_seconds = evaluation_seconds_;
+  metrics.saving_seconds = std::exchange(saving_seconds_, {});
+  if (line) metrics.memory = {static_cast<std::int64_t>(run_.session.allocated_bytes()), resident_bytes()};
   if (finished_.results.skipped) metrics.skipped_samples = done_.sample_ids;
   if (norms && run_.values.metrics.per_parameter) metrics.parameter_norms = finished_.norms;
   if (!run_.folder) return;
@@ -134,6 +158,7 @@ void TrainLoop::show_progress(bool keep) {
   progress.grad_norm = finished_.results.grad_norm;
   if (validation_) progress.val_loss = validation_->loss;
   progress.tokens_per_second = static_cast<double>(recent_.tokens) / recent_.seconds;
+  progress.mfu = mfu(static_cast<double>(recent_.all_tokens) / recent_.seconds);
   progress.seconds_left = left_seconds();
   run_.console.progress(progress, keep);
 }
@@ -229,10 +254,18 @@ void TrainLoop::report(bool last) {
   validation_.reset();
   const std::string warning = guard_.observe(state_.step, finished_.results, where_not_finite());
   if (!warning.empty()) run_.console.warning(warning);
+  if (const auto expected = std::exchange(run_.first_loss, {}))
+    if (const std::string unexpected = first_loss_warning(*expected, finished_.results.loss); !unexpected.empty())
+      run_.console.warning(unexpected);
   const bool evaluating = run_.evaluation && due(run_.values.evaluation.every, state_.step);
   const bool line = due(run_.values.metrics.every, state_.step) || step_seconds_.size() == 1;
-  if (evaluating) evaluate();
-  log_step(line || evaluating || finished_.results.skipped);
+  evaluation_seconds_.reset();
+  if (evaluating) {
+    const double begin = process_seconds();
+    evaluate();
+    if (validation_) evaluation_seconds_ = process_seconds() - begin;
+  }
+  log_step(line, line || evaluating || finished_.results.skipped);
   show_progress(last || validation_ || (line && !run_.console.terminal()));
   if (line || validation_) recent_ = {};
   guard_.check();
@@ -260,7 +293,9 @@ int TrainLoop::run() {
       continue;
     }
     asked = false;
+    const double begin = process_seconds();
     const bool saved = save();
+    saving_seconds_ = process_seconds() - begin;
     if (!saved && (last || signal != 0))
       throw SharedFailure(
           Exit::checkpoint,

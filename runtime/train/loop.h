@@ -17,6 +17,7 @@
 #include "run/trace.h"
 #include "train/console.h"
 #include "train/evaluation.h"
+#include "train/first_loss.h"
 #include "train/guards.h"
 #include "train/options.h"
 #include "train/sampling.h"
@@ -37,12 +38,14 @@ struct Run {
   Console& console;
   Rendezvous& ranks;
   SignalWatch& signals;
-  Evaluation* evaluation;             // null: none
-  const Sampling* sampling;           // null: none
-  TraceWriter* trace;                 // null: none
-  std::int64_t stop;                  // last step, at most values.schedule.steps
-  std::optional<StepWindow> profile;  // within the steps of this run
-  bool final_checkpoint;              // whether the last step is saved when nothing else asks for it
+  Evaluation* evaluation;               // null: none
+  const Sampling* sampling;             // null: none
+  TraceWriter* trace;                   // null: none
+  std::int64_t stop;                    // last step, at most values.schedule.steps
+  std::optional<StepWindow> profile;    // within the steps of this run
+  std::optional<double> peak;           // FLOP/s of a device, where that is known
+  std::optional<FirstLoss> first_loss;  // of a run whose weights were drawn at this start
+  bool final_checkpoint;                // whether the last step is saved when nothing else asks for it
 };
 
 class TrainLoop {
@@ -69,6 +72,7 @@ class TrainLoop {
     std::int64_t targets;   // trained on in the step
     DataPosition position;  // after it
     double begin;
+    double data_wait;  // seconds
   };
 
   bool many_ranks() const;
@@ -80,7 +84,8 @@ class TrainLoop {
   void finish();
   std::string where_not_finite();
   void report(bool last);
-  void log_step(bool norms);
+  /// `line`: where a line of progress stays; `norms`: with those of the parameters.
+  void log_step(bool line, bool norms);
   void show_progress(bool keep);
   void evaluate();
   void sample();
@@ -95,6 +100,9 @@ class TrainLoop {
     const std::int64_t every = run_.values.checkpoint.every;
     return (run_.final_checkpoint && state_.step == run_.stop) || (every > 0 && state_.step % every == 0);
   }
+  double epochs() const;
+  /// Of work on so many tokens a second; nothing where no peak is known.
+  std::optional<double> mfu(double tokens_per_second) const;
   double left_seconds() const;
 
   Run run_;
@@ -106,12 +114,14 @@ class TrainLoop {
   Session::Finished finished_{};
   double done_at_ = 0;
   std::optional<Session::Evaluated> validation_;  // of this step
+  std::optional<double> evaluation_seconds_;      // of this step
+  std::optional<double> saving_seconds_;          // since the last line of metrics
   std::vector<double> step_seconds_;
   double first_step_end_ = 0, began_ = 0, shown_ = 0;
   /// The steps since the last line of progress that stays.
   struct Recent {
-    std::int64_t steps = 0, tokens = 0;
-    double seconds = 0, sum = 0, largest = 0;  // losses: of the steps whose loss is finite
+    std::int64_t steps = 0, tokens = 0, all_tokens = 0;  // all: with those that have no target
+    double seconds = 0, sum = 0, largest = 0;            // losses: of the steps whose loss is finite
   } recent_;
   bool log_broken_ = false;                       // the last line could not be written
   bool stop_asked_ = false, save_asked_ = false;  // by any of many ranks, as of the last step that is finished

@@ -45,10 +45,19 @@ std::string format_metrics(const StepMetrics& metrics, std::span<const Parameter
                  {"ignored", metrics.ignored},
                  {"tokens", metrics.tokens},
                  {"tokens_per_second", metrics.tokens_per_second},
-                 {"seconds", metrics.seconds}};
+                 {"seconds", metrics.seconds},
+                 {"epochs", metrics.epochs},
+                 {"data_wait", metrics.data_wait}};
+  if (metrics.mfu) object["mfu"] = *metrics.mfu;
   if (metrics.validation) {
     object["val_loss"] = metrics.validation->loss;
     object["val_top1"] = metrics.validation->top1;
+  }
+  if (metrics.evaluation_seconds) object["evaluation_seconds"] = *metrics.evaluation_seconds;
+  if (metrics.saving_seconds) object["saving_seconds"] = *metrics.saving_seconds;
+  if (metrics.memory) {
+    object["memory"] = metrics.memory->allocated;
+    object["resident"] = metrics.memory->resident;
   }
   if (!metrics.skipped_samples.empty())
     object["skipped"] = std::vector<std::uint64_t>(metrics.skipped_samples.begin(), metrics.skipped_samples.end());
@@ -76,10 +85,20 @@ std::vector<Scalar> metrics_scalars(const StepMetrics& metrics, std::span<const 
                                  {"train/ignored", static_cast<float>(metrics.ignored)},
                                  {"train/tokens", static_cast<float>(metrics.tokens)},
                                  {"train/tokens_per_second", static_cast<float>(metrics.tokens_per_second)},
-                                 {"train/seconds", static_cast<float>(metrics.seconds)}};
+                                 {"train/seconds", static_cast<float>(metrics.seconds)},
+                                 {"train/epochs", static_cast<float>(metrics.epochs)},
+                                 {"train/data_wait", static_cast<float>(metrics.data_wait)}};
+  if (metrics.mfu) scalars.push_back({"train/mfu", static_cast<float>(*metrics.mfu)});
   if (metrics.validation) {
     scalars.push_back({"validation/loss", static_cast<float>(metrics.validation->loss)});
     scalars.push_back({"validation/top1", static_cast<float>(metrics.validation->top1)});
+  }
+  if (metrics.evaluation_seconds)
+    scalars.push_back({"train/evaluation_seconds", static_cast<float>(*metrics.evaluation_seconds)});
+  if (metrics.saving_seconds) scalars.push_back({"train/saving_seconds", static_cast<float>(*metrics.saving_seconds)});
+  if (metrics.memory) {
+    scalars.push_back({"train/memory", static_cast<float>(metrics.memory->allocated)});
+    scalars.push_back({"train/resident", static_cast<float>(metrics.memory->resident)});
   }
   if (!metrics.skipped_samples.empty())
     scalars.push_back({"train/skipped", static_cast<float>(metrics.skipped_samples.size())});

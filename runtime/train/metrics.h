@@ -22,8 +22,17 @@ struct StepMetrics {
   double lr = 0;    // of this step
   float grad_norm = 0;                                     // before clipping
   float top1 = 0, lse_mean = 0, lse_max = 0, entropy = 0;  // as the loss; see StepResults
-  double ignored = 0;                                      // share of the batch's tokens without a target
-  std::int64_t tokens = 0;                                 // trained on so far
+  double data_wait = 0;       // seconds of this step in which the loop waited for its batch
+  double epochs = 0;          // trained on so far, a part of one included
+  std::optional<double> mfu;  // of this step; nothing where no peak is known
+  std::optional<double> evaluation_seconds;
+  std::optional<double> saving_seconds;  // of the save between the step before and this one
+  struct Memory {
+    std::int64_t allocated, resident;  // bytes: on the device; of the process in the machine's memory
+  };
+  std::optional<Memory> memory;
+  double ignored = 0;            // share of the batch's tokens without a target
+  std::int64_t tokens = 0;       // trained on so far
   double tokens_per_second = 0;  // of this step: evaluation, sampling and saving are not counted
   double seconds = 0;            // since the trainer started
   std::optional<Session::Evaluated> validation;

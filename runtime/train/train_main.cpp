@@ -29,6 +29,7 @@
 #include "train/start.h"
 #include "train/together.h"
 #include "train/tune.h"
+#include "train/usage.h"
 
 namespace llmc {
 namespace {
@@ -142,10 +143,12 @@ int train(int argc, char** argv, const Options& options, const Program& program,
   const CheckpointTexts texts{info.config_json, spec::to_yaml(values.run, shapes_tensors)};
   Inputs& inputs = prepared.inputs;
   const fs::path path = folder ? folder->path() : options.run;
-  TrainLoop loop({run, texts, session, loader, path, folder ? &*folder : nullptr, console, rendezvous, signals,
-                  inputs.evaluation ? &*inputs.evaluation : nullptr, inputs.sampling ? &*inputs.sampling : nullptr,
-                  trace ? &*trace : nullptr, stop, options.profile, options.final_checkpoint},
-                 state);
+  TrainLoop loop(
+      {run, texts, session, loader, path, folder ? &*folder : nullptr, console, rendezvous, signals,
+       inputs.evaluation ? &*inputs.evaluation : nullptr, inputs.sampling ? &*inputs.sampling : nullptr,
+       trace ? &*trace : nullptr, stop, options.profile, peak_flops(device.description(), run.compute),
+       start ? std::nullopt : std::optional(expected_first_loss(run, run.batch.tokens)), options.final_checkpoint},
+      state);
   const double training = process_seconds();
   const int signal = run_loop(loop, console, owner);
   if (owner && !options.timing.empty())

@@ -12,6 +12,9 @@ more for several: it never fails by chance. So that no tensor is wrong alone, ea
 the median tensor where that is larger (1.04 on average, up to 2.5). The loss must be within 4e-4 (4e-5 on average, as
 autocast's).
 
+Mean and largest log-sum-exp and the entropy of the step have the loss's bounds. Top-1 is a count of targets: the same in fp32; in
+bf16 two logits may round to one, which makes up to 2 % of the targets more or fewer a first choice.
+
 With precision.residual: bf16 the stream and its gradient are rounded after every addition, which autocast does not do, so the
 error is compared, by the same bounds, with that of autocast with a stream so rounded.
 """
@@ -116,7 +119,7 @@ class Draws:
         """Whether all bounds hold."""
         if self.compute == "fp32":
             return self.loss_error <= 1e-6 and self.worst[0] <= 1e-5 and self.said_error <= 1e-6 and self.top1_error <= 1e-6
-        if self.said_error > 2e-3 or self.top1_error > 0.02:
+        if self.said_error > 4e-4 or self.top1_error > 0.02:
             return False
         return statistics.geometric_mean(self.ratios) <= 1.1 and self.excess[0] <= 6 and self.loss_error <= 4e-4
 

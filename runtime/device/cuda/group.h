@@ -181,19 +181,19 @@ class Group {
     float highest = kLowest, sum = 0.0f, weighted = 0.0f;
     if constexpr (R::kRegisters) {
       KeptPowers<kVectors<R::kTotal>, kVector, R::kTotal> powers;
-      Sums<float, kVector> most, products, partial;
+      Sums<float, kVector> most, partial;
 #pragma unroll
       for (int e = 0; e < kVector; ++e) most.value[e] = kLowest;
       each([](float& m, float v) { m = max(m, v); }, most, row);
       highest = fold(most, [](float a, float b) { return max(a, b); });
+      // One number and not one for each place of a vector, for which there are no registers.
       each(
-          [=](float& product, float& power, float v) {
+          [&](float& power, float v) {
             const float below = v - highest;
             power = exp(below);
-            product = fma(power, below, product);
+            weighted = fma(power, below, weighted);
           },
-          products, powers.own, row);
-      weighted = fold(products, [](float a, float b) { return a + b; });
+          powers.own, row);
       each([](float& s, float power) { s += power; }, partial, powers.own);
       sum = fold(partial, [](float a, float b) { return a + b; });
       const float own = highest;
@@ -386,17 +386,17 @@ class Group {
         if (lane == 0) mine[warp] = make_float4(highest, sum, weighted, 0.0f);
         barrier();
       }
-      float4 parts[kEach];
+      highest = mine[lane % kWarps].x, sum = 0.0f, weighted = 0.0f;
 #pragma unroll
-      for (int i = 0; i < kEach; ++i) parts[i] = mine[(lane + 32 * i) % kWarps];
-      highest = parts[0].x, sum = 0.0f, weighted = 0.0f;
-#pragma unroll
-      for (int i = 1; i < kEach; ++i) highest = max(highest, parts[i].x);
-#pragma unroll
+      for (int i = 1; i < kEach; ++i) highest = max(highest, mine[(lane + 32 * i) % kWarps].x);
+      // Read again: there are no registers to keep what a lane has read beside its powers.
+      __syncwarp();
+#pragma unroll 1
       for (int i = 0; i < kEach; ++i) {
-        const float below = parts[i].x - highest, factor = exp(below);
-        sum = fma(parts[i].y, factor, sum);
-        weighted = fma(fma(parts[i].y, below, parts[i].z), factor, weighted);
+        const float4 part = mine[(lane + 32 * i) % kWarps];
+        const float below = part.x - highest, factor = exp(below);
+        sum = fma(part.y, factor, sum);
+        weighted = fma(fma(part.y, below, part.z), factor, weighted);
       }
       meet_in_warp<(kWarps < 32 ? kWarps : 32)>(highest, sum, weighted);
       turn_ ^= 1;

@@ -26,6 +26,13 @@ TEST_F(Runs, WritesMetricsSamplesAndCheckpoints) {
     EXPECT_EQ(line["per_parameter"]["model.norm.weight"]["weight"], 2.0);
     EXPECT_EQ(line["per_parameter"]["model.norm.weight"]["ratio"], 1.25);
     EXPECT_EQ(line["ignored"], 0);
+    EXPECT_DOUBLE_EQ(line["epochs"].get<double>(), 0.16 * (i + 1));
+    EXPECT_GE(line["data_wait"], 0);
+    EXPECT_FALSE(line.contains("mfu")) << "of a processor";
+    EXPECT_EQ(line.contains("evaluation_seconds"), (i + 1) % 5 == 0);
+    EXPECT_EQ(line.contains("saving_seconds"), i > 0 && i % 5 == 0) << "of the step before";
+    EXPECT_EQ(line["memory"], 8448);
+    EXPECT_GT(line["resident"], 1 << 20);
     // No softmax over twelve has more entropy than ln 12, and none of 16 targets is right by a part.
     EXPECT_GT(line["entropy"], 0);
     EXPECT_LE(line["entropy"], std::log(12.0));
