@@ -1,13 +1,16 @@
 // cross_entropy: losses = -log softmax(logits)[target]; kGradient: logits become (softmax(logits) - onehot(target)) *
-// loss_scale. A target of -1 has no loss and no gradient. fp32 maths, whatever the logits are stored as.
+// loss_scale. A target of -1 has no loss and no gradient. fp32 maths, whatever the logits are stored as. Of each row
+// also its log-sum-exp, the entropy log(total) - sum(softmax (v - highest)), and whether no logit is above the
+// target's.
 #include "device/group.h"
 #include "params.h"
 
 namespace llmc {
 
-/// logits [kRows, kCols], targets [kRows], losses [kRows].
+/// logits [kRows, kCols]; targets, losses, lse, entropies, correct [kRows]. Without a target 0, and lse -infinity.
 LLMC_BOUNDS_RESIDENT(kLanes, 1024)
 LLMC_KERNEL cross_entropy(Act* __restrict__ logits, const int* __restrict__ targets, float* __restrict__ losses,
+                          float* __restrict__ lse, float* __restrict__ entropies, float* __restrict__ correct,
                           const StepScalars* __restrict__ scalars) {
   const Group<kLanes, Act, kCluster> lanes;
   [[maybe_unused]] const float loss_scale = scalars->loss_scale;
@@ -28,7 +31,11 @@ LLMC_KERNEL cross_entropy(Act* __restrict__ logits, const int* __restrict__ targ
     }
     if (owner) {
       const float below = logit - powers.highest;
-      losses[row] = ignored ? 0.0f : log(powers.total) - below;
+      const float log_total = log(powers.total);
+      losses[row] = ignored ? 0.0f : log_total - below;
+      lse[row] = ignored ? -__builtin_huge_valf() : log_total + powers.highest;
+      entropies[row] = ignored ? 0.0f : log_total - powers.weighted / powers.total;
+      correct[row] = !ignored && logit >= powers.highest ? 1.0f : 0.0f;
       if constexpr (kGradient) {
         const float probability = exp(below) / powers.total;
         if (!ignored) out.data[target] = from_float<Act>((probability - 1.0f) * loss_scale);

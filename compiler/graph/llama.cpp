@@ -203,9 +203,12 @@ Graph build_llama(const spec::Spec& spec, std::int64_t micro_batch) {
                             : h.matrix("lm_head_weight", hidden,
                                        {{.name = "lm_head.weight", .size = m.vocab_size, .init = Init::embedding}});
   h.op(OpKind::linear, "lm_head", {features, head_weight}, {logits});
-  const TensorId losses = h.statistic("losses");
-  h.op(OpKind::cross_entropy, "cross_entropy", {logits, g.host(Use::targets), g.host(Use::scalars)}, {losses});
-  h.op(OpKind::loss_sum, "loss_sum", {losses, g.host(Use::scalars)}, {g.host(Use::results)});
+  const TensorId losses = h.statistic("losses"), logits_lse = h.statistic("logits_lse"),
+                 entropies = h.statistic("entropies"), correct = h.statistic("correct");
+  h.op(OpKind::cross_entropy, "cross_entropy", {logits, g.host(Use::targets), g.host(Use::scalars)},
+       {losses, logits_lse, entropies, correct});
+  h.op(OpKind::loss_sum, "loss_sum", {losses, logits_lse, entropies, correct, g.host(Use::scalars)},
+       {g.host(Use::results)});
 
   g.regions = {std::move(embed), std::move(layer), std::move(head)};
   return g;

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "device/types.h"
+
 namespace llmc::ops {
 
 std::string share_text(const Tensor& bucket) {
@@ -41,10 +43,14 @@ double ranks(const Context& c) { return static_cast<double>(c.spec.parallel.worl
 /// What every rank of a ring sends when each share of `bytes` passes all of them once.
 double ring(const Context& c, double bytes) { return bytes * (ranks(c) - 1) / ranks(c); }
 
-std::vector<Work> collective(const Context& c, const char* function, std::vector<Argument> arguments, double wire) {
+Work call(const Context& c, const char* function, std::vector<Argument> arguments, double wire) {
   Work work{.call = Call::collective, .arguments = std::move(arguments), .function = function, .wire = wire};
   work.taken = c.spec.parallel.world_size > 1;
-  return {std::move(work)};
+  return work;
+}
+
+std::vector<Work> collective(const Context& c, const char* function, std::vector<Argument> arguments, double wire) {
+  return {call(c, function, std::move(arguments), wire)};
 }
 
 /// What is reduced: elements of the last input, sent in the type of the first.
@@ -74,9 +80,11 @@ std::vector<Work> broadcast_work(const Context& c) {
                     static_cast<double>(c.in(0).bytes()));
 }
 
-/// StepResults begin with two numbers that are sums.
+/// StepResults begin with numbers that are sums.
 std::vector<Work> sum_results_work(const Context& c) {
-  return collective(c, "all_reduce_sum", {"&results->loss", "2"}, 2 * ring(c, 2 * sizeof(double)));
+  return {call(c, "all_reduce_sum", {"&results->loss", std::to_string(kSummedResults)},
+               2 * ring(c, kSummedResults * sizeof(double))),
+          call(c, "all_reduce_max", {"&results->lse_max", "1"}, 2 * ring(c, sizeof(double)))};
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// cross_entropy: loss[t] = log(sum(exp(logits[t]))) - logits[t][target[t]]; it writes the gradient over the logits.
+// cross_entropy: loss[t] = log(sum(exp(logits[t]))) - logits[t][target[t]]; it writes the gradient over the logits. Of
+// each row also its log-sum-exp, the entropy of its softmax, and whether its target has the largest logit.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,10 +11,11 @@
 namespace llmc::ops {
 namespace {
 
-/// logits, targets, scalars -> losses
+/// logits, targets, scalars -> losses, lse, entropies, correct
 void signature(const Operands& o) {
-  o.count(3, 1);
-  o.expect(o.in(1).cols == o.graph.tokens() && o.out(0).cols == o.graph.tokens(), "one target and one loss a token");
+  o.count(3, 4);
+  o.expect(o.in(1).cols == o.graph.tokens(), "one target a token");
+  for (std::size_t i = 0; i < 4; ++i) o.expect(o.out(i).cols == o.graph.tokens(), "one of each result a token");
 }
 
 /// logits, targets -> dlogits
@@ -47,10 +49,11 @@ std::vector<Work> work(const Context& c) {
               .integer("kPitch", logits.pitch, kVocab)
               .flag("kGradient", gradient, "gradient", "model")
               .integer("kCluster", shape.cluster, "model.vocab_size, target.arch")
-              .costs((reads + gradient) * static_cast<double>(bytes_of(logits.dtype, rows * logits.cols)) + 8.0 * rows,
-                     5.0 * rows * logits.cols)
+              .costs((reads + gradient) * static_cast<double>(bytes_of(logits.dtype, rows * logits.cols)) + 20.0 * rows,
+                     7.0 * rows * logits.cols)
               .shaped(shape, fmt::format("{} rows of {}", rows, logits.cols),
-                      {c.op.inputs[0], c.op.inputs[1], c.op.outputs[0], c.op.inputs[2]})};
+                      {c.op.inputs[0], c.op.inputs[1], c.op.outputs[0], c.op.outputs[1], c.op.outputs[2],
+                       c.op.outputs[3], c.op.inputs[2]})};
 }
 
 }  // namespace
@@ -58,7 +61,7 @@ std::vector<Work> work(const Context& c) {
 constexpr Row kCrossEntropy = {.kind = OpKind::cross_entropy,
                                .signature = signature,
                                .weight_type = reads_fp32,
-                               .exact = output(0),
+                               .exact = output(0) | output(1) | output(2) | output(3),
                                .writes_stream = false,
                                .gradient = gradient,
                                .gives_forward = false,

@@ -1,4 +1,4 @@
-// loss_sum: the losses of a micro-batch, added to those of the step.
+// loss_sum: what the loss kernel says of the rows of a micro-batch, added to what the step says.
 #include "compiler/ops/backward.h"
 #include "compiler/ops/instance.h"
 #include "compiler/ops/rows.h"
@@ -6,8 +6,8 @@
 namespace llmc::ops {
 namespace {
 
-/// losses, scalars -> results
-void signature(const Operands& o) { o.count(2, 1); }
+/// losses, lse, entropies, correct, scalars -> results
+void signature(const Operands& o) { o.count(5, 1); }
 
 /// The loss is where gradients start.
 void gradient(Backward&, const Op&) {}
@@ -16,8 +16,10 @@ std::vector<Work> work(const Context& c) {
   const Tensor& losses = c.in(0);
   Work work = Instance(c, "loss_sum")
                   .integer("kRows", losses.cols, kTokens)
-                  .costs(c.bytes(losses), losses.cols)
-                  .rows(1, losses.cols, DType::f32, {c.op.inputs[0], c.op.inputs[1], c.op.outputs[0], "!first"});
+                  .costs(5 * c.bytes(losses), 5 * losses.cols)  // lse twice
+                  .rows(1, losses.cols, DType::f32,
+                        {c.op.inputs[0], c.op.inputs[1], c.op.inputs[2], c.op.inputs[3], c.op.inputs[4],
+                         c.op.outputs[0], "!first"});
   work.adds = true;
   return {std::move(work)};
 }

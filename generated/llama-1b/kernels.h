@@ -11,8 +11,10 @@ LLMC_KERNEL rms_norm_forward(const float* __restrict x, const float* __restrict 
 LLMC_KERNEL rope(bf16* __restrict qkv, const float* __restrict table);
 LLMC_KERNEL swiglu_forward(const bf16* __restrict gate_up, bf16* __restrict out);
 LLMC_KERNEL cross_entropy_gradient(bf16* __restrict logits, const int* __restrict targets, float* __restrict losses,
+                                   float* __restrict lse, float* __restrict entropies, float* __restrict correct,
                                    const StepScalars* __restrict scalars);
-LLMC_KERNEL loss_sum(const float* __restrict losses, const StepScalars* __restrict scalars,
+LLMC_KERNEL loss_sum(const float* __restrict losses, const float* __restrict lse, const float* __restrict entropies,
+                     const float* __restrict correct, const StepScalars* __restrict scalars,
                      StepResults* __restrict results, int accumulate);
 LLMC_KERNEL rms_norm_backward(const bf16* dy, const float* x, const float* weight, const float* rstd,
                               const bf16* dresidual, bf16* dx, float* dweight_partial, bf16* y);
@@ -44,6 +46,7 @@ LLMC_KERNEL parameter_norms(const float* __restrict gradient_partial, const floa
                             const float* __restrict update_partial, const int* __restrict first_chunk,
                             float* __restrict norms);
 LLMC_KERNEL cross_entropy(bf16* __restrict logits, const int* __restrict targets, float* __restrict losses,
+                          float* __restrict lse, float* __restrict entropies, float* __restrict correct,
                           const StepScalars* __restrict scalars);
 LLMC_KERNEL gather_rows(const bf16* __restrict x, const int* __restrict rows, bf16* __restrict out);
 LLMC_KERNEL init_normal(float* __restrict master, const InitRule* __restrict rules, const Chunk* __restrict chunks,

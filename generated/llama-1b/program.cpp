@@ -223,15 +223,15 @@ constexpr Buffer kBuffers[] = {
     {"positions", DType::i32, 16, Use::positions, 12417209600},
     {"chunks", DType::byte, 2425888, Use::chunks, 12417209856},
     {"rope_table", DType::f32, 131072, Use::rope_table, 12419635968},
-    {"results", DType::byte, 32, Use::results, 12420160256},
+    {"results", DType::byte, 64, Use::results, 12420160256},
     {"first_chunk", DType::i32, 147, Use::first_chunk, 12420160512},
     {"tensor_norms", DType::f32, 438, Use::parameter_norms, 12420161280},
     {"sample_logits", DType::f32, 2097152, Use::sample_logits, 12420163072},
     {"init_rules", DType::byte, 7008, Use::init_rules, 12428551680},
     {"math_workspace", DType::byte, 67108864, Use::math_workspace, 12428558848},
     {"input_slots", DType::byte, 10506240, Use::input_slots, 12495667712},
-    {"exp_avg", DType::f32, 1241651200, Use::state, 46400606720},
-    {"exp_avg_sq", DType::f32, 1241651200, Use::state, 51367211520},
+    {"exp_avg", DType::f32, 1241651200, Use::state, 46400999936},
+    {"exp_avg_sq", DType::f32, 1241651200, Use::state, 51367604736},
 };
 
 // What ranks reduce and gather at once: first element, elements.
@@ -304,7 +304,7 @@ constexpr ProgramInfo kInfo = {
     .chunk_elements = 16384,
     .products = kProducts,
     .attention = &kAttention,
-    .arena_bytes = 56333816320,
+    .arena_bytes = 56334209536,
     .buffers = kBuffers,
     .buckets = kBuckets,
     .gathered = kGathered,

@@ -22,7 +22,7 @@ namespace llmc {
 
 namespace {
 
-// Byte offsets in the arena of 56333816320 bytes, and from one layer to the next.
+// Byte offsets in the arena of 56334209536 bytes, and from one layer to the next.
 constexpr std::size_t kMasters = 0;
 constexpr std::size_t kCopiesBf16 = 4966621184;
 constexpr std::size_t kGradients = 7449931776;
@@ -191,18 +191,25 @@ void loss_chunk(Step& s, bool first, std::size_t chunk) {
   int* targets = s.at<int>(kTargets + chunk * 32768);                                // [32768]
   StepScalars* scalars = s.at<StepScalars>(kScalars);                                // [1]
   float* losses = s.at<float>(kTransients + 2416050176 + chunk * 32768);             // [32768]
+  float* logits_lse = s.at<float>(kTransients + 2416181248 + chunk * 32768);         // [32768]
+  float* entropies = s.at<float>(kTransients + 2416312320 + chunk * 32768);          // [32768]
+  float* correct = s.at<float>(kTransients + 2416443392 + chunk * 32768);            // [32768]
   bf16* d_final_norm_out = s.at<bf16>(kTransients + 2281701376 + chunk * 33554432);  // [32768, 2048]
   float* d_embed_weight = s.at<float>(kGradients + 286720);                          // [131072, 2048]
 
   const Range range("loss_chunk");
   s.lm_head_forward(s.stream, {.a = final_norm_out, .b = embed_weight, .d = logits});
-  launch(s.stream, Grid{65536, 512, 8}, cross_entropy_gradient, logits, targets, losses, scalars);
+  launch(s.stream, Grid{65536, 512, 8}, cross_entropy_gradient, logits, targets, losses, logits_lse, entropies, correct,
+         scalars);
   s.lm_head_dgrad(s.stream, {.a = logits, .b = embed_weight, .d = d_final_norm_out});
   s.lm_head_wgrad(s.stream, {.a = logits, .b = final_norm_out, .d = d_embed_weight, .accumulate = !first || chunk > 0});
 }
 
 void head_backward(Step& s, bool first) {
   float* losses = s.at<float>(kTransients + 2416050176);           // [32768]
+  float* logits_lse = s.at<float>(kTransients + 2416181248);       // [32768]
+  float* entropies = s.at<float>(kTransients + 2416312320);        // [32768]
+  float* correct = s.at<float>(kTransients + 2416443392);          // [32768]
   StepScalars* scalars = s.at<StepScalars>(kScalars);              // [1]
   StepResults* results = s.at<StepResults>(kResults);              // [1]
   bf16* d_final_norm_out = s.at<bf16>(kTransients + 2281701376);   // [32768, 2048]
@@ -215,7 +222,7 @@ void head_backward(Step& s, bool first) {
   float* d_final_norm_weight = s.at<float>(kGradients + 262144);   // [2048]
 
   const Range range("head_backward");
-  launch(s.stream, Grid{1, 1024}, loss_sum, losses, scalars, results, !first);
+  launch(s.stream, Grid{1, 1024}, loss_sum, losses, logits_lse, entropies, correct, scalars, results, !first);
   launch(s.stream, Grid{1024, 256}, rms_norm_backward, d_final_norm_out, x_last, final_norm_weight, final_norm_rstd,
          nullptr, d_x_last, final_norm_backward_partial, nullptr);
   launch(s.stream, Grid{128, 128}, column_reduce_to_32_2048, final_norm_backward_partial, final_norm_backward_folded,
@@ -323,7 +330,8 @@ void optimizer(Step& s) {
   const Range range("optimizer");
   launch(s.stream, Grid{75809, 256}, gradient_norm, gradients, chunks, gradient_partial, 0, kChunkCount);
   s.ranks.all_reduce_sum(gradient_partial, 75809, s.stream);
-  s.ranks.all_reduce_sum(&results->loss, 2, s.stream);
+  s.ranks.all_reduce_sum(&results->loss, 5, s.stream);
+  s.ranks.all_reduce_max(&results->lse_max, 1, s.stream);
   launch(s.stream, Grid{1, 1024}, gradient_clip, gradient_partial, kChunkCount, scalars, results);
   launch(s.stream, Grid{75809, 256}, adamw_copy_norms, masters, gradients, exp_avg, exp_avg_sq, copies_bf16, chunks, 0,
          kChunkCount, adamw_scalars, group_scalars, results, weight_partial, update_partial);
@@ -340,19 +348,26 @@ void evaluate_chunk(Step& s, std::size_t chunk) {
   int* targets = s.at<int>(kTargets + chunk * 32768);                              // [32768]
   StepScalars* scalars = s.at<StepScalars>(kScalars);                              // [1]
   float* losses = s.at<float>(kTransients + 2416050176 + chunk * 32768);           // [32768]
+  float* logits_lse = s.at<float>(kTransients + 2416181248 + chunk * 32768);       // [32768]
+  float* entropies = s.at<float>(kTransients + 2416312320 + chunk * 32768);        // [32768]
+  float* correct = s.at<float>(kTransients + 2416443392 + chunk * 32768);          // [32768]
 
   const Range range("evaluate_chunk");
   s.lm_head_forward(s.stream, {.a = final_norm_out, .b = embed_weight, .d = logits});
-  launch(s.stream, Grid{65536, 512, 8}, cross_entropy, logits, targets, losses, scalars);
+  launch(s.stream, Grid{65536, 512, 8}, cross_entropy, logits, targets, losses, logits_lse, entropies, correct,
+         scalars);
 }
 
 void evaluate_sum(Step& s, bool first) {
-  float* losses = s.at<float>(kTransients + 2416050176);  // [32768]
-  StepScalars* scalars = s.at<StepScalars>(kScalars);     // [1]
-  StepResults* results = s.at<StepResults>(kResults);     // [1]
+  float* losses = s.at<float>(kTransients + 2416050176);      // [32768]
+  float* logits_lse = s.at<float>(kTransients + 2416181248);  // [32768]
+  float* entropies = s.at<float>(kTransients + 2416312320);   // [32768]
+  float* correct = s.at<float>(kTransients + 2416443392);     // [32768]
+  StepScalars* scalars = s.at<StepScalars>(kScalars);         // [1]
+  StepResults* results = s.at<StepResults>(kResults);         // [1]
 
   const Range range("evaluate_sum");
-  launch(s.stream, Grid{1, 1024}, loss_sum, losses, scalars, results, !first);
+  launch(s.stream, Grid{1, 1024}, loss_sum, losses, logits_lse, entropies, correct, scalars, results, !first);
 }
 
 void sample(Step& s) {

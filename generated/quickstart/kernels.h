@@ -12,8 +12,10 @@ LLMC_KERNEL rope(float* __restrict qkv, const float* __restrict table);
 LLMC_KERNEL attention_forward(const float* __restrict qkv, float* __restrict out, float* __restrict lse);
 LLMC_KERNEL swiglu_forward(const float* __restrict gate_up, float* __restrict out);
 LLMC_KERNEL cross_entropy_gradient(float* __restrict logits, const int* __restrict targets, float* __restrict losses,
+                                   float* __restrict lse, float* __restrict entropies, float* __restrict correct,
                                    const StepScalars* __restrict scalars);
-LLMC_KERNEL loss_sum(const float* __restrict losses, const StepScalars* __restrict scalars,
+LLMC_KERNEL loss_sum(const float* __restrict losses, const float* __restrict lse, const float* __restrict entropies,
+                     const float* __restrict correct, const StepScalars* __restrict scalars,
                      StepResults* __restrict results, int accumulate);
 LLMC_KERNEL rms_norm_backward(const float* dy, const float* x, const float* weight, const float* rstd,
                               const float* dresidual, float* dx, float* dweight_partial, float* y);
@@ -41,6 +43,7 @@ LLMC_KERNEL parameter_norms(const float* __restrict gradient_partial, const floa
                             const float* __restrict update_partial, const int* __restrict first_chunk,
                             float* __restrict norms);
 LLMC_KERNEL cross_entropy(float* __restrict logits, const int* __restrict targets, float* __restrict losses,
+                          float* __restrict lse, float* __restrict entropies, float* __restrict correct,
                           const StepScalars* __restrict scalars);
 LLMC_KERNEL gather_rows(const float* __restrict x, const int* __restrict rows, float* __restrict out);
 LLMC_KERNEL init_normal(float* __restrict master, const InitRule* __restrict rules, const Chunk* __restrict chunks,

@@ -117,13 +117,13 @@ constexpr Buffer kBuffers[] = {
     {"positions", DType::i32, 8, Use::positions, 46468352},
     {"chunks", DType::byte, 11680, Use::chunks, 46468608},
     {"rope_table", DType::f32, 8192, Use::rope_table, 46480384},
-    {"results", DType::byte, 32, Use::results, 46513152},
+    {"results", DType::byte, 64, Use::results, 46513152},
     {"first_chunk", DType::i32, 57, Use::first_chunk, 46513408},
     {"tensor_norms", DType::f32, 168, Use::parameter_norms, 46513664},
     {"sample_logits", DType::f32, 32768, Use::sample_logits, 46514432},
     {"init_rules", DType::byte, 2688, Use::init_rules, 46645504},
-    {"exp_avg", DType::f32, 5799168, Use::state, 288328704},
-    {"exp_avg_sq", DType::f32, 5799168, Use::state, 311525376},
+    {"exp_avg", DType::f32, 5799168, Use::state, 288353280},
+    {"exp_avg_sq", DType::f32, 5799168, Use::state, 311549952},
 };
 
 // What ranks reduce and gather at once: first element, elements.
@@ -175,7 +175,7 @@ constexpr ProgramInfo kInfo = {
     .chunk_elements = 16384,
     .products = kProducts,
     .attention = nullptr,
-    .arena_bytes = 334722048,
+    .arena_bytes = 334746624,
     .buffers = kBuffers,
     .buckets = kBuckets,
     .gathered = kGathered,

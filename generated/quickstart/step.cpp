@@ -19,7 +19,7 @@ namespace llmc {
 
 namespace {
 
-// Byte offsets in the arena of 334722048 bytes, and from one layer to the next.
+// Byte offsets in the arena of 334746624 bytes, and from one layer to the next.
 constexpr std::size_t kMasters = 0;
 constexpr std::size_t kGradients = 23213056;
 constexpr std::size_t kScalars = 46426112;
@@ -180,17 +180,23 @@ void loss_chunk(Step& s, bool first, std::size_t chunk) {
   int* targets = s.at<int>(kTargets + chunk * 8192);                                // [2048]
   StepScalars* scalars = s.at<StepScalars>(kScalars);                               // [1]
   float* losses = s.at<float>(kTransients + 37756928 + chunk * 8192);               // [2048]
+  float* logits_lse = s.at<float>(kTransients + 37765120 + chunk * 8192);           // [2048]
+  float* entropies = s.at<float>(kTransients + 37773312 + chunk * 8192);            // [2048]
+  float* correct = s.at<float>(kTransients + 37781504 + chunk * 8192);              // [2048]
   float* d_final_norm_out = s.at<float>(kTransients + 35651584 + chunk * 2097152);  // [2048, 256]
   float* d_embed_weight = s.at<float>(kGradients + 29696);                          // [4096, 256]
 
   s.lm_head_forward(s.stream, {.a = final_norm_out, .b = embed_weight, .d = logits});
-  launch(s.stream, cross_entropy_gradient, logits, targets, losses, scalars);
+  launch(s.stream, cross_entropy_gradient, logits, targets, losses, logits_lse, entropies, correct, scalars);
   s.lm_head_dgrad(s.stream, {.a = logits, .b = embed_weight, .d = d_final_norm_out});
   s.lm_head_wgrad(s.stream, {.a = logits, .b = final_norm_out, .d = d_embed_weight, .accumulate = !first || chunk > 0});
 }
 
 void head_backward(Step& s, bool first) {
   float* losses = s.at<float>(kTransients + 37756928);            // [2048]
+  float* logits_lse = s.at<float>(kTransients + 37765120);        // [2048]
+  float* entropies = s.at<float>(kTransients + 37773312);         // [2048]
+  float* correct = s.at<float>(kTransients + 37781504);           // [2048]
   StepScalars* scalars = s.at<StepScalars>(kScalars);             // [1]
   StepResults* results = s.at<StepResults>(kResults);             // [1]
   float* d_final_norm_out = s.at<float>(kTransients + 35651584);  // [2048, 256]
@@ -202,7 +208,7 @@ void head_backward(Step& s, bool first) {
   float* final_norm_backward_folded = s.at<float>(kTransients);   // [32, 256], over final_norm_backward_partial
   float* d_final_norm_weight = s.at<float>(kGradients + 12288);   // [256]
 
-  launch(s.stream, loss_sum, losses, scalars, results, !first);
+  launch(s.stream, loss_sum, losses, logits_lse, entropies, correct, scalars, results, !first);
   launch(s.stream, rms_norm_backward, d_final_norm_out, x_last, final_norm_weight, final_norm_rstd, nullptr, d_x_last,
          final_norm_backward_partial, nullptr);
   launch(s.stream, column_reduce_to_32_256, final_norm_backward_partial, final_norm_backward_folded, false);
@@ -300,7 +306,8 @@ void optimizer(Step& s) {
 
   launch(s.stream, gradient_norm, gradients, chunks, gradient_partial, 0, kChunkCount);
   s.ranks.all_reduce_sum(gradient_partial, 365, s.stream);
-  s.ranks.all_reduce_sum(&results->loss, 2, s.stream);
+  s.ranks.all_reduce_sum(&results->loss, 5, s.stream);
+  s.ranks.all_reduce_max(&results->lse_max, 1, s.stream);
   launch(s.stream, gradient_clip, gradient_partial, kChunkCount, scalars, results);
   launch(s.stream, adamw_norms, masters, gradients, exp_avg, exp_avg_sq, nullptr, chunks, 0, kChunkCount, adamw_scalars,
          group_scalars, results, weight_partial, update_partial);
@@ -316,17 +323,23 @@ void evaluate_chunk(Step& s, std::size_t chunk) {
   int* targets = s.at<int>(kTargets + chunk * 8192);                              // [2048]
   StepScalars* scalars = s.at<StepScalars>(kScalars);                             // [1]
   float* losses = s.at<float>(kTransients + 37756928 + chunk * 8192);             // [2048]
+  float* logits_lse = s.at<float>(kTransients + 37765120 + chunk * 8192);         // [2048]
+  float* entropies = s.at<float>(kTransients + 37773312 + chunk * 8192);          // [2048]
+  float* correct = s.at<float>(kTransients + 37781504 + chunk * 8192);            // [2048]
 
   s.lm_head_forward(s.stream, {.a = final_norm_out, .b = embed_weight, .d = logits});
-  launch(s.stream, cross_entropy, logits, targets, losses, scalars);
+  launch(s.stream, cross_entropy, logits, targets, losses, logits_lse, entropies, correct, scalars);
 }
 
 void evaluate_sum(Step& s, bool first) {
-  float* losses = s.at<float>(kTransients + 37756928);  // [2048]
-  StepScalars* scalars = s.at<StepScalars>(kScalars);   // [1]
-  StepResults* results = s.at<StepResults>(kResults);   // [1]
+  float* losses = s.at<float>(kTransients + 37756928);      // [2048]
+  float* logits_lse = s.at<float>(kTransients + 37765120);  // [2048]
+  float* entropies = s.at<float>(kTransients + 37773312);   // [2048]
+  float* correct = s.at<float>(kTransients + 37781504);     // [2048]
+  StepScalars* scalars = s.at<StepScalars>(kScalars);       // [1]
+  StepResults* results = s.at<StepResults>(kResults);       // [1]
 
-  launch(s.stream, loss_sum, losses, scalars, results, !first);
+  launch(s.stream, loss_sum, losses, logits_lse, entropies, correct, scalars, results, !first);
 }
 
 void sample(Step& s) {

@@ -49,6 +49,8 @@ class Communicator {
   void all_reduce_sum(float* values, std::size_t count, Stream& stream);
   void all_reduce_sum(double* values, std::size_t count, Stream& stream);
   void all_reduce_sum(bf16* values, std::size_t count, Stream& stream);
+  /// Replaces `values` [count], a few, by the largest that a rank has.
+  void all_reduce_max(double* values, std::size_t count, Stream& stream);
   /// data [world_size * share]: afterwards this rank's share, at data + rank * share, holds the sums over all ranks;
   /// the other shares are undefined.
   void reduce_scatter_sum(float* data, std::size_t share, Stream& stream);

@@ -159,12 +159,20 @@ struct Communicator::Impl {
       gather(reinterpret_cast<std::byte*>(values), bytes, share * sizeof(T));
       return;
     }
+    const std::vector<const T*> sources = all_of(values, count);
+    if (count > 0) add_rows<T>(sources, values, count);
+  }
+
+  /// The values of every rank; until scratch is used again.
+  template <typename T>
+  std::vector<const T*> all_of(const T* values, std::size_t count) {
+    const std::size_t bytes = count * sizeof(T), ranks = static_cast<std::size_t>(world_size);
     scratch.resize(std::max(scratch.size(), ranks * bytes));
-    std::memcpy(scratch.data() + static_cast<std::size_t>(rank) * bytes, values, bytes);
+    if (count > 0) std::memcpy(scratch.data() + static_cast<std::size_t>(rank) * bytes, values, bytes);
     gather(scratch.data(), ranks * bytes, bytes);
     std::vector<const T*> sources(ranks);
     for (std::size_t r = 0; r < ranks; ++r) sources[r] = reinterpret_cast<const T*>(scratch.data() + r * bytes);
-    if (count > 0) add_rows<T>(sources, values, count);
+    return sources;
   }
 
   const int rank, world_size;
@@ -207,6 +215,13 @@ void Communicator::all_reduce_sum(bf16* values, std::size_t count, Stream&) {
   if (!impl_) return;
   const Impl::Within within(*impl_, "all-reduce");
   impl_->all_reduce(values, count);
+}
+
+void Communicator::all_reduce_max(double* values, std::size_t count, Stream&) {
+  if (!impl_) return;
+  const Impl::Within within(*impl_, "all-reduce");
+  for (const double* rank : impl_->all_of(values, count))
+    for (std::size_t i = 0; i < count; ++i) values[i] = std::max(values[i], rank[i]);
 }
 
 void Communicator::reduce_scatter_sum(float* data, std::size_t share, Stream&) {

@@ -194,6 +194,11 @@ void Communicator::all_reduce_sum(bf16* values, std::size_t count, Stream& strea
   check(ncclAllReduce(values, values, count, ncclBfloat16, ncclSum, impl_->comm, stream.handle), "ncclAllReduce");
 }
 
+void Communicator::all_reduce_max(double* values, std::size_t count, Stream& stream) {
+  if (!impl_) return;
+  check(ncclAllReduce(values, values, count, ncclFloat64, ncclMax, impl_->comm, stream.handle), "ncclAllReduce");
+}
+
 void Communicator::reduce_scatter_sum(float* data, std::size_t share, Stream& stream) {
   if (!impl_) return;
   float* mine = data + static_cast<std::size_t>(impl_->rank) * share;  // where NCCL works in place

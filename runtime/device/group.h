@@ -18,7 +18,9 @@
 //   lanes.segments<kSegments, kCols, kStep>(p)  column c of segment s is p[s * kStep + c]; kStep 0: the same ones again
 //   lanes.load(row)                             the row's elements, read now: into registers where they fit
 //   lanes.load_if<kWanted>(row)                 the same, or nothing
-//   lanes.softmax(row)                          e^(v - highest) of each element, a row to read; and .highest, .total
+//   lanes.softmax(row)                          e^(v - highest) of each element, a row to read; and .highest, .total,
+//   and
+//                                               .weighted: the sum of e^(v - highest) (v - highest)
 //   lanes.columns<kCols>()                      one fp32 number a column, zero at first
 //   lanes.indices(), lanes.nothing()            the column's number, an int; what is written is lost
 //   lanes.sums<T>(), lanes.total(sums)          sums to add to in map(), and their sum
@@ -28,6 +30,7 @@
 //   lanes.store_shared(out, columns)            out = the sum of what the groups that share have in columns()
 //
 //   lanes.sum(rows..., f)                       of f(elements of one column...) over the columns; all lanes get it
+//   lanes.largest(row)                          the largest element; all lanes get it
 //   lanes.store(out, rows..., f)                out = f(...), rounded to out's type
 //   lanes.map(rows..., f)                       f(float& for what may be written, float for what is read, ...)
 //   lanes.owns(column), lanes.leads()           true on one lane of the group: that of this column; the first

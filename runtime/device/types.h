@@ -38,12 +38,21 @@ struct GroupScalars {
 
 /// What the device tells the host after each step.
 struct StepResults {
-  double loss;       // mean negative log-likelihood over the global batch, nats
-  double requests;   // the sum of the ranks' StepScalars::requests
-  float grad_norm;   // global L2 norm before clipping
-  float clip_scale;  // factor applied to every gradient
-  int skipped;       // 1: loss or gradient norm was not finite, so the update was not applied
+  // Sums over micro-batches and ranks; of the first four each adds its part of the mean over the global batch's
+  // targets.
+  double loss = 0;       // negative log-likelihood, nats
+  double top1 = 0;       // share of the targets that have the largest logit of their row, alone or with others
+  double lse = 0;        // log-sum-exp of the logits
+  double entropy = 0;    // of the softmax, nats
+  double requests = 0;   // of the ranks' StepScalars::requests
+  double lse_max = 0;    // the largest log-sum-exp of a row with a target
+  float grad_norm = 0;   // global L2 norm before clipping
+  float clip_scale = 0;  // factor applied to every gradient
+  int skipped = 0;       // 1: loss or gradient norm was not finite, so the update was not applied
 };
+
+/// How many of StepResults are sums over the ranks, the first ones.
+inline constexpr int kSummedResults = 5;
 
 /// A run of elements of one parameter, the unit of optimizer work. `offset` is into the flat parameter buffers, `state`
 /// into those of the optimizer's state, where each rank has its own share alone.

@@ -60,7 +60,11 @@ void TraceWriter::finish_step(const FlatSource& gradients, const StepSummary& su
 std::string format_summary(const StepSummary& summary) {
   const nlohmann::ordered_json document = {{"loss", summary.loss},
                                            {"grad_norm", static_cast<double>(summary.grad_norm)},
-                                           {"lr", static_cast<double>(summary.lr)}};
+                                           {"lr", static_cast<double>(summary.lr)},
+                                           {"top1", summary.top1},
+                                           {"lse_mean", summary.lse},
+                                           {"lse_max", summary.lse_max},
+                                           {"entropy", summary.entropy}};
   return document.dump() + "\n";
 }
 

@@ -17,6 +17,7 @@ struct StepSummary {
   double loss = 0;      // mean over the global batch, nats
   float grad_norm = 0;  // before clipping
   float lr = 0;
+  double top1 = 0, lse = 0, lse_max = 0, entropy = 0;  // see StepResults
 };
 
 /// Writes DIR/step-N/ for each step: begin_step, add_micro_batch for each micro-batch, finish_step. A directory appears
@@ -46,7 +47,8 @@ class TraceWriter {
   std::vector<std::int32_t> inputs_, targets_;
 };
 
-/// {"loss":...,"grad_norm":...,"lr":...}: the shortest digits that read back as the same double; null when not finite.
+/// {"loss":...,"grad_norm":...,"lr":...,"top1":...,"lse_mean":...,"lse_max":...,"entropy":...}: the shortest digits
+/// that read back as the same double; null when not finite.
 std::string format_summary(const StepSummary& summary);
 
 }  // namespace llmc

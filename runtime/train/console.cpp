@@ -10,6 +10,7 @@
 #include <cstring>
 #include <limits>
 #include <utility>
+#include <vector>
 
 namespace llmc {
 namespace {
@@ -48,13 +49,30 @@ double without_nan_sign(double number) {
   return std::isnan(number) ? std::numeric_limits<double>::quiet_NaN() : number;
 }
 
-std::string format_progress(const Progress& p) {
+std::string format_progress(const Progress& p, std::size_t columns) {
   const std::string steps = fmt::format("{}", p.steps);
-  std::string line = fmt::format("step {:>{}}/{}  loss {:.4f}", p.step, steps.size(), steps, without_nan_sign(p.loss));
-  if (p.largest) line += fmt::format("  max {:.4f}", *p.largest);
-  if (p.val_loss) line += fmt::format("  val {:.4f}", without_nan_sign(*p.val_loss));
-  return line + fmt::format("  lr {:.2e}  norm {:.2f}  {} tok/s  ETA {}", p.lr, without_nan_sign(p.grad_norm),
-                            format_count(std::llround(p.tokens_per_second)), format_duration(p.seconds_left));
+  struct Field {
+    int importance;  // the smallest goes first
+    std::string text;
+  };
+  std::vector<Field> fields;
+  fields.push_back({9, fmt::format("step {:>{}}/{}", p.step, steps.size(), steps)});
+  fields.push_back({8, fmt::format("  loss {:.4f}", without_nan_sign(p.loss))});
+  if (p.largest) fields.push_back({0, fmt::format("  max {:.4f}", *p.largest)});
+  if (p.val_loss) fields.push_back({5, fmt::format("  val {:.4f}", without_nan_sign(*p.val_loss))});
+  fields.push_back({1, fmt::format("  lr {:.2e}", p.lr)});
+  fields.push_back({2, fmt::format("  norm {:.2f}", without_nan_sign(p.grad_norm))});
+  fields.push_back({4, fmt::format("  {} tok/s", format_count(std::llround(p.tokens_per_second)))});
+  if (p.mfu) fields.push_back({3, fmt::format("  MFU {:.1f} %", 100 * *p.mfu)});
+  fields.push_back({6, fmt::format("  ETA {}", format_duration(p.seconds_left))});
+  const auto whole = [&] {
+    std::string line;
+    for (const Field& field : fields) line += field.text;
+    return line;
+  };
+  while (fields.size() > 2 && whole().size() > columns)
+    fields.erase(std::ranges::min_element(fields, {}, &Field::importance));
+  return whole().substr(0, columns);
 }
 
 Console::Console(std::FILE* out, bool quiet, bool launched) : out_(out), shows_(true), quiet_(quiet) {
@@ -86,9 +104,8 @@ void Console::text(const std::string& line) {
 
 void Console::progress(const Progress& progress, bool keep) {
   if (quiet_) return;
-  std::string text = format_progress(progress);
+  std::string text = terminal_ ? format_progress(progress, terminal_columns(out_) - 1) : format_progress(progress);
   if (terminal_) {
-    if (!keep) text.resize(std::min(text.size(), terminal_columns(out_) - 1));
     if (colour_) {
       const std::size_t end = std::min(text.find("  loss"), text.size());
       text = "\033[1m" + text.substr(0, end) + "\033[0m" + text.substr(end);

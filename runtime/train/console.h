@@ -15,14 +15,17 @@ struct Progress {
   std::optional<double> val_loss;  // of this step
   double lr = 0, grad_norm = 0;
   double tokens_per_second = 0;
+  std::optional<double> mfu;  // where a peak is known
   double seconds_left = 0;
 };
 
-/// "step  120/20000  loss 4.1234  max 4.3012  val 4.2345  lr 3.00e-04  norm 0.85  12,345 tok/s  ETA 1h 23m"
 /// The number for a message: one that is none has no sign there.
 double without_nan_sign(double number);
 
-std::string format_progress(const Progress& progress);
+/// "step  120/20000  loss 4.1234  max 4.3012  val 4.2345  lr 3.00e-04  norm 0.85  12,345 tok/s  MFU 51.6 %  ETA 1h 23m"
+/// Where that has more than `columns` characters, fields are left out, the least important first; step and loss stay,
+/// and are cut.
+std::string format_progress(const Progress& progress, std::size_t columns = SIZE_MAX);
 /// "45s", "12m 05s", "1h 23m", "3d 04h"
 std::string format_duration(double seconds);
 /// "1,234,567"

@@ -20,7 +20,7 @@ Evaluation::Evaluation(std::shared_ptr<const TokenShards> shards, const ProgramI
                               shards_->tokens(), plural(shards_->tokens()), sequence_length_ + 1));
 }
 
-std::optional<double> Evaluation::run(Session& session, const std::function<bool()>& interrupted) {
+std::optional<Session::Evaluated> Evaluation::run(Session& session, const std::function<bool()>& interrupted) {
   if (batches_.empty()) batches_ = evaluation_batches(shards_, sequence_length_, micro_batch_, sequences_);
   std::int64_t targets = 0;
   for (const MicroBatch& batch : batches_) targets += batch.target_count;
@@ -38,7 +38,7 @@ std::optional<double> Evaluation::run(Session& session, const std::function<bool
     else if (together)
       session.evaluate(without_targets(batches_.front()), scale, first);
   }
-  return session.evaluated_loss();
+  return session.evaluated();
 }
 
 }  // namespace llmc

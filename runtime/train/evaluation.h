@@ -16,8 +16,8 @@ class Evaluation {
   /// `sequences` samples (fewer when there are fewer), read at the first run. Throws Failure(data) when there are none.
   Evaluation(std::shared_ptr<const TokenShards> shards, const ProgramInfo& info, std::int64_t sequences);
 
-  /// Mean loss in nats a target; nothing when `interrupted` said so between two batches.
-  std::optional<double> run(Session& session, const std::function<bool()>& interrupted);
+  /// Means over the targets; nothing when `interrupted` said so between two batches.
+  std::optional<Session::Evaluated> run(Session& session, const std::function<bool()>& interrupted);
 
  private:
   std::shared_ptr<const TokenShards> shards_;

@@ -12,6 +12,7 @@
 #include "train/metrics.h"
 #include "train/replicas.h"
 #include "train/together.h"
+#include "train/usage.h"
 
 namespace llmc {
 
@@ -67,9 +68,10 @@ void TrainLoop::send() {
   if (run_.profile && step == run_.profile->first) run_.session.profile(true);
   const double begin = process_seconds();
   batch_ = run_.loader.next(std::move(batch_));
+  const double data_wait = process_seconds() - begin;
   const spec::Optimizer& optimizer = run_.values.optimizer;
   const double lr = learning_rate(run_.values.schedule, optimizer.lr, step);
-  sent_.push_back({lr, batch_.sample_ids, batch_.target_count, batch_.end, begin});
+  sent_.push_back({lr, batch_.sample_ids, batch_.target_count, batch_.end, begin, data_wait});
   run_.ranks.at(step + 1, "training");
   run_.session.send(batch_, optimizer_scalars(optimizer, run_.session.info().groups, lr, step),
                     static_cast<float>(optimizer.clip_norm), requests(), step, run_.trace);
@@ -94,6 +96,7 @@ void TrainLoop::finish() {
   const double loss = finished_.results.loss;
   recent_.seconds += seconds;
   recent_.tokens += done_.targets;
+  recent_.all_tokens += run_.values.batch.tokens;
   if (std::isfinite(loss)) {
     recent_.largest = recent_.steps++ ? std::max(recent_.largest, loss) : loss;
     recent_.sum += loss;
@@ -101,12 +104,27 @@ void TrainLoop::finish() {
   if (run_.profile && state_.step == run_.profile->first + run_.profile->count) run_.session.profile(false);
 }
 
+double TrainLoop::epochs() const {
+  double tokens = 0;  // of this epoch
+  for (const Stretch& stretch : state_.position.stretches)
+    tokens += static_cast<double>(stretch.samples) * static_cast<double>(stretch.sequence_length);
+  const double all =
+      static_cast<double>(run_.loader.samples_per_epoch()) * static_cast<double>(run_.session.info().sequence_length);
+  return static_cast<double>(state_.position.epoch) + std::min(tokens / all, 1.0);
+}
+
+std::optional<double> TrainLoop::mfu(double tokens_per_second) const {
+  if (!run_.peak) return std::nullopt;
+  return utilisation(run_.session.info().flops_per_token, tokens_per_second, run_.session.ranks().world_size(),
+                     *run_.peak);
+}
+
 double TrainLoop::left_seconds() const {
   const auto done = static_cast<double>(step_seconds_.size());
   return (process_seconds() - began_) / done * static_cast<double>(run_.stop - state_.step);
 }
 
-void TrainLoop::log_step(bool norms) {
+void TrainLoop::log_step(bool line, bool norms) {
   StepMetrics metrics;
   metrics.step = state_.step;
   metrics.loss = finished_.results.loss;
@@ -115,7 +133,18 @@ void TrainLoop::log_step(bool norms) {
   metrics.tokens = static_cast<std::int64_t>(state_.position.tokens);
   metrics.tokens_per_second = static_cast<double>(done_.targets) / step_seconds_.back();
   metrics.seconds = process_seconds();
-  metrics.val_loss = val_loss_;
+  metrics.top1 = static_cast<float>(finished_.results.top1);
+  metrics.lse_mean = static_cast<float>(finished_.results.lse);
+  metrics.lse_max = static_cast<float>(finished_.results.lse_max);
+  metrics.entropy = static_cast<float>(finished_.results.entropy);
+  metrics.ignored = 1 - static_cast<double>(done_.targets) / static_cast<double>(run_.values.batch.tokens);
+  metrics.epochs = epochs();
+  metrics.data_wait = done_.data_wait;
+  metrics.mfu = mfu(static_cast<double>(run_.values.batch.tokens) / step_seconds_.back());
+  metrics.validation = validation_;
+  metrics.evaluation_seconds = evaluation_seconds_;
+  metrics.saving_seconds = std::exchange(saving_seconds_, {});
+  if (line) metrics.memory = {static_cast<std::int64_t>(run_.session.allocated_bytes()), resident_bytes()};
   if (finished_.results.skipped) metrics.skipped_samples = done_.sample_ids;
   if (norms && run_.values.metrics.per_parameter) metrics.parameter_norms = finished_.norms;
   if (!run_.folder) return;
@@ -141,8 +170,9 @@ void TrainLoop::show_progress(bool keep) {
   if (recent_.steps > 1) progress.largest = recent_.largest;
   progress.lr = done_.lr;
   progress.grad_norm = finished_.results.grad_norm;
-  progress.val_loss = val_loss_;
+  if (validation_) progress.val_loss = validation_->loss;
   progress.tokens_per_second = static_cast<double>(recent_.tokens) / recent_.seconds;
+  progress.mfu = mfu(static_cast<double>(recent_.all_tokens) / recent_.seconds);
   progress.seconds_left = left_seconds();
   run_.console.progress(progress, keep);
 }
@@ -150,7 +180,7 @@ void TrainLoop::show_progress(bool keep) {
 /// Many ranks add up their parts, so that none may leave its out.
 void TrainLoop::evaluate() {
   run_.ranks.at(state_.step, "evaluating");
-  val_loss_ = run_.evaluation->run(run_.session, [&] { return !many_ranks() && run_.signals.stop_signal() != 0; });
+  validation_ = run_.evaluation->run(run_.session, [&] { return !many_ranks() && run_.signals.stop_signal() != 0; });
 }
 
 /// Rank 0 samples. Where a pass gathers weights all ranks run it, as often as rank 0 says.
@@ -190,7 +220,9 @@ void TrainLoop::compare() {
 
 void TrainLoop::save(bool beside) {
   run_.ranks.at(state_.step, "saving");
+  const double begin = process_seconds();
   saver_.begin(state_, beside, best_loss());
+  saving_seconds_ = process_seconds() - begin;
 }
 
 void TrainLoop::finish_save() {
@@ -200,7 +232,8 @@ void TrainLoop::finish_save() {
 }
 
 std::optional<double> TrainLoop::best_loss() const {
-  return run_.values.checkpoint.best.empty() ? std::nullopt : val_loss_;
+  if (run_.values.checkpoint.best.empty() || !validation_) return std::nullopt;
+  return validation_->loss;
 }
 
 /// Of several ranks whose update was skipped, those where it began; else empty.
@@ -224,15 +257,23 @@ std::string TrainLoop::where_not_finite() {
 }
 
 void TrainLoop::report(bool last) {
-  val_loss_.reset();
+  validation_.reset();
   const std::string warning = guard_.observe(state_.step, finished_.results, where_not_finite());
   if (!warning.empty()) run_.console.warning(warning);
+  if (const auto expected = std::exchange(run_.first_loss, {}))
+    if (const std::string unexpected = first_loss_warning(*expected, finished_.results.loss); !unexpected.empty())
+      run_.console.warning(unexpected);
   const bool evaluating = run_.evaluation && due(run_.values.evaluation.every, state_.step);
   const bool line = due(run_.values.metrics.every, state_.step) || step_seconds_.size() == 1;
-  if (evaluating) evaluate();
-  log_step(line || evaluating || finished_.results.skipped);
-  show_progress(last || val_loss_ || (line && !run_.console.terminal()));
-  if (line || val_loss_) recent_ = {};
+  evaluation_seconds_.reset();
+  if (evaluating) {
+    const double begin = process_seconds();
+    evaluate();
+    if (validation_) evaluation_seconds_ = process_seconds() - begin;
+  }
+  log_step(line, line || evaluating || finished_.results.skipped);
+  show_progress(last || validation_ || (line && !run_.console.terminal()));
+  if (line || validation_) recent_ = {};
   guard_.check();
   if (run_.sampling && due(run_.values.sampling.every, state_.step)) sample();
 }

@@ -17,6 +17,7 @@
 #include "run/trace.h"
 #include "train/console.h"
 #include "train/evaluation.h"
+#include "train/first_loss.h"
 #include "train/guards.h"
 #include "train/options.h"
 #include "train/sampling.h"
@@ -38,13 +39,15 @@ struct Run {
   Console& console;
   Rendezvous& ranks;
   SignalWatch& signals;
-  Evaluation* evaluation;             // null: none
-  const Sampling* sampling;           // null: none
-  TraceWriter* trace;                 // null: none
-  std::int64_t stop;                  // last step, at most values.schedule.steps
-  std::optional<StepWindow> profile;  // within the steps of this run
-  bool final_checkpoint;              // whether the last step is saved when nothing else asks for it
-  double deadline;                    // process_seconds() by which everything is saved; 0: none
+  Evaluation* evaluation;               // null: none
+  const Sampling* sampling;             // null: none
+  TraceWriter* trace;                   // null: none
+  std::int64_t stop;                    // last step, at most values.schedule.steps
+  std::optional<StepWindow> profile;    // within the steps of this run
+  std::optional<double> peak;           // FLOP/s of a device, where that is known
+  std::optional<FirstLoss> first_loss;  // of a run whose weights were drawn at this start
+  bool final_checkpoint;                // whether the last step is saved when nothing else asks for it
+  double deadline;                      // process_seconds() by which everything is saved; 0: none
 };
 
 class TrainLoop {
@@ -74,6 +77,7 @@ class TrainLoop {
     std::int64_t targets;   // trained on in the step
     DataPosition position;  // after it
     double begin;
+    double data_wait;  // seconds
   };
 
   bool many_ranks() const;
@@ -88,7 +92,8 @@ class TrainLoop {
   void finish();
   std::string where_not_finite();
   void report(bool last);
-  void log_step(bool norms);
+  /// `line`: where a line of progress stays; `norms`: with those of the parameters.
+  void log_step(bool line, bool norms);
   void show_progress(bool keep);
   void evaluate();
   void sample();
@@ -106,6 +111,9 @@ class TrainLoop {
     const std::int64_t every = run_.values.checkpoint.every;
     return (run_.final_checkpoint && state_.step == run_.stop) || (every > 0 && state_.step % every == 0);
   }
+  double epochs() const;
+  /// Of work on so many tokens a second; nothing where no peak is known.
+  std::optional<double> mfu(double tokens_per_second) const;
   double left_seconds() const;
 
   Run run_;
@@ -117,14 +125,16 @@ class TrainLoop {
   Sent done_{};            // the last one that is finished, and its results
   Session::Finished finished_{};
   double done_at_ = 0;
-  std::optional<double> val_loss_;  // of this step
+  std::optional<Session::Evaluated> validation_;  // of this step
+  std::optional<double> evaluation_seconds_;      // of this step
+  std::optional<double> saving_seconds_;          // since the last line of metrics
   std::vector<double> step_seconds_;
   double first_step_end_ = 0, began_ = 0, shown_ = 0;
   double turn_began_ = 0, longest_turn_ = 0;  // from one step's end to the next, with all that is between
   /// The steps since the last line of progress that stays.
   struct Recent {
-    std::int64_t steps = 0, tokens = 0;
-    double seconds = 0, sum = 0, largest = 0;  // losses: of the steps whose loss is finite
+    std::int64_t steps = 0, tokens = 0, all_tokens = 0;  // all: with those that have no target
+    double seconds = 0, sum = 0, largest = 0;            // losses: of the steps whose loss is finite
   } recent_;
   bool log_broken_ = false;  // the last line could not be written
   // By any of many ranks, as of the last step that is finished.

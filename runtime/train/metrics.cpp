@@ -21,22 +21,55 @@ Json short_number(float value) {
   return result;
 }
 
+struct Norms {
+  float grad, weight, update, ratio;
+};
+
+/// Of a weight that is all zeros there is no ratio: infinity or NaN.
+Norms norms_of(const StepMetrics& metrics, std::size_t parameter) {
+  const float* norms = &metrics.parameter_norms[3 * parameter];
+  return {norms[0], norms[1], norms[2], norms[2] / norms[1]};
+}
+
 }  // namespace
 
 std::string format_metrics(const StepMetrics& metrics, std::span<const ParameterInfo> parameters) {
-  Json object = {{"step", metrics.step},      {"loss", metrics.loss},
-                 {"lr", metrics.lr},          {"grad_norm", short_number(metrics.grad_norm)},
-                 {"tokens", metrics.tokens},  {"tokens_per_second", metrics.tokens_per_second},
-                 {"seconds", metrics.seconds}};
-  if (metrics.val_loss) object["val_loss"] = *metrics.val_loss;
+  Json object = {{"step", metrics.step},
+                 {"loss", metrics.loss},
+                 {"lr", metrics.lr},
+                 {"grad_norm", short_number(metrics.grad_norm)},
+                 {"top1", short_number(metrics.top1)},
+                 {"lse_mean", short_number(metrics.lse_mean)},
+                 {"lse_max", short_number(metrics.lse_max)},
+                 {"entropy", short_number(metrics.entropy)},
+                 {"ignored", metrics.ignored},
+                 {"tokens", metrics.tokens},
+                 {"tokens_per_second", metrics.tokens_per_second},
+                 {"seconds", metrics.seconds},
+                 {"epochs", metrics.epochs},
+                 {"data_wait", metrics.data_wait}};
+  if (metrics.mfu) object["mfu"] = *metrics.mfu;
+  if (metrics.validation) {
+    object["val_loss"] = metrics.validation->loss;
+    object["val_top1"] = metrics.validation->top1;
+  }
+  if (metrics.evaluation_seconds) object["evaluation_seconds"] = *metrics.evaluation_seconds;
+  if (metrics.saving_seconds) object["saving_seconds"] = *metrics.saving_seconds;
+  if (metrics.memory) {
+    object["memory"] = metrics.memory->allocated;
+    object["resident"] = metrics.memory->resident;
+  }
   if (!metrics.skipped_samples.empty())
     object["skipped"] = std::vector<std::uint64_t>(metrics.skipped_samples.begin(), metrics.skipped_samples.end());
   if (!metrics.parameter_norms.empty()) {
     Json& norms = object["per_parameter"] = Json::object();
-    for (std::size_t p = 0; p < parameters.size(); ++p)
-      norms[parameters[p].name] = {{"grad", short_number(metrics.parameter_norms[3 * p])},
-                                   {"weight", short_number(metrics.parameter_norms[3 * p + 1])},
-                                   {"update", short_number(metrics.parameter_norms[3 * p + 2])}};
+    for (std::size_t p = 0; p < parameters.size(); ++p) {
+      const Norms of = norms_of(metrics, p);
+      norms[parameters[p].name] = {{"grad", short_number(of.grad)},
+                                   {"weight", short_number(of.weight)},
+                                   {"update", short_number(of.update)},
+                                   {"ratio", short_number(of.ratio)}};
+    }
   }
   return line(object);
 }
@@ -45,18 +78,38 @@ std::vector<Scalar> metrics_scalars(const StepMetrics& metrics, std::span<const 
   std::vector<Scalar> scalars = {{"train/loss", static_cast<float>(metrics.loss)},
                                  {"train/lr", static_cast<float>(metrics.lr)},
                                  {"train/grad_norm", metrics.grad_norm},
+                                 {"train/top1", metrics.top1},
+                                 {"train/lse_mean", metrics.lse_mean},
+                                 {"train/lse_max", metrics.lse_max},
+                                 {"train/entropy", metrics.entropy},
+                                 {"train/ignored", static_cast<float>(metrics.ignored)},
                                  {"train/tokens", static_cast<float>(metrics.tokens)},
                                  {"train/tokens_per_second", static_cast<float>(metrics.tokens_per_second)},
-                                 {"train/seconds", static_cast<float>(metrics.seconds)}};
-  if (metrics.val_loss) scalars.push_back({"validation/loss", static_cast<float>(*metrics.val_loss)});
+                                 {"train/seconds", static_cast<float>(metrics.seconds)},
+                                 {"train/epochs", static_cast<float>(metrics.epochs)},
+                                 {"train/data_wait", static_cast<float>(metrics.data_wait)}};
+  if (metrics.mfu) scalars.push_back({"train/mfu", static_cast<float>(*metrics.mfu)});
+  if (metrics.validation) {
+    scalars.push_back({"validation/loss", static_cast<float>(metrics.validation->loss)});
+    scalars.push_back({"validation/top1", static_cast<float>(metrics.validation->top1)});
+  }
+  if (metrics.evaluation_seconds)
+    scalars.push_back({"train/evaluation_seconds", static_cast<float>(*metrics.evaluation_seconds)});
+  if (metrics.saving_seconds) scalars.push_back({"train/saving_seconds", static_cast<float>(*metrics.saving_seconds)});
+  if (metrics.memory) {
+    scalars.push_back({"train/memory", static_cast<float>(metrics.memory->allocated)});
+    scalars.push_back({"train/resident", static_cast<float>(metrics.memory->resident)});
+  }
   if (!metrics.skipped_samples.empty())
     scalars.push_back({"train/skipped", static_cast<float>(metrics.skipped_samples.size())});
   if (metrics.parameter_norms.empty()) return scalars;
   for (std::size_t p = 0; p < parameters.size(); ++p) {
     const std::string name = parameters[p].name;
-    scalars.push_back({"grad/" + name, metrics.parameter_norms[3 * p]});
-    scalars.push_back({"weight/" + name, metrics.parameter_norms[3 * p + 1]});
-    scalars.push_back({"update/" + name, metrics.parameter_norms[3 * p + 2]});
+    const Norms of = norms_of(metrics, p);
+    scalars.push_back({"grad/" + name, of.grad});
+    scalars.push_back({"weight/" + name, of.weight});
+    scalars.push_back({"update/" + name, of.update});
+    scalars.push_back({"ratio/" + name, of.ratio});
   }
   return scalars;
 }

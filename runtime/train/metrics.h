@@ -10,6 +10,7 @@
 #include "run/event.h"
 #include "train/program.h"
 #include "train/sampling.h"
+#include "train/session.h"
 
 namespace llmc {
 
@@ -19,21 +20,33 @@ struct StepMetrics {
       0;            // optimizer steps done, this one included: checkpoint step-N has the metrics of step N as its last
   double loss = 0;  // of this step's batch, before its update
   double lr = 0;    // of this step
-  float grad_norm = 0;           // before clipping
+  float grad_norm = 0;                                     // before clipping
+  float top1 = 0, lse_mean = 0, lse_max = 0, entropy = 0;  // as the loss; see StepResults
+  double data_wait = 0;       // seconds of this step in which the loop waited for its batch
+  double epochs = 0;          // trained on so far, a part of one included
+  std::optional<double> mfu;  // of this step; nothing where no peak is known
+  std::optional<double> evaluation_seconds;
+  std::optional<double> saving_seconds;  // of the save between the step before and this one
+  struct Memory {
+    std::int64_t allocated, resident;  // bytes: on the device; of the process in the machine's memory
+  };
+  std::optional<Memory> memory;
+  double ignored = 0;            // share of the batch's tokens without a target
   std::int64_t tokens = 0;       // trained on so far
   double tokens_per_second = 0;  // of this step: evaluation, sampling and saving are not counted
   double seconds = 0;            // since the trainer started
-  std::optional<double> val_loss;
+  std::optional<Session::Evaluated> validation;
   std::span<const std::uint64_t> skipped_samples;  // not empty: the update was skipped, and these were its samples
   std::span<const float> parameter_norms;          // [parameters, 3] gradient, weight, update; empty: not logged
 };
 
 /// One JSON object without a line break; numbers that are not finite are null. "skipped" lists sample ids;
-/// "per_parameter" maps Hugging Face names to {"grad", "weight", "update"}.
+/// "per_parameter" maps Hugging Face names to {"grad", "weight", "update", "ratio"}, the last of update to weight.
 std::string format_metrics(const StepMetrics& metrics, std::span<const ParameterInfo> parameters);
 
 /// The same as scalars of TensorBoard: "train/KEY" for each key of the line, with the number of samples for "skipped",
-/// "validation/loss", and "grad/NAME", "weight/NAME" and "update/NAME" for "per_parameter".
+/// "validation/loss", "validation/top1", and "grad/NAME", "weight/NAME", "update/NAME" and "ratio/NAME" for
+/// "per_parameter".
 std::vector<Scalar> metrics_scalars(const StepMetrics& metrics, std::span<const ParameterInfo> parameters);
 
 /// {"step", "prompt", "text"}; bytes that are no UTF-8 become U+FFFD.

@@ -2,18 +2,35 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "executable.h"
 #include "files/durable_file.h"
 #include "math/libraries.h"
 #include "math/tuning.h"
 #include "plural.h"
+#include "spec/fingerprint.h"
+#include "spec/schema.h"
 #include "train/command.h"
 #include "train/place.h"
+#include "train/schedule.h"
+#include "train/schedule_line.h"
 #include "version.h"
 
 namespace llmc {
 
 namespace fs = std::filesystem;
+
+namespace {
+
+constexpr int kScheduleColumns = 32;
+
+std::string shown(const char* path, const spec::Spec& values) {
+  const spec::Key& key = *spec::find_key(path);
+  return spec::value_text(key, key.get(values));
+}
+
+}  // namespace
 
 void print_header(Console& console, const Session& session, const Device& device, const spec::Spec& values,
                   const TokenShards& train, std::int64_t samples, const fs::path& run, const TrainState& state,
@@ -23,6 +40,15 @@ void print_header(Console& console, const Session& session, const Device& device
   const std::size_t bytes = session.allocated_bytes();
   console.text(fmt::format("{}: {} parameters, fingerprint {}", info.name, format_count(info.parameter_count),
                            info.fingerprint));
+  const spec::Model& m = values.model;
+  console.text(fmt::format("model   {} layer{}, hidden {}, {}/{} heads of {}, ffn {}, vocabulary {}{}, {}", info.layers,
+                           plural(info.layers), info.hidden_size, m.num_attention_heads, m.num_key_value_heads,
+                           info.head_dim, m.intermediate_size, info.vocab_size, m.tie_word_embeddings ? ", tied" : "",
+                           name_of(values.compute)));
+  const std::int64_t passes = sequences / info.micro_batch, ranks = session.ranks().world_size();
+  console.text(fmt::format("step    {} micro-batch{} of {} x {} tokens{}, recompute {}", passes,
+                           passes == 1 ? "" : "es", info.micro_batch, info.sequence_length,
+                           ranks > 1 ? fmt::format(" on {} ranks", ranks) : "", shown("memory.recompute", values)));
   console.text(fmt::format("device  {}, compiled for {}", device.description(), info.arch));
   console.text(fmt::format("memory  {} bytes allocated ({:.1f} MiB)", format_count(static_cast<std::int64_t>(bytes)),
                            static_cast<double>(bytes) / (1 << 20)));
@@ -35,6 +61,15 @@ void print_header(Console& console, const Session& session, const Device& device
                   plural(static_cast<std::int64_t>(train.shards().size())), format_count(samples), plural(samples),
                   info.sequence_length, format_count(stop), plural(stop), format_count(values.batch.tokens),
                   static_cast<double>(stop) * static_cast<double>(sequences) / static_cast<double>(samples)));
+  const spec::Schedule& schedule = values.schedule;
+  const double peak = values.optimizer.lr;
+  console.text(fmt::format("lr      {}  {}: {:.2e} at step 1, at most {:.2e}, {:.2e} at step {}",
+                           schedule_line(schedule, peak, kScheduleColumns, prints_utf8()),
+                           shown("schedule.kind", values), learning_rate(schedule, peak, 0), peak,
+                           learning_rate(schedule, peak, schedule.steps - 1), format_count(schedule.steps)));
+  if (!start)
+    console.text(fmt::format("loss    begins near ln {} = {:.2f}", info.vocab_size,
+                             std::log(static_cast<double>(info.vocab_size))));
   // --resume may name a checkpoint of another folder: this one is where the run goes on.
   const bool foreign = start && fs::weakly_canonical(start->checkpoint).parent_path() !=
                                     fs::weakly_canonical(checkpoints_directory(run));

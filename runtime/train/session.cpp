@@ -186,7 +186,10 @@ Session::Finished Session::finish(TraceWriter* trace, float lr) {
     finished.norms = {reinterpret_cast<const float*>(norms.data()), norms.size() / sizeof(float)};
   }
   // The optimizer reads gradients and scales them on the way: the buffer still holds them as they were before clipping.
-  if (trace) trace->finish_step(source(Use::gradients), {finished.results.loss, finished.results.grad_norm, lr});
+  if (trace) {
+    const StepResults& r = finished.results;
+    trace->finish_step(source(Use::gradients), {r.loss, r.grad_norm, lr, r.top1, r.lse, r.lse_max, r.entropy});
+  }
   return finished;
 }
 
@@ -203,12 +206,13 @@ void Session::evaluate(const MicroBatch& batch, float loss_scale, bool first) {
 
 void Session::evaluate_nothing() { device_.zero(place(Use::results), sizeof(StepResults)); }
 
-double Session::evaluated_loss() {
-  ranks_.all_reduce_sum(reinterpret_cast<double*>(place(Use::results) + offsetof(StepResults, loss)), 1,
+Session::Evaluated Session::evaluated() {
+  static_assert(offsetof(StepResults, top1) == offsetof(StepResults, loss) + sizeof(double), "summed in one");
+  ranks_.all_reduce_sum(reinterpret_cast<double*>(place(Use::results) + offsetof(StepResults, loss)), 2,
                         device_.stream());
   StepResults results{};
   copy_out(place(Use::results), std::span(&results, 1));
-  return results.loss;
+  return {results.loss, results.top1};
 }
 
 void Session::next_logits(std::span<const std::int32_t> tokens, std::span<const std::int32_t> positions,

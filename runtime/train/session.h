@@ -79,12 +79,16 @@ class Session {
   /// Whether every rank has a part in each pass of each other: they gather weights for it.
   bool passes_together() const { return shares_.ranks() > 1 && info().shard == Shard::parameters; }
 
-  /// Sum of the losses of the targets, times `loss_scale`, added to those before it unless `first`.
+  /// Sums over the targets, of losses and of those that are the first choice, times `loss_scale`, added to those before
+  /// unless `first`.
   void evaluate(const MicroBatch& batch, float loss_scale, bool first);
   /// In place of evaluate() where this rank has no part of it.
   void evaluate_nothing();
-  /// The loss since the last `first`, of all ranks, each of which calls this.
-  double evaluated_loss();
+  struct Evaluated {
+    double loss, top1;  // as in StepResults
+  };
+  /// What was evaluated since the last `first`, by all ranks, each of which calls this.
+  Evaluated evaluated();
 
   /// Logits after row `positions[i]` of `tokens` [micro_batch * sequence_length], i < micro_batch: rows of vocab_pitch
   /// floats in `logits` [micro_batch * vocab_pitch].

@@ -30,6 +30,7 @@
 #include "train/start.h"
 #include "train/together.h"
 #include "train/tune.h"
+#include "train/usage.h"
 
 namespace llmc {
 namespace {
@@ -152,7 +153,9 @@ int train(int argc, char** argv, const Options& options, const Program& program,
   const fs::path path = folder ? folder->path() : options.run;
   TrainLoop loop({run, texts, session, loader, path, folder ? &*folder : nullptr, console, rendezvous, signals,
                   inputs.evaluation ? &*inputs.evaluation : nullptr, inputs.sampling ? &*inputs.sampling : nullptr,
-                  trace ? &*trace : nullptr, stop, options.profile, options.final_checkpoint, options.deadline},
+                  trace ? &*trace : nullptr, stop, options.profile, peak_flops(device.description(), run.compute),
+                  start || prepared.weights ? std::nullopt : std::optional(expected_first_loss(run, run.batch.tokens)),
+                  options.final_checkpoint, options.deadline},
                  state);
   const double training = process_seconds();
   const int signal = run_loop(loop, console, owner);

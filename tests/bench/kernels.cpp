@@ -18,7 +18,7 @@ namespace llmc {
   void swiglu_forward_##type(const type*, type*);                                                                 \
   void swiglu_backward_##type(const type*, const type*, type*, type*);                                            \
   void rope_##type(type*, const float*);                                                                          \
-  void cross_entropy_##type(type*, const int*, float*, const StepScalars*);                                       \
+  void cross_entropy_##type(type*, const int*, float*, float*, float*, float*, const StepScalars*);               \
   void embedding_forward_##type(const int*, const type*, type*);                                                  \
   void adamw_##type(float*, const float*, float*, float*, type*, const Chunk*, int, int, const AdamwScalars*,     \
                     const GroupScalars*, const StepResults*, float*, float*);
@@ -90,12 +90,12 @@ void measure(benchmark::State& state, double bytes, double elements, Kernel kern
   }                                                                                                                    \
   void cross_entropy(benchmark::State& state, type) {                                                                  \
     auto logits = values<type>(kVocabRows * kVocab);                                                                   \
-    auto losses = values<float>(kVocabRows);                                                                           \
+    auto losses = values<float>(kVocabRows), lse = losses, entropies = losses, correct = losses;                       \
     std::vector<int> targets(kVocabRows, 7);                                                                           \
     StepScalars scalars{};                                                                                             \
     scalars.loss_scale = 1;                                                                                            \
     measure(state, 2.0 * sizeof(type) * logits.size(), logits.size(), cross_entropy_##type, logits.data(),             \
-            targets.data(), losses.data(), &scalars);                                                                  \
+            targets.data(), losses.data(), lse.data(), entropies.data(), correct.data(), &scalars);                    \
   }                                                                                                                    \
   void embedding_forward(benchmark::State& state, type) {                                                              \
     auto table = values<type>(kVocab * kHidden), out = values<type>(kRows * kHidden);                                  \
@@ -112,7 +112,7 @@ void measure(benchmark::State& state, double bytes, double elements, Kernel kern
     std::vector<float> weights(all.size()), updates(all.size());                                                       \
     AdamwScalars s{0.9f, 0.95f, 1e-8f, 0.5f, 0.5f};                                                                    \
     GroupScalars group{1e-9f, 0.1f};                                                                                   \
-    StepResults results{1.0, 1.0f, 1.0f, 0};                                                                           \
+    StepResults results{.loss = 1.0, .grad_norm = 1.0f, .clip_scale = 1.0f};                                           \
     measure(state, (sizeof(type) == 2 ? 30.0 : 28.0) * kParameters, kParameters, adamw_##type, p.data(), g.data(),     \
             m.data(), v.data(), copy.data(), all.data(), 0, static_cast<int>(all.size()), &s, &group, &results,        \
             weights.data(), updates.data());                                                                           \

@@ -83,6 +83,23 @@ def forward(parameters, model, tokens, stream=None):
     return torch.nn.functional.linear(x, parameters.get("lm_head.weight", table))
 
 
+def statistics(weights, model, inputs, targets):
+    """What a step says of its targets that are not -1, in float64: share that is the first choice (ties count), mean and largest
+    log-sum-exp, mean entropy of the softmax. Arguments as loss_and_gradients'."""
+    parameters = {name: torch.tensor(array, dtype=torch.float64) for name, array in weights.items()}
+    correct, lse, entropy = [], [], []
+    for rows, wanted in zip(inputs, targets):
+        logits = forward(parameters, model, torch.tensor(rows, dtype=torch.int64))
+        flat, wanted = logits.reshape(-1, logits.shape[-1]), torch.tensor(wanted.reshape(-1), dtype=torch.int64)
+        flat, wanted = flat[wanted >= 0], wanted[wanted >= 0]
+        correct.append(flat.gather(1, wanted[:, None])[:, 0] == flat.max(dim=1).values)
+        lse.append(flat.logsumexp(dim=1))
+        entropy.append(torch.distributions.Categorical(logits=flat).entropy())
+    lse = torch.cat(lse)
+    return {"top1": torch.cat(correct).double().mean().item(), "lse_mean": lse.mean().item(), "lse_max": lse.max().item(),
+            "entropy": torch.cat(entropy).mean().item()}
+
+
 def loss_and_gradients(weights, model, inputs, targets, dtype, autocast=False, stream=None):
     """Mean loss over targets that are not -1, and its gradients.
 

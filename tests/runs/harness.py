@@ -177,8 +177,11 @@ class RunTest(unittest.TestCase):
             self.assertTrue(a[name] == b[name], f"{where}: {name} differs")
 
 
+TIMES = ("seconds", "tokens_per_second", "data_wait", "evaluation_seconds", "saving_seconds", "resident", "mfu")
+
+
 def without_timing(metrics):
-    return [{key: value for key, value in line.items() if key not in ("seconds", "tokens_per_second")} for line in metrics]
+    return [{key: value for key, value in line.items() if key not in TIMES} for line in metrics]
 
 
 def allocated_bytes(output):

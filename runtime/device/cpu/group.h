@@ -101,10 +101,10 @@ struct Columns : RowArgument {
   void pad() const {}
 };
 
-/// e^(v - highest) of each element of a row, and their sum.
+/// e^(v - highest) of each element of a row, their sum, and that of their products with v - highest.
 template <int kColumns>
 struct Powers : Columns<kColumns> {
-  float highest, total;
+  float highest, total, weighted;
 };
 
 /// Partial results of a reduction.
@@ -288,9 +288,15 @@ class Group {
   template <class T, int kCols, int kPitch>
   LLMC_ALWAYS Powers<kCols> softmax(Row<T, kCols, kPitch, 1, 0> row) const {
     Powers<kCols> powers;
-    const float highest = powers.highest = max(row);
-    store(powers, row, [=](float v) { return exp(v - highest); });
+    const float highest = powers.highest = largest(row);
+    Sums<float> weighted;
+    map(weighted, powers, row, [=](float& sum, float& power, float v) {
+      const float below = v - highest;
+      power = exp(below);
+      sum = fma(power, below, sum);
+    });
     powers.total = sum(powers, [](float power) { return power; });
+    powers.weighted = total(weighted);
     return powers;
   }
   template <class T = float>
@@ -332,21 +338,21 @@ class Group {
     return combine(partial, [](T a, T b) { return a + b; });
   }
 
-  static constexpr bool owns(int) { return true; }
-  static constexpr bool leads() { return true; }
-  static bool alone() { return omp_get_thread_num() == 0; }
-
- private:
-  static float larger(float a, float b) { return a > b ? a : b; }
-
   template <class R>
-  LLMC_ALWAYS float max(R& row) const {
+  LLMC_ALWAYS float largest(R row) const {
     Sums<float> partial;
     for (float& m : partial.data) m = -__builtin_huge_valf();
     const auto keep = [](float& m, float v) { m = larger(m, v); };
     each(keep, partial, row);
     return combine(partial, [](float a, float b) { return larger(a, b); });
   }
+
+  static constexpr bool owns(int) { return true; }
+  static constexpr bool leads() { return true; }
+  static bool alone() { return omp_get_thread_num() == 0; }
+
+ private:
+  static float larger(float a, float b) { return a > b ? a : b; }
 
   /// Halves the partial results until one is left.
   template <class T, class Operation>

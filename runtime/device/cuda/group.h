@@ -178,7 +178,7 @@ class Group {
   template <class R>
   __device__ __forceinline__ auto softmax(const R& row) const {
     static_assert(kLanes >= 32, "lanes meet in whole warps");
-    float highest = kLowest, sum = 0.0f;
+    float highest = kLowest, sum = 0.0f, weighted = 0.0f;
     if constexpr (R::kRegisters) {
       KeptPowers<kVectors<R::kTotal>, kVector, R::kTotal> powers;
       Sums<float, kVector> most, partial;
@@ -186,35 +186,57 @@ class Group {
       for (int e = 0; e < kVector; ++e) most.value[e] = kLowest;
       each([](float& m, float v) { m = max(m, v); }, most, row);
       highest = fold(most, [](float a, float b) { return max(a, b); });
-      each([=](float& power, float v) { power = exp(v - highest); }, powers.own, row);
+      // One number and not one for each place of a vector, for which there are no registers.
+      each(
+          [&](float& power, float v) {
+            const float below = v - highest;
+            power = exp(below);
+            weighted = fma(power, below, weighted);
+          },
+          powers.own, row);
       each([](float& s, float power) { s += power; }, partial, powers.own);
       sum = fold(partial, [](float a, float b) { return a + b; });
       const float own = highest;
-      meet(highest, sum);
-      powers.highest = highest, powers.total = sum, powers.factor = exp(own - highest);
+      meet(highest, sum, weighted);
+      powers.highest = highest, powers.total = sum, powers.weighted = weighted, powers.factor = exp(own - highest);
       return powers;
     } else {
       for (int k = 0; column(k) < R::kTotal; ++k) {
         float value[kVector];
         row.read(k, column(k), value);
-        float top = highest, part = 0.0f;
+        float top = highest, part = 0.0f, products = 0.0f;
 #pragma unroll
         for (int e = 0; e < kVector; ++e)
           if (column(k) + e < R::kTotal) top = max(top, value[e]);
 #pragma unroll
-        for (int e = 0; e < kVector; ++e)
-          if (column(k) + e < R::kTotal) part += exp(value[e] - top);
-        sum = fma(sum, exp(highest - top), part);
+        for (int e = 0; e < kVector; ++e) {
+          if (column(k) + e >= R::kTotal) continue;
+          const float below = value[e] - top, power = exp(below);
+          part += power;
+          products = fma(power, below, products);
+        }
+        const float below = highest - top, factor = exp(below);
+        weighted = fma(fma(sum, below, weighted), factor, products);
+        sum = fma(sum, factor, part);
         highest = top;
       }
-      meet(highest, sum);
-      return ReadPowers<R>{{}, row, highest, sum};
+      meet(highest, sum, weighted);
+      return ReadPowers<R>{{}, row, highest, sum, weighted};
     }
   }
 
   template <class T>
   __device__ T total(Sums<T, kVector>& partial) const {
     return combine(partial, [](T a, T b) { return a + b; });
+  }
+
+  template <class R>
+  __device__ __forceinline__ float largest(const R& row) const {
+    Sums<float, kVector> partial;
+#pragma unroll
+    for (int e = 0; e < kVector; ++e) partial.value[e] = -__builtin_huge_valf();
+    each([](float& m, float v) { m = max(m, v); }, partial, row);
+    return combine(partial, [](float a, float b) { return max(a, b); });
   }
 
   __device__ bool owns(int column) const { return column / kVector % kAll == lane_; }
@@ -327,46 +349,56 @@ class Group {
     return result;
   }
 
-  /// Of lanes `kCount` apart or less: the highest, and the sum of what each has summed up relative to its own.
+  /// Of lanes `kCount` apart or less: the highest, and the sums of what each has summed up relative to its own: powers,
+  /// and powers times the difference of which they are powers.
   template <int kCount>
-  __device__ static void meet_in_warp(float& highest, float& sum) {
+  __device__ static void meet_in_warp(float& highest, float& sum, float& weighted) {
     const float own = highest;
 #pragma unroll
     for (int distance = kCount / 2; distance > 0; distance /= 2)
       highest = max(highest, __shfl_xor_sync(0xffffffffu, highest, distance));
-    sum *= exp(own - highest);
+    const float below = own - highest, factor = exp(below);
+    weighted = fma(sum, below, weighted) * factor;
+    sum *= factor;
 #pragma unroll
-    for (int distance = kCount / 2; distance > 0; distance /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, distance);
+    for (int distance = kCount / 2; distance > 0; distance /= 2) {
+      sum += __shfl_xor_sync(0xffffffffu, sum, distance);
+      weighted += __shfl_xor_sync(0xffffffffu, weighted, distance);
+    }
   }
 
   /// The same for all lanes of the row: those of a warp, then all warps, each of which tells all blocks, so that one
   /// barrier is enough and no block reads the memory of another, which may have ended.
-  __device__ __forceinline__ void meet(float& highest, float& sum) const {
-    meet_in_warp<32>(highest, sum);
+  __device__ __forceinline__ void meet(float& highest, float& sum, float& weighted) const {
+    meet_in_warp<32>(highest, sum, weighted);
     if constexpr (kAll > 32) {
       constexpr int kWarps = kAll / 32, kEach = (kWarps + 31) / 32;
-      __shared__ float2 of_warp[2][kGroups * kWarps];  // in turn, as above
-      float2* const mine = &of_warp[turn_][group_ * kWarps];
+      __shared__ float4 of_warp[2][kGroups * kWarps];  // in turn, as above
+      float4* const mine = &of_warp[turn_][group_ * kWarps];
       const int lane = lane_ % 32, warp = lane_ / 32;
       if constexpr (kCluster > 1) {
         if (!begun_) cluster_wait();
         begun_ = true;
-        if (lane < kCluster) cluster_write(&mine[warp], lane, make_float2(highest, sum));
+        if (lane < kCluster) cluster_write(&mine[warp], lane, make_float4(highest, sum, weighted, 0.0f));
         cluster_arrive();
         cluster_wait();
       } else {
-        if (lane == 0) mine[warp] = make_float2(highest, sum);
+        if (lane == 0) mine[warp] = make_float4(highest, sum, weighted, 0.0f);
         barrier();
       }
-      float2 parts[kEach];
+      highest = mine[lane % kWarps].x, sum = 0.0f, weighted = 0.0f;
 #pragma unroll
-      for (int i = 0; i < kEach; ++i) parts[i] = mine[(lane + 32 * i) % kWarps];
-      highest = parts[0].x, sum = 0.0f;
-#pragma unroll
-      for (int i = 1; i < kEach; ++i) highest = max(highest, parts[i].x);
-#pragma unroll
-      for (int i = 0; i < kEach; ++i) sum = fma(parts[i].y, exp(parts[i].x - highest), sum);
-      meet_in_warp<(kWarps < 32 ? kWarps : 32)>(highest, sum);
+      for (int i = 1; i < kEach; ++i) highest = max(highest, mine[(lane + 32 * i) % kWarps].x);
+      // Read again: there are no registers to keep what a lane has read beside its powers.
+      __syncwarp();
+#pragma unroll 1
+      for (int i = 0; i < kEach; ++i) {
+        const float4 part = mine[(lane + 32 * i) % kWarps];
+        const float below = part.x - highest, factor = exp(below);
+        sum = fma(part.y, factor, sum);
+        weighted = fma(fma(part.y, below, part.z), factor, weighted);
+      }
+      meet_in_warp<(kWarps < 32 ? kWarps : 32)>(highest, sum, weighted);
       turn_ ^= 1;
     }
   }

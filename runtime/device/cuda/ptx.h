@@ -154,12 +154,14 @@ __device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.w
 
 /// Writes what this block's `shared` is in the block of number `rank` of the cluster. That block must have begun: a
 /// barrier comes before.
-__device__ __forceinline__ void cluster_write(float2* shared, int rank, float2 v) {
+__device__ __forceinline__ void cluster_write(float4* shared, int rank, float4 v) {
   unsigned address;
   asm("mapa.shared::cluster.u32 %0, %1, %2;"
       : "=r"(address)
       : "r"(static_cast<unsigned>(__cvta_generic_to_shared(shared))), "r"(rank));
-  asm volatile("st.shared::cluster.v2.f32 [%0], {%1, %2};" ::"r"(address), "f"(v.x), "f"(v.y) : "memory");
+  asm volatile("st.shared::cluster.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(address), "f"(v.x), "f"(v.y), "f"(v.z),
+               "f"(v.w)
+               : "memory");
 }
 
 }  // namespace llmc

@@ -213,15 +213,15 @@ struct Columns : RowArgument {
   }
 };
 
-/// e^(v - highest) of each element of a row, and their sum. In registers: relative to the highest of this lane's
-/// elements, and the factor that is missing.
+/// e^(v - highest) of each element of a row, their sum, and that of their products with v - highest. In registers:
+/// relative to the highest of this lane's elements, and the factor that is missing.
 template <int kVectors, int kVector, int kColumns>
 struct KeptPowers : RowArgument {
   using Value = float;
   static constexpr int kTotal = kColumns, kMost = kColumns, kPadded = 0;
   static constexpr bool kPartial = false, kRegisters = true, kWritten = false;
   Columns<kVectors, kVector, kColumns> own;
-  float highest, total, factor;
+  float highest, total, weighted, factor;
 
   __device__ __forceinline__ void read(int k, int column, float (&value)[kVector]) const {
     own.read(k, column, value);
@@ -237,7 +237,7 @@ struct ReadPowers : RowArgument {
   static constexpr int kTotal = R::kTotal, kMost = R::kMost, kPadded = 0;
   static constexpr bool kPartial = false, kRegisters = false, kWritten = false;
   R row;
-  float highest, total;
+  float highest, total, weighted;
 
   template <int kVector>
   __device__ __forceinline__ void read(int k, int column, float (&value)[kVector]) const {

@@ -19,7 +19,7 @@ enum ncclResult_t {
 };
 enum ncclDataType_t { ncclUint8, ncclBfloat16, ncclFloat32, ncclFloat64 };
 using ncclDataType = ncclDataType_t;
-enum ncclRedOp_t { ncclSum };
+enum ncclRedOp_t { ncclSum, ncclMax = 2 };
 
 struct ncclUniqueId {
   char internal[128];

@@ -15,6 +15,7 @@ struct Call {
   char type[12] = "";  // "bfloat16"
   std::uint64_t count = 0;
   int root = 0;
+  int operation = 0;  // of a reduction: ncclRedOp_t
 
   bool operator==(const Call&) const = default;
 };

@@ -32,6 +32,7 @@ std::size_t bytes_of(ncclDataType_t type) { return kTypes[type].bytes; }
 
 std::string describe(const Call& call) {
   std::string text = std::string(call.name) + " of " + std::to_string(call.count) + " " + call.type;
+  if (call.operation == ncclMax) text += " for the largest";
   if (call.root >= 0) text += " from rank " + std::to_string(call.root);
   return text;
 }
@@ -46,23 +47,29 @@ void check_calls(const Board& board) {
   }
 }
 
+/// *to = what the operation makes of both.
 template <class T>
-void add(std::byte* sum, const std::byte* value, std::size_t count) {
-  T* to = reinterpret_cast<T*>(sum);
-  const T* from = reinterpret_cast<const T*>(value);
-  for (std::size_t i = 0; i < count; ++i) {
-    if constexpr (std::is_same_v<T, llmc::bf16>)
-      to[i] = llmc::from_float<T>(llmc::to_float(to[i]) + llmc::to_float(from[i]));
-    else
-      to[i] += from[i];
+void combine(ncclRedOp_t operation, T& to, T from) {
+  if constexpr (std::is_same_v<T, llmc::bf16>) {
+    const float a = llmc::to_float(to), b = llmc::to_float(from);
+    to = llmc::from_float<T>(operation == ncclMax ? std::max(a, b) : a + b);
+  } else {
+    to = operation == ncclMax ? std::max(to, from) : to + from;
   }
 }
 
-void add(ncclDataType_t type, std::byte* sum, const std::byte* value, std::size_t bytes) {
-  switch (type) {
-    case ncclBfloat16: return add<llmc::bf16>(sum, value, bytes / 2);
-    case ncclFloat32: return add<float>(sum, value, bytes / 4);
-    case ncclFloat64: return add<double>(sum, value, bytes / 8);
+template <class T>
+void reduce(ncclRedOp_t operation, std::byte* sum, const std::byte* value, std::size_t count) {
+  T* to = reinterpret_cast<T*>(sum);
+  const T* from = reinterpret_cast<const T*>(value);
+  for (std::size_t i = 0; i < count; ++i) combine(operation, to[i], from[i]);
+}
+
+void reduce(const Collective& c, std::byte* sum, const std::byte* value, std::size_t bytes) {
+  switch (c.type) {
+    case ncclBfloat16: return reduce<llmc::bf16>(c.operation, sum, value, bytes / 2);
+    case ncclFloat32: return reduce<float>(c.operation, sum, value, bytes / 4);
+    case ncclFloat64: return reduce<double>(c.operation, sum, value, bytes / 8);
     case ncclUint8: report("a sum of bytes, which the simulated NCCL does not know");
   }
 }
@@ -80,10 +87,10 @@ bool show(Board& board, const std::byte* mine, std::size_t bytes,
   return true;
 }
 
-/// The sums of what the ranks show to `to`.
-void sum_to(Board& board, ncclDataType_t type, std::byte* to, std::size_t size) {
+/// The sums, or the largest, of what the ranks show to `to`.
+void reduce_to(Board& board, const Collective& c, std::byte* to, std::size_t size) {
   std::memcpy(to, board.piece(0), size);
-  for (int rank = 1; rank < board.ranks(); ++rank) add(type, to, board.piece(rank), size);
+  for (int rank = 1; rank < board.ranks(); ++rank) reduce(c, to, board.piece(rank), size);
 }
 
 }  // namespace
@@ -96,6 +103,7 @@ Call Collective::call() const {
   std::strcpy(call.type, kTypes[type].name);
   call.count = count;
   call.root = kind == Kind::broadcast ? root : -1;
+  call.operation = operation;
   return call;
 }
 
@@ -140,13 +148,13 @@ void run_collective(const Collective& c, std::uint64_t number, Board& board) {
   switch (c.kind) {
     case Kind::all_reduce:
       show(board, send, bytes,
-           [&](std::size_t offset, std::size_t size) { sum_to(board, c.type, receive + offset, size); });
+           [&](std::size_t offset, std::size_t size) { reduce_to(board, c, receive + offset, size); });
       return;
     case Kind::reduce_scatter:
       for (int owner = 0; owner < ranks; ++owner) {
         const bool more = show(board, send + static_cast<std::size_t>(owner) * bytes, bytes,
                                [&](std::size_t offset, std::size_t size) {
-                                 if (owner == board.rank()) sum_to(board, c.type, receive + offset, size);
+                                 if (owner == board.rank()) reduce_to(board, c, receive + offset, size);
                                });
         if (!more) return;
       }

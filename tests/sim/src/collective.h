@@ -17,6 +17,7 @@ struct Collective {
   ncclDataType_t type;
   std::size_t count;
   int root;
+  ncclRedOp_t operation;  // of a reduction
   const void* send;
   void* receive;
 
@@ -30,8 +31,8 @@ struct Collective {
 bool placed_well(const Collective& collective, int rank, int ranks);
 
 /// Runs as the operation that the order has begun and as collective `number` of the board: notes its accesses, and ends
-/// the process by a report where another rank calls something else. Sums are made in the order of ranks, rounded to the
-/// type after each addition. Returns with nothing more written once the board is aborted.
+/// the process by a report where another rank calls something else. Sums and maxima are made in the order of ranks,
+/// rounded to the type after each addition. Returns with nothing more written once the board is aborted.
 void run_collective(const Collective& collective, std::uint64_t number, Board& board);
 
 }  // namespace sim

@@ -95,7 +95,7 @@ class Machine {
   unsigned long long meet(Meeting::Kind kind, unsigned mask, unsigned long long word, int source);
   Lane& lane() { return *running_->lane; }
   int live_in_cluster() const;
-  void write_shared_of(float2* mine, unsigned rank, float2 value);
+  void write_shared_of(float4* mine, unsigned rank, float4 value);
 
   const LaunchShape* shape = nullptr;
 
@@ -363,7 +363,7 @@ unsigned long long Machine::meet(Meeting::Kind kind, unsigned mask, unsigned lon
   return meetings[static_cast<std::size_t>(index)].result[number];
 }
 
-void Machine::write_shared_of(float2* mine, unsigned rank, float2 value) {
+void Machine::write_shared_of(float4* mine, unsigned rank, float4 value) {
   const std::string kernel = "kernel " + order().name(now.operation);
   const std::size_t offset = reinterpret_cast<std::uintptr_t>(mine) - now.shared_begin;
   if (offset >= now.shared_bytes || rank >= shape->cluster)
@@ -456,7 +456,7 @@ int cluster_size() { return static_cast<int>(machine().shape->cluster); }
 
 void arrive_at_cluster(bool release) { machine().arrive_at_cluster(release); }
 void wait_for_cluster() { machine().wait_for_cluster(); }
-void write_shared_of(float2* mine, int rank, float2 value) {
+void write_shared_of(float4* mine, int rank, float4 value) {
   machine().write_shared_of(mine, static_cast<unsigned>(rank), value);
 }
 

@@ -81,11 +81,12 @@ namespace {
 void log_call(const char* call) { log_line(std::string("nccl: ") + call); }
 
 ncclResult_t enqueue_collective(const char* call, Kind kind, ncclDataType_t type, std::size_t count, int root,
-                                const void* send, void* receive, ncclComm_t comm, cudaStream_t stream) {
+                                const void* send, void* receive, ncclComm_t comm, cudaStream_t stream,
+                                ncclRedOp_t operation = ncclSum) {
   const Guard guard;
   log_call(call);
   if (!comm || root < 0 || root >= comm->group->board.ranks()) return ncclInvalidArgument;
-  const Collective collective = {kind, type, count, root, send, receive};
+  const Collective collective = {kind, type, count, root, operation, send, receive};
   const Board& board = comm->group->board;
   if (count && (!is_device(send) || !is_device(receive))) return ncclInvalidArgument;
   if (count && !placed_well(collective, board.rank(), board.ranks())) return ncclInvalidUsage;
@@ -159,13 +160,14 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
   return ncclSuccess;
 }
 const char* ncclGetLastError(ncclComm_t comm) { return comm->group->broken ? "the simulated network broke" : ""; }
-ncclResult_t ncclAllReduce(const void* send, void* receive, std::size_t count, ncclDataType_t type, ncclRedOp_t,
-                           ncclComm_t comm, cudaStream_t stream) {
-  return enqueue_collective("ncclAllReduce", Kind::all_reduce, type, count, 0, send, receive, comm, stream);
+ncclResult_t ncclAllReduce(const void* send, void* receive, std::size_t count, ncclDataType_t type,
+                           ncclRedOp_t operation, ncclComm_t comm, cudaStream_t stream) {
+  return enqueue_collective("ncclAllReduce", Kind::all_reduce, type, count, 0, send, receive, comm, stream, operation);
 }
-ncclResult_t ncclReduceScatter(const void* send, void* receive, std::size_t share, ncclDataType_t type, ncclRedOp_t,
-                               ncclComm_t comm, cudaStream_t stream) {
-  return enqueue_collective("ncclReduceScatter", Kind::reduce_scatter, type, share, 0, send, receive, comm, stream);
+ncclResult_t ncclReduceScatter(const void* send, void* receive, std::size_t share, ncclDataType_t type,
+                               ncclRedOp_t operation, ncclComm_t comm, cudaStream_t stream) {
+  return enqueue_collective("ncclReduceScatter", Kind::reduce_scatter, type, share, 0, send, receive, comm, stream,
+                            operation);
 }
 ncclResult_t ncclAllGather(const void* send, void* receive, std::size_t share, ncclDataType_t type, ncclComm_t comm,
                            cudaStream_t stream) {

@@ -124,54 +124,57 @@ void many(int* out, int a, int b, int c, int d, int e, float f, int g, int h, do
 }
 
 void ring(float* out) {
-  __shared__ float2 value;
+  __shared__ float4 value;
   const int rank = cluster_rank(), size = cluster_size();
   cluster_arrive_relaxed();
   cluster_wait();  // all blocks have begun
-  if (threadIdx.x == 0) cluster_write(&value, (rank + size - 1) % size, make_float2(static_cast<float>(blockIdx.x), 1));
+  if (threadIdx.x == 0)
+    cluster_write(&value, (rank + size - 1) % size, make_float4(static_cast<float>(blockIdx.x), 1, 1, 1));
   cluster_arrive();
   cluster_wait();
   if (threadIdx.x == 0) out[blockIdx.x] = value.x;
 }
 
 void ring_without_barrier(float* out) {
-  __shared__ float2 value;
+  __shared__ float4 value;
   const int rank = cluster_rank(), size = cluster_size();
   cluster_arrive_relaxed();
   cluster_wait();
-  if (threadIdx.x == 0) cluster_write(&value, (rank + size - 1) % size, make_float2(static_cast<float>(blockIdx.x), 1));
+  if (threadIdx.x == 0)
+    cluster_write(&value, (rank + size - 1) % size, make_float4(static_cast<float>(blockIdx.x), 1, 1, 1));
   cluster_arrive();
   if (threadIdx.x == 0) out[blockIdx.x] = value.x;
   cluster_wait();
 }
 
 void ring_without_release(float* out) {
-  __shared__ float2 value;
+  __shared__ float4 value;
   const int rank = cluster_rank(), size = cluster_size();
   cluster_arrive_relaxed();
   cluster_wait();
-  if (threadIdx.x == 0) cluster_write(&value, (rank + size - 1) % size, make_float2(static_cast<float>(blockIdx.x), 1));
+  if (threadIdx.x == 0)
+    cluster_write(&value, (rank + size - 1) % size, make_float4(static_cast<float>(blockIdx.x), 1, 1, 1));
   cluster_arrive_relaxed();
   cluster_wait();
   if (threadIdx.x == 0) out[blockIdx.x] = value.x;
 }
 
 void ring_before_the_others(float* out) {
-  __shared__ float2 value;
+  __shared__ float4 value;
   cluster_arrive();
-  cluster_write(&value, 1, make_float2(1, 1));
+  cluster_write(&value, 1, make_float4(1, 1, 1, 1));
   cluster_wait();
   out[blockIdx.x] = value.x;
 }
 
 void ring_after_the_end(float* out) {
-  __shared__ float2 value;
+  __shared__ float4 value;
   cluster_arrive_relaxed();
   cluster_wait();
   if (cluster_rank() == 0) return;
   cluster_arrive();
   cluster_wait();  // for those that are left: the first block has ended
-  cluster_write(&value, 0, make_float2(1, 1));
+  cluster_write(&value, 0, make_float4(1, 1, 1, 1));
   out[blockIdx.x] = 1;
 }
 

@@ -3,6 +3,7 @@
 // checks; `conformance MIB` measures the collectives of a step with gradients of that size.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -36,6 +37,7 @@ class Conformance {
       for (const std::size_t offset : {0, 1}) {
         all_reduce<float>(count, offset);
         all_reduce<double>(count, offset);
+        largest(count, offset);
         reduce_scatter(count / n_, offset);
         reduce_bf16(count / n_, offset, true);
         reduce_bf16(count / n_, offset, false);
@@ -129,6 +131,19 @@ class Conformance {
     const std::vector<T> result =
         operate<T>(what, mine, offset, true, [&](T* data) { ranks_.all_reduce_sum(data, count, device_.stream()); });
     for (std::size_t i = 0; i < count; ++i) check(is_sum(result[i], i), what, i);
+  }
+
+  void largest(std::size_t count, std::size_t offset) {
+    const std::string what = fmt::format("all_reduce_max of {} doubles", count);
+    std::vector<double> mine(count);
+    for (std::size_t i = 0; i < count; ++i) mine[i] = value<double>(me(), i);
+    const std::vector<double> result = operate<double>(
+        what, mine, offset, true, [&](double* data) { ranks_.all_reduce_max(data, count, device_.stream()); });
+    for (std::size_t i = 0; i < count; ++i) {
+      double most = value<double>(0, i);
+      for (std::size_t rank = 1; rank < n_; ++rank) most = std::max(most, value<double>(rank, i));
+      check(result[i] == most, what, i);
+    }
   }
 
   void reduce_scatter(std::size_t share, std::size_t offset) {

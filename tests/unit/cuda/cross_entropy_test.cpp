@@ -12,13 +12,13 @@
 namespace llmc {
 
 // cross_entropy.cmake makes them.
-void cross_entropy_warp(bf16*, const int*, float*, const StepScalars*);
-void cross_entropy_again(bf16*, const int*, float*, const StepScalars*);
-void cross_entropy_block(bf16*, const int*, float*, const StepScalars*);
-void cross_entropy_pair(float*, const int*, float*, const StepScalars*);
-void cross_entropy_four(bf16*, const int*, float*, const StepScalars*);
-void cross_entropy_eight(bf16*, const int*, float*, const StepScalars*);
-void cross_entropy_few(float*, const int*, float*, const StepScalars*);
+void cross_entropy_warp(bf16*, const int*, float*, float*, float*, float*, const StepScalars*);
+void cross_entropy_again(bf16*, const int*, float*, float*, float*, float*, const StepScalars*);
+void cross_entropy_block(bf16*, const int*, float*, float*, float*, float*, const StepScalars*);
+void cross_entropy_pair(float*, const int*, float*, float*, float*, float*, const StepScalars*);
+void cross_entropy_four(bf16*, const int*, float*, float*, float*, float*, const StepScalars*);
+void cross_entropy_eight(bf16*, const int*, float*, float*, float*, float*, const StepScalars*);
+void cross_entropy_few(float*, const int*, float*, float*, float*, float*, const StepScalars*);
 
 namespace {
 
@@ -26,12 +26,12 @@ constexpr float kScale = 1.0f / 37;
 
 template <class Act>
 struct CrossEntropy {
-  void (*kernel)(Act*, const int*, float*, const StepScalars*);
+  void (*kernel)(Act*, const int*, float*, float*, float*, float*, const StepScalars*);
   int rows, cols, pitch;
   unsigned lanes, cluster;
 
   struct Result {
-    std::vector<float> gradient, losses;
+    std::vector<float> gradient, losses, lse, entropies, correct;
   };
 
   std::vector<float> logits() const {
@@ -46,6 +46,9 @@ struct CrossEntropy {
     std::vector<int> all(static_cast<std::size_t>(rows));
     for (int r = 0; r < rows; ++r) all[static_cast<std::size_t>(r)] = static_cast<int>(r * 4801LL % cols);
     all[0] = 0, all[1] = cols - 1, all[2] = -1;
+    const std::vector<float> x = logits();
+    const auto last = x.begin() + static_cast<std::ptrdiff_t>(rows - 1) * pitch;  // the row's largest
+    all.back() = static_cast<int>(std::max_element(last, last + cols) - last);
     return all;
   }
 
@@ -61,14 +64,17 @@ struct CrossEntropy {
     const std::vector<int> wanted = targets();
     auto* target = reinterpret_cast<int*>(pieces.take(wanted.size() * sizeof(int)));
     device.copy_in(reinterpret_cast<std::byte*>(target), wanted.data(), wanted.size() * sizeof(int));
-    float* losses = pieces.put(std::vector<float>(wanted.size(), 7.0f));
+    const std::vector<float> before(wanted.size(), 7.0f);
+    float *losses = pieces.put(before), *lse = pieces.put(before), *entropies = pieces.put(before),
+          *correct = pieces.put(before);
     StepScalars scalars{};
     scalars.loss_scale = kScale;
     auto* factor = reinterpret_cast<StepScalars*>(pieces.take(sizeof scalars));
     device.copy_in(reinterpret_cast<std::byte*>(factor), &scalars, sizeof scalars);
-    launch(device.stream(), Grid{groups * cluster, std::max(lanes, 128u), cluster}, kernel, here, target, losses,
-           factor);
-    return {pieces.get(here, static_cast<std::size_t>(rows * pitch)), pieces.get(losses, wanted.size())};
+    launch(device.stream(), Grid{groups * cluster, std::max(lanes, 128u), cluster}, kernel, here, target, losses, lse,
+           entropies, correct, factor);
+    return {pieces.get(here, static_cast<std::size_t>(rows * pitch)), pieces.get(losses, wanted.size()),
+            pieces.get(lse, wanted.size()), pieces.get(entropies, wanted.size()), pieces.get(correct, wanted.size())};
   }
 
   void check() const {
@@ -81,11 +87,22 @@ struct CrossEntropy {
     for (int r = 0; r < rows; ++r) {
       const float* row = &x[static_cast<std::size_t>(r * pitch)];
       const int target = wanted[static_cast<std::size_t>(r)];
-      double sum = 0;
+      double sum = 0, weighted = 0;
       const double highest = *std::max_element(row, row + cols);
       for (int c = 0; c < cols; ++c) sum += std::exp(row[c] - highest);
-      const double loss = target < 0 ? 0 : highest + std::log(sum) - row[target];
-      ASSERT_NEAR(result.losses[static_cast<std::size_t>(r)], loss, 1e-6 * (1 + loss)) << r;
+      for (int c = 0; c < cols; ++c) weighted += std::exp(row[c] - highest) * row[c];
+      const double lse = highest + std::log(sum);
+      const double loss = target < 0 ? 0 : lse - row[target];
+      const auto at = static_cast<std::size_t>(r);
+      ASSERT_NEAR(result.losses[at], loss, 1e-6 * (1 + loss)) << r;
+      ASSERT_EQ(result.correct[at], target >= 0 && row[target] == highest) << r;
+      if (target < 0) {
+        ASSERT_LT(result.lse[at], -1e38f) << r;
+        ASSERT_EQ(result.entropies[at], 0) << r;
+      } else {
+        ASSERT_NEAR(result.lse[at], lse, 1e-6 * (1 + lse)) << r;
+        ASSERT_NEAR(result.entropies[at], lse - weighted / sum, 1e-5) << r;
+      }
       for (int c = 0; c < pitch; ++c) {
         const double probability = c < cols ? std::exp(row[c] - highest) / sum : 0;
         const double exact = target < 0 || c >= cols ? 0 : (probability - (c == target)) * kScale;
@@ -96,6 +113,9 @@ struct CrossEntropy {
     const Result wide = run(static_cast<unsigned>(rows));  // any grid gives the same bits
     EXPECT_EQ(wide.gradient, result.gradient);
     EXPECT_EQ(wide.losses, result.losses);
+    EXPECT_EQ(wide.lse, result.lse);
+    EXPECT_EQ(wide.entropies, result.entropies);
+    EXPECT_EQ(wide.correct, result.correct);
   }
 };
 

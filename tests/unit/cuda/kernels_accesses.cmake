@@ -17,12 +17,12 @@ set(narrow
   "rope_inverse 0 0"
   "swiglu_backward_recompute 0 0"
   "swiglu_forward 0 0"
-  # Rows, and the target with its loss, its logit (of 2 bytes) and that logit's gradient.
-  "cross_entropy 2 2"
-  "cross_entropy_gradient 3 3"
+  # Rows, and the target with its four results, its logit (of 2 bytes) and that logit's gradient.
+  "cross_entropy 2 8"
+  "cross_entropy_gradient 3 9"
   # One row: the step's scalars and results, and here the row's end, of a length that only the run knows.
   "gradient_clip 18 3"
-  "loss_sum 3 2"
+  "loss_sum 8 7"
   # A sum that is added to what is there, with code for a last slice that is shorter.
   "column_reduce_2048 8 4"
   "column_reduce_to_32_2048 8 4"

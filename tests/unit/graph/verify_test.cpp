@@ -108,7 +108,7 @@ const std::vector<Damage>& damages() {
        {"layer_backward", "reads %swiglu_out before it is written"}},
       {"a loss for another number of tokens",
        [](Graph& g) { g.at(find(g, "losses")).cols = 47; },
-       {"one target and one loss a token"}},
+       {"one of each result a token"}},
       {"the reduction's result is lost",
        [](Graph& g) { erase(g, "layer_backward", "attention_norm_backward_reduce"); },
        {"nothing writes the gradient of %attention_norm_weight"}},

@@ -58,8 +58,8 @@ std::pair<std::int64_t, double> cross_entropy(const std::vector<std::string>& ov
              columns = static_cast<double>(plan.spec.model.vocab_size);
   for (const Kernel& k : plan.kernels)
     if (k.name == "cross_entropy_gradient")
-      // Besides the logits, each row has a target and a loss.
-      return {k.cluster, (k.bytes - 8.0 * rows) / (2.0 * rows * columns)};
+      // Besides the logits, each row has a target and four results.
+      return {k.cluster, (k.bytes - 20.0 * rows) / (2.0 * rows * columns)};
   return {};
 }
 

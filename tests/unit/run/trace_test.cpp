@@ -76,14 +76,25 @@ TEST(Trace, RefusesAnOlderTrace) {
 TEST(Trace, SummaryReadsBackExactly) {
   const float values[] = {0.1f, 1e-45f, 3.4028235e38f, 1.0f / 3, 0, -0.0f};
   for (const float value : values) {
-    const StepSummary summary{std::nextafter(static_cast<double>(value), 1.0), value, value};
+    const StepSummary summary{.loss = std::nextafter(static_cast<double>(value), 1.0),
+                              .grad_norm = value,
+                              .lr = value,
+                              .top1 = std::nextafter(static_cast<double>(value), 2.0),
+                              .lse = 2.0 * static_cast<double>(value),
+                              .lse_max = -static_cast<double>(value),
+                              .entropy = 0.5 * static_cast<double>(value)};
     const auto parsed = nlohmann::json::parse(format_summary(summary));
     EXPECT_EQ(parsed.at("loss").get<double>(), summary.loss);
     EXPECT_EQ(parsed.at("grad_norm").get<float>(), value);
     EXPECT_EQ(parsed.at("lr").get<float>(), value);
+    EXPECT_EQ(parsed.at("top1").get<double>(), summary.top1);
+    EXPECT_EQ(parsed.at("lse_mean").get<double>(), summary.lse);
+    EXPECT_EQ(parsed.at("lse_max").get<double>(), summary.lse_max);
+    EXPECT_EQ(parsed.at("entropy").get<double>(), summary.entropy);
   }
-  EXPECT_EQ(format_summary({std::nan(""), std::numeric_limits<float>::infinity(), 0}),
-            "{\"loss\":null,\"grad_norm\":null,\"lr\":0.0}\n");
+  EXPECT_EQ(format_summary({.loss = std::nan(""), .grad_norm = std::numeric_limits<float>::infinity()}),
+            "{\"loss\":null,\"grad_norm\":null,\"lr\":0.0,\"top1\":0.0,\"lse_mean\":0.0,\"lse_max\":0.0,"
+            "\"entropy\":0.0}\n");
 }
 
 }  // namespace

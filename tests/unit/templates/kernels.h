@@ -58,7 +58,9 @@ bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
 
 /// Not the bytes: the structure ends in padding.
 inline bool same_bits(const std::vector<StepResults>& a, const std::vector<StepResults>& b) {
-  const auto all = [](const StepResults& r) { return std::tuple(r.loss, r.grad_norm, r.clip_scale, r.skipped); };
+  const auto all = [](const StepResults& r) {
+    return std::tuple(r.loss, r.top1, r.lse, r.entropy, r.lse_max, r.grad_norm, r.clip_scale, r.skipped);
+  };
   if (std::isnan(a[0].loss) || std::isnan(a[0].grad_norm)) return a[0].skipped == b[0].skipped;
   return a.size() == 1 && b.size() == 1 && all(a[0]) == all(b[0]);
 }
@@ -118,7 +120,7 @@ LLMC_FLAGGED(rms_norm_backward, (const Act*, const Act*, const float*, const flo
 LLMC_INSTANCES(column_sum, (const Act*, float*))
 LLMC_INSTANCES(swiglu_forward, (const Act*, Act*))
 LLMC_FLAGGED(swiglu_backward, (const Act*, const Act*, Act*, Act*))
-LLMC_FLAGGED(cross_entropy, (Act*, const int*, float*, const StepScalars*))
+LLMC_FLAGGED(cross_entropy, (Act*, const int*, float*, float*, float*, float*, const StepScalars*))
 LLMC_INSTANCES(embedding_forward, (const int*, const Act*, Act*))
 LLMC_INSTANCES(gather_rows, (const Act*, const int*, Act*))
 LLMC_INSTANCES(embedding_backward, (const Act*, const int*, const int*, const int*, const int*, float*))
@@ -132,7 +134,7 @@ void swiglu_forward_of_1028(const float*, float*);
 void swiglu_backward_of_4112(const float*, const float*, float*, float*);
 void swiglu_backward_of_1028(const float*, const float*, float*, float*);
 void column_reduce_odd(const float*, float*, int);
-void loss_sum_odd(const float*, const StepScalars*, StepResults*, int);
+void loss_sum_odd(const float*, const float*, const float*, const float*, const StepScalars*, StepResults*, int);
 void gradient_norm_small(const float*, const Chunk*, float*, int, int);
 void gradient_norm_share(const float*, const Chunk*, float*, int, int);
 void to_wire_bf16(const float*, bf16*, long long);

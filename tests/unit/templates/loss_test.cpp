@@ -1,4 +1,5 @@
 // Cross-entropy with and without its gradient, and the sum of losses.
+#include <algorithm>
 #include <limits>
 
 #include "kernels.h"
@@ -18,12 +19,15 @@ StepScalars scalars() {
   return s;
 }
 
-/// Targets: the first column, the last, an ignored one, and others.
+/// Targets: the first column, the last, an ignored one, the row's largest, and others.
 template <class C>
-std::vector<int> targets() {
+std::vector<int> targets(const std::vector<typename C::Act>& logits) {
   std::vector<int> t(C::kRows);
   for (int r = 0; r < C::kRows; ++r) t[r] = r * 29 % C::kCols;
   t[0] = 0, t[1] = C::kCols - 1, t[2] = -1, t[C::kRows - 1] = -1;
+  for (const int r : {3, 5})
+    for (int c = 0; c < C::kCols; ++c)
+      if (to_float(logits[r * C::kPitch + c]) > to_float(logits[r * C::kPitch + t[r]])) t[r] = c;
   return t;
 }
 
@@ -34,23 +38,38 @@ void check(Kernel kernel, float shift) {
   for (int r = 0; r < C::kRows; ++r)
     for (int c = 0; c < C::kCols; ++c)
       logits[r * C::kPitch + c] = from_float<Act>(to_float(logits[r * C::kPitch + c]) + shift);
-  const auto target = targets<C>();
+  const auto target = targets<C>(logits);
+  // A row in which the target has the largest logit together with another column.
+  logits[5 * C::kPitch + (target[5] + 50) % C::kCols] = logits[5 * C::kPitch + target[5]];
   const StepScalars s = scalars();
-  const auto [after, losses] =
-      on_any_threads([&] { return std::tuple(logits, std::vector<float>(C::kRows, 7.0f)); },
+  const std::vector<float> before(C::kRows, 7.0f);
+  const auto [after, losses, lse, entropies, correct] =
+      on_any_threads([&] { return std::tuple(logits, before, before, before, before); },
                      [&](int threads, auto& out) {
-                       run(threads, kernel, std::get<0>(out).data(), target.data(), std::get<1>(out).data(), &s);
+                       auto& [rows, losses, lse, entropies, correct] = out;
+                       run(threads, kernel, rows.data(), target.data(), losses.data(), lse.data(), entropies.data(),
+                           correct.data(), &s);
                      });
   if (!kGradient) {
     EXPECT_TRUE(same_bits(after, logits));
   }
   for (int r = 0; r < C::kRows; ++r) {
     const auto at = [&](int c) { return value(logits[r * C::kPitch + c]); };
-    double highest = at(0), sum = 0;
+    double highest = at(0), sum = 0, weighted = 0;
     for (int c = 0; c < C::kCols; ++c) highest = std::max(highest, at(c));
     for (int c = 0; c < C::kCols; ++c) sum += std::exp(at(c) - highest);
-    const double loss = target[r] < 0 ? 0 : highest + std::log(sum) - at(target[r]);
+    for (int c = 0; c < C::kCols; ++c) weighted += std::exp(at(c) - highest) * at(c);
+    const double exact_lse = highest + std::log(sum);
+    const double loss = target[r] < 0 ? 0 : exact_lse - at(target[r]);
     ASSERT_NEAR(losses[r], loss, 1e-6 * (1 + loss)) << r;
+    ASSERT_EQ(correct[r], target[r] >= 0 && at(target[r]) == highest) << r;
+    if (target[r] < 0) {
+      ASSERT_EQ(lse[r], -std::numeric_limits<float>::infinity());
+      ASSERT_EQ(entropies[r], 0);
+    } else {
+      ASSERT_NEAR(lse[r], exact_lse, 1e-7 * std::abs(exact_lse) + 1e-6) << r;
+      ASSERT_NEAR(entropies[r], exact_lse - weighted / sum, 5e-6) << r;
+    }
     for (int c = 0; kGradient && c < C::kPitch; ++c) {
       const double probability = c < C::kCols ? std::exp(at(c) - highest) / sum : 0;
       const double exact = target[r] < 0 || c >= C::kCols ? 0 : (probability - (c == target[r])) * kScale;
@@ -76,35 +95,58 @@ TYPED_TEST(CrossEntropy, HidesNoNaN) {
   auto logits = random_rows<Act>(C::kRows, C::kCols, C::kPitch, 1);
   logits[C::kPitch + 3] = from_float<Act>(std::numeric_limits<float>::quiet_NaN());
   logits[5] = from_float<Act>(std::numeric_limits<float>::infinity());
-  const auto target = targets<C>();
+  const auto target = targets<C>(random_rows<Act>(C::kRows, C::kCols, C::kPitch, 1));
   const StepScalars s = scalars();
-  std::vector<float> losses(C::kRows);
-  run(2, LLMC_OF_FLAG(cross_entropy, true), logits.data(), target.data(), losses.data(), &s);
+  std::vector<float> losses(C::kRows), lse = losses, entropies = losses, correct = losses;
+  run(2, LLMC_OF_FLAG(cross_entropy, true), logits.data(), target.data(), losses.data(), lse.data(), entropies.data(),
+      correct.data(), &s);
   EXPECT_FALSE(std::isfinite(losses[0]));
   EXPECT_TRUE(std::isnan(losses[1]));
   EXPECT_TRUE(std::isfinite(losses[3]));
 }
 
 TEST(LossSum, ScalesAndAddsInDouble) {
-  auto losses = random_values<float>(301, 1);
-  losses[7] = 1e7f;  // fp32 sums would lose the others' last digits
-  double exact = 0;
-  for (const float loss : losses) exact += loss;
+  constexpr float kNone = -std::numeric_limits<float>::infinity();
+  auto losses = random_values<float>(301, 1), lse = random_values<float>(301, 2),
+       entropies = random_values<float>(301, 3), correct = random_values<float>(301, 4);
+  losses[7] = 1e7f;                    // fp32 sums would lose the others' last digits
+  for (float& v : lse) v -= 10;        // so that 0 would be the largest
+  lse[0] = lse[9] = lse[300] = kNone;  // rows without a target
+  const auto sum = [](const std::vector<float>& values) {
+    double total = 0;
+    for (const float v : values) total += v == kNone ? 0 : v;
+    return total * static_cast<double>(kScale);
+  };
+  const double highest = *std::max_element(lse.begin(), lse.end());
   const StepScalars s = scalars();
-  for (const int accumulate : {0, 1}) {
-    const auto [results] = on_any_threads(
-        [&] {
-          StepResults before{};
-          before.loss = 3;
-          before.skipped = 5;
-          return std::tuple(std::vector<StepResults>{before});
-        },
-        [&](int threads, auto& out) {
-          run(threads, loss_sum_odd, losses.data(), &s, std::get<0>(out).data(), accumulate);
-        });
-    EXPECT_NEAR(results[0].loss, exact * static_cast<double>(kScale) + (accumulate ? 3 : 0), 1e-13 * 1e7);
-    EXPECT_EQ(results[0].skipped, 5);
-  }
+  for (const int accumulate : {0, 1})
+    for (const double highest_before : {-1.0, -50.0}) {
+      const auto [results] = on_any_threads(
+          [&] {
+            return std::tuple(std::vector<StepResults>{
+                {.loss = 3, .top1 = 5, .lse = 7, .entropy = 11, .lse_max = highest_before, .skipped = 5}});
+          },
+          [&](int threads, auto& out) {
+            run(threads, loss_sum_odd, losses.data(), lse.data(), entropies.data(), correct.data(), &s,
+                std::get<0>(out).data(), accumulate);
+          });
+      const StepResults& r = results[0];
+      EXPECT_NEAR(r.loss, sum(losses) + (accumulate ? 3 : 0), 1e-13 * 1e7);
+      EXPECT_NEAR(r.top1, sum(correct) + (accumulate ? 5 : 0), 1e-12);
+      EXPECT_NEAR(r.lse, sum(lse) + (accumulate ? 7 : 0), 1e-12);
+      EXPECT_NEAR(r.entropy, sum(entropies) + (accumulate ? 11 : 0), 1e-12);
+      EXPECT_EQ(r.lse_max, accumulate ? std::max(highest, highest_before) : highest);
+      EXPECT_EQ(r.skipped, 5);
+    }
+}
+
+TEST(LossSum, KnowsNothingOfRowsWithoutTargets) {
+  const std::vector<float> zeros(301), none(301, -std::numeric_limits<float>::infinity());
+  const StepScalars s = scalars();
+  StepResults results{.lse_max = 3};
+  run(1, loss_sum_odd, zeros.data(), none.data(), zeros.data(), zeros.data(), &s, &results, 1);
+  EXPECT_EQ(results.lse, 0);
+  EXPECT_EQ(results.lse_max, 3);
 }
 
 }  // namespace

@@ -156,22 +156,35 @@ void initialise(Step& step, std::uint64_t seed) {
 void refresh_copies(Step&) {}
 void gather_weights(Step&) {}
 
-/// Loss of one position times `scale`, its gradient added to the table's row where `gradients` is not null.
-double position(Step& step, int token, int target, float scale, float* gradients) {
-  if (target < 0) return 0;
+/// Adds what one position gives of the results, times `scale`, and its gradient to the table's row where `gradients` is
+/// not null.
+void position(Step& step, int token, int target, float scale, float* gradients, StepResults& results) {
+  if (target < 0) return;
   const float* row = step.at<float>(Use::masters) + token * kPitch;
-  double sum = 0;
-  for (int c = 0; c < kVocab; ++c) sum += std::exp(static_cast<double>(row[c]));
+  double sum = 0, weighted = 0;
+  for (int c = 0; c < kVocab; ++c) {
+    sum += std::exp(static_cast<double>(row[c]));
+    weighted += std::exp(static_cast<double>(row[c])) * row[c];
+  }
   if (gradients)
     for (int c = 0; c < kVocab; ++c)
       gradients[token * kPitch + c] +=
           scale * static_cast<float>(std::exp(static_cast<double>(row[c])) / sum - (c == target));
-  return scale * (std::log(sum) - row[target]);
+  results.loss += scale * (std::log(sum) - row[target]);
+  results.top1 += row[target] >= *std::max_element(row, row + kVocab) ? scale : 0;
+  results.lse += scale * std::log(sum);
+  results.entropy += scale * (std::log(sum) - weighted / sum);
+  results.lse_max = std::max(results.lse_max, std::log(sum));
 }
 
-void add_loss(Step& step, bool first, double loss) {
+/// What a pass adds to: nothing yet where it is the first.
+StepResults& begin(Step& step, bool first) {
   StepResults* results = step.at<StepResults>(Use::results);
-  results->loss = (first ? 0 : results->loss) + loss;
+  if (first) {
+    *results = {};
+    results->lse_max = -std::numeric_limits<double>::infinity();
+  }
+  return *results;
 }
 
 /// By runs of equal tokens, as a real embedding's backward goes, so that every index array counts.
@@ -179,15 +192,14 @@ void micro_batch(Step& step, bool first, bool) {
   float* gradients = step.at<float>(Use::gradients);
   if (first) std::fill_n(gradients, kElements, 0.0f);
   const float scale = step.at<StepScalars>(Use::scalars)->loss_scale;
-  double loss = 0;
+  StepResults& results = begin(step, first);
   for (int run = 0; run < *step.at<int>(Use::run_count); ++run)
     for (int p = step.at<int>(Use::run_begin)[run]; p < step.at<int>(Use::run_begin)[run + 1]; ++p) {
       const int at = step.at<int>(Use::embedding_order)[p];
       const int token = step.at<int>(Use::tokens)[at];
-      if (token != step.at<int>(Use::run_token)[run]) loss = std::numeric_limits<double>::quiet_NaN();
-      loss += position(step, token, step.at<int>(Use::targets)[at], scale, gradients);
+      if (token != step.at<int>(Use::run_token)[run]) results.loss = std::numeric_limits<double>::quiet_NaN();
+      position(step, token, step.at<int>(Use::targets)[at], scale, gradients, results);
     }
-  add_loss(step, first, loss);
 }
 
 bool listed(const char* list, int number) {
@@ -232,11 +244,10 @@ void optimizer_step(Step& step) {
 }
 
 void evaluate(Step& step, bool first) {
-  double loss = 0;
+  StepResults& results = begin(step, first);
   for (std::size_t i = 0; i < static_cast<std::size_t>(info().sequence_length * info().micro_batch); ++i)
-    loss += position(step, step.at<int>(Use::tokens)[i], step.at<int>(Use::targets)[i],
-                     step.at<StepScalars>(Use::scalars)->loss_scale, nullptr);
-  add_loss(step, first, loss);
+    position(step, step.at<int>(Use::tokens)[i], step.at<int>(Use::targets)[i],
+             step.at<StepScalars>(Use::scalars)->loss_scale, nullptr, results);
 }
 
 void next_logits(Step& step) {

@@ -11,11 +11,14 @@
 #include "train/clock.h"
 #include "train/console.h"
 #include "train/constants.h"
+#include "train/first_loss.h"
 #include "train/guards.h"
 #include "train/metrics.h"
 #include "train/optimizer.h"
 #include "train/random.h"
 #include "train/sampling.h"
+#include "train/schedule_line.h"
+#include "train/usage.h"
 
 namespace llmc {
 namespace {
@@ -106,7 +109,8 @@ TEST(Constants, RopeTable) {
 
 TEST(SkipGuard, StopsAfterTenInARow) {
   SkipGuard guard;
-  StepResults good{1.0, 0, 1.0f, 1.0f, 0}, bad{std::nan(""), 0, 1.0f, 1.0f, 1};
+  const StepResults good{.loss = 1.0, .grad_norm = 1.0f, .clip_scale = 1.0f};
+  StepResults bad{.loss = std::nan(""), .grad_norm = 1.0f, .clip_scale = 1.0f, .skipped = 1};
   for (int round = 0; round < 3; ++round) {
     for (int i = 0; i < SkipGuard::kLimit - 1; ++i) EXPECT_NE(guard.observe(i + 1, bad), "");
     EXPECT_NO_THROW(guard.check());
@@ -140,9 +144,9 @@ TEST(Console, Texts) {
   EXPECT_EQ(format_count(999), "999");
   EXPECT_EQ(format_count(1000), "1,000");
   EXPECT_EQ(format_count(-1234567), "-1,234,567");
-  EXPECT_EQ(format_progress({120, 20000, 4.12341, 4.30119, 4.2345, 3e-4, 0.849, 12345.4, 4980}),
+  EXPECT_EQ(format_progress({120, 20000, 4.12341, 4.30119, 4.2345, 3e-4, 0.849, 12345.4, {}, 4980}),
             "step   120/20000  loss 4.1234  max 4.3012  val 4.2345  lr 3.00e-04  norm 0.85  12,345 tok/s  ETA 1h 23m");
-  EXPECT_EQ(format_progress({1, 2, -std::nan(""), {}, -std::nan(""), 3e-4, -std::nan(""), 1, 1}),
+  EXPECT_EQ(format_progress({1, 2, -std::nan(""), {}, -std::nan(""), 3e-4, -std::nan(""), 1, {}, 1}),
             "step 1/2  loss nan  val nan  lr 3.00e-04  norm nan  1 tok/s  ETA 1s");
 }
 
@@ -181,34 +185,123 @@ TEST(Optimizer, ScalarsOfGroups) {
 
 TEST(Metrics, Lines) {
   const ParameterInfo parameters[] = {{"a.weight", 0, 1, 1, 1, true, 0, 1, 0, 0}};
-  const float norms[] = {0.1f, 2.0f, std::numeric_limits<float>::infinity()};
+  const float norms[] = {std::numeric_limits<float>::infinity(), 2.0f, 0.5f};
   const std::uint64_t samples[] = {3, 9};
   StepMetrics metrics;
   metrics.step = 7;
   metrics.loss = std::nan("");
   metrics.lr = 3e-4;
   metrics.grad_norm = 0.3f;
+  metrics.top1 = 0.25f, metrics.lse_mean = 9.1f, metrics.lse_max = -std::numeric_limits<float>::infinity();
+  metrics.entropy = 5.5f, metrics.ignored = 0.125, metrics.epochs = 1.5, metrics.data_wait = 0.25;
   metrics.tokens = 100;
   metrics.tokens_per_second = 50;
   metrics.seconds = 2;
-  EXPECT_EQ(
-      format_metrics(metrics, parameters),
-      R"({"step":7,"loss":null,"lr":0.0003,"grad_norm":0.3,"tokens":100,"tokens_per_second":50.0,"seconds":2.0})");
-  metrics.val_loss = 1.5;
+  EXPECT_EQ(format_metrics(metrics, parameters),
+            R"({"step":7,"loss":null,"lr":0.0003,"grad_norm":0.3,"top1":0.25,"lse_mean":9.1,"lse_max":null,)"
+            R"("entropy":5.5,"ignored":0.125,"tokens":100,"tokens_per_second":50.0,"seconds":2.0,"epochs":1.5,)"
+            R"("data_wait":0.25})");
+  metrics.mfu = 0.5;
+  metrics.evaluation_seconds = 3;
+  metrics.saving_seconds = 4;
+  metrics.memory = {1024, 2048};
+  metrics.validation = {1.5, 0.5};
   metrics.skipped_samples = samples;
   metrics.parameter_norms = norms;
   const auto line = nlohmann::json::parse(format_metrics(metrics, parameters));
   EXPECT_EQ(line["val_loss"], 1.5);
+  EXPECT_EQ(line["val_top1"], 0.5);
+  EXPECT_EQ(line["mfu"], 0.5);
+  EXPECT_EQ(line["evaluation_seconds"], 3);
+  EXPECT_EQ(line["saving_seconds"], 4);
+  EXPECT_EQ(line["memory"], 1024);
+  EXPECT_EQ(line["resident"], 2048);
   EXPECT_EQ(line["skipped"], (std::vector<int>{3, 9}));
-  EXPECT_EQ(line["per_parameter"].dump(), R"({"a.weight":{"grad":0.1,"update":null,"weight":2.0}})");
+  EXPECT_EQ(line["per_parameter"].dump(), R"({"a.weight":{"grad":null,"ratio":0.25,"update":0.5,"weight":2.0}})");
   std::string scalars;
   for (const Scalar& scalar : metrics_scalars(metrics, parameters))
     scalars += fmt::format("{} {}\n", scalar.tag, static_cast<float>(without_nan_sign(scalar.value)));
   EXPECT_EQ(scalars,
-            "train/loss nan\ntrain/lr 0.0003\ntrain/grad_norm 0.3\ntrain/tokens 100\ntrain/tokens_per_second 50\n"
-            "train/seconds 2\nvalidation/loss 1.5\ntrain/skipped 2\n"
-            "grad/a.weight 0.1\nweight/a.weight 2\nupdate/a.weight inf\n");
+            "train/loss nan\ntrain/lr 0.0003\ntrain/grad_norm 0.3\ntrain/top1 0.25\ntrain/lse_mean 9.1\n"
+            "train/lse_max -inf\ntrain/entropy 5.5\ntrain/ignored 0.125\n"
+            "train/tokens 100\ntrain/tokens_per_second 50\n"
+            "train/seconds 2\ntrain/epochs 1.5\ntrain/data_wait 0.25\ntrain/mfu 0.5\n"
+            "validation/loss 1.5\nvalidation/top1 0.5\n"
+            "train/evaluation_seconds 3\ntrain/saving_seconds 4\ntrain/memory 1024\ntrain/resident 2048\n"
+            "train/skipped 2\n"
+            "grad/a.weight inf\nweight/a.weight 2\nupdate/a.weight 0.5\nratio/a.weight 0.25\n");
   EXPECT_EQ(format_sample(4, {"a\n", "\xff"}), "{\"step\":4,\"prompt\":\"a\\n\",\"text\":\"\xef\xbf\xbd\"}");
+}
+
+TEST(Console, ProgressFitsAnyWidth) {
+  const Progress progress{120, 20000, 4.12341, 4.30119, 4.2345, 3e-4, 0.849, 12345.4, 0.5161, 4980};
+  const std::string all =
+      "step   120/20000  loss 4.1234  max 4.3012  val 4.2345  lr 3.00e-04  norm 0.85  12,345 tok/s  MFU 51.6 %  "
+      "ETA 1h 23m";
+  EXPECT_EQ(format_progress(progress), all);
+  EXPECT_EQ(format_progress(progress, all.size()), all);
+  EXPECT_EQ(format_progress(progress, all.size() - 1),
+            "step   120/20000  loss 4.1234  val 4.2345  lr 3.00e-04  norm 0.85  12,345 tok/s  MFU 51.6 %  ETA 1h 23m");
+  EXPECT_EQ(format_progress(progress, 79),
+            "step   120/20000  loss 4.1234  val 4.2345  12,345 tok/s  MFU 51.6 %  ETA 1h 23m");
+  EXPECT_EQ(format_progress(progress, 60), "step   120/20000  loss 4.1234  val 4.2345  ETA 1h 23m");
+  EXPECT_EQ(format_progress(progress, 43), "step   120/20000  loss 4.1234  ETA 1h 23m");
+  EXPECT_EQ(format_progress(progress, 30), "step   120/20000  loss 4.1234");
+  EXPECT_EQ(format_progress(progress, 21), "step   120/20000  los");
+  for (std::size_t columns = 0; columns < 120; ++columns) EXPECT_LE(format_progress(progress, columns).size(), columns);
+}
+
+TEST(ScheduleLine, DrawsTheWholeRun) {
+  spec::Schedule schedule{spec::ScheduleKind::linear, 80, 20, 0, 0.2};
+  EXPECT_EQ(schedule_line(schedule, 3e-4, 8, true), "▃▇█▆▅▄▂▁");
+  EXPECT_EQ(schedule_line(schedule, 3e-4, 8, false), "-*#+=~._");
+  schedule = {spec::ScheduleKind::constant, 1, 0, 0, 0.2};
+  EXPECT_EQ(schedule_line(schedule, 1, 4, false), "####");
+}
+
+TEST(FirstLoss, IsNearLnV) {
+  spec::Spec spec;
+  spec.model.vocab_size = 4096;
+  spec.model.hidden_size = 256;
+  spec.model.tie_word_embeddings = true;
+  spec.init.embedding_std = 0.02;
+  const FirstLoss tied = expected_first_loss(spec, 2048);
+  EXPECT_NEAR(tied.uniform, 8.3178, 1e-4);
+  EXPECT_EQ(first_loss_warning(tied, 8.3704), "");  // the quick start's
+  EXPECT_EQ(first_loss_warning(tied, 7.6), "");
+  EXPECT_EQ(first_loss_warning(tied, std::nan("")), "");  // which the guard tells
+  EXPECT_NE(first_loss_warning(tied, 10.5).find("the first loss is 10.5000"), std::string::npos);
+  EXPECT_NE(first_loss_warning(tied, 10.5).find("ln(vocab_size) = 8.3178, at most"), std::string::npos);
+  EXPECT_NE(first_loss_warning(tied, 7.3).find("at least"), std::string::npos);
+  spec.model.tie_word_embeddings = false;
+  spec.init.embedding_std = 1;  // logits of variance 256
+  const FirstLoss wide = expected_first_loss(spec, 2048);
+  EXPECT_EQ(first_loss_warning(wide, 8.3178 + 128), "");
+  EXPECT_NE(first_loss_warning(wide, 8.3178 + 170), "");
+}
+
+TEST(Usage, PeaksAreOfWholeDevicesByTheirNames) {
+  EXPECT_EQ(peak_flops("NVIDIA H100 80GB HBM3 (sm_90), 79.19 GiB, driver for CUDA 13.0", DType::bf16), 989e12);
+  EXPECT_EQ(peak_flops("NVIDIA H100 80GB HBM3 (sm_90), 79.19 GiB", DType::f32), 67e12);
+  EXPECT_EQ(peak_flops("NVIDIA H200 (sm_90)", DType::bf16), 989e12);
+  EXPECT_EQ(peak_flops("NVIDIA H200 NVL (sm_90)", DType::bf16), 835e12);
+  EXPECT_EQ(peak_flops("NVIDIA A100-SXM4-40GB (sm_80)", DType::bf16), 312e12);
+  EXPECT_EQ(peak_flops("NVIDIA H100 80GB HBM3 MIG 1g.10gb (sm_90)", DType::bf16), std::nullopt);
+  EXPECT_EQ(peak_flops("AMD EPYC, 2 threads, avx512_bf16", DType::bf16), std::nullopt);
+  EXPECT_EQ(peak_flops("", DType::bf16), std::nullopt);
+}
+
+TEST(Usage, ModelFlopsOverThePeakOfAllDevices) {
+  // The reference run as published: 65,000 tokens a second of 7.852 GFLOP each on an H100.
+  EXPECT_NEAR(utilisation(7.852e9, 65000, 1, 989e12), 0.516, 5e-4);
+  EXPECT_NEAR(utilisation(7.852e9, 65000, 2, 989e12), 0.258, 5e-4);
+}
+
+TEST(Usage, MemoryOfTheProcess) {
+  const std::int64_t before = resident_bytes();
+  EXPECT_GT(before, 1 << 20);
+  std::vector<char> more(64 << 20, 1);
+  EXPECT_GE(resident_bytes(), before + static_cast<std::int64_t>(more.size() / 2));
 }
 
 TEST(Clock, CountsFromTheStartOfTheProcess) {

@@ -1,4 +1,5 @@
 // Whole runs of the fake program: what they write, and that they can be stopped and resumed anywhere without a trace.
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
@@ -23,8 +24,24 @@ TEST_F(Runs, WritesMetricsSamplesAndCheckpoints) {
     EXPECT_GT(line["tokens_per_second"], 0);
     EXPECT_EQ(line.contains("val_loss"), (i + 1) % 5 == 0);
     EXPECT_EQ(line["per_parameter"]["model.norm.weight"]["weight"], 2.0);
+    EXPECT_EQ(line["per_parameter"]["model.norm.weight"]["ratio"], 1.25);
+    EXPECT_EQ(line["ignored"], 0);
+    EXPECT_DOUBLE_EQ(line["epochs"].get<double>(), 0.16 * (i + 1));
+    EXPECT_GE(line["data_wait"], 0);
+    EXPECT_FALSE(line.contains("mfu")) << "of a processor";
+    EXPECT_EQ(line.contains("evaluation_seconds"), (i + 1) % 5 == 0);
+    EXPECT_EQ(line.contains("saving_seconds"), i > 0 && i % 5 == 0) << "of the step before";
+    EXPECT_EQ(line["memory"], 8448);
+    EXPECT_GT(line["resident"], 1 << 20);
+    // No softmax over twelve has more entropy than ln 12, and none of 16 targets is right by a part.
+    EXPECT_GT(line["entropy"], 0);
+    EXPECT_LE(line["entropy"], std::log(12.0));
+    EXPECT_LE(line["lse_mean"], line["lse_max"]);
+    EXPECT_EQ(std::fmod(line["top1"].get<double>() * 16, 1), 0);
+    EXPECT_EQ(line.contains("val_top1"), line.contains("val_loss"));
   }
   EXPECT_LT(metrics[19]["val_loss"], 0.95 * metrics[0]["loss"].get<double>());
+  EXPECT_GT(metrics[19]["top1"], metrics[0]["top1"]);
   for (int step : {5, 10, 15, 20}) EXPECT_EQ(checkpoint("run", step).size(), 6u) << step;
   EXPECT_EQ(lines("run/samples.jsonl").size(), 12u);
   EXPECT_TRUE(contains(result.out, "step 20/20  loss ")) << result.out;
@@ -62,12 +79,14 @@ TEST_F(Runs, ValidationLossIsTheMeanOverItsTargets) {
       tensor<float>(folder_ / "run/checkpoints/step-00000020/model.safetensors", "model.embed_tokens.weight");
   const std::string shard = read_file(folder_ / "data/val.bin");
   std::array<double, kVocab> probabilities;
-  double sum = 0;  // 13 tokens are 3 samples of 4 targets, the third alone in a batch of two
+  double sum = 0, correct = 0;  // 13 tokens are 3 samples of 4 targets, the third alone in a batch of two
   for (std::size_t i = 0; i < 12; ++i) {
     std::uint16_t pair[2];
     std::memcpy(pair, shard.data() + 1024 + 2 * i, 4);
     sum += loss_of(table, pair[0], pair[1], probabilities);
+    correct += probabilities[pair[1]] == *std::max_element(probabilities.begin(), probabilities.end());
   }
+  EXPECT_NEAR(lines("run/metrics.jsonl")[19]["val_top1"].get<double>(), correct / 12, 1e-6);
   // loss_scale is rounded to float once.
   EXPECT_NEAR(lines("run/metrics.jsonl")[19]["val_loss"].get<double>(), sum / 12, 1e-7 * sum);
 }
@@ -236,6 +255,8 @@ TEST_F(Runs, TraceHasEveryStep) {
     const Json summary = Json::parse(read_file(folder_ / "trace" / step / "summary.json"));
     const Json line = lines("run/metrics.jsonl")[step[5] - '0'];
     EXPECT_EQ(summary["loss"], line["loss"]);
+    for (const char* key : {"top1", "lse_mean", "lse_max", "entropy"})
+      EXPECT_FLOAT_EQ(summary[key].get<float>(), line[key].get<float>()) << key;
     EXPECT_FLOAT_EQ(summary["lr"].get<float>(), line["lr"].get<float>());
     EXPECT_FLOAT_EQ(summary["grad_norm"].get<float>(), line["grad_norm"].get<float>());
   }

@@ -18,7 +18,7 @@ void arrive_at_cluster(bool release);
 /// Waits until all lanes of the cluster have come as often as this one.
 void wait_for_cluster();
 /// Writes what `mine`, in shared memory, is in the block of number `rank` of the cluster.
-void write_shared_of(float2* mine, int rank, float2 value);
+void write_shared_of(float4* mine, int rank, float4 value);
 
 /// `exact`, which an instruction gives within `most` units in the last place: as far off as its argument's bits say.
 /// Never rounded to zero or out of the numbers: results that are subnormal are 0.
@@ -72,7 +72,7 @@ inline int cluster_size() { return sim::cluster_size(); }
 inline void cluster_arrive() { sim::arrive_at_cluster(true); }
 inline void cluster_arrive_relaxed() { sim::arrive_at_cluster(false); }
 inline void cluster_wait() { sim::wait_for_cluster(); }
-inline void cluster_write(float2* shared, int rank, float2 v) { sim::write_shared_of(shared, rank, v); }
+inline void cluster_write(float4* shared, int rank, float4 v) { sim::write_shared_of(shared, rank, v); }
 
 // What the PTX ISA promises and no more: the nearest result, or up to 2 (1) ulp off, a different number for each
 // argument.

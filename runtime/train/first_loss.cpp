@@ -1,0 +1,37 @@
+#include "train/first_loss.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace llmc {
+
+FirstLoss expected_first_loss(const spec::Spec& spec, std::int64_t targets) {
+  constexpr double kAway = 0.1, kDeviations = 4;
+  const auto hidden = static_cast<double>(spec.model.hidden_size),
+             vocabulary = static_cast<double>(spec.model.vocab_size);
+  const double variance = hidden * spec.init.embedding_std * spec.init.embedding_std;
+  const double uniform = std::log(vocabulary);
+  double most = uniform + variance / 2;
+  if (spec.model.tie_word_embeddings) {
+    const double own = hidden * spec.init.embedding_std;  // ln(e^most + e^own) without powers that overflow
+    most = std::max(most, own) + std::log1p(std::exp(-std::abs(most - own)));
+  }
+  const double noise = kDeviations * std::sqrt(variance / static_cast<double>(targets));
+  return {uniform, (1 - kAway) * uniform - noise, (1 + kAway) * most + noise};
+}
+
+std::string first_loss_warning(const FirstLoss& expected, double loss) {
+  if (!std::isfinite(loss) || (loss >= expected.least && loss <= expected.most)) return {};
+  const bool low = loss < expected.least;
+  return fmt::format(
+      "the first loss is {:.4f}, and weights that nobody has trained give about ln(vocab_size) = {:.4f}, at {} {:.4f}; "
+      "likely causes: {}",
+      loss, expected.uniform, low ? "least" : "most", low ? expected.least : expected.most,
+      low ? "data with long runs of one token, targets that are the inputs themselves, or a model.vocab_size that is "
+            "not the tokenizer's"
+          : "data of another tokenizer than model.vocab_size is of, or an init.embedding_std that is too large");
+}
+
+}  // namespace llmc

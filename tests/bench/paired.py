@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+"""Two trainers of one run in turn, A B A B ...: seconds a step of each, and A's over B's, round by round.
+
+    python3 tests/bench/paired.py build/after/trainer build/before/trainer [--steps 60] [--rounds 9] [--threads N] [key.path=value ...]
+
+What a change costs: build the spec with each llmc, and give both trainers. Each round is one run of A and one of B, in folders that
+are removed; its figure is the median of the steps behind the first three. Prints medians over the rounds, the range of the
+rounds, and the median of the ratios, which the machine's drift does not touch. --metric cpu: processor seconds of the whole
+process for each step instead, which other processes on the machine move less.
+"""
+
+import argparse
+import json
+import os
+import resource
+import statistics
+import subprocess
+import tempfile
+
+SKIPPED = 3  # steps at a run's begin
+
+
+def run(trainer, arguments, folder):
+    """Seconds a step: by the wall, and of the processor."""
+    timing = os.path.join(folder, "timing.json")
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([trainer, "--quiet", "--run", os.path.join(folder, "run"), "--steps", str(arguments.steps), "--no-final-checkpoint",
+                    "--timing", timing, *(["--threads", str(arguments.threads)] if arguments.threads else []), "checkpoint.every=0",
+                    "evaluation.every=0", "sampling.every=0", *arguments.overrides], check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    with open(timing) as file:
+        steps = json.load(file)["steps"]
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return {"wall": statistics.median(steps[SKIPPED:]), "cpu": cpu / len(steps)}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("trainers", nargs=2, metavar="TRAINER")
+    parser.add_argument("overrides", nargs="*", help="of both runs: key.path=value")
+    parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--threads", type=int)
+    parser.add_argument("--metric", choices=["wall", "cpu"], default="wall")
+    arguments = parser.parse_args()
+    if arguments.steps <= SKIPPED or arguments.rounds < 1:
+        parser.error(f"--steps past {SKIPPED} and --rounds from 1 on")
+    seconds = ([], [])
+    for round_ in range(arguments.rounds):
+        for side in (0, 1) if round_ % 2 == 0 else (1, 0):
+            with tempfile.TemporaryDirectory() as folder:
+                seconds[side].append(run(arguments.trainers[side], arguments, folder)[arguments.metric])
+    for name, values in zip("AB", seconds):
+        print(f"{name}: {1000 * statistics.median(values):.2f} ms a step ({1000 * min(values):.2f} to {1000 * max(values):.2f}), "
+              f"{arguments.metric}")
+    ratios = sorted(a / b for a, b in zip(*seconds))
+    print(f"A / B: {statistics.median(ratios):.4f} (rounds from {ratios[0]:.4f} to {ratios[-1]:.4f})")
+
+
+if __name__ == "__main__":
+    main()
