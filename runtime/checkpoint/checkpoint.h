@@ -94,8 +94,9 @@ std::vector<CheckpointEntry> list_checkpoints(const std::filesystem::path& run);
 /// What is wrong with one checkpoint (find_damage, and a state.json of another step); empty when it is sound.
 std::optional<std::string> find_checkpoint_damage(const CheckpointEntry& checkpoint, Depth depth);
 
-/// The newest checkpoint whose every checksum is right. Damaged ones are named to `log` and passed over.
-std::optional<CheckpointEntry> find_latest_checkpoint(const std::filesystem::path& run, const Log& log);
+/// The newest checkpoint that is sound. Damaged ones are named to `log` and passed over.
+std::optional<CheckpointEntry> find_latest_checkpoint(const std::filesystem::path& run, const Log& log,
+                                                      Depth depth = Depth::checksums);
 
 /// state.json of a checkpoint. Throws Failure(checkpoint).
 TrainState read_train_state(const std::filesystem::path& checkpoint);

@@ -96,10 +96,10 @@ std::optional<std::string> find_checkpoint_damage(const CheckpointEntry& checkpo
   return failure.what();
 }
 
-std::optional<CheckpointEntry> find_latest_checkpoint(const fs::path& run, const Log& log) {
+std::optional<CheckpointEntry> find_latest_checkpoint(const fs::path& run, const Log& log, Depth depth) {
   const std::vector<CheckpointEntry> checkpoints = list_checkpoints(run);
   for (auto it = checkpoints.rbegin(); it != checkpoints.rend(); ++it) {
-    const auto damage = find_checkpoint_damage(*it, Depth::checksums);
+    const auto damage = find_checkpoint_damage(*it, depth);
     if (!damage) return *it;
     if (log) log("checkpoint '" + it->path.string() + "' is damaged and was passed over: " + *damage);
   }

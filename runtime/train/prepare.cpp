@@ -41,7 +41,7 @@ void prepare(Prepared& p, const Options& options, const ProgramInfo& info, const
   p.model = spec::model_fingerprint(built);
   check_spec(options, spec_file);
   if (owner && RunFolder::holds_run(options.run)) p.folder.emplace(options.run, built, log);
-  p.start = find_start(options.run, options.resume, log);
+  p.start = find_start(options.run, options.resume, log, options.batches ? Depth::sizes : Depth::checksums);
   p.last = RunFolder::spec_yaml(options.run);
   p.values = find_values(options, info, p.last, p.start);
   const spec::Spec& run = p.values.run.spec;

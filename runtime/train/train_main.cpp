@@ -17,6 +17,7 @@
 #include "files/durable_file.h"
 #include "run/history.h"
 #include "spec/print.h"
+#include "train/batches.h"
 #include "train/clock.h"
 #include "train/command.h"
 #include "train/loop.h"
@@ -131,10 +132,17 @@ int train(int argc, char** argv, const Options& options, const Program& program,
     spec::Values kept = values.run;
     spec::relate_paths(kept.spec, folder->path());
     folder->start(spec::to_yaml(kept), info.plan_json,
-                  format_history({state.step, utc_now(), start ? start->checkpoint.string() : "", now,
-                                  session.allocated_bytes(), prepared.model, state.data_fingerprint,
+                  format_history({state.step,
+                                  utc_now(),
+                                  start ? start->checkpoint.string() : "",
+                                  now,
+                                  session.allocated_bytes(),
+                                  prepared.model,
+                                  {state.data_fingerprint, state.data_seed, state.position, sequences},
                                   spec::related_path(spec_file, fs::weakly_canonical(folder->path())),
-                                  options.overrides, options.allow, changed}),
+                                  options.overrides,
+                                  options.allow,
+                                  changed}),
                   state.step);
   }
 
@@ -216,6 +224,10 @@ int train_main(int argc, char** argv, const Program& program) try {
   if (options->plan) {
     fmt::print("{}", options->json ? program.info.plan_json : program.info.plan_text);
     return 0;
+  }
+  if (options->batches) {
+    if (launch_of_this_process().rank == 0) print_batches(*options, program.info);
+    return static_cast<int>(Exit::done);
   }
   if (options->tune) {
     tune(program.info, options->device.value_or(0));
