@@ -17,9 +17,10 @@ struct bf16 {
 /// What the host sends to the device before each optimizer step: one copy, no host value is baked into a captured
 /// graph.
 struct StepScalars {
-  float clip_norm;   // gradients are scaled to at most this norm; 0 disables clipping
-  float loss_scale;  // 1 / number of targets of the global batch that are not -1
-  float requests;    // what the outside asks of this rank (train/signals.h); passed on to StepResults
+  float clip_norm;                    // gradients are scaled to at most this norm; 0 disables clipping
+  float loss_scale;                   // 1 / number of targets of the global batch that are not -1
+  float requests;                     // what the outside asks of this rank (train/signals.h); passed on to StepResults
+  float loss_limit, grad_norm_limit;  // above these the update is not applied; infinite: nothing is above
 };
 
 /// The same, for AdamW.
@@ -36,13 +37,16 @@ struct GroupScalars {
   float weight_decay;  // decoupled, multiplied by lr
 };
 
+/// Why an update was not applied.
+enum SkipReason : int { kApplied = 0, kNotFinite = 1, kLossAbove = 2, kGradNormAbove = 3 };
+
 /// What the device tells the host after each step.
 struct StepResults {
   double loss;       // mean negative log-likelihood over the global batch, nats
   double requests;   // the sum of the ranks' StepScalars::requests
   float grad_norm;   // global L2 norm before clipping
   float clip_scale;  // factor applied to every gradient
-  int skipped;       // 1: loss or gradient norm was not finite, so the update was not applied
+  int skipped;       // a SkipReason
 };
 
 /// A run of elements of one parameter, the unit of optimizer work. `offset` is into the flat parameter buffers, `state`

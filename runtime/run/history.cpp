@@ -73,6 +73,8 @@ std::string format_history(const HistoryEntry& entry) {
   line["allowed"] = entry.allowed;
   Json& changed = line["changed"] = Json::object();
   for (const spec::Change& change : entry.changed) changed[change.key->path] = {change.before, change.after};
+  if (entry.rollbacks > 0) line["rollbacks"] = entry.rollbacks;
+  if (!entry.why.empty()) line["rollback"] = {{"from_step", entry.left_step}, {"why", entry.why}};
   return line.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -100,7 +102,8 @@ std::optional<OrderFrom> order_after(const std::string& text, std::int64_t step)
       const Json line = Json::parse(line_before(text, end));
       const auto from = line.at("step").get<std::int64_t>();
       if (from > step) continue;  // what came before it and went further is no part of the run
-      OrderFrom found{from, line.at("checkpoint").get<std::string>(), order_of(line)};
+      OrderFrom found{from, line.at("checkpoint").get<std::string>(), order_of(line),
+                      line.value("rollbacks", std::int64_t{0})};
       if (!possible(found.order)) return std::nullopt;
       return found;
     } catch (const Json::exception&) {

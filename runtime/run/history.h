@@ -1,4 +1,4 @@
-// history.jsonl: one line for each start of a run, so that its folder says how it came about.
+// history.jsonl: one line for each start of a run and each rollback, so that its folder says how it came about.
 #pragma once
 
 #include <cstdint>
@@ -46,6 +46,10 @@ struct HistoryEntry {
   std::vector<std::string> overrides;  // key=value words of the command line
   std::vector<std::string> allowed;    // keys that --allow named
   std::vector<spec::Change> changed;   // since the start before
+  std::int64_t rollbacks = 0;          // of the run so far
+  /// Where this is no start but a rollback: the step that it came from, and why; else empty.
+  std::int64_t left_step = 0;
+  std::string why = {};
 };
 
 /// One JSON object without a line break.
@@ -60,6 +64,7 @@ struct OrderFrom {
   std::int64_t step;
   std::string checkpoint;
   DataOrder order;
+  std::int64_t rollbacks;
 };
 std::optional<OrderFrom> order_after(const std::string& text, std::int64_t step);
 

@@ -32,7 +32,8 @@ OrderFrom order_of_step(const Prepared& p, const Options& options, const Program
     return {state.step,
             "",
             {state.data_fingerprint, state.data_seed, state.position,
-             p.values.run.spec.batch.tokens / info.sequence_length}};
+             p.values.run.spec.batch.tokens / info.sequence_length},
+            state.guard.rollbacks};
   const auto refuse = [&](const std::string& why) -> OrderFrom {
     throw Failure(Exit::checkpoint,
                   fmt::format("which samples step {} of '{}' was trained on is not known: {}; --batches tells of "

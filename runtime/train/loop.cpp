@@ -8,9 +8,11 @@
 
 #include "comm/collectives.h"
 #include "error.h"
+#include "plural.h"
 #include "train/clock.h"
 #include "train/metrics.h"
 #include "train/replicas.h"
+#include "train/rollback.h"
 #include "train/together.h"
 
 namespace llmc {
@@ -53,13 +55,19 @@ void TrainLoop::send() {
   const std::int64_t step = state_.step + static_cast<std::int64_t>(sent_.size());
   if (run_.profile && step == run_.profile->first) run_.session.profile(true);
   const double begin = process_seconds();
-  batch_ = run_.loader.next(std::move(batch_));
+  batch_ = run_.loader->next(std::move(batch_));
   const spec::Optimizer& optimizer = run_.values.optimizer;
   const double lr = learning_rate(run_.values.schedule, optimizer.lr, step);
-  sent_.push_back({lr, batch_.sample_ids, batch_.target_count, batch_.end, begin});
+  const StepLimits limits = guard_.limits(step + 1);
+  sent_.push_back({lr, batch_.sample_ids, batch_.target_count, batch_.end, limits, begin});
   run_.ranks.at(step + 1, "training");
   run_.session.send(batch_, optimizer_scalars(optimizer, run_.session.info().groups, lr, step),
-                    static_cast<float>(optimizer.clip_norm), requests(), step, run_.trace);
+                    {.clip_norm = static_cast<float>(optimizer.clip_norm),
+                     .loss_scale = 0,
+                     .requests = requests(),
+                     .loss_limit = limits.loss,
+                     .grad_norm_limit = limits.grad_norm},
+                    step, run_.trace);
 }
 
 /// The time of a step that was sent ahead begins where the one before it ended.
@@ -103,6 +111,7 @@ void TrainLoop::log_step(bool norms) {
   metrics.seconds = process_seconds();
   metrics.val_loss = val_loss_;
   if (finished_.results.skipped) metrics.skipped_samples = done_.sample_ids;
+  metrics.skip_reason = skip_reason(finished_.results.skipped);
   if (norms && run_.values.metrics.per_parameter) metrics.parameter_norms = finished_.norms;
   if (!run_.folder) return;
   try {
@@ -176,6 +185,7 @@ void TrainLoop::compare() {
 
 bool TrainLoop::save() try {
   run_.ranks.at(state_.step, "saving");
+  state_.guard = guard_.state();
   SaveOptions options;
   options.savers = {run_.session.ranks().rank(), run_.session.ranks().world_size(),
                     [&](const std::string& mine) { return run_.ranks.all_gather(mine); }};
@@ -186,7 +196,8 @@ bool TrainLoop::save() try {
           "from, but the metrics and samples until here and the checkpoints before are lost",
           run_.path.string(), state_.step));
   };
-  options.retention = {run_.values.checkpoint.keep_last, run_.values.checkpoint.keep_every};
+  options.retention = {run_.values.checkpoint.keep_last, run_.values.checkpoint.keep_every,
+                       guard_.may_go_back_before()};
   options.log = [&](const std::string& line) { run_.console.warning(line); };
   const auto path =
       save_checkpoint(run_.path, state_, run_.texts, run_.session.info().parameters, run_.session.state(), options);
@@ -200,9 +211,9 @@ bool TrainLoop::save() try {
   return false;
 }
 
-/// Of several ranks whose update was skipped, those where it began; else empty.
+/// Of several ranks whose update was skipped because something is not finite, those where that began; else empty.
 std::string TrainLoop::where_not_finite() {
-  if (!many_ranks() || !finished_.results.skipped) return {};
+  if (!many_ranks() || finished_.results.skipped != kNotFinite) return {};
   // A letter for a loss, one for weights that are not finite: the others have them after the gather, so that the loss
   // may be that of all ranks.
   std::string mine = std::isfinite(finished_.own_loss) ? "" : "l";
@@ -220,18 +231,56 @@ std::string TrainLoop::where_not_finite() {
   return text.empty() ? "gradients alone" : text;
 }
 
+void TrainLoop::observe() {
+  const StepResults& results = finished_.results;
+  const std::string warning = guard_.observe(state_.step, results, done_.limits, done_.sample_ids, where_not_finite());
+  if (!warning.empty()) run_.console.warning(warning);
+  if (results.skipped && run_.sample_text)
+    for (const std::uint64_t sample :
+         std::span(done_.sample_ids).first(std::min(done_.sample_ids.size(), kNamedSamples)))
+      run_.console.warning(fmt::format("step {}, sample {}: {}", state_.step, sample, run_.sample_text(sample)));
+  if (const std::string still = frozen_.observe(state_.step, results.loss); !still.empty()) run_.console.warning(still);
+}
+
 void TrainLoop::report(bool last) {
   val_loss_.reset();
-  const std::string warning = guard_.observe(state_.step, finished_.results, where_not_finite());
-  if (!warning.empty()) run_.console.warning(warning);
+  observe();
   const bool evaluating = run_.evaluation && due(run_.values.evaluation.every, state_.step);
   const bool line = due(run_.values.metrics.every, state_.step) || step_seconds_.size() == 1;
   if (evaluating) evaluate();
   log_step(line || evaluating || finished_.results.skipped);
   show_progress(last || val_loss_ || (line && !run_.console.terminal()));
   if (line || val_loss_) recent_ = {};
-  guard_.check();
+  if (!guard_.exhausted().empty()) return;
   if (run_.sampling && due(run_.values.sampling.every, state_.step)) sample();
+}
+
+void TrainLoop::go_back(const std::string& why) {
+  const spec::Guards& guards = run_.values.guards;
+  if (!guards.rollback)
+    throw SharedFailure(Exit::numerics, fmt::format("{}; {}; guards.rollback=true goes back to a checkpoint by itself",
+                                                    why, guard_.advice()));
+  if (guard_.state().rollbacks >= guards.rollbacks)
+    throw SharedFailure(Exit::numerics, fmt::format("{}, after {} rollback{} (guards.rollbacks); {}", why,
+                                                    guards.rollbacks, plural(guards.rollbacks), guard_.advice()));
+  const std::int64_t left = state_.step;
+  TrainState now = state_;
+  now.guard = guard_.state();
+  while (!sent_.empty()) finish();  // a step that was sent ahead: its update goes with the rest
+  run_.ranks.at(left, "going back to a checkpoint");
+  const auto state = roll_back(run_.path, run_.folder, now, guard_.first_skipped(), why, run_.start, run_.session,
+                               run_.ranks, [&](const std::string& line) { run_.console.warning(line); });
+  if (!state)
+    throw SharedFailure(Exit::numerics, fmt::format("{}, and there is no whole checkpoint from before step {} to go "
+                                                    "back to; {}",
+                                                    why, guard_.first_skipped(), guard_.advice()));
+  run_.console.warning(fmt::format(
+      "{}: the run goes back to step {}, and on with the samples after those of step {} (rollback {} of {})", why,
+      state->step, left, state->guard.rollbacks, guards.rollbacks));
+  state_ = *state;
+  guard_ = Guard(guards, run_.values.optimizer.clip_norm, state_.guard);
+  run_.loader = run_.open_loader(state_.position);
+  recent_ = {};
 }
 
 int TrainLoop::run() {
@@ -244,6 +293,10 @@ int TrainLoop::run() {
     finish();
     const bool last = state_.step == run_.stop;
     report(last);
+    if (const std::string why = guard_.exhausted(); !why.empty()) {
+      go_back(why);
+      continue;
+    }
     // Asked for while the samples were written is early enough.
     const int signal = stop_signal();
     asked |= many_ranks() ? std::exchange(save_asked_, false) : run_.signals.take_save_request();

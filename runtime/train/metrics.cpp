@@ -29,8 +29,10 @@ std::string format_metrics(const StepMetrics& metrics, std::span<const Parameter
                  {"tokens", metrics.tokens},  {"tokens_per_second", metrics.tokens_per_second},
                  {"seconds", metrics.seconds}};
   if (metrics.val_loss) object["val_loss"] = *metrics.val_loss;
-  if (!metrics.skipped_samples.empty())
+  if (!metrics.skipped_samples.empty()) {
     object["skipped"] = std::vector<std::uint64_t>(metrics.skipped_samples.begin(), metrics.skipped_samples.end());
+    object["skip_reason"] = metrics.skip_reason;
+  }
   if (!metrics.parameter_norms.empty()) {
     Json& norms = object["per_parameter"] = Json::object();
     for (std::size_t p = 0; p < parameters.size(); ++p)

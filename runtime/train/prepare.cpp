@@ -5,6 +5,7 @@
 #include "data/vocabulary.h"
 #include "error.h"
 #include "plural.h"
+#include "run/history.h"
 #include "spec/fingerprint.h"
 #include "spec/print.h"
 #include "train/opening.h"
@@ -29,6 +30,18 @@ std::string asked_in_vain(const spec::Spec& before, const spec::Spec& run, const
       text += fmt::format("{}{} {}, not {}", text.empty() ? "" : ", ", c.key->path, c.before, c.after);
   }
   return text;
+}
+
+/// A run that went back to this checkpoint, and was stopped before it saved again, goes on behind the samples that it
+/// had left.
+void follow_rollback(TrainState& state, const StartPoint& start, const std::string& history) {
+  const std::optional<OrderFrom> from = order_after(history, state.step);
+  if (!from || from->step != state.step || from->rollbacks <= state.guard.rollbacks ||
+      from->order.data != state.data_fingerprint || from->order.seed != state.data_seed ||
+      fs::weakly_canonical(from->checkpoint) != fs::weakly_canonical(start.checkpoint))
+    return;
+  state.position = from->order.position;
+  state.guard.rollbacks = from->rollbacks;
 }
 
 }  // namespace
@@ -63,6 +76,8 @@ void prepare(Prepared& p, const Options& options, const ProgramInfo& info, const
     p.state.step = saved.step;
     p.state.position = position_after(saved, p.state);
     if (p.state.tokenizer.empty()) p.state.tokenizer = saved.tokenizer;
+    p.state.guard = saved.guard;
+    follow_rollback(p.state, *p.start, RunFolder::history(options.run));
   }
   p.state.position = continue_with(p.state.position, info.sequence_length);
 }
