@@ -1,5 +1,5 @@
 // gradient_clip: the global gradient norm, the factor that brings it to clip_norm at most, and whether to skip the
-// step.
+// step: for what is not finite, or above the step's limits.
 #include "device/group.h"
 #include "params.h"
 
@@ -16,7 +16,10 @@ LLMC_KERNEL gradient_clip(const float* __restrict__ partial, int chunks, const S
   const float clip = scalars->clip_norm;
   results->grad_norm = static_cast<float>(norm);
   results->clip_scale = clip > 0.0f && norm > clip ? static_cast<float>(clip / norm) : 1.0f;
-  results->skipped = !finite(results->loss) || !finite(norm);
+  results->skipped = !finite(results->loss) || !finite(norm)         ? kNotFinite
+                     : results->loss > scalars->loss_limit           ? kLossAbove
+                     : results->grad_norm > scalars->grad_norm_limit ? kGradNormAbove
+                                                                     : kApplied;
 }
 
 }  // namespace llmc

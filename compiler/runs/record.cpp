@@ -66,10 +66,15 @@ Line line_of(const Object& object) {
   return line;
 }
 
-/// A line is of the last start that went on from a step before it; each start counts its seconds anew.
+/// A line is of the last start that went on from a step before it; each start counts its seconds anew, a
+/// rollback within it does not.
 void add_times(std::vector<Line>& lines, const std::vector<Object>& starts) {
   std::vector<std::pair<std::int64_t, std::size_t>> by_step;  // step that a start goes on from, its place
-  for (std::size_t i = 0; i < starts.size(); ++i) by_step.emplace_back(starts[i]["step"].get<std::int64_t>(), i);
+  std::size_t clock = 0;
+  for (std::size_t i = 0; i < starts.size(); ++i) {
+    if (!starts[i].contains("rollback")) clock = i;
+    by_step.emplace_back(starts[i]["step"].get<std::int64_t>(), clock);
+  }
   std::ranges::sort(by_step);
   double before = 0, last = 0;  // seconds of the starts before, and of this one up to the last line
   std::size_t next = 0, start = 0;

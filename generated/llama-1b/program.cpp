@@ -211,7 +211,7 @@ constexpr Buffer kBuffers[] = {
     {"masters", DType::f32, 1241655296, Use::masters, 0},
     {"copies_bf16", DType::bf16, 1241655296, Use::copies, 4966621184},
     {"gradients", DType::f32, 1241655296, Use::gradients, 7449931776},
-    {"scalars", DType::byte, 12, Use::scalars, 12416552960},
+    {"scalars", DType::byte, 20, Use::scalars, 12416552960},
     {"tokens", DType::i32, 32768, Use::tokens, 12416553216},
     {"targets", DType::i32, 32768, Use::targets, 12416684288},
     {"embedding_order", DType::i32, 32768, Use::embedding_order, 12416815360},

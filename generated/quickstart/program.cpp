@@ -105,7 +105,7 @@ constexpr ParameterGroup kGroups[] = {
 constexpr Buffer kBuffers[] = {
     {"masters", DType::f32, 5803264, Use::masters, 0},
     {"gradients", DType::f32, 5803264, Use::gradients, 23213056},
-    {"scalars", DType::byte, 12, Use::scalars, 46426112},
+    {"scalars", DType::byte, 20, Use::scalars, 46426112},
     {"tokens", DType::i32, 2048, Use::tokens, 46426368},
     {"targets", DType::i32, 2048, Use::targets, 46434560},
     {"embedding_order", DType::i32, 2048, Use::embedding_order, 46442752},

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "checkpoint/guard_state.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/state_access.h"
 #include "data/position.h"
@@ -25,15 +26,17 @@ struct TrainState {
   std::string model_fingerprint;  // what the tensors mean: spec/fingerprint.h
   std::string data_fingerprint;
   std::string tokenizer;  // checksum of its file; empty: the run has seen none
+  GuardState guard = {};
 
   bool operator==(const TrainState&) const = default;
 };
 
 /// Which checkpoints stay after a save: the newest `keep_last` (0 = all), every multiple of `keep_every` (0 = none),
-/// and the best.
+/// the newest from before each step of `keep_before`, to which a run may have to go back, and the best.
 struct Retention {
   std::int64_t keep_last = 0;
   std::int64_t keep_every = 0;
+  std::vector<std::int64_t> keep_before = {};
   std::optional<std::int64_t> best = {};  // a step whose checkpoint stays
 };
 
@@ -97,8 +100,18 @@ std::vector<CheckpointEntry> list_checkpoints(const std::filesystem::path& run);
 /// What is wrong with one checkpoint (find_damage, and a state.json of another step); empty when it is sound.
 std::optional<std::string> find_checkpoint_damage(const CheckpointEntry& checkpoint, Depth depth);
 
-/// The newest checkpoint whose every checksum is right. Damaged ones are named to `log` and passed over.
-std::optional<CheckpointEntry> find_latest_checkpoint(const std::filesystem::path& run, const Log& log);
+/// The newest checkpoint of a step below `step` whose checksums are right. Damaged ones are named to `log` and passed
+/// over.
+std::optional<CheckpointEntry> find_checkpoint_before(const std::filesystem::path& run, std::int64_t step,
+                                                      const Log& log);
+
+/// Removes the checkpoints of steps above `step`, whole or not, the newest first. Throws Failure(checkpoint). The
+/// caller holds the run folder's lock.
+void remove_checkpoints_after(const std::filesystem::path& run, std::int64_t step);
+
+/// The newest checkpoint that is sound. Damaged ones are named to `log` and passed over.
+std::optional<CheckpointEntry> find_latest_checkpoint(const std::filesystem::path& run, const Log& log,
+                                                      Depth depth = Depth::checksums);
 
 /// state.json of a checkpoint. Throws Failure(checkpoint).
 TrainState read_train_state(const std::filesystem::path& checkpoint);

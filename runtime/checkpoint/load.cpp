@@ -1,3 +1,4 @@
+#include <limits>
 #include <memory>
 #include <set>
 #include <stdexcept>
@@ -96,14 +97,27 @@ std::optional<std::string> find_checkpoint_damage(const CheckpointEntry& checkpo
   return failure.what();
 }
 
-std::optional<CheckpointEntry> find_latest_checkpoint(const fs::path& run, const Log& log) {
+namespace {
+
+std::optional<CheckpointEntry> find_newest(const fs::path& run, std::int64_t below, const Log& log, Depth depth) {
   const std::vector<CheckpointEntry> checkpoints = list_checkpoints(run);
   for (auto it = checkpoints.rbegin(); it != checkpoints.rend(); ++it) {
-    const auto damage = find_checkpoint_damage(*it, Depth::checksums);
+    if (it->step >= below) continue;
+    const auto damage = find_checkpoint_damage(*it, depth);
     if (!damage) return *it;
     if (log) log("checkpoint '" + it->path.string() + "' is damaged and was passed over: " + *damage);
   }
   return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<CheckpointEntry> find_latest_checkpoint(const fs::path& run, const Log& log, Depth depth) {
+  return find_newest(run, std::numeric_limits<std::int64_t>::max(), log, depth);
+}
+
+std::optional<CheckpointEntry> find_checkpoint_before(const fs::path& run, std::int64_t step, const Log& log) {
+  return find_newest(run, step, log, Depth::checksums);
 }
 
 TrainState load_checkpoint(const fs::path& checkpoint, std::span<const ParameterInfo> parameters, StateAccess& access,

@@ -45,21 +45,29 @@ void apply_retention(const fs::path& run, std::int64_t saved, const Retention& r
   std::vector<CheckpointEntry> checkpoints = list_checkpoints(run);
   std::reverse(checkpoints.begin(), checkpoints.end());
   std::int64_t kept = 0;
+  std::vector<std::int64_t> before = retention.keep_before;
   for (const CheckpointEntry& checkpoint : checkpoints) {
     if (checkpoint.step > saved) continue;
     if (const auto damage = find_checkpoint_damage(checkpoint, Depth::sizes)) {
       if (log) log("checkpoint '" + checkpoint.path.string() + "' is damaged and was left alone: " + *damage);
       continue;
     }
+    const bool wanted = std::erase_if(before, [&](std::int64_t step) { return checkpoint.step < step; }) > 0;
     if (kept < retention.keep_last || checkpoint.step == saved) {
       ++kept;
-    } else if ((retention.keep_every <= 0 || checkpoint.step % retention.keep_every != 0) &&
+    } else if (!wanted && (retention.keep_every <= 0 || checkpoint.step % retention.keep_every != 0) &&
                checkpoint.step != retention.best) {
       remove_directory(checkpoints_directory(run), checkpoint.path.filename().string());
     }
   }
 } catch (const Failure& failure) {
   if (log) log(std::string("an old checkpoint was not removed: ") + failure.what());
+}
+
+void remove_checkpoints_after(const fs::path& run, std::int64_t step) {
+  const std::vector<CheckpointEntry> checkpoints = list_checkpoints(run);
+  for (auto it = checkpoints.rbegin(); it != checkpoints.rend() && it->step > step; ++it)
+    remove_directory(checkpoints_directory(run), it->path.filename().string());
 }
 
 }  // namespace llmc

@@ -1,5 +1,7 @@
 #include "checkpoint/train_state.h"
 
+#include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
@@ -7,7 +9,30 @@ namespace llmc {
 namespace {
 
 using Json = nlohmann::json;
-constexpr char kStateFormat[] = "llmc-state-2";
+/// Without what guards remember a state is as older versions wrote it, and reads there.
+const char* format_of(const TrainState& state) { return state.guard == GuardState{} ? "llmc-state-2" : "llmc-state-3"; }
+
+Json as_json(const GuardState& guard) {
+  return {{"losses", guard.losses},
+          {"grad_norms", guard.grad_norms},
+          {"newest", guard.newest},
+          {"skipped", guard.skipped},
+          {"rollbacks", guard.rollbacks}};
+}
+
+GuardState guard_of(const Json& object) {
+  GuardState guard;
+  object.at("losses").get_to(guard.losses);
+  object.at("grad_norms").get_to(guard.grad_norms);
+  object.at("newest").get_to(guard.newest);
+  object.at("skipped").get_to(guard.skipped);
+  object.at("rollbacks").get_to(guard.rollbacks);
+  const auto finite = [](double value) { return std::isfinite(value); };
+  if (guard.losses.size() != guard.grad_norms.size() || !std::ranges::all_of(guard.losses, finite) ||
+      !std::ranges::all_of(guard.grad_norms, finite))
+    throw std::invalid_argument("it was altered");
+  return guard;
+}
 
 }  // namespace
 
@@ -15,23 +40,23 @@ std::string format_train_state(const TrainState& state) {
   Json stretches = Json::array();
   for (const Stretch& stretch : state.position.stretches)
     stretches.push_back({{"sequence_length", stretch.sequence_length}, {"samples", stretch.samples}});
-  return Json{{"format", kStateFormat},
-              {"step", state.step},
-              {"tokens", state.position.tokens},
-              {"epoch", state.position.epoch},
-              {"visited", stretches},
-              {"seed", state.seed},
-              {"data_seed", state.data_seed},
-              {"model_fingerprint", state.model_fingerprint},
-              {"data_fingerprint", state.data_fingerprint},
-              {"tokenizer", state.tokenizer}}
-             .dump(1) +
-         "\n";
+  Json document{{"format", format_of(state)},
+                {"step", state.step},
+                {"tokens", state.position.tokens},
+                {"epoch", state.position.epoch},
+                {"visited", stretches},
+                {"seed", state.seed},
+                {"data_seed", state.data_seed},
+                {"model_fingerprint", state.model_fingerprint},
+                {"data_fingerprint", state.data_fingerprint},
+                {"tokenizer", state.tokenizer}};
+  if (!(state.guard == GuardState{})) document["guard"] = as_json(state.guard);
+  return document.dump(1) + "\n";
 }
 
 TrainState parse_train_state(const std::string& text) try {
   const Json document = Json::parse(text);
-  if (document.at("format") != kStateFormat)
+  if (document.at("format") != "llmc-state-2" && document.at("format") != "llmc-state-3")
     throw std::invalid_argument("it is of another version of llmc, which has to go on with it");
   TrainState state;
   document.at("step").get_to(state.step);
@@ -48,6 +73,7 @@ TrainState parse_train_state(const std::string& text) try {
   document.at("model_fingerprint").get_to(state.model_fingerprint);
   document.at("data_fingerprint").get_to(state.data_fingerprint);
   document.at("tokenizer").get_to(state.tokenizer);
+  if (document.contains("guard")) state.guard = guard_of(document["guard"]);
   // Duplicate keys, signs, fractions, extra keys and another format all fail to come back as the same bytes.
   if (state.step < 0 || format_train_state(state) != text) throw std::invalid_argument("it was altered");
   return state;

@@ -24,28 +24,16 @@ void shape(MicroBatch& batch, std::int64_t rows, std::int64_t sequence_length) {
 
 Loader::Loader(std::shared_ptr<const TokenShards> shards, std::uint64_t seed, std::int64_t sequence_length,
                std::int64_t micro_batch, std::int64_t sequences_per_step, const DataPosition& start, RankShare share)
-    : samples_(shards, sequence_length),
-      order_(static_cast<std::uint64_t>(samples_.count()), seed),
+    : walk_(std::move(shards), seed, sequence_length, start),
       micro_batch_(micro_batch),
       sequences_per_step_(sequences_per_step),
-      position_(continue_with(start, sequence_length)),
+      tokens_(start.tokens),
       share_(share),
-      sample_(static_cast<std::size_t>(sequence_length) + 1),
-      targets_(static_cast<std::size_t>(sequence_length)) {
+      sample_(static_cast<std::size_t>(sequence_length) + 1) {
   if (micro_batch < 1 || sequences_per_step < 1 || sequences_per_step % micro_batch != 0 ||
       sequences_per_step / micro_batch < share.ranks)
     throw Failure(Exit::internal, fmt::format("a loader of {} sequences a step in micro-batches of {} for {} ranks",
                                               sequences_per_step, micro_batch, share.ranks));
-  for (const Stretch& stretch : position_.stretches) {
-    const Samples samples(shards, stretch.sequence_length);
-    const auto count = static_cast<std::uint64_t>(samples.count());
-    if (stretch.samples > count)
-      throw Failure(Exit::checkpoint,
-                    fmt::format("the run is {} samples of {} tokens into an epoch, and the data have {}",
-                                stretch.samples, stretch.sequence_length, count));
-    if (&stretch != &position_.stretches.back())
-      earlier_.push_back({samples, SampleOrder(count, seed), stretch.samples});
-  }
   // Signals are the main thread's: a new thread inherits the mask that is set around its start.
   sigset_t all, before;
   sigfillset(&all);
@@ -113,16 +101,17 @@ void Loader::fill(StepBatch& batch) {
       fill(batch.micro_batches[static_cast<std::size_t>(i - skipped)], batch);
     else
       pass_over(batch);
-  position_.tokens += static_cast<std::uint64_t>(batch.target_count);
-  batch.end = position_;
+  tokens_ += static_cast<std::uint64_t>(batch.target_count);
+  batch.end = walk_.position();
+  batch.end.tokens = tokens_;
 }
 
 void Loader::fill(MicroBatch& micro, StepBatch& batch) {
-  const std::int64_t length = samples_.sequence_length();
+  const std::int64_t length = walk_.samples().sequence_length();
   shape(micro, micro_batch_, length);
   for (std::int64_t row = 0; row < micro_batch_; ++row)
-    batch.sample_ids.push_back(next_sample([&](std::uint64_t id) {
-      samples_.read(static_cast<std::int64_t>(id), sample_);
+    batch.sample_ids.push_back(walk_.next([&](std::uint64_t id) {
+      walk_.samples().read(static_cast<std::int64_t>(id), sample_);
       set_row(micro, row, sample_);
       return std::span(micro.targets).subspan(static_cast<std::size_t>(row * length), static_cast<std::size_t>(length));
     }));
@@ -133,49 +122,10 @@ void Loader::fill(MicroBatch& micro, StepBatch& batch) {
 /// A micro-batch of another rank: of its samples only the numbers count.
 void Loader::pass_over(StepBatch& batch) {
   for (std::int64_t row = 0; row < micro_batch_; ++row) {
-    batch.sample_ids.push_back(next_sample([&](std::uint64_t) {
-      std::ranges::fill(targets_, 0);
-      return std::span(targets_);
-    }));
-    batch.target_count += static_cast<std::int64_t>(targets_.size()) - std::ranges::count(targets_, -1);
+    std::int64_t targets = 0;
+    batch.sample_ids.push_back(walk_.next(targets));
+    batch.target_count += targets;
   }
-}
-
-/// The number of the next sample with something left to train on; `read` gives the targets of a sample.
-template <class Read>
-std::uint64_t Loader::next_sample(Read read) {
-  while (true) {
-    const std::uint64_t id =
-        order_.at(position_.epoch * static_cast<std::uint64_t>(samples_.count()) + position_.stretches.back().samples);
-    const std::int64_t left = mask_visited(id, read(id));
-    step_place();
-    if (left > 0) return id;
-  }
-}
-
-/// Sets the targets of a sample that this epoch has trained on to -1; how many are left. Target t of a sample that
-/// begins at token o of its shard is token o + t + 1.
-std::int64_t Loader::mask_visited(std::uint64_t sample, std::span<std::int32_t> targets) const {
-  const auto index = static_cast<std::int64_t>(sample), length = samples_.sequence_length();
-  if (earlier_.empty()) return length;
-  const std::size_t shard = samples_.shard_of(index);
-  const std::int64_t begin = (index - samples_.first_of(shard)) * length, end = begin + length;
-  for (const Earlier& earlier : earlier_) {
-    const std::int64_t step = earlier.samples.sequence_length(), first = earlier.samples.first_of(shard);
-    const std::int64_t count = earlier.samples.first_of(shard + 1) - first;
-    for (std::int64_t i = begin / step; i < count && i * step < end; ++i)
-      if (earlier.order.place(position_.epoch, static_cast<std::uint64_t>(first + i)) < earlier.places)
-        for (std::int64_t at = std::max(begin, i * step); at < std::min(end, (i + 1) * step); ++at)
-          targets[static_cast<std::size_t>(at - begin)] = -1;
-  }
-  return length - std::ranges::count(targets, -1);
-}
-
-void Loader::step_place() {
-  if (++position_.stretches.back().samples < static_cast<std::uint64_t>(samples_.count())) return;
-  ++position_.epoch;
-  position_.stretches = {{samples_.sequence_length(), 0}};
-  earlier_.clear();
 }
 
 std::vector<MicroBatch> evaluation_batches(std::shared_ptr<const TokenShards> shards, std::int64_t sequence_length,

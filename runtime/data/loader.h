@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "data/micro_batch.h"
-#include "data/order.h"
+#include "data/sample_walk.h"
 #include "data/shards.h"
 
 namespace llmc {
@@ -27,9 +27,8 @@ struct RankShare {
 };
 
 /// The whole state of the loader is its position: a loader started there gives the same batches as one that got there.
-/// Where the position has stretches of other lengths, the epoch goes on in the order of this length: a target that they
-/// have trained on is -1 (its token is context only), and a sample without any other is passed over. So every target of
-/// an epoch is trained on once, but for the tails of shards that a length drops.
+/// Its samples are those of SampleWalk, so that every target of an epoch is trained on once, but for the tails of
+/// shards that a length drops.
 /// The loader's thread reads files and counts; it starts no other threads (no OpenMP), takes no signals, and stays at
 /// most two steps ahead.
 class Loader {
@@ -46,32 +45,19 @@ class Loader {
   /// The next step's batch; waits for it. `used` gives its memory back for a later batch. What the thread threw is
   /// thrown here, again on every further call.
   StepBatch next(StepBatch used = {});
-  std::int64_t samples_per_epoch() const { return samples_.count(); }
+  std::int64_t samples_per_epoch() const { return walk_.samples().count(); }
 
  private:
   void run();
   void fill(StepBatch& batch);
   void fill(MicroBatch& micro, StepBatch& batch);
   void pass_over(StepBatch& batch);
-  template <class Read>
-  std::uint64_t next_sample(Read read);
-  std::int64_t mask_visited(std::uint64_t sample, std::span<std::int32_t> targets) const;
-  void step_place();
 
-  /// A stretch of this epoch before the current one.
-  struct Earlier {
-    Samples samples;
-    SampleOrder order;
-    std::uint64_t places;
-  };
-
-  Samples samples_;
-  SampleOrder order_;
-  std::vector<Earlier> earlier_;
+  SampleWalk walk_;
   std::int64_t micro_batch_, sequences_per_step_;
-  DataPosition position_;
+  std::uint64_t tokens_;  // trained on up to the last batch that is ready
   RankShare share_;
-  std::vector<std::int32_t> sample_, targets_, counts_;  // scratch of the thread
+  std::vector<std::int32_t> sample_, counts_;  // scratch of the thread
 
   std::mutex mutex_;
   std::condition_variable changed_;

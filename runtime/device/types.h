@@ -17,9 +17,10 @@ struct bf16 {
 /// What the host sends to the device before each optimizer step: one copy, no host value is baked into a captured
 /// graph.
 struct StepScalars {
-  float clip_norm;   // gradients are scaled to at most this norm; 0 disables clipping
-  float loss_scale;  // 1 / number of targets of the global batch that are not -1
-  float requests;    // what the outside asks of this rank (train/signals.h); passed on to StepResults
+  float clip_norm;                    // gradients are scaled to at most this norm; 0 disables clipping
+  float loss_scale;                   // 1 / number of targets of the global batch that are not -1
+  float requests;                     // what the outside asks of this rank (train/signals.h); passed on to StepResults
+  float loss_limit, grad_norm_limit;  // above these the update is not applied; infinite: nothing is above
 };
 
 /// The same, for AdamW.
@@ -36,6 +37,9 @@ struct GroupScalars {
   float weight_decay;  // decoupled, multiplied by lr
 };
 
+/// Why an update was not applied.
+enum SkipReason : int { kApplied = 0, kNotFinite = 1, kLossAbove = 2, kGradNormAbove = 3 };
+
 /// What the device tells the host after each step.
 struct StepResults {
   // Sums over micro-batches and ranks; of the first four each adds its part of the mean over the global batch's
@@ -48,7 +52,7 @@ struct StepResults {
   double lse_max = 0;    // the largest log-sum-exp of a row with a target
   float grad_norm = 0;   // global L2 norm before clipping
   float clip_scale = 0;  // factor applied to every gradient
-  int skipped = 0;       // 1: loss or gradient norm was not finite, so the update was not applied
+  int skipped = 0;       // a SkipReason
 };
 
 /// How many of StepResults are sums over the ranks, the first ones.

@@ -1,5 +1,6 @@
 #include "run/history.h"
 
+#include <algorithm>
 #include <ctime>
 #include <nlohmann/json.hpp>
 
@@ -13,6 +14,41 @@ std::string shown(const Json& value) { return value.is_string() ? value.get<std:
 Json as_json(const Environment& e) {
   return {{"llmc", e.version},        {"build", e.build},     {"arch", e.arch},   {"device", e.device},
           {"libraries", e.libraries}, {"threads", e.threads}, {"ranks", e.ranks}, {"tuned", e.tuned}};
+}
+
+Json as_json(const DataOrder& order) {
+  Json visited = Json::array();
+  for (const Stretch& stretch : order.position.stretches)
+    visited.push_back({{"sequence_length", stretch.sequence_length}, {"samples", stretch.samples}});
+  return {{"seed", order.seed},
+          {"tokens", order.position.tokens},
+          {"epoch", order.position.epoch},
+          {"visited", visited},
+          {"samples_per_step", order.samples_per_step}};
+}
+
+/// Throws Json::exception.
+DataOrder order_of(const Json& line) {
+  const Json& from = line.at("order");
+  DataOrder order;
+  line.at("data").get_to(order.data);
+  from.at("seed").get_to(order.seed);
+  from.at("tokens").get_to(order.position.tokens);
+  from.at("epoch").get_to(order.position.epoch);
+  for (const Json& stretch : from.at("visited")) {
+    order.position.stretches.emplace_back();
+    stretch.at("sequence_length").get_to(order.position.stretches.back().sequence_length);
+    stretch.at("samples").get_to(order.position.stretches.back().samples);
+  }
+  from.at("samples_per_step").get_to(order.samples_per_step);
+  return order;
+}
+
+/// Whether numbers that somebody wrote can be of a run.
+bool possible(const DataOrder& order) {
+  const auto& stretches = order.position.stretches;
+  return order.samples_per_step > 0 && !stretches.empty() &&
+         std::ranges::all_of(stretches, [](const Stretch& stretch) { return stretch.sequence_length > 0; });
 }
 
 /// The line that ends at `end` or before, which becomes its beginning; empty where there is no further one.
@@ -31,12 +67,15 @@ std::string format_history(const HistoryEntry& entry) {
   line.update(as_json(entry.environment));
   line["memory"] = entry.memory;
   line["model"] = entry.model;
-  line["data"] = entry.data;
+  line["data"] = entry.order.data;
+  line["order"] = as_json(entry.order);
   line["spec"] = entry.spec;
   line["overrides"] = entry.overrides;
   line["allowed"] = entry.allowed;
   Json& changed = line["changed"] = Json::object();
   for (const spec::Change& change : entry.changed) changed[change.key->path] = {change.before, change.after};
+  if (entry.rollbacks > 0) line["rollbacks"] = entry.rollbacks;
+  if (!entry.why.empty()) line["rollback"] = {{"from_step", entry.left_step}, {"why", entry.why}};
   return line.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -57,6 +96,21 @@ Environment last_environment(const std::string& text) {
   } catch (const Json::exception&) {
     return {};
   }
+}
+
+std::optional<OrderFrom> order_after(const std::string& text, std::int64_t step) {
+  for (std::size_t end = text.size(); end > 0;) try {
+      const Json line = Json::parse(line_before(text, end));
+      const auto from = line.at("step").get<std::int64_t>();
+      if (from > step) continue;  // what came before it and went further is no part of the run
+      OrderFrom found{from, line.at("checkpoint").get<std::string>(), order_of(line),
+                      line.value("rollbacks", std::int64_t{0})};
+      if (!possible(found.order)) return std::nullopt;
+      return found;
+    } catch (const Json::exception&) {
+      return std::nullopt;
+    }
+  return std::nullopt;
 }
 
 std::string last_spec(const std::string& text) {

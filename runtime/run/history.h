@@ -1,10 +1,12 @@
-// history.jsonl: one line for each start of a run, so that its folder says how it came about.
+// history.jsonl: one line for each start of a run and each rollback, so that its folder says how it came about.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "data/position.h"
 #include "spec/values.h"
 
 namespace llmc {
@@ -22,18 +24,33 @@ struct Environment {
   bool operator==(const Environment&) const = default;
 };
 
+/// Which samples a run trains on after a step: the same order gives the same samples.
+struct DataOrder {
+  std::string data;  // fingerprint
+  std::uint64_t seed = 0;
+  DataPosition position;              // after the step
+  std::int64_t samples_per_step = 0;  // from then on
+
+  bool operator==(const DataOrder&) const = default;
+};
+
 struct HistoryEntry {
   std::int64_t step = 0;   // that the run goes on from
   std::string time;        // UTC, "2026-01-31T12:00:00Z"
   std::string checkpoint;  // that it goes on from; empty: from the beginning
   std::string weights;     // folder whose weights it begins with; empty: they are drawn, or the checkpoint's
   Environment environment;
-  std::size_t memory = 0;              // bytes that rank 0 has allocated
-  std::string model, data;             // fingerprints
+  std::size_t memory = 0;  // bytes that rank 0 has allocated
+  std::string model;       // fingerprint
+  DataOrder order;
   std::string spec;                    // file that the trainer was compiled from, from the run folder; empty: unknown
   std::vector<std::string> overrides;  // key=value words of the command line
   std::vector<std::string> allowed;    // keys that --allow named
   std::vector<spec::Change> changed;   // since the start before
+  std::int64_t rollbacks = 0;          // of the run so far
+  /// Where this is no start but a rollback: the step that it came from, and why; else empty.
+  std::int64_t left_step = 0;
+  std::string why = {};
 };
 
 /// One JSON object without a line break.
@@ -41,6 +58,16 @@ std::string format_history(const HistoryEntry& entry);
 
 /// The environment of the last line of a file's text; a default one where there is none that can be read.
 Environment last_environment(const std::string& text);
+
+/// Of the start that trains step `step` + 1, as far as a file's text tells: the step that it went on from, and its
+/// order. Nothing where no line is of it, or an older llmc wrote that line.
+struct OrderFrom {
+  std::int64_t step;
+  std::string checkpoint;
+  DataOrder order;
+  std::int64_t rollbacks;
+};
+std::optional<OrderFrom> order_after(const std::string& text, std::int64_t step);
 
 /// The spec file of the last line that names one other than the run folder's own; empty where none does.
 std::string last_spec(const std::string& text);

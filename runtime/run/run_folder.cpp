@@ -96,6 +96,10 @@ void RunFolder::start(std::string_view spec_yaml, std::string_view plan_json, st
   write_start();
 }
 
+void RunFolder::go_back(std::string_view history_line, std::int64_t step) {
+  start(std::string(spec_yaml_), std::string(plan_json_), history_line, step);
+}
+
 void RunFolder::write_start() {
   metrics_ = std::make_unique<JsonLines>(directory_ / "metrics.jsonl");
   samples_ = std::make_unique<JsonLines>(directory_ / "samples.jsonl");

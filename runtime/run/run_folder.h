@@ -46,6 +46,9 @@ class RunFolder {
   /// history.jsonl.
   void start(std::string_view spec_yaml, std::string_view plan_json, std::string_view history_line, std::int64_t step);
 
+  /// The same for a run that goes back to `step` while it trains; after start().
+  void go_back(std::string_view history_line, std::int64_t step);
+
   /// Makes the folder again, with what start() wrote, where it was removed meanwhile; whether that was so. What had
   /// grown in it is lost. Throws Failure(checkpoint) where it cannot be made, or another run was started in its place.
   bool renew();

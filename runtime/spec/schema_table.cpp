@@ -423,6 +423,86 @@ std::vector<Row> run_rows() {
           .aside()
           .fallback("true")
           .doc("Norms of every weight, gradient and update."),
+      bind("guards.loss", Type::number, FIELD(guards.loss))
+          .aside()
+          .fallback("10")
+          .run_time()
+          .range(0, 1e6)
+          .unit("spreads")
+          .doc("A loss above the median of the window by more than so many spreads skips the update on the device; 0: "
+               "none does. Spread, and the seed of each threshold: docs/guards.md."),
+      bind("guards.grad_norm", Type::number, FIELD(guards.grad_norm))
+          .aside()
+          .fallback("20")
+          .run_time()
+          .range(0, 1e6)
+          .unit("spreads")
+          .doc("The same for the gradient's norm, where it is above optimizer.clip_norm too; 0: none does."),
+      bind("guards.window", Type::integer, FIELD(guards.window))
+          .aside()
+          .fallback("200")
+          .run_time()
+          .range(1, 10000)
+          .unit("steps")
+          .doc("Applied steps that make up the window."),
+      bind("guards.warmup_steps", Type::integer, FIELD(guards.warmup_steps))
+          .aside()
+          .fallback("100")
+          .run_time()
+          .range(1, 10000)
+          .unit("steps")
+          .doc("Applied steps before the first is judged; where the window is shorter, so many."),
+      bind("guards.limit_in_a_row", Type::integer, FIELD(guards.limit_in_a_row))
+          .aside()
+          .fallback("10")
+          .run_time()
+          .range(1, 10000)
+          .unit("steps")
+          .doc("So many skipped updates in a row end the run with exit code 7."),
+      bind("guards.limit", Type::integer, FIELD(guards.limit))
+          .aside()
+          .fallback("20")
+          .run_time()
+          .range(1, 10000)
+          .unit("steps")
+          .doc("So many skipped updates among the last limit_steps do, too."),
+      bind("guards.limit_steps", Type::integer, FIELD(guards.limit_steps))
+          .aside()
+          .fallback("200")
+          .run_time()
+          .range(1, 10000)
+          .unit("steps")
+          .doc("The steps that limit is about."),
+      bind("guards.rollback", Type::boolean, FIELD(guards.rollback))
+          .aside()
+          .fallback("false")
+          .run_time()
+          .doc("In place of ending: back to the newest checkpoint from before the first of the skipped updates, and on "
+               "with the samples after them."),
+      bind("guards.rollbacks", Type::integer, FIELD(guards.rollbacks))
+          .aside()
+          .fallback("3")
+          .run_time()
+          .range(1, 1000)
+          .doc("After so many the run ends with exit code 7 all the same. Only with guards.rollback."),
+      bind("guards.log_text", Type::boolean, FIELD(guards.log_text))
+          .aside()
+          .fallback("false")
+          .run_time()
+          .doc("Warnings show how the samples of a skipped update begin, decoded by data.tokenizer."),
+      bind("guards.frozen_steps", Type::integer, FIELD(guards.frozen_steps))
+          .aside()
+          .fallback("100")
+          .run_time()
+          .range(0, 1e6)
+          .unit("steps")
+          .doc("A loss that has stood still for so many steps is warned of, once; 0: never."),
+      bind("guards.frozen_change", Type::number, FIELD(guards.frozen_change))
+          .aside()
+          .fallback("1e-06")
+          .run_time()
+          .range(0, 1)
+          .doc("Standing still: all of these losses within this part of the largest."),
       bind("parallel.world_size", Type::integer, FIELD(parallel.world_size))
           .aside()
           .fallback("1")
@@ -514,6 +594,7 @@ const std::vector<Group>& groups() {
       {"sampling", "Text that the model writes while training.", "", false},
       {"checkpoint", "When the state is saved, and which saves are kept.", "", false},
       {"metrics", "What metrics.jsonl gets.", "", false},
+      {"guards", "Updates that are refused, and what ends a run.", "", false},
       {"parallel", "Several processes that train one model together.", "", false},
       {"target", "The device that the trainer is compiled for.", "", false},
   };

@@ -109,6 +109,18 @@ struct Metrics {
   bool per_parameter = false;
 };
 
+/// Which updates are refused, and when the run ends for it: runtime/train/guards.h.
+struct Guards {
+  double loss = 0, grad_norm = 0;  // spreads above the median; 0: not judged
+  std::int64_t window = 0, warmup_steps = 0;
+  std::int64_t limit_in_a_row = 0, limit = 0, limit_steps = 0;
+  bool rollback = false;
+  std::int64_t rollbacks = 0;
+  bool log_text = false;
+  std::int64_t frozen_steps = 0;  // 0: never
+  double frozen_change = 0;
+};
+
 struct Parallel {
   std::int64_t world_size = 1;  // ranks that the plan is made for
   Shard shard = Shard::optimizer;
@@ -138,6 +150,7 @@ struct Spec {
   Sampling sampling;
   Checkpoint checkpoint;
   Metrics metrics;
+  Guards guards;
   Parallel parallel;
   bool deterministic = true;
   Target target;

@@ -2,32 +2,184 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "plural.h"
 #include "train/console.h"
-#include "train/together.h"
 
 namespace llmc {
 
-std::string SkipGuard::observe(std::int64_t step, const StepResults& results, const std::string& where) {
-  in_a_row_ = results.skipped ? in_a_row_ + 1 : 0;
-  last_step_ = step;
-  if (!results.skipped) return {};
-  if (in_a_row_ == 1) first_where_ = where;
-  return fmt::format(
-      "step {}: loss {} and gradient norm {} are not both finite{}; the update was skipped ({} in a row, the run stops "
-      "at {}); metrics.jsonl has the sample ids",
-      step, without_nan_sign(results.loss), without_nan_sign(results.grad_norm), where.empty() ? "" : ", " + where,
-      in_a_row_, kLimit);
+namespace {
+
+constexpr float kNone = std::numeric_limits<float>::infinity();
+
+/// Of an even number of values, the mean of the two in the middle. Changes their order.
+double median_of(std::vector<double>& values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  if (values.size() % 2) return *middle;
+  return 0.5 * (*middle + *std::max_element(values.begin(), middle));
 }
 
-void SkipGuard::check() const {
-  if (in_a_row_ < kLimit) return;
-  throw SharedFailure(
-      Exit::numerics,
-      fmt::format(
-          "{} updates in a row were skipped because loss or gradients were not finite{}; the weights are those of step "
-          "{}; look at the samples in metrics.jsonl, then go on from the newest "
-          "checkpoint with a smaller optimizer.lr or optimizer.clip_norm",
-          in_a_row_, first_where_.empty() ? "" : ", at first " + first_where_, last_step_ - in_a_row_));
+/// All but those that a window of so many would have dropped.
+template <class T>
+void keep_last(std::vector<T>& values, std::size_t count) {
+  if (values.size() > count) values.erase(values.begin(), values.end() - static_cast<std::ptrdiff_t>(count));
+}
+
+}  // namespace
+
+Spread spread_of(std::span<const double> values) {
+  std::vector<double> sorted(values.begin(), values.end());
+  const double median = median_of(sorted);
+  for (double& value : sorted) value = std::abs(value - median);
+  return {median, 1.4826 * median_of(sorted)};
+}
+
+const char* skip_reason(int skipped) {
+  switch (skipped) {
+    case kApplied: return "";
+    case kLossAbove: return "loss";
+    case kGradNormAbove: return "grad_norm";
+    default: return "not_finite";
+  }
+}
+
+std::string name_samples(std::span<const std::uint64_t> samples) {
+  std::string text = fmt::format("sample{}", plural(static_cast<std::int64_t>(samples.size())));
+  for (std::size_t i = 0; i < std::min(samples.size(), kNamedSamples); ++i)
+    text += fmt::format("{} {}", i ? "," : "", samples[i]);
+  return samples.size() > kNamedSamples ? text + fmt::format(" and {} more", samples.size() - kNamedSamples) : text;
+}
+
+Guard::Guard(const spec::Guards& values, double clip_norm, GuardState state)
+    : values_(values), clip_norm_(clip_norm), state_(std::move(state)) {
+  step_ = std::max(state_.newest, state_.skipped.empty() ? 0 : state_.skipped.back());
+}
+
+StepLimits Guard::limits(std::int64_t step) const {
+  StepLimits limits{kNone, kNone};
+  const std::size_t known = state_.losses.size() - (state_.newest >= step - 1 && state_.newest > 0 ? 1 : 0);
+  if (static_cast<std::int64_t>(known) < std::min(values_.warmup_steps, values_.window)) return limits;
+  const std::size_t count = std::min(known, static_cast<std::size_t>(values_.window));
+  const auto window = [&](const std::vector<double>& values) {
+    return spread_of(std::span(values).subspan(known - count, count));
+  };
+  if (values_.loss > 0) {
+    const auto [median, spread] = window(state_.losses);
+    const double least = std::max(kLossFloor * std::abs(median), kLossFloorNats);
+    limits.loss = static_cast<float>(median + values_.loss * std::max(spread, least));
+  }
+  if (values_.grad_norm > 0) {
+    const auto [median, spread] = window(state_.grad_norms);
+    const double limit = median + values_.grad_norm * std::max(spread, kNormFloor * median);
+    limits.grad_norm = static_cast<float>(std::max(limit, clip_norm_));
+    if (limits.grad_norm == 0) limits.grad_norm = kNone;  // gradients of zero say nothing of others
+  }
+  return limits;
+}
+
+std::string Guard::observe(std::int64_t step, const StepResults& results, const StepLimits& limits,
+                           std::span<const std::uint64_t> samples, const std::string& where) {
+  step_ = step;
+  if (results.skipped != kApplied) {
+    state_.skipped.push_back(step);
+  } else if (std::isfinite(results.grad_norm)) {  // of the device it is, as a double, and this a float
+    state_.losses.push_back(results.loss);
+    state_.grad_norms.push_back(results.grad_norm);
+    state_.newest = step;
+    keep_last(state_.losses, static_cast<std::size_t>(values_.window) + 1);
+    keep_last(state_.grad_norms, static_cast<std::size_t>(values_.window) + 1);
+  }
+  const std::int64_t oldest = step - std::max(values_.limit_steps, values_.limit_in_a_row);
+  std::erase_if(state_.skipped, [&](std::int64_t skipped) { return skipped <= oldest; });
+  if (results.skipped == kApplied) return {};
+  if (in_a_row() == 1) first_where_ = where;
+
+  std::string why;
+  const auto above = [&](const char* what, double value, double limit, const std::vector<double>& window) {
+    why = fmt::format("{} {:.4g} is above {:.4g}; the last steps have a median of {:.4g} (guards.{})", what, value,
+                      limit, spread_of(window).median, skip_reason(results.skipped));
+  };
+  if (results.skipped == kLossAbove)
+    above("loss", results.loss, limits.loss, state_.losses);
+  else if (results.skipped == kGradNormAbove)
+    above("gradient norm", results.grad_norm, limits.grad_norm, state_.grad_norms);
+  else
+    why = fmt::format("loss {} and gradient norm {} are not both finite{}", without_nan_sign(results.loss),
+                      without_nan_sign(results.grad_norm), where.empty() ? "" : ", " + where);
+  return fmt::format(
+      "step {}: {}; the update was skipped ({} in a row, {} of the last {} steps; the run {} at {} or {}); {}: "
+      "metrics.jsonl has the sample ids",
+      step, why, in_a_row(), recent(), values_.limit_steps, values_.rollback ? "goes back" : "stops",
+      values_.limit_in_a_row, values_.limit, name_samples(samples));
+}
+
+std::int64_t Guard::in_a_row() const {
+  std::int64_t count = 0;
+  for (auto skipped = state_.skipped.rbegin(); skipped != state_.skipped.rend() && *skipped == step_ - count; ++skipped)
+    ++count;
+  return count;
+}
+
+std::int64_t Guard::recent() const {
+  return std::ranges::count_if(state_.skipped, [&](std::int64_t s) { return s > step_ - values_.limit_steps; });
+}
+
+std::string Guard::exhausted() const {
+  const std::int64_t row = in_a_row();
+  if (row == 0) return {};
+  if (row >= values_.limit_in_a_row)
+    return fmt::format("{} update{} in a row {} skipped{}; the weights are those of step {}", row, plural(row),
+                       row == 1 ? "was" : "were", first_where_.empty() ? "" : ", at first " + first_where_,
+                       step_ - row);
+  if (const std::int64_t count = recent(); count >= values_.limit)
+    return fmt::format("{} of the last {} updates were skipped, from step {} on", count, values_.limit_steps,
+                       first_skipped());
+  return {};
+}
+
+std::int64_t Guard::first_skipped() const {
+  const std::int64_t row = in_a_row();
+  if (row >= values_.limit_in_a_row) return step_ - row + 1;
+  const auto first =
+      std::ranges::find_if(state_.skipped, [&](std::int64_t s) { return s > step_ - values_.limit_steps; });
+  return first == state_.skipped.end() ? step_ : *first;
+}
+
+std::vector<std::int64_t> Guard::may_go_back_before() const {
+  if (!values_.rollback || recent() == 0) return {};
+  const auto first = std::ranges::upper_bound(state_.skipped, step_ - values_.limit_steps);
+  const std::int64_t row = in_a_row();
+  return row > 0 ? std::vector{step_ - row + 1, *first} : std::vector{*first};
+}
+
+std::string Guard::advice() const {
+  return "look at the samples in metrics.jsonl, where skip_reason says what was wrong; then go on from a checkpoint "
+         "before them with a smaller optimizer.lr or optimizer.clip_norm, or with a larger guards.loss or "
+         "guards.grad_norm where nothing is wrong";
+}
+
+std::string FrozenLoss::observe(std::int64_t step, double loss) {
+  if (steps_ == 0 || told_) return {};
+  const double smallest = std::min(smallest_, loss), largest = std::max(largest_, loss);
+  if (count_ > 0 && largest - smallest <= change_ * std::abs(largest)) {
+    smallest_ = smallest;
+    largest_ = largest;
+    ++count_;
+  } else {
+    smallest_ = largest_ = loss;
+    count_ = std::isfinite(loss) ? 1 : 0;
+  }
+  if (count_ < steps_) return {};
+  told_ = true;
+  return fmt::format(
+      "step {}: the loss has stood still at {:.6g} for {} steps (guards.frozen_steps): a learning rate of 0, one and "
+      "the same batch again and again (see --batches), or weights that no gradient reaches",
+      step, loss, steps_);
 }
 
 }  // namespace llmc

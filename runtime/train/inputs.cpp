@@ -16,11 +16,10 @@ Inputs open_inputs(const spec::Spec& run, const ProgramInfo& info) {
   Samples(inputs.train, info.sequence_length);  // refuses data without a whole sample
   if (!run.data.validation.path.empty() && run.evaluation.every > 0)
     inputs.evaluation.emplace(open_shards(run.data.validation, info), info, run.evaluation.sequences);
-  if (!run.sampling.prompts.empty() && run.sampling.every > 0) {
-    if (!run.data.tokenizer.empty())
-      inputs.tokenizer = std::make_unique<const Tokenizer>(std::filesystem::path(run.data.tokenizer));
-    inputs.sampling.emplace(run.sampling, inputs.tokenizer.get(), info, run.seed);
-  }
+  const bool samples = !run.sampling.prompts.empty() && run.sampling.every > 0;
+  if (!run.data.tokenizer.empty() && (samples || run.guards.log_text))
+    inputs.tokenizer = std::make_unique<const Tokenizer>(std::filesystem::path(run.data.tokenizer));
+  if (samples) inputs.sampling.emplace(run.sampling, inputs.tokenizer.get(), info, run.seed);
   return inputs;
 }
 

@@ -8,9 +8,11 @@
 
 #include "comm/collectives.h"
 #include "error.h"
+#include "plural.h"
 #include "train/clock.h"
 #include "train/metrics.h"
 #include "train/replicas.h"
+#include "train/rollback.h"
 #include "train/together.h"
 #include "train/usage.h"
 
@@ -67,14 +69,20 @@ void TrainLoop::send() {
   const std::int64_t step = state_.step + static_cast<std::int64_t>(sent_.size());
   if (run_.profile && step == run_.profile->first) run_.session.profile(true);
   const double begin = process_seconds();
-  batch_ = run_.loader.next(std::move(batch_));
+  batch_ = run_.loader->next(std::move(batch_));
   const double data_wait = process_seconds() - begin;
   const spec::Optimizer& optimizer = run_.values.optimizer;
   const double lr = learning_rate(run_.values.schedule, optimizer.lr, step);
-  sent_.push_back({lr, batch_.sample_ids, batch_.target_count, batch_.end, begin, data_wait});
+  const StepLimits limits = guard_.limits(step + 1);
+  sent_.push_back({lr, batch_.sample_ids, batch_.target_count, batch_.end, limits, begin, data_wait});
   run_.ranks.at(step + 1, "training");
   run_.session.send(batch_, optimizer_scalars(optimizer, run_.session.info().groups, lr, step),
-                    static_cast<float>(optimizer.clip_norm), requests(), step, run_.trace);
+                    {.clip_norm = static_cast<float>(optimizer.clip_norm),
+                     .loss_scale = 0,
+                     .requests = requests(),
+                     .loss_limit = limits.loss,
+                     .grad_norm_limit = limits.grad_norm},
+                    step, run_.trace);
 }
 
 /// The time of a step that was sent ahead begins where the one before it ended.
@@ -109,7 +117,7 @@ double TrainLoop::epochs() const {
   for (const Stretch& stretch : state_.position.stretches)
     tokens += static_cast<double>(stretch.samples) * static_cast<double>(stretch.sequence_length);
   const double all =
-      static_cast<double>(run_.loader.samples_per_epoch()) * static_cast<double>(run_.session.info().sequence_length);
+      static_cast<double>(run_.loader->samples_per_epoch()) * static_cast<double>(run_.session.info().sequence_length);
   return static_cast<double>(state_.position.epoch) + std::min(tokens / all, 1.0);
 }
 
@@ -146,6 +154,7 @@ void TrainLoop::log_step(bool line, bool norms) {
   metrics.saving_seconds = std::exchange(saving_seconds_, {});
   if (line) metrics.memory = {static_cast<std::int64_t>(run_.session.allocated_bytes()), resident_bytes()};
   if (finished_.results.skipped) metrics.skipped_samples = done_.sample_ids;
+  metrics.skip_reason = skip_reason(finished_.results.skipped);
   if (norms && run_.values.metrics.per_parameter) metrics.parameter_norms = finished_.norms;
   if (!run_.folder) return;
   try {
@@ -221,7 +230,8 @@ void TrainLoop::compare() {
 void TrainLoop::save(bool beside) {
   run_.ranks.at(state_.step, "saving");
   const double begin = process_seconds();
-  saver_.begin(state_, beside, best_loss());
+  state_.guard = guard_.state();
+  saver_.begin(state_, beside, best_loss(), guard_.may_go_back_before());
   saving_seconds_ = process_seconds() - begin;
 }
 
@@ -236,9 +246,9 @@ std::optional<double> TrainLoop::best_loss() const {
   return validation_->loss;
 }
 
-/// Of several ranks whose update was skipped, those where it began; else empty.
+/// Of several ranks whose update was skipped because something is not finite, those where that began; else empty.
 std::string TrainLoop::where_not_finite() {
-  if (!many_ranks() || !finished_.results.skipped) return {};
+  if (!many_ranks() || finished_.results.skipped != kNotFinite) return {};
   // A letter for a loss, one for weights that are not finite: the others have them after the gather, so that the loss
   // may be that of all ranks.
   std::string mine = std::isfinite(finished_.own_loss) ? "" : "l";
@@ -256,10 +266,20 @@ std::string TrainLoop::where_not_finite() {
   return text.empty() ? "gradients alone" : text;
 }
 
+void TrainLoop::observe() {
+  const StepResults& results = finished_.results;
+  const std::string warning = guard_.observe(state_.step, results, done_.limits, done_.sample_ids, where_not_finite());
+  if (!warning.empty()) run_.console.warning(warning);
+  if (results.skipped && run_.sample_text)
+    for (const std::uint64_t sample :
+         std::span(done_.sample_ids).first(std::min(done_.sample_ids.size(), kNamedSamples)))
+      run_.console.warning(fmt::format("step {}, sample {}: {}", state_.step, sample, run_.sample_text(sample)));
+  if (const std::string still = frozen_.observe(state_.step, results.loss); !still.empty()) run_.console.warning(still);
+}
+
 void TrainLoop::report(bool last) {
   validation_.reset();
-  const std::string warning = guard_.observe(state_.step, finished_.results, where_not_finite());
-  if (!warning.empty()) run_.console.warning(warning);
+  observe();
   if (const auto expected = std::exchange(run_.first_loss, {}))
     if (const std::string unexpected = first_loss_warning(*expected, finished_.results.loss); !unexpected.empty())
       run_.console.warning(unexpected);
@@ -274,8 +294,37 @@ void TrainLoop::report(bool last) {
   log_step(line, line || evaluating || finished_.results.skipped);
   show_progress(last || validation_ || (line && !run_.console.terminal()));
   if (line || validation_) recent_ = {};
-  guard_.check();
+  if (!guard_.exhausted().empty()) return;
   if (run_.sampling && due(run_.values.sampling.every, state_.step)) sample();
+}
+
+void TrainLoop::go_back(const std::string& why) {
+  const spec::Guards& guards = run_.values.guards;
+  if (!guards.rollback)
+    throw SharedFailure(Exit::numerics, fmt::format("{}; {}; guards.rollback=true goes back to a checkpoint by itself",
+                                                    why, guard_.advice()));
+  if (guard_.state().rollbacks >= guards.rollbacks)
+    throw SharedFailure(Exit::numerics, fmt::format("{}, after {} rollback{} (guards.rollbacks); {}", why,
+                                                    guards.rollbacks, plural(guards.rollbacks), guard_.advice()));
+  const std::int64_t left = state_.step;
+  TrainState now = state_;
+  now.guard = guard_.state();
+  saver_.finish();
+  while (!sent_.empty()) finish();  // a step that was sent ahead: its update goes with the rest
+  run_.ranks.at(left, "going back to a checkpoint");
+  const auto state = roll_back(run_.path, run_.folder, now, guard_.first_skipped(), why, run_.start, run_.session,
+                               run_.ranks, [&](const std::string& line) { run_.console.warning(line); });
+  if (!state)
+    throw SharedFailure(Exit::numerics, fmt::format("{}, and there is no whole checkpoint from before step {} to go "
+                                                    "back to; {}",
+                                                    why, guard_.first_skipped(), guard_.advice()));
+  run_.console.warning(fmt::format(
+      "{}: the run goes back to step {}, and on with the samples after those of step {} (rollback {} of {})", why,
+      state->step, left, state->guard.rollbacks, guards.rollbacks));
+  state_ = *state;
+  guard_ = Guard(guards, run_.values.optimizer.clip_norm, state_.guard);
+  run_.loader = run_.open_loader(state_.position);
+  recent_ = {};
 }
 
 int TrainLoop::run() try {
@@ -295,6 +344,10 @@ int TrainLoop::train() {
     finish();
     const bool last = state_.step == run_.stop;
     report(last);
+    if (const std::string why = guard_.exhausted(); !why.empty()) {
+      go_back(why);
+      continue;
+    }
     if (many_ranks() ? std::exchange(finish_asked_, false) : saver_.written()) finish_save();
     const double now = process_seconds();
     longest_turn_ = std::max(longest_turn_, now - std::exchange(turn_began_, now));

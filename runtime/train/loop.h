@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -13,6 +14,7 @@
 #include "checkpoint/checkpoint.h"
 #include "comm/rendezvous.h"
 #include "data/loader.h"
+#include "run/history.h"
 #include "run/run_folder.h"
 #include "run/trace.h"
 #include "train/console.h"
@@ -33,21 +35,24 @@ struct Run {
   const spec::Spec& values;
   const CheckpointTexts& texts;
   Session& session;
-  Loader& loader;
-  const std::filesystem::path& path;  // of the run folder
-  RunFolder* folder;                  // null: another rank's
+  std::unique_ptr<Loader>& loader;
+  std::function<std::unique_ptr<Loader>(const DataPosition&)> open_loader;  // another, that begins there
+  const std::filesystem::path& path;                                        // of the run folder
+  RunFolder* folder;                                                        // null: another rank's
   Console& console;
   Rendezvous& ranks;
   SignalWatch& signals;
-  Evaluation* evaluation;               // null: none
-  const Sampling* sampling;             // null: none
-  TraceWriter* trace;                   // null: none
-  std::int64_t stop;                    // last step, at most values.schedule.steps
-  std::optional<StepWindow> profile;    // within the steps of this run
-  std::optional<double> peak;           // FLOP/s of a device, where that is known
-  std::optional<FirstLoss> first_loss;  // of a run whose weights were drawn at this start
-  bool final_checkpoint;                // whether the last step is saved when nothing else asks for it
-  double deadline;                      // process_seconds() by which everything is saved; 0: none
+  Evaluation* evaluation;                                 // null: none
+  const Sampling* sampling;                               // null: none
+  TraceWriter* trace;                                     // null: none
+  std::int64_t stop;                                      // last step, at most values.schedule.steps
+  std::optional<StepWindow> profile;                      // within the steps of this run
+  const HistoryEntry& start;                              // the line of this start
+  std::function<std::string(std::uint64_t)> sample_text;  // how a sample begins; empty: not to be shown
+  std::optional<double> peak;                             // FLOP/s of a device, where that is known
+  std::optional<FirstLoss> first_loss;                    // of a run whose weights were drawn at this start
+  bool final_checkpoint;  // whether the last step is saved when nothing else asks for it
+  double deadline;        // process_seconds() by which everything is saved; 0: none
 };
 
 class TrainLoop {
@@ -55,12 +60,14 @@ class TrainLoop {
   TrainLoop(const Run& run, const TrainState& start)
       : run_(run),
         state_(start),
-        saver_(run.values, run.texts, run.session, run.path, run.folder, run.console, run.ranks) {}
+        saver_(run.values, run.texts, run.session, run.path, run.folder, run.console, run.ranks),
+        guard_(run.values.guards, run.values.optimizer.clip_norm, start.guard),
+        frozen_(run.values.guards.frozen_steps, run.values.guards.frozen_change) {}
 
   /// Trains up to run.stop. Returns the signal that stopped it earlier, with everything saved, else 0; kDeadline where
   /// the deadline did, kOtherRank where another rank has got a signal.
-  /// Throws Failure(numerics) after too many skipped updates, Failure(checkpoint) when the last state could not be
-  /// saved, Failure(data) when the loader fails.
+  /// Throws SharedFailure(numerics) after too many skipped updates, Failure(checkpoint) when the last state could not
+  /// be saved, Failure(data) when the loader fails.
   int run();
   static constexpr int kOtherRank = -1, kDeadline = -2;
 
@@ -76,6 +83,7 @@ class TrainLoop {
     std::vector<std::uint64_t> sample_ids;
     std::int64_t targets;   // trained on in the step
     DataPosition position;  // after it
+    StepLimits limits;
     double begin;
     double data_wait;  // seconds
   };
@@ -91,7 +99,10 @@ class TrainLoop {
   void send();
   void finish();
   std::string where_not_finite();
+  void observe();
   void report(bool last);
+  /// Throws SharedFailure(numerics) where it cannot, or may not.
+  void go_back(const std::string& why);
   /// `line`: where a line of progress stays; `norms`: with those of the parameters.
   void log_step(bool line, bool norms);
   void show_progress(bool keep);
@@ -119,7 +130,8 @@ class TrainLoop {
   Run run_;
   TrainState state_;
   Saver saver_;
-  SkipGuard guard_;
+  Guard guard_;
+  FrozenLoss frozen_;
   StepBatch batch_;
   std::deque<Sent> sent_;  // steps state_.step + 1 and, ahead of its results, the next
   Sent done_{};            // the last one that is finished, and its results

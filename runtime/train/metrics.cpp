@@ -59,8 +59,10 @@ std::string format_metrics(const StepMetrics& metrics, std::span<const Parameter
     object["memory"] = metrics.memory->allocated;
     object["resident"] = metrics.memory->resident;
   }
-  if (!metrics.skipped_samples.empty())
+  if (!metrics.skipped_samples.empty()) {
     object["skipped"] = std::vector<std::uint64_t>(metrics.skipped_samples.begin(), metrics.skipped_samples.end());
+    object["skip_reason"] = metrics.skip_reason;
+  }
   if (!metrics.parameter_norms.empty()) {
     Json& norms = object["per_parameter"] = Json::object();
     for (std::size_t p = 0; p < parameters.size(); ++p) {

@@ -37,11 +37,13 @@ struct StepMetrics {
   double seconds = 0;            // since the trainer started
   std::optional<Session::Evaluated> validation;
   std::span<const std::uint64_t> skipped_samples;  // not empty: the update was skipped, and these were its samples
+  const char* skip_reason = "";                    // then: guards.h
   std::span<const float> parameter_norms;          // [parameters, 3] gradient, weight, update; empty: not logged
 };
 
-/// One JSON object without a line break; numbers that are not finite are null. "skipped" lists sample ids;
-/// "per_parameter" maps Hugging Face names to {"grad", "weight", "update", "ratio"}, the last of update to weight.
+/// One JSON object without a line break; numbers that are not finite are null. "skipped" lists sample ids,
+/// "skip_reason" says why; "per_parameter" maps Hugging Face names to {"grad", "weight", "update", "ratio"}, the last
+/// of update to weight.
 std::string format_metrics(const StepMetrics& metrics, std::span<const ParameterInfo> parameters);
 
 /// The same as scalars of TensorBoard: "train/KEY" for each key of the line, with the number of samples for "skipped",

@@ -18,17 +18,20 @@ namespace fs = std::filesystem;
 
 namespace {
 
-StepWindow step_window(const std::string& text) {
+/// "START:COUNT", or with `alone` "START" for that step alone. Throws Failure(usage).
+StepWindow step_window(const char* option, const std::string& text, bool alone) {
   const char* const end = text.data() + text.size();
-  std::int64_t start = 0, count = 0;
+  std::int64_t start = 0, count = 1;
   const auto [colon, first] = std::from_chars(text.data(), end, start);
-  if (first == std::errc() && colon != end && *colon == ':') {
+  bool right = first == std::errc() && (alone ? colon == end || *colon == ':' : colon != end && *colon == ':');
+  if (right && colon != end) {
     const auto [rest, second] = std::from_chars(colon + 1, end, count);
-    constexpr std::int64_t kMost = std::int64_t{1} << 53;
-    if (second == std::errc() && rest == end && start >= 1 && count >= 1 && start <= kMost && count <= kMost)
-      return {start - 1, count};
+    right = second == std::errc() && rest == end;
   }
-  throw Failure(Exit::usage, fmt::format("--profile {}: write the first step and a number of steps, as in 20:5", text));
+  constexpr std::int64_t kMost = std::int64_t{1} << 53;
+  if (right && start >= 1 && count >= 1 && start <= kMost && count <= kMost) return {start - 1, count};
+  throw Failure(Exit::usage, fmt::format("{} {}: write the first step{} a number of steps, as in 20:5", option, text,
+                                         alone ? ", or it and" : " and"));
 }
 
 /// Days, hours, minutes and seconds, such as "3h50m", as seconds.
@@ -72,7 +75,7 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
   Options options;
   CLI::App app(fmt::format("Trains run {} (fingerprint {}), compiled for {}.", info.name, info.fingerprint, info.arch),
                "trainer");
-  std::string run, trace, timing, base, profile;
+  std::string run, trace, timing, base, profile, batches;
   std::int64_t steps = 0;
   auto* run_option =
       app.add_option("--run", run,
@@ -143,7 +146,13 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
       ->check(CLI::Range(2, 86400))
       ->capture_default_str();
   auto* plan = app.add_flag("--plan", options.plan, "print what this trainer was built for, and exit");
-  app.add_flag("--json", options.json, "with --plan: as JSON")->needs(plan);
+  auto* batches_option =
+      app.add_option("--batches", batches,
+                     "print which samples step STEP of the run is trained on, or COUNT steps from there, and exit")
+          ->type_name("STEP[:COUNT]")
+          ->excludes(plan);
+  app.add_flag("--text", options.text, "with --batches: how each sample begins")->needs(batches_option);
+  app.add_flag("--json", options.json, "with --plan or --batches: as JSON");
   app.add_flag("--quiet", options.quiet, "print warnings and errors only");
   int device = 0;
   auto* device_option = app.add_option("--device", device,
@@ -170,6 +179,7 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
                "  trainer                                      trains, or goes on where it stopped\n"
                "  trainer --steps 100 optimizer.lr=1e-3        the first 100 steps, with another learning rate\n"
                "  trainer --resume runs/a/checkpoints/step-00000100 --run runs/b\n"
+               "  trainer --batches 120:2 --text               the samples of steps 120 and 121\n"
                "  trainer --trace trace --steps 1 --run runs/trace\n"
                "  trainer evaluate --checkpoint runs/a         the loss of its newest weights on held-out data\n"
                "  trainer sample --checkpoint runs/a --prompt 'Once upon a time'\n") +
@@ -200,12 +210,19 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
     if (!others.empty())
       throw Failure(Exit::usage, fmt::format("tune takes --device, and nothing of a run: leave out {}", others));
   }
+  if (options.json && !options.plan && batches.empty())
+    throw Failure(Exit::usage, "--json is for --plan and --batches");
+  if (!batches.empty())
+    for (const char* training : {"--trace", "--timing", "--profile", "--ranks", "--no-final-checkpoint"})
+      if (app.get_option(training)->count() > 0)
+        throw Failure(Exit::usage, fmt::format("--batches trains nothing: leave out {}", training));
   if ((run_option->count() > 0 && run.empty()) || options.resume.empty())
     throw Failure(Exit::usage, "--run and --resume need a value; see --help");
   if (steps_option->count() > 0) options.steps = steps;
   if (device_option->count() + tuned_device->count() > 0) options.device = device;
   if (!deadline.empty()) options.deadline = duration(deadline);
-  if (!profile.empty()) options.profile = step_window(profile);
+  if (!profile.empty()) options.profile = step_window("--profile", profile, false);
+  if (!batches.empty()) options.batches = step_window("--batches", batches, true);
   options.final_checkpoint = !no_final_checkpoint;
   options.trace = trace;
   options.timing = timing;

@@ -38,9 +38,11 @@ struct Options {
   std::optional<int> device;           // by default the launcher's local rank, or the first
   std::optional<StepWindow> profile;   // steps that a profiler is to see
   bool final_checkpoint = true;
+  std::optional<StepWindow> batches;  // steps whose samples are to be printed, in place of a run
   bool plan = false, json = false, quiet = false, tune = false;
   std::optional<EvaluateCommand> evaluate;  // in place of a run
   std::optional<SampleCommand> sample;
+  bool text = false;  // of batches
 };
 
 /// Whether a word of the command line gives the key a value.

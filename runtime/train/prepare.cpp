@@ -5,6 +5,7 @@
 #include "data/vocabulary.h"
 #include "error.h"
 #include "plural.h"
+#include "run/history.h"
 #include "spec/fingerprint.h"
 #include "spec/print.h"
 #include "train/opening.h"
@@ -32,6 +33,18 @@ std::string asked_in_vain(const spec::Spec& before, const spec::Spec& run, const
   return text;
 }
 
+/// A run that went back to this checkpoint, and was stopped before it saved again, goes on behind the samples that it
+/// had left.
+void follow_rollback(TrainState& state, const StartPoint& start, const std::string& history) {
+  const std::optional<OrderFrom> from = order_after(history, state.step);
+  if (!from || from->step != state.step || from->rollbacks <= state.guard.rollbacks ||
+      from->order.data != state.data_fingerprint || from->order.seed != state.data_seed ||
+      fs::weakly_canonical(from->checkpoint) != fs::weakly_canonical(start.checkpoint))
+    return;
+  state.position = from->order.position;
+  state.guard.rollbacks = from->rollbacks;
+}
+
 }  // namespace
 
 void prepare(Prepared& p, const Options& options, const ProgramInfo& info, const fs::path& spec_file, bool owner,
@@ -42,7 +55,7 @@ void prepare(Prepared& p, const Options& options, const ProgramInfo& info, const
   p.model = spec::model_fingerprint(built);
   check_spec(options, spec_file);
   if (owner && RunFolder::holds_run(options.run)) p.folder.emplace(options.run, built, log);
-  p.start = find_start(options.run, options.resume, log);
+  p.start = find_start(options.run, options.resume, log, options.batches ? Depth::sizes : Depth::checksums);
   p.last = RunFolder::spec_yaml(options.run);
   p.values = find_values(options, info, p.last, p.start);
   const spec::Spec& run = p.values.run.spec;
@@ -66,6 +79,8 @@ void prepare(Prepared& p, const Options& options, const ProgramInfo& info, const
     p.state.step = saved.step;
     p.state.position = position_after(saved, p.state);
     if (p.state.tokenizer.empty()) p.state.tokenizer = saved.tokenizer;
+    p.state.guard = saved.guard;
+    follow_rollback(p.state, *p.start, RunFolder::history(options.run));
   }
   if (run.schedule.from_step > p.state.step)
     throw Failure(Exit::usage,

@@ -18,7 +18,7 @@ bool has_content(const fs::path& file) {
 
 }  // namespace
 
-std::optional<StartPoint> find_start(const fs::path& run, const std::string& resume, const Log& log) {
+std::optional<StartPoint> find_start(const fs::path& run, const std::string& resume, const Log& log, Depth depth) {
   const auto refuse = [](const std::string& what) { throw Failure(Exit::checkpoint, what); };
   const auto checkpoints = list_checkpoints(run);
   if (resume == "none") {
@@ -30,16 +30,16 @@ std::optional<StartPoint> find_start(const fs::path& run, const std::string& res
   }
   if (resume == "auto") {
     if (checkpoints.empty()) return std::nullopt;
-    const auto latest = find_latest_checkpoint(run, log);
+    const auto latest = find_latest_checkpoint(run, log, depth);
     if (!latest)
       refuse(fmt::format("every checkpoint in '{}' is damaged; choose another --run, or remove them to start anew",
                          checkpoints_directory(run).string()));
-    return StartPoint{latest->path, Trust::verified};
+    return StartPoint{latest->path, depth == Depth::checksums ? Trust::verified : Trust::unverified};
   }
   if (fs::is_directory(checkpoints_directory(resume))) {
-    const auto latest = find_latest_checkpoint(resume, log);
+    const auto latest = find_latest_checkpoint(resume, log, depth);
     if (!latest) refuse(fmt::format("the run '{}' has no checkpoint that is whole; give another --resume", resume));
-    return find_start(run, latest->path.string(), log);
+    return find_start(run, latest->path.string(), log, depth);
   }
   if (!fs::is_directory(resume))
     refuse(

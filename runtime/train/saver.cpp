@@ -94,7 +94,8 @@ void Saver::follow_up() {
   const spec::Checkpoint& policy = values_.checkpoint;
   const Log note = [this](const std::string& line) { notes_.push_back(line); };
   const std::optional<Best>& best = candidate_ ? candidate_ : best_;
-  const Retention retention{policy.keep_last, policy.keep_every, best ? std::optional(best->step) : std::nullopt};
+  const Retention retention{policy.keep_last, policy.keep_every, keep_before_,
+                            best ? std::optional(best->step) : std::nullopt};
   try {
     if (candidate_) write_best(run_, *candidate_);
     if (!policy.mirror.empty() && saves_ % policy.mirror_every == 0)
@@ -107,12 +108,14 @@ void Saver::follow_up() {
   ++saves_;
 }
 
-void Saver::begin(const TrainState& state, bool beside, std::optional<double> loss) {
+void Saver::begin(const TrainState& state, bool beside, std::optional<double> loss,
+                  const std::vector<std::int64_t>& keep_before) {
   if (in_flight()) finish();
   background_.wait();
   say_notes();
   failed_ = false;
   state_ = state;
+  keep_before_ = keep_before;
   candidate_.reset();
   if (loss && is_best(state.step, *loss)) candidate_ = {state.step, values_.checkpoint.best, *loss};
   error_.clear();

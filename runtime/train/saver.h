@@ -29,8 +29,9 @@ class Saver {
 
   /// Begins to save the state between two steps, when the save before is finished, which it waits for. `beside`: goes
   /// on beside training where there is memory for it; otherwise everything is done on return. `loss`: of the
-  /// validation set of checkpoint.best at this step. Collective.
-  void begin(const TrainState& state, bool beside, std::optional<double> loss);
+  /// validation set of checkpoint.best at this step; `keep_before`: as Retention's. Collective.
+  void begin(const TrainState& state, bool beside, std::optional<double> loss,
+             const std::vector<std::int64_t>& keep_before);
   bool in_flight() const { return save_.has_value(); }
   /// Whether this rank has done its part of the save that is in flight.
   bool written() const { return !background_.busy(); }
@@ -70,7 +71,8 @@ class Saver {
   // Of the save in flight; the background has them until it is done.
   std::optional<CheckpointSave> save_;
   TrainState state_;
-  std::optional<Best> candidate_;   // where it is the best
+  std::optional<Best> candidate_;  // where it is the best
+  std::vector<std::int64_t> keep_before_;
   std::string error_;               // alone: what it failed by
   std::vector<std::string> notes_;  // to be said
   double began_ = 0, ended_ = 0;

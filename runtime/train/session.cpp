@@ -143,12 +143,12 @@ std::size_t Session::passes_of_all() const {
   return static_cast<std::size_t>((info().sequences_per_step / info().micro_batch + ranks - 1) / ranks);
 }
 
-void Session::send(const StepBatch& batch, const OptimizerScalars& optimizer, float clip_norm, float requests,
-                   std::int64_t step, TraceWriter* trace) {
+void Session::send(const StepBatch& batch, const OptimizerScalars& optimizer, StepScalars scalars, std::int64_t step,
+                   TraceWriter* trace) {
   const Range range("step");
   if (batch.target_count < 1 || batch.begin >= batch.past)
     throw Failure(Exit::internal, "a batch without targets, or without a part for this rank");
-  const StepScalars scalars{clip_norm, static_cast<float>(1.0 / static_cast<double>(batch.target_count)), requests};
+  scalars.loss_scale = static_cast<float>(1.0 / static_cast<double>(batch.target_count));
   if (trace) {
     trace->begin_step(step, source(Use::masters));
     for (const MicroBatch& micro : batch.micro_batches) trace->add_micro_batch(micro.inputs, micro.targets);

@@ -54,11 +54,11 @@ class Session {
   void read(std::size_t offset, std::span<std::byte> bytes);
 
   /// Puts one optimizer step over this rank's micro-batches on the device's stream. At most one step may be sent before
-  /// the one before it is finished, and only where the device runs ahead. `requests` comes back in StepResults, summed
-  /// over the ranks. With a trace, the step is written to it as number `step`, and is to be finished before another is
-  /// sent.
-  void send(const StepBatch& batch, const OptimizerScalars& optimizer, float clip_norm, float requests,
-            std::int64_t step, TraceWriter* trace);
+  /// the one before it is finished, and only where the device runs ahead. Of `scalars`, the loss's scale is filled in
+  /// here; `requests` comes back in StepResults, summed over the ranks. With a trace, the step is written to it as
+  /// number `step`, and is to be finished before another is sent.
+  void send(const StepBatch& batch, const OptimizerScalars& optimizer, StepScalars scalars, std::int64_t step,
+            TraceWriter* trace);
 
   bool runs_ahead() const { return device_.runs_ahead(); }
   /// Between profile(true) and profile(false) a profiler's capture is on; see Device::profile.

@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <functional>
+#include <memory>
 #include <new>
 
 #include "checkpoint/mirror.h"
@@ -18,6 +20,7 @@
 #include "files/durable_file.h"
 #include "run/history.h"
 #include "spec/print.h"
+#include "train/batches.h"
 #include "train/clock.h"
 #include "train/command.h"
 #include "train/loop.h"
@@ -27,6 +30,7 @@
 #include "train/place.h"
 #include "train/prepare.h"
 #include "train/program.h"
+#include "train/sample_text.h"
 #include "train/start.h"
 #include "train/together.h"
 #include "train/tune.h"
@@ -102,8 +106,11 @@ int train(int argc, char** argv, const Options& options, const Program& program,
 
   // The first batches are read while the device gets ready.
   const RankShare share{launch.rank, launch.world_size, owner && !options.trace.empty()};
-  Loader loader(prepared.inputs.train, run.data.seed, info.sequence_length, info.micro_batch, sequences, state.position,
-                share);
+  const auto open_loader = [&](const DataPosition& position) {
+    return std::make_unique<Loader>(prepared.inputs.train, run.data.seed, info.sequence_length, info.micro_batch,
+                                    sequences, position, share);
+  };
+  std::unique_ptr<Loader> loader = open_loader(state.position);
   Device device(options.device ? *options.device : Device::index_of(launch.local_rank), options.threads);
   check_distinct(launch, rendezvous, device.identity());
   if (options.profile) check_profile(*options.profile, device, state.step, stop);
@@ -122,7 +129,7 @@ int train(int argc, char** argv, const Options& options, const Program& program,
   std::optional<TraceWriter> trace;
   if (!options.trace.empty())
     trace.emplace(owner ? options.trace : fs::path(), info.parameters, info.micro_batch, info.sequence_length);
-  print_header(console, session, device, run, *prepared.inputs.train, loader.samples_per_epoch(), options.run, state,
+  print_header(console, session, device, run, *prepared.inputs.train, loader->samples_per_epoch(), options.run, state,
                start, stop);
   if (prepared.weights) console.text("weights " + prepared.weights->description());
   if (launch.world_size > 1)
@@ -135,27 +142,54 @@ int train(int argc, char** argv, const Options& options, const Program& program,
   tell_changes(console, changed, differences(last_environment(RunFolder::history(options.run)), now),
                start.has_value());
   rendezvous.barrier();  // all have read the history
+  const HistoryEntry entry{state.step,
+                           utc_now(),
+                           start ? start->checkpoint.string() : "",
+                           prepared.weights ? run.init.from : "",
+                           now,
+                           session.allocated_bytes(),
+                           prepared.model,
+                           {state.data_fingerprint, state.data_seed, state.position, sequences},
+                           folder ? spec::related_path(spec_file, fs::weakly_canonical(folder->path())) : "",
+                           options.overrides,
+                           options.allow,
+                           changed,
+                           state.guard.rollbacks};
   if (folder) {
     spec::Values kept = values.run;
     spec::relate_paths(kept.spec, folder->path());
-    folder->start(
-        spec::to_yaml(kept), info.plan_json,
-        format_history({state.step, utc_now(), start ? start->checkpoint.string() : "",
-                        prepared.weights ? run.init.from : "", now, session.allocated_bytes(), prepared.model,
-                        state.data_fingerprint, spec::related_path(spec_file, fs::weakly_canonical(folder->path())),
-                        options.overrides, options.allow, changed}),
-        state.step);
+    folder->start(spec::to_yaml(kept), info.plan_json, format_history(entry), state.step);
   }
 
   SignalWatch signals;
   const CheckpointTexts texts{info.config_json, spec::to_yaml(values.run, shapes_tensors)};
   Inputs& inputs = prepared.inputs;
   const fs::path path = folder ? folder->path() : options.run;
-  TrainLoop loop({run, texts, session, loader, path, folder ? &*folder : nullptr, console, rendezvous, signals,
-                  inputs.evaluation ? &*inputs.evaluation : nullptr, inputs.sampling ? &*inputs.sampling : nullptr,
-                  trace ? &*trace : nullptr, stop, options.profile, peak_flops(device.description(), run.compute),
+  std::function<std::string(std::uint64_t)> sample_text;
+  if (owner && run.guards.log_text)
+    sample_text = [samples = Samples(inputs.train, info.sequence_length), tokenizer = inputs.tokenizer.get()](
+                      std::uint64_t id) { return beginning_of(samples, static_cast<std::int64_t>(id), tokenizer); };
+  TrainLoop loop({run,
+                  texts,
+                  session,
+                  loader,
+                  open_loader,
+                  path,
+                  folder ? &*folder : nullptr,
+                  console,
+                  rendezvous,
+                  signals,
+                  inputs.evaluation ? &*inputs.evaluation : nullptr,
+                  inputs.sampling ? &*inputs.sampling : nullptr,
+                  trace ? &*trace : nullptr,
+                  stop,
+                  options.profile,
+                  entry,
+                  sample_text,
+                  peak_flops(device.description(), run.compute),
                   start || prepared.weights ? std::nullopt : std::optional(expected_first_loss(run, run.batch.tokens)),
-                  options.final_checkpoint, options.deadline},
+                  options.final_checkpoint,
+                  options.deadline},
                  state);
   const double training = process_seconds();
   const int signal = run_loop(loop, console, owner);
@@ -229,6 +263,10 @@ int train_main(int argc, char** argv, const Program& program) try {
   if (options->plan) {
     fmt::print("{}", options->json ? program.info.plan_json : program.info.plan_text);
     return 0;
+  }
+  if (options->batches) {
+    if (launch_of_this_process().rank == 0) print_batches(*options, program.info);
+    return static_cast<int>(Exit::done);
   }
   if (options->tune) {
     tune(program.info, options->device.value_or(0));

@@ -124,7 +124,7 @@ def expected_scalars(metrics):
             if key == "per_parameter":
                 for name, norms in value.items():
                     yield from ((f"{what}/{name}", line["step"], norm if norm is None else rounded(norm)) for what, norm in norms.items())
-            elif key != "step":
+            elif key not in ("step", "skip_reason"):
                 value = len(value) if key == "skipped" else value
                 yield tags.get(key, "train/" + key), line["step"], value if value is None else rounded(value)
 

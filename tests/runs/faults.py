@@ -297,6 +297,29 @@ class Faults(ranks.RanksTest):
                 end = job.last_step() + 3
                 self.succeed(*ranks.mpirun(RANKS, self.trainer("fp32", shard), "--run", self.path(name), *ENDLESS, "checkpoint.every=4", "--steps", end), env=ranks.environment())
 
+    def test_a_layer_of_nan_on_one_rank_is_rolled_back(self):
+        for shard, compare in (("optimizer", 100), ("none", 0)):  # else the ranks would end as drifted
+            with self.subTest(shard=shard):
+                plan = self.plan(shard)
+                name = "back-" + shard
+                job = self.job(name, shard, "guards.rollback=true", f"parallel.compare_every={compare}", every=3)
+                job.in_forward_or_backward()
+                layer = plan["ranks"]["buckets"][1]
+                processes.Arena(job.rank(), plan, HEAD_DIM).write("masters", layer["offset"], struct.pack("<f", float("nan")) * layer["elements"])
+                os.kill(job.rank(), signal.SIGCONT)
+                line = job.until("a rollback", lambda: re.search(r"10 updates in a row were skipped.*the run goes back to step (\d+), and on with the samples after those of step (\d+)", job.said()))
+                back, left = map(int, line.groups())
+                self.assertIn(f"weights of rank {VICTIM} (host {HOST})", line.group(0))
+                job.until("a checkpoint after it", lambda: job.last_step() > left)
+                os.kill(job.rank(0), signal.SIGTERM)
+                job.ended()
+                metrics = harness.json_lines(self.path(name, "metrics.jsonl"))
+                self.assertEqual([line["step"] for line in metrics], list(range(1, len(metrics) + 1)))
+                self.assertEqual([line for line in metrics if "skipped" in line], [])
+                self.assertEqual([(line["step"], line["rollback"]["from_step"]) for line in harness.json_lines(self.path(name, "history.jsonl")) if "rollback" in line], [(back, left)])
+                for values in harness.tensors(os.path.join(self.checkpoint(name, job.last_step()), "model.safetensors")).values():
+                    self.assertTrue(all(map(math.isfinite, values)))
+
     def test_a_rank_without_memory_says_so(self):
         limit = f'[ "$OMPI_COMM_WORLD_RANK" = {VICTIM} ] && ulimit -v 400000'
         code, said = self.job("memory", "optimizer", "batch.tokens=120000000", shell=limit).ended()

@@ -152,7 +152,7 @@ TEST(Mirrors, LieOutsideOfTheRun) {
 TEST(BestCheckpoint, IsKeptAndRead) {
   TemporaryDirectory run;
   EXPECT_FALSE(read_best(run.path));
-  for (const std::int64_t step : {1, 2, 3, 4}) save_step(run.path, step, {1, 0, 2});
+  for (const std::int64_t step : {1, 2, 3, 4}) save_step(run.path, step, {1, 0, {}, 2});
   ASSERT_EQ(list_checkpoints(run.path).size(), 2u);
   EXPECT_EQ(list_checkpoints(run.path)[0].step, 2);
   const Best best{2, "validation", 0.1};

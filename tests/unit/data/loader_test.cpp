@@ -91,6 +91,29 @@ TEST(LoaderLengths, NoTokenTwiceAndNoneLeftOut) {
   }
 }
 
+/// Passing over any number of samples leads where that many steps lead, with stretches of other lengths and without.
+TEST(SampleWalks, PassOverAsTheyStep) {
+  TemporaryFolder folder;
+  folder.write("s-0.bin", test::llmc_shard(test::counting(13 * kLength + 1, 50)));
+  folder.write("s-1.bin", test::llmc_shard(test::counting(10 * kLength + 4, 50, 1000)));
+  const auto shards = std::make_shared<const TokenShards>(folder / "s-*.bin", "auto", 50, "");
+  for (const DataPosition& start : {DataPosition{}, DataPosition{0, 2, {{kLength, 21}}}, DataPosition{0, 0, {{16, 4}}},
+                                    DataPosition{0, 1, {{4, 30}, {16, 2}, {kLength, 1}}}})
+    for (std::uint64_t count = 0; count < 60; ++count) {
+      SampleWalk steps(shards, 5, kLength, start), jump(shards, 5, kLength, start);
+      std::int64_t targets = 0, others = 0;
+      for (std::uint64_t i = 0; i < count; ++i) steps.next(targets);
+      jump.pass_over(count);
+      EXPECT_TRUE(jump.position() == steps.position()) << count;
+      EXPECT_EQ(jump.next(others), steps.next(targets)) << count;
+      EXPECT_EQ(others, targets);
+    }
+  SampleWalk far(shards, 5, kLength, {});
+  far.pass_over(std::uint64_t{23} << 40);  // at once, or this test never ends
+  EXPECT_EQ(far.position().epoch, std::uint64_t{1} << 40);
+  EXPECT_EQ(far.position().stretches[0].samples, 0u);
+}
+
 TEST_F(LoaderTest, OtherDataBeginTheirNextEpoch) {
   const DataPosition next = begin_epoch(after(30));
   EXPECT_EQ(next.tokens, 30u * kLength);

@@ -17,7 +17,7 @@ TEST(History, OneLineAStart) {
                      kHere,
                      1432064,
                      "m1",
-                     "d1",
+                     {"d1", 7, {160, 1, {{16, 3}, {8, 4}}}, 6},
                      "../../a.yaml",
                      {"optimizer.lr=1e-3"},
                      {"data.seed"},
@@ -28,6 +28,7 @@ TEST(History, OneLineAStart) {
   const auto json = nlohmann::json::parse(line);
   EXPECT_EQ(json["step"], 5);
   EXPECT_EQ(json["time"], "2026-01-31T12:00:00Z");
+  EXPECT_EQ(json["data"], "d1");
   EXPECT_EQ(json["libraries"], (std::vector<std::string>{"oneDNN 2.6.3"}));
   EXPECT_EQ(json["threads"], 2);
   EXPECT_EQ(json["memory"], 1432064);
@@ -38,6 +39,35 @@ TEST(History, OneLineAStart) {
   EXPECT_TRUE(last_environment(line + "\n") == kHere);
   EXPECT_TRUE(last_environment("{\"old\": 1}\n" + line) == kHere);
   EXPECT_TRUE(last_environment("") == Environment{} && last_environment("nonsense\n") == Environment{});
+}
+
+TEST(History, OrderOfAStep) {
+  const auto line = [](std::int64_t step, std::uint64_t seed) {
+    HistoryEntry entry;
+    entry.step = step;
+    entry.checkpoint = "c" + std::to_string(step);
+    entry.order = {"d1", seed, {160, 1, {{16, 3}, {8, 4}}}, 6};
+    return format_history(entry) + "\n";
+  };
+  const std::string text = line(0, 1) + line(5, 2) + line(9, 3) + line(5, 4) + line(7, 5);
+  // The start from step 5 went back: what had gone on from step 9 is no part of the run any more.
+  for (const auto& [step, seed, from] :
+       {std::tuple{0, 1u, 0}, {4, 1u, 0}, {5, 4u, 5}, {6, 4u, 5}, {7, 5u, 7}, {20, 5u, 7}}) {
+    const auto found = order_after(text, step);
+    ASSERT_TRUE(found) << step;
+    EXPECT_EQ(found->order.seed, seed) << step;
+    EXPECT_EQ(found->step, from);
+    EXPECT_EQ(found->checkpoint, "c" + std::to_string(from));
+    EXPECT_TRUE((found->order == DataOrder{"d1", seed, {160, 1, {{16, 3}, {8, 4}}}, 6}));
+  }
+  EXPECT_FALSE(order_after("", 3));
+  EXPECT_FALSE(order_after(line(4, 1), 3));
+  EXPECT_FALSE(order_after(line(0, 1) + "{\"step\":2,\"checkpoint\":\"\",\"data\":\"d1\"}\n", 3)) << "an older llmc's";
+  EXPECT_TRUE(order_after(line(0, 1) + "{\"step\":2,\"checkpoint\":\"\",\"data\":\"d1\"}\n", 1));
+  std::string never = line(0, 1);
+  never.replace(never.find("\"samples_per_step\":6"), 20, "\"samples_per_step\":0");
+  EXPECT_FALSE(order_after(never, 3));
+  EXPECT_FALSE(order_after("nonsense\n", 3));
 }
 
 TEST(History, TheSpecBeforeIsNotTheRunsOwn) {

@@ -33,6 +33,11 @@ TEST(Record, TimesOfSeveralStartsAddUp) {
   write_all(base.path / "metrics.jsonl",
             metrics_line(1, 10) + metrics_line(2, 11) + metrics_line(3, 50) + metrics_line(4, 51) + metrics_line(5, 5));
   EXPECT_EQ(times(read_record(base.path)), (std::vector<double>{10, 11, 61, 62, 67}));
+  // A start that goes back while it runs counts on, also where it goes back before its beginning.
+  write_all(base.path / "history.jsonl", "{\"step\":0}\n{\"step\":4}\n{\"step\":2,\"rollback\":{}}\n");
+  write_all(base.path / "metrics.jsonl", metrics_line(1, 10) + metrics_line(2, 11) + metrics_line(3, 50) +
+                                             metrics_line(4, 51) + metrics_line(5, 52));
+  EXPECT_EQ(times(read_record(base.path)), (std::vector<double>{10, 11, 61, 62, 63}));
   fs::remove(base.path / "history.jsonl");
   EXPECT_EQ(read_record(base.path).lines.size(), 5u) << "without a history";
 }

@@ -215,9 +215,13 @@ TEST(GradientNorm, SumsEachChunk) {
   }
 }
 
-StepResults clip(const std::vector<float>& partial, float clip_norm, double loss) {
+StepResults clip(const std::vector<float>& partial, float clip_norm, double loss,
+                 float loss_limit = std::numeric_limits<float>::infinity(),
+                 float norm_limit = std::numeric_limits<float>::infinity()) {
   StepScalars s{};
   s.clip_norm = clip_norm;
+  s.loss_limit = loss_limit;
+  s.grad_norm_limit = norm_limit;
   const auto [results] = on_any_threads(
       [&] {
         StepResults before{};
@@ -250,6 +254,17 @@ TEST(GradientClip, SkipsWhatIsNotFinite) {
   EXPECT_EQ(clip({1.0f}, 1.0f, std::numeric_limits<double>::quiet_NaN()).skipped, 1);
   EXPECT_EQ(clip({1.0f}, 0.0f, std::numeric_limits<double>::infinity()).skipped, 1);
   EXPECT_EQ(clip({1.0f}, 1.0f, -2.0).skipped, 0);
+}
+
+TEST(GradientClip, SkipsWhatIsAboveItsLimits) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<float> partial(300, 0.03f);  // a norm of 3
+  EXPECT_EQ(clip(partial, 1.5f, 2.0, 1.9f, 4.0f).skipped, kLossAbove);
+  EXPECT_EQ(clip(partial, 1.5f, 2.0, 2.0f, 4.0f).skipped, kApplied) << "at the limit is not above it";
+  EXPECT_EQ(clip(partial, 1.5f, 2.0, 2.1f, 2.9f).skipped, kGradNormAbove) << "before clipping";
+  EXPECT_EQ(clip(partial, 0.0f, 2.0, 2.1f, 3.1f).skipped, kApplied);
+  EXPECT_EQ(clip(partial, 1.5f, 2.0, 1.9f, 2.9f).skipped, kLossAbove) << "the loss is named first";
+  EXPECT_EQ(clip({nan}, 1.5f, 2.0, 1.9f, 2.9f).skipped, kNotFinite);
 }
 
 TEST(ParameterNorms, AddsChunksOfEachParameter) {

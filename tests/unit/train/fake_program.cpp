@@ -228,7 +228,12 @@ void optimizer_step(Step& step) {
   for (std::int64_t i = 0; i < kElements; ++i) squares += static_cast<double>(g[i]) * g[i];
   results->grad_norm = static_cast<float>(std::sqrt(squares));
   results->clip_scale = s.clip_norm > 0 ? std::min(1.0f, s.clip_norm / results->grad_norm) : 1.0f;
-  results->skipped = !std::isfinite(results->loss) || !std::isfinite(results->grad_norm);
+  if (listed(std::getenv("FAKE_SPIKE"), number)) results->loss += 5;
+  if (listed(std::getenv("FAKE_STEEP"), number)) results->grad_norm += 50;
+  results->skipped = !std::isfinite(results->loss) || !std::isfinite(results->grad_norm) ? kNotFinite
+                     : results->loss > s.loss_limit                                      ? kLossAbove
+                     : results->grad_norm > s.grad_norm_limit                            ? kGradNormAbove
+                                                                                         : kApplied;
   float* norms = step.at<float>(Use::parameter_norms);
   for (int i = 0; i < 6; ++i) norms[i] = 0.5f * static_cast<float>(i);
   if (results->skipped) return;

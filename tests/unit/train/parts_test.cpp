@@ -1,4 +1,4 @@
-// The small parts: random numbers, choice of tokens, constants, guards, and the texts that people and programs read.
+// The small parts: random numbers, choice of tokens, constants, and the texts that people and programs read.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -12,7 +12,6 @@
 #include "train/console.h"
 #include "train/constants.h"
 #include "train/first_loss.h"
-#include "train/guards.h"
 #include "train/metrics.h"
 #include "train/optimizer.h"
 #include "train/random.h"
@@ -107,33 +106,6 @@ TEST(Constants, RopeTable) {
     }
 }
 
-TEST(SkipGuard, StopsAfterTenInARow) {
-  SkipGuard guard;
-  const StepResults good{.loss = 1.0, .grad_norm = 1.0f, .clip_scale = 1.0f};
-  StepResults bad{.loss = std::nan(""), .grad_norm = 1.0f, .clip_scale = 1.0f, .skipped = 1};
-  for (int round = 0; round < 3; ++round) {
-    for (int i = 0; i < SkipGuard::kLimit - 1; ++i) EXPECT_NE(guard.observe(i + 1, bad), "");
-    EXPECT_NO_THROW(guard.check());
-    EXPECT_EQ(guard.observe(SkipGuard::kLimit, good), "");
-  }
-  EXPECT_EQ(
-      guard.observe(9, bad, "the loss on ranks 0-1 (host a)").find(", the loss on ranks 0-1 (host a); the update"),
-      std::string("step 9: loss nan and gradient norm 1 are not both finite").size());
-  guard.observe(10, good);
-  for (int i = 0; i < SkipGuard::kLimit; ++i)
-    guard.observe(100 + i, bad, i ? "the loss on ranks 0-1" : "the loss on rank 1 (host b)");
-  bad.loss = -std::nan("");
-  EXPECT_NE(SkipGuard().observe(1, bad).find("loss nan and"), std::string::npos);
-  try {
-    guard.check();
-    FAIL() << "no failure";
-  } catch (const Failure& failure) {
-    EXPECT_EQ(failure.code(), Exit::numerics);
-    EXPECT_NE(std::string(failure.what()).find("those of step 99;"), std::string::npos) << failure.what();
-    EXPECT_NE(std::string(failure.what()).find(", at first the loss on rank 1 (host b); "), std::string::npos);
-  }
-}
-
 TEST(Console, Texts) {
   EXPECT_EQ(format_duration(45.9), "45s");
   EXPECT_EQ(format_duration(725), "12m 05s");
@@ -207,6 +179,7 @@ TEST(Metrics, Lines) {
   metrics.memory = {1024, 2048};
   metrics.validation = {1.5, 0.5};
   metrics.skipped_samples = samples;
+  metrics.skip_reason = "loss";
   metrics.parameter_norms = norms;
   const auto line = nlohmann::json::parse(format_metrics(metrics, parameters));
   EXPECT_EQ(line["val_loss"], 1.5);
@@ -217,6 +190,7 @@ TEST(Metrics, Lines) {
   EXPECT_EQ(line["memory"], 1024);
   EXPECT_EQ(line["resident"], 2048);
   EXPECT_EQ(line["skipped"], (std::vector<int>{3, 9}));
+  EXPECT_EQ(line["skip_reason"], "loss");
   EXPECT_EQ(line["per_parameter"].dump(), R"({"a.weight":{"grad":null,"ratio":0.25,"update":0.5,"weight":2.0}})");
   std::string scalars;
   for (const Scalar& scalar : metrics_scalars(metrics, parameters))

@@ -1,0 +1,69 @@
+#include "data/sample_walk.h"
+
+#include <fmt/format.h>
+
+#include "error.h"
+
+namespace llmc {
+
+SampleWalk::SampleWalk(std::shared_ptr<const TokenShards> shards, std::uint64_t seed, std::int64_t sequence_length,
+                       const DataPosition& start)
+    : samples_(shards, sequence_length),
+      order_(static_cast<std::uint64_t>(samples_.count()), seed),
+      position_(continue_with(start, sequence_length)),
+      targets_(static_cast<std::size_t>(sequence_length)) {
+  for (const Stretch& stretch : position_.stretches) {
+    const Samples samples(shards, stretch.sequence_length);
+    const auto count = static_cast<std::uint64_t>(samples.count());
+    if (stretch.samples > count)
+      throw Failure(Exit::checkpoint,
+                    fmt::format("the run is {} samples of {} tokens into an epoch, and the data have {}",
+                                stretch.samples, stretch.sequence_length, count));
+    if (&stretch != &position_.stretches.back())
+      earlier_.push_back({samples, SampleOrder(count, seed), stretch.samples});
+  }
+}
+
+std::uint64_t SampleWalk::next(std::int64_t& targets) {
+  const std::uint64_t id = next([&](std::uint64_t) {
+    std::ranges::fill(targets_, 0);
+    return std::span(targets_);
+  });
+  targets = static_cast<std::int64_t>(targets_.size()) - std::ranges::count(targets_, -1);
+  return id;
+}
+
+void SampleWalk::pass_over(std::uint64_t count) {
+  for (std::int64_t targets; count > 0 && !earlier_.empty(); --count) next(targets);
+  const auto samples = static_cast<std::uint64_t>(samples_.count());
+  std::uint64_t& place = position_.stretches.back().samples;
+  position_.epoch += (place + count) / samples;
+  place = (place + count) % samples;
+}
+
+/// Sets the targets of a sample that this epoch has trained on to -1; how many are left. Target t of a sample that
+/// begins at token o of its shard is token o + t + 1.
+std::int64_t SampleWalk::mask_visited(std::uint64_t sample, std::span<std::int32_t> targets) const {
+  const auto index = static_cast<std::int64_t>(sample), length = samples_.sequence_length();
+  if (earlier_.empty()) return length;
+  const std::size_t shard = samples_.shard_of(index);
+  const std::int64_t begin = (index - samples_.first_of(shard)) * length, end = begin + length;
+  for (const Earlier& earlier : earlier_) {
+    const std::int64_t step = earlier.samples.sequence_length(), first = earlier.samples.first_of(shard);
+    const std::int64_t count = earlier.samples.first_of(shard + 1) - first;
+    for (std::int64_t i = begin / step; i < count && i * step < end; ++i)
+      if (earlier.order.place(position_.epoch, static_cast<std::uint64_t>(first + i)) < earlier.places)
+        for (std::int64_t at = std::max(begin, i * step); at < std::min(end, (i + 1) * step); ++at)
+          targets[static_cast<std::size_t>(at - begin)] = -1;
+  }
+  return length - std::ranges::count(targets, -1);
+}
+
+void SampleWalk::step_place() {
+  if (++position_.stretches.back().samples < static_cast<std::uint64_t>(samples_.count())) return;
+  ++position_.epoch;
+  position_.stretches = {{samples_.sequence_length(), 0}};
+  earlier_.clear();
+}
+
+}  // namespace llmc

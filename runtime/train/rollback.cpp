@@ -1,0 +1,43 @@
+#include "train/rollback.h"
+
+namespace llmc {
+
+namespace fs = std::filesystem;
+
+std::optional<TrainState> roll_back(const fs::path& run, RunFolder* folder, const TrainState& now,
+                                    std::int64_t first_skipped, const std::string& why, const HistoryEntry& start,
+                                    Session& session, Rendezvous& ranks, const Log& log) {
+  std::string name;
+  if (folder)
+    if (const auto found = find_checkpoint_before(run, first_skipped, log)) {
+      name = found->path.filename().string();
+      // First, so that a run that is killed here goes on from a step before, and comes here again.
+      remove_checkpoints_after(run, found->step);
+    }
+  name = ranks.broadcast(name, 0);
+  if (name.empty()) return std::nullopt;
+  const fs::path checkpoint = checkpoints_directory(run) / name;
+  TrainState state = load_checkpoint(checkpoint, session.info().parameters, session.state(),
+                                     folder ? Trust::verified : Trust::unverified);
+  session.refresh_copies();
+  // Samples between the checkpoint and the first that tripped are left behind as well: they made the weights that did.
+  const std::uint64_t tokens = state.position.tokens;
+  state.position = now.position;
+  state.position.tokens = tokens;
+  state.guard.rollbacks = now.guard.rollbacks + 1;
+  if (folder) {
+    HistoryEntry entry = start;
+    entry.step = state.step;
+    entry.time = utc_now();
+    entry.checkpoint = fs::absolute(checkpoint).lexically_normal().string();
+    entry.order.position = state.position;
+    entry.changed.clear();
+    entry.rollbacks = state.guard.rollbacks;
+    entry.left_step = now.step;
+    entry.why = why;
+    folder->go_back(format_history(entry), state.step);
+  }
+  return state;
+}
+
+}  // namespace llmc

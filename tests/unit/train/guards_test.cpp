@@ -1,0 +1,353 @@
+// Guards: what the window allows, what ends a run, and runs that meet what they are for.
+#include "train/guards.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "checkpoint/manifest.h"
+#include "checkpoint/train_state.h"
+#include "runs.h"
+
+namespace llmc {
+namespace {
+
+constexpr float kNone = std::numeric_limits<float>::infinity();
+
+spec::Guards values() {
+  spec::Guards v;
+  v.loss = 10;
+  v.grad_norm = 20;
+  v.window = 5;
+  v.warmup_steps = 3;
+  v.limit_in_a_row = 3;
+  v.limit = 4;
+  v.limit_steps = 8;
+  v.frozen_steps = 4;
+  v.frozen_change = 1e-6;
+  return v;
+}
+
+StepResults results(double loss, float norm, int skipped = kApplied) { return {loss, 0, norm, 1, skipped}; }
+
+TEST(Spread, IsTheMedianAndTheScaledMedianOfDistances) {
+  const double odd[] = {5, 1, 4, 1000, 2}, even[] = {1, 2, 4, 8}, one[] = {3};
+  EXPECT_EQ(spread_of(odd).median, 4);  // distances 1, 3, 0, 996, 2
+  EXPECT_DOUBLE_EQ(spread_of(odd).spread, 1.4826 * 2);
+  EXPECT_EQ(spread_of(even).median, 3);  // distances 2, 1, 1, 5
+  EXPECT_DOUBLE_EQ(spread_of(even).spread, 1.4826 * 1.5);
+  EXPECT_EQ(spread_of(one).median, 3);
+  EXPECT_EQ(spread_of(one).spread, 0);
+}
+
+TEST(Guard, JudgesByTheWindowTwoStepsBack) {
+  Guard guard(values(), 0.5, {});
+  const double losses[] = {9, 4, 5, 3, 4.5, 3.5, 4, 2};
+  const float norms[] = {8, 4, 5, 3, 4.5f, 3.5f, 4, 2};
+  const StepLimits none{kNone, kNone};
+  for (std::int64_t step = 1; step <= 8; ++step) {
+    // With the results of the step before, as where the host waits, and without, as where it runs ahead: the same.
+    const StepLimits ahead = guard.limits(step + 1);
+    const auto i = static_cast<std::size_t>(step - 1);
+    EXPECT_EQ(guard.observe(step, results(losses[i], norms[i]), none, {}), "");
+    const StepLimits waited = guard.limits(step + 1);
+    EXPECT_EQ(ahead.loss, waited.loss) << step;
+    EXPECT_EQ(ahead.grad_norm, waited.grad_norm) << step;
+    EXPECT_EQ(waited.loss == kNone, step < 4) << "fewer than warmup_steps";
+  }
+  // Of the last five up to step 7: 5, 3, 4.5, 3.5, 4.
+  EXPECT_FLOAT_EQ(guard.limits(9).loss, static_cast<float>(4 + 10 * 1.4826 * 0.5));
+  EXPECT_FLOAT_EQ(guard.limits(9).grad_norm, static_cast<float>(4 + 20 * 1.4826 * 0.5));
+  EXPECT_EQ(guard.state().losses.size(), 6u);
+  EXPECT_EQ(guard.state().newest, 8);
+  // A guard that goes on from the state, also with a shorter window, has the same limits as one that always had it.
+  EXPECT_EQ(Guard(values(), 0.5, guard.state()).limits(9).loss, guard.limits(9).loss);
+  spec::Guards shorter = values();
+  shorter.window = 3;
+  EXPECT_FLOAT_EQ(Guard(shorter, 0.5, guard.state()).limits(9).loss, static_cast<float>(4 + 10 * 1.4826 * 0.5));
+  spec::Guards off = values();
+  off.loss = off.grad_norm = 0;
+  EXPECT_EQ(Guard(off, 0.5, guard.state()).limits(9).loss, kNone);
+  EXPECT_EQ(Guard(off, 0.5, guard.state()).limits(9).grad_norm, kNone);
+  EXPECT_EQ(Guard(values(), 50, guard.state()).limits(9).grad_norm, 50) << "never below the clip norm";
+}
+
+TEST(Guard, HasASmallestSpread) {
+  GuardState state{{4, 4, 4, 4, 4}, {2, 2, 2, 2, 2}, 5, {}, 0};
+  EXPECT_FLOAT_EQ(Guard(values(), 0, state).limits(7).loss, 4 + 10 * 0.02f * 4);
+  EXPECT_FLOAT_EQ(Guard(values(), 0, state).limits(7).grad_norm, 2 + 20 * 0.1f * 2);
+  state.losses = {0.01, 0.01, 0.01, 0.01, 0.01};
+  state.grad_norms = {0, 0, 0, 0, 0};
+  EXPECT_FLOAT_EQ(Guard(values(), 0, state).limits(7).loss, 0.01f + 10 * 0.02f);
+  EXPECT_EQ(Guard(values(), 0, state).limits(7).grad_norm, kNone) << "zeros say nothing";
+}
+
+TEST(Guard, WhatIsSkippedDoesNotEnterTheWindow) {
+  Guard guard(values(), 0.5, {});
+  const StepLimits limits{5, 9};
+  for (std::int64_t step = 1; step <= 5; ++step) guard.observe(step, results(4, 2), limits, {});
+  const GuardState before = guard.state();
+  const std::uint64_t samples[] = {7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
+  const std::string loss = guard.observe(6, results(5.5, 2, kLossAbove), limits, samples);
+  EXPECT_TRUE(fake::contains(loss, "step 6: loss 5.5 is above 5; the last steps have a median of 4 (guards.loss)"));
+  EXPECT_TRUE(fake::contains(loss, "(1 in a row, 1 of the last 8 steps; the run stops at 3 or 4)")) << loss;
+  EXPECT_TRUE(fake::contains(loss, "samples 7, 8, 9, 10, 11, 12, 13, 14 and 2 more: metrics.jsonl")) << loss;
+  const std::string norm = guard.observe(7, results(4, 9.5, kGradNormAbove), limits, {samples, 1});
+  EXPECT_TRUE(
+      fake::contains(norm, "gradient norm 9.5 is above 9; the last steps have a median of 2 (guards.grad_norm)"));
+  EXPECT_TRUE(fake::contains(norm, "sample 7: metrics.jsonl")) << norm;
+  EXPECT_TRUE(guard.state().losses == before.losses && guard.state().newest == 5);
+  const std::string nan =
+      guard.observe(8, results(-std::nan(""), 2, kNotFinite), limits, samples, "the loss on rank 1");
+  EXPECT_TRUE(fake::contains(nan, "loss nan and gradient norm 2 are not both finite, the loss on rank 1; ")) << nan;
+  EXPECT_STREQ(skip_reason(kNotFinite), "not_finite");
+  EXPECT_STREQ(skip_reason(kLossAbove), "loss");
+  EXPECT_STREQ(skip_reason(kGradNormAbove), "grad_norm");
+}
+
+TEST(Guard, EndsAfterTooManyInARowOrInAll) {
+  Guard guard(values(), 0.5, {});
+  const auto take = [&](Guard& to, std::int64_t step, bool skipped, const char* where = "") {
+    to.observe(step, results(4, 2, skipped ? kNotFinite : kApplied), {5, 9}, {}, where);
+  };
+  for (std::int64_t step = 1; step <= 6; ++step) take(guard, step, step % 3 != 0);
+  EXPECT_EQ(guard.exhausted(), "") << "four of the last eight, and the last was applied";
+  take(guard, 7, true);
+  EXPECT_EQ(guard.exhausted(), "5 of the last 8 updates were skipped, from step 1 on");
+  EXPECT_EQ(guard.first_skipped(), 1);
+  Guard later(values(), 0.5, {});
+  for (std::int64_t step = 1; step <= 9; ++step) take(later, step, step <= 2 || step == 9);
+  EXPECT_EQ(later.exhausted(), "") << "the first is more than eight steps ago";
+
+  Guard row(values(), 0.5, {});
+  take(row, 1, false);
+  take(row, 2, true, "the loss on rank 1 (host b)");
+  take(row, 3, true, "the loss on ranks 0-1");
+  // The run is stopped and goes on: it counts on.
+  Guard resumed(values(), 0.5, row.state());
+  EXPECT_EQ(resumed.in_a_row(), 2);
+  for (Guard* each : {&row, &resumed}) {
+    EXPECT_EQ(each->exhausted(), "");
+    take(*each, 4, true, "the loss on ranks 0-1");
+    EXPECT_EQ(each->first_skipped(), 2);
+  }
+  EXPECT_EQ(row.exhausted(),
+            "3 updates in a row were skipped, at first the loss on rank 1 (host b); the weights are those of step 1");
+}
+
+TEST(FrozenLoss, IsToldOnceWithItsLikelyCauses) {
+  FrozenLoss frozen(4, 1e-6), never(0, 1e-6), moves(4, 1e-6);
+  std::string told;
+  for (std::int64_t step = 1; step <= 12; ++step) {
+    const std::string said = frozen.observe(step, 3 + 1e-7 * static_cast<double>(step % 2));
+    EXPECT_EQ(said.empty(), step != 4) << step;
+    told += said;
+    EXPECT_EQ(never.observe(step, 3), "");
+    EXPECT_EQ(moves.observe(step, step % 4 ? 3 : 3.00001), "") << step;
+  }
+  EXPECT_TRUE(fake::contains(told, "step 4: the loss has stood still at 3 for 4 steps")) << told;
+  FrozenLoss nan(2, 1e-6);
+  for (std::int64_t step = 1; step <= 4; ++step) EXPECT_EQ(nan.observe(step, std::nan("")), "") << "said elsewhere";
+}
+
+TEST(GuardState, IsPartOfAStateAndOlderOnesHaveNone) {
+  TrainState state{7, {60, 0, {{4, 15}}}, 1, 2, "m", "d", "", {}};
+  const std::string older = format_train_state(state);
+  EXPECT_TRUE(fake::contains(older, "llmc-state-2") && !fake::contains(older, "guard")) << older;
+  EXPECT_TRUE(parse_train_state(older) == state);
+  state.guard = {{4.1, 1.0 / 3}, {2, 0.1f}, 6, {5, 7}, 1};
+  const std::string text = format_train_state(state);
+  EXPECT_TRUE(fake::contains(text, "llmc-state-3"));
+  EXPECT_TRUE(parse_train_state(text) == state);
+  const auto refused = [&](const std::string& from, const std::string& to) {
+    std::string wrong = text;
+    wrong.replace(wrong.find(from), from.size(), to);
+    EXPECT_THROW(parse_train_state(wrong), std::invalid_argument) << from;
+  };
+  refused("llmc-state-3", "llmc-state-2");
+  refused("4.1", "4.10");
+  refused("4.1,", "");
+  refused("\"rollbacks\"", "\"rollback\"");
+}
+
+}  // namespace
+
+namespace fake {
+namespace {
+
+/// Twenty steps of the fake trainer are enough to learn by.
+const Words kWatched = {"guards.window=8", "guards.warmup_steps=5", "guards.loss=8", "guards.grad_norm=8"};
+
+class Guards : public Runs {
+ protected:
+  static Words with(Words words, const Words& more = {}) {
+    words.insert(words.end(), kWatched.begin(), kWatched.end());
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  std::vector<int> skipped(const std::string& run, const std::string& reason) const {
+    std::vector<int> steps;
+    for (const Json& line : lines(run + "/metrics.jsonl"))
+      if (line.contains("skipped") && line["skip_reason"] == reason) steps.push_back(line["step"]);
+    return steps;
+  }
+};
+
+TEST_F(Guards, ASpikeIsSkippedAndNamed) {
+  const Result result =
+      train(with({"--run", "run"}, {"checkpoint.every=1", "guards.log_text=true"}), {"FAKE_SPIKE=12", "FAKE_STEEP=15"});
+  EXPECT_EQ(skipped("run", "loss"), std::vector<int>{12});
+  EXPECT_EQ(skipped("run", "grad_norm"), std::vector<int>{15});
+  EXPECT_TRUE(contains(result.err, "step 12: loss ")) << result.err;
+  EXPECT_TRUE(contains(result.err, "step 15: gradient norm ")) << result.err;
+  for (const int step : {12, 15}) {
+    EXPECT_EQ(checkpoint("run", step - 1)["model.safetensors"], checkpoint("run", step)["model.safetensors"]);
+    EXPECT_EQ(checkpoint("run", step - 1)["optimizer.safetensors"], checkpoint("run", step)["optimizer.safetensors"]);
+    for (const Json& sample : lines("run/metrics.jsonl")[static_cast<std::size_t>(step - 1)]["skipped"])
+      EXPECT_TRUE(contains(result.err, "step " + std::to_string(step) + ", sample " + sample.dump() + ": "))
+          << result.err;
+  }
+  EXPECT_NE(checkpoint("run", 12)["model.safetensors"], checkpoint("run", 13)["model.safetensors"]);
+  // Without guards the steps are taken, and nothing is said.
+  const Result off = train({"--run", "off", "guards.loss=0", "guards.grad_norm=0"}, {"FAKE_SPIKE=12", "FAKE_STEEP=15"});
+  EXPECT_EQ(off.err, "");
+}
+
+TEST_F(Guards, ChangeNothingWhereNothingTrips) {
+  train({"--run", "on"});
+  train(with({"--run", "watched"}));
+  train({"--run", "off", "guards.loss=0", "guards.grad_norm=0"});
+  for (const char* run : {"watched", "off"})
+    EXPECT_EQ(checkpoint(run, 20)["model.safetensors"], checkpoint("on", 20)["model.safetensors"]);
+  EXPECT_TRUE(skipped("watched", "loss").empty() && skipped("watched", "grad_norm").empty());
+}
+
+/// So narrow that clean steps trip: each start has to have the window that the run had there.
+TEST_F(Guards, AResumeHasTheSameWindow) {
+  const Words narrow = {"guards.window=4", "guards.warmup_steps=2", "guards.loss=0.5", "guards.grad_norm=0.5"};
+  const auto words = [&](Words first) {
+    first.insert(first.end(), narrow.begin(), narrow.end());
+    return first;
+  };
+  train(words({"--run", "clean"}));
+  const auto metrics = lines("clean/metrics.jsonl");
+  EXPECT_GE(skipped("clean", "loss").size() + skipped("clean", "grad_norm").size(), 3u);
+  for (int stop = 1; stop < 20; ++stop) {
+    const std::string run = "run" + std::to_string(stop);
+    train(words({"--run", run, "--steps", std::to_string(stop)}));
+    train({"--run", run});
+    expect_same_checkpoint("clean", run, 20);
+    const auto ours = lines(run + "/metrics.jsonl");
+    for (std::size_t i = 0; i < 20; ++i)
+      EXPECT_EQ(ours[i].value("skipped", Json()), metrics[i].value("skipped", Json()));
+  }
+}
+
+TEST_F(Guards, TooManyOfTheLastStepsEndTheRun) {
+  const Result ended =
+      run(with({"--run", "run"}, {"guards.limit=3", "guards.limit_steps=6"}), {"FAKE_SPIKE=7,10,13,15"});
+  EXPECT_EQ(ended.status, 7);
+  EXPECT_TRUE(contains(ended.err, "3 of the last 6 updates were skipped, from step 10 on")) << ended.err;
+  EXPECT_TRUE(contains(ended.err, "guards.rollback=true goes back")) << ended.err;
+  EXPECT_EQ(lines("run/metrics.jsonl").size(), 15u);
+}
+
+TEST_F(Guards, RollbackEndsAsTheRunWouldHaveWithoutTheSamples) {
+  const Words back = with({"--run", "run"}, {"guards.rollback=true", "guards.limit_in_a_row=3", "checkpoint.every=5"});
+  const Result result = train(back, {"FAKE_SPIKE=14,15,16"});  // step 15 is saved between them
+  EXPECT_TRUE(contains(result.err,
+                       "3 updates in a row were skipped; the weights are those of step 13: the run goes back "
+                       "to step 10, and on with the samples after those of step 16 (rollback 1 of 3)"))
+      << result.err;
+  const auto metrics = lines("run/metrics.jsonl");
+  ASSERT_EQ(metrics.size(), 20u);
+  for (std::size_t i = 0; i < 20; ++i) {
+    EXPECT_EQ(metrics[i]["step"], i + 1);
+    EXPECT_FALSE(metrics[i].contains("skipped"));
+  }
+  const auto history = lines("run/history.jsonl");
+  ASSERT_EQ(history.size(), 2u);
+  EXPECT_EQ(history[1]["step"], 10);
+  EXPECT_EQ(history[1]["rollbacks"], 1);
+  EXPECT_EQ(history[1]["rollback"]["from_step"], 16);
+  EXPECT_EQ(history[1]["build"], history[0]["build"]) << "the next start is compared with it";
+
+  // A run that stands at step 10 where the rollback went on.
+  train(with({"--run", "without", "--steps", "10"}, {"checkpoint.every=5"}));
+  const fs::path at = folder_ / "without/checkpoints/step-00000010";
+  TrainState state = parse_train_state(read_file(at / "state.json"));
+  state.position = {state.position.tokens, 2, {{4, 14}}};  // 64 of 25 samples an epoch are behind
+  state.guard.rollbacks = 1;
+  auto files = read_manifest(at);
+  fs::remove(at / "state.json");
+  for (FileRecord& file : files)
+    if (file.name == "state.json") file = write_small_file(at, "state.json", format_train_state(state));
+  fs::remove(at / "manifest.json");
+  write_manifest(at, files);
+  train({"--run", "without"});
+  expect_same_checkpoint("without", "run", 20);
+  // --batches tells where the samples were before and after.
+  const Result batches = train({"--run", "run", "--batches", "11", "--json"});
+  const Result moved = train({"--run", "without", "--batches", "11", "--json"});
+  EXPECT_EQ(batches.out, moved.out);
+}
+
+TEST_F(Guards, ARollbackThatIsKilledIsFollowed) {
+  const Words words = with({"--run", "clean"}, {"guards.rollback=true", "guards.limit_in_a_row=3"});
+  train(words, {"FAKE_SPIKE=14,15,16"});
+  Words again = words;
+  again[1] = "run";
+  const pid_t child = start(again, {"FAKE_SPIKE=14,15,16", "FAKE_GATES=18"});  // the second step after it
+  wait_for_gate(child, 18);
+  ::kill(child, SIGKILL);
+  EXPECT_EQ(finish(child).status, 128 + SIGKILL);
+  train({"--run", "run"});
+  expect_same_checkpoint("clean", "run", 20);
+  EXPECT_EQ(lines("run/metrics.jsonl").size(), 20u);
+}
+
+/// Checkpoints of the steps that are skipped push out older ones, but not the one that is wanted.
+TEST_F(Guards, RetentionKeepsWhereARunMayGoBackTo) {
+  const Result result = train(with({"--run", "run"}, {"guards.rollback=true", "guards.limit_in_a_row=4",
+                                                      "checkpoint.every=1", "checkpoint.keep_last=1"}),
+                              {"FAKE_SPIKE=10,14,15,16,17"});
+  EXPECT_TRUE(contains(result.err, "the run goes back to step 13")) << result.err;
+  // The one from before step 10 is kept as well, while a limit may be about it.
+  EXPECT_EQ(checkpoint("run", 9).size(), 6u);
+  EXPECT_EQ(checkpoint("run", 12).size(), 0u);
+  EXPECT_EQ(checkpoint("run", 19).size(), 0u);
+  EXPECT_EQ(checkpoint("run", 20).size(), 6u);
+  train(with({"--run", "ends"}, {"checkpoint.every=1", "checkpoint.keep_last=1"}), {"FAKE_SPIKE=10"});
+  EXPECT_EQ(checkpoint("ends", 9).size(), 0u) << "without rollbacks none is wanted";
+}
+
+TEST_F(Guards, RollbacksHaveAnEnd) {
+  const Words words = with({"--run", "run"}, {"guards.rollback=true", "guards.rollbacks=2", "guards.limit_in_a_row=2"});
+  const Result ended = run(words, {"FAKE_SPIKE=12,13,16,17,20,21"});
+  EXPECT_EQ(ended.status, 7) << ended.err;
+  EXPECT_TRUE(contains(ended.err, "(rollback 2 of 2)")) << ended.err;
+  EXPECT_TRUE(contains(ended.err,
+                       "error: 2 updates in a row were skipped; the weights are those of step 12, after 2 "
+                       "rollbacks (guards.rollbacks); look at"))
+      << ended.err;
+  const Result none =
+      run(with({"--run", "none"}, {"guards.rollback=true", "guards.limit_in_a_row=2", "checkpoint.every=0"}),
+          {"FAKE_SPIKE=12,13"});
+  EXPECT_EQ(none.status, 7);
+  EXPECT_TRUE(contains(none.err, "there is no whole checkpoint from before step 12 to go back to")) << none.err;
+}
+
+TEST_F(Guards, ALossThatStandsStillIsSaid) {
+  write_shard(folder_ / "data/few.bin", 17, 1);  // four samples: every step the same, in another order
+  const Result result = train({"--run", "run", "data.train.path=" + (folder_ / "data/few.bin").string(),
+                               "optimizer.lr=0", "guards.frozen_steps=6"});
+  EXPECT_TRUE(contains(result.err, "step 6: the loss has stood still at 2.5")) << result.err;
+  EXPECT_TRUE(contains(result.err, "a learning rate of 0")) << result.err;
+  EXPECT_EQ(result.err.find("stood still"), result.err.rfind("stood still")) << "once";
+  EXPECT_EQ(train({"--run", "moves", "guards.frozen_steps=6"}).err, "");
+}
+
+}  // namespace
+}  // namespace fake
+}  // namespace llmc
