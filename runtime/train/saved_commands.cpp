@@ -128,7 +128,7 @@ void evaluate(const EvaluateCommand& command, const Program& program) {
   Evaluation evaluation(shards, info, sequences);
 
   Loaded loaded(command, WeightFiles(chosen.model.folder, info.parameters), program);
-  const double loss = evaluation.run(loaded.session(), [] { return false; }).value();
+  const auto [loss, top1] = evaluation.run(loaded.session(), [] { return false; }).value();
   const std::int64_t tokens = sequences * info.sequence_length;
   if (command.json) {
     nlohmann::ordered_json object = {{"checkpoint", chosen.model.folder.string()}, {"step", nullptr}};
@@ -137,7 +137,8 @@ void evaluate(const EvaluateCommand& command, const Program& program) {
                    {"sequences", sequences},
                    {"tokens", tokens},
                    {"loss", loss},
-                   {"perplexity", std::exp(loss)}});
+                   {"perplexity", std::exp(loss)},
+                   {"top1", top1}});
     fmt::print("{}\n", object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
     return;
   }
@@ -145,7 +146,8 @@ void evaluate(const EvaluateCommand& command, const Program& program) {
              chosen.model.state ? fmt::format(", step {}", format_count(chosen.model.state->step)) : "");
   fmt::print("data       {}: {} of {} sequence{}, {} tokens\n", source.path, format_count(sequences),
              format_count(there), plural(there), format_count(tokens));
-  fmt::print("loss       {:.6f} nats a token\nperplexity {:.4f}\n", loss, std::exp(loss));
+  fmt::print("loss       {:.6f} nats a token\nperplexity {:.4f}\ntop-1      {:.2f} %\n", loss, std::exp(loss),
+             100 * top1);
 }
 
 void sample(const SampleCommand& command, const Program& program) {

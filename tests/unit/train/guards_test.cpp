@@ -29,7 +29,9 @@ spec::Guards values() {
   return v;
 }
 
-StepResults results(double loss, float norm, int skipped = kApplied) { return {loss, 0, norm, 1, skipped}; }
+StepResults results(double loss, float norm, int skipped = kApplied) {
+  return {.loss = loss, .grad_norm = norm, .clip_scale = 1, .skipped = skipped};
+}
 
 TEST(Spread, IsTheMedianAndTheScaledMedianOfDistances) {
   const double odd[] = {5, 1, 4, 1000, 2}, even[] = {1, 2, 4, 8}, one[] = {3};
