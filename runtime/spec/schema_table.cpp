@@ -445,7 +445,7 @@ std::vector<Row> run_rows() {
           .range(1, 10000)
           .unit("steps")
           .doc("Applied steps that make up the window."),
-      bind("guards.warmup_steps", Type::integer, FIELD(guards.warmup_steps))
+      bind("guards.judge_after", Type::integer, FIELD(guards.judge_after))
           .aside()
           .fallback("100")
           .run_time()

@@ -112,7 +112,7 @@ struct Metrics {
 /// Which updates are refused, and when the run ends for it: runtime/train/guards.h.
 struct Guards {
   double loss = 0, grad_norm = 0;  // spreads above the median; 0: not judged
-  std::int64_t window = 0, warmup_steps = 0;
+  std::int64_t window = 0, judge_after = 0;
   std::int64_t limit_in_a_row = 0, limit = 0, limit_steps = 0;
   bool rollback = false;
   std::int64_t rollbacks = 0;

@@ -63,7 +63,7 @@ Guard::Guard(const spec::Guards& values, double clip_norm, GuardState state)
 StepLimits Guard::limits(std::int64_t step) const {
   StepLimits limits{kNone, kNone};
   const std::size_t known = state_.losses.size() - (state_.newest >= step - 1 && state_.newest > 0 ? 1 : 0);
-  if (static_cast<std::int64_t>(known) < std::min(values_.warmup_steps, values_.window)) return limits;
+  if (static_cast<std::int64_t>(known) < std::min(values_.judge_after, values_.window)) return limits;
   const std::size_t count = std::min(known, static_cast<std::size_t>(values_.window));
   const auto window = [&](const std::vector<double>& values) {
     return spread_of(std::span(values).subspan(known - count, count));

@@ -37,7 +37,7 @@ class Guard {
 
   /// From the last guards.window applied steps up to `step` - 2: where the host runs ahead, the results of step - 1
   /// are not there yet when a step is sent, and every target is to have the same limits. Infinite while fewer than
-  /// guards.warmup_steps are known. Steps up to `step` - 2 have been observed.
+  /// guards.judge_after are known. Steps up to `step` - 2 have been observed.
   StepLimits limits(std::int64_t step) const;
 
   /// Takes the results of the next step, sent with `limits`. `where`: of several ranks, those where what is not finite

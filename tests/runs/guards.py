@@ -13,7 +13,7 @@ from harness import RunTest
 NUMERICS = 7
 STEPS, SPOILT = 120, 90
 SAMPLES, LENGTH = 4 * STEPS + 8, 24  # less than an epoch: each sample comes once
-WATCHED = ["guards.window=40", "guards.warmup_steps=30"]
+WATCHED = ["guards.window=40", "guards.judge_after=30"]
 
 
 class Guards(RunTest):

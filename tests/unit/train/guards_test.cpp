@@ -20,7 +20,7 @@ spec::Guards values() {
   v.loss = 10;
   v.grad_norm = 20;
   v.window = 5;
-  v.warmup_steps = 3;
+  v.judge_after = 3;
   v.limit_in_a_row = 3;
   v.limit = 4;
   v.limit_steps = 8;
@@ -56,7 +56,7 @@ TEST(Guard, JudgesByTheWindowTwoStepsBack) {
     const StepLimits waited = guard.limits(step + 1);
     EXPECT_EQ(ahead.loss, waited.loss) << step;
     EXPECT_EQ(ahead.grad_norm, waited.grad_norm) << step;
-    EXPECT_EQ(waited.loss == kNone, step < 4) << "fewer than warmup_steps";
+    EXPECT_EQ(waited.loss == kNone, step < 4) << "fewer than judge_after";
   }
   // Of the last five up to step 7: 5, 3, 4.5, 3.5, 4.
   EXPECT_FLOAT_EQ(guard.limits(9).loss, static_cast<float>(4 + 10 * 1.4826 * 0.5));
@@ -179,7 +179,7 @@ namespace fake {
 namespace {
 
 /// Twenty steps of the fake trainer are enough to learn by.
-const Words kWatched = {"guards.window=8", "guards.warmup_steps=5", "guards.loss=8", "guards.grad_norm=8"};
+const Words kWatched = {"guards.window=8", "guards.judge_after=5", "guards.loss=8", "guards.grad_norm=8"};
 
 class Guards : public Runs {
  protected:
@@ -227,7 +227,7 @@ TEST_F(Guards, ChangeNothingWhereNothingTrips) {
 
 /// So narrow that clean steps trip: each start has to have the window that the run had there.
 TEST_F(Guards, AResumeHasTheSameWindow) {
-  const Words narrow = {"guards.window=4", "guards.warmup_steps=2", "guards.loss=0.5", "guards.grad_norm=0.5"};
+  const Words narrow = {"guards.window=4", "guards.judge_after=2", "guards.loss=0.5", "guards.grad_norm=0.5"};
   const auto words = [&](Words first) {
     first.insert(first.end(), narrow.begin(), narrow.end());
     return first;
