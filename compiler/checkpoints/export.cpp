@@ -6,6 +6,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "checkpoint/checkpoint.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/shards.h"
 #include "compiler/checkpoints/blocks.h"
@@ -21,7 +22,6 @@
 #include "error.h"
 #include "spec/print.h"
 #include "spec/source.h"
-#include "train/saved_model.h"
 
 namespace llmc::checkpoints {
 

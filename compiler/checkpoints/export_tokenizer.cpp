@@ -5,13 +5,13 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "checkpoint/checkpoint.h"
 #include "checkpoint/manifest.h"
 #include "compiler/data/read_tokenizer.h"
 #include "data/tokenizer.h"
 #include "data/tokenizer_model.h"
 #include "error.h"
 #include "run/run_folder.h"
-#include "train/saved_model.h"
 
 namespace llmc::checkpoints {
 

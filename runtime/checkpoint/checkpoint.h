@@ -77,6 +77,8 @@ void check_can_save(const std::filesystem::path& run, std::span<const ParameterI
 
 /// RUN/checkpoints
 std::filesystem::path checkpoints_directory(const std::filesystem::path& run);
+/// The run folder that a checkpoint lies in; empty where it lies in none.
+std::filesystem::path run_of(const std::filesystem::path& checkpoint);
 /// step-00000100
 std::string checkpoint_name(std::int64_t step);
 

@@ -13,6 +13,11 @@ namespace fs = std::filesystem;
 
 fs::path checkpoints_directory(const fs::path& run) { return run / "checkpoints"; }
 
+fs::path run_of(const fs::path& checkpoint) {
+  const fs::path parent = fs::absolute(checkpoint / "").lexically_normal().parent_path().parent_path();
+  return parent == checkpoints_directory(parent.parent_path()) ? parent.parent_path() : fs::path();
+}
+
 std::string checkpoint_name(std::int64_t step) {
   if (step < 0) throw Failure(Exit::internal, "a checkpoint of a negative step");
   char text[32];

@@ -56,11 +56,6 @@ void check_model(const SavedModel& saved, const spec::Spec& spec) {
 
 }  // namespace
 
-fs::path run_of(const fs::path& checkpoint) {
-  const fs::path parent = fs::absolute(checkpoint / "").lexically_normal().parent_path().parent_path();
-  return parent == checkpoints_directory(parent.parent_path()) ? parent.parent_path() : fs::path();
-}
-
 SavedModel find_weights(const fs::path& folder, const spec::Spec& spec, const Log& log) {
   SavedModel saved = find(folder, log);
   check_model(saved, spec);

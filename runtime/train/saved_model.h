@@ -18,9 +18,6 @@ struct SavedModel {
   std::optional<TrainState> state;  // of a checkpoint
 };
 
-/// The run folder that a checkpoint lies in; empty where it lies in none.
-std::filesystem::path run_of(const std::filesystem::path& checkpoint);
-
 /// `folder`: one of them, or a run folder, of which the newest whole checkpoint is taken; damaged ones are named to
 /// `log`. Throws Failure(checkpoint) where it is none; where its model is another than that of `spec`, with both values
 /// of each key; where it is none that llmc trains.

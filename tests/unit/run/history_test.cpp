@@ -14,6 +14,7 @@ TEST(History, OneLineAStart) {
   HistoryEntry entry{5,
                      "2026-01-31T12:00:00Z",
                      "runs/a/checkpoints/step-00000005",
+                     "",
                      kHere,
                      1432064,
                      "m1",
