@@ -17,7 +17,7 @@ namespace llmc {
 /// The opened files of a folder: model.safetensors, or those that model.safetensors.index.json names.
 class WeightFiles {
  public:
-  /// Reads headers, and where a manifest.json names checksums of these files holds the files against it. Each of
+  /// Reads headers, and of a checkpoint holds the files against their checksums. Each of
   /// `parameters` has to be there once, in its shape, as F32, F16 or BF16: under its own name, or as rows of
   /// self_attn.qkv_proj (q, k, v) or mlp.gate_up_proj (gate, up). Nothing else may be there, but a head beside tied
   /// embeddings that is the embedding's equal, and rotary_emb.inv_freq, which follows from config.json. Throws

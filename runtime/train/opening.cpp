@@ -67,7 +67,7 @@ void print_header(Console& console, const Session& session, const Device& device
                            schedule_line(schedule, peak, kScheduleColumns, prints_utf8()),
                            shown("schedule.kind", values), learning_rate(schedule, peak, 0), peak,
                            learning_rate(schedule, peak, schedule.steps - 1), format_count(schedule.steps)));
-  if (!start)
+  if (!start && values.init.from.empty())
     console.text(fmt::format("loss    begins near ln {} = {:.2f}", info.vocab_size,
                              std::log(static_cast<double>(info.vocab_size))));
   // --resume may name a checkpoint of another folder: this one is where the run goes on.

@@ -35,7 +35,8 @@ struct SampleCommand : SavedCommand {
 };
 
 /// Prints the mean loss of held-out data: for the data and sequences of a training run what its metrics.jsonl has as
-/// val_loss, to the bit. Throws Failure(checkpoint) for weights that cannot be used, Failure(data) for data.
+/// val_loss, to the bit; with it perplexity and top-1 accuracy. Throws Failure(checkpoint) for weights that cannot be
+/// used, Failure(data) for data.
 void evaluate(const EvaluateCommand& command, const Program& program);
 
 /// Writes prompts and what the model goes on with to standard output, as it is drawn. Throws as evaluate().

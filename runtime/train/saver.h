@@ -10,6 +10,7 @@
 #include "checkpoint/best.h"
 #include "checkpoint/save.h"
 #include "checkpoint/snapshot.h"
+#include "comm/collectives.h"
 #include "comm/rendezvous.h"
 #include "run/run_folder.h"
 #include "train/background.h"

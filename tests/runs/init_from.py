@@ -118,6 +118,7 @@ class InitFrom(RunTest):
         """fp32 in every form gives the run that begins with llmc's own checkpoint, byte for byte."""
         own, done = self.trained(self.checkpoint, "own")
         self.assertIn(f"weights 42 tensors of '{self.checkpoint}' (F32)", done.out)
+        self.assertNotIn("begins near", done.out)
         drawn = harness.json_lines(os.path.join(self.first, "metrics.jsonl"))[0]["loss"]
         self.assertNotEqual(harness.json_lines(os.path.join(own, "metrics.jsonl"))[0]["loss"], drawn)
         # The weights were there before the first step: the loss of data that no step has seen is the checkpoint's.

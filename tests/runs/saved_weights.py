@@ -22,6 +22,7 @@ class SavedWeights(RunTest):
         done = harness.call(cls.trainer, "--run", cls.run_folder, "--steps", "6")
         if done.code:
             raise AssertionError(done.out + done.err)
+        cls.top1 = {line["step"]: line["val_top1"] for line in harness.json_lines(os.path.join(cls.run_folder, "metrics.jsonl")) if "val_top1" in line}
         cls.losses = {line["step"]: line["val_loss"] for line in harness.json_lines(os.path.join(cls.run_folder, "metrics.jsonl")) if "val_loss" in line}
 
     def step(self, step, run=None):
@@ -44,7 +45,7 @@ class SavedWeights(RunTest):
         self.assertEqual(sorted(self.losses), [3, 6])
         for step, loss in self.losses.items():
             found = self.evaluate(self.step(step))
-            self.assertEqual((found["step"], found["loss"], found["sequences"], found["tokens"]), (step, loss, 4, 96))
+            self.assertEqual((found["step"], found["loss"], found["top1"], found["sequences"], found["tokens"]), (step, loss, self.top1[step], 4, 96))
         self.assertNotEqual(*self.losses.values())
         newest = self.evaluate(self.run_folder)
         self.assertEqual((newest["step"], newest["loss"]), (6, self.losses[6]))
