@@ -14,21 +14,21 @@ constexpr const char *kLayers = "model.num_hidden_layers", *kHeads = "model.num_
                      *kWarmup = "schedule.warmup_steps", *kSchedule = "schedule.kind", *kClip = "optimizer.clip_norm",
                      *kCompute = "precision.compute", *kRecompute = "memory.recompute", *kBetas = "optimizer.betas",
                      *kNormEps = "model.rms_norm_eps", *kFloor = "schedule.min_lr_ratio";
-constexpr const char *kGlobal = "in tokens: sequences * batch.sequence_length",
-                     *kPasses = "passes of a step are batch.tokens / (batch.micro_batch * batch.sequence_length)",
-                     *kRatio = "in steps: the ratio times schedule.steps", *kFraction = "as a part of optimizer.lr",
-                     *kBoth = "a list of both, such as [0.9, 0.95]",
-                     *kNoSplit = "llmc gives every rank the whole model; what ranks share out is parallel.shard",
-                     *kNoDropout = "llmc has no dropout", *kNoEpochs = "llmc counts steps, not epochs",
-                     *kFormat = "bf16 or fp32", *kFolder = "`trainer --run DIR` names the run folder",
-                     *kMetrics =
-                         "llmc logs to no service; metrics.jsonl in the run folder has every step, and tensorboard/ "
-                         "beside it is for TensorBoard",
-                     *kWeights = "the folder of a Hugging Face model; `trainer --resume DIR` goes on from a checkpoint",
-                     *kSampler = "llmc samples by sampling.temperature and sampling.top_p",
-                     *kOneSource = "a list of one {path: ...}", *kNoExperts = "llmc has no experts",
-                     *kNoBest = "llmc keeps checkpoints by their step: checkpoint.keep_last and checkpoint.keep_every",
-                     *kAllWeights = "llmc trains every weight";
+constexpr const char
+    *kGlobal = "in tokens: sequences * batch.sequence_length",
+    *kPasses = "passes of a step are batch.tokens / (batch.micro_batch * batch.sequence_length)",
+    *kRatio = "in steps: the ratio times schedule.steps", *kFraction = "as a part of optimizer.lr",
+    *kBoth = "a list of both, such as [0.9, 0.95]",
+    *kNoSplit = "llmc gives every rank the whole model; what ranks share out is parallel.shard",
+    *kNoDropout = "llmc has no dropout", *kNoEpochs = "llmc counts steps, not epochs", *kFormat = "bf16 or fp32",
+    *kFolder = "`trainer --run DIR` names the run folder",
+    *kMetrics =
+        "llmc logs to no service; metrics.jsonl in the run folder has every step, tensorboard/ beside it "
+        "is for TensorBoard, and exporter/llmc_export.py brings it to W&B and MLflow",
+    *kWeights = "the folder of a Hugging Face model; `trainer --resume DIR` goes on from a checkpoint",
+    *kSampler = "llmc samples by sampling.temperature and sampling.top_p", *kOneSource = "a list of one {path: ...}",
+    *kNoExperts = "llmc has no experts", *kBest = "the name of a validation set, such as validation",
+    *kAllWeights = "llmc trains every weight";
 
 }  // namespace
 
@@ -312,9 +312,11 @@ const std::vector<KeySynonym>& key_synonyms() {
       {"checkpoint_dir", "", kFolder},
       {"ckpt_dir", "", kFolder},
       {"save_dir", "", kFolder},
-      {"save_best", "", kNoBest},
-      {"load_best_model_at_end", "", kNoBest},
-      {"async_mode", "", "a trainer saves between two steps"},
+      {"save_best", "checkpoint.best", kBest},
+      {"load_best_model_at_end", "checkpoint.best", kBest},
+      {"async_mode", "checkpoint.asynchronous", "true or false"},
+      {"async_save", "checkpoint.asynchronous", ""},
+      {"best_validation", "checkpoint.best", kBest},
       {"checkpoints", "checkpoint", ""},
       {"save_total_limit", "checkpoint.keep_last", ""},
       {"keep_latest_k", "checkpoint.keep_last", ""},

@@ -165,7 +165,8 @@ TEST(Table, IsComplete) {
       EXPECT_TRUE(find_key(key.when_key)) << key.path;
     }
     // One way to a default, or none because the key is required or its absence means something.
-    const bool absent = key.path == "data.tokenizer" || key.path == "data.validation.path" || key.path == "init.from";
+    const bool absent = key.path == "data.tokenizer" || key.path == "data.validation.path" || key.path == "init.from" ||
+                        key.path == "checkpoint.best" || key.path == "checkpoint.mirror";
     EXPECT_EQ((key.required ? 1 : 0) + (key.derive ? 1 : 0) + (key.fallback.empty() ? 0 : 1) + (absent ? 1 : 0), 1)
         << key.path;
   }
