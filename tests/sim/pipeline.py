@@ -45,6 +45,19 @@ class Pipeline(SimTest):
         self.assertLess(sent[1], log.index("stream 0: copy to the host"))
         self.assertGreater(sent[4], log.index("push evaluation"))
 
+    def test_guards_have_the_same_limits_ahead(self):
+        """So narrow that steps trip: a step that is sent before the results of the one before it is judged like one that is not."""
+        words = ("schedule.steps=12", "guards.window=4", "guards.judge_after=2", "guards.loss=0.01", "guards.grad_norm=0.01", "optimizer.clip_norm=0",
+                 "evaluation.every=0", "sampling.every=0")
+        self.train("judged-ahead", *words, "checkpoint.every=0")
+        self.train("judged-alone", *words, "checkpoint.every=1")
+        metrics = [runs.without_timing(runs.json_lines(self.path(name, "metrics.jsonl"))) for name in ("judged-ahead", "judged-alone")]
+        skipped = [line["step"] for line in metrics[0] if "skipped" in line]
+        self.assertGreaterEqual(len(skipped), 2, metrics[0])
+        self.assertEqual(metrics[0], metrics[1])
+        ahead, alone = (runs.tree(self.path(name, "checkpoints", "step-00000012")) for name in ("judged-ahead", "judged-alone"))
+        self.assertEqual(ahead, alone)
+
     def test_profile(self):
         log = self.train("profiled", "--profile", "3:2")
         plain = self.train("plain")
