@@ -5,11 +5,15 @@
 
 namespace llmc {
 
+/// The key of optimizer.rate_scale that a group of parameters goes by.
+enum class RateScale { matrices, head, embedding, vectors };
+inline constexpr const char* kRateScaleNames[] = {"matrices", "head", "embedding", "vectors"};
+
 /// Parameters that the optimizer treats alike.
 struct ParameterGroup {
   const char* name;  // for people
   bool decay;        // weight decay applies, whatever optimizer.decay is
-  double rate;       // times the learning rate
+  RateScale scale;   // times the learning rate
 };
 
 /// One tensor under its Hugging Face name. Fused weights (q, k, v; gate, up) are several of these, at different

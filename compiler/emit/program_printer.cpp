@@ -47,11 +47,13 @@ void frequencies(Source& out, const plan::Plan& plan) {
 }
 
 void groups(Source& out, const plan::Plan& plan) {
-  out.line("// Of parameters: name, whether weight decay applies, times the learning rate.");
+  out.line("// Of parameters: name, whether weight decay applies, what scales its learning rate.");
   out.line("constexpr ParameterGroup kGroups[] = {");
   for (const ParameterGroup& g : plan.graph.groups)
-    out.line("    {\"$name$\", $decay$, $rate$},",
-             {{"name", g.name}, {"decay", g.decay ? "true" : "false"}, {"rate", fmt::format("{:.17g}", g.rate)}});
+    out.line("    {\"$name$\", $decay$, RateScale::$scale$},",
+             {{"name", g.name},
+              {"decay", g.decay ? "true" : "false"},
+              {"scale", kRateScaleNames[static_cast<std::size_t>(g.scale)]}});
   out.line("};");
   out.blank();
 }

@@ -6,7 +6,8 @@ namespace llmc::graph {
 namespace {
 
 // Groups of parameters: matrices have weight decay, the embedding and all vectors have none.
-constexpr int kOthers = 1;
+// Indices into Graph::groups.
+constexpr int kHead = 1, kEmbedding = 2, kVectors = 3;
 
 /// Adds tensors and ops of one region.
 class Builder {
@@ -46,7 +47,7 @@ class Builder {
   /// A vector with the pieces end to end, without weight decay, and its gradient.
   TensorId vector(const std::string& name, std::vector<Piece> pieces, std::int64_t halves = 1) {
     std::int64_t cols = 0;
-    for (Piece& piece : pieces) piece.begin = cols, cols += piece.size, piece.matrix = false, piece.group = kOthers;
+    for (Piece& piece : pieces) piece.begin = cols, cols += piece.size, piece.matrix = false, piece.group = kVectors;
     return parameter(name, 1, cols, std::move(pieces), halves);
   }
 
@@ -150,14 +151,17 @@ Graph build_llama(const spec::Spec& spec, std::int64_t micro_batch) {
   const std::int64_t hidden = m.hidden_size, ffn = m.intermediate_size;
   const Heads heads = {m.num_attention_heads, m.num_key_value_heads, m.head_dim};
   const std::int64_t q = heads.query * heads.dim, kv = heads.key * heads.dim;
-  g.groups = {{"matrices", true, 1}, {"embedding, norms, biases", false, 1}};
+  g.groups = {{"matrices", true, RateScale::matrices},
+              {"head", true, RateScale::head},
+              {"embedding", false, RateScale::embedding},
+              {"norms, biases", false, RateScale::vectors}};
   add_host_tensors(g, m.head_dim);
 
   Region embed{.name = "embed", .block = Block::embed, .writes = &ResidualStream::first};
   Builder e(g, embed);
   const TensorId table = e.matrix(
       "embed_weight", hidden,
-      {{.name = "model.embed_tokens.weight", .size = m.vocab_size, .init = Init::embedding, .group = kOthers}});
+      {{.name = "model.embed_tokens.weight", .size = m.vocab_size, .init = Init::embedding, .group = kEmbedding}});
   e.op(OpKind::embedding, "embed", {g.host(Use::tokens), table}, {e.stream("x_first", hidden, &ResidualStream::first)});
 
   Region layer{.name = "layer_forward",
@@ -199,9 +203,10 @@ Graph build_llama(const spec::Spec& spec, std::int64_t micro_batch) {
   const TensorId features = h.rms_norm("final_norm", last, "model.norm.weight", m.rms_norm_eps);
   const TensorId logits = h.activation("logits", m.vocab_size);
   const TensorId head_weight =
-      m.tie_word_embeddings ? table
-                            : h.matrix("lm_head_weight", hidden,
-                                       {{.name = "lm_head.weight", .size = m.vocab_size, .init = Init::embedding}});
+      m.tie_word_embeddings
+          ? table
+          : h.matrix("lm_head_weight", hidden,
+                     {{.name = "lm_head.weight", .size = m.vocab_size, .init = Init::embedding, .group = kHead}});
   h.op(OpKind::linear, "lm_head", {features, head_weight}, {logits});
   const TensorId losses = h.statistic("losses"), logits_lse = h.statistic("logits_lse"),
                  entropies = h.statistic("entropies"), correct = h.statistic("correct");

@@ -318,7 +318,7 @@ void optimizer(Step& s) {
   StepScalars* scalars = s.at<StepScalars>(kScalars);               // [1]
   float* masters = s.at<float>(kMasters);                           // [1241655296]
   AdamwScalars* adamw_scalars = s.at<AdamwScalars>(kAdamwScalars);  // [1]
-  GroupScalars* group_scalars = s.at<GroupScalars>(kGroupScalars);  // [2]
+  GroupScalars* group_scalars = s.at<GroupScalars>(kGroupScalars);  // [4]
   float* exp_avg = s.at<float>(s.places[kExpAvg]);                  // [1241655296]
   float* exp_avg_sq = s.at<float>(s.places[kExpAvgSq]);             // [1241655296]
   bf16* copies_bf16 = s.at<bf16>(kCopiesBf16);                      // [1241655296]

@@ -237,6 +237,32 @@ std::vector<Row> run_rows() {
           .run_time()
           .range(0, 1e12)
           .doc("Largest L2 norm of the whole gradient; 0: no clipping."),
+      bind("optimizer.rate_scale.matrices", Type::number, FIELD(optimizer.rate_scale[0]))
+          .fallback("1")
+          .newer()
+          .run_time()
+          .range(0, 1e6)
+          .doc("Times the learning rate of the matrices of layers."),
+      bind("optimizer.rate_scale.head", Type::number, FIELD(optimizer.rate_scale[1]))
+          .fallback("1")
+          .newer()
+          .run_time()
+          .when("model.tie_word_embeddings", "false")
+          .range(0, 1e6)
+          .doc("The same for an untied head."),
+      bind("optimizer.rate_scale.embedding", Type::number, FIELD(optimizer.rate_scale[2]))
+          .fallback("1")
+          .newer()
+          .run_time()
+          .range(0, 1e6)
+          .doc("The same for the embedding, and a head that is tied to it."),
+      bind("optimizer.rate_scale.vectors", Type::number, FIELD(optimizer.rate_scale[3]))
+          .fallback("1")
+          .newer()
+          .run_time()
+          .range(0, 1e6)
+          .doc("The same for norms and biases. Each scale also scales what weight decay takes off, which goes by the "
+               "learning rate."),
       bind_choice("schedule.kind", {"constant", "linear", "cosine", "wsd"}, FIELD(schedule.kind))
           .fallback("cosine")
           .run_time()
@@ -586,6 +612,7 @@ const std::vector<Group>& groups() {
       {"batch", "How many tokens one step and one pass take.", "", false},
       {"memory", "What fits, and how.", "", false},
       {"optimizer", "AdamW and gradient clipping.", "", false},
+      {"optimizer.rate_scale", "Learning rates of parts of the model, as multiples of lr. 0: not trained.", "", false},
       {"schedule", "The learning rate over the steps.", "", false},
       {"data", "Token shards and the tokenizer. Paths are relative to the spec.", "", false},
       {"data.train", "Training data: a list of one source.", "", true},

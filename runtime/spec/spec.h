@@ -1,6 +1,7 @@
 // The resolved description of one model and one training run: plain values, every default filled in.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -66,7 +67,8 @@ struct Memory {
 
 struct Optimizer {
   double lr = 0, beta1 = 0, beta2 = 0, eps = 0, weight_decay = 0, clip_norm = 0;
-  bool decay_all = false;  // optimizer.decay: every parameter, not matrices alone
+  bool decay_all = false;                           // optimizer.decay: every parameter, not matrices alone
+  std::array<double, 4> rate_scale = {1, 1, 1, 1};  // by RateScale
 };
 
 struct Schedule {

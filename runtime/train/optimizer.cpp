@@ -12,7 +12,7 @@ OptimizerScalars optimizer_scalars(const spec::Optimizer& optimizer, std::span<c
        static_cast<float>(1 - std::pow(optimizer.beta1, t)), static_cast<float>(1 - std::pow(optimizer.beta2, t))},
       {}};
   for (const ParameterGroup& group : groups)
-    scalars.groups.push_back({static_cast<float>(lr * group.rate),
+    scalars.groups.push_back({static_cast<float>(lr * optimizer.rate_scale[static_cast<std::size_t>(group.scale)]),
                               group.decay || optimizer.decay_all ? static_cast<float>(optimizer.weight_decay) : 0.0f});
   return scalars;
 }

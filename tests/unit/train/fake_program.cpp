@@ -45,7 +45,7 @@ int setting(const char* name, int otherwise) {
 int length() { return setting("FAKE_LENGTH", kLength); }
 int micro_batch_size() { return setting("FAKE_MICRO_BATCH", kMicroBatch); }
 
-constexpr ParameterGroup kGroups[] = {{"matrices", true, 1}, {"others", false, 1}};
+constexpr ParameterGroup kGroups[] = {{"matrices", true, RateScale::matrices}, {"others", false, RateScale::vectors}};
 constexpr std::int64_t kChunks = kVocab * kPitch / 64 + 1, kParameterCount = std::size(kParameters);
 
 /// The list that a plan would make for the arena, one after the other.

@@ -139,8 +139,10 @@ TEST(Buffers, AMissingOneIsNamed) {
 }
 
 TEST(Optimizer, ScalarsOfGroups) {
-  const ParameterGroup groups[] = {{"matrices", true, 1}, {"others", false, 1}, {"slow", true, 0.25}};
+  const ParameterGroup groups[] = {
+      {"matrices", true, RateScale::matrices}, {"others", false, RateScale::vectors}, {"slow", true, RateScale::head}};
   spec::Optimizer optimizer;
+  optimizer.rate_scale = {1, 0.25, 8, 2};
   optimizer.beta1 = 0.9, optimizer.beta2 = 0.95, optimizer.eps = 1e-8, optimizer.weight_decay = 0.1;
   const OptimizerScalars two = optimizer_scalars(optimizer, groups, 0.01, 1);  // the second step
   EXPECT_FLOAT_EQ(two.adamw.bias_correction1, 1 - 0.9f * 0.9f);
@@ -148,6 +150,7 @@ TEST(Optimizer, ScalarsOfGroups) {
   EXPECT_EQ(two.adamw.eps, 1e-8f);
   ASSERT_EQ(two.groups.size(), 3u);
   EXPECT_EQ(two.groups[0].lr, 0.01f);
+  EXPECT_EQ(two.groups[1].lr, 0.02f);
   EXPECT_EQ(two.groups[2].lr, 0.0025f);
   EXPECT_EQ(two.groups[0].weight_decay, 0.1f);
   EXPECT_EQ(two.groups[1].weight_decay, 0.0f);
