@@ -31,6 +31,7 @@ bool applies(const Key& key, const Spec& spec) {
   if (key.when_key.empty()) return true;
   const Value value = find_key(key.when_key)->get(spec);
   if (key.when_value == "*") return present(value);
+  if (const auto* flag = std::get_if<bool>(&value)) return key.when_value == (*flag ? "true" : "false");
   const auto* text = std::get_if<std::string>(&value);
   return text && *text == key.when_value;
 }
