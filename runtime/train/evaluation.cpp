@@ -2,17 +2,38 @@
 
 #include <fmt/format.h>
 
+#include <numbers>
+#include <span>
+
 #include "comm/collectives.h"
 #include "error.h"
 #include "plural.h"
 
 namespace llmc {
 
-Evaluation::Evaluation(std::shared_ptr<const TokenShards> shards, const ProgramInfo& info, std::int64_t sequences)
+namespace {
+
+/// Bytes of what the targets of the batches decode to; 0 where one is no token of the tokenizer.
+std::int64_t text_bytes(const std::vector<MicroBatch>& batches, const Tokenizer& tokenizer) {
+  std::int64_t bytes = 0;
+  for (const MicroBatch& batch : batches)
+    for (const std::int32_t& target : batch.targets) {
+      if (target < 0) continue;
+      if (target >= tokenizer.vocab_size()) return 0;
+      bytes += static_cast<std::int64_t>(tokenizer.decode(std::span(&target, 1)).size());
+    }
+  return bytes;
+}
+
+}  // namespace
+
+Evaluation::Evaluation(std::shared_ptr<const TokenShards> shards, const ProgramInfo& info, std::int64_t sequences,
+                       const Tokenizer* tokenizer)
     : shards_(std::move(shards)),
       sequence_length_(info.sequence_length),
       micro_batch_(info.micro_batch),
-      sequences_(sequences) {
+      sequences_(sequences),
+      tokenizer_(tokenizer) {
   if (shards_->samples(sequence_length_) < 1)
     throw Failure(Exit::data,
                   fmt::format("the validation data hold {} token{}, too few for one sample of {}; use more data, or "
@@ -20,8 +41,11 @@ Evaluation::Evaluation(std::shared_ptr<const TokenShards> shards, const ProgramI
                               shards_->tokens(), plural(shards_->tokens()), sequence_length_ + 1));
 }
 
-std::optional<Session::Evaluated> Evaluation::run(Session& session, const std::function<bool()>& interrupted) {
-  if (batches_.empty()) batches_ = evaluation_batches(shards_, sequence_length_, micro_batch_, sequences_);
+std::optional<Validation> Evaluation::run(Session& session, const std::function<bool()>& interrupted) {
+  if (batches_.empty()) {
+    batches_ = evaluation_batches(shards_, sequence_length_, micro_batch_, sequences_);
+    if (tokenizer_) bytes_ = text_bytes(batches_, *tokenizer_);
+  }
   std::int64_t targets = 0;
   for (const MicroBatch& batch : batches_) targets += batch.target_count;
   const float scale = static_cast<float>(1.0 / static_cast<double>(targets));
@@ -38,7 +62,12 @@ std::optional<Session::Evaluated> Evaluation::run(Session& session, const std::f
     else if (together)
       session.evaluate(without_targets(batches_.front()), scale, first);
   }
-  return session.evaluated();
+  const Session::Evaluated means = session.evaluated();
+  Validation validation{means.loss, means.top1, {}};
+  if (bytes_ > 0)
+    validation.bits_per_byte =
+        means.loss / std::numbers::ln2 * static_cast<double>(targets) / static_cast<double>(bytes_);
+  return validation;
 }
 
 }  // namespace llmc

@@ -14,11 +14,13 @@ Inputs open_inputs(const spec::Spec& run, const ProgramInfo& info) {
   Inputs inputs;
   inputs.train = open_shards(run.data.train, info);
   Samples(inputs.train, info.sequence_length);  // refuses data without a whole sample
-  if (!run.data.validation.path.empty() && run.evaluation.every > 0)
-    inputs.evaluation.emplace(open_shards(run.data.validation, info), info, run.evaluation.sequences);
+  const bool evaluates = !run.data.validation.path.empty() && run.evaluation.every > 0;
   const bool samples = !run.sampling.prompts.empty() && run.sampling.every > 0;
-  if (!run.data.tokenizer.empty() && (samples || run.guards.log_text))
+  if (!run.data.tokenizer.empty() && (evaluates || samples || run.guards.log_text))
     inputs.tokenizer = std::make_unique<const Tokenizer>(std::filesystem::path(run.data.tokenizer));
+  if (evaluates)
+    inputs.evaluation.emplace(open_shards(run.data.validation, info), info, run.evaluation.sequences,
+                              inputs.tokenizer.get());
   if (samples) inputs.sampling.emplace(run.sampling, inputs.tokenizer.get(), info, run.seed);
   return inputs;
 }

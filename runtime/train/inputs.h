@@ -16,7 +16,7 @@ namespace llmc {
 struct Inputs {
   std::shared_ptr<const TokenShards> train;
   std::optional<Evaluation> evaluation;        // where the run evaluates
-  std::unique_ptr<const Tokenizer> tokenizer;  // of texts that are shown; null: token ids
+  std::unique_ptr<const Tokenizer> tokenizer;  // of texts that are shown and measured; null: token ids
   std::optional<Sampling> sampling;            // where the run samples
 };
 

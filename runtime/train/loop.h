@@ -137,9 +137,9 @@ class TrainLoop {
   Sent done_{};            // the last one that is finished, and its results
   Session::Finished finished_{};
   double done_at_ = 0;
-  std::optional<Session::Evaluated> validation_;  // of this step
-  std::optional<double> evaluation_seconds_;      // of this step
-  std::optional<double> saving_seconds_;          // since the last line of metrics
+  std::optional<Validation> validation_;      // of this step
+  std::optional<double> evaluation_seconds_;  // of this step
+  std::optional<double> saving_seconds_;      // since the last line of metrics
   std::vector<double> step_seconds_;
   double first_step_end_ = 0, began_ = 0, shown_ = 0;
   double turn_began_ = 0, longest_turn_ = 0;  // from one step's end to the next, with all that is between

@@ -52,6 +52,7 @@ std::string format_metrics(const StepMetrics& metrics, std::span<const Parameter
   if (metrics.validation) {
     object["val_loss"] = metrics.validation->loss;
     object["val_top1"] = metrics.validation->top1;
+    if (metrics.validation->bits_per_byte) object["val_bits_per_byte"] = *metrics.validation->bits_per_byte;
   }
   if (metrics.evaluation_seconds) object["evaluation_seconds"] = *metrics.evaluation_seconds;
   if (metrics.saving_seconds) object["saving_seconds"] = *metrics.saving_seconds;
@@ -94,6 +95,8 @@ std::vector<Scalar> metrics_scalars(const StepMetrics& metrics, std::span<const 
   if (metrics.validation) {
     scalars.push_back({"validation/loss", static_cast<float>(metrics.validation->loss)});
     scalars.push_back({"validation/top1", static_cast<float>(metrics.validation->top1)});
+    if (metrics.validation->bits_per_byte)
+      scalars.push_back({"validation/bits_per_byte", static_cast<float>(*metrics.validation->bits_per_byte)});
   }
   if (metrics.evaluation_seconds)
     scalars.push_back({"train/evaluation_seconds", static_cast<float>(*metrics.evaluation_seconds)});

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "run/event.h"
+#include "train/evaluation.h"
 #include "train/program.h"
 #include "train/sampling.h"
-#include "train/session.h"
 
 namespace llmc {
 
@@ -35,7 +35,7 @@ struct StepMetrics {
   std::int64_t tokens = 0;       // trained on so far
   double tokens_per_second = 0;  // of this step: evaluation, sampling and saving are not counted
   double seconds = 0;            // since the trainer started
-  std::optional<Session::Evaluated> validation;
+  std::optional<Validation> validation;
   std::span<const std::uint64_t> skipped_samples;  // not empty: the update was skipped, and these were its samples
   const char* skip_reason = "";                    // then: guards.h
   std::span<const float> parameter_norms;          // [parameters, 3] gradient, weight, update; empty: not logged
@@ -47,8 +47,8 @@ struct StepMetrics {
 std::string format_metrics(const StepMetrics& metrics, std::span<const ParameterInfo> parameters);
 
 /// The same as scalars of TensorBoard: "train/KEY" for each key of the line, with the number of samples for "skipped",
-/// "validation/loss", "validation/top1", and "grad/NAME", "weight/NAME", "update/NAME" and "ratio/NAME" for
-/// "per_parameter".
+/// "validation/loss", "validation/top1", "validation/bits_per_byte", and "grad/NAME", "weight/NAME", "update/NAME" and
+/// "ratio/NAME" for "per_parameter".
 std::vector<Scalar> metrics_scalars(const StepMetrics& metrics, std::span<const ParameterInfo> parameters);
 
 /// {"step", "prompt", "text"}; bytes that are no UTF-8 become U+FFFD.

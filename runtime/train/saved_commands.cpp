@@ -125,10 +125,10 @@ void evaluate(const EvaluateCommand& command, const Program& program) {
   const std::int64_t there = shards->samples(info.sequence_length);
   const std::int64_t asked = command.sequences.value_or(chosen.values.evaluation.sequences);
   const std::int64_t sequences = asked == 0 ? there : std::min(asked, there);
-  Evaluation evaluation(shards, info, sequences);
+  Evaluation evaluation(shards, info, sequences, nullptr);
 
   Loaded loaded(command, WeightFiles(chosen.model.folder, info.parameters), program);
-  const auto [loss, top1] = evaluation.run(loaded.session(), [] { return false; }).value();
+  const auto [loss, top1, bits_per_byte] = evaluation.run(loaded.session(), [] { return false; }).value();
   const std::int64_t tokens = sequences * info.sequence_length;
   if (command.json) {
     nlohmann::ordered_json object = {{"checkpoint", chosen.model.folder.string()}, {"step", nullptr}};

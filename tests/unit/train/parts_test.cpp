@@ -180,13 +180,14 @@ TEST(Metrics, Lines) {
   metrics.evaluation_seconds = 3;
   metrics.saving_seconds = 4;
   metrics.memory = {1024, 2048};
-  metrics.validation = {1.5, 0.5};
+  metrics.validation = {1.5, 0.5, 0.75};
   metrics.skipped_samples = samples;
   metrics.skip_reason = "loss";
   metrics.parameter_norms = norms;
   const auto line = nlohmann::json::parse(format_metrics(metrics, parameters));
   EXPECT_EQ(line["val_loss"], 1.5);
   EXPECT_EQ(line["val_top1"], 0.5);
+  EXPECT_EQ(line["val_bits_per_byte"], 0.75);
   EXPECT_EQ(line["mfu"], 0.5);
   EXPECT_EQ(line["evaluation_seconds"], 3);
   EXPECT_EQ(line["saving_seconds"], 4);
@@ -203,7 +204,7 @@ TEST(Metrics, Lines) {
             "train/lse_max -inf\ntrain/entropy 5.5\ntrain/ignored 0.125\n"
             "train/tokens 100\ntrain/tokens_per_second 50\n"
             "train/seconds 2\ntrain/epochs 1.5\ntrain/data_wait 0.25\ntrain/mfu 0.5\n"
-            "validation/loss 1.5\nvalidation/top1 0.5\n"
+            "validation/loss 1.5\nvalidation/top1 0.5\nvalidation/bits_per_byte 0.75\n"
             "train/evaluation_seconds 3\ntrain/saving_seconds 4\ntrain/memory 1024\ntrain/resident 2048\n"
             "train/skipped 2\n"
             "grad/a.weight inf\nweight/a.weight 2\nupdate/a.weight 0.5\nratio/a.weight 0.25\n");

@@ -91,6 +91,33 @@ TEST_F(Runs, ValidationLossIsTheMeanOverItsTargets) {
   EXPECT_NEAR(lines("run/metrics.jsonl")[19]["val_loss"].get<double>(), sum / 12, 1e-7 * sum);
 }
 
+TEST_F(Runs, BitsPerByteAreOfTheTextOfTheTargets) {
+  Json vocabulary = Json::object();
+  for (int id = 0; id < kVocab; ++id)  // of one, two and three bytes
+    vocabulary[std::string(static_cast<std::size_t>(id % 3 + 1), static_cast<char>('a' + id))] = id;
+  const Json tokenizer = {{"decoder", {{"type", "ByteLevel"}}},
+                          {"model", {{"type", "BPE"}, {"vocab", vocabulary}, {"merges", Json::array()}}}};
+  std::ofstream(folder_ / "data/tokenizer.json") << tokenizer.dump();
+  const std::string file = "data.tokenizer=" + (folder_ / "data/tokenizer.json").string();
+  train({"--run", "run", "--steps", "5", file});
+  const std::string shard = read_file(folder_ / "data/val.bin");
+  int bytes = 0;
+  for (std::size_t target = 1; target < 13; ++target)
+    bytes += static_cast<std::uint8_t>(shard[1024 + 2 * target]) % 3 + 1;
+  const Json line = lines("run/metrics.jsonl")[4];
+  EXPECT_NEAR(line["val_bits_per_byte"].get<double>(), line["val_loss"].get<double>() / std::log(2) * 12 / bytes,
+              1e-12);
+  EXPECT_FALSE(lines("run/metrics.jsonl")[3].contains("val_bits_per_byte"));
+
+  // Of data with a token that the tokenizer has not, the text is not known.
+  std::ofstream(folder_ / "data/tokenizer.json")
+      << Json{{"decoder", {{"type", "ByteLevel"}}},
+              {"model", {{"type", "BPE"}, {"vocab", {{"a", 0}, {"b", 1}}}, {"merges", Json::array()}}}};
+  train({"--run", "other", "--steps", "5", file, "sampling.every=0"});
+  EXPECT_TRUE(lines("other/metrics.jsonl")[4].contains("val_loss"));
+  EXPECT_FALSE(lines("other/metrics.jsonl")[4].contains("val_bits_per_byte"));
+}
+
 TEST_F(Runs, AStepIsTheMeanOverAllItsMicroBatches) {
   train({"--run", "run", "--trace", "trace", "--steps", "1", "batch.tokens=32"});
   const fs::path step = folder_ / "trace/step-0";
