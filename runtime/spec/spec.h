@@ -101,7 +101,7 @@ struct Sampling {
 };
 struct Checkpoint {
   std::int64_t every = 0, keep_last = 0, keep_every = 0;
-  std::string best;  // name of a validation set; empty: none
+  bool best = false;  // whether that of the lowest validation loss is kept
   bool asynchronous = true, verify = false;
   std::string mirror;  // a folder; empty: none
   std::int64_t mirror_every = 0;

@@ -242,7 +242,7 @@ void TrainLoop::finish_save() {
 }
 
 std::optional<double> TrainLoop::best_loss() const {
-  if (run_.values.checkpoint.best.empty() || !validation_) return std::nullopt;
+  if (!run_.values.checkpoint.best || !validation_) return std::nullopt;
   return validation_->loss;
 }
 

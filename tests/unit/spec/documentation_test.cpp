@@ -166,7 +166,7 @@ TEST(Table, IsComplete) {
     }
     // One way to a default, or none because the key is required or its absence means something.
     const bool absent = key.path == "data.tokenizer" || key.path == "data.validation.path" || key.path == "init.from" ||
-                        key.path == "checkpoint.best" || key.path == "checkpoint.mirror";
+                        key.path == "checkpoint.mirror";
     EXPECT_EQ((key.required ? 1 : 0) + (key.derive ? 1 : 0) + (key.fallback.empty() ? 0 : 1) + (absent ? 1 : 0), 1)
         << key.path;
   }
