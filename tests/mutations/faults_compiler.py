@@ -107,7 +107,7 @@ FAULTS = [
           "if (items[other].first < item.last && item.first", "test_plan Packing.*"),
     fault("depth_scale_without_its_2", "compiler/plan/parameters.cpp", "static_cast<double>(spec.model.hidden_size) * 2.0 *",
           "static_cast<double>(spec.model.hidden_size) *", "test_plan Parameters.InitialWeightsHaveTheStdOfTheirRule"),
-    fault("norms_and_biases_decay", "compiler/graph/llama.cpp", "piece.matrix = false, piece.group = kOthers;",
+    fault("norms_and_biases_decay", "compiler/graph/llama.cpp", "piece.matrix = false, piece.group = kVectors;",
           "piece.matrix = false;", "test_plan Parameters.DecayIsForMatricesOnly"),
     fault("budget_of_the_arena_is_refused", "compiler/plan/planner.cpp",
           "plan.layout.bytes <= static_cast<std::size_t>(plan.spec.memory.budget)",

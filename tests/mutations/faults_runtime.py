@@ -4,7 +4,7 @@ from faults import fault
 
 FAULTS = [
     # buffers and groups
-    fault("groups_have_one_rate", "runtime/train/optimizer.cpp", "lr * group.rate", "lr",
+    fault("groups_have_one_rate", "runtime/train/optimizer.cpp", "lr * optimizer.rate_scale[static_cast<std::size_t>(group.scale)]", "lr",
           "test_train Optimizer.ScalarsOfGroups"),
     fault("the_last_input_stays_behind", "runtime/buffers.h", "end = b.offset + b.bytes();", "end = b.offset;",
           "test_plan Arena.TheHostsBuffersLieApartAndSharedOnesLast"),

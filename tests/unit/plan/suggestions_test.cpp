@@ -356,8 +356,8 @@ TEST(Synonyms, OfAFirstHour) {
       {"init_from=scratch",
        "llmc's key is init.from; the folder of a Hugging Face model; `trainer --resume DIR` goes on from a checkpoint"},
       {"wandb_log=true",
-       "llmc logs to no service; metrics.jsonl in the run folder has every step, and tensorboard/ beside it is for "
-       "TensorBoard"},
+       "llmc logs to no service; metrics.jsonl in the run folder has every step, tensorboard/ beside it is for "
+       "TensorBoard, and exporter/llmc_export.py brings it to W&B and MLflow"},
       {"model.hidden_dim=64",
        "llmc's key is model.intermediate_size; the width of the residual stream is model.hidden_size"},
       {"target.gpus=8", "llmc's key is parallel.world_size"},
