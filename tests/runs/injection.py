@@ -27,7 +27,7 @@ HOSTILE = [
 ]
 MARKS = ("pwned", "touch", "line one", "HOME", "\u4e2d", "u4e2d")
 # Every key that takes any text. The others take a name from a list, or a name of letters, digits and hyphens.
-FREE = ["data.tokenizer", "data.train.path", "data.validation.path", "sampling.prompts"]
+FREE = ["data.tokenizer", "data.train.path", "data.validation.path", "sampling.prompts", "checkpoint.mirror", "init.from"]
 CLOSED = ["name", "target.arch", "target.kind", "precision.compute", "schedule.kind", "optimizer.kind", "memory.recompute",
           "model.rope_scaling.type", "init.linear"]
 
@@ -43,7 +43,8 @@ def spec_with(values):
     return harness.SMALL.replace('["1 2 3", "40"]', f'[{quoted["sampling.prompts"]}]') \
         .replace("train-*.bin", "TRAIN").replace("path: TRAIN", f'path: {quoted["data.train.path"]}') \
         .replace("path: val-*.bin", f'path: {quoted["data.validation.path"]}') \
-        .replace("  seed: 5", f'  tokenizer: {quoted["data.tokenizer"]}\n  seed: 5')
+        .replace("  seed: 5", f'  tokenizer: {quoted["data.tokenizer"]}\n  seed: 5') \
+        .replace("keep_last: 100}", f'keep_last: 100, mirror: {quoted["checkpoint.mirror"]}}}') + f'init: {{from: {quoted["init.from"]}}}\n'
 
 
 class Injection(RunTest):
