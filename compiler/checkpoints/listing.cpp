@@ -8,6 +8,7 @@
 #include <fstream>
 #include <map>
 
+#include "checkpoint/best.h"
 #include "compiler/report/plan_report.h"
 #include "error.h"
 #include "files/atomic_directory.h"
@@ -124,6 +125,7 @@ Pruning choose(const fs::path& run, const Retention& retention) {
   const std::optional<CheckpointEntry> newest = find_latest_checkpoint(run, {});
   Pruning pruning;
   std::int64_t last = 0;
+  const std::optional<Best> best = read_best(run);
   for (auto it = listing.checkpoints.rbegin(); it != listing.checkpoints.rend(); ++it) {
     if (it->damage) {
       pruning.damaged.push_back(*it);
@@ -131,7 +133,8 @@ Pruning choose(const fs::path& run, const Retention& retention) {
     }
     // Where the newest is damaged in a way that sizes do not show, so may all be: none is removed.
     const bool stays = !newest || it->step == newest->step || last < retention.keep_last ||
-                       (retention.keep_every > 0 && it->step % retention.keep_every == 0);
+                       (retention.keep_every > 0 && it->step % retention.keep_every == 0) ||
+                       (best && it->step == best->step);
     last += last < retention.keep_last;
     (stays ? pruning.kept : pruning.removed).push_back(*it);
   }

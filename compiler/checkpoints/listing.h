@@ -41,8 +41,8 @@ struct Pruning {
   std::vector<Listed> damaged;  // left for their owner to examine
 };
 
-/// By the rule of checkpoint.keep_last and keep_every, with one more: the newest checkpoint whose checksums are right,
-/// which are read, stays. Throws as list().
+/// By the rule of checkpoint.keep_last and keep_every, with two more: the newest checkpoint whose checksums are right,
+/// which are read, stays, and so does that of best.json. Throws as list().
 Pruning choose(const std::filesystem::path& run, const Retention& retention);
 
 /// choose(), and removes those of `removed`, under the run folder's lock. Throws Failure(checkpoint): a trainer holds

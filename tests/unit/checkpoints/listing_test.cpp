@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "checkpoint/best.h"
 #include "run/folder_lock.h"
 #include "small_run.h"
 
@@ -85,16 +86,17 @@ TEST_F(ListingTest, EmptyRunsAndOtherFolders) {
   EXPECT_NE(refusal([&] { list(checkpoint(1)); }).find("is a checkpoint"), std::string::npos);
 }
 
-TEST_F(ListingTest, KeepsTheLastAndMultiples) {
+TEST_F(ListingTest, KeepsTheLastMultiplesAndTheBest) {
   save({1, 2, 3, 4, 5, 6, 7});
   EXPECT_EQ(steps(choose(run_.path, {.keep_last = 2, .keep_every = 0}).kept), (Steps{6, 7}));
   EXPECT_EQ(steps(choose(run_.path, {.keep_last = 0, .keep_every = 3}).kept), (Steps{3, 6, 7}));
   EXPECT_EQ(steps(choose(run_.path, {.keep_last = 100, .keep_every = 0}).removed), Steps());
   EXPECT_EQ(there(), (Steps{1, 2, 3, 4, 5, 6, 7})) << "choose() removes nothing";
+  write_best(run_.path, {2, "validation", 1.5});
   const Pruning pruning = prune(run_.path, {.keep_last = 2, .keep_every = 4}, {});
-  EXPECT_EQ(steps(pruning.kept), (Steps{4, 6, 7}));
-  EXPECT_EQ(steps(pruning.removed), (Steps{1, 2, 3, 5}));
-  EXPECT_EQ(there(), (Steps{4, 6, 7}));
+  EXPECT_EQ(steps(pruning.kept), (Steps{2, 4, 6, 7}));
+  EXPECT_EQ(steps(pruning.removed), (Steps{1, 3, 5}));
+  EXPECT_EQ(there(), (Steps{2, 4, 6, 7}));
   EXPECT_TRUE(hidden_entries(checkpoints_directory(run_.path)).empty());
 }
 
