@@ -17,7 +17,8 @@ import statistics
 import subprocess
 import tempfile
 
-KINDS = {"none": ["checkpoint.every=0"], "beside": ["checkpoint.asynchronous=true"], "waits": ["checkpoint.asynchronous=false"]}
+KINDS = {"none": ["checkpoint.every=0"], "beside": ["checkpoint.every={every}", "checkpoint.asynchronous=true"],
+         "waits": ["checkpoint.every={every}", "checkpoint.asynchronous=false"]}
 
 
 def run(kind, arguments, folder):
@@ -25,8 +26,8 @@ def run(kind, arguments, folder):
     directory = os.path.join(folder, "run")
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run([arguments.trainer, "--quiet", "--run", directory, "--steps", str(arguments.steps), "--no-final-checkpoint",
-                    "--threads", str(arguments.threads), f"checkpoint.every={arguments.every}", "checkpoint.keep_last=1",
-                    "evaluation.every=0", "sampling.every=0", *arguments.overrides, *KINDS[kind]], check=True)
+                    "--threads", str(arguments.threads), "checkpoint.keep_last=1", "evaluation.every=0", "sampling.every=0",
+                    *arguments.overrides, *(word.format(every=arguments.every) for word in KINDS[kind])], check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     with open(os.path.join(directory, "metrics.jsonl")) as file:
         seconds = [json.loads(line)["seconds"] for line in file]
