@@ -20,16 +20,7 @@ def on_terminal(command, env):
     master, slave = pty.openpty()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=slave, env=env)
     os.close(slave)
-    output = b""
-    while True:
-        try:
-            part = os.read(master, 4096)
-        except OSError:  # Linux ends a terminal that way
-            break
-        if not part:
-            break
-        output += part
-    os.close(master)
+    output = harness.read_terminal(master)
     process.wait(timeout=harness.HANGS)
     return output.decode()
 

@@ -94,6 +94,21 @@ def call(*command, cwd=None, env=None, timeout=HANGS):
                                universal_newlines=True, errors="replace", cwd=cwd, env=env or environment(), timeout=timeout))
 
 
+def read_terminal(master):
+    """All that is written to a terminal until its last writer has closed it; closes `master`."""
+    output = b""
+    while True:
+        try:
+            part = os.read(master, 4096)
+        except OSError:  # Linux ends a terminal that way
+            break
+        if not part:
+            break
+        output += part
+    os.close(master)
+    return output
+
+
 def read(path):
     with open(path, "rb") as file:
         return file.read()

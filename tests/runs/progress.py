@@ -25,16 +25,7 @@ class Progress(RunTest):
         process = subprocess.Popen([self.trainer, "--run", self.path(f"run-{columns}"), *words], stdout=slave, stderr=slave,
                                    env={**os.environ, "TERM": "xterm", **environment})
         os.close(slave)
-        output = b""
-        while True:
-            try:
-                part = os.read(master, 4096)
-            except OSError:  # Linux ends a terminal that way
-                break
-            if not part:
-                break
-            output += part
-        os.close(master)
+        output = harness.read_terminal(master)
         self.assertEqual(process.wait(timeout=harness.HANGS), 0, output)
         return re.sub(r"\x1b\[\d*m", "", output.decode())
 
