@@ -23,8 +23,8 @@ std::vector<MissingPath> missing_paths(const spec::Spec& spec, const fs::path& d
     }
     if (!found) missing.push_back({key, path});
   };
-  look("data.tokenizer", samples || (evaluates && !spec.data.validation.path.empty()) ? spec.data.tokenizer : "",
-       false);
+  const bool decodes = samples || spec.guards.log_text || (evaluates && !spec.data.validation.path.empty());
+  look("data.tokenizer", decodes ? spec.data.tokenizer : "", false);
   look("data.train.path", spec.data.train.path, true);
   look("data.validation.path", evaluates ? spec.data.validation.path : "", true);
   return missing;

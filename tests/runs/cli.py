@@ -209,6 +209,9 @@ class Cli(RunTest):
         self.assertEqual(done.err, "warning: data.tokenizer: no file matches '/t.model' here; a run needs it\n"
                                    "warning: data.train.path: no file matches '/no-*.bin' here; a run needs it\n")
         self.assertEqual(self.succeed(LLMC, "check", spec, "data.tokenizer=t.model", "sampling.every=0", "evaluation.every=0").err, "")
+        # Nothing is decoded then; a guard that shows samples does.
+        self.assertIn("t.model", self.succeed(LLMC, "check", spec, "data.tokenizer=t.model", "sampling.every=0", "evaluation.every=0",
+                                              "guards.log_text=true").err)
 
     def test_diff_wants_two_specs(self):
         for words in (["specs/tiny.yaml"], ["specs/tiny.yaml", "optimizer.lr=1"]):
