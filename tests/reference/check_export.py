@@ -201,10 +201,11 @@ def check_tokenizer(checks, llmc, folder):
     print(f"tokenizer: {type(tokenizer).__name__}, {len(texts)} texts as sentencepiece writes them and back", flush=True)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main(documentation, check_one, check_tokens):
+    """The command line of a check, and all of what it names."""
+    parser = argparse.ArgumentParser(description=documentation, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--llmc", required=True)
-    parser.add_argument("--folder", required=True, help="for specs, trainers, runs and exported folders")
+    parser.add_argument("--folder", required=True, help="for specs, trainers, runs and folders of models")
     parser.add_argument("--only", nargs="+", choices=[*VARIANTS, "tokenizer"], default=[*VARIANTS, "tokenizer"])
     arguments = parser.parse_args()
     transformers.logging.set_verbosity_error()
@@ -214,11 +215,11 @@ def main():
     print(f"transformers {transformers.__version__}, torch {torch.__version__}")
     for name in arguments.only:
         if name == "tokenizer":
-            check_tokenizer(checks, os.path.abspath(arguments.llmc), arguments.folder)
+            check_tokens(checks, os.path.abspath(arguments.llmc), arguments.folder)
         else:
-            check_variant(checks, os.path.abspath(arguments.llmc), arguments.folder, name, VARIANTS[name])
+            check_one(checks, os.path.abspath(arguments.llmc), arguments.folder, name, VARIANTS[name])
     sys.exit(1 if checks.failed else 0)
 
 
 if __name__ == "__main__":
-    main()
+    main(__doc__, check_variant, check_tokenizer)

@@ -8,22 +8,20 @@ begins from llmc's own file of the weights. What llmc decodes by a tokenizer.jso
 First loss: within 1e-6 of transformers' in float64, relative, from weights in fp32; the trainer computes in fp32.
 """
 
-import argparse
 import filecmp
 import json
 import os
 import shutil
 import subprocess
-import sys
 
 import tokenizers
 import torch
 import transformers
 
+import check_export
 import safetensors_file
 import specs
-from check_export import SEQUENCE, SPEC, STEPS, VALIDATION, VARIANTS, VOCABULARY, last_line, load, run
-from checks import Checks
+from check_export import SEQUENCE, SPEC, STEPS, VALIDATION, VOCABULARY, last_line, load, run
 
 FORMS = {"fp32": (torch.float32, "1GB"), "fp32-shards": (torch.float32, "20KB"), "fp16": (torch.float16, "20KB"), "bf16": (torch.bfloat16, "1GB")}
 
@@ -163,24 +161,5 @@ def check_tokenizer(checks, llmc, folder):
         print(f"tokenizer: {kind}, {made.get_vocab_size()} tokens, {len(texts)} texts come back", flush=True)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--llmc", required=True)
-    parser.add_argument("--folder", required=True, help="for specs, trainers, runs and saved folders")
-    parser.add_argument("--only", nargs="+", choices=[*VARIANTS, "tokenizer"], default=[*VARIANTS, "tokenizer"])
-    arguments = parser.parse_args()
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
-    torch.set_num_threads(1)
-    checks = Checks()
-    print(f"transformers {transformers.__version__}, torch {torch.__version__}")
-    for name in arguments.only:
-        if name == "tokenizer":
-            check_tokenizer(checks, os.path.abspath(arguments.llmc), arguments.folder)
-        else:
-            check_variant(checks, os.path.abspath(arguments.llmc), arguments.folder, name, VARIANTS[name])
-    sys.exit(1 if checks.failed else 0)
-
-
 if __name__ == "__main__":
-    main()
+    check_export.main(__doc__, check_variant, check_tokenizer)
