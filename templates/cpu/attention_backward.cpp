@@ -54,7 +54,7 @@ struct BackwardTile {
 
 /// to[kCount, kDim] += scores [kCount, lanes from kFirst on] times rows [lanes, kDim].
 template <int kFirst, int kCount>
-LLMC_TILE void add_rows(const float* scores, const float* rows, float* to) {
+LLMC_BLOCK void add_rows(const float* scores, const float* rows, float* to) {
   constexpr int kWords = kPerWord<Act>;
   constexpr int kPitchWords = kTile / kWords;
   for (int d = 0; d < kDim; d += kRowVectors * kVectorLanes) {
@@ -73,7 +73,7 @@ LLMC_TILE void add_rows(const float* scores, const float* rows, float* to) {
 /// Takes in a block of kCount keys for the last kVectors vectors of the tile, and adds to their dkeys and dvalues
 /// [kCount, kPaddedDim]. kDiagonal: key i is masked for the lanes below i of the first kTileHeads of those vectors.
 template <int kVectors, int kCount, bool kDiagonal>
-LLMC_TILE void backward_block(BackwardTile& tile, float* dkeys, float* dvalues) {
+LLMC_BLOCK void backward_block(BackwardTile& tile, float* dkeys, float* dvalues) {
   constexpr int kWidth = kVectors * kVectorLanes;
   constexpr int kFirst = kTile - kWidth;
   constexpr bool kPairs = kPairsOf<Act>;
@@ -122,7 +122,7 @@ LLMC_TILE void backward_block(BackwardTile& tile, float* dkeys, float* dvalues) 
 
 /// Packs kCount keys and values, of which `count` exist.
 template <int kCount>
-LLMC_TILE void pack_keys(BackwardTile& tile, const Act* keys, const Act* values, int count) {
+LLMC_BLOCK void pack_keys(BackwardTile& tile, const Act* keys, const Act* values, int count) {
   pack_along<kCount, kHeadDim, kDim>(keys, kPitch, count, tile.keys);
   if constexpr (kPairsOf<Act>) pack_across<kCount, kHeadDim, kDim>(keys, kPitch, count, tile.key_rows);
   pack_along<kCount, kHeadDim, kDim>(values, kPitch, count, tile.values);

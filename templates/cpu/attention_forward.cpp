@@ -41,7 +41,7 @@ struct ForwardTile {
 /// Takes in a block of kCount keys for the last kVectors vectors of the tile. kDiagonal: key i is masked for the lanes
 /// below i of the first kTileHeads of those vectors.
 template <int kVectors, int kCount, bool kDiagonal>
-LLMC_TILE void forward_block(ForwardTile& tile) {
+LLMC_BLOCK void forward_block(ForwardTile& tile) {
   constexpr int kFirst = kTile - kVectors * kVectorLanes;
   vector highest[kVectors];
   for (int v = 0; v < kVectors; ++v) highest[v] = kNothing - vector{};
@@ -90,13 +90,19 @@ LLMC_TILE void forward_block(ForwardTile& tile) {
   }
 }
 
+/// Packs kCount keys and values, of which `count` exist.
+template <int kCount>
+LLMC_BLOCK void pack_keys(ForwardTile& tile, const Act* keys, const Act* values, int count) {
+  pack_along<kCount, kHeadDim, kDim>(keys, kPitch, count, tile.keys);
+  pack_across<kCount, kHeadDim, kDim>(values, kPitch, count, tile.values);
+}
+
 /// The blocks on the diagonal: block j has the keys of query vector j and concerns that vector and later ones.
 template <int kBlock>
 LLMC_TILE void forward_diagonal(ForwardTile& tile, const Act* keys, const Act* values, int count) {
   if constexpr (kBlock < kQueryVectors) {
     constexpr int kFirstKey = kBlock * kVectorLanes;
-    pack_along<kVectorLanes, kHeadDim, kDim>(keys + kFirstKey * kPitch, kPitch, count - kFirstKey, tile.keys);
-    pack_across<kVectorLanes, kHeadDim, kDim>(values + kFirstKey * kPitch, kPitch, count - kFirstKey, tile.values);
+    pack_keys<kVectorLanes>(tile, keys + kFirstKey * kPitch, values + kFirstKey * kPitch, count - kFirstKey);
     forward_block<(kQueryVectors - kBlock) * kTileHeads, kVectorLanes, true>(tile);
     forward_diagonal<kBlock + 1>(tile, keys, values, count);
   }
@@ -129,14 +135,12 @@ LLMC_KERNEL attention_forward(const Act* __restrict__ qkv, Act* __restrict__ out
 
     int key = 0;
     for (; key + kKeys <= first; key += kKeys) {
-      pack_along<kKeys, kHeadDim, kDim>(keys + key * kPitch, kPitch, kKeys, tile.keys);
-      pack_across<kKeys, kHeadDim, kDim>(values + key * kPitch, kPitch, kKeys, tile.values);
+      pack_keys<kKeys>(tile, keys + key * kPitch, values + key * kPitch, kKeys);
       forward_block<kTile / kVectorLanes, kKeys, false>(tile);
     }
     if constexpr (kTileQueries % kKeys != 0) {
       for (; key < first; key += kVectorLanes) {
-        pack_along<kVectorLanes, kHeadDim, kDim>(keys + key * kPitch, kPitch, kVectorLanes, tile.keys);
-        pack_across<kVectorLanes, kHeadDim, kDim>(values + key * kPitch, kPitch, kVectorLanes, tile.values);
+        pack_keys<kVectorLanes>(tile, keys + key * kPitch, values + key * kPitch, kVectorLanes);
         forward_block<kTile / kVectorLanes, kVectorLanes, false>(tile);
       }
     }

@@ -81,6 +81,12 @@ class Action : public clang::ASTFrontendAction {
         action.failure = error;
       }
     }
+    /// Of the headers' functions only signatures matter, and what Clang needs whatever this says: constants, deduced
+    /// types. Their bodies are half of all parsing.
+    bool shouldSkipFunctionBody(clang::Decl* function) override {
+      const clang::SourceManager& sources = function->getASTContext().getSourceManager();
+      return !sources.isInMainFile(sources.getExpansionLoc(function->getLocation()));
+    }
     Action& action;
   };
 
@@ -143,6 +149,7 @@ Analysis analyse(const SpecialiseInput& input) {
   const auto reading = clang::CompilerInstance::createDiagnostics(new clang::DiagnosticOptions, &diagnostics, false);
   clang::CompilerInvocation::CreateFromArgs(*invocation, pointers, *reading);
   clang::CompilerInstance compiler;
+  invocation->getFrontendOpts().SkipFunctionBodies = true;  // those that the consumer names
   compiler.setInvocation(invocation);
   compiler.createDiagnostics(&diagnostics, /*ShouldOwnClient=*/false);
   compiler.createFileManager(overlay);

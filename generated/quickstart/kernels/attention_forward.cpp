@@ -49,7 +49,7 @@ struct ForwardTile {
 /// Takes in a block of kCount keys for the last kVectors vectors of the tile. kDiagonal: key i is masked for the lanes
 /// below i of the first kTileHeads of those vectors.
 template <int kVectors, int kCount, bool kDiagonal>
-LLMC_TILE void forward_block(ForwardTile& tile) {
+LLMC_BLOCK void forward_block(ForwardTile& tile) {
   constexpr int kFirst = kTile - kVectors * kVectorLanes;
   vector highest[kVectors];
   for (int v = 0; v < kVectors; ++v) highest[v] = kNothing - vector{};
@@ -98,13 +98,19 @@ LLMC_TILE void forward_block(ForwardTile& tile) {
   }
 }
 
+/// Packs kCount keys and values, of which `count` exist.
+template <int kCount>
+LLMC_BLOCK void pack_keys(ForwardTile& tile, const Act* keys, const Act* values, int count) {
+  pack_along<kCount, 32, kDim>(keys, 512, count, tile.keys);
+  pack_across<kCount, 32, kDim>(values, 512, count, tile.values);
+}
+
 /// The blocks on the diagonal: block j has the keys of query vector j and concerns that vector and later ones.
 template <int kBlock>
 LLMC_TILE void forward_diagonal(ForwardTile& tile, const Act* keys, const Act* values, int count) {
   if constexpr (kBlock < kQueryVectors) {
     constexpr int kFirstKey = kBlock * kVectorLanes;
-    pack_along<kVectorLanes, 32, kDim>(keys + kFirstKey * 512, 512, count - kFirstKey, tile.keys);
-    pack_across<kVectorLanes, 32, kDim>(values + kFirstKey * 512, 512, count - kFirstKey, tile.values);
+    pack_keys<kVectorLanes>(tile, keys + kFirstKey * 512, values + kFirstKey * 512, count - kFirstKey);
     forward_block<(kQueryVectors - kBlock) * kTileHeads, kVectorLanes, true>(tile);
     forward_diagonal<kBlock + 1>(tile, keys, values, count);
   }
@@ -137,14 +143,12 @@ LLMC_KERNEL attention_forward(const Act* __restrict__ qkv, Act* __restrict__ out
 
     int key = 0;
     for (; key + kKeys <= first; key += kKeys) {
-      pack_along<kKeys, 32, kDim>(keys + key * 512, 512, kKeys, tile.keys);
-      pack_across<kKeys, 32, kDim>(values + key * 512, 512, kKeys, tile.values);
+      pack_keys<kKeys>(tile, keys + key * 512, values + key * 512, kKeys);
       forward_block<kTile / kVectorLanes, kKeys, false>(tile);
     }
     if constexpr (kTileQueries % kKeys != 0) {
       for (; key < first; key += kVectorLanes) {
-        pack_along<kVectorLanes, 32, kDim>(keys + key * 512, 512, kVectorLanes, tile.keys);
-        pack_across<kVectorLanes, 32, kDim>(values + key * 512, 512, kVectorLanes, tile.values);
+        pack_keys<kVectorLanes>(tile, keys + key * 512, values + key * 512, kVectorLanes);
         forward_block<kTile / kVectorLanes, kVectorLanes, false>(tile);
       }
     }

@@ -35,6 +35,7 @@ LLMC_TILE const T* row_or_last(const T* from, int pitch, int rows, int r) {
 /// foresees.
 template <int kRows, int kCols, class T>
 LLMC_TILE void prefetch_rows(const T* from, int pitch, int rows) {
+#pragma GCC unroll 1
   for (int r = 0; r < kRows && r < rows; ++r)
     for (int c = 0; c < kCols; c += 64 / sizeof(T)) __builtin_prefetch(from + static_cast<long long>(r) * pitch + c);
 }
@@ -44,6 +45,7 @@ template <int kRows, int kCols, int kPitch, class T>
 LLMC_TILE void pack_rows(const T* from, int pitch, int rows, float* to) {
   static_assert(kPitch % kVectorLanes == 0 && kPitch >= kCols);
   const T* line = row_or_last(from, pitch, rows, 0);
+#pragma GCC unroll 1
   for (int r = 0; r < kRows; ++r) {
     for (int c = 0; c < kPitch; c += kVectorLanes) store(to + r * kPitch + c, load_some(line + c, kCols - c));
     line += r + 1 < rows ? pitch : 0;
@@ -53,6 +55,7 @@ LLMC_TILE void pack_rows(const T* from, int pitch, int rows, float* to) {
 /// to[r / 2][c] = the word of from[r][c] and from[r + 1][c], even r; zeros as in pack_rows.
 template <int kRows, int kCols, int kPitch>
 LLMC_TILE void pack_row_pairs(const bf16* from, int pitch, int rows, float* to) {
+#pragma GCC unroll 1
   for (int r = 0; r < kRows; r += 2) {
     const bf16* even = row_or_last(from, pitch, rows, r);
     const bf16* odd = row_or_last(from, pitch, rows, r + 1);
@@ -134,6 +137,7 @@ LLMC_TILE void pack_transposed(const T* from, int pitch, int rows, float* to, in
 /// to[r / 2] = words of rows r and r + 1 of an fp32 tile, kWidth lanes: what a product that sums over its rows reads.
 template <int kWidth>
 LLMC_TILE void pair_rows(const float* from, int rows, int pitch, float* to) {
+#pragma GCC unroll 1
   for (int r = 0; r < rows; r += 2) {
     for (int c = 0; c < kWidth; c += kVectorLanes)
       store(to + r / 2 * pitch + c, round_to_pairs(load(from + r * pitch + c), load(from + (r + 1) * pitch + c)));
@@ -143,6 +147,7 @@ LLMC_TILE void pair_rows(const float* from, int rows, int pitch, float* to) {
 /// The rows of an fp32 tile rounded to bf16, kWidth elements of `pitch`; a row of `to` is pitch / 2 words.
 template <int kWidth>
 LLMC_TILE void round_rows(const float* from, int rows, int pitch, float* to) {
+#pragma GCC unroll 1
   for (int r = 0; r < rows; ++r) {
     for (int c = 0; c < kWidth; c += kVectorLanes) {
       const vector_half half = round_to_half(load(from + r * pitch + c));

@@ -6,6 +6,12 @@
 /// Everything here lives in registers: a call would spill it all, and instances of one template would share the callee.
 #define LLMC_TILE inline __attribute__((always_inline))
 
+/// A block of work of thousands of cycles that a kernel does from several places: called, since g++'s passes take more
+/// than linear time over one function that holds all copies (attention's backward pass of narrow heads: 3.5 s,
+/// called 1.0), and instruction caches are small. Static: kernels from one template have blocks of the same names in
+/// one program.
+#define LLMC_BLOCK static __attribute__((noinline))
+
 namespace llmc {
 
 // The model of AMX's tiles (tiles.h) goes with vectors of the machine that has them, on any machine.
@@ -220,6 +226,7 @@ LLMC_TILE vector exp2(vector v) {
 template <bool kPairs, int kRows, int kVectors>
 LLMC_TILE void multiply(const float* a, int row, int step, const float* b, int pitch, int depth,
                         vector (&sum)[kRows][kVectors]) {
+#pragma GCC unroll 1  // the product below fills the registers: a copy of it gains nothing
   for (int k = 0; k < depth; ++k) {
     vector line[kVectors];
     for (int v = 0; v < kVectors; ++v) line[v] = load(b + k * pitch + v * kVectorLanes);
