@@ -32,6 +32,7 @@ std::string print_cmake(const plan::Plan& plan) {
   out.raw(R"(
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release)
 endif()
@@ -74,6 +75,7 @@ endforeach()
     out.line("add_executable(trainer program.cpp texts.S step.cpp $k$)", {{"k", "${kernels}"}});
     std::vector<std::string> flags = build::cpu_flags();
     flags.erase(flags.begin());
+    flags.push_back("-Wno-unused-parameter");  // a kernel takes what its template does, whoever asks for warnings
     out.line("set_source_files_properties(step.cpp $k$ PROPERTIES COMPILE_OPTIONS \"$flags$;-march=$a$\")",
              {{"k", "${kernels}"}, {"flags", joined(flags, ";")}, {"a", "${ARCH}"}});
     out.line("target_compile_definitions(trainer PRIVATE LLMC_ARCH=\"$a$\")", {{"a", "${ARCH}"}});
