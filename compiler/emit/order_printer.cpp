@@ -233,6 +233,12 @@ void OrderPrinter::passes() {
   calls(Part::sample);
   out_.close();
   out_.blank();
+  if (!has(Part::audit)) return;
+  out_.open("void audit(Step& s)");
+  if (!has(Part::audit, Block::embed)) out_.line("forward(s$gather$);", {{"gather", gather_argument(", false")}});
+  calls(Part::audit);
+  out_.close();
+  out_.blank();
 }
 
 }  // namespace llmc::emit

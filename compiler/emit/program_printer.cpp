@@ -4,6 +4,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "compiler/emit/printer.h"
@@ -113,6 +114,10 @@ bool gathered(Source& out, const plan::Plan& plan) {
   return true;
 }
 
+bool has_audit(const plan::Plan& plan) {
+  return std::ranges::any_of(plan.graph.regions, [](const graph::Region& r) { return r.part == graph::Part::audit; });
+}
+
 bool has_attention(const plan::Plan& plan) {
   return plan.spec.target.kind == spec::TargetKind::cuda && plan.attention.forward == AttentionBy::cudnn;
 }
@@ -186,9 +191,9 @@ void micro_batch(Step& step, bool first, bool last);
 void optimizer_step(Step& step);
 void evaluate(Step& step, bool first);
 void next_logits(Step& step);
-
-}  // namespace llmc
 )");
+  if (has_audit(plan)) out.line("void audit(Step& step);");
+  out.raw("\n}  // namespace llmc\n");
   return out.take();
 }
 
@@ -251,7 +256,9 @@ std::string print_program(const plan::Plan& plan) {
 
 const Program& program() {
   static const Program table = {kInfo,       create_step,    destroy_step, initialise, refresh_copies, gather_weights,
-                                micro_batch, optimizer_step, evaluate,     next_logits};
+                                micro_batch, optimizer_step, evaluate,     next_logits)");
+  if (has_audit(plan)) out.raw(",\n                                audit");
+  out.raw(R"(};
   return table;
 }
 

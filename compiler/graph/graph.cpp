@@ -20,6 +20,7 @@ const char* name_of(OpKind kind) {
                                            "cross_entropy",
                                            "loss_sum",
                                            "gather_rows",
+                                           "audit_loss",
                                            "embedding_backward",
                                            "rms_norm_backward",
                                            "linear_dgrad",

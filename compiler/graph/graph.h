@@ -86,6 +86,7 @@ enum class OpKind {
   cross_entropy,
   loss_sum,
   gather_rows,
+  audit_loss,
   embedding_backward,
   rms_norm_backward,
   linear_dgrad,
@@ -173,6 +174,7 @@ enum class Part {
   gather,  // of weights from the ranks that have updated them
   evaluate,
   sample,
+  audit,
   initialise,
   refresh
 };

@@ -108,7 +108,7 @@ Work portable(const Context& c, Pass pass, const Tensor& qkv, const Tensor& out,
 
 Work on_cpu(const Context& c, std::string name, int passes, double products, const Tensor& qkv, const Tensor& out,
             const Tensor& lse) {
-  const bool tiles = attention_in_tiles(c.spec);
+  const bool tiles = attention_in_tiles(c.spec) && qkv.dtype == DType::bf16;  // an audit's is fp32
   Instance instance = Instance::of_target(c, std::move(name) + (tiles ? "_tiles" : ""));
   if (!tiles) instance.element(qkv.dtype);  // tiles are bf16
   return shape(batched(instance, c), c, qkv, out)

@@ -21,6 +21,7 @@ constexpr const Row* kRows[] = {
     &kCrossEntropy,
     &kLossSum,
     &kGatherRows,
+    &kAuditLoss,
     &kEmbeddingBackward,
     &kRmsNormBackward,
     &kLinearDgrad,

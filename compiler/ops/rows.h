@@ -15,6 +15,7 @@ extern const Row kAttention, kAttentionBackward;                                
 extern const Row kSwiglu, kSwigluBackward;                                         // swiglu.cpp
 extern const Row kAdd, kZero, kGatherRows;                                         // add.cpp, zero.cpp, gather_rows.cpp
 extern const Row kCrossEntropy, kCrossEntropyBackward, kLossSum;                   // cross_entropy.cpp, loss_sum.cpp
+extern const Row kAuditLoss;                                                       // audit_loss.cpp
 extern const Row kGradientNorm, kGradientClip, kAdamw, kParameterNorms;            // optimizer.cpp
 extern const Row kInitialise, kCast;                                               // weights.cpp
 extern const Row kToWire, kFromWire;                                               // wire.cpp

@@ -55,4 +55,8 @@ Graph share_out(Graph graph, const spec::Spec& spec);
 /// Appends what runs beside the steps: loss for evaluation, logits of chosen rows for sampling, the initial weights.
 Graph append_inference(Graph graph, const spec::Spec& spec);
 
+/// Appends what audit.compute asks for: the losses of a micro-batch by logits in fp32, of the features that training
+/// has or of a whole pass in fp32 by the master weights.
+Graph append_audit(Graph graph, const spec::Spec& spec);
+
 }  // namespace llmc::passes

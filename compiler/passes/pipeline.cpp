@@ -38,6 +38,8 @@ graph::Graph lower(const spec::Spec& spec, const Choice& choice, std::vector<Dum
       {"cast_weights", with_spec(cast_weights)},
       // After cast_weights: what is gathered is what ops read.
       {"share_out", with_spec(share_out)},
+      // After share_out, which has ranks gather for training what ops read.
+      {"append_audit", with_spec(append_audit)},
   };
   Graph g;
   std::string before;

@@ -37,6 +37,7 @@ std::int64_t times(const Graph& graph, const Region& region, Shard shard) {
   switch (region.part) {
     case Part::evaluate:
     case Part::sample:
+    case Part::audit:
     case Part::initialise:
     case Part::refresh: return 0;
     default: break;

@@ -225,21 +225,22 @@ class LayoutMaker {
     section("kept activations", begin, "what the backward pass reads, one slab a layer");
   }
 
-  /// Order of regions on the time line. Evaluation and sampling branch off after the forward pass.
+  /// Order of regions on the time line. Evaluation, sampling and the audit branch off after the forward pass.
   static int stage(Part part) {
     switch (part) {
       case Part::forward: return 0;
       case Part::evaluate: return 1;
       case Part::sample: return 2;
-      case Part::loss: return 3;
-      case Part::backward: return 4;
-      case Part::reduce: return 5;
-      case Part::optimizer: return 6;
-      case Part::gather: return 7;
-      case Part::initialise: return 8;
-      case Part::refresh: return 9;
+      case Part::audit: return 3;
+      case Part::loss: return 4;
+      case Part::backward: return 5;
+      case Part::reduce: return 6;
+      case Part::optimizer: return 7;
+      case Part::gather: return 8;
+      case Part::initialise: return 9;
+      case Part::refresh: return 10;
     }
-    return 10;
+    return 11;
   }
 
   struct Life {

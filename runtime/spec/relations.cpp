@@ -150,6 +150,21 @@ class Relations {
          {"precision.residual", "precision.compute"});
   }
 
+  void audit() {
+    if (!usable({"audit.compute"}) || spec_.audit.compute != AuditCompute::forward) return;
+    const auto refuse = [this](const char* why, const char* key, const char* value) {
+      fail("E0322", fmt::format("audit.compute: forward {}", why),
+           fmt::format("write compute: logits, or {}: {}", leaf_of(key), value),
+           any_of({write("audit.compute", "logits"), write(key, value)}), {"audit.compute", key});
+    };
+    if (usable({"target.kind"}) && spec_.target.kind == TargetKind::cuda)
+      refuse("needs attention in fp32, which cuda has not", "target.kind", "cpu");
+    else if (usable({"precision.compute"}) && spec_.compute == DType::f32)
+      refuse("does nothing that training does not: it computes in fp32", "precision.compute", "bf16");
+    else if (usable({"parallel.shard"}) && spec_.parallel.shard == Shard::parameters)
+      refuse("reads master weights, of which each rank has its share alone", "parallel.shard", "gradients");
+  }
+
   void rope() {
     const RopeScaling& r = spec_.model.rope_scaling;
     if (!r.llama3 || !usable({"model.rope_scaling.low_freq_factor", "model.rope_scaling.high_freq_factor"}) ||
@@ -464,6 +479,7 @@ void check_relations(const Bound& bound, std::vector<Diagnostic>& diagnostics) {
   relations.key_value_heads();
   relations.qk_norm();
   relations.residual_stream();
+  relations.audit();
   relations.rope();
   relations.batch();
   relations.recompute();

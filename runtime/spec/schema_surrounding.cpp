@@ -57,6 +57,29 @@ std::vector<Row> surrounding_rows() {
           .range(1, 1e9)
           .unit("sequences")
           .doc("Validation samples of one evaluation."),
+      bind_choice("audit.compute", {"none", "logits", "forward"}, LLMC_FIELD(audit.compute))
+          .aside()
+          .newer()
+          .fallback("none")
+          .doc(
+              "What a second computation of a step's loss has in fp32, to tell whether the first is right. logits: the "
+              "logits and the loss. forward: the whole pass, from the master weights on; on cpu alone. none: there "
+              "is no audit, and what it takes is not in the trainer. Cost and memory: docs/guards.md."),
+      bind("audit.every", Type::integer, LLMC_FIELD(audit.every))
+          .aside()
+          .fallback("500")
+          .run_time()
+          .range(0, kMaxSteps)
+          .unit("steps")
+          .doc("Steps between audits; the first step has one, too. 0: none. Only with audit.compute."),
+      bind("audit.bound", Type::number, LLMC_FIELD(audit.bound))
+          .aside()
+          .fallback("0.02")
+          .run_time()
+          .range(0, 1e6)
+          .unit("nats")
+          .doc("A loss further than this from its audit is warned of, once until one is nearer again. Its seed: "
+               "docs/guards.md. Only with audit.compute."),
       bind("sampling.every", Type::integer, LLMC_FIELD(sampling.every))
           .aside()
           .fallback("500")

@@ -29,6 +29,7 @@ const std::vector<Group>& groups() {
       {"data.train", "Training data: a list of one source.", "", true},
       {"data.validation", "Held-out data: a list of one source.", "", true},
       {"evaluation", "Loss on held-out data while training.", "", false},
+      {"audit", "The loss, computed again in fp32 to be compared.", "", false},
       {"sampling", "Text that the model writes while training.", "", false},
       {"checkpoint", "When the state is saved, and which saves are kept.", "", false},
       {"metrics", "What metrics.jsonl gets.", "", false},

@@ -93,6 +93,13 @@ struct Data {
 struct Evaluation {
   std::int64_t every = 0, sequences = 0;
 };
+enum class AuditCompute { none, logits, forward };
+/// The loss of a step, computed a second time in fp32: runtime/train/audit.h.
+struct Audit {
+  AuditCompute compute = AuditCompute::none;
+  std::int64_t every = 0;
+  double bound = 0;  // nats
+};
 struct Sampling {
   std::int64_t every = 0;
   std::vector<std::string> prompts;
@@ -149,6 +156,7 @@ struct Spec {
   Schedule schedule;
   Data data;
   Evaluation evaluation;
+  Audit audit;
   Sampling sampling;
   Checkpoint checkpoint;
   Metrics metrics;

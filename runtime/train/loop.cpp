@@ -62,19 +62,25 @@ bool TrainLoop::stays_alone(std::int64_t step) const {
   return step == run_.stop || run_.trace || profiler || stop_signal() != 0 ||
          (run_.evaluation && due(run_.values.evaluation.every, step)) ||
          (run_.sampling && due(run_.values.sampling.every, step)) || due(run_.values.checkpoint.every, step) ||
-         (many_ranks() && due(run_.values.parallel.compare_every, step));
+         (run_.audit && run_.audit->due(step + 1)) || (many_ranks() && due(run_.values.parallel.compare_every, step));
 }
 
 void TrainLoop::send() {
   const std::int64_t step = state_.step + static_cast<std::int64_t>(sent_.size());
   if (run_.profile && step == run_.profile->first) run_.session.profile(true);
-  const double begin = process_seconds();
+  double begin = process_seconds();
   batch_ = run_.loader->next(std::move(batch_));
   const double data_wait = process_seconds() - begin;
+  std::optional<Audited> audited;
+  if (run_.audit && run_.audit->due(step + 1)) {
+    run_.ranks.at(step + 1, "auditing the loss");
+    audited = run_.audit->run(run_.session, run_.ranks, batch_);
+    begin += audited->seconds;
+  }
   const spec::Optimizer& optimizer = run_.values.optimizer;
   const double lr = learning_rate(run_.values.schedule, optimizer.lr, step);
   const StepLimits limits = guard_.limits(step + 1);
-  sent_.push_back({lr, batch_.sample_ids, batch_.target_count, batch_.end, limits, begin, data_wait});
+  sent_.push_back({lr, batch_.sample_ids, batch_.target_count, batch_.end, limits, begin, data_wait, audited});
   run_.ranks.at(step + 1, "training");
   run_.session.send(batch_, optimizer_scalars(optimizer, run_.session.info().groups, lr, step),
                     {.clip_norm = static_cast<float>(optimizer.clip_norm),
@@ -151,6 +157,7 @@ void TrainLoop::log_step(bool line, bool norms) {
   metrics.mfu = mfu(static_cast<double>(run_.values.batch.tokens) / step_seconds_.back());
   metrics.validation = validation_;
   metrics.evaluation_seconds = evaluation_seconds_;
+  metrics.audited = done_.audited;
   metrics.saving_seconds = std::exchange(saving_seconds_, {});
   if (line) metrics.memory = {static_cast<std::int64_t>(run_.session.allocated_bytes()), resident_bytes()};
   if (finished_.results.skipped) metrics.skipped_samples = done_.sample_ids;
@@ -274,6 +281,10 @@ void TrainLoop::observe() {
     for (const std::uint64_t sample :
          std::span(done_.sample_ids).first(std::min(done_.sample_ids.size(), kNamedSamples)))
       run_.console.warning(fmt::format("step {}, sample {}: {}", state_.step, sample, run_.sample_text(sample)));
+  if (done_.audited)
+    if (const std::string apart = run_.audit->judge(state_.step, results.loss, done_.audited->loss, results.lse_max);
+        !apart.empty())
+      run_.console.warning(apart);
   if (const std::string still = frozen_.observe(state_.step, results.loss); !still.empty()) run_.console.warning(still);
 }
 

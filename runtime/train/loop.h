@@ -17,6 +17,7 @@
 #include "run/history.h"
 #include "run/run_folder.h"
 #include "run/trace.h"
+#include "train/audit.h"
 #include "train/console.h"
 #include "train/evaluation.h"
 #include "train/first_loss.h"
@@ -43,6 +44,7 @@ struct Run {
   Rendezvous& ranks;
   SignalWatch& signals;
   Evaluation* evaluation;                                 // null: none
+  Audit* audit;                                           // null: none
   const Sampling* sampling;                               // null: none
   TraceWriter* trace;                                     // null: none
   std::int64_t stop;                                      // last step, at most values.schedule.steps
@@ -86,6 +88,7 @@ class TrainLoop {
     StepLimits limits;
     double begin;
     double data_wait;  // seconds
+    std::optional<Audited> audited;
   };
 
   bool many_ranks() const;

@@ -55,6 +55,11 @@ std::string format_metrics(const StepMetrics& metrics, std::span<const Parameter
     if (metrics.validation->bits_per_byte) object["val_bits_per_byte"] = *metrics.validation->bits_per_byte;
   }
   if (metrics.evaluation_seconds) object["evaluation_seconds"] = *metrics.evaluation_seconds;
+  if (metrics.audited) {
+    object["audit_loss"] = metrics.audited->loss;
+    object["audit_difference"] = metrics.loss - metrics.audited->loss;
+    object["audit_seconds"] = metrics.audited->seconds;
+  }
   if (metrics.saving_seconds) object["saving_seconds"] = *metrics.saving_seconds;
   if (metrics.memory) {
     object["memory"] = metrics.memory->allocated;
@@ -100,6 +105,11 @@ std::vector<Scalar> metrics_scalars(const StepMetrics& metrics, std::span<const 
   }
   if (metrics.evaluation_seconds)
     scalars.push_back({"train/evaluation_seconds", static_cast<float>(*metrics.evaluation_seconds)});
+  if (metrics.audited) {
+    scalars.push_back({"audit/loss", static_cast<float>(metrics.audited->loss)});
+    scalars.push_back({"audit/difference", static_cast<float>(metrics.loss - metrics.audited->loss)});
+    scalars.push_back({"train/audit_seconds", static_cast<float>(metrics.audited->seconds)});
+  }
   if (metrics.saving_seconds) scalars.push_back({"train/saving_seconds", static_cast<float>(*metrics.saving_seconds)});
   if (metrics.memory) {
     scalars.push_back({"train/memory", static_cast<float>(metrics.memory->allocated)});

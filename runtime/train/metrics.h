@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "run/event.h"
+#include "train/audit.h"
 #include "train/evaluation.h"
 #include "train/program.h"
 #include "train/sampling.h"
@@ -26,6 +27,7 @@ struct StepMetrics {
   double epochs = 0;          // trained on so far, a part of one included
   std::optional<double> mfu;  // of this step; nothing where no peak is known
   std::optional<double> evaluation_seconds;
+  std::optional<Audited> audited;
   std::optional<double> saving_seconds;  // of the save between the step before and this one
   struct Memory {
     std::int64_t allocated, resident;  // bytes: on the device; of the process in the machine's memory
@@ -47,8 +49,8 @@ struct StepMetrics {
 std::string format_metrics(const StepMetrics& metrics, std::span<const ParameterInfo> parameters);
 
 /// The same as scalars of TensorBoard: "train/KEY" for each key of the line, with the number of samples for "skipped",
-/// "validation/loss", "validation/top1", "validation/bits_per_byte", and "grad/NAME", "weight/NAME", "update/NAME" and
-/// "ratio/NAME" for "per_parameter".
+/// "audit/loss" and "audit/difference", "validation/loss", "validation/top1", "validation/bits_per_byte", and
+/// "grad/NAME", "weight/NAME", "update/NAME" and "ratio/NAME" for "per_parameter".
 std::vector<Scalar> metrics_scalars(const StepMetrics& metrics, std::span<const ParameterInfo> parameters);
 
 /// {"step", "prompt", "text"}; bytes that are no UTF-8 become U+FFFD.

@@ -79,6 +79,8 @@ struct Program {
   void (*evaluate)(Step&, bool first);
   /// Forward only; writes sample_logits for `positions`.
   void (*next_logits)(Step&);
+  /// Forward only; writes audit_losses, of logits in fp32 or of a whole pass in fp32 (audit.compute). Null: none.
+  void (*audit)(Step&) = nullptr;
 };
 
 /// Defined by the emitted project.

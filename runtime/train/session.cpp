@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstring>
+#include <numeric>
 
 #include "comm/collectives.h"
 #include "device/range.h"
@@ -59,6 +60,7 @@ Session::Session(Device& device, Communicator& ranks, const Program& program)
       micro_batches_{Replay(device), Replay(device), Replay(device), Replay(device)},
       optimizer_step_(device),
       evaluations_{Replay(device), Replay(device)},
+      audit_(device),
       state_(program.info, flat_),
       block_(input_block(program.info.buffers)),
       inputs_(device, arena_ + block_.offset, slots(arena_, info()), block_.bytes, slot_count(info())),
@@ -213,6 +215,27 @@ Session::Evaluated Session::evaluated() {
   StepResults results{};
   copy_out(place(Use::results), std::span(&results, 1));
   return {results.loss, results.top1};
+}
+
+double Session::audit(const StepBatch& batch, bool masters) {
+  const Range range("audit");
+  if (masters)
+    for (const ParameterInfo& parameter : info().parameters) flat_.gather(buffer(Use::masters), parameter);
+  else
+    gather_weights();
+  const Buffer& losses = buffer(Use::audit_losses);
+  std::vector<float> of_pass(static_cast<std::size_t>(losses.elements));
+  const std::size_t own = batch.past - batch.begin, passes = passes_together() ? passes_of_all() : own;
+  double sum = 0;
+  for (std::size_t i = 0; i < passes; ++i) {
+    const MicroBatch& micro = batch.micro_batches[batch.begin + std::min(i, own - 1)];
+    copy_in(place(Use::tokens), std::span(micro.inputs));
+    copy_in(place(Use::targets), std::span(micro.targets));
+    audit_.run([&] { program_.audit(*step_); });
+    copy_out(place(Use::audit_losses), std::span(of_pass));
+    if (i < own) sum = std::accumulate(of_pass.begin(), of_pass.end(), sum);
+  }
+  return sum;
 }
 
 void Session::next_logits(std::span<const std::int32_t> tokens, std::span<const std::int32_t> positions,

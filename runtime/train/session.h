@@ -90,6 +90,10 @@ class Session {
   /// What was evaluated since the last `first`, by all ranks, each of which calls this.
   Evaluated evaluated();
 
+  /// Sum of the losses of this rank's part of a batch, in nats, as audit.compute has them (Program::audit, which is
+  /// there). `masters`: of passes that read the master weights. Collective.
+  double audit(const StepBatch& batch, bool masters);
+
   /// Logits after row `positions[i]` of `tokens` [micro_batch * sequence_length], i < micro_batch: rows of vocab_pitch
   /// floats in `logits` [micro_batch * vocab_pitch].
   void next_logits(std::span<const std::int32_t> tokens, std::span<const std::int32_t> positions,
@@ -140,6 +144,7 @@ class Session {
   std::array<Replay, 4> micro_batches_;  // [first + 2 * last]: middle, first, last, only
   Replay optimizer_step_;
   std::array<Replay, 2> evaluations_;  // [first]
+  Replay audit_;
   DeviceState state_;
   const InputBlock block_;
   InputRing inputs_;

@@ -169,6 +169,8 @@ int train(int argc, char** argv, const Options& options, const Program& program,
   if (owner && run.guards.log_text)
     sample_text = [samples = Samples(inputs.train, info.sequence_length), tokenizer = inputs.tokenizer.get()](
                       std::uint64_t id) { return beginning_of(samples, static_cast<std::int64_t>(id), tokenizer); };
+  std::optional<Audit> audit;
+  if (run.audit.compute != spec::AuditCompute::none) audit.emplace(run.audit);
   TrainLoop loop({run,
                   texts,
                   session,
@@ -180,6 +182,7 @@ int train(int argc, char** argv, const Options& options, const Program& program,
                   rendezvous,
                   signals,
                   inputs.evaluation ? &*inputs.evaluation : nullptr,
+                  audit ? &*audit : nullptr,
                   inputs.sampling ? &*inputs.sampling : nullptr,
                   trace ? &*trace : nullptr,
                   stop,

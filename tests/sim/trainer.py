@@ -12,14 +12,14 @@ class Trainer(harness.SimTest):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        spec = harness.runs.write_small(cls.folder, harness.SMALL)
+        spec = harness.runs.write_small(cls.folder, harness.SMALL + "audit: {compute: logits, every: 2}\n")
         cls.trainer = harness.compile(spec, os.path.join(cls.folder, "build"))
 
     def operations(self, steps):
         """What ran on the device in so many steps: name -> times; all products by one name."""
         log = self.path(f"log-{steps}")
         self.succeed(self.trainer, "--run", self.path(f"run-{steps}"), "--steps", steps, "evaluation.every=0", "sampling.every=0",
-                     "checkpoint.every=0", env=harness.runs.environment(LLMC_SIM_LOG=log))
+                     "checkpoint.every=0", "audit.every=0", env=harness.runs.environment(LLMC_SIM_LOG=log))
         with open(log) as file:
             lines = [line.rstrip("\n") for line in file]
         names = [match.group(1) for match in map(re.compile(r"stream \d+: (.*)").match, lines) if match]
@@ -48,6 +48,19 @@ class Trainer(harness.SimTest):
             lines = file.read().split("\n")
         self.assertGreater(len(lines), 10)
         self.assertEqual([line for line in lines if "nccl" in line or "broadcast" in line or "all-reduce" in line], [])
+
+    def test_an_audit_is_near_the_loss_and_changes_no_bit(self):
+        """By a CUDA graph from the third audit on; steps that have one are not sent ahead."""
+        words = ("--steps", 8, "evaluation.every=0", "sampling.every=0", "checkpoint.every=0")
+        self.succeed(self.trainer, "--run", self.path("audited"), *words)
+        self.succeed(self.trainer, "--run", self.path("not-audited"), *words, "audit.every=0")
+        saved = os.path.join("checkpoints", "step-00000008")
+        self.assert_same_files(self.path("audited", saved), self.path("not-audited", saved), "with audits and without")
+        audits = {line["step"]: line for line in harness.runs.json_lines(self.path("audited", "metrics.jsonl")) if "audit_loss" in line}
+        self.assertEqual(list(audits), [1, 2, 4, 6, 8])
+        for line in audits.values():
+            self.assertLess(abs(line["audit_difference"]), 2e-3)  # of bf16 logits: tests/runs/audit.py
+            self.assertNotEqual(line["audit_difference"], 0)
 
     def refused(self, **environment):
         done = harness.runs.call(self.trainer, "--run", self.path("refused"), env=harness.runs.environment(**environment))

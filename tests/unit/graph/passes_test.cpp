@@ -157,6 +157,54 @@ TEST(Passes, ReductionsHaveAFixedOrder) {
   EXPECT_EQ(partials, 3 + 4);
 }
 
+TEST(Passes, AnAuditHasLogitsInFp32) {
+  EXPECT_THROW(lowered().region(Block::head, Part::audit), Failure);
+  Graph graph = lowered({"precision.compute=bf16", "audit.compute=logits"});
+  const Op &training = graph.region(Block::head, Part::loss).ops[0],
+           &audit = graph.region(Block::head, Part::audit).ops[0];
+  EXPECT_EQ(audit.inputs, training.inputs);
+  EXPECT_EQ(graph.at(training.outputs[0]).dtype, DType::bf16);
+  EXPECT_EQ(graph.at(audit.outputs[0]).dtype, DType::f32);
+  EXPECT_EQ(graph.at(audit.outputs[0]).rows, 16);
+  EXPECT_THROW(graph.region(Block::layer, Part::audit), Failure);
+}
+
+TEST(Passes, AnAuditOfTheWholePassReadsTheMasters) {
+  Graph graph = lowered({"precision.compute=bf16", "precision.residual=bf16", "audit.compute=forward",
+                         "model.qk_norm=true", "model.mlp_bias=false"});
+  std::size_t ops = 0;
+  for (const Region& region : graph.regions)
+    for (const Op& op : region.ops) {
+      if (region.part != Part::audit) continue;
+      ++ops;
+      for (const TensorId id : op.inputs) {
+        EXPECT_NE(graph.at(id).role, Role::copy) << op.name;
+        EXPECT_FALSE(graph.stream.has(id)) << op.name;
+      }
+      for (const auto* list : {&op.inputs, &op.outputs})
+        for (const TensorId id : *list) {
+          const DType type = graph.at(id).dtype;
+          EXPECT_TRUE(type == DType::f32 || type == DType::i32) << op.name;
+        }
+    }
+  const auto of = [&](Block block, Part part) { return graph.region(block, part).ops.size(); };
+  EXPECT_EQ(of(Block::layer, Part::audit), of(Block::layer, Part::forward));
+  EXPECT_EQ(ops,
+            of(Block::embed, Part::forward) + of(Block::layer, Part::forward) + of(Block::head, Part::forward) + 2);
+}
+
+TEST(Passes, NothingElseChangesWithAnAudit) {
+  const auto text = [](const char* compute) {
+    Graph graph = lowered({"precision.compute=bf16", std::string("audit.compute=") + compute});
+    std::erase_if(graph.regions, [](const Region& region) { return region.part == Part::audit; });
+    const std::size_t made = lowered({"precision.compute=bf16"}).tensors.size();
+    graph.tensors.resize(made);
+    return to_text(graph);
+  };
+  EXPECT_EQ(text("logits"), text("none"));
+  EXPECT_EQ(text("forward"), text("none"));
+}
+
 TEST(Passes, DumpsOnlyWhatChanged) {
   std::vector<Dump> dumps;
   const spec::Spec spec = small_spec({"precision.compute=fp32"}).spec;

@@ -27,6 +27,8 @@ class Shadow {
       for (Part part : {Part::forward, Part::loss, Part::backward}) run(part);
     for (Part part : {Part::reduce, Part::optimizer, Part::gather}) run(part);
     for (Part part : {Part::forward, Part::evaluate, Part::forward, Part::sample}) run(part);
+    for (Part part : {Part::forward, Part::audit}) run(part);
+    run(Part::audit);  // one of a whole pass has no other before it
   }
 
  private:
@@ -160,6 +162,8 @@ std::vector<std::string> draw(unsigned seed) {
                                   "[residual]", "[gate_up]", "[norms, qkv, attention, residual, gate_up, swiglu]"}),
       "metrics.per_parameter=" + pick({"true", "false"}),
   };
+  const bool narrow = std::count(overrides.begin(), overrides.end(), "precision.compute=bf16");
+  overrides.push_back("audit.compute=" + pick({"none", "logits", narrow ? "forward" : "logits"}));
   // A model with qk_norm has no biases in its MLP.
   const bool biases = std::count(overrides.begin(), overrides.end(), "model.mlp_bias=true");
   overrides.push_back("model.qk_norm=" + (biases ? "false" : pick({"true", "false"})));

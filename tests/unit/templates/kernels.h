@@ -135,6 +135,8 @@ void swiglu_backward_of_4112(const float*, const float*, float*, float*);
 void swiglu_backward_of_1028(const float*, const float*, float*, float*);
 void column_reduce_odd(const float*, float*, int);
 void loss_sum_odd(const float*, const float*, const float*, const float*, const StepScalars*, StepResults*, int);
+void audit_loss_odd(const float*, const int*, float*);
+void audit_loss_wide(const float*, const int*, float*);
 void gradient_norm_small(const float*, const Chunk*, float*, int, int);
 void gradient_norm_share(const float*, const Chunk*, float*, int, int);
 void to_wire_bf16(const float*, bf16*, long long);

@@ -105,6 +105,52 @@ TYPED_TEST(CrossEntropy, HidesNoNaN) {
   EXPECT_TRUE(std::isfinite(losses[3]));
 }
 
+template <class C>
+void check_audit(void (*kernel)(const float*, const int*, float*)) {
+  for (const float shift : {0.0f, 3e7f, -3e7f}) {  // from 2^24 on fp32 has whole numbers alone, and so have differences
+    auto logits = random_rows<float>(C::kRows, C::kCols, C::kPitch, 1, 25.0);
+    for (float& v : logits) v += shift;
+    const auto target = targets<C>(logits);
+    const auto [losses] = on_any_threads(
+        [] { return std::tuple(std::vector<float>(C::kRows, 7.0f)); },
+        [&](int threads, auto& out) { run(threads, kernel, logits.data(), target.data(), std::get<0>(out).data()); });
+    for (int r = 0; r < C::kRows; ++r) {
+      double highest = value(logits[r * C::kPitch]), sum = 0;
+      for (int c = 0; c < C::kCols; ++c) highest = std::max(highest, value(logits[r * C::kPitch + c]));
+      for (int c = 0; c < C::kCols; ++c) sum += std::exp(value(logits[r * C::kPitch + c]) - highest);
+      const double loss = target[r] < 0 ? 0 : std::log(sum) + (highest - value(logits[r * C::kPitch + target[r]]));
+      ASSERT_NEAR(losses[r], loss, 6e-8 * std::abs(loss) + 1e-9) << r;  // one rounding to fp32
+    }
+  }
+}
+
+struct OddAudit {
+  using Act = float;
+  static constexpr int kRows = 13, kCols = 101, kPitch = 104;
+};
+struct WideAudit {
+  using Act = float;
+  static constexpr int kRows = 40, kCols = 256, kPitch = 272;
+};
+
+TEST(AuditLoss, IsTheFormulaInDouble) {
+  check_audit<OddAudit>(audit_loss_odd);
+  check_audit<WideAudit>(audit_loss_wide);
+}
+
+TEST(AuditLoss, HidesNoNaN) {
+  using C = OddAudit;
+  auto logits = random_rows<float>(C::kRows, C::kCols, C::kPitch, 1);
+  const auto target = targets<C>(logits);
+  logits[C::kPitch + 3] = std::numeric_limits<float>::quiet_NaN();
+  logits[5] = std::numeric_limits<float>::infinity();
+  std::vector<float> losses(C::kRows);
+  run(2, audit_loss_odd, logits.data(), target.data(), losses.data());
+  EXPECT_FALSE(std::isfinite(losses[0]));
+  EXPECT_TRUE(std::isnan(losses[1]));
+  EXPECT_TRUE(std::isfinite(losses[3]));
+}
+
 TEST(LossSum, ScalesAndAddsInDouble) {
   constexpr float kNone = -std::numeric_limits<float>::infinity();
   auto losses = random_values<float>(301, 1), lse = random_values<float>(301, 2),

@@ -68,6 +68,21 @@ TEST(Log, IsWithinOneUlpOfEveryNormalNumber) {
   EXPECT_EQ(log(std::numeric_limits<float>::infinity()), std::numeric_limits<float>::infinity());
 }
 
+TEST(InDouble, ExpAndLogAreAccurate) {
+  double worst = 0;
+  for (double v = -707.9; v < 708.9; v += 1.37e-3) worst = std::max(worst, std::abs(exp(v) / std::exp(v) - 1));
+  EXPECT_LT(worst, 1e-15);
+  EXPECT_EQ(exp(0.0), 1.0);
+  worst = 0;
+  for (double v = 1; v < 1e30; v *= 1.000123) worst = std::max(worst, std::abs(log(v) - std::log(v)));
+  EXPECT_LT(worst, 1e-11);
+  const double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+  for (const double v : {-708.1, -1e300, -inf}) EXPECT_EQ(exp(v), 0.0) << v;
+  for (const double v : {709.1, 1e300, inf}) EXPECT_EQ(exp(v), inf) << v;
+  EXPECT_TRUE(std::isnan(exp(nan)));
+  EXPECT_TRUE(std::isnan(log(nan)));
+}
+
 TEST(CosTurns, IsAccurate) {
   for (int i = 0; i <= 1 << 20; ++i) {
     const double turns = i / static_cast<double>(1 << 20);

@@ -179,6 +179,7 @@ TEST(Metrics, Lines) {
   metrics.mfu = 0.5;
   metrics.evaluation_seconds = 3;
   metrics.saving_seconds = 4;
+  metrics.audited = {1.25, 6};
   metrics.memory = {1024, 2048};
   metrics.validation = {1.5, 0.5, 0.75};
   metrics.skipped_samples = samples;
@@ -191,6 +192,9 @@ TEST(Metrics, Lines) {
   EXPECT_EQ(line["mfu"], 0.5);
   EXPECT_EQ(line["evaluation_seconds"], 3);
   EXPECT_EQ(line["saving_seconds"], 4);
+  EXPECT_EQ(line["audit_loss"], 1.25);
+  EXPECT_TRUE(line["audit_difference"].is_null());  // the loss is no number
+  EXPECT_EQ(line["audit_seconds"], 6);
   EXPECT_EQ(line["memory"], 1024);
   EXPECT_EQ(line["resident"], 2048);
   EXPECT_EQ(line["skipped"], (std::vector<int>{3, 9}));
@@ -205,7 +209,8 @@ TEST(Metrics, Lines) {
             "train/tokens 100\ntrain/tokens_per_second 50\n"
             "train/seconds 2\ntrain/epochs 1.5\ntrain/data_wait 0.25\ntrain/mfu 0.5\n"
             "validation/loss 1.5\nvalidation/top1 0.5\nvalidation/bits_per_byte 0.75\n"
-            "train/evaluation_seconds 3\ntrain/saving_seconds 4\ntrain/memory 1024\ntrain/resident 2048\n"
+            "train/evaluation_seconds 3\naudit/loss 1.25\naudit/difference nan\ntrain/audit_seconds 6\n"
+            "train/saving_seconds 4\ntrain/memory 1024\ntrain/resident 2048\n"
             "train/skipped 2\n"
             "grad/a.weight inf\nweight/a.weight 2\nupdate/a.weight 0.5\nratio/a.weight 0.25\n");
   EXPECT_EQ(format_sample(4, {"a\n", "\xff"}), "{\"step\":4,\"prompt\":\"a\\n\",\"text\":\"\xef\xbf\xbd\"}");

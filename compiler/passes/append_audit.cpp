@@ -1,0 +1,97 @@
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "compiler/graph/llama.h"
+#include "compiler/passes/passes.h"
+
+namespace llmc::passes {
+
+using namespace graph;
+
+namespace {
+
+/// Puts the forward pass into `graph` a second time, in fp32: reads its weights and inputs, and has activations of its
+/// own. Nothing is kept for a backward pass, so that one stream serves all layers.
+class Twin {
+ public:
+  Twin(Graph& graph, const spec::Spec& spec)
+      : graph_(graph),
+        plain_(reuse_in_place(fuse_residual(pad_rows(build_llama(spec, graph.batch), spec), spec), spec)) {}
+
+  /// Appends all before the head's product; returns what that one takes.
+  std::vector<TensorId> append() {
+    std::vector<TensorId> features;
+    for (Region region : plain_.regions) {
+      region.name = "audit_" + region.name;
+      region.part = Part::audit;
+      region.variant = kAllVariants;
+      region.reads = region.writes = nullptr;
+      for (Op& op : std::exchange(region.ops, {})) {
+        for (TensorId& id : op.inputs) id = own(id);
+        if (region.block == Block::head && op.kind == OpKind::linear) {
+          features = op.inputs;
+          break;
+        }
+        for (TensorId& id : op.outputs) id = own(id);
+        op.name = "audit_" + op.name;
+        op.id = kNone;
+        region.ops.push_back(std::move(op));
+      }
+      graph_.regions.push_back(std::move(region));
+    }
+    return features;
+  }
+
+ private:
+  /// The tensor of `graph_` that stands for one of the plain pass. What the model's builder makes comes first in both.
+  TensorId own(TensorId id) {
+    if (plain_.at(id).role != Role::activation) return id;
+    if (plain_.stream.has(id)) id = plain_.stream.below;
+    if (const auto known = made_.find(id); known != made_.end()) return known->second;
+    Tensor copy = plain_.at(id);
+    copy.name = "audit_" + copy.name;
+    copy.storage = copy.storage == id ? kNone : own(copy.storage);
+    if (copy.scope == Scope::boundary) copy.scope = Scope::step;
+    return made_[id] = graph_.add(copy);
+  }
+
+  Graph& graph_;
+  Graph plain_;
+  std::map<TensorId, TensorId> made_;
+};
+
+/// The head's product of training, with its result in fp32.
+Op wide_product(Graph& graph) {
+  Op logits = graph.region(Block::head, Part::loss).ops.front();
+  Tensor wide = graph.at(logits.outputs[0]);
+  wide.name = logits.name = "audit_logits";
+  wide.dtype = DType::f32;
+  wide.storage = kNone;
+  logits.outputs = {graph.add(wide)};
+  return logits;
+}
+
+}  // namespace
+
+Graph append_audit(Graph graph, const spec::Spec& spec) {
+  if (spec.audit.compute == spec::AuditCompute::none) return graph;
+  Op logits = wide_product(graph);
+  if (spec.audit.compute == spec::AuditCompute::forward) logits.inputs = Twin(graph, spec).append();
+  const TensorId losses = graph.add({.name = "audit_losses",
+                                     .rows = 1,
+                                     .cols = graph.tokens(),
+                                     .role = Role::output,
+                                     .axis = Axis::token,
+                                     .use = Use::audit_losses});
+  Region chunks{.name = "audit_chunk", .block = Block::head, .part = Part::audit, .loop = Loop::loss_chunks};
+  chunks.ops = {logits,
+                {.kind = OpKind::audit_loss,
+                 .name = "audit_loss",
+                 .inputs = {logits.outputs[0], graph.host(Use::targets)},
+                 .outputs = {losses}}};
+  graph.regions.push_back(std::move(chunks));
+  return graph;
+}
+
+}  // namespace llmc::passes

@@ -1,0 +1,44 @@
+#include "train/audit.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "train/clock.h"
+#include "train/console.h"
+
+namespace llmc {
+
+Audited Audit::run(Session& session, Rendezvous& ranks, const StepBatch& batch) const {
+  const double begin = process_seconds();
+  const double own = session.audit(batch, values_.compute == spec::AuditCompute::forward);
+  double sum = 0;  // in the order of ranks
+  for (const std::string& text : ranks.all_gather({reinterpret_cast<const char*>(&own), sizeof own})) {
+    double part = 0;
+    std::memcpy(&part, text.data(), sizeof part);
+    sum += part;
+  }
+  return {sum / static_cast<double>(batch.target_count), process_seconds() - begin};
+}
+
+std::string Audit::judge(std::int64_t step, double training, double audited, double lse_max) {
+  const double difference = training - audited;
+  const bool numbers = std::isfinite(training) || std::isfinite(audited);  // where neither is one, guards say so
+  const bool apart = numbers && !(std::abs(difference) <= values_.bound);
+  if (apart == std::exchange(apart_, apart) || !apart) return "";
+  return fmt::format(
+      "step {}: the loss is {:.6g}, and {:.6g} computed again in fp32 (audit.compute: {}): {:+.3g} nats, and "
+      "audit.bound "
+      "is {:g}; the curve does not show what the model does. Likely causes: a loss or sums that are computed in too "
+      "few "
+      "bits (does precision.compute: fp32 agree with the audit?), logits that have grown beyond what bf16 tells apart "
+      "(the largest log-sum-exp is {:.4g}), memory that returns what was not written; said again after a difference "
+      "within the bound",
+      step, without_nan_sign(training), without_nan_sign(audited),
+      values_.compute == spec::AuditCompute::forward ? "forward" : "logits", without_nan_sign(difference),
+      values_.bound, without_nan_sign(lse_max));
+}
+
+}  // namespace llmc
