@@ -106,6 +106,16 @@ Work portable(const Context& c, Pass pass, const Tensor& qkv, const Tensor& out,
               std::move(arguments));
 }
 
+/// Of an audit on a GPU: a warp a query.
+Work in_fp32(const Context& c, const Tensor& qkv, const Tensor& out) {
+  const std::int64_t rows = c.graph.tokens() * c.op.heads.query;
+  Instance instance = Instance::of_target(c, "attention_forward_rows");
+  return shape(batched(instance, c), c, qkv, out)
+      .real("kScale", 1 / std::sqrt(static_cast<double>(c.op.heads.dim)), "model.head_dim")
+      .costs(c.bytes(qkv) + c.bytes(out) + c.bytes(c.out(1)), 2 * half_square(c))
+      .rows(rows, c.op.heads.dim, qkv.dtype, all_operands(c.op));
+}
+
 Work on_cpu(const Context& c, std::string name, int passes, double products, const Tensor& qkv, const Tensor& out,
             const Tensor& lse) {
   const bool tiles = attention_in_tiles(c.spec) && qkv.dtype == DType::bf16;  // an audit's is fp32
@@ -129,6 +139,7 @@ Work in_cudnn(const Context& c, Call call, double products, std::size_t outputs)
 std::vector<Work> work(const Context& c) {
   const Tensor &qkv = c.in(0), &out = c.out(0);
   if (!c.cuda()) return {on_cpu(c, "attention_forward", 1, 2, qkv, out, c.out(1))};
+  if (qkv.dtype == DType::f32) return {in_fp32(c, qkv, out)};
   if (c.attention.forward == AttentionBy::cudnn) return {in_cudnn(c, Call::attention_forward, 2, 2)};
   return {portable(c, Pass::forward, qkv, out, all_operands(c.op))};
 }

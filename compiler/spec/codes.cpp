@@ -176,11 +176,10 @@ const std::vector<Code>& codes() {
        "batch: {sequence_length: 256, tokens: 2048, micro_batch: 8}\nparallel: {world_size: 2}",
        "batch: {sequence_length: 256, tokens: 2048, micro_batch: 4}\nparallel: {world_size: 2}"},
       {"E0322", "an audit that cannot be made, or says nothing",
-       "`audit.compute: forward` computes a step's loss a second time in fp32, from the master weights on. On cuda "
-       "there is no attention in fp32; with `parallel.shard: parameters` no rank has all of these weights; and where "
-       "`precision.compute` is fp32 it would be what training computes. `logits` is there for all of them.",
-       "target: {kind: cuda, arch: 90a}\naudit: {compute: forward}",
-       "target: {kind: cuda, arch: 90a}\naudit: {compute: logits}"},
+       "`audit.compute: forward` computes a step's loss a second time in fp32, from the master weights on. With "
+       "`parallel.shard: parameters` no rank has all of these weights; and where `precision.compute` is fp32 it would "
+       "be what training computes. `logits` is there for both.",
+       "precision: {compute: fp32}\naudit: {compute: forward}", "precision: {compute: fp32}\naudit: {compute: logits}"},
       {"E0401", "files that extend each other", "A file cannot extend itself, directly or through others.",
        "extends: this.yaml", "extends: base.yaml"},
       {"E0402", "a chain of extends that is too long", "A spec extends at most 8 files, one through the other.",

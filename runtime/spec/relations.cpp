@@ -157,9 +157,7 @@ class Relations {
            fmt::format("write compute: logits, or {}: {}", leaf_of(key), value),
            any_of({write("audit.compute", "logits"), write(key, value)}), {"audit.compute", key});
     };
-    if (usable({"target.kind"}) && spec_.target.kind == TargetKind::cuda)
-      refuse("needs attention in fp32, which cuda has not", "target.kind", "cpu");
-    else if (usable({"precision.compute"}) && spec_.compute == DType::f32)
+    if (usable({"precision.compute"}) && spec_.compute == DType::f32)
       refuse("does nothing that training does not: it computes in fp32", "precision.compute", "bf16");
     else if (usable({"parallel.shard"}) && spec_.parallel.shard == Shard::parameters)
       refuse("reads master weights, of which each rank has its share alone", "parallel.shard", "gradients");

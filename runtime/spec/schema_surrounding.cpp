@@ -63,7 +63,7 @@ std::vector<Row> surrounding_rows() {
           .fallback("none")
           .doc(
               "What a second computation of a step's loss has in fp32, to tell whether the first is right. logits: the "
-              "logits and the loss. forward: the whole pass, from the master weights on; on cpu alone. none: there "
+              "logits and the loss. forward: the whole pass, from the master weights on. none: there "
               "is no audit, and what it takes is not in the trainer. Cost and memory: docs/guards.md."),
       bind("audit.every", Type::integer, LLMC_FIELD(audit.every))
           .aside()

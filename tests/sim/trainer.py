@@ -12,7 +12,7 @@ class Trainer(harness.SimTest):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        spec = harness.runs.write_small(cls.folder, harness.SMALL + "audit: {compute: logits, every: 2}\n")
+        cls.spec = spec = harness.runs.write_small(cls.folder, harness.SMALL + "audit: {compute: logits, every: 2}\n")
         cls.trainer = harness.compile(spec, os.path.join(cls.folder, "build"))
 
     def operations(self, steps):
@@ -61,6 +61,20 @@ class Trainer(harness.SimTest):
         for line in audits.values():
             self.assertLess(abs(line["audit_difference"]), 2e-3)  # of bf16 logits: tests/runs/audit.py
             self.assertNotEqual(line["audit_difference"], 0)
+
+    def test_an_audit_of_the_whole_pass_is_that_of_an_fp32_trainer(self):
+        """Of the CPU, which begins with the same weights."""
+        audited = self.compile(self.spec, "forward", "audit.compute=forward")
+        exact = self.path("exact")
+        spec = harness.runs.write_small(self.path("cpu"), harness.runs.SMALL.replace("head_dim: 10", "head_dim: 8"))
+        self.succeed(harness.LLMC, "compile", spec, "-o", exact)
+        lines = []
+        for name, trainer in (("forward-run", audited), ("exact-run", os.path.join(exact, "trainer"))):
+            self.succeed(trainer, "--run", self.path(name), "--steps", 1, "--no-final-checkpoint")
+            lines += harness.runs.json_lines(self.path(name, "metrics.jsonl"))
+        # Weights and samples are the same, sums of fp32 have another order, and a GPU's exp rounds by itself.
+        self.assertAlmostEqual(lines[0]["audit_loss"], lines[1]["loss"], delta=5e-6)
+        self.assertGreater(abs(lines[0]["audit_difference"]), 5e-6)
 
     def refused(self, **environment):
         done = harness.runs.call(self.trainer, "--run", self.path("refused"), env=harness.runs.environment(**environment))
