@@ -134,6 +134,8 @@ FAULTS = [
           "const bool first = true;", "reference_run"),
     fault("rope_table_starts_at_1", "runtime/train/constants.cpp", "static_cast<double>(position) * inverse_frequencies[i]",
           "static_cast<double>(position + 1) * inverse_frequencies[i]", "test_train Constants.RopeTable"),
+    fault("audit_is_said_each_time", "runtime/train/audit.cpp", "if (apart == std::exchange(apart_, apart) || !apart) return", "if (!apart) return",
+          "test_train Audit.IsSaidOncePerCrossing"),
     fault("skips_in_all_and_not_in_a_row", "runtime/train/guards.cpp", "&& *skipped == step_ - count; ++skipped)", "; ++skipped)",
           "test_train Guard.*"),
     fault("a_skipped_loss_enters_the_window", "runtime/train/guards.cpp", "  } else if (std::isfinite(results.grad_norm)) {",

@@ -3,6 +3,8 @@
 from faults import fault
 
 FAULTS = [
+    fault("audit_sums_in_fp32", "templates/audit_loss.cu", "lanes.sum<double>(in, [=](float v) { return exp(static_cast<double>(v) - highest); })",
+          "lanes.sum<float>(in, [=](float v) { return exp(static_cast<double>(v) - highest); })", "test_templates AuditLoss.IsTheFormulaInDouble"),
     fault("rms_norm_mean_over_pitch", "templates/rms_norm_forward.cu", "return v * v; }) / kCols;", "return v * v; }) / kPitch;",
           "test_templates *.RmsNormForward"),
     fault("rms_norm_forgets_rstd_weight", "templates/rms_norm_forward.cu", "return v * r * w; });", "return v * r; });",
