@@ -55,10 +55,6 @@ def flatten(line, per_parameter=True):
             for parameter, norms in value.items() if per_parameter else ():
                 for norm, number in norms.items():
                     add(f"{norm}/{parameter}", number)
-        elif key == "validation":
-            for name, numbers in value.items():
-                for number_of, number in numbers.items():
-                    add(f"validation/{name}/{number_of}", number)
         elif key.startswith("val_"):
             add("validation/" + key[len("val_"):], value)
         elif isinstance(value, list):

@@ -104,7 +104,7 @@ std::string comparison_text(const Contents& before, const Contents& after, const
     text += fmt::format("  {}: {} -> {}\n", field, values.first, values.second);
   text += comparison.keys.empty() ? "\nspec keys: the same\n" : "\nspec keys\n";
   for (const spec::Change& change : comparison.keys)
-    text += fmt::format("  {}: {} -> {}\n", change.key->path, change.before, change.after);
+    text += fmt::format("  {}: {} -> {}\n", change.path, change.before, change.after);
   text += fmt::format("\ntensors: {} equal, {} differ\n", comparison.equal,
                       comparison.tensors.size() + comparison.removed.size() + comparison.added.size());
   for (const std::string& name : comparison.removed) text += fmt::format("  - {}\n", name);
@@ -123,7 +123,7 @@ nlohmann::ordered_json comparison_json(const Comparison& comparison) {
   for (const auto& [field, values] : comparison.state)
     state.push_back({{"field", field}, {"before", values.first}, {"after", values.second}});
   for (const spec::Change& change : comparison.keys)
-    keys.push_back({{"key", change.key->path}, {"before", change.before}, {"after", change.after}});
+    keys.push_back({{"key", change.path}, {"before", change.before}, {"after", change.after}});
   for (const TensorChange& change : comparison.tensors)
     if (change.shapes.empty())  // JSON has no NaN: null stands for it
       tensors.push_back({{"name", change.name}, {"relative", change.relative}, {"largest", change.largest}});

@@ -14,6 +14,8 @@
 #include "files/atomic_directory.h"
 #include "run/folder_lock.h"
 #include "run/run_folder.h"
+#include "spec/validation_sets.h"
+#include "spec/values.h"
 
 namespace llmc::checkpoints {
 
@@ -32,16 +34,26 @@ void check_run(const fs::path& run) {
   refuse(fs::exists(run / "manifest.json", error) ? "is a checkpoint" : "holds no run");
 }
 
+/// "val_loss", or "val_loss/NAME" where the set that leads has a name. A spec that cannot be read has none.
+std::string loss_key(const fs::path& run) try {
+  const std::optional<std::string> text = RunFolder::spec_yaml(run);
+  if (!text) return "val_loss";
+  return "val_loss" + spec::metric_suffix(spec::leading_set(spec::read_values(*text, "spec.yaml").spec));
+} catch (const std::exception&) {
+  return "val_loss";
+}
+
 /// Validation loss by step. Lines that are not as a trainer writes them say nothing.
-std::map<std::int64_t, double> validation_losses(const fs::path& metrics) {
+std::map<std::int64_t, double> validation_losses(const fs::path& run) {
   std::map<std::int64_t, double> losses;
-  std::ifstream file(metrics, std::ios::binary);
+  const std::string key = loss_key(run);
+  std::ifstream file(run / "metrics.jsonl", std::ios::binary);
   for (std::string line; std::getline(file, line);) {
-    if (line.find("\"val_loss\"") == std::string::npos) continue;  // most have none, and parsing takes long
+    if (line.find("\"" + key + "\"") == std::string::npos) continue;  // most have none, and parsing takes long
     const nlohmann::json object = nlohmann::json::parse(line, nullptr, false);
-    if (!object.is_object() || !object.contains("step") || !object.contains("val_loss")) continue;
-    if (object["step"].is_number_integer() && object["val_loss"].is_number())
-      losses[object["step"].get<std::int64_t>()] = object["val_loss"].get<double>();
+    if (!object.is_object() || !object.contains("step") || !object.contains(key)) continue;
+    if (object["step"].is_number_integer() && object[key].is_number())
+      losses[object["step"].get<std::int64_t>()] = object[key].get<double>();
   }
   return losses;
 }
@@ -66,7 +78,7 @@ std::int64_t bytes_in(const fs::path& directory) {
 
 Listing list(const fs::path& run) {
   check_run(run);
-  const std::map<std::int64_t, double> losses = validation_losses(run / "metrics.jsonl");
+  const std::map<std::int64_t, double> losses = validation_losses(run);
   Listing listing;
   for (const CheckpointEntry& entry : list_checkpoints(run)) {
     const std::string written = time_of(entry.path / "manifest.json");
@@ -88,7 +100,7 @@ Listing list(const fs::path& run) {
 }
 
 std::optional<double> validation_loss(const fs::path& run, std::int64_t step) {
-  const std::map<std::int64_t, double> losses = validation_losses(run / "metrics.jsonl");
+  const std::map<std::int64_t, double> losses = validation_losses(run);
   const auto loss = losses.find(step);
   return loss == losses.end() ? std::nullopt : std::optional(loss->second);
 }

@@ -16,7 +16,7 @@ struct Listed {
   std::filesystem::path path;
   std::string time;                   // UTC, "2026-01-31T12:00:00Z": when its manifest was written
   std::int64_t bytes = 0;             // of its files
-  std::optional<double> val_loss;     // nats a token, where metrics.jsonl has one of this step
+  std::optional<double> val_loss;     // as validation_loss()
   std::optional<std::string> damage;  // as far as manifest and sizes tell
 };
 
@@ -28,7 +28,7 @@ struct Listing {
 /// Throws Failure(checkpoint) where `run` is no run folder. Reads no tensors.
 Listing list(const std::filesystem::path& run);
 
-/// Nats a token, where the run's metrics.jsonl has a validation loss of this step.
+/// Nats a token, of the set that leads (spec::leading_set), where the run's metrics.jsonl has one of this step.
 std::optional<double> validation_loss(const std::filesystem::path& run, std::int64_t step);
 
 std::string listing_text(const Listing& listing);

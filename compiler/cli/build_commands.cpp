@@ -51,14 +51,11 @@ RunWords sort_words(const SpecArguments& arguments, const spec::Resolved& resolv
   RunWords words;
   for (const std::string& word : arguments.overrides) {
     const std::string path = word.substr(0, word.find('='));
-    const spec::Key* key = spec::find_key(path);
+    const spec::Key* key = spec::key_of(path);
     const bool decides = path == "batch.tokens" && resolved.spec.batch.micro_batch == 0;
     words.all.push_back(word);
-    if (key && key->is_path && spec::present(key->get(resolved.spec)))
-      words.all.back() = path + "=" +
-                         fs::absolute(resolved.directory / fs::path(std::get<std::string>(key->get(resolved.spec))))
-                             .lexically_normal()
-                             .string();
+    if (const std::string place = key && key->is_path ? spec::path_at(path, resolved.spec) : ""; !place.empty())
+      words.all.back() = path + "=" + fs::absolute(resolved.directory / fs::path(place)).lexically_normal().string();
     if (!key || key->stage != spec::Stage::run_time || decides) words.compiled.push_back(word);
     if (key && key->stage == spec::Stage::run_time) words.run_time.push_back(words.all.back());
   }

@@ -10,6 +10,7 @@
 #include "compiler/runs/last_lines.h"
 #include "error.h"
 #include "run/run_folder.h"
+#include "spec/validation_sets.h"
 #include "spec/values.h"
 
 namespace llmc::runs {
@@ -39,14 +40,15 @@ std::optional<double> number(const Json& object, const char* key) {
   return at->get<double>();
 }
 
-void read_metrics(Summary& run) {
+/// `val_loss`: the key of the validation loss that stands for all.
+void read_metrics(Summary& run, const std::string& val_loss) {
   const fs::path path = run.path / "metrics.jsonl";
   LastLines lines(path);
   std::vector<double> speeds;
   for (std::size_t count = 0;; ++count) {
     const std::optional<std::string> line = lines.next();
     if (!line) break;
-    if (count >= kRecent && (run.val_loss || line->find("\"val_loss\"") == std::string::npos)) {
+    if (count >= kRecent && (run.val_loss || line->find("\"" + val_loss + "\"") == std::string::npos)) {
       if (run.val_loss) break;
       continue;
     }
@@ -57,7 +59,8 @@ void read_metrics(Summary& run) {
     }
     if (const std::optional<double> speed = number(object, "tokens_per_second"); speed && count < kRecent)
       speeds.push_back(*speed);
-    if (!run.val_loss && (run.val_loss = number(object, "val_loss"))) run.val_step = object["step"].get<std::int64_t>();
+    if (!run.val_loss && (run.val_loss = number(object, val_loss.c_str())))
+      run.val_step = object["step"].get<std::int64_t>();
   }
   if (speeds.empty()) return;
   std::ranges::nth_element(speeds, speeds.begin() + static_cast<std::ptrdiff_t>(speeds.size() / 2));
@@ -73,11 +76,14 @@ void read_history(Summary& run) {
   if (time != object.end() && time->is_string()) run.started = time->get<std::string>();
 }
 
-void read_spec(Summary& run) try {
-  if (const std::optional<std::string> text = RunFolder::spec_yaml(run.path))
-    run.steps = spec::read_values(*text, "spec.yaml").spec.schedule.steps;
-  else if (fs::exists(run.path / "history.jsonl"))
+void read_spec(Summary& run, std::string& val_loss) try {
+  if (const std::optional<std::string> text = RunFolder::spec_yaml(run.path)) {
+    const spec::Spec spec = spec::read_values(*text, "spec.yaml").spec;
+    run.steps = spec.schedule.steps;
+    val_loss += spec::metric_suffix(spec::leading_set(spec));
+  } else if (fs::exists(run.path / "history.jsonl")) {
     throw std::runtime_error("there is none");
+  }
 } catch (const std::exception& error) {
   throw std::runtime_error(fmt::format("'spec.yaml': {}", error.what()));
 }
@@ -112,9 +118,10 @@ Summary summarise(const fs::path& path) {
       run.problem += (run.problem.empty() ? "" : "; ") + std::string(error.what());
     }
   };
-  read([&] { read_spec(run); });
+  std::string val_loss = "val_loss";
+  read([&] { read_spec(run, val_loss); });
   read([&] { read_history(run); });
-  read([&] { read_metrics(run); });
+  read([&] { read_metrics(run, val_loss); });
   read([&] {
     const std::vector<CheckpointEntry> checkpoints = list_checkpoints(path);
     if (!checkpoints.empty()) saved = checkpoints.back().step;

@@ -23,8 +23,8 @@ struct Summary {
   State state = State::damaged;
   std::string problem;  // empty: all is readable
   std::int64_t step = 0, steps = 0;
-  std::optional<double> loss;  // of `step`; NaN where it was not finite
-  std::optional<double> val_loss;
+  std::optional<double> loss;               // of `step`; NaN where it was not finite
+  std::optional<double> val_loss;           // of spec::leading_set()
   std::int64_t val_step = 0;                // that had val_loss
   std::optional<double> tokens_per_second;  // median of the last 100 steps
   std::string started;                      // UTC; empty: never

@@ -65,6 +65,7 @@ Json type_schema(const Key& key) {
     }
     case Type::boolean: return {{"type", "boolean"}};
     case Type::choice: return {{"enum", key.words}};
+    case Type::named_paths:  // of each name
     case Type::string:
       if (key.path == "name") return {{"type", "string"}, {"pattern", "^[a-z][a-z0-9-]{0,63}$"}};
       return {{"type", "string"}, {"minLength", 1}, {"maxLength", 4096}};
@@ -91,7 +92,14 @@ Json group_schema(const Group& group) {
   Json schema = object_schema(group.path);
   if (!group.shorthand.empty())
     schema = {{"anyOf", Json::array({type_schema(*find_key(group.path + "." + group.shorthand)), schema})}};
+  const Json keys_alone = schema;
   if (group.list_of_one) schema = {{"type", "array"}, {"items", schema}, {"minItems", 1}, {"maxItems", 1}};
+  if (const Key* names = names_in(group.path)) {
+    Json map = keys_alone, one = type_schema(*names);
+    one["description"] = names->doc;
+    map["patternProperties"] = {{"^(?!(none|validation)$)[A-Za-z][A-Za-z0-9_-]{0,31}$", one}};
+    schema = {{"anyOf", Json::array({schema, map})}};
+  }
   schema["description"] = group.doc;
   return schema;
 }
@@ -115,7 +123,7 @@ Json object_schema(const std::string& path) {
           key.path.compare(0, group.path.size() + 1, group.path + ".") == 0)
         properties[leaf] = group_schema(group);
     const std::string leaf = leaf_of(key.path);
-    if (leaf.empty()) continue;
+    if (leaf.empty() || key.type == Type::named_paths) continue;
     Json schema = type_schema(key);
     schema["description"] = key.doc + (key.unit.empty() ? "" : " In " + key.unit + ".");
     properties[leaf] = std::move(schema);

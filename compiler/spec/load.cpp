@@ -178,37 +178,39 @@ class Loader {
       const Source& source = *given->second.source;
       if (source.command_line) {
         origin.kind = Origin::Kind::command_line;
-        if (key.is_path) rebase_word(key, resolved.directory, bound.spec);
-        continue;
+      } else {
+        origin.kind = Origin::Kind::file;
+        origin.file = source.name;
+        origin.line = position_of(source, given->second.begin).line;
       }
-      origin.kind = Origin::Kind::file;
-      origin.file = source.name;
-      origin.line = position_of(source, given->second.begin).line;
-      if (key.is_path) rebase(key, source.name, resolved.directory, bound.spec);
+      change_paths(key, bound.spec, [&](const std::string& own, const std::string& path) {
+        const auto named = bound.names.find(own);
+        const Source& from = named == bound.names.end() ? source : *named->second.source;
+        return from.command_line ? rebased_word(path, resolved.directory)
+                                 : rebased(path, from.name, resolved.directory);
+      });
     }
     resolved.spec = std::move(bound.spec);
     return resolved;
   }
 
   /// A path is relative to the file it stands in; in the Spec all are relative to the spec itself.
-  static void rebase(const Key& key, const std::string& file, const std::string& directory, Spec& spec) {
-    const fs::path path(std::get<std::string>(key.get(spec)));
-    if (path.is_absolute() || directory_of(file) == directory) return;
+  static std::string rebased(const fs::path& path, const std::string& file, const std::string& directory) {
+    if (path.is_absolute() || directory_of(file) == directory) return path.string();
     const fs::path from = fs::path(directory_of(file)) / path;
     const fs::path rebased = from.lexically_normal().lexically_relative(fs::path(directory).lexically_normal());
-    key.set(spec, (rebased.empty() ? fs::absolute(from) : rebased).string());
+    return (rebased.empty() ? fs::absolute(from) : rebased).string();
   }
 
   /// A path that was typed is relative to the current directory.
-  static void rebase_word(const Key& key, const std::string& directory, Spec& spec) {
-    const fs::path path(std::get<std::string>(key.get(spec)));
-    if (path.empty() || path.is_absolute() || directory == ".") return;
+  static std::string rebased_word(const fs::path& path, const std::string& directory) {
+    if (path.is_absolute() || directory == ".") return path.string();
     std::error_code error;
     const auto real = [&](const fs::path& p) {
       const fs::path whole = fs::absolute(p, error), found = fs::weakly_canonical(whole, error);
       return error ? whole.lexically_normal() : found;
     };
-    key.set(spec, real(path).lexically_relative(real(directory)).string());
+    return real(path).lexically_relative(real(directory)).string();
   }
 
   const ReadFile& read_file_;

@@ -73,7 +73,7 @@ std::string format_history(const HistoryEntry& entry) {
   line["overrides"] = entry.overrides;
   line["allowed"] = entry.allowed;
   Json& changed = line["changed"] = Json::object();
-  for (const spec::Change& change : entry.changed) changed[change.key->path] = {change.before, change.after};
+  for (const spec::Change& change : entry.changed) changed[change.path] = {change.before, change.after};
   if (entry.rollbacks > 0) line["rollbacks"] = entry.rollbacks;
   if (!entry.why.empty()) line["rollback"] = {{"from_step", entry.left_step}, {"why", entry.why}};
   return line.dump(-1, ' ', false, Json::error_handler_t::replace);

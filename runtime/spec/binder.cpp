@@ -7,6 +7,7 @@
 
 #include "spec/flow_reader.h"
 #include "spec/synonyms.h"
+#include "spec/validation_sets.h"
 
 namespace llmc::spec {
 namespace {
@@ -22,7 +23,8 @@ std::vector<std::string> children(const std::string& group) {
     const std::string parent = path.find('.') == std::string::npos ? "" : path.substr(0, path.rfind('.'));
     if (parent == group) result.push_back(path.substr(path.rfind('.') + 1));
   };
-  for (const Key& key : keys()) add(key.path);
+  for (const Key& key : keys())
+    if (key.type != Type::named_paths) add(key.path);
   for (const Group& child : groups()) add(child.path);
   if (group.empty()) result.push_back("extends");
   return result;
@@ -88,7 +90,8 @@ class Binder {
 
   Bound bound;
 
-  void walk(const Node& map, const std::string& group) {
+  /// `named`: words that are no keys of the group may be names that somebody chose.
+  void walk(const Node& map, const std::string& group, bool named = false) {
     for (const auto& [key, value] : map.members) {
       if (diagnostics_.size() >= kMaxDiagnostics) return;
       if (group.empty() && key.text == "extends") continue;
@@ -98,13 +101,15 @@ class Binder {
       if (const Group* child = word ? find_group(path) : nullptr) {
         bound.key_spans[path] = key.span;
         enter(*child, value, key);
-      } else if (const Key* leaf = word ? find_key(path) : nullptr) {
+      } else if (const Key* leaf = word ? key_of(path) : nullptr; leaf && leaf->type != Type::named_paths) {
         bound.key_spans[path] = key.span;
         set(*leaf, value, key.span);
+      } else if (leaf && named) {
+        set_name(*leaf, path, value, key.span);
       } else if (const std::string section = join(group, key.text); is_foreign_section(section, value)) {
-        for (const auto& [inner, unused] : value.members) unknown(section, inner);
+        for (const auto& [inner, unused] : value.members) unknown(section, inner, false);
       } else {
-        unknown(group, key);
+        unknown(group, key, named);
       }
     }
   }
@@ -141,7 +146,7 @@ class Binder {
     }
     const Node* node = group.list_of_one && value.kind == Node::Kind::list ? &value.items[0] : &value;
     if (node->kind == Node::Kind::map) {
-      walk(*node, group.path);
+      walk(*node, group.path, node == &value);
     } else if (node->kind == Node::Kind::bad) {
       mark_bad(group.path);
     } else {
@@ -157,6 +162,30 @@ class Binder {
       key.set(bound.spec, *value);
     else
       bound.bad.insert(key.path);
+  }
+
+  /// A name that is there already gets another path; one without a path is taken out.
+  void set_name(const Key& names, const std::string& path, const Node& node, const Span& key_span) {
+    bound.given[names.path] = bound.names[path] = node.span;
+    bound.key_spans[path] = key_span;
+    Key one = names;
+    one.path = path;
+    one.type = Type::string;
+    const std::optional<Value> value = convert(one, node, key_span, diagnostics_);
+    if (!value) {
+      bound.bad.insert(names.path);
+      return;
+    }
+    const std::string name = leaf_of(path), text = std::get<std::string>(*value);
+    NamedPaths all = std::get<NamedPaths>(names.get(bound.spec));
+    const auto there = std::ranges::find(all, name, &NamedPaths::value_type::first);
+    if (text.empty() && there != all.end())
+      all.erase(there);
+    else if (there != all.end())
+      there->second = text;
+    else if (!text.empty())
+      all.emplace_back(name, text);
+    names.set(bound.spec, all);
   }
 
   void missing(const Key& key, const Source& source) {
@@ -201,7 +230,7 @@ class Binder {
             (!advice_for_key(path).empty() || !nearest(plain_word(leaf_of(path)), children(group_of(path)))));
   }
 
-  void unknown(const std::string& group, const KeyText& key) {
+  void unknown(const std::string& group, const KeyText& key, bool named) {
     const bool ours = group.empty() || find_group(group);
     const std::vector<std::string> known = children(ours ? group : "");
     const std::string path = join(group, key.text);
@@ -210,6 +239,7 @@ class Binder {
                                      : ours            ? "the keys here are"
                                                        : "the keys at the top are",
                                      either(known, " and "));
+    if (named && names_in(group)) advice += std::string("; ") + kSetNameRule;
     std::vector<Edit> edits;
     const auto move = [&](const std::string& to, bool meant) {
       edits.push_back({{}, {}, path, to, meant, meant ? "" : fmt::format("the key is {}", to)});
@@ -255,11 +285,21 @@ class Binder {
 
 }  // namespace
 
+/// Whether `value` is a map with a word that is no key of the group, whose names can be chosen.
+bool has_names(const Group& group, const Node& value) {
+  return value.kind == Node::Kind::map && names_in(group.path) &&
+         std::ranges::any_of(value.members, [&](const Member& member) {
+           const Key* key = find_key(join(group.path, member.key.text));
+           return !key || key->type == Type::named_paths;
+         });
+}
+
 std::optional<Diagnostic> not_a_map(const Group& group, const Node& value) {
   const bool typed = value.span.source && value.span.source->command_line;
   const Node* node = &value;
   const std::string name = leaf_of(group.path);
   std::string code = "E0110", message = fmt::format("{} takes a map", group.path), advice;
+  if (group.list_of_one && has_names(group, value)) return {};
   if (group.list_of_one && value.kind != Node::Kind::bad) {
     advice = typed ? fmt::format("write {}.path=tokens-*.bin", group.path)
                    : fmt::format("write {}: [{{path: \"tokens-*.bin\"}}]", name);

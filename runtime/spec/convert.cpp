@@ -40,6 +40,7 @@ class Converter {
       case Type::numbers: return numbers(node);
       case Type::strings: return strings(node);
       case Type::recompute: return recompute(node);
+      case Type::named_paths: break;  // each is bound as a string
     }
     return {};
   }

@@ -45,6 +45,10 @@ std::string value_text(const Key& key, const Value& value) {
   if (const auto* number = std::get_if<double>(&value)) return number_text(*number);
   if (const auto* text = std::get_if<std::string>(&value)) return yaml_string(*text);
   std::string items;
+  if (const auto* names = std::get_if<NamedPaths>(&value)) {
+    for (const auto& [name, path] : *names) items += (items.empty() ? "" : ", ") + name + ": " + yaml_string(path);
+    return "{" + items + "}";
+  }
   const auto add = [&](const std::string& item) { items += (items.empty() ? "" : ", ") + item; };
   if (const auto* texts = std::get_if<std::vector<std::string>>(&value))
     for (const std::string& text : *texts) add(yaml_string(text));

@@ -27,8 +27,8 @@ std::optional<std::vector<KeyText>> split_key(const Source& source, std::size_t 
 
 /// Paths and names are taken as they stand, so that `*.bin` needs no second pair of quotes; nothing leaves a path out.
 bool verbatim(const std::string& path, const std::string& text, std::size_t begin) {
-  const Key* key = find_key(path);
-  if (!key || key->type != Type::string) return false;
+  const Key* key = key_of(path);
+  if (!key || (key->type != Type::string && key->type != Type::named_paths)) return false;
   return begin < text.size() ? text[begin] != '"' && text[begin] != '\'' : key->is_path && !key->required;
 }
 
@@ -37,7 +37,7 @@ std::optional<Node> read_value(const Source& source, const std::string& path, st
   const Span span{&source, begin, source.text.size()};
   const bool as_it_stands = verbatim(path, source.text, begin);
   const auto no_value = [&] {
-    const Key* key = find_key(path);
+    const Key* key = key_of(path);
     diagnostics.push_back({"E0411",
                            fmt::format("the override of {} has no value", printable(path)),
                            key ? default_advice(*key) : "write key.path=value",
@@ -93,7 +93,14 @@ void place_value(Node& root, const std::vector<KeyText>& words, Node value) {
     path += (i ? "." : "") + words[i].text;
     Node& next = member(*node, words[i]);
     const Group* group = find_group(path);
-    if (group && group->list_of_one) {
+    // A name that somebody chose stands in a map, and so does what stood in the list before.
+    const std::string inner = path + "." + words[i + 1].text;
+    const bool name = group && i + 2 == words.size() && names_in(path) && key_of(inner) == names_in(path);
+    if (name && next.kind == Node::Kind::list && next.items.size() == 1) {
+      Node item = std::move(next.items[0]);
+      next = std::move(item);
+    }
+    if (group && group->list_of_one && !name && !has_names(*group, next)) {
       if (next.kind != Node::Kind::list || next.items.size() != 1) {
         next = Node{};
         next.kind = Node::Kind::list;

@@ -25,7 +25,11 @@ Json value_json(const Value& value) {
       [](const auto& v) -> Json {
         if constexpr (std::is_same_v<std::decay_t<decltype(v)>, std::monostate>)
           return nullptr;
-        else
+        else if constexpr (std::is_same_v<std::decay_t<decltype(v)>, NamedPaths>) {
+          Json names = Json::object();
+          for (const auto& [name, path] : v) names[name] = path;
+          return names;
+        } else
           return v;
       },
       value);
@@ -45,13 +49,16 @@ class YamlPrinter {
   std::string print(const std::function<bool(const Key&)>& wanted) {
     for (const Key& key : keys()) {
       const Value value = key.get(spec_);
-      const bool absent = !present(value) && key.type == Type::string;
+      const bool absent = !present(value) && (key.type == Type::string || key.type == Type::named_paths);
       if (absent || !applies(key, spec_) || (wanted && !wanted(key))) continue;
       const Group* group = find_group(key.group());
       if (group && key.leaf() == group->shorthand && is_shorthand(*group, spec_)) {
         const std::size_t dot = group->path.rfind('.');
         open(group->path.substr(0, dot));
         line(group->path.substr(dot + 1), key, value);
+      } else if (const auto* names = std::get_if<NamedPaths>(&value)) {
+        open(key.group());
+        for (const auto& [name, path] : *names) line(name, key, path);
       } else {
         open(key.group());
         line(key.leaf(), key, value);
@@ -75,7 +82,8 @@ class YamlPrinter {
       begin = end + 1;
     }
     const Group* found = find_group(group);
-    list_ = found && found->list_of_one;
+    const Key* names = names_in(group);
+    list_ = found && found->list_of_one && !(names && present(names->get(spec_)));
     item_ = list_;
     depth_ = depth;
     group_ = group;
@@ -112,6 +120,7 @@ const char* type_name(Type type) {
     case Type::bytes: return "bytes";
     case Type::numbers: return "numbers";
     case Type::recompute: return "recompute";
+    case Type::named_paths: return "named_paths";
   }
   return "";
 }

@@ -14,6 +14,7 @@
 #include "spec/scalars.h"
 #include "spec/synonyms.h"
 #include "spec/targets.h"
+#include "spec/validation_sets.h"
 
 namespace llmc::spec {
 namespace {
@@ -334,6 +335,23 @@ class Relations {
          {"checkpoint.keep_every", "checkpoint.every"});
   }
 
+  /// checkpoint.best goes by a set that there is.
+  void best() {
+    const std::string& best = spec_.checkpoint.best;
+    if (!usable({"checkpoint.best", "data.validation.path", "data.validation.NAME"})) return;
+    std::vector<std::string> words;
+    for (const ValidationSet& set : validation_sets(spec_.data)) words.push_back(set.word());
+    if (best == "none" || words.empty() || std::ranges::find(words, best) != words.end()) return;
+    words.push_back("none");
+    std::vector<Edit> edits;
+    if (const auto near = nearest(best, words)) {
+      edits.push_back(write("checkpoint.best", *near));
+      edits.back().meant = true;
+    }
+    fail("E0323", fmt::format("there is no validation set {} for checkpoint.best", in_quotes(best)),
+         "write " + either(words), any_of(std::move(edits)), {"checkpoint.best"});
+  }
+
   /// The trainer reads prompts as token ids where there is no tokenizer.
   void prompts() {
     if (!usable({"sampling.prompts", "sampling.every", "data.tokenizer"}) || spec_.sampling.every == 0 ||
@@ -398,14 +416,17 @@ class Relations {
     for (const Key& key : keys()) {
       if (!given(key.path) || applies(key, spec_)) continue;
       const bool any = key.when_value == "*";
-      if (!usable({key.when_key.c_str()})) continue;
+      const bool group = find_group(key.when_key);
+      if (group ? group_is_bad(key.when_key) : !usable({key.when_key.c_str()})) continue;
       if (any) {
-        const bool list = find_key(key.when_key)->type == Type::strings;
-        Edit edit = write(key.when_key, list ? "[\"Once upon a time\"]" : "\"val-*.bin\"");
-        edit.text = list ? fmt::format("write {}: {}", key.when_key, edit.write[0].second)
-                         : fmt::format("write {}: [{{path: {}}}]", group_name(key.when_key), edit.write[0].second);
-        fail("E0309", fmt::format("{} is not read without {}", key.path, group_name(key.when_key)),
-             fmt::format("add {}, or remove this key", group_name(key.when_key)), any_of({edit, leave_out(key.path)}),
+        const bool list = !group && find_key(key.when_key)->type == Type::strings;
+        Edit edit = write(group ? key.when_key + ".path" : key.when_key, list    ? "[\"Once upon a time\"]"
+                                                                         : group ? "\"val-*.bin\""
+                                                                                 : "\"PATH\"");
+        edit.text = fmt::format(fmt::runtime(group ? "write {}: [{{path: {}}}]" : "write {}: {}"), key.when_key,
+                                edit.write[0].second);
+        fail("E0309", fmt::format("{} is not read without {}", key.path, key.when_key),
+             fmt::format("add {}, or remove this key", key.when_key), any_of({edit, leave_out(key.path)}),
              {key.path.c_str()});
       } else {
         fail("E0309", fmt::format("{} is only read with {}: {}", key.path, when_name(key), key.when_value),
@@ -416,11 +437,9 @@ class Relations {
   }
 
  private:
-  /// "data.validation" for data.validation.path: the key without the list around it.
-  static std::string group_name(const std::string& path) {
-    const std::string group = path.substr(0, path.rfind('.'));
-    const Group* found = find_group(group);
-    return found && found->list_of_one ? group : path;
+  bool group_is_bad(const std::string& group) const {
+    return std::ranges::any_of(keys(),
+                               [&](const Key& key) { return key.group() == group && !bound_.usable(key.path); });
   }
   static std::string when_name(const Key& key) {
     return key.when_key.find("rope_scaling") != std::string::npos ? "type" : key.when_key;
@@ -483,6 +502,7 @@ void check_relations(const Bound& bound, std::vector<Diagnostic>& diagnostics) {
   relations.recompute();
   relations.schedule();
   relations.checkpoint();
+  relations.best();
   relations.prompts();
   relations.architectures();
 }
@@ -493,6 +513,7 @@ void check_run_relations(const Bound& bound, std::vector<Diagnostic>& diagnostic
   relations.batch();
   relations.schedule();
   relations.checkpoint();
+  relations.best();
 }
 
 }  // namespace llmc::spec

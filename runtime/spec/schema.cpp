@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "spec/scalars.h"
+#include "spec/validation_sets.h"
 
 namespace llmc::spec {
 
@@ -21,7 +22,41 @@ const Group* find_group(std::string_view path) {
   return nullptr;
 }
 
+const Key* names_in(std::string_view group) {
+  for (const Key& key : keys())
+    if (key.type == Type::named_paths && key.group() == group) return &key;
+  return nullptr;
+}
+
+const Key* key_of(const std::string& path) {
+  if (const Key* key = find_key(path); key && key->type != Type::named_paths) return key;
+  const Key* names = names_in(group_of(path));
+  return names && is_set_name(leaf_of(path)) ? names : nullptr;
+}
+
+std::string path_at(const std::string& path, const Spec& spec) {
+  const Key* key = key_of(path);
+  if (!key) return {};
+  const Value value = key->get(spec);
+  if (const auto* text = std::get_if<std::string>(&value)) return *text;
+  for (const auto& [name, named] : std::get<NamedPaths>(value))
+    if (name == leaf_of(path)) return named;
+  return {};
+}
+
+void change_paths(const Key& key, Spec& spec,
+                  const std::function<std::string(const std::string&, const std::string&)>& change) {
+  Value value = key.get(spec);
+  if (!key.is_path || !present(value)) return;
+  if (auto* names = std::get_if<NamedPaths>(&value))
+    for (auto& [name, path] : *names) path = change(key.group() + "." + name, path);
+  else
+    value = change(key.path, std::get<std::string>(value));
+  key.set(spec, value);
+}
+
 bool present(const Value& value) {
+  if (const auto* names = std::get_if<NamedPaths>(&value)) return !names->empty();
   if (const auto* text = std::get_if<std::string>(&value)) return !text->empty();
   if (const auto* list = std::get_if<std::vector<std::string>>(&value)) return !list->empty();
   return !std::holds_alternative<std::monostate>(value);
@@ -29,6 +64,9 @@ bool present(const Value& value) {
 
 bool applies(const Key& key, const Spec& spec) {
   if (key.when_key.empty()) return true;
+  if (find_group(key.when_key))
+    return std::ranges::any_of(
+        keys(), [&](const Key& of) { return of.is_path && of.group() == key.when_key && present(of.get(spec)); });
   const Value value = find_key(key.when_key)->get(spec);
   if (key.when_value == "*") return present(value);
   if (const auto* flag = std::get_if<bool>(&value)) return key.when_value == (*flag ? "true" : "false");
@@ -87,6 +125,7 @@ std::string expectation(const Key& key) {
     case Type::numbers: return fmt::format("a list of {} numbers{}", key.count, range_text(key));
     case Type::strings: return key.or_single ? "a word or a list of words" : "a list of texts";
     case Type::recompute: return "none, full, {every: N}, or a list of " + either(key.words);
+    case Type::named_paths: return "a path for each name";
   }
   return {};
 }

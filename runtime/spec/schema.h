@@ -15,18 +15,19 @@ namespace llmc::spec {
 
 /// A value as a spec spells it. Words ("auto", "bf16", "fan_in") are strings; bytes are whole numbers.
 using Value = std::variant<std::monostate, bool, std::int64_t, double, std::string, std::vector<std::string>,
-                           std::vector<double>>;
+                           std::vector<double>, NamedPaths>;
 
 enum class Type {
   integer,
   number,
   boolean,
   string,
-  strings,   // list of strings
-  choice,    // one of `words`
-  bytes,     // a size in bytes
-  numbers,   // list of exactly `count` numbers
-  recompute  // none | full | {every: N} | list of `words`: string, integer or strings
+  strings,     // list of strings
+  choice,      // one of `words`
+  bytes,       // a size in bytes
+  numbers,     // list of exactly `count` numbers
+  recompute,   // none | full | {every: N} | list of `words`: string, integer or strings
+  named_paths  // a path for each name that somebody chose: every word in the key's group that is no key of it
 };
 
 constexpr std::size_t kLongestName = 64;  // of a run
@@ -58,7 +59,8 @@ struct Key {
   bool or_single = false;          // strings: one word may stand for a list of it
   std::vector<std::string> words;  // choice, strings, recompute: what is allowed; numbers: words in place of a number
   std::string unit, doc;
-  std::string when_key, when_value;  // read only when that key has that value; "*": when it has any
+  // Read only when that key has that value; "*": when it has any, or, of a group, when one of its paths has.
+  std::string when_key, when_value;
 
   std::function<Value(const Spec&)> get;
   std::function<void(Spec&, const Value&)> set;
@@ -80,6 +82,19 @@ const std::vector<Key>& keys();
 const std::vector<Group>& groups();
 const Key* find_key(std::string_view path);
 const Group* find_group(std::string_view path);
+
+/// The key of the group whose names can be chosen; null: none.
+const Key* names_in(std::string_view group);
+
+/// The key that has the value of `path`: for a name that was chosen the one of names_in(). Null: none.
+const Key* key_of(const std::string& path);
+
+/// The path that `path` stands for, a key or a name that was chosen; empty where it is not given.
+std::string path_at(const std::string& path, const Spec& spec);
+
+/// Replaces every path that is given among the values of a key by `change(its own key path, the path)`.
+void change_paths(const Key& key, Spec& spec,
+                  const std::function<std::string(const std::string&, const std::string&)>& change);
 
 /// Whether the key is read with these values (see when_key).
 bool applies(const Key& key, const Spec& spec);

@@ -5,7 +5,7 @@
 namespace llmc::spec {
 
 std::vector<Row> surrounding_rows() {
-  const char* kValidation = "data.validation.path";
+  const char* kValidation = "data.validation";
   const char* kPrompts = "sampling.prompts";
   const char* kMirror = "checkpoint.mirror";
   return {
@@ -25,17 +25,23 @@ std::vector<Row> surrounding_rows() {
           .fallback("auto")
           .run_time()
           .doc("auto reads the header; raw nanogpt files have none and must be named."),
-      bind(kValidation, Type::string, LLMC_FIELD(data.validation.path))
+      bind("data.validation.path", Type::string, LLMC_FIELD(data.validation.path))
           .run_time()
           .path()
-          .doc("Token shards that are held out; without them there is no evaluation."),
+          .doc("Token shards that are held out; without any there is no evaluation."),
       bind("data.validation.format", Type::choice, LLMC_FIELD(data.validation.format))
           .aside()
           .words({"auto", "llmc", "nanogpt", "megatron"})
           .fallback("auto")
           .run_time()
           .when(kValidation, "*")
-          .doc("As data.train.format."),
+          .doc("As data.train.format, of all validation data."),
+      bind("data.validation.NAME", Type::named_paths, LLMC_FIELD(data.validation_sets))
+          .run_time()
+          .path()
+          .doc(
+              "More held-out shards, each under a name of yours: letters, digits, - and _, at most 32, a letter first. "
+              "In a file `validation: {web: \"web-*.bin\", code: \"code-*.bin\"}`, with path: among them or without."),
       bind("data.seed", Type::integer, LLMC_FIELD(data.seed))
           .fallback("1337")
           .run_time()
@@ -56,7 +62,7 @@ std::vector<Row> surrounding_rows() {
           .when(kValidation, "*")
           .range(1, 1e9)
           .unit("sequences")
-          .doc("Validation samples of one evaluation."),
+          .doc("Samples of one evaluation, of each validation set."),
       bind_choice("audit.compute", {"none", "logits", "forward"}, LLMC_FIELD(audit.compute))
           .aside()
           .newer()
@@ -136,14 +142,14 @@ std::vector<Row> surrounding_rows() {
           .range(0, kMaxSteps)
           .unit("steps")
           .doc("Checkpoints at multiples of it are kept for good; 0: none. A multiple of every."),
-      bind_choice("checkpoint.best", {"none", "validation"}, LLMC_FIELD(checkpoint.best))
+      bind("checkpoint.best", Type::string, LLMC_FIELD(checkpoint.best))
           .aside()
           .fallback("none")
           .run_time()
           .when(kValidation, "*")
-          .doc("validation: each evaluation with the lowest loss so far is saved, and the newest of these checkpoints "
-               "is "
-               "kept whatever keep_last says."),
+          .doc("validation, which is that of data.validation.path, or the name of another validation set: each "
+               "evaluation with its lowest loss so far is saved, and the newest of these checkpoints is kept whatever "
+               "keep_last says."),
       bind("checkpoint.asynchronous", Type::boolean, LLMC_FIELD(checkpoint.asynchronous))
           .aside()
           .fallback("true")

@@ -27,7 +27,7 @@ const std::vector<Group>& groups() {
       {"schedule", "The learning rate over the steps.", "", false},
       {"data", "Token shards and the tokenizer. Paths are relative to the spec.", "", false},
       {"data.train", "Training data: a list of one source.", "", true},
-      {"data.validation", "Held-out data: a list of one source.", "", true},
+      {"data.validation", "Held-out data: a list of one source, or a map of names with a path each.", "", true},
       {"evaluation", "Loss on held-out data while training.", "", false},
       {"audit", "The loss, computed again in fp32 to be compared.", "", false},
       {"sampling", "Text that the model writes while training.", "", false},

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "dtype.h"
@@ -84,9 +85,13 @@ struct DataSource {
   std::string format;  // auto | llmc | nanogpt | megatron
 };
 
+/// Names with a path each, in the order of the spec.
+using NamedPaths = std::vector<std::pair<std::string, std::string>>;
+
 struct Data {
   std::string tokenizer;         // empty: samples are printed as token ids
-  DataSource train, validation;  // validation.path empty: no evaluation
+  DataSource train, validation;  // see validation_sets.h; without a path in either there is no evaluation
+  NamedPaths validation_sets;
   std::uint64_t seed = 0;
 };
 
@@ -108,7 +113,7 @@ struct Sampling {
 };
 struct Checkpoint {
   std::int64_t every = 0, keep_last = 0, keep_every = 0;
-  bool best = false;  // whether that of the lowest validation loss is kept
+  std::string best = "none";  // none, or ValidationSet::word() of the set by whose loss the best is kept
   bool asynchronous = true, verify = false;
   std::string mirror;  // a folder; empty: none
   std::int64_t mirror_every = 0;

@@ -27,7 +27,8 @@ constexpr const char
         "is for TensorBoard, and exporter/llmc_export.py brings it to W&B and MLflow",
     *kWeights = "the folder of a Hugging Face model; `trainer --resume DIR` goes on from a checkpoint",
     *kSampler = "llmc samples by sampling.temperature and sampling.top_p", *kOneSource = "a list of one {path: ...}",
-    *kNoExperts = "llmc has no experts", *kBest = "none or validation", *kAllWeights = "llmc trains every weight";
+    *kNoExperts = "llmc has no experts", *kBest = "none, validation, or the name of a validation set",
+    *kAllWeights = "llmc trains every weight";
 
 }  // namespace
 

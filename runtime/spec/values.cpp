@@ -141,9 +141,10 @@ LaidOver lay_over(const Values& base, const Node& root, const fs::path& director
   for (const auto& [path, span] : bound.given) {
     const Key& key = *find_key(path);
     laid.values.derived.erase(path);
-    if (key.is_path && present(key.get(bound.spec)))
-      key.set(bound.spec,
-              fs::absolute(directory / std::get<std::string>(key.get(bound.spec))).lexically_normal().string());
+    change_paths(key, bound.spec, [&](const std::string& own, const std::string& written) {
+      const bool typed = own == path || bound.names.count(own) > 0;
+      return typed ? fs::absolute(directory / written).lexically_normal().string() : written;
+    });
   }
   check_run_relations(bound, laid.diagnostics);
   laid.values.spec = std::move(bound.spec);
@@ -195,6 +196,28 @@ Values override_values(const Values& values, const std::vector<std::string>& wor
 
 void check_values(const Values& values) { override_values(values, {}, {}); }
 
+namespace {
+
+/// One for each name that has another path, or is on one side alone.
+void add_changed_names(const Key& key, const Spec& before, const Spec& after, std::vector<Change>& result) {
+  const NamedPaths a = std::get<NamedPaths>(key.get(before)), b = std::get<NamedPaths>(key.get(after));
+  std::vector<std::string> names;
+  for (const NamedPaths* side : {&a, &b})
+    for (const auto& [name, unused] : *side)
+      if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+  for (const std::string& name : names) {
+    const std::string path = key.group() + "." + name;
+    const auto shown = [&](const Spec& spec) {
+      const std::string there = path_at(path, spec);
+      return there.empty() ? std::string("none") : yaml_string(there);
+    };
+    if (std::string was = shown(before), is = shown(after); was != is)
+      result.push_back({&key, path, std::move(was), std::move(is)});
+  }
+}
+
+}  // namespace
+
 std::vector<Change> changes(const Spec& before, const Spec& after) {
   std::vector<Change> result;
   const auto shown = [](const Key& key, const Spec& spec) {
@@ -202,8 +225,10 @@ std::vector<Change> changes(const Spec& before, const Spec& after) {
     return applies(key, spec) && present(value) ? value_text(key, value) : std::string("none");
   };
   for (const Key& key : keys())
-    if (std::string a = shown(key, before), b = shown(key, after); a != b)
-      result.push_back({&key, std::move(a), std::move(b)});
+    if (key.type == Type::named_paths)
+      add_changed_names(key, before, after, result);
+    else if (std::string a = shown(key, before), b = shown(key, after); a != b)
+      result.push_back({&key, key.path, std::move(a), std::move(b)});
   return result;
 }
 
@@ -211,7 +236,7 @@ std::string model_changes(const Spec& before, const Spec& after) {
   std::string text;
   for (const Change& change : changes(before, after))
     if (is_model(*change.key))
-      text += fmt::format("{}{} {} -> {}", text.empty() ? "" : ", ", change.key->path, change.before, change.after);
+      text += fmt::format("{}{} {} -> {}", text.empty() ? "" : ", ", change.path, change.before, change.after);
   return text;
 }
 
@@ -222,8 +247,9 @@ std::string text_of(const std::string& path, const Spec& spec) {
 
 void resolve_paths(Spec& spec, const fs::path& directory) {
   for (const Key& key : keys())
-    if (const Value value = key.get(spec); key.is_path && present(value))
-      key.set(spec, (directory / std::get<std::string>(value)).lexically_normal().string());
+    change_paths(key, spec, [&](const std::string&, const std::string& path) {
+      return (directory / path).lexically_normal().string();
+    });
 }
 
 std::string related_path(const fs::path& path, const fs::path& directory) {
@@ -234,8 +260,7 @@ std::string related_path(const fs::path& path, const fs::path& directory) {
 
 void relate_paths(Spec& spec, const fs::path& directory) {
   for (const Key& key : keys())
-    if (const Value value = key.get(spec); key.is_path && present(value))
-      key.set(spec, related_path(std::get<std::string>(value), directory));
+    change_paths(key, spec, [&](const std::string&, const std::string& path) { return related_path(path, directory); });
 }
 
 }  // namespace llmc::spec

@@ -27,6 +27,7 @@ void check_values(const Values& values);
 /// A key that has another value: "optimizer.lr 0.001 -> 0.0005".
 struct Change {
   const Key* key;
+  std::string path;  // the key's, or that of the name that somebody chose
   std::string before, after;
 };
 

@@ -27,18 +27,20 @@ std::int64_t text_bytes(const std::vector<MicroBatch>& batches, const Tokenizer&
 
 }  // namespace
 
-Evaluation::Evaluation(std::shared_ptr<const TokenShards> shards, const ProgramInfo& info, std::int64_t sequences,
-                       const Tokenizer* tokenizer)
-    : shards_(std::move(shards)),
+Evaluation::Evaluation(std::string set, std::shared_ptr<const TokenShards> shards, const ProgramInfo& info,
+                       std::int64_t sequences, const Tokenizer* tokenizer)
+    : set_(std::move(set)),
+      shards_(std::move(shards)),
       sequence_length_(info.sequence_length),
       micro_batch_(info.micro_batch),
       sequences_(sequences),
       tokenizer_(tokenizer) {
   if (shards_->samples(sequence_length_) < 1)
     throw Failure(Exit::data,
-                  fmt::format("the validation data hold {} token{}, too few for one sample of {}; use more data, or "
+                  fmt::format("the validation data{} hold {} token{}, too few for one sample of {}; use more data, or "
                               "evaluation.every=0",
-                              shards_->tokens(), plural(shards_->tokens()), sequence_length_ + 1));
+                              set_.empty() ? "" : fmt::format(" '{}'", set_), shards_->tokens(),
+                              plural(shards_->tokens()), sequence_length_ + 1));
 }
 
 std::optional<Validation> Evaluation::run(Session& session, const std::function<bool()>& interrupted) {
@@ -63,11 +65,22 @@ std::optional<Validation> Evaluation::run(Session& session, const std::function<
       session.evaluate(without_targets(batches_.front()), scale, first);
   }
   const Session::Evaluated means = session.evaluated();
-  Validation validation{means.loss, means.top1, {}};
+  Validation validation{set_, means.loss, means.top1, {}};
   if (bytes_ > 0)
     validation.bits_per_byte =
         means.loss / std::numbers::ln2 * static_cast<double>(targets) / static_cast<double>(bytes_);
   return validation;
+}
+
+std::vector<Validation> evaluate_all(std::span<Evaluation> sets, Session& session,
+                                     const std::function<bool()>& interrupted) {
+  std::vector<Validation> all;
+  for (Evaluation& set : sets) {
+    std::optional<Validation> one = set.run(session, interrupted);
+    if (!one) return {};
+    all.push_back(std::move(*one));
+  }
+  return all;
 }
 
 }  // namespace llmc

@@ -1,5 +1,7 @@
 #include "train/inputs.h"
 
+#include "spec/validation_sets.h"
+
 namespace llmc {
 
 namespace {
@@ -14,13 +16,15 @@ Inputs open_inputs(const spec::Spec& run, const ProgramInfo& info) {
   Inputs inputs;
   inputs.train = open_shards(run.data.train, info);
   Samples(inputs.train, info.sequence_length);  // refuses data without a whole sample
-  const bool evaluates = !run.data.validation.path.empty() && run.evaluation.every > 0;
+  const std::vector<spec::ValidationSet> sets = spec::validation_sets(run.data);
+  const bool evaluates = !sets.empty() && run.evaluation.every > 0;
   const bool samples = !run.sampling.prompts.empty() && run.sampling.every > 0;
   if (!run.data.tokenizer.empty() && (evaluates || samples || run.guards.log_text))
     inputs.tokenizer = std::make_unique<const Tokenizer>(std::filesystem::path(run.data.tokenizer));
   if (evaluates)
-    inputs.evaluation.emplace(open_shards(run.data.validation, info), info, run.evaluation.sequences,
-                              inputs.tokenizer.get());
+    for (const spec::ValidationSet& set : sets)
+      inputs.evaluation.emplace_back(set.name, open_shards(set.source, info), info, run.evaluation.sequences,
+                                     inputs.tokenizer.get());
   if (samples) inputs.sampling.emplace(run.sampling, inputs.tokenizer.get(), info, run.seed);
   return inputs;
 }

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "data/shards.h"
 #include "data/tokenizer.h"
@@ -15,7 +16,7 @@ namespace llmc {
 
 struct Inputs {
   std::shared_ptr<const TokenShards> train;
-  std::optional<Evaluation> evaluation;        // where the run evaluates
+  std::vector<Evaluation> evaluation;          // where the run evaluates: each validation set
   std::unique_ptr<const Tokenizer> tokenizer;  // of texts that are shown and measured; null: token ids
   std::optional<Sampling> sampling;            // where the run samples
 };

@@ -9,6 +9,7 @@
 #include "comm/collectives.h"
 #include "error.h"
 #include "plural.h"
+#include "spec/validation_sets.h"
 #include "train/clock.h"
 #include "train/metrics.h"
 #include "train/replicas.h"
@@ -60,7 +61,7 @@ bool TrainLoop::stays_alone(std::int64_t step) const {
   const bool profiler =
       run_.profile && (step == run_.profile->first || step == run_.profile->first + run_.profile->count);
   return step == run_.stop || run_.trace || profiler || stop_signal() != 0 ||
-         (run_.evaluation && due(run_.values.evaluation.every, step)) ||
+         (!run_.evaluation.empty() && due(run_.values.evaluation.every, step)) ||
          (run_.sampling && due(run_.values.sampling.every, step)) || due(run_.values.checkpoint.every, step) ||
          (run_.audit && run_.audit->due(step + 1)) || (many_ranks() && due(run_.values.parallel.compare_every, step));
 }
@@ -186,7 +187,7 @@ void TrainLoop::show_progress(bool keep) {
   if (recent_.steps > 1) progress.largest = recent_.largest;
   progress.lr = done_.lr;
   progress.grad_norm = finished_.results.grad_norm;
-  if (validation_) progress.val_loss = validation_->loss;
+  progress.val_loss = loss_of(spec::leading_set(run_.values));
   progress.tokens_per_second = static_cast<double>(recent_.tokens) / recent_.seconds;
   progress.mfu = mfu(static_cast<double>(recent_.all_tokens) / recent_.seconds);
   progress.seconds_left = left_seconds();
@@ -196,7 +197,8 @@ void TrainLoop::show_progress(bool keep) {
 /// Many ranks add up their parts, so that none may leave its out.
 void TrainLoop::evaluate() {
   run_.ranks.at(state_.step, "evaluating");
-  validation_ = run_.evaluation->run(run_.session, [&] { return !many_ranks() && run_.signals.stop_signal() != 0; });
+  validation_ =
+      evaluate_all(run_.evaluation, run_.session, [&] { return !many_ranks() && run_.signals.stop_signal() != 0; });
 }
 
 /// Rank 0 samples. Where a pass gathers weights all ranks run it, as often as rank 0 says.
@@ -248,9 +250,14 @@ void TrainLoop::finish_save() {
   if (saver_.failed()) run_.console.warning(kNextSave);
 }
 
+std::optional<double> TrainLoop::loss_of(const std::string& set) const {
+  const auto found = std::ranges::find(validation_, set, &Validation::set);
+  return found == validation_.end() ? std::nullopt : std::optional(found->loss);
+}
+
 std::optional<double> TrainLoop::best_loss() const {
-  if (!run_.values.checkpoint.best || !validation_) return std::nullopt;
-  return validation_->loss;
+  if (run_.values.checkpoint.best == "none") return std::nullopt;
+  return loss_of(spec::leading_set(run_.values));
 }
 
 /// Of several ranks whose update was skipped because something is not finite, those where that began; else empty.
@@ -289,22 +296,22 @@ void TrainLoop::observe() {
 }
 
 void TrainLoop::report(bool last) {
-  validation_.reset();
+  validation_.clear();
   observe();
   if (const auto expected = std::exchange(run_.first_loss, {}))
     if (const std::string unexpected = first_loss_warning(*expected, finished_.results.loss); !unexpected.empty())
       run_.console.warning(unexpected);
-  const bool evaluating = run_.evaluation && due(run_.values.evaluation.every, state_.step);
+  const bool evaluating = !run_.evaluation.empty() && due(run_.values.evaluation.every, state_.step);
   const bool line = due(run_.values.metrics.every, state_.step) || step_seconds_.size() == 1;
   evaluation_seconds_.reset();
   if (evaluating) {
     const double begin = process_seconds();
     evaluate();
-    if (validation_) evaluation_seconds_ = process_seconds() - begin;
+    if (!validation_.empty()) evaluation_seconds_ = process_seconds() - begin;
   }
   log_step(line, line || evaluating || finished_.results.skipped);
-  show_progress(last || validation_ || (line && !run_.console.terminal()));
-  if (line || validation_) recent_ = {};
+  show_progress(last || !validation_.empty() || (line && !run_.console.terminal()));
+  if (line || !validation_.empty()) recent_ = {};
   if (!guard_.exhausted().empty()) return;
   if (run_.sampling && due(run_.values.sampling.every, state_.step)) sample();
 }

@@ -43,7 +43,7 @@ struct Run {
   Console& console;
   Rendezvous& ranks;
   SignalWatch& signals;
-  Evaluation* evaluation;                                 // null: none
+  std::span<Evaluation> evaluation;                       // each validation set; empty: none
   Audit* audit;                                           // null: none
   const Sampling* sampling;                               // null: none
   TraceWriter* trace;                                     // null: none
@@ -116,6 +116,8 @@ class TrainLoop {
   void save(bool beside);
   /// Says what came of the save in flight.
   void finish_save();
+  /// Of this step and a set: its loss, where it was evaluated.
+  std::optional<double> loss_of(const std::string& set) const;
   /// Of this step and the set that checkpoint.best names.
   std::optional<double> best_loss() const;
   bool due(std::int64_t every, std::int64_t step) const {
@@ -140,7 +142,7 @@ class TrainLoop {
   Sent done_{};            // the last one that is finished, and its results
   Session::Finished finished_{};
   double done_at_ = 0;
-  std::optional<Validation> validation_;      // of this step
+  std::vector<Validation> validation_;        // of this step, in the order of the sets; empty: none
   std::optional<double> evaluation_seconds_;  // of this step
   std::optional<double> saving_seconds_;      // since the last line of metrics
   std::vector<double> step_seconds_;

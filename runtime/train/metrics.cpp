@@ -4,6 +4,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "spec/validation_sets.h"
+
 namespace llmc {
 namespace {
 
@@ -49,10 +51,11 @@ std::string format_metrics(const StepMetrics& metrics, std::span<const Parameter
                  {"epochs", metrics.epochs},
                  {"data_wait", metrics.data_wait}};
   if (metrics.mfu) object["mfu"] = *metrics.mfu;
-  if (metrics.validation) {
-    object["val_loss"] = metrics.validation->loss;
-    object["val_top1"] = metrics.validation->top1;
-    if (metrics.validation->bits_per_byte) object["val_bits_per_byte"] = *metrics.validation->bits_per_byte;
+  for (const Validation& validation : metrics.validation) {
+    const std::string set = spec::metric_suffix(validation.set);
+    object["val_loss" + set] = validation.loss;
+    object["val_top1" + set] = validation.top1;
+    if (validation.bits_per_byte) object["val_bits_per_byte" + set] = *validation.bits_per_byte;
   }
   if (metrics.evaluation_seconds) object["evaluation_seconds"] = *metrics.evaluation_seconds;
   if (metrics.audited) {
@@ -97,11 +100,12 @@ std::vector<Scalar> metrics_scalars(const StepMetrics& metrics, std::span<const 
                                  {"train/epochs", static_cast<float>(metrics.epochs)},
                                  {"train/data_wait", static_cast<float>(metrics.data_wait)}};
   if (metrics.mfu) scalars.push_back({"train/mfu", static_cast<float>(*metrics.mfu)});
-  if (metrics.validation) {
-    scalars.push_back({"validation/loss", static_cast<float>(metrics.validation->loss)});
-    scalars.push_back({"validation/top1", static_cast<float>(metrics.validation->top1)});
-    if (metrics.validation->bits_per_byte)
-      scalars.push_back({"validation/bits_per_byte", static_cast<float>(*metrics.validation->bits_per_byte)});
+  for (const Validation& validation : metrics.validation) {
+    const std::string set = spec::metric_suffix(validation.set);
+    scalars.push_back({"validation/loss" + set, static_cast<float>(validation.loss)});
+    scalars.push_back({"validation/top1" + set, static_cast<float>(validation.top1)});
+    if (validation.bits_per_byte)
+      scalars.push_back({"validation/bits_per_byte" + set, static_cast<float>(*validation.bits_per_byte)});
   }
   if (metrics.evaluation_seconds)
     scalars.push_back({"train/evaluation_seconds", static_cast<float>(*metrics.evaluation_seconds)});

@@ -33,11 +33,11 @@ struct StepMetrics {
     std::int64_t allocated, resident;  // bytes: on the device; of the process in the machine's memory
   };
   std::optional<Memory> memory;
-  double ignored = 0;            // share of the batch's tokens without a target
-  std::int64_t tokens = 0;       // trained on so far
-  double tokens_per_second = 0;  // of this step: evaluation, sampling and saving are not counted
-  double seconds = 0;            // since the trainer started
-  std::optional<Validation> validation;
+  double ignored = 0;                              // share of the batch's tokens without a target
+  std::int64_t tokens = 0;                         // trained on so far
+  double tokens_per_second = 0;                    // of this step: evaluation, sampling and saving are not counted
+  double seconds = 0;                              // since the trainer started
+  std::span<const Validation> validation;          // of each set
   std::span<const std::uint64_t> skipped_samples;  // not empty: the update was skipped, and these were its samples
   const char* skip_reason = "";                    // then: guards.h
   std::span<const float> parameter_norms;          // [parameters, 3] gradient, weight, update; empty: not logged
@@ -49,7 +49,8 @@ struct StepMetrics {
 std::string format_metrics(const StepMetrics& metrics, std::span<const ParameterInfo> parameters);
 
 /// The same as scalars of TensorBoard: "train/KEY" for each key of the line, with the number of samples for "skipped",
-/// "audit/loss" and "audit/difference", "validation/loss", "validation/top1", "validation/bits_per_byte", and
+/// "audit/loss" and "audit/difference", "validation/loss", "validation/top1" and "validation/bits_per_byte", of a named
+/// set with "/NAME" behind, and
 /// "grad/NAME", "weight/NAME", "update/NAME" and "ratio/NAME" for "per_parameter".
 std::vector<Scalar> metrics_scalars(const StepMetrics& metrics, std::span<const ParameterInfo> parameters);
 

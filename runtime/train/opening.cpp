@@ -88,8 +88,8 @@ void tell_changes(Console& console, const std::vector<spec::Change>& changed,
   std::string build;
   const auto add = [&](const std::string& text) { build += (build.empty() ? "" : ", ") + text; };
   for (const spec::Change& c : changed) {
-    if (c.key->path == "target.arch") continue;  // what it became is among the surroundings
-    const std::string text = fmt::format("{} {} -> {}", c.key->path, c.before, c.after);
+    if (c.path == "target.arch") continue;  // what it became is among the surroundings
+    const std::string text = fmt::format("{} {} -> {}", c.path, c.before, c.after);
     if (c.key->stage == spec::Stage::compiled && !c.key->aside)
       add(text);
     else
@@ -103,11 +103,14 @@ void tell_changes(Console& console, const std::vector<spec::Change>& changed,
 void tell_differences(Console& console, const Options& options, const StartValues& values) {
   std::vector<std::string> kept, words;
   for (const spec::Change& c : spec::changes(values.built.spec, values.run.spec)) {
-    console.text(fmt::format("value   {}={} (the trainer was built with {})", c.key->path, c.after, c.before));
-    if (!values.before || options.follow_spec || overrides(options, c.key->path)) continue;
-    kept.push_back(c.key->path);
-    const bool there = spec::present(c.key->get(values.built.spec)) && spec::applies(*c.key, values.built.spec);
-    if (there || c.key->is_path) words.push_back(c.key->path + "=" + (there ? c.before : ""));
+    console.text(fmt::format("value   {}={} (the trainer was built with {})", c.path, c.after, c.before));
+    if (!values.before || options.follow_spec || overrides(options, c.path)) continue;
+    kept.push_back(c.path);
+    const bool named = c.key->type == spec::Type::named_paths;
+    const bool there =
+        (named ? !spec::path_at(c.path, values.built.spec).empty() : spec::present(c.key->get(values.built.spec))) &&
+        spec::applies(*c.key, values.built.spec);
+    if (there || c.key->is_path) words.push_back(c.path + "=" + (there ? c.before : ""));
   }
   if (!kept.empty())
     console.text(

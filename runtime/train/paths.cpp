@@ -2,6 +2,7 @@
 
 #include "data/glob.h"
 #include "error.h"
+#include "spec/validation_sets.h"
 
 namespace llmc {
 
@@ -10,8 +11,9 @@ namespace fs = std::filesystem;
 std::vector<MissingPath> missing_paths(const spec::Spec& spec, const fs::path& directory) {
   const bool samples = !spec.sampling.prompts.empty() && spec.sampling.every > 0;
   const bool evaluates = spec.evaluation.every > 0;
+  const std::vector<spec::ValidationSet> sets = spec::validation_sets(spec.data);
   std::vector<MissingPath> missing;
-  const auto look = [&](const char* key, const std::string& written, bool pattern) {
+  const auto look = [&](const std::string& key, const std::string& written, bool pattern) {
     if (written.empty()) return;
     const fs::path path = (directory / written).lexically_normal();
     std::error_code error;
@@ -23,10 +25,10 @@ std::vector<MissingPath> missing_paths(const spec::Spec& spec, const fs::path& d
     }
     if (!found) missing.push_back({key, path});
   };
-  const bool decodes = samples || spec.guards.log_text || (evaluates && !spec.data.validation.path.empty());
+  const bool decodes = samples || spec.guards.log_text || (evaluates && !sets.empty());
   look("data.tokenizer", decodes ? spec.data.tokenizer : "", false);
   look("data.train.path", spec.data.train.path, true);
-  look("data.validation.path", evaluates ? spec.data.validation.path : "", true);
+  for (const spec::ValidationSet& set : sets) look(set.key(), evaluates ? set.source.path : "", true);
   return missing;
 }
 

@@ -27,8 +27,8 @@ std::string asked_in_vain(const spec::Spec& before, const spec::Spec& run, const
   std::string text;
   for (const spec::Change& c : spec::changes(before, run)) {
     const bool followed = options.follow_spec && c.key->stage == spec::Stage::run_time && !c.key->aside;
-    if ((followed || overrides(options, c.key->path)) && c.key->path != "schedule.steps")
-      text += fmt::format("{}{} {}, not {}", text.empty() ? "" : ", ", c.key->path, c.before, c.after);
+    if ((followed || overrides(options, c.path)) && c.path != "schedule.steps")
+      text += fmt::format("{}{} {}, not {}", text.empty() ? "" : ", ", c.path, c.before, c.after);
   }
   return text;
 }

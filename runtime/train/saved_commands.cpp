@@ -21,6 +21,7 @@
 #include "plural.h"
 #include "run/run_folder.h"
 #include "spec/scalars.h"
+#include "spec/validation_sets.h"
 #include "spec/values.h"
 #include "train/console.h"
 #include "train/evaluation.h"
@@ -113,41 +114,72 @@ void write(const std::string& text) {
   std::fflush(stdout);
 }
 
+/// What the command is to evaluate.
+std::vector<spec::ValidationSet> chosen_sets(const EvaluateCommand& command, const spec::Spec& values) {
+  if (!command.data.empty()) return {{"", {command.data, command.format}}};
+  std::vector<spec::ValidationSet> sets = spec::validation_sets(values.data);
+  if (sets.empty()) throw Failure(Exit::data, "there is no data.validation to evaluate on: give --data PATH");
+  if (command.set.empty()) return sets;
+  std::vector<std::string> words;
+  for (const spec::ValidationSet& set : sets) words.push_back(set.word());
+  std::erase_if(sets, [&](const spec::ValidationSet& set) { return set.word() != command.set; });
+  if (!sets.empty()) return sets;
+  const std::optional<std::string> near = spec::nearest(command.set, words);
+  throw Failure(Exit::usage, fmt::format("there is no validation set '{}'; {}", printable(command.set),
+                                         near ? fmt::format("did you mean {}?", *near)
+                                              : fmt::format("there {} {}", words.size() == 1 ? "is" : "are",
+                                                            spec::either(words, " and "))));
+}
+
+/// A set with its shards opened, and how many of its sequences are taken.
+struct Opened {
+  spec::ValidationSet set;
+  std::int64_t there, sequences;
+  Evaluation evaluation;
+};
+
+Opened open_set(const spec::ValidationSet& set, std::int64_t asked, const ProgramInfo& info) {
+  const auto shards = std::make_shared<const TokenShards>(set.source.path, set.source.format, info.vocab_size);
+  const std::int64_t there = shards->samples(info.sequence_length);
+  const std::int64_t sequences = asked == 0 ? there : std::min(asked, there);
+  return {set, there, sequences, Evaluation(set.name, shards, info, sequences, nullptr)};
+}
+
 }  // namespace
 
 void evaluate(const EvaluateCommand& command, const Program& program) {
   const ProgramInfo& info = program.info;
   const Chosen chosen = choose(command, info);
-  const spec::DataSource source =
-      command.data.empty() ? chosen.values.data.validation : spec::DataSource{command.data, command.format};
-  if (source.path.empty()) throw Failure(Exit::data, "there is no data.validation to evaluate on: give --data PATH");
-  const auto shards = std::make_shared<const TokenShards>(source.path, source.format, info.vocab_size);
-  const std::int64_t there = shards->samples(info.sequence_length);
-  const std::int64_t asked = command.sequences.value_or(chosen.values.evaluation.sequences);
-  const std::int64_t sequences = asked == 0 ? there : std::min(asked, there);
-  Evaluation evaluation(shards, info, sequences, nullptr);
+  std::vector<Opened> sets;
+  for (const spec::ValidationSet& set : chosen_sets(command, chosen.values))
+    sets.push_back(open_set(set, command.sequences.value_or(chosen.values.evaluation.sequences), info));
 
   Loaded loaded(command, WeightFiles(chosen.model.folder, info.parameters), program);
-  const auto [loss, top1, bits_per_byte] = evaluation.run(loaded.session(), [] { return false; }).value();
-  const std::int64_t tokens = sequences * info.sequence_length;
-  if (command.json) {
-    nlohmann::ordered_json object = {{"checkpoint", chosen.model.folder.string()}, {"step", nullptr}};
-    if (chosen.model.state) object["step"] = chosen.model.state->step;
-    object.update({{"data", source.path},
-                   {"sequences", sequences},
-                   {"tokens", tokens},
-                   {"loss", loss},
-                   {"perplexity", std::exp(loss)},
-                   {"top1", top1}});
-    fmt::print("{}\n", object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
-    return;
+  if (!command.json)
+    fmt::print("weights    {}{}\n", chosen.model.folder.string(),
+               chosen.model.state ? fmt::format(", step {}", format_count(chosen.model.state->step)) : "");
+  for (Opened& opened : sets) {
+    const Validation is = opened.evaluation.run(loaded.session(), [] { return false; }).value();
+    const std::int64_t tokens = opened.sequences * info.sequence_length;
+    if (command.json) {
+      nlohmann::ordered_json object = {{"checkpoint", chosen.model.folder.string()}, {"step", nullptr}};
+      if (chosen.model.state) object["step"] = chosen.model.state->step;
+      if (!is.set.empty()) object["validation"] = is.set;
+      object.update({{"data", opened.set.source.path},
+                     {"sequences", opened.sequences},
+                     {"tokens", tokens},
+                     {"loss", is.loss},
+                     {"perplexity", std::exp(is.loss)},
+                     {"top1", is.top1}});
+      fmt::print("{}\n", object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+      continue;
+    }
+    if (!is.set.empty()) fmt::print("set        {}\n", is.set);
+    fmt::print("data       {}: {} of {} sequence{}, {} tokens\n", opened.set.source.path,
+               format_count(opened.sequences), format_count(opened.there), plural(opened.there), format_count(tokens));
+    fmt::print("loss       {:.6f} nats a token\nperplexity {:.4f}\ntop-1      {:.2f} %\n", is.loss, std::exp(is.loss),
+               100 * is.top1);
   }
-  fmt::print("weights    {}{}\n", chosen.model.folder.string(),
-             chosen.model.state ? fmt::format(", step {}", format_count(chosen.model.state->step)) : "");
-  fmt::print("data       {}: {} of {} sequence{}, {} tokens\n", source.path, format_count(sequences),
-             format_count(there), plural(there), format_count(tokens));
-  fmt::print("loss       {:.6f} nats a token\nperplexity {:.4f}\ntop-1      {:.2f} %\n", loss, std::exp(loss),
-             100 * top1);
 }
 
 void sample(const SampleCommand& command, const Program& program) {

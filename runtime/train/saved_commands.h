@@ -21,6 +21,7 @@ struct SavedCommand {
 
 struct EvaluateCommand : SavedCommand {
   std::string data;                       // pattern of shards; empty: the spec's validation data
+  std::string set;                        // of these, ValidationSet::word() of the one to evaluate; empty: all
   std::string format = "auto";            // of these shards
   std::optional<std::int64_t> sequences;  // 0: all of them; nothing: as many as an evaluation of the run has
   bool json = false;
@@ -34,9 +35,9 @@ struct SampleCommand : SavedCommand {
   std::optional<std::uint64_t> seed;
 };
 
-/// Prints the mean loss of held-out data: for the data and sequences of a training run what its metrics.jsonl has as
-/// val_loss, to the bit; with it perplexity and top-1 accuracy. Throws Failure(checkpoint) for weights that cannot be
-/// used, Failure(data) for data.
+/// Prints the mean loss of held-out data, of each validation set or of `data`: for the data and sequences of a training
+/// run what its metrics.jsonl has as val_loss, to the bit; with it perplexity and top-1 accuracy. Throws
+/// Failure(checkpoint) for weights that cannot be used, Failure(data) for data.
 void evaluate(const EvaluateCommand& command, const Program& program);
 
 /// Writes prompts and what the model goes on with to standard output, as it is drawn. Throws as evaluate().

@@ -73,10 +73,17 @@ SavedWords::SavedWords(CLI::App& app, bool gpu) : state_(new State{app, nullptr,
   State& s = *state_;
   s.evaluate =
       s.add("evaluate", "in place of a run: the loss of saved weights on held-out data", s.evaluate_command, gpu);
+  CLI::Option* data =
+      s.evaluate
+          ->add_option(
+              "--data", s.evaluate_command.data,
+              "token shards, * and ? match; default: all validation data of the checkpoint's run, or of the spec")
+          ->type_name("PATH");
   s.evaluate
-      ->add_option("--data", s.evaluate_command.data,
-                   "token shards, * and ? match; default: the validation data of the checkpoint's run, or of the spec")
-      ->type_name("PATH");
+      ->add_option("--validation", s.evaluate_command.set,
+                   "of several validation sets this one, by its name (validation: that of data.validation.path)")
+      ->type_name("NAME")
+      ->excludes(data);
   s.evaluate->add_option("--format", s.evaluate_command.format, "of these shards: nanogpt has no header to know it by")
       ->type_name("auto|llmc|nanogpt|megatron")
       ->check(CLI::IsMember({"auto", "llmc", "nanogpt", "megatron"}))
@@ -85,7 +92,7 @@ SavedWords::SavedWords(CLI::App& app, bool gpu) : state_(new State{app, nullptr,
       ->add_option("--sequences", s.sequences,
                    "as many sequences, evenly spread over the data, or all; default: evaluation.sequences")
       ->type_name("N|all");
-  s.evaluate->add_flag("--json", s.evaluate_command.json, "one JSON object");
+  s.evaluate->add_flag("--json", s.evaluate_command.json, "a JSON object for each validation set, one a line");
   s.evaluate->footer(
       "Examples:\n"
       "  trainer evaluate --checkpoint runs/a\n"

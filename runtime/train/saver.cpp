@@ -19,8 +19,6 @@ namespace {
 /// A slow disk, for the first save's time.
 constexpr double kBytesPerSecond = 100e6;
 
-constexpr char kValidation[] = "validation";  // the set that checkpoint.best goes by
-
 }  // namespace
 
 Saver::Saver(const spec::Spec& values, const CheckpointTexts& texts, Session& session, const std::filesystem::path& run,
@@ -34,12 +32,12 @@ Saver::Saver(const spec::Spec& values, const CheckpointTexts& texts, Session& se
       ranks_(ranks),
       longest_(static_cast<double>(checkpoint_bytes(session.info().parameters, session.state().prefixes().size())) /
                kBytesPerSecond) {
-  if (!values_.checkpoint.best) return;
+  if (values_.checkpoint.best == "none") return;
   // One rank's view of the disk counts for all.
   const auto read = read_best(run_);
   const std::string text = ranks_.broadcast(
-      read && read->validation == kValidation ? fmt::format("{} {:a}", read->step, read->loss) : "", 0);
-  Best best{0, kValidation, 0};
+      read && read->validation == values_.checkpoint.best ? fmt::format("{} {:a}", read->step, read->loss) : "", 0);
+  Best best{0, values_.checkpoint.best, 0};
   long long step = 0;
   if (std::sscanf(text.c_str(), "%lld %la", &step, &best.loss) == 2) {
     best.step = step;
@@ -119,7 +117,7 @@ void Saver::begin(const TrainState& state, bool beside, std::optional<double> lo
   state_ = state;
   keep_before_ = keep_before;
   candidate_.reset();
-  if (loss && is_best(state.step, *loss)) candidate_ = {state.step, kValidation, *loss};
+  if (loss && is_best(state.step, *loss)) candidate_ = {state.step, values_.checkpoint.best, *loss};
   error_.clear();
   began_ = process_seconds();
   try {

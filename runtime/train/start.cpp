@@ -92,10 +92,9 @@ void check_paths(const Options& options, const StartValues& values, bool kept) {
     // The trainer's own place, where there is something: a run folder that was moved lost only its way there.
     const bool known = !overrides(options, key) &&
                        std::ranges::none_of(also_of_trainer, [&](const MissingPath& m) { return m.key == key; }) &&
-                       spec::present(spec::find_key(key)->get(values.built.spec));
+                       !spec::path_at(key, values.built.spec).empty();
     std::erase_if(command, [&](const std::string& word) { return word.starts_with(key + "="); });
-    command.push_back(key + "=" +
-                      (known ? std::get<std::string>(spec::find_key(key)->get(values.built.spec)) : "PATH"));
+    command.push_back(key + "=" + (known ? spec::path_at(key, values.built.spec) : "PATH"));
   }
   throw Failure(Exit::data, fmt::format("{}say where {}, or make data with `llmc data build`:\n  {}", text,
                                         missing.size() > 1 ? "they are" : "it is", shell_line(command)));

@@ -55,6 +55,33 @@ class SavedWeights(RunTest):
             self.assertIn(part, text)
         self.assertEqual(harness.tree(self.run_folder), before, "nothing is written")
 
+    def test_evaluate_sets_by_name(self):
+        harness.write_shard(self.path("code.bin"), 5 * 24 + 1, 11)
+        run = self.path("sets")
+        self.succeed(self.trainer, "--run", run, "--steps", "3", "data.validation.code=" + self.path("code.bin"), "checkpoint.best=code")
+        line = harness.json_lines(os.path.join(run, "metrics.jsonl"))[-1]
+        found = [json.loads(text) for text in self.succeed(self.trainer, "evaluate", "--json", "--checkpoint", run).out.splitlines()]
+        self.assertEqual([(one.get("validation"), one["loss"], one["top1"]) for one in found],
+                         [(None, line["val_loss"], line["val_top1"]), ("code", line["val_loss/code"], line["val_top1/code"])])
+        self.assertEqual(self.evaluate(run, "--validation", "code"), found[1])
+        self.assertEqual(self.evaluate(run, "--validation", "validation"), found[0])
+        text = self.succeed(self.trainer, "evaluate", "--checkpoint", run).out
+        for one in found:
+            self.assertIn(f"{one['loss']:.6f} nats a token", text)
+        self.assertIn("set        code\n", text)
+        self.assertIn("did you mean code?", self.refused(2, "evaluate", "--checkpoint", run, "--validation", "cod"))
+        self.refused(2, "evaluate", "--checkpoint", run, "--validation", "code", "--data", self.path("code.bin"))
+        # Several ranks share the sequences of each set.
+        ranks = self.path("sets-of-ranks")
+        self.succeed(self.trainer, "--run", ranks, "--ranks", "2", "--steps", "3", "data.validation.code=" + self.path("code.bin"))
+        theirs = harness.json_lines(os.path.join(ranks, "metrics.jsonl"))[-1]
+        for key in ("val_loss", "val_loss/code", "val_top1/code"):
+            self.assertAlmostEqual(theirs[key], line[key], delta=1e-4)
+        # The set of checkpoint.best stands for all in tables.
+        listed = json.loads(self.succeed(LLMC, "runs", run, "--json").out)["runs"][0]
+        self.assertEqual((listed["val_loss"], listed["val_step"]), (line["val_loss/code"], 3))
+        self.assertIn(f"{line['val_loss/code']:.4f}", self.succeed(LLMC, "checkpoint", "ls", run).out)
+
     def test_evaluate_other_data(self):
         shards = os.path.join(self.folder, "val-*.bin")
         self.assertEqual(self.evaluate(self.run_folder, "--data", shards)["loss"], self.losses[6])

@@ -23,7 +23,7 @@ TEST(History, OneLineAStart) {
                      {"optimizer.lr=1e-3"},
                      {"data.seed"},
                      {}};
-  entry.changed.push_back({spec::find_key("optimizer.lr"), "0.0003", "0.001"});
+  entry.changed.push_back({spec::find_key("optimizer.lr"), "optimizer.lr", "0.0003", "0.001"});
   const std::string line = format_history(entry);
   EXPECT_EQ(line.find('\n'), std::string::npos);
   const auto json = nlohmann::json::parse(line);

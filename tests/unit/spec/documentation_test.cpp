@@ -16,6 +16,13 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+/// Whether one of the schema's patterns for keys matches.
+bool matches_one(const Json& schema, const std::string& key) {
+  const Json patterns = schema.value("patternProperties", Json::object());
+  return std::ranges::any_of(patterns.items(),
+                             [&](const auto& entry) { return std::regex_search(key, std::regex(entry.key())); });
+}
+
 /// The words of draft-07 that the schema uses; any other word fails the test that meets it.
 bool valid(const Json& schema, const Json& value) {
   for (const auto& [word, rule] : schema.items()) {
@@ -63,7 +70,13 @@ bool valid(const Json& schema, const Json& value) {
         for (const auto& [key, inner] : rule.items()) good = good && (!value.contains(key) || valid(inner, value[key]));
     } else if (word == "additionalProperties") {
       if (value.is_object())
-        for (const auto& [key, unused] : value.items()) good = good && schema["properties"].contains(key);
+        for (const auto& [key, unused] : value.items())
+          good = good && (schema["properties"].contains(key) || matches_one(schema, key));
+    } else if (word == "patternProperties") {
+      if (value.is_object())
+        for (const auto& [pattern, inner] : rule.items())
+          for (const auto& [key, item] : value.items())
+            good = good && (!std::regex_search(key, std::regex(pattern)) || valid(inner, item));
     } else if (word == "anyOf") {
       good = std::any_of(rule.begin(), rule.end(), [&](const Json& choice) { return valid(choice, value); });
     } else if (word == "not") {
@@ -123,16 +136,32 @@ TEST(JsonSchema, AcceptsWhatLlmcAccepts) {
                                               "schedule.kind=wsd", "target={kind: cuda, arch: [80, 90a]}",
                                               "data.validation.path=v"};
   EXPECT_TRUE(schema_accepts(to_yaml(resolve(kGood, overrides), true)));
+  EXPECT_TRUE(schema_accepts(to_yaml(resolve(kGood, {"data.validation={web: w, path: v}"}), true)));
 }
 
 TEST(JsonSchema, RefusesWhatLlmcRefuses) {
   const std::string good = kGood;
-  for (const char* more :
-       {"sed: 1\n", "seed: x\n", "optimizer: {lr: -1}\n", "optimizer: {betas: [0.9]}\n",
-        "optimizer: {betas: [0.9, 1.0]}\n", "precision: {compute: fp16}\n", "memory: {recompute: auto}\n",
-        "memory: {recompute: []}\n", "memory: {budget: h100}\n", "model: {}\n", "target: {arch: [\"-o x\"]}\n",
-        "deterministic: 1\n", "optimizer: {eps: 0}\n", "name: A\n", "data: {train: []}\n",
-        "data: {train: [{path: a}, {path: b}]}\n", "sampling: {prompts: x}\n"}) {
+  for (const char* more : {"sed: 1\n",
+                           "seed: x\n",
+                           "optimizer: {lr: -1}\n",
+                           "optimizer: {betas: [0.9]}\n",
+                           "optimizer: {betas: [0.9, 1.0]}\n",
+                           "precision: {compute: fp16}\n",
+                           "memory: {recompute: auto}\n",
+                           "memory: {recompute: []}\n",
+                           "memory: {budget: h100}\n",
+                           "model: {}\n",
+                           "target: {arch: [\"-o x\"]}\n",
+                           "deterministic: 1\n",
+                           "optimizer: {eps: 0}\n",
+                           "name: A\n",
+                           "data: {train: []}\n",
+                           "data: {train: [{path: a}, {path: b}]}\n",
+                           "sampling: {prompts: x}\n",
+                           "data: {validation: {a b: x}}\n",
+                           "data: {validation: {none: x}}\n",
+                           "data: {validation: {web: [x]}}\n",
+                           "data: {validation: [{web: x}]}\n"}) {
     const std::string text = std::string(more).compare(0, 5, "model") == 0 ||
                                      std::string(more).compare(0, 4, "name") == 0 ||
                                      std::string(more).compare(0, 4, "data") == 0
@@ -162,11 +191,11 @@ TEST(Table, IsComplete) {
     EXPECT_EQ(static_cast<bool>(key.derive), !key.derivation.empty()) << key.path;
     EXPECT_EQ(key.when_key.empty(), key.when_value.empty()) << key.path;
     if (!key.when_key.empty()) {
-      EXPECT_TRUE(find_key(key.when_key)) << key.path;
+      EXPECT_TRUE(find_key(key.when_key) || find_group(key.when_key)) << key.path;
     }
     // One way to a default, or none because the key is required or its absence means something.
     const bool absent = key.path == "data.tokenizer" || key.path == "data.validation.path" || key.path == "init.from" ||
-                        key.path == "checkpoint.mirror";
+                        key.path == "checkpoint.mirror" || key.type == Type::named_paths;
     EXPECT_EQ((key.required ? 1 : 0) + (key.derive ? 1 : 0) + (key.fallback.empty() ? 0 : 1) + (absent ? 1 : 0), 1)
         << key.path;
   }

@@ -30,6 +30,69 @@ TEST(Values, ReadBackWhatIsPrinted) {
               "target={kind: cuda, arch: [80, 90a]}", "init.residual=0.125", "seed=9223372036854775807"})));
 }
 
+const char* const kNamed = "  validation: {web: \"web *.bin\", path: v.bin, Code_2: code.bin}\n";
+
+TEST(Values, NamedValidationSetsReadBack) {
+  expect_read_back(values_of(resolve(std::string(kGood) + kNamed, {"checkpoint.best=Code_2", "evaluation.every=3"})));
+  expect_read_back(values_of(resolve(kGood, {"data.validation.web=web.bin", "data.validation.format=nanogpt"})));
+}
+
+TEST(Values, NamedValidationSetsMergeByName) {
+  const auto sets = [](const Values& values) {
+    std::string text = values.spec.data.validation.path + ":";
+    for (const auto& [name, path] : values.spec.data.validation_sets) text += " " + name + "=" + path;
+    return text;
+  };
+  const Values built = values_of(resolve(std::string(kGood) + kNamed));
+  EXPECT_EQ(sets(built), "v.bin: web=web *.bin Code_2=code.bin");
+  EXPECT_EQ(sets(override_values(built, {"data.validation.web=", "data.validation.third=t *.bin"}, "/x")),
+            "v.bin: Code_2=code.bin third=/x/t *.bin");
+  EXPECT_EQ(sets(override_values(built, {"data.validation.Code_2=../c.bin", "data.validation.path="}, "/x")),
+            ": web=web *.bin Code_2=/c.bin");
+  // A list of one source is what it was, and takes names beside it.
+  const std::string list = std::string(kGood) + "  validation: [{path: v.bin, format: llmc}]\n";
+  EXPECT_EQ(sets(values_of(resolve(list, {"data.validation.web=w.bin"}))), "v.bin: web=w.bin");
+  EXPECT_EQ(sets(values_of(resolve(list, {"data.validation={web: w.bin, code: c.bin}"}))), ": web=w.bin code=c.bin");
+  EXPECT_EQ(sets(values_of(resolve(kGood, {"data.validation.web=w.bin", "data.validation.path=v.bin",
+                                           "data.validation.code=c.bin", "data.validation.format=llmc"}))),
+            "v.bin: web=w.bin code=c.bin");
+  const std::vector<Change> changed =
+      changes(built.spec, override_values(built, {"data.validation.web=", "data.validation.third=t"}, "/x").spec);
+  ASSERT_EQ(changed.size(), 2u);
+  EXPECT_EQ(changed[0].path + " " + changed[0].before + " -> " + changed[0].after,
+            "data.validation.web \"web *.bin\" -> none");
+  EXPECT_EQ(changed[1].path + " " + changed[1].before + " -> " + changed[1].after,
+            "data.validation.third none -> /x/t");
+  Spec moved = built.spec;
+  resolve_paths(moved, "/data");
+  EXPECT_EQ(moved.data.validation_sets[0].second, "/data/web *.bin");
+  relate_paths(moved, "/data/run");
+  EXPECT_EQ(moved.data.validation_sets[1].second, "../code.bin");
+}
+
+TEST(Values, NamesOfValidationSetsAreChecked) {
+  const auto said = [](const std::string& validation, const std::vector<std::string>& words = {}) {
+    const LoadResult result = load_text(std::string(kGood) + validation, "spec.yaml", words);
+    return result.diagnostics.empty() ? "" : result.diagnostics[0].message + "; " + result.diagnostics[0].advice;
+  };
+  for (const char* wrong :
+       {"1st", "a b", "a/b", "-a", "none", "validation", "é", "abcdefghijklmnopqrstuvwxyz-123456"}) {
+    const std::string text = said("  validation: {\"" + std::string(wrong) + "\": a.bin, web: b.bin}\n");
+    EXPECT_NE(text.find("letters, digits, - and _, at most 32"), std::string::npos) << wrong << ": " << text;
+  }
+  EXPECT_EQ(said("  validation: {abcdefghijklmnopqrstuvwxyz-12345: a.bin, z9: b.bin}\n"), "");
+  EXPECT_EQ(said("  validation: {web: [a.bin]}\n").substr(0, 46), "data.validation.web takes a path, not a list; ");
+  EXPECT_EQ(said("  validation: {web: \"\"}\n").substr(0, 30), "data.validation.web is empty; ");
+  // In a list stands one source, whose keys are no names.
+  EXPECT_EQ(said("  validation: [{path: a.bin, pth: b.bin}]\n").substr(0, 49),
+            "there is no key \"pth\" in data.validation; path is");
+  EXPECT_NE(said("  validation: {path: a.bin}\n"), "") << "one source stands in a list";
+  EXPECT_EQ(said("", {"data.validation.web=a", "checkpoint.best=wep"}),
+            "there is no validation set \"wep\" for checkpoint.best; did you mean web?");
+  EXPECT_EQ(said("", {"data.validation.web=a", "checkpoint.best=validation"}),
+            "there is no validation set \"validation\" for checkpoint.best; write web or none");
+}
+
 TEST(Values, HostileTexts) {
   std::mt19937 random(3);
   const std::vector<std::string> pieces = {"\"", "\\", "'", "\n", "\t", "#",    " #", ": ", "- ",

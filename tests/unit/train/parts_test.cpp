@@ -181,7 +181,8 @@ TEST(Metrics, Lines) {
   metrics.saving_seconds = 4;
   metrics.audited = {1.25, 6};
   metrics.memory = {1024, 2048};
-  metrics.validation = {1.5, 0.5, 0.75};
+  const std::vector<Validation> validations = {{"", 1.5, 0.5, 0.75}, {"web", 2.5, 0.25, {}}};
+  metrics.validation = validations;
   metrics.skipped_samples = samples;
   metrics.skip_reason = "loss";
   metrics.parameter_norms = norms;
@@ -189,6 +190,9 @@ TEST(Metrics, Lines) {
   EXPECT_EQ(line["val_loss"], 1.5);
   EXPECT_EQ(line["val_top1"], 0.5);
   EXPECT_EQ(line["val_bits_per_byte"], 0.75);
+  EXPECT_EQ(line["val_loss/web"], 2.5);
+  EXPECT_EQ(line["val_top1/web"], 0.25);
+  EXPECT_FALSE(line.contains("val_bits_per_byte/web"));
   EXPECT_EQ(line["mfu"], 0.5);
   EXPECT_EQ(line["evaluation_seconds"], 3);
   EXPECT_EQ(line["saving_seconds"], 4);
@@ -209,6 +213,7 @@ TEST(Metrics, Lines) {
             "train/tokens 100\ntrain/tokens_per_second 50\n"
             "train/seconds 2\ntrain/epochs 1.5\ntrain/data_wait 0.25\ntrain/mfu 0.5\n"
             "validation/loss 1.5\nvalidation/top1 0.5\nvalidation/bits_per_byte 0.75\n"
+            "validation/loss/web 2.5\nvalidation/top1/web 0.25\n"
             "train/evaluation_seconds 3\naudit/loss 1.25\naudit/difference nan\ntrain/audit_seconds 6\n"
             "train/saving_seconds 4\ntrain/memory 1024\ntrain/resident 2048\n"
             "train/skipped 2\n"

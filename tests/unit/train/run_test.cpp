@@ -91,6 +91,43 @@ TEST_F(Runs, ValidationLossIsTheMeanOverItsTargets) {
   EXPECT_NEAR(lines("run/metrics.jsonl")[19]["val_loss"].get<double>(), sum / 12, 1e-7 * sum);
 }
 
+TEST_F(Runs, ValidationSetsByNameHaveTheirOwnMetrics) {
+  fs::copy_file(folder_ / "data/val.bin", folder_ / "data/same.bin");
+  const std::string same = "data.validation.same=" + (folder_ / "data/same.bin").string(),
+                    train_set = "data.validation.Train-2=" + (folder_ / "data/train-*.bin").string();
+  train({"--run", "plain", "data.validation.path=" + (folder_ / "data/val.bin").string()});
+  // Evaluations more or less, also from a resume on, change no bit of what is trained.
+  train({"--run", "run", "--steps", "5", same});
+  train({"--run", "run", "--steps", "10", train_set});
+  train({"--run", "run", "--steps", "15", "data.validation.same="});
+  train({"--run", "run", "data.validation.path="});
+  expect_same_checkpoint("plain", "run", 20);
+  const auto plain = lines("plain/metrics.jsonl"), run = lines("run/metrics.jsonl");
+  for (std::size_t step : {5u, 10u, 15u, 20u}) {
+    const Json &ours = run[step - 1], &theirs = plain[step - 1];
+    for (const char* key : {"val_loss", "val_top1"}) {
+      const std::string name = key;
+      EXPECT_EQ(ours.contains(name), step < 20) << step;
+      if (step < 20) {
+        EXPECT_EQ(ours[name], theirs[name]) << step;
+      }
+      EXPECT_EQ(ours.contains(name + "/same"), step < 15) << step;
+      if (step < 15) {
+        EXPECT_EQ(ours[name + "/same"], theirs[name]) << step;
+      }
+      EXPECT_EQ(ours.contains(name + "/Train-2"), step > 5) << step;
+      if (step > 5) {
+        EXPECT_NE(ours[name + "/Train-2"], theirs[name]) << step;
+      }
+    }
+  }
+  const Json changed = lines("run/history.jsonl")[3]["changed"];
+  EXPECT_EQ(changed, (Json{{"data.validation.path", {(folder_ / "data/val.bin").string(), "none"}}})) << changed;
+  const Result missing = this->run({"--run", "run", "data.validation.gone=nowhere-*.bin"});
+  EXPECT_EQ(missing.status, 5);
+  EXPECT_TRUE(contains(missing.err, "data.validation.gone of the command line")) << missing.err;
+}
+
 TEST_F(Runs, BitsPerByteAreOfTheTextOfTheTargets) {
   Json vocabulary = Json::object();
   for (int id = 0; id < kVocab; ++id)  // of one, two and three bytes

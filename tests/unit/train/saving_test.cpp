@@ -56,6 +56,21 @@ TEST_F(Saving, TheBestIsSavedAndKeptAlsoAfterAResume) {
   EXPECT_EQ(steps_in("parts"), steps_in("whole"));
 }
 
+TEST_F(Saving, TheBestIsThatOfTheSetThatIsNamed) {
+  const std::string other = "data.validation.train=" + (folder_ / "data/train-*.bin").string();
+  train({"--run", "run", other, "checkpoint.best=train", "checkpoint.every=0", "evaluation.every=1", "--steps", "3"});
+  const Json record = json("run/checkpoints/best.json");
+  EXPECT_EQ(record["validation"], "train");
+  const Json line = lines("run/metrics.jsonl")[record["step"].get<std::size_t>() - 1];
+  EXPECT_EQ(record["loss"], line["val_loss/train"]);
+  EXPECT_NE(record["loss"], line["val_loss"]);
+  const Result unknown = run({"--run", "run", "checkpoint.best=trai"});
+  EXPECT_EQ(unknown.status, 1);
+  EXPECT_TRUE(contains(unknown.err, "did you mean train?")) << unknown.err;
+  const Result gone = run({"--run", "run", "data.validation.train="});
+  EXPECT_TRUE(contains(gone.err, "there is no validation set \"train\" for checkpoint.best")) << gone.err;
+}
+
 TEST_F(Saving, AMirrorHasEveryOtherCheckpointAndARunGoesOnFromIt) {
   train({"--run", "run", "checkpoint.mirror=" + (folder_ / "mirror").string(), "checkpoint.mirror_every=2"});
   EXPECT_EQ(steps_in("run"), (std::vector<int>{5, 10, 15, 20}));
