@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <set>
@@ -50,6 +51,20 @@ Object columns(std::span<const Line> lines) {
   column("tokens_per_second", [](const Line& line) { return finite(line.tokens_per_second); });
   column("seconds", [](const Line& line) { return finite(line.seconds); });
   column("time", [](const Line& line) { return line.time; });
+  for (std::size_t i = 0; i < kMeasures.size(); ++i)
+    if (std::ranges::any_of(lines, [i](const Line& line) { return std::isfinite(line.measures[i]); }))
+      column(kMeasures[i], [i](const Line& line) { return finite(line.measures[i]); });
+  return all;
+}
+
+/// {key: {"step": [...], "value": [...]}} of what some lines have.
+Object sometimes(std::span<const Line> lines) {
+  Object all = Object::object();
+  for (const Line& line : lines)
+    for (const auto& [key, value] : line.sometimes) {
+      all[key]["step"].push_back(line.step);
+      all[key]["value"].push_back(finite(value));
+    }
   return all;
 }
 
@@ -82,14 +97,10 @@ Object plan_of(const Record& run) {
 
 Object run_object(const Record& run, const std::string& shown, std::size_t points) {
   const std::vector<Line> lines = thinned(run.lines, points);
-  Object validation = {{"step", Object::array()}, {"loss", Object::array()}};
   Object skipped = Object::array(), outliers = Object::array();
   for (const Line& line : lines) {
-    if (line.val_loss) {
-      validation["step"].push_back(line.step);
-      validation["loss"].push_back(finite(*line.val_loss));
-    }
-    if (!line.skipped.empty()) skipped.push_back({{"step", line.step}, {"samples", line.skipped}});
+    if (!line.skipped.empty())
+      skipped.push_back({{"step", line.step}, {"samples", line.skipped}, {"reason", line.skip_reason}});
     if (line.loss_is_outlier) outliers.push_back({{"step", line.step}, {"of", "loss"}});
     if (line.grad_norm_is_outlier) outliers.push_back({{"step", line.step}, {"of", "grad_norm"}});
   }
@@ -105,7 +116,7 @@ Object run_object(const Record& run, const std::string& shown, std::size_t point
           {"started", summary.started},
           {"lines_of_run", run.lines.size()},
           {"lines", columns(lines)},
-          {"validation", validation},
+          {"sometimes", sometimes(lines)},
           {"skipped", skipped},
           {"outliers", outliers},
           {"samples", few_samples(run)},

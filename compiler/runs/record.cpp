@@ -7,6 +7,7 @@
 #include <fstream>
 #include <functional>
 #include <limits>
+#include <set>
 #include <utility>
 
 #include "compiler/runs/outliers.h"
@@ -48,6 +49,27 @@ double number_of(const Object& object, const char* key) {
   return at != object.end() && at->is_number() ? at->get<double>() : std::numeric_limits<double>::quiet_NaN();
 }
 
+/// What has members of its own in Line.
+const std::set<std::string>& members() {
+  static const std::set<std::string> keys = [] {
+    std::set<std::string> all = {"step", "loss", "lr", "grad_norm", "tokens", "tokens_per_second", "seconds"};
+    all.insert(kMeasures.begin(), kMeasures.end());
+    return all;
+  }();
+  return keys;
+}
+
+void add_ratios(Line& line, const Object& parameters) {
+  std::vector<double> ratios;
+  for (const Object& norms : parameters)
+    if (norms.is_object())
+      if (const double ratio = number_of(norms, "ratio"); std::isfinite(ratio)) ratios.push_back(ratio);
+  if (ratios.empty()) return;
+  std::ranges::sort(ratios);
+  line.sometimes.emplace_back("ratio_median", ratios[ratios.size() / 2]);
+  line.sometimes.emplace_back("ratio_largest", ratios.back());
+}
+
 Line line_of(const Object& object) {
   Line line{.step = object["step"].get<std::int64_t>(),
             .loss = number_of(object, "loss"),
@@ -55,11 +77,19 @@ Line line_of(const Object& object) {
             .grad_norm = number_of(object, "grad_norm"),
             .tokens_per_second = number_of(object, "tokens_per_second"),
             .seconds = number_of(object, "seconds"),
-            .val_loss = {},
-            .skipped = {}};
+            .measures = {},
+            .sometimes = {},
+            .skipped = {},
+            .skip_reason = object.value("skip_reason", Object()).is_string() ? object["skip_reason"] : ""};
+  for (std::size_t i = 0; i < kMeasures.size(); ++i) line.measures[i] = number_of(object, kMeasures[i]);
+  for (const auto& [key, value] : object.items())
+    if ((value.is_number() || value.is_null()) && !members().count(key))
+      line.sometimes.emplace_back(key, number_of(object, key.c_str()));
+  if (const auto parameters = object.find("per_parameter"); parameters != object.end() && parameters->is_object())
+    add_ratios(line, *parameters);
+  line.evaluated = object.contains("val_loss") || object.contains("evaluation_seconds");
   if (const auto tokens = object.find("tokens"); tokens != object.end() && tokens->is_number_integer())
     line.tokens = tokens->get<std::int64_t>();
-  if (object.contains("val_loss")) line.val_loss = number_of(object, "val_loss");
   if (const auto skipped = object.find("skipped"); skipped != object.end() && skipped->is_array())
     for (const Object& id : *skipped)
       if (id.is_number_unsigned()) line.skipped.push_back(id.get<std::uint64_t>());
@@ -131,7 +161,7 @@ std::vector<Line> thinned(const std::vector<Line>& lines, std::size_t points) {
   std::vector<Line> kept;
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const Line& line = lines[i];
-    if (i % stride == 0 || i + 1 == lines.size() || line.val_loss || !line.skipped.empty() || line.loss_is_outlier ||
+    if (i % stride == 0 || i + 1 == lines.size() || line.evaluated || !line.skipped.empty() || line.loss_is_outlier ||
         line.grad_norm_is_outlier)
       kept.push_back(line);
   }

@@ -49,7 +49,7 @@ class Report(RunTest):
         super().setUpClass()
         cls.trainer = cls.compile(harness.write_small(cls.folder), "trainer")
         cls.runs = os.path.join(cls.folder, "runs")
-        words = ("schedule.steps=120", "checkpoint.every=20")
+        words = ("schedule.steps=120", "checkpoint.every=20", "data.validation.web=" + os.path.join(cls.folder, "train-*.bin"))
         for name, lr, stop in (("first", "1e-2", 50), (FOLDER, "3e-3", 70)):
             run = os.path.join(cls.runs, name)
             for more in ((f"optimizer.lr={lr}", *words, "--steps", stop), ()):
@@ -77,10 +77,20 @@ class Report(RunTest):
         for name in ("first", FOLDER):
             run, lines = self.run_of(self.page, name), self.metrics(name)
             self.assertEqual(run["lines_of_run"], 120)
-            for key in ("step", "loss", "lr", "grad_norm", "tokens", "tokens_per_second", "seconds"):
+            every_step = {key for key in lines[0] if all(isinstance(line.get(key, "none"), (int, float)) for line in lines)} - {"memory", "resident"}
+            self.assertGreaterEqual(every_step, {"loss", "lr", "grad_norm", "top1", "lse_mean", "lse_max", "entropy", "ignored", "data_wait", "epochs"})
+            self.assertEqual(set(run["lines"]), every_step | {"time"})
+            for key in every_step:
                 self.assertEqual(run["lines"][key], [line[key] for line in lines], key)
-            evaluated = [line for line in lines if "val_loss" in line]
-            self.assertEqual(run["validation"], {"step": [line["step"] for line in evaluated], "loss": [line["val_loss"] for line in evaluated]})
+            some = {key for line in lines for key in line} - every_step - {"per_parameter"}
+            self.assertGreaterEqual(some, {"val_loss", "val_top1", "val_loss/web", "val_top1/web", "evaluation_seconds", "saving_seconds", "memory", "resident"})
+            self.assertEqual(set(run["sometimes"]), some | {"ratio_median", "ratio_largest"})
+            for key in some:
+                with_it = [line for line in lines if key in line]
+                self.assertEqual(run["sometimes"][key], {"step": [line["step"] for line in with_it], "value": [line[key] for line in with_it]}, key)
+            ratios = [sorted(norms["ratio"] for norms in line["per_parameter"].values() if norms["ratio"] is not None) for line in lines]
+            self.assertEqual(run["sometimes"]["ratio_median"]["value"], [ratio[len(ratio) // 2] for ratio in ratios])
+            self.assertEqual(run["sometimes"]["ratio_largest"]["value"], [ratio[-1] for ratio in ratios])
             self.assertEqual(run["samples"], harness.json_lines(os.path.join(self.runs, name, "samples.jsonl")))
             starts = harness.json_lines(os.path.join(self.runs, name, "history.jsonl"))
             self.assertEqual(run["starts"], starts)
@@ -100,13 +110,13 @@ class Report(RunTest):
         shutil.copytree(os.path.join(self.runs, "first"), spoiled)
         lines = harness.json_lines(os.path.join(spoiled, "metrics.jsonl"))
         for step in (60, 61):
-            lines[step - 1].update(loss=None, grad_norm=None, skipped=[4, 2**40])
+            lines[step - 1].update(loss=None, grad_norm=None, skipped=[4, 2**40], skip_reason="not_finite")
         lines[79]["loss"] *= 1e12
         lines[89]["grad_norm"] *= 1e12
         with open(os.path.join(spoiled, "metrics.jsonl"), "w") as file:
             file.writelines(json.dumps(line) + "\n" for line in lines)
         clean, run = self.run_of(self.made(os.path.join(self.runs, "first")), "first"), self.run_of(self.made(spoiled), "run")
-        self.assertEqual(run["skipped"], [{"step": step, "samples": [4, 2**40]} for step in (60, 61)])
+        self.assertEqual(run["skipped"], [{"step": step, "samples": [4, 2**40], "reason": "not_finite"} for step in (60, 61)])
         self.assertEqual([run["lines"][key][59] for key in ("step", "loss", "grad_norm")], [60, None, None])
         for mark in ({"step": 80, "of": "loss"}, {"step": 90, "of": "grad_norm"}):
             self.assertIn(mark, run["outliers"])
@@ -161,8 +171,8 @@ class Report(RunTest):
         with open(os.path.join(long, "metrics.jsonl"), "a") as file:
             for step in range(121, 20001):
                 line = dict(last, step=step, tokens=96 * step, loss=3 + step % 7 / 100, grad_norm=1 + step % 11 / 100, seconds=step / 10.0)
-                line.pop("val_loss")
-                line.pop("per_parameter", None)
+                for key in [key for key in line if key.startswith("val_") or key in ("evaluation_seconds", "per_parameter")]:
+                    line.pop(key)
                 file.write(json.dumps(line) + "\n")
         run = self.run_of(self.made(long, "--points", 500), "run")
         steps = run["lines"]["step"]
@@ -173,7 +183,7 @@ class Report(RunTest):
         by_step = {line["step"]: line for line in harness.json_lines(os.path.join(long, "metrics.jsonl"))}
         for key in ("loss", "grad_norm", "tokens"):
             self.assertEqual(run["lines"][key], [by_step[step][key] for step in steps])
-        self.assertEqual(run["validation"]["step"], [step for step, line in by_step.items() if "val_loss" in line])
+        self.assertEqual(run["sometimes"]["val_loss"]["step"], [step for step, line in by_step.items() if "val_loss" in line])
 
     def test_what_cannot_be_read(self):
         for name, file, text in (("spec", "spec.yaml", b"\xff"), ("plan", "plan.json", b"["), ("metrics", "metrics.jsonl", b"[]\n{}\n")):

@@ -1,6 +1,6 @@
 "use strict";
-// Curves of several runs over one x axis. A run's numbers stand as columns of equal length, see page.cpp; null is a number that
-// was not finite.
+// Curves of several runs over one x axis. A run's numbers stand as columns of equal length in `lines`, and what some steps have
+// in `sometimes`, see page.cpp; null is a number that was not finite.
 
 const AXES = {
   step: { label: "step", of: run => run.lines.step, text: value => value.toLocaleString("en") },
@@ -8,12 +8,51 @@ const AXES = {
   time: { label: "time", of: run => run.lines.time, text: duration },
 };
 
+// `keys`: what is drawn of each run, with what tells it from the first. `validation`: the metric whose sets are drawn beside it.
+// `group`: where it stands, "" for what everybody looks at. A chart that no run has a number for is left out.
 const CHARTS = [
-  { key: "loss", title: "Loss (nats a token)", validation: true, spiky: true, text: lossText },
-  { key: "grad_norm", title: "Gradient norm, before clipping", spiky: true, text: value => value.toPrecision(4) },
-  { key: "lr", title: "Learning rate", text: value => value.toExponential(2) },
-  { key: "tokens_per_second", title: "Tokens a second", text: value => Math.round(value).toLocaleString("en") },
+  { group: "", keys: [["loss", ""]], title: "Loss (nats a token)", validation: "val_loss", spiky: true, text: lossText },
+  { group: "", keys: [["grad_norm", ""]], title: "Gradient norm, before clipping", spiky: true, text: value => value.toPrecision(4) },
+  { group: "", keys: [["lr", ""]], title: "Learning rate", exact: true, text: value => value.toExponential(2) },
+  { group: "", keys: [["tokens_per_second", ""]], title: "Tokens a second", text: value => Math.round(value).toLocaleString("en") },
+  { group: "model", keys: [["top1", ""]], title: "Targets that are the model's first choice", validation: "val_top1", text: percent },
+  { group: "model", keys: [], title: "Validation, bits a byte", validation: "val_bits_per_byte", text: lossText },
+  { group: "model", keys: [["lse_mean", "mean"], ["lse_max", "largest"]], title: "Log-sum-exp of the logits", text: value => value.toFixed(3) },
+  { group: "model", keys: [["entropy", ""]], title: "Entropy of the predictions (nats)", text: lossText },
+  { group: "model", keys: [["ratio_median", "median"], ["ratio_largest", "largest"]], title: "Update over weight, of all parameters", text: value => value.toExponential(2) },
+  { group: "model", keys: [["ignored", ""]], title: "Tokens without a target", unlessZero: true, text: percent },
+  { group: "machine", keys: [["mfu", "of the peak (MFU)"], ["product_share", "of measured products"]], title: "Utilisation", text: percent },
+  { group: "machine", keys: [["data_wait", "data"], ["evaluation_seconds", "evaluation"], ["saving_seconds", "saving"]], title: "Seconds beside the step", text: value => `${shortNumber(value)} s` },
+  { group: "machine", keys: [["memory", "device"], ["resident", "process"]], title: "Memory (bytes)", exact: true, text: value => bytes(value) },
 ];
+
+/// Dashes of the second curve of a run, the third and so on.
+const DASHES = [[], [7, 3], [2, 3], [10, 3, 2, 3]];
+
+function percent(value) { return `${(100 * value).toFixed(2)} %`; }
+
+/// {step, value}: the numbers of a run under a key, or nothing.
+function column(run, key) {
+  return run.lines[key] ? { step: run.lines.step, value: run.lines[key] } : run.sometimes[key];
+}
+
+/// [name, column] of each validation set that has the metric; "" is that without a name.
+function validations(run, metric) {
+  return Object.entries(run.sometimes).filter(([key]) => key === metric || key.startsWith(`${metric}/`))
+    .map(([key, column]) => [key.slice(metric.length + 1), column]);
+}
+
+/// Whether a run has anything for the chart.
+function has(run, kind) {
+  return kind.keys.some(([key]) => column(run, key) && column(run, key).value.some(value => value !== null && (value !== 0 || !kind.unlessZero))) ||
+    (kind.validation && validations(run, kind.validation).length > 0);
+}
+
+/// The step where a start began another schedule; nothing where it did not.
+function scheduleStep(start) {
+  const changed = (start.changed || {})["schedule.from_step"];
+  return changed ? Number([changed].flat().pop()) : null;
+}
 
 function lossText(value) {
   return value === 0 || value >= 0.001 ? value.toFixed(4) : value.toExponential(2);
@@ -95,7 +134,8 @@ class Chart {
 
   axis() { return AXES[this.view.axis]; }
 
-  values(run) { return run.lines[this.kind.key]; }
+  /// What outliers and skipped updates are marked on.
+  values(run) { return run.lines[this.kind.keys[0][0]]; }
 
   /// A logarithm has no place for what is not above zero.
   placed(values) { return this.view.log ? values.map(value => value !== null && value <= 0 ? null : value) : values; }
@@ -108,16 +148,25 @@ class Chart {
       series.push({ points: { show: y.length === 1 }, spanGaps: false, ...options });
     };
     for (const run of this.shownRuns()) {
-      const x = this.axis().of(run), y = this.values(run), smooth = this.view.smoothing > 0 && this.kind.key !== "lr";
+      const smooth = this.view.smoothing > 0 && !this.kind.exact;
       const stroke = () => cssColour(run.colour);
-      add(x, y, { stroke, width: 1.25, dash: run.dash, alpha: smooth ? 0.25 : 1 });
-      if (smooth) add(x, smoothed(y, this.view.smoothing), { stroke, width: 1.75, dash: run.dash });
-      if (this.kind.validation && run.validation.step.length)
-        add(run.validation.step.map(step => this.xOf(run, step)), run.validation.loss,
-          { stroke, width: 3, points: { show: run.validation.step.length < 60, size: 6, stroke, fill: stroke } });
+      this.kind.keys.forEach(([key], i) => {
+        const numbers = column(run, key);
+        if (!numbers) return;
+        const x = this.places(run, numbers.step), dash = i ? DASHES[i % DASHES.length] : run.dash, few = numbers.step.length < 60;
+        const points = numbers.step === run.lines.step ? { show: numbers.step.length === 1 } : { show: few, size: 5, stroke, fill: stroke };
+        add(x, numbers.value, { stroke, width: 1.25, dash, alpha: smooth ? 0.25 : 1, points });
+        if (smooth) add(x, smoothed(numbers.value, this.view.smoothing), { stroke, width: 1.75, dash });
+      });
+      if (!this.kind.validation) continue;
+      validations(run, this.kind.validation).forEach(([, numbers], i) =>
+        add(this.places(run, numbers.step), numbers.value,
+          { stroke, width: 3, dash: DASHES[i % DASHES.length], points: { show: numbers.step.length < 60, size: 6, stroke, fill: stroke } }));
     }
     return { tables, series };
   }
+
+  places(run, steps) { return steps === run.lines.step ? this.axis().of(run) : steps.map(step => this.xOf(run, step)); }
 
   xOf(run, step) { return this.axis().of(run)[nearest(run.lines.step, step)]; }
 
@@ -174,10 +223,21 @@ class Chart {
       for (const start of run.starts) {
         if (start.step === 0 || !run.lines.step.length) continue;
         const x = at(start.step);
+        ctx.strokeStyle = start.rollback ? cssColour("--alarm") : colour;
         line(ctx, x, bbox.top, x, bbox.top + bbox.height);
       }
+      ctx.strokeStyle = ctx.fillStyle = colour;
       ctx.globalAlpha = 1;
       ctx.setLineDash([]);
+      for (const step of run.starts.map(scheduleStep).filter(step => step > 0)) {
+        const x = at(step), size = 5 * ratio;
+        line(ctx, x, bbox.top, x, bbox.top + bbox.height);
+        ctx.beginPath();
+        ctx.moveTo(x, bbox.top);
+        ctx.lineTo(x + size, bbox.top + size);
+        ctx.lineTo(x, bbox.top + 2 * size);
+        ctx.fill();
+      }
       if (!this.kind.spiky) continue;
       const y = step => {
         const value = this.values(run)[nearest(run.lines.step, step)];
@@ -186,7 +246,7 @@ class Chart {
       };
       ctx.lineWidth = 1.5 * ratio;
       for (const { step, of } of run.outliers) {
-        if (of !== this.kind.key) continue;
+        if (of !== this.kind.keys[0][0]) continue;
         ctx.beginPath();
         ctx.arc(at(step), y(step), 4.5 * ratio, 0, 2 * Math.PI);
         ctx.stroke();
@@ -207,13 +267,17 @@ class Chart {
     const { left } = plot.cursor;
     const value = left >= 0 ? plot.posToVal(left, "x") : Infinity;
     this.readout.replaceChildren(...this.shownRuns().filter(run => run.lines.step.length).map(run => {
-      const index = nearest(this.axis().of(run), value);
-      const y = this.values(run)[index];
-      let text = `${run.name}: ${y === null ? "not finite" : this.kind.text(y)}`;
-      const step = run.lines.step[index], evaluated = nearest(run.validation.step, step);
-      if (this.kind.validation && evaluated >= 0 && run.validation.loss[evaluated] !== null)
-        text += ` · validation ${this.kind.text(run.validation.loss[evaluated])} at ${run.validation.step[evaluated].toLocaleString("en")}`;
-      return element("div", {}, swatch(run), `${text} · step ${step.toLocaleString("en")}`);
+      const step = run.lines.step[nearest(this.axis().of(run), value)], parts = [];
+      const add = (label, numbers, everyStep) => {
+        const at = numbers ? nearest(numbers.step, step) : -1;
+        if (at < 0) return;
+        const y = numbers.value[at], shown = y === null ? "not finite" : this.kind.text(y);
+        parts.push(`${label ? `${label} ` : ""}${shown}${everyStep ? "" : ` at ${numbers.step[at].toLocaleString("en")}`}`);
+      };
+      for (const [key, label] of this.kind.keys) add(label, column(run, key), Boolean(run.lines[key]));
+      if (this.kind.validation)
+        for (const [name, numbers] of validations(run, this.kind.validation)) add(name || "validation", numbers, false);
+      return element("div", {}, swatch(run), `${run.name}: ${[...parts, `step ${step.toLocaleString("en")}`].join(" · ")}`);
     }));
   }
 }

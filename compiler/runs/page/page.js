@@ -140,7 +140,9 @@ function showStarts(runs) {
 
 function showMarks(runs) {
   const rows = runs.flatMap(run => [
-    ...run.skipped.map(({ step, samples }) => [step, named(run), "update skipped", `samples ${samples.join(", ")}`]),
+    ...run.starts.filter(start => start.rollback).map(start =>
+      [start.step, named(run), `rollback from step ${grouped(start.rollback.from_step)}`, start.rollback.why]),
+    ...run.skipped.map(({ step, samples, reason }) => [step, named(run), reason ? `update skipped: ${reason}` : "update skipped", `samples ${samples.join(", ")}`]),
     ...run.outliers.map(({ step, of }) => [step, named(run), `${of} is an outlier`, String(run.lines[of][run.lines.step.indexOf(step)])])]);
   if (!rows.length) return byId("marks").remove();
   const most = 200, list = element("details", { open: rows.length <= 20 }, element("summary", {}, `${grouped(rows.length)} steps`));
@@ -154,7 +156,10 @@ function showMarks(runs) {
   runs.forEach((run, i) => Object.assign(run, { colour: `--run-${i % 8}`, dash: i < 8 ? [] : [6, 2 + Math.floor(i / 8)] }));
   document.title = `llmc report: ${runs.map(run => run.name).join(", ")}`;
   const view = { axis: "step", smoothing: 0, log: false, clip: false, shown: new Set(runs) };
-  const charts = CHARTS.map(kind => new Chart(byId("charts"), kind, runs, view));
+  const places = { "": byId("charts"), model: byId("model").querySelector(".charts"), machine: byId("machine").querySelector(".charts") };
+  const charts = CHARTS.filter(kind => runs.some(run => has(run, kind))).map(kind => new Chart(places[kind.group], kind, runs, view));
+  for (const group of ["model", "machine"])
+    if (!places[group].children.length) places[group].parentElement.remove();
   const redraw = () => charts.forEach(chart => chart.draw());
   showRuns(runs, view, redraw);
   showControls(view, redraw, charts);

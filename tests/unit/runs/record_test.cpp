@@ -52,17 +52,37 @@ TEST(Record, NumbersThatAreNotThereAreNone) {
   EXPECT_TRUE(std::isnan(record.lines[0].loss) && std::isnan(record.lines[0].grad_norm));
   EXPECT_TRUE(std::isnan(record.lines[0].seconds) && record.lines[0].time == 0);
   EXPECT_EQ(record.lines[0].skipped, (std::vector<std::uint64_t>{3, 9}));
-  EXPECT_EQ(record.lines[1].val_loss, 2.5);
+  EXPECT_TRUE(record.lines[1].evaluated);
+  EXPECT_EQ(record.lines[1].sometimes, (std::vector<std::pair<std::string, double>>{{"val_loss", 2.5}}));
   for (const char* problem : {"2 lines of 'metrics.jsonl' are no JSON objects with a step", "steps that do not ascend"})
     EXPECT_NE(record.summary.problem.find(problem), std::string::npos) << record.summary.problem;
   EXPECT_TRUE(record.plan.is_null() && !record.values);
+}
+
+TEST(Record, EveryNumberOfALineIsThere) {
+  TemporaryDirectory base;
+  write_all(base.path / "metrics.jsonl",
+            metrics_line(1, 1,
+                         ",\"top1\":0.5,\"mfu\":0.25,\"memory\":8,\"val_loss/web\":2.5,\"val_top1/web\":null,"
+                         "\"per_parameter\":{\"a\":{\"ratio\":0.1},\"b\":{\"ratio\":0.3},\"c\":{\"ratio\":0.2},"
+                         "\"d\":{\"ratio\":null}}"));
+  const Line line = read_record(base.path).lines.at(0);
+  EXPECT_EQ(line.measures[0], 0.5) << kMeasures[0];
+  EXPECT_EQ(line.measures[7], 0.25) << kMeasures[7];
+  EXPECT_TRUE(std::isnan(line.measures[1]));
+  ASSERT_EQ(line.sometimes.size(), 5u);
+  EXPECT_EQ(line.sometimes[0], (std::pair<std::string, double>("memory", 8)));
+  EXPECT_EQ(line.sometimes[1], (std::pair<std::string, double>("val_loss/web", 2.5)));
+  EXPECT_TRUE(line.sometimes[2].first == "val_top1/web" && std::isnan(line.sometimes[2].second));
+  EXPECT_EQ(line.sometimes[3], (std::pair<std::string, double>("ratio_median", 0.2)));
+  EXPECT_EQ(line.sometimes[4], (std::pair<std::string, double>("ratio_largest", 0.3)));
 }
 
 TEST(Record, LongRunsAreThinned) {
   std::vector<Line> lines(1001);
   for (std::size_t i = 0; i < lines.size(); ++i) lines[i].step = static_cast<std::int64_t>(i) + 1;
   EXPECT_EQ(thinned(lines, 1001).size(), 1001u);
-  lines[501].val_loss = 1;
+  lines[501].evaluated = true;
   lines[502].skipped = {1};
   lines[503].loss_is_outlier = true;
   lines[504].grad_norm_is_outlier = true;
