@@ -66,6 +66,7 @@ std::string format_history(const HistoryEntry& entry) {
   if (!entry.weights.empty()) line["weights"] = entry.weights;
   line.update(as_json(entry.environment));
   line["memory"] = entry.memory;
+  if (entry.product_flops) line["product_flops"] = *entry.product_flops;
   line["model"] = entry.model;
   line["data"] = entry.order.data;
   line["order"] = as_json(entry.order);

@@ -40,8 +40,9 @@ struct HistoryEntry {
   std::string checkpoint;  // that it goes on from; empty: from the beginning
   std::string weights;     // folder whose weights it begins with; empty: they are drawn, or the checkpoint's
   Environment environment;
-  std::size_t memory = 0;  // bytes that rank 0 has allocated
-  std::string model;       // fingerprint
+  std::size_t memory = 0;               // bytes that rank 0 has allocated
+  std::optional<double> product_flops;  // FLOP/s of a product of the model on all ranks' devices together
+  std::string model;                    // fingerprint
   DataOrder order;
   std::string spec;                    // file that the trainer was compiled from, from the run folder; empty: unknown
   std::vector<std::string> overrides;  // key=value words of the command line

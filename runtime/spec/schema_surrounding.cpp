@@ -183,6 +183,13 @@ std::vector<Row> surrounding_rows() {
           .aside()
           .fallback("true")
           .doc("Norms of every weight, gradient and update."),
+      bind("metrics.product_share", Type::boolean, LLMC_FIELD(metrics.product_share))
+          .aside()
+          .fallback("true")
+          .run_time()
+          .doc(
+              "A large product of the model is timed at start, and metrics.jsonl has which share of its rate the steps "
+              "have."),
       bind("guards.loss", Type::number, LLMC_FIELD(guards.loss))
           .aside()
           .fallback("10")

@@ -120,6 +120,7 @@ struct Checkpoint {
 };
 struct Metrics {
   std::int64_t every = 0;
+  bool product_share = false;
   bool per_parameter = false;
 };
 

@@ -134,6 +134,11 @@ std::optional<double> TrainLoop::mfu(double tokens_per_second) const {
                      *run_.peak);
 }
 
+std::optional<double> TrainLoop::product_share(double tokens_per_second) const {
+  if (!run_.product_flops) return std::nullopt;
+  return utilisation(run_.session.info().flops_per_token, tokens_per_second, 1, *run_.product_flops);
+}
+
 double TrainLoop::left_seconds() const {
   const auto done = static_cast<double>(step_seconds_.size());
   return (process_seconds() - began_) / done * static_cast<double>(run_.stop - state_.step);
@@ -155,7 +160,9 @@ void TrainLoop::log_step(bool line, bool norms) {
   metrics.ignored = 1 - static_cast<double>(done_.targets) / static_cast<double>(run_.values.batch.tokens);
   metrics.epochs = epochs();
   metrics.data_wait = done_.data_wait;
-  metrics.mfu = mfu(static_cast<double>(run_.values.batch.tokens) / step_seconds_.back());
+  const double all_tokens_per_second = static_cast<double>(run_.values.batch.tokens) / step_seconds_.back();
+  metrics.mfu = mfu(all_tokens_per_second);
+  metrics.product_share = product_share(all_tokens_per_second);
   metrics.validation = validation_;
   metrics.evaluation_seconds = evaluation_seconds_;
   metrics.audited = done_.audited;

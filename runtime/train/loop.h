@@ -52,6 +52,7 @@ struct Run {
   const HistoryEntry& start;                              // the line of this start
   std::function<std::string(std::uint64_t)> sample_text;  // how a sample begins; empty: not to be shown
   std::optional<double> peak;                             // FLOP/s of a device, where that is known
+  std::optional<double> product_flops;                    // FLOP/s of all devices' products, where that was measured
   std::optional<FirstLoss> first_loss;                    // of a run whose weights were drawn at this start
   bool final_checkpoint;  // whether the last step is saved when nothing else asks for it
   double deadline;        // process_seconds() by which everything is saved; 0: none
@@ -130,6 +131,8 @@ class TrainLoop {
   double epochs() const;
   /// Of work on so many tokens a second; nothing where no peak is known.
   std::optional<double> mfu(double tokens_per_second) const;
+  /// The same of what products reach on these devices; nothing where that was not measured.
+  std::optional<double> product_share(double tokens_per_second) const;
   double left_seconds() const;
 
   Run run_;

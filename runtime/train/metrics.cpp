@@ -51,6 +51,7 @@ std::string format_metrics(const StepMetrics& metrics, std::span<const Parameter
                  {"epochs", metrics.epochs},
                  {"data_wait", metrics.data_wait}};
   if (metrics.mfu) object["mfu"] = *metrics.mfu;
+  if (metrics.product_share) object["product_share"] = *metrics.product_share;
   for (const Validation& validation : metrics.validation) {
     const std::string set = spec::metric_suffix(validation.set);
     object["val_loss" + set] = validation.loss;
@@ -100,6 +101,7 @@ std::vector<Scalar> metrics_scalars(const StepMetrics& metrics, std::span<const 
                                  {"train/epochs", static_cast<float>(metrics.epochs)},
                                  {"train/data_wait", static_cast<float>(metrics.data_wait)}};
   if (metrics.mfu) scalars.push_back({"train/mfu", static_cast<float>(*metrics.mfu)});
+  if (metrics.product_share) scalars.push_back({"train/product_share", static_cast<float>(*metrics.product_share)});
   for (const Validation& validation : metrics.validation) {
     const std::string set = spec::metric_suffix(validation.set);
     scalars.push_back({"validation/loss" + set, static_cast<float>(validation.loss)});

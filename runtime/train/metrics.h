@@ -23,9 +23,10 @@ struct StepMetrics {
   double lr = 0;    // of this step
   float grad_norm = 0;                                     // before clipping
   float top1 = 0, lse_mean = 0, lse_max = 0, entropy = 0;  // as the loss; see StepResults
-  double data_wait = 0;       // seconds of this step in which the loop waited for its batch
-  double epochs = 0;          // trained on so far, a part of one included
-  std::optional<double> mfu;  // of this step; nothing where no peak is known
+  double data_wait = 0;                 // seconds of this step in which the loop waited for its batch
+  double epochs = 0;                    // trained on so far, a part of one included
+  std::optional<double> mfu;            // of this step; nothing where no peak is known
+  std::optional<double> product_share;  // the same of the measured rate of products; nothing where that is not known
   std::optional<double> evaluation_seconds;
   std::optional<Audited> audited;
   std::optional<double> saving_seconds;  // of the save between the step before and this one

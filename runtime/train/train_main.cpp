@@ -29,6 +29,7 @@
 #include "train/options.h"
 #include "train/place.h"
 #include "train/prepare.h"
+#include "train/product_rate.h"
 #include "train/program.h"
 #include "train/sample_text.h"
 #include "train/start.h"
@@ -115,6 +116,12 @@ int train(int argc, char** argv, const Options& options, const Program& program,
   check_distinct(launch, rendezvous, device.identity());
   if (options.profile) check_profile(*options.profile, device, state.step, stop);
   Communicator ranks(device, launch, rendezvous);
+  // While the device's memory is free: what is allocated for it goes again.
+  std::optional<ProductRate> products;
+  if (run.metrics.product_share)
+    products =
+        measure_products(info, options.device ? *options.device : Device::index_of(launch.local_rank), options.threads);
+  const std::optional<double> product_flops = rate_of_ranks(rendezvous, products);
   Session session(device, ranks, program);
   if (start) {
     load_checkpoint(start->checkpoint, info.parameters, session.state(), start->trust);
@@ -132,6 +139,7 @@ int train(int argc, char** argv, const Options& options, const Program& program,
   print_header(console, session, device, run, *prepared.inputs.train, loader->samples_per_epoch(), options.run, state,
                start, stop);
   if (prepared.weights) console.text("weights " + prepared.weights->description());
+  if (products) console.text("product " + describe(*products));
   if (launch.world_size > 1)
     console.text(
         fmt::format("ranks   {}, started by {}; this is rank {}", ranks.description(), launch.by, launch.rank));
@@ -148,6 +156,7 @@ int train(int argc, char** argv, const Options& options, const Program& program,
                            prepared.weights ? run.init.from : "",
                            now,
                            session.allocated_bytes(),
+                           product_flops,
                            prepared.model,
                            {state.data_fingerprint, state.data_seed, state.position, sequences},
                            folder ? spec::related_path(spec_file, fs::weakly_canonical(folder->path())) : "",
@@ -190,6 +199,7 @@ int train(int argc, char** argv, const Options& options, const Program& program,
                   entry,
                   sample_text,
                   peak_flops(device.description(), run.compute),
+                  product_flops,
                   start || prepared.weights ? std::nullopt : std::optional(expected_first_loss(run, run.batch.tokens)),
                   options.final_checkpoint,
                   options.deadline},

@@ -19,7 +19,8 @@ class Trainer(harness.SimTest):
         """What ran on the device in so many steps: name -> times; all products by one name."""
         log = self.path(f"log-{steps}")
         self.succeed(self.trainer, "--run", self.path(f"run-{steps}"), "--steps", steps, "evaluation.every=0", "sampling.every=0",
-                     "checkpoint.every=0", "audit.every=0", env=harness.runs.environment(LLMC_SIM_LOG=log))
+                     "checkpoint.every=0", "audit.every=0", "metrics.product_share=false",
+                     env=harness.runs.environment(LLMC_SIM_LOG=log))
         with open(log) as file:
             lines = [line.rstrip("\n") for line in file]
         names = [match.group(1) for match in map(re.compile(r"stream \d+: (.*)").match, lines) if match]

@@ -17,6 +17,7 @@ TEST(History, OneLineAStart) {
                      "",
                      kHere,
                      1432064,
+                     2.5e11,
                      "m1",
                      {"d1", 7, {160, 1, {{16, 3}, {8, 4}}}, 6},
                      "../../a.yaml",
@@ -33,6 +34,7 @@ TEST(History, OneLineAStart) {
   EXPECT_EQ(json["libraries"], (std::vector<std::string>{"oneDNN 2.6.3"}));
   EXPECT_EQ(json["threads"], 2);
   EXPECT_EQ(json["memory"], 1432064);
+  EXPECT_EQ(json["product_flops"], 2.5e11);
   EXPECT_EQ(json["changed"].dump(), R"({"optimizer.lr":["0.0003","0.001"]})");
   EXPECT_EQ(json["spec"], "../../a.yaml");
   EXPECT_EQ(json["overrides"][0], "optimizer.lr=1e-3");

@@ -14,6 +14,7 @@
 #include "train/first_loss.h"
 #include "train/metrics.h"
 #include "train/optimizer.h"
+#include "train/product_rate.h"
 #include "train/random.h"
 #include "train/sampling.h"
 #include "train/schedule_line.h"
@@ -158,6 +159,22 @@ TEST(Optimizer, ScalarsOfGroups) {
   EXPECT_EQ(optimizer_scalars(optimizer, groups, 0.01, 1).groups[1].weight_decay, 0.1f);
 }
 
+TEST(ProductRate, TheLargestPlainProductWithinBounds) {
+  GemmShape small{.name = "qkv", .m = 512, .n = 256, .k = 128}, large = small, gradient = small;
+  large.n = 4096;
+  gradient.m = gradient.n = 8192, gradient.transpose_a = gradient.accumulates = true;
+  EXPECT_FALSE(measured_shape({}, true));
+  EXPECT_FALSE(measured_shape(std::vector{gradient}, true));
+  const std::vector<GemmShape> all = {small, large, gradient};
+  EXPECT_EQ(measured_shape(all, true)->n, 4096) << "half of what may be";
+  std::vector<GemmShape> huge = {large};
+  huge[0].n = 128000, huge[0].k = 4096, huge[0].m = 8192;
+  const GemmShape whole = *measured_shape(huge, false), part = *measured_shape(huge, true);
+  EXPECT_EQ(whole.m * whole.n, 8192 * 128000);
+  EXPECT_LE(2.0 * static_cast<double>(part.m * part.n * part.k), kBoundedFlops);
+  EXPECT_TRUE(part.m % 64 == 0 && part.n % 64 == 0 && part.k == 4096 && part.m >= 64 && part.n >= 64);
+}
+
 TEST(Metrics, Lines) {
   const ParameterInfo parameters[] = {{"a.weight", 0, 1, 1, 1, true, 0, 1, 0, 0}};
   const float norms[] = {std::numeric_limits<float>::infinity(), 2.0f, 0.5f};
@@ -177,6 +194,7 @@ TEST(Metrics, Lines) {
             R"("entropy":5.5,"ignored":0.125,"tokens":100,"tokens_per_second":50.0,"seconds":2.0,"epochs":1.5,)"
             R"("data_wait":0.25})");
   metrics.mfu = 0.5;
+  metrics.product_share = 0.75;
   metrics.evaluation_seconds = 3;
   metrics.saving_seconds = 4;
   metrics.audited = {1.25, 6};
@@ -194,6 +212,7 @@ TEST(Metrics, Lines) {
   EXPECT_EQ(line["val_top1/web"], 0.25);
   EXPECT_FALSE(line.contains("val_bits_per_byte/web"));
   EXPECT_EQ(line["mfu"], 0.5);
+  EXPECT_EQ(line["product_share"], 0.75);
   EXPECT_EQ(line["evaluation_seconds"], 3);
   EXPECT_EQ(line["saving_seconds"], 4);
   EXPECT_EQ(line["audit_loss"], 1.25);
@@ -211,7 +230,7 @@ TEST(Metrics, Lines) {
             "train/loss nan\ntrain/lr 0.0003\ntrain/grad_norm 0.3\ntrain/top1 0.25\ntrain/lse_mean 9.1\n"
             "train/lse_max -inf\ntrain/entropy 5.5\ntrain/ignored 0.125\n"
             "train/tokens 100\ntrain/tokens_per_second 50\n"
-            "train/seconds 2\ntrain/epochs 1.5\ntrain/data_wait 0.25\ntrain/mfu 0.5\n"
+            "train/seconds 2\ntrain/epochs 1.5\ntrain/data_wait 0.25\ntrain/mfu 0.5\ntrain/product_share 0.75\n"
             "validation/loss 1.5\nvalidation/top1 0.5\nvalidation/bits_per_byte 0.75\n"
             "validation/loss/web 2.5\nvalidation/top1/web 0.25\n"
             "train/evaluation_seconds 3\naudit/loss 1.25\naudit/difference nan\ntrain/audit_seconds 6\n"
