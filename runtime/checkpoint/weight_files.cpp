@@ -197,16 +197,26 @@ void WeightFiles::match(const fs::path& folder, std::span<const ParameterInfo> p
       fmt::format("{} tensor{} of '{}' ({})", count, plural(count), folder.string(), fmt::join(dtypes, ", "));
 }
 
-void WeightFiles::load(StateAccess& access) const {
+void WeightFiles::read(const Take& take) const {
   for (const Found& found : found_)
     read_parameter(
         *found.reader, *found.entry, found.parameter,
         [&](std::int64_t offset, std::int64_t count, const float* values) {
           if (!std::all_of(values, values + count, [](float value) { return std::isfinite(value); }))
             refuse(fmt::format("{} has a weight that is not finite", describe(*found.reader, found.entry->name)));
-          access.write(kWeights, offset, count, values);
+          take(offset, count, values);
         },
         found.first);
+}
+
+void WeightFiles::check() const {
+  read([](std::int64_t, std::int64_t, const float*) {});
+}
+
+void WeightFiles::load(StateAccess& access) const {
+  read([&](std::int64_t offset, std::int64_t count, const float* values) {
+    access.write(kWeights, offset, count, values);
+  });
 }
 
 }  // namespace llmc

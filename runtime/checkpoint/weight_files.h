@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -27,6 +28,9 @@ class WeightFiles {
   /// "42 tensors of '../llama' (BF16)".
   const std::string& description() const { return description_; }
 
+  /// Reads every weight. Throws Failure(checkpoint) as load().
+  void check() const;
+
   /// Fills the weights of `access` and nothing else. Throws Failure(checkpoint) where a file cannot be read, or a
   /// weight is not finite.
   void load(StateAccess& access) const;
@@ -39,6 +43,8 @@ class WeightFiles {
     std::int64_t first;  // element of the entry
   };
 
+  using Take = std::function<void(std::int64_t offset, std::int64_t count, const float* values)>;
+  void read(const Take& take) const;
   void open(const std::filesystem::path& folder);
   void match(const std::filesystem::path& folder, std::span<const ParameterInfo> parameters);
 

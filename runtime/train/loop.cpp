@@ -337,8 +337,9 @@ void TrainLoop::go_back(const std::string& why) {
   saver_.finish();
   while (!sent_.empty()) finish();  // a step that was sent ahead: its update goes with the rest
   run_.ranks.at(left, "going back to a checkpoint");
-  const auto state = roll_back(run_.path, run_.folder, now, guard_.first_skipped(), why, run_.start, run_.session,
-                               run_.ranks, [&](const std::string& line) { run_.console.warning(line); });
+  const auto state =
+      roll_back(run_.path, run_.values.checkpoint.mirror, run_.folder, now, guard_.first_skipped(), why, run_.start,
+                run_.session, run_.ranks, [&](const std::string& line) { run_.console.warning(line); });
   if (!state)
     throw SharedFailure(Exit::numerics, fmt::format("{}, and there is no whole checkpoint from before step {} to go "
                                                     "back to; {}",

@@ -69,8 +69,10 @@ void prepare(Prepared& p, const Options& options, const ProgramInfo& info, const
     console.text("note    " + note);
   check_paths(options, p.values, p.last.has_value());
   p.inputs = open_inputs(run, info);
-  if (!p.start && !run.init.from.empty())
+  if (!p.start && !run.init.from.empty()) {
     p.weights.emplace(find_weights(run.init.from, run, log).folder, info.parameters);
+    if (owner && !options.batches) p.weights->check();
+  }
 
   p.state = {0, {}, run.seed, run.data.seed, p.model, p.inputs.train->fingerprint(), file_checksum(run.data.tokenizer)};
   if (p.start) {

@@ -123,6 +123,8 @@ FAULTS = [
           "test_train Saving.TheBestIsThatOfTheSetThatIsNamed"),
     fault("a_set_cannot_be_taken_out", "runtime/spec/binder.cpp", "all.erase(there);", "there->second = text;",
           "test_spec Values.NamedValidationSetsMergeByName"),
+    fault("a_mirror_keeps_what_was_left", "runtime/train/rollback.cpp", "if (!mirror.empty() && fs::exists", "if (mirror.empty() && fs::exists",
+          "test_train Guards.RollbackEndsAsTheRunWouldHaveWithoutTheSamples"),
     fault("warm_up_begins_at_0", "runtime/train/schedule.cpp", "peak * static_cast<double>(step + 1) /", "peak * static_cast<double>(step) /",
           "test_train Schedule.WarmUpStartsAboveZeroAndEndsAtThePeak"),
     fault("cosine_ends_a_step_late", "runtime/train/schedule.cpp", "last = schedule.steps - 1;", "last = schedule.steps;",

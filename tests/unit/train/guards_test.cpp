@@ -256,7 +256,9 @@ TEST_F(Guards, TooManyOfTheLastStepsEndTheRun) {
 }
 
 TEST_F(Guards, RollbackEndsAsTheRunWouldHaveWithoutTheSamples) {
-  const Words back = with({"--run", "run"}, {"guards.rollback=true", "guards.limit_in_a_row=3", "checkpoint.every=5"});
+  const Words back =
+      with({"--run", "run"}, {"guards.rollback=true", "guards.limit_in_a_row=3", "checkpoint.every=5",
+                              "checkpoint.mirror_every=2", "checkpoint.mirror=" + (folder_ / "mirror").string()});
   const Result result = train(back, {"FAKE_SPIKE=14,15,16"});  // step 15 is saved between them
   EXPECT_TRUE(contains(result.err,
                        "3 updates in a row were skipped; the weights are those of step 13: the run goes back "
@@ -274,6 +276,11 @@ TEST_F(Guards, RollbackEndsAsTheRunWouldHaveWithoutTheSamples) {
   EXPECT_EQ(history[1]["rollbacks"], 1);
   EXPECT_EQ(history[1]["rollback"]["from_step"], 16);
   EXPECT_EQ(history[1]["build"], history[0]["build"]) << "the next start is compared with it";
+
+  // Of the five saves the first, third and last are copied; the third, of step 15, is of the samples that were left.
+  const fs::path copies = folder_ / "mirror/checkpoints";
+  EXPECT_TRUE(fs::exists(copies / "step-00000005") && fs::exists(copies / "step-00000020"));
+  EXPECT_FALSE(fs::exists(copies / "step-00000015"));
 
   // A run that stands at step 10 where the rollback went on.
   train(with({"--run", "without", "--steps", "10"}, {"checkpoint.every=5"}));
