@@ -183,8 +183,8 @@ const std::vector<Code>& codes() {
       {"E0323", "a best checkpoint by a set that is not there",
        "checkpoint.best names the validation set by whose loss the best checkpoint is kept: `validation` for that of "
        "data.validation.path, or the name of another one.",
-       "data: {train: [{path: a.bin}], validation: {web: b.bin, code: c.bin}}\ncheckpoint: {best: cod}",
-       "data: {train: [{path: a.bin}], validation: {web: b.bin, code: c.bin}}\ncheckpoint: {best: code}"},
+       "data: {validation: {web: b.bin, code: c.bin}}\ncheckpoint: {best: cod}",
+       "data: {validation: {web: b.bin, code: c.bin}}\ncheckpoint: {best: code}"},
       {"E0401", "files that extend each other", "A file cannot extend itself, directly or through others.",
        "extends: this.yaml", "extends: base.yaml"},
       {"E0402", "a chain of extends that is too long", "A spec extends at most 8 files, one through the other.",

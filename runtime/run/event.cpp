@@ -3,6 +3,7 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <istream>
 
 namespace llmc {
 namespace {
@@ -206,6 +207,26 @@ std::optional<EventHead> read_event(std::string_view data) {
     data.remove_prefix(skipped);
   }
   return head;
+}
+
+KeptEvents kept_events(std::istream& in, std::uint64_t size, std::int64_t step) {
+  KeptEvents kept;
+  std::string head(kRecordHead, '\0'), data, tail(kRecordTail, '\0');
+  while (size - kept.bytes >= kRecordHead) {
+    in.read(head.data(), kRecordHead);
+    const std::optional<std::uint64_t> length = record_length(head);
+    const std::uint64_t left = size - kept.bytes - kRecordHead;
+    if (length && (left < kRecordTail || *length > left - kRecordTail)) break;  // torn by a kill
+    data.resize(length.value_or(0));
+    in.read(data.data(), static_cast<std::streamsize>(data.size()));
+    in.read(tail.data(), kRecordTail);
+    const std::optional<EventHead> event = length && in && record_matches(data, tail) ? read_event(data) : std::nullopt;
+    kept.damaged = !event;
+    if (!event || event->step > step) break;
+    kept.bytes += kRecordHead + data.size() + kRecordTail;
+    kept.has_values |= event->has_values;
+  }
+  return kept;
 }
 
 }  // namespace llmc

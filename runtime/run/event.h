@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iosfwd>
 #include <optional>
 #include <span>
 #include <string>
@@ -40,5 +41,15 @@ struct EventHead {
 };
 /// Nothing where `data` is no such message.
 std::optional<EventHead> read_event(std::string_view data);
+
+/// What of a file stays when a run goes back: its first `bytes`, whole records all.
+struct KeptEvents {
+  std::uint64_t bytes = 0;
+  bool has_values = false;  // scalars or text
+  bool damaged = false;     // what follows is no record and no message; one that only ends too early is torn
+};
+/// Of a file of `size` bytes, and a run that goes on behind `step`: within a file steps only grow, so that what is kept
+/// is its beginning.
+KeptEvents kept_events(std::istream& in, std::uint64_t size, std::int64_t step);
 
 }  // namespace llmc

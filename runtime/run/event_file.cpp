@@ -50,33 +50,6 @@ std::string host() {
   return text.empty() ? "localhost" : text;
 }
 
-struct Kept {
-  std::uint64_t bytes = 0;
-  bool has_values = false;
-  bool damaged = false;
-};
-
-/// Of a file of `size` bytes. Within a file steps only grow, so that what is kept is its beginning.
-Kept kept_part(std::istream& in, std::uint64_t size, std::int64_t step) {
-  Kept kept;
-  std::string head(kRecordHead, '\0'), data, tail(kRecordTail, '\0');
-  while (size - kept.bytes >= kRecordHead) {
-    in.read(head.data(), kRecordHead);
-    const std::optional<std::uint64_t> length = record_length(head);
-    const std::uint64_t left = size - kept.bytes - kRecordHead;
-    if (length && (left < kRecordTail || *length > left - kRecordTail)) break;  // torn by a kill
-    data.resize(length.value_or(0));
-    in.read(data.data(), static_cast<std::streamsize>(data.size()));
-    in.read(tail.data(), kRecordTail);
-    const std::optional<EventHead> event = length && in && record_matches(data, tail) ? read_event(data) : std::nullopt;
-    kept.damaged = !event;
-    if (!event || event->step > step) break;
-    kept.bytes += kRecordHead + data.size() + kRecordTail;
-    kept.has_values |= event->has_values;
-  }
-  return kept;
-}
-
 }  // namespace
 
 EventFile::EventFile(const fs::path& folder, std::int64_t step) {
@@ -108,7 +81,7 @@ void cut_events_after(const fs::path& folder, std::int64_t step, const Log& log)
   for (const fs::path& path : event_files(folder)) {
     std::ifstream in(path, std::ios::binary);
     if (!in) throw_errno("open", path);
-    const Kept kept = kept_part(in, fs::file_size(path), step);
+    const KeptEvents kept = kept_events(in, fs::file_size(path), step);
     if (in.bad()) throw_errno("read", path);
     if (kept.damaged && log)
       log(fmt::format("'{}' is damaged at byte {}; TensorBoard's points behind it were dropped", path.string(),

@@ -23,7 +23,7 @@ FAULTS = [
           "test_train Runs.ARemovedRunFolderIsMadeAgain"),
     fault("lock_is_not_tried_again", "runtime/run/folder_lock.cpp", "errno == EWOULDBLOCK && tries < 10", "errno == EWOULDBLOCK && tries < 0",
           "test_run RunFolder.WhoLooksRefusesNobody"),
-    fault("event_files_are_not_cut", "runtime/run/event_file.cpp", "if (!event || event->step > step) break;", "if (!event) break;",
+    fault("event_files_are_not_cut", "runtime/run/event.cpp", "if (!event || event->step > step) break;", "if (!event) break;",
           "test_run EventFiles.AreCutBack"),
     fault("event_files_by_the_clock", "runtime/run/event_file.cpp", "seconds = std::max(seconds, seconds_of(file) + 1);",
           "seconds = std::max(seconds, seconds_of(file));", "test_run EventFiles.OthersStayAsTheyAre"),

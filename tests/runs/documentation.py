@@ -28,11 +28,10 @@ NOT_HERE = {
     "nsys profile --capture-range=cudaProfilerApi build/llama-1b/trainer --steps 30 --profile 20:5": "needs a GPU",
 }
 # What is run in a shorter form, which ends earlier or reads less.
-FEW = "evaluation.sequences=8 sampling.tokens=3"
 SHORTER = {
-    "build/quickstart/trainer": f"build/quickstart/trainer --steps 1 {FEW}",
-    "./quickstart.sh": f"./quickstart.sh -- --steps 2 {FEW}",
-    "llmc run specs/quickstart.yaml -- --steps 100": f"llmc run specs/quickstart.yaml -- --steps 3 {FEW}",
+    "build/quickstart/trainer": f"build/quickstart/trainer --steps 1 {pages.FEW}",
+    "./quickstart.sh": f"./quickstart.sh -- --steps 2 {pages.FEW}",
+    "llmc run specs/quickstart.yaml -- --steps 100": f"llmc run specs/quickstart.yaml -- --steps 3 {pages.FEW}",
     "llmc data build --from /usr/lib/python3.11 --glob '*.py' --vocab-size 4096 -o data/python":
         "llmc data build --from runtime --glob '*.h' --vocab-size 1024 -o data/python",
     "llmc data build --from /usr/lib/python3/dist-packages --glob '*.py' --tokenizer data/python --validation 0 -o data/more":

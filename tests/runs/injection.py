@@ -27,9 +27,10 @@ HOSTILE = [
 ]
 MARKS = ("pwned", "touch", "line one", "HOME", "\u4e2d", "u4e2d")
 # Every key that takes any text. The others take a name from a list, or a name of letters, digits and hyphens.
-FREE = ["data.tokenizer", "data.train.path", "data.validation.path", "sampling.prompts", "checkpoint.mirror", "init.from"]
+FREE = ["data.tokenizer", "data.train.path", "data.validation.path", "data.validation.NAME", "sampling.prompts", "checkpoint.mirror",
+        "init.from"]
 CLOSED = ["name", "target.arch", "target.kind", "precision.compute", "schedule.kind", "optimizer.kind", "memory.recompute",
-          "model.rope_scaling.type", "init.linear"]
+          "model.rope_scaling.type", "init.linear", "checkpoint.best"]
 
 
 def filled(text):
@@ -42,7 +43,7 @@ def spec_with(values):
     quoted = {key: json.dumps(text, ensure_ascii=False) for key, text in values.items()}  # a JSON string is a YAML string
     return harness.SMALL.replace('["1 2 3", "40"]', f'[{quoted["sampling.prompts"]}]') \
         .replace("train-*.bin", "TRAIN").replace("path: TRAIN", f'path: {quoted["data.train.path"]}') \
-        .replace("path: val-*.bin", f'path: {quoted["data.validation.path"]}') \
+        .replace("[{path: val-*.bin}]", f'{{path: {quoted["data.validation.path"]}, web: {quoted["data.validation.NAME"]}}}') \
         .replace("  seed: 5", f'  tokenizer: {quoted["data.tokenizer"]}\n  seed: 5') \
         .replace("keep_last: 100}", f'keep_last: 100, mirror: {quoted["checkpoint.mirror"]}}}') + f'init: {{from: {quoted["init.from"]}}}\n'
 
@@ -76,7 +77,7 @@ class Injection(RunTest):
     def test_every_text_key_is_known_here(self):
         """A new key that takes any text must be added to FREE."""
         rows = json.loads(self.succeed(LLMC, "config", harness.write_small(self.path("known")), "--json").out)
-        texts = {row["key"] for row in rows if row["type"] in ("string", "strings")}
+        texts = {row["key"] for row in rows if row["type"] in ("string", "strings", "named_paths")}
         self.assertLessEqual(texts, set(FREE + CLOSED + ["data.train.format", "data.validation.format"]))
 
     def test_closed_keys_refuse(self):
@@ -86,6 +87,11 @@ class Injection(RunTest):
                 done = harness.call(LLMC, "emit", spec, "-o", self.path("never"), f"{key}={json.dumps(text)}")
                 self.assertEqual(done.code, 1, f"{key}={text!r}: {done.out}{done.err}")
                 self.assertFalse(os.path.exists(self.path("never")))
+        for text in HOSTILE:  # as the name that a key has in a file
+            with open(self.path("named.yaml"), "w", encoding="utf-8") as file:
+                file.write(harness.SMALL.replace("[{path: val-*.bin}]", f"{{{json.dumps(text)}: val-*.bin}}"))
+            done = harness.call(LLMC, "emit", self.path("named.yaml"), "-o", self.path("never"))
+            self.assertEqual(done.code, 1, f"{text!r}: {done.out}{done.err}")
 
     def test_no_string_in_command_lines(self):
         """A g++ that writes down its arguments and goes on as the real one."""

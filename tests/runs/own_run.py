@@ -23,7 +23,7 @@ class OwnRun(RunTest):
         self.assertGreaterEqual(len(commands), 5, hints)
         tree = pages.Tree(self.path("tree"))
         for command in commands:
-            words = " ".join(command + (["--", "--steps", "1", "evaluation.sequences=8"] if command[1] == "run" else []))
+            words = " ".join(command + (["--", "--steps", "1", pages.FEW] if command[1] == "run" else []))
             code, output = tree.shell(words)
             self.assertEqual(code, 1 if command[1] == "diff" else 0, f"{words}\n{output}")
         self.assertTrue(glob.glob(os.path.join(tree.folder, "**", "checkpoints", "step-00000001"), recursive=True))

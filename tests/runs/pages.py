@@ -10,6 +10,9 @@ from harness import LLMC, SOURCE
 
 PROGRAM = re.compile(r"(?:\./\w+\.sh|llmc|cmake|build/\S+|bundle/build/\S+|nsys)(?: |$)")
 
+# Overrides with which a run evaluates and samples for a moment, not for half a minute.
+FEW = "evaluation.sequences=8 sampling.tokens=3"
+
 
 def read(*path):
     with open(os.path.join(*path)) as file:

@@ -23,7 +23,8 @@ import processes  # noqa: E402  it imports what "harness" means now
 
 STEPS = 4
 EVERY = ("evaluation.every=2", "sampling.every=4", "sampling.tokens=2", "checkpoint.every=2")
-PLAIN = ("evaluation.every=0", "sampling.every=0")
+# What a simulated product takes says nothing of a GPU, and nothing is to lie in its memory before the arena.
+PLAIN = ("evaluation.every=0", "sampling.every=0", "metrics.product_share=false")
 # Five micro-batches a step, so that two and four ranks run unequal numbers of them, several each.
 COMMON = (*(word for word in runs_ranks.UNEVEN if not word.startswith("memory.recompute")), *EVERY, f"schedule.steps={STEPS}")
 KINDS = {

@@ -1,0 +1,50 @@
+// What conditions of all kinds need: which keys were given, which may be used, and how a broken condition is said.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <initializer_list>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "spec/binder.h"
+#include "spec/diagnostics.h"
+#include "spec/proposals.h"
+
+namespace llmc::spec {
+
+class RelationChecks {
+ protected:
+  RelationChecks(const Bound& bound, std::vector<Diagnostic>& diagnostics)
+      : bound_(bound), spec_(bound.spec), diagnostics_(diagnostics) {}
+
+  bool given(const std::string& path) const { return bound_.given.count(path) > 0; }
+  bool usable(std::initializer_list<const char*> paths) const {
+    return std::all_of(paths.begin(), paths.end(), [&](const char* path) { return bound_.usable(path); });
+  }
+
+  void fail(const char* code, std::string message, std::string rule, Propose propose,
+            std::initializer_list<const char*> paths) {
+    Diagnostic diagnostic{code, std::move(message), std::move(rule), {}};
+    diagnostic.key = *paths.begin();
+    diagnostic.propose = std::move(propose);
+    for (const char* path : paths) {
+      const auto found = bound_.given.find(path);
+      if (found != bound_.given.end())
+        diagnostic.places.push_back(place_of(found->second, fmt::format("{} is given here", leaf_of(path))));
+    }
+    if (!diagnostic.places.empty()) diagnostic.places[0].note.clear();
+    diagnostics_.push_back(std::move(diagnostic));
+  }
+
+  const Bound& bound_;
+  const Spec& spec_;
+  std::vector<Diagnostic>& diagnostics_;
+};
+
+/// The conditions of the model, its precision and its target, among usable keys.
+void check_model_relations(const Bound& bound, std::vector<Diagnostic>& diagnostics);
+
+}  // namespace llmc::spec

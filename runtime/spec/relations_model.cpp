@@ -1,0 +1,229 @@
+#include <cctype>
+#include <iterator>
+#include <optional>
+
+#include "spec/relation_checks.h"
+#include "spec/synonyms.h"
+#include "spec/targets.h"
+
+namespace llmc::spec {
+namespace {
+
+class ModelRelations : RelationChecks {
+ public:
+  ModelRelations(const Bound& bound, std::vector<Diagnostic>& diagnostics) : RelationChecks(bound, diagnostics) {}
+
+  void heads() {
+    const Model& m = spec_.model;
+    // Widths and numbers of heads that leave each head an even number of columns.
+    const auto other_sizes = [hidden = m.hidden_size, heads = m.num_attention_heads](const Sound& sound) {
+      std::vector<Edit> edits;
+      add_multiples(sound, "model.hidden_size", hidden, heads, edits);
+      add_divisors(sound, "model.num_attention_heads", hidden, heads, edits);
+      add_head_dim(sound, hidden / heads, edits);
+      return edits;
+    };
+    if (usable({"model.hidden_size", "model.num_attention_heads"}) && !given("model.head_dim") &&
+        m.hidden_size % m.num_attention_heads) {
+      fail("E0301",
+           fmt::format("hidden_size {} is not divisible by num_attention_heads {}", m.hidden_size,
+                       m.num_attention_heads),
+           "choose sizes that divide and leave an even head_dim, or set head_dim", other_sizes,
+           {"model.hidden_size", "model.num_attention_heads"});
+      return;
+    }
+    if (!usable({"model.head_dim"})) return;
+    if (m.head_dim % 2) {
+      if (given("model.head_dim"))
+        fail("E0303", fmt::format("head_dim {} is odd, and RoPE rotates pairs", m.head_dim), "write an even head_dim",
+             [dim = m.head_dim](const Sound& sound) {
+               std::vector<Edit> edits;
+               add_multiples(sound, "model.head_dim", dim, 2, edits);
+               return edits;
+             },
+             {"model.head_dim"});
+      else
+        fail("E0303", fmt::format("hidden_size / num_attention_heads = {} is odd, and RoPE rotates pairs", m.head_dim),
+             "choose sizes that leave an even head_dim, or set head_dim", other_sizes,
+             {"model.hidden_size", "model.num_attention_heads"});
+    } else if (usable({"target.kind", "target.arch", "target.attention"}) && spec_.target.kind == TargetKind::cuda) {
+      cuda_heads();
+    }
+  }
+
+  void cuda_heads() {
+    const Model& m = spec_.model;
+    if (spec_.target.attention != AttentionKind::cudnn) {
+      if (m.head_dim > 256)
+        fail("E0304", fmt::format("head_dim {} is above 256, the widest for attention on cuda", m.head_dim),
+             "write a head_dim of at most 256", any_of({write("model.head_dim", 256)}),
+             {"model.head_dim", "target.kind"});
+      return;
+    }
+    const auto& arch = spec_.target.arch;
+    const bool old =
+        std::any_of(arch.begin(), arch.end(), [](const std::string& a) { return a.size() == 2 && a < "90"; });
+    const std::int64_t most = old ? 128 : 256;
+    if (m.head_dim % 8 == 0 && m.head_dim <= most) return;
+    fail("E0304",
+         fmt::format("head_dim {} is not a multiple of 8 up to {}, as cuDNN's attention needs", m.head_dim, most),
+         "write a head_dim that cuDNN has, or attention: auto",
+         [dim = m.head_dim, most](const Sound& sound) {
+           std::vector<Edit> edits;
+           if (dim > most)
+             add(sound, write("model.head_dim", most), edits);
+           else
+             add_multiples(sound, "model.head_dim", dim, 8, edits);
+           add(sound, write("target.attention", "auto"), edits);
+           return edits;
+         },
+         {"model.head_dim", "target.attention", "target.arch"});
+  }
+
+  void cuda_attention() {
+    if (!usable({"target.kind"}) || spec_.target.kind != TargetKind::cuda) return;
+    if (usable({"precision.compute"}) && spec_.compute != DType::bf16)
+      fail("E0318", "attention on cuda has no fp32", "write compute: bf16, or kind: cpu",
+           any_of({write("precision.compute", "bf16"), write("target.kind", "cpu")}),
+           {"precision.compute", "target.kind"});
+    // The biases of q, k and v lie in one vector, and llmc's kernels take each of them 16 bytes at a time.
+    const Model& m = spec_.model;
+    if (!usable({"model.attention_bias", "model.head_dim", "model.num_attention_heads", "model.num_key_value_heads"}) ||
+        !m.attention_bias || m.head_dim % 2)
+      return;
+    const std::int64_t q = m.num_attention_heads * m.head_dim, k = m.num_key_value_heads * m.head_dim;
+    if (q % 8 == 0 && k % 8 == 0) return;
+    fail(
+        "E0319",
+        fmt::format("with attention_bias on cuda, q and k have multiples of 8 columns; here they have {} and {}", q, k),
+        "write attention_bias: false, or a head_dim that is a multiple of 8",
+        [dim = m.head_dim](const Sound& sound) {
+          std::vector<Edit> edits;
+          add(sound, write("model.attention_bias", "false"), edits);
+          add_multiples(sound, "model.head_dim", dim, 8, edits);
+          return edits;
+        },
+        {"model.attention_bias", "model.head_dim", "target.kind"});
+  }
+
+  void key_value_heads() {
+    const Model& m = spec_.model;
+    if (!usable({"model.num_attention_heads", "model.num_key_value_heads"}) ||
+        m.num_attention_heads % m.num_key_value_heads == 0)
+      return;
+    fail("E0302",
+         fmt::format("num_attention_heads {} is not divisible by num_key_value_heads {}", m.num_attention_heads,
+                     m.num_key_value_heads),
+         "write a divisor of num_attention_heads",
+         [heads = m.num_attention_heads, kv = m.num_key_value_heads](const Sound& sound) {
+           std::vector<Edit> edits;
+           add_divisors(sound, "model.num_key_value_heads", heads, kv, edits);
+           return edits;
+         },
+         {"model.num_key_value_heads", "model.num_attention_heads"});
+  }
+
+  void qk_norm() {
+    if (!usable({"model.qk_norm", "model.mlp_bias"}) || !spec_.model.qk_norm || !spec_.model.mlp_bias) return;
+    fail("E0320", "qk_norm makes a Qwen 3 model, whose MLP has no biases", "write mlp_bias: false, or qk_norm: false",
+         any_of({write("model.mlp_bias", "false"), write("model.qk_norm", "false")}),
+         {"model.mlp_bias", "model.qk_norm"});
+  }
+
+  void residual_stream() {
+    if (!usable({"precision.compute", "precision.residual"}) || spec_.compute == DType::bf16 ||
+        spec_.residual == DType::f32)
+      return;
+    fail("E0316", "a bf16 residual stream needs compute: bf16, and compute is fp32",
+         "write residual: fp32, or compute: bf16",
+         any_of({write("precision.residual", "fp32"), write("precision.compute", "bf16")}),
+         {"precision.residual", "precision.compute"});
+  }
+
+  void rope() {
+    const RopeScaling& r = spec_.model.rope_scaling;
+    if (!r.llama3 || !usable({"model.rope_scaling.low_freq_factor", "model.rope_scaling.high_freq_factor"}) ||
+        r.low_freq_factor < r.high_freq_factor)
+      return;
+    Edit edit;
+    edit.write = {{"model.rope_scaling.low_freq_factor", "1"}, {"model.rope_scaling.high_freq_factor", "4"}};
+    edit.text = "write low_freq_factor: 1 and high_freq_factor: 4, as Llama 3 has them";
+    fail("E0310",
+         fmt::format("high_freq_factor {} is not above low_freq_factor {}", r.high_freq_factor, r.low_freq_factor),
+         "write a larger high_freq_factor", any_of({edit}),
+         {"model.rope_scaling.high_freq_factor", "model.rope_scaling.low_freq_factor"});
+  }
+
+  void architectures() {
+    if (!usable({"target.kind", "target.arch"})) return;
+    const bool cpu = spec_.target.kind == TargetKind::cpu;
+    const std::vector<std::string>& known = cpu ? cpu_architectures() : cuda_architectures();
+    const std::vector<std::string>& others = cpu ? cuda_architectures() : cpu_architectures();
+    const std::vector<std::string>& arch = spec_.target.arch;
+    const auto of = [](const std::vector<std::string>& list, const std::string& name) {
+      return std::find(list.begin(), list.end(), name) != list.end();
+    };
+    for (std::size_t i = 0; i < arch.size(); ++i) {
+      if (of(known, arch[i])) continue;
+      std::vector<Edit> edits;
+      const auto near = nearest(arch[i], known);
+      // "sm_90a", "9.0a" and "compute_90a" all name 90a.
+      std::string digits;
+      std::copy_if(arch[i].begin(), arch[i].end(), std::back_inserter(digits),
+                   [](char c) { return (c >= '0' && c <= '9') || c == 'a'; });
+      while (!cpu && !digits.empty() && !of(known, digits)) digits.erase(0, 1);
+      const std::string device = cpu ? "" : our_word("target.arch", arch[i]);
+      const std::string meant = !device.empty() ? device : !cpu && !digits.empty() ? digits : near.value_or("");
+      if (!meant.empty()) {
+        edits.push_back(write("target.arch", with(arch, i, meant)));
+        edits.back().meant = true;
+        edits.back().text = fmt::format("did you mean {}?", meant);
+      }
+      // target.attention is read on cuda alone.
+      if (of(others, arch[i]) && (cpu || !given("target.attention")))
+        edits = {write("target.kind", cpu ? "cuda" : "cpu")};
+      if (meant.empty()) edits.push_back(write("target.arch", cpu ? "native" : with(arch, i, "90a")));
+      fail("E0311", fmt::format("target {} has no arch {}", cpu ? "cpu" : "cuda", in_quotes(arch[i])),
+           fmt::format("write {}", either(known)), any_of(std::move(edits)), {"target.arch", "target.kind"});
+      return;
+    }
+    if (cpu && arch.size() > 1) {
+      fail("E0311", "a cpu trainer is compiled for one arch", "write one", any_of({write("target.arch", arch[0])}),
+           {"target.arch"});
+      return;
+    }
+    for (std::size_t i = 0; i < arch.size(); ++i)
+      if (of({arch.begin(), arch.begin() + static_cast<std::ptrdiff_t>(i)}, arch[i])) {
+        fail("E0311", fmt::format("target.arch names {} twice", arch[i]), "remove one of them",
+             any_of({write("target.arch", with(arch, i, ""))}), {"target.arch"});
+        return;
+      }
+  }
+
+ private:
+  /// A list in brackets with another word in place of the one at `at`, or without it.
+  static std::string with(std::vector<std::string> list, std::size_t at, const std::string& word) {
+    list[at] = word;
+    if (word.empty()) list.erase(list.begin() + static_cast<std::ptrdiff_t>(at));
+    for (std::string& item : list)
+      if (!std::all_of(item.begin(), item.end(),
+                       [](char c) { return c == '-' || std::isalnum(static_cast<unsigned char>(c)); }))
+        item = "\"?\"";  // wrong too, and not to be repeated
+    return "[" + either(list, ", ") + "]";
+  }
+};
+
+}  // namespace
+
+void check_model_relations(const Bound& bound, std::vector<Diagnostic>& diagnostics) {
+  ModelRelations relations(bound, diagnostics);
+  relations.heads();
+  relations.cuda_attention();
+  relations.key_value_heads();
+  relations.qk_norm();
+  relations.residual_stream();
+  relations.rope();
+  relations.architectures();
+}
+
+}  // namespace llmc::spec
