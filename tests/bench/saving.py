@@ -1,66 +1,67 @@
 #!/usr/bin/env python3
-"""What checkpoints cost a run: no saves, saves beside training, and saves that training waits for, in turn.
+"""What checkpoints cost a run: saves beside training, and saves that training waits for.
 
-    python3 tests/bench/saving.py build/quickstart/trainer [--steps 100] [--every 20] [--rounds 5] [--threads N] [--folder DIR] [key.path=value ...]
+    python3 tests/bench/saving.py build/quickstart/trainer [--every 20] [--saves 15] [--threads N] [--folder DIR] [key.path=value ...]
 
-Each round is one run of each kind, in folders that are removed. Seconds a step are those from the end of the first step to the end
-of the last by metrics.jsonl, saves included but for the last one; processor seconds are of the whole process. Prints the medians over
-the rounds, and of the ratios to the run without saves of the same round: of the wall, of the processor's time, and of the wall less
-the processor's time that is added, shared by the threads: what saving costs beyond the bytes' own work.
+One run of each kind, in folders that are removed. An interval is the `every` steps from one save to the next. The two steps behind a
+save, in which a save beside training is written, are compared with the median of the others of the same interval, so that the
+machine's drift over minutes is in both; what they take longer, the wait for the save included, is the price of the save. Prints
+medians over the intervals, in parts of an interval: the wait; the price; and of saves beside training the price less the bytes' own
+work, which is what a run waits for without threads beside it, shared by the processors that train.
 """
 
 import argparse
 import json
 import os
-import resource
 import statistics
 import subprocess
 import tempfile
 
-KINDS = {"none": ["checkpoint.every=0"], "beside": ["checkpoint.every={every}", "checkpoint.asynchronous=true"],
-         "waits": ["checkpoint.every={every}", "checkpoint.asynchronous=false"]}
+BEHIND = 2  # steps after a save that are compared with the others
 
 
-def run(kind, arguments, folder):
-    """Seconds of the wall and of the processor, of all steps behind the first."""
-    directory = os.path.join(folder, "run")
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([arguments.trainer, "--quiet", "--run", directory, "--steps", str(arguments.steps), "--no-final-checkpoint",
-                    "--threads", str(arguments.threads), "checkpoint.keep_last=1", "evaluation.every=0", "sampling.every=0",
-                    *arguments.overrides, *(word.format(every=arguments.every) for word in KINDS[kind])], check=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    with open(os.path.join(directory, "metrics.jsonl")) as file:
-        seconds = [json.loads(line)["seconds"] for line in file]
-    return seconds[-1] - seconds[0], after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+def intervals(arguments, asynchronous):
+    """(seconds of a step, of the wait for the save, and of the price) of each interval behind the first save."""
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+        directory = os.path.join(folder, "run")
+        subprocess.run([arguments.trainer, "--quiet", "--run", directory, "--steps", str(arguments.every * (arguments.saves + 1)),
+                        "--no-final-checkpoint", "--threads", str(arguments.threads), "checkpoint.keep_last=1", "evaluation.every=0",
+                        "sampling.every=0", f"checkpoint.every={arguments.every}", f"checkpoint.asynchronous={asynchronous}",
+                        *arguments.overrides], check=True)
+        with open(os.path.join(directory, "metrics.jsonl")) as file:
+            lines = [json.loads(line) for line in file]
+    result = []
+    for save in range(1, arguments.saves + 1):
+        at = lines[save * arguments.every - 1:(save + 1) * arguments.every]  # the step of the save, and the interval
+        steps = [line["seconds"] - before["seconds"] for before, line in zip(at, at[1:])]
+        usual = statistics.median(steps[BEHIND:])
+        result.append((usual, at[1]["saving_seconds"], sum(steps[:BEHIND]) - BEHIND * usual))
+    return result
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("trainer")
-    parser.add_argument("overrides", nargs="*", help="of every run: key.path=value")
-    parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("overrides", nargs="*", help="of both runs: key.path=value")
     parser.add_argument("--every", type=int, default=20)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--saves", type=int, default=15)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--folder", help="where the runs are written, such as a disk to be measured; default: the system's for temporary files")
     arguments = parser.parse_args()
-    rounds = []
-    for number in range(arguments.rounds):
-        results = {}
-        kinds = list(KINDS)
-        for kind in kinds[number % len(kinds):] + kinds[:number % len(kinds)]:
-            with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
-                results[kind] = run(kind, arguments, folder)
-        rounds.append(results)
-    print(f"{arguments.steps - 1} steps, a save every {arguments.every}, {arguments.threads} threads, medians of {arguments.rounds} rounds")
-    print(f"{'':8}{'s a step':>10}{'CPU s a step':>14}{'wall':>9}{'CPU':>9}{'beyond CPU':>12}")
-    steps = arguments.steps - 1
-    for kind in KINDS:
-        wall, cpu = (statistics.median(round[kind][i] for round in rounds) / steps for i in (0, 1))
-        ratios = [(round[kind][0] / round["none"][0], round[kind][1] / round["none"][1],
-                   (round[kind][0] - (round[kind][1] - round["none"][1]) / arguments.threads) / round["none"][0]) for round in rounds]
-        shown = "".join(f"{100 * (statistics.median(r[i] for r in ratios) - 1):+{width}.2f} %" for i, width in ((0, 7), (1, 7), (2, 10)))
-        print(f"{kind:8}{wall:10.4f}{cpu:14.4f}{shown}   range of the wall {min(r[0] for r in ratios):.3f} to {max(r[0] for r in ratios):.3f}")
+    if arguments.every <= 2 * BEHIND or arguments.saves < 1:
+        parser.error(f"--every past {2 * BEHIND} and --saves from 1 on")
+    print(f"{arguments.saves} saves, one every {arguments.every} steps, {arguments.threads} threads; in parts of the time between saves")
+    own_work = None
+    for kind, asynchronous in (("waited for", "false"), ("beside", "true")):
+        found = intervals(arguments, asynchronous)
+        usual = statistics.median(step for step, _, _ in found)
+        wait, price = (statistics.median(row[i] / (arguments.every * row[0]) for row in found) for i in (1, 2))
+        print(f"{kind:11} {1000 * usual:8.1f} ms a step, wait {100 * wait:6.2f} %, price {100 * price:6.2f} %", end="")
+        if own_work is None:
+            own_work = wait / arguments.threads
+            print()
+        else:
+            print(f", less the bytes' own work of {100 * own_work:.2f} %: {100 * (price - own_work):.2f} %")
 
 
 if __name__ == "__main__":
