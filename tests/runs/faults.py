@@ -24,7 +24,7 @@ LOST = 170
 NUMERICS = 7
 DOES_NOT_FIT = 4
 HEAD_DIM = 10  # of harness.SMALL
-ENDLESS = ("schedule.steps=100000", "checkpoint.keep_last=2", "evaluation.every=0", "sampling.every=0", "metrics.every=100")
+ENDLESS = (*harness.ENDLESS, "metrics.every=100")
 COLLECTIVES = "(all-reduce|reduce-scatter|all-gather)"
 HOST = socket.gethostname()
 OPEN, YIELD = 257, 24  # system calls of x86-64: openat, sched_yield

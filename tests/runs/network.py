@@ -16,7 +16,7 @@ import ranks
 RANKS = 4  # two a host
 TIMEOUT = 3  # seconds of silence after which a rank is lost
 SUBNET = "10.213.77"
-ENDLESS = ("schedule.steps=100000", "checkpoint.every=5", "checkpoint.keep_last=2", "evaluation.every=0")
+ENDLESS = (*harness.ENDLESS, "checkpoint.every=5")
 
 
 class Hosts:

@@ -71,7 +71,7 @@ class RanksTest(RunTest):
     def start(self, name, *words):
         """A run that goes on for long, once it has saved."""
         command = mpirun(3, self.trainer("fp32"), "--run", self.path(name), "--peer-timeout", 3,
-                         "schedule.steps=100000", "checkpoint.every=20", "checkpoint.keep_last=2", "evaluation.every=0", "sampling.every=0", *words)
+                         *harness.ENDLESS, "checkpoint.every=20", *words)
         with open(self.path(name + ".log"), "w") as log:
             process = subprocess.Popen(command, stdout=log, stderr=log, env=environment())
         deadline = time.monotonic() + 120
