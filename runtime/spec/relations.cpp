@@ -230,10 +230,8 @@ class Relations : RelationChecks {
       const bool group = find_group(key.when_key);
       if (group ? group_is_bad(key.when_key) : !usable({key.when_key.c_str()})) continue;
       if (any) {
-        const bool list = !group && find_key(key.when_key)->type == Type::strings;
-        Edit edit = write(group ? key.when_key + ".path" : key.when_key, list    ? "[\"Once upon a time\"]"
-                                                                         : group ? "\"val-*.bin\""
-                                                                                 : "\"PATH\"");
+        Edit edit = group ? write(key.when_key + ".path", "\"val-*.bin\"")
+                          : write(key.when_key, example_of(*find_key(key.when_key)));
         edit.text = fmt::format(fmt::runtime(group ? "write {}: [{{path: {}}}]" : "write {}: {}"), key.when_key,
                                 edit.write[0].second);
         fail("E0309", fmt::format("{} is not read without {}", key.path, key.when_key),
@@ -251,6 +249,12 @@ class Relations : RelationChecks {
   bool group_is_bad(const std::string& group) const {
     return std::ranges::any_of(keys(),
                                [&](const Key& key) { return key.group() == group && !bound_.usable(key.path); });
+  }
+  /// A value with which keys are read that are not without one.
+  static std::string example_of(const Key& key) {
+    if (key.type == Type::strings) return "[\"Once upon a time\"]";
+    if (key.type != Type::choice) return "\"PATH\"";
+    return *std::ranges::find_if(key.words, [&](const std::string& word) { return word != key.fallback; });
   }
   static std::string when_name(const Key& key) {
     return key.when_key.find("rope_scaling") != std::string::npos ? "type" : key.when_key;

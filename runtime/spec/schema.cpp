@@ -67,8 +67,9 @@ bool applies(const Key& key, const Spec& spec) {
   if (find_group(key.when_key))
     return std::ranges::any_of(
         keys(), [&](const Key& of) { return of.is_path && of.group() == key.when_key && present(of.get(spec)); });
-  const Value value = find_key(key.when_key)->get(spec);
-  if (key.when_value == "*") return present(value);
+  const Key& other = *find_key(key.when_key);
+  const Value value = other.get(spec);
+  if (key.when_value == "*") return present(value) && !(other.type == Type::choice && value == Value(other.fallback));
   if (const auto* flag = std::get_if<bool>(&value)) return key.when_value == (*flag ? "true" : "false");
   const auto* text = std::get_if<std::string>(&value);
   return text && *text == key.when_value;

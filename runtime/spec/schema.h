@@ -59,7 +59,8 @@ struct Key {
   bool or_single = false;          // strings: one word may stand for a list of it
   std::vector<std::string> words;  // choice, strings, recompute: what is allowed; numbers: words in place of a number
   std::string unit, doc;
-  // Read only when that key has that value; "*": when it has any, or, of a group, when one of its paths has.
+  // Read only when that key has that value; "*": when it has any, a choice another than its default, or, of a group,
+  // when one of its paths has.
   std::string when_key, when_value;
 
   std::function<Value(const Spec&)> get;

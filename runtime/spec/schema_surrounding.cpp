@@ -75,17 +75,19 @@ std::vector<Row> surrounding_rows() {
           .aside()
           .fallback("500")
           .run_time()
+          .when("audit.compute", "*")
           .range(0, kMaxSteps)
           .unit("steps")
-          .doc("Steps between audits; the first step has one, too. 0: none. Only with audit.compute."),
+          .doc("Steps between audits; the first step has one, too. 0: none."),
       bind("audit.bound", Type::number, LLMC_FIELD(audit.bound))
           .aside()
           .fallback("0.02")
           .run_time()
+          .when("audit.compute", "*")
           .range(0, 1e6)
           .unit("nats")
           .doc("A loss further than this from its audit is warned of, once until one is nearer again. Its seed: "
-               "docs/guards.md. Only with audit.compute."),
+               "docs/guards.md."),
       bind("sampling.every", Type::integer, LLMC_FIELD(sampling.every))
           .aside()
           .fallback("500")
