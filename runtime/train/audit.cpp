@@ -30,10 +30,9 @@ std::string Audit::judge(std::int64_t step, double training, double audited, dou
   if (apart == std::exchange(apart_, apart) || !apart) return "";
   return fmt::format(
       "step {}: the loss is {:.6g}, and {:.6g} computed again in fp32 (audit.compute: {}): {:+.3g} nats, and "
-      "audit.bound "
-      "is {:g}; the curve does not show what the model does. Likely causes: a loss or sums that are computed in too "
-      "few "
-      "bits (does precision.compute: fp32 agree with the audit?), logits that have grown beyond what bf16 tells apart "
+      "audit.bound is {:g}; the curve does not show what the model does. Likely causes: a loss or sums that are "
+      "computed in too few bits (does precision.compute: fp32 agree with the audit?), logits that have grown beyond "
+      "what bf16 tells apart "
       "(the largest log-sum-exp is {:.4g}), memory that returns what was not written; said again after a difference "
       "within the bound",
       step, without_nan_sign(training), without_nan_sign(audited),

@@ -1,6 +1,9 @@
 // Copies of matrix tiles in the layouts that products in registers read: fp32, or words of two bf16 (pairs).
 //
 // Words travel as float, bit for bit: they are only loaded, shuffled and stored, never computed with.
+//
+// Loops over rows stay loops (unroll 1): memory is what they wait for, and g++ would unroll those of narrow heads in
+// full, 2 to 3 times the code.
 #pragma once
 
 #include "device/cpu/vector.h"
