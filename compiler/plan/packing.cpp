@@ -5,43 +5,83 @@
 #include <numeric>
 
 namespace llmc::plan {
+namespace {
 
-Packing pack(std::vector<Item>& items, std::size_t alignment) {
-  const auto aligned = [alignment](std::size_t bytes) { return (bytes + alignment - 1) / alignment * alignment; };
-  std::vector<std::size_t> order(items.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return items[a].bytes > items[b].bytes; });
+constexpr std::size_t kFew = 7;    // 5,040 orders
+constexpr int kMostAttempts = 64;  // of more buffers
 
-  Packing result;
-  std::vector<std::size_t> placed;
-  for (std::size_t index : order) {
-    Item& item = items[index];
-    std::vector<const Item*> alive;
-    for (std::size_t other : placed)
-      if (items[other].first <= item.last && item.first <= items[other].last) alive.push_back(&items[other]);
-    std::sort(alive.begin(), alive.end(), [](const Item* a, const Item* b) { return a->offset < b->offset; });
-    item.offset = 0;
-    for (const Item* other : alive) {
-      if (item.offset + aligned(item.bytes) <= other->offset) break;
-      item.offset = std::max(item.offset, other->offset + aligned(other->bytes));
+using Order = std::vector<std::size_t>;
+
+class Packer {
+ public:
+  Packer(std::vector<Item>& items, std::size_t alignment) : items_(items), alignment_(alignment) {}
+
+  Packing run() {
+    Order order(items_.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::ranges::stable_sort(order, std::greater{}, [&](std::size_t i) { return items_[i].bytes; });
+    Packing result{.bytes = place(order), .bound = bound()};
+    Order best = order;
+    const auto attempt = [&] {
+      const std::size_t bytes = place(order);
+      if (bytes >= result.bytes) return;
+      result.bytes = bytes;
+      best = order;
+    };
+    if (items_.size() <= kFew) {
+      std::ranges::sort(order);
+      while (result.bytes > result.bound && std::ranges::next_permutation(order).found) attempt();
+    } else {
+      for (int i = 0; i < kMostAttempts && result.bytes > result.bound; ++i) {
+        const auto highest =
+            std::ranges::max_element(order, {}, [&](std::size_t item) { return end_of(items_[item]); });
+        std::rotate(order.begin(), highest, highest + 1);
+        attempt();
+      }
     }
-    result.bytes = std::max(result.bytes, item.offset + aligned(item.bytes));
-    placed.push_back(index);
+    place(best);
+    return result;
   }
 
-  std::map<int, std::ptrdiff_t> change;
-  for (const Item& item : items) {
-    change[item.first] += static_cast<std::ptrdiff_t>(aligned(item.bytes));
-    change[item.last + 1] -= static_cast<std::ptrdiff_t>(aligned(item.bytes));
+ private:
+  std::size_t aligned(std::size_t bytes) const { return (bytes + alignment_ - 1) / alignment_ * alignment_; }
+  std::size_t end_of(const Item& item) const { return item.offset + aligned(item.bytes); }
+
+  /// Gives each item, in this order, the lowest offset that is free; the bytes that they take.
+  std::size_t place(const Order& order) {
+    std::size_t bytes = 0;
+    std::vector<const Item*> placed;  // by offset
+    for (const std::size_t index : order) {
+      Item& item = items_[index];
+      item.offset = 0;
+      for (const Item* other : placed) {
+        if (other->first > item.last || item.first > other->last) continue;
+        if (end_of(item) <= other->offset) break;
+        item.offset = std::max(item.offset, end_of(*other));
+      }
+      bytes = std::max(bytes, end_of(item));
+      placed.insert(std::ranges::upper_bound(placed, item.offset, {}, &Item::offset), &item);
+    }
+    return bytes;
   }
-  std::ptrdiff_t alive = 0;
-  for (const auto& [position, bytes] : change) {
-    alive += bytes;
-    result.bound = std::max(result.bound, static_cast<std::size_t>(alive));
-    (void)position;
+
+  std::size_t bound() const {
+    std::map<int, std::size_t> change;  // of the bytes alive; unsigned sums wrap back
+    for (const Item& item : items_) {
+      change[item.first] += aligned(item.bytes);
+      change[item.last + 1] -= aligned(item.bytes);
+    }
+    std::size_t alive = 0, most = 0;
+    for (const auto& [position, bytes] : change) most = std::max(most, alive += bytes);
+    return most;
   }
-  return result;
-}
+
+  std::vector<Item>& items_;
+  const std::size_t alignment_;
+};
+
+}  // namespace
+
+Packing pack(std::vector<Item>& items, std::size_t alignment) { return Packer(items, alignment).run(); }
 
 }  // namespace llmc::plan
