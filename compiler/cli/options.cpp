@@ -20,7 +20,14 @@ bool colour_on(int file_descriptor) {
 }
 
 spec::LoadResult read_spec(const SpecArguments& arguments) {
-  return spec::load(arguments.file, arguments.overrides, plan::planned_exit);
+  const std::filesystem::path directory = std::filesystem::path(arguments.file).parent_path();
+  return spec::load(arguments.file, arguments.overrides,
+                    [&](const spec::Spec& spec) { return plan::planned_exit(from_here(spec, directory)); });
+}
+
+spec::Spec from_here(spec::Spec spec, const std::filesystem::path& directory) {
+  if (devices::is_file(spec.target.device)) spec.target.device = (directory / spec.target.device).string();
+  return spec;
 }
 
 spec::Resolved load_spec(const SpecArguments& arguments, bool tell) {
@@ -46,11 +53,12 @@ Planned plan_loaded(spec::Resolved resolved, bool here) {
   spec::Spec spec = planned.resolved.spec;
   if (here && spec.target.kind == spec::TargetKind::cpu)
     spec.target.arch = {build::resolve_cpu_arch(spec.target.arch.empty() ? "native" : spec.target.arch.front())};
-  planned.plan = plan::make_plan(spec);
+  planned.plan = plan::make_plan(from_here(std::move(spec), planned.resolved.directory));
   spec::Values values = spec::values_of(planned.resolved);
   values.spec = plan::chosen_spec(planned.plan);
   // `native` stays what the run is made for, wherever it goes on: what it became is the trainer's arch.
   values.spec.target.arch = planned.resolved.spec.target.arch;
+  values.spec.target.device = planned.resolved.spec.target.device;
   planned.plan.fingerprint = spec::fingerprint(values.spec);
   planned.texts.plan_text = report::plan_text(planned.plan);
   planned.texts.plan_json = report::plan_json(planned.plan).dump(2) + "\n";

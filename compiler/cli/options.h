@@ -31,6 +31,9 @@ bool colour_on(int file_descriptor);
 /// The spec or its errors, whose suggestions llmc could plan.
 spec::LoadResult read_spec(const SpecArguments& arguments);
 
+/// A spec whose target.device, where that is a file, can be opened from here. `directory`: the spec's.
+spec::Spec from_here(spec::Spec spec, const std::filesystem::path& directory);
+
 /// Throws InvalidSpec. Prints the spec's notes where `tell`.
 spec::Resolved load_spec(const SpecArguments& arguments, bool tell = true);
 

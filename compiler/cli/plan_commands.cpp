@@ -9,6 +9,7 @@
 #include "compiler/report/diff.h"
 #include "compiler/report/kernel_report.h"
 #include "compiler/report/plan_report.h"
+#include "compiler/report/time_report.h"
 #include "error.h"
 #include "shares.h"
 #include "spec/print.h"
@@ -22,8 +23,10 @@ namespace {
 struct PlanOptions {
   SpecArguments spec;
   BuildOptions build;
-  bool json = false, launches = false, kernels = false;
+  bool json = false, launches = false, kernels = false, pin = false;
   int world = 0;
+  double price = 0;
+  std::string explain;
 };
 
 struct DiffOptions {
@@ -83,9 +86,22 @@ report::PlanAlone plans_alone(const Loaded& a, const Loaded& b) {
     spec::Resolved changed = without ? b.planned.resolved : a.planned.resolved;
     key.set(changed.spec, key.get(without ? a.planned.resolved.spec : b.planned.resolved.spec));
     const spec::LoadResult checked = spec::load_text(spec::to_yaml(changed, false), "one key");
-    if (!checked.resolved || plan::planned_exit(checked.resolved->spec) != Exit::done) return {};
-    return plan::make_plan(checked.resolved->spec);
+    if (!checked.resolved) return {};
+    const spec::Spec alone = from_here(checked.resolved->spec, changed.directory);
+    if (plan::planned_exit(alone) != Exit::done) return {};
+    return plan::make_plan(alone);
   };
+}
+
+/// The spec as it was resolved, with what the planner chose.
+std::string pinned(const Planned& planned) {
+  spec::Resolved resolved = planned.resolved;
+  const std::vector<std::string> arch = resolved.spec.target.arch;
+  const std::string device = resolved.spec.target.device;
+  resolved.spec = plan::chosen_spec(planned.plan);
+  resolved.spec.target.arch = arch;
+  resolved.spec.target.device = device;
+  return spec::to_yaml(resolved, false);
 }
 
 /// What ptxas reported, after compiling what is not compiled yet.
@@ -124,6 +140,21 @@ void add_plan_commands(CLI::App& app, Result& result) {
                    "for so many ranks: parallel.world_size=N, with what each keeps and sends to the others")
       ->type_name("N")
       ->check(CLI::Range(1, kMostRanks));
+  plan_command->add_option("--explain", plan->explain, "how the time of this op or kernel is predicted, with numbers")
+      ->type_name("OP")
+      ->excludes(json)
+      ->excludes(kernels)
+      ->excludes(launches);
+  plan_command->add_flag("--pin", plan->pin, "the spec with what every `auto` became, on standard output")
+      ->excludes(json)
+      ->excludes(kernels)
+      ->excludes(launches);
+  plan_command->add_option("--price", plan->price, "what the run costs with this price of a device-hour")
+      ->type_name("PRICE")
+      ->check(CLI::PositiveNumber)
+      ->excludes(json)
+      ->excludes(kernels)
+      ->excludes(launches);
   plan_command->footer(
       "Example: llmc plan specs/llama-1b.yaml batch.micro_batch=8 memory.recompute=full\n"
       "         llmc plan specs/llama-1b.yaml --world 8\n"
@@ -139,8 +170,13 @@ void add_plan_commands(CLI::App& app, Result& result) {
         fmt::print("{}", report::kernels_text(planned.plan, uses));
     } else if (plan->launches)
       fmt::print("{}", report::launches_markdown(planned.plan));
+    else if (!plan->explain.empty())
+      fmt::print("{}", report::explain_text(planned.plan, plan->explain));
+    else if (plan->pin)
+      fmt::print("{}", pinned(planned));
     else
       fmt::print("{}", plan->json ? planned.texts.plan_json : planned.texts.plan_text);
+    if (plan->price > 0) fmt::print("{}", report::cost_text(planned.plan, plan->price));
   });
 
   auto diff = std::make_shared<DiffOptions>();

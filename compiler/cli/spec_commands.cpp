@@ -45,7 +45,7 @@ int check(const Options& options) {
     fmt::print(stderr, "{}", spec::render(result.diagnostics, colour_on(2)));
   if (!result.resolved) return static_cast<int>(Exit::spec);
   for (const std::string& note : result.notes) fmt::print(stderr, "note: {}\n", note);
-  const plan::Plan plan = plan::make_plan(result.resolved->spec);
+  const plan::Plan plan = plan::make_plan(from_here(result.resolved->spec, result.resolved->directory));
   note_vocabulary(*result.resolved);
   for (const MissingPath& missing : missing_paths(result.resolved->spec, result.resolved->directory))
     fmt::print(stderr, "warning: {}: no file matches '{}' here; a run needs it\n", missing.key, missing.path.string());

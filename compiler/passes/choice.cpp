@@ -1,5 +1,6 @@
 #include "compiler/passes/choice.h"
 
+#include <algorithm>
 #include <string>
 
 #include "error.h"
@@ -10,15 +11,29 @@ using namespace graph;
 
 namespace {
 
+constexpr struct {
+  const char* word;
+  Group group;
+} kWords[] = {{"norms", Group::norms},       {"qkv", Group::qkv},         {"attention", Group::attention},
+              {"residual", Group::residual}, {"gate_up", Group::gate_up}, {"swiglu", Group::swiglu}};
+
 Groups group_of(const std::string& word) {
-  constexpr struct {
-    const char* word;
-    Group group;
-  } kWords[] = {{"norms", Group::norms},       {"qkv", Group::qkv},         {"attention", Group::attention},
-                {"residual", Group::residual}, {"gate_up", Group::gate_up}, {"swiglu", Group::swiglu}};
   for (const auto& row : kWords)
     if (word == row.word) return static_cast<Groups>(row.group);
   throw Failure(Exit::internal, "memory.recompute has no " + word);
+}
+
+Groups groups_of(const std::vector<std::string>& words) {
+  Groups groups = 0;
+  for (const std::string& word : words) groups |= group_of(word);
+  return groups;
+}
+
+std::vector<std::string> words_of(Groups groups) {
+  std::vector<std::string> words;
+  for (const auto& row : kWords)
+    if (groups & static_cast<Groups>(row.group)) words.emplace_back(row.word);
+  return words;
 }
 
 }  // namespace
@@ -27,16 +42,39 @@ std::vector<Groups> recompute_of(const spec::Spec& spec) {
   const spec::Recompute& wish = spec.memory.recompute;
   std::vector<Groups> layers(static_cast<std::size_t>(spec.model.num_hidden_layers), 0);
   for (std::size_t layer = 0; layer < layers.size(); ++layer) switch (wish.kind) {
-      case spec::Recompute::Kind::none: break;
+      case spec::Recompute::Kind::none:
+      case spec::Recompute::Kind::automatic: break;
       case spec::Recompute::Kind::full: layers[layer] = kAllGroups; break;
       case spec::Recompute::Kind::every:
         if (static_cast<std::int64_t>(layer) % wish.every == 0) layers[layer] = kAllGroups;
         break;
-      case spec::Recompute::Kind::ops:
-        for (const std::string& word : wish.ops) layers[layer] |= group_of(word);
+      case spec::Recompute::Kind::ops: layers[layer] = groups_of(wish.ops); break;
+      case spec::Recompute::Kind::layers:
+        for (const spec::LayerRange& range : wish.layers)
+          if (range.first <= static_cast<std::int64_t>(layer) && static_cast<std::int64_t>(layer) <= range.last)
+            layers[layer] = range.full ? kAllGroups : groups_of(range.ops);
         break;
     }
   return layers;
+}
+
+spec::Recompute recompute_from(const std::vector<Groups>& layers) {
+  using Kind = spec::Recompute::Kind;
+  const bool same = std::ranges::all_of(layers, [&](Groups groups) { return groups == layers.front(); });
+  if (same && layers.front() == 0) return {.kind = Kind::none};
+  if (same && layers.front() == kAllGroups) return {.kind = Kind::full};
+  if (same) return {.kind = Kind::ops, .ops = words_of(layers.front())};
+  spec::Recompute result{.kind = Kind::layers};
+  for (std::size_t begin = 0, end = 0; begin < layers.size(); begin = end) {
+    while (end < layers.size() && layers[end] == layers[begin]) ++end;
+    const bool full = layers[begin] == kAllGroups;
+    if (layers[begin] == 0) continue;
+    result.layers.push_back({.first = static_cast<std::int64_t>(begin),
+                             .last = static_cast<std::int64_t>(end) - 1,
+                             .full = full,
+                             .ops = full ? std::vector<std::string>() : words_of(layers[begin])});
+  }
+  return result;
 }
 
 Choice choice_of(const spec::Spec& spec) {

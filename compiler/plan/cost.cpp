@@ -86,12 +86,14 @@ void list_work(Plan& plan) {
   const std::int64_t wider = bytes_of(plan.spec.residual, 1) - bytes_of(plan.spec.compute, 1);
   for (std::size_t r = 0; r < g.regions.size(); ++r) {
     const Region& region = g.regions[r];
-    for (const Op& op : region.ops) {
+    for (std::size_t o = 0; o < region.ops.size(); ++o) {
+      const Op& op = region.ops[o];
       const ops::Row& row = ops::row_of(op.kind);
       const ops::Context context{
           {g, region, op}, plan.spec, plan.parameters, plan.attention, plan.rank_micro_batches()};
       for (ops::Work& work : row.work(context)) {
         Launch launch{.region_index = r,
+                      .op_index = o,
                       .region = region.name,
                       .op = op.label(),
                       .what = what_runs(op, work),

@@ -29,6 +29,7 @@ class LayoutMaker {
         micro_batches_(micro_batches),
         math_workspace_(math_workspace) {
     layout_.regions.resize(graph.regions.size());
+    layout_.region_kept.resize(graph.regions.size());
   }
 
   Layout make() {
@@ -213,6 +214,7 @@ class LayoutMaker {
         places[id].offset = slab;
         slab += aligned(static_cast<std::size_t>(g_.at(id).bytes()));
       }
+      layout_.region_kept[r] = slab;
       // A variant's slabs are indexed by the layer's rank among the layers of that variant.
       const bool only = std::all_of(g_.variants.begin(), g_.variants.end(), [](int variant) { return variant == 0; });
       const std::size_t in = area(only ? "kept" : "kept_" + std::to_string(region.variant), slab);
@@ -287,6 +289,7 @@ class LayoutMaker {
       items.push_back({static_cast<std::size_t>(g_.at(key.first).bytes()), crosses ? use.region_first : use.first,
                        crosses ? use.region_last : use.last, 0});
     }
+    note_bounds(order, items);
     const Packing packing = pack(items, kAlignment);
     const std::size_t in = area("transients");
     take(packing.bytes);
@@ -298,6 +301,23 @@ class LayoutMaker {
       ++i;
     }
     section("transients", begin, "packed by lifetime");
+  }
+
+  /// The most bytes of transients that are alive while each region runs.
+  void note_bounds(const std::vector<std::size_t>& order, const std::vector<Item>& items) {
+    std::vector<std::size_t> changes;  // by position, of the bytes alive; unsigned sums wrap back
+    for (const Item& item : items) {
+      changes.resize(std::max(changes.size(), static_cast<std::size_t>(item.last) + 2));
+      changes[static_cast<std::size_t>(item.first)] += aligned(item.bytes);
+      changes[static_cast<std::size_t>(item.last) + 1] -= aligned(item.bytes);
+    }
+    layout_.region_bounds.resize(g_.regions.size());
+    std::size_t alive = 0, position = 0;
+    for (const std::size_t r : order)
+      for (std::size_t i = 0; i < g_.regions[r].ops.size(); ++i, ++position) {
+        if (position < changes.size()) alive += changes[position];
+        layout_.region_bounds[r] = std::max(layout_.region_bounds[r], alive);
+      }
   }
 
   bool is_transient(TensorId buffer, std::size_t region) const {

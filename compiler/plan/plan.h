@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/devices/device.h"
 #include "compiler/graph/graph.h"
 #include "compiler/ops/attention_choice.h"
 #include "compiler/ops/op.h"
@@ -89,6 +90,8 @@ struct Layout {
   std::size_t gradient_window_bytes = 0;                  // of these the first
   std::vector<std::map<graph::TensorId, Place>> regions;  // by region index: what else its ops touch
   std::size_t transient_bytes = 0, transient_bound = 0;   // packed size, and the most alive at once
+  std::vector<std::size_t> region_bounds;                 // by region index: of these, while it runs
+  std::vector<std::size_t> region_kept;                   // by region index: bytes of the slab that it fills
 
   /// Where a region finds an activation, input or constant.
   const Place& find(const graph::Graph& graph, std::size_t region, graph::TensorId tensor) const;
@@ -101,6 +104,7 @@ using ops::Product;
 /// One launch: what a region runs, resolved to a kernel, a product or a library's function and its operands.
 struct Launch {
   std::size_t region_index = 0;
+  std::size_t op_index = 0;  // in its region
   std::string region, op;
   std::string what;  // kernel or product name, "attention forward (cuDNN)", op of a memset
   ops::Call call = ops::Call::kernel;
@@ -118,6 +122,13 @@ struct Launch {
   const char* kind() const;  // "kernel", "gemm", "attention", "memset", "collective"
 };
 
+/// What a step's time is predicted to be made of, on one rank.
+struct StepTime {
+  double seconds = 0;          // of one step
+  double compute_seconds = 0;  // of these: what the device computes
+  double exposed_seconds = 0;  // of these: waits for collectives that nothing is left to run beside
+};
+
 struct Cost {
   double model_flops_per_token = 0;  // causal attention as half, embedding look-ups excluded
   double linear_flops_per_token = 0, attention_flops_per_token = 0;
@@ -126,6 +137,14 @@ struct Cost {
   double wire_bytes_per_step = 0;      // sent by one rank
   double stream_bytes_per_step = 0;    // of these: the residual stream's, as far as it is wider than the compute dtype
   std::int64_t launches_per_step = 0;
+  StepTime time;
+};
+
+/// Another choice that fits: the spec with it, and what it costs.
+struct Alternative {
+  spec::Spec spec;
+  double seconds = 0;     // of a step
+  std::size_t bytes = 0;  // of the arena
 };
 
 struct Plan {
@@ -140,6 +159,8 @@ struct Plan {
   std::vector<Product> products;
   std::vector<Launch> launches;
   Cost cost;
+  devices::Device device;                 // whose times are predicted
+  std::vector<Alternative> alternatives;  // the next best ones, of other micro-batches or shares, best first
 
   std::int64_t sequences_per_step() const { return spec.batch.tokens / spec.batch.sequence_length; }
   std::int64_t micro_batches() const { return sequences_per_step() / choice.micro_batch; }

@@ -7,7 +7,9 @@
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/snapshot.h"
+#include "compiler/report/time_report.h"
 #include "plural.h"
+#include "spec/recompute.h"
 #include "spec/values.h"
 
 namespace llmc::report {
@@ -30,12 +32,14 @@ std::string human_count(double count) {
 
 namespace {
 
-std::string recompute_text(const spec::Recompute& r) {
+std::string recompute_words(const spec::Recompute& r) {
   switch (r.kind) {
     case spec::Recompute::Kind::none: return "none";
     case spec::Recompute::Kind::full: return "full";
     case spec::Recompute::Kind::every: return r.every == 1 ? "every layer" : fmt::format("every {} layers", r.every);
     case spec::Recompute::Kind::ops: return fmt::format("{}", fmt::join(r.ops, ", "));
+    case spec::Recompute::Kind::layers:
+    case spec::Recompute::Kind::automatic: return spec::recompute_text(r);
   }
   return "";
 }
@@ -206,7 +210,7 @@ nlohmann::ordered_json plan_json(const Plan& plan) {
                 {"micro_batch", plan.choice.micro_batch},
                 {"micro_batches", plan.micro_batches()},
                 {"tokens", s.batch.tokens}};
-  j["recompute"] = recompute_text(s.memory.recompute);
+  j["recompute"] = recompute_words(plan::chosen_spec(plan).memory.recompute);
   j["loss_chunk"] = plan.choice.loss_chunk;
   j["parameters"] = plan.parameters.logical;
   Json sections = Json::array();
@@ -233,6 +237,7 @@ nlohmann::ordered_json plan_json(const Plan& plan) {
       static_cast<std::int64_t>(saved_buffers(plan.layout.buffers) * sizeof(float)) * plan.parameters.logical;
   j["disk"] = {{"checkpoint_bytes", save}, {"most_bytes", save * (s.checkpoint.keep_last + 1)}};
   j["ranks"] = ranks_json(plan);
+  add_time(j, plan);
   j["flops"] = {{"model_per_token", plan.cost.model_flops_per_token},
                 {"linear_per_token", plan.cost.linear_flops_per_token},
                 {"attention_per_token", plan.cost.attention_flops_per_token},
@@ -287,7 +292,8 @@ std::string plan_text(const Plan& plan) {
       "{} on {}; a step is {} x {} sequence{} of {} = {} token{}; recompute {}; {} row{} of logits at once\n",
       name_of(s.compute), target_text(s.target.kind), plan.micro_batches(), plan.choice.micro_batch,
       plural(plan.choice.micro_batch), s.batch.sequence_length, s.batch.tokens, plural(s.batch.tokens),
-      recompute_text(s.memory.recompute), plan.choice.loss_chunk, plural(plan.choice.loss_chunk));
+      recompute_words(plan::chosen_spec(plan).memory.recompute), plan.choice.loss_chunk,
+      plural(plan.choice.loss_chunk));
   out += fmt::format("fingerprint {}\n\n", plan.fingerprint);
   out += fmt::format("memory: {} ({} bytes) of {}\n", human_bytes(static_cast<double>(plan.layout.bytes)),
                      plan.layout.bytes, human_bytes(static_cast<double>(s.memory.budget)));
@@ -312,13 +318,7 @@ std::string plan_text(const Plan& plan) {
   if (plan.cost.stream_bytes_per_step > 0)
     out += fmt::format("  of which the fp32 residual stream: {}, beyond what a bf16 one would move\n",
                        human_bytes(plan.cost.stream_bytes_per_step));
-  out += fmt::format("  {:<26} {:<38} {:>6} {:>12} {:>10}\n", "region", "runs", "times", "bytes", "FLOP");
-  for (const plan::Launch& l : plan.launches)
-    if (l.times && l.call != ops::Call::collective)
-      out += fmt::format("  {:<26} {:<38} {:>6} {:>12} {:>10}\n", l.region, runs_text(plan, l),
-                         fmt::format("{}{}", l.times, l.per_step ? "/step" : ""), human_bytes(l.bytes),
-                         human_count(l.flops));
-  return out;
+  return out + "\n" + time_text(plan);
 }
 
 std::string launches_markdown(const Plan& plan) {

@@ -142,7 +142,9 @@ const std::vector<Code>& codes() {
       {"E0313", "a pass that is too large", "Rows are counted in 32 bits: micro_batch * sequence_length is below 2^31.",
        "batch: {sequence_length: 65536, micro_batch: 65536}", "batch: {sequence_length: 65536, micro_batch: 16}"},
       {"E0314", "recomputing every n-th of fewer layers",
-       "`recompute: {every: n}` recomputes the layers 0, n, 2n, ...; n is at most num_hidden_layers.",
+       "`recompute: {every: n}` recomputes the layers 0, n, 2n, ...; n is at most num_hidden_layers. `{layers: {0-7: "
+       "full}}` "
+       "names layers from 0 to num_hidden_layers - 1.",
        "model: {num_hidden_layers: 6}\nmemory: {recompute: {every: 8}}",
        "model: {num_hidden_layers: 6}\nmemory: {recompute: {every: 2}}"},
       {"E0315", "checkpoints to keep that are never made",

@@ -80,7 +80,17 @@ Json type_schema(const Key& key) {
                           {"properties", {{"every", {{"type", "integer"}, {"minimum", 1}}}}},
                           {"required", {"every"}},
                           {"additionalProperties", false}};
-      return {{"anyOf", Json::array({{{"enum", {"none", "full"}}}, every, list})}};
+      const Json what = {{"anyOf", Json::array({{{"enum", {"none", "full"}}}, list})}};
+      const Json layers = {{"type", "object"},
+                           {"properties",
+                            {{"layers",
+                              {{"type", "object"},
+                               {"patternProperties", {{"^[0-9]+(-[0-9]+)?$", what}}},
+                               {"minProperties", 1},
+                               {"additionalProperties", false}}}}},
+                           {"required", {"layers"}},
+                           {"additionalProperties", false}};
+      return {{"anyOf", Json::array({{{"enum", {"auto", "none", "full"}}}, every, layers, list})}};
     }
   }
   return {};

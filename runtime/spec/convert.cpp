@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "spec/binder.h"
+#include "spec/recompute.h"
 #include "spec/scalars.h"
 #include "spec/synonyms.h"
 #include "spec/targets.h"
@@ -315,18 +316,79 @@ class Converter {
     return list.empty() ? "" : "[" + either(list, ", ") + "]";
   }
 
+  static std::optional<Recompute> recompute_word(const std::string& word) {
+    if (word == "auto") return Recompute{.kind = Recompute::Kind::automatic};
+    if (word == "none") return Recompute{.kind = Recompute::Kind::none};
+    if (word == "full") return Recompute{.kind = Recompute::Kind::full};
+    return {};
+  }
+  static std::optional<Value> recomputed(const std::optional<Value>& words) {
+    if (!words) return {};
+    return Recompute{.kind = Recompute::Kind::ops, .ops = std::get<std::vector<std::string>>(*words)};
+  }
+
+  /// {0-7: full, 8: [norms, swiglu]}
+  std::optional<Value> layers(const Node& node) {
+    const std::string example = "write {layers: {0-3: full, 4-7: [norms, swiglu]}}";
+    if (node.kind == Node::Kind::bad) return {};
+    if (node.kind != Node::Kind::map || node.members.empty())
+      return fail("E0203", fmt::format("{}: layers takes a map from layers to what they compute again", key_.path),
+                  example, node);
+    Recompute result{.kind = Recompute::Kind::layers};
+    bool good = true;
+    for (const auto& [name, value] : node.members) {
+      std::optional<LayerRange> range = parse_range(name.text);
+      if (!range) {
+        Node there;
+        there.span = name.span;
+        return fail("E0205", fmt::format("{} names no layers by {}", key_.path, in_quotes(name.text)),
+                    example + ": the first layer is 0, and both ends count", there);
+      }
+      good = what(value, *range) && good;
+      result.layers.push_back(std::move(*range));
+    }
+    if (!good) return {};
+    std::ranges::sort(result.layers, {}, &LayerRange::first);
+    for (std::size_t i = 1; i < result.layers.size(); ++i)
+      if (result.layers[i].first <= result.layers[i - 1].last)
+        return fail("E0206",
+                    fmt::format("{} names layer {} in {} and in {}", key_.path, result.layers[i].first,
+                                range_text(result.layers[i - 1]), range_text(result.layers[i])),
+                    "name each layer once", node);
+    return result;
+  }
+
+  /// What the layers of a range compute again; false, and said, where it cannot be read.
+  bool what(const Node& node, LayerRange& range) {
+    if (node.kind == Node::Kind::scalar && (node.text == "full" || node.text == "none")) {
+      range.full = node.text == "full";
+      return true;
+    }
+    if (node.kind == Node::Kind::bad) return false;
+    if (node.kind != Node::Kind::list || node.items.empty()) {
+      fail("E0206", fmt::format("{}: layers {} do not take {}", key_.path, range_text(range), article(node)),
+           "write full, none, or a list of " + either(key_.words), node);
+      return false;
+    }
+    const std::optional<Value> words = list_of_words(node);
+    list_ = nullptr;
+    if (words) range.ops = std::get<std::vector<std::string>>(*words);
+    return words.has_value();
+  }
+
   std::optional<Value> recompute(const Node& node) {
     if (node.kind == Node::Kind::scalar) {
-      if (node.text == "none" || node.text == "full") return node.text;
+      if (const std::optional<Recompute> known = recompute_word(node.text)) return *known;
       const std::string list = as_list(node.text), ours = list.empty() ? our_word(key_.path, node.text) : list;
-      const auto near = nearest(plain_word(node.text), {"none", "full"});
+      const auto near = nearest(plain_word(node.text), {"auto", "none", "full"});
       return fail("E0206", fmt::format("{} does not take {}", key_.path, in_quotes(node.text)),
                   "write " + expectation(key_), node, ours.empty() ? near.value_or("") : ours, true);
     }
     if (node.kind == Node::Kind::list) {
       if (node.items.empty()) return fail("E0207", fmt::format("{} is an empty list", key_.path), "write none", node);
-      return list_of_words(node);
+      return recomputed(list_of_words(node));
     }
+    if (node.members.size() == 1 && node.members[0].key.text == "layers") return layers(node.members[0].value);
     if (node.members.size() == 1 && node.members[0].key.text.compare(0, 6, "every:") == 0)
       return fail("E0203", fmt::format("{} has no key {}", key_.path, in_quotes(node.members[0].key.text)),
                   fmt::format("write {{every: {}}}, with a blank after the colon", node.members[0].key.text.substr(6)),
@@ -337,7 +399,7 @@ class Converter {
     if (every.kind == Node::Kind::scalar && every.plain && numeric(every)) {
       const Scalar<std::int64_t> scalar = parse_integer(every.text);
       if (!scalar.value) return malformed(every, scalar);
-      if (*scalar.value >= 1) return *scalar.value;
+      if (*scalar.value >= 1) return Recompute{.kind = Recompute::Kind::every, .every = *scalar.value};
     }
     return fail("E0205", fmt::format("{}: every takes an integer of at least 1, not {}", key_.path, article(every)),
                 "write every: 2 to recompute every second layer", every);

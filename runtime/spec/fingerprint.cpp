@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "spec/recompute.h"
 #include "spec/scalars.h"
 
 namespace llmc::spec {
@@ -38,12 +39,11 @@ std::string yaml_string(const std::string& text) {
 
 std::string value_text(const Key& key, const Value& value) {
   if (const auto* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
-  if (const auto* number = std::get_if<std::int64_t>(&value)) {
-    if (key.type == Type::recompute) return fmt::format("{{every: {}}}", *number);
+  if (const auto* number = std::get_if<std::int64_t>(&value))
     return key.type == Type::bytes ? bytes_text(*number) : fmt::format("{}", *number);
-  }
   if (const auto* number = std::get_if<double>(&value)) return number_text(*number);
   if (const auto* text = std::get_if<std::string>(&value)) return yaml_string(*text);
+  if (const auto* recompute = std::get_if<Recompute>(&value)) return recompute_text(*recompute);
   std::string items;
   if (const auto* names = std::get_if<NamedPaths>(&value)) {
     for (const auto& [name, path] : *names) items += (items.empty() ? "" : ", ") + name + ": " + yaml_string(path);

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "spec/fingerprint.h"
+#include "spec/recompute.h"
 #include "spec/targets.h"
 
 namespace llmc::spec {
@@ -20,6 +21,26 @@ bool is_shorthand(const Group& group, const Spec& spec) {
   return true;
 }
 
+Json recompute_json(const Recompute& recompute) {
+  switch (recompute.kind) {
+    case Recompute::Kind::none: return "none";
+    case Recompute::Kind::full: return "full";
+    case Recompute::Kind::automatic: return "auto";
+    case Recompute::Kind::every: return {{"every", recompute.every}};
+    case Recompute::Kind::ops: return recompute.ops;
+    case Recompute::Kind::layers: break;
+  }
+  Json ranges = Json::object();
+  for (const LayerRange& range : recompute.layers) {
+    Json& what = ranges[range_text(range)];
+    if (range.full || range.ops.empty())
+      what = range.full ? "full" : "none";
+    else
+      what = range.ops;
+  }
+  return {{"layers", ranges}};
+}
+
 Json value_json(const Value& value) {
   return std::visit(
       [](const auto& v) -> Json {
@@ -29,7 +50,9 @@ Json value_json(const Value& value) {
           Json names = Json::object();
           for (const auto& [name, path] : v) names[name] = path;
           return names;
-        } else
+        } else if constexpr (std::is_same_v<std::decay_t<decltype(v)>, Recompute>)
+          return recompute_json(v);
+        else
           return v;
       },
       value);

@@ -136,9 +136,12 @@ class Relations : RelationChecks {
   void recompute() {
     const Recompute& r = spec_.memory.recompute;
     const std::int64_t layers = spec_.model.num_hidden_layers;
-    if (r.kind != Recompute::Kind::every || !usable({"memory.recompute", "model.num_hidden_layers"}) ||
-        r.every <= layers)
-      return;
+    if (!usable({"memory.recompute", "model.num_hidden_layers"})) return;
+    if (r.kind == Recompute::Kind::layers && r.layers.back().last >= layers)
+      fail("E0314", fmt::format("recompute names layer {} of a model with {}", r.layers.back().last, layers),
+           fmt::format("write layers from 0 to {}", layers - 1), any_of({write("memory.recompute", "auto")}),
+           {"memory.recompute", "model.num_hidden_layers"});
+    if (r.kind != Recompute::Kind::every || r.every <= layers) return;
     fail("E0314", fmt::format("recompute every {} layers of a model with {}", r.every, layers),
          "write a smaller every, or recompute: none",
          any_of({write("memory.recompute", fmt::format("{{every: {}}}", layers)), write("memory.recompute", "none")}),

@@ -125,7 +125,8 @@ std::string expectation(const Key& key) {
     case Type::string: return key.is_path ? "a path" : "text";
     case Type::numbers: return fmt::format("a list of {} numbers{}", key.count, range_text(key));
     case Type::strings: return key.or_single ? "a word or a list of words" : "a list of texts";
-    case Type::recompute: return "none, full, {every: N}, or a list of " + either(key.words);
+    case Type::recompute:
+      return "auto, none, full, {every: N}, {layers: {0-3: full}}, or a list of " + either(key.words);
     case Type::named_paths: return "a path for each name";
   }
   return {};

@@ -15,7 +15,7 @@ namespace llmc::spec {
 
 /// A value as a spec spells it. Words ("auto", "bf16", "fan_in") are strings; bytes are whole numbers.
 using Value = std::variant<std::monostate, bool, std::int64_t, double, std::string, std::vector<std::string>,
-                           std::vector<double>, NamedPaths>;
+                           std::vector<double>, NamedPaths, Recompute>;
 
 enum class Type {
   integer,
@@ -26,7 +26,7 @@ enum class Type {
   choice,      // one of `words`
   bytes,       // a size in bytes
   numbers,     // list of exactly `count` numbers
-  recompute,   // none | full | {every: N} | list of `words`: string, integer or strings
+  recompute,   // auto | none | full | {every: N} | {layers: {A-B: ...}} | list of `words`
   named_paths  // a path for each name that somebody chose: every word in the key's group that is no key of it
 };
 

@@ -90,6 +90,21 @@ Row bind_choice(const char* path, std::vector<std::string> words, Field field) {
   return row;
 }
 
+/// parallel.shard, whose word `auto` has a member of its own.
+inline Row bind_shard() {
+  const std::vector<std::string> words = {"none", "optimizer", "gradients", "parameters"};
+  Row row = bind_choice("parallel.shard", words, [](auto& s) -> auto& { return s.parallel.shard; });
+  row.key.words.push_back("auto");
+  row.key.get = [words](const Spec& spec) -> Value {
+    return spec.parallel.shard_automatic ? "auto" : words[static_cast<std::size_t>(spec.parallel.shard)];
+  };
+  row.key.set = [set = row.key.set](Spec& spec, const Value& value) {
+    spec.parallel.shard_automatic = value == Value("auto");
+    if (!spec.parallel.shard_automatic) set(spec, value);
+  };
+  return row;
+}
+
 template <typename Field>
 Row bind_std(const char* path, Field field) {
   Row row;
@@ -115,25 +130,8 @@ inline Row bind_recompute() {
   row.key.path = "memory.recompute";
   row.key.type = Type::recompute;
   row.key.words = {"norms", "qkv", "attention", "residual", "gate_up", "swiglu"};
-  row.key.get = [](const Spec& spec) -> Value {
-    const Recompute& recompute = spec.memory.recompute;
-    switch (recompute.kind) {
-      case Recompute::Kind::none: return "none";
-      case Recompute::Kind::full: return "full";
-      case Recompute::Kind::every: return recompute.every;
-      case Recompute::Kind::ops: return recompute.ops;
-    }
-    return {};
-  };
-  row.key.set = [](Spec& spec, const Value& value) {
-    if (const auto* every = std::get_if<std::int64_t>(&value))
-      spec.memory.recompute = {Recompute::Kind::every, *every, {}};
-    else if (const auto* ops = std::get_if<std::vector<std::string>>(&value))
-      spec.memory.recompute = {Recompute::Kind::ops, 0, *ops};
-    else
-      spec.memory.recompute = {
-          std::get<std::string>(value) == "full" ? Recompute::Kind::full : Recompute::Kind::none, 0, {}};
-  };
+  row.key.get = [](const Spec& spec) -> Value { return spec.memory.recompute; };
+  row.key.set = [](Spec& spec, const Value& value) { spec.memory.recompute = std::get<Recompute>(value); };
   return row;
 }
 

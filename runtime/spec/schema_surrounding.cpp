@@ -279,13 +279,15 @@ std::vector<Row> surrounding_rows() {
           .unit("ranks")
           .doc("Processes, one a GPU, that the plan is made for: micro_batch: auto leaves each its part of a step, and "
                "memory.budget is one rank's. The trainer runs with any number that has work for all."),
-      bind_choice("parallel.shard", {"none", "optimizer", "gradients", "parameters"}, LLMC_FIELD(parallel.shard))
+      bind_shard()
           .fallback("optimizer")
-          .doc("What several ranks share out. none: nothing, each has all and sums gradients with the others (DDP). "
-               "optimizer: each keeps and updates its part of the optimizer's state (ZeRO-1). gradients: and keeps its "
-               "part of the gradients, which are reduced in every micro-batch (ZeRO-2). parameters: and of the "
-               "weights, which are gathered block by block, forward and backward (ZeRO-3, FSDP). One rank trains to "
-               "the same bits with all of them."),
+          .doc(
+              "What several ranks share out. none: nothing, each has all and sums gradients with the others (DDP). "
+              "optimizer: each keeps and updates its part of the optimizer's state (ZeRO-1). gradients: and keeps its "
+              "part of the gradients, which are reduced in every micro-batch (ZeRO-2). parameters: and of the "
+              "weights, which are gathered block by block, forward and backward (ZeRO-3, FSDP). auto: the one that the "
+              "planner predicts to take least time of those that fit memory.budget. One rank trains to the same bits "
+              "with all of them."),
       bind_choice("parallel.gradient_dtype", {"fp32", "bf16"}, LLMC_FIELD(parallel.gradient_dtype))
           .fallback("fp32")
           .doc("In what ranks send gradients to each other. bf16: half the bytes, each rank's gradients of a block are "
@@ -326,6 +328,12 @@ std::vector<Row> surrounding_rows() {
           .doc("What computes attention: cuDNN, or llmc's own kernels (portable), which take any even head_dim up to "
                "256. auto: cuDNN where it has the shape; with deterministic: true, backward by whichever is predicted "
                "to be faster."),
+      bind("target.device", Type::string, LLMC_FIELD(target.device))
+          .label()
+          .doc("What the planner predicts times for: a device that `llmc devices` lists, or a file in their format. "
+               "Without one: for cuda the smallest device with target.arch; for cpu this machine, where `llmc "
+               "calibrate` "
+               "has measured it, else a processor with two cores."),
       bind("seed", Type::integer, LLMC_FIELD(seed))
           .fallback("42")
           .run_time()

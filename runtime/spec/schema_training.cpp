@@ -27,7 +27,8 @@ std::vector<Row> training_rows() {
           .fallback("auto")
           .range(1, 65536)
           .unit("sequences")
-          .doc("Sequences of one forward and backward pass; auto: the largest that fits memory.budget."),
+          .doc("Sequences of one forward and backward pass; auto: of those that fit memory.budget, the one that the "
+               "planner predicts to take least time."),
       bind("batch.tokens", Type::integer, LLMC_FIELD(batch.tokens))
           .run_time()
           .range(1, 1e12)
@@ -51,15 +52,18 @@ std::vector<Row> training_rows() {
                      return default_budget(s.target.arch.empty() ? std::vector<std::string>{kCudaArch} : s.target.arch);
                    })
           .doc("What the trainer may allocate on its device."),
-      bind_recompute().fallback("none").doc(
+      bind_recompute().fallback("auto").doc(
           "What the backward pass computes again instead of keeping it: nothing, whole layers (full), every n-th "
-          "layer, or the outputs of these ops in every layer."),
+          "layer, the outputs of these ops in every layer, or of each layer what `layers` says, such as "
+          "{0-7: full, 8-15: [norms, swiglu]}. auto: nothing where that fits memory.budget, else what the planner "
+          "predicts to take least time, layer by layer."),
       bind_auto("memory.loss_chunk", LLMC_FIELD(memory.loss_chunk))
           .fallback("auto")
           .range(1, (1LL << 31) - 1)
           .unit("rows")
           .doc("Rows of logits alive at once. Divides micro_batch * sequence_length; auto: the smallest chunk of at "
-               "least 8192 rows (all rows where there are fewer), or the largest smaller one that fits memory.budget."),
+               "least 8192 rows (all rows where there are fewer), or the smaller one that the planner predicts to take "
+               "least time with memory.budget."),
       bind_single_choice("optimizer.kind", "adamw")
           .fallback("adamw")
           .doc("AdamW as in PyTorch: decoupled weight decay, bias correction."),

@@ -53,11 +53,23 @@ struct Batch {
   std::int64_t micro_batch = 0;  // sequences per pass; 0 = auto
 };
 
+/// What layers `first` to `last`, both included, compute again: everything (full), or the outputs of these ops.
+struct LayerRange {
+  std::int64_t first = 0, last = 0;
+  bool full = false;
+  std::vector<std::string> ops = {};  // empty and not full: nothing
+
+  bool operator==(const LayerRange&) const = default;
+};
+
 /// Which block outputs are computed again in the backward pass instead of being kept.
 struct Recompute {
-  enum class Kind { none, full, every, ops } kind = Kind::none;
-  std::int64_t every = 0;        // kind == every: layers whose index is a multiple of it are recomputed in full
-  std::vector<std::string> ops;  // kind == ops: of norms, qkv, attention, residual, gate_up, swiglu
+  enum class Kind { none, full, every, ops, layers, automatic } kind = Kind::none;
+  std::int64_t every = 0;               // kind == every: layers whose index is a multiple of it are recomputed in full
+  std::vector<std::string> ops = {};    // kind == ops: of norms, qkv, attention, residual, gate_up, swiglu
+  std::vector<LayerRange> layers = {};  // kind == layers: by `first`, without overlap; what none names keeps all
+
+  bool operator==(const Recompute&) const = default;
 };
 
 struct Memory {
@@ -139,6 +151,7 @@ struct Guards {
 struct Parallel {
   std::int64_t world_size = 1;  // ranks that the plan is made for
   Shard shard = Shard::optimizer;
+  bool shard_automatic = false;       // the planner chooses `shard`
   DType gradient_dtype = DType::f32;  // in which ranks send gradients to each other
   std::int64_t compare_every = 0;     // steps; 0: never
   std::int64_t reserved_sms = 0;      // of a GPU: what products leave to collectives; cuda only
@@ -148,6 +161,7 @@ struct Target {
   TargetKind kind = TargetKind::cpu;
   std::vector<std::string> arch;                       // cpu: one -march name; cuda: "80", "90a", "100"
   AttentionKind attention = AttentionKind::automatic;  // cuda only
+  std::string device;                                  // whose times are planned: a name or a file; empty: by arch
 };
 
 struct Spec {

@@ -9,19 +9,29 @@ constexpr std::int64_t kMiB = std::int64_t{1} << 20;
 }  // namespace
 
 // What the driver reports as total (79.6 GiB of an "80 GB" H100), less 2 GiB for the context and the libraries' own
-// workspaces.
+// workspaces. compiler/devices/*.yaml say the same of the same names, which a test compares: a trainer reads no YAML.
 const std::vector<DeviceMemory>& device_memories() {
   static const std::vector<DeviceMemory> table = {
       {"a100-40gb", 37 * kGiB, "80"},
       {"a100-80gb", 77 * kGiB, "80"},
       {"a10-24gb", 20 * kGiB, "86"},
+      {"a10", 20 * kGiB, "86"},
       {"l4-24gb", 20 * kGiB, "89"},
+      {"l4", 20 * kGiB, "89"},
       {"l40s-48gb", 42 * kGiB, "89"},
+      {"l40s", 42 * kGiB, "89"},
       {"h100-94gb", 91 * kGiB, "90"},
+      {"h100-nvl", 91 * kGiB, "90"},
+      {"h100-pcie", 77 * kGiB, "90"},
+      {"h100-sxm", 77 * kGiB, "90"},
       {"h200-141gb", 137 * kGiB, "90"},
+      {"h200", 137 * kGiB, "90"},
       {"b200-180gb", 175 * kGiB, "100"},
+      {"b200", 175 * kGiB, "100"},
       {"rtx4090-24gb", 21 * kGiB + 512 * kMiB, "89"},
+      {"rtx-4090", 21 * kGiB + 512 * kMiB, "89"},
       {"rtx5090-32gb", 29 * kGiB, "120"},
+      {"rtx-5090", 29 * kGiB, "120"},
       {"h100-80gb", 77 * kGiB, "90"},  // last: messages take it for their example
   };
   return table;

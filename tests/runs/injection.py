@@ -30,7 +30,7 @@ MARKS = ("pwned", "touch", "line one", "HOME", "\u4e2d", "u4e2d")
 FREE = ["data.tokenizer", "data.train.path", "data.validation.path", "data.validation.NAME", "sampling.prompts", "checkpoint.mirror",
         "init.from"]
 CLOSED = ["name", "target.arch", "target.kind", "precision.compute", "schedule.kind", "optimizer.kind", "memory.recompute",
-          "model.rope_scaling.type", "init.linear", "checkpoint.best"]
+          "model.rope_scaling.type", "init.linear", "checkpoint.best", "target.device"]
 
 
 def filled(text):

@@ -28,8 +28,11 @@ class Memory(RunTest):
     def test_arena_is_the_plan(self):
         """Any spec: what llmc plan says, what trainer --plan says, what the trainer allocates."""
         spec = harness.write_small(self.path("small"))
-        variants = [[], ["precision.compute=bf16"], ["precision.compute=bf16", "precision.residual=bf16"], ["memory.recompute=full"], ["memory.recompute={every: 2}"],
+        variants = [[], ["precision.compute=bf16"], ["precision.compute=bf16", "precision.residual=bf16"], ["memory.recompute=full"], ["memory.recompute={layers: {0: full, 2: [norms, attention]}}"],
                     ["model.tie_word_embeddings=true", "memory.loss_chunk=1"], ["metrics.per_parameter=true"]]
+        plain = json.loads(self.succeed(LLMC, "plan", spec, "--json").out)
+        # What a budget that the plain run does not fit makes of everything that can be left open.
+        variants.append([f"memory.budget={plain['memory']['arena_bytes'] * 9 // 10}", "memory.recompute=auto", "memory.loss_chunk=auto"])
         for overrides in variants:
             plan = json.loads(self.succeed(LLMC, "plan", spec, "--json", *overrides).out)
             arena = plan["memory"]["arena_bytes"]

@@ -4,7 +4,7 @@ import os
 
 import harness
 
-RECOMPUTE = ["full", "{every: 2}", "[norms, swiglu]"]
+RECOMPUTE = ["full", "{layers: {0: full, 2: [norms, attention]}}", "[norms, swiglu]"]
 
 
 class SimBitEquality(harness.SimTest):

@@ -158,8 +158,9 @@ std::vector<std::string> draw(unsigned seed) {
       "model.mlp_bias=" + pick({"true", "false"}),
       "precision.compute=" + pick({"fp32", "bf16"}),
       "memory.loss_chunk=" + pick({"8", "16", "24", "48"}),
-      "memory.recompute=" + pick({"none", "full", "{every: 1}", "[norms]", "[norms, swiglu]", "[attention]", "[qkv]",
-                                  "[residual]", "[gate_up]", "[norms, qkv, attention, residual, gate_up, swiglu]"}),
+      "memory.recompute=" +
+          pick({"none", "full", "{every: 1}", "[norms]", "[norms, swiglu]", "[attention]", "[qkv]", "[residual]",
+                "[gate_up]", "{layers: {0: full}}", "[norms, qkv, attention, residual, gate_up, swiglu]"}),
       "metrics.per_parameter=" + pick({"true", "false"}),
   };
   const bool narrow = std::count(overrides.begin(), overrides.end(), "precision.compute=bf16");
@@ -290,14 +291,16 @@ TEST(Arena, RecomputingNeedsLess) {
 TEST(Arena, ABudgetOfExactlyItsBytesIsEnough) {
   const std::size_t bytes = make_plan(small_spec().spec).layout.bytes;
   const auto with_budget = [](std::size_t budget) {
-    return make_plan(small_spec({"memory.budget=" + std::to_string(budget)}).spec).layout.bytes;
+    return make_plan(small_spec({"memory.recompute=none", "memory.budget=" + std::to_string(budget)}).spec)
+        .layout.bytes;
   };
   EXPECT_EQ(with_budget(bytes), bytes);
   EXPECT_THROW(with_budget(bytes - 1), Failure);
 }
 
 TEST(Arena, AutoTakesTheLargestMicroBatchThatFits) {
-  const std::vector<std::string> open = {"batch.micro_batch=auto", "batch.tokens=384", "memory.loss_chunk=8"};
+  const std::vector<std::string> open = {"batch.micro_batch=auto", "batch.tokens=384", "memory.loss_chunk=8",
+                                         "memory.recompute=none"};
   const auto with = [&](std::vector<std::string> more) {
     more.insert(more.begin(), open.begin(), open.end());
     return small_spec(more).spec;

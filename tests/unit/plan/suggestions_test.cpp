@@ -327,7 +327,7 @@ TEST(Suggestions, OfSectionsWithoutTheirKeys) {
   EXPECT_EQ(advice("optimizer.betas[1]=0.9"), "write the whole list: optimizer.betas=[...]");
   EXPECT_EQ(advice("memory.recompute=attention"), "did you mean [attention]?");
   EXPECT_EQ(advice("memory.recompute=norms,swiglu"), "did you mean [norms, swiglu]?");
-  EXPECT_TRUE(advice("memory.recompute=norms,attn").starts_with("write none, full, ")) << "attn is no op";
+  EXPECT_TRUE(advice("memory.recompute=norms,attn").starts_with("write auto, none, full, ")) << "attn is no op";
   // What the file says of the section stays: fp32 does not go with its residual stream.
   const LoadResult kept =
       load_text(std::string(kBase) + "precision: {compute: bf16, residual: bf16}\n", "base.yaml", {"precision=fp32"});
@@ -378,7 +378,7 @@ TEST(Synonyms, OfOtherFrameworks) {
   EXPECT_EQ(advice("precision.linear=fp32"),
             "the keys here are compute and residual");  // not init.linear: that takes no fp32
   EXPECT_EQ(advice("precision.compute=bfloat16"), "did you mean bf16?");
-  EXPECT_EQ(advice("memory.budget=h200"), "did you mean h200-141gb?");
+  EXPECT_EQ(advice("memory.budget=rtx4090"), "did you mean rtx4090-24gb?");
   EXPECT_NE(advice("memory.budget=mi300").find("h100-80gb"), std::string::npos);
 }
 

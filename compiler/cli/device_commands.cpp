@@ -1,0 +1,55 @@
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "compiler/cli/commands.h"
+#include "compiler/devices/device.h"
+#include "compiler/devices/files.h"
+#include "error.h"
+#include "spec/schema.h"
+
+namespace llmc::cli {
+
+namespace {
+
+using devices::Device;
+using devices::Figure;
+
+std::string table() {
+  std::string out = fmt::format("{:<12} {:>5} {:>7} {:>5} {:>12} {:>12} {:>10}  {}\n", "device", "arch", "memory",
+                                "SMs", "bf16 peak", "sustained", "copy", "also");
+  for (const Device& device : devices::all()) {
+    std::string also;
+    for (const std::string& name : device.also) also += (also.empty() ? "" : ", ") + name;
+    const std::string line = fmt::format(
+        "{:<12} {:>5} {:>3.0f} GiB {:>5.0f} {:>6.4g} TFLOP/s {:>4.3g} TFLOP/s {:>5.0f} GB/s  {}", device.name,
+        device.arch.empty() ? "cpu" : device.arch, device[Figure::memory] / (1 << 30), device[Figure::processors],
+        1e-12 * device[Figure::peak_bf16], 1e-12 * device[Figure::product_bf16], 1e-9 * device[Figure::copy], also);
+    out += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+  }
+  return out;
+}
+
+std::string file_of(const std::string& name) {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < devices::all().size(); ++i) {
+    if (devices::all()[i].is_called(name)) return devices::files()[i].text;
+    names.push_back(devices::all()[i].name);
+  }
+  const auto near = spec::nearest(name, names);
+  throw Failure(Exit::usage,
+                fmt::format("llmc has no device '{}'; {}", name,
+                            near ? fmt::format("did you mean {}?", *near) : "there are " + spec::either(names)));
+}
+
+}  // namespace
+
+void add_device_commands(CLI::App& app) {
+  auto name = std::make_shared<std::string>();
+  CLI::App* command = app.add_subcommand("devices", "the devices that times can be planned for, or one of their files");
+  command->add_option("name", *name, "whose file to print: what it can do, and where each figure comes from");
+  command->footer("Example: llmc devices h100-sxm > mine.yaml, then target.device: mine.yaml");
+  command->callback([name] { fmt::print("{}", name->empty() ? table() : file_of(*name)); });
+}
+
+}  // namespace llmc::cli

@@ -1,0 +1,234 @@
+#include "compiler/devices/device.h"
+
+#include <fmt/format.h>
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <limits>
+#include <set>
+#include <sstream>
+
+#include "compiler/devices/files.h"
+#include "error.h"
+#include "spec/scalars.h"
+#include "spec/schema.h"
+
+namespace llmc::devices {
+namespace {
+
+constexpr const char* kNames[kFigures] = {"memory",
+                                          "processors",
+                                          "peak_bf16",
+                                          "peak_fp32",
+                                          "product_bf16",
+                                          "product_fp32",
+                                          "attention_forward_64",
+                                          "attention_forward_128",
+                                          "attention_backward_64",
+                                          "attention_backward_128",
+                                          "copy",
+                                          "cache",
+                                          "cache_copy",
+                                          "launch",
+                                          "link_inside",
+                                          "latency_inside",
+                                          "link_between",
+                                          "latency_between"};
+
+constexpr std::size_t kLargestFile = 1 << 20;
+
+class Reader {
+ public:
+  explicit Reader(std::string name) : name_(std::move(name)) {}
+
+  Device read(const std::string& text) {
+    YAML::Node root;
+    try {
+      root = YAML::Load(text);
+    } catch (const YAML::Exception& error) {
+      fail(error.mark, fmt::format("this is not YAML: {}", error.msg), "mend it");
+    }
+    if (!root.IsMap()) fail(root.Mark(), "a device is a map", "begin with `name: NAME`");
+    known(root, {"name", "also", "kind", "arch", "reports", "per_host", "figures"});
+    Device device;
+    device.name = text_of(root, root, "name", "a name such as my-gpu");
+    if (spec::run_name(device.name) != device.name)
+      fail(root["name"].Mark(), "a device's name is lower-case letters, digits and hyphens, a letter first",
+           "write name: my-gpu");
+    if (const YAML::Node also = root["also"]) {
+      if (!also.IsSequence()) fail(also.Mark(), "also takes a list of names", "write also: [NAME]");
+      for (const YAML::Node& item : also) device.also.push_back(scalar(item, "a name"));
+    }
+    const std::string kind = text_of(root, root, "kind", "cuda or cpu");
+    if (kind != "cuda" && kind != "cpu") fail(root["kind"].Mark(), "kind takes cuda or cpu", "write one of them");
+    device.kind = kind == "cuda" ? spec::TargetKind::cuda : spec::TargetKind::cpu;
+    if (device.kind == spec::TargetKind::cuda) device.arch = text_of(root, root, "arch", "a compute capability, 90");
+    if (root["reports"]) device.reports = scalar(root["reports"], "what the driver calls the device");
+    if (root["per_host"])
+      device.per_host = static_cast<std::int64_t>(number(root["per_host"], "per_host", "a whole number such as 8"));
+    const YAML::Node figures = root["figures"];
+    if (!figures || !figures.IsMap())
+      fail(root.Mark(), "a device needs figures", "write them as in `llmc devices NAME`");
+    known(figures, {std::begin(kNames), std::end(kNames)});
+    for (std::size_t i = 0; i < kFigures; ++i) device.figures[static_cast<Figure>(i)] = figure(figures, kNames[i]);
+    return device;
+  }
+
+ private:
+  [[noreturn]] void fail(const YAML::Mark& mark, const std::string& what, const std::string& advice) const {
+    throw Failure(Exit::spec, fmt::format("{}:{}: {}; {}", name_, mark.line + 1, what, advice));
+  }
+
+  /// Every key of `map` is one of these, once.
+  void known(const YAML::Node& map, const std::vector<std::string>& names) const {
+    std::set<std::string> seen;
+    for (const auto& member : map) {
+      const std::string key = scalar(member.first, "a key");
+      if (std::ranges::find(names, key) == names.end()) {
+        const auto near = spec::nearest(key, names);
+        fail(member.first.Mark(), fmt::format("there is no key {} here", key),
+             near ? fmt::format("did you mean {}?", *near) : "remove it");
+      }
+      if (!seen.insert(key).second) fail(member.first.Mark(), fmt::format("{} stands twice", key), "remove one");
+    }
+  }
+
+  std::string scalar(const YAML::Node& node, const std::string& expected) const {
+    if (!node.IsScalar() || node.Scalar().empty())
+      fail(node.Mark(), "something else stands here than " + expected, "write " + expected);
+    return node.Scalar();
+  }
+
+  std::string text_of(const YAML::Node& root, const YAML::Node& map, const char* key,
+                      const std::string& expected) const {
+    const YAML::Node node = map[key];
+    if (!node) fail(root.Mark(), fmt::format("{} is missing", key), fmt::format("write {}: {}", key, expected));
+    return scalar(node, expected);
+  }
+
+  double number(const YAML::Node& node, const std::string& what, const std::string& expected) const {
+    const std::string text = scalar(node, expected);
+    const auto plain = spec::parse_number(text).value;
+    const auto bytes = spec::parse_bytes(text).value;
+    const double value = plain ? *plain : bytes ? static_cast<double>(*bytes) : 0;
+    if (!(value > 0))
+      fail(node.Mark(), fmt::format("{} takes a number above 0, not '{}'", what, text), "write " + expected);
+    return value;
+  }
+
+  Value figure(const YAML::Node& figures, const char* name) const {
+    const YAML::Node node = figures[name];
+    const std::string expected = fmt::format("{}: {{value: NUMBER, from: \"where it comes from\"}}", name);
+    if (!node) fail(figures.Mark(), fmt::format("the figure {} is missing", name), "write " + expected);
+    if (!node.IsMap()) fail(node.Mark(), fmt::format("the figure {} is no map", name), "write " + expected);
+    known(node, {"value", "from"});
+    if (!node["value"] || !node["from"]) fail(node.Mark(), fmt::format("{} lacks a part", name), "write " + expected);
+    return {number(node["value"], name, "a number such as 3.2e12, or bytes such as 50MiB"),
+            scalar(node["from"], "where the figure comes from")};
+  }
+
+  std::string name_;
+};
+
+Device read_file(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  if (file) text << file.rdbuf();
+  if (!file || text.str().size() > kLargestFile)
+    throw Failure(Exit::spec,
+                  fmt::format("target.device: {} cannot be read as a device file; write a device that "
+                              "`llmc devices` lists, or the path of a file as `llmc devices NAME` prints one",
+                              path.string()));
+  return read(text.str(), path.string());
+}
+
+/// The device of the user's folder with this name, if it has one.
+std::vector<Device> of_the_user(const std::string& name) {
+  const std::filesystem::path folder = user_folder();
+  if (folder.empty() || !std::filesystem::is_regular_file(folder / (name + ".yaml"))) return {};
+  return {read_file(folder / (name + ".yaml"))};
+}
+
+/// A built-in device, or one of the user's folder.
+Device named(const std::string& name) {
+  if (const std::vector<Device> own = of_the_user(name); !own.empty()) return own[0];
+  std::vector<std::string> names;
+  for (const Device& device : all()) {
+    if (device.is_called(name)) return device;
+    names.push_back(device.name);
+  }
+  const auto near = spec::nearest(name, names);
+  throw Failure(Exit::spec,
+                fmt::format("target.device: no device is called {}; {}`llmc devices` lists them, and a file "
+                            "of your own is named by its path",
+                            name, near ? fmt::format("did you mean {}? ", *near) : ""));
+}
+
+/// "90" of "90a".
+std::string capability(const std::string& arch) { return arch.substr(0, arch.find_last_of("0123456789") + 1); }
+
+void check_target(const Device& device, const spec::Spec& spec) {
+  const auto fits = [&](const std::string& arch) { return capability(arch) == device.arch; };
+  if (device.kind != spec.target.kind ||
+      (device.kind == spec::TargetKind::cuda && std::ranges::none_of(spec.target.arch, fits)))
+    throw Failure(
+        Exit::spec,
+        fmt::format("target.device {} is {}, and target.kind is {} with arch {}; write a device of that kind",
+                    device.name,
+                    device.kind == spec::TargetKind::cuda ? "of compute capability " + device.arch : "a cpu",
+                    spec.target.kind == spec::TargetKind::cuda ? "cuda" : "cpu", spec::either(spec.target.arch)));
+}
+
+}  // namespace
+
+const char* name_of(Figure figure) { return kNames[static_cast<std::size_t>(figure)]; }
+
+bool is_file(const std::string& word) { return word.find('/') != std::string::npos || word.ends_with(".yaml"); }
+
+bool Device::is_called(const std::string& word) const {
+  return name == word || std::ranges::find(also, word) != also.end();
+}
+
+const std::vector<Device>& all() {
+  static const std::vector<Device> list = [] {
+    std::vector<Device> devices;
+    for (const File& file : files()) devices.push_back(read(file.text, file.name));
+    return devices;
+  }();
+  return list;
+}
+
+Device read(const std::string& text, const std::string& name) { return Reader(name).read(text); }
+
+std::filesystem::path user_folder() {
+  if (const char* config = std::getenv("XDG_CONFIG_HOME"); config && *config)
+    return std::filesystem::path(config) / "llmc/devices";
+  if (const char* home = std::getenv("HOME"); home && *home)
+    return std::filesystem::path(home) / ".config/llmc/devices";
+  return {};
+}
+
+Device find(const spec::Spec& spec) {
+  if (!spec.target.device.empty()) {
+    Device device = is_file(spec.target.device) ? read_file(spec.target.device) : named(spec.target.device);
+    check_target(device, spec);
+    return device;
+  }
+  if (spec.target.kind == spec::TargetKind::cpu) return named("cpu");
+  // The smallest with one of the architectures, as memory.budget's default has it; where none has, one of the nearest.
+  const auto distance = [&](const Device& device) {
+    int least = std::numeric_limits<int>::max();
+    for (const std::string& arch : spec.target.arch)
+      least = std::min(least, std::abs(std::stoi(arch) - std::stoi(device.arch)));
+    return std::pair(least, device[Figure::memory]);
+  };
+  const Device* nearest = nullptr;
+  for (const Device& device : all())
+    if (device.kind == spec::TargetKind::cuda && (!nearest || distance(device) <= distance(*nearest)))
+      nearest = &device;
+  return *nearest;
+}
+
+}  // namespace llmc::devices

@@ -1,0 +1,74 @@
+// What a device can do, as the planner's time model takes it: peaks, rates, links, each figure with its origin.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "spec/spec.h"
+
+namespace llmc::devices {
+
+/// What a device file states. Rates are those of one device; of a cpu, of all the cores that a trainer runs on.
+enum class Figure {
+  memory,                  // bytes that a run may plan with
+  processors,              // SMs, or cores
+  peak_bf16,               // FLOP/s of dense products, by the data sheet: what MFU is relative to
+  peak_fp32,               //
+  product_bf16,            // FLOP/s of large matrix products, sustained within a step
+  product_fp32,            //
+  attention_forward_64,    // FLOP/s of causal attention at head_dim 64, half of the square counted, two products
+  attention_forward_128,   // the same at 128
+  attention_backward_64,   // five products
+  attention_backward_128,  //
+  copy,                    // bytes/s read and written from and to memory
+  cache,                   // bytes of the last cache before memory that kernels leave their results in
+  cache_copy,              // bytes/s of a working set that fits there
+  launch,                  // seconds from a kernel to the next one; cpu: of a parallel region
+  link_inside,             // bytes/s in one direction between devices of a host
+  latency_inside,          // seconds of one message
+  link_between,            // the same between hosts, for each device
+  latency_between,         //
+};
+constexpr std::size_t kFigures = static_cast<std::size_t>(Figure::latency_between) + 1;
+const char* name_of(Figure figure);
+
+struct Value {
+  double value = 0;
+  std::string from;  // "data sheet", "assumed: ...", what measured it and when
+};
+
+struct Device {
+  std::string name;
+  std::vector<std::string> also;  // other names
+  spec::TargetKind kind = spec::TargetKind::cuda;
+  std::string arch;           // cuda: compute capability, "90"
+  std::string reports;        // what the driver calls it
+  std::int64_t per_host = 1;  // how many of them a host has
+  std::map<Figure, Value> figures;
+
+  double operator[](Figure figure) const { return figures.at(figure).value; }
+  bool is_called(const std::string& word) const;
+};
+
+/// Those that are built in, by name.
+const std::vector<Device>& all();
+
+/// `name`: of the file in messages. Throws Failure(spec) with the line, what is wrong and what to write instead.
+Device read(const std::string& text, const std::string& name);
+
+/// Whether target.device names a file: with a slash, or ending in .yaml.
+bool is_file(const std::string& word);
+
+/// Where `llmc calibrate` leaves what it measured, and where other device files may lie: $XDG_CONFIG_HOME/llmc/devices,
+/// or ~/.config/llmc/devices. Empty where the environment names neither.
+std::filesystem::path user_folder();
+
+/// The device whose times are planned: what target.device names, of the user's folder, built in, or a file; else by
+/// target.kind and target.arch. Throws Failure(spec) where there is none of that name, or of another arch than the
+/// target.
+Device find(const spec::Spec& spec);
+
+}  // namespace llmc::devices

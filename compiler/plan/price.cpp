@@ -1,0 +1,170 @@
+#include "compiler/plan/price.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace llmc::plan {
+namespace {
+
+using devices::Figure;
+
+// Compute and memory of a product overlap, but not at its begin and end: between their maximum (an exponent of
+// infinity) and their sum (1). Measured on an H100 within the step, docs/benchmarks.md: 564 TFLOP/s for o_forward,
+// whose result and addend are fp32, beside 694 to 756 for the others.
+constexpr double kOverlap = 1.5;
+double overlapped(double a, double b) { return std::pow(std::pow(a, kOverlap) + std::pow(b, kOverlap), 1 / kOverlap); }
+
+/// Tiles of a GPU's products, and which part of the rate of the largest they reach: a smaller tile reads its operands
+/// more often (a tile of a x b reads a + b for a b results).
+constexpr struct {
+  std::int64_t m, n;
+  double rate;
+} kTiles[] = {{256, 128, 1}, {128, 256, 1}, {128, 128, 0.92}, {128, 64, 0.75}, {64, 64, 0.55}};
+constexpr std::int64_t kLeastSplit = 1024;  // of k, for each part
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+std::string ms(double seconds) { return fmt::format("{:.4g} ms", 1e3 * seconds); }
+std::string giga(double value) { return fmt::format("{:.4g} G", 1e-9 * value); }
+
+class Pricing {
+ public:
+  Pricing(const Plan& plan, const Launch& launch, std::string* formula)
+      : plan_(plan), launch_(launch), device_(plan.device), formula_(formula) {}
+
+  Price run() {
+    const graph::OpKind kind = plan_.graph.regions[launch_.region_index].ops[launch_.op_index].kind;
+    if (launch_.call == ops::Call::collective) return collective();
+    if (launch_.call == ops::Call::product) return product();
+    if (kind == graph::OpKind::attention || kind == graph::OpKind::attention_backward)
+      return attention(kind == graph::OpKind::attention_backward);
+    return kernel();
+  }
+
+ private:
+  double at(Figure figure) const { return device_[figure]; }
+  bool cuda() const { return device_.kind == spec::TargetKind::cuda; }
+
+  template <class... T>
+  void say(fmt::format_string<T...> text, T&&... values) {
+    if (formula_) *formula_ += fmt::format(text, std::forward<T>(values)...) + "\n";
+  }
+
+  /// Bytes a second of a kernel that moves so many: a cache has what it holds twice over.
+  double rate(double bytes) const { return 2 * bytes <= at(Figure::cache) ? at(Figure::cache_copy) : at(Figure::copy); }
+
+  Price with_launch(double seconds, Bound bound) {
+    const double launch = at(Figure::launch);
+    say("  + launch {} = {}", ms(launch), ms(seconds + launch));
+    return {seconds + launch, seconds < launch ? Bound::launch : bound};
+  }
+
+  Price kernel() {
+    const double bytes = rate(launch_.bytes), seconds = launch_.bytes / bytes;
+    say("{}B / {}B/s ({}) = {}", giga(launch_.bytes), giga(bytes), bytes == at(Figure::copy) ? "copy" : "cache_copy",
+        ms(seconds));
+    return with_launch(seconds, Bound::memory);
+  }
+
+  /// FLOPs that a GPU's SMs are busy with: in its last wave some have nothing to do.
+  double in_waves(const GemmShape& shape) {
+    const double sms = at(Figure::processors);
+    double least = 0;
+    std::string how;
+    for (const auto& tile : kTiles)
+      for (std::int64_t split = 1; split == 1 || shape.k / split >= kLeastSplit; split *= 2) {
+        const auto tiles = static_cast<double>(ceil_div(shape.m, tile.m) * ceil_div(shape.n, tile.n) * split);
+        const double waves = std::ceil(tiles / sms);
+        const double of_a_tile = 2.0 * static_cast<double>(tile.m * tile.n) * static_cast<double>(shape.k / split);
+        // The parts of a sum pass memory as fp32.
+        const double sums = split == 1 ? 0 : 8.0 * static_cast<double>(split * shape.m * shape.n) / at(Figure::copy);
+        const double flops = waves * sms * of_a_tile / tile.rate + sums * rate_of_products();
+        if (least == 0 || flops < least) {
+          least = flops;
+          if (formula_)
+            how = fmt::format("{:.0f} tiles of {} x {}{} in {:.0f} waves on {:.0f} SMs", tiles, tile.m, tile.n,
+                              split == 1 ? "" : fmt::format(", k in {} parts", split), waves, sms);
+        }
+      }
+    say("{}FLOP as {}: {}FLOP", giga(launch_.flops), how, giga(least));
+    return least;
+  }
+
+  double rate_of_products() const {
+    const bool narrow = plan_.products[launch_.product].shape.operand == DType::bf16;
+    return at(narrow ? Figure::product_bf16 : Figure::product_fp32);
+  }
+
+  Price product() {
+    const double flops = cuda() ? in_waves(plan_.products[launch_.product].shape) : launch_.flops;
+    const double compute = flops / rate_of_products(), memory = launch_.bytes / rate(launch_.bytes);
+    say("compute {}FLOP / {}FLOP/s = {}", giga(flops), giga(rate_of_products()), ms(compute));
+    say("memory {}B / {}B/s = {}", giga(launch_.bytes), giga(rate(launch_.bytes)), ms(memory));
+    const double seconds = overlapped(compute, memory);
+    say("overlapping in part: {}", ms(seconds));
+    return with_launch(seconds, compute >= memory ? Bound::compute : Bound::memory);
+  }
+
+  /// A score's time is a line in head_dim: products grow with it, the exponential does not.
+  Price attention(bool backward) {
+    const graph::Op& op = plan_.graph.regions[launch_.region_index].ops[launch_.op_index];
+    const auto dim = static_cast<double>(op.heads.dim);
+    const double products = backward ? 5 : 2;
+    const double scores = 0.5 * static_cast<double>(plan_.graph.batch * op.heads.query) *
+                          static_cast<double>(plan_.graph.sequence) * static_cast<double>(plan_.graph.sequence);
+    const double narrow =
+        2 * products * 64 / at(backward ? Figure::attention_backward_64 : Figure::attention_forward_64);
+    const double wide =
+        2 * products * 128 / at(backward ? Figure::attention_backward_128 : Figure::attention_forward_128);
+    const double score = narrow + (wide - narrow) * (dim - 64) / 64;
+    double seconds = scores * score;
+    say("{} scores, {:.4g} ns each at head_dim {:.0f}: {}", giga(scores), 1e9 * score, dim, ms(seconds));
+    if (backward && !plan_.attention.backward.empty() && plan_.attention.backward.front().predicted_ms > 0) {
+      seconds = 1e-3 * plan_.attention.backward.front().predicted_ms;
+      say("by the rates of this architecture's backward passes (target.attention): {}", ms(seconds));
+    }
+    if (backward && cuda() && launch_.call != ops::Call::attention_backward) {  // llmc's own: one of two passes
+      const double part = launch_.flops / (scores * 2 * 7 * dim);
+      seconds *= part;
+      say("of which this pass has {:.3g}: {}", part, ms(seconds));
+    }
+    return with_launch(seconds, Bound::compute);
+  }
+
+  Price collective() {
+    const auto ranks = static_cast<double>(plan_.spec.parallel.world_size);
+    const bool inside = plan_.spec.parallel.world_size <= device_.per_host;
+    const double link = inside ? at(Figure::link_inside) : std::min(at(Figure::link_inside), at(Figure::link_between));
+    const double latency = at(inside ? Figure::latency_inside : Figure::latency_between);
+    const double messages = std::ceil(std::log2(std::max(ranks, 2.0)));
+    const double bytes = launch_.wire / link, seconds = bytes + messages * latency;
+    say("{}B / {}B/s (link {} hosts) + {:.0f} x {} = {}", giga(launch_.wire), giga(link), inside ? "inside" : "between",
+        messages, ms(latency), ms(seconds));
+    return {seconds, bytes >= messages * latency ? Bound::link : Bound::launch};
+  }
+
+  const Plan& plan_;
+  const Launch& launch_;
+  const devices::Device& device_;
+  std::string* formula_;
+};
+
+}  // namespace
+
+const char* name_of(Bound bound) {
+  switch (bound) {
+    case Bound::compute: return "compute";
+    case Bound::memory: return "memory";
+    case Bound::launch: return "launch";
+    case Bound::link: return "link";
+  }
+  return "";
+}
+
+Price price(const Plan& plan, const Launch& launch, std::string* formula) {
+  return Pricing(plan, launch, formula).run();
+}
+
+}  // namespace llmc::plan

@@ -1,0 +1,261 @@
+#include "compiler/plan/search.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "compiler/passes/pipeline.h"
+#include "compiler/plan/cost.h"
+#include "compiler/plan/layout.h"
+#include "compiler/plan/parameters.h"
+#include "compiler/plan/step_time.h"
+#include "error.h"
+
+namespace llmc::plan {
+
+using graph::Groups;
+
+namespace {
+
+// Each chunk reads the head's weight twice and its fp32 gradient once, and writes that: from this many rows on the time
+// of it hides in the products' (docs/decisions.md).
+constexpr std::int64_t kFastChunk = 8192;
+constexpr std::int64_t kSmallestAutoChunk = 2048;  // fewer rows starve the head's matrix products
+
+constexpr std::size_t kAlternatives = 3;  // that a plan names beside the best
+
+/// Chunks to try. `auto`: the smallest that costs no speed, then smaller ones, but not below what matrix products need.
+std::vector<std::int64_t> chunk_choices(const spec::Spec& spec, std::int64_t tokens) {
+  if (spec.memory.loss_chunk) {
+    if (tokens % spec.memory.loss_chunk) return {};
+    return {spec.memory.loss_chunk};
+  }
+  std::vector<std::int64_t> choices;
+  for (std::int64_t chunk : micro_batch_sizes(tokens)) {
+    if (chunk >= kFastChunk) choices.clear();  // the last one of these is the smallest
+    if (chunk >= kSmallestAutoChunk || choices.empty()) choices.push_back(chunk);
+  }
+  return choices;
+}
+
+/// Micro-batches to try: those that leave every rank the same number, or where none does at least one.
+std::vector<std::int64_t> micro_batch_choices(const spec::Spec& spec) {
+  if (spec.batch.micro_batch) return {spec.batch.micro_batch};
+  const std::int64_t sequences = spec.batch.tokens / spec.batch.sequence_length, ranks = spec.parallel.world_size;
+  if (sequences % ranks == 0) return micro_batch_sizes(sequences / ranks);
+  std::vector<std::int64_t> choices;
+  for (const std::int64_t size : micro_batch_sizes(sequences))
+    if (sequences / size >= ranks) choices.push_back(size);
+  return choices;
+}
+
+std::vector<Shard> shard_choices(const spec::Spec& spec) {
+  if (!spec.parallel.shard_automatic) return {spec.parallel.shard};
+  if (spec.parallel.world_size == 1) return {Shard::optimizer};  // alike for one rank
+  return {Shard::none, Shard::optimizer, Shard::gradients, Shard::parameters};
+}
+
+/// What the ops of a graph leave open: tensors of all parameters, and memory that an op wants beside its results.
+void size_tensors(Plan& plan) {
+  size_flat(plan.graph, plan.parameters);
+  for (const graph::Region& region : plan.graph.regions)
+    for (const graph::Op& op : region.ops)
+      ops::row_of(op.kind).scratch(plan.graph, op, plan.spec, plan.parameters, plan.attention);
+}
+
+/// Lowered and laid out, with those of attention's backward passes that fit.
+Plan laid_out(const spec::Spec& spec, passes::Choice choice, const devices::Device& device) {
+  Plan plan;
+  plan.spec = spec;
+  plan.choice = std::move(choice);
+  plan.device = device;
+  plan.graph = passes::lower(spec, plan.choice, nullptr);
+  plan.parameters = lay_out_parameters(plan.graph, spec);
+  if (spec.target.kind == spec::TargetKind::cuda) plan.attention = ops::choose_attention(plan.graph, spec);
+  do {
+    size_tensors(plan);
+    plan.layout = lay_out(plan.graph, spec, plan.parameters, plan.micro_batches());
+  } while (!fits_budget(plan) && plan.attention.leave_out_largest());
+  return plan;
+}
+
+/// Every set of ops that memory.recompute has words for, the empty one first.
+std::vector<Groups> all_sets() {
+  std::vector<Groups> sets;
+  const Groups named = graph::kAllGroups & ~static_cast<Groups>(graph::Group::rest);
+  for (Groups groups = 0; groups <= named; ++groups) sets.push_back(groups);
+  sets.push_back(graph::kAllGroups);
+  return sets;
+}
+
+}  // namespace
+
+bool fits_budget(const Plan& plan) { return plan.layout.bytes <= static_cast<std::size_t>(plan.spec.memory.budget); }
+
+std::vector<std::int64_t> micro_batch_sizes(std::int64_t sequences) {
+  std::vector<std::int64_t> result;
+  for (std::int64_t d = 1; d * d <= sequences; ++d)
+    if (sequences % d == 0) {
+      result.push_back(d);
+      if (d != sequences / d) result.push_back(sequences / d);
+    }
+  std::ranges::sort(result, std::greater{});
+  return result;
+}
+
+Search::Search(const spec::Spec& spec) : spec_(spec), device_(devices::find(spec)), wish_(passes::recompute_of(spec)) {
+  for (const Shard shard : shard_choices(spec))
+    for (const std::int64_t micro_batch : micro_batch_choices(spec))
+      for (const std::int64_t chunk : chunk_choices(spec, micro_batch * spec.batch.sequence_length))
+        candidates_.push_back({.shard = shard, .micro_batch = micro_batch, .loss_chunk = chunk});
+  if (candidates_.empty())
+    throw Failure(Exit::spec, fmt::format("memory.loss_chunk {} divides no micro-batch of batch.tokens {}; "
+                                          "write a divisor of batch.sequence_length ({}), or auto",
+                                          spec.memory.loss_chunk, spec.batch.tokens, spec.batch.sequence_length));
+}
+
+Plan Search::lay_out(const Candidate& candidate, const std::vector<Groups>& recompute) const {
+  spec::Spec spec = spec_;
+  spec.parallel.shard = candidate.shard;
+  return laid_out(spec, {candidate.micro_batch, candidate.loss_chunk, recompute}, device_);
+}
+
+Plan Search::with_launches(Plan plan) const {
+  list_work(plan);
+  plan.cost.time = step_time(plan);
+  return plan;
+}
+
+void Search::assess(Candidate& candidate) const {
+  const Plan plan = with_launches(lay_out(candidate, wish_));
+  candidate.seconds = plan.cost.time.seconds;
+  candidate.bytes = plan.layout.bytes;
+  candidate.assessed = true;
+  if (!recompute_is_open()) return;
+  RecomputeProblem& rest = candidate.rest;
+  rest = {.options = {}, .layers = plan.graph.layers(), .fixed = plan.layout.bytes, .bound = 0, .budget = 0};
+  rest.fixed -= plan.layout.transient_bytes;
+  for (std::size_t r = 0; r < plan.graph.regions.size(); ++r) {
+    const graph::Region& region = plan.graph.regions[r];
+    if (region.block != graph::Block::layer) rest.bound = std::max(rest.bound, plan.layout.region_bounds[r]);
+    rest.fixed -= plan.layout.region_kept[r] * static_cast<std::size_t>(plan.graph.layers_of(region));
+  }
+  rest.budget = static_cast<std::size_t>(spec_.memory.budget);
+}
+
+/// What a layer costs with each set of ops computed again: lowered at once, as a model that has a layer of each kind.
+const std::vector<LayerOption>& Search::options(const Candidate& candidate) {
+  std::vector<LayerOption>& options = known_[{candidate.micro_batch, candidate.shard}];
+  if (!options.empty()) return options;
+  const std::vector<Groups> sets = all_sets();
+  spec::Spec spec = spec_;
+  spec.parallel.shard = candidate.shard;
+  spec.model.num_hidden_layers = static_cast<std::int64_t>(sets.size());
+  spec.memory.budget = std::numeric_limits<std::int64_t>::max();
+  Plan plan = laid_out(spec, {candidate.micro_batch, candidate.loss_chunk, sets}, device_);
+  list_work(plan);
+  const std::vector<double> seconds = region_seconds(plan);
+  for (const Groups groups : sets) options.push_back({.groups = groups});
+  for (std::size_t r = 0; r < plan.graph.regions.size(); ++r) {
+    const graph::Region& region = plan.graph.regions[r];
+    if (region.block != graph::Block::layer || region.variant == graph::kAllVariants ||
+        (region.part != graph::Part::forward && region.part != graph::Part::backward))
+      continue;
+    LayerOption& option = options[static_cast<std::size_t>(region.variant)];
+    option.kept += plan.layout.region_kept[r];
+    option.bound = std::max(option.bound, plan.layout.region_bounds[r]);
+    option.seconds += seconds[r];
+  }
+  return options;
+}
+
+RecomputeProblem Search::problem(const Candidate& candidate) {
+  RecomputeProblem problem = candidate.rest;
+  problem.options = options(candidate);
+  return problem;
+}
+
+/// The fastest recomputation with which the candidate fits; nothing where none does.
+std::vector<Groups> Search::solved(const Candidate& candidate) {
+  RecomputeProblem open = problem(candidate);
+  for (;;) {
+    RecomputeSolution solution = solve(open);
+    if (!solution.fits) return {};
+    const std::size_t bytes = lay_out(candidate, solution.layers).layout.bytes;
+    const auto budget = static_cast<std::size_t>(spec_.memory.budget);
+    if (bytes <= budget) return std::move(solution.layers);
+    open.budget -= std::min(open.budget, bytes - budget);  // what packing takes above its bound
+  }
+}
+
+/// The fastest plan of a candidate that fits; nothing where none does.
+std::optional<Plan> Search::fitting(Candidate& candidate) {
+  if (!candidate.assessed) assess(candidate);
+  if (candidate.bytes <= static_cast<std::size_t>(spec_.memory.budget)) return with_launches(lay_out(candidate, wish_));
+  if (!recompute_is_open()) return {};
+  const std::vector<Groups> recompute = solved(candidate);
+  if (recompute.empty()) return {};
+  return with_launches(lay_out(candidate, recompute));
+}
+
+Plan Search::best() {
+  // A smaller chunk of the same pass reads the head's weight more often: it takes no less time than the first one.
+  const Candidate* first = nullptr;
+  for (Candidate& candidate : candidates_) {
+    if (first && first->is_pass_of(candidate)) {
+      candidate.seconds = first->seconds;
+      continue;
+    }
+    assess(candidate);
+    first = &candidate;
+  }
+  std::ranges::stable_sort(candidates_, {}, &Candidate::seconds);
+  std::vector<Plan> found;          // the fastest so far
+  std::vector<Alternative> others;  // and the fastest of each pass
+  std::vector<Candidate> passes;    // that have one
+  for (Candidate& candidate : candidates_) {
+    // Computing again takes time: what follows cannot be faster.
+    if (!found.empty() && candidate.seconds >= found[0].cost.time.seconds && others.size() > kAlternatives) break;
+    if (std::ranges::any_of(passes, [&](const Candidate& known) { return known.is_pass_of(candidate); })) continue;
+    std::optional<Plan> plan = fitting(candidate);
+    if (!plan) continue;
+    passes.push_back(candidate);
+    others.push_back({chosen_spec(*plan), plan->cost.time.seconds, plan->layout.bytes});
+    if (found.empty() || plan->cost.time.seconds < found[0].cost.time.seconds) found.assign(1, std::move(*plan));
+  }
+  if (found.empty()) return with_launches(least());
+  std::ranges::stable_sort(others, {}, &Alternative::seconds);
+  others.erase(others.begin());
+  others.resize(std::min(others.size(), kAlternatives));
+  found[0].alternatives = std::move(others);
+  return std::move(found[0]);
+}
+
+/// The plan of fewest bytes.
+Plan Search::least() {
+  std::vector<Plan> found;
+  for (Candidate& candidate : candidates_) {
+    if (!candidate.assessed) assess(candidate);
+    const std::vector<Groups> recompute = recompute_is_open() ? smallest(problem(candidate)).layers : wish_;
+    Plan plan = lay_out(candidate, recompute);
+    if (found.empty() || plan.layout.bytes < found[0].layout.bytes) found.assign(1, std::move(plan));
+  }
+  return std::move(found[0]);
+}
+
+bool Search::fits_somehow() {
+  const auto fits_with = [this](const std::vector<Groups>& recompute) {
+    return std::ranges::any_of(candidates_,
+                               [&](const Candidate& candidate) { return fits_budget(lay_out(candidate, recompute)); });
+  };
+  if (fits_with(wish_)) return true;
+  if (!recompute_is_open()) return false;
+  if (fits_with(std::vector<Groups>(wish_.size(), graph::kAllGroups))) return true;
+  return std::ranges::any_of(candidates_, [this](Candidate& candidate) {
+    assess(candidate);
+    return !solved(candidate).empty();
+  });
+}
+
+}  // namespace llmc::plan

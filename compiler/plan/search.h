@@ -1,0 +1,64 @@
+// Finds the fastest plan that fits memory.budget: over what a spec leaves to the planner.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "compiler/plan/plan.h"
+#include "compiler/plan/recompute_solver.h"
+
+namespace llmc::plan {
+
+/// Whether the arena is within memory.budget.
+bool fits_budget(const Plan& plan);
+
+/// Divisors of `sequences`, the largest first: of how many a pass may be.
+std::vector<std::int64_t> micro_batch_sizes(std::int64_t sequences);
+
+/// Micro-batch, loss chunk, recomputation of each layer and what ranks share out: each as the spec says, or all that
+/// `auto` may become. Micro-batches, chunks and shares are tried one by one; recomputation is solved for each
+/// (recompute_solver.h).
+class Search {
+ public:
+  /// Throws Failure(spec) where target.device is none, or where no micro-batch has whole loss chunks.
+  explicit Search(const spec::Spec& spec);
+
+  /// The plan that is predicted to take least time, with its launches and times; where none fits the one of fewest
+  /// bytes.
+  Plan best();
+
+  /// Whether any fits.
+  bool fits_somehow();
+
+ private:
+  struct Candidate {
+    Shard shard = Shard::none;
+    std::int64_t micro_batch = 0, loss_chunk = 0;
+    bool assessed = false;       // the rest is known; else `seconds` is a lower bound
+    double seconds = 0;          // of a step that computes nothing again, or what the spec says
+    std::size_t bytes = 0;       // and what it needs
+    RecomputeProblem rest = {};  // but for its options: what is there beside the layers
+
+    bool is_pass_of(const Candidate& other) const { return shard == other.shard && micro_batch == other.micro_batch; }
+  };
+
+  bool recompute_is_open() const { return spec_.memory.recompute.kind == spec::Recompute::Kind::automatic; }
+  Plan lay_out(const Candidate& candidate, const std::vector<graph::Groups>& recompute) const;
+  Plan with_launches(Plan plan) const;
+  void assess(Candidate& candidate) const;
+  std::optional<Plan> fitting(Candidate& candidate);
+  Plan least();
+  const std::vector<LayerOption>& options(const Candidate& candidate);
+  RecomputeProblem problem(const Candidate& candidate);
+  std::vector<graph::Groups> solved(const Candidate& candidate);
+
+  const spec::Spec spec_;
+  const devices::Device device_;
+  const std::vector<graph::Groups> wish_;
+  std::vector<Candidate> candidates_;                                         // best first, by an older rule's order
+  std::map<std::pair<std::int64_t, Shard>, std::vector<LayerOption>> known_;  // of a micro-batch
+};
+
+}  // namespace llmc::plan

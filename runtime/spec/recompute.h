@@ -1,0 +1,19 @@
+// memory.recompute as text: "auto", "full", "{every: 2}", "[norms, swiglu]", "{layers: {0-7: full, 8-15: [norms]}}".
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "spec/spec.h"
+
+namespace llmc::spec {
+
+std::string recompute_text(const Recompute& recompute);
+
+/// "0-7", or "3" of a single layer.
+std::string range_text(const LayerRange& range);
+
+/// What range_text wrote, and nothing else that is not a range from a lower to a higher layer.
+std::optional<LayerRange> parse_range(const std::string& text);
+
+}  // namespace llmc::spec

@@ -1,0 +1,218 @@
+// The solver against exhaustive search, and the search over a spec's choices against what it promises.
+#include "compiler/plan/search.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "compiler/passes/choice.h"
+#include "error.h"
+#include "small_spec.h"
+
+namespace llmc::plan {
+namespace {
+
+/// Every assignment of options to layers.
+RecomputeSolution exhaustive(const RecomputeProblem& problem) {
+  RecomputeSolution best;
+  std::vector<std::size_t> choice(static_cast<std::size_t>(problem.layers), 0);
+  for (bool more = true; more;) {
+    std::size_t bytes = problem.fixed, bound = problem.bound;
+    double seconds = 0;
+    for (const std::size_t i : choice) {
+      bytes += problem.options[i].kept;
+      bound = std::max(bound, problem.options[i].bound);
+      seconds += problem.options[i].seconds;
+    }
+    if (bytes + bound <= problem.budget && (!best.fits || seconds < best.seconds))
+      best = {true, {}, seconds, bytes + bound};
+    more = false;
+    for (std::size_t& i : choice) {
+      if (++i < problem.options.size()) {
+        more = true;
+        break;
+      }
+      i = 0;
+    }
+  }
+  return best;
+}
+
+RecomputeProblem drawn(std::mt19937& rng) {
+  const auto pick = [&](int low, int high) { return std::uniform_int_distribution(low, high)(rng); };
+  RecomputeProblem problem;
+  problem.layers = pick(1, 6);
+  problem.fixed = static_cast<std::size_t>(pick(0, 40));
+  problem.bound = static_cast<std::size_t>(pick(0, 40));
+  const int options = pick(1, 6);
+  for (int i = 0; i < options; ++i)
+    problem.options.push_back({.groups = static_cast<graph::Groups>(i),
+                               .kept = static_cast<std::size_t>(pick(0, 60)),
+                               .bound = static_cast<std::size_t>(pick(0, 80)),
+                               .seconds = pick(1, 50) * 0.01});
+  problem.budget = static_cast<std::size_t>(pick(20, 400));
+  return problem;
+}
+
+TEST(RecomputeSolver, AgreesWithExhaustiveSearch) {
+  std::mt19937 rng(7);
+  int fitting = 0;
+  for (int trial = 0; trial < 3000; ++trial) {
+    const RecomputeProblem problem = drawn(rng);
+    const RecomputeSolution expected = exhaustive(problem), solution = solve(problem);
+    ASSERT_EQ(solution.fits, expected.fits) << trial;
+    EXPECT_EQ(smallest(problem).fits, expected.fits) << trial;
+    if (!expected.fits) continue;
+    ++fitting;
+    EXPECT_NEAR(solution.seconds, expected.seconds, 1e-9) << trial;
+    EXPECT_LE(solution.bytes, problem.budget);
+    EXPECT_EQ(solution.layers.size(), static_cast<std::size_t>(problem.layers));
+  }
+  EXPECT_GT(fitting, 1000);
+}
+
+/// 128 layers of 40 options, as no exhaustive search could try: within the bound that fractions of layers give.
+TEST(RecomputeSolver, IsNearTheFractionalBoundForManyLayers) {
+  std::mt19937 rng(9);
+  RecomputeProblem problem;
+  problem.layers = 128;
+  double fastest = 1e9, slowest = 0;
+  for (int i = 0; i < 40; ++i) {
+    const double kept = std::uniform_real_distribution(1e6, 1e9)(rng);
+    problem.options.push_back({.groups = static_cast<graph::Groups>(i),
+                               .kept = static_cast<std::size_t>(kept),
+                               .bound = 1000,
+                               .seconds = 1e-2 + 4e-3 * std::exp(-kept / 3e8)});
+    fastest = std::min(fastest, problem.options.back().seconds);
+    slowest = std::max(slowest, problem.options.back().seconds);
+  }
+  problem.budget = 40'000'000'000;
+  const RecomputeSolution solution = solve(problem);
+  ASSERT_TRUE(solution.fits);
+  EXPECT_LE(solution.bytes, problem.budget);
+  EXPECT_GT(solution.seconds, 128 * fastest);
+  EXPECT_LT(solution.seconds, 128 * slowest);
+}
+
+/// False where nothing fits.
+bool planned(const spec::Spec& spec, Plan& plan) {
+  try {
+    plan = make_plan(spec);
+    return true;
+  } catch (const Failure& failure) {
+    EXPECT_EQ(failure.code(), Exit::does_not_fit);
+    return false;
+  }
+}
+
+std::vector<std::string> all_open(std::vector<std::string> more) {
+  for (const char* word : {"batch.micro_batch=auto", "memory.loss_chunk=auto", "memory.recompute=auto",
+                           "batch.tokens=384", "model.num_hidden_layers=4"})
+    more.emplace_back(word);
+  return more;
+}
+
+/// What no one choice could beat: every micro-batch with every pattern of few sets of ops over the layers.
+TEST(Search, FindsTheFastestThatFits) {
+  const std::vector<graph::Groups> sets = {0, 1, 32, 33, 4, 61, graph::kAllGroups};
+  const std::size_t most = make_plan(small_spec(all_open({})).spec).layout.bytes;
+  for (const double part : {0.95, 0.8, 0.7, 0.6}) {
+    const auto budget = static_cast<std::size_t>(part * static_cast<double>(most));
+    const std::string word = "memory.budget=" + std::to_string(budget);
+    Plan best;
+    if (!planned(small_spec(all_open({word})).spec, best)) continue;
+    EXPECT_LE(best.layout.bytes, budget);
+    for (const graph::Groups a : sets)
+      for (const graph::Groups b : sets) {
+        spec::Spec spec = small_spec(all_open({word})).spec;
+        spec.memory.recompute = passes::recompute_from({a, b, b, a});
+        Plan plan;
+        if (!planned(spec, plan)) continue;
+        EXPECT_GE(plan.cost.time.seconds, best.cost.time.seconds * (1 - 1e-9)) << part << " " << a << b;
+      }
+  }
+}
+
+TEST(Search, TimesNeverRiseWithTheBudget) {
+  const spec::LoadResult loaded =
+      spec::load(std::string(SPECS_FOLDER) + "/llama-1b.yaml",
+                 {"batch.micro_batch=auto", "memory.loss_chunk=auto", "memory.recompute=auto", "batch.tokens=262144"});
+  spec::Spec spec = loaded.resolved->spec;
+  const Plan most = make_plan(spec);
+  EXPECT_EQ(chosen_spec(most).memory.recompute.kind, spec::Recompute::Kind::none);
+  double before = most.cost.time.seconds;
+  int fitting = 0;
+  for (int i = 59; i >= 0; --i) {
+    spec.memory.budget =
+        static_cast<std::int64_t>(25e9 + (static_cast<double>(most.layout.bytes) - 25e9) * static_cast<double>(i) / 59);
+    Plan plan;
+    if (!planned(spec, plan)) continue;
+    ++fitting;
+    EXPECT_LE(plan.layout.bytes, static_cast<std::size_t>(spec.memory.budget));
+    EXPECT_GE(plan.cost.time.seconds, before * (1 - 1e-9)) << i;
+    before = plan.cost.time.seconds;
+  }
+  EXPECT_GT(fitting, 40);
+}
+
+/// Arena and packing of specs with everything open, at budgets that ask for mixed recomputation.
+TEST(Search, PacksWhatItChoosesWithinThreePercent) {
+  int mixed = 0;
+  for (unsigned seed = 0; seed < 200; ++seed) {
+    std::mt19937 rng(seed);
+    const auto pick = [&](const std::vector<const char*>& values) {
+      return std::string(values[rng() % values.size()]);
+    };
+    std::vector<std::string> words = {"model.num_hidden_layers=" + pick({"1", "3", "6"}),
+                                      "model.hidden_size=" + pick({"36", "48", "100"}),
+                                      "model.intermediate_size=" + pick({"33", "128", "500"}),
+                                      "model.tie_word_embeddings=" + pick({"true", "false"}),
+                                      "precision.compute=" + pick({"fp32", "bf16"}),
+                                      "batch.micro_batch=auto",
+                                      "memory.loss_chunk=auto",
+                                      "memory.recompute=auto",
+                                      "batch.tokens=" + pick({"96", "384", "1536"})};
+    const std::size_t most = make_plan(small_spec(words).spec).layout.bytes;
+    const double part = std::uniform_real_distribution(0.5, 1.0)(rng);
+    words.push_back("memory.budget=" + std::to_string(std::max<std::size_t>(
+                                           1 << 20, static_cast<std::size_t>(part * static_cast<double>(most)))));
+    const spec::Spec spec = small_spec(words).spec;
+    Plan plan;
+    if (!planned(spec, plan)) continue;
+    EXPECT_LE(plan.layout.bytes, static_cast<std::size_t>(spec.memory.budget)) << seed;
+    EXPECT_LE(static_cast<double>(plan.layout.transient_bytes), 1.03 * static_cast<double>(plan.layout.transient_bound))
+        << seed;
+    mixed += chosen_spec(plan).memory.recompute.kind == spec::Recompute::Kind::layers;
+    EXPECT_EQ(make_plan(chosen_spec(plan)).fingerprint, plan.fingerprint) << seed;
+  }
+  EXPECT_GT(mixed, 5);
+}
+
+TEST(Search, SharesOutWhatMustBe) {
+  const auto shard = [](const char* spec, const char* budget) {
+    const spec::LoadResult loaded =
+        spec::load(std::string(SPECS_FOLDER) + spec,
+                   {"parallel.shard=auto", "parallel.world_size=8", "memory.recompute=auto", "batch.micro_batch=auto",
+                    "batch.tokens=1Mi", std::string("memory.budget=") + budget});
+    EXPECT_TRUE(loaded.resolved) << spec::render(loaded.diagnostics);
+    const Plan plan = make_plan(loaded.resolved->spec);
+    EXPECT_EQ(plan.spec.parallel.shard, chosen_spec(plan).parallel.shard);
+    return chosen_spec(plan).parallel.shard;
+  };
+  EXPECT_LT(shard("/llama-1b.yaml", "77GiB"), Shard::gradients) << "nothing is gathered or reduced twice without need";
+  EXPECT_GT(shard("/llama-8b.yaml", "77GiB"), Shard::optimizer) << "8 of 18 bytes a parameter do not fit beside theirs";
+  EXPECT_EQ(shard("/llama-8b.yaml", "40GiB"), Shard::parameters);
+}
+
+TEST(Recompute, IsWrittenAsLayersAndReadBack) {
+  for (const char* text : {"none", "full", "[norms, swiglu]", "{layers: {0: full, 2: [norms, attention]}}",
+                           "{layers: {0-1: [qkv], 2: full}}"}) {
+    const spec::Spec spec = small_spec({std::string("memory.recompute=") + text}).spec;
+    EXPECT_EQ(passes::recompute_from(passes::recompute_of(spec)), spec.memory.recompute) << text;
+    EXPECT_EQ(chosen_spec(make_plan(spec)).memory.recompute, spec.memory.recompute) << text;
+  }
+}
+
+}  // namespace
+}  // namespace llmc::plan
