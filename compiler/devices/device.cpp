@@ -138,7 +138,7 @@ Device read_file(const std::filesystem::path& path) {
   if (file) text << file.rdbuf();
   if (!file || text.str().size() > kLargestFile)
     throw Failure(Exit::spec,
-                  fmt::format("target.device: {} cannot be read as a device file; write a device that "
+                  fmt::format("{} cannot be read as a device file; write a device that "
                               "`llmc devices` lists, or the path of a file as `llmc devices NAME` prints one",
                               path.string()));
   return read(text.str(), path.string());
@@ -149,21 +149,6 @@ std::vector<Device> of_the_user(const std::string& name) {
   const std::filesystem::path folder = user_folder();
   if (folder.empty() || !std::filesystem::is_regular_file(folder / (name + ".yaml"))) return {};
   return {read_file(folder / (name + ".yaml"))};
-}
-
-/// A built-in device, or one of the user's folder.
-Device named(const std::string& name) {
-  if (const std::vector<Device> own = of_the_user(name); !own.empty()) return own[0];
-  std::vector<std::string> names;
-  for (const Device& device : all()) {
-    if (device.is_called(name)) return device;
-    names.push_back(device.name);
-  }
-  const auto near = spec::nearest(name, names);
-  throw Failure(Exit::spec,
-                fmt::format("target.device: no device is called {}; {}`llmc devices` lists them, and a file "
-                            "of your own is named by its path",
-                            name, near ? fmt::format("did you mean {}? ", *near) : ""));
 }
 
 /// "90" of "90a".
@@ -210,9 +195,23 @@ std::filesystem::path user_folder() {
   return {};
 }
 
+Device named(const std::string& name) {
+  if (is_file(name)) return read_file(name);
+  if (const std::vector<Device> own = of_the_user(name); !own.empty()) return own[0];
+  std::vector<std::string> names;
+  for (const Device& device : all()) {
+    if (device.is_called(name)) return device;
+    names.push_back(device.name);
+  }
+  const auto near = spec::nearest(name, names);
+  throw Failure(Exit::spec, fmt::format("no device is called {}; {}`llmc devices` lists them, and a file "
+                                        "of your own is named by its path",
+                                        name, near ? fmt::format("did you mean {}? ", *near) : ""));
+}
+
 Device find(const spec::Spec& spec) {
   if (!spec.target.device.empty()) {
-    Device device = is_file(spec.target.device) ? read_file(spec.target.device) : named(spec.target.device);
+    Device device = named(spec.target.device);
     check_target(device, spec);
     return device;
   }

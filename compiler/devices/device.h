@@ -66,6 +66,9 @@ bool is_file(const std::string& word);
 /// or ~/.config/llmc/devices. Empty where the environment names neither.
 std::filesystem::path user_folder();
 
+/// The device of the user's folder, built in, or in a file. Throws Failure(spec) where there is none.
+Device named(const std::string& name);
+
 /// The device whose times are planned: what target.device names, of the user's folder, built in, or a file; else by
 /// target.kind and target.arch. Throws Failure(spec) where there is none of that name, or of another arch than the
 /// target.

@@ -12,7 +12,7 @@ from harness import LLMC, SOURCE, RunTest
 
 COMMANDS = ["check", "config", "schema", "explain", "init", "plan", "diff", "emit", "compile", "run", "data build", "data info",
             "checkpoint ls", "checkpoint show", "checkpoint verify", "checkpoint diff", "checkpoint prune",
-            "checkpoint export", "runs", "report", "devices", "doctor"]
+            "checkpoint export", "runs", "report", "devices", "sizes", "doctor"]
 
 
 def on_terminal(command, env):
@@ -212,6 +212,62 @@ class Cli(RunTest):
         # Nothing is decoded then; a guard that shows samples does.
         self.assertIn("t.model", self.succeed(LLMC, "check", spec, "data.tokenizer=t.model", "sampling.every=0", "evaluation.every=0",
                                               "guards.log_text=true").err)
+
+    def test_sizes(self):
+        """The larger the model, the longer: by its FLOPs, within what small ones waste. What fits is what a plan fits."""
+        rows = json.loads(self.succeed(LLMC, "sizes", "--device", "l40s", "--tokens", "1G", "--price", "2", "--json").out)
+        fitting = [row for row in rows if row["fits"]]
+        self.assertTrue(rows[0]["fits"] and not rows[-1]["fits"])
+        for small, large in zip(fitting, fitting[1:]):
+            work = large["parameters"] / small["parameters"]
+            self.assertTrue(0.6 * work < large["run_seconds"] / small["run_seconds"] < 1.6 * work, (small, large))
+        for row in fitting:
+            self.assertLessEqual(row["arena_bytes"], 42 << 30)
+            self.assertAlmostEqual(row["cost"], row["run_seconds"] / 1800)
+        text = self.succeed(LLMC, "sizes", "--device", "l40s", "--tokens", "1G").out
+        self.assertEqual(len(text.splitlines()), len(rows) + 2)
+        self.assertEqual(text.count("does not fit"), len(rows) - len(fitting))
+        for words in (["--device", "nothing"], ["--tokens", "many"], ["--world", "0"]):
+            self.assertIn(harness.call(LLMC, "sizes", *words).code, (1, 2))
+
+    def test_time_of_a_plan(self):
+        """Its formula, its price, and the spec that it pins, which plans to the same trainer."""
+        spec = "specs/llama-1b.yaml"
+        words = ["batch.micro_batch=auto", "memory.loss_chunk=auto", "memory.recompute=auto", "memory.budget=50GiB"]
+        plan = json.loads(self.succeed(LLMC, "plan", spec, *words, "--json", cwd=SOURCE).out)
+        for key in ("step_seconds", "tokens_per_second", "choice", "alternatives", "device"):
+            self.assertIn(key, plan)
+        self.assertEqual(sorted(plan["choice"]), ["loss_chunk", "micro_batch", "recompute", "shard"])
+        self.assertAlmostEqual(plan["tokens_per_second"] * plan["step_seconds"], 1 << 20)
+        self.assertAlmostEqual(sum(row["seconds_a_step"] for row in plan["time"]["launches"]), plan["step_seconds"], delta=1e-6)
+        pinned = self.path("pinned.yaml")
+        with open(pinned, "w", encoding="utf-8") as file:
+            file.write(self.succeed(LLMC, "plan", spec, *words, "--pin", cwd=SOURCE).out)
+        with open(pinned, encoding="utf-8") as file:
+            self.assertNotIn("auto", re.sub(r"(attention|format): auto", "", file.read()))
+        again = json.loads(self.succeed(LLMC, "plan", pinned, "--json").out)
+        self.assertEqual((again["fingerprint"], again["choice"]), (plan["fingerprint"], plan["choice"]))
+        text = self.succeed(LLMC, "plan", spec, "--explain", "adamw_copy_norms", cwd=SOURCE).out
+        self.assertIn("(copy) = 12.31 ms", text)
+        self.assertEqual(harness.call(LLMC, "plan", spec, "--explain", "adamm", cwd=SOURCE).code, 2)
+        cost = self.succeed(LLMC, "plan", spec, "--price", "2.5", cwd=SOURCE).out.splitlines()[-1]
+        hours, price = re.fullmatch(r"cost: ([\d.]+) device-hours, ([\d.]+) at 2.5 each; .*", cost).groups()
+        self.assertAlmostEqual(float(price), 2.5 * float(hours), delta=0.02)
+
+    def test_a_device_of_ones_own(self):
+        """A file beside the spec, by its path there; its rates are those that times are made of."""
+        folder = self.path("device")
+        spec = harness.write_small(folder, harness.SMALL)
+        text = self.succeed(LLMC, "devices", "cpu").out
+        for name, rate in (("slow", "1e9"), ("fast", "1e10")):
+            with open(os.path.join(folder, name + ".yaml"), "w", encoding="utf-8") as file:
+                file.write(re.sub(r"(copy|cache_copy|product_fp32): {value: [^,]*", rf"\1: {{value: {rate}", text))
+        seconds = [json.loads(self.succeed(LLMC, "plan", spec, f"target.device={name}.yaml", "--json").out)["step_seconds"]
+                   for name in ("slow", "fast")]
+        self.assertGreater(seconds[0], 2 * seconds[1])
+        done = harness.call(LLMC, "plan", spec, "target.device=h100-sxm")
+        self.assertEqual(done.code, 1)
+        self.assertIn("target.device h100-sxm is of compute capability 90, and target.kind is cpu", done.err)
 
     def test_diff_wants_two_specs(self):
         for words in (["specs/tiny.yaml"], ["specs/tiny.yaml", "optimizer.lr=1"]):
