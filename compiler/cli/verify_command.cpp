@@ -1,0 +1,102 @@
+#include <fmt/format.h>
+
+#include <chrono>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "compiler/cli/build.h"
+#include "compiler/cli/commands.h"
+#include "compiler/verify/reduce.h"
+#include "compiler/verify/report.h"
+#include "compiler/verify/verification.h"
+#include "spec/print.h"
+
+namespace llmc::cli {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// FLOPs of the interpreter from which on micro-batches are made shorter: minutes of a laptop.
+constexpr double kLongRun = 2e12;
+
+constexpr char kSpecFile[] = "spec.yaml";
+
+struct VerifyOptions {
+  SpecArguments spec;
+  std::string out, dump;
+  std::int64_t steps = 2;
+  int jobs = 0;
+  bool json = false;
+};
+
+void say(const std::string& line) { fmt::print(stderr, "{}\n", line); }
+
+/// The reduced run, as a spec of its own in `folder`.
+Planned plan_reduced(const Planned& users, const verify::Reduction& reduction, const fs::path& folder) {
+  spec::Resolved resolved = users.resolved;
+  resolved.spec = reduction.spec;
+  emit::write_project({{kSpecFile, spec::to_yaml(resolved, false)}}, folder, {}, false);
+  return plan_loaded(load_spec({(folder / kSpecFile).string(), {}}, false), true);
+}
+
+int verify_spec(const VerifyOptions& options) {
+  const auto begin = std::chrono::steady_clock::now();
+  const Planned users = plan_spec_here(options.spec);
+  check_gpu(users.plan.spec);
+  const fs::path folder =
+      fs::absolute(options.out.empty() ? fs::path("build/verify") / users.plan.spec.name : fs::path(options.out));
+  const std::string data = (folder / "data" / "train-*.bin").string();
+  verify::Reduction reduction = verify::reduce(users.resolved.spec, users.plan, options.steps, data, false);
+  Planned reduced = plan_reduced(users, reduction, folder);
+  if (verify::arithmetic_of(reduced.plan, options.steps) > kLongRun && reduced.plan.choice.micro_batch > 1) {
+    const double whole = verify::estimated_seconds(verify::arithmetic_of(reduced.plan, options.steps));
+    say(fmt::format("with whole micro-batches the interpreter would take about {:.0f} s: they are made of one sequence",
+                    whole));
+    reduction = verify::reduce(users.resolved.spec, users.plan, options.steps, data, true);
+    reduced = plan_reduced(users, reduction, folder);
+  }
+  for (const char* earlier : {"data", "run"}) fs::remove_all(folder / earlier);
+  verify::write_tokens(reduced.plan, options.steps, folder / "data");
+  const verify::Shared shared = verify::shared_kernels(users.plan, reduced.plan);
+  BuildOptions build;
+  build.out = (folder / "trainer").string();
+  build.probes = emit::Probes::around_ops;
+  build.jobs = options.jobs;
+  const build::CompileResult built = compile(reduced, build);
+  say(fmt::format("{} steps op by op, about {:.0f} s", options.steps,
+                  std::max(1.0, verify::estimated_seconds(verify::arithmetic_of(reduced.plan, options.steps)))));
+  const std::vector<std::string> argv = {fs::absolute(built.trainer).string(),
+                                         "--run",
+                                         (folder / "run").string(),
+                                         "--no-final-checkpoint",
+                                         "--resume",
+                                         "none"};
+  const verify::Verdict verdict = verify::verify(reduced.plan, argv, folder / "log", options.steps, {options.dump},
+                                                 [](const std::string& line) { say(line); });
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const verify::Report report{reduced.plan, reduction.said, shared, verdict, seconds};
+  fmt::print("{}", options.json ? verify::as_json(report).dump(2) + "\n" : verify::as_text(report));
+  return static_cast<int>(verdict.good(reduced.plan.spec.compute) ? Exit::done : Exit::numerics);
+}
+
+}  // namespace
+
+void add_verify_command(CLI::App& app, Result& result) {
+  auto options = std::make_shared<VerifyOptions>();
+  CLI::App* command = app.add_subcommand("verify", "hold the run's kernels against float64, op by op, on this machine");
+  command->add_option("spec", options->spec.file, "the run's YAML file")->required();
+  command->add_option("overrides", options->spec.overrides, "key.path=value");
+  command->add_option("-o,--out", options->out, "folder of the reduced run (default build/verify/<name>)");
+  command->add_option("--steps", options->steps, "training steps")->check(CLI::Range(1, 1000))->capture_default_str();
+  command->add_option("-j,--jobs", options->jobs, "compilers at once (default: one a core)");
+  command
+      ->add_option("--dump", options->dump,
+                   "write weights, tokens, gradients and updated weights of the run in float64 to DIR, as safetensors")
+      ->type_name("DIR");
+  command->add_flag("--json", options->json, "as JSON on standard output");
+  command->footer("Exit code 7: an op, or a class of tensors, is off.\nExample: llmc verify specs/quickstart.yaml");
+  command->callback([options, &result] { result.exit_code = verify_spec(*options); });
+}
+
+}  // namespace llmc::cli
