@@ -4,12 +4,14 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "compiler/build/process.h"
 #include "compiler/cli/build.h"
 #include "compiler/cli/commands.h"
 #include "compiler/verify/reduce.h"
 #include "compiler/verify/report.h"
 #include "compiler/verify/verification.h"
 #include "spec/print.h"
+#include "spec/source.h"
 
 namespace llmc::cli {
 
@@ -24,10 +26,10 @@ constexpr char kSpecFile[] = "spec.yaml";
 
 struct VerifyOptions {
   SpecArguments spec;
-  std::string out, dump;
+  std::string out, dump, trainer;
   std::int64_t steps = 2;
   int jobs = 0;
-  bool json = false;
+  bool json = false, emit_only = false;
 };
 
 void say(const std::string& line) { fmt::print(stderr, "{}\n", line); }
@@ -40,12 +42,24 @@ Planned plan_reduced(const Planned& users, const verify::Reduction& reduction, c
   return plan_loaded(load_spec({(folder / kSpecFile).string(), {}}, false), true);
 }
 
+/// Throws Failure(usage) for a trainer that was not built for the reduced run.
+void check_trainer(const fs::path& trainer, const plan::Plan& plan) {
+  const std::string said = build::run({"the trainer", {trainer.string(), "--version"}, ""}).output;
+  if (!said.starts_with(fmt::format("{} {} ", plan.spec.name, plan.fingerprint)))
+    throw Failure(
+        Exit::usage,
+        fmt::format("'{}' is a trainer of something else: `llmc verify --emit-only` with the same words writes "
+                    "the project of the one that is wanted",
+                    spec::printable(trainer.string())));
+}
+
 int verify_spec(const VerifyOptions& options) {
   const auto begin = std::chrono::steady_clock::now();
   const Planned users = plan_spec_here(options.spec);
-  check_gpu(users.plan.spec);
+  if (options.trainer.empty() && !options.emit_only) check_gpu(users.plan.spec);
   const fs::path folder =
       fs::absolute(options.out.empty() ? fs::path("build/verify") / users.plan.spec.name : fs::path(options.out));
+  const build::FolderLock lock(folder, say);
   const std::string data = (folder / "data" / "train-*.bin").string();
   verify::Reduction reduction = verify::reduce(users.resolved.spec, users.plan, options.steps, data, false);
   Planned reduced = plan_reduced(users, reduction, folder);
@@ -63,15 +77,19 @@ int verify_spec(const VerifyOptions& options) {
   build.out = (folder / "trainer").string();
   build.probes = emit::Probes::around_ops;
   build.jobs = options.jobs;
-  const build::CompileResult built = compile(reduced, build);
+  build.bundle = options.emit_only;
+  if (options.emit_only) {
+    const build::FolderLock project = lock_output(reduced, build);
+    fmt::print("{}\n", emit_to(reduced, build, build::find_home()).string());
+    return 0;
+  }
+  const fs::path trainer =
+      fs::absolute(options.trainer.empty() ? compile(reduced, build).trainer : fs::path(options.trainer));
+  check_trainer(trainer, reduced.plan);
   say(fmt::format("{} steps op by op, about {:.0f} s", options.steps,
                   std::max(1.0, verify::estimated_seconds(verify::arithmetic_of(reduced.plan, options.steps)))));
-  const std::vector<std::string> argv = {fs::absolute(built.trainer).string(),
-                                         "--run",
-                                         (folder / "run").string(),
-                                         "--no-final-checkpoint",
-                                         "--resume",
-                                         "none"};
+  const std::vector<std::string> argv = {trainer.string(),        "--run",    (folder / "run").string(),
+                                         "--no-final-checkpoint", "--resume", "none"};
   const verify::Verdict verdict = verify::verify(reduced.plan, argv, folder / "log", options.steps, {options.dump},
                                                  [](const std::string& line) { say(line); });
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -89,7 +107,15 @@ void add_verify_command(CLI::App& app, Result& result) {
   command->add_option("overrides", options->spec.overrides, "key.path=value");
   command->add_option("-o,--out", options->out, "folder of the reduced run (default build/verify/<name>)");
   command->add_option("--steps", options->steps, "training steps")->check(CLI::Range(1, 1000))->capture_default_str();
-  command->add_option("-j,--jobs", options->jobs, "compilers at once (default: one a core)");
+  auto* jobs = command->add_option("-j,--jobs", options->jobs, "compilers at once (default: one a core)");
+  auto* emit_only = command->add_flag(
+      "--emit-only", options->emit_only,
+      "write the reduced run's trainer with the runtime's sources, for another machine to build, and end");
+  command->add_option("--trainer", options->trainer, "one that was built from there, in place of building it here")
+      ->type_name("FILE")
+      ->check(CLI::ExistingFile)
+      ->excludes(emit_only)
+      ->excludes(jobs);
   command
       ->add_option("--dump", options->dump,
                    "write weights, tokens, gradients and updated weights of the run in float64 to DIR, as safetensors")
