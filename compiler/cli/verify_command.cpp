@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <memory>
@@ -42,6 +43,18 @@ Planned plan_reduced(const Planned& users, const verify::Reduction& reduction, c
   return plan_loaded(load_spec({(folder / kSpecFile).string(), {}}, false), true);
 }
 
+/// Throws Failure(does_not_fit) where this machine has less memory than the interpreter needs.
+void check_memory(const plan::Plan& reduced) {
+  const double has = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  const double needs = verify::memory_of(reduced);
+  constexpr double kGiB = 1 << 30;
+  if (needs > has)
+    throw Failure(Exit::does_not_fit,
+                  fmt::format("the interpreter needs about {:.0f} GiB for this run, and this machine has {:.0f}; "
+                              "`llmc verify` on a larger one, or with a smaller model.vocab_size",
+                              needs / kGiB, has / kGiB));
+}
+
 /// Throws Failure(usage) for a trainer that was not built for the reduced run.
 void check_trainer(const fs::path& trainer, const plan::Plan& plan) {
   const std::string said = build::run({"the trainer", {trainer.string(), "--version"}, ""}).output;
@@ -78,6 +91,7 @@ int verify_spec(const VerifyOptions& options) {
   build.probes = emit::Probes::around_ops;
   build.jobs = options.jobs;
   build.bundle = options.emit_only;
+  if (!options.emit_only) check_memory(reduced.plan);
   if (options.emit_only) {
     const build::FolderLock project = lock_output(reduced, build);
     fmt::print("{}\n", emit_to(reduced, build, build::find_home()).string());

@@ -44,7 +44,7 @@ Reduction reduce(const spec::Spec& spec, const plan::Plan& plan, std::int64_t st
   s.audit = {};
   s.sampling.every = 0;
   s.sampling.prompts.clear();
-  s.checkpoint.every = 0;
+  s.checkpoint.every = s.checkpoint.keep_every = 0;
   s.checkpoint.best = "none";
   s.checkpoint.mirror.clear();
   s.checkpoint.mirror_every = 0;
@@ -102,6 +102,13 @@ Shared shared_kernels(const plan::Plan& plan, const plan::Plan& reduced) {
     else
       shared.others.push_back(kernel.first);
   return shared;
+}
+
+double memory_of(const plan::Plan& reduced) {
+  constexpr double kOfParameter = 128;
+  const double wider = reduced.spec.compute == DType::bf16 ? 4 : 2;
+  return kOfParameter * static_cast<double>(reduced.parameters.elements) +
+         wider * static_cast<double>(reduced.layout.bytes);
 }
 
 double arithmetic_of(const plan::Plan& reduced, std::int64_t steps) {

@@ -31,6 +31,10 @@ struct Shared {
 };
 Shared shared_kernels(const plan::Plan& plan, const plan::Plan& reduced);
 
+/// Bytes that llmc needs to verify it, roughly: of each parameter the whole run has weight, gradient, both moments and
+/// copies, and the optimizer's op once more with a scale for each result; of the passes, the arena in float64.
+double memory_of(const plan::Plan& reduced);
+
 /// What the interpreter computes for the reduced run, FLOPs: every op twice, alone and in the whole run.
 double arithmetic_of(const plan::Plan& reduced, std::int64_t steps);
 

@@ -135,7 +135,7 @@ FAULTS = [
           "\"kChunkCount\", \"seed * 0\"})};", "reference_run"),
     fault("verify_takes_nan_for_good", "compiler/verify/compare.cpp", "std::isnan(of_bound) ? std::numeric_limits<double>::infinity() : of_bound",
           "of_bound", "test_verify Compare.WhatIsNoNumberIsOff"),
-    fault("interpreter_without_bias_correction", "compiler/verify/optimizer.cpp", "std::sqrt(v / correction2)", "std::sqrt(v)",
+    fault("interpreter_without_bias_correction", "compiler/verify/optimizer.cpp", "std::sqrt(v / correction2)", "std::sqrt(v * correction2)",
           "test_verify Interpreter.AdamWIsTheFormula"),
     fault("interpreter_folds_neighbours", "compiler/verify/rows.cpp", "for (std::int64_t r = i; r < partial.rows; r += sum.rows)",
           "for (std::int64_t r = i * partial.rows / sum.rows; r < (i + 1) * partial.rows / sum.rows; ++r)",

@@ -98,6 +98,14 @@ class Verify(RunTest):
         self.assertRegex(done.out, r"OFF: step 1, micro-batch 1, layer 0: op rope of layer_forward\n +%qkv\[\d+, \d+\] is ")
         self.assertIn("by kernel rope of templates/rope.cu\n", done.out)
 
+    def test_specs_of_the_repository(self):
+        for name in ("llama-1b", "llama-8b", "tiny"):
+            out = self.path(name)
+            done = harness.call(LLMC, "verify", os.path.join(SOURCE, "specs", name + ".yaml"), "-o", out, "--emit-only")
+            self.assertEqual(done.code, 0, done.err)
+            self.assertEqual(done.out, os.path.join(out, "trainer") + "\n")
+            self.assertIn("s.probe.before(", harness.read(os.path.join(out, "trainer", "step.c" + ("pp" if name == "tiny" else "u"))).decode())
+
     def test_refused(self):
         self.report(0)
         trainer = self.path("plain", "run", "trainer", "trainer")

@@ -24,7 +24,6 @@ class Verify(harness.SimTest):
         report = self.report(0)
         self.assertTrue(report["good"])
         self.assertGreater(report["ops"]["compared"], 200)
-        # With a probe nothing runs from a recording: the first and every later step stop at each op.
         kernel = self.path("verify", "trainer", "kernels", "swiglu_forward.cu")
         with open(kernel) as file:
             text = file.read()
