@@ -19,7 +19,13 @@ Reduction reduce(const spec::Spec& spec, const plan::Plan& plan, std::int64_t st
   const auto less = [&](std::int64_t now, std::int64_t before, const char* what) {
     if (now < before) reduced.said.push_back(fmt::format("{} of {} {}", now, before, what));
   };
-  s.model.num_hidden_layers = std::min<std::int64_t>(2, spec.model.num_hidden_layers);
+  // A layer of each kind, and two at least where there are two.
+  std::vector<graph::Groups> layers;
+  for (const graph::Groups again : plan.choice.recompute)
+    if (std::find(layers.begin(), layers.end(), again) == layers.end()) layers.push_back(again);
+  if (layers.size() < 2 && spec.model.num_hidden_layers > 1) layers.push_back(layers.front());
+  s.memory.recompute = passes::recompute_from(layers);
+  s.model.num_hidden_layers = static_cast<std::int64_t>(layers.size());
   less(s.model.num_hidden_layers, spec.model.num_hidden_layers, "layers");
   const std::int64_t micro_batches = std::min<std::int64_t>(2, plan.micro_batches());
   s.batch.micro_batch = short_pass ? 1 : plan.choice.micro_batch;
@@ -33,6 +39,8 @@ Reduction reduce(const spec::Spec& spec, const plan::Plan& plan, std::int64_t st
   s.schedule.warmup_steps = std::min(s.schedule.warmup_steps, steps - 1);
   less(1, spec.parallel.world_size, "ranks");
   s.parallel.world_size = 1;
+  s.parallel.shard = plan::chosen_spec(plan).parallel.shard;
+  s.parallel.shard_automatic = false;
   s.parallel.compare_every = 0;
   s.parallel.reserved_sms = 0;
   s.init.from.clear();

@@ -16,8 +16,9 @@ struct Reduction {
   std::vector<std::string> said;  // what is less: "2 of 6 layers"
 };
 
-/// Of `spec`, which `plan` is the plan of: two layers, two micro-batches a step, `steps` steps on the shards that
-/// `data` matches, one rank, and nothing beside training. `short_pass`: micro-batches of one sequence.
+/// Of `spec`, which `plan` is the plan of: a layer of each kind and at least two, two micro-batches a step, `steps`
+/// steps on the shards that `data` matches, one rank, and nothing beside training. `short_pass`: micro-batches of one
+/// sequence.
 Reduction reduce(const spec::Spec& spec, const plan::Plan& plan, std::int64_t steps, const std::string& data,
                  bool short_pass);
 
