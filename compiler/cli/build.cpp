@@ -1,5 +1,6 @@
 #include "compiler/cli/build.h"
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <thread>
@@ -36,7 +37,7 @@ fs::path emit_to(const Planned& planned, const BuildOptions& options, const buil
   const fs::path folder = output_folder(options.out, planned.plan.spec.name);
   if (!options.dump.empty()) dump_ir(planned.plan, options.dump);
   const emit::Style style = options.style == "include" ? emit::Style::include : emit::Style::specialised;
-  const emit::Files files = emit::emit_project(planned.plan, planned.texts, source_tree(home), style);
+  const emit::Files files = emit::emit_project(planned.plan, planned.texts, source_tree(home), style, options.probes);
   emit::write_project(files, folder, source_tree(home), options.bundle);
   return folder;
 }
@@ -56,6 +57,21 @@ void note_other_spec(const fs::path& folder, const spec::Resolved& resolved) {
 }
 
 }  // namespace
+
+void check_gpu(const spec::Spec& spec) {
+  if (spec.target.kind != spec::TargetKind::cuda) return;
+  std::error_code missing;
+  if (fs::exists("/proc/driver/nvidia", missing)) return;
+  if (void* driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL)) {
+    dlclose(driver);
+    return;
+  }
+  throw Failure(
+      Exit::toolchain,
+      "target.kind is cuda, and this machine has no NVIDIA driver (no /proc/driver/nvidia, no libcuda.so.1), so "
+      "the trainer could not run here; `llmc compile` builds it for another machine, and target.kind=cpu trains "
+      "on the processor");
+}
 
 build::CompileResult compile(const Planned& planned, const BuildOptions& options) {
   const build::Home home = build::find_home();

@@ -14,6 +14,7 @@ namespace llmc::cli {
 struct BuildOptions {
   std::string out, style = "specialised", dump;
   bool bundle = false;
+  emit::Probes probes = emit::Probes::none;
   int jobs = 0;  // 0: one a core
 };
 
@@ -25,6 +26,9 @@ build::FolderLock lock_output(const Planned& planned, const BuildOptions& option
 
 /// Emits into the folder that the options name, or build/<name>; that folder.
 std::filesystem::path emit_to(const Planned& planned, const BuildOptions& options, const build::Home& home);
+
+/// Throws Failure(toolchain) where a trainer for a GPU could not start here.
+void check_gpu(const spec::Spec& spec);
 
 /// Emits and builds what is not built yet; says on standard error what it does.
 build::CompileResult compile(const Planned& planned, const BuildOptions& options);

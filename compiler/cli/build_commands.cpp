@@ -1,4 +1,3 @@
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <memory>
@@ -95,22 +94,6 @@ void refuse_spec_of_a_run(const std::string& file) {
                             "inside of it. To go on with that run, {}; for a new one, copy the file to a "
                             "folder of yours and write another `name`",
                             file, going_on));
-}
-
-/// Throws Failure(toolchain) where a trainer for a GPU could not start here.
-void check_gpu(const spec::Spec& spec) {
-  if (spec.target.kind != spec::TargetKind::cuda) return;
-  std::error_code missing;
-  if (fs::exists("/proc/driver/nvidia", missing)) return;
-  if (void* driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL)) {
-    dlclose(driver);
-    return;
-  }
-  throw Failure(
-      Exit::toolchain,
-      "target.kind is cuda, and this machine has no NVIDIA driver (no /proc/driver/nvidia, no libcuda.so.1), so "
-      "the trainer could not run here; `llmc compile` builds it for another machine, and target.kind=cpu trains "
-      "on the processor");
 }
 
 /// What the trainer of this plan will refuse of its command line, its data and this machine, before anything is

@@ -9,6 +9,7 @@
 
 #include "compiler/cli/commands.h"
 #include "compiler/cli/options.h"
+#include "device/cpu/wait_policy.h"
 #include "error.h"
 
 namespace {
@@ -53,6 +54,7 @@ int run(int argc, char** argv) {
   llmc::cli::add_spec_commands(app, result);
   llmc::cli::add_plan_commands(app, result);
   llmc::cli::add_build_commands(app, result);
+  llmc::cli::add_verify_command(app, result);
   llmc::cli::add_data_commands(app, result);
   llmc::cli::add_checkpoint_commands(app, result);
   llmc::cli::add_run_commands(app, result);
@@ -85,6 +87,8 @@ int internal(const std::exception& error) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // The one command that computes.
+  if (argc > 1 && std::string_view(argv[1]) == "verify") llmc::limit_spinning(argv);
   try {
     return run(argc, argv);
   } catch (const llmc::cli::InvalidSpec& invalid) {

@@ -73,7 +73,8 @@ void write_file(const fs::path& file, const std::string& text) {
   fs::rename(temporary, file);
 }
 
-Files emit_project(const plan::Plan& plan, const ProgramTexts& texts, const SourceTree& tree, Style style) {
+Files emit_project(const plan::Plan& plan, const ProgramTexts& texts, const SourceTree& tree, Style style,
+                   Probes probes) {
   const bool cuda = plan.spec.target.kind == spec::TargetKind::cuda;
   const std::string extension = cuda ? ".cu" : ".cpp";
   const std::vector<KernelSource> sources = kernel_sources(plan, tree, style);
@@ -81,7 +82,7 @@ Files emit_project(const plan::Plan& plan, const ProgramTexts& texts, const Sour
   for (const KernelSource& source : sources) files["kernels/" + source.name + extension] = source.text;
   files["kernels.h"] = kernels_header(plan, sources);
   files["step.h"] = print_step_header(plan);
-  files["step" + extension] = print_step(plan);
+  files["step" + extension] = print_step(plan, probes);
   files["program.cpp"] = print_program(plan);
   files["texts.S"] = print_texts();
   for (auto& [name, text] : text_files(texts)) files[name] = text;

@@ -7,6 +7,7 @@
 
 #include "compiler/emit/program_printer.h"
 #include "compiler/emit/specialiser/specialiser.h"
+#include "compiler/emit/step_printer.h"
 #include "compiler/plan/plan.h"
 
 namespace llmc::emit {
@@ -23,7 +24,8 @@ using Files = std::map<std::string, std::string>;
 
 /// kernels/*, kernels.h, step.h, step.cpp|cu, program.cpp, texts.S, plan.json, plan.txt, spec.yaml, config.json,
 /// CMakeLists.txt.
-Files emit_project(const plan::Plan& plan, const ProgramTexts& texts, const SourceTree& tree, Style style);
+Files emit_project(const plan::Plan& plan, const ProgramTexts& texts, const SourceTree& tree, Style style,
+                   Probes probes = Probes::none);
 
 /// Writes by rename, only where the text differs. Throws Failure(usage).
 void write_file(const std::filesystem::path& file, const std::string& text);

@@ -28,8 +28,12 @@ std::string shape_text(const Tensor& t) {
 
 class StepPrinter {
  public:
-  explicit StepPrinter(const plan::Plan& plan)
-      : plan_(plan), g_(plan.graph), where_(plan), shard_(plan.spec.parallel.shard) {
+  StepPrinter(const plan::Plan& plan, Probes probes)
+      : plan_(plan),
+        g_(plan.graph),
+        where_(plan),
+        shard_(plan.spec.parallel.shard),
+        probed_(probes == Probes::around_ops) {
     cuda_ = plan.spec.target.kind == spec::TargetKind::cuda;
     cudnn_ = cuda_ && plan.attention.forward == AttentionBy::cudnn;
     tiles_ = ops::attention_in_tiles(plan.spec);
@@ -71,7 +75,9 @@ class StepPrinter {
     if (cuda_) out_.raw("#include \"device/cuda/arch.h\"\n#include \"device/range.h\"\n");
     if (tiles_) out_.raw("#include \"device/cpu/arch.h\"\n");
     if (cudnn_) out_.raw("#include \"math/attention.h\"\n");
-    out_.raw("#include \"kernels.h\"\n#include \"math/gemm.h\"\n#include \"shares.h\"\n#include \"step.h\"\n\n");
+    out_.raw("#include \"kernels.h\"\n#include \"math/gemm.h\"\n#include \"shares.h\"\n#include \"step.h\"\n");
+    if (probed_) out_.raw("#include \"train/probe.h\"\n");
+    out_.raw("\n");
     out_.raw("namespace llmc {\n\n");
   }
 
@@ -87,6 +93,7 @@ class StepPrinter {
     for (const plan::Product& p : plan_.products)
       out_.line("Gemm $name$;  // $what$", {{"name", p.name}, {"what", product_text(p)}});
     if (cudnn_) out_.line("Attention attention;");
+    if (probed_) out_.line("Probe probe;");
     out_.blank();
     out_.line(
         "Step(Device& device, Communicator& ranks, const Shares& shares, std::byte* arena, "
@@ -142,6 +149,7 @@ class StepPrinter {
     for (const plan::Product& p : plan_.products)
       text += fmt::format(",\n      {}(math, {})", p.name, constant_name(p.name));
     if (cudnn_) text += ",\n      attention(math, kAttention)";
+    if (probed_) text += ",\n      probe(d)";
     return text;
   }
 
@@ -203,8 +211,31 @@ class StepPrinter {
   }
 
   void launches(std::size_t r, const char* stream = "s.stream") {
-    for (const plan::Launch& l : plan_.launches)
-      if (l.region_index == r && l.call != ops::Call::own_backward) launch(l, stream);
+    const Op* probed = nullptr;
+    for (const plan::Launch& l : plan_.launches) {
+      if (l.region_index != r || l.call == ops::Call::own_backward) continue;
+      const Op* op = &g_.regions[r].ops[l.op_index];
+      if (probed && op != probed) out_.line("s.probe.after();");
+      if (op != probed) probed = probe(r, *op) ? op : nullptr;
+      launch(l, stream);
+    }
+    if (probed) out_.line("s.probe.after();");
+  }
+
+  /// Tells llmc of the op, where this is a step to verify. Whether it does: nothing is looked at of what only several
+  /// ranks do.
+  bool probe(std::size_t r, const Op& op) {
+    if (!probed_ || ops::is_between_ranks(op.kind)) return false;
+    const Region& region = g_.regions[r];
+    std::string operands;
+    for (const auto* list : {&op.inputs, &op.outputs})
+      for (TensorId id : *list) operands += (operands.empty() ? "" : ", ") + where_.name(id);
+    out_.line("s.probe.before($number$, $layer$, $chunk$, {$operands$});",
+              {{"number", std::to_string(op_number(g_, r, static_cast<std::size_t>(&op - region.ops.data())))},
+               {"layer", region.block == Block::layer ? "layer" : "0"},
+               {"chunk", region.loop == Loop::loss_chunks ? "chunk" : "0"},
+               {"operands", operands}});
+    return true;
   }
 
   /// What ranks do beside the passes, on a stream of their own.
@@ -298,12 +329,18 @@ class StepPrinter {
   const Shard shard_;
   Source out_;
   OrderPrinter order_{plan_, out_};
+  const bool probed_;
   bool cuda_ = false, cudnn_ = false, tiles_ = false;
   const plan::HostBuffer* workspace_ = nullptr;  // of matrix products; null on cpu
 };
 
 }  // namespace
 
-std::string print_step(const plan::Plan& plan) { return format(StepPrinter(plan).print()); }
+std::string print_step(const plan::Plan& plan, Probes probes) { return format(StepPrinter(plan, probes).print()); }
+
+std::int32_t op_number(const Graph& graph, std::size_t region, std::size_t op) {
+  for (std::size_t r = 0; r < region; ++r) op += graph.regions[r].ops.size();
+  return static_cast<std::int32_t>(op);
+}
 
 }  // namespace llmc::emit

@@ -1,13 +1,20 @@
 // Prints the host code of the step: one function a region, every pointer at its planned offset, every launch in order.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "compiler/plan/plan.h"
 
 namespace llmc::emit {
 
+/// Whether the step stops around each op, for `llmc verify` (runtime/train/probe.h).
+enum class Probes { none, around_ops };
+
 /// step.cpp (cpu) or step.cu (cuda): defines Step and the functions of Program.
-std::string print_step(const plan::Plan& plan);
+std::string print_step(const plan::Plan& plan, Probes probes);
+
+/// The number by which a step to verify names an op: how many ops stand before it in all regions.
+std::int32_t op_number(const graph::Graph& graph, std::size_t region, std::size_t op);
 
 }  // namespace llmc::emit

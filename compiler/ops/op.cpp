@@ -54,6 +54,19 @@ static_assert(std::size(kRows) == kOpKinds, "a row for each OpKind");
 
 const Row& row_of(OpKind kind) { return *kRows[static_cast<std::size_t>(kind)]; }
 
+bool is_between_ranks(OpKind kind) {
+  switch (kind) {
+    case OpKind::all_reduce:
+    case OpKind::reduce_scatter:
+    case OpKind::all_gather:
+    case OpKind::broadcast:
+    case OpKind::sum_results:
+    case OpKind::to_wire:
+    case OpKind::from_wire: return true;
+    default: return false;
+  }
+}
+
 void Operands::count(std::size_t inputs, std::size_t outputs) const {
   expect(op.inputs.size() == inputs && op.outputs.size() == outputs,
          fmt::format("takes {} inputs and {} outputs", inputs, outputs));

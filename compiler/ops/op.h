@@ -126,4 +126,7 @@ std::vector<Work> fused_away(const Context&);  // throws Failure(internal): a pa
 
 const Row& row_of(OpKind kind);
 
+/// Whether the op does nothing, or is not run, where there is one rank.
+bool is_between_ranks(OpKind kind);
+
 }  // namespace llmc::ops

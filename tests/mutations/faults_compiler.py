@@ -147,4 +147,13 @@ FAULTS = [
           "XXH64(s.name.data(), 0, 0)", "reference_run"),
     fault("initial_weights_ignore_the_seed", "compiler/ops/weights.cpp", "\"kChunkCount\", \"seed\"})};",
           "\"kChunkCount\", \"seed * 0\"})};", "reference_run"),
+    fault("verify_takes_nan_for_good", "compiler/verify/compare.cpp", "std::isnan(of_bound) ? std::numeric_limits<double>::infinity() : of_bound",
+          "of_bound", "test_verify Compare.WhatIsNoNumberIsOff"),
+    fault("interpreter_without_bias_correction", "compiler/verify/optimizer.cpp", "std::sqrt(v / correction2)", "std::sqrt(v * correction2)",
+          "test_verify Interpreter.AdamWIsTheFormula"),
+    fault("interpreter_folds_neighbours", "compiler/verify/rows.cpp", "for (std::int64_t r = i; r < partial.rows; r += sum.rows)",
+          "for (std::int64_t r = i * partial.rows / sum.rows; r < (i + 1) * partial.rows / sum.rows; ++r)",
+          "test_verify Interpreter.ColumnReduceAddsEveryNthRow"),
+    fault("verify_says_good", "compiler/cli/verify_command.cpp", "verdict.good(reduced.plan.spec.compute) ? Exit::done : Exit::numerics",
+          "verdict.ops > 0 ? Exit::done : Exit::numerics", "run_verify"),
 ]

@@ -10,7 +10,7 @@ import subprocess
 import harness
 from harness import LLMC, SOURCE, RunTest
 
-COMMANDS = ["check", "config", "schema", "explain", "init", "plan", "diff", "emit", "compile", "run", "data build", "data info",
+COMMANDS = ["check", "config", "schema", "explain", "init", "plan", "diff", "emit", "compile", "run", "verify", "data build", "data info",
             "checkpoint ls", "checkpoint show", "checkpoint verify", "checkpoint diff", "checkpoint prune",
             "checkpoint export", "runs", "report", "devices", "sizes", "doctor"]
 

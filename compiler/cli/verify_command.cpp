@@ -1,0 +1,142 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "compiler/build/process.h"
+#include "compiler/cli/build.h"
+#include "compiler/cli/commands.h"
+#include "compiler/verify/reduce.h"
+#include "compiler/verify/report.h"
+#include "compiler/verify/verification.h"
+#include "spec/print.h"
+#include "spec/source.h"
+
+namespace llmc::cli {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// FLOPs of the interpreter from which on micro-batches are made shorter: minutes of a laptop.
+constexpr double kLongRun = 2e12;
+
+constexpr char kSpecFile[] = "spec.yaml";
+
+struct VerifyOptions {
+  SpecArguments spec;
+  std::string out, dump, trainer;
+  std::int64_t steps = 2;
+  int jobs = 0;
+  bool json = false, emit_only = false;
+};
+
+void say(const std::string& line) { fmt::print(stderr, "{}\n", line); }
+
+/// The reduced run, as a spec of its own in `folder`.
+Planned plan_reduced(const Planned& users, const verify::Reduction& reduction, const fs::path& folder) {
+  spec::Resolved resolved = users.resolved;
+  resolved.spec = reduction.spec;
+  emit::write_project({{kSpecFile, spec::to_yaml(resolved, false)}}, folder, {}, false);
+  return plan_loaded(load_spec({(folder / kSpecFile).string(), {}}, false), true);
+}
+
+/// Throws Failure(does_not_fit) where this machine has less memory than the interpreter needs.
+void check_memory(const plan::Plan& reduced) {
+  const double has = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  const double needs = verify::memory_of(reduced);
+  constexpr double kGiB = 1 << 30;
+  if (needs > has)
+    throw Failure(Exit::does_not_fit,
+                  fmt::format("the interpreter needs about {:.0f} GiB for this run, and this machine has {:.0f}; "
+                              "`llmc verify` on a larger one, or with a smaller model.vocab_size",
+                              needs / kGiB, has / kGiB));
+}
+
+/// Throws Failure(usage) for a trainer that was not built for the reduced run.
+void check_trainer(const fs::path& trainer, const plan::Plan& plan) {
+  const std::string said = build::run({"the trainer", {trainer.string(), "--version"}, ""}).output;
+  if (!said.starts_with(fmt::format("{} {} ", plan.spec.name, plan.fingerprint)))
+    throw Failure(
+        Exit::usage,
+        fmt::format("'{}' is a trainer of something else: `llmc verify --emit-only` with the same words writes "
+                    "the project of the one that is wanted",
+                    spec::printable(trainer.string())));
+}
+
+int verify_spec(const VerifyOptions& options) {
+  const auto begin = std::chrono::steady_clock::now();
+  const Planned users = plan_spec_here(options.spec);
+  if (options.trainer.empty() && !options.emit_only) check_gpu(users.plan.spec);
+  const fs::path folder =
+      fs::absolute(options.out.empty() ? fs::path("build/verify") / users.plan.spec.name : fs::path(options.out));
+  const build::FolderLock lock(folder, say);
+  const std::string data = (folder / "data" / "train-*.bin").string();
+  verify::Reduction reduction = verify::reduce(users.resolved.spec, users.plan, options.steps, data, false);
+  Planned reduced = plan_reduced(users, reduction, folder);
+  if (verify::arithmetic_of(reduced.plan, options.steps) > kLongRun && reduced.plan.choice.micro_batch > 1) {
+    const double whole = verify::estimated_seconds(verify::arithmetic_of(reduced.plan, options.steps));
+    say(fmt::format("with whole micro-batches the interpreter would take about {:.0f} s: they are made of one sequence",
+                    whole));
+    reduction = verify::reduce(users.resolved.spec, users.plan, options.steps, data, true);
+    reduced = plan_reduced(users, reduction, folder);
+  }
+  for (const char* earlier : {"data", "run"}) fs::remove_all(folder / earlier);
+  verify::write_tokens(reduced.plan, options.steps, folder / "data");
+  const verify::Shared shared = verify::shared_kernels(users.plan, reduced.plan);
+  BuildOptions build;
+  build.out = (folder / "trainer").string();
+  build.probes = emit::Probes::around_ops;
+  build.jobs = options.jobs;
+  build.bundle = options.emit_only;
+  if (!options.emit_only) check_memory(reduced.plan);
+  if (options.emit_only) {
+    const build::FolderLock project = lock_output(reduced, build);
+    fmt::print("{}\n", emit_to(reduced, build, build::find_home()).string());
+    return 0;
+  }
+  const fs::path trainer =
+      fs::absolute(options.trainer.empty() ? compile(reduced, build).trainer : fs::path(options.trainer));
+  check_trainer(trainer, reduced.plan);
+  say(fmt::format("{} steps op by op, about {:.0f} s", options.steps,
+                  std::max(1.0, verify::estimated_seconds(verify::arithmetic_of(reduced.plan, options.steps)))));
+  const std::vector<std::string> argv = {trainer.string(),        "--run",    (folder / "run").string(),
+                                         "--no-final-checkpoint", "--resume", "none"};
+  const verify::Verdict verdict = verify::verify(reduced.plan, argv, folder / "log", options.steps, {options.dump},
+                                                 [](const std::string& line) { say(line); });
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const verify::Report report{reduced.plan, reduction.said, shared, verdict, seconds};
+  fmt::print("{}", options.json ? verify::as_json(report).dump(2) + "\n" : verify::as_text(report));
+  return static_cast<int>(verdict.good(reduced.plan.spec.compute) ? Exit::done : Exit::numerics);
+}
+
+}  // namespace
+
+void add_verify_command(CLI::App& app, Result& result) {
+  auto options = std::make_shared<VerifyOptions>();
+  CLI::App* command = app.add_subcommand("verify", "hold the run's kernels against float64, op by op, on this machine");
+  command->add_option("spec", options->spec.file, "the run's YAML file")->required();
+  command->add_option("overrides", options->spec.overrides, "key.path=value");
+  command->add_option("-o,--out", options->out, "folder of the reduced run (default build/verify/<name>)");
+  command->add_option("--steps", options->steps, "training steps")->check(CLI::Range(1, 1000))->capture_default_str();
+  auto* jobs = command->add_option("-j,--jobs", options->jobs, "compilers at once (default: one a core)");
+  auto* emit_only = command->add_flag(
+      "--emit-only", options->emit_only,
+      "write the reduced run's trainer with the runtime's sources, for another machine to build, and end");
+  command->add_option("--trainer", options->trainer, "one that was built from there, in place of building it here")
+      ->type_name("FILE")
+      ->check(CLI::ExistingFile)
+      ->excludes(emit_only)
+      ->excludes(jobs);
+  command
+      ->add_option("--dump", options->dump,
+                   "write weights, tokens, gradients and updated weights of the run in float64 to DIR, as safetensors")
+      ->type_name("DIR");
+  command->add_flag("--json", options->json, "as JSON on standard output");
+  command->footer("Exit code 7: an op, or a class of tensors, is off.\nExample: llmc verify specs/quickstart.yaml");
+  command->callback([options, &result] { result.exit_code = verify_spec(*options); });
+}
+
+}  // namespace llmc::cli

@@ -1,0 +1,75 @@
+// What the interpreter works on: tensors as matrices of float64, and one run of one op over them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "compiler/graph/graph.h"
+
+namespace llmc::verify {
+
+/// Row-major [rows, cols], `pitch` elements from row to row; another object owns the elements.
+struct Matrix {
+  double* data = nullptr;
+  std::int64_t rows = 0, cols = 0, pitch = 0;
+
+  double* row(std::int64_t i) const { return data + i * pitch; }
+  double& at(std::int64_t i, std::int64_t j) const { return data[i * pitch + j]; }
+};
+
+/// Half the distance from 1 to the next number, in fp32.
+inline constexpr double kFp32 = 0x1p-24;
+/// The same in bf16.
+inline constexpr double kBf16 = 0x1p-8;
+
+/// An operand of an op. Integers are float64 too, which holds them exactly.
+struct Value {
+  Matrix matrix;
+  std::span<std::byte> records;  // of a tensor of structs of device/types.h, in place of the matrix
+
+  // What the interpreter says of a result: how far a kernel, whose arithmetic is fp32, may be from it before its own
+  // rounding. |error| <= relative * |element| + noise * scale of the element's part of its row.
+  double relative = 8 * kFp32;
+  double noise = 8 * kFp32;
+  std::vector<double> scale = {};  // [rows, parts], parts of equal width; empty: 0
+  std::int64_t parts = 1;
+  bool sums_alone = false;  // the op leaves open which row takes what: its columns' sums are what counts
+  bool partial = false;     // sums of what is left open so
+  bool undefined = false;   // scratch of the kernel
+
+  double scale_at(std::int64_t i, std::int64_t j) const {
+    return scale.empty() ? 0 : scale[static_cast<std::size_t>(i * parts + j / (matrix.cols / parts))];
+  }
+  /// One scale for each of `count` parts of a row; all 0.
+  std::vector<double>& scales(std::int64_t count = 1) {
+    parts = count;
+    scale.assign(static_cast<std::size_t>(matrix.rows * count), 0.0);
+    return scale;
+  }
+};
+
+/// One run of an op: its operands in the order of the graph, which its rule reads and writes.
+struct Run {
+  const graph::Graph& graph;
+  const graph::Region& region;
+  const graph::Op& op;
+  std::vector<Value> inputs, outputs;
+  bool adds = false;       // to what earlier micro-batches and chunks of the step left
+  std::uint64_t seed = 0;  // of initialise
+
+  const Matrix& in(std::size_t i) const { return inputs.at(i).matrix; }
+  const Matrix& out(std::size_t i) const { return outputs.at(i).matrix; }
+  DType input_type(std::size_t i) const { return graph.at(op.inputs.at(i)).dtype; }
+  template <class T>
+  T* records_in(std::size_t i) const {
+    return reinterpret_cast<T*>(inputs.at(i).records.data());
+  }
+  template <class T>
+  T* records_out(std::size_t i) const {
+    return reinterpret_cast<T*>(outputs.at(i).records.data());
+  }
+};
+
+}  // namespace llmc::verify

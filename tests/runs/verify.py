@@ -1,0 +1,125 @@
+"""`llmc verify`: good trainers are good in both precisions, and faults of templates are found and named to their op."""
+
+import json
+import os
+import shutil
+import sys
+
+import harness
+from harness import LLMC, SOURCE, RunTest
+
+sys.path.insert(0, os.path.join(SOURCE, "tests", "mutations"))
+import place  # noqa: E402
+
+BF16 = ("precision.compute=bf16", "model.qk_norm=true", "model.tie_word_embeddings=true", "memory.recompute=[norms, swiglu]")
+# File of templates/, what stands there, what is put there, the op that is to be named, overrides of the spec.
+FAULTS = [
+    ("rms_norm_forward.cu", "return v * r * w; });", "return v * r; });", "attention_norm", ()),
+    ("rope.cu", "row % kSequence * kHeadDim", "row / kSequence * kHeadDim", "rope", ()),
+    ("swiglu_forward.cu", "return gate * sigmoid(gate) * up;", "return sigmoid(gate) * up;", "swiglu", ()),
+    ("swiglu_backward.cu", "        du = d * (x * s);\n", "        du = d * x;\n", "swiglu_backward", ()),
+    ("adamw.cu", "m / fma(sqrt(v), root, eps), p * keep);", "m / fma(sqrt(v), root, eps), p);", "adamw", ()),
+    ("column_reduce.cu", "total = accumulate ? total + sum : sum;", "total = sum;", "final_norm_backward_reduce", ()),
+    ("embedding_backward.cu", "(dtable, run_token[run])", "(dtable, run)", "embed_backward", ()),
+    ("cpu/attention_forward.cpp", "mask_below(key + i, score", "mask_below(key + i - 1, score", "attention", ()),
+    ("cpu/attention_backward.cpp", "load(dkeys + t * kPaddedDim + d) * kScale,", "load(dkeys + t * kPaddedDim + d),",
+     "attention_backward", ()),
+    ("loss_sum.cu", "results->loss = accumulate ? results->loss + loss : loss;", "results->loss = loss;", "loss_sum", ()),
+    ("cross_entropy.cu", "log_total - powers.weighted / powers.total;", "log_total;", "cross_entropy", ()),
+    ("qk_norm_rope_backward.cu", "back2 = dy2 * c - dy1 * s;", "back2 = dy2 * c + dy1 * s;", "qk_norm_rope_backward", BF16),
+    ("swiglu_backward.cu", "        y = silu * u;\n", "        y = silu;\n", "swiglu_backward", BF16),
+    ("rms_norm_forward.cu", "return v * v; }) / kCols;", "return v * v; }) / kPitch;", "attention_norm", BF16),
+]
+
+
+class Verify(RunTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.spec = harness.write_small(cls.folder)
+        # Templates that may be written over, with the runtime that is built already.
+        cls.home = os.path.join(cls.folder, "home")
+        shutil.copytree(os.path.join(SOURCE, "templates"), os.path.join(cls.home, "templates"))
+        os.symlink(os.path.join(SOURCE, "runtime"), os.path.join(cls.home, "runtime"))
+
+    def verify(self, *words):
+        """Of one folder for each set of overrides, so that only what a fault changes is compiled again."""
+        out = self.path("-".join(word.replace("=", "").replace(" ", "") for word in words if "=" in word) or "plain")
+        os.makedirs(out, exist_ok=True)
+        env = harness.environment(LLMC_HOME=self.home, LLMC_BUILD=os.path.dirname(LLMC))
+        return harness.call(LLMC, "verify", self.spec, "-o", os.path.join(out, "run"), *words, cwd=out, env=env)
+
+    def report(self, code, *words):
+        done = self.verify("--json", *words)
+        self.assertEqual(done.code, code, done.out + done.err)
+        return json.loads(done.out)
+
+    def test_good(self):
+        for overrides in ((), BF16):
+            report = self.report(0, *overrides)
+            self.assertTrue(report["good"])
+            self.assertIsNone(report["off"])
+            self.assertEqual([c["name"] for c in report["classes"]],
+                             ["activations", "their gradients", "loss", "gradients", "parameters", "moments"])
+            for tensors in report["classes"]:
+                # Another run in another precision: nothing is the same to the bit.
+                self.assertTrue(0 < tensors["worst"] <= tensors["bound"], tensors)
+            self.assertIn("2 of 3 layers", report["reduced"])
+            self.assertGreater(report["ops"]["compared"], 200)
+            self.assertTrue(0 < report["ops"]["worst_of_bound"] <= 1)
+            # Two layers have fewer parameters; all else is the run's own.
+            self.assertEqual(report["kernels"]["others"], ["parameter_norms"])
+        done = self.verify()
+        self.assertEqual(done.code, 0, done.err)
+        self.assertIn("\ngood: ", done.out)
+
+    def test_faults_of_templates(self):
+        for file, old, new, op, overrides in FAULTS:
+            path = os.path.join(self.home, "templates", file)
+            before, after = place.with_fault(path, old, new)
+            place.put(path, after)
+            try:
+                off = self.report(7, *overrides)["off"]
+            finally:
+                place.put(path, before)
+            self.assertEqual(off["op"], op, (file, off))
+            self.assertIn("of templates/" + file, off["by"])
+            self.assertGreater(off["of_bound"], 5, off)
+
+    def test_text_names_the_op(self):
+        path = os.path.join(self.home, "templates", "rope.cu")
+        before, after = place.with_fault(path, *FAULTS[1][1:3])
+        place.put(path, after)
+        try:
+            done = self.verify()
+        finally:
+            place.put(path, before)
+        self.assertEqual(done.code, 7, done.err)
+        self.assertRegex(done.out, r"OFF: step 1, micro-batch 1, layer 0: op rope of layer_forward\n +%qkv\[\d+, \d+\] is ")
+        self.assertIn("by kernel rope of templates/rope.cu\n", done.out)
+
+    def test_specs_of_the_repository(self):
+        for name in ("llama-1b", "llama-8b", "tiny"):
+            out = self.path(name)
+            done = harness.call(LLMC, "verify", os.path.join(SOURCE, "specs", name + ".yaml"), "-o", out, "--emit-only")
+            self.assertEqual(done.code, 0, done.err)
+            self.assertEqual(done.out, os.path.join(out, "trainer") + "\n")
+            self.assertIn("s.probe.before(", harness.read(os.path.join(out, "trainer", "step.c" + ("pp" if name == "tiny" else "u"))).decode())
+
+    def test_refused(self):
+        self.report(0)
+        trainer = self.path("plain", "run", "trainer", "trainer")
+        done = harness.call(trainer, "--run", self.path("by-hand"))
+        self.assertEqual(done.code, 2)
+        self.assertIn("llmc verify", done.err)
+        mine = self.path("mine")
+        os.makedirs(os.path.join(mine, "data"))
+        with open(os.path.join(mine, "data", "important"), "w") as file:
+            file.write("mine")
+        done = harness.call(LLMC, "verify", self.spec, "-o", mine)
+        self.assertEqual(done.code, 2, done.err)
+        self.assertEqual(harness.tree(mine), {"data/important": b"mine"})
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,41 @@
+"""`llmc verify` of a simulated GPU's trainer: good as it is, and the op of a kernel that was changed is named."""
+
+import json
+import os
+
+import harness
+
+
+class Verify(harness.SimTest):
+    def verify(self, *words):
+        spec = os.path.join(self.folder, "small.yaml")
+        return harness.runs.call(harness.LLMC, "verify", spec, *harness.TARGET, "-o", self.path("verify"), *words)
+
+    def report(self, code):
+        trainer = harness.build(self.path("verify", "trainer"))
+        done = self.verify("--json", "--trainer", trainer)
+        self.assertEqual(done.code, code, done.out + done.err)
+        return json.loads(done.out)
+
+    def test_good_and_off(self):
+        harness.runs.write_small(self.folder, harness.SMALL)
+        done = self.verify("--emit-only")
+        self.assertEqual(done.code, 0, done.err)
+        report = self.report(0)
+        self.assertTrue(report["good"])
+        self.assertGreater(report["ops"]["compared"], 200)
+        kernel = self.path("verify", "trainer", "kernels", "swiglu_forward.cu")
+        with open(kernel) as file:
+            text = file.read()
+        self.assertEqual(text.count("gate * sigmoid(gate) * up"), 1)
+        with open(kernel, "w") as file:
+            file.write(text.replace("gate * sigmoid(gate) * up", "gate * sigmoid(up) * up"))
+        off = self.report(7)["off"]
+        self.assertEqual((off["op"], off["layer"], off["step"]), ("swiglu", 0, 1))
+        done = self.verify("--trainer", self.path("verify", "trainer", "trainer"), "model.intermediate_size=64")
+        self.assertEqual(done.code, 2, done.err)
+        self.assertIn("--emit-only", done.err)
+
+
+if __name__ == "__main__":
+    harness.main()
