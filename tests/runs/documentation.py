@@ -36,6 +36,8 @@ SHORTER = {
         "llmc data build --from runtime --glob '*.h' --vocab-size 1024 -o data/python",
     "llmc data build --from /usr/lib/python3/dist-packages --glob '*.py' --tokenizer data/python --validation 0 -o data/more":
         "llmc data build --from compiler --glob '*.h' --tokenizer data/python --validation 0 -o data/more",
+    "build/quickstart/trainer sample --checkpoint specs/runs/quickstart --prompt 'def main():' --tokens 20":
+        "build/quickstart/trainer sample --checkpoint specs/runs/quickstart --prompt 'def main():' --tokens 3",
     "cmake -G Ninja -S bundle -B bundle/build && cmake --build bundle/build": "cmake -G Ninja -S bundle -B bundle/build",
 }
 # What is refused, or says that two runs differ.

@@ -61,7 +61,7 @@ class Memory(RunTest):
             total = memory["arena_bytes"] + memory["snapshot_bytes"]
             log = self.path(compute + ".log")
             code, peak = run_measured([trainer, "--run", self.path(compute + "-run"), "--steps", "4", "evaluation.sequences=8",
-                                       "evaluation.every=2", "sampling.every=2", "checkpoint.every=2", *data], log)
+                                       "evaluation.every=2", "sampling.every=2", "sampling.tokens=3", "checkpoint.every=2", *data], log)
             output = harness.read(log).decode()
             self.assertEqual(code, 0, output)
             self.assertEqual(harness.allocated_bytes(output), memory["arena_bytes"])

@@ -254,8 +254,10 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* fu
   if (!shape.cluster || shape.cluster > 16 || shape.grid.x % shape.cluster)
     return returned(cudaErrorInvalidClusterSize);
   const KernelArguments packed = kernel->pack(arguments);
-  enqueue(stream_of(config->stream), kernel->name(),
-          [=] { run_kernel(shape, [kernel, &packed] { (*kernel)(packed); }); });
+  enqueue(stream_of(config->stream), kernel->name(), [=] {
+    run_kernel(shape, [kernel, &packed] { (*kernel)(packed); });
+    spend(kKernelMs);
+  });
   return cudaSuccess;
 }
 cudaError_t cudaFuncGetName(const char** name, const void* function) {
