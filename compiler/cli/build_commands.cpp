@@ -40,7 +40,7 @@ void add_emission(CLI::App* command, TrainerOptions& all) {
 }
 
 /// The overrides of `llmc run`: those that decide the trainer, those that belong to the run, as the trainer takes them,
-/// and all of them as they are written from any folder. Tokens that `micro_batch: auto` has to divide do both.
+/// and all of them as they are written from any folder. Tokens by which `auto` is chosen do both.
 struct RunWords {
   std::vector<std::string> compiled, run_time, all;
 };
@@ -51,9 +51,11 @@ RunWords sort_words(const SpecArguments& arguments, const spec::Resolved& resolv
   for (const std::string& word : arguments.overrides) {
     const std::string path = word.substr(0, word.find('='));
     const spec::Key* key = spec::key_of(path);
-    const bool decides = path == "batch.tokens" && resolved.spec.batch.micro_batch == 0;
+    const bool decides =
+        path == "batch.tokens" && (resolved.spec.batch.micro_batch == 0 || resolved.spec.parallel.shard_automatic);
     words.all.push_back(word);
-    if (const std::string place = key && key->is_path ? spec::path_at(path, resolved.spec) : ""; !place.empty())
+    const std::string place = key && key->is_path ? spec::path_at(path, resolved.spec) : "";
+    if (!place.empty() && spec::holds_path(*key, place))
       words.all.back() = path + "=" + fs::absolute(resolved.directory / fs::path(place)).lexically_normal().string();
     if (!key || key->stage != spec::Stage::run_time || decides) words.compiled.push_back(word);
     if (key && key->stage == spec::Stage::run_time) words.run_time.push_back(words.all.back());

@@ -26,7 +26,7 @@ spec::LoadResult read_spec(const SpecArguments& arguments) {
 }
 
 spec::Spec from_here(spec::Spec spec, const std::filesystem::path& directory) {
-  if (devices::is_file(spec.target.device)) spec.target.device = (directory / spec.target.device).string();
+  if (spec::names_file(spec.target.device)) spec.target.device = (directory / spec.target.device).string();
   return spec;
 }
 

@@ -66,8 +66,12 @@ class Reader {
     device.kind = kind == "cuda" ? spec::TargetKind::cuda : spec::TargetKind::cpu;
     if (device.kind == spec::TargetKind::cuda) device.arch = text_of(root, root, "arch", "a compute capability, 90");
     if (root["reports"]) device.reports = scalar(root["reports"], "what the driver calls the device");
-    if (root["per_host"])
-      device.per_host = static_cast<std::int64_t>(number(root["per_host"], "per_host", "a whole number such as 8"));
+    if (const YAML::Node count = root["per_host"]) {
+      const double devices = number(count, "per_host", "a whole number such as 8");
+      device.per_host = static_cast<std::int64_t>(devices);
+      if (static_cast<double>(device.per_host) != devices)
+        fail(count.Mark(), "per_host is no whole number", "write one such as 8");
+    }
     const YAML::Node figures = root["figures"];
     if (!figures || !figures.IsMap())
       fail(root.Mark(), "a device needs figures", "write them as in `llmc devices NAME`");
@@ -170,8 +174,6 @@ void check_target(const Device& device, const spec::Spec& spec) {
 
 const char* name_of(Figure figure) { return kNames[static_cast<std::size_t>(figure)]; }
 
-bool is_file(const std::string& word) { return word.find('/') != std::string::npos || word.ends_with(".yaml"); }
-
 bool Device::is_called(const std::string& word) const {
   return name == word || std::ranges::find(also, word) != also.end();
 }
@@ -196,7 +198,7 @@ std::filesystem::path user_folder() {
 }
 
 Device named(const std::string& name) {
-  if (is_file(name)) return read_file(name);
+  if (spec::names_file(name)) return read_file(name);
   if (const std::vector<Device> own = of_the_user(name); !own.empty()) return own[0];
   std::vector<std::string> names;
   for (const Device& device : all()) {

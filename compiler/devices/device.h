@@ -21,7 +21,7 @@ enum class Figure {
   product_fp32,            //
   attention_forward_64,    // FLOP/s of causal attention at head_dim 64, half of the square counted, two products
   attention_forward_128,   // the same at 128
-  attention_backward_64,   // five products
+  attention_backward_64,   // five products; where llmc has rates of each backward pass (sm_90), those count
   attention_backward_128,  //
   copy,                    // bytes/s read and written from and to memory
   cache,                   // bytes of the last cache before memory that kernels leave their results in
@@ -59,10 +59,7 @@ const std::vector<Device>& all();
 /// `name`: of the file in messages. Throws Failure(spec) with the line, what is wrong and what to write instead.
 Device read(const std::string& text, const std::string& name);
 
-/// Whether target.device names a file: with a slash, or ending in .yaml.
-bool is_file(const std::string& word);
-
-/// Where `llmc calibrate` leaves what it measured, and where other device files may lie: $XDG_CONFIG_HOME/llmc/devices,
+/// Where a user's own device files lie: $XDG_CONFIG_HOME/llmc/devices,
 /// or ~/.config/llmc/devices. Empty where the environment names neither.
 std::filesystem::path user_folder();
 

@@ -44,10 +44,15 @@ std::string path_at(const std::string& path, const Spec& spec) {
   return {};
 }
 
+bool names_file(std::string_view value) {
+  return value.find('/') != std::string_view::npos || value.ends_with(".yaml");
+}
+
 void change_paths(const Key& key, Spec& spec,
                   const std::function<std::string(const std::string&, const std::string&)>& change) {
   Value value = key.get(spec);
   if (!key.is_path || !present(value)) return;
+  if (key.or_name && !names_file(std::get<std::string>(value))) return;
   if (auto* names = std::get_if<NamedPaths>(&value))
     for (auto& [name, path] : *names) path = change(key.group() + "." + name, path);
   else
@@ -122,7 +127,7 @@ std::string expectation(const Key& key) {
     case Type::bytes: return fmt::format("a size such as 80GiB, or a device such as {}", key.words.back());
     case Type::boolean: return "true or false";
     case Type::choice: return either(key.words);
-    case Type::string: return key.is_path ? "a path" : "text";
+    case Type::string: return key.or_name ? "a name or a path" : key.is_path ? "a path" : "text";
     case Type::numbers: return fmt::format("a list of {} numbers{}", key.count, range_text(key));
     case Type::strings: return key.or_single ? "a word or a list of words" : "a list of texts";
     case Type::recompute:

@@ -51,6 +51,7 @@ struct Key {
   std::string derivation;  // how a derived default comes about, in words
   bool required = false;
   bool is_path = false;  // a path or pattern, relative to the spec
+  bool or_name = false;  // a path only where names_file() says so, else a name
   bool aside = false;    // no tensor depends on it: names, paths, intervals, what is shown
   bool newer = false;    // younger than runs that are to go on: fingerprints leave it out where it has its default
   std::optional<double> minimum, maximum;
@@ -92,6 +93,14 @@ const Key* key_of(const std::string& path);
 
 /// The path that `path` stands for, a key or a name that was chosen; empty where it is not given.
 std::string path_at(const std::string& path, const Spec& spec);
+
+/// Whether a value that may also be a name is a file's: it has a slash, or ends in .yaml.
+bool names_file(std::string_view value);
+
+/// Whether a value of the key is a path.
+inline bool holds_path(const Key& key, std::string_view value) {
+  return key.is_path && (!key.or_name || names_file(value));
+}
 
 /// Replaces every path that is given among the values of a key by `change(its own key path, the path)`.
 void change_paths(const Key& key, Spec& spec,

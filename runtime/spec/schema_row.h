@@ -16,6 +16,7 @@ struct Row {
   Row& fallback(const char* yaml) { return key.fallback = yaml, *this; }
   Row& required() { return key.required = true, *this; }
   Row& path() { return key.is_path = key.aside = true, *this; }
+  Row& path_or_name() { return key.or_name = true, path(); }
   Row& newer() { return key.newer = true, *this; }
   Row& aside() { return key.aside = true, *this; }
   Row& at_least(double low) { return key.minimum = low, *this; }

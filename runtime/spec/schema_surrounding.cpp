@@ -330,10 +330,10 @@ std::vector<Row> surrounding_rows() {
                "to be faster."),
       bind("target.device", Type::string, LLMC_FIELD(target.device))
           .label()
+          .path_or_name()
           .doc("What the planner predicts times for: a device that `llmc devices` lists, or a file in their format. "
-               "Without one: for cuda the smallest device with target.arch; for cpu this machine, where `llmc "
-               "calibrate` "
-               "has measured it, else a processor with two cores."),
+               "Without one: for cuda the smallest device with target.arch; for cpu the device cpu, a "
+               "processor with two cores unless a file of your own is called so (docs/planning.md)."),
       bind("seed", Type::integer, LLMC_FIELD(seed))
           .fallback("42")
           .run_time()

@@ -255,16 +255,25 @@ class Cli(RunTest):
         self.assertAlmostEqual(float(price), 2.5 * float(hours), delta=0.02)
 
     def test_a_device_of_ones_own(self):
-        """A file beside the spec, by its path there; its rates are those that times are made of."""
+        """A file, by its path; its rates are those that times are made of."""
         folder = self.path("device")
         spec = harness.write_small(folder, harness.SMALL)
         text = self.succeed(LLMC, "devices", "cpu").out
         for name, rate in (("slow", "1e9"), ("fast", "1e10")):
             with open(os.path.join(folder, name + ".yaml"), "w", encoding="utf-8") as file:
                 file.write(re.sub(r"(copy|cache_copy|product_fp32): {value: [^,]*", rf"\1: {{value: {rate}", text))
-        seconds = [json.loads(self.succeed(LLMC, "plan", spec, f"target.device={name}.yaml", "--json").out)["step_seconds"]
-                   for name in ("slow", "fast")]
-        self.assertGreater(seconds[0], 2 * seconds[1])
+        def seconds(spec, *words, **options):
+            return json.loads(self.succeed(LLMC, "plan", spec, *words, "--json", **options).out)["step_seconds"]
+
+        slow = seconds(spec, "target.device=slow.yaml", cwd=folder)  # typed: from here
+        self.assertGreater(slow, 2 * seconds(spec, "target.device=fast.yaml", cwd=folder))
+        with open(spec, encoding="utf-8") as file:
+            lines = file.read()
+        self.assertEqual(lines.count("target: {"), 1)
+        named = os.path.join(folder, "named.yaml")
+        with open(named, "w", encoding="utf-8") as file:
+            file.write(lines.replace("target: {", "target: {device: slow.yaml, "))
+        self.assertEqual(seconds(named, cwd="/"), slow)  # written: from the spec
         done = harness.call(LLMC, "plan", spec, "target.device=h100-sxm")
         self.assertEqual(done.code, 1)
         self.assertIn("target.device h100-sxm is of compute capability 90, and target.kind is cpu", done.err)

@@ -30,6 +30,25 @@ TEST(Values, ReadBackWhatIsPrinted) {
               "target={kind: cuda, arch: [80, 90a]}", "init.residual=0.125", "seed=9223372036854775807"})));
 }
 
+TEST(Values, ChoicesReadBack) {
+  for (const char* recompute :
+       {"auto", "none", "full", "[norms, qkv]", "{layers: {0: full, 2-4: [norms, swiglu], 5: none}}"})
+    expect_read_back(values_of(resolve(
+        kGood, {std::string("memory.recompute=") + recompute, "parallel.shard=auto", "parallel.world_size=2"})));
+}
+
+TEST(Values, AFileOfADeviceIsAPathAndItsNameIsNone) {
+  const auto moved = [](const char* device) {
+    Spec spec = resolve(kGood, {std::string("target.device=") + device}).spec;
+    resolve_paths(spec, "/specs");
+    relate_paths(spec, "/specs/run");
+    return spec.target.device;
+  };
+  EXPECT_EQ(moved("h100-sxm"), "h100-sxm");
+  EXPECT_EQ(moved("/specs/mine.yaml"), "../mine.yaml");
+  EXPECT_EQ(moved("/specs/mine"), "../mine");
+}
+
 const char* const kNamed = "  validation: {web: \"web *.bin\", path: v.bin, Code_2: code.bin}\n";
 
 TEST(Values, NamedValidationSetsReadBack) {
