@@ -17,10 +17,11 @@ using devices::Figure;
 
 std::string table() {
   std::string out = fmt::format("{:<12} {:>5} {:>7} {:>5} {:>12} {:>12} {:>10}  {}\n", "device", "arch", "memory",
-                                "SMs", "bf16 peak", "sustained", "copy", "also");
+                                "SMs", "bf16 peak", "sustained", "copy", "also called");
   for (const Device& device : devices::all()) {
     std::string also;
-    for (const std::string& name : device.also) also += (also.empty() ? "" : ", ") + name;
+    for (const std::string& name : device.also) also += name + ", ";
+    also += device.reports;
     const std::string line = fmt::format(
         "{:<12} {:>5} {:>3.0f} GiB {:>5.0f} {:>6.4g} TFLOP/s {:>4.3g} TFLOP/s {:>5.0f} GB/s  {}", device.name,
         device.arch.empty() ? "cpu" : device.arch, device[Figure::memory] / (1 << 30), device[Figure::processors],

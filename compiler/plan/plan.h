@@ -170,9 +170,8 @@ struct Plan {
   }
 };
 
-/// Lowers, lays out and costs. `auto`: the largest micro-batch that fits memory.budget, and the smallest loss chunk
-/// that costs no speed, or a smaller one where only that fits. Throws Failure(does_not_fit) with the bytes needed, the
-/// budget and what would make it fit.
+/// Lowers, lays out and costs. `auto` becomes what is predicted to take least time within memory.budget (search.h).
+/// Throws Failure(does_not_fit) with the bytes needed, the budget and what would make it fit.
 Plan make_plan(const spec::Spec& spec);
 
 /// The plan's spec with the numbers that its `auto` became.

@@ -57,7 +57,7 @@ class Search {
   const spec::Spec spec_;
   const devices::Device device_;
   const std::vector<graph::Groups> wish_;
-  std::vector<Candidate> candidates_;                                         // best first, by an older rule's order
+  std::vector<Candidate> candidates_;                                         // of a pass the largest chunk first
   std::map<std::pair<std::int64_t, Shard>, std::vector<LayerOption>> known_;  // of a micro-batch
 };
 
