@@ -48,7 +48,7 @@ FAULTS = [
           "if (argv.empty() && !check_trainer_words(planned, argv, command)) return;",
           "run_trainer_cli"),
     fault("tokens_do_not_decide_the_micro_batch", "compiler/cli/build_commands.cpp",
-          "path == \"batch.tokens\" && resolved.spec.batch.micro_batch == 0;", "false && resolved.spec.batch.micro_batch == 0;", "run_trainer_cli"),
+          "path == \"batch.tokens\" && (resolved.spec.batch.micro_batch == 0 ||", "false && (resolved.spec.batch.micro_batch == 0 ||", "run_trainer_cli"),
     fault("trainers_place_is_not_noted", "compiler/build/compile.cpp", "+ real(folder) +", "+ real(resolved.directory) +", "run_trainer_cli"),
     # checkpoints
     fault("prune_removes_the_last_usable_one", "compiler/checkpoints/listing.cpp", "it->step == newest->step || ", "",
