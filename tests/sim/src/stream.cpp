@@ -32,9 +32,10 @@ std::string open_ranges() {
 }
 
 /// `clock` counts the operation itself.
-void log_order(const CUstream_st& stream, const std::string& range, const Clock& clock) {
-  std::string line = "order: " + std::to_string(stream.index) + "." + std::to_string(clock[stream.index]) + " " +
-                     (range.empty() ? "-" : range) + " after";
+void log_run(const CUstream_st& stream, const Work& work, const Clock& clock) {
+  std::string line = "stream " + std::to_string(stream.index) + ": " + work.name +
+                     "\norder: " + std::to_string(stream.index) + "." + std::to_string(clock[stream.index]) + " " +
+                     (work.range.empty() ? "-" : work.range) + " after";
   for (std::size_t i = 0; i < clock.size(); ++i)
     if (const std::uint32_t last = clock[i] - (i == stream.index); last > 0)
       line += " " + std::to_string(i) + "." + std::to_string(last);
@@ -46,8 +47,7 @@ void run(CUstream_st& stream, Work& work) {
   join(clock, *work.host);
   stream.clock = order().begin(stream.index, work.name, std::move(clock));
   begin_accesses();
-  log_line("stream " + std::to_string(stream.index) + ": " + work.name);
-  log_order(stream, work.range, stream.clock);
+  log_run(stream, work, stream.clock);
   spend(0.001);
   work.run();
 }
