@@ -12,8 +12,7 @@ namespace llmc::ops {
 namespace {
 
 void product_shape(const Operands& o, std::int64_t m, std::int64_t n, const Tensor& d) {
-  o.expect(o.rows(d) == m && d.cols == n,
-           fmt::format("result %{} is [{}, {}], not [{}, {}]", d.name, o.rows(d), d.cols, m, n));
+  o.expect(o.rows(d) == m && d.cols == n, "result %{} is [{}, {}], not [{}, {}]", d.name, o.rows(d), d.cols, m, n);
 }
 
 /// x, weight, [bias], [residual] -> y
@@ -25,7 +24,7 @@ void signature(const Operands& o) {
   if (o.op.residual) {
     const Tensor& c = o.graph.at(o.op.inputs.back());
     o.same_shape(c, o.out(0));
-    o.expect(c.dtype == o.out(0).dtype, fmt::format("%{} and %{} differ in dtype", c.name, o.out(0).name));
+    o.expect(c.dtype == o.out(0).dtype, "%{} and %{} differ in dtype", c.name, o.out(0).name);
   }
 }
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "compiler/ops/rows.h"
 #include "error.h"
 
@@ -68,13 +70,12 @@ bool is_between_ranks(OpKind kind) {
 }
 
 void Operands::count(std::size_t inputs, std::size_t outputs) const {
-  expect(op.inputs.size() == inputs && op.outputs.size() == outputs,
-         fmt::format("takes {} inputs and {} outputs", inputs, outputs));
+  expect(op.inputs.size() == inputs && op.outputs.size() == outputs, "takes {} inputs and {} outputs", inputs, outputs);
 }
 
 void Operands::same_shape(const Tensor& a, const Tensor& b) const {
-  expect(a.rows == b.rows && a.cols == b.cols,
-         fmt::format("%{} is [{}, {}] but %{} is [{}, {}]", a.name, a.rows, a.cols, b.name, b.rows, b.cols));
+  expect(a.rows == b.rows && a.cols == b.cols, "%{} is [{}, {}] but %{} is [{}, {}]", a.name, a.rows, a.cols, b.name,
+         b.rows, b.cols);
 }
 
 DType reads_fp32(const Operands&, std::size_t) { return DType::f32; }
@@ -93,6 +94,13 @@ std::int64_t off_the_stream(const Operands&) { return 0; }
 
 std::vector<Work> fused_away(const Context& c) {
   throw Failure(Exit::internal, std::string("a ") + name_of(c.op.kind) + " was left unfused: op " + c.op.label());
+}
+
+bool Kernel::is(const Kernel& other) const {
+  return template_name == other.template_name &&
+         std::ranges::equal(params, other.params, [](const KernelParam& a, const KernelParam& b) {
+           return a.name == b.name && a.value == b.value;
+         });
 }
 
 std::string Kernel::key() const {

@@ -1,9 +1,12 @@
 // What the compiler knows of each kind of op: one row of a table, all of it in the op's own file.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <map>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "compiler/graph/graph.h"
@@ -33,8 +36,9 @@ struct Operands {
   /// For signatures: these throw Malformed.
   void count(std::size_t inputs, std::size_t outputs) const;
   void same_shape(const Tensor& a, const Tensor& b) const;
-  static void expect(bool good, const std::string& what) {
-    if (!good) throw Malformed(what);
+  template <class... T>
+  static void expect(bool good, fmt::format_string<T...> what, T&&... values) {
+    if (!good) throw Malformed(fmt::format(what, std::forward<T>(values)...));
   }
 };
 

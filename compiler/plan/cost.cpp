@@ -113,7 +113,7 @@ void list_work(Plan& plan) {
         if (work.call == ops::Call::kernel || work.call == ops::Call::own_backward) {
           launch.kernel = place_of(plan.kernels, work.kernel);
           const Kernel& known = plan.kernels[launch.kernel];
-          if (known.key() != work.kernel.key())
+          if (!known.is(work.kernel))
             throw Failure(Exit::internal,
                           "two kernels named " + known.name + ": " + known.key() + " and " + work.kernel.key());
         }
