@@ -38,6 +38,7 @@ SHORTER = {
         "llmc data build --from compiler --glob '*.h' --tokenizer data/python --validation 0 -o data/more",
     "build/quickstart/trainer sample --checkpoint specs/runs/quickstart --prompt 'def main():' --tokens 20":
         "build/quickstart/trainer sample --checkpoint specs/runs/quickstart --prompt 'def main():' --tokens 3",
+    "llmc calibrate": "llmc calibrate --help",  # run_calibrate measures
     "cmake -G Ninja -S bundle -B bundle/build && cmake --build bundle/build": "cmake -G Ninja -S bundle -B bundle/build",
 }
 # What is refused, or says that two runs differ.
