@@ -25,6 +25,7 @@ NOT_HERE = {
     "build/llama-1b/trainer tune": "needs a GPU",
     "build/llama-1b/trainer --steps 20": "needs a GPU",
     "build/llama-1b/trainer --ranks 8": "needs eight GPUs",
+    "llmc calibrate figures.json": "takes what a trainer has measured; run_calibrate does both",
     "nsys profile --capture-range=cudaProfilerApi build/llama-1b/trainer --steps 30 --profile 20:5": "needs a GPU",
 }
 # What is run in a shorter form, which ends earlier or reads less.
