@@ -339,12 +339,10 @@ class StepPrinter {
       if (std::ranges::any_of(launches, [](const plan::Launch* l) { return l->adds; }))
         out_.line("constexpr bool first = true;");
       std::set<TensorId> declared;
-      for (const plan::Launch* l : launches) {
-        const Op& op = g_.regions[l->region_index].ops[l->op_index];
-        for (const auto* operands : {&op.inputs, &op.outputs})
-          for (TensorId id : *operands)
-            if (declared.insert(id).second) pointer(l->region_index, id);
-      }
+      for (const plan::Launch* l : launches)
+        for (const ops::Argument& argument : l->arguments)
+          if (argument.tensor != kNone && declared.insert(argument.tensor).second)
+            pointer(l->region_index, argument.tensor);
       out_.blank();
       for (const plan::Launch* l : launches) launch(*l);
       out_.close();

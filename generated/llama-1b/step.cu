@@ -555,7 +555,6 @@ void run_piece(Step& s, StepPiece piece, std::size_t layer) {
     float* attention_norm_rstd = s.at<float>(kKept + layer * kKeptStride);                // [32768]
     bf16* qkv_raw = s.at<bf16>(kKept + 131072 + layer * kKeptStride);                     // [32768, 3072]
     float* rope_table = s.at<float>(kRopeTable);                                          // [2048, 64]
-    bf16* qkv = s.at<bf16>(kKept + 131072 + layer * kKeptStride);                         // [32768, 3072], over qkv_raw
     float* x_mid = s.at<float>(kKept + 339869696 + layer * kKeptStride);                  // [32768, 2048]
     float* mlp_norm_weight = s.at<float>(kMasters + 4 * (2048 + layer * kLayerVectors));  // [2048]
     bf16* mlp_norm_out = s.at<bf16>(kTransients);                                         // [32768, 2048]
@@ -572,8 +571,7 @@ void run_piece(Step& s, StepPiece piece, std::size_t layer) {
         s.at<float>(kTransients + 1342177280);  // [32, 2048], over mlp_norm_backward_partial
     float* d_mlp_norm_weight = s.at<float>(kGradients + 4 * (2048 + layer * kLayerVectors));  // [2048]
     bf16* d_qkv = s.at<bf16>(kTransients + 1142947840);                                       // [32768, 3072]
-    bf16* d_qkv_raw = s.at<bf16>(kTransients + 1142947840);                         // [32768, 3072], over d_qkv
-    bf16* d_attention_norm_out = s.at<bf16>(kTransients + 134217728);               // [32768, 2048]
+    bf16* d_attention_norm_out = s.at<bf16>(kTransients + 134217728);                         // [32768, 2048]
     bf16* d_x = s.at<bf16>(kTransients + 2147483648);                               // [32768, 2048], over d_x_next
     float* attention_norm_backward_partial = s.at<float>(kTransients + 268435456);  // [1024, 2048]
     float* attention_norm_backward_folded =

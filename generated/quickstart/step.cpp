@@ -507,7 +507,6 @@ void run_piece(Step& s, StepPiece piece, std::size_t layer) {
     float* attention_norm_rstd = s.at<float>(kKept + 2097152 + layer * kKeptStride);     // [2048]
     float* qkv_raw = s.at<float>(kKept + 2105344 + layer * kKeptStride);                 // [2048, 512]
     float* rope_table = s.at<float>(kRopeTable);                                         // [256, 32]
-    float* qkv = s.at<float>(kKept + 2105344 + layer * kKeptStride);                     // [2048, 512], over qkv_raw
     float* x_mid = s.at<float>(kKept + 8462336 + layer * kKeptStride);                   // [2048, 256]
     float* mlp_norm_weight = s.at<float>(kMasters + 4 * (256 + layer * kLayerVectors));  // [256]
     float* mlp_norm_out = s.at<float>(kKept + 10559488 + layer * kKeptStride);           // [2048, 256]
@@ -523,7 +522,6 @@ void run_piece(Step& s, StepPiece piece, std::size_t layer) {
     float* mlp_norm_backward_folded = s.at<float>(kTransients);  // [32, 256], over mlp_norm_backward_partial
     float* d_mlp_norm_weight = s.at<float>(kGradients + 4 * (256 + layer * kLayerVectors));  // [256]
     float* d_qkv = s.at<float>(kTransients);                                                 // [2048, 512]
-    float* d_qkv_raw = s.at<float>(kTransients);                                             // [2048, 512], over d_qkv
     float* d_attention_norm_out = s.at<float>(kTransients + 4194304);                        // [2048, 256]
     float* d_x = s.at<float>(kTransients + 18874368);                   // [2048, 256], over d_x_next
     float* attention_norm_backward_partial = s.at<float>(kTransients);  // [256, 256]
