@@ -195,13 +195,6 @@ Device read_file(const std::filesystem::path& path) {
   return read(text.str(), path.string());
 }
 
-/// The device of the user's folder with this name, if it has one.
-std::vector<Device> of_the_user(const std::string& name) {
-  const std::filesystem::path folder = user_folder();
-  if (folder.empty() || !std::filesystem::is_regular_file(folder / (name + ".yaml"))) return {};
-  return {read_file(folder / (name + ".yaml"))};
-}
-
 /// "90" of "90a".
 std::string capability(const std::string& arch) { return arch.substr(0, arch.find_last_of("0123456789") + 1); }
 
@@ -309,9 +302,28 @@ std::filesystem::path user_folder() {
   return {};
 }
 
+std::filesystem::path user_file(const std::string& name) {
+  const std::filesystem::path folder = user_folder(), path = folder / (name + ".yaml");
+  return !folder.empty() && std::filesystem::is_regular_file(path) ? path : std::filesystem::path();
+}
+
+std::vector<Device> listed() {
+  std::vector<Device> devices;
+  for (const Device& device : all()) devices.push_back(named(device.name));
+  std::error_code missing;
+  std::set<std::filesystem::path> more;
+  for (const auto& entry : std::filesystem::directory_iterator(user_folder(), missing)) {
+    const std::filesystem::path& path = entry.path();
+    const bool built_in = std::ranges::any_of(all(), [&](const Device& device) { return device.name == path.stem(); });
+    if (path.extension() == ".yaml" && !built_in) more.insert(path);
+  }
+  for (const std::filesystem::path& path : more) devices.push_back(read_file(path));
+  return devices;
+}
+
 Device named(const std::string& name) {
   if (spec::names_file(name)) return read_file(name);
-  if (const std::vector<Device> own = of_the_user(name); !own.empty()) return own[0];
+  if (const std::filesystem::path own = user_file(name); !own.empty()) return read_file(own);
   std::vector<std::string> names;
   for (const Device& device : all()) {
     if (device.is_called(name)) return device;

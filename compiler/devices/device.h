@@ -97,6 +97,13 @@ std::string to_yaml(const Device& device);
 /// or ~/.config/llmc/devices. Empty where the environment names neither.
 std::filesystem::path user_folder();
 
+/// The user's own file of a device; empty where there is none of that name.
+std::filesystem::path user_file(const std::string& name);
+
+/// Those that can be named: the built-in ones, each as the user's folder has it where it does, then the rest of that
+/// folder. Throws Failure(spec) where a file there is wrong.
+std::vector<Device> listed();
+
 /// The device of the user's folder, built in, or in a file. Throws Failure(spec) where there is none.
 Device named(const std::string& name);
 
