@@ -53,6 +53,7 @@ Figures parsed(const json& text) {
   figures.precision = precision_of(text.at("precision"));
   figures.head_dim = text.at("head_dim");
   figures.sequence = text.at("sequence");
+  figures.spread = text.at("spread");
   if (figures.head_dim < 1 || figures.sequence < 1) throw std::invalid_argument("a size is not above 0");
   figures.attention_forward = timed(text.at("attention_forward"));
   figures.attention_backward = timed(text.at("attention_backward"));

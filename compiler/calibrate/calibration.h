@@ -23,7 +23,8 @@ struct Figures {
   int threads = 0;
   DType precision = DType::f32;
   std::int64_t head_dim = 0, sequence = 0;
-  std::vector<double> sizes;                                  // of products; none: attention alone was measured
+  double spread = 0;          // half of the samples lie within this part of their median
+  std::vector<double> sizes;  // of products; none: attention alone was measured
   std::array<std::vector<double>, devices::kForms> products;  // FLOP/s by m, then n, then k
   std::vector<std::pair<double, double>> copies;              // bytes read and written, bytes/s
   double launch = 0;                                          // seconds

@@ -130,6 +130,18 @@ devices::Device base_of(const calibration::Figures& figures, const std::string& 
                             names));
 }
 
+/// Where the same work took the same time, half of the samples were within some percent of their median.
+void note_spread(const std::vector<calibration::Figures>& all) {
+  constexpr double kMost = 0.25;
+  double most = 0;
+  for (const calibration::Figures& figures : all) most = std::max(most, figures.spread);
+  if (most > kMost)
+    fmt::print(stderr,
+               "note: the same work took different times, by {:.0f} % for half of the samples: something else ran, and "
+               "the figures are worth no more than that; measure again while nothing else does\n",
+               100 * most);
+}
+
 fs::path place(const CalibrateOptions& options, const std::string& name) {
   if (!options.out.empty()) return options.out;
   const fs::path folder = devices::user_folder();
@@ -146,6 +158,7 @@ void run(const CalibrateOptions& options) {
   std::vector<calibration::Figures> all;
   for (const std::string& file : options.files) all.push_back(calibration::read_figures(content(file), file));
   if (all.empty()) all = measure(options);
+  note_spread(all);
   const devices::Device device = calibration::apply(all, base_of(all.front(), options.device));
   const std::string text = fmt::format(
       "# Written by llmc calibrate: what was measured, and the rest as llmc has it.\n{}", devices::to_yaml(device));

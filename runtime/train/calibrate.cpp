@@ -53,6 +53,11 @@ struct Item {
     std::ranges::sort(seconds);
     return seconds[seconds.size() / 2];
   }
+  /// Half of the samples lie within this part of the median.
+  double spread() {
+    const double middle = median();
+    return (seconds[seconds.size() * 3 / 4] - seconds[seconds.size() / 4]) / middle;
+  }
 };
 
 class Calibration {
@@ -208,9 +213,17 @@ class Calibration {
     return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
   }
 
+  /// Of most of the measurements.
+  double spread() {
+    std::vector<double> all;
+    for (Item& item : items_) all.push_back(item.spread());
+    std::ranges::sort(all);
+    return all[all.size() * 3 / 4];
+  }
+
   void print() {
-    fmt::print("{}, {}, head_dim {}, {} rounds, medians\n", device_.description(), name_of(compute_), info_.head_dim,
-               rounds_);
+    fmt::print("{}, {}, head_dim {}, {} rounds, medians; half of the samples within {:.0f} % of them\n",
+               device_.description(), name_of(compute_), info_.head_dim, rounds_, 100 * spread());
     if (!command_.attention_only) {
       const std::vector<std::int64_t>& sizes = sizes_of(command_, device_);
       fmt::print("{:<28}", "m = n = k, TFLOP/s");
@@ -241,10 +254,16 @@ class Calibration {
   }
 
   nlohmann::json figures() {
-    nlohmann::json all = {{"format", kCalibrationFormat},    {"kind", device_.runs_ahead() ? "cuda" : "cpu"},
-                          {"device", device_.description()}, {"date", utc_now().substr(0, 10)},
-                          {"threads", device_.threads()},    {"precision", name_of(compute_)},
-                          {"head_dim", info_.head_dim},      {"sequence", info_.sequence_length}};
+    nlohmann::json all = {{"format", kCalibrationFormat},
+                          {"kind", device_.runs_ahead() ? "cuda" : "cpu"},
+                          {"device", device_.description()},
+                          {"date", utc_now().substr(0, 10)},
+                          {"threads", device_.threads()},
+                          {"precision", name_of(compute_)},
+                          {"head_dim", info_.head_dim},
+                          {"sequence", info_.sequence_length},
+                          {"rounds", rounds_},
+                          {"spread", spread()}};
     if (!command_.attention_only) {
       const std::vector<std::int64_t>& sizes = sizes_of(command_, device_);
       all["products"]["sizes"] = sizes;

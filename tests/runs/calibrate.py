@@ -58,10 +58,14 @@ class Calibrate(RunTest):
         self.assertIn("attention_backward", self.succeed(trainer, "calibrate", *SHORT, "-o", figures).out)
         self.succeed(LLMC, "calibrate", figures, "-o", device)
         self.assertIn("attention_forward_64_fp32", harness.read(device).decode())
-        # Refused, with the file as it was.
-        was = harness.read(device)
         with open(figures, encoding="utf-8") as file:
             text = file.read()
+        for spread, noted in (("0.01", False), ("0.5", True)):
+            with open(figures, "w", encoding="utf-8") as file:
+                file.write(re.sub(r'"spread": [^,\n]+', f'"spread": {spread}', text))
+            self.assertEqual("by 50 % for half of the samples" in self.succeed(LLMC, "calibrate", figures, "-o", device).err, noted)
+        # Refused, with the file as it was.
+        was = harness.read(device)
         for name, changed, why in (("empty", "", "is no file of `trainer calibrate -o FILE`"),
                                    ("zero", re.sub(r'"launch": [^,\n]+', '"launch": 0', text), "a figure is no number above 0"),
                                    ("other", text.replace('"cpu"', '"cuda"'), "llmc has no device that is called"),

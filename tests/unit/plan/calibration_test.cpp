@@ -26,9 +26,9 @@ const Device& cpu() {
 
 /// As a trainer writes it: rates of 1 to 8 GFLOP/s times `scale`, and attention of half a millisecond.
 nlohmann::json written(const char* precision, int head_dim, bool whole, double scale = 1) {
-  nlohmann::json all = {{"format", kCalibrationFormat}, {"kind", "cpu"}, {"device", "a CPU, 3 threads"},
-                        {"date", "2026-11-24"},         {"threads", 3},  {"precision", precision},
-                        {"head_dim", head_dim},         {"sequence", 64}};
+  nlohmann::json all = {{"format", kCalibrationFormat}, {"kind", "cpu"},  {"device", "a CPU, 3 threads"},
+                        {"date", "2026-11-24"},         {"threads", 3},   {"precision", precision},
+                        {"head_dim", head_dim},         {"sequence", 64}, {"spread", 0.1}};
   const nlohmann::json piece = {{"seconds", 5e-4}, {"flops", 1e8 * scale}, {"bytes", 1e6}, {"launches", 1}};
   all["attention_forward"] = all["attention_backward"] = piece;
   if (!whole) return all;
