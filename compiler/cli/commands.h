@@ -21,6 +21,7 @@ void add_data_commands(CLI::App& app, Result& result);        // data build, dat
 void add_checkpoint_commands(CLI::App& app, Result& result);  // checkpoint ls, show, verify, diff, prune, export
 void add_run_commands(CLI::App& app, Result& result);         // runs, report
 void add_device_commands(CLI::App& app);                      // devices
+void add_calibrate_command(CLI::App& app);                    // calibrate
 void add_sizes_command(CLI::App& app);                        // sizes
 void add_doctor_command(CLI::App& app, Result& result);       // doctor
 

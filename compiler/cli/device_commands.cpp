@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
+#include <fstream>
 #include <memory>
+#include <sstream>
 
 #include "compiler/cli/commands.h"
 #include "compiler/devices/device.h"
@@ -18,7 +20,7 @@ using devices::Figure;
 std::string table() {
   std::string out = fmt::format("{:<12} {:>5} {:>7} {:>5} {:>12} {:>12} {:>10}  {}\n", "device", "arch", "memory",
                                 "SMs", "bf16 peak", "sustained", "copy", "also called");
-  for (const Device& device : devices::all()) {
+  for (const Device& device : devices::listed()) {
     std::string also;
     for (const std::string& name : device.also) also += name + ", ";
     also += device.reports;
@@ -32,6 +34,12 @@ std::string table() {
 }
 
 std::string file_of(const std::string& name) {
+  if (const std::filesystem::path own = devices::user_file(name); !own.empty()) {
+    std::ifstream file(own, std::ios::binary);
+    std::ostringstream text;
+    text << "# " << own.string() << "\n" << file.rdbuf();
+    return text.str();
+  }
   std::vector<std::string> names;
   for (std::size_t i = 0; i < devices::all().size(); ++i) {
     if (devices::all()[i].is_called(name)) return devices::files()[i].text;

@@ -59,6 +59,7 @@ int run(int argc, char** argv) {
   llmc::cli::add_checkpoint_commands(app, result);
   llmc::cli::add_run_commands(app, result);
   llmc::cli::add_device_commands(app);
+  llmc::cli::add_calibrate_command(app);
   llmc::cli::add_sizes_command(app);
   llmc::cli::add_doctor_command(app, result);
   // What follows `--` is the trainer's, and CLI11 would take it for overrides.

@@ -4,8 +4,10 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <limits>
 #include <set>
 #include <sstream>
@@ -35,7 +37,16 @@ constexpr const char* kNames[kFigures] = {"memory",
                                           "link_inside",
                                           "latency_inside",
                                           "link_between",
-                                          "latency_between"};
+                                          "latency_between",
+                                          "attention_forward_64_fp32",
+                                          "attention_forward_128_fp32",
+                                          "attention_backward_64_fp32",
+                                          "attention_backward_128_fp32",
+                                          "kernels_bf16",
+                                          "kernels_fp32",
+                                          "kernels_optimizer"};
+constexpr const char* kFormNames[kForms] = {"forward", "data_gradient", "weight_gradient"};
+constexpr DType kPrecisions[] = {DType::bf16, DType::f32};
 
 constexpr std::size_t kLargestFile = 1 << 20;
 
@@ -51,7 +62,7 @@ class Reader {
       fail(error.mark, fmt::format("this is not YAML: {}", error.msg), "mend it");
     }
     if (!root.IsMap()) fail(root.Mark(), "a device is a map", "begin with `name: NAME`");
-    known(root, {"name", "also", "kind", "arch", "reports", "per_host", "figures"});
+    known(root, {"name", "also", "kind", "arch", "reports", "per_host", "figures", "products"});
     Device device;
     device.name = text_of(root, root, "name", "a name such as my-gpu");
     if (spec::run_name(device.name) != device.name)
@@ -76,7 +87,10 @@ class Reader {
     if (!figures || !figures.IsMap())
       fail(root.Mark(), "a device needs figures", "write them as in `llmc devices NAME`");
     known(figures, {std::begin(kNames), std::end(kNames)});
-    for (std::size_t i = 0; i < kFigures; ++i) device.figures[static_cast<Figure>(i)] = figure(figures, kNames[i]);
+    for (std::size_t i = 0; i < kFigures; ++i)
+      if (i < kRequiredFigures || figures[kNames[i]])
+        device.figures[static_cast<Figure>(i)] = figure(figures, kNames[i]);
+    if (const YAML::Node products = root["products"]) device.products = product_rates(products);
     return device;
   }
 
@@ -133,6 +147,39 @@ class Reader {
             scalar(node["from"], "where the figure comes from")};
   }
 
+  std::vector<double> numbers(const YAML::Node& node, const std::string& what, std::size_t count) const {
+    if (!node.IsSequence() || node.size() == 0 || (count && node.size() != count))
+      fail(node.Mark(), fmt::format("{} takes {} numbers", what, count ? fmt::to_string(count) : "a list of"),
+           "let llmc calibrate write them");
+    std::vector<double> values;
+    for (const YAML::Node& item : node) values.push_back(number(item, what, "a number such as 2e11"));
+    return values;
+  }
+
+  ProductRates product_rates(const YAML::Node& node) const {
+    if (!node.IsMap()) fail(node.Mark(), "products is no map", "let llmc calibrate write it");
+    known(node, {"from", "sizes", "bf16", "fp32"});
+    ProductRates rates;
+    rates.from = text_of(node, node, "from", "where the figures come from");
+    if (!node["sizes"]) fail(node.Mark(), "products lacks sizes", "write sizes: [32, 128, 512, 2048]");
+    rates.sizes = numbers(node["sizes"], "sizes", 0);
+    if (std::ranges::adjacent_find(rates.sizes, std::greater_equal<>()) != rates.sizes.end())
+      fail(node["sizes"].Mark(), "sizes do not ascend", "write the smallest first");
+    const std::size_t count = rates.sizes.size() * rates.sizes.size() * rates.sizes.size();
+    for (const DType type : kPrecisions) {
+      const YAML::Node forms = node[llmc::name_of(type)];
+      if (!forms) continue;
+      if (!forms.IsMap()) fail(forms.Mark(), "this is no map of forms", "write forward: [...]");
+      known(forms, {std::begin(kFormNames), std::end(kFormNames)});
+      for (std::size_t form = 0; form < kForms; ++form) {
+        if (!forms[kFormNames[form]])
+          fail(forms.Mark(), fmt::format("{} is missing", kFormNames[form]), "let llmc calibrate write it");
+        rates.of[type][form] = numbers(forms[kFormNames[form]], kFormNames[form], count);
+      }
+    }
+    return rates;
+  }
+
   std::string name_;
 };
 
@@ -146,13 +193,6 @@ Device read_file(const std::filesystem::path& path) {
                               "`llmc devices` lists, or the path of a file as `llmc devices NAME` prints one",
                               path.string()));
   return read(text.str(), path.string());
-}
-
-/// The device of the user's folder with this name, if it has one.
-std::vector<Device> of_the_user(const std::string& name) {
-  const std::filesystem::path folder = user_folder();
-  if (folder.empty() || !std::filesystem::is_regular_file(folder / (name + ".yaml"))) return {};
-  return {read_file(folder / (name + ".yaml"))};
 }
 
 /// "90" of "90a".
@@ -173,6 +213,71 @@ void check_target(const Device& device, const spec::Spec& spec) {
 }  // namespace
 
 const char* name_of(Figure figure) { return kNames[static_cast<std::size_t>(figure)]; }
+
+const char* name_of(Form form) { return kFormNames[static_cast<std::size_t>(form)]; }
+
+double ProductRates::at(DType operand, Form form, double m, double n, double k) const {
+  struct Place {
+    std::size_t below;
+    double part;  // of the way to the next size
+  };
+  const auto place = [this](double size) -> Place {
+    std::size_t i = 0;
+    while (i + 2 < sizes.size() && sizes[i + 1] <= size) ++i;
+    if (sizes.size() == 1) return {0, 0};
+    return {i, std::clamp(std::log(size / sizes[i]) / std::log(sizes[i + 1] / sizes[i]), 0.0, 1.0)};
+  };
+  const std::vector<double>& rates = of.at(operand)[static_cast<std::size_t>(form)];
+  const Place places[3] = {place(m), place(n), place(k)};
+  double sum = 0;
+  for (unsigned corner = 0; corner < 8; ++corner) {
+    double share = 1;
+    std::size_t index = 0;
+    for (unsigned i = 0; i < 3; ++i) {
+      const bool above = corner >> i & 1;
+      share *= above ? places[i].part : 1 - places[i].part;
+      index = index * sizes.size() + places[i].below + above;
+    }
+    if (share > 0) sum += share * rates[index];
+  }
+  return sum;
+}
+
+std::string to_yaml(const Device& device) {
+  const auto list = [](const std::vector<double>& values) {
+    std::string text;
+    for (const double value : values) text += fmt::format("{}{:.4g}", text.empty() ? "" : ", ", value);
+    return "[" + text + "]";
+  };
+  const auto quoted = [](const std::string& text) {
+    YAML::Emitter out;
+    out << YAML::DoubleQuoted << text;
+    return std::string(out.c_str());
+  };
+  std::string out = fmt::format("name: {}\n", device.name);
+  if (!device.also.empty()) {
+    std::string names;
+    for (const std::string& name : device.also) names += (names.empty() ? "" : ", ") + quoted(name);
+    out += fmt::format("also: [{}]\n", names);
+  }
+  const bool cuda = device.kind == spec::TargetKind::cuda;
+  out += fmt::format("kind: {}\n", cuda ? "cuda" : "cpu");
+  if (cuda) out += fmt::format("arch: {}\n", device.arch);
+  if (!device.reports.empty()) out += fmt::format("reports: {}\n", quoted(device.reports));
+  out += fmt::format("per_host: {}\nfigures:\n", device.per_host);
+  for (const auto& [figure, value] : device.figures)
+    out += fmt::format("  {}: {{value: {:.6g}, from: {}}}\n", name_of(figure), value.value, quoted(value.from));
+  const ProductRates& products = device.products;
+  if (products.of.empty()) return out;
+  out += fmt::format("products:  # FLOP/s by m, then n, then k\n  from: {}\n  sizes: {}\n", quoted(products.from),
+                     list(products.sizes));
+  for (const auto& [type, forms] : products.of) {
+    out += fmt::format("  {}:\n", llmc::name_of(type));
+    for (std::size_t form = 0; form < kForms; ++form)
+      out += fmt::format("    {}: {}\n", kFormNames[form], list(forms[form]));
+  }
+  return out;
+}
 
 bool Device::is_called(const std::string& word) const {
   return name == word || std::ranges::find(also, word) != also.end();
@@ -197,9 +302,28 @@ std::filesystem::path user_folder() {
   return {};
 }
 
+std::filesystem::path user_file(const std::string& name) {
+  const std::filesystem::path folder = user_folder(), path = folder / (name + ".yaml");
+  return !folder.empty() && std::filesystem::is_regular_file(path) ? path : std::filesystem::path();
+}
+
+std::vector<Device> listed() {
+  std::vector<Device> devices;
+  for (const Device& device : all()) devices.push_back(named(device.name));
+  std::error_code missing;
+  std::set<std::filesystem::path> more;
+  for (const auto& entry : std::filesystem::directory_iterator(user_folder(), missing)) {
+    const std::filesystem::path& path = entry.path();
+    const bool built_in = std::ranges::any_of(all(), [&](const Device& device) { return device.name == path.stem(); });
+    if (path.extension() == ".yaml" && !built_in) more.insert(path);
+  }
+  for (const std::filesystem::path& path : more) devices.push_back(read_file(path));
+  return devices;
+}
+
 Device named(const std::string& name) {
   if (spec::names_file(name)) return read_file(name);
-  if (const std::vector<Device> own = of_the_user(name); !own.empty()) return own[0];
+  if (const std::filesystem::path own = user_file(name); !own.empty()) return read_file(own);
   std::vector<std::string> names;
   for (const Device& device : all()) {
     if (device.is_called(name)) return device;

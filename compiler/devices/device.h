@@ -1,12 +1,14 @@
 // What a device can do, as the planner's time model takes it: peaks, rates, links, each figure with its origin.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "dtype.h"
 #include "spec/spec.h"
 
 namespace llmc::devices {
@@ -31,9 +33,34 @@ enum class Figure {
   latency_inside,          // seconds of one message
   link_between,            // the same between hosts, for each device
   latency_between,         //
+  // What a file may leave out.
+  attention_forward_64_fp32,    // where fp32 has a rate of its own
+  attention_forward_128_fp32,   //
+  attention_backward_64_fp32,   //
+  attention_backward_128_fp32,  //
+  kernels_bf16,                 // bytes/s of a layer's kernels in their order, in place of copy and cache_copy
+  kernels_fp32,                 //
+  kernels_optimizer,            // the same of the optimizer's
 };
-constexpr std::size_t kFigures = static_cast<std::size_t>(Figure::latency_between) + 1;
+constexpr std::size_t kRequiredFigures = static_cast<std::size_t>(Figure::latency_between) + 1;
+constexpr std::size_t kFigures = static_cast<std::size_t>(Figure::kernels_optimizer) + 1;
 const char* name_of(Figure figure);
+
+/// The three products of a linear layer: A [m, k] times B, which is stored [n, k], [k, n], and with A stored [k, m].
+enum class Form { forward, data_gradient, weight_gradient };
+constexpr std::size_t kForms = 3;
+const char* name_of(Form form);
+
+/// FLOP/s of products by their form and sizes, measured: in place of product_bf16 and product_fp32.
+struct ProductRates {
+  std::string from;
+  std::vector<double> sizes;                                    // of m, of n and of k, ascending
+  std::map<DType, std::array<std::vector<double>, kForms>> of;  // bf16, f32: rates by m, then n, then k
+
+  bool has(DType operand) const { return of.contains(operand); }
+  /// Between the sizes a line in their logarithms; beyond them the nearest one's rate.
+  double at(DType operand, Form form, double m, double n, double k) const;
+};
 
 struct Value {
   double value = 0;
@@ -48,8 +75,12 @@ struct Device {
   std::string reports;        // what the driver calls it
   std::int64_t per_host = 1;  // how many of them a host has
   std::map<Figure, Value> figures;
+  ProductRates products;  // empty where nobody measured them
 
   double operator[](Figure figure) const { return figures.at(figure).value; }
+  bool has(Figure figure) const { return figures.contains(figure); }
+  /// The first of two figures that the device has.
+  double either(Figure first, Figure second) const { return (*this)[has(first) ? first : second]; }
   bool is_called(const std::string& word) const;
 };
 
@@ -59,9 +90,19 @@ const std::vector<Device>& all();
 /// `name`: of the file in messages. Throws Failure(spec) with the line, what is wrong and what to write instead.
 Device read(const std::string& text, const std::string& name);
 
+/// The file of a device, as read() takes it.
+std::string to_yaml(const Device& device);
+
 /// Where a user's own device files lie: $XDG_CONFIG_HOME/llmc/devices,
 /// or ~/.config/llmc/devices. Empty where the environment names neither.
 std::filesystem::path user_folder();
+
+/// The user's own file of a device; empty where there is none of that name.
+std::filesystem::path user_file(const std::string& name);
+
+/// Those that can be named: the built-in ones, each as the user's folder has it where it does, then the rest of that
+/// folder. Throws Failure(spec) where a file there is wrong.
+std::vector<Device> listed();
 
 /// The device of the user's folder, built in, or in a file. Throws Failure(spec) where there is none.
 Device named(const std::string& name);

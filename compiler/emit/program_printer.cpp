@@ -9,6 +9,7 @@
 
 #include "compiler/emit/printer.h"
 #include "compiler/emit/product_printer.h"
+#include "compiler/plan/pieces.h"
 #include "compiler/plan/rope.h"
 #include "spec/values.h"
 
@@ -153,6 +154,15 @@ void print_attention(Source& out, const plan::Plan& plan) {
   out.line("};");
 }
 
+std::string pieces(const plan::Plan& plan) {
+  std::string text;
+  for (std::size_t i = 0; i < kPieces; ++i) {
+    const PieceWork work = plan::work_of(plan, static_cast<StepPiece>(i));
+    text += fmt::format("{}{{{:.17g}, {:.17g}, {}}}", i ? ", " : "", work.flops, work.bytes, work.launches);
+  }
+  return "{{" + text + "}}";
+}
+
 }  // namespace
 
 std::vector<std::pair<std::string, std::string>> text_files(const ProgramTexts& texts) {
@@ -191,6 +201,7 @@ void micro_batch(Step& step, bool first, bool last);
 void optimizer_step(Step& step);
 void evaluate(Step& step, bool first);
 void next_logits(Step& step);
+void run_piece(Step& step, StepPiece piece, std::size_t layer);
 )");
   if (has_audit(plan)) out.line("void audit(Step& step);");
   out.raw("\n}  // namespace llmc\n");
@@ -248,7 +259,8 @@ std::string print_program(const plan::Plan& plan) {
       {"gathered", gathers ? "kGathered" : "{}"},
       {"shard", fmt::format("Shard::{}", spec::text_of("parallel.shard", spec))},
       {"window_bytes", n(static_cast<std::int64_t>(plan.layout.window_bytes))},
-      {"gradient_window_bytes", n(static_cast<std::int64_t>(plan.layout.gradient_window_bytes))}};
+      {"gradient_window_bytes", n(static_cast<std::int64_t>(plan.layout.gradient_window_bytes))},
+      {"pieces", pieces(plan)}};
   for (const auto& [name, value] : fields) out.line("    .$n$ = $v$,", {{"n", name}, {"v", value}});
   out.raw(R"(};
 
@@ -256,8 +268,8 @@ std::string print_program(const plan::Plan& plan) {
 
 const Program& program() {
   static const Program table = {kInfo,       create_step,    destroy_step, initialise, refresh_copies, gather_weights,
-                                micro_batch, optimizer_step, evaluate,     next_logits)");
-  if (has_audit(plan)) out.raw(",\n                                audit");
+                                micro_batch, optimizer_step, evaluate,     next_logits,  run_piece)");
+  if (has_audit(plan)) out.raw(",  audit");
   out.raw(R"(};
   return table;
 }

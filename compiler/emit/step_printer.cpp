@@ -11,6 +11,7 @@
 #include "compiler/emit/product_printer.h"
 #include "compiler/emit/specialiser/specialiser.h"
 #include "compiler/ops/attention.h"
+#include "compiler/plan/pieces.h"
 #include "error.h"
 
 namespace llmc::emit {
@@ -321,6 +322,33 @@ class StepPrinter {
     }
     out_.blank();
     order_.passes();
+    out_.blank();
+    pieces();
+  }
+
+  /// What `trainer calibrate` times alone.
+  void pieces() {
+    constexpr std::pair<StepPiece, const char*> kOfALayer[] = {{StepPiece::attention_forward, "attention_forward"},
+                                                               {StepPiece::attention_backward, "attention_backward"},
+                                                               {StepPiece::kernels, "kernels"}};
+    out_.line("/// Parts of a layer alone: `trainer calibrate` times them.");
+    out_.open("void run_piece(Step& s, StepPiece piece, std::size_t layer)");
+    for (const auto& [piece, name] : kOfALayer) {
+      const std::vector<const plan::Launch*> launches = plan::launches_of(plan_, piece);
+      out_.open("if (piece == StepPiece::$name$)", {{"name", name}});
+      if (std::ranges::any_of(launches, [](const plan::Launch* l) { return l->adds; }))
+        out_.line("constexpr bool first = true;");
+      std::set<TensorId> declared;
+      for (const plan::Launch* l : launches)
+        for (const ops::Argument& argument : l->arguments)
+          if (argument.tensor != kNone && declared.insert(argument.tensor).second)
+            pointer(l->region_index, argument.tensor);
+      out_.blank();
+      for (const plan::Launch* l : launches) launch(*l);
+      out_.close();
+    }
+    out_.close();
+    out_.blank();
   }
 
   const plan::Plan& plan_;

@@ -61,7 +61,19 @@ class Pricing {
     return {seconds + launch, seconds < launch ? Bound::launch : bound};
   }
 
+  bool narrow() const { return plan_.spec.compute == DType::bf16; }
+
+  /// Measured rates are of kernels that follow each other as in a step: what caches keep between them is in these.
   Price kernel() {
+    const bool optimizer = plan_.graph.regions[launch_.region_index].part == graph::Part::optimizer;
+    const Figure measured = optimizer  ? Figure::kernels_optimizer
+                            : narrow() ? Figure::kernels_bf16
+                                       : Figure::kernels_fp32;
+    if (device_.has(measured)) {
+      const double seconds = launch_.bytes / at(measured);
+      say("{}B / {}B/s ({}) = {}", giga(launch_.bytes), giga(at(measured)), devices::name_of(measured), ms(seconds));
+      return with_launch(seconds, Bound::memory);
+    }
     const double bytes = rate(launch_.bytes), seconds = launch_.bytes / bytes;
     say("{}B / {}B/s ({}) = {}", giga(launch_.bytes), giga(bytes), bytes == at(Figure::copy) ? "copy" : "cache_copy",
         ms(seconds));
@@ -97,8 +109,28 @@ class Pricing {
     return at(narrow ? Figure::product_bf16 : Figure::product_fp32);
   }
 
+  /// At the measured rate of its sizes, which has the bytes of a plain product in it; an addend, or a wider result,
+  /// comes on top.
+  Price measured_product(const GemmShape& shape) {
+    const devices::Form form = shape.transpose_a   ? devices::Form::weight_gradient
+                               : shape.transpose_b ? devices::Form::forward
+                                                   : devices::Form::data_gradient;
+    const auto m = static_cast<double>(shape.m), n = static_cast<double>(shape.n), k = static_cast<double>(shape.k);
+    const double rate = device_.products.at(shape.operand, form, m, n, k), compute = launch_.flops / rate;
+    const auto wide = static_cast<double>(bytes_of(shape.operand, 1));
+    const double plain = wide * (m * k + k * n) + m * n * (shape.transpose_a ? 4 : wide);
+    const double more = std::max(0.0, launch_.bytes - plain) / at(Figure::copy);
+    say("{}FLOP / {}FLOP/s ({} at {:.0f} x {:.0f} x {:.0f}) = {}", giga(launch_.flops), giga(rate),
+        devices::name_of(form), m, n, k, ms(compute));
+    if (more > 0) say("bytes beyond a plain product: {}", ms(more));
+    const double memory = launch_.bytes / at(Figure::copy);
+    return with_launch(compute + more, launch_.flops / rate_of_products() >= memory ? Bound::compute : Bound::memory);
+  }
+
   Price product() {
-    const double flops = cuda() ? in_waves(plan_.products[launch_.product].shape) : launch_.flops;
+    const GemmShape& shape = plan_.products[launch_.product].shape;
+    if (device_.products.has(shape.operand)) return measured_product(shape);
+    const double flops = cuda() ? in_waves(shape) : launch_.flops;
     const double compute = flops / rate_of_products(), memory = launch_.bytes / rate(launch_.bytes);
     say("compute {}FLOP / {}FLOP/s = {}", giga(flops), giga(rate_of_products()), ms(compute));
     say("memory {}B / {}B/s = {}", giga(launch_.bytes), giga(rate(launch_.bytes)), ms(memory));
@@ -112,13 +144,19 @@ class Pricing {
     const graph::Op& op = plan_.graph.regions[launch_.region_index].ops[launch_.op_index];
     const auto dim = static_cast<double>(op.heads.dim);
     const double products = backward ? 5 : 2;
-    const double scores = 0.5 * static_cast<double>(plan_.graph.batch * op.heads.query) *
-                          static_cast<double>(plan_.graph.sequence) * static_cast<double>(plan_.graph.sequence);
-    const double narrow =
-        2 * products * 64 / at(backward ? Figure::attention_backward_64 : Figure::attention_forward_64);
-    const double wide =
-        2 * products * 128 / at(backward ? Figure::attention_backward_128 : Figure::attention_forward_128);
-    const double score = narrow + (wide - narrow) * (dim - 64) / 64;
+    const double scores = static_cast<double>(plan_.graph.batch * op.heads.query) *
+                          causal_scores(device_.kind, static_cast<double>(plan_.graph.sequence));
+    const auto rate_at = [&](Figure figure, Figure fp32) {
+      return narrow() ? at(figure) : device_.either(fp32, figure);
+    };
+    const double at_64 = 2 * products * 64 /
+                         (backward ? rate_at(Figure::attention_backward_64, Figure::attention_backward_64_fp32)
+                                   : rate_at(Figure::attention_forward_64, Figure::attention_forward_64_fp32));
+    const double at_128 = 2 * products * 128 /
+                          (backward ? rate_at(Figure::attention_backward_128, Figure::attention_backward_128_fp32)
+                                    : rate_at(Figure::attention_forward_128, Figure::attention_forward_128_fp32));
+    // Where the line would reach 0 before head_dim does, half of 64's time for each element is the least.
+    const double score = std::max(at_64 + (at_128 - at_64) * (dim - 64) / 64, at_64 * dim / 128);
     double seconds = scores * score;
     say("{} scores, {:.4g} ns each at head_dim {:.0f}: {}", giga(scores), 1e9 * score, dim, ms(seconds));
     if (backward && !plan_.attention.backward.empty() && plan_.attention.backward.front().predicted_ms > 0) {
@@ -161,6 +199,11 @@ const char* name_of(Bound bound) {
     case Bound::link: return "link";
   }
   return "";
+}
+
+double causal_scores(spec::TargetKind kind, double sequence) {
+  constexpr double kBeyondDiagonal = 64;
+  return 0.5 * sequence * (sequence + (kind == spec::TargetKind::cpu ? kBeyondDiagonal : 0));
 }
 
 Price price(const Plan& plan, const Launch& launch, std::string* formula) {

@@ -313,13 +313,14 @@ constexpr ProgramInfo kInfo = {
     .shard = Shard::optimizer,
     .window_bytes = 0,
     .gradient_window_bytes = 0,
+    .pieces = {{{274877906944, 339738624, 1}, {687194767360, 675282944, 1}, {0, 7955087360, 12}, {0, 42214986256, 4}}},
 };
 
 }  // namespace
 
 const Program& program() {
   static const Program table = {kInfo,       create_step,    destroy_step, initialise, refresh_copies, gather_weights,
-                                micro_batch, optimizer_step, evaluate,     next_logits};
+                                micro_batch, optimizer_step, evaluate,     next_logits,  run_piece};
   return table;
 }
 

@@ -56,5 +56,6 @@ void micro_batch(Step& step, bool first, bool last);
 void optimizer_step(Step& step);
 void evaluate(Step& step, bool first);
 void next_logits(Step& step);
+void run_piece(Step& step, StepPiece piece, std::size_t layer);
 
 }  // namespace llmc

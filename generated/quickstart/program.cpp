@@ -184,13 +184,14 @@ constexpr ProgramInfo kInfo = {
     .shard = Shard::optimizer,
     .window_bytes = 0,
     .gradient_window_bytes = 0,
+    .pieces = {{{268435456, 6356992, 1}, {671088640, 12648448, 1}, {0, 89366528, 12}, {0, 184661712, 4}}},
 };
 
 }  // namespace
 
 const Program& program() {
   static const Program table = {kInfo,       create_step,    destroy_step, initialise, refresh_copies, gather_weights,
-                                micro_batch, optimizer_step, evaluate,     next_logits};
+                                micro_batch, optimizer_step, evaluate,     next_logits,  run_piece};
   return table;
 }
 

@@ -168,6 +168,29 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
   if (!gpu) tune->group("");
   auto* tuned_device =
       tune->add_option("--device", device, "which accelerator")->type_name("N")->check(CLI::Range(0, 1023));
+  CalibrateCommand calibration;
+  std::string calibrated;
+  auto* calibrate = app.add_subcommand(
+      "calibrate",
+      "times products, copies, attention and other kernels on this device: what `llmc calibrate` makes a device file "
+      "of, by which times are planned");
+  calibrate->add_option("--seconds", calibration.seconds, "for how long; one round of everything is always made")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(0.0, 3600.0))
+      ->capture_default_str();
+  calibrate->add_option("--sizes", calibration.sizes, "m, n and k of the products that are timed")
+      ->type_name("N")
+      ->check(CLI::Range(32, 8192));
+  calibrate->add_flag("--attention-only", calibration.attention_only, "nothing else");
+  calibrate->add_option("-o,--out", calibrated, "write the figures to FILE, for `llmc calibrate FILE`")
+      ->type_name("FILE");
+  calibrate->add_option("--threads", calibration.threads, "processor threads, as of a run")
+      ->type_name("N")
+      ->check(CLI::Range(1, 4096));
+  calibrate->add_option("--device", calibration.device, "which accelerator")
+      ->type_name("N")
+      ->check(CLI::Range(0, 1023))
+      ->group(gpu ? "Options" : "");
   const SavedWords saved(app, gpu);
   app.set_version_flag("--version", fmt::format("{} {} {}", info.name, info.fingerprint, info.arch));
   app.footer([&info, gpu] {
@@ -184,6 +207,7 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
                "  trainer evaluate --checkpoint runs/a         the loss of its newest weights on held-out data\n"
                "  trainer sample --checkpoint runs/a --prompt 'Once upon a time'\n") +
            (gpu ? "  trainer tune                                 once, before the runs\n" : "") +
+           "  trainer calibrate -o figures.json            for `llmc calibrate figures.json`\n" +
            "\nRun-time values and their defaults:\n" + list_run_time_keys(info);
   });
   try {
@@ -202,13 +226,24 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
   options.sample = saved.sample(default_base);
   if (options.evaluate || options.sample) return options;
   options.tune = tune->parsed();
-  if (options.tune) {
+  if (options.tune || calibrate->parsed()) {
     std::string others;
     for (const CLI::Option* option : app.get_options())
-      if (option->count() > 0 && option->get_name() != "--device")
+      if (option->count() > 0 && !(options.tune && option->get_name() == "--device"))
         others += (others.empty() ? "" : ", ") + option->get_name();
-    if (!others.empty())
+    if (!others.empty() && options.tune)
       throw Failure(Exit::usage, fmt::format("tune takes --device, and nothing of a run: leave out {}", others));
+    if (!others.empty())
+      throw Failure(Exit::usage,
+                    fmt::format("calibrate takes what stands after it, and nothing of a run: leave out {}", others));
+  }
+  if (calibrate->parsed()) {
+    std::ranges::sort(calibration.sizes);
+    const auto again = std::ranges::unique(calibration.sizes);
+    calibration.sizes.erase(again.begin(), again.end());
+    calibration.out = calibrated;
+    options.calibrate = calibration;
+    return options;
   }
   if (options.json && !options.plan && batches.empty())
     throw Failure(Exit::usage, "--json is for --plan and --batches");

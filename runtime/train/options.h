@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "train/calibrate.h"
 #include "train/program.h"
 #include "train/saved_commands.h"
 
@@ -40,7 +41,8 @@ struct Options {
   bool final_checkpoint = true;
   std::optional<StepWindow> batches;  // steps whose samples are to be printed, in place of a run
   bool plan = false, json = false, quiet = false, tune = false;
-  std::optional<EvaluateCommand> evaluate;  // in place of a run
+  std::optional<CalibrateCommand> calibrate;  // in place of a run
+  std::optional<EvaluateCommand> evaluate;
   std::optional<SampleCommand> sample;
   bool text = false;  // of batches
 };

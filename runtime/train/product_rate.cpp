@@ -49,13 +49,13 @@ std::vector<std::byte> random_block(DType dtype) {
   return block;
 }
 
-void fill(Device& device, std::byte* memory, std::size_t bytes, DType dtype) {
+}  // namespace
+
+void fill_random(Device& device, std::byte* memory, std::size_t bytes, DType dtype) {
   const std::vector<std::byte> block = random_block(dtype);
   for (std::size_t at = 0; at < bytes; at += block.size())
     device.copy_in(memory + at, block.data(), std::min(block.size(), bytes - at));
 }
-
-}  // namespace
 
 std::optional<GemmShape> measured_shape(std::span<const GemmShape> products, bool bounded) {
   const GemmShape* most = nullptr;
@@ -83,7 +83,7 @@ std::optional<ProductRate> measure_products(const ProgramInfo& info, int device_
   const std::size_t workspace_bytes = info.math_workspace_bytes();
   std::byte* const a = device.allocate(a_bytes + b_bytes + bias_bytes + c_bytes + d_bytes + workspace_bytes);
   std::byte *b = a + a_bytes, *bias = b + b_bytes, *c = bias + bias_bytes, *d = c + c_bytes;
-  fill(device, a, a_bytes + b_bytes, shape->operand);
+  fill_random(device, a, a_bytes + b_bytes, shape->operand);
   MathLibrary library(device, workspace_bytes ? d + d_bytes : nullptr, workspace_bytes);
   const Gemm product(library, *shape);
   const GemmOperands operands = {a, b, shape->bias ? bias : nullptr, shape->residual ? c : nullptr, d, false};

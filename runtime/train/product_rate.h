@@ -29,6 +29,9 @@ inline constexpr double kBoundedFlops = 1e9;  // 10 ms of two slow cores
 /// 50 ms at most. Nothing where the run has no such product, or the device has no memory for it.
 std::optional<ProductRate> measure_products(const ProgramInfo& info, int device_index, int threads);
 
+/// Writes numbers between -1 and 1, of which each 64 Ki elements are the same.
+void fill_random(Device& device, std::byte* memory, std::size_t bytes, DType dtype);
+
 /// For the log: "134.2 GFLOP/s measured, 2048 x 4096 x 256 in fp32".
 std::string describe(const ProductRate& rate);
 

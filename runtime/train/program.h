@@ -1,6 +1,7 @@
 // What an emitted project hands to the runtime: constants of one run, and the functions of one step.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -16,6 +17,18 @@ namespace llmc {
 
 struct AttentionPlan;  // math/attention.h
 class Communicator;    // comm/collectives.h
+
+/// Parts of a step that `trainer calibrate` times: of a layer attention's two passes and all other kernels that
+/// multiply no matrices; the optimizer's step; forward and backward of a micro-batch.
+enum class StepPiece { attention_forward, attention_backward, kernels, optimizer, pass };
+constexpr std::size_t kPieces = static_cast<std::size_t>(StepPiece::pass);  // whose work is known
+
+/// What running a piece once takes.
+struct PieceWork {
+  double flops;  // of attention: the products that its definition needs over half of the square
+  double bytes;  // that its kernels read and write; 0: the piece is not one that bytes say the time of
+  int launches;
+};
 
 struct ProgramInfo {
   const char* name;
@@ -44,6 +57,7 @@ struct ProgramInfo {
   Shard shard;                          // what several ranks share out
   std::size_t window_bytes;             // of several ranks, behind the shares: see train/arena_places.h
   std::size_t gradient_window_bytes;    // of these the first, in which gradients are reduced
+  std::array<PieceWork, kPieces> pieces;
 
   std::size_t math_workspace_bytes() const {
     const Buffer* workspace = find_buffer(buffers, Use::math_workspace);
@@ -79,6 +93,8 @@ struct Program {
   void (*evaluate)(Step&, bool first);
   /// Forward only; writes sample_logits for `positions`.
   void (*next_logits)(Step&);
+  /// The launches of a piece of one layer, on whatever lies in the arena; of optimizer and pass nothing. Null: none.
+  void (*run_piece)(Step&, StepPiece piece, std::size_t layer) = nullptr;
   /// Forward only; writes audit_losses, of logits in fp32 or of a whole pass in fp32 (audit.compute). Null: none.
   void (*audit)(Step&) = nullptr;
 };

@@ -206,6 +206,14 @@ void Session::evaluate(const MicroBatch& batch, float loss_scale, bool first) {
   evaluations_[first].run([&] { program_.evaluate(*step_, first); });
 }
 
+void Session::run_piece(StepPiece piece, std::size_t layer) {
+  switch (piece) {
+    case StepPiece::pass: return program_.micro_batch(*step_, true, true);
+    case StepPiece::optimizer: return program_.optimizer_step(*step_);
+    default: return program_.run_piece(*step_, piece, layer);
+  }
+}
+
 void Session::evaluate_nothing() { device_.zero(place(Use::results), sizeof(StepResults)); }
 
 Session::Evaluated Session::evaluated() {

@@ -82,6 +82,8 @@ class Session {
   /// Sums over the targets, of losses and of those that are the first choice, times `loss_scale`, added to those before
   /// unless `first`.
   void evaluate(const MicroBatch& batch, float loss_scale, bool first);
+  /// A part of a step alone, on what lies in the arena: for times, not for results.
+  void run_piece(StepPiece piece, std::size_t layer);
   /// In place of evaluate() where this rank has no part of it.
   void evaluate_nothing();
   struct Evaluated {

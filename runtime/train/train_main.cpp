@@ -285,6 +285,10 @@ int train_main(int argc, char** argv, const Program& program) try {
     tune(program.info, options->device.value_or(0));
     return static_cast<int>(Exit::done);
   }
+  if (options->calibrate) {
+    calibrate(*options->calibrate, program);
+    return static_cast<int>(Exit::done);
+  }
   if (options->evaluate) {
     evaluate(*options->evaluate, program);
     return static_cast<int>(Exit::done);

@@ -12,7 +12,7 @@ from harness import LLMC, SOURCE, RunTest
 
 COMMANDS = ["check", "config", "schema", "explain", "init", "plan", "diff", "emit", "compile", "run", "verify", "data build", "data info",
             "checkpoint ls", "checkpoint show", "checkpoint verify", "checkpoint diff", "checkpoint prune",
-            "checkpoint export", "runs", "report", "devices", "sizes", "doctor"]
+            "checkpoint export", "runs", "report", "devices", "calibrate", "sizes", "doctor"]
 
 
 def on_terminal(command, env):

@@ -25,6 +25,7 @@ NOT_HERE = {
     "build/llama-1b/trainer tune": "needs a GPU",
     "build/llama-1b/trainer --steps 20": "needs a GPU",
     "build/llama-1b/trainer --ranks 8": "needs eight GPUs",
+    "llmc calibrate figures.json": "takes what a trainer has measured; run_calibrate does both",
     "nsys profile --capture-range=cudaProfilerApi build/llama-1b/trainer --steps 30 --profile 20:5": "needs a GPU",
 }
 # What is run in a shorter form, which ends earlier or reads less.
@@ -38,6 +39,7 @@ SHORTER = {
         "llmc data build --from compiler --glob '*.h' --tokenizer data/python --validation 0 -o data/more",
     "build/quickstart/trainer sample --checkpoint specs/runs/quickstart --prompt 'def main():' --tokens 20":
         "build/quickstart/trainer sample --checkpoint specs/runs/quickstart --prompt 'def main():' --tokens 3",
+    "llmc calibrate": "llmc calibrate --help",  # run_calibrate measures
     "cmake -G Ninja -S bundle -B bundle/build && cmake --build bundle/build": "cmake -G Ninja -S bundle -B bundle/build",
 }
 # What is refused, or says that two runs differ.

@@ -140,7 +140,7 @@ class BenchKit(harness.SimTest):
         before = self.result()["results"]
         second = self.call(gpus=2)
         self.assertEqual(second.code, 0, second.out + second.err)
-        self.assertEqual(self.begun(second), ["PyTorch", "pieces", "attention", "tests", "correctness", "sanitizer", "devices"])
+        self.assertEqual(self.begun(second), ["PyTorch", "pieces", "attention", "calibrate", "tests", "correctness", "sanitizer", "devices"])
         result = self.result()
         self.assertTrue(result["simulated"])
         results, plan = result["results"], result["plan"]
@@ -173,6 +173,7 @@ class BenchKit(harness.SimTest):
         tuned = results["tune"]
         self.assertEqual(set(tuned["products"]), {product["name"] for product in plan["products"]})
         self.assertGreater(tuned["first_ms"], tuned["best_ms"])
+        self.assertEqual(len(results["calibrate"]["figures"]["products"]["weight_gradient"]), 8)
         self.assertEqual(results["tests"]["failures"], [])
         self.assertGreater(results["tests"]["ran"], 3)
         pytorch = results["PyTorch"]

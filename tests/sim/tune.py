@@ -70,6 +70,29 @@ class Tune(Tuned):
         self.assertGreater(first, sum(entry["first_ms"] for entry in entries))  # a layer's products run once a layer
         self.assertLess(best, first)
 
+    def test_its_figures_become_a_device_file(self):
+        """trainer calibrate, on the clock of the simulated device; llmc calibrate takes what it has written."""
+        figures, mine = self.path("figures.json"), self.path("mine.yaml")
+        said = self.succeed(self.trainer, "calibrate", "--seconds", 0, "--sizes", 32, 64, "-o", figures).out
+        self.assertRegex(said, r"launch +\d+\.\d\d us\nattention_forward +[\d.]+ ms, ")
+        with open(figures) as file:
+            measured = json.load(file)
+        self.assertEqual((measured["kind"], measured["precision"], len(measured["products"]["forward"])), ("cuda", "bf16", 8))
+        done = harness.runs.call(harness.LLMC, "calibrate", figures, "-o", mine)
+        self.assertEqual(done.code, 2)  # no device is called so
+        self.assertIn("name one with --device", done.err)
+        self.succeed(harness.LLMC, "calibrate", figures, "--device", "h100-sxm", "-o", mine)
+        text = harness.runs.read(mine).decode()
+        self.assertRegex(text, rf"\n  launch: {{{{value: {measured['launch']:.6g}, from: \"measured by llmc calibrate, ".replace("{{", "{"))
+        for figure in ("peak_bf16", "product_fp32", "attention_forward_128", "link_inside"):  # of the H100, or assumed
+            self.assertNotRegex(text, rf"\n  {figure}: .*measured by llmc calibrate")
+
+        def seconds(device):
+            plan = self.succeed(harness.LLMC, "plan", self.path("small.yaml"), "--json", "target.device=" + device, *harness.TARGET)
+            return json.loads(plan.out)["step_seconds"]
+
+        self.assertNotEqual(seconds(mine), seconds("h100-sxm"))
+
     def test_later_runs_use_it(self):
         before, said = self.gradients("before")
         self.assertIn("trainer tune looks for faster ones", said)

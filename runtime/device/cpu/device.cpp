@@ -82,6 +82,18 @@ const char* isa_name() {
   }
 }
 
+/// Calls work(first, count) for each thread's share of so many bytes.
+template <class Work>
+void share_out(std::size_t bytes, Work work) {
+#pragma omp parallel
+  {
+    const std::size_t threads = static_cast<std::size_t>(omp_get_num_threads());
+    const std::size_t share = round_up((bytes + threads - 1) / threads, 64);
+    const std::size_t first = share * static_cast<std::size_t>(omp_get_thread_num());
+    if (first < bytes) work(first, std::min(share, bytes - first));
+  }
+}
+
 }  // namespace
 
 struct Device::Impl {
@@ -151,17 +163,15 @@ void Device::copy_in(void* dst, const void* src, std::size_t bytes) { std::memcp
 
 void Device::copy_out(void* dst, const void* src, std::size_t bytes) { std::memcpy(dst, src, bytes); }
 
-void Device::copy(void* dst, const void* src, std::size_t bytes) { std::memcpy(dst, src, bytes); }
+void Device::copy(void* dst, const void* src, std::size_t bytes) {
+  share_out(bytes, [&](std::size_t first, std::size_t count) {
+    std::memcpy(static_cast<std::byte*>(dst) + first, static_cast<const std::byte*>(src) + first, count);
+  });
+}
 
 void Device::zero(void* dst, std::size_t bytes) {
-  auto* begin = static_cast<std::byte*>(dst);
-#pragma omp parallel
-  {
-    const std::size_t threads = static_cast<std::size_t>(omp_get_num_threads());
-    const std::size_t share = round_up((bytes + threads - 1) / threads, 64);
-    const std::size_t first = share * static_cast<std::size_t>(omp_get_thread_num());
-    if (first < bytes) std::memset(begin + first, 0, std::min(share, bytes - first));
-  }
+  share_out(bytes,
+            [&](std::size_t first, std::size_t count) { std::memset(static_cast<std::byte*>(dst) + first, 0, count); });
 }
 
 void Device::synchronize() {}

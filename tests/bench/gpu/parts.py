@@ -30,6 +30,7 @@ PARTS = (
     Part("PyTorch", steps.torch, 190, 280),
     Part("pieces", pieces.pieces, 45, 120, (("run", "timed"), ("free", "timed"))),
     Part("attention", pieces.attention, 20, 90, attention=True),
+    Part("calibrate", steps.calibrate, 20, 90, (("run", "trainer"),)),
     Part("tests", steps.tests, 60, 180, tools=("nvcc", "ninja")),
     Part("correctness", correctness.correctness, 60, 150,
          tuple((bundle, "trainer") for bundle in ("small", "wide", "normed", "run"))),

@@ -252,6 +252,25 @@ def attention(f):
     return text
 
 
+def calibration(f):
+    figures = f.parts.get("calibrate", {}).get("figures")
+    if not figures:
+        return None
+    products = figures["products"]
+    rows = [[f"{form}, m = n = k = {size}", f"{1e-12 * products[form][i * (len(products['sizes']) ** 2 + len(products['sizes']) + 1)]:,.1f} TFLOP/s"]
+            for form in ("forward", "data_gradient", "weight_gradient") for i, size in enumerate(products["sizes"])]
+    rows += [[f"copy, {copy['bytes'] >> 10:,} KiB read and written", f"{1e-9 * copy['rate']:,.0f} GB/s"] for copy in figures["copies"]]
+    rows.append(["one small operation after another", f"{1e6 * figures['launch']:.2f} µs"])
+    for name in ("attention_forward", "attention_backward"):
+        one = figures[name]
+        rows.append([f"{name}, head_dim {figures['head_dim']}, {figures['sequence']:,} tokens",
+                     f"{1e3 * one['seconds']:.4f} ms, {1e-12 * one['flops'] / one['seconds']:,.1f} TFLOP/s of half of the square"])
+    for name in ("kernels", "optimizer"):
+        if name in figures:
+            rows.append([name, f"{1e3 * figures[name]['seconds']:.4f} ms, {1e-9 * figures[name]['bytes'] / figures[name]['seconds']:,.0f} GB/s"])
+    return table(["what `trainer calibrate` measured", f"{figures['device']}, {figures['date']}"], rows)
+
+
 def tests(f):
     r = f.parts.get("tests", {})
     return f"{r['ran']} ran, failed: {', '.join(r['failures']) or 'none'}." if "ran" in r else None
@@ -306,8 +325,8 @@ def collectives(measured):
 
 
 SECTIONS = (("Parts", parts), ("Ceilings", ceilings), ("The step", step), ("Bytes", table_of_bytes), ("Kernels", kernels),
-            ("Products", products), ("Attention", attention), ("Tests", tests), ("Correctness", correctness), ("compute-sanitizer", sanitizer),
-            ("Several devices", devices))
+            ("Products", products), ("Attention", attention), ("Calibration", calibration), ("Tests", tests), ("Correctness", correctness),
+            ("compute-sanitizer", sanitizer), ("Several devices", devices))
 
 
 def markdown(result):

@@ -16,9 +16,11 @@ import training
 # a launch; micro-batches accumulated; collectives on end, and their MiB; draws of weights and tokens; steps of a run that is
 # stopped half-way.
 FULL = {"copy": 4096, "gemm": [4096, 8192, 16384], "sustained": 2.5, "steps": 8, "warmup": 3, "repeats": 5, "accumulated": 4,
-        "collectives": {"runs": 20, "mib": [1, 16, 256]}, "draws": 3, "resumed": 6}
+        "collectives": {"runs": 20, "mib": [1, 16, 256]}, "draws": 3, "resumed": 6,
+        "calibrate": ["--seconds", 5]}
 TINY = {"copy": 1, "gemm": [32, 64], "sustained": 0.01, "steps": 1, "warmup": 1, "repeats": 2, "accumulated": 2,
-        "collectives": {"runs": 2, "mib": [1]}, "draws": 1, "resumed": 2}
+        "collectives": {"runs": 2, "mib": [1]}, "draws": 1, "resumed": 2,
+        "calibrate": ["--seconds", 0, "--sizes", 32, 64]}
 
 OUT_OF_MEMORY = 12  # quickstart_torch.py's exit code
 
@@ -61,6 +63,14 @@ def tune_one(kit, trainer):
     return {"products": {name: {"algorithms": int(count), "first_ms": float(first), "best_ms": float(best)}
                          for name, count, first, best in rows},
             "first_ms": float(first), "best_ms": float(best)}
+
+
+def calibrate(kit, result):
+    """The device as `trainer calibrate` measures it. `figures` is what `llmc calibrate FILE` takes."""
+    kit.need("run", "trainer")
+    figures = kit.work / "figures.json"
+    kit.call(kit.machine.program("run", "trainer"), "calibrate", *kit.sizes["calibrate"], "-o", figures)
+    result["figures"] = json.loads(figures.read_text())
 
 
 def whole_steps(kit, result):

@@ -1,0 +1,45 @@
+// A device file from what trainers have measured: `trainer calibrate` writes figures, these become a device's.
+#pragma once
+
+#include <array>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compiler/devices/device.h"
+
+namespace llmc::calibration {
+
+/// A part of a step, run alone.
+struct Timed {
+  double seconds = 0, flops = 0, bytes = 0, launches = 0;
+};
+
+/// What one `trainer calibrate -o FILE` has written.
+struct Figures {
+  spec::TargetKind kind = spec::TargetKind::cpu;
+  std::string device, date;  // as the trainer describes the device; 2026-11-24
+  int threads = 0;
+  DType precision = DType::f32;
+  std::int64_t head_dim = 0, sequence = 0;
+  double spread = 0;          // half of the samples lie within this part of their median
+  std::vector<double> sizes;  // of products; none: attention alone was measured
+  std::array<std::vector<double>, devices::kForms> products;  // FLOP/s by m, then n, then k
+  std::vector<std::pair<double, double>> copies;              // bytes read and written, bytes/s
+  double launch = 0;                                          // seconds
+  Timed attention_forward, attention_backward;
+  std::optional<Timed> kernels, optimizer;
+};
+
+/// `name`: of the file in messages. Throws Failure(usage) where the text is not of that form, or a figure in it is no
+/// number above 0.
+Figures read_figures(const std::string& text, const std::string& name);
+
+/// `base` with the figures that were measured in place of its own; `origin` begins what each says of where it is from,
+/// "measured by llmc calibrate". What nobody measured stays, with its own origin, except that a precision or a head_dim
+/// without figures takes those of the other, and says so. Throws Failure(usage) where the list is of several devices or
+/// lacks products, copies and launches of every precision.
+devices::Device apply(const std::vector<Figures>& all, devices::Device base);
+
+}  // namespace llmc::calibration

@@ -1,0 +1,219 @@
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <memory>
+#include <sstream>
+
+#include "compiler/build/process.h"
+#include "compiler/calibrate/calibration.h"
+#include "compiler/cli/build.h"
+#include "compiler/cli/commands.h"
+#include "error.h"
+#include "files/durable_file.h"
+#include "math/onednn/support.h"
+
+namespace llmc::cli {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+struct CalibrateOptions {
+  std::vector<std::string> files;
+  std::string out, device;
+  std::vector<int> sizes;
+  double seconds = 30;
+  int threads = 0;
+  BuildOptions build;
+};
+
+/// What the trainers that measure are made of. Layers of a width at which kernels run as in larger models; attention's
+/// sequence is between short ones and long ones.
+constexpr char kSpec[] = R"(name: calibrate
+model:
+  vocab_size: 1024
+  hidden_size: 512
+  num_hidden_layers: 2
+  num_attention_heads: 8
+  num_key_value_heads: 4
+  head_dim: 64
+  intermediate_size: 1536
+batch: {sequence_length: 512, micro_batch: 4, tokens: 2048}
+memory: {budget: 2GiB, recompute: none}
+optimizer: {lr: 1.0e-3}
+schedule: {kind: constant, steps: 1}
+data: {train: [{path: none.bin}]}
+target: {kind: cpu, arch: native}
+)";
+
+/// A folder that goes when this does.
+class Scratch {
+ public:
+  Scratch() {
+    std::string name = (fs::temp_directory_path() / "llmc-calibrate-XXXXXX").string();
+    if (!mkdtemp(name.data())) throw_errno("make a folder", name, {Exit::toolchain, "TMPDIR"});
+    path_ = name;
+  }
+  ~Scratch() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+std::string content(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  if (file) text << file.rdbuf();
+  if (!file) throw Failure(Exit::usage, fmt::format("{} cannot be read", path.string()));
+  return text.str();
+}
+
+/// One trainer each for a precision and a head_dim, one after the other in the same folder: most kernels of one are
+/// those of the next.
+std::vector<calibration::Figures> measure(const CalibrateOptions& options) {
+  const Scratch scratch;
+  const fs::path spec = scratch.path() / "calibrate.yaml", out = scratch.path() / "figures.json";
+  write_file_atomically(spec, kSpec, {Exit::toolchain, "TMPDIR"});
+  const bool narrow = bf16_support() != Bf16Support::none;
+  if (!narrow) fmt::print(stderr, "note: this processor has no bf16 products: only fp32 is measured\n");
+  std::vector<calibration::Figures> all;
+  for (const char* precision : {"fp32", "bf16"})
+    for (const int head_dim : {64, 128}) {
+      if (precision[0] == 'b' && !narrow) continue;
+      const Planned planned =
+          plan_spec_here({spec.string(),
+                          {fmt::format("precision.compute={}", precision), fmt::format("model.head_dim={}", head_dim),
+                           fmt::format("model.num_attention_heads={}", 512 / head_dim),
+                           fmt::format("model.num_key_value_heads={}", 256 / head_dim)}});
+      BuildOptions build = options.build;
+      build.out = (scratch.path() / "trainer").string();
+      const fs::path trainer = compile(planned, build).trainer;
+      // Products take most of the time, and one trainer a precision measures them.
+      const bool whole = head_dim == 64;
+      const double seconds = options.seconds * (whole ? 0.9 : 0.1) / (narrow ? 2 : 1);
+      fmt::print(stderr, "measuring {}, head_dim {}: about {:.0f} s\n", precision, head_dim, seconds);
+      std::vector<std::string> argv = {trainer.string(),           "calibrate", "--seconds",
+                                       fmt::format("{}", seconds), "-o",        out.string()};
+      if (options.threads) argv.insert(argv.end(), {"--threads", std::to_string(options.threads)});
+      if (!whole) argv.emplace_back("--attention-only");
+      for (const int size : options.sizes) argv.insert(argv.end(), {"--sizes", std::to_string(size)});
+      const build::Outcome done = build::run({"calibrate", argv, ""});
+      if (done.exit_code != 0) throw Failure(Exit::toolchain, "the trainer that measures failed:\n" + done.output);
+      all.push_back(calibration::read_figures(content(out), out.string()));
+    }
+  return all;
+}
+
+/// The device that the figures are of, as llmc has it built in.
+devices::Device base_of(const calibration::Figures& figures, const std::string& wish) {
+  const std::string named = wish.empty() && figures.kind == spec::TargetKind::cpu ? "cpu" : wish;
+  const std::string reported = figures.device.substr(0, figures.device.find(" (sm_"));
+  std::string names;
+  for (const devices::Device& device : devices::all()) {
+    if (named.empty() ? device.reports == reported : device.is_called(named)) return device;
+    names += (names.empty() ? "" : ", ") + device.name;
+  }
+  throw Failure(Exit::usage,
+                fmt::format("{}; what was not measured is taken from a device that llmc has: name one with --device, "
+                            "of {}",
+                            named.empty() ? fmt::format("llmc has no device that is called '{}'", reported)
+                                          : fmt::format("llmc has no device '{}'", named),
+                            names));
+}
+
+/// Where the same work took the same time, half of the samples were within some percent of their median.
+void note_spread(const std::vector<calibration::Figures>& all) {
+  constexpr double kMost = 0.25;
+  double most = 0;
+  for (const calibration::Figures& figures : all) most = std::max(most, figures.spread);
+  if (most > kMost)
+    fmt::print(stderr,
+               "note: the same work took different times, by {:.0f} % for half of the samples: something else ran, and "
+               "the figures are worth no more than that; measure again while nothing else does\n",
+               100 * most);
+}
+
+fs::path place(const CalibrateOptions& options, const std::string& name) {
+  if (!options.out.empty()) return options.out;
+  const fs::path folder = devices::user_folder();
+  if (folder.empty())
+    throw Failure(Exit::usage,
+                  "neither XDG_CONFIG_HOME nor HOME says where your device files lie; name a file with -o");
+  return folder / (name + ".yaml");
+}
+
+void run(const CalibrateOptions& options) {
+  if (options.files.empty() && !options.device.empty())
+    throw Failure(Exit::usage, "--device is for files that a trainer has written on another device");
+  if (options.files.empty()) place(options, "cpu");  // refused before a minute of measuring
+  std::vector<calibration::Figures> all;
+  for (const std::string& file : options.files) all.push_back(calibration::read_figures(content(file), file));
+  if (all.empty()) all = measure(options);
+  note_spread(all);
+  const devices::Device device = calibration::apply(all, base_of(all.front(), options.device));
+  const std::string text = fmt::format(
+      "# Written by llmc calibrate: what was measured, and the rest as llmc has it.\n{}", devices::to_yaml(device));
+  devices::read(text, "the device file");
+  const fs::path path = place(options, device.name);
+  const Writer writer{Exit::usage, "-o"};
+  if (options.out.empty()) make_directories(path.parent_path(), writer);
+  write_file_atomically(path, text, writer);
+  using devices::Figure;
+  fmt::print(
+      "{}: products {:.3g} TFLOP/s in bf16, {:.3g} in fp32; copies {:.3g} GB/s, {:.3g} within a cache; {:.2g} us "
+      "a launch\n",
+      device.name, 1e-12 * device[Figure::product_bf16], 1e-12 * device[Figure::product_fp32],
+      1e-9 * device[Figure::copy], 1e-9 * device[Figure::cache_copy], 1e6 * device[Figure::launch]);
+  fmt::print("wrote {}: {}\n", path.string(),
+             options.out.empty() ? fmt::format("times of specs for {} are planned with it from now on", device.name)
+                                 : "a name for target.device");
+}
+
+}  // namespace
+
+void add_calibrate_command(CLI::App& app) {
+  auto options = std::make_shared<CalibrateOptions>();
+  CLI::App* command = app.add_subcommand(
+      "calibrate", "measure this machine's processor, or take what a trainer has measured, into a device file");
+  command
+      ->add_option("files", options->files,
+                   "what `trainer calibrate -o FILE` has written on a device, in place of measuring here")
+      ->type_name("FILE");
+  command
+      ->add_option("-o,--out", options->out,
+                   "the device file (default: of the device's name in your folder of device files)")
+      ->type_name("FILE");
+  command
+      ->add_option("--device", options->device,
+                   "of FILEs: the device of `llmc devices` whose figures stay where nothing was measured")
+      ->type_name("NAME");
+  auto* seconds =
+      command->add_option("--seconds", options->seconds, "of measuring; compiling the trainers that do comes on top")
+          ->type_name("SECONDS")
+          ->check(CLI::Range(0.0, 3600.0))
+          ->capture_default_str();
+  auto* sizes = command->add_option("--sizes", options->sizes, "m, n and k of products (default: 32 128 512 2048)")
+                    ->type_name("N")
+                    ->check(CLI::Range(32, 8192));
+  auto* threads = command
+                      ->add_option("--threads", options->threads,
+                                   "processor threads (default: as of a run, OMP_NUM_THREADS, else all that this "
+                                   "process may use)")
+                      ->type_name("N")
+                      ->check(CLI::Range(1, 4096));
+  for (CLI::Option* option : {seconds, sizes, threads, add_jobs(command, options->build)})
+    option->excludes(command->get_option("files"));
+  command->footer("Measure while nothing else runs.\nExample: llmc calibrate");
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace llmc::cli

@@ -1,0 +1,63 @@
+#include "compiler/plan/pieces.h"
+
+#include <algorithm>
+
+namespace llmc::plan {
+
+using namespace graph;
+
+namespace {
+
+bool is_in(const Region& region, const Op& op, const Launch& launch, StepPiece piece) {
+  if (region.block != Block::layer || (region.variant != kAllVariants && region.variant != 0)) return false;
+  const bool forward = region.part == Part::forward, backward = region.part == Part::backward;
+  if (launch.call == ops::Call::own_backward) return false;  // within class Attention
+  switch (piece) {
+    case StepPiece::attention_forward: return forward && op.kind == OpKind::attention;
+    case StepPiece::attention_backward: return backward && op.kind == OpKind::attention_backward;
+    case StepPiece::kernels:
+      return (forward || backward) && launch.call == ops::Call::kernel && op.kind != OpKind::attention &&
+             op.kind != OpKind::attention_backward;
+    case StepPiece::optimizer:
+    case StepPiece::pass: break;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<const Launch*> launches_of(const Plan& plan, StepPiece piece) {
+  std::vector<const Launch*> launches;
+  for (const Launch& launch : plan.launches) {
+    const Region& region = plan.graph.regions[launch.region_index];
+    if (is_in(region, region.ops[launch.op_index], launch, piece)) launches.push_back(&launch);
+  }
+  return launches;
+}
+
+PieceWork work_of(const Plan& plan, StepPiece piece) {
+  PieceWork work{};
+  const auto add = [&](const Launch& launch) {
+    work.bytes += launch.bytes;
+    ++work.launches;
+  };
+  if (piece == StepPiece::optimizer) {
+    bool products = false;
+    for (const Launch& launch : plan.launches) {
+      if (plan.graph.regions[launch.region_index].part != Part::optimizer || !launch.times) continue;
+      for (std::int64_t i = 0; i < launch.times; ++i) add(launch);
+      products |= launch.call == ops::Call::product;
+    }
+    return products ? PieceWork{} : work;
+  }
+  for (const Launch* launch : launches_of(plan, piece)) add(*launch);
+  if (piece == StepPiece::kernels || work.launches == 0) return work;
+  const Launch& first = *launches_of(plan, piece).front();
+  const Heads& heads = plan.graph.regions[first.region_index].ops[first.op_index].heads;
+  const double products = piece == StepPiece::attention_forward ? 2 : 5;
+  work.flops = products * static_cast<double>(plan.graph.batch * heads.query * heads.dim) *
+               static_cast<double>(plan.graph.sequence) * static_cast<double>(plan.graph.sequence);
+  return work;
+}
+
+}  // namespace llmc::plan

@@ -1,0 +1,103 @@
+"""`llmc calibrate` and `trainer calibrate`: what they write is what times are planned with. No figure is compared: machines differ."""
+
+import json
+import os
+import re
+
+import harness
+from harness import LLMC, RunTest
+
+# oneDNN is told of no bf16, so that only trainers in fp32 are built.
+ONLY_FP32 = {"ONEDNN_MAX_CPU_ISA": "AVX2"}
+SHORT = ("--seconds", "0", "--sizes", "32", "64")
+
+
+class Calibrate(RunTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.spec = harness.write_small(cls.folder)
+
+    def config(self, name, **changes):
+        return harness.environment(XDG_CONFIG_HOME=self.path(name), **changes)
+
+    def planned(self, env, *words):
+        return json.loads(self.succeed(LLMC, "plan", self.spec, "--json", *words, env=env).out)
+
+    def test_this_machine(self):
+        env = self.config("config", **ONLY_FP32)
+        before = self.planned(env)
+        scratch = self.path("scratch")
+        os.makedirs(scratch)
+        done = self.succeed(LLMC, "calibrate", *SHORT, "--threads", "1", env=dict(env, TMPDIR=scratch))
+        self.assertEqual(os.listdir(scratch), [], "nothing stays of the trainers that measured")
+        folder = self.path("config", "llmc", "devices")
+        self.assertEqual(os.listdir(folder), ["cpu.yaml"], "one file, and none that was to become it")
+        self.assertIn(os.path.join(folder, "cpu.yaml"), done.out)
+        self.assertIn("no bf16 products: only fp32 is measured", done.err)
+        text = harness.read(os.path.join(folder, "cpu.yaml")).decode()
+        self.assertRegex(text, r"processors: {value: 1, from: \"measured by llmc calibrate, \d{4}-\d\d-\d\d, .*, 1 thread, ")
+        self.assertRegex(text, r"memory: {value: [\d.e+]+, from: \"assumed")
+        # What `llmc devices` shows is what times are planned with.
+        self.assertIn(text, self.succeed(LLMC, "devices", "cpu", env=env).out)
+        self.assertNotEqual(self.succeed(LLMC, "devices", env=env).out, self.succeed(LLMC, "devices").out)
+        # The spec names no device, and is planned with this one; one that names the file too.
+        after = self.planned(env)
+        self.assertNotEqual(after["step_seconds"], before["step_seconds"])
+        self.assertEqual(self.planned(harness.environment(), "target.device=" + os.path.join(folder, "cpu.yaml"))["step_seconds"],
+                         after["step_seconds"])
+        self.assertEqual(self.planned(harness.environment())["step_seconds"], before["step_seconds"])
+        self.assertEqual(after["fingerprint"], before["fingerprint"], "a device is a label")
+        said = self.succeed(LLMC, "plan", self.spec, "--explain", "o_forward", env=env).out
+        self.assertRegex(said, r"\(forward at 48 x 36 x 60\)")
+        self.assertIn("(kernels_fp32) = ", self.succeed(LLMC, "plan", self.spec, "--explain", "swiglu_forward", env=env).out)
+
+    def test_what_a_trainer_has_measured(self):
+        trainer = self.compile(self.spec, "trainer")
+        figures, device = self.path("figures.json"), self.path("device.yaml")
+        self.assertIn("attention_backward", self.succeed(trainer, "calibrate", *SHORT, "-o", figures).out)
+        self.succeed(LLMC, "calibrate", figures, "-o", device)
+        self.assertIn("attention_forward_64_fp32", harness.read(device).decode())
+        with open(figures, encoding="utf-8") as file:
+            text = file.read()
+        for spread, noted in (("0.01", False), ("0.5", True)):
+            with open(figures, "w", encoding="utf-8") as file:
+                file.write(re.sub(r'"spread": [^,\n]+', f'"spread": {spread}', text))
+            self.assertEqual("by 50 % for half of the samples" in self.succeed(LLMC, "calibrate", figures, "-o", device).err, noted)
+        # Refused, with the file as it was.
+        was = harness.read(device)
+        for name, changed, why in (("empty", "", "is no file of `trainer calibrate -o FILE`"),
+                                   ("zero", re.sub(r'"launch": [^,\n]+', '"launch": 0', text), "a figure is no number above 0"),
+                                   ("other", text.replace('"cpu"', '"cuda"'), "llmc has no device that is called"),
+                                   ("attention", self.attention_only(trainer), "none of the files has products")):
+            with self.subTest(name):
+                bad = self.path(name + ".json")
+                with open(bad, "w", encoding="utf-8") as file:
+                    file.write(changed)
+                done = harness.call(LLMC, "calibrate", bad, "-o", device)
+                self.assertEqual((done.code, done.out), (2, ""))
+                self.assertIn(why, done.err)
+                self.assertEqual(harness.read(device), was)
+        self.assertEqual(harness.call(LLMC, "calibrate", self.path("none.json")).code, 2)
+        self.assertEqual(harness.call(LLMC, "calibrate", figures, "--seconds", "1").code, 2)
+        self.assertEqual(harness.call(LLMC, "calibrate", figures, "--device", "nonsense", "-o", device).code, 2)
+        self.assertEqual(harness.call(LLMC, "calibrate", "--device", "cpu").code, 2)
+        nowhere = harness.environment(XDG_CONFIG_HOME="", HOME="")
+        done = harness.call(LLMC, "calibrate", env=nowhere)
+        self.assertEqual(done.code, 2)
+        self.assertIn("name a file with -o", done.err)
+
+    def attention_only(self, trainer):
+        figures = self.path("attention.json")
+        self.succeed(trainer, "calibrate", "--seconds", "0", "--attention-only", "-o", figures)
+        return harness.read(figures).decode()
+
+    def test_words_of_a_run_are_refused(self):
+        trainer = self.compile(self.spec, "trainer")
+        for words in (("--steps", "3", "calibrate"), ("calibrate", "--sizes", "0"), ("calibrate", "--seconds", "-1")):
+            self.assertEqual(harness.call(trainer, *words).code, 2, words)
+        self.assertFalse(os.path.exists(self.path("runs")))
+
+
+if __name__ == "__main__":
+    harness.main()
