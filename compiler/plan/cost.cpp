@@ -79,6 +79,19 @@ const char* Launch::kind() const {
   return "";
 }
 
+const char* Launch::asked() const {
+  switch (call) {
+    case ops::Call::kernel: return "kernel";
+    case ops::Call::product: return "product";
+    case ops::Call::own_backward:
+    case ops::Call::attention_forward:
+    case ops::Call::attention_backward: return "attention";
+    case ops::Call::zero: return "memset";
+    case ops::Call::collective: return "collective";
+  }
+  return "";
+}
+
 void list_work(Plan& plan) {
   const Graph& g = plan.graph;
   const spec::Model& m = plan.spec.model;

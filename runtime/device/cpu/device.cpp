@@ -154,6 +154,7 @@ void Device::copy_out(void* dst, const void* src, std::size_t bytes) { std::memc
 void Device::copy(void* dst, const void* src, std::size_t bytes) { std::memcpy(dst, src, bytes); }
 
 void Device::zero(void* dst, std::size_t bytes) {
+  const Launched launched(impl_->stream.listener, impl_->stream, LaunchKind::memset);
   auto* begin = static_cast<std::byte*>(dst);
 #pragma omp parallel
   {
@@ -169,6 +170,8 @@ void Device::synchronize() {}
 bool Device::runs_ahead() const { return false; }
 
 void Device::profile(bool) { throw Failure(Exit::internal, "a CPU has no profiler's capture to begin or to end"); }
+
+void Device::listen(LaunchListener* listener) { impl_->stream.listener = listener; }
 
 bool Device::profiled() const { return false; }
 
