@@ -127,7 +127,6 @@ void TrainLoop::finish() {
 void TrainLoop::write_timeline() try {
   run_.timeline->write(run_.session.allocated_bytes());
 } catch (const Failure& failure) {
-  if (failure.code() == Exit::internal) throw;
   run_.console.warning(fmt::format("{}; training goes on without a timeline", failure.what()));
 }
 

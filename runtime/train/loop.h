@@ -106,7 +106,7 @@ class TrainLoop {
   std::string where_not_finite();
   void observe();
   void report(bool last);
-  /// What cannot be written is a warning: a full disk must not end a run.
+  /// What fails is a warning: neither a full disk nor what is only looked at may end a run.
   void write_timeline();
   /// Throws SharedFailure(numerics) where it cannot, or may not.
   void go_back(const std::string& why);

@@ -42,25 +42,25 @@ class TrainerCli(RunTest):
         quiet = ("--no-final-checkpoint", "--steps", 6, "evaluation.every=2")
         plan = json.loads(self.succeed(self.trainer, "--plan", "--json").out)
         file, chosen = self.path("timeline.json"), self.path("chosen.json")
-        self.succeed(self.trainer, "--run", self.path("timed"), "--timeline", file, *quiet)
-        self.succeed(self.trainer, "--run", self.path("untimed"), *quiet)
+        self.succeed(self.trainer, "--run", self.path("with-timeline"), "--timeline", file, *quiet)
+        self.succeed(self.trainer, "--run", self.path("without-timeline"), *quiet)
         timelines.check(self, timelines.read(file), plan, range(3, 6))
-        steps = [harness.json_lines(self.path(run, "metrics.jsonl")) for run in ("timed", "untimed")]
+        steps = [harness.json_lines(self.path(run, "metrics.jsonl")) for run in ("with-timeline", "without-timeline")]
         for timed, untimed in zip(*steps):
             self.assertEqual([timed[key] for key in ("step", "loss", "grad_norm")], [untimed[key] for key in ("step", "loss", "grad_norm")])
-        self.assert_same_files(self.path("timed", "checkpoints", "step-00000003"), self.path("untimed", "checkpoints", "step-00000003"), "step 3")
-        self.succeed(self.trainer, "--run", self.path("chosen"), "--timeline", chosen, "--timeline-steps", "1:2", "--steps", 2, "--no-final-checkpoint")
+        self.assert_same_files(self.path("with-timeline", "checkpoints", "step-00000003"), self.path("without-timeline", "checkpoints", "step-00000003"), "step 3")
+        self.succeed(self.trainer, "--run", self.path("chosen-timeline"), "--timeline", chosen, "--timeline-steps", "1:2", "--steps", 2, "--no-final-checkpoint")
         timelines.check(self, timelines.read(chosen), plan, range(1, 3))
         self.assertEqual([name for name in os.listdir(self.folder) if name.startswith(".tmp-")], [])
 
         # What cannot be written is said before the run begins.
-        for words, said in (([self.path("none", "t.json")], "cannot create"), ([self.folder], "name a file in it"),
+        for words, said in (([self.path("no-such-folder", "t.json")], "cannot create"), ([self.folder], "name a file in it"),
                             ([file, "--steps", "4"], "this run trains steps 1 to 4"),
                             ([file, "--timeline-steps", "12:2"], "would write steps 12 to 13"),
                             ([file, "--timeline-steps", "5"], "as in 20:5")):
-            self.assertIn(said, self.refused(2, "--run", self.path("not-timed"), "--timeline", *words))
+            self.assertIn(said, self.refused(2, "--run", self.path("refused-timeline"), "--timeline", *words))
         self.assertIn("--timeline", self.refused(2, "--timeline-steps", "1:2"))
-        self.assertFalse(os.path.exists(self.path("not-timed", "metrics.jsonl")))
+        self.assertFalse(os.path.exists(self.path("refused-timeline", "metrics.jsonl")))
         self.check_measured(file, plan)
 
     def check_measured(self, file, plan):
