@@ -8,6 +8,7 @@
 #include "compiler/emit/kernel_sources.h"
 #include "compiler/report/diff.h"
 #include "compiler/report/kernel_report.h"
+#include "compiler/report/measured.h"
 #include "compiler/report/plan_report.h"
 #include "compiler/report/time_report.h"
 #include "error.h"
@@ -26,7 +27,7 @@ struct PlanOptions {
   bool json = false, launches = false, kernels = false, pin = false;
   int world = 0;
   double price = 0;
-  std::string explain;
+  std::string explain, measured;
 };
 
 struct DiffOptions {
@@ -155,6 +156,15 @@ void add_plan_commands(CLI::App& app, Result& result) {
       ->excludes(json)
       ->excludes(kernels)
       ->excludes(launches);
+  plan_command
+      ->add_option(
+          "--measured", plan->measured,
+          "predicted times beside those in a timeline of this plan's trainer (trainer --timeline FILE), op by op")
+      ->type_name("FILE")
+      ->excludes(kernels)
+      ->excludes(launches)
+      ->excludes("--explain")
+      ->excludes("--pin");
   plan_command->footer(
       "Example: llmc plan specs/llama-1b.yaml batch.micro_batch=8 memory.recompute=full\n"
       "         llmc plan specs/llama-1b.yaml --world 8\n"
@@ -162,6 +172,14 @@ void add_plan_commands(CLI::App& app, Result& result) {
   plan_command->callback([plan] {
     if (plan->world) plan->spec.overrides.push_back(fmt::format("parallel.world_size={}", plan->world));
     const Planned planned = plan_spec_here(plan->spec);
+    std::optional<Planned> others;
+    const auto of_ranks = [&](int ranks) -> const Planned& {
+      if (planned.plan.spec.parallel.world_size == ranks) return planned;
+      SpecArguments words = plan->spec;
+      std::erase_if(words.overrides, [](const std::string& word) { return word.starts_with("parallel.world_size="); });
+      words.overrides.push_back(fmt::format("parallel.world_size={}", ranks));
+      return others.emplace(plan_spec_here(words));
+    };
     if (plan->kernels) {
       const report::KernelUses uses = kernel_uses(planned, plan->build);
       if (plan->json)
@@ -172,7 +190,17 @@ void add_plan_commands(CLI::App& app, Result& result) {
       fmt::print("{}", report::launches_markdown(planned.plan));
     else if (!plan->explain.empty())
       fmt::print("{}", report::explain_text(planned.plan, plan->explain));
-    else if (plan->pin)
+    else if (!plan->measured.empty()) {
+      const Planned& run = of_ranks(report::measured_ranks(plan->measured, planned.plan.fingerprint));
+      const report::Measured measured = report::read_measured(plan->measured, run.plan);
+      if (plan->json) {
+        auto json = nlohmann::ordered_json::parse(run.texts.plan_json);
+        json["measured"] = report::measured_json(run.plan, measured);
+        fmt::print("{}\n", json.dump(2));
+      } else {
+        fmt::print("{}", report::measured_text(run.plan, measured));
+      }
+    } else if (plan->pin)
       fmt::print("{}", pinned(planned));
     else
       fmt::print("{}", plan->json ? planned.texts.plan_json : planned.texts.plan_text);

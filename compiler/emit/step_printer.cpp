@@ -73,7 +73,8 @@ class StepPrinter {
     out_.raw(
         "\n#include <cstddef>\n#include <cstdint>\n#include <span>\n\n#include \"comm/collectives.h\"\n#include "
         "\"device/launch.h\"\n");
-    if (cuda_) out_.raw("#include \"device/cuda/arch.h\"\n#include \"device/range.h\"\n");
+    if (cuda_) out_.raw("#include \"device/cuda/arch.h\"\n");
+    out_.raw("#include \"device/range.h\"\n");
     if (tiles_) out_.raw("#include \"device/cpu/arch.h\"\n");
     if (cudnn_) out_.raw("#include \"math/attention.h\"\n");
     out_.raw("#include \"kernels.h\"\n#include \"math/gemm.h\"\n#include \"shares.h\"\n#include \"step.h\"\n");
@@ -272,7 +273,7 @@ class StepPrinter {
     out_.open("void $name$($parameters$)", {{"name", region.name}, {"parameters", region_parameters(plan_, r, true)}});
     pointers(r);
     out_.blank();
-    if (cuda_) out_.line("const Range range(\"$name$\");", {{"name", region.name}});
+    out_.line("const Range range(s.stream, \"$name$\");", {{"name", region.name}});
     if (region.part == Part::reduce || region.part == Part::gather)
       beside(r);
     else

@@ -79,10 +79,25 @@ const char* Launch::kind() const {
   return "";
 }
 
+const char* Launch::asked() const {
+  switch (call) {
+    case ops::Call::kernel: return "kernel";
+    case ops::Call::product: return "product";
+    case ops::Call::own_backward:
+    case ops::Call::attention_forward:
+    case ops::Call::attention_backward: return "attention";
+    case ops::Call::zero: return "memset";
+    case ops::Call::collective: return "collective";
+  }
+  return "";
+}
+
 void list_work(Plan& plan) {
   const Graph& g = plan.graph;
   const spec::Model& m = plan.spec.model;
   const Shard shard = plan.spec.parallel.shard;
+  // With shares of gradients each micro-batch of several ranks makes its own.
+  const bool adds = plan.spec.parallel.world_size == 1 || !is_sharded(Use::gradients, shard);
   const std::int64_t wider = bytes_of(plan.spec.residual, 1) - bytes_of(plan.spec.compute, 1);
   for (std::size_t r = 0; r < g.regions.size(); ++r) {
     const Region& region = g.regions[r];
@@ -103,7 +118,7 @@ void list_work(Plan& plan) {
                       .adds = work.adds,
                       .times = work.taken ? times(g, region, shard) : 0,
                       // What later micro-batches add to, the first one zeros.
-                      .per_step = once_a_step(region.part, shard) || work.call == ops::Call::zero,
+                      .per_step = once_a_step(region.part, shard) || (work.call == ops::Call::zero && adds),
                       .bytes = work.bytes,
                       .flops = work.flops,
                       .wire = work.wire,

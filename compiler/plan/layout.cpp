@@ -303,7 +303,7 @@ class LayoutMaker {
     section("transients", begin, "packed by lifetime");
   }
 
-  /// The most bytes of transients that are alive while each region runs.
+  /// The bytes of transients that are alive while each op runs, and the most of each region.
   void note_bounds(const std::vector<std::size_t>& order, const std::vector<Item>& items) {
     std::vector<std::size_t> changes;  // by position, of the bytes alive; unsigned sums wrap back
     for (const Item& item : items) {
@@ -312,10 +312,12 @@ class LayoutMaker {
       changes[static_cast<std::size_t>(item.last) + 1] -= aligned(item.bytes);
     }
     layout_.region_bounds.resize(g_.regions.size());
+    layout_.alive.resize(g_.regions.size());
     std::size_t alive = 0, position = 0;
     for (const std::size_t r : order)
       for (std::size_t i = 0; i < g_.regions[r].ops.size(); ++i, ++position) {
         if (position < changes.size()) alive += changes[position];
+        layout_.alive[r].push_back(alive);
         layout_.region_bounds[r] = std::max(layout_.region_bounds[r], alive);
       }
   }

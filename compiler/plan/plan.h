@@ -91,6 +91,7 @@ struct Layout {
   std::vector<std::map<graph::TensorId, Place>> regions;  // by region index: what else its ops touch
   std::size_t transient_bytes = 0, transient_bound = 0;   // packed size, and the most alive at once
   std::vector<std::size_t> region_bounds;                 // by region index: of these, while it runs
+  std::vector<std::vector<std::size_t>> alive;            // by region and op: of these, while the op runs
   std::vector<std::size_t> region_kept;                   // by region index: bytes of the slab that it fills
 
   /// Where a region finds an activation, input or constant.
@@ -120,6 +121,9 @@ struct Launch {
   double stream_bytes = 0;      // of `bytes`: what a residual stream in the compute type would not move
 
   const char* kind() const;  // "kernel", "gemm", "attention", "memset", "collective"
+  /// As what the step asks for it (device/timeline.h): "kernel", "product", "attention", "memset", "collective". llmc's
+  /// own kernels in cuDNN's place are asked for as an attention pass.
+  const char* asked() const;
 };
 
 /// What a step's time is predicted to be made of, on one rank.

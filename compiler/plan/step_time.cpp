@@ -12,7 +12,8 @@ namespace {
 
 /// What only the first micro-batch of a step runs: it zeros what the others add to.
 bool is_once(const Plan& plan, const Launch& launch) {
-  return launch.call == ops::Call::zero && plan.graph.regions[launch.region_index].part != Part::optimizer;
+  return launch.call == ops::Call::zero && launch.per_step &&
+         plan.graph.regions[launch.region_index].part != Part::optimizer;
 }
 
 /// Two clocks: what the device computes, and what its ranks' own stream sends. Follows emit/order_printer.cpp.

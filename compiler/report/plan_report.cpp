@@ -7,6 +7,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/snapshot.h"
+#include "compiler/plan/live.h"
 #include "compiler/report/time_report.h"
 #include "plural.h"
 #include "spec/recompute.h"
@@ -195,6 +196,30 @@ std::string snapshot_text(const Plan& plan) {
                                            : "  training waits for it\n";
 }
 
+/// What each region of the step asks for, in its order, by any number of ranks (train/timeline.h); and what it begins
+/// and ends to keep.
+nlohmann::ordered_json regions_json(const Plan& plan) {
+  using Json = nlohmann::ordered_json;
+  const std::vector<plan::RegionLife> lives = plan::region_lives(plan);
+  Json regions = Json::array();
+  for (std::size_t r = 0; r < lives.size(); ++r) {
+    const graph::Region& region = plan.graph.regions[r];
+    Json launches = Json::array();
+    for (const plan::Launch& l : plan.launches)
+      if (l.region_index == r)
+        launches.push_back({{"op", l.op},
+                            {"runs", l.what},
+                            {"asked", l.asked()},
+                            {"transient_bytes", plan.layout.alive[r][l.op_index]}});
+    regions.push_back({{"name", region.name},
+                       {"opens_bytes", lives[r].opens},
+                       {"frees_bytes", lives[r].frees},
+                       {"beside", region.part == graph::Part::gather || region.part == graph::Part::reduce},
+                       {"launches", launches}});
+  }
+  return regions;
+}
+
 }  // namespace
 
 nlohmann::ordered_json plan_json(const Plan& plan) {
@@ -225,11 +250,13 @@ nlohmann::ordered_json plan_json(const Plan& plan) {
                        {"use", name_of(buffer.use)},
                        {"sharded", is_sharded(buffer.use, s.parallel.shard)},
                        {"offset", buffer.offset}});
+  const plan::Live live = plan::live_bytes(plan);
   j["memory"] = {{"arena_bytes", plan.layout.bytes},
                  {"budget_bytes", s.memory.budget},
                  {"snapshot_bytes", snapshot_bytes(plan)},
                  {"transient_bytes", plan.layout.transient_bytes},
                  {"transient_lower_bound", plan.layout.transient_bound},
+                 {"live", {{"fixed_bytes", live.fixed}, {"peak_bytes", live.peak}}},
                  {"sections", sections},
                  {"buffers", buffers}};
   if (s.target.kind == spec::TargetKind::cuda) j["attention"] = attention_json(plan);
@@ -277,6 +304,7 @@ nlohmann::ordered_json plan_json(const Plan& plan) {
                           {"bytes", l.bytes},
                           {"flops", l.flops}});
   j["launches"] = launches;
+  j["regions"] = regions_json(plan);
   return j;
 }
 

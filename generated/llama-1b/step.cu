@@ -135,7 +135,7 @@ void embed(Step& s) {
   float* embed_weight = s.at<float>(kMasters + 286720);  // [131072, 2048]
   float* x_first = s.at<float>(kStream);                 // [32768, 2048]
 
-  const Range range("embed");
+  const Range range(s.stream, "embed");
   launch(s.stream, Grid{32768, 128}, embedding_forward, tokens, embed_weight, x_first);
 }
 
@@ -161,7 +161,7 @@ void layer_forward(Step& s, std::size_t layer) {
   bf16* down_weight = s.at<bf16>(kCopiesBf16 + 2 * (312551424 + layer * kLayerMatrices));     // [2048, 8192]
   float* x_next = s.at<float>(kStream + (layer + 1) * kStreamStride);                         // [32768, 2048]
 
-  const Range range("layer_forward");
+  const Range range(s.stream, "layer_forward");
   launch(s.stream, Grid{32768, 128}, rms_norm_forward, x, attention_norm_weight, attention_norm_out,
          attention_norm_rstd);
   s.qkv_forward(s.stream, {.a = attention_norm_out, .b = qkv_weight, .d = qkv_raw});
@@ -180,7 +180,7 @@ void head(Step& s) {
   bf16* final_norm_out = s.at<bf16>(kTransients + 2147483648);     // [32768, 2048]
   float* final_norm_rstd = s.at<float>(kTransients + 2415919104);  // [32768]
 
-  const Range range("head");
+  const Range range(s.stream, "head");
   launch(s.stream, Grid{32768, 128}, rms_norm_forward, x_last, final_norm_weight, final_norm_out, final_norm_rstd);
 }
 
@@ -197,7 +197,7 @@ void loss_chunk(Step& s, bool first, std::size_t chunk) {
   bf16* d_final_norm_out = s.at<bf16>(kTransients + 2281701376 + chunk * 33554432);  // [32768, 2048]
   float* d_embed_weight = s.at<float>(kGradients + 286720);                          // [131072, 2048]
 
-  const Range range("loss_chunk");
+  const Range range(s.stream, "loss_chunk");
   s.lm_head_forward(s.stream, {.a = final_norm_out, .b = embed_weight, .d = logits});
   launch(s.stream, Grid{65536, 512, 8}, cross_entropy_gradient, logits, targets, losses, logits_lse, entropies, correct,
          scalars);
@@ -221,7 +221,7 @@ void head_backward(Step& s, bool first) {
   float* final_norm_backward_folded = s.at<float>(kTransients);    // [32, 2048], over final_norm_backward_partial
   float* d_final_norm_weight = s.at<float>(kGradients + 262144);   // [2048]
 
-  const Range range("head_backward");
+  const Range range(s.stream, "head_backward");
   launch(s.stream, Grid{1, 1024}, loss_sum, losses, logits_lse, entropies, correct, scalars, results, !first);
   launch(s.stream, Grid{1024, 256}, rms_norm_backward, d_final_norm_out, x_last, final_norm_weight, final_norm_rstd,
          nullptr, d_x_last, final_norm_backward_partial, nullptr);
@@ -273,7 +273,7 @@ void layer_backward(Step& s, bool first, std::size_t layer) {
   float* d_attention_norm_weight = s.at<float>(kGradients + 4 * layer * kLayerVectors);      // [2048]
   float* d_qkv_weight = s.at<float>(kGradients + 4 * (268511232 + layer * kLayerMatrices));  // [3072, 2048]
 
-  const Range range("layer_backward");
+  const Range range(s.stream, "layer_backward");
   s.down_dgrad(s.stream, {.a = d_x_next, .b = down_weight, .d = d_swiglu_out});
   launch(s.stream, Grid{32768, 256}, swiglu_backward_recompute, d_swiglu_out, gate_up_out, d_gate_up_out, swiglu_out);
   s.down_wgrad(s.stream, {.a = d_x_next, .b = swiglu_out, .d = d_down_weight, .accumulate = !first});
@@ -305,7 +305,7 @@ void embed_backward(Step& s) {
   int* run_count = s.at<int>(kRunCount);                     // [1]
   float* d_embed_weight = s.at<float>(kGradients + 286720);  // [131072, 2048]
 
-  const Range range("embed_backward");
+  const Range range(s.stream, "embed_backward");
   launch(s.stream, Grid{32768, 128}, embedding_backward, d_x_first, embedding_order, run_begin, run_token, run_count,
          d_embed_weight);
 }
@@ -327,7 +327,7 @@ void optimizer(Step& s) {
   int* first_chunk = s.at<int>(kFirstChunk);                        // [147]
   float* tensor_norms = s.at<float>(kTensorNorms);                  // [146, 3]
 
-  const Range range("optimizer");
+  const Range range(s.stream, "optimizer");
   launch(s.stream, Grid{75809, 256}, gradient_norm, gradients, chunks, gradient_partial, 0, kChunkCount);
   s.ranks.all_reduce_sum(gradient_partial, 75809, s.stream);
   s.ranks.all_reduce_sum(&results->loss, 5, s.stream);
@@ -352,7 +352,7 @@ void evaluate_chunk(Step& s, std::size_t chunk) {
   float* entropies = s.at<float>(kTransients + 2416312320 + chunk * 32768);        // [32768]
   float* correct = s.at<float>(kTransients + 2416443392 + chunk * 32768);          // [32768]
 
-  const Range range("evaluate_chunk");
+  const Range range(s.stream, "evaluate_chunk");
   s.lm_head_forward(s.stream, {.a = final_norm_out, .b = embed_weight, .d = logits});
   launch(s.stream, Grid{65536, 512, 8}, cross_entropy, logits, targets, losses, logits_lse, entropies, correct,
          scalars);
@@ -366,7 +366,7 @@ void evaluate_sum(Step& s, bool first) {
   StepScalars* scalars = s.at<StepScalars>(kScalars);         // [1]
   StepResults* results = s.at<StepResults>(kResults);         // [1]
 
-  const Range range("evaluate_sum");
+  const Range range(s.stream, "evaluate_sum");
   launch(s.stream, Grid{1, 1024}, loss_sum, losses, logits_lse, entropies, correct, scalars, results, !first);
 }
 
@@ -377,7 +377,7 @@ void sample(Step& s) {
   bf16* embed_weight = s.at<bf16>(kCopiesBf16 + 143360);        // [131072, 2048]
   float* sample_logits = s.at<float>(kSampleLogits);            // [16, 131072]
 
-  const Range range("sample");
+  const Range range(s.stream, "sample");
   launch(s.stream, Grid{8, 128}, gather_rows, final_norm_out, positions, sample_rows);
   s.sample_logits_forward(s.stream, {.a = sample_rows, .b = embed_weight, .d = sample_logits});
 }
@@ -385,7 +385,7 @@ void sample(Step& s) {
 void reduce_layer(Step& s, std::size_t layer) {
   float* layer_gradients = s.at<float>(kGradients + 4 * (268511232 + layer * kLayerMatrices));  // [60817408]
 
-  const Range range("reduce_layer");
+  const Range range(s.stream, "reduce_layer");
   Stream& beside = s.ranks.beside(s.stream);
   s.ranks.reduce_scatter_sum(layer_gradients, share_of(60817408, s.ranks.world_size()), beside);
 }
@@ -393,7 +393,7 @@ void reduce_layer(Step& s, std::size_t layer) {
 void reduce_embed(Step& s) {
   float* embed_gradients = s.at<float>(kGradients + 286720);  // [268435456]
 
-  const Range range("reduce_embed");
+  const Range range(s.stream, "reduce_embed");
   Stream& beside = s.ranks.beside(s.stream);
   s.ranks.reduce_scatter_sum(embed_gradients, share_of(268435456, s.ranks.world_size()), beside);
 }
@@ -401,7 +401,7 @@ void reduce_embed(Step& s) {
 void reduce_vectors(Step& s) {
   float* vectors_gradients = s.at<float>(kGradients);  // [67584]
 
-  const Range range("reduce_vectors");
+  const Range range(s.stream, "reduce_vectors");
   Stream& beside = s.ranks.beside(s.stream);
   s.ranks.reduce_scatter_sum(vectors_gradients, share_of(67584, s.ranks.world_size()), beside);
 }
@@ -409,7 +409,7 @@ void reduce_vectors(Step& s) {
 void gather_vectors(Step& s) {
   float* vectors_weights = s.at<float>(kMasters);  // [67584]
 
-  const Range range("gather_vectors");
+  const Range range(s.stream, "gather_vectors");
   Stream& beside = s.ranks.beside(s.stream);
   s.ranks.all_gather(vectors_weights, 4 * share_of(67584, s.ranks.world_size()), beside);
   s.ranks.mark(kVectorsGathered);
@@ -419,7 +419,7 @@ void gather_embed(Step& s) {
   float* embed_weights = s.at<float>(kMasters + 286720);       // [268435456]
   bf16* embed_copies_bf16 = s.at<bf16>(kCopiesBf16 + 143360);  // [268435456]
 
-  const Range range("gather_embed");
+  const Range range(s.stream, "gather_embed");
   Stream& beside = s.ranks.beside(s.stream);
   s.ranks.all_gather(embed_weights, 4 * share_of(268435456, s.ranks.world_size()), beside);
   s.ranks.all_gather(embed_copies_bf16, 2 * share_of(268435456, s.ranks.world_size()), beside);
@@ -429,7 +429,7 @@ void gather_embed(Step& s) {
 void gather_layer(Step& s, std::size_t layer) {
   bf16* layer_copies_bf16 = s.at<bf16>(kCopiesBf16 + 2 * (268511232 + layer * kLayerMatrices));  // [60817408]
 
-  const Range range("gather_layer");
+  const Range range(s.stream, "gather_layer");
   Stream& beside = s.ranks.beside(s.stream);
   s.ranks.all_gather(layer_copies_bf16, 2 * share_of(60817408, s.ranks.world_size()), beside);
   s.ranks.mark(kLayerGathered + layer % 2);

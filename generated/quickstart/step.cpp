@@ -10,6 +10,7 @@
 
 #include "comm/collectives.h"
 #include "device/launch.h"
+#include "device/range.h"
 #include "kernels.h"
 #include "math/gemm.h"
 #include "shares.h"
@@ -128,6 +129,7 @@ void embed(Step& s) {
   float* embed_weight = s.at<float>(kMasters + 29696);  // [4096, 256]
   float* x_first = s.at<float>(kStream);                // [2048, 256]
 
+  const Range range(s.stream, "embed");
   launch(s.stream, embedding_forward, tokens, embed_weight, x_first);
 }
 
@@ -153,6 +155,7 @@ void layer_forward(Step& s, std::size_t layer) {
   float* down_weight = s.at<float>(kMasters + 4 * (1649920 + layer * kLayerMatrices));     // [256, 768]
   float* x_next = s.at<float>(kStream + (layer + 1) * kStreamStride);                      // [2048, 256]
 
+  const Range range(s.stream, "layer_forward");
   launch(s.stream, rms_norm_forward, x, attention_norm_weight, attention_norm_out, attention_norm_rstd);
   s.qkv_forward(s.stream, {.a = attention_norm_out, .b = qkv_weight, .d = qkv_raw});
   launch(s.stream, rope, qkv_raw, rope_table);
@@ -170,6 +173,7 @@ void head(Step& s) {
   float* final_norm_out = s.at<float>(kTransients + 33554432);   // [2048, 256]
   float* final_norm_rstd = s.at<float>(kTransients + 37748736);  // [2048]
 
+  const Range range(s.stream, "head");
   launch(s.stream, rms_norm_forward, x_last, final_norm_weight, final_norm_out, final_norm_rstd);
 }
 
@@ -186,6 +190,7 @@ void loss_chunk(Step& s, bool first, std::size_t chunk) {
   float* d_final_norm_out = s.at<float>(kTransients + 35651584 + chunk * 2097152);  // [2048, 256]
   float* d_embed_weight = s.at<float>(kGradients + 29696);                          // [4096, 256]
 
+  const Range range(s.stream, "loss_chunk");
   s.lm_head_forward(s.stream, {.a = final_norm_out, .b = embed_weight, .d = logits});
   launch(s.stream, cross_entropy_gradient, logits, targets, losses, logits_lse, entropies, correct, scalars);
   s.lm_head_dgrad(s.stream, {.a = logits, .b = embed_weight, .d = d_final_norm_out});
@@ -208,6 +213,7 @@ void head_backward(Step& s, bool first) {
   float* final_norm_backward_folded = s.at<float>(kTransients);   // [32, 256], over final_norm_backward_partial
   float* d_final_norm_weight = s.at<float>(kGradients + 12288);   // [256]
 
+  const Range range(s.stream, "head_backward");
   launch(s.stream, loss_sum, losses, logits_lse, entropies, correct, scalars, results, !first);
   launch(s.stream, rms_norm_backward, d_final_norm_out, x_last, final_norm_weight, final_norm_rstd, nullptr, d_x_last,
          final_norm_backward_partial, nullptr);
@@ -256,6 +262,7 @@ void layer_backward(Step& s, bool first, std::size_t layer) {
   float* attention_norm_backward_folded = s.at<float>(kTransients);  // [32, 256], over attention_norm_backward_partial
   float* d_attention_norm_weight = s.at<float>(kGradients + 4 * layer * kLayerVectors);  // [256]
 
+  const Range range(s.stream, "layer_backward");
   s.down_wgrad(s.stream, {.a = d_x_next, .b = swiglu_out, .d = d_down_weight, .accumulate = !first});
   s.down_dgrad(s.stream, {.a = d_x_next, .b = down_weight, .d = d_swiglu_out});
   launch(s.stream, swiglu_backward, d_swiglu_out, gate_up_out, d_gate_up_out, nullptr);
@@ -285,6 +292,7 @@ void embed_backward(Step& s) {
   int* run_count = s.at<int>(kRunCount);                    // [1]
   float* d_embed_weight = s.at<float>(kGradients + 29696);  // [4096, 256]
 
+  const Range range(s.stream, "embed_backward");
   launch(s.stream, embedding_backward, d_x_first, embedding_order, run_begin, run_token, run_count, d_embed_weight);
 }
 
@@ -304,6 +312,7 @@ void optimizer(Step& s) {
   int* first_chunk = s.at<int>(kFirstChunk);                        // [57]
   float* tensor_norms = s.at<float>(kTensorNorms);                  // [56, 3]
 
+  const Range range(s.stream, "optimizer");
   launch(s.stream, gradient_norm, gradients, chunks, gradient_partial, 0, kChunkCount);
   s.ranks.all_reduce_sum(gradient_partial, 365, s.stream);
   s.ranks.all_reduce_sum(&results->loss, 5, s.stream);
@@ -327,6 +336,7 @@ void evaluate_chunk(Step& s, std::size_t chunk) {
   float* entropies = s.at<float>(kTransients + 37773312 + chunk * 8192);          // [2048]
   float* correct = s.at<float>(kTransients + 37781504 + chunk * 8192);            // [2048]
 
+  const Range range(s.stream, "evaluate_chunk");
   s.lm_head_forward(s.stream, {.a = final_norm_out, .b = embed_weight, .d = logits});
   launch(s.stream, cross_entropy, logits, targets, losses, logits_lse, entropies, correct, scalars);
 }
@@ -339,6 +349,7 @@ void evaluate_sum(Step& s, bool first) {
   StepScalars* scalars = s.at<StepScalars>(kScalars);       // [1]
   StepResults* results = s.at<StepResults>(kResults);       // [1]
 
+  const Range range(s.stream, "evaluate_sum");
   launch(s.stream, loss_sum, losses, logits_lse, entropies, correct, scalars, results, !first);
 }
 
@@ -349,6 +360,7 @@ void sample(Step& s) {
   float* embed_weight = s.at<float>(kMasters + 29696);          // [4096, 256]
   float* sample_logits = s.at<float>(kSampleLogits);            // [8, 4096]
 
+  const Range range(s.stream, "sample");
   launch(s.stream, gather_rows, final_norm_out, positions, sample_rows);
   s.sample_logits_forward(s.stream, {.a = sample_rows, .b = embed_weight, .d = sample_logits});
 }
@@ -356,6 +368,7 @@ void sample(Step& s) {
 void reduce_layer(Step& s, std::size_t layer) {
   float* layer_gradients = s.at<float>(kGradients + 4 * (1060096 + layer * kLayerMatrices));  // [786432]
 
+  const Range range(s.stream, "reduce_layer");
   Stream& beside = s.ranks.beside(s.stream);
   s.ranks.reduce_scatter_sum(layer_gradients, share_of(786432, s.ranks.world_size()), beside);
 }
@@ -363,6 +376,7 @@ void reduce_layer(Step& s, std::size_t layer) {
 void reduce_embed(Step& s) {
   float* embed_gradients = s.at<float>(kGradients + 29696);  // [1048576]
 
+  const Range range(s.stream, "reduce_embed");
   Stream& beside = s.ranks.beside(s.stream);
   s.ranks.reduce_scatter_sum(embed_gradients, share_of(1048576, s.ranks.world_size()), beside);
 }
@@ -370,6 +384,7 @@ void reduce_embed(Step& s) {
 void reduce_vectors(Step& s) {
   float* vectors_gradients = s.at<float>(kGradients);  // [3328]
 
+  const Range range(s.stream, "reduce_vectors");
   Stream& beside = s.ranks.beside(s.stream);
   s.ranks.reduce_scatter_sum(vectors_gradients, share_of(3328, s.ranks.world_size()), beside);
 }
@@ -377,6 +392,7 @@ void reduce_vectors(Step& s) {
 void gather_vectors(Step& s) {
   float* vectors_weights = s.at<float>(kMasters);  // [3328]
 
+  const Range range(s.stream, "gather_vectors");
   Stream& beside = s.ranks.beside(s.stream);
   s.ranks.all_gather(vectors_weights, 4 * share_of(3328, s.ranks.world_size()), beside);
   s.ranks.mark(kVectorsGathered);
@@ -385,6 +401,7 @@ void gather_vectors(Step& s) {
 void gather_embed(Step& s) {
   float* embed_weights = s.at<float>(kMasters + 29696);  // [1048576]
 
+  const Range range(s.stream, "gather_embed");
   Stream& beside = s.ranks.beside(s.stream);
   s.ranks.all_gather(embed_weights, 4 * share_of(1048576, s.ranks.world_size()), beside);
   s.ranks.mark(kEmbedGathered);
@@ -393,6 +410,7 @@ void gather_embed(Step& s) {
 void gather_layer(Step& s, std::size_t layer) {
   float* layer_weights = s.at<float>(kMasters + 4 * (1060096 + layer * kLayerMatrices));  // [786432]
 
+  const Range range(s.stream, "gather_layer");
   Stream& beside = s.ranks.beside(s.stream);
   s.ranks.all_gather(layer_weights, 4 * share_of(786432, s.ranks.world_size()), beside);
   s.ranks.mark(kLayerGathered + layer % 2);

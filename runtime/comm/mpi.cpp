@@ -12,6 +12,7 @@
 #include "comm/mpi_library.h"
 #include "comm/rendezvous.h"
 #include "comm/spawn.h"
+#include "device/cpu/stream.h"
 #include "device/math.h"
 
 namespace llmc {
@@ -199,52 +200,60 @@ void Communicator::mark(int) {}
 void Communicator::wait(int, Stream&) {}
 void Communicator::join(Stream&) {}
 
-void Communicator::all_reduce_sum(float* values, std::size_t count, Stream&) {
+void Communicator::all_reduce_sum(float* values, std::size_t count, Stream& stream) {
   if (!impl_) return;
+  const Launched launched(stream.listener, stream, LaunchKind::collective);
   const Impl::Within within(*impl_, "all-reduce");
   impl_->all_reduce(values, count);
 }
 
-void Communicator::all_reduce_sum(double* values, std::size_t count, Stream&) {
+void Communicator::all_reduce_sum(double* values, std::size_t count, Stream& stream) {
   if (!impl_) return;
+  const Launched launched(stream.listener, stream, LaunchKind::collective);
   const Impl::Within within(*impl_, "all-reduce");
   impl_->all_reduce(values, count);
 }
 
-void Communicator::all_reduce_sum(bf16* values, std::size_t count, Stream&) {
+void Communicator::all_reduce_sum(bf16* values, std::size_t count, Stream& stream) {
   if (!impl_) return;
+  const Launched launched(stream.listener, stream, LaunchKind::collective);
   const Impl::Within within(*impl_, "all-reduce");
   impl_->all_reduce(values, count);
 }
 
-void Communicator::all_reduce_max(double* values, std::size_t count, Stream&) {
+void Communicator::all_reduce_max(double* values, std::size_t count, Stream& stream) {
   if (!impl_) return;
+  const Launched launched(stream.listener, stream, LaunchKind::collective);
   const Impl::Within within(*impl_, "all-reduce");
   for (const double* rank : impl_->all_of(values, count))
     for (std::size_t i = 0; i < count; ++i) values[i] = std::max(values[i], rank[i]);
 }
 
-void Communicator::reduce_scatter_sum(float* data, std::size_t share, Stream&) {
+void Communicator::reduce_scatter_sum(float* data, std::size_t share, Stream& stream) {
   if (!impl_) return;
+  const Launched launched(stream.listener, stream, LaunchKind::collective);
   const Impl::Within within(*impl_, "reduce-scatter");
   impl_->reduce_scatter(data, share * static_cast<std::size_t>(impl_->world_size), share);
 }
 
-void Communicator::reduce_scatter_sum(bf16* data, std::size_t share, Stream&) {
+void Communicator::reduce_scatter_sum(bf16* data, std::size_t share, Stream& stream) {
   if (!impl_) return;
+  const Launched launched(stream.listener, stream, LaunchKind::collective);
   const Impl::Within within(*impl_, "reduce-scatter");
   impl_->reduce_scatter(data, share * static_cast<std::size_t>(impl_->world_size), share);
 }
 
-void Communicator::all_gather(const void* mine, void* data, std::size_t share, Stream&) {
+void Communicator::all_gather(const void* mine, void* data, std::size_t share, Stream& stream) {
   if (!impl_) return;
+  const Launched launched(stream.listener, stream, LaunchKind::collective);
   const Impl::Within within(*impl_, "all-gather");
   impl_->gather(static_cast<const std::byte*>(mine), static_cast<std::byte*>(data),
                 share * static_cast<std::size_t>(impl_->world_size), share);
 }
 
-void Communicator::broadcast(void* data, std::size_t bytes, int root, Stream&) {
+void Communicator::broadcast(void* data, std::size_t bytes, int root, Stream& stream) {
   if (!impl_) return;
+  const Launched launched(stream.listener, stream, LaunchKind::collective);
   const Impl::Within within(*impl_, "broadcast");
   impl_->mpi.broadcast(data, bytes, root);
 }

@@ -162,6 +162,7 @@ Stream& Communicator::beside(Stream& stream) {
   if (!impl_) return stream;
   impl_->ready.record(stream.handle);
   impl_->ready.hold(impl_->own.handle);
+  impl_->own.listener = stream.listener;
   return impl_->own;
 }
 
@@ -181,43 +182,51 @@ void Communicator::join(Stream& stream) {
 
 void Communicator::all_reduce_sum(float* values, std::size_t count, Stream& stream) {
   if (!impl_) return;
+  const Launched launched(stream.listener, stream, LaunchKind::collective);
   check(ncclAllReduce(values, values, count, ncclFloat32, ncclSum, impl_->comm, stream.handle), "ncclAllReduce");
 }
 
 void Communicator::all_reduce_sum(double* values, std::size_t count, Stream& stream) {
   if (!impl_) return;
+  const Launched launched(stream.listener, stream, LaunchKind::collective);
   check(ncclAllReduce(values, values, count, ncclFloat64, ncclSum, impl_->comm, stream.handle), "ncclAllReduce");
 }
 
 void Communicator::all_reduce_sum(bf16* values, std::size_t count, Stream& stream) {
   if (!impl_) return;
+  const Launched launched(stream.listener, stream, LaunchKind::collective);
   check(ncclAllReduce(values, values, count, ncclBfloat16, ncclSum, impl_->comm, stream.handle), "ncclAllReduce");
 }
 
 void Communicator::all_reduce_max(double* values, std::size_t count, Stream& stream) {
   if (!impl_) return;
+  const Launched launched(stream.listener, stream, LaunchKind::collective);
   check(ncclAllReduce(values, values, count, ncclFloat64, ncclMax, impl_->comm, stream.handle), "ncclAllReduce");
 }
 
 void Communicator::reduce_scatter_sum(float* data, std::size_t share, Stream& stream) {
   if (!impl_) return;
+  const Launched launched(stream.listener, stream, LaunchKind::collective);
   float* mine = data + static_cast<std::size_t>(impl_->rank) * share;  // where NCCL works in place
   check(ncclReduceScatter(data, mine, share, ncclFloat32, ncclSum, impl_->comm, stream.handle), "ncclReduceScatter");
 }
 
 void Communicator::reduce_scatter_sum(bf16* data, std::size_t share, Stream& stream) {
   if (!impl_) return;
+  const Launched launched(stream.listener, stream, LaunchKind::collective);
   bf16* mine = data + static_cast<std::size_t>(impl_->rank) * share;
   check(ncclReduceScatter(data, mine, share, ncclBfloat16, ncclSum, impl_->comm, stream.handle), "ncclReduceScatter");
 }
 
 void Communicator::all_gather(const void* mine, void* data, std::size_t share, Stream& stream) {
   if (!impl_) return;
+  const Launched launched(stream.listener, stream, LaunchKind::collective);
   check(ncclAllGather(mine, data, share, ncclUint8, impl_->comm, stream.handle), "ncclAllGather");
 }
 
 void Communicator::broadcast(void* data, std::size_t bytes, int root, Stream& stream) {
   if (!impl_) return;
+  const Launched launched(stream.listener, stream, LaunchKind::collective);
   check(ncclBroadcast(data, data, bytes, ncclUint8, root, impl_->comm, stream.handle), "ncclBroadcast");
 }
 

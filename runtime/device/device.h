@@ -10,6 +10,7 @@ namespace llmc {
 
 /// The order in which work runs. `cpu`: empty, everything runs at once; `cuda`: wraps a cudaStream_t.
 struct Stream;
+class LaunchListener;  // device/timeline.h
 
 class Device {
  public:
@@ -51,6 +52,10 @@ class Device {
   /// cpu.
   void profile(bool on);
   bool profiled() const;
+
+  /// Tells `listener` of each launch on the device's streams from now on, none of which runs from recordings; null:
+  /// nobody. Nothing waits for the device.
+  void listen(LaunchListener* listener);
 
   /// One line for the log, as long as the Device lives: "AMD EPYC, 2 threads, avx512_bf16" or "NVIDIA H200 (sm_90),
   /// driver 580".

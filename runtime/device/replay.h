@@ -11,7 +11,8 @@ namespace llmc {
 
 /// `cpu`: calls the work each time. `cuda`: calls it the first time, so that libraries load what they load at first
 /// use; takes it down as a CUDA graph the second time; after that launches the graph. Under a profiler
-/// (Device::profiled) it calls the work: a graph would show no names but those of kernels.
+/// (Device::profiled), or where launches are listened to, it calls the work: a graph would show no names but those of
+/// kernels.
 class Replay {
  public:
   explicit Replay(Device& device);

@@ -12,7 +12,7 @@ namespace llmc {
 
 /// D[m, n] = op(A)[m, k] · op(B)[k, n] (+ bias[n]) (+ C[m, n] | + D[m, n]). All row-major; pitches in elements.
 struct GemmShape {
-  const char* name = "product";  // what errors and profilers call it
+  const char* name = "product";  // what errors and profilers call it; lives on
   std::int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false;                            // A is stored [k, m]
   bool transpose_b = false;                            // B is stored [n, k], as Hugging Face stores a weight

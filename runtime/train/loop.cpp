@@ -83,6 +83,9 @@ void TrainLoop::send() {
   const StepLimits limits = guard_.limits(step + 1);
   sent_.push_back({lr, batch_.sample_ids, batch_.target_count, batch_.end, limits, begin, data_wait, audited});
   run_.ranks.at(step + 1, "training");
+  const bool timed = run_.timeline && run_.timeline->covers(step);
+  if (timed) run_.timeline->begin_step(step);
+  if (timed) run_.session.listen(run_.timeline);
   run_.session.send(batch_, optimizer_scalars(optimizer, run_.session.info().groups, lr, step),
                     {.clip_norm = static_cast<float>(optimizer.clip_norm),
                      .loss_scale = 0,
@@ -90,6 +93,7 @@ void TrainLoop::send() {
                      .loss_limit = limits.loss,
                      .grad_norm_limit = limits.grad_norm},
                     step, run_.trace);
+  if (timed) run_.session.listen(nullptr);
 }
 
 /// The time of a step that was sent ahead begins where the one before it ended.
@@ -117,6 +121,13 @@ void TrainLoop::finish() {
     recent_.sum += loss;
   }
   if (run_.profile && state_.step == run_.profile->first + run_.profile->count) run_.session.profile(false);
+  if (run_.timeline && run_.timeline->ends_with(state_.step)) write_timeline();
+}
+
+void TrainLoop::write_timeline() try {
+  run_.timeline->write(run_.session.allocated_bytes());
+} catch (const Failure& failure) {
+  run_.console.warning(fmt::format("{}; training goes on without a timeline", failure.what()));
 }
 
 double TrainLoop::epochs() const {
@@ -354,7 +365,9 @@ void TrainLoop::go_back(const std::string& why) {
 }
 
 int TrainLoop::run() try {
-  return train();
+  const int signal = train();
+  if (run_.timeline) write_timeline();  // of a run that was stopped before its last step of these
+  return signal;
 } catch (const SharedFailure&) {  // what ends all of them leaves what was begun to be saved
   saver_.finish();
   throw;

@@ -49,6 +49,7 @@ struct Run {
   TraceWriter* trace;                                     // null: none
   std::int64_t stop;                                      // last step, at most values.schedule.steps
   std::optional<StepWindow> profile;                      // within the steps of this run
+  Timeline* timeline;                                     // null: none
   const HistoryEntry& start;                              // the line of this start
   std::function<std::string(std::uint64_t)> sample_text;  // how a sample begins; empty: not to be shown
   std::optional<double> peak;                             // FLOP/s of a device, where that is known
@@ -105,6 +106,8 @@ class TrainLoop {
   std::string where_not_finite();
   void observe();
   void report(bool last);
+  /// What fails is a warning: neither a full disk nor what is only looked at may end a run.
+  void write_timeline();
   /// Throws SharedFailure(numerics) where it cannot, or may not.
   void go_back(const std::string& why);
   /// `line`: where a line of progress stays; `norms`: with those of the parameters.

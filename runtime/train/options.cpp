@@ -75,7 +75,7 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
   Options options;
   CLI::App app(fmt::format("Trains run {} (fingerprint {}), compiled for {}.", info.name, info.fingerprint, info.arch),
                "trainer");
-  std::string run, trace, timing, base, profile, batches;
+  std::string run, trace, timing, timeline, timeline_steps, base, profile, batches;
   std::int64_t steps = 0;
   auto* run_option =
       app.add_option("--run", run,
@@ -123,6 +123,16 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
       ->type_name("DIR");
   app.add_option("--timing", timing, "write the seconds of start-up and of every step to FILE, as JSON")
       ->type_name("FILE");
+  auto* timeline_option =
+      app.add_option("--timeline", timeline,
+                     "write each launch of three steps with its time by the plan's names, and the arena's live bytes, "
+                     "to FILE (Chrome's trace format; opens in Perfetto, and llmc plan SPEC --measured FILE reads it)")
+          ->type_name("FILE");
+  auto* timeline_steps_option =
+      app.add_option("--timeline-steps", timeline_steps,
+                     "with --timeline: COUNT steps from step START on (default: three after the first two)")
+          ->type_name("START:COUNT")
+          ->needs(timeline_option);
   app.add_option(
          "--profile", profile,
          "on a GPU: the profiler's capture covers COUNT steps from step START on, which run without graphs so "
@@ -248,7 +258,7 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
   if (options.json && !options.plan && batches.empty())
     throw Failure(Exit::usage, "--json is for --plan and --batches");
   if (!batches.empty())
-    for (const char* training : {"--trace", "--timing", "--profile", "--ranks", "--no-final-checkpoint"})
+    for (const char* training : {"--trace", "--timing", "--timeline", "--profile", "--ranks", "--no-final-checkpoint"})
       if (app.get_option(training)->count() > 0)
         throw Failure(Exit::usage, fmt::format("--batches trains nothing: leave out {}", training));
   if ((run_option->count() > 0 && run.empty()) || options.resume.empty())
@@ -256,11 +266,16 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
   if (steps_option->count() > 0) options.steps = steps;
   if (device_option->count() + tuned_device->count() > 0) options.device = device;
   if (!deadline.empty()) options.deadline = duration(deadline);
+  if (timeline_option->count() > 0 && timeline.empty())
+    throw Failure(Exit::usage, "--timeline needs the name of a file");
+  if (timeline_steps_option->count() > 0)
+    options.timeline_steps = step_window("--timeline-steps", timeline_steps, false);
   if (!profile.empty()) options.profile = step_window("--profile", profile, false);
   if (!batches.empty()) options.batches = step_window("--batches", batches, true);
   options.final_checkpoint = !no_final_checkpoint;
   options.trace = trace;
   options.timing = timing;
+  options.timeline = timeline;
   if (options.plan || options.tune) return options;  // they need no folder
   options.base = base.empty() ? default_base() : fs::absolute(base);
   options.run_named = !run.empty();

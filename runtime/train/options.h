@@ -11,23 +11,21 @@
 #include "train/calibrate.h"
 #include "train/program.h"
 #include "train/saved_commands.h"
+#include "train/timeline.h"
 
 namespace llmc {
 
-/// Steps first + 1 to first + count of a run.
-struct StepWindow {
-  std::int64_t first, count;
-};
-
 struct Options {
-  std::filesystem::path run;           // the run folder; by default runs/NAME in `base`
-  bool run_named = false;              // by --run
-  std::string resume = "auto";         // auto | none | a checkpoint's or a run's directory
-  std::vector<std::string> allow;      // keys that a resume may change although they are guarded
-  bool follow_spec = false;            // a resume takes the trainer's run-time values, not the run's own
-  std::optional<std::int64_t> steps;   // stop after this step
-  std::filesystem::path trace;         // empty: no trace
-  std::filesystem::path timing;        // empty: none written
+  std::filesystem::path run;          // the run folder; by default runs/NAME in `base`
+  bool run_named = false;             // by --run
+  std::string resume = "auto";        // auto | none | a checkpoint's or a run's directory
+  std::vector<std::string> allow;     // keys that a resume may change although they are guarded
+  bool follow_spec = false;           // a resume takes the trainer's run-time values, not the run's own
+  std::optional<std::int64_t> steps;  // stop after this step
+  std::filesystem::path trace;        // empty: no trace
+  std::filesystem::path timing;       // empty: none written
+  std::filesystem::path timeline;     // empty: none written
+  std::optional<StepWindow> timeline_steps;
   std::filesystem::path base;          // what the spec's relative paths are relative to
   std::vector<std::string> overrides;  // "key.path=value"
   std::vector<std::string> command;    // all of the words, for messages that show it again

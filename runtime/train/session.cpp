@@ -147,7 +147,7 @@ std::size_t Session::passes_of_all() const {
 
 void Session::send(const StepBatch& batch, const OptimizerScalars& optimizer, StepScalars scalars, std::int64_t step,
                    TraceWriter* trace) {
-  const Range range("step");
+  const Range range(device_.stream(), "step");
   if (batch.target_count < 1 || batch.begin >= batch.past)
     throw Failure(Exit::internal, "a batch without targets, or without a part for this rank");
   scalars.loss_scale = static_cast<float>(1.0 / static_cast<double>(batch.target_count));
@@ -158,7 +158,7 @@ void Session::send(const StepBatch& batch, const OptimizerScalars& optimizer, St
   flat_.begin_step();
   const std::size_t own = batch.past - batch.begin, of_all = passes_of_all(), passes = std::max(own, of_all);
   for (std::size_t i = 0; i < passes; ++i) {
-    const Range range("micro-batch");
+    const Range range(device_.stream(), "micro-batch");
     const MicroBatch& micro = batch.micro_batches[batch.begin + std::min(i, own - 1)];
     send_inputs(i < own ? micro : without_targets(micro), scalars, optimizer);
     const bool first = i == 0, last = i + 1 == passes || of_all > 0;  // each is reduced alike
@@ -166,7 +166,7 @@ void Session::send(const StepBatch& batch, const OptimizerScalars& optimizer, St
   }
   if (own_results_) own_results_->ask();
   {
-    const Range range("optimizer step");
+    const Range range(device_.stream(), "optimizer step");
     optimizer_step_.run([&] { program_.optimizer_step(*step_); });
   }
   gathered_ = false;
@@ -198,7 +198,7 @@ Session::Finished Session::finish(TraceWriter* trace, float lr) {
 void Session::evaluate(const MicroBatch& batch, float loss_scale, bool first) {
   StepScalars scalars{};
   scalars.loss_scale = loss_scale;
-  const Range range("evaluation");
+  const Range range(device_.stream(), "evaluation");
   gather_weights();
   copy_in(place(Use::scalars), std::span<const StepScalars>(&scalars, 1));
   copy_in(place(Use::tokens), std::span(batch.inputs));
@@ -226,7 +226,7 @@ Session::Evaluated Session::evaluated() {
 }
 
 double Session::audit(const StepBatch& batch, bool masters) {
-  const Range range("audit");
+  const Range range(device_.stream(), "audit");
   if (masters)
     for (const ParameterInfo& parameter : info().parameters) flat_.gather(buffer(Use::masters), parameter);
   else
@@ -248,7 +248,7 @@ double Session::audit(const StepBatch& batch, bool masters) {
 
 void Session::next_logits(std::span<const std::int32_t> tokens, std::span<const std::int32_t> positions,
                           std::vector<float>& logits) {
-  const Range range("sampling");
+  const Range range(device_.stream(), "sampling");
   gather_weights();
   copy_in(place(Use::tokens), tokens);
   copy_in(place(Use::positions), positions);

@@ -63,6 +63,8 @@ class Session {
   bool runs_ahead() const { return device_.runs_ahead(); }
   /// Between profile(true) and profile(false) a profiler's capture is on; see Device::profile.
   void profile(bool on) { device_.profile(on); }
+  /// As Device::listen().
+  void listen(LaunchListener* listener) { device_.listen(listener); }
 
   struct Finished {
     StepResults results;

@@ -33,6 +33,7 @@
 #include "train/program.h"
 #include "train/sample_text.h"
 #include "train/start.h"
+#include "train/timeline.h"
 #include "train/together.h"
 #include "train/tune.h"
 #include "train/usage.h"
@@ -50,6 +51,19 @@ void check_profile(const StepWindow& window, const Device& device, std::int64_t 
     throw Failure(Exit::usage, fmt::format("--profile {}:{} names steps {} to {}, and this run trains steps {} to {}",
                                            window.first + 1, window.count, window.first + 1,
                                            window.first + window.count, done + 1, stop));
+}
+
+constexpr std::int64_t kWarmUpSteps = 2, kTimelineSteps = 3;
+
+/// Those that were asked for, or some after those in which libraries load what they load at first use.
+StepWindow timeline_steps(const Options& options, std::int64_t done, std::int64_t stop) {
+  const StepWindow steps = options.timeline_steps.value_or(StepWindow{done + kWarmUpSteps, kTimelineSteps});
+  if (steps.first < done || steps.first + steps.count > stop)
+    throw Failure(Exit::usage,
+                  fmt::format("--timeline would write steps {} to {}, and this run trains steps {} to {}; name others "
+                              "by --timeline-steps START:COUNT",
+                              steps.first + 1, steps.first + steps.count, done + 1, stop));
+  return steps;
 }
 
 void print_error(const char* text) {
@@ -115,6 +129,12 @@ int train(int argc, char** argv, const Options& options, const Program& program,
   Device device(options.device ? *options.device : Device::index_of(launch.local_rank), options.threads);
   check_distinct(launch, rendezvous, device.identity());
   if (options.profile) check_profile(*options.profile, device, state.step, stop);
+  std::optional<Timeline> timeline;
+  together(launch, rendezvous, [&] {
+    if (options.timeline.empty() || !owner) return;
+    timeline.emplace(options.timeline, timeline_steps(options, state.step, stop), device, info,
+                     Timeline::Machine{device.description(), device.threads(), launch.world_size});
+  });
   Communicator ranks(device, launch, rendezvous);
   // While the device's memory is free: what is allocated for it goes again.
   std::optional<ProductRate> products;
@@ -196,6 +216,7 @@ int train(int argc, char** argv, const Options& options, const Program& program,
                   trace ? &*trace : nullptr,
                   stop,
                   options.profile,
+                  timeline ? &*timeline : nullptr,
                   entry,
                   sample_text,
                   peak_flops(device.description(), run.compute),

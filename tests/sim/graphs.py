@@ -1,13 +1,18 @@
 """A simulated trainer's steps are replayed as CUDA graphs, each captured once, and give the bits of plain launches."""
 
+import json
 import os
 import shutil
+import sys
 
 import harness
 
+sys.path.append(os.path.join(harness.SOURCE, "tests", "runs"))
+import timelines  # noqa: E402
+
 STEPS = 4
 REPLAY = os.path.join("device", "cuda", "replay.cpp")
-CAPTURES = "  if (!impl_->warm || impl_->device.profiled()) {\n"  # stands once in REPLAY: what follows runs the work as plain launches
+CAPTURES = "  if (!impl_->warm || impl_->device.profiled() || impl_->device.stream().listener) {\n"  # stands once in REPLAY: what follows runs the work as plain launches
 
 
 class Graphs(harness.SimTest):
@@ -51,6 +56,19 @@ class Graphs(harness.SimTest):
             expected, *none = self.run_steps(plain, f"plain-{count}", *arguments)
             self.assertEqual(none, [0, 0])
             self.assert_same_files(trace, expected, f"{count} micro-batches")
+
+    def test_timeline(self):
+        """Steps of a timeline run without graphs, those after it with them, and all to the bits of a run without one."""
+        trainer = self.compile(self.spec, "timed")
+        plan = json.loads(self.succeed(trainer, "--plan", "--json").out)
+        arguments, file = ("evaluation.every=0",), self.path("timeline.json")
+        expected, _, launched = self.run_steps(trainer, "without", *arguments)
+        trace, graphs, launches = self.run_steps(trainer, "with", "--timeline", file, "--timeline-steps", "2:2", *arguments)
+        self.assert_same_files(trace, expected, "with a timeline")
+        timelines.check(self, timelines.read(file), plan, range(2, 4))
+        self.assertGreater(launched, launches)
+        self.assertGreater(launches, 0)
+        self.assertGreater(graphs, 0)
 
     def test_evaluation(self):
         """Two evaluations of two micro-batches each; its variants are captured in the second one."""

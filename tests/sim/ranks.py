@@ -20,6 +20,7 @@ _spec = importlib.util.spec_from_file_location("runs_ranks", os.path.join(harnes
 runs_ranks = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(runs_ranks)
 import processes  # noqa: E402  it imports what "harness" means now
+import timelines  # noqa: E402
 
 STEPS = 4
 EVERY = ("evaluation.every=2", "sampling.every=4", "sampling.tokens=2", "checkpoint.every=2")
@@ -108,6 +109,20 @@ class SimRanks(harness.SimTest):
         difference, tensor = harness.runs.relative_difference(self.gradients("sent-2"), self.gradients("optimizer-4"))
         self.assertLess(difference, runs_ranks.SENT_IN_BF16, tensor)
         self.assertGreater(difference, runs_ranks.SENT_IN_BF16 / 16, "nothing was rounded")
+
+    def test_timeline(self):
+        """Rank 0's launches on two tracks, as the plan of so many ranks has them; the run trains to the bits of one without."""
+        file = self.path("timeline.json")
+        self.train(2, "parameters", "timed", "--steps", 2, "--timeline", file, "--timeline-steps", "1:2")
+        self.train(2, "parameters", "untimed", "--steps", 2)
+        self.assert_same_files(self.checkpoint("timed", 2), self.checkpoint("untimed", 2), "with a timeline")
+        words = (self.spec, *COMMON, *KINDS["parameters"], *harness.TARGET)
+        alone, plan = (json.loads(self.succeed(harness.LLMC, "plan", *words, "--world", ranks, "--json").out) for ranks in (1, 2))
+        timeline = timelines.read(file)
+        found = timelines.check(self, timeline, plan, range(1, 3), alone["fingerprint"])
+        beside = {launch["name"] for launch in timelines.launches(timeline) if launch["tid"] == 2}
+        self.assertEqual(beside, {op for region, op, _ in found if region.startswith(("gather", "reduce"))})
+        self.assertIn("of which launches explain", self.succeed(harness.LLMC, "plan", *words, "--measured", file).out)
 
     def test_products_leave_sms_to_collectives(self):
         """Of the simulated 132; with one rank nothing runs beside them."""

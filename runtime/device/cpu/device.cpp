@@ -170,6 +170,7 @@ void Device::copy(void* dst, const void* src, std::size_t bytes) {
 }
 
 void Device::zero(void* dst, std::size_t bytes) {
+  const Launched launched(impl_->stream.listener, impl_->stream, LaunchKind::memset);
   share_out(bytes,
             [&](std::size_t first, std::size_t count) { std::memset(static_cast<std::byte*>(dst) + first, 0, count); });
 }
@@ -179,6 +180,8 @@ void Device::synchronize() {}
 bool Device::runs_ahead() const { return false; }
 
 void Device::profile(bool) { throw Failure(Exit::internal, "a CPU has no profiler's capture to begin or to end"); }
+
+void Device::listen(LaunchListener* listener) { impl_->stream.listener = listener; }
 
 bool Device::profiled() const { return false; }
 

@@ -7,7 +7,8 @@ namespace llmc {
 
 /// Returns when all threads are done. Arguments convert to the kernel's parameters as in a call.
 template <class... Parameters, class... Arguments>
-void launch(Stream&, void (*kernel)(Parameters...), Arguments... arguments) {
+void launch(Stream& stream, void (*kernel)(Parameters...), Arguments... arguments) {
+  const Launched launched(stream.listener, stream, LaunchKind::kernel);
 #pragma omp parallel
   {
     kernel(arguments...);

@@ -1,10 +1,13 @@
-// The order in which work runs on the CPU: everything runs at once, so a stream has no state.
+// The order in which work runs on the CPU: everything runs at once.
 #pragma once
 
 #include "device/device.h"
+#include "device/timeline.h"
 
 namespace llmc {
 
-struct Stream {};
+struct Stream {
+  LaunchListener* listener = nullptr;  // of a step that is timed
+};
 
 }  // namespace llmc

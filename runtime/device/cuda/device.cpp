@@ -123,6 +123,7 @@ void Device::copy_out(void* dst, const void* src, std::size_t bytes) {
 }
 
 void Device::zero(void* dst, std::size_t bytes) {
+  const Launched launched(impl_->stream.listener, impl_->stream, LaunchKind::memset);
   if (bytes) check(cudaMemsetAsync(dst, 0, bytes, impl_->stream.handle), "cudaMemsetAsync");
 }
 
@@ -142,6 +143,8 @@ void Device::profile(bool on) {
   check(on ? cudaProfilerStart() : cudaProfilerStop(), on ? "cudaProfilerStart" : "cudaProfilerStop");
   impl_->profiled = on;
 }
+
+void Device::listen(LaunchListener* listener) { impl_->stream.listener = listener; }
 
 bool Device::profiled() const { return impl_->profiled; }
 

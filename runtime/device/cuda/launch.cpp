@@ -7,6 +7,7 @@
 namespace llmc {
 
 void launch_kernel(Stream& stream, Grid grid, const void* kernel, void** addresses) {
+  const Launched launched(stream.listener, stream, LaunchKind::kernel);
   cudaLaunchConfig_t config = {};
   config.gridDim = dim3(grid.blocks);
   config.blockDim = dim3(grid.threads);

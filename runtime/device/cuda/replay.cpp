@@ -40,7 +40,7 @@ void Replay::Impl::capture(const std::function<void()>& work) {
 }
 
 void Replay::run(const std::function<void()>& work) {
-  if (!impl_->warm || impl_->device.profiled()) {
+  if (!impl_->warm || impl_->device.profiled() || impl_->device.stream().listener) {
     work();
     impl_->warm = true;
     return;

@@ -69,7 +69,8 @@ Gemm::~Gemm() = default;
 
 void Gemm::operator()(Stream& stream, const GemmOperands& o) const {
   const GemmShape& shape = impl_->product.shape();
-  const Range range(shape.name);
+  const Range range(stream, shape.name);
+  const Launched launched(stream.listener, stream, LaunchKind::product, shape.name);
   if (o.accumulate && !shape.accumulates)
     throw Failure(Exit::internal, "a product was asked to add to its result, but its shape does not accumulate");
   const float beta = o.accumulate || shape.residual ? 1.0f : 0.0f;

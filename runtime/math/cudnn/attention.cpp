@@ -199,7 +199,8 @@ Attention::Attention(Attention&&) noexcept = default;
 Attention::~Attention() = default;
 
 void Attention::forward(Stream& stream, const void* qkv, void* out, float* lse) const {
-  const Range range("attention forward");
+  const Range range(stream, "attention forward");
+  const Launched launched(stream.listener, stream, LaunchKind::attention);
   const Impl& impl = *impl_;
   const AttentionShape& shape = impl.shape;
   auto* rows = const_cast<bf16*>(static_cast<const bf16*>(qkv));
@@ -213,7 +214,8 @@ void Attention::forward(Stream& stream, const void* qkv, void* out, float* lse) 
 
 void Attention::backward(Stream& stream, const void* dout, const void* out, const void* qkv, const float* lse,
                          void* dqkv, void* workspace) const {
-  const Range range("attention backward");
+  const Range range(stream, "attention backward");
+  const Launched launched(stream.listener, stream, LaunchKind::attention);
   const Impl& impl = *impl_;
   if (impl.own)
     return impl.own(stream, static_cast<const bf16*>(dout), static_cast<const bf16*>(out),

@@ -81,6 +81,7 @@ MathLibrary::MathLibrary(Device& device, void*, std::size_t, int) : impl_(new Im
 MathLibrary::~MathLibrary() = default;
 
 struct Gemm::Impl {
+  const char* name;
   MathLibrary::Impl* library;
   memory a, b, bias, c, d;
   Product store;                      // D = ...
@@ -121,6 +122,7 @@ Gemm::Gemm(MathLibrary& library, const GemmShape& shape) : impl_(new Impl()) {
   if (shape.operand == DType::bf16 && bf16_support() == Bf16Support::none)
     throw Failure(Exit::toolchain,
                   math_library_version() + " has no bf16 products for this processor; set precision.compute to fp32");
+  impl_->name = shape.name;
   impl_->library = &library.impl();
   if (shape.tiles) {
     if (!is_weight_gradient(shape) && !is_linear_product(shape))
@@ -149,8 +151,9 @@ Gemm::Gemm(MathLibrary& library, const GemmShape& shape) : impl_(new Impl()) {
 Gemm::Gemm(Gemm&&) noexcept = default;
 Gemm::~Gemm() = default;
 
-void Gemm::operator()(Stream&, const GemmOperands& o) const {
+void Gemm::operator()(Stream& stream, const GemmOperands& o) const {
   Impl& impl = *impl_;
+  const Launched launched(stream.listener, stream, LaunchKind::product, impl.name);
   if (impl.in_tiles) {
     const GemmShape& shape = *impl.in_tiles;
     const int threads = impl.library->threads;

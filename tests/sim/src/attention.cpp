@@ -180,7 +180,8 @@ Attention::Attention(Attention&&) noexcept = default;
 Attention::~Attention() = default;
 
 void Attention::forward(Stream& stream, const void* qkv, void* out, float* lse) const {
-  const Range range("attention forward");
+  const Range range(stream, "attention forward");
+  const Launched launched(stream.listener, stream, LaunchKind::attention);
   const sim::Guard guard;
   const Impl* impl = impl_.get();
   sim::enqueue(sim::stream_of(stream.handle), "attention forward",
@@ -189,7 +190,8 @@ void Attention::forward(Stream& stream, const void* qkv, void* out, float* lse) 
 
 void Attention::backward(Stream& stream, const void* dout, const void* out, const void* qkv, const float* lse,
                          void* dqkv, void* workspace) const {
-  const Range range("attention backward");
+  const Range range(stream, "attention backward");
+  const Launched launched(stream.listener, stream, LaunchKind::attention);
   if (impl_->own)
     return impl_->own(stream, static_cast<const bf16*>(dout), static_cast<const bf16*>(out),
                       static_cast<const bf16*>(qkv), lse, static_cast<bf16*>(dqkv), static_cast<float*>(workspace));
