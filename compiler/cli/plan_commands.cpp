@@ -6,6 +6,7 @@
 #include "compiler/cli/build.h"
 #include "compiler/cli/commands.h"
 #include "compiler/emit/kernel_sources.h"
+#include "compiler/report/advice_report.h"
 #include "compiler/report/diff.h"
 #include "compiler/report/kernel_report.h"
 #include "compiler/report/measured.h"
@@ -24,7 +25,7 @@ namespace {
 struct PlanOptions {
   SpecArguments spec;
   BuildOptions build;
-  bool json = false, launches = false, kernels = false, pin = false;
+  bool json = false, hints = false, launches = false, kernels = false, pin = false;
   int world = 0;
   double price = 0;
   std::string explain, measured;
@@ -118,15 +119,70 @@ report::KernelUses kernel_uses(const Planned& planned, const BuildOptions& optio
   return uses;
 }
 
+/// Prints what differs; whether nothing does.
+bool compare(const DiffOptions& options) {
+  if (options.b.find('=') != std::string::npos && !std::filesystem::exists(options.b))
+    throw Failure(Exit::usage, fmt::format("'{0}' stands where the second spec is expected: llmc diff {1} {1} '{0}'",
+                                           options.b, options.a));
+  spec::Resolved before = load_spec({options.a, {}}), after = load_spec({options.b, options.overrides});
+  std::string label = options.b;
+  for (const std::string& word : options.overrides) label += " " + word;
+  // `native` is left open, unless it is to be compared with a name.
+  const bool here = is_native(before) != is_native(after);
+  const auto a = plan_side(options.a, std::move(before), here), b = plan_side(label, std::move(after), here);
+  settle(*a, *b);
+  const report::Difference difference = report::compare(a->side, b->side, plans_alone(*a, *b));
+  if (options.json)
+    fmt::print("{}\n", report::diff_json(a->side, b->side, difference).dump(2));
+  else
+    fmt::print("{}", report::diff_text(a->side, b->side, difference, options.full));
+  return difference.empty();
+}
+
+/// `llmc plan A B`: the second word is a spec. What the other options print is of one plan.
+bool compared(const PlanOptions& options) {
+  const std::vector<std::string>& words = options.spec.overrides;
+  if (words.empty()) return false;
+  const std::string& second = words[0];
+  const bool named = second.find('=') == std::string::npos && (second.ends_with(".yaml") || second.ends_with(".yml"));
+  if (!named && !std::filesystem::exists(second)) return false;
+  if (options.hints || options.launches || options.kernels || options.pin || options.world || options.price > 0 ||
+      !options.explain.empty() || !options.measured.empty())
+    throw Failure(Exit::usage,
+                  fmt::format("'{}' is a second spec, and two plans are compared with no option but --json", words[0]));
+  compare({options.spec.file, second, {words.begin() + 1, words.end()}, false, options.json});
+  return true;
+}
+
+void print_plan(const Planned& planned, const PlanOptions& options) {
+  if (options.json && !options.hints) {
+    fmt::print("{}", planned.texts.plan_json);
+    return;
+  }
+  const plan::Limits limits = plan::limits(planned.plan);
+  const std::vector<plan::Hint> hints = plan::hints(planned.plan);
+  if (!options.json) {
+    fmt::print("{}{}", planned.texts.plan_text, report::advice_text(planned.plan, limits, hints));
+    return;
+  }
+  auto json = nlohmann::ordered_json::parse(planned.texts.plan_json);
+  report::add_advice(json, limits, hints);
+  fmt::print("{}\n", json.dump(2));
+}
+
 }  // namespace
 
 void add_plan_commands(CLI::App& app, Result& result) {
   auto plan = std::make_shared<PlanOptions>();
   CLI::App* plan_command = app.add_subcommand("plan", "memory, launches and FLOPs of the run, before it runs");
   plan_command->add_option("spec", plan->spec.file, "the run's YAML file")->required();
-  plan_command->add_option("overrides", plan->spec.overrides, "key.path=value");
+  plan_command->add_option(
+      "overrides", plan->spec.overrides,
+      "key.path=value; or a second spec and its key.path=value, to see both plans beside each other");
   auto* json =
       plan_command->add_flag("--json", plan->json, "plan.json on standard output; with --kernels: these as JSON");
+  plan_command->add_flag("--hints", plan->hints, "in the JSON too: the most that fits, and changes that save time")
+      ->needs(json);
   auto* launches = plan_command->add_flag("--launches", plan->launches,
                                           "every launch with its bytes and FLOPs, as a page in Markdown");
   auto* kernels = plan_command->add_flag(
@@ -168,8 +224,10 @@ void add_plan_commands(CLI::App& app, Result& result) {
   plan_command->footer(
       "Example: llmc plan specs/llama-1b.yaml batch.micro_batch=8 memory.recompute=full\n"
       "         llmc plan specs/llama-1b.yaml --world 8\n"
+      "         llmc plan specs/llama-1b.yaml specs/llama-1b.yaml memory.recompute=full\n"
       "         llmc plan specs/llama-1b.yaml --kernels");
   plan_command->callback([plan] {
+    if (compared(*plan)) return;
     if (plan->world) plan->spec.overrides.push_back(fmt::format("parallel.world_size={}", plan->world));
     const Planned planned = plan_spec_here(plan->spec);
     std::optional<Planned> others;
@@ -203,7 +261,7 @@ void add_plan_commands(CLI::App& app, Result& result) {
     } else if (plan->pin)
       fmt::print("{}", pinned(planned));
     else
-      fmt::print("{}", plan->json ? planned.texts.plan_json : planned.texts.plan_text);
+      print_plan(planned, *plan);
     if (plan->price > 0) fmt::print("{}", report::cost_text(planned.plan, plan->price));
   });
 
@@ -217,24 +275,7 @@ void add_plan_commands(CLI::App& app, Result& result) {
   diff_command->footer(
       "Exit code 0: the same spec, up to its name; 1: they differ.\n"
       "Example: llmc diff specs/quickstart.yaml specs/quickstart.yaml model.hidden_size=320 --full");
-  diff_command->callback([diff, &result] {
-    if (diff->b.find('=') != std::string::npos && !std::filesystem::exists(diff->b))
-      throw Failure(Exit::usage, fmt::format("'{0}' stands where the second spec is expected: llmc diff {1} {1} '{0}'",
-                                             diff->b, diff->a));
-    spec::Resolved before = load_spec({diff->a, {}}), after = load_spec({diff->b, diff->overrides});
-    std::string label = diff->b;
-    for (const std::string& word : diff->overrides) label += " " + word;
-    // `native` is left open, unless it is to be compared with a name.
-    const bool here = is_native(before) != is_native(after);
-    const auto a = plan_side(diff->a, std::move(before), here), b = plan_side(label, std::move(after), here);
-    settle(*a, *b);
-    const report::Difference difference = report::compare(a->side, b->side, plans_alone(*a, *b));
-    if (diff->json)
-      fmt::print("{}\n", report::diff_json(a->side, b->side, difference).dump(2));
-    else
-      fmt::print("{}", report::diff_text(a->side, b->side, difference, diff->full));
-    result.exit_code = difference.empty() ? 0 : 1;
-  });
+  diff_command->callback([diff, &result] { result.exit_code = compare(*diff) ? 0 : 1; });
 }
 
 }  // namespace llmc::cli

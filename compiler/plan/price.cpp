@@ -26,8 +26,26 @@ constexpr std::int64_t kLeastSplit = 1024;  // of k, for each part
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-std::string ms(double seconds) { return fmt::format("{:.4g} ms", 1e3 * seconds); }
-std::string giga(double value) { return fmt::format("{:.4g} G", 1e-9 * value); }
+// Numbers of a formula, which become text only where somebody reads it.
+struct Number {
+  double value;
+  const char* unit;
+};
+Number ms(double seconds) { return {1e3 * seconds, "ms"}; }
+Number giga(double value) { return {1e-9 * value, "G"}; }
+
+}  // namespace
+}  // namespace llmc::plan
+
+template <>
+struct fmt::formatter<llmc::plan::Number> : fmt::formatter<std::string_view> {
+  auto format(const llmc::plan::Number& number, fmt::format_context& context) const {
+    return fmt::format_to(context.out(), "{:.4g} {}", number.value, number.unit);
+  }
+};
+
+namespace llmc::plan {
+namespace {
 
 class Pricing {
  public:

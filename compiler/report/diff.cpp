@@ -6,6 +6,7 @@
 #include <functional>
 #include <sstream>
 
+#include "compiler/report/beside.h"
 #include "compiler/report/plan_report.h"
 #include "compiler/report/unified.h"
 
@@ -237,6 +238,7 @@ std::string diff_text(const Side& a, const Side& b, const Difference& difference
   std::string out = fmt::format("--- {}\n+++ {}\n\nspec keys\n", a.label, b.label);
   for (const auto& [key, values] : difference.keys)
     out += fmt::format("  {}: {} -> {}\n", key, values.first, values.second);
+  out += "\n" + beside_text(*a.plan, *b.plan);
   out += difference.kernels.empty() ? "\nkernels: the same\n" : "\nkernels\n";
   for (const KernelChange& change : difference.kernels) out += section_line("kernel", change);
   out += difference.products.empty() ? "\nmatrix products: the same\n" : "\nmatrix products\n";
@@ -267,6 +269,7 @@ nlohmann::ordered_json diff_json(const Side& a, const Side& b, const Difference&
   for (const auto& [key, values] : difference.keys)
     keys.push_back({{"key", key}, {"before", values.first}, {"after", values.second}});
   j["keys"] = keys;
+  j["plans"] = beside_json(*a.plan, *b.plan);
   const auto changes = [](const std::vector<KernelChange>& list) {
     Json result = Json::array();
     for (const KernelChange& c : list) {

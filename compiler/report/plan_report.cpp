@@ -45,6 +45,10 @@ std::string recompute_words(const spec::Recompute& r) {
   return "";
 }
 
+constexpr std::size_t kBar = 20;  // characters of all of the arena
+
+std::string bar(std::size_t bytes, std::size_t all) { return std::string((bytes * kBar + all / 2) / all, '#'); }
+
 const char* target_text(spec::TargetKind kind) { return kind == spec::TargetKind::cuda ? "cuda" : "cpu"; }
 
 /// Who computes a matrix product.
@@ -326,8 +330,8 @@ std::string plan_text(const Plan& plan) {
   out += fmt::format("memory: {} ({} bytes) of {}\n", human_bytes(static_cast<double>(plan.layout.bytes)),
                      plan.layout.bytes, human_bytes(static_cast<double>(s.memory.budget)));
   for (const plan::Section& section : plan.layout.sections)
-    out += fmt::format("  {:>12}  {:<26} {}\n", human_bytes(static_cast<double>(section.bytes)), section.name,
-                       section.what);
+    out += fmt::format("  {:>12}  {:<{}}  {:<26} {}\n", human_bytes(static_cast<double>(section.bytes)),
+                       bar(section.bytes, plan.layout.bytes), kBar, section.name, section.what);
   out += fmt::format("  transients are packed into {}; at least {} are alive at once\n\n",
                      human_bytes(static_cast<double>(plan.layout.transient_bytes)),
                      human_bytes(static_cast<double>(plan.layout.transient_bound)));

@@ -21,39 +21,9 @@ namespace {
 
 constexpr std::size_t kShown = 10;
 
-struct Spent {
-  const plan::Launch* launch;
-  plan::Price price;
-  double seconds;  // of a step
-  double times;
-};
-
 std::pair<graph::Block, graph::Part> part_of(const Plan& plan, const plan::Launch& launch) {
   const graph::Region& region = plan.graph.regions[launch.region_index];
   return {region.block, region.part};
-}
-
-/// What runs in a step, that which takes most first. Collectives take link time, beside the passes or not.
-std::vector<Spent> spent(const Plan& plan) {
-  std::vector<Spent> list;
-  for (const plan::Launch& launch : plan.launches) {
-    const auto times = static_cast<double>(launch.times * (launch.per_step ? 1 : plan.rank_micro_batches()));
-    if (times == 0) continue;
-    const plan::Price price = plan::price(plan, launch);
-    // The same in layers that compute something else again.
-    const auto same = std::ranges::find_if(list, [&](const Spent& other) {
-      return other.launch->what == launch.what && other.price.seconds == price.seconds &&
-             part_of(plan, *other.launch) == part_of(plan, launch);
-    });
-    if (same == list.end()) {
-      list.push_back({&launch, price, times * price.seconds, times});
-    } else {
-      same->seconds += times * price.seconds;
-      same->times += times;
-    }
-  }
-  std::ranges::stable_sort(list, std::greater{}, &Spent::seconds);
-  return list;
 }
 
 double tokens_per_second(const Plan& plan) {
@@ -89,6 +59,40 @@ bool is_named(const plan::Launch& launch, const std::string& name) {
 
 }  // namespace
 
+std::vector<Spent> spent(const Plan& plan) {
+  std::vector<Spent> list;
+  for (const plan::Launch& launch : plan.launches) {
+    const auto times = static_cast<double>(launch.times * (launch.per_step ? 1 : plan.rank_micro_batches()));
+    if (times == 0) continue;
+    const plan::Price price = plan::price(plan, launch);
+    // The same in layers that compute something else again.
+    const auto same = std::ranges::find_if(list, [&](const Spent& other) {
+      return other.launch->what == launch.what && other.price.seconds == price.seconds &&
+             part_of(plan, *other.launch) == part_of(plan, launch);
+    });
+    if (same == list.end()) {
+      list.push_back({&launch, price, times * price.seconds, times});
+    } else {
+      same->seconds += times * price.seconds;
+      same->times += times;
+    }
+  }
+  std::ranges::stable_sort(list, std::greater{}, &Spent::seconds);
+  return list;
+}
+
+std::string choice_words(const Plan& plan) {
+  return fmt::format("micro_batch {}, loss_chunk {}, recompute {}, shard {}", plan.choice.micro_batch,
+                     plan.choice.loss_chunk, chosen(plan, "memory.recompute"), chosen(plan, "parallel.shard"));
+}
+
+nlohmann::ordered_json choice_json(const Plan& plan) {
+  return {{"micro_batch", plan.choice.micro_batch},
+          {"loss_chunk", plan.choice.loss_chunk},
+          {"recompute", chosen(plan, "memory.recompute")},
+          {"shard", chosen(plan, "parallel.shard")}};
+}
+
 std::string human_seconds(double seconds) {
   if (seconds < 1e-3) return fmt::format("{:.1f} us", 1e6 * seconds);
   if (seconds < 1) return fmt::format("{:.1f} ms", 1e3 * seconds);
@@ -106,8 +110,7 @@ std::string time_text(const Plan& plan) {
   if (time.exposed_seconds > 0)
     out += fmt::format("  of a step {} is waiting for other ranks, with nothing left to run beside\n",
                        human_seconds(time.exposed_seconds));
-  out += fmt::format("  micro_batch {}, loss_chunk {}, recompute {}, shard {}\n", plan.choice.micro_batch,
-                     plan.choice.loss_chunk, chosen(plan, "memory.recompute"), chosen(plan, "parallel.shard"));
+  out += "  " + choice_words(plan) + "\n";
   for (const plan::Alternative& other : plan.alternatives)
     out += fmt::format("  {:+.1f} ms, {:+.2f} GiB with {}\n", 1e3 * (other.seconds - time.seconds),
                        (static_cast<double>(other.bytes) - static_cast<double>(plan.layout.bytes)) / (1 << 30),
@@ -130,16 +133,12 @@ std::string cost_text(const Plan& plan, double price) {
 
 void add_time(nlohmann::ordered_json& json, const Plan& plan) {
   using Json = nlohmann::ordered_json;
-  const spec::Spec spec = plan::chosen_spec(plan);
   json["version"] = 1;
   json["step_seconds"] = plan.cost.time.seconds;
   json["tokens_per_second"] = tokens_per_second(plan);
   json["mfu"] = mfu(plan);
   json["run_seconds"] = run_seconds(plan);
-  json["choice"] = {{"micro_batch", plan.choice.micro_batch},
-                    {"loss_chunk", plan.choice.loss_chunk},
-                    {"recompute", spec::recompute_text(spec.memory.recompute)},
-                    {"shard", spec::text_of("parallel.shard", spec)}};
+  json["choice"] = choice_json(plan);
   Json others = Json::array();
   for (const plan::Alternative& other : plan.alternatives)
     others.push_back({{"micro_batch", other.spec.batch.micro_batch},

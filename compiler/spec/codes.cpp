@@ -187,6 +187,11 @@ const std::vector<Code>& codes() {
        "data.validation.path, or the name of another one.",
        "data: {validation: {web: b.bin, code: c.bin}}\ncheckpoint: {best: cod}",
        "data: {validation: {web: b.bin, code: c.bin}}\ncheckpoint: {best: code}"},
+      {"E0324", "the budget of another device",
+       "A device's name for memory.budget must be one with target.arch: what is compiled for one arch does not run on "
+       "another, and has other memory.",
+       "memory: {budget: a100-80gb}\ntarget: {kind: cuda, arch: [90a]}",
+       "memory: {budget: h100-80gb}\ntarget: {kind: cuda, arch: [90a]}"},
       {"E0401", "files that extend each other", "A file cannot extend itself, directly or through others.",
        "extends: this.yaml", "extends: base.yaml"},
       {"E0402", "a chain of extends that is too long", "A spec extends at most 8 files, one through the other.",

@@ -1,6 +1,7 @@
 #include "spec/relations.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -13,6 +14,7 @@
 #include "spec/relation_checks.h"
 #include "spec/scalars.h"
 #include "spec/synonyms.h"
+#include "spec/targets.h"
 #include "spec/validation_sets.h"
 
 namespace llmc::spec {
@@ -212,6 +214,28 @@ class Relations : RelationChecks {
          "write " + either(words), any_of(std::move(edits)), {"checkpoint.best"});
   }
 
+  /// A device's name says for which arch it is; a size says nothing.
+  void budget() {
+    if (!given("memory.budget") || !usable({"memory.budget", "target.kind", "target.arch"}) ||
+        spec_.target.kind != TargetKind::cuda)
+      return;
+    const Span& span = bound_.given.at("memory.budget");
+    const std::string word = span.source->text.substr(span.begin, span.end - span.begin);
+    const auto fits = [this](const DeviceMemory& device) {
+      return std::ranges::any_of(spec_.target.arch, [&](const std::string& arch) { return is_of(device, arch); });
+    };
+    const auto& devices = device_memories();
+    const auto named = std::ranges::find_if(devices, [&](const DeviceMemory& device) { return word == device.name; });
+    if (named == devices.end() || fits(*named)) return;
+    const auto other = std::ranges::find_if(devices, fits);
+    const std::string instead = other == devices.end() ? fmt::format("{}GiB", named->budget >> 30) : other->name;
+    fail("E0324",
+         fmt::format("memory.budget {} is a device of arch {}, and the target's arch is {}", word, named->arch,
+                     fmt::join(spec_.target.arch, ", ")),
+         fmt::format("write a device of that arch, such as {}, or a size such as {}GiB", instead, named->budget >> 30),
+         any_of({write("memory.budget", instead)}), {"memory.budget", "target.arch"});
+  }
+
   /// The trainer reads prompts as token ids where there is no tokenizer.
   void prompts() {
     if (!usable({"sampling.prompts", "sampling.every", "data.tokenizer"}) || spec_.sampling.every == 0 ||
@@ -277,6 +301,7 @@ void check_relations(const Bound& bound, std::vector<Diagnostic>& diagnostics) {
   relations.unread_keys();
   check_model_relations(bound, diagnostics);
   relations.audit();
+  relations.budget();
   relations.batch();
   relations.recompute();
   relations.schedule();

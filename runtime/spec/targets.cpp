@@ -37,12 +37,15 @@ const std::vector<DeviceMemory>& device_memories() {
   return table;
 }
 
+bool is_of(const DeviceMemory& device, const std::string& arch) {
+  return arch.substr(0, arch.find('a')) == device.arch;
+}
+
 std::int64_t default_budget(const std::vector<std::string>& archs) {
   std::int64_t smallest = 0;
   for (const DeviceMemory& device : device_memories())
     for (const std::string& arch : archs)
-      if (arch.substr(0, arch.find('a')) == device.arch && (smallest == 0 || device.budget < smallest))
-        smallest = device.budget;
+      if (is_of(device, arch) && (smallest == 0 || device.budget < smallest)) smallest = device.budget;
   return smallest == 0 ? 16 * kGiB : smallest;
 }
 

@@ -16,6 +16,10 @@ struct DeviceMemory {
 };
 
 const std::vector<DeviceMemory>& device_memories();
+
+/// Whether the device runs what is compiled for `arch`: "90a" and "90" are both of an H100.
+bool is_of(const DeviceMemory& device, const std::string& arch);
+
 std::optional<std::int64_t> device_budget(const std::string& name);
 
 /// The budget of the smallest device with one of these compute capabilities; 16 GiB where the table has none.

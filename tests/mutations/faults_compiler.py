@@ -51,6 +51,11 @@ FAULTS = [
           "run_trainer_cli"),
     fault("tokens_do_not_decide_the_micro_batch", "compiler/cli/build_commands.cpp",
           "path == \"batch.tokens\" && (resolved.spec.batch.micro_batch == 0 ||", "false && (resolved.spec.batch.micro_batch == 0 ||", "run_trainer_cli"),
+    fault("a_limit_counts_what_does_not_fit", "compiler/plan/advice.cpp", "(fits(middle) ? low : high) = middle;", "low = middle;",
+          "test_plan Advice.WhatIsBeyondALimitDoesNotFit"),
+    fault("hints_are_of_the_plan_as_it_is", "compiler/plan/advice.cpp", "    change(spec);\n", "    (void)change;\n",
+          "test_plan Advice.AHintsGainIsThatOfThePlanThatItNames"),
+    fault("budgets_of_other_devices_pass", "runtime/spec/relations.cpp", "named == devices.end() || fits(*named)", "true", "golden_spec"),
     fault("trainers_place_is_not_noted", "compiler/build/compile.cpp", "+ real(folder) +", "+ real(resolved.directory) +", "run_trainer_cli"),
     # checkpoints
     fault("prune_removes_the_last_usable_one", "compiler/checkpoints/listing.cpp", "it->step == newest->step || ", "",

@@ -254,6 +254,39 @@ class Cli(RunTest):
         hours, price = re.fullmatch(r"cost: ([\d.]+) device-hours, ([\d.]+) at 2.5 each; .*", cost).groups()
         self.assertAlmostEqual(float(price), 2.5 * float(hours), delta=0.02)
 
+    def test_what_a_plan_advises(self):
+        """As text, and with --hints in the JSON: a hint's gain is that of the spec that it names."""
+        spec = "specs/llama-1b.yaml"
+        words = ["memory.recompute=full"]
+        plan = json.loads(self.succeed(LLMC, "plan", spec, *words, "--json", "--hints", cwd=SOURCE).out)
+        self.assertGreaterEqual(plan["limits"]["micro_batch"]["as_chosen"], plan["choice"]["micro_batch"])
+        self.assertGreaterEqual(plan["limits"]["sequence_length"]["as_chosen"], plan["batch"]["sequence_length"])
+        text = self.succeed(LLMC, "plan", spec, *words, cwd=SOURCE).out
+        for hint in plan["hints"]:
+            changed = {change["key"]: change["after"] for change in hint["changes"]}
+            changed = [f"{key}={value}" for key, value in {"memory.recompute": "full", **changed}.items()]
+            other = json.loads(self.succeed(LLMC, "plan", spec, *changed, "--json", cwd=SOURCE).out)
+            self.assertAlmostEqual(plan["step_seconds"] - other["step_seconds"], hint["step_seconds_less"])
+            self.assertIn(f"{-1e3 * hint['step_seconds_less']:+.1f} ms", text)
+        self.assertIn("memory.recompute", [change["key"] for hint in plan["hints"] for change in hint["changes"]])
+        self.assertIn(f"most that fits: micro_batch {plan['limits']['micro_batch']['as_chosen']}", text)
+
+    def test_two_plans(self):
+        """Beside each other, as llmc diff has them, and with exit code 0; no option of a single plan."""
+        spec = "specs/llama-1b.yaml"
+        done = self.succeed(LLMC, "plan", spec, spec, "memory.recompute=full", cwd=SOURCE)
+        self.assertEqual(done.out, harness.call(LLMC, "diff", spec, spec, "memory.recompute=full", cwd=SOURCE).out)
+        report = json.loads(self.succeed(LLMC, "plan", spec, spec, "memory.recompute=full", "--json", cwd=SOURCE).out)["plans"]
+        for side, words in (("before", []), ("after", ["memory.recompute=full"])):
+            plan = json.loads(self.succeed(LLMC, "plan", spec, *words, "--json", cwd=SOURCE).out)
+            self.assertEqual(report["choice"][side], plan["choice"])
+            self.assertEqual(report["step_seconds"][side], plan["step_seconds"])
+            self.assertEqual({row["name"]: row[side] for row in report["memory"] if row[side]},
+                             {section["name"]: section["bytes"] for section in plan["memory"]["sections"] if section["bytes"]})
+            self.assertAlmostEqual(sum(row[side] for row in report["time"]), plan["step_seconds"], delta=1e-6)
+        for words in (["--launches"], ["--pin"], ["--world", "2"], ["--price", "1"]):
+            self.assertEqual(harness.call(LLMC, "plan", spec, spec, *words, cwd=SOURCE).code, 2)
+
     def test_a_device_of_ones_own(self):
         """A file, by its path; its rates are those that times are made of."""
         folder = self.path("device")

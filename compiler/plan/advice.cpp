@@ -1,0 +1,149 @@
+#include "compiler/plan/advice.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "spec/schema.h"
+#include "spec/values.h"
+
+namespace llmc::plan {
+namespace {
+
+using spec::Spec;
+
+constexpr double kWorthSaying = 0.005;  // of a step: less is within what the model of time is wrong by
+constexpr std::int64_t kMostSequences = 1 << 16, kMostTokens = 1 << 24;
+
+/// The largest value that fits, up to multiples of a sixteenth of it where that is more than `unit`. `known` fits.
+Limit largest(std::int64_t known, std::int64_t unit, std::int64_t most, const auto& fits) {
+  std::int64_t low = known, high = 0;
+  while (high == 0 && low < most) (fits(2 * low) ? low : high) = 2 * low;
+  if (high == 0) high = low + unit;
+  const auto step =
+      std::max(unit, static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(low))) / 16 / unit * unit);
+  while (high - low > step) {
+    const std::int64_t middle = low + std::max((high - low) / 2 / step, std::int64_t{1}) * step;
+    (fits(middle) ? low : high) = middle;
+  }
+  return {low, low, high - low};
+}
+
+/// With nothing computed again but what the plan does, then with everything.
+Limit both(const Plan& plan, const Spec& spec, std::int64_t known, std::int64_t unit, std::int64_t most,
+           const auto& with) {
+  const auto fits = [&](const spec::Recompute& recompute) {
+    return [&](std::int64_t value) {
+      Spec changed = with(spec, value);
+      changed.memory.recompute = recompute;
+      return planned_exit(changed) == Exit::done;
+    };
+  };
+  Limit limit = largest(known, unit, most, fits(spec.memory.recompute));
+  if (plan.spec.memory.recompute.kind == spec::Recompute::Kind::automatic)
+    limit.at_most = largest(limit.as_chosen, unit, most, fits({.kind = spec::Recompute::Kind::full})).as_chosen;
+  return limit;
+}
+
+/// The keys in which two specs differ.
+std::vector<Hint::Change> changed_keys(const Spec& a, const Spec& b) {
+  std::vector<Hint::Change> found;
+  for (const spec::Key& key : spec::keys())
+    if (const std::string before = spec::text_of(key.path, a), after = spec::text_of(key.path, b); before != after)
+      found.push_back({key.path, before, after});
+  return found;
+}
+
+class Hints {
+ public:
+  explicit Hints(const Plan& plan) : plan_(plan), chosen_(chosen_spec(plan)) {}
+
+  std::vector<Hint> run() {
+    left_to_the_planner();
+    if (chosen_.compute == DType::f32) try_one([](Spec& s) { s.compute = DType::bf16; });
+    if (chosen_.compute == DType::bf16 && chosen_.residual == DType::f32)
+      try_one([](Spec& s) { s.residual = DType::bf16; });
+    heads();
+    if (chosen_.target.kind == spec::TargetKind::cuda && chosen_.deterministic)
+      try_one([](Spec& s) { s.deterministic = false; });
+    if (chosen_.parallel.world_size > 1 && chosen_.parallel.gradient_dtype == DType::f32)
+      try_one([](Spec& s) { s.parallel.gradient_dtype = DType::bf16; });
+    const auto memory = static_cast<std::int64_t>(plan_.device[devices::Figure::memory]);
+    if (memory > chosen_.memory.budget) consider([&](Spec& s) { s.memory.budget = memory; }, plan_.spec);
+    std::ranges::stable_sort(found_, std::greater{}, &Hint::seconds);
+    return std::move(found_);
+  }
+
+ private:
+  /// The change alone, with all else as the plan has it.
+  void try_one(const auto& change) { consider(change, chosen_); }
+
+  void consider(const auto& change, Spec spec) {
+    change(spec);
+    if (planned_exit(spec) != Exit::done) return;
+    const Plan other = make_plan(spec);
+    const double gain = plan_.cost.time.seconds - other.cost.time.seconds;
+    if (gain < kWorthSaying * plan_.cost.time.seconds) return;
+    found_.push_back({changed_keys(chosen_, chosen_spec(other)), gain,
+                      static_cast<std::int64_t>(other.layout.bytes) - static_cast<std::int64_t>(plan_.layout.bytes),
+                      other.parameters.logical - plan_.parameters.logical});
+  }
+
+  /// What the spec fixes and the planner could choose.
+  void left_to_the_planner() {
+    const Spec& s = plan_.spec;
+    if (!s.batch.micro_batch && !s.memory.loss_chunk && s.parallel.shard_automatic &&
+        s.memory.recompute.kind == spec::Recompute::Kind::automatic)
+      return;
+    consider(
+        [](Spec& open) {
+          open.batch.micro_batch = open.memory.loss_chunk = 0;
+          open.memory.recompute = {.kind = spec::Recompute::Kind::automatic};
+          open.parallel.shard_automatic = open.parallel.world_size > 1;
+        },
+        s);
+  }
+
+  /// Wider heads give attention's products more to do for each exponential; fewer of keys and values are fewer bytes.
+  void heads() {
+    const spec::Model& m = chosen_.model;
+    if (m.head_dim == 64 && m.num_attention_heads % 2 == 0 && m.num_key_value_heads % 2 == 0)
+      try_one([](Spec& s) {
+        s.model.head_dim *= 2;
+        s.model.num_attention_heads /= 2;
+        s.model.num_key_value_heads /= 2;
+      });
+    if (m.num_key_value_heads * 2 > m.num_attention_heads && m.num_attention_heads % 4 == 0)
+      try_one([](Spec& s) { s.model.num_key_value_heads = s.model.num_attention_heads / 4; });
+  }
+
+  const Plan& plan_;
+  const Spec chosen_;
+  std::vector<Hint> found_;
+};
+
+}  // namespace
+
+Limits limits(const Plan& plan) {
+  Spec spec = chosen_spec(plan);
+  const std::int64_t ranks = spec.parallel.world_size;
+  spec.memory.loss_chunk = 0;
+  Limits limits;
+  limits.micro_batch =
+      both(plan, spec, plan.choice.micro_batch, 1, kMostSequences, [&](Spec changed, std::int64_t sequences) {
+        changed.batch.micro_batch = sequences;
+        changed.batch.tokens = sequences * ranks * changed.batch.sequence_length;
+        return changed;
+      });
+  limits.sequence_length =
+      both(plan, spec, spec.batch.sequence_length, 64, kMostTokens, [&](Spec changed, std::int64_t tokens) {
+        changed.batch.micro_batch = 1;
+        changed.batch.sequence_length = tokens;
+        changed.batch.tokens = ranks * tokens;
+        return changed;
+      });
+  return limits;
+}
+
+std::vector<Hint> hints(const Plan& plan) { return Hints(plan).run(); }
+
+}  // namespace llmc::plan

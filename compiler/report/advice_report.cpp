@@ -1,0 +1,71 @@
+#include "compiler/report/advice_report.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+
+#include "compiler/report/plan_report.h"
+#include "plural.h"
+
+namespace llmc::report {
+
+using plan::Hint;
+using plan::Limit;
+using plan::Limits;
+
+namespace {
+
+std::string limit_text(const Limit& limit) {
+  const std::string more =
+      limit.at_most > limit.as_chosen ? fmt::format(", {} with memory.recompute: full", limit.at_most) : "";
+  return fmt::format("{}{}{}", limit.as_chosen, more,
+                     limit.exact_to > 1 ? fmt::format(" (to within {})", limit.exact_to) : "");
+}
+
+std::string hint_text(const plan::Plan& plan, const Hint& hint) {
+  std::string words;
+  for (const Hint::Change& change : hint.changes)
+    words += fmt::format("{}{} {} instead of {}", words.empty() ? "" : ", ", change.key, change.after, change.before);
+  const auto bytes = static_cast<double>(hint.bytes);
+  std::string line =
+      fmt::format("  {:+.1f} ms ({:+.1f}%)", -1e3 * hint.seconds, -100 * hint.seconds / plan.cost.time.seconds);
+  if (hint.bytes) line += fmt::format(", {}{}", hint.bytes > 0 ? "+" : "-", human_bytes(std::abs(bytes)));
+  if (hint.parameters)
+    line += fmt::format(", {}{} parameter{}", hint.parameters > 0 ? "+" : "-",
+                        human_count(std::abs(static_cast<double>(hint.parameters))), plural(hint.parameters));
+  return line + ": " + words + "\n";
+}
+
+nlohmann::ordered_json limit_json(const Limit& limit) {
+  return {{"as_chosen", limit.as_chosen}, {"recompute_full", limit.at_most}, {"to_within", limit.exact_to}};
+}
+
+}  // namespace
+
+std::string advice_text(const plan::Plan& plan, const Limits& limits, const std::vector<Hint>& hints) {
+  std::string out = fmt::format("\nmost that fits: micro_batch {}; sequence_length {}, one sequence a pass\n",
+                                limit_text(limits.micro_batch), limit_text(limits.sequence_length));
+  if (hints.empty()) return out + "hints: none of the changes that were planned takes half a percent off a step\n";
+  out += "hints, each of them planned:\n";
+  for (const Hint& hint : hints) out += hint_text(plan, hint);
+  return out;
+}
+
+void add_advice(nlohmann::ordered_json& json, const Limits& limits, const std::vector<Hint>& hints) {
+  using Json = nlohmann::ordered_json;
+  json["limits"] = {{"micro_batch", limit_json(limits.micro_batch)},
+                    {"sequence_length", limit_json(limits.sequence_length)}};
+  Json list = Json::array();
+  for (const Hint& hint : hints) {
+    Json changes = Json::array();
+    for (const Hint::Change& change : hint.changes)
+      changes.push_back({{"key", change.key}, {"before", change.before}, {"after", change.after}});
+    list.push_back({{"changes", changes},
+                    {"step_seconds_less", hint.seconds},
+                    {"arena_bytes_more", hint.bytes},
+                    {"parameters_more", hint.parameters}});
+  }
+  json["hints"] = list;
+}
+
+}  // namespace llmc::report

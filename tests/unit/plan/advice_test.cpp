@@ -1,0 +1,71 @@
+// What a plan advises: limits that are limits, and hints whose gains are those of the plans that they name.
+#include "compiler/plan/advice.h"
+
+#include <gtest/gtest.h>
+
+#include "compiler/plan/plan.h"
+#include "small_spec.h"
+
+namespace llmc::plan {
+namespace {
+
+std::string word(const std::string& key, const std::string& value) { return key + "=" + value; }
+
+struct Passes {
+  std::int64_t sequences = 0, length = 24;
+  const char* recompute = "none";
+
+  Exit planned(const char* budget) const {
+    return planned_exit(small_spec({word("memory.budget", budget), word("memory.recompute", recompute),
+                                    "memory.loss_chunk=auto", word("batch.micro_batch", std::to_string(sequences)),
+                                    word("batch.sequence_length", std::to_string(length)),
+                                    word("batch.tokens", std::to_string(sequences * length))})
+                            .spec);
+  }
+};
+
+TEST(Advice, WhatIsBeyondALimitDoesNotFit) {
+  const char* const budget = "4MiB";
+  const Limits found = limits(
+      make_plan(small_spec({word("memory.budget", budget), "memory.recompute=auto", "memory.loss_chunk=auto"}).spec));
+  const Limit& batch = found.micro_batch;
+  EXPECT_GT(batch.as_chosen, 2);
+  EXPECT_GT(batch.at_most, batch.as_chosen);
+  EXPECT_EQ((Passes{batch.as_chosen}.planned(budget)), Exit::done);
+  EXPECT_EQ((Passes{batch.as_chosen + batch.exact_to}.planned(budget)), Exit::does_not_fit);
+  EXPECT_EQ((Passes{batch.at_most, 24, "full"}.planned(budget)), Exit::done);
+  EXPECT_EQ((Passes{2 * batch.at_most, 24, "full"}.planned(budget)), Exit::does_not_fit);
+  const Limit& length = found.sequence_length;
+  EXPECT_EQ((Passes{1, length.as_chosen}.planned(budget)), Exit::done);
+  EXPECT_EQ((Passes{1, length.as_chosen + length.exact_to}.planned(budget)), Exit::does_not_fit);
+}
+
+TEST(Advice, WhereTheSpecFixesRecomputationThereIsOneLimit) {
+  const Limits found = limits(make_plan(small_spec({"memory.budget=4MiB", "memory.recompute=none"}).spec));
+  EXPECT_EQ(found.micro_batch.at_most, found.micro_batch.as_chosen);
+  EXPECT_EQ(found.sequence_length.at_most, found.sequence_length.as_chosen);
+}
+
+TEST(Advice, AHintsGainIsThatOfThePlanThatItNames) {
+  const std::vector<std::string> words = {"precision.compute=fp32", "model.num_key_value_heads=12",
+                                          "model.num_attention_heads=12", "memory.recompute=full"};
+  const Plan plan = make_plan(small_spec(words).spec);
+  const std::vector<Hint> found = hints(plan);
+  ASSERT_GE(found.size(), 3u);  // bf16, fewer heads of keys and values, nothing computed again
+  for (const Hint& hint : found) {
+    std::vector<std::string> changed = words;
+    for (const Hint::Change& change : hint.changes) {
+      std::erase(changed, word(change.key, change.before));
+      changed.push_back(word(change.key, change.after));
+    }
+    const Plan other = make_plan(small_spec(changed).spec);
+    EXPECT_DOUBLE_EQ(hint.seconds, plan.cost.time.seconds - other.cost.time.seconds) << hint.changes[0].key;
+    EXPECT_EQ(hint.bytes, static_cast<std::int64_t>(other.layout.bytes) - static_cast<std::int64_t>(plan.layout.bytes));
+    EXPECT_EQ(hint.parameters, other.parameters.logical - plan.parameters.logical);
+    EXPECT_GT(hint.seconds, 0);
+  }
+  for (std::size_t i = 1; i < found.size(); ++i) EXPECT_GE(found[i - 1].seconds, found[i].seconds);
+}
+
+}  // namespace
+}  // namespace llmc::plan
