@@ -137,6 +137,7 @@ class Project {
 
   std::vector<std::string> link_command(const std::vector<Unit>& units, const fs::path& trainer) const {
     std::vector<std::string> argv = {cpu_.compiler, "-fopenmp", "-o", trainer.string()};
+    if (!linker().empty()) argv.push_back("-fuse-ld=" + linker());
     for (const Unit& unit : units) argv.push_back(unit.object.string());
     const std::vector<std::string> libraries = runtime_libraries();
     argv.insert(argv.end(), libraries.begin(), libraries.end());
@@ -158,6 +159,7 @@ class Project {
 
   std::string identity(const std::vector<Unit>& units) const {
     Hash hash;
+    hash.add(linker());
     for (const Unit& u : units) hash.add(u.object.filename().string());
     for (const std::string& word : runtime_libraries()) {
       hash.add(word);
@@ -168,6 +170,9 @@ class Project {
   }
 
  private:
+  /// nvcc's objects are left to the linker that the toolkit is made for.
+  std::string linker() const { return cuda_ ? "" : cpu_.linker; }
+
   fs::path folder_;
   const Home& home_;
   bool cuda_;

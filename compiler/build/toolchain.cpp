@@ -64,7 +64,8 @@ CpuToolchain find_cpu_toolchain() {
   const std::string compiler = find_on_path("g++");
   if (compiler.empty())
     throw Failure(Exit::toolchain, "no g++ on PATH; trainers are built by g++ 12 or later: apt-get install g++");
-  return {compiler, first_line(run({"g++ --version", {compiler, "--version"}, ""}).output)};
+  return {compiler, first_line(run({"g++ --version", {compiler, "--version"}, ""}).output),
+          find_on_path("ld.gold").empty() ? "" : "gold"};
 }
 
 CudaToolchain look_for_cuda(const Home& home) {

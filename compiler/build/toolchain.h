@@ -22,6 +22,7 @@ Home find_home();
 struct CpuToolchain {
   std::string compiler;  // g++
   std::string version;   // first line of --version
+  std::string linker;    // what -fuse-ld takes: gold where it is, in a third of the time of g++'s own; empty: that one
 };
 
 struct CudaToolchain {

@@ -2,8 +2,10 @@
 #include "compiler/build/toolchain.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
 
 #include "compiler/build/flags.h"
 #include "error.h"
@@ -51,6 +53,18 @@ TEST(Toolchain, TheCpuCompilerIsThere) {
 TEST(Toolchain, WithoutOneItSaysWhatToInstall) {
   const Variable path("PATH", "/nonexistent");
   EXPECT_NE(refusal([] { find_cpu_toolchain(); }).find("apt-get install g++"), std::string::npos);
+}
+
+TEST(Toolchain, TrainersAreLinkedByGoldWhereItIs) {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::path(testing::TempDir()) / ("llmc-linker-" + std::to_string(getpid()));
+  fs::create_directories(folder);
+  fs::create_symlink(find_cpu_toolchain().compiler, folder / "g++");
+  const Variable path("PATH", folder.c_str());
+  EXPECT_EQ(find_cpu_toolchain().linker, "");
+  fs::create_symlink(find_cpu_toolchain().compiler, folder / "ld.gold");
+  EXPECT_EQ(find_cpu_toolchain().linker, "gold");
+  fs::remove_all(folder);
 }
 
 TEST(Toolchain, TheHomeCanBeNamed) {
