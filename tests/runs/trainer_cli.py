@@ -30,7 +30,8 @@ class TrainerCli(RunTest):
         plan = json.loads(self.succeed(self.trainer, "--plan", "--json").out)
         self.assertEqual(plan["name"], "small")
         self.assertIn(plan["fingerprint"], text)
-        self.assertEqual(text, self.succeed(harness.LLMC, "plan", self.spec).out)
+        planned = self.succeed(harness.LLMC, "plan", self.spec).out
+        self.assertEqual((text, planned[len(text) :][:16]), (planned[: len(text)], "\nmost that fits:"))  # which a trainer does not plan
 
     def test_help(self):
         text = self.succeed(self.trainer, "--help").out
