@@ -10,9 +10,11 @@
 #include "compiler/report/diff.h"
 #include "compiler/report/kernel_report.h"
 #include "compiler/report/measured.h"
+#include "compiler/report/plan_page.h"
 #include "compiler/report/plan_report.h"
 #include "compiler/report/time_report.h"
 #include "error.h"
+#include "files/durable_file.h"
 #include "shares.h"
 #include "spec/print.h"
 #include "spec/schema.h"
@@ -28,7 +30,7 @@ struct PlanOptions {
   bool json = false, hints = false, launches = false, kernels = false, pin = false;
   int world = 0;
   double price = 0;
-  std::string explain, measured;
+  std::string explain, measured, html;
 };
 
 struct DiffOptions {
@@ -221,6 +223,16 @@ void add_plan_commands(CLI::App& app, Result& result) {
       ->excludes(launches)
       ->excludes("--explain")
       ->excludes("--pin");
+  plan_command
+      ->add_option("--html", plan->html,
+                   "the plan as one page, FILE.html: memory over the step, time by op, streams, other choices")
+      ->type_name("FILE")
+      ->excludes(json)
+      ->excludes(kernels)
+      ->excludes(launches)
+      ->excludes("--explain")
+      ->excludes("--measured")
+      ->excludes("--pin");
   plan_command->footer(
       "Example: llmc plan specs/llama-1b.yaml batch.micro_batch=8 memory.recompute=full\n"
       "         llmc plan specs/llama-1b.yaml --world 8\n"
@@ -258,6 +270,9 @@ void add_plan_commands(CLI::App& app, Result& result) {
       } else {
         fmt::print("{}", report::measured_text(run.plan, measured));
       }
+    } else if (!plan->html.empty()) {
+      write_file_atomically(plan->html, report::plan_page(planned.plan), {Exit::usage, "--html"});
+      fmt::print("{}\n", plan->html);
     } else if (plan->pin)
       fmt::print("{}", pinned(planned));
     else

@@ -4,7 +4,7 @@ from faults import fault
 
 FAULTS = [
     # what llmc says of runs
-    fault("a_text_ends_the_script", "compiler/runs/page.cpp", "if (c == '<')", "if (c == '\\0')", "run_report"),
+    fault("a_text_ends_the_script", "compiler/page/frame.cpp", "if (c == '<')", "if (c == '\\0')", "run_report"),
     fault("starts_count_from_zero", "compiler/runs/record.cpp", "before += std::exchange(last, 0);", "last = 0;",
           "test_runs Record.TimesOfSeveralStartsAddUp"),
     fault("spikes_are_thinned_out", "compiler/runs/record.cpp", "!line.skipped.empty() || line.loss_is_outlier ||", "!line.skipped.empty() ||",
