@@ -70,7 +70,7 @@ std::string choice_difference(const spec::Spec& chosen, const spec::Spec& other)
   std::string text;
   for (const char* path : kOpen)
     if (const std::string word = spec::text_of(path, other); word != spec::text_of(path, chosen))
-      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", spec::leaf_of(path), word);
+      text += fmt::format("{}{}: {}", text.empty() ? "" : " and ", path, word);
   return text;
 }
 

@@ -20,7 +20,7 @@ struct Choice {
 /// The plan's own choice first, then others near it, whether they fit or not.
 std::vector<Choice> choices_near(const plan::Plan& plan);
 
-/// "micro_batch 8, recompute full": what `other` has otherwise.
+/// "batch.micro_batch: 8 and memory.recompute: full": what `other` has otherwise.
 std::string choice_difference(const spec::Spec& chosen, const spec::Spec& other);
 
 }  // namespace llmc::report

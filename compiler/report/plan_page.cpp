@@ -289,18 +289,19 @@ class PlanPage {
     const auto changed = [&](const Choice& other) {
       return fmt::format("{:.1f}% {}", std::abs(change(other)), change(other) < 0 ? "less time" : "more time");
     };
-    const auto least = [](const Choice* found, const Choice& other, auto value) {
-      return !found || value(other) < value(*found);
+    constexpr double kAlike = 1.002;  // times that nobody would choose by
+    const auto quicker = [](const Choice& a, const Choice& b) {
+      return a.seconds * kAlike < b.seconds || (a.seconds < b.seconds * kAlike && a.bytes < b.bytes);
     };
-    const auto seconds = [](const Choice& c) { return c.seconds; };
     const auto bytes = [](const Choice& c) { return static_cast<double>(c.bytes); };
     const Choice *faster = nullptr, *beyond = nullptr, *smaller = nullptr;
     for (const Choice& other : choices_) {
       if (change(other) < -0.5) {
         const Choice*& best = other.fits ? faster : beyond;
-        if (least(best, other, seconds)) best = &other;
+        if (!best || quicker(other, *best)) best = &other;
       }
-      if (other.fits && change(other) < 5 && bytes(other) < 0.95 * bytes(mine) && least(smaller, other, bytes))
+      if (other.fits && change(other) < 5 && bytes(other) < 0.95 * bytes(mine) &&
+          (!smaller || other.bytes < smaller->bytes))
         smaller = &other;
     }
     const auto said = [&](const Choice& other) { return choice_difference(mine.spec, other.spec); };

@@ -91,10 +91,10 @@ class PlanPage(RunTest):
         self.assertEqual([item["asks"] for item in page["summary"]], ["What fills memory?", "What bounds the step?", "Which key to turn?"])
         self.assertGreater(len(page["choices"]), 20)
         # A choice on the page is what the plan of that spec says.
-        other = next(choice for choice in page["choices"] if choice["difference"] == "micro_batch 8")
+        other = next(choice for choice in page["choices"] if choice["difference"] == "batch.micro_batch: 8")
         plan = self.plan(LARGE, "batch.micro_batch=8")
         self.assertEqual((other["step_seconds"], other["arena_bytes"]), (plan["step_seconds"], plan["memory"]["arena_bytes"]))
-        self.assertIn("micro_batch 4", page["summary"][2]["says"])
+        self.assertIn("batch.micro_batch: 4", page["summary"][2]["says"])
 
     def test_ranks_mixed_layers_and_the_cpu(self):
         page = self.check_numbers(LARGE, "--world", 8, "batch.micro_batch=16", "batch.tokens=262144", "parallel.shard=parameters")

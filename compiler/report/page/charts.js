@@ -49,7 +49,11 @@ function dashedLine(ctx, ratio, colour, ...ends) {
   ctx.setLineDash([]);
 }
 
-const gib = count => count / 2 ** 30;
+/// GiB, or for small plans MiB: its name, and what turns bytes into it.
+function unitOf(plan) {
+  const size = plan.arena_bytes >= 2 ** 30 ? 2 ** 30 : 2 ** 20;
+  return { name: size === 2 ** 30 ? "GiB" : "MiB", of: count => count / size };
+}
 
 /// The launches of a pass in order, each with what is alive.
 function launchesInOrder(memory) {
@@ -66,23 +70,23 @@ function stillBands(memory) {
 }
 
 function drawMemory(box, data) {
-  const { memory, plan } = data, launches = launchesInOrder(memory), still = stillBands(memory);
+  const { memory, plan } = data, { name: unit, of: inUnit } = unitOf(plan), launches = launchesInOrder(memory), still = stillBands(memory);
   const bands = [...still.map(([name, size], i) => ({ name, colour: BANDS[i], of: () => size })),
     { name: "kept for backward", colour: "--run-1", of: launch => launch.kept },
     { name: "transients", colour: "--run-3", of: launch => launch.transient }];
   let sums = launches.map(() => 0);
-  const tops = bands.map(band => (sums = sums.map((sum, i) => sum + band.of(launches[i]))).map(gib));
+  const tops = bands.map(band => (sums = sums.map((sum, i) => sum + band.of(launches[i]))).map(inUnit));
   const peak = launches.findIndex(launch => memory.fixed_bytes + launch.kept + launch.transient === memory.peak.bytes);
   const stepped = uPlot.paths.stepped({ align: 1 });
   const series = [...bands].reverse().map(band => ({
     stroke: () => cssColour(band.colour), fill: () => cssColour(band.colour), width: 0, paths: stepped, points: { show: false } }));
-  const top = 1.06 * gib(Math.max(plan.arena_bytes, plan.budget_bytes < 2 * plan.arena_bytes ? plan.budget_bytes : 0));
+  const top = 1.1 * inUnit(Math.max(plan.arena_bytes, plan.budget_bytes < 2 * plan.arena_bytes ? plan.budget_bytes : 0));
   const marks = painted((ctx, x, y, ratio, bbox) => {
     for (const [size, name] of [[plan.arena_bytes, "allocated"], [plan.budget_bytes, "memory.budget"]]) {
-      dashedLine(ctx, ratio, name === "allocated" ? "--ink" : "--alarm", bbox.left, y(gib(size)), bbox.left + bbox.width, y(gib(size)));
+      dashedLine(ctx, ratio, name === "allocated" ? "--ink" : "--alarm", bbox.left, y(inUnit(size)), bbox.left + bbox.width, y(inUnit(size)));
       ctx.fillStyle = cssColour(name === "allocated" ? "--ink" : "--alarm");
       ctx.textAlign = "right";
-      ctx.fillText(`${name} ${bytes(size)}`, bbox.left + bbox.width - 6 * ratio, y(gib(size)) - 2 * ratio);
+      ctx.fillText(`${name} ${bytes(size)}`, bbox.left + bbox.width - 6 * ratio, y(inUnit(size)) - 2 * ratio);
     }
     dashedLine(ctx, ratio, "--ink", x(peak), bbox.top, x(peak), bbox.top + bbox.height);
   });
@@ -90,7 +94,7 @@ function drawMemory(box, data) {
     series: [{}, ...series], cursor: { points: { show: false }, y: false },
     scales: { x: { time: false }, y: { range: [0, top] } }, hooks: { draw: [marks] },
     axes: [ruler({ size: 46, label: "launch of a micro-batch, then of the optimizer", labelSize: 18, values: (_, splits) => splits.map(grouped), space: 70 }),
-           ruler({ size: 56, values: (_, splits) => splits.map(value => `${shortNumber(value)}`), label: "GiB", labelSize: 18 })],
+           ruler({ size: 56, values: (_, splits) => splits.map(value => `${shortNumber(value)}`), label: unit, labelSize: 18 })],
   }, [launches.map((_, i) => i), ...tops.reverse()], index => {
     const at = index >= 0 && index !== null && index !== undefined ? index : peak, launch = launches[at];
     return [element("div", {}, element("strong", {}, `${index >= 0 ? "" : "peak: "}${launch.place}: ${launch.op}`), ` · ${bytes(memory.fixed_bytes + launch.kept + launch.transient)}`),
@@ -108,7 +112,7 @@ function drawRoofline(box, data) {
     ctx.lineWidth = 1.5 * ratio;
     for (const [from, to] of [[low, bend], [bend, high]]) line(ctx, at(from), up(roof(from)), at(to), up(roof(to)));
     ctx.textAlign = "right";
-    ctx.fillText(`peak ${shortNumber(plan.peak_flops)}FLOP/s`, bbox.left + bbox.width - 6 * ratio, up(plan.peak_flops) - 2 * ratio);
+    ctx.fillText(`peak ${shortNumber(plan.peak_flops)}FLOP/s`, at(bend) - 8 * ratio, up(plan.peak_flops) + 6 * ratio);
     const slope = bend / Math.sqrt(bend / low);
     ctx.fillText(`copy ${shortNumber(plan.copy_bytes)}B/s`, at(slope) - 6 * ratio, up(roof(slope)) - 2 * ratio);
     const most = Math.max(...list.map(op => op.seconds_a_step));
@@ -139,14 +143,14 @@ function choiceWords(choice) {
 }
 
 function drawChoices(box, data) {
-  const { plan } = data, list = [...data.choices].sort((a, b) => a.arena_bytes - b.arena_bytes), front = list.filter(choice => choice.front);
-  const x = list.map(choice => gib(choice.arena_bytes)), y = list.map(choice => 1e3 * choice.step_seconds);
+  const { plan } = data, { name: unit, of: inUnit } = unitOf(plan), list = [...data.choices].sort((a, b) => a.arena_bytes - b.arena_bytes), front = list.filter(choice => choice.front);
+  const x = list.map(choice => inUnit(choice.arena_bytes)), y = list.map(choice => 1e3 * choice.step_seconds);
   const spread = values => { const low = Math.min(...values), high = Math.max(...values), more = 0.08 * (high - low || high); return [Math.max(0, low - more), high + more]; };
   const marks = painted((ctx, at, up, ratio, bbox) => {
     ctx.strokeStyle = cssColour("--muted");
     ctx.lineWidth = 1.5 * ratio;
-    front.slice(1).forEach((choice, i) => line(ctx, at(gib(front[i].arena_bytes)), up(1e3 * front[i].step_seconds), at(gib(choice.arena_bytes)), up(1e3 * choice.step_seconds)));
-    dashedLine(ctx, ratio, "--alarm", at(gib(plan.budget_bytes)), bbox.top, at(gib(plan.budget_bytes)), bbox.top + bbox.height);
+    front.slice(1).forEach((choice, i) => line(ctx, at(inUnit(front[i].arena_bytes)), up(1e3 * front[i].step_seconds), at(inUnit(choice.arena_bytes)), up(1e3 * choice.step_seconds)));
+    dashedLine(ctx, ratio, "--alarm", at(inUnit(plan.budget_bytes)), bbox.top, at(inUnit(plan.budget_bytes)), bbox.top + bbox.height);
     list.forEach((choice, i) => {
       ctx.fillStyle = ctx.strokeStyle = cssColour(choice.chosen ? "--run-1" : choice.front ? "--run-0" : "--run-7");
       ctx.lineWidth = 1.5 * ratio;
@@ -158,7 +162,7 @@ function drawChoices(box, data) {
   plotted(box, {
     series: [{}, { paths: () => null, points: { show: false } }], cursor: { y: false, points: { show: false } },
     scales: { x: { time: false, range: spread(x) }, y: { range: spread(y) } }, hooks: { draw: [marks] },
-    axes: [ruler({ size: 46, label: "GiB of the arena", labelSize: 18, space: 60, values: (_, splits) => splits.map(shortNumber) }),
+    axes: [ruler({ size: 46, label: `${unit} of the arena`, labelSize: 18, space: 60, values: (_, splits) => splits.map(shortNumber) }),
            ruler({ size: 62, label: "ms a step", labelSize: 18, values: (_, splits) => splits.map(grouped) })],
   }, [x, y], index => {
     const choice = index >= 0 ? list[index] : list.find(other => other.chosen);
