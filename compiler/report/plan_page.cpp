@@ -289,21 +289,25 @@ class PlanPage {
     const auto changed = [&](const Choice& other) {
       return fmt::format("{:.1f}% {}", std::abs(change(other)), change(other) < 0 ? "less time" : "more time");
     };
-    constexpr double kAlike = 1.002;  // times that nobody would choose by
-    const auto quicker = [](const Choice& a, const Choice& b) {
-      return a.seconds * kAlike < b.seconds || (a.seconds < b.seconds * kAlike && a.bytes < b.bytes);
-    };
     const auto bytes = [](const Choice& c) { return static_cast<double>(c.bytes); };
-    const Choice *faster = nullptr, *beyond = nullptr, *smaller = nullptr;
-    for (const Choice& other : choices_) {
-      if (change(other) < -0.5) {
-        const Choice*& best = other.fits ? faster : beyond;
-        if (!best || quicker(other, *best)) best = &other;
-      }
+    // Of those that take as little time as the fastest, but for what nobody would choose by, that of fewest bytes.
+    const auto fastest = [&](bool fits) {
+      constexpr double kAlike = 1.002;
+      double least = 0.995 * mine.seconds;
+      for (const Choice& other : choices_)
+        if (other.fits == fits) least = std::min(least, other.seconds);
+      const Choice* found = nullptr;
+      for (const Choice& other : choices_)
+        if (other.fits == fits && !other.chosen && other.seconds <= kAlike * least &&
+            other.seconds <= 0.995 * mine.seconds && (!found || other.bytes < found->bytes))
+          found = &other;
+      return found;
+    };
+    const Choice *faster = fastest(true), *beyond = fastest(false), *smaller = nullptr;
+    for (const Choice& other : choices_)
       if (other.fits && change(other) < 5 && bytes(other) < 0.95 * bytes(mine) &&
           (!smaller || other.bytes < smaller->bytes))
         smaller = &other;
-    }
     const auto said = [&](const Choice& other) { return choice_difference(mine.spec, other.spec); };
     std::string words = faster ? fmt::format("Faster: {} takes {}, in {}.", said(*faster), changed(*faster),
                                              human_bytes(bytes(*faster)))
