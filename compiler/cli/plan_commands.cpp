@@ -149,7 +149,7 @@ bool compared(const PlanOptions& options) {
   const bool named = second.find('=') == std::string::npos && (second.ends_with(".yaml") || second.ends_with(".yml"));
   if (!named && !std::filesystem::exists(second)) return false;
   if (options.hints || options.launches || options.kernels || options.pin || options.world || options.price > 0 ||
-      !options.explain.empty() || !options.measured.empty())
+      !options.explain.empty() || !options.measured.empty() || !options.html.empty())
     throw Failure(Exit::usage,
                   fmt::format("'{}' is a second spec, and two plans are compared with no option but --json", words[0]));
   compare({options.spec.file, second, {words.begin() + 1, words.end()}, false, options.json});
@@ -227,6 +227,7 @@ void add_plan_commands(CLI::App& app, Result& result) {
       ->add_option("--html", plan->html,
                    "the plan as one page, FILE.html: memory over the step, time by op, streams, other choices")
       ->type_name("FILE")
+      ->excludes("--hints")
       ->excludes(json)
       ->excludes(kernels)
       ->excludes(launches)

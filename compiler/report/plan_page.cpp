@@ -7,9 +7,11 @@
 #include <cmath>
 
 #include "compiler/page/frame.h"
+#include "compiler/plan/advice.h"
 #include "compiler/plan/live.h"
 #include "compiler/plan/price.h"
 #include "compiler/plan/step_time.h"
+#include "compiler/report/advice_report.h"
 #include "compiler/report/choices.h"
 #include "compiler/report/page_files.h"
 #include "compiler/report/plan_report.h"
@@ -25,13 +27,13 @@ namespace {
 class PlanPage {
  public:
   explicit PlanPage(const plan::Plan& plan)
-      : plan_(plan), g_(plan.graph), live_(plan::live_bytes(plan)), choices_(choices_near(plan)) {
+      : plan_(plan), g_(plan.graph), live_(plan::live_bytes(plan)), choices_(choices_near(plan)), spent_(spent(plan)) {
     find_peak();
   }
 
   nlohmann::ordered_json data() const {
-    return {{"plan", plan_object()}, {"summary", summary()}, {"memory", memory()},
-            {"ops", ops()},          {"streams", streams()}, {"choices", choices()}};
+    return {{"plan", plan_object()}, {"summary", summary()}, {"memory", memory()}, {"ops", ops()},
+            {"streams", streams()},  {"choices", choices()}, {"advice", advice()}};
   }
 
  private:
@@ -146,20 +148,26 @@ class PlanPage {
               {"tensors", peak_tensors()}}}};
   }
 
-  /// What takes time, with its work: of the same launches as plan.json's time.
+  /// What takes time, with the work of one launch.
   Object ops() const {
-    Object json = Object::object();
-    add_time(json, plan_);
-    Object list = json.at("time").at("launches");
-    for (Object& item : list)
-      for (const plan::Launch& launch : plan_.launches)
-        if (launch.times && launch.region == item.at("region").get<std::string>() &&
-            launch.op == item.at("op").get<std::string>() && launch.what == item.at("runs").get<std::string>()) {
-          item["bytes"] = launch.bytes;
-          item["flops"] = launch.flops;
-          break;
-        }
+    Object list = Object::array();
+    for (const Spent& item : spent_)
+      list.push_back({{"region", item.launch->region},
+                      {"op", item.launch->op},
+                      {"runs", item.launch->what},
+                      {"times_a_step", item.times},
+                      {"seconds", item.price.seconds},
+                      {"seconds_a_step", item.seconds},
+                      {"bound", plan::name_of(item.price.bound)},
+                      {"bytes", item.launch->bytes},
+                      {"flops", item.launch->flops}});
     return list;
+  }
+
+  Object advice() const {
+    Object json = Object::object();
+    add_advice(json, plan::limits(plan_), plan::hints(plan_));
+    return json;
   }
 
   Object streams() const {
@@ -256,15 +264,9 @@ class PlanPage {
   std::string time_words() const {
     std::array<double, 4> by_bound{};
     double all = 0;
-    std::string most;
-    double most_seconds = 0;
-    for (const plan::Launch& launch : plan_.launches) {
-      const plan::Price price = plan::price(plan_, launch);
-      const double seconds =
-          price.seconds * static_cast<double>(launch.times * (launch.per_step ? 1 : plan_.rank_micro_batches()));
-      by_bound[static_cast<std::size_t>(price.bound)] += seconds;
-      all += seconds;
-      if (seconds > most_seconds) most_seconds = seconds, most = launch.what;
+    for (const Spent& item : spent_) {
+      by_bound[static_cast<std::size_t>(item.price.bound)] += item.seconds;
+      all += item.seconds;
     }
     const plan::StepTime& time = plan_.cost.time;
     const auto largest = static_cast<std::size_t>(std::ranges::max_element(by_bound) - by_bound.begin());
@@ -274,9 +276,10 @@ class PlanPage {
         "launches: most are so short that starting them takes longer, so a larger batch.micro_batch or a larger model "
         "uses the device better",
         "links: ranks wait for what others send"};
-    std::string words = fmt::format(
-        "{} a step, {:.0f}% of the time in launches bound by {}. The largest is {}, {:.1f}%.",
-        human_seconds(time.seconds), 100 * by_bound[largest] / all, kWords[largest], most, 100 * most_seconds / all);
+    std::string words =
+        fmt::format("{} a step, {:.0f}% of the time in launches bound by {}. The largest is {}, {:.1f}%.",
+                    human_seconds(time.seconds), 100 * by_bound[largest] / all, kWords[largest], spent_[0].launch->what,
+                    100 * spent_[0].seconds / all);
     if (time.exposed_seconds > 0)
       words += fmt::format(" For {:.1f}% of the step it waits for other ranks with nothing left to run beside.",
                            100 * time.exposed_seconds / time.seconds);
@@ -325,6 +328,7 @@ class PlanPage {
   const graph::Graph& g_;
   const plan::Live live_;
   const std::vector<Choice> choices_;
+  const std::vector<Spent> spent_;
   Peak peak_;
 };
 

@@ -58,6 +58,7 @@ class PlanPage(RunTest):
         work = {(launch["region"], launch["op"], launch["runs"]): (launch["bytes"], launch["flops"]) for launch in plan["launches"]}
         for op in page["ops"]:
             self.assertEqual((op["bytes"], op["flops"]), work[op["region"], op["op"], op["runs"]])
+        self.assertEqual(page["advice"], {key: self.plan(*words, "--hints")[key] for key in ("limits", "hints")})
         self.check_streams(page, plan)
         self.check_choices(page, plan)
         return page
@@ -122,7 +123,7 @@ class PlanPage(RunTest):
 
     def test_refusals(self):
         for words, said in (([self.path("none", "page.html")], "cannot create"), ([self.path("never.html"), "--json"], "--json"),
-                            ([self.path("never.html"), "--pin"], "--pin"), ([SOURCE], "cannot")):
+                            ([self.path("never.html"), "--pin"], "--pin"), ([self.path("never.html"), LARGE], "second spec"), ([SOURCE], "cannot")):
             done = harness.call(LLMC, "plan", LARGE, "--html", *words)
             self.assertEqual((done.code, done.out), (2, ""), done.err)
             self.assertIn(said, done.err)

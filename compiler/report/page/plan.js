@@ -47,13 +47,26 @@ function showOps({ ops }) {
     byId("ops").append(element("details", {}, element("summary", {}, `${ops.length - most} more`), table(heads, ops.slice(most).map(row), kinds)));
 }
 
+/// A difference, with its sign.
+function signed(value, text) { return (value > 0 ? "+" : value < 0 ? "−" : "±") + text(Math.abs(value)); }
+
 function showFront({ choices }) {
   const front = choices.filter(choice => choice.front || choice.chosen).sort((a, b) => a.arena_bytes - b.arena_bytes), mine = choices.find(choice => choice.chosen);
-  const signed = (value, text) => (value > 0 ? "+" : value < 0 ? "−" : "±") + text(Math.abs(value));
   byId("fronts").append(element("h3", {}, "Those on the line, beside this plan"), table(["micro_batch", "loss_chunk", "recompute", "shard", "a step", "", "memory", ""], front.map(choice => [
     grouped(choice.micro_batch), grouped(choice.loss_chunk), choice.recompute, choice.shard, milliseconds(choice.step_seconds),
     choice.chosen ? "this plan" : signed(100 * (choice.step_seconds / mine.step_seconds - 1), value => `${value.toFixed(1)} %`), bytes(choice.arena_bytes),
     choice.chosen ? "" : signed(choice.arena_bytes - mine.arena_bytes, bytes) + (choice.fits ? "" : ", does not fit")]), ["number", "number", "wrap", "", "number", "number", "number", "number"]));
+}
+
+function showAdvice({ advice, plan }) {
+  const { limits, hints } = advice;
+  const most = limit => `${grouped(limit.as_chosen)}${limit.recompute_full > limit.as_chosen ? `, ${grouped(limit.recompute_full)} with memory.recompute: full` : ""}`;
+  byId("advice").append(element("h3", {}, "Changes that would take time off a step"),
+    element("p", { className: "muted" }, `The most that fits: micro_batch ${most(limits.micro_batch)}; sequence_length ${most(limits.sequence_length)}, one sequence a pass.`),
+    hints.length ? table(["change", "a step", "", "memory", "parameters"], hints.map(hint => [
+      hint.changes.map(({ key, before, after }) => `${key}: ${after} instead of ${before}`).join(", "), signed(-hint.step_seconds_less, milliseconds),
+      signed(-100 * hint.step_seconds_less / plan.step_seconds, value => `${value.toFixed(1)} %`), signed(hint.arena_bytes_more, bytes), signed(hint.parameters_more, shortNumber)]),
+    ["wrap", "number", "number", "number", "number"]) : element("p", {}, "None of those that were planned takes half a percent off."));
 }
 
 function showStreams({ streams }) {
@@ -76,5 +89,6 @@ function showStreams({ streams }) {
   drawRoofline(byId("roofline"), data);
   drawChoices(byId("choices"), data);
   showFront(data);
+  showAdvice(data);
   showStreams(data);
 }
