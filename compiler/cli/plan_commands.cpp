@@ -10,9 +10,11 @@
 #include "compiler/report/diff.h"
 #include "compiler/report/kernel_report.h"
 #include "compiler/report/measured.h"
+#include "compiler/report/plan_page.h"
 #include "compiler/report/plan_report.h"
 #include "compiler/report/time_report.h"
 #include "error.h"
+#include "files/durable_file.h"
 #include "shares.h"
 #include "spec/print.h"
 #include "spec/schema.h"
@@ -28,7 +30,7 @@ struct PlanOptions {
   bool json = false, hints = false, launches = false, kernels = false, pin = false;
   int world = 0;
   double price = 0;
-  std::string explain, measured;
+  std::string explain, measured, html;
 };
 
 struct DiffOptions {
@@ -147,7 +149,7 @@ bool compared(const PlanOptions& options) {
   const bool named = second.find('=') == std::string::npos && (second.ends_with(".yaml") || second.ends_with(".yml"));
   if (!named && !std::filesystem::exists(second)) return false;
   if (options.hints || options.launches || options.kernels || options.pin || options.world || options.price > 0 ||
-      !options.explain.empty() || !options.measured.empty())
+      !options.explain.empty() || !options.measured.empty() || !options.html.empty())
     throw Failure(Exit::usage,
                   fmt::format("'{}' is a second spec, and two plans are compared with no option but --json", words[0]));
   compare({options.spec.file, second, {words.begin() + 1, words.end()}, false, options.json});
@@ -221,6 +223,17 @@ void add_plan_commands(CLI::App& app, Result& result) {
       ->excludes(launches)
       ->excludes("--explain")
       ->excludes("--pin");
+  plan_command
+      ->add_option("--html", plan->html,
+                   "the plan as one page, FILE.html: memory over the step, time by op, streams, other choices")
+      ->type_name("FILE")
+      ->excludes("--hints")
+      ->excludes(json)
+      ->excludes(kernels)
+      ->excludes(launches)
+      ->excludes("--explain")
+      ->excludes("--measured")
+      ->excludes("--pin");
   plan_command->footer(
       "Example: llmc plan specs/llama-1b.yaml batch.micro_batch=8 memory.recompute=full\n"
       "         llmc plan specs/llama-1b.yaml --world 8\n"
@@ -258,6 +271,9 @@ void add_plan_commands(CLI::App& app, Result& result) {
       } else {
         fmt::print("{}", report::measured_text(run.plan, measured));
       }
+    } else if (!plan->html.empty()) {
+      write_file_atomically(plan->html, report::plan_page(planned.plan), {Exit::usage, "--html"});
+      fmt::print("{}\n", plan->html);
     } else if (plan->pin)
       fmt::print("{}", pinned(planned));
     else

@@ -66,8 +66,8 @@ class LayoutMaker {
   }
 
   /// Ends a section that began at `begin`, unless it is empty.
-  void section(std::string name, std::size_t begin, std::string what) {
-    if (at_ > begin) layout_.sections.push_back({std::move(name), begin, at_ - begin, std::move(what)});
+  void section(std::string name, std::size_t begin, std::string what, Lasting lasting = Lasting::step) {
+    if (at_ > begin) layout_.sections.push_back({std::move(name), begin, at_ - begin, std::move(what), lasting});
   }
 
   /// A buffer that only libraries and copy streams use.
@@ -198,7 +198,8 @@ class LayoutMaker {
     layout_.fixed[stream.above] = {begin + stride, stride, in};
     layout_.fixed[stream.last] = {begin + stride * static_cast<std::size_t>(g_.layers()), 0, in};
     section("residual stream", begin,
-            std::string(name_of(g_.at(stream.below).dtype)) + ", one a layer, kept for the backward pass");
+            std::string(name_of(g_.at(stream.below).dtype)) + ", one a layer, kept for the backward pass",
+            Lasting::pass);
   }
 
   /// Places of a kept tensor are the same in the forward and the backward region of its layers.
@@ -224,7 +225,7 @@ class LayoutMaker {
         if (region.is_twin(g_.regions[other])) layout_.regions[other].insert(places.begin(), places.end());
       }
     }
-    section("kept activations", begin, "what the backward pass reads, one slab a layer");
+    section("kept activations", begin, "what the backward pass reads, one slab a layer", Lasting::pass);
   }
 
   /// Order of regions on the time line. Evaluation, sampling and the audit branch off after the forward pass.
@@ -263,8 +264,10 @@ class LayoutMaker {
     // loops come back. Tensors of a layer that nothing keeps are new in each region.
     std::map<std::pair<TensorId, std::size_t>, Life> uses;  // (buffer, region or SIZE_MAX)
     int position = 0;
+    layout_.region_begin.resize(g_.regions.size());
     for (std::size_t r : order) {
       const Region& region = g_.regions[r];
+      layout_.region_begin[r] = position;
       const int region_first = position, region_last = position + static_cast<int>(region.ops.size()) - 1;
       for (const Op& op : region.ops) {
         for (const auto* list : {&op.inputs, &op.outputs})
@@ -288,6 +291,7 @@ class LayoutMaker {
       const bool crosses = use.regions.size() > 1;
       items.push_back({static_cast<std::size_t>(g_.at(key.first).bytes()), crosses ? use.region_first : use.first,
                        crosses ? use.region_last : use.last, 0});
+      layout_.transients.push_back({key.first, aligned(items.back().bytes), items.back().first, items.back().last});
     }
     note_bounds(order, items);
     const Packing packing = pack(items, kAlignment);
@@ -300,7 +304,7 @@ class LayoutMaker {
       for (std::size_t r : use.regions) layout_.regions[r][key.first] = {begin + items[i].offset, 0, in};
       ++i;
     }
-    section("transients", begin, "packed by lifetime");
+    section("transients", begin, "packed by lifetime", Lasting::op);
   }
 
   /// The bytes of transients that are alive while each op runs, and the most of each region.

@@ -38,27 +38,20 @@ std::vector<RegionLife> region_lives(const Plan& plan) {
   return lives;
 }
 
-Live live_bytes(const Plan& plan) {
+std::vector<RegionRun> pass_runs(const Plan& plan) {
   const Graph& g = plan.graph;
   const std::vector<RegionLife> lives = region_lives(plan);
-  std::size_t all = 0;
-  for (const int variant : g.variants)
-    all += lives[static_cast<std::size_t>(find(g, Part::forward, Block::layer, variant) - g.regions.data())].opens;
-  all += stream_stride(plan);
-  Live live{plan.layout.bytes - all - plan.layout.transient_bytes, 0};
-  const auto most = [&](const Region& region) {
-    const auto r = static_cast<std::size_t>(&region - g.regions.data());
-    return plan.layout.alive[r].empty() ? 0 : std::ranges::max(plan.layout.alive[r]);
-  };
+  std::vector<RegionRun> runs;
   std::size_t kept = 0;
-  const auto run = [&](const Region& region) {
-    const RegionLife& life = lives[static_cast<std::size_t>(&region - g.regions.data())];
-    kept += life.opens;
-    live.peak = std::max(live.peak, live.fixed + kept + most(region));
-    kept -= life.frees;
+  const auto run = [&](const Region& region, std::size_t layer = 0) {
+    const auto r = static_cast<std::size_t>(&region - g.regions.data());
+    kept += lives[r].opens;
+    runs.push_back({r, static_cast<std::int64_t>(layer), kept});
+    kept -= lives[r].frees;
   };
   run(*find(g, Part::forward, Block::embed, 0));
-  for (const int variant : g.variants) run(*find(g, Part::forward, Block::layer, variant));
+  for (std::size_t layer = 0; layer < g.variants.size(); ++layer)
+    run(*find(g, Part::forward, Block::layer, g.variants[layer]), layer);
   run(*find(g, Part::forward, Block::head, 0));
   for (const Region& region : g.regions)
     if (region.part == Part::loss) run(region);
@@ -68,10 +61,25 @@ Live live_bytes(const Plan& plan) {
       run(region);
     else if (&region == find(g, Part::backward, Block::layer, g.variants.back()))
       for (std::size_t layer = g.variants.size(); layer-- > 0;)
-        run(*find(g, Part::backward, Block::layer, g.variants[layer]));
+        run(*find(g, Part::backward, Block::layer, g.variants[layer]), layer);
   }
   for (const Region& region : g.regions)
     if (region.part == Part::optimizer) run(region);
+  return runs;
+}
+
+Live live_bytes(const Plan& plan) {
+  const Graph& g = plan.graph;
+  const std::vector<RegionLife> lives = region_lives(plan);
+  std::size_t all = 0;
+  for (const int variant : g.variants)
+    all += lives[static_cast<std::size_t>(find(g, Part::forward, Block::layer, variant) - g.regions.data())].opens;
+  all += stream_stride(plan);
+  Live live{plan.layout.bytes - all - plan.layout.transient_bytes, 0};
+  for (const RegionRun& run : pass_runs(plan)) {
+    const std::vector<std::size_t>& alive = plan.layout.alive[run.region];
+    live.peak = std::max(live.peak, live.fixed + run.kept + (alive.empty() ? 0 : std::ranges::max(alive)));
+  }
   return live;
 }
 

@@ -17,6 +17,16 @@ struct RegionLife {
 /// By region index.
 std::vector<RegionLife> region_lives(const Plan& plan);
 
+/// A run of a region in a micro-batch, or in the optimizer's turn behind it.
+struct RegionRun {
+  std::size_t region = 0;  // index into Graph::regions
+  std::int64_t layer = 0;  // of a layer's region
+  std::size_t kept = 0;    // bytes that layers keep while it runs
+};
+
+/// One micro-batch and the optimizer, in order; a region that runs once a chunk is there once.
+std::vector<RegionRun> pass_runs(const Plan& plan);
+
 struct Live {
   std::size_t fixed = 0;  // bytes that are alive all the time: weights, gradients, moments, inputs, windows
   std::size_t peak = 0;   // the most that is alive while a launch of a step runs; at most the arena

@@ -72,11 +72,22 @@ struct HostBuffer {
   std::size_t bytes() const { return static_cast<std::size_t>(bytes_of(dtype, elements)); }
 };
 
+/// Since when and until when a part of the arena is in use, within a step.
+enum class Lasting { step, pass, op };  // all of it; from a layer's forward pass to its backward pass; while ops run
+
 /// One named part of the arena, for people.
 struct Section {
   std::string name;
   std::size_t offset = 0, bytes = 0;
   std::string what;
+  Lasting lasting = Lasting::step;
+};
+
+/// A transient that is alive from the op at position `first` to that at `last`, both included.
+struct Transient {
+  graph::TensorId tensor = graph::kNone;
+  std::size_t bytes = 0;
+  int first = 0, last = 0;
 };
 
 struct Layout {
@@ -93,6 +104,8 @@ struct Layout {
   std::vector<std::size_t> region_bounds;                 // by region index: of these, while it runs
   std::vector<std::vector<std::size_t>> alive;            // by region and op: of these, while the op runs
   std::vector<std::size_t> region_kept;                   // by region index: bytes of the slab that it fills
+  std::vector<Transient> transients;
+  std::vector<int> region_begin;  // by region index: the position of its first op
 
   /// Where a region finds an activation, input or constant.
   const Place& find(const graph::Graph& graph, std::size_t region, graph::TensorId tensor) const;

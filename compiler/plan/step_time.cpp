@@ -24,23 +24,30 @@ class Walk {
     streams_ = plan.spec.target.kind == spec::TargetKind::cuda;
   }
 
-  StepTime run() {
+  /// `spans`: where given, gets what runs and waits when.
+  StepTime run(std::vector<Span>* spans = nullptr) {
     const std::int64_t passes = plan_.rank_micro_batches();
+    spans_ = spans;
     micro_batch(true, passes == 1);
     if (passes > 2) {  // those between the first and the last are alike: one of them, so many times
       const Walk before = *this;
+      ++pass_;
       micro_batch(false, false);
       const auto more = static_cast<double>(passes - 3);
       now_ += more * (now_ - before.now_);
       computed_ += more * (computed_ - before.computed_);
       sent_ = std::max(sent_, before.sent_ + (more + 1) * (sent_ - before.sent_));
     }
-    if (passes > 1) micro_batch(false, true);
+    if (passes > 1) {
+      ++pass_;
+      micro_batch(false, true);
+    }
     for (const Region& region : g_.regions)
       if (region.part == Part::optimizer) compute(region, loops(region));
     for (const Launch& launch : plan_.launches)
       if (is_once(plan_, launch)) {
         const double zeros = static_cast<double>(launch.times) * price(plan_, launch).seconds;
+        note(Span::Does::compute, launch.region_index, now_, now_ + zeros);
         now_ += zeros;
         computed_ += zeros;
       }
@@ -65,7 +72,12 @@ class Walk {
     }
   }
 
+  void note(Span::Does does, std::size_t region, double begin, double end) {
+    if (spans_ && end > begin) spans_->push_back({does, region, layer_, pass_, begin, end});
+  }
+
   void compute(const Region& region, double times = 1) {
+    note(Span::Does::compute, index(region), now_, now_ + times * seconds(region));
     now_ += times * seconds(region);
     computed_ += times * seconds(region);
   }
@@ -74,10 +86,16 @@ class Walk {
   double send(Part part, Block block) {
     const Region* region = find(part, block);
     if (!region) return 0;
-    if (!streams_) return now_ += seconds(*region);
-    return sent_ = std::max(sent_, now_) + seconds(*region);
+    double& clock = streams_ ? sent_ : now_;
+    const double begin = std::max(clock, now_);
+    clock = begin + seconds(*region);
+    note(Span::Does::send, index(*region), begin, clock);
+    return clock;
   }
-  void await(double done) { now_ = std::max(now_, done); }
+  void await(double done) {
+    note(Span::Does::wait, 0, now_, done);
+    now_ = std::max(now_, done);
+  }
 
   void micro_batch(bool first, bool last) {
     forward(is_sharded(Use::masters, shard_) || (first && has(Part::gather)));
@@ -102,7 +120,9 @@ class Walk {
       const double mine = ready;
       if (gathers) ready = send(Part::gather, layer + 1 < g_.layers() ? Block::layer : Block::head);
       await(mine);
+      layer_ = layer;
       compute(*find(Part::forward, Block::layer, g_.variants[static_cast<std::size_t>(layer)]));
+      layer_ = 0;
     }
     await(ready);
     compute(*find(Part::forward, Block::head));
@@ -123,7 +143,9 @@ class Walk {
         if (gathers && layer + 1 < g_.layers() && layer > 0) ready = send(Part::gather, Block::layer);
         if (gathers && layer + 2 < g_.layers()) await(mine);
         if (is_sharded(Use::gradients, shard_)) await(window[layer % 2]);
+        layer_ = layer;
         compute(*find(Part::backward, Block::layer, g_.variants[static_cast<std::size_t>(layer)]));
+        layer_ = 0;
         if (reduces) window[layer % 2] = send(Part::reduce, Block::layer);
       }
     }
@@ -138,6 +160,9 @@ class Walk {
   const std::vector<double> seconds_;
   bool streams_ = false;
   double now_ = 0, sent_ = 0, computed_ = 0;
+  std::vector<Span>* spans_ = nullptr;
+  int pass_ = 0;
+  std::int64_t layer_ = 0;
 };
 
 }  // namespace
@@ -150,5 +175,11 @@ std::vector<double> region_seconds(const Plan& plan) {
 }
 
 StepTime step_time(const Plan& plan) { return Walk(plan).run(); }
+
+std::vector<Span> step_spans(const Plan& plan) {
+  std::vector<Span> spans;
+  Walk(plan).run(&spans);
+  return spans;
+}
 
 }  // namespace llmc::plan

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "compiler/page/frame.h"
 #include "compiler/runs/page_files.h"
 #include "spec/fingerprint.h"
 #include "spec/schema.h"
@@ -144,46 +145,17 @@ Object different_keys(std::span<const Record> runs) {
   return rows;
 }
 
-/// JSON within a script element: no text in it ends the element, or begins a comment.
-std::string as_script_data(const Object& document) {
-  const std::string json = document.dump(-1, ' ', false, Object::error_handler_t::replace);
-  std::string text;
-  for (const char c : json) {
-    if (c == '<')
-      text += "\\u003c";
-    else
-      text += c;
-  }
-  return text;
-}
-
 }  // namespace
 
 std::string page(std::span<const Record> runs, std::size_t points) {
   const std::vector<std::string> names = short_names(runs);
   Object document = {{"runs", Object::array()}, {"keys", different_keys(runs)}};
   for (std::size_t i = 0; i < runs.size(); ++i) document["runs"].push_back(run_object(runs[i], names[i], points));
-  // A browser that opens the page loads nothing, whatever stands in it.
-  std::string text =
-      "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'unsafe-inline'; "
-      "style-src 'unsafe-inline'\">\n"
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-      "<meta name=\"color-scheme\" content=\"light dark\">\n<title>llmc report</title>\n<style>\n";
-  const auto element = [&](const char* begin, const char* content, const char* end) {
-    text += begin;
-    text += content;
-    text += end;
-  };
-  element("", files::kPlotStyle, "\n");
-  element("", files::kStyle, "</style>\n</head>\n<body>\n");
-  text += files::kBody;
-  text += "<script id=\"data\" type=\"application/json\">" + as_script_data(document) + "</script>\n";
-  element("<script>\n/*\n", files::kPlotLicense, "*/\n");
-  element("", files::kPlotLibrary, "</script>\n");
-  element("<script>\n", files::kCharts, "</script>\n");
-  element("<script>\n", files::kPage, "</script>\n</body>\n</html>\n");
-  return text;
+  return llmc::page::frame({.title = "llmc report",
+                            .style = "",
+                            .body = files::kBody,
+                            .scripts = {files::kCharts, files::kPage},
+                            .data = std::move(document)});
 }
 
 }  // namespace llmc::runs

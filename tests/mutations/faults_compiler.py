@@ -4,7 +4,7 @@ from faults import fault
 
 FAULTS = [
     # what llmc says of runs
-    fault("a_text_ends_the_script", "compiler/runs/page.cpp", "if (c == '<')", "if (c == '\\0')", "run_report"),
+    fault("a_text_ends_the_script", "compiler/page/frame.cpp", "if (c == '<')", "if (c == '\\0')", "run_report"),
     fault("starts_count_from_zero", "compiler/runs/record.cpp", "before += std::exchange(last, 0);", "last = 0;",
           "test_runs Record.TimesOfSeveralStartsAddUp"),
     fault("spikes_are_thinned_out", "compiler/runs/record.cpp", "!line.skipped.empty() || line.loss_is_outlier ||", "!line.skipped.empty() ||",
@@ -23,6 +23,10 @@ FAULTS = [
     fault("files_of_other_names_are_not_counted", "compiler/data/builder.cpp",
           "if (options.globs.empty()) result.passed_over = passed_over;", "", "test_data BuildDatasetTest.FilesOfOtherNamesAreCounted"),
     # plan
+    fault("every_choice_is_said_to_fit", "compiler/report/choices.cpp", "bytes <= static_cast<std::size_t>(plan.spec.memory.budget)", "true",
+          "run_plan_page"),
+    fault("a_wait_is_not_drawn", "compiler/plan/step_time.cpp", "note(Span::Does::wait, 0, now_, done);", "", "run_plan_page"),
+    fault("the_last_peak_is_named", "compiler/report/plan_page.cpp", "if (bytes > peak_.bytes) peak_ =", "peak_ =", "run_plan_page"),
     fault("fingerprint_of_auto", "compiler/plan/planner.cpp", "  spec.batch.micro_batch = plan.choice.micro_batch;\n", "",
           "test_plan Choice.IsWhatTheFingerprintIsOf"),
     fault("library_buffers_have_the_first_area", "compiler/plan/layout.cpp", "take(bytes), in});", "take(bytes), in * 0});",
@@ -124,8 +128,8 @@ FAULTS = [
           "test_plan Search.FindsTheFastestThatFits"),
     fault("ranges_of_layers_lack_their_end", "compiler/passes/choice.cpp", "static_cast<std::int64_t>(layer) <= range.last)",
           "static_cast<std::int64_t>(layer) < range.last)", "test_plan Recompute.IsWrittenAsLayersAndReadBack"),
-    fault("ranks_send_before_they_have_computed", "compiler/plan/step_time.cpp", "sent_ = std::max(sent_, now_) + seconds(*region)",
-          "sent_ = sent_ + seconds(*region)", "test_plan Time.OfRanksHasWhatNothingHides"),
+    fault("ranks_send_before_they_have_computed", "compiler/plan/step_time.cpp", "const double begin = std::max(clock, now_);",
+          "const double begin = clock;", "test_plan Time.OfRanksHasWhatNothingHides"),
     fault("every_pass_zeros", "compiler/plan/step_time.cpp", "return launch.call == ops::Call::zero &&", "return false && launch.call == ops::Call::zero &&",
           "test_plan Time.OfOneStreamIsTheSumOfItsPrices"),
     fault("rates_between_sizes_by_their_difference", "compiler/devices/device.cpp",

@@ -30,8 +30,6 @@ const CHARTS = [
 /// Dashes of the second curve of a run, the third and so on.
 const DASHES = [[], [7, 3], [2, 3], [10, 3, 2, 3]];
 
-function percent(value) { return `${(100 * value).toFixed(2)} %`; }
-
 /// {step, value}: the numbers of a run under a key, or nothing.
 function column(run, key) {
   return run.lines[key] ? { step: run.lines.step, value: run.lines[key] } : run.sometimes[key];
@@ -59,32 +57,6 @@ function lossText(value) {
   return value === 0 || value >= 0.001 ? value.toFixed(4) : value.toExponential(2);
 }
 
-function shortNumber(value) {
-  for (const [size, unit] of [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "K"]])
-    if (Math.abs(value) >= size) return parseFloat((value / size).toPrecision(4)) + unit;
-  return value !== 0 && Math.abs(value) < 1e-3 ? value.toExponential().replace(/(\.\d\d)\d+/, "$1") : String(parseFloat(value.toPrecision(4)));
-}
-
-function duration(seconds) {
-  if (seconds < 60) return `${parseFloat(seconds.toPrecision(3))}s`;
-  const whole = Math.round(seconds);
-  const parts = [[86400, "d"], [3600, "h"], [60, "m"], [1, "s"]].map(([size, unit], i, all) =>
-    [Math.floor((i ? whole % all[i - 1][0] : whole) / size), unit]);
-  const first = parts.findIndex(([count]) => count > 0);
-  return parts.slice(first, first + 2).filter(([count]) => count > 0).map(([count, unit]) => count + unit).join(" ");
-}
-
-/// Index of the entry of an ascending list that is nearest to `value`; -1 in an empty one.
-function nearest(list, value) {
-  let low = 0, high = list.length - 1;
-  if (high < 0) return -1;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (list[middle] < value) low = middle + 1; else high = middle;
-  }
-  return low > 0 && value - list[low - 1] <= list[low] - value ? low - 1 : low;
-}
-
 /// Exponential mean that counts what lies further back less; the first values are not pulled to zero.
 function smoothed(values, weight) {
   let sum = 0, total = 0;
@@ -96,22 +68,10 @@ function smoothed(values, weight) {
   });
 }
 
-function cssColour(name) {
-  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-}
-
 /// [lowest, highest] of what a curve shows with `cut spikes off`; nothing of an empty one.
 function withoutSpikes(values) {
   const sorted = values.filter(value => value !== null).sort((a, b) => a - b);
   return sorted.length ? [[sorted[0], sorted[Math.min(sorted.length - 1, Math.floor(0.99 * sorted.length))]]] : [];
-}
-
-/// Lines of a logarithmic axis: powers of ten or, where these are fewer than three, 2 and 5 times them as well.
-function logarithmicSplits(low, high) {
-  const decades = [];
-  for (let power = Math.floor(Math.log10(low)); power <= Math.ceil(Math.log10(high)); ++power) decades.push(power);
-  const all = decades.flatMap(power => (decades.length > 4 ? [1] : [1, 2, 5]).map(part => parseFloat(`${part}e${power}`)));
-  return all.filter(value => value >= low * 0.999 && value <= high * 1.001);
 }
 
 class Chart {
@@ -186,20 +146,14 @@ class Chart {
     const options = {
       ...this.size(), series, ms: 1,
       scales: { x: { time: false }, y: { distr: log ? 3 : 1, range: this.range(tables, log) } },
-      axes: [this.ruler({ size: 30, values: (_, splits) => splits.map(this.axis().text), space: 70, label: this.axis().label, labelSize: 18, labelGap: 0 }),
-             this.ruler({ size: 56, ...(log ? { splits: (_, i, low, high) => logarithmicSplits(low, high) } : {}), values: (_, splits) => splits.map(value => value === null ? "" : shortNumber(value)) })],
+      axes: [ruler({ size: 30, values: (_, splits) => splits.map(this.axis().text), space: 70, label: this.axis().label, labelSize: 18, labelGap: 0 }),
+             ruler({ size: 56, ...(log ? { splits: (_, i, low, high) => logarithmicSplits(low, high) } : {}), values: (_, splits) => splits.map(value => value === null ? "" : shortNumber(value)) })],
       cursor: { sync: { key: "runs" }, points: { show: false }, y: false },
       legend: { show: false },
       hooks: { draw: [plot => this.drawMarks(plot)], setCursor: [plot => this.read(plot)] },
     };
     this.plot = new uPlot(options, data, this.canvas);
     this.read(this.plot);
-  }
-
-  ruler(options) {
-    const line = { stroke: () => cssColour("--line"), width: 1 };
-    const font = "12px system-ui, sans-serif";
-    return { stroke: () => cssColour("--muted"), grid: line, ticks: { ...line, size: 4 }, font, labelFont: font, ...options };
   }
 
   range(tables, log) {
@@ -281,11 +235,4 @@ class Chart {
       return element("div", {}, swatch(run), `${run.name}: ${[...parts, `step ${step.toLocaleString("en")}`].join(" · ")}`);
     }));
   }
-}
-
-function line(ctx, x0, y0, x1, y1) {
-  ctx.beginPath();
-  ctx.moveTo(x0, y0);
-  ctx.lineTo(x1, y1);
-  ctx.stroke();
 }

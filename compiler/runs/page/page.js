@@ -1,37 +1,7 @@
 "use strict";
-// What the page shows beside its curves. Text of runs becomes text nodes only.
+// What the page shows beside its curves.
 
-/// Children are nodes or text.
-function element(name, properties, ...children) {
-  const made = Object.assign(document.createElement(name), properties);
-  made.append(...children);
-  return made;
-}
-
-function swatch(run) {
-  const made = element("span", { className: "swatch" });
-  made.style.setProperty("--colour", `var(${run.colour})`);
-  return made;
-}
-
-/// `rows`: lists of texts and nodes. `kinds`: a class for each column.
-function table(heads, rows, kinds = []) {
-  const cells = (name, row) => row.map((cell, i) => element(name, { className: kinds[i] || "" }, cell === null || cell === undefined ? "–" : cell));
-  return element("div", { className: "scroll" },
-    element("table", {}, element("thead", {}, element("tr", {}, ...cells("th", heads))),
-      element("tbody", {}, ...rows.map(row => element("tr", {}, ...cells("td", row))))));
-}
-
-function bytes(count) {
-  if (typeof count !== "number") return null;
-  for (const [size, unit] of [[2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"]])
-    if (count >= size) return `${(count / size).toFixed(2)} ${unit}`;
-  return `${count} bytes`;
-}
-
-const grouped = count => typeof count === "number" ? count.toLocaleString("en") : null;
 const named = run => element("span", { className: "name" }, swatch(run), run.name);
-const byId = name => document.getElementById(name);
 
 function showRuns(runs, view, redraw) {
   const head = ["run", "state", "step", "loss", "validation", "tokens/s", "last start"];

@@ -1,0 +1,12 @@
+// Files that every page is made of, which the build puts into llmc: those of files/, and third_party/uplot.
+#pragma once
+
+namespace llmc::page::files {
+
+extern const char* const kStyle;
+extern const char* const kCommon;
+extern const char* const kPlotLibrary;
+extern const char* const kPlotStyle;
+extern const char* const kPlotLicense;
+
+}  // namespace llmc::page::files
