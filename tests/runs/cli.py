@@ -284,7 +284,7 @@ class Cli(RunTest):
             self.assertEqual({row["name"]: row[side] for row in report["memory"] if row[side]},
                              {section["name"]: section["bytes"] for section in plan["memory"]["sections"] if section["bytes"]})
             self.assertAlmostEqual(sum(row[side] for row in report["time"]), plan["step_seconds"], delta=1e-6)
-        for words in (["--launches"], ["--pin"], ["--world", "2"], ["--price", "1"]):
+        for words in (["--launches"], ["--pin"], ["--world", "2"], ["--price", "1"], ["--html", self.path("two.html")]):
             self.assertEqual(harness.call(LLMC, "plan", spec, spec, *words, cwd=SOURCE).code, 2)
 
     def test_a_device_of_ones_own(self):
