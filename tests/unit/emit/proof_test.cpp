@@ -84,7 +84,7 @@ TEST(Proof, QuickStartForOneInstructionSet) {
 TEST(Proof, Llama1b) { prove("llama-1b.yaml", {"sm_90a"}); }
 
 TEST(Proof, Llama1bWithPortableAttention) {
-  prove("llama-1b.yaml", {"sm_80"}, {"target.attention=portable", "target.arch=[80]"});
+  prove("llama-1b.yaml", {"sm_80"}, {"target.attention=portable", "memory.budget=77GiB", "target.arch=[80]"});
 }
 
 }  // namespace

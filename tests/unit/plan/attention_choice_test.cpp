@@ -45,7 +45,7 @@ TEST(AttentionChoice, BothWaysByPredictedTime) {
 
 TEST(AttentionChoice, WithoutRatesCudnnIsFirst) {
   for (const char* arch : {"target.arch=[80]", "target.arch=[100]", "target.arch=[90a, 100]"}) {
-    const ops::AttentionChoice c = choice({arch});
+    const ops::AttentionChoice c = choice({"memory.budget=77GiB", arch});
     ASSERT_EQ(by(c.backward), (By{kCudnn, kPortable})) << arch;
     EXPECT_EQ(c.backward[0].predicted_ms, 0) << arch;
     EXPECT_EQ(c.backward[1].predicted_ms, 0) << arch;
@@ -55,7 +55,7 @@ TEST(AttentionChoice, WithoutRatesCudnnIsFirst) {
 TEST(AttentionChoice, WhereCudnnHasNoneTheOwnKernelsDoAll) {
   // No multiple of 8; wider than 128, which only Hopper has; wider than 128 on one of two.
   for (const std::vector<std::string>& overrides : {std::vector<std::string>{"model.head_dim=66"},
-                                                    {"model.head_dim=192", "target.arch=[80]"},
+                                                    {"model.head_dim=192", "memory.budget=77GiB", "target.arch=[80]"},
                                                     {"model.head_dim=192", "target.arch=[90a, 100]"}}) {
     const ops::AttentionChoice c = choice(overrides);
     EXPECT_EQ(c.forward, kPortable) << overrides[0];
