@@ -59,7 +59,8 @@ FAULTS = [
           "test_plan Advice.WhatIsBeyondALimitDoesNotFit"),
     fault("hints_are_of_the_plan_as_it_is", "compiler/plan/advice.cpp", "    change(spec);\n", "    (void)change;\n",
           "test_plan Advice.AHintsGainIsThatOfThePlanThatItNames"),
-    fault("budgets_of_other_devices_pass", "runtime/spec/relations.cpp", "named == devices.end() || fits(*named)", "true", "golden_spec"),
+    fault("budgets_of_other_devices_pass", "runtime/spec/relations.cpp", "named == devices.end() || fits(*named)", "true",
+          "test_spec Load.ABudgetOfAnotherArchsDeviceIsRefused"),
     fault("trainers_place_is_not_noted", "compiler/build/compile.cpp", "+ real(folder) +", "+ real(resolved.directory) +", "run_trainer_cli"),
     # checkpoints
     fault("prune_removes_the_last_usable_one", "compiler/checkpoints/listing.cpp", "it->step == newest->step || ", "",

@@ -215,6 +215,17 @@ TEST(Load, BudgetAndAttentionOfAKindThatWasReplacedFallBack) {
   EXPECT_EQ(codes_of(load_text(cuda, "a.yaml", {"target.kind=cpu", "target.attention=cudnn"})), "E0309");
 }
 
+TEST(Load, ABudgetOfAnotherArchsDeviceIsRefused) {
+  const auto codes = [](const std::string& budget, const std::string& archs) {
+    return codes_of(
+        load_text(std::string(kGood) + "memory: {budget: " + budget + "}\ntarget: {kind: cuda, arch: " + archs + "}\n",
+                  "a.yaml"));
+  };
+  EXPECT_EQ(codes("a100-80gb", "[90a]"), "E0324");
+  EXPECT_EQ(codes("a100-80gb", "[80, 90a]"), "");
+  EXPECT_EQ(codes("77GiB", "[90a]"), "");
+}
+
 TEST(Load, ByteOrderMarkAndCrlf) {
   std::string text = "\xef\xbb\xbf";
   for (const char* c = kGood; *c; ++c) text += *c == '\n' ? "\r\n" : std::string(1, *c);
