@@ -1,8 +1,5 @@
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include <cstdlib>
 #include <fstream>
 #include <memory>
 #include <sstream>
@@ -13,6 +10,7 @@
 #include "compiler/cli/commands.h"
 #include "error.h"
 #include "files/durable_file.h"
+#include "files/temporary_folder.h"
 #include "math/onednn/support.h"
 
 namespace llmc::cli {
@@ -49,26 +47,6 @@ data: {train: [{path: none.bin}]}
 target: {kind: cpu, arch: native}
 )";
 
-/// A folder that goes when this does.
-class Scratch {
- public:
-  Scratch() {
-    std::string name = (fs::temp_directory_path() / "llmc-calibrate-XXXXXX").string();
-    if (!mkdtemp(name.data())) throw_errno("make a folder", name, {Exit::toolchain, "TMPDIR"});
-    path_ = name;
-  }
-  ~Scratch() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
-
 std::string content(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
@@ -80,7 +58,7 @@ std::string content(const fs::path& path) {
 /// One trainer each for a precision and a head_dim, one after the other in the same folder: most kernels of one are
 /// those of the next.
 std::vector<calibration::Figures> measure(const CalibrateOptions& options) {
-  const Scratch scratch;
+  const TemporaryFolder scratch("calibrate");
   const fs::path spec = scratch.path() / "calibrate.yaml", out = scratch.path() / "figures.json";
   write_file_atomically(spec, kSpec, {Exit::toolchain, "TMPDIR"});
   const bool narrow = bf16_support() != Bf16Support::none;

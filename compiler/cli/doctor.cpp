@@ -13,6 +13,7 @@
 #include "compiler/cli/options.h"
 #include "compiler/report/plan_report.h"
 #include "device/cpu/arch.h"
+#include "files/temporary_folder.h"
 #include "math/onednn/support.h"
 
 namespace llmc::cli {
@@ -27,30 +28,14 @@ struct Finding {
   std::string advice;
 };
 
-/// A folder that is gone at the end.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = (fs::temp_directory_path() / "llmc-doctor-XXXXXX").string();
-    if (!mkdtemp(name.data()))
-      throw Failure(Exit::toolchain, "cannot make a folder in " + fs::temp_directory_path().string());
-    path = name;
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    fs::remove_all(path, ignored);
-  }
-  fs::path path;
-};
-
 /// What the compiler says against this source; empty where it compiles it.
 std::string compile_problem(std::vector<std::string> argv, const std::string& name, const std::string& source) {
   try {
-    const TemporaryFolder folder;
-    emit::write_file(folder.path / name, source);
-    argv.insert(argv.end(), {(folder.path / name).string(), "-o", (folder.path / "out").string()});
-    const build::Outcome outcome = build::run({"doctor", argv, folder.path.string()});
-    if (outcome.exit_code == 0 && fs::exists(folder.path / "out")) return "";
+    const TemporaryFolder folder("doctor");
+    emit::write_file(folder.path() / name, source);
+    argv.insert(argv.end(), {(folder.path() / name).string(), "-o", (folder.path() / "out").string()});
+    const build::Outcome outcome = build::run({"doctor", argv, folder.path().string()});
+    if (outcome.exit_code == 0 && fs::exists(folder.path() / "out")) return "";
     const std::string first = outcome.output.substr(0, outcome.output.find('\n'));
     return fmt::format("it does not compile a test (exit {}): {}", outcome.exit_code, first);
   } catch (const Failure& failure) {

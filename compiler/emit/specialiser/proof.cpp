@@ -16,6 +16,7 @@
 
 #include "compiler/emit/specialiser/cuda_stub.h"
 #include "error.h"
+#include "files/temporary_folder.h"
 
 extern char** environ;
 
@@ -23,27 +24,6 @@ namespace llmc::emit {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// A folder for the files of one comparison, gone with it.
-class WorkFolder {
- public:
-  WorkFolder() {
-    std::string name = (fs::temp_directory_path() / "llmc-proof-XXXXXX").string();
-    if (!mkdtemp(name.data()))
-      throw Failure(Exit::toolchain, "cannot make a folder in " + fs::temp_directory_path().string());
-    path_ = name;
-  }
-  ~WorkFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  WorkFolder(const WorkFolder&) = delete;
-  WorkFolder& operator=(const WorkFolder&) = delete;
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 std::string read(const fs::path& file) {
   std::ifstream stream(file, std::ios::binary);
@@ -158,7 +138,7 @@ ProofTools find_proof_tools() {
 
 std::optional<std::string> first_difference(const SpecialiseInput& input, const std::string& specialised,
                                             const std::vector<std::string>& archs, const ProofTools& tools) {
-  const WorkFolder work;
+  const TemporaryFolder work("proof");
   const fs::path ours = work.path() / "specialised" / "kernel.cu", theirs = work.path() / "template" / "kernel.cu";
   write(ours, specialised);
   write(theirs, input.template_text);

@@ -1,0 +1,37 @@
+// A folder for files that nobody needs later.
+#pragma once
+
+#include <stdlib.h>
+
+#include <filesystem>
+#include <string>
+#include <system_error>
+
+#include "error.h"
+
+namespace llmc {
+
+/// Made where the system has its temporary files, and gone with all that is in it when this is.
+class TemporaryFolder {
+ public:
+  /// `purpose`: a word of its name. Throws Failure(toolchain).
+  explicit TemporaryFolder(const std::string& purpose) {
+    const std::filesystem::path parent = std::filesystem::temp_directory_path();
+    std::string name = (parent / ("llmc-" + purpose + "-XXXXXX")).string();
+    if (!mkdtemp(name.data())) throw Failure(Exit::toolchain, "cannot make a folder in " + parent.string());
+    path_ = name;
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace llmc
