@@ -62,9 +62,8 @@ void OrderPrinter::calls(Part part) {
 bool OrderPrinter::has(Part part, Block block) const { return find(part, block) < g_.regions.size(); }
 
 std::size_t OrderPrinter::find(Part part, Block block) const {
-  const auto found = std::find_if(g_.regions.begin(), g_.regions.end(),
-                                  [&](const Region& r) { return r.part == part && r.block == block; });
-  return static_cast<std::size_t>(found - g_.regions.begin());
+  const Region* const found = g_.find(part, block);
+  return found ? g_.index_of(*found) : g_.regions.size();
 }
 
 /// In the last micro-batch of a step the gradients of a block are complete; those that are shared out do not stay.

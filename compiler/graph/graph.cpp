@@ -96,6 +96,14 @@ Region& Graph::region(Block block, Part part) {
   throw Failure(Exit::internal, "the graph has no such region");
 }
 
+const Region* Graph::find(Part part, Block block, int variant) const {
+  for (const Region& region : regions)
+    if (region.part == part && region.block == block &&
+        (block != Block::layer || region.variant == kAllVariants || region.variant == variant))
+      return &region;
+  return nullptr;
+}
+
 int Graph::variant_count() const { return 1 + *std::max_element(variants.begin(), variants.end()); }
 
 std::int64_t Graph::layers_of(const Region& region) const {

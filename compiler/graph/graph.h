@@ -237,6 +237,9 @@ struct Graph {
   }
   /// The first region of this kind. Throws Failure(internal) where there is none.
   Region& region(Block block, Part part);
+  /// The same, and of layers the one that those of `variant` run; null where there is none.
+  const Region* find(Part part, Block block, int variant = 0) const;
+  std::size_t index_of(const Region& region) const { return static_cast<std::size_t>(&region - regions.data()); }
   /// How many layers the region stands for.
   std::int64_t layers_of(const Region& region) const;
   /// Whether the tensor has a row for each token of a micro-batch.

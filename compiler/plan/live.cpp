@@ -10,14 +10,6 @@ namespace {
 
 std::size_t stream_stride(const Plan& plan) { return plan.layout.fixed.at(plan.graph.stream.below).layer_stride; }
 
-const Region* find(const Graph& g, Part part, Block block, int variant) {
-  for (const Region& region : g.regions)
-    if (region.part == part && region.block == block &&
-        (block != Block::layer || region.variant == kAllVariants || region.variant == variant))
-      return &region;
-  return nullptr;
-}
-
 }  // namespace
 
 std::vector<RegionLife> region_lives(const Plan& plan) {
@@ -31,8 +23,8 @@ std::vector<RegionLife> region_lives(const Plan& plan) {
     if (region.block == Block::embed && forward) lives[r].opens = stride;
     if (region.block == Block::head && backward) lives[r].frees = stride;
     if (region.block == Block::layer && backward) {
-      const Region& twin = *find(g, Part::forward, Block::layer, region.variant);
-      lives[r].frees = stride + plan.layout.region_kept[static_cast<std::size_t>(&twin - g.regions.data())];
+      const Region& twin = *g.find(Part::forward, Block::layer, region.variant);
+      lives[r].frees = stride + plan.layout.region_kept[g.index_of(twin)];
     }
   }
   return lives;
@@ -44,24 +36,24 @@ std::vector<RegionRun> pass_runs(const Plan& plan) {
   std::vector<RegionRun> runs;
   std::size_t kept = 0;
   const auto run = [&](const Region& region, std::size_t layer = 0) {
-    const auto r = static_cast<std::size_t>(&region - g.regions.data());
+    const auto r = g.index_of(region);
     kept += lives[r].opens;
     runs.push_back({r, static_cast<std::int64_t>(layer), kept});
     kept -= lives[r].frees;
   };
-  run(*find(g, Part::forward, Block::embed, 0));
+  run(*g.find(Part::forward, Block::embed, 0));
   for (std::size_t layer = 0; layer < g.variants.size(); ++layer)
-    run(*find(g, Part::forward, Block::layer, g.variants[layer]), layer);
-  run(*find(g, Part::forward, Block::head, 0));
+    run(*g.find(Part::forward, Block::layer, g.variants[layer]), layer);
+  run(*g.find(Part::forward, Block::head, 0));
   for (const Region& region : g.regions)
     if (region.part == Part::loss) run(region);
   for (const Region& region : g.regions) {
     if (region.part != Part::backward) continue;
     if (region.block != Block::layer)
       run(region);
-    else if (&region == find(g, Part::backward, Block::layer, g.variants.back()))
+    else if (&region == g.find(Part::backward, Block::layer, g.variants.back()))
       for (std::size_t layer = g.variants.size(); layer-- > 0;)
-        run(*find(g, Part::backward, Block::layer, g.variants[layer]), layer);
+        run(*g.find(Part::backward, Block::layer, g.variants[layer]), layer);
   }
   for (const Region& region : g.regions)
     if (region.part == Part::optimizer) run(region);
@@ -72,8 +64,7 @@ Live live_bytes(const Plan& plan) {
   const Graph& g = plan.graph;
   const std::vector<RegionLife> lives = region_lives(plan);
   std::size_t all = 0;
-  for (const int variant : g.variants)
-    all += lives[static_cast<std::size_t>(find(g, Part::forward, Block::layer, variant) - g.regions.data())].opens;
+  for (const int variant : g.variants) all += lives[g.index_of(*g.find(Part::forward, Block::layer, variant))].opens;
   all += stream_stride(plan);
   Live live{plan.layout.bytes - all - plan.layout.transient_bytes, 0};
   for (const RegionRun& run : pass_runs(plan)) {

@@ -55,15 +55,7 @@ class Walk {
   }
 
  private:
-  std::size_t index(const Region& region) const { return static_cast<std::size_t>(&region - g_.regions.data()); }
-  double seconds(const Region& region) const { return seconds_[index(region)]; }
-  const Region* find(Part part, Block block, int variant = 0) const {
-    for (const Region& region : g_.regions)
-      if (region.part == part && region.block == block &&
-          (block != Block::layer || region.variant == kAllVariants || region.variant == variant))
-        return &region;
-    return nullptr;
-  }
+  double seconds(const Region& region) const { return seconds_[g_.index_of(region)]; }
   double loops(const Region& region) const {
     switch (region.loop) {
       case Loop::once: return 1;
@@ -77,19 +69,19 @@ class Walk {
   }
 
   void compute(const Region& region, double times = 1) {
-    note(Span::Does::compute, index(region), now_, now_ + times * seconds(region));
+    note(Span::Does::compute, g_.index_of(region), now_, now_ + times * seconds(region));
     now_ += times * seconds(region);
     computed_ += times * seconds(region);
   }
 
   /// A collective region begins once what it sends is there, and after what was sent before it. When it is done.
   double send(Part part, Block block) {
-    const Region* region = find(part, block);
+    const Region* region = g_.find(part, block);
     if (!region) return 0;
     double& clock = streams_ ? sent_ : now_;
     const double begin = std::max(clock, now_);
     clock = begin + seconds(*region);
-    note(Span::Does::send, index(*region), begin, clock);
+    note(Span::Does::send, g_.index_of(*region), begin, clock);
     return clock;
   }
   void await(double done) {
@@ -115,21 +107,21 @@ class Walk {
       ready = send(Part::gather, Block::layer);
       await(embed);
     }
-    compute(*find(Part::forward, Block::embed));
+    compute(*g_.find(Part::forward, Block::embed));
     for (std::int64_t layer = 0; layer < g_.layers(); ++layer) {
       const double mine = ready;
       if (gathers) ready = send(Part::gather, layer + 1 < g_.layers() ? Block::layer : Block::head);
       await(mine);
       layer_ = layer;
-      compute(*find(Part::forward, Block::layer, g_.variants[static_cast<std::size_t>(layer)]));
+      compute(*g_.find(Part::forward, Block::layer, g_.variants[static_cast<std::size_t>(layer)]));
       layer_ = 0;
     }
     await(ready);
-    compute(*find(Part::forward, Block::head));
+    compute(*g_.find(Part::forward, Block::head));
   }
 
   void backward(bool reduces) {
-    const bool gathers = is_sharded(Use::masters, shard_) && find(Part::gather, Block::layer);
+    const bool gathers = is_sharded(Use::masters, shard_) && g_.find(Part::gather, Block::layer);
     for (const Region& region : g_.regions) {
       if (region.part != Part::backward || (region.block == Block::layer && region.variant > 0)) continue;
       if (region.block != Block::layer) {
@@ -144,7 +136,7 @@ class Walk {
         if (gathers && layer + 2 < g_.layers()) await(mine);
         if (is_sharded(Use::gradients, shard_)) await(window[layer % 2]);
         layer_ = layer;
-        compute(*find(Part::backward, Block::layer, g_.variants[static_cast<std::size_t>(layer)]));
+        compute(*g_.find(Part::backward, Block::layer, g_.variants[static_cast<std::size_t>(layer)]));
         layer_ = 0;
         if (reduces) window[layer % 2] = send(Part::reduce, Block::layer);
       }

@@ -39,14 +39,7 @@ class Walk {
  private:
   /// The region of the layer's variant, where `r` is that of the first variant.
   std::size_t of_layer(std::size_t r, std::int64_t layer) const {
-    const Region& first = g_.regions[r];
-    for (std::size_t i = r; i < g_.regions.size(); ++i) {
-      const Region& region = g_.regions[i];
-      if (region.part == first.part && region.block == Block::layer &&
-          (region.variant == kAllVariants || region.variant == g_.variants[static_cast<std::size_t>(layer)]))
-        return i;
-    }
-    return r;
+    return g_.index_of(*g_.find(g_.regions[r].part, Block::layer, g_.variants[static_cast<std::size_t>(layer)]));
   }
 
   void ops(std::size_t r, std::int64_t layer, std::int64_t chunk) {
