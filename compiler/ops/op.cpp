@@ -96,7 +96,7 @@ std::vector<Work> fused_away(const Context& c) {
   throw Failure(Exit::internal, std::string("a ") + name_of(c.op.kind) + " was left unfused: op " + c.op.label());
 }
 
-bool Kernel::is(const Kernel& other) const {
+bool Kernel::is_same_as(const Kernel& other) const {
   return template_name == other.template_name &&
          std::ranges::equal(params, other.params, [](const KernelParam& a, const KernelParam& b) {
            return a.name == b.name && a.value == b.value;

@@ -28,8 +28,8 @@ struct Kernel {
   std::int64_t blocks = 1, threads = 1, cluster = 1;  // cuda launch
   double bytes = 0, flops = 0;                        // of one launch
 
-  std::string key() const;             // text form: name and params on one line
-  bool is(const Kernel& other) const;  // whether their keys are equal
+  std::string key() const;                     // text form: name and params on one line
+  bool is_same_as(const Kernel& other) const;  // whether their keys are equal
 };
 
 /// One matrix product.

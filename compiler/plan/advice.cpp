@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 
-#include "spec/schema.h"
 #include "spec/values.h"
 
 namespace llmc::plan {
@@ -11,14 +10,14 @@ namespace {
 
 using spec::Spec;
 
-constexpr double kWorthSaying = 0.005;  // of a step: less is within what the model of time is wrong by
-constexpr std::int64_t kMostSequences = 1 << 16, kMostTokens = 1 << 24;
+constexpr double kWorthSaying = 0.005;         // of a step: less is within what the model of time is wrong by
+constexpr std::int64_t kMostTokens = 1 << 24;  // of a pass: far more than devices hold
 
 /// The largest value that fits, up to multiples of a sixteenth of it where that is more than `unit`. `known` fits.
 Limit largest(std::int64_t known, std::int64_t unit, std::int64_t most, const auto& fits) {
   std::int64_t low = known, high = 0;
   while (high == 0 && low < most) (fits(2 * low) ? low : high) = 2 * low;
-  if (high == 0) high = low + unit;
+  if (high == 0) return {low, low, 0};
   const auto step =
       std::max(unit, static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(low))) / 16 / unit * unit);
   while (high - low > step) {
@@ -40,17 +39,8 @@ Limit both(const Plan& plan, const Spec& spec, std::int64_t known, std::int64_t 
   };
   Limit limit = largest(known, unit, most, fits(spec.memory.recompute));
   if (plan.spec.memory.recompute.kind == spec::Recompute::Kind::automatic)
-    limit.at_most = largest(limit.as_chosen, unit, most, fits({.kind = spec::Recompute::Kind::full})).as_chosen;
+    limit.recomputing_all = largest(limit.as_chosen, unit, most, fits({.kind = spec::Recompute::Kind::full})).as_chosen;
   return limit;
-}
-
-/// The keys in which two specs differ.
-std::vector<Hint::Change> changed_keys(const Spec& a, const Spec& b) {
-  std::vector<Hint::Change> found;
-  for (const spec::Key& key : spec::keys())
-    if (const std::string before = spec::text_of(key.path, a), after = spec::text_of(key.path, b); before != after)
-      found.push_back({key.path, before, after});
-  return found;
 }
 
 class Hints {
@@ -83,7 +73,7 @@ class Hints {
     const Plan other = make_plan(spec);
     const double gain = plan_.cost.time.seconds - other.cost.time.seconds;
     if (gain < kWorthSaying * plan_.cost.time.seconds) return;
-    found_.push_back({changed_keys(chosen_, chosen_spec(other)), gain,
+    found_.push_back({spec::changes(chosen_, chosen_spec(other)), gain,
                       static_cast<std::int64_t>(other.layout.bytes) - static_cast<std::int64_t>(plan_.layout.bytes),
                       other.parameters.logical - plan_.parameters.logical});
   }
@@ -128,12 +118,12 @@ Limits limits(const Plan& plan) {
   const std::int64_t ranks = spec.parallel.world_size;
   spec.memory.loss_chunk = 0;
   Limits limits;
-  limits.micro_batch =
-      both(plan, spec, plan.choice.micro_batch, 1, kMostSequences, [&](Spec changed, std::int64_t sequences) {
-        changed.batch.micro_batch = sequences;
-        changed.batch.tokens = sequences * ranks * changed.batch.sequence_length;
-        return changed;
-      });
+  limits.micro_batch = both(plan, spec, plan.choice.micro_batch, 1, kMostTokens / spec.batch.sequence_length,
+                            [&](Spec changed, std::int64_t sequences) {
+                              changed.batch.micro_batch = sequences;
+                              changed.batch.tokens = sequences * ranks * changed.batch.sequence_length;
+                              return changed;
+                            });
   limits.sequence_length =
       both(plan, spec, spec.batch.sequence_length, 64, kMostTokens, [&](Spec changed, std::int64_t tokens) {
         changed.batch.micro_batch = 1;

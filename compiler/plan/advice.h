@@ -6,14 +6,15 @@
 #include <vector>
 
 #include "compiler/plan/plan.h"
+#include "spec/values.h"
 
 namespace llmc::plan {
 
 /// The largest value of one key with which a run fits memory.budget.
 struct Limit {
-  std::int64_t as_chosen = 0;  // with the recomputation of the plan
-  std::int64_t at_most = 0;    // with every layer computed again; as_chosen where the spec fixes memory.recompute
-  std::int64_t exact_to = 1;   // the next one that was tried and does not fit is so much larger
+  std::int64_t as_chosen = 0;        // with the recomputation of the plan
+  std::int64_t recomputing_all = 0;  // with every layer computed again; as_chosen where the spec fixes memory.recompute
+  std::int64_t to_within = 1;        // what is so much larger does not fit; 0: nothing larger was tried
   friend bool operator==(const Limit&, const Limit&) = default;
 };
 
@@ -27,10 +28,7 @@ Limits limits(const Plan& plan);
 
 /// Keys with other values, and the plan that they give.
 struct Hint {
-  struct Change {
-    std::string key, before, after;
-  };
-  std::vector<Change> changes;
+  std::vector<spec::Change> changes;
   double seconds = 0;           // less than the plan's, a step
   std::int64_t bytes = 0;       // of the arena, more than the plan's
   std::int64_t parameters = 0;  // more than the plan's

@@ -79,7 +79,7 @@ const char* Launch::kind() const {
   return "";
 }
 
-const char* Launch::asked() const {
+const char* Launch::launched_as() const {
   switch (call) {
     case ops::Call::kernel: return "kernel";
     case ops::Call::product: return "product";
@@ -128,7 +128,7 @@ void list_work(Plan& plan) {
         if (work.call == ops::Call::kernel || work.call == ops::Call::own_backward) {
           launch.kernel = place_of(plan.kernels, work.kernel);
           const Kernel& known = plan.kernels[launch.kernel];
-          if (!known.is(work.kernel))
+          if (!known.is_same_as(work.kernel))
             throw Failure(Exit::internal,
                           "two kernels named " + known.name + ": " + known.key() + " and " + work.kernel.key());
         }
@@ -149,7 +149,7 @@ void list_work(Plan& plan) {
   cost.attention_flops_per_token = 6 * layers * heads * static_cast<double>(g.sequence);
   cost.model_flops_per_token = cost.linear_flops_per_token + cost.attention_flops_per_token;
   for (const Launch& launch : plan.launches) {
-    const std::int64_t n = launch.times * (launch.per_step ? 1 : plan.rank_micro_batches());
+    const std::int64_t n = plan.times_a_step(launch);
     cost.launches_per_step += n;
     cost.hardware_flops_per_step += launch.flops * static_cast<double>(n);
     cost.bytes_per_step += launch.bytes * static_cast<double>(n);

@@ -136,7 +136,7 @@ struct Launch {
   const char* kind() const;  // "kernel", "gemm", "attention", "memset", "collective"
   /// As what the step asks for it (device/timeline.h): "kernel", "product", "attention", "memset", "collective". llmc's
   /// own kernels in cuDNN's place are asked for as an attention pass.
-  const char* asked() const;
+  const char* launched_as() const;
 };
 
 /// What a step's time is predicted to be made of, on one rank.
@@ -184,6 +184,10 @@ struct Plan {
   /// The most that a rank runs in a step.
   std::int64_t rank_micro_batches() const {
     return (micro_batches() + spec.parallel.world_size - 1) / spec.parallel.world_size;
+  }
+  /// How often a rank that runs the most runs it in a step.
+  std::int64_t times_a_step(const Launch& launch) const {
+    return launch.times * (launch.per_step ? 1 : rank_micro_batches());
   }
 };
 

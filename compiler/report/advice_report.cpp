@@ -16,16 +16,19 @@ using plan::Limits;
 namespace {
 
 std::string limit_text(const Limit& limit) {
-  const std::string more =
-      limit.at_most > limit.as_chosen ? fmt::format(", {} with memory.recompute: full", limit.at_most) : "";
+  const std::string more = limit.recomputing_all > limit.as_chosen
+                               ? fmt::format(", {} with memory.recompute: full", limit.recomputing_all)
+                               : "";
   return fmt::format("{}{}{}", limit.as_chosen, more,
-                     limit.exact_to > 1 ? fmt::format(" (to within {})", limit.exact_to) : "");
+                     limit.to_within == 0  ? " or more"
+                     : limit.to_within > 1 ? fmt::format(" (to within {})", limit.to_within)
+                                           : "");
 }
 
 std::string hint_text(const plan::Plan& plan, const Hint& hint) {
   std::string words;
-  for (const Hint::Change& change : hint.changes)
-    words += fmt::format("{}{} {} instead of {}", words.empty() ? "" : ", ", change.key, change.after, change.before);
+  for (const spec::Change& change : hint.changes)
+    words += fmt::format("{}{} {} instead of {}", words.empty() ? "" : ", ", change.path, change.after, change.before);
   const auto bytes = static_cast<double>(hint.bytes);
   std::string line =
       fmt::format("  {:+.1f} ms ({:+.1f}%)", -1e3 * hint.seconds, -100 * hint.seconds / plan.cost.time.seconds);
@@ -37,7 +40,7 @@ std::string hint_text(const plan::Plan& plan, const Hint& hint) {
 }
 
 nlohmann::ordered_json limit_json(const Limit& limit) {
-  return {{"as_chosen", limit.as_chosen}, {"recompute_full", limit.at_most}, {"to_within", limit.exact_to}};
+  return {{"as_chosen", limit.as_chosen}, {"recompute_full", limit.recomputing_all}, {"to_within", limit.to_within}};
 }
 
 }  // namespace
@@ -58,8 +61,8 @@ void add_advice(nlohmann::ordered_json& json, const Limits& limits, const std::v
   Json list = Json::array();
   for (const Hint& hint : hints) {
     Json changes = Json::array();
-    for (const Hint::Change& change : hint.changes)
-      changes.push_back({{"key", change.key}, {"before", change.before}, {"after", change.after}});
+    for (const spec::Change& change : hint.changes)
+      changes.push_back({{"key", change.path}, {"before", change.before}, {"after", change.after}});
     list.push_back({{"changes", changes},
                     {"step_seconds_less", hint.seconds},
                     {"arena_bytes_more", hint.bytes},

@@ -11,7 +11,7 @@ namespace {
 std::int64_t launches_per_step(const plan::Plan& plan, const plan::Kernel& kernel) {
   std::int64_t launches = 0;
   for (const plan::Launch& launch : plan.launches)
-    if (launch.what == kernel.name) launches += launch.times * (launch.per_step ? 1 : plan.rank_micro_batches());
+    if (launch.what == kernel.name) launches += plan.times_a_step(launch);
   return launches;
 }
 

@@ -29,10 +29,6 @@ Key key_of(const Plan& plan, const plan::Launch& launch) {
   return {region.part, region.block, launch.op};
 }
 
-double times_of(const Plan& plan, const plan::Launch& launch) {
-  return static_cast<double>(launch.times * (launch.per_step ? 1 : plan.rank_micro_batches()));
-}
-
 [[noreturn]] void refuse(const std::filesystem::path& file, const std::string& why) {
   throw Failure(Exit::usage, fmt::format("--measured {}: {}", file.string(), why));
 }
@@ -69,7 +65,7 @@ Measured read_measured(const std::filesystem::path& file, const Plan& plan) try 
   std::map<Key, MeasuredOp> ops;
   std::map<std::pair<std::string, std::string>, Key> keys;  // by region and op
   for (const plan::Launch& launch : plan.launches) {
-    const double times = times_of(plan, launch);
+    const auto times = static_cast<double>(plan.times_a_step(launch));
     if (times == 0) continue;
     const Key key = key_of(plan, launch);
     const bool known = keys.contains({launch.region, launch.op});

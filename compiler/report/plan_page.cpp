@@ -151,16 +151,10 @@ class PlanPage {
   /// What takes time, with the work of one launch.
   Object ops() const {
     Object list = Object::array();
-    for (const Spent& item : spent_)
-      list.push_back({{"region", item.launch->region},
-                      {"op", item.launch->op},
-                      {"runs", item.launch->what},
-                      {"times_a_step", item.times},
-                      {"seconds", item.price.seconds},
-                      {"seconds_a_step", item.seconds},
-                      {"bound", plan::name_of(item.price.bound)},
-                      {"bytes", item.launch->bytes},
-                      {"flops", item.launch->flops}});
+    for (const Spent& item : spent_) {
+      list.push_back(spent_json(item));
+      list.back().update({{"bytes", item.launch->bytes}, {"flops", item.launch->flops}});
+    }
     return list;
   }
 

@@ -143,7 +143,7 @@ nlohmann::ordered_json ranks_json(const Plan& plan) {
       collectives.push_back({{"region", l.region},
                              {"op", l.op},
                              {"runs", l.what},
-                             {"times", l.times * (l.per_step ? 1 : plan.rank_micro_batches())},
+                             {"times", plan.times_a_step(l)},
                              {"sent_bytes", l.wire},
                              {"beside_compute", has_work_beside(plan, l)}});
   return {{"world_size", ranks},
@@ -162,8 +162,7 @@ std::string ranks_text(const Plan& plan) {
   std::string lines;
   for (const plan::Launch& l : plan.launches) {
     if (l.call != ops::Call::collective || !l.times) continue;
-    if (has_work_beside(plan, l))
-      beside += l.wire * static_cast<double>(l.times * (l.per_step ? 1 : plan.rank_micro_batches()));
+    if (has_work_beside(plan, l)) beside += l.wire * static_cast<double>(plan.times_a_step(l));
     lines += fmt::format("  {:<26} {:<38} {:>6} {:>12}  {}\n", l.region, l.what == l.op ? l.what : l.what + " " + l.op,
                          fmt::format("{}/{}", l.times, l.per_step ? "step" : "pass"), human_bytes(l.wire),
                          beside_text(plan, l));
@@ -213,7 +212,7 @@ nlohmann::ordered_json regions_json(const Plan& plan) {
       if (l.region_index == r)
         launches.push_back({{"op", l.op},
                             {"runs", l.what},
-                            {"asked", l.asked()},
+                            {"launched_as", l.launched_as()},
                             {"transient_bytes", plan.layout.alive[r][l.op_index]}});
     regions.push_back({{"name", region.name},
                        {"opens_bytes", lives[r].opens},

@@ -42,14 +42,11 @@ double run_seconds(const Plan& plan) { return static_cast<double>(plan.spec.sche
 
 std::string chosen(const Plan& plan, const char* key) { return spec::text_of(key, plan::chosen_spec(plan)); }
 
-constexpr const char* kChosen[] = {"batch.micro_batch", "memory.loss_chunk", "memory.recompute", "parallel.shard"};
-
 /// "micro_batch 8, loss_chunk 4096": what another choice has otherwise.
 std::string differences(const spec::Spec& chosen, const spec::Spec& other) {
   std::string text;
-  for (const char* path : kChosen)
-    if (const std::string word = spec::text_of(path, other); word != spec::text_of(path, chosen))
-      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", spec::leaf_of(path), word);
+  for (const spec::Change& change : spec::changes(chosen, other))
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", spec::leaf_of(change.path), change.after);
   return text;
 }
 
@@ -62,7 +59,7 @@ bool is_named(const plan::Launch& launch, const std::string& name) {
 std::vector<Spent> spent(const Plan& plan) {
   std::vector<Spent> list;
   for (const plan::Launch& launch : plan.launches) {
-    const auto times = static_cast<double>(launch.times * (launch.per_step ? 1 : plan.rank_micro_batches()));
+    const auto times = static_cast<double>(plan.times_a_step(launch));
     if (times == 0) continue;
     const plan::Price price = plan::price(plan, launch);
     // The same in layers that compute something else again.
@@ -79,6 +76,16 @@ std::vector<Spent> spent(const Plan& plan) {
   }
   std::ranges::stable_sort(list, std::greater{}, &Spent::seconds);
   return list;
+}
+
+nlohmann::ordered_json spent_json(const Spent& item) {
+  return {{"region", item.launch->region},
+          {"op", item.launch->op},
+          {"runs", item.launch->what},
+          {"times_a_step", item.times},
+          {"seconds", item.price.seconds},
+          {"seconds_a_step", item.seconds},
+          {"bound", plan::name_of(item.price.bound)}};
 }
 
 std::string choice_words(const Plan& plan) {
@@ -153,14 +160,7 @@ void add_time(nlohmann::ordered_json& json, const Plan& plan) {
     figures[devices::name_of(figure)] = {{"value", value.value}, {"from", value.from}};
   json["device"] = {{"name", plan.device.name}, {"figures", figures}};
   Json list = Json::array();
-  for (const Spent& item : spent(plan))
-    list.push_back({{"region", item.launch->region},
-                    {"op", item.launch->op},
-                    {"runs", item.launch->what},
-                    {"times_a_step", item.times},
-                    {"seconds", item.price.seconds},
-                    {"seconds_a_step", item.seconds},
-                    {"bound", plan::name_of(item.price.bound)}});
+  for (const Spent& item : spent(plan)) list.push_back(spent_json(item));
   json["time"] = {{"compute_seconds", plan.cost.time.compute_seconds},
                   {"exposed_seconds", plan.cost.time.exposed_seconds},
                   {"launches", list}};

@@ -23,6 +23,7 @@ struct Spent {
 
 /// What runs in a step, that which takes most first. Collectives take link time, beside the passes or not.
 std::vector<Spent> spent(const plan::Plan& plan);
+nlohmann::ordered_json spent_json(const Spent& item);
 
 /// "micro_batch 8, loss_chunk 8192, recompute none, shard optimizer": what `auto` became, or the spec says.
 std::string choice_words(const plan::Plan& plan);

@@ -23,7 +23,7 @@ constexpr int kPasses = 1, kRanks = 2;  // tracks
 constexpr const char* kKinds[] = {"kernel", "product", "attention", "memset", "collective"};
 
 struct PlanLaunch {
-  std::string op, runs, asked;
+  std::string op, runs, launched_as;
   std::int64_t transients;
 };
 
@@ -43,7 +43,7 @@ std::map<std::string, PlanRegion> regions_of(const Json& plan) {
     region.beside = of.at("beside").get<bool>();
     for (const Json& launch : of.at("launches"))
       region.launches.push_back({launch.at("op").get<std::string>(), launch.at("runs").get<std::string>(),
-                                 launch.at("asked").get<std::string>(),
+                                 launch.at("launched_as").get<std::string>(),
                                  launch.at("transient_bytes").get<std::int64_t>()});
   }
   return regions;
@@ -53,19 +53,19 @@ std::map<std::string, PlanRegion> regions_of(const Json& plan) {
 /// what later micro-batches do not zero.
 const PlanLaunch& match(const PlanRegion& region, std::size_t& at, LaunchKind kind, const char* product,
                         const char* name) {
-  const std::string asked = kKinds[static_cast<std::size_t>(kind)];
+  const std::string launched_as = kKinds[static_cast<std::size_t>(kind)];
   while (at < region.launches.size()) {
     const PlanLaunch& launch = region.launches[at++];
-    if (launch.asked == asked && (!product || launch.runs == product)) {
+    if (launch.launched_as == launched_as && (!product || launch.runs == product)) {
       // One call of an attention pass may be several kernels.
       while (kind == LaunchKind::attention && at < region.launches.size() && region.launches[at].op == launch.op) ++at;
       return launch;
     }
-    if (launch.asked != kKinds[static_cast<std::size_t>(LaunchKind::memset)] &&
-        launch.asked != kKinds[static_cast<std::size_t>(LaunchKind::collective)])
+    if (launch.launched_as != kKinds[static_cast<std::size_t>(LaunchKind::memset)] &&
+        launch.launched_as != kKinds[static_cast<std::size_t>(LaunchKind::collective)])
       break;
   }
-  throw Failure(Exit::internal, fmt::format("{} has run a {}{}{} that its plan has not there", name, asked,
+  throw Failure(Exit::internal, fmt::format("{} has run a {}{}{} that its plan has not there", name, launched_as,
                                             product ? " " : "", product ? product : ""));
 }
 

@@ -21,10 +21,10 @@ def check(test, timeline, plan, steps, fingerprint=None):
     test.assertEqual(about["steps"], list(steps))
     test.assertEqual(len(about["step_seconds"]), len(about["steps"]))
     alone = about["world_size"] == 1
-    asked = {(region["name"], launch["op"], launch["runs"]): launch["asked"] for region in plan["regions"] for launch in region["launches"]}
+    launched_as = {(region["name"], launch["op"], launch["runs"]): launch["launched_as"] for region in plan["regions"] for launch in region["launches"]}
     expected = collections.Counter()
     for launch in plan["launches"]:
-        how = asked[launch["region"], launch["op"], launch["runs"]]
+        how = launched_as[launch["region"], launch["op"], launch["runs"]]
         if alone and how == "collective":  # one rank sends nothing
             continue
         times = launch["times"] * (1 if launch["per"] == "step" else plan["ranks"]["micro_batches_of_a_rank"])

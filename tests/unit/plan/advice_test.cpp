@@ -30,20 +30,25 @@ TEST(Advice, WhatIsBeyondALimitDoesNotFit) {
       make_plan(small_spec({word("memory.budget", budget), "memory.recompute=auto", "memory.loss_chunk=auto"}).spec));
   const Limit& batch = found.micro_batch;
   EXPECT_GT(batch.as_chosen, 2);
-  EXPECT_GT(batch.at_most, batch.as_chosen);
+  EXPECT_GT(batch.recomputing_all, batch.as_chosen);
   EXPECT_EQ((Passes{batch.as_chosen}.planned(budget)), Exit::done);
-  EXPECT_EQ((Passes{batch.as_chosen + batch.exact_to}.planned(budget)), Exit::does_not_fit);
-  EXPECT_EQ((Passes{batch.at_most, 24, "full"}.planned(budget)), Exit::done);
-  EXPECT_EQ((Passes{2 * batch.at_most, 24, "full"}.planned(budget)), Exit::does_not_fit);
+  EXPECT_EQ((Passes{batch.as_chosen + batch.to_within}.planned(budget)), Exit::does_not_fit);
+  EXPECT_EQ((Passes{batch.recomputing_all, 24, "full"}.planned(budget)), Exit::done);
+  EXPECT_EQ((Passes{2 * batch.recomputing_all, 24, "full"}.planned(budget)), Exit::does_not_fit);
   const Limit& length = found.sequence_length;
   EXPECT_EQ((Passes{1, length.as_chosen}.planned(budget)), Exit::done);
-  EXPECT_EQ((Passes{1, length.as_chosen + length.exact_to}.planned(budget)), Exit::does_not_fit);
+  EXPECT_EQ((Passes{1, length.as_chosen + length.to_within}.planned(budget)), Exit::does_not_fit);
 }
 
 TEST(Advice, WhereTheSpecFixesRecomputationThereIsOneLimit) {
   const Limits found = limits(make_plan(small_spec({"memory.budget=4MiB", "memory.recompute=none"}).spec));
-  EXPECT_EQ(found.micro_batch.at_most, found.micro_batch.as_chosen);
-  EXPECT_EQ(found.sequence_length.at_most, found.sequence_length.as_chosen);
+  EXPECT_EQ(found.micro_batch.recomputing_all, found.micro_batch.as_chosen);
+  EXPECT_EQ(found.sequence_length.recomputing_all, found.sequence_length.as_chosen);
+}
+
+TEST(Advice, WhereEverythingFitsNoLimitIsClaimed) {
+  const Limits found = limits(make_plan(small_spec({"memory.budget=1TiB", "memory.recompute=none"}).spec));
+  EXPECT_EQ(found.micro_batch.to_within, 0);
 }
 
 TEST(Advice, AHintsGainIsThatOfThePlanThatItNames) {
@@ -54,12 +59,12 @@ TEST(Advice, AHintsGainIsThatOfThePlanThatItNames) {
   ASSERT_GE(found.size(), 3u);  // bf16, fewer heads of keys and values, nothing computed again
   for (const Hint& hint : found) {
     std::vector<std::string> changed = words;
-    for (const Hint::Change& change : hint.changes) {
-      std::erase(changed, word(change.key, change.before));
-      changed.push_back(word(change.key, change.after));
+    for (const spec::Change& change : hint.changes) {
+      std::erase(changed, word(change.path, change.before));
+      changed.push_back(word(change.path, change.after));
     }
     const Plan other = make_plan(small_spec(changed).spec);
-    EXPECT_DOUBLE_EQ(hint.seconds, plan.cost.time.seconds - other.cost.time.seconds) << hint.changes[0].key;
+    EXPECT_DOUBLE_EQ(hint.seconds, plan.cost.time.seconds - other.cost.time.seconds) << hint.changes[0].path;
     EXPECT_EQ(hint.bytes, static_cast<std::int64_t>(other.layout.bytes) - static_cast<std::int64_t>(plan.layout.bytes));
     EXPECT_EQ(hint.parameters, other.parameters.logical - plan.parameters.logical);
     EXPECT_GT(hint.seconds, 0);
