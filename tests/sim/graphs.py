@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import sys
 
 import harness
@@ -11,7 +10,7 @@ sys.path.append(os.path.join(harness.SOURCE, "tests", "runs"))
 import timelines  # noqa: E402
 
 STEPS = 4
-REPLAY = os.path.join("device", "cuda", "replay.cpp")
+REPLAY = "runtime/device/cuda/replay.cpp"
 CAPTURES = "  if (!impl_->warm || impl_->device.profiled() || impl_->device.stream().listener) {\n"  # stands once in REPLAY: what follows runs the work as plain launches
 
 
@@ -20,19 +19,8 @@ class Graphs(harness.SimTest):
     def setUpClass(cls):
         super().setUpClass()
         cls.spec = harness.runs.write_small(cls.folder, harness.SMALL)
-
-    def plain_sources(self):
-        """A copy of the runtime and the templates in which nothing is ever captured."""
-        copy = self.path("plain-sources")
-        for folder in ("runtime", "templates"):
-            shutil.copytree(os.path.join(harness.SOURCE, folder), os.path.join(copy, folder))
-        path = os.path.join(copy, "runtime", REPLAY)
-        with open(path) as source:
-            text = source.read()
-        self.assertEqual(text.count(CAPTURES), 1)
-        with open(path, "w") as source:
-            source.write(text.replace(CAPTURES, "  if (impl_) {\n"))
-        return copy
+        cls.project = os.path.join(cls.folder, "replayed")
+        cls.trainer = harness.compile(cls.spec, cls.project)
 
     def run_steps(self, trainer, name, *arguments):
         """The trace's folder and, of the log, how many graphs were instantiated and launched."""
@@ -44,13 +32,13 @@ class Graphs(harness.SimTest):
         return self.path(name + "-trace"), lines.count("instantiation of a graph"), lines.count("launch of a graph")
 
     def test_same_bits_as_plain_launches(self):
-        replayed = self.compile(self.spec, "replayed")
-        plain = self.compile(self.spec, "plain", sources=self.plain_sources(), rebuild=[REPLAY])
+        sources = harness.changed_sources(self.path("plain-sources"), REPLAY, CAPTURES, "  if (impl_) {\n")  # nothing is ever captured
+        plain = harness.changed(self.project, self.spec, self.path("plain"), [REPLAY], sources)
         # Micro-batches of a step; graphs: the variants that run at least twice, and the optimizer's; launches: all but the
         # first run of each. The learning rate changes from step to step.
         for count, variants in ((1, 1), (2, 2), (4, 3)):
             arguments = (f"batch.tokens={48 * count}", "evaluation.every=0")
-            trace, graphs, launches = self.run_steps(replayed, f"replayed-{count}", *arguments)
+            trace, graphs, launches = self.run_steps(self.trainer, f"replayed-{count}", *arguments)
             self.assertEqual(graphs, variants + 1)
             self.assertEqual(launches, STEPS * (count + 1) - graphs)
             expected, *none = self.run_steps(plain, f"plain-{count}", *arguments)
@@ -59,11 +47,10 @@ class Graphs(harness.SimTest):
 
     def test_timeline(self):
         """Steps of a timeline run without graphs, those after it with them, and all to the bits of a run without one."""
-        trainer = self.compile(self.spec, "timed")
-        plan = json.loads(self.succeed(trainer, "--plan", "--json").out)
+        plan = json.loads(self.succeed(self.trainer, "--plan", "--json").out)
         arguments, file = ("evaluation.every=0",), self.path("timeline.json")
-        expected, _, launched = self.run_steps(trainer, "without", *arguments)
-        trace, graphs, launches = self.run_steps(trainer, "with", "--timeline", file, "--timeline-steps", "2:2", *arguments)
+        expected, _, launched = self.run_steps(self.trainer, "without", *arguments)
+        trace, graphs, launches = self.run_steps(self.trainer, "with", "--timeline", file, "--timeline-steps", "2:2", *arguments)
         self.assert_same_files(trace, expected, "with a timeline")
         timelines.check(self, timelines.read(file), plan, range(2, 4))
         self.assertGreater(launched, launches)
@@ -72,9 +59,8 @@ class Graphs(harness.SimTest):
 
     def test_evaluation(self):
         """Two evaluations of two micro-batches each; its variants are captured in the second one."""
-        replayed = self.compile(self.spec, "evaluated")
         arguments = ("batch.tokens=96", "evaluation.every=2", "evaluation.sequences=4")
-        _, graphs, launches = self.run_steps(replayed, "evaluated", *arguments)
+        _, graphs, launches = self.run_steps(self.trainer, "evaluated", *arguments)
         self.assertEqual((graphs, launches), (3 + 2, STEPS * 3 - 3 + 2))
         lines = harness.runs.json_lines(self.path("evaluated-run", "metrics.jsonl"))
         seen = [line["val_loss"] for line in lines if line.get("val_loss") is not None]

@@ -21,6 +21,9 @@ def _load(name, path):
 # Of the same name as this file, so not importable by it.
 runs = _load("runs_harness", os.path.join(SOURCE, "tests", "runs", "harness.py"))
 
+sys.path.insert(0, os.path.join(SOURCE, "tests", "mutations"))
+import place  # noqa: E402
+
 LLMC = os.environ.get("LLMC_REAL", os.path.join(SOURCE, "build", "llmc"))
 BUILT = os.environ.get("LLMC_SIM", os.path.join(SOURCE, "build", "tests", "sim"))  # kernel.flags, host.flags and trainer.link
 TARGET = ("target.kind=cuda", "target.arch=[90a]")
@@ -49,35 +52,52 @@ def _run(*command, cwd=None):
         sys.exit(f"{' '.join(map(str, command))} exited with {done.code}:\n{done.out}{done.err}")
 
 
-def compile(spec, folder, *arguments, edit=None, sources=SOURCE, rebuild=()):
-    """Emits `spec` with further arguments of `llmc emit` into `folder`, and builds it there; the trainer's path.
-
-    edit(folder): changes the emitted project before it is compiled. `sources`: a changed copy of the repository's runtime/
-    and templates/, of which kernels use the headers and `rebuild` names the files of the runtime to compile again."""
+def compile(spec, folder, *arguments):
+    """Emits `spec` with further arguments of `llmc emit` into `folder`, and builds it there; the trainer's path."""
     folder = os.path.abspath(folder)
     shutil.rmtree(folder, ignore_errors=True)
     _run(LLMC, "emit", spec, "-o", folder, *arguments, *TARGET)
+    return build(folder, spec)
+
+
+def changed(project, spec, folder, files, sources=SOURCE, edit=None):
+    """A trainer in `folder` that differs from the one built in `project` by `files` alone; its path. `files`, of the project or
+    (runtime/...) of the runtime, are compiled again with `sources`, a changed copy of the repository's runtime/ and templates/,
+    and after edit(folder), which changes the copied project."""
+    folder = os.path.abspath(folder)
+    shutil.copytree(project, folder)
     if edit:
         edit(folder)
-    trainer = build(folder, sources, rebuild)
+    return build(folder, spec, files, sources)
+
+
+def build(folder, spec, files=None, sources=SOURCE):
+    """Compiles `files` (all) of the emitted project in `folder` and links its trainer."""
+    os.makedirs(os.path.join(folder, "objects"), exist_ok=True)
+    if files is None:
+        files = [*sorted(glob.glob("kernels/*.cu", root_dir=folder)), "step.cu", "program.cpp", "texts.S"]
+
+    def compiled(name):
+        kind = "kernel" if name.startswith("kernels/") else "texts" if name.endswith(".S") else "host"
+        path = os.path.join(sources, name) if name.startswith("runtime/") else name
+        # By relative names: ccache then knows a kernel again in another folder.
+        _run("g++", *compiler_words(kind, sources), "-c", path, "-o", os.path.join("objects", os.path.basename(name) + ".o"), cwd=folder)
+
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        list(pool.map(compiled, files))
+    link("trainer", *sorted(glob.glob("objects/*.o", root_dir=folder)), cwd=folder)
     with open(os.path.join(folder, "spec_directory"), "w") as file:  # as llmc compile does
         file.write(os.path.dirname(os.path.realpath(spec)) + "\n" + os.path.realpath(folder) + "\n")
-    return trainer
-
-
-def build(folder, sources=SOURCE, rebuild=()):
-    """Compiles the emitted project in `folder` into its trainer."""
-    os.makedirs(os.path.join(folder, "objects"), exist_ok=True)
-    files = [("kernel", name) for name in sorted(glob.glob("kernels/*.cu", root_dir=folder))]
-    files += [("host", "step.cu"), ("host", "program.cpp"), ("texts", "texts.S")]
-    files += [("host", os.path.join(sources, "runtime", name)) for name in rebuild]
-    commands = [[*compiler_words(kind, sources), "-c", name] for kind, name in files]
-    objects = [os.path.join("objects", os.path.basename(command[-1]) + ".o") for command in commands]
-    with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        # By relative names: ccache then knows a kernel again in another folder.
-        list(pool.map(lambda pair: _run("g++", *pair[0], "-o", pair[1], cwd=folder), zip(commands, objects)))
-    link("trainer", *objects, cwd=folder)
     return os.path.join(folder, "trainer")
+
+
+def changed_sources(folder, file, before, after):
+    """A copy in `folder` of the runtime and the templates in which `before`, which stands once in <file>, is `after`."""
+    for part in ("runtime", "templates"):
+        shutil.copytree(os.path.join(SOURCE, part), os.path.join(folder, part))
+    path = os.path.join(folder, file)
+    place.put(path, place.with_fault(path, before, after)[1])
+    return folder
 
 
 def link(program, *words, cwd=None):
@@ -88,8 +108,8 @@ def link(program, *words, cwd=None):
 class SimTest(runs.RunTest):
     """A run test whose trainers are simulated. compile(spec, name, ...): into <folder>/<name>."""
 
-    def compile(self, spec, name, *arguments, **options):
-        return compile(spec, self.path(name), *arguments, **options)
+    def compile(self, spec, name, *arguments):
+        return compile(spec, self.path(name), *arguments)
 
     def reported(self, *command, **options):
         """What the simulator says of a program that it must find wrong."""

@@ -4,13 +4,8 @@ That the runs are right without the changes is shown first, once for all (Intact
 
 import os
 import shutil
-import sys
 
 import harness
-
-sys.path.insert(0, os.path.join(harness.SOURCE, "tests", "mutations"))
-import place  # noqa: E402
-
 
 # The runs that are changed: specs, and arguments of `llmc emit`.
 RUNS = {
@@ -18,20 +13,20 @@ RUNS = {
     "portable": (harness.SMALL, ["target.attention=portable"]),
     "wide": (harness.SMALL.replace("vocab_size: 97", "vocab_size: 50001"), []),  # a row of logits is too long for one block
 }
-KEPT = os.path.join(harness.BUILT, "mutations")  # RUN/gradients.safetensors and RUN/metrics.jsonl, of the runs without a change
+KEPT = os.path.join(harness.BUILT, "mutations")  # RUN/project, RUN/gradients.safetensors and RUN/metrics.jsonl: without a change
 
 
 class Run(harness.SimTest):
     def setUp(self):
         self.test = self.id().split(".")[-1]
 
-    def train(self, run, **options):
-        """How one of RUNS is called, compiled with further options of harness.compile."""
-        text, arguments = RUNS[run]
-        spec = harness.runs.write_small(self.path(self.test), text)
-        return [self.compile(spec, self.test + "/trainer", *arguments, **options), "--run", self.path(self.test, "run"), "--steps", 2,
-                "--trace", self.path(self.test, "trace"), "evaluation.every=0", "sampling.every=0", "checkpoint.every=0",
-                "metrics.product_share=false"]  # whose stream would be stream 1
+    def spec(self, run):
+        return harness.runs.write_small(self.path(self.test), RUNS[run][0])
+
+    def training(self, trainer):
+        """How a trainer is called."""
+        return [trainer, "--run", self.path(self.test, "run"), "--steps", 2, "--trace", self.path(self.test, "trace"), "evaluation.every=0",
+                "sampling.every=0", "checkpoint.every=0", "metrics.product_share=false"]  # whose stream would be stream 1
 
     def files(self):
         """What a run leaves that KEPT has too."""
@@ -44,8 +39,7 @@ class Intact(Run):
     def right(self, run):
         kept = os.path.join(KEPT, run)
         shutil.rmtree(kept, ignore_errors=True)
-        self.succeed(*self.train(run))
-        os.makedirs(kept)
+        self.succeed(*self.training(harness.compile(self.spec(run), os.path.join(kept, "project"), *RUNS[run][1])))
         for file in self.files():
             shutil.copy(file, kept)
 
@@ -66,29 +60,31 @@ class Mutations(Run):
         self.assertTrue(os.path.exists(path), "the run without a change has failed (Intact)")
         return path
 
-    def copy(self, file, before, after):
-        """A copy of the runtime and the templates in which `before`, which stands once in runtime/<file>, is `after`."""
-        copy = self.path(self.test, "sources")
-        for folder in ("runtime", "templates"):
-            shutil.copytree(os.path.join(harness.SOURCE, folder), os.path.join(copy, folder))
-        path = os.path.join(copy, "runtime", file)
-        place.put(path, place.with_fault(path, before, after)[1])
-        return copy
-
-    def wrong(self, file, before, after, rebuild=(), run="small"):
-        """How the changed run is called."""
+    def changed(self, run, file, **change):
+        """How the run is called whose `file` was compiled again with a change, as harness.changed takes it."""
         self.right(run, "metrics.jsonl")
-        return self.train(run, sources=self.copy(file, before, after), rebuild=rebuild)
+        return self.training(harness.changed(self.right(run, "project"), self.spec(run), self.path(self.test, "trainer"), [file], **change))
+
+    def sources(self, file, before, after):
+        return harness.changed_sources(self.path(self.test, "sources"), file, before, after)
+
+    def wrong(self, file, before, after):
+        """How the run is called with a change in a source of the runtime."""
+        return self.changed("small", file, sources=self.sources(file, before, after))
+
+    def wrong_group(self, run, kernel, before, after):
+        """How the run is called of which one kernel has a change in the header of a block's lanes."""
+        return self.changed(run, f"kernels/{kernel}.cu", sources=self.sources("runtime/device/cuda/group.h", before, after))
 
     def test_barrier(self):
         """Sums over the warps of a block, without the barrier between writing and reading each warp's part."""
-        said = self.reported(*self.wrong("device/cuda/group.h", "= result;\n      barrier();\n", "= result;\n"))
-        self.assertRegex(said, r"sim: race in kernel \w+ .*of shared memory; lane \d+ of block 0 (wrote|read) them, and no barrier")
+        said = self.reported(*self.wrong_group("small", "gradient_norm", "= result;\n      barrier();\n", "= result;\n"))
+        self.assertRegex(said, r"sim: race in kernel gradient_norm.* of shared memory; lane \d+ of block 0 (wrote|read) them, and no barrier")
 
     def test_double_buffer(self):
         """Two sums in a row through the same shared memory: the second may overwrite what a lane still reads of the first."""
-        said = self.reported(*self.wrong("device/cuda/group.h", "distance));\n      turn_ ^= 1;\n", "distance));\n"))
-        self.assertRegex(said, r"sim: race in kernel \w+ .*writes bytes .* of shared memory; lane \d+ of block \d+ read them")
+        said = self.reported(*self.wrong_group("small", "adamw_copy_norms", "distance));\n      turn_ ^= 1;\n", "distance));\n"))
+        self.assertRegex(said, r"sim: race in kernel adamw_copy_norms.* writes bytes .* of shared memory; lane \d+ of block \d+ read them")
 
     def without(self, kernel, what):
         """How a run with llmc's own attention is called in which `what`, which stands once in a kernel, is missing."""
@@ -100,8 +96,7 @@ class Mutations(Run):
             with open(path, "w") as source:
                 source.write(text.replace(what, ""))
 
-        self.right("portable", "metrics.jsonl")
-        return self.train("portable", edit=edit)
+        return self.changed("portable", f"kernels/{kernel}.cu", edit=edit)
 
     def test_wait_for_a_copy(self):
         """Keys and values are multiplied while they are still on their way to shared memory."""
@@ -115,44 +110,43 @@ class Mutations(Run):
 
     def test_barrier_of_a_cluster(self):
         """A softmax over the blocks of a cluster, without the barrier between writing to all blocks and reading what came."""
-        said = self.reported(*self.wrong("device/cuda/group.h", "        cluster_arrive();\n        cluster_wait();\n", "", run="wide"))
-        self.assertRegex(said, r"sim: race in kernel cross_entropy\w* .*of shared memory")
+        said = self.reported(*self.wrong_group("wide", "cross_entropy_gradient", "        cluster_arrive();\n        cluster_wait();\n", ""))
+        self.assertRegex(said, r"sim: race in kernel cross_entropy_gradient.* of shared memory")
 
     def test_release_to_a_cluster(self):
         """The same barrier with a relaxed arrival: nobody sees what was written before it."""
-        said = self.reported(*self.wrong("device/cuda/group.h", "        cluster_arrive();\n", "        cluster_arrive_relaxed();\n",
-                                         run="wide"))
-        self.assertRegex(said, r"sim: race in kernel cross_entropy\w* .*of shared memory")
+        said = self.reported(*self.wrong_group("wide", "cross_entropy_gradient", "        cluster_arrive();\n",
+                                               "        cluster_arrive_relaxed();\n"))
+        self.assertRegex(said, r"sim: race in kernel cross_entropy_gradient.* of shared memory")
 
     def test_begin_of_a_cluster(self):
         """A block writes to others of its cluster that may not have begun; lanes that write nothing come to the barrier again."""
-        said = self.reported(*self.wrong("device/cuda/group.h", "        if (!begun_) cluster_wait();\n", "", run="wide"))
-        self.assertRegex(said, r"sim: kernel cross_entropy\w*( writes shared memory of a block that may not have begun|"
+        said = self.reported(*self.wrong_group("wide", "cross_entropy_gradient", "        if (!begun_) cluster_wait();\n", ""))
+        self.assertRegex(said, r"sim: kernel cross_entropy_gradient.*( writes shared memory of a block that may not have begun|"
                                r": lane \d+ comes to the barrier of its cluster twice without waiting)")
 
     def test_accumulation(self):
         """The second micro-batch overwrites the gradients of the first."""
         right = harness.runs.tensors(self.right("small", "gradients.safetensors"))
-        self.succeed(*self.wrong("math/cublaslt/gemm.cpp", "beta = o.accumulate || ", "beta = ", ["math/cublaslt/gemm.cpp"]))
+        self.succeed(*self.wrong("runtime/math/cublaslt/gemm.cpp", "beta = o.accumulate || ", "beta = "))
         error, name = harness.runs.relative_difference(harness.runs.tensors(self.files()[0]), right)
         self.assertGreater(error, 0.1, name)  # half of what was to be added up is missing
 
     def test_wait_for_inputs(self):
         """The device takes a block of inputs without waiting for the copy stream that brings it."""
-        said = self.reported(*self.wrong("device/cuda/pipeline.cpp", "  slot.arrived.hold(impl_->compute);\n", "",
-                                         ["device/cuda/pipeline.cpp"]))
+        said = self.reported(*self.wrong("runtime/device/cuda/pipeline.cpp", "  slot.arrived.hold(impl_->compute);\n", ""))
         self.assertRegex(said, r"sim: race: copy .*\(stream [01]\) (reads|writes) bytes .*; copy .*\(stream [01]\) (wrote|read) them, and no event")
 
     def test_wait_for_a_free_slot(self):
         """The copy stream fills a slot without waiting for the device to be done with what it held."""
-        command = self.wrong("device/cuda/pipeline.cpp", "  slot.taken.hold(impl_->copies);\n", "", ["device/cuda/pipeline.cpp"])
+        command = self.wrong("runtime/device/cuda/pipeline.cpp", "  slot.taken.hold(impl_->copies);\n", "")
         trace = command.index("--trace")  # whose reads would have the host wait for everything
         said = self.reported(*command[:trace], *command[trace + 2:])
         self.assertRegex(said, r"sim: race: copy to the device \(stream 1\) writes bytes .*, and no event orders the two")
 
     def test_wait_of_the_host(self):
         """The host takes results from pinned memory without waiting for the copy into it."""
-        self.succeed(*self.wrong("device/cuda/pipeline.cpp", "  slot.arrived.wait();\n  return {", "  return {", ["device/cuda/pipeline.cpp"]))
+        self.succeed(*self.wrong("runtime/device/cuda/pipeline.cpp", "  slot.arrived.wait();\n  return {", "  return {"))
         wrong, right = (harness.runs.json_lines(path)[0]["loss"] for path in (self.files()[1], self.right("small", "metrics.jsonl")))
         self.assertNotEqual(wrong, right)  # what the buffer held before: bytes of nobody
 

@@ -12,7 +12,7 @@ class Verify(harness.SimTest):
         return harness.runs.call(harness.LLMC, "verify", spec, *harness.TARGET, "-o", self.path("verify"), *words)
 
     def report(self, code):
-        trainer = harness.build(self.path("verify", "trainer"))
+        trainer = harness.build(self.path("verify", "trainer"), self.path("small.yaml"))
         done = self.verify("--json", "--trainer", trainer)
         self.assertEqual(done.code, code, done.out + done.err)
         return json.loads(done.out)
