@@ -22,7 +22,7 @@ struct Match {
   const ParameterInfo* parameter;
 };
 
-[[noreturn]] void refuse(const std::string& what) {
+[[noreturn]] void refuse_other_model(const std::string& what) {
   throw Failure(Exit::checkpoint, what +
                                       "; the checkpoint belongs to another model: compile its spec.yaml, or choose "
                                       "another --run");
@@ -39,13 +39,6 @@ Readers open_files(const fs::path& directory, std::span<const FileRecord> files,
   return readers;
 }
 
-/// "'PATH': tensor 'NAME'", as messages begin.
-std::string describe(const safetensors::Reader& reader, const std::string& tensor) {
-  std::string text = "'";
-  text += reader.path().string() + "': tensor '" + tensor + "'";
-  return text;
-}
-
 /// Pairs every tensor of the files with a parameter; none may be missing, unknown, doubled or of another type.
 void match(const fs::path& directory, const Readers& readers, std::span<const ParameterInfo> stored, std::size_t buffer,
            const std::string& prefix, std::set<std::string>& seen, std::vector<Match>& matches) {
@@ -55,15 +48,17 @@ void match(const fs::path& directory, const Readers& readers, std::span<const Pa
     for (const auto& reader : readers) {
       const safetensors::Entry* entry = reader->find(wanted.name);
       if (entry == nullptr) continue;
-      const std::string where = describe(*reader, wanted.name);
-      if (matches.size() != before) refuse(where + " stands in two files");
+      const std::string where = reader->tensor(wanted.name);
+      if (matches.size() != before) refuse_other_model(where + " stands in two files");
       if (entry->dtype != wanted.dtype)
-        refuse(where + " is " + std::string(dtype_name(entry->dtype)) + ", but this run needs F32");
+        refuse_other_model(where + " is " + std::string(dtype_name(entry->dtype)) + ", but this run needs F32");
       if (entry->shape != wanted.shape)
-        refuse(where + " is " + shape_text(entry->shape) + ", but this run needs " + shape_text(wanted.shape));
+        refuse_other_model(where + " is " + shape_text(entry->shape) + ", but this run needs " +
+                           shape_text(wanted.shape));
       matches.push_back({reader.get(), entry, buffer, &p});
     }
-    if (matches.size() == before) refuse("no file of '" + directory.string() + "' holds tensor '" + wanted.name + "'");
+    if (matches.size() == before)
+      refuse_other_model("no file of '" + directory.string() + "' holds tensor '" + wanted.name + "'");
     seen.insert(wanted.name);
   }
 }
@@ -71,7 +66,7 @@ void match(const fs::path& directory, const Readers& readers, std::span<const Pa
 void refuse_unknown(const Readers& readers, const std::set<std::string>& seen) {
   for (const auto& reader : readers)
     for (const safetensors::Entry& entry : reader->entries())
-      if (seen.count(entry.name) == 0) refuse(describe(*reader, entry.name) + " is unknown to this run");
+      if (seen.count(entry.name) == 0) refuse_other_model(reader->tensor(entry.name) + " is unknown to this run");
 }
 
 }  // namespace

@@ -28,6 +28,8 @@ class Reader {
   const std::vector<Entry>& entries() const { return header_.entries; }  // by offset
   const std::map<std::string, std::string>& metadata() const { return header_.metadata; }
   const Entry* find(const std::string& name) const;  // null: no such tensor
+  /// "'PATH': tensor 'NAME'", as messages begin.
+  std::string tensor(const std::string& name) const { return "'" + path_.string() + "': tensor '" + name + "'"; }
 
   /// Copies `bytes` of the tensor's data, beginning `offset` bytes into it. Throws Failure(checkpoint) when the file
   /// has shrunk or cannot be read; a range outside the tensor is a Failure(internal).

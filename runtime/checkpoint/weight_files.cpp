@@ -41,10 +41,6 @@ const std::vector<Fused>& fused_tensors() {
 
 [[noreturn]] void refuse(const std::string& what) { throw Failure(Exit::checkpoint, what); }
 
-std::string describe(const safetensors::Reader& reader, const std::string& tensor) {
-  return fmt::format("'{}': tensor '{}'", reader.path().string(), tensor);
-}
-
 struct Place {
   const safetensors::Reader* reader;
   const safetensors::Entry* entry;
@@ -150,7 +146,7 @@ void WeightFiles::match(const fs::path& folder, std::span<const ParameterInfo> p
   for (const auto& reader : readers_)
     for (const safetensors::Entry& entry : reader->entries())
       if (!places.emplace(entry.name, Place{reader.get(), &entry}).second)
-        refuse(fmt::format("{} stands in two files", describe(*reader, entry.name)));
+        refuse(fmt::format("{} stands in two files", reader->tensor(entry.name)));
 
   const std::vector<ParameterInfo> stored = stored_parameters(parameters);
   std::map<std::string, std::int64_t> rows;
@@ -172,7 +168,7 @@ void WeightFiles::match(const fs::path& folder, std::span<const ParameterInfo> p
     }
     if (place == places.end()) refuse(fmt::format("no file of '{}' holds tensor '{}'", folder.string(), wanted.name));
     const auto [reader, entry] = place->second;
-    const std::string where = describe(*reader, wanted.name);
+    const std::string where = reader->tensor(wanted.name);
     if (entry->dtype != safetensors::Dtype::kF32 && entry->dtype != safetensors::Dtype::kF16 &&
         entry->dtype != safetensors::Dtype::kBF16)
       refuse(fmt::format("{} is {}; F32, F16 and BF16 are read", where, safetensors::dtype_name(entry->dtype)));
@@ -185,7 +181,7 @@ void WeightFiles::match(const fs::path& folder, std::span<const ParameterInfo> p
 
   for (const auto& [name, place] : places) {
     if (used.contains(name) || name.ends_with(".rotary_emb.inv_freq")) continue;
-    const std::string where = describe(*place.reader, name);
+    const std::string where = place.reader->tensor(name);
     if (name != kHead || !used.contains(kEmbedding))
       refuse(fmt::format("{} is none of the model's; remove it if it changes nothing in the forward pass", where));
     if (!same_bytes(places.at(kEmbedding), place))
@@ -203,7 +199,7 @@ void WeightFiles::read(const Take& take) const {
         *found.reader, *found.entry, found.parameter,
         [&](std::int64_t offset, std::int64_t count, const float* values) {
           if (!std::all_of(values, values + count, [](float value) { return std::isfinite(value); }))
-            refuse(fmt::format("{} has a weight that is not finite", describe(*found.reader, found.entry->name)));
+            refuse(fmt::format("{} has a weight that is not finite", found.reader->tensor(found.entry->name)));
           take(offset, count, values);
         },
         found.first);
