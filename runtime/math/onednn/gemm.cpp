@@ -2,6 +2,7 @@
 
 #include <omp.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <oneapi/dnnl/dnnl.hpp>
@@ -50,10 +51,18 @@ std::size_t tiles_workspace(const GemmShape& shape) {
   return shape.transpose_a ? weight_gradient_bytes(shape) : linear_product_bytes(shape);
 }
 
-/// A primitive and its argument list. The list is made once; a call only puts addresses into the memory objects.
+// oneDNN 2.6 has no brgemm for rows with padding, and what it has in its place holds a bf16 result in fp32, once for
+// each thread: logits of 2,048 rows and 50,257 words would take 400 MB a thread. From here on a product is done in
+// blocks of rows.
+constexpr std::size_t kMostScratchpad = std::size_t{16} << 20;
+constexpr std::int64_t kRowsOfBlocks = 16;  // a multiple of which blocks have where they have as many
+
+/// A primitive for so many rows of A, C and D, and its argument list. The list is made once; a call only puts addresses
+/// into the memory objects.
 struct Product {
+  std::int64_t rows = 0;
   dnnl::matmul primitive;
-  memory scratchpad;
+  memory a, c, d, scratchpad;
   std::vector<dnnl_exec_arg_t> arguments;
 };
 
@@ -72,7 +81,9 @@ struct MathLibrary::Impl {
     return scratchpad.data() + (kAlignment - address % kAlignment) % kAlignment;
   }
   void reserve(std::size_t bytes) {
-    if (scratchpad.size() < bytes + kAlignment) scratchpad = std::vector<std::byte>(bytes + kAlignment);
+    if (scratchpad.size() >= bytes + kAlignment) return;
+    scratchpad = {};  // first: the old and the new one together could be the most that the process ever has
+    scratchpad = std::vector<std::byte>(bytes + kAlignment);
   }
   static constexpr std::size_t kAlignment = 4096;
 };
@@ -83,15 +94,24 @@ MathLibrary::~MathLibrary() = default;
 struct Gemm::Impl {
   const char* name;
   MathLibrary::Impl* library;
-  memory a, b, bias, c, d;
-  Product store;                      // D = ...
-  Product accumulate;                 // D += ...; empty unless the shape accumulates
-  std::optional<GemmShape> in_tiles;  // computed in tiles, and nothing of the above is there
+  std::int64_t rows = 0;                          // of A and D
+  std::int64_t row_bytes_a = 0, row_bytes_d = 0;  // from one row to the next
+  memory b, bias;                                 // of all products
+  std::vector<Product> store;                     // D = ...: of a block of rows, and of what is left below the last
+  std::vector<Product> accumulate;                // D += ...; empty unless the shape accumulates
+  std::optional<GemmShape> in_tiles;              // computed in tiles, and nothing of the above is there
 
-  Product make(const GemmShape& shape, bool accumulates);
+  Product make(const GemmShape& shape, std::int64_t rows, bool accumulates) const;
+  std::vector<Product> in_blocks(const GemmShape& shape, bool accumulates) const;
 };
 
-Product Gemm::Impl::make(const GemmShape& shape, bool accumulates) {
+Product Gemm::Impl::make(const GemmShape& shape, std::int64_t rows, bool accumulates) const {
+  const auto place = [this](const memory::desc& desc) { return memory(desc, library->engine, nullptr); };
+  Product product;
+  product.rows = rows;
+  memory& a = product.a = place(matrix(rows, shape.k, shape.transpose_a, shape.pitch_a, shape.operand));
+  memory& c = product.c = place(matrix(rows, shape.n, false, shape.pitch_d, shape.result));
+  memory& d = product.d = place(matrix(rows, shape.n, false, shape.pitch_d, shape.result));
   dnnl::post_ops post_ops;
   // Sums, the bias and both additions are fp32 inside the primitive: D is rounded once.
   if (accumulates) post_ops.append_sum(1.0f);
@@ -104,10 +124,8 @@ Product Gemm::Impl::make(const GemmShape& shape, bool accumulates) {
                                     : dnnl::matmul::desc(a.get_desc(), b.get_desc(), d.get_desc());
   const dnnl::matmul::primitive_desc description(operation, attributes, library->engine);
 
-  Product product;
   product.primitive = dnnl::matmul(description);
-  library->reserve(description.scratchpad_desc().get_size());
-  product.scratchpad = memory(description.scratchpad_desc(), library->engine, nullptr);
+  product.scratchpad = place(description.scratchpad_desc());
   product.arguments = {{DNNL_ARG_SRC, a.get()},
                        {DNNL_ARG_WEIGHTS, b.get()},
                        {DNNL_ARG_DST, d.get()},
@@ -116,6 +134,21 @@ Product Gemm::Impl::make(const GemmShape& shape, bool accumulates) {
   if (shape.residual)
     product.arguments.push_back({DNNL_ARG_ATTR_MULTIPLE_POST_OP(accumulates ? 1 : 0) | DNNL_ARG_SRC_1, c.get()});
   return product;
+}
+
+std::vector<Product> Gemm::Impl::in_blocks(const GemmShape& shape, bool accumulates) const {
+  const auto bytes = [](const Product& product) { return product.scratchpad.get_desc().get_size(); };
+  std::vector<Product> products = {make(shape, shape.m, accumulates)};
+  // A scratchpad of an fp32 result has parts of a long sum, which fewer rows would not make smaller.
+  if (shape.result == DType::bf16 && bytes(products[0]) > kMostScratchpad) {
+    std::int64_t block =
+        shape.m * static_cast<std::int64_t>(kMostScratchpad) / static_cast<std::int64_t>(bytes(products[0]));
+    block = block > kRowsOfBlocks ? block / kRowsOfBlocks * kRowsOfBlocks : std::max<std::int64_t>(block, 1);
+    products = {make(shape, block, accumulates)};
+    if (shape.m % block) products.push_back(make(shape, shape.m % block, accumulates));
+  }
+  for (const Product& product : products) library->reserve(bytes(product));
+  return products;
 }
 
 Gemm::Gemm(MathLibrary& library, const GemmShape& shape) : impl_(new Impl()) {
@@ -134,14 +167,14 @@ Gemm::Gemm(MathLibrary& library, const GemmShape& shape) : impl_(new Impl()) {
   }
   const dnnl::engine& engine = impl_->library->engine;
   const auto place = [&engine](const memory::desc& desc) { return memory(desc, engine, nullptr); };
-  impl_->a = place(matrix(shape.m, shape.k, shape.transpose_a, shape.pitch_a, shape.operand));
+  impl_->rows = shape.m;
+  impl_->row_bytes_a = (shape.transpose_a ? 1 : shape.pitch_a) * bytes_of(shape.operand, 1);
+  impl_->row_bytes_d = shape.pitch_d * bytes_of(shape.result, 1);
   impl_->b = place(matrix(shape.k, shape.n, shape.transpose_b, shape.pitch_b, shape.operand));
   impl_->bias = place({{1, shape.n}, type(shape.result), memory::dims{shape.n, 1}});
-  impl_->c = place(matrix(shape.m, shape.n, false, shape.pitch_d, shape.result));
-  impl_->d = place(matrix(shape.m, shape.n, false, shape.pitch_d, shape.result));
   try {
-    impl_->store = impl_->make(shape, false);
-    if (shape.accumulates) impl_->accumulate = impl_->make(shape, true);
+    impl_->store = impl_->in_blocks(shape, false);
+    if (shape.accumulates) impl_->accumulate = impl_->in_blocks(shape, true);
   } catch (const dnnl::error& error) {
     throw Failure(Exit::toolchain,
                   math_library_version() + " cannot multiply " + text(shape) + " on this processor: " + error.message);
@@ -169,22 +202,29 @@ void Gemm::operator()(Stream& stream, const GemmOperands& o) const {
     }
     return;
   }
-  Product& product = o.accumulate ? impl.accumulate : impl.store;
-  if (product.arguments.empty())
+  std::vector<Product>& products = o.accumulate ? impl.accumulate : impl.store;
+  if (products.empty())
     throw Failure(Exit::internal, "a product was asked to add to its result, but its shape does not accumulate");
-  impl.a.set_data_handle(const_cast<void*>(o.a));
   impl.b.set_data_handle(const_cast<void*>(o.b));
   impl.bias.set_data_handle(const_cast<void*>(o.bias));
-  impl.c.set_data_handle(const_cast<void*>(o.c));
-  impl.d.set_data_handle(o.d);
-  // The buffer is shared by all products and may have moved when a later one was made.
-  product.scratchpad.set_data_handle(impl.library->aligned_scratchpad());
-  const dnnl_status_t status =
-      dnnl_primitive_execute(product.primitive.get(), impl.library->stream.get(),
-                             static_cast<int>(product.arguments.size()), product.arguments.data());
-  if (status != dnnl_success)
-    throw Failure(Exit::internal,
-                  math_library_version() + " failed in a product it had accepted, status " + std::to_string(status));
+  const auto below = [](const void* at, std::int64_t bytes) {
+    return at ? const_cast<std::byte*>(static_cast<const std::byte*>(at)) + bytes : nullptr;
+  };
+  for (std::int64_t row = 0; row < impl.rows;) {
+    Product& product = impl.rows - row >= products.front().rows ? products.front() : products.back();
+    product.a.set_data_handle(below(o.a, row * impl.row_bytes_a));
+    product.c.set_data_handle(below(o.c, row * impl.row_bytes_d));
+    product.d.set_data_handle(below(o.d, row * impl.row_bytes_d));
+    // The buffer is shared by all products and may have moved when a later one was made.
+    product.scratchpad.set_data_handle(impl.library->aligned_scratchpad());
+    const dnnl_status_t status =
+        dnnl_primitive_execute(product.primitive.get(), impl.library->stream.get(),
+                               static_cast<int>(product.arguments.size()), product.arguments.data());
+    if (status != dnnl_success)
+      throw Failure(Exit::internal,
+                    math_library_version() + " failed in a product it had accepted, status " + std::to_string(status));
+    row += product.rows;
+  }
 }
 
 }  // namespace llmc

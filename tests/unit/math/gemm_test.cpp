@@ -138,6 +138,34 @@ INSTANTIATE_TEST_SUITE_P(Sizes, GemmTest,
                                          Case{33, 65, 129, bf16, f32}, Case{128, 96, 256, bf16, bf16},
                                          Case{97, 31, 511, bf16, f32}, Case{64, 48, 80, f32, f32}));
 
+/// 24 MB of fp32 results: blocks of rows, and one of fewer rows below them.
+TEST(Gemm, ManyRowsWithPaddingMatchSumsInDouble) {
+  if (bf16_support() == Bf16Support::none) GTEST_SKIP() << "no bf16 here";
+  Device device(0, 2);
+  MathLibrary library(device, nullptr, 0);
+  for (const bool ta : {false, true})
+    check(library, device, {1003, 3001, 5, bf16, bf16}, ta, true, true, true, true, false);
+}
+
+/// oneDNN would have a bf16 result of padded rows in fp32, 64 MB for each thread.
+TEST(Gemm, ManyRowsWithPaddingTakeLittleMemory) {
+  if (bf16_support() == Bf16Support::none) GTEST_SKIP() << "no bf16 here";
+  Device device(0, 2);
+  MathLibrary library(device, nullptr, 0);
+  const auto allocated = [] { return mallinfo2().uordblks + mallinfo2().hblkhd; };
+  const std::size_t before = allocated();
+  const Gemm gemm(library, {.m = 4096,
+                            .n = 4001,
+                            .k = 100,
+                            .transpose_b = true,
+                            .pitch_a = 104,
+                            .pitch_b = 104,
+                            .pitch_d = 4008,
+                            .operand = bf16,
+                            .result = bf16});
+  EXPECT_LE(allocated() - before, std::size_t{17} << 20);
+}
+
 TEST(Gemm, EqualCallsGiveEqualBits) {
   for (const DType operand : {f32, bf16}) {
     if (operand == bf16 && bf16_support() == Bf16Support::none) continue;
