@@ -4,8 +4,6 @@ import os
 import random
 import struct
 
-import numpy as np
-
 RECOMPUTE = ["none", "full", "{every: 2}", "[norms, swiglu]", "[norms, attention, swiglu]", "[qkv, residual, gate_up]",
              "[norms, qkv, attention, residual, gate_up, swiglu]"]
 # A target may not take all of them: cuDNN wants multiples of 8.
@@ -54,13 +52,33 @@ def draw(seed, compute, head_dims=HEAD_DIMS):
         "name": f"random-{seed}",
         "model": model,
         "compute": compute,
+        "residual": "fp32",
         "sequence": sequence,
+        "tokens": sequence * micro_batch * micro_batches,
         "micro_batch": micro_batch,
-        "micro_batches": micro_batches,
+        "budget": "2GiB",
         "loss_chunk": chunk,
         "recompute": recompute,
         "seed": seed,
     }
+
+
+def left_open(seed):
+    """draw()'s spec with what a planner can choose left to it, and more of what it chooses by: layers, both dtypes of the stream,
+    sequences and their length. From seed 12 on qk_norm is drawn too."""
+    rng = random.Random(seed * 104729 + 29)
+    compute, residual = rng.choice([("fp32", "fp32"), ("bf16", "fp32"), ("bf16", "bf16")])
+    spec = draw(seed, compute)
+    model = spec["model"]
+    layers, sequences = rng.choice([1, 2, 3, 4, 6, 8]), rng.choice([4, 6, 8, 12, 16, 24, 36, 48])
+    if rng.random() < 0.15:  # more logits than anything else, and several chunks of them in one sequence
+        model["vocab_size"], spec["sequence"] = rng.choice([4001, 8000]), rng.choice([4096, 6144])
+        layers, sequences = rng.choice([1, 2]), rng.choice([1, 2])
+    model["num_hidden_layers"] = layers
+    model["qk_norm"] = "qk_norm" in model and rng.random() < 0.5
+    model["mlp_bias"] = not model["qk_norm"] and rng.random() < 0.5
+    spec.update(residual=residual, tokens=spec["sequence"] * sequences, micro_batch="auto", loss_chunk="auto", recompute="auto")
+    return spec
 
 
 def config(spec):
@@ -79,13 +97,12 @@ def yaml_text(spec):
         return str(v)
 
     model = "\n".join(f"  {key}: {value(v)}" for key, v in spec["model"].items())
-    tokens = spec["sequence"] * spec["micro_batch"] * spec["micro_batches"]
     return f"""name: {spec['name']}
 model:
 {model}
-precision: {{compute: {spec['compute']}}}
-batch: {{sequence_length: {spec['sequence']}, tokens: {tokens}, micro_batch: {spec['micro_batch']}}}
-memory: {{budget: 2GiB, recompute: {spec['recompute']}, loss_chunk: {spec['loss_chunk']}}}
+precision: {{compute: {spec['compute']}, residual: {spec['residual']}}}
+batch: {{sequence_length: {spec['sequence']}, tokens: {spec['tokens']}, micro_batch: {spec['micro_batch']}}}
+memory: {{budget: {spec['budget']}, recompute: {spec['recompute']}, loss_chunk: {spec['loss_chunk']}}}
 optimizer: {{lr: 1.0e-3, weight_decay: 0.1, clip_norm: 1.0}}
 schedule: {{kind: constant, steps: 50, warmup_steps: 0}}
 data:
@@ -99,6 +116,8 @@ seed: {spec['seed']}
 
 def write_tokens(path, vocab, count, seed):
     """llm.c's uint16 shard of uniform tokens: rows of the embedding repeat, and no token rules the mean loss."""
+    import numpy as np  # here alone: tests/runs draws specs with nothing but the standard library
+
     tokens = np.random.default_rng(seed).integers(0, vocab, size=count, dtype=np.uint16)
     with open(path, "wb") as file:
         file.write(struct.pack("<256i", 20240520, 1, count, *([0] * 253)))
@@ -111,6 +130,5 @@ def write(spec, folder):
     path = os.path.join(folder, "spec.yaml")
     with open(path, "w") as file:
         file.write(yaml_text(spec))
-    write_tokens(os.path.join(folder, "train-00000.bin"), spec["model"]["vocab_size"],
-                 spec["sequence"] * spec["micro_batch"] * spec["micro_batches"] * 12 + 1, spec["seed"])
+    write_tokens(os.path.join(folder, "train-00000.bin"), spec["model"]["vocab_size"], spec["tokens"] * 12 + 1, spec["seed"])
     return path

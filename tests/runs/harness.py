@@ -98,6 +98,24 @@ def call(*command, cwd=None, env=None, timeout=HANGS):
                                universal_newlines=True, errors="replace", cwd=cwd, env=env or environment(), timeout=timeout))
 
 
+def compile_trainer(spec, out, *overrides):
+    """Compiles into the folder `out`, from there (see environment()); the trainer's path."""
+    os.makedirs(out, exist_ok=True)
+    done = call(LLMC, "compile", spec, "-o", out, *overrides, cwd=out)
+    if done.code:
+        raise AssertionError(f"{spec} {overrides}\n{done.out}{done.err}")
+    return os.path.join(out, "trainer")
+
+
+def run_measured(command, log):
+    """Runs a program, its output into the file `log`; its exit code and peak resident bytes, by wait4."""
+    with open(log, "wb") as file:
+        process = subprocess.Popen([str(word) for word in command], stdout=file, stderr=subprocess.STDOUT, env=environment())
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.WEXITSTATUS(status) if os.WIFEXITED(status) else -os.WTERMSIG(status)
+    return process.returncode, usage.ru_maxrss * 1024
+
+
 def read_terminal(master):
     """All that is written to a terminal until its last writer has closed it; closes `master`."""
     output = b""
@@ -180,13 +198,8 @@ class RunTest(unittest.TestCase):
 
     @classmethod
     def compile(cls, spec, name, *overrides):
-        """Compiles into <folder>/<name>, from there (see environment()); the trainer's path."""
-        out = os.path.join(cls.folder, name)
-        os.makedirs(out, exist_ok=True)
-        done = call(LLMC, "compile", spec, "-o", out, *overrides, cwd=out)
-        if done.code:
-            raise AssertionError(f"{spec} {overrides}\n{done.out}{done.err}")
-        return os.path.join(out, "trainer")
+        """Compiles into <folder>/<name>; the trainer's path."""
+        return compile_trainer(spec, os.path.join(cls.folder, name), *overrides)
 
     def assert_same_files(self, ours, theirs, where):
         """Every file of two folders, byte for byte; names the first that differs, not its bytes."""

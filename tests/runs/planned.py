@@ -1,0 +1,90 @@
+"""What llmc plans beside what a trainer allocates, also for specs drawn at random with everything left open."""
+
+import json
+import math
+import os
+import random
+import re
+import sys
+
+import harness
+
+sys.path.append(os.path.join(harness.SOURCE, "tests", "reference"))
+import specs  # noqa: E402
+
+MIB = 1 << 20
+
+
+def plan_of(spec, *overrides):
+    done = harness.call(harness.LLMC, "plan", spec, "--json", *overrides)
+    if done.code:
+        raise AssertionError(f"exit {done.code} of llmc plan {spec} {' '.join(overrides)}\n{done.out}{done.err}")
+    return json.loads(done.out)
+
+
+def most_resident(memory):
+    """The limit of a process' peak: a tenth more than arena and snapshot, and 64 MiB of code, libraries and mapped data."""
+    return 1.1 * (memory["arena_bytes"] + memory["snapshot_bytes"]) + 64 * MIB
+
+
+def smallest_budget(spec):
+    """Bytes that the choice with the least memory needs, by the message of exit 4, which has them in hundredths of a MiB."""
+    done = harness.call(harness.LLMC, "plan", spec, "memory.budget=1MiB")
+    if done.code == 0:
+        return MIB
+    needs = re.search(r"this run needs ([\d.]+) MiB", done.err)
+    if done.code != 4 or not needs:
+        raise AssertionError(f"exit {done.code} of llmc plan {spec} memory.budget=1MiB\n{done.out}{done.err}")
+    return math.ceil((float(needs.group(1)) + 0.005) * MIB)
+
+
+def write_random(seed, folder):
+    """Writes the spec of a seed and its shard into `folder`; the spec's path. Of its budgets, from the smallest that fits to what
+    the fastest choice without recomputation takes, the spec gets one: the smallest for every eighth seed."""
+    os.makedirs(folder, exist_ok=True)
+    path = os.path.join(folder, "spec.yaml")
+    drawn = specs.left_open(seed)
+
+    def write():
+        with open(path, "w") as file:
+            file.write(specs.yaml_text(drawn))
+
+    write()
+    harness.write_shard(os.path.join(folder, "train-00000.bin"), 2 * drawn["tokens"] + 1, seed, drawn["model"]["vocab_size"])
+    most = plan_of(path, "memory.recompute=none")["memory"]["arena_bytes"]
+    least = min(smallest_budget(path), most)
+    drawn["budget"] = least + int((most - least) * (random.Random(seed).random() if seed % 8 else 0))
+    write()
+    return path
+
+
+def compare(plan, trainer, run, *options):
+    """One step of a trainer against the plan of its spec; peak resident bytes of the process. AssertionError where they differ."""
+    def expect(good, what):
+        if not good:
+            raise AssertionError(what)
+
+    memory = plan["memory"]
+    arena = memory["arena_bytes"]
+    end = 0
+    for section in memory["sections"]:
+        expect(section["offset"] == end, f"section {section['name']} begins at {section['offset']}, the one before it ends at {end}")
+        end += section["bytes"]
+    expect(end == arena, f"sections end at {end}, the arena at {arena}")
+    expect(arena <= memory["budget_bytes"], f"{arena} bytes are planned for a budget of {memory['budget_bytes']}")
+    transients, bound = memory["transient_bytes"], memory["transient_lower_bound"]
+    expect(transients <= 1.03 * bound, f"transients take {transients} bytes, of which at most {bound} are alive at a time")
+    shown = harness.call(trainer, "--plan", "--json")
+    expect(shown.code == 0 and json.loads(shown.out) == plan, f"trainer --plan --json shows another plan\n{shown.err}")
+    shown = harness.call(trainer, "--plan")
+    expect(str(arena) in shown.out, f"trainer --plan does not say {arena}\n{shown.out}{shown.err}")
+    log = run + ".log"
+    code, peak = harness.run_measured([trainer, "--run", run, "--steps", 1, *options], log)
+    output = harness.read(log).decode()
+    expect(code == 0, f"exit {code} of the trainer\n{output}")
+    allocated = harness.allocated_bytes(output)
+    expect(allocated == arena, f"{allocated} bytes are allocated, {arena} planned")
+    recorded = harness.json_lines(os.path.join(run, "history.jsonl"))[0]["memory"]
+    expect(recorded == arena, f"history.jsonl has {recorded} bytes, the plan {arena}")
+    expect(arena <= peak <= most_resident(memory), f"{peak} bytes are resident at most, {arena} planned")
+    return peak
