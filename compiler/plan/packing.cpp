@@ -17,9 +17,7 @@ class Packer {
   Packer(std::vector<Item>& items, std::size_t alignment) : items_(items), alignment_(alignment) {}
 
   Packing run() {
-    Order order(items_.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::ranges::stable_sort(order, std::greater{}, [&](std::size_t i) { return items_[i].bytes; });
+    Order order = sorted([&](const Item& item) { return item.bytes; });
     Packing result{.bytes = place(order), .bound = bound()};
     Order best = order;
     const auto attempt = [&] {
@@ -28,22 +26,38 @@ class Packer {
       result.bytes = bytes;
       best = order;
     };
-    if (items_.size() <= kFew) {
-      std::ranges::sort(order);
-      while (result.bytes > result.bound && std::ranges::next_permutation(order).found) attempt();
-    } else {
+    const auto highest_first = [&] {
       for (int i = 0; i < kMostAttempts && result.bytes > result.bound; ++i) {
         const auto highest =
             std::ranges::max_element(order, {}, [&](std::size_t item) { return end_of(items_[item]); });
         std::rotate(order.begin(), highest, highest + 1);
         attempt();
       }
+    };
+    if (items_.size() <= kFew) {
+      std::ranges::sort(order);
+      while (result.bytes > result.bound && std::ranges::next_permutation(order).found) attempt();
+    } else if (result.bytes > result.bound) {
+      highest_first();
+      // Small buffers that live long, placed last, lie on top of large ones that soon go.
+      order =
+          sorted([&](const Item& item) { return item.bytes * static_cast<std::size_t>(item.last - item.first + 1); });
+      attempt();
+      highest_first();
     }
     place(best);
     return result;
   }
 
  private:
+  /// The items with the largest of `key` first.
+  Order sorted(auto key) const {
+    Order order(items_.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::ranges::stable_sort(order, std::greater{}, [&](std::size_t i) { return key(items_[i]); });
+    return order;
+  }
+
   std::size_t aligned(std::size_t bytes) const { return (bytes + alignment_ - 1) / alignment_ * alignment_; }
   std::size_t end_of(const Item& item) const { return item.offset + aligned(item.bytes); }
 

@@ -19,9 +19,9 @@ struct Packing {
 };
 
 /// Greedy by size (Pisarchyk and Lee 2020): the largest first, each at the lowest offset that no buffer alive at the
-/// same time covers. Where that is above the bound, again with the buffer first that lies highest, for a while; of few
-/// buffers every order is tried, so that theirs is the least that any order gives. Offsets are multiples of
-/// `alignment`.
+/// same time covers. Where that is above the bound, again with the buffer first that lies highest, for a while, then
+/// the same from the order by bytes times lifetime; of few buffers every order is tried, so that theirs is the least
+/// that any order gives. Offsets are multiples of `alignment`.
 Packing pack(std::vector<Item>& items, std::size_t alignment);
 
 }  // namespace llmc::plan

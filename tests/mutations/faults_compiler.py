@@ -117,6 +117,8 @@ FAULTS = [
           "t.pieces[i].begin = static_cast<std::int64_t>(i) * half;", "(void)i;",
           "test_plan Parameters.NormsOfHeadsArePaddedEachOnItsOwn"),
     # plan
+    fault("packing_in_one_order", "compiler/plan/packing.cpp", "item.bytes * static_cast<std::size_t>(item.last - item.first + 1)",
+          "item.bytes", "test_plan Packing.LongLivesBeforeLargeSizes"),
     fault("lifetimes_without_their_last_op", "compiler/plan/packing.cpp", "if (other->first > item.last || item.first",
           "if (other->first >= item.last || item.first", "test_plan Packing.*"),
     fault("a_dearer_option_stays_in_the_front", "compiler/plan/recompute_solver.cpp",
