@@ -15,10 +15,8 @@ namespace fs = std::filesystem;
 namespace {
 
 void dump_ir(const plan::Plan& plan, const fs::path& folder) {
-  std::vector<passes::Dump> dumps;
-  passes::lower(plan.spec, plan.choice, &dumps);
   emit::Files files;
-  for (const passes::Dump& dump : dumps) files[dump.file] = dump.text;
+  for (const passes::Dump& dump : passes::dumps(plan.spec, plan.choice)) files[dump.file] = dump.text;
   emit::write_project(files, folder, {}, false);
 }
 

@@ -7,10 +7,16 @@
 #include "compiler/graph/llama.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/verify.h"
+#include "error.h"
 
 namespace llmc::passes {
 
-graph::Graph lower(const spec::Spec& spec, const Choice& choice, std::vector<Dump>* dumps) {
+namespace {
+
+/// What is done with a graph after the pass of that number and name.
+using After = std::function<void(int number, const char* name, const Graph& graph)>;
+
+Graph run_passes(const spec::Spec& spec, const Choice& choice, const After& after) {
   struct Pass {
     const char* name;
     std::function<Graph(Graph)> run;
@@ -42,19 +48,37 @@ graph::Graph lower(const spec::Spec& spec, const Choice& choice, std::vector<Dum
       {"append_audit", with_spec(append_audit)},
   };
   Graph g;
-  std::string before;
   int number = 0;
   for (const Pass& pass : passes) {
     g = pass.run(std::move(g));
-    verify(g, pass.name);
-    if (dumps) {
-      std::string text = graph::to_text(g);
-      if (text != before) dumps->push_back({fmt::format("{:02}-{}.txt", number, pass.name), text});
-      before = std::move(text);
-    }
-    ++number;
+    after(number++, pass.name, g);
   }
   return g;
+}
+
+}  // namespace
+
+graph::Graph lower(const spec::Spec& spec, const Choice& choice) {
+  Graph g = run_passes(spec, choice, [](int, const char*, const Graph&) {});
+  try {
+    verify(g, "the last");
+  } catch (const Failure&) {
+    dumps(spec, choice);  // names the pass
+    throw;
+  }
+  return g;
+}
+
+std::vector<Dump> dumps(const spec::Spec& spec, const Choice& choice) {
+  std::vector<Dump> result;
+  std::string before;
+  run_passes(spec, choice, [&](int number, const char* name, const Graph& graph) {
+    verify(graph, name);
+    std::string text = graph::to_text(graph);
+    if (text != before) result.push_back({fmt::format("{:02}-{}.txt", number, name), text});
+    before = std::move(text);
+  });
+  return result;
 }
 
 }  // namespace llmc::passes

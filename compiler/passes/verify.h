@@ -1,4 +1,4 @@
-// Checks that a graph is well formed; run after every pass.
+// Checks that a graph is well formed, as it is after every pass.
 #pragma once
 
 #include <string>

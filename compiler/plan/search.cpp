@@ -70,7 +70,7 @@ Plan laid_out(const spec::Spec& spec, passes::Choice choice, const devices::Devi
   plan.spec = spec;
   plan.choice = std::move(choice);
   plan.device = device;
-  plan.graph = passes::lower(spec, plan.choice, nullptr);
+  plan.graph = passes::lower(spec, plan.choice);
   plan.parameters = lay_out_parameters(plan.graph, spec);
   if (spec.target.kind == spec::TargetKind::cuda) plan.attention = ops::choose_attention(plan.graph, spec);
   do {
@@ -176,16 +176,17 @@ RecomputeProblem Search::problem(const Candidate& candidate) {
   return problem;
 }
 
-/// The fastest recomputation with which the candidate fits; nothing where none does.
-std::vector<Groups> Search::solved(const Candidate& candidate) {
+/// The candidate with the fastest recomputation with which it fits; nothing where none does.
+std::optional<Plan> Search::solved(const Candidate& candidate) {
+  if (!recompute_is_open()) return {};
   RecomputeProblem open = problem(candidate);
   for (;;) {
-    RecomputeSolution solution = solve(open);
+    const RecomputeSolution solution = solve(open);
     if (!solution.fits) return {};
-    const std::size_t bytes = lay_out(candidate, solution.layers).layout.bytes;
+    Plan plan = lay_out(candidate, solution.layers);
     const auto budget = static_cast<std::size_t>(spec_.memory.budget);
-    if (bytes <= budget) return std::move(solution.layers);
-    open.budget -= std::min(open.budget, bytes - budget);  // what packing takes above its bound
+    if (plan.layout.bytes <= budget) return plan;
+    open.budget -= std::min(open.budget, plan.layout.bytes - budget);  // what packing takes above its bound
   }
 }
 
@@ -193,10 +194,9 @@ std::vector<Groups> Search::solved(const Candidate& candidate) {
 std::optional<Plan> Search::fitting(Candidate& candidate) {
   if (!candidate.assessed) assess(candidate);
   if (candidate.bytes <= static_cast<std::size_t>(spec_.memory.budget)) return with_launches(lay_out(candidate, wish_));
-  if (!recompute_is_open()) return {};
-  const std::vector<Groups> recompute = solved(candidate);
-  if (recompute.empty()) return {};
-  return with_launches(lay_out(candidate, recompute));
+  std::optional<Plan> plan = solved(candidate);
+  if (plan) plan = with_launches(std::move(*plan));
+  return plan;
 }
 
 Plan Search::best() {
@@ -254,7 +254,7 @@ bool Search::fits_somehow() {
   if (fits_with(std::vector<Groups>(wish_.size(), graph::kAllGroups))) return true;
   return std::ranges::any_of(candidates_, [this](Candidate& candidate) {
     assess(candidate);
-    return !solved(candidate).empty();
+    return solved(candidate).has_value();
   });
 }
 

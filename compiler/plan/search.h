@@ -52,7 +52,7 @@ class Search {
   Plan least();
   const std::vector<LayerOption>& options(const Candidate& candidate);
   RecomputeProblem problem(const Candidate& candidate);
-  std::vector<graph::Groups> solved(const Candidate& candidate);
+  std::optional<Plan> solved(const Candidate& candidate);
 
   const spec::Spec spec_;
   const devices::Device device_;

@@ -46,13 +46,12 @@ std::string read(const fs::path& file) {
 void check(const std::vector<std::string>& overrides, const fs::path& folder) {
   const spec::LoadResult loaded = spec::load_text(kSpec, "tiny.yaml", overrides);
   ASSERT_TRUE(loaded.resolved) << spec::render(loaded.diagnostics);
-  std::vector<Dump> dumps;
-  lower(loaded.resolved->spec, choice_of(loaded.resolved->spec), &dumps);
-  ASSERT_FALSE(dumps.empty());
+  const std::vector<Dump> found = dumps(loaded.resolved->spec, choice_of(loaded.resolved->spec));
+  ASSERT_FALSE(found.empty());
   const bool update = std::getenv("LLMC_UPDATE_GOLDEN") != nullptr;
   if (update) fs::create_directories(folder);
   std::set<fs::path> written;
-  for (const Dump& dump : dumps) {
+  for (const Dump& dump : found) {
     const fs::path file = folder / dump.file;
     written.insert(file);
     if (update) std::ofstream(file, std::ios::binary) << dump.text;

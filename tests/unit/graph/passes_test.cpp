@@ -130,7 +130,7 @@ TEST(Passes, EverySecondLayer) {
 TEST(Passes, LayersDifferInAnyPattern) {
   const spec::Spec spec = small_spec({"model.num_hidden_layers=5"}).spec;
   const Groups swiglu = static_cast<Groups>(Group::swiglu), norms = static_cast<Groups>(Group::norms);
-  Graph graph = lower(spec, {2, 16, {0, swiglu, norms | swiglu, swiglu, kAllGroups}}, nullptr);
+  Graph graph = lower(spec, {2, 16, {0, swiglu, norms | swiglu, swiglu, kAllGroups}});
   EXPECT_EQ(graph.variants, (std::vector<int>{0, 1, 2, 1, 3}));
   int forward = 0;
   for (const Region& r : graph.regions) forward += r.block == Block::layer && r.part == Part::forward;
@@ -206,14 +206,13 @@ TEST(Passes, NothingElseChangesWithAnAudit) {
 }
 
 TEST(Passes, DumpsOnlyWhatChanged) {
-  std::vector<Dump> dumps;
   const spec::Spec spec = small_spec({"precision.compute=fp32"}).spec;
-  lower(spec, {2, 16, recompute_of(spec)}, &dumps);
+  const std::vector<Dump> found = dumps(spec, {2, 16, recompute_of(spec)});
   std::set<std::string> files;
-  for (const Dump& dump : dumps) files.insert(dump.file);
+  for (const Dump& dump : found) files.insert(dump.file);
   EXPECT_TRUE(files.count("00-build.txt"));
   EXPECT_FALSE(files.count("02-lower_precision.txt"));  // fp32 is what the graph begins with
-  for (std::size_t i = 1; i < dumps.size(); ++i) EXPECT_NE(dumps[i].text, dumps[i - 1].text) << dumps[i].file;
+  for (std::size_t i = 1; i < found.size(); ++i) EXPECT_NE(found[i].text, found[i - 1].text) << found[i].file;
 }
 
 }  // namespace

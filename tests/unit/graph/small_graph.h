@@ -11,7 +11,9 @@ namespace llmc::passes {
 
 inline graph::Graph lowered(const std::vector<std::string>& overrides = {}) {
   const spec::Resolved resolved = small_spec(overrides);
-  return lower(resolved.spec, {2, 16, recompute_of(resolved.spec)}, nullptr);
+  const Choice choice = {2, 16, recompute_of(resolved.spec)};
+  dumps(resolved.spec, choice);  // verifies the graph after each pass
+  return lower(resolved.spec, choice);
 }
 
 }  // namespace llmc::passes

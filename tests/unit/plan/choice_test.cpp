@@ -15,7 +15,7 @@ namespace {
 
 TEST(Choice, DecidesWhateverTheSpecSays) {
   const spec::Spec spec = small_spec({"memory.recompute=full"}).spec;
-  const graph::Graph graph = passes::lower(spec, {4, 24, {0, graph::kAllGroups, 0}}, nullptr);
+  const graph::Graph graph = passes::lower(spec, {4, 24, {0, graph::kAllGroups, 0}});
   EXPECT_EQ(graph.batch, 4);
   EXPECT_EQ(graph.chunk_rows, 24);
   EXPECT_EQ(graph.variants, (std::vector<int>{0, 1, 0}));
@@ -59,7 +59,7 @@ TEST(Choice, OfTheReferenceRunIsLoweredInFiveMilliseconds) {
   for (int i = 0; i < 20; ++i) {
     choice.recompute[0] = static_cast<graph::Groups>(i);  // another one each time
     const std::clock_t begin = std::clock();
-    const graph::Graph graph = passes::lower(loaded.resolved->spec, choice, nullptr);
+    const graph::Graph graph = passes::lower(loaded.resolved->spec, choice);
     best = std::min(best, 1e3 * static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC);
     EXPECT_EQ(graph.layers(), 16);
   }
