@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -43,6 +44,14 @@ MappedFile::MappedFile(std::filesystem::path path) : path_(std::move(path)) {
 
 MappedFile::~MappedFile() {
   if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
+}
+
+void MappedFile::release(std::size_t first, std::size_t count) const {
+  // Linux maps up to so much on each side of a page that is read, where its cache has that too.
+  constexpr std::size_t kAround = 64 << 10, kPage = 4096;
+  const std::size_t begin = (first - std::min(first, kAround)) / kPage * kPage,
+                    end = std::min(first + count + kAround, size_);
+  if (begin < end) ::madvise(const_cast<std::byte*>(data_) + begin, end - begin, MADV_DONTNEED);
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept

@@ -20,6 +20,9 @@ class MappedFile {
   MappedFile& operator=(MappedFile&&) = delete;
 
   std::span<const std::byte> bytes() const { return {data_, size_}; }
+  /// Takes what was read of bytes [first, first + count) out of this process's memory, not out of the system's cache,
+  /// with what the system mapped around it.
+  void release(std::size_t first, std::size_t count) const;
   const std::filesystem::path& path() const { return path_; }
   /// Changes whenever the file is replaced or written: absolute path, size, modification time, device and inode.
   const std::string& identity() const { return identity_; }

@@ -34,6 +34,13 @@ auto with_tokens(const TokenShards::Shard& shard, F f) {
   throw Failure(Exit::internal, "unknown token type");
 }
 
+/// Tokens that were read count no longer to the memory of the process.
+void release(const TokenShards::Shard& shard, std::int64_t first, std::int64_t count) {
+  const auto size = static_cast<std::size_t>(size_of(shard.layout.type));
+  shard.file.release(shard.layout.begin + static_cast<std::size_t>(first) * size,
+                     static_cast<std::size_t>(count) * size);
+}
+
 fs::path with_extension(fs::path path, const char* extension) { return path.replace_extension(extension); }
 
 bool is_megatron(const fs::path& path) {
@@ -87,11 +94,16 @@ std::vector<fs::path> without_second_halves(std::vector<fs::path> paths, const s
 }  // namespace
 
 std::uint64_t scan_max_id(const TokenShards::Shard& shard) {
+  constexpr std::int64_t kAtOnce = 1 << 20;
   return with_tokens(shard, [&]<typename T>(const T* tokens) {
     T most = 0, least = 0;
-    for (std::int64_t i = 0; i < shard.layout.tokens; ++i) {
-      most = std::max(most, tokens[i]);
-      least = std::min(least, tokens[i]);
+    for (std::int64_t first = 0; first < shard.layout.tokens; first += kAtOnce) {
+      const std::int64_t past = std::min(first + kAtOnce, shard.layout.tokens);
+      for (std::int64_t i = first; i < past; ++i) {
+        most = std::max(most, tokens[i]);
+        least = std::min(least, tokens[i]);
+      }
+      release(shard, first, past - first);
     }
     return least < 0 ? static_cast<std::uint64_t>(static_cast<std::int64_t>(least)) : static_cast<std::uint64_t>(most);
   });
@@ -152,6 +164,7 @@ void TokenShards::read(std::size_t shard_index, std::int64_t first, std::span<st
     }
     return largest;
   });
+  release(shard, first, length);
   if (most >= limit)
     throw Failure(
         Exit::data,
@@ -176,6 +189,7 @@ std::string TokenShards::fingerprint() const {
     add(bytes.data(), kEnd);
     for (std::size_t i = 0; i < kBlocks; ++i) add(bytes.data() + (bytes.size() - kBlock) / kBlocks * i, kBlock);
     add(bytes.data() + bytes.size() - kEnd, kEnd);
+    shard.file.release(0, bytes.size());
   }
   return fmt::format("{:016x}", hash);
 }

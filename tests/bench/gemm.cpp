@@ -44,17 +44,21 @@ void product(benchmark::State& state, GemmShape shape, bool accumulate) {
   Device device(0, 0);
   MathLibrary library(device, nullptr, 0);
   const auto operand = [&](std::int64_t rows, std::int64_t cols, DType dtype) {
-    std::byte* memory = device.allocate(rows * cols * 4);
-    fill(memory, rows * cols, dtype);
+    const std::int64_t count = rows * (cols + 8);
+    std::byte* memory = device.allocate(count * 4);
+    fill(memory, count, dtype);
     return memory;
   };
-  const std::byte* a = operand(shape.m, shape.k, shape.operand);
-  const std::byte* b = operand(shape.k, shape.n, shape.operand);
+  const std::byte* a =
+      shape.transpose_a ? operand(shape.k, shape.m, shape.operand) : operand(shape.m, shape.k, shape.operand);
+  const std::byte* b =
+      shape.transpose_b ? operand(shape.n, shape.k, shape.operand) : operand(shape.k, shape.n, shape.operand);
   const std::byte* c = operand(shape.m, shape.n, shape.result);
   std::byte* d = operand(shape.m, shape.n, shape.result);
-  shape.pitch_a = shape.transpose_a ? shape.m : shape.k;
-  shape.pitch_b = shape.transpose_b ? shape.k : shape.n;
-  shape.pitch_d = shape.n;
+  const auto padded = [](std::int64_t cols) { return (cols + 7) / 8 * 8; };
+  shape.pitch_a = padded(shape.transpose_a ? shape.m : shape.k);
+  shape.pitch_b = padded(shape.transpose_b ? shape.k : shape.n);
+  shape.pitch_d = padded(shape.n);
   shape.tiles = cpu_supports("sapphirerapids") && (is_linear_product(shape) || is_weight_gradient(shape));
   const Gemm gemm(library, shape);
   for (auto _ : state)
@@ -109,7 +113,8 @@ void add_products(DType dtype) {
   };
   for (const Linear& w :
        {Linear{"qkv", 256, 512, false}, Linear{"o", 256, 256, true}, Linear{"gate_up", 256, 1536, false},
-        Linear{"down", 768, 256, true}, Linear{"head", 256, 4096, false}}) {
+        Linear{"down", 768, 256, true}, Linear{"head", 256, 4096, false},
+        Linear{"head_of_odd_vocabulary", 256, 50257, false}, Linear{"head_of_even_vocabulary", 256, 50304, false}}) {
     add(prefix + w.name + "/forward", {.m = kTokens,
                                        .n = w.out,
                                        .k = w.in,

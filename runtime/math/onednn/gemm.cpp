@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <oneapi/dnnl/dnnl.hpp>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -51,19 +50,38 @@ std::size_t tiles_workspace(const GemmShape& shape) {
   return shape.transpose_a ? weight_gradient_bytes(shape) : linear_product_bytes(shape);
 }
 
-// oneDNN 2.6 has no brgemm for rows with padding, and what it has in its place holds a bf16 result in fp32, once for
-// each thread: logits of 2,048 rows and 50,257 words would take 400 MB a thread. From here on a product is done in
-// blocks of rows.
+// What oneDNN takes beside its operands grows with a product: for parts of a long sum, 2.3 GiB for a weight gradient of
+// [50304, 768] on 16 threads; and for rows with padding, of which 2.6 has no brgemm, 170 MB for 2,048 rows of 50,257
+// logits in fp32. So a product that wants more scratchpad than this, or whose rows have padding, is done in blocks of
+// its result (docs/decisions.md).
 constexpr std::size_t kMostScratchpad = std::size_t{16} << 20;
-constexpr std::int64_t kRowsOfBlocks = 16;  // a multiple of which blocks have where they have as many
+constexpr std::int64_t kBlockRows = 512, kBlockCols = 1024, kFewestRows = 16;
 
-/// A primitive for so many rows of A, C and D, and its argument list. The list is made once; a call only puts addresses
-/// into the memory objects.
+bool has_padding(const GemmShape& shape) {
+  return shape.pitch_a != (shape.transpose_a ? shape.m : shape.k) ||
+         shape.pitch_b != (shape.transpose_b ? shape.k : shape.n) || shape.pitch_d != shape.n;
+}
+
+/// A primitive for a block of D, and its argument list. The list is made once; a call only puts addresses into the
+/// memory objects.
 struct Product {
-  std::int64_t rows = 0;
+  std::int64_t rows = 0, cols = 0;
   dnnl::matmul primitive;
-  memory a, c, d, scratchpad;
+  memory a, b, bias, c, d, scratchpad;
   std::vector<dnnl_exec_arg_t> arguments;
+
+  std::size_t scratchpad_bytes() const { return scratchpad.get_desc().get_size(); }
+};
+
+/// Blocks of D of one size, but for those at its last row and column.
+struct Blocks {
+  std::int64_t rows = 0, cols = 0;
+  std::vector<Product> products;  // one for each size that a block has
+
+  Product& of(std::int64_t rows_left, std::int64_t cols_left) {
+    const std::int64_t r = std::min(rows, rows_left), c = std::min(cols, cols_left);
+    return *std::ranges::find_if(products, [&](const Product& p) { return p.rows == r && p.cols == c; });
+  }
 };
 
 }  // namespace
@@ -92,26 +110,25 @@ MathLibrary::MathLibrary(Device& device, void*, std::size_t, int) : impl_(new Im
 MathLibrary::~MathLibrary() = default;
 
 struct Gemm::Impl {
-  const char* name;
   MathLibrary::Impl* library;
-  std::int64_t rows = 0;                          // of A and D
-  std::int64_t row_bytes_a = 0, row_bytes_d = 0;  // from one row to the next
-  memory b, bias;                                 // of all products
-  std::vector<Product> store;                     // D = ...: of a block of rows, and of what is left below the last
-  std::vector<Product> accumulate;                // D += ...; empty unless the shape accumulates
-  std::optional<GemmShape> in_tiles;              // computed in tiles, and nothing of the above is there
+  GemmShape shape;
+  Blocks store;       // D = ...
+  Blocks accumulate;  // D += ...; empty unless the shape accumulates
 
-  Product make(const GemmShape& shape, std::int64_t rows, bool accumulates) const;
-  std::vector<Product> in_blocks(const GemmShape& shape, bool accumulates) const;
+  Product make(std::int64_t rows, std::int64_t cols, bool accumulates) const;
+  Blocks in_blocks(bool accumulates) const;
+  void in_tiles(const GemmOperands& operands) const;
 };
 
-Product Gemm::Impl::make(const GemmShape& shape, std::int64_t rows, bool accumulates) const {
+Product Gemm::Impl::make(std::int64_t rows, std::int64_t cols, bool accumulates) const {
   const auto place = [this](const memory::desc& desc) { return memory(desc, library->engine, nullptr); };
   Product product;
-  product.rows = rows;
+  product.rows = rows, product.cols = cols;
   memory& a = product.a = place(matrix(rows, shape.k, shape.transpose_a, shape.pitch_a, shape.operand));
-  memory& c = product.c = place(matrix(rows, shape.n, false, shape.pitch_d, shape.result));
-  memory& d = product.d = place(matrix(rows, shape.n, false, shape.pitch_d, shape.result));
+  memory& b = product.b = place(matrix(shape.k, cols, shape.transpose_b, shape.pitch_b, shape.operand));
+  memory& bias = product.bias = place({{1, cols}, type(shape.result), memory::dims{cols, 1}});
+  memory& c = product.c = place(matrix(rows, cols, false, shape.pitch_d, shape.result));
+  memory& d = product.d = place(matrix(rows, cols, false, shape.pitch_d, shape.result));
   dnnl::post_ops post_ops;
   // Sums, the bias and both additions are fp32 inside the primitive: D is rounded once.
   if (accumulates) post_ops.append_sum(1.0f);
@@ -136,45 +153,54 @@ Product Gemm::Impl::make(const GemmShape& shape, std::int64_t rows, bool accumul
   return product;
 }
 
-std::vector<Product> Gemm::Impl::in_blocks(const GemmShape& shape, bool accumulates) const {
-  const auto bytes = [](const Product& product) { return product.scratchpad.get_desc().get_size(); };
-  std::vector<Product> products = {make(shape, shape.m, accumulates)};
-  // A scratchpad of an fp32 result has parts of a long sum, which fewer rows would not make smaller.
-  if (shape.result == DType::bf16 && bytes(products[0]) > kMostScratchpad) {
-    std::int64_t block =
-        shape.m * static_cast<std::int64_t>(kMostScratchpad) / static_cast<std::int64_t>(bytes(products[0]));
-    block = block > kRowsOfBlocks ? block / kRowsOfBlocks * kRowsOfBlocks : std::max<std::int64_t>(block, 1);
-    products = {make(shape, block, accumulates)};
-    if (shape.m % block) products.push_back(make(shape, shape.m % block, accumulates));
+Blocks Gemm::Impl::in_blocks(bool accumulates) const {
+  const bool padded = has_padding(shape);
+  Blocks blocks{.rows = padded ? std::min(shape.m, kBlockRows) : shape.m,
+                .cols = padded ? std::min(shape.n, kBlockCols) : shape.n,
+                .products = {}};
+  for (;;) {
+    blocks.products = {make(blocks.rows, blocks.cols, accumulates)};
+    if (blocks.products[0].scratchpad_bytes() <= kMostScratchpad || blocks.rows <= kFewestRows) break;
+    blocks.rows /= 2;
   }
-  for (const Product& product : products) library->reserve(bytes(product));
-  return products;
+  const std::int64_t last_rows = shape.m % blocks.rows, last_cols = shape.n % blocks.cols;
+  if (last_rows) blocks.products.push_back(make(last_rows, blocks.cols, accumulates));
+  if (last_cols) blocks.products.push_back(make(blocks.rows, last_cols, accumulates));
+  if (last_rows && last_cols) blocks.products.push_back(make(last_rows, last_cols, accumulates));
+  for (const Product& product : blocks.products) library->reserve(product.scratchpad_bytes());
+  return blocks;
+}
+
+void Gemm::Impl::in_tiles(const GemmOperands& o) const {
+  const int threads = library->threads;
+  std::byte* workspaces = library->aligned_scratchpad();
+#pragma omp parallel num_threads(threads)
+  {
+    const int part = omp_get_thread_num();
+    void* workspace = workspaces + static_cast<std::size_t>(part) * tiles_workspace(shape);
+    if (shape.transpose_a)
+      weight_gradient(shape, o.a, o.b, o.d, o.accumulate, part, threads, workspace);
+    else
+      linear_product(shape, o.a, o.b, o.bias, o.c, o.d, part, threads, workspace);
+  }
 }
 
 Gemm::Gemm(MathLibrary& library, const GemmShape& shape) : impl_(new Impl()) {
   if (shape.operand == DType::bf16 && bf16_support() == Bf16Support::none)
     throw Failure(Exit::toolchain,
                   math_library_version() + " has no bf16 products for this processor; set precision.compute to fp32");
-  impl_->name = shape.name;
   impl_->library = &library.impl();
+  impl_->shape = shape;
   if (shape.tiles) {
     if (!is_weight_gradient(shape) && !is_linear_product(shape))
       throw Failure(Exit::internal, "no product in tiles has the form of " + text(shape));
     require_tiles();
-    impl_->in_tiles = shape;
     impl_->library->reserve(static_cast<std::size_t>(impl_->library->threads) * tiles_workspace(shape));
     return;
   }
-  const dnnl::engine& engine = impl_->library->engine;
-  const auto place = [&engine](const memory::desc& desc) { return memory(desc, engine, nullptr); };
-  impl_->rows = shape.m;
-  impl_->row_bytes_a = (shape.transpose_a ? 1 : shape.pitch_a) * bytes_of(shape.operand, 1);
-  impl_->row_bytes_d = shape.pitch_d * bytes_of(shape.result, 1);
-  impl_->b = place(matrix(shape.k, shape.n, shape.transpose_b, shape.pitch_b, shape.operand));
-  impl_->bias = place({{1, shape.n}, type(shape.result), memory::dims{shape.n, 1}});
   try {
-    impl_->store = impl_->in_blocks(shape, false);
-    if (shape.accumulates) impl_->accumulate = impl_->in_blocks(shape, true);
+    impl_->store = impl_->in_blocks(false);
+    if (shape.accumulates) impl_->accumulate = impl_->in_blocks(true);
   } catch (const dnnl::error& error) {
     throw Failure(Exit::toolchain,
                   math_library_version() + " cannot multiply " + text(shape) + " on this processor: " + error.message);
@@ -186,45 +212,32 @@ Gemm::~Gemm() = default;
 
 void Gemm::operator()(Stream& stream, const GemmOperands& o) const {
   Impl& impl = *impl_;
-  const Launched launched(stream.listener, stream, LaunchKind::product, impl.name);
-  if (impl.in_tiles) {
-    const GemmShape& shape = *impl.in_tiles;
-    const int threads = impl.library->threads;
-    std::byte* workspaces = impl.library->aligned_scratchpad();
-#pragma omp parallel num_threads(threads)
-    {
-      const int part = omp_get_thread_num();
-      void* workspace = workspaces + static_cast<std::size_t>(part) * tiles_workspace(shape);
-      if (shape.transpose_a)
-        weight_gradient(shape, o.a, o.b, o.d, o.accumulate, part, threads, workspace);
-      else
-        linear_product(shape, o.a, o.b, o.bias, o.c, o.d, part, threads, workspace);
-    }
-    return;
-  }
-  std::vector<Product>& products = o.accumulate ? impl.accumulate : impl.store;
-  if (products.empty())
+  const GemmShape& shape = impl.shape;
+  const Launched launched(stream.listener, stream, LaunchKind::product, shape.name);
+  if (shape.tiles) return impl.in_tiles(o);
+  Blocks& blocks = o.accumulate ? impl.accumulate : impl.store;
+  if (blocks.products.empty())
     throw Failure(Exit::internal, "a product was asked to add to its result, but its shape does not accumulate");
-  impl.b.set_data_handle(const_cast<void*>(o.b));
-  impl.bias.set_data_handle(const_cast<void*>(o.bias));
-  const auto below = [](const void* at, std::int64_t bytes) {
-    return at ? const_cast<std::byte*>(static_cast<const std::byte*>(at)) + bytes : nullptr;
+  const auto at = [](const void* begin, DType dtype, std::int64_t element) {
+    return begin ? const_cast<std::byte*>(static_cast<const std::byte*>(begin)) + bytes_of(dtype, element) : nullptr;
   };
-  for (std::int64_t row = 0; row < impl.rows;) {
-    Product& product = impl.rows - row >= products.front().rows ? products.front() : products.back();
-    product.a.set_data_handle(below(o.a, row * impl.row_bytes_a));
-    product.c.set_data_handle(below(o.c, row * impl.row_bytes_d));
-    product.d.set_data_handle(below(o.d, row * impl.row_bytes_d));
-    // The buffer is shared by all products and may have moved when a later one was made.
-    product.scratchpad.set_data_handle(impl.library->aligned_scratchpad());
-    const dnnl_status_t status =
-        dnnl_primitive_execute(product.primitive.get(), impl.library->stream.get(),
-                               static_cast<int>(product.arguments.size()), product.arguments.data());
-    if (status != dnnl_success)
-      throw Failure(Exit::internal,
-                    math_library_version() + " failed in a product it had accepted, status " + std::to_string(status));
-    row += product.rows;
-  }
+  for (std::int64_t col = 0; col < shape.n; col += blocks.cols)
+    for (std::int64_t row = 0; row < shape.m; row += blocks.rows) {
+      Product& product = blocks.of(shape.m - row, shape.n - col);
+      product.a.set_data_handle(at(o.a, shape.operand, shape.transpose_a ? row : row * shape.pitch_a));
+      product.b.set_data_handle(at(o.b, shape.operand, shape.transpose_b ? col * shape.pitch_b : col));
+      product.bias.set_data_handle(at(o.bias, shape.result, col));
+      product.c.set_data_handle(at(o.c, shape.result, row * shape.pitch_d + col));
+      product.d.set_data_handle(at(o.d, shape.result, row * shape.pitch_d + col));
+      // The buffer is shared by all products and may have moved when a later one was made.
+      product.scratchpad.set_data_handle(impl.library->aligned_scratchpad());
+      const dnnl_status_t status =
+          dnnl_primitive_execute(product.primitive.get(), impl.library->stream.get(),
+                                 static_cast<int>(product.arguments.size()), product.arguments.data());
+      if (status != dnnl_success)
+        throw Failure(Exit::internal, math_library_version() + " failed in a product it had accepted, status " +
+                                          std::to_string(status));
+    }
 }
 
 }  // namespace llmc

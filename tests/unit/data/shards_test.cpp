@@ -91,6 +91,27 @@ TEST(TokenShards, OffsetsPast4GiB) {
             (std::vector<std::int32_t>{0, 0, 0, 0, 0, 0, 500, 501, 502, 503, 504}));
 }
 
+/// Pages of a mapped file count as memory of the process from when they are read.
+TEST(TokenShards, WhatWasReadIsNoMemoryOfTheProcess) {
+  TemporaryFolder folder;
+  constexpr std::int64_t kTokens = 16 << 20;
+  folder.write("large.bin", std::string(2 * kTokens, '\1'));
+  const auto mapped_kib = [] {
+    std::ifstream status("/proc/self/status");
+    for (std::string line; std::getline(status, line);)
+      if (line.starts_with("RssFile:")) return std::stol(line.substr(8));
+    return -1L;
+  };
+  const long before = mapped_kib();
+  const TokenShards shards(folder / "large.bin", "nanogpt", 1000, "");
+  EXPECT_LT(mapped_kib() - before, 2048) << "KiB of 32,768 that were scanned";
+  std::vector<std::int32_t> sample(1000);
+  for (std::int64_t first = 0; first + 1000 < kTokens; first += 20'000) shards.read(0, first, sample);
+  EXPECT_EQ(sample[0], 257);
+  EXPECT_GT(before, 0);
+  EXPECT_LT(mapped_kib() - before, 2048) << "KiB of 32,768, of which samples were read";
+}
+
 TEST(TokenShards, IdsOutsideTheVocabularyAreRefused) {
   TemporaryFolder folder;
   folder.write("a.bin", llmc_shard<std::uint16_t>({1, 2, 99, 3}));

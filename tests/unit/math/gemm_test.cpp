@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <malloc.h>
+#include <sys/resource.h>
 
 #include <cmath>
 #include <cstring>
@@ -138,32 +139,58 @@ INSTANTIATE_TEST_SUITE_P(Sizes, GemmTest,
                                          Case{33, 65, 129, bf16, f32}, Case{128, 96, 256, bf16, bf16},
                                          Case{97, 31, 511, bf16, f32}, Case{64, 48, 80, f32, f32}));
 
-/// 24 MB of fp32 results: blocks of rows, and one of fewer rows below them.
-TEST(Gemm, ManyRowsWithPaddingMatchSumsInDouble) {
-  if (bf16_support() == Bf16Support::none) GTEST_SKIP() << "no bf16 here";
+/// Blocks of the result, and those that are cut at its last row, its last column and both.
+TEST(Gemm, BlocksOfAPaddedResultMatchSumsInDouble) {
   Device device(0, 2);
   MathLibrary library(device, nullptr, 0);
-  for (const bool ta : {false, true})
-    check(library, device, {1003, 3001, 5, bf16, bf16}, ta, true, true, true, true, false);
+  for (const DType dtype : {f32, bf16}) {
+    if (dtype == bf16 && bf16_support() == Bf16Support::none) continue;
+    for (const bool ta : {false, true})
+      for (const bool tb : {false, true})
+        check(library, device, {1003, 3001, 5, dtype, dtype}, ta, tb, true, true, true, false);
+  }
 }
 
-/// oneDNN would have a bf16 result of padded rows in fp32, 64 MB for each thread.
-TEST(Gemm, ManyRowsWithPaddingTakeLittleMemory) {
-  if (bf16_support() == Bf16Support::none) GTEST_SKIP() << "no bf16 here";
-  Device device(0, 2);
-  MathLibrary library(device, nullptr, 0);
+std::size_t peak_resident() {
+  rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<std::size_t>(usage.ru_maxrss) << 10;
+}
+
+std::size_t allocated_by(MathLibrary& library, const GemmShape& shape) {
   const auto allocated = [] { return mallinfo2().uordblks + mallinfo2().hblkhd; };
   const std::size_t before = allocated();
-  const Gemm gemm(library, {.m = 4096,
-                            .n = 4001,
-                            .k = 100,
-                            .transpose_b = true,
-                            .pitch_a = 104,
-                            .pitch_b = 104,
-                            .pitch_d = 4008,
-                            .operand = bf16,
-                            .result = bf16});
-  EXPECT_LE(allocated() - before, std::size_t{17} << 20);
+  const Gemm gemm(library, shape);
+  return allocated() - before;
+}
+
+/// oneDNN would copy all of the result, whose rows have padding: 39 MiB.
+TEST(Gemm, BlocksOfAPaddedResultTakeLittleMemory) {
+  Device device(0, 2);
+  MathLibrary library(device, nullptr, 0);
+  const GemmShape shape{
+      .m = 2048, .n = 4097, .k = 256, .transpose_b = true, .pitch_a = 256, .pitch_b = 256, .pitch_d = 4100};
+  const Buffer a(f32, 2048 * 256), b(f32, 4097 * 256);
+  Buffer d(f32, 2048 * 4100);
+  const std::size_t before = peak_resident();
+  const Gemm gemm(library, shape);
+  gemm(device.stream(), {a.bytes.data(), b.bytes.data(), nullptr, nullptr, d.bytes.data(), false});
+  EXPECT_LE(peak_resident() - before, std::size_t{20} << 20);
+}
+
+/// oneDNN would cut the sum into as many parts as there are threads, each with a result of 16 MiB.
+TEST(Gemm, LongSumsOnManyThreadsTakeLittleMemory) {
+  Device device(0, 16);
+  MathLibrary library(device, nullptr, 0);
+  EXPECT_LE(allocated_by(library, {.m = 16384,
+                                   .n = 256,
+                                   .k = 2048,
+                                   .transpose_a = true,
+                                   .pitch_a = 16384,
+                                   .pitch_b = 256,
+                                   .pitch_d = 256,
+                                   .accumulates = true}),
+            std::size_t{17} << 20);
 }
 
 TEST(Gemm, EqualCallsGiveEqualBits) {
