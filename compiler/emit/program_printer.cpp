@@ -254,6 +254,7 @@ std::string print_program(const plan::Plan& plan) {
       {"products", "kProducts"},
       {"attention", has_attention(plan) ? "&kAttention" : "nullptr"},
       {"arena_bytes", n(static_cast<std::int64_t>(arena_bytes))},
+      {"process_bytes", n(static_cast<std::int64_t>(plan.process_bytes))},
       {"buffers", "kBuffers"},
       {"buckets", "kBuckets"},
       {"gathered", gathers ? "kGathered" : "{}"},

@@ -172,6 +172,7 @@ struct Plan {
   ops::AttentionChoice attention;  // of target.kind: cuda
   ParameterLayout parameters;
   Layout layout;
+  std::size_t process_bytes = 0;  // of the host's memory beside the arena, which memory.budget counts too (process.h)
   std::vector<Kernel> kernels;
   std::vector<Product> products;
   std::vector<Launch> launches;
@@ -179,6 +180,8 @@ struct Plan {
   devices::Device device;                 // whose times are predicted
   std::vector<Alternative> alternatives;  // the next best ones, of other micro-batches or shares, best first
 
+  /// What is to be within memory.budget.
+  std::size_t needed_bytes() const { return layout.bytes + process_bytes; }
   std::int64_t sequences_per_step() const { return spec.batch.tokens / spec.batch.sequence_length; }
   std::int64_t micro_batches() const { return sequences_per_step() / choice.micro_batch; }
   /// The most that a rank runs in a step.

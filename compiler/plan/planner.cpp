@@ -92,10 +92,13 @@ std::string ways_out(const spec::Spec& spec, std::int64_t needed) {
 }
 
 [[noreturn]] void refuse(const spec::Spec& spec, const Plan& plan) {
-  const auto needed = static_cast<std::int64_t>(plan.layout.bytes);
+  const auto needed = static_cast<std::int64_t>(plan.needed_bytes());
   std::string largest;
   for (const Section& s : plan.layout.sections)
     largest += fmt::format("\n  {:>12}  {}", size_text(static_cast<std::int64_t>(s.bytes)), s.name);
+  if (plan.process_bytes)
+    largest += fmt::format("\n  {:>12}  the process beside its arena",
+                           size_text(static_cast<std::int64_t>(plan.process_bytes)));
   throw Failure(Exit::does_not_fit,
                 fmt::format("this run needs {} with micro_batch {} and loss_chunk {}, but memory.budget is {}:{}\n{}",
                             size_text(needed), plan.choice.micro_batch, plan.choice.loss_chunk,

@@ -9,6 +9,7 @@
 #include "compiler/plan/cost.h"
 #include "compiler/plan/layout.h"
 #include "compiler/plan/parameters.h"
+#include "compiler/plan/process.h"
 #include "compiler/plan/step_time.h"
 #include "error.h"
 
@@ -72,6 +73,7 @@ Plan laid_out(const spec::Spec& spec, passes::Choice choice, const devices::Devi
   plan.device = device;
   plan.graph = passes::lower(spec, plan.choice);
   plan.parameters = lay_out_parameters(plan.graph, spec);
+  plan.process_bytes = process_bytes(plan);
   if (spec.target.kind == spec::TargetKind::cuda) plan.attention = ops::choose_attention(plan.graph, spec);
   do {
     size_tensors(plan);
@@ -91,7 +93,7 @@ std::vector<Groups> all_sets() {
 
 }  // namespace
 
-bool fits_budget(const Plan& plan) { return plan.layout.bytes <= static_cast<std::size_t>(plan.spec.memory.budget); }
+bool fits_budget(const Plan& plan) { return plan.needed_bytes() <= static_cast<std::size_t>(plan.spec.memory.budget); }
 
 std::vector<std::int64_t> micro_batch_sizes(std::int64_t sequences) {
   std::vector<std::int64_t> result;
@@ -130,11 +132,11 @@ Plan Search::with_launches(Plan plan) const {
 void Search::assess(Candidate& candidate) const {
   const Plan plan = with_launches(lay_out(candidate, wish_));
   candidate.seconds = plan.cost.time.seconds;
-  candidate.bytes = plan.layout.bytes;
+  candidate.bytes = plan.needed_bytes();
   candidate.assessed = true;
   if (!recompute_is_open()) return;
   RecomputeProblem& rest = candidate.rest;
-  rest = {.options = {}, .layers = plan.graph.layers(), .fixed = plan.layout.bytes, .bound = 0, .budget = 0};
+  rest = {.options = {}, .layers = plan.graph.layers(), .fixed = plan.needed_bytes(), .bound = 0, .budget = 0};
   rest.fixed -= plan.layout.transient_bytes;
   for (std::size_t r = 0; r < plan.graph.regions.size(); ++r) {
     const graph::Region& region = plan.graph.regions[r];
@@ -185,8 +187,8 @@ std::optional<Plan> Search::solved(const Candidate& candidate) {
     if (!solution.fits) return {};
     Plan plan = lay_out(candidate, solution.layers);
     const auto budget = static_cast<std::size_t>(spec_.memory.budget);
-    if (plan.layout.bytes <= budget) return plan;
-    open.budget -= std::min(open.budget, plan.layout.bytes - budget);  // what packing takes above its bound
+    if (plan.needed_bytes() <= budget) return plan;
+    open.budget -= std::min(open.budget, plan.needed_bytes() - budget);  // what packing takes above its bound
   }
 }
 
@@ -239,7 +241,7 @@ Plan Search::least() {
     if (!candidate.assessed) assess(candidate);
     const std::vector<Groups> recompute = recompute_is_open() ? smallest(problem(candidate)).layers : wish_;
     Plan plan = lay_out(candidate, recompute);
-    if (found.empty() || plan.layout.bytes < found[0].layout.bytes) found.assign(1, std::move(plan));
+    if (found.empty() || plan.needed_bytes() < found[0].needed_bytes()) found.assign(1, std::move(plan));
   }
   return std::move(found[0]);
 }

@@ -11,7 +11,7 @@
 
 namespace llmc::plan {
 
-/// Whether the arena is within memory.budget.
+/// Whether the arena, and what a CPU's trainer takes beside it, are within memory.budget.
 bool fits_budget(const Plan& plan);
 
 /// Divisors of `sequences`, the largest first: of how many a pass may be.

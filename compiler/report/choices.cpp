@@ -78,19 +78,20 @@ std::vector<Choice> choices_near(const Plan& plan) {
   const spec::Spec chosen = plan::chosen_spec(plan);
   std::vector<Choice> list{{chosen, plan.cost.time.seconds, plan.layout.bytes, true, true}};
   std::set<std::string> known{choice_difference(chosen, chosen)};
-  const auto add = [&](const spec::Spec& spec, double seconds, std::size_t bytes) {
+  const auto add = [&](const spec::Spec& spec, double seconds, std::size_t bytes, bool fits) {
     // Alike where the plan's own loss chunk is one of those that another budget leaves.
     spec::Spec same_chunk = spec;
     same_chunk.memory.loss_chunk = chosen.memory.loss_chunk;
     const bool is_chunk = choice_difference(chosen, same_chunk).empty();
     if (known.insert(choice_difference(chosen, is_chunk ? chosen : spec)).second)
-      list.push_back({spec, seconds, bytes, bytes <= static_cast<std::size_t>(plan.spec.memory.budget)});
+      list.push_back({spec, seconds, bytes, fits});
   };
-  for (const plan::Alternative& other : plan.alternatives) add(other.spec, other.seconds, other.bytes);
+  for (const plan::Alternative& other : plan.alternatives) add(other.spec, other.seconds, other.bytes, true);
   for (const spec::Spec& spec : specs_near(plan)) {
     if (plan::planned_exit(spec) != Exit::done) continue;  // a loss chunk that does not divide it
     const Plan other = plan::make_plan(spec);
-    add(plan::chosen_spec(other), other.cost.time.seconds, other.layout.bytes);
+    add(plan::chosen_spec(other), other.cost.time.seconds, other.layout.bytes,
+        other.needed_bytes() <= static_cast<std::size_t>(plan.spec.memory.budget));
   }
   for (Choice& choice : list)
     choice.front = std::ranges::none_of(list, [&](const Choice& other) {

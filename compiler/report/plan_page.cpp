@@ -76,6 +76,7 @@ class PlanPage {
     part["world_size"] = plan_.spec.parallel.world_size;
     part["steps"] = plan_.spec.schedule.steps;
     part["arena_bytes"] = plan_.layout.bytes;
+    part["process_bytes"] = plan_.process_bytes;
     part["budget_bytes"] = plan_.spec.memory.budget;
     part["peak_flops"] =
         plan_.device[plan_.spec.compute == DType::bf16 ? devices::Figure::peak_bf16 : devices::Figure::peak_fp32];
@@ -239,11 +240,14 @@ class PlanPage {
   std::string memory_words() const {
     const std::size_t kept = peak_.run.kept, fixed = live_.fixed;
     std::string words = fmt::format(
-        "{} of the {} that memory.budget allows: at the peak {:.0f}% lie still (weights, gradients, the optimizer's "
+        "{}{} of the {} that memory.budget allows: at the peak {:.0f}% lie still (weights, gradients, the optimizer's "
         "state, inputs), {:.0f}% is what layers keep for their backward pass, {:.0f}% are transients. The peak is in "
         "{}, "
         "at the op {}.",
         human_bytes(static_cast<double>(plan_.layout.bytes)),
+        plan_.process_bytes
+            ? fmt::format(", and {} of the process,", human_bytes(static_cast<double>(plan_.process_bytes)))
+            : "",
         human_bytes(static_cast<double>(plan_.spec.memory.budget)), 100 * share(fixed), 100 * share(kept),
         100 * share(peak_.transients), place(peak_.run), peak_op());
     if (kept >= fixed && kept >= peak_.transients)

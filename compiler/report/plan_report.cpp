@@ -188,7 +188,7 @@ std::size_t snapshot_bytes(const Plan& plan) {
   const std::size_t bytes =
       Snapshot::most_bytes(parameters, saved_buffers(plan.layout.buffers), static_cast<int>(world(plan)), kShardBytes);
   const auto budget = static_cast<std::size_t>(plan.spec.memory.budget);
-  return plan.spec.target.kind == spec::TargetKind::cuda || plan.layout.bytes + bytes <= budget ? bytes : 0;
+  return plan.spec.target.kind == spec::TargetKind::cuda || plan.needed_bytes() + bytes <= budget ? bytes : 0;
 }
 
 std::string snapshot_text(const Plan& plan) {
@@ -255,6 +255,7 @@ nlohmann::ordered_json plan_json(const Plan& plan) {
                        {"offset", buffer.offset}});
   const plan::Live live = plan::live_bytes(plan);
   j["memory"] = {{"arena_bytes", plan.layout.bytes},
+                 {"process_bytes", plan.process_bytes},
                  {"budget_bytes", s.memory.budget},
                  {"snapshot_bytes", snapshot_bytes(plan)},
                  {"transient_bytes", plan.layout.transient_bytes},
@@ -331,6 +332,10 @@ std::string plan_text(const Plan& plan) {
   for (const plan::Section& section : plan.layout.sections)
     out += fmt::format("  {:>12}  {:<{}}  {:<26} {}\n", human_bytes(static_cast<double>(section.bytes)),
                        bar(section.bytes, plan.layout.bytes), kBar, section.name, section.what);
+  if (plan.process_bytes)
+    out +=
+        fmt::format("  beside it, and in memory.budget as well, at most {} of the process: code, libraries, batches\n",
+                    human_bytes(static_cast<double>(plan.process_bytes)));
   out += fmt::format("  transients are packed into {}; at least {} are alive at once\n\n",
                      human_bytes(static_cast<double>(plan.layout.transient_bytes)),
                      human_bytes(static_cast<double>(plan.layout.transient_bound)));

@@ -307,6 +307,7 @@ constexpr ProgramInfo kInfo = {
     .products = kProducts,
     .attention = &kAttention,
     .arena_bytes = 56334209536,
+    .process_bytes = 0,
     .buffers = kBuffers,
     .buckets = kBuckets,
     .gathered = kGathered,

@@ -178,6 +178,7 @@ constexpr ProgramInfo kInfo = {
     .products = kProducts,
     .attention = nullptr,
     .arena_bytes = 334746624,
+    .process_bytes = 42606592,
     .buffers = kBuffers,
     .buckets = kBuckets,
     .gathered = kGathered,

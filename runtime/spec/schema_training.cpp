@@ -51,7 +51,7 @@ std::vector<Row> training_rows() {
                      if (s.target.kind == TargetKind::cpu) return std::int64_t{16} << 30;
                      return default_budget(s.target.arch.empty() ? std::vector<std::string>{kCudaArch} : s.target.arch);
                    })
-          .doc("What the trainer may allocate on its device."),
+          .doc("What the trainer may allocate on its device; for cpu what its whole process may take."),
       bind_recompute().fallback("auto").doc(
           "What the backward pass computes again instead of keeping it: nothing, whole layers (full), every n-th "
           "layer, the outputs of these ops in every layer, or of each layer what `layers` says, such as "

@@ -51,6 +51,7 @@ struct ProgramInfo {
   std::span<const GemmShape> products;  // every matrix product of the step, by name
   const AttentionPlan* attention;       // null where cuDNN has no part in it
   std::size_t arena_bytes;              // of one rank
+  std::size_t process_bytes;            // on cpu: what its process takes beside the arena, at most; else 0
   std::span<const Buffer> buffers;      // of the arena of one rank; all but the unseen, and last those that ranks share
   std::span<const Bucket> buckets;      // of the flat buffers
   std::span<const Gathered> gathered;   // of the weights that every rank has whole, before a step

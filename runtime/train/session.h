@@ -35,9 +35,9 @@ class Session {
   const ProgramInfo& info() const { return program_.info; }
   const Communicator& ranks() const { return ranks_; }
   std::size_t allocated_bytes() const { return places_.bytes(); }
-  /// Whether so much memory of the host may be used beside the arena: on cpu `budget` counts both.
+  /// Whether so much memory of the host may be used beside the arena: on cpu `budget` counts both, and the process.
   bool fits_beside(std::size_t bytes, std::size_t budget) const {
-    return runs_ahead() || (bytes <= budget && allocated_bytes() <= budget - bytes);
+    return runs_ahead() || bytes + allocated_bytes() + info().process_bytes <= budget;
   }
   /// As Device::allocate_host().
   std::byte* allocate_host(std::size_t bytes) { return device_.allocate_host(bytes); }

@@ -36,6 +36,7 @@ class Row:
         memory, batch, choice = plan["memory"], plan["batch"], plan["choice"]
         self.seed, self.arena, self.budget = seed, memory["arena_bytes"], memory["budget_bytes"]
         self.beside = self.peak - self.arena
+        self.needed, self.process = self.arena + memory["process_bytes"], memory["process_bytes"]
         self.packing = memory["transient_bytes"] / memory["transient_lower_bound"]
         self.precision = f"{plan['compute']} with a stream in {plan['residual']}"
         self.micro_batches = batch["micro_batches"]
@@ -69,9 +70,10 @@ precision              {counts(rows, 'precision')}
 micro-batches a step   {counts(rows, 'micro_batches')}
 chunks of the loss     {counts(rows, 'chunks')}
 recomputation          {counts(rows, 'recomputation')}
-arenas                 {span([row.arena for row in rows])}; {sum(row.arena >= 0.97 * row.budget for row in rows)} fill 97 % of their budget
+arenas                 {span([row.arena for row in rows])}; {sum(row.needed >= 0.97 * row.budget for row in rows)} fill 97 % of their budget
 packing                {sum(row.packing == 1 for row in rows)} at the bound, the others at most {max(row.packing for row in rows) - 1:.2%} above it
-resident               {span([row.beside for row in rows])} beside the arena; at most {largest.peak / MIB:.1f} MiB, of which {largest.arena / MIB:.1f} MiB arena"""
+resident               {span([row.beside for row in rows])} beside the arena; at most {largest.peak / MIB:.1f} MiB, of which {largest.arena / MIB:.1f} MiB arena
+                       at least {min(row.process - row.beside for row in rows) / MIB:.1f} MiB less than the process is planned to have, within every budget"""
 
 
 def main():

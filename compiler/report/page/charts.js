@@ -80,9 +80,10 @@ function drawMemory(box, data) {
   const stepped = uPlot.paths.stepped({ align: 1 });
   const series = [...bands].reverse().map(band => ({
     stroke: () => cssColour(band.colour), fill: () => cssColour(band.colour), width: 0, paths: stepped, points: { show: false } }));
-  const top = 1.1 * inUnit(Math.max(plan.arena_bytes, plan.budget_bytes < 2 * plan.arena_bytes ? plan.budget_bytes : 0));
+  const budget = plan.budget_bytes - plan.process_bytes, limit = plan.process_bytes ? "memory.budget less the process" : "memory.budget";
+  const top = 1.1 * inUnit(Math.max(plan.arena_bytes, budget < 2 * plan.arena_bytes ? budget : 0));
   const marks = painted((ctx, x, y, ratio, bbox) => {
-    for (const [size, name] of [[plan.arena_bytes, "allocated"], [plan.budget_bytes, "memory.budget"]]) {
+    for (const [size, name] of [[plan.arena_bytes, "allocated"], [budget, limit]]) {
       dashedLine(ctx, ratio, name === "allocated" ? "--ink" : "--alarm", bbox.left, y(inUnit(size)), bbox.left + bbox.width, y(inUnit(size)));
       ctx.fillStyle = cssColour(name === "allocated" ? "--ink" : "--alarm");
       ctx.textAlign = "right";
@@ -150,7 +151,8 @@ function drawChoices(box, data) {
     ctx.strokeStyle = cssColour("--muted");
     ctx.lineWidth = 1.5 * ratio;
     front.slice(1).forEach((choice, i) => line(ctx, at(inUnit(front[i].arena_bytes)), up(1e3 * front[i].step_seconds), at(inUnit(choice.arena_bytes)), up(1e3 * choice.step_seconds)));
-    dashedLine(ctx, ratio, "--alarm", at(inUnit(plan.budget_bytes)), bbox.top, at(inUnit(plan.budget_bytes)), bbox.top + bbox.height);
+    const budget = at(inUnit(plan.budget_bytes - plan.process_bytes));
+    dashedLine(ctx, ratio, "--alarm", budget, bbox.top, budget, bbox.top + bbox.height);
     list.forEach((choice, i) => {
       ctx.fillStyle = ctx.strokeStyle = cssColour(choice.chosen ? "--run-1" : choice.front ? "--run-0" : "--run-7");
       ctx.lineWidth = 1.5 * ratio;

@@ -10,7 +10,7 @@ function showHead(data) {
     "Memory is what the trainer allocates, to the byte; times are predicted.";
   const figure = (value, what) => element("div", { className: "figure" }, element("strong", {}, value), element("span", { className: "muted" }, what));
   byId("figures").append(
-    figure(bytes(plan.arena_bytes), `of memory; ${(100 * plan.arena_bytes / plan.budget_bytes).toFixed(0)} % of the budget`),
+    figure(bytes(plan.arena_bytes), `of memory; ${(100 * (plan.arena_bytes + plan.process_bytes) / plan.budget_bytes).toFixed(0)} % of the budget`),
     figure(milliseconds(plan.step_seconds), "a step"),
     figure(grouped(Math.round(plan.tokens_per_second)), "tokens a second"),
     figure(`${(100 * plan.mfu).toFixed(1)} %`, "of the device's peak (MFU)"),

@@ -15,7 +15,7 @@ struct Passes {
   std::int64_t sequences = 0, length = 24;
   const char* recompute = "none";
 
-  Exit planned(const char* budget) const {
+  Exit planned(const std::string& budget) const {
     return planned_exit(small_spec({word("memory.budget", budget), word("memory.recompute", recompute),
                                     "memory.loss_chunk=auto", word("batch.micro_batch", std::to_string(sequences)),
                                     word("batch.sequence_length", std::to_string(length)),
@@ -25,7 +25,7 @@ struct Passes {
 };
 
 TEST(Advice, WhatIsBeyondALimitDoesNotFit) {
-  const char* const budget = "4MiB";
+  const std::string budget = std::to_string(make_plan(small_spec().spec).process_bytes + (4 << 20));
   const Limits found = limits(
       make_plan(small_spec({word("memory.budget", budget), "memory.recompute=auto", "memory.loss_chunk=auto"}).spec));
   const Limit& batch = found.micro_batch;
@@ -41,7 +41,7 @@ TEST(Advice, WhatIsBeyondALimitDoesNotFit) {
 }
 
 TEST(Advice, WhereTheSpecFixesRecomputationThereIsOneLimit) {
-  const Limits found = limits(make_plan(small_spec({"memory.budget=4MiB", "memory.recompute=none"}).spec));
+  const Limits found = limits(make_plan(small_spec({"memory.budget=60MiB", "memory.recompute=none"}).spec));
   EXPECT_EQ(found.micro_batch.recomputing_all, found.micro_batch.as_chosen);
   EXPECT_EQ(found.sequence_length.recomputing_all, found.sequence_length.as_chosen);
 }

@@ -289,13 +289,33 @@ TEST(Arena, RecomputingNeedsLess) {
 }
 
 TEST(Arena, ABudgetOfExactlyItsBytesIsEnough) {
-  const std::size_t bytes = make_plan(small_spec().spec).layout.bytes;
-  const auto with_budget = [](std::size_t budget) {
-    return make_plan(small_spec({"memory.recompute=none", "memory.budget=" + std::to_string(budget)}).spec)
-        .layout.bytes;
+  for (const bool cuda : {false, true}) {
+    const auto with_budget = [&](const std::string& budget) {
+      std::vector<std::string> words = {"memory.recompute=none", "memory.budget=" + budget};
+      if (cuda)
+        words.insert(words.end(), {"model.attention_bias=false", "target.kind=cuda", "target.attention=portable"});
+      return make_plan(small_spec(words).spec);
+    };
+    const Plan plan = with_budget("1GiB");
+    // 64 MiB of workspace for products, where the budget has them.
+    const std::size_t bytes = plan.needed_bytes() - (cuda ? kTunedWorkspace - kUntunedWorkspace : 0);
+    EXPECT_EQ(with_budget(std::to_string(bytes)).needed_bytes(), bytes);
+    EXPECT_THROW(with_budget(std::to_string(bytes - 1)), Failure);
+  }
+}
+
+/// Of the whole process on a CPU: more threads, tokens and words to sample from take more.
+TEST(Arena, ABudgetOfACpuCountsTheProcess) {
+  const auto process = [](std::vector<std::string> words) {
+    const Plan plan = make_plan(small_spec(words).spec);
+    EXPECT_EQ(plan.needed_bytes(), plan.layout.bytes + plan.process_bytes);
+    return plan.process_bytes;
   };
-  EXPECT_EQ(with_budget(bytes), bytes);
-  EXPECT_THROW(with_budget(bytes - 1), Failure);
+  const std::size_t least = process({});
+  EXPECT_GT(least, std::size_t{30} << 20);
+  EXPECT_EQ(process({"batch.tokens=4800"}) - process({"batch.tokens=2400"}), 2400 * 5 * 20);
+  EXPECT_GT(process({"sampling.prompts=[\"1\"]", "sampling.every=1"}), least);
+  EXPECT_EQ(process({"model.attention_bias=false", "target.kind=cuda", "target.attention=portable"}), 0);
 }
 
 TEST(Arena, AutoTakesTheLargestMicroBatchThatFits) {
@@ -307,16 +327,16 @@ TEST(Arena, AutoTakesTheLargestMicroBatchThatFits) {
   };
   EXPECT_EQ(make_plan(with({})).choice.micro_batch, 16);
   std::int64_t before = 16;
-  for (std::size_t budget = make_plan(with({})).layout.bytes - 1; before > 1;) {
+  for (std::size_t budget = make_plan(with({})).needed_bytes() - 1; before > 1;) {
     const Plan plan = make_plan(with({"memory.budget=" + std::to_string(budget)}));
     EXPECT_EQ(plan.choice.micro_batch, before / 2) << "the next smaller divisor fits";
-    EXPECT_LE(plan.layout.bytes, budget);
+    EXPECT_LE(plan.needed_bytes(), budget);
     before = plan.choice.micro_batch;
-    budget = plan.layout.bytes - 1;
+    budget = plan.needed_bytes() - 1;
   }
   try {
-    make_plan(with({"memory.budget=1Mi", "model.hidden_size=1200"}));
-    FAIL() << "1 MiB is enough?";
+    make_plan(with({"memory.budget=40Mi", "model.hidden_size=1200"}));
+    FAIL() << "40 MiB are enough?";
   } catch (const Failure& failure) {
     EXPECT_EQ(failure.code(), Exit::does_not_fit);
   }

@@ -33,7 +33,7 @@ TEST(Choice, IsNotWrittenIntoTheSpec) {
 /// `auto` and the numbers that it became are one trainer, from whichever tokens it became them.
 TEST(Choice, IsWhatTheFingerprintIsOf) {
   const std::string small = "batch.tokens=192", larger = "batch.tokens=384", open = "batch.micro_batch=auto";
-  const std::size_t bytes = make_plan(small_spec({small, "batch.micro_batch=8"}).spec).layout.bytes;
+  const std::size_t bytes = make_plan(small_spec({larger, "batch.micro_batch=8"}).spec).needed_bytes();
   const std::string budget = "memory.budget=" + std::to_string(bytes);
   const Plan plan = make_plan(small_spec({small, open, budget}).spec),
              other = make_plan(small_spec({larger, open, budget}).spec);

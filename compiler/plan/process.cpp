@@ -1,0 +1,39 @@
+#include "compiler/plan/process.h"
+
+#include <algorithm>
+
+#include "spec/validation_sets.h"
+
+namespace llmc::plan {
+
+namespace {
+
+constexpr std::size_t kMiB = std::size_t{1} << 20;
+
+// Measured (docs/benchmarks.md, Memory; two threads): 15 to 17 MiB of code, libraries and heap.
+constexpr std::size_t kProgram = 20 * kMiB;
+// oneDNN's scratchpad, which the runtime keeps below 16 MiB (runtime/math/onednn/gemm.cpp).
+constexpr std::size_t kScratchpad = 16 * kMiB;
+// Of each thread: its stack, and operands that oneDNN copies.
+constexpr std::size_t kThread = 2 * kMiB;
+
+// A token of a batch: input, target, and its place among those of its word (data/micro_batch.h).
+constexpr std::size_t kTokenBytes = 5 * sizeof(std::int32_t);
+constexpr std::size_t kBatches = 5;  // the step's, those that are ready, the one that is made, one to be used again
+
+}  // namespace
+
+std::size_t process_bytes(const Plan& plan) {
+  const spec::Spec& spec = plan.spec;
+  if (spec.target.kind == spec::TargetKind::cuda) return 0;
+  const auto size = [](std::int64_t count) { return static_cast<std::size_t>(count); };
+  const std::size_t step = size(plan.rank_micro_batches() * plan.choice.micro_batch * spec.batch.sequence_length);
+  const std::size_t evaluated =
+      spec::validation_sets(spec.data).size() * size(spec.evaluation.sequences) * size(spec.batch.sequence_length);
+  const std::size_t sampled =
+      spec.sampling.prompts.empty() ? 0 : size(plan.choice.micro_batch * spec.model.vocab_size) * sizeof(float);
+  return kProgram + kScratchpad + size(static_cast<std::int64_t>(plan.device[devices::Figure::processors])) * kThread +
+         (kBatches * step + evaluated) * kTokenBytes + sampled;
+}
+
+}  // namespace llmc::plan
