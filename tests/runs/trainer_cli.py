@@ -38,6 +38,24 @@ class TrainerCli(RunTest):
         for word in ("--run", "--steps", "--resume", "--plan", "--trace", "optimizer.lr=0.003", "Examples:"):
             self.assertIn(word, text)
 
+    def test_threads_that_are_bound_have_a_processor_each(self):
+        """With OMP_PROC_BIND libgomp binds the first thread before main, which counts processors and might start itself again."""
+        env = harness.environment(OMP_PROC_BIND="true")
+        for key in ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "GOMP_SPINCOUNT"):
+            env.pop(key, None)
+        processors = os.sched_getaffinity(0)
+        command = [self.trainer, "--run", self.path("bound"), *harness.ENDLESS, "checkpoint.every=0"]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env, text=True)
+        try:
+            said = next(line for line in process.stdout if line.startswith("device"))
+            self.assertIn(f" {len(processors)} thread", said)
+            next(line for line in process.stdout if line.startswith("step"))
+            tasks = [int(task) for task in os.listdir(f"/proc/{process.pid}/task")]
+            self.assertEqual(set().union(*(os.sched_getaffinity(task) for task in tasks)), processors)
+        finally:
+            process.kill()
+            process.communicate()
+
     def test_timeline(self):
         """Each launch by its plan's name, the arena's live bytes beside it; the run trains to the bits of one without."""
         quiet = ("--no-final-checkpoint", "--steps", 6, "evaluation.every=2")

@@ -2,7 +2,6 @@
 
 #include <cpuid.h>
 #include <omp.h>
-#include <sched.h>
 #include <sys/mman.h>
 #include <xmmintrin.h>
 
@@ -25,15 +24,6 @@ constexpr std::size_t kPage = 4096;
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
 std::size_t round_up(std::size_t bytes, std::size_t to) { return (bytes + to - 1) / to * to; }
-
-/// CPUs that this process may run on, at least 1.
-int available_cpus() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) return omp_get_num_procs();
-  const int count = CPU_COUNT(&set);
-  return count > 0 ? count : 1;
-}
 
 /// Bytes that the kernel says can be used without swapping; 0 if it does not say.
 std::size_t available_memory() {
@@ -114,7 +104,8 @@ struct Device::Impl {
 int Device::index_of(int) { return 0; }
 
 Device::Device(int, int threads) : impl_(new Impl()) {
-  if (threads <= 0) threads = std::getenv("OMP_NUM_THREADS") ? omp_get_max_threads() : available_cpus();
+  // As many as there are processors that this process may run on; the thread itself may be bound to one of them.
+  if (threads <= 0) threads = std::getenv("OMP_NUM_THREADS") ? omp_get_max_threads() : omp_get_num_procs();
   impl_->threads = threads;
   impl_->description =
       cpu_model() + ", " + std::to_string(threads) + (threads == 1 ? " thread" : " threads") + ", " + isa_name();
