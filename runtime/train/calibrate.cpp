@@ -101,15 +101,16 @@ class Calibration {
     };
     const std::size_t a = bytes(shape.m * shape.k, shape.operand), b = bytes(shape.k * shape.n, shape.operand),
                       d = bytes(shape.m * shape.n, shape.result);
-    const std::size_t slots = std::min(kMostSlots, kPoolBytes / (a + b + d));
+    // In a step what comes before has just written A, so that caches have what they can hold of it.
+    const std::size_t slots = kPoolBytes > a ? std::min(kMostSlots, (kPoolBytes - a) / (b + d)) : 0;
     if (slots == 0)
       throw Failure(Exit::usage, fmt::format("--sizes {}: a product of these does not fit the 256 MiB that they get",
                                              std::max({shape.m, shape.n, shape.k})));
     const auto gemm = std::make_shared<Gemm>(*library_, shape);
-    add("product", [this, gemm, slots, a, b, whole = a + b + d, next = std::size_t{0}](int launches) mutable {
+    add("product", [this, gemm, slots, a, b, whole = b + d, next = std::size_t{0}](int launches) mutable {
       for (int i = 0; i < launches; ++i, next = (next + 1) % slots) {
-        std::byte* const at = pool_ + next * whole;
-        (*gemm)(device_.stream(), {at, at + a, nullptr, nullptr, at + a + b, false});
+        std::byte* const at = pool_ + a + next * whole;
+        (*gemm)(device_.stream(), {pool_, at, nullptr, nullptr, at + b, false});
       }
     });
   }
