@@ -21,7 +21,7 @@ struct CalibrateCommand {
 
 /// Measures, in rounds that take turns, and prints medians:
 ///   products   m, n and k each of `sizes`, with the transposes of a forward product, of the gradient of its input and
-///              of its weight, in the run's compute type, on operands that no cache holds
+///              of its weight, in the run's compute type, on a left operand that stays and others that no cache holds
 ///   copies     within the device, by bytes read and written
 ///   launch     from one small kernel to the next
 ///   attention  forward and backward, at the run's head_dim and sequence
