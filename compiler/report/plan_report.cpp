@@ -327,8 +327,10 @@ std::string plan_text(const Plan& plan) {
       recompute_words(plan::chosen_spec(plan).memory.recompute), plan.choice.loss_chunk,
       plural(plan.choice.loss_chunk));
   out += fmt::format("fingerprint {}\n\n", plan.fingerprint);
-  out += fmt::format("memory: {} ({} bytes) of {}\n", human_bytes(static_cast<double>(plan.layout.bytes)),
-                     plan.layout.bytes, human_bytes(static_cast<double>(s.memory.budget)));
+  const double budget = static_cast<double>(s.memory.budget);
+  out += fmt::format("memory: {} ({} bytes) of {}, of which {} are left\n",
+                     human_bytes(static_cast<double>(plan.layout.bytes)), plan.layout.bytes, human_bytes(budget),
+                     human_bytes(budget - static_cast<double>(plan.needed_bytes())));
   for (const plan::Section& section : plan.layout.sections)
     out += fmt::format("  {:>12}  {:<{}}  {:<26} {}\n", human_bytes(static_cast<double>(section.bytes)),
                        bar(section.bytes, plan.layout.bytes), kBar, section.name, section.what);
