@@ -43,6 +43,12 @@ class Tiles {
 
 #if defined(LLMC_SOFTWARE_TILES)
 
+/// What a thread has asked of the model, tile by tile: tests hold it against what products cannot do without.
+struct TileCounts {
+  long long loads = 0, stores = 0, products = 0;
+};
+inline thread_local TileCounts tile_counts;
+
 /// A denormal is zero on the way in and on the way out, whatever the thread's own setting.
 inline float flushed(float value) {
   const unsigned bits = __builtin_bit_cast(unsigned, value);
@@ -54,12 +60,14 @@ LLMC_TILE Tiles::~Tiles() {}
 
 template <int kTile>
 LLMC_TILE void Tiles::load(const float* from, int pitch) {
+  ++tile_counts.loads;
   for (int r = 0; r < kTileSide; ++r)
     __builtin_memcpy(tiles_[kTile][r], from + static_cast<long long>(r) * pitch, sizeof(tiles_[kTile][r]));
 }
 
 template <int kTile>
 LLMC_TILE void Tiles::store(float* to, int pitch) {
+  ++tile_counts.stores;
   for (int r = 0; r < kTileSide; ++r)
     __builtin_memcpy(to + static_cast<long long>(r) * pitch, tiles_[kTile][r], sizeof(tiles_[kTile][r]));
 }
@@ -90,6 +98,7 @@ inline void Tiles::multiply(Tile& sums, const Tile& a, const Tile& b) {
 
 template <int kC, int kA, int kB>
 LLMC_TILE void Tiles::multiply() {
+  ++tile_counts.products;
   multiply(tiles_[kC], tiles_[kA], tiles_[kB]);
 }
 

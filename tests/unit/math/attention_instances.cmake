@@ -69,7 +69,8 @@ void multiply_block_@kind@(const float* a, const float* b, float* c) {
   list(APPEND ${kind}_sources ${file})
 endforeach()
 
-add_executable(test_cpu_attention attention_test.cpp tiles_test.cpp ${sources} ${soft_sources} ${hard_sources})
+list(APPEND soft_sources tile_counts_test.cpp)
+add_executable(test_cpu_attention attention_test.cpp tiles_test.cpp ${sources} ${soft_sources} ${soft_products} ${hard_sources})
 # A trainer's flags: contraction off, the machine's own vectors.
 set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS
   "-O3;-march=native;-mprefer-vector-width=512;-fno-math-errno;-ffp-contract=off")
