@@ -345,7 +345,7 @@ void TrainLoop::go_back(const std::string& why) {
   const std::int64_t left = state_.step;
   TrainState now = state_;
   now.guard = guard_.state();
-  saver_.finish();
+  saver_.rest();
   while (!sent_.empty()) finish();  // a step that was sent ahead: its update goes with the rest
   run_.ranks.at(left, "going back to a checkpoint");
   const auto state =

@@ -183,4 +183,10 @@ void Saver::finish() {
   if (alone()) say_notes();
 }
 
+void Saver::rest() {
+  finish();
+  background_.wait();
+  say_notes();
+}
+
 }  // namespace llmc

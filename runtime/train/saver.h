@@ -36,8 +36,11 @@ class Saver {
   bool in_flight() const { return save_.has_value(); }
   /// Whether this rank has done its part of the save that is in flight.
   bool written() const { return !background_.busy(); }
-  /// Waits for the save that is in flight, and says what came of it. Collective.
+  /// Waits for the save that is in flight, and says what came of it. Of several ranks the first goes on beside training
+  /// with what follows a checkpoint: mirror and retention. Collective.
   void finish();
+  /// finish(), and waits for what follows: nothing of a save touches the run's folder or its mirror from then on.
+  void rest();
   /// Whether the save that was finished last failed.
   bool failed() const { return failed_; }
 

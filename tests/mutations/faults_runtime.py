@@ -177,6 +177,8 @@ FAULTS = [
           "false ? dnnl::matmul::desc(a.get_desc(), b.get_desc(), bias.get_desc(), d.get_desc())", "test_math *GemmTest.*"),
     fault("pitch_of_a_transposed_operand", "runtime/math/onednn/gemm.cpp", "transposed ? memory::dims{1, pitch}",
           "transposed ? memory::dims{1, rows}", "test_math *GemmTest.*"),
+    fault("going_back_beside_retention", "runtime/train/saver.cpp", "  background_.wait();\n  say_notes();\n}\n\n}  // namespace", "}\n\n}  // namespace",
+          "run_faults"),
     fault("bound_threads_share_a_processor", "runtime/device/cpu/wait_policy.cpp", '"OMP_PROC_BIND", ', "", "run_trainer_cli"),
     fault("tokens_stay_in_memory", "runtime/data/shards.cpp", "  release(shard, first, length);\n", "",
           "test_data TokenShards.WhatWasReadIsNoMemoryOfTheProcess"),

@@ -5,6 +5,7 @@ import json
 import math
 import os
 import re
+import shlex
 import signal
 import socket
 import struct
@@ -303,7 +304,9 @@ class Faults(ranks.RanksTest):
             with self.subTest(shard=shard):
                 plan = self.plan(shard)
                 name = "back-" + shard
-                job = self.job(name, shard, "guards.rollback=true", f"parallel.compare_every={compare}", every=3)
+                # Renames are slow: what follows a save, such as its retention, is still under way when the run goes back.
+                slow = f"export LD_PRELOAD={shlex.quote(os.environ['LLMC_FAIL_SHIM'])} LLMC_FAIL_SLOW=30"
+                job = self.job(name, shard, "guards.rollback=true", f"parallel.compare_every={compare}", every=3, shell=slow)
                 job.in_forward_or_backward()
                 layer = plan["ranks"]["buckets"][1]
                 processes.Arena(job.rank(), plan, HEAD_DIM).write("masters", layer["offset"], struct.pack("<f", float("nan")) * layer["elements"])

@@ -3,7 +3,8 @@
 // LLMC_FAIL_CALL=n counts from 1; LLMC_FAIL_MODE=ENOSPC|EIO|EINTR|SHORT|SYNC|KILL. EINTR counts only calls that POSIX
 // lets a signal interrupt before they began (open, write, fsync), SHORT only writes, SYNC (EIO) only fsync. Removals
 // are counted for KILL only: what is not removed has a hidden name, and goes before the next save.
-// LLMC_FAIL_FREE=bytes: what statvfs reports. LLMC_FAIL_LOG=file: which calls came, in their order.
+// LLMC_FAIL_FREE=bytes: what statvfs reports. LLMC_FAIL_LOG=file: which calls came, in their order. LLMC_FAIL_SLOW=ms:
+// how long a rename takes.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -124,6 +125,7 @@ int mkdir(const char* path, mode_t permissions) {
 int rename(const char* from, const char* to) {
   static const auto real = next<int (*)(const char*, const char*)>("rename");
   note("rename", std::string(from) + " " + to);
+  if (const char* slow = std::getenv("LLMC_FAIL_SLOW")) ::usleep(1000 * static_cast<useconds_t>(std::atoi(slow)));
   return fails(Call::kOther) ? -1 : real(from, to);
 }
 
