@@ -1,7 +1,5 @@
 #include "compiler/plan/process.h"
 
-#include <algorithm>
-
 #include "spec/validation_sets.h"
 
 namespace llmc::plan {

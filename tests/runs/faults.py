@@ -106,7 +106,8 @@ class Job:
 
     def caught(self, what, there):
         """Lets it run and stops it again until it is `there`(file of the code, system call)."""
-        for _ in range(2000):
+        limit = time.monotonic() + LATE
+        while time.monotonic() < limit:
             processes.stop(self.rank())
             if there(*processes.place(self.rank())):
                 return
@@ -304,12 +305,14 @@ class Faults(ranks.RanksTest):
             with self.subTest(shard=shard):
                 plan = self.plan(shard)
                 name = "back-" + shard
-                # Renames are slow: what follows a save, such as its retention, is still under way when the run goes back.
-                slow = f"export LD_PRELOAD={shlex.quote(os.environ['LLMC_FAIL_SHIM'])} LLMC_FAIL_SLOW=30"
-                job = self.job(name, shard, "guards.rollback=true", f"parallel.compare_every={compare}", every=3, shell=slow)
+                slow = self.path(name + "-slow")
+                shim = f"export LD_PRELOAD={shlex.quote(os.environ['LLMC_FAIL_SHIM'])} LLMC_FAIL_SLOW={shlex.quote(slow)}"
+                job = self.job(name, shard, "guards.rollback=true", f"parallel.compare_every={compare}", every=3, shell=shim)
                 job.in_forward_or_backward()
                 layer = plan["ranks"]["buckets"][1]
                 processes.Arena(job.rank(), plan, HEAD_DIM).write("masters", layer["offset"], struct.pack("<f", float("nan")) * layer["elements"])
+                # Renames get slow: what follows a save, such as its retention, is still under way when the run goes back.
+                open(slow, "w").close()
                 os.kill(job.rank(), signal.SIGCONT)
                 line = job.until("a rollback", lambda: re.search(r"10 updates in a row were skipped.*the run goes back to step (\d+), and on with the samples after those of step (\d+)", job.said()))
                 back, left = map(int, line.groups())
