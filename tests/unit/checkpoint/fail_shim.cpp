@@ -3,8 +3,8 @@
 // LLMC_FAIL_CALL=n counts from 1; LLMC_FAIL_MODE=ENOSPC|EIO|EINTR|SHORT|SYNC|KILL. EINTR counts only calls that POSIX
 // lets a signal interrupt before they began (open, write, fsync), SHORT only writes, SYNC (EIO) only fsync. Removals
 // are counted for KILL only: what is not removed has a hidden name, and goes before the next save.
-// LLMC_FAIL_FREE=bytes: what statvfs reports. LLMC_FAIL_LOG=file: which calls came, in their order. LLMC_FAIL_SLOW=file:
-// while it is there a rename takes 0.1 s.
+// LLMC_FAIL_FREE=bytes: what statvfs reports. LLMC_FAIL_LOG=file: which calls came, in their order.
+// LLMC_FAIL_SLOW=file: while it is there a rename takes 0.1 s.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
