@@ -94,6 +94,16 @@ CudaToolchain find_cuda_toolchain(const Home& home) {
 
 std::string resolve_cpu_arch(const std::string& arch) { return arch == "native" ? machine_arch() : arch; }
 
+void check_matmul(const spec::Spec& spec) {
+  if (spec.matmul != spec::Matmul::bf16x3) return;
+  const std::string arch = spec.target.arch.empty() ? "native" : spec.target.arch.front();
+  if (arch_has_tiles(arch)) return;
+  throw Failure(Exit::toolchain,
+                "precision.matmul: bf16x3 needs a processor with AMX, and target.arch: native is " +
+                    (arch == "native" ? "left open here" : arch + " on this machine, which has none") +
+                    "; write target.arch: sapphirerapids to build for one that has it, or precision.matmul: auto");
+}
+
 std::string check_cpu_target(const spec::Spec& spec) {
   if (spec.compute != DType::bf16) return "";
   switch (bf16_support()) {

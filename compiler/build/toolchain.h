@@ -40,6 +40,10 @@ CudaToolchain look_for_cuda(const Home& home);
 /// Name of the CPU's instruction set as g++ -march takes it: `native` becomes this machine's.
 std::string resolve_cpu_arch(const std::string& arch);
 
+/// Throws Failure(toolchain) for precision.matmul: bf16x3 where target.arch has no AMX: `native` that became this
+/// machine's name, or stayed as it is. The spec's own relations refuse other names.
+void check_matmul(const spec::Spec& spec);
+
 /// Refuses a spec that the CPU cannot train (bf16 without any support), with a warning text where it would be slow.
 std::string check_cpu_target(const spec::Spec& spec);
 

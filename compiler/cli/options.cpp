@@ -53,6 +53,7 @@ Planned plan_loaded(spec::Resolved resolved, bool here) {
   spec::Spec spec = planned.resolved.spec;
   if (here && spec.target.kind == spec::TargetKind::cpu)
     spec.target.arch = {build::resolve_cpu_arch(spec.target.arch.empty() ? "native" : spec.target.arch.front())};
+  build::check_matmul(spec);
   planned.plan = plan::make_plan(from_here(std::move(spec), planned.resolved.directory));
   spec::Values values = spec::values_of(planned.resolved);
   values.spec = plan::chosen_spec(planned.plan);

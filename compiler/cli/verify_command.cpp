@@ -109,7 +109,7 @@ int verify_spec(const VerifyOptions& options) {
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   const verify::Report report{reduced.plan, reduction.said, shared, verdict, seconds};
   fmt::print("{}", options.json ? verify::as_json(report).dump(2) + "\n" : verify::as_text(report));
-  return static_cast<int>(verdict.good(reduced.plan.spec.compute) ? Exit::done : Exit::numerics);
+  return static_cast<int>(verdict.good(reduced.plan.spec) ? Exit::done : Exit::numerics);
 }
 
 }  // namespace

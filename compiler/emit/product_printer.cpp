@@ -33,7 +33,7 @@ std::string product_text(const plan::Product& p) {
   if (s.bias) text += " + bias";
   if (s.residual) text += " + residual";
   if (s.accumulates) text += ", accumulates";
-  if (s.tiles) text += ", in tiles";
+  if (s.tiles) text += s.bf16x3() ? ", bf16x3 in tiles" : ", in tiles";
   return text;
 }
 

@@ -170,6 +170,10 @@ bool has_tiles(const spec::Spec& spec) {
          arch_has_tiles(spec.target.arch.front());
 }
 
+bool products_in_tiles(const spec::Spec& spec, DType operand) {
+  return has_tiles(spec) && (operand == DType::bf16 || spec.matmul == spec::Matmul::bf16x3);
+}
+
 bool attention_in_warpgroups(const spec::Spec& spec, std::int64_t head_dim) {
   const auto& archs = spec.target.arch;
   return spec.target.kind == spec::TargetKind::cuda && head_dim == 64 && !archs.empty() &&

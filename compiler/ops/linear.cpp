@@ -66,7 +66,7 @@ Work product(const Context& c, std::string name, GemmShape shape) {
   shape.pitch_d = d.pitch;
   shape.bias = c.op.bias;
   shape.residual = c.op.residual;
-  shape.tiles = has_tiles(c.spec) && (is_linear_product(shape) || is_weight_gradient(shape));
+  shape.tiles = products_in_tiles(c.spec, a.dtype) && (is_linear_product(shape) || is_weight_gradient(shape));
   const double m = static_cast<double>(shape.m), n = static_cast<double>(shape.n), k = static_cast<double>(shape.k);
   Work work{.call = Call::product, .product = {.name = std::move(name), .shape = shape}, .adds = shape.accumulates};
   work.product.flops = work.flops = 2 * m * n * k;

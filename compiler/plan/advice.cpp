@@ -49,7 +49,11 @@ class Hints {
 
   std::vector<Hint> run() {
     left_to_the_planner();
-    if (chosen_.compute == DType::f32) try_one([](Spec& s) { s.compute = DType::bf16; });
+    if (chosen_.compute == DType::f32)
+      try_one([](Spec& s) {
+        s.compute = DType::bf16;
+        s.matmul = spec::Matmul::automatic;
+      });
     if (chosen_.compute == DType::bf16 && chosen_.residual == DType::f32)
       try_one([](Spec& s) { s.residual = DType::bf16; });
     heads();

@@ -123,9 +123,14 @@ class Pricing {
   }
 
   double rate_of_products() const {
-    const bool narrow = plan_.products[launch_.product].shape.operand == DType::bf16;
-    return at(narrow ? Figure::product_bf16 : Figure::product_fp32);
+    const GemmShape& shape = plan_.products[launch_.product].shape;
+    return at(type_of(shape) == DType::bf16 ? Figure::product_bf16 : Figure::product_fp32) / times_of(shape);
   }
+
+  /// What a product multiplies, and how often: no device file has rates of bf16x3, which is three products of bf16.
+  static DType type_of(const GemmShape& shape) { return shape.bf16x3() ? DType::bf16 : shape.operand; }
+  static double times_of(const GemmShape& shape) { return shape.bf16x3() ? 3 : 1; }
+  static const char* said_of(const GemmShape& shape) { return shape.bf16x3() ? ", a third of bf16's" : ""; }
 
   /// At the measured rate of its sizes, which has the bytes of a plain product in it; an addend, or a wider result,
   /// comes on top.
@@ -134,12 +139,13 @@ class Pricing {
                                : shape.transpose_b ? devices::Form::forward
                                                    : devices::Form::data_gradient;
     const auto m = static_cast<double>(shape.m), n = static_cast<double>(shape.n), k = static_cast<double>(shape.k);
-    const double rate = device_.products.at(shape.operand, form, m, n, k), compute = launch_.flops / rate;
+    const double rate = device_.products.at(type_of(shape), form, m, n, k) / times_of(shape),
+                 compute = launch_.flops / rate;
     const auto wide = static_cast<double>(bytes_of(shape.operand, 1));
     const double plain = wide * (m * k + k * n) + m * n * (shape.transpose_a ? 4 : wide);
     const double more = std::max(0.0, launch_.bytes - plain) / at(Figure::copy);
-    say("{}FLOP / {}FLOP/s ({} at {:.0f} x {:.0f} x {:.0f}) = {}", giga(launch_.flops), giga(rate),
-        devices::name_of(form), m, n, k, ms(compute));
+    say("{}FLOP / {}FLOP/s ({} at {:.0f} x {:.0f} x {:.0f}{}) = {}", giga(launch_.flops), giga(rate),
+        devices::name_of(form), m, n, k, said_of(shape), ms(compute));
     if (more > 0) say("bytes beyond a plain product: {}", ms(more));
     const double memory = launch_.bytes / at(Figure::copy);
     return with_launch(compute + more, launch_.flops / rate_of_products() >= memory ? Bound::compute : Bound::memory);
@@ -147,10 +153,10 @@ class Pricing {
 
   Price product() {
     const GemmShape& shape = plan_.products[launch_.product].shape;
-    if (device_.products.has(shape.operand)) return measured_product(shape);
+    if (device_.products.has(type_of(shape))) return measured_product(shape);
     const double flops = cuda() ? in_waves(shape) : launch_.flops;
     const double compute = flops / rate_of_products(), memory = launch_.bytes / rate(launch_.bytes);
-    say("compute {}FLOP / {}FLOP/s = {}", giga(flops), giga(rate_of_products()), ms(compute));
+    say("compute {}FLOP / {}FLOP/s{} = {}", giga(flops), giga(rate_of_products()), said_of(shape), ms(compute));
     say("memory {}B / {}B/s = {}", giga(launch_.bytes), giga(rate(launch_.bytes)), ms(memory));
     const double seconds = overlapped(compute, memory);
     say("overlapping in part: {}", ms(seconds));

@@ -54,7 +54,22 @@ const char* target_text(spec::TargetKind kind) { return kind == spec::TargetKind
 /// Who computes a matrix product.
 const char* product_by(const Plan& plan, const plan::Product& p) {
   if (plan.spec.target.kind == spec::TargetKind::cuda) return "cuBLASLt";
+  if (p.shape.bf16x3()) return "bf16x3 in tiles";
   return p.shape.tiles ? "tiles" : "oneDNN";
+}
+
+/// Which products precision.matmul is about; empty for auto.
+std::string matmul_text(const Plan& plan) {
+  if (plan.spec.matmul == spec::Matmul::automatic) return "";
+  std::vector<std::string> others;
+  for (const plan::Product& p : plan.products)
+    if (!p.shape.bf16x3()) others.push_back(p.name);
+  std::string text = fmt::format("matmul bf16x3: {} of {} products in AMX tiles", plan.products.size() - others.size(),
+                                 plan.products.size());
+  if (!others.empty())
+    text +=
+        fmt::format("; with a side that is no multiple of 32, and so in fp32 by oneDNN: {}", fmt::join(others, ", "));
+  return text + "\n";
 }
 
 std::string runs_text(const Plan& plan, const plan::Launch& l) {
@@ -234,6 +249,7 @@ nlohmann::ordered_json plan_json(const Plan& plan) {
   j["target"] = {{"kind", target_text(s.target.kind)}, {"arch", s.target.arch}};
   j["compute"] = name_of(s.compute);
   j["residual"] = name_of(s.residual);
+  j["matmul"] = spec::text_of("precision.matmul", s);
   j["batch"] = {{"sequence_length", s.batch.sequence_length},
                 {"micro_batch", plan.choice.micro_batch},
                 {"micro_batches", plan.micro_batches()},
@@ -326,6 +342,7 @@ std::string plan_text(const Plan& plan) {
       plural(plan.choice.micro_batch), s.batch.sequence_length, s.batch.tokens, plural(s.batch.tokens),
       recompute_words(plan::chosen_spec(plan).memory.recompute), plan.choice.loss_chunk,
       plural(plan.choice.loss_chunk));
+  out += matmul_text(plan);
   out += fmt::format("fingerprint {}\n\n", plan.fingerprint);
   const double budget = static_cast<double>(s.memory.budget);
   out += fmt::format("memory: {} ({} bytes) of {}, of which {} are left\n",

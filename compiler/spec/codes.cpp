@@ -192,6 +192,12 @@ const std::vector<Code>& codes() {
        "another, and has other memory.",
        "memory: {budget: a100-80gb}\ntarget: {kind: cuda, arch: [90a]}",
        "memory: {budget: h100-80gb}\ntarget: {kind: cuda, arch: [90a]}"},
+      {"E0325", "bf16x3 where it is not",
+       "With `matmul: bf16x3` the matrix products of an fp32 run are three of bf16 each, in AMX's tiles. So it needs "
+       "`compute: fp32`, `kind: cpu`, and a target.arch that has them, sapphirerapids; `native` is looked at where it "
+       "becomes the machine's own name.",
+       "precision: {compute: bf16, matmul: bf16x3}\ntarget: {arch: sapphirerapids}",
+       "precision: {compute: fp32, matmul: bf16x3}\ntarget: {arch: sapphirerapids}"},
       {"E0401", "files that extend each other", "A file cannot extend itself, directly or through others.",
        "extends: this.yaml", "extends: base.yaml"},
       {"E0402", "a chain of extends that is too long", "A spec extends at most 8 files, one through the other.",

@@ -19,12 +19,13 @@ std::vector<double> norms(const Matrix& m, bool transposed) {
 }
 
 /// The sum of k products in fp32 is off by some of its last places times the sum of their magnitudes, which no product
-/// of the norms of row and column is below (Cauchy and Schwarz).
+/// of the norms of row and column is below (Cauchy and Schwarz). What a product leaves out of each term is a part of
+/// the same sum.
 void product(Run& run, bool transpose_a, bool transpose_b, bool adds) {
   const Matrix &a = run.in(0), &b = run.in(1), &d = run.out(0);
   Value& result = run.outputs[0];
   const double k = static_cast<double>(transpose_a ? a.rows : a.cols);
-  result.noise = (8 + std::sqrt(k) / 2) * kFp32;
+  result.noise = (8 + std::sqrt(k) / 2) * kFp32 + run.left_out;
   std::vector<double>& scale = result.scales();
   if (adds)
     for (std::int64_t i = 0; i < d.rows; ++i) scale[static_cast<std::size_t>(i)] = largest(d.cols, d.row(i));

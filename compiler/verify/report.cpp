@@ -19,7 +19,7 @@ std::string result_text(const Report& report, const Off& off) {
 
 std::string as_text(const Report& report) {
   const Verdict& verdict = report.verdict;
-  const DType compute = report.reduced.spec.compute;
+  const spec::Spec& spec = report.reduced.spec;
   std::string text;
   if (!report.less.empty()) text += fmt::format("reduced to {}\n", fmt::join(report.less, ", "));
   text += fmt::format("{} of {} kernels and products of the run are the very same here", report.shared.same,
@@ -29,13 +29,13 @@ std::string as_text(const Report& report) {
   for (std::size_t i = 0; i < kTensorClasses; ++i) {
     const auto tensors = static_cast<TensorClass>(i);
     const ClassError& error = verdict.classes[i];
-    const double bound = bound_of(tensors, compute);
+    const double bound = bound_of(tensors, spec);
     text += fmt::format("{:<16} {:>9.1e} {:>9.0e}  {}{}\n", name_of(tensors), error.worst, bound, error.where,
                         error.worst <= bound ? "" : "   OFF");
   }
   text += fmt::format("{} ops one by one: the worst has {:.2g} of its bound, {}\n\n", verdict.ops,
                       verdict.worst_of_bound, text_of(report.reduced, verdict.worst));
-  if (verdict.good(compute))
+  if (verdict.good(spec))
     return text + fmt::format("good: the trainer computes what the graph says ({:.1f} s)\n", report.seconds);
   if (!verdict.off) return text + "OFF: each op alone is within its bound, and together they are not\n";
   const Off& off = *verdict.off;
@@ -45,14 +45,14 @@ std::string as_text(const Report& report) {
 
 nlohmann::ordered_json as_json(const Report& report) {
   const Verdict& verdict = report.verdict;
-  const DType compute = report.reduced.spec.compute;
-  nlohmann::ordered_json json = {{"version", 1}, {"good", verdict.good(compute)}, {"reduced", report.less}};
+  const spec::Spec& spec = report.reduced.spec;
+  nlohmann::ordered_json json = {{"version", 1}, {"good", verdict.good(spec)}, {"reduced", report.less}};
   json["kernels"] = {{"same", report.shared.same}, {"all", report.shared.all}, {"others", report.shared.others}};
   for (std::size_t i = 0; i < kTensorClasses; ++i) {
     const auto tensors = static_cast<TensorClass>(i);
     json["classes"].push_back({{"name", name_of(tensors)},
                                {"worst", verdict.classes[i].worst},
-                               {"bound", bound_of(tensors, compute)},
+                               {"bound", bound_of(tensors, spec)},
                                {"where", verdict.classes[i].where}});
   }
   json["ops"] = {{"compared", verdict.ops},

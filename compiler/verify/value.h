@@ -58,6 +58,7 @@ struct Run {
   std::vector<Value> inputs, outputs;
   bool adds = false;       // to what earlier micro-batches and chunks of the step left
   std::uint64_t seed = 0;  // of initialise
+  double left_out = 0;     // of each term of a product, relative to it: kBf16x3, or nothing
 
   const Matrix& in(std::size_t i) const { return inputs.at(i).matrix; }
   const Matrix& out(std::size_t i) const { return outputs.at(i).matrix; }

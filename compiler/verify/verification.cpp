@@ -96,7 +96,8 @@ class Verifier {
 
   Local local(const Launch& launch) {
     const Region& region = g_.regions[launch.region];
-    Local local{{}, {}, {}, {g_, region, region.ops[launch.op], {}, {}, !launch.first, plan_.spec.seed}};
+    Local local{
+        {}, {}, {}, {g_, region, region.ops[launch.op], {}, {}, !launch.first, plan_.spec.seed, left_out(launch)}};
     const Op& op = local.run.op;
     local.memory.reserve(op.inputs.size() + op.outputs.size());
     const auto add = [&](TensorId id, std::vector<Extent>& extents, std::vector<Value>& values) {
@@ -109,6 +110,17 @@ class Verifier {
     for (std::size_t i = 0; i < op.outputs.size(); ++i)
       if (reads_before(g_.at(op.outputs[i]))) fetch(op.inputs.size() + i, local.outputs[i], local.run.outputs[i]);
     return local;
+  }
+
+  /// What a product of the op leaves out of each term.
+  double left_out(const Launch& launch) const {
+    return std::ranges::any_of(plan_.launches,
+                               [&](const plan::Launch& l) {
+                                 return l.region_index == launch.region && l.op_index == launch.op &&
+                                        l.call == ops::Call::product && plan_.products[l.product].shape.bf16x3();
+                               })
+               ? kBf16x3
+               : 0;
   }
 
   void op(const Launch& launch) {
@@ -270,18 +282,20 @@ const char* name_of(TensorClass tensors) {
   return kNames[static_cast<std::size_t>(tensors)];
 }
 
-double bound_of(TensorClass tensors, DType compute) {
+double bound_of(TensorClass tensors, const spec::Spec& spec) {
   struct Bounds {
-    double fp32, bf16;
+    double fp32, bf16x3, bf16;
   };
-  constexpr Bounds kBounds[] = {{1e-5, 8e-2}, {2e-5, 2e-1}, {1e-6, 1e-2}, {2e-5, 3e-1}, {2e-3, 4e-1}, {4e-5, 6e-1}};
+  constexpr Bounds kBounds[] = {{1e-5, 1e-4, 8e-2}, {2e-5, 2e-4, 2e-1}, {1e-6, 1e-5, 1e-2},
+                                {2e-5, 2e-4, 3e-1}, {2e-3, 2e-2, 4e-1}, {4e-5, 4e-4, 6e-1}};
   const Bounds& bounds = kBounds[static_cast<std::size_t>(tensors)];
-  return compute == DType::bf16 ? bounds.bf16 : bounds.fp32;
+  if (spec.matmul == spec::Matmul::bf16x3) return bounds.bf16x3;
+  return spec.compute == DType::bf16 ? bounds.bf16 : bounds.fp32;
 }
 
-bool Verdict::good(DType compute) const {
+bool Verdict::good(const spec::Spec& spec) const {
   for (std::size_t i = 0; i < kTensorClasses; ++i)
-    if (!(classes[i].worst <= bound_of(static_cast<TensorClass>(i), compute))) return false;
+    if (!(classes[i].worst <= bound_of(static_cast<TensorClass>(i), spec))) return false;
   return !off;
 }
 

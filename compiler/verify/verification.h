@@ -21,7 +21,7 @@ const char* name_of(TensorClass tensors);
 
 /// How far from the whole run in float64 a class of tensors may be: of each tensor the L2 norm of the difference over
 /// the norm (of what a step says the difference over the number).
-double bound_of(TensorClass tensors, DType compute);
+double bound_of(TensorClass tensors, const spec::Spec& spec);
 
 struct ClassError {
   double worst = 0;
@@ -41,7 +41,7 @@ struct Verdict {
   double worst_of_bound = 0;  // of all ops, in units of each one's bound
   Launch worst;               // which
   std::optional<Off> off;     // the first op beyond its bound
-  bool good(DType compute) const;
+  bool good(const spec::Spec& spec) const;
 };
 
 /// Where a reference run's tensors go: DIR/step-N/{weights,gradients,updated,tokens}.safetensors and summary.json.

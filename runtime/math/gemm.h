@@ -23,7 +23,13 @@ struct GemmShape {
   bool residual = false;     // C is added; C and D are different buffers
   bool accumulates = false;  // a call may ask for D += ...
   bool tiles = false;        // on cpu: in AMX tiles (math/tiles) in place of oneDNN; the plan decides
+
+  /// In tiles operands of fp32 are multiplied as three products of bf16 (math/tiles/operands.h).
+  constexpr bool bf16x3() const { return tiles && operand == DType::f32; }
 };
+
+/// What a term of a bf16x3 product is off by at most, relative to itself; 2^-17.6 in the mean square.
+inline constexpr double kBf16x3 = 0x1p-15;
 
 /// Where a product finds its operands. `bias` and `c` are null unless the shape has them.
 struct GemmOperands {

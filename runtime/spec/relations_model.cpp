@@ -140,6 +140,31 @@ class ModelRelations : RelationChecks {
          {"precision.residual", "precision.compute"});
   }
 
+  /// A target.arch of `native` is looked at where it becomes a machine's name (compiler/build/toolchain.cpp).
+  void matmul() {
+    if (!usable({"precision.matmul", "precision.compute", "target.kind", "target.arch"}) ||
+        spec_.matmul != Matmul::bf16x3)
+      return;
+    const auto& arch = spec_.target.arch;
+    if (spec_.target.kind != TargetKind::cpu) {
+      fail("E0325", "matmul: bf16x3 is made of AMX tiles, and target.kind is cuda",
+           "write matmul: auto, or target.kind: cpu",
+           any_of({write("precision.matmul", "auto"), write("target.kind", "cpu")}),
+           {"precision.matmul", "target.kind"});
+    } else if (spec_.compute != DType::f32) {
+      fail("E0325", "matmul: bf16x3 is for products of fp32, and compute is bf16",
+           "write compute: fp32, or matmul: auto",
+           any_of({write("precision.compute", "fp32"), write("precision.matmul", "auto")}),
+           {"precision.matmul", "precision.compute"});
+    } else if (arch.size() == 1 && arch[0] != "native" && of(cpu_architectures(), arch[0]) &&
+               !of(architectures_with_tiles(), arch[0])) {
+      fail("E0325", fmt::format("matmul: bf16x3 is made of AMX tiles, which arch {} does not have", arch[0]),
+           fmt::format("write matmul: auto, or target.arch: {}", either(architectures_with_tiles())),
+           any_of({write("precision.matmul", "auto"), write("target.arch", architectures_with_tiles()[0])}),
+           {"precision.matmul", "target.arch"});
+    }
+  }
+
   void rope() {
     const RopeScaling& r = spec_.model.rope_scaling;
     if (!r.llama3 || !usable({"model.rope_scaling.low_freq_factor", "model.rope_scaling.high_freq_factor"}) ||
@@ -160,9 +185,6 @@ class ModelRelations : RelationChecks {
     const std::vector<std::string>& known = cpu ? cpu_architectures() : cuda_architectures();
     const std::vector<std::string>& others = cpu ? cuda_architectures() : cpu_architectures();
     const std::vector<std::string>& arch = spec_.target.arch;
-    const auto of = [](const std::vector<std::string>& list, const std::string& name) {
-      return std::find(list.begin(), list.end(), name) != list.end();
-    };
     for (std::size_t i = 0; i < arch.size(); ++i) {
       if (of(known, arch[i])) continue;
       std::vector<Edit> edits;
@@ -201,6 +223,10 @@ class ModelRelations : RelationChecks {
   }
 
  private:
+  static bool of(const std::vector<std::string>& list, const std::string& name) {
+    return std::find(list.begin(), list.end(), name) != list.end();
+  }
+
   /// A list in brackets with another word in place of the one at `at`, or without it.
   static std::string with(std::vector<std::string> list, std::size_t at, const std::string& word) {
     list[at] = word;
@@ -222,6 +248,7 @@ void check_model_relations(const Bound& bound, std::vector<Diagnostic>& diagnost
   relations.key_value_heads();
   relations.qk_norm();
   relations.residual_stream();
+  relations.matmul();
   relations.rope();
   relations.architectures();
 }

@@ -15,6 +15,7 @@ namespace llmc::spec {
 
 enum class TargetKind { cpu, cuda };
 enum class AttentionKind { automatic, cudnn, portable };
+enum class Matmul { automatic, bf16x3 };
 enum class ScheduleKind { constant, linear, cosine, wsd };
 
 /// Frequencies of Llama 3.1: `factor` for wavelengths above original_max_position_embeddings / low_freq_factor,
@@ -168,8 +169,9 @@ struct Spec {
   std::string name;
   Model model;
   Init init;
-  DType compute = DType::bf16;  // precision.compute
-  DType residual = DType::f32;  // precision.residual: bf16 only with compute bf16
+  DType compute = DType::bf16;        // precision.compute
+  DType residual = DType::f32;        // precision.residual: bf16 only with compute bf16
+  Matmul matmul = Matmul::automatic;  // precision.matmul: bf16x3 only with compute fp32, on a cpu with AMX
   Batch batch;
   Memory memory;
   Optimizer optimizer;

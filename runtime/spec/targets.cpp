@@ -63,6 +63,11 @@ const std::vector<std::string>& cpu_architectures() {
   return names;
 }
 
+const std::vector<std::string>& architectures_with_tiles() {
+  static const std::vector<std::string> names = {"sapphirerapids"};
+  return names;
+}
+
 const std::vector<std::string>& cuda_architectures() {
   static const std::vector<std::string> names = {"80",  "86",   "87",  "89",   "90",  "90a",
                                                  "100", "100a", "103", "103a", "120", "120a"};

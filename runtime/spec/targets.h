@@ -28,6 +28,9 @@ std::int64_t default_budget(const std::vector<std::string>& archs);
 /// g++ -march names of x86-64, "native" included.
 const std::vector<std::string>& cpu_architectures();
 
+/// Those of them whose processors have AMX's tiles of bf16 (device/cpu/arch.h says the same of the same names).
+const std::vector<std::string>& architectures_with_tiles();
+
 /// Compute capabilities as nvcc's sm_NN: "80", "90a", "100", ...
 const std::vector<std::string>& cuda_architectures();
 

@@ -109,7 +109,8 @@ std::string describe(const ProductRate& rate) {
   const GemmShape& shape = rate.shape;
   const bool tera = rate.flops >= 1e12;
   return fmt::format("{:.1f} {} measured, {} x {} x {} in {}", rate.flops / (tera ? 1e12 : 1e9),
-                     tera ? "TFLOP/s" : "GFLOP/s", shape.m, shape.n, shape.k, name_of(shape.operand));
+                     tera ? "TFLOP/s" : "GFLOP/s", shape.m, shape.n, shape.k,
+                     shape.bf16x3() ? "bf16x3" : name_of(shape.operand));
 }
 
 std::optional<double> rate_of_ranks(Rendezvous& ranks, const std::optional<ProductRate>& mine) {

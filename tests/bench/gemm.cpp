@@ -59,7 +59,7 @@ void product(benchmark::State& state, GemmShape shape, bool accumulate) {
   shape.pitch_a = padded(shape.transpose_a ? shape.m : shape.k);
   shape.pitch_b = padded(shape.transpose_b ? shape.k : shape.n);
   shape.pitch_d = padded(shape.n);
-  shape.tiles = cpu_supports("sapphirerapids") && (is_linear_product(shape) || is_weight_gradient(shape));
+  shape.tiles = shape.tiles && (is_linear_product(shape) || is_weight_gradient(shape));
   const Gemm gemm(library, shape);
   for (auto _ : state)
     gemm(device.stream(), {a, b, shape.bias ? b : nullptr, shape.residual ? c : nullptr, d, accumulate});
@@ -98,14 +98,16 @@ void attention(benchmark::State& state, bool backward_pass, Forward forward, Bac
 }
 
 void add(const std::string& name, const GemmShape& shape, bool accumulate = false) {
+  const bool fits = shape.m % 32 == 0 && shape.n % 32 == 0 && shape.k % 32 == 0;
+  if (shape.bf16x3() && !fits) return;  // oneDNN's, and among those of fp32
   benchmark::RegisterBenchmark(name.c_str(), product, shape, accumulate)->UseRealTime();
 }
 
-void add_products(DType dtype) {
+/// `tiles`: those that fit are in tiles, in fp32 as bf16x3.
+void add_products(const std::string& prefix, DType dtype, bool tiles) {
   constexpr std::int64_t kTokens = 2048;
-  const std::string prefix = dtype == DType::bf16 ? "bf16/" : "fp32/";
   const DType f32 = DType::f32;
-  add(prefix + "ceiling", {.m = 2048, .n = 2048, .k = 2048, .operand = dtype, .result = dtype});
+  add(prefix + "ceiling", {.m = 2048, .n = 2048, .k = 2048, .operand = dtype, .result = dtype, .tiles = tiles});
   struct Linear {
     const char* name;
     std::int64_t in, out;
@@ -121,10 +123,18 @@ void add_products(DType dtype) {
                                        .transpose_b = true,
                                        .operand = dtype,
                                        .result = dtype,
-                                       .residual = w.residual});
-    add(prefix + w.name + "/dgrad", {.m = kTokens, .n = w.in, .k = w.out, .operand = dtype, .result = dtype});
-    const GemmShape wgrad{
-        .m = w.out, .n = w.in, .k = kTokens, .transpose_a = true, .operand = dtype, .result = f32, .accumulates = true};
+                                       .residual = w.residual,
+                                       .tiles = tiles});
+    add(prefix + w.name + "/dgrad",
+        {.m = kTokens, .n = w.in, .k = w.out, .operand = dtype, .result = dtype, .tiles = tiles});
+    const GemmShape wgrad{.m = w.out,
+                          .n = w.in,
+                          .k = kTokens,
+                          .transpose_a = true,
+                          .operand = dtype,
+                          .result = f32,
+                          .accumulates = true,
+                          .tiles = tiles};
     add(prefix + w.name + "/wgrad", wgrad);
     add(prefix + w.name + "/wgrad_accumulate", wgrad, true);
   }
@@ -135,8 +145,10 @@ void add_products(DType dtype) {
 
 int main(int argc, char** argv) {
   using namespace llmc;
-  add_products(DType::f32);
-  if (bf16_support() != Bf16Support::none) add_products(DType::bf16);
+  const bool tiles = cpu_supports("sapphirerapids");
+  add_products("fp32/", DType::f32, false);
+  if (bf16_support() != Bf16Support::none) add_products("bf16/", DType::bf16, tiles);
+  if (tiles) add_products("bf16x3/", DType::f32, true);
   for (const bool backward : {false, true}) {
     const std::string name = backward ? "attention/backward" : "attention/forward";
     benchmark::RegisterBenchmark(("fp32/" + name).c_str(), [=](benchmark::State& state) {
@@ -145,13 +157,13 @@ int main(int argc, char** argv) {
     benchmark::RegisterBenchmark(("bf16/" + name).c_str(), [=](benchmark::State& state) {
       attention<bf16>(state, backward, attention_forward_bf16, attention_backward_bf16);
     })->UseRealTime();
-    if (!cpu_supports("sapphirerapids")) continue;
+    if (!tiles) continue;
     require_tiles();
     benchmark::RegisterBenchmark(("tiles/" + name).c_str(), [=](benchmark::State& state) {
       attention<bf16>(state, backward, attention_forward_tiles, attention_backward_tiles);
     })->UseRealTime();
   }
-  if (cpu_supports("sapphirerapids")) add_tile_registers();
+  if (tiles) add_tile_registers();
   benchmark::Initialize(&argc, argv);
   benchmark::RunSpecifiedBenchmarks();
 }

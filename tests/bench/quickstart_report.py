@@ -24,7 +24,7 @@ def machine(a):
     return {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
             "processor": model[1] if model else platform.machine(), "threads": a.threads,
             "flags": [name for name in ("avx2", "avx512f", "avx512_bf16", "amx_bf16") if name in flags],
-            "steps": a.steps, "warmup": a.warmup, "rounds": a.rounds,
+            "steps": a.steps, "warmup": a.warmup, "rounds": a.rounds, "matmul": a.matmul,
             "clock": "processor seconds" if a.cpu_time else "wall",
             "versions": {"llmc": commit, "python": platform.python_version(), "oneDNN": package or "unknown",
                          "compiler": compiler.splitlines()[0] if compiler else "unknown"}}
@@ -86,18 +86,21 @@ def markdown(result):
     busy = ""
     if max(loads) > result["threads"] + 1 and result["clock"] == "wall":  # the runs themselves make a load of `threads`
         busy = " **Others used the machine: these are no figures to keep (--cpu-time bears it better).**"
+    split = " llmc's matrix products are bf16x3." if result["matmul"] == "bf16x3" else ""
     versions = ", ".join(f"{name} {value}" for name, value in result["versions"].items() if value)
     parts = ["# Quick start on the CPU",
              f"{result['processor']} ({', '.join(result['flags'])}), threads: {result['threads']}, {result['date']}. {versions}.\n"
              f"{result['rounds']} rounds of {result['steps']} steps after {result['warmup']}, {result['tokens_per_step']} tokens "
-             f"a step, {result['clock']}; medians. Load of the machine when a run began: {min(loads):.1f} to {max(loads):.1f}.{busy}",
+             f"a step, {result['clock']}; medians.{split} "
+             f"Load of the machine when a run began: {min(loads):.1f} to {max(loads):.1f}.{busy}",
              comparison(result)]
     for dtype, summary in result["summary"].items():
         step, check = result["step"][dtype], result["check"][dtype]
         text = ""
-        in_tiles = dtype == "bf16" and "amx_bf16" in result["flags"]
+        in_tiles = (dtype == "bf16" or result["matmul"] == "bf16x3") and "amx_bf16" in result["flags"]
+        goal = f" (goal {GOAL})" if in_tiles and dtype == "bf16" else ""
         if "ratio" in summary:
-            text = (f"{summary['ratio']:.2f} times the better of PyTorch's two{f' (goal {GOAL})' if in_tiles else ''}; its matrix "
+            text = (f"{summary['ratio']:.2f} times the better of PyTorch's two{goal}; its matrix "
                     f"products alone would be {summary['ceiling_ratio']:.2f} times. ")
         if "ceiling_share" in summary:
             text += (f"That is {summary['ceiling_share']:.0%} of this ceiling"

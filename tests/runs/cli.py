@@ -244,7 +244,7 @@ class Cli(RunTest):
         with open(pinned, "w", encoding="utf-8") as file:
             file.write(self.succeed(LLMC, "plan", spec, *words, "--pin", cwd=SOURCE).out)
         with open(pinned, encoding="utf-8") as file:
-            self.assertNotIn("auto", re.sub(r"(attention|format): auto", "", file.read()))
+            self.assertNotIn("auto", re.sub(r"(attention|format|matmul): auto", "", file.read()))
         again = json.loads(self.succeed(LLMC, "plan", pinned, "--json").out)
         self.assertEqual((again["fingerprint"], again["choice"]), (plan["fingerprint"], plan["choice"]))
         text = self.succeed(LLMC, "plan", spec, "--explain", "adamw_copy_norms", cwd=SOURCE).out
@@ -316,6 +316,35 @@ class Cli(RunTest):
             done = harness.call(LLMC, "diff", *words, cwd=SOURCE)
             self.assertEqual((done.code, done.out), (2, ""))
             self.assertRegex(done.err, r"llmc diff (SPEC|specs/tiny.yaml) (SPEC|specs/tiny.yaml) '?(key|optimizer)")
+
+    def test_bf16x3_is_never_something_else(self):
+        """A plan says which products it is about; a machine without tiles, and sources for any machine, are refused it."""
+        spec = harness.write_small(self.path("bf16x3"))
+        named = [*harness.BF16X3, "target.arch=sapphirerapids"]
+        plan = json.loads(self.succeed(LLMC, "plan", spec, *named, "--json").out)
+        self.assertEqual(plan["matmul"], "bf16x3")
+        by = {product["name"]: product["by"] for product in plan["products"]}
+        in_fp32 = sorted(name for name in by if by[name] == "oneDNN")
+        self.assertEqual(in_fp32, ["lm_head_dgrad", "lm_head_forward", "lm_head_wgrad", "sample_logits_forward"])
+        self.assertEqual(set(by.values()), {"oneDNN", "bf16x3 in tiles"})
+        text = self.succeed(LLMC, "plan", spec, *named).out
+        self.assertIn(f"matmul bf16x3: {len(by) - 4} of {len(by)} products in AMX tiles; with a side that is no multiple of 32, "
+                      "and so in fp32 by oneDNN: ", text)
+        self.assertIn("(bf16x3 in tiles)", self.succeed(LLMC, "plan", spec, *named, "--launches").out)
+        self.assertNotIn("bf16x3", self.succeed(LLMC, "plan", spec, *named[1:]).out)
+        words = ["write target.arch: sapphirerapids", "precision.matmul: auto"]
+        refused = [("emit", "-o", self.path("emitted"))]
+        if harness.has_tiles():
+            self.succeed(LLMC, "plan", spec, *harness.BF16X3)
+        else:
+            refused += [("plan",), ("compile", "-o", self.path("compiled")), ("run",), ("verify",)]
+        for command, *options in refused:
+            done = harness.call(LLMC, command, spec, *harness.BF16X3, *options, cwd=self.folder)
+            self.assertEqual((done.code, done.out), (3, ""), command)
+            for word in ["precision.matmul: bf16x3 needs a processor with AMX", *words]:
+                self.assertIn(word, done.err)
+        self.assertEqual(harness.call(LLMC, "diff", spec, spec, *harness.BF16X3).code, 3)
+        self.assertIn(": good (", self.succeed(LLMC, "check", spec, *harness.BF16X3).out)
 
     def test_does_not_fit(self):
         done = harness.call(LLMC, "plan", "specs/tiny.yaml", "memory.budget=1MiB", cwd=SOURCE)

@@ -65,6 +65,14 @@ class Compile(RunTest):
                 file.write("// changed\n")
             self.assertEqual(compile(), (sources, 0), header)
 
+    def test_products_in_bf16x3(self):
+        """Built here for a processor with tiles; without one a trainer ends before it begins."""
+        spec = harness.write_small(self.path("small-bf16x3"))
+        trainer = self.compile(spec, "bf16x3", *harness.BF16X3, "target.arch=sapphirerapids")
+        self.assertIn(b".tiles = true", harness.read(self.path("bf16x3", "step.h")))
+        done = harness.call(trainer, "--steps", 1, "--run", self.path("bf16x3-run"))
+        self.assertEqual(done.code, 0 if harness.has_tiles() else 3, done.err)
+
     def test_emit(self):
         spec = os.path.join(SOURCE, "specs", "llama-1b.yaml")
         self.timed("emit of llama-1b", 0.5, "emit", spec, "-o", self.path("llama-1b"))

@@ -95,6 +95,23 @@ class Diff(RunTest):
                         self.assertTrue(param["through"], f"{name}: {entry['name']} {param}: through no key")
                         self.assertLessEqual(set(param["through"]), set(changed), f"{name}: {entry['name']} {param}")
 
+    def test_products_in_bf16x3_are_named(self):
+        text = harness.SMALL.replace("arch: native", "arch: sapphirerapids")
+        spec = self.path("bf16x3.yaml")
+        wide = [word for word in harness.BF16X3 if not word.startswith("precision.matmul")]
+        with open(spec, "w") as file:
+            file.write(text)
+        with open(self.path("wide.yaml"), "w") as file:
+            file.write(self.succeed(LLMC, "config", spec, *wide).out)
+        done = harness.call(LLMC, "diff", self.path("wide.yaml"), self.path("wide.yaml"), "precision.matmul=bf16x3", "--json")
+        self.assertEqual((done.code, done.err), (1, ""))
+        report = json.loads(done.out)
+        self.assertEqual(report["keys"], [{"key": "precision.matmul", "before": '"auto"', "after": '"bf16x3"'}])
+        self.assertEqual(report["kernels"], [])
+        self.assertIn("qkv_wgrad", [product["name"] for product in report["products"]])
+        for product in report["products"]:
+            self.assertEqual(product["params"], [{"name": "tiles", "before": "false", "after": "true", "through": ["precision.matmul"]}])
+
     def test_causes_are_what_changes_a_value(self):
         """Of two changed keys, a product's sizes name the one that changes them alone."""
         report = json.loads(self.diff("--json", "model.rope_scaling={type: llama3}", "batch.micro_batch=2", "model.intermediate_size=96").out)

@@ -45,6 +45,9 @@ checkpoint: {every: 3, keep_last: 100}
 metrics: {every: 1}
 target: {kind: cpu, arch: native}
 """
+# Over SMALL: matrix products as three of bf16, all but those of its 97 words. Widths are multiples of 32, as tiles need them.
+BF16X3 = ("precision.matmul=bf16x3", "model.hidden_size=64", "model.num_attention_heads=2", "model.num_key_value_heads=1",
+          "model.head_dim=32", "model.intermediate_size=96", "batch.sequence_length=32", "batch.micro_batch=1", "memory.loss_chunk=32")
 # Of a run of SMALL that lasts until it is disturbed: after some hundred steps it has its few samples by heart, and spikes at times.
 ENDLESS = ("schedule.steps=100000", "checkpoint.keep_last=2", "evaluation.every=0", "sampling.every=0", "guards.loss=0", "guards.grad_norm=0")
 
@@ -84,6 +87,11 @@ def environment(**changes):
         env.pop(key, None)
     env.update(changes)
     return env
+
+
+def has_tiles():
+    """Whether this machine's processor has AMX's tiles of bf16, as runtime/device/cpu/arch.cpp asks it."""
+    return {"amx_tile", "amx_bf16"} <= set(read("/proc/cpuinfo").decode().split())
 
 
 class Done:

@@ -115,7 +115,8 @@ void require_tiles() {
   if (syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, kTileData) != 0)
     throw Failure(Exit::toolchain,
                   std::string("arch_prctl(ARCH_REQ_XCOMP_PERM, 18): the system refuses AMX's tile registers (") +
-                      std::strerror(errno) + "); set target.arch to cooperlake and compile again");
+                      std::strerror(errno) +
+                      "); set target.arch to cooperlake, with precision.matmul: auto, and compile again");
 }
 
 }  // namespace llmc

@@ -51,10 +51,13 @@ LLMC_TILE vector load(const float* from) {
   return value;
 }
 
+/// bf16 as fp32.
+LLMC_TILE vector widened(vector_half half) { return (vector)(__builtin_convertvector(half, vector_bits) << 16); }
+
 LLMC_TILE vector load(const bf16* from) {
   vector_half half;
   __builtin_memcpy(&half, from, sizeof(half));
-  return (vector)(__builtin_convertvector(half, vector_bits) << 16);
+  return widened(half);
 }
 
 LLMC_TILE void store(float* to, vector value) { __builtin_memcpy(to, &value, sizeof(value)); }

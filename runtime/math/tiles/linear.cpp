@@ -18,10 +18,7 @@ LLMC_TILE void finish_block(const float* sums, const Result* bias, const Result*
       if (c) value[v] += load(c + r * pitch + v * kVectorLanes);
     }
     if constexpr (sizeof(Result) == 2) {
-      const vector_half low = round_to_half(value[0]), high = round_to_half(value[1]);
-      store_line<kStreams>(d + r * pitch,
-                           __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16,
-                                                   17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31));
+      store_line<kStreams>(d + r * pitch, joined(round_to_half(value[0]), round_to_half(value[1])));
     } else {
       for (int v = 0; v < 2; ++v) store_line<kStreams>(d + r * pitch + v * kVectorLanes, (halves)value[v]);
     }
@@ -33,20 +30,21 @@ struct Share {
   std::int64_t row, row_end, column, column_end;
 };
 
-template <bool kStreams, class Result>
-void multiply(const GemmShape& shape, const bf16* a, const bf16* b, const Result* bias, const Result* c, Result* d,
+template <bool kStreams, class T, class Result>
+void multiply(const GemmShape& shape, const T* a, const T* b, const Result* bias, const Result* c, Result* d,
               const Share& share, float* workspace) {
-  const std::int64_t columns = linear_panel_columns(shape);
+  const std::int64_t columns = linear_panel_columns(shape), depth = linear_depth(shape);
   const int steps = static_cast<int>(shape.k / 32);
-  const int chunks = static_cast<int>((shape.k + kLinearDepth - 1) / kLinearDepth);
+  const int chunks = static_cast<int>((shape.k + depth - 1) / depth);
   float* panel = workspace;
-  float* sums = panel + columns * shape.k / 2;
+  float* sums = panel + columns / 32 * steps * kStepWords<T>;
+  float* rows = sums + columns * 32;
   Tiles tiles;
   for (std::int64_t first = share.column; first < share.column_end; first += columns) {
     const std::int64_t blocks = std::min(columns, share.column_end - first) / 32;
     for (std::int64_t block = 0; block < blocks; ++block) {
       const std::int64_t column = first + 32 * block;
-      float* to = panel + block * steps * kBlockWords;
+      float* to = panel + block * steps * kStepWords<T>;
       if (shape.transpose_b)
         pack_columns_of_b(b + column * shape.pitch_b, shape.pitch_b, steps, to);
       else
@@ -55,15 +53,14 @@ void multiply(const GemmShape& shape, const bf16* a, const bf16* b, const Result
     for (std::int64_t row = share.row; row < share.row_end; row += 32) {
       for (int chunk = 0; chunk < chunks; ++chunk) {
         const int step = steps * chunk / chunks, count = steps * (chunk + 1) / chunks - step;
-        const TileOperand left = {reinterpret_cast<const float*>(a + row * shape.pitch_a + 32 * step),
-                                  static_cast<int>(shape.pitch_a / 2), 16};
+        const TileOperand left = rows_of_a(a + row * shape.pitch_a + 32 * step, shape.pitch_a, count, rows);
         for (std::int64_t block = 0; block < blocks; ++block) {
-          const TileOperand right = {panel + (block * steps + step) * kBlockWords, 32, kBlockWords};
+          const TileOperand right = {panel + (block * steps + step) * kStepWords<T>, 32, kStepWords<T>};
           float* block_sums = sums + (chunks == 1 ? block % 2 : block) * 32 * 32;
           if (chunk > 0)
-            multiply_block<true>(tiles, left, right, count, block_sums, 32);
+            multiply_copies<T, true>(tiles, left, right, count, block_sums);
           else
-            multiply_block<false>(tiles, left, right, count, block_sums, 32);
+            multiply_copies<T, false>(tiles, left, right, count, block_sums);
           if (chunk + 1 < chunks) continue;
           const std::int64_t column = first + 32 * block, place = row * shape.pitch_d + column;
           finish_block<kStreams>(block_sums, bias ? bias + column : nullptr, c ? c + place : nullptr, d + place,
@@ -90,16 +87,22 @@ void linear_product(const GemmShape& shape, const void* a, const void* b, const 
   const std::int64_t size = bytes_of(shape.result, 1);
   const bool streams = shape.m * shape.n * size / parts > kLinearStream && shape.pitch_d * size % 64 == 0 &&
                        reinterpret_cast<std::uintptr_t>(d) % 64 == 0;
-  const auto run = [&](auto stream, auto* to) {
-    using Result = std::remove_pointer_t<decltype(to)>;
-    multiply<decltype(stream)::value>(shape, static_cast<const bf16*>(a), static_cast<const bf16*>(b),
-                                      static_cast<const Result*>(bias), static_cast<const Result*>(c), to, share,
-                                      static_cast<float*>(workspace));
+  const auto run = [&](auto stream, auto operand, auto result) {
+    using T = decltype(operand);
+    using Result = decltype(result);
+    multiply<decltype(stream)::value>(shape, static_cast<const T*>(a), static_cast<const T*>(b),
+                                      static_cast<const Result*>(bias), static_cast<const Result*>(c),
+                                      static_cast<Result*>(d), share, static_cast<float*>(workspace));
   };
-  if (shape.result == DType::bf16)
-    streams ? run(std::true_type{}, static_cast<bf16*>(d)) : run(std::false_type{}, static_cast<bf16*>(d));
+  const auto of_types = [&](auto operand, auto result) {
+    streams ? run(std::true_type{}, operand, result) : run(std::false_type{}, operand, result);
+  };
+  if (shape.operand == DType::f32)
+    of_types(float{}, float{});
+  else if (shape.result == DType::f32)
+    of_types(bf16{}, float{});
   else
-    streams ? run(std::true_type{}, static_cast<float*>(d)) : run(std::false_type{}, static_cast<float*>(d));
+    of_types(bf16{}, bf16{});
 }
 
 }  // namespace llmc

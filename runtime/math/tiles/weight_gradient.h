@@ -1,5 +1,6 @@
-// A weight's gradient in AMX tiles: the product with A transposed, bf16 operands and fp32 sums, for which oneDNN has no
-// fast kernel. The plan chooses it where target.arch has tiles and the shape fits (compiler/ops/linear.cpp).
+// A weight's gradient in AMX tiles: the product with A transposed, operands in bf16 (for which oneDNN has no fast
+// kernel), or in fp32 by bf16x3 (operands.h), and fp32 sums. The plan chooses it where target.arch has tiles and the
+// shape fits (compiler/ops/linear.cpp).
 #pragma once
 
 #include <algorithm>
@@ -11,27 +12,32 @@ namespace llmc {
 
 /// Whether weight_gradient() computes this product: its form, and blocks of 32 in all three directions.
 constexpr bool is_weight_gradient(const GemmShape& shape) {
-  return shape.transpose_a && !shape.transpose_b && shape.operand == DType::bf16 && shape.result == DType::f32 &&
-         !shape.bias && !shape.residual && shape.m % 32 == 0 && shape.n % 32 == 0 && shape.k % 32 == 0;
+  return shape.transpose_a && !shape.transpose_b && (shape.operand == DType::bf16 || shape.operand == DType::f32) &&
+         shape.result == DType::f32 && !shape.bias && !shape.residual && shape.m % 32 == 0 && shape.n % 32 == 0 &&
+         shape.k % 32 == 0;
 }
 
-constexpr std::int64_t kGradientDepth = 2048;     // rows of A and B that are copied at a time
-constexpr std::int64_t kGradientPanel = 1 << 20;  // bytes of the narrow operand's copy: half a core's second cache
+// Bytes. A copy of fp32, as hi and lo, has as many as the original.
+constexpr std::int64_t kGradientDepth = 4096;     // of a column of A and B that are copied at a time
+constexpr std::int64_t kGradientPanel = 1 << 20;  // of the narrow operand's copy: half a core's second cache
 constexpr std::int64_t kGradientStrips = 2;       // strips of 32 columns of the wide one
+
+/// Rows of A and B that are copied at a time.
+constexpr std::int64_t gradient_depth(const GemmShape& shape) { return kGradientDepth / bytes_of(shape.operand, 1); }
 
 /// Columns of the narrow operand that a thread copies at once.
 constexpr std::int64_t gradient_panel_columns(const GemmShape& shape) {
-  return std::min({shape.m, shape.n, kGradientPanel / (2 * kGradientDepth)});
+  return std::min({shape.m, shape.n, kGradientPanel / kGradientDepth});
 }
 
 /// Bytes of one thread's copies and sums; a multiple of 64.
 constexpr std::size_t weight_gradient_bytes(const GemmShape& shape) {
-  return static_cast<std::size_t>(2 * kGradientDepth * (gradient_panel_columns(shape) + 32 * kGradientStrips) +
+  return static_cast<std::size_t>(kGradientDepth * (gradient_panel_columns(shape) + 32 * kGradientStrips) +
                                   4 * 32 * kGradientStrips * gradient_panel_columns(shape));
 }
 
-/// Share `part` of `parts` of D [m, n] = A^T B, or D += A^T B; A [k, m] and B [k, n] in bf16. `copies`: this thread's,
-/// aligned to 64 bytes. Every element is summed in the same order whatever `parts` is. The process has asked for tiles
+/// Share `part` of `parts` of D [m, n] = A^T B, or D += A^T B; A [k, m] and B [k, n]. `copies`: this thread's, aligned
+/// to 64 bytes. Every element is summed in the same order whatever `parts` is. The process has asked for tiles
 /// (device/cpu/arch.h).
 void weight_gradient(const GemmShape& shape, const void* a, const void* b, void* d, bool accumulate, int part,
                      int parts, void* copies);

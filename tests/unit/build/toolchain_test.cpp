@@ -4,11 +4,14 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 
 #include "compiler/build/flags.h"
+#include "device/cpu/arch.h"
 #include "error.h"
+#include "spec/targets.h"
 
 namespace llmc::build {
 namespace {
@@ -76,6 +79,30 @@ TEST(Toolchain, TheHomeCanBeNamed) {
 TEST(Toolchain, NativeBecomesANameThatTheCompilerTakes) {
   EXPECT_NE(resolve_cpu_arch("native"), "native");
   EXPECT_EQ(resolve_cpu_arch("x86-64-v3"), "x86-64-v3");
+}
+
+TEST(Toolchain, Bf16x3NeedsAnArchWithTiles) {
+  spec::Spec spec;
+  spec.compute = DType::f32;
+  spec.target.arch = {"cooperlake"};
+  EXPECT_NO_THROW(check_matmul(spec));
+  spec.matmul = spec::Matmul::bf16x3;
+  const auto refused = [&](const char* arch) {
+    spec.target.arch = {arch};
+    return refusal([&] { check_matmul(spec); });
+  };
+  EXPECT_EQ(refused("cooperlake"),
+            "precision.matmul: bf16x3 needs a processor with AMX, and target.arch: native is cooperlake on this "
+            "machine, which has none; write target.arch: sapphirerapids to build for one that has it, or "
+            "precision.matmul: auto");
+  EXPECT_NE(refused("native").find("native is left open here; write target.arch: sapphirerapids"), std::string::npos);
+  spec.target.arch = {"sapphirerapids"};
+  EXPECT_NO_THROW(check_matmul(spec));
+}
+
+TEST(Toolchain, SpecsKnowWhichNamesHaveTiles) {
+  for (const std::string& arch : spec::cpu_architectures())
+    EXPECT_EQ(std::ranges::count(spec::architectures_with_tiles(), arch), arch_has_tiles(arch)) << arch;
 }
 
 TEST(Toolchain, OneGencodeForEachArchitecture) {

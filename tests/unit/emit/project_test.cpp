@@ -82,6 +82,28 @@ TEST_F(Project, SpecialisedKernelsHaveNoParamsLeft) {
   }
 }
 
+TEST_F(Project, ProductsInBf16x3AreFp32ProductsInTiles) {
+  const std::vector<std::string> words = {
+      "precision.compute=fp32", "target.arch=sapphirerapids", "model.hidden_size=64", "model.num_attention_heads=2",
+      "model.head_dim=32",      "batch.sequence_length=32",   "batch.tokens=64",      "memory.loss_chunk=auto"};
+  std::vector<std::string> split = words;
+  split.push_back("precision.matmul=bf16x3");
+  const Files fp32 = emitted(words, Style::include), bf16x3 = emitted(split, Style::include);
+  EXPECT_EQ(fp32.at("step.h").find("tiles"), std::string::npos);
+  const std::string& shapes = bf16x3.at("step.h");
+  std::string o = shapes.substr(shapes.find("GemmShape kOForward"));
+  o.erase(o.find(';'));
+  EXPECT_NE(o.find(".tiles = true"), std::string::npos) << o;
+  EXPECT_EQ(o.find(".operand"), std::string::npos) << "fp32: " << o;
+  EXPECT_NE(bf16x3.at("step.cpp").find("fp32 + bias + residual, bf16x3 in tiles"), std::string::npos);
+  for (const auto& [name, text] : fp32) {
+    if (name.starts_with("kernels")) {
+      const std::string& other = bf16x3.at(name);  // its first line has the fingerprint
+      EXPECT_EQ(text.substr(text.find('\n')), other.substr(other.find('\n'))) << name;
+    }
+  }
+}
+
 TEST_F(Project, UnchangedFilesKeepTheirTime) {
   Files files = {{"a.txt", "a\n"}, {"sub/b.txt", "b\n"}};
   write_project(files, folder_ / "out", kTree, false);

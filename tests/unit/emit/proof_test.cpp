@@ -77,6 +77,10 @@ TEST(Proof, QuickStartInTiles) {
   prove("quickstart.yaml", {"sapphirerapids"}, {"precision.compute=bf16", "target.arch=sapphirerapids"});
 }
 
+TEST(Proof, QuickStartWithProductsInBf16x3) {
+  prove("quickstart.yaml", {"sapphirerapids"}, {"precision.matmul=bf16x3", "target.arch=sapphirerapids"});
+}
+
 TEST(Proof, QuickStartForOneInstructionSet) {
   prove("quickstart.yaml", {"cooperlake"}, {"precision.compute=bf16", "target.arch=cooperlake"});
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "device/cpu/arch.h"
+#include "tolerance.h"
 
 namespace llmc {
 
@@ -20,16 +21,7 @@ void weight_gradient_soft(const GemmShape& shape, const void* a, const void* b, 
 
 namespace {
 
-using Half = std::uint16_t;
-
-float widen(Half half) {
-  const std::uint32_t word = static_cast<std::uint32_t>(half) << 16;
-  float value;
-  std::memcpy(&value, &word, 4);
-  return value;
-}
-
-GemmShape shape(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t padding) {
+GemmShape shape(DType operand, std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t padding) {
   return {.m = m,
           .n = n,
           .k = k,
@@ -37,36 +29,53 @@ GemmShape shape(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t pad
           .pitch_a = m + 8,
           .pitch_b = n + 24,
           .pitch_d = n + padding,
-          .operand = DType::bf16,
+          .operand = operand,
           .result = DType::f32,
-          .accumulates = true};
+          .accumulates = true,
+          .tiles = true};
 }
 
-/// Each way through the kernel: A the wide operand and B, two depths of k and several chunks, more columns than a panel
-/// has, strips that make no whole group, a D that goes past the caches (its rows begin on cache lines) and one that
-/// does not.
+/// Each way through the kernel: both types of operands, A the wide one and B, two depths of k (of fp32 three) and
+/// several chunks, more columns than a panel has, strips that make no whole group, a D that goes past the caches (its
+/// rows begin on cache lines) and one that does not.
 std::vector<GemmShape> shapes() {
-  return {shape(96, 64, 2144, 8), shape(64, 96, 2144, 16), shape(320, 288, 288, 0), shape(288, 352, 64, 4)};
+  std::vector<GemmShape> all;
+  for (const DType operand : {DType::bf16, DType::f32})
+    all.insert(all.end(), {shape(operand, 96, 64, 2144, 8), shape(operand, 64, 96, 2144, 16),
+                           shape(operand, 320, 288, 288, 0), shape(operand, 288, 352, 64, 4)});
+  return all;
 }
 
 struct Product {
   GemmShape shape;
-  std::vector<Half> a, b;
+  std::vector<std::uint16_t> a, b;  // halves of words, or words of two halves
   std::vector<float> before;
 
   explicit Product(const GemmShape& s) : shape(s) {
     std::mt19937 engine(1);
     std::normal_distribution<float> normal;
-    const auto half = [&] {
-      const float value = normal(engine);
-      std::uint32_t word;
-      std::memcpy(&word, &value, 4);
-      return static_cast<Half>(word >> 16);
+    const auto fill = [&](std::vector<std::uint16_t>& matrix, std::int64_t count) {
+      matrix.resize(count * halves());
+      for (std::int64_t i = 0; i < count; ++i) {
+        const float value = normal(engine);
+        std::uint16_t pair[2];
+        std::memcpy(pair, &value, 4);
+        std::copy(pair + 2 - halves(), pair + 2, matrix.begin() + i * halves());
+      }
     };
-    a.resize(shape.k * shape.pitch_a), b.resize(shape.k * shape.pitch_b), before.resize(shape.m * shape.pitch_d);
-    for (Half& x : a) x = half();
-    for (Half& x : b) x = half();
+    fill(a, shape.k * shape.pitch_a), fill(b, shape.k * shape.pitch_b);
+    before.resize(shape.m * shape.pitch_d);
     for (float& x : before) x = normal(engine);
+  }
+
+  /// Of an element, from its upper one on.
+  int halves() const { return shape.operand == DType::f32 ? 2 : 1; }
+  float at(const std::vector<std::uint16_t>& matrix, std::int64_t i) const {
+    std::uint16_t pair[2] = {};
+    std::copy_n(matrix.begin() + i * halves(), halves(), pair + 2 - halves());
+    float value;
+    std::memcpy(&value, pair, 4);
+    return value;
   }
 
   template <class Kernel>
@@ -90,13 +99,11 @@ TEST(WeightGradient, MatchesSumsInDouble) {
       const std::vector<float> d = p.run(weight_gradient_soft, accumulate, 1);
       for (std::int64_t i = 0; i < s.m; ++i) {
         for (std::int64_t j = 0; j < s.n; ++j) {
-          double sum = accumulate ? p.before[i * s.pitch_d + j] : 0, magnitude = std::abs(sum);
-          for (std::int64_t l = 0; l < s.k; ++l) {
-            const double term = double(widen(p.a[l * s.pitch_a + i])) * widen(p.b[l * s.pitch_b + j]);
-            sum += term, magnitude += std::abs(term);
-          }
-          // As in gemm_test.cpp: 4 times the square root of the number of roundings.
-          ASSERT_NEAR(d[i * s.pitch_d + j], sum, 4 * std::sqrt(double(s.k)) * std::ldexp(magnitude, -24))
+          Terms terms;
+          for (std::int64_t l = 0; l < s.k; ++l)
+            terms.multiply(p.at(p.a, l * s.pitch_a + i), p.at(p.b, l * s.pitch_b + j));
+          if (accumulate) terms.add(p.before[i * s.pitch_d + j]);
+          ASSERT_NEAR(d[i * s.pitch_d + j], terms.sum, terms.tolerance(s))
               << s.m << " x " << s.n << " x " << s.k << ": " << i << ", " << j;
         }
         for (std::int64_t j = s.n; j < s.pitch_d; ++j)
@@ -139,7 +146,7 @@ TEST(WeightGradient, LeavesOtherProductsAlone) {
   EXPECT_FALSE(changed([](GemmShape& s) { s.k = 1040; }));
   EXPECT_FALSE(changed([](GemmShape& s) { s.transpose_a = false; }));
   EXPECT_FALSE(changed([](GemmShape& s) { s.transpose_b = true; }));
-  EXPECT_FALSE(changed([](GemmShape& s) { s.operand = DType::f32; }));
+  EXPECT_FALSE(changed([](GemmShape& s) { s.operand = DType::i32; }));
   EXPECT_FALSE(changed([](GemmShape& s) { s.result = DType::bf16; }));
   EXPECT_FALSE(changed([](GemmShape& s) { s.residual = true; }));
 }

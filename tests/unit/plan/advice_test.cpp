@@ -51,9 +51,8 @@ TEST(Advice, WhereEverythingFitsNoLimitIsClaimed) {
   EXPECT_EQ(found.micro_batch.to_within, 0);
 }
 
-TEST(Advice, AHintsGainIsThatOfThePlanThatItNames) {
-  const std::vector<std::string> words = {"precision.compute=fp32", "model.num_key_value_heads=12",
-                                          "model.num_attention_heads=12", "memory.recompute=full"};
+/// `words`: a run of fp32 for which there is something to say of each kind.
+void expect_true_hints(const std::vector<std::string>& words) {
   const Plan plan = make_plan(small_spec(words).spec);
   const std::vector<Hint> found = hints(plan);
   ASSERT_GE(found.size(), 3u);  // bf16, fewer heads of keys and values, nothing computed again
@@ -70,6 +69,15 @@ TEST(Advice, AHintsGainIsThatOfThePlanThatItNames) {
     EXPECT_GT(hint.seconds, 0);
   }
   for (std::size_t i = 1; i < found.size(); ++i) EXPECT_GE(found[i - 1].seconds, found[i].seconds);
+}
+
+TEST(Advice, AHintsGainIsThatOfThePlanThatItNames) {
+  std::vector<std::string> words = {"precision.compute=fp32", "model.num_key_value_heads=12",
+                                    "model.num_attention_heads=12", "memory.recompute=full"};
+  expect_true_hints(words);
+  // bf16 instead, and with it products in bf16.
+  words.insert(words.end(), {"precision.matmul=bf16x3", "target.arch=sapphirerapids"});
+  expect_true_hints(words);
 }
 
 }  // namespace

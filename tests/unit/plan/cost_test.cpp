@@ -193,6 +193,29 @@ TEST(Cost, AttentionIsInTilesWhereTheArchHasThem) {
   EXPECT_EQ(attention({"target.arch=sapphirerapids"}), portable);  // fp32
 }
 
+TEST(Cost, Fp32ProductsAreBf16x3OnRequestOnly) {
+  const auto split = [](const std::vector<std::string>& overrides, const char* file = "quickstart.yaml") {
+    std::set<std::string> names;
+    for (const Product& p : of_file(file, overrides).products)
+      if (p.shape.bf16x3()) names.insert(p.name);
+    return names;
+  };
+  const std::string tiles = "target.arch=sapphirerapids";
+  EXPECT_TRUE(split({tiles}).empty()) << "never chosen by itself";
+  EXPECT_TRUE(split({tiles, "precision.compute=bf16"}).empty());
+  EXPECT_TRUE(split({tiles, "precision.compute=bf16", "audit.compute=logits"}).empty()) << "an audit is in fp32";
+  const Plan plan = of_file("quickstart.yaml", {tiles, "precision.matmul=bf16x3"});
+  std::set<std::string> in_fp32;
+  for (const Product& p : plan.products) {
+    EXPECT_EQ(p.shape.operand, DType::f32);
+    const bool fits = p.shape.m % 32 == 0 && p.shape.n % 32 == 0 && p.shape.k % 32 == 0;
+    EXPECT_EQ(p.shape.bf16x3(), fits) << p.name;
+    if (!fits) in_fp32.insert(p.name);
+  }
+  EXPECT_EQ(in_fp32, std::set<std::string>{"sample_logits_forward"});  // 8 rows
+  EXPECT_TRUE(split({tiles, "precision.matmul=bf16x3", "model.hidden_size=272", "model.head_dim=34"}).empty());
+}
+
 TEST(Cost, RecomputationAddsLaunchesAndFlops) {
   const Cost none = make_plan(small_spec().spec).cost;
   const Cost full = make_plan(small_spec({"memory.recompute=full"}).spec).cost;

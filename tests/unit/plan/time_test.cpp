@@ -96,6 +96,33 @@ TEST(Time, OfOneStreamIsTheSumOfItsPrices) {
   EXPECT_NEAR(plan.cost.time.seconds / sum, 1, 1e-9);
 }
 
+/// No device file has rates of bf16x3: it is three products of bf16.
+TEST(Time, OfBf16x3IsThreeTimesBf16s) {
+  Plan plan = make_plan(small_spec({"precision.compute=fp32", "precision.matmul=bf16x3", "target.arch=sapphirerapids",
+                                    "model.hidden_size=512", "model.num_attention_heads=8", "model.head_dim=64",
+                                    "model.intermediate_size=1024", "batch.sequence_length=512", "batch.tokens=1024"})
+                            .spec);
+  const auto product = std::ranges::find_if(plan.launches, [](const Launch& l) { return l.op == "gate_up"; });
+  ASSERT_NE(product, plan.launches.end());
+  const GemmShape& shape = plan.products[product->product].shape;
+  ASSERT_TRUE(shape.bf16x3());
+  ASSERT_GT(plan.device[Figure::product_bf16], plan.device[Figure::product_fp32]);
+  const auto compute = [&] {
+    std::string formula;
+    price(plan, *product, &formula);
+    return formula.substr(0, formula.find('\n'));
+  };
+  EXPECT_EQ(compute(), fmt::format("compute {0:.4g} GFLOP / {1:.4g} GFLOP/s, a third of bf16's = {2:.4g} ms",
+                                   1e-9 * product->flops, 1e-9 * plan.device[Figure::product_bf16] / 3,
+                                   3e3 * product->flops / plan.device[Figure::product_bf16]));
+  // And where a device has rates by size, those of bf16.
+  const auto rates = [](double rate) {
+    return std::array<std::vector<double>, devices::kForms>{{{rate}, {rate}, {rate}}};
+  };
+  plan.device.products = {"measured", {512}, {{DType::bf16, rates(6e11)}, {DType::f32, rates(1e11)}}};
+  EXPECT_NEAR(price(plan, *product).seconds - plan.device[Figure::launch], product->flops / 2e11, 1e-9);
+}
+
 TEST(Time, FormulasSayWhatTheyCompute) {
   const Plan plan = reference({});
   for (const Launch& launch : plan.launches) {

@@ -147,6 +147,27 @@ TEST(Load, ANewKeyAtItsDefaultLeavesFingerprintsAsTheyWere) {
   EXPECT_NE(model_fingerprint(resolve(kGood, {"model.qk_norm=true"}).spec), model_fingerprint(resolve(kGood).spec));
 }
 
+TEST(Load, Bf16x3IsAChoiceOfFp32RunsWithTiles) {
+  const std::vector<std::string> fp32 = {"precision.compute=fp32", "target.arch=sapphirerapids"};
+  std::vector<std::string> automatic = fp32, split = fp32;
+  automatic.push_back("precision.matmul=auto"), split.push_back("precision.matmul=bf16x3");
+  EXPECT_EQ(resolve(kGood, fp32).spec.matmul, Matmul::automatic);
+  EXPECT_EQ(resolve(kGood, split).spec.matmul, Matmul::bf16x3);
+  EXPECT_EQ(fingerprint(resolve(kGood, automatic).spec), fingerprint(resolve(kGood, fp32).spec));
+  EXPECT_NE(fingerprint(resolve(kGood, split).spec), fingerprint(resolve(kGood, fp32).spec));
+  EXPECT_EQ(model_fingerprint(resolve(kGood, split).spec), model_fingerprint(resolve(kGood, fp32).spec))
+      << "a checkpoint goes on in either";
+  // What native is, only the machine that builds knows.
+  EXPECT_EQ(resolve(kGood, {"precision.compute=fp32", "precision.matmul=bf16x3"}).spec.matmul, Matmul::bf16x3);
+  const auto advice = [](const std::vector<std::string>& overrides) {
+    const LoadResult result = load_text(kGood, "a.yaml", overrides);
+    return result.diagnostics.size() == 1 && result.diagnostics[0].code == "E0325" ? result.diagnostics[0].advice : "";
+  };
+  EXPECT_EQ(advice({"precision.matmul=bf16x3"}), "write compute: fp32, or matmul: auto");
+  EXPECT_EQ(advice({"precision.matmul=bf16x3", "precision.compute=fp32", "target.arch=icelake-server"}),
+            "write matmul: auto, or arch: sapphirerapids");
+}
+
 TEST(Load, FileErrors) {
   EXPECT_EQ(codes_of(load("/nowhere/at/all.yaml")), "E0111");
   EXPECT_EQ(codes_of(load("/dev/zero")), "E0111");

@@ -173,6 +173,9 @@ TEST(ProductRate, TheLargestPlainProductWithinBounds) {
   EXPECT_EQ(whole.m * whole.n, 8192 * 128000);
   EXPECT_LE(2.0 * static_cast<double>(part.m * part.n * part.k), kBoundedFlops);
   EXPECT_TRUE(part.m % 64 == 0 && part.n % 64 == 0 && part.k == 4096 && part.m >= 64 && part.n >= 64);
+  EXPECT_EQ(describe({2e11, small}), "200.0 GFLOP/s measured, 512 x 256 x 128 in fp32");
+  small.tiles = true;
+  EXPECT_EQ(describe({2e11, small}), "200.0 GFLOP/s measured, 512 x 256 x 128 in bf16x3");
 }
 
 TEST(Metrics, Lines) {

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "compiler/verify/verification.h"
+
 namespace llmc::verify {
 namespace {
 
@@ -71,6 +73,17 @@ TEST(Distance, IsNormOverNorm) {
   Distance of_zero;
   of_zero.add(row(zero), row(found));
   EXPECT_TRUE(std::isinf(of_zero.relative()));
+}
+
+TEST(Bounds, OfBf16x3LieBetweenThoseOfFp32AndBf16) {
+  spec::Spec fp32, bf16x3, bf16;
+  fp32.compute = bf16x3.compute = DType::f32;
+  bf16x3.matmul = spec::Matmul::bf16x3;
+  for (std::size_t i = 0; i < kTensorClasses; ++i) {
+    const auto tensors = static_cast<TensorClass>(i);
+    EXPECT_LT(bound_of(tensors, fp32), bound_of(tensors, bf16x3)) << name_of(tensors);
+    EXPECT_LT(bound_of(tensors, bf16x3), bound_of(tensors, bf16)) << name_of(tensors);
+  }
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "device/types.h"
 #include "error.h"
+#include "math/gemm.h"
 
 namespace llmc::verify {
 namespace {
@@ -34,8 +35,8 @@ class Example {
     return add_record(record, op_.outputs, outputs_);
   }
 
-  verify::Run run(bool adds = false) {
-    verify::Run run{graph_, region_, op_, inputs_, outputs_, adds, 42};
+  verify::Run run(bool adds = false, double left_out = 0) {
+    verify::Run run{graph_, region_, op_, inputs_, outputs_, adds, 42, left_out};
     interpret(run);
     return run;
   }
@@ -80,6 +81,16 @@ TEST(Interpreter, LinearAddsBiasAndResidual) {
   Example example(op);
   example.in({{1, 2}}).in({{3, 4}, {5, 6}, {7, 8}}).in({{0.5, 0.25, 0.125}}).in({{100, 200, 300}}).out(1, 3);
   expect_near(example.run().out(0), {{111.5, 217.25, 323.125}});
+}
+
+TEST(Interpreter, WhatAProductLeavesOutIsInItsBound) {
+  // Norms of row and column 5 and 13; a sum of two products in fp32 is off by some 2^-24 of them.
+  Example example(Op{.kind = OpKind::linear, .name = "y"});
+  example.in({{3, 4}}).in({{5, 12}}).out(1, 1);
+  const auto fp32 = example.run(), split = example.run(false, kBf16x3);
+  EXPECT_EQ(split.outputs[0].scale_at(0, 0), 65);
+  EXPECT_EQ(split.outputs[0].noise - fp32.outputs[0].noise, kBf16x3);
+  EXPECT_LT(fp32.outputs[0].noise, 10 * kFp32);
 }
 
 TEST(Interpreter, WeightGradientsAddUp) {
