@@ -170,7 +170,8 @@ def main():
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--check", action="store_true")
-    parser.add_argument("--folder", default=os.path.join(SOURCE, "build", "mutations"), help="of the copy")
+    parser.add_argument("--folder", default=os.path.join(SOURCE, "build", "mutations"), type=os.path.abspath,
+                        help="of the copy")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--python", default="", help="LLMC_PYTHON of the copy's build")
     arguments = parser.parse_args()
