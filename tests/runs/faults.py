@@ -311,11 +311,12 @@ class Faults(ranks.RanksTest):
                 job.in_forward_or_backward()
                 layer = plan["ranks"]["buckets"][1]
                 processes.Arena(job.rank(), plan, HEAD_DIM).write("masters", layer["offset"], struct.pack("<f", float("nan")) * layer["elements"])
-                # Renames get slow: what follows a save, such as its retention, is still under way when the run goes back.
+                # Checkpoints are removed slowly: the last save's retention is still at one when the run goes back, which removes it, too.
                 open(slow, "w").close()
                 os.kill(job.rank(), signal.SIGCONT)
                 line = job.until("a rollback", lambda: re.search(r"10 updates in a row were skipped.*the run goes back to step (\d+), and on with the samples after those of step (\d+)", job.said()))
                 back, left = map(int, line.groups())
+                os.remove(slow)
                 self.assertIn(f"weights of rank {VICTIM} (host {HOST})", line.group(0))
                 job.until("a checkpoint after it", lambda: job.last_step() > left)
                 os.kill(job.rank(0), signal.SIGTERM)

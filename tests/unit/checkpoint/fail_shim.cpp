@@ -4,7 +4,7 @@
 // lets a signal interrupt before they began (open, write, fsync), SHORT only writes, SYNC (EIO) only fsync. Removals
 // are counted for KILL only: what is not removed has a hidden name, and goes before the next save.
 // LLMC_FAIL_FREE=bytes: what statvfs reports. LLMC_FAIL_LOG=file: which calls came, in their order.
-// LLMC_FAIL_SLOW=file: while it is there a rename takes 0.1 s.
+// LLMC_FAIL_SLOW=file: while it is there, the removal of a checkpoint, which begins with its renaming, waits for 0.5 s.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -125,7 +125,9 @@ int mkdir(const char* path, mode_t permissions) {
 int rename(const char* from, const char* to) {
   static const auto real = next<int (*)(const char*, const char*)>("rename");
   note("rename", std::string(from) + " " + to);
-  if (const char* slow = std::getenv("LLMC_FAIL_SLOW"); slow && ::access(slow, F_OK) == 0) ::usleep(100'000);
+  if (const char* slow = std::getenv("LLMC_FAIL_SLOW");
+      slow && std::string_view(from).find("/step-") != std::string_view::npos && ::access(slow, F_OK) == 0)
+    ::usleep(500'000);
   return fails(Call::kOther) ? -1 : real(from, to);
 }
 

@@ -161,18 +161,18 @@ std::size_t allocated_by(MathLibrary& library, const GemmShape& shape) {
   return allocated() - before;
 }
 
-/// oneDNN would copy all of the result, whose rows have padding: 39 MiB.
+/// Of a wide result whose rows have padding oneDNN would hold copies: 20 MiB here, where blocks take 7.
 TEST(Gemm, BlocksOfAPaddedResultTakeLittleMemory) {
   Device device(0, 2);
   MathLibrary library(device, nullptr, 0);
   const GemmShape shape{
-      .m = 2048, .n = 4097, .k = 256, .transpose_b = true, .pitch_a = 256, .pitch_b = 256, .pitch_d = 4100};
-  const Buffer a(f32, 2048 * 256), b(f32, 4097 * 256);
-  Buffer d(f32, 2048 * 4100);
+      .m = 1024, .n = 16385, .k = 256, .transpose_b = true, .pitch_a = 256, .pitch_b = 256, .pitch_d = 16388};
+  const Buffer a(f32, 1024 * 256), b(f32, 16385 * 256);
+  Buffer d(f32, 1024 * 16388);
   const std::size_t before = peak_resident();
   const Gemm gemm(library, shape);
   gemm(device.stream(), {a.bytes.data(), b.bytes.data(), nullptr, nullptr, d.bytes.data(), false});
-  EXPECT_LE(peak_resident() - before, std::size_t{20} << 20);
+  EXPECT_LE(peak_resident() - before, std::size_t{12} << 20);
 }
 
 /// oneDNN would cut the sum into as many parts as there are threads, each with a result of 16 MiB.
