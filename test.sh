@@ -5,7 +5,7 @@ set -eu
 cd "$(dirname "$0")"
 jobs="${LLMC_JOBS:-$(nproc)}"
 minutes="build/test_minutes"
-echo "On two cores the build takes about 7 minutes the first time, and the tests about 17 after it."
+echo "On two cores the build takes 4 to 7 minutes the first time, and the tests 12 to 17 after it."
 [ ! -f "$minutes" ] || echo "The last time that all of it passed here, build and tests took $(cat "$minutes") minutes."
 begin=$(date +%s)
 ./setup.sh
