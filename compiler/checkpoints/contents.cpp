@@ -79,7 +79,7 @@ fs::path find_checkpoint(const fs::path& named) {
       if (!find_checkpoint_damage(*it, Depth::sizes)) return it->path;
     refuse(fmt::format("the run '{}' has no checkpoint that is complete", named.string()));
   }
-  if (!fs::exists(named / "manifest.json", error) && !fs::exists(named / "state.json", error))
+  if (!has_manifest(named) && !fs::exists(named / "state.json", error))
     refuse(fmt::format(
         "'{}' is {}; give a checkpoint such as RUN/checkpoints/step-00000100, or a run folder for its "
         "newest one",

@@ -31,7 +31,7 @@ void check_run(const fs::path& run) {
   if (!fs::exists(run, error)) refuse("is not there");
   if (!fs::is_directory(run, error)) refuse("is not a folder");
   if (RunFolder::holds_run(run) || fs::is_directory(checkpoints_directory(run), error)) return;
-  refuse(fs::exists(run / "manifest.json", error) ? "is a checkpoint" : "holds no run");
+  refuse(has_manifest(run) ? "is a checkpoint" : "holds no run");
 }
 
 /// "val_loss", or "val_loss/NAME" where the set that leads has a name. A spec that cannot be read has none.

@@ -87,7 +87,7 @@ void refuse_spec_of_a_run(const std::string& file) {
   if (path.filename() == "spec.yaml" && RunFolder::holds_run(folder))
     going_on = fmt::format("start its trainer with --run {} (`llmc compile {} -o DIR` makes one where it is gone)",
                            name, shell_word(path.string()));
-  else if (path.filename() == "spec.yaml" && fs::exists(folder / "state.json") && fs::exists(folder / "manifest.json"))
+  else if (path.filename() == "spec.yaml" && fs::exists(folder / "state.json") && has_manifest(folder))
     going_on = fmt::format("start a trainer of its model with --resume {}", name);
   else
     return;

@@ -8,10 +8,12 @@
 #include "compiler/calibrate/calibration.h"
 #include "compiler/cli/build.h"
 #include "compiler/cli/commands.h"
+#include "device/device.h"
 #include "error.h"
 #include "files/durable_file.h"
 #include "files/temporary_folder.h"
 #include "math/onednn/support.h"
+#include "option_checks.h"
 
 namespace llmc::cli {
 
@@ -132,7 +134,12 @@ fs::path place(const CalibrateOptions& options, const std::string& name) {
 void run(const CalibrateOptions& options) {
   if (options.files.empty() && !options.device.empty())
     throw Failure(Exit::usage, "--device is for files that a trainer has written on another device");
-  if (options.files.empty()) place(options, "cpu");  // refused before a minute of measuring
+  const Writer writer{Exit::usage, "-o"};
+  if (options.files.empty()) {  // refused before a minute of measuring
+    const fs::path path = place(options, "cpu");
+    if (options.out.empty()) make_directories(path.parent_path(), writer);
+    check_can_write(path, writer);
+  }
   std::vector<calibration::Figures> all;
   for (const std::string& file : options.files) all.push_back(calibration::read_figures(content(file), file));
   if (all.empty()) all = measure(options);
@@ -142,7 +149,6 @@ void run(const CalibrateOptions& options) {
       "# Written by llmc calibrate: what was measured, and the rest as llmc has it.\n{}", devices::to_yaml(device));
   devices::read(text, "the device file");
   const fs::path path = place(options, device.name);
-  const Writer writer{Exit::usage, "-o"};
   if (options.out.empty()) make_directories(path.parent_path(), writer);
   write_file_atomically(path, text, writer);
   using devices::Figure;
@@ -177,7 +183,7 @@ void add_calibrate_command(CLI::App& app) {
   auto* seconds =
       command->add_option("--seconds", options->seconds, "of measuring; compiling the trainers that do comes on top")
           ->type_name("SECONDS")
-          ->check(CLI::Range(0.0, 3600.0))
+          ->check(finite_from(0, 3600))
           ->capture_default_str();
   auto* sizes = command->add_option("--sizes", options->sizes, "m, n and k of products (default: 32 128 512 2048)")
                     ->type_name("N")
@@ -187,7 +193,7 @@ void add_calibrate_command(CLI::App& app) {
                                    "processor threads (default: as of a run, OMP_NUM_THREADS, else all that this "
                                    "process may use)")
                       ->type_name("N")
-                      ->check(CLI::Range(1, 4096));
+                      ->check(CLI::Range(1, kMostThreads));
   for (CLI::Option* option : {seconds, sizes, threads, add_jobs(command, options->build)})
     option->excludes(command->get_option("files"));
   command->footer("Measure while nothing else runs.\nExample: llmc calibrate");

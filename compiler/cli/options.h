@@ -28,6 +28,8 @@ class InvalidSpec : public Failure {
 /// True where ANSI colours may be written: a terminal, and NO_COLOR not set.
 bool colour_on(int file_descriptor);
 
+inline constexpr double kMostPrice = 1e6;  // of a device-hour
+
 /// The spec or its errors, whose suggestions llmc could plan.
 spec::LoadResult read_spec(const SpecArguments& arguments);
 

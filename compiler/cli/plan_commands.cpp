@@ -15,6 +15,7 @@
 #include "compiler/report/time_report.h"
 #include "error.h"
 #include "files/durable_file.h"
+#include "option_checks.h"
 #include "shares.h"
 #include "spec/print.h"
 #include "spec/schema.h"
@@ -58,13 +59,15 @@ bool is_native(const spec::Resolved& resolved) {
          resolved.spec.target.arch == std::vector<std::string>{"native"};
 }
 
-std::unique_ptr<Loaded> plan_side(const std::string& label, spec::Resolved resolved, bool here) {
+std::unique_ptr<Loaded> plan_side(const std::string& label, spec::Resolved resolved, bool here) try {
   auto loaded = std::make_unique<Loaded>();
   loaded->planned = plan_loaded(std::move(resolved), here);
   loaded->side = {label, &loaded->planned.plan, key_values(spec::keys_json(loaded->planned.resolved)),
                   emit::emit_project(loaded->planned.plan, loaded->planned.texts, source_tree(build::find_home()),
                                      emit::Style::specialised)};
   return loaded;
+} catch (const Failure& failure) {
+  throw Failure(failure.code(), fmt::format("{}: {}", label, failure.what()));
 }
 
 /// The keys with what stands for `auto` and `native`, and with paths as they are from everywhere.
@@ -192,7 +195,10 @@ void add_plan_commands(CLI::App& app, Result& result) {
       "every kernel with its bytes and FLOPs; for CUDA also registers, spills, shared memory and "
       "occupancy as ptxas reports them, for which what is not built yet is compiled");
   launches->excludes(json)->excludes(kernels);
-  plan_command->add_option("-o,--out", plan->build.out, "folder of the project (default build/<name>)")->needs(kernels);
+  kernels->excludes("--hints");
+  plan_command->add_option("-o,--out", plan->build.out, "folder of the project (default build/<name>)")
+      ->check(not_empty())
+      ->needs(kernels);
   add_jobs(plan_command, plan->build)->needs(kernels);
   plan_command
       ->add_option("--world", plan->world,
@@ -201,16 +207,18 @@ void add_plan_commands(CLI::App& app, Result& result) {
       ->check(CLI::Range(1, kMostRanks));
   plan_command->add_option("--explain", plan->explain, "how the time of this op or kernel is predicted, with numbers")
       ->type_name("OP")
+      ->check(not_empty())
       ->excludes(json)
       ->excludes(kernels)
       ->excludes(launches);
   plan_command->add_flag("--pin", plan->pin, "the spec with what every `auto` became, on standard output")
+      ->excludes("--explain")
       ->excludes(json)
       ->excludes(kernels)
       ->excludes(launches);
   plan_command->add_option("--price", plan->price, "what the run costs with this price of a device-hour")
       ->type_name("PRICE")
-      ->check(CLI::PositiveNumber)
+      ->check(finite_above(0, kMostPrice))
       ->excludes(json)
       ->excludes(kernels)
       ->excludes(launches);
@@ -219,6 +227,8 @@ void add_plan_commands(CLI::App& app, Result& result) {
           "--measured", plan->measured,
           "predicted times beside those in a timeline of this plan's trainer (trainer --timeline FILE), op by op")
       ->type_name("FILE")
+      ->check(not_empty())
+      ->excludes("--hints")
       ->excludes(kernels)
       ->excludes(launches)
       ->excludes("--explain")
@@ -227,6 +237,7 @@ void add_plan_commands(CLI::App& app, Result& result) {
       ->add_option("--html", plan->html,
                    "the plan as one page, FILE.html: memory over the step, time by op, streams, other choices")
       ->type_name("FILE")
+      ->check(not_empty())
       ->excludes("--hints")
       ->excludes(json)
       ->excludes(kernels)

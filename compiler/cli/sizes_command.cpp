@@ -13,6 +13,7 @@
 #include "compiler/report/plan_report.h"
 #include "compiler/report/time_report.h"
 #include "error.h"
+#include "option_checks.h"
 #include "shares.h"
 #include "spec/scalars.h"
 #include "spec/values.h"
@@ -28,6 +29,8 @@ struct SizesOptions {
   double price = 0;
   bool json = false;
 };
+
+constexpr std::int64_t kMostTokens = 1'000'000'000'000'000;  // of which a schedule has its steps
 
 /// Widths and depths of Llamas as they are trained, from 0.1 to 70 billion parameters.
 struct Shape {
@@ -110,11 +113,19 @@ std::string row_text(const Shape& shape, const nlohmann::ordered_json& row) {
   return line + "\n";
 }
 
+/// No spec names it: what is wrong with it is the command line.
+devices::Device device_of(const SizesOptions& options) try {
+  return devices::named(options.device);
+} catch (const Failure& failure) {
+  throw Failure(Exit::usage, fmt::format("--device: {}", failure.what()));
+}
+
 void sizes(const SizesOptions& options) {
   const auto tokens = spec::parse_integer(options.tokens).value;
-  if (!tokens || *tokens < 1)
-    throw Failure(Exit::usage, fmt::format("--tokens takes a whole number such as 20G, not '{}'", options.tokens));
-  const devices::Device device = devices::named(options.device);
+  if (!tokens || *tokens < 1 || *tokens > kMostTokens)
+    throw Failure(Exit::usage,
+                  fmt::format("--tokens takes a whole number such as 20G, at most 1000000G, not '{}'", options.tokens));
+  const devices::Device device = device_of(options);
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   if (!options.json)
     fmt::print(
@@ -143,7 +154,7 @@ void add_sizes_command(CLI::App& app) {
       ->check(CLI::Range(64, 1 << 20));
   command->add_option("--vocab-size", options->vocabulary, "of the tokenizer (default 32768)")
       ->check(CLI::Range(256, 1 << 20));
-  command->add_option("--price", options->price, "of a device-hour")->check(CLI::PositiveNumber);
+  command->add_option("--price", options->price, "of a device-hour")->check(finite_above(0, kMostPrice));
   command->add_flag("--json", options->json, "the rows as JSON on standard output");
   command->footer("Example: llmc sizes --device h100-sxm --world 8 --tokens 100G --price 2.5");
   command->callback([options] { sizes(*options); });

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "spec/schema.h"
 #include "spec/values.h"
 
 namespace llmc::plan {
@@ -16,15 +17,23 @@ constexpr std::int64_t kMostTokens = 1 << 24;  // of a pass: far more than devic
 /// The largest value that fits, up to multiples of a sixteenth of it where that is more than `unit`. `known` fits.
 Limit largest(std::int64_t known, std::int64_t unit, std::int64_t most, const auto& fits) {
   std::int64_t low = known, high = 0;
-  while (high == 0 && low < most) (fits(2 * low) ? low : high) = 2 * low;
-  if (high == 0) return {low, low, 0};
+  while (high == 0 && low < most) {
+    const std::int64_t next = std::min(2 * low, most);
+    (fits(next) ? low : high) = next;
+  }
+  if (high == 0) return {low, low, 0, 0};
   const auto step =
       std::max(unit, static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(low))) / 16 / unit * unit);
   while (high - low > step) {
     const std::int64_t middle = low + std::max((high - low) / 2 / step, std::int64_t{1}) * step;
     (fits(middle) ? low : high) = middle;
   }
-  return {low, low, high - low};
+  return {low, low, high - low, high - low};
+}
+
+/// Of a pass of kMostTokens, or the most that the key takes.
+std::int64_t most_of(const char* key, std::int64_t of_tokens) {
+  return std::min(of_tokens, static_cast<std::int64_t>(*spec::find_key(key)->maximum));
 }
 
 /// With nothing computed again but what the plan does, then with everything.
@@ -38,8 +47,11 @@ Limit both(const Plan& plan, const Spec& spec, std::int64_t known, std::int64_t 
     };
   };
   Limit limit = largest(known, unit, most, fits(spec.memory.recompute));
-  if (plan.spec.memory.recompute.kind == spec::Recompute::Kind::automatic)
-    limit.recomputing_all = largest(limit.as_chosen, unit, most, fits({.kind = spec::Recompute::Kind::full})).as_chosen;
+  if (plan.spec.memory.recompute.kind == spec::Recompute::Kind::automatic) {
+    const Limit all = largest(limit.as_chosen, unit, most, fits({.kind = spec::Recompute::Kind::full}));
+    limit.recomputing_all = all.as_chosen;
+    limit.all_to_within = all.to_within;
+  }
   return limit;
 }
 
@@ -122,19 +134,20 @@ Limits limits(const Plan& plan) {
   const std::int64_t ranks = spec.parallel.world_size;
   spec.memory.loss_chunk = 0;
   Limits limits;
-  limits.micro_batch = both(plan, spec, plan.choice.micro_batch, 1, kMostTokens / spec.batch.sequence_length,
+  limits.micro_batch = both(plan, spec, plan.choice.micro_batch, 1,
+                            most_of("batch.micro_batch", kMostTokens / spec.batch.sequence_length),
                             [&](Spec changed, std::int64_t sequences) {
                               changed.batch.micro_batch = sequences;
                               changed.batch.tokens = sequences * ranks * changed.batch.sequence_length;
                               return changed;
                             });
-  limits.sequence_length =
-      both(plan, spec, spec.batch.sequence_length, 64, kMostTokens, [&](Spec changed, std::int64_t tokens) {
-        changed.batch.micro_batch = 1;
-        changed.batch.sequence_length = tokens;
-        changed.batch.tokens = ranks * tokens;
-        return changed;
-      });
+  limits.sequence_length = both(plan, spec, spec.batch.sequence_length, 64,
+                                most_of("batch.sequence_length", kMostTokens), [&](Spec changed, std::int64_t tokens) {
+                                  changed.batch.micro_batch = 1;
+                                  changed.batch.sequence_length = tokens;
+                                  changed.batch.tokens = ranks * tokens;
+                                  return changed;
+                                });
   return limits;
 }
 

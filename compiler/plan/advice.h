@@ -14,7 +14,8 @@ namespace llmc::plan {
 struct Limit {
   std::int64_t as_chosen = 0;        // with the recomputation of the plan
   std::int64_t recomputing_all = 0;  // with every layer computed again; as_chosen where the spec fixes memory.recompute
-  std::int64_t to_within = 1;        // what is so much larger does not fit; 0: nothing larger was tried
+  std::int64_t to_within = 1;        // what is so much larger than as_chosen does not fit; 0: nothing was tried
+  std::int64_t all_to_within = 1;    // the same of recomputing_all
   friend bool operator==(const Limit&, const Limit&) = default;
 };
 

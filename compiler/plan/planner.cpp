@@ -52,13 +52,14 @@ std::string ways_out(const spec::Spec& spec, std::int64_t needed) {
   };
   const Way as_is{spec, ""};
   // What ranks have for sharing out costs words on the wire, and neither computation nor a smaller model.
-  const Shard shared = spec.parallel.shard;
-  for (const auto& [shard, word] : {std::pair(Shard::optimizer, "optimizer"), std::pair(Shard::gradients, "gradients"),
-                                    std::pair(Shard::parameters, "parameters")})
-    if (spec.parallel.world_size > 1 && shard > shared &&
-        try_one(
-            as_is.with(fmt::format("parallel.shard: {}", word), [shard](spec::Spec& s) { s.parallel.shard = shard; })))
-      break;
+  const bool shares = spec.parallel.world_size > 1 && !spec.parallel.shard_automatic;
+  for (const Shard shard : shares ? possible_shards(spec) : std::vector<Shard>()) {
+    if (shard <= spec.parallel.shard) continue;
+    const auto share = [shard](spec::Spec& s) { s.parallel.shard = shard; };
+    spec::Spec changed = spec;
+    share(changed);
+    if (try_one(as_is.with("parallel.shard: " + spec::text_of("parallel.shard", changed), share))) break;
+  }
   if (spec.batch.micro_batch > 1)
     for (std::int64_t smaller : micro_batch_sizes(spec.batch.tokens / spec.batch.sequence_length))
       if (smaller < spec.batch.micro_batch &&

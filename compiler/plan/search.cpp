@@ -54,7 +54,7 @@ std::vector<std::int64_t> micro_batch_choices(const spec::Spec& spec) {
 std::vector<Shard> shard_choices(const spec::Spec& spec) {
   if (!spec.parallel.shard_automatic) return {spec.parallel.shard};
   if (spec.parallel.world_size == 1) return {Shard::optimizer};  // alike for one rank
-  return {Shard::none, Shard::optimizer, Shard::gradients, Shard::parameters};
+  return possible_shards(spec);
 }
 
 /// What the ops of a graph leave open: tensors of all parameters, and memory that an op wants beside its results.
@@ -94,6 +94,12 @@ std::vector<Groups> all_sets() {
 }  // namespace
 
 bool fits_budget(const Plan& plan) { return plan.needed_bytes() <= static_cast<std::size_t>(plan.spec.memory.budget); }
+
+std::vector<Shard> possible_shards(const spec::Spec& spec) {
+  std::vector<Shard> shards = {Shard::none, Shard::optimizer, Shard::gradients};
+  if (spec.audit.compute != spec::AuditCompute::forward) shards.push_back(Shard::parameters);
+  return shards;
+}
 
 std::vector<std::int64_t> micro_batch_sizes(std::int64_t sequences) {
   std::vector<std::int64_t> result;

@@ -14,6 +14,9 @@ namespace llmc::plan {
 /// Whether the arena, and what a CPU's trainer takes beside it, are within memory.budget.
 bool fits_budget(const Plan& plan);
 
+/// What ranks may share out, less first: not the weights where audit.compute: forward reads all of them (E0322).
+std::vector<Shard> possible_shards(const spec::Spec& spec);
+
 /// Divisors of `sequences`, the largest first: of how many a pass may be.
 std::vector<std::int64_t> micro_batch_sizes(std::int64_t sequences);
 

@@ -57,7 +57,7 @@ std::vector<spec::Spec> specs_near(const Plan& plan) {
   if (plan.spec.parallel.world_size == 1) return specs;
   base.batch.micro_batch = plan.choice.micro_batch;
   base.memory.recompute = plan::chosen_spec(plan).memory.recompute;
-  for (const Shard shard : {Shard::none, Shard::optimizer, Shard::gradients, Shard::parameters}) {
+  for (const Shard shard : plan::possible_shards(plan.spec)) {
     base.parallel.shard = shard;
     specs.push_back(base);
   }

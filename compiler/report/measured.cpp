@@ -35,6 +35,8 @@ Key key_of(const Plan& plan, const plan::Launch& launch) {
 
 Json parse(const std::filesystem::path& file) {
   std::ifstream in(file);
+  std::error_code unknown;
+  if (std::filesystem::is_directory(file, unknown)) refuse(file, "that is a folder; name the file in it");
   if (!in) refuse(file, "there is no such file, or it cannot be read");
   const Json trace = Json::parse(in, nullptr, false);
   if (!trace.is_object() || !trace.contains("traceEvents") || !trace.contains("otherData") ||

@@ -24,6 +24,8 @@ std::string human_bytes(double bytes) {
   return unit ? fmt::format("{:.2f} {}", bytes, kUnits[unit]) : fmt::format("{:.0f} B", bytes);
 }
 
+std::string signed_bytes(double bytes) { return (bytes < 0 ? "-" : "+") + human_bytes(std::fabs(bytes)); }
+
 std::string human_count(double count) {
   static constexpr const char* kUnits[] = {"", " k", " M", " G", " T", " P"};
   int unit = 0;
@@ -162,7 +164,7 @@ nlohmann::ordered_json ranks_json(const Plan& plan) {
                              {"sent_bytes", l.wire},
                              {"beside_compute", has_work_beside(plan, l)}});
   return {{"world_size", ranks},
-          {"shard", spec::text_of("parallel.shard", plan.spec)},
+          {"shard", spec::text_of("parallel.shard", plan::chosen_spec(plan))},
           {"micro_batches_of_a_rank", plan.rank_micro_batches()},
           {"buckets", buckets},
           {"collectives", collectives},
@@ -188,7 +190,7 @@ std::string ranks_text(const Plan& plan) {
       "ranks: {}, shard {}; of {} micro-batches a rank runs at most {}; it sends {} a step, {} of it beside "
       "compute\n  {:<26} {:<38} {:>6} {:>12}\n{}"
       "  {} buckets, the largest {} parameters, of which a rank's share is {}\n\n",
-      ranks, spec::text_of("parallel.shard", plan.spec), plan.micro_batches(), plan.rank_micro_batches(),
+      ranks, spec::text_of("parallel.shard", plan::chosen_spec(plan)), plan.micro_batches(), plan.rank_micro_batches(),
       human_bytes(plan.cost.wire_bytes_per_step), human_bytes(beside), "region", "runs", "times", "sent", lines,
       plan.parameters.buckets.size(), human_count(static_cast<double>(most->elements)),
       human_count(static_cast<double>(share_of(most->elements, static_cast<int>(ranks)))));

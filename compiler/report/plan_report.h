@@ -10,6 +10,8 @@ namespace llmc::report {
 
 /// "12.34 GiB", "480.00 MiB", "96 B".
 std::string human_bytes(double bytes);
+/// The same with its sign: "+12.34 GiB".
+std::string signed_bytes(double bytes);
 /// "7.85 G", "372 k".
 std::string human_count(double count);
 

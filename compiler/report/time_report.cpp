@@ -119,8 +119,8 @@ std::string time_text(const Plan& plan) {
                        human_seconds(time.exposed_seconds));
   out += "  " + choice_words(plan) + "\n";
   for (const plan::Alternative& other : plan.alternatives)
-    out += fmt::format("  {:+.1f} ms, {:+.2f} GiB with {}\n", 1e3 * (other.seconds - time.seconds),
-                       (static_cast<double>(other.bytes) - static_cast<double>(plan.layout.bytes)) / (1 << 30),
+    out += fmt::format("  {:+.1f} ms, {} with {}\n", 1e3 * (other.seconds - time.seconds),
+                       signed_bytes(static_cast<double>(other.bytes) - static_cast<double>(plan.layout.bytes)),
                        differences(plan::chosen_spec(plan), other.spec));
   const std::vector<Spent> list = spent(plan);
   out += fmt::format("  {:>10} {:>6}  {:<26} {:<34} {:>7}  {}\n", "a step", "", "region", "runs", "times", "bound by");

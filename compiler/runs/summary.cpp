@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/manifest.h"
 #include "compiler/runs/last_lines.h"
 #include "error.h"
 #include "run/run_folder.h"
@@ -90,8 +91,8 @@ void read_spec(Summary& run, std::string& val_loss) try {
 
 State state_of(const Summary& run, bool running, std::int64_t saved) {
   if (running) return State::running;
-  if (run.steps > 0 && run.step >= run.steps) return State::finished;
-  return run.step > 0 && saved == run.step ? State::stopped : State::failed;
+  if (run.step == 0 || saved != run.step) return State::failed;
+  return run.steps > 0 && run.step >= run.steps ? State::finished : State::stopped;
 }
 
 }  // namespace
@@ -123,8 +124,8 @@ Summary summarise(const fs::path& path) {
   read([&] { read_history(run); });
   read([&] { read_metrics(run, val_loss); });
   read([&] {
-    const std::vector<CheckpointEntry> checkpoints = list_checkpoints(path);
-    if (!checkpoints.empty()) saved = checkpoints.back().step;
+    for (const CheckpointEntry& checkpoint : list_checkpoints(path))
+      if (has_manifest(checkpoint.path)) saved = checkpoint.step;
     run.step = std::max(run.step, saved);
   });
   read([&] { run.state = state_of(run, FolderLock::is_held(path), saved); });

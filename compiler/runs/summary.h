@@ -11,7 +11,7 @@ namespace llmc::runs {
 
 enum class State {
   running,   // a trainer holds the folder's lock
-  finished,  // the last step of the schedule is done
+  finished,  // the last step of the schedule is done, and saved
   stopped,   // ended earlier, with everything saved
   failed,    // ended otherwise: steps behind the newest checkpoint are lost
   damaged    // the folder cannot be read; Summary::problem says why

@@ -58,7 +58,7 @@ std::string canonical(std::span<const FileRecord> files) {
 std::string checksum_of(const fs::path& path) {
   InputFile file(path);
   Checksum checksum;
-  std::vector<char> block(std::clamp<std::uint64_t>(file.bytes, 1, 4u << 20));
+  std::vector<char> block(std::clamp<std::uint64_t>(file.bytes, 1, 1u << 20));
   while (const std::size_t got = file.read(path, block.data(), block.size())) checksum.update(block.data(), got);
   return checksum.hex();
 }
@@ -85,6 +85,11 @@ FileRecord write_small_file(const fs::path& directory, const std::string& name, 
   DurableFile file(directory / name, writer);
   file.write(content);
   return file.finish();
+}
+
+bool has_manifest(const fs::path& directory) {
+  std::error_code unreadable;
+  return fs::exists(directory / kName, unreadable);
 }
 
 void write_manifest(const fs::path& directory, std::span<const FileRecord> files) {

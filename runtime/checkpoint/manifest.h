@@ -22,6 +22,9 @@ std::string read_small_file(const std::filesystem::path& path, std::uint64_t lim
 FileRecord write_small_file(const std::filesystem::path& directory, const std::string& name, std::string_view content,
                             const Writer& writer = kRunWriter);
 
+/// Whether a directory has a manifest.json: it is a checkpoint then, whole or not.
+bool has_manifest(const std::filesystem::path& directory);
+
 /// Writes manifest.json, in canonical form: sorted, so equal files give equal bytes. Call it last.
 void write_manifest(const std::filesystem::path& directory, std::span<const FileRecord> files);
 

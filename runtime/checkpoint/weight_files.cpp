@@ -91,7 +91,7 @@ bool same_bytes(const Place& a, const Place& b) {
 /// A checkpoint's model files have checksums in its manifest; what else it lists need not be there.
 void check_sums(const fs::path& folder, const std::set<std::string>& files) {
   std::error_code error;
-  if (!fs::exists(folder / "manifest.json", error) || !fs::exists(folder / "state.json", error)) return;
+  if (!has_manifest(folder) || !fs::exists(folder / "state.json", error)) return;
   std::size_t known = 0;
   for (const FileRecord& record : read_manifest(folder)) {
     if (!files.contains(record.name)) continue;

@@ -12,11 +12,15 @@ namespace llmc {
 struct Stream;
 class LaunchListener;  // device/timeline.h
 
+/// That may be asked for on cpu.
+inline constexpr int kMostThreads = 4096;
+
 class Device {
  public:
   /// `index`: which device (ignored on cpu); `threads`: OpenMP threads on cpu, 0 = as OMP_NUM_THREADS or the affinity
-  /// mask says. Throws Failure(toolchain) when the machine has no such device or not the instructions the binary was
-  /// built for.
+  /// mask says, or as many of these as OpenMP gives. Throws Failure(toolchain) when the machine has no such device or
+  /// not the instructions the binary was built for, Failure(usage) for more than kMostThreads, and where `threads` is
+  /// more than OpenMP gives.
   Device(int index, int threads);
   /// The index for the process of number `local_rank` on its machine: that number, counted round where this process is
   /// shown fewer devices than its machine has processes. `srun --gpus-per-task=1` and a Kubernetes pod show each its

@@ -138,9 +138,40 @@ void make_directories(const fs::path& directory, const Writer& writer) {
   sync_directory(directory.parent_path(), writer);
 }
 
-void write_file_atomically(const fs::path& path, std::string_view content, const Writer& writer) {
-  const fs::path temporary = path.parent_path() / (".tmp-" + path.filename().string());
-  if (::unlink(temporary.c_str()) != 0 && errno != ENOENT) throw_errno("remove", temporary, writer);
+namespace {
+
+constexpr int kMostLinks = 40;  // as many as Linux follows
+
+/// A file, and the one that becomes it by a rename.
+struct Replaced {
+  fs::path path, temporary;
+
+  /// A link's file is meant. What is there and no file, such as a pipe or /dev/null, would be lost by a rename.
+  Replaced(const fs::path& named, const Writer& writer) : path(named) {
+    std::error_code error;
+    for (int links = 0; fs::is_symlink(path, error) && links < kMostLinks; ++links)
+      path = path.parent_path() / fs::read_symlink(path, error);
+    const fs::file_status status = fs::status(path, error);
+    if (fs::exists(status) && !fs::is_regular_file(status))
+      throw Failure(writer.exit,
+                    std::string(writer.option) + " '" + named.string() + "': that is " +
+                        (fs::is_directory(status) ? "a folder; name a file in it" : "no regular file; name another"));
+    temporary = path.parent_path() / (".tmp-" + path.filename().string());
+    // What one that was killed left there goes; where it cannot, creating the file says why.
+    ::unlink(temporary.c_str());
+  }
+};
+
+}  // namespace
+
+void check_can_write(const fs::path& path, const Writer& writer) {
+  const Replaced file(path, writer);
+  DurableFile(file.temporary, writer).finish();
+  ::unlink(file.temporary.c_str());
+}
+
+void write_file_atomically(const fs::path& named, std::string_view content, const Writer& writer) {
+  const auto [path, temporary] = Replaced(named, writer);
   try {
     DurableFile file(temporary, writer);
     file.write(content);

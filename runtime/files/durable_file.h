@@ -79,9 +79,13 @@ void forget_cached(const std::filesystem::path& path);
 /// Creates a directory and what is missing above it, each durable.
 void make_directories(const std::filesystem::path& directory, const Writer& writer = kRunWriter);
 
-/// Replaces `path` by one rename; readers see the old content or all of the new.
+/// Replaces `path`, or the file that it links to, by one rename; readers see the old content or all of the new. What is
+/// there and no regular file is refused.
 void write_file_atomically(const std::filesystem::path& path, std::string_view content,
                            const Writer& writer = kRunWriter);
+
+/// Throws where write_file_atomically() could not write `path`, before there is something to write; leaves nothing.
+void check_can_write(const std::filesystem::path& path, const Writer& writer);
 
 /// Failure(writer.exit): "cannot ACTION 'PATH': REASON" for the current errno.
 [[noreturn]] void throw_errno(const char* action, const std::filesystem::path& path, const Writer& writer = kRunWriter);

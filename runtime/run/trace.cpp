@@ -15,7 +15,9 @@ TraceWriter::TraceWriter(const fs::path& directory, std::span<const ParameterInf
       stored_(stored_parameters(parameters)),
       micro_batch_(micro_batch),
       sequence_length_(sequence_length) {
-  if (!directory_.empty()) make_directories(directory_);
+  if (directory_.empty()) return;
+  make_directories(directory_, {Exit::usage, "--trace"});
+  check_can_write(directory_ / "summary.json", {Exit::usage, "--trace"});
 }
 
 void TraceWriter::begin_step(std::int64_t step, const FlatSource& masters) {

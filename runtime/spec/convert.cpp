@@ -146,7 +146,9 @@ class Converter {
     if (low && high) return true;
     // Fewer bytes than a program takes: gigabytes were meant.
     const bool unit_left_out = key_.type == Type::bytes && !low && value >= 1;
-    fail("E0205", fmt::format("{} is {}, which is out of range", key_.path, in_quotes(node.text)),
+    const std::string how =
+        !high && *key_.maximum >= kWideBound ? "more than " + bound_text(key_, *key_.maximum) : "out of range";
+    fail("E0205", fmt::format("{} is {}, which is {}", key_.path, in_quotes(node.text), how),
          "write " + expectation(key_), node, unit_left_out ? fmt::format("{}GiB", value) : "", true);
     return false;
   }

@@ -92,7 +92,7 @@ class Relations : RelationChecks {
   void ranks(std::int64_t pass) {
     const std::int64_t world = spec_.parallel.world_size, tokens = spec_.batch.tokens,
                        micro_batch = spec_.batch.micro_batch;
-    if (!usable({"batch.tokens", "parallel.world_size"}) || world <= tokens / pass) return;
+    if (!usable({"batch.tokens", "parallel.world_size"}) || world <= tokens / pass || tokens % pass) return;
     fail("E0321",
          fmt::format("{} ranks, but a step of {} tokens has {} {}", world, tokens, tokens / pass,
                      micro_batch ? "micro-batches" : "sequences"),

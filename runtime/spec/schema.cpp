@@ -89,18 +89,16 @@ std::string either(const std::vector<std::string>& words, const char* last) {
   return result;
 }
 
-namespace {
-
 std::string bound_text(const Key& key, double bound) {
   if (key.type == Type::bytes) return bytes_text(static_cast<std::int64_t>(bound));
   if (key.type == Type::integer) return fmt::format("{}", static_cast<std::int64_t>(bound));
   return number_text(bound);
 }
 
-/// Nothing for bounds so wide that nobody meets them.
+namespace {
+
 std::string range_text(const Key& key) {
-  constexpr double kWide = 1e12;
-  const bool upper = key.maximum && *key.maximum < kWide;
+  const bool upper = key.maximum && *key.maximum < kWideBound;
   std::string text;
   if (key.minimum)
     text += fmt::format(" {} {}",

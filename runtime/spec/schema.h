@@ -118,6 +118,12 @@ bool present(const Value& value);
 /// "an integer from 1 to 1024", "one of cpu, cuda", "true or false", ...
 std::string expectation(const Key& key);
 
+/// A largest value that hardly anybody meets, and that expectations leave out.
+inline constexpr double kWideBound = 1e12;
+
+/// A bound of the key, in its units.
+std::string bound_text(const Key& key, double bound);
+
 /// What to write for a key's default, which no word on a command line gives back: "its default is 0.1: ...".
 std::string default_advice(const Key& key);
 

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <charconv>
 
+#include "device/device.h"
 #include "error.h"
+#include "option_checks.h"
 #include "shares.h"
 #include "spec/fingerprint.h"
 #include "train/saved_words.h"
@@ -117,7 +119,7 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
   app.add_option("--threads", options.threads,
                  "processor threads (default: OMP_NUM_THREADS, else all that this process may use)")
       ->type_name("N")
-      ->check(CLI::Range(1, 4096));
+      ->check(CLI::Range(1, kMostThreads));
   const bool gpu = info.arch[0] >= '0' && info.arch[0] <= '9';  // "90a"; a processor's names begin with a letter
   app.add_option("--trace", trace, "write weights, tokens, gradients and loss of every step to DIR, as safetensors")
       ->type_name("DIR");
@@ -186,7 +188,7 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
       "of, by which times are planned");
   calibrate->add_option("--seconds", calibration.seconds, "for how long; one round of everything is always made")
       ->type_name("SECONDS")
-      ->check(CLI::Range(0.0, 3600.0))
+      ->check(finite_from(0, 3600))
       ->capture_default_str();
   calibrate->add_option("--sizes", calibration.sizes, "m, n and k of the products that are timed")
       ->type_name("N")
@@ -196,7 +198,7 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
       ->type_name("FILE");
   calibrate->add_option("--threads", calibration.threads, "processor threads, as of a run")
       ->type_name("N")
-      ->check(CLI::Range(1, 4096));
+      ->check(CLI::Range(1, kMostThreads));
   calibrate->add_option("--device", calibration.device, "which accelerator")
       ->type_name("N")
       ->check(CLI::Range(0, 1023))

@@ -46,7 +46,7 @@ std::optional<StartPoint> find_start(const fs::path& run, const std::string& res
         fmt::format("there is no checkpoint '{}'; --resume takes auto, none, a run folder or a checkpoint such as "
                     "{}/checkpoints/step-00000100",
                     resume, run.string()));
-  if (!fs::exists(fs::path(resume) / "state.json") && !fs::exists(fs::path(resume) / "manifest.json"))
+  if (!fs::exists(fs::path(resume) / "state.json") && !has_manifest(resume))
     refuse(fmt::format(
         "'{}' is {}; --resume takes a run folder, or a checkpoint such as {}/checkpoints/step-00000100", resume,
         fs::exists(fs::path(resume) / "config.json") ? "a Hugging Face model, without optimizer state and place in the "

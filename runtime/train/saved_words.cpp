@@ -6,7 +6,9 @@
 #include <charconv>
 #include <string>
 
+#include "device/device.h"
 #include "error.h"
+#include "option_checks.h"
 
 namespace llmc {
 
@@ -46,7 +48,7 @@ struct SavedWords::State {
         ->type_name("DIR");
     added->add_option("--threads", command.threads, "processor threads (default: OMP_NUM_THREADS, else all)")
         ->type_name("N")
-        ->check(CLI::Range(1, 4096));
+        ->check(CLI::Range(1, kMostThreads));
     added->add_option("--device", command.device, "which accelerator (default: the first)")
         ->type_name("N")
         ->check(CLI::Range(0, 1023))
@@ -117,13 +119,13 @@ SavedWords::SavedWords(CLI::App& app, bool gpu) : state_(new State{app, nullptr,
       ->add_option("--temperature", s.sample_command.temperature,
                    "0: the likeliest token, always (default: sampling.temperature)")
       ->type_name("T")
-      ->check(CLI::Range(0.0, 100.0));
+      ->check(finite_from(0, 100));
   s.sample
       ->add_option(
           "--top-p", s.sample_command.top_p,
           "draw from the fewest likeliest tokens that have together this probability (default: sampling.top_p)")
       ->type_name("P")
-      ->check(CLI::Range(0.0, 1.0));
+      ->check(finite_from(0, 1));
   s.sample->add_option("--seed", s.sample_command.seed, "of the draws (default: seed)")->type_name("N");
   s.sample->footer(
       "Examples:\n"

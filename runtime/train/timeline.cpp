@@ -74,13 +74,7 @@ const PlanLaunch& match(const PlanRegion& region, std::size_t& at, LaunchKind ki
 Timeline::Timeline(const std::filesystem::path& file, const StepWindow& steps, Device& device, const ProgramInfo& info,
                    Machine machine)
     : file_(file), window_(steps), device_(device), info_(info), machine_(std::move(machine)) {
-  const Writer writer{Exit::usage, "--timeline"};
-  if (std::filesystem::is_directory(file_))
-    throw Failure(Exit::usage, fmt::format("--timeline {}: that is a folder; name a file in it", file_.string()));
-  const std::filesystem::path trial = file_.parent_path() / (".tmp-" + file_.filename().string());
-  std::filesystem::remove(trial);
-  DurableFile(trial, writer).finish();
-  std::filesystem::remove(trial);
+  check_can_write(file_, {Exit::usage, "--timeline"});
 }
 
 bool Timeline::covers(std::int64_t step) const {

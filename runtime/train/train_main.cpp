@@ -110,6 +110,7 @@ int train(int argc, char** argv, const Options& options, const Program& program,
   together(launch, rendezvous, [&] {
     if (!owner) return;
     if (!folder) folder.emplace(options.run, built_values(info, options.base).spec, log);
+    if (!options.timing.empty()) check_can_write(options.timing, {Exit::usage, "--timing"});
     if (!run.checkpoint.mirror.empty()) check_mirror(run.checkpoint.mirror, folder->path());
     check_can_save(folder->path(), info.parameters, saved_buffers(info.buffers), run.checkpoint.keep_last + 1, log);
   });
@@ -228,7 +229,8 @@ int train(int argc, char** argv, const Options& options, const Program& program,
   const double training = process_seconds();
   const int signal = run_loop(loop, console, owner);
   if (owner && !options.timing.empty())
-    write_file_atomically(options.timing, format_timing(training, loop.first_step_end(), loop.step_seconds()));
+    write_file_atomically(options.timing, format_timing(training, loop.first_step_end(), loop.step_seconds()),
+                          {Exit::checkpoint, "--timing"});
   console.finish();
   rendezvous.barrier();  // who ends its part of NCCL looks lost to those that still work
   if (signal == 0) return static_cast<int>(Exit::done);

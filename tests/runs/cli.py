@@ -227,8 +227,11 @@ class Cli(RunTest):
         text = self.succeed(LLMC, "sizes", "--device", "l40s", "--tokens", "1G").out
         self.assertEqual(len(text.splitlines()), len(rows) + 2)
         self.assertEqual(text.count("does not fit"), len(rows) - len(fitting))
-        for words in (["--device", "nothing"], ["--tokens", "many"], ["--world", "0"]):
-            self.assertIn(harness.call(LLMC, "sizes", *words).code, (1, 2))
+        for words in (["--device", "nothing"], ["--device", "no/such.yaml"], ["--tokens", "many"], ["--tokens", "9000000000G"], ["--world", "0"],
+                      ["--price", "nan"], ["--price", "inf"], ["--price", "0"], ["--price", ""]):
+            done = harness.call(LLMC, "sizes", *words)
+            self.assertEqual((done.code, done.out), (2, ""), words)
+            self.assertIn(words[0], done.err)
 
     def test_time_of_a_plan(self):
         """Its formula, its price, and the spec that it pins, which plans to the same trainer."""
@@ -286,6 +289,17 @@ class Cli(RunTest):
             self.assertAlmostEqual(sum(row[side] for row in report["time"]), plan["step_seconds"], delta=1e-6)
         for words in (["--launches"], ["--pin"], ["--world", "2"], ["--price", "1"], ["--html", self.path("two.html")]):
             self.assertEqual(harness.call(LLMC, "plan", spec, spec, *words, cwd=SOURCE).code, 2)
+        done = harness.call(LLMC, "plan", spec, spec, "memory.budget=1GiB", cwd=SOURCE)
+        self.assertEqual(done.code, 4)
+        self.assertIn(f"error: {spec} memory.budget=1GiB: this run needs ", done.err)
+
+    def test_options_of_a_plan_that_say_nothing_or_the_same(self):
+        spec = os.path.join(SOURCE, "specs", "tiny.yaml")
+        for words in (["--html", ""], ["--explain", ""], ["--measured", ""], ["--measured", self.folder], ["--price", "nan"],
+                      ["--pin", "--explain", "adamw"], ["--kernels", "--json", "--hints"], ["--measured", spec, "--json", "--hints"]):
+            done = harness.call(LLMC, "plan", spec, *words)
+            self.assertEqual((done.code, done.out), (2, ""), words)
+            self.assertIn(words[0], done.err)
 
     def test_a_device_of_ones_own(self):
         """A file, by its path; its rates are those that times are made of."""

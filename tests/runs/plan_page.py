@@ -123,7 +123,7 @@ class PlanPage(RunTest):
 
     def test_refusals(self):
         for words, said in (([self.path("none", "page.html")], "cannot create"), ([self.path("never.html"), "--json"], "--json"),
-                            ([self.path("never.html"), "--pin"], "--pin"), ([self.path("never.html"), LARGE], "second spec"), ([SOURCE], "cannot")):
+                            ([self.path("never.html"), "--pin"], "--pin"), ([self.path("never.html"), LARGE], "second spec"), ([SOURCE], "that is a folder; name a file in it")):
             done = harness.call(LLMC, "plan", LARGE, "--html", *words)
             self.assertEqual((done.code, done.out), (2, ""), done.err)
             self.assertIn(said, done.err)

@@ -42,6 +42,8 @@ class Runs(RunTest):
         self.succeed(*self.train("sweep", "done"))
         self.succeed(*self.train("short"), "--steps", 4)
         self.succeed(*self.train("unsaved"), "--steps", 4, "--no-final-checkpoint")
+        self.succeed(*self.train("end-unsaved"), "checkpoint.every=8", "--no-final-checkpoint")
+        os.makedirs(os.path.join(self.runs, "short", "checkpoints", "step-99999999"))  # no checkpoint: it holds nothing
         os.makedirs(os.path.join(self.runs, "papers", "old"))
         os.makedirs(os.path.join(self.runs, ".hidden"))
         os.symlink(self.runs, os.path.join(self.runs, "loop"))
@@ -56,7 +58,7 @@ class Runs(RunTest):
         last = harness.json_lines(os.path.join(self.runs, "killed", "metrics.jsonl"))[-1]["step"]
         saved = os.path.isdir(os.path.join(self.runs, "killed", "checkpoints", f"step-{last:08d}"))
         self.assertEqual({name: run["state"] for name, run in runs.items()},
-                         {"sweep/done": "finished", "short": "stopped", "unsaved": "failed", "training": "running",
+                         {"sweep/done": "finished", "short": "stopped", "unsaved": "failed", "end-unsaved": "failed", "training": "running",
                           "killed": "stopped" if saved else "failed"})
         done = runs["sweep/done"]
         metrics = harness.json_lines(os.path.join(self.runs, "sweep", "done", "metrics.jsonl"))

@@ -11,6 +11,8 @@ import harness
 import timelines
 from harness import RunTest
 
+QUIET = ("--no-final-checkpoint", "--steps", 3, "checkpoint.every=0", "evaluation.every=0", "sampling.every=0")
+
 
 class TrainerCli(RunTest):
     @classmethod
@@ -55,6 +57,32 @@ class TrainerCli(RunTest):
         finally:
             process.kill()
             process.communicate()
+
+    def test_threads_are_those_that_openmp_gives(self):
+        """Fewer than were asked for would leave undone what is the part of the others."""
+        def environment(**variables):
+            return {key: value for key, value in harness.environment(**variables).items() if key != "OMP_NUM_THREADS" or key in variables}
+
+        one = (*QUIET, "--threads", 1)
+        self.succeed(self.trainer, "--run", self.path("one-thread"), *one)
+        expected = [line["loss"] for line in harness.json_lines(self.path("one-thread", "metrics.jsonl"))]
+        for name, variables in (("limit", {"OMP_THREAD_LIMIT": "1"}), ("levels", {"OMP_MAX_ACTIVE_LEVELS": "0"}),
+                                ("both", {"OMP_NUM_THREADS": "4", "OMP_THREAD_LIMIT": "1"})):
+            done = self.succeed(self.trainer, "--run", self.path(name), *QUIET, env=environment(**variables))
+            self.assertRegex(done.out, r"(?m)^device .*, 1 thread,")
+            self.assertEqual([line["loss"] for line in harness.json_lines(self.path(name, "metrics.jsonl"))], expected, name)
+        for words, variables, said in ((("--threads", 2), {"OMP_THREAD_LIMIT": "1"}, "OpenMP gives 1"), ((), {"OMP_NUM_THREADS": "99999"}, "write at most 4096")):
+            done = harness.call(self.trainer, "--run", self.path("never"), *QUIET, *words, env=environment(**variables))
+            self.assertEqual(done.code, 2, done.err)
+            self.assertIn(said, done.err)
+
+    def test_timing_is_tried_before_training(self):
+        done = harness.call(self.trainer, "--run", self.path("times-nothing"), *QUIET, "--timing", self.path("nowhere", "timing.json"))
+        self.assertEqual(done.code, 2, done.err)
+        self.assertIn("cannot create", done.err)
+        self.assertEqual(harness.read(self.path("times-nothing", "metrics.jsonl")) if os.path.exists(self.path("times-nothing", "metrics.jsonl")) else b"", b"")
+        self.succeed(self.trainer, "--run", self.path("writes-timing"), *QUIET, "--timing", self.path("timing.json"))
+        self.assertIn("steps", json.loads(harness.read(self.path("timing.json"))))
 
     def test_timeline(self):
         """Each launch by its plan's name, the arena's live bytes beside it; the run trains to the bits of one without."""
@@ -217,7 +245,7 @@ class TrainerCli(RunTest):
         os.chmod(os.path.join(tools, "g++"), 0o755)
         environment = harness.environment(PATH=tools + ":" + os.environ["PATH"])
         run = self.path("timed run")
-        self.succeed(harness.LLMC, "run", self.spec, "-o", self.path("timed"), "--", "--run", run, "--steps", 2, env=environment)
+        self.succeed(harness.LLMC, "run", self.spec, "-o", self.path("with-timing"), "--", "--run", run, "--steps", 2, env=environment)
         with open("/proc/uptime") as now, open(link) as then:
             most = float(now.read().split()[0]) - float(then.read().split()[0])
         seconds = [line["seconds"] for line in harness.json_lines(os.path.join(run, "metrics.jsonl"))]

@@ -60,7 +60,9 @@ function showFront({ choices }) {
 
 function showAdvice({ advice, plan }) {
   const { limits, hints } = advice;
-  const most = limit => `${grouped(limit.as_chosen)}${limit.recompute_full > limit.as_chosen ? `, ${grouped(limit.recompute_full)} with memory.recompute: full` : ""}${limit.to_within === 0 ? " or more" : ""}`;
+  const from = (most, toWithin) => grouped(most) + (toWithin === 0 ? " or more" : "");
+  const most = limit => from(limit.as_chosen, limit.to_within) +
+    (limit.recompute_full > limit.as_chosen ? `, with memory.recompute: full ${from(limit.recompute_full, limit.recompute_full_to_within)}` : "");
   byId("advice").append(element("h3", {}, "Changes that would take time off a step"),
     element("p", { className: "muted" }, `The most that fits: micro_batch ${most(limits.micro_batch)}; sequence_length ${most(limits.sequence_length)}, one sequence a pass.`),
     hints.length ? table(["change", "a step", "", "memory", "parameters"], hints.map(hint => [

@@ -72,6 +72,15 @@ const char* isa_name() {
   }
 }
 
+/// Threads of a parallel region that asks for so many.
+int team_of(int wanted) {
+  int given = 1;
+#pragma omp parallel num_threads(wanted)
+#pragma omp single
+  given = omp_get_num_threads();
+  return given;
+}
+
 /// Calls work(first, count) for each thread's share of so many bytes.
 template <class Work>
 void share_out(std::size_t bytes, Work work) {
@@ -103,15 +112,22 @@ struct Device::Impl {
 
 int Device::index_of(int) { return 0; }
 
-Device::Device(int, int threads) : impl_(new Impl()) {
+Device::Device(int, int asked) : impl_(new Impl()) {
   // As many as there are processors that this process may run on; the thread itself may be bound to one of them.
-  if (threads <= 0) threads = std::getenv("OMP_NUM_THREADS") ? omp_get_max_threads() : omp_get_num_procs();
-  impl_->threads = threads;
-  impl_->description =
-      cpu_model() + ", " + std::to_string(threads) + (threads == 1 ? " thread" : " threads") + ", " + isa_name();
+  const int wanted = asked > 0 ? asked : std::getenv("OMP_NUM_THREADS") ? omp_get_max_threads() : omp_get_num_procs();
+  if (wanted > kMostThreads)
+    throw Failure(Exit::usage, "OMP_NUM_THREADS asks for " + std::to_string(wanted) + " threads; write at most " +
+                                   std::to_string(kMostThreads));
   // A team that shrank in the middle of a run would change the partition, and with it the matrix products' bits.
   omp_set_dynamic(0);
+  // OpenMP may give fewer: oneDNN and the kernels in tiles would leave undone what is the part of a missing one.
+  const int threads = impl_->threads = team_of(wanted);
+  if (asked > threads)
+    throw Failure(Exit::usage, "--threads " + std::to_string(asked) + ": OpenMP gives " + std::to_string(threads) +
+                                   "; see OMP_THREAD_LIMIT and OMP_MAX_ACTIVE_LEVELS, or ask for fewer");
   omp_set_num_threads(threads);
+  impl_->description =
+      cpu_model() + ", " + std::to_string(threads) + (threads == 1 ? " thread" : " threads") + ", " + isa_name();
 #pragma omp parallel num_threads(threads)
   {
     // Denormals cost a hundred cycles each in attention and AdamW: flush them to zero and read them as zero.

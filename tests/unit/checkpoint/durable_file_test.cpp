@@ -2,6 +2,7 @@
 #include "files/durable_file.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "small_state.h"
 
@@ -32,6 +33,41 @@ TEST(DurableFile, AnOverwrittenFileHasNoChecksum) {
   EXPECT_EQ(record.bytes, 7u);
   EXPECT_EQ(record.xxh3, "");
   EXPECT_EQ(read_all(directory.path / "a"), "one ten");
+}
+
+constexpr Writer kWriter{Exit::usage, "--out"};
+
+/// A rename would put a file in their place.
+TEST(DurableFile, WhatIsNoFileIsNotReplaced) {
+  TemporaryDirectory directory;
+  const std::filesystem::path pipe = directory.path / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  for (const std::filesystem::path& path : {pipe, directory.path}) {
+    EXPECT_THROW(write_file_atomically(path, "text", kWriter), Failure) << path;
+    EXPECT_THROW(check_can_write(path, kWriter), Failure) << path;
+  }
+  EXPECT_TRUE(std::filesystem::is_fifo(pipe));
+}
+
+TEST(DurableFile, ALinksFileIsReplaced) {
+  TemporaryDirectory directory;
+  const std::filesystem::path link = directory.path / "link";
+  std::filesystem::create_symlink("file", link);
+  for (const char* text : {"one", "two"}) {
+    write_file_atomically(link, text, kWriter);
+    EXPECT_TRUE(std::filesystem::is_symlink(link));
+    EXPECT_EQ(read_all(directory.path / "file"), text);
+  }
+}
+
+TEST(DurableFile, WhetherAFileCanBeWrittenIsTriedWithoutOne) {
+  TemporaryDirectory directory;
+  check_can_write(directory.path / "file", kWriter);
+  EXPECT_TRUE(std::filesystem::is_empty(directory.path));
+  write_file_atomically(directory.path / "file", "text", kWriter);
+  check_can_write(directory.path / "file", kWriter);
+  EXPECT_EQ(read_all(directory.path / "file"), "text");
+  EXPECT_THROW(check_can_write(directory.path / "none" / "file", kWriter), Failure);
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ TEST(Advice, WhatIsBeyondALimitDoesNotFit) {
   EXPECT_EQ((Passes{batch.as_chosen}.planned(budget)), Exit::done);
   EXPECT_EQ((Passes{batch.as_chosen + batch.to_within}.planned(budget)), Exit::does_not_fit);
   EXPECT_EQ((Passes{batch.recomputing_all, 24, "full"}.planned(budget)), Exit::done);
-  EXPECT_EQ((Passes{2 * batch.recomputing_all, 24, "full"}.planned(budget)), Exit::does_not_fit);
+  EXPECT_EQ((Passes{batch.recomputing_all + batch.all_to_within, 24, "full"}.planned(budget)), Exit::does_not_fit);
   const Limit& length = found.sequence_length;
   EXPECT_EQ((Passes{1, length.as_chosen}.planned(budget)), Exit::done);
   EXPECT_EQ((Passes{1, length.as_chosen + length.to_within}.planned(budget)), Exit::does_not_fit);
@@ -49,6 +49,8 @@ TEST(Advice, WhereTheSpecFixesRecomputationThereIsOneLimit) {
 TEST(Advice, WhereEverythingFitsNoLimitIsClaimed) {
   const Limits found = limits(make_plan(small_spec({"memory.budget=1TiB", "memory.recompute=none"}).spec));
   EXPECT_EQ(found.micro_batch.to_within, 0);
+  EXPECT_EQ(found.micro_batch.as_chosen, 65536) << "the most that the key takes";
+  EXPECT_EQ(found.sequence_length.as_chosen, 1 << 20);
 }
 
 /// `words`: a run of fp32 for which there is something to say of each kind.

@@ -228,6 +228,25 @@ TEST(Search, SharesOutWhatMustBe) {
   EXPECT_EQ(shard("/llama-8b.yaml", "40GiB"), Shard::parameters);
 }
 
+/// E0322: the audit reads weights that each rank would have its share of alone.
+TEST(Search, AnAuditOfTheForwardPassKeepsTheWeightsWhole) {
+  const std::vector<std::string> words = {"precision.compute=bf16", "audit.compute=forward", "parallel.world_size=2",
+                                          "parallel.shard=auto"};
+  spec::Spec spec = small_spec(words).spec;
+  EXPECT_EQ(possible_shards(spec).back(), Shard::gradients);
+  spec.memory.budget = 1 << 20;
+  Exit code = Exit::done;
+  try {
+    make_plan(spec);
+  } catch (const Failure& failure) {
+    code = failure.code();
+    EXPECT_EQ(std::string(failure.what()).find("parallel.shard"), std::string::npos) << failure.what();
+  }
+  EXPECT_EQ(code, Exit::does_not_fit);
+  spec.audit.compute = spec::AuditCompute::none;
+  EXPECT_EQ(possible_shards(spec).back(), Shard::parameters);
+}
+
 TEST(Recompute, IsWrittenAsLayersAndReadBack) {
   for (const char* text : {"none", "full", "[norms, swiglu]", "{layers: {0: full, 2: [norms, attention]}}",
                            "{layers: {0-1: [qkv], 2: full}}"}) {
