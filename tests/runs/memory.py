@@ -21,14 +21,18 @@ class Memory(RunTest):
                     ["model.tie_word_embeddings=true", "memory.loss_chunk=1"], ["metrics.per_parameter=true"])
         for number, overrides in enumerate(variants):
             with self.subTest(overrides=overrides):
-                planned.compare(planned.plan_of(spec, *overrides), self.compile(spec, "trainer", *overrides), self.path(f"run-{number}"))
+                planned.compare(planned.plan_of(spec, *overrides), self.compile(spec, "trainer", *overrides), self.path(f"run-{number}"), *self.saves(number))
+
+    def saves(self, name):
+        """Words for all that a save does."""
+        return "checkpoint.verify=true", "checkpoint.mirror=" + self.path(f"mirror-{name}")
 
     def test_arena_is_the_plan_with_everything_open(self):
         """The same for random specs, whose budgets ask for recomputation, several micro-batches and chunks."""
         for seed in SEEDS:
             with self.subTest(seed=seed):
                 spec = planned.write_random(seed, self.path(f"seed-{seed}"))
-                planned.compare(planned.plan_of(spec), self.compile(spec, "trainer"), self.path(f"run-seed-{seed}"))
+                planned.compare(planned.plan_of(spec), self.compile(spec, "trainer"), self.path(f"run-seed-{seed}"), *self.saves(seed))
 
     def test_peak_of_the_quick_start(self):
         """Peak resident memory of the quick-start trainer, with evaluation, samples and a save beside training, against the plan's total."""
