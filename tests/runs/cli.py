@@ -293,6 +293,14 @@ class Cli(RunTest):
         self.assertEqual(done.code, 4)
         self.assertIn(f"error: {spec} memory.budget=1GiB: this run needs ", done.err)
 
+    def test_ranks_of_a_plan_show_what_they_share(self):
+        words = ["specs/llama-8b.yaml", "--world", "8", "parallel.shard=auto", "batch.micro_batch=auto", "memory.budget=77GiB"]
+        plan = json.loads(self.succeed(LLMC, "plan", *words, "--json", cwd=SOURCE).out)
+        self.assertIn(plan["choice"]["shard"], ("optimizer", "gradients", "parameters"))
+        self.assertEqual(plan["ranks"]["shard"], plan["choice"]["shard"])
+        text = self.succeed(LLMC, "plan", *words, cwd=SOURCE).out
+        self.assertIn(f"ranks: 8, shard {plan['choice']['shard']};", text)
+
     def test_options_of_a_plan_that_say_nothing_or_the_same(self):
         spec = os.path.join(SOURCE, "specs", "tiny.yaml")
         for words in (["--html", ""], ["--explain", ""], ["--measured", ""], ["--measured", self.folder], ["--price", "nan"],

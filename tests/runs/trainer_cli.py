@@ -76,11 +76,17 @@ class TrainerCli(RunTest):
             self.assertEqual(done.code, 2, done.err)
             self.assertIn(said, done.err)
 
+    def test_a_trace_that_cannot_be_written_is_the_option_s_error(self):
+        file = self.path("no-folder-for-a-trace")
+        with open(file, "w", encoding="utf-8"):
+            pass
+        said = self.refused(2, "--run", self.path("traces-nothing"), *QUIET, "--trace", os.path.join(file, "trace"))
+        self.assertIn("cannot create", said)
+        self.assertFalse(os.path.exists(self.path("traces-nothing", "metrics.jsonl")))
+
     def test_timing_is_tried_before_training(self):
-        done = harness.call(self.trainer, "--run", self.path("times-nothing"), *QUIET, "--timing", self.path("nowhere", "timing.json"))
-        self.assertEqual(done.code, 2, done.err)
-        self.assertIn("cannot create", done.err)
-        self.assertEqual(harness.read(self.path("times-nothing", "metrics.jsonl")) if os.path.exists(self.path("times-nothing", "metrics.jsonl")) else b"", b"")
+        self.assertIn("cannot create", self.refused(2, "--run", self.path("times-nothing"), *QUIET, "--timing", self.path("nowhere", "timing.json")))
+        self.assertFalse(os.path.exists(self.path("times-nothing", "metrics.jsonl")))
         self.succeed(self.trainer, "--run", self.path("writes-timing"), *QUIET, "--timing", self.path("timing.json"))
         self.assertIn("steps", json.loads(harness.read(self.path("timing.json"))))
 

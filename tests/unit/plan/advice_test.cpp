@@ -40,6 +40,24 @@ TEST(Advice, WhatIsBeyondALimitDoesNotFit) {
   EXPECT_EQ((Passes{1, length.as_chosen + length.to_within}.planned(budget)), Exit::does_not_fit);
 }
 
+/// With everything computed again more than twice as much fits, and is searched for in larger steps.
+TEST(Advice, EachLimitSaysHowNearItIs) {
+  const auto quickstart = [](const std::vector<std::string>& words) {
+    const spec::LoadResult loaded = spec::load(std::string(SPECS_FOLDER) + "/quickstart.yaml", words);
+    EXPECT_TRUE(loaded.resolved) << spec::render(loaded.diagnostics);
+    return loaded.resolved->spec;
+  };
+  const Limit batch = limits(make_plan(quickstart({}))).micro_batch;
+  EXPECT_GT(batch.all_to_within, batch.to_within);
+  const auto planned = [&](std::int64_t sequences) {
+    return planned_exit(quickstart({"memory.recompute=full", "memory.loss_chunk=auto",
+                                    word("batch.micro_batch", std::to_string(sequences)),
+                                    word("batch.tokens", std::to_string(sequences * 256))}));
+  };
+  EXPECT_EQ(planned(batch.recomputing_all), Exit::done);
+  EXPECT_EQ(planned(batch.recomputing_all + batch.all_to_within), Exit::does_not_fit);
+}
+
 TEST(Advice, WhereTheSpecFixesRecomputationThereIsOneLimit) {
   const Limits found = limits(make_plan(small_spec({"memory.budget=60MiB", "memory.recompute=none"}).spec));
   EXPECT_EQ(found.micro_batch.recomputing_all, found.micro_batch.as_chosen);
