@@ -9,6 +9,7 @@
 #include "error.h"
 #include "spec/fingerprint.h"
 #include "spec/recompute.h"
+#include "spec/values.h"
 
 namespace llmc::plan {
 namespace {

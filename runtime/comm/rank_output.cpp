@@ -1,6 +1,7 @@
 #include "comm/rank_output.h"
 
 #include <charconv>
+#include <utility>
 
 namespace llmc {
 namespace {
