@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #define XXH_INLINE_ALL
+#include <unistd.h>
 #include <xxhash.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <fstream>
 #include <set>
 
+#include "compiler/build/checksums.h"
 #include "compiler/build/flags.h"
 #include "compiler/build/process.h"
 #include "compiler/build/ptxas.h"
@@ -63,18 +65,32 @@ std::string without_header(const std::string& text) {
   return text.substr(at);
 }
 
+/// Gives what a compiler wrote its name. Throws Failure(toolchain) where there is nothing.
+void take_over(const fs::path& made, const fs::path& name) {
+  std::error_code error;
+  fs::rename(made, name, error);
+  if (error)
+    throw Failure(Exit::toolchain,
+                  fmt::format("cannot rename {} to {}: {}", made.string(), name.string(), error.message()));
+}
+
 struct Unit {
   std::string source;  // relative to the project
   fs::path object;
   fs::path report;  // of ptxas; empty: none
   Command command;
 
-  bool built() const { return fs::exists(object) && (report.empty() || fs::exists(report)); }
-  /// What the compiler has left under temporary names is the unit's from here on: an object is never without its
-  /// report.
-  void keep(const std::string& output) const {
-    if (!report.empty()) emit::write_file(report, output);
-    fs::rename(object.string() + ".new", object);
+  bool built(const Checksums& checksums) const {
+    return checksums.vouch_for(object.filename()) && (report.empty() || checksums.vouch_for(report.filename()));
+  }
+  /// What the compiler has left under temporary names is the unit's from here on.
+  void keep(const std::string& output, Checksums& checksums) const {
+    if (!report.empty()) {
+      emit::write_file(report, output);
+      checksums.add(report.filename());
+    }
+    take_over(object.string() + ".new", object);
+    checksums.add(object.filename());
   }
 };
 
@@ -184,9 +200,21 @@ class Project {
 void drop_old_objects(const fs::path& folder, const std::vector<Unit>& units) {
   std::set<fs::path> wanted;
   for (const Unit& u : units) wanted.insert({u.object.filename(), u.report.filename()});
-  wanted.insert("trainer.hash");
+  wanted.insert({"trainer.hash", Checksums::kFile});
+  std::error_code kept;
   for (const auto& entry : fs::directory_iterator(folder))
-    if (!wanted.count(entry.path().filename())) fs::remove(entry.path());
+    if (!wanted.count(entry.path().filename())) fs::remove_all(entry.path(), kept);
+}
+
+/// What objects/trainer.hash holds of a trainer that is as it was linked, from sources and libraries of `identity`;
+/// empty where it could not be started.
+std::string stamp_of(const fs::path& trainer, const std::string& identity) {
+  return access(trainer.c_str(), X_OK) == 0 ? identity + " " + seal_of(trainer) : "";
+}
+
+std::string stamped(const fs::path& stamp) {
+  std::ifstream in(stamp, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
 }
 
 }  // namespace
@@ -200,11 +228,12 @@ CompileResult compile_project(const plan::Plan& plan, const fs::path& folder, co
 
   CompileResult result;
   result.trainer = folder / "trainer";
+  Checksums checksums(folder / "objects");
   std::vector<Command> commands;
   std::vector<const Unit*> stale;
   for (const Unit& unit : units) {
     if (!unit.report.empty()) result.reports[fs::path(unit.source).stem()] = unit.report;
-    if (unit.built()) {
+    if (unit.built(checksums)) {
       ++result.reused;
       continue;
     }
@@ -216,25 +245,29 @@ CompileResult compile_project(const plan::Plan& plan, const fs::path& folder, co
                          fs::absolute(folder).lexically_normal().string()));
   const std::vector<Outcome> outcomes = run_all(commands, jobs);
   for (std::size_t i = 0; i < outcomes.size(); ++i) {
-    if (outcomes[i].exit_code != 0)
+    if (outcomes[i].exit_code != 0) {
+      checksums.save();
       throw Failure(Exit::toolchain, fmt::format("{} does not compile:\n{}", commands[i].label, outcomes[i].output));
+    }
     if (const std::string warnings = without_ptxas(outcomes[i].output); !warnings.empty())
       progress(fmt::format("{}:\n{}", commands[i].label, warnings));
-    stale[i]->keep(outcomes[i].output);
+    stale[i]->keep(outcomes[i].output, checksums);
     ++result.compiled;
   }
+  if (result.compiled > 0) checksums.save();
 
   const fs::path stamp = folder / "objects" / "trainer.hash";
   const std::string identity = project.identity(units);
-  const bool fresh = fs::exists(result.trainer) && fs::exists(stamp) && emit::read_text(stamp) == identity;
+  const std::string before = stamped(stamp);
+  const bool fresh = !before.empty() && before == stamp_of(result.trainer, identity);
   drop_old_objects(folder / "objects", units);
   if (!fresh) {
     progress("linking trainer");
     const fs::path temporary = result.trainer.string() + ".new";
     const Outcome linked = run({"link", project.link_command(units, temporary), ""});
     if (linked.exit_code != 0) throw Failure(Exit::toolchain, "the trainer does not link:\n" + linked.output);
-    fs::rename(temporary, result.trainer);
-    std::ofstream(stamp) << identity;
+    take_over(temporary, result.trainer);
+    emit::write_file(stamp, stamp_of(result.trainer, identity));
     result.linked = true;
   }
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

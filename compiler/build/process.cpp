@@ -12,8 +12,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
-#include <filesystem>
-#include <sstream>
 #include <thread>
 
 #include "error.h"
@@ -108,18 +106,8 @@ void become(const std::vector<std::string>& argv, const std::string& resume) {
                               std::to_string(1'000'000'000 + now.tv_nsec).substr(1);
   setenv(kStartedVariable, started.c_str(), 1);
   if (!resume.empty()) setenv(kResumeVariable, (std::to_string(getpid()) + " " + resume).c_str(), 1);
-  execvp(list[0], list.data());
+  execv(list[0], list.data());
   cannot_start(argv[0], errno);
-}
-
-std::string find_on_path(const std::string& name) {
-  const char* path = std::getenv("PATH");
-  std::istringstream folders(path ? path : "");
-  for (std::string folder; std::getline(folders, folder, ':');) {
-    const std::filesystem::path candidate = std::filesystem::path(folder) / name;
-    if (access(candidate.c_str(), X_OK) == 0) return candidate;
-  }
-  return "";
 }
 
 }  // namespace llmc::build

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "program_path.h"
+
 namespace llmc::build {
 
 struct Command {
@@ -24,11 +26,11 @@ Outcome run(const Command& command);
 /// Runs all, at most `jobs` at a time, in order of the list; outcomes in the same order.
 std::vector<Outcome> run_all(const std::vector<Command>& commands, int jobs);
 
-/// Replaces this process, and notes for a trainer when that was, and with which command its run goes on (empty: with
-/// the trainer's own); or returns only by throwing Failure(toolchain).
+/// Replaces this process by the program at the path argv[0], and notes for a trainer when that was, and with which
+/// command its run goes on (empty: with the trainer's own); or returns only by throwing Failure(toolchain). No shell
+/// reads a file that is no program.
 [[noreturn]] void become(const std::vector<std::string>& argv, const std::string& resume);
 
-/// The program's path if `name` is executable on PATH, else empty.
-std::string find_on_path(const std::string& name);
+using llmc::find_on_path;
 
 }  // namespace llmc::build

@@ -55,9 +55,13 @@ void check_memory(const plan::Plan& reduced) {
                               needs / kGiB, has / kGiB));
 }
 
-/// Throws Failure(usage) for a trainer that was not built for the reduced run.
+/// Throws Failure(toolchain) for a trainer that does not start, and Failure(usage) for one that was not built for the
+/// reduced run.
 void check_trainer(const fs::path& trainer, const plan::Plan& plan) {
-  const std::string said = build::run({"the trainer", {trainer.string(), "--version"}, ""}).output;
+  const auto [code, said, seconds] = build::run({"the trainer", {trainer.string(), "--version"}, ""});
+  if (code != 0)
+    throw Failure(Exit::toolchain, fmt::format("'{}' does not start (exit {}): {}", spec::printable(trainer.string()),
+                                               code, spec::printable(said)));
   if (!said.starts_with(fmt::format("{} {} ", plan.spec.name, plan.fingerprint)))
     throw Failure(
         Exit::usage,

@@ -24,6 +24,7 @@
 #include "comm/connection.h"
 #include "comm/rank_output.h"
 #include "error.h"
+#include "program_path.h"
 
 namespace llmc {
 namespace {
@@ -71,6 +72,7 @@ pid_t start(const std::vector<std::string>& command, const ChildVariables& varia
   std::vector<char*> argv;
   for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
+  const std::string program = command[0].find('/') == std::string::npos ? find_on_path(command[0]) : command[0];
   const pid_t parent = getpid();
   const pid_t child = fork();
   if (child < 0) throw Failure(Exit::toolchain, fmt::format("cannot start ranks: fork: {}", std::strerror(errno)));
@@ -84,7 +86,7 @@ pid_t start(const std::vector<std::string>& command, const ChildVariables& varia
     dup2(in, STDIN_FILENO);
     dup2(out, STDOUT_FILENO);
     dup2(err, STDERR_FILENO);
-    execvp(argv[0], argv.data());
+    execv(program.c_str(), argv.data());
     const int error = errno;
     [[maybe_unused]] const ssize_t written = write(failed.write.fd(), &error, sizeof error);
     _exit(127);

@@ -34,6 +34,11 @@ FAULTS = [
     # build
     fault("killed_compilers_succeed", "compiler/build/process.cpp", ": 128 + WTERMSIG(status);", ": 0;",
           "test_build Process.ASignalIs128AndItsNumber"),
+    fault("a_shell_reads_what_is_no_program", "compiler/build/process.cpp", "execv(list[0]", "execvp(list[0]",
+          "test_build Process.WhatIsNoProgramIsNoScriptOfAShell"),
+    fault("objects_are_not_held_against_their_checksums", "compiler/build/checksums.cpp", "&& seal->second == seal_of(folder_ / name);",
+          "&& fs::exists(folder_ / name);", "test_build Checksums.*"),
+    fault("a_cut_trainer_is_up_to_date", "compiler/build/compile.cpp", "? identity + \" \" + seal_of(trainer) : \"\"", "? identity : \"\"", "run_compile"),
     fault("objects_of_older_headers", "compiler/build/compile.cpp", ".add(headers).add(kernel", ".add(kernel", "run_compile"),
     # report
     fault("measured_takes_any_number_of_runs", "compiler/report/measured.cpp", "if (std::abs(times - op.times) > 1e-6 * op.times)",

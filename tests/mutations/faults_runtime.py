@@ -314,6 +314,8 @@ FAULTS = [
           "test_sim Nccl.ACollectiveThatFails*"),
     fault("the_start_of_nccl_has_no_limit", "runtime/comm/nccl.cpp", """      const TimeLimit limit = rendezvous.start_limit("NCCL");\n""", "",
           "test_sim Nccl.ARankThatNeverComes*"),
+    fault("a_shell_reads_an_empty_mpirun", "runtime/comm/spawn.cpp", "execv(program.c_str(), argv.data());", "execvp(program.c_str(), argv.data());",
+          "test_comm SpawnOutput.AnEmptyProgramIsNoScriptOfAShell"),
     fault("the_first_code_of_ranks_is_of_one_who_waited", "runtime/comm/spawn.cpp",
           "(code_ == kPeerLost && code != kPeerLost && !limit_passed())", "false", "test_comm By/Spawn.OneWhoWaited*"),
     # saved weights

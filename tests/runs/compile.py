@@ -47,6 +47,33 @@ class Compile(RunTest):
         objects = [name for name in os.listdir(os.path.join(out, "objects")) if name.endswith(".o")]
         os.remove(os.path.join(out, "objects", sorted(objects)[0]))
         self.assertEqual(self.counts(self.succeed(LLMC, "compile", QUICKSTART, "-o", out, "optimizer.lr=1.25e-4", env=self.plain()).out), (1, compiled - 1))
+        self.heals(out)
+
+    def heals(self, out):
+        """What is not as it was built is built again, and only that; `llmc run` starts the trainer that is meant."""
+        def run():
+            done = self.succeed(LLMC, "run", QUICKSTART, "-o", out, "--", "--plan", env=self.plain())
+            self.assertIn("memory: ", done.out)
+            return done.err
+
+        trainer, objects = os.path.join(out, "trainer"), os.path.join(out, "objects")
+        run()
+        whole = harness.read(trainer)
+        self.assertEqual(run(), "")
+        for damage in (lambda: os.truncate(trainer, 0), lambda: os.truncate(trainer, len(whole) // 2), lambda: os.chmod(trainer, 0o644),
+                       lambda: os.remove(os.path.join(objects, "trainer.hash"))):
+            damage()
+            self.assertEqual(run(), "linking trainer\n")
+            self.assertEqual(harness.read(trainer), whole)
+        first = sorted(name for name in os.listdir(objects) if name.endswith(".o"))[0]
+        for cut in (0, 1000):
+            os.truncate(os.path.join(objects, first), cut)
+            os.truncate(trainer, 0)
+            self.assertIn("compiling 1 of", run())
+        # A source that was changed by hand is written anew.
+        with open(os.path.join(out, "step.cpp"), "a") as file:
+            file.write("#error changed\n")
+        self.assertEqual(run(), "")
 
     def test_a_changed_header_compiles_everything_again(self):
         """In a copy of the sources, for headers of the runtime and of the templates."""

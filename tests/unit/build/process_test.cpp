@@ -6,8 +6,10 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 
 #include "error.h"
+#include "files/temporary_folder.h"
 
 namespace llmc::build {
 namespace {
@@ -48,6 +50,29 @@ TEST(Process, AProgramThatIsNotThere) {
     EXPECT_NE(std::string(failure.what()).find("/nonexistent/compiler"), std::string::npos);
   }
   EXPECT_THROW(run_all({{"true", {"true"}, ""}, {"x", {"/nonexistent/compiler"}, ""}}, 2), Failure);
+}
+
+/// Exits with the failure's code. A shell in place of the program would exit with 0.
+void become_or_fail(const std::filesystem::path& program) {
+  try {
+    become({program.string()}, "");
+  } catch (const Failure& failure) {
+    std::fprintf(stderr, "%s", failure.what());
+    std::_Exit(static_cast<int>(failure.code()));
+  }
+}
+
+TEST(Process, WhatIsNoProgramIsNoScriptOfAShell) {
+  const TemporaryFolder folder("process");
+  const std::filesystem::path empty = folder.path() / "trainer";
+  std::ofstream(empty).flush();
+  std::filesystem::permissions(empty, std::filesystem::perms::owner_all);
+  EXPECT_EXIT(become_or_fail(empty), testing::ExitedWithCode(3), "trainer: Exec format error");
+  EXPECT_THROW(run({"x", {empty.string()}, ""}), Failure);
+  std::filesystem::permissions(empty, std::filesystem::perms::owner_read);
+  EXPECT_EXIT(become_or_fail(empty), testing::ExitedWithCode(3), "trainer: Permission denied");
+  EXPECT_EXIT(become_or_fail(folder.path()), testing::ExitedWithCode(3), "Permission denied");
+  EXPECT_EXIT(become_or_fail("/nonexistent/trainer"), testing::ExitedWithCode(3), "No such file");
 }
 
 TEST(Process, OutcomesKeepTheOrderOfTheCommands) {

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "comm/rank_output.h"
+#include "files/temporary_folder.h"
 #include "processes.h"
 
 namespace llmc::ranks {
@@ -124,6 +125,22 @@ TEST_P(Spawn, AProgramThatIsNotThereIsSaid) {
   const End end = Process([this] { return spawn_ranks({"/no/such/program"}, 2, GetParam()); }).wait();
   EXPECT_NE(end.code, 0);
   EXPECT_THAT(end.err, HasSubstr("/no/such/program"));
+}
+
+TEST(SpawnOutput, AnEmptyProgramIsNoScriptOfAShell) {
+  const TemporaryFolder folder("spawn");
+  const fs::path mpirun = folder.path() / "mpirun";
+  std::ofstream(mpirun).flush();
+  fs::permissions(mpirun, fs::perms::owner_all);
+  const End alone = Process([&] { return spawn_ranks({mpirun.string()}, 2, Starter::self); }).wait();
+  EXPECT_NE(alone.code, 0);
+  EXPECT_THAT(alone.err, HasSubstr("Exec format error"));
+  const End under = Process([&] {
+                      setenv("PATH", folder.path().c_str(), 1);
+                      return spawn_ranks({"/bin/true"}, 2, Starter::mpirun);
+                    }).wait();
+  EXPECT_NE(under.code, 0);
+  EXPECT_THAT(under.err, HasSubstr("cannot run mpirun: Exec format error"));
 }
 
 TEST(SpawnOutput, TagsOfBothVersionsOfOpenMpi) {

@@ -1,0 +1,52 @@
+#include "compiler/build/checksums.h"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <utility>
+#include <vector>
+
+#include "compiler/emit/project.h"
+#include "files/durable_file.h"
+
+namespace llmc::build {
+
+namespace fs = std::filesystem;
+
+std::string seal_of(const fs::path& file) {
+  std::error_code error;
+  if (!fs::is_regular_file(file, error)) return "";
+  std::ifstream in(file, std::ios::binary);
+  if (!in) return "";
+  Checksum checksum;
+  std::uint64_t bytes = 0;
+  std::vector<char> block(1 << 20);
+  while (in.read(block.data(), static_cast<std::streamsize>(block.size())) || in.gcount() > 0) {
+    const auto count = static_cast<std::size_t>(in.gcount());
+    checksum.update(block.data(), count);
+    bytes += count;
+  }
+  return in.bad() ? "" : fmt::format("{} {}", bytes, checksum.hex());
+}
+
+Checksums::Checksums(fs::path folder) : folder_(std::move(folder)) {
+  std::ifstream list(folder_ / kFile);
+  std::string name, bytes, xxh3;
+  while (list >> name >> bytes >> xxh3) seals_[name] = bytes + " " + xxh3;
+}
+
+bool Checksums::vouch_for(const fs::path& name) const {
+  const auto seal = seals_.find(name.string());
+  return seal != seals_.end() && seal->second == seal_of(folder_ / name);
+}
+
+void Checksums::add(const fs::path& name) { seals_[name.string()] = seal_of(folder_ / name); }
+
+void Checksums::save() const {
+  std::string text;
+  for (const auto& [name, seal] : seals_)
+    if (std::error_code missing; fs::exists(folder_ / name, missing)) text += fmt::format("{} {}\n", name, seal);
+  emit::write_file(folder_ / kFile, text);
+}
+
+}  // namespace llmc::build
