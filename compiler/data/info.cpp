@@ -28,6 +28,7 @@ std::optional<SourceInfo> read_source(const std::filesystem::path& description) 
     const auto json = nlohmann::json::parse(file);
     return SourceInfo{.files = json.at("files"),
                       .skipped_files = json.at("skipped_files"),
+                      .skipped_lines = json.value("skipped_lines", std::int64_t{0}),
                       .passed_over = json.value("passed_over", ExtensionCounts())};
   } catch (const nlohmann::json::exception& error) {
     throw Failure(Exit::data,
@@ -56,7 +57,8 @@ DataInfo describe(const std::string& file, const std::string& format, std::int64
   DataInfo info{.files = {},
                 .source = folder ? read_source(std::filesystem::path(file) / "dataset.json") : std::nullopt,
                 .sequence_length = sequence_length,
-                .fingerprint = shards.fingerprint()};
+                .fingerprint = shards.fingerprint(),
+                .warning = shards.warning()};
   for (const TokenShards::Shard& shard : shards.shards())
     info.files.push_back(
         {.path = shard.file.path().string(),
@@ -89,6 +91,8 @@ std::string as_text(const DataInfo& info) {
   if (info.source) {
     text += fmt::format("from {} file{}, {} skipped", grouped(info.source->files), plural(info.source->files),
                         grouped(info.source->skipped_files));
+    if (const std::int64_t lines = info.source->skipped_lines)
+      text += fmt::format(", {} line{} of .jsonl skipped", grouped(lines), plural(lines));
     if (!info.source->passed_over.empty()) text += "; " + passed_over_text(info.source->passed_over);
     text += '\n';
   }
@@ -113,6 +117,7 @@ std::string as_json(const DataInfo& info) {
   if (info.source)
     json["source"] = {{"files", info.source->files},
                       {"skipped_files", info.source->skipped_files},
+                      {"skipped_lines", info.source->skipped_lines},
                       {"passed_over", info.source->passed_over}};
   // Paths may hold any bytes; JSON holds UTF-8.
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";

@@ -21,7 +21,7 @@ struct FileInfo {
 
 /// What `llmc data build` read, from its dataset.json.
 struct SourceInfo {
-  std::int64_t files = 0, skipped_files = 0;  // skipped: binary or not UTF-8
+  std::int64_t files = 0, skipped_files = 0, skipped_lines = 0;  // skipped: as in CorpusCounts
   ExtensionCounts passed_over;
 };
 
@@ -29,7 +29,7 @@ struct DataInfo {
   std::vector<FileInfo> files;
   std::optional<SourceInfo> source;  // of a folder with a dataset.json
   std::int64_t sequence_length = 0;  // 0: samples are not counted
-  std::string fingerprint;
+  std::string fingerprint, warning;  // as TokenShards says them
 };
 
 /// `file` and `format` as in TokenShards, or the folder of a data set, whose shards are all described; reads every

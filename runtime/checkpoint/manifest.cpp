@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "error.h"
+#include "files/git_lfs.h"
 
 namespace llmc {
 namespace {
@@ -77,6 +78,7 @@ std::string read_small_file(const fs::path& path, std::uint64_t limit) {
     if (got == 0) throw Failure(Exit::checkpoint, "'" + path.string() + "' became shorter while it was read");
     filled += got;
   }
+  if (is_lfs_pointer(content)) throw Failure(Exit::checkpoint, "'" + path.string() + "' " + kIsLfsPointer);
   return content;
 }
 

@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "error.h"
+#include "files/git_lfs.h"
 
 namespace llmc::safetensors {
 namespace {
@@ -55,6 +56,11 @@ Reader::Reader(const fs::path& path) : path_(path) {
     if (::fstat(fd_, &status) != 0) throw_errno("examine", path);
     if (!S_ISREG(status.st_mode)) refuse(path, "it is not a regular file");
     const std::uint64_t size = static_cast<std::uint64_t>(status.st_size);
+    if (size < kMaxLfsPointerBytes) {
+      std::string whole(size, '\0');
+      read_exactly(fd_, path, 0, whole.data(), whole.size());
+      if (is_lfs_pointer(whole)) refuse(path, std::string("it ") + kIsLfsPointer);
+    }
     std::uint64_t header_bytes = 0;
     if (size < sizeof header_bytes) refuse(path, "it has fewer than 8 bytes");
     read_exactly(fd_, path, 0, &header_bytes, sizeof header_bytes);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <system_error>
 
+#include "data/glob_hint.h"
 #include "error.h"
 
 namespace llmc {
@@ -53,7 +54,7 @@ bool matches_pattern(std::string_view pattern, std::string_view name) {
   return p == pattern.size();
 }
 
-std::vector<fs::path> glob_files(const std::string& pattern) {
+std::vector<fs::path> glob_files(const std::string& pattern, Unmatched unmatched) {
   if (pattern.empty() || pattern.find('\0') != std::string::npos)
     throw Failure(Exit::data,
                   "the path of the data is empty or holds a NUL byte; write the path of a file or a pattern");
@@ -75,9 +76,12 @@ std::vector<fs::path> glob_files(const std::string& pattern) {
     const fs::file_status status = fs::status(path, ignored);
     return !fs::exists(status) || fs::is_directory(status);
   });
-  if (paths.empty())
+  if (paths.empty() && unmatched == Unmatched::refused) {
+    const std::string hint = glob_hint(pattern);
     throw Failure(Exit::data,
-                  fmt::format("no file matches '{}'; check the path, or make one with 'llmc data build'", pattern));
+                  fmt::format("no file matches '{}'{}", pattern,
+                              hint.empty() ? "; check the path, or make one with 'llmc data build'" : hint));
+  }
   std::ranges::sort(paths, {}, [](const fs::path& path) -> const std::string& { return path.native(); });
   return paths;
 }

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "error.h"
+#include "files/git_lfs.h"
 
 namespace llmc {
 
@@ -37,6 +38,11 @@ MappedFile::MappedFile(std::filesystem::path path) : path_(std::move(path)) {
   } else {
     ::close(file);
   }
+  if (is_lfs_pointer({reinterpret_cast<const char*>(data_), size_})) {
+    ::munmap(const_cast<std::byte*>(data_), size_);
+    fail(kIsLfsPointer);
+  }
+  inode_ = {about.st_dev, about.st_ino};
   std::error_code ignored;
   identity_ = fmt::format("{}|{}|{}.{:09}|{}|{}", std::filesystem::absolute(path_, ignored).string(), size_,
                           about.st_mtim.tv_sec, about.st_mtim.tv_nsec, about.st_dev, about.st_ino);
@@ -57,6 +63,7 @@ void MappedFile::release(std::size_t first, std::size_t count) const {
 MappedFile::MappedFile(MappedFile&& other) noexcept
     : path_(std::move(other.path_)),
       identity_(std::move(other.identity_)),
+      inode_(other.inode_),
       data_(std::exchange(other.data_, nullptr)),
       size_(std::exchange(other.size_, 0)) {}
 

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <utility>
 
 namespace llmc {
 
@@ -13,7 +14,8 @@ namespace llmc {
 /// files by rename instead of writing over them.
 class MappedFile {
  public:
-  /// Throws Failure(Exit::data) naming the file when it cannot be opened, is no regular file, or cannot be mapped.
+  /// Throws Failure(Exit::data) naming the file when it cannot be opened, is no regular file, cannot be mapped, or is a
+  /// Git LFS pointer.
   explicit MappedFile(std::filesystem::path path);
   ~MappedFile();
   MappedFile(MappedFile&& other) noexcept;
@@ -26,10 +28,13 @@ class MappedFile {
   const std::filesystem::path& path() const { return path_; }
   /// Changes whenever the file is replaced or written: absolute path, size, modification time, device and inode.
   const std::string& identity() const { return identity_; }
+  /// Device and inode: the same for every path of one file.
+  const std::pair<std::uint64_t, std::uint64_t>& inode() const { return inode_; }
 
  private:
   std::filesystem::path path_;
   std::string identity_;
+  std::pair<std::uint64_t, std::uint64_t> inode_;
   const std::byte* data_ = nullptr;
   std::size_t size_ = 0;
 };

@@ -48,7 +48,8 @@ TokenType megatron_type(std::uint8_t code, const std::string& name) {
 }  // namespace
 
 std::string_view name_of(ShardFormat format) {
-  constexpr std::array<std::string_view, 4> names = {"llm.c uint16", "llm.c uint32", "nanogpt", "megatron"};
+  constexpr std::array<std::string_view, 5> names = {"llm.c uint16", "llm.c uint32", "nanogpt", "nanogpt32",
+                                                     "megatron"};
   return names[static_cast<std::size_t>(format)];
 }
 
@@ -76,8 +77,8 @@ bool has_megatron_magic(std::span<const std::byte> file) {
 ShardLayout parse_llmc_shard(std::span<const std::byte> file, const std::string& name) {
   if (!has_llmc_magic(file))
     fail(name,
-         "does not start with llm.c's magic number (20240520 or 20240801); if it is raw uint16 tokens, say 'format: "
-         "nanogpt'");
+         "does not start with llm.c's magic number (20240520 or 20240801); if it is raw tokens, say 'format: nanogpt' "
+         "for uint16 or 'format: nanogpt32' for uint32");
   if (file.size() < kHeaderBytes)
     fail(name, fmt::format("ends inside its header of {} bytes (it has {})", kHeaderBytes, file.size()));
   const bool wide = load<std::int32_t>(file, 0) == kMagicUint32;
@@ -100,16 +101,19 @@ ShardLayout parse_llmc_shard(std::span<const std::byte> file, const std::string&
           .documents = -1};
 }
 
-ShardLayout parse_nanogpt_shard(std::span<const std::byte> file, const std::string& name) {
+ShardLayout parse_raw_shard(std::span<const std::byte> file, ShardFormat format, const std::string& name) {
   // A header read as tokens trains on garbage silently, so a wrong 'format' is refused where it can be seen.
   if (has_llmc_magic(file)) fail(name, "starts with llm.c's header; say 'format: llmc' or 'format: auto'");
   if (has_megatron_magic(file)) fail(name, "is a Megatron index; say 'format: megatron' or 'format: auto'");
-  if (file.size() % 2 != 0)
-    fail(name, fmt::format("has {} bytes, which is no whole number of uint16 tokens", file.size()));
-  return {.format = ShardFormat::nanogpt,
-          .type = TokenType::u16,
+  const TokenType type = format == ShardFormat::nanogpt32 ? TokenType::u32 : TokenType::u16;
+  const auto width = static_cast<std::size_t>(size_of(type));
+  if (file.size() % width != 0)
+    fail(name, fmt::format("has {} bytes, which is no whole number of {} tokens{}", file.size(), name_of(type),
+                           width == 4 && file.size() % 2 == 0 ? "; raw uint16 is 'format: nanogpt'" : ""));
+  return {.format = format,
+          .type = type,
           .begin = 0,
-          .tokens = static_cast<std::int64_t>(file.size() / 2),
+          .tokens = static_cast<std::int64_t>(file.size() / width),
           .documents = -1};
 }
 

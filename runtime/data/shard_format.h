@@ -9,7 +9,7 @@
 
 namespace llmc {
 
-enum class ShardFormat { llmc_uint16, llmc_uint32, nanogpt, megatron };
+enum class ShardFormat { llmc_uint16, llmc_uint32, nanogpt, nanogpt32, megatron };
 enum class TokenType { u8, i8, u16, i16, i32, u32, i64 };
 
 std::string_view name_of(ShardFormat format);
@@ -35,7 +35,8 @@ bool has_megatron_magic(std::span<const std::byte> file);
 /// `file` is the whole shard, `name` is what errors call it. All three throw Failure(Exit::data) on a header that is
 /// unknown, or disagrees with the size of the file.
 ShardLayout parse_llmc_shard(std::span<const std::byte> file, const std::string& name);
-ShardLayout parse_nanogpt_shard(std::span<const std::byte> file, const std::string& name);
+/// Raw tokens: uint16 (nanogpt) or uint32 (nanogpt32).
+ShardLayout parse_raw_shard(std::span<const std::byte> file, ShardFormat format, const std::string& name);
 /// `index` is the .idx file, `bin_bytes` the size of the .bin file. The sequences must lie in it back to back.
 ShardLayout parse_megatron_index(std::span<const std::byte> index, std::uint64_t bin_bytes, const std::string& name);
 

@@ -8,7 +8,9 @@
 #include <limits>
 #include <set>
 
+#include "data/foreign_format.h"
 #include "data/glob.h"
+#include "data/token_width.h"
 #include "error.h"
 #include "plural.h"
 
@@ -66,15 +68,19 @@ TokenShards::Shard open_shard(const fs::path& path, const std::string& format) {
   const std::string name = path.string();
   if (file.bytes().empty())
     throw Failure(Exit::data, fmt::format("'{}': is empty; make it again, or take it out of the pattern", name));
-  if (format == "nanogpt") {
-    const ShardLayout layout = parse_nanogpt_shard(file.bytes(), name);
+  if (const std::string foreign = foreign_format(file.bytes()); !foreign.empty())
+    throw Failure(Exit::data, fmt::format("'{}': {}", name, foreign));
+  if (format == "nanogpt" || format == "nanogpt32") {
+    const ShardLayout layout =
+        parse_raw_shard(file.bytes(), format == "nanogpt" ? ShardFormat::nanogpt : ShardFormat::nanogpt32, name);
     return {std::move(file), layout};
   }
   if (format == "auto" && !has_llmc_magic(file.bytes())) {
     if (is_megatron(path)) return open_megatron(path);
     throw Failure(Exit::data,
-                  fmt::format("'{}': is neither llm.c's nor Megatron's format; if it is raw uint16 tokens, say "
-                              "'format: nanogpt', and make shards from text with 'llmc data build'",
+                  fmt::format("'{}': is neither llm.c's nor Megatron's format; if it is raw tokens, say 'format: "
+                              "nanogpt' for uint16 or 'format: nanogpt32' for uint32, and make shards from text with "
+                              "'llmc data build'",
                               name));
   }
   const ShardLayout layout = parse_llmc_shard(file.bytes(), name);
@@ -89,6 +95,28 @@ std::vector<fs::path> without_second_halves(std::vector<fs::path> paths, const s
     return path.extension() == ".idx" && all.contains(with_extension(path, ".bin")) && is_megatron(path);
   });
   return paths;
+}
+
+/// The deepest folder that all shards lie in.
+fs::path common_folder(const std::vector<TokenShards::Shard>& shards) {
+  fs::path common = shards.front().file.path().parent_path();
+  for (const TokenShards::Shard& shard : shards) {
+    const fs::path folder = shard.file.path().parent_path();
+    const auto [end, rest] = std::mismatch(common.begin(), common.end(), folder.begin(), folder.end());
+    fs::path shared;
+    for (auto part = common.begin(); part != end; ++part) shared /= *part;
+    common = shared;
+  }
+  return common;
+}
+
+/// Whether raw uint16 numbers look like the halves of uint32 tokens.
+bool is_of_halves(const TokenShards::Shard& shard) {
+  if (shard.layout.format != ShardFormat::nanogpt) return false;
+  const auto* numbers = reinterpret_cast<const std::uint16_t*>(shard.file.bytes().data());
+  const bool halves = looks_like_uint32({numbers, static_cast<std::size_t>(shard.layout.tokens)});
+  release(shard, 0, shard.layout.tokens);
+  return halves;
 }
 
 }  // namespace
@@ -112,27 +140,47 @@ std::uint64_t scan_max_id(const TokenShards::Shard& shard) {
 TokenShards::TokenShards(const std::string& pattern, const std::string& format, std::int64_t vocab_size,
                          const fs::path& cache)
     : vocab_size_(vocab_size) {
-  if (format != "auto" && format != "llmc" && format != "nanogpt" && format != "megatron")
-    throw Failure(Exit::data,
-                  fmt::format("unknown format '{}' of '{}'; write auto, llmc, nanogpt or megatron", format, pattern));
+  constexpr std::string_view kFormats[] = {"auto", "llmc", "nanogpt", "nanogpt32", "megatron"};
+  if (std::ranges::find(kFormats, format) == std::end(kFormats))
+    throw Failure(
+        Exit::data,
+        fmt::format("unknown format '{}' of '{}'; write auto, llmc, nanogpt, nanogpt32 or megatron", format, pattern));
   const MaxIdCache known(cache);
+  std::vector<std::string> wider;  // paths of files that look so
   for (const fs::path& path : without_second_halves(glob_files(pattern), format)) {
     shards_.push_back(open_shard(path, format));
-    if (vocab_size == 0) continue;
-    const Shard& shard = shards_.back();
-    // The way the bytes are read is part of what was scanned.
-    const std::string identity = fmt::format("{}|{}", shard.file.identity(), name_of(shard.layout.format));
-    auto max_id = known.find(identity);
-    if (!max_id) {
-      max_id = scan_max_id(shard);
-      known.store(identity, *max_id);
-    }
-    if (*max_id >= static_cast<std::uint64_t>(vocab_size))
-      throw Failure(
-          Exit::data,
-          fmt::format("'{}': holds token {}, but vocab_size is {}; use the vocabulary that the data was made with",
-                      shard.file.path().string(), static_cast<std::int64_t>(*max_id), vocab_size));
+    if (vocab_size > 0) check_ids(shards_.back(), known);
+    if (is_of_halves(shards_.back())) wider.push_back(path.string());
   }
+  if (!wider.empty())
+    warning_ = fmt::format(
+        "'{}'{}: every second uint16 number is 0 or 1, as the upper half of a uint32 token is; if the tokens are "
+        "uint32, "
+        "say 'format: nanogpt32'",
+        wider.front(), wider.size() > 1 ? fmt::format(" and {} more", wider.size() - 1) : "");
+}
+
+void TokenShards::check_ids(const Shard& shard, const MaxIdCache& known) const {
+  const auto fail = [&](const std::string& what) {
+    throw Failure(Exit::data, fmt::format("'{}': {}", shard.file.path().string(), what));
+  };
+  if (shard.layout.format == ShardFormat::nanogpt && vocab_size_ > 65536)
+    fail(fmt::format(
+        "is read as uint16 tokens, and vocab_size {} has tokens above 65,535; say 'format: nanogpt32' if the "
+        "file is uint32, or use the vocabulary that the data was made with",
+        vocab_size_));
+  // The way the bytes are read is part of what was scanned.
+  const std::string identity = fmt::format("{}|{}", shard.file.identity(), name_of(shard.layout.format));
+  auto max_id = known.find(identity);
+  if (!max_id) {
+    max_id = scan_max_id(shard);
+    known.store(identity, *max_id);
+  }
+  if (*max_id >= static_cast<std::uint64_t>(vocab_size_))
+    fail(fmt::format(
+        "holds token {}, but vocab_size is {}; use the vocabulary that the data was made with{}",
+        static_cast<std::int64_t>(*max_id), vocab_size_,
+        shard.layout.format == ShardFormat::nanogpt32 ? ", or say 'format: nanogpt' if the file is uint16" : ""));
 }
 
 std::int64_t TokenShards::tokens() const {
@@ -172,26 +220,35 @@ void TokenShards::read(std::size_t shard_index, std::int64_t first, std::span<st
                     shard.file.path().string(), static_cast<std::int64_t>(most), first, limit));
 }
 
-std::string TokenShards::fingerprint() const {
+TokenShards::Identity TokenShards::identify() const {
   // All of a terabyte cannot be hashed at every start: sizes, both ends, and blocks in between.
   constexpr std::size_t kEnd = 64 << 10, kBlock = 4 << 10, kBlocks = 16;
-  XXH64_hash_t hash = 0;
-  const auto add = [&](const void* data, std::size_t bytes) { hash = XXH3_64bits_withSeed(data, bytes, hash); };
+  XXH64_hash_t all = 0, own = 0;
+  const auto add = [&](const void* data, std::size_t bytes) {
+    all = XXH3_64bits_withSeed(data, bytes, all);
+    own = XXH3_64bits_withSeed(data, bytes, own);
+  };
+  const fs::path folder = common_folder(shards_);
+  Identity identity;
   for (const Shard& shard : shards_) {
+    own = 0;
     const std::span<const std::byte> bytes = shard.file.bytes();
     const std::string about =
         fmt::format("{}|{}|{}", name_of(shard.layout.format), name_of(shard.layout.type), shard.layout.tokens);
     add(about.data(), about.size());
     if (bytes.size() <= 2 * kEnd + kBlocks * kBlock) {
       add(bytes.data(), bytes.size());
-      continue;
+    } else {
+      add(bytes.data(), kEnd);
+      for (std::size_t i = 0; i < kBlocks; ++i) add(bytes.data() + (bytes.size() - kBlock) / kBlocks * i, kBlock);
+      add(bytes.data() + bytes.size() - kEnd, kEnd);
+      shard.file.release(0, bytes.size());
     }
-    add(bytes.data(), kEnd);
-    for (std::size_t i = 0; i < kBlocks; ++i) add(bytes.data() + (bytes.size() - kBlock) / kBlocks * i, kBlock);
-    add(bytes.data() + bytes.size() - kEnd, kEnd);
-    shard.file.release(0, bytes.size());
+    identity.shards.push_back(
+        {shard.file.path().lexically_relative(folder).string(), shard.layout.tokens, fmt::format("{:016x}", own)});
   }
-  return fmt::format("{:016x}", hash);
+  identity.fingerprint = fmt::format("{:016x}", all);
+  return identity;
 }
 
 Samples::Samples(std::shared_ptr<const TokenShards> shards, std::int64_t sequence_length)

@@ -11,6 +11,7 @@
 #include "data/mapped_file.h"
 #include "data/max_id_cache.h"
 #include "data/shard_format.h"
+#include "data/shard_record.h"
 
 namespace llmc {
 
@@ -22,14 +23,17 @@ class TokenShards {
     ShardLayout layout;
   };
 
-  /// `pattern` as in glob_files. `format`: auto | llmc | nanogpt | megatron; auto knows llm.c by its magic number and
-  /// Megatron by its .idx file (a pattern may name the .idx or the .bin files), and refuses everything else.
+  /// `pattern` as in glob_files. `format`: auto | llmc | nanogpt | nanogpt32 | megatron; auto knows llm.c by its magic
+  /// number and Megatron by its .idx file (a pattern may name the .idx or the .bin files), and refuses everything else.
   /// Every id must be below `vocab_size`; each file is scanned for that once, remembered in `cache` (a folder, empty:
-  /// not remembered). vocab_size 0 does without the scan. Throws Failure(Exit::data) naming the file and what is wrong.
+  /// not remembered). Raw uint16 cannot be of more than 65,536 tokens. vocab_size 0 does without both. Throws
+  /// Failure(Exit::data) naming the file and what is wrong.
   TokenShards(const std::string& pattern, const std::string& format, std::int64_t vocab_size,
               const std::filesystem::path& cache = default_cache_folder());
 
   std::span<const Shard> shards() const { return shards_; }
+  /// That files may be of another width than their format says; empty where none looks so.
+  const std::string& warning() const { return warning_; }
   std::int64_t tokens() const;
   std::int64_t vocab_size() const { return vocab_size_; }
   /// Number of samples of sequence length T: (tokens - 1) / T of each shard.
@@ -38,11 +42,20 @@ class TokenShards {
   /// vocab_size (below 2^31 when that is 0), so a file that changed after the scan cannot index out of a table.
   void read(std::size_t shard, std::int64_t first, std::span<std::int32_t> out) const;
   /// 16 hex digits over formats, sizes and sampled content, in order; moving or renaming the folder does not change it.
-  std::string fingerprint() const;
+  std::string fingerprint() const { return identify().fingerprint; }
+  /// The same, with that of each shard.
+  struct Identity {
+    std::string fingerprint;
+    std::vector<ShardRecord> shards;
+  };
+  Identity identify() const;
 
  private:
+  void check_ids(const Shard& shard, const MaxIdCache& known) const;
+
   std::vector<Shard> shards_;
   std::int64_t vocab_size_;
+  std::string warning_;
 };
 
 /// The largest id of a shard (negative ids count as huge); reads all of it.

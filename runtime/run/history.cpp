@@ -69,6 +69,8 @@ std::string format_history(const HistoryEntry& entry) {
   if (entry.product_flops) line["product_flops"] = *entry.product_flops;
   line["model"] = entry.model;
   line["data"] = entry.order.data;
+  for (const ShardRecord& shard : entry.shards)
+    line["shards"].push_back({{"file", shard.file}, {"tokens", shard.tokens}, {"xxh3", shard.xxh3}});
   line["order"] = as_json(entry.order);
   line["spec"] = entry.spec;
   line["overrides"] = entry.overrides;
@@ -110,6 +112,20 @@ std::optional<OrderFrom> order_after(const std::string& text, std::int64_t step)
       return found;
     } catch (const Json::exception&) {
       return std::nullopt;
+    }
+  return std::nullopt;
+}
+
+std::optional<std::vector<ShardRecord>> shards_of(const std::string& text, const std::string& data) {
+  for (std::size_t end = text.size(); end > 0;) try {
+      const Json line = Json::parse(line_before(text, end));
+      if (line.at("data") != data || !line.contains("shards")) continue;
+      std::vector<ShardRecord> shards;
+      for (const Json& shard : line.at("shards"))
+        shards.push_back({shard.at("file"), shard.at("tokens"), shard.at("xxh3")});
+      return shards;
+    } catch (const Json::exception&) {
+      continue;
     }
   return std::nullopt;
 }

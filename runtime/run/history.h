@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "data/position.h"
+#include "data/shard_record.h"
 #include "spec/values.h"
 
 namespace llmc {
@@ -44,11 +45,12 @@ struct HistoryEntry {
   std::optional<double> product_flops;  // FLOP/s of a product of the model on all ranks' devices together
   std::string model;                    // fingerprint
   DataOrder order;
-  std::string spec;                    // file that the trainer was compiled from, from the run folder; empty: unknown
-  std::vector<std::string> overrides;  // key=value words of the command line
-  std::vector<std::string> allowed;    // keys that --allow named
-  std::vector<spec::Change> changed;   // since the start before
-  std::int64_t rollbacks = 0;          // of the run so far
+  std::string spec;                      // file that the trainer was compiled from, from the run folder; empty: unknown
+  std::vector<std::string> overrides;    // key=value words of the command line
+  std::vector<std::string> allowed;      // keys that --allow named
+  std::vector<spec::Change> changed;     // since the start before
+  std::int64_t rollbacks = 0;            // of the run so far
+  std::vector<ShardRecord> shards = {};  // of the training data, where no line before lists them; else empty
   /// Where this is no start but a rollback: the step that it came from, and why; else empty.
   std::int64_t left_step = 0;
   std::string why = {};
@@ -69,6 +71,9 @@ struct OrderFrom {
   std::int64_t rollbacks;
 };
 std::optional<OrderFrom> order_after(const std::string& text, std::int64_t step);
+
+/// The shards of data with this fingerprint, as the last line that lists them does; nothing where none does.
+std::optional<std::vector<ShardRecord>> shards_of(const std::string& text, const std::string& data);
 
 /// The spec file of the last line that names one other than the run folder's own; empty where none does.
 std::string last_spec(const std::string& text);

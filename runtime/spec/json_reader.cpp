@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "error.h"
+#include "files/git_lfs.h"
 #include "spec/node.h"
 #include "spec/source.h"
 
@@ -88,6 +89,7 @@ class Builder : public nlohmann::json_sax<Json> {
 
 nlohmann::ordered_json read_json(const std::string& text, const std::string& name) {
   Builder builder;
+  if (is_lfs_pointer(text)) throw Failure(Exit::spec, fmt::format("{} {}", printable(name), kIsLfsPointer));
   if (text.size() > kMaxBytes)
     builder.problem = fmt::format("it has more than {} bytes", kMaxBytes);
   else if (Json::sax_parse(text, &builder))

@@ -8,6 +8,7 @@ std::vector<Row> surrounding_rows() {
   const char* kValidation = "data.validation";
   const char* kPrompts = "sampling.prompts";
   const char* kMirror = "checkpoint.mirror";
+  const std::vector<std::string> kFormats = {"auto", "llmc", "nanogpt", "nanogpt32", "megatron"};
   return {
       bind("data.tokenizer", Type::string, LLMC_FIELD(data.tokenizer))
           .run_time()
@@ -21,17 +22,19 @@ std::vector<Row> surrounding_rows() {
           .doc("Token shards; * and ? match in the last part. Sorted by name."),
       bind("data.train.format", Type::choice, LLMC_FIELD(data.train.format))
           .aside()
-          .words({"auto", "llmc", "nanogpt", "megatron"})
+          .words(kFormats)
           .fallback("auto")
           .run_time()
-          .doc("auto reads the header; raw nanogpt files have none and must be named."),
+          .doc("auto reads the header; raw files have none and must be named: nanogpt is uint16, nanogpt32 is uint32, "
+               "as OLMo "
+               "and dolma write them."),
       bind("data.validation.path", Type::string, LLMC_FIELD(data.validation.path))
           .run_time()
           .path()
           .doc("Token shards that are held out; without any there is no evaluation."),
       bind("data.validation.format", Type::choice, LLMC_FIELD(data.validation.format))
           .aside()
-          .words({"auto", "llmc", "nanogpt", "megatron"})
+          .words(kFormats)
           .fallback("auto")
           .run_time()
           .when(kValidation, "*")

@@ -95,7 +95,7 @@ struct Schedule {
 
 struct DataSource {
   std::string path;    // may hold * and ?, relative to the spec
-  std::string format;  // auto | llmc | nanogpt | megatron
+  std::string format;  // auto | llmc | nanogpt | nanogpt32 | megatron
 };
 
 /// Names with a path each, in the order of the spec.

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "data/shards.h"
@@ -19,6 +20,7 @@ struct Inputs {
   std::vector<Evaluation> evaluation;          // where the run evaluates: each validation set
   std::unique_ptr<const Tokenizer> tokenizer;  // of texts that are shown and measured; null: token ids
   std::optional<Sampling> sampling;            // where the run samples
+  std::vector<std::string> warnings;           // of data that can be read, and may not be what is meant
 };
 
 /// `run`: with paths that are resolved. Of `info`, the vocabulary, the length of a sequence and the micro-batch are

@@ -1,6 +1,7 @@
 #include "train/paths.h"
 
 #include "data/glob.h"
+#include "data/glob_hint.h"
 #include "error.h"
 #include "spec/validation_sets.h"
 
@@ -19,11 +20,11 @@ std::vector<MissingPath> missing_paths(const spec::Spec& spec, const fs::path& d
     std::error_code error;
     bool found = pattern || fs::is_regular_file(path, error);
     try {
-      if (pattern) glob_files(path.string());
+      if (pattern) found = !glob_files(path.string(), Unmatched::none).empty();
     } catch (const Failure&) {
       found = false;
     }
-    if (!found) missing.push_back({key, path});
+    if (!found) missing.push_back({key, path, pattern ? glob_hint(path.string()) : ""});
   };
   const bool decodes = samples || spec.guards.log_text || (evaluates && !sets.empty());
   look("data.tokenizer", decodes ? spec.data.tokenizer : "", false);

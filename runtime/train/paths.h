@@ -12,6 +12,7 @@ namespace llmc {
 struct MissingPath {
   std::string key;             // "data.train.path"
   std::filesystem::path path;  // where nothing is; may hold * and ?
+  std::string hint;            // of a pattern: glob_hint()
 };
 
 /// The paths that a run of this spec opens and that lead to nothing. Relative ones are taken from `directory`.

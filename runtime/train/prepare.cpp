@@ -45,7 +45,23 @@ void follow_rollback(TrainState& state, const StartPoint& start, const std::stri
   state.guard.rollbacks = from->rollbacks;
 }
 
+/// Which shards are others than those that the checkpoint was trained on, as far as a history tells: of the folder that
+/// the checkpoint lies in, or of this run.
+std::string changed_shards(const TrainState& saved, const Prepared& p, const fs::path& run) {
+  if (saved.data_fingerprint == p.state.data_fingerprint) return "";
+  for (const fs::path& folder : {fs::absolute(p.start->checkpoint).lexically_normal().parent_path().parent_path(), run})
+    if (const auto before = shards_of(RunFolder::history(folder), saved.data_fingerprint))
+      return shard_changes(*before, p.shards);
+  return "";
+}
+
 }  // namespace
+
+std::vector<ShardRecord> unlisted_shards(const Prepared& p, const std::string& history) {
+  constexpr std::size_t kMost = 4096;  // some 100 bytes each
+  const bool listed = p.shards.size() > kMost || shards_of(history, p.state.data_fingerprint);
+  return listed ? std::vector<ShardRecord>() : p.shards;
+}
 
 void prepare(Prepared& p, const Options& options, const ProgramInfo& info, const fs::path& spec_file, bool owner,
              Console& console) {
@@ -69,15 +85,19 @@ void prepare(Prepared& p, const Options& options, const ProgramInfo& info, const
     console.text("note    " + note);
   check_paths(options, p.values, p.last.has_value());
   p.inputs = open_inputs(run, info);
+  for (const std::string& warning : p.inputs.warnings) console.warning(warning);
   if (!p.start && !run.init.from.empty()) {
     p.weights.emplace(find_weights(run.init.from, run, log).folder, info.parameters);
     if (owner && !options.batches) p.weights->check();
   }
 
-  p.state = {0, {}, run.seed, run.data.seed, p.model, p.inputs.train->fingerprint(), file_checksum(run.data.tokenizer)};
+  TokenShards::Identity data = p.inputs.train->identify();
+  p.shards = std::move(data.shards);
+  p.state = {0, {}, run.seed, run.data.seed, p.model, data.fingerprint, file_checksum(run.data.tokenizer)};
   if (p.start) {
     const TrainState saved = read_train_state(p.start->checkpoint);
-    check_resume(saved, p.values.before->spec, p.state, run, options.allow, p.start->checkpoint);
+    check_resume(saved, p.values.before->spec, p.state, run, options.allow, p.start->checkpoint,
+                 changed_shards(saved, p, options.run));
     p.state.step = saved.step;
     p.state.position = position_after(saved, p.state);
     if (p.state.tokenizer.empty()) p.state.tokenizer = saved.tokenizer;

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/weight_files.h"
@@ -26,6 +27,7 @@ struct Prepared {
   Inputs inputs;
   std::optional<WeightFiles> weights;  // of init.from, where the run begins
   TrainState state;
+  std::vector<ShardRecord> shards;  // of the training data
   std::int64_t stop = 0;
   std::string model;
 };
@@ -34,6 +36,9 @@ struct Prepared {
 /// folder is not made before all that can be refused without it is right. Throws Failure.
 void prepare(Prepared& p, const Options& options, const ProgramInfo& info, const std::filesystem::path& spec_file,
              bool owner, Console& console);
+
+/// The shards that a start adds to the history: none where a line lists them, or where they are too many for one.
+std::vector<ShardRecord> unlisted_shards(const Prepared& p, const std::string& history);
 
 /// Throws Failure(does_not_fit) where a step has less work than ranks.
 void check_work(const ProgramInfo& info, const spec::Spec& run, int ranks);

@@ -45,6 +45,7 @@ std::optional<TrainState> roll_back(const fs::path& run, const fs::path& mirror,
     entry.checkpoint = fs::absolute(checkpoint).lexically_normal().string();
     entry.order.position = state.position;
     entry.changed.clear();
+    entry.shards.clear();
     entry.rollbacks = state.guard.rollbacks;
     entry.left_step = now.step;
     entry.why = why;

@@ -140,6 +140,7 @@ struct Opened {
 
 Opened open_set(const spec::ValidationSet& set, std::int64_t asked, const ProgramInfo& info) {
   const auto shards = std::make_shared<const TokenShards>(set.source.path, set.source.format, info.vocab_size);
+  if (!shards->warning().empty()) warn(shards->warning());
   const std::int64_t there = shards->samples(info.sequence_length);
   const std::int64_t sequences = asked == 0 ? there : std::min(asked, there);
   return {set, there, sequences, Evaluation(set.name, shards, info, sequences, nullptr)};

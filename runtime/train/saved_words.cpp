@@ -5,10 +5,12 @@
 #include <CLI/CLI.hpp>
 #include <charconv>
 #include <string>
+#include <vector>
 
 #include "device/device.h"
 #include "error.h"
 #include "option_checks.h"
+#include "spec/schema.h"
 
 namespace llmc {
 
@@ -86,9 +88,12 @@ SavedWords::SavedWords(CLI::App& app, bool gpu) : state_(new State{app, nullptr,
                    "of several validation sets this one, by its name (validation: that of data.validation.path)")
       ->type_name("NAME")
       ->excludes(data);
-  s.evaluate->add_option("--format", s.evaluate_command.format, "of these shards: nanogpt has no header to know it by")
-      ->type_name("auto|llmc|nanogpt|megatron")
-      ->check(CLI::IsMember({"auto", "llmc", "nanogpt", "megatron"}))
+  const std::vector<std::string>& formats = spec::find_key("data.validation.format")->words;
+  s.evaluate
+      ->add_option("--format", s.evaluate_command.format,
+                   "of these shards: nanogpt (uint16) and nanogpt32 (uint32) have no header to be known by")
+      ->type_name(fmt::format("{}", fmt::join(formats, "|")))
+      ->check(CLI::IsMember(formats))
       ->capture_default_str();
   s.evaluate
       ->add_option("--sequences", s.sequences,

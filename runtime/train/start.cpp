@@ -82,13 +82,13 @@ void check_paths(const Options& options, const StartValues& values, bool kept) {
   const std::vector<MissingPath> also_of_trainer = missing_paths(values.built.spec, {});
   std::vector<std::string> command = options.command;
   std::string text;
-  for (const auto& [key, path] : missing) {
+  for (const auto& [key, path, hint] : missing) {
     const std::string of_run =
         kept ? fmt::format("'{}' (relative paths in it are from its folder, which may have been moved)",
                            (fs::absolute(options.run).lexically_normal() / "spec.yaml").string())
              : fmt::format("the spec (relative paths in it are from '{}')", options.base.string());
-    text += fmt::format("no file matches '{}', which is {} of {}\n", path.string(), key,
-                        overrides(options, key) ? "the command line" : of_run);
+    text += fmt::format("no file matches '{}', which is {} of {}{}\n", path.string(), key,
+                        overrides(options, key) ? "the command line" : of_run, hint);
     // The trainer's own place, where there is something: a run folder that was moved lost only its way there.
     const bool known = !overrides(options, key) &&
                        std::ranges::none_of(also_of_trainer, [&](const MissingPath& m) { return m.key == key; }) &&
@@ -141,7 +141,7 @@ const std::vector<std::string>& guarded_keys() {
 }
 
 void check_resume(const TrainState& saved, const spec::Spec& before, const TrainState& ours, const spec::Spec& after,
-                  const std::vector<std::string>& allowed, const fs::path& checkpoint) {
+                  const std::vector<std::string>& allowed, const fs::path& checkpoint, const std::string& shards) {
   const auto refuse = [&](const std::string& what, const std::string& theirs, const std::string& mine,
                           const std::string& remedy) {
     throw Failure(Exit::checkpoint, fmt::format("checkpoint '{}' was made with {} {}, this run has {}; {}",
@@ -157,7 +157,8 @@ void check_resume(const TrainState& saved, const spec::Spec& before, const Train
     if (theirs != mine && std::ranges::find(allowed, key) == allowed.end())
       refuse(key, theirs, mine, fmt::format("{}, or go on with --allow {}", remedy, key));
   };
-  guard("data.train.path", saved.data_fingerprint, ours.data_fingerprint, "restore the token shards");
+  const std::string restore = (shards.empty() ? "" : shards + "; ") + "restore the token shards";
+  guard("data.train.path", saved.data_fingerprint, ours.data_fingerprint, restore.c_str());
   if (!ours.tokenizer.empty() && !saved.tokenizer.empty())
     guard("data.tokenizer", saved.tokenizer, ours.tokenizer, "restore the tokenizer");
   guard("data.seed", std::to_string(saved.data_seed), std::to_string(ours.data_seed), "use the same");

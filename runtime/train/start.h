@@ -62,9 +62,11 @@ const std::vector<std::string>& guarded_keys();
 
 /// Throws Failure(checkpoint), with both values, where a run may not go on from a checkpoint: another model; and unless
 /// `allowed` names it, other data, another tokenizer, another optimizer, other seeds, fewer steps. `saved` is of the
-/// checkpoint, `before` are the values that it was made with, `ours` and `after` those to go on with.
+/// checkpoint, `before` are the values that it was made with, `ours` and `after` those to go on with, `shards` says
+/// which files are others, where that is known.
 void check_resume(const TrainState& saved, const spec::Spec& before, const TrainState& ours, const spec::Spec& after,
-                  const std::vector<std::string>& allowed, const std::filesystem::path& checkpoint);
+                  const std::vector<std::string>& allowed, const std::filesystem::path& checkpoint,
+                  const std::string& shards);
 
 /// Where to go on in the data: the checkpoint's position, or the next epoch's beginning where data or their order are
 /// others.

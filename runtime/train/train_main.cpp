@@ -184,7 +184,8 @@ int train(int argc, char** argv, const Options& options, const Program& program,
                            options.overrides,
                            options.allow,
                            changed,
-                           state.guard.rollbacks};
+                           state.guard.rollbacks,
+                           unlisted_shards(prepared, RunFolder::history(options.run))};
   if (folder) {
     spec::Values kept = values.run;
     spec::relate_paths(kept.spec, folder->path());

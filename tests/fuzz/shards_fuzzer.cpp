@@ -34,7 +34,8 @@ void attempt(Parse parse, std::uint64_t bytes) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::span<const std::byte> file(reinterpret_cast<const std::byte*>(data), size);
   attempt([&] { return llmc::parse_llmc_shard(file, "fuzz"); }, size);
-  attempt([&] { return llmc::parse_nanogpt_shard(file, "fuzz"); }, size);
+  for (const auto format : {llmc::ShardFormat::nanogpt, llmc::ShardFormat::nanogpt32})
+    attempt([&] { return llmc::parse_raw_shard(file, format, "fuzz"); }, size);
   // The size of the .bin file is not in the index: take it from the end of the input, and try a small one too.
   if (size >= 8) {
     std::uint64_t bin_bytes;

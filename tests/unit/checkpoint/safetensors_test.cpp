@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <functional>
 #include <stdexcept>
 
+#include "checkpoint/manifest.h"
 #include "error.h"
 #include "small_state.h"
 
@@ -155,6 +157,20 @@ TEST(Safetensors, UnsoundHeaders) {
   for (const auto& c : cases)
     EXPECT_NE(refusal(c.json, c.data_bytes).find(c.reason), std::string::npos)
         << c.json.substr(0, 200) << "\n  gives: " << refusal(c.json, c.data_bytes);
+}
+
+TEST(Safetensors, AGitLfsPointerIsCalledThat) {
+  TemporaryDirectory directory;
+  write_all(directory.path / "a", "version https://git-lfs.github.com/spec/v1\noid sha256:ab\nsize 9\n");
+  for (const auto& read : {std::function<void()>([&] { Reader(directory.path / "a"); }),
+                           std::function<void()>([&] { read_small_file(directory.path / "a"); })}) {
+    try {
+      read();
+      FAIL() << "no error";
+    } catch (const Failure& failure) {
+      EXPECT_NE(std::string(failure.what()).find("is a Git LFS pointer"), std::string::npos) << failure.what();
+    }
+  }
 }
 
 TEST(Safetensors, FilesCutAnywhereAreRefused) {

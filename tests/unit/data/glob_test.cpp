@@ -45,5 +45,27 @@ TEST(GlobFiles, NothingFoundIsAnErrorThatNamesThePattern) {
   EXPECT_FAILS_WITH(glob_files(""), "empty");
 }
 
+TEST(GlobFiles, NothingFoundSaysWhatIsThere) {
+  TemporaryFolder folder;
+  for (const char* name : {"set/train-00000.bin", "set/train-00001.bin", "set/val-00000.bin", "pair/text.bin",
+                           "pair/text.idx", "olmo/part-0.npy", "text/a.txt"})
+    folder.write(name, "");
+  const auto said = [&](const std::string& pattern, const std::string& part) {
+    EXPECT_FAILS_WITH(glob_files(folder / pattern), "no file matches '" + folder / pattern + "'; " + part);
+  };
+  said("set", "'" + folder / "set" + "' is a folder: write '" + folder / "set/*.bin" + "', which is 3 files");
+  said("olmo", "'" + folder / "olmo" + "' is a folder: write '" + folder / "olmo/*.npy" + "', which is 1 file");
+  said("text", "'" + folder / "text" + "' is a folder, and has no .bin file in it");
+  said("pair/text", "'" + folder / "pair/text.bin" + "' is there: write '" + folder / "pair/text.bin" + "'");
+  said("set/train-0000[0-9].bin",
+       "only * and ? match other text: write '" + folder / "set/train-0000?.bin" + "', which is 2 files");
+  said("set/{train,val}-*.bin",
+       "only * and ? match other text: write '" + folder / "set/*-*.bin" + "', which is 3 files");
+  said("set/tarin-*.bin", "'" + folder / "set" + "' holds 3 files, such as 'train-00000.bin'");
+  said("sett/train-*.bin", "there is no folder '" + folder / "sett" + "'");
+  said("text/*.bin", "check the path, or make one with 'llmc data build'");
+  EXPECT_FAILS_WITH(glob_files("~/data/*.bin"), "write the whole path");
+}
+
 }  // namespace
 }  // namespace llmc

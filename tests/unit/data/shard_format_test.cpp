@@ -48,12 +48,19 @@ TEST(LlmcShard, HostileHeaders) {
                     "4294967296 bytes");
 }
 
-TEST(NanogptShard, AnyEvenFileWithoutAnothersHeader) {
-  EXPECT_EQ(parse_nanogpt_shard(as_bytes(std::string("ab\0\1", 4)), "x"),
+TEST(RawShard, AnyWholeNumberOfTokensWithoutAnothersHeader) {
+  const std::string bytes("ab\0\1", 4);
+  EXPECT_EQ(parse_raw_shard(as_bytes(bytes), ShardFormat::nanogpt, "x"),
             (ShardLayout{ShardFormat::nanogpt, TokenType::u16, 0, 2, -1}));
-  EXPECT_FAILS_WITH(parse_nanogpt_shard(as_bytes("abc"), "x"), "no whole number");
-  EXPECT_FAILS_WITH(parse_nanogpt_shard(as_bytes(llmc_shard<std::uint16_t>({1})), "x"), "llm.c's header");
-  EXPECT_FAILS_WITH(parse_nanogpt_shard(as_bytes(megatron_index(8, 2, {1})), "x"), "Megatron");
+  EXPECT_EQ(parse_raw_shard(as_bytes(bytes), ShardFormat::nanogpt32, "x"),
+            (ShardLayout{ShardFormat::nanogpt32, TokenType::u32, 0, 1, -1}));
+  EXPECT_FAILS_WITH(parse_raw_shard(as_bytes("abc"), ShardFormat::nanogpt, "x"), "no whole number of uint16 tokens");
+  EXPECT_FAILS_WITH(parse_raw_shard(as_bytes("abcdef"), ShardFormat::nanogpt32, "x"),
+                    "no whole number of uint32 tokens; raw uint16 is 'format: nanogpt'");
+  for (const ShardFormat format : {ShardFormat::nanogpt, ShardFormat::nanogpt32}) {
+    EXPECT_FAILS_WITH(parse_raw_shard(as_bytes(llmc_shard<std::uint16_t>({1})), format, "x"), "llm.c's header");
+    EXPECT_FAILS_WITH(parse_raw_shard(as_bytes(megatron_index(8, 2, {1})), format, "x"), "Megatron");
+  }
 }
 
 TEST(MegatronIndex, AllTypes) {

@@ -49,6 +49,9 @@ TEST(TokenShards, EveryFormatGivesTheSameSamples) {
       EXPECT_EQ(sample(samples, i), expected) << name << " sample " << i;
     }
   }
+  folder.write("raw32.bin", test::bytes_of(counting<std::uint32_t>(50, 120)));
+  EXPECT_EQ(sample(Samples(open(folder / "raw32.bin", "nanogpt32", 120), 7), 6),
+            (std::vector<std::int32_t>{42, 43, 44, 45, 46, 47, 48, 49}));
   EXPECT_EQ(open(folder / "m*", "auto")->shards().size(), 5u);  // both halves of a pair are one shard
   EXPECT_EQ(open(folder / "m*", "megatron")->shards().size(), 5u);
 }
@@ -125,6 +128,86 @@ TEST(TokenShards, IdsOutsideTheVocabularyAreRefused) {
   // Without the scan, reading still checks.
   EXPECT_FAILS_WITH(sample(Samples(open(folder / "wide.bin", "auto", 0), 2), 0), "holds token 4294967295");
   EXPECT_FAILS_WITH(sample(Samples(open(folder / "signed.bin", "auto", 0), 2), 0), "holds token -1");
+}
+
+TEST(TokenShards, RawTokensOfAnotherWidth) {
+  TemporaryFolder folder;
+  auto wide = counting<std::uint32_t>(20'000, 100'000);
+  folder.write("wide.bin", test::bytes_of(wide));
+  folder.write("narrow.bin", test::bytes_of(counting(20'000, 50'000)));
+  folder.write("zeros.bin", std::string(40'000, '\0'));
+  EXPECT_FAILS_WITH(open(folder / "wide.bin", "nanogpt", 100'000),
+                    "wide.bin': is read as uint16 tokens, and vocab_size 100000 has tokens above 65,535; say 'format: "
+                    "nanogpt32' if the file is uint32");
+  EXPECT_NO_THROW(open(folder / "narrow.bin", "nanogpt", 65'536));
+  EXPECT_FAILS_WITH(open(folder / "narrow.bin", "nanogpt", 65'537), "is read as uint16 tokens");
+  EXPECT_EQ(open(folder / "wide.bin", "nanogpt32", 100'000)->tokens(), 20'000);
+  EXPECT_FAILS_WITH(open(folder / "narrow.bin", "nanogpt32", 100'000),
+                    "or say 'format: nanogpt' if the file is uint16");
+  // Every second number is 0 or 1.
+  const std::string warning = open(folder / "wide.bin", "nanogpt")->warning();
+  EXPECT_NE(warning.find("wide.bin': every second uint16 number is 0 or 1"), std::string::npos) << warning;
+  EXPECT_NE(warning.find("say 'format: nanogpt32'"), std::string::npos) << warning;
+  EXPECT_EQ(data::describe(folder / "wide.bin", "nanogpt", 0).warning, warning);
+  for (const char* name : {"narrow.bin", "zeros.bin"}) EXPECT_EQ(open(folder / name, "nanogpt")->warning(), "") << name;
+  EXPECT_EQ(open(folder / "wide.bin", "nanogpt32", 100'000)->warning(), "");
+  // Some tokens above 131,071, as a vocabulary of 151,936 has them.
+  for (std::size_t i = 0; i < wide.size(); i += 13) wide[i] = 150'000;
+  folder.write("wide.bin", test::bytes_of(wide));
+  EXPECT_NE(open(folder / "wide.bin", "nanogpt")->warning(), "");
+}
+
+TEST(TokenShards, OtherFilesAreCalledByTheirName) {
+  TemporaryFolder folder;
+  const auto npy = [](const std::string& type) {
+    return "\x93NUMPY\x01" + std::string("\0\x76\0", 3) + "{'descr': '" + type + "', 'fortran_order': False, }";
+  };
+  for (const auto& [bytes, said] :
+       {std::pair<std::string, std::string>{
+            npy("<u2"),
+            "is a NumPy .npy file (<u2), which has a header; numpy.load(FILE).tofile(NEW) "
+            "writes its numbers alone, for 'format: nanogpt'"},
+        {npy("<u4"),
+         "(<u4), which has a header; numpy.load(FILE).tofile(NEW) writes its numbers "
+         "alone, for 'format: nanogpt32'"},
+        {npy("<i8"), "(<i8), which has a header; numpy.load(FILE).astype('uint32').tofile(NEW)"},
+        {"PAR1\x15\x04", "is a Parquet file"},
+        {"\x1f\x8b\x08\x04", "is a gzip file, not token shards; unpack it first"},
+        {"version https://git-lfs.github.com/spec/v1\noid sha256:ab\nsize 9\n",
+         "is a Git LFS pointer, not the file that it stands for; `git lfs pull`"}}) {
+    folder.write("a.npy", bytes);
+    for (const char* format : {"auto", "llmc", "nanogpt", "nanogpt32"})
+      EXPECT_FAILS_WITH(open(folder / "a.npy", format),
+                        "a.npy': " + (said[0] == '(' ? "is a NumPy .npy file " + said : said));
+  }
+  folder.write("a.npy", test::bytes_of(counting<std::uint32_t>(50, 120)));  // OLMo's have no header
+  EXPECT_EQ(open(folder / "a.npy", "nanogpt32", 120)->tokens(), 50);
+}
+
+TEST(TokenShards, EachShardHasAnIdentityOfItsOwn) {
+  TemporaryFolder folder;
+  folder.write("one/a.bin", llmc_shard(counting(400'000, 5000)));
+  folder.write("one/b.bin", llmc_shard(counting(10)));
+  folder.write("two/c.bin", llmc_shard(counting(10)));
+  const auto all = open(folder / "*/*.bin")->identify();
+  ASSERT_EQ(all.shards.size(), 3u);
+  EXPECT_EQ(all.fingerprint, open(folder / "*/*.bin")->fingerprint());
+  EXPECT_EQ(all.shards[0].file, "one/a.bin");
+  EXPECT_EQ(all.shards[0].tokens, 400'000);
+  EXPECT_EQ(all.shards[1].xxh3, all.shards[2].xxh3);
+  EXPECT_EQ(open(folder / "one/*.bin")->identify().shards[1].file, "b.bin");
+  EXPECT_EQ(open(folder / "one/b.bin")->fingerprint(), all.shards[1].xxh3);
+}
+
+TEST(ShardChanges, AddedRenamedRemovedChanged) {
+  const std::vector<ShardRecord> before = {{"a.bin", 10, "1"}, {"b.bin", 20, "2"}, {"c.bin", 30, "3"}};
+  EXPECT_EQ(shard_changes(before, before), "");
+  EXPECT_EQ(shard_changes(before, {{"a.bin", 10, "1"}, {"b.bin", 25, "4"}, {"d.bin", 30, "3"}, {"e.bin", 30, "5"}}),
+            "changed 'b.bin' (25 tokens, 20 before), renamed 'c.bin' to 'd.bin', added 'e.bin'");
+  EXPECT_EQ(shard_changes(before, {{"a.bin", 10, "1"}}), "removed 'b.bin', removed 'c.bin'");
+  std::vector<ShardRecord> many = before;
+  for (int i = 0; i < 20; ++i) many.push_back({"x" + std::to_string(i), 1, "x"});
+  EXPECT_TRUE(shard_changes(before, many).ends_with("added 'x15' and 12 more")) << shard_changes(before, many);
 }
 
 TEST(TokenShards, ScansAFileOnceAndAgainWhenItChanges) {

@@ -44,6 +44,22 @@ TEST(History, OneLineAStart) {
   EXPECT_TRUE(last_environment("") == Environment{} && last_environment("nonsense\n") == Environment{});
 }
 
+TEST(History, ShardsOfData) {
+  const auto line = [](const char* data, std::vector<ShardRecord> shards) {
+    HistoryEntry entry;
+    entry.order.data = data;
+    entry.shards = std::move(shards);
+    return format_history(entry) + "\n";
+  };
+  const std::vector<ShardRecord> one = {{"a.bin", 10, "1"}, {"b.bin", 20, "2"}}, two = {{"c.bin", 30, "3"}};
+  EXPECT_EQ(line("d1", {}).find("shards"), std::string::npos);
+  const std::string text = line("d1", one) + "nonsense\n" + line("d2", two) + line("d1", {});
+  EXPECT_EQ(shards_of(text, "d1"), one);
+  EXPECT_EQ(shards_of(text, "d2"), two);
+  EXPECT_FALSE(shards_of(text, "d3"));
+  EXPECT_FALSE(shards_of("", "d1"));
+}
+
 TEST(History, OrderOfAStep) {
   const auto line = [](std::int64_t step, std::uint64_t seed) {
     HistoryEntry entry;

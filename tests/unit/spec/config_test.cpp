@@ -242,6 +242,15 @@ TEST(FromHuggingFace, StrictJson) {
   EXPECT_THROW(from_huggingface("[" + std::string(2 << 20, ' ') + "]", "a"), Failure);
 }
 
+TEST(FromHuggingFace, AGitLfsPointerIsCalledThat) {
+  try {
+    from_huggingface("version https://git-lfs.github.com/spec/v1\noid sha256:ab\nsize 9\n", "config.json");
+    FAIL() << "no error";
+  } catch (const Failure& failure) {
+    EXPECT_TRUE(std::string(failure.what()).find("is a Git LFS pointer") != std::string::npos) << failure.what();
+  }
+}
+
 TEST(ConfigJson, BothSchemas) {
   const Json config = Json::parse(
       config_json(resolve(kGood, {"model.rope_scaling={type: llama3, factor: 8}", "model.rope_theta=123456"}).spec));

@@ -69,7 +69,7 @@ TEST(KeysJson, EveryKeyWithItsValue) {
   EXPECT_EQ(by_key["batch.micro_batch"]["value"], "auto");
   EXPECT_EQ(by_key["batch.tokens"]["run_time"], true);
   EXPECT_EQ(by_key["data.train.path"]["path"], true);
-  EXPECT_EQ(by_key["data.train.format"]["choices"].size(), 4u);
+  EXPECT_EQ(by_key["data.train.format"]["choices"].size(), 5u);
   EXPECT_EQ(by_key["sampling.prompts"]["type"], "strings");
   EXPECT_EQ(by_key["memory.budget"]["type"], "bytes");
   EXPECT_EQ(by_key["schedule.kind"]["type"], "choice");

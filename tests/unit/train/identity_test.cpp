@@ -176,6 +176,14 @@ TEST_F(Identity, WhatIsGuardedGoesOnWhereItIsNamed) {
   EXPECT_EQ(Json::parse(checkpoint("run", 7)["state.json"])["epoch"], 1) << "another order is another epoch";
   write_shard(folder_ / "data/train-0.bin", 61, 9);
   refuse({"--run", "run", "--allow", "data.seed"}, "--allow data.train.path");
+  refuse({"--run", "run", "--allow", "data.seed"},
+         "changed 'train-0.bin' (61 tokens, 61 before); restore the token shards");
+  fs::rename(folder_ / "data/train-1.bin", folder_ / "data/train-2.bin");
+  write_shard(folder_ / "data/train-3.bin", 61, 8);
+  refuse({"--run", "other", "--resume", "run", "--allow", "data.seed"},
+         "changed 'train-0.bin' (61 tokens, 61 before), renamed 'train-1.bin' to 'train-2.bin', added 'train-3.bin'");
+  EXPECT_EQ(history("run").front()["shards"].size(), 2u);
+  EXPECT_FALSE(history("run").back().contains("shards")) << "listed once";
   train({"--run", "run", "--allow", "data.train.path", "--allow=seed", "seed=1", "--steps", "9"});
   EXPECT_EQ(Json::parse(checkpoint("run", 9)["state.json"])["epoch"], 2);
   EXPECT_EQ(train({"--run", "run"}).err, "") << "allowed once, it is the run's";

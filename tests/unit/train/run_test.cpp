@@ -99,7 +99,11 @@ TEST_F(Runs, ValidationSetsByNameHaveTheirOwnMetrics) {
   // Evaluations more or less, also from a resume on, change no bit of what is trained.
   train({"--run", "run", "--steps", "5", same});
   train({"--run", "run", "--steps", "10", train_set});
-  train({"--run", "run", "--steps", "15", "data.validation.same="});
+  const Result shared = train({"--run", "run", "--steps", "15", "data.validation.same="});
+  EXPECT_TRUE(contains(shared.out + shared.err, "data.train.path and data.validation.Train-2 both name '" +
+                                                    (folder_ / "data/train-0.bin").string() + "' and 1 more"))
+      << shared.out << shared.err;
+  EXPECT_FALSE(contains(shared.out + shared.err, "data.validation.path both")) << shared.out << shared.err;
   train({"--run", "run", "data.validation.path="});
   expect_same_checkpoint("plain", "run", 20);
   const auto plain = lines("plain/metrics.jsonl"), run = lines("run/metrics.jsonl");

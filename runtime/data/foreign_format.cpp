@@ -1,0 +1,53 @@
+#include "data/foreign_format.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+
+namespace llmc {
+
+namespace {
+
+constexpr std::string_view kConvert = "; docs/data-from-hugging-face.md says how to make shards of it";
+constexpr std::string_view kUnpack = "; unpack it first";
+
+struct Kind {
+  std::string_view magic, name, advice;
+};
+constexpr Kind kKinds[] = {
+    {"PAR1", "a Parquet file", kConvert},      {"ARROW1", "an Arrow file", kConvert},
+    {"\x89HDF\r\n", "an HDF5 file", kConvert}, {"PK\x03\x04", "a ZIP archive (.zip, .npz)", kUnpack},
+    {"\x1f\x8b\x08", "a gzip file", kUnpack},  {"\x28\xb5\x2f\xfd", "a zstd file", kUnpack},
+    {"\xfd\x37zXZ", "an xz file", kUnpack},
+};
+
+/// Of numpy.save: magic, version, length of a Python literal, and in that 'descr': '<u2'.
+std::string of_numpy(std::string_view text) {
+  const std::string_view header = text.substr(0, 256);
+  constexpr std::string_view kKey = "'descr': '";
+  std::string type;
+  if (const std::size_t at = header.find(kKey); at != std::string_view::npos)
+    for (const char c : header.substr(at + kKey.size(), 8)) {
+      if (c == '\'') break;
+      if (c >= ' ' && c < '\x7f') type += c;
+    }
+  const bool narrow = type == "<u2" || type == "|u1" || type == "<i2";
+  const bool as_it_is = type == "<u2" || type == "<u4";
+  return fmt::format(
+      "is a NumPy .npy file{}, which has a header; numpy.load(FILE){}.tofile(NEW) writes its numbers alone, "
+      "for 'format: {}'",
+      type.empty() ? "" : fmt::format(" ({})", type),
+      as_it_is ? "" : fmt::format(".astype('{}')", narrow ? "uint16" : "uint32"), narrow ? "nanogpt" : "nanogpt32");
+}
+
+}  // namespace
+
+std::string foreign_format(std::span<const std::byte> file) {
+  const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
+  if (text.starts_with("\x93NUMPY")) return of_numpy(text);
+  const auto* kind = std::ranges::find_if(kKinds, [&](const Kind& k) { return text.starts_with(k.magic); });
+  return kind == std::end(kKinds) ? "" : fmt::format("is {}, not token shards{}", kind->name, kind->advice);
+}
+
+}  // namespace llmc

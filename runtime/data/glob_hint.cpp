@@ -1,0 +1,95 @@
+#include "data/glob_hint.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+#include <vector>
+
+#include "data/glob.h"
+#include "error.h"
+#include "plural.h"
+
+namespace llmc {
+namespace fs = std::filesystem;
+
+namespace {
+
+std::size_t matches(const std::string& pattern) {
+  try {
+    return glob_files(pattern, Unmatched::none).size();
+  } catch (const Failure&) {
+    return 0;
+  }
+}
+
+std::string files(std::size_t count) {
+  return fmt::format("{} file{}", count, plural(static_cast<std::int64_t>(count)));
+}
+
+/// The pattern with * in place of [...] and {...}, which a shell reads and llmc does not; empty where it has neither.
+std::string without_brackets(const std::string& pattern) {
+  std::string text;
+  bool found = false;
+  for (std::size_t at = 0; at < pattern.size(); ++at) {
+    const char close = pattern[at] == '[' ? ']' : pattern[at] == '{' ? '}' : '\0';
+    const std::size_t end = close ? pattern.find(close, at) : std::string::npos;
+    const bool one = close == ']';  // one byte
+    if (end == std::string::npos) {
+      text += pattern[at];
+      continue;
+    }
+    text += one ? '?' : '*';
+    at = end;
+    found = true;
+  }
+  return found ? text : "";
+}
+
+std::string of_folder(const fs::path& folder) {
+  for (const char* kind : {"*.bin", "*.npy"}) {
+    const std::string inside = (folder / kind).string();
+    if (const std::size_t count = matches(inside))
+      return fmt::format("; '{}' is a folder: write '{}', which is {}", folder.string(), inside, files(count));
+  }
+  return fmt::format("; '{}' is a folder, and has no .bin file in it", folder.string());
+}
+
+/// Files of the folder that a pattern is of.
+std::string of_neighbours(const fs::path& folder) {
+  std::error_code error;
+  if (!fs::exists(folder, error)) return fmt::format("; there is no folder '{}'", folder.string());
+  std::vector<std::string> names;
+  for (const char* kind : {"*.bin", "*.npy"}) {
+    try {
+      for (const fs::path& file : glob_files((folder / kind).string(), Unmatched::none))
+        names.push_back(file.filename().string());
+    } catch (const Failure&) {
+      return "";
+    }
+  }
+  if (names.empty()) return "";
+  return fmt::format("; '{}' holds {}, such as '{}'", folder.string(), files(names.size()), names.front());
+}
+
+}  // namespace
+
+std::string glob_hint(const std::string& pattern) {
+  std::error_code error;
+  if (fs::is_directory(pattern, error)) return of_folder(pattern);
+  if (pattern.starts_with("~")) return "; ~ is not read as a home folder: write the whole path";
+  // Megatron's tools name a pair of files by what stands before their extensions.
+  for (const char* extension : {".bin", ".idx"})
+    if (matches(pattern + extension)) return fmt::format("; '{0}{1}' is there: write '{0}{1}'", pattern, extension);
+  if (const std::string plain = without_brackets(pattern); !plain.empty()) {
+    const std::size_t count = matches(plain);
+    return fmt::format("; only * and ? match other text{}",
+                       count ? fmt::format(": write '{}', which is {}", plain, files(count)) : "");
+  }
+  const fs::path folder = fs::path(pattern).parent_path();
+  if (folder.string().find_first_of("*?") != std::string::npos) return "";
+  return of_neighbours(folder.empty() ? fs::path(".") : folder);
+}
+
+}  // namespace llmc
