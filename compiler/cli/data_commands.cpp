@@ -2,20 +2,27 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <memory>
+#include <optional>
 
 #include "compiler/cli/commands.h"
 #include "compiler/data/builder.h"
 #include "compiler/data/info.h"
+#include "compiler/data/slow_lines.h"
 #include "compiler/report/plan_report.h"
 #include "plural.h"
 #include "spec/scalars.h"
+#include "spec/schema.h"
 #include "spec/source.h"
 
 namespace llmc::cli {
 
 namespace {
+
+/// Where nobody watches a line change: into a log or a pipe.
+constexpr std::chrono::seconds kBetweenLines{5};
 
 struct InfoOptions {
   std::string file, format = "auto";
@@ -23,7 +30,7 @@ struct InfoOptions {
   bool json = false;
 };
 
-void show_progress(const data::BuildProgress& progress) {
+std::string progress_line(const data::BuildProgress& progress) {
   static constexpr const char* kStages[] = {"reading", "training the tokenizer", "encoding"};
   std::string line = kStages[static_cast<int>(progress.stage)];
   if (progress.total_bytes)
@@ -31,6 +38,10 @@ void show_progress(const data::BuildProgress& progress) {
                         report::human_bytes(static_cast<double>(progress.total_bytes)));
   else if (progress.bytes)
     line += " " + report::human_bytes(static_cast<double>(progress.bytes));
+  return line;
+}
+
+void show_on_terminal(const std::string& line) {
   fmt::print(stderr, "\r\033[K{}", line);
   std::fflush(stderr);
 }
@@ -54,9 +65,12 @@ void allow_suffix(CLI::Option* option) {
 void print_result(const data::BuildResult& result, const std::filesystem::path& out) {
   using data::grouped;
   const std::int64_t documents = document_count(result);
-  fmt::print("{}: {} document{} from {} file{} ({} skipped), {:.2f} bytes a token, vocabulary {}\n", out.string(),
+  const std::string lines =
+      result.skipped_lines ? fmt::format(", and {} line{}", grouped(result.skipped_lines), plural(result.skipped_lines))
+                           : "";
+  fmt::print("{}: {} document{} from {} file{} ({} skipped{}), {:.2f} bytes a token, vocabulary {}\n", out.string(),
              grouped(documents), plural(documents), grouped(result.files), plural(result.files),
-             grouped(result.skipped_files), result.bytes_per_token(), grouped(result.vocab_size));
+             grouped(result.skipped_files), lines, result.bytes_per_token(), grouped(result.vocab_size));
   for (const auto& [name, side] : {std::pair("train", &result.train), {"validation", &result.validation}}) {
     const auto shards = static_cast<std::int64_t>(side->shards.size());
     fmt::print("  {:<11} {:>15} tokens in {} shard{}\n", name, grouped(side->tokens), grouped(shards), plural(shards));
@@ -86,9 +100,11 @@ void print_notes(const data::BuildResult& result, const data::BuildOptions& opti
         "few or differ in size; another --seed draws others\n",
         100 * part, 100 * options.validation);
   for (std::size_t i = 0; i < std::min(kShown, result.skipped.size()); ++i)
-    fmt::print(stderr, "skipped {}: {}\n", spec::printable(result.skipped[i].path.string()), result.skipped[i].why);
-  if (result.skipped_files > static_cast<std::int64_t>(kShown))
-    fmt::print(stderr, "skipped {} more\n", data::grouped(result.skipped_files - static_cast<std::int64_t>(kShown)));
+    fmt::print(stderr, "skipped {}: {}\n", spec::printable(result.skipped[i].where),
+               spec::printable(result.skipped[i].why));
+  const std::int64_t skipped = result.skipped_files + result.skipped_lines;
+  if (skipped > static_cast<std::int64_t>(kShown))
+    fmt::print(stderr, "skipped {} more\n", data::grouped(skipped - static_cast<std::int64_t>(kShown)));
 }
 
 }  // namespace
@@ -103,10 +119,14 @@ void add_data_commands(CLI::App& app, Result&) {
   CLI::App* build_command =
       data_command->add_subcommand("build", "text to a tokenizer and token shards; takes --vocab-size or --tokenizer");
   build_command
-      ->add_option("--from", options->from, "files and directories of text, source code, or .jsonl with a text field")
+      ->add_option("--from", options->from,
+                   "files and directories of text, source code, or .jsonl with a field of text")
       ->required();
   build_command->add_option("--glob", options->globs,
                             "only files whose name matches, such as '*.py'; may be given again");
+  build_command
+      ->add_option("--text-field", options->text_field, "the field that holds the text of a line of a .jsonl file")
+      ->capture_default_str();
   CLI::Option* vocab_size = build_command->add_option("--vocab-size", options->vocab_size,
                                                       "train a tokenizer of so many tokens, 320 to 1000000");
   build_command->add_option("--tokenizer", options->tokenizer,
@@ -128,8 +148,13 @@ void add_data_commands(CLI::App& app, Result&) {
       "Example: llmc data build --from more --tokenizer data/python -o data/more");
   build_command->callback([options, json] {
     const bool terminal = isatty(2);
-    if (terminal) options->progress = show_progress;
+    std::optional<data::SlowLines> lines;
+    if (!terminal) lines.emplace(kBetweenLines, [](const std::string& line) { fmt::print(stderr, "{}\n", line); });
+    options->progress = [&](const data::BuildProgress& progress) {
+      terminal ? show_on_terminal(progress_line(progress)) : lines->set(progress_line(progress));
+    };
     const data::BuildResult result = data::build_dataset(*options);
+    lines.reset();
     if (terminal) fmt::print(stderr, "\r\033[K");
     print_notes(result, *options);
     if (*json)
@@ -141,14 +166,16 @@ void add_data_commands(CLI::App& app, Result&) {
   auto info = std::make_shared<InfoOptions>();
   CLI::App* info_command = data_command->add_subcommand("info", "format, tokens and samples of shards");
   info_command->add_option("file", info->file, "a shard, a pattern with * and ?, or a data set's folder")->required();
-  info_command->add_option("--format", info->format, "nanogpt has no header and must be named")
-      ->check(CLI::IsMember({"auto", "llmc", "nanogpt", "megatron"}))
+  info_command
+      ->add_option("--format", info->format, "nanogpt (uint16) and nanogpt32 (uint32) have no header and must be named")
+      ->check(CLI::IsMember(spec::find_key("data.train.format")->words))
       ->capture_default_str();
   info_command->add_option("--sequence-length", info->sequence_length, "count the samples of this length");
   info_command->add_flag("--json", info->json, "as JSON");
   info_command->footer("Example: llmc data info data/python --sequence-length 256");
   info_command->callback([info] {
     const data::DataInfo found = data::describe(info->file, info->format, info->sequence_length);
+    if (!found.warning.empty()) fmt::print(stderr, "warning: {}\n", spec::printable(found.warning));
     fmt::print("{}", info->json ? data::as_json(found) + "\n" : data::as_text(found));
   });
 }

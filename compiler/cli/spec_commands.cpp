@@ -48,7 +48,8 @@ int check(const Options& options) {
   const plan::Plan plan = plan::make_plan(from_here(result.resolved->spec, result.resolved->directory));
   note_vocabulary(*result.resolved);
   for (const MissingPath& missing : missing_paths(result.resolved->spec, result.resolved->directory))
-    fmt::print(stderr, "warning: {}: no file matches '{}' here; a run needs it\n", missing.key, missing.path.string());
+    fmt::print(stderr, "warning: {}: no file matches '{}' here{}; a run needs it\n", missing.key, missing.path.string(),
+               missing.hint);
   if (const std::string& from = result.resolved->spec.init.from; !from.empty()) {
     const fs::path folder = (fs::path(result.resolved->directory) / from).lexically_normal();
     std::error_code error;
@@ -71,9 +72,10 @@ std::string seen_from(const std::string& spec, const fs::path& path) {
   return (linked ? target : fs::relative(target, folder)).string();
 }
 
-/// A spec to write, and the command, from here, that makes its data; empty where llmc has none.
+/// A spec to write, and the command, from here, that makes its data; empty where llmc has none. Then, where there is
+/// one, the words of tokens/hf_to_shards.py.
 struct NewSpec {
-  std::string text, command;
+  std::string text, command, script = {};
 };
 
 /// Called as the file `out` is.
@@ -125,7 +127,11 @@ NewSpec import_model(const fs::path& from, const std::string& out) {
                        (fs::exists(from / "model.safetensors", error) || fs::exists(from / kModelIndex, error));
   return {spec::from_huggingface(*text, name,
                                  {seen_from(out, data), command, tokenizer, weights ? seen_from(out, from) : ""}),
-          command};
+          command,
+          tokenizer.empty()
+              ? ""
+              : fmt::format("tokens/hf_to_shards.py --tokenizer {} -o {} FILES",
+                            shell_word(spec::printable((folder / "tokenizer.json").string())), data.string())};
 }
 
 /// Writes a new file, and what comes next; an existing one is never replaced.
@@ -142,6 +148,11 @@ void write_new(const std::string& path, const NewSpec& made) {
   fmt::print(stderr, "wrote {}\n", path);
   if (!made.command.empty())
     fmt::print(stderr, "next, with your text in FOLDER:\n  {}\n  llmc run {}\n", made.command, shell_word(path));
+  else if (!made.script.empty())
+    fmt::print(
+        stderr,
+        "next, with Parquet or .jsonl of your text in FILES (docs/data-from-hugging-face.md):\n  {}\n  llmc run {}\n",
+        made.script, shell_word(path));
 }
 
 }  // namespace

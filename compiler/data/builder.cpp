@@ -42,6 +42,7 @@ void check_options(const BuildOptions& options) {
   if (options.shard_tokens < 1 || options.shard_tokens > 0x7fffffff)
     fail(fmt::format("{} tokens a shard are out of range; write 1 to {}", options.shard_tokens, 0x7fffffff));
   if (options.sample_bytes < 0) fail("the sample for the tokenizer cannot be negative");
+  if (options.text_field.empty()) fail("--text-field is empty; name the field of a .jsonl line that holds its text");
   if (options.out.empty()) fail("no output folder; write -o DIR");
 }
 
@@ -206,10 +207,12 @@ BuildResult build_dataset(const BuildOptions& options) {
     model = read_tokenizer(options.tokenizer);
     tokenizer.emplace(model, options.tokenizer.string());
     if (!tokenizer->encodes())
-      throw Failure(Exit::data,
-                    fmt::format("'{}' is a tokenizer.json, by which llmc decodes and does not encode; write "
-                                "shards with its own library, or give a sentencepiece model",
-                                options.tokenizer.string()));
+      throw Failure(
+          Exit::data,
+          fmt::format("'{}' is a tokenizer.json, by which llmc decodes and does not encode; tokens/hf_to_shards.py "
+                      "makes shards with its own library (docs/data-from-hugging-face.md), or give a "
+                      "sentencepiece model",
+                      options.tokenizer.string()));
     if (tokenizer->separator_id() < 0)
       throw Failure(Exit::data, fmt::format("'{}': has neither an eos nor a bos token, so nothing would end a document",
                                             options.tokenizer.string()));
@@ -221,27 +224,26 @@ BuildResult build_dataset(const BuildOptions& options) {
   Split split(options.validation, options.seed);
   TextSample sample(static_cast<std::size_t>(sample_bytes), options.seed);
   std::int64_t seen = 0;
-  const CorpusCounts counts = for_each_document(files, [&](std::string text) {
+  const CorpusCounts counts = for_each_document(files, options.text_field, [&](std::string text) {
     if (!split.add(text) && !tokenizer) sample.add(text);
     seen += static_cast<std::int64_t>(text.size());
     report(BuildStage::reading, seen, 0);
   });
   split.finish();
-  if (counts.documents == 0 && counts.skipped_files == 0)
+  if (counts.documents == 0 && counts.skipped.empty())
     throw Failure(Exit::data, fmt::format("no text in {} file{}: all are empty", counts.files, plural(counts.files)));
   if (counts.documents == 0)
-    throw Failure(Exit::data,
-                  fmt::format("no text in {} file{} ({} binary or not UTF-8{})", counts.files, plural(counts.files),
-                              counts.skipped_files,
-                              counts.skipped.empty()
-                                  ? ""
-                                  : fmt::format("; {}: {}", counts.skipped[0].path.string(), counts.skipped[0].why)));
+    throw Failure(
+        Exit::data,
+        fmt::format("no text in {} file{} ({} file{} and {} line{} of .jsonl skipped; {}: {})", counts.files,
+                    plural(counts.files), counts.skipped_files, plural(counts.skipped_files), counts.skipped_lines,
+                    plural(counts.skipped_lines), counts.skipped[0].where, counts.skipped[0].why));
 
   if (!tokenizer) {
     report(BuildStage::training_tokenizer, 0, sample_bytes);
     std::vector<std::string> passages = sample.take();
     if (passages.empty()) {  // every document fell to validation by its hash, and one of them is moved to training
-      for_each_document(files, [&](std::string text) {
+      for_each_document(files, options.text_field, [&](std::string text) {
         if (!split.is_validation(text)) sample.add(text);
       });
       passages = sample.take();
@@ -260,12 +262,13 @@ BuildResult build_dataset(const BuildOptions& options) {
   if (!options.tokenizer.empty()) result.tokenizer_checksum = checksum_of(model);
   result.files = counts.files;
   result.skipped_files = counts.skipped_files;
+  result.skipped_lines = counts.skipped_lines;
   result.skipped = counts.skipped;
   if (options.globs.empty()) result.passed_over = passed_over;
   result.single_document_cut = split.cuts();
   Encoder encoder(options, *tokenizer, split, folder.path(), counts.bytes, result);
   Split again(options.validation, options.seed);
-  for_each_document(files, [&](std::string text) {
+  for_each_document(files, options.text_field, [&](std::string text) {
     again.add(text);
     encoder.add(std::move(text));
   });
@@ -279,7 +282,7 @@ BuildResult build_dataset(const BuildOptions& options) {
 
 std::string dataset_json(const BuildResult& result, const BuildOptions& options) {
   // Nothing about where and when: equal text and options, equal bytes.
-  nlohmann::ordered_json made_with = {{"globs", options.globs}};
+  nlohmann::ordered_json made_with = {{"globs", options.globs}, {"text_field", options.text_field}};
   if (result.tokenizer_checksum.empty()) {
     made_with["vocab_size"] = options.vocab_size;
     made_with["sample_bytes"] = options.sample_bytes;
@@ -300,6 +303,7 @@ std::string dataset_json(const BuildResult& result, const BuildOptions& options)
                                        {"bytes_per_token", result.bytes_per_token()},
                                        {"files", result.files},
                                        {"skipped_files", result.skipped_files},
+                                       {"skipped_lines", result.skipped_lines},
                                        {"passed_over", result.passed_over},
                                        {"single_document_cut", result.single_document_cut},
                                        {"train", side_json(result.train)},

@@ -22,6 +22,7 @@ struct BuildProgress {
 struct BuildOptions {
   std::vector<std::filesystem::path> from;  // files and directories, see find_corpus_files
   std::vector<std::string> globs;
+  std::string text_field = "text";  // of a line of a .jsonl file
   std::int64_t vocab_size = 0;      // of a tokenizer to train, kMinVocabSize .. kMaxVocabSize (train_tokenizer.h)
   std::filesystem::path tokenizer;  // a model, or a folder that holds one, in place of one to train; else empty
   std::filesystem::path out;
@@ -42,13 +43,13 @@ struct SideSummary {
 struct BuildResult {
   std::int64_t vocab_size = 0;  // of the tokenizer; a small text may not give as many tokens as asked for
   std::int32_t separator_id = 0;
-  bool byte_exact = true;                     // the tokenizer gives back any bytes; a trained one always does
-  std::int64_t changed_documents = 0;         // that come back otherwise, from a tokenizer which is not byte-exact
-  std::string tokenizer_checksum;             // of the model that was given; empty for a trained one
-  std::int64_t files = 0, skipped_files = 0;  // skipped: binary or not UTF-8
-  std::vector<SkippedFile> skipped;           // the first of them
-  ExtensionCounts passed_over;                // without globs: files whose extension is none of a text
-  bool single_document_cut = false;           // one document only: its end is the validation set
+  bool byte_exact = true;              // the tokenizer gives back any bytes; a trained one always does
+  std::int64_t changed_documents = 0;  // that come back otherwise, from a tokenizer which is not byte-exact
+  std::string tokenizer_checksum;      // of the model that was given; empty for a trained one
+  std::int64_t files = 0, skipped_files = 0, skipped_lines = 0;  // skipped: as in CorpusCounts
+  std::vector<Skipped> skipped;                                  // the first of them
+  ExtensionCounts passed_over;       // without globs: files whose extension is none of a text
+  bool single_document_cut = false;  // one document only: its end is the validation set
   SideSummary train, validation;
   double bytes_per_token() const;
 };

@@ -14,6 +14,7 @@
 #include "data/glob.h"
 #include "data/utf8.h"
 #include "error.h"
+#include "files/git_lfs.h"
 #include "plural.h"
 
 namespace llmc::data {
@@ -64,15 +65,18 @@ void find_in_directory(const fs::path& folder, const std::vector<std::string>& g
   if (error) throw Failure(Exit::data, fmt::format("cannot list '{}': {}", folder.string(), error.message()));
 }
 
-/// Keeps the string under the key `text` of the outermost object and refuses everything that makes it ambiguous.
+/// Keeps the string under one key of the outermost object and refuses everything that makes it ambiguous.
 class TextField : public nlohmann::json_sax<nlohmann::json> {
  public:
+  explicit TextField(const std::string& name) : name_(name) {}
+
   std::optional<std::string> text;
   std::string problem;
 
   /// What is wrong with an object that has no text.
   std::string missing() const {
-    return first_.empty() ? "has no 'text' field" : fmt::format("has no 'text' field (but '{}')", first_);
+    return fmt::format("has no '{}' field{}", name_,
+                       first_.empty() ? "" : fmt::format(" (but '{}'; --text-field names another)", first_));
   }
 
   bool null() override { return scalar(); }
@@ -83,7 +87,7 @@ class TextField : public nlohmann::json_sax<nlohmann::json> {
   bool binary(binary_t&) override { return scalar(); }
   bool string(string_t& value) override {
     if (!at_text_) return scalar();
-    if (text) return fail("has two 'text' fields");
+    if (text) return fail(fmt::format("has two '{}' fields", name_));
     at_text_ = false;
     text = std::move(value);
     return true;
@@ -94,7 +98,7 @@ class TextField : public nlohmann::json_sax<nlohmann::json> {
   bool end_array() override { return --depth_, true; }
   bool key(string_t& name) override {
     if (depth_ == 1 && first_.empty()) first_ = name;
-    at_text_ = depth_ == 1 && name == "text";
+    at_text_ = depth_ == 1 && name == name_;
     return true;
   }
   bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception&) override {
@@ -108,14 +112,16 @@ class TextField : public nlohmann::json_sax<nlohmann::json> {
   }
   bool scalar() {
     if (depth_ == 0) return fail("is a single value instead of an object");
-    return at_text_ ? fail("has a 'text' that is no string") : true;
+    return at_text_ ? no_string() : true;
   }
   bool open() {
-    if (at_text_) return fail("has a 'text' that is no string");
+    if (at_text_) return no_string();
     ++depth_;
     return true;
   }
+  bool no_string() { return fail(fmt::format("has a '{}' that is no string", name_)); }
 
+  const std::string& name_;
   std::string first_;  // key of the outermost object
   std::int64_t depth_ = 0;
   bool at_text_ = false;
@@ -144,8 +150,14 @@ std::string read_file(const fs::path& path) {
   return text;
 }
 
+bool is_lfs_file(const fs::path& path) {
+  std::error_code ignored;
+  return fs::file_size(path, ignored) < kMaxLfsPointerBytes && is_lfs_pointer(read_file(path));
+}
+
 /// Why this is not text, and where; empty if it is.
 std::string no_text(std::string_view text) {
+  if (is_lfs_pointer(text)) return kIsLfsPointer;
   if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff")) return "UTF-16: save it as UTF-8";
   if (const std::size_t at = text.find('\0'); at != std::string_view::npos)
     return fmt::format("binary: byte {} is 0", at);
@@ -207,17 +219,20 @@ CorpusFiles find_corpus_files(const std::vector<fs::path>& from, const std::vect
   return found;
 }
 
-std::string text_of_json(std::string_view line, const std::string& where) {
-  TextField field;
-  const bool parsed = nlohmann::json::sax_parse(line.begin(), line.end(), &field);
-  if (!parsed || !field.text)
-    throw Failure(Exit::data, fmt::format("{}: {}; each line must be an object like {{\"text\": \"...\"}}", where,
-                                          parsed ? field.missing() : field.problem));
-  return std::move(*field.text);
+std::string text_of_json(std::string_view line, const std::string& field) {
+  TextField found(field);
+  const bool parsed = nlohmann::json::sax_parse(line.begin(), line.end(), &found);
+  if (!parsed || !found.text) throw Failure(Exit::data, parsed ? found.missing() : found.problem);
+  return std::move(*found.text);
 }
 
-CorpusCounts for_each_document(const std::vector<fs::path>& files, const std::function<void(std::string text)>& visit) {
+CorpusCounts for_each_document(const std::vector<fs::path>& files, const std::string& field,
+                               const std::function<void(std::string text)>& visit) {
   CorpusCounts counts;
+  const auto skip = [&](std::int64_t& count, std::string where, std::string why) {
+    ++count;
+    if (counts.skipped.size() < kMostSkipped) counts.skipped.push_back({std::move(where), std::move(why)});
+  };
   const auto hand_out = [&](std::string text) {
     if (text.empty()) return;
     ++counts.documents;
@@ -227,22 +242,30 @@ CorpusCounts for_each_document(const std::vector<fs::path>& files, const std::fu
   for (const fs::path& path : files) {
     ++counts.files;
     if (extension_of(path) == ".jsonl") {
+      if (is_lfs_file(path)) {
+        skip(counts.skipped_files, path.string(), kIsLfsPointer);
+        continue;
+      }
       std::ifstream file = open(path);
       std::int64_t number = 0;
       for (std::string line; std::getline(file, line);) {
         ++number;
         if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-        hand_out(text_of_json(line, fmt::format("{}:{}", path.string(), number)));
+        std::string text;
+        try {
+          text = text_of_json(line, field);
+        } catch (const Failure& failure) {
+          skip(counts.skipped_lines, fmt::format("{}:{}", path.string(), number), failure.what());
+        }
+        hand_out(std::move(text));
       }
       check(file, path);
     } else {
       std::string text = read_file(path);
-      if (const std::string why = no_text(text); !why.empty()) {
-        ++counts.skipped_files;
-        if (counts.skipped.size() < kMostSkippedFiles) counts.skipped.push_back({path, why});
-      } else {
+      if (const std::string why = no_text(text); !why.empty())
+        skip(counts.skipped_files, path.string(), why);
+      else
         hand_out(std::move(text));
-      }
     }
   }
   return counts;

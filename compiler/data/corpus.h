@@ -1,4 +1,4 @@
-// The documents of a corpus: text files, source code, and .jsonl files with a `text` field.
+// The documents of a corpus: text files, source code, and .jsonl files with a field of text.
 #pragma once
 
 #include <cstdint>
@@ -28,26 +28,26 @@ struct CorpusFiles {
 /// Throws Failure(Exit::data) when a path is missing or no file is found.
 CorpusFiles find_corpus_files(const std::vector<std::filesystem::path>& from, const std::vector<std::string>& globs);
 
-/// A file that is no text, and the byte at which that shows.
-struct SkippedFile {
-  std::filesystem::path path;
-  std::string why;
+/// A file that is no text, or a line ("a.jsonl:7") that is no document, and how that shows.
+struct Skipped {
+  std::string where, why;
 };
-constexpr std::size_t kMostSkippedFiles = 1000;  // that are remembered; all are counted
+constexpr std::size_t kMostSkipped = 1000;  // that are remembered; all are counted
 
 struct CorpusCounts {
-  std::int64_t files = 0, skipped_files = 0;  // skipped: binary (a NUL byte) or not UTF-8
-  std::vector<SkippedFile> skipped;           // the first kMostSkippedFiles
+  std::int64_t files = 0, skipped_files = 0;  // skipped: binary (a NUL byte), not UTF-8, or a Git LFS pointer
+  std::int64_t skipped_lines = 0;             // of .jsonl files
+  std::vector<Skipped> skipped;               // the first kMostSkipped
   std::int64_t documents = 0, bytes = 0;      // of text
 };
 
 /// Calls `visit` with every document in order: a text file is one, a line of a .jsonl file is one; empty ones are
-/// passed over. One document at a time is in memory. Throws Failure(Exit::data) naming file:line where a line of a
-/// .jsonl file is no JSON object with one `text` string, or naming the file that cannot be read.
-CorpusCounts for_each_document(const std::vector<std::filesystem::path>& files,
+/// passed over. A line that is no JSON object with one string under `field` is skipped. One document at a time is in
+/// memory. Throws Failure(Exit::data) naming the file that cannot be read.
+CorpusCounts for_each_document(const std::vector<std::filesystem::path>& files, const std::string& field,
                                const std::function<void(std::string text)>& visit);
 
-/// The `text` string of one line of JSON; throws Failure(Exit::data) that starts with `where`.
-std::string text_of_json(std::string_view line, const std::string& where);
+/// The string under `field` of one line of JSON; throws Failure(Exit::data) that says why there is none.
+std::string text_of_json(std::string_view line, const std::string& field);
 
 }  // namespace llmc::data

@@ -18,7 +18,8 @@ std::string data_section(const NewData& data) {
   const auto in_folder = [&](const char* file) { return yaml_path(data.folder + "/" + file); };
   if (data.command.empty())
     return fmt::format(
-        "data:                           # relative to this file: shards of this model's tokens\n"
+        "data:                           # relative to this file: shards of this model's tokens, which\n"
+        "                                # docs/data-from-hugging-face.md makes of a dataset\n"
         "{}  train:\n    - path: {}\n",
         data.tokenizer.empty()
             ? ""

@@ -1,9 +1,15 @@
 """llmc data: a corpus of real text becomes shards and a tokenizer. Makes the data set that other tests train on."""
 
+import array
+import contextlib
+import gzip
+import importlib.util
+import io
 import json
 import os
 import shutil
 import sysconfig
+import types
 
 import harness
 from harness import LLMC, RunTest
@@ -24,6 +30,8 @@ class Data(RunTest):
             reports.append(json.loads(done.out))
         self.assertEqual(reports[0], reports[1])
         self.assert_same_files(*folders, "built twice")
+        warned = harness.call(LLMC, "data", "info", os.path.join(DATASET, "tokenizer.model"))
+        self.assertIn("say 'format: nanogpt' for uint16 or 'format: nanogpt32' for uint32", warned.err)
         self.assertEqual(sorted(os.listdir(DATASET)), ["dataset.json", "tokenizer.model", "train-00000.bin", "val-00000.bin"])
 
         info = json.loads(self.succeed(LLMC, "data", "info", os.path.join(DATASET, "train-*.bin"), "--sequence-length", 256, "--json").out)
@@ -34,6 +42,74 @@ class Data(RunTest):
         self.assertIn("llm.c uint16", text)
         people = self.succeed(LLMC, "data", "info", os.path.join(DATASET, "train-00000.bin")).out
         self.assertIn("tokens", people)
+
+    def test_hf_to_shards(self):
+        """The script's own part, with a stub in place of the tokenizer of a package: both widths, whole documents that end, a split
+        by content. And .jsonl of it."""
+        path = os.path.join(harness.SOURCE, "tokens", "hf_to_shards.py")
+        module = importlib.util.module_from_spec(spec := importlib.util.spec_from_file_location("hf_to_shards", path))
+        spec.loader.exec_module(module)
+        texts = [f"document {number} " * (number % 7 + 1) for number in range(200)]
+        os.makedirs(self.path("hf"))
+        with gzip.open(self.path("hf", "a.jsonl.gz"), "wt") as file:
+            file.writelines(json.dumps({"id": 1, "body": text}) + "\n" for text in texts[:150])
+        with open(self.path("hf", "b.jsonl"), "w") as file:
+            file.write('{"body": 7}\nno json\n\n[1]\n' + "".join(json.dumps({"body": text}) + "\n" for text in texts[150:]))
+
+        class Tokenizer:
+            def __init__(self, size):
+                self.size = size
+
+            @classmethod
+            def from_file(cls, file):
+                return cls(int(harness.read(file)))
+
+            def encode_batch(self, batch, add_special_tokens):
+                assert not add_special_tokens
+                return [types.SimpleNamespace(ids=[self.size - 1 - byte for byte in text.encode()]) for text in batch]
+
+            def token_to_id(self, name):
+                return {"</s>": 2}.get(name)
+
+            def id_to_token(self, token):
+                return "</s>"
+
+            def get_vocab_size(self, with_added_tokens):
+                return self.size
+
+        whole = module.need
+        module.need = lambda name: types.SimpleNamespace(Tokenizer=Tokenizer) if name == "tokenizers" else whole(name)
+        for size, kind in ((65536, "uint16"), (65537, "uint32")):
+            tokenizer, out = self.path(f"tokenizer-{kind}.json"), self.path("hf-" + kind)
+            with open(tokenizer, "w") as file:
+                file.write(str(size))
+            words = ["--tokenizer", tokenizer, "--text-field", "body", "--validation", "0.1", self.path("hf")]
+            with contextlib.redirect_stdout(io.StringIO()) as said, contextlib.redirect_stderr(io.StringIO()) as skipped:
+                self.assertEqual(module.main([*words, "--shard-tokens", "5000", "-o", out]), 0)
+                self.assertEqual(module.main([*words, "-o", out]), 5)  # it is there
+            self.assertIn("200 documents, 3 lines skipped", said.getvalue())
+            self.assertIn("b.jsonl:2", skipped.getvalue())
+            info = json.loads(self.succeed(LLMC, "data", "info", out, "--json").out)
+            self.assertEqual({(file["format"], file["type"]) for file in info["files"]}, {("llm.c " + kind, kind)})
+            self.assertEqual(info["tokens"], sum(len(text) + 1 for text in texts))
+            self.assertEqual(info["source"]["skipped_lines"], 3)
+            found = {}
+            for side in ("train", "val"):
+                ids = array.array("H" if kind == "uint16" else "I")
+                for name in sorted(name for name in os.listdir(out) if name.startswith(side)):
+                    data = harness.read(os.path.join(out, name))[1024:]
+                    self.assertLessEqual(len(data), 5000 * ids.itemsize)
+                    ids.frombytes(data)
+                self.assertEqual(ids[-1], 2)
+                text = "".join("\n" if token == 2 else chr(size - 1 - token) for token in ids)
+                found[side] = text.splitlines()
+            self.assertEqual(sorted(found["train"] + found["val"]), sorted(texts))
+            self.assertTrue(5 <= len(found["val"]) <= 40, len(found["val"]))
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as said:
+            self.assertEqual(module.main(["--jsonl", "--text-field", "body", "--limit", "170", self.path("hf"), "-o", self.path("hf-text")]), 0)
+            self.assertEqual(module.main(["--jsonl", self.path("nothing"), "-o", self.path("hf-none")]), 5)
+        self.assertIn("there is no", said.getvalue())
+        self.assertEqual([line["text"] for line in harness.json_lines(self.path("hf-text", "text-00000.jsonl"))], texts[:170])
 
     def test_another_vocabulary_is_said(self):
         """Where the data set is: a word of check and compile, which go on."""
@@ -138,6 +214,7 @@ class Data(RunTest):
             (2, ["data", "build", "--from", bad, "--vocab-size", 512, "--tokenizer", bad, "-o", self.path("out")]),
             (5, ["data", "build", "--from", bad, "--tokenizer", bad, "-o", self.path("out")]),
             (2, ["data", "info", bad, "--format", "parquet"]),
+            (2, ["data", "build", "--from", bad, "--vocab-size", 512, "--text-field", "", "-o", self.path("out")]),
         ]
         for code, words in cases:
             done = harness.call(LLMC, *words)

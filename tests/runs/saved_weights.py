@@ -1,5 +1,6 @@
 """What trainers do with saved weights in place of a run: trainer evaluate and trainer sample."""
 
+import array
 import json
 import os
 import shutil
@@ -99,6 +100,11 @@ class SavedWeights(RunTest):
             file.write(harness.read(self.path("one.bin"))[1024:])
         raw = self.evaluate(self.run_folder, "--data", self.path("raw.bin"), "--format", "nanogpt")
         self.assertEqual(raw["loss"], both["loss"])
+        with open(self.path("raw.bin"), "rb") as narrow, open(self.path("raw32.bin"), "wb") as file:
+            file.write(array.array("I", array.array("H", narrow.read())).tobytes())
+        self.assertEqual(self.evaluate(self.run_folder, "--data", self.path("raw32.bin"), "--format", "nanogpt32")["loss"], both["loss"])
+        halves = self.succeed(self.trainer, "evaluate", "--checkpoint", self.run_folder, "--data", self.path("raw32.bin"), "--format", "nanogpt")
+        self.assertIn("warning: '" + self.path("raw32.bin") + "': every second uint16 number is 0 or 1", halves.err)
 
     def test_evaluate_takes_the_runs_values(self):
         run = self.path("other-values")

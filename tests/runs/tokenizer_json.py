@@ -95,6 +95,8 @@ class TokenizerJson(RunTest):
         imported = self.succeed(LLMC, "init", "--from", out, cwd=self.folder).out
         self.assertIn("\n  from: exported  # ", imported)
         self.assertIn("\n  tokenizer: exported/tokenizer.json  # decodes samples; prompts are token ids\n", imported)
+        written = self.succeed(LLMC, "init", "--from", out, "-o", self.path("imported.yaml"), cwd=self.folder).err
+        self.assertIn(f"  tokens/hf_to_shards.py --tokenizer {os.path.join(out, 'tokenizer.json')} -o data/exported FILES\n", written)
 
     def test_another_tokenizer(self):
         other = tokenizer()

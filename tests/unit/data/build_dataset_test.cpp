@@ -1,13 +1,17 @@
 #include <gtest/gtest.h>
 #include <sentencepiece_trainer.h>
 
+#include <chrono>
 #include <map>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <thread>
 #include <unordered_map>
 
 #include "compiler/data/builder.h"
 #include "compiler/data/info.h"
+#include "compiler/data/slow_lines.h"
 #include "data/shards.h"
 #include "data/tokenizer.h"
 #include "files.h"
@@ -175,16 +179,61 @@ TEST_F(BuildDatasetTest, BadOptionsAreUsageErrors) {
 TEST_F(BuildDatasetTest, AnErrorLeavesWhatWasThere) {
   build_dataset(options_);
   const auto before = files();
-  corpus_.write("z.jsonl", "{\"text\": \"ok\"}\n{\"text\": }\n");
-  EXPECT_FAILS_WITH(build_dataset(options_), "z.jsonl:2: is not JSON");
-  EXPECT_EQ(files(), before);
-  fs::remove(corpus_ / "z.jsonl");
   // Text that changes between the two passes: the second document set is not the first.
   options_.progress = [&](const BuildProgress& progress) {
     if (progress.stage == BuildStage::training_tokenizer) corpus_.write("f1.py", "something else\n");
   };
   EXPECT_FAILS_WITH(build_dataset(options_), "changed while it was read");
   EXPECT_EQ(files(), before);
+}
+
+TEST_F(BuildDatasetTest, LinesThatAreNoDocumentsAreSkippedAndCounted) {
+  const std::int64_t documents = build_dataset(options_).train.documents + build_dataset(options_).validation.documents;
+  corpus_.write("z.jsonl", "{\"body\": \"ok\"}\n{\"body\": }\n{\"body\": \"fine\"}\n");
+  options_.text_field = "body";
+  const BuildResult result = build_dataset(options_);
+  EXPECT_EQ(result.train.documents + result.validation.documents, documents + 2);
+  EXPECT_EQ(result.skipped_files, 0);
+  EXPECT_EQ(result.skipped_lines, 1);
+  ASSERT_EQ(result.skipped.size(), 1u);
+  EXPECT_EQ(result.skipped[0].where, corpus_ / "z.jsonl:2");
+  const auto json = nlohmann::json::parse(out_.read("data/dataset.json"));
+  EXPECT_EQ(json["skipped_lines"], 1);
+  EXPECT_EQ(json["options"]["text_field"], "body");
+  const std::string text = as_text(describe(options_.out.string(), "auto", 0));
+  EXPECT_NE(text.find("from 41 files, 0 skipped, 1 line of .jsonl skipped"), std::string::npos) << text;
+  TemporaryFolder bad;
+  options_.from = {bad.write("only.jsonl", "{\"text\": \"of another field\"}\n")};
+  EXPECT_FAILS_WITH(build_dataset(options_), "no text in 1 file (0 files and 1 line of .jsonl skipped; " +
+                                                 bad / "only.jsonl:1: has no 'body' field (but 'text'; --text-field");
+}
+
+TEST(SlowLines, SayTheNewestLineAlsoWhileNothingChanges) {
+  std::mutex mutex;
+  std::vector<std::string> said;
+  const auto count = [&] {
+    const std::lock_guard lock(mutex);
+    return said.size();
+  };
+  SlowLines lines(std::chrono::milliseconds(1), [&](const std::string& line) {
+    const std::lock_guard lock(mutex);
+    said.push_back(line);
+  });
+  lines.set("reading");
+  while (count() < 3) std::this_thread::yield();
+  lines.set("encoding");
+  for (const std::size_t before = count(); count() < before + 2;) std::this_thread::yield();
+  const std::lock_guard lock(mutex);
+  EXPECT_EQ(said.front(), "reading");
+  EXPECT_EQ(said.back(), "encoding");
+}
+
+TEST(SlowLines, QuickWorkSaysNothing) {
+  bool said = false;
+  {
+    SlowLines(std::chrono::hours(1), [&](const std::string&) { said = true; }).set("reading");
+  }
+  EXPECT_FALSE(said);
 }
 
 TEST_F(BuildDatasetTest, OnlyADataSetIsReplaced) {
@@ -220,7 +269,7 @@ TEST_F(BuildDatasetTest, SkippedFilesAreNamedWithTheByte) {
   const BuildResult result = build_dataset(options_);
   EXPECT_EQ(result.skipped_files, 2);
   ASSERT_EQ(result.skipped.size(), 2u);
-  EXPECT_EQ(result.skipped[0].path.filename(), "x.py");
+  EXPECT_EQ(result.skipped[0].where, corpus_ / "x.py");
   EXPECT_EQ(result.skipped[0].why, "not UTF-8: byte 3 is 0xe9");
   EXPECT_EQ(result.skipped[1].why, "binary: byte 2 is 0");
 }
@@ -240,7 +289,7 @@ TEST_F(BuildDatasetTest, FilesOfOtherNamesAreCounted) {
   options_.globs = {"*.py"};
   EXPECT_TRUE(build_dataset(options_).passed_over.empty());
   EXPECT_EQ(nlohmann::json::parse(as_json(describe(options_.out.string(), "auto", 0)))["source"],
-            nlohmann::json::parse(R"({"files": 40, "skipped_files": 0, "passed_over": {}})"));
+            nlohmann::json::parse(R"({"files": 40, "skipped_files": 0, "skipped_lines": 0, "passed_over": {}})"));
   out_.write("data/dataset.json", "{}");
   EXPECT_FAILS_WITH(describe(options_.out.string(), "auto", 0), "dataset.json' is not as `llmc data build` writes it");
 }
@@ -252,7 +301,8 @@ TEST_F(BuildDatasetTest, BinaryFilesAreCounted) {
   EXPECT_EQ(result.files, static_cast<std::int64_t>(texts_.size()) + 1);
   TemporaryFolder binary;
   options_.from = {binary.write("only.txt", "\xff")};
-  EXPECT_FAILS_WITH(build_dataset(options_), "no text in 1 file (1 binary or not UTF-8; " + binary / "only.txt");
+  EXPECT_FAILS_WITH(build_dataset(options_),
+                    "no text in 1 file (1 file and 0 lines of .jsonl skipped; " + binary / "only.txt");
   binary.write("only.txt", "\xff\xfeh");
   EXPECT_FAILS_WITH(build_dataset(options_), "only.txt: UTF-16: save it as UTF-8");
   binary.write("only.txt", "");

@@ -69,23 +69,43 @@ TEST(ForEachDocument, TextJsonlAndWhatIsSkipped) {
   folder.write("4.txt", std::string("nul \0", 5));
   folder.write("5.txt", "");
   std::vector<std::string> texts;
-  const CorpusCounts counts = for_each_document(find_corpus_files({folder.path()}, {}).files,
+  folder.write("6.txt", "version https://git-lfs.github.com/spec/v1\noid sha256:ab\nsize 9\n");
+  folder.write("7.jsonl", "version https://git-lfs.github.com/spec/v1\noid sha256:cd\nsize 9\n");
+  const CorpusCounts counts = for_each_document(find_corpus_files({folder.path()}, {}).files, "text",
                                                 [&](std::string text) { texts.push_back(std::move(text)); });
   EXPECT_EQ(texts, (std::vector<std::string>{"first\r\n", "second\n", "third"}));
-  EXPECT_EQ(counts.files, 5);
-  EXPECT_EQ(counts.skipped_files, 2);
+  EXPECT_EQ(counts.files, 7);
+  EXPECT_EQ(counts.skipped_files, 4);
+  EXPECT_EQ(counts.skipped_lines, 0);
+  EXPECT_TRUE(counts.skipped[2].why.starts_with("is a Git LFS pointer")) << counts.skipped[2].why;
+  EXPECT_EQ(counts.skipped[3].where, folder / "7.jsonl");
   EXPECT_EQ(counts.documents, 3);
   EXPECT_EQ(counts.bytes, 19);
 }
 
-TEST(ForEachDocument, BadLinesAreNamed) {
+TEST(ForEachDocument, BadLinesAreSkippedAndNamed) {
   TemporaryFolder folder;
-  const std::string path = folder.write("a.jsonl", "{\"text\": \"ok\"}\n{\"txt\": \"typo\"}\n");
-  EXPECT_FAILS_WITH(for_each_document({path}, [](std::string) {}), path + ":2: has no 'text' field (but 'txt')");
+  const std::string path = folder.write(
+      "a.jsonl", "{\"text\": \"ok\"}\n{\"txt\": \"typo\"}\n{\"text\": \"cu\n{\"text\": 7}\n{\"text\": \"end\"}\n");
+  std::vector<std::string> texts;
+  const auto visit = [&](std::string text) { texts.push_back(std::move(text)); };
+  const CorpusCounts counts = for_each_document({path}, "text", visit);
+  EXPECT_EQ(texts, (std::vector<std::string>{"ok", "end"}));
+  EXPECT_EQ(counts.skipped_lines, 3);
+  EXPECT_EQ(counts.skipped_files, 0);
+  EXPECT_EQ(counts.documents, 2);
+  ASSERT_EQ(counts.skipped.size(), 3u);
+  EXPECT_EQ(counts.skipped[0].where, path + ":2");
+  EXPECT_EQ(counts.skipped[0].why, "has no 'text' field (but 'txt'; --text-field names another)");
+  EXPECT_EQ(counts.skipped[1].where, path + ":3");
+  EXPECT_EQ(counts.skipped[2].why, "has a 'text' that is no string");
+  texts.clear();
+  EXPECT_EQ(for_each_document({path}, "txt", visit).skipped_lines, 4);
+  EXPECT_EQ(texts, std::vector<std::string>{"typo"});
 }
 
 TEST(TextOfJson, RefusesWhatIsAmbiguous) {
-  EXPECT_EQ(text_of_json(R"({"text":"a\u00e9","n":1e3})", "f:1"), "a\xc3\xa9");
+  EXPECT_EQ(text_of_json(R"({"text":"a\u00e9","n":1e3})", "text"), "a\xc3\xa9");
   const std::pair<const char*, const char*> bad[] = {{"{\"text\": 5}", "'text' that is no string"},
                                                      {"{\"text\": [\"a\"]}", "'text' that is no string"},
                                                      {"{\"text\": null}", "'text' that is no string"},
@@ -96,10 +116,10 @@ TEST(TextOfJson, RefusesWhatIsAmbiguous) {
                                                      {"{\"text\": \"a\"} x", "is not JSON at byte"},
                                                      {"{\"text\": \"\xff\"}", "is not JSON at byte"},
                                                      {"{\"a\": {\"text\": \"a\"}}", "no 'text' field"}};
-  for (const auto& [line, what] : bad) EXPECT_FAILS_WITH(text_of_json(line, "f:7"), what);
-  EXPECT_FAILS_WITH(text_of_json("{", "f:7"), "f:7: ");
+  for (const auto& [line, what] : bad) EXPECT_FAILS_WITH(text_of_json(line, "text"), what);
+  EXPECT_FAILS_WITH(text_of_json("{\"body\": 5}", "body"), "'body' that is no string");
   // Deep nesting must not cost stack.
-  EXPECT_FAILS_WITH(text_of_json("{\"a\":" + std::string(1000000, '['), "f:1"), "is not JSON");
+  EXPECT_FAILS_WITH(text_of_json("{\"a\":" + std::string(1000000, '['), "text"), "is not JSON");
 }
 
 TEST(Split, IsByContentAndLeavesNoSideEmpty) {

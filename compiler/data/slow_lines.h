@@ -1,0 +1,32 @@
+// What a long command says of how far it is, every few seconds.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+
+namespace llmc::data {
+
+/// Hands the newest line to `print` each time that `between` has passed, from a thread of its own, until it is
+/// destroyed: also while the work says nothing new. Nothing of work that is quicker.
+class SlowLines {
+ public:
+  SlowLines(std::chrono::milliseconds between, std::function<void(const std::string&)> print);
+  ~SlowLines();
+  SlowLines(const SlowLines&) = delete;
+  SlowLines& operator=(const SlowLines&) = delete;
+
+  void set(std::string line);
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  std::string line_;
+  bool end_ = false;
+  std::thread thread_;
+};
+
+}  // namespace llmc::data

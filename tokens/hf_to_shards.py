@@ -1,0 +1,348 @@
+#!/usr/bin/env python3
+"""Makes token shards of a Hugging Face dataset and a tokenizer.json, or .jsonl text for `llmc data build`.
+
+    hf_to_shards.py --tokenizer tokenizer.json -o data/NAME FILE|FOLDER...
+    hf_to_shards.py --tokenizer tokenizer.json -o data/NAME --dataset HuggingFaceFW/fineweb-edu --config sample-10BT
+    hf_to_shards.py --jsonl -o text/NAME FILE|FOLDER...
+    hf_to_shards.py --tokenizer tokenizer.json --ids "The meaning of life is "
+
+Files are Parquet, .jsonl or .jsonl.gz. The folder appears when all of it is written: train-*.bin and val-*.bin in llm.c's format,
+uint16 or uint32 as the vocabulary needs, the tokenizer.json and dataset.json. A document ends with the tokenizer's end-of-text
+token, and is on one side whole, chosen by its content: copies of one never stand on both. Equal files and options, equal bytes.
+"""
+
+import argparse
+import array
+import gzip
+import hashlib
+import json
+import os
+import shutil
+import struct
+import sys
+import time
+
+ENDS = ("<|end_of_text|>", "<|endoftext|>", "</s>")  # as llmc knows them, in this order
+BATCH_BYTES = 4 << 20
+SAY_SECONDS = 5.0
+HEADERS = {2: (20240520, 1), 4: (20240801, 7)}  # magic number and version, by the bytes of a token
+MOST_SHARD_TOKENS = 2**31 - 1
+
+
+class DataError(Exception):
+    """What the user can mend."""
+
+
+class Shards:
+    """A run of tokens in files PREFIX-00000.bin, PREFIX-00001.bin, ... of at most `most` tokens each."""
+
+    def __init__(self, folder, prefix, width, most):
+        self.folder, self.prefix, self.width, self.most = folder, prefix, width, most
+        self.files, self.documents, self.bytes, self.tokens = [], 0, 0, 0
+        self.out = None
+
+    def add(self, ids, text_bytes):
+        """One document; `text_bytes` of text."""
+        tokens = array.array("H" if self.width == 2 else "I", ids)
+        if sys.byteorder != "little":
+            tokens.byteswap()
+        self.documents += 1
+        self.bytes += text_bytes
+        self.tokens += len(tokens)
+        done = 0
+        while done < len(tokens):
+            if self.out is None:
+                self.files.append({"file": f"{self.prefix}-{len(self.files):05}.bin", "tokens": 0})
+                self.out = open(os.path.join(self.folder, self.files[-1]["file"]), "wb")
+                self.out.write(bytes(1024))  # the header, written when the count is known
+            part = tokens[done:done + self.most - self.files[-1]["tokens"]]
+            part.tofile(self.out)
+            self.files[-1]["tokens"] += len(part)
+            done += len(part)
+            if self.files[-1]["tokens"] == self.most:
+                self.close()
+
+    def close(self):
+        if self.out is None:
+            return
+        self.out.seek(0)
+        self.out.write(struct.pack("<3i", *HEADERS[self.width], self.files[-1]["tokens"]))
+        self.out.flush()
+        os.fsync(self.out.fileno())
+        self.out.close()
+        self.out = None
+
+    def summary(self):
+        return {"documents": self.documents, "bytes": self.bytes, "tokens": self.tokens, "shards": self.files}
+
+
+class Lines:
+    """The same documents as .jsonl."""
+
+    def __init__(self, folder):
+        self.out = open(os.path.join(folder, "text-00000.jsonl"), "w", encoding="utf-8")
+        self.documents = 0
+
+    def add(self, text):
+        self.documents += 1
+        self.out.write(json.dumps({"text": text}, ensure_ascii=False) + "\n")
+
+    def close(self):
+        self.out.flush()
+        os.fsync(self.out.fileno())
+        self.out.close()
+
+
+class Source:
+    """The documents of files or of a dataset, and what was passed over."""
+
+    def __init__(self, field):
+        self.field = field
+        self.files = self.skipped_lines = 0
+
+    def of_files(self, paths):
+        for path in find_files(paths):
+            self.files += 1
+            yield from self.of_parquet(path) if path.endswith(".parquet") else self.of_jsonl(path)
+
+    def of_parquet(self, path):
+        parquet = need("pyarrow.parquet")
+        file = parquet.ParquetFile(path)
+        if self.field not in file.schema_arrow.names:
+            raise DataError(f"'{path}' has no column '{self.field}': give one of {', '.join(file.schema_arrow.names)} as --text-field")
+        for batch in file.iter_batches(batch_size=1024, columns=[self.field]):
+            yield from self.texts(batch.column(0).to_pylist())
+
+    def of_jsonl(self, path):
+        with (gzip.open if path.endswith(".gz") else open)(path, "rb") as file:
+            for number, line in enumerate(file, 1):
+                if number == 1 and line.startswith(b"version https://git-lfs.github.com/spec/"):
+                    raise DataError(f"'{path}' is a Git LFS pointer, not the file that it stands for; `git lfs pull` fetches that")
+                if not line.strip():
+                    continue
+                try:
+                    value = json.loads(line)
+                    text = value[self.field] if isinstance(value, dict) else None
+                except (ValueError, KeyError):
+                    text = None
+                if text is None and self.skipped_lines < 10:
+                    print(f"skipped {path}:{number}: no object with a '{self.field}' of text", file=sys.stderr)
+                yield from self.texts([text])
+
+    def of_dataset(self, name, config, split):
+        rows = need("datasets").load_dataset(name, config, split=split, streaming=True)
+        self.files = 1
+        for row in rows:
+            if self.field not in row:
+                raise DataError(f"'{name}' has no column '{self.field}': give one of {', '.join(row)} as --text-field")
+            yield from self.texts([row[self.field]])
+
+    def texts(self, values):
+        for value in values:
+            if not isinstance(value, str):
+                self.skipped_lines += 1
+            elif value:
+                yield value
+
+
+def need(name):
+    """A package of requirements.txt, which not every use of this script needs."""
+    try:
+        return __import__(name, fromlist=["x"])
+    except ImportError:
+        raise DataError(f"{name.split('.')[0]} is not installed: pip install -r tokens/requirements.txt") from None
+
+
+def find_files(paths):
+    kinds = (".parquet", ".jsonl", ".jsonl.gz")
+    found = []
+    for path in paths:
+        if os.path.isdir(path):
+            found += [os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names if name.endswith(kinds)]
+        elif not os.path.exists(path):
+            raise DataError(f"there is no '{path}'")
+        elif not path.endswith(kinds):
+            raise DataError(f"'{path}' is none of {', '.join(kinds)}")
+        else:
+            found.append(path)
+    if not found:
+        raise DataError(f"no file of {', '.join(kinds)} in {', '.join(paths)}")
+    return sorted(set(found))
+
+
+def is_held_out(text, part, seed):
+    """A pure function of the text, so that copies of a document are on one side."""
+    digest = hashlib.blake2b(text, digest_size=8, salt=struct.pack("<Q", seed)).digest()
+    return int.from_bytes(digest, "little") < part * 2**64
+
+
+def end_token(tokenizer, path, named):
+    """The id that ends a document: of --eos, else as tokenizer_config.json beside it says, else the first that is known."""
+    names = [named] if named else []
+    config = os.path.join(os.path.dirname(path), "tokenizer_config.json")
+    if not names and os.path.exists(config):
+        with open(config, encoding="utf-8") as file:
+            eos = json.load(file).get("eos_token")
+        names = [eos["content"] if isinstance(eos, dict) else eos] if eos else []
+    for name in names or ENDS:
+        if (token := tokenizer.token_to_id(name)) is not None:
+            return token
+    raise DataError(f"'{path}' has no token {' or '.join(names or ENDS)} to end a document with: name one with --eos")
+
+
+def batches(texts, limit):
+    """Lists of documents of some megabytes together, `limit` documents at most in all (0: as many as there are)."""
+    batch, size, count = [], 0, 0
+    for text in texts:
+        batch.append(text)
+        size += len(text)
+        count += 1
+        if size >= BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+        if count == limit:
+            break
+    if batch:
+        yield batch
+
+
+class Progress:
+    def __init__(self):
+        self.last = time.monotonic()
+
+    def say(self, documents, tokens):
+        if time.monotonic() - self.last >= SAY_SECONDS:
+            self.last = time.monotonic()
+            print(f"{documents:,} documents, {tokens:,} tokens", file=sys.stderr, flush=True)
+
+
+def write_shards(texts, encode_batch, end, vocab_size, folder, options):
+    """Training and validation shards of `texts`; encode_batch() gives the ids of each text of a list."""
+    width = 2 if vocab_size <= 65536 else 4
+    train, held = (Shards(folder, prefix, width, options.shard_tokens) for prefix in ("train", "val"))
+    progress = Progress()
+    for batch in batches(texts, options.limit):
+        for text, ids in zip(batch, encode_batch(batch)):
+            raw = text.encode("utf-8", "surrogatepass")
+            (held if is_held_out(raw, options.validation, options.seed) else train).add([*ids, end], len(raw))
+        progress.say(train.documents + held.documents, train.tokens + held.tokens)
+    for side in (train, held):
+        side.close()
+    documents = train.documents + held.documents
+    if not documents:
+        raise DataError("there is no document")
+    if not train.documents or (options.validation > 0 and not held.documents):
+        raise DataError(f"of {documents} documents {'all were' if not train.documents else 'none was'} held out: give another "
+                        "--validation (0: none is) or --seed")
+    return train, held, width
+
+
+def description(source, train, held, width, vocab_size, end, options):
+    """dataset.json, as `llmc data info` reads it."""
+    count = train.tokens + held.tokens
+    return {"format": "llmc-dataset", "version": 1, "tokenizer": "tokenizer.json", "vocab_size": vocab_size, "separator_id": end,
+            "token_type": "uint16" if width == 2 else "uint32", "bytes_per_token": (train.bytes + held.bytes) / count,
+            "files": source.files, "skipped_files": 0, "skipped_lines": source.skipped_lines, "train": train.summary(),
+            "validation": held.summary(), "options": {"text_field": options.text_field, "validation": options.validation,
+                                                      "shard_tokens": options.shard_tokens, "seed": options.seed,
+                                                      "limit": options.limit}}
+
+
+def published(folder, fill):
+    """Calls fill() with a folder that gets the name `folder` when all is written, and is gone otherwise; what fill() gives."""
+    if os.path.isdir(folder) and os.listdir(folder) or os.path.isfile(folder):
+        raise DataError(f"'{folder}' is there already: give another -o, or remove it")
+    partial = f"{folder.rstrip('/')}.partial-{os.getpid()}"
+    os.makedirs(partial)
+    try:
+        result = fill(partial)
+        os.replace(partial, folder)
+        return result
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def make_shards(options, source, texts):
+    tokenizer = need("tokenizers").Tokenizer.from_file(options.tokenizer)
+    end, vocab_size = end_token(tokenizer, options.tokenizer, options.eos), tokenizer.get_vocab_size(with_added_tokens=True)
+
+    def encode_batch(batch):
+        return [encoding.ids for encoding in tokenizer.encode_batch(batch, add_special_tokens=False)]
+
+    def fill(folder):
+        train, held, width = write_shards(texts, encode_batch, end, vocab_size, folder, options)
+        shutil.copyfile(options.tokenizer, os.path.join(folder, "tokenizer.json"))
+        with open(os.path.join(folder, "dataset.json"), "w", encoding="utf-8") as file:
+            file.write(json.dumps(description(source, train, held, width, vocab_size, end, options), indent=2) + "\n")
+        return train, held
+
+    train, held = published(options.out, fill)
+    print(f"{options.out}: {train.documents + held.documents:,} documents, {source.skipped_lines:,} lines skipped, vocabulary "
+          f"{vocab_size:,}, {tokenizer.id_to_token(end)} ({end}) ends a document")
+    for name, side in (("train", train), ("validation", held)):
+        print(f"  {name:<11} {side.tokens:>15,} tokens in {len(side.files)} shards")
+
+
+def make_lines(options, source, texts):
+    def fill(folder):
+        lines, progress = Lines(folder), Progress()
+        for batch in batches(texts, options.limit):
+            for text in batch:
+                lines.add(text)
+            progress.say(lines.documents, 0)
+        lines.close()
+        return lines.documents
+
+    print(f"{options.out}: {published(options.out, fill):,} documents, {source.skipped_lines:,} lines skipped")
+
+
+def parse(words):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("from_files", nargs="*", metavar="FILE|FOLDER", help="Parquet, .jsonl or .jsonl.gz")
+    parser.add_argument("--dataset", help="in place of files: a dataset's name on the Hugging Face hub, streamed")
+    parser.add_argument("--config", help="of that dataset")
+    parser.add_argument("--split", default="train", help="of that dataset (default: train)")
+    parser.add_argument("--tokenizer", help="a model's tokenizer.json")
+    parser.add_argument("--jsonl", action="store_true", help="write text for `llmc data build`, and no tokens")
+    parser.add_argument("--ids", metavar="TEXT", help="print the token ids of a text, as sampling.prompts takes them, and end")
+    parser.add_argument("-o", "--out", metavar="DIR", help="folder to make")
+    parser.add_argument("--text-field", default="text", help="column or field of the text (default: text)")
+    parser.add_argument("--eos", metavar="TOKEN", help="the token that ends a document, such as '<|end_of_text|>'")
+    parser.add_argument("--validation", type=float, default=0.005, help="part of the documents that is held out (default: 0.005)")
+    parser.add_argument("--shard-tokens", type=int, default=100_000_000, help="most tokens of one file (default: 100000000)")
+    parser.add_argument("--limit", type=int, default=0, metavar="N", help="documents at most (default: all)")
+    parser.add_argument("--seed", type=int, default=1337, help="of the split (default: 1337)")
+    options = parser.parse_args(words)
+    if bool(options.tokenizer) == options.jsonl:
+        parser.error("give --tokenizer tokenizer.json or --jsonl")
+    if options.ids is not None:
+        return options
+    if bool(options.from_files) == bool(options.dataset):
+        parser.error("give files or --dataset NAME")
+    if not options.out:
+        parser.error("give -o DIR")
+    if not 0 <= options.validation <= 0.5 or not 1 <= options.shard_tokens <= MOST_SHARD_TOKENS or options.limit < 0 or \
+            not 0 <= options.seed < 2**64:
+        parser.error(f"--validation is 0 to 0.5, --shard-tokens 1 to {MOST_SHARD_TOKENS}, --limit and --seed are not negative")
+    return options
+
+
+def main(words=None):
+    options = parse(words)
+    try:
+        if options.ids is not None:
+            tokenizer = need("tokenizers").Tokenizer.from_file(options.tokenizer)
+            print(*tokenizer.encode(options.ids, add_special_tokens=False).ids)
+            return 0
+        source = Source(options.text_field)
+        texts = source.of_dataset(options.dataset, options.config, options.split) if options.dataset else \
+            source.of_files(options.from_files)
+        (make_lines if options.jsonl else make_shards)(options, source, texts)
+        return 0
+    except (DataError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 5
+
+
+if __name__ == "__main__":
+    sys.exit(main())
