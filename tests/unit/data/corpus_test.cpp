@@ -77,6 +77,7 @@ TEST(ForEachDocument, TextJsonlAndWhatIsSkipped) {
   EXPECT_EQ(counts.files, 7);
   EXPECT_EQ(counts.skipped_files, 4);
   EXPECT_EQ(counts.skipped_lines, 0);
+  ASSERT_EQ(counts.skipped.size(), 4u);
   EXPECT_TRUE(counts.skipped[2].why.starts_with("is a Git LFS pointer")) << counts.skipped[2].why;
   EXPECT_EQ(counts.skipped[3].where, folder / "7.jsonl");
   EXPECT_EQ(counts.documents, 3);
