@@ -74,6 +74,9 @@ void take_over(const fs::path& made, const fs::path& name) {
                   fmt::format("cannot rename {} to {}: {}", made.string(), name.string(), error.message()));
 }
 
+/// Where a compiler or linker writes `file` at first: compilers of an llmc that was killed may still write theirs.
+fs::path unfinished(const fs::path& file) { return fmt::format("{}.{}.new", file.string(), getpid()); }
+
 struct Unit {
   std::string source;  // relative to the project
   fs::path object;
@@ -89,7 +92,7 @@ struct Unit {
       emit::write_file(report, output);
       checksums.add(report.filename());
     }
-    take_over(object.string() + ".new", object);
+    take_over(unfinished(object), object);
     checksums.add(object.filename());
   }
 };
@@ -144,7 +147,7 @@ class Project {
       unit.source = source;
       unit.object = folder_ / "objects" / (hash.hex() + ".o");
       if (cuda_ && kernel) unit.report = fs::path(unit.object).replace_extension(".ptxas");
-      argv.insert(argv.end(), {"-c", (folder_ / source).string(), "-o", unit.object.string() + ".new"});
+      argv.insert(argv.end(), {"-c", (folder_ / source).string(), "-o", unfinished(unit.object).string()});
       unit.command = {source, argv, ""};
       result.push_back(std::move(unit));
     }
@@ -263,7 +266,7 @@ CompileResult compile_project(const plan::Plan& plan, const fs::path& folder, co
   drop_old_objects(folder / "objects", units);
   if (!fresh) {
     progress("linking trainer");
-    const fs::path temporary = result.trainer.string() + ".new";
+    const fs::path temporary = unfinished(result.trainer);
     const Outcome linked = run({"link", project.link_command(units, temporary), ""});
     if (linked.exit_code != 0) throw Failure(Exit::toolchain, "the trainer does not link:\n" + linked.output);
     take_over(temporary, result.trainer);
