@@ -33,7 +33,9 @@ struct InfoOptions {
 std::string progress_line(const data::BuildProgress& progress) {
   static constexpr const char* kStages[] = {"reading", "training the tokenizer", "encoding"};
   std::string line = kStages[static_cast<int>(progress.stage)];
-  if (progress.total_bytes)
+  if (progress.stage == data::BuildStage::training_tokenizer)
+    line += " on at most " + report::human_bytes(static_cast<double>(progress.total_bytes)) + " of the text";
+  else if (progress.total_bytes)
     line += fmt::format(" {} of {}", report::human_bytes(static_cast<double>(progress.bytes)),
                         report::human_bytes(static_cast<double>(progress.total_bytes)));
   else if (progress.bytes)
@@ -149,7 +151,12 @@ void add_data_commands(CLI::App& app, Result&) {
   build_command->callback([options, json] {
     const bool terminal = isatty(2);
     std::optional<data::SlowLines> lines;
-    if (!terminal) lines.emplace(kBetweenLines, [](const std::string& line) { fmt::print(stderr, "{}\n", line); });
+    const auto begin = std::chrono::steady_clock::now();
+    if (!terminal)
+      lines.emplace(kBetweenLines, [begin](const std::string& line) {
+        const std::chrono::duration<double> since = std::chrono::steady_clock::now() - begin;
+        fmt::print(stderr, "{}, {:.0f} s so far\n", line, since.count());
+      });
     options->progress = [&](const data::BuildProgress& progress) {
       terminal ? show_on_terminal(progress_line(progress)) : lines->set(progress_line(progress));
     };
