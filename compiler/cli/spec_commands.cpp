@@ -104,6 +104,16 @@ bool decodes(const fs::path& tokenizer_json) {
   }
 }
 
+/// Says why a tokenizer of the folder is not taken.
+void note_tokenizers(const fs::path& folder) {
+  for (const char* name : {"tokenizer.model", "tokenizer.json"}) try {
+      std::error_code error;
+      if (fs::is_regular_file(folder / name, error)) Tokenizer{folder / name};
+    } catch (const Failure& failure) {
+      fmt::print(stderr, "note: {}\n", spec::printable(failure.what()));
+    }
+}
+
 /// A spec for the model whose config.json is `from`, or lies in the folder `from`; it takes that folder's name.
 NewSpec import_model(const fs::path& from, const std::string& out) {
   constexpr std::size_t kLimit = 1 << 20;
@@ -117,6 +127,7 @@ NewSpec import_model(const fs::path& from, const std::string& out) {
   const fs::path data = fs::path("data") / spec::run_name(name);
   std::string command, tokenizer;
   const fs::path folder = path.has_parent_path() ? path.parent_path() : ".";
+  note_tokenizers(folder);
   if (!has_tokenizer(folder) && decodes(folder / "tokenizer.json"))
     tokenizer = seen_from(out, folder / "tokenizer.json");
   if (has_tokenizer(folder))

@@ -59,6 +59,8 @@ FAULTS = [
     fault("init_replaces_a_file", "compiler/cli/spec_commands.cpp",
           """  if (access(path.c_str(), F_OK) == 0) throw Failure(Exit::usage, path + " exists; name another file with -o");\n""", "",
           "run_cli"),
+    fault("a_tokenizer_that_is_not_taken_is_not_said", "compiler/cli/spec_commands.cpp", "  note_tokenizers(folder);\n", "  (void)note_tokenizers;\n",
+          "run_tokenizer_json"),
     fault("check_of_a_wrong_spec_exits_with_0", "compiler/cli/spec_commands.cpp", "return static_cast<int>(Exit::spec);", "return 0;",
           "run_cli"),
     fault("data_that_are_not_here_are_not_said", "compiler/cli/spec_commands.cpp",

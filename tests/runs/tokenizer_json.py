@@ -95,6 +95,13 @@ class TokenizerJson(RunTest):
         imported = self.succeed(LLMC, "init", "--from", out, cwd=self.folder).out
         self.assertIn("\n  from: exported  # ", imported)
         self.assertIn("\n  tokenizer: exported/tokenizer.json  # decodes samples; prompts are token ids\n", imported)
+        with open(self.path("released", "config.json"), "wb") as file:
+            file.write(harness.read(os.path.join(out, "config.json")))
+        with open(self.path("released", "tokenizer.json"), "w") as file:
+            file.write("version https://git-lfs.github.com/spec/v1\noid sha256:ab\nsize 9\n")
+        pointer = self.succeed(LLMC, "init", "--from", released)
+        self.assertIn("tokenizer.json': is a Git LFS pointer", pointer.err)
+        self.assertNotIn("tokenizer:", pointer.out)
         written = self.succeed(LLMC, "init", "--from", out, "-o", self.path("imported.yaml"), cwd=self.folder).err
         self.assertIn(f"  tokens/hf_to_shards.py --tokenizer {os.path.join(out, 'tokenizer.json')} -o data/exported FILES\n", written)
 
