@@ -20,6 +20,7 @@
 #include "device/math.h"
 #include "device/types.h"
 #include "error.h"
+#include "spec/model_config.h"
 #include "spec/print.h"
 #include "spec/source.h"
 
@@ -84,8 +85,9 @@ void write_weights(const fs::path& folder, const std::vector<Tensor>& weights, D
   if (counts.size() > 1) write_small_file(folder, kModelIndex, model_index(files, result.bytes), kExportWriter);
 }
 
-std::string generation_config(const Contents& contents, const std::optional<ModelTokenizer>& tokenizer) {
-  nlohmann::ordered_json config = {{"max_length", contents.values.spec.batch.sequence_length}};
+std::string generation_config(const std::optional<ModelTokenizer>& tokenizer) {
+  // No max_length: it counts the prompt, and a reader that goes by it writes nothing after a long one.
+  nlohmann::ordered_json config = nlohmann::ordered_json::object();
   if (tokenizer && tokenizer->eos) {
     config["eos_token_id"] = *tokenizer->eos;
     config["pad_token_id"] = *tokenizer->eos;
@@ -99,6 +101,7 @@ std::string model_card(const std::string& name, const Contents& contents, const 
   const spec::Spec& spec = contents.values.spec;
   const fs::path run = run_of(contents.path);
   const std::optional<double> loss = run.empty() ? std::nullopt : validation_loss(run, contents.state.step);
+  const std::string unloaded = spec::not_loaded(spec.model);
   std::string text = fmt::format(
       R"(---
 library_name: transformers
@@ -125,6 +128,7 @@ A {} model, trained by llmc.
   if (loss) text += fmt::format("| validation loss | {:.4f} nats a token |\n", *loss);
   text += tokenizer ? fmt::format("| tokenizer | {}, {} tokens |\n", tokenizer->name, grouped(tokenizer->tokens))
                     : "| tokenizer | none: the model takes token ids |\n";
+  if (!unloaded.empty()) text += fmt::format("\nIts {}: version 4 does.\n", unloaded);
   text += R"(
 ```python
 from transformers import AutoModelForCausalLM
@@ -152,7 +156,10 @@ Exported export_model(const ExportOptions& options) {
   const Contents contents = open_sound(options.checkpoint);
   const FoundTokenizer found = find_tokenizer(contents, options.tokenizer);
   const spec::Spec& spec = contents.values.spec;
-  Exported exported{.dtype = options.dtype.value_or(spec.compute), .tokenizer = "", .looked_for = found.looked_for};
+  Exported exported{.dtype = options.dtype.value_or(spec.compute),
+                    .tokenizer = "",
+                    .looked_for = found.looked_for,
+                    .not_loaded = spec::not_loaded(spec.model)};
   std::vector<Tensor> weights;
   for (const Tensor& tensor : contents.tensors)
     if (tensor.moment.empty()) weights.push_back(tensor);
@@ -163,7 +170,7 @@ Exported export_model(const ExportOptions& options) {
   };
   write("config.json", spec::config_json(spec, {.dtype = exported.dtype,
                                                 .eos = found.tokenizer ? found.tokenizer->eos : std::nullopt}));
-  write("generation_config.json", generation_config(contents, found.tokenizer));
+  write("generation_config.json", generation_config(found.tokenizer));
   if (found.tokenizer) {
     exported.tokenizer = found.tokenizer->file.string();
     write(found.tokenizer->name, found.tokenizer->model);

@@ -22,6 +22,7 @@ struct Exported {
   std::int64_t parameters = 0, bytes = 0, files = 0;  // of weights
   std::string tokenizer;                              // its file; empty: none was found
   std::filesystem::path looked_for;                   // where, then; empty: the checkpoint lies in no run folder
+  std::string not_loaded;                             // why transformers 5 refuses the model; empty: it does not
 };
 
 /// Writes a Hugging Face folder: weights in safetensors (bf16 is rounded to nearest, ties to even), config.json,

@@ -113,6 +113,7 @@ void export_checkpoint(const checkpoints::ExportOptions& options) {
   checkpoints::ExportOptions found = options;
   found.checkpoint = checkpoints::find_checkpoint(options.checkpoint);
   const checkpoints::Exported exported = checkpoints::export_model(found);
+  if (!exported.not_loaded.empty()) note(exported.not_loaded + "; transformers 4 and llmc load the folder");
   if (exported.tokenizer.empty())
     note(exported.looked_for.empty()
              ? "no tokenizer was exported: the checkpoint lies in no run folder; --tokenizer names one"

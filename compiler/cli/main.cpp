@@ -6,11 +6,13 @@
 #include <cstdio>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "compiler/cli/commands.h"
 #include "compiler/cli/options.h"
 #include "device/cpu/wait_policy.h"
 #include "error.h"
+#include "spec/schema.h"
 
 namespace {
 
@@ -18,13 +20,13 @@ namespace {
 std::string usage_error(const CLI::App& app, const CLI::Error& error, const char* first) {
   std::string text = error.what();
   if (first && *first != '-') {
-    std::string names;
-    bool known = false;
-    for (const CLI::App* command : app.get_subcommands(nullptr)) {
-      known |= command->get_name() == first;
-      names += (names.empty() ? "" : ", ") + command->get_name();
+    std::vector<std::string> names;
+    for (const CLI::App* command : app.get_subcommands(nullptr)) names.push_back(command->get_name());
+    if (std::ranges::find(names, first) == names.end()) {
+      const auto near = llmc::spec::nearest(first, names);
+      text = fmt::format("there is no command '{}'; {}the commands are {}", first,
+                         near ? fmt::format("did you mean {}? ", *near) : "", llmc::spec::either(names, ", "));
     }
-    if (!known) text = fmt::format("there is no command '{}'; the commands are {}", first, names);
     if (text == "A subcommand is required" && std::string_view(first) == "data")
       text = "data takes build or info: llmc data build --help, llmc data info --help";
     if (text == "A subcommand is required" && std::string_view(first) == "checkpoint")

@@ -10,6 +10,7 @@
 #include "data/vocabulary.h"
 #include "error.h"
 #include "spec/fingerprint.h"
+#include "spec/model_config.h"
 #include "spec/print.h"
 
 namespace llmc::cli {
@@ -46,6 +47,11 @@ void note_vocabulary(const spec::Resolved& resolved) {
   const std::string note = vocabulary_note(resolved.spec.model.vocab_size, found(resolved.spec.data.tokenizer),
                                            found(resolved.spec.data.train.path));
   if (!note.empty()) fmt::print(stderr, "note: {}\n", note);
+}
+
+void warn_of_shape(const spec::Model& model) {
+  if (const std::string why = spec::not_loaded(model); !why.empty())
+    fmt::print(stderr, "warning: {}; if it is to be exported, write a hidden_size that is one\n", why);
 }
 
 Planned plan_loaded(spec::Resolved resolved, bool here) {

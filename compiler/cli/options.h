@@ -42,6 +42,9 @@ spec::Resolved load_spec(const SpecArguments& arguments, bool tell = true);
 /// Prints a note where the model's vocabulary is not that of the tokenizer, which need not be on this machine.
 void note_vocabulary(const spec::Resolved& resolved);
 
+/// Prints a warning where transformers will not load what `llmc checkpoint export` writes of the model.
+void warn_of_shape(const spec::Model& model);
+
 /// Resolved spec, its plan, and the texts that a trainer carries.
 struct Planned {
   spec::Resolved resolved;

@@ -7,7 +7,6 @@
 #include <fstream>
 #include <memory>
 
-#include "checkpoint/shards.h"
 #include "compiler/cli/commands.h"
 #include "compiler/cli/options.h"
 #include "compiler/spec/codes.h"
@@ -19,6 +18,7 @@
 #include "train/command.h"
 #include "train/paths.h"
 #include "train/saved_model.h"
+#include "train/weight_formats.h"
 
 namespace llmc::cli {
 
@@ -47,6 +47,7 @@ int check(const Options& options) {
   for (const std::string& note : result.notes) fmt::print(stderr, "note: {}\n", note);
   const plan::Plan plan = plan::make_plan(from_here(result.resolved->spec, result.resolved->directory));
   note_vocabulary(*result.resolved);
+  warn_of_shape(result.resolved->spec.model);
   for (const MissingPath& missing : missing_paths(result.resolved->spec, result.resolved->directory))
     fmt::print(stderr, "warning: {}: no file matches '{}' here{}; a run needs it\n", missing.key, missing.path.string(),
                missing.hint);
@@ -114,13 +115,36 @@ void note_tokenizers(const fs::path& folder) {
     }
 }
 
+/// What to do where `from` is not there: it may name a model on Hugging Face's hub, ORG/NAME, alone or in an address.
+std::string how_to_fetch(std::string from) {
+  for (const std::string_view site : {"https://", "http://", "hf://", "hf.co/", "huggingface.co/"})
+    if (from.starts_with(site)) from.erase(0, site.size());
+  while (from.ends_with('/')) from.pop_back();
+  const auto part = [](const std::string& word) {
+    return !word.empty() && word[0] != '.' && word[0] != '~' &&
+           word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._") ==
+               std::string::npos;
+  };
+  const std::size_t slash = from.find('/');
+  const std::string name = slash == std::string::npos ? "" : from.substr(slash + 1);
+  if (slash == std::string::npos || !part(from.substr(0, slash)) || !part(name) || name.ends_with(".json"))
+    return "give a model's folder or its config.json";
+  return fmt::format(
+      "llmc downloads nothing. Where {0} is a model on Hugging Face's hub, fetch it first:\n"
+      "  hf download {0} --local-dir {1}\n  llmc init --from {1}",
+      from, name);
+}
+
 /// A spec for the model whose config.json is `from`, or lies in the folder `from`; it takes that folder's name.
 NewSpec import_model(const fs::path& from, const std::string& out) {
   constexpr std::size_t kLimit = 1 << 20;
   std::error_code error;
   const fs::path path = fs::is_directory(from, error) ? from / "config.json" : from;
   const std::optional<std::string> text = spec::read_regular_file(path.string());
-  if (!text) throw Failure(Exit::usage, "cannot read " + path.string() + "; give a model's folder or its config.json");
+  if (!text)
+    throw Failure(Exit::usage, fmt::format("cannot read {}; {}", path.string(),
+                                           fs::exists(from, error) ? "give a model's folder or its config.json"
+                                                                   : how_to_fetch(from.string())));
   if (text->size() > kLimit)
     throw Failure(Exit::spec, path.string() + " is larger than 1 MiB; a config.json is a few kB");
   const std::string name = fs::absolute(path).lexically_normal().parent_path().filename().string();
@@ -134,15 +158,18 @@ NewSpec import_model(const fs::path& from, const std::string& out) {
     command = fmt::format("llmc data build --from FOLDER --tokenizer {} -o {}",
                           shell_word(spec::printable(folder.string())), data.string());
   // A config.json alone is a model without its weights.
-  const bool weights = fs::is_directory(from, error) &&
-                       (fs::exists(from / "model.safetensors", error) || fs::exists(from / kModelIndex, error));
-  return {spec::from_huggingface(*text, name,
-                                 {seen_from(out, data), command, tokenizer, weights ? seen_from(out, from) : ""}),
-          command,
-          tokenizer.empty()
-              ? ""
-              : fmt::format("tokens/hf_to_shards.py --tokenizer {} -o {} FILES",
-                            shell_word(spec::printable((folder / "tokenizer.json").string())), data.string())};
+  const bool whole = fs::is_directory(from, error), weights = whole && has_safetensors(from);
+  const std::string unread = whole && !weights ? other_weights(from) : "";
+  NewSpec made{spec::from_huggingface(*text, name,
+                                      {seen_from(out, data), command, tokenizer, weights ? seen_from(out, from) : "",
+                                       spec::printable(unread)}),
+               command};
+  if (!unread.empty())
+    fmt::print(stderr,
+               "note: the weights in {} are not taken: llmc reads safetensors alone, and a run of this spec draws its "
+               "own. To begin with them, convert them and write the spec again:\n  {}\n",
+               spec::printable((from / unread).string()), conversion(from, unread));
+  return made;
 }
 
 /// Writes a new file, and what comes next; an existing one is never replaced.

@@ -43,7 +43,7 @@ const std::vector<Code>& codes() {
        "optimizer:\n  [lr, eps]: 1e-8", "optimizer:\n  lr: 1e-3\n  eps: 1e-8"},
       {"E0110", "a map was expected",
        "The spec itself and each of its groups are maps of `key: value` lines. An empty file, a list or a single value "
-       "has no keys.",
+       "has no keys. A Hugging Face config.json has other ones: `llmc init --from` makes a spec of it.",
        "optimizer: adamw", "optimizer:\n  kind: adamw"},
       {"E0111", "the file cannot be read", "The file does not exist, is not a regular file, or may not be opened.",
        "extends: bass.yaml", "extends: base.yaml"},
@@ -88,7 +88,8 @@ const std::vector<Code>& codes() {
       {"E0301", "hidden_size and the number of heads",
        "Without head_dim, each head gets hidden_size / num_attention_heads columns, which must be a whole number. "
        "Choose sizes that divide, or set head_dim: then q has num_attention_heads * head_dim columns, whatever "
-       "hidden_size is.",
+       "hidden_size is. transformers 5 loads no Llama of such a shape from an export; Qwen 3 models (qk_norm) it "
+       "loads.",
        "model: {hidden_size: 2000, num_attention_heads: 12}", "model: {hidden_size: 2016, num_attention_heads: 12}"},
       {"E0302", "query heads and key/value heads",
        "In grouped-query attention each key/value head serves the same number of query heads, so num_key_value_heads "

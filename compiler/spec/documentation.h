@@ -17,6 +17,7 @@ struct NewData {
   std::string command;                 // makes it; empty: its shards come from elsewhere
   std::string tokenizer = {};          // where no command makes one: a tokenizer.json, from the folder of the spec
   std::string weights = {};            // init.from, from the folder of the spec; empty: they are drawn
+  std::string unread_weights = {};     // a file of weights that init.from does not read, where there is no other
 };
 
 /// A path as YAML: in quotes where one of its characters may need them.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <optional>
 
 #include "compiler/spec/load.h"
@@ -15,22 +16,27 @@ namespace {
 
 /// The section `init`: where the weights are, and what transformers draws every matrix with; llmc's own rule where the
 /// file says nothing.
-std::string init_text(const std::optional<double>& range, const std::string& weights) {
+std::string init_text(const std::optional<double>& range, const NewData& data) {
   const std::string from =
-      weights.empty()
+      data.weights.empty()
           ? ""
           : fmt::format("  from: {}  # a new run begins with these weights; without this line they are drawn\n",
-                        yaml_path(weights));
+                        yaml_path(data.weights));
+  const std::string unread =
+      data.unread_weights.empty()
+          ? ""
+          : fmt::format("# The weights in {} are not read, and a run draws its own: init.from takes safetensors.\n",
+                        data.unread_weights);
   const bool drawn = range && *range > 0 && *range <= 100;
-  const std::string section = from.empty() ? "" : "init:\n" + from;
+  const std::string section = unread + (from.empty() ? "" : "init:\n" + from);
   if (range && !drawn)
     return fmt::format("{}# initializer_range {} is no standard deviation; init has llmc's defaults.\n\n", section,
                        *range);
   if (!range) return section.empty() ? "" : section + "\n";
   return fmt::format(
-      "init:                                   # initializer_range; without these lines llmc's own rules\n"
+      "{2}init:                                   # initializer_range; without these lines llmc's own rules\n"
       "{1}  embedding_std: {0}\n  linear: {0}\n  residual: {0}\n\n",
-      number_text(*range), from);
+      number_text(*range), from, unread);
 }
 
 }  // namespace
@@ -38,7 +44,7 @@ std::string init_text(const std::optional<double>& range, const std::string& wei
 std::string from_huggingface(const std::string& config_json_text, const std::string& name, const NewData& data) {
   const ModelConfig config = read_model_config(config_json_text, "config.json");
   const Model& m = config.model;
-  const std::string init = init_text(config.initializer_range, data.weights);
+  const std::string init = init_text(config.initializer_range, data);
 
   std::string scaling = " none";
   if (m.rope_scaling.llama3)
@@ -47,6 +53,9 @@ std::string from_huggingface(const std::string& config_json_text, const std::str
         "original_max_position_embeddings: {}",
         m.rope_scaling.factor, m.rope_scaling.low_freq_factor, m.rope_scaling.high_freq_factor,
         m.rope_scaling.original_max_position_embeddings);
+  // A power of two of sequences, which many micro-batches and ranks divide.
+  const std::int64_t length = std::clamp<std::int64_t>(config.context, 1, 2048),
+                     sequences = std::bit_floor(static_cast<std::uint64_t>((1 << 20) / length));
   const std::string text = fmt::format(
       R"(# A model from Hugging Face's config.json, under the same names; the run below it is yours to fill in.
 # `llmc config` prints every key with its default, `llmc schema` what each may be.
@@ -68,22 +77,42 @@ model:
   attention_bias: {}
   mlp_bias: {}
 
-{}batch:
+{}precision:
+  compute: bf16                         # or fp32, on cpu; master weights and sums are fp32, always
+
+batch:
   sequence_length: {}                 # the model's own context is {}
-  micro_batch: auto
+  tokens: {}                       # of one optimizer step
+  micro_batch: auto                     # sequences of one pass: the fastest that fits
 
 memory:
   budget: h100-80gb                     # a device's name, or a size such as 77GiB
 
+optimizer:
+  lr: 3.0e-4
+  weight_decay: 0.1
+
+schedule:
+  kind: cosine
+  steps: 20000
+  warmup_steps: 400
+
 {}
+evaluation:
+  every: 250
+  sequences: 256                        # of one evaluation
+
+checkpoint:
+  every: 1000                           # steps
+
 target:
   kind: cuda
   arch: [90a]
 )",
       run_name(name).empty() ? "imported" : run_name(name), m.vocab_size, m.hidden_size, m.num_hidden_layers,
       m.num_attention_heads, m.num_key_value_heads, m.head_dim, m.intermediate_size, number_text(m.rope_theta), scaling,
-      number_text(m.rms_norm_eps), m.tie_word_embeddings, m.qk_norm, m.attention_bias, m.mlp_bias, init,
-      std::clamp<std::int64_t>(config.context, 1, 2048), config.context, data_section(data));
+      number_text(m.rms_norm_eps), m.tie_word_embeddings, m.qk_norm, m.attention_bias, m.mlp_bias, init, length,
+      config.context, sequences * length, data_section(data));
 
   // Sizes that no spec may have are found here, not when the spec is first used.
   Refusals refusals("config.json");

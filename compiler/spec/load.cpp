@@ -126,6 +126,14 @@ class Loader {
            {node ? place_of(node->span) : place_of_file(name)}});
       return {};
     }
+    if (node->find("model_type") && !node->find("model")) {
+      diagnostics_.push_back(
+          {"E0110",
+           "this is a Hugging Face model's configuration, and no spec",
+           fmt::format("`llmc init --from {} -o spec.yaml` writes a spec of its model", printable(name)),
+           {place_of_file(name)}});
+      return {};
+    }
     if (const Node* target = node->find("target"); target && target->kind == Node::Kind::map)
       if (const Node* kind = target->find("kind")) kinds_[name] = kind->text;
     chain_.push_back(fs::path(name).lexically_normal().string());

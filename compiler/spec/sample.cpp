@@ -20,11 +20,11 @@ std::string data_section(const NewData& data) {
     return fmt::format(
         "data:                           # relative to this file: shards of this model's tokens, which\n"
         "                                # docs/data-from-hugging-face.md makes of a dataset\n"
-        "{}  train:\n    - path: {}\n",
+        "{}  train:\n    - path: {}\n  validation:\n    - path: {}\n",
         data.tokenizer.empty()
             ? ""
             : fmt::format("  tokenizer: {}  # decodes samples; prompts are token ids\n", yaml_path(data.tokenizer)),
-        in_folder("train-*.bin"));
+        in_folder("train-*.bin"), in_folder("val-*.bin"));
   return fmt::format(
       "# {}\n"
       "data:                           # relative to this file\n"

@@ -122,13 +122,8 @@ void WeightFiles::open(const fs::path& folder) {
       refuse(fmt::format("'{}' cannot be used: {}", index.string(), problem.what()));
     }
     for (const auto& [tensor, file] : file_of) files.insert(file);
-  } else if (fs::exists(folder / "model.safetensors", error)) {
-    files.insert("model.safetensors");
   } else {
-    refuse(
-        fmt::format("'{}' has neither model.safetensors nor {}; weights are read from these alone, and transformers "
-                    "writes them: save_pretrained(DIR, safe_serialization=True)",
-                    folder.string(), kModelIndex));
+    files.insert("model.safetensors");
   }
   check_sums(folder, files);
   std::map<std::string, const safetensors::Reader*> by_name;

@@ -23,6 +23,9 @@ const std::set<std::string>& harmless_keys() {
   static const std::set<std::string> keys = {"_name_or_path",
                                              "_commit_hash",
                                              "_attn_implementation",
+                                             "attn_implementation",
+                                             "internal_version",
+                                             "max_sequence_length",
                                              "_attn_implementation_autoset",
                                              "transformers_version",
                                              "use_cache",
@@ -191,6 +194,9 @@ Rope read_rope(const Json& object, const std::string& name, Refusals& refusals) 
   Rope rope;
   rope.type = agree(refusals, name + ".rope_type", reader.text("rope_type"), name + ".type", reader.text("type"));
   rope.theta = reader.number("rope_theta");
+  // Positions that are divided by 1 are those without a scaling.
+  const bool divided_by_1 = rope.type == "linear" && reader.number("factor") == 1.0;
+  if (divided_by_1) rope.type = "default";
   const std::string type = rope.type.value_or("default");
   if (type != "default" && type != "llama3")
     reader.refuse("rope_type",
@@ -313,8 +319,9 @@ void refuse_windows(ConfigReader& reader, const Family& family, std::int64_t con
 }
 
 void refuse_other_layers(ConfigReader& reader) {
-  if (const auto act = reader.text("hidden_act"); act && *act != "silu" && *act != "swish")
-    reader.refuse("hidden_act", fmt::format("{} is not silu, the gate of SwiGLU", in_quotes(*act)));
+  for (const char* key : {"hidden_act", "activation"})  // some writers say it twice
+    if (const auto act = reader.text(key); act && *act != "silu" && *act != "swish")
+      reader.refuse(key, fmt::format("{} is not silu, the gate of SwiGLU", in_quotes(*act)));
   for (const char* key : {"attention_dropout", "hidden_dropout", "hidden_dropout_prob", "attention_probs_dropout_prob",
                           "resid_pdrop", "embd_pdrop", "attn_pdrop"})
     if (const auto rate = reader.number(key); rate && *rate != 0)
@@ -377,6 +384,14 @@ ModelConfig read_model_config(const std::string& text, const std::string& name) 
   reader.refuse_the_rest(harmless_keys());
   refusals.throw_if_any();
   return {m, context, range};
+}
+
+// LlamaConfig.validate_architecture of transformers 5; Qwen3Config has no such check.
+std::string not_loaded(const Model& model) {
+  if (model.qk_norm || model.hidden_size % model.num_attention_heads == 0) return {};
+  return fmt::format(
+      "hidden_size {} is no multiple of num_attention_heads {}, and transformers 5 loads no Llama of that shape",
+      model.hidden_size, model.num_attention_heads);
 }
 
 }  // namespace llmc::spec

@@ -36,4 +36,7 @@ struct ModelConfig {
 /// dropout, quantisation, or a key whose meaning is not known.
 ModelConfig read_model_config(const std::string& text, const std::string& name);
 
+/// Names the sizes for which transformers 5 refuses to load the model from a config.json; empty where it loads it.
+std::string not_loaded(const Model& model);
+
 }  // namespace llmc::spec

@@ -2,6 +2,7 @@
 #include <iterator>
 #include <optional>
 
+#include "spec/model_config.h"
 #include "spec/relation_checks.h"
 #include "spec/synonyms.h"
 #include "spec/targets.h"
@@ -16,11 +17,17 @@ class ModelRelations : RelationChecks {
   void heads() {
     const Model& m = spec_.model;
     // Widths and numbers of heads that leave each head an even number of columns.
-    const auto other_sizes = [hidden = m.hidden_size, heads = m.num_attention_heads](const Sound& sound) {
+    const auto other_sizes = [model = m](const Sound& sound) {
+      const std::int64_t hidden = model.hidden_size, heads = model.num_attention_heads;
       std::vector<Edit> edits;
       add_multiples(sound, "model.hidden_size", hidden, heads, edits);
       add_divisors(sound, "model.num_attention_heads", hidden, heads, edits);
+      const auto sizes = static_cast<std::ptrdiff_t>(edits.size());
       add_head_dim(sound, hidden / heads, edits);
+      if (not_loaded(model).empty() || edits.begin() + sizes == edits.end()) return edits;
+      edits.resize(static_cast<std::size_t>(sizes) + 1);
+      edits.back().text = fmt::format("{}head_dim: {}, which trains, but transformers 5 loads no Llama of that shape",
+                                      sizes ? "" : "write ", edits.back().write[0].second);
       return edits;
     };
     if (usable({"model.hidden_size", "model.num_attention_heads"}) && !given("model.head_dim") &&
@@ -28,8 +35,9 @@ class ModelRelations : RelationChecks {
       fail("E0301",
            fmt::format("hidden_size {} is not divisible by num_attention_heads {}", m.hidden_size,
                        m.num_attention_heads),
-           "choose sizes that divide and leave an even head_dim, or set head_dim", other_sizes,
-           {"model.hidden_size", "model.num_attention_heads"});
+           fmt::format("choose sizes that divide and leave an even head_dim, or set head_dim{}",
+                       not_loaded(m).empty() ? "" : ", with which transformers 5 does not load a Llama"),
+           other_sizes, {"model.hidden_size", "model.num_attention_heads"});
       return;
     }
     if (!usable({"model.head_dim"})) return;

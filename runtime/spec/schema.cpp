@@ -143,7 +143,8 @@ std::string default_advice(const Key& key) {
 }
 
 std::string run_name(const std::string& wish) {
-  std::string name;
+  // "7b" and "13b" are two names.
+  std::string name = !wish.empty() && wish[0] >= '0' && wish[0] <= '9' ? "run-" : "";
   for (char c : wish) {
     if (name.size() == kLongestName) break;
     const char small = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;

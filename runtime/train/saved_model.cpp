@@ -8,6 +8,7 @@
 #include "spec/values.h"
 #include "train/command.h"
 #include "train/start.h"
+#include "train/weight_formats.h"
 
 namespace llmc {
 
@@ -38,6 +39,7 @@ SavedModel find(const fs::path& folder, const Log& log) {
   if (!fs::exists(folder / "config.json", error))
     refuse(fmt::format("'{}' is neither a checkpoint nor a run folder, and has no config.json of a Hugging Face model",
                        folder.string()));
+  check_has_safetensors(folder);
   return {folder, {}, {}};
 }
 

@@ -62,6 +62,11 @@ VARIANTS = {
 }
 
 
+# A Llama that transformers 5 refuses, and the Qwen 3 of the same sizes, which it takes.
+ANY_WIDTH = ["model.hidden_size=38"]
+VARIANTS["qk-norm-any-width"] = ["model.qk_norm=true", *ANY_WIDTH]
+
+
 def run(*command):
     done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True)
     if done.returncode:
@@ -143,6 +148,29 @@ def check_variant(checks, llmc, folder, name, overrides):
     print(f"{name}: {type(model).__name__}, loss {ours:.6f}, {error:.1e} apart, logits {apart:.1e}; bf16 in {len(files)} files {half_loss:.4f}", flush=True)
 
 
+def check_refused(checks, llmc, folder):
+    """Where the export says that transformers 5 does not load it, it does not."""
+    folder = os.path.join(folder, "any-width")
+    shutil.rmtree(folder, ignore_errors=True)
+    os.makedirs(folder)
+    spec = os.path.join(folder, "spec.yaml")
+    with open(spec, "w") as file:
+        file.write(SPEC)
+    specs.write_tokens(os.path.join(folder, "train-0.bin"), VOCABULARY, 16 * SEQUENCE + 1, 1)
+    specs.write_tokens(os.path.join(folder, "val-0.bin"), VOCABULARY, VALIDATION * SEQUENCE + 1, 2)
+    run(llmc, "compile", spec, "-o", os.path.join(folder, "build"), *ANY_WIDTH)
+    run(os.path.join(folder, "build", "trainer"), "--run", os.path.join(folder, "run"))
+    said = run(llmc, "checkpoint", "export", os.path.join(folder, "run"), "-o", os.path.join(folder, "export"))
+    checks.expect("transformers 5 loads no Llama of that shape" in said, f"any-width: the export says {said}")
+    try:
+        load(os.path.join(folder, "export"))
+        loads = True
+    except Exception as error:  # a class of huggingface_hub's, which version 4 does not have
+        loads = "not a multiple of the number of attention heads" not in str(error)
+    checks.expect(loads == transformers.__version__.startswith("4."), f"any-width: transformers {transformers.__version__} loads it: {loads}")
+    print(f"any-width: {'loaded' if loads else 'refused'}, as the export says", flush=True)
+
+
 TEXTS = ["def f(x):\n    return x  # twice  the   space\n", "  begins with blanks", "\t\ttabs\n\n\nlines\r\n", "naïve café – 東京 🙂 \u2581", "x" * 50]
 
 
@@ -202,12 +230,12 @@ def check_tokenizer(checks, llmc, folder):
     print(f"tokenizer: {type(tokenizer).__name__}, {len(texts)} texts as sentencepiece writes them and back", flush=True)
 
 
-def main(documentation, check_one, check_tokens):
-    """The command line of a check, and all of what it names."""
+def main(documentation, check_one, others):
+    """The command line of a check, and all of what it names: variants, and other checks by their name."""
     parser = argparse.ArgumentParser(description=documentation, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--llmc", required=True)
     parser.add_argument("--folder", required=True, help="for specs, trainers, runs and folders of models")
-    parser.add_argument("--only", nargs="+", choices=[*VARIANTS, "tokenizer"], default=[*VARIANTS, "tokenizer"])
+    parser.add_argument("--only", nargs="+", choices=[*VARIANTS, *others], default=[*VARIANTS, *others])
     arguments = parser.parse_args()
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
@@ -215,12 +243,12 @@ def main(documentation, check_one, check_tokens):
     checks = Checks()
     print(f"transformers {transformers.__version__}, torch {torch.__version__}")
     for name in arguments.only:
-        if name == "tokenizer":
-            check_tokens(checks, os.path.abspath(arguments.llmc), arguments.folder)
+        if name in others:
+            others[name](checks, os.path.abspath(arguments.llmc), arguments.folder)
         else:
             check_one(checks, os.path.abspath(arguments.llmc), arguments.folder, name, VARIANTS[name])
     sys.exit(1 if checks.failed else 0)
 
 
 if __name__ == "__main__":
-    main(__doc__, check_variant, check_tokenizer)
+    main(__doc__, check_variant, {"any-width": check_refused, "tokenizer": check_tokenizer})

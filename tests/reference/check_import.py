@@ -162,4 +162,4 @@ def check_tokenizer(checks, llmc, folder):
 
 
 if __name__ == "__main__":
-    check_export.main(__doc__, check_variant, check_tokenizer)
+    check_export.main(__doc__, check_variant, {"tokenizer": check_tokenizer})

@@ -53,7 +53,7 @@ class Cli(RunTest):
     def test_unknown_command(self):
         done = harness.call(LLMC, "complie", "specs/quickstart.yaml")
         self.assertEqual((done.code, done.out), (2, ""))
-        self.assertIn("error: there is no command 'complie'; the commands are check,", done.err)
+        self.assertIn("error: there is no command 'complie'; did you mean compile? the commands are check,", done.err)
 
     def test_options_of_the_trainer(self):
         """Without the `--` before them: where they go is said."""
@@ -183,6 +183,32 @@ class Cli(RunTest):
         done = harness.call(LLMC, "init", "--from", self.path("experts.json"))
         self.assertEqual((done.code, done.out), (1, ""))
         self.assertIn("num_local_experts", done.err)
+
+    def test_shapes_that_transformers_does_not_load(self):
+        """They train, and check says that an export of them does not load."""
+        spec = os.path.join(SOURCE, "specs", "tiny.yaml")
+        said = "is no multiple of num_attention_heads 4, and transformers 5 loads no Llama of that shape"
+        self.assertIn("warning: hidden_size 66 " + said, self.succeed(LLMC, "check", spec, "model.hidden_size=66", "model.head_dim=16").err)
+        self.assertNotIn("transformers", self.succeed(LLMC, "check", spec).err)
+
+    def test_wrong_words_that_are_often_meant(self):
+        """A command with a letter too few, a model's configuration for a spec, a model's name on a hub for its folder."""
+        self.assertIn("there is no command 'pan'; did you mean plan? the commands are", harness.call(LLMC, "pan", "x.yaml").err)
+        with open(self.path("config.json"), "w") as file:
+            json.dump({"model_type": "llama", "vocab_size": 320, "hidden_size": 64}, file)
+        done = harness.call(LLMC, "check", "config.json", cwd=self.folder)
+        self.assertEqual(done.code, 1)
+        self.assertEqual(done.err.count("error"), 2)  # and the line that counts them
+        self.assertIn("`llmc init --from config.json -o spec.yaml` writes a spec of its model", done.err)
+        for name in ("meta-llama/Llama-3.2-1B", "https://huggingface.co/meta-llama/Llama-3.2-1B/"):
+            done = harness.call(LLMC, "init", "--from", name, cwd=self.folder)
+            self.assertEqual(done.code, 2)
+            self.assertIn("\n  hf download meta-llama/Llama-3.2-1B --local-dir Llama-3.2-1B\n", done.err)
+        self.assertNotIn("download", harness.call(LLMC, "init", "--from", "../nothing", cwd=self.folder).err)
+
+    def test_specs_that_are_called_by_a_number(self):
+        for name in ("7b", "13b"):
+            self.assertIn(f"\nname: run-{name} ", self.succeed(LLMC, "init", "-o", self.path(name + ".yaml")).err + harness.read(self.path(name + ".yaml")).decode())
 
     def test_colour(self):
         """Colour on a terminal, unless NO_COLOR says otherwise; never in a pipe."""

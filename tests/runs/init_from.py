@@ -201,6 +201,13 @@ class InitFrom(RunTest):
         self.refused(folder, "it is not JSON")
         os.remove(index)
         self.refused(folder, "has neither model.safetensors nor model.safetensors.index.json")
+        for name in ("pytorch_model.bin", "pytorch_model.bin.index.json"):  # before anything is compiled, and with the command that converts
+            with open(os.path.join(folder, name), "w"):
+                pass
+            error = self.refused(folder, f"'{folder}' has its weights in {name}, and llmc reads safetensors alone")
+            self.assertIn(f"save_pretrained(sys.argv[1])' {folder}\n", error)
+            self.assertEqual(harness.call(LLMC, "check", self.spec, "init.from=" + folder).code, 6)
+            os.remove(os.path.join(folder, name))
         os.remove(os.path.join(folder, "config.json"))
         self.refused(folder, "neither a checkpoint nor a run folder")
 
@@ -258,6 +265,15 @@ class InitFrom(RunTest):
         shutil.copy(os.path.join(folder, "config.json"), bare)
         self.assertNotIn("from:", self.succeed(LLMC, "init", "--from", bare).out)
         self.assertNotIn("from:", self.succeed(LLMC, "init", "--from", os.path.join(folder, "config.json")).out)
+        for name in ("pytorch_model.bin", "pytorch_model.bin.index.json"):
+            with open(os.path.join(bare, name), "w"):
+                pass
+            done = self.succeed(LLMC, "init", "--from", bare)
+            self.assertIn(f"\n# The weights in {name} are not read", done.out)
+            self.assertIn(f"note: the weights in {bare}/{name} are not taken", done.err)
+            self.assertIn(f"save_pretrained(sys.argv[1])' {bare}\n", done.err)
+            os.remove(os.path.join(bare, name))
+        self.assertEqual(self.succeed(LLMC, "init", "--from", folder).err, "")
         shutil.rmtree(folder)
         self.assertIn("warning: init.from: there is no folder", self.succeed(LLMC, "check", spec, *words).err)
 

@@ -72,7 +72,7 @@ TEST_F(Export, EveryWeightAndNoMoment) {
   EXPECT_EQ(json("config.json").at("architectures")[0], "LlamaForCausalLM");
   EXPECT_EQ(json("config.json").at("torch_dtype"), "float32");
   EXPECT_TRUE(json("config.json").at("eos_token_id").is_null());
-  EXPECT_EQ(json("generation_config.json"), nlohmann::json({{"max_length", 24}}));
+  EXPECT_EQ(json("generation_config.json"), nlohmann::json::object()) << "no length of ours";
   const std::string card = read_all(out() / "README.md");
   EXPECT_EQ(card.substr(0, 4), "---\n");
   EXPECT_NE(card.find("vocab_size: 61"), std::string::npos) << card;
@@ -130,6 +130,16 @@ TEST_F(Export, TheDefaultIsWhatTheRunComputesIn) {
   EXPECT_EQ(weights.count("model.layers.2.self_attn.k_norm.weight"), 1u);
   EXPECT_EQ(json("config.json").at("architectures")[0], "Qwen3ForCausalLM");
   EXPECT_EQ(json("config.json").at("tie_word_embeddings"), true);
+}
+
+TEST_F(Export, SaysWhatTransformersDoesNotLoad) {
+  EXPECT_EQ(export_model({.checkpoint = model_.save(run_.path, 1), .out = out(), .tokenizer = {}}).not_loaded, "");
+  EXPECT_EQ(read_all(out() / "README.md").find("transformers 5"), std::string::npos);
+  fs::remove_all(out());
+  SmallModel other({"model.hidden_size=38", "model.head_dim=6"});
+  const Exported exported = export_model({.checkpoint = other.save(run_.path, 2), .out = out(), .tokenizer = {}});
+  EXPECT_NE(exported.not_loaded.find("hidden_size 38 is no multiple of num_attention_heads"), std::string::npos);
+  EXPECT_NE(read_all(out() / "README.md").find("transformers 5 loads no Llama of that shape"), std::string::npos);
 }
 
 TEST_F(Export, DamagedCheckpointsLeaveNothing) {

@@ -3,6 +3,8 @@
 #include "compiler/spec/huggingface.h"
 #include "error.h"
 #include "good_spec.h"
+#include "spec/model_config.h"
+#include "spec/schema.h"
 
 namespace llmc::spec {
 namespace {
@@ -232,6 +234,55 @@ TEST(FromHuggingFace, NamesAllThatIsNotTheSame) {
 TEST(FromHuggingFace, TellsOfAnInitializerThatCannotBe) {
   EXPECT_NE(from_huggingface(changed("/initializer_range", 0).dump(), "a").find("# initializer_range 0 "),
             std::string::npos);
+}
+
+TEST(FromHuggingFace, LabelsArePassedOverByName) {
+  for (const auto& [pointer, value] :
+       std::vector<std::pair<const char*, Json>>{{"/internal_version", "v2"},
+                                                 {"/max_sequence_length", 4096},
+                                                 {"/activation", "silu"},
+                                                 {"/attn_implementation", "sdpa"},
+                                                 {"/rope_scaling", Json{{"type", "linear"}, {"factor", 1.0}}},
+                                                 {"/rope_scaling", Json{{"rope_type", "linear"}, {"factor", 1}}}})
+    EXPECT_EQ(refusal(changed(pointer, value)), "") << pointer << " " << value;
+  EXPECT_NE(refusal(changed("/activation", "gelu")).find("activation: \"gelu\" is not silu"), std::string::npos);
+  EXPECT_NE(refusal(changed("/rope_scaling", Json{{"type", "linear"}, {"factor", 2.0}})).find("\"linear\" is not"),
+            std::string::npos);
+}
+
+TEST(FromHuggingFace, WritesTheRunToo) {
+  const std::string text = from_huggingface(changed("/max_position_embeddings", 1000).dump(), "a");
+  const Spec spec = resolve(text).spec;
+  EXPECT_EQ(spec.batch.tokens, 1024 * 1000) << "a power of two of sequences";
+  EXPECT_EQ(spec.data.validation.path, "data/my-run/val-*.bin");
+  for (const char* line : {"\n  tokens: 1024000 ", "\n  compute: bf16 ", "\noptimizer:\n  lr: ", "\n  steps: ",
+                           "\nevaluation:\n  every: ", "\ncheckpoint:\n  every: "})
+    EXPECT_NE(text.find(line), std::string::npos) << line << text;
+}
+
+TEST(FromHuggingFace, SaysWhichWeightsAreNotRead) {
+  const std::string text = from_huggingface(kLlama32, "a", {.command = "", .unread_weights = "pytorch_model.bin"});
+  EXPECT_NE(text.find("\n# The weights in pytorch_model.bin are not read"), std::string::npos) << text;
+  EXPECT_EQ(text.find("from:"), std::string::npos) << text;
+}
+
+TEST(NotLoaded, IsALlamaWhoseWidthItsHeadsDoNotDivide) {
+  Model model;
+  model.hidden_size = 250, model.num_attention_heads = 8, model.head_dim = 32;
+  EXPECT_EQ(not_loaded(model),
+            "hidden_size 250 is no multiple of num_attention_heads 8, and transformers 5 loads no Llama of that shape");
+  model.qk_norm = true;  // Qwen3Config of transformers has no such check
+  EXPECT_EQ(not_loaded(model), "");
+  model.qk_norm = false, model.hidden_size = 256, model.head_dim = 40;
+  EXPECT_EQ(not_loaded(model), "");
+}
+
+TEST(RunName, KeepsANumberInFront) {
+  EXPECT_EQ(run_name("7b"), "run-7b");
+  EXPECT_EQ(run_name("13B"), "run-13b");
+  EXPECT_EQ(run_name("Llama-3.2-1B"), "llama-3-2-1b");
+  EXPECT_EQ(run_name("_x"), "x");
+  EXPECT_EQ(run_name(std::string(80, '1')).size(), 64u);
 }
 
 TEST(FromHuggingFace, StrictJson) {
