@@ -9,6 +9,7 @@
 #include "compiler/devices/files.h"
 #include "error.h"
 #include "spec/schema.h"
+#include "spec/targets.h"
 
 namespace llmc::cli {
 
@@ -24,10 +25,11 @@ std::string table() {
     std::string also;
     for (const std::string& name : device.also) also += name + ", ";
     also += device.reports;
-    const std::string line = fmt::format(
-        "{:<12} {:>5} {:>3.0f} GiB {:>5.0f} {:>6.4g} TFLOP/s {:>4.3g} TFLOP/s {:>5.0f} GB/s  {}", device.name,
-        device.arch.empty() ? "cpu" : device.arch, device[Figure::memory] / (1 << 30), device[Figure::processors],
-        1e-12 * device[Figure::peak_bf16], 1e-12 * device[Figure::product_bf16], 1e-9 * device[Figure::copy], also);
+    const std::string line =
+        fmt::format("{:<12} {:>5} {:>3.0f} GiB {:>5.0f} {:>6.4g} TFLOP/s {:>4.3g} TFLOP/s {:>5.0f} GB/s  {}",
+                    device.name, device.arch.empty() ? "cpu" : spec::arch_of_capability(device.arch),
+                    device[Figure::memory] / (1 << 30), device[Figure::processors], 1e-12 * device[Figure::peak_bf16],
+                    1e-12 * device[Figure::product_bf16], 1e-9 * device[Figure::copy], also);
     out += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
   }
   return out;

@@ -5,6 +5,7 @@
 
 #include "compiler/cli/build.h"
 #include "compiler/cli/commands.h"
+#include "compiler/cli/device_words.h"
 #include "compiler/emit/kernel_sources.h"
 #include "compiler/report/advice_report.h"
 #include "compiler/report/diff.h"
@@ -20,6 +21,7 @@
 #include "spec/print.h"
 #include "spec/schema.h"
 #include "spec/values.h"
+#include "train/command.h"
 
 namespace llmc::cli {
 
@@ -31,7 +33,7 @@ struct PlanOptions {
   bool json = false, hints = false, launches = false, kernels = false, pin = false;
   int world = 0;
   double price = 0;
-  std::string explain, measured, html;
+  std::string explain, measured, html, device;
 };
 
 struct DiffOptions {
@@ -152,7 +154,7 @@ bool compared(const PlanOptions& options) {
   const bool named = second.find('=') == std::string::npos && (second.ends_with(".yaml") || second.ends_with(".yml"));
   if (!named && !std::filesystem::exists(second)) return false;
   if (options.hints || options.launches || options.kernels || options.pin || options.world || options.price > 0 ||
-      !options.explain.empty() || !options.measured.empty() || !options.html.empty())
+      !options.device.empty() || !options.explain.empty() || !options.measured.empty() || !options.html.empty())
     throw Failure(Exit::usage,
                   fmt::format("'{}' is a second spec, and two plans are compared with no option but --json", words[0]));
   compare({options.spec.file, second, {words.begin() + 1, words.end()}, false, options.json});
@@ -205,6 +207,13 @@ void add_plan_commands(CLI::App& app, Result& result) {
                    "for so many ranks: parallel.world_size=N, with what each keeps and sends to the others")
       ->type_name("N")
       ->check(CLI::Range(1, kMostRanks));
+  plan_command
+      ->add_option(
+          "--device", plan->device,
+          "for this device of `llmc devices`, or the file of one: target.arch, memory.budget and what else the "
+          "spec has for another device are set, and printed to be kept")
+      ->type_name("NAME")
+      ->check(not_empty());
   plan_command->add_option("--explain", plan->explain, "how the time of this op or kernel is predicted, with numbers")
       ->type_name("OP")
       ->check(not_empty())
@@ -248,11 +257,18 @@ void add_plan_commands(CLI::App& app, Result& result) {
   plan_command->footer(
       "Example: llmc plan specs/llama-1b.yaml batch.micro_batch=8 memory.recompute=full\n"
       "         llmc plan specs/llama-1b.yaml --world 8\n"
+      "         llmc plan specs/llama-1b.yaml --device rtx-4090 --world 8\n"
       "         llmc plan specs/llama-1b.yaml specs/llama-1b.yaml memory.recompute=full\n"
       "         llmc plan specs/llama-1b.yaml --kernels");
   plan_command->callback([plan] {
     if (compared(*plan)) return;
-    if (plan->world) plan->spec.overrides.push_back(fmt::format("parallel.world_size={}", plan->world));
+    std::vector<std::string> words;
+    if (!plan->device.empty()) words = words_for_device(plan->spec, plan->device);
+    if (plan->world) words.push_back(fmt::format("parallel.world_size={}", plan->world));
+    plan->spec.overrides.insert(plan->spec.overrides.end(), words.begin(), words.end());
+    if (!plan->device.empty())
+      fmt::print(stderr, "note: planned for {} with {}; keep these words after the spec's name, or write them there\n",
+                 plan->device, shell_line(words));
     const Planned planned = plan_spec_here(plan->spec);
     std::optional<Planned> others;
     const auto of_ranks = [&](int ranks) -> const Planned& {

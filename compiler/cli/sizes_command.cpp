@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "compiler/cli/commands.h"
+#include "compiler/cli/device_words.h"
 #include "compiler/cli/options.h"
 #include "compiler/devices/device.h"
 #include "compiler/plan/plan.h"
@@ -16,6 +17,7 @@
 #include "option_checks.h"
 #include "shares.h"
 #include "spec/scalars.h"
+#include "spec/targets.h"
 #include "spec/values.h"
 
 namespace llmc::cli {
@@ -68,7 +70,7 @@ spec::Spec spec_of(const Shape& shape, const SizesOptions& options, const device
       options.vocabulary, shape.hidden, shape.layers, shape.heads, shape.key_heads, shape.ffn, shape.hidden <= 2048,
       options.sequence, step, static_cast<std::int64_t>(device[devices::Figure::memory]),
       std::max<std::int64_t>(1, (tokens + step - 1) / step), options.world, cuda ? "cuda" : "cpu",
-      !cuda ? "" : fmt::format(", arch: [{}]", device.arch == "90" ? "90a" : device.arch));
+      !cuda ? "" : fmt::format(", arch: [{}]", spec::arch_of_capability(device.arch)));
   const spec::LoadResult loaded = spec::load_text(text, "a model of `llmc sizes`");
   if (!loaded.resolved) throw InvalidSpec(spec::render(loaded.diagnostics, colour_on(2)));
   spec::Spec spec = loaded.resolved->spec;
@@ -113,19 +115,12 @@ std::string row_text(const Shape& shape, const nlohmann::ordered_json& row) {
   return line + "\n";
 }
 
-/// No spec names it: what is wrong with it is the command line.
-devices::Device device_of(const SizesOptions& options) try {
-  return devices::named(options.device);
-} catch (const Failure& failure) {
-  throw Failure(Exit::usage, fmt::format("--device: {}", failure.what()));
-}
-
 void sizes(const SizesOptions& options) {
   const auto tokens = spec::parse_integer(options.tokens).value;
   if (!tokens || *tokens < 1 || *tokens > kMostTokens)
     throw Failure(Exit::usage,
                   fmt::format("--tokens takes a whole number such as 20G, at most 1000000G, not '{}'", options.tokens));
-  const devices::Device device = device_of(options);
+  const devices::Device device = device_of_option(options.device);
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   if (!options.json)
     fmt::print(

@@ -204,10 +204,12 @@ void check_target(const Device& device, const spec::Spec& spec) {
       (device.kind == spec::TargetKind::cuda && std::ranges::none_of(spec.target.arch, fits)))
     throw Failure(
         Exit::spec,
-        fmt::format("target.device {} is {}, and target.kind is {} with arch {}; write a device of that kind",
+        fmt::format("target.device {} is {}, and target.kind is {} with arch {}; `llmc plan SPEC --device {}` plans "
+                    "for it and prints what to write, or write a device of that kind",
                     device.name,
                     device.kind == spec::TargetKind::cuda ? "of compute capability " + device.arch : "a cpu",
-                    spec.target.kind == spec::TargetKind::cuda ? "cuda" : "cpu", spec::either(spec.target.arch)));
+                    spec.target.kind == spec::TargetKind::cuda ? "cuda" : "cpu", spec::either(spec.target.arch),
+                    spec.target.device));
 }
 
 }  // namespace

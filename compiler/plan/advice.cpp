@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <bit>
+#include <set>
 
 #include "spec/schema.h"
+#include "spec/targets.h"
 #include "spec/values.h"
 
 namespace llmc::plan {
@@ -69,6 +71,7 @@ class Hints {
     if (chosen_.compute == DType::bf16 && chosen_.residual == DType::f32)
       try_one([](Spec& s) { s.residual = DType::bf16; });
     heads();
+    arch();
     if (chosen_.target.kind == spec::TargetKind::cuda && chosen_.deterministic)
       try_one([](Spec& s) { s.deterministic = false; });
     if (chosen_.parallel.world_size > 1 && chosen_.parallel.gradient_dtype == DType::f32)
@@ -107,6 +110,15 @@ class Hints {
           open.parallel.shard_automatic = open.parallel.world_size > 1;
         },
         s);
+  }
+
+  /// An arch whose processors have more than its code uses: 90 in place of 90a.
+  void arch() {
+    if (chosen_.target.kind != spec::TargetKind::cuda) return;
+    std::vector<std::string> better = chosen_.target.arch;
+    for (std::string& arch : better) arch = spec::arch_of_capability(arch);
+    const std::set<std::string> once(better.begin(), better.end());
+    if (better != chosen_.target.arch) try_one([&](Spec& s) { s.target.arch.assign(once.begin(), once.end()); });
   }
 
   /// Wider heads give attention's products more to do for each exponential; fewer of keys and values are fewer bytes.

@@ -2,11 +2,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "compiler/passes/choice.h"
 #include "compiler/plan/plan.h"
 #include "compiler/plan/search.h"
 #include "error.h"
+#include "shares.h"
 #include "spec/fingerprint.h"
 #include "spec/recompute.h"
 #include "spec/values.h"
@@ -43,6 +45,11 @@ struct Way {
   bool fits() const { return planned_exit(spec) == Exit::done; }
 };
 
+Way automatic(const Way& way) {
+  return way.with("memory.recompute: auto",
+                  [](spec::Spec& s) { s.memory.recompute = {.kind = spec::Recompute::Kind::automatic}; });
+}
+
 /// What makes the run fit: each of these was planned, and fits.
 std::string ways_out(const spec::Spec& spec, std::int64_t needed) {
   std::vector<std::string> ways;
@@ -70,10 +77,6 @@ std::string ways_out(const spec::Spec& spec, std::int64_t needed) {
   if (spec.memory.loss_chunk)
     try_one(as_is.with("memory.loss_chunk: auto", [](spec::Spec& s) { s.memory.loss_chunk = 0; }));
   if (ways.empty() && spec.memory.loss_chunk && spec.batch.micro_batch > 1) try_one(as_is.relaxed());
-  const auto automatic = [](const Way& way) {
-    return way.with("memory.recompute: auto",
-                    [](spec::Spec& s) { s.memory.recompute = {.kind = spec::Recompute::Kind::automatic}; });
-  };
   const bool fixed = spec.memory.recompute.kind != spec::Recompute::Kind::automatic;
   if (fixed && !try_one(automatic(as_is))) {
     const Way way = automatic(as_is).relaxed();
@@ -93,6 +96,59 @@ std::string ways_out(const spec::Spec& spec, std::int64_t needed) {
                      ways.size() > 1 ? "" : ", or make the model smaller");
 }
 
+/// The least that is changed for the run to fit on `ranks` devices: what they shard, then what the spec fixes of a
+/// pass, then what is computed again.
+std::optional<Way> on_ranks(const spec::Spec& spec, std::int64_t ranks) {
+  const std::int64_t sequences = spec.batch.tokens / spec.batch.sequence_length;
+  for (const int changed : {0, 1, 2})
+    for (const Shard shard : possible_shards(spec)) {
+      if (shard == Shard::none) continue;
+      spec::Spec sharding = spec;
+      sharding.parallel.shard = shard;
+      Way way = Way{spec, ""}.with(fmt::format("parallel.world_size: {} and parallel.shard: {}", ranks,
+                                               spec::text_of("parallel.shard", sharding)),
+                                   [&](spec::Spec& s) {
+                                     s.parallel.world_size = ranks;
+                                     s.parallel.shard = shard;
+                                     s.parallel.shard_automatic = false;
+                                   });
+      if (changed > 0) way = way.relaxed();
+      if (changed > 1) way = automatic(way);
+      if (sequences / std::max<std::int64_t>(way.spec.batch.micro_batch, 1) >= ranks && way.fits()) return way;
+    }
+  return {};
+}
+
+/// "on several devices it fits from 4 on, with parallel.world_size: 4 and ...", on a line of its own; empty where no
+/// number of ranks that a step has sequences for makes it fit.
+std::string ranks_that_fit(const spec::Spec& spec) {
+  if (spec.target.kind != spec::TargetKind::cuda) return {};  // ranks on a processor share its memory
+  const std::int64_t most = std::min<std::int64_t>(spec.batch.tokens / spec.batch.sequence_length, kMostRanks);
+  // Too few and enough: found by the choice of fewest bytes, which is quickly laid out.
+  const auto fits = [&](std::int64_t ranks) {
+    spec::Spec least = spec;
+    least.parallel.world_size = ranks;
+    least.parallel.shard = possible_shards(spec).back();
+    least.parallel.shard_automatic = false;
+    if (least.batch.micro_batch > 1) least.batch.micro_batch = 1;
+    least.memory.loss_chunk = 0;
+    least.memory.recompute = {.kind = spec::Recompute::Kind::full};
+    return planned_exit(least) == Exit::done;
+  };
+  std::int64_t few = 1, enough = 1;
+  do {
+    if (enough == most) return {};
+    few = enough;
+    enough = std::min(2 * few, most);
+  } while (!fits(enough));
+  while (enough - few > 1) {
+    const std::int64_t middle = few + (enough - few) / 2;
+    (fits(middle) ? enough : few) = middle;
+  }
+  const std::optional<Way> way = on_ranks(spec, enough);
+  return way ? fmt::format("\non several devices it fits from {} on, with {}", enough, way->words) : "";
+}
+
 [[noreturn]] void refuse(const spec::Spec& spec, const Plan& plan) {
   const auto needed = static_cast<std::int64_t>(plan.needed_bytes());
   std::string largest;
@@ -102,9 +158,9 @@ std::string ways_out(const spec::Spec& spec, std::int64_t needed) {
     largest += fmt::format("\n  {:>12}  the process beside its arena",
                            size_text(static_cast<std::int64_t>(plan.process_bytes)));
   throw Failure(Exit::does_not_fit,
-                fmt::format("this run needs {} with micro_batch {} and loss_chunk {}, but memory.budget is {}:{}\n{}",
+                fmt::format("this run needs {} with micro_batch {} and loss_chunk {}, but memory.budget is {}:{}\n{}{}",
                             size_text(needed), plan.choice.micro_batch, plan.choice.loss_chunk,
-                            size_text(spec.memory.budget), largest, ways_out(spec, needed)));
+                            size_text(spec.memory.budget), largest, ways_out(spec, needed), ranks_that_fit(spec)));
 }
 
 }  // namespace

@@ -291,15 +291,20 @@ class PlanPage {
       return fmt::format("{:.1f}% {}", std::abs(change(other)), change(other) < 0 ? "less time" : "more time");
     };
     const auto bytes = [](const Choice& c) { return static_cast<double>(c.bytes); };
+    // What is beyond memory.budget is said where the device has the memory.
+    const auto considered = [&](const Choice& other, bool fits) {
+      return other.fits == fits &&
+             (fits || bytes(other) + static_cast<double>(plan_.process_bytes) <= plan_.device[devices::Figure::memory]);
+    };
     // Of those that take as little time as the fastest, but for what nobody would choose by, that of fewest bytes.
     const auto fastest = [&](bool fits) {
       constexpr double kAlike = 1.002;
       double least = 0.995 * mine.seconds;
       for (const Choice& other : choices_)
-        if (other.fits == fits) least = std::min(least, other.seconds);
+        if (considered(other, fits)) least = std::min(least, other.seconds);
       const Choice* found = nullptr;
       for (const Choice& other : choices_)
-        if (other.fits == fits && !other.chosen && other.seconds <= kAlike * least &&
+        if (considered(other, fits) && !other.chosen && other.seconds <= kAlike * least &&
             other.seconds <= 0.995 * mine.seconds && (!found || other.bytes < found->bytes))
           found = &other;
       return found;

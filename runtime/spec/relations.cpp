@@ -219,6 +219,9 @@ class Relations : RelationChecks {
     if (!given("memory.budget") || !usable({"memory.budget", "target.kind", "target.arch"}) ||
         spec_.target.kind != TargetKind::cuda)
       return;
+    const std::vector<std::string>& known = cuda_architectures();
+    for (const std::string& arch : spec_.target.arch)
+      if (std::ranges::find(known, arch) == known.end()) return;  // E0311 says so
     const Span& span = bound_.given.at("memory.budget");
     const std::string word = span.source->text.substr(span.begin, span.end - span.begin);
     const auto fits = [this](const DeviceMemory& device) {
@@ -227,7 +230,11 @@ class Relations : RelationChecks {
     const auto& devices = device_memories();
     const auto named = std::ranges::find_if(devices, [&](const DeviceMemory& device) { return word == device.name; });
     if (named == devices.end() || fits(*named)) return;
-    const auto other = std::ranges::find_if(devices, fits);
+    // The device that times are planned for, where it is one of these.
+    auto other = std::ranges::find_if(devices, [this, &fits](const DeviceMemory& device) {
+      return fits(device) && device.name == spec_.target.device;
+    });
+    if (other == devices.end()) other = std::ranges::find_if(devices, fits);
     const std::string instead = other == devices.end() ? fmt::format("{}GiB", named->budget >> 30) : other->name;
     fail("E0324",
          fmt::format("memory.budget {} is a device of arch {}, and the target's arch is {}", word, named->arch,

@@ -197,13 +197,15 @@ class ModelRelations : RelationChecks {
       if (of(known, arch[i])) continue;
       std::vector<Edit> edits;
       const auto near = nearest(arch[i], known);
-      // "sm_90a", "9.0a" and "compute_90a" all name 90a.
+      // "sm_90a", "9.0", "sm_90" and "compute_90a" all name 90a.
       std::string digits;
       std::copy_if(arch[i].begin(), arch[i].end(), std::back_inserter(digits),
                    [](char c) { return (c >= '0' && c <= '9') || c == 'a'; });
       while (!cpu && !digits.empty() && !of(known, digits)) digits.erase(0, 1);
       const std::string device = cpu ? "" : our_word("target.arch", arch[i]);
-      const std::string meant = !device.empty() ? device : !cpu && !digits.empty() ? digits : near.value_or("");
+      const std::string meant = !device.empty()           ? device
+                                : !cpu && !digits.empty() ? arch_of_capability(digits)
+                                                          : near.value_or("");
       if (!meant.empty()) {
         edits.push_back(write("target.arch", with(arch, i, meant)));
         edits.back().meant = true;

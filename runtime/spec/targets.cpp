@@ -1,5 +1,7 @@
 #include "spec/targets.h"
 
+#include <algorithm>
+
 namespace llmc::spec {
 namespace {
 
@@ -53,6 +55,12 @@ std::optional<std::int64_t> device_budget(const std::string& name) {
   for (const DeviceMemory& device : device_memories())
     if (name == device.name) return device.budget;
   return {};
+}
+
+std::string arch_of_capability(const std::string& capability) {
+  const std::vector<std::string>& archs = cuda_architectures();
+  const bool own = std::find(archs.begin(), archs.end(), capability + "a") != archs.end();
+  return own ? capability + "a" : capability;
 }
 
 const std::vector<std::string>& cpu_architectures() {

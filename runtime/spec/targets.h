@@ -22,6 +22,10 @@ bool is_of(const DeviceMemory& device, const std::string& arch);
 
 std::optional<std::int64_t> device_budget(const std::string& name);
 
+/// The arch to compile for on devices of a compute capability: "90a" for "90", since only code for that has the
+/// products of warpgroups; "89" for "89".
+std::string arch_of_capability(const std::string& capability);
+
 /// The budget of the smallest device with one of these compute capabilities; 16 GiB where the table has none.
 std::int64_t default_budget(const std::vector<std::string>& archs);
 

@@ -86,6 +86,17 @@ FAULTS = [
           "run_trainer_cli"),
     fault("tokens_do_not_decide_the_micro_batch", "compiler/cli/build_commands.cpp",
           "path == \"batch.tokens\" && (resolved.spec.batch.micro_batch == 0 ||", "false && (resolved.spec.batch.micro_batch == 0 ||", "run_trainer_cli"),
+    fault("ranks_share_nothing_to_fit", "compiler/plan/planner.cpp", "if (shard == Shard::none) continue;", "if (shard != Shard::optimizer) continue;",
+          "test_plan Search.SaysFromHowManyDevicesARunFits"),
+    fault("the_first_power_of_two_fits", "compiler/plan/planner.cpp", "while (enough - few > 1) {", "while (enough < few) {",
+          "test_plan Search.SaysFromHowManyDevicesARunFits"),
+    fault("a_device_keeps_the_specs_budget", "compiler/cli/device_words.cpp", """    add("memory.budget", budget_word(device));
+  if (cuda && spec.compute""", """    (void)budget_word(device);
+  if (cuda && spec.compute""", "run_cli"),
+    fault("an_arch_of_90_is_left", "runtime/spec/targets.cpp", "return own ? capability + \"a\" : capability;", "return own ? capability : capability;",
+          "test_plan Advice.AnArchWithoutItsOwnProductsIsHinted"),
+    fault("the_page_recommends_any_memory", "compiler/report/plan_page.cpp", "(fits || bytes(other) +", "(true || bytes(other) +",
+          "run_plan_page"),
     fault("a_limit_counts_what_does_not_fit", "compiler/plan/advice.cpp", "(fits(middle) ? low : high) = middle;", "low = middle;",
           "test_plan Advice.WhatIsBeyondALimitDoesNotFit"),
     fault("hints_are_of_the_plan_as_it_is", "compiler/plan/advice.cpp", "    change(spec);\n", "    (void)change;\n",

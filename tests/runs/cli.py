@@ -313,7 +313,7 @@ class Cli(RunTest):
             self.assertEqual({row["name"]: row[side] for row in report["memory"] if row[side]},
                              {section["name"]: section["bytes"] for section in plan["memory"]["sections"] if section["bytes"]})
             self.assertAlmostEqual(sum(row[side] for row in report["time"]), plan["step_seconds"], delta=1e-6)
-        for words in (["--launches"], ["--pin"], ["--world", "2"], ["--price", "1"], ["--html", self.path("two.html")]):
+        for words in (["--launches"], ["--pin"], ["--world", "2"], ["--price", "1"], ["--html", self.path("two.html")], ["--device", "h200"]):
             self.assertEqual(harness.call(LLMC, "plan", spec, spec, *words, cwd=SOURCE).code, 2)
         done = harness.call(LLMC, "plan", spec, spec, "memory.budget=1GiB", cwd=SOURCE)
         self.assertEqual(done.code, 4)
@@ -326,6 +326,29 @@ class Cli(RunTest):
         self.assertEqual(plan["ranks"]["shard"], plan["choice"]["shard"])
         text = self.succeed(LLMC, "plan", *words, cwd=SOURCE).out
         self.assertIn(f"ranks: 8, shard {plan['choice']['shard']};", text)
+
+    def test_a_plan_for_another_device(self):
+        """--device sets what else a spec has for another device, and prints what keeps it."""
+        for spec, device, words in (("llama-1b", "rtx-4090", "'target.arch=[89]' target.device=rtx-4090 memory.budget=rtx-4090 parallel.world_size=8"),
+                                    ("llama-1b", "h200", "target.device=h200 memory.budget=h200 parallel.world_size=8"),
+                                    ("quickstart", "b200", "target.kind=cuda 'target.arch=[100a]' target.device=b200 memory.budget=b200 precision.compute=bf16 parallel.world_size=8")):
+            spec = f"specs/{spec}.yaml"
+            more = ["batch.tokens=1Mi", "batch.micro_batch=auto", "memory.loss_chunk=auto"]
+            done = self.succeed(LLMC, "plan", spec, *more, "--device", device, "--world", "8", "--json", cwd=SOURCE)
+            self.assertEqual(done.err, f"note: planned for {device} with {words}; keep these words after the spec's name, or write them there\n")
+            self.assertEqual(json.loads(done.out)["device"]["name"], device)
+            kept = self.succeed("sh", "-c", f"{LLMC} plan {spec} {' '.join(more)} {words} --json", cwd=SOURCE)
+            self.assertEqual((kept.out, kept.err), (done.out, ""))
+        # What is typed stands.
+        done = self.succeed(LLMC, "plan", "specs/llama-1b.yaml", "memory.budget=60GiB", "--device", "h200", "--json", cwd=SOURCE)
+        self.assertEqual(json.loads(done.out)["memory"]["budget_bytes"], 60 << 30)
+        done = harness.call(LLMC, "plan", "specs/llama-1b.yaml", "target.device=rtx-4090", cwd=SOURCE)
+        self.assertIn("`llmc plan SPEC --device rtx-4090` plans for it", done.err)
+        for words, said in (([], "--device: no device is called rtx-409; did you mean rtx-4090?"), (["specs/tiny.yaml"], "second spec")):
+            done = harness.call(LLMC, "plan", "specs/tiny.yaml", *words, "--device", "rtx-409", cwd=SOURCE)
+            self.assertEqual((done.code, done.out), (2, ""))
+            self.assertIn(said, done.err)
+        self.assertRegex(self.succeed(LLMC, "devices").out, r"(?m)^h100-sxm +90a ")
 
     def test_options_of_a_plan_that_say_nothing_or_the_same(self):
         spec = os.path.join(SOURCE, "specs", "tiny.yaml")
@@ -416,7 +439,9 @@ class Cli(RunTest):
                 words = ["plan", f"specs/{spec}.yaml", *overrides]
                 done = harness.call(LLMC, *words, f"memory.budget={budget}", cwd=SOURCE)
                 self.assertEqual((done.code, done.out), (4, ""), f"{words} {budget}\n{done.err}")
-                ways = re.search(r"\nwrite (.*), where the device has it(, or make the model smaller)?\n$", done.err).group(1).split(", or ")
+                said = re.search(r"\nwrite (.*), where the device has it(, or make the model smaller)?(\non several devices it fits from \d+ on, with (.*))?\n$", done.err)
+                self.assertEqual(bool(said[4]), spec == "llama-1b")  # on a processor ranks share memory
+                ways = said[1].split(", or ") + [said[4]] * bool(said[4])
                 for way in ways:
                     changes = dict(re.findall(r"([a-z_.]+): (\[.*?\]|\S+)", way))
                     seen |= {tuple(changes)}

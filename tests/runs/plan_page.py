@@ -61,6 +61,9 @@ class PlanPage(RunTest):
         self.assertEqual(page["advice"], {key: self.plan(*words, "--hints")[key] for key in ("limits", "hints")})
         self.check_streams(page, plan)
         self.check_choices(page, plan)
+        # No more memory is recommended than the device has.
+        for count, unit in re.findall(r"With ([\d.]+) (\w+) of memory.budget", page["summary"][2]["says"]):
+            self.assertLessEqual(float(count) * {"MiB": 2 ** 20, "GiB": 2 ** 30, "TiB": 2 ** 40}[unit], plan["device"]["figures"]["memory"]["value"])
         return page
 
     def check_streams(self, page, plan):
@@ -101,7 +104,8 @@ class PlanPage(RunTest):
         page = self.check_numbers(LARGE, "--world", 8, "batch.micro_batch=16", "batch.tokens=262144", "parallel.shard=parameters")
         self.assertTrue(any(span["does"] == "send" for part in page["streams"]["passes"] for span in part["spans"]))
         self.assertGreaterEqual({choice["shard"] for choice in page["choices"]}, {"none", "optimizer", "gradients", "parameters"})
-        self.check_numbers(LARGE, "memory.budget=40GiB", "memory.recompute=auto")
+        beyond = self.check_numbers(LARGE, "memory.budget=40GiB", "memory.recompute=auto")
+        self.assertIn(" of memory.budget, ", beyond["summary"][2]["says"])
         self.check_numbers(harness.write_small(self.path("small")))
 
     def test_strings_of_specs_are_text_alone(self):

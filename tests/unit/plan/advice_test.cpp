@@ -91,6 +91,18 @@ void expect_true_hints(const std::vector<std::string>& words) {
   for (std::size_t i = 1; i < found.size(); ++i) EXPECT_GE(found[i - 1].seconds, found[i].seconds);
 }
 
+/// Only code for 90a has the products of warpgroups.
+TEST(Advice, AnArchWithoutItsOwnProductsIsHinted) {
+  const auto hinted = [](const char* arch) {
+    const spec::LoadResult loaded = spec::load(std::string(SPECS_FOLDER) + "/llama-1b.yaml", {arch});
+    for (const Hint& hint : hints(make_plan(loaded.resolved->spec)))
+      if (hint.changes[0].path == "target.arch") return hint.changes[0].after;
+    return std::string();
+  };
+  EXPECT_EQ(hinted("target.arch=[90]"), "[\"90a\"]");
+  EXPECT_EQ(hinted("target.arch=[90a]"), "");
+}
+
 TEST(Advice, AHintsGainIsThatOfThePlanThatItNames) {
   std::vector<std::string> words = {"precision.compute=fp32", "model.num_key_value_heads=12",
                                     "model.num_attention_heads=12", "memory.recompute=full"};

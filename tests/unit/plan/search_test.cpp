@@ -1,6 +1,7 @@
 // The solver against exhaustive search, and the search over a spec's choices against what it promises.
 #include "compiler/plan/search.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -226,6 +227,36 @@ TEST(Search, SharesOutWhatMustBe) {
   EXPECT_LT(shard("/llama-1b.yaml", "77GiB"), Shard::gradients) << "nothing is gathered or reduced twice without need";
   EXPECT_GT(shard("/llama-8b.yaml", "77GiB"), Shard::optimizer) << "8 of 18 bytes a parameter do not fit beside theirs";
   EXPECT_EQ(shard("/llama-8b.yaml", "40GiB"), Shard::parameters);
+}
+
+/// On a processor no number of ranks is offered: they share its memory.
+TEST(Search, SaysFromHowManyDevicesARunFits) {
+  const auto refusal = [](std::vector<std::string> words) {
+    for (const char* word : {"memory.budget=5GiB", "memory.loss_chunk=auto", "memory.recompute=full",
+                             "batch.tokens=4000", "batch.sequence_length=125", "model.num_hidden_layers=4"})
+      words.emplace_back(word);
+    try {
+      make_plan(spec::load(std::string(SPECS_FOLDER) + "/llama-1b.yaml", words).resolved->spec);
+      return std::string();
+    } catch (const Failure& failure) {
+      return std::string(failure.what());
+    }
+  };
+  const auto on = [](int ranks, const char* shard) {
+    return std::vector<std::string>{fmt::format("parallel.world_size={}", ranks),
+                                    fmt::format("parallel.shard={}", shard), "batch.micro_batch=auto"};
+  };
+  const std::string line =
+      "\non several devices it fits from 5 on, with parallel.world_size: 5 and parallel.shard: parameters";
+  const std::string said = refusal({"batch.micro_batch=auto"});
+  EXPECT_TRUE(said.ends_with(line)) << said;
+  EXPECT_EQ(refusal(on(5, "parameters")), "");
+  EXPECT_NE(refusal(on(4, "parameters")), "");
+  EXPECT_NE(refusal(on(5, "gradients")), "") << "what is sharded least is named";
+  // What the spec fixes of a pass is loosened where that is needed; the number is not counted from the spec's own.
+  EXPECT_TRUE(refusal({"batch.micro_batch=16"}).ends_with(line + " and batch.micro_batch: auto"));
+  EXPECT_TRUE(refusal(on(8, "none")).ends_with(line));
+  EXPECT_EQ(refusal({"target.kind=cpu", "batch.micro_batch=auto"}).find("devices"), std::string::npos);
 }
 
 /// E0322: the audit reads weights that each rank would have its share of alone.

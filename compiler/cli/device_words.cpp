@@ -1,0 +1,65 @@
+#include "compiler/cli/device_words.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "error.h"
+#include "spec/targets.h"
+
+namespace llmc::cli {
+
+namespace {
+
+/// A size as memory.budget takes it: the device's name where that stands for the same.
+std::string budget_word(const devices::Device& device) {
+  const auto bytes = static_cast<std::int64_t>(device[devices::Figure::memory]);
+  constexpr std::int64_t kMiB = 1 << 20;
+  if (spec::device_budget(device.name) == bytes) return device.name;
+  return bytes % kMiB == 0 ? fmt::format("{}MiB", bytes / kMiB) : fmt::format("{}", bytes);
+}
+
+bool runs_on(const spec::Spec& spec, const devices::Device& device) {
+  return std::ranges::any_of(spec.target.arch,
+                             [&](const std::string& arch) { return spec::is_of({"", 0, device.arch.c_str()}, arch); });
+}
+
+}  // namespace
+
+devices::Device device_of_option(const std::string& name) try {
+  return devices::named(name);
+} catch (const Failure& failure) {
+  throw Failure(Exit::usage, fmt::format("--device: {}", failure.what()));
+}
+
+std::vector<std::string> words_for_device(const SpecArguments& arguments, const std::string& name) {
+  const devices::Device device = device_of_option(name);
+  const spec::LoadResult loaded = read_spec(arguments);
+  std::vector<std::string> words;
+  const auto add = [&](const std::string& key, const std::string& value) {
+    const bool typed =
+        std::ranges::any_of(arguments.overrides, [&](const std::string& word) { return word.starts_with(key + "="); });
+    if (!typed) words.push_back(key + "=" + value);
+  };
+  const bool cuda = device.kind == spec::TargetKind::cuda;
+  const std::string arch = fmt::format("[{}]", spec::arch_of_capability(device.arch));
+  if (!loaded.resolved) {  // perhaps since it is of another device: what else is wrong is said where it is planned
+    if (cuda) add("target.arch", arch);
+    add("target.device", name);
+    if (cuda) add("memory.budget", budget_word(device));
+    return words;
+  }
+  const spec::Spec& spec = loaded.resolved->spec;
+  const bool other_kind = spec.target.kind != device.kind;
+  if (other_kind) add("target.kind", cuda ? "cuda" : "cpu");
+  if (cuda && (other_kind || !runs_on(spec, device))) add("target.arch", arch);
+  add("target.device", name);
+  if (other_kind || (cuda && spec.memory.budget != static_cast<std::int64_t>(device[devices::Figure::memory])))
+    add("memory.budget", budget_word(device));
+  if (cuda && spec.compute == DType::f32) add("precision.compute", "bf16");  // attention on cuda has no fp32
+  if (cuda && spec.matmul == spec::Matmul::bf16x3) add("precision.matmul", "auto");
+  return words;
+}
+
+}  // namespace llmc::cli
