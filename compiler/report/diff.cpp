@@ -9,6 +9,7 @@
 #include "compiler/report/beside.h"
 #include "compiler/report/plan_report.h"
 #include "compiler/report/unified.h"
+#include "spec/schema.h"
 
 namespace llmc::report {
 
@@ -200,6 +201,14 @@ std::vector<Figure> figures(const Plan& a, const Plan& b) {
   return list;
 }
 
+/// Whether one trainer can have the values of both sides.
+bool of_run_time(const Side& a, const Side& b, const Difference& difference) {
+  return a.plan->fingerprint == b.plan->fingerprint && std::ranges::all_of(difference.keys, [](const auto& key) {
+           const spec::Key* known = spec::key_of(key.first);
+           return known && known->stage == spec::Stage::run_time;
+         });
+}
+
 /// Kernels and the step: what a reviewer reads. Tables of numbers and copies of the spec are left out.
 bool is_code(const std::string& file) { return file.rfind("kernels", 0) == 0 || file.rfind("step", 0) == 0; }
 
@@ -238,6 +247,8 @@ std::string diff_text(const Side& a, const Side& b, const Difference& difference
   std::string out = fmt::format("--- {}\n+++ {}\n\nspec keys\n", a.label, b.label);
   for (const auto& [key, values] : difference.keys)
     out += fmt::format("  {}: {} -> {}\n", key, values.first, values.second);
+  if (of_run_time(a, b, difference))
+    out += "run-time values alone: the trainers are the same, and take these as key=value\n";
   out += "\n" + beside_text(*a.plan, *b.plan);
   out += difference.kernels.empty() ? "\nkernels: the same\n" : "\nkernels\n";
   for (const KernelChange& change : difference.kernels) out += section_line("kernel", change);

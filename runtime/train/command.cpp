@@ -21,11 +21,18 @@ std::string shell_line(const std::vector<std::string>& words) {
   return line;
 }
 
-std::string resume_line(const std::vector<std::string>& argv) {
+std::string resume_line(const std::vector<std::string>& argv, const std::filesystem::path& was,
+                        const std::filesystem::path& spec) {
   // The id: a trainer that is started from within one is a run of its own.
   if (const char* noted = std::getenv(kResumeVariable)) {
     char* end = nullptr;
-    if (std::strtol(noted, &end, 10) == getpid() && *end == ' ') return end + 1;
+    if (std::strtol(noted, &end, 10) == getpid() && *end == ' ') {
+      std::string line = end + 1;
+      const std::string old = " " + shell_word(was.string()) + " ";
+      if (const std::size_t at = line.find(old); at != std::string::npos && !was.empty())
+        line.replace(at, old.size(), " " + shell_word(spec.string()) + " ");
+      return line;
+    }
   }
   return shell_line(words_to_go_on(argv));
 }

@@ -1,6 +1,7 @@
 // Command lines as they are shown: words that a shell takes as they are meant.
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -16,8 +17,10 @@ std::string shell_line(const std::vector<std::string>& words);
 /// the run where the trainer alone does not say it.
 inline constexpr char kResumeVariable[] = "LLMC_RESUME";
 
-/// The command that goes on with this process' run: what `llmc run` left, else these words without what is done.
-std::string resume_line(const std::vector<std::string>& argv);
+/// The command that goes on with this process' run: what `llmc run` left, with `spec` in place of `was` where the spec
+/// was renamed meanwhile, else these words without what is done.
+std::string resume_line(const std::vector<std::string>& argv, const std::filesystem::path& was,
+                        const std::filesystem::path& spec);
 
 /// A trainer's words without those that are done when it has started: --resume, --allow and --follow-spec. The run
 /// folder keeps what came of them.

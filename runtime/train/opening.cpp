@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "executable.h"
@@ -99,6 +100,24 @@ void tell_changes(Console& console, const std::vector<spec::Change>& changed,
   for (const std::string& text : surroundings) add(text);
   if (!build.empty() && resumed)
     console.warning(build + ": the run goes on, and its bits differ from here from those without the change");
+}
+
+void tell_rate(Console& console, const spec::Spec& before, const spec::Spec& run, std::int64_t step) {
+  constexpr double kJump = 0.01;  // of the rate: less is lost in the steps' own noise
+  std::string changed;
+  for (const spec::Change& c : spec::changes(before, run))
+    if (c.path.starts_with("schedule."))
+      changed += fmt::format("{}{} {} -> {}", changed.empty() ? "" : ", ", c.path, c.before, c.after);
+  // One that begins here is meant to.
+  if (changed.empty() || run.schedule.from_step == step) return;
+  const double peak = run.optimizer.lr, now = learning_rate(run.schedule, peak, step),
+               was = learning_rate(before.schedule, peak, std::min(step, before.schedule.steps - 1));
+  if (std::abs(now - was) <= kJump * std::max(now, was)) return;
+  console.warning(
+      fmt::format("{}: the learning rate of step {} is {:.2e}, where the schedule before had {:.2e}; a schedule is "
+                  "drawn over all of "
+                  "schedule.steps, and not continued. schedule.from_step={} begins one here",
+                  changed, step + 1, now, was, step));
 }
 
 void tell_differences(Console& console, const Options& options, const StartValues& values) {

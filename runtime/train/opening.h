@@ -30,6 +30,10 @@ Environment environment(const ProgramInfo& info, const Device& device, const Com
 void tell_changes(Console& console, const std::vector<spec::Change>& changed,
                   const std::vector<std::string>& surroundings, bool resumed);
 
+/// Warns where a schedule that was changed, such as a cosine that was extended, has another rate at the step that the
+/// run goes on with, after `step` steps, than the one before would have had.
+void tell_rate(Console& console, const spec::Spec& before, const spec::Spec& run, std::int64_t step);
+
 /// What this run has in another value than its trainer: kept from the run, or of the command line.
 void tell_differences(Console& console, const Options& options, const StartValues& values);
 

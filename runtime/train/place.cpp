@@ -36,6 +36,19 @@ Note read_note(const fs::path& folder) {
   return note;
 }
 
+/// The file in `folder`: under its name, or else one of the same content, as a rename leaves it; empty where neither
+/// is.
+fs::path found_in(const fs::path& folder, const Note::File& file) {
+  std::error_code error;
+  const fs::path path = folder / file.path.filename();
+  if (fs::exists(path, error)) return path;
+  for (const auto& entry : fs::directory_iterator(folder, error))
+    if ((entry.path().extension() == ".yaml" || entry.path().extension() == ".yml") && entry.is_regular_file(error) &&
+        file_checksum(entry.path()) == file.checksum)
+      return entry.path();
+  return {};
+}
+
 /// The place that `path` has from `folder` when the trainer's folder and it were moved together.
 fs::path moved(const Note& note, const fs::path& path, const fs::path& folder) {
   return (folder / path.lexically_relative(note.folder)).lexically_normal();
@@ -49,8 +62,8 @@ fs::path default_base(const fs::path& folder) {
   std::error_code missing;
   if (fs::equivalent(folder, note.folder, missing)) return note.spec_folder;
   const fs::path base = moved(note, note.spec_folder, folder);
-  const fs::path spec = note.files.empty() ? fs::path() : note.files.front().path.filename();
-  if (fs::exists(base / spec, missing) && !fs::equivalent(base, note.spec_folder, missing)) return base;
+  const bool there = note.files.empty() ? fs::exists(base, missing) : !found_in(base, note.files.front()).empty();
+  if (there && !fs::equivalent(base, note.spec_folder, missing)) return base;
   throw Failure(Exit::usage,
                 fmt::format("this trainer was compiled in '{0}' and lies in '{1}' now, without its spec beside it; say "
                             "--base DIR, the folder that the data and the runs of this one are in (--base '{2}' goes "
@@ -61,9 +74,19 @@ fs::path default_base(const fs::path& folder) {
 fs::path noted_spec(const fs::path& folder) {
   const Note note = read_note(folder);
   if (note.files.empty()) return {};
-  const fs::path here = moved(note, note.files.front().path, folder);
+  const Note::File& spec = note.files.front();
+  const fs::path here = moved(note, spec.path, folder);
   std::error_code missing;
-  return fs::exists(here, missing) ? here : note.files.front().path;
+  if (fs::exists(here, missing)) return here;
+  if (fs::exists(spec.path, missing)) return spec.path;
+  for (const fs::path& path : {here.parent_path(), spec.path.parent_path()})
+    if (const fs::path renamed = found_in(path, spec); !renamed.empty()) return renamed;
+  return spec.path;
+}
+
+fs::path spec_when_compiled(const fs::path& folder) {
+  const Note note = read_note(folder);
+  return note.files.empty() ? fs::path() : note.files.front().path;
 }
 
 std::vector<std::string> edited_spec_files(const fs::path& folder) {

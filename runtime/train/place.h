@@ -21,8 +21,12 @@ inline constexpr char kSpecFilesFile[] = "spec_files";
 /// come along: it would train into the original's run folder.
 std::filesystem::path default_base(const std::filesystem::path& folder);
 
-/// The file that the trainer in `folder` was compiled from, where it is now; empty where nothing is noted.
+/// The file that the trainer in `folder` was compiled from, where it is now, also under another name in its folder;
+/// empty where nothing is noted.
 std::filesystem::path noted_spec(const std::filesystem::path& folder);
+
+/// The same file, where it was then.
+std::filesystem::path spec_when_compiled(const std::filesystem::path& folder);
 
 /// Files of the spec that were edited since the trainer in `folder` was compiled. In a tree that was moved, those in
 /// it.

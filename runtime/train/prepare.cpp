@@ -55,6 +55,14 @@ std::string changed_shards(const TrainState& saved, const Prepared& p, const fs:
   return "";
 }
 
+void check_from_step(const spec::Schedule& schedule, std::int64_t step) {
+  if (schedule.from_step <= step) return;
+  throw Failure(Exit::usage,
+                fmt::format("schedule.from_step {} is past step {}, from which this run goes on; a schedule begins "
+                            "where a run is, with schedule.from_step={}",
+                            schedule.from_step, step, step));
+}
+
 }  // namespace
 
 std::vector<ShardRecord> unlisted_shards(const Prepared& p, const std::string& history) {
@@ -75,7 +83,7 @@ void prepare(Prepared& p, const Options& options, const ProgramInfo& info, const
   p.last = RunFolder::spec_yaml(options.run);
   p.values = find_values(options, info, p.last, p.start);
   const spec::Spec& run = p.values.run.spec;
-  p.stop = last_step(options, run);
+  p.stop = last_step(options, p.values);
   tell_differences(console, options, p.values);
   if (const fs::path other = other_spec(options.run, spec_file); !other.empty())
     console.text(fmt::format("note    the run was last started by a trainer of '{}'; this one is of '{}'",
@@ -84,7 +92,7 @@ void prepare(Prepared& p, const Options& options, const ProgramInfo& info, const
       !note.empty())
     console.text("note    " + note);
   check_paths(options, p.values, p.last.has_value());
-  p.inputs = open_inputs(run, info);
+  with_origins(options, p.values, [&] { p.inputs = open_inputs(run, info); });
   for (const std::string& warning : p.inputs.warnings) console.warning(warning);
   if (!p.start && !run.init.from.empty()) {
     p.weights.emplace(find_weights(run.init.from, run, log).folder, info.parameters);
@@ -104,11 +112,7 @@ void prepare(Prepared& p, const Options& options, const ProgramInfo& info, const
     p.state.guard = saved.guard;
     follow_rollback(p.state, *p.start, RunFolder::history(options.run));
   }
-  if (run.schedule.from_step > p.state.step)
-    throw Failure(Exit::usage,
-                  fmt::format("schedule.from_step {} is past step {}, from which this run goes on; a schedule begins "
-                              "where a run is, with schedule.from_step={}",
-                              run.schedule.from_step, p.state.step, p.state.step));
+  with_origins(options, p.values, [&] { check_from_step(run.schedule, p.state.step); });
   p.state.position = continue_with(p.state.position, info.sequence_length);
 }
 

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
+#include <functional>
 #include <stdexcept>
 
 #include "error.h"
@@ -49,30 +51,67 @@ spec::Values go_on_with(const spec::Values& built, const spec::Values& before, b
   return values;
 }
 
+namespace {
+
+/// Whether a message names the key, by its path or the last word of it.
+bool names_key(const std::string& message, const std::string& path) {
+  const auto in_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
+  const std::string leaf = spec::leaf_of(path);
+  for (std::size_t at = message.find(leaf); at != std::string::npos; at = message.find(leaf, at + 1)) {
+    const std::size_t end = at + leaf.size();
+    if ((end < message.size() && in_word(message[end])) || (at > 0 && in_word(message[at - 1]))) continue;
+    const std::size_t begin = at + leaf.size() - std::min(path.size(), end);
+    if (at == 0 || message[at - 1] != '.' || message.compare(begin, path.size(), path) == 0) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+void with_origins(const Options& options, const StartValues& values, const std::function<void()>& check) try {
+  check();
+} catch (const Failure& failure) {
+  if (!values.before || options.follow_spec) throw;
+  std::string kept;
+  for (const spec::Change& c : spec::changes(values.built.spec, values.before->spec))
+    if (c.key->stage == spec::Stage::run_time && !overrides(options, c.path) && names_key(failure.what(), c.path))
+      kept += fmt::format(
+          "\n{} {} is what the run keeps, in '{}'; this trainer was built with {}, which --follow-spec "
+          "takes",
+          c.path, c.after, values.kept_in.string(), c.before);
+  if (kept.empty()) throw;
+  throw Failure(failure.code(), failure.what() + kept);
+}
+
 StartValues find_values(const Options& options, const ProgramInfo& info, const std::optional<std::string>& kept,
                         const std::optional<StartPoint>& start) {
-  StartValues values{built_values(info, options.base), {}, {}};
+  StartValues values{built_values(info, options.base), {}, {}, {}};
+  const fs::path folder = kept ? fs::absolute(options.run).lexically_normal() : start ? start->checkpoint : fs::path();
   if (kept)
-    values.before = read_spec(*kept, fs::absolute(options.run).lexically_normal());
+    values.before = read_spec(*kept, folder);
   else if (start)
-    values.before = read_spec(read_checkpoint_spec(start->checkpoint), start->checkpoint);
+    values.before = read_spec(read_checkpoint_spec(start->checkpoint), folder);
+  if (values.before) values.kept_in = folder / "spec.yaml";
   const bool keeps = values.before && !options.follow_spec;
   values.run = keeps ? go_on_with(values.built, *values.before, kept.has_value()) : values.built;
-  values.run = spec::override_values(values.run, options.overrides, fs::current_path());
+  with_origins(options, values,
+               [&] { values.run = spec::override_values(values.run, options.overrides, fs::current_path()); });
   if (values.before && !kept)  // a checkpoint knows nothing of the rest: no change
     for (const spec::Key& key : spec::keys())
       if (key.aside) key.set(values.before->spec, key.get(values.run.spec));
   return values;
 }
 
-std::int64_t last_step(const Options& options, const spec::Spec& values) {
-  const std::int64_t stop = options.steps.value_or(values.schedule.steps);
-  if (stop > values.schedule.steps)
-    throw Failure(
-        Exit::usage,
-        fmt::format(
-            "--steps {} goes past schedule.steps {}, where the learning rate ends; give schedule.steps={} as well",
-            stop, values.schedule.steps, stop));
+std::int64_t last_step(const Options& options, const StartValues& values) {
+  const std::int64_t steps = values.run.spec.schedule.steps, stop = options.steps.value_or(steps);
+  if (stop > steps)
+    with_origins(options, values, [&] {
+      throw Failure(
+          Exit::usage,
+          fmt::format(
+              "--steps {} goes past schedule.steps {}, where the learning rate ends; give schedule.steps={} as well",
+              stop, steps, stop));
+    });
   return stop;
 }
 
@@ -127,9 +166,9 @@ void check_start(const Options& options, const ProgramInfo& info, const fs::path
   const StartValues values = find_values(options, info, kept, {});
   // A checkpoint's own schedule may be longer, and its data others.
   if (!kept && options.resume != "auto" && options.resume != "none") return;
-  last_step(options, values.run.spec);
+  last_step(options, values);
   check_paths(options, values, kept.has_value());
-  open_inputs(values.run.spec, info);
+  with_origins(options, values, [&] { open_inputs(values.run.spec, info); });
   if (const std::string& from = values.run.spec.init.from; !from.empty() && list_checkpoints(options.run).empty())
     find_weights(from, values.run.spec, {});
 }

@@ -31,14 +31,19 @@ spec::Values go_on_with(const spec::Values& built, const spec::Values& before, b
 struct StartValues {
   spec::Values built, run;
   std::optional<spec::Values> before;  // of the start before in this folder, or of the checkpoint
+  std::filesystem::path kept_in;       // the spec.yaml that these are from
 };
+
+/// Calls `check`. A Failure of it that names keys which the run keeps, and which the trainer was built with otherwise,
+/// is thrown with a line that says so: nobody wrote these values in this command.
+void with_origins(const Options& options, const StartValues& values, const std::function<void()>& check);
 
 /// `kept`: the run folder's spec.yaml, where a run was started in it before. Throws Failure.
 StartValues find_values(const Options& options, const ProgramInfo& info, const std::optional<std::string>& kept,
                         const std::optional<StartPoint>& start);
 
 /// The step that the run ends after. Throws Failure(usage) where --steps goes past the schedule.
-std::int64_t last_step(const Options& options, const spec::Spec& values);
+std::int64_t last_step(const Options& options, const StartValues& values);
 
 /// Throws Failure(data) where files that the run reads are not there, with the key of each, where its path is from, and
 /// the whole command to write.

@@ -94,7 +94,7 @@ int train(int argc, char** argv, const Options& options, const Program& program,
   Prepared prepared;
   together(launch, rendezvous, [&] {
     prepare(prepared, options, info, spec_file, owner, console);
-    check_work(info, prepared.values.run.spec, launch.world_size);
+    with_origins(options, prepared.values, [&] { check_work(info, prepared.values.run.spec, launch.world_size); });
   });
   agree(rendezvous, info, prepared);
   TrainState& state = prepared.state;
@@ -159,7 +159,9 @@ int train(int argc, char** argv, const Options& options, const Program& program,
     trace.emplace(owner ? options.trace : fs::path(), info.parameters, info.micro_batch, info.sequence_length);
   print_header(console, session, device, run, *prepared.inputs.train, loader->samples_per_epoch(), options.run, state,
                start, stop);
-  if (prepared.weights) console.text("weights " + prepared.weights->description());
+  if (!start)
+    console.text("weights " +
+                 (prepared.weights ? prepared.weights->description() : fmt::format("drawn, seed {}", run.seed)));
   if (products) console.text("product " + describe(*products));
   if (launch.world_size > 1)
     console.text(
@@ -170,6 +172,7 @@ int train(int argc, char** argv, const Options& options, const Program& program,
   if (values.before) changed = spec::changes(values.before->spec, run);
   tell_changes(console, changed, differences(last_environment(RunFolder::history(options.run)), now),
                start.has_value());
+  if (start) tell_rate(console, values.before->spec, run, state.step);
   rendezvous.barrier();  // all have read the history
   const HistoryEntry entry{state.step,
                            utc_now(),
@@ -236,8 +239,11 @@ int train(int argc, char** argv, const Options& options, const Program& program,
   rendezvous.barrier();  // who ends its part of NCCL looks lost to those that still work
   if (signal == 0) return static_cast<int>(Exit::done);
   // What a launcher has started goes on by the launcher's own words, which no rank knows.
-  const std::string how = launch.world_size > 1 ? "start the ranks again as before to go on"
-                                                : "resume with\n  " + resume_line({argv, argv + argc});
+  const std::string how =
+      launch.world_size > 1
+          ? "start the ranks again as before to go on"
+          : "resume with\n  " + resume_line({argv, argv + argc}, spec_when_compiled(executable_folder()),
+                                            noted_spec(executable_folder()));
   const std::string text = fmt::format("stopped by {} after step {} of {}, everything is saved; {}\n",
                                        signal == TrainLoop::kOtherRank  ? "a signal to another rank"
                                        : signal == TrainLoop::kDeadline ? "--deadline"

@@ -53,6 +53,8 @@ FAULTS = [
           "if (false)", "run_trainer_cli"),
     fault("hunks_forget_added_lines", "compiler/report/unified.cpp", "b_count += lines[end].mark != '-';", "b_count += lines[end].mark == ' ';",
           "test_report UnifiedDiff.*"),
+    fault("run_time_values_are_not_said", "compiler/report/diff.cpp", "return known && known->stage == spec::Stage::run_time;",
+          "return known && known->stage != spec::Stage::run_time;", "run_diff"),
     fault("diff_of_names_alone", "compiler/report/diff.cpp", "without_identity(in_a->second) == without_identity(in_b->second);",
           "without_identity(in_a->second).empty() == without_identity(in_b->second).empty();", "run_diff"),
     # cli

@@ -38,6 +38,11 @@ class Diff(RunTest):
             with open(path) as file:
                 self.assertEqual(done.out, file.read(), f"{name}: if this is intended, run again with LLMC_UPDATE_GOLDEN=1")
 
+    def test_run_time_values_alone(self):
+        said = "run-time values alone: the trainers are the same"
+        self.assertIn(said, self.diff("optimizer.lr=1e-5", "schedule.steps=77").out)
+        self.assertNotIn(said, self.diff("optimizer.lr=1e-5", "metrics.per_parameter=false").out)
+
     def test_identical(self):
         for spec in ("specs/tiny.yaml", "specs/quickstart.yaml", "specs/llama-1b.yaml"):
             done = self.diff(spec=spec)

@@ -58,13 +58,14 @@ class Progress(RunTest):
         self.assertRegex(blocks, r"(?m)^lr      [▁▂▃▄▅▆▇█]{32}  ")
         self.assertRegex(blocks, r"(?m)^data    .* epochs$")
         self.assertRegex(blocks, r"(?m)^loss    begins near ln \d+ = \d+\.\d\d$")
+        self.assertRegex(blocks, r"(?m)^weights drawn, seed 42$")
         self.assertEqual(errors, "")
         letters, _ = screen("ascii", LC_ALL="C")
         self.assertRegex(letters, r"(?m)^lr      [_.~=+*#-]{32}  ")
         self.assertTrue(letters.isascii())
         # The same run goes on: its weights are not fresh.
         again = self.succeed(self.trainer, "--run", self.path("ascii"), "--steps", "2").out
-        self.assertNotIn("begins near", again)
+        self.assertNotRegex(again, "begins near|weights drawn")
 
     def test_a_first_loss_that_is_far_off(self):
         """Data of one token, and a head that is the embedding: the model copies it before it has learnt anything."""

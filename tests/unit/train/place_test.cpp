@@ -1,10 +1,14 @@
 // Where a trainer takes its spec's folder to be: at its place, in a tree that was moved, and as a copy.
 #include "train/place.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
+
+#include <cstdlib>
 
 #include "error.h"
 #include "runs.h"
+#include "train/command.h"
 
 namespace llmc::fake {
 namespace {
@@ -87,6 +91,27 @@ TEST_F(Place, TheSpecOfATrainer) {
   EXPECT_EQ(noted_spec(folder_ / "far/a"), folder_ / "tree/specs/a.yaml") << "copied without it";
   fs::rename(folder_ / "tree", folder_ / "moved");
   EXPECT_EQ(noted_spec(folder_ / "moved/build/a"), folder_ / "moved/specs/a.yaml");
+}
+
+/// A spec that was renamed is the one of its content, and is offered under its new name.
+TEST_F(Place, ARenamedSpec) {
+  const fs::path trainer = folder_ / "tree/build/a";
+  std::ofstream(folder_ / "tree/specs/other.yaml") << "name: b\n";
+  fs::rename(folder_ / "tree/specs/a.yaml", folder_ / "tree/specs/new name.yaml");
+  EXPECT_EQ(noted_spec(trainer), folder_ / "tree/specs/new name.yaml");
+  EXPECT_EQ(spec_when_compiled(trainer), folder_ / "tree/specs/a.yaml");
+  setenv(kResumeVariable,
+         fmt::format("{} llmc run {} -o out", getpid(), (folder_ / "tree/specs/a.yaml").string()).c_str(), 1);
+  EXPECT_EQ(resume_line({"trainer"}, spec_when_compiled(trainer), noted_spec(trainer)),
+            fmt::format("llmc run '{}' -o out", (folder_ / "tree/specs/new name.yaml").string()));
+  EXPECT_EQ(resume_line({"trainer"}, {}, {}),
+            std::string(std::getenv(kResumeVariable) + std::to_string(getpid()).size() + 1));
+  unsetenv(kResumeVariable);
+  fs::rename(folder_ / "tree", folder_ / "moved");
+  EXPECT_EQ(default_base(folder_ / "moved/build/a"), folder_ / "moved/specs");
+  EXPECT_EQ(noted_spec(folder_ / "moved/build/a"), folder_ / "moved/specs/new name.yaml");
+  fs::remove(folder_ / "moved/specs/new name.yaml");
+  EXPECT_EQ(noted_spec(folder_ / "moved/build/a"), folder_ / "tree/specs/a.yaml") << "nothing has its content";
 }
 
 /// Two specs with one name: the default run folder is that of the first, as long as its file is there.
