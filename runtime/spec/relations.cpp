@@ -219,13 +219,14 @@ class Relations : RelationChecks {
     if (!given("memory.budget") || !usable({"memory.budget", "target.kind", "target.arch"}) ||
         spec_.target.kind != TargetKind::cuda)
       return;
-    const std::vector<std::string>& known = cuda_architectures();
-    for (const std::string& arch : spec_.target.arch)
-      if (std::ranges::find(known, arch) == known.end()) return;  // E0311 says so
     const Span& span = bound_.given.at("memory.budget");
     const std::string word = span.source->text.substr(span.begin, span.end - span.begin);
-    const auto fits = [this](const DeviceMemory& device) {
-      return std::ranges::any_of(spec_.target.arch, [&](const std::string& arch) { return is_of(device, arch); });
+    // "sm_90" is no arch, which E0311 says, and means one.
+    const auto fits = [this, &known = cuda_architectures()](const DeviceMemory& device) {
+      return std::ranges::any_of(spec_.target.arch, [&](const std::string& arch) {
+        const bool none = std::ranges::find(known, arch) == known.end();
+        return is_of(device, arch) || (none && arch.find(device.arch) != std::string::npos);
+      });
     };
     const auto& devices = device_memories();
     const auto named = std::ranges::find_if(devices, [&](const DeviceMemory& device) { return word == device.name; });

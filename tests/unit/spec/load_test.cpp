@@ -183,6 +183,20 @@ TEST(Load, FileErrors) {
   EXPECT_EQ(codes_of(load_text("extends: a.yaml\n", "b.yaml")), "E0111");
 }
 
+TEST(Load, AdvicesTheDeviceThatIsMeant) {
+  const auto advice = [](const char* target) {
+    const LoadResult result = load_text(std::string(kGood) + target, "a.yaml");
+    return result.diagnostics.size() == 1 ? result.diagnostics[0].advice : render(result.diagnostics);
+  };
+  EXPECT_EQ(advice("target: {kind: cuda, arch: sm_90}\n"), "did you mean 90a?") << "its products are in no code for 90";
+  EXPECT_EQ(advice("target: {kind: cuda, arch: sm_80}\n"), "did you mean 80?");
+  EXPECT_EQ(advice("target: {kind: cuda, arch: [89], device: rtx-4090}\nmemory: {budget: h100-80gb}\n"),
+            "write budget: rtx-4090");
+  EXPECT_EQ(advice("target: {kind: cuda, arch: [89]}\nmemory: {budget: h100-80gb}\n"), "write budget: l4-24gb");
+  EXPECT_EQ(advice("target: {kind: cuda, arch: sm_90}\nmemory: {budget: h100-80gb}\n"), "did you mean 90a?")
+      << "the budget's device is one of what is meant";
+}
+
 TEST(Load, ArchOfAKindThatWasReplacedFallsBack) {
   const std::string cuda = std::string(kGood) + "target: {kind: cuda, arch: [80, 90a]}\n";
   const LoadResult result = load_text(cuda, "a.yaml", {"target.kind=cpu"});
