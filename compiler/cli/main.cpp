@@ -19,11 +19,15 @@ namespace {
 /// CLI11 takes a word that names no command for a missing one.
 std::string usage_error(const CLI::App& app, const CLI::Error& error, const char* first) {
   std::string text = error.what();
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands(nullptr)) names.push_back(command->get_name());
+  if (!first) text = fmt::format("write a command: {}", llmc::spec::either(names));
   if (first && *first != '-') {
-    std::vector<std::string> names;
-    for (const CLI::App* command : app.get_subcommands(nullptr)) names.push_back(command->get_name());
     if (std::ranges::find(names, first) == names.end()) {
       const auto near = llmc::spec::nearest(first, names);
+      const bool file = std::string_view(first).ends_with(".yaml") || std::string_view(first).ends_with(".yml");
+      if (file)
+        return fmt::format("a command stands before the spec: llmc check {0}, llmc plan {0}, llmc run {0}", first);
       text = fmt::format("there is no command '{}'; {}the commands are {}", first,
                          near ? fmt::format("did you mean {}? ", *near) : "", llmc::spec::either(names, ", "));
     }

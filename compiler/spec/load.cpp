@@ -231,6 +231,19 @@ class Loader {
   bool whole_ = true;  // every file that is extended could be read
 };
 
+/// What to write in place of a spec that is not there.
+std::string missing_advice(const std::string& path) {
+  std::error_code error;
+  std::vector<std::string> names;
+  const std::string folder = directory_of(path);
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))
+    if (entry->path().extension() == ".yaml") names.push_back(entry->path().filename().string());
+  const auto near = nearest(fs::path(path).filename().string(), names);
+  if (near) return fmt::format("did you mean {}?", printable((fs::path(path).parent_path() / *near).string()));
+  return fmt::format("give the path of a spec, such as specs/quickstart.yaml; `llmc init -o {}` writes a new one",
+                     printable(path));
+}
+
 }  // namespace
 
 std::optional<std::string> read_regular_file(const std::string& path) {
@@ -249,13 +262,16 @@ LoadResult load(const std::string& path, const std::vector<std::string>& overrid
   if (text) return load_text(*text, path, overrides, read_regular_file, accept);
   LoadResult result;
   std::error_code error;
-  const bool folder = fs::is_directory(path, error);
+  const bool folder = fs::is_directory(path, error), there = fs::exists(path, error) || error;
   const fs::path inside = fs::path(path) / "spec.yaml";  // of a run, a checkpoint or a project
   result.diagnostics.push_back({"E0111",
-                                folder ? "this is a folder" : "the file cannot be read",
+                                folder   ? "this is a folder"
+                                : !there ? "there is no such file"
+                                         : "the file cannot be read",
                                 folder && fs::exists(inside, error)
                                     ? fmt::format("give its spec, {}", printable(inside.string()))
-                                    : "give the path of a spec, such as specs/quickstart.yaml",
+                                : there ? "give the path of a spec, such as specs/quickstart.yaml"
+                                        : missing_advice(path),
                                 {place_of_file(path)}});
   return result;
 }

@@ -42,10 +42,13 @@ fs::path found_in(const fs::path& folder, const Note::File& file) {
   std::error_code error;
   const fs::path path = folder / file.path.filename();
   if (fs::exists(path, error)) return path;
-  for (const auto& entry : fs::directory_iterator(folder, error))
-    if ((entry.path().extension() == ".yaml" || entry.path().extension() == ".yml") && entry.is_regular_file(error) &&
-        file_checksum(entry.path()) == file.checksum)
-      return entry.path();
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    const fs::path& other = entry->path();
+    std::error_code unknown;
+    if ((other.extension() == ".yaml" || other.extension() == ".yml") && entry->is_regular_file(unknown) &&
+        file_checksum(other) == file.checksum)
+      return other;
+  }
   return {};
 }
 

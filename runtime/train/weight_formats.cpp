@@ -34,8 +34,8 @@ std::string other_weights(const fs::path& folder) {
   for (const char* name : kOthers)
     if (is_there(folder / name)) return name;
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error))
-    if (entry.path().extension() == ".gguf") return entry.path().filename().string();
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))
+    if (entry->path().extension() == ".gguf") return entry->path().filename().string();
   return {};
 }
 

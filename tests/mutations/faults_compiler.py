@@ -88,6 +88,8 @@ FAULTS = [
     fault("any_path_is_a_model_on_a_hub", "compiler/cli/spec_commands.cpp", "!word.empty() && word[0] != '.' && word[0] != '~' &&", "!word.empty() &&", "run_cli"),
     fault("the_devices_budget_is_not_advised", "runtime/spec/relations.cpp", "fits(device) && device.name == spec_.target.device;",
           "fits(device) && spec_.target.device.empty();", "test_spec Load.AdvicesTheDeviceThatIsMeant"),
+    fault("no_spec_is_near_a_missing_one", "compiler/spec/load.cpp", "const auto near = nearest(fs::path(path).filename().string(), names);",
+          "const auto near = nearest(path, names);", "run_cli"),
     fault("a_configuration_is_read_as_a_spec", "compiler/spec/load.cpp", "if (node->find(\"model_type\") && !node->find(\"model\")) {", "if (false) {",
           "run_cli"),
     fault("data_that_are_not_here_are_not_said", "compiler/cli/spec_commands.cpp",

@@ -113,7 +113,7 @@ FAULTS = [
     # train
     fault("weights_are_drawn_again", "runtime/train/train_main.cpp", "  if (!start)\n    console.text(\"weights \" +", "  if (start || !start)\n    console.text(\"weights \" +",
           "run_progress"),
-    fault("a_renamed_spec_keeps_its_name", "runtime/train/place.cpp", "file_checksum(entry.path()) == file.checksum)", "file_checksum(entry.path()).empty())",
+    fault("a_renamed_spec_keeps_its_name", "runtime/train/place.cpp", "file_checksum(other) == file.checksum)", "file_checksum(other).empty())",
           "test_train Place.ARenamedSpec"),
     fault("kept_values_have_no_origin", "runtime/train/start.cpp", "!overrides(options, c.path) && names_key(", "overrides(options, c.path) && names_key(",
           "test_train Identity.AKeptValueIsBlamedWithItsOrigin"),

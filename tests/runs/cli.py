@@ -194,6 +194,10 @@ class Cli(RunTest):
     def test_wrong_words_that_are_often_meant(self):
         """A command with a letter too few, a model's configuration for a spec, a model's name on a hub for its folder."""
         self.assertIn("there is no command 'pan'; did you mean plan? the commands are", harness.call(LLMC, "pan", "x.yaml").err)
+        self.assertIn("error: write a command: check, config, ", harness.call(LLMC).err)
+        self.assertIn("llmc run specs/tiny.yaml", harness.call(LLMC, "specs/tiny.yaml").err)
+        for name, said in (("specs/tinny.yaml", "there is no such file\n  did you mean specs/tiny.yaml?"), ("none/x.yaml", "`llmc init -o none/x.yaml` writes a new one")):
+            self.assertIn(said, harness.call(LLMC, "check", name, cwd=SOURCE).err)
         with open(self.path("config.json"), "w") as file:
             json.dump({"model_type": "llama", "vocab_size": 320, "hidden_size": 64}, file)
         done = harness.call(LLMC, "check", "config.json", cwd=self.folder)
