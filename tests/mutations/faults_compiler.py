@@ -67,6 +67,8 @@ FAULTS = [
           "run_cli"),
     fault("shapes_that_do_not_load_are_not_said", "runtime/spec/model_config.cpp", "if (model.qk_norm || model.hidden_size % model.num_attention_heads == 0) return {};",
           "if (model.qk_norm || model.head_dim % 2 == 0) return {};", "test_spec NotLoaded.*"),
+    fault("a_shape_that_does_not_load_is_advised", "runtime/spec/relations_model.cpp", "if (not_loaded(model).empty() ||", "if (!not_loaded(model).empty() ||",
+          "test_plan Suggestions.ForSizesThatDoNotDivide"),
     fault("every_shape_is_warned_of", "runtime/spec/model_config.cpp", "if (model.qk_norm || model.hidden_size % ", "if (model.hidden_size % ",
           "test_spec NotLoaded.*"),
     fault("an_index_of_pytorch_is_no_weights", "runtime/train/weight_formats.cpp", """{"pytorch_model.bin", "pytorch_model.bin.index.json"}""",

@@ -243,7 +243,9 @@ std::string advice(const std::string& key_and_value) {
 
 TEST(Suggestions, ForSizesThatDoNotDivide) {
   EXPECT_EQ(advice("model.hidden_size=250"),
-            "write hidden_size: 240 or 256, or num_attention_heads: 5 or 25, or head_dim: 24 or 32");
+            "write hidden_size: 240 or 256, or num_attention_heads: 5 or 25, or head_dim: 24, which trains, but "
+            "transformers 5 loads no Llama of that shape");
+  EXPECT_EQ(advice("target={kind: cuda, arch: sm_90}"), "did you mean 90a?");
   EXPECT_EQ(advice("target={kind: cuda, arch: sm_90a}"), "did you mean 90a?");
   EXPECT_EQ(advice("target={kind: cuda, arch: h100}"), "did you mean 90a?") << "not Blackwell's 100";
 }
