@@ -17,6 +17,7 @@
 #include "compiler/data/info.h"
 #include "compiler/report/plan_report.h"
 #include "error.h"
+#include "files/disk.h"
 #include "plural.h"
 #include "spec/fingerprint.h"
 
@@ -143,7 +144,7 @@ class Verification {
       add("state.json", "", failure.what());
       return;
     }
-    const std::string name = fs::absolute(verdict_.path).lexically_normal().filename().string();
+    const std::string name = disk::absolute(verdict_.path, Exit::checkpoint).lexically_normal().filename().string();
     if (name.starts_with(kCheckpointPrefix) && name != checkpoint_name(state_->step))
       add("state.json", "", fmt::format("it is of step {}, and the folder is '{}'", state_->step, name));
   }

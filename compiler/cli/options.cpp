@@ -9,6 +9,7 @@
 #include "compiler/spec/huggingface.h"
 #include "data/vocabulary.h"
 #include "error.h"
+#include "files/disk.h"
 #include "spec/fingerprint.h"
 #include "spec/print.h"
 
@@ -77,8 +78,9 @@ std::filesystem::path output_folder(const std::string& wish, const std::string& 
   if (!wish.empty()) return wish;
   const fs::path folder = fs::path("build") / name;
   // In CMake's build folder, such as llmc's own, there are folders and programs of its own.
-  const bool ours = fs::exists(folder / ".llmc-files") || fs::exists(folder / emit::kLockFile);
-  const bool taken = fs::exists("build/CMakeCache.txt") && fs::exists(folder) && !ours;
+  const auto there = [](const fs::path& path) { return disk::exists(path, Exit::usage); };
+  const bool ours = there(folder / ".llmc-files") || there(folder / emit::kLockFile);
+  const bool taken = there("build/CMakeCache.txt") && there(folder) && !ours;
   return taken ? fs::path(folder.string() + "-run") : folder;
 }
 

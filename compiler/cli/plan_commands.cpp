@@ -14,6 +14,7 @@
 #include "compiler/report/plan_report.h"
 #include "compiler/report/time_report.h"
 #include "error.h"
+#include "files/disk.h"
 #include "files/durable_file.h"
 #include "option_checks.h"
 #include "shares.h"
@@ -74,7 +75,7 @@ std::unique_ptr<Loaded> plan_side(const std::string& label, spec::Resolved resol
 std::map<std::string, std::string> settled_values(const Planned& planned) {
   spec::Resolved settled = planned.resolved;
   settled.spec = plan::chosen_spec(planned.plan);
-  spec::resolve_paths(settled.spec, std::filesystem::canonical(planned.resolved.directory));
+  spec::resolve_paths(settled.spec, disk::canonical(planned.resolved.directory, Exit::usage));
   return key_values(spec::keys_json(settled));
 }
 
@@ -126,7 +127,8 @@ report::KernelUses kernel_uses(const Planned& planned, const BuildOptions& optio
 
 /// Prints what differs; whether nothing does.
 bool compare(const DiffOptions& options) {
-  if (options.b.find('=') != std::string::npos && !std::filesystem::exists(options.b))
+  std::error_code unknown;  // an override may be longer than a name
+  if (options.b.find('=') != std::string::npos && !std::filesystem::exists(options.b, unknown))
     throw Failure(Exit::usage, fmt::format("'{0}' stands where the second spec is expected: llmc diff {1} {1} '{0}'",
                                            options.b, options.a));
   spec::Resolved before = load_spec({options.a, {}}), after = load_spec({options.b, options.overrides});
@@ -150,7 +152,8 @@ bool compared(const PlanOptions& options) {
   if (words.empty()) return false;
   const std::string& second = words[0];
   const bool named = second.find('=') == std::string::npos && (second.ends_with(".yaml") || second.ends_with(".yml"));
-  if (!named && !std::filesystem::exists(second)) return false;
+  std::error_code unknown;  // an override may be longer than a name
+  if (!named && !std::filesystem::exists(second, unknown)) return false;
   if (options.hints || options.launches || options.kernels || options.pin || options.world || options.price > 0 ||
       !options.explain.empty() || !options.measured.empty() || !options.html.empty())
     throw Failure(Exit::usage,

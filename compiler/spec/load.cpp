@@ -9,6 +9,7 @@
 #include <map>
 
 #include "compiler/spec/yaml_reader.h"
+#include "files/disk.h"
 #include "spec/binder.h"
 #include "spec/fingerprint.h"
 #include "spec/overrides.h"
@@ -199,18 +200,13 @@ class Loader {
     if (path.is_absolute() || directory_of(file) == directory) return path.string();
     const fs::path from = fs::path(directory_of(file)) / path;
     const fs::path rebased = from.lexically_normal().lexically_relative(fs::path(directory).lexically_normal());
-    return (rebased.empty() ? fs::absolute(from) : rebased).string();
+    return (rebased.empty() ? disk::absolute(from, Exit::usage) : rebased).string();
   }
 
   /// A path that was typed is relative to the current directory.
   static std::string rebased_word(const fs::path& path, const std::string& directory) {
     if (path.is_absolute() || directory == ".") return path.string();
-    std::error_code error;
-    const auto real = [&](const fs::path& p) {
-      const fs::path whole = fs::absolute(p, error), found = fs::weakly_canonical(whole, error);
-      return error ? whole.lexically_normal() : found;
-    };
-    return real(path).lexically_relative(real(directory)).string();
+    return disk::canonical_if_known(path).lexically_relative(disk::canonical_if_known(directory)).string();
   }
 
   const ReadFile& read_file_;

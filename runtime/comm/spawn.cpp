@@ -24,6 +24,7 @@
 #include "comm/connection.h"
 #include "comm/rank_output.h"
 #include "error.h"
+#include "files/disk.h"
 
 namespace llmc {
 namespace {
@@ -103,10 +104,8 @@ pid_t start(const std::vector<std::string>& command, const ChildVariables& varia
 /// The children of a process: of mpirun, the ranks.
 std::vector<pid_t> children_of(pid_t pid) {
   std::vector<pid_t> children;
-  std::error_code error;
-  const std::string tasks = fmt::format("/proc/{}/task", pid);
-  for (const auto& task : std::filesystem::directory_iterator(tasks, error)) {
-    std::ifstream list(task.path() / "children");
+  for (const std::filesystem::path& task : disk::readable_entries(fmt::format("/proc/{}/task", pid))) {
+    std::ifstream list(task / "children");
     for (pid_t child; list >> child;) children.push_back(child);
   }
   return children;

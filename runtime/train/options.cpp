@@ -8,6 +8,7 @@
 
 #include "device/device.h"
 #include "error.h"
+#include "files/disk.h"
 #include "option_checks.h"
 #include "shares.h"
 #include "spec/fingerprint.h"
@@ -279,7 +280,7 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
   options.timing = timing;
   options.timeline = timeline;
   if (options.plan || options.tune) return options;  // they need no folder
-  options.base = base.empty() ? default_base() : fs::absolute(base);
+  options.base = base.empty() ? default_base() : disk::absolute(base, Exit::usage);
   options.run_named = !run.empty();
   options.run = run.empty() ? options.base / "runs" / info.name : fs::path(run);
   return options;

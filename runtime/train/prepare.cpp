@@ -4,6 +4,7 @@
 
 #include "data/vocabulary.h"
 #include "error.h"
+#include "files/disk.h"
 #include "plural.h"
 #include "run/history.h"
 #include "spec/fingerprint.h"
@@ -39,7 +40,7 @@ void follow_rollback(TrainState& state, const StartPoint& start, const std::stri
   const std::optional<OrderFrom> from = order_after(history, state.step);
   if (!from || from->step != state.step || from->rollbacks <= state.guard.rollbacks ||
       from->order.data != state.data_fingerprint || from->order.seed != state.data_seed ||
-      fs::weakly_canonical(from->checkpoint) != fs::weakly_canonical(start.checkpoint))
+      disk::canonical_if_known(from->checkpoint) != disk::canonical_if_known(start.checkpoint))
     return;
   state.position = from->order.position;
   state.guard.rollbacks = from->rollbacks;

@@ -17,6 +17,7 @@
 #include "comm/spawn.h"
 #include "error.h"
 #include "executable.h"
+#include "files/disk.h"
 #include "files/durable_file.h"
 #include "run/history.h"
 #include "spec/print.h"
@@ -180,7 +181,7 @@ int train(int argc, char** argv, const Options& options, const Program& program,
                            product_flops,
                            prepared.model,
                            {state.data_fingerprint, state.data_seed, state.position, sequences},
-                           folder ? spec::related_path(spec_file, fs::weakly_canonical(folder->path())) : "",
+                           folder ? spec::related_path(spec_file, disk::canonical_if_known(folder->path())) : "",
                            options.overrides,
                            options.allow,
                            changed,
@@ -197,8 +198,10 @@ int train(int argc, char** argv, const Options& options, const Program& program,
   const fs::path path = folder ? folder->path() : options.run;
   std::function<std::string(std::uint64_t)> sample_text;
   if (owner && run.guards.log_text)
-    sample_text = [samples = Samples(inputs.train, info.sequence_length), tokenizer = inputs.tokenizer.get()](
-                      std::uint64_t id) { return beginning_of(samples, static_cast<std::int64_t>(id), tokenizer); };
+    sample_text = [samples = Samples(inputs.train, info.sequence_length),
+                   tokenizer = inputs.tokenizer.get()](std::uint64_t id) {
+      return shown_beginning_of(samples, static_cast<std::int64_t>(id), tokenizer);
+    };
   std::optional<Audit> audit;
   if (run.audit.compute != spec::AuditCompute::none) audit.emplace(run.audit);
   TrainLoop loop({run,
@@ -248,7 +251,7 @@ int train(int argc, char** argv, const Options& options, const Program& program,
 
 /// The command line without --ranks, as each rank gets it.
 std::vector<std::string> words_of_a_rank(int argc, char** argv) {
-  std::vector<std::string> words = {fs::canonical("/proc/self/exe").string()};
+  std::vector<std::string> words = {disk::canonical("/proc/self/exe", Exit::toolchain).string()};
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
     if (word == "--ranks")

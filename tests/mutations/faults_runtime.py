@@ -29,6 +29,13 @@ FAULTS = [
           "seconds = std::max(seconds, seconds_of(file));", "test_run EventFiles.OthersStayAsTheyAre"),
     fault("checksum_is_not_masked", "runtime/run/event.cpp", "std::rotr(~crc, 15) + 0xa282ead8u", "~crc",
           "test_run Event.RecordsAreThoseOfTensorFlow"),
+    # the file system
+    fault("what_cannot_be_looked_up_is_not_there", "runtime/files/disk.cpp", "if (found.type() == fs::file_type::none) fail(", "if (false) fail(",
+          "test_checkpoint Disk.WhatCannotBeLookedUpIsSaid"),
+    fault("an_unknown_path_is_no_path", "runtime/files/disk.cpp", "return error ? whole.lexically_normal() : found;", "return found;",
+          "test_checkpoint Disk.WhatCannotBeLookedUpIsSaid"),
+    fault("a_call_of_the_file_system_throws", "runtime/run/trace.cpp", "disk::exists(directory_ / name, Exit::usage)", "fs::exists(directory_ / name)",
+          "no_throwing_calls"),
     # data
     fault("order_same_in_every_epoch", "runtime/data/order.cpp", "mix(mix(seed) ^ epoch)", "mix(mix(seed))",
           "test_data SampleOrder.EpochsAndSeedsDiffer"),
@@ -123,7 +130,7 @@ FAULTS = [
           "test_train Saving.TheBestIsThatOfTheSetThatIsNamed"),
     fault("a_set_cannot_be_taken_out", "runtime/spec/binder.cpp", "all.erase(there);", "there->second = text;",
           "test_spec Values.NamedValidationSetsMergeByName"),
-    fault("a_mirror_keeps_what_was_left", "runtime/train/rollback.cpp", "if (!mirror.empty() && fs::exists", "if (mirror.empty() && fs::exists",
+    fault("a_mirror_keeps_what_was_left", "runtime/train/rollback.cpp", "if (!mirror.empty() && disk::exists", "if (mirror.empty() && disk::exists",
           "test_train Guards.RollbackEndsAsTheRunWouldHaveWithoutTheSamples"),
     fault("warm_up_begins_at_0", "runtime/train/schedule.cpp", "peak * static_cast<double>(step + 1) /", "peak * static_cast<double>(step) /",
           "test_train Schedule.WarmUpStartsAboveZeroAndEndsAtThePeak"),

@@ -1,0 +1,88 @@
+"""What a machine may do to llmc and a trainer: paths that cannot be looked up, output that cannot be written, empty words."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+
+import harness
+from harness import LLMC, SOURCE, RunTest
+
+
+class Surroundings(RunTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.spec = harness.write_small(cls.folder)
+        cls.trainer = cls.compile(cls.spec, "trainer")
+        cls.loop = os.path.join(cls.folder, "loop")  # a link to itself: nobody can follow it, not even root
+        os.symlink("loop", cls.loop)
+
+    def ends(self, code, *command, says="", **how):
+        done = harness.call(*command, **how)
+        self.assertEqual(done.code, code, f"{command}\n{done.out}{done.err}")
+        self.assertIn(says, done.err)
+        self.assertNotIn("llmc is wrong", done.err)
+        return done
+
+    def test_a_home_that_cannot_be_looked_up_has_no_device_files(self):
+        folder = self.path("emitted")
+        for variables in ({"XDG_CONFIG_HOME": self.loop}, {"XDG_CONFIG_HOME": "", "HOME": self.loop}, {"XDG_CONFIG_HOME": self.spec}):
+            env = harness.environment(**variables)
+            for words in (["check", self.spec], ["plan", self.spec], ["config", self.spec], ["emit", self.spec, "-o", folder],
+                          ["diff", self.spec, self.spec], ["devices"]):
+                self.ends(0, LLMC, *words, env=env)
+        self.ends(0, self.trainer, "--plan", env=harness.environment(XDG_CONFIG_HOME=self.loop, HOME=self.loop))
+
+    def test_paths_that_cannot_be_looked_up(self):
+        at = os.path.join(self.loop, "x")
+        said = "Too many levels of symbolic links"
+        for command in (("emit", self.spec, "-o", at), ("compile", self.spec, "-o", at), ("verify", self.spec, "-o", at, "--emit-only")):
+            self.ends(2, LLMC, *command, says=said)
+        self.ends(3, LLMC, "emit", self.spec, "-o", self.path("never"), env=harness.environment(LLMC_HOME=at), says=said)
+        self.ends(3, LLMC, "doctor", env=harness.environment(LLMC_BUILD=at), says=said)
+        self.ends(6, LLMC, "runs", at)
+        for words in (("--run", at), ("--resume", at, "--run", self.path("never"))):
+            self.ends(6, self.trainer, *words, says=said)
+        self.ends(6, self.trainer, "evaluate", "--checkpoint", at)
+        self.ends(5, self.trainer, "--base", at, "--run", self.path("never"))
+        # An override that is longer than a name is no file.
+        self.ends(0, LLMC, "plan", self.spec, "sampling.prompts=[" + ", ".join(["word"] * 100) + "]", "sampling.every=0")
+        gone = self.path("gone")
+        os.makedirs(gone)
+        self.ends(2, "sh", "-c", f'rmdir "{gone}" && exec "$@"', "sh", LLMC, "init", "-o", "a.yaml", cwd=gone)
+
+    def test_a_run_that_cannot_be_read_hides_no_other(self):
+        runs = self.path("shared")
+        good = os.path.join(runs, "good")
+        self.succeed(self.trainer, "--run", good, "--steps", 2)
+        shutil.copytree(good, os.path.join(runs, "kept"))
+        shutil.rmtree(os.path.join(runs, "kept", "state"))
+        os.symlink("state", os.path.join(runs, "kept", "state"))
+        found = {run["run"]: run for run in json.loads(self.succeed(LLMC, "runs", runs, "--json").out)["runs"]}
+        self.assertEqual({name: run["state"] for name, run in found.items()}, {"good": "stopped", "kept": "unreadable"})
+        self.assertIn("Too many levels of symbolic links", found["kept"]["problem"])
+        self.assertRegex(self.succeed(LLMC, "runs", runs).out, r"(?m)^kept: cannot look up ")
+        self.ends(0, LLMC, "report", runs, "-o", self.path("all.html"), says="Too many levels of symbolic links")
+
+    def test_long_lines_and_pipes_in_a_run_are_damage(self):
+        runs = self.path("long")
+        for name, file in (("history", "history.jsonl"), ("metrics", "metrics.jsonl"), ("pipe", "history.jsonl")):
+            self.succeed(self.trainer, "--run", os.path.join(runs, name), "--steps", 1)
+            path = os.path.join(runs, name, file)
+            if name == "pipe":
+                os.remove(path)
+                os.mkfifo(path)
+                continue
+            with open(path, "ab") as out:
+                out.write(b'{"step": 1, "more": "' + b"x" * 30_000_000 + b'"}\n')
+        found = {run["run"]: run for run in json.loads(self.succeed(LLMC, "runs", runs, "--json").out)["runs"]}
+        self.assertEqual({run["state"] for run in found.values()}, {"damaged"})
+        self.assertIn("'history.jsonl' has a line of more than 4 MiB", found["history"]["problem"])
+        self.assertIn("that is no file", found["pipe"]["problem"])
+        self.ends(0, LLMC, "report", runs, "-o", self.path("long.html"), says="has a line of more than 4 MiB")
+
+
+if __name__ == "__main__":
+    harness.main()

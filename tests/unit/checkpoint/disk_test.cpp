@@ -1,0 +1,70 @@
+// The file system's calls that fail: path, reason and exit code are said, also for what root may look up as little.
+#include "files/disk.h"
+
+#include <gtest/gtest.h>
+
+#include "small_state.h"
+
+namespace llmc {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A link to itself, which nobody can follow.
+fs::path make_loop(const fs::path& folder) {
+  fs::create_symlink("loop", folder / "loop");
+  return folder / "loop";
+}
+
+template <typename Call>
+std::string refused(Exit exit, const Call& call) {
+  try {
+    call();
+  } catch (const Failure& failure) {
+    EXPECT_EQ(failure.code(), exit);
+    return failure.what();
+  }
+  return "no failure";
+}
+
+TEST(Disk, WhatIsNotThereIsNoError) {
+  TemporaryDirectory base;
+  write_all(base.path / "file", "text");
+  EXPECT_FALSE(disk::exists(base.path / "none" / "x", Exit::usage));
+  EXPECT_FALSE(disk::exists(base.path / "file" / "x", Exit::usage)) << "below a file";
+  EXPECT_FALSE(disk::is_folder(base.path / "file", Exit::usage));
+  EXPECT_TRUE(disk::is_file(base.path / "file", Exit::usage));
+  EXPECT_TRUE(disk::is_folder(base.path, Exit::usage));
+  EXPECT_EQ(disk::size(base.path / "file", Exit::usage), 4u);
+  EXPECT_EQ(disk::entries(base.path, Exit::usage), std::vector<fs::path>{base.path / "file"});
+  EXPECT_TRUE(disk::readable_entries(base.path / "none").empty());
+  EXPECT_NO_THROW(disk::remove(base.path / "none", Exit::usage));
+}
+
+TEST(Disk, WhatCannotBeLookedUpIsSaid) {
+  TemporaryDirectory base;
+  const fs::path loop = make_loop(base.path), below = loop / "x", longer = base.path / std::string(300, 'n');
+  for (const fs::path& path : {below, longer}) {
+    const std::string reason = path == below ? "Too many levels of symbolic links" : "File name too long";
+    const auto said = [&](const auto& call) {
+      const std::string text = refused(Exit::checkpoint, call);
+      EXPECT_NE(text.find("'" + path.string() + "': " + reason), std::string::npos) << text;
+    };
+    said([&] { disk::exists(path, Exit::checkpoint); });
+    said([&] { disk::is_folder(path, Exit::checkpoint); });
+    said([&] { disk::is_file(path, Exit::checkpoint); });
+    said([&] { disk::size(path, Exit::checkpoint); });
+    said([&] { disk::entries(path, Exit::checkpoint); });
+    said([&] { disk::files_below(path, Exit::checkpoint); });
+    said([&] { disk::canonical(path, Exit::checkpoint); });
+    said([&] { disk::weakly_canonical(path, Exit::checkpoint); });
+    said([&] { disk::rename(base.path, path, Exit::checkpoint); });
+    said([&] { disk::remove(path, Exit::checkpoint); });
+    EXPECT_EQ(disk::canonical_if_known(path), path);
+    EXPECT_TRUE(disk::readable_entries(path).empty());
+  }
+  EXPECT_EQ(refused(Exit::usage, [] { disk::absolute("", Exit::usage); }), "an empty path names nothing; write one");
+}
+
+}  // namespace
+}  // namespace llmc
