@@ -199,9 +199,7 @@ void add_plan_commands(CLI::App& app, Result& result) {
       "occupancy as ptxas reports them, for which what is not built yet is compiled");
   launches->excludes(json)->excludes(kernels);
   kernels->excludes("--hints");
-  plan_command->add_option("-o,--out", plan->build.out, "folder of the project (default build/<name>)")
-      ->check(not_empty())
-      ->needs(kernels);
+  plan_command->add_option("-o,--out", plan->build.out, "folder of the project (default build/<name>)")->needs(kernels);
   add_jobs(plan_command, plan->build)->needs(kernels);
   plan_command
       ->add_option("--world", plan->world,
@@ -210,7 +208,6 @@ void add_plan_commands(CLI::App& app, Result& result) {
       ->check(CLI::Range(1, kMostRanks));
   plan_command->add_option("--explain", plan->explain, "how the time of this op or kernel is predicted, with numbers")
       ->type_name("OP")
-      ->check(not_empty())
       ->excludes(json)
       ->excludes(kernels)
       ->excludes(launches);
@@ -230,7 +227,6 @@ void add_plan_commands(CLI::App& app, Result& result) {
           "--measured", plan->measured,
           "predicted times beside those in a timeline of this plan's trainer (trainer --timeline FILE), op by op")
       ->type_name("FILE")
-      ->check(not_empty())
       ->excludes("--hints")
       ->excludes(kernels)
       ->excludes(launches)
@@ -240,7 +236,6 @@ void add_plan_commands(CLI::App& app, Result& result) {
       ->add_option("--html", plan->html,
                    "the plan as one page, FILE.html: memory over the step, time by op, streams, other choices")
       ->type_name("FILE")
-      ->check(not_empty())
       ->excludes("--hints")
       ->excludes(json)
       ->excludes(kernels)

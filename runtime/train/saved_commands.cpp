@@ -217,7 +217,6 @@ void sample(const SampleCommand& command, const Program& program) {
     sampling.stream(loaded.session(), step, i, [&](const std::string& text) { write(shown(text)); });
     write("\n");
   }
-  if (std::ferror(stdout)) throw Failure(Exit::usage, "standard output cannot be written");
 }
 
 }  // namespace llmc

@@ -21,6 +21,7 @@
 #include "files/durable_file.h"
 #include "run/history.h"
 #include "spec/print.h"
+#include "standard_streams.h"
 #include "train/batches.h"
 #include "train/clock.h"
 #include "train/command.h"
@@ -160,6 +161,8 @@ int train(int argc, char** argv, const Options& options, const Program& program,
     trace.emplace(owner ? options.trace : fs::path(), info.parameters, info.micro_batch, info.sequence_length);
   print_header(console, session, device, run, *prepared.inputs.train, loader->samples_per_epoch(), options.run, state,
                start, stop);
+  // Said before the first step. Once a run trains, its log is no reason to stop; a pipe may be gone at any time.
+  if (owner && stream_error(stdout) != EPIPE) check_output();
   if (prepared.weights) console.text("weights " + prepared.weights->description());
   if (products) console.text("product " + describe(*products));
   if (launch.world_size > 1)
@@ -293,34 +296,33 @@ int train_as_rank(int argc, char** argv, const Options& options, const Program& 
   }
 }
 
+/// Does what the words ask for in place of a run; false where that is nothing.
+bool answer(const Options& options, const Program& program) {
+  if (options.plan)
+    fmt::print("{}", options.json ? program.info.plan_json : program.info.plan_text);
+  else if (options.batches && launch_of_this_process().rank == 0)
+    print_batches(options, program.info);
+  else if (options.tune)
+    tune(program.info, options.device.value_or(0));
+  else if (options.calibrate)
+    calibrate(*options.calibrate, program);
+  else if (options.evaluate)
+    evaluate(*options.evaluate, program);
+  else if (options.sample)
+    sample(*options.sample, program);
+  else
+    return options.batches.has_value();
+  return true;
+}
+
 }  // namespace
 
 int train_main(int argc, char** argv, const Program& program) try {
+  hold_standard_streams();
   const std::optional<Options> options =
       parse_options(argc, argv, program.info, [] { return default_base(executable_folder()); });
-  if (!options) return 0;
-  if (options->plan) {
-    fmt::print("{}", options->json ? program.info.plan_json : program.info.plan_text);
-    return 0;
-  }
-  if (options->batches) {
-    if (launch_of_this_process().rank == 0) print_batches(*options, program.info);
-    return static_cast<int>(Exit::done);
-  }
-  if (options->tune) {
-    tune(program.info, options->device.value_or(0));
-    return static_cast<int>(Exit::done);
-  }
-  if (options->calibrate) {
-    calibrate(*options->calibrate, program);
-    return static_cast<int>(Exit::done);
-  }
-  if (options->evaluate) {
-    evaluate(*options->evaluate, program);
-    return static_cast<int>(Exit::done);
-  }
-  if (options->sample) {
-    sample(*options->sample, program);
+  if (!options || answer(*options, program)) {
+    check_output();
     return static_cast<int>(Exit::done);
   }
   if (options->ranks > 1) {
@@ -339,6 +341,10 @@ int train_main(int argc, char** argv, const Program& program) try {
   print_error("the host's memory is used up; make batch.tokens or evaluation.sequences smaller");
   return static_cast<int>(Exit::does_not_fit);
 } catch (const std::exception& error) {
+  if (const std::string why = stream_problem(); !why.empty()) {
+    print_error(why.c_str());
+    return static_cast<int>(Exit::usage);
+  }
   print_error(fmt::format("{}; this is a bug in llmc, not in your run: please report it with the command", error.what())
                   .c_str());
   return static_cast<int>(Exit::internal);

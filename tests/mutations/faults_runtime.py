@@ -29,6 +29,17 @@ FAULTS = [
           "seconds = std::max(seconds, seconds_of(file));", "test_run EventFiles.OthersStayAsTheyAre"),
     fault("checksum_is_not_masked", "runtime/run/event.cpp", "std::rotr(~crc, 15) + 0xa282ead8u", "~crc",
           "test_run Event.RecordsAreThoseOfTensorFlow"),
+    # command lines and standard streams
+    fault("an_empty_value_is_none", "runtime/option_checks.h", "if (option->get_items_expected_max() > 0)", "if (option->get_items_expected_max() > 1)",
+          "run_surroundings"),
+    fault("an_option_takes_the_next_word", "runtime/option_checks.h", "word.find('=') == word.size() - 1", "word.find('=') == word.size()",
+          "run_surroundings"),
+    fault("output_is_lost_without_a_word", "runtime/standard_streams.h", "if (std::fflush(stream) == 0 && !std::ferror(stream)) return 0;",
+          "if (!std::ferror(stream)) return 0;", "run_surroundings"),
+    fault("messages_go_into_files", "runtime/standard_streams.h", "stream <= 2; ++stream", "stream <= 0; ++stream", "run_surroundings"),
+    fault("a_file_s_limit_is_a_signal", "runtime/standard_streams.h", "  std::signal(SIGXFSZ, SIG_IGN);\n", "", "run_surroundings"),
+    fault("a_run_trains_without_its_log", "runtime/train/train_main.cpp", "if (owner && stream_error(stdout) != EPIPE) check_output();", "",
+          "run_surroundings"),
     # the file system
     fault("what_cannot_be_looked_up_is_not_there", "runtime/files/disk.cpp", "if (found.type() == fs::file_type::none) fail(", "if (false) fail(",
           "test_checkpoint Disk.WhatCannotBeLookedUpIsSaid"),

@@ -4,10 +4,10 @@ import json
 import os
 import re
 import shutil
-import subprocess
 
 import harness
-from harness import LLMC, SOURCE, RunTest
+from cli import COMMANDS
+from harness import LLMC, RunTest
 
 
 class Surroundings(RunTest):
@@ -82,6 +82,63 @@ class Surroundings(RunTest):
         self.assertIn("'history.jsonl' has a line of more than 4 MiB", found["history"]["problem"])
         self.assertIn("that is no file", found["pipe"]["problem"])
         self.ends(0, LLMC, "report", runs, "-o", self.path("long.html"), says="has a line of more than 4 MiB")
+
+    def test_no_value_is_empty(self):
+        """Every option of every command that takes one, and every word: the parser refuses it."""
+        tried = 0
+        for program, commands in ((LLMC, COMMANDS), (self.trainer, ("", "evaluate", "sample", "tune", "calibrate"))):
+            for command in commands:
+                words = [program, *command.split()]
+                text = self.succeed(*words, "--help").out
+                for option, value in re.findall(r"^  (?:-\w,)?(--?[\w-]+) (\S+)", text, re.MULTILINE):
+                    if value in ("Excludes:", "Needs:"):
+                        continue  # of a flag
+                    for given in ([option, ""], [option + "="]):
+                        done = harness.call(*words, *given)
+                        self.assertEqual((done.code, done.out), (2, ""), f"{words} {given}\n{done.err}")
+                        self.assertIn(f"{option}: is empty; give it a value", done.err, f"{words} {given}")
+                        tried += 1
+                self.assertEqual(harness.call(*words, "").code, 2, f"{words} ''")
+        self.assertGreater(tried, 120)
+
+    def test_output_that_cannot_be_written(self):
+        """Exit 2 and a sentence, whatever the command prints, and however much of it."""
+        run, page = self.path("told"), self.path("told.html")
+        self.succeed(self.trainer, "--run", run, "--steps", 2)
+        checkpoint = os.path.join(run, "checkpoints", "step-00000002")
+        commands = [[LLMC, *words] for words in (
+            ["--help"], ["--version"], ["check", self.spec], ["check", self.spec, "--json"], ["check", self.spec, "seed=x", "--json"], ["config", self.spec], ["schema"],
+            ["explain"], ["init"], ["plan", self.spec], ["plan", self.spec, "--json"], ["plan", self.spec, "--launches"], ["diff", self.spec, self.spec, "--full"],
+            ["emit", self.spec, "-o", self.path("told-project")], ["runs", run], ["report", run, "-o", page], ["devices"], ["sizes"], ["doctor"],
+            ["data", "info", self.path("train-0.bin")], ["checkpoint", "ls", run], ["checkpoint", "show", checkpoint], ["checkpoint", "verify", checkpoint],
+            ["checkpoint", "diff", checkpoint, checkpoint, "--json"])]
+        commands += [[self.trainer, *words] for words in (
+            ["--help"], ["--version"], ["--plan"], ["--plan", "--json"], ["--run", run, "--batches", "1"], ["evaluate", "--checkpoint", run],
+            ["sample", "--checkpoint", run, "--prompt", "1", "--tokens", "2"], ["--run", self.path("untold"), "--steps", "2"])]
+        for number, command in enumerate(commands):
+            full = number % 3 > 0  # closed, or full
+            done = harness.call("sh", "-c", 'exec "$@" ' + (">/dev/full" if full else ">&-"), "sh", *command)
+            self.assertEqual(done.code, 2, f"{command} {done.err}")
+            self.assertIn("standard output cannot be written: " + ("No space left on device" if full else "it is closed"), done.err, command)
+        self.assertFalse(os.path.exists(self.path("untold", "metrics.jsonl")), "said before the first step")
+        self.ends(0, "sh", "-c", 'exec "$@" >&-', "sh", self.trainer, "--run", self.path("untold"), "--steps", "2", "--quiet")
+        # What nobody reads is no failure of a training run; a command ends by the signal, as others do.
+        for words, code in ((["--run", self.path("unread"), "--steps", "4"], 0), (["--run", run, "--batches", "1:2"], 141)):
+            done = harness.call("bash", "-c", '"$@" | true; exit ${PIPESTATUS[0]}', "bash", "sh", "-c", 'sleep 0.2; exec "$@"', "sh", self.trainer, *words)
+            self.assertEqual(done.code, code, done.err)
+        # Messages that cannot be written change no verdict, and land in no file that was opened.
+        for closed in (">&- 2>&-", ">&- 2>&- <&-"):
+            project = self.path("project" + str(len(closed)))
+            self.assertEqual(harness.call("sh", "-c", f'exec "$@" {closed}', "sh", LLMC, "emit", self.spec, "-o", project).code, 2)
+            self.assertEqual(harness.read(os.path.join(project, "spec.yaml")), harness.read(self.path("told-project", "spec.yaml")))
+        self.assertEqual(harness.call("sh", "-c", 'exec "$@" 2>/dev/full', "sh", LLMC, "check", self.spec, "seed=x", "--json").code, 1)
+
+    def test_a_file_that_may_grow_no_further(self):
+        """`ulimit -f` is an error to write, not a signal."""
+        done = harness.call("sh", "-c", 'ulimit -f 1 && exec "$@"', "sh", LLMC, "emit", self.spec, "-o", self.path("short"))
+        self.assertEqual(done.code, 2, done.err)
+        done = harness.call("sh", "-c", 'ulimit -f 8 && exec "$@"', "sh", self.trainer, "--run", self.path("short-run"), "--steps", "2")
+        self.assertEqual(done.code, 6, done.err)
 
 
 if __name__ == "__main__":
