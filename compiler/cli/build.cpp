@@ -73,6 +73,7 @@ void check_gpu(const spec::Spec& spec) {
 }
 
 build::CompileResult compile(const Planned& planned, const BuildOptions& options) {
+  refuse_pipe(planned.resolved.files.front().path);
   const build::Home home = build::find_home();
   const bool cuda = planned.plan.spec.target.kind == spec::TargetKind::cuda;
   if (!cuda)

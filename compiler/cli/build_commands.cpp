@@ -167,6 +167,7 @@ void add_build_commands(CLI::App& app, Result& result) {
   add_jobs(run_command, options->build);
   run_command->footer("Example: llmc run specs/quickstart.yaml -- --steps 100\nWhat follows -- is for the trainer.");
   run_command->callback([options, &result] {
+    refuse_pipe(options->spec.file);
     refuse_spec_of_a_run(options->spec.file);
     spec::Resolved all = load_spec(options->spec);
     const RunWords words = sort_words(options->spec, all);

@@ -21,7 +21,8 @@ bool colour_on(int file_descriptor) {
 }
 
 spec::LoadResult read_spec(const SpecArguments& arguments) {
-  const std::filesystem::path directory = std::filesystem::path(arguments.file).parent_path();
+  const std::filesystem::path directory =
+      spec::is_open_pipe(arguments.file) ? "" : std::filesystem::path(arguments.file).parent_path();
   return spec::load(arguments.file, arguments.overrides,
                     [&](const spec::Spec& spec) { return plan::planned_exit(from_here(spec, directory)); });
 }
@@ -37,6 +38,13 @@ spec::Resolved load_spec(const SpecArguments& arguments, bool tell) {
   if (tell)
     for (const std::string& note : result.notes) fmt::print(stderr, "note: {}\n", note);
   return std::move(*result.resolved);
+}
+
+void refuse_pipe(const std::string& file) {
+  if (file == spec::kPipeName || spec::is_open_pipe(file))
+    throw Failure(Exit::usage,
+                  "the spec comes through a pipe, and a trainer keeps where its spec lies: write it to a file, and "
+                  "name that; check, config, plan, diff and emit take a pipe");
 }
 
 void note_vocabulary(const spec::Resolved& resolved) {

@@ -221,9 +221,10 @@ class Loader {
 
 }  // namespace
 
-std::optional<std::string> read_regular_file(const std::string& path) {
-  std::error_code error;
-  if (!fs::is_regular_file(path, error)) return {};
+namespace {
+
+/// At most kMaxBytes + 1 bytes.
+std::optional<std::string> read_text(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::string text(kMaxBytes + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
@@ -232,9 +233,23 @@ std::optional<std::string> read_regular_file(const std::string& path) {
   return text;
 }
 
+}  // namespace
+
+std::optional<std::string> read_regular_file(const std::string& path) {
+  std::error_code error;
+  return fs::is_regular_file(path, error) ? read_text(path) : std::nullopt;
+}
+
+bool is_open_pipe(const std::string& path) {
+  std::error_code error;
+  const bool named = path.starts_with("/dev/fd/") || path.starts_with("/proc/self/fd/") || path == "/dev/stdin";
+  return named && fs::is_fifo(path, error);
+}
+
 LoadResult load(const std::string& path, const std::vector<std::string>& overrides, const Accept& accept) {
-  const std::optional<std::string> text = read_regular_file(path);
-  if (text) return load_text(*text, path, overrides, read_regular_file, accept);
+  const bool pipe = is_open_pipe(path);
+  const std::optional<std::string> text = pipe ? read_text(path) : read_regular_file(path);
+  if (text) return load_text(*text, pipe ? kPipeName : path, overrides, read_regular_file, accept);
   LoadResult result;
   std::error_code error;
   const bool folder = fs::is_directory(path, error);
