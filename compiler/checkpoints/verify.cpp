@@ -34,7 +34,7 @@ constexpr std::int64_t kTensorsShown = 8;  // of a file that is cut short, all a
 
 /// The header that a safetensors file had before it was cut; nothing where that cannot be read.
 std::vector<safetensors::Entry> entries_of_cut_file(const fs::path& path, std::uint64_t bytes_before) {
-  std::ifstream file(path, std::ios::binary);
+  std::ifstream file = disk::open(path);
   std::uint64_t header_bytes = 0;
   if (!file.read(reinterpret_cast<char*>(&header_bytes), sizeof header_bytes)) return {};
   if (header_bytes > safetensors::kMaxHeaderBytes || header_bytes + sizeof header_bytes > bytes_before) return {};

@@ -9,6 +9,7 @@
 
 #include "data/shards.h"
 #include "error.h"
+#include "files/disk.h"
 #include "plural.h"
 
 namespace llmc::data {
@@ -22,7 +23,7 @@ std::int64_t sum(const DataInfo& info, std::int64_t FileInfo::* field) {
 }
 
 std::optional<SourceInfo> read_source(const std::filesystem::path& description) {
-  std::ifstream file(description);
+  std::ifstream file = disk::open(description);
   if (!file) return {};
   try {
     const auto json = nlohmann::json::parse(file);

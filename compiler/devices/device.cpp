@@ -185,7 +185,7 @@ class Reader {
 };
 
 Device read_file(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
+  std::ifstream file = disk::open(path);
   std::ostringstream text;
   if (file) text << file.rdbuf();
   if (!file || text.str().size() > kLargestFile)

@@ -2,18 +2,21 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
+#include <cstring>
 #include <exception>
 #include <fstream>
 #include <sstream>
 #include <thread>
 
 #include "error.h"
+#include "files/disk.h"
 
 namespace llmc::emit {
 
 std::string read_text(const std::filesystem::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  if (!in) throw Failure(Exit::internal, "cannot read " + file.string());
+  std::ifstream in = disk::open(file);
+  if (!in) throw Failure(Exit::toolchain, "cannot read " + file.string() + ": " + std::strerror(errno));
   std::ostringstream text;
   text << in.rdbuf();
   return text.str();

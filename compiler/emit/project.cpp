@@ -34,7 +34,7 @@ std::string kernels_header(const plan::Plan& plan, const std::vector<KernelSourc
 
 std::set<std::string> earlier_files(const fs::path& folder) {
   std::set<std::string> names;
-  std::ifstream list(folder / kManifest);
+  std::ifstream list = disk::open(folder / kManifest);
   for (std::string line; std::getline(list, line);) names.insert(line);
   return names;
 }
@@ -56,7 +56,7 @@ void add_sources(Files& files, const fs::path& from, const std::string& to) {
 }  // namespace
 
 void write_file(const fs::path& file, const std::string& text) {
-  if (std::ifstream old(file, std::ios::binary); old) {
+  if (std::ifstream old = disk::open(file); old) {
     std::ostringstream now;
     now << old.rdbuf();
     if (now.str() == text) return;  // the time stamp stays, so that nothing is built again

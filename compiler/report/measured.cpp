@@ -11,6 +11,7 @@
 #include "compiler/plan/price.h"
 #include "compiler/report/plan_report.h"
 #include "error.h"
+#include "files/disk.h"
 
 namespace llmc::report {
 
@@ -34,7 +35,7 @@ Key key_of(const Plan& plan, const plan::Launch& launch) {
 }
 
 Json parse(const std::filesystem::path& file) {
-  std::ifstream in(file);
+  std::ifstream in = disk::open(file);
   std::error_code unknown;
   if (std::filesystem::is_directory(file, unknown)) refuse(file, "that is a folder; name the file in it");
   if (!in) refuse(file, "there is no such file, or it cannot be read");

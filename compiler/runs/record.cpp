@@ -12,6 +12,7 @@
 
 #include "compiler/runs/last_lines.h"
 #include "compiler/runs/outliers.h"
+#include "files/disk.h"
 #include "run/run_folder.h"
 #include "spec/values.h"
 
@@ -42,10 +43,7 @@ bool next_line(std::istream& in, std::vector<char>& buffer, std::string& line) {
 /// Calls `take` with each whole line that is an object with a step. What stands behind the last line break is being
 /// written, or was left by a kill.
 void for_each_line(Record& record, const char* file, const std::function<void(Object&&)>& take) {
-  const std::filesystem::path path = record.summary.path / file;
-  std::error_code unknown;
-  if (!std::filesystem::is_regular_file(path, unknown)) return;
-  std::ifstream in(path, std::ios::binary);
+  std::ifstream in = disk::open(record.summary.path / file);
   if (!in) return;
   std::vector<char> buffer(kMostLineBytes + 1);
   std::string line;
@@ -161,9 +159,7 @@ Record read_record(const std::filesystem::path& run) {
   });
   add_times(record.lines, record.starts);
   mark_outliers(record.lines);
-  std::error_code unknown;
-  if (std::filesystem::is_regular_file(run / "plan.json", unknown)) {
-    std::ifstream plan(run / "plan.json", std::ios::binary);
+  if (std::ifstream plan = disk::open(run / "plan.json"); plan) {
     record.plan = Object::parse(plan, nullptr, false);
     if (!record.plan.is_object()) add_problem(record, "'plan.json' is no JSON object");
   }

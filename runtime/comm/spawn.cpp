@@ -25,6 +25,7 @@
 #include "comm/rank_output.h"
 #include "error.h"
 #include "files/disk.h"
+#include "standard_streams.h"
 
 namespace llmc {
 namespace {
@@ -213,6 +214,8 @@ class Ranks {
     while (const std::optional<std::string> line = output.lines.next()) print(output, *line);
     if (n <= 0)
       if (const std::optional<std::string> line = output.lines.rest()) print(output, *line);
+    // Said before the first step; once ranks train, their log is no reason to stop.
+    if (n > 0 && output.to == stdout && !std::exchange(shown_, true) && stream_error(stdout) != EPIPE) check_output();
     std::fflush(output.to);
     return n > 0;
   }
@@ -230,7 +233,7 @@ class Ranks {
       }
     }
     last_.add(rank, line);
-    fmt::print(output.to, "[rank {}] {}\n", rank, line);
+    std::fputs(fmt::format("[rank {}] {}\n", rank, line).c_str(), output.to);  // fmt::print throws where nobody reads
   }
 
   void pass_signals() {
@@ -301,6 +304,7 @@ class Ranks {
   std::vector<Output> outputs_;
   std::vector<std::string> said_;  // by mpirun
   LastLines last_;
+  bool shown_ = false;        // a line on standard output
   int code_ = 0, rank_ = -1;  // of the first that failed
   std::optional<MonotonicTime> limit_;
 };

@@ -1,6 +1,7 @@
 #include "files/disk.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <system_error>
 
 namespace llmc::disk {
@@ -25,6 +26,19 @@ fs::file_status status(const fs::path& path, Exit exit) {
 bool exists(const fs::path& path, Exit exit) { return fs::exists(status(path, exit)); }
 bool is_folder(const fs::path& path, Exit exit) { return fs::is_directory(status(path, exit)); }
 bool is_file(const fs::path& path, Exit exit) { return fs::is_regular_file(status(path, exit)); }
+
+std::ifstream open(const fs::path& path) {
+  std::error_code unknown;
+  const fs::file_status found = fs::status(path, unknown);
+  std::ifstream file;
+  if (fs::exists(found) && !fs::is_regular_file(found)) {
+    file.setstate(std::ios::failbit);
+    errno = fs::is_directory(found) ? EISDIR : EINVAL;
+  } else {
+    file.open(path, std::ios::binary);
+  }
+  return file;
+}
 
 std::uint64_t size(const fs::path& path, Exit exit) {
   std::error_code error;

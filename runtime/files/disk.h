@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,10 @@ namespace llmc::disk {
 bool exists(const std::filesystem::path& path, Exit exit);
 bool is_folder(const std::filesystem::path& path, Exit exit);
 bool is_file(const std::filesystem::path& path, Exit exit);
+
+/// A regular file, open to be read. A stream that has failed, and errno says why, for anything else: opening a pipe
+/// would wait for its writer, and /dev/zero has no end.
+std::ifstream open(const std::filesystem::path& path);
 
 /// Bytes of a regular file.
 std::uint64_t size(const std::filesystem::path& path, Exit exit);

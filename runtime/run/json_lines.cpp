@@ -50,7 +50,7 @@ void JsonLines::append(std::string_view line) { file_.append(std::string(line) +
 
 void truncate_lines_after(const fs::path& path, std::int64_t step, const Log& log) {
   if (!disk::exists(path, Exit::checkpoint)) return;
-  std::ifstream in(path, std::ios::binary);
+  std::ifstream in = disk::open(path);
   if (!in) throw_errno("open", path);
   const fs::path temporary = path.parent_path() / (".tmp-" + path.filename().string());
   std::error_code ignored;

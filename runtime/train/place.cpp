@@ -79,7 +79,7 @@ std::vector<std::string> edited_spec_files(const fs::path& folder) {
 }
 
 std::string file_checksum(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
+  std::ifstream file = disk::open(path);
   if (path.empty() || !file) return {};
   Checksum checksum;
   char block[1 << 16];

@@ -331,6 +331,7 @@ int train_main(int argc, char** argv, const Program& program) try {
       throw Failure(Exit::usage,
                     fmt::format("{} has started this process as one of {} ranks already: leave out --ranks", launch.by,
                                 launch.world_size));
+    std::signal(SIGPIPE, SIG_IGN);  // as of a rank
     return spawn_ranks(words_of_a_rank(argc, argv), options->ranks, rank_starter());
   }
   return train_as_rank(argc, argv, *options, program);

@@ -30,6 +30,8 @@ FAULTS = [
     fault("checksum_is_not_masked", "runtime/run/event.cpp", "std::rotr(~crc, 15) + 0xa282ead8u", "~crc",
           "test_run Event.RecordsAreThoseOfTensorFlow"),
     # command lines and standard streams
+    fault("text_is_quoted_twice", "runtime/train/batches.cpp", "(options.json ? beginning_of : shown_beginning_of)", "shown_beginning_of",
+          "run_tokenizer_json"),
     fault("an_empty_value_is_none", "runtime/option_checks.h", "if (option->get_items_expected_max() > 0)", "if (option->get_items_expected_max() > 1)",
           "run_surroundings"),
     fault("an_option_takes_the_next_word", "runtime/option_checks.h", "word.find('=') == word.size() - 1", "word.find('=') == word.size()",
@@ -43,6 +45,8 @@ FAULTS = [
     # the file system
     fault("what_cannot_be_looked_up_is_not_there", "runtime/files/disk.cpp", "if (found.type() == fs::file_type::none) fail(", "if (false) fail(",
           "test_checkpoint Disk.WhatCannotBeLookedUpIsSaid"),
+    fault("a_device_is_read_as_a_file", "runtime/files/disk.cpp", "if (fs::exists(found) && !fs::is_regular_file(found)) {", "if (fs::is_directory(found)) {",
+          "test_checkpoint Disk.OnlyRegularFilesAreOpened"),
     fault("an_unknown_path_is_no_path", "runtime/files/disk.cpp", "return error ? whole.lexically_normal() : found;", "return found;",
           "test_checkpoint Disk.WhatCannotBeLookedUpIsSaid"),
     fault("a_call_of_the_file_system_throws", "runtime/run/trace.cpp", "disk::exists(directory_ / name, Exit::usage)", "fs::exists(directory_ / name)",

@@ -1,7 +1,10 @@
 // The file system's calls that fail: path, reason and exit code are said, also for what root may look up as little.
 #include "files/disk.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "small_state.h"
 
@@ -64,6 +67,25 @@ TEST(Disk, WhatCannotBeLookedUpIsSaid) {
     EXPECT_TRUE(disk::readable_entries(path).empty());
   }
   EXPECT_EQ(refused(Exit::usage, [] { disk::absolute("", Exit::usage); }), "an empty path names nothing; write one");
+}
+
+/// Opening a pipe waits for a writer: a test that fails hangs, unless there is one.
+TEST(Disk, OnlyRegularFilesAreOpened) {
+  TemporaryDirectory base;
+  write_all(base.path / "file", "text");
+  ASSERT_EQ(::mkfifo((base.path / "pipe").c_str(), 0600), 0);
+  const int writer = ::open((base.path / "pipe").c_str(), O_RDWR);
+  std::string word;
+  EXPECT_TRUE(disk::open(base.path / "file") >> word);
+  EXPECT_EQ(word, "text");
+  for (const auto& [path, error] : {std::pair<fs::path, int>{base.path / "pipe", EINVAL},
+                                    {"/dev/zero", EINVAL},
+                                    {base.path, EISDIR},
+                                    {base.path / "none", ENOENT}}) {
+    EXPECT_FALSE(disk::open(path)) << path;
+    EXPECT_EQ(errno, error) << path;
+  }
+  ::close(writer);
 }
 
 }  // namespace
