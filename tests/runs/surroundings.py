@@ -4,10 +4,14 @@ import json
 import os
 import re
 import shutil
+import sys
 
 import harness
 from cli import COMMANDS
-from harness import LLMC, RunTest
+from harness import LLMC, SOURCE, RunTest
+
+sys.path.insert(0, os.path.join(SOURCE, "tests", "bench"))
+import hostile  # noqa: E402
 
 
 class Surroundings(RunTest):
@@ -126,6 +130,12 @@ class Surroundings(RunTest):
         for words, code in ((["--run", self.path("unread"), "--steps", "4"], 0), (["--run", run, "--batches", "1:2"], 141)):
             done = harness.call("bash", "-c", '"$@" | true; exit ${PIPESTATUS[0]}', "bash", "sh", "-c", 'sleep 0.2; exec "$@"', "sh", self.trainer, *words)
             self.assertEqual(done.code, code, done.err)
+        # The launcher of ranks is as they are.
+        ranks = [self.trainer, "--ranks", "2", "--steps", "4", "--run"]
+        for words, code in (('"$@" >/dev/full', 2), ('"$@" | head -n 1 >/dev/null; exit ${PIPESTATUS[0]}', 0)):
+            done = harness.call("bash", "-c", words, "bash", *ranks, self.path(f"ranks-{code}"))
+            self.assertEqual(done.code, code, done.err)
+        self.assertEqual(len(harness.json_lines(self.path("ranks-0", "metrics.jsonl"))), 4)
         # Messages that cannot be written change no verdict, and land in no file that was opened.
         for closed in (">&- 2>&-", ">&- 2>&- <&-"):
             project = self.path("project" + str(len(closed)))
@@ -139,6 +149,27 @@ class Surroundings(RunTest):
         self.assertEqual(done.code, 2, done.err)
         done = harness.call("sh", "-c", 'ulimit -f 8 && exec "$@"', "sh", self.trainer, "--run", self.path("short-run"), "--steps", "2")
         self.assertEqual(done.code, 6, done.err)
+
+    def test_a_spec_through_a_pipe(self):
+        """Relative paths are from where the shell is; what keeps the place of a spec wants a file."""
+        read = f"<(cat '{self.spec}')"
+        for words in (f"check {read}", f"config {read}", f"plan {read} optimizer.lr=1e-3", f"emit {read} -o '{self.path('piped')}'"):
+            self.ends(0, "bash", "-c", f"'{LLMC}' {words}", cwd=self.folder)
+        self.assertEqual(harness.read(self.path("piped", "spec.yaml")), harness.read(os.path.join(os.path.dirname(self.trainer), "spec.yaml")))
+        self.assertNotIn("no file matches", harness.call("bash", "-c", f"'{LLMC}' check {read}", cwd=self.folder).err)
+        self.assertIn("no file matches", harness.call("bash", "-c", f"'{LLMC}' check {read}", cwd="/").err)
+        done = harness.call("bash", "-c", f"'{LLMC}' diff {read} <(cat '{self.spec}' | sed s/3.0e-3/1.0e-3/)", cwd=self.folder)
+        self.assertEqual(done.code, 1, done.err)
+        self.assertIn("optimizer.lr", done.out)
+        self.assertIn("(pipe):1:1: error", self.ends(1, "bash", "-c", f"echo nonsense: 1 | '{LLMC}' check /dev/stdin").err)
+        for command in ("compile", "run"):
+            self.ends(2, "bash", "-c", f"'{LLMC}' {command} {read} -o '{self.path('piped-trainer')}'", cwd=self.folder, says="write it to a file")
+
+    def test_hostile_surroundings(self):
+        """A sample of tests/bench/hostile.py, which runs a thousand."""
+        faults, codes = hostile.run(40, "suite", 2, LLMC, trainer=self.trainer)
+        self.assertEqual(faults, [])
+        self.assertGreaterEqual(len(codes), 3, codes)
 
 
 if __name__ == "__main__":
