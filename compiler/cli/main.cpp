@@ -15,6 +15,7 @@
 #include "error.h"
 #include "option_checks.h"
 #include "standard_streams.h"
+#include "thread_limit.h"
 
 namespace {
 
@@ -118,6 +119,10 @@ int main(int argc, char** argv) {
     say("error: the memory that this process may use is used up\n");
     return static_cast<int>(llmc::Exit::does_not_fit);
   } catch (const std::exception& error) {
+    if (llmc::lacks_threads(error)) {
+      say(fmt::format("error: {}\n", llmc::kNoThreads));
+      return static_cast<int>(llmc::Exit::does_not_fit);
+    }
     if (const std::string why = llmc::stream_problem(); !why.empty()) {
       say("error: " + why + "\n");
       return static_cast<int>(llmc::Exit::usage);

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <charconv>
 #include <ctime>
+#include <system_error>
 
 #include "error.h"
 #include "files/atomic_directory.h"
@@ -39,7 +40,12 @@ PendingFolder::PendingFolder(const fs::path& target, const Writer& writer, Check
   // Blocked before any other thread begins, so that none but the watcher gets them.
   const sigset_t set = ending_signals();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
-  watcher_ = std::thread([this] { watch(); });
+  try {
+    watcher_ = std::thread([this] { watch(); });
+  } catch (const std::system_error&) {
+    remove();
+    throw;
+  }
 }
 
 PendingFolder::~PendingFolder() {

@@ -7,6 +7,7 @@
 #include <exception>
 #include <fstream>
 #include <sstream>
+#include <system_error>
 #include <thread>
 
 #include "error.h"
@@ -72,9 +73,13 @@ std::vector<KernelSource> kernel_sources(const plan::Plan& plan, const SourceTre
         errors[i] = std::current_exception();
       }
   };
-  std::thread second(work);
+  std::jthread second;
+  try {
+    second = std::jthread(work);
+  } catch (const std::system_error&) {  // the system gives no other: this one does all
+  }
   work();
-  second.join();
+  if (second.joinable()) second.join();
   for (const std::exception_ptr& error : errors)
     if (error) std::rethrow_exception(error);
   return sources;

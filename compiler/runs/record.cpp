@@ -159,8 +159,8 @@ Record read_record(const std::filesystem::path& run) {
   });
   add_times(record.lines, record.starts);
   mark_outliers(record.lines);
-  if (std::ifstream plan = disk::open(run / "plan.json"); plan) {
-    record.plan = Object::parse(plan, nullptr, false);
+  if (const std::optional<std::string> plan = disk::text(run / "plan.json")) {
+    record.plan = Object::parse(*plan, nullptr, false);
     if (!record.plan.is_object()) add_problem(record, "'plan.json' is no JSON object");
   }
   if (!record.plan.is_object()) record.plan = nullptr;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <sstream>
 #include <system_error>
 
 namespace llmc::disk {
@@ -38,6 +39,14 @@ std::ifstream open(const fs::path& path) {
     file.open(path, std::ios::binary);
   }
   return file;
+}
+
+std::optional<std::string> text(const fs::path& path) {
+  std::ifstream file = open(path);
+  std::ostringstream content;
+  if (file && file.peek() != std::ifstream::traits_type::eof()) content << file.rdbuf();
+  if (!file.is_open() || file.bad() || content.fail()) return std::nullopt;
+  return content.str();
 }
 
 std::uint64_t size(const fs::path& path, Exit exit) {

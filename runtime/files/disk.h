@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,9 @@ bool is_file(const std::filesystem::path& path, Exit exit);
 /// A regular file, open to be read. A stream that has failed, and errno says why, for anything else: opening a pipe
 /// would wait for its writer, and /dev/zero has no end.
 std::ifstream open(const std::filesystem::path& path);
+
+/// All of a regular file; nothing where it cannot be read. A stream that is parsed throws where the disk fails.
+std::optional<std::string> text(const std::filesystem::path& path);
 
 /// Bytes of a regular file.
 std::uint64_t size(const std::filesystem::path& path, Exit exit);

@@ -22,6 +22,7 @@
 #include "run/history.h"
 #include "spec/print.h"
 #include "standard_streams.h"
+#include "thread_limit.h"
 #include "train/batches.h"
 #include "train/clock.h"
 #include "train/command.h"
@@ -342,6 +343,10 @@ int train_main(int argc, char** argv, const Program& program) try {
   print_error("the host's memory is used up; make batch.tokens or evaluation.sequences smaller");
   return static_cast<int>(Exit::does_not_fit);
 } catch (const std::exception& error) {
+  if (lacks_threads(error)) {
+    print_error(kNoThreads);
+    return static_cast<int>(Exit::does_not_fit);
+  }
   if (const std::string why = stream_problem(); !why.empty()) {
     print_error(why.c_str());
     return static_cast<int>(Exit::usage);

@@ -158,7 +158,7 @@ class Case:
             ["schema"], ["explain", self.one("E0301", "", "x")], ["init", "-o", place], ["init", "--from", self.one(scene.run, place)], ["devices"], ["devices", "--json"],
             ["runs", self.one(scene.path("runs"), place)], ["runs", scene.path("runs"), "--json"], ["report", scene.path("runs"), "-o", self.one(place + ".html", place)],
             ["report", self.one(scene.run, place), "-o", os.path.join(self.own, "a.html")], ["data", "info", self.one(scene.path("train-0.bin"), place)],
-            ["data", "build", "--from", self.one(scene.path("text"), place), "--vocab-size", self.one("300", "", "0"), "-o", place],
+            ["data", "build", "--from", self.one(scene.path("text"), place), "--vocab-size", self.one("320", "", "0"), "-o", place],
             ["data", "build", "--from", scene.path("text"), "--tokenizer", place, "-o", os.path.join(self.own, "out")],
             *([["checkpoint", command, self.one(scene.run, scene.checkpoint, place)] for command in ("ls", "show", "verify")]),
             ["checkpoint", "diff", scene.checkpoint, self.one(scene.checkpoint, place)], ["checkpoint", "prune", self.one(scene.run, place), "--keep-last", self.one("100", "0", "")],

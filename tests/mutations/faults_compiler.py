@@ -154,6 +154,8 @@ FAULTS = [
     fault("lines_have_no_end", "compiler/runs/last_lines.cpp", "text_.size() > kMostLineBytes", "text_.empty()", "test_runs LastLines.OfALineThatIsTooLong"),
     fault("a_folder_of_device_files_must_be_readable", "compiler/devices/device.cpp", "std::filesystem::is_regular_file(path, unknown) ?",
           "disk::is_file(path, Exit::usage) ?", "run_surroundings"),
+    fault("one_thread_writes_no_kernels", "compiler/emit/kernel_sources.cpp", "  } catch (const std::system_error&) {  // the system gives",
+          "  } catch (const std::bad_alloc&) {  // the system gives", "run_surroundings"),
     fault("a_pipe_is_no_spec", "compiler/spec/load.cpp", "return named && fs::is_fifo(path, error);", "return false && named && fs::is_fifo(path, error);",
           "run_surroundings"),
     fault("an_empty_folder_is_a_checkpoint", "compiler/runs/summary.cpp", "if (has_manifest(checkpoint.path)) saved", "saved", "run_summaries"),

@@ -3,7 +3,9 @@
 import json
 import os
 import re
+import resource
 import shutil
+import subprocess
 import sys
 
 import harness
@@ -164,6 +166,24 @@ class Surroundings(RunTest):
         self.assertIn("(pipe):1:1: error", self.ends(1, "bash", "-c", f"echo nonsense: 1 | '{LLMC}' check /dev/stdin").err)
         for command in ("compile", "run"):
             self.ends(2, "bash", "-c", f"'{LLMC}' {command} {read} -o '{self.path('piped-trainer')}'", cwd=self.folder, says="write it to a file")
+
+    def test_no_more_threads(self):
+        """What two threads do one does as well; what needs another ends with 4."""
+        folder = self.path("alone")
+        os.makedirs(os.path.join(folder, "text"))
+        with open(os.path.join(folder, "text", "a.txt"), "w") as file:
+            file.write("some words\n" * 200)
+        spec = harness.write_small(folder)
+        os.chmod(self.folder, 0o755)
+        os.chmod(folder, 0o777)
+        user = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}  # root may have as many as it likes
+        for words, code in ((["emit", spec, "-o", os.path.join(folder, "out")], 0),
+                            (["data", "build", "--from", os.path.join(folder, "text"), "--vocab-size", "320", "-o", os.path.join(folder, "set")], 4)):
+            done = subprocess.run([LLMC, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=harness.environment(), timeout=harness.HANGS,
+                                  preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NPROC, (1, 1)), **user)
+            self.assertEqual(done.returncode, code, done.stderr)
+            self.assertEqual("no more threads" in done.stderr, code == 4, done.stderr)
+        self.assertFalse([name for name in os.listdir(folder) if "partial" in name])
 
     def test_hostile_surroundings(self):
         """A sample of tests/bench/hostile.py, which runs a thousand."""

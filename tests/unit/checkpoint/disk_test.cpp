@@ -85,6 +85,11 @@ TEST(Disk, OnlyRegularFilesAreOpened) {
     EXPECT_FALSE(disk::open(path)) << path;
     EXPECT_EQ(errno, error) << path;
   }
+  EXPECT_EQ(disk::text(base.path / "file"), "text");
+  write_all(base.path / "empty", "");
+  EXPECT_EQ(disk::text(base.path / "empty"), "");
+  for (const fs::path& path : {base.path / "pipe", base.path, base.path / "none", fs::path("/proc/self/mem")})
+    EXPECT_FALSE(disk::text(path)) << path;  // the last is a file that cannot be read where there is nothing
   ::close(writer);
 }
 
