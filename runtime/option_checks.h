@@ -23,10 +23,27 @@ inline CLI::Validator finite(double low, bool above, double high) {
 inline CLI::Validator finite_from(double low, double high) { return finite(low, false, high); }
 inline CLI::Validator finite_above(double low, double high) { return finite(low, true, high); }
 
-/// What a script may have left empty.
-inline CLI::Validator not_empty() {
-  return {[](std::string& text) { return text.empty() ? std::string("is empty; give it a value") : std::string(); },
-          ""};
+constexpr char kEmptyValue[] = "is empty; give it a value, or leave it out";
+
+/// Has the app and its commands refuse a value that a script has left empty, for every option and every word. A
+/// transformation is what CLI11 applies before all checks.
+inline void refuse_empty_values(CLI::App& app) {
+  for (CLI::Option* option : app.get_options())
+    if (option->get_items_expected_max() > 0)
+      option->transform(
+          {[](std::string& text) { return text.empty() ? std::string(kEmptyValue) : std::string(); }, ""});
+  for (CLI::App* command : app.get_subcommands(nullptr)) refuse_empty_values(*command);
+}
+
+/// Parses a command line; no value of it is empty. Throws what CLI11 throws.
+inline void parse_words(CLI::App& app, int argc, const char* const* argv) {
+  refuse_empty_values(app);
+  for (int i = 1; i < argc; ++i) {  // of "--option=" CLI11 takes the next word for the value
+    const std::string word = argv[i];
+    if (word.size() > 3 && word.starts_with("--") && word.find('=') == word.size() - 1)
+      throw CLI::ValidationError(word.substr(0, word.size() - 1), kEmptyValue);
+  }
+  app.parse(argc, argv);
 }
 
 }  // namespace llmc

@@ -17,6 +17,8 @@
 #include "compiler/emit/kernel_sources.h"
 #include "compiler/emit/program_printer.h"
 #include "error.h"
+#include "files/disk.h"
+#include "files/durable_file.h"
 #include "train/place.h"
 
 namespace llmc::build {
@@ -47,8 +49,7 @@ class Hash {
 std::string header_hash(const Home& home) {
   std::set<fs::path> headers;
   for (const fs::path& folder : {home.source / "runtime", home.source / "templates"})
-    for (const auto& entry : fs::recursive_directory_iterator(folder))
-      if (entry.is_regular_file()) headers.insert(entry.path());
+    for (const fs::path& file : disk::files_below(folder, Exit::toolchain)) headers.insert(file);
   Hash hash;
   for (const fs::path& h : headers) {
     const std::string extension = h.extension();
@@ -100,7 +101,9 @@ struct Unit {
 class Project {
  public:
   Project(const plan::Plan& plan, const fs::path& folder, const Home& home)
-      : folder_(fs::absolute(folder)), home_(home), cuda_(plan.spec.target.kind == spec::TargetKind::cuda) {
+      : folder_(disk::absolute(folder, Exit::usage)),
+        home_(home),
+        cuda_(plan.spec.target.kind == spec::TargetKind::cuda) {
     includes_ = {"-I" + folder_.string(), "-I" + (home.source / "runtime").string(), "-I" + home.source.string(),
                  "-I" + (home.source / "templates").string(), "-I" + (home.source / "templates" / "cpu").string()};
     cpu_ = find_cpu_toolchain();
@@ -205,8 +208,8 @@ void drop_old_objects(const fs::path& folder, const std::vector<Unit>& units) {
   for (const Unit& u : units) wanted.insert({u.object.filename(), u.report.filename()});
   wanted.insert({"trainer.hash", Checksums::kFile});
   std::error_code kept;
-  for (const auto& entry : fs::directory_iterator(folder))
-    if (!wanted.count(entry.path().filename())) fs::remove_all(entry.path(), kept);
+  for (const fs::path& entry : disk::entries(folder, Exit::toolchain))
+    if (!wanted.count(entry.filename())) fs::remove_all(entry, kept);
 }
 
 /// What objects/trainer.hash holds of a trainer that is as it was linked, from sources and libraries of `identity`;
@@ -227,7 +230,7 @@ CompileResult compile_project(const plan::Plan& plan, const fs::path& folder, co
   const auto start = std::chrono::steady_clock::now();
   const Project project(plan, folder, home);
   const std::vector<Unit> units = project.units();
-  fs::create_directories(folder / "objects");
+  make_directories(folder / "objects", {Exit::usage, "-o"});
 
   CompileResult result;
   result.trainer = folder / "trainer";
@@ -245,7 +248,7 @@ CompileResult compile_project(const plan::Plan& plan, const fs::path& folder, co
   }
   if (!commands.empty())
     progress(fmt::format("compiling {} of {} sources in {}", commands.size(), units.size(),
-                         fs::absolute(folder).lexically_normal().string()));
+                         disk::absolute(folder, Exit::usage).lexically_normal().string()));
   const std::vector<Outcome> outcomes = run_all(commands, jobs);
   for (std::size_t i = 0; i < outcomes.size(); ++i) {
     if (outcomes[i].exit_code != 0) {
@@ -280,8 +283,8 @@ CompileResult compile_project(const plan::Plan& plan, const fs::path& folder, co
 namespace {
 
 fs::path real_file(const fs::path& file) {
-  const fs::path path = fs::absolute(file);
-  return fs::canonical(path.parent_path()) / path.filename();
+  const fs::path path = disk::absolute(file, Exit::usage);
+  return disk::canonical(path.parent_path(), Exit::usage) / path.filename();
 }
 
 }  // namespace
@@ -290,7 +293,7 @@ fs::path spec_file(const spec::Resolved& resolved) { return real_file(resolved.f
 
 void note_spec(const fs::path& folder, const spec::Resolved& resolved) {
   // Without symbolic links, as the system tells a program its own place.
-  const auto real = [](const fs::path& path) { return fs::canonical(path).string(); };
+  const auto real = [](const fs::path& path) { return disk::canonical(path, Exit::usage).string(); };
   std::string files;
   for (const spec::SpecFile& file : resolved.files)
     files +=

@@ -12,6 +12,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <filesystem>
+#include <system_error>
 #include <thread>
 
 #include "error.h"
@@ -91,7 +93,11 @@ std::vector<Outcome> run_all(const std::vector<Command>& commands, int jobs) {
       }
   };
   std::vector<std::thread> threads;
-  for (int j = 0; j < jobs; ++j) threads.emplace_back(work);
+  try {
+    for (int j = 0; j < jobs; ++j) threads.emplace_back(work);
+  } catch (const std::system_error&) {  // the system gives no more: fewer do the work
+    if (threads.empty()) work();
+  }
   for (std::thread& t : threads) t.join();
   for (const std::exception_ptr& error : errors)
     if (error) std::rethrow_exception(error);

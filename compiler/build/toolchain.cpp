@@ -8,6 +8,7 @@
 #include "device/cpu/arch.h"
 #include "error.h"
 #include "executable.h"
+#include "files/disk.h"
 #include "math/onednn/support.h"
 
 namespace llmc::build {
@@ -32,8 +33,9 @@ std::string find_nvcc() {
   for (const char* variable : {"CUDA_HOME", "CUDA_PATH"})
     if (const char* value = std::getenv(variable)) roots.emplace_back(value);
   roots.emplace_back("/usr/local/cuda");
+  std::error_code unknown;
   for (const fs::path& root : roots)
-    if (fs::exists(root / "bin" / "nvcc")) return root / "bin" / "nvcc";
+    if (fs::exists(root / "bin" / "nvcc", unknown)) return root / "bin" / "nvcc";
   return "";
 }
 
@@ -41,7 +43,8 @@ std::string find_nvcc() {
 /// sources from where it is. Other programs of the build, such as its tests, take the folders of the build.
 Home home_of_program() {
   const fs::path folder = executable_folder();
-  if (const fs::path prefix = folder.parent_path(); fs::exists(prefix / "lib" / "llmc" / "runtime-cpu.link"))
+  std::error_code unknown;
+  if (const fs::path prefix = folder.parent_path(); fs::exists(prefix / "lib" / "llmc" / "runtime-cpu.link", unknown))
     return {prefix / "share" / "llmc", prefix / "lib" / "llmc"};
   std::ifstream way(folder / "llmc-source");
   if (std::string relative; std::getline(way, relative)) return {(folder / relative).lexically_normal(), folder};
@@ -54,7 +57,7 @@ Home find_home() {
   Home home = home_of_program();
   if (const char* source = std::getenv("LLMC_HOME")) home.source = source;
   if (const char* build = std::getenv("LLMC_BUILD")) home.build = build;
-  if (!fs::exists(home.source / "templates"))
+  if (!disk::exists(home.source / "templates", Exit::toolchain))
     throw Failure(Exit::toolchain, "no templates in " + home.source.string() +
                                        "; set LLMC_HOME to llmc's source folder and LLMC_BUILD to its build folder");
   return home;
@@ -74,7 +77,7 @@ CudaToolchain look_for_cuda(const Home& home) {
   if (tools.nvcc.empty()) return tools;
   tools.version = release_line(run({"nvcc --version", {tools.nvcc, "--version"}, ""}).output);
   tools.root = fs::path(tools.nvcc).parent_path().parent_path();
-  tools.runtime_built = fs::exists(home.build / "runtime-cuda.link");
+  tools.runtime_built = disk::exists(home.build / "runtime-cuda.link", Exit::toolchain);
   return tools;
 }
 

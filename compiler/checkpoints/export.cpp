@@ -20,6 +20,7 @@
 #include "device/math.h"
 #include "device/types.h"
 #include "error.h"
+#include "files/disk.h"
 #include "spec/model_config.h"
 #include "spec/print.h"
 #include "spec/source.h"
@@ -148,10 +149,10 @@ What the weights were made by, resolved; the model alone is in `config.json`.
 }  // namespace
 
 Exported export_model(const ExportOptions& options) {
-  data::PendingFolder folder(options.out, kExportWriter, [](const fs::directory_entry& entry) {
+  data::PendingFolder folder(options.out, kExportWriter, [](const fs::path& entry) {
     throw Failure(Exit::checkpoint,
-                  fmt::format("'{}' is not empty: it holds {}; choose another -o", entry.path().parent_path().string(),
-                              spec::in_quotes(entry.path().filename().string())));
+                  fmt::format("'{}' is not empty: it holds {}; choose another -o", entry.parent_path().string(),
+                              spec::in_quotes(entry.filename().string())));
   });
   const Contents contents = open_sound(options.checkpoint);
   const FoundTokenizer found = find_tokenizer(contents, options.tokenizer);
@@ -176,7 +177,8 @@ Exported export_model(const ExportOptions& options) {
     write(found.tokenizer->name, found.tokenizer->model);
     write("tokenizer_config.json", found.tokenizer->config);
   }
-  const std::string name = fs::absolute(options.out / "").lexically_normal().parent_path().filename().string();
+  const std::string name =
+      disk::absolute(options.out / "", kExportWriter.exit).lexically_normal().parent_path().filename().string();
   write("README.md", model_card(spec::printable(name), contents, exported, found.tokenizer));
   folder.publish();
   return exported;

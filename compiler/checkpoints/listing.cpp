@@ -12,6 +12,7 @@
 #include "compiler/report/plan_report.h"
 #include "error.h"
 #include "files/atomic_directory.h"
+#include "files/disk.h"
 #include "run/folder_lock.h"
 #include "run/run_folder.h"
 #include "spec/validation_sets.h"
@@ -47,7 +48,7 @@ std::string loss_key(const fs::path& run) try {
 std::map<std::int64_t, double> validation_losses(const fs::path& run) {
   std::map<std::int64_t, double> losses;
   const std::string key = loss_key(run);
-  std::ifstream file(run / "metrics.jsonl", std::ios::binary);
+  std::ifstream file = disk::open(run / "metrics.jsonl");
   for (std::string line; std::getline(file, line);) {
     if (line.find("\"" + key + "\"") == std::string::npos) continue;  // most have none, and parsing takes long
     const nlohmann::json object = nlohmann::json::parse(line, nullptr, false);

@@ -17,6 +17,7 @@
 #include "compiler/data/info.h"
 #include "compiler/report/plan_report.h"
 #include "error.h"
+#include "files/disk.h"
 #include "plural.h"
 #include "spec/fingerprint.h"
 
@@ -33,7 +34,7 @@ constexpr std::int64_t kTensorsShown = 8;  // of a file that is cut short, all a
 
 /// The header that a safetensors file had before it was cut; nothing where that cannot be read.
 std::vector<safetensors::Entry> entries_of_cut_file(const fs::path& path, std::uint64_t bytes_before) {
-  std::ifstream file(path, std::ios::binary);
+  std::ifstream file = disk::open(path);
   std::uint64_t header_bytes = 0;
   if (!file.read(reinterpret_cast<char*>(&header_bytes), sizeof header_bytes)) return {};
   if (header_bytes > safetensors::kMaxHeaderBytes || header_bytes + sizeof header_bytes > bytes_before) return {};
@@ -143,7 +144,7 @@ class Verification {
       add("state.json", "", failure.what());
       return;
     }
-    const std::string name = fs::absolute(verdict_.path).lexically_normal().filename().string();
+    const std::string name = disk::absolute(verdict_.path, Exit::checkpoint).lexically_normal().filename().string();
     if (name.starts_with(kCheckpointPrefix) && name != checkpoint_name(state_->step))
       add("state.json", "", fmt::format("it is of step {}, and the folder is '{}'", state_->step, name));
   }

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "compiler/passes/pipeline.h"
+#include "files/disk.h"
 #include "train/place.h"
 
 namespace llmc::cli {
@@ -72,6 +73,7 @@ void check_gpu(const spec::Spec& spec) {
 }
 
 build::CompileResult compile(const Planned& planned, const BuildOptions& options) {
+  refuse_pipe(planned.resolved.files.front().path);
   const build::Home home = build::find_home();
   const bool cuda = planned.plan.spec.target.kind == spec::TargetKind::cuda;
   if (!cuda)
@@ -79,7 +81,7 @@ build::CompileResult compile(const Planned& planned, const BuildOptions& options
       fmt::print(stderr, "warning: {}\n", warning);
   const build::FolderLock lock = lock_output(planned, options);
   const fs::path folder = emit_to(planned, options, home);
-  note_other_spec(fs::canonical(folder), planned.resolved);
+  note_other_spec(disk::canonical(folder, Exit::usage), planned.resolved);
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   const auto progress = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
   build::CompileResult result =

@@ -7,6 +7,7 @@
 #include "compiler/cli/commands.h"
 #include "compiler/emit/printer.h"
 #include "executable.h"
+#include "files/disk.h"
 #include "plural.h"
 #include "run/run_folder.h"
 #include "spec/schema.h"
@@ -56,7 +57,8 @@ RunWords sort_words(const SpecArguments& arguments, const spec::Resolved& resolv
     words.all.push_back(word);
     const std::string place = key && key->is_path ? spec::path_at(path, resolved.spec) : "";
     if (!place.empty() && spec::holds_path(*key, place))
-      words.all.back() = path + "=" + fs::absolute(resolved.directory / fs::path(place)).lexically_normal().string();
+      words.all.back() =
+          path + "=" + disk::absolute(resolved.directory / fs::path(place), Exit::usage).lexically_normal().string();
     if (!key || key->stage != spec::Stage::run_time || decides) words.compiled.push_back(word);
     if (key && key->stage == spec::Stage::run_time) words.run_time.push_back(words.all.back());
   }
@@ -69,8 +71,8 @@ std::string resume_with_llmc(const TrainerOptions& options, const RunWords& word
                              const std::vector<std::string>& trainer_arguments) {
   if (words.compiled.empty()) return {};
   std::vector<std::string> line = {(executable_folder() / "llmc").string(), "run",
-                                   fs::absolute(options.spec.file).lexically_normal().string(), "-o",
-                                   fs::absolute(trainer).parent_path().lexically_normal().string()};
+                                   disk::absolute(options.spec.file, Exit::usage).lexically_normal().string(), "-o",
+                                   disk::absolute(trainer, Exit::usage).parent_path().lexically_normal().string()};
   if (options.build.style != BuildOptions{}.style) line.push_back("--style=" + options.build.style);
   line.insert(line.end(), words.all.begin(), words.all.end());
   const std::vector<std::string> rest = words_to_go_on(trainer_arguments);
@@ -81,13 +83,13 @@ std::string resume_with_llmc(const TrainerOptions& options, const RunWords& word
 
 /// Throws Failure(usage) for the spec.yaml of a run or of a checkpoint: the new run would lie inside of it.
 void refuse_spec_of_a_run(const std::string& file) {
-  const fs::path path = fs::absolute(file).lexically_normal(), folder = path.parent_path();
+  const fs::path path = disk::absolute(file, Exit::usage).lexically_normal(), folder = path.parent_path();
   const std::string name = shell_word(folder.string());
   std::string going_on;
   if (path.filename() == "spec.yaml" && RunFolder::holds_run(folder))
     going_on = fmt::format("start its trainer with --run {} (`llmc compile {} -o DIR` makes one where it is gone)",
                            name, shell_word(path.string()));
-  else if (path.filename() == "spec.yaml" && fs::exists(folder / "state.json") && has_manifest(folder))
+  else if (path.filename() == "spec.yaml" && disk::exists(folder / "state.json", Exit::usage) && has_manifest(folder))
     going_on = fmt::format("start a trainer of its model with --resume {}", name);
   else
     return;
@@ -117,7 +119,7 @@ bool check_trainer_words(const Planned& planned, std::vector<std::string> words,
   words.insert(words.begin(), "trainer");
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
-  const auto beside_the_spec = [&] { return fs::canonical(planned.resolved.directory); };
+  const auto beside_the_spec = [&] { return disk::canonical(planned.resolved.directory, Exit::usage); };
   auto options = parse_options(static_cast<int>(argv.size()), argv.data(), info, beside_the_spec);
   if (!options || options->plan) return options.has_value();
   options->command = command;
@@ -166,6 +168,7 @@ void add_build_commands(CLI::App& app, Result& result) {
   add_jobs(run_command, options->build);
   run_command->footer("Example: llmc run specs/quickstart.yaml -- --steps 100\nWhat follows -- is for the trainer.");
   run_command->callback([options, &result] {
+    refuse_pipe(options->spec.file);
     refuse_spec_of_a_run(options->spec.file);
     spec::Resolved all = load_spec(options->spec);
     const RunWords words = sort_words(options->spec, all);
@@ -181,7 +184,7 @@ void add_build_commands(CLI::App& app, Result& result) {
     if (!check_trainer_words(planned, argv, command)) return;
     warn_of_shape(planned.resolved.spec.model);
     const build::CompileResult built = compile(planned, options->build);
-    argv.insert(argv.begin(), fs::absolute(built.trainer).string());
+    argv.insert(argv.begin(), disk::absolute(built.trainer, Exit::usage).string());
     build::become(argv, resume_with_llmc(*options, words, built.trainer, result.trainer_arguments));
   });
 }

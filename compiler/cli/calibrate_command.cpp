@@ -10,6 +10,7 @@
 #include "compiler/cli/commands.h"
 #include "device/device.h"
 #include "error.h"
+#include "files/disk.h"
 #include "files/durable_file.h"
 #include "files/temporary_folder.h"
 #include "math/onednn/support.h"
@@ -50,7 +51,7 @@ target: {kind: cpu, arch: native}
 )";
 
 std::string content(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
+  std::ifstream file = disk::open(path);
   std::ostringstream text;
   if (file) text << file.rdbuf();
   if (!file) throw Failure(Exit::usage, fmt::format("{} cannot be read", path.string()));

@@ -8,6 +8,7 @@
 #include "compiler/devices/device.h"
 #include "compiler/devices/files.h"
 #include "error.h"
+#include "files/disk.h"
 #include "spec/schema.h"
 #include "spec/targets.h"
 
@@ -37,7 +38,7 @@ std::string table() {
 
 std::string file_of(const std::string& name) {
   if (const std::filesystem::path own = devices::user_file(name); !own.empty()) {
-    std::ifstream file(own, std::ios::binary);
+    std::ifstream file = disk::open(own);
     std::ostringstream text;
     text << "# " << own.string() << "\n" << file.rdbuf();
     return text.str();

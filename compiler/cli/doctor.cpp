@@ -13,6 +13,7 @@
 #include "compiler/cli/options.h"
 #include "compiler/report/plan_report.h"
 #include "device/cpu/arch.h"
+#include "files/disk.h"
 #include "files/temporary_folder.h"
 #include "math/onednn/support.h"
 
@@ -35,7 +36,7 @@ std::string compile_problem(std::vector<std::string> argv, const std::string& na
     emit::write_file(folder.path() / name, source);
     argv.insert(argv.end(), {(folder.path() / name).string(), "-o", (folder.path() / "out").string()});
     const build::Outcome outcome = build::run({"doctor", argv, folder.path().string()});
-    if (outcome.exit_code == 0 && fs::exists(folder.path() / "out")) return "";
+    if (outcome.exit_code == 0 && disk::exists(folder.path() / "out", Exit::toolchain)) return "";
     const std::string first = outcome.output.substr(0, outcome.output.find('\n'));
     return fmt::format("it does not compile a test (exit {}): {}", outcome.exit_code, first);
   } catch (const Failure& failure) {
@@ -95,7 +96,7 @@ Finding memory() {
 
 Finding disk() {
   std::error_code error;
-  const fs::space_info space = fs::space(fs::current_path(), error);
+  const fs::space_info space = fs::space(".", error);
   if (error) return {"disk here", "unknown", false, error.message()};
   const auto free = static_cast<double>(space.available);
   return {"disk here", report::human_bytes(free) + " free", free > 1e9, "builds, data and checkpoints need room"};
@@ -105,7 +106,7 @@ std::vector<Finding> examine() {
   std::vector<Finding> findings;
   const build::Home home = build::find_home();
   findings.push_back({"templates and runtime", home.source.string(), true, ""});
-  const bool cpu_runtime = fs::exists(home.build / "runtime-cpu.link");
+  const bool cpu_runtime = disk::exists(home.build / "runtime-cpu.link", Exit::toolchain);
   findings.push_back({"CPU runtime", cpu_runtime ? "built" : "missing", cpu_runtime, "run cmake --build on llmc"});
   findings.push_back(cxx_compiler());
   findings.push_back({"this CPU",

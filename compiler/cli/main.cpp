@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <new>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,7 +14,10 @@
 #include "compiler/cli/options.h"
 #include "device/cpu/wait_policy.h"
 #include "error.h"
+#include "option_checks.h"
 #include "spec/schema.h"
+#include "standard_streams.h"
+#include "thread_limit.h"
 
 namespace {
 
@@ -74,9 +79,14 @@ int run(int argc, char** argv) {
   if (dashes != argv + argc && !(argc > 1 && std::string_view(argv[1]) == "run"))
     throw llmc::Failure(llmc::Exit::usage, "`--` stands before a trainer's arguments: llmc run SPEC -- --steps 100");
   try {
-    app.parse(static_cast<int>(dashes - argv), argv);
+    llmc::parse_words(app, static_cast<int>(dashes - argv), argv);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    if (error.get_exit_code() == 0) {  // --help, --version
+      std::ostringstream text;
+      app.exit(error, text, text);
+      fmt::print("{}", text.str());
+      return 0;
+    }
     throw llmc::Failure(llmc::Exit::usage, usage_error(app, error, argc > 1 ? argv[1] : nullptr));
   }
   return result.exit_code;
@@ -84,29 +94,45 @@ int run(int argc, char** argv) {
 
 /// What llmc did wrong, and what helps to find it.
 int internal(const std::exception& error) {
-  fmt::print(stderr,
-             "llmc is wrong, not your spec: {}\n`llmc emit SPEC --dump-ir DIR` writes the graph after each pass; "
-             "report it with this line\n",
-             error.what());
+  std::fprintf(stderr,
+               "llmc is wrong, not your spec: %s\n`llmc emit SPEC --dump-ir DIR` writes the graph after each pass; "
+               "report it with this line\n",
+               error.what());
   return static_cast<int>(llmc::Exit::internal);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  llmc::hold_standard_streams();
   // The one command that computes.
   if (argc > 1 && std::string_view(argv[1]) == "verify") llmc::limit_spinning(argv);
+  // Where standard error cannot be written, fmt::print would throw.
+  const auto say = [](const std::string& text) { std::fputs(text.c_str(), stderr); };
   try {
-    return run(argc, argv);
+    const int code = run(argc, argv);
+    llmc::check_output();
+    return code;
   } catch (const llmc::cli::InvalidSpec& invalid) {
-    fmt::print(stderr, "{}", invalid.what());
+    say(invalid.what());
     return static_cast<int>(invalid.code());
   } catch (const llmc::Failure& failure) {
     if (failure.code() == llmc::Exit::internal) return internal(failure);
     const bool colour = llmc::cli::colour_on(2);
-    fmt::print(stderr, "{}error:{} {}\n", colour ? "\033[1;31m" : "", colour ? "\033[0m" : "", failure.what());
+    say(fmt::format("{}error:{} {}\n", colour ? "\033[1;31m" : "", colour ? "\033[0m" : "", failure.what()));
     return static_cast<int>(failure.code());
+  } catch (const std::bad_alloc&) {
+    say("error: the memory that this process may use is used up\n");
+    return static_cast<int>(llmc::Exit::does_not_fit);
   } catch (const std::exception& error) {
+    if (llmc::lacks_threads(error)) {
+      say(fmt::format("error: {}\n", llmc::kNoThreads));
+      return static_cast<int>(llmc::Exit::does_not_fit);
+    }
+    if (const std::string why = llmc::stream_problem(); !why.empty()) {
+      say("error: " + why + "\n");
+      return static_cast<int>(llmc::Exit::usage);
+    }
     return internal(error);
   }
 }

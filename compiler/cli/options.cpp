@@ -9,6 +9,7 @@
 #include "compiler/spec/huggingface.h"
 #include "data/vocabulary.h"
 #include "error.h"
+#include "files/disk.h"
 #include "spec/fingerprint.h"
 #include "spec/model_config.h"
 #include "spec/print.h"
@@ -21,7 +22,8 @@ bool colour_on(int file_descriptor) {
 }
 
 spec::LoadResult read_spec(const SpecArguments& arguments) {
-  const std::filesystem::path directory = std::filesystem::path(arguments.file).parent_path();
+  const std::filesystem::path directory =
+      spec::is_open_pipe(arguments.file) ? "" : std::filesystem::path(arguments.file).parent_path();
   return spec::load(arguments.file, arguments.overrides,
                     [&](const spec::Spec& spec) { return plan::planned_exit(from_here(spec, directory)); });
 }
@@ -37,6 +39,13 @@ spec::Resolved load_spec(const SpecArguments& arguments, bool tell) {
   if (tell)
     for (const std::string& note : result.notes) fmt::print(stderr, "note: {}\n", note);
   return std::move(*result.resolved);
+}
+
+void refuse_pipe(const std::string& file) {
+  if (file == spec::kPipeName || spec::is_open_pipe(file))
+    throw Failure(Exit::usage,
+                  "the spec comes through a pipe, and a trainer keeps where its spec lies: write it to a file, and "
+                  "name that; check, config, plan, diff and emit take a pipe");
 }
 
 void note_vocabulary(const spec::Resolved& resolved) {
@@ -83,8 +92,9 @@ std::filesystem::path output_folder(const std::string& wish, const std::string& 
   if (!wish.empty()) return wish;
   const fs::path folder = fs::path("build") / name;
   // In CMake's build folder, such as llmc's own, there are folders and programs of its own.
-  const bool ours = fs::exists(folder / ".llmc-files") || fs::exists(folder / emit::kLockFile);
-  const bool taken = fs::exists("build/CMakeCache.txt") && fs::exists(folder) && !ours;
+  const auto there = [](const fs::path& path) { return disk::exists(path, Exit::usage); };
+  const bool ours = there(folder / ".llmc-files") || there(folder / emit::kLockFile);
+  const bool taken = there("build/CMakeCache.txt") && there(folder) && !ours;
   return taken ? fs::path(folder.string() + "-run") : folder;
 }
 

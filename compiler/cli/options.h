@@ -39,6 +39,9 @@ spec::Spec from_here(spec::Spec spec, const std::filesystem::path& directory);
 /// Throws InvalidSpec. Prints the spec's notes where `tell`.
 spec::Resolved load_spec(const SpecArguments& arguments, bool tell = true);
 
+/// Throws Failure(usage) where a spec that is to be compiled is no file.
+void refuse_pipe(const std::string& file);
+
 /// Prints a note where the model's vocabulary is not that of the tokenizer, which need not be on this machine.
 void note_vocabulary(const spec::Resolved& resolved);
 

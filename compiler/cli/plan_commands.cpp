@@ -15,6 +15,7 @@
 #include "compiler/report/plan_report.h"
 #include "compiler/report/time_report.h"
 #include "error.h"
+#include "files/disk.h"
 #include "files/durable_file.h"
 #include "option_checks.h"
 #include "shares.h"
@@ -76,7 +77,7 @@ std::unique_ptr<Loaded> plan_side(const std::string& label, spec::Resolved resol
 std::map<std::string, std::string> settled_values(const Planned& planned) {
   spec::Resolved settled = planned.resolved;
   settled.spec = plan::chosen_spec(planned.plan);
-  spec::resolve_paths(settled.spec, std::filesystem::canonical(planned.resolved.directory));
+  spec::resolve_paths(settled.spec, disk::canonical(planned.resolved.directory, Exit::usage));
   return key_values(spec::keys_json(settled));
 }
 
@@ -128,7 +129,8 @@ report::KernelUses kernel_uses(const Planned& planned, const BuildOptions& optio
 
 /// Prints what differs; whether nothing does.
 bool compare(const DiffOptions& options) {
-  if (options.b.find('=') != std::string::npos && !std::filesystem::exists(options.b))
+  std::error_code unknown;  // an override may be longer than a name
+  if (options.b.find('=') != std::string::npos && !std::filesystem::exists(options.b, unknown))
     throw Failure(Exit::usage, fmt::format("'{0}' stands where the second spec is expected: llmc diff {1} {1} '{0}'",
                                            options.b, options.a));
   spec::Resolved before = load_spec({options.a, {}}), after = load_spec({options.b, options.overrides});
@@ -152,7 +154,8 @@ bool compared(const PlanOptions& options) {
   if (words.empty()) return false;
   const std::string& second = words[0];
   const bool named = second.find('=') == std::string::npos && (second.ends_with(".yaml") || second.ends_with(".yml"));
-  if (!named && !std::filesystem::exists(second)) return false;
+  std::error_code unknown;  // an override may be longer than a name
+  if (!named && !std::filesystem::exists(second, unknown)) return false;
   if (options.hints || options.launches || options.kernels || options.pin || options.world || options.price > 0 ||
       !options.device.empty() || !options.explain.empty() || !options.measured.empty() || !options.html.empty())
     throw Failure(Exit::usage,
@@ -198,9 +201,7 @@ void add_plan_commands(CLI::App& app, Result& result) {
       "occupancy as ptxas reports them, for which what is not built yet is compiled");
   launches->excludes(json)->excludes(kernels);
   kernels->excludes("--hints");
-  plan_command->add_option("-o,--out", plan->build.out, "folder of the project (default build/<name>)")
-      ->check(not_empty())
-      ->needs(kernels);
+  plan_command->add_option("-o,--out", plan->build.out, "folder of the project (default build/<name>)")->needs(kernels);
   add_jobs(plan_command, plan->build)->needs(kernels);
   plan_command
       ->add_option("--world", plan->world,
@@ -212,11 +213,9 @@ void add_plan_commands(CLI::App& app, Result& result) {
           "--device", plan->device,
           "for this device of `llmc devices`, or the file of one: target.arch, memory.budget and what else the "
           "spec has for another device are set, and printed to be kept")
-      ->type_name("NAME")
-      ->check(not_empty());
+      ->type_name("NAME");
   plan_command->add_option("--explain", plan->explain, "how the time of this op or kernel is predicted, with numbers")
       ->type_name("OP")
-      ->check(not_empty())
       ->excludes(json)
       ->excludes(kernels)
       ->excludes(launches);
@@ -236,7 +235,6 @@ void add_plan_commands(CLI::App& app, Result& result) {
           "--measured", plan->measured,
           "predicted times beside those in a timeline of this plan's trainer (trainer --timeline FILE), op by op")
       ->type_name("FILE")
-      ->check(not_empty())
       ->excludes("--hints")
       ->excludes(kernels)
       ->excludes(launches)
@@ -246,7 +244,6 @@ void add_plan_commands(CLI::App& app, Result& result) {
       ->add_option("--html", plan->html,
                    "the plan as one page, FILE.html: memory over the step, time by op, streams, other choices")
       ->type_name("FILE")
-      ->check(not_empty())
       ->excludes("--hints")
       ->excludes(json)
       ->excludes(kernels)

@@ -11,6 +11,7 @@
 #include "compiler/runs/summary.h"
 #include "compiler/runs/table.h"
 #include "error.h"
+#include "files/disk.h"
 #include "files/durable_file.h"
 #include "plural.h"
 #include "spec/source.h"
@@ -62,7 +63,7 @@ void add_report(CLI::App& app) {
     std::set<std::filesystem::path> read;  // a run that two of the words name is shown once
     for (const std::string& folder : options->folders)
       for (const std::filesystem::path& run : runs::find_runs(folder).runs)
-        if (read.insert(std::filesystem::weakly_canonical(run)).second) records.push_back(runs::read_record(run));
+        if (read.insert(disk::canonical_if_known(run)).second) records.push_back(runs::read_record(run));
     if (records.empty())
       throw Failure(Exit::checkpoint,
                     fmt::format("there is no run in {}; name a run folder, which a trainer has made",

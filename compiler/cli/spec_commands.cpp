@@ -13,6 +13,7 @@
 #include "compiler/spec/documentation.h"
 #include "compiler/spec/huggingface.h"
 #include "data/tokenizer.h"
+#include "files/disk.h"
 #include "spec/print.h"
 #include "spec/schema.h"
 #include "train/command.h"
@@ -65,12 +66,16 @@ int check(const Options& options) {
 
 /// `path`, from here, as it is written in a spec that lies at `spec` (here, where that is empty).
 std::string seen_from(const std::string& spec, const fs::path& path) {
-  const fs::path folder = fs::absolute(spec.empty() ? "spec.yaml" : spec).lexically_normal().parent_path();
+  const fs::path folder =
+      disk::absolute(spec.empty() ? "spec.yaml" : spec, Exit::usage).lexically_normal().parent_path();
   std::error_code error;
   // Through a link, the folder above is another one for llmc than for the system.
   const bool linked = fs::weakly_canonical(folder, error) != folder || error;
-  const fs::path target = fs::absolute(path);
-  return (linked ? target : fs::relative(target, folder)).string();
+  const fs::path target = disk::absolute(path, Exit::usage);
+  return (linked ? target
+                 : disk::weakly_canonical(target, Exit::usage)
+                       .lexically_relative(disk::weakly_canonical(folder, Exit::usage)))
+      .string();
 }
 
 /// A spec to write, and the command, from here, that makes its data; empty where llmc has none. Then, where there is
@@ -147,7 +152,7 @@ NewSpec import_model(const fs::path& from, const std::string& out) {
                                                                    : how_to_fetch(from.string())));
   if (text->size() > kLimit)
     throw Failure(Exit::spec, path.string() + " is larger than 1 MiB; a config.json is a few kB");
-  const std::string name = fs::absolute(path).lexically_normal().parent_path().filename().string();
+  const std::string name = disk::absolute(path, Exit::usage).lexically_normal().parent_path().filename().string();
   const fs::path data = fs::path("data") / spec::run_name(name);
   std::string command, tokenizer;
   const fs::path folder = path.has_parent_path() ? path.parent_path() : ".";

@@ -11,6 +11,7 @@
 #include "compiler/verify/reduce.h"
 #include "compiler/verify/report.h"
 #include "compiler/verify/verification.h"
+#include "files/disk.h"
 #include "spec/print.h"
 #include "spec/source.h"
 
@@ -74,8 +75,8 @@ int verify_spec(const VerifyOptions& options) {
   const auto begin = std::chrono::steady_clock::now();
   const Planned users = plan_spec_here(options.spec);
   if (options.trainer.empty() && !options.emit_only) check_gpu(users.plan.spec);
-  const fs::path folder =
-      fs::absolute(options.out.empty() ? fs::path("build/verify") / users.plan.spec.name : fs::path(options.out));
+  const fs::path folder = disk::absolute(
+      options.out.empty() ? fs::path("build/verify") / users.plan.spec.name : fs::path(options.out), Exit::usage);
   const build::FolderLock lock(folder, say);
   const std::string data = (folder / "data" / "train-*.bin").string();
   verify::Reduction reduction = verify::reduce(users.resolved.spec, users.plan, options.steps, data, false);
@@ -87,7 +88,7 @@ int verify_spec(const VerifyOptions& options) {
     reduction = verify::reduce(users.resolved.spec, users.plan, options.steps, data, true);
     reduced = plan_reduced(users, reduction, folder);
   }
-  for (const char* earlier : {"data", "run"}) fs::remove_all(folder / earlier);
+  for (const char* earlier : {"data", "run"}) disk::remove_tree(folder / earlier, Exit::usage);
   verify::write_tokens(reduced.plan, options.steps, folder / "data");
   const verify::Shared shared = verify::shared_kernels(users.plan, reduced.plan);
   BuildOptions build;
@@ -101,8 +102,8 @@ int verify_spec(const VerifyOptions& options) {
     fmt::print("{}\n", emit_to(reduced, build, build::find_home()).string());
     return 0;
   }
-  const fs::path trainer =
-      fs::absolute(options.trainer.empty() ? compile(reduced, build).trainer : fs::path(options.trainer));
+  const fs::path trainer = disk::absolute(
+      options.trainer.empty() ? compile(reduced, build).trainer : fs::path(options.trainer), Exit::usage);
   check_trainer(trainer, reduced.plan);
   say(fmt::format("{} steps op by op, about {:.0f} s", options.steps,
                   std::max(1.0, verify::estimated_seconds(verify::arithmetic_of(reduced.plan, options.steps)))));

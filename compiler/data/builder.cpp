@@ -17,6 +17,7 @@
 #include "data/glob.h"
 #include "data/tokenizer.h"
 #include "error.h"
+#include "files/disk.h"
 #include "plural.h"
 
 namespace llmc::data {
@@ -177,11 +178,11 @@ double BuildResult::bytes_per_token() const {
 namespace {
 
 /// Throws where a folder that is to become a data set holds anything else, or one that is not to be replaced.
-void check_replaced(const std::filesystem::directory_entry& entry, bool replace) {
-  const std::string name = entry.path().filename().string(), folder = entry.path().parent_path().string();
+void check_replaced(const std::filesystem::path& entry, bool replace) {
+  const std::string name = entry.filename().string(), folder = entry.parent_path().string();
   const bool ours = name == "tokenizer.model" || name == "dataset.json" || matches_pattern("train-?????.bin", name) ||
                     matches_pattern("val-?????.bin", name);
-  if (!ours || !entry.is_regular_file())
+  if (!ours || !disk::is_file(entry, Exit::data))
     throw Failure(Exit::data,
                   fmt::format("'{}' holds '{}', which is no part of a data set; choose another -o", folder, name));
   if (!replace)
@@ -195,7 +196,7 @@ BuildResult build_dataset(const BuildOptions& options) {
   check_options(options);
   // Before the long work: an -o that cannot be is said at once.
   PendingFolder folder(options.out, kDataWriter,
-                       [&](const std::filesystem::directory_entry& entry) { check_replaced(entry, options.force); });
+                       [&](const std::filesystem::path& entry) { check_replaced(entry, options.force); });
   const auto [files, passed_over] = find_corpus_files(options.from, options.globs);
   const auto report = [&](BuildStage stage, std::int64_t bytes, std::int64_t total) {
     if (options.progress) options.progress({stage, bytes, total});

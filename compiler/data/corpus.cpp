@@ -14,6 +14,7 @@
 #include "data/glob.h"
 #include "data/utf8.h"
 #include "error.h"
+#include "files/disk.h"
 #include "files/git_lfs.h"
 #include "plural.h"
 
@@ -128,7 +129,7 @@ class TextField : public nlohmann::json_sax<nlohmann::json> {
 };
 
 std::ifstream open(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
+  std::ifstream file = disk::open(path);
   if (!file) throw Failure(Exit::data, fmt::format("cannot read '{}': {}", path.string(), std::strerror(errno)));
   return file;
 }

@@ -9,6 +9,7 @@
 
 #include "data/shards.h"
 #include "error.h"
+#include "files/disk.h"
 #include "plural.h"
 
 namespace llmc::data {
@@ -22,10 +23,10 @@ std::int64_t sum(const DataInfo& info, std::int64_t FileInfo::* field) {
 }
 
 std::optional<SourceInfo> read_source(const std::filesystem::path& description) {
-  std::ifstream file(description);
-  if (!file) return {};
+  const std::optional<std::string> text = disk::text(description);
+  if (!text) return {};
   try {
-    const auto json = nlohmann::json::parse(file);
+    const auto json = nlohmann::json::parse(*text);
     return SourceInfo{.files = json.at("files"),
                       .skipped_files = json.at("skipped_files"),
                       .skipped_lines = json.value("skipped_lines", std::int64_t{0}),

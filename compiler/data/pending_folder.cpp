@@ -7,9 +7,11 @@
 #include <cerrno>
 #include <charconv>
 #include <ctime>
+#include <system_error>
 
 #include "error.h"
 #include "files/atomic_directory.h"
+#include "files/disk.h"
 
 namespace llmc::data {
 namespace fs = std::filesystem;
@@ -26,7 +28,7 @@ sigset_t ending_signals() {
 }  // namespace
 
 PendingFolder::PendingFolder(const fs::path& target, const Writer& writer, Check check)
-    : target_(fs::absolute(target).lexically_normal()), writer_(writer), check_(std::move(check)) {
+    : target_(disk::absolute(target, writer.exit).lexically_normal()), writer_(writer), check_(std::move(check)) {
   if (!target_.has_filename()) target_ = target_.parent_path();  // "out/"
   check_target();
   path_ = fmt::format("{}.partial-{}", target_.string(), ::getpid());
@@ -38,7 +40,12 @@ PendingFolder::PendingFolder(const fs::path& target, const Writer& writer, Check
   // Blocked before any other thread begins, so that none but the watcher gets them.
   const sigset_t set = ending_signals();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
-  watcher_ = std::thread([this] { watch(); });
+  try {
+    watcher_ = std::thread([this] { watch(); });
+  } catch (const std::system_error&) {
+    remove();
+    throw;
+  }
 }
 
 PendingFolder::~PendingFolder() {
@@ -71,14 +78,14 @@ void PendingFolder::watch() {
 void PendingFolder::remove_orphans() const {
   const std::string start = target_.filename().string() + ".partial-";
   std::error_code ignored;
-  for (const fs::directory_entry& entry : fs::directory_iterator(target_.parent_path(), ignored)) {
-    const std::string name = entry.path().filename().string();
+  for (const fs::path& entry : disk::readable_entries(target_.parent_path())) {
+    const std::string name = entry.filename().string();
     if (name.compare(0, start.size(), start) != 0) continue;
     pid_t process = 0;
     const auto [end, error] = std::from_chars(name.data() + start.size(), name.data() + name.size(), process);
     const bool dead = error == std::errc() && end == name.data() + name.size() && process > 0 &&
                       ::kill(process, 0) != 0 && errno == ESRCH;
-    if (dead) fs::remove_all(entry.path(), ignored);
+    if (dead) fs::remove_all(entry, ignored);
   }
 }
 
@@ -91,11 +98,11 @@ void PendingFolder::publish() {
 
 void PendingFolder::check_target() const {
   std::error_code error;
-  if (!fs::exists(target_, error)) return;
+  if (!disk::exists(target_, writer_.exit)) return;
   if (!fs::is_directory(target_, error) || fs::is_symlink(target_, error))
     throw Failure(writer_.exit,
                   fmt::format("'{}' exists and is not a folder; choose another {}", target_.string(), writer_.option));
-  for (const fs::directory_entry& entry : fs::directory_iterator(target_)) check_(entry);
+  for (const fs::path& entry : disk::entries(target_, writer_.exit)) check_(entry);
 }
 
 }  // namespace llmc::data

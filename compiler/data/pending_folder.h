@@ -16,7 +16,7 @@ namespace llmc::data {
 class PendingFolder {
  public:
   /// Called with what lies in a folder that has the name already; throws where that must stay.
-  using Check = std::function<void(const std::filesystem::directory_entry&)>;
+  using Check = std::function<void(const std::filesystem::path&)>;
 
   /// Throws Failure(writer.exit) where `target` is anything but a new folder or one that is empty or that `check` lets
   /// go.

@@ -14,6 +14,7 @@
 
 #include "compiler/devices/files.h"
 #include "error.h"
+#include "files/disk.h"
 #include "spec/scalars.h"
 #include "spec/schema.h"
 
@@ -184,7 +185,7 @@ class Reader {
 };
 
 Device read_file(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
+  std::ifstream file = disk::open(path);
   std::ostringstream text;
   if (file) text << file.rdbuf();
   if (!file || text.str().size() > kLargestFile)
@@ -306,16 +307,15 @@ std::filesystem::path user_folder() {
 
 std::filesystem::path user_file(const std::string& name) {
   const std::filesystem::path folder = user_folder(), path = folder / (name + ".yaml");
-  return !folder.empty() && std::filesystem::is_regular_file(path) ? path : std::filesystem::path();
+  std::error_code unknown;  // a folder that may not be searched holds no file for this process
+  return !folder.empty() && std::filesystem::is_regular_file(path, unknown) ? path : std::filesystem::path();
 }
 
 std::vector<Device> listed() {
   std::vector<Device> devices;
   for (const Device& device : all()) devices.push_back(named(device.name));
-  std::error_code missing;
   std::set<std::filesystem::path> more;
-  for (const auto& entry : std::filesystem::directory_iterator(user_folder(), missing)) {
-    const std::filesystem::path& path = entry.path();
+  for (const std::filesystem::path& path : disk::readable_entries(user_folder())) {
     const bool built_in = std::ranges::any_of(all(), [&](const Device& device) { return device.name == path.stem(); });
     if (path.extension() == ".yaml" && !built_in) more.insert(path);
   }

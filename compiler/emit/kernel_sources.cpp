@@ -2,18 +2,22 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
+#include <cstring>
 #include <exception>
 #include <fstream>
 #include <sstream>
+#include <system_error>
 #include <thread>
 
 #include "error.h"
+#include "files/disk.h"
 
 namespace llmc::emit {
 
 std::string read_text(const std::filesystem::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  if (!in) throw Failure(Exit::internal, "cannot read " + file.string());
+  std::ifstream in = disk::open(file);
+  if (!in) throw Failure(Exit::toolchain, "cannot read " + file.string() + ": " + std::strerror(errno));
   std::ostringstream text;
   text << in.rdbuf();
   return text.str();
@@ -69,9 +73,13 @@ std::vector<KernelSource> kernel_sources(const plan::Plan& plan, const SourceTre
         errors[i] = std::current_exception();
       }
   };
-  std::thread second(work);
+  std::jthread second;
+  try {
+    second = std::jthread(work);
+  } catch (const std::system_error&) {  // the system gives no other: this one does all
+  }
   work();
-  second.join();
+  if (second.joinable()) second.join();
   for (const std::exception_ptr& error : errors)
     if (error) std::rethrow_exception(error);
   return sources;

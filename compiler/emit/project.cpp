@@ -11,6 +11,8 @@
 #include "compiler/emit/printer.h"
 #include "compiler/emit/step_printer.h"
 #include "error.h"
+#include "files/disk.h"
+#include "files/durable_file.h"
 
 namespace llmc::emit {
 
@@ -19,6 +21,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* kManifest = ".llmc-files";
+constexpr Writer kProjectWriter{Exit::usage, "-o"};
 
 std::string kernels_header(const plan::Plan& plan, const std::vector<KernelSource>& sources) {
   Source out;
@@ -31,7 +34,7 @@ std::string kernels_header(const plan::Plan& plan, const std::vector<KernelSourc
 
 std::set<std::string> earlier_files(const fs::path& folder) {
   std::set<std::string> names;
-  std::ifstream list(folder / kManifest);
+  std::ifstream list = disk::open(folder / kManifest);
   for (std::string line; std::getline(list, line);) names.insert(line);
   return names;
 }
@@ -42,35 +45,34 @@ bool is_inside(const std::string& file) {
 }
 
 void add_sources(Files& files, const fs::path& from, const std::string& to) {
-  for (const auto& entry : fs::recursive_directory_iterator(from)) {
-    const std::string extension = entry.path().extension();
+  for (const fs::path& file : disk::files_below(from, Exit::toolchain)) {
+    const std::string extension = file.extension();
     const bool source = extension == ".h" || extension == ".cpp" || extension == ".cu" || extension == ".cmake" ||
-                        entry.path().filename() == "CMakeLists.txt";
-    if (entry.is_regular_file() && source)
-      files[to + "/" + fs::relative(entry.path(), from).generic_string()] = read_text(entry.path());
+                        file.filename() == "CMakeLists.txt";
+    if (source) files[to + "/" + file.lexically_relative(from).generic_string()] = read_text(file);
   }
 }
 
 }  // namespace
 
 void write_file(const fs::path& file, const std::string& text) {
-  if (std::ifstream old(file, std::ios::binary); old) {
+  if (std::ifstream old = disk::open(file); old) {
     std::ostringstream now;
     now << old.rdbuf();
     if (now.str() == text) return;  // the time stamp stays, so that nothing is built again
   }
-  fs::create_directories(file.parent_path());
+  make_directories(file.parent_path(), kProjectWriter);
   const fs::path temporary = file.string() + ".new";
   {
     std::ofstream out(temporary, std::ios::binary | std::ios::trunc);
     out << text;
     out.close();
     if (!out) {
-      fs::remove(temporary);
+      disk::remove(temporary, Exit::usage);
       throw Failure(Exit::usage, "cannot write " + file.string() + "; is the disk full or the folder read-only?");
     }
   }
-  fs::rename(temporary, file);
+  disk::rename(temporary, file, Exit::usage);
 }
 
 Files emit_project(const plan::Plan& plan, const ProgramTexts& texts, const SourceTree& tree, Style style,
@@ -91,14 +93,12 @@ Files emit_project(const plan::Plan& plan, const ProgramTexts& texts, const Sour
 }
 
 void make_project_folder(const fs::path& folder) {
-  if (fs::exists(folder) && !fs::is_directory(folder))
+  if (disk::exists(folder, Exit::usage) && !disk::is_folder(folder, Exit::usage))
     throw Failure(Exit::usage, folder.string() + " is not a folder; name another one with -o");
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) throw Failure(Exit::usage, "cannot make " + folder.string() + ": " + error.message());
-  if (fs::exists(folder / kManifest)) return;
-  for (const auto& entry : fs::directory_iterator(folder))
-    if (entry.path().filename() != kLockFile)
+  make_directories(folder, kProjectWriter);
+  if (disk::exists(folder / kManifest, Exit::usage)) return;
+  for (const fs::path& entry : disk::entries(folder, Exit::usage))
+    if (entry.filename() != kLockFile)
       throw Failure(Exit::usage,
                     folder.string() + " holds files that llmc did not write; name an empty or a new folder");
 }
@@ -107,9 +107,9 @@ namespace {
 
 /// What a killed llmc was writing.
 void remove_unfinished(const fs::path& folder) {
-  std::error_code missing;
-  for (const auto& entry : fs::directory_iterator(folder, missing))
-    if (entry.path().extension() == ".new" && entry.is_regular_file()) fs::remove(entry.path(), missing);
+  std::error_code ignored;
+  for (const fs::path& file : disk::readable_entries(folder))
+    if (file.extension() == ".new" && fs::is_regular_file(file, ignored)) fs::remove(file, ignored);
 }
 
 }  // namespace
@@ -125,7 +125,7 @@ void write_project(const Files& files, const fs::path& folder, const SourceTree&
   std::string list;
   for (const auto& [name, text] : all) list += name + '\n';
   for (const std::string& name : earlier_files(folder))
-    if (!all.count(name) && is_inside(name)) fs::remove(folder / name);
+    if (!all.count(name) && is_inside(name)) disk::remove(folder / name, Exit::usage);
   write_file(folder / kManifest, list);
   for (const auto& [name, text] : all) write_file(folder / name, text);
 }

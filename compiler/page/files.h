@@ -4,7 +4,9 @@
 namespace llmc::page::files {
 
 extern const char* const kStyle;
-extern const char* const kCommon;
+extern const char* const kElements;
+extern const char* const kNumbers;
+extern const char* const kAxes;
 extern const char* const kPlotLibrary;
 extern const char* const kPlotStyle;
 extern const char* const kPlotLicense;

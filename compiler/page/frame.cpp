@@ -41,7 +41,9 @@ std::string frame(const Parts& parts) {
   text += "<script id=\"data\" type=\"application/json\">" + as_script_data(parts.data) + "</script>\n";
   element("<script>\n/*\n", files::kPlotLicense, "*/\n");
   element("", files::kPlotLibrary, "</script>\n");
-  element("<script>\n", files::kCommon, "</script>\n");
+  element("<script>\n", files::kElements, "\n");
+  element(files::kNumbers, "\n", files::kAxes);
+  text += "</script>\n";
   for (const char* script : parts.scripts) element("<script>\n", script, "</script>\n");
   return text + "</body>\n</html>\n";
 }

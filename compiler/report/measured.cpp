@@ -11,6 +11,7 @@
 #include "compiler/plan/price.h"
 #include "compiler/report/plan_report.h"
 #include "error.h"
+#include "files/disk.h"
 
 namespace llmc::report {
 
@@ -34,11 +35,11 @@ Key key_of(const Plan& plan, const plan::Launch& launch) {
 }
 
 Json parse(const std::filesystem::path& file) {
-  std::ifstream in(file);
+  const std::optional<std::string> text = disk::text(file);
   std::error_code unknown;
   if (std::filesystem::is_directory(file, unknown)) refuse(file, "that is a folder; name the file in it");
-  if (!in) refuse(file, "there is no such file, or it cannot be read");
-  const Json trace = Json::parse(in, nullptr, false);
+  if (!text) refuse(file, "there is no such file, or it cannot be read");
+  const Json trace = Json::parse(*text, nullptr, false);
   if (!trace.is_object() || !trace.contains("traceEvents") || !trace.contains("otherData") ||
       !trace["otherData"].contains("fingerprint"))
     refuse(file, "this is no timeline; trainer --timeline FILE writes one");

@@ -7,12 +7,14 @@
 #include <cstring>
 
 #include "error.h"
+#include "files/disk.h"
 
 namespace llmc::runs {
 
 LastLines::LastLines(const std::filesystem::path& path) : path_(path) {
-  std::error_code missing;
-  if (!std::filesystem::exists(path, missing)) return;
+  if (!disk::exists(path, Exit::checkpoint)) return;
+  if (!disk::is_file(path, Exit::checkpoint))  // opening a pipe would wait for its writer
+    throw Failure(Exit::checkpoint, fmt::format("cannot read '{}': that is no file", path.string()));
   in_.open(path, std::ios::binary | std::ios::ate);
   const auto size = in_.tellg();
   if (!in_ || size < 0)
@@ -26,6 +28,9 @@ LastLines::LastLines(const std::filesystem::path& path) : path_(path) {
 bool LastLines::read_more() {
   constexpr std::uint64_t kBlock = 1u << 16;
   if (left_ == 0) return false;
+  if (text_.size() > kMostLineBytes)
+    throw Failure(Exit::checkpoint,
+                  fmt::format("'{}' has a line of more than {} MiB", path_.filename().string(), kMostLineBytes >> 20));
   std::string block(std::min(left_, kBlock), '\0');
   left_ -= block.size();
   in_.seekg(static_cast<std::streamoff>(left_));

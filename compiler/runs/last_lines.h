@@ -1,6 +1,7 @@
 // The lines of a growing file from its end, since what a run did last stands there and the file may be large.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -9,9 +10,12 @@
 
 namespace llmc::runs {
 
+inline constexpr std::size_t kMostLineBytes = std::size_t{4} << 20;  // no trainer writes a longer line
+
 class LastLines {
  public:
-  /// A file that is not there has no lines. Throws Failure(checkpoint) where it cannot be read.
+  /// A file that is not there has no lines. Throws Failure(checkpoint) where it cannot be read, as next() does for a
+  /// line of more than kMostLineBytes.
   explicit LastLines(const std::filesystem::path& path);
 
   /// The line before the one that was given last, at first the last one, without its line break. What stands behind the

@@ -11,6 +11,7 @@
 
 #include "compiler/page/frame.h"
 #include "compiler/runs/page_files.h"
+#include "files/disk.h"
 #include "spec/fingerprint.h"
 #include "spec/schema.h"
 
@@ -28,7 +29,7 @@ Object finite(double number) { return std::isfinite(number) ? Object(number) : O
 /// What tells the runs apart: their paths behind the folders that all have in common.
 std::vector<std::string> short_names(std::span<const Record> runs) {
   std::vector<fs::path> paths;
-  for (const Record& run : runs) paths.push_back(fs::weakly_canonical(fs::absolute(run.summary.path)));
+  for (const Record& run : runs) paths.push_back(disk::canonical_if_known(run.summary.path));
   fs::path common = paths.front().parent_path();
   for (const fs::path& path : paths)
     while (common != common.root_path() && path.lexically_relative(common).string().starts_with(".."))

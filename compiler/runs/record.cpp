@@ -10,7 +10,9 @@
 #include <set>
 #include <utility>
 
+#include "compiler/runs/last_lines.h"
 #include "compiler/runs/outliers.h"
+#include "files/disk.h"
 #include "run/run_folder.h"
 #include "spec/values.h"
 
@@ -25,13 +27,28 @@ void add_problem(Record& record, const std::string& problem) {
   if (all.find(problem) == std::string::npos) all += (all.empty() ? "" : "; ") + problem;
 }
 
+/// Reads a line; one of more than kMostLineBytes is passed over and comes out empty. False where no whole line is left.
+bool next_line(std::istream& in, std::vector<char>& buffer, std::string& line) {
+  in.getline(buffer.data(), static_cast<std::streamsize>(buffer.size()));
+  const bool whole = !in.fail();
+  if (!whole && !in.eof()) {
+    in.clear();
+    in.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+  }
+  if (in.eof() || in.bad()) return false;
+  line.assign(buffer.data(), whole ? static_cast<std::size_t>(in.gcount()) - 1 : 0);
+  return true;
+}
+
 /// Calls `take` with each whole line that is an object with a step. What stands behind the last line break is being
 /// written, or was left by a kill.
 void for_each_line(Record& record, const char* file, const std::function<void(Object&&)>& take) {
-  std::ifstream in(record.summary.path / file, std::ios::binary);
+  std::ifstream in = disk::open(record.summary.path / file);
+  if (!in) return;
+  std::vector<char> buffer(kMostLineBytes + 1);
   std::string line;
   std::int64_t wrong = 0;
-  while (std::getline(in, line) && !in.eof()) {
+  while (next_line(in, buffer, line)) {
     Object object = Object::parse(line, nullptr, false);
     if (object.is_object() && object.contains("step") && object["step"].is_number_integer())
       take(std::move(object));
@@ -142,12 +159,11 @@ Record read_record(const std::filesystem::path& run) {
   });
   add_times(record.lines, record.starts);
   mark_outliers(record.lines);
-  std::ifstream plan(run / "plan.json", std::ios::binary);
-  record.plan = Object::parse(plan, nullptr, false);
-  if (!record.plan.is_object()) {
-    if (std::filesystem::exists(run / "plan.json")) add_problem(record, "'plan.json' is no JSON object");
-    record.plan = nullptr;
+  if (const std::optional<std::string> plan = disk::text(run / "plan.json")) {
+    record.plan = Object::parse(*plan, nullptr, false);
+    if (!record.plan.is_object()) add_problem(record, "'plan.json' is no JSON object");
   }
+  if (!record.plan.is_object()) record.plan = nullptr;
   try {  // summarise() has said what is wrong
     if (const std::optional<std::string> text = RunFolder::spec_yaml(run))
       record.values = spec::read_values(*text, "spec.yaml");

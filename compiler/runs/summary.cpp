@@ -1,8 +1,11 @@
 #include "compiler/runs/summary.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -10,6 +13,7 @@
 #include "checkpoint/manifest.h"
 #include "compiler/runs/last_lines.h"
 #include "error.h"
+#include "files/disk.h"
 #include "run/run_folder.h"
 #include "spec/validation_sets.h"
 #include "spec/values.h"
@@ -82,7 +86,7 @@ void read_spec(Summary& run, std::string& val_loss) try {
     const spec::Spec spec = spec::read_values(*text, "spec.yaml").spec;
     run.steps = spec.schedule.steps;
     val_loss += spec::metric_suffix(spec::leading_set(spec));
-  } else if (fs::exists(run.path / "history.jsonl")) {
+  } else if (disk::exists(run.path / "history.jsonl", Exit::checkpoint)) {
     throw std::runtime_error("there is none");
   }
 } catch (const std::exception& error) {
@@ -97,6 +101,21 @@ State state_of(const Summary& run, bool running, std::int64_t saved) {
 
 }  // namespace
 
+namespace {
+
+/// Why a folder, or what a run has in it, is kept from this process; empty where it is not.
+std::string why_unreadable(const fs::path& folder) try {
+  if (!RunFolder::holds_run(folder)) disk::entries(folder, Exit::checkpoint);
+  for (const char* file : {"spec.yaml", "history.jsonl", "metrics.jsonl"})
+    if (disk::exists(folder / file, Exit::checkpoint) && ::access((folder / file).c_str(), R_OK) != 0)
+      return fmt::format("cannot read '{}': {}", file, std::strerror(errno));
+  return {};
+} catch (const Failure& failure) {
+  return failure.what();
+}
+
+}  // namespace
+
 const char* name(State state) {
   switch (state) {
     case State::running: return "running";
@@ -104,6 +123,7 @@ const char* name(State state) {
     case State::stopped: return "stopped";
     case State::failed: return "failed";
     case State::damaged: return "damaged";
+    case State::unreadable: return "unreadable";
   }
   return "";
 }
@@ -111,6 +131,11 @@ const char* name(State state) {
 Summary summarise(const fs::path& path) {
   Summary run;
   run.path = path;
+  run.problem = why_unreadable(path);
+  if (!run.problem.empty()) {
+    run.state = State::unreadable;
+    return run;
+  }
   std::int64_t saved = 0;
   const auto read = [&](const auto& part) {
     try {
@@ -137,18 +162,15 @@ namespace {
 
 /// Whether there is a run in `folder` or below.
 bool look_into(const fs::path& folder, int depth, Found& found) {
-  std::error_code unreadable;
-  if (RunFolder::holds_run(folder)) {
+  std::error_code gone;
+  if (!why_unreadable(folder).empty() || RunFolder::holds_run(folder)) {
     found.runs.push_back(folder);
     return true;
   }
-  if (depth == kDeepest || (depth > 0 && fs::is_symlink(folder))) return false;
+  if (depth == kDeepest || (depth > 0 && fs::is_symlink(folder, gone))) return false;
   std::vector<fs::path> folders;
-  for (fs::directory_iterator at(folder, unreadable), end; !unreadable && at != end; at.increment(unreadable)) {
-    std::error_code gone;
-    if (at->is_directory(gone) && !at->path().filename().string().starts_with('.')) folders.push_back(at->path());
-  }
-  std::ranges::sort(folders);
+  for (const fs::path& entry : disk::entries(folder, Exit::checkpoint))
+    if (fs::is_directory(entry, gone) && !entry.filename().string().starts_with('.')) folders.push_back(entry);
   Found below;
   for (const fs::path& each : folders)
     if (!look_into(each, depth + 1, below)) below.others.push_back(each);

@@ -10,11 +10,12 @@
 namespace llmc::runs {
 
 enum class State {
-  running,   // a trainer holds the folder's lock
-  finished,  // the last step of the schedule is done, and saved
-  stopped,   // ended earlier, with everything saved
-  failed,    // ended otherwise: steps behind the newest checkpoint are lost
-  damaged    // the folder cannot be read; Summary::problem says why
+  running,    // a trainer holds the folder's lock
+  finished,   // the last step of the schedule is done, and saved
+  stopped,    // ended earlier, with everything saved
+  failed,     // ended otherwise: steps behind the newest checkpoint are lost
+  damaged,    // what is in the folder cannot be parsed; Summary::problem says why
+  unreadable  // the system does not let this process read the folder; Summary::problem says why
 };
 const char* name(State state);
 
@@ -34,7 +35,7 @@ struct Summary {
 Summary summarise(const std::filesystem::path& run);
 
 struct Found {
-  std::vector<std::filesystem::path> runs;    // sorted
+  std::vector<std::filesystem::path> runs;    // sorted; with folders that cannot be read, which may be some
   std::vector<std::filesystem::path> others;  // folders with no run in them, nor below
 };
 

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "files/disk.h"
 #include "spec/source.h"
 #include "train/console.h"
 
@@ -22,7 +23,7 @@ using Row = std::array<std::string, kColumns>;
 /// The folder's own name where `run` is `base`.
 std::string shown(const fs::path& run, const fs::path& base) {
   const fs::path relative = run.lexically_relative(base);
-  return relative.empty() || relative == "." ? fs::weakly_canonical(run).filename().string() : relative.string();
+  return relative.empty() || relative == "." ? disk::canonical_if_known(run).filename().string() : relative.string();
 }
 
 std::string shown_number(const std::optional<double>& number, const char* format) {

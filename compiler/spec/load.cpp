@@ -9,6 +9,7 @@
 #include <map>
 
 #include "compiler/spec/yaml_reader.h"
+#include "files/disk.h"
 #include "spec/binder.h"
 #include "spec/fingerprint.h"
 #include "spec/overrides.h"
@@ -207,18 +208,13 @@ class Loader {
     if (path.is_absolute() || directory_of(file) == directory) return path.string();
     const fs::path from = fs::path(directory_of(file)) / path;
     const fs::path rebased = from.lexically_normal().lexically_relative(fs::path(directory).lexically_normal());
-    return (rebased.empty() ? fs::absolute(from) : rebased).string();
+    return (rebased.empty() ? disk::absolute(from, Exit::usage) : rebased).string();
   }
 
   /// A path that was typed is relative to the current directory.
   static std::string rebased_word(const fs::path& path, const std::string& directory) {
     if (path.is_absolute() || directory == ".") return path.string();
-    std::error_code error;
-    const auto real = [&](const fs::path& p) {
-      const fs::path whole = fs::absolute(p, error), found = fs::weakly_canonical(whole, error);
-      return error ? whole.lexically_normal() : found;
-    };
-    return real(path).lexically_relative(real(directory)).string();
+    return disk::canonical_if_known(path).lexically_relative(disk::canonical_if_known(directory)).string();
   }
 
   const ReadFile& read_file_;
@@ -246,9 +242,10 @@ std::string missing_advice(const std::string& path) {
 
 }  // namespace
 
-std::optional<std::string> read_regular_file(const std::string& path) {
-  std::error_code error;
-  if (!fs::is_regular_file(path, error)) return {};
+namespace {
+
+/// At most kMaxBytes + 1 bytes.
+std::optional<std::string> read_text(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::string text(kMaxBytes + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
@@ -257,9 +254,23 @@ std::optional<std::string> read_regular_file(const std::string& path) {
   return text;
 }
 
+}  // namespace
+
+std::optional<std::string> read_regular_file(const std::string& path) {
+  std::error_code error;
+  return fs::is_regular_file(path, error) ? read_text(path) : std::nullopt;
+}
+
+bool is_open_pipe(const std::string& path) {
+  std::error_code error;
+  const bool named = path.starts_with("/dev/fd/") || path.starts_with("/proc/self/fd/") || path == "/dev/stdin";
+  return named && fs::is_fifo(path, error);
+}
+
 LoadResult load(const std::string& path, const std::vector<std::string>& overrides, const Accept& accept) {
-  const std::optional<std::string> text = read_regular_file(path);
-  if (text) return load_text(*text, path, overrides, read_regular_file, accept);
+  const bool pipe = is_open_pipe(path);
+  const std::optional<std::string> text = pipe ? read_text(path) : read_regular_file(path);
+  if (text) return load_text(*text, pipe ? kPipeName : path, overrides, read_regular_file, accept);
   LoadResult result;
   std::error_code error;
   const bool folder = fs::is_directory(path, error), there = fs::exists(path, error) || error;

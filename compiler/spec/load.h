@@ -33,4 +33,11 @@ LoadResult load_text(const std::string& text, const std::string& name, const std
 /// What `load` reads files with: regular files only.
 std::optional<std::string> read_regular_file(const std::string& path);
 
+/// Name of a spec that came through a pipe, as from `<(...)`: there is no file, and relative paths in it are from the
+/// working folder.
+inline constexpr char kPipeName[] = "(pipe)";
+
+/// Whether the path is a pipe that this process has open, which can be read once: /dev/fd/63, /dev/stdin.
+bool is_open_pipe(const std::string& path);
+
 }  // namespace llmc::spec

@@ -8,6 +8,7 @@
 
 #include "compiler/data/shard_writer.h"
 #include "compiler/verify/arithmetic.h"
+#include "files/durable_file.h"
 #include "plural.h"
 
 namespace llmc::verify {
@@ -63,7 +64,7 @@ Reduction reduce(const spec::Spec& spec, const plan::Plan& plan, std::int64_t st
 }
 
 std::string write_tokens(const plan::Plan& plan, std::int64_t steps, const std::filesystem::path& folder) {
-  std::filesystem::create_directories(folder);
+  make_directories(folder, {Exit::usage, "-o"});
   const std::int64_t vocabulary = plan.spec.model.vocab_size;
   const std::int64_t count = steps * plan.spec.batch.tokens + 1;
   std::mt19937_64 draws(plan.spec.data.seed);

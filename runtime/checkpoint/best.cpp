@@ -4,6 +4,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "error.h"
+#include "files/disk.h"
 
 namespace llmc {
 
@@ -16,11 +17,12 @@ fs::path best_file(const fs::path& run) { return checkpoints_directory(run) / "b
 }  // namespace
 
 std::optional<Best> read_best(const fs::path& run) try {
-  if (!fs::exists(best_file(run))) return std::nullopt;
+  if (!disk::exists(best_file(run), Exit::checkpoint)) return std::nullopt;
   const nlohmann::json text = nlohmann::json::parse(read_small_file(best_file(run)));
   Best best{text.at("step").get<std::int64_t>(), text.at("validation").get<std::string>(),
             text.at("loss").get<double>()};
-  if (best.step < 0 || !fs::exists(checkpoints_directory(run) / checkpoint_name(best.step))) return std::nullopt;
+  if (best.step < 0 || !disk::exists(checkpoints_directory(run) / checkpoint_name(best.step), Exit::checkpoint))
+    return std::nullopt;
   return best;
 } catch (const nlohmann::json::exception&) {
   return std::nullopt;

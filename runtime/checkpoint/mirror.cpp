@@ -7,6 +7,7 @@
 #include "checkpoint/retention.h"
 #include "error.h"
 #include "files/atomic_directory.h"
+#include "files/disk.h"
 
 namespace llmc {
 
@@ -54,7 +55,8 @@ void mirror_checkpoint(const fs::path& checkpoint, std::int64_t step, const fs::
 }
 
 void check_mirror(const fs::path& mirror, const fs::path& run) {
-  const fs::path second = fs::weakly_canonical(mirror), first = fs::weakly_canonical(run);
+  const fs::path second = disk::weakly_canonical(mirror, Exit::checkpoint),
+                 first = disk::weakly_canonical(run, Exit::checkpoint);
   if (lies_in(second, first) || lies_in(first, second))
     throw Failure(Exit::checkpoint, "checkpoint.mirror '" + mirror.string() + "' and the run folder '" + run.string() +
                                         "' lie in each other; a mirror is for another disk");

@@ -6,6 +6,7 @@
 
 #include "error.h"
 #include "files/atomic_directory.h"
+#include "files/disk.h"
 
 namespace llmc {
 
@@ -14,7 +15,8 @@ namespace fs = std::filesystem;
 fs::path checkpoints_directory(const fs::path& run) { return run / "checkpoints"; }
 
 fs::path run_of(const fs::path& checkpoint) {
-  const fs::path parent = fs::absolute(checkpoint / "").lexically_normal().parent_path().parent_path();
+  const fs::path parent =
+      disk::absolute(checkpoint / "", Exit::checkpoint).lexically_normal().parent_path().parent_path();
   return parent == checkpoints_directory(parent.parent_path()) ? parent.parent_path() : fs::path();
 }
 

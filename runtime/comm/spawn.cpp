@@ -24,7 +24,9 @@
 #include "comm/connection.h"
 #include "comm/rank_output.h"
 #include "error.h"
+#include "files/disk.h"
 #include "program_path.h"
+#include "standard_streams.h"
 
 namespace llmc {
 namespace {
@@ -105,10 +107,8 @@ pid_t start(const std::vector<std::string>& command, const ChildVariables& varia
 /// The children of a process: of mpirun, the ranks.
 std::vector<pid_t> children_of(pid_t pid) {
   std::vector<pid_t> children;
-  std::error_code error;
-  const std::string tasks = fmt::format("/proc/{}/task", pid);
-  for (const auto& task : std::filesystem::directory_iterator(tasks, error)) {
-    std::ifstream list(task.path() / "children");
+  for (const std::filesystem::path& task : disk::readable_entries(fmt::format("/proc/{}/task", pid))) {
+    std::ifstream list(task / "children");
     for (pid_t child; list >> child;) children.push_back(child);
   }
   return children;
@@ -216,6 +216,8 @@ class Ranks {
     while (const std::optional<std::string> line = output.lines.next()) print(output, *line);
     if (n <= 0)
       if (const std::optional<std::string> line = output.lines.rest()) print(output, *line);
+    // Said before the first step; once ranks train, their log is no reason to stop.
+    if (n > 0 && output.to == stdout && !std::exchange(shown_, true) && stream_error(stdout) != EPIPE) check_output();
     std::fflush(output.to);
     return n > 0;
   }
@@ -233,7 +235,7 @@ class Ranks {
       }
     }
     last_.add(rank, line);
-    fmt::print(output.to, "[rank {}] {}\n", rank, line);
+    std::fputs(fmt::format("[rank {}] {}\n", rank, line).c_str(), output.to);  // fmt::print throws where nobody reads
   }
 
   void pass_signals() {
@@ -304,6 +306,7 @@ class Ranks {
   std::vector<Output> outputs_;
   std::vector<std::string> said_;  // by mpirun
   LastLines last_;
+  bool shown_ = false;        // a line on standard output
   int code_ = 0, rank_ = -1;  // of the first that failed
   std::optional<MonotonicTime> limit_;
 };

@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "files/disk.h"
+
 namespace llmc {
 namespace fs = std::filesystem;
 
@@ -24,7 +26,7 @@ fs::path MaxIdCache::file_for(const std::string& identity) const {
 
 std::optional<std::uint64_t> MaxIdCache::find(const std::string& identity) const {
   if (folder_.empty()) return std::nullopt;
-  std::ifstream file(file_for(identity));
+  std::ifstream file = disk::open(file_for(identity));
   std::string stored;
   std::uint64_t max_id = 0;
   // The identity is in the file too, so a hash that two files share cannot hand one the answer of the other.

@@ -12,6 +12,7 @@
 #include "data/glob.h"
 #include "data/token_width.h"
 #include "error.h"
+#include "files/disk.h"
 #include "plural.h"
 
 namespace llmc {
@@ -47,7 +48,7 @@ fs::path with_extension(fs::path path, const char* extension) { return path.repl
 
 bool is_megatron(const fs::path& path) {
   const fs::path index = with_extension(path, ".idx");
-  return (path.extension() == ".idx" || path.extension() == ".bin") && fs::exists(index) &&
+  return (path.extension() == ".idx" || path.extension() == ".bin") && disk::exists(index, Exit::data) &&
          has_megatron_magic(MappedFile(index).bytes());
 }
 

@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <vector>
 
+#include "files/disk.h"
+
 namespace llmc {
 namespace {
 
@@ -92,10 +94,9 @@ void remove_directory(const fs::path& parent, const std::string& name) {
 
 void remove_stale_directories(const fs::path& parent, const std::string& prefix) {
   std::vector<fs::path> stale;
-  std::error_code error;
-  for (const fs::directory_entry& entry : fs::directory_iterator(parent, error)) {
-    const std::string name = entry.path().filename().string();
-    if (name.starts_with(kTemporary + prefix) || name.starts_with(kTrash + prefix)) stale.push_back(entry.path());
+  for (const fs::path& entry : disk::readable_entries(parent)) {
+    const std::string name = entry.filename().string();
+    if (name.starts_with(kTemporary + prefix) || name.starts_with(kTrash + prefix)) stale.push_back(entry);
   }
   for (const fs::path& path : stale) remove_tree(path);
 }

@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "error.h"
+#include "files/disk.h"
 
 namespace llmc {
 
@@ -16,7 +17,7 @@ class TemporaryFolder {
  public:
   /// `purpose`: a word of its name. Throws Failure(toolchain).
   explicit TemporaryFolder(const std::string& purpose) {
-    const std::filesystem::path parent = std::filesystem::temp_directory_path();
+    const std::filesystem::path parent = disk::temporary_files(Exit::toolchain);
     std::string name = (parent / ("llmc-" + purpose + "-XXXXXX")).string();
     if (!mkdtemp(name.data())) throw Failure(Exit::toolchain, "cannot make a folder in " + parent.string());
     path_ = name;

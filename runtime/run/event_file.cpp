@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "files/disk.h"
 #include "files/durable_file.h"
 
 namespace llmc {
@@ -25,12 +26,12 @@ double now() { return std::chrono::duration<double>(std::chrono::system_clock::n
 /// Ours, in the order of their names.
 std::vector<fs::path> event_files(const fs::path& folder) {
   std::vector<fs::path> files;
-  if (!fs::exists(folder)) return files;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
-    const std::string name = entry.path().filename().string();
-    if (name.starts_with(kPrefix) && name.ends_with(kSuffix) && entry.is_regular_file()) files.push_back(entry.path());
+  if (!disk::exists(folder, Exit::checkpoint)) return files;
+  for (const fs::path& file : disk::entries(folder, Exit::checkpoint)) {
+    const std::string name = file.filename().string();
+    if (name.starts_with(kPrefix) && name.ends_with(kSuffix) && disk::is_file(file, Exit::checkpoint))
+      files.push_back(file);
   }
-  std::ranges::sort(files);
   return files;
 }
 
@@ -81,7 +82,7 @@ void cut_events_after(const fs::path& folder, std::int64_t step, const Log& log)
   for (const fs::path& path : event_files(folder)) {
     std::ifstream in(path, std::ios::binary);
     if (!in) throw_errno("open", path);
-    const KeptEvents kept = kept_events(in, fs::file_size(path), step);
+    const KeptEvents kept = kept_events(in, disk::size(path, Exit::checkpoint), step);
     if (in.bad()) throw_errno("read", path);
     if (kept.damaged && log)
       log(fmt::format("'{}' is damaged at byte {}; TensorBoard's points behind it were dropped", path.string(),

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "error.h"
+#include "files/disk.h"
 #include "files/durable_file.h"
 
 namespace llmc {
@@ -48,8 +49,8 @@ JsonLines::JsonLines(const fs::path& path) : file_(path) {
 void JsonLines::append(std::string_view line) { file_.append(std::string(line) + "\n"); }
 
 void truncate_lines_after(const fs::path& path, std::int64_t step, const Log& log) {
-  if (!fs::exists(path)) return;
-  std::ifstream in(path, std::ios::binary);
+  if (!disk::exists(path, Exit::checkpoint)) return;
+  std::ifstream in = disk::open(path);
   if (!in) throw_errno("open", path);
   const fs::path temporary = path.parent_path() / (".tmp-" + path.filename().string());
   std::error_code ignored;

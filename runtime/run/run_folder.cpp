@@ -9,6 +9,7 @@
 #include "checkpoint/retention.h"
 #include "error.h"
 #include "files/atomic_directory.h"
+#include "files/disk.h"
 #include "files/durable_file.h"
 #include "spec/fingerprint.h"
 #include "spec/values.h"
@@ -36,7 +37,9 @@ void write_where_different(const fs::path& path, std::string_view content) {
 
 }  // namespace
 
-bool RunFolder::holds_run(const fs::path& directory) { return fs::exists(directory / "state" / "model"); }
+bool RunFolder::holds_run(const fs::path& directory) {
+  return disk::exists(directory / "state" / "model", Exit::checkpoint);
+}
 
 void RunFolder::check_model(const fs::path& directory, const spec::Spec& spec) {
   if (!holds_run(directory)) return;
@@ -50,29 +53,29 @@ void RunFolder::check_model(const fs::path& directory, const spec::Spec& spec) {
   } catch (const std::invalid_argument&) {  // the fingerprints say enough
   }
   throw Failure(Exit::checkpoint,
-                "run folder '" + fs::absolute(directory).lexically_normal().string() +
+                "run folder '" + disk::absolute(directory, Exit::checkpoint).lexically_normal().string() +
                     "' holds a run of another model: " + (keys.empty() ? "'" + theirs + "' -> '" + ours + "'" : keys) +
                     "; choose another --run");
 }
 
 std::optional<std::string> RunFolder::spec_yaml(const fs::path& directory) {
-  if (!fs::exists(directory / "spec.yaml")) return std::nullopt;
+  if (!disk::exists(directory / "spec.yaml", Exit::checkpoint)) return std::nullopt;
   return read_small_file(directory / "spec.yaml");
 }
 
 RunFolder::RunFolder(const fs::path& directory, const spec::Spec& spec, Log log)
-    : directory_(fs::absolute(directory).lexically_normal()),
+    : directory_(disk::absolute(directory, Exit::checkpoint).lexically_normal()),
       log_(std::move(log)),
       model_(spec::model_fingerprint(spec) + "\n"),
       lock_(lock_folder(directory_, log_)) {
   const fs::path state = directory_ / "state";
-  if (fs::exists(state / "model")) {
+  if (disk::exists(state / "model", Exit::checkpoint)) {
     check_model(directory_, spec);
   } else {
     // The fingerprint comes first, so files of ours without one belong to somebody else.
     for (const char* name :
          {"spec.yaml", "plan.json", "history.jsonl", "metrics.jsonl", "samples.jsonl", "checkpoints"})
-      if (fs::exists(directory_ / name))
+      if (disk::exists(directory_ / name, Exit::checkpoint))
         throw Failure(Exit::checkpoint, "'" + directory_.string() + "' holds a '" + name +
                                             "' but is no run folder of this version; choose another --run");
     write_file_atomically(state / "model", model_);
@@ -82,7 +85,7 @@ RunFolder::RunFolder(const fs::path& directory, const spec::Spec& spec, Log log)
 
 std::string RunFolder::history(const fs::path& directory) {
   const fs::path path = directory / "history.jsonl";
-  return fs::exists(path) ? read_small_file(path, std::uint64_t{1} << 30) : std::string();
+  return disk::exists(path, Exit::checkpoint) ? read_small_file(path, std::uint64_t{1} << 30) : std::string();
 }
 
 void RunFolder::start(std::string_view spec_yaml, std::string_view plan_json, std::string_view history_line,
@@ -121,7 +124,7 @@ bool RunFolder::renew() {
                                         "' was removed while this run was training, and another run was started in it");
   }
   // Else the file system is in trouble, or somebody removed the lock alone: the save will show which.
-  if (errno != ENOENT || fs::exists(state / "model")) return false;
+  if (errno != ENOENT || disk::exists(state / "model", Exit::checkpoint)) return false;
   lock_ = lock_folder(directory_, log_);
   write_file_atomically(state / "model", model_);
   write_start();

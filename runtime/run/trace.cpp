@@ -4,6 +4,7 @@
 
 #include "checkpoint/manifest.h"
 #include "error.h"
+#include "files/disk.h"
 
 namespace llmc {
 
@@ -23,7 +24,7 @@ TraceWriter::TraceWriter(const fs::path& directory, std::span<const ParameterInf
 void TraceWriter::begin_step(std::int64_t step, const FlatSource& masters) {
   if (directory_.empty()) return write_parameters({}, stored_, masters);
   const std::string name = "step-" + std::to_string(step);
-  if (fs::exists(directory_ / name))
+  if (disk::exists(directory_ / name, Exit::usage))
     throw Failure(Exit::checkpoint,
                   "'" + (directory_ / name).string() + "' exists already; give an empty or new directory to --trace");
   inputs_.clear();

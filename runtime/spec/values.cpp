@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "error.h"
+#include "files/disk.h"
 #include "spec/binder.h"
 #include "spec/fingerprint.h"
 #include "spec/flow_reader.h"
@@ -143,7 +144,7 @@ LaidOver lay_over(const Values& base, const Node& root, const fs::path& director
     laid.values.derived.erase(path);
     change_paths(key, bound.spec, [&](const std::string& own, const std::string& written) {
       const bool typed = own == path || bound.names.count(own) > 0;
-      return typed ? fs::absolute(directory / written).lexically_normal().string() : written;
+      return typed ? disk::absolute(directory / written, Exit::usage).lexically_normal().string() : written;
     });
   }
   check_run_relations(bound, laid.diagnostics);

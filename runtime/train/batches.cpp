@@ -107,7 +107,9 @@ void print_batches(const Options& options, const ProgramInfo& info) {
       const auto sample = static_cast<std::int64_t>(id);
       const SamplePlace place = place_of(walk->samples(), sample);
       samples.push_back({{"id", id}, {"file", place.file}, {"token", place.token}, {"targets", targets}});
-      if (options.text) samples.back()["text"] = beginning_of(walk->samples(), sample, tokenizer.get());
+      if (options.text)
+        samples.back()["text"] =
+            (options.json ? beginning_of : shown_beginning_of)(walk->samples(), sample, tokenizer.get());
     }
     const Json line = as_json(step + 1, at, samples);
     if (options.json)

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "executable.h"
+#include "files/disk.h"
 #include "files/durable_file.h"
 #include "math/libraries.h"
 #include "math/tuning.h"
@@ -73,8 +74,8 @@ void print_header(Console& console, const Session& session, const Device& device
     console.text(fmt::format("loss    begins near ln {} = {:.2f}", info.vocab_size,
                              std::log(static_cast<double>(info.vocab_size))));
   // --resume may name a checkpoint of another folder: this one is where the run goes on.
-  const bool foreign = start && fs::weakly_canonical(start->checkpoint).parent_path() !=
-                                    fs::weakly_canonical(checkpoints_directory(run));
+  const bool foreign = start && disk::canonical_if_known(start->checkpoint).parent_path() !=
+                                    disk::canonical_if_known(checkpoints_directory(run));
   console.text(fmt::format("run     {}, {}{}", run.string(),
                            state.step ? fmt::format("resumed at step {}", state.step) : "from step 0",
                            foreign ? fmt::format(" of '{}'", start->checkpoint.string()) : ""));

@@ -8,6 +8,7 @@
 
 #include "device/device.h"
 #include "error.h"
+#include "files/disk.h"
 #include "option_checks.h"
 #include "shares.h"
 #include "spec/fingerprint.h"
@@ -79,12 +80,11 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
                "trainer");
   std::string run, trace, timing, timeline, timeline_steps, base, profile, batches;
   std::int64_t steps = 0;
-  auto* run_option =
-      app.add_option("--run", run,
-                     fmt::format("run folder: spec, history, metrics, samples, checkpoints (default: runs/{} beside "
-                                 "the spec)",
-                                 info.name))
-          ->type_name("DIR");
+  app.add_option("--run", run,
+                 fmt::format("run folder: spec, history, metrics, samples, checkpoints (default: runs/{} beside "
+                             "the spec)",
+                             info.name))
+      ->type_name("DIR");
   auto* steps_option =
       app.add_option(
              "--steps", steps,
@@ -223,7 +223,7 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
            "\nRun-time values and their defaults:\n" + list_run_time_keys(info);
   });
   try {
-    app.parse(argc, argv);
+    parse_words(app, argc, argv);
   } catch (const CLI::CallForVersion& version) {
     fmt::print("{}\n", version.what());
     return std::nullopt;
@@ -263,13 +263,9 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
     for (const char* training : {"--trace", "--timing", "--timeline", "--profile", "--ranks", "--no-final-checkpoint"})
       if (app.get_option(training)->count() > 0)
         throw Failure(Exit::usage, fmt::format("--batches trains nothing: leave out {}", training));
-  if ((run_option->count() > 0 && run.empty()) || options.resume.empty())
-    throw Failure(Exit::usage, "--run and --resume need a value; see --help");
   if (steps_option->count() > 0) options.steps = steps;
   if (device_option->count() + tuned_device->count() > 0) options.device = device;
   if (!deadline.empty()) options.deadline = duration(deadline);
-  if (timeline_option->count() > 0 && timeline.empty())
-    throw Failure(Exit::usage, "--timeline needs the name of a file");
   if (timeline_steps_option->count() > 0)
     options.timeline_steps = step_window("--timeline-steps", timeline_steps, false);
   if (!profile.empty()) options.profile = step_window("--profile", profile, false);
@@ -279,7 +275,7 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
   options.timing = timing;
   options.timeline = timeline;
   if (options.plan || options.tune) return options;  // they need no folder
-  options.base = base.empty() ? default_base() : fs::absolute(base);
+  options.base = base.empty() ? default_base() : disk::absolute(base, Exit::usage);
   options.run_named = !run.empty();
   options.run = run.empty() ? options.base / "runs" / info.name : fs::path(run);
   return options;

@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "error.h"
+#include "files/disk.h"
 #include "files/durable_file.h"
 
 namespace llmc {
@@ -61,7 +62,7 @@ fs::path moved(const Note& note, const fs::path& path, const fs::path& folder) {
 
 fs::path default_base(const fs::path& folder) {
   const Note note = read_note(folder);
-  if (note.spec_folder.empty()) return fs::current_path();
+  if (note.spec_folder.empty()) return disk::working_folder(Exit::usage);
   std::error_code missing;
   if (fs::equivalent(folder, note.folder, missing)) return note.spec_folder;
   const fs::path base = moved(note, note.spec_folder, folder);
@@ -104,7 +105,7 @@ std::vector<std::string> edited_spec_files(const fs::path& folder) {
 }
 
 std::string file_checksum(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
+  std::ifstream file = disk::open(path);
   if (path.empty() || !file) return {};
   Checksum checksum;
   char block[1 << 16];

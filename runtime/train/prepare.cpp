@@ -4,6 +4,7 @@
 
 #include "data/vocabulary.h"
 #include "error.h"
+#include "files/disk.h"
 #include "plural.h"
 #include "run/history.h"
 #include "spec/fingerprint.h"
@@ -39,7 +40,7 @@ void follow_rollback(TrainState& state, const StartPoint& start, const std::stri
   const std::optional<OrderFrom> from = order_after(history, state.step);
   if (!from || from->step != state.step || from->rollbacks <= state.guard.rollbacks ||
       from->order.data != state.data_fingerprint || from->order.seed != state.data_seed ||
-      fs::weakly_canonical(from->checkpoint) != fs::weakly_canonical(start.checkpoint))
+      disk::canonical_if_known(from->checkpoint) != disk::canonical_if_known(start.checkpoint))
     return;
   state.position = from->order.position;
   state.guard.rollbacks = from->rollbacks;
@@ -49,7 +50,7 @@ void follow_rollback(TrainState& state, const StartPoint& start, const std::stri
 /// the checkpoint lies in, or of this run.
 std::string changed_shards(const TrainState& saved, const Prepared& p, const fs::path& run) {
   if (saved.data_fingerprint == p.state.data_fingerprint) return "";
-  for (const fs::path& folder : {fs::absolute(p.start->checkpoint).lexically_normal().parent_path().parent_path(), run})
+  for (const fs::path& folder : {disk::absolute(p.start->checkpoint, Exit::checkpoint).lexically_normal().parent_path().parent_path(), run})
     if (const auto before = shards_of(RunFolder::history(folder), saved.data_fingerprint))
       return shard_changes(*before, p.shards);
   return "";

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "error.h"
+#include "files/disk.h"
 
 namespace llmc {
 
@@ -36,24 +37,25 @@ std::optional<StartPoint> find_start(const fs::path& run, const std::string& res
                          checkpoints_directory(run).string()));
     return StartPoint{latest->path, depth == Depth::checksums ? Trust::verified : Trust::unverified};
   }
-  if (fs::is_directory(checkpoints_directory(resume))) {
+  if (disk::is_folder(checkpoints_directory(resume), Exit::checkpoint)) {
     const auto latest = find_latest_checkpoint(resume, log, depth);
     if (!latest) refuse(fmt::format("the run '{}' has no checkpoint that is whole; give another --resume", resume));
     return find_start(run, latest->path.string(), log, depth);
   }
-  if (!fs::is_directory(resume))
+  if (!disk::is_folder(resume, Exit::checkpoint))
     refuse(
         fmt::format("there is no checkpoint '{}'; --resume takes auto, none, a run folder or a checkpoint such as "
                     "{}/checkpoints/step-00000100",
                     resume, run.string()));
-  if (!fs::exists(fs::path(resume) / "state.json") && !has_manifest(resume))
-    refuse(fmt::format(
-        "'{}' is {}; --resume takes a run folder, or a checkpoint such as {}/checkpoints/step-00000100", resume,
-        fs::exists(fs::path(resume) / "config.json") ? "a Hugging Face model, without optimizer state and place in the "
-                                                       "data; a new run begins with its weights by "
-                                                       "init.from"
-                                                     : "neither a run folder nor a checkpoint that a trainer saved",
-        run.string()));
+  if (!disk::exists(fs::path(resume) / "state.json", Exit::checkpoint) && !has_manifest(resume))
+    refuse(fmt::format("'{}' is {}; --resume takes a run folder, or a checkpoint such as {}/checkpoints/step-00000100",
+                       resume,
+                       disk::exists(fs::path(resume) / "config.json", Exit::checkpoint)
+                           ? "a Hugging Face model, without optimizer state and place in the "
+                             "data; a new run begins with its weights by "
+                             "init.from"
+                           : "neither a run folder nor a checkpoint that a trainer saved",
+                       run.string()));
   const std::int64_t step = read_train_state(resume).step;
   if (!checkpoints.empty() && checkpoints.back().step > step)
     refuse(

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "files/disk.h"
+
 namespace llmc {
 
 namespace fs = std::filesystem;
@@ -9,7 +11,8 @@ namespace fs = std::filesystem;
 namespace {
 
 void remove_from_mirror(const fs::path& mirror, std::int64_t step, const Log& log) try {
-  if (!mirror.empty() && fs::exists(checkpoints_directory(mirror))) remove_checkpoints_after(mirror, step);
+  if (!mirror.empty() && disk::exists(checkpoints_directory(mirror), Exit::checkpoint))
+    remove_checkpoints_after(mirror, step);
 } catch (const std::exception& failure) {  // the run itself has gone back
   log(fmt::format("the mirror keeps checkpoints that the run has left: {}", failure.what()));
 }
@@ -42,7 +45,7 @@ std::optional<TrainState> roll_back(const fs::path& run, const fs::path& mirror,
     HistoryEntry entry = start;
     entry.step = state.step;
     entry.time = utc_now();
-    entry.checkpoint = fs::absolute(checkpoint).lexically_normal().string();
+    entry.checkpoint = disk::absolute(checkpoint, Exit::checkpoint).lexically_normal().string();
     entry.order.position = state.position;
     entry.changed.clear();
     entry.shards.clear();

@@ -43,7 +43,12 @@ std::string beginning_of(const Samples& samples, std::int64_t sample, const Toke
   std::vector<std::int32_t> tokens(static_cast<std::size_t>(samples.sequence_length()) + 1);
   samples.read(sample, tokens);
   tokens.resize(static_cast<std::size_t>(std::min(kTokens, samples.sequence_length())));
-  return tokenizer ? quoted(printable(tokenizer->decode(tokens))) : fmt::format("{}", fmt::join(tokens, " "));
+  return tokenizer ? tokenizer->decode(tokens) : fmt::format("{}", fmt::join(tokens, " "));
+}
+
+std::string shown_beginning_of(const Samples& samples, std::int64_t sample, const Tokenizer* tokenizer) {
+  const std::string text = beginning_of(samples, sample, tokenizer);
+  return tokenizer ? quoted(printable(text)) : text;
 }
 
 }  // namespace llmc

@@ -16,8 +16,10 @@ struct SamplePlace {
 };
 SamplePlace place_of(const Samples& samples, std::int64_t sample);
 
-/// How the text of a sample begins, on one line, in quotes and safe on a terminal. Without a tokenizer (null): its
-/// first token ids. Throws Failure(data).
+/// How the text of a sample begins. Without a tokenizer (null): its first token ids. Throws Failure(data).
 std::string beginning_of(const Samples& samples, std::int64_t sample, const Tokenizer* tokenizer);
+
+/// The same for a terminal: text is on one line, in quotes, and its control characters are escaped.
+std::string shown_beginning_of(const Samples& samples, std::int64_t sample, const Tokenizer* tokenizer);
 
 }  // namespace llmc

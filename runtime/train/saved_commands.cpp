@@ -18,6 +18,7 @@
 #include "comm/rendezvous.h"
 #include "data/shards.h"
 #include "error.h"
+#include "files/disk.h"
 #include "plural.h"
 #include "run/run_folder.h"
 #include "spec/scalars.h"
@@ -54,7 +55,8 @@ Chosen choose(const SavedCommand& command, const ProgramInfo& info) {
   Chosen chosen{find_weights(command.checkpoint, built.spec, warn), built.spec};
   if (const fs::path& run = chosen.model.run; !run.empty())
     if (const auto text = RunFolder::spec_yaml(run))
-      chosen.values = go_on_with(built, read_spec(*text, fs::absolute(run).lexically_normal()), true).spec;
+      chosen.values =
+          go_on_with(built, read_spec(*text, disk::absolute(run, Exit::checkpoint).lexically_normal()), true).spec;
   return chosen;
 }
 
@@ -216,7 +218,6 @@ void sample(const SampleCommand& command, const Program& program) {
     sampling.stream(loaded.session(), step, i, [&](const std::string& text) { write(shown(text)); });
     write("\n");
   }
-  if (std::ferror(stdout)) throw Failure(Exit::usage, "standard output cannot be written");
 }
 
 }  // namespace llmc

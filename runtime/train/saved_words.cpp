@@ -9,6 +9,7 @@
 
 #include "device/device.h"
 #include "error.h"
+#include "files/disk.h"
 #include "option_checks.h"
 #include "spec/schema.h"
 
@@ -143,7 +144,7 @@ SavedWords::~SavedWords() = default;
 std::optional<EvaluateCommand> SavedWords::evaluate(const std::function<fs::path()>& default_base) const {
   if (!state_->given(state_->evaluate)) return std::nullopt;
   EvaluateCommand command = state_->evaluate_command;
-  command.base = command.base.empty() ? default_base() : fs::absolute(command.base);
+  command.base = command.base.empty() ? default_base() : disk::absolute(command.base, Exit::usage);
   if (!state_->sequences.empty()) command.sequences = sequence_count(state_->sequences);
   if (command.data.empty() && state_->evaluate->get_option("--format")->count() > 0)
     throw Failure(Exit::usage, "--format is of --data's shards: give --data as well");
@@ -153,7 +154,7 @@ std::optional<EvaluateCommand> SavedWords::evaluate(const std::function<fs::path
 std::optional<SampleCommand> SavedWords::sample(const std::function<fs::path()>& default_base) const {
   if (!state_->given(state_->sample)) return std::nullopt;
   SampleCommand command = state_->sample_command;
-  command.base = command.base.empty() ? default_base() : fs::absolute(command.base);
+  command.base = command.base.empty() ? default_base() : disk::absolute(command.base, Exit::usage);
   return command;
 }
 

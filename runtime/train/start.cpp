@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "error.h"
+#include "files/disk.h"
 #include "run/history.h"
 #include "run/run_folder.h"
 #include "train/command.h"
@@ -86,7 +87,9 @@ void with_origins(const Options& options, const StartValues& values, const std::
 StartValues find_values(const Options& options, const ProgramInfo& info, const std::optional<std::string>& kept,
                         const std::optional<StartPoint>& start) {
   StartValues values{built_values(info, options.base), {}, {}, {}};
-  const fs::path folder = kept ? fs::absolute(options.run).lexically_normal() : start ? start->checkpoint : fs::path();
+  const fs::path folder = kept    ? disk::absolute(options.run, Exit::checkpoint).lexically_normal()
+                          : start ? start->checkpoint
+                                  : fs::path();
   if (kept)
     values.before = read_spec(*kept, folder);
   else if (start)
@@ -94,8 +97,9 @@ StartValues find_values(const Options& options, const ProgramInfo& info, const s
   if (values.before) values.kept_in = folder / "spec.yaml";
   const bool keeps = values.before && !options.follow_spec;
   values.run = keeps ? go_on_with(values.built, *values.before, kept.has_value()) : values.built;
-  with_origins(options, values,
-               [&] { values.run = spec::override_values(values.run, options.overrides, fs::current_path()); });
+  with_origins(options, values, [&] {
+    values.run = spec::override_values(values.run, options.overrides, disk::working_folder(Exit::usage));
+  });
   if (values.before && !kept)  // a checkpoint knows nothing of the rest: no change
     for (const spec::Key& key : spec::keys())
       if (key.aside) key.set(values.before->spec, key.get(values.run.spec));
@@ -124,7 +128,7 @@ void check_paths(const Options& options, const StartValues& values, bool kept) {
   for (const auto& [key, path, hint] : missing) {
     const std::string of_run =
         kept ? fmt::format("'{}' (relative paths in it are from its folder, which may have been moved)",
-                           (fs::absolute(options.run).lexically_normal() / "spec.yaml").string())
+                           (disk::absolute(options.run, Exit::checkpoint).lexically_normal() / "spec.yaml").string())
              : fmt::format("the spec (relative paths in it are from '{}')", options.base.string());
     text += fmt::format("no file matches '{}', which is {} of {}{}\n", path.string(), key,
                         overrides(options, key) ? "the command line" : of_run, hint);
@@ -142,7 +146,7 @@ void check_paths(const Options& options, const StartValues& values, bool kept) {
 fs::path other_spec(const fs::path& run, const fs::path& spec) {
   const std::string last = last_spec(RunFolder::history(run));
   if (last.empty() || spec.empty()) return {};
-  const fs::path folder = fs::weakly_canonical(run), other = (folder / last).lexically_normal();
+  const fs::path folder = disk::weakly_canonical(run, Exit::checkpoint), other = (folder / last).lexically_normal();
   std::error_code missing;
   const bool same = fs::equivalent(other, spec, missing) || fs::equivalent(folder / "spec.yaml", spec, missing);
   return same || !fs::exists(other, missing) ? fs::path() : other;

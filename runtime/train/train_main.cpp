@@ -17,9 +17,12 @@
 #include "comm/spawn.h"
 #include "error.h"
 #include "executable.h"
+#include "files/disk.h"
 #include "files/durable_file.h"
 #include "run/history.h"
 #include "spec/print.h"
+#include "standard_streams.h"
+#include "thread_limit.h"
 #include "train/batches.h"
 #include "train/clock.h"
 #include "train/command.h"
@@ -159,6 +162,8 @@ int train(int argc, char** argv, const Options& options, const Program& program,
     trace.emplace(owner ? options.trace : fs::path(), info.parameters, info.micro_batch, info.sequence_length);
   print_header(console, session, device, run, *prepared.inputs.train, loader->samples_per_epoch(), options.run, state,
                start, stop);
+  // Said before the first step. Once a run trains, its log is no reason to stop; a pipe may be gone at any time.
+  if (owner && stream_error(stdout) != EPIPE) check_output();
   if (!start)
     console.text("weights " +
                  (prepared.weights ? prepared.weights->description() : fmt::format("drawn, seed {}", run.seed)));
@@ -183,7 +188,7 @@ int train(int argc, char** argv, const Options& options, const Program& program,
                            product_flops,
                            prepared.model,
                            {state.data_fingerprint, state.data_seed, state.position, sequences},
-                           folder ? spec::related_path(spec_file, fs::weakly_canonical(folder->path())) : "",
+                           folder ? spec::related_path(spec_file, disk::canonical_if_known(folder->path())) : "",
                            options.overrides,
                            options.allow,
                            changed,
@@ -201,8 +206,10 @@ int train(int argc, char** argv, const Options& options, const Program& program,
   const fs::path path = folder ? folder->path() : options.run;
   std::function<std::string(std::uint64_t)> sample_text;
   if (owner && run.guards.log_text)
-    sample_text = [samples = Samples(inputs.train, info.sequence_length), tokenizer = inputs.tokenizer.get()](
-                      std::uint64_t id) { return beginning_of(samples, static_cast<std::int64_t>(id), tokenizer); };
+    sample_text = [samples = Samples(inputs.train, info.sequence_length),
+                   tokenizer = inputs.tokenizer.get()](std::uint64_t id) {
+      return shown_beginning_of(samples, static_cast<std::int64_t>(id), tokenizer);
+    };
   std::optional<Audit> audit;
   if (run.audit.compute != spec::AuditCompute::none) audit.emplace(run.audit);
   TrainLoop loop({run,
@@ -255,7 +262,7 @@ int train(int argc, char** argv, const Options& options, const Program& program,
 
 /// The command line without --ranks, as each rank gets it.
 std::vector<std::string> words_of_a_rank(int argc, char** argv) {
-  std::vector<std::string> words = {fs::canonical("/proc/self/exe").string()};
+  std::vector<std::string> words = {disk::canonical("/proc/self/exe", Exit::toolchain).string()};
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
     if (word == "--ranks")
@@ -297,34 +304,33 @@ int train_as_rank(int argc, char** argv, const Options& options, const Program& 
   }
 }
 
+/// Does what the words ask for in place of a run; false where that is nothing.
+bool answer(const Options& options, const Program& program) {
+  if (options.plan)
+    fmt::print("{}", options.json ? program.info.plan_json : program.info.plan_text);
+  else if (options.batches && launch_of_this_process().rank == 0)
+    print_batches(options, program.info);
+  else if (options.tune)
+    tune(program.info, options.device.value_or(0));
+  else if (options.calibrate)
+    calibrate(*options.calibrate, program);
+  else if (options.evaluate)
+    evaluate(*options.evaluate, program);
+  else if (options.sample)
+    sample(*options.sample, program);
+  else
+    return options.batches.has_value();
+  return true;
+}
+
 }  // namespace
 
 int train_main(int argc, char** argv, const Program& program) try {
+  hold_standard_streams();
   const std::optional<Options> options =
       parse_options(argc, argv, program.info, [] { return default_base(executable_folder()); });
-  if (!options) return 0;
-  if (options->plan) {
-    fmt::print("{}", options->json ? program.info.plan_json : program.info.plan_text);
-    return 0;
-  }
-  if (options->batches) {
-    if (launch_of_this_process().rank == 0) print_batches(*options, program.info);
-    return static_cast<int>(Exit::done);
-  }
-  if (options->tune) {
-    tune(program.info, options->device.value_or(0));
-    return static_cast<int>(Exit::done);
-  }
-  if (options->calibrate) {
-    calibrate(*options->calibrate, program);
-    return static_cast<int>(Exit::done);
-  }
-  if (options->evaluate) {
-    evaluate(*options->evaluate, program);
-    return static_cast<int>(Exit::done);
-  }
-  if (options->sample) {
-    sample(*options->sample, program);
+  if (!options || answer(*options, program)) {
+    check_output();
     return static_cast<int>(Exit::done);
   }
   if (options->ranks > 1) {
@@ -333,6 +339,7 @@ int train_main(int argc, char** argv, const Program& program) try {
       throw Failure(Exit::usage,
                     fmt::format("{} has started this process as one of {} ranks already: leave out --ranks", launch.by,
                                 launch.world_size));
+    std::signal(SIGPIPE, SIG_IGN);  // as of a rank
     return spawn_ranks(words_of_a_rank(argc, argv), options->ranks, rank_starter());
   }
   return train_as_rank(argc, argv, *options, program);
@@ -343,6 +350,14 @@ int train_main(int argc, char** argv, const Program& program) try {
   print_error("the host's memory is used up; make batch.tokens or evaluation.sequences smaller");
   return static_cast<int>(Exit::does_not_fit);
 } catch (const std::exception& error) {
+  if (lacks_threads(error)) {
+    print_error(kNoThreads);
+    return static_cast<int>(Exit::does_not_fit);
+  }
+  if (const std::string why = stream_problem(); !why.empty()) {
+    print_error(why.c_str());
+    return static_cast<int>(Exit::usage);
+  }
   print_error(fmt::format("{}; this is a bug in llmc, not in your run: please report it with the command", error.what())
                   .c_str());
   return static_cast<int>(Exit::internal);

@@ -60,6 +60,17 @@ class TokenizerJson(RunTest):
         self.assertEqual(self.samples[0]["prompt"], " the\n\né")
         self.assertTrue(any(line["text"] for line in self.samples))
 
+    def test_text_of_samples(self):
+        """In JSON it is the text itself; a line for people has it in quotes."""
+        words = ("--run", self.run_folder, "--batches", "1", "--text")
+        ids = json.loads(self.succeed(self.trainer, *words, "--json", "data.tokenizer=").out)["samples"]
+        texts = [sample["text"] for sample in json.loads(self.succeed(self.trainer, *words, "--json").out)["samples"]]
+        self.assertEqual(texts, [decode([int(word) for word in sample["text"].split()]).decode(errors="replace") for sample in ids])
+        self.assertTrue(any("\n" in text for text in texts), texts)
+        shown = self.succeed(self.trainer, *words).out
+        self.assertEqual(len(shown.splitlines()), 1 + len(texts))
+        self.assertRegex(shown, r'(?m)^  \d+  train-\d.bin from token \d+  ".*\\n.*"$')
+
     def test_sample_command(self):
         done = self.succeed(self.trainer, "sample", "--checkpoint", self.run_folder, "--prompt", "1 2 3", "--prompt", "40")
         for part, line in zip(done.out.split("---\n"), self.samples, strict=True):

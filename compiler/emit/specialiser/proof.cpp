@@ -16,6 +16,7 @@
 
 #include "compiler/emit/specialiser/cuda_stub.h"
 #include "error.h"
+#include "files/durable_file.h"
 #include "files/temporary_folder.h"
 
 extern char** environ;
@@ -31,7 +32,7 @@ std::string read(const fs::path& file) {
 }
 
 void write(const fs::path& file, const std::string& text) {
-  fs::create_directories(file.parent_path());
+  make_directories(file.parent_path(), {Exit::toolchain, "TMPDIR"});
   std::ofstream stream(file, std::ios::binary);
   if (!(stream << text).flush()) throw Failure(Exit::toolchain, "cannot write " + file.string());
 }

@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "error.h"
+#include "files/disk.h"
 #include "math/cublaslt/product.h"
 #include "math/cudnn/backward_way.h"
 
@@ -58,7 +59,7 @@ std::string mebibytes(std::size_t bytes) { return std::to_string((bytes + (1u <<
 
 TunedFile TunedFile::read(const std::filesystem::path& file) {
   std::ifstream in(file, std::ios::binary);
-  if (!in && !std::filesystem::exists(file)) return {};
+  if (!in && !disk::exists(file, Exit::toolchain)) return {};
   std::string text{std::istreambuf_iterator<char>(in), {}};
   if (!in) refuse(file.string(), "cannot be read");
   return parse(text, file.string());

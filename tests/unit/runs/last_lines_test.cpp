@@ -1,7 +1,10 @@
 // Lines of a file from its end, whatever the blocks are in which it is read.
 #include "compiler/runs/last_lines.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <vector>
@@ -37,6 +40,26 @@ TEST(LastLines, OfSmallFiles) {
     EXPECT_EQ(backwards(path), lines) << text;
   }
   EXPECT_THROW(LastLines{base.path}, Failure) << "a folder";
+  // Opening a pipe would wait for a writer; here there is one, so that a test that fails ends.
+  ASSERT_EQ(::mkfifo((base.path / "pipe").c_str(), 0600), 0);
+  const int writer = ::open((base.path / "pipe").c_str(), O_RDWR);
+  try {
+    LastLines{base.path / "pipe"};
+    ADD_FAILURE() << "a pipe";
+  } catch (const Failure& failure) {
+    EXPECT_NE(std::string(failure.what()).find("that is no file"), std::string::npos) << failure.what();
+  }
+  ::close(writer);
+}
+
+TEST(LastLines, OfALineThatIsTooLong) {
+  TemporaryDirectory base;
+  write_all(base.path / "whole", "first\n" + std::string(kMostLineBytes - 1, 'x') + "\nlast\n");
+  EXPECT_EQ(backwards(base.path / "whole").size(), 3u);
+  for (const char* end : {"\nlast\n", ""}) {
+    write_all(base.path / "longer", "first\n" + std::string(2 * kMostLineBytes, 'x') + end);
+    EXPECT_THROW(backwards(base.path / "longer"), Failure) << "ends with '" << end << "'";
+  }
 }
 
 TEST(LastLines, OfFilesOfSeveralBlocks) {

@@ -1,0 +1,27 @@
+// Axes and lines of charts.
+
+function cssColour(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}
+
+/// Lines of a logarithmic axis: powers of ten or, where these are fewer than three, 2 and 5 times them as well.
+function logarithmicSplits(low, high) {
+  const decades = [];
+  for (let power = Math.floor(Math.log10(low)); power <= Math.ceil(Math.log10(high)); ++power) decades.push(power);
+  const all = decades.flatMap(power => (decades.length > 4 ? [1] : [1, 2, 5]).map(part => parseFloat(`${part}e${power}`)));
+  return all.filter(value => value >= low * 0.999 && value <= high * 1.001);
+}
+
+/// An axis as all charts have it.
+function ruler(options) {
+  const line = { stroke: () => cssColour("--line"), width: 1 };
+  const font = "12px system-ui, sans-serif";
+  return { stroke: () => cssColour("--muted"), grid: line, ticks: { ...line, size: 4 }, font, labelFont: font, ...options };
+}
+
+function line(ctx, x0, y0, x1, y1) {
+  ctx.beginPath();
+  ctx.moveTo(x0, y0);
+  ctx.lineTo(x1, y1);
+  ctx.stroke();
+}

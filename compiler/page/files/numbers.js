@@ -1,0 +1,38 @@
+// Numbers as a page shows them, and the search for one in a list.
+
+function bytes(count) {
+  if (typeof count !== "number") return null;
+  for (const [size, unit] of [[2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"]])
+    if (count >= size) return `${(count / size).toFixed(2)} ${unit}`;
+  return `${count} bytes`;
+}
+
+const grouped = count => typeof count === "number" ? count.toLocaleString("en") : null;
+
+function percent(value) { return `${(100 * value).toFixed(2)} %`; }
+
+function shortNumber(value) {
+  for (const [size, unit] of [[1e15, "P"], [1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "K"]])
+    if (Math.abs(value) >= size) return parseFloat((value / size).toPrecision(4)) + unit;
+  return value !== 0 && Math.abs(value) < 1e-3 ? value.toExponential().replace(/(\.\d\d)\d+/, "$1") : String(parseFloat(value.toPrecision(4)));
+}
+
+function duration(seconds) {
+  if (seconds < 60) return `${parseFloat(seconds.toPrecision(3))}s`;
+  const whole = Math.round(seconds);
+  const parts = [[86400, "d"], [3600, "h"], [60, "m"], [1, "s"]].map(([size, unit], i, all) =>
+    [Math.floor((i ? whole % all[i - 1][0] : whole) / size), unit]);
+  const first = parts.findIndex(([count]) => count > 0);
+  return parts.slice(first, first + 2).filter(([count]) => count > 0).map(([count, unit]) => count + unit).join(" ");
+}
+
+/// Index of the entry of an ascending list that is nearest to `value`; -1 in an empty one.
+function nearest(list, value) {
+  let low = 0, high = list.length - 1;
+  if (high < 0) return -1;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (list[middle] < value) low = middle + 1; else high = middle;
+  }
+  return low > 0 && value - list[low - 1] <= list[low] - value ? low - 1 : low;
+}

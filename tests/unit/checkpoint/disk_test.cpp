@@ -1,0 +1,97 @@
+// The file system's calls that fail: path, reason and exit code are said, also for what root may look up as little.
+#include "files/disk.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "small_state.h"
+
+namespace llmc {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A link to itself, which nobody can follow.
+fs::path make_loop(const fs::path& folder) {
+  fs::create_symlink("loop", folder / "loop");
+  return folder / "loop";
+}
+
+template <typename Call>
+std::string refused(Exit exit, const Call& call) {
+  try {
+    call();
+  } catch (const Failure& failure) {
+    EXPECT_EQ(failure.code(), exit);
+    return failure.what();
+  }
+  return "no failure";
+}
+
+TEST(Disk, WhatIsNotThereIsNoError) {
+  TemporaryDirectory base;
+  write_all(base.path / "file", "text");
+  EXPECT_FALSE(disk::exists(base.path / "none" / "x", Exit::usage));
+  EXPECT_FALSE(disk::exists(base.path / "file" / "x", Exit::usage)) << "below a file";
+  EXPECT_FALSE(disk::is_folder(base.path / "file", Exit::usage));
+  EXPECT_TRUE(disk::is_file(base.path / "file", Exit::usage));
+  EXPECT_TRUE(disk::is_folder(base.path, Exit::usage));
+  EXPECT_EQ(disk::size(base.path / "file", Exit::usage), 4u);
+  EXPECT_EQ(disk::entries(base.path, Exit::usage), std::vector<fs::path>{base.path / "file"});
+  EXPECT_TRUE(disk::readable_entries(base.path / "none").empty());
+  EXPECT_NO_THROW(disk::remove(base.path / "none", Exit::usage));
+}
+
+TEST(Disk, WhatCannotBeLookedUpIsSaid) {
+  TemporaryDirectory base;
+  const fs::path loop = make_loop(base.path), below = loop / "x", longer = base.path / std::string(300, 'n');
+  for (const fs::path& path : {below, longer}) {
+    const std::string reason = path == below ? "Too many levels of symbolic links" : "File name too long";
+    const auto said = [&](const auto& call) {
+      const std::string text = refused(Exit::checkpoint, call);
+      EXPECT_NE(text.find("'" + path.string() + "': " + reason), std::string::npos) << text;
+    };
+    said([&] { disk::exists(path, Exit::checkpoint); });
+    said([&] { disk::is_folder(path, Exit::checkpoint); });
+    said([&] { disk::is_file(path, Exit::checkpoint); });
+    said([&] { disk::size(path, Exit::checkpoint); });
+    said([&] { disk::entries(path, Exit::checkpoint); });
+    said([&] { disk::files_below(path, Exit::checkpoint); });
+    said([&] { disk::canonical(path, Exit::checkpoint); });
+    said([&] { disk::weakly_canonical(path, Exit::checkpoint); });
+    said([&] { disk::rename(base.path, path, Exit::checkpoint); });
+    said([&] { disk::remove(path, Exit::checkpoint); });
+    EXPECT_EQ(disk::canonical_if_known(path), path);
+    EXPECT_TRUE(disk::readable_entries(path).empty());
+  }
+  EXPECT_EQ(refused(Exit::usage, [] { disk::absolute("", Exit::usage); }), "an empty path names nothing; write one");
+}
+
+/// Opening a pipe waits for a writer: a test that fails hangs, unless there is one.
+TEST(Disk, OnlyRegularFilesAreOpened) {
+  TemporaryDirectory base;
+  write_all(base.path / "file", "text");
+  ASSERT_EQ(::mkfifo((base.path / "pipe").c_str(), 0600), 0);
+  const int writer = ::open((base.path / "pipe").c_str(), O_RDWR);
+  std::string word;
+  EXPECT_TRUE(disk::open(base.path / "file") >> word);
+  EXPECT_EQ(word, "text");
+  for (const auto& [path, error] : {std::pair<fs::path, int>{base.path / "pipe", EINVAL},
+                                    {"/dev/zero", EINVAL},
+                                    {base.path, EISDIR},
+                                    {base.path / "none", ENOENT}}) {
+    EXPECT_FALSE(disk::open(path)) << path;
+    EXPECT_EQ(errno, error) << path;
+  }
+  EXPECT_EQ(disk::text(base.path / "file"), "text");
+  write_all(base.path / "empty", "");
+  EXPECT_EQ(disk::text(base.path / "empty"), "");
+  for (const fs::path& path : {base.path / "pipe", base.path, base.path / "none", fs::path("/proc/self/mem")})
+    EXPECT_FALSE(disk::text(path)) << path;  // the last is a file that cannot be read where there is nothing
+  ::close(writer);
+}
+
+}  // namespace
+}  // namespace llmc
