@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 
 #include "error.h"
 
@@ -163,6 +165,15 @@ struct Replaced {
 };
 
 }  // namespace
+
+void replace_where_different(const fs::path& path, std::string_view content, const Writer& writer) {
+  std::error_code ignored;
+  if (fs::is_regular_file(path, ignored) && fs::file_size(path, ignored) == content.size()) {
+    std::ifstream file(path, std::ios::binary);
+    if (std::string(std::istreambuf_iterator<char>(file), {}) == content) return;
+  }
+  write_file_atomically(path, content, writer);
+}
 
 void check_can_write(const fs::path& path, const Writer& writer) {
   const Replaced file(path, writer);

@@ -84,6 +84,10 @@ void make_directories(const std::filesystem::path& directory, const Writer& writ
 void write_file_atomically(const std::filesystem::path& path, std::string_view content,
                            const Writer& writer = kRunWriter);
 
+/// The same, unless that is what the file holds.
+void replace_where_different(const std::filesystem::path& path, std::string_view content,
+                             const Writer& writer = kRunWriter);
+
 /// Throws where write_file_atomically() could not write `path`, before there is something to write; leaves nothing.
 void check_can_write(const std::filesystem::path& path, const Writer& writer);
 

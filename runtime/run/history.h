@@ -70,6 +70,10 @@ struct OrderFrom {
 };
 std::optional<OrderFrom> order_after(const std::string& text, std::int64_t step);
 
+/// The checkpoint that the last start or rollback went on from; empty where that was from the beginning, or there is no
+/// line that can be read.
+std::string last_checkpoint(const std::string& text);
+
 /// The spec file of the last line that names one other than the run folder's own; empty where none does.
 std::string last_spec(const std::string& text);
 

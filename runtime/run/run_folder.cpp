@@ -10,6 +10,8 @@
 #include "error.h"
 #include "files/atomic_directory.h"
 #include "files/durable_file.h"
+#include "run/saved_mark.h"
+#include "run/set_aside.h"
 #include "spec/fingerprint.h"
 #include "spec/values.h"
 
@@ -27,12 +29,6 @@ FolderLock lock_folder(const fs::path& directory, const Log& log) {
 }
 
 fs::path events_folder(const fs::path& directory) { return directory / "tensorboard"; }
-
-void write_where_different(const fs::path& path, std::string_view content) {
-  std::error_code ignored;
-  if (fs::file_size(path, ignored) == content.size() && read_small_file(path, content.size()) == content) return;
-  write_file_atomically(path, content);
-}
 
 }  // namespace
 
@@ -78,6 +74,9 @@ RunFolder::RunFolder(const fs::path& directory, const spec::Spec& spec, Log log)
     write_file_atomically(state / "model", model_);
   }
   remove_stale_directories(checkpoints_directory(directory_), kCheckpointPrefix);
+  // Of a folder that an older llmc saved in, or whose trainer was killed before it noted that.
+  if (const auto checkpoints = list_checkpoints(directory_); !checkpoints.empty() && !saved_step(directory_))
+    note_saved(checkpoints.back().step);
 }
 
 std::string RunFolder::history(const fs::path& directory) {
@@ -87,6 +86,7 @@ std::string RunFolder::history(const fs::path& directory) {
 
 void RunFolder::start(std::string_view spec_yaml, std::string_view plan_json, std::string_view history_line,
                       std::int64_t step) {
+  if (step == 0) set_logs_aside(directory_, log_);
   for (const char* name : {"metrics.jsonl", "samples.jsonl"}) truncate_lines_after(directory_ / name, step, log_);
   cut_events_after(events_folder(directory_), step, log_);
   step_ = step;
@@ -106,8 +106,8 @@ void RunFolder::write_start() {
   events_ = std::make_unique<EventFile>(events_folder(directory_), step_);
   // The line comes first: what spec.yaml says has always been told.
   JsonLines(directory_ / "history.jsonl").append(history_line_);
-  write_where_different(directory_ / "spec.yaml", spec_yaml_);
-  write_where_different(directory_ / "plan.json", plan_json_);
+  replace_where_different(directory_ / "spec.yaml", spec_yaml_);
+  replace_where_different(directory_ / "plan.json", plan_json_);
 }
 
 bool RunFolder::renew() {
@@ -127,6 +127,8 @@ bool RunFolder::renew() {
   write_start();
   return true;
 }
+
+void RunFolder::note_saved(std::int64_t step) { llmc::note_saved(directory_, step); }
 
 void RunFolder::append_metrics(std::string_view json) { metrics_->append(json); }
 void RunFolder::append_sample(std::string_view json) { samples_->append(json); }

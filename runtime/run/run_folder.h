@@ -42,8 +42,8 @@ class RunFolder {
   std::string history() const { return history(directory_); }
 
   /// What runs from here on, after `step` steps: writes spec.yaml and plan.json, each atomically, where their text
-  /// differs, drops what metrics.jsonl, samples.jsonl and tensorboard/ say of later steps, and adds a line to
-  /// history.jsonl.
+  /// differs, drops what metrics.jsonl, samples.jsonl and tensorboard/ say of later steps, or from step 0 sets them
+  /// aside, and adds a line to history.jsonl.
   void start(std::string_view spec_yaml, std::string_view plan_json, std::string_view history_line, std::int64_t step);
 
   /// The same for a run that goes back to `step` while it trains; after start().
@@ -52,6 +52,9 @@ class RunFolder {
   /// Makes the folder again, with what start() wrote, where it was removed meanwhile; whether that was so. What had
   /// grown in it is lost. Throws Failure(checkpoint) where it cannot be made, or another run was started in its place.
   bool renew();
+
+  /// Notes that a checkpoint of `step` has appeared; see saved_step(). Throws Failure(checkpoint).
+  void note_saved(std::int64_t step);
 
   /// One JSON object, without a line break; after start(). Throws Failure(checkpoint); then the file is as before.
   void append_metrics(std::string_view json);

@@ -97,6 +97,7 @@ void Saver::follow_up() {
   const Retention retention{policy.keep_last, policy.keep_every, keep_before_,
                             best ? std::optional(best->step) : std::nullopt};
   try {
+    folder_->note_saved(state_.step);
     if (candidate_) write_best(run_, *candidate_);
     if (!policy.mirror.empty() && saves_ % policy.mirror_every == 0)
       mirror_checkpoint(checkpoints_directory(run_) / checkpoint_name(state_.step), state_.step, policy.mirror,
