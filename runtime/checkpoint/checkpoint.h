@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "checkpoint/best.h"
 #include "checkpoint/guard_state.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/state_access.h"
@@ -27,6 +28,7 @@ struct TrainState {
   std::string data_fingerprint;
   std::string tokenizer;  // checksum of its file; empty: the run has seen none
   GuardState guard = {};
+  std::optional<Best> best = {};  // the record of checkpoint.best, this step included; nothing without that
 
   bool operator==(const TrainState&) const = default;
 };

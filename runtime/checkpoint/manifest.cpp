@@ -115,6 +115,12 @@ std::vector<FileRecord> read_manifest(const fs::path& directory) {
   return files;
 }
 
+bool same_manifest(const fs::path& a, const fs::path& b) try {
+  return canonical(read_manifest(a)) == canonical(read_manifest(b));
+} catch (const Failure&) {
+  return false;
+}
+
 std::vector<std::string> missing_records(std::span<const FileRecord> files) {
   std::vector<std::string> missing;
   for (const char* needed : {"config.json", "spec.yaml", "state.json"})

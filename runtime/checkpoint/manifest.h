@@ -32,6 +32,9 @@ void write_manifest(const std::filesystem::path& directory, std::span<const File
 /// flipped bit goes unseen. Throws Failure(checkpoint).
 std::vector<FileRecord> read_manifest(const std::filesystem::path& directory);
 
+/// Whether two directories have the same manifest, and one that can be read.
+bool same_manifest(const std::filesystem::path& a, const std::filesystem::path& b);
+
 enum class Depth { sizes, checksums };
 
 /// The files that every checkpoint has, and that these records do not name.

@@ -15,7 +15,6 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::size_t kBlock = std::size_t{1} << 20;
-constexpr Writer kMirrorWriter{Exit::checkpoint, "checkpoint.mirror"};
 
 FileRecord copied(const fs::path& from, const fs::path& to) {
   std::ifstream in(from, std::ios::binary);

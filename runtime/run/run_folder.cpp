@@ -10,6 +10,7 @@
 #include "error.h"
 #include "files/atomic_directory.h"
 #include "files/durable_file.h"
+#include "run/run_id.h"
 #include "run/saved_mark.h"
 #include "run/set_aside.h"
 #include "spec/fingerprint.h"
@@ -73,6 +74,8 @@ RunFolder::RunFolder(const fs::path& directory, const spec::Spec& spec, Log log)
                                             "' but is no run folder of this version; choose another --run");
     write_file_atomically(state / "model", model_);
   }
+  id_ = run_id(directory_);
+  if (id_.empty()) write_run_id(directory_, id_ = draw_run_id());
   remove_stale_directories(checkpoints_directory(directory_), kCheckpointPrefix);
   // Of a folder that an older llmc saved in, or whose trainer was killed before it noted that.
   if (const auto checkpoints = list_checkpoints(directory_); !checkpoints.empty() && !saved_step(directory_))
@@ -124,6 +127,7 @@ bool RunFolder::renew() {
   if (errno != ENOENT || fs::exists(state / "model")) return false;
   lock_ = lock_folder(directory_, log_);
   write_file_atomically(state / "model", model_);
+  write_run_id(directory_, id_);
   write_start();
   return true;
 }

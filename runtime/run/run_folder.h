@@ -37,6 +37,8 @@ class RunFolder {
   RunFolder& operator=(const RunFolder&) = delete;
 
   const std::filesystem::path& path() const { return directory_; }
+  /// The run's own, as run_id() reads it.
+  const std::string& id() const { return id_; }
   /// What ran here last; nothing before the first start.
   std::optional<std::string> spec_yaml() const { return spec_yaml(directory_); }
   std::string history() const { return history(directory_); }
@@ -68,7 +70,7 @@ class RunFolder {
 
   std::filesystem::path directory_;
   Log log_;
-  std::string model_, spec_yaml_, plan_json_, history_line_;  // as they are written
+  std::string id_, model_, spec_yaml_, plan_json_, history_line_;  // as they are written
   FolderLock lock_;
   std::int64_t step_ = 0;  // that this start goes on from
   std::unique_ptr<JsonLines> metrics_, samples_;

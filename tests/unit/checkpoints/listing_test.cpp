@@ -92,7 +92,7 @@ TEST_F(ListingTest, KeepsTheLastMultiplesAndTheBest) {
   EXPECT_EQ(steps(choose(run_.path, {.keep_last = 0, .keep_every = 3}).kept), (Steps{3, 6, 7}));
   EXPECT_EQ(steps(choose(run_.path, {.keep_last = 100, .keep_every = 0}).removed), Steps());
   EXPECT_EQ(there(), (Steps{1, 2, 3, 4, 5, 6, 7})) << "choose() removes nothing";
-  write_best(run_.path, {2, "validation", 1.5});
+  settle_best(run_.path, Best{2, "validation", 1.5});
   const Pruning pruning = prune(run_.path, {.keep_last = 2, .keep_every = 4}, {});
   EXPECT_EQ(steps(pruning.kept), (Steps{2, 4, 6, 7}));
   EXPECT_EQ(steps(pruning.removed), (Steps{1, 3, 5}));

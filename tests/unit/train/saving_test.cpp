@@ -72,10 +72,21 @@ TEST_F(Saving, TheBestIsThatOfTheSetThatIsNamed) {
 }
 
 TEST_F(Saving, AMirrorHasEveryOtherCheckpointAndARunGoesOnFromIt) {
-  train({"--run", "run", "checkpoint.mirror=" + (folder_ / "mirror").string(), "checkpoint.mirror_every=2"});
-  EXPECT_EQ(steps_in("run"), (std::vector<int>{5, 10, 15, 20}));
-  EXPECT_EQ(steps_in("mirror"), (std::vector<int>{5, 15}));
+  const Words mirrored = {"--run", "run", "checkpoint.mirror=" + (folder_ / "mirror").string(),
+                          "checkpoint.mirror_every=2"};
+  const auto until = [&](const char* step) {
+    Words words = mirrored;
+    words.insert(words.end(), {"--steps", step});
+    return words;
+  };
+  train(until("12"));  // which is saved, and between two copies
+  EXPECT_EQ(steps_in("mirror"), (std::vector<int>{10}));
+  train(until("15"));
+  EXPECT_EQ(steps_in("mirror"), (std::vector<int>{10}));
   train({"--run", "other", "--resume", "mirror"});
+  train(mirrored);
+  EXPECT_EQ(steps_in("run"), (std::vector<int>{5, 10, 12, 15, 20}));
+  EXPECT_EQ(steps_in("mirror"), (std::vector<int>{10, 20}));
   expect_same_checkpoint("run", "other", 20);
 }
 
@@ -136,10 +147,12 @@ TEST_F(Saving, EveryCallOfASaveBesideTrainingMayFail) {
   const Words words = {"--run", "run", "evaluation.every=0", "sampling.every=0"};
   const std::string shim = std::string("LD_PRELOAD=") + LLMC_FAIL_SHIM;
   int failed = 0, survived = 0;
-  for (int n = 1;; n += 5) {
+  // Closing a log that is written needs no word: one call that fails unseen is not yet the end.
+  for (int n = 1, quiet = 0; quiet < 2; n += 5) {
     fs::remove_all(folder_ / "run");
     const Result result = run(words, {shim, "LLMC_FAIL_MODE=EIO", "LLMC_FAIL_CALL=" + std::to_string(n)});
-    if (result.status == 0 && result.err.empty()) break;
+    quiet = result.status == 0 && result.err.empty() ? quiet + 1 : 0;
+    if (quiet) continue;
     result.status == 0 ? ++survived : ++failed;
     EXPECT_TRUE(result.status == 0 || result.status == 6) << n << ": " << result.status << result.err;
     train(words);
