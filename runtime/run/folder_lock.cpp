@@ -12,6 +12,7 @@
 
 #include "error.h"
 #include "files/durable_file.h"
+#include "run/planted_links.h"
 
 namespace llmc {
 
@@ -28,7 +29,7 @@ bool try_lock(int fd, int kind) {
 }  // namespace
 
 bool FolderLock::is_held(const std::filesystem::path& directory) {
-  const int fd = ::open((directory / "state" / "lock").c_str(), O_RDONLY | O_CLOEXEC);
+  const int fd = ::open((directory / "state" / "lock").c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
   if (fd < 0) return false;
   const bool held = !try_lock(fd, LOCK_SH) && errno == EWOULDBLOCK;
   ::close(fd);
@@ -36,8 +37,9 @@ bool FolderLock::is_held(const std::filesystem::path& directory) {
 }
 
 FolderLock::FolderLock(const std::filesystem::path& directory, const std::string& advice, const Log& log) {
+  refuse_planted_links(directory);  // whoever writes to the folder comes here first
   const std::filesystem::path path = directory / "state" / "lock";
-  do fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  do fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
   while (fd_ < 0 && errno == EINTR);
   if (fd_ < 0) throw_errno("open", path);
   if (try_lock(fd_, LOCK_EX)) return;

@@ -11,6 +11,7 @@
 #include "checkpoint/retention.h"
 #include "error.h"
 #include "files/atomic_directory.h"
+#include "run/planted_links.h"
 #include "run/run_id.h"
 #include "spec/source.h"
 
@@ -50,6 +51,7 @@ void write_mark(const fs::path& mirror, const RunMirror::Start& start) {
 }
 
 FolderLock lock_mirror(const fs::path& mirror, const fs::path& run, const Log& log) {
+  refuse_planted_links(mirror, kMirrorWriter);
   check_mirror(mirror, run);
   make_directories(mirror / "state", kMirrorWriter);
   return FolderLock(mirror, "give this run another checkpoint.mirror", log);
