@@ -73,9 +73,13 @@ struct CheckpointTexts {
 std::int64_t checkpoint_bytes(std::span<const ParameterInfo> parameters, std::size_t buffers);
 
 /// What is missing for a first save in `run`: throws Failure(checkpoint) when the folder cannot be written or has no
-/// space for one checkpoint; a line for `log` when there is none for the `count` that are to be there at once.
+/// space for one checkpoint; tell_small_disk() otherwise.
 void check_can_save(const std::filesystem::path& run, std::span<const ParameterInfo> parameters, std::size_t buffers,
-                    std::int64_t count, const Log& log);
+                    const Retention& retention, const Log& log);
+
+/// A line for `log` where the disk of RUN/checkpoints, which is there, has no space for as many checkpoints of `bytes`
+/// as keep_last leaves and the one that is being written.
+void tell_small_disk(const std::filesystem::path& run, std::int64_t bytes, const Retention& retention, const Log& log);
 
 /// RUN/checkpoints
 std::filesystem::path checkpoints_directory(const std::filesystem::path& run);

@@ -28,7 +28,7 @@ struct InputFile {
     // O_NONBLOCK: opening a pipe that somebody put here must not hang.
     do fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     while (fd < 0 && errno == EINTR);
-    if (fd < 0) throw_errno("open", path);
+    if (fd < 0) throw_read_errno("open", path);
     struct stat status{};
     if (::fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
       ::close(fd);
@@ -44,7 +44,7 @@ struct InputFile {
     ssize_t got;
     do got = ::read(fd, out, size);
     while (got < 0 && errno == EINTR);
-    if (got < 0) throw_errno("read", path);
+    if (got < 0) throw_read_errno("read", path);
     return static_cast<std::size_t>(got);
   }
 };

@@ -50,6 +50,13 @@ void throw_errno(const char* action, const fs::path& path, const Writer& writer)
                 std::string("cannot ") + action + " '" + path.string() + "': " + std::strerror(code) + hint);
 }
 
+void throw_read_errno(const char* action, const fs::path& path) {
+  const int code = errno;
+  const char* hint = code == EACCES || code == EPERM ? "; make it readable" : code == EIO ? "; look at the disk" : "";
+  throw Failure(Exit::checkpoint,
+                std::string("cannot ") + action + " '" + path.string() + "': " + std::strerror(code) + hint);
+}
+
 struct Checksum::State {
   XXH3_state_t* xxh3 = XXH3_createState();
   ~State() { XXH3_freeState(xxh3); }

@@ -97,6 +97,9 @@ void replace_where_different(const std::filesystem::path& path, std::string_view
 /// Throws where write_file_atomically() could not write `path`, before there is something to write; leaves nothing.
 void check_can_write(const std::filesystem::path& path, const Writer& writer);
 
+/// Failure(checkpoint): "cannot ACTION 'PATH': REASON" for the current errno, of what is only read.
+[[noreturn]] void throw_read_errno(const char* action, const std::filesystem::path& path);
+
 /// Failure(writer.exit): "cannot ACTION 'PATH': REASON" for the current errno.
 [[noreturn]] void throw_errno(const char* action, const std::filesystem::path& path, const Writer& writer = kRunWriter);
 

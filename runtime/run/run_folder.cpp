@@ -2,8 +2,10 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <stdexcept>
+#include <vector>
 
 #include "checkpoint/manifest.h"
 #include "checkpoint/retention.h"
@@ -14,6 +16,7 @@
 #include "run/saved_mark.h"
 #include "run/set_aside.h"
 #include "spec/fingerprint.h"
+#include "spec/source.h"
 #include "spec/values.h"
 
 namespace llmc {
@@ -22,6 +25,41 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kOtherFolder[] = "choose another --run";  // than the one that is locked
+
+/// Files that a folder for a run may have before it has one: what a shell or a scheduler writes there, and a start that
+/// was killed.
+bool may_come_first(const fs::directory_entry& entry) {
+  const std::string name = entry.path().filename().string(), extension = entry.path().extension().string();
+  std::error_code ignored;
+  if (name == "state") return fs::is_directory(entry.symlink_status(ignored));
+  return name.starts_with('.') || (entry.is_regular_file(ignored) && (extension == ".log" || extension == ".out" ||
+                                                                      extension == ".err" || extension == ".txt"));
+}
+
+/// Throws where there is no run in `directory`, and something else.
+void check_new_folder(const fs::path& directory) {
+  if (RunFolder::holds_run(directory)) return;
+  std::vector<std::string> others;
+  std::error_code error;
+  for (fs::directory_iterator at(directory, error), end; !error && at != end; at.increment(error))
+    if (!may_come_first(*at)) others.push_back(at->path().filename().string());
+  if (others.empty()) return;
+  // The fingerprint of a run comes first, so files of ours without one belong to somebody else.
+  for (const char* name : {"spec.yaml", "plan.json", "history.jsonl", "metrics.jsonl", "samples.jsonl", "checkpoints"})
+    if (std::ranges::find(others, name) != others.end())
+      throw Failure(Exit::checkpoint, "'" + directory.string() + "' holds a '" + name +
+                                          "' but is no run folder of this version; choose another --run");
+  std::ranges::sort(others);
+  throw Failure(Exit::checkpoint, "'" + directory.string() + "' holds no run, but " + spec::in_quotes(others.front()) +
+                                      (others.size() > 1 ? " and more" : "") +
+                                      "; a run has a folder of its own, such as --run runs/NAME");
+}
+
+/// The absolute path of a folder that has a run or may have one.
+fs::path checked(const fs::path& directory) {
+  check_new_folder(directory);
+  return fs::absolute(directory).lexically_normal();
+}
 
 /// The folder `state`, which the lock lies in, is made first.
 FolderLock lock_folder(const fs::path& directory, const Log& log) {
@@ -36,7 +74,7 @@ fs::path events_folder(const fs::path& directory) { return directory / "tensorbo
 bool RunFolder::holds_run(const fs::path& directory) { return fs::exists(directory / "state" / "model"); }
 
 void RunFolder::check_model(const fs::path& directory, const spec::Spec& spec) {
-  if (!holds_run(directory)) return;
+  if (!holds_run(directory)) return check_new_folder(directory);
   std::string theirs = read_small_file(directory / "state" / "model");
   if (!theirs.empty() && theirs.back() == '\n') theirs.pop_back();
   const std::string ours = spec::model_fingerprint(spec);
@@ -58,7 +96,7 @@ std::optional<std::string> RunFolder::spec_yaml(const fs::path& directory) {
 }
 
 RunFolder::RunFolder(const fs::path& directory, const spec::Spec& spec, Log log)
-    : directory_(fs::absolute(directory).lexically_normal()),
+    : directory_(checked(directory)),
       log_(std::move(log)),
       model_(spec::model_fingerprint(spec) + "\n"),
       lock_(lock_folder(directory_, log_)) {
@@ -66,20 +104,11 @@ RunFolder::RunFolder(const fs::path& directory, const spec::Spec& spec, Log log)
   if (fs::exists(state / "model")) {
     check_model(directory_, spec);
   } else {
-    // The fingerprint comes first, so files of ours without one belong to somebody else.
-    for (const char* name :
-         {"spec.yaml", "plan.json", "history.jsonl", "metrics.jsonl", "samples.jsonl", "checkpoints"})
-      if (fs::exists(directory_ / name))
-        throw Failure(Exit::checkpoint, "'" + directory_.string() + "' holds a '" + name +
-                                            "' but is no run folder of this version; choose another --run");
     write_file_atomically(state / "model", model_);
   }
   id_ = run_id(directory_);
   if (id_.empty()) write_run_id(directory_, id_ = draw_run_id());
   remove_stale_directories(checkpoints_directory(directory_), kCheckpointPrefix);
-  // Of a folder that an older llmc saved in, or whose trainer was killed before it noted that.
-  if (const auto checkpoints = list_checkpoints(directory_); !checkpoints.empty() && !saved_step(directory_))
-    note_saved(checkpoints.back().step);
 }
 
 std::string RunFolder::history(const fs::path& directory) {

@@ -21,7 +21,8 @@ class RunFolder {
   /// Whether a run was started in `directory`. Looks, and creates nothing.
   static bool holds_run(const std::filesystem::path& directory);
 
-  /// Throws Failure(checkpoint) that names the keys, where `directory` holds a run of another model than `spec` has.
+  /// Throws Failure(checkpoint) that names the keys, where `directory` holds a run of another model than `spec` has; or
+  /// other things and no run.
   static void check_model(const std::filesystem::path& directory, const spec::Spec& spec);
 
   /// What ran in `directory` last; nothing where no run was started.
@@ -31,7 +32,7 @@ class RunFolder {
   static std::string history(const std::filesystem::path& directory);
 
   /// Creates or opens `directory` for a run of the model of `spec`. Throws Failure(checkpoint): another trainer holds
-  /// the lock; the folder holds a run of another model, or files of a run but none; it cannot be written.
+  /// the lock; the folder holds a run of another model, or other things and no run; it cannot be written.
   RunFolder(const std::filesystem::path& directory, const spec::Spec& spec, Log log);
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;

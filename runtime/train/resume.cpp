@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "checkpoint/nearby.h"
 #include "error.h"
 #include "run/history.h"
 #include "run/json_lines.h"
@@ -76,8 +77,10 @@ std::optional<StartPoint> find_start(const fs::path& run, const std::string& res
     }
     const auto latest = find_latest_checkpoint(run, log, depth);
     if (!latest)
-      refuse(fmt::format("every checkpoint in '{}' is damaged; choose another --run, or remove them to start anew",
-                         checkpoints_directory(run).string()));
+      refuse(fmt::format(
+          "every checkpoint in '{}' is damaged; resume from a copy of one by --resume, or for a new run choose "
+          "another --run",
+          checkpoints_directory(run).string()));
     return StartPoint{latest->path, depth == Depth::checksums ? Trust::verified : Trust::unverified};
   }
   if (fs::is_directory(checkpoints_directory(resume))) {
@@ -86,10 +89,8 @@ std::optional<StartPoint> find_start(const fs::path& run, const std::string& res
     return find_start(run, latest->path.string(), log, depth);
   }
   if (!fs::is_directory(resume))
-    refuse(
-        fmt::format("there is no checkpoint '{}'; --resume takes auto, none, a run folder or a checkpoint such as "
-                    "{}/checkpoints/step-00000100",
-                    resume, run.string()));
+    refuse(fmt::format("there is no checkpoint '{}'{}; --resume takes auto, none, a run folder or a checkpoint", resume,
+                       checkpoints_near(resume)));
   if (!fs::exists(fs::path(resume) / "state.json") && !has_manifest(resume))
     refuse(fmt::format(
         "'{}' is {}; --resume takes a run folder, or a checkpoint such as {}/checkpoints/step-00000100", resume,

@@ -138,7 +138,11 @@ int train(int argc, char** argv, const Options& options, const Program& program,
     if (!options.timing.empty()) check_can_write(options.timing, {Exit::usage, "--timing"});
     open_mirror(mirror, prepared, log);
     if (start) complete_save(*folder, mirror ? &*mirror : nullptr, run, state, start->checkpoint, log);
-    check_can_save(folder->path(), info.parameters, saved_buffers(info.buffers), run.checkpoint.keep_last + 1, log);
+    const Retention retention{run.checkpoint.keep_last, run.checkpoint.keep_every};
+    check_can_save(folder->path(), info.parameters, saved_buffers(info.buffers), retention, log);
+    if (mirror)
+      tell_small_disk(run.checkpoint.mirror, checkpoint_bytes(info.parameters, saved_buffers(info.buffers)), retention,
+                      log);
   });
   check_shared(launch, rendezvous, options.run);
   if (!owner) {

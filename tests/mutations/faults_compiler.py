@@ -76,6 +76,8 @@ FAULTS = [
     fault("exported_bf16_is_cut", "compiler/checkpoints/export.cpp", "return from_float<bf16>(value);",
           "return bf16{static_cast<unsigned short>(__builtin_bit_cast(unsigned, value) >> 16)};",
           "test_checkpoints Export.Bf16IsRoundedToNearestTiesToEven"),
+    fault("an_export_lies_among_checkpoints", "compiler/checkpoints/export.cpp", "  check_out(options.out);\n", "",
+          "test_checkpoints Export.NotAmongATrainersFiles"),
     fault("moments_are_exported", "compiler/checkpoints/export.cpp", "if (tensor.moment.empty()) weights.push_back(tensor);",
           "weights.push_back(tensor);", "test_checkpoints Export.EveryWeightAndNoMoment"),
     fault("any_tokenizer_goes_along", "compiler/checkpoints/export_tokenizer.cpp", "!contents.state.tokenizer.empty() && ", "false && ",

@@ -209,5 +209,24 @@ TEST_F(Saving, AHundredKillsInAThousandSteps) {
   }
 }
 
+TEST_F(Saving, ADiskTooSmallForKeepLastIsToldAtStart) {
+  const std::string shim = std::string("LD_PRELOAD=") + LLMC_FAIL_SHIM;
+  const auto said = [&](const Words& more) {
+    Words words = {"--run", "run", "checkpoint.every=1"};
+    words.insert(words.end(), more.begin(), more.end());
+    return train(words, {shim, "LLMC_FAIL_FREE=3500000"}).err;  // three checkpoints of a MiB
+  };
+  EXPECT_EQ(said({"checkpoint.keep_last=2", "--steps", "4"}), "");
+  const std::string two = said({"checkpoint.keep_last=4", "checkpoint.mirror=mirror", "--steps", "5"});
+  EXPECT_TRUE(contains(two, "mirror/checkpoints' has space for 3 more checkpoints")) << two;
+  EXPECT_TRUE(contains(two, "checkpoint.keep_last=4 takes 4 more with the one that is being written")) << two;
+  EXPECT_FALSE(contains(two, "run/checkpoints' has")) << "two are there" << two;
+  // Of three that are there one stays for good, and makes no room.
+  const std::string kept =
+      said({"checkpoint.keep_last=5", "checkpoint.keep_every=3", "checkpoint.mirror=", "--steps", "6"});
+  EXPECT_TRUE(contains(kept, "run/checkpoints' has space for 3 more checkpoints") && contains(kept, "takes 4 more"))
+      << kept;
+}
+
 }  // namespace
 }  // namespace llmc::fake
