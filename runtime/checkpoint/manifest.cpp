@@ -92,8 +92,8 @@ bool has_manifest(const fs::path& directory) {
   return fs::exists(directory / kName, unreadable);
 }
 
-void write_manifest(const fs::path& directory, std::span<const FileRecord> files) {
-  write_small_file(directory, kName, canonical(files));
+void write_manifest(const fs::path& directory, std::span<const FileRecord> files, const Writer& writer) {
+  write_small_file(directory, kName, canonical(files), writer);
 }
 
 std::vector<FileRecord> read_manifest(const fs::path& directory) {

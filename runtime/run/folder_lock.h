@@ -7,6 +7,7 @@
 #include <string>
 
 #include "checkpoint/checkpoint.h"
+#include "files/durable_file.h"
 
 namespace llmc {
 
@@ -17,7 +18,8 @@ class FolderLock {
   /// to do other than wait; where something in the folder is a link (refuse_planted_links()); or where the file cannot
   /// be made. On a file system without locks that is said to `log`, and nothing is held: refusing to train there would
   /// help nobody.
-  FolderLock(const std::filesystem::path& directory, const std::string& advice, const Log& log);
+  FolderLock(const std::filesystem::path& directory, const std::string& advice, const Log& log,
+             const Writer& writer = kRunWriter);
   ~FolderLock();
   FolderLock(FolderLock&& other) noexcept;
   FolderLock& operator=(FolderLock&& other) noexcept;

@@ -54,7 +54,7 @@ FolderLock lock_mirror(const fs::path& mirror, const fs::path& run, const Log& l
   refuse_planted_links(mirror, kMirrorWriter);
   check_mirror(mirror, run);
   make_directories(mirror / "state", kMirrorWriter);
-  return FolderLock(mirror, "give this run another checkpoint.mirror", log);
+  return FolderLock(mirror, "give this run another checkpoint.mirror", log, kMirrorWriter);
 }
 
 bool same_folder(const fs::path& a, const fs::path& b) {

@@ -166,7 +166,8 @@ std::vector<Row> surrounding_rows() {
       bind(kMirror, Type::string, LLMC_FIELD(checkpoint.mirror))
           .run_time()
           .path()
-          .doc("A second folder for the checkpoints of this run alone, on another disk; --resume takes it as it takes a run "
+          .doc("A second folder for the checkpoints of this run alone, on another disk; --resume takes it as it takes "
+               "a run "
                "folder."),
       bind("checkpoint.mirror_every", Type::integer, LLMC_FIELD(checkpoint.mirror_every))
           .aside()

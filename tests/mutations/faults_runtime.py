@@ -113,7 +113,7 @@ FAULTS = [
           "test_train Refusals.AMissingCheckpointNamesThoseThatAreThere"),
     fault("kept_checkpoints_count_as_room", "runtime/checkpoint/save.cpp", "std::ranges::count_if(there, goes)", "std::ranges::ssize(there)",
           "test_train Saving.ADiskTooSmallForKeepLastIsToldAtStart"),
-    fault("planted_links_are_followed", "runtime/run/folder_lock.cpp", "  refuse_planted_links(directory);", "  ",
+    fault("planted_links_are_followed", "runtime/run/folder_lock.cpp", "  refuse_planted_links(directory, writer);", "  ",
           "test_train PlantedLinks.AreFollowedUnderNoName"),
     fault("a_link_that_comes_late_is_followed", "runtime/files/durable_file.cpp", "    if (!writer.follows_links) refuse_link(path, writer);\n    const", "    const",
           "test_train PlantedLinks.OnesThatComeWhileARunTrainsAreNotFollowed"),

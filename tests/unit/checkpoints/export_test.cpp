@@ -2,6 +2,7 @@
 #include "compiler/checkpoints/export.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <bit>
 #include <nlohmann/json.hpp>
@@ -172,6 +173,15 @@ TEST_F(Export, NotAmongATrainersFiles) {
   }
   EXPECT_EQ(std::distance(fs::recursive_directory_iterator(run_.path), {}), before) << "nothing was made";
   export_model({.checkpoint = checkpoint, .out = run_.path / "model", .tokenizer = {}});
+}
+
+TEST_F(Export, IsNotMadeThroughALink) {
+  const fs::path checkpoint = model_.save(run_.path, 1, kSmallShard), elsewhere = folder_.path / "elsewhere";
+  fs::create_directory(elsewhere);
+  fs::create_directory_symlink(elsewhere, out().string() + ".partial-" + std::to_string(::getpid()));
+  export_model({.checkpoint = checkpoint, .out = out(), .tokenizer = {}});
+  EXPECT_TRUE(fs::is_empty(elsewhere));
+  EXPECT_TRUE(fs::exists(out() / "config.json") && !fs::is_symlink(out()));
 }
 
 TEST_F(Export, TokenizersOfOthers) {

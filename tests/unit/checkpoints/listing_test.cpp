@@ -127,6 +127,17 @@ TEST_F(ListingTest, NotBesideATrainerAndOnlyInRuns) {
               std::string::npos);
     EXPECT_EQ(there(), (Steps{1, 2}));
   }
+  // Nothing is removed through a link, and the advice is not a trainer's.
+  fs::rename(run_.path / "checkpoints", run_.path / "elsewhere");
+  fs::create_directory_symlink("elsewhere", run_.path / "checkpoints");
+  const std::string linked = refusal([&] { prune(run_.path, {.keep_last = 1, .keep_every = 0}, {}); });
+  EXPECT_NE(linked.find("checkpoints' is a link"), std::string::npos) << linked;
+  EXPECT_TRUE(linked.find("choose another run folder") != std::string::npos &&
+              linked.find("--run") == std::string::npos)
+      << linked;
+  EXPECT_EQ(there(), (Steps{1, 2}));
+  fs::remove(run_.path / "checkpoints");
+  fs::rename(run_.path / "elsewhere", run_.path / "checkpoints");
   fs::remove(run_.path / "state" / "model");
   EXPECT_NE(refusal([&] { prune(run_.path, {.keep_last = 1, .keep_every = 0}, {}); }).find("no state/model"),
             std::string::npos);
