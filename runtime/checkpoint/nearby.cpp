@@ -40,10 +40,8 @@ std::string checkpoints_near(const fs::path& missing) {
   for (const fs::path& run : {parent.filename() == "checkpoints" ? parent.parent_path() : parent, parent}) {
     const std::vector<CheckpointEntry> there = readable_checkpoints(run);
     if (there.empty()) continue;
-    return fmt::format(
-        " ('{}' has {}; others were removed, as all but the newest checkpoint.keep_last and the "
-        "multiples of checkpoint.keep_every are)",
-        checkpoints_directory(run).string(), names(there));
+    return fmt::format(" ('{}' has {}; checkpoint.keep_last and checkpoint.keep_every say which stay)",
+                       checkpoints_directory(run).string(), names(there));
   }
   return {};
 }

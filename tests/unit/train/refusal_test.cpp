@@ -67,8 +67,9 @@ TEST_F(Refusals, AFolderWithOtherThingsIsNoRunFolder) {
 TEST_F(Refusals, AMissingCheckpointNamesThoseThatAreThere) {
   train({"--run", "run", "checkpoint.keep_last=2"});
   const std::string there =
-      " ('run/checkpoints' has step-00000015 and step-00000020; others were removed, as all but the "
-      "newest checkpoint.keep_last and the multiples of checkpoint.keep_every are)";
+      " ('run/checkpoints' has step-00000015 and step-00000020; checkpoint.keep_last and checkpoint.keep_every say "
+      "which "
+      "stay)";
   for (const char* name : {"run/checkpoints/step-00000010", "run/checkpoints/step-00000010/", "run/step-00000010"})
     expect({"--run", "run", "--resume", name}, 6, std::string("there is no checkpoint '") + name + "'" + there);
   expect({"--run", "run", "--resume", "runs/checkpoints/step-00000010"}, 6,
