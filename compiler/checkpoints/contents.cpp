@@ -82,11 +82,12 @@ fs::path find_checkpoint(const fs::path& named) {
   }
   if (!has_manifest(named) && !fs::exists(named / "state.json", error))
     refuse(fmt::format(
-        "'{}' is {}; give a checkpoint such as RUN/checkpoints/step-00000100, or a run folder for its "
+        "'{}' is {}{}; give a checkpoint such as RUN/checkpoints/step-00000100, or a run folder for its "
         "newest one",
         named.string(),
         fs::exists(named / "config.json", error) ? "a Hugging Face model, not a checkpoint that a trainer saved"
-                                                 : "neither a run folder nor a checkpoint that a trainer saved"));
+                                                 : "neither a run folder nor a checkpoint that a trainer saved",
+        checkpoints_near(named / "step")));
   return named;
 }
 

@@ -93,11 +93,12 @@ std::optional<StartPoint> find_start(const fs::path& run, const std::string& res
                        checkpoints_near(resume)));
   if (!fs::exists(fs::path(resume) / "state.json") && !has_manifest(resume))
     refuse(fmt::format(
-        "'{}' is {}; --resume takes a run folder, or a checkpoint such as RUN/checkpoints/step-00000100", resume,
+        "'{}' is {}{}; --resume takes a run folder, or a checkpoint such as RUN/checkpoints/step-00000100", resume,
         fs::exists(fs::path(resume) / "config.json") ? "a Hugging Face model, without optimizer state and place in the "
                                                        "data; a new run begins with its weights by "
                                                        "init.from"
-                                                     : "neither a run folder nor a checkpoint that a trainer saved"));
+                                                     : "neither a run folder nor a checkpoint that a trainer saved",
+        checkpoints_near(fs::path(resume) / "step")));
   const std::int64_t step = read_train_state(resume).step;
   if (!checkpoints.empty() && checkpoints.back().step > step)
     refuse(

@@ -78,7 +78,7 @@ FAULTS = [
           "test_checkpoints Export.Bf16IsRoundedToNearestTiesToEven"),
     fault("an_export_is_made_through_a_link", "compiler/data/pending_folder.cpp", "    fs::remove_all(path_, error);", "    ;",
           "test_checkpoints Export.IsNotMadeThroughALink"),
-    fault("prune_advises_as_a_trainer", "compiler/checkpoints/listing.cpp", '{Exit::checkpoint, "run folder", false}', "kRunWriter",
+    fault("prune_advises_as_a_trainer", "compiler/checkpoints/listing.cpp", '"run folder", false', '"--run", false',
           "test_checkpoints ListingTest.NotBesideATrainerAndOnlyInRuns"),
     fault("an_export_lies_among_checkpoints", "compiler/checkpoints/export.cpp", "  check_out(options.out);\n", "",
           "test_checkpoints Export.NotAmongATrainersFiles"),

@@ -72,6 +72,8 @@ TEST_F(Refusals, AMissingCheckpointNamesThoseThatAreThere) {
       "stay)";
   for (const char* name : {"run/checkpoints/step-00000010", "run/checkpoints/step-00000010/", "run/step-00000010"})
     expect({"--run", "run", "--resume", name}, 6, std::string("there is no checkpoint '") + name + "'" + there);
+  expect({"--run", "run", "--resume", "run/checkpoints"}, 6,
+         "'run/checkpoints' is neither a run folder nor a checkpoint that a trainer saved" + there);
   expect({"--run", "run", "--resume", "runs/checkpoints/step-00000010"}, 6,
          "there is no checkpoint 'runs/checkpoints/step-00000010'; --resume takes");
 }
