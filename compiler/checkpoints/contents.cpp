@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "checkpoint/manifest.h"
+#include "checkpoint/nearby.h"
 #include "compiler/graph/llama.h"
 #include "compiler/plan/parameters.h"
 #include "error.h"
@@ -70,9 +71,9 @@ fs::path find_checkpoint(const fs::path& named) {
   std::error_code error;
   if (!fs::is_directory(named, error))
     refuse(
-        fmt::format("there is no checkpoint '{}'; give a checkpoint such as RUN/checkpoints/step-00000100, or a run "
+        fmt::format("there is no checkpoint '{}'{}; give a checkpoint such as RUN/checkpoints/step-00000100, or a run "
                     "folder for its newest one",
-                    named.string()));
+                    named.string(), checkpoints_near(named)));
   if (fs::is_directory(checkpoints_directory(named), error)) {
     const std::vector<CheckpointEntry> checkpoints = list_checkpoints(named);
     for (auto it = checkpoints.rbegin(); it != checkpoints.rend(); ++it)
@@ -81,11 +82,12 @@ fs::path find_checkpoint(const fs::path& named) {
   }
   if (!has_manifest(named) && !fs::exists(named / "state.json", error))
     refuse(fmt::format(
-        "'{}' is {}; give a checkpoint such as RUN/checkpoints/step-00000100, or a run folder for its "
+        "'{}' is {}{}; give a checkpoint such as RUN/checkpoints/step-00000100, or a run folder for its "
         "newest one",
         named.string(),
         fs::exists(named / "config.json", error) ? "a Hugging Face model, not a checkpoint that a trainer saved"
-                                                 : "neither a run folder nor a checkpoint that a trainer saved"));
+                                                 : "neither a run folder nor a checkpoint that a trainer saved",
+        checkpoints_near(named / "step")));
   return named;
 }
 

@@ -21,6 +21,7 @@
 #include "device/types.h"
 #include "error.h"
 #include "files/disk.h"
+#include "run/run_folder.h"
 #include "spec/model_config.h"
 #include "spec/print.h"
 #include "spec/source.h"
@@ -148,7 +149,27 @@ What the weights were made by, resolved; the model alone is in `config.json`.
 
 }  // namespace
 
+namespace {
+
+/// Refuses a folder in which a trainer keeps checkpoints, and removes what it no longer keeps.
+void check_out(const fs::path& out) {
+  const fs::path target = disk::weakly_canonical(disk::absolute(out, Exit::checkpoint), Exit::checkpoint);
+  for (fs::path folder = target; folder.has_relative_path(); folder = folder.parent_path()) {
+    const fs::path run = folder.filename() == "checkpoints" ? folder.parent_path() : fs::path();
+    const bool checkpoint = has_manifest(folder);
+    if (checkpoint || (!run.empty() && (RunFolder::holds_run(run) || !list_checkpoints(run).empty())))
+      throw Failure(Exit::checkpoint,
+                    fmt::format("-o '{}' lies in {} '{}', whose files are the trainer's; choose a folder elsewhere, "
+                                "such as -o {}-model",
+                                out.string(), checkpoint ? "the checkpoint" : "a run's", folder.string(),
+                                spec::printable(out.filename().string())));
+  }
+}
+
+}  // namespace
+
 Exported export_model(const ExportOptions& options) {
+  check_out(options.out);
   data::PendingFolder folder(options.out, kExportWriter, [](const fs::path& entry) {
     throw Failure(Exit::checkpoint,
                   fmt::format("'{}' is not empty: it holds {}; choose another -o", entry.parent_path().string(),

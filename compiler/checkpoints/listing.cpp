@@ -24,6 +24,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
+/// Of the run folder that is thinned out.
+constexpr Writer kPruneWriter{Exit::checkpoint, "run folder", false};
+
 void check_run(const fs::path& run) {
   std::error_code error;
   const auto refuse = [&](const char* what) {
@@ -163,10 +166,10 @@ Pruning prune(const fs::path& run, const Retention& retention, const Log& log) {
         Exit::checkpoint,
         fmt::format("'{}' was not made by a trainer: it has no state/model; remove checkpoints there yourself",
                     run.string()));
-  const FolderLock lock(run, "stop it", log);
+  const FolderLock lock(run, "stop it", log, kPruneWriter);
   Pruning pruning = choose(run, retention);
   for (const Listed& checkpoint : pruning.removed)
-    remove_directory(checkpoints_directory(run), checkpoint.path.filename().string());
+    remove_directory(checkpoints_directory(run), checkpoint.path.filename().string(), kPruneWriter);
   return pruning;
 }
 

@@ -1,5 +1,8 @@
 #include "checkpoint/best.h"
 
+#include <unistd.h>
+
+#include <cerrno>
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/checkpoint.h"
@@ -14,6 +17,11 @@ namespace {
 
 fs::path best_file(const fs::path& run) { return checkpoints_directory(run) / "best.json"; }
 
+bool has_checkpoint(const fs::path& run, std::int64_t step) {
+  std::error_code error;
+  return fs::exists(checkpoints_directory(run) / checkpoint_name(step), error);
+}
+
 }  // namespace
 
 std::optional<Best> read_best(const fs::path& run) try {
@@ -21,8 +29,7 @@ std::optional<Best> read_best(const fs::path& run) try {
   const nlohmann::json text = nlohmann::json::parse(read_small_file(best_file(run)));
   Best best{text.at("step").get<std::int64_t>(), text.at("validation").get<std::string>(),
             text.at("loss").get<double>()};
-  if (best.step < 0 || !disk::exists(checkpoints_directory(run) / checkpoint_name(best.step), Exit::checkpoint))
-    return std::nullopt;
+  if (best.step < 0 || !has_checkpoint(run, best.step)) return std::nullopt;
   return best;
 } catch (const nlohmann::json::exception&) {
   return std::nullopt;
@@ -30,9 +37,20 @@ std::optional<Best> read_best(const fs::path& run) try {
   return std::nullopt;
 }
 
-void write_best(const fs::path& run, const Best& best) {
-  const nlohmann::ordered_json text = {{"step", best.step}, {"validation", best.validation}, {"loss", best.loss}};
-  write_file_atomically(best_file(run), text.dump() + "\n");
+std::optional<Best> best_of_run(const fs::path& run, const std::string& set, std::int64_t step,
+                                const std::optional<Best>& noted) {
+  const std::optional<Best> best = noted ? noted : read_best(run);
+  if (!best || best->validation != set || best->step > step || !has_checkpoint(run, best->step)) return std::nullopt;
+  return best;
+}
+
+void settle_best(const fs::path& run, const std::optional<Best>& best) {
+  if (!best) {
+    if (::unlink(best_file(run).c_str()) != 0 && errno != ENOENT) throw_errno("remove", best_file(run));
+    return;
+  }
+  const nlohmann::ordered_json text = {{"step", best->step}, {"validation", best->validation}, {"loss", best->loss}};
+  replace_where_different(best_file(run), text.dump() + "\n");
 }
 
 }  // namespace llmc

@@ -19,7 +19,13 @@ struct Best {
 /// Of a run folder; nothing where there is none, it cannot be read, or its checkpoint is gone.
 std::optional<Best> read_best(const std::filesystem::path& run);
 
-/// Replaces it by one rename. Throws Failure(checkpoint).
-void write_best(const std::filesystem::path& run, const Best& best);
+/// The record that a run goes on with from a checkpoint of `step`: `noted` there, or, of a checkpoint without one,
+/// best.json. Nothing where it is of another set than `set` or of a later step, or its checkpoint is gone from `run`.
+std::optional<Best> best_of_run(const std::filesystem::path& run, const std::string& set, std::int64_t step,
+                                const std::optional<Best>& noted);
+
+/// Makes best.json say this, by one rename, where it does not; without a record there is no best.json. Throws
+/// Failure(checkpoint).
+void settle_best(const std::filesystem::path& run, const std::optional<Best>& best);
 
 }  // namespace llmc

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "checkpoint/best.h"
 #include "checkpoint/guard_state.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/state_access.h"
@@ -27,6 +28,7 @@ struct TrainState {
   std::string data_fingerprint;
   std::string tokenizer;  // checksum of its file; empty: the run has seen none
   GuardState guard = {};
+  std::optional<Best> best = {};  // the record of checkpoint.best, this step included; nothing without that
 
   bool operator==(const TrainState&) const = default;
 };
@@ -71,9 +73,13 @@ struct CheckpointTexts {
 std::int64_t checkpoint_bytes(std::span<const ParameterInfo> parameters, std::size_t buffers);
 
 /// What is missing for a first save in `run`: throws Failure(checkpoint) when the folder cannot be written or has no
-/// space for one checkpoint; a line for `log` when there is none for the `count` that are to be there at once.
+/// space for one checkpoint; tell_small_disk() otherwise.
 void check_can_save(const std::filesystem::path& run, std::span<const ParameterInfo> parameters, std::size_t buffers,
-                    std::int64_t count, const Log& log);
+                    const Retention& retention, const Log& log);
+
+/// A line for `log` where the disk of RUN/checkpoints, which is there, has no space for as many checkpoints of `bytes`
+/// as keep_last leaves and the one that is being written.
+void tell_small_disk(const std::filesystem::path& run, std::int64_t bytes, const Retention& retention, const Log& log);
 
 /// RUN/checkpoints
 std::filesystem::path checkpoints_directory(const std::filesystem::path& run);

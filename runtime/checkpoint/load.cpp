@@ -76,8 +76,8 @@ TrainState read_train_state(const fs::path& checkpoint) {
   try {
     return parse_train_state(read_small_file(path));
   } catch (const std::invalid_argument& error) {
-    throw Failure(Exit::checkpoint, "'" + path.string() + "' cannot be used: " + error.what() +
-                                        "; remove this checkpoint, and the one before it is taken");
+    throw Failure(Exit::checkpoint,
+                  "'" + path.string() + "' cannot be used: " + error.what() + "; use another checkpoint of the run");
   }
 }
 

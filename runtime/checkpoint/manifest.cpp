@@ -29,7 +29,7 @@ struct InputFile {
     // O_NONBLOCK: opening a pipe that somebody put here must not hang.
     do fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     while (fd < 0 && errno == EINTR);
-    if (fd < 0) throw_errno("open", path);
+    if (fd < 0) throw_read_errno("open", path);
     struct stat status{};
     if (::fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
       ::close(fd);
@@ -45,7 +45,7 @@ struct InputFile {
     ssize_t got;
     do got = ::read(fd, out, size);
     while (got < 0 && errno == EINTR);
-    if (got < 0) throw_errno("read", path);
+    if (got < 0) throw_read_errno("read", path);
     return static_cast<std::size_t>(got);
   }
 };
@@ -94,8 +94,8 @@ bool has_manifest(const fs::path& directory) {
   return fs::exists(directory / kName, unreadable);
 }
 
-void write_manifest(const fs::path& directory, std::span<const FileRecord> files) {
-  write_small_file(directory, kName, canonical(files));
+void write_manifest(const fs::path& directory, std::span<const FileRecord> files, const Writer& writer) {
+  write_small_file(directory, kName, canonical(files), writer);
 }
 
 std::vector<FileRecord> read_manifest(const fs::path& directory) {
@@ -115,6 +115,12 @@ std::vector<FileRecord> read_manifest(const fs::path& directory) {
         file.name.find('\0') != std::string::npos)
       throw Failure(Exit::checkpoint, "'" + path.string() + "' names a file outside of its directory");
   return files;
+}
+
+bool same_manifest(const fs::path& a, const fs::path& b) try {
+  return canonical(read_manifest(a)) == canonical(read_manifest(b));
+} catch (const Failure&) {
+  return false;
 }
 
 std::vector<std::string> missing_records(std::span<const FileRecord> files) {

@@ -26,11 +26,15 @@ FileRecord write_small_file(const std::filesystem::path& directory, const std::s
 bool has_manifest(const std::filesystem::path& directory);
 
 /// Writes manifest.json, in canonical form: sorted, so equal files give equal bytes. Call it last.
-void write_manifest(const std::filesystem::path& directory, std::span<const FileRecord> files);
+void write_manifest(const std::filesystem::path& directory, std::span<const FileRecord> files,
+                    const Writer& writer = kRunWriter);
 
 /// The files that manifest.json lists, by name. Any byte of it that differs from the canonical form is an error, so no
 /// flipped bit goes unseen. Throws Failure(checkpoint).
 std::vector<FileRecord> read_manifest(const std::filesystem::path& directory);
+
+/// Whether two directories have the same manifest, and one that can be read.
+bool same_manifest(const std::filesystem::path& a, const std::filesystem::path& b);
 
 enum class Depth { sizes, checksums };
 

@@ -16,7 +16,6 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::size_t kBlock = std::size_t{1} << 20;
-constexpr Writer kMirrorWriter{Exit::checkpoint, "checkpoint.mirror"};
 
 FileRecord copied(const fs::path& from, const fs::path& to) {
   std::ifstream in(from, std::ios::binary);
@@ -42,14 +41,14 @@ void mirror_checkpoint(const fs::path& checkpoint, std::int64_t step, const fs::
   const fs::path parent = checkpoints_directory(mirror);
   make_directories(parent, kMirrorWriter);
   remove_stale_directories(parent, kCheckpointPrefix);
-  AtomicDirectory directory(parent, checkpoint_name(step));
+  AtomicDirectory directory(parent, checkpoint_name(step), kMirrorWriter);
   std::vector<FileRecord> files;
   for (const FileRecord& file : read_manifest(checkpoint)) {
     files.push_back(copied(checkpoint / file.name, directory.path() / file.name));
     if (files.back().bytes != file.bytes || files.back().xxh3 != file.xxh3)
       throw Failure(Exit::checkpoint, "'" + (checkpoint / file.name).string() + "' was damaged before it was copied");
   }
-  write_manifest(directory.path(), files);
+  write_manifest(directory.path(), files, kMirrorWriter);
   directory.commit();
   apply_retention(mirror, step, retention, log);
 }
@@ -61,7 +60,7 @@ void check_mirror(const fs::path& mirror, const fs::path& run) {
     throw Failure(Exit::checkpoint, "checkpoint.mirror '" + mirror.string() + "' and the run folder '" + run.string() +
                                         "' lie in each other; a mirror is for another disk");
   make_directories(checkpoints_directory(mirror), kMirrorWriter);
-  const AtomicDirectory probe(checkpoints_directory(mirror), std::string(kCheckpointPrefix) + "probe");
+  const AtomicDirectory probe(checkpoints_directory(mirror), std::string(kCheckpointPrefix) + "probe", kMirrorWriter);
   write_small_file(probe.path(), "probe", "x", kMirrorWriter);
 }
 

@@ -7,6 +7,8 @@
 
 namespace llmc {
 
+inline constexpr Writer kMirrorWriter{Exit::checkpoint, "checkpoint.mirror", false};
+
 /// Copies a whole checkpoint of step `step` to MIRROR/checkpoints, where it appears by one rename when every file has
 /// the checksum of its manifest; then removes what retention does not keep there. Throws Failure(checkpoint), and then
 /// the mirror is as before.

@@ -30,7 +30,7 @@ void read_exactly(int fd, const fs::path& path, std::uint64_t position, void* ou
   while (bytes > 0) {
     const ssize_t got = ::pread(fd, next, std::min(bytes, std::size_t{1} << 30), static_cast<off_t>(position));
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw_errno("read", path);
+    if (got < 0) throw_read_errno("read", path);
     if (got == 0) refuse(path, "it ends too early");
     next += got;
     position += static_cast<std::uint64_t>(got);
@@ -50,10 +50,10 @@ Reader::Reader(const fs::path& path) : path_(path) {
   // O_NONBLOCK: opening a pipe that somebody put here must not hang.
   do fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   while (fd_ < 0 && errno == EINTR);
-  if (fd_ < 0) throw_errno("open", path);
+  if (fd_ < 0) throw_read_errno("open", path);
   try {
     struct stat status{};
-    if (::fstat(fd_, &status) != 0) throw_errno("examine", path);
+    if (::fstat(fd_, &status) != 0) throw_read_errno("examine", path);
     if (!S_ISREG(status.st_mode)) refuse(path, "it is not a regular file");
     const std::uint64_t size = static_cast<std::uint64_t>(status.st_size);
     if (size < kMaxLfsPointerBytes) {

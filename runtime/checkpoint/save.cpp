@@ -16,6 +16,7 @@
 #include "checkpoint/train_state.h"
 #include "error.h"
 #include "files/atomic_directory.h"
+#include "plural.h"
 
 namespace llmc {
 namespace {
@@ -92,7 +93,7 @@ std::int64_t checkpoint_bytes(std::span<const ParameterInfo> parameters, std::si
 }
 
 void check_can_save(const fs::path& run, std::span<const ParameterInfo> parameters, std::size_t buffers,
-                    std::int64_t count, const Log& log) {
+                    const Retention& retention, const Log& log) {
   const fs::path parent = checkpoints_directory(run);
   make_directories(parent);
   remove_stale_directories(parent, kCheckpointPrefix);
@@ -102,13 +103,25 @@ void check_can_save(const fs::path& run, std::span<const ParameterInfo> paramete
   }
   const std::int64_t one = checkpoint_bytes(parameters, buffers);
   check_space(parent, one);
-  const auto there = static_cast<std::int64_t>(list_checkpoints(run).size());
-  const std::int64_t more = std::max<std::int64_t>(count - there, 1);
+  tell_small_disk(run, one, retention, log);
+}
+
+void tell_small_disk(const fs::path& run, std::int64_t bytes, const Retention& retention, const Log& log) {
+  const fs::path parent = checkpoints_directory(run);
   const std::optional<std::int64_t> available = free_bytes(parent);
-  if (log && available && *available / one < more)
-    log("'" + parent.string() + "' has space for " + std::to_string(*available / one) + " more checkpoints of " +
-        std::to_string(one) + " bytes, and checkpoint.keep_last is to leave " + std::to_string(more) +
-        "; saving will fail unless some space is freed");
+  if (!log || !available || retention.keep_last <= 0) return;
+  // Those that stay for another reason make no room.
+  const auto goes = [&](const CheckpointEntry& entry) {
+    return entry.step != retention.best && (retention.keep_every <= 0 || entry.step % retention.keep_every != 0);
+  };
+  const std::vector<CheckpointEntry> there = list_checkpoints(run);
+  const std::int64_t wanted = retention.keep_last + 1;  // and the one that is being written
+  const std::int64_t more = std::max<std::int64_t>(wanted - std::ranges::count_if(there, goes), 1);
+  if (*available / bytes >= more) return;
+  log("'" + parent.string() + "' has space for " + std::to_string(*available / bytes) + " more checkpoint" +
+      plural(*available / bytes) + " of " + std::to_string(bytes) +
+      " bytes, and checkpoint.keep_last=" + std::to_string(retention.keep_last) + " takes " + std::to_string(more) +
+      " more with the one that is being written; saving will fail unless some space is freed");
 }
 
 std::vector<std::string> Attempt::settle(const Savers& savers, const std::string& mine) const {

@@ -9,8 +9,20 @@ namespace llmc {
 namespace {
 
 using Json = nlohmann::json;
-/// Without what guards remember a state is as older versions wrote it, and reads there.
-const char* format_of(const TrainState& state) { return state.guard == GuardState{} ? "llmc-state-2" : "llmc-state-3"; }
+/// Without what guards remember, or the best checkpoint, a state is as older versions wrote it, and reads there.
+const char* format_of(const TrainState& state) {
+  if (state.best) return "llmc-state-4";
+  return state.guard == GuardState{} ? "llmc-state-2" : "llmc-state-3";
+}
+
+Json as_json(const Best& best) { return {{"step", best.step}, {"validation", best.validation}, {"loss", best.loss}}; }
+
+Best best_of(const Json& object) {
+  Best best{object.at("step").get<std::int64_t>(), object.at("validation").get<std::string>(),
+            object.at("loss").get<double>()};
+  if (best.step < 0 || !std::isfinite(best.loss)) throw std::invalid_argument("it was altered");
+  return best;
+}
 
 Json as_json(const GuardState& guard) {
   return {{"losses", guard.losses},
@@ -51,12 +63,14 @@ std::string format_train_state(const TrainState& state) {
                 {"data_fingerprint", state.data_fingerprint},
                 {"tokenizer", state.tokenizer}};
   if (!(state.guard == GuardState{})) document["guard"] = as_json(state.guard);
+  if (state.best) document["best"] = as_json(*state.best);
   return document.dump(1) + "\n";
 }
 
 TrainState parse_train_state(const std::string& text) try {
   const Json document = Json::parse(text);
-  if (document.at("format") != "llmc-state-2" && document.at("format") != "llmc-state-3")
+  const Json& format = document.at("format");
+  if (format != "llmc-state-2" && format != "llmc-state-3" && format != "llmc-state-4")
     throw std::invalid_argument("it is of another version of llmc, which has to go on with it");
   TrainState state;
   document.at("step").get_to(state.step);
@@ -74,6 +88,7 @@ TrainState parse_train_state(const std::string& text) try {
   document.at("data_fingerprint").get_to(state.data_fingerprint);
   document.at("tokenizer").get_to(state.tokenizer);
   if (document.contains("guard")) state.guard = guard_of(document["guard"]);
+  if (document.contains("best")) state.best = best_of(document["best"]);
   // Duplicate keys, signs, fractions, extra keys and another format all fail to come back as the same bytes.
   if (state.step < 0 || format_train_state(state) != text) throw std::invalid_argument("it was altered");
   return state;

@@ -38,10 +38,10 @@ struct RemovedAtTheEnd {
 
 }  // namespace
 
-AtomicDirectory::AtomicDirectory(const fs::path& parent, const std::string& name)
-    : parent_(parent), temporary_(path_of(parent, name)), final_(parent / name) {
+AtomicDirectory::AtomicDirectory(const fs::path& parent, const std::string& name, const Writer& writer)
+    : parent_(parent), temporary_(path_of(parent, name)), final_(parent / name), writer_(writer) {
   remove_tree(temporary_);
-  if (::mkdir(temporary_.c_str(), 0777) != 0) throw_errno("create", temporary_);
+  if (::mkdir(temporary_.c_str(), 0777) != 0) throw_errno("create", temporary_, writer_);
   owns_temporary_ = true;
 }
 
@@ -54,7 +54,7 @@ fs::path AtomicDirectory::path_of(const fs::path& parent, const std::string& nam
 }
 
 fs::path AtomicDirectory::commit() {
-  publish_directory(temporary_, final_);
+  publish_directory(temporary_, final_, writer_);
   owns_temporary_ = false;
   return final_;
 }
@@ -85,10 +85,10 @@ void publish_directory(const fs::path& temporary, const fs::path& target, const 
   sync_directory(parent, writer);
 }
 
-void remove_directory(const fs::path& parent, const std::string& name) {
+void remove_directory(const fs::path& parent, const std::string& name, const Writer& writer) {
   const fs::path trash = parent / (kTrash + name);
   remove_tree(trash);
-  if (::rename((parent / name).c_str(), trash.c_str()) != 0) throw_errno("rename", parent / name);
+  if (::rename((parent / name).c_str(), trash.c_str()) != 0) throw_errno("rename", parent / name, writer);
   remove_tree(trash);
 }
 

@@ -11,8 +11,8 @@ namespace llmc {
 /// Work happens in PARENT/.tmp-NAME. One writer a parent: the run folder's lock sees to that.
 class AtomicDirectory {
  public:
-  /// A leftover .tmp-NAME of a killed process is removed first. Throws Failure(checkpoint).
-  AtomicDirectory(const std::filesystem::path& parent, const std::string& name);
+  /// A leftover .tmp-NAME of a killed process is removed first. Throws Failure(writer.exit).
+  AtomicDirectory(const std::filesystem::path& parent, const std::string& name, const Writer& writer = kRunWriter);
   /// Removes what was not committed.
   ~AtomicDirectory();
   AtomicDirectory(const AtomicDirectory&) = delete;
@@ -28,6 +28,7 @@ class AtomicDirectory {
 
  private:
   std::filesystem::path parent_, temporary_, final_;
+  Writer writer_;
   bool owns_temporary_ = false;
 };
 
@@ -38,8 +39,8 @@ void publish_directory(const std::filesystem::path& temporary, const std::filesy
                        const Writer& writer = kRunWriter);
 
 /// Renames PARENT/NAME to PARENT/.trash-NAME and deletes it, so that no half-deleted directory is ever seen under NAME.
-/// Throws Failure(checkpoint) when the rename fails; then nothing was touched.
-void remove_directory(const std::filesystem::path& parent, const std::string& name);
+/// Throws Failure(writer.exit) when the rename fails; then nothing was touched.
+void remove_directory(const std::filesystem::path& parent, const std::string& name, const Writer& writer = kRunWriter);
 
 /// Removes the .tmp-PREFIX* and .trash-PREFIX* directories that killed processes left in `parent`; nothing else is
 /// touched.

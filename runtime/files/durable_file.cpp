@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 
 #include "error.h"
 
@@ -45,6 +47,13 @@ void throw_errno(const char* action, const fs::path& path, const Writer& writer)
   if (code == EACCES || code == EROFS || code == EPERM)
     hint = std::string("; make it writable or choose another ") + writer.option;
   throw Failure(writer.exit,
+                std::string("cannot ") + action + " '" + path.string() + "': " + std::strerror(code) + hint);
+}
+
+void throw_read_errno(const char* action, const fs::path& path) {
+  const int code = errno;
+  const char* hint = code == EACCES || code == EPERM ? "; make it readable" : code == EIO ? "; look at the disk" : "";
+  throw Failure(Exit::checkpoint,
                 std::string("cannot ") + action + " '" + path.string() + "': " + std::strerror(code) + hint);
 }
 
@@ -126,16 +135,34 @@ void forget_cached(const fs::path& path) {
   ::close(fd);
 }
 
-void make_directories(const fs::path& directory, const Writer& writer) {
+void refuse_link(const fs::path& path, const Writer& writer) {
+  std::error_code missing;
+  if (!fs::is_symlink(fs::symlink_status(path, missing))) return;
+  throw Failure(writer.exit, "'" + path.string() +
+                                 "' is a link, which is not followed in a folder that llmc writes to; put what it "
+                                 "leads to there in its place, or choose another " +
+                                 writer.option + " (which may be a link itself)");
+}
+
+namespace {
+
+void make_directories_above(const fs::path& directory, const Writer& writer) {
   std::error_code ignored;  // what it hides, mkdir says
   if (directory.empty() || fs::is_directory(directory, ignored)) return;
-  make_directories(directory.parent_path(), writer);
+  make_directories_above(directory.parent_path(), writer);
   if (::mkdir(directory.c_str(), 0777) != 0 && errno != EEXIST) throw_errno("create", directory, writer);
   if (!fs::is_directory(directory, ignored)) {
     errno = ENOTDIR;
     throw_errno("create", directory, writer);
   }
   sync_directory(directory.parent_path(), writer);
+}
+
+}  // namespace
+
+void make_directories(const fs::path& directory, const Writer& writer) {
+  if (!writer.follows_links) refuse_link(directory, writer);
+  make_directories_above(directory, writer);
 }
 
 namespace {
@@ -146,11 +173,13 @@ constexpr int kMostLinks = 40;  // as many as Linux follows
 struct Replaced {
   fs::path path, temporary;
 
-  /// A link's file is meant. What is there and no file, such as a pipe or /dev/null, would be lost by a rename.
+  /// A link's file is meant where links are followed. What is there and no file, such as a pipe or /dev/null, would be
+  /// lost by a rename.
   Replaced(const fs::path& named, const Writer& writer) : path(named) {
     std::error_code error;
-    for (int links = 0; fs::is_symlink(path, error) && links < kMostLinks; ++links)
+    for (int links = 0; writer.follows_links && fs::is_symlink(path, error) && links < kMostLinks; ++links)
       path = path.parent_path() / fs::read_symlink(path, error);
+    if (!writer.follows_links) refuse_link(path, writer);
     const fs::file_status status = fs::status(path, error);
     if (fs::exists(status) && !fs::is_regular_file(status))
       throw Failure(writer.exit,
@@ -163,6 +192,15 @@ struct Replaced {
 };
 
 }  // namespace
+
+void replace_where_different(const fs::path& path, std::string_view content, const Writer& writer) {
+  std::error_code ignored;
+  if (fs::is_regular_file(path, ignored) && fs::file_size(path, ignored) == content.size()) {
+    std::ifstream file(path, std::ios::binary);
+    if (std::string(std::istreambuf_iterator<char>(file), {}) == content) return;
+  }
+  write_file_atomically(path, content, writer);
+}
 
 void check_can_write(const fs::path& path, const Writer& writer) {
   const Replaced file(path, writer);

@@ -12,12 +12,14 @@
 
 namespace llmc {
 
-/// Who writes: how the process ends where a file cannot be written, and the option that names another place.
+/// Who writes: how the process ends where a file cannot be written, and the option that names another place. Links are
+/// followed where the user has named the file, and not in a folder of llmc's own, where somebody may have put them.
 struct Writer {
   Exit exit;
   const char* option;
+  bool follows_links = true;
 };
-inline constexpr Writer kRunWriter{Exit::checkpoint, "--run"};
+inline constexpr Writer kRunWriter{Exit::checkpoint, "--run", false};
 
 /// What a manifest knows of a file.
 struct FileRecord {
@@ -76,16 +78,27 @@ void sync_directory(const std::filesystem::path& directory, const Writer& writer
 /// error: file systems in memory have nothing else.
 void forget_cached(const std::filesystem::path& path);
 
-/// Creates a directory and what is missing above it, each durable.
+/// Throws Failure(writer.exit) where `path` is a link, whether it leads anywhere or not.
+void refuse_link(const std::filesystem::path& path, const Writer& writer);
+
+/// Creates a directory and what is missing above it, each durable. One that is a link is refused, unless the writer
+/// follows links; those above it may be.
 void make_directories(const std::filesystem::path& directory, const Writer& writer = kRunWriter);
 
-/// Replaces `path`, or the file that it links to, by one rename; readers see the old content or all of the new. What is
-/// there and no regular file is refused.
+/// Replaces `path`, or where the writer follows links the file that it links to, by one rename; readers see the old
+/// content or all of the new. What is there and no regular file is refused.
 void write_file_atomically(const std::filesystem::path& path, std::string_view content,
                            const Writer& writer = kRunWriter);
 
+/// The same, unless that is what the file holds.
+void replace_where_different(const std::filesystem::path& path, std::string_view content,
+                             const Writer& writer = kRunWriter);
+
 /// Throws where write_file_atomically() could not write `path`, before there is something to write; leaves nothing.
 void check_can_write(const std::filesystem::path& path, const Writer& writer);
+
+/// Failure(checkpoint): "cannot ACTION 'PATH': REASON" for the current errno, of what is only read.
+[[noreturn]] void throw_read_errno(const char* action, const std::filesystem::path& path);
 
 /// Failure(writer.exit): "cannot ACTION 'PATH': REASON" for the current errno.
 [[noreturn]] void throw_errno(const char* action, const std::filesystem::path& path, const Writer& writer = kRunWriter);

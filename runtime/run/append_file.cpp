@@ -11,8 +11,9 @@
 namespace llmc {
 
 AppendFile::AppendFile(const std::filesystem::path& path, int flags) : path_(path) {
-  do fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | flags, 0666);
+  do fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | flags, 0666);
   while (fd_ < 0 && errno == EINTR);
+  if (fd_ < 0 && errno == ELOOP) refuse_link(path_, kRunWriter);
   if (fd_ < 0) throw_errno("open", path_);
   struct stat status{};
   if (::fstat(fd_, &status) != 0) {

@@ -10,7 +10,7 @@ namespace llmc {
 /// Appends with one write, so that a kill leaves what was appended before. All functions throw Failure(checkpoint).
 class AppendFile {
  public:
-  /// Opens or creates. `flags`: more of open(2)'s, such as O_EXCL.
+  /// Opens or creates; a link is not followed. `flags`: more of open(2)'s, such as O_EXCL.
   explicit AppendFile(const std::filesystem::path& path, int flags = 0);
   ~AppendFile();
   AppendFile(const AppendFile&) = delete;

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "error.h"
-#include "files/durable_file.h"
+#include "run/planted_links.h"
 
 namespace llmc {
 
@@ -28,18 +28,20 @@ bool try_lock(int fd, int kind) {
 }  // namespace
 
 bool FolderLock::is_held(const std::filesystem::path& directory) {
-  const int fd = ::open((directory / "state" / "lock").c_str(), O_RDONLY | O_CLOEXEC);
+  const int fd = ::open((directory / "state" / "lock").c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
   if (fd < 0) return false;
   const bool held = !try_lock(fd, LOCK_SH) && errno == EWOULDBLOCK;
   ::close(fd);
   return held;
 }
 
-FolderLock::FolderLock(const std::filesystem::path& directory, const std::string& advice, const Log& log) {
+FolderLock::FolderLock(const std::filesystem::path& directory, const std::string& advice, const Log& log,
+                       const Writer& writer) {
+  refuse_planted_links(directory, writer);  // whoever writes to the folder comes here first
   const std::filesystem::path path = directory / "state" / "lock";
-  do fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  do fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
   while (fd_ < 0 && errno == EINTR);
-  if (fd_ < 0) throw_errno("open", path);
+  if (fd_ < 0) throw_errno("open", path, writer);
   if (try_lock(fd_, LOCK_EX)) return;
   // Who looks whether the folder is locked (is_held) holds the lock for a moment.
   for (int tries = 0; errno == EWOULDBLOCK && tries < 10; ++tries) {
@@ -50,7 +52,7 @@ FolderLock::FolderLock(const std::filesystem::path& directory, const std::string
     ::close(fd_);
     throw Failure(Exit::checkpoint, "another trainer runs in '" + directory.string() + "'; wait for it, or " + advice);
   }
-  if (log) log("the run folder '" + directory.string() + "' cannot be locked: " + std::strerror(errno));
+  if (log) log("the folder '" + directory.string() + "' cannot be locked: " + std::strerror(errno));
 }
 
 FolderLock::~FolderLock() {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "checkpoint/checkpoint.h"
+#include "files/durable_file.h"
 
 namespace llmc {
 
@@ -14,9 +15,11 @@ namespace llmc {
 class FolderLock {
  public:
   /// The folder `state` must be there. Throws Failure(checkpoint) where a trainer holds the lock, with `advice`, what
-  /// to do other than wait; or where the file cannot be made. On a file system without locks that is said to `log`, and
-  /// nothing is held: refusing to train there would help nobody.
-  FolderLock(const std::filesystem::path& directory, const std::string& advice, const Log& log);
+  /// to do other than wait; where something in the folder is a link (refuse_planted_links()); or where the file cannot
+  /// be made. On a file system without locks that is said to `log`, and nothing is held: refusing to train there would
+  /// help nobody.
+  FolderLock(const std::filesystem::path& directory, const std::string& advice, const Log& log,
+             const Writer& writer = kRunWriter);
   ~FolderLock();
   FolderLock(FolderLock&& other) noexcept;
   FolderLock& operator=(FolderLock&& other) noexcept;

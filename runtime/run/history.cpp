@@ -130,6 +130,13 @@ std::optional<std::vector<ShardRecord>> shards_of(const std::string& text, const
   return std::nullopt;
 }
 
+std::string last_checkpoint(const std::string& text) {
+  std::size_t end = text.size();
+  const Json line = Json::parse(line_before(text, end), nullptr, false);
+  const auto checkpoint = line.is_object() ? line.find("checkpoint") : line.end();
+  return checkpoint != line.end() && checkpoint->is_string() ? checkpoint->get<std::string>() : "";
+}
+
 std::string last_spec(const std::string& text) {
   for (std::size_t end = text.size(); end > 0;) {
     const Json line = Json::parse(line_before(text, end), nullptr, false);

@@ -75,6 +75,10 @@ std::optional<OrderFrom> order_after(const std::string& text, std::int64_t step)
 /// The shards of data with this fingerprint, as the last line that lists them does; nothing where none does.
 std::optional<std::vector<ShardRecord>> shards_of(const std::string& text, const std::string& data);
 
+/// The checkpoint that the last start or rollback went on from; empty where that was from the beginning, or there is no
+/// line that can be read.
+std::string last_checkpoint(const std::string& text);
+
 /// The spec file of the last line that names one other than the run folder's own; empty where none does.
 std::string last_spec(const std::string& text);
 

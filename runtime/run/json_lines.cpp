@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -80,6 +81,20 @@ void truncate_lines_after(const fs::path& path, std::int64_t step, const Log& lo
     throw;
   }
   sync_directory(path.parent_path());
+}
+
+std::optional<std::int64_t> last_step(const fs::path& path) {
+  constexpr std::streamoff kTail = 1 << 20;
+  std::ifstream in(path, std::ios::binary | std::ios::ate);
+  const std::streamoff bytes = in ? std::streamoff(in.tellg()) : 0, from = std::max<std::streamoff>(bytes - kTail, 0);
+  std::string text(static_cast<std::size_t>(bytes - from), '\0');
+  in.seekg(from);
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  const std::size_t end = in ? text.rfind('\n') : std::string::npos;
+  if (end == std::string::npos) return std::nullopt;
+  const std::size_t before = end == 0 ? std::string::npos : text.rfind('\n', end - 1);
+  const std::size_t begin = before == std::string::npos ? 0 : before + 1;
+  return step_of(text.substr(begin, end - begin));
 }
 
 }  // namespace llmc

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string_view>
 
 #include "checkpoint/checkpoint.h"
@@ -28,5 +29,8 @@ class JsonLines {
 /// objects with a step (a torn last line silently, others named to `log`). No file is no error. Throws
 /// Failure(checkpoint).
 void truncate_lines_after(const std::filesystem::path& path, std::int64_t step, const Log& log);
+
+/// "step" of the last whole line; nothing where there is none that has one, within the last MiB.
+std::optional<std::int64_t> last_step(const std::filesystem::path& path);
 
 }  // namespace llmc

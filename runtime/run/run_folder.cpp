@@ -2,8 +2,10 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <stdexcept>
+#include <vector>
 
 #include "checkpoint/manifest.h"
 #include "checkpoint/retention.h"
@@ -11,7 +13,11 @@
 #include "files/atomic_directory.h"
 #include "files/disk.h"
 #include "files/durable_file.h"
+#include "run/run_id.h"
+#include "run/saved_mark.h"
+#include "run/set_aside.h"
 #include "spec/fingerprint.h"
+#include "spec/source.h"
 #include "spec/values.h"
 
 namespace llmc {
@@ -21,6 +27,41 @@ namespace fs = std::filesystem;
 
 constexpr char kOtherFolder[] = "choose another --run";  // than the one that is locked
 
+/// Files that a folder for a run may have before it has one: what a shell or a scheduler writes there, and a start that
+/// was killed.
+bool may_come_first(const fs::directory_entry& entry) {
+  const std::string name = entry.path().filename().string(), extension = entry.path().extension().string();
+  std::error_code ignored;
+  if (name == "state") return fs::symlink_status(entry, ignored).type() == fs::file_type::directory;
+  return name.starts_with('.') || (entry.is_regular_file(ignored) && (extension == ".log" || extension == ".out" ||
+                                                                      extension == ".err" || extension == ".txt"));
+}
+
+/// Throws where there is no run in `directory`, and something else.
+void check_new_folder(const fs::path& directory) {
+  if (RunFolder::holds_run(directory)) return;
+  std::vector<std::string> others;
+  std::error_code error;
+  for (fs::directory_iterator at(directory, error), end; !error && at != end; at.increment(error))
+    if (!may_come_first(*at)) others.push_back(at->path().filename().string());
+  if (others.empty()) return;
+  // The fingerprint of a run comes first, so files of ours without one belong to somebody else.
+  for (const char* name : {"spec.yaml", "plan.json", "history.jsonl", "metrics.jsonl", "samples.jsonl", "checkpoints"})
+    if (std::ranges::find(others, name) != others.end())
+      throw Failure(Exit::checkpoint, "'" + directory.string() + "' holds a '" + name +
+                                          "' but is no run folder of this version; choose another --run");
+  std::ranges::sort(others);
+  throw Failure(Exit::checkpoint, "'" + directory.string() + "' holds no run, but " + spec::in_quotes(others.front()) +
+                                      (others.size() > 1 ? " and more" : "") +
+                                      "; a run has a folder of its own, such as --run runs/NAME");
+}
+
+/// The absolute path of a folder that has a run or may have one.
+fs::path checked(const fs::path& directory) {
+  check_new_folder(directory);
+  return disk::absolute(directory, Exit::checkpoint).lexically_normal();
+}
+
 /// The folder `state`, which the lock lies in, is made first.
 FolderLock lock_folder(const fs::path& directory, const Log& log) {
   make_directories(directory / "state");
@@ -29,12 +70,6 @@ FolderLock lock_folder(const fs::path& directory, const Log& log) {
 
 fs::path events_folder(const fs::path& directory) { return directory / "tensorboard"; }
 
-void write_where_different(const fs::path& path, std::string_view content) {
-  std::error_code ignored;
-  if (fs::file_size(path, ignored) == content.size() && read_small_file(path, content.size()) == content) return;
-  write_file_atomically(path, content);
-}
-
 }  // namespace
 
 bool RunFolder::holds_run(const fs::path& directory) {
@@ -42,7 +77,7 @@ bool RunFolder::holds_run(const fs::path& directory) {
 }
 
 void RunFolder::check_model(const fs::path& directory, const spec::Spec& spec) {
-  if (!holds_run(directory)) return;
+  if (!holds_run(directory)) return check_new_folder(directory);
   std::string theirs = read_small_file(directory / "state" / "model");
   if (!theirs.empty() && theirs.back() == '\n') theirs.pop_back();
   const std::string ours = spec::model_fingerprint(spec);
@@ -64,7 +99,7 @@ std::optional<std::string> RunFolder::spec_yaml(const fs::path& directory) {
 }
 
 RunFolder::RunFolder(const fs::path& directory, const spec::Spec& spec, Log log)
-    : directory_(disk::absolute(directory, Exit::checkpoint).lexically_normal()),
+    : directory_(checked(directory)),
       log_(std::move(log)),
       model_(spec::model_fingerprint(spec) + "\n"),
       lock_(lock_folder(directory_, log_)) {
@@ -72,14 +107,10 @@ RunFolder::RunFolder(const fs::path& directory, const spec::Spec& spec, Log log)
   if (disk::exists(state / "model", Exit::checkpoint)) {
     check_model(directory_, spec);
   } else {
-    // The fingerprint comes first, so files of ours without one belong to somebody else.
-    for (const char* name :
-         {"spec.yaml", "plan.json", "history.jsonl", "metrics.jsonl", "samples.jsonl", "checkpoints"})
-      if (disk::exists(directory_ / name, Exit::checkpoint))
-        throw Failure(Exit::checkpoint, "'" + directory_.string() + "' holds a '" + name +
-                                            "' but is no run folder of this version; choose another --run");
     write_file_atomically(state / "model", model_);
   }
+  id_ = run_id(directory_);
+  if (id_.empty()) write_run_id(directory_, id_ = draw_run_id());
   remove_stale_directories(checkpoints_directory(directory_), kCheckpointPrefix);
 }
 
@@ -90,6 +121,7 @@ std::string RunFolder::history(const fs::path& directory) {
 
 void RunFolder::start(std::string_view spec_yaml, std::string_view plan_json, std::string_view history_line,
                       std::int64_t step) {
+  if (step == 0) set_logs_aside(directory_, log_);
   for (const char* name : {"metrics.jsonl", "samples.jsonl"}) truncate_lines_after(directory_ / name, step, log_);
   cut_events_after(events_folder(directory_), step, log_);
   step_ = step;
@@ -109,8 +141,8 @@ void RunFolder::write_start() {
   events_ = std::make_unique<EventFile>(events_folder(directory_), step_);
   // The line comes first: what spec.yaml says has always been told.
   JsonLines(directory_ / "history.jsonl").append(history_line_);
-  write_where_different(directory_ / "spec.yaml", spec_yaml_);
-  write_where_different(directory_ / "plan.json", plan_json_);
+  replace_where_different(directory_ / "spec.yaml", spec_yaml_);
+  replace_where_different(directory_ / "plan.json", plan_json_);
 }
 
 bool RunFolder::renew() {
@@ -127,9 +159,12 @@ bool RunFolder::renew() {
   if (errno != ENOENT || disk::exists(state / "model", Exit::checkpoint)) return false;
   lock_ = lock_folder(directory_, log_);
   write_file_atomically(state / "model", model_);
+  write_run_id(directory_, id_);
   write_start();
   return true;
 }
+
+void RunFolder::note_saved(std::int64_t step) { llmc::note_saved(directory_, step); }
 
 void RunFolder::append_metrics(std::string_view json) { metrics_->append(json); }
 void RunFolder::append_sample(std::string_view json) { samples_->append(json); }

@@ -169,14 +169,16 @@ std::vector<Row> surrounding_rows() {
       bind(kMirror, Type::string, LLMC_FIELD(checkpoint.mirror))
           .run_time()
           .path()
-          .doc("A second folder for checkpoints, on another disk; --resume takes it as it takes a run folder."),
+          .doc("A second folder for the checkpoints of this run alone, on another disk; --resume takes it as it takes "
+               "a run "
+               "folder."),
       bind("checkpoint.mirror_every", Type::integer, LLMC_FIELD(checkpoint.mirror_every))
           .aside()
           .fallback("1")
           .run_time()
           .when(kMirror, "*")
           .range(1, 1e6)
-          .doc("Of so many checkpoints one is copied to the mirror."),
+          .doc("Steps from one copy to the next, in multiples of checkpoint.every. 1: every checkpoint is copied."),
       bind("metrics.every", Type::integer, LLMC_FIELD(metrics.every))
           .aside()
           .fallback("10")

@@ -348,9 +348,8 @@ void TrainLoop::go_back(const std::string& why) {
   saver_.rest();
   while (!sent_.empty()) finish();  // a step that was sent ahead: its update goes with the rest
   run_.ranks.at(left, "going back to a checkpoint");
-  const auto state =
-      roll_back(run_.path, run_.values.checkpoint.mirror, run_.folder, now, guard_.first_skipped(), why, run_.start,
-                run_.session, run_.ranks, [&](const std::string& line) { run_.console.warning(line); });
+  const auto state = roll_back(run_.path, run_.mirror, run_.folder, now, guard_.first_skipped(), why, run_.start,
+                               run_.session, run_.ranks, [&](const std::string& line) { run_.console.warning(line); });
   if (!state)
     throw SharedFailure(Exit::numerics, fmt::format("{}, and there is no whole checkpoint from before step {} to go "
                                                     "back to; {}",
@@ -359,6 +358,7 @@ void TrainLoop::go_back(const std::string& why) {
       "{}: the run goes back to step {}, and on with the samples after those of step {} (rollback {} of {})", why,
       state->step, left, state->guard.rollbacks, guards.rollbacks));
   state_ = *state;
+  saver_.go_back(state_);
   guard_ = Guard(guards, run_.values.optimizer.clip_norm, state_.guard);
   run_.loader = run_.open_loader(state_.position);
   recent_ = {};

@@ -40,6 +40,7 @@ struct Run {
   std::function<std::unique_ptr<Loader>(const DataPosition&)> open_loader;  // another, that begins there
   const std::filesystem::path& path;                                        // of the run folder
   RunFolder* folder;                                                        // null: another rank's
+  const RunMirror* mirror;                                                  // null: another rank's, or none
   Console& console;
   Rendezvous& ranks;
   SignalWatch& signals;
@@ -64,7 +65,7 @@ class TrainLoop {
   TrainLoop(const Run& run, const TrainState& start)
       : run_(run),
         state_(start),
-        saver_(run.values, run.texts, run.session, run.path, run.folder, run.console, run.ranks),
+        saver_(run.values, run.texts, run.session, run.path, run.folder, run.mirror, run.console, run.ranks, start),
         guard_(run.values.guards, run.values.optimizer.clip_norm, start.guard),
         frozen_(run.values.guards.frozen_steps, run.values.guards.frozen_change) {}
 

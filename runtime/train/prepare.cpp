@@ -111,6 +111,7 @@ void prepare(Prepared& p, const Options& options, const ProgramInfo& info, const
     p.state.position = position_after(saved, p.state);
     if (p.state.tokenizer.empty()) p.state.tokenizer = saved.tokenizer;
     p.state.guard = saved.guard;
+    p.state.best = saved.best;
     follow_rollback(p.state, *p.start, RunFolder::history(options.run));
   }
   with_origins(options, p.values, [&] { check_from_step(run.schedule, p.state.step); });

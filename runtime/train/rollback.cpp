@@ -10,25 +10,25 @@ namespace fs = std::filesystem;
 
 namespace {
 
-void remove_from_mirror(const fs::path& mirror, std::int64_t step, const Log& log) try {
-  if (!mirror.empty() && disk::exists(checkpoints_directory(mirror), Exit::checkpoint))
-    remove_checkpoints_after(mirror, step);
-} catch (const std::exception& failure) {  // the run itself has gone back
+void remove_from_mirror(const RunMirror* mirror, std::int64_t step, const Log& log) try {
+  if (mirror) mirror->remove_after(step);
+} catch (const std::exception& failure) {  // the run itself goes back
   log(fmt::format("the mirror keeps checkpoints that the run has left: {}", failure.what()));
 }
 
 }  // namespace
 
-std::optional<TrainState> roll_back(const fs::path& run, const fs::path& mirror, RunFolder* folder,
+std::optional<TrainState> roll_back(const fs::path& run, const RunMirror* mirror, RunFolder* folder,
                                     const TrainState& now, std::int64_t first_skipped, const std::string& why,
                                     const HistoryEntry& start, Session& session, Rendezvous& ranks, const Log& log) {
   std::string name;
   if (folder)
     if (const auto found = find_checkpoint_before(run, first_skipped, log)) {
       name = found->path.filename().string();
-      // First, so that a run that is killed here goes on from a step before, and comes here again.
-      remove_checkpoints_after(run, found->step);
+      // First, so that a run that is killed here goes on from a step before, and comes here again; and of these the
+      // mirror, which is never to have what the run has left.
       remove_from_mirror(mirror, found->step, log);
+      remove_checkpoints_after(run, found->step);
     }
   name = ranks.broadcast(name, 0);
   if (name.empty()) return std::nullopt;

@@ -8,6 +8,7 @@
 #include "comm/rendezvous.h"
 #include "run/history.h"
 #include "run/run_folder.h"
+#include "run/run_mirror.h"
 #include "train/session.h"
 
 namespace llmc {
@@ -16,11 +17,10 @@ namespace llmc {
 /// else null) as a resume from there does: newer checkpoints, metrics, samples and events are gone, and its history has
 /// a line, `start`'s but for the place. `now`: the state that is left, at the end of the last skipped step. The state
 /// returned stands in the data where `now` does. Nothing, with everything as it was, where there is no such checkpoint.
-/// `mirror`: checkpoint.mirror, which loses the same checkpoints; one that fails is a warning. Collective. Throws
-/// Failure.
-std::optional<TrainState> roll_back(const std::filesystem::path& run, const std::filesystem::path& mirror,
-                                    RunFolder* folder, const TrainState& now, std::int64_t first_skipped,
-                                    const std::string& why, const HistoryEntry& start, Session& session,
-                                    Rendezvous& ranks, const Log& log);
+/// `mirror`: that of rank 0, which loses the same checkpoints; one that fails is a warning. Null: there is none.
+/// Collective. Throws Failure.
+std::optional<TrainState> roll_back(const std::filesystem::path& run, const RunMirror* mirror, RunFolder* folder,
+                                    const TrainState& now, std::int64_t first_skipped, const std::string& why,
+                                    const HistoryEntry& start, Session& session, Rendezvous& ranks, const Log& log);
 
 }  // namespace llmc

@@ -3,13 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <utility>
 
-#include "checkpoint/mirror.h"
 #include "checkpoint/retention.h"
 #include "comm/collectives.h"
 #include "error.h"
+#include "train/after_save.h"
 #include "train/clock.h"
 
 namespace llmc {
@@ -22,33 +23,41 @@ constexpr double kBytesPerSecond = 100e6;
 }  // namespace
 
 Saver::Saver(const spec::Spec& values, const CheckpointTexts& texts, Session& session, const std::filesystem::path& run,
-             RunFolder* folder, Console& console, Rendezvous& ranks)
+             RunFolder* folder, const RunMirror* mirror, Console& console, Rendezvous& ranks, const TrainState& state)
     : values_(values),
       texts_(texts),
       session_(session),
       run_(run),
       folder_(folder),
+      mirror_(mirror),
       console_(console),
       ranks_(ranks),
+      best_(record_at(state)),
       longest_(static_cast<double>(checkpoint_bytes(session.info().parameters, session.state().prefixes().size())) /
-               kBytesPerSecond) {
-  if (values_.checkpoint.best == "none") return;
-  // One rank's view of the disk counts for all.
-  const auto read = read_best(run_);
-  const std::string text = ranks_.broadcast(
-      read && read->validation == values_.checkpoint.best ? fmt::format("{} {:a}", read->step, read->loss) : "", 0);
-  Best best{0, values_.checkpoint.best, 0};
+               kBytesPerSecond) {}
+
+/// The record of the best that the run has at a checkpoint. One rank's view of the disk counts for all.
+std::optional<Best> Saver::record_at(const TrainState& state) {
+  const std::string& set = values_.checkpoint.best;
+  if (set == "none") return std::nullopt;
+  const auto found = best_of_run(run_, set, state.step, state.best);
+  const std::string text = ranks_.broadcast(found ? fmt::format("{} {:a}", found->step, found->loss) : "", 0);
+  Best best{0, set, 0};
   long long step = 0;
-  if (std::sscanf(text.c_str(), "%lld %la", &step, &best.loss) == 2) {
-    best.step = step;
-    best_ = best;
-  }
+  if (std::sscanf(text.c_str(), "%lld %la", &step, &best.loss) != 2) return std::nullopt;
+  best.step = step;
+  return best;
+}
+
+void Saver::go_back(const TrainState& state) {
+  best_ = record_at(state);
+  candidate_.reset();
 }
 
 bool Saver::is_best(std::int64_t step, double loss) const {
   const std::optional<Best>& best = in_flight() && candidate_ ? candidate_ : best_;
   // A record of a later step is of a run that this one has left.
-  return !best || best->step >= step || loss < best->loss;
+  return std::isfinite(loss) && (!best || best->step >= step || loss < best->loss);
 }
 
 /// Whether there is memory for a snapshot, which is allocated the first time.
@@ -91,21 +100,8 @@ SaveOptions Saver::options() {
 }
 
 void Saver::follow_up() {
-  const spec::Checkpoint& policy = values_.checkpoint;
-  const Log note = [this](const std::string& line) { notes_.push_back(line); };
-  const std::optional<Best>& best = candidate_ ? candidate_ : best_;
-  const Retention retention{policy.keep_last, policy.keep_every, keep_before_,
-                            best ? std::optional(best->step) : std::nullopt};
-  try {
-    if (candidate_) write_best(run_, *candidate_);
-    if (!policy.mirror.empty() && saves_ % policy.mirror_every == 0)
-      mirror_checkpoint(checkpoints_directory(run_) / checkpoint_name(state_.step), state_.step, policy.mirror,
-                        retention, note);
-  } catch (const std::exception& failure) {  // the checkpoint itself is there
-    note(fmt::format("{}; training goes on", failure.what()));
-  }
-  apply_retention(run_, state_.step, retention, note);
-  ++saves_;
+  follow_save(*folder_, mirror_, values_.checkpoint, {state_.step, state_.best, keep_before_},
+              [this](const std::string& line) { notes_.push_back(line); });
 }
 
 void Saver::begin(const TrainState& state, bool beside, std::optional<double> loss,
@@ -118,6 +114,7 @@ void Saver::begin(const TrainState& state, bool beside, std::optional<double> lo
   keep_before_ = keep_before;
   candidate_.reset();
   if (loss && is_best(state.step, *loss)) candidate_ = {state.step, values_.checkpoint.best, *loss};
+  state_.best = candidate_ ? candidate_ : best_;
   error_.clear();
   began_ = process_seconds();
   try {

@@ -13,6 +13,7 @@
 #include "comm/collectives.h"
 #include "comm/rendezvous.h"
 #include "run/run_folder.h"
+#include "run/run_mirror.h"
 #include "train/background.h"
 #include "train/console.h"
 #include "train/session.h"
@@ -22,9 +23,10 @@ namespace llmc {
 /// One save at a time is in flight. All ranks of a run make the same calls.
 class Saver {
  public:
-  /// All of these outlive it; `folder` is null on other ranks than the first. Collective.
+  /// All of these outlive it; `folder` is null on other ranks than the first, and `mirror` where there is none.
+  /// `state`: that the run goes on from. Collective.
   Saver(const spec::Spec& values, const CheckpointTexts& texts, Session& session, const std::filesystem::path& run,
-        RunFolder* folder, Console& console, Rendezvous& ranks);
+        RunFolder* folder, const RunMirror* mirror, Console& console, Rendezvous& ranks, const TrainState& state);
   /// Gives up what several ranks write; what one writes is finished.
   ~Saver() = default;
 
@@ -41,6 +43,9 @@ class Saver {
   void finish();
   /// finish(), and waits for what follows: nothing of a save touches the run's folder or its mirror from then on.
   void rest();
+  /// When the run has gone back to `state`, that of a checkpoint of its own: the record of the best is that one's.
+  /// Collective.
+  void go_back(const TrainState& state);
   /// Whether the save that was finished last failed.
   bool failed() const { return failed_; }
 
@@ -52,6 +57,7 @@ class Saver {
 
  private:
   bool alone() const { return session_.ranks().world_size() == 1; }
+  std::optional<Best> record_at(const TrainState& state);
   bool snapshots();
   SaveOptions options();
   /// What follows a checkpoint that has appeared. Of rank 0.
@@ -64,11 +70,11 @@ class Saver {
   Session& session_;
   const std::filesystem::path run_;
   RunFolder* const folder_;
+  const RunMirror* const mirror_;
   Console& console_;
   Rendezvous& ranks_;
 
   std::optional<Best> best_;  // what checkpoint.best has, without the save in flight
-  std::int64_t saves_ = 0;    // that have appeared since the start
   std::optional<Snapshot> snapshot_;
   bool no_memory_ = false;  // for it
 

@@ -1,5 +1,6 @@
 #include "train/together.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -98,7 +99,9 @@ void check_distinct(const Launch& launch, Rendezvous& ranks, const std::string& 
 RankLog open_rank_log(const fs::path& run, int rank) {
   make_directories(run / "ranks");
   const fs::path path = run / "ranks" / fmt::format("rank-{:04}.log", rank);
-  RankLog log(std::fopen(path.c_str(), "a"));
+  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0666);
+  RankLog log(file < 0 ? nullptr : ::fdopen(file, "a"));
+  if (!log && errno == ELOOP) refuse_link(path, kRunWriter);
   if (!log)
     throw Failure(Exit::checkpoint, fmt::format("'{}' cannot be written: {}", path.string(), std::strerror(errno)));
   return log;

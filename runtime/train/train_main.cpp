@@ -10,7 +10,6 @@
 #include <memory>
 #include <new>
 
-#include "checkpoint/mirror.h"
 #include "comm/collectives.h"
 #include "comm/launch.h"
 #include "comm/rendezvous.h"
@@ -20,9 +19,11 @@
 #include "files/disk.h"
 #include "files/durable_file.h"
 #include "run/history.h"
+#include "run/run_mirror.h"
 #include "spec/print.h"
 #include "standard_streams.h"
 #include "thread_limit.h"
+#include "train/after_save.h"
 #include "train/batches.h"
 #include "train/clock.h"
 #include "train/command.h"
@@ -75,6 +76,28 @@ void print_error(const char* text) {
   std::fprintf(stderr, "%serror:%s %s\n", colour ? "\033[31m" : "", colour ? "\033[0m" : "", text);
 }
 
+/// Of rank 0, where the run has a mirror.
+void open_mirror(std::optional<RunMirror>& mirror, const Prepared& p, const Log& log) {
+  const spec::Checkpoint& policy = p.values.run.spec.checkpoint;
+  if (policy.mirror.empty()) return;
+  mirror.emplace(
+      policy.mirror,
+      RunMirror::Start{p.folder->path(), p.folder->id(), p.state.step, p.start ? p.start->checkpoint : fs::path()},
+      mirror_interval(policy.every, policy.mirror_every), log);
+}
+
+/// What a kill has cut off after the last save of a run that has ended. Of rank 0, which has the folder.
+void complete_ended(Prepared& p, const Log& log) {
+  if (!p.folder || !p.start) return;
+  std::optional<RunMirror> mirror;
+  try {
+    open_mirror(mirror, p, log);
+  } catch (const Failure& failure) {  // there is nothing to train that would not be copied
+    log(failure.what());
+  }
+  complete_save(*p.folder, mirror ? &*mirror : nullptr, p.values.run.spec, p.state, p.start->checkpoint, log);
+}
+
 /// What all ranks end by stands in the log of each; rank 0 shows it.
 int run_loop(TrainLoop& loop, Console& console, bool owner) try {
   return loop.run();
@@ -105,17 +128,24 @@ int train(int argc, char** argv, const Options& options, const Program& program,
   const std::optional<StartPoint>& start = prepared.start;
   const spec::Spec& run = values.run.spec;
   const std::int64_t stop = prepared.stop, sequences = run.batch.tokens / info.sequence_length;
+  std::optional<RunFolder>& folder = prepared.folder;
+  std::optional<RunMirror> mirror;
   if (const std::string why = nothing_to_do(prepared, options); !why.empty()) {
+    complete_ended(prepared, log);
     console.text(why);
     return 0;
   }
-  std::optional<RunFolder>& folder = prepared.folder;
   together(launch, rendezvous, [&] {
     if (!owner) return;
     if (!folder) folder.emplace(options.run, built_values(info, options.base).spec, log);
     if (!options.timing.empty()) check_can_write(options.timing, {Exit::usage, "--timing"});
-    if (!run.checkpoint.mirror.empty()) check_mirror(run.checkpoint.mirror, folder->path());
-    check_can_save(folder->path(), info.parameters, saved_buffers(info.buffers), run.checkpoint.keep_last + 1, log);
+    open_mirror(mirror, prepared, log);
+    if (start) complete_save(*folder, mirror ? &*mirror : nullptr, run, state, start->checkpoint, log);
+    const Retention retention{run.checkpoint.keep_last, run.checkpoint.keep_every};
+    check_can_save(folder->path(), info.parameters, saved_buffers(info.buffers), retention, log);
+    if (mirror)
+      tell_small_disk(run.checkpoint.mirror, checkpoint_bytes(info.parameters, saved_buffers(info.buffers)), retention,
+                      log);
   });
   check_shared(launch, rendezvous, options.run);
   if (!owner) {
@@ -219,6 +249,7 @@ int train(int argc, char** argv, const Options& options, const Program& program,
                   open_loader,
                   path,
                   folder ? &*folder : nullptr,
+                  mirror ? &*mirror : nullptr,
                   console,
                   rendezvous,
                   signals,

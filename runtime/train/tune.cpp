@@ -13,6 +13,9 @@
 namespace llmc {
 namespace {
 
+/// Of tuned.json, beside the trainer.
+constexpr Writer kTuneWriter{Exit::usage, "folder for the trainer, by llmc compile -o"};
+
 /// How often a micro-batch of training runs each product.
 std::map<std::string, std::int64_t> launches(const char* plan_json) {
   std::map<std::string, std::int64_t> times;
@@ -44,7 +47,7 @@ void tune_all_products(const ProgramInfo& info, int device_index) {
     }
   };
   const std::string text = tune_products(device, info.products, info.math_workspace_bytes(), report);
-  write_file_atomically(tuned_file(), text);
+  write_file_atomically(tuned_file(), text, kTuneWriter);
   fmt::print("products of a micro-batch: {:.3f} ms as the library suggests, {:.3f} ms tuned; kept in {}\n", first, best,
              tuned_file().string());
 }
@@ -58,7 +61,8 @@ void tune_backward(const ProgramInfo& info, int device_index) {
                way.predicted_ms > 0 ? fmt::format("{:.4f}", way.predicted_ms) : "unknown", way.ms,
                way.taken ? "  taken" : "");
   };
-  write_file_atomically(tuned_file(), tune_attention(device, *info.attention, info.math_workspace_bytes(), report));
+  write_file_atomically(tuned_file(), tune_attention(device, *info.attention, info.math_workspace_bytes(), report),
+                        kTuneWriter);
 }
 
 }  // namespace

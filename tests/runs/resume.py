@@ -171,6 +171,43 @@ class Resume(RunTest):
             shutil.rmtree(run)
         print(f"{kills} kills in {runs} runs of {seconds:.2f} s")
 
+    def kept(self, run):
+        """What follows the saves of a run: its checkpoints, best.json and its mirror's checkpoints; metrics without times."""
+        files = {f"{name}/{path}": data for name, folder in (("run", run), ("mirror", run + "-mirror"))
+                 for path, data in harness.tree(os.path.join(folder, "checkpoints")).items()}
+        return files, harness.without_timing(harness.json_lines(os.path.join(run, "metrics.jsonl")))
+
+    def test_kill_before_a_call_that_changes_a_file(self):
+        """Killed before the n-th of them and started again, the whole tree is that of a run never killed. Each n is tried by
+        LLMC_EVERY_CALL=1 here, and in seconds around a small program by test_train's AfterKill."""
+        trainer = self.long_run("fp32")[0]
+        words = ("--steps", 8, "checkpoint.every=2", "checkpoint.keep_last=2", "checkpoint.best=validation", "evaluation.every=1",
+                 "data.validation.train=" + self.path("train-*.bin"), "checkpoint.mirror_every=2")
+        start = lambda run, **options: harness.call(trainer, "--run", run, *words, "checkpoint.mirror=" + run + "-mirror", **options)
+        clean = self.path("every-call-clean")
+        self.assertEqual(start(clean).code, 0)
+        expected = self.kept(clean)
+        self.assertIn("run/best.json", expected[0])
+        stride, killed = int(os.environ.get("LLMC_EVERY_CALL", "191")), 0
+        while True:
+            run = self.path(f"every-call-{killed}")
+            done = start(run, env=harness.environment() | {"LD_PRELOAD": os.environ["LLMC_FAIL_SHIM"], "LLMC_FAIL_MODE": "KILL",
+                                                           "LLMC_FAIL_CALL": str(1 + killed * stride)})
+            if done.code == 0:
+                break
+            self.assertEqual(done.code, -signal.SIGKILL, done.err)
+            again = start(run)
+            self.assertEqual(again.code, 0, again.err)
+            files, metrics = self.kept(run)
+            self.assertEqual(sorted(files), sorted(expected[0]), killed)
+            self.assertEqual([name for name in files if files[name] != expected[0][name]], [], killed)
+            self.assertEqual(metrics, expected[1], killed)
+            for folder in (run, run + "-mirror"):
+                shutil.rmtree(folder, ignore_errors=True)
+            killed += 1
+        self.assertGreater(killed * stride, 400)
+        print(f"killed before {killed} calls")
+
 
 if __name__ == "__main__":
     harness.main()

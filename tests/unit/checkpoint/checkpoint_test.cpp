@@ -173,17 +173,17 @@ TEST(Checkpoint, HoldsItsSpec) {
 
 TEST(Checkpoint, AFolderThatCannotBeWrittenIsRefusedAtStart) {
   TemporaryDirectory run;
-  EXPECT_NO_THROW(check_can_save(run.path, small_parameters(), 3, 4, {}));
+  EXPECT_NO_THROW(check_can_save(run.path, small_parameters(), 3, {3, 0}, {}));
   EXPECT_TRUE(fs::is_empty(run.path / "checkpoints")) << "the probe stays";
   const std::vector<ParameterInfo> huge = {{"w", 0, std::int64_t{1} << 40, 8, 8, true, 0, 0.02f, 0, 1}};
-  EXPECT_CONTAINS(failure([&] { check_can_save(run.path, huge, 3, 1, {}); }), "no space for a checkpoint");
+  EXPECT_CONTAINS(failure([&] { check_can_save(run.path, huge, 3, {1, 0}, {}); }), "no space for a checkpoint");
   std::string said;
-  check_can_save(run.path, small_parameters(), 3, std::int64_t{1} << 40,
+  check_can_save(run.path, small_parameters(), 3, {std::int64_t{1} << 40, 0},
                  [&](const std::string& line) { said += line; });
   EXPECT_CONTAINS(said, "saving will fail");
   fs::remove(run.path / "checkpoints");
   write_all(run.path / "checkpoints", "in the way");
-  EXPECT_CONTAINS(failure([&] { check_can_save(run.path, small_parameters(), 3, 1, {}); }), "checkpoints");
+  EXPECT_CONTAINS(failure([&] { check_can_save(run.path, small_parameters(), 3, {1, 0}, {}); }), "checkpoints");
 }
 
 TEST(Retention, KeepsTheNewestAndTheMultiples) {

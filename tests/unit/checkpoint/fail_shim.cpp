@@ -100,6 +100,17 @@ ssize_t write(int fd, const void* data, size_t bytes) {
   return -1;
 }
 
+ssize_t pwrite(int fd, const void* data, size_t bytes, off_t offset) {
+  static const auto real = next<ssize_t (*)(int, const void*, size_t, off_t)>("pwrite");
+  return fails(Call::kWrite) && mode() != "SHORT" ? -1 : real(fd, data, bytes, offset);
+}
+
+int ftruncate(int fd, off_t bytes) {
+  static const auto real = next<int (*)(int, off_t)>("ftruncate");
+  note("ftruncate", in(fd, ""));
+  return fails(Call::kOther) ? -1 : real(fd, bytes);
+}
+
 int fsync(int fd) {
   static const auto real = next<int (*)(int)>("fsync");
   note("fsync", in(fd, ""));

@@ -156,7 +156,7 @@ TEST(BestCheckpoint, IsKeptAndRead) {
   ASSERT_EQ(list_checkpoints(run.path).size(), 2u);
   EXPECT_EQ(list_checkpoints(run.path)[0].step, 2);
   const Best best{2, "validation", 0.1};
-  write_best(run.path, best);
+  settle_best(run.path, best);
   EXPECT_EQ(read_best(run.path), best);
   fs::remove_all(run.path / "checkpoints/step-00000002");
   EXPECT_FALSE(read_best(run.path)) << "its checkpoint is gone";

@@ -2,6 +2,7 @@
 #include "compiler/checkpoints/export.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <bit>
 #include <nlohmann/json.hpp>
@@ -166,6 +167,31 @@ TEST_F(Export, WhereSomethingLies) {
   write_all(out(), "a file");
   EXPECT_NE(refusal(options).find("is not a folder"), std::string::npos);
   EXPECT_EQ(entries(), (std::vector<std::string>{"out"}));
+}
+
+TEST_F(Export, NotAmongATrainersFiles) {
+  const fs::path checkpoint = model_.save(run_.path, 1, kSmallShard);
+  const auto before = std::distance(fs::recursive_directory_iterator(run_.path), {});
+  fs::create_directory_symlink(checkpoint, folder_.path / "link");
+  for (const fs::path& out : {checkpoint, checkpoint / "model", checkpoint / "a/b", folder_.path / "link/model"}) {
+    const std::string refused = refusal({.checkpoint = checkpoint, .out = out, .tokenizer = {}});
+    EXPECT_NE(refused.find("lies in the checkpoint '"), std::string::npos) << refused;
+  }
+  for (const char* name : {"checkpoints/model", "checkpoints/step-00000002"}) {
+    const std::string refused = refusal({.checkpoint = checkpoint, .out = run_.path / name, .tokenizer = {}});
+    EXPECT_NE(refused.find("lies in a run's '"), std::string::npos) << refused;
+  }
+  EXPECT_EQ(std::distance(fs::recursive_directory_iterator(run_.path), {}), before) << "nothing was made";
+  export_model({.checkpoint = checkpoint, .out = run_.path / "model", .tokenizer = {}});
+}
+
+TEST_F(Export, IsNotMadeThroughALink) {
+  const fs::path checkpoint = model_.save(run_.path, 1, kSmallShard), elsewhere = folder_.path / "elsewhere";
+  fs::create_directory(elsewhere);
+  fs::create_directory_symlink(elsewhere, out().string() + ".partial-" + std::to_string(::getpid()));
+  export_model({.checkpoint = checkpoint, .out = out(), .tokenizer = {}});
+  EXPECT_TRUE(fs::is_empty(elsewhere));
+  EXPECT_TRUE(fs::exists(out() / "config.json") && !fs::is_symlink(out()));
 }
 
 TEST_F(Export, TokenizersOfOthers) {

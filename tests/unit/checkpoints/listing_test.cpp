@@ -92,7 +92,7 @@ TEST_F(ListingTest, KeepsTheLastMultiplesAndTheBest) {
   EXPECT_EQ(steps(choose(run_.path, {.keep_last = 0, .keep_every = 3}).kept), (Steps{3, 6, 7}));
   EXPECT_EQ(steps(choose(run_.path, {.keep_last = 100, .keep_every = 0}).removed), Steps());
   EXPECT_EQ(there(), (Steps{1, 2, 3, 4, 5, 6, 7})) << "choose() removes nothing";
-  write_best(run_.path, {2, "validation", 1.5});
+  settle_best(run_.path, Best{2, "validation", 1.5});
   const Pruning pruning = prune(run_.path, {.keep_last = 2, .keep_every = 4}, {});
   EXPECT_EQ(steps(pruning.kept), (Steps{2, 4, 6, 7}));
   EXPECT_EQ(steps(pruning.removed), (Steps{1, 3, 5}));
@@ -127,6 +127,17 @@ TEST_F(ListingTest, NotBesideATrainerAndOnlyInRuns) {
               std::string::npos);
     EXPECT_EQ(there(), (Steps{1, 2}));
   }
+  // Nothing is removed through a link, and the advice is not a trainer's.
+  fs::rename(run_.path / "checkpoints", run_.path / "elsewhere");
+  fs::create_directory_symlink("elsewhere", run_.path / "checkpoints");
+  const std::string linked = refusal([&] { prune(run_.path, {.keep_last = 1, .keep_every = 0}, {}); });
+  EXPECT_NE(linked.find("checkpoints' is a link"), std::string::npos) << linked;
+  EXPECT_TRUE(linked.find("choose another run folder") != std::string::npos &&
+              linked.find("--run") == std::string::npos)
+      << linked;
+  EXPECT_EQ(there(), (Steps{1, 2}));
+  fs::remove(run_.path / "checkpoints");
+  fs::rename(run_.path / "elsewhere", run_.path / "checkpoints");
   fs::remove(run_.path / "state" / "model");
   EXPECT_NE(refusal([&] { prune(run_.path, {.keep_last = 1, .keep_every = 0}, {}); }).find("no state/model"),
             std::string::npos);

@@ -210,6 +210,9 @@ TEST_F(Verify, WhatIsNoCheckpointIsRefused) {
   EXPECT_NE(refusal(run_.path).find("no checkpoint that is complete"), std::string::npos);
   const fs::path path = model_.save(run_.path, 1);
   EXPECT_EQ(refusal(run_.path), "");
+  for (const char* name : {"checkpoints", "checkpoints/step-00000002", "step-00000002"})
+    EXPECT_NE(refusal(run_.path / name).find("checkpoints' has step-00000001; checkpoint.keep_last"), std::string::npos)
+        << refusal(run_.path / name);
   write_all(path / "spec.yaml", std::string(fs::file_size(path / "spec.yaml"), '\n'));
   EXPECT_NE(refusal(path), "") << "a spec without keys";
 }

@@ -174,6 +174,18 @@ TEST(JsonLines, TruncationDropsTornAndForeignLines) {
   truncate_lines_after(base.path / "none", 5, {});
 }
 
+TEST(JsonLines, ALinkIsNotFollowed) {
+  TemporaryDirectory base;
+  for (const char* target : {"there", "new"}) {
+    write_all(base.path / "there", "mine");
+    fs::create_symlink(target, base.path / "link");
+    EXPECT_THROW(JsonLines(base.path / "link"), Failure);
+    fs::remove(base.path / "link");
+  }
+  EXPECT_EQ(read_all(base.path / "there"), "mine");
+  EXPECT_FALSE(fs::exists(base.path / "new"));
+}
+
 TEST(JsonLines, AFullDiskLeavesWholeLines) {
   JsonLines lines("/dev/full");
   EXPECT_THROW(lines.append("{\"step\":1}"), Failure);

@@ -54,6 +54,30 @@ TEST_F(Refusals, Data) {
   expect({}, 5, "too few");
 }
 
+TEST_F(Refusals, AFolderWithOtherThingsIsNoRunFolder) {
+  const std::string here = "holds no run, but \"";
+  expect({"--run", "."}, 6, here);
+  expect({"--run", "data"}, 6, here + "train-0.bin\" and more; a run has a folder of its own, such as --run runs/NAME");
+  EXPECT_FALSE(fs::exists(folder_ / "state") || fs::exists(folder_ / "data/state")) << "nothing is left in it";
+  fs::create_directory(folder_ / "run");
+  std::ofstream(folder_ / "run/slurm-7.out") << "what the queue wrote\n";
+  train({"--run", "run", "--steps", "1"});
+}
+
+TEST_F(Refusals, AMissingCheckpointNamesThoseThatAreThere) {
+  train({"--run", "run", "checkpoint.keep_last=2"});
+  const std::string there =
+      " ('run/checkpoints' has step-00000015 and step-00000020; checkpoint.keep_last and checkpoint.keep_every say "
+      "which "
+      "stay)";
+  for (const char* name : {"run/checkpoints/step-00000010", "run/checkpoints/step-00000010/", "run/step-00000010"})
+    expect({"--run", "run", "--resume", name}, 6, std::string("there is no checkpoint '") + name + "'" + there);
+  expect({"--run", "run", "--resume", "run/checkpoints"}, 6,
+         "'run/checkpoints' is neither a run folder nor a checkpoint that a trainer saved" + there);
+  expect({"--run", "run", "--resume", "runs/checkpoints/step-00000010"}, 6,
+         "there is no checkpoint 'runs/checkpoints/step-00000010'; --resume takes");
+}
+
 TEST_F(Refusals, RunFolders) {
   train({"--run", "run", "--steps", "6"});
   expect({"--run", "run", "--resume", "none"}, 6, "holds a run already");

@@ -1,0 +1,49 @@
+#include "run/set_aside.h"
+
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "files/durable_file.h"
+
+namespace llmc {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+bool has_content(const fs::path& file) {
+  std::error_code error;
+  const auto bytes = fs::file_size(file, error);
+  return !error && bytes > 0;
+}
+
+/// A folder that was not there.
+fs::path new_folder(const fs::path& run) {
+  for (int number = 1;; ++number) {
+    const fs::path folder = run / ("set-aside-" + std::to_string(number));
+    if (::mkdir(folder.c_str(), 0777) == 0) return folder;
+    if (errno != EEXIST) throw_errno("create", folder);
+  }
+}
+
+}  // namespace
+
+void set_logs_aside(const fs::path& run, const Log& log) {
+  if (!has_content(run / "metrics.jsonl") && !has_content(run / "samples.jsonl")) return;
+  const fs::path folder = new_folder(run);
+  // What decides whether there is something goes last.
+  for (const char* name : {"tensorboard", "samples.jsonl", "metrics.jsonl"})
+    if (::rename((run / name).c_str(), (folder / name).c_str()) != 0 && errno != ENOENT)
+      throw_errno("rename", run / name);
+  sync_directory(folder);
+  sync_directory(run);
+  if (log)
+    log("the run begins anew, since its start before saved no checkpoint; metrics and samples of that one are in '" +
+        folder.string() + "'");
+}
+
+}  // namespace llmc

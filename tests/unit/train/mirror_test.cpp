@@ -1,0 +1,139 @@
+// checkpoint.mirror: it belongs to one run, and another one is refused with what to write.
+#include <fcntl.h>
+#include <sys/file.h>
+
+#include "runs.h"
+
+namespace llmc::fake {
+namespace {
+
+class MirrorOfARun : public Runs {
+ protected:
+  Words with(const std::string& run, const Words& more = {}) const {
+    Words words = {"--run",           run, "checkpoint.mirror=" + mirror(), "checkpoint.every=2", "evaluation.every=0",
+                   "sampling.every=0"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  std::string mirror() const { return (folder_ / "mirror").string(); }
+  void refused(const Words& words, const std::string& reason) {
+    const std::string before = names();
+    const Result result = run(words);
+    EXPECT_EQ(result.status, 6) << result.out << result.err;
+    EXPECT_TRUE(contains(result.err, "checkpoint.mirror '" + mirror() + "' " + reason)) << result.err;
+    EXPECT_EQ(names(), before) << "a refused start changes no mirror";
+  }
+  /// Every file of the mirror with its content.
+  std::string names() const {
+    std::map<std::string, std::string> files;
+    for (const auto& entry : fs::recursive_directory_iterator(mirror()))
+      files[entry.path()] = entry.is_directory() ? "" : read_file(entry.path());
+    std::string text;
+    for (const auto& [name, content] : files) text += name + "\n" + content + "\n";
+    return text;
+  }
+  void expect_copy(const std::string& run, int step) const {
+    EXPECT_FALSE(checkpoint("mirror", step).empty());
+    EXPECT_TRUE(checkpoint("mirror", step) == checkpoint(run, step)) << run << " " << step;
+  }
+};
+
+TEST_F(MirrorOfARun, TwoRunsOfASweepDoNotShareOne) {
+  train(with("a", {"--steps", "6"}));
+  const std::string belongs = "belongs to the run in '" + (folder_ / "a").string() +
+                              "'; give this run a mirror of its own, such as "
+                              "checkpoint.mirror=" +
+                              mirror() + "-b";
+  refused(with("b", {"optimizer.lr=0.2"}), belongs);
+  train({"--run", "b", "checkpoint.mirror=" + mirror() + "-b", "--steps", "4"});
+  train(with("a"));
+  expect_copy("a", 20);
+  // Also where it begins from the mirror of a run that is still there.
+  refused(with("c", {"--resume", mirror(), "schedule.steps=21"}), "belongs to the run in '");
+  train({"--run", "c", "--resume", mirror(), "schedule.steps=21"});
+}
+
+TEST_F(MirrorOfARun, ARunBegunAnewInTheSameFolderIsAnother) {
+  train(with("run", {"--steps", "6"}));
+  fs::remove_all(folder_ / "run");
+  refused(with("run"), "belongs to the run in '" + (folder_ / "run").string() + "'; give this run a mirror of its own");
+}
+
+TEST_F(MirrorOfARun, WhoGoesOnFromItTakesItOverWhereItsRunIsGone) {
+  train(with("run", {"--steps", "6"}));
+  train({"--run", "clean"});
+  fs::rename(folder_ / "run", folder_ / "lost");
+  const Result on = train(with("again", {"--resume", mirror()}));
+  EXPECT_TRUE(contains(on.err, "which is gone; it is this run's now")) << on.err;
+  expect_same_checkpoint("clean", "again", 20);
+  expect_copy("again", 20);
+  EXPECT_FALSE(contains(train(with("again", {"schedule.steps=21"})).err, "mirror"));
+  refused(with("lost"), "belongs to the run in '" + (folder_ / "again").string() + "'");
+}
+
+TEST_F(MirrorOfARun, ARunFolderMayBeMovedAndItsCopyIsAnotherRun) {
+  train(with("run", {"--steps", "6"}));
+  fs::rename(folder_ / "run", folder_ / "moved");
+  train(with("moved", {"--steps", "8"}));
+  fs::copy(folder_ / "moved", folder_ / "copy", fs::copy_options::recursive);
+  refused(with("copy"), "belongs to the run in '" + (folder_ / "moved").string() + "', of which '" +
+                            (folder_ / "copy").string() + "' is a copy; give this run a mirror of its own");
+  train(with("moved"));
+  expect_copy("moved", 20);
+}
+
+TEST_F(MirrorOfARun, ARunThatWentBackSaysSo) {
+  train(with("run", {"--steps", "6"}));
+  fs::remove_all(folder_ / "run/checkpoints/step-00000006");
+  refused(with("run"), "has 'step-00000006', and this run goes on from step 4; resume from the newer one by --resume " +
+                           mirror() + ", or remove what is newer from the mirror, too");
+  fs::remove_all(folder_ / "mirror/checkpoints/step-00000006");
+  train(with("run", {"--steps", "8"}));
+  expect_copy("run", 8);
+  // One that is damaged in the run folder is passed over there, and made again.
+  fs::resize_file(folder_ / "run/checkpoints/step-00000008/model.safetensors", 10);
+  train(with("run"));
+  train({"--run", "clean"});
+  expect_same_checkpoint("clean", "run", 20);
+  expect_copy("run", 8);
+}
+
+TEST_F(MirrorOfARun, LostCheckpointsComeBackFromIt) {
+  train(with("run", {"--steps", "6"}));
+  fs::remove_all(folder_ / "run/checkpoints");
+  const Result lost = run(with("run"));
+  EXPECT_EQ(lost.status, 6);
+  EXPECT_TRUE(contains(lost.err, ", or resume from the mirror by --resume " + mirror() + ";")) << lost.err;
+  train(with("run", {"--resume", mirror()}));
+  train({"--run", "clean"});
+  expect_same_checkpoint("clean", "run", 20);
+  EXPECT_EQ(lines("run/metrics.jsonl").size(), 20u);
+}
+
+TEST_F(MirrorOfARun, OfAnOlderLlmcIsKnownByItsManifests) {
+  train(with("run", {"--steps", "6"}));
+  train({"--run", "other", "--steps", "6", "checkpoint.every=2", "optimizer.lr=0.2"});
+  train({"--run", "new", "--steps", "1", "--no-final-checkpoint"});
+  const auto unmark = [&] { fs::remove(folder_ / "mirror/state/mirror_of"); };
+  unmark();
+  refused(with("other"), "holds checkpoints of another run: 'step-00000002' differs from this run's; give");
+  refused(with("new"), "holds checkpoints, none of which is in the run folder");
+  train(with("run"));
+  expect_copy("run", 20);
+  EXPECT_TRUE(fs::exists(folder_ / "mirror/state/mirror_of"));
+}
+
+TEST_F(MirrorOfARun, OneRunAtATimeWritesToIt) {
+  train(with("run", {"--steps", "6"}));
+  const int lock = ::open((folder_ / "mirror/state/lock").c_str(), O_RDWR);
+  ASSERT_EQ(::flock(lock, LOCK_EX), 0);
+  const Result second = run(with("run"));
+  ::close(lock);
+  EXPECT_EQ(second.status, 6);
+  EXPECT_TRUE(contains(second.err, "another trainer runs in '" + mirror() +
+                                       "'; wait for it, or give this run another checkpoint.mirror"))
+      << second.err;
+}
+
+}  // namespace
+}  // namespace llmc::fake
