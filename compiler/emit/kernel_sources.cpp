@@ -60,6 +60,7 @@ SpecialiseInput specialise_input(const plan::Plan& plan, const plan::Kernel& ker
 }
 
 std::vector<KernelSource> kernel_sources(const plan::Plan& plan, const SourceTree& tree, Style style) {
+  if (style == Style::specialised) disk::working_folder(Exit::usage);  // Clang ends the process where there is none
   std::vector<KernelSource> sources(plan.kernels.size());
   std::vector<std::exception_ptr> errors(plan.kernels.size());
   std::atomic<std::size_t> next{0};

@@ -45,7 +45,10 @@ class Loader {
       if (diagnostics_.empty())
         result.resolved = finish(std::move(bound), name);
       else
-        suggest(*root, [this](const Node& changed) { return examine(changed); }, accept_, sources_, diagnostics_);
+        // A spec without the file that it extends lacks what it needs, and is not to be planned.
+        suggest(
+            *root, [this](const Node& changed) { return examine(changed); }, whole_ ? accept_ : Accept(), sources_,
+            diagnostics_);
     }
     sort_by_place(diagnostics_);
     result.diagnostics = std::move(diagnostics_);

@@ -219,6 +219,7 @@ FAULTS = [
           "disk::is_file(path, Exit::usage) ?", "run_surroundings"),
     fault("one_thread_writes_no_kernels", "compiler/emit/kernel_sources.cpp", "  } catch (const std::system_error&) {  // the system gives",
           "  } catch (const std::bad_alloc&) {  // the system gives", "run_surroundings"),
+    fault("a_spec_without_its_base_is_planned", "compiler/spec/load.cpp", "whole_ ? accept_ : Accept()", "accept_", "run_surroundings"),
     fault("a_pipe_is_no_spec", "compiler/spec/load.cpp", "return named && fs::is_fifo(path, error);", "return false && named && fs::is_fifo(path, error);",
           "run_surroundings"),
     fault("an_empty_folder_is_a_checkpoint", "compiler/runs/summary.cpp", "if (has_manifest(checkpoint.path)) saved", "saved", "run_summaries"),

@@ -56,8 +56,9 @@ class Surroundings(RunTest):
         # An override that is longer than a name is no file.
         self.ends(0, LLMC, "plan", self.spec, "sampling.prompts=[" + ", ".join(["word"] * 100) + "]", "sampling.every=0")
         gone = self.path("gone")
-        os.makedirs(gone)
-        self.ends(2, "sh", "-c", f'rmdir "{gone}" && exec "$@"', "sh", LLMC, "init", "-o", "a.yaml", cwd=gone)
+        for words in (("init", "-o", "a.yaml"), ("emit", self.spec, "-o", self.path("from-nowhere"))):
+            os.makedirs(gone, exist_ok=True)
+            self.ends(2, "sh", "-c", f'rmdir "{gone}" && exec "$@"', "sh", LLMC, *words, cwd=gone)
 
     def test_a_run_that_cannot_be_read_hides_no_other(self):
         runs = self.path("shared")
@@ -166,6 +167,13 @@ class Surroundings(RunTest):
         self.assertIn("(pipe):1:1: error", self.ends(1, "bash", "-c", f"echo nonsense: 1 | '{LLMC}' check /dev/stdin").err)
         for command in ("compile", "run"):
             self.ends(2, "bash", "-c", f"'{LLMC}' {command} {read} -o '{self.path('piped-trainer')}'", cwd=self.folder, says="write it to a file")
+
+    def test_a_spec_without_its_base_is_not_planned(self):
+        """What would be written instead of a wrong value is held against a whole spec only."""
+        spec = self.path("extends.yaml")
+        with open(spec, "w") as file:
+            file.write("extends: none.yaml\n")
+        self.ends(1, LLMC, "config", spec, "name=../x", "model.num_hidden_layers=1", says="none.yaml cannot be read")
 
     def test_no_more_threads(self):
         """What two threads do one does as well; what needs another ends with 4."""

@@ -82,7 +82,7 @@ TEST(Disk, OnlyRegularFilesAreOpened) {
                                     {"/dev/zero", EINVAL},
                                     {base.path, EISDIR},
                                     {base.path / "none", ENOENT}}) {
-    EXPECT_FALSE(disk::open(path)) << path;
+    ASSERT_FALSE(disk::open(path)) << path;
     EXPECT_EQ(errno, error) << path;
   }
   EXPECT_EQ(disk::text(base.path / "file"), "text");
