@@ -229,7 +229,7 @@ class StepPrinter {
   /// Tells llmc of the op, where this is a step to verify. Whether it does: nothing is looked at of what only several
   /// ranks do.
   bool probe(std::size_t r, const Op& op) {
-    if (!probed_ || ops::is_between_ranks(op.kind)) return false;
+    if (!probed_ || is_between_ranks(op.kind)) return false;
     const Region& region = g_.regions[r];
     std::string operands;
     for (const auto* list : {&op.inputs, &op.outputs})
