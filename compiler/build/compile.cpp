@@ -16,6 +16,7 @@
 #include "compiler/build/ptxas.h"
 #include "compiler/emit/kernel_sources.h"
 #include "compiler/emit/program_printer.h"
+#include "compiler/emit/step_printer.h"
 #include "error.h"
 #include "files/disk.h"
 #include "files/durable_file.h"
@@ -129,8 +130,10 @@ class Project {
 
   std::vector<Unit> units() const {
     const std::string headers = header_hash(home_);
-    const std::string local =
-        Hash().add(emit::read_text(folder_ / "kernels.h")).add(emit::read_text(folder_ / "step.h")).hex();
+    Hash included;
+    for (const char* header : {"kernels.h", "step.h", emit::kPiecesFile})
+      included.add(emit::read_text(folder_ / header));
+    const std::string local = included.hex();
     std::vector<Unit> result;
     for (const std::string& source : sources_) {
       const bool texts = source == "texts.S", host = texts || source == "program.cpp",

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <thread>
 
@@ -18,6 +19,7 @@ namespace {
 void dump_ir(const plan::Plan& plan, const fs::path& folder) {
   emit::Files files;
   for (const passes::Dump& dump : passes::dumps(plan.spec, plan.choice)) files[dump.file] = dump.text;
+  files["schedule.txt"] = fmt::format("{}\n", fmt::join(plan::text_lines(plan.schedule, plan.graph), "\n"));
   emit::write_project(files, folder, {}, false);
 }
 

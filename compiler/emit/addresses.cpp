@@ -68,7 +68,7 @@ std::string Addresses::window(TensorId bucket, const std::string& inside) {
   windows_ = true;
   std::string text = "s.places[kWindows]";
   if (window.offset) text += fmt::format(" + {}", window.offset);
-  if (window.stride) text += fmt::format(" + layer % 2 * {}", window.stride);
+  if (window.stride) text += fmt::format(" + layer % {} * {}", plan::kLayerSlots, window.stride);
   return text + inside;
 }
 

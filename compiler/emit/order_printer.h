@@ -1,55 +1,53 @@
-// Prints in which order the step's passes call the functions of its regions, and what they wait for between them.
+// Prints the passes of a schedule: which region functions they call, in which order, and what they wait for.
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "compiler/emit/printer.h"
 #include "compiler/plan/plan.h"
 
 namespace llmc::emit {
 
-/// The parameters of a region's function, or its arguments.
-std::string region_parameters(const plan::Plan& plan, std::size_t region, bool declare);
+/// Arguments of a region's function; of a layer's, `layer` is the argument.
+std::string region_arguments(const plan::Plan& plan, std::size_t region, const std::string& layer = "layer");
+/// Parameters of a region's function.
+std::string region_parameters(const plan::Plan& plan, std::size_t region);
 
 class OrderPrinter {
  public:
-  /// Both live longer.
-  OrderPrinter(const plan::Plan& plan, Source& out)
-      : plan_(plan), g_(plan.graph), out_(out), shard_(plan.spec.parallel.shard) {}
+  /// Both outlive it.
+  OrderPrinter(const plan::Plan& plan, Source& out) : plan_(plan), schedule_(plan.schedule), out_(out) {}
 
-  bool has(graph::Part part) const;
-  /// What the ranks' stream has to be done with before a pass goes on: a constant of marks(), of a layer one of two.
-  /// Empty where nobody waits for it alone.
-  std::string mark(graph::Part part, graph::Block block) const;
+  /// Constants of the schedule's events.
+  void events();
+  /// "kLayerGathered + layer % 2".
+  std::string event(int number) const;
 
-  /// Constants.
-  void marks();
   /// void forward(Step&), which all passes begin with.
   void forward();
   /// gather_weights(), micro_batch(), optimizer_step(), evaluate() and next_logits() of Program.
   void passes();
 
  private:
-  std::string mark_constant(graph::Part part, graph::Block block) const;
-  bool has(graph::Part part, graph::Block block) const;
-  std::size_t find(graph::Part part, graph::Block block) const;
-  void call(std::size_t region);
-  void calls(graph::Part part);
-  void variant_calls(graph::Part part);
-  void reduce(graph::Block block);
-  void gather(graph::Block block, const char* layer = "");
-  void await(graph::Part part, graph::Block block);
-  void await_window(graph::Block block);
-  template <class Print>
-  void where_gathering(Print print);
+  using Items = std::vector<plan::ScheduleItem>;
+
+  void function(const std::string& head, plan::PassName pass);
   void gather_weights();
-  bool gathers_always() const;
-  const char* gather_argument(const char* when) const;
+  std::string gather_argument(const std::string& when) const;
+  void items(const Items& list);
+  void unconditional(const Items& list, std::size_t begin, std::size_t end);
+  void item(const plan::ScheduleItem& item);
+  void run(const plan::ScheduleItem& item);
+  void loop(const plan::ScheduleItem& item);
+  void send(const plan::ScheduleItem& item);
+  std::string layer_of(const plan::ScheduleItem& item) const;
+  std::string range_text(const plan::LayerRange& layers) const;
 
   const plan::Plan& plan_;
-  const graph::Graph& g_;
+  const plan::Schedule& schedule_;
   Source& out_;
-  const Shard shard_;
+  bool looped_ = false;  // over layers
 };
 
 }  // namespace llmc::emit

@@ -84,7 +84,9 @@ Files emit_project(const plan::Plan& plan, const ProgramTexts& texts, const Sour
   for (const KernelSource& source : sources) files["kernels/" + source.name + extension] = source.text;
   files["kernels.h"] = kernels_header(plan, sources);
   files["step.h"] = print_step_header(plan);
-  files["step" + extension] = print_step(plan, probes);
+  const StepSources step = print_step(plan, probes);
+  files["step" + extension] = step.step;
+  files[kPiecesFile] = step.pieces;
   files["program.cpp"] = print_program(plan);
   files["texts.S"] = print_texts();
   for (auto& [name, text] : text_files(texts)) files[name] = text;

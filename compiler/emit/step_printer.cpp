@@ -42,11 +42,13 @@ class StepPrinter {
       if (buffer.use == Use::math_workspace) workspace_ = &buffer;
   }
 
-  std::string print() {
+  StepSources print() {
     for (std::size_t r = 0; r < g_.regions.size(); ++r)
       if (!in_place(g_.regions[r].part)) region(r);
     functions();
     const std::string body = out_.take();
+    pieces();
+    const std::string pieces = out_.take();
     constructor();
     const std::string start = out_.take();
     head();
@@ -54,9 +56,9 @@ class StepPrinter {
     step_struct();
     out_.raw(start);
     out_.raw("namespace {\n\n");
-    order_.marks();
-    out_.raw(body + "}  // namespace llmc\n");
-    return out_.take();
+    order_.events();
+    out_.raw(body + fmt::format("}}  // namespace llmc\n\n#include \"{}\"\n", kPiecesFile));
+    return {format(out_.take()), format(pieces)};
   }
 
  private:
@@ -227,7 +229,7 @@ class StepPrinter {
   /// Tells llmc of the op, where this is a step to verify. Whether it does: nothing is looked at of what only several
   /// ranks do.
   bool probe(std::size_t r, const Op& op) {
-    if (!probed_ || ops::is_between_ranks(op.kind)) return false;
+    if (!probed_ || is_between_ranks(op.kind)) return false;
     const Region& region = g_.regions[r];
     std::string operands;
     for (const auto* list : {&op.inputs, &op.outputs})
@@ -248,8 +250,8 @@ class StepPrinter {
     if (kernels) out_.line("if (s.ranks.world_size() == 1) return;");
     out_.line("Stream& beside = s.ranks.beside(s.stream);");
     launches(r, "beside");
-    if (const std::string number = order_.mark(g_.regions[r].part, g_.regions[r].block); !number.empty())
-      out_.line("s.ranks.mark($mark$);", {{"mark", number}});
+    if (const int event = plan_.schedule.event_after(r); event != plan::kNoEvent)
+      out_.line("s.ranks.mark($mark$);", {{"mark", order_.event(event)}});
   }
 
   /// What class Attention calls where it does not take cuDNN's backward pass.
@@ -270,7 +272,7 @@ class StepPrinter {
 
   void region(std::size_t r) {
     const Region& region = g_.regions[r];
-    out_.open("void $name$($parameters$)", {{"name", region.name}, {"parameters", region_parameters(plan_, r, true)}});
+    out_.open("void $name$($parameters$)", {{"name", region.name}, {"parameters", region_parameters(plan_, r)}});
     pointers(r);
     out_.blank();
     out_.line("const Range range(s.stream, \"$name$\");", {{"name", region.name}});
@@ -313,7 +315,7 @@ class StepPrinter {
     ops_of(Part::initialise);
     out_.close();
     out_.blank();
-    if (order_.has(Part::refresh)) {
+    if (!plan_.schedule.pass(plan::PassName::refresh_copies).empty()) {
       out_.open("void refresh_copies(Step& s)");
       ops_of(Part::refresh);
       out_.close();
@@ -323,8 +325,6 @@ class StepPrinter {
     }
     out_.blank();
     order_.passes();
-    out_.blank();
-    pieces();
   }
 
   /// What `trainer calibrate` times alone.
@@ -332,7 +332,9 @@ class StepPrinter {
     constexpr std::pair<StepPiece, const char*> kOfALayer[] = {{StepPiece::attention_forward, "attention_forward"},
                                                                {StepPiece::attention_backward, "attention_backward"},
                                                                {StepPiece::kernels, "kernels"}};
-    out_.line("/// Parts of a layer alone: `trainer calibrate` times them.");
+    out_.line(
+        "// Parts of a layer alone, which `trainer calibrate` times. Ends the step's source, whose offsets it uses.");
+    out_.raw("#pragma once\n\nnamespace llmc {\n\n");
     out_.open("void run_piece(Step& s, StepPiece piece, std::size_t layer)");
     for (const auto& [piece, name] : kOfALayer) {
       const std::vector<const plan::Launch*> launches = plan::launches_of(plan_, piece);
@@ -349,7 +351,7 @@ class StepPrinter {
       out_.close();
     }
     out_.close();
-    out_.blank();
+    out_.raw("\n}  // namespace llmc\n");
   }
 
   const plan::Plan& plan_;
@@ -365,7 +367,7 @@ class StepPrinter {
 
 }  // namespace
 
-std::string print_step(const plan::Plan& plan, Probes probes) { return format(StepPrinter(plan, probes).print()); }
+StepSources print_step(const plan::Plan& plan, Probes probes) { return StepPrinter(plan, probes).print(); }
 
 std::int32_t op_number(const Graph& graph, std::size_t region, std::size_t op) {
   for (std::size_t r = 0; r < region; ++r) op += graph.regions[r].ops.size();

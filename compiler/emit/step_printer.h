@@ -11,8 +11,13 @@ namespace llmc::emit {
 /// Whether the step stops around each op, for `llmc verify` (runtime/train/probe.h).
 enum class Probes { none, around_ops };
 
-/// step.cpp (cpu) or step.cu (cuda): defines Step and the functions of Program.
-std::string print_step(const plan::Plan& plan, Probes probes);
+struct StepSources {
+  std::string step;    // step.cpp (cpu) or step.cu (cuda): defines Step and the functions of Program
+  std::string pieces;  // kPiecesFile, which ends the step: run_piece(), which `trainer calibrate` calls
+};
+constexpr const char* kPiecesFile = "step_pieces.h";
+
+StepSources print_step(const plan::Plan& plan, Probes probes);
 
 /// The number by which a step to verify names an op: how many ops stand before it in all regions.
 std::int32_t op_number(const graph::Graph& graph, std::size_t region, std::size_t op);

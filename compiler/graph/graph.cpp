@@ -9,44 +9,9 @@
 namespace llmc::graph {
 
 const char* name_of(OpKind kind) {
-  static constexpr const char* kNames[] = {"embedding",
-                                           "rms_norm",
-                                           "linear",
-                                           "rope",
-                                           "qk_norm_rope",
-                                           "attention",
-                                           "swiglu",
-                                           "add",
-                                           "cross_entropy",
-                                           "loss_sum",
-                                           "gather_rows",
-                                           "audit_loss",
-                                           "embedding_backward",
-                                           "rms_norm_backward",
-                                           "linear_dgrad",
-                                           "linear_wgrad",
-                                           "column_sum",
-                                           "column_reduce",
-                                           "rope_backward",
-                                           "qk_norm_rope_backward",
-                                           "attention_backward",
-                                           "swiglu_backward",
-                                           "cross_entropy_backward",
-                                           "zero",
-                                           "gradient_norm",
-                                           "gradient_clip",
-                                           "adamw",
-                                           "parameter_norms",
-                                           "initialise",
-                                           "cast",
-                                           "all_reduce",
-                                           "reduce_scatter",
-                                           "all_gather",
-                                           "broadcast",
-                                           "sum_results",
-                                           "to_wire",
-                                           "from_wire"};
-  static_assert(std::size(kNames) == kOpKinds, "a name for each OpKind");
+#define LLMC_NAME(kind, row) #kind,
+  static constexpr const char* kNames[] = {LLMC_OPS(LLMC_NAME)};
+#undef LLMC_NAME
   return kNames[static_cast<std::size_t>(kind)];
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "buffers.h"
+#include "compiler/graph/op_kinds.h"
 #include "dtype.h"
 #include "parameters.h"
 
@@ -73,48 +74,6 @@ struct Tensor {
 /// Whose bucket a parameter's weights and gradients are in: its block's, which has the matrices, or that of
 /// Block::none, which has the vectors of all blocks. Vectors are few, and read in another type than matrices.
 inline Block bucket_of(const Tensor& parameter) { return parameter.pieces[0].matrix ? parameter.block : Block::none; }
-
-enum class OpKind {
-  embedding,
-  rms_norm,
-  linear,
-  rope,
-  qk_norm_rope,
-  attention,
-  swiglu,
-  add,
-  cross_entropy,
-  loss_sum,
-  gather_rows,
-  audit_loss,
-  embedding_backward,
-  rms_norm_backward,
-  linear_dgrad,
-  linear_wgrad,
-  column_sum,
-  column_reduce,
-  rope_backward,
-  qk_norm_rope_backward,
-  attention_backward,
-  swiglu_backward,
-  cross_entropy_backward,
-  zero,
-  gradient_norm,
-  gradient_clip,
-  adamw,
-  parameter_norms,
-  initialise,
-  cast,
-  all_reduce,
-  reduce_scatter,
-  all_gather,
-  broadcast,
-  sum_results,
-  to_wire,
-  from_wire,
-};
-constexpr std::size_t kOpKinds = static_cast<std::size_t>(OpKind::from_wire) + 1;
-const char* name_of(OpKind kind);
 
 /// What one row of q, k and v holds.
 struct Heads {

@@ -20,17 +20,7 @@ void gradient(Backward& b, const Op& op) {
 
 }  // namespace
 
-constexpr Row kAdd = {.kind = OpKind::add,
-                      .signature = signature,
-                      .weight_type = reads_fp32,
-                      .exact = kNoOutputs,
-                      .writes_stream = true,
-                      .gradient = gradient,
-                      .gives_forward = false,
-                      .row_sum = kNoSum,
-                      .overwrites = in_a_new_place,
-                      .scratch = no_scratch,
-                      .stream_elements = off_the_stream,
-                      .work = fused_away};
+constexpr Row kAdd = ForwardRow{
+    .signature = signature, .exact = kNoOutputs, .writes_stream = true, .gradient = gradient, .work = fused_away};
 
 }  // namespace llmc::ops

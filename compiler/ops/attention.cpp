@@ -182,30 +182,9 @@ bool attention_in_warpgroups(const spec::Spec& spec, std::int64_t head_dim) {
 
 bool attention_in_tiles(const spec::Spec& spec) { return has_tiles(spec) && spec.compute == DType::bf16; }
 
-constexpr Row kAttention = {.kind = OpKind::attention,
-                            .signature = signature,
-                            .weight_type = reads_fp32,
-                            .exact = output(1),
-                            .writes_stream = false,
-                            .gradient = gradient,
-                            .gives_forward = false,
-                            .row_sum = kNoSum,
-                            .overwrites = in_a_new_place,
-                            .scratch = no_scratch,
-                            .stream_elements = off_the_stream,
-                            .work = work};
+constexpr Row kAttention = ForwardRow{.signature = signature, .exact = output(1), .gradient = gradient, .work = work};
 
-constexpr Row kAttentionBackward = {.kind = OpKind::attention_backward,
-                                    .signature = backward_signature,
-                                    .weight_type = reads_fp32,
-                                    .exact = output(1),
-                                    .writes_stream = false,
-                                    .gradient = no_gradient,
-                                    .gives_forward = false,
-                                    .row_sum = kNoSum,
-                                    .overwrites = in_a_new_place,
-                                    .scratch = size_workspace,
-                                    .stream_elements = off_the_stream,
-                                    .work = backward_work};
+constexpr Row kAttentionBackward =
+    BackwardRow{.signature = backward_signature, .exact = output(1), .scratch = size_workspace, .work = backward_work};
 
 }  // namespace llmc::ops

@@ -30,17 +30,6 @@ std::vector<Work> work(const Context& c) {
 
 }  // namespace
 
-constexpr Row kAuditLoss = {.kind = OpKind::audit_loss,
-                            .signature = signature,
-                            .weight_type = reads_fp32,
-                            .exact = output(0),
-                            .writes_stream = false,
-                            .gradient = no_gradient,
-                            .gives_forward = false,
-                            .row_sum = kNoSum,
-                            .overwrites = in_a_new_place,
-                            .scratch = no_scratch,
-                            .stream_elements = off_the_stream,
-                            .work = work};
+constexpr Row kAuditLoss = StepRow{.signature = signature, .work = work};
 
 }  // namespace llmc::ops

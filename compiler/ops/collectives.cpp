@@ -89,10 +89,10 @@ std::vector<Work> sum_results_work(const Context& c) {
 
 }  // namespace
 
-constexpr Row kAllReduce = row_between_ranks(OpKind::all_reduce, reduce_signature, all_reduce_work);
-constexpr Row kReduceScatter = row_between_ranks(OpKind::reduce_scatter, reduce_signature, reduce_scatter_work);
-constexpr Row kAllGather = row_between_ranks(OpKind::all_gather, gather_signature, all_gather_work);
-constexpr Row kBroadcast = row_between_ranks(OpKind::broadcast, in_place, broadcast_work);
-constexpr Row kSumResults = row_between_ranks(OpKind::sum_results, in_place, sum_results_work);
+constexpr Row kAllReduce = RankRow{.signature = reduce_signature, .work = all_reduce_work};
+constexpr Row kReduceScatter = RankRow{.signature = reduce_signature, .work = reduce_scatter_work};
+constexpr Row kAllGather = RankRow{.signature = gather_signature, .work = all_gather_work};
+constexpr Row kBroadcast = RankRow{.signature = in_place, .work = broadcast_work};
+constexpr Row kSumResults = RankRow{.signature = in_place, .work = sum_results_work};
 
 }  // namespace llmc::ops

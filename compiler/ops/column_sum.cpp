@@ -48,30 +48,8 @@ std::vector<Work> reduce_work(const Context& c) {
 
 }  // namespace
 
-constexpr Row kColumnSum = {.kind = OpKind::column_sum,
-                            .signature = sum_signature,
-                            .weight_type = reads_fp32,
-                            .exact = kNoOutputs,
-                            .writes_stream = false,
-                            .gradient = no_gradient,
-                            .gives_forward = false,
-                            .row_sum = 0,
-                            .overwrites = in_a_new_place,
-                            .scratch = no_scratch,
-                            .stream_elements = off_the_stream,
-                            .work = sum_work};
+constexpr Row kColumnSum = BackwardRow{.signature = sum_signature, .exact = kNoOutputs, .row_sum = 0, .work = sum_work};
 
-constexpr Row kColumnReduce = {.kind = OpKind::column_reduce,
-                               .signature = reduce_signature,
-                               .weight_type = reads_fp32,
-                               .exact = kNoOutputs,
-                               .writes_stream = false,
-                               .gradient = no_gradient,
-                               .gives_forward = false,
-                               .row_sum = kNoSum,
-                               .overwrites = in_a_new_place,
-                               .scratch = no_scratch,
-                               .stream_elements = off_the_stream,
-                               .work = reduce_work};
+constexpr Row kColumnReduce = BackwardRow{.signature = reduce_signature, .exact = kNoOutputs, .work = reduce_work};
 
 }  // namespace llmc::ops

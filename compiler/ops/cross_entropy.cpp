@@ -58,30 +58,13 @@ std::vector<Work> work(const Context& c) {
 
 }  // namespace
 
-constexpr Row kCrossEntropy = {.kind = OpKind::cross_entropy,
-                               .signature = signature,
-                               .weight_type = reads_fp32,
-                               .exact = output(0) | output(1) | output(2) | output(3),
-                               .writes_stream = false,
-                               .gradient = gradient,
-                               .gives_forward = false,
-                               .row_sum = kNoSum,
-                               .overwrites = in_a_new_place,
-                               .scratch = no_scratch,
-                               .stream_elements = off_the_stream,
-                               .work = work};
+constexpr Row kCrossEntropy = ForwardRow{.signature = signature,
+                                         .exact = output(0) | output(1) | output(2) | output(3),
+                                         .gradient = gradient,
+                                         .changes = input(0),
+                                         .work = work};
 
-constexpr Row kCrossEntropyBackward = {.kind = OpKind::cross_entropy_backward,
-                                       .signature = backward_signature,
-                                       .weight_type = reads_fp32,
-                                       .exact = kNoOutputs,
-                                       .writes_stream = false,
-                                       .gradient = no_gradient,
-                                       .gives_forward = false,
-                                       .row_sum = kNoSum,
-                                       .overwrites = in_a_new_place,
-                                       .scratch = no_scratch,
-                                       .stream_elements = off_the_stream,
-                                       .work = fused_away};
+constexpr Row kCrossEntropyBackward =
+    BackwardRow{.signature = backward_signature, .exact = kNoOutputs, .work = fused_away};
 
 }  // namespace llmc::ops

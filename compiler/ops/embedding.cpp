@@ -54,30 +54,15 @@ std::vector<Work> backward_work(const Context& c) {
 
 }  // namespace
 
-constexpr Row kEmbedding = {.kind = OpKind::embedding,
-                            .signature = signature,
-                            .weight_type = table_type,
-                            .exact = kNoOutputs,
-                            .writes_stream = true,
-                            .gradient = gradient,
-                            .gives_forward = false,
-                            .row_sum = kNoSum,
-                            .overwrites = in_a_new_place,
-                            .scratch = no_scratch,
-                            .stream_elements = stream_elements,
-                            .work = work};
+constexpr Row kEmbedding = ForwardRow{.signature = signature,
+                                      .weight_type = table_type,
+                                      .exact = kNoOutputs,
+                                      .writes_stream = true,
+                                      .gradient = gradient,
+                                      .stream_elements = stream_elements,
+                                      .work = work};
 
-constexpr Row kEmbeddingBackward = {.kind = OpKind::embedding_backward,
-                                    .signature = backward_signature,
-                                    .weight_type = reads_fp32,
-                                    .exact = kNoOutputs,
-                                    .writes_stream = false,
-                                    .gradient = no_gradient,
-                                    .gives_forward = false,
-                                    .row_sum = kNoSum,
-                                    .overwrites = in_a_new_place,
-                                    .scratch = no_scratch,
-                                    .stream_elements = off_the_stream,
-                                    .work = backward_work};
+constexpr Row kEmbeddingBackward =
+    BackwardRow{.signature = backward_signature, .exact = kNoOutputs, .work = backward_work};
 
 }  // namespace llmc::ops

@@ -101,43 +101,16 @@ std::vector<Work> wgrad_work(const Context& c) {
 
 }  // namespace
 
-constexpr Row kLinear = {.kind = OpKind::linear,
-                         .signature = signature,
-                         .weight_type = weight_type,
-                         .exact = kNoOutputs,
-                         .writes_stream = false,
-                         .gradient = gradient,
-                         .gives_forward = false,
-                         .row_sum = kNoSum,
-                         .overwrites = in_a_new_place,
-                         .scratch = no_scratch,
-                         .stream_elements = stream_elements,
-                         .work = work};
+constexpr Row kLinear = ForwardRow{.signature = signature,
+                                   .weight_type = weight_type,
+                                   .exact = kNoOutputs,
+                                   .gradient = gradient,
+                                   .stream_elements = stream_elements,
+                                   .work = work};
 
-constexpr Row kLinearDgrad = {.kind = OpKind::linear_dgrad,
-                              .signature = dgrad_signature,
-                              .weight_type = weight_type,
-                              .exact = kNoOutputs,
-                              .writes_stream = false,
-                              .gradient = no_gradient,
-                              .gives_forward = false,
-                              .row_sum = kNoSum,
-                              .overwrites = in_a_new_place,
-                              .scratch = no_scratch,
-                              .stream_elements = off_the_stream,
-                              .work = dgrad_work};
+constexpr Row kLinearDgrad =
+    BackwardRow{.signature = dgrad_signature, .weight_type = weight_type, .exact = kNoOutputs, .work = dgrad_work};
 
-constexpr Row kLinearWgrad = {.kind = OpKind::linear_wgrad,
-                              .signature = wgrad_signature,
-                              .weight_type = reads_fp32,
-                              .exact = kNoOutputs,
-                              .writes_stream = false,
-                              .gradient = no_gradient,
-                              .gives_forward = false,
-                              .row_sum = kNoSum,
-                              .overwrites = in_a_new_place,
-                              .scratch = no_scratch,
-                              .stream_elements = off_the_stream,
-                              .work = wgrad_work};
+constexpr Row kLinearWgrad = BackwardRow{.signature = wgrad_signature, .exact = kNoOutputs, .work = wgrad_work};
 
 }  // namespace llmc::ops

@@ -26,17 +26,6 @@ std::vector<Work> work(const Context& c) {
 
 }  // namespace
 
-constexpr Row kLossSum = {.kind = OpKind::loss_sum,
-                          .signature = signature,
-                          .weight_type = reads_fp32,
-                          .exact = kNoOutputs,
-                          .writes_stream = false,
-                          .gradient = gradient,
-                          .gives_forward = false,
-                          .row_sum = kNoSum,
-                          .overwrites = in_a_new_place,
-                          .scratch = no_scratch,
-                          .stream_elements = off_the_stream,
-                          .work = work};
+constexpr Row kLossSum = ForwardRow{.signature = signature, .exact = kNoOutputs, .gradient = gradient, .work = work};
 
 }  // namespace llmc::ops

@@ -8,65 +8,12 @@
 #include "error.h"
 
 namespace llmc::ops {
-namespace {
 
-/// In the order of OpKind.
-constexpr const Row* kRows[] = {
-    &kEmbedding,
-    &kRmsNorm,
-    &kLinear,
-    &kRope,
-    &kQkNormRope,
-    &kAttention,
-    &kSwiglu,
-    &kAdd,
-    &kCrossEntropy,
-    &kLossSum,
-    &kGatherRows,
-    &kAuditLoss,
-    &kEmbeddingBackward,
-    &kRmsNormBackward,
-    &kLinearDgrad,
-    &kLinearWgrad,
-    &kColumnSum,
-    &kColumnReduce,
-    &kRopeBackward,
-    &kQkNormRopeBackward,
-    &kAttentionBackward,
-    &kSwigluBackward,
-    &kCrossEntropyBackward,
-    &kZero,
-    &kGradientNorm,
-    &kGradientClip,
-    &kAdamw,
-    &kParameterNorms,
-    &kInitialise,
-    &kCast,
-    &kAllReduce,
-    &kReduceScatter,
-    &kAllGather,
-    &kBroadcast,
-    &kSumResults,
-    &kToWire,
-    &kFromWire,
-};
-static_assert(std::size(kRows) == kOpKinds, "a row for each OpKind");
-
-}  // namespace
-
-const Row& row_of(OpKind kind) { return *kRows[static_cast<std::size_t>(kind)]; }
-
-bool is_between_ranks(OpKind kind) {
-  switch (kind) {
-    case OpKind::all_reduce:
-    case OpKind::reduce_scatter:
-    case OpKind::all_gather:
-    case OpKind::broadcast:
-    case OpKind::sum_results:
-    case OpKind::to_wire:
-    case OpKind::from_wire: return true;
-    default: return false;
-  }
+const Row& row_of(OpKind kind) {
+#define LLMC_ROW(kind, row) &k##row,
+  static constexpr const Row* kRows[] = {LLMC_OPS(LLMC_ROW)};
+#undef LLMC_ROW
+  return *kRows[static_cast<std::size_t>(kind)];
 }
 
 void Operands::count(std::size_t inputs, std::size_t outputs) const {
@@ -107,6 +54,16 @@ std::string Kernel::key() const {
   std::string text = template_name;
   for (const KernelParam& p : params) text += fmt::format(" {}={}", p.name, p.value);
   return text;
+}
+
+bool Product::is_same_as(const Product& other) const { return key() == other.key(); }
+
+std::string Product::key() const {
+  const GemmShape& s = shape;
+  return fmt::format("{} {}x{}x{} {}{} pitches {} {} {} {} to {}{}{}{}{}", name, s.m, s.n, s.k,
+                     s.transpose_a ? "t" : "n", s.transpose_b ? "t" : "n", s.pitch_a, s.pitch_b, s.pitch_d,
+                     name_of(s.operand), name_of(s.result), s.bias ? " bias" : "", s.residual ? " residual" : "",
+                     s.accumulates ? " accumulates" : "", s.tiles ? " tiles" : "");
 }
 
 }  // namespace llmc::ops

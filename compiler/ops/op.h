@@ -93,44 +93,122 @@ using Outputs = unsigned;
 constexpr Outputs kNoOutputs = 0;
 constexpr Outputs output(unsigned i) { return 1u << i; }
 
-struct Row {
-  Stated<OpKind> kind;
-  /// Checks number, shapes and types of the operands, in the order that a comment beside it gives.
-  Stated<void (*)(const Operands&)> signature;
-  /// The type in which the op reads its input `i` where that is a parameter.
-  Stated<DType (*)(const Operands&, std::size_t i)> weight_type;
-  /// What stays fp32 whatever the compute type: statistics of rows, losses, workspaces.
-  Stated<Outputs> exact;
-  /// Whether its first output is the residual stream, which has a type of its own.
-  Stated<bool> writes_stream;
-  /// Emits the ops that compute the gradients of its inputs.
-  Stated<void (*)(Backward&, const Op&)> gradient;
-  /// Whether the kernel, a backward one, can write the forward op's first output again: it has the inputs at hand.
-  Stated<bool> gives_forward;
-  /// The output that is a sum over rows, which split_reductions cuts in two stages.
-  Stated<int> row_sum;
-  /// The input that the first output may lie over; kNone where it needs a place of its own.
-  Stated<TensorId (*)(const Op&)> overwrites;
-  Stated<Scratch> scratch;
-  /// Elements of the residual stream that it reads and writes.
-  Stated<std::int64_t (*)(const Operands&)> stream_elements;
-  /// What runs it, in order.
-  Stated<std::vector<Work> (*)(const Context&)> work;
-};
+/// A set of an op's inputs.
+using Inputs = unsigned;
+constexpr Inputs kNoInputs = 0;
+constexpr Inputs input(unsigned i) { return 1u << i; }
 
-// What rows say where there is nothing to say.
 constexpr int kNoSum = -1;
+
+// Members of rows.
+using Signature = void (*)(const Operands&);
+using WeightType = DType (*)(const Operands&, std::size_t i);
+using Gradient = void (*)(Backward&, const Op&);
+using Overwrites = TensorId (*)(const Op&);
+using StreamElements = std::int64_t (*)(const Operands&);
+using ListWork = std::vector<Work> (*)(const Context&);
+
+// What a row says that has nothing to say.
 DType reads_fp32(const Operands&, std::size_t);
 void no_gradient(Backward&, const Op&);  // throws Failure(internal): the op stands in no forward pass
 TensorId in_a_new_place(const Op&);
-TensorId over_first_input(const Op& op);
 void no_scratch(Graph&, const Op&, const spec::Spec&, const FlatSizes&, const AttentionChoice&);
 std::int64_t off_the_stream(const Operands&);
+
+// And what several say.
+TensorId over_first_input(const Op& op);
 std::vector<Work> fused_away(const Context&);  // throws Failure(internal): a pass should have taken the op out
 
-const Row& row_of(OpKind kind);
+/// Of an op of the forward pass. What is Stated has no safe default.
+struct ForwardRow {
+  Stated<Signature> signature;
+  WeightType weight_type = reads_fp32;
+  Stated<Outputs> exact;
+  bool writes_stream = false;
+  Stated<Gradient> gradient;
+  Overwrites overwrites = in_a_new_place;
+  StreamElements stream_elements = off_the_stream;
+  Inputs changes = kNoInputs;
+  Stated<ListWork> work;
+};
 
-/// Whether the op does nothing, or is not run, where there is one rank.
-bool is_between_ranks(OpKind kind);
+/// Of an op that computes gradients.
+struct BackwardRow {
+  Stated<Signature> signature;
+  WeightType weight_type = reads_fp32;
+  Stated<Outputs> exact;
+  bool gives_forward = false;
+  int row_sum = kNoSum;
+  Overwrites overwrites = in_a_new_place;
+  Scratch scratch = no_scratch;
+  StreamElements stream_elements = off_the_stream;
+  Stated<ListWork> work;
+};
+
+/// Of an op outside of both passes: optimizer, start, inference, audit. Its types are as its pass makes them.
+struct StepRow {
+  Stated<Signature> signature;
+  Scratch scratch = no_scratch;
+  Inputs changes = kNoInputs;
+  Stated<ListWork> work;
+};
+
+/// Of an op between ranks, which changes no type and has no gradient.
+struct RankRow {
+  Stated<Signature> signature;
+  Stated<ListWork> work;
+};
+
+/// All that the compiler knows of a kind of op.
+struct Row {
+  constexpr Row(const ForwardRow& r)
+      : signature(r.signature),
+        weight_type(r.weight_type),
+        exact(r.exact),
+        writes_stream(r.writes_stream),
+        gradient(r.gradient),
+        overwrites(r.overwrites),
+        stream_elements(r.stream_elements),
+        changes(r.changes),
+        work(r.work) {}
+  constexpr Row(const BackwardRow& r)
+      : signature(r.signature),
+        weight_type(r.weight_type),
+        exact(r.exact),
+        gives_forward(r.gives_forward),
+        row_sum(r.row_sum),
+        overwrites(r.overwrites),
+        scratch(r.scratch),
+        stream_elements(r.stream_elements),
+        work(r.work) {}
+  constexpr Row(const StepRow& r) : signature(r.signature), scratch(r.scratch), changes(r.changes), work(r.work) {}
+  constexpr Row(const RankRow& r) : signature(r.signature), work(r.work) {}
+
+  /// Checks number, shapes and types of the operands, in the order that a comment beside it gives.
+  Signature signature;
+  /// The type in which the op reads its input `i` where that is a parameter.
+  WeightType weight_type = reads_fp32;
+  /// What stays fp32 whatever the compute type: statistics of rows, losses, workspaces.
+  Outputs exact = kNoOutputs;
+  /// Whether its first output is the residual stream, which has a type of its own.
+  bool writes_stream = false;
+  /// Emits the ops that compute the gradients of its inputs.
+  Gradient gradient = no_gradient;
+  /// Whether the kernel, a backward one, can write the forward op's first output again: it has the inputs at hand.
+  bool gives_forward = false;
+  /// The output that is a sum over rows, which split_reductions cuts in two stages.
+  int row_sum = kNoSum;
+  /// The input that the first output may lie over; kNone where it needs a place of its own.
+  Overwrites overwrites = in_a_new_place;
+  Scratch scratch = no_scratch;
+  /// Elements of the residual stream that it reads and writes.
+  StreamElements stream_elements = off_the_stream;
+  /// Inputs that it writes.
+  Inputs changes = kNoInputs;
+  /// What runs it, in order.
+  ListWork work;
+};
+
+const Row& row_of(OpKind kind);
 
 }  // namespace llmc::ops

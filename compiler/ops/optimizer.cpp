@@ -69,56 +69,15 @@ std::vector<Work> parameter_norms_work(const Context& c) {
 
 }  // namespace
 
-constexpr Row kGradientNorm = {.kind = OpKind::gradient_norm,
-                               .signature = norm_signature,
-                               .weight_type = reads_fp32,
-                               .exact = output(0),
-                               .writes_stream = false,
-                               .gradient = no_gradient,
-                               .gives_forward = false,
-                               .row_sum = kNoSum,
-                               .overwrites = in_a_new_place,
+constexpr Row kGradientNorm = StepRow{.signature = norm_signature, .scratch = sum_a_chunk, .work = norm_work};
+
+constexpr Row kGradientClip = StepRow{.signature = clip_signature, .work = clip_work};
+
+constexpr Row kAdamw = StepRow{.signature = adamw_signature,
                                .scratch = sum_a_chunk,
-                               .stream_elements = off_the_stream,
-                               .work = norm_work};
+                               .changes = input(1) | input(6) | input(7),
+                               .work = adamw_work};
 
-constexpr Row kGradientClip = {.kind = OpKind::gradient_clip,
-                               .signature = clip_signature,
-                               .weight_type = reads_fp32,
-                               .exact = kNoOutputs,
-                               .writes_stream = false,
-                               .gradient = no_gradient,
-                               .gives_forward = false,
-                               .row_sum = kNoSum,
-                               .overwrites = in_a_new_place,
-                               .scratch = no_scratch,
-                               .stream_elements = off_the_stream,
-                               .work = clip_work};
-
-constexpr Row kAdamw = {.kind = OpKind::adamw,
-                        .signature = adamw_signature,
-                        .weight_type = reads_fp32,
-                        .exact = output(0) | output(1) | output(2),
-                        .writes_stream = false,
-                        .gradient = no_gradient,
-                        .gives_forward = false,
-                        .row_sum = kNoSum,
-                        .overwrites = in_a_new_place,
-                        .scratch = sum_a_chunk,
-                        .stream_elements = off_the_stream,
-                        .work = adamw_work};
-
-constexpr Row kParameterNorms = {.kind = OpKind::parameter_norms,
-                                 .signature = parameter_norms_signature,
-                                 .weight_type = reads_fp32,
-                                 .exact = output(0),
-                                 .writes_stream = false,
-                                 .gradient = no_gradient,
-                                 .gives_forward = false,
-                                 .row_sum = kNoSum,
-                                 .overwrites = in_a_new_place,
-                                 .scratch = no_scratch,
-                                 .stream_elements = off_the_stream,
-                                 .work = parameter_norms_work};
+constexpr Row kParameterNorms = StepRow{.signature = parameter_norms_signature, .work = parameter_norms_work};
 
 }  // namespace llmc::ops

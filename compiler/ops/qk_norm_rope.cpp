@@ -89,30 +89,12 @@ std::vector<Work> backward_work(const Context& c) {
 
 }  // namespace
 
-constexpr Row kQkNormRope = {.kind = OpKind::qk_norm_rope,
-                             .signature = signature,
-                             .weight_type = reads_fp32,
-                             .exact = output(1),
-                             .writes_stream = false,
-                             .gradient = gradient,
-                             .gives_forward = false,
-                             .row_sum = kNoSum,
-                             .overwrites = in_a_new_place,
-                             .scratch = no_scratch,
-                             .stream_elements = off_the_stream,
-                             .work = work};
+constexpr Row kQkNormRope = ForwardRow{.signature = signature, .exact = output(1), .gradient = gradient, .work = work};
 
-constexpr Row kQkNormRopeBackward = {.kind = OpKind::qk_norm_rope_backward,
-                                     .signature = backward_signature,
-                                     .weight_type = reads_fp32,
-                                     .exact = kNoOutputs,
-                                     .writes_stream = false,
-                                     .gradient = no_gradient,
-                                     .gives_forward = false,
-                                     .row_sum = 1,
-                                     .overwrites = over_first_input,
-                                     .scratch = no_scratch,
-                                     .stream_elements = off_the_stream,
-                                     .work = backward_work};
+constexpr Row kQkNormRopeBackward = BackwardRow{.signature = backward_signature,
+                                                .exact = kNoOutputs,
+                                                .row_sum = 1,
+                                                .overwrites = over_first_input,
+                                                .work = backward_work};
 
 }  // namespace llmc::ops

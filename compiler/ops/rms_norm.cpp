@@ -68,30 +68,15 @@ std::vector<Work> backward_work(const Context& c) {
 
 }  // namespace
 
-constexpr Row kRmsNorm = {.kind = OpKind::rms_norm,
-                          .signature = signature,
-                          .weight_type = reads_fp32,
-                          .exact = output(1),
-                          .writes_stream = false,
-                          .gradient = gradient,
-                          .gives_forward = false,
-                          .row_sum = kNoSum,
-                          .overwrites = in_a_new_place,
-                          .scratch = no_scratch,
-                          .stream_elements = stream_elements,
-                          .work = work};
+constexpr Row kRmsNorm = ForwardRow{
+    .signature = signature, .exact = output(1), .gradient = gradient, .stream_elements = stream_elements, .work = work};
 
-constexpr Row kRmsNormBackward = {.kind = OpKind::rms_norm_backward,
-                                  .signature = backward_signature,
-                                  .weight_type = reads_fp32,
-                                  .exact = kNoOutputs,
-                                  .writes_stream = false,
-                                  .gradient = no_gradient,
-                                  .gives_forward = true,
-                                  .row_sum = 1,
-                                  .overwrites = over_the_residual,
-                                  .scratch = no_scratch,
-                                  .stream_elements = backward_stream_elements,
-                                  .work = backward_work};
+constexpr Row kRmsNormBackward = BackwardRow{.signature = backward_signature,
+                                             .exact = kNoOutputs,
+                                             .gives_forward = true,
+                                             .row_sum = 1,
+                                             .overwrites = over_the_residual,
+                                             .stream_elements = backward_stream_elements,
+                                             .work = backward_work};
 
 }  // namespace llmc::ops

@@ -39,30 +39,10 @@ std::vector<Work> work(const Context& c) {
 
 }  // namespace
 
-constexpr Row kRope = {.kind = OpKind::rope,
-                       .signature = signature,
-                       .weight_type = reads_fp32,
-                       .exact = kNoOutputs,
-                       .writes_stream = false,
-                       .gradient = gradient,
-                       .gives_forward = false,
-                       .row_sum = kNoSum,
-                       .overwrites = over_first_input,
-                       .scratch = no_scratch,
-                       .stream_elements = off_the_stream,
-                       .work = work};
+constexpr Row kRope = ForwardRow{
+    .signature = signature, .exact = kNoOutputs, .gradient = gradient, .overwrites = over_first_input, .work = work};
 
-constexpr Row kRopeBackward = {.kind = OpKind::rope_backward,
-                               .signature = signature,
-                               .weight_type = reads_fp32,
-                               .exact = kNoOutputs,
-                               .writes_stream = false,
-                               .gradient = no_gradient,
-                               .gives_forward = false,
-                               .row_sum = kNoSum,
-                               .overwrites = over_first_input,
-                               .scratch = no_scratch,
-                               .stream_elements = off_the_stream,
-                               .work = work};
+constexpr Row kRopeBackward =
+    BackwardRow{.signature = signature, .exact = kNoOutputs, .overwrites = over_first_input, .work = work};
 
 }  // namespace llmc::ops

@@ -53,30 +53,9 @@ std::vector<Work> backward_work(const Context& c) {
 
 }  // namespace
 
-constexpr Row kSwiglu = {.kind = OpKind::swiglu,
-                         .signature = signature,
-                         .weight_type = reads_fp32,
-                         .exact = kNoOutputs,
-                         .writes_stream = false,
-                         .gradient = gradient,
-                         .gives_forward = false,
-                         .row_sum = kNoSum,
-                         .overwrites = in_a_new_place,
-                         .scratch = no_scratch,
-                         .stream_elements = off_the_stream,
-                         .work = work};
+constexpr Row kSwiglu = ForwardRow{.signature = signature, .exact = kNoOutputs, .gradient = gradient, .work = work};
 
-constexpr Row kSwigluBackward = {.kind = OpKind::swiglu_backward,
-                                 .signature = backward_signature,
-                                 .weight_type = reads_fp32,
-                                 .exact = kNoOutputs,
-                                 .writes_stream = false,
-                                 .gradient = no_gradient,
-                                 .gives_forward = true,
-                                 .row_sum = kNoSum,
-                                 .overwrites = in_a_new_place,
-                                 .scratch = no_scratch,
-                                 .stream_elements = off_the_stream,
-                                 .work = backward_work};
+constexpr Row kSwigluBackward =
+    BackwardRow{.signature = backward_signature, .exact = kNoOutputs, .gives_forward = true, .work = backward_work};
 
 }  // namespace llmc::ops

@@ -33,30 +33,8 @@ std::vector<Work> cast_work(const Context& c) {
 
 }  // namespace
 
-constexpr Row kInitialise = {.kind = OpKind::initialise,
-                             .signature = initialise_signature,
-                             .weight_type = reads_fp32,
-                             .exact = kNoOutputs,
-                             .writes_stream = false,
-                             .gradient = no_gradient,
-                             .gives_forward = false,
-                             .row_sum = kNoSum,
-                             .overwrites = in_a_new_place,
-                             .scratch = no_scratch,
-                             .stream_elements = off_the_stream,
-                             .work = initialise_work};
+constexpr Row kInitialise = StepRow{.signature = initialise_signature, .work = initialise_work};
 
-constexpr Row kCast = {.kind = OpKind::cast,
-                       .signature = cast_signature,
-                       .weight_type = reads_fp32,
-                       .exact = kNoOutputs,
-                       .writes_stream = false,
-                       .gradient = no_gradient,
-                       .gives_forward = false,
-                       .row_sum = kNoSum,
-                       .overwrites = in_a_new_place,
-                       .scratch = no_scratch,
-                       .stream_elements = off_the_stream,
-                       .work = cast_work};
+constexpr Row kCast = StepRow{.signature = cast_signature, .work = cast_work};
 
 }  // namespace llmc::ops

@@ -58,7 +58,7 @@ std::vector<Work> from_work(const Context& c) {
 
 }  // namespace
 
-constexpr Row kToWire = row_between_ranks(OpKind::to_wire, to_signature, to_work);
-constexpr Row kFromWire = row_between_ranks(OpKind::from_wire, from_signature, from_work);
+constexpr Row kToWire = RankRow{.signature = to_signature, .work = to_work};
+constexpr Row kFromWire = RankRow{.signature = from_signature, .work = from_work};
 
 }  // namespace llmc::ops

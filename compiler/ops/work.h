@@ -37,6 +37,9 @@ struct Product {
   std::string name;  // "qkv_forward"
   GemmShape shape;
   double bytes = 0, flops = 0;
+
+  std::string key() const;  // text form: name, sizes, pitches and types on one line
+  bool is_same_as(const Product& other) const;
 };
 
 /// What a launch passes on: a tensor of the graph, or an expression of the emitted step.

@@ -1,7 +1,10 @@
 #include "compiler/plan/cost.h"
 
-#include <algorithm>
+#include <fmt/format.h>
 
+#include <set>
+
+#include "compiler/plan/schedule_walk.h"
 #include "error.h"
 
 namespace llmc::plan {
@@ -10,45 +13,19 @@ using namespace graph;
 
 namespace {
 
-/// The place of `item` in `list`, where it is put unless one of its name is there.
+/// Index of `item` in `list`, to which it is added unless it is there. Two that share a name are the same, else
+/// emitted sources would run one in the place of the other. Throws Failure(internal) where they are not.
 template <class T>
-std::size_t place_of(std::vector<T>& list, const T& item) {
-  for (std::size_t i = 0; i < list.size(); ++i)
-    if (list[i].name == item.name) return i;
+std::size_t index_of(std::vector<T>& list, const T& item, const char* kind) {
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    if (list[i].name != item.name) continue;
+    if (!list[i].is_same_as(item))
+      throw Failure(Exit::internal,
+                    fmt::format("two {}s named {}: {} and {}", kind, item.name, list[i].key(), item.key()));
+    return i;
+  }
   list.push_back(item);
   return list.size() - 1;
-}
-
-/// Whether a step runs the region once, and not with every micro-batch.
-bool once_a_step(Part part, Shard shard) {
-  switch (part) {
-    case Part::optimizer: return true;
-    case Part::reduce: return !is_sharded(Use::gradients, shard);
-    case Part::gather: return !is_sharded(Use::masters, shard);
-    default: return false;
-  }
-}
-
-/// How often a micro-batch runs the region, or a step one that it runs once; 0 of what training does not run.
-std::int64_t times(const Graph& graph, const Region& region, Shard shard) {
-  // The backward pass gathers again what no window holds any more.
-  if (region.part == Part::gather && region.block == Block::layer && !once_a_step(region.part, shard))
-    return graph.layers() + std::max<std::int64_t>(graph.layers() - 2, 0);
-  switch (region.part) {
-    case Part::evaluate:
-    case Part::sample:
-    case Part::audit:
-    case Part::initialise:
-    case Part::refresh: return 0;
-    default: break;
-  }
-  switch (region.loop) {
-    case Loop::once: return 1;
-    case Loop::layers_up:
-    case Loop::layers_down: return graph.layers_of(region);
-    case Loop::loss_chunks: return graph.tokens() / graph.chunk_rows;
-  }
-  return 1;
 }
 
 std::string what_runs(const Op& op, const ops::Work& work) {
@@ -95,10 +72,12 @@ const char* Launch::launched_as() const {
 void list_work(Plan& plan) {
   const Graph& g = plan.graph;
   const spec::Model& m = plan.spec.model;
-  const Shard shard = plan.spec.parallel.shard;
+
   // With shares of gradients each micro-batch of several ranks makes its own.
-  const bool adds = plan.spec.parallel.world_size == 1 || !is_sharded(Use::gradients, shard);
+  const bool adds = plan.spec.parallel.world_size == 1 || !is_sharded(Use::gradients, plan.spec.parallel.shard);
   const std::int64_t wider = bytes_of(plan.spec.residual, 1) - bytes_of(plan.spec.compute, 1);
+  const std::vector<Runs> runs = runs_of(plan.schedule, g.regions.size());
+  const std::set<std::size_t> sent = sent_regions(plan.schedule);
   for (std::size_t r = 0; r < g.regions.size(); ++r) {
     const Region& region = g.regions[r];
     for (std::size_t o = 0; o < region.ops.size(); ++o) {
@@ -116,22 +95,17 @@ void list_work(Plan& plan) {
                       .function = work.function,
                       .arguments = std::move(work.arguments),
                       .adds = work.adds,
-                      .times = work.taken ? times(g, region, shard) : 0,
+                      .times = work.taken ? runs[r].times : 0,
                       // What later micro-batches add to, the first one zeros.
-                      .per_step = once_a_step(region.part, shard) || (work.call == ops::Call::zero && adds),
+                      .per_step = runs[r].per_step || (work.call == ops::Call::zero && adds),
                       .bytes = work.bytes,
                       .flops = work.flops,
                       .wire = work.wire,
-                      .beside = region.part == Part::reduce || region.part == Part::gather,
+                      .beside = sent.contains(r),
                       .stream_bytes = static_cast<double>(wider * row.stream_elements(context))};
-        if (work.call == ops::Call::product) launch.product = place_of(plan.products, work.product);
-        if (work.call == ops::Call::kernel || work.call == ops::Call::own_backward) {
-          launch.kernel = place_of(plan.kernels, work.kernel);
-          const Kernel& known = plan.kernels[launch.kernel];
-          if (!known.is_same_as(work.kernel))
-            throw Failure(Exit::internal,
-                          "two kernels named " + known.name + ": " + known.key() + " and " + work.kernel.key());
-        }
+        if (work.call == ops::Call::product) launch.product = index_of(plan.products, work.product, "product");
+        if (work.call == ops::Call::kernel || work.call == ops::Call::own_backward)
+          launch.kernel = index_of(plan.kernels, work.kernel, "kernel");
         plan.launches.push_back(std::move(launch));
       }
     }

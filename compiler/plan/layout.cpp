@@ -6,6 +6,7 @@
 #include <set>
 
 #include "compiler/plan/packing.h"
+#include "compiler/plan/schedule_walk.h"
 #include "error.h"
 
 namespace llmc::plan {
@@ -21,9 +22,10 @@ std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlig
 
 class LayoutMaker {
  public:
-  LayoutMaker(const Graph& graph, const spec::Spec& spec, const ParameterLayout& parameters, std::int64_t micro_batches,
-              std::size_t math_workspace)
+  LayoutMaker(const Graph& graph, const Schedule& schedule, const spec::Spec& spec, const ParameterLayout& parameters,
+              std::int64_t micro_batches, std::size_t math_workspace)
       : g_(graph),
+        schedule_(schedule),
         spec_(spec),
         parameters_(parameters),
         micro_batches_(micro_batches),
@@ -152,7 +154,7 @@ class LayoutMaker {
     layout_.window_bytes += count * space;
   }
 
-  /// Layers take turns in two. What the embedding and the head need at different times lies in one place.
+  /// Layers alternate between kLayerSlots. What the embedding and the head need at different times lies in one place.
   void place_window(TensorId id, const std::vector<TensorId>& buckets) {
     const Tensor& t = g_.at(id);
     const auto other = [&](Block block) {
@@ -166,7 +168,7 @@ class LayoutMaker {
     else if (id == embed && head != kNone)
       open_window(id, std::max(space_of(embed), space_of(head)), 1);
     else
-      open_window(id, space_of(id), t.block == Block::layer ? 2 : 1);
+      open_window(id, space_of(id), t.block == Block::layer ? kLayerSlots : 1);
   }
 
   void place_host_data() {
@@ -228,24 +230,6 @@ class LayoutMaker {
     section("kept activations", begin, "what the backward pass reads, one slab a layer", Lasting::pass);
   }
 
-  /// Order of regions on the time line. Evaluation, sampling and the audit branch off after the forward pass.
-  static int stage(Part part) {
-    switch (part) {
-      case Part::forward: return 0;
-      case Part::evaluate: return 1;
-      case Part::sample: return 2;
-      case Part::audit: return 3;
-      case Part::loss: return 4;
-      case Part::backward: return 5;
-      case Part::reduce: return 6;
-      case Part::optimizer: return 7;
-      case Part::gather: return 8;
-      case Part::initialise: return 9;
-      case Part::refresh: return 10;
-    }
-    return 11;
-  }
-
   struct Life {
     int first = 0, last = 0;                // op positions
     int region_first = 0, region_last = 0;  // positions of whole regions
@@ -254,11 +238,7 @@ class LayoutMaker {
 
   void place_transients() {
     const std::size_t begin = at_;
-    std::vector<std::size_t> order(g_.regions.size());
-    for (std::size_t r = 0; r < order.size(); ++r) order[r] = r;
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-      return stage(g_.regions[a].part) < stage(g_.regions[b].part);
-    });
+    const std::vector<std::size_t> order = region_order(schedule_);
 
     // What lives in one region only has the life of its ops; what crosses regions lives through all of them, since
     // loops come back. Tensors of a layer that nothing keeps are new in each region.
@@ -334,6 +314,7 @@ class LayoutMaker {
   }
 
   const Graph& g_;
+  const Schedule& schedule_;
   const spec::Spec& spec_;
   const ParameterLayout& parameters_;
   const std::int64_t micro_batches_;
@@ -356,11 +337,11 @@ const Place& Layout::find(const Graph& graph, std::size_t region, TensorId tenso
   return place->second;
 }
 
-Layout lay_out(const Graph& graph, const spec::Spec& spec, const ParameterLayout& parameters,
+Layout lay_out(const Graph& graph, const Schedule& schedule, const spec::Spec& spec, const ParameterLayout& parameters,
                std::int64_t micro_batches) {
-  Layout layout = LayoutMaker(graph, spec, parameters, micro_batches, kTunedWorkspace).make();
+  Layout layout = LayoutMaker(graph, schedule, spec, parameters, micro_batches, kTunedWorkspace).make();
   if (layout.bytes <= static_cast<std::size_t>(spec.memory.budget)) return layout;
-  return LayoutMaker(graph, spec, parameters, micro_batches, kUntunedWorkspace).make();
+  return LayoutMaker(graph, schedule, spec, parameters, micro_batches, kUntunedWorkspace).make();
 }
 
 }  // namespace llmc::plan

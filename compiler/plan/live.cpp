@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "compiler/plan/schedule_walk.h"
+
 namespace llmc::plan {
 
 using namespace graph;
@@ -31,32 +33,16 @@ std::vector<RegionLife> region_lives(const Plan& plan) {
 }
 
 std::vector<RegionRun> pass_runs(const Plan& plan) {
-  const Graph& g = plan.graph;
   const std::vector<RegionLife> lives = region_lives(plan);
   std::vector<RegionRun> runs;
   std::size_t kept = 0;
-  const auto run = [&](const Region& region, std::size_t layer = 0) {
-    const auto r = g.index_of(region);
-    kept += lives[r].opens;
-    runs.push_back({r, static_cast<std::int64_t>(layer), kept});
-    kept -= lives[r].frees;
-  };
-  run(*g.find(Part::forward, Block::embed, 0));
-  for (std::size_t layer = 0; layer < g.variants.size(); ++layer)
-    run(*g.find(Part::forward, Block::layer, g.variants[layer]), layer);
-  run(*g.find(Part::forward, Block::head, 0));
-  for (const Region& region : g.regions)
-    if (region.part == Part::loss) run(region);
-  for (const Region& region : g.regions) {
-    if (region.part != Part::backward) continue;
-    if (region.block != Block::layer)
-      run(region);
-    else if (&region == g.find(Part::backward, Block::layer, g.variants.back()))
-      for (std::size_t layer = g.variants.size(); layer-- > 0;)
-        run(*g.find(Part::backward, Block::layer, g.variants[layer]), layer);
-  }
-  for (const Region& region : g.regions)
-    if (region.part == Part::optimizer) run(region);
+  for (const PassName pass : {PassName::micro_batch, PassName::optimizer_step})
+    for (const Stop& stop : stops(plan.schedule, pass)) {
+      if (stop.item->does != ScheduleItem::Does::run) continue;
+      kept += lives[stop.region].opens;
+      runs.push_back({stop.region, stop.layer, kept});
+      kept -= lives[stop.region].frees;
+    }
   return runs;
 }
 

@@ -11,6 +11,7 @@
 #include "compiler/ops/attention_choice.h"
 #include "compiler/ops/op.h"
 #include "compiler/passes/choice.h"
+#include "compiler/plan/schedule.h"
 #include "error.h"
 #include "shares.h"
 #include "spec/spec.h"
@@ -169,6 +170,7 @@ struct Plan {
   passes::Choice choice;  // what `auto` became, and the rest of what was decided beside the spec
   std::string fingerprint;
   graph::Graph graph;
+  Schedule schedule;
   ops::AttentionChoice attention;  // of target.kind: cuda
   ParameterLayout parameters;
   Layout layout;

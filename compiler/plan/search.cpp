@@ -72,12 +72,13 @@ Plan laid_out(const spec::Spec& spec, passes::Choice choice, const devices::Devi
   plan.choice = std::move(choice);
   plan.device = device;
   plan.graph = passes::lower(spec, plan.choice);
+  plan.schedule = make_schedule(plan.graph, spec.parallel.shard);
   plan.parameters = lay_out_parameters(plan.graph, spec);
   plan.process_bytes = process_bytes(plan);
   if (spec.target.kind == spec::TargetKind::cuda) plan.attention = ops::choose_attention(plan.graph, spec);
   do {
     size_tensors(plan);
-    plan.layout = lay_out(plan.graph, spec, plan.parameters, plan.micro_batches());
+    plan.layout = lay_out(plan.graph, plan.schedule, spec, plan.parameters, plan.micro_batches());
   } while (!fits_budget(plan) && plan.attention.leave_out_largest());
   return plan;
 }

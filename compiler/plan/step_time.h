@@ -1,5 +1,4 @@
-// How long a step is predicted to take: its launches' prices, walked in the order of the emitted step on its two
-// streams.
+// Predicts how long a step takes: its launches' prices in the order of the schedule, on two streams.
 #pragma once
 
 #include <vector>
@@ -8,8 +7,7 @@
 
 namespace llmc::plan {
 
-/// Of a plan that has its launches. Collectives run beside the passes where the emitted step has them on a stream of
-/// their own (emit/order_printer.h), and are waited for where it waits.
+/// Of a plan that has its launches. On CUDA collectives overlap the passes up to where the schedule waits for them.
 StepTime step_time(const Plan& plan);
 
 /// What one of a step's two streams does for a while.
@@ -21,7 +19,7 @@ struct Span {
   double begin = 0, end = 0;  // seconds from the step's begin
 };
 
-/// The walk that step_time() takes. Of micro-batches that are alike there is one.
+/// What step_time() adds up. Of micro-batches that are alike there is one.
 std::vector<Span> step_spans(const Plan& plan);
 
 /// Seconds of one run of each region: a layer, a chunk of the loss. By region index.

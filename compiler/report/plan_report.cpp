@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/snapshot.h"
 #include "compiler/plan/live.h"
+#include "compiler/plan/schedule_walk.h"
 #include "compiler/report/time_report.h"
 #include "plural.h"
 #include "spec/recompute.h"
@@ -127,21 +129,15 @@ std::string bucket_name(const Plan& plan, std::size_t bucket) {
 
 std::int64_t world(const Plan& plan) { return plan.spec.parallel.world_size; }
 
-/// Whether a pass goes on while a collective runs: blocks are reduced and gathered on a stream of their own. Of those
-/// that come first in the forward pass and last in the backward pass nothing is left to run beside. On cpu every call
-/// returns when it is done.
-bool has_work_beside(const Plan& plan, const plan::Launch& l) {
-  const graph::Block block = plan.graph.regions[l.region_index].block;
-  return l.beside && plan.spec.target.kind == spec::TargetKind::cuda && block != graph::Block::embed &&
-         block != graph::Block::none;
+/// Which passes a collective overlaps. On cpu every call returns when it is done.
+plan::Overlap overlap(const Plan& plan, const plan::Launch& l) {
+  if (!l.beside || plan.spec.target.kind != spec::TargetKind::cuda) return {};
+  return plan::overlap_of(plan.schedule, l.region_index);
 }
 
-const char* beside_text(const Plan& plan, const plan::Launch& l) {
-  if (!has_work_beside(plan, l)) return "exposed";
-  const graph::Region& region = plan.graph.regions[l.region_index];
-  if (region.part == graph::Part::reduce) return "beside backward";
-  const bool again = l.times > plan.graph.layers_of(region) && region.block == graph::Block::layer;
-  return again ? "beside forward and backward" : "beside forward";
+const char* overlap_text(const plan::Overlap& overlap) {
+  if (overlap.forward) return overlap.backward ? "beside forward and backward" : "beside forward";
+  return overlap.backward ? "beside backward" : "exposed";
 }
 
 nlohmann::ordered_json ranks_json(const Plan& plan) {
@@ -162,7 +158,7 @@ nlohmann::ordered_json ranks_json(const Plan& plan) {
                              {"runs", l.what},
                              {"times", plan.times_a_step(l)},
                              {"sent_bytes", l.wire},
-                             {"beside_compute", has_work_beside(plan, l)}});
+                             {"beside_compute", overlap(plan, l).any()}});
   return {{"world_size", ranks},
           {"shard", spec::text_of("parallel.shard", plan::chosen_spec(plan))},
           {"micro_batches_of_a_rank", plan.rank_micro_batches()},
@@ -179,10 +175,11 @@ std::string ranks_text(const Plan& plan) {
   std::string lines;
   for (const plan::Launch& l : plan.launches) {
     if (l.call != ops::Call::collective || !l.times) continue;
-    if (has_work_beside(plan, l)) beside += l.wire * static_cast<double>(plan.times_a_step(l));
+    const plan::Overlap passes = overlap(plan, l);
+    if (passes.any()) beside += l.wire * static_cast<double>(plan.times_a_step(l));
     lines += fmt::format("  {:<26} {:<38} {:>6} {:>12}  {}\n", l.region, l.what == l.op ? l.what : l.what + " " + l.op,
                          fmt::format("{}/{}", l.times, l.per_step ? "step" : "pass"), human_bytes(l.wire),
-                         beside_text(plan, l));
+                         overlap_text(passes));
   }
   const auto most = std::max_element(plan.parameters.buckets.begin(), plan.parameters.buckets.end(),
                                      [](const Bucket& a, const Bucket& b) { return a.elements < b.elements; });
@@ -221,6 +218,7 @@ std::string snapshot_text(const Plan& plan) {
 nlohmann::ordered_json regions_json(const Plan& plan) {
   using Json = nlohmann::ordered_json;
   const std::vector<plan::RegionLife> lives = plan::region_lives(plan);
+  const std::set<std::size_t> sent = plan::sent_regions(plan.schedule);
   Json regions = Json::array();
   for (std::size_t r = 0; r < lives.size(); ++r) {
     const graph::Region& region = plan.graph.regions[r];
@@ -234,7 +232,7 @@ nlohmann::ordered_json regions_json(const Plan& plan) {
     regions.push_back({{"name", region.name},
                        {"opens_bytes", lives[r].opens},
                        {"frees_bytes", lives[r].frees},
-                       {"beside", region.part == graph::Part::gather || region.part == graph::Part::reduce},
+                       {"beside", sent.contains(r)},
                        {"launches", launches}});
   }
   return regions;
@@ -327,6 +325,7 @@ nlohmann::ordered_json plan_json(const Plan& plan) {
                           {"flops", l.flops}});
   j["launches"] = launches;
   j["regions"] = regions_json(plan);
+  j["schedule"] = plan::text_lines(plan.schedule, plan.graph);
   return j;
 }
 

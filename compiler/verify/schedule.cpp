@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "compiler/ops/op.h"
+#include "compiler/plan/schedule_walk.h"
 
 namespace llmc::verify {
 
@@ -10,60 +11,31 @@ using namespace graph;
 
 namespace {
 
-class Walk {
- public:
-  explicit Walk(const plan::Plan& plan) : g_(plan.graph) {}
-
-  void part(Part part) {
-    for (std::size_t r = 0; r < g_.regions.size(); ++r) {
-      const Region& region = g_.regions[r];
-      if (region.part != part || (region.block == Block::layer && region.variant > 0)) continue;
-      switch (region.loop) {
-        case Loop::once: ops(r, 0, 0); break;
-        case Loop::loss_chunks:
-          for (std::int64_t chunk = 0; chunk < g_.tokens() / g_.chunk_rows; ++chunk) ops(r, 0, chunk);
-          break;
-        case Loop::layers_up:
-          for (std::int64_t layer = 0; layer < g_.layers(); ++layer) ops(of_layer(r, layer), layer, 0);
-          break;
-        case Loop::layers_down:
-          for (std::int64_t layer = g_.layers(); layer-- > 0;) ops(of_layer(r, layer), layer, 0);
-          break;
-      }
-    }
+/// Every op of a pass but collectives, chunk by chunk.
+void add(const plan::Plan& plan, plan::PassName pass, std::int64_t step, std::int64_t micro,
+         std::vector<Launch>& launches) {
+  for (const plan::Stop& stop : plan::stops(plan.schedule, pass)) {
+    if (stop.item->does != plan::ScheduleItem::Does::run) continue;
+    const std::vector<Op>& ops = plan.graph.regions[stop.region].ops;
+    for (std::int64_t chunk = 0; chunk < stop.times(); ++chunk)
+      for (std::size_t i = 0; i < ops.size(); ++i)
+        if (!is_between_ranks(ops[i].kind))
+          launches.push_back({stop.region, i, stop.layer, chunk, step, micro, micro == 0 && chunk == 0});
   }
-
-  std::int64_t step = 0, micro = 0;
-  std::vector<Launch> launches;
-
- private:
-  /// The region of the layer's variant, where `r` is that of the first variant.
-  std::size_t of_layer(std::size_t r, std::int64_t layer) const {
-    return g_.index_of(*g_.find(g_.regions[r].part, Block::layer, g_.variants[static_cast<std::size_t>(layer)]));
-  }
-
-  void ops(std::size_t r, std::int64_t layer, std::int64_t chunk) {
-    for (std::size_t i = 0; i < g_.regions[r].ops.size(); ++i)
-      if (!ops::is_between_ranks(g_.regions[r].ops[i].kind))
-        launches.push_back({r, i, layer, chunk, step, micro, micro == 0 && chunk == 0});
-  }
-
-  const Graph& g_;
-};
+}
 
 }  // namespace
 
 std::vector<Launch> launches_of(const plan::Plan& plan, std::int64_t steps) {
-  Walk walk(plan);
-  walk.part(Part::initialise);
-  walk.part(Part::refresh);
-  for (walk.step = 1; walk.step <= steps; ++walk.step) {
-    for (walk.micro = 0; walk.micro < plan.micro_batches(); ++walk.micro)
-      for (const Part part : {Part::forward, Part::loss, Part::backward}) walk.part(part);
-    walk.micro = 0;
-    walk.part(Part::optimizer);
+  std::vector<Launch> launches;
+  add(plan, plan::PassName::initialise, 0, 0, launches);
+  add(plan, plan::PassName::refresh_copies, 0, 0, launches);
+  for (std::int64_t step = 1; step <= steps; ++step) {
+    for (std::int64_t micro = 0; micro < plan.micro_batches(); ++micro)
+      add(plan, plan::PassName::micro_batch, step, micro, launches);
+    add(plan, plan::PassName::optimizer_step, step, 0, launches);
   }
-  return std::move(walk.launches);
+  return launches;
 }
 
 std::string text_of(const plan::Plan& plan, const Launch& launch) {

@@ -137,7 +137,7 @@ class Verifier {
     interpret(ours.run);
     expect(launch, true);
     ++verdict_.ops;
-    const Inputs changed = changed_inputs(op.kind);
+    const ops::Inputs changed = ops::row_of(op.kind).changes;
     for (std::size_t i = 0; i < op.inputs.size(); ++i)
       if (changed >> i & 1) result(launch, i, op.inputs[i], ours.inputs[i], ours.run.inputs[i], theirs.inputs[i]);
     for (std::size_t i = 0; i < op.outputs.size(); ++i)

@@ -33,7 +33,7 @@ FAULTS = [
     # plan
     fault("every_choice_is_said_to_fit", "compiler/report/choices.cpp", "other.needed_bytes() <= static_cast<std::size_t>(plan.spec.memory.budget)", "true",
           "run_plan_page"),
-    fault("a_wait_is_not_drawn", "compiler/plan/step_time.cpp", "note(Span::Does::wait, 0, now_, done);", "", "run_plan_page"),
+    fault("a_wait_is_not_drawn", "compiler/plan/step_time.cpp", "note(Span::Does::wait, 0, 0, now_, done);", "", "run_plan_page"),
     fault("the_last_peak_is_named", "compiler/report/plan_page.cpp", "if (bytes > peak_.bytes) peak_ =", "peak_ =", "run_plan_page"),
     fault("fingerprint_of_auto", "compiler/plan/planner.cpp", "  spec.batch.micro_batch = plan.choice.micro_batch;\n", "",
           "test_plan Choice.IsWhatTheFingerprintIsOf"),

@@ -1,0 +1,68 @@
+// Names every kind of op once: enum, text names, the table of rows and the rules of `llmc verify` follow from this
+// list.
+#pragma once
+
+#include <cstddef>
+
+/// OP(enumerator, row): the row is ops::k<row> in a file of compiler/ops, the rule is verify::<enumerator>().
+#define LLMC_COMPUTED_OPS(OP)                      \
+  OP(embedding, Embedding)                         \
+  OP(rms_norm, RmsNorm)                            \
+  OP(linear, Linear)                               \
+  OP(rope, Rope)                                   \
+  OP(qk_norm_rope, QkNormRope)                     \
+  OP(attention, Attention)                         \
+  OP(swiglu, Swiglu)                               \
+  OP(add, Add)                                     \
+  OP(cross_entropy, CrossEntropy)                  \
+  OP(loss_sum, LossSum)                            \
+  OP(gather_rows, GatherRows)                      \
+  OP(audit_loss, AuditLoss)                        \
+  OP(embedding_backward, EmbeddingBackward)        \
+  OP(rms_norm_backward, RmsNormBackward)           \
+  OP(linear_dgrad, LinearDgrad)                    \
+  OP(linear_wgrad, LinearWgrad)                    \
+  OP(column_sum, ColumnSum)                        \
+  OP(column_reduce, ColumnReduce)                  \
+  OP(rope_backward, RopeBackward)                  \
+  OP(qk_norm_rope_backward, QkNormRopeBackward)    \
+  OP(attention_backward, AttentionBackward)        \
+  OP(swiglu_backward, SwigluBackward)              \
+  OP(cross_entropy_backward, CrossEntropyBackward) \
+  OP(zero, Zero)                                   \
+  OP(gradient_norm, GradientNorm)                  \
+  OP(gradient_clip, GradientClip)                  \
+  OP(adamw, Adamw)                                 \
+  OP(parameter_norms, ParameterNorms)              \
+  OP(initialise, Initialise)                       \
+  OP(cast, Cast)
+
+/// Ops between the ranks of a run, which one rank leaves out: no rule verifies them.
+#define LLMC_RANK_OPS(OP)           \
+  OP(all_reduce, AllReduce)         \
+  OP(reduce_scatter, ReduceScatter) \
+  OP(all_gather, AllGather)         \
+  OP(broadcast, Broadcast)          \
+  OP(sum_results, SumResults)       \
+  OP(to_wire, ToWire)               \
+  OP(from_wire, FromWire)
+
+#define LLMC_OPS(OP) LLMC_COMPUTED_OPS(OP) LLMC_RANK_OPS(OP)
+
+namespace llmc::graph {
+
+#define LLMC_ENUMERATOR(kind, row) kind,
+enum class OpKind { LLMC_OPS(LLMC_ENUMERATOR) };
+#undef LLMC_ENUMERATOR
+
+#define LLMC_ONE(kind, row) +1
+constexpr std::size_t kOpKinds = LLMC_OPS(LLMC_ONE);
+constexpr std::size_t kComputedOpKinds = LLMC_COMPUTED_OPS(LLMC_ONE);
+#undef LLMC_ONE
+
+const char* name_of(OpKind kind);
+
+/// Whether the op does nothing, or is not run, where there is one rank.
+constexpr bool is_between_ranks(OpKind kind) { return static_cast<std::size_t>(kind) >= kComputedOpKinds; }
+
+}  // namespace llmc::graph
