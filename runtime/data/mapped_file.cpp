@@ -34,6 +34,9 @@ MappedFile::MappedFile(std::filesystem::path path) : path_(std::move(path)) {
     ::close(file);
     if (mapping == MAP_FAILED) fail(fmt::format("cannot be mapped: {}", std::strerror(error)));
     data_ = static_cast<const std::byte*>(mapping);
+    pages_ = UnreadablePages(mapping, size_);
+    device_ = about.st_dev;
+    inode_number_ = about.st_ino;
   } else {
     ::close(file);
   }
@@ -43,6 +46,7 @@ MappedFile::MappedFile(std::filesystem::path path) : path_(std::move(path)) {
 }
 
 MappedFile::~MappedFile() {
+  pages_ = {};
   if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
 }
 
@@ -54,10 +58,28 @@ void MappedFile::release(std::size_t first, std::size_t count) const {
   if (begin < end) ::madvise(const_cast<std::byte*>(data_) + begin, end - begin, MADV_DONTNEED);
 }
 
+std::string MappedFile::damage() const {
+  // The rest of the last page reads as zeros without any error.
+  struct ::stat now = {};
+  if (data_ != nullptr && ::stat(path_.c_str(), &now) == 0 && now.st_dev == device_ && now.st_ino == inode_number_ &&
+      static_cast<std::size_t>(now.st_size) < size_)
+    return fmt::format("was cut short from {} to {} bytes", size_, now.st_size);
+  return pages_.damaged() ? "was cut short, or its disk has an error" : "";
+}
+
+void MappedFile::check() const {
+  if (const std::string what = damage(); !what.empty())
+    throw Failure(Exit::data, fmt::format("'{}': {} while it was read; put it back, and start the same command again",
+                                          path_.string(), what));
+}
+
 MappedFile::MappedFile(MappedFile&& other) noexcept
     : path_(std::move(other.path_)),
       identity_(std::move(other.identity_)),
       data_(std::exchange(other.data_, nullptr)),
-      size_(std::exchange(other.size_, 0)) {}
+      size_(std::exchange(other.size_, 0)),
+      pages_(std::move(other.pages_)),
+      device_(other.device_),
+      inode_number_(other.inode_number_) {}
 
 }  // namespace llmc
