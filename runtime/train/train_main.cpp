@@ -224,7 +224,8 @@ int train(int argc, char** argv, const Options& options, const Program& program,
                   product_flops,
                   start || prepared.weights ? std::nullopt : std::optional(expected_first_loss(run, run.batch.tokens)),
                   options.final_checkpoint,
-                  options.deadline},
+                  options.deadline,
+                  folder && start ? seconds_of(folder->last_metrics()) : 0},
                  state);
   const double training = process_seconds();
   const int signal = run_loop(loop, console, owner);
