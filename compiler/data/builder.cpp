@@ -17,6 +17,7 @@
 #include "data/glob.h"
 #include "data/tokenizer.h"
 #include "error.h"
+#include "host/limits.h"
 #include "plural.h"
 
 namespace llmc::data {
@@ -110,8 +111,7 @@ class Encoder {
         result_(result),
         train_(folder, "train", tokenizer.vocab_size() > 65536, options.shard_tokens),
         validation_(folder, "val", tokenizer.vocab_size() > 65536, options.shard_tokens),
-        threads_(options.threads > 0 ? options.threads
-                                     : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()))) {}
+        threads_(options.threads > 0 ? options.threads : HostLimits().processors()) {}
 
   void add(std::string text) {
     if (split_.cuts()) {

@@ -35,6 +35,9 @@ struct Prepared {
 void prepare(Prepared& p, const Options& options, const ProgramInfo& info, const std::filesystem::path& spec_file,
              bool owner, Console& console);
 
+/// Throws Failure(toolchain) where this processor lacks instructions that the kernels may use.
+void check_processor(const ProgramInfo& info);
+
 /// Throws Failure(does_not_fit) where a step has less work than ranks.
 void check_work(const ProgramInfo& info, const spec::Spec& run, int ranks);
 

@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <new>
+#include <system_error>
 
 #include "checkpoint/mirror.h"
 #include "comm/collectives.h"
@@ -23,6 +24,7 @@
 #include "train/batches.h"
 #include "train/clock.h"
 #include "train/command.h"
+#include "train/fits.h"
 #include "train/loop.h"
 #include "train/metrics.h"
 #include "train/opening.h"
@@ -93,6 +95,7 @@ int train(int argc, char** argv, const Options& options, const Program& program,
   const fs::path spec_file = noted_spec(executable_folder());
   Prepared prepared;
   together(launch, rendezvous, [&] {
+    check_processor(info);
     prepare(prepared, options, info, spec_file, owner, console);
     check_work(info, prepared.values.run.spec, launch.world_size);
   });
@@ -264,6 +267,12 @@ Launch launch_of_this_process() {
   return find_launch([](const char* name) -> const char* { return std::getenv(name); });
 }
 
+int internal(const std::exception& error) {
+  print_error(fmt::format("{}; this is a bug in llmc, not in your run: please report it with the command", error.what())
+                  .c_str());
+  return static_cast<int>(Exit::internal);
+}
+
 /// Trains as one of the launch's ranks; those who wait for this one hear of what it fails by.
 int train_as_rank(int argc, char** argv, const Options& options, const Program& program) {
   const Launch launch = launch_of_this_process();
@@ -305,6 +314,9 @@ int train_main(int argc, char** argv, const Program& program) try {
     if (launch_of_this_process().rank == 0) print_batches(*options, program.info);
     return static_cast<int>(Exit::done);
   }
+  // One of several ranks asks when the others can hear of it.
+  if (options->tune || options->calibrate || options->evaluate || options->sample || options->ranks > 1)
+    check_processor(program.info);
   if (options->tune) {
     tune(program.info, options->device.value_or(0));
     return static_cast<int>(Exit::done);
@@ -327,6 +339,7 @@ int train_main(int argc, char** argv, const Program& program) try {
       throw Failure(Exit::usage,
                     fmt::format("{} has started this process as one of {} ranks already: leave out --ranks", launch.by,
                                 launch.world_size));
+    check_ranks_fit(program.info, options->ranks);
     return spawn_ranks(words_of_a_rank(argc, argv), options->ranks, rank_starter());
   }
   return train_as_rank(argc, argv, *options, program);
@@ -336,10 +349,12 @@ int train_main(int argc, char** argv, const Program& program) try {
 } catch (const std::bad_alloc&) {
   print_error("the host's memory is used up; make batch.tokens or evaluation.sequences smaller");
   return static_cast<int>(Exit::does_not_fit);
+} catch (const std::system_error& error) {
+  if (error.code() != std::errc::resource_unavailable_try_again) return internal(error);
+  print_error("the system gives no more threads: see ulimit -u and -v, and pids.max of a container");
+  return static_cast<int>(Exit::does_not_fit);
 } catch (const std::exception& error) {
-  print_error(fmt::format("{}; this is a bug in llmc, not in your run: please report it with the command", error.what())
-                  .c_str());
-  return static_cast<int>(Exit::internal);
+  return internal(error);
 }
 
 }  // namespace llmc

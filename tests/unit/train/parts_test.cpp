@@ -12,6 +12,7 @@
 #include "train/console.h"
 #include "train/constants.h"
 #include "train/first_loss.h"
+#include "train/fits.h"
 #include "train/metrics.h"
 #include "train/optimizer.h"
 #include "train/product_rate.h"
@@ -22,6 +23,25 @@
 
 namespace llmc {
 namespace {
+
+TEST(Fits, WhatIsLargerThanTheMachineIsRefused) {
+  constexpr std::size_t kTooMuch = std::size_t{1} << 50;
+  const auto code_of = [](std::size_t arena, std::size_t process, int ranks) {
+    ProgramInfo info{};
+    info.process_bytes = process;
+    try {
+      check_fits(info, arena, ranks);
+    } catch (const Failure& failure) {
+      return failure.code();
+    }
+    return Exit::done;
+  };
+  EXPECT_EQ(code_of(1 << 20, 1 << 20, 1), Exit::done);
+  EXPECT_EQ(code_of(kTooMuch, 1 << 20, 1), Exit::does_not_fit);
+  EXPECT_EQ(code_of(1 << 20, kTooMuch, 1), Exit::does_not_fit);
+  EXPECT_EQ(code_of(1 << 20, 1 << 30, 1 << 20), Exit::does_not_fit) << "all ranks together";
+  EXPECT_EQ(code_of(kTooMuch, 0, 1), Exit::done) << "on a GPU";
+}
 
 TEST(Philox, KnownAnswers) {  // of Random123's kat_vectors
   using Words = std::array<std::uint32_t, 4>;
