@@ -97,9 +97,9 @@ TEST_F(Limits, VersionOneHasAHierarchyForEachController) {
 TEST_F(Limits, AContainerSeesItsOwnGroupAsTheRootOfItsMount) {
   write("proc/self/cgroup", "5:memory:/docker/7/below\n");
   write("proc/self/mountinfo", "35 31 0:32 /docker/7 /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n");
-  write("sys/fs/cgroup/memory/memory.limit_in_bytes", std::to_string(3 * kGiB) + "\n");
-  write("sys/fs/cgroup/memory/memory.usage_in_bytes", std::to_string(kGiB) + "\n");
-  write("sys/fs/cgroup/memory/below/memory.limit_in_bytes", kNoLimit);
+  write("sys/fs/cgroup/memory/memory.limit_in_bytes", kNoLimit);
+  write("sys/fs/cgroup/memory/below/memory.limit_in_bytes", std::to_string(3 * kGiB) + "\n");
+  write("sys/fs/cgroup/memory/below/memory.usage_in_bytes", std::to_string(kGiB) + "\n");
   EXPECT_EQ(limits().free_memory().bytes, 2 * kGiB);
 }
 
