@@ -1,4 +1,4 @@
-// The limit of threads that a process may have (ulimit -u, pids.max): reaching it is no fault of llmc.
+// The limit of threads that a process may have (ulimit -u and -v, pids.max): reaching it is no fault of llmc.
 #pragma once
 
 #include <exception>
@@ -7,7 +7,7 @@
 namespace llmc {
 
 inline constexpr char kNoThreads[] =
-    "the system gives this process no more threads; raise the limit (ulimit -u, or pids.max of its control group)";
+    "the system gives this process no more threads; raise the limit (ulimit -u or -v, or pids.max of its control group)";
 
 /// Whether `error` is that of a thread that could not be started.
 inline bool lacks_threads(const std::exception& error) {

@@ -4,10 +4,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <thread>
-
 #include "compiler/passes/pipeline.h"
 #include "files/disk.h"
+#include "host/limits.h"
 #include "train/place.h"
 
 namespace llmc::cli {
@@ -26,7 +25,8 @@ void dump_ir(const plan::Plan& plan, const fs::path& folder) {
 }  // namespace
 
 CLI::Option* add_jobs(CLI::App* command, BuildOptions& options) {
-  return command->add_option("-j,--jobs", options.jobs, "compilers at once (default: one a core)");
+  return command->add_option("-j,--jobs", options.jobs,
+                             "compilers at once (default: one a core that this process may use)");
 }
 
 build::FolderLock lock_output(const Planned& planned, const BuildOptions& options) {
@@ -84,10 +84,9 @@ build::CompileResult compile(const Planned& planned, const BuildOptions& options
   const build::FolderLock lock = lock_output(planned, options);
   const fs::path folder = emit_to(planned, options, home);
   note_other_spec(disk::canonical(folder, Exit::usage), planned.resolved);
-  const int cores = static_cast<int>(std::thread::hardware_concurrency());
   const auto progress = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
-  build::CompileResult result =
-      build::compile_project(planned.plan, folder, home, options.jobs ? options.jobs : std::max(1, cores), progress);
+  build::CompileResult result = build::compile_project(
+      planned.plan, folder, home, options.jobs ? options.jobs : HostLimits().processors(), progress);
   build::note_spec(folder, planned.resolved);
   return result;
 }

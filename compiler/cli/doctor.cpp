@@ -1,12 +1,11 @@
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <sstream>
-#include <thread>
 
 #include "compiler/build/process.h"
 #include "compiler/cli/commands.h"
@@ -15,6 +14,7 @@
 #include "device/cpu/arch.h"
 #include "files/disk.h"
 #include "files/temporary_folder.h"
+#include "host/limits.h"
 #include "math/onednn/support.h"
 
 namespace llmc::cli {
@@ -80,18 +80,14 @@ std::vector<Finding> gpus() {
   return found;
 }
 
-/// What a process may take: the machine's memory, or what its control group is given of it.
+/// What the machine has, and what is left of it for this process, by its control groups too.
 Finding memory() {
-  double total = 0, free = 0, limit = 0;
-  std::ifstream machine("/proc/meminfo");
-  for (std::string name, rest; machine >> name && std::getline(machine, rest);) {
-    if (name == "MemTotal:") total = std::stod(rest) * 1024;
-    if (name == "MemAvailable:") free = std::stod(rest) * 1024;
-  }
-  std::string text = fmt::format("{}, {} free", report::human_bytes(total), report::human_bytes(free));
-  if (std::ifstream group("/sys/fs/cgroup/memory.max"); group >> limit && limit < total)
-    text += fmt::format("; this process may have {}", report::human_bytes(limit));
-  return {"memory", text, total > 0, "/proc/meminfo does not say"};
+  const double total = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  const auto [free, file] = HostLimits().free_memory();
+  return {"memory",
+          fmt::format("{}, {} free{}", report::human_bytes(total), report::human_bytes(static_cast<double>(free)),
+                      file.empty() ? "" : fmt::format(" for this process, by {}", file)),
+          free > 0, "/proc/meminfo does not say what is available"};
 }
 
 Finding disk() {
@@ -109,9 +105,8 @@ std::vector<Finding> examine() {
   const bool cpu_runtime = disk::exists(home.build / "runtime-cpu.link", Exit::toolchain);
   findings.push_back({"CPU runtime", cpu_runtime ? "built" : "missing", cpu_runtime, "run cmake --build on llmc"});
   findings.push_back(cxx_compiler());
-  findings.push_back({"this CPU",
-                      fmt::format("-march={}, {} threads", machine_arch(), std::thread::hardware_concurrency()), true,
-                      ""});
+  findings.push_back(
+      {"this CPU", fmt::format("-march={}, {} threads", machine_arch(), HostLimits().processors()), true, ""});
   static constexpr const char* kSupport[] = {"none: precision.compute must be fp32", "emulated: slower than fp32",
                                              "native"};
   const Bf16Support bf16 = bf16_support();

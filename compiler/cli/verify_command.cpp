@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <memory>
@@ -12,6 +11,7 @@
 #include "compiler/verify/report.h"
 #include "compiler/verify/verification.h"
 #include "files/disk.h"
+#include "host/limits.h"
 #include "spec/print.h"
 #include "spec/source.h"
 
@@ -46,14 +46,15 @@ Planned plan_reduced(const Planned& users, const verify::Reduction& reduction, c
 
 /// Throws Failure(does_not_fit) where this machine has less memory than the interpreter needs.
 void check_memory(const plan::Plan& reduced) {
-  const double has = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  const auto [has, file] = HostLimits().free_memory();
   const double needs = verify::memory_of(reduced);
   constexpr double kGiB = 1 << 30;
-  if (needs > has)
+  if (has > 0 && needs > static_cast<double>(has))
     throw Failure(Exit::does_not_fit,
-                  fmt::format("the interpreter needs about {:.0f} GiB for this run, and this machine has {:.0f}; "
+                  fmt::format("the interpreter needs about {:.0f} GiB for this run, and this {} has {:.1f} available; "
                               "`llmc verify` on a larger one, or with a smaller model.vocab_size",
-                              needs / kGiB, has / kGiB));
+                              needs / kGiB, file.empty() ? "machine" : "process, by '" + file + "',",
+                              static_cast<double>(has) / kGiB));
 }
 
 /// Throws Failure(toolchain) for a trainer that does not start, and Failure(usage) for one that was not built for the
@@ -126,7 +127,8 @@ void add_verify_command(CLI::App& app, Result& result) {
   command->add_option("overrides", options->spec.overrides, "key.path=value");
   command->add_option("-o,--out", options->out, "folder of the reduced run (default build/verify/<name>)");
   command->add_option("--steps", options->steps, "training steps")->check(CLI::Range(1, 1000))->capture_default_str();
-  auto* jobs = command->add_option("-j,--jobs", options->jobs, "compilers at once (default: one a core)");
+  auto* jobs = command->add_option("-j,--jobs", options->jobs,
+                                   "compilers at once (default: one a core that this process may use)");
   auto* emit_only = command->add_flag(
       "--emit-only", options->emit_only,
       "write the reduced run's trainer with the runtime's sources, for another machine to build, and end");

@@ -18,6 +18,7 @@
 #include "data/tokenizer.h"
 #include "error.h"
 #include "files/disk.h"
+#include "host/limits.h"
 #include "plural.h"
 
 namespace llmc::data {
@@ -112,8 +113,7 @@ class Encoder {
         result_(result),
         train_(folder, "train", tokenizer.vocab_size() > 65536, options.shard_tokens),
         validation_(folder, "val", tokenizer.vocab_size() > 65536, options.shard_tokens),
-        threads_(options.threads > 0 ? options.threads
-                                     : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()))) {}
+        threads_(options.threads > 0 ? options.threads : HostLimits().processors()) {}
 
   void add(std::string text) {
     if (split_.cuts()) {

@@ -23,7 +23,9 @@ std::string read_tokenizer(const fs::path& path) {
                   "shards (docs/data-from-hugging-face.md), or give a sentencepiece model"
                 : "; give a sentencepiece model, or the folder of a data set"));
   const MappedFile file(model);
-  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+  std::string text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+  file.check();
+  return text;
 }
 
 std::string checksum_of(std::string_view bytes) {

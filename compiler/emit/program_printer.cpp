@@ -204,6 +204,8 @@ void next_logits(Step& step);
 void run_piece(Step& step, StepPiece piece, std::size_t layer);
 )");
   if (has_audit(plan)) out.line("void audit(Step& step);");
+  if (plan.spec.target.kind != spec::TargetKind::cuda)
+    out.raw("\nextern const std::uint64_t kInstructions;  // that the step and its kernels may use\n");
   out.raw("\n}  // namespace llmc\n");
   return out.take();
 }
@@ -236,6 +238,7 @@ std::string print_program(const plan::Plan& plan) {
       {"spec_yaml", "llmc_spec_yaml"},
       {"config_json", "llmc_config_json"},
       {"arch", cuda ? "\"" + arch_list(spec) + "\"" : "LLMC_ARCH"},
+      {"instructions", cuda ? "nullptr" : "&kInstructions"},
       {"vocab_size", n(spec.model.vocab_size)},
       {"vocab_pitch", n(plan.graph.at(plan.graph.host(Use::sample_logits)).pitch)},
       {"hidden_size", n(spec.model.hidden_size)},

@@ -78,11 +78,13 @@ class StepPrinter {
     if (cuda_) out_.raw("#include \"device/cuda/arch.h\"\n");
     out_.raw("#include \"device/range.h\"\n");
     if (tiles_) out_.raw("#include \"device/cpu/arch.h\"\n");
+    if (!cuda_) out_.raw("#include \"device/cpu/instructions.h\"\n");
     if (cudnn_) out_.raw("#include \"math/attention.h\"\n");
     out_.raw("#include \"kernels.h\"\n#include \"math/gemm.h\"\n#include \"shares.h\"\n#include \"step.h\"\n");
     if (probed_) out_.raw("#include \"train/probe.h\"\n");
     out_.raw("\n");
     out_.raw("namespace llmc {\n\n");
+    if (!cuda_) out_.raw("const std::uint64_t kInstructions = kInstructionsOfSource;\n\n");
   }
 
   void step_struct() {

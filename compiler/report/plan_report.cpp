@@ -207,8 +207,8 @@ std::size_t snapshot_bytes(const Plan& plan) {
 
 std::string snapshot_text(const Plan& plan) {
   if (const std::size_t bytes = snapshot_bytes(plan))
-    return fmt::format("  written beside training, from a snapshot of {} in the host's memory\n",
-                       human_bytes(static_cast<double>(bytes)));
+    return fmt::format("  written beside training, from a snapshot of {} in the host's memory{}\n",
+                       human_bytes(static_cast<double>(bytes)), world(plan) > 1 ? " of each rank" : "");
   return plan.spec.checkpoint.asynchronous ? "  training waits for it: memory.budget has no room for a snapshot\n"
                                            : "  training waits for it\n";
 }

@@ -69,7 +69,8 @@ double number_of(const Object& object, const char* key) {
 /// What has members of its own in Line.
 const std::set<std::string>& members() {
   static const std::set<std::string> keys = [] {
-    std::set<std::string> all = {"step", "loss", "lr", "grad_norm", "tokens", "tokens_per_second", "seconds"};
+    std::set<std::string> all = {"step",    "loss",         "lr", "grad_norm", "tokens", "tokens_per_second",
+                                 "seconds", "total_seconds"};
     all.insert(kMeasures.begin(), kMeasures.end());
     return all;
   }();

@@ -289,6 +289,7 @@ constexpr ProgramInfo kInfo = {
     .spec_yaml = llmc_spec_yaml,
     .config_json = llmc_config_json,
     .arch = "90a",
+    .instructions = nullptr,
     .vocab_size = 131072,
     .vocab_pitch = 131072,
     .hidden_size = 2048,

@@ -160,6 +160,7 @@ constexpr ProgramInfo kInfo = {
     .spec_yaml = llmc_spec_yaml,
     .config_json = llmc_config_json,
     .arch = LLMC_ARCH,
+    .instructions = &kInstructions,
     .vocab_size = 4096,
     .vocab_pitch = 4096,
     .hidden_size = 256,

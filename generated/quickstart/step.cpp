@@ -11,12 +11,15 @@
 #include "comm/collectives.h"
 #include "device/launch.h"
 #include "device/range.h"
+#include "device/cpu/instructions.h"
 #include "kernels.h"
 #include "math/gemm.h"
 #include "shares.h"
 #include "step.h"
 
 namespace llmc {
+
+const std::uint64_t kInstructions = kInstructionsOfSource;
 
 namespace {
 

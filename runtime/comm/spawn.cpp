@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
-#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
@@ -25,6 +24,7 @@
 #include "comm/rank_output.h"
 #include "error.h"
 #include "files/disk.h"
+#include "host/limits.h"
 #include "program_path.h"
 #include "standard_streams.h"
 
@@ -114,12 +114,6 @@ std::vector<pid_t> children_of(pid_t pid) {
   return children;
 }
 
-int available_cpus() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  return sched_getaffinity(0, sizeof set, &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
-}
-
 ChildVariables rank_variables(int rank, int ranks, int port) {
   const std::string of = std::to_string(ranks), number = std::to_string(rank);
   return {{"RANK", number},
@@ -135,7 +129,7 @@ ChildVariables mpirun_variables(int ranks) {
   ChildVariables variables = {{"OMPI_MCA_odls_base_sigkill_timeout", kSecondsToEnd},   // Open MPI 4
                               {"PRTE_MCA_odls_base_sigkill_timeout", kSecondsToEnd}};  // 5
   if (!std::getenv("OMP_NUM_THREADS"))
-    variables.push_back({"OMP_NUM_THREADS", std::to_string(std::max(1, available_cpus() / ranks))});
+    variables.push_back({"OMP_NUM_THREADS", std::to_string(std::max(1, HostLimits().processors() / ranks))});
   // mpirun refuses root unless it is told twice. Who is root here, as in containers, has started the trainer as root.
   if (geteuid() == 0) {
     for (const char* name : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"})

@@ -37,6 +37,7 @@ Loader::Loader(std::shared_ptr<const TokenShards> shards, std::uint64_t seed, st
   // Signals are the main thread's: a new thread inherits the mask that is set around its start.
   sigset_t all, before;
   sigfillset(&all);
+  sigdelset(&all, SIGBUS);  // of a shard that was cut short, for the thread that reads it
   pthread_sigmask(SIG_SETMASK, &all, &before);
   thread_ = std::thread([this] { run(); });
   pthread_sigmask(SIG_SETMASK, &before, nullptr);

@@ -42,6 +42,7 @@ MappedFile::MappedFile(std::filesystem::path path) : path_(std::move(path)) {
     ::munmap(const_cast<std::byte*>(data_), size_);
     fail(kIsLfsPointer);
   }
+  if (data_) pages_ = UnreadablePages(const_cast<std::byte*>(data_), size_);
   inode_ = {about.st_dev, about.st_ino};
   std::error_code ignored;
   identity_ = fmt::format("{}|{}|{}.{:09}|{}|{}", std::filesystem::absolute(path_, ignored).string(), size_,
@@ -49,6 +50,7 @@ MappedFile::MappedFile(std::filesystem::path path) : path_(std::move(path)) {
 }
 
 MappedFile::~MappedFile() {
+  pages_ = {};
   if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
 }
 
@@ -60,11 +62,28 @@ void MappedFile::release(std::size_t first, std::size_t count) const {
   if (begin < end) ::madvise(const_cast<std::byte*>(data_) + begin, end - begin, MADV_DONTNEED);
 }
 
+std::string MappedFile::damage() const {
+  // The rest of the last page reads as zeros without any error.
+  struct ::stat now = {};
+  if (data_ != nullptr && ::stat(path_.c_str(), &now) == 0 &&
+      inode_ == std::pair<std::uint64_t, std::uint64_t>(now.st_dev, now.st_ino) &&
+      static_cast<std::size_t>(now.st_size) < size_)
+    return fmt::format("was cut short from {} to {} bytes", size_, now.st_size);
+  return pages_.damaged() ? "was cut short, or its disk has an error" : "";
+}
+
+void MappedFile::check() const {
+  if (const std::string what = damage(); !what.empty())
+    throw Failure(Exit::data, fmt::format("'{}': {} while it was read; put it back, and start the same command again",
+                                          path_.string(), what));
+}
+
 MappedFile::MappedFile(MappedFile&& other) noexcept
     : path_(std::move(other.path_)),
       identity_(std::move(other.identity_)),
       inode_(other.inode_),
       data_(std::exchange(other.data_, nullptr)),
-      size_(std::exchange(other.size_, 0)) {}
+      size_(std::exchange(other.size_, 0)),
+      pages_(std::move(other.pages_)) {}
 
 }  // namespace llmc

@@ -134,6 +134,7 @@ std::uint64_t scan_max_id(const TokenShards::Shard& shard) {
       }
       release(shard, first, past - first);
     }
+    shard.file.check();
     return least < 0 ? static_cast<std::uint64_t>(static_cast<std::int64_t>(least)) : static_cast<std::uint64_t>(most);
   });
 }
@@ -150,6 +151,7 @@ TokenShards::TokenShards(const std::string& pattern, const std::string& format, 
   std::vector<std::string> wider;  // paths of files that look so
   for (const fs::path& path : without_second_halves(glob_files(pattern), format)) {
     shards_.push_back(open_shard(path, format));
+    shards_.back().file.check();
     if (vocab_size > 0) check_ids(shards_.back(), known);
     if (is_of_halves(shards_.back())) wider.push_back(path.string());
   }
@@ -196,7 +198,8 @@ std::int64_t TokenShards::samples(std::int64_t sequence_length) const {
   return sum;
 }
 
-void TokenShards::read(std::size_t shard_index, std::int64_t first, std::span<std::int32_t> out) const {
+void TokenShards::read(std::size_t shard_index, std::int64_t first, std::span<std::int32_t> out,
+                       std::int64_t sample) const {
   const Shard& shard = shards_.at(shard_index);
   const auto length = static_cast<std::int64_t>(out.size());
   if (first < 0 || length > shard.layout.tokens || first > shard.layout.tokens - length)
@@ -214,6 +217,13 @@ void TokenShards::read(std::size_t shard_index, std::int64_t first, std::span<st
     return largest;
   });
   release(shard, first, length);
+  if (const std::string damage = shard.file.damage(); !damage.empty())
+    throw Failure(
+        Exit::data,
+        fmt::format("'{}': {} while {} was read (tokens {} to {}); put it back, and start the same command "
+                    "again",
+                    shard.file.path().string(), damage, sample < 0 ? "a part of it" : fmt::format("sample {}", sample),
+                    first, first + length - 1));
   if (most >= limit)
     throw Failure(
         Exit::data,
@@ -245,6 +255,7 @@ TokenShards::Identity TokenShards::identify() const {
       add(bytes.data() + bytes.size() - kEnd, kEnd);
       shard.file.release(0, bytes.size());
     }
+    shard.file.check();
     identity.shards.push_back(
         {shard.file.path().lexically_relative(folder).string(), shard.layout.tokens, fmt::format("{:016x}", own)});
   }
@@ -275,7 +286,7 @@ void Samples::read(std::int64_t index, std::span<std::int32_t> tokens) const {
   if (index < 0 || index >= count() || static_cast<std::int64_t>(tokens.size()) != sequence_length_ + 1)
     throw Failure(Exit::internal, fmt::format("sample {} of {} asked for", index, count()));
   const std::size_t shard = shard_of(index);
-  shards_->read(shard, (index - first_[shard]) * sequence_length_, tokens);
+  shards_->read(shard, (index - first_[shard]) * sequence_length_, tokens, index);
 }
 
 }  // namespace llmc

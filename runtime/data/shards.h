@@ -39,8 +39,9 @@ class TokenShards {
   /// Number of samples of sequence length T: (tokens - 1) / T of each shard.
   std::int64_t samples(std::int64_t sequence_length) const;
   /// Copies tokens [first, first + out.size()) of one shard; throws Failure(Exit::data) on an id that is not below
-  /// vocab_size (below 2^31 when that is 0), so a file that changed after the scan cannot index out of a table.
-  void read(std::size_t shard, std::int64_t first, std::span<std::int32_t> out) const;
+  /// vocab_size (below 2^31 when that is 0), so a file that changed after the scan cannot index out of a table. Throws
+  /// Failure(Exit::data), with the number of the `sample` where there is one, when the file was cut short meanwhile.
+  void read(std::size_t shard, std::int64_t first, std::span<std::int32_t> out, std::int64_t sample = -1) const;
   /// 16 hex digits over formats, sizes and sampled content, in order; moving or renaming the folder does not change it.
   std::string fingerprint() const { return identify().fingerprint; }
   /// The same, with that of each shard.

@@ -136,7 +136,13 @@ struct Tokenizer::State {
 Tokenizer::Tokenizer(const std::filesystem::path& path) {
   const MappedFile file(path);
   const std::string_view model(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
-  state_ = std::make_unique<State>(model, path.string());
+  try {
+    state_ = std::make_unique<State>(model, path.string());
+  } catch (const Failure&) {
+    file.check();  // of a file that was cut short meanwhile, what was found wrong is not in it
+    throw;
+  }
+  file.check();
 }
 
 Tokenizer::Tokenizer(std::string_view model, const std::string& name) : state_(std::make_unique<State>(model, name)) {}

@@ -20,6 +20,7 @@ std::string vocabulary_note(std::int64_t vocab_size, const fs::path& tokenizer, 
     const std::string_view model(reinterpret_cast<const char*>(mapped.bytes().data()), mapped.bytes().size());
     tokens = looks_like_json(model) ? static_cast<std::int64_t>(parse_tokenizer_json(model, file.string()).names.size())
                                     : check_tokenizer_model(model, file.string()).pieces;
+    mapped.check();
   } catch (const Failure&) {
     return "";  // what needs the tokenizer says what is wrong with it
   }

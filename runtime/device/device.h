@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "hidden.h"
 
@@ -18,15 +19,17 @@ inline constexpr int kMostThreads = 4096;
 class Device {
  public:
   /// `index`: which device (ignored on cpu); `threads`: OpenMP threads on cpu, 0 = as OMP_NUM_THREADS or the affinity
-  /// mask says, or as many of these as OpenMP gives. Throws Failure(toolchain) when the machine has no such device or
-  /// not the instructions the binary was built for, Failure(usage) for more than kMostThreads, and where `threads` is
-  /// more than OpenMP gives.
+  /// mask says, or as many of these as OpenMP gives. Throws Failure(toolchain) when the machine has no such device,
+  /// Failure(usage) for more than kMostThreads, and where `threads` is more than OpenMP gives.
   Device(int index, int threads);
   /// The index for the process of number `local_rank` on its machine: that number, counted round where this process is
   /// shown fewer devices than its machine has processes. `srun --gpus-per-task=1` and a Kubernetes pod show each its
   /// own. 0 on cpu. Throws Failure(toolchain) where CUDA
   /// finds none.
   static int index_of(int local_rank);
+  /// Before the first kernel. Throws Failure(toolchain), with what kernels were compiled for and what this processor
+  /// is, where it lacks some of their `instructions` (cpu/instructions.h). Nothing on cuda: there the driver says it.
+  static void check_instructions(const char* arch, std::uint64_t instructions);
   ~Device();
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;

@@ -49,6 +49,20 @@ JsonLines::JsonLines(const fs::path& path) : file_(path) {
 
 void JsonLines::append(std::string_view line) { file_.append(std::string(line) + "\n"); }
 
+std::string last_line(const fs::path& path) try {
+  const AppendFile file(path);
+  const std::int64_t end = whole_lines(file.descriptor(), path, file.bytes());
+  if (end == 0) return {};
+  const std::int64_t begin = whole_lines(file.descriptor(), path, end - 1);
+  std::string line(static_cast<std::size_t>(end - 1 - begin), '\0');
+  std::ifstream in(path, std::ios::binary);
+  in.seekg(begin);
+  in.read(line.data(), static_cast<std::streamsize>(line.size()));
+  return in ? line : std::string();
+} catch (const Failure&) {
+  return {};
+}
+
 void truncate_lines_after(const fs::path& path, std::int64_t step, const Log& log) {
   if (!disk::exists(path, Exit::checkpoint)) return;
   std::ifstream in = disk::open(path);

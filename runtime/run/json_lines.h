@@ -25,6 +25,9 @@ class JsonLines {
   AppendFile file_;
 };
 
+/// The last line that is whole, without its line break; empty where there is none, and where the file cannot be read.
+std::string last_line(const std::filesystem::path& path);
+
 /// Rewrites `path` atomically without the lines whose "step" is above `step`, and without lines that are not JSON
 /// objects with a step (a torn last line silently, others named to `log`). No file is no error. Throws
 /// Failure(checkpoint).

@@ -62,6 +62,8 @@ class RunFolder {
   /// One JSON object, without a line break; after start(). Throws Failure(checkpoint); then the file is as before.
   void append_metrics(std::string_view json);
   void append_sample(std::string_view json);
+  /// Of metrics.jsonl; empty where there is none. After start().
+  std::string last_metrics() const { return last_line(directory_ / "metrics.jsonl"); }
 
   /// The event file of this start; after start().
   EventFile& events() { return *events_; }

@@ -203,8 +203,9 @@ std::vector<Row> surrounding_rows() {
           .run_time()
           .range(0, 1e6)
           .unit("spreads")
-          .doc("A loss above the median of the window by more than so many spreads skips the update on the device; 0: "
-               "none does. Spread, and the seed of each threshold: docs/guards.md."),
+          .doc("A loss whose logarithm is above the median of the window by more than so many spreads skips the update "
+               "on "
+               "the device; 0: none does. Spread, and the seed of each threshold: docs/guards.md."),
       bind("guards.grad_norm", Type::number, LLMC_FIELD(guards.grad_norm))
           .aside()
           .fallback("20")

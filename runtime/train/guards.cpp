@@ -15,6 +15,7 @@ namespace llmc {
 namespace {
 
 constexpr float kNone = std::numeric_limits<float>::infinity();
+constexpr double kNoNorm = 1e-30;  // and below: gradients of zero
 
 /// Of an even number of values, the mean of the two in the middle. Changes their order.
 double median_of(std::vector<double>& values) {
@@ -23,6 +24,9 @@ double median_of(std::vector<double>& values) {
   if (values.size() % 2) return *middle;
   return 0.5 * (*middle + *std::max_element(values.begin(), middle));
 }
+
+/// A float that the device compares with; a limit beyond them is none.
+float as_limit(double limit) { return limit < std::numeric_limits<float>::max() ? static_cast<float>(limit) : kNone; }
 
 /// All but those that a window of so many would have dropped.
 template <class T>
@@ -65,19 +69,22 @@ StepLimits Guard::limits(std::int64_t step) const {
   const std::size_t known = state_.losses.size() - (state_.newest >= step - 1 && state_.newest > 0 ? 1 : 0);
   if (static_cast<std::int64_t>(known) < std::min(values_.judge_after, values_.window)) return limits;
   const std::size_t count = std::min(known, static_cast<std::size_t>(values_.window));
-  const auto window = [&](const std::vector<double>& values) {
-    return spread_of(std::span(values).subspan(known - count, count));
+  const auto window = [&](const std::vector<double>& values, double (*scale)(double)) {
+    std::vector<double> scaled(values.begin() + static_cast<std::ptrdiff_t>(known - count),
+                               values.begin() + static_cast<std::ptrdiff_t>(known));
+    for (double& value : scaled) value = scale(value);
+    return spread_of(scaled);
   };
   if (values_.loss > 0) {
-    const auto [median, spread] = window(state_.losses);
-    const double least = std::max(kLossFloor * std::abs(median), kLossFloorNats);
-    limits.loss = static_cast<float>(median + values_.loss * std::max(spread, least));
+    const auto [median, spread] = window(state_.losses, [](double loss) { return std::log1p(std::max(loss, 0.0)); });
+    limits.loss = as_limit(std::expm1(median + values_.loss * std::max(spread, kLossFloor)));
   }
   if (values_.grad_norm > 0) {
-    const auto [median, spread] = window(state_.grad_norms);
-    const double limit = median + values_.grad_norm * std::max(spread, kNormFloor * median);
-    limits.grad_norm = static_cast<float>(std::max(limit, clip_norm_));
-    if (limits.grad_norm == 0) limits.grad_norm = kNone;  // gradients of zero say nothing of others
+    const auto [median, spread] =
+        window(state_.grad_norms, [](double norm) { return std::log(std::max(norm, kNoNorm)); });
+    const double limit = std::exp(median + values_.grad_norm * std::clamp(spread, kNormFloor, kNormCeiling));
+    // Gradients of zero say nothing of others.
+    if (median > std::log(kNoNorm)) limits.grad_norm = as_limit(std::max(limit, clip_norm_));
   }
   return limits;
 }

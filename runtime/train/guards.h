@@ -28,16 +28,19 @@ struct StepLimits {
 /// metrics.jsonl.
 class Guard {
  public:
-  /// The smallest spread: a part of the median, and of losses a number of nats. A window of nearly equal numbers would
-  /// take any other for an outlier.
-  static constexpr double kLossFloor = 0.02, kLossFloorNats = 0.02, kNormFloor = 0.1;
+  /// The smallest spread of log(1 + loss) and of log(norm): a window of nearly equal numbers would take any other for
+  /// an outlier. The largest of norms: a window in which they rise or fall has a wide one, which says nothing of
+  /// outliers.
+  static constexpr double kLossFloor = 0.02, kNormFloor = 0.1, kNormCeiling = 0.2;
 
   /// `clip_norm`: a gradient norm up to it is never too large. `state`: of the checkpoint that the run goes on from.
   Guard(const spec::Guards& values, double clip_norm, GuardState state);
 
-  /// From the last guards.window applied steps up to `step` - 2: where the host runs ahead, the results of step - 1
-  /// are not there yet when a step is sent, and every target is to have the same limits. Infinite while fewer than
-  /// guards.judge_after are known. Steps up to `step` - 2 have been observed.
+  /// In the logarithm, since the norms of few tokens have a long tail: expm1(median + guards.loss * spread) of
+  /// log(1 + loss), exp(median + guards.grad_norm * spread) of log(norm). From the last guards.window applied steps up
+  /// to `step` - 2: where the host runs ahead, the results of step - 1 are not there yet when a step is sent, and every
+  /// target is to have the same limits. Infinite while fewer than guards.judge_after are known. Steps up to `step` - 2
+  /// have been observed.
   StepLimits limits(std::int64_t step) const;
 
   /// Takes the results of the next step, sent with `limits`. `where`: of several ranks, those where what is not finite

@@ -164,6 +164,7 @@ void TrainLoop::log_step(bool line, bool norms) {
   metrics.tokens = static_cast<std::int64_t>(state_.position.tokens);
   metrics.tokens_per_second = static_cast<double>(done_.targets) / step_seconds_.back();
   metrics.seconds = process_seconds();
+  metrics.total_seconds = run_.seconds_before + metrics.seconds;
   metrics.top1 = static_cast<float>(finished_.results.top1);
   metrics.lse_mean = static_cast<float>(finished_.results.lse);
   metrics.lse_max = static_cast<float>(finished_.results.lse_max);

@@ -58,6 +58,7 @@ struct Run {
   std::optional<FirstLoss> first_loss;                    // of a run whose weights were drawn at this start
   bool final_checkpoint;  // whether the last step is saved when nothing else asks for it
   double deadline;        // process_seconds() by which everything is saved; 0: none
+  double seconds_before;  // of the starts that this one goes on from
 };
 
 class TrainLoop {

@@ -48,6 +48,7 @@ std::string format_metrics(const StepMetrics& metrics, std::span<const Parameter
                  {"tokens", metrics.tokens},
                  {"tokens_per_second", metrics.tokens_per_second},
                  {"seconds", metrics.seconds},
+                 {"total_seconds", metrics.total_seconds},
                  {"epochs", metrics.epochs},
                  {"data_wait", metrics.data_wait}};
   if (metrics.mfu) object["mfu"] = *metrics.mfu;
@@ -77,13 +78,22 @@ std::string format_metrics(const StepMetrics& metrics, std::span<const Parameter
     Json& norms = object["per_parameter"] = Json::object();
     for (std::size_t p = 0; p < parameters.size(); ++p) {
       const Norms of = norms_of(metrics, p);
-      norms[parameters[p].name] = {{"grad", short_number(of.grad)},
-                                   {"weight", short_number(of.weight)},
-                                   {"update", short_number(of.update)},
-                                   {"ratio", short_number(of.ratio)}};
+      Json& named = norms[parameters[p].name] = {{"grad", short_number(of.grad)}};
+      if (!metrics.skipped_samples.empty()) continue;
+      named["weight"] = short_number(of.weight);
+      named["update"] = short_number(of.update);
+      named["ratio"] = short_number(of.ratio);
     }
   }
   return line(object);
+}
+
+double seconds_of(const std::string& line) {
+  const Json object = Json::parse(line, nullptr, false);
+  if (!object.is_object()) return 0;
+  for (const char* key : {"total_seconds", "seconds"})
+    if (const auto found = object.find(key); found != object.end() && found->is_number()) return *found;
+  return 0;
 }
 
 std::vector<Scalar> metrics_scalars(const StepMetrics& metrics, std::span<const ParameterInfo> parameters) {
@@ -98,6 +108,7 @@ std::vector<Scalar> metrics_scalars(const StepMetrics& metrics, std::span<const 
                                  {"train/tokens", static_cast<float>(metrics.tokens)},
                                  {"train/tokens_per_second", static_cast<float>(metrics.tokens_per_second)},
                                  {"train/seconds", static_cast<float>(metrics.seconds)},
+                                 {"train/total_seconds", static_cast<float>(metrics.total_seconds)},
                                  {"train/epochs", static_cast<float>(metrics.epochs)},
                                  {"train/data_wait", static_cast<float>(metrics.data_wait)}};
   if (metrics.mfu) scalars.push_back({"train/mfu", static_cast<float>(*metrics.mfu)});
@@ -128,6 +139,7 @@ std::vector<Scalar> metrics_scalars(const StepMetrics& metrics, std::span<const 
     const std::string name = parameters[p].name;
     const Norms of = norms_of(metrics, p);
     scalars.push_back({"grad/" + name, of.grad});
+    if (!metrics.skipped_samples.empty()) continue;
     scalars.push_back({"weight/" + name, of.weight});
     scalars.push_back({"update/" + name, of.update});
     scalars.push_back({"ratio/" + name, of.ratio});

@@ -38,6 +38,7 @@ struct StepMetrics {
   std::int64_t tokens = 0;                         // trained on so far
   double tokens_per_second = 0;                    // of this step: evaluation, sampling and saving are not counted
   double seconds = 0;                              // since the trainer started
+  double total_seconds = 0;                        // with those of the starts that this one goes on from
   std::span<const Validation> validation;          // of each set
   std::span<const std::uint64_t> skipped_samples;  // not empty: the update was skipped, and these were its samples
   const char* skip_reason = "";                    // then: guards.h
@@ -46,8 +47,11 @@ struct StepMetrics {
 
 /// One JSON object without a line break; numbers that are not finite are null. "skipped" lists sample ids,
 /// "skip_reason" says why; "per_parameter" maps Hugging Face names to {"grad", "weight", "update", "ratio"}, the last
-/// of update to weight.
+/// of update to weight; of a skipped update, which computes no others, to {"grad"}.
 std::string format_metrics(const StepMetrics& metrics, std::span<const ParameterInfo> parameters);
+
+/// The total_seconds of such a line, of older ones the seconds; 0 where it has neither.
+double seconds_of(const std::string& line);
 
 /// The same as scalars of TensorBoard: "train/KEY" for each key of the line, with the number of samples for "skipped",
 /// "audit/loss" and "audit/difference", "validation/loss", "validation/top1" and "validation/bits_per_byte", of a named

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "data/vocabulary.h"
+#include "device/device.h"
 #include "error.h"
 #include "files/disk.h"
 #include "plural.h"
@@ -116,6 +117,10 @@ void prepare(Prepared& p, const Options& options, const ProgramInfo& info, const
   }
   with_origins(options, p.values, [&] { check_from_step(run.schedule, p.state.step); });
   p.state.position = continue_with(p.state.position, info.sequence_length);
+}
+
+void check_processor(const ProgramInfo& info) {
+  if (info.instructions != nullptr) Device::check_instructions(info.arch, *info.instructions);
 }
 
 void check_work(const ProgramInfo& info, const spec::Spec& run, int ranks) {

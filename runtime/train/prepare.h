@@ -40,6 +40,9 @@ void prepare(Prepared& p, const Options& options, const ProgramInfo& info, const
 /// The shards that a start adds to the history: none where a line lists them, or where they are too many for one.
 std::vector<ShardRecord> unlisted_shards(const Prepared& p, const std::string& history);
 
+/// Throws Failure(toolchain) where this processor lacks instructions that the kernels may use.
+void check_processor(const ProgramInfo& info);
+
 /// Throws Failure(does_not_fit) where a step has less work than ranks.
 void check_work(const ProgramInfo& info, const spec::Spec& run, int ranks);
 

@@ -35,9 +35,10 @@ struct ProgramInfo {
   const char* fingerprint;  // hex; of what is compiled in
   const char* plan_text;    // what --plan prints
   const char* plan_json;
-  const char* spec_yaml;    // resolved, as spec::to_yaml(Values) prints it
-  const char* config_json;  // Hugging Face config.json
-  const char* arch;         // "x86-64-v4", "znver4", "90a": what the kernels were compiled for
+  const char* spec_yaml;              // resolved, as spec::to_yaml(Values) prints it
+  const char* config_json;            // Hugging Face config.json
+  const char* arch;                   // "x86-64-v4", "znver4", "90a": what the kernels were compiled for
+  const std::uint64_t* instructions;  // cpu: those that they may use, as device/cpu/instructions.h has them; null: any
   std::int64_t vocab_size, vocab_pitch, hidden_size, layers, head_dim;
   std::int64_t sequence_length, micro_batch;
   std::int64_t sequences_per_step;  // global batch in sequences

@@ -13,6 +13,7 @@
 #include "error.h"
 #include "run/trace.h"
 #include "train/constants.h"
+#include "train/fits.h"
 
 namespace llmc {
 
@@ -46,6 +47,11 @@ std::size_t slot_count(const ProgramInfo& info) {
   return buffer ? buffer->bytes() / input_block(info.buffers).bytes : 0;
 }
 
+std::byte* allocate_arena(Device& device, Communicator& ranks, const ProgramInfo& info, std::size_t bytes) {
+  check_fits(info, bytes);
+  return ranks.allocate(device, bytes);
+}
+
 }  // namespace
 
 Session::Session(Device& device, Communicator& ranks, const Program& program)
@@ -55,7 +61,7 @@ Session::Session(Device& device, Communicator& ranks, const Program& program)
       shares_(program.info.shard == Shard::none ? Shares(program.info.buckets)
                                                 : Shares(program.info.buckets, ranks.rank(), ranks.world_size())),
       places_(program.info, shares_, ranks.world_size()),
-      arena_(ranks.allocate(device, places_.bytes())),
+      arena_(allocate_arena(device, ranks, program.info, places_.bytes())),
       flat_(device, ranks, arena_, program.info, shares_, places_),
       micro_batches_{Replay(device), Replay(device), Replay(device), Replay(device)},
       optimizer_step_(device),

@@ -27,6 +27,7 @@
 #include "train/batches.h"
 #include "train/clock.h"
 #include "train/command.h"
+#include "train/fits.h"
 #include "train/loop.h"
 #include "train/metrics.h"
 #include "train/opening.h"
@@ -119,6 +120,7 @@ int train(int argc, char** argv, const Options& options, const Program& program,
   const fs::path spec_file = noted_spec(executable_folder());
   Prepared prepared;
   together(launch, rendezvous, [&] {
+    check_processor(info);
     prepare(prepared, options, info, spec_file, owner, console);
     with_origins(options, prepared.values, [&] { check_work(info, prepared.values.run.spec, launch.world_size); });
   });
@@ -266,7 +268,8 @@ int train(int argc, char** argv, const Options& options, const Program& program,
                   product_flops,
                   start || prepared.weights ? std::nullopt : std::optional(expected_first_loss(run, run.batch.tokens)),
                   options.final_checkpoint,
-                  options.deadline},
+                  options.deadline,
+                  folder && start ? seconds_of(folder->last_metrics()) : 0},
                  state);
   const double training = process_seconds();
   const int signal = run_loop(loop, console, owner);
@@ -308,6 +311,12 @@ Launch launch_of_this_process() {
   return find_launch([](const char* name) -> const char* { return std::getenv(name); });
 }
 
+int internal(const std::exception& error) {
+  print_error(fmt::format("{}; this is a bug in llmc, not in your run: please report it with the command", error.what())
+                  .c_str());
+  return static_cast<int>(Exit::internal);
+}
+
 /// Trains as one of the launch's ranks; those who wait for this one hear of what it fails by.
 int train_as_rank(int argc, char** argv, const Options& options, const Program& program) {
   const Launch launch = launch_of_this_process();
@@ -337,6 +346,9 @@ int train_as_rank(int argc, char** argv, const Options& options, const Program& 
 
 /// Does what the words ask for in place of a run; false where that is nothing.
 bool answer(const Options& options, const Program& program) {
+  // One of several ranks asks when the others can hear of it.
+  if (options.tune || options.calibrate || options.evaluate || options.sample || options.ranks > 1)
+    check_processor(program.info);
   if (options.plan)
     fmt::print("{}", options.json ? program.info.plan_json : program.info.plan_text);
   else if (options.batches && launch_of_this_process().rank == 0)
@@ -371,6 +383,7 @@ int train_main(int argc, char** argv, const Program& program) try {
                     fmt::format("{} has started this process as one of {} ranks already: leave out --ranks", launch.by,
                                 launch.world_size));
     std::signal(SIGPIPE, SIG_IGN);  // as of a rank
+    check_ranks_fit(program.info, options->ranks);
     return spawn_ranks(words_of_a_rank(argc, argv), options->ranks, rank_starter());
   }
   return train_as_rank(argc, argv, *options, program);
@@ -389,9 +402,7 @@ int train_main(int argc, char** argv, const Program& program) try {
     print_error(why.c_str());
     return static_cast<int>(Exit::usage);
   }
-  print_error(fmt::format("{}; this is a bug in llmc, not in your run: please report it with the command", error.what())
-                  .c_str());
-  return static_cast<int>(Exit::internal);
+  return internal(error);
 }
 
 }  // namespace llmc

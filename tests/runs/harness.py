@@ -217,7 +217,7 @@ class RunTest(unittest.TestCase):
             self.assertTrue(a[name] == b[name], f"{where}: {name} differs")
 
 
-TIMES = ("seconds", "tokens_per_second", "data_wait", "evaluation_seconds", "saving_seconds", "resident", "mfu", "product_share")
+TIMES = ("seconds", "total_seconds", "tokens_per_second", "data_wait", "evaluation_seconds", "saving_seconds", "resident", "mfu", "product_share")
 
 
 def without_timing(metrics):

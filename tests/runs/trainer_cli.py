@@ -2,8 +2,10 @@
 
 import json
 import os
+import re
 import shutil
 import signal
+import struct
 import subprocess
 import time
 
@@ -34,6 +36,66 @@ class TrainerCli(RunTest):
         self.assertIn(plan["fingerprint"], text)
         planned = self.succeed(harness.LLMC, "plan", self.spec).out
         self.assertEqual((text, planned[len(text) :][:16]), (planned[: len(text)], "\nmost that fits:"))  # which a trainer does not plan
+
+    def wanting(self, name, instructions):
+        """A copy of the trainer that says of itself that its kernels may use `instructions`, as runtime/device/cpu/instructions.h numbers them."""
+        copy = self.path(name)
+        shutil.copy(self.trainer, copy)
+        address = next(int(line.split()[0], 16) for line in self.succeed("nm", copy).out.splitlines() if line.endswith("kInstructionsE"))
+        with open(copy, "r+b") as file:
+            head = file.read(64)
+            table, (size, count) = struct.unpack_from("<Q", head, 32)[0], struct.unpack_from("<HH", head, 54)
+            for number in range(count):
+                file.seek(table + number * size)
+                kind, _, offset, begin, _, bytes_, _, _ = struct.unpack("<IIQQQQQQ", file.read(56))
+                if kind == 1 and begin <= address < begin + bytes_:  # PT_LOAD
+                    file.seek(offset + address - begin)
+                    file.write(struct.pack("<Q", instructions))
+        return copy
+
+    def test_a_processor_without_the_instructions_is_refused(self):
+        xop, avx512fp16 = 1 << 14, 1 << 28  # of two makers: no processor has both
+        trainer = self.wanting("elsewhere", xop | avx512fp16)
+        run = self.path("elsewhere-run")
+        for words in ([], ["--ranks", 2], ["calibrate"], ["sample", "--checkpoint", run, "--prompt", "1"], ["evaluate", "--checkpoint", run]):
+            said = self.refused(3, *(["--run", run, *words] if not words or words[0] == "--ranks" else words), trainer=trainer)
+            self.assertRegex(said, r"^error: this trainer is built for \S+, and this processor \(\S+\) has no [a-z0-9., -]+; compile it with target\.arch: \S+, or run it ")
+        self.assertFalse(os.path.exists(run))
+        for words in (["--version"], ["--help"], ["--plan"]):
+            self.succeed(trainer, *words)
+
+    def test_what_is_compiled_for_one_arch_has_no_code_that_others_share(self):
+        """The linker takes one copy of an inline function for all: one of a kernel's source would run before the processor is asked."""
+        objects = os.path.join(os.path.dirname(self.trainer), "objects")
+        shared = {}
+        for name in os.listdir(objects):
+            if name.endswith(".o"):
+                symbols = [line.split() for line in self.succeed("nm", os.path.join(objects, name)).out.splitlines()]
+                if not any(symbol[-1] == "main" for symbol in symbols):
+                    shared[name] = [symbol[-1] for symbol in symbols if symbol[-2] in "WV" and not symbol[-1].startswith("DW.ref.")]
+        self.assertGreater(len(shared), 5)
+        self.assertEqual([names for names in shared.values() if names], [])
+
+    def test_a_shard_that_is_cut_short_ends_the_run(self):
+        """It is mapped: a page that is no longer there would end the process by SIGBUS."""
+        shard, spare = self.path("cut.bin"), self.path("spare.bin")
+        harness.write_shard(spare, 4000 * 24 + 1, 9)
+        for number, ranks in enumerate(((), ("--ranks", 2))):
+            shutil.copy(spare, shard)
+            run = self.path(f"cut-{number}")
+            command = [self.trainer, "--run", run, f"data.train.path={shard}", *harness.ENDLESS, "checkpoint.every=5", "--threads", 1, *ranks]
+            process = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=harness.environment(), text=True)
+            try:
+                next(line for line in process.stdout if re.search(r"step +[1-9]\d/", line))  # the tenth, or a later one
+                os.truncate(shard, 1024)
+                out, err = process.communicate(timeout=harness.HANGS)
+            finally:
+                process.kill()
+            self.assertEqual(process.returncode, 5, out + err)
+            self.assertRegex(err, r"'\S*cut\.bin': was cut short from \d+ to 1024 bytes while sample \d+ was read")
+            shutil.copy(spare, shard)
+            last = max(int(name.split("-")[1]) for name in os.listdir(os.path.join(run, "checkpoints")) if name.startswith("step-"))
+            self.succeed(*command, "--steps", last + 2)
 
     def test_help(self):
         text = self.succeed(self.trainer, "--help").out

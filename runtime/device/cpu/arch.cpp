@@ -65,17 +65,19 @@ bool system_has_tiles() {
   return (eax & kTileState) == kTileState;
 }
 
-unsigned extensions() {
+/// EDX of the processor's features that are not in its first list; 0 where there is no second one.
+unsigned newer_features() {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) ? edx : 0;
+}
+
+unsigned extensions() {
   unsigned found = kNone;
   if (__builtin_cpu_supports("avx512vnni")) found |= kVnni;
   if (__builtin_cpu_supports("avx512vbmi2")) found |= kVbmi2;
   if (__builtin_cpu_supports("avx512bf16")) found |= kBf16;
-  if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx)) {
-    constexpr unsigned kFp16Bit = 1u << 23, kAmxBf16Bit = 1u << 22, kAmxTileBit = 1u << 24;
-    if (edx & kFp16Bit) found |= kFp16;
-    if ((edx & kAmxBf16Bit) && (edx & kAmxTileBit) && system_has_tiles()) found |= kAmx;
-  }
+  if (cpu_has_fp16()) found |= kFp16;
+  if (cpu_has_tiles()) found |= kAmx;
   return found;
 }
 
@@ -90,6 +92,16 @@ const Arch* find(std::string_view name) {
 }
 
 }  // namespace
+
+bool cpu_has_fp16() {
+  constexpr unsigned kFp16Bit = 1u << 23;
+  return (newer_features() & kFp16Bit) != 0 && __builtin_cpu_supports("avx512f");
+}
+
+bool cpu_has_tiles() {
+  constexpr unsigned kTileBits = 1u << 22 | 1u << 24;  // AMX-BF16, AMX-TILE
+  return (newer_features() & kTileBits) == kTileBits && system_has_tiles();
+}
 
 std::string machine_arch() {
   for (const Arch& arch : kNamed)

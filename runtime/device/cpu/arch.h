@@ -2,6 +2,7 @@
 // name.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -16,6 +17,13 @@ bool arch_is_known(std::string_view arch);
 
 /// True if this machine has the instructions that code compiled with -march=`arch` may use. False for unknown names.
 bool cpu_supports(std::string_view arch);
+
+/// The system has to save tile registers, too.
+bool cpu_has_tiles();
+bool cpu_has_fp16();  // avx512_fp16
+
+/// Those of `wanted` (instructions.h) that this machine does not have: "avx512bf16, amx-tile", or empty.
+std::string missing_instructions(std::uint64_t wanted);
 
 /// True if code compiled with -march=`arch` may use AMX's tiles of bf16 (tiles.h). False for "native": a machine's name
 /// is machine_arch().

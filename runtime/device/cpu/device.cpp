@@ -14,8 +14,10 @@
 #include <oneapi/dnnl/dnnl.hpp>
 #include <vector>
 
+#include "device/cpu/address_space.h"
 #include "device/cpu/stream.h"
 #include "error.h"
+#include "host/limits.h"
 
 namespace llmc {
 namespace {
@@ -24,18 +26,6 @@ constexpr std::size_t kPage = 4096;
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
 std::size_t round_up(std::size_t bytes, std::size_t to) { return (bytes + to - 1) / to * to; }
-
-/// Bytes that the kernel says can be used without swapping; 0 if it does not say.
-std::size_t available_memory() {
-  std::FILE* file = std::fopen("/proc/meminfo", "r");
-  if (!file) return 0;
-  char line[128];
-  unsigned long long kibibytes = 0;
-  while (std::fgets(line, sizeof(line), file))
-    if (std::sscanf(line, "MemAvailable: %llu kB", &kibibytes) == 1) break;
-  std::fclose(file);
-  return static_cast<std::size_t>(kibibytes) << 10;
-}
 
 std::string gibibytes(std::size_t bytes) {
   char text[32];
@@ -113,11 +103,15 @@ struct Device::Impl {
 int Device::index_of(int) { return 0; }
 
 Device::Device(int, int asked) : impl_(new Impl()) {
-  // As many as there are processors that this process may run on; the thread itself may be bound to one of them.
-  const int wanted = asked > 0 ? asked : std::getenv("OMP_NUM_THREADS") ? omp_get_max_threads() : omp_get_num_procs();
+  // As many as there are processors that this process may run on, or has time for; the thread itself may be bound to
+  // one of them.
+  const int wanted = asked > 0                        ? asked
+                     : std::getenv("OMP_NUM_THREADS") ? omp_get_max_threads()
+                                                      : HostLimits().processors(omp_get_num_procs());
   if (wanted > kMostThreads)
     throw Failure(Exit::usage, "OMP_NUM_THREADS asks for " + std::to_string(wanted) + " threads; write at most " +
                                    std::to_string(kMostThreads));
+  require_address_space(stack_bytes(wanted - 1), "the stacks of its threads");  // libgomp would end the process
   // A team that shrank in the middle of a run would change the partition, and with it the matrix products' bits.
   omp_set_dynamic(0);
   // OpenMP may give fewer: oneDNN and the kernels in tiles would leave undone what is the part of a missing one.
@@ -142,9 +136,10 @@ Stream& Device::stream() { return impl_->stream; }
 
 std::byte* Device::allocate(std::size_t bytes) {
   const std::size_t size = round_up(bytes ? bytes : 1, kPage);
-  const std::size_t available = available_memory();
+  const auto [available, file] = HostLimits().free_memory();
   if (available && size > available)
-    throw Failure(Exit::does_not_fit, "the run needs " + gibibytes(size) + " of memory and this machine has " +
+    throw Failure(Exit::does_not_fit, "the run needs " + gibibytes(size) + " of memory and this " +
+                                          (file.empty() ? "machine" : "process, by '" + file + "',") + " has " +
                                           gibibytes(available) +
                                           " available; make batch.micro_batch or the model smaller");
   // Huge pages need their own alignment. The slack is address space only, never touched.

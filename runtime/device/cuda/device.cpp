@@ -77,6 +77,8 @@ int Device::index_of(int local_rank) { return local_rank % std::max(1, visible_d
 
 Stream& Device::stream() { return impl_->stream; }
 
+void Device::check_instructions(const char*, std::uint64_t) {}
+
 std::byte* Device::allocate(std::size_t bytes) {
   const std::size_t size = (bytes / kGranule + (bytes % kGranule || !bytes)) * kGranule;
   std::size_t available = 0, total = 0;

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "device/cpu/address_space.h"
 #include "device/cpu/arch.h"
 #include "device/cpu/stream.h"
 #include "error.h"
@@ -87,7 +88,10 @@ struct Blocks {
 }  // namespace
 
 struct MathLibrary::Impl {
-  explicit Impl(int device_threads) : threads(device_threads) {}
+  explicit Impl(int device_threads) : threads(device_threads) {
+    // oneDNN writes code into memory, and runs it without a look whether it got any: a model of one layer took 16 MiB.
+    require_address_space(std::size_t{64} << 20, "the code that oneDNN writes");
+  }
 
   int threads;
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};

@@ -222,6 +222,16 @@ TEST_F(LoaderTest, ErrorsReachTheCallerEveryTime) {
   EXPECT_FAILS_WITH(loader.next(), "late.bin': holds token 4294967295");
 }
 
+TEST_F(LoaderTest, AShardThatIsCutShortIsAnErrorOfItsThread) {
+  Loader loader(shards_, 1, kLength, 1, 4, {});
+  loader.next({});
+  std::filesystem::resize_file(folder_ / "s-0.bin", 0);
+  const auto read = [&] {
+    for (int step = 0; step < 20; ++step) loader.next({});
+  };
+  EXPECT_FAILS_WITH(read(), "s-0.bin': was cut short from");
+}
+
 TEST_F(LoaderTest, StopsCleanlyAtAnyMoment) {
   for (int taken = 0; taken < 5; ++taken) {
     Loader loader(shards_, 5, kLength, 1, 2, {});

@@ -1,7 +1,11 @@
 #include "data/shards.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+
+#include <csignal>
 
 #include "compiler/data/info.h"
 #include "files.h"
@@ -9,6 +13,7 @@
 namespace llmc {
 namespace {
 
+namespace fs = std::filesystem;
 using test::counting;
 using test::llmc_shard;
 using test::TemporaryFolder;
@@ -113,6 +118,46 @@ TEST(TokenShards, WhatWasReadIsNoMemoryOfTheProcess) {
   EXPECT_EQ(sample[0], 257);
   EXPECT_GT(before, 0);
   EXPECT_LT(mapped_kib() - before, 2048) << "KiB of 32,768, of which samples were read";
+}
+
+/// A file that is mapped, cut to so many bytes.
+class CutShort : public testing::TestWithParam<std::size_t> {};
+
+TEST_P(CutShort, IsSaidWithTheSample) {
+  TemporaryFolder folder;
+  const std::string path = folder.write("s.bin", llmc_shard(counting(100'001, 1000)));
+  const auto shards = open(path);
+  const Samples samples(shards, 100);
+  EXPECT_EQ(sample(samples, 999).front(), 900);
+  fs::resize_file(path, GetParam());
+  EXPECT_FAILS_WITH(sample(samples, 999), "s.bin': was cut short from 201026 to " + std::to_string(GetParam()) +
+                                              " bytes while sample 999 was read (tokens 99900 to 100000); put it back, "
+                                              "and start the same command again");
+  EXPECT_FAILS_WITH(shards->fingerprint(), "was cut short");
+  EXPECT_FAILS_WITH(scan_max_id(shards->shards()[0]), "was cut short");
+}
+
+INSTANTIATE_TEST_SUITE_P(Bytes, CutShort, testing::Values(0, 1024, 100'000, 200'000, 201'024));
+
+TEST(TokenShards, AFileThatWasReplacedIsReadAsItWas) {
+  TemporaryFolder folder;
+  const std::string path = folder.write("s.bin", llmc_shard(counting(1001, 1000)));
+  const Samples samples(open(path), 100);
+  fs::rename(folder.write("new.bin", "short"), path);
+  EXPECT_EQ(sample(samples, 3).front(), 300);
+}
+
+TEST(MappedFiles, ASignalForAnotherAddressEndsTheProcess) {
+  TemporaryFolder folder;
+  const MappedFile file(folder.write("a.bin", std::string(5000, 'x')));
+  const auto touch = [&] {
+    const std::string other = folder.write("b.bin", std::string(5000, 'x'));
+    const int fd = ::open(other.c_str(), O_RDONLY);
+    const auto* bytes = static_cast<const volatile char*>(::mmap(nullptr, 5000, PROT_READ, MAP_SHARED, fd, 0));
+    fs::resize_file(other, 0);
+    std::exit(bytes[0] == 'x' ? 0 : 1);
+  };
+  EXPECT_EXIT(touch(), testing::KilledBySignal(SIGBUS), "");
 }
 
 TEST(TokenShards, IdsOutsideTheVocabularyAreRefused) {

@@ -3,14 +3,19 @@
 
 #include <gtest/gtest.h>
 #include <omp.h>
+#include <sys/resource.h>
 
 #include <bit>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <string>
 #include <vector>
 
+#include "device/cpu/address_space.h"
 #include "device/cpu/arch.h"
+#include "device/cpu/instructions.h"
 #include "error.h"
 
 namespace llmc {
@@ -79,6 +84,55 @@ TEST(Arch, LevelsAreOrdered) {
   EXPECT_TRUE(!cpu_supports("x86-64-v4") || cpu_supports("x86-64-v3"));
   EXPECT_TRUE(!cpu_supports("sapphirerapids") || cpu_supports("cooperlake"));
   EXPECT_TRUE(!cpu_supports("cooperlake") || cpu_supports("x86-64-v4"));
+}
+
+/// Bytes of this process's address space.
+std::size_t address_space() {
+  std::ifstream file("/proc/self/statm");
+  std::size_t pages = 0;
+  file >> pages;
+  return pages * 4096;
+}
+
+TEST(AddressSpace, IsTriedWhereThereIsALimit) {
+  require_address_space(std::size_t{1} << 46, "anything");  // no limit: nobody asks
+  const auto tried = [](std::size_t bytes) {
+    const rlim_t most = address_space() + (std::size_t{64} << 20);
+    const rlimit limit{most, most};
+    setrlimit(RLIMIT_AS, &limit);
+    try {
+      require_address_space(bytes, "a test");
+    } catch (const Failure& failure) {
+      std::fputs(failure.what(), stderr);
+      std::exit(static_cast<int>(failure.code()));
+    }
+    std::exit(0);
+  };
+  EXPECT_EXIT(tried(std::size_t{32} << 20), testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(tried(std::size_t{128} << 20), testing::ExitedWithCode(4),
+              "ulimit -v\\), has no 128 MiB left for a test");
+}
+
+TEST(Instructions, WhatIsMissingIsNamed) {
+  EXPECT_EQ(missing_instructions(0), "");
+  EXPECT_EQ(missing_instructions(kInstructionsOfSource), "") << "this test runs";
+  EXPECT_EQ(missing_instructions(kAmxTile | kAmxBf16).empty(), cpu_supports("sapphirerapids"));
+  const std::string missing = missing_instructions(~std::uint64_t{0});  // of makers that share no processor
+  EXPECT_TRUE(missing.find("xop") != std::string::npos || missing.find("avx512fp16") != std::string::npos) << missing;
+}
+
+TEST(Instructions, AProcessorWithoutThemIsRefused) {
+  Device::check_instructions("x86-64", 0);
+  try {
+    Device::check_instructions("another", kXop | kAvx512fp16);
+    FAIL() << "it was taken";
+  } catch (const Failure& failure) {
+    EXPECT_EQ(failure.code(), Exit::toolchain);
+    const std::string said = failure.what();
+    EXPECT_TRUE(
+        said.starts_with("this trainer is built for another, and this processor (" + machine_arch() + ") has no "))
+        << said;
+  }
 }
 
 TEST(Arch, ThisMachineRunsWhatItIsCalled) {

@@ -162,6 +162,20 @@ TEST(JsonLines, ATornLastLineIsCutOnOpening) {
   EXPECT_EQ(read_all(path), "{\"step\":3}\n");
 }
 
+TEST(JsonLines, TheLastLineIsAWholeOne) {
+  TemporaryDirectory base;
+  const fs::path path = base.path / "m.jsonl";
+  const std::string large = "{\"step\":2," + std::string(9000, ' ') + "}";
+  for (const auto& [text, last] :
+       std::vector<std::pair<std::string, std::string>>{{"", ""},
+                                                        {"{\"ste", ""},
+                                                        {"{\"step\":1}\n", "{\"step\":1}"},
+                                                        {"{\"step\":1}\n" + large + "\n{\"st", large}}) {
+    write_all(path, text);
+    EXPECT_EQ(last_line(path), last);
+  }
+}
+
 TEST(JsonLines, TruncationDropsTornAndForeignLines) {
   TemporaryDirectory base;
   const fs::path path = base.path / "m.jsonl";

@@ -12,6 +12,7 @@
 #include "train/console.h"
 #include "train/constants.h"
 #include "train/first_loss.h"
+#include "train/fits.h"
 #include "train/metrics.h"
 #include "train/optimizer.h"
 #include "train/product_rate.h"
@@ -22,6 +23,25 @@
 
 namespace llmc {
 namespace {
+
+TEST(Fits, WhatIsLargerThanTheMachineIsRefused) {
+  constexpr std::size_t kTooMuch = std::size_t{1} << 50;
+  const auto code_of = [](std::size_t arena, std::size_t process, int ranks) {
+    ProgramInfo info{};
+    info.process_bytes = process;
+    try {
+      check_fits(info, arena, ranks);
+    } catch (const Failure& failure) {
+      return failure.code();
+    }
+    return Exit::done;
+  };
+  EXPECT_EQ(code_of(1 << 20, 1 << 20, 1), Exit::done);
+  EXPECT_EQ(code_of(kTooMuch, 1 << 20, 1), Exit::does_not_fit);
+  EXPECT_EQ(code_of(1 << 20, kTooMuch, 1), Exit::does_not_fit);
+  EXPECT_EQ(code_of(1 << 20, 1 << 30, 1 << 20), Exit::does_not_fit) << "all ranks together";
+  EXPECT_EQ(code_of(kTooMuch, 0, 1), Exit::done) << "on a GPU";
+}
 
 TEST(Philox, KnownAnswers) {  // of Random123's kat_vectors
   using Words = std::array<std::uint32_t, 4>;
@@ -178,6 +198,14 @@ TEST(ProductRate, TheLargestPlainProductWithinBounds) {
   EXPECT_EQ(describe({2e11, small}), "200.0 GFLOP/s measured, 512 x 256 x 128 in bf16x3");
 }
 
+TEST(Metrics, SecondsOfALine) {
+  EXPECT_EQ(seconds_of(R"({"step":3,"seconds":2.5,"total_seconds":9.5})"), 9.5);
+  EXPECT_EQ(seconds_of(R"({"step":3,"seconds":2.5})"), 2.5) << "of a version without the other";
+  EXPECT_EQ(seconds_of(R"({"step":3})"), 0);
+  EXPECT_EQ(seconds_of("no line"), 0);
+  EXPECT_EQ(seconds_of(""), 0);
+}
+
 TEST(Metrics, Lines) {
   const ParameterInfo parameters[] = {{"a.weight", 0, 1, 1, 1, true, 0, 1, 0, 0}};
   const float norms[] = {std::numeric_limits<float>::infinity(), 2.0f, 0.5f};
@@ -192,10 +220,12 @@ TEST(Metrics, Lines) {
   metrics.tokens = 100;
   metrics.tokens_per_second = 50;
   metrics.seconds = 2;
-  EXPECT_EQ(format_metrics(metrics, parameters),
-            R"({"step":7,"loss":null,"lr":0.0003,"grad_norm":0.3,"top1":0.25,"lse_mean":9.1,"lse_max":null,)"
-            R"("entropy":5.5,"ignored":0.125,"tokens":100,"tokens_per_second":50.0,"seconds":2.0,"epochs":1.5,)"
-            R"("data_wait":0.25})");
+  metrics.total_seconds = 7;
+  EXPECT_EQ(
+      format_metrics(metrics, parameters),
+      R"({"step":7,"loss":null,"lr":0.0003,"grad_norm":0.3,"top1":0.25,"lse_mean":9.1,"lse_max":null,)"
+      R"("entropy":5.5,"ignored":0.125,"tokens":100,"tokens_per_second":50.0,"seconds":2.0,"total_seconds":7.0,"epochs":1.5,)"
+      R"("data_wait":0.25})");
   metrics.mfu = 0.5;
   metrics.product_share = 0.75;
   metrics.evaluation_seconds = 3;
@@ -225,7 +255,8 @@ TEST(Metrics, Lines) {
   EXPECT_EQ(line["resident"], 2048);
   EXPECT_EQ(line["skipped"], (std::vector<int>{3, 9}));
   EXPECT_EQ(line["skip_reason"], "loss");
-  EXPECT_EQ(line["per_parameter"].dump(), R"({"a.weight":{"grad":null,"ratio":0.25,"update":0.5,"weight":2.0}})");
+  // The device has computed no norms of an update that it skipped: these are of the step before.
+  EXPECT_EQ(line["per_parameter"].dump(), R"({"a.weight":{"grad":null}})");
   std::string scalars;
   for (const Scalar& scalar : metrics_scalars(metrics, parameters))
     scalars += fmt::format("{} {}\n", scalar.tag, static_cast<float>(without_nan_sign(scalar.value)));
@@ -233,13 +264,18 @@ TEST(Metrics, Lines) {
             "train/loss nan\ntrain/lr 0.0003\ntrain/grad_norm 0.3\ntrain/top1 0.25\ntrain/lse_mean 9.1\n"
             "train/lse_max -inf\ntrain/entropy 5.5\ntrain/ignored 0.125\n"
             "train/tokens 100\ntrain/tokens_per_second 50\n"
-            "train/seconds 2\ntrain/epochs 1.5\ntrain/data_wait 0.25\ntrain/mfu 0.5\ntrain/product_share 0.75\n"
+            "train/seconds 2\ntrain/total_seconds 7\ntrain/epochs 1.5\ntrain/data_wait 0.25\ntrain/mfu "
+            "0.5\ntrain/product_share 0.75\n"
             "validation/loss 1.5\nvalidation/top1 0.5\nvalidation/bits_per_byte 0.75\n"
             "validation/loss/web 2.5\nvalidation/top1/web 0.25\n"
             "train/evaluation_seconds 3\naudit/loss 1.25\naudit/difference nan\ntrain/audit_seconds 6\n"
             "train/saving_seconds 4\ntrain/memory 1024\ntrain/resident 2048\n"
             "train/skipped 2\n"
-            "grad/a.weight inf\nweight/a.weight 2\nupdate/a.weight 0.5\nratio/a.weight 0.25\n");
+            "grad/a.weight inf\n");
+  metrics.skipped_samples = {};
+  EXPECT_EQ(nlohmann::json::parse(format_metrics(metrics, parameters))["per_parameter"].dump(),
+            R"({"a.weight":{"grad":null,"ratio":0.25,"update":0.5,"weight":2.0}})");
+  EXPECT_EQ(metrics_scalars(metrics, parameters).back().tag, "ratio/a.weight");
   EXPECT_EQ(format_sample(4, {"a\n", "\xff"}), "{\"step\":4,\"prompt\":\"a\\n\",\"text\":\"\xef\xbf\xbd\"}");
 }
 

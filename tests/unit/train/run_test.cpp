@@ -191,6 +191,16 @@ TEST_F(Runs, ResumeIsExactAtEveryStep) {
   }
 }
 
+TEST_F(Runs, SecondsGoOnOverAResume) {
+  train({"--run", "run", "--steps", "5"});
+  train({"--run", "run", "--steps", "7"});
+  const auto all = lines("run/metrics.jsonl");
+  const auto seconds = [&](std::size_t step, const char* key) { return all[step - 1][key].get<double>(); };
+  EXPECT_EQ(seconds(5, "total_seconds"), seconds(5, "seconds"));
+  EXPECT_DOUBLE_EQ(seconds(6, "total_seconds"), seconds(5, "total_seconds") + seconds(6, "seconds"));
+  EXPECT_DOUBLE_EQ(seconds(7, "total_seconds"), seconds(5, "total_seconds") + seconds(7, "seconds"));
+}
+
 TEST_F(Runs, EvaluationSamplingAndSavingChangeNothing) {
   train({"--run", "all", "evaluation.every=1", "sampling.every=1", "checkpoint.every=1"});
   train({"--run", "none", "evaluation.every=0", "sampling.every=0", "checkpoint.every=0", "metrics.every=7"});

@@ -1,0 +1,38 @@
+"""Faults about the machine that a trainer meets: its instructions, its limits, its disks."""
+
+from faults import fault
+
+FAULTS = [
+    fault("kernels_for_another_processor_run", "runtime/device/cpu/instructions.cpp", "if (missing.empty()) return;", "return;",
+          "test_math Instructions.AProcessorWithoutThemIsRefused"),
+    fault("instructions_are_not_looked_for", "runtime/device/cpu/instructions.cpp", "(wanted & bit) != 0 && !here()", "(wanted & bit) != 0 && false",
+          "test_math Instructions.*"),
+    fault("groups_above_do_not_count", "runtime/host/limits.cpp", "if (folder == top.lexically_normal() || folder == folder.parent_path()) return;", "return;",
+          "test_host Limits.GroupsAboveCount"),
+    fault("a_groups_cache_is_taken", "runtime/host/limits.cpp", "*limit - used + cache", "*limit - used + 0 * cache",
+          "test_host Limits.AGroupHasLeftWhatItsLimitSaysWithItsFileCache"),
+    fault("the_machines_memory_is_free", "runtime/host/limits.cpp", "left->bytes < free.bytes", "left->bytes > free.bytes",
+          "test_host Limits.*"),
+    fault("time_is_rounded_down", "runtime/host/limits.cpp", "std::ceil(*time)", "std::floor(*time)",
+          "test_host Limits.TimeOfProcessorsIsRoundedUp"),
+    fault("a_containers_mount_has_another_name", "runtime/host/limits.cpp", "path.starts_with(mounted) ? path.substr(mounted.size()) : \"\"", "path",
+          "test_host Limits.AContainerSeesItsOwnGroupAsTheRootOfItsMount"),
+    fault("what_is_beside_the_arena_fits", "runtime/train/fits.cpp", "(arena_bytes + beside)", "arena_bytes", "test_train Fits.*"),
+    fault("one_rank_fits", "runtime/train/fits.cpp", "static_cast<std::size_t>(ranks) * (", "(", "test_train Fits.*"),
+    fault("address_space_is_not_tried", "runtime/device/cpu/address_space.cpp", "if (tried == MAP_FAILED)", "if (false)",
+          "test_math AddressSpace.*"),
+    fault("a_page_that_is_gone_ends_the_trainer", "runtime/data/unreadable_pages.cpp", "    sigaction(SIGBUS, &action, &before);\n", "",
+          "test_data Bytes/CutShort.*"),
+    fault("a_cut_page_reads_as_zeros", "runtime/data/mapped_file.cpp", "static_cast<std::size_t>(now.st_size) < size_", "now.st_size < 0",
+          "test_data Bytes/CutShort.*"),
+    fault("the_readers_thread_blocks_sigbus", "runtime/data/loader.cpp", "  sigdelset(&all, SIGBUS);", "  ",
+          "test_data LoaderTest.AShardThatIsCutShortIsAnErrorOfItsThread"),
+    fault("a_skipped_step_has_old_norms", "runtime/train/metrics.cpp", "      if (!metrics.skipped_samples.empty()) continue;\n      named", "      named",
+          "test_train Metrics.Lines"),
+    fault("seconds_begin_anew", "runtime/train/loop.cpp", "metrics.total_seconds = run_.seconds_before + metrics.seconds;",
+          "metrics.total_seconds = metrics.seconds;", "test_train Runs.SecondsGoOnOverAResume"),
+    fault("norms_are_judged_as_they_are", "runtime/train/guards.cpp", "[](double norm) { return std::log(std::max(norm, kNoNorm)); }",
+          "[](double norm) { return norm; }", "test_train Guard.JudgesByTheWindowTwoStepsBack:Guard.TheTailOfSmallBatchesIsNoSpike"),
+    fault("a_rising_norm_has_no_limit", "runtime/train/guards.cpp", "std::clamp(spread, kNormFloor, kNormCeiling)",
+          "std::max(spread, kNormFloor)", "test_train Guard.HasASmallestSpreadAndALargestOne"),
+]
