@@ -125,6 +125,11 @@ void Session::gather_weights() {
   gathered_ = true;
 }
 
+/// A pass does not gather by itself: a rank that has no pass would leave that out, and its others wait for it.
+void Session::need_whole_weights() const {
+  if (!gathered_) throw Failure(Exit::internal, "a pass without an update reads weights that were not gathered");
+}
+
 void Session::send_inputs(const MicroBatch& micro, const StepScalars& scalars, const OptimizerScalars& optimizer) {
   std::byte* block = inputs_.next();
   for (const Buffer& buffer : info().buffers) {
@@ -199,7 +204,7 @@ void Session::evaluate(const MicroBatch& batch, float loss_scale, bool first) {
   StepScalars scalars{};
   scalars.loss_scale = loss_scale;
   const Range range(device_.stream(), "evaluation");
-  gather_weights();
+  need_whole_weights();
   copy_in(place(Use::scalars), std::span<const StepScalars>(&scalars, 1));
   copy_in(place(Use::tokens), std::span(batch.inputs));
   copy_in(place(Use::targets), std::span(batch.targets));
@@ -214,7 +219,10 @@ void Session::run_piece(StepPiece piece, std::size_t layer) {
   }
 }
 
-void Session::evaluate_nothing() { device_.zero(place(Use::results), sizeof(StepResults)); }
+void Session::begin_evaluation() {
+  gather_weights();
+  device_.zero(place(Use::results), sizeof(StepResults));
+}
 
 Session::Evaluated Session::evaluated() {
   static_assert(offsetof(StepResults, top1) == offsetof(StepResults, loss) + sizeof(double), "summed in one");
@@ -249,7 +257,7 @@ double Session::audit(const StepBatch& batch, bool masters) {
 void Session::next_logits(std::span<const std::int32_t> tokens, std::span<const std::int32_t> positions,
                           std::vector<float>& logits) {
   const Range range(device_.stream(), "sampling");
-  gather_weights();
+  need_whole_weights();
   copy_in(place(Use::tokens), tokens);
   copy_in(place(Use::positions), positions);
   follow_logits();
@@ -257,7 +265,10 @@ void Session::next_logits(std::span<const std::int32_t> tokens, std::span<const 
   copy_out(place(Use::sample_logits), std::span(logits));
 }
 
-void Session::follow_logits() { program_.next_logits(*step_); }
+void Session::follow_logits() {
+  need_whole_weights();
+  program_.next_logits(*step_);
+}
 
 Session::DeviceState::DeviceState(const ProgramInfo& info, FlatBuffers& flat) : flat_(flat) {
   const auto add = [&](const Buffer& buffer, const std::string& prefix) {
