@@ -8,6 +8,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "comm/collective_log.h"
 #include "comm/collectives.h"
 #include "device/range.h"
 #include "error.h"
@@ -57,10 +58,10 @@ Session::Session(Device& device, Communicator& ranks, const Program& program)
       places_(program.info, shares_, ranks.world_size()),
       arena_(ranks.allocate(device, places_.bytes())),
       flat_(device, ranks, arena_, program.info, shares_, places_),
-      micro_batches_{Replay(device), Replay(device), Replay(device), Replay(device)},
-      optimizer_step_(device),
-      evaluations_{Replay(device), Replay(device)},
-      audit_(device),
+      micro_batches_{replay(), replay(), replay(), replay()},
+      optimizer_step_(replay()),
+      evaluations_{replay(), replay()},
+      audit_(replay()),
       state_(program.info, flat_),
       block_(input_block(program.info.buffers)),
       inputs_(device, arena_ + block_.offset, slots(arena_, info()), block_.bytes, slot_count(info())),
@@ -72,6 +73,8 @@ Session::Session(Device& device, Communicator& ranks, const Program& program)
   step_ = program_.create(device_, ranks, shares_, arena_, places_.shared());
 }
 
+NumberedReplay Session::replay() const { return {device_, ranks_.collectives()}; }
+
 Session::~Session() { program_.destroy(step_); }
 
 template <typename T>
@@ -82,6 +85,7 @@ void Session::copy_in(std::byte* to, std::span<const T> values) {
 template <typename T>
 void Session::copy_out(const std::byte* from, std::span<T> values) {
   device_.copy_out(values.data(), from, values.size_bytes());
+  const WaitForRanks waits(ranks_.collectives());
   device_.synchronize();
 }
 
@@ -181,6 +185,7 @@ void Session::send(const StepBatch& batch, const OptimizerScalars& optimizer, St
 
 Session::Finished Session::finish(TraceWriter* trace, float lr) {
   Finished finished{};
+  std::optional<WaitForRanks> waits(ranks_.collectives());
   const auto receive = [](ReadBack& from) {
     StepResults results;
     std::memcpy(&results, from.receive().data(), sizeof results);
@@ -192,6 +197,7 @@ Session::Finished Session::finish(TraceWriter* trace, float lr) {
     const std::span<const std::byte> norms = norms_->receive();
     finished.norms = {reinterpret_cast<const float*>(norms.data()), norms.size() / sizeof(float)};
   }
+  waits.reset();
   // The optimizer reads gradients and scales them on the way: the buffer still holds them as they were before clipping.
   if (trace) {
     const StepResults& r = finished.results;

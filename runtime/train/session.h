@@ -12,10 +12,10 @@
 #include "checkpoint/state_access.h"
 #include "data/micro_batch.h"
 #include "device/pipeline.h"
-#include "device/replay.h"
 #include "shares.h"
 #include "train/arena_places.h"
 #include "train/flat_buffers.h"
+#include "train/numbered_replay.h"
 #include "train/optimizer.h"
 #include "train/program.h"
 
@@ -129,6 +129,7 @@ class Session {
   const Buffer& buffer(Use use) const { return buffer_of(info().buffers, use); }
   std::byte* place(Use use) const { return arena_ + places_.of(buffer(use)); }
   FlatSource source(Use use);
+  NumberedReplay replay() const;
   std::size_t passes_of_all() const;
   void need_whole_weights() const;
   template <typename T>
@@ -146,10 +147,10 @@ class Session {
   FlatBuffers flat_;
   bool gathered_ = false;  // the weights that this rank reads are whole
   Step* step_;
-  std::array<Replay, 4> micro_batches_;  // [first + 2 * last]: middle, first, last, only
-  Replay optimizer_step_;
-  std::array<Replay, 2> evaluations_;  // [first]
-  Replay audit_;
+  std::array<NumberedReplay, 4> micro_batches_;  // [first + 2 * last]: middle, first, last, only
+  NumberedReplay optimizer_step_;
+  std::array<NumberedReplay, 2> evaluations_;  // [first]
+  NumberedReplay audit_;
   DeviceState state_;
   const InputBlock block_;
   InputRing inputs_;
