@@ -9,9 +9,10 @@
 
 namespace llmc {
 
-struct Launch;       // comm/launch.h
-class Rendezvous;    // comm/rendezvous.h
-enum class Starter;  // comm/spawn.h
+class CollectiveLog;  // comm/collective_log.h
+struct Launch;        // comm/launch.h
+class Rendezvous;     // comm/rendezvous.h
+enum class Starter;   // comm/spawn.h
 
 /// All calls are made by every rank in the same order, with the same counts, and are ordered on the stream. Sums add
 /// the ranks' values in an order that depends on their number and the count alone, and every rank gets the same bits.
@@ -30,6 +31,9 @@ class Communicator {
   int rank() const;
   int world_size() const;
   const char* description() const;  // "1 rank", "2 ranks, Open MPI 4.1.4", "8 ranks, NCCL 2.28.9"
+
+  /// Where each call below is noted with its kind and size; null: one rank.
+  CollectiveLog* collectives() const;
 
   /// Memory of the device as Device::allocate() gives it, which the library may send from and receive in without copies
   /// of its own. Lives until the first of both goes.

@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "comm/collective_log.h"
 #include "comm/collectives.h"
 #include "comm/launch.h"
 #include "comm/mpi_library.h"
@@ -76,14 +77,21 @@ struct Communicator::Impl {
   /// Says what this rank is in, for the message of one who waits there in vain.
   class Within {
    public:
-    Within(Impl& impl, const char* collective) : rendezvous_(impl.rendezvous), before_(rendezvous_.doing(collective)) {}
+    Within(Impl& impl, const char* name, const Collective& collective)
+        : rendezvous_(impl.rendezvous), before_(rendezvous_.doing(name)), waits_(numbered(impl, collective)) {}
     ~Within() { rendezvous_.doing(before_); }
     Within(const Within&) = delete;
     Within& operator=(const Within&) = delete;
 
    private:
+    static CollectiveLog* numbered(Impl& impl, const Collective& collective) {
+      impl.rendezvous.collectives()->add(collective);
+      return impl.rendezvous.collectives();
+    }
+
     Rendezvous& rendezvous_;
     const char* const before_;
+    const WaitForRanks waits_;
   };
 
   /// The elements that a rank sums: an even share, the last ones less or none.
@@ -193,6 +201,8 @@ int Communicator::world_size() const { return impl_ ? impl_->world_size : 1; }
 
 const char* Communicator::description() const { return impl_ ? impl_->description.c_str() : "1 rank"; }
 
+CollectiveLog* Communicator::collectives() const { return impl_ ? impl_->rendezvous.collectives() : nullptr; }
+
 std::byte* Communicator::allocate(Device& device, std::size_t bytes) { return device.allocate(bytes); }
 
 Stream& Communicator::beside(Stream& stream) { return stream; }
@@ -203,28 +213,28 @@ void Communicator::join(Stream&) {}
 void Communicator::all_reduce_sum(float* values, std::size_t count, Stream& stream) {
   if (!impl_) return;
   const Launched launched(stream.listener, stream, LaunchKind::collective);
-  const Impl::Within within(*impl_, "all-reduce");
+  const Impl::Within within(*impl_, "all-reduce", {CollectiveKind::all_reduce, CollectiveType::fp32, count});
   impl_->all_reduce(values, count);
 }
 
 void Communicator::all_reduce_sum(double* values, std::size_t count, Stream& stream) {
   if (!impl_) return;
   const Launched launched(stream.listener, stream, LaunchKind::collective);
-  const Impl::Within within(*impl_, "all-reduce");
+  const Impl::Within within(*impl_, "all-reduce", {CollectiveKind::all_reduce, CollectiveType::fp64, count});
   impl_->all_reduce(values, count);
 }
 
 void Communicator::all_reduce_sum(bf16* values, std::size_t count, Stream& stream) {
   if (!impl_) return;
   const Launched launched(stream.listener, stream, LaunchKind::collective);
-  const Impl::Within within(*impl_, "all-reduce");
+  const Impl::Within within(*impl_, "all-reduce", {CollectiveKind::all_reduce, CollectiveType::bf16, count});
   impl_->all_reduce(values, count);
 }
 
 void Communicator::all_reduce_max(double* values, std::size_t count, Stream& stream) {
   if (!impl_) return;
   const Launched launched(stream.listener, stream, LaunchKind::collective);
-  const Impl::Within within(*impl_, "all-reduce");
+  const Impl::Within within(*impl_, "all-reduce", {CollectiveKind::all_reduce_max, CollectiveType::fp64, count});
   for (const double* rank : impl_->all_of(values, count))
     for (std::size_t i = 0; i < count; ++i) values[i] = std::max(values[i], rank[i]);
 }
@@ -232,21 +242,21 @@ void Communicator::all_reduce_max(double* values, std::size_t count, Stream& str
 void Communicator::reduce_scatter_sum(float* data, std::size_t share, Stream& stream) {
   if (!impl_) return;
   const Launched launched(stream.listener, stream, LaunchKind::collective);
-  const Impl::Within within(*impl_, "reduce-scatter");
+  const Impl::Within within(*impl_, "reduce-scatter", {CollectiveKind::reduce_scatter, CollectiveType::fp32, share});
   impl_->reduce_scatter(data, share * static_cast<std::size_t>(impl_->world_size), share);
 }
 
 void Communicator::reduce_scatter_sum(bf16* data, std::size_t share, Stream& stream) {
   if (!impl_) return;
   const Launched launched(stream.listener, stream, LaunchKind::collective);
-  const Impl::Within within(*impl_, "reduce-scatter");
+  const Impl::Within within(*impl_, "reduce-scatter", {CollectiveKind::reduce_scatter, CollectiveType::bf16, share});
   impl_->reduce_scatter(data, share * static_cast<std::size_t>(impl_->world_size), share);
 }
 
 void Communicator::all_gather(const void* mine, void* data, std::size_t share, Stream& stream) {
   if (!impl_) return;
   const Launched launched(stream.listener, stream, LaunchKind::collective);
-  const Impl::Within within(*impl_, "all-gather");
+  const Impl::Within within(*impl_, "all-gather", {CollectiveKind::all_gather, CollectiveType::bytes, share});
   impl_->gather(static_cast<const std::byte*>(mine), static_cast<std::byte*>(data),
                 share * static_cast<std::size_t>(impl_->world_size), share);
 }
@@ -254,7 +264,7 @@ void Communicator::all_gather(const void* mine, void* data, std::size_t share, S
 void Communicator::broadcast(void* data, std::size_t bytes, int root, Stream& stream) {
   if (!impl_) return;
   const Launched launched(stream.listener, stream, LaunchKind::collective);
-  const Impl::Within within(*impl_, "broadcast");
+  const Impl::Within within(*impl_, "broadcast", {CollectiveKind::broadcast, CollectiveType::bytes, bytes});
   impl_->mpi.broadcast(data, bytes, root);
 }
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "comm/blocked_signals.h"
+#include "comm/collective_log.h"
 #include "comm/collectives.h"
 #include "comm/launch.h"
 #include "comm/rendezvous.h"
@@ -92,6 +93,7 @@ struct Communicator::Impl {
   Impl(const Launch& launch, Rendezvous& rendezvous)
       : rank(launch.rank),
         world_size(launch.world_size),
+        log(rendezvous.collectives()),
         description(std::to_string(world_size) + " ranks, " + version()) {
     ncclUniqueId id{};
     if (rank == 0) check(ncclGetUniqueId(&id), "ncclGetUniqueId");
@@ -125,6 +127,7 @@ struct Communicator::Impl {
   }
 
   const int rank, world_size;
+  CollectiveLog* const log;  // of what the host has put on a stream: it is in none of them
   const std::string description;
   ncclComm_t comm = nullptr;
   std::optional<ErrorWatch> watch;
@@ -143,6 +146,8 @@ Communicator::~Communicator() = default;
 int Communicator::rank() const { return impl_ ? impl_->rank : 0; }
 int Communicator::world_size() const { return impl_ ? impl_->world_size : 1; }
 const char* Communicator::description() const { return impl_ ? impl_->description.c_str() : "1 rank"; }
+
+CollectiveLog* Communicator::collectives() const { return impl_ ? impl_->log : nullptr; }
 
 /// Of this memory NCCL makes known to the links what a captured graph's collectives use (NVLink SHARP from NCCL 2.19
 /// on), where the machine has them. Where it cannot be had, the device's own does, or says what is free.
@@ -183,30 +188,35 @@ void Communicator::join(Stream& stream) {
 void Communicator::all_reduce_sum(float* values, std::size_t count, Stream& stream) {
   if (!impl_) return;
   const Launched launched(stream.listener, stream, LaunchKind::collective);
+  impl_->log->add({CollectiveKind::all_reduce, CollectiveType::fp32, count});
   check(ncclAllReduce(values, values, count, ncclFloat32, ncclSum, impl_->comm, stream.handle), "ncclAllReduce");
 }
 
 void Communicator::all_reduce_sum(double* values, std::size_t count, Stream& stream) {
   if (!impl_) return;
   const Launched launched(stream.listener, stream, LaunchKind::collective);
+  impl_->log->add({CollectiveKind::all_reduce, CollectiveType::fp64, count});
   check(ncclAllReduce(values, values, count, ncclFloat64, ncclSum, impl_->comm, stream.handle), "ncclAllReduce");
 }
 
 void Communicator::all_reduce_sum(bf16* values, std::size_t count, Stream& stream) {
   if (!impl_) return;
   const Launched launched(stream.listener, stream, LaunchKind::collective);
+  impl_->log->add({CollectiveKind::all_reduce, CollectiveType::bf16, count});
   check(ncclAllReduce(values, values, count, ncclBfloat16, ncclSum, impl_->comm, stream.handle), "ncclAllReduce");
 }
 
 void Communicator::all_reduce_max(double* values, std::size_t count, Stream& stream) {
   if (!impl_) return;
   const Launched launched(stream.listener, stream, LaunchKind::collective);
+  impl_->log->add({CollectiveKind::all_reduce_max, CollectiveType::fp64, count});
   check(ncclAllReduce(values, values, count, ncclFloat64, ncclMax, impl_->comm, stream.handle), "ncclAllReduce");
 }
 
 void Communicator::reduce_scatter_sum(float* data, std::size_t share, Stream& stream) {
   if (!impl_) return;
   const Launched launched(stream.listener, stream, LaunchKind::collective);
+  impl_->log->add({CollectiveKind::reduce_scatter, CollectiveType::fp32, share});
   float* mine = data + static_cast<std::size_t>(impl_->rank) * share;  // where NCCL works in place
   check(ncclReduceScatter(data, mine, share, ncclFloat32, ncclSum, impl_->comm, stream.handle), "ncclReduceScatter");
 }
@@ -214,6 +224,7 @@ void Communicator::reduce_scatter_sum(float* data, std::size_t share, Stream& st
 void Communicator::reduce_scatter_sum(bf16* data, std::size_t share, Stream& stream) {
   if (!impl_) return;
   const Launched launched(stream.listener, stream, LaunchKind::collective);
+  impl_->log->add({CollectiveKind::reduce_scatter, CollectiveType::bf16, share});
   bf16* mine = data + static_cast<std::size_t>(impl_->rank) * share;
   check(ncclReduceScatter(data, mine, share, ncclBfloat16, ncclSum, impl_->comm, stream.handle), "ncclReduceScatter");
 }
@@ -221,12 +232,14 @@ void Communicator::reduce_scatter_sum(bf16* data, std::size_t share, Stream& str
 void Communicator::all_gather(const void* mine, void* data, std::size_t share, Stream& stream) {
   if (!impl_) return;
   const Launched launched(stream.listener, stream, LaunchKind::collective);
+  impl_->log->add({CollectiveKind::all_gather, CollectiveType::bytes, share});
   check(ncclAllGather(mine, data, share, ncclUint8, impl_->comm, stream.handle), "ncclAllGather");
 }
 
 void Communicator::broadcast(void* data, std::size_t bytes, int root, Stream& stream) {
   if (!impl_) return;
   const Launched launched(stream.listener, stream, LaunchKind::collective);
+  impl_->log->add({CollectiveKind::broadcast, CollectiveType::bytes, bytes});
   check(ncclBroadcast(data, data, bytes, ncclUint8, root, impl_->comm, stream.handle), "ncclBroadcast");
 }
 

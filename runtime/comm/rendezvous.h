@@ -14,7 +14,8 @@
 
 namespace llmc {
 
-class Mpi;  // comm/mpi_library.h
+class CollectiveLog;  // comm/collective_log.h
+class Mpi;            // comm/mpi_library.h
 
 /// The ranks form a star: rank 0 listens, the others connect. From the constructor to leave() a thread sends a beat
 /// each `Limits::beat`. Rank 0 watches the others, and they watch rank 0. One that is killed (its connection closes),
@@ -23,13 +24,16 @@ class Mpi;  // comm/mpi_library.h
 /// that was doing, and ends with _exit(170), whatever its other threads do.
 ///
 /// Calls are collective where they say so: every rank makes them in the same order, from one thread at a time. They
-/// wait as long as it takes, since the others may be saving; the heartbeats find the dead.
+/// are numbered together with the Communicator's, and heartbeats tell rank 0 the number, kind and size of the last
+/// ones. Two ranks with different ones of the same number, or a wait longer than `Limits::collective`, end all ranks
+/// with _exit(170): rank 0 writes a table of ranks, steps, phases and collectives.
 class Rendezvous {
  public:
   struct Limits {
-    std::chrono::milliseconds start{600000};   // for all ranks to come
-    std::chrono::milliseconds beat{1000};      // from one heartbeat to the next
-    std::chrono::milliseconds silence{30000};  // without any: the rank is lost
+    std::chrono::milliseconds start{600000};       // for all ranks to come
+    std::chrono::milliseconds beat{1000};          // from one heartbeat to the next
+    std::chrono::milliseconds silence{30000};      // without any: the rank is lost
+    std::chrono::milliseconds collective{600000};  // for one, where 100 steps are not longer
   };
   static constexpr std::size_t kMaxText = std::size_t{16} << 20;  // bytes that a rank may give to a call
 
@@ -68,6 +72,9 @@ class Rendezvous {
   void at(std::int64_t step, const char* doing);
   /// The same within the step, such as the name of a collective; returns what was said before.
   const char* doing(const char* now);
+
+  /// Where collectives and waits for the others are noted; null: one rank.
+  CollectiveLog* collectives();
 
   /// Tells the others that this rank ends with an error, so that they print it and end too. The last call but the
   /// destructor's.

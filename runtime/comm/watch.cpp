@@ -43,6 +43,7 @@ Watch::Watch(const Launch& launch, const Rendezvous::Limits& limits, Assembly as
       world_size_(launch.world_size),
       limits_(limits),
       hosts_(std::move(assembly.hosts)),
+      judge_(launch.world_size, limits.collective),
       next_beat_(steady_clock::now()),
       gathered_(static_cast<std::size_t>(launch.world_size)),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
@@ -68,6 +69,8 @@ Watch::~Watch() {
 }
 
 std::vector<std::string> Watch::call(Word word, const std::string& text) {
+  log_.add({word == Word::leave ? CollectiveKind::leave : CollectiveKind::text, CollectiveType::none, 0});
+  const WaitForRanks waits(&log_);
   std::unique_lock lock(mutex_);
   if (ended_) throw Failure(Exit::internal, "a call to the other ranks after the end of the rendezvous");
   request_ = Call{word, text};
@@ -125,6 +128,7 @@ bool Watch::take_requests() {
 void Watch::begin_call(const Call& call) {
   ++number_;
   word_ = call.word;
+  if (rank_ != 0) beat();  // with the number that the call has here, for answer()
   if (rank_ == 0)
     take_text(0, call.word, number_, call.text);
   else
@@ -132,6 +136,8 @@ void Watch::begin_call(const Call& call) {
 }
 
 void Watch::say_farewell(const Farewell& farewell) {
+  beat();  // an error may come of ranks in different collectives, which rank 0 tells by this
+  if (over_) return;
   // Who ends because another is lost knows less of it than the heartbeats do.
   if (farewell.exit_code == static_cast<int>(Exit::peer_lost)) {
     const auto until = steady_clock::now() + 2 * limits_.beat;
@@ -159,10 +165,22 @@ void Watch::say_farewell(const Farewell& farewell) {
 }
 
 void Watch::beat() {
-  const auto message = std::make_shared<const std::string>(
-      encode(Word::beat, BodyWriter().number(static_cast<std::uint64_t>(step_.load())).text(doing_.load()).body()));
+  const RankReport mine = own_report();
+  BodyWriter body;
+  body.number(static_cast<std::uint64_t>(mine.step)).text(doing_.load());
+  write_report(body, mine);
+  const auto message = std::make_shared<const std::string>(encode(Word::beat, body.body()));
   for (Peer& peer : peers_) peer.connection.send(message);
   next_beat_ = steady_clock::now() + limits_.beat;
+  if (rank_ != 0) return;
+  judge_.hear(0, mine);
+  judge_collectives();
+}
+
+RankReport Watch::own_report() const { return {step_.load(), phase_.load(), log_.report()}; }
+
+void Watch::judge_collectives() {
+  if (const auto verdict = judge_.judge(steady_clock::now(), limits_.beat)) end_apart(verdict->what, verdict->table);
 }
 
 /// For something to read, for room to write, for a request or the next beat.
@@ -202,7 +220,19 @@ void Watch::take(Peer& peer, const Message& message) {
     case Word::beat:
       peer.step = static_cast<std::int64_t>(body.number());
       peer.doing = one_line(body.text());
-      return body.end();
+      {
+        RankReport report = read_report(body, peer.step);
+        report.phase = one_line(report.phase);
+        body.end();
+        if (!from_root) judge_.hear(peer.rank, std::move(report));
+      }
+      return;
+    case Word::apart: {
+      if (!from_root) break;
+      const std::string what = one_line(body.text());
+      body.end();
+      return end_apart(what, "");
+    }
     case Word::gather:
     case Word::leave: {
       if (from_root) break;
@@ -226,6 +256,8 @@ void Watch::take(Peer& peer, const Message& message) {
       peer.doing = one_line(body.text());
       Loss loss = loss_of(peer, fmt::format("it ended with exit code {}: {}", code, one_line(body.text())));
       loss.told = true;
+      judge_.hear(0, own_report());
+      if (const auto verdict = judge_.different()) return end_apart(verdict->what, verdict->table);
       return lose(loss);
     }
     case Word::lost: {
@@ -251,6 +283,8 @@ void Watch::take_text(int rank, Word word, std::uint64_t number, std::string tex
 }
 
 void Watch::answer() {
+  judge_.hear(0, own_report());
+  if (const auto verdict = judge_.different()) return end_apart(verdict->what, verdict->table);
   std::vector<std::string> texts;
   for (std::size_t rank = 0; rank < gathered_.size(); ++rank) {
     if (static_cast<Word>((*gathered_[rank])[0]) != *word_) {
@@ -319,6 +353,18 @@ void Watch::lose(const Loss& loss) {
   }
   write_error_line(last_line(what));
   finish(loss.rank);
+  std::this_thread::sleep_for(kOwnEnd);
+  _exit(static_cast<int>(Exit::peer_lost));
+}
+
+void Watch::end_apart(const std::string& what, const std::string& table) {
+  if (rank_ == 0)
+    for (Peer& peer : peers_) {
+      peer.connection.send(Word::apart, BodyWriter().text(what).body());
+      peer.connection.flush();
+    }
+  write_error_line(rank_ == 0 ? last_line(what) + "\n" + table : last_line(what) + "; rank 0 has the table");
+  finish();
   std::this_thread::sleep_for(kOwnEnd);
   _exit(static_cast<int>(Exit::peer_lost));
 }

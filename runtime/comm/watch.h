@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "comm/assembly.h"
+#include "comm/collective_judge.h"
+#include "comm/collective_log.h"
 #include "comm/launch.h"
 #include "comm/rendezvous.h"
 
@@ -27,8 +29,10 @@ class Watch {
   const std::vector<std::string>& hosts() const { return hosts_; }
   std::vector<std::string> gather(const std::string& mine) { return call(Word::gather, mine); }
   void leave() { call(Word::leave, ""); }
+  CollectiveLog& collectives() { return log_; }
   void at(std::int64_t step, const char* doing) {
     step_.store(step, std::memory_order_relaxed);
+    phase_.store(doing, std::memory_order_relaxed);
     doing_.store(doing, std::memory_order_relaxed);
   }
   const char* doing(const char* now) { return doing_.exchange(now, std::memory_order_relaxed); }
@@ -74,6 +78,10 @@ class Watch {
   void answer();
   void deliver(std::vector<std::string> texts);
   void judge_silence();
+  RankReport own_report() const;
+  void judge_collectives();
+  /// As lose(), of ranks that all live. `table`: rank 0's.
+  void end_apart(const std::string& what, const std::string& table);
   void lose(const Loss& loss);
   bool main_ends_by_itself();
   Loss loss_of(const Peer& peer, std::string how) const;
@@ -85,10 +93,12 @@ class Watch {
   const Rendezvous::Limits limits_;
   const std::vector<std::string> hosts_;
   std::atomic<std::int64_t> step_{-1};
-  std::atomic<const char*> doing_{"start"};
+  std::atomic<const char*> doing_{"start"}, phase_{"start"};
+  CollectiveLog log_;
 
   // Of the thread alone.
   std::vector<Peer> peers_;
+  CollectiveJudge judge_;  // rank 0's
   MonotonicTime next_beat_;
   std::uint64_t number_ = 0;                          // of calls that this rank began
   std::optional<Word> word_;                          // of the call under way

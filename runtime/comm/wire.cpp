@@ -82,7 +82,7 @@ std::optional<Message> MessageReader::next() {
                     std::to_string(kVersion) + ": the ranks run different trainers");
   if (rest.size() < kHeader) return std::nullopt;
   const std::uint64_t word = get(rest, 6, 2), size = get(rest, 8, 8);
-  if (word < static_cast<std::uint64_t>(Word::hello) || word > static_cast<std::uint64_t>(Word::lost))
+  if (word < static_cast<std::uint64_t>(Word::hello) || word > static_cast<std::uint64_t>(Word::apart))
     throw WireError("a message of unknown kind " + std::to_string(word));
   if (size > limit_)
     throw WireError("a message of " + std::to_string(size) + " bytes, where " + std::to_string(limit_) +

@@ -24,6 +24,7 @@ enum class Word : std::uint16_t {
   left = 9,       // gathered, and then the end
   farewell = 10,  // an exit code and why
   lost = 11,      // from rank 0: who, and how
+  apart = 12,     // from rank 0: how the ranks' collectives differ, or which lasts too long
 };
 
 struct Message {

@@ -55,7 +55,7 @@ std::optional<Validation> Evaluation::run(Session& session, const std::function<
              ranks = static_cast<std::size_t>(session.ranks().world_size());
   const std::size_t rounds = (batches_.size() + ranks - 1) / ranks;
   const bool together = session.passes_together();
-  if (rank >= batches_.size() && !together) session.evaluate_nothing();
+  session.begin_evaluation();
   for (std::size_t i = rank; i < rounds * ranks; i += ranks) {
     if (interrupted()) return std::nullopt;
     const bool first = i == rank;

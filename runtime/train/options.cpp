@@ -152,6 +152,13 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
       ->type_name("SECONDS")
       ->check(CLI::Range(2, 86400))
       ->capture_default_str();
+  app.add_option(
+         "--collective-timeout", options.collective_timeout,
+         "of several ranks: seconds that one collective may last, or 100 steps where that is longer, before all "
+         "end with 170")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(2, 864000))
+      ->capture_default_str();
   app.add_option("--start-timeout", options.start_timeout,
                  "of several ranks: seconds for all to come together, or those that have come end with 170")
       ->type_name("SECONDS")

@@ -31,6 +31,7 @@ struct Options {
   std::vector<std::string> command;    // all of the words, for messages that show it again
   int ranks = 0;                       // to start on this machine; 0: this process is what its launcher says
   int peer_timeout = 30;               // seconds of silence after which another rank is lost
+  int collective_timeout = 600;        // seconds that a collective may last, where 100 steps are not longer
   int start_timeout = 600;             // seconds within which all ranks must have come
   double deadline = 0;                 // seconds from the start by which everything is saved; 0: none
   int threads = 0;                     // 0: OMP_NUM_THREADS or the affinity mask

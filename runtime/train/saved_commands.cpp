@@ -209,6 +209,7 @@ void sample(const SampleCommand& command, const Program& program) {
   const Sampling sampling(values, tokenizer ? &*tokenizer : nullptr, info, command.seed.value_or(chosen.values.seed));
 
   Loaded loaded(command, WeightFiles(chosen.model.folder, info.parameters), program);
+  loaded.session().gather_weights();
   const std::int64_t step = chosen.model.state ? chosen.model.state->step : 0;
   const bool terminal = isatty(STDOUT_FILENO);
   const auto shown = [&](const std::string& text) { return terminal ? printable(text) : text; };

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "comm/collective_log.h"
 #include "comm/collectives.h"
 #include "device/range.h"
 #include "error.h"
@@ -63,10 +64,10 @@ Session::Session(Device& device, Communicator& ranks, const Program& program)
       places_(program.info, shares_, ranks.world_size()),
       arena_(allocate_arena(device, ranks, program.info, places_.bytes())),
       flat_(device, ranks, arena_, program.info, shares_, places_),
-      micro_batches_{Replay(device), Replay(device), Replay(device), Replay(device)},
-      optimizer_step_(device),
-      evaluations_{Replay(device), Replay(device)},
-      audit_(device),
+      micro_batches_{replay(), replay(), replay(), replay()},
+      optimizer_step_(replay()),
+      evaluations_{replay(), replay()},
+      audit_(replay()),
       state_(program.info, flat_),
       block_(input_block(program.info.buffers)),
       inputs_(device, arena_ + block_.offset, slots(arena_, info()), block_.bytes, slot_count(info())),
@@ -78,6 +79,8 @@ Session::Session(Device& device, Communicator& ranks, const Program& program)
   step_ = program_.create(device_, ranks, shares_, arena_, places_.shared());
 }
 
+NumberedReplay Session::replay() const { return {device_, ranks_.collectives()}; }
+
 Session::~Session() { program_.destroy(step_); }
 
 template <typename T>
@@ -88,6 +91,7 @@ void Session::copy_in(std::byte* to, std::span<const T> values) {
 template <typename T>
 void Session::copy_out(const std::byte* from, std::span<T> values) {
   device_.copy_out(values.data(), from, values.size_bytes());
+  const WaitForRanks waits(ranks_.collectives());
   device_.synchronize();
 }
 
@@ -129,6 +133,11 @@ void Session::refresh_copies() {
 void Session::gather_weights() {
   if (!gathered_) program_.gather_weights(*step_);
   gathered_ = true;
+}
+
+/// A pass does not gather by itself: a rank that has no pass would leave that out, and its others wait for it.
+void Session::need_whole_weights() const {
+  if (!gathered_) throw Failure(Exit::internal, "a pass without an update reads weights that were not gathered");
 }
 
 void Session::send_inputs(const MicroBatch& micro, const StepScalars& scalars, const OptimizerScalars& optimizer) {
@@ -182,6 +191,7 @@ void Session::send(const StepBatch& batch, const OptimizerScalars& optimizer, St
 
 Session::Finished Session::finish(TraceWriter* trace, float lr) {
   Finished finished{};
+  std::optional<WaitForRanks> waits(ranks_.collectives());
   const auto receive = [](ReadBack& from) {
     StepResults results;
     std::memcpy(&results, from.receive().data(), sizeof results);
@@ -193,6 +203,7 @@ Session::Finished Session::finish(TraceWriter* trace, float lr) {
     const std::span<const std::byte> norms = norms_->receive();
     finished.norms = {reinterpret_cast<const float*>(norms.data()), norms.size() / sizeof(float)};
   }
+  waits.reset();
   // The optimizer reads gradients and scales them on the way: the buffer still holds them as they were before clipping.
   if (trace) {
     const StepResults& r = finished.results;
@@ -205,7 +216,7 @@ void Session::evaluate(const MicroBatch& batch, float loss_scale, bool first) {
   StepScalars scalars{};
   scalars.loss_scale = loss_scale;
   const Range range(device_.stream(), "evaluation");
-  gather_weights();
+  need_whole_weights();
   copy_in(place(Use::scalars), std::span<const StepScalars>(&scalars, 1));
   copy_in(place(Use::tokens), std::span(batch.inputs));
   copy_in(place(Use::targets), std::span(batch.targets));
@@ -220,7 +231,10 @@ void Session::run_piece(StepPiece piece, std::size_t layer) {
   }
 }
 
-void Session::evaluate_nothing() { device_.zero(place(Use::results), sizeof(StepResults)); }
+void Session::begin_evaluation() {
+  gather_weights();
+  device_.zero(place(Use::results), sizeof(StepResults));
+}
 
 Session::Evaluated Session::evaluated() {
   static_assert(offsetof(StepResults, top1) == offsetof(StepResults, loss) + sizeof(double), "summed in one");
@@ -255,7 +269,7 @@ double Session::audit(const StepBatch& batch, bool masters) {
 void Session::next_logits(std::span<const std::int32_t> tokens, std::span<const std::int32_t> positions,
                           std::vector<float>& logits) {
   const Range range(device_.stream(), "sampling");
-  gather_weights();
+  need_whole_weights();
   copy_in(place(Use::tokens), tokens);
   copy_in(place(Use::positions), positions);
   follow_logits();
@@ -263,7 +277,10 @@ void Session::next_logits(std::span<const std::int32_t> tokens, std::span<const 
   copy_out(place(Use::sample_logits), std::span(logits));
 }
 
-void Session::follow_logits() { program_.next_logits(*step_); }
+void Session::follow_logits() {
+  need_whole_weights();
+  program_.next_logits(*step_);
+}
 
 Session::DeviceState::DeviceState(const ProgramInfo& info, FlatBuffers& flat) : flat_(flat) {
   const auto add = [&](const Buffer& buffer, const std::string& prefix) {

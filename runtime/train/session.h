@@ -12,10 +12,10 @@
 #include "checkpoint/state_access.h"
 #include "data/micro_batch.h"
 #include "device/pipeline.h"
-#include "device/replay.h"
 #include "shares.h"
 #include "train/arena_places.h"
 #include "train/flat_buffers.h"
+#include "train/numbered_replay.h"
 #include "train/optimizer.h"
 #include "train/program.h"
 
@@ -75,23 +75,23 @@ class Session {
   /// Waits for the oldest step that was sent. `trace` as for send(); `lr` is written to it.
   Finished finish(TraceWriter* trace, float lr);
 
-  /// Makes the weights whole that the last step of all ranks has written, as evaluate() and next_logits() do first.
-  /// Collective.
+  /// Makes the weights whole that the last step of all ranks has written. Collective: every rank calls it, whatever
+  /// part of the passes it has. evaluate(), next_logits() and follow_logits() throw Failure(internal) without it.
   void gather_weights();
   /// Whether every rank has a part in each pass of each other: they gather weights for it.
   bool passes_together() const { return shares_.ranks() > 1 && info().shard == Shard::parameters; }
 
+  /// Makes the weights whole and sets the sums to 0, which stay so where this rank has no part. Collective.
+  void begin_evaluation();
   /// Sums over the targets, of losses and of those that are the first choice, times `loss_scale`, added to those before
   /// unless `first`.
   void evaluate(const MicroBatch& batch, float loss_scale, bool first);
   /// A part of a step alone, on what lies in the arena: for times, not for results.
   void run_piece(StepPiece piece, std::size_t layer);
-  /// In place of evaluate() where this rank has no part of it.
-  void evaluate_nothing();
   struct Evaluated {
     double loss, top1;  // as in StepResults
   };
-  /// What was evaluated since the last `first`, by all ranks, each of which calls this.
+  /// What was evaluated since begin_evaluation(), by all ranks, each of which calls this.
   Evaluated evaluated();
 
   /// Sum of the losses of this rank's part of a batch, in nats, as audit.compute has them (Program::audit, which is
@@ -129,7 +129,9 @@ class Session {
   const Buffer& buffer(Use use) const { return buffer_of(info().buffers, use); }
   std::byte* place(Use use) const { return arena_ + places_.of(buffer(use)); }
   FlatSource source(Use use);
+  NumberedReplay replay() const;
   std::size_t passes_of_all() const;
+  void need_whole_weights() const;
   template <typename T>
   void copy_in(std::byte* to, std::span<const T> values);
   template <typename T>
@@ -145,10 +147,10 @@ class Session {
   FlatBuffers flat_;
   bool gathered_ = false;  // the weights that this rank reads are whole
   Step* step_;
-  std::array<Replay, 4> micro_batches_;  // [first + 2 * last]: middle, first, last, only
-  Replay optimizer_step_;
-  std::array<Replay, 2> evaluations_;  // [first]
-  Replay audit_;
+  std::array<NumberedReplay, 4> micro_batches_;  // [first + 2 * last]: middle, first, last, only
+  NumberedReplay optimizer_step_;
+  std::array<NumberedReplay, 2> evaluations_;  // [first]
+  NumberedReplay audit_;
   DeviceState state_;
   const InputBlock block_;
   InputRing inputs_;

@@ -323,6 +323,7 @@ int train_as_rank(int argc, char** argv, const Options& options, const Program& 
   Rendezvous::Limits limits;
   limits.start = std::chrono::seconds(options.start_timeout);
   limits.silence = std::chrono::seconds(options.peer_timeout);
+  limits.collective = std::chrono::seconds(options.collective_timeout);
   Rendezvous rendezvous(launch, limits);
   try {
     const int code = train(argc, argv, options, program, launch, rendezvous);

@@ -395,6 +395,13 @@ FAULTS = [
     fault("the_last_rank_takes_the_gap", "runtime/shares.h", "{bucket.offset + bucket.elements, offset + count}", "{offset + count}",
           "test_train Shares.*"),
     fault("every_rank_evaluates_all", "runtime/train/evaluation.cpp", "i += ranks", "i += 1", "run_ranks"),
+    fault("a_rank_without_a_part_does_not_gather", "runtime/train/evaluation.cpp", "  session.begin_evaluation();",
+          "  if (rank < batches_.size() || together) session.begin_evaluation();", "run_ranks"),
+    fault("different_collectives_are_not_told", "runtime/comm/collective_judge.cpp", "first->second.first == collective", "true",
+          "test_comm Collectives.*"),
+    fault("no_collective_lasts_too_long", "runtime/comm/collective_judge.cpp", "longest->waited <= longest_allowed()",
+          "longest->waited <= 1000 * longest_allowed()", "test_comm Collectives.*"),
+    fault("who_computes_waits", "runtime/comm/collective_judge.cpp", "waits % 2 == 1 && waits", "waits", "test_comm Collectives.*"),
     fault("a_rank_that_fails_waits_for_the_others", "runtime/comm/nccl.cpp", "if (std::uncaught_exceptions() > exceptions)",
           "if (std::uncaught_exceptions() > exceptions + 1)", "test_sim Nccl.ARankThatFails*"),
     # ranks that are no longer alike, and what is lost

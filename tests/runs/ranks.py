@@ -167,6 +167,27 @@ class Ranks(RanksTest):
             for step, (ours, alone) in enumerate(zip(losses[name], losses["hundred-1-none"]), 1):
                 self.assertLess(abs(ours / alone - 1), 1e-5, f"{ranks} ranks, shard {shard}, step {step}")
 
+    def test_work_that_does_not_divide(self):
+        """Each number of ranks goes on with the run of another, with validation sets of fewer micro-batches than ranks, of as many
+        and of one more; evaluation, samples, saves and requests fall on every second step."""
+        sets = {f"of{count}": count for count in (1, 2, 4, 6)}
+        for name, count in sets.items():
+            harness.write_shard(os.path.join(self.folder, name + ".bin"), count * 24 + 1, 40 + count)
+        words = [f"data.validation={{path: {self.folder}/val-*.bin, {', '.join(f'{name}: {self.folder}/{name}.bin' for name in sets)}}}", "evaluation.every=2",
+                 "evaluation.sequences=6", "sampling.every=2", "checkpoint.every=2", "schedule.steps=10"]
+        losses = {}
+        for shard in (*SHARDS, "alone"):
+            for turn, ranks in enumerate((5, 3, 1, 4, 2)):
+                self.train(1 if shard == "alone" else ranks, self.trainer(shard="none" if shard == "alone" else shard), f"undivided-{shard}",
+                           "--steps", 2 * turn + 2, *words)
+            lines = harness.json_lines(self.path(f"undivided-{shard}", "metrics.jsonl"))
+            losses[shard] = [value for line in lines for key, value in line.items() if key == "loss" or key.startswith("val_loss")]
+            self.assertEqual(len(losses[shard]), 10 + 5 * (1 + len(sets)), shard)
+            self.assertEqual(len(harness.json_lines(self.path(f"undivided-{shard}", "samples.jsonl"))), 5 * 2, shard)
+        for shard in SHARDS:
+            for ours, alone in zip(losses[shard], losses["alone"]):
+                self.assertLess(abs(ours / alone - 1), TRAINED["fp32"], shard)
+
     def test_gradients_in_bf16_are_rounded_once_by_each_rank(self):
         self.train(1, self.trainer(), "sent-alone", "--trace", self.path("sent-alone-trace"), "--steps", 2)
         exact = self.gradients("sent-alone-trace")

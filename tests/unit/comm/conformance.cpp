@@ -1,6 +1,7 @@
 // What every communicator must do, on as many ranks as started this program: each operation with sizes 0 and 1, odd
 // ones and ones past every buffer, at addresses that are no multiple of 16, twice with equal bits. `conformance`
-// checks; `conformance MIB` measures the collectives of a step with gradients of that size.
+// checks; `conformance MIB` measures the collectives of a step with gradients of that size; `conformance --fault HOW`
+// ends with 170, HOW the last rank fails: it skips one, sends another size, or sleeps (skip, size, sleep).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,9 +12,11 @@
 #include <cstring>
 #include <functional>
 #include <string>
+#include <thread>
 #include <type_traits>
 #include <vector>
 
+#include "comm/collective_log.h"
 #include "comm/collectives.h"
 #include "comm/launch.h"
 #include "comm/rendezvous.h"
@@ -47,6 +50,19 @@ class Conformance {
       }
     }
     return wrong_;
+  }
+
+  /// What ends all ranks with 170 and a table: a rank that skips a collective, sends another size, or sleeps.
+  void fail(const std::string& how) {
+    const bool fails = ranks_.rank() == ranks_.world_size() - 1;
+    auto* data = reinterpret_cast<float*>(device_.allocate(4096));
+    rendezvous_.at(3, "training");
+    rendezvous_.barrier();
+    if (fails && how == "sleep") std::this_thread::sleep_for(std::chrono::hours(1));
+    if (!(fails && how == "skip")) ranks_.all_reduce_sum(data, fails && how == "size" ? 63 : 64, device_.stream());
+    ranks_.all_gather(data, 256 / n_, device_.stream());
+    const WaitForRanks waits(ranks_.collectives());
+    device_.synchronize();
   }
 
   void measure(std::size_t bytes) {
@@ -251,13 +267,18 @@ class Conformance {
 
 int run(int argc, char** argv) {
   const Launch launch = find_launch([](const char* name) { return std::getenv(name); });
-  Rendezvous rendezvous(launch, {});
+  Rendezvous::Limits limits;
+  limits.beat = std::chrono::milliseconds(200);
+  if (argc > 2) limits.collective = std::chrono::seconds(2);
+  Rendezvous rendezvous(launch, limits);
   try {
     Device device(Device::index_of(launch.local_rank), std::getenv("OMP_NUM_THREADS") ? 0 : 1);
     Communicator ranks(device, launch, rendezvous);
     Conformance conformance(device, ranks, rendezvous);
     int wrong = 0;
-    if (argc > 1)
+    if (argc > 2)
+      conformance.fail(argv[2]);
+    else if (argc > 1)
       conformance.measure(std::strtoull(argv[1], nullptr, 10) << 20);
     else
       wrong = conformance.run();

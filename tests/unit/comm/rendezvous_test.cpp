@@ -7,6 +7,8 @@
 
 #include <thread>
 
+#include "comm/collective_judge.h"
+#include "comm/collective_log.h"
 #include "processes.h"
 
 namespace llmc::ranks {
@@ -326,6 +328,103 @@ TEST(Rendezvous, ASignalIsTheMainThreads) {
     rendezvous.leave();
     return wrong;
   }));
+}
+
+/// Ranks at step 3 in "training" that end with 170, each with this sentence; rank 0 alone shows the table.
+void expect_apart(const std::vector<End>& ends, const std::string& what, const std::vector<std::string>& rows) {
+  for (std::size_t rank = 0; rank < ends.size(); ++rank) {
+    EXPECT_EQ(ends[rank].code, 170) << rank << ": " << ends[rank].err;
+    EXPECT_THAT(ends[rank].err, HasSubstr(what)) << rank;
+  }
+  for (const std::string& row : rows) EXPECT_THAT(ends[0].err, HasSubstr(row));
+  EXPECT_THAT(ends[1].err, HasSubstr("rank 0 has the table"));
+}
+
+constexpr Collective kSum{CollectiveKind::all_reduce, CollectiveType::fp32, 96};
+constexpr Collective kGather{CollectiveKind::all_gather, CollectiveType::bytes, 64};
+
+/// Ranks that call what `calls` says, and wait in the last.
+std::vector<End> collectives_of(int world_size, const std::function<std::vector<Collective>(int)>& calls,
+                                std::chrono::milliseconds limit) {
+  Rendezvous::Limits limits = kLimits;
+  limits.silence = 20s;
+  limits.collective = limit;
+  std::vector<Process> processes = start(
+      world_size,
+      [&](int rank, Rendezvous& rendezvous) {
+        rendezvous.at(3, "training");
+        for (const Collective& collective : calls(rank)) rendezvous.collectives()->add(collective);
+        const WaitForRanks waits(rendezvous.collectives());
+        wait_for_the_others();
+        return 0;
+      },
+      limits);
+  return wait(processes);
+}
+
+TEST(Collectives, ARankThatSkipsOneEndsAll) {
+  const auto calls = [](int rank) { return rank == 2 ? std::vector{kSum, kGather} : std::vector{kSum, kSum, kGather}; };
+  expect_apart(collectives_of(3, calls, 1h),
+               "the ranks are in different collectives: number 2 is all-reduce of 96 fp32 on rank 0 and all-gather of "
+               "64 bytes on rank 2",
+               {"ranks 0-1                3  training                  number 3, all-gather of 64 bytes, waits",
+                "rank 2                   3  training                  number 2, all-gather of 64 bytes, waits"});
+}
+
+TEST(Collectives, AnotherSizeEndsAll) {
+  const auto calls = [](int rank) {
+    return std::vector{kGather, rank == 1 ? Collective{CollectiveKind::all_reduce, CollectiveType::fp32, 95} : kSum};
+  };
+  expect_apart(collectives_of(2, calls, 1h),
+               "number 2 is all-reduce of 96 fp32 on rank 0 and all-reduce of 95 fp32 on rank 1",
+               {"rank 0                   3", "rank 1                   3"});
+}
+
+TEST(Collectives, OneThatLastsTooLongEndsAll) {
+  expect_apart(collectives_of(
+                   2, [](int) { return std::vector{kSum}; }, 300ms),
+               "a collective lasts longer than 0.3 s",
+               {"ranks 0-1                3  training                  number 1, all-reduce of 96 fp32, waits"});
+}
+
+/// What the heartbeats of a rank that waits for `ms` in one collective come to.
+bool lasts_too_long(std::chrono::milliseconds ms, std::chrono::milliseconds limit, std::int64_t steps,
+                    std::chrono::milliseconds of_step, bool waits = true) {
+  CollectiveJudge judge(2, limit);
+  MonotonicTime now;
+  const auto beats = [&](std::chrono::milliseconds time, std::uint64_t turns, std::int64_t first) {
+    for (std::chrono::milliseconds at{0}; at < time; at += 100ms, now += 100ms) {
+      const std::int64_t step = first < 0 ? first : first + at / of_step;
+      for (const int rank : {0, 1}) judge.hear(rank, {step, "training", {1, {kSum}, turns}});
+      if (judge.judge(now, 100ms)) return true;
+    }
+    return false;
+  };
+  if (steps > 0 && beats(steps * of_step, 2, 0)) return true;
+  return beats(ms, waits ? 3 : 2, steps > 0 ? steps : -1);
+}
+
+TEST(Collectives, AHundredStepsMayBeLongerThanTheLimit) {
+  EXPECT_TRUE(lasts_too_long(12s, 10s, 0, 1h));
+  EXPECT_FALSE(lasts_too_long(9s, 10s, 0, 1h));
+  EXPECT_FALSE(lasts_too_long(99s, 10s, 0, 1h, false)) << "who computes for long is not lost";
+  EXPECT_FALSE(lasts_too_long(60s, 10s, 20, 1s)) << "100 steps are 100 s";
+}
+
+TEST(Collectives, TimeInWhichTheJudgeIsStoppedIsNone) {
+  CollectiveJudge judge(2, 10s);
+  for (const int rank : {0, 1}) judge.hear(rank, {1, "training", {1, {kSum}, 1}});
+  for (const std::chrono::seconds now : {0s, 3600s, 7200s}) EXPECT_FALSE(judge.judge(MonotonicTime(now), 1s));
+}
+
+TEST(Collectives, TheLogTellsTheNewest) {
+  CollectiveLog log;
+  for (std::size_t i = 1; i <= 200; ++i) log.add({CollectiveKind::broadcast, CollectiveType::bytes, i});
+  const CollectiveReport report = log.report();
+  EXPECT_EQ(report.count, 200);
+  ASSERT_EQ(report.newest.size(), CollectiveLog::kTold);
+  EXPECT_EQ(report.newest.back().text(), "broadcast of 200 bytes");
+  EXPECT_EQ(report.newest.front().text(), "broadcast of 193 bytes");
 }
 
 }  // namespace

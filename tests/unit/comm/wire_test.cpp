@@ -57,7 +57,7 @@ TEST(Wire, WhatIsNoMessageIsKnownAtItsFirstWrongByte) {
   EXPECT_THAT(nonsense(with(4, 2).substr(0, 6)), HasSubstr("version 2"));
   EXPECT_THAT(nonsense(with(5, 1)), HasSubstr("version 257"));
   EXPECT_THAT(nonsense(with(6, 0)), HasSubstr("unknown kind 0"));
-  EXPECT_THAT(nonsense(with(6, 12)), HasSubstr("unknown kind 12"));
+  EXPECT_THAT(nonsense(with(6, 13)), HasSubstr("unknown kind 13"));
 }
 
 TEST(Wire, LengthsHaveALimit) {
