@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int64_t kSteps = 100;  // that a collective may last
 
-double seconds(std::chrono::milliseconds time) { return std::chrono::duration<double>(time).count(); }
+double in_seconds(std::chrono::milliseconds time) { return std::chrono::duration<double>(time).count(); }
 
 }  // namespace
 
@@ -52,7 +52,7 @@ std::optional<CollectiveJudge::Verdict> CollectiveJudge::judge(MonotonicTime now
   if (longest->waited <= longest_allowed()) return std::nullopt;
   return Verdict{fmt::format("a collective lasts longer than {:g} s (--collective-timeout, or 100 steps where that is "
                              "longer): rank {} waits in it",
-                             seconds(longest_allowed()), longest - ranks_.begin()),
+                             in_seconds(longest_allowed()), longest - ranks_.begin()),
                  table()};
 }
 
