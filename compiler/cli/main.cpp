@@ -11,6 +11,7 @@
 #include "compiler/cli/options.h"
 #include "device/cpu/wait_policy.h"
 #include "error.h"
+#include "printable.h"
 
 namespace {
 
@@ -81,7 +82,7 @@ int internal(const std::exception& error) {
   fmt::print(stderr,
              "llmc is wrong, not your spec: {}\n`llmc emit SPEC --dump-ir DIR` writes the graph after each pass; "
              "report it with this line\n",
-             error.what());
+             llmc::printable_text(error.what()));
   return static_cast<int>(llmc::Exit::internal);
 }
 
@@ -98,7 +99,8 @@ int main(int argc, char** argv) {
   } catch (const llmc::Failure& failure) {
     if (failure.code() == llmc::Exit::internal) return internal(failure);
     const bool colour = llmc::cli::colour_on(2);
-    fmt::print(stderr, "{}error:{} {}\n", colour ? "\033[1;31m" : "", colour ? "\033[0m" : "", failure.what());
+    fmt::print(stderr, "{}error:{} {}\n", colour ? "\033[1;31m" : "", colour ? "\033[0m" : "",
+               llmc::printable_text(failure.what()));
     return static_cast<int>(failure.code());
   } catch (const std::exception& error) {
     return internal(error);

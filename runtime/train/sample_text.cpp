@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "train/sampling.h"
+#include "printable.h"
 
 namespace llmc {
 
@@ -43,7 +43,7 @@ std::string beginning_of(const Samples& samples, std::int64_t sample, const Toke
   std::vector<std::int32_t> tokens(static_cast<std::size_t>(samples.sequence_length()) + 1);
   samples.read(sample, tokens);
   tokens.resize(static_cast<std::size_t>(std::min(kTokens, samples.sequence_length())));
-  return tokenizer ? quoted(printable(tokenizer->decode(tokens))) : fmt::format("{}", fmt::join(tokens, " "));
+  return tokenizer ? quoted(printable_text(tokenizer->decode(tokens))) : fmt::format("{}", fmt::join(tokens, " "));
 }
 
 }  // namespace llmc

@@ -18,6 +18,7 @@
 #include "error.h"
 #include "executable.h"
 #include "files/durable_file.h"
+#include "printable.h"
 #include "run/history.h"
 #include "spec/print.h"
 #include "train/batches.h"
@@ -69,7 +70,8 @@ StepWindow timeline_steps(const Options& options, std::int64_t done, std::int64_
 void print_error(const char* text) {
   const char* no_colour = std::getenv("NO_COLOR");
   const bool colour = isatty(STDERR_FILENO) && !(no_colour && *no_colour);
-  std::fprintf(stderr, "%serror:%s %s\n", colour ? "\033[31m" : "", colour ? "\033[0m" : "", text);
+  std::fprintf(stderr, "%serror:%s %s\n", colour ? "\033[31m" : "", colour ? "\033[0m" : "",
+               printable_text(text).c_str());
 }
 
 /// What all ranks end by stands in the log of each; rank 0 shows it.
@@ -242,7 +244,7 @@ int train(int argc, char** argv, const Options& options, const Program& program,
                                        : signal == TrainLoop::kDeadline ? "--deadline"
                                                                         : signal_name(signal),
                                        loop.state().step, stop, how);
-  if (owner) std::fputs(text.c_str(), stderr);
+  if (owner) std::fputs(printable_text(text).c_str(), stderr);
   return static_cast<int>(Exit::resume_me);
 }
 
