@@ -13,7 +13,7 @@
 namespace llmc {
 
 enum class Word : std::uint16_t {
-  hello = 1,      // to rank 0: the rank, of how many, of which run, on which host
+  hello = 1,      // to rank 0: the rank, of how many, of which run and trainer, on which host
   accepted = 2,   // from rank 0: its host
   refused = 3,    // from rank 0: an exit code and why
   welcome = 4,    // from rank 0: all are there; the host of each
@@ -69,10 +69,13 @@ class BodyReader {
 /// Cuts a stream of bytes into messages. Holds no more than what has come, and no message past its limit.
 class MessageReader {
  public:
+  static constexpr std::size_t kHeader = 16;  // magic 4, version 2, word 2, length 8
   /// Of one body, in bytes.
   explicit MessageReader(std::size_t limit) : limit_(limit) {}
   void set_limit(std::size_t limit) { limit_ = limit; }
   void add(std::string_view bytes) { bytes_.append(bytes); }
+  /// Whether what has come is more than the longest message: next() takes one, or throws.
+  bool full() const { return bytes_.size() - taken_ > limit_ + kHeader; }
   /// The next whole message. Throws WireError; nothing after that can be read.
   std::optional<Message> next();
 

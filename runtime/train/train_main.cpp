@@ -267,7 +267,7 @@ Launch launch_of_this_process() {
 
 /// Trains as one of the launch's ranks; those who wait for this one hear of what it fails by.
 int train_as_rank(int argc, char** argv, const Options& options, const Program& program) {
-  const Launch launch = launch_of_this_process();
+  const Launch launch = identified(launch_of_this_process(), program.info.fingerprint, options.run);
   Rendezvous::Limits limits;
   limits.start = std::chrono::seconds(options.start_timeout);
   limits.silence = std::chrono::seconds(options.peer_timeout);
