@@ -131,11 +131,14 @@ bool Connection::flush() {
 
 bool Connection::receive() { return read(true); }
 
-bool Connection::drop() { return read(false); }
+bool Connection::drop() {
+  reader_.clear();
+  return read(false);
+}
 
 bool Connection::read(bool keep) {
   std::array<char, 1 << 16> buffer;
-  for (int reads = 0; reads < 64 && !(keep && reader_.full()); ++reads) {  // then it is the others' turn
+  for (int reads = 0; reads < 64; ++reads) {  // then it is the others' turn
     const ssize_t n = ::recv(fd(), buffer.data(), buffer.size(), 0);
     if (n > 0) {
       if (keep) reader_.add({buffer.data(), static_cast<std::size_t>(n)});

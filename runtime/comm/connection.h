@@ -64,10 +64,10 @@ class Connection {
   /// Writes what the system takes now. False: the connection is broken.
   bool flush();
 
-  /// Reads what has come, up to a little more than the longest message. False: the peer has closed, or the connection
+  /// Reads what has come. False: the peer has closed, or the connection
   /// is broken; what came before can be read.
   bool receive();
-  /// The same, and forgets what came.
+  /// The same, and forgets all that came.
   bool drop();
   /// Bytes so far.
   std::uint64_t received() const { return received_; }

@@ -5,6 +5,7 @@ namespace {
 
 constexpr std::uint32_t kMagic = 0x636d6c6c;  // "llmc"
 constexpr std::uint16_t kVersion = 2;
+constexpr std::size_t kHeader = 16;  // magic 4, version 2, word 2, length 8
 
 void put(std::string& bytes, std::uint64_t value, std::size_t size) {
   for (std::size_t i = 0; i < size; ++i) bytes += static_cast<char>(value >> (8 * i) & 0xff);
@@ -21,7 +22,7 @@ std::uint64_t get(std::string_view bytes, std::size_t at, std::size_t size) {
 
 std::string encode(Word word, std::string_view body) {
   std::string bytes;
-  bytes.reserve(MessageReader::kHeader + body.size());
+  bytes.reserve(kHeader + body.size());
   put(bytes, kMagic, 4);
   put(bytes, kVersion, 2);
   put(bytes, static_cast<std::uint16_t>(word), 2);

@@ -69,13 +69,15 @@ class BodyReader {
 /// Cuts a stream of bytes into messages. Holds no more than what has come, and no message past its limit.
 class MessageReader {
  public:
-  static constexpr std::size_t kHeader = 16;  // magic 4, version 2, word 2, length 8
   /// Of one body, in bytes.
   explicit MessageReader(std::size_t limit) : limit_(limit) {}
   void set_limit(std::size_t limit) { limit_ = limit; }
   void add(std::string_view bytes) { bytes_.append(bytes); }
-  /// Whether what has come is more than the longest message: next() takes one, or throws.
-  bool full() const { return bytes_.size() - taken_ > limit_ + kHeader; }
+  /// Forgets what has come.
+  void clear() {
+    bytes_ = {};
+    taken_ = 0;
+  }
   /// The next whole message. Throws WireError; nothing after that can be read.
   std::optional<Message> next();
 

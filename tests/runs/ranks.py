@@ -255,6 +255,11 @@ class Ranks(RanksTest):
         done = harness.call(*words, env=environment())
         self.assertEqual(done.code, 2, done.err)
         self.assertRegex(done.err, r"error: the ranks of a run must be equal, and these are not: optimizer.lr is 0.001 on rank 0 \(host .*\) and 0.002 on rank 1 \(host .*\)\n")
+        words = mpirun(1, trainer, "--run", self.path("mixed")) + [":", "-n", "1", self.trainer(shard="none"), "--run", self.path("mixed")]
+        done = harness.call(*words, env=environment())
+        self.assertEqual(done.code, 2, done.err)
+        self.assertRegex(done.err, "error: rank 1 on .* is a trainer of the fingerprint .*: start all ranks of a run with the same trainer")
+        self.assertFalse(os.path.exists(self.path("mixed")))
         done = self.launch(2, trainer, "--run", self.path("typo"), "optimizer.lr=fast")
         self.assertEqual(done.code, 2, done.err)
         self.assertEqual(done.err.count("error:"), 1, done.err)
