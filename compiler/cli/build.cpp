@@ -80,7 +80,7 @@ build::CompileResult compile(const Planned& planned, const BuildOptions& options
   const bool cuda = planned.plan.spec.target.kind == spec::TargetKind::cuda;
   if (!cuda)
     if (const std::string warning = build::check_cpu_target(planned.plan.spec); !warning.empty())
-      fmt::print(stderr, "warning: {}\n", warning);
+      fmt::print(stderr, "warning: {}\n", printable_text(warning));
   const build::FolderLock lock = lock_output(planned, options);
   const fs::path folder = emit_to(planned, options, home);
   note_other_spec(disk::canonical(folder, Exit::usage), planned.resolved);

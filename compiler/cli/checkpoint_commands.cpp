@@ -13,6 +13,7 @@
 #include "compiler/report/plan_report.h"
 #include "error.h"
 #include "plural.h"
+#include "printable.h"
 #include "spec/scalars.h"
 #include "spec/source.h"
 
@@ -29,14 +30,14 @@ struct CheckpointOptions {
   bool json = false, yes = false;
 };
 
-void note(const std::string& text) { fmt::print(stderr, "note: {}\n", text); }
+void note(const std::string& text) { fmt::print(stderr, "note: {}\n", printable_text(text)); }
 
 void list(const CheckpointOptions& options) {
   const checkpoints::Listing listing = checkpoints::list(options.run);
   for (const std::string& name : listing.strangers)
     note(fmt::format("{} is no checkpoint and was passed over", spec::in_quotes(name)));
   fmt::print("{}", options.json ? checkpoints::printed(checkpoints::listing_json(listing))
-                                : checkpoints::listing_text(listing));
+                                : printable_text(checkpoints::listing_text(listing)));
 }
 
 /// What is to be verified: the folders that were named, and all checkpoints of a run folder.
@@ -68,7 +69,7 @@ int verify(const CheckpointOptions& options) {
     if (options.json)
       list.push_back(checkpoints::verdict_json(verdict));
     else
-      fmt::print("{}", checkpoints::verdict_text(verdict));
+      fmt::print("{}", printable_text(checkpoints::verdict_text(verdict)));
     std::fflush(stdout);  // the next may take minutes
   }
   if (options.json) fmt::print("{}", checkpoints::printed(list));
@@ -80,7 +81,7 @@ int diff(const CheckpointOptions& options) {
                               after = checkpoints::open(checkpoints::find_checkpoint(options.b));
   const checkpoints::Comparison comparison = checkpoints::compare(before, after);
   fmt::print("{}", options.json ? checkpoints::printed(checkpoints::comparison_json(comparison))
-                                : checkpoints::comparison_text(before, after, comparison));
+                                : printable_text(checkpoints::comparison_text(before, after, comparison)));
   return comparison.empty() ? 0 : 1;
 }
 
@@ -92,7 +93,7 @@ void prune(const CheckpointOptions& options) {
   for (const checkpoints::Listed& checkpoint : pruning.damaged)
     note(fmt::format("'{}' is damaged and was left alone: {}", checkpoint.path.string(), *checkpoint.damage));
   for (const checkpoints::Listed& checkpoint : pruning.removed)
-    fmt::print("{} {}\n", options.yes ? "removed" : "would remove", checkpoint.path.string());
+    fmt::print("{} {}\n", options.yes ? "removed" : "would remove", printable(checkpoint.path.string()));
   const auto removed = static_cast<std::int64_t>(pruning.removed.size()),
              kept = static_cast<std::int64_t>(pruning.kept.size());
   fmt::print("{} checkpoint{} {}, {} kept\n", removed, plural(removed), options.yes ? "removed" : "to remove", kept);
@@ -121,9 +122,9 @@ void export_checkpoint(const checkpoints::ExportOptions& options) {
                            exported.looked_for.string()));
   else
     note(fmt::format("the tokenizer is '{}'", exported.tokenizer));
-  fmt::print("{}: {} parameters of '{}' as {} in {} file{}, {}\n", options.out.string(),
-             data::grouped(exported.parameters), found.checkpoint.string(), name_of(exported.dtype), exported.files,
-             plural(exported.files), report::human_bytes(static_cast<double>(exported.bytes)));
+  fmt::print("{}: {} parameters of '{}' as {} in {} file{}, {}\n", printable(options.out.string()),
+             data::grouped(exported.parameters), printable(found.checkpoint.string()), name_of(exported.dtype),
+             exported.files, plural(exported.files), report::human_bytes(static_cast<double>(exported.bytes)));
 }
 
 }  // namespace
@@ -152,7 +153,7 @@ void add_checkpoint_commands(CLI::App& app, Result& result) {
   show_command->callback([options] {
     const checkpoints::Contents contents = checkpoints::open(checkpoints::find_checkpoint(options->a));
     fmt::print("{}", options->json ? checkpoints::printed(checkpoints::show_json(contents))
-                                   : checkpoints::show_text(contents));
+                                   : printable_text(checkpoints::show_text(contents)));
   });
 
   CLI::App* verify_command = command->add_subcommand("verify", "read all of checkpoints, and say what is damaged");

@@ -15,6 +15,7 @@
 #include "device/cpu/wait_policy.h"
 #include "error.h"
 #include "option_checks.h"
+#include "printable.h"
 #include "spec/schema.h"
 #include "standard_streams.h"
 #include "thread_limit.h"
@@ -97,7 +98,7 @@ int internal(const std::exception& error) {
   std::fprintf(stderr,
                "llmc is wrong, not your spec: %s\n`llmc emit SPEC --dump-ir DIR` writes the graph after each pass; "
                "report it with this line\n",
-               error.what());
+               llmc::printable_text(error.what()).c_str());
   return static_cast<int>(llmc::Exit::internal);
 }
 
@@ -119,7 +120,8 @@ int main(int argc, char** argv) {
   } catch (const llmc::Failure& failure) {
     if (failure.code() == llmc::Exit::internal) return internal(failure);
     const bool colour = llmc::cli::colour_on(2);
-    say(fmt::format("{}error:{} {}\n", colour ? "\033[1;31m" : "", colour ? "\033[0m" : "", failure.what()));
+    say(fmt::format("{}error:{} {}\n", colour ? "\033[1;31m" : "", colour ? "\033[0m" : "",
+                    llmc::printable_text(failure.what())));
     return static_cast<int>(failure.code());
   } catch (const std::bad_alloc&) {
     say("error: the memory that this process may use is used up\n");

@@ -10,6 +10,7 @@
 #include "data/vocabulary.h"
 #include "error.h"
 #include "files/disk.h"
+#include "printable.h"
 #include "spec/fingerprint.h"
 #include "spec/model_config.h"
 #include "spec/print.h"
@@ -37,7 +38,7 @@ spec::Resolved load_spec(const SpecArguments& arguments, bool tell) {
   spec::LoadResult result = read_spec(arguments);
   if (!result.resolved) throw InvalidSpec(spec::render(result.diagnostics, colour_on(2)));
   if (tell)
-    for (const std::string& note : result.notes) fmt::print(stderr, "note: {}\n", note);
+    for (const std::string& note : result.notes) fmt::print(stderr, "note: {}\n", printable_text(note));
   return std::move(*result.resolved);
 }
 
@@ -55,7 +56,7 @@ void note_vocabulary(const spec::Resolved& resolved) {
   };
   const std::string note = vocabulary_note(resolved.spec.model.vocab_size, found(resolved.spec.data.tokenizer),
                                            found(resolved.spec.data.train.path));
-  if (!note.empty()) fmt::print(stderr, "note: {}\n", note);
+  if (!note.empty()) fmt::print(stderr, "note: {}\n", printable_text(note));
 }
 
 void warn_of_shape(const spec::Model& model) {

@@ -14,6 +14,7 @@
 #include "files/disk.h"
 #include "files/durable_file.h"
 #include "plural.h"
+#include "printable.h"
 #include "spec/source.h"
 
 namespace llmc::cli {
@@ -73,7 +74,8 @@ void add_report(CLI::App& app) {
         fmt::print(stderr, "note: {}: {}\n", spec::printable(record.summary.path.string()),
                    spec::printable(record.summary.problem));
     write_file_atomically(options->out, runs::page(records, options->points), {Exit::usage, "-o"});
-    fmt::print("{}: {} run{}\n", options->out, records.size(), plural(static_cast<std::int64_t>(records.size())));
+    fmt::print("{}: {} run{}\n", printable(options->out), records.size(),
+               plural(static_cast<std::int64_t>(records.size())));
   });
 }
 

@@ -14,6 +14,7 @@
 #include "compiler/spec/huggingface.h"
 #include "data/tokenizer.h"
 #include "files/disk.h"
+#include "printable.h"
 #include "spec/print.h"
 #include "spec/schema.h"
 #include "train/command.h"
@@ -45,20 +46,21 @@ int check(const Options& options) {
   else if (!result.resolved)
     fmt::print(stderr, "{}", spec::render(result.diagnostics, colour_on(2)));
   if (!result.resolved) return static_cast<int>(Exit::spec);
-  for (const std::string& note : result.notes) fmt::print(stderr, "note: {}\n", note);
+  for (const std::string& note : result.notes) fmt::print(stderr, "note: {}\n", printable_text(note));
   const plan::Plan plan = plan::make_plan(from_here(result.resolved->spec, result.resolved->directory));
   note_vocabulary(*result.resolved);
   warn_of_shape(result.resolved->spec.model);
   for (const MissingPath& missing : missing_paths(result.resolved->spec, result.resolved->directory))
-    fmt::print(stderr, "warning: {}: no file matches '{}' here{}; a run needs it\n", missing.key, missing.path.string(),
-               missing.hint);
+    fmt::print(stderr, "warning: {}: no file matches '{}' here{}; a run needs it\n", missing.key,
+               printable(missing.path.string()), missing.hint);
   if (const std::string& from = result.resolved->spec.init.from; !from.empty()) {
     const fs::path folder = (fs::path(result.resolved->directory) / from).lexically_normal();
     std::error_code error;
     if (fs::exists(folder, error))
       find_weights(folder, result.resolved->spec, {});
     else
-      fmt::print(stderr, "warning: init.from: there is no folder '{}' here; a new run needs it\n", folder.string());
+      fmt::print(stderr, "warning: init.from: there is no folder '{}' here; a new run needs it\n",
+                 printable(folder.string()));
   }
   if (!options.json) fmt::print("{}: good ({})\n", options.spec.file, plan.fingerprint);
   return 0;

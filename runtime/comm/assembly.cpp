@@ -10,17 +10,61 @@
 
 #include "error.h"
 #include "plural.h"
+#include "printable.h"
 
 namespace llmc {
 namespace {
 
 using std::chrono::steady_clock;
 
-constexpr std::size_t kSmallBody = 4096;                       // of a hello, an answer
+constexpr std::size_t kSmallBody = 8192;                       // of a hello, with the path of a run; an answer
 constexpr std::size_t kWelcomeBody = 64 * std::size_t{65536};  // the hosts of all ranks
 constexpr std::chrono::seconds kPatience{5};                   // with one who connected and says nothing
 constexpr std::size_t kStrangers = 64;                         // who may be connected at a time beside the ranks
+constexpr int kTold = 4;                                       // refusals that rank 0 shows as they happen
+constexpr std::size_t kLongestName = 300;                      // of a host or a run, as it is shown
 constexpr std::chrono::milliseconds kFarewell{1000};           // for what was said last to arrive
+
+/// A peer's text as messages quote it.
+std::string quotable(std::string_view text) { return printable(text.substr(0, utf8_floor(text, kLongestName))); }
+
+/// What a rank says first.
+struct Hello {
+  std::uint64_t rank, world_size;
+  std::string id, fingerprint, host;
+};
+
+std::string hello_of(const Launch& launch, const std::string& id) {
+  return BodyWriter()
+      .number(static_cast<std::uint64_t>(launch.rank))
+      .number(static_cast<std::uint64_t>(launch.world_size))
+      .text(id)
+      .text(launch.fingerprint)
+      .text(own_host())
+      .body();
+}
+
+Hello read_hello(const Message& message) {
+  if (message.word != Word::hello) throw WireError("no hello");
+  BodyReader body(message.body);
+  Hello hello;
+  hello.rank = body.number();
+  hello.world_size = body.number();
+  hello.id = body.text();
+  hello.fingerprint = body.text();
+  hello.host = quotable(body.text());
+  body.end();
+  return hello;
+}
+
+/// Why a rank is not taken: for itself, and what rank 0 shows of its own beside that. Who does not know the run's id
+/// or fingerprint is not told it.
+struct Refusal {
+  std::string why, own;
+};
+
+constexpr const char* kOtherRun =
+    ": two runs meet at this port, or the launcher numbers its ranks wrong; give each run a MASTER_PORT of its own";
 
 /// The meeting as rank 0 sees it.
 class Meeting {
@@ -35,8 +79,8 @@ class Meeting {
     while (!missing().empty()) {
       if (steady_clock::now() >= until) give_up(absent());
       wait(until);
+      hear_strangers();  // each once at least before a newcomer takes its place
       greet_newcomers();
-      hear_strangers();
       watch_members();
     }
     const std::string hosts = BodyWriter().texts(assembly_.hosts).body();
@@ -91,7 +135,9 @@ class Meeting {
   }
 
   void greet_newcomers() {
-    while (std::optional<Socket> socket = accept_at(listener_)) {
+    for (std::size_t count = 0; count < kStrangers; ++count) {
+      std::optional<Socket> socket = accept_at(listener_);
+      if (!socket) return;
       strangers_.push_back({Connection(std::move(*socket), kSmallBody), steady_clock::now() + kPatience});
       if (strangers_.size() > kStrangers + members_.size()) strangers_.pop_front();
     }
@@ -99,7 +145,7 @@ class Meeting {
 
   void hear_strangers() {
     for (auto one = strangers_.begin(); one != strangers_.end();) {
-      const bool open = one->connection.receive();
+      const bool open = one->refused ? one->connection.drop() : one->connection.receive();
       bool done = !open || steady_clock::now() >= one->until;
       if (!done && !one->refused) try {
           if (const std::optional<Message> message = one->connection.next()) done = hear(*one, *message);
@@ -113,37 +159,47 @@ class Meeting {
 
   /// A hello: makes the stranger a member, which is true, or says why not.
   bool hear(Stranger& stranger, const Message& message) {
-    if (message.word != Word::hello) throw WireError("no hello");
-    BodyReader body(message.body);
-    const std::uint64_t rank = body.number(), world = body.number();
-    const std::string id = body.text(), host = body.text();
-    body.end();
-    std::string why;
-    if (id != id_)
-      why = fmt::format("rank {} on {} is of the run '{}', and rank 0 on {} of '{}'", rank, host, id,
-                        assembly_.hosts[0], id_);
-    else if (world != members_.size())
-      why = fmt::format("rank {} on {} is one of {}, and rank 0 on {} has {} ranks", rank, host, world,
-                        assembly_.hosts[0], members_.size());
-    else if (rank == 0 || rank >= members_.size())
-      why = fmt::format("there is no place for a rank {} of {} from {}", rank, world, host);
-    else if (members_[rank])
-      why = fmt::format("rank {} came from {} and is there already, from {}", rank, host, assembly_.hosts[rank]);
-    if (!why.empty()) {
-      refused_ = why;
-      why +=
-          ": two runs meet at this port, or the launcher numbers its ranks wrong; give each run a MASTER_PORT of "
-          "its own";
-      stranger.connection.send(Word::refused, BodyWriter().number(static_cast<int>(Exit::usage)).text(why).body());
+    const Hello hello = read_hello(message);
+    if (const Refusal refusal = refusal_of(hello); !refusal.why.empty()) {
+      refused_ = refusal.own + refusal.why;
+      if (told_++ < kTold) fmt::print(stderr, "warning: refused at the port of the ranks: {}\n", refused_);
+      const std::string body = BodyWriter().number(static_cast<int>(Exit::usage)).text(refusal.why).body();
+      stranger.connection.send(Word::refused, body);
       stranger.connection.flush();
       stranger.refused = true;
       return false;
     }
     stranger.connection.send(Word::accepted, BodyWriter().text(assembly_.hosts[0]).body());
     stranger.connection.flush();
-    assembly_.hosts[rank] = host;
-    members_[rank] = std::move(stranger.connection);
+    assembly_.hosts[hello.rank] = hello.host;
+    members_[hello.rank] = std::move(stranger.connection);
     return true;
+  }
+
+  Refusal refusal_of(const Hello& hello) const {
+    const std::uint64_t rank = hello.rank, world = hello.world_size;
+    const std::string who = fmt::format("rank {} on {}", rank, hello.host), &host = assembly_.hosts[0];
+    if (hello.id != id_)
+      return {fmt::format("{} is of the run '{}', and rank 0 on {} of another{}, and all its ranks the same --run", who,
+                          quotable(hello.id), host, kOtherRun),
+              fmt::format("this is the run '{}'; ", id_)};
+    if (hello.fingerprint != launch_.fingerprint)
+      return {
+          fmt::format("{} is a trainer of the fingerprint {}, and rank 0 on {} one of another: start all ranks of a "
+                      "run with the same trainer",
+                      who, quotable(hello.fingerprint), host),
+          fmt::format("this trainer's fingerprint is {}; ", launch_.fingerprint)};
+    if (world != members_.size())
+      return {
+          fmt::format("{} is one of {}, and rank 0 on {} has {} ranks{}", who, world, host, members_.size(), kOtherRun),
+          ""};
+    if (rank == 0 || rank >= members_.size())
+      return {fmt::format("there is no place for a rank {} of {} from {}{}", rank, world, hello.host, kOtherRun), ""};
+    if (members_[rank])
+      return {fmt::format("rank {} came from {} and is there already, from {}{}", rank, hello.host,
+                          assembly_.hosts[rank], kOtherRun),
+              ""};
+    return {};
   }
 
   void watch_members() {
@@ -167,6 +223,7 @@ class Meeting {
   std::vector<std::optional<Connection>> members_;  // by rank
   Assembly assembly_;
   std::string refused_;  // the last, for the message of a run that does not come together
+  int told_ = 0;         // refusals that were shown
 };
 
 /// One try of another rank: the assembly, or why not.
@@ -174,12 +231,7 @@ class Visit {
  public:
   Visit(const Launch& launch, const std::string& id, Connection connection)
       : launch_(launch), connection_(std::move(connection)) {
-    connection_.send(Word::hello, BodyWriter()
-                                      .number(static_cast<std::uint64_t>(launch.rank))
-                                      .number(static_cast<std::uint64_t>(launch.world_size))
-                                      .text(id)
-                                      .text(own_host())
-                                      .body());
+    connection_.send(Word::hello, hello_of(launch, id));
   }
 
   std::optional<Assembly> run(MonotonicTime until, std::string& why) {
@@ -217,15 +269,18 @@ class Visit {
     BodyReader body(message.body);
     switch (message.word) {
       case Word::accepted:
-        host_ = body.text();
+        host_ = quotable(body.text());
         accepted_ = true;
         connection_.set_limit(kWelcomeBody);
         return false;
       case Word::refused: {
         const std::uint64_t exit = body.number();
-        throw Failure(exit == static_cast<int>(Exit::usage) ? Exit::usage : Exit::peer_lost, body.text());
+        throw Failure(exit == static_cast<int>(Exit::usage) ? Exit::usage : Exit::peer_lost, printable(body.text()));
       }
-      case Word::welcome: hosts_ = body.texts(static_cast<std::size_t>(launch_.world_size)); return true;
+      case Word::welcome:
+        hosts_ = body.texts(static_cast<std::size_t>(launch_.world_size));
+        std::ranges::transform(hosts_, hosts_.begin(), quotable);
+        return true;
       default: throw WireError("no answer of rank 0");  // hello: a socket that is connected to itself
     }
   }

@@ -129,12 +129,19 @@ bool Connection::flush() {
   return true;
 }
 
-bool Connection::receive() {
+bool Connection::receive() { return read(true); }
+
+bool Connection::drop() {
+  reader_.clear();
+  return read(false);
+}
+
+bool Connection::read(bool keep) {
   std::array<char, 1 << 16> buffer;
   for (int reads = 0; reads < 64; ++reads) {  // then it is the others' turn
     const ssize_t n = ::recv(fd(), buffer.data(), buffer.size(), 0);
     if (n > 0) {
-      reader_.add({buffer.data(), static_cast<std::size_t>(n)});
+      if (keep) reader_.add({buffer.data(), static_cast<std::size_t>(n)});
       received_ += static_cast<std::uint64_t>(n);
       if (n < static_cast<ssize_t>(buffer.size())) return true;
     } else if (n == 0) {

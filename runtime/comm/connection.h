@@ -64,8 +64,11 @@ class Connection {
   /// Writes what the system takes now. False: the connection is broken.
   bool flush();
 
-  /// Reads what has come. False: the peer has closed, or the connection is broken; what came before can be read.
+  /// Reads what has come. False: the peer has closed, or the connection
+  /// is broken; what came before can be read.
   bool receive();
+  /// The same, and forgets all that came.
+  bool drop();
   /// Bytes so far.
   std::uint64_t received() const { return received_; }
   /// Throws WireError.
@@ -76,6 +79,7 @@ class Connection {
   void finish(MonotonicTime until);
 
  private:
+  bool read(bool keep);
   Socket socket_;
   MessageReader reader_;
   std::deque<std::shared_ptr<const std::string>> out_;

@@ -45,6 +45,8 @@ class Variables {
   const std::function<const char*(const char*)>& get_;
 };
 
+constexpr const char* kUnnamed = "none";  // what torchrun calls a run that was given no --rdzv-id
+
 /// The variables of one launcher.
 struct Source {
   const char *by, *rank, *size, *local;
@@ -129,8 +131,9 @@ Launch find_launch(const std::function<const char*(const char*)>& variable) {
 
   if (std::optional<Launch> launch = read_source(variables, kTorchrun)) {
     // Only torchrun itself sets this. mpirun or srun may have started it, once a machine, and then count machines.
-    launch->id = variables.text("TORCHELASTIC_RUN_ID").value_or("");
-    if (launch->id.empty()) {
+    const std::optional<std::string> elastic = variables.text("TORCHELASTIC_RUN_ID");
+    if (elastic && *elastic != kUnnamed) launch->id = *elastic;
+    if (!elastic) {
       check_agreement(variables, kTorchrun, *launch, kOpenMpi);
       if (!slurm_task) check_agreement(variables, kTorchrun, *launch, kPmi);
     }

@@ -8,11 +8,12 @@ namespace llmc {
 
 struct Launch {
   int rank = 0, world_size = 1;
-  int local_rank = 0;  // among the ranks of this machine
-  std::string by;      // "torchrun", "Open MPI", "PMI", "SLURM"; empty: nobody, a process alone
-  std::string host;    // where rank 0 listens, a name or an address; empty: MPI tells (rendezvous.h)
-  int port = 0;        // 0 where host is empty
-  std::string id;      // what the launcher calls this run; ranks of another one are refused. May be empty
+  int local_rank = 0;       // among the ranks of this machine
+  std::string by;           // "torchrun", "Open MPI", "PMI", "SLURM"; empty: nobody, a process alone
+  std::string host;         // where rank 0 listens, a name or an address; empty: MPI tells (rendezvous.h)
+  int port = 0;             // 0 where host is empty
+  std::string id;           // what this run is called; ranks of another one are refused. May be empty
+  std::string fingerprint;  // of the trainer, where it is known; ranks with another one are refused
 };
 
 /// Reads what the launcher left. `variable` is getenv, or a map in tests; an empty value is none. The first of these

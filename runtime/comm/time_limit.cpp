@@ -4,6 +4,7 @@
 
 #include "comm/blocked_signals.h"
 #include "error.h"
+#include "printable.h"
 
 namespace llmc {
 
@@ -27,7 +28,7 @@ TimeLimit::~TimeLimit() {
 }
 
 void write_error_line(const std::string& line) {
-  const std::string text = "error: " + line + "\n";
+  const std::string text = "error: " + printable_text(line) + "\n";
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, text.data(), text.size());
 }
 

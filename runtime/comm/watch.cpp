@@ -12,6 +12,7 @@
 #include "comm/blocked_signals.h"
 #include "comm/time_limit.h"
 #include "error.h"
+#include "printable.h"
 
 namespace llmc {
 namespace {
@@ -24,11 +25,8 @@ constexpr std::chrono::milliseconds kLastWords{1000};  // for what was said last
 constexpr std::chrono::milliseconds kOwnEnd{500};
 constexpr std::size_t kLongestWhy = 2000;
 
-std::string one_line(std::string text) {
-  if (text.size() > kLongestWhy) text = text.substr(0, kLongestWhy) + " ...";
-  for (char& c : text)
-    if (static_cast<unsigned char>(c) < ' ') c = ' ';
-  return text;
+std::string one_line(const std::string& text) {
+  return printable(text.substr(0, utf8_floor(text, kLongestWhy))) + (text.size() > kLongestWhy ? " ..." : "");
 }
 
 /// "at step 12 in forward and backward"

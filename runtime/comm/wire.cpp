@@ -4,7 +4,7 @@ namespace llmc {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x636d6c6c;  // "llmc"
-constexpr std::uint16_t kVersion = 1;
+constexpr std::uint16_t kVersion = 2;
 constexpr std::size_t kHeader = 16;  // magic 4, version 2, word 2, length 8
 
 void put(std::string& bytes, std::uint64_t value, std::size_t size) {

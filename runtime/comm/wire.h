@@ -13,7 +13,7 @@
 namespace llmc {
 
 enum class Word : std::uint16_t {
-  hello = 1,      // to rank 0: the rank, of how many, of which run, on which host
+  hello = 1,      // to rank 0: the rank, of how many, of which run and trainer, on which host
   accepted = 2,   // from rank 0: its host
   refused = 3,    // from rank 0: an exit code and why
   welcome = 4,    // from rank 0: all are there; the host of each
@@ -74,6 +74,11 @@ class MessageReader {
   explicit MessageReader(std::size_t limit) : limit_(limit) {}
   void set_limit(std::size_t limit) { limit_ = limit; }
   void add(std::string_view bytes) { bytes_.append(bytes); }
+  /// Forgets what has come.
+  void clear() {
+    bytes_ = {};
+    taken_ = 0;
+  }
   /// The next whole message. Throws WireError; nothing after that can be read.
   std::optional<Message> next();
 

@@ -38,32 +38,9 @@ std::size_t code_point_length(std::string_view text) {
   return length;
 }
 
-std::string printable(std::string_view text) {
-  std::string result;
-  while (!text.empty()) {
-    const std::size_t length = code_point_length(text);
-    const auto first = static_cast<unsigned char>(text[0]);
-    const bool control =
-        first < 0x20 || first == 0x7f || (length == 2 && first == 0xc2 && static_cast<unsigned char>(text[1]) < 0xa0) ||
-        (length == 3 && text.substr(0, 2) == "\xe2\x80" && static_cast<unsigned char>(text[2]) >= 0xa8 &&
-         static_cast<unsigned char>(text[2]) <= 0xae);  // line separators and direction overrides
-    if (first == '\t') {
-      result += ' ';
-    } else if (length == 0 || control) {
-      result += '?';
-    } else {
-      result += text.substr(0, length);
-    }
-    text.remove_prefix(std::max<std::size_t>(length, 1));
-  }
-  return result;
-}
-
 std::string in_quotes(std::string_view text) {
   constexpr std::size_t kLongest = 60;
-  std::string shown = printable(text.substr(0, kLongest));
-  while (!shown.empty() && shown.size() > kLongest) shown.pop_back();
-  return '"' + shown + (text.size() > kLongest ? "...\"" : "\"");
+  return '"' + printable(text.substr(0, utf8_floor(text, kLongest))) + (text.size() > kLongest ? "...\"" : "\"");
 }
 
 }  // namespace llmc::spec

@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "printable.h"
+
 namespace llmc::spec {
 
 struct Source {
@@ -26,10 +28,9 @@ struct Position {
 
 Position position_of(const Source& source, std::size_t offset);
 
-/// Text that is safe to show on a terminal: control characters and broken UTF-8 become '?', tabs one blank.
-std::string printable(std::string_view text);
+using llmc::printable;
 
-/// printable(), cut to a length that fits in a message, in double quotes.
+/// The beginning of a text, printable(), in double quotes.
 std::string in_quotes(std::string_view text);
 
 /// Number of bytes of the code point at the start of `text`: 1 to 4, or 0 if it is not strict UTF-8

@@ -11,6 +11,7 @@
 #include "error.h"
 #include "executable.h"
 #include "plural.h"
+#include "printable.h"
 #include "run/history.h"
 #include "train/place.h"
 #include "train/prepare.h"
@@ -62,8 +63,8 @@ void print_text(const Json& step) {
   for (const Json& sample : step["samples"]) {
     const auto targets = sample["targets"].get<std::int64_t>();
     fmt::print("  {}  {} from token {}{}{}\n", sample["id"].get<std::uint64_t>(),
-               fs::path(sample["file"].get<std::string>()).filename().string(), sample["token"].get<std::int64_t>(),
-               targets < length ? fmt::format(", {} of its targets", targets) : "",
+               printable(fs::path(sample["file"].get<std::string>()).filename().string()),
+               sample["token"].get<std::int64_t>(), targets < length ? fmt::format(", {} of its targets", targets) : "",
                sample.contains("text") ? "  " + sample["text"].get<std::string>() : "");
   }
 }

@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "printable.h"
+
 namespace llmc {
 namespace {
 
@@ -90,10 +92,11 @@ void Console::log_to(std::FILE* log) {
 }
 
 void Console::line(const std::string& text) {
+  const std::string shown = printable_text(text) + "\n";
   if (out_)
-    put(out_, text + "\n");
+    put(out_, shown);
   else
-    kept_ += text + "\n";
+    kept_ += shown;
 }
 
 void Console::text(const std::string& line) {
@@ -122,7 +125,8 @@ void Console::warning(const std::string& line) {
   if (!shows_) return this->line("warning: " + line);
   const char* no_colour = std::getenv("NO_COLOR");
   const bool colour = isatty(STDERR_FILENO) && !(no_colour && *no_colour);
-  put(stderr, fmt::format("{}warning:{} {}\n", colour ? "\033[33m" : "", colour ? "\033[0m" : "", line));
+  put(stderr,
+      fmt::format("{}warning:{} {}\n", colour ? "\033[33m" : "", colour ? "\033[0m" : "", printable_text(line)));
 }
 
 void Console::finish() {

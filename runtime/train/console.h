@@ -31,6 +31,7 @@ std::string format_duration(double seconds);
 /// "1,234,567"
 std::string format_count(std::int64_t count);
 
+/// Shows lines; what a terminal would obey in them, which may come from a file or a peer, as \x1b.
 class Console {
  public:
   /// Text goes to `out`, warnings to stderr. `quiet`: warnings only. `launched`: a launcher reads the lines, even where

@@ -137,7 +137,6 @@ void check_work(const ProgramInfo& info, const spec::Spec& run, int ranks) {
 
 void agree(Rendezvous& ranks, const ProgramInfo& info, const Prepared& p) try {
   Rendezvous::Facts facts = {{"llmc's version", kVersion},
-                             {"trainer", info.fingerprint},
                              {"instruction set", info.arch},
                              {"training data", p.state.data_fingerprint},
                              {"first step", std::to_string(p.state.step + 1)}};

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "train/sampling.h"
+#include "printable.h"
 
 namespace llmc {
 
@@ -48,7 +48,7 @@ std::string beginning_of(const Samples& samples, std::int64_t sample, const Toke
 
 std::string shown_beginning_of(const Samples& samples, std::int64_t sample, const Tokenizer* tokenizer) {
   const std::string text = beginning_of(samples, sample, tokenizer);
-  return tokenizer ? quoted(printable(text)) : text;
+  return tokenizer ? quoted(printable_text(text)) : text;
 }
 
 }  // namespace llmc

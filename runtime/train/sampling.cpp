@@ -9,6 +9,7 @@
 
 #include "data/utf8.h"
 #include "error.h"
+#include "printable.h"
 #include "spec/scalars.h"
 #include "train/random.h"
 
@@ -183,25 +184,7 @@ std::string Sampling::text_of(std::span<const std::int32_t> ids) const {
 }
 
 std::string Sampling::shown(const Sample& sample) const {
-  return printable(sample.prompt + (tokenizer_ ? "" : " ") + sample.text);
-}
-
-std::string printable(const std::string& text) {
-  std::string out;
-  for (std::size_t i = 0; i < text.size();) {
-    const std::size_t length = utf8_length(std::string_view(text).substr(i));
-    const auto byte = static_cast<unsigned char>(text[i]);
-    const bool control = (byte < 0x20 && byte != '\n' && byte != '\t') || byte == 0x7f ||
-                         (length == 2 && byte == 0xc2 && static_cast<unsigned char>(text[i + 1]) < 0xa0);
-    const std::size_t taken = std::max<std::size_t>(length, 1);
-    for (std::size_t k = i; k < i + taken; ++k)
-      if (length == 0 || control)
-        out += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[k]));
-      else
-        out += text[k];
-    i += taken;
-  }
-  return out;
+  return printable_text(sample.prompt + (tokenizer_ ? "" : " ") + sample.text);
 }
 
 }  // namespace llmc

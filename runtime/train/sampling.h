@@ -65,7 +65,4 @@ class Sampling {
   std::vector<std::vector<std::int32_t>> prompts_;  // token ids, at least one each
 };
 
-/// Text that is safe on a terminal: control characters (but line feeds and tabs) and bytes that are no UTF-8 as \xNN.
-std::string printable(const std::string& text);
-
 }  // namespace llmc

@@ -20,6 +20,7 @@
 #include "error.h"
 #include "files/disk.h"
 #include "plural.h"
+#include "printable.h"
 #include "run/run_folder.h"
 #include "spec/scalars.h"
 #include "spec/validation_sets.h"
@@ -38,7 +39,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-void warn(const std::string& line) { fmt::print(stderr, "warning: {}\n", line); }
+void warn(const std::string& line) { fmt::print(stderr, "warning: {}\n", printable_text(line)); }
 
 /// The weights that a command works with, and the values of the run that they come from, or of the trainer.
 struct Chosen {
@@ -159,7 +160,7 @@ void evaluate(const EvaluateCommand& command, const Program& program) {
 
   Loaded loaded(command, WeightFiles(chosen.model.folder, info.parameters), program);
   if (!command.json)
-    fmt::print("weights    {}{}\n", chosen.model.folder.string(),
+    fmt::print("weights    {}{}\n", printable(chosen.model.folder.string()),
                chosen.model.state ? fmt::format(", step {}", format_count(chosen.model.state->step)) : "");
   for (Opened& opened : sets) {
     const Validation is = opened.evaluation.run(loaded.session(), [] { return false; }).value();
@@ -177,8 +178,8 @@ void evaluate(const EvaluateCommand& command, const Program& program) {
       fmt::print("{}\n", object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
       continue;
     }
-    if (!is.set.empty()) fmt::print("set        {}\n", is.set);
-    fmt::print("data       {}: {} of {} sequence{}, {} tokens\n", opened.set.source.path,
+    if (!is.set.empty()) fmt::print("set        {}\n", printable(is.set));
+    fmt::print("data       {}: {} of {} sequence{}, {} tokens\n", printable(opened.set.source.path),
                format_count(opened.sequences), format_count(opened.there), plural(opened.there), format_count(tokens));
     fmt::print("loss       {:.6f} nats a token\nperplexity {:.4f}\ntop-1      {:.2f} %\n", is.loss, std::exp(is.loss),
                100 * is.top1);
@@ -212,7 +213,7 @@ void sample(const SampleCommand& command, const Program& program) {
   loaded.session().gather_weights();
   const std::int64_t step = chosen.model.state ? chosen.model.state->step : 0;
   const bool terminal = isatty(STDOUT_FILENO);
-  const auto shown = [&](const std::string& text) { return terminal ? printable(text) : text; };
+  const auto shown = [&](const std::string& text) { return terminal ? printable_text(text) : text; };
   for (std::size_t i = 0; i < values.prompts.size(); ++i) {
     if (i > 0) write("---\n");
     write(shown(sampling.prompt_text(i)) + (tokenizer ? "" : " "));

@@ -48,6 +48,12 @@ bool appears(const fs::path& file) {
 
 }  // namespace
 
+Launch identified(Launch launch, const std::string& fingerprint, const fs::path& run) {
+  launch.fingerprint = fingerprint;
+  if (launch.world_size > 1 && launch.id.empty()) launch.id = fs::absolute(run).lexically_normal().string();
+  return launch;
+}
+
 void together(const Launch& launch, Rendezvous& ranks, const std::function<void()>& work) {
   if (launch.world_size == 1) return work();
   const std::vector<std::string> outcomes = ranks.all_gather(outcome(work));

@@ -17,6 +17,10 @@ class SharedFailure : public Failure {
   using Failure::Failure;
 };
 
+/// The launch of a rank of this trainer. A run without an id of its launcher is called by its folder, which all ranks
+/// give and no two runs at a time share.
+Launch identified(Launch launch, const std::string& fingerprint, const std::filesystem::path& run);
+
 /// Does the work on every rank. Where it fails on any, all throw SharedFailure, of several the first rank's. One rank:
 /// calls it, and that is all. Collective.
 void together(const Launch& launch, Rendezvous& ranks, const std::function<void()>& work);

@@ -18,6 +18,7 @@
 #include "executable.h"
 #include "files/disk.h"
 #include "files/durable_file.h"
+#include "printable.h"
 #include "run/history.h"
 #include "run/run_mirror.h"
 #include "spec/print.h"
@@ -74,7 +75,8 @@ StepWindow timeline_steps(const Options& options, std::int64_t done, std::int64_
 void print_error(const char* text) {
   const char* no_colour = std::getenv("NO_COLOR");
   const bool colour = isatty(STDERR_FILENO) && !(no_colour && *no_colour);
-  std::fprintf(stderr, "%serror:%s %s\n", colour ? "\033[31m" : "", colour ? "\033[0m" : "", text);
+  std::fprintf(stderr, "%serror:%s %s\n", colour ? "\033[31m" : "", colour ? "\033[0m" : "",
+               printable_text(text).c_str());
 }
 
 /// Of rank 0, where the run has a mirror.
@@ -290,7 +292,7 @@ int train(int argc, char** argv, const Options& options, const Program& program,
                                        : signal == TrainLoop::kDeadline ? "--deadline"
                                                                         : signal_name(signal),
                                        loop.state().step, stop, how);
-  if (owner) std::fputs(text.c_str(), stderr);
+  if (owner) std::fputs(printable_text(text).c_str(), stderr);
   return static_cast<int>(Exit::resume_me);
 }
 
@@ -319,7 +321,7 @@ int internal(const std::exception& error) {
 
 /// Trains as one of the launch's ranks; those who wait for this one hear of what it fails by.
 int train_as_rank(int argc, char** argv, const Options& options, const Program& program) {
-  const Launch launch = launch_of_this_process();
+  const Launch launch = identified(launch_of_this_process(), program.info.fingerprint, options.run);
   Rendezvous::Limits limits;
   limits.start = std::chrono::seconds(options.start_timeout);
   limits.silence = std::chrono::seconds(options.peer_timeout);

@@ -236,6 +236,29 @@ class Checkpoint(RunTest):
         self.assertIn("has 325 tokens, and the model only 97", done.err)
         self.assertFalse(os.path.exists(self.path("none")))
 
+    def test_a_terminal_obeys_no_name(self):
+        """A folder and a manifest from elsewhere, with sequences that a terminal would act on."""
+        run = self.copy("a\x1b]0;b")
+        with open(os.path.join(self.step(6, run), "manifest.json"), "r+b") as file:
+            text = file.read().replace(b'"config.json"', rb'"\u001b[2J\u009b"')
+            file.seek(0)
+            file.write(text)
+            file.truncate()
+        self.assertIn("\x1b]0;b", self.json("ls", run)[0]["path"])
+        self.assertIn("\x1b", self.json("verify", run, code=6)[2]["damage"][0]["what"])
+        for code, words in ((0, ["ls", run]), (6, ["show", self.step(6, run)]), (0, ["show", run]), (6, ["verify", run]), (1, ["diff", self.step(2), run]),
+                            (6, ["show", os.path.join(run, "nothing")]), (0, ["prune", run, "--keep-last", "1"]),
+                            (0, ["export", run, "-o", self.path("c\x1bd")])):
+            done = harness.call(LLMC, "checkpoint", *words)
+            self.assertEqual(done.code, code, done.out + done.err)
+            self.assertIn("\\x1b", done.out + done.err, words)
+            self.assertNotRegex(done.out + done.err, "[\x1b\x9b]", words)
+        for code, words in ((6, ["--resume", os.path.join(run, "nothing")]), (0, ["--steps", "6"])):
+            done = harness.call(self.trainer, "--run", run, *words)
+            self.assertEqual(done.code, code, done.out + done.err)
+            self.assertIn("\\x1b]0;b", done.out + done.err, words)
+            self.assertNotRegex(done.out + done.err, "[\x1b\x9b]", words)
+
     def test_strangers(self):
         run = self.copy("strange")
         with open(os.path.join(run, "checkpoints", "step-2"), "w"):

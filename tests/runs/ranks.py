@@ -4,6 +4,8 @@ import json
 import os
 import re
 import signal
+import socket
+import struct
 import subprocess
 import time
 
@@ -274,9 +276,46 @@ class Ranks(RanksTest):
         done = harness.call(*words, env=environment())
         self.assertEqual(done.code, 2, done.err)
         self.assertRegex(done.err, r"error: the ranks of a run must be equal, and these are not: optimizer.lr is 0.001 on rank 0 \(host .*\) and 0.002 on rank 1 \(host .*\)\n")
+        words = mpirun(1, trainer, "--run", self.path("mixed")) + [":", "-n", "1", self.trainer(shard="none"), "--run", self.path("mixed")]
+        done = harness.call(*words, env=environment())
+        self.assertEqual(done.code, 2, done.err)
+        self.assertRegex(done.err, "error: rank 1 on .* is a trainer of the fingerprint .*: start all ranks of a run with the same trainer")
+        self.assertFalse(os.path.exists(self.path("mixed")))
         done = self.launch(2, trainer, "--run", self.path("typo"), "optimizer.lr=fast")
         self.assertEqual(done.code, 2, done.err)
         self.assertEqual(done.err.count("error:"), 1, done.err)
+
+    def test_a_stranger_takes_no_seat(self):
+        """Rank 0 of a run to which no launcher gave a name; strangers say that they are rank 1."""
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        within = environment() | {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port - 1)}
+        words = [str(self.trainer()), "--run", self.path("lonely"), "--start-timeout", "2"]
+        process = subprocess.Popen(words, env=within, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        answers = []
+        for fields in ((b"", b"elsewhere"), (b"", b"", b"elsewhere"), (os.fsencode(self.path("lonely")), b"0123", b"\x1b]0;elsewhere")):
+            body = struct.pack("<QQ", 1, 2) + b"".join(struct.pack("<Q", len(field)) + field for field in fields)
+            answers.append(self.answer_to(process, port, struct.pack("<IHHQ", 0x636d6c6c, 2, 1, len(body)) + body))
+        out, err = process.communicate(timeout=harness.HANGS)
+        self.assertEqual(process.returncode, 170, err)
+        self.assertEqual(answers[0], b"", "no hello")
+        self.assertIn(b"rank 1 on elsewhere is of the run ''", answers[1])
+        self.assertNotIn(os.fsencode(self.path("lonely")), answers[1])
+        self.assertIn(b"is a trainer of the fingerprint 0123", answers[2])
+        self.assertRegex(err, r"rank 1 of 2 did not come to rank 0 .*; refused there: this trainer's fingerprint is \w+; rank 1 on \\x1b\]0;elsewhere is a trainer")
+        self.assertNotIn("\x1b", out + err)
+
+    def answer_to(self, process, port, hello):
+        while True:
+            try:
+                with socket.create_connection(("127.0.0.1", port)) as connection:
+                    connection.sendall(hello)
+                    connection.shutdown(socket.SHUT_WR)
+                    return b"".join(iter(lambda: connection.recv(4096), b""))
+            except ConnectionRefusedError:
+                self.assertIsNone(process.poll(), "rank 0 has ended")
+                time.sleep(0.01)
 
     def test_a_signal_to_one_rank_stops_all(self):
         process = self.start("signalled")

@@ -62,7 +62,9 @@ TEST(Launch, AProcessAloneIsOneRank) {
 }
 
 TEST(Launch, EachLauncherIsRead) {
-  EXPECT_EQ(text(kTorchrun), "9/16 local 1 by 'torchrun' at 'a':29501 id 'none'");
+  EXPECT_EQ(text(kTorchrun), "9/16 local 1 by 'torchrun' at 'a':29501 id ''");  // "none" is every run's
+  EXPECT_EQ(text(with(kTorchrun, {{"TORCHELASTIC_RUN_ID", "mine"}})),
+            "9/16 local 1 by 'torchrun' at 'a':29501 id 'mine'");
   EXPECT_EQ(text(kOpenMpi), "2/4 local 1 by 'Open MPI' at '':0 id ''");
   EXPECT_EQ(text(with(kPmi, {{"MASTER_ADDR", "h"}, {"MASTER_PORT", "5"}})), "2/4 local 1 by 'PMI' at 'h':6 id ''");
   EXPECT_EQ(text(kSlurm), "3/4 local 1 by 'SLURM' at 'gpu07':15474 id '123456.2'");

@@ -77,7 +77,7 @@ class Process {
 
 /// The launch of a test's rank.
 inline Launch launch_of(int rank, int world_size, int port) {
-  return {rank, world_size, rank, "torchrun", "127.0.0.1", port, "test"};
+  return {rank, world_size, rank, "torchrun", "127.0.0.1", port, "test", "trainer"};
 }
 
 /// Starts ranks that meet and then run `body`.

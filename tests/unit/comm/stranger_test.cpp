@@ -1,9 +1,12 @@
 // Who is not of this run: other programs and other runs at its port.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <atomic>
+#include <cerrno>
 #include <thread>
 
 #include "comm/wire.h"
@@ -25,8 +28,9 @@ Socket visit(int port, const std::string& bytes) {
   return std::move(*socket);
 }
 
-std::string hello(std::uint64_t rank, std::uint64_t world_size, const std::string& id) {
-  return encode(Word::hello, BodyWriter().number(rank).number(world_size).text(id).text("elsewhere").body());
+std::string hello(std::uint64_t rank, std::uint64_t world_size, const std::string& id,
+                  const std::string& fingerprint = "trainer", const std::string& host = "elsewhere") {
+  return encode(Word::hello, BodyWriter().number(rank).number(world_size).text(id).text(fingerprint).text(host).body());
 }
 
 TEST(Stranger, AtRank0sPortIsNotBelieved) {
@@ -48,11 +52,90 @@ TEST(Stranger, AtRank0sPortIsNotBelieved) {
   for (const std::string& bytes :
        {std::string("GET / HTTP/1.1\r\n\r\n"), std::string("x"), std::string(), std::string(100000, 'l'),
         encode(Word::welcome, ""), encode(Word::gather, std::string(4000, 'x')), hello(2, 3, "test").substr(0, 20),
-        huge, encode(Word::hello, "short"), hello(2, 4, "test"), hello(2, 3, "other"), hello(0, 3, "test"),
+        huge, encode(Word::hello, "short"), hello(2, 4, "test"), hello(2, 3, "other"), hello(2, 3, ""),
+        hello(2, 3, "test", "other"), hello(2, 3, "test", ""),
+        encode(Word::hello, BodyWriter().number(2).number(3).text("test").text("host").body()), hello(0, 3, "test"),
         hello(3, 3, "test"), hello(~0ull, 3, "test")})
     visitors.push_back(visit(port, bytes));
   std::this_thread::sleep_for(50ms);
   rank(2);
+  for (const End& end : wait(processes)) EXPECT_EQ(end.code, 0) << end.err;
+}
+
+/// The words of rank 0's refusal.
+std::string answer_to(const Socket& socket) {
+  MessageReader reader(8192);
+  std::string bytes(8192, '\0');
+  while (true) {
+    if (std::optional<Message> message = reader.next()) {
+      EXPECT_EQ(message->word, Word::refused);
+      BodyReader body(message->body);
+      EXPECT_EQ(body.number(), 2u);
+      return body.text();
+    }
+    pollfd wait{socket.fd(), POLLIN, 0};
+    const ssize_t n = poll(&wait, 1, 20000) > 0 ? recv(socket.fd(), bytes.data(), bytes.size(), 0) : 0;
+    if (n <= 0) return "nothing";
+    reader.add({bytes.data(), static_cast<std::size_t>(n)});
+  }
+}
+
+TEST(Stranger, IsToldWhyButNotWhatItWouldHaveToSay) {
+  const int port = free_port();
+  Process root([&] {
+    Launch launch = launch_of(0, 2, port);
+    launch.id = "the run";
+    launch.fingerprint = "0123abcd";
+    Rendezvous rendezvous(launch, {1500ms, 50ms, 1500ms});
+    return 0;
+  });
+  const std::string other_run = answer_to(visit(port, hello(1, 2, "a\x1b[2Jb", "0123abcd", "c\nd\x9b")));
+  EXPECT_THAT(other_run, HasSubstr("rank 1 on c d\\x9b is of the run 'a\\x1b[2Jb', and rank 0 on " + own_host() +
+                                   " of another: two runs meet at this port"));
+  EXPECT_EQ(other_run.find("the run'"), std::string::npos) << other_run;
+  const std::string other_trainer = answer_to(visit(port, hello(1, 2, "the run", "ffff")));
+  EXPECT_THAT(other_trainer, HasSubstr("rank 1 on elsewhere is a trainer of the fingerprint ffff, and rank 0 on " +
+                                       own_host() + " one of another: start all ranks of a run with the same trainer"));
+  EXPECT_EQ(other_trainer.find("0123abcd"), std::string::npos) << other_trainer;
+  const std::string long_names =
+      answer_to(visit(port, hello(1, 2, std::string(4000, 'i'), "", std::string(4000, 'h'))));
+  EXPECT_LT(long_names.size(), 1500u);
+  const End end = root.wait();
+  EXPECT_EQ(end.code, 170);
+  EXPECT_THAT(end.err,
+              HasSubstr("warning: refused at the port of the ranks: this is the run 'the run'; rank 1 on c d"));
+  EXPECT_THAT(end.err, HasSubstr("this trainer's fingerprint is 0123abcd; rank 1 on elsewhere is a trainer"));
+  EXPECT_EQ(end.err.find('\x1b'), std::string::npos) << end.err;
+}
+
+TEST(Stranger, WhoIsRefusedCannotFillTheMemoryOfRank0) {
+  const int port = free_port();
+  const auto resident_kib = [] {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_maxrss;
+  };
+  std::vector<Process> processes;
+  processes.emplace_back([&] {
+    const long before = resident_kib();
+    Rendezvous rendezvous(launch_of(0, 2, port), {20000ms, 50ms, 1500ms});
+    rendezvous.leave();
+    return resident_kib() - before < (32 << 10) ? 0 : 1;
+  });
+  const Socket visitor = visit(port, hello(1, 2, "other"));
+  const std::string bytes(std::size_t{1} << 20, 'x');
+  for (std::size_t sent = 0; sent < (std::size_t{96} << 20);) {
+    pollfd wait{visitor.fd(), POLLOUT, 0};
+    ASSERT_GT(poll(&wait, 1, 20000), 0);
+    const ssize_t n = send(visitor.fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (n < 0 && errno != EAGAIN) break;  // its time is up
+    if (n > 0) sent += static_cast<std::size_t>(n);
+  }
+  processes.emplace_back([&] {
+    Rendezvous rendezvous(launch_of(1, 2, port), {20000ms, 50ms, 1500ms});
+    rendezvous.leave();
+    return 0;
+  });
   for (const End& end : wait(processes)) EXPECT_EQ(end.code, 0) << end.err;
 }
 
@@ -83,10 +166,10 @@ TEST(Stranger, InRank0sPlaceIsNotBelieved) {
       {"HTTP/1.1 400 Bad Request\r\n", "sends bytes of another protocol"},
       {encode(Word::beat, ""), "sends no answer of rank 0"},
       {encode(Word::accepted, ""), "sends a message that is too short"},
-      {encode(Word::accepted, std::string(10000, 'x')), "sends a message of 10000 bytes, where 4096 are allowed"},
+      {encode(Word::accepted, std::string(10000, 'x')), "sends a message of 10000 bytes, where 8192 are allowed"},
       {"", "does not answer as rank 0 does"},
       {"", "closes the connection", true},
-      {old, "sends version 9 of the rendezvous, where this trainer has 1"}};
+      {old, "sends version 9 of the rendezvous, where this trainer has 2"}};
   std::vector<Socket> listeners, visitors;
   std::vector<Process> processes;
   for (std::size_t i = 0; i < answers.size(); ++i) {

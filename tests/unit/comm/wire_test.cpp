@@ -54,8 +54,8 @@ TEST(Wire, WhatIsNoMessageIsKnownAtItsFirstWrongByte) {
   EXPECT_THAT(nonsense("G"), HasSubstr("another protocol"));
   EXPECT_THAT(nonsense("llmC"), HasSubstr("another protocol"));
   EXPECT_EQ(nonsense("llm"), "");
-  EXPECT_THAT(nonsense(with(4, 2).substr(0, 6)), HasSubstr("version 2"));
-  EXPECT_THAT(nonsense(with(5, 1)), HasSubstr("version 257"));
+  EXPECT_THAT(nonsense(with(4, 3).substr(0, 6)), HasSubstr("version 3"));
+  EXPECT_THAT(nonsense(with(5, 1)), HasSubstr("version 258"));
   EXPECT_THAT(nonsense(with(6, 0)), HasSubstr("unknown kind 0"));
   EXPECT_THAT(nonsense(with(6, 13)), HasSubstr("unknown kind 13"));
 }

@@ -25,14 +25,19 @@ TEST(Utf8, StrictForms) {
 }
 
 TEST(Printable, NothingReachesTheTerminal) {
-  EXPECT_EQ(printable("a\x1b[31m\x07 b"), "a?[31m? b");
+  EXPECT_EQ(printable("a\x1b[31m\x07\r b\x7f"), "a\\x1b[31m\\x07\\x0d b\\x7f");
+  EXPECT_EQ(printable("a\nb\tc"), "a b c");
+  EXPECT_EQ(printable(std::string("\0\\", 2)), "\\x00\\");
   EXPECT_EQ(printable("\xc2\x9b"
                       "x"),
-            "?x");  // C1 control: CSI in one character
+            "\\xc2\\x9bx");  // C1 control: CSI in one character
   EXPECT_EQ(printable("\xe2\x80\xae"
                       "x"),
-            "?x");  // right-to-left override
-  EXPECT_EQ(printable("\xff\xc3\xa9"), "?\xc3\xa9");
+            "\\xe2\\x80\\xaex");  // right-to-left override
+  EXPECT_EQ(printable("\xe2\x81\xa6\xe2\x81\xaa"), "\\xe2\\x81\\xa6\xe2\x81\xaa");
+  EXPECT_EQ(printable("\xff\xc3\xa9\xe2\x82"), "\\xff\xc3\xa9\\xe2\\x82");
+  EXPECT_EQ(in_quotes(std::string(59, 'x') + "\xc3\xa9y"),
+            '"' + std::string(59, 'x') + "...\"");  // no half of a letter
 }
 
 TEST(YamlReader, SpansAreTheTextOfEachValue) {

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "error.h"
+#include "printable.h"
 #include "train/clock.h"
 #include "train/console.h"
 #include "train/constants.h"
@@ -109,11 +110,11 @@ TEST(ChooseToken, DrawsFromTheNucleus) {
 }
 
 TEST(Printable, KeepsTextAndShowsTheRestAsBytes) {
-  EXPECT_EQ(printable("a\n\tb\xc3\xa9"), "a\n\tb\xc3\xa9");
-  EXPECT_EQ(printable("\x1b[2J\r\x7f"), "\\x1b[2J\\x0d\\x7f");
-  EXPECT_EQ(printable("\xff\xc3"), "\\xff\\xc3");
-  EXPECT_EQ(printable("\xc2\x9b"), "\\xc2\\x9b");  // a control character that some terminals obey
-  EXPECT_EQ(printable(std::string("\0", 1)), "\\x00");
+  EXPECT_EQ(printable_text("a\n\tb\xc3\xa9"), "a\n\tb\xc3\xa9");
+  EXPECT_EQ(printable_text("\x1b[2J\r\x7f"), "\\x1b[2J\\x0d\\x7f");
+  EXPECT_EQ(printable_text("\xff\xc3"), "\\xff\\xc3");
+  EXPECT_EQ(printable_text("\xc2\x9b"), "\\xc2\\x9b");  // a control character that some terminals obey
+  EXPECT_EQ(printable_text(std::string("\0", 1)), "\\x00");
 }
 
 TEST(Constants, RopeTable) {
