@@ -17,8 +17,10 @@ KIT = pathlib.Path(SOURCE, "tests", "bench", "gpu")
 sys.path.insert(0, str(KIT))
 sys.dont_write_bytecode = True
 import bundles  # noqa: E402
+import card  # noqa: E402
 import floors  # noqa: E402
 import parts  # noqa: E402
+import raw  # noqa: E402
 import third_party  # noqa: E402
 import toolkit  # noqa: E402
 
@@ -160,8 +162,8 @@ class GpuKit(RunTest):
         text = (KIT / "README.md").read_text()
         rows = re.findall(r"^\| (\w+) \|.*\| (\d+) s \| (\d+) s \|.*\|$", text, re.MULTILINE)
         self.assertEqual(rows, [(part.name, str(part.expected), str(part.limit)) for part in parts.PARTS])
-        first, last = (sum(part.expected for part in some) for some in (parts.PARTS[:5], parts.PARTS[5:]))
-        self.assertIn(f"The first five take {first} s, the others {last} s", text)
+        first, last = (sum(part.expected for part in some) for some in (parts.FIRST, parts.SECOND))
+        self.assertIn(f"The first {len(parts.FIRST)} take {first} s, the others {last} s", text)
         self.assertLessEqual(max(first, last), 540)
 
     def test_the_floors_of_the_large_run(self):
@@ -176,10 +178,34 @@ class GpuKit(RunTest):
         self.assertEqual(rows, {"RMSNorm forward": 8.6, "RMSNorm backward": 21.5, "RoPE, both ways": 10.7, "SwiGLU forward": 25.8,
                                 "SwiGLU backward": 51.5, "cross-entropy, both ways": 17.2, "gradient norm": 5.0, "AdamW": 37.2})
         self.assertAlmostEqual(stream / 1e9, 17.7, delta=0.05)
-        # 244.1 TFLOP of products at 680 TFLOP/s, 52 ms of attention, 195 GB at 3,000 GB/s: 359 + 52 + 65.
-        self.assertAlmostEqual(floors.by_table(plan, model, 1, 3000, 680, 52), 476, delta=1)
-        # The plan's kernels move a little more, and its products no bytes of their own.
-        self.assertAlmostEqual(floors.by_plan(plan, 1, 3000, 680, 52), 476, delta=10)
+        # As measured: products 339 ms, attention 13.7 + 38.9; 40.2 GB of norms, 17.2 of cross-entropy, 5.0 and 37.2 at 3,026 GB/s.
+        self.assertAlmostEqual(floors.floor(plan, 1, 3026, 339, 52.6), 425, delta=0.6)
+        self.assertAlmostEqual(floors.floor(plan, 4, 3026, 339, 52.6), 4 * 425 - 3 * (5.0 + 37.2) / 3.026, delta=2.4)
+
+    def test_what_the_card_did_in_a_row(self):
+        """Between two moments: the energy of all of it, the rest from samples in which the card was busy."""
+        samples = [(0.0, 100.0, 345, 70.0, 30, 0x1), (1.0, 170.0, 1980, 300.0, 35, 0x0), (2.0, 470.0, 1755, 695.0, 50, 0x4),
+                   (3.0, 1165.0, 1740, 700.0, 55, 0x4), (4.0, 1865.0, 345, 90.0, 52, 0x1)]
+        row = card.figures(samples, 0.5, 3.5)
+        self.assertAlmostEqual(row["joules"], 1515 - 135)
+        self.assertEqual((row["mhz"], row["celsius"], row["samples"]), ({"least": 1740, "median": 1755, "most": 1980}, 55, 3))
+        self.assertEqual(row["held"], {"power cap": 2 / 3})
+        self.assertIsNone(card.figures(samples, 3.5, 9.0), "idle")
+        self.assertIsNone(card.figures(samples[:1], 0.0, 9.0))
+
+    def test_raw_results_have_a_line_a_product(self):
+        plan = {"name": "run", "fingerprint": "f", "products": [{"name": "qkv", "m": 1, "n": 2, "k": 3, "operands": "bf16", "result": "bf16",
+                                                                 "flops": 12}], "kernels": [{"name": "rope", "template": "rope"}]}
+        launches = {"qkv": {"ms": 1.0}, "rope": {"ms": 0.5}}
+        rows = list(raw.rows({"simulated": False, "machine": {}, "bundles": {}, "plan": plan, "results": {
+            "rates": {"seconds": 1, "fp8": {"took": 1, "products": [{"product": "1,2,3", "sustained": 5}]}},
+            "pieces": {"in_place": {"took": 2, "launches": launches}}}}))
+        self.assertEqual(rows[0]["spec"], "run")
+        self.assertIn({"part": "rates", "row": "fp8", "product": "1,2,3", "sustained": 5}, rows)
+        self.assertIn({"part": "pieces", "row": "in_place", "launch": "qkv", "ms": 1.0, "m": 1, "n": 2, "k": 3, "operands": "bf16",
+                       "result": "bf16", "flops": 12}, rows)
+        self.assertIn({"part": "pieces", "row": "in_place", "launch": "rope", "template": "rope", "ms": 0.5}, rows)
+        self.assertEqual(len(rows), 8)
 
 
 if __name__ == "__main__":

@@ -60,7 +60,7 @@ class Tree:
         os.symlink(LLMC, os.path.join(folder, "build", "llmc"))
         # Runs are written beside a spec; those that lie there are not taken along.
         shutil.copytree(os.path.join(SOURCE, "specs"), os.path.join(folder, "specs"), ignore=shutil.ignore_patterns("runs"))
-        for name in ("compiler", "runtime", "docs", "setup.sh", "quickstart.sh"):
+        for name in ("cmake", "compiler", "runtime", "docs", "setup.sh", "quickstart.sh"):
             os.symlink(os.path.join(SOURCE, name), os.path.join(folder, name))
         os.makedirs(os.path.join(folder, "data"))
         if dataset:

@@ -1,7 +1,9 @@
-"""setup.sh beside another apt, and what CMake downloads while it configures: each is said. With stand-ins for apt-get and pip."""
+"""setup.sh beside another apt, and what CMake downloads while it configures: each is said. With stand-ins for apt-get and pip.
+And quickstart.sh and test.sh, with stand-ins for CMake: what one has built the other uses."""
 
 import os
 import re
+import shutil
 import subprocess
 
 import harness
@@ -59,6 +61,38 @@ class Setup(RunTest):
         done = self.succeed(os.path.join(SOURCE, "setup.sh"), env=harness.environment(PATH=f"{folder}:{os.environ['PATH']}"))
         self.assertEqual(done.out + done.err, "")
         self.assertFalse(any(call.startswith("apt-get") for call in self.calls(folder)))
+
+    def script(self, name, script, built):
+        """A script of the root in a folder of its own: its output, and each call of CMake with what ccache is told."""
+        tree = self.tools(name, **{"setup.sh": "exit 0"})
+        os.makedirs(os.path.join(tree, "data", "quickstart"))
+        open(os.path.join(tree, "data", "quickstart", "dataset.json"), "w").close()
+        shutil.copytree(os.path.join(SOURCE, "cmake"), os.path.join(tree, "cmake"))
+        shutil.copy(os.path.join(SOURCE, script), tree)
+        llmc = self.tools(f"{name}/build", llmc="exit 0")
+        if not built:
+            os.rename(os.path.join(llmc, "llmc"), os.path.join(llmc, "to-be-built"))
+        made = f"mv {llmc}/to-be-built {llmc}/llmc 2> /dev/null; env | grep ^CCACHE_ | sed s,{tree},TREE, | sort >> {tree}/told; exit 0"
+        tools = self.tools(f"{name}/tools", cmake=made, ctest="exit 0")
+        environment = {key: value for key, value in harness.environment(PATH=f"{tools}:{os.environ['PATH']}").items()
+                       if not key.startswith("CCACHE_")}
+        done = self.succeed(os.path.join(tree, script), env=environment)
+        with open(os.path.join(tree, "told")) as file:
+            told = set(file.read().splitlines())
+        configured, built = [call for call in self.calls(tools) if call.startswith("cmake")]
+        self.assertRegex(built, "^cmake --build build ")
+        return done.out, configured, told
+
+    def test_quick_start_and_tests_build_alike(self):
+        """The same options of CMake and settings of ccache; each says how long it takes, and less where llmc is built."""
+        first, second = (self.script(script, script, False) for script in ("quickstart.sh", "test.sh"))
+        self.assertEqual(first[1:], second[1:])
+        self.assertEqual(len(first[2]), 4, first[2])
+        for script, out, built in (("quickstart.sh", first[0], "llmc, as far as its sources have changed"),
+                                   ("test.sh", second[0], "llmc is built. On two cores the tests' programs take 3 to 5 minutes")):
+            self.assertRegex(out, r"\d to \d minutes")
+            self.assertNotIn(built, out)
+            self.assertIn(built, self.script(f"{script}-again", script, True)[0])
 
     def configure(self, name, *options):
         """Where cudnn-frontend is nowhere: CMake's output, and how often a Python was asked to download it."""

@@ -1,5 +1,5 @@
 """The GPU's benchmark kit, from bundles to its report, on the simulated GPU: whole, in two commands, and with parts that fail,
-hang and are killed. The kit is built once; its PyTorch is a stand-in that prints figures."""
+hang and are killed. The kit is built once; its PyTorch, its rates of fp8 and its NVML are stand-ins that print or return figures."""
 
 import contextlib
 import json
@@ -49,6 +49,33 @@ print(json.dumps({"steps": seconds, "accumulated_steps": [2 * each for each in s
 """
 
 
+# Knows no block scales, as a library may.
+RATES = """#!/usr/bin/env python3
+import json, sys, time
+for product in sys.argv[2:]:
+    begin = time.monotonic()
+    time.sleep(0.15)
+    more = {"copy_alone_gb_s": 400, "copy_gb_s": 300} if product.endswith("+") else {"burst": 800}
+    print(json.dumps({"product": product, "absent": "NOT_SUPPORTED"} if ",block," in product else
+                     {"product": product, "algorithms": 8, "sustained": 700, "begin": begin, "end": time.monotonic(), **more}))
+"""
+# A card at 700 W and its power cap: joules by the clock of the machine.
+NVML = """
+#include <time.h>
+int nvmlInit_v2(void) { return 0; }
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** device) { return *device = 0, index; }
+int nvmlDeviceGetTotalEnergyConsumption(void* device, unsigned long long* mj) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return *mj = 700000ull * t.tv_sec + t.tv_nsec * 7ull / 10000, 0;
+}
+int nvmlDeviceGetClockInfo(void* device, int kind, unsigned* mhz) { return *mhz = 1755, kind != 1; }
+int nvmlDeviceGetPowerUsage(void* device, unsigned* mw) { return *mw = 700000, 0; }
+int nvmlDeviceGetTemperature(void* device, int sensor, unsigned* degrees) { return *degrees = 55, sensor; }
+int nvmlDeviceGetCurrentClocksThrottleReasons(void* device, unsigned long long* reasons) { return *reasons = 4, 0; }
+"""
+
+
 def alive(process):
     with contextlib.suppress(OSError):
         return pathlib.Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
@@ -62,12 +89,18 @@ class BenchKit(harness.SimTest):
         archive = pathlib.Path(cls.folder, "kit.tar.gz")
         spec = pathlib.Path(cls.folder, "lasting.yaml")
         spec.write_text(SPEC.read_text().replace("data:\n", DATA).replace("attention: cudnn", "attention: auto") + LASTING)
-        prepare.make(harness.LLMC, {"run": spec, "small": SPEC}, archive, libraries=False)
+        qwen = pathlib.Path(cls.folder, "qwen.yaml")
+        qwen.write_text(SPEC.read_text().replace("sequence_length: 32", "sequence_length: 16"))
+        prepare.make(harness.LLMC, {"run": spec, "small": SPEC, "qwen": qwen}, archive, libraries=False)
         with tarfile.open(archive) as file:
             file.extractall(cls.folder)
         cls.top = pathlib.Path(cls.folder, "llmc-kit")
         (cls.top / "tests" / "bench" / "quickstart_torch.py").write_text(PYTORCH)
         cls.built = pathlib.Path(cls.folder, "built")
+        cls.nvml = pathlib.Path(cls.folder, "nvml")
+        cls.nvml.mkdir()
+        (cls.nvml / "nvml.c").write_text(NVML)
+        subprocess.run(["gcc", "-shared", "-fPIC", cls.nvml / "nvml.c", "-o", cls.nvml / "libnvidia-ml.so.1"], check=True)
         done = harness.runs.call(*cls.words(cls.top, cls.built, pathlib.Path(cls.folder, "built-out")), "--only", "build", timeout=LIMIT)
         if done.code:
             raise RuntimeError(done.out + done.err)
@@ -87,9 +120,10 @@ class BenchKit(harness.SimTest):
         (self.work / "kit.json").unlink()
         return self.kit
 
-    def call(self, *arguments, top=None, gpus=1):
+    def call(self, *arguments, top=None, gpus=1, card=False):
+        libraries = {"LD_LIBRARY_PATH": str(self.nvml)} if card else {}
         return harness.runs.call(*self.words(top or self.top, self.work, self.out), *arguments, timeout=2 * LIMIT,
-                                 env=harness.runs.environment(LLMC_SIM_GPUS=str(gpus)))
+                                 env=harness.runs.environment(LLMC_SIM_GPUS=str(gpus), **libraries))
 
     def result(self):
         return json.loads((self.out / "gpu.json").read_text())
@@ -134,13 +168,17 @@ class BenchKit(harness.SimTest):
         self.assertEqual({name: row["a_step"] for name, row in measured["launches"].items()}, planned)
 
     def test_two_commands_from_bundles_to_report(self):
-        first = self.call("--only", "ceilings", "tune", "step")
+        program = self.work / "bin" / "run" / "rates"
+        program.write_text(RATES)
+        program.chmod(0o755)
+        begun = [part.name for part in parts.FIRST if part.name != "build"]
+        first = self.call("--only", *begun, card=True)
         self.assertEqual(first.code, 0, first.out + first.err)
-        self.assertEqual(self.begun(first), ["ceilings", "tune", "step"])
+        self.assertEqual(self.begun(first), begun)
         before = self.result()["results"]
         second = self.call(gpus=2)
         self.assertEqual(second.code, 0, second.out + second.err)
-        self.assertEqual(self.begun(second), ["PyTorch", "pieces", "attention", "calibrate", "tests", "correctness", "sanitizer", "devices"])
+        self.assertEqual(self.begun(second), [part.name for part in parts.SECOND])
         result = self.result()
         self.assertTrue(result["simulated"])
         results, plan = result["results"], result["plan"]
@@ -152,8 +190,8 @@ class BenchKit(harness.SimTest):
         self.assertEqual((third.code, self.begun(third)), (0, []))
 
         # Every launch of the plan was timed, as often as a step has it.
-        for part in ("in_place", "on_end", "free"):
-            self.check_launches(self.plan("run"), results["pieces"][part])
+        for part, row in (("pieces", "in_place"), ("repeated", "on_end"), ("repeated", "free")):
+            self.check_launches(self.plan("run"), results[part][row])
         for kind in ("cudnn", "portable"):
             self.check_launches(self.plan(kind), results["attention"][kind])
         self.assertIn("attention_backward_keys_warpgroups", results["attention"]["portable"]["launches"])
@@ -161,12 +199,15 @@ class BenchKit(harness.SimTest):
         self.assertEqual(len(comparison["losses"]), 2)
         self.assertNotEqual(results["attention"]["portable"]["training"], results["pieces"]["in_place"]["training"])
         self.assertIn("model.layers.0.self_attn.k_proj.weight", results["attention"]["portable"]["training"]["gradient_norms"])
-        for name, passes in (("run", 1), ("run, accumulated", 2), ("free", 1), ("stored", 1)):
-            step = results["step"][name]
+        for part, name, passes in (("step", "run", 1), ("step", "run, at the end", 1), ("step", "lean", 1),
+                                   ("variants", "run, accumulated", 2), ("variants", "free", 1)):
+            step = results[part][name]
             self.assertEqual(step["arena_bytes"], step["plan_bytes"])
             self.assertEqual(step["tokens"], passes * plan["batch"]["micro_batch"] * plan["batch"]["sequence_length"])
+        self.assertEqual(results["step"]["qwen"]["tokens"], 32)
         for name in ("host", "host, accumulated"):
-            self.assertGreater(results["step"][name]["ms"], 0)
+            self.assertGreater(results["variants"][name]["ms"], 0)
+        self.check_card(results)
         for rates in results["ceilings"]["gemm_tflop_s"].values():
             self.assertGreater(rates["burst"], 0)
             self.assertGreater(rates["sustained"], 0)
@@ -177,12 +218,30 @@ class BenchKit(harness.SimTest):
         self.assertEqual(results["tests"]["failures"], [])
         self.assertGreater(results["tests"]["ran"], 3)
         pytorch = results["PyTorch"]
+        self.assertEqual(results["compiled"]["compile, flash"]["carried"], False)
         self.assertEqual(pytorch["compile, again"]["attention"], "cudnn, heads repeated")
         self.assertEqual((pytorch["eager"]["batch"], pytorch["eager"]["out_of_memory_at"]), (1, [2]))
         self.check_devices(results["devices"], plan["batch"]["micro_batch"] * plan["batch"]["sequence_length"])
         # Nothing of a trainer's state was written.
         self.assertEqual([str(path) for path in self.work.rglob("*.safetensors")], [])
         self.check_report(result)
+
+    def check_card(self, results):
+        """The stand-in's 700 W and 1,755 MHz, in a row of a part, in a line of a program, and in the raw results."""
+        by_shape = results["rates"]["fp8, by shape"]["products"]
+        self.assertEqual({row["product"].split(",")[3] for row in by_shape}, {"e4m3"})
+        self.assertEqual(sum("absent" in row for row in results["rates"]["scale, accumulation and output"]["products"]), 2)
+        self.assertEqual([row["product"].split(",")[-1] for row in results["overlap"]["a product beside a copy"]["products"]],
+                         ["132", "124", "124+", "116", "116+", "88", "88+"])
+        for row in (results["step"]["run"], by_shape[0], results["tune"]):
+            self.assertEqual((row["card"]["mhz"]["median"], row["card"]["watts"]["most"], row["card"]["held"]), (1755, 700, {"power cap": 1}))
+            self.assertAlmostEqual(row["card"]["joules"], 700 * row["card"]["seconds"], delta=0.001 * row["card"]["joules"])
+        self.assertNotIn("card", results["variants"]["free"])  # of the command without NVML
+        raw = [json.loads(line) for line in (self.out / "results.jsonl").read_text().splitlines()]
+        self.assertIn({"part": "rates", "row": "fp8, by shape", **by_shape[0]}, raw)
+        launch = next(row for row in raw if row.get("launch") == "qkv_forward" and row["row"] == "in_place")
+        self.assertEqual(launch["ms"], results["pieces"]["in_place"]["launches"]["qkv_forward"]["ms"])
+        self.assertGreater(launch["flops"], 0)
 
     def check_devices(self, part, tokens):
         self.assertEqual({name: part[name]["tokens"] // tokens for name in ("one", "all", "one, accumulated", "all, accumulated")},
@@ -211,7 +270,11 @@ class BenchKit(harness.SimTest):
         theirs = "attention cudnn, heads repeated, residual bfloat16"
         self.assertRegex(text, rf"run \(residual fp32\): \*\*[\d.]+ times\*\* the speed of torch.compile \({theirs}\), arena")
         self.assertIn(f"PyTorch stand-in eager, 1 x 1, {theirs}; out of memory at 2 |", text)
-        self.assertRegex(text, r"\| llmc, as the spec has it, 2 x 1 \| [\d.,]+ \| [\d.,]+ \|  \| [\d.,]+% \|( [\d.,]+ ms: [\d.]+% \|){2}")
+        self.assertRegex(text, r"\| llmc, as the spec has it, 2 x 1 \| [\d.,]+ \| [\d.,]+ \|  \| [\d.,]+% \| [\d.,]+ ms: [\d.]+% \| 1,755 MHz, 700 W \|")
+        self.assertRegex(text, r"The run at the end of the part against its begin: [-+][\d.]+%, the card's drift\.")
+        self.assertRegex(text, r"\| e4m3 to bf16, scale tensor, fast \| all \| 800\.0 \| 700\.0 \| 1,755 MHz, 700 W \|")
+        self.assertRegex(text, r"\| bf16 to bf16 \| 124 \|  \| 700\.0 \| 1,755 MHz, 700 W \| 400 \| 300 \| 8 \|")
+        self.assertRegex(text, r"\| step \| run \| [\d.,]+ \| [\d.,]+ \| 700, 700, 700 \| 1,755, 1,755, 1,755 \| 55 \| power cap 100% \|")
         self.assertRegex(text, r"\| 2 x 1 \| [\d.,]+ \| [\d.,]+ \| [\d.]+ \| -?[\d.,]+ \| -?[\d.]+% \|")
         self.assertRegex(text, r"\| all_reduce, 1 MiB \|( [\d.,]+ \|){3} [\d.]+% \|")
         self.assertNotIn("could not be written", text)
@@ -232,16 +295,17 @@ class BenchKit(harness.SimTest):
         with self.replaced("run", "ceilings", "echo the device is on fire >&2; exit 3"), \
                 self.replaced("run", "trainer", self.hanging(pids)), self.replaced("run", "timed", "kill -KILL $$"):
             done = self.call("--limit", *(f"{name}={LIMIT}" for name in NAMES if name != "tune"), f"tune={HANGS}",
-                             "--only", "ceilings", "tune", "pieces", "tests", "PyTorch")
+                             "--only", "ceilings", "tune", "pieces", "repeated", "tests", "PyTorch")
         self.assertEqual(done.code, 1, done.out + done.err)
-        self.assertEqual(self.begun(done), ["ceilings", "tune", "PyTorch", "pieces", "tests"])
+        self.assertEqual(self.begun(done), ["ceilings", "tune", "pieces", "tests", "repeated", "PyTorch"])
         results, text = self.result()["results"], self.report()
         self.assertRegex(text, r"\| ceilings \| FAILED \|.*exited with 3: the device is on fire")
         self.assertRegex(text, r"\| tune \| FAILED \|")
         self.assertRegex(results["tune"]["failed"], "still running at the part's time limit|stopped at its limit")
         self.assertGreater(results["tune"]["seconds"], HANGS - 3)
-        self.assertRegex(text, r"\| pieces \| FAILED \|.*in_place: .* was killed by SIGKILL.*on_end: .* was killed by SIGKILL")
-        self.assertIn("launches", results["pieces"]["free"])  # by another program
+        self.assertRegex(text, r"\| pieces \| FAILED \|.*in_place: .* was killed by SIGKILL")
+        self.assertRegex(text, r"\| repeated \| FAILED \|.*on_end: .* was killed by SIGKILL")
+        self.assertIn("launches", results["repeated"]["free"])  # by another program
         self.assertRegex(text, r"\| tests \| done \|")
         self.assertRegex(text, r"\| PyTorch \| done \|")
         self.assertGreater(results["tests"]["ran"], 3)
@@ -249,10 +313,10 @@ class BenchKit(harness.SimTest):
         self.assertEqual([each for each in pids.read_text().split() if alive(each)], [])
 
         # The next command runs what failed again, and of that only what is missing.
-        again = self.call("--only", "ceilings", "pieces", "tests", "PyTorch")
+        again = self.call("--only", "ceilings", "pieces", "repeated", "tests", "PyTorch")
         self.assertEqual(again.code, 0, again.out + again.err)
-        self.assertEqual(self.begun(again), ["ceilings", "pieces"])
-        self.assertEqual(self.result()["results"]["pieces"]["free"], results["pieces"]["free"])
+        self.assertEqual(self.begun(again), ["ceilings", "pieces", "repeated"])
+        self.assertEqual(self.result()["results"]["repeated"]["free"], results["repeated"]["free"])
 
     def test_a_command_that_is_killed(self):
         """What its parts had measured stays, nothing that they started does, and the next command goes on."""
@@ -334,12 +398,12 @@ class BenchKit(harness.SimTest):
         skip = ('$REAL "$@" || exit\n[ "$LLMC_PIECES_REPEATS" = 1 ] || '
                 'echo \'{"step": 9, "loss": 1.0, "grad_norm": 1.0, "skipped": [3]}\' >> $2/metrics.jsonl')
         with self.replaced("run", "timed", skip):
-            done = self.call("--only", "pieces")
+            done = self.call("--only", "pieces", "repeated")
         self.assertEqual(done.code, 1, done.err)
-        pieces = self.result()["results"]["pieces"]
-        self.assertRegex(pieces["on_end"]["failed"], r"run/timed skipped the updates of steps \[9\]")
-        self.assertRegex(self.report(), r"\| pieces \| FAILED \|.*skipped the updates")
-        self.assertIn("launches", pieces["in_place"])
+        results = self.result()["results"]
+        self.assertRegex(results["repeated"]["on_end"]["failed"], r"run/timed skipped the updates of steps \[9\]")
+        self.assertRegex(self.report(), r"\| repeated \| FAILED \|.*skipped the updates")
+        self.assertIn("launches", results["pieces"]["in_place"])
         self.assertIn("## Kernels\n", self.report())
 
     def test_results_of_another_kit_are_not_mixed(self):

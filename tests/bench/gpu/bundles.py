@@ -10,18 +10,27 @@ class Bundle:
     what: str  # in the report: how it differs from the run
     overrides: tuple = ()
     programs: tuple = ("trainer",)  # of trainer, hosted, timed: build.py
-    spec: str = "run"  # or small: the model that compute-sanitizer steps through
-    step: bool = False  # timed as a whole step beside the run
+    spec: str = "run"  # or small: the model that compute-sanitizer steps through; qwen: that of llmq's figures
+    step: bool = False  # timed as a whole step beside the run, in the part `step`
+    later: bool = False  # the same, in the part `variants`
     attention: bool = False  # its attention is timed beside the run's, and trains as the run's does
     key: str = ""  # of the schema; the row is left out where llmc has no such key
+
+    def whole(self):
+        return self.step or self.later
 
 
 BUNDLES = (
     Bundle("run", "as the spec has it", programs=("trainer", "hosted", "timed")),
+    Bundle("chunk", "loss_chunk: 16384", ("memory.loss_chunk=16384",), step=True),
+    Bundle("lean", "recompute: none, residual: bf16", ("memory.recompute=none", "precision.residual=bf16"), step=True,
+           key="precision.residual"),
+    Bundle("half", "micro_batch: 8", ("batch.micro_batch=8",), step=True),
+    Bundle("double", "micro_batch: 32, recompute: auto", ("batch.micro_batch=32", "memory.recompute=auto"), step=True),
+    Bundle("qwen", "Qwen2.5-1.5B's sizes", spec="qwen", step=True),
     Bundle("free", "attention: cudnn, deterministic: false", ("target.attention=cudnn", "deterministic=false"), ("trainer", "timed"),
-           step=True),
-    Bundle("stored", "recompute: none", ("memory.recompute=none",), step=True),
-    Bundle("residual", "residual: bf16", ("precision.residual=bf16",), step=True, key="precision.residual"),
+           later=True),
+    Bundle("residual", "residual: bf16", ("precision.residual=bf16",), later=True, key="precision.residual"),
     Bundle("cudnn", "attention: cudnn", ("target.attention=cudnn",), ("timed",), attention=True),
     Bundle("portable", "attention: portable", ("target.attention=portable",), ("timed",), attention=True),
     Bundle("small", "every kind of layer", spec="small"),

@@ -1,5 +1,6 @@
-// What the device can do at best: ceilings MiB SECONDS SIZE... prints, as JSON, GB/s of a copy of so many MiB on the
-// device (bytes read and written) and TFLOP/s of square bf16 products, each in a burst and over so many seconds on end.
+// What the device can do at best: ceilings MiB SECONDS SIZE... prints, in a line of JSON each, GB/s of a copy of so
+// many MiB on the device (bytes read and written) and TFLOP/s of square bf16 products, in a burst and over so many
+// seconds on end.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -47,12 +48,15 @@ double sustained_ms(Stream& stream, double seconds, double burst_ms, const Run& 
   return ms / count;
 }
 
-/// A burst's and sustained figures: work / ms of a run.
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+/// A burst's and sustained figures: work / ms of a run, and when the sustained one began and ended.
 template <class Run>
-void print_rates(Stream& stream, double seconds, double work, const Run& run) {
-  const double burst = median_ms(stream, run);
+void print_rates(Stream& stream, const char* what, double seconds, double work, const Run& run) {
+  const double burst = median_ms(stream, run), begin = now();
   const double sustained = sustained_ms(stream, seconds, burst, run);
-  std::printf("{\"burst\": %.3f, \"sustained\": %.3f}", work / burst, work / sustained);
+  std::printf("{\"what\": \"%s\", \"burst\": %.3f, \"sustained\": %.3f, \"begin\": %.6f, \"end\": %.6f}\n", what,
+              work / burst, work / sustained, begin, now());
   std::fflush(stdout);
 }
 
@@ -77,12 +81,10 @@ int run(int argc, char** argv) {
   std::byte* memory = device.allocate(workspace + std::max(2 * bytes, 3 * matrix));
   std::byte *from = memory + workspace, *to = from + bytes;
   fill(device, from, 2 * largest * largest);
-  std::printf("{\"device\": \"%s\", \"sustained_seconds\": %g, \"copy_gb_s\": ", device.description(), seconds);
-  print_rates(stream, seconds, 2e-6 * static_cast<double>(bytes), [&] {
+  print_rates(stream, "copy", seconds, 2e-6 * static_cast<double>(bytes), [&] {
     check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream.handle), "a copy on the device");
   });
   fill(device, from, 2 * largest * largest);  // over which a copy may have gone
-  std::printf(", \"gemm_tflop_s\": {");
   MathLibrary library(device, memory, workspace);
   for (int i = 3; i < argc; ++i) {
     const std::int64_t n = std::atoi(argv[i]);
@@ -96,11 +98,9 @@ int run(int argc, char** argv) {
                               .operand = DType::bf16,
                               .result = DType::bf16});
     const double size = static_cast<double>(n);
-    std::printf("%s\"%d\": ", i > 3 ? ", " : "", static_cast<int>(n));
-    print_rates(stream, seconds, 2e-9 * size * size * size,
+    print_rates(stream, argv[i], seconds, 2e-9 * size * size * size,
                 [&] { gemm(stream, {from, from + matrix, nullptr, nullptr, from + 2 * matrix, false}); });
   }
-  std::printf("}}\n");
   return 0;
 }
 

@@ -1,4 +1,4 @@
-"""What a step must take at least: with the bytes of the run's plan, and with those of perfectly fused kernels."""
+"""What a step must take at least, and the bytes of perfectly fused kernels."""
 
 # Dense bf16 TFLOP/s of the data sheets (SXM).
 PEAK = {"H100": 989, "H200": 989, "A100": 312, "B200": 2250}
@@ -56,18 +56,11 @@ def planned_bytes(plan, templates, passes=1):
     return sum(times * launch["bytes"] for launch, times in launches(plan, passes) if kernels.get(launch["runs"]) in templates)
 
 
-def products_ms(plan, passes, gemm):
-    return sum(times * launch["flops"] for launch, times in launches(plan, passes) if launch["kind"] == "gemm") / (gemm * 1e9)
+# Whose kernels move bytes that no fusion spares: the others' work fits into the products around them.
+UNAVOIDABLE = ("rms_norm_forward", "rms_norm_backward", "qk_norm_rope", "qk_norm_rope_backward", "cross_entropy", "gradient_norm", "adamw")
 
 
-def by_plan(plan, passes, copy, gemm, attention):
-    """ms. `copy` GB/s, `gemm` TFLOP/s; `attention`: ms of a micro-batch's, None where it is among the kernels."""
-    rest = sum(times * launch["bytes"] for launch, times in launches(plan, passes)
-               if launch["kind"] != "gemm" and (not launch["runs"].startswith("attention") or attention is None))
-    return products_ms(plan, passes, gemm) + passes * (attention or 0.0) + rest / (copy * 1e6)
-
-
-def by_table(plan, model, passes, copy, gemm, attention):
-    """ms, as by_plan. The products' FLOPs are the plan's, which computes none of them twice where it is fast."""
-    total = sum(bytes * (passes if per == "pass" else 1) for _, _, bytes, _, per in table(plan, model))
-    return products_ms(plan, passes, gemm) + passes * (attention or 0.0) + total / (copy * 1e6)
+def floor(plan, passes, copy, products_ms, attention_ms):
+    """ms of a step, as docs/benchmarks.md has it: products and attention as they are in their place (ms of a micro-batch), norms,
+    cross-entropy, gradient norm and AdamW at the rate of a copy (GB/s); SwiGLU, RoPE and column sums fused away."""
+    return passes * (products_ms + attention_ms) + planned_bytes(plan, UNAVOIDABLE, passes) / (copy * 1e6)

@@ -31,11 +31,14 @@ endfunction()
 
 include(${CMAKE_CURRENT_SOURCE_DIR}/kit-programs.cmake)
 
-foreach(program ceilings collectives)
+foreach(program ceilings rates collectives)
   add_executable(run-${program} EXCLUDE_FROM_ALL ${KIT_ROOT}/tests/bench/gpu/${program}.cpp)
   set_target_properties(run-${program} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${KIT_BIN}/run OUTPUT_NAME ${program})
 endforeach()
 target_link_libraries(run-ceilings PRIVATE llmc_math_cuda)
+kit_objects(copy-until ${KIT_ROOT} OPTIONS "SHELL:-gencode arch=compute_90a,code=sm_90a" SOURCES ${KIT_ROOT}/tests/bench/gpu/copy_until.cu)
+target_sources(run-rates PRIVATE $<TARGET_OBJECTS:copy-until>)
+target_link_libraries(run-rates PRIVATE llmc_math_cuda)
 target_include_directories(run-collectives SYSTEM PRIVATE ${NCCL_INCLUDE_DIR})
 target_link_libraries(run-collectives PRIVATE llmc_comm_nccl fmt::fmt)
 

@@ -7,6 +7,7 @@ import time
 
 import build
 import bundles
+import card
 import parts
 import process
 import steps
@@ -31,15 +32,15 @@ def identity(folder):
 class Kit:
     """`sizes`: how much is measured; `results`: part -> what it found, kept in `work`/results."""
 
-    def __init__(self, root, work, simulate):
-        self.simulated, self.work = simulate is not None, work
+    def __init__(self, root, work, simulate, out):
+        self.simulated, self.work, self.out = simulate is not None, work, out
         self.made = bundles.Made(root / "bundles")
         self.table = [row for row in bundles.BUNDLES if row.name in self.made.refusals]
         self.sizes = steps.TINY if self.simulated else steps.FULL
         self.machine = build.Simulated(self.made, work, simulate) if self.simulated else build.Gpu(self.made, work, self.call)
         self.programs = []  # that the part build makes
         self.deadline = float("inf")
-        self.part = None
+        self.part = self.card = None
         (work / "results").mkdir(exist_ok=True)
         self.results = {part.name: self.read(part.name) for part in parts.PARTS if self.file(part.name).exists()}
 
@@ -69,6 +70,16 @@ class Kit:
         if not self.machine.program(bundle, program).exists():
             raise RuntimeError(f"{bundle}/{program} was not built")
 
+    def of_card(self, begin, end):
+        """What the card did between two moments; nothing where it cannot be asked."""
+        figures = self.card.figures(begin, end)
+        return {"card": figures} if figures else {}
+
+    def json_lines(self, text):
+        """Lines of a program of the kit's, each with the card between its own `begin` and `end` (steady_clock is monotonic())."""
+        rows = [json.loads(line) for line in text.splitlines()]
+        return [{**row, **(self.of_card(row["begin"], row["end"]) if "begin" in row else {})} for row in rows]
+
     def rows(self, result, functions):
         """result[name] = function() for every name that has no figures yet; kept at once. What fails stays as its message,
         the next one runs, and in the end the part has failed."""
@@ -83,6 +94,7 @@ class Kit:
             except Exception as error:  # whatever a row meets is its result
                 result[name] = {"failed": f"{type(error).__name__}: {error}"}
             result[name]["took"] = time.monotonic() - begin
+            result[name].update(self.of_card(begin, time.monotonic()))
             self.keep(self.part, result)
         failed = [f"{name}: {result[name]['failed'][-200:]}" for name in functions if "failed" in result[name]]
         if failed:
@@ -99,10 +111,12 @@ class Kit:
 
         def function():
             result, self.part, self.deadline = dict(before), part.name, begin + limit - 2
+            self.card = card.Watch()
             try:
                 part.function(self, result)
             except (Exception, SystemExit) as error:
                 result["failed"] = f"{type(error).__name__}: {error}"
+            self.card.finish()
             result["seconds"] = time.monotonic() - begin
             self.keep(part.name, result)
 

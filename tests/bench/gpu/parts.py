@@ -1,4 +1,4 @@
-"""The kit's parts, in their order: what is lost when time runs out comes last."""
+"""The kit's parts, in their order: what decides most in the first command, what can be done without last."""
 
 import dataclasses
 
@@ -6,6 +6,8 @@ import build as builds
 import correctness
 import devices
 import pieces
+import pytorch
+import rates
 import steps
 
 
@@ -16,35 +18,44 @@ class Part:
     expected: int  # seconds on an H100 with 16 cores: README.md says why
     limit: int  # seconds, after which it is stopped
     programs: tuple = ()  # (bundle, program) besides those of `steps` and `attention`
-    steps: bool = False  # the trainers of the bundles that are timed as whole steps
+    steps: bool = False  # the trainers of the bundles that are timed as whole steps in the part `step`
+    later: bool = False  # and in the part `variants`
     attention: bool = False  # the clocked trainers of the other kinds of attention
     tools: tuple = ()  # programs of the machine
     gpus: int = 1
 
 
-PARTS = (
-    Part("build", steps.build, 60, 240, tools=("nvcc", "cmake", "ninja", "g++")),
+FIRST = (
+    Part("build", steps.build, 75, 240, tools=("nvcc", "cmake", "ninja", "g++")),
     Part("ceilings", steps.ceilings, 15, 60, (("run", "ceilings"),)),
-    Part("tune", steps.tune, 20, 100, (("run", "trainer"),), steps=True),
-    Part("step", steps.whole_steps, 80, 220, (("run", "trainer"), ("run", "hosted")), steps=True),
-    Part("PyTorch", steps.torch, 190, 280),
-    Part("pieces", pieces.pieces, 45, 120, (("run", "timed"), ("free", "timed"))),
-    Part("attention", pieces.attention, 20, 90, attention=True),
-    Part("calibrate", steps.calibrate, 20, 90, (("run", "trainer"),)),
+    Part("rates", rates.rates, 60, 120, (("run", "rates"),)),
+    Part("overlap", rates.overlap, 15, 60, (("run", "rates"),)),
+    Part("tune", steps.tune, 35, 110, (("run", "trainer"),)),
+    Part("step", steps.whole_steps, 220, 320, (("run", "trainer"),), steps=True),
+    Part("pieces", pieces.pieces, 15, 60, (("run", "timed"),)),
+    Part("attention", pieces.attention, 30, 90, attention=True),
+    Part("compiled", pytorch.compiled, 60, 120),
+)
+SECOND = (
     Part("tests", steps.tests, 60, 180, tools=("nvcc", "ninja")),
     Part("correctness", correctness.correctness, 60, 150,
          tuple((bundle, "trainer") for bundle in ("small", "wide", "normed", "run"))),
     Part("sanitizer", steps.sanitizer, 40, 120, tuple((bundle, "trainer") for bundle in ("small", "wide", "normed")),
          tools=("compute-sanitizer",)),
+    Part("variants", steps.variants, 110, 220, (("run", "trainer"), ("run", "hosted")), later=True),
+    Part("repeated", pieces.repeated, 30, 100, (("run", "timed"), ("free", "timed"))),
+    Part("PyTorch", pytorch.others, 100, 240),
+    Part("calibrate", steps.calibrate, 20, 90, (("run", "trainer"),)),
     Part("devices", devices.devices, 110, 200, (("run", "trainer"), ("run", "collectives")), gpus=2),
 )
+PARTS = FIRST + SECOND
 
 
 def programs(part, made):
     """(bundle, program) that a part runs, of those that could be made."""
     found = [each for each in part.programs if each[1] in builds.OF_THE_KIT or made.has(each[0])]
     for row in made.rows():
-        if part.steps and row.step:
+        if part.steps and row.step or part.later and row.later:
             found.append((row.name, "trainer"))
         if part.attention and row.attention:
             found.append((row.name, "timed"))

@@ -34,9 +34,13 @@ def launches(kit, bundle, repeats, settings=()):
 
 
 def pieces(kit, result):
-    """Every launch in its place and on end; and with the attention library's atomics allowed."""
+    """Every launch in its place."""
+    kit.rows(result, {"in_place": lambda: launches(kit, "run", 1)})
+
+
+def repeated(kit, result):
+    """Every launch several times on end; and in its place with the attention library's atomics allowed."""
     kit.rows(result, {
-        "in_place": lambda: launches(kit, "run", 1),
         "free": lambda: launches(kit, "free", 1),
         "on_end": lambda: launches(kit, "run", kit.sizes["repeats"], UNCHANGED_WEIGHTS)})
 

@@ -18,6 +18,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 KIT = ["tests/bench/gpu", "tests/bench/step_pieces.py", "tests/bench/quickstart_torch.py", "tests/runs/harness.py",
        "tests/reference", "tests/unit/cuda", "templates"]
 SMALL = ROOT / "tests" / "bench" / "gpu" / "small.yaml"
+QWEN = ROOT / "tests" / "bench" / "gpu" / "qwen.yaml"
+CACHE = "inductor.tar.gz"
 LIMIT = 64 << 20
 REFUSED = (1, 4)  # llmc's exit codes for a spec that cannot be: wrong, or too big
 
@@ -44,12 +46,13 @@ def emit_all(llmc, specs, folder):
             refusals[row.name] = "the run's attention is llmc's own already, there is no other to compare it with"
             continue
         refusals[row.name] = emit(llmc, specs[row.spec], folder / row.name, *row.overrides,
-                                  *(["--bundle"] if row.name == "run" else []), may_refuse=row.step or row.attention)
+                                  *(["--bundle"] if row.name == "run" else []), may_refuse=row.whole() or row.attention)
     (folder / "bundles.json").write_text(json.dumps(refusals, indent=1) + "\n")
 
 
-def make(llmc, specs, archive, frontend=None, libraries=True):
-    """`specs`: {"run": what is timed, for CUDA in bf16, "small": what the sanitizer steps through}."""
+def make(llmc, specs, archive, frontend=None, libraries=True, cache=None):
+    """`specs`: {"run": what is timed, for CUDA in bf16, "small": what the sanitizer steps through, "qwen": the model of llmq's figures}.
+    `cache`: what an earlier session's torch.compile left in --out, or None."""
     with tempfile.TemporaryDirectory() as scratch:
         top = pathlib.Path(scratch) / "llmc-kit"
         for name in KIT:
@@ -60,6 +63,8 @@ def make(llmc, specs, archive, frontend=None, libraries=True):
             else:
                 shutil.copy(source, copy)
         emit_all(llmc, specs, top / "bundles")
+        if cache:
+            shutil.copy(cache, top / CACHE)
         if libraries:
             third_party.copy(top / "third_party", frontend)
         archive.parent.mkdir(parents=True, exist_ok=True)
@@ -74,6 +79,7 @@ def main():
     parser.add_argument("--llmc", type=pathlib.Path, default=ROOT / "build" / "llmc", help="the compiler (build/llmc)")
     parser.add_argument("--spec", type=pathlib.Path, default=ROOT / "specs" / "llama-1b.yaml", help="what is timed")
     parser.add_argument("--small", type=pathlib.Path, default=SMALL, help="what the sanitizer runs")
+    parser.add_argument("--compiled", type=pathlib.Path, help=f"{CACHE} of an earlier session's --out, from which torch.compile starts")
     parser.add_argument("--cudnn-frontend", type=pathlib.Path, default=ROOT / "build" / "cudnn-frontend" / "include",
                         help="cudnn-frontend's headers (where llmc's build puts them)")
     parser.add_argument("-o", "--out", type=pathlib.Path, default=ROOT / "build" / "gpu-kit.tar.gz")
@@ -83,7 +89,7 @@ def main():
     frontend = a.cudnn_frontend if (a.cudnn_frontend / "cudnn_frontend.h").exists() else None
     if not frontend:
         print(f"no cudnn_frontend.h in {a.cudnn_frontend}: the GPU's machine must have it", file=sys.stderr)
-    make(a.llmc.resolve(), {"run": a.spec, "small": a.small}, a.out, frontend)
+    make(a.llmc.resolve(), {"run": a.spec, "small": a.small, "qwen": QWEN}, a.out, frontend, cache=a.compiled)
     print(f"{a.out}: {a.out.stat().st_size >> 10} KiB")
 
 

@@ -29,12 +29,11 @@ class Figures:
         ceilings = self.parts.get("ceilings", {})
         self.copy = ceilings.get("copy_gb_s", {}).get("sustained")
         self.gemm = max((rates["sustained"] for rates in ceilings.get("gemm_tflop_s", {}).values()), default=None)
-        self.attention = self.attention_ms("free")
 
     def launches(self, name):
         """Of the run's trainer with clocks (in_place, on_end, free), or of another kind of attention's."""
-        part = self.parts.get("pieces", {}) if name in ("in_place", "on_end", "free") else self.parts.get("attention", {})
-        return part.get(name, {}).get("launches", {})
+        part = {"in_place": "pieces", "on_end": "repeated", "free": "repeated"}.get(name, "attention")
+        return self.parts.get(part, {}).get(name, {}).get("launches", {})
 
     def attention_ms(self, name):
         """{pass of attention: ms of a micro-batch}, or None."""
@@ -42,17 +41,22 @@ class Figures:
         found = {each: sum(rows[launch]["ms_a_step"] for launch in names if launch in rows) for each, names in ATTENTION.items()}
         return found if all(found.values()) else None
 
-    def floors(self, passes):
-        """ms with the plan's bytes and with the table's, or None."""
-        if not (self.copy and self.gemm and self.attention):
+    def floor(self, passes):
+        """ms of a step of the run, or None."""
+        attention, measured = self.attention_ms("in_place"), self.launches("in_place")
+        products = sum(measured[product["name"]]["ms_a_step"] for product in self.plan["products"] if product["name"] in measured)
+        if not (self.copy and attention and products):
             return None
-        attention = sum(self.attention.values())
-        of_library = attention if any(launch["kind"] == "attention" for launch in self.plan["launches"]) else None
-        return (floors.by_plan(self.plan, passes, self.copy, self.gemm, of_library),
-                floors.by_table(self.plan, self.model, passes, self.copy, self.gemm, attention))
+        return floors.floor(self.plan, passes, self.copy, products, sum(attention.values()))
 
-    def tokens(self):
-        return self.plan["batch"]["micro_batch"] * self.plan["batch"]["sequence_length"]
+    def steps(self):
+        """Rows of whole steps, by name."""
+        return {**self.parts.get("step", {}), **self.parts.get("variants", {})}
+
+    def torch(self):
+        """Rows of PyTorch, by name."""
+        rows = {**self.parts.get("compiled", {}), **self.parts.get("PyTorch", {})}
+        return {name: row for name, row in rows.items() if isinstance(row, dict)}
 
 
 def head(f):
@@ -80,25 +84,24 @@ def ceilings(f):
     rows += [[f"bf16 product {n} x {n} x {n}, TFLOP/s", f"{rates['burst']:,.1f}", f"{rates['sustained']:,.1f}"]
              for n, rates in r["gemm_tflop_s"].items()]
     return (table(["ceiling", "burst", f"over {r['sustained_seconds']:g} s"], rows)
-            + f"\n\nFloors and shares take what is sustained: {f.copy:,.0f} GB/s and {f.gemm:,.1f} TFLOP/s.")
+            + f"\n\nShares take what is sustained: {f.copy:,.0f} GB/s and {f.gemm:,.1f} TFLOP/s.")
 
 
-def our_row(f, title, s, host):
+def our_row(f, title, s, host, of_run):
     rate, gpu = s["tokens"] / (s["ms"] / 1e3), f.result["machine"].get("gpu") or ""
-    flops = rate * f.plan["flops"]["model_per_token"] / 1e12
+    flops = rate * s["flops_per_token"] / 1e12
     peak = next((value for name, value in floors.PEAK.items() if name in gpu), None)
-    both = f.floors(s["passes"])
-    shares = [f"{floor:,.1f} ms: {floor / s['ms']:.1%}" for floor in both] if both else ["", ""]
+    floor = f.floor(s["passes"]) if of_run else None
+    c = s.get("card", {})
     return [title, f"{s['ms']:,.1f}", f"{rate:,.0f}", f"{flops / peak:.1%}" if peak else "",
-            f"{flops / f.gemm:.1%}" if f.gemm else "", *shares, f"{s['start_up_seconds']:.2f} s",
+            f"{flops / f.gemm:.1%}" if f.gemm else "", f"{floor:,.1f} ms: {floor / s['ms']:.1%}" if floor else "",
+            f"{c['mhz']['median']:,.0f} MHz, {c['watts']['median']:,.0f} W" if c else "", f"{s['start_up_seconds']:.2f} s",
             f"arena {gib(s['arena_bytes'])} (plan {gib(s['plan_bytes'])}), in all {gib(s['device_bytes'])}",
             f"{host['ms']:.2f} ms" if "ms" in host else ""]
 
 
 def torch_rows(f):
-    for name, t in f.parts.get("PyTorch", {}).items():
-        if not isinstance(t, dict):
-            continue
+    for name, t in f.torch().items():
         if "ms" not in t:
             yield [f"PyTorch {name}", line(t.get("failed") or t.get("absent") or ""), *[""] * 8]
             continue
@@ -116,8 +119,7 @@ def torch_rows(f):
 
 def compiled(f, passes):
     """torch.compile's fastest row at the run's micro-batch: (ms, row), or None."""
-    rows = [row for name, row in f.parts.get("PyTorch", {}).items() if name.startswith("compile") and "ms" in row
-            and row["batch"] == f.plan["batch"]["micro_batch"]]
+    rows = [row for name, row in f.torch().items() if name.startswith("compile") and "ms" in row and row["batch"] == f.plan["batch"]["micro_batch"]]
     if passes > 1:
         rows = [row for row in rows if row.get("accumulated", {}).get("passes") == passes]
         return min(((row["accumulated"]["ms"], row) for row in rows), key=lambda each: each[0], default=None)
@@ -127,10 +129,10 @@ def compiled(f, passes):
 def headline(f):
     """Our speed against the faster torch.compile, each with its residual stream's precision."""
     ours, text = "fp32" if floors.fp32_stream(f.plan) else "bf16", []
-    rows = [("run", 1, ours), ("residual", 1, "bf16")]
-    rows.append(("run, accumulated", f.parts.get("step", {}).get("run, accumulated", {}).get("passes", 0), ours))
+    rows = [("run", 1, ours), ("residual", 1, "bf16"), ("lean", 1, "bf16")]
+    rows.append(("run, accumulated", f.steps().get("run, accumulated", {}).get("passes", 0), ours))
     for name, passes, stream in rows:
-        s, other = f.parts.get("step", {}).get(name, {}), compiled(f, passes)
+        s, other = f.steps().get(name, {}), compiled(f, passes)
         if "ms" not in s or not other:
             continue
         ms, t = other
@@ -140,23 +142,76 @@ def headline(f):
     return "\n\n".join(text)
 
 
+def drift(f):
+    """How much the card has changed from the first step to the last."""
+    first, last = (f.parts.get("step", {}).get(name, {}).get("ms") for name in ("run", "run, at the end"))
+    return f"The run at the end of the part against its begin: {last / first - 1:+.2%}, the card's drift." if first and last else ""
+
+
 def step(f):
-    r, rows = f.parts.get("step", {}), []
+    r, rows = f.steps(), []
     for name, s in r.items():
         if not isinstance(s, dict) or name.startswith("host"):
             continue
-        title = f"llmc, {f.result['bundles'][name.removesuffix(', accumulated')]}"
+        bundle, *more = name.split(", ")
+        title = ", ".join(["llmc", f.result["bundles"][bundle], *(word for word in more if word == "at the end")])
         if "ms" in s:
             host = {"run": "host", "run, accumulated": "host, accumulated"}.get(name)
-            rows.append(our_row(f, f"{title}, {f.plan['batch']['micro_batch']} x {s['passes']}", s, r.get(host, {})))
+            rows.append(our_row(f, f"{title}, {s['micro_batch']} x {s['passes']}", s, r.get(host, {}), bundle == "run"))
         else:
             rows.append([title, line(s.get("failed") or s.get("absent") or ""), *[""] * 8])
     rows += torch_rows(f)
     if not rows:
         return None
-    text = table(["step", "ms", "tokens/s", "MFU, data sheet", "MFU, best product", "floor with the plan's bytes, its share",
-                  "floor with the table's bytes, its share", "start less a step", "memory", "host in a step's launches"], rows)
-    return "\n\n".join(filter(None, [headline(f), text]))
+    text = table(["step", "ms", "tokens/s", "MFU, data sheet", "MFU, best product", "floor, its share", "SM clock, power",
+                  "start less a step", "memory", "host in a step's launches"], rows)
+    return "\n\n".join(filter(None, [headline(f), text, drift(f)]))
+
+
+def rates(f):
+    """Products by themselves, and one beside a copy."""
+    rows = []
+    for part in ("rates", "overlap"):
+        for name, row in f.parts.get(part, {}).items():
+            if not isinstance(row, dict):
+                continue
+            if "products" not in row:
+                rows.append([name, line(row.get("failed") or row.get("absent") or ""), *[""] * 7])
+            for each in row.get("products", []):
+                m, n, k, operands, to, scale, accumulation, beta, sms = each["product"].split(",")
+                form = f"{operands} to {to}{' + itself' if beta == '1' else ''}"
+                form += f", scale {scale}, {accumulation}" if operands != "bf16" else ""
+                said = [f"{m} x {n} x {k}", form, sms.rstrip("+") if sms.rstrip("+") != "0" else "all"]
+                c = each.get("card", {})
+                clock = f"{c['mhz']['median']:,.0f} MHz, {c['watts']['median']:,.0f} W" if c else ""
+                if "absent" in each:
+                    rows.append([*said, line(each["absent"]), *[""] * 5])
+                else:
+                    burst = f"{each['burst']:,.1f}" if "burst" in each else ""
+                    copy = [f"{each[key]:,.0f}" if key in each else "" for key in ("copy_alone_gb_s", "copy_gb_s")]
+                    rows.append([*said, burst, f"{each['sustained']:,.1f}", clock, *copy, each["algorithms"]])
+    return table(["m x n x k", "product", "SMs", "TFLOP/s, burst", "sustained", "SM clock, power", "a copy on the others alone, GB/s",
+                  "beside the product", "algorithms"], rows) if rows else None
+
+
+def card_rows(part, figures):
+    """(part, row, what the card did), also of rows below a row's name."""
+    if "card" in figures:
+        yield part, "", figures["card"]
+    for name, row in figures.items():
+        if isinstance(row, dict) and name != "card":
+            yield from ((part, f"{name} {below}".strip(), c) for _, below, c in card_rows(part, row))
+
+
+def card(f):
+    """Energy, clock, power and what held the clock, of every row."""
+    rows = []
+    for part, name, c in (row for part, figures in f.parts.items() for row in card_rows(part, figures)):
+        spreads = (f"{each['least']:,.0f}, {each['median']:,.0f}, {each['most']:,.0f}" for each in (c["watts"], c["mhz"]))
+        held = ", ".join(f"{what} {share:.0%}" for what, share in c["held"].items()) or "nothing"
+        rows.append([part, name, f"{c['seconds']:.1f}", f"{c['joules']:,.0f}", *spreads, c["celsius"], held])
+    return table(["part", "row", "s", "J", "W: least, median, most", "SM MHz: the same", "°C at most", "clock held by, of the samples"],
+                 rows) if rows else None
 
 
 def table_of_bytes(f):
@@ -218,7 +273,7 @@ def attention(f):
                   if launch["runs"].startswith("attention") and "forward" in launch["runs"])
     flops = {"forward": forward, "backward": 2.5 * forward}  # two products, and five
     titles = {**f.result["bundles"], "in_place": "the run's"}
-    step_ms = f.parts.get("step", {}).get("run", {}).get("ms")
+    step_ms, free = f.steps().get("run", {}).get("ms"), f.attention_ms("free")
     rows = []
     for name in ("in_place", "free", *(each for each in f.parts.get("attention", {}) if each in f.result["bundles"])):
         times = f.attention_ms(name)
@@ -232,7 +287,7 @@ def attention(f):
             rate = 1e-9 * flops[each] / ms
             row += [f"{ms:.3f}", f"{rate:,.1f}", f"{rate / f.gemm:.1%}" if f.gemm else ""]
         both = sum(times.values())
-        price = both - sum(f.attention.values()) if f.attention else None
+        price = both - sum(free.values()) if free else None
         rows.append([*row, f"{both / step_ms:.1%}" if step_ms else "",
                      f"{price / step_ms:.1%}" if step_ms and price is not None else ""])
     if not rows:
@@ -324,9 +379,9 @@ def collectives(measured):
     return f"{measured['ranks']}:\n\n" + table(["collective", "µs", "GB/s on the bus", "NCCL's own call, GB/s", "of NCCL's own"], rows)
 
 
-SECTIONS = (("Parts", parts), ("Ceilings", ceilings), ("The step", step), ("Bytes", table_of_bytes), ("Kernels", kernels),
+SECTIONS = (("Parts", parts), ("Ceilings", ceilings), ("Rates", rates), ("The step", step), ("Bytes", table_of_bytes), ("Kernels", kernels),
             ("Products", products), ("Attention", attention), ("Calibration", calibration), ("Tests", tests), ("Correctness", correctness),
-            ("compute-sanitizer", sanitizer), ("Several devices", devices))
+            ("compute-sanitizer", sanitizer), ("Several devices", devices), ("The card", card))
 
 
 def markdown(result):

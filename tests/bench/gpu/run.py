@@ -18,6 +18,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent), str(ROOT / "tests" / "runs")]
 import kit as kits  # noqa: E402
 import machine  # noqa: E402
 import process  # noqa: E402
+import raw  # noqa: E402
 import report  # noqa: E402
 from parts import PARTS, programs  # noqa: E402
 
@@ -41,6 +42,7 @@ def write_report(kit, out, described, begin):
     result = {"simulated": kit.simulated, "machine": described, "seconds": time.monotonic() - begin, "plan": kept,
               "model": kit.made.model(), "bundles": {row.name: row.what for row in kit.table}, "results": kit.results}
     kits.write(out / "gpu.json", json.dumps(result, indent=1) + "\n")
+    kits.write(out / "results.jsonl", "".join(json.dumps(row) + "\n" for row in raw.rows(result)))
     text = report.markdown(result)
     kits.write(out / "gpu.md", text + "\n")
     return text
@@ -88,7 +90,7 @@ def measure(kit, a, described, limit_of, begin):
 def main():
     begin = time.monotonic()
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=pathlib.Path, help="folder for gpu.json and gpu.md, written after every part")
+    parser.add_argument("--out", type=pathlib.Path, help="folder for gpu.json, gpu.md and results.jsonl, written after every part")
     parser.add_argument("--work", type=pathlib.Path,
                         help="folder for builds and results; a second command goes on where the first ended (else one that is removed)")
     parser.add_argument("--minutes", type=float, default=9.0, help="time for this command (9)")
@@ -122,7 +124,7 @@ def main():
             except BlockingIOError:
                 raise SystemExit(f"another command uses {work}") from None
             check_work(work, described, a.simulate is not None)
-            return measure(kits.Kit(ROOT, work, a.simulate), a, described, limit_of, begin)
+            return measure(kits.Kit(ROOT, work, a.simulate, a.out), a, described, limit_of, begin)
     finally:
         process.stop_descendants()
         if not a.work:

@@ -1,28 +1,22 @@
-"""The kit's parts but those of pieces.py and devices.py: each fills a dictionary with what it measured, or raises."""
+"""The kit's parts that have no file of their own: each fills a dictionary with what it measured, or raises."""
 
 import json
-import os
 import re
 import shutil
-import statistics
-import sys
+import time
 
-import build as builds
-import process
 import toolkit
 import training
 
 # copy MiB and sizes of square products, each sustained for so many seconds; timed steps and those before them; repeats of
-# a launch; micro-batches accumulated; collectives on end, and their MiB; draws of weights and tokens; steps of a run that is
-# stopped half-way.
+# a launch; micro-batches accumulated; collectives on end, and their MiB; seconds of a product by itself; draws of weights and
+# tokens; steps of a run that is stopped half-way.
 FULL = {"copy": 4096, "gemm": [4096, 8192, 16384], "sustained": 2.5, "steps": 8, "warmup": 3, "repeats": 5, "accumulated": 4,
-        "collectives": {"runs": 20, "mib": [1, 16, 256]}, "draws": 3, "resumed": 6,
+        "collectives": {"runs": 20, "mib": [1, 16, 256]}, "rates": 0.8, "draws": 3, "resumed": 6,
         "calibrate": ["--seconds", 5]}
 TINY = {"copy": 1, "gemm": [32, 64], "sustained": 0.01, "steps": 1, "warmup": 1, "repeats": 2, "accumulated": 2,
-        "collectives": {"runs": 2, "mib": [1]}, "draws": 1, "resumed": 2,
+        "collectives": {"runs": 2, "mib": [1]}, "rates": 0.01, "draws": 1, "resumed": 2,
         "calibrate": ["--seconds", 0, "--sizes", 32, 64]}
-
-OUT_OF_MEMORY = 12  # quickstart_torch.py's exit code
 
 
 def build(kit, result):
@@ -33,27 +27,37 @@ def build(kit, result):
 def ceilings(kit, result):
     sizes = kit.sizes
     kit.need("run", "ceilings")
-    result.update(json.loads(kit.call(kit.machine.program("run", "ceilings"), sizes["copy"], sizes["sustained"], *sizes["gemm"])))
+    lines = kit.json_lines(kit.call(kit.machine.program("run", "ceilings"), sizes["copy"], sizes["sustained"], *sizes["gemm"]))
+    result.update(sustained_seconds=sizes["sustained"], copy_gb_s=lines[0], gemm_tflop_s={line["what"]: line for line in lines[1:]})
 
 
 def tune(kit, result):
-    """The fastest algorithm of each product, for every program that runs after this part."""
-    folders = {bundle: kit.machine.program(bundle, name).parent for bundle, name in builds.wanted_programs(kit.made)}
-    tuned, products = set(), {}
-    for bundle in folders:
-        for product in kit.made.plan(bundle)["products"]:
-            products.setdefault(bundle, []).append(tuple(product[key] for key in ("m", "n", "k", "operands", "result")))
-    for bundle in ("run", *(row.name for row in kit.made.rows() if row.step)):
-        if bundle == "run" or not tuned.issuperset(products[bundle]):  # such as another residual stream's
-            kit.need(bundle, "trainer")
-            figures = tune_one(kit, kit.machine.program(bundle, "trainer"))
-            if bundle == "run":
-                result.update(figures)
-            tuned |= set(products[bundle])
-            for folder in folders.values():
-                folder.mkdir(parents=True, exist_ok=True)  # some are built later
-                if folder != folders[bundle]:
-                    shutil.copy(folders[bundle] / "tuned.json", folder)
+    """The fastest algorithm of each product of the run, under load as `trainer tune` does it."""
+    begin = time.monotonic()
+    result.update(tuned(kit, "run"))
+    result.update(kit.of_card(begin, time.monotonic()))
+
+
+def products(kit, bundle):
+    return {tuple(product[key] for key in ("m", "n", "k", "operands", "result")) for product in kit.made.plan(bundle)["products"]}
+
+
+def tuned(kit, bundle):
+    """Figures of `trainer tune` of a bundle, whose algorithms every trainer gets; None where another's tuning has all its products."""
+    path = kit.work / "tuned-bundles.json"
+    before = json.loads(path.read_text()) if path.exists() else []
+    if bundle != "run" and products(kit, bundle) <= set().union(*(products(kit, each) for each in before)):
+        return None
+    kit.need(bundle, "trainer")
+    trainer = kit.machine.program(bundle, "trainer")
+    figures = tune_one(kit, trainer)
+    for row in kit.made.rows():
+        folder = kit.machine.program(row.name, "trainer").parent
+        folder.mkdir(parents=True, exist_ok=True)  # some are built later
+        if folder != trainer.parent:
+            shutil.copy(trainer.parent / "tuned.json", folder)
+    path.write_text(json.dumps([*before, bundle]) + "\n")
+    return figures
 
 
 def tune_one(kit, trainer):
@@ -73,77 +77,27 @@ def calibrate(kit, result):
     result["figures"] = json.loads(figures.read_text())
 
 
+def tuned_step(kit, bundle, passes=1):
+    """A whole step of a variant, whose own products are tuned first."""
+    figures = tuned(kit, bundle)
+    row = training.whole_steps(kit, bundle, passes)
+    return {**row, "tune": figures} if figures else row
+
+
 def whole_steps(kit, result):
-    """The trainer as it is, one pass and several a step, and its variants; the host's time to launch its graphs."""
+    """The trainer as it is, its variants, and the trainer as it is again: how much the card has drifted."""
+    kit.rows(result, {"run": lambda: training.whole_steps(kit, "run", 1),
+                      **{row.name: lambda name=row.name: tuned_step(kit, name) for row in kit.table if row.step},
+                      "run, at the end": lambda: training.whole_steps(kit, "run", 1)})
+
+
+def variants(kit, result):
+    """Several micro-batches a step, further variants, and the host's time to launch a step's graphs."""
     several = kit.sizes["accumulated"]
-    rows = {"run": lambda: training.whole_steps(kit, "run", 1),
-            "run, accumulated": lambda: training.whole_steps(kit, "run", several)}
-    for row in kit.table:
-        if row.step:
-            rows[row.name] = lambda name=row.name: training.whole_steps(kit, name, 1)
-    rows["host"] = lambda: training.host_ms(kit, 1)
-    rows["host, accumulated"] = lambda: training.host_ms(kit, several)
-    kit.rows(result, rows)
-
-
-def torch_run(kit, mode, attention, batch, then, *more):
-    """Figures of quickstart_torch.py's process: steps of one pass, and after them, with `then`, of so many."""
-    plan, device = kit.made.plan()["batch"], "cpu" if kit.simulated else "cuda"
-    warmup, cache = kit.sizes["warmup"], kit.work / "inductor"
-    output = kit.call(
-        sys.executable, builds.HERE.parent / "quickstart_torch.py", "--mode", mode, "--dtype", "bf16", "--device", device,
-        "--threads", os.cpu_count(), "--steps", warmup + kit.sizes["steps"], "--attention", attention, "--model",
-        json.dumps(kit.made.model()), "--batch", batch, "--length", plan["sequence_length"], "--shard",
-        training.data_of(kit, "run"), *(["--then-accumulate", then] if then else []), *(["--scalar"] if kit.simulated else []),
-        *more, environment=dict(os.environ), TORCHINDUCTOR_CACHE_DIR=str(cache), TRITON_CACHE_DIR=str(cache))
-    figures = json.loads(output.splitlines()[-1])
-    seconds = figures["steps"][warmup:]
-    row = {"batch": batch, "passes": 1, "ms": 1e3 * statistics.median(seconds), "seconds": seconds,
-           "start_up_seconds": figures["seconds_to_first_step"] - statistics.median(seconds),
-           **{key: figures[key] for key in ("torch", "reserved_bytes", "residual", "attention")}}
-    if then:
-        later = figures["accumulated_steps"][warmup:]
-        row["accumulated"] = {"passes": then, "ms": 1e3 * statistics.median(later), "seconds": later}
-    return row
-
-
-def torch_fitting(kit, mode, attention, then=0):
-    """With the run's micro-batch, or the largest half, quarter, ... of it that fits; which did not is said."""
-    batch, too_large, more = kit.made.plan()["batch"]["micro_batch"], [], []
-    while True:
-        try:
-            return {**torch_run(kit, mode, attention, batch, then, *more), "out_of_memory_at": too_large}
-        except process.Failed as error:
-            if error.code == OUT_OF_MEMORY and batch > 1:
-                too_large.append(batch)
-                batch //= 2
-            elif not re.search("No (available kernel|viable backend)", str(error)):
-                raise
-            elif more:
-                raise process.Absent(f"PyTorch has no {attention} attention for this model here") from None
-            else:
-                more = ["--repeat-heads"]
-
-
-def torch(kit, result):
-    """The same model by torch.compile, with cuDNN's and with flash attention; again from its cache; eager."""
-    try:
-        kit.call(sys.executable, builds.HERE.parent / "quickstart_torch.py", "--look", environment={**os.environ})
-    except RuntimeError as error:
-        result["absent"] = f"no PyTorch with rms_norm (2.4 or later) in {sys.executable}: {str(error).splitlines()[-1]}"
-        return
-
-    def faster():
-        """Of the two kinds of attention; the default's where neither ran."""
-        ran = {name: result[f"compile, {name}"]["ms"] / result[f"compile, {name}"]["batch"] for name in ("cudnn", "flash")
-               if "ms" in result.get(f"compile, {name}", {})}
-        return min(ran, key=ran.get) if ran else "default"
-
-    kit.rows(result, {
-        "compile, cudnn": lambda: torch_fitting(kit, "compile", "cudnn"),
-        "compile, flash": lambda: torch_fitting(kit, "compile", "flash"),
-        "compile, again": lambda: torch_fitting(kit, "compile", faster(), kit.sizes["accumulated"]),
-        "eager": lambda: torch_fitting(kit, "eager", faster())})
+    kit.rows(result, {"run, accumulated": lambda: training.whole_steps(kit, "run", several),
+                      **{row.name: lambda name=row.name: tuned_step(kit, name) for row in kit.table if row.later},
+                      "host": lambda: training.host_ms(kit, 1),
+                      "host, accumulated": lambda: training.host_ms(kit, several)})
 
 
 def sanitizer(kit, result):

@@ -96,7 +96,8 @@ def whole_steps(kit, bundle, passes, ranks=1):
         taken = watch.finish()
     plan = kit.made.plan(bundle)
     median = statistics.median(timing["steps"][warmup:])
-    return {"passes": passes, "tokens": plan["batch"]["micro_batch"] * plan["batch"]["sequence_length"] * passes * ranks,
+    return {"passes": passes, "micro_batch": plan["batch"]["micro_batch"], "sequence_length": plan["batch"]["sequence_length"],
+            "flops_per_token": plan["flops"]["model_per_token"], "tokens": plan["batch"]["micro_batch"] * plan["batch"]["sequence_length"] * passes * ranks,
             "ms": 1e3 * median, "seconds": timing["steps"][warmup:], "first_step_end": timing["seconds_to_first_step"],
             "start_up_seconds": timing["seconds_to_first_step"] - median,
             "arena_bytes": harness.allocated_bytes(output), "plan_bytes": plan["memory"]["arena_bytes"], "device_bytes": taken}
