@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "comm/connection.h"
+#include "files/disk.h"
 #include "files/durable_file.h"
 
 namespace llmc {
@@ -50,7 +51,7 @@ bool appears(const fs::path& file) {
 
 Launch identified(Launch launch, const std::string& fingerprint, const fs::path& run) {
   launch.fingerprint = fingerprint;
-  if (launch.world_size > 1 && launch.id.empty()) launch.id = fs::absolute(run).lexically_normal().string();
+  if (launch.world_size > 1 && launch.id.empty()) launch.id = disk::absolute(run, Exit::checkpoint).lexically_normal().string();
   return launch;
 }
 
