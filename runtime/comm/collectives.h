@@ -14,6 +14,12 @@ struct Launch;        // comm/launch.h
 class Rendezvous;     // comm/rendezvous.h
 enum class Starter;   // comm/spawn.h
 
+/// What a run asks of the library. On cpu sums have one order anyway, and no collective takes a product's place.
+struct CollectiveNeeds {
+  bool deterministic = false;  // equal calls give equal bits
+  int most_sms = 0;            // of a GPU, which collectives take at most; 0: as many as the library likes
+};
+
 /// All calls are made by every rank in the same order, with the same counts, and are ordered on the stream. Sums add
 /// the ranks' values in an order that depends on their number and the count alone, and every rank gets the same bits.
 /// bf16 is added in fp32 or in bf16, as the library does, and rounded at least once.
@@ -23,7 +29,7 @@ class Communicator {
   /// One rank: nothing of the library is loaded or called, now or later, and a collective does nothing. More: of all
   /// ranks of the launch, which `rendezvous` has brought together. Throws Failure(toolchain, usage) where the library
   /// is missing or cannot be had from this launcher.
-  Communicator(Device& device, const Launch& launch, Rendezvous& rendezvous);
+  Communicator(Device& device, const Launch& launch, Rendezvous& rendezvous, const CollectiveNeeds& needs = {});
   ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;

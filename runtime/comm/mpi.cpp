@@ -192,7 +192,7 @@ struct Communicator::Impl {
   Mpi::Requests requests[2];
 };
 
-Communicator::Communicator(Device&, const Launch& launch, Rendezvous& rendezvous)
+Communicator::Communicator(Device&, const Launch& launch, Rendezvous& rendezvous, const CollectiveNeeds&)
     : impl_(launch.world_size > 1 ? new Impl(launch, rendezvous) : nullptr) {}
 Communicator::~Communicator() = default;
 

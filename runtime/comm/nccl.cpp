@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <map>
@@ -39,6 +40,16 @@ void check(ncclResult_t result, const char* call) {
   if (result == ncclRemoteError)
     throw Failure(Exit::peer_lost, message + "; another rank is gone: its own log says why");
   throw Failure(Exit::toolchain, message + "; NCCL_DEBUG=WARN prints the cause");
+}
+
+/// NVLink SHARP adds in the switch, in the order in which values come. Both of NCCL's algorithms that use it are
+/// excluded, before anything of NCCL reads its variables; a user's own choice stands. For the description.
+std::string choose_algorithms(const CollectiveNeeds& needs) {
+  const char* const chosen = std::getenv("NCCL_ALGO");
+  if (chosen && *chosen) return std::string(", NCCL_ALGO=") + chosen + " as the environment has it";
+  if (!needs.deterministic) return "";
+  ::setenv("NCCL_ALGO", "^NVLS,NVLSTree", 1);
+  return ", NCCL_ALGO=^NVLS,NVLSTree for deterministic: true";
 }
 
 }  // namespace
@@ -90,11 +101,12 @@ class ErrorWatch {
 };
 
 struct Communicator::Impl {
-  Impl(const Launch& launch, Rendezvous& rendezvous)
+  Impl(const Launch& launch, Rendezvous& rendezvous, const CollectiveNeeds& needs)
       : rank(launch.rank),
         world_size(launch.world_size),
         log(rendezvous.collectives()),
-        description(std::to_string(world_size) + " ranks, " + version()) {
+        algorithms(choose_algorithms(needs)),
+        description(std::to_string(world_size) + " ranks, " + version() + algorithms) {
     ncclUniqueId id{};
     if (rank == 0) check(ncclGetUniqueId(&id), "ncclGetUniqueId");
     const std::string text = rendezvous.broadcast({id.internal, sizeof id.internal}, 0);
@@ -104,6 +116,7 @@ struct Communicator::Impl {
                                          std::to_string(sizeof id.internal) + "; give all ranks the same NCCL");
     std::memcpy(id.internal, text.data(), text.size());
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    if (needs.most_sms > 0) config.maxCTAs = needs.most_sms;  // NCCL_MAX_CTAS, where set, stands before it
     {
       const TimeLimit limit = rendezvous.start_limit("NCCL");
       check(ncclCommInitRankConfig(&comm, world_size, id, rank, &config), "ncclCommInitRankConfig");
@@ -128,7 +141,7 @@ struct Communicator::Impl {
 
   const int rank, world_size;
   CollectiveLog* const log;  // of what the host has put on a stream: it is in none of them
-  const std::string description;
+  const std::string algorithms, description;
   ncclComm_t comm = nullptr;
   std::optional<ErrorWatch> watch;
   Stream own;  // of a higher priority, so that its blocks are the next to run where a product has filled the GPU
@@ -138,8 +151,8 @@ struct Communicator::Impl {
   const int exceptions = std::uncaught_exceptions();
 };
 
-Communicator::Communicator(Device&, const Launch& launch, Rendezvous& rendezvous)
-    : impl_(launch.world_size > 1 ? new Impl(launch, rendezvous) : nullptr) {}
+Communicator::Communicator(Device&, const Launch& launch, Rendezvous& rendezvous, const CollectiveNeeds& needs)
+    : impl_(launch.world_size > 1 ? new Impl(launch, rendezvous, needs) : nullptr) {}
 
 Communicator::~Communicator() = default;
 

@@ -316,7 +316,9 @@ std::vector<Row> surrounding_rows() {
                "save. Where a rank differs, all end with exit code 7 and nothing is saved. 0: never."),
       bind("deterministic", Type::boolean, LLMC_FIELD(deterministic))
           .fallback("true")
-          .doc("Equal runs give equal bits. false allows the attention library's atomics on CUDA."),
+          .doc("Equal runs give equal bits. false allows the attention library's atomics on CUDA, and NCCL's sums in "
+               "the "
+               "NVLink switch."),
       bind_choice("target.kind", {"cpu", "cuda"}, LLMC_FIELD(target.kind))
           .fallback("cpu")
           .doc("What the trainer runs on."),

@@ -173,7 +173,7 @@ int train(int argc, char** argv, const Options& options, const Program& program,
     timeline.emplace(options.timeline, timeline_steps(options, state.step, stop), device, info,
                      Timeline::Machine{device.description(), device.threads(), launch.world_size});
   });
-  Communicator ranks(device, launch, rendezvous);
+  Communicator ranks(device, launch, rendezvous, {run.deterministic, static_cast<int>(run.parallel.reserved_sms)});
   // While the device's memory is free: what is allocated for it goes again.
   std::optional<ProductRate> products;
   if (run.metrics.product_share)

@@ -34,7 +34,8 @@ void Replay::Impl::capture(const std::function<void()>& work) {
     throw;
   }
   check(cudaStreamEndCapture(stream, &recorded), "cudaStreamEndCapture");
-  const cudaError_t error = cudaGraphInstantiate(&graph, recorded, 0);
+  // Without the flag a graph ignores its streams' priorities, and collectives wait until a product's blocks are done.
+  const cudaError_t error = cudaGraphInstantiate(&graph, recorded, cudaGraphInstantiateFlagUseNodePriority);
   cudaGraphDestroy(recorded);
   check(error, "cudaGraphInstantiate");
 }

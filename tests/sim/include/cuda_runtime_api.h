@@ -56,6 +56,8 @@ constexpr unsigned cudaEventWaitDefault = 0, cudaEventRecordDefault = 0;
 constexpr unsigned cudaHostAllocDefault = 0, cudaHostAllocPortable = 1, cudaHostAllocMapped = 2,
                    cudaHostAllocWriteCombined = 4;
 
+constexpr unsigned long long cudaGraphInstantiateFlagUseNodePriority = 8;
+
 enum cudaStreamCaptureMode {
   cudaStreamCaptureModeGlobal,
   cudaStreamCaptureModeThreadLocal,

@@ -24,10 +24,11 @@ enum ncclRedOp_t { ncclSum, ncclMax = 2 };
 struct ncclUniqueId {
   char internal[128];
 };
-struct ncclConfig_t {};
-#define NCCL_CONFIG_INITIALIZER \
-  {                             \
-  }
+constexpr int NCCL_CONFIG_UNDEF_INT = -2147483647 - 1;
+struct ncclConfig_t {
+  int maxCTAs;
+};
+#define NCCL_CONFIG_INITIALIZER {NCCL_CONFIG_UNDEF_INT}
 
 extern "C" {
 ncclResult_t ncclGetVersion(int* version);

@@ -119,8 +119,11 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   std::strcpy(id->internal, Board::create().c_str());
   return ncclSuccess;
 }
-ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank, ncclConfig_t*) {
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank, ncclConfig_t* config) {
   log_call("ncclCommInitRankConfig");
+  const char* algorithms = std::getenv("NCCL_ALGO");
+  log_line(std::string("nccl: NCCL_ALGO ") + (algorithms ? algorithms : "is not set"));
+  if (config->maxCTAs != NCCL_CONFIG_UNDEF_INT) log_line("nccl: maxCTAs " + std::to_string(config->maxCTAs));
   if (ranks < 1 || ranks > Board::kMaxRanks || rank < 0 || rank >= ranks) return ncclInvalidArgument;
   Board::Result result;
   auto group =

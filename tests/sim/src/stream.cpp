@@ -88,8 +88,9 @@ void pop_range() {
   streams().ranges.pop_back();
 }
 
-CUstream_st* create_stream() {
+CUstream_st* create_stream(int priority) {
   auto stream = std::make_unique<CUstream_st>();
+  stream->priority = priority;
   stream->index = order().add_stream();
   streams().all.push_back(std::move(stream));
   return streams().all.back().get();
@@ -142,6 +143,7 @@ cudaError_t wait(CUstream_st& stream, const CUevent_st& event) {
       stream.capture = event.capture;
       stream.branch = event.capture->branches.size();
       event.capture->branches.push_back(&stream);
+      if (stream.priority != event.capture->branches[0]->priority) event.capture->prioritised = true;
     }
     event.capture->calls.push_back({stream.branch, "", nullptr, nullptr, -1, event.captured});
     return cudaSuccess;

@@ -57,6 +57,7 @@ struct Capture {
   std::vector<CUstream_st*> branches;  // the first is the one that began
   int moments = 0;
   bool ended = false;
+  bool prioritised = false;  // a branch has another priority than the first
 };
 
 }  // namespace sim
@@ -67,6 +68,7 @@ struct CUstream_st {
   sim::Clock clock;
   std::shared_ptr<sim::Capture> capture;  // null: not capturing
   std::size_t branch = 0;                 // of the capture
+  int priority = 0;
 };
 
 struct CUevent_st {
@@ -80,7 +82,7 @@ namespace sim {
 
 /// Null is the default stream, which here is a stream like any other.
 CUstream_st& stream_of(cudaStream_t handle);
-CUstream_st* create_stream();
+CUstream_st* create_stream(int priority = 0);
 void destroy_stream(CUstream_st* stream);
 
 /// Queues an operation, or takes it down where the stream captures.

@@ -9,6 +9,7 @@
 #include "kernel_call.h"
 #include "lanes.h"
 #include "memory.h"
+#include "report.h"
 #include "shadow.h"
 #include "stream.h"
 
@@ -97,7 +98,11 @@ cudaError_t cudaStreamCreate(cudaStream_t* stream) {
   return cudaSuccess;
 }
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) { return cudaStreamCreate(stream); }
-cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int) { return cudaStreamCreate(stream); }
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int priority) {
+  const Guard guard;
+  *stream = create_stream(priority);
+  return cudaSuccess;
+}
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   const Guard guard;
   destroy_stream(&stream_of(stream));
@@ -202,9 +207,13 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* 
   *status = stream_of(stream).capture ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
   return cudaSuccess;
 }
-cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long flags) {
   const Guard guard;
   log_line("instantiation of a graph");
+  if (graph->capture.prioritised && !(flags & cudaGraphInstantiateFlagUseNodePriority))
+    report(
+        "a graph of streams with different priorities is instantiated without cudaGraphInstantiateFlagUseNodePriority, "
+        "and ignores them");
   *exec = new CUgraphExec_st{graph->capture, {}};
   for (std::size_t branch = 1; branch < graph->capture.branches.size(); ++branch)
     (*exec)->branches.push_back(create_stream());

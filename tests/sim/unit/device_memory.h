@@ -43,7 +43,7 @@ class Memory {
 };
 
 struct TestStream : Stream {
-  TestStream() { cudaStreamCreateWithFlags(&handle, cudaStreamNonBlocking); }
+  explicit TestStream(int priority = 0) { cudaStreamCreateWithPriority(&handle, cudaStreamNonBlocking, priority); }
   ~TestStream() { cudaStreamDestroy(handle); }
 };
 

@@ -6,12 +6,16 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <thread>
 
 #include "../../unit/comm/processes.h"
 #include "comm/collectives.h"
 #include "device/math.h"
 #include "device_memory.h"
+#include "stream.h"
 
 namespace llmc {
 namespace {
@@ -283,6 +287,42 @@ TEST(Nccl, ARankThatFailsDoesNotWaitForTheOthers) {
   });
   expect_codes(ends, {static_cast<int>(Exit::does_not_fit), static_cast<int>(Exit::peer_lost)});
   EXPECT_THAT(ends[1].err, testing::HasSubstr("the other makes no second sum"));
+}
+
+/// What NCCL is given by runtime/comm/nccl.cpp on two ranks, as the log has it, and rank 0's description.
+std::string asked_of_nccl(const CollectiveNeeds& needs) {
+  const std::string log = testing::TempDir() + "asked_of_nccl_" + std::to_string(::getpid());
+  const std::vector<End> ends = ranks::run(2, [&](int rank, Rendezvous& rendezvous) {
+    if (rank == 0) ::setenv("LLMC_SIM_LOG", log.c_str(), 1);
+    Device device(0, 1);
+    Communicator communicator(device, ranks::launch_of(rank, 2, 0), rendezvous, needs);
+    if (rank == 0) sim::log_line(communicator.description());
+    rendezvous.barrier();
+    rendezvous.leave();
+    return 0;
+  });
+  expect_codes(ends, {0, 0});
+  std::ifstream in(log);
+  std::string text{std::istreambuf_iterator<char>(in), {}};
+  std::filesystem::remove(log);
+  return text;
+}
+
+TEST(Nccl, ADeterministicRunExcludesWhatAddsInTheSwitch) {
+  const std::string text = asked_of_nccl({.deterministic = true});
+  EXPECT_THAT(text, testing::HasSubstr("nccl: NCCL_ALGO ^NVLS,NVLSTree\n"));
+  EXPECT_THAT(text, testing::HasSubstr("2 ranks, NCCL 2.28.9, NCCL_ALGO=^NVLS,NVLSTree for deterministic: true\n"));
+  EXPECT_THAT(asked_of_nccl({}), testing::HasSubstr("nccl: NCCL_ALGO is not set\n"));
+  ::setenv("NCCL_ALGO", "Ring", 1);
+  const std::string chosen = asked_of_nccl({.deterministic = true});
+  ::unsetenv("NCCL_ALGO");
+  EXPECT_THAT(chosen, testing::HasSubstr("nccl: NCCL_ALGO Ring\n"));
+  EXPECT_THAT(chosen, testing::HasSubstr("NCCL_ALGO=Ring as the environment has it\n"));
+}
+
+TEST(Nccl, ReservedSmsAreTheMostThatCollectivesTake) {
+  EXPECT_THAT(asked_of_nccl({.most_sms = 16}), testing::HasSubstr("nccl: maxCTAs 16\n"));
+  EXPECT_THAT(asked_of_nccl({}), testing::Not(testing::HasSubstr("maxCTAs")));
 }
 
 /// Ranks of runtime/comm/nccl.cpp at step 5 that add twice, once `ready`.

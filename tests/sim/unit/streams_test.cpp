@@ -214,6 +214,21 @@ TEST_F(Graphs, RunWhatWasCapturedOnWhatIsThereNow) {
   cudaGraphExecDestroy(exec);
 }
 
+TEST_F(Graphs, PrioritiesOfStreamsAreKeptByTheFlagAlone) {
+  TestStream urgent(-5);
+  cudaStreamBeginCapture(compute.handle, cudaStreamCaptureModeThreadLocal);
+  after(urgent, compute, first);
+  copy_in(urgent, a);
+  after(compute, urgent, second);
+  cudaGraph_t graph = nullptr;
+  ASSERT_EQ(cudaStreamEndCapture(compute.handle, &graph), cudaSuccess);
+  cudaGraphExec_t exec = nullptr;
+  ASSERT_EQ(cudaGraphInstantiate(&exec, graph, cudaGraphInstantiateFlagUseNodePriority), cudaSuccess);
+  cudaGraphExecDestroy(exec);
+  EXPECT_REPORT(cudaGraphInstantiate(&exec, graph, 0), "instantiated without cudaGraphInstantiateFlagUseNodePriority");
+  cudaGraphDestroy(graph);
+}
+
 TEST_F(Graphs, NothingRunsDuringACapture) {
   pinned[0] = 5.0f;
   cudaMemset(b, 0, kBytes);
