@@ -55,7 +55,8 @@ void print_header(Console& console, const Session& session, const Device& device
   console.text(fmt::format("device  {}, compiled for {}", device.description(), info.arch));
   console.text(fmt::format("memory  {} bytes allocated ({:.1f} MiB)", format_count(static_cast<std::int64_t>(bytes)),
                            static_cast<double>(bytes) / (1 << 20)));
-  const std::string algorithms = describe_tuning(info.products, info.math_workspace_bytes());
+  const std::string algorithms = describe_tuning(info.products, info.math_workspace_bytes(),
+                                                 ranks > 1 ? static_cast<int>(values.parallel.reserved_sms) : 0);
   if (!algorithms.empty()) console.text("gemm    " + algorithms);
   if (info.attention) console.text("attn    " + describe_attention(*info.attention));
   console.text(

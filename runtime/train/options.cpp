@@ -187,6 +187,11 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
   if (!gpu) tune->group("");
   auto* tuned_device =
       tune->add_option("--device", device, "which accelerator")->type_name("N")->check(CLI::Range(0, 1023));
+  tune->add_option("--sustained", options.sustained_ms,
+                   "for how long each of the fastest three is timed again, on a warm device; 0: only in bursts of 3 ms")
+      ->type_name("MS")
+      ->check(CLI::Range(0.0, 60000.0))
+      ->capture_default_str();
   CalibrateCommand calibration;
   std::string calibrated;
   auto* calibrate = app.add_subcommand(

@@ -40,6 +40,7 @@ struct Options {
   bool final_checkpoint = true;
   std::optional<StepWindow> batches;  // steps whose samples are to be printed, in place of a run
   bool plan = false, json = false, quiet = false, tune = false;
+  double sustained_ms = 200;                  // of tune, for each of the fastest
   std::optional<CalibrateCommand> calibrate;  // in place of a run
   std::optional<EvaluateCommand> evaluate;
   std::optional<SampleCommand> sample;

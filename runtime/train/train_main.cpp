@@ -357,7 +357,7 @@ bool answer(const Options& options, const Program& program) {
   else if (options.batches && launch_of_this_process().rank == 0)
     print_batches(options, program.info);
   else if (options.tune)
-    tune(program.info, options.device.value_or(0));
+    tune(program.info, options.device.value_or(0), options.sustained_ms);
   else if (options.calibrate)
     calibrate(*options.calibrate, program);
   else if (options.evaluate)

@@ -9,6 +9,7 @@
 
 #include "files/durable_file.h"
 #include "math/tuning.h"
+#include "train/start.h"
 
 namespace llmc {
 namespace {
@@ -25,15 +26,16 @@ std::map<std::string, std::int64_t> launches(const char* plan_json) {
   return times;
 }
 
-void tune_all_products(const ProgramInfo& info, int device_index) {
+void tune_all_products(const ProgramInfo& info, int device_index, const TuneHow& how) {
   Device device(device_index, 0);
   const auto times = launches(info.plan_json);
   double first = 0, best = 0;
   bool begun = false;
   const auto report = [&](const TunedProduct& p) {
     if (!begun) {
-      fmt::print("{}\n{:<24} {:>10} {:>10} {:>10} {:>8} {:>9}\n", device.description(), "product", "algorithms",
-                 "first, ms", "best, ms", "gain", "TFLOP/s");
+      fmt::print("{}{}\n{:<24} {:>10} {:>10} {:>10} {:>8} {:>9}\n", device.description(),
+                 how.reserved_sms ? fmt::format(", but for {} SMs that are reserved", how.reserved_sms) : "", "product",
+                 "algorithms", "first, ms", "best, ms", "gain", "TFLOP/s");
     }
     begun = true;
     const double flops =
@@ -46,14 +48,14 @@ void tune_all_products(const ProgramInfo& info, int device_index) {
       best += static_cast<double>(n->second) * p.best_ms;
     }
   };
-  const std::string text = tune_products(device, info.products, info.math_workspace_bytes(), report);
+  const std::string text = tune_products(device, info.products, info.math_workspace_bytes(), how, report);
   write_file_atomically(tuned_file(), text, kTuneWriter);
   fmt::print("products of a micro-batch: {:.3f} ms as the library suggests, {:.3f} ms tuned; kept in {}\n", first, best,
              tuned_file().string());
 }
 
 /// With a device of its own, so that the products' memory is free again.
-void tune_backward(const ProgramInfo& info, int device_index) {
+void tune_backward(const ProgramInfo& info, int device_index, const TuneHow& how) {
   Device device(device_index, 0);
   fmt::print("{:<24} {:>13} {:>12}\n", "attention backward", "predicted, ms", "measured, ms");
   const auto report = [](const TunedAttention& way) {
@@ -61,15 +63,19 @@ void tune_backward(const ProgramInfo& info, int device_index) {
                way.predicted_ms > 0 ? fmt::format("{:.4f}", way.predicted_ms) : "unknown", way.ms,
                way.taken ? "  taken" : "");
   };
-  write_file_atomically(tuned_file(), tune_attention(device, *info.attention, info.math_workspace_bytes(), report),
+  write_file_atomically(tuned_file(), tune_attention(device, *info.attention, info.math_workspace_bytes(), how, report),
                         kTuneWriter);
 }
 
 }  // namespace
 
-void tune(const ProgramInfo& info, int device_index) {
-  tune_all_products(info, device_index);
-  if (info.attention && info.attention->ways.size() > 1) tune_backward(info, device_index);
+void tune(const ProgramInfo& info, int device_index, double sustained_ms) {
+  const TuneHow all{0, sustained_ms};
+  tune_all_products(info, device_index, all);
+  // Several ranks run the same products on fewer SMs.
+  if (const auto reserved = static_cast<int>(built_values(info, "").spec.parallel.reserved_sms))
+    tune_all_products(info, device_index, {reserved, sustained_ms});
+  if (info.attention && info.attention->ways.size() > 1) tune_backward(info, device_index, all);
 }
 
 }  // namespace llmc

@@ -8,6 +8,7 @@ namespace llmc {
 
 /// Prints a line for each product and each way through attention's backward pass, and writes tuned_file(). Throws as
 /// tune_products().
-void tune(const ProgramInfo& info, int device);
+/// `sustained_ms`: TuneHow's.
+void tune(const ProgramInfo& info, int device, double sustained_ms);
 
 }  // namespace llmc

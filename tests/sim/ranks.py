@@ -105,10 +105,28 @@ class SimRanks(harness.SimTest):
 
     def test_gradients_are_sent_in_bf16(self):
         self.clean()
-        self.train(2, "sent", "sent-2", "--steps", 1, "--trace", self.path("sent-2-trace"))
+        said = self.train(2, "sent", "sent-2", "--steps", 1, "--trace", self.path("sent-2-trace"), LLMC_SIM_LOG=self.path("sent-{rank}.log"))
+        self.assertIn("NCCL_ALGO=^NVLS,NVLSTree for deterministic: true", said[0])
+        for rank in range(2):
+            log = harness.runs.read(self.path(f"sent-{rank}.log")).decode()
+            self.assertIn("nccl: NCCL_ALGO ^NVLS,NVLSTree\n", log)
+            self.assertIn("nccl: maxCTAs 16\n", log)
         difference, tensor = harness.runs.relative_difference(self.gradients("sent-2"), self.gradients("optimizer-4"))
         self.assertLess(difference, runs_ranks.SENT_IN_BF16, tensor)
         self.assertGreater(difference, runs_ranks.SENT_IN_BF16 / 16, "nothing was rounded")
+
+    def test_products_are_tuned_for_the_sms_that_are_left(self):
+        file = self.path("sent", "tuned.json")
+        self.succeed(self.trainers["sent"], "tune", "--sustained", 0)
+        self.addCleanup(os.remove, file)
+        with open(file) as text:
+            devices = [entry["device"] for entry in json.load(text)["entries"]]
+        (card, left) = sorted(set(devices))
+        self.assertEqual(devices.count(card), devices.count(left))
+        self.assertRegex(left, "^" + re.escape(card) + r", of which products use \d+$")
+        for ranks in (1, 2):
+            said = self.train(ranks, "sent", f"tuned-{ranks}", "--steps", 1, *PLAIN)
+            self.assertRegex(said[0], r"gemm +(\d+) of \1 algorithms as in ", f"{ranks} ranks")
 
     def test_timeline(self):
         """Rank 0's launches on two tracks, as the plan of so many ranks has them; the run trains to the bits of one without."""

@@ -34,8 +34,8 @@ class Tuned(harness.SimTest):
                             env=harness.runs.environment(**environment))
         return harness.runs.tensors(self.path(name + "-trace", "step-0", "gradients.safetensors")), done.out
 
-    def tune(self, **environment):
-        self.said = self.succeed(self.trainer, "tune", env=harness.runs.environment(**environment)).out
+    def tune(self, sustained=0, **environment):
+        self.said = self.succeed(self.trainer, "tune", "--sustained", sustained, env=harness.runs.environment(**environment)).out
         with open(self.file) as file:
             return json.load(file)
 
@@ -69,6 +69,19 @@ class Tune(Tuned):
         first, best = map(float, re.search(r"products of a micro-batch: ([\d.]+) ms as the library suggests, ([\d.]+) ms tuned", self.said).groups())
         self.assertGreater(first, sum(entry["first_ms"] for entry in entries))  # a layer's products run once a layer
         self.assertLess(best, first)
+
+    def test_what_is_fast_only_while_the_device_is_cool_is_not_taken(self):
+        cool = self.tune(LLMC_SIM_WARM_MS="4")["entries"]
+        self.assertTrue([e for e in cool if e["best_ms"] < e["first_ms"]])
+        for entry in self.tune(sustained=20, LLMC_SIM_WARM_MS="4")["entries"]:
+            self.assertEqual(entry["best_ms"], entry["first_ms"], entry)
+
+    def test_the_record_says_what_the_card_did(self):
+        self.assertNotIn("sm_mhz", self.tune(sustained=1)["entries"][0])  # a machine without NVML
+        entries = self.tune(sustained=1, LD_LIBRARY_PATH=os.path.join(harness.BUILT, "nvml"))["entries"]
+        for entry in entries:
+            self.assertEqual((entry["sm_mhz"], entry["watts"], entry["throttled"]), (1395, 698.5, "power cap, thermal slowdown"))
+        self.succeed(self.trainer, "--run", self.path("with-a-card"), "--steps", 1, "evaluation.every=0", "sampling.every=0")
 
     def test_its_figures_become_a_device_file(self):
         """trainer calibrate, on the clock of the simulated device; llmc calibrate takes what it has written."""

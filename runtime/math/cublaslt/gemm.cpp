@@ -41,7 +41,6 @@ MathLibrary::Impl::Impl(void* memory, std::size_t bytes, int reserved_sms) : wor
     throw Failure(Exit::usage, "parallel.reserved_sms is " + std::to_string(reserved_sms) + ", and " + device +
                                    " has nothing left for products; make it smaller");
   sm_target = sms - reserved_sms;
-  device += ", of which products use " + std::to_string(sm_target);
 }
 
 struct Gemm::Impl {

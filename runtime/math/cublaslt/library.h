@@ -17,12 +17,16 @@ struct MathLibrary::Impl {
   std::size_t workspace_bytes = 0;
   int capability = 0;  // 90 is 9.0
   int sm_target = 0;   // SMs that products are planned for; 0: all
-  std::string device;  // "NVIDIA H200 with 132 SMs", for what is tuned; with sm_target that too
+  std::string device;  // "NVIDIA H200 with 132 SMs", for what is tuned
   TunedFile tuned;
 
   Impl(void* memory, std::size_t bytes, int reserved_sms = 0);
   ~Impl() {
     if (handle) cublasLtDestroy(handle);
+  }
+  /// For what is tuned of products: the device, with sm_target that too.
+  std::string device_of_products() const {
+    return sm_target ? device + ", of which products use " + std::to_string(sm_target) : device;
   }
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;

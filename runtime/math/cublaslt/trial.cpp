@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <numeric>
 #include <random>
+#include <utility>
 
 #include "device/cuda/check.h"
 #include "device/math.h"
@@ -13,6 +16,9 @@ namespace {
 constexpr int kRounds = 5;
 constexpr float kGain = 0.98f;    // a faster candidate must take less than this of the first one's time
 constexpr float kRoundMs = 3.0f;  // a round of one candidate: well above the resolution of an event
+constexpr double kTurnMs = 20;    // of one candidate, sustained: longer than a clock takes to follow the power
+constexpr std::size_t kFinalists = 3;
+constexpr double kMostLaunches = 20000;  // of a turn: more fill a stream's queue
 constexpr std::size_t kPattern = 1 << 20;
 
 /// A point of a stream with the time at which it was reached.
@@ -35,12 +41,14 @@ class TimedEvent {
 };
 
 /// Of one launch; infinite where one fails.
-float milliseconds(cudaStream_t stream, const std::function<bool()>& launch, int launches) {
+float milliseconds(cudaStream_t stream, const std::function<bool()>& launch, int launches,
+                   const std::function<void()>& meanwhile = {}) {
   TimedEvent begin, end;
   begin.record(stream);
   for (int i = 0; i < launches; ++i)
     if (!launch()) return INFINITY;
   end.record(stream);
+  if (meanwhile) meanwhile();
   return end.milliseconds_since(begin) / static_cast<float>(launches);
 }
 
@@ -80,6 +88,54 @@ std::vector<float> median_times(cudaStream_t stream, std::size_t count,
   std::vector<float> medians;
   for (const auto& of_one : times) medians.push_back(median(of_one));
   return medians;
+}
+
+std::vector<std::size_t> finalists(const std::vector<float>& medians) {
+  std::vector<std::size_t> order(medians.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return medians[a] < medians[b]; });
+  order.resize(std::min(order.size(), kFinalists));
+  std::erase_if(order, [&](std::size_t i) { return i != 0 && std::isinf(medians[i]); });
+  if (std::find(order.begin(), order.end(), std::size_t{0}) == order.end()) order.push_back(0);
+  std::sort(order.begin(), order.end());
+  return order;
+}
+
+std::vector<float> sustained_times(cudaStream_t stream, const std::vector<std::size_t>& chosen,
+                                   const std::vector<float>& burst_ms, double least_ms,
+                                   const std::function<bool(std::size_t)>& launch,
+                                   const std::function<void(std::size_t)>& meanwhile) {
+  const double turn_ms = std::min(kTurnMs, least_ms);
+  const auto launches_of = [&](std::size_t i) {
+    return static_cast<int>(std::clamp(std::ceil(turn_ms / std::max<double>(burst_ms[i], 1e-3)), 1.0, kMostLaunches));
+  };
+  const auto turn = [&](std::size_t i) {
+    return milliseconds(stream, [&] { return launch(i); }, launches_of(i), [&] { meanwhile(i); });
+  };
+  turn(chosen.front());
+  std::vector<double> total(chosen.size()), launches(chosen.size());
+  while (*std::min_element(total.begin(), total.end()) < least_ms)
+    for (std::size_t i = 0; i < chosen.size(); ++i) {
+      const int n = launches_of(chosen[i]);
+      total[i] += static_cast<double>(turn(chosen[i])) * n;
+      launches[i] += n;
+    }
+  std::vector<float> means;
+  for (std::size_t i = 0; i < chosen.size(); ++i) means.push_back(static_cast<float>(total[i] / launches[i]));
+  return means;
+}
+
+Times times_of(cudaStream_t stream, std::size_t count, double sustained_ms, const Card& card,
+               const std::function<bool(std::size_t)>& launch) {
+  Times times{median_times(stream, count, launch), std::vector<std::optional<CardState>>(count)};
+  if (sustained_ms <= 0 || std::isinf(times.ms.front())) return times;
+  const std::vector<float> burst =
+      std::exchange(times.ms, std::vector<float>(count, std::numeric_limits<float>::infinity()));
+  const std::vector<std::size_t> chosen = finalists(burst);
+  const std::vector<float> sustained = sustained_times(stream, chosen, burst, sustained_ms, launch,
+                                                       [&](std::size_t i) { times.cards[i] = card.state(); });
+  for (std::size_t i = 0; i < chosen.size(); ++i) times.ms[chosen[i]] = sustained[i];
+  return times;
 }
 
 std::size_t worth_taking(const std::vector<float>& medians) {

@@ -51,6 +51,18 @@ AttentionBy backward_by(const std::string& text) {
 
 std::string mebibytes(std::size_t bytes) { return std::to_string((bytes + (1u << 20) - 1) >> 20) + " MiB"; }
 
+std::optional<CardState> card_of(const Json& entry) {
+  if (!entry.contains("sm_mhz")) return {};
+  return CardState{entry.at("sm_mhz"), entry.at("watts"), entry.at("throttled")};
+}
+
+void add_card(Json& entry, const std::optional<CardState>& card) {
+  if (!card) return;
+  entry["sm_mhz"] = card->sm_mhz;
+  entry["watts"] = card->watts;
+  entry["throttled"] = card->throttled;
+}
+
 [[noreturn]] void refuse(const std::string& name, const std::string& what) {
   throw Failure(Exit::toolchain, "'" + name + "' " + what + "; remove it, and run trainer tune");
 }
@@ -72,12 +84,17 @@ TunedFile TunedFile::parse(const std::string& text, const std::string& name) try
   if (document.at("format") != kFormat) throw std::invalid_argument(std::string("its format is not ") + kFormat);
   for (const Json& entry : document.at("entries")) {
     const Key key = {entry.at("device"), entry.at("library"), entry.at("product")};
-    file.entries_[key] = {from_hex(entry.at("algorithm")), entry.at("workspace"), entry.at("candidates"),
-                          entry.at("first_ms"), entry.at("best_ms")};
+    file.entries_[key] = {from_hex(entry.at("algorithm")),
+                          entry.at("workspace"),
+                          entry.at("candidates"),
+                          entry.at("first_ms"),
+                          entry.at("best_ms"),
+                          card_of(entry)};
   }
   for (const Json& entry : document.at("attention")) {
     const Key key = {entry.at("device"), entry.at("library"), entry.at("shape")};
-    file.attention_[key] = {backward_by(entry.at("backward")), entry.at("cudnn_ms"), entry.at("portable_ms")};
+    file.attention_[key] = {backward_by(entry.at("backward")), entry.at("cudnn_ms"), entry.at("portable_ms"),
+                            card_of(entry)};
   }
   return file;
 } catch (const Json::exception& error) {
@@ -87,7 +104,7 @@ TunedFile TunedFile::parse(const std::string& text, const std::string& name) try
 }
 
 TunedFile::Key TunedFile::key(const MathLibrary::Impl& library, const LtProduct& product) {
-  return {library.device, cublasLtGetVersion(), product.key()};
+  return {library.device_of_products(), cublasLtGetVersion(), product.key()};
 }
 
 std::optional<cublasLtMatmulAlgo_t> TunedFile::find(const MathLibrary::Impl& library, const LtProduct& product) const {
@@ -122,7 +139,7 @@ void TunedFile::put(const MathLibrary::Impl& library, const AttentionShape& shap
 
 std::string TunedFile::text() const {
   Json entries = Json::array();
-  for (const auto& [key, entry] : entries_)
+  for (const auto& [key, entry] : entries_) {
     entries.push_back({{"device", key.device},
                        {"library", key.library},
                        {"product", key.shape},
@@ -131,14 +148,18 @@ std::string TunedFile::text() const {
                        {"candidates", entry.candidates},
                        {"first_ms", entry.first_ms},
                        {"best_ms", entry.best_ms}});
+    add_card(entries.back(), entry.card);
+  }
   Json attention = Json::array();
-  for (const auto& [key, backward] : attention_)
+  for (const auto& [key, backward] : attention_) {
     attention.push_back({{"device", key.device},
                          {"library", key.library},
                          {"shape", key.shape},
                          {"backward", kBackward[static_cast<int>(backward.by)]},
                          {"cudnn_ms", backward.cudnn_ms},
                          {"portable_ms", backward.portable_ms}});
+    add_card(attention.back(), backward.card);
+  }
   return Json{{"format", kFormat}, {"entries", entries}, {"attention", attention}}.dump(1) + "\n";
 }
 

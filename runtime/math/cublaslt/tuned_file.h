@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "device/cuda/card.h"
 #include "math/attention.h"
 #include "math/gemm.h"
 
@@ -19,7 +20,8 @@ class LtProduct;
 /// "candidates", "first_ms", "best_ms"}], "attention": [{"device", "library", "shape", "backward", "cudnn_ms",
 /// "portable_ms"}]}, sorted. "workspace": the bytes that the algorithm needs. An algorithm is cuBLASLt's 64 bytes in
 /// hexadecimal, which the same version of the library takes back (cublasLtMatmulAlgo_t in its manual). "backward":
-/// cudnn or portable.
+/// cudnn or portable. Where NVML is there, an entry has what it says of the card while it was timed: "sm_mhz", "watts",
+/// "throttled".
 class TunedFile {
  public:
   struct Entry {
@@ -27,11 +29,13 @@ class TunedFile {
     std::size_t workspace_bytes;
     int candidates;
     float first_ms, best_ms;
+    std::optional<CardState> card = {};  // while it was timed
   };
   /// Times of a layer and micro-batch, and the way to take.
   struct Backward {
     AttentionBy by;
     float cudnn_ms, portable_ms;
+    std::optional<CardState> card = {};
     float ms(AttentionBy way) const { return way == AttentionBy::cudnn ? cudnn_ms : portable_ms; }
   };
 

@@ -72,34 +72,37 @@ std::vector<LtProduct::Algorithm> all_candidates(const LtProduct& product, std::
   return all;
 }
 
-TunedFile::Entry fastest(cudaStream_t stream, const Trial& trial, const std::vector<LtProduct::Algorithm>& candidates) {
-  const std::vector<float> medians =
-      median_times(stream, candidates.size(), [&](std::size_t i) { return trial.launch(candidates[i].algorithm); });
-  const std::size_t chosen = worth_taking(medians);
+TunedFile::Entry fastest(cudaStream_t stream, const Trial& trial, const std::vector<LtProduct::Algorithm>& candidates,
+                         double sustained_ms, const Card& card) {
+  const Times times = times_of(stream, candidates.size(), sustained_ms, card,
+                               [&](std::size_t i) { return trial.launch(candidates[i].algorithm); });
+  const std::size_t chosen = worth_taking(times.ms);
   const LtProduct::Algorithm& best_one = candidates[chosen];
-  return {best_one.algorithm, best_one.workspace_bytes, static_cast<int>(candidates.size()), medians[0],
-          medians[chosen]};
+  return {best_one.algorithm, best_one.workspace_bytes, static_cast<int>(candidates.size()),
+          times.ms[0],        times.ms[chosen],         times.cards[chosen]};
 }
 
 }  // namespace
 
 std::string tune_products(Device& device, std::span<const GemmShape> products, std::size_t workspace_bytes,
-                          const std::function<void(const TunedProduct&)>& report) {
+                          const TuneHow& how, const std::function<void(const TunedProduct&)>& report) {
   TunedFile file = TunedFile::read(tuned_file());
   std::size_t most = 0;
   for (const GemmShape& shape : products) most = std::max(most, Sizes(shape).total());
   std::byte* const memory = device.allocate(workspace_bytes + most);
-  MathLibrary::Impl library(memory + most, workspace_bytes);
+  MathLibrary::Impl library(memory + most, workspace_bytes, how.reserved_sms);
   Normals normals(device);
+  const Card card(device.identity());
   std::map<std::string, TunedFile::Entry> timed;
   for (const GemmShape& shape : products) {
     const LtProduct product(library, shape);
     auto entry = timed.find(product.key());
     if (entry == timed.end()) {
       Trial trial(device, product, memory, normals);
-      entry =
-          timed.emplace(product.key(), fastest(device.stream().handle, trial, all_candidates(product, workspace_bytes)))
-              .first;
+      entry = timed
+                  .emplace(product.key(), fastest(device.stream().handle, trial,
+                                                  all_candidates(product, workspace_bytes), how.sustained_ms, card))
+                  .first;
       if (std::isinf(entry->second.first_ms))
         throw Failure(Exit::toolchain, cublaslt_version() + " does not run its own choice for " + product.text());
       file.put(library, product, entry->second);
@@ -109,8 +112,8 @@ std::string tune_products(Device& device, std::span<const GemmShape> products, s
   return file.text();
 }
 
-std::string describe_tuning(std::span<const GemmShape> products, std::size_t workspace_bytes) {
-  MathLibrary::Impl library(nullptr, workspace_bytes);
+std::string describe_tuning(std::span<const GemmShape> products, std::size_t workspace_bytes, int reserved_sms) {
+  MathLibrary::Impl library(nullptr, workspace_bytes, reserved_sms);
   const TunedFile file = TunedFile::read(tuned_file());
   std::size_t tuned = 0;
   for (const GemmShape& shape : products) tuned += file.find(library, LtProduct(library, shape)).has_value();

@@ -9,7 +9,7 @@
 
 namespace llmc {
 
-std::string tune_attention(Device& device, const AttentionPlan& plan, std::size_t workspace_bytes,
+std::string tune_attention(Device& device, const AttentionPlan& plan, std::size_t workspace_bytes, const TuneHow& how,
                            const std::function<void(const TunedAttention&)>& report) {
   const AttentionShape& s = plan.shape;
   const auto aligned = [](std::int64_t elements, std::size_t size) {
@@ -32,16 +32,17 @@ std::string tune_attention(Device& device, const AttentionPlan& plan, std::size_
   std::vector<Attention> attentions;  // each of one way
   for (const BackwardWay& way : plan.ways) attentions.emplace_back(library, AttentionPlan{s, {&way, 1}, plan.own});
   attentions[0].forward(device.stream(), qkv, out, lse);  // all ways read what it writes
-  const std::vector<float> medians = median_times(device.stream().handle, attentions.size(), [&](std::size_t i) {
+  const Card card(device.identity());
+  const Times times = times_of(device.stream().handle, attentions.size(), how.sustained_ms, card, [&](std::size_t i) {
     attentions[i].backward(device.stream(), dout, out, qkv, lse, dqkv, workspace);
     return true;
   });
 
-  const std::size_t chosen = worth_taking(medians);
-  TunedFile::Backward entry = {plan.ways[chosen].by, 0, 0};
-  for (std::size_t i = 0; i < medians.size(); ++i) {
-    (plan.ways[i].by == AttentionBy::cudnn ? entry.cudnn_ms : entry.portable_ms) = medians[i];
-    report({backward_name(plan.ways[i].by), plan.ways[i].predicted_ms, medians[i], i == chosen});
+  const std::size_t chosen = worth_taking(times.ms);
+  TunedFile::Backward entry = {plan.ways[chosen].by, 0, 0, times.cards[chosen]};
+  for (std::size_t i = 0; i < times.ms.size(); ++i) {
+    (plan.ways[i].by == AttentionBy::cudnn ? entry.cudnn_ms : entry.portable_ms) = times.ms[i];
+    report({backward_name(plan.ways[i].by), plan.ways[i].predicted_ms, times.ms[i], i == chosen});
   }
   TunedFile file = TunedFile::read(tuned_file());
   file.put(library.impl(), s, entry);

@@ -1,0 +1,31 @@
+// What the card does while it works, as NVML says it: a time means little without its clock.
+#pragma once
+
+#include <optional>
+#include <string>
+
+namespace llmc {
+
+struct CardState {
+  int sm_mhz = 0;
+  double watts = 0;
+  std::string throttled;  // "power cap, thermal slowdown": what holds the clock back; empty: nothing
+};
+
+/// NVML, loaded where the driver has it; a machine without it has no states.
+class Card {
+ public:
+  /// `identity`: Device::identity(), 32 hexadecimal digits.
+  explicit Card(const std::string& identity);
+  ~Card();
+  Card(const Card&) = delete;
+  Card& operator=(const Card&) = delete;
+
+  std::optional<CardState> state() const;
+
+ private:
+  void* library_ = nullptr;
+  void* device_ = nullptr;  // null: none
+};
+
+}  // namespace llmc
