@@ -180,6 +180,8 @@ void Rendezvous::at(std::int64_t step, const char* doing) {
 
 const char* Rendezvous::doing(const char* now) { return impl_->watch ? impl_->watch->doing(now) : now; }
 
+Rendezvous::Progress Rendezvous::progress() const { return impl_->watch ? impl_->watch->progress() : Progress{}; }
+
 void Rendezvous::farewell(int exit_code, const std::string& why) noexcept {
   try {
     if (impl_->watch) impl_->watch->farewell(exit_code, why);

@@ -29,9 +29,15 @@ class Watch {
   void leave() { call(Word::leave, ""); }
   void at(std::int64_t step, const char* doing) {
     step_.store(step, std::memory_order_relaxed);
+    phase_.store(doing, std::memory_order_relaxed);
     doing_.store(doing, std::memory_order_relaxed);
+    moves_.fetch_add(1, std::memory_order_relaxed);
   }
-  const char* doing(const char* now) { return doing_.exchange(now, std::memory_order_relaxed); }
+  const char* doing(const char* now) {
+    moves_.fetch_add(1, std::memory_order_relaxed);
+    return doing_.exchange(now, std::memory_order_relaxed);
+  }
+  Rendezvous::Progress progress() const;
   void farewell(int exit_code, const std::string& why);
   [[noreturn]] void end(const std::string& why);
 
@@ -85,7 +91,8 @@ class Watch {
   const Rendezvous::Limits limits_;
   const std::vector<std::string> hosts_;
   std::atomic<std::int64_t> step_{-1};
-  std::atomic<const char*> doing_{"start"};
+  std::atomic<const char*> doing_{"start"}, phase_{"start"};
+  std::atomic<std::uint64_t> moves_{0};
 
   // Of the thread alone.
   std::vector<Peer> peers_;
