@@ -48,6 +48,7 @@ constexpr const char* kSecondsToEnd = "2";
 constexpr int kKeptFromMpirun[] = {SIGTERM, SIGINT, SIGHUP};
 // How often a launcher with a request looks for ranks that mpirun has started meanwhile.
 constexpr int kLookMilliseconds = 50;
+constexpr std::chrono::seconds kSayAgain{5};
 
 struct Pipe {
   Pipe() {
@@ -271,13 +272,19 @@ class Ranks {
   void take_stop(int signal) {
     const auto now = steady_clock::now();
     if (!stop_)
-      stop_ = Stop{signal, now, PassedOn::first, {}};
+      stop_ = Stop{signal, now, now, PassedOn::first, {}};
     else if (now - stop_->since >= kSameRequest)
-      stop_ = Stop{signal, stop_->since, PassedOn::again, {}};
+      stop_ = Stop{signal, stop_->since, now, PassedOn::again, {}};
   }
 
-  /// Once to each rank, also to one that mpirun starts only now.
+  /// Once to each rank, also to one that mpirun starts only now. To those that have not ended it is said again now and
+  /// then, as the same request: one that was about to become the rank's program may have lost it.
   void pass_stop() {
+    const auto now = steady_clock::now();
+    if (now - stop_->passed >= kSayAgain) {
+      stop_->passed = now;
+      stop_->told.clear();
+    }
     for (const pid_t pid : rank_processes())
       if (stop_->told.insert(pid).second)
         sigqueue(pid, stop_->signal, sigval{.sival_int = static_cast<int>(stop_->how)});
@@ -351,7 +358,8 @@ class Ranks {
   LastLines last_;
   struct Stop {
     int signal;
-    MonotonicTime since;  // of the first
+    MonotonicTime since;   // of the first
+    MonotonicTime passed;  // when all were last told
     PassedOn how;
     std::set<pid_t> told;
   };
