@@ -49,6 +49,7 @@ constexpr int kKeptFromMpirun[] = {SIGTERM, SIGINT, SIGHUP};
 // How often a launcher with a request looks for ranks that mpirun has started meanwhile.
 constexpr int kLookMilliseconds = 50;
 constexpr std::chrono::seconds kSayAgain{5};
+constexpr std::chrono::seconds kMpirunAlone{20};  // it takes four to end after its ranks
 
 struct Pipe {
   Pipe() {
@@ -111,14 +112,24 @@ pid_t start(const std::vector<std::string>& command, const ChildVariables& varia
                                              command[0] == "mpirun" ? "; apt-get install openmpi-bin" : ""));
 }
 
-/// The children of a process: of mpirun, the ranks.
+/// Whether a process has not ended.
+bool runs(pid_t pid) {
+  std::ifstream file(fmt::format("/proc/{}/stat", pid));
+  std::string stat;
+  std::getline(file, stat);
+  const std::size_t name = stat.rfind(") ");
+  return name != std::string::npos && stat[name + 2] != 'Z';
+}
+
+/// The children of a process that run: of mpirun, the ranks.
 std::vector<pid_t> children_of(pid_t pid) {
   std::vector<pid_t> children;
   std::error_code error;
   const std::string tasks = fmt::format("/proc/{}/task", pid);
   for (const auto& task : std::filesystem::directory_iterator(tasks, error)) {
     std::ifstream list(task.path() / "children");
-    for (pid_t child; list >> child;) children.push_back(child);
+    for (pid_t child; list >> child;)
+      if (runs(child)) children.push_back(child);
   }
   return children;
 }
@@ -285,9 +296,19 @@ class Ranks {
       stop_->passed = now;
       stop_->told.clear();
     }
-    for (const pid_t pid : rank_processes())
+    const std::vector<pid_t> ranks = rank_processes();
+    if (!ranks.empty() || !stop_->alone) stop_->alone = now;
+    if (now - *stop_->alone >= kMpirunAlone) end_mpirun();
+    for (const pid_t pid : ranks)
       if (stop_->told.insert(pid).second)
         sigqueue(pid, stop_->signal, sigval{.sival_int = static_cast<int>(stop_->how)});
+  }
+
+  /// Open MPI 4 may wait for ever for a rank that a signal ended before it had become the rank's program.
+  void end_mpirun() {
+    for (const Process& process : processes_)
+      if (process.pid != 0) kill(process.pid, SIGKILL);
+    code_ = 128 + stop_->signal;
   }
 
   /// Those that run now; mpirun is none.
@@ -362,6 +383,7 @@ class Ranks {
     MonotonicTime passed;  // when all were last told
     PassedOn how;
     std::set<pid_t> told;
+    std::optional<MonotonicTime> alone = std::nullopt;  // since when no rank runs
   };
   std::optional<Stop> stop_;
   std::optional<MonotonicTime> saved_;  // when the ranks were last asked to
