@@ -182,6 +182,8 @@ const char* Rendezvous::doing(const char* now) { return impl_->watch ? impl_->wa
 
 CollectiveLog* Rendezvous::collectives() { return impl_->watch ? &impl_->watch->collectives() : nullptr; }
 
+Rendezvous::Progress Rendezvous::progress() const { return impl_->watch ? impl_->watch->progress() : Progress{}; }
+
 void Rendezvous::farewell(int exit_code, const std::string& why) noexcept {
   try {
     if (impl_->watch) impl_->watch->farewell(exit_code, why);

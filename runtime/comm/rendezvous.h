@@ -72,6 +72,16 @@ class Rendezvous {
   void at(std::int64_t step, const char* doing);
   /// The same within the step, such as the name of a collective; returns what was said before.
   const char* doing(const char* now);
+  /// The phase in which a rank waits for the others or for its device alone.
+  static constexpr char kTraining[] = "training";
+  /// How far this rank's main thread is, from any thread.
+  struct Progress {
+    std::uint64_t moves = 0;  // calls of at() and doing() so far
+    std::int64_t step = 0;
+    const char* doing = "";
+    bool waits = false;  // in a collective, or in the phase kTraining
+  };
+  Progress progress() const;
 
   /// Where collectives and waits for the others are noted; null: one rank.
   CollectiveLog* collectives();

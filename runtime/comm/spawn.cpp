@@ -18,10 +18,13 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <optional>
+#include <set>
 #include <utility>
 
 #include "comm/connection.h"
 #include "comm/rank_output.h"
+#include "comm/requests.h"
 #include "error.h"
 #include "files/disk.h"
 #include "host/limits.h"
@@ -42,6 +45,14 @@ constexpr std::chrono::seconds kOthers{90};
 // MPI 4: even if none is left) and ends them by SIGKILL. It is not the time of a save: ranks that stop with 75 have all
 // saved.
 constexpr const char* kSecondsToEnd = "2";
+
+// mpirun takes these as the end of all ranks, and kills them before they have saved. It has them blocked, so that a
+// scheduler may signal every process of a job; Open MPI unblocks all signals in the ranks that it starts.
+constexpr int kKeptFromMpirun[] = {SIGTERM, SIGINT, SIGHUP};
+// How often a launcher with a request looks for ranks that mpirun has started meanwhile.
+constexpr int kLookMilliseconds = 50;
+constexpr std::chrono::seconds kSayAgain{5};
+constexpr std::chrono::seconds kMpirunAlone{20};  // it takes four to end after its ranks
 
 struct Pipe {
   Pipe() {
@@ -68,8 +79,9 @@ struct Process {
 };
 
 /// Starts a program in a process group of its own, so that a terminal's signals come here alone and are passed on once.
+/// `signals`: blocked in it; `without_parent`: what it gets when this process is gone.
 pid_t start(const std::vector<std::string>& command, const ChildVariables& variables, int out, int err,
-            const sigset_t& signals) {
+            const sigset_t& signals, int without_parent) {
   Pipe failed;
   std::vector<char*> argv;
   for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
@@ -80,7 +92,7 @@ pid_t start(const std::vector<std::string>& command, const ChildVariables& varia
   if (child < 0) throw Failure(Exit::toolchain, fmt::format("cannot start ranks: fork: {}", std::strerror(errno)));
   if (child == 0) {
     setpgid(0, 0);
-    prctl(PR_SET_PDEATHSIG, SIGTERM);  // without this process the ranks save and end
+    prctl(PR_SET_PDEATHSIG, without_parent);
     if (getppid() != parent) _exit(1);
     pthread_sigmask(SIG_SETMASK, &signals, nullptr);
     for (const auto& [name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
@@ -104,12 +116,22 @@ pid_t start(const std::vector<std::string>& command, const ChildVariables& varia
                                              command[0] == "mpirun" ? "; apt-get install openmpi-bin" : ""));
 }
 
-/// The children of a process: of mpirun, the ranks.
+/// Whether a process has not ended.
+bool runs(pid_t pid) {
+  std::ifstream file(fmt::format("/proc/{}/stat", pid));
+  std::string stat;
+  std::getline(file, stat);
+  const std::size_t name = stat.rfind(") ");
+  return name != std::string::npos && stat[name + 2] != 'Z';
+}
+
+/// The children of a process that run: of mpirun, the ranks.
 std::vector<pid_t> children_of(pid_t pid) {
   std::vector<pid_t> children;
   for (const std::filesystem::path& task : disk::readable_entries(fmt::format("/proc/{}/task", pid))) {
     std::ifstream list(task / "children");
-    for (pid_t child; list >> child;) children.push_back(child);
+    for (pid_t child; list >> child;)
+      if (runs(child)) children.push_back(child);
   }
   return children;
 }
@@ -156,12 +178,14 @@ class Ranks {
         std::vector<std::string> words = {"mpirun",          "-n",          std::to_string(ranks), "--bind-to", "none",
                                           "--oversubscribe", "--tag-output"};
         words.insert(words.end(), command.begin(), command.end());
-        add(-1, words, mpirun_variables(ranks));
+        sigset_t blocked = before_;
+        for (const int signal : kKeptFromMpirun) sigaddset(&blocked, signal);
+        add(-1, words, mpirun_variables(ranks), blocked, SIGUSR2);  // which mpirun forwards: the ranks save and end
         return;
       }
       // Rank 0 will listen at the port after MASTER_PORT.
       const int port = port_of(listen_at(0, {})) - 1;
-      for (int rank = 0; rank < ranks; ++rank) add(rank, command, rank_variables(rank, ranks, port));
+      for (int rank = 0; rank < ranks; ++rank) add(rank, command, rank_variables(rank, ranks, port), before_, SIGTERM);
     } catch (...) {
       end();
       throw;
@@ -177,15 +201,16 @@ class Ranks {
       wait();
       pass_signals();
       collect();
-      if (limit_ && steady_clock::now() >= *limit_) signal_ranks(SIGKILL);
+      if (limit_ && steady_clock::now() >= *limit_) kill_ranks();
     }
     return result();
   }
 
  private:
-  void add(int rank, const std::vector<std::string>& command, const ChildVariables& variables) {
+  void add(int rank, const std::vector<std::string>& command, const ChildVariables& variables, const sigset_t& blocked,
+           int without_parent) {
     Pipe out, err;
-    processes_.push_back({start(command, variables, out.write.fd(), err.write.fd(), before_), rank});
+    processes_.push_back({start(command, variables, out.write.fd(), err.write.fd(), blocked, without_parent), rank});
     const int index = static_cast<int>(processes_.size()) - 1;
     outputs_.push_back({index, stdout, std::move(out.read), {}});
     outputs_.push_back({index, stderr, std::move(err.read), {}});
@@ -194,7 +219,9 @@ class Ranks {
   void wait() {
     std::vector<pollfd> list{{signals_.fd(), POLLIN, 0}};
     for (const Output& output : outputs_) list.push_back({output.from.fd(), POLLIN, 0});
-    poll(list.data(), list.size(), limit_ ? std::max(10, poll_timeout(*limit_)) : -1);
+    int patience = limit_ ? std::max(10, poll_timeout(*limit_)) : -1;
+    if (stop_ && patience != 0) patience = patience < 0 ? kLookMilliseconds : std::min(patience, kLookMilliseconds);
+    poll(list.data(), list.size(), patience);
     std::vector<Output> open;
     for (std::size_t i = 0; i < outputs_.size(); ++i)
       if (!(list[i + 1].revents) || relay(outputs_[i])) open.push_back(std::move(outputs_[i]));
@@ -234,19 +261,67 @@ class Ranks {
 
   void pass_signals() {
     signalfd_siginfo info{};
-    while (read(signals_.fd(), &info, sizeof info) == sizeof info)
-      if (info.ssi_signo != SIGCHLD) signal_ranks(static_cast<int>(info.ssi_signo));
+    while (read(signals_.fd(), &info, sizeof info) == sizeof info) {
+      const int signal = static_cast<int>(info.ssi_signo);
+      if (signal == SIGUSR1)
+        take_save();
+      else if (signal != SIGCHLD)
+        take_stop(signal);
+    }
+    if (stop_) pass_stop();
   }
 
-  /// To the ranks themselves: mpirun would take SIGTERM as the end of all, and not wait for their saves.
-  void signal_ranks(int signal) {
+  void take_save() {
+    const auto now = steady_clock::now();
+    if (saved_ && now - *saved_ < kSameRequest) return;
+    saved_ = now;
+    for (const pid_t pid : rank_processes()) kill(pid, SIGUSR1);
+  }
+
+  void take_stop(int signal) {
+    const auto now = steady_clock::now();
+    if (!stop_)
+      stop_ = Stop{signal, now, now, PassedOn::first, {}};
+    else if (now - stop_->since >= kSameRequest)
+      stop_ = Stop{signal, stop_->since, now, PassedOn::again, {}};
+  }
+
+  /// Once to each rank, also to one that mpirun starts only now. To those that have not ended it is said again now and
+  /// then, as the same request: one that was about to become the rank's program may have lost it.
+  void pass_stop() {
+    const auto now = steady_clock::now();
+    if (now - stop_->passed >= kSayAgain) {
+      stop_->passed = now;
+      stop_->told.clear();
+    }
+    const std::vector<pid_t> ranks = rank_processes();
+    if (!ranks.empty() || !stop_->alone) stop_->alone = now;
+    if (now - *stop_->alone >= kMpirunAlone) end_mpirun();
+    for (const pid_t pid : ranks)
+      if (stop_->told.insert(pid).second)
+        sigqueue(pid, stop_->signal, sigval{.sival_int = static_cast<int>(stop_->how)});
+  }
+
+  /// Open MPI 4 may wait for ever for a rank that a signal ended before it had become the rank's program.
+  void end_mpirun() {
+    for (const Process& process : processes_)
+      if (process.pid != 0) kill(process.pid, SIGKILL);
+    code_ = 128 + stop_->signal;
+  }
+
+  /// Those that run now; mpirun is none.
+  std::vector<pid_t> rank_processes() const {
+    std::vector<pid_t> pids;
     for (const Process& process : processes_) {
       if (process.pid == 0) continue;
-      std::vector<pid_t> pids = {process.pid};
-      if (process.rank < 0)
-        if (const std::vector<pid_t> children = children_of(process.pid); !children.empty()) pids = children;
-      for (const pid_t pid : pids) kill(pid, signal);
+      const std::vector<pid_t> ranks = process.rank < 0 ? children_of(process.pid) : std::vector{process.pid};
+      pids.insert(pids.end(), ranks.begin(), ranks.end());
     }
+    return pids;
+  }
+
+  void kill_ranks() {
+    for (const pid_t pid : rank_processes()) kill(pid, SIGKILL);
   }
 
   void collect() {
@@ -283,7 +358,7 @@ class Ranks {
   }
 
   void end() {
-    signal_ranks(SIGKILL);
+    kill_ranks();
     for (Process& process : processes_) {
       if (process.pid == 0) continue;
       kill(process.pid, SIGKILL);
@@ -300,8 +375,18 @@ class Ranks {
   std::vector<Output> outputs_;
   std::vector<std::string> said_;  // by mpirun
   LastLines last_;
-  bool shown_ = false;        // a line on standard output
-  int code_ = 0, rank_ = -1;  // of the first that failed
+  bool shown_ = false;  // a line on standard output
+  struct Stop {
+    int signal;
+    MonotonicTime since;   // of the first
+    MonotonicTime passed;  // when all were last told
+    PassedOn how;
+    std::set<pid_t> told;
+    std::optional<MonotonicTime> alone = std::nullopt;  // since when no rank runs
+  };
+  std::optional<Stop> stop_;
+  std::optional<MonotonicTime> saved_;  // when the ranks were last asked to
+  int code_ = 0, rank_ = -1;            // of the first that failed
   std::optional<MonotonicTime> limit_;
 };
 

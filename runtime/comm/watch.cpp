@@ -79,6 +79,12 @@ std::vector<std::string> Watch::call(Word word, const std::string& text) {
   return result;
 }
 
+Rendezvous::Progress Watch::progress() const {
+  const char* doing = doing_.load(std::memory_order_relaxed);
+  const char* phase = phase_.load(std::memory_order_relaxed);
+  return {moves_.load(std::memory_order_relaxed), step_, doing, doing != phase || phase == Rendezvous::kTraining};
+}
+
 void Watch::farewell(int exit_code, const std::string& why) {
   std::unique_lock lock(mutex_);
   farewell_ = Farewell{exit_code, one_line(why)};

@@ -34,8 +34,13 @@ class Watch {
     step_.store(step, std::memory_order_relaxed);
     phase_.store(doing, std::memory_order_relaxed);
     doing_.store(doing, std::memory_order_relaxed);
+    moves_.fetch_add(1, std::memory_order_relaxed);
   }
-  const char* doing(const char* now) { return doing_.exchange(now, std::memory_order_relaxed); }
+  const char* doing(const char* now) {
+    moves_.fetch_add(1, std::memory_order_relaxed);
+    return doing_.exchange(now, std::memory_order_relaxed);
+  }
+  Rendezvous::Progress progress() const;
   void farewell(int exit_code, const std::string& why);
   [[noreturn]] void end(const std::string& why);
 
@@ -94,6 +99,7 @@ class Watch {
   const std::vector<std::string> hosts_;
   std::atomic<std::int64_t> step_{-1};
   std::atomic<const char*> doing_{"start"}, phase_{"start"};
+  std::atomic<std::uint64_t> moves_{0};
   CollectiveLog log_;
 
   // Of the thread alone.

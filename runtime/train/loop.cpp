@@ -82,7 +82,7 @@ void TrainLoop::send() {
   const double lr = learning_rate(run_.values.schedule, optimizer.lr, step);
   const StepLimits limits = guard_.limits(step + 1);
   sent_.push_back({lr, batch_.sample_ids, batch_.target_count, batch_.end, limits, begin, data_wait, audited});
-  run_.ranks.at(step + 1, "training");
+  run_.ranks.at(step + 1, Rendezvous::kTraining);
   const bool timed = run_.timeline && run_.timeline->covers(step);
   if (timed) run_.timeline->begin_step(step);
   if (timed) run_.session.listen(run_.timeline);

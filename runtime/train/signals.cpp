@@ -3,31 +3,59 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdint>
+#include <ctime>
+
+#include "comm/requests.h"
 
 namespace llmc {
 namespace {
 
 // A handler can reach nothing but these; any thread may run it.
+std::atomic<std::int64_t> asked_to_stop{0}, asked_to_save{0};  // when, in milliseconds; 0: not yet
 std::atomic<int> stop{0};
 std::atomic<bool> save{false};
-static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
+static_assert(std::atomic<std::int64_t>::is_always_lock_free && std::atomic<int>::is_always_lock_free &&
+              std::atomic<bool>::is_always_lock_free);
 
-void on_stop(int signal) {
-  int none = 0;
-  if (!stop.compare_exchange_strong(none, signal)) _exit(128 + signal);
+std::int64_t milliseconds() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * std::int64_t{1000} + now.tv_nsec / 1000000 + 1;
 }
 
-void on_save(int) { save = true; }
+/// Whether a signal that came `now` asks for more than one that came `before` did.
+bool asks_again(const siginfo_t& info, std::int64_t before, std::int64_t now) {
+  if (info.si_code == SI_QUEUE) return info.si_value.sival_int == static_cast<int>(PassedOn::again);
+  return now - before >= kSameRequest.count();
+}
+
+void on_stop(int signal, siginfo_t* info, void*) {
+  std::int64_t before = 0;
+  const std::int64_t now = milliseconds();
+  if (asked_to_stop.compare_exchange_strong(before, now))
+    stop = signal;
+  else if (asks_again(*info, before, now))
+    _exit(128 + signal);
+}
+
+void on_save(int, siginfo_t*, void*) {
+  std::int64_t before = asked_to_save;
+  const std::int64_t now = milliseconds();
+  if (before != 0 && now - before < kSameRequest.count()) return;
+  if (asked_to_save.compare_exchange_strong(before, now)) save = true;
+}
 
 }  // namespace
 
 SignalWatch::SignalWatch() {
+  asked_to_stop = asked_to_save = 0;
   stop = 0;
   save = false;
-  const auto install = [&](int signal, void (*handler)(int)) {
+  const auto install = [&](int signal, void (*handler)(int, siginfo_t*, void*)) {
     struct sigaction action{};
-    action.sa_handler = handler;
-    action.sa_flags = SA_RESTART;
+    action.sa_sigaction = handler;
+    action.sa_flags = SA_RESTART | SA_SIGINFO;
     sigemptyset(&action.sa_mask);
     Former former{signal, {}};
     sigaction(signal, &action, &former.action);

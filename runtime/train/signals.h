@@ -7,8 +7,8 @@
 namespace llmc {
 
 /// While it lives: USR1 asks for a save; TERM, INT, HUP (unless it is ignored) and USR2 ask to stop after the step, and
-/// the second of them ends the process at once with exit code 128 + signal. One at a time; the former handlers come
-/// back at the end.
+/// another of them, a second or more after the first (comm/requests.h), ends the process at once with exit code 128 +
+/// signal. One at a time; the former handlers come back at the end.
 class SignalWatch {
  public:
   SignalWatch();

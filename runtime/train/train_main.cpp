@@ -14,6 +14,7 @@
 #include "comm/launch.h"
 #include "comm/rendezvous.h"
 #include "comm/spawn.h"
+#include "comm/stop_limit.h"
 #include "error.h"
 #include "executable.h"
 #include "files/disk.h"
@@ -110,7 +111,7 @@ int run_loop(TrainLoop& loop, Console& console, bool owner) try {
 }
 
 int train(int argc, char** argv, const Options& options, const Program& program, const Launch& launch,
-          Rendezvous& rendezvous) {
+          Rendezvous& rendezvous, std::optional<SignalWatch>& watched) {
   const ProgramInfo& info = program.info;
   const bool owner = launch.rank == 0;
   std::signal(SIGPIPE, SIG_IGN);  // a log pipe that dies must not end a run
@@ -234,7 +235,7 @@ int train(int argc, char** argv, const Options& options, const Program& program,
     folder->start(spec::to_yaml(kept), info.plan_json, format_history(entry), state.step);
   }
 
-  SignalWatch signals;
+  SignalWatch& signals = watched.emplace();
   const CheckpointTexts texts{info.config_json, spec::to_yaml(values.run, shapes_tensors)};
   Inputs& inputs = prepared.inputs;
   const fs::path path = folder ? folder->path() : options.run;
@@ -274,7 +275,11 @@ int train(int argc, char** argv, const Options& options, const Program& program,
                   folder && start ? seconds_of(folder->last_metrics()) : 0},
                  state);
   const double training = process_seconds();
+  std::optional<StopLimit> stop_limit;
+  if (launch.world_size > 1)
+    stop_limit.emplace(rendezvous, [&] { return signals.stop_signal(); }, std::chrono::seconds(options.peer_timeout));
   const int signal = run_loop(loop, console, owner);
+  stop_limit.reset();
   if (owner && !options.timing.empty())
     write_file_atomically(options.timing, format_timing(training, loop.first_step_end(), loop.step_seconds()),
                           {Exit::checkpoint, "--timing"});
@@ -321,6 +326,8 @@ int internal(const std::exception& error) {
 
 /// Trains as one of the launch's ranks; those who wait for this one hear of what it fails by.
 int train_as_rank(int argc, char** argv, const Options& options, const Program& program) {
+  // Outlives the process's own end: a request that a launcher passes on late must not end a rank that has saved.
+  static auto& signals = *new std::optional<SignalWatch>;
   const Launch launch = identified(launch_of_this_process(), program.info.fingerprint, options.run);
   Rendezvous::Limits limits;
   limits.start = std::chrono::seconds(options.start_timeout);
@@ -328,7 +335,7 @@ int train_as_rank(int argc, char** argv, const Options& options, const Program& 
   limits.collective = std::chrono::seconds(options.collective_timeout);
   Rendezvous rendezvous(launch, limits);
   try {
-    const int code = train(argc, argv, options, program, launch, rendezvous);
+    const int code = train(argc, argv, options, program, launch, rendezvous, signals);
     rendezvous.leave();
     return code;
   } catch (const SharedFailure& failure) {

@@ -61,6 +61,17 @@ class Process {
 
   void signal(int number) const { ::kill(pid_, number); }
 
+  /// This process, its children, theirs and so on: a launcher, its mpirun, the ranks, what these have started.
+  std::vector<pid_t> tree() const {
+    std::vector<pid_t> all = {pid_};
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const std::string task = "/proc/" + std::to_string(all[i]) + "/task/" + std::to_string(all[i]) + "/children";
+      std::ifstream children(task);
+      for (pid_t child; children >> child;) all.push_back(child);
+    }
+    return all;
+  }
+
   End wait() {
     int status = 0;
     waitpid(std::exchange(pid_, 0), &status, 0);

@@ -15,6 +15,7 @@
 namespace llmc::ranks {
 namespace {
 
+using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -112,6 +113,27 @@ TEST_P(Spawn, SignalsArePassedOn) {
       fs::remove(folder_ / (std::string("ready") + rank));
     }
   }
+}
+
+TEST_P(Spawn, ASignalToEveryProcessIsOneRequest) {
+  // The launcher, mpirun and the ranks, three times. A rank hears its own, and once what the launcher passes on.
+  const std::string script = "n=0; trap 'n=$((n + 1))' TERM; : > " + (folder_ / "ready").string() +
+                             "$r; while [ $n = 0 ]; do sleep 0.02; done; for i in $(seq 40); do sleep 0.02; done; "
+                             "echo heard $n; [ $n -le 2 ] && exit 75; exit 143";
+  Process process = spawn(GetParam(), 2, script);
+  wait_for(2);
+  const std::vector<pid_t> all = process.tree();
+  const std::size_t ranks = GetParam() == Starter::self ? 1 : 2;
+  ASSERT_GE(all.size(), ranks + 2);
+  for (std::size_t i = ranks; i < ranks + 2; ++i) ::kill(all[i], SIGTERM);
+  for (int times = 0; times < 3; ++times) {
+    for (std::size_t i = 0; i < ranks; ++i) ::kill(all[i], SIGTERM);
+    std::this_thread::sleep_for(60ms);
+  }
+  const End end = process.wait();
+  EXPECT_EQ(end.code, 75) << end.err;
+  for (const char* rank : {"0", "1"})
+    EXPECT_THAT(end.err, ContainsRegex("\\[rank " + std::string(rank) + "\\] heard [12]"));
 }
 
 TEST_P(Spawn, ThreadsAreSharedOutByMpirun) {

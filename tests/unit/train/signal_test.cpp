@@ -1,4 +1,5 @@
 // Signals: every way to stop a run, and that it goes on from there to the same end.
+#include "comm/requests.h"
 #include "runs.h"
 
 namespace llmc::fake {
@@ -51,10 +52,37 @@ TEST_F(Signals, TheSecondOneStopsAtOnce) {
   wait_for_gate(child, 4);
   while (!ended(child)) {
     ::kill(child, SIGTERM);
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
   EXPECT_EQ(finish(child).status, 128 + SIGTERM);
   EXPECT_EQ(checkpoint("run", 3).size() + checkpoint("run", 4).size(), 0u);
+}
+
+TEST_F(Signals, ARepeatAtOnceIsTheSameRequest) {
+  const pid_t child = start({"--run", "run"}, {"FAKE_GATES=4"});
+  wait_for_gate(child, 4);
+  for (const int signal : {SIGTERM, SIGTERM, SIGHUP, SIGTERM}) {
+    ::kill(child, signal);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // or they become one
+  }
+  // What a launcher passes on is the same request however late it comes.
+  std::this_thread::sleep_for(kSameRequest);
+  sigqueue(child, SIGTERM, sigval{.sival_int = static_cast<int>(PassedOn::first)});
+  std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  open_gate(4);
+  const Result stopped = finish(child);
+  EXPECT_EQ(stopped.status, 75) << stopped.err;
+  EXPECT_TRUE(contains(stopped.err, "stopped by SIGTERM after step ")) << stopped.err;
+}
+
+TEST_F(Signals, WhatALauncherPassesOnAgainStopsAtOnce) {
+  const pid_t child = start({"--run", "run"}, {"FAKE_GATES=4"});
+  wait_for_gate(child, 4);
+  for (const PassedOn how : {PassedOn::first, PassedOn::again}) {
+    sigqueue(child, SIGTERM, sigval{.sival_int = static_cast<int>(how)});
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_EQ(finish(child).status, 128 + SIGTERM);
 }
 
 TEST_F(Signals, KilledAtAnyMomentTheRunEndsTheSame) {

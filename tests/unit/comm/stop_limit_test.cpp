@@ -1,0 +1,78 @@
+// A rank that was asked to stop and is stuck in a collective ends by itself; one that is slow, or saves, does not.
+#include "comm/stop_limit.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "processes.h"
+
+namespace llmc::ranks {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr auto kPatience = 400ms;
+
+void sleep(std::chrono::milliseconds time) { std::this_thread::sleep_for(time); }
+
+TEST(StopLimit, ARankThatIsStuckEndsWithItsSignal) {
+  // Their heartbeats go on. Rank 1 got no signal: it hears of rank 0.
+  std::vector<Process> ranks = start(2, [](int rank, Rendezvous& rendezvous) {
+    rendezvous.at(7, Rendezvous::kTraining);
+    rendezvous.doing(rank == 0 ? "all-reduce" : "all-gather");
+    const StopLimit limit(rendezvous, [&] { return rank == 0 ? SIGTERM : 0; }, kPatience);
+    sleep(60s);
+    return 0;
+  });
+  const std::vector<End> ends = wait(ranks);
+  EXPECT_EQ(ends[0].code, 128 + SIGTERM) << ends[0].err;
+  EXPECT_THAT(ends[0].err, HasSubstr("error: this rank is stuck: it was asked to stop by signal 15 and came no further "
+                                     "in 0.4 s, at step 7 in all-reduce"));
+  EXPECT_EQ(ends[1].code, 170) << ends[1].err;
+  EXPECT_THAT(ends[1].err, HasSubstr("it ended with exit code 143: it was asked to stop by signal 15"));
+}
+
+/// The code of two ranks that do `work` under a limit after a signal.
+void expect_spared(const std::function<void(Rendezvous&, std::atomic<int>& signal)>& work) {
+  std::vector<Process> ranks = start(2, [&](int, Rendezvous& rendezvous) {
+    std::atomic<int> signal{0};
+    {
+      const StopLimit limit(rendezvous, [&] { return signal.load(); }, kPatience);
+      work(rendezvous, signal);
+    }
+    rendezvous.leave();
+    return 75;
+  });
+  for (const End& end : wait(ranks)) EXPECT_EQ(end.code, 75) << end.err;
+}
+
+TEST(StopLimit, ASaveTakesTheTimeThatItNeeds) {
+  expect_spared([](Rendezvous& rendezvous, std::atomic<int>& signal) {
+    signal = SIGTERM;
+    rendezvous.at(7, "saving");
+    sleep(3 * kPatience);
+  });
+}
+
+TEST(StopLimit, AStepThatIsAsSlowAsTheOthersIsAwaited) {
+  expect_spared([](Rendezvous& rendezvous, std::atomic<int>& signal) {
+    rendezvous.at(7, Rendezvous::kTraining);
+    sleep(3 * kPatience);
+    rendezvous.at(8, Rendezvous::kTraining);
+    signal = SIGTERM;
+    sleep(3 * kPatience);
+  });
+}
+
+TEST(StopLimit, NobodyIsEndedWithoutASignal) {
+  expect_spared([](Rendezvous& rendezvous, std::atomic<int>&) {
+    rendezvous.at(7, Rendezvous::kTraining);
+    sleep(3 * kPatience);
+  });
+}
+
+}  // namespace
+}  // namespace llmc::ranks
