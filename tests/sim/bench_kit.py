@@ -389,6 +389,21 @@ class BenchKit(harness.SimTest):
         self.assertEqual(done.code, 0, done.err)
         self.assertRegex(self.report(), r"\| attention \| absent \|.*attention: portable: error E0304: head_dim 264")
 
+    def test_torch_compile_begins_with_a_carried_cache(self):
+        """What an archive carries lies in its cache, which comes back for the next archive."""
+        top = self.own_kit()
+        carried = pathlib.Path(self.path("carried", "inductor"))
+        carried.mkdir(parents=True)
+        (carried / "kernel").write_text("compiled before\n")
+        with tarfile.open(top / "inductor.tar.gz", "w:gz") as file:
+            file.add(carried, "inductor")
+        done = self.call("--only", "compiled", top=top)
+        self.assertEqual(done.code, 0, done.err)
+        self.assertEqual(self.result()["results"]["compiled"]["compile, flash"]["carried"], True)
+        self.assertEqual((self.work / "inductor" / "kernel").read_text(), "compiled before\n")
+        with tarfile.open(self.out / "inductor.tar.gz") as file:
+            self.assertIn("inductor/kernel", file.getnames())
+
     def test_one_device_has_nothing_to_send(self):
         done = self.call("--only", "devices")
         self.assertEqual(done.code, 0, done.err)
