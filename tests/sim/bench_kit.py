@@ -54,7 +54,7 @@ RATES = """#!/usr/bin/env python3
 import json, sys, time
 for product in sys.argv[2:]:
     begin = time.monotonic()
-    time.sleep(0.15)
+    time.sleep(0.01)
     more = {"copy_alone_gb_s": 400, "copy_gb_s": 300} if product.endswith("+") else {"burst": 800}
     print(json.dumps({"product": product, "absent": "NOT_SUPPORTED"} if ",block," in product else
                      {"product": product, "algorithms": 8, "sustained": 700, "begin": begin, "end": time.monotonic(), **more}))
@@ -235,7 +235,7 @@ class BenchKit(harness.SimTest):
                          ["132", "124", "124+", "116", "116+", "88", "88+"])
         for row in (results["step"]["run"], by_shape[0], results["tune"]):
             self.assertEqual((row["card"]["mhz"]["median"], row["card"]["watts"]["most"], row["card"]["held"]), (1755, 700, {"power cap": 1}))
-            self.assertAlmostEqual(row["card"]["joules"], 700 * row["card"]["seconds"], delta=0.001 * row["card"]["joules"])
+            self.assertAlmostEqual(row["card"]["joules"], 700 * row["card"]["seconds"], delta=1)
         self.assertNotIn("card", results["variants"]["free"])  # of the command without NVML
         raw = [json.loads(line) for line in (self.out / "results.jsonl").read_text().splitlines()]
         self.assertIn({"part": "rates", "row": "fp8, by shape", **by_shape[0]}, raw)
