@@ -190,6 +190,7 @@ class GpuKit(RunTest):
         self.assertAlmostEqual(row["joules"], 1515 - 135)
         self.assertEqual((row["mhz"], row["celsius"], row["samples"]), ({"least": 1740, "median": 1755, "most": 1980}, 55, 3))
         self.assertEqual(row["held"], {"power cap": 2 / 3})
+        self.assertEqual(card.figures(samples, 2.2, 2.8)["mhz"], {"least": 1740, "median": 1747.5, "most": 1755}, "those around it")
         self.assertIsNone(card.figures(samples, 3.5, 9.0), "idle")
         self.assertIsNone(card.figures(samples[:1], 0.0, 9.0))
 

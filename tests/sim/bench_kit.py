@@ -54,7 +54,7 @@ RATES = """#!/usr/bin/env python3
 import json, sys, time
 for product in sys.argv[2:]:
     begin = time.monotonic()
-    time.sleep(0.15)
+    time.sleep(0.01)
     more = {"copy_alone_gb_s": 400, "copy_gb_s": 300} if product.endswith("+") else {"burst": 800}
     print(json.dumps({"product": product, "absent": "NOT_SUPPORTED"} if ",block," in product else
                      {"product": product, "algorithms": 8, "sustained": 700, "begin": begin, "end": time.monotonic(), **more}))
@@ -235,7 +235,7 @@ class BenchKit(harness.SimTest):
                          ["132", "124", "124+", "116", "116+", "88", "88+"])
         for row in (results["step"]["run"], by_shape[0], results["tune"]):
             self.assertEqual((row["card"]["mhz"]["median"], row["card"]["watts"]["most"], row["card"]["held"]), (1755, 700, {"power cap": 1}))
-            self.assertAlmostEqual(row["card"]["joules"], 700 * row["card"]["seconds"], delta=0.001 * row["card"]["joules"])
+            self.assertAlmostEqual(row["card"]["joules"], 700 * row["card"]["seconds"], delta=1)
         self.assertNotIn("card", results["variants"]["free"])  # of the command without NVML
         raw = [json.loads(line) for line in (self.out / "results.jsonl").read_text().splitlines()]
         self.assertIn({"part": "rates", "row": "fp8, by shape", **by_shape[0]}, raw)
@@ -388,6 +388,21 @@ class BenchKit(harness.SimTest):
         done = self.call("--only", "attention", top=top)
         self.assertEqual(done.code, 0, done.err)
         self.assertRegex(self.report(), r"\| attention \| absent \|.*attention: portable: error E0304: head_dim 264")
+
+    def test_torch_compile_begins_with_a_carried_cache(self):
+        """What an archive carries lies in its cache, which comes back for the next archive."""
+        top = self.own_kit()
+        carried = pathlib.Path(self.path("carried", "inductor"))
+        carried.mkdir(parents=True)
+        (carried / "kernel").write_text("compiled before\n")
+        with tarfile.open(top / "inductor.tar.gz", "w:gz") as file:
+            file.add(carried, "inductor")
+        done = self.call("--only", "compiled", top=top)
+        self.assertEqual(done.code, 0, done.err)
+        self.assertEqual(self.result()["results"]["compiled"]["compile, flash"]["carried"], True)
+        self.assertEqual((self.work / "inductor" / "kernel").read_text(), "compiled before\n")
+        with tarfile.open(self.out / "inductor.tar.gz") as file:
+            self.assertIn("inductor/kernel", file.getnames())
 
     def test_one_device_has_nothing_to_send(self):
         done = self.call("--only", "devices")

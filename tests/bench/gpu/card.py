@@ -62,8 +62,11 @@ def joules_at(samples, moment):
 
 
 def figures(samples, begin, end):
-    """What a row says of the card between two moments of time.monotonic(); None with fewer than two samples."""
-    inside = [sample for sample in samples if begin <= sample[0] <= end and not sample[5] & IDLE]
+    """What a row says of the card between two moments of time.monotonic(), or just around them where no sample lies between; None
+    where it was idle, and with fewer than two samples."""
+    inside = [sample for sample in samples if begin <= sample[0] <= end]
+    inside = inside or [sample for sample in samples if sample[0] < begin][-1:] + [sample for sample in samples if sample[0] > end][:1]
+    inside = [sample for sample in inside if not sample[5] & IDLE]
     if len(samples) < 2 or not inside:
         return None
     joules = joules_at(samples, end) - joules_at(samples, begin)
@@ -96,7 +99,9 @@ class Watch(threading.Thread):
                 return
 
     def figures(self, begin, end):
-        return figures(list(self.samples), begin, end)
+        if not self.problem:
+            self.samples.append(self.nvml.sample())  # so that none of the energy is after the last one
+        return figures(sorted(self.samples), begin, end)
 
     def finish(self):
         self.stopped.set()

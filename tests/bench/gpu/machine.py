@@ -13,7 +13,7 @@ import tempfile
 import bundles
 import process
 import toolkit
-from parts import PARTS
+from parts import OF_PYTORCH, PARTS
 
 PROBE_SECONDS = 20
 # A library's own word for its version; NCCL's function takes an address and returns a status.
@@ -157,8 +157,8 @@ def look(root, work):
     lines.append("parts:")
     missing = lacking(pieces, tools, frontend)
     for part in PARTS:
-        why = [name for name in part.tools if not tools[name]] + ([] if part.name == "PyTorch" else missing)
-        why += ["PyTorch"] if part.name == "PyTorch" and not found["torch"] else []
+        why = [name for name in part.tools if not tools[name]] + ([] if part.name in OF_PYTORCH else missing)
+        why += ["PyTorch"] if part.name in OF_PYTORCH and not found["torch"] else []
         why += [] if found["gpu"] or part.name == "build" else ["a GPU"]
         why += ["a second GPU"] if part.gpus > 1 and toolkit.devices(found["gpus"] or "") < part.gpus else []
         lines.append(f"  {part.name}: " + (f"LACKS {', '.join(dict.fromkeys(why))}" if why else f"would run, about {part.expected} s"))

@@ -49,6 +49,7 @@ SECOND = (
     Part("devices", devices.devices, 110, 200, (("run", "trainer"), ("run", "collectives")), gpus=2),
 )
 PARTS = FIRST + SECOND
+OF_PYTORCH = ("compiled", "PyTorch")  # which need nothing that is built
 
 
 def programs(part, made):

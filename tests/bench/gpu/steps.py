@@ -79,6 +79,7 @@ def calibrate(kit, result):
 
 def tuned_step(kit, bundle, passes=1):
     """A whole step of a variant, whose own products are tuned first."""
+    kit.need(bundle, "trainer")
     figures = tuned(kit, bundle)
     row = training.whole_steps(kit, bundle, passes)
     return {**row, "tune": figures} if figures else row
