@@ -7,7 +7,8 @@
 namespace llmc {
 
 inline constexpr char kNoThreads[] =
-    "the system gives this process no more threads; raise the limit (ulimit -u or -v, or pids.max of its control group)";
+    "the system gives this process no more threads; raise the limit (ulimit -u or -v, or pids.max of its control "
+    "group)";
 
 /// Whether `error` is that of a thread that could not be started.
 inline bool lacks_threads(const std::exception& error) {

@@ -317,8 +317,7 @@ std::vector<Row> surrounding_rows() {
       bind("deterministic", Type::boolean, LLMC_FIELD(deterministic))
           .fallback("true")
           .doc("Equal runs give equal bits. false allows the attention library's atomics on CUDA, and NCCL's sums in "
-               "the "
-               "NVLink switch."),
+               "the NVLink switch."),
       bind_choice("target.kind", {"cpu", "cuda"}, LLMC_FIELD(target.kind))
           .fallback("cpu")
           .doc("What the trainer runs on."),

@@ -51,7 +51,8 @@ void follow_rollback(TrainState& state, const StartPoint& start, const std::stri
 /// the checkpoint lies in, or of this run.
 std::string changed_shards(const TrainState& saved, const Prepared& p, const fs::path& run) {
   if (saved.data_fingerprint == p.state.data_fingerprint) return "";
-  for (const fs::path& folder : {disk::absolute(p.start->checkpoint, Exit::checkpoint).lexically_normal().parent_path().parent_path(), run})
+  for (const fs::path& folder :
+       {disk::absolute(p.start->checkpoint, Exit::checkpoint).lexically_normal().parent_path().parent_path(), run})
     if (const auto before = shards_of(RunFolder::history(folder), saved.data_fingerprint))
       return shard_changes(*before, p.shards);
   return "";

@@ -51,7 +51,8 @@ bool appears(const fs::path& file) {
 
 Launch identified(Launch launch, const std::string& fingerprint, const fs::path& run) {
   launch.fingerprint = fingerprint;
-  if (launch.world_size > 1 && launch.id.empty()) launch.id = disk::absolute(run, Exit::checkpoint).lexically_normal().string();
+  if (launch.world_size > 1 && launch.id.empty())
+    launch.id = disk::absolute(run, Exit::checkpoint).lexically_normal().string();
   return launch;
 }
 

@@ -16,7 +16,7 @@ using testing::HasSubstr;
 
 constexpr auto kPatience = 400ms;
 
-void sleep(std::chrono::milliseconds time) { std::this_thread::sleep_for(time); }
+void pause(std::chrono::milliseconds time) { std::this_thread::sleep_for(time); }
 
 TEST(StopLimit, ARankThatIsStuckEndsWithItsSignal) {
   // Their heartbeats go on. Rank 1 got no signal: it hears of rank 0.
@@ -24,7 +24,7 @@ TEST(StopLimit, ARankThatIsStuckEndsWithItsSignal) {
     rendezvous.at(7, Rendezvous::kTraining);
     rendezvous.doing(rank == 0 ? "all-reduce" : "all-gather");
     const StopLimit limit(rendezvous, [&] { return rank == 0 ? SIGTERM : 0; }, kPatience);
-    sleep(60s);
+    pause(60s);
     return 0;
   });
   const std::vector<End> ends = wait(ranks);
@@ -53,24 +53,24 @@ TEST(StopLimit, ASaveTakesTheTimeThatItNeeds) {
   expect_spared([](Rendezvous& rendezvous, std::atomic<int>& signal) {
     signal = SIGTERM;
     rendezvous.at(7, "saving");
-    sleep(3 * kPatience);
+    pause(3 * kPatience);
   });
 }
 
 TEST(StopLimit, AStepThatIsAsSlowAsTheOthersIsAwaited) {
   expect_spared([](Rendezvous& rendezvous, std::atomic<int>& signal) {
     rendezvous.at(7, Rendezvous::kTraining);
-    sleep(3 * kPatience);
+    pause(3 * kPatience);
     rendezvous.at(8, Rendezvous::kTraining);
     signal = SIGTERM;
-    sleep(3 * kPatience);
+    pause(3 * kPatience);
   });
 }
 
 TEST(StopLimit, NobodyIsEndedWithoutASignal) {
   expect_spared([](Rendezvous& rendezvous, std::atomic<int>&) {
     rendezvous.at(7, Rendezvous::kTraining);
-    sleep(3 * kPatience);
+    pause(3 * kPatience);
   });
 }
 
