@@ -32,6 +32,9 @@ class Evaluation {
 
   const std::string& set() const { return set_; }
 
+  /// Changes with the samples that it is evaluated on.
+  std::string fingerprint() const { return shards_->fingerprint(); }
+
   /// Nothing when `interrupted` said so between two batches.
   std::optional<Validation> run(Session& session, const std::function<bool()>& interrupted);
 

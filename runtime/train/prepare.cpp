@@ -104,7 +104,13 @@ void prepare(Prepared& p, const Options& options, const ProgramInfo& info, const
 
   TokenShards::Identity data = p.inputs.train->identify();
   p.shards = std::move(data.shards);
-  p.state = {0, {}, run.seed, run.data.seed, p.model, data.fingerprint, file_checksum(run.data.tokenizer)};
+  const std::string tokenizer = file_checksum(run.data.tokenizer);
+  if (tokenizer.empty() && !run.data.tokenizer.empty())
+    throw Failure(Exit::data,
+                  fmt::format("data.tokenizer '{}' is no regular file that can be read; name the tokenizer's "
+                              "file, or leave the key out",
+                              run.data.tokenizer));
+  p.state = {0, {}, run.seed, run.data.seed, p.model, data.fingerprint, tokenizer};
   if (p.start) {
     const TrainState saved = read_train_state(p.start->checkpoint);
     check_resume(saved, p.values.before->spec, p.state, run, options.allow, p.start->checkpoint,
@@ -129,18 +135,25 @@ void check_work(const ProgramInfo& info, const spec::Spec& run, int ranks) {
   if (passes >= ranks) return;
   throw Failure(
       Exit::does_not_fit,
-      fmt::format("a step of {} tokens is {} micro-batch{} of {} sequence{}, too few for {} ranks; compile "
-                  "with parallel.world_size={}{}, or give batch.tokens={}",
-                  run.batch.tokens, passes, passes == 1 ? "" : "es", info.micro_batch, plural(info.micro_batch), ranks,
-                  ranks, sequences >= ranks ? " and batch.micro_batch=auto" : "",
-                  ranks * info.micro_batch * info.sequence_length));
+      fmt::format(
+          "a step of {} tokens is {} micro-batch{} of {} sequence{}, too few for {} ranks; start "
+          "at most {}{}, or give batch.tokens={}",
+          run.batch.tokens, passes, passes == 1 ? "" : "es", info.micro_batch, plural(info.micro_batch), ranks, passes,
+          sequences >= ranks ? fmt::format(", or compile with parallel.world_size={} and batch.micro_batch=auto", ranks)
+                             : "",
+          ranks * info.micro_batch * info.sequence_length));
 }
 
-void agree(Rendezvous& ranks, const ProgramInfo& info, const Prepared& p) try {
+void agree(Rendezvous& ranks, const Options& options, const ProgramInfo& info, const Prepared& p) try {
   Rendezvous::Facts facts = {{"llmc's version", kVersion},
                              {"instruction set", info.arch},
                              {"training data", p.state.data_fingerprint},
-                             {"first step", std::to_string(p.state.step + 1)}};
+                             {"first step", std::to_string(p.state.step + 1)},
+                             {"last step", std::to_string(p.stop)},
+                             {"--trace", options.trace.empty() ? "not given" : "given"},
+                             {"--no-final-checkpoint", options.final_checkpoint ? "not given" : "given"}};
+  for (const Evaluation& set : p.inputs.evaluation)
+    facts.emplace_back(set.set().empty() ? "validation data" : "validation data of " + set.set(), set.fingerprint());
   for (const spec::Key& key : spec::keys())
     facts.emplace_back(key.path, spec::value_text(key, key.get(p.values.run.spec)));
   ranks.agree(facts);

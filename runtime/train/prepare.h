@@ -47,7 +47,7 @@ void check_processor(const ProgramInfo& info);
 void check_work(const ProgramInfo& info, const spec::Spec& run, int ranks);
 
 /// What all ranks must have alike. Throws SharedFailure.
-void agree(Rendezvous& ranks, const ProgramInfo& info, const Prepared& p);
+void agree(Rendezvous& ranks, const Options& options, const ProgramInfo& info, const Prepared& p);
 
 /// Why there is no step to train; empty where there is one. Throws SharedFailure(usage) where there is none though the
 /// command line asks for values to train with.

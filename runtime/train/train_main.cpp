@@ -127,7 +127,7 @@ int train(int argc, char** argv, const Options& options, const Program& program,
     prepare(prepared, options, info, spec_file, owner, console);
     with_origins(options, prepared.values, [&] { check_work(info, prepared.values.run.spec, launch.world_size); });
   });
-  agree(rendezvous, info, prepared);
+  agree(rendezvous, options, info, prepared);
   TrainState& state = prepared.state;
   const StartValues& values = prepared.values;
   const std::optional<StartPoint>& start = prepared.start;
