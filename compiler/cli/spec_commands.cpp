@@ -170,7 +170,11 @@ NewSpec import_model(const fs::path& from, const std::string& out) {
   NewSpec made{spec::from_huggingface(*text, name,
                                       {seen_from(out, data), command, tokenizer, weights ? seen_from(out, from) : "",
                                        spec::printable(unread)}),
-               command};
+               command,
+               tokenizer.empty()
+                   ? ""
+                   : fmt::format("tokens/hf_to_shards.py --tokenizer {} -o {} FILES",
+                                 shell_word(spec::printable((folder / "tokenizer.json").string())), data.string())};
   if (!unread.empty())
     fmt::print(stderr,
                "note: the weights in {} are not taken: llmc reads safetensors alone, and a run of this spec draws its "
