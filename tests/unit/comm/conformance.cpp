@@ -1,7 +1,8 @@
 // What every communicator must do, on as many ranks as started this program: each operation with sizes 0 and 1, odd
 // ones and ones past every buffer, at addresses that are no multiple of 16, twice with equal bits. `conformance`
-// checks; `conformance MIB` measures the collectives of a step with gradients of that size; `conformance --fault HOW`
-// ends with 170, HOW the last rank fails: it skips one, sends another size, or sleeps (skip, size, sleep).
+// checks; `conformance MIB` measures the collectives of a step with gradients of that size; `conformance
+// KIND:TYPE:BYTES...` checks these, as a plan lists them. `conformance --fault HOW` ends with 170, HOW the last rank
+// fails: it skips one, sends another size, or sleeps (skip, size, sleep).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <span>
 #include <string>
 #include <thread>
 #include <type_traits>
@@ -48,6 +50,27 @@ class Conformance {
         all_gather_from_elsewhere(count, offset);
         for (int root = 0; root < ranks_.world_size(); ++root) broadcast(count, offset, root);
       }
+    }
+    return wrong_;
+  }
+
+  /// Checks collectives of a plan: words such as "reduce_scatter:f32:4096", with a rank's bytes.
+  int run(std::span<char*> words) {
+    for (const std::string word : words) {
+      const std::string kind = word.substr(0, word.rfind(':'));
+      const std::size_t bytes = std::stoull(word.substr(word.rfind(':') + 1));
+      if (kind == "all_reduce:f32")
+        all_reduce<float>(bytes / sizeof(float), 0);
+      else if (kind == "all_reduce:f64")
+        all_reduce<double>(bytes / sizeof(double), 0), largest(bytes / sizeof(double), 0);
+      else if (kind == "reduce_scatter:f32")
+        reduce_scatter(bytes / sizeof(float), 0);
+      else if (kind == "reduce_scatter:bf16")
+        reduce_bf16(bytes / sizeof(bf16), 0, true);
+      else if (kind == "all_gather:byte")
+        all_gather(bytes, 0), all_gather_from_elsewhere(bytes, 0);
+      else
+        check(false, "collective, of which nothing is known here: " + word);
     }
     return wrong_;
   }
@@ -269,15 +292,18 @@ int run(int argc, char** argv) {
   const Launch launch = find_launch([](const char* name) { return std::getenv(name); });
   Rendezvous::Limits limits;
   limits.beat = std::chrono::milliseconds(200);
-  if (argc > 2) limits.collective = std::chrono::seconds(2);
+  const std::string word = argc > 1 ? argv[1] : "";
+  if (word == "--fault") limits.collective = std::chrono::seconds(2);
   Rendezvous rendezvous(launch, limits);
   try {
     Device device(Device::index_of(launch.local_rank), std::getenv("OMP_NUM_THREADS") ? 0 : 1);
     Communicator ranks(device, launch, rendezvous);
     Conformance conformance(device, ranks, rendezvous);
     int wrong = 0;
-    if (argc > 2)
-      conformance.fail(argv[2]);
+    if (word == "--fault")
+      conformance.fail(argc > 2 ? argv[2] : "");
+    else if (word.find(':') != std::string::npos)
+      wrong = conformance.run(std::span(argv + 1, static_cast<std::size_t>(argc - 1)));
     else if (argc > 1)
       conformance.measure(std::strtoull(argv[1], nullptr, 10) << 20);
     else
