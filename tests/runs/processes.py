@@ -70,6 +70,19 @@ class Arena:
         os.close(self.file)
 
 
+def children(process):
+    """The processes that this one has started and that have not ended."""
+    found = []
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            state, parent = harness.read(f"/proc/{entry}/stat").rsplit(b")", 1)[1].split()[:2]
+        except OSError:
+            continue
+        if int(parent) == process and state != b"Z":
+            found.append(int(entry))
+    return found
+
+
 def stop(process):
     """SIGSTOP, and until it has."""
     os.kill(process, signal.SIGSTOP)

@@ -11,12 +11,13 @@ import time
 
 import events
 import harness
+import processes
 from harness import RunTest
 
 STEPS = 12
 SHARDS = ("optimizer", "none", "gradients", "parameters")
-# Five micro-batches of one sequence: two, three and four ranks run unequal numbers of them.
-UNEVEN = ("batch.micro_batch=1", "batch.tokens=120", "memory.loss_chunk=12", "memory.recompute={every: 2}")
+# Five micro-batches of one sequence: two, three and four ranks run unequal numbers of them, and audit the first step's loss.
+UNEVEN = ("batch.micro_batch=1", "batch.tokens=120", "memory.loss_chunk=12", "memory.recompute={every: 2}", "audit.compute=logits")
 # What a rank computes of a micro-batch has the same bits everywhere; gradients of micro-batches and sums of squares are added
 # in another order: a few roundings of 2^-24.
 SUMS = 1e-6
@@ -24,6 +25,9 @@ SUMS = 1e-6
 # copies round that up to 2^-8 of a weight, which changes what later steps add to a moment: of a bias of 16 elements by 1.5e-2
 # where another element than before came to lie on the other side of a tie.
 TRAINED = {"fp32": 1e-4, "bf16": 3e-2}
+# Of a tensor's moments: 0.078 of that bias with three ranks where products are in AMX tiles, which round more often. A part of a
+# step that is missing or counted twice is a fifth of a gradient.
+MOMENTS = {"fp32": 1e-4, "bf16": 0.15}
 # A rank's gradients are rounded to bf16 before they are summed, and their sum again: 2^-9 of an element each.
 SENT_IN_BF16 = 2**-8
 
@@ -71,10 +75,10 @@ class RanksTest(RunTest):
     def checkpoint(self, name, step=STEPS):
         return self.path(name, "checkpoints", f"step-{step:08d}")
 
-    def start(self, name, *words):
-        """A run that goes on for long, once it has saved."""
-        command = mpirun(3, self.trainer("fp32"), "--run", self.path(name), "--peer-timeout", 3,
-                         *harness.ENDLESS, "checkpoint.every=20", *words)
+    def start(self, name, *words, launcher=None):
+        """A run that goes on for long, once it has saved. `launcher`: the words before the trainer's own, without mpirun."""
+        command = [self.trainer("fp32"), "--run", self.path(name), "--peer-timeout", 3, *harness.ENDLESS, "checkpoint.every=20", *words]
+        command = mpirun(3, *command) if launcher is None else [str(word) for word in (command[0], *launcher, *command[1:])]
         with open(self.path(name + ".log"), "w") as log:
             process = subprocess.Popen(command, stdout=log, stderr=log, env=environment())
         deadline = time.monotonic() + 120
@@ -138,9 +142,9 @@ class Ranks(RanksTest):
                             self.assertEqual(harness.read(os.path.join(ours, "weights.safetensors")), harness.read(os.path.join(theirs, "weights.safetensors")), where)
                             difference, tensor = harness.relative_difference(*(harness.tensors(os.path.join(t, "gradients.safetensors")) for t in (ours, theirs)))
                             self.assertLess(difference, SUMS, f"{where}: {tensor}")
-                    self.assert_near(self.checkpoint(name), self.checkpoint(alone), TRAINED[compute], where)
+                    self.assert_near(self.checkpoint(name), self.checkpoint(alone), MOMENTS[compute], where)
                     for line, expected in zip(*(harness.json_lines(self.path(n, "metrics.jsonl")) for n in (name, alone))):
-                        for key in ("loss", "val_loss", "grad_norm", "lse_mean", "lse_max", "entropy"):
+                        for key in ("loss", "val_loss", "audit_loss", "grad_norm", "lse_mean", "lse_max", "entropy"):
                             self.assertEqual(key in line, key in expected)
                             if key in line:
                                 self.assertLess(abs(line[key] / expected[key] - 1), TRAINED[compute], f"{where}, {key} of step {line['step']}")
@@ -253,7 +257,7 @@ class Ranks(RanksTest):
     def test_what_cannot_be_is_refused(self):
         done = self.launch(6, self.trainer(), "--run", self.path("few"))
         self.assertEqual(done.code, 4, done.err)
-        self.assertIn("too few for 6 ranks", done.err)
+        self.assertIn("too few for 6 ranks; start at most 5, or give batch.tokens=144", done.err)
         self.assertEqual(done.err.count("too few"), 1)
         self.assertFalse(os.path.exists(self.path("few")))
         # Each rank in a folder of its own, as on machines that share none.
@@ -276,6 +280,14 @@ class Ranks(RanksTest):
         done = harness.call(*words, env=environment())
         self.assertEqual(done.code, 2, done.err)
         self.assertRegex(done.err, r"error: the ranks of a run must be equal, and these are not: optimizer.lr is 0.001 on rank 0 \(host .*\) and 0.002 on rank 1 \(host .*\)\n")
+        # Options and data that decide in which collectives a rank takes part.
+        words = mpirun(1, trainer, "--run", self.path("unlike"))
+        words += [":", "-n", "1", trainer, "--run", self.path("unlike"), "--steps", "3", "--trace", self.path("unlike-trace"),
+                  "--no-final-checkpoint", f"data.validation.path={self.folder}/train-0.bin"]
+        done = harness.call(*words, env=environment())
+        self.assertEqual(done.code, 2, done.err)
+        self.assertRegex(done.err, r"these are not: last step is 12 on rank 0 \(host .*\) and 3 on rank 1 \(host .*\); --trace is not given on rank 0 .*"
+                                   r"; --no-final-checkpoint is not given on rank 0 .*; validation data is .*; data.validation.path is ")
         words = mpirun(1, trainer, "--run", self.path("mixed")) + [":", "-n", "1", self.trainer(shard="none"), "--run", self.path("mixed")]
         done = harness.call(*words, env=environment())
         self.assertEqual(done.code, 2, done.err)
@@ -330,6 +342,18 @@ class Ranks(RanksTest):
         done = self.launch(3, self.trainer("fp32"), "--run", self.path("signalled"), "--steps", stopped + 5)
         self.assertEqual(done.code, 0, done.err)
         self.assertIn(f"resumed at step {stopped}", done.out)
+
+    def test_a_signal_to_every_process_is_one_request(self):
+        """As systemd and schedulers send it; and twice, as `timeout` does."""
+        process = self.start("every", launcher=("--ranks", 2))
+        launchers = [process.pid, *processes.children(process.pid)]
+        for pid in [*launchers, *(rank for mpi in launchers[1:] for rank in processes.children(mpi)), process.pid]:
+            os.kill(pid, signal.SIGTERM)
+        code, log = self.ended(process, "every")
+        self.assertEqual(code, 75, log)
+        stopped = self.last_step("every")
+        self.assertIn(f"stopped by SIGTERM after step {stopped} of", log)
+        self.assertEqual(len(launchers), 2, log)
 
     def test_a_request_to_save_reaches_all(self):
         process = self.start("asked")
