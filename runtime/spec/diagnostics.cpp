@@ -67,7 +67,8 @@ Place place_of(const Span& span, std::string note) {
   const std::size_t end = std::clamp(span.end, begin, line_end);
 
   const Position position = position_of(*span.source, begin);
-  const std::string line = printable(std::string_view(text).substr(line_begin, line_end - line_begin));
+  std::string_view shown = std::string_view(text).substr(line_begin, line_end - line_begin);
+  if (shown.ends_with('\r')) shown.remove_suffix(1);  // of a CRLF file
   Place place;
   place.file = printable(span.source->name);
   place.command_line = span.source->command_line;
@@ -76,10 +77,7 @@ Place place_of(const Span& span, std::string note) {
   place.caret = code_points(printable(std::string_view(text).substr(line_begin, begin - line_begin)));
   place.width = std::max(1, code_points(printable(std::string_view(text).substr(begin, end - begin))));
   place.note = std::move(note);
-  place.text = line;
-  while (!place.text.empty() && place.text.back() == '?' && line_end > line_begin && text[line_end - 1] == '\r' &&
-         place.text.size() == line.size())
-    place.text.pop_back();  // the carriage return of a CRLF file
+  place.text = printable(shown);
   if (code_points(place.text) > kWidest) {
     const int from = std::max(0, place.caret - kWidest / 2);
     place.text = (from ? "..." : "") + cut(place.text, from, kWidest) + "...";

@@ -40,8 +40,8 @@ class AfterKill : public Runs {
       }
     }
     for (Json line : lines(run + "/metrics.jsonl")) {
-      for (const char* key : {"tokens_per_second", "seconds", "data_wait", "evaluation_seconds", "saving_seconds",
-                              "memory", "resident", "product_share"})
+      for (const char* key : {"tokens_per_second", "seconds", "total_seconds", "data_wait", "evaluation_seconds",
+                              "saving_seconds", "memory", "resident", "product_share"})
         line.erase(key);
       files["metrics"] += line.dump() + "\n";
     }
