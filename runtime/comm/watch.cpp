@@ -140,10 +140,11 @@ void Watch::begin_call(const Call& call) {
 }
 
 void Watch::say_farewell(const Farewell& farewell) {
-  beat();  // an error may come of ranks in different collectives, which rank 0 tells by this
-  if (over_) return;
-  // Who ends because another is lost knows less of it than the heartbeats do.
+  // Who ends because another is lost knows less of it than the heartbeats do: of ranks in different collectives, too.
+  // An error of its own is the cause, whatever the others are in meanwhile.
   if (farewell.exit_code == static_cast<int>(Exit::peer_lost)) {
+    beat();
+    if (over_) return;
     const auto until = steady_clock::now() + 2 * limits_.beat;
     while (steady_clock::now() < until && !over_) {
       if (steady_clock::now() >= next_beat_) beat();
@@ -261,7 +262,8 @@ void Watch::take(Peer& peer, const Message& message) {
       Loss loss = loss_of(peer, fmt::format("it ended with exit code {}: {}", code, one_line(body.text())));
       loss.told = true;
       judge_.hear(0, own_report());
-      if (const auto verdict = judge_.different()) return end_apart(verdict->what, verdict->table);
+      if (code == static_cast<std::uint64_t>(Exit::peer_lost))
+        if (const auto verdict = judge_.different()) return end_apart(verdict->what, verdict->table);
       return lose(loss);
     }
     case Word::lost: {

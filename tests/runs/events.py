@@ -118,7 +118,8 @@ def rounded(value):
 
 def expected_scalars(metrics):
     """What the lines of a metrics.jsonl are in event files."""
-    tags = {"val_loss": "validation/loss", "val_top1": "validation/top1", "val_bits_per_byte": "validation/bits_per_byte"}
+    tags = {"val_loss": "validation/loss", "val_top1": "validation/top1", "val_bits_per_byte": "validation/bits_per_byte",
+            "audit_loss": "audit/loss", "audit_difference": "audit/difference"}
     for line in metrics:
         for key, value in line.items():
             if key == "per_parameter":
