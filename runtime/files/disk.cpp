@@ -49,6 +49,12 @@ std::optional<std::string> text(const fs::path& path) {
   return content.str();
 }
 
+bool has_content(const fs::path& file) {
+  std::error_code error;
+  const auto bytes = fs::file_size(file, error);
+  return !error && bytes > 0;
+}
+
 std::uint64_t size(const fs::path& path, Exit exit) {
   std::error_code error;
   const std::uint64_t bytes = fs::file_size(path, error);

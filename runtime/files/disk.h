@@ -26,6 +26,9 @@ std::ifstream open(const std::filesystem::path& path);
 /// All of a regular file; nothing where it cannot be read. A stream that is parsed throws where the disk fails.
 std::optional<std::string> text(const std::filesystem::path& path);
 
+/// Whether there is a file with bytes in it, as far as that can be told.
+bool has_content(const std::filesystem::path& file);
+
 /// Bytes of a regular file.
 std::uint64_t size(const std::filesystem::path& path, Exit exit);
 

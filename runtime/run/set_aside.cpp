@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "files/disk.h"
 #include "files/durable_file.h"
 
 namespace llmc {
@@ -14,12 +15,6 @@ namespace llmc {
 namespace fs = std::filesystem;
 
 namespace {
-
-bool has_content(const fs::path& file) {
-  std::error_code error;
-  const auto bytes = fs::file_size(file, error);
-  return !error && bytes > 0;
-}
 
 /// A folder that was not there.
 fs::path new_folder(const fs::path& run) {
@@ -33,7 +28,7 @@ fs::path new_folder(const fs::path& run) {
 }  // namespace
 
 void set_logs_aside(const fs::path& run, const Log& log) {
-  if (!has_content(run / "metrics.jsonl") && !has_content(run / "samples.jsonl")) return;
+  if (!disk::has_content(run / "metrics.jsonl") && !disk::has_content(run / "samples.jsonl")) return;
   const fs::path folder = new_folder(run);
   // What decides whether there is something goes last.
   for (const char* name : {"tensorboard", "samples.jsonl", "metrics.jsonl"})

@@ -18,12 +18,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-bool has_content(const fs::path& file) {
-  std::error_code error;
-  const auto bytes = fs::file_size(file, error);
-  return !error && bytes > 0;
-}
-
 /// checkpoint.mirror of what ran in the folder last, where it has checkpoints; else empty.
 fs::path mirror_with_checkpoints(const fs::path& run) try {
   const std::optional<std::string> text = RunFolder::spec_yaml(run);
@@ -65,8 +59,8 @@ std::optional<StartPoint> find_start(const fs::path& run, const std::string& res
   const auto refuse = [](const std::string& what) { throw Failure(Exit::checkpoint, what); };
   const auto checkpoints = list_checkpoints(run);
   if (resume == "none") {
-    if (!checkpoints.empty() || saved_step(run) || has_content(run / "metrics.jsonl") ||
-        has_content(run / "samples.jsonl"))
+    if (!checkpoints.empty() || saved_step(run) || disk::has_content(run / "metrics.jsonl") ||
+        disk::has_content(run / "samples.jsonl"))
       refuse(fmt::format(
           "'{}' holds a run already, which --resume none would overwrite; choose another --run, or remove it",
           run.string()));
