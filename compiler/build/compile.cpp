@@ -88,7 +88,7 @@ struct Unit {
   bool built(const Checksums& checksums) const {
     return checksums.vouch_for(object.filename()) && (report.empty() || checksums.vouch_for(report.filename()));
   }
-  /// What the compiler has left under temporary names is the unit's from here on.
+  /// Takes over what the compiler left under temporary names.
   void keep(const std::string& output, Checksums& checksums) const {
     if (!report.empty()) {
       emit::write_file(report, output);
@@ -215,7 +215,7 @@ void drop_old_objects(const fs::path& folder, const std::vector<Unit>& units) {
     if (!wanted.count(entry.filename())) fs::remove_all(entry, kept);
 }
 
-/// What objects/trainer.hash holds of a trainer that is as it was linked, from sources and libraries of `identity`;
+/// Returns the text of objects/trainer.hash for a trainer as it was linked from sources and libraries of `identity`;
 /// empty where it could not be started.
 std::string stamp_of(const fs::path& trainer, const std::string& identity) {
   return access(trainer.c_str(), X_OK) == 0 ? identity + " " + seal_of(trainer) : "";

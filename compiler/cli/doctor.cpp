@@ -80,7 +80,7 @@ std::vector<Finding> gpus() {
   return found;
 }
 
-/// What the machine has, and what is left of it for this process, by its control groups too.
+/// Prints memory and processors of the machine, and what control groups leave this process of them.
 Finding memory() {
   const double total = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
   const auto [free, file] = HostLimits().free_memory();

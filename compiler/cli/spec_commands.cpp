@@ -122,7 +122,7 @@ void note_tokenizers(const fs::path& folder) {
     }
 }
 
-/// What to do where `from` is not there: it may name a model on Hugging Face's hub, ORG/NAME, alone or in an address.
+/// Returns advice for a missing `from`, which may name a model on Hugging Face's hub: ORG/NAME, alone or in an address.
 std::string how_to_fetch(std::string from) {
   for (const std::string_view site : {"https://", "http://", "hf://", "hf.co/", "huggingface.co/"})
     if (from.starts_with(site)) from.erase(0, site.size());

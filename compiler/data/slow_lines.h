@@ -1,4 +1,4 @@
-// What a long command says of how far it is, every few seconds.
+// Reports the progress of a long command every few seconds.
 #pragma once
 
 #include <chrono>

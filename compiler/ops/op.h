@@ -108,14 +108,14 @@ using Overwrites = TensorId (*)(const Op&);
 using StreamElements = std::int64_t (*)(const Operands&);
 using ListWork = std::vector<Work> (*)(const Context&);
 
-// What a row says that has nothing to say.
+// Defaults of rows.
 DType reads_fp32(const Operands&, std::size_t);
 void no_gradient(Backward&, const Op&);  // throws Failure(internal): the op stands in no forward pass
 TensorId in_a_new_place(const Op&);
 void no_scratch(Graph&, const Op&, const spec::Spec&, const FlatSizes&, const AttentionChoice&);
 std::int64_t off_the_stream(const Operands&);
 
-// And what several say.
+// Members that several rows share.
 TensorId over_first_input(const Op& op);
 std::vector<Work> fused_away(const Context&);  // throws Failure(internal): a pass should have taken the op out
 

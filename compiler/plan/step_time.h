@@ -19,7 +19,7 @@ struct Span {
   double begin = 0, end = 0;  // seconds from the step's begin
 };
 
-/// What step_time() adds up. Of micro-batches that are alike there is one.
+/// Lists the spans that step_time() adds up; of equal micro-batches one.
 std::vector<Span> step_spans(const Plan& plan);
 
 /// Seconds of one run of each region: a layer, a chunk of the loss. By region index.

@@ -291,7 +291,7 @@ class PlanPage {
       return fmt::format("{:.1f}% {}", std::abs(change(other)), change(other) < 0 ? "less time" : "more time");
     };
     const auto bytes = [](const Choice& c) { return static_cast<double>(c.bytes); };
-    // What is beyond memory.budget is said where the device has the memory.
+    // Names choices beyond memory.budget only where the device has the memory.
     const auto considered = [&](const Choice& other, bool fits) {
       return other.fits == fits &&
              (fits || bytes(other) + static_cast<double>(plan_.process_bytes) <= plan_.device[devices::Figure::memory]);

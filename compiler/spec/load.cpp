@@ -230,7 +230,7 @@ class Loader {
   bool whole_ = true;  // every file that is extended could be read
 };
 
-/// What to write in place of a spec that is not there.
+/// Returns advice for a spec that does not exist.
 std::string missing_advice(const std::string& path) {
   std::error_code error;
   std::vector<std::string> names;

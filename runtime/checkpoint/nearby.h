@@ -1,4 +1,4 @@
-// What is there where a checkpoint was looked for that is not.
+// Names the checkpoints that exist where one was looked for in vain.
 #pragma once
 
 #include <filesystem>
