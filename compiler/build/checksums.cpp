@@ -4,7 +4,6 @@
 
 #include <fstream>
 #include <utility>
-#include <vector>
 
 #include "compiler/emit/project.h"
 #include "files/durable_file.h"
@@ -15,18 +14,9 @@ namespace fs = std::filesystem;
 
 std::string seal_of(const fs::path& file) {
   std::error_code error;
-  if (!fs::is_regular_file(file, error)) return "";
-  std::ifstream in(file, std::ios::binary);
-  if (!in) return "";
-  Checksum checksum;
-  std::uint64_t bytes = 0;
-  std::vector<char> block(1 << 20);
-  while (in.read(block.data(), static_cast<std::streamsize>(block.size())) || in.gcount() > 0) {
-    const auto count = static_cast<std::size_t>(in.gcount());
-    checksum.update(block.data(), count);
-    bytes += count;
-  }
-  return in.bad() ? "" : fmt::format("{} {}", bytes, checksum.hex());
+  const auto bytes = fs::file_size(file, error);
+  const std::string checksum = file_checksum(file);
+  return error || checksum.empty() ? "" : fmt::format("{} {}", bytes, checksum);
 }
 
 Checksums::Checksums(fs::path folder) : folder_(std::move(folder)) {

@@ -67,15 +67,6 @@ std::string without_header(const std::string& text) {
   return text.substr(at);
 }
 
-/// Gives what a compiler wrote its name. Throws Failure(toolchain) where there is nothing.
-void take_over(const fs::path& made, const fs::path& name) {
-  std::error_code error;
-  fs::rename(made, name, error);
-  if (error)
-    throw Failure(Exit::toolchain,
-                  fmt::format("cannot rename {} to {}: {}", made.string(), name.string(), error.message()));
-}
-
 /// Where a compiler or linker writes `file` at first: compilers of an llmc that was killed may still write theirs.
 fs::path unfinished(const fs::path& file) { return fmt::format("{}.{}.new", file.string(), getpid()); }
 
@@ -94,7 +85,7 @@ struct Unit {
       emit::write_file(report, output);
       checksums.add(report.filename());
     }
-    take_over(unfinished(object), object);
+    disk::rename(unfinished(object), object, Exit::toolchain);
     checksums.add(object.filename());
   }
 };
@@ -221,11 +212,6 @@ std::string stamp_of(const fs::path& trainer, const std::string& identity) {
   return access(trainer.c_str(), X_OK) == 0 ? identity + " " + seal_of(trainer) : "";
 }
 
-std::string stamped(const fs::path& stamp) {
-  std::ifstream in(stamp, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
 }  // namespace
 
 CompileResult compile_project(const plan::Plan& plan, const fs::path& folder, const Home& home, int jobs,
@@ -267,7 +253,7 @@ CompileResult compile_project(const plan::Plan& plan, const fs::path& folder, co
 
   const fs::path stamp = folder / "objects" / "trainer.hash";
   const std::string identity = project.identity(units);
-  const std::string before = stamped(stamp);
+  const std::string before = disk::text(stamp).value_or("");
   const bool fresh = !before.empty() && before == stamp_of(result.trainer, identity);
   drop_old_objects(folder / "objects", units);
   if (!fresh) {
@@ -275,7 +261,7 @@ CompileResult compile_project(const plan::Plan& plan, const fs::path& folder, co
     const fs::path temporary = unfinished(result.trainer);
     const Outcome linked = run({"link", project.link_command(units, temporary), ""});
     if (linked.exit_code != 0) throw Failure(Exit::toolchain, "the trainer does not link:\n" + linked.output);
-    take_over(temporary, result.trainer);
+    disk::rename(temporary, result.trainer, Exit::toolchain);
     emit::write_file(stamp, stamp_of(result.trainer, identity));
     result.linked = true;
   }

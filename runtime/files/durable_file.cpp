@@ -13,6 +13,7 @@
 #include <iterator>
 
 #include "error.h"
+#include "files/disk.h"
 
 namespace llmc {
 namespace {
@@ -220,6 +221,16 @@ void write_file_atomically(const fs::path& named, std::string_view content, cons
     throw;
   }
   sync_directory(path.parent_path(), writer);
+}
+
+std::string file_checksum(const fs::path& path) {
+  std::ifstream file = disk::open(path);
+  if (path.empty() || !file) return {};
+  Checksum checksum;
+  char block[1 << 16];
+  while (file.read(block, sizeof block) || file.gcount() > 0)
+    checksum.update(block, static_cast<std::size_t>(file.gcount()));
+  return checksum.hex();
 }
 
 }  // namespace llmc

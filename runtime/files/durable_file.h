@@ -41,6 +41,9 @@ class Checksum {
   std::unique_ptr<State> state_;
 };
 
+/// XXH3-64 of a regular file; empty where it cannot be read.
+std::string file_checksum(const std::filesystem::path& path);
+
 /// A new file. All functions throw Failure(writer.exit) that names the path and the system's reason.
 class DurableFile {
  public:

@@ -104,14 +104,4 @@ std::vector<std::string> edited_spec_files(const fs::path& folder) {
   return edited;
 }
 
-std::string file_checksum(const fs::path& path) {
-  std::ifstream file = disk::open(path);
-  if (path.empty() || !file) return {};
-  Checksum checksum;
-  char block[1 << 16];
-  while (file.read(block, sizeof block) || file.gcount() > 0)
-    checksum.update(block, static_cast<std::size_t>(file.gcount()));
-  return checksum.hex();
-}
-
 }  // namespace llmc

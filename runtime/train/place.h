@@ -32,7 +32,4 @@ std::filesystem::path spec_when_compiled(const std::filesystem::path& folder);
 /// it.
 std::vector<std::string> edited_spec_files(const std::filesystem::path& folder);
 
-/// XXH3-64 of a file; empty when it cannot be read.
-std::string file_checksum(const std::filesystem::path& path);
-
 }  // namespace llmc

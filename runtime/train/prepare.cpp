@@ -6,6 +6,7 @@
 #include "device/device.h"
 #include "error.h"
 #include "files/disk.h"
+#include "files/durable_file.h"
 #include "plural.h"
 #include "run/history.h"
 #include "spec/fingerprint.h"

@@ -19,6 +19,7 @@
 #include "data/shards.h"
 #include "error.h"
 #include "files/disk.h"
+#include "files/durable_file.h"
 #include "plural.h"
 #include "printable.h"
 #include "run/run_folder.h"
