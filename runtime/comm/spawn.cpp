@@ -25,6 +25,7 @@
 #include "comm/connection.h"
 #include "comm/rank_output.h"
 #include "comm/requests.h"
+#include "comm/session_folder.h"
 #include "error.h"
 #include "files/disk.h"
 #include "host/limits.h"
@@ -393,6 +394,7 @@ class Ranks {
 }  // namespace
 
 int spawn_ranks(const std::vector<std::string>& command, int ranks, Starter starter) {
+  if (starter == Starter::mpirun) check_session_folder(session_folder());
   return Ranks(command, ranks, starter).run();
 }
 

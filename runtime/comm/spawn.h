@@ -15,7 +15,8 @@ enum class Starter {
 /// "[rank R] " before it. SIGTERM, SIGINT, SIGHUP (unless it is ignored), SIGUSR1 and SIGUSR2 are passed on to each
 /// rank, and to no process between, once for a request (comm/requests.h). Returns their exit code when all have ended:
 /// 0, or that of the first that failed, whose last lines are repeated; 170, of ranks that only waited for another,
-/// where no rank has a code of its own; 128 + n after signal n. Throws Failure(toolchain) where nothing can be started.
+/// where no rank has a code of its own; 128 + n after signal n. Throws Failure(toolchain) where nothing can be started,
+/// and Failure(does_not_fit) where mpirun has no room for its files.
 int spawn_ranks(const std::vector<std::string>& command, int ranks, Starter starter);
 
 }  // namespace llmc

@@ -7,6 +7,8 @@ FAULTS = [
     fault("more_ranks_are_advised_than_have_work", "runtime/train/prepare.cpp", "ranks, passes,\n", "ranks, ranks - 1,\n", "run_ranks"),
     fault("validation_data_are_not_compared", "runtime/train/prepare.cpp", '"validation data of " + set.set(), set.fingerprint());',
           '"validation data of " + set.set(), "");', "run_ranks"),
+    fault("mpirun_starts_on_a_full_disk", "runtime/comm/spawn.cpp", "check_session_folder(session_folder());", "",
+          "test_comm SpawnOutput.AFullFolder*"),
     # buffers and groups
     fault("groups_have_one_rate", "runtime/train/optimizer.cpp", "lr * optimizer.rate_scale[static_cast<std::size_t>(group.scale)]", "lr",
           "test_train Optimizer.ScalarsOfGroups"),

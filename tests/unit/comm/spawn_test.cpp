@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "comm/rank_output.h"
+#include "comm/session_folder.h"
 #include "files/temporary_folder.h"
 #include "processes.h"
 
@@ -147,6 +148,28 @@ TEST_P(Spawn, AProgramThatIsNotThereIsSaid) {
   const End end = Process([this] { return spawn_ranks({"/no/such/program"}, 2, GetParam()); }).wait();
   EXPECT_NE(end.code, 0);
   EXPECT_THAT(end.err, HasSubstr("/no/such/program"));
+}
+
+/// Open MPI itself would abort, or wait for a rank that never starts.
+TEST(SpawnOutput, AFullFolderOfMpirunIsSaidBeforeItStarts) {
+  EXPECT_NO_THROW(check_session_folder("/", 0));
+  const auto text = [](const fs::path& folder, std::uint64_t bytes) {
+    try {
+      check_session_folder(folder, bytes);
+    } catch (const Failure& failure) {
+      EXPECT_EQ(failure.code(), Exit::does_not_fit);
+      return std::string(failure.what());
+    }
+    return std::string();
+  };
+  EXPECT_THAT(text("/", std::uint64_t{1} << 60), HasSubstr("mpirun keeps files in '/', whose disk has "));
+  EXPECT_THAT(text("/no/such", 1), HasSubstr("'/no/such', which cannot be used"));
+  const End end = Process([] {
+                    setenv("TMPDIR", "/no/such", 1);
+                    return spawn_ranks({"/bin/true"}, 2, Starter::mpirun);
+                  }).wait();
+  EXPECT_EQ(end.code, static_cast<int>(Exit::does_not_fit));
+  EXPECT_THAT(end.err, HasSubstr("set TMPDIR to a folder that is there"));
 }
 
 TEST(SpawnOutput, AnEmptyProgramIsNoScriptOfAShell) {

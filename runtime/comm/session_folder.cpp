@@ -1,0 +1,37 @@
+#include "comm/session_folder.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <system_error>
+
+#include "error.h"
+#include "printable.h"
+
+namespace llmc {
+
+std::filesystem::path session_folder() {
+  for (const char* name : {"OMPI_MCA_orte_tmpdir_base", "TMPDIR", "TEMP", "TMP"})
+    if (const char* folder = std::getenv(name); folder && *folder) return folder;
+  return "/tmp";
+}
+
+void check_session_folder(const std::filesystem::path& folder, std::uint64_t bytes) {
+  std::error_code error;
+  const std::filesystem::space_info space = std::filesystem::space(folder, error);
+  constexpr double kMiB = 1 << 20;
+  if (error)
+    throw Failure(
+        Exit::does_not_fit,
+        fmt::format("mpirun keeps files in '{}', which cannot be used: {}; set TMPDIR to a folder that is there",
+                    printable(folder.string()), error.message()));
+  if (space.available < bytes)
+    throw Failure(
+        Exit::does_not_fit,
+        fmt::format("mpirun keeps files in '{}', whose disk has {:.1f} MiB left of the {:.0f} that they take; "
+                    "free some, or set TMPDIR to another folder",
+                    printable(folder.string()), static_cast<double>(space.available) / kMiB,
+                    static_cast<double>(bytes) / kMiB));
+}
+
+}  // namespace llmc
