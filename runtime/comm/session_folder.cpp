@@ -18,13 +18,17 @@ std::filesystem::path session_folder() {
 
 void check_session_folder(const std::filesystem::path& folder, std::uint64_t bytes) {
   std::error_code error;
-  const std::filesystem::space_info space = std::filesystem::space(folder, error);
+  std::filesystem::path there = folder;  // mpirun makes what is missing
+  std::filesystem::space_info space = std::filesystem::space(there, error);
+  while (error == std::errc::no_such_file_or_directory && there.has_relative_path()) {
+    there = there.parent_path();
+    space = std::filesystem::space(there, error);
+  }
   constexpr double kMiB = 1 << 20;
   if (error)
-    throw Failure(
-        Exit::does_not_fit,
-        fmt::format("mpirun keeps files in '{}', which cannot be used: {}; set TMPDIR to a folder that is there",
-                    printable(folder.string()), error.message()));
+    throw Failure(Exit::does_not_fit,
+                  fmt::format("mpirun keeps files in '{}', which cannot be used: {}; set TMPDIR to another folder",
+                              printable(folder.string()), error.message()));
   if (space.available < bytes)
     throw Failure(
         Exit::does_not_fit,

@@ -152,7 +152,7 @@ TEST_P(Spawn, AProgramThatIsNotThereIsSaid) {
 
 /// Open MPI itself would abort, or wait for a rank that never starts.
 TEST(SpawnOutput, AFullFolderOfMpirunIsSaidBeforeItStarts) {
-  EXPECT_NO_THROW(check_session_folder("/", 0));
+  EXPECT_NO_THROW(check_session_folder("/no/such", 0));
   const auto text = [](const fs::path& folder, std::uint64_t bytes) {
     try {
       check_session_folder(folder, bytes);
@@ -163,13 +163,13 @@ TEST(SpawnOutput, AFullFolderOfMpirunIsSaidBeforeItStarts) {
     return std::string();
   };
   EXPECT_THAT(text("/", std::uint64_t{1} << 60), HasSubstr("mpirun keeps files in '/', whose disk has "));
-  EXPECT_THAT(text("/no/such", 1), HasSubstr("'/no/such', which cannot be used"));
+  EXPECT_THAT(text("/dev/null/tmp", 1), HasSubstr("'/dev/null/tmp', which cannot be used"));
   const End end = Process([] {
-                    setenv("TMPDIR", "/no/such", 1);
+                    setenv("TMPDIR", "/dev/null/tmp", 1);
                     return spawn_ranks({"/bin/true"}, 2, Starter::mpirun);
                   }).wait();
   EXPECT_EQ(end.code, static_cast<int>(Exit::does_not_fit));
-  EXPECT_THAT(end.err, HasSubstr("set TMPDIR to a folder that is there"));
+  EXPECT_THAT(end.err, HasSubstr("mpirun keeps files in"));
 }
 
 TEST(SpawnOutput, AnEmptyProgramIsNoScriptOfAShell) {
