@@ -381,11 +381,12 @@ TEST_F(Runs, AMovedRunFolderSaysWhereItsPathsAreFrom) {
 }
 
 TEST_F(Runs, ARemovedRunFolderIsMadeAgain) {
-  const pid_t child = start({"--run", "run"}, {"FAKE_GATES=7,18"});
+  // No save is under way while the folder is removed.
+  const pid_t child = start({"--run", "run", "checkpoint.every=10"}, {"FAKE_GATES=7,18"});
   wait_for_gate(child, 7);
   fs::remove_all(folder_ / "run");
   open_gate(7);
-  wait_for_gate(child, 18);  // the saves of step 10 and 15 are done
+  wait_for_gate(child, 18);  // the save of step 10 has begun
   EXPECT_EQ(lines("run/metrics.jsonl").front()["step"], 11);
   open_gate(18);
   const Result done = finish(child);
@@ -395,13 +396,13 @@ TEST_F(Runs, ARemovedRunFolderIsMadeAgain) {
       << done.err;
   EXPECT_EQ(lines("run/history.jsonl").size(), 1u);
   EXPECT_FALSE(fs::is_empty(folder_ / "run/tensorboard"));
-  train({"--run", "clean"});
+  train({"--run", "clean", "checkpoint.every=10"});
   expect_same_checkpoint("clean", "run", 20);
-  EXPECT_EQ(train({"--run", "run", "schedule.steps=21"}).err, "") << "it goes on as any other";
+  EXPECT_EQ(train({"--run", "run", "checkpoint.every=10", "schedule.steps=21"}).err, "") << "it goes on as any other";
 }
 
 TEST_F(Runs, AFolderThatAnotherRunTookIsLeftAlone) {
-  const pid_t child = start({"--run", "run"}, {"FAKE_GATES=7"});
+  const pid_t child = start({"--run", "run", "checkpoint.every=10"}, {"FAKE_GATES=7"});
   wait_for_gate(child, 7);
   fs::remove_all(folder_ / "run");
   train({"--run", "run", "--steps", "2", "seed=1"});
