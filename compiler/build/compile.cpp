@@ -11,16 +11,16 @@
 #include <set>
 
 #include "compiler/build/checksums.h"
-#include "compiler/build/flags.h"
 #include "compiler/build/process.h"
 #include "compiler/build/ptxas.h"
+#include "compiler/emit/flags.h"
 #include "compiler/emit/kernel_sources.h"
 #include "compiler/emit/program_printer.h"
 #include "compiler/emit/step_printer.h"
 #include "error.h"
 #include "files/disk.h"
 #include "files/durable_file.h"
-#include "train/place.h"
+#include "program/place.h"
 
 namespace llmc::build {
 

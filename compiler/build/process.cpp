@@ -17,8 +17,8 @@
 #include <thread>
 
 #include "error.h"
-#include "train/clock.h"
-#include "train/command.h"
+#include "host/clock.h"
+#include "trainer/startup/resume_line.h"
 
 extern char** environ;
 

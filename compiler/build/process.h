@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "program_path.h"
+#include "host/program_path.h"
 
 namespace llmc::build {
 

@@ -7,8 +7,8 @@
 #include "compiler/build/process.h"
 #include "device/cpu/arch.h"
 #include "error.h"
-#include "executable.h"
 #include "files/disk.h"
+#include "host/executable.h"
 #include "math/onednn/support.h"
 
 namespace llmc::build {

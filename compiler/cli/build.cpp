@@ -7,7 +7,7 @@
 #include "compiler/passes/pipeline.h"
 #include "files/disk.h"
 #include "host/limits.h"
-#include "train/place.h"
+#include "program/place.h"
 
 namespace llmc::cli {
 

@@ -6,13 +6,14 @@
 #include "compiler/cli/build.h"
 #include "compiler/cli/commands.h"
 #include "compiler/emit/printer.h"
-#include "executable.h"
 #include "files/disk.h"
-#include "plural.h"
+#include "host/executable.h"
 #include "run/run_folder.h"
-#include "spec/schema.h"
-#include "train/command.h"
-#include "train/start.h"
+#include "spec/schema/schema.h"
+#include "text/plural.h"
+#include "text/shell.h"
+#include "trainer/startup/resume_line.h"
+#include "trainer/startup/values.h"
 
 namespace llmc::cli {
 

@@ -5,16 +5,16 @@
 #include <sstream>
 
 #include "compiler/build/process.h"
-#include "compiler/calibrate/calibration.h"
 #include "compiler/cli/build.h"
 #include "compiler/cli/commands.h"
+#include "compiler/tools/calibrate/calibration.h"
 #include "device/device.h"
 #include "error.h"
 #include "files/disk.h"
 #include "files/durable_file.h"
 #include "files/temporary_folder.h"
 #include "math/onednn/support.h"
-#include "option_checks.h"
+#include "text/option_checks.h"
 
 namespace llmc::cli {
 

@@ -3,19 +3,19 @@
 #include <cstdio>
 #include <memory>
 
-#include "compiler/checkpoints/compare.h"
-#include "compiler/checkpoints/export.h"
-#include "compiler/checkpoints/listing.h"
-#include "compiler/checkpoints/show.h"
-#include "compiler/checkpoints/verify.h"
 #include "compiler/cli/commands.h"
-#include "compiler/data/info.h"
-#include "compiler/report/plan_report.h"
+#include "compiler/tools/checkpoints/compare.h"
+#include "compiler/tools/checkpoints/export.h"
+#include "compiler/tools/checkpoints/listing.h"
+#include "compiler/tools/checkpoints/show.h"
+#include "compiler/tools/checkpoints/verify.h"
+#include "compiler/tools/dataset/info.h"
+#include "compiler/tools/report/plan_report.h"
 #include "error.h"
-#include "plural.h"
-#include "printable.h"
 #include "spec/scalars.h"
 #include "spec/source.h"
+#include "text/plural.h"
+#include "text/printable.h"
 
 namespace llmc::cli {
 

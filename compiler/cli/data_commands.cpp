@@ -8,14 +8,14 @@
 #include <optional>
 
 #include "compiler/cli/commands.h"
-#include "compiler/data/builder.h"
-#include "compiler/data/info.h"
-#include "compiler/data/slow_lines.h"
-#include "compiler/report/plan_report.h"
-#include "plural.h"
+#include "compiler/tools/dataset/builder.h"
+#include "compiler/tools/dataset/info.h"
+#include "compiler/tools/dataset/slow_lines.h"
+#include "compiler/tools/report/plan_report.h"
 #include "spec/scalars.h"
-#include "spec/schema.h"
+#include "spec/schema/schema.h"
 #include "spec/source.h"
+#include "text/plural.h"
 
 namespace llmc::cli {
 

@@ -9,7 +9,7 @@
 #include "compiler/devices/files.h"
 #include "error.h"
 #include "files/disk.h"
-#include "spec/schema.h"
+#include "spec/schema/schema.h"
 #include "spec/targets.h"
 
 namespace llmc::cli {

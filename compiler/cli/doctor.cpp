@@ -10,7 +10,7 @@
 #include "compiler/build/process.h"
 #include "compiler/cli/commands.h"
 #include "compiler/cli/options.h"
-#include "compiler/report/plan_report.h"
+#include "compiler/tools/report/plan_report.h"
 #include "device/cpu/arch.h"
 #include "files/disk.h"
 #include "files/temporary_folder.h"

@@ -14,11 +14,11 @@
 #include "compiler/cli/options.h"
 #include "device/cpu/wait_policy.h"
 #include "error.h"
-#include "option_checks.h"
-#include "printable.h"
-#include "spec/schema.h"
-#include "standard_streams.h"
-#include "thread_limit.h"
+#include "host/standard_streams.h"
+#include "host/thread_limit.h"
+#include "spec/schema/schema.h"
+#include "text/option_checks.h"
+#include "text/printable.h"
 
 namespace {
 

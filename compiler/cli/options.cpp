@@ -5,15 +5,15 @@
 
 #include <cstdlib>
 
-#include "compiler/report/plan_report.h"
 #include "compiler/spec/huggingface.h"
+#include "compiler/tools/report/plan_report.h"
 #include "data/vocabulary.h"
 #include "error.h"
 #include "files/disk.h"
-#include "printable.h"
 #include "spec/fingerprint.h"
 #include "spec/model_config.h"
 #include "spec/print.h"
+#include "text/printable.h"
 
 namespace llmc::cli {
 

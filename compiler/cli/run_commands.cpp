@@ -6,16 +6,16 @@
 #include <vector>
 
 #include "compiler/cli/commands.h"
-#include "compiler/runs/page.h"
-#include "compiler/runs/record.h"
-#include "compiler/runs/summary.h"
-#include "compiler/runs/table.h"
+#include "compiler/tools/runs/page.h"
+#include "compiler/tools/runs/record.h"
+#include "compiler/tools/runs/summary.h"
+#include "compiler/tools/runs/table.h"
 #include "error.h"
 #include "files/disk.h"
 #include "files/durable_file.h"
-#include "plural.h"
-#include "printable.h"
 #include "spec/source.h"
+#include "text/plural.h"
+#include "text/printable.h"
 
 namespace llmc::cli {
 

@@ -11,14 +11,14 @@
 #include "compiler/cli/options.h"
 #include "compiler/devices/device.h"
 #include "compiler/plan/plan.h"
-#include "compiler/report/plan_report.h"
-#include "compiler/report/time_report.h"
+#include "compiler/tools/report/plan_report.h"
+#include "compiler/tools/report/time_report.h"
 #include "error.h"
-#include "option_checks.h"
-#include "shares.h"
+#include "program/shards.h"
 #include "spec/scalars.h"
 #include "spec/targets.h"
 #include "spec/values.h"
+#include "text/option_checks.h"
 
 namespace llmc::cli {
 

@@ -14,13 +14,13 @@
 #include "compiler/spec/huggingface.h"
 #include "data/tokenizer.h"
 #include "files/disk.h"
-#include "printable.h"
 #include "spec/print.h"
-#include "spec/schema.h"
-#include "train/command.h"
-#include "train/paths.h"
-#include "train/saved_model.h"
-#include "train/weight_formats.h"
+#include "spec/schema/schema.h"
+#include "text/printable.h"
+#include "text/shell.h"
+#include "trainer/startup/missing_paths.h"
+#include "trainer/startup/saved_model.h"
+#include "trainer/startup/weights.h"
 
 namespace llmc::cli {
 

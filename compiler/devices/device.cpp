@@ -16,7 +16,7 @@
 #include "error.h"
 #include "files/disk.h"
 #include "spec/scalars.h"
-#include "spec/schema.h"
+#include "spec/schema/schema.h"
 
 namespace llmc::devices {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "dtype.h"
+#include "program/dtype.h"
 #include "spec/spec.h"
 
 namespace llmc::devices {

@@ -1,6 +1,6 @@
 #include "compiler/emit/cmake_printer.h"
 
-#include "compiler/build/flags.h"
+#include "compiler/emit/flags.h"
 #include "compiler/emit/printer.h"
 #include "compiler/emit/program_printer.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "dtype.h"
+#include "program/dtype.h"
 #include "spec/spec.h"
 
 namespace llmc::emit {

@@ -187,7 +187,7 @@ std::string print_step_header(const plan::Plan& plan) {
            {{"attention", attention ? ", the attention" : ""}, {"name", plan.spec.name}, {"print", plan.fingerprint}});
   out.raw("#pragma once\n\n#include <cstddef>\n#include <cstdint>\n#include <span>\n\n#include \"device/device.h\"\n");
   if (attention) out.raw("#include \"math/attention.h\"\n");
-  out.raw("#include \"math/gemm.h\"\n#include \"train/program.h\"\n\nnamespace llmc {\n\n");
+  out.raw("#include \"math/gemm.h\"\n#include \"program/program.h\"\n\nnamespace llmc {\n\n");
   print_products(out, plan);
   if (attention) print_attention(out, plan);
   out.raw(R"(
@@ -216,7 +216,7 @@ std::string print_program(const plan::Plan& plan) {
   out.line("// What the trainer of run $name$ ($print$) is built for, and its main function.",
            {{"name", spec.name}, {"print", plan.fingerprint}});
   const bool cuda = spec.target.kind == spec::TargetKind::cuda;
-  out.raw("#include \"train/program.h\"\n\n");
+  out.raw("#include \"program/program.h\"\n\n");
   if (!cuda) out.raw("#include \"device/cpu/wait_policy.h\"\n");
   out.raw("#include \"step.h\"\n\n// The files beside this one, from texts.S.\nextern \"C\" {\n");
   for (const Text& text : kTexts) out.line("extern const char $s$[];", {{"s", text.symbol}});

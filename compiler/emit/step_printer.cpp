@@ -80,8 +80,8 @@ class StepPrinter {
     if (tiles_) out_.raw("#include \"device/cpu/arch.h\"\n");
     if (!cuda_) out_.raw("#include \"device/cpu/instructions.h\"\n");
     if (cudnn_) out_.raw("#include \"math/attention.h\"\n");
-    out_.raw("#include \"kernels.h\"\n#include \"math/gemm.h\"\n#include \"shares.h\"\n#include \"step.h\"\n");
-    if (probed_) out_.raw("#include \"train/probe.h\"\n");
+    out_.raw("#include \"kernels.h\"\n#include \"math/gemm.h\"\n#include \"program/shards.h\"\n#include \"step.h\"\n");
+    if (probed_) out_.raw("#include \"step/probe.h\"\n");
     out_.raw("\n");
     out_.raw("namespace llmc {\n\n");
     if (!cuda_) out_.raw("const std::uint64_t kInstructions = kInstructionsOfSource;\n\n");

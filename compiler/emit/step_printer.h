@@ -8,7 +8,7 @@
 
 namespace llmc::emit {
 
-/// Whether the step stops around each op, for `llmc verify` (runtime/train/probe.h).
+/// Whether the step stops around each op, for `llmc verify` (runtime/step/probe.h).
 enum class Probes { none, around_ops };
 
 struct StepSources {

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "buffers.h"
 #include "compiler/graph/op_kinds.h"
-#include "dtype.h"
-#include "parameters.h"
+#include "program/buffers.h"
+#include "program/dtype.h"
+#include "program/parameters.h"
 
 namespace llmc::graph {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "device/lanes.h"
-#include "dtype.h"
+#include "program/dtype.h"
 
 namespace llmc::ops {
 

@@ -4,7 +4,7 @@
 #include <bit>
 #include <set>
 
-#include "spec/schema.h"
+#include "spec/schema/schema.h"
 #include "spec/targets.h"
 #include "spec/values.h"
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "shares.h"
-#include "train/chunks.h"
+#include "program/chunks.h"
+#include "program/shards.h"
 
 namespace llmc::plan {
 

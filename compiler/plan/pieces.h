@@ -1,5 +1,5 @@
-// Parts of a step that `trainer calibrate` runs alone (runtime/train/calibrate.h): which launches they are, and their
-// work.
+// Parts of a step that `trainer calibrate` runs alone (runtime/trainer/commands/calibrate.h): which launches they are,
+// and their work.
 #pragma once
 
 #include <vector>

@@ -13,9 +13,9 @@
 #include "compiler/passes/choice.h"
 #include "compiler/plan/schedule.h"
 #include "error.h"
-#include "shares.h"
+#include "program/program.h"
+#include "program/shards.h"
 #include "spec/spec.h"
-#include "train/program.h"
 
 namespace llmc::plan {
 

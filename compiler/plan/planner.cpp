@@ -8,7 +8,7 @@
 #include "compiler/plan/plan.h"
 #include "compiler/plan/search.h"
 #include "error.h"
-#include "shares.h"
+#include "program/shards.h"
 #include "spec/fingerprint.h"
 #include "spec/recompute.h"
 #include "spec/values.h"

@@ -5,12 +5,12 @@
 #include <string>
 #include <vector>
 
-#include "buffers.h"
 #include "compiler/graph/graph.h"
+#include "program/buffers.h"
 
 namespace llmc::plan {
 
-/// Functions of the trainer's step (train/program.h), and the forward pass that several of them begin with.
+/// Functions of the trainer's step (program/program.h), and the forward pass that several of them begin with.
 enum class PassName {
   forward,
   evaluate,

@@ -9,7 +9,7 @@
 #include "compiler/spec/load.h"
 #include "spec/model_config.h"
 #include "spec/scalars.h"
-#include "spec/schema.h"
+#include "spec/schema/schema.h"
 
 namespace llmc::spec {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "compiler/spec/documentation.h"
-#include "dtype.h"
+#include "program/dtype.h"
 #include "spec/spec.h"
 
 namespace llmc::spec {

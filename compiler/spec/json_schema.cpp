@@ -1,7 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "compiler/spec/documentation.h"
-#include "spec/schema.h"
+#include "spec/schema/schema.h"
 #include "spec/targets.h"
 
 namespace llmc::spec {

@@ -14,7 +14,7 @@
 #include "spec/fingerprint.h"
 #include "spec/overrides.h"
 #include "spec/relations.h"
-#include "spec/schema.h"
+#include "spec/schema/schema.h"
 #include "spec/targets.h"
 
 namespace llmc::spec {

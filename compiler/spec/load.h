@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "spec/advice/suggestions.h"
 #include "spec/diagnostics.h"
 #include "spec/resolved.h"
-#include "spec/suggestions.h"
 
 namespace llmc::spec {
 

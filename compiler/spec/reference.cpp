@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
 #include "compiler/spec/documentation.h"
-#include "spec/schema.h"
+#include "spec/schema/schema.h"
 
 namespace llmc::spec {
 namespace {
@@ -44,7 +44,7 @@ std::string section(const std::string& group) {
 std::string reference_markdown() {
   std::string text =
       "# Every key of a spec\n\n"
-      "Written by `llmc schema --markdown` from the table that also parses specs (runtime/spec/schema_*.cpp).\n\n"
+      "Written by `llmc schema --markdown` from the table that also parses specs (runtime/spec/schema).\n\n"
       "*Compiled in*: changing it makes another trainer. *Run time*: the trainer takes it as `key.path=value` when it "
       "starts.\n"
       "`extends: base.yaml` (relative to the file) takes every key that is not given from another spec: maps merge, "

@@ -1,5 +1,5 @@
 // What the trainer of run llama-1b (67f153b1f9efd53ce0b214734deeb5f9) is built for, and its main function.
-#include "train/program.h"
+#include "program/program.h"
 
 #include "step.h"
 

@@ -15,7 +15,7 @@
 #include "math/attention.h"
 #include "kernels.h"
 #include "math/gemm.h"
-#include "shares.h"
+#include "program/shards.h"
 #include "step.h"
 
 namespace llmc {

@@ -8,7 +8,7 @@
 #include "device/device.h"
 #include "math/attention.h"
 #include "math/gemm.h"
-#include "train/program.h"
+#include "program/program.h"
 
 namespace llmc {
 

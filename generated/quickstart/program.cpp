@@ -1,5 +1,5 @@
 // What the trainer of run quickstart (274398525d62afeedc289c02dc9a8bde) is built for, and its main function.
-#include "train/program.h"
+#include "program/program.h"
 
 #include "device/cpu/wait_policy.h"
 #include "step.h"

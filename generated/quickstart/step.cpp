@@ -14,7 +14,7 @@
 #include "device/cpu/instructions.h"
 #include "kernels.h"
 #include "math/gemm.h"
-#include "shares.h"
+#include "program/shards.h"
 #include "step.h"
 
 namespace llmc {

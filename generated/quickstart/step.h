@@ -7,7 +7,7 @@
 
 #include "device/device.h"
 #include "math/gemm.h"
-#include "train/program.h"
+#include "program/program.h"
 
 namespace llmc {
 

@@ -15,7 +15,7 @@
 #include "checkpoint/manifest.h"
 #include "checkpoint/state_access.h"
 #include "data/position.h"
-#include "parameters.h"
+#include "program/parameters.h"
 
 namespace llmc {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "parameters.h"
+#include "program/parameters.h"
 
 namespace llmc {
 

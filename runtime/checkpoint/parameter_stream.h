@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "checkpoint/safetensors.h"
-#include "parameters.h"
+#include "program/parameters.h"
 
 namespace llmc {
 

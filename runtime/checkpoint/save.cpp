@@ -16,7 +16,7 @@
 #include "checkpoint/train_state.h"
 #include "error.h"
 #include "files/atomic_directory.h"
-#include "plural.h"
+#include "text/plural.h"
 
 namespace llmc {
 namespace {

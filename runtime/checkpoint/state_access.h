@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "parameters.h"
+#include "program/parameters.h"
 
 namespace llmc {
 

@@ -15,7 +15,7 @@
 #include "checkpoint/parameter_stream.h"
 #include "checkpoint/shards.h"
 #include "error.h"
-#include "plural.h"
+#include "text/plural.h"
 
 namespace llmc {
 

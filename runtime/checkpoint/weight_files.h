@@ -11,7 +11,7 @@
 
 #include "checkpoint/safetensors.h"
 #include "checkpoint/state_access.h"
-#include "parameters.h"
+#include "program/parameters.h"
 
 namespace llmc {
 

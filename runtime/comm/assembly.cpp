@@ -9,8 +9,8 @@
 #include <thread>
 
 #include "error.h"
-#include "plural.h"
-#include "printable.h"
+#include "text/plural.h"
+#include "text/printable.h"
 
 namespace llmc {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "device/device.h"
 #include "device/types.h"
-#include "hidden.h"
+#include "program/hidden.h"
 
 namespace llmc {
 

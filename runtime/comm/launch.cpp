@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "error.h"
-#include "shares.h"
+#include "program/shards.h"
 
 namespace llmc {
 namespace {

@@ -6,7 +6,7 @@
 #include <system_error>
 
 #include "error.h"
-#include "printable.h"
+#include "text/printable.h"
 
 namespace llmc {
 

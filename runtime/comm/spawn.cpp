@@ -29,8 +29,8 @@
 #include "error.h"
 #include "files/disk.h"
 #include "host/limits.h"
-#include "program_path.h"
-#include "standard_streams.h"
+#include "host/program_path.h"
+#include "host/standard_streams.h"
 
 namespace llmc {
 namespace {

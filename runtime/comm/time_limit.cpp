@@ -4,7 +4,7 @@
 
 #include "comm/blocked_signals.h"
 #include "error.h"
-#include "printable.h"
+#include "text/printable.h"
 
 namespace llmc {
 

@@ -12,7 +12,7 @@
 #include "comm/blocked_signals.h"
 #include "comm/time_limit.h"
 #include "error.h"
-#include "printable.h"
+#include "text/printable.h"
 
 namespace llmc {
 namespace {

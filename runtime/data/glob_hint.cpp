@@ -9,7 +9,7 @@
 
 #include "data/glob.h"
 #include "error.h"
-#include "plural.h"
+#include "text/plural.h"
 
 namespace llmc {
 namespace fs = std::filesystem;

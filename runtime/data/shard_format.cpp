@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "error.h"
-#include "plural.h"
+#include "text/plural.h"
 
 namespace llmc {
 

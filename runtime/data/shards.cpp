@@ -13,7 +13,7 @@
 #include "data/token_width.h"
 #include "error.h"
 #include "files/disk.h"
-#include "plural.h"
+#include "text/plural.h"
 
 namespace llmc {
 namespace fs = std::filesystem;

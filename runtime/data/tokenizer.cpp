@@ -10,8 +10,8 @@
 #include "data/mapped_file.h"
 #include "data/tokenizer_json.h"
 #include "data/tokenizer_model.h"
-#include "data/utf8.h"
 #include "error.h"
+#include "text/utf8.h"
 
 namespace llmc {
 

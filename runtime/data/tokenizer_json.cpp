@@ -10,8 +10,8 @@
 #include <set>
 #include <unordered_map>
 
-#include "data/utf8.h"
 #include "error.h"
+#include "text/utf8.h"
 
 namespace llmc {
 namespace {

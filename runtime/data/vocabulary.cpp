@@ -6,7 +6,7 @@
 #include "data/tokenizer_json.h"
 #include "data/tokenizer_model.h"
 #include "error.h"
-#include "plural.h"
+#include "text/plural.h"
 
 namespace llmc {
 

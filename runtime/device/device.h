@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "hidden.h"
+#include "program/hidden.h"
 
 namespace llmc {
 

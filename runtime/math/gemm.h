@@ -5,8 +5,8 @@
 #include <cstdint>
 
 #include "device/device.h"
-#include "dtype.h"
-#include "hidden.h"
+#include "program/dtype.h"
+#include "program/hidden.h"
 
 namespace llmc {
 

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "device/device.h"
-#include "executable.h"
+#include "host/executable.h"
 #include "math/attention.h"
 #include "math/gemm.h"
 

@@ -9,7 +9,7 @@
 
 #include "checkpoint/parameter_stream.h"
 #include "files/atomic_directory.h"
-#include "parameters.h"
+#include "program/parameters.h"
 
 namespace llmc {
 

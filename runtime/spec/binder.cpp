@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "spec/advice/synonyms.h"
 #include "spec/flow_reader.h"
-#include "spec/synonyms.h"
 #include "spec/validation_sets.h"
 
 namespace llmc::spec {

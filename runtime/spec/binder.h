@@ -10,7 +10,7 @@
 #include "spec/diagnostics.h"
 #include "spec/node.h"
 #include "spec/resolved.h"
-#include "spec/schema.h"
+#include "spec/schema/schema.h"
 #include "spec/spec.h"
 
 namespace llmc::spec {

@@ -5,10 +5,10 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "spec/advice/synonyms.h"
 #include "spec/binder.h"
 #include "spec/recompute.h"
 #include "spec/scalars.h"
-#include "spec/synonyms.h"
 #include "spec/targets.h"
 
 namespace llmc::spec {

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
-#include "plural.h"
+#include "text/plural.h"
 
 namespace llmc::spec {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "spec/schema.h"
+#include "spec/schema/schema.h"
 #include "spec/spec.h"
 
 namespace llmc::spec {

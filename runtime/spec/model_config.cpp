@@ -9,7 +9,7 @@
 
 #include "error.h"
 #include "spec/json_reader.h"
-#include "spec/schema.h"
+#include "spec/schema/schema.h"
 #include "spec/source.h"
 
 namespace llmc::spec {

@@ -6,7 +6,7 @@
 
 #include "spec/binder.h"
 #include "spec/flow_reader.h"
-#include "spec/schema.h"
+#include "spec/schema/schema.h"
 
 namespace llmc::spec {
 namespace {

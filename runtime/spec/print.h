@@ -5,7 +5,7 @@
 #include <string>
 
 #include "spec/resolved.h"
-#include "spec/schema.h"
+#include "spec/schema/schema.h"
 
 namespace llmc::spec {
 

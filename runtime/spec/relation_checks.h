@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "spec/advice/proposals.h"
 #include "spec/binder.h"
 #include "spec/diagnostics.h"
-#include "spec/proposals.h"
 
 namespace llmc::spec {
 

@@ -9,13 +9,13 @@
 #include <optional>
 #include <string>
 
-#include "plural.h"
-#include "spec/proposals.h"
+#include "spec/advice/proposals.h"
+#include "spec/advice/synonyms.h"
 #include "spec/relation_checks.h"
 #include "spec/scalars.h"
-#include "spec/synonyms.h"
 #include "spec/targets.h"
 #include "spec/validation_sets.h"
+#include "text/plural.h"
 
 namespace llmc::spec {
 namespace {

@@ -2,9 +2,9 @@
 #include <iterator>
 #include <optional>
 
+#include "spec/advice/synonyms.h"
 #include "spec/model_config.h"
 #include "spec/relation_checks.h"
-#include "spec/synonyms.h"
 #include "spec/targets.h"
 
 namespace llmc::spec {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "spec/schema.h"
+#include "spec/schema/schema.h"
 #include "spec/spec.h"
 
 namespace llmc::spec {

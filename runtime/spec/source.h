@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "printable.h"
+#include "text/printable.h"
 
 namespace llmc::spec {
 

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "dtype.h"
-#include "shares.h"
+#include "program/dtype.h"
+#include "program/shards.h"
 
 namespace llmc::spec {
 

@@ -8,13 +8,13 @@
 
 #include "error.h"
 #include "files/disk.h"
+#include "spec/advice/suggestions.h"
 #include "spec/binder.h"
 #include "spec/fingerprint.h"
 #include "spec/flow_reader.h"
 #include "spec/overrides.h"
 #include "spec/print.h"
 #include "spec/relations.h"
-#include "spec/suggestions.h"
 
 namespace llmc::spec {
 

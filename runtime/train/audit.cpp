@@ -6,8 +6,8 @@
 #include <cstring>
 #include <utility>
 
-#include "train/clock.h"
-#include "train/console.h"
+#include "host/clock.h"
+#include "text/console.h"
 
 namespace llmc {
 

@@ -8,7 +8,7 @@
 #include "comm/rendezvous.h"
 #include "data/micro_batch.h"
 #include "spec/spec.h"
-#include "train/session.h"
+#include "step/session.h"
 
 namespace llmc {
 

@@ -7,7 +7,7 @@
 
 #include "comm/collectives.h"
 #include "error.h"
-#include "plural.h"
+#include "text/plural.h"
 
 namespace llmc {
 

@@ -10,7 +10,7 @@
 
 #include "data/loader.h"
 #include "data/tokenizer.h"
-#include "train/session.h"
+#include "step/session.h"
 
 namespace llmc {
 

@@ -7,8 +7,8 @@
 #include <limits>
 #include <utility>
 
-#include "plural.h"
-#include "train/console.h"
+#include "text/console.h"
+#include "text/plural.h"
 
 namespace llmc {
 

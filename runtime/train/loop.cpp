@@ -7,14 +7,14 @@
 #include <utility>
 
 #include "comm/collectives.h"
+#include "comm/together.h"
 #include "error.h"
-#include "plural.h"
+#include "host/clock.h"
 #include "spec/validation_sets.h"
-#include "train/clock.h"
+#include "step/replicas.h"
+#include "text/plural.h"
 #include "train/metrics.h"
-#include "train/replicas.h"
 #include "train/rollback.h"
-#include "train/together.h"
 #include "train/usage.h"
 
 namespace llmc {

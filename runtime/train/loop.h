@@ -17,17 +17,17 @@
 #include "run/history.h"
 #include "run/run_folder.h"
 #include "run/trace.h"
+#include "step/session.h"
+#include "text/console.h"
 #include "train/audit.h"
-#include "train/console.h"
 #include "train/evaluation.h"
 #include "train/first_loss.h"
 #include "train/guards.h"
-#include "train/options.h"
 #include "train/sampling.h"
 #include "train/saver.h"
 #include "train/schedule.h"
-#include "train/session.h"
 #include "train/signals.h"
+#include "trainer/options.h"
 
 namespace llmc {
 

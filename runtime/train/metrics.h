@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "program/program.h"
 #include "run/event.h"
 #include "train/audit.h"
 #include "train/evaluation.h"
-#include "train/program.h"
 #include "train/sampling.h"
 
 namespace llmc {

@@ -9,7 +9,7 @@
 #include "run/history.h"
 #include "run/run_folder.h"
 #include "run/run_mirror.h"
-#include "train/session.h"
+#include "step/session.h"
 
 namespace llmc {
 

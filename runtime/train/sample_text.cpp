@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "printable.h"
+#include "text/printable.h"
 
 namespace llmc {
 

@@ -7,11 +7,11 @@
 #include <limits>
 #include <numeric>
 
-#include "data/utf8.h"
 #include "error.h"
-#include "printable.h"
 #include "spec/scalars.h"
-#include "train/random.h"
+#include "step/random.h"
+#include "text/printable.h"
+#include "text/utf8.h"
 
 namespace llmc {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "data/tokenizer.h"
 #include "spec/spec.h"
-#include "train/session.h"
+#include "step/session.h"
 
 namespace llmc {
 

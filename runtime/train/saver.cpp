@@ -10,8 +10,8 @@
 #include "checkpoint/retention.h"
 #include "comm/collectives.h"
 #include "error.h"
+#include "host/clock.h"
 #include "train/after_save.h"
-#include "train/clock.h"
 
 namespace llmc {
 

@@ -14,9 +14,9 @@
 #include "comm/rendezvous.h"
 #include "run/run_folder.h"
 #include "run/run_mirror.h"
+#include "step/session.h"
+#include "text/console.h"
 #include "train/background.h"
-#include "train/console.h"
-#include "train/session.h"
 
 namespace llmc {
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string_view>
 
-#include "dtype.h"
+#include "program/dtype.h"
 
 namespace llmc {
 

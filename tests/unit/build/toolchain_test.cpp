@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "compiler/build/flags.h"
+#include "compiler/emit/flags.h"
 #include "device/cpu/arch.h"
 #include "error.h"
 #include "spec/targets.h"

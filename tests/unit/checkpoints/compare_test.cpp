@@ -1,5 +1,5 @@
 // What differs between two checkpoints: measures of tensors, keys, state.
-#include "compiler/checkpoints/compare.h"
+#include "compiler/tools/checkpoints/compare.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Exported folders: which tensors, in which files and bits; what is refused, and that nothing is left then.
-#include "compiler/checkpoints/export.h"
+#include "compiler/tools/checkpoints/export.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 // The checkpoints of a run, and which of them prune removes.
-#include "compiler/checkpoints/listing.h"
+#include "compiler/tools/checkpoints/listing.h"
 
 #include <gtest/gtest.h>
 

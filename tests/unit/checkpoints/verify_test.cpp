@@ -1,5 +1,5 @@
 // Damage of every kind, named by file and, where that can be told, by tensor; and what a sound checkpoint shows.
-#include "compiler/checkpoints/verify.h"
+#include "compiler/tools/checkpoints/verify.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 
 #include "checkpoint/manifest.h"
 #include "checkpoint/safetensors.h"
-#include "compiler/checkpoints/show.h"
+#include "compiler/tools/checkpoints/show.h"
 #include "small_run.h"
 
 namespace llmc::checkpoints {

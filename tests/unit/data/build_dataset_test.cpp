@@ -9,9 +9,9 @@
 #include <thread>
 #include <unordered_map>
 
-#include "compiler/data/builder.h"
-#include "compiler/data/info.h"
-#include "compiler/data/slow_lines.h"
+#include "compiler/tools/dataset/builder.h"
+#include "compiler/tools/dataset/info.h"
+#include "compiler/tools/dataset/slow_lines.h"
 #include "data/shards.h"
 #include "data/tokenizer.h"
 #include "files.h"

@@ -1,10 +1,10 @@
-#include "compiler/data/corpus.h"
+#include "compiler/tools/dataset/corpus.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "compiler/data/split.h"
-#include "compiler/data/train_tokenizer.h"
+#include "compiler/tools/dataset/split.h"
+#include "compiler/tools/dataset/train_tokenizer.h"
 #include "files.h"
 
 namespace llmc::data {

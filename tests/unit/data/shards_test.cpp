@@ -7,7 +7,7 @@
 
 #include <csignal>
 
-#include "compiler/data/info.h"
+#include "compiler/tools/dataset/info.h"
 #include "files.h"
 
 namespace llmc {

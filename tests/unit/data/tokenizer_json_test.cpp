@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "data/tokenizer.h"
-#include "data/utf8.h"
 #include "error.h"
+#include "text/utf8.h"
 
 namespace llmc {
 namespace {

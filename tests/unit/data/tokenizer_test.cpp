@@ -4,12 +4,12 @@
 
 #include <random>
 
-#include "compiler/data/train_tokenizer.h"
+#include "compiler/tools/dataset/train_tokenizer.h"
 #include "data/tokenizer_model.h"
-#include "data/utf8.h"
 #include "data/vocabulary.h"
 #include "files.h"
 #include "source_text.h"
+#include "text/utf8.h"
 
 namespace llmc {
 namespace {

@@ -1,5 +1,5 @@
 // Rates by size in a device file, what prices make of them, and a device file made of what trainers have measured.
-#include "compiler/calibrate/calibration.h"
+#include "compiler/tools/calibrate/calibration.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include "compiler/plan/price.h"
 #include "error.h"
 #include "small_spec.h"
-#include "train/calibrate.h"
+#include "trainer/commands/calibrate.h"
 
 namespace llmc {
 namespace {

@@ -11,8 +11,8 @@
 #include "compiler/plan/plan.h"
 #include "compiler/spec/codes.h"
 #include "compiler/spec/load.h"
-#include "spec/schema.h"
-#include "spec/synonyms.h"
+#include "spec/advice/synonyms.h"
+#include "spec/schema/schema.h"
 
 namespace llmc::spec {
 namespace {

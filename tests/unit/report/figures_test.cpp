@@ -1,7 +1,7 @@
 // Bytes and counts as people read them.
 #include <gtest/gtest.h>
 
-#include "compiler/report/plan_report.h"
+#include "compiler/tools/report/plan_report.h"
 
 namespace llmc::report {
 namespace {

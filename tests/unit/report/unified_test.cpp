@@ -1,5 +1,5 @@
 // Unified diffs: known texts, and random ones applied again.
-#include "compiler/report/unified.h"
+#include "compiler/tools/report/unified.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Lines of a file from its end, whatever the blocks are in which it is read.
-#include "compiler/runs/last_lines.h"
+#include "compiler/tools/runs/last_lines.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Which values stand out from those before them.
-#include "compiler/runs/outliers.h"
+#include "compiler/tools/runs/outliers.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // What a report reads of a run folder: numbers, times over several starts, and what is left out of long runs.
-#include "compiler/runs/record.h"
+#include "compiler/tools/runs/record.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

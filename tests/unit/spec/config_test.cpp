@@ -4,7 +4,7 @@
 #include "error.h"
 #include "good_spec.h"
 #include "spec/model_config.h"
-#include "spec/schema.h"
+#include "spec/schema/schema.h"
 
 namespace llmc::spec {
 namespace {

@@ -9,7 +9,7 @@
 #include "good_spec.h"
 #include "spec/print.h"
 #include "spec/scalars.h"
-#include "spec/schema.h"
+#include "spec/schema/schema.h"
 
 namespace llmc::spec {
 namespace {

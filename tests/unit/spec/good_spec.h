@@ -8,7 +8,7 @@
 
 #include "compiler/spec/load.h"
 #include "spec/fingerprint.h"
-#include "spec/schema.h"
+#include "spec/schema/schema.h"
 
 namespace llmc::spec {
 

@@ -5,7 +5,7 @@
 
 #include "good_spec.h"
 #include "spec/fingerprint.h"
-#include "spec/schema.h"
+#include "spec/schema/schema.h"
 
 namespace llmc::spec {
 namespace {

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "train/random.h"
+#include "step/random.h"
 
 namespace llmc {
 

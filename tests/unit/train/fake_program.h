@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "train/program.h"
+#include "program/program.h"
 
 namespace llmc::fake {
 

@@ -8,19 +8,19 @@
 #include <nlohmann/json.hpp>
 
 #include "error.h"
-#include "printable.h"
-#include "train/clock.h"
-#include "train/console.h"
-#include "train/constants.h"
+#include "host/clock.h"
+#include "step/constants.h"
+#include "step/fits.h"
+#include "step/optimizer.h"
+#include "step/random.h"
+#include "text/console.h"
+#include "text/printable.h"
 #include "train/first_loss.h"
-#include "train/fits.h"
 #include "train/metrics.h"
-#include "train/optimizer.h"
-#include "train/product_rate.h"
-#include "train/random.h"
 #include "train/sampling.h"
 #include "train/schedule_line.h"
 #include "train/usage.h"
+#include "trainer/commands/product_rate.h"
 
 namespace llmc {
 namespace {

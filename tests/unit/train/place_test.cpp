@@ -1,5 +1,5 @@
 // Where a trainer takes its spec's folder to be: at its place, in a tree that was moved, and as a copy.
-#include "train/place.h"
+#include "program/place.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -8,7 +8,7 @@
 
 #include "error.h"
 #include "runs.h"
-#include "train/command.h"
+#include "trainer/startup/resume_line.h"
 
 namespace llmc::fake {
 namespace {

@@ -1,5 +1,5 @@
 // What ranks compare with each other, by what they share out.
-#include "train/replicas.h"
+#include "step/replicas.h"
 
 #include <gtest/gtest.h>
 

@@ -1,12 +1,11 @@
 // How ranks share out the flat buffers: nothing twice, nothing left out, aligned.
-#include "shares.h"
-
 #include <gtest/gtest.h>
 
 #include <numeric>
 #include <vector>
 
-#include "train/chunks.h"
+#include "program/chunks.h"
+#include "program/shards.h"
 
 namespace llmc {
 namespace {

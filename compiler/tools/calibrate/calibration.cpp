@@ -1,0 +1,221 @@
+#include "compiler/tools/calibrate/calibration.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "compiler/plan/price.h"
+#include "error.h"
+#include "trainer/commands/calibrate.h"
+
+namespace llmc::calibration {
+namespace {
+
+using devices::Device;
+using devices::Figure;
+using nlohmann::json;
+
+double positive(const json& value) {
+  const double number = value.get<double>();
+  if (!std::isfinite(number) || !(number > 0)) throw std::invalid_argument("a figure is no number above 0");
+  return number;
+}
+
+std::vector<double> positives(const json& list, std::size_t count) {
+  std::vector<double> numbers;
+  for (const json& item : list) numbers.push_back(positive(item));
+  if (numbers.size() != count) throw std::invalid_argument("a list has not as many figures as its sizes ask for");
+  return numbers;
+}
+
+Timed timed(const json& item) {
+  return {positive(item.at("seconds")), item.at("flops").get<double>(), positive(item.at("bytes")),
+          positive(item.at("launches"))};
+}
+
+DType precision_of(const std::string& name) {
+  for (const DType type : {DType::bf16, DType::f32})
+    if (name == name_of(type)) return type;
+  throw std::invalid_argument("precision is neither bf16 nor fp32");
+}
+
+Figures parsed(const json& text) {
+  if (text.at("format") != kCalibrationFormat) throw std::invalid_argument("it is of another format");
+  Figures figures;
+  const std::string kind = text.at("kind");
+  if (kind != "cpu" && kind != "cuda") throw std::invalid_argument("kind is neither cpu nor cuda");
+  figures.kind = kind == "cpu" ? spec::TargetKind::cpu : spec::TargetKind::cuda;
+  figures.device = text.at("device");
+  figures.date = text.at("date");
+  figures.threads = text.at("threads");
+  figures.precision = precision_of(text.at("precision"));
+  figures.head_dim = text.at("head_dim");
+  figures.sequence = text.at("sequence");
+  figures.spread = text.at("spread");
+  if (figures.head_dim < 1 || figures.sequence < 1) throw std::invalid_argument("a size is not above 0");
+  figures.attention_forward = timed(text.at("attention_forward"));
+  figures.attention_backward = timed(text.at("attention_backward"));
+  positive(text.at("attention_forward").at("flops"));
+  positive(text.at("attention_backward").at("flops"));
+  if (!text.contains("products")) return figures;
+  const json& products = text.at("products");
+  figures.sizes = positives(products.at("sizes"), products.at("sizes").size());
+  if (figures.sizes.empty() || std::ranges::adjacent_find(figures.sizes, std::greater_equal<>()) != figures.sizes.end())
+    throw std::invalid_argument("the sizes of products do not ascend");
+  for (std::size_t form = 0; form < devices::kForms; ++form)
+    figures.products[form] = positives(products.at(name_of(static_cast<devices::Form>(form))),
+                                       figures.sizes.size() * figures.sizes.size() * figures.sizes.size());
+  for (const json& copy : text.at("copies"))
+    figures.copies.emplace_back(positive(copy.at("bytes")), positive(copy.at("rate")));
+  if (figures.copies.empty()) throw std::invalid_argument("it has no copies");
+  figures.launch = positive(text.at("launch"));
+  if (text.contains("kernels")) figures.kernels = timed(text.at("kernels"));
+  if (text.contains("optimizer")) figures.optimizer = timed(text.at("optimizer"));
+  return figures;
+}
+
+/// Seconds without those that the price of each launch has beside.
+double without_launches(const Timed& timed, double launch) {
+  return std::max(timed.seconds - timed.launches * launch, timed.seconds / 2);
+}
+
+class Merge {
+ public:
+  Merge(const std::vector<Figures>& all, Device base) : all_(all), device_(std::move(base)) {
+    const Figures& first = all_.front();
+    origin_ = fmt::format("measured by llmc calibrate, {}, {}", first.date, first.device);
+  }
+
+  Device run() {
+    for (const Figures& f : all_)
+      if (!f.sizes.empty()) (f.precision == DType::bf16 ? bf16_ : fp32_) = &f;
+    const Figures& whole = bf16_ ? *bf16_ : *fp32_;
+    if (device_.kind == spec::TargetKind::cpu)
+      set(Figure::processors, whole.threads, "threads of the trainers that measured");
+    copies(whole);
+    set(Figure::launch, whole.launch);
+    products();
+    attention(DType::bf16);
+    attention(DType::f32);
+    if (device_.kind == spec::TargetKind::cpu) kernels();
+    return device_;
+  }
+
+ private:
+  void set(Figure figure, double value, const std::string& how = "") {
+    device_.figures[figure] = {value, how.empty() ? origin_ : origin_ + ": " + how};
+  }
+
+  /// The largest working set that is copied at three quarters of the fastest one's rate still, and one that no cache
+  /// holds.
+  void copies(const Figures& f) {
+    double fastest = 0;
+    for (const auto& [bytes, rate] : f.copies) fastest = std::max(fastest, rate);
+    std::pair<double, double> cached = f.copies.front();
+    for (const auto& copy : f.copies)
+      if (copy.second >= 0.75 * fastest) cached = copy;
+    const auto size = [](double bytes) { return fmt::format("{:.0f} KiB read and written", bytes / 1024); };
+    set(Figure::copy, f.copies.back().second, size(f.copies.back().first));
+    set(Figure::cache, cached.first, "what is copied at 3/4 of the fastest rate still");
+    set(Figure::cache_copy, std::max(cached.second, f.copies.back().second), size(cached.first));
+  }
+
+  void products() {
+    for (const DType type : {DType::bf16, DType::f32}) {
+      const Figures* own = type == DType::bf16 ? bf16_ : fp32_;
+      const bool cpu = device_.kind == spec::TargetKind::cpu;
+      if (!own && !cpu) continue;  // a GPU's other precision keeps what it had
+      const Figures& f = own ? *own : type == DType::bf16 ? *fp32_ : *bf16_;
+      const std::string how = own ? "" : "not in this precision, taken as in the other";
+      double peak = 0, large = 0;
+      for (const std::vector<double>& rates : f.products) {
+        peak = std::max(peak, *std::ranges::max_element(rates));
+        large += 1 / rates.back();
+      }
+      const double size = f.sizes.back();
+      set(type == DType::bf16 ? Figure::product_bf16 : Figure::product_fp32,
+          static_cast<double>(devices::kForms) / large,
+          own ? fmt::format("m = n = k = {:.0f}, forward and both gradients", size) : how);
+      if (!cpu) continue;
+      set(type == DType::bf16 ? Figure::peak_bf16 : Figure::peak_fp32, peak, own ? "the fastest product" : how);
+      device_.products.from = origin_;
+      device_.products.sizes = f.sizes;
+      device_.products.of[type] = f.products;
+    }
+  }
+
+  /// By the formula of plan/price.cpp: what rate gives these seconds.
+  void attention(DType type) {
+    static constexpr Figure kOf[2][2][2] = {
+        {{Figure::attention_forward_64, Figure::attention_forward_128},
+         {Figure::attention_backward_64, Figure::attention_backward_128}},
+        {{Figure::attention_forward_64_fp32, Figure::attention_forward_128_fp32},
+         {Figure::attention_backward_64_fp32, Figure::attention_backward_128_fp32}}};
+    const double launch = device_[Figure::launch];
+    for (const int backward : {0, 1})
+      for (const int wide : {0, 1}) {
+        const std::int64_t dim = wide ? 128 : 64;
+        const Figures *own = nullptr, *other = nullptr;
+        for (const Figures& f : all_)
+          if (f.precision == type) (f.head_dim == dim ? own : other) = &f;
+        const Figures* f = own ? own : other && device_.kind == spec::TargetKind::cpu ? other : nullptr;
+        if (!f) continue;
+        const Timed& t = backward ? f->attention_backward : f->attention_forward;
+        const auto sequence = static_cast<double>(f->sequence);
+        const double scores = plan::causal_scores(device_.kind, sequence) / (0.5 * sequence * sequence);
+        set(kOf[type == DType::f32][backward][wide], t.flops * scores / without_launches(t, launch),
+            own ? fmt::format("{} tokens", f->sequence)
+                : fmt::format("at head_dim {}, taken for {}", f->head_dim, dim));
+      }
+  }
+
+  void kernels() {
+    const double launch = device_[Figure::launch];
+    const auto rate = [&](Figure figure, const std::optional<Timed>& t) {
+      if (t) set(figure, t->bytes / without_launches(*t, launch));
+    };
+    if (bf16_) rate(Figure::kernels_bf16, bf16_->kernels);
+    if (fp32_) rate(Figure::kernels_fp32, fp32_->kernels);
+    rate(Figure::kernels_optimizer, (bf16_ ? bf16_ : fp32_)->optimizer);
+  }
+
+  const std::vector<Figures>& all_;
+  Device device_;
+  std::string origin_;
+  const Figures *bf16_ = nullptr, *fp32_ = nullptr;  // with products
+};
+
+}  // namespace
+
+Figures read_figures(const std::string& text, const std::string& name) {
+  try {
+    return parsed(json::parse(text));
+  } catch (const std::exception& error) {
+    throw Failure(Exit::usage, fmt::format("{} is no file of `trainer calibrate -o FILE`: {}", name, error.what()));
+  }
+}
+
+Device apply(const std::vector<Figures>& all, Device base) {
+  const Figures* whole = nullptr;
+  for (const Figures& f : all) {
+    if (!f.sizes.empty()) {
+      if (whole && whole->sizes != f.sizes)
+        throw Failure(Exit::usage, "the files have products of different sizes: measure them with the same --sizes");
+      whole = &f;
+    }
+    if (f.device != all.front().device)
+      throw Failure(Exit::usage, fmt::format("the files are of different devices, '{}' and '{}': give those of one",
+                                             all.front().device, f.device));
+    if (f.kind != base.kind)
+      throw Failure(Exit::usage,
+                    fmt::format("the figures are of '{}', and {} is of another kind", f.device, base.name));
+  }
+  if (!whole)
+    throw Failure(Exit::usage,
+                  "none of the files has products: one has to be of `trainer calibrate` without --attention-only");
+  return Merge(all, std::move(base)).run();
+}
+
+}  // namespace llmc::calibration

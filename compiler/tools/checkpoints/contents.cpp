@@ -1,0 +1,126 @@
+#include "compiler/tools/checkpoints/contents.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <stdexcept>
+#include <tuple>
+
+#include "checkpoint/manifest.h"
+#include "checkpoint/nearby.h"
+#include "compiler/graph/llama.h"
+#include "compiler/plan/parameters.h"
+#include "error.h"
+#include "spec/fingerprint.h"
+
+namespace llmc::checkpoints {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+[[noreturn]] void refuse(const std::string& what) { throw Failure(Exit::checkpoint, what); }
+
+}  // namespace
+
+std::int64_t Tensor::elements() const {
+  return static_cast<std::int64_t>(entry->bytes()) / safetensors::dtype_bytes(entry->dtype);
+}
+
+bool holds_tensors(const std::string& file) { return file.ends_with(".safetensors"); }
+bool holds_weights(const std::string& file) { return holds_tensors(file) && file.starts_with("model"); }
+
+std::vector<safetensors::TensorSpec> expected_weights(const spec::Spec& spec) {
+  const graph::Graph graph = graph::build_llama(spec, 1);
+  std::vector<safetensors::TensorSpec> weights;
+  for (const plan::Slice& slice : plan::lay_out_parameters(graph, spec).slices) {
+    std::vector<std::int64_t> shape = {slice.cols};
+    if (slice.matrix) shape.insert(shape.begin(), slice.rows);
+    weights.push_back({slice.name, safetensors::Dtype::kF32, std::move(shape)});
+  }
+  return weights;
+}
+
+std::vector<Tensor> tensors_of(const std::vector<std::unique_ptr<safetensors::Reader>>& readers,
+                               const std::vector<safetensors::TensorSpec>& weights) {
+  std::map<std::string, std::size_t> places;
+  for (const safetensors::TensorSpec& weight : weights) places.emplace(weight.name, places.size());
+  const auto place = [&](const Tensor& tensor) {
+    const auto found = places.find(tensor.parameter);
+    return found == places.end() ? places.size() : found->second;
+  };
+  std::vector<Tensor> tensors;
+  for (const auto& reader : readers) {
+    const bool of_weights = holds_weights(reader->path().filename().string());
+    for (const safetensors::Entry& entry : reader->entries()) {
+      const std::size_t dot = of_weights ? std::string::npos : entry.name.find('.');
+      if (dot == std::string::npos)
+        tensors.push_back({entry.name, of_weights ? "" : entry.name, reader.get(), &entry});
+      else
+        tensors.push_back({entry.name.substr(dot + 1), entry.name.substr(0, dot), reader.get(), &entry});
+    }
+  }
+  std::sort(tensors.begin(), tensors.end(), [&](const Tensor& a, const Tensor& b) {
+    return std::tuple(a.moment, place(a), a.parameter) < std::tuple(b.moment, place(b), b.parameter);
+  });
+  return tensors;
+}
+
+fs::path find_checkpoint(const fs::path& named) {
+  std::error_code error;
+  if (!fs::is_directory(named, error))
+    refuse(
+        fmt::format("there is no checkpoint '{}'{}; give a checkpoint such as RUN/checkpoints/step-00000100, or a run "
+                    "folder for its newest one",
+                    named.string(), checkpoints_near(named)));
+  if (fs::is_directory(checkpoints_directory(named), error)) {
+    const std::vector<CheckpointEntry> checkpoints = list_checkpoints(named);
+    for (auto it = checkpoints.rbegin(); it != checkpoints.rend(); ++it)
+      if (!find_checkpoint_damage(*it, Depth::sizes)) return it->path;
+    refuse(fmt::format("the run '{}' has no checkpoint that is complete", named.string()));
+  }
+  if (!has_manifest(named) && !fs::exists(named / "state.json", error))
+    refuse(fmt::format(
+        "'{}' is {}{}; give a checkpoint such as RUN/checkpoints/step-00000100, or a run folder for its "
+        "newest one",
+        named.string(),
+        fs::exists(named / "config.json", error) ? "a Hugging Face model, not a checkpoint that a trainer saved"
+                                                 : "neither a run folder nor a checkpoint that a trainer saved",
+        checkpoints_near(named / "step")));
+  return named;
+}
+
+spec::Values read_spec(const fs::path& checkpoint) {
+  const fs::path path = checkpoint / "spec.yaml";
+  try {
+    return spec::read_values(read_checkpoint_spec(checkpoint), path.string());
+  } catch (const std::invalid_argument& error) {
+    refuse(
+        fmt::format("'{}' is not the spec that a trainer writes into a checkpoint: {}", path.string(), error.what()));
+  }
+}
+
+Contents open(const fs::path& checkpoint) {
+  if (const auto damage = find_damage(checkpoint, Depth::sizes))
+    refuse(fmt::format("checkpoint '{}' is damaged: {}; `llmc checkpoint verify` says more", checkpoint.string(),
+                       *damage));
+  Contents contents{.path = checkpoint,
+                    .state = read_train_state(checkpoint),
+                    .values = read_spec(checkpoint),
+                    .files = read_manifest(checkpoint),
+                    .readers = {},
+                    .tensors = {}};
+  if (spec::model_fingerprint(contents.values.spec) != contents.state.model_fingerprint)
+    refuse(
+        fmt::format("checkpoint '{}' is damaged: the model of its spec.yaml is not the one whose fingerprint "
+                    "state.json has",
+                    checkpoint.string()));
+  for (const FileRecord& file : contents.files)
+    if (holds_tensors(file.name))
+      contents.readers.push_back(std::make_unique<safetensors::Reader>(checkpoint / file.name));
+  contents.tensors = tensors_of(contents.readers, expected_weights(contents.values.spec));
+  return contents;
+}
+
+}  // namespace llmc::checkpoints

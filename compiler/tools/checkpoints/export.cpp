@@ -1,0 +1,208 @@
+#include "compiler/tools/checkpoints/export.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/manifest.h"
+#include "checkpoint/shards.h"
+#include "compiler/spec/huggingface.h"
+#include "compiler/tools/checkpoints/blocks.h"
+#include "compiler/tools/checkpoints/contents.h"
+#include "compiler/tools/checkpoints/export_tokenizer.h"
+#include "compiler/tools/checkpoints/listing.h"
+#include "compiler/tools/checkpoints/verify.h"
+#include "compiler/tools/dataset/info.h"
+#include "compiler/tools/dataset/pending_folder.h"
+#include "device/math.h"
+#include "device/types.h"
+#include "error.h"
+#include "files/disk.h"
+#include "run/run_folder.h"
+#include "spec/model_config.h"
+#include "spec/print.h"
+#include "spec/source.h"
+
+namespace llmc::checkpoints {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr Writer kExportWriter{Exit::checkpoint, "-o"};
+
+/// Opens what verify() finds nothing wrong with: every tensor of the model is there.
+Contents open_sound(const fs::path& path) {
+  const Verdict verdict = verify(path);
+  if (!verdict.damage.empty()) {
+    const Damage& first = verdict.damage.front();
+    throw Failure(Exit::checkpoint,
+                  fmt::format("checkpoint '{}' is damaged: {}: {}{}; export another one", path.string(), first.file,
+                              first.tensor.empty() ? "" : "tensor " + first.tensor + ": ", first.what));
+  }
+  return open(path);
+}
+
+void append(safetensors::Writer& writer, const Tensor& tensor, DType dtype) {
+  std::vector<bf16> rounded;
+  for_each_block(*tensor.reader, *tensor.entry, [&](std::span<const float> values) {
+    if (dtype == DType::f32) return writer.append(values.data(), values.size_bytes());
+    rounded.resize(values.size());
+    std::transform(values.begin(), values.end(), rounded.begin(), [](float value) { return from_float<bf16>(value); });
+    writer.append(rounded.data(), rounded.size() * sizeof(bf16));
+  });
+}
+
+/// The weights into `folder`, in files of at most `shard_bytes`, in the order of the forward pass.
+void write_weights(const fs::path& folder, const std::vector<Tensor>& weights, DType dtype, std::int64_t shard_bytes,
+                   Exported& result) {
+  const safetensors::Dtype stored = dtype == DType::f32 ? safetensors::Dtype::kF32 : safetensors::Dtype::kBF16;
+  std::vector<std::int64_t> sizes;
+  for (const Tensor& weight : weights) {
+    result.parameters += weight.elements();
+    sizes.push_back(bytes_of(dtype, weight.elements()));
+    result.bytes += sizes.back();
+  }
+  const std::vector<std::size_t> counts = split_tensors(sizes, shard_bytes);
+  std::map<std::string, std::string> files;
+  std::span<const Tensor> rest = weights;
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    const std::string file = shard_name("model", i, counts.size());
+    std::vector<safetensors::TensorSpec> specs;
+    std::map<std::string, const Tensor*> by_name;
+    for (const Tensor& weight : rest.first(counts[i])) {
+      specs.push_back({weight.name(), stored, weight.entry->shape});
+      by_name[weight.name()] = &weight;
+      files[weight.name()] = file;
+    }
+    safetensors::Writer writer(folder / file, specs, kExportWriter);
+    for (const safetensors::Entry& entry : writer.entries()) append(writer, *by_name.at(entry.name), dtype);
+    writer.finish();
+    rest = rest.subspan(counts[i]);
+  }
+  result.files = static_cast<std::int64_t>(counts.size());
+  if (counts.size() > 1) write_small_file(folder, kModelIndex, model_index(files, result.bytes), kExportWriter);
+}
+
+std::string generation_config(const std::optional<ModelTokenizer>& tokenizer) {
+  // No max_length: it counts the prompt, and a reader that goes by it writes nothing after a long one.
+  nlohmann::ordered_json config = nlohmann::ordered_json::object();
+  if (tokenizer && tokenizer->eos) {
+    config["eos_token_id"] = *tokenizer->eos;
+    config["pad_token_id"] = *tokenizer->eos;
+  }
+  return config.dump(2) + "\n";
+}
+
+std::string model_card(const std::string& name, const Contents& contents, const Exported& exported,
+                       const std::optional<ModelTokenizer>& tokenizer) {
+  using data::grouped;
+  const spec::Spec& spec = contents.values.spec;
+  const fs::path run = run_of(contents.path);
+  const std::optional<double> loss = run.empty() ? std::nullopt : validation_loss(run, contents.state.step);
+  const std::string unloaded = spec::not_loaded(spec.model);
+  std::string text = fmt::format(
+      R"(---
+library_name: transformers
+pipeline_tag: text-generation
+---
+
+# {}
+
+A {} model, trained by llmc.
+
+| | |
+|---|---|
+| parameters | {} |
+| weights | {} |
+| steps | {} |
+| tokens trained on | {} |
+| context | {} tokens |
+)",
+      name, spec.model.qk_norm ? "Qwen 3" : "Llama", grouped(exported.parameters),
+      exported.dtype == DType::f32 ? "fp32, as they were trained"
+                                   : "bf16, rounded to nearest, ties to even, from the trained fp32",
+      grouped(contents.state.step), grouped(static_cast<std::int64_t>(contents.state.position.tokens)),
+      grouped(spec.batch.sequence_length));
+  if (loss) text += fmt::format("| validation loss | {:.4f} nats a token |\n", *loss);
+  text += tokenizer ? fmt::format("| tokenizer | {}, {} tokens |\n", tokenizer->name, grouped(tokenizer->tokens))
+                    : "| tokenizer | none: the model takes token ids |\n";
+  if (!unloaded.empty()) text += fmt::format("\nIts {}: version 4 does.\n", unloaded);
+  text += R"(
+```python
+from transformers import AutoModelForCausalLM
+model = AutoModelForCausalLM.from_pretrained("PATH/OF/THIS/FOLDER")
+```
+
+## Spec
+
+What the weights were made by, resolved; the model alone is in `config.json`.
+
+```yaml
+)";
+  text += spec::to_yaml(contents.values, [](const spec::Key& key) { return !key.aside; });
+  return text + "```\n";
+}
+
+}  // namespace
+
+namespace {
+
+/// Refuses a folder in which a trainer keeps checkpoints, and removes what it no longer keeps.
+void check_out(const fs::path& out) {
+  const fs::path target = disk::weakly_canonical(disk::absolute(out, Exit::checkpoint), Exit::checkpoint);
+  for (fs::path folder = target; folder.has_relative_path(); folder = folder.parent_path()) {
+    const fs::path run = folder.filename() == "checkpoints" ? folder.parent_path() : fs::path();
+    const bool checkpoint = has_manifest(folder);
+    if (checkpoint || (!run.empty() && (RunFolder::holds_run(run) || !list_checkpoints(run).empty())))
+      throw Failure(Exit::checkpoint,
+                    fmt::format("-o '{}' lies in {} '{}', whose files are the trainer's; choose a folder elsewhere, "
+                                "such as -o {}-model",
+                                out.string(), checkpoint ? "the checkpoint" : "a run's", folder.string(),
+                                spec::printable(out.filename().string())));
+  }
+}
+
+}  // namespace
+
+Exported export_model(const ExportOptions& options) {
+  check_out(options.out);
+  data::PendingFolder folder(options.out, kExportWriter, [](const fs::path& entry) {
+    throw Failure(Exit::checkpoint,
+                  fmt::format("'{}' is not empty: it holds {}; choose another -o", entry.parent_path().string(),
+                              spec::in_quotes(entry.filename().string())));
+  });
+  const Contents contents = open_sound(options.checkpoint);
+  const FoundTokenizer found = find_tokenizer(contents, options.tokenizer);
+  const spec::Spec& spec = contents.values.spec;
+  Exported exported{.dtype = options.dtype.value_or(spec.compute),
+                    .tokenizer = "",
+                    .looked_for = found.looked_for,
+                    .not_loaded = spec::not_loaded(spec.model)};
+  std::vector<Tensor> weights;
+  for (const Tensor& tensor : contents.tensors)
+    if (tensor.moment.empty()) weights.push_back(tensor);
+  write_weights(folder.path(), weights, exported.dtype, options.shard_bytes, exported);
+
+  const auto write = [&](const char* name, const std::string& text) {
+    write_small_file(folder.path(), name, text, kExportWriter);
+  };
+  write("config.json", spec::config_json(spec, {.dtype = exported.dtype,
+                                                .eos = found.tokenizer ? found.tokenizer->eos : std::nullopt}));
+  write("generation_config.json", generation_config(found.tokenizer));
+  if (found.tokenizer) {
+    exported.tokenizer = found.tokenizer->file.string();
+    write(found.tokenizer->name, found.tokenizer->model);
+    write("tokenizer_config.json", found.tokenizer->config);
+  }
+  const std::string name =
+      disk::absolute(options.out / "", kExportWriter.exit).lexically_normal().parent_path().filename().string();
+  write("README.md", model_card(spec::printable(name), contents, exported, found.tokenizer));
+  folder.publish();
+  return exported;
+}
+
+}  // namespace llmc::checkpoints

@@ -1,0 +1,254 @@
+#include "compiler/tools/checkpoints/verify.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <map>
+#include <set>
+
+#include "checkpoint/manifest.h"
+#include "checkpoint/parameter_stream.h"
+#include "checkpoint/retention.h"
+#include "checkpoint/shards.h"
+#include "compiler/tools/checkpoints/blocks.h"
+#include "compiler/tools/checkpoints/contents.h"
+#include "compiler/tools/dataset/info.h"
+#include "compiler/tools/report/plan_report.h"
+#include "error.h"
+#include "files/disk.h"
+#include "spec/fingerprint.h"
+#include "text/plural.h"
+
+namespace llmc::checkpoints {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+using Readers = std::vector<std::unique_ptr<safetensors::Reader>>;
+using Weights = std::vector<safetensors::TensorSpec>;
+
+constexpr std::int64_t kTensorsShown = 8;  // of a file that is cut short, all after the cut are missing
+
+/// The header that a safetensors file had before it was cut; nothing where that cannot be read.
+std::vector<safetensors::Entry> entries_of_cut_file(const fs::path& path, std::uint64_t bytes_before) {
+  std::ifstream file = disk::open(path);
+  std::uint64_t header_bytes = 0;
+  if (!file.read(reinterpret_cast<char*>(&header_bytes), sizeof header_bytes)) return {};
+  if (header_bytes > safetensors::kMaxHeaderBytes || header_bytes + sizeof header_bytes > bytes_before) return {};
+  std::string json(header_bytes, '\0');
+  if (!file.read(json.data(), static_cast<std::streamsize>(json.size()))) return {};
+  try {
+    return safetensors::parse_header(json, bytes_before - header_bytes - sizeof header_bytes).entries;
+  } catch (const std::invalid_argument&) {
+    return {};
+  }
+}
+
+class Verification {
+ public:
+  explicit Verification(const fs::path& path) { verdict_.path = path; }
+
+  Verdict run() {
+    std::vector<FileRecord> files;
+    try {
+      files = read_manifest(verdict_.path);
+    } catch (const Failure& failure) {
+      add("manifest.json", "", failure.what());
+      return std::move(verdict_);
+    }
+    for (const std::string& name : missing_records(files)) add(name, "", "the manifest does not list it");
+    Readers readers;
+    bool opened = true;
+    for (const FileRecord& file : files) opened &= check_file(file, readers);
+    find_strangers(files);
+    check_state();
+    if (const auto weights = check_spec(); weights && opened) check_tensors(*weights, readers);
+    return std::move(verdict_);
+  }
+
+ private:
+  void add(const std::string& file, const std::string& tensor, const std::string& what) {
+    verdict_.damage.push_back({file, tensor, what});
+  }
+
+  /// Whether its tensors can be looked at.
+  bool check_file(const FileRecord& file, Readers& readers) {
+    const fs::path path = verdict_.path / file.name;
+    ++verdict_.files;
+    verdict_.bytes += static_cast<std::int64_t>(file.bytes);
+    std::optional<std::string> damage;
+    try {
+      damage = find_file_damage(verdict_.path, file, Depth::checksums);
+    } catch (const Failure& failure) {
+      add(file.name, "", failure.what());
+      return false;
+    }
+    if (damage) add(file.name, "", "it " + *damage);
+    if (!holds_tensors(file.name)) return true;
+    try {
+      readers.push_back(std::make_unique<safetensors::Reader>(path));
+    } catch (const Failure& failure) {
+      std::error_code error;
+      const std::uint64_t bytes = fs::file_size(path, error);
+      if (!damage) add(file.name, "", failure.what());
+      if (!error && bytes < file.bytes) find_cut_tensors(file, bytes);
+      return false;
+    }
+    const safetensors::Reader& reader = *readers.back();
+    verdict_.tensors += static_cast<std::int64_t>(reader.entries().size());
+    if (damage) find_altered_tensors(file.name, reader);
+    return true;
+  }
+
+  void find_cut_tensors(const FileRecord& file, std::uint64_t bytes) {
+    const std::vector<safetensors::Entry> entries = entries_of_cut_file(verdict_.path / file.name, file.bytes);
+    if (entries.empty()) return;
+    const std::uint64_t data = file.bytes - entries.back().end, left = bytes < data ? 0 : bytes - data;
+    for (const safetensors::Entry& entry : entries)
+      if (entry.end > left)
+        add(file.name, entry.name,
+            entry.begin >= left ? "it is not there"
+                                : fmt::format("only {} of its {} bytes are there", left - entry.begin, entry.bytes()));
+  }
+
+  /// A checksum is of a whole file. What a trainer never writes says where it was altered.
+  void find_altered_tensors(const std::string& file, const safetensors::Reader& reader) {
+    for (const safetensors::Entry& entry : reader.entries()) {
+      if (entry.dtype != safetensors::Dtype::kF32) continue;
+      std::int64_t wrong = 0;
+      for_each_block(reader, entry, [&](std::span<const float> values) {
+        wrong += std::count_if(values.begin(), values.end(), [](float value) { return !std::isfinite(value); });
+      });
+      if (wrong) add(file, entry.name, fmt::format("{} of its values {} not finite", wrong, wrong == 1 ? "is" : "are"));
+    }
+  }
+
+  void find_strangers(const std::vector<FileRecord>& files) {
+    std::error_code error;
+    for (fs::directory_iterator it(verdict_.path, error), end; !error && it != end; it.increment(error)) {
+      const std::string name = it->path().filename().string();
+      if (name != "manifest.json" &&
+          std::none_of(files.begin(), files.end(), [&](const FileRecord& file) { return file.name == name; }))
+        verdict_.strangers.push_back(name);
+    }
+    std::sort(verdict_.strangers.begin(), verdict_.strangers.end());
+  }
+
+  void check_state() {
+    try {
+      state_ = read_train_state(verdict_.path);
+    } catch (const Failure& failure) {
+      add("state.json", "", failure.what());
+      return;
+    }
+    const std::string name = disk::absolute(verdict_.path, Exit::checkpoint).lexically_normal().filename().string();
+    if (name.starts_with(kCheckpointPrefix) && name != checkpoint_name(state_->step))
+      add("state.json", "", fmt::format("it is of step {}, and the folder is '{}'", state_->step, name));
+  }
+
+  /// What the tensors of its model are.
+  std::optional<Weights> check_spec() {
+    try {
+      const spec::Values values = read_spec(verdict_.path);
+      if (state_ && spec::model_fingerprint(values.spec) != state_->model_fingerprint) {
+        add("spec.yaml", "", "its model is not the one whose fingerprint state.json has");
+        return {};
+      }
+      return expected_weights(values.spec);
+    } catch (const Failure& failure) {
+      add("spec.yaml", "", failure.what());
+      return {};
+    }
+  }
+
+  void check_tensors(const Weights& weights, const Readers& readers) {
+    std::map<std::string, std::map<std::string, const Tensor*>> found = {{"", {}}};  // by moment, then parameter
+    const std::vector<Tensor> tensors = tensors_of(readers, weights);
+    for (const Tensor& tensor : tensors)
+      if (!found[tensor.moment].emplace(tensor.parameter, &tensor).second)
+        add(tensor.file(), tensor.name(), "it stands twice");
+    for (auto& [moment, of_parameter] : found) {
+      const std::string prefix = moment.empty() ? "" : moment + ".", file = moment.empty() ? "model" : "optimizer";
+      for (const safetensors::TensorSpec& weight : weights) {
+        const auto node = of_parameter.extract(weight.name);
+        if (node.empty()) {
+          add(file + ".safetensors", prefix + weight.name, "no file holds it");
+          continue;
+        }
+        const Tensor& tensor = *node.mapped();
+        if (tensor.entry->dtype != weight.dtype || tensor.entry->shape != weight.shape)
+          add(tensor.file(), tensor.name(),
+              fmt::format("it is {} {}, and the spec says {} {}", safetensors::dtype_name(tensor.entry->dtype),
+                          shape_text(tensor.entry->shape), safetensors::dtype_name(weight.dtype),
+                          shape_text(weight.shape)));
+      }
+      for (const auto& [name, tensor] : of_parameter) add(tensor->file(), tensor->name(), "the spec's model has none");
+    }
+    if (found.size() == 1) add("optimizer.safetensors", "", "no file holds what the optimizer keeps");
+    check_index(tensors);
+  }
+
+  /// The index that loaders of several files go by.
+  void check_index(const std::vector<Tensor>& tensors) {
+    const std::string name = kModelIndex;
+    std::set<std::string> weight_files;
+    for (const Tensor& tensor : tensors)
+      if (tensor.moment.empty()) weight_files.insert(tensor.file());
+    if (weight_files.size() < 2) return;
+    try {
+      const nlohmann::json index = nlohmann::json::parse(read_small_file(verdict_.path / name, 64u << 20));
+      for (const Tensor& tensor : tensors)
+        if (tensor.moment.empty() && index.at("weight_map").value(tensor.name(), "") != tensor.file())
+          add(name, tensor.name(), fmt::format("it is in {}, and the index says otherwise", tensor.file()));
+    } catch (const Failure& failure) {
+      add(name, "", failure.what());
+    } catch (const nlohmann::json::exception&) {
+      add(name, "", "it is no index of tensors");
+    }
+  }
+
+  Verdict verdict_;
+  std::optional<TrainState> state_;
+};
+
+}  // namespace
+
+Verdict verify(const fs::path& checkpoint) { return Verification(checkpoint).run(); }
+
+std::string verdict_text(const Verdict& verdict) {
+  if (verdict.damage.empty())
+    return fmt::format("{}: complete ({} file{}, {}, {} tensor{})\n", verdict.path.string(), verdict.files,
+                       plural(verdict.files), report::human_bytes(static_cast<double>(verdict.bytes)),
+                       data::grouped(verdict.tensors), plural(verdict.tensors));
+  std::string text = fmt::format("{}: damaged\n", verdict.path.string());
+  std::map<std::string, std::int64_t> tensors;  // named of a file
+  for (const Damage& damage : verdict.damage) {
+    if (damage.tensor.empty())
+      text += fmt::format("  {}: {}\n", damage.file, damage.what);
+    else if (++tensors[damage.file] <= kTensorsShown)
+      text += fmt::format("  {}: tensor {}: {}\n", damage.file, damage.tensor, damage.what);
+  }
+  for (const auto& [file, count] : tensors)
+    if (count > kTensorsShown)
+      text += fmt::format("  {}: {} more tensor{}; --json names all\n", file, count - kTensorsShown,
+                          plural(count - kTensorsShown));
+  return text;
+}
+
+nlohmann::ordered_json verdict_json(const Verdict& verdict) {
+  using Json = nlohmann::ordered_json;
+  Json damage = Json::array();
+  for (const Damage& one : verdict.damage) {
+    Json entry = {{"file", one.file}, {"what", one.what}};
+    if (!one.tensor.empty()) entry["tensor"] = one.tensor;
+    damage.push_back(std::move(entry));
+  }
+  return {{"path", verdict.path.string()}, {"complete", verdict.damage.empty()}, {"files", verdict.files},
+          {"bytes", verdict.bytes},        {"tensors", verdict.tensors},         {"damage", std::move(damage)},
+          {"strangers", verdict.strangers}};
+}
+
+}  // namespace llmc::checkpoints

@@ -1,0 +1,316 @@
+#include "compiler/tools/dataset/builder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <thread>
+
+#include "compiler/tools/dataset/corpus.h"
+#include "compiler/tools/dataset/pending_folder.h"
+#include "compiler/tools/dataset/read_tokenizer.h"
+#include "compiler/tools/dataset/split.h"
+#include "compiler/tools/dataset/train_tokenizer.h"
+#include "data/glob.h"
+#include "data/tokenizer.h"
+#include "error.h"
+#include "files/disk.h"
+#include "host/limits.h"
+#include "text/plural.h"
+
+namespace llmc::data {
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::size_t kBatchBytes = 4 << 20;  // text that is encoded at once
+
+void check_options(const BuildOptions& options) {
+  const auto fail = [](const std::string& what) { throw Failure(Exit::usage, what); };
+  if (options.from.empty()) fail("nothing to read; give files or directories with --from");
+  const bool train = options.tokenizer.empty();
+  if (train && options.vocab_size == 0)
+    fail("no vocabulary; write --vocab-size N to train a tokenizer, or --tokenizer to use one that is there");
+  if (!train && (options.vocab_size != 0 || options.sample_bytes != 0))
+    fail("--tokenizer is used as it is; leave --vocab-size and --sample-bytes out");
+  if (train && (options.vocab_size < kMinVocabSize || options.vocab_size > kMaxVocabSize))
+    fail(fmt::format("--vocab-size {} is out of range; write {} to {}", options.vocab_size, kMinVocabSize,
+                     kMaxVocabSize));
+  if (!(options.validation >= 0 && options.validation <= 0.5))
+    fail(fmt::format("a validation part of {} is out of range; write 0 to 0.5", options.validation));
+  if (options.shard_tokens < 1 || options.shard_tokens > 0x7fffffff)
+    fail(fmt::format("{} tokens a shard are out of range; write 1 to {}", options.shard_tokens, 0x7fffffff));
+  if (options.sample_bytes < 0) fail("the sample for the tokenizer cannot be negative");
+  if (options.text_field.empty()) fail("--text-field is empty; name the field of a .jsonl line that holds its text");
+  if (options.out.empty()) fail("no output folder; write -o DIR");
+}
+
+struct Document {
+  std::string text;
+  bool validation = false, changed = false;  // changed: decodes to other text
+  std::vector<std::int32_t> tokens;
+};
+
+/// Encodes a batch on several threads and checks every document by decoding it. Order is kept by the batch.
+void encode(std::vector<Document>& batch, const Tokenizer& tokenizer, int threads) {
+  std::atomic<std::size_t> next = 0;
+  std::vector<std::exception_ptr> errors(static_cast<std::size_t>(threads));
+  const auto work = [&](std::exception_ptr& error) {
+    try {
+      for (std::size_t i; (i = next++) < batch.size();) {
+        Document& document = batch[i];
+        document.tokens = tokenizer.encode(document.text);
+        document.changed = tokenizer.decode(document.tokens) != document.text;
+        if (document.changed && tokenizer.exact())
+          throw Failure(Exit::internal, "a document does not survive encoding and decoding");
+        document.tokens.push_back(tokenizer.separator_id());
+      }
+    } catch (...) {
+      error = std::current_exception();
+    }
+  };
+  {
+    std::vector<std::jthread> helpers;
+    for (std::size_t i = 1; i < std::min(errors.size(), batch.size()); ++i)
+      helpers.emplace_back([&, i] { work(errors[i]); });
+    work(errors[0]);
+  }
+  for (const std::exception_ptr& error : errors)
+    if (error) std::rethrow_exception(error);
+}
+
+void check_round_trip(const Tokenizer& tokenizer) {
+  std::string all_bytes;
+  for (int byte = 0; byte < 256; ++byte) all_bytes += static_cast<char>(byte);
+  if (tokenizer.decode(tokenizer.encode(all_bytes)) != all_bytes)
+    throw Failure(Exit::internal, "the tokenizer does not keep every byte");
+}
+
+void write_file(const fs::path& path, std::string_view text) {
+  DurableFile file(path, kDataWriter);
+  file.write(text);
+  file.finish();
+}
+
+nlohmann::ordered_json side_json(const SideSummary& side) {
+  nlohmann::ordered_json shards = nlohmann::ordered_json::array();
+  for (const ShardSummary& shard : side.shards) shards.push_back({{"file", shard.file}, {"tokens", shard.tokens}});
+  return {{"documents", side.documents}, {"bytes", side.bytes}, {"tokens", side.tokens}, {"shards", shards}};
+}
+
+/// The second pass: encodes every document into its side's shards.
+class Encoder {
+ public:
+  Encoder(const BuildOptions& options, const Tokenizer& tokenizer, const Split& split, const fs::path& folder,
+          std::int64_t total_bytes, BuildResult& result)
+      : options_(options),
+        tokenizer_(tokenizer),
+        split_(split),
+        total_bytes_(total_bytes),
+        result_(result),
+        train_(folder, "train", tokenizer.vocab_size() > 65536, options.shard_tokens),
+        validation_(folder, "val", tokenizer.vocab_size() > 65536, options.shard_tokens),
+        threads_(options.threads > 0 ? options.threads : HostLimits().processors()) {}
+
+  void add(std::string text) {
+    if (split_.cuts()) {
+      const std::size_t cut = split_.cut(text);
+      push(text.substr(cut), true);
+      text.resize(cut);
+      push(std::move(text), false);
+    } else {
+      const bool validation = split_.is_validation(text);
+      push(std::move(text), validation);
+    }
+    if (pending_bytes_ >= kBatchBytes) flush();
+  }
+
+  void finish() {
+    flush();
+    result_.train.shards = train_.finish();
+    result_.validation.shards = validation_.finish();
+  }
+
+ private:
+  void push(std::string text, bool validation) {
+    if (text.empty()) return;
+    pending_bytes_ += text.size();
+    batch_.push_back({std::move(text), validation, false, {}});
+  }
+
+  void flush() {
+    encode(batch_, tokenizer_, threads_);
+    for (const Document& document : batch_) {
+      SideSummary& side = document.validation ? result_.validation : result_.train;
+      ++side.documents;
+      result_.changed_documents += document.changed;
+      side.bytes += static_cast<std::int64_t>(document.text.size());
+      side.tokens += static_cast<std::int64_t>(document.tokens.size());
+      (document.validation ? validation_ : train_).append(document.tokens);
+    }
+    done_bytes_ += static_cast<std::int64_t>(pending_bytes_);
+    batch_.clear();
+    pending_bytes_ = 0;
+    if (options_.progress) options_.progress({BuildStage::encoding, done_bytes_, total_bytes_});
+  }
+
+  const BuildOptions& options_;
+  const Tokenizer& tokenizer_;
+  const Split& split_;
+  std::int64_t total_bytes_, done_bytes_ = 0;
+  BuildResult& result_;
+  ShardWriter train_, validation_;
+  int threads_;
+  std::vector<Document> batch_;
+  std::size_t pending_bytes_ = 0;
+};
+
+}  // namespace
+
+double BuildResult::bytes_per_token() const {
+  const std::int64_t tokens = train.tokens + validation.tokens;
+  return tokens == 0 ? 0 : static_cast<double>(train.bytes + validation.bytes) / static_cast<double>(tokens);
+}
+
+namespace {
+
+/// Throws where a folder that is to become a data set holds anything else, or one that is not to be replaced.
+void check_replaced(const std::filesystem::path& entry, bool replace) {
+  const std::string name = entry.filename().string(), folder = entry.parent_path().string();
+  const bool ours = name == "tokenizer.model" || name == "dataset.json" || matches_pattern("train-?????.bin", name) ||
+                    matches_pattern("val-?????.bin", name);
+  if (!ours || !disk::is_file(entry, Exit::data))
+    throw Failure(Exit::data,
+                  fmt::format("'{}' holds '{}', which is no part of a data set; choose another -o", folder, name));
+  if (!replace)
+    throw Failure(Exit::data,
+                  fmt::format("'{}' holds a data set; write --force to replace it, or choose another -o", folder));
+}
+
+}  // namespace
+
+BuildResult build_dataset(const BuildOptions& options) {
+  check_options(options);
+  // Before the long work: an -o that cannot be is said at once.
+  PendingFolder folder(options.out, kDataWriter,
+                       [&](const std::filesystem::path& entry) { check_replaced(entry, options.force); });
+  const auto [files, passed_over] = find_corpus_files(options.from, options.globs);
+  const auto report = [&](BuildStage stage, std::int64_t bytes, std::int64_t total) {
+    if (options.progress) options.progress({stage, bytes, total});
+  };
+
+  std::string model;
+  std::optional<Tokenizer> tokenizer;
+  if (!options.tokenizer.empty()) {
+    model = read_tokenizer(options.tokenizer);
+    tokenizer.emplace(model, options.tokenizer.string());
+    if (!tokenizer->encodes())
+      throw Failure(
+          Exit::data,
+          fmt::format("'{}' is a tokenizer.json, by which llmc decodes and does not encode; tokens/hf_to_shards.py "
+                      "makes shards with its own library (docs/data-from-hugging-face.md), or give a "
+                      "sentencepiece model",
+                      options.tokenizer.string()));
+    if (tokenizer->separator_id() < 0)
+      throw Failure(Exit::data, fmt::format("'{}': has neither an eos nor a bos token, so nothing would end a document",
+                                            options.tokenizer.string()));
+  }
+
+  const std::int64_t sample_bytes = options.sample_bytes > 0
+                                        ? options.sample_bytes
+                                        : std::clamp<std::int64_t>(options.vocab_size << 10, 4 << 20, 256 << 20);
+  Split split(options.validation, options.seed);
+  TextSample sample(static_cast<std::size_t>(sample_bytes), options.seed);
+  std::int64_t seen = 0;
+  const CorpusCounts counts = for_each_document(files, options.text_field, [&](std::string text) {
+    if (!split.add(text) && !tokenizer) sample.add(text);
+    seen += static_cast<std::int64_t>(text.size());
+    report(BuildStage::reading, seen, 0);
+  });
+  split.finish();
+  if (counts.documents == 0 && counts.skipped.empty())
+    throw Failure(Exit::data, fmt::format("no text in {} file{}: all are empty", counts.files, plural(counts.files)));
+  if (counts.documents == 0)
+    throw Failure(
+        Exit::data,
+        fmt::format("no text in {} file{} ({} file{} and {} line{} of .jsonl skipped; {}: {})", counts.files,
+                    plural(counts.files), counts.skipped_files, plural(counts.skipped_files), counts.skipped_lines,
+                    plural(counts.skipped_lines), counts.skipped[0].where, counts.skipped[0].why));
+
+  if (!tokenizer) {
+    report(BuildStage::training_tokenizer, 0, sample_bytes);
+    std::vector<std::string> passages = sample.take();
+    if (passages.empty()) {  // every document fell to validation by its hash, and one of them is moved to training
+      for_each_document(files, options.text_field, [&](std::string text) {
+        if (!split.is_validation(text)) sample.add(text);
+      });
+      passages = sample.take();
+    }
+    model = train_tokenizer(std::move(passages), options.vocab_size);
+    tokenizer.emplace(model, "the trained tokenizer");
+    if (!tokenizer->exact()) throw Failure(Exit::internal, "the trained tokenizer is not byte-exact");
+  }
+  if (tokenizer->exact()) check_round_trip(*tokenizer);
+  write_file(folder.path() / "tokenizer.model", model);
+
+  BuildResult result;
+  result.vocab_size = tokenizer->vocab_size();
+  result.separator_id = tokenizer->separator_id();
+  result.byte_exact = tokenizer->exact();
+  if (!options.tokenizer.empty()) result.tokenizer_checksum = checksum_of(model);
+  result.files = counts.files;
+  result.skipped_files = counts.skipped_files;
+  result.skipped_lines = counts.skipped_lines;
+  result.skipped = counts.skipped;
+  if (options.globs.empty()) result.passed_over = passed_over;
+  result.single_document_cut = split.cuts();
+  Encoder encoder(options, *tokenizer, split, folder.path(), counts.bytes, result);
+  Split again(options.validation, options.seed);
+  for_each_document(files, options.text_field, [&](std::string text) {
+    again.add(text);
+    encoder.add(std::move(text));
+  });
+  encoder.finish();
+  if (again.digest() != split.digest())
+    throw Failure(Exit::data, "the text changed while it was read; try again when nothing writes to it");
+  write_file(folder.path() / "dataset.json", dataset_json(result, options));
+  folder.publish();
+  return result;
+}
+
+std::string dataset_json(const BuildResult& result, const BuildOptions& options) {
+  // Nothing about where and when: equal text and options, equal bytes.
+  nlohmann::ordered_json made_with = {{"globs", options.globs}, {"text_field", options.text_field}};
+  if (result.tokenizer_checksum.empty()) {
+    made_with["vocab_size"] = options.vocab_size;
+    made_with["sample_bytes"] = options.sample_bytes;
+  } else {
+    made_with["tokenizer_xxh3"] = result.tokenizer_checksum;
+  }
+  made_with["validation"] = options.validation;
+  made_with["shard_tokens"] = options.shard_tokens;
+  made_with["seed"] = options.seed;
+  const nlohmann::ordered_json json = {{"format", "llmc-dataset"},
+                                       {"version", 1},
+                                       {"tokenizer", "tokenizer.model"},
+                                       {"vocab_size", result.vocab_size},
+                                       {"separator_id", result.separator_id},
+                                       {"byte_exact", result.byte_exact},
+                                       {"changed_documents", result.changed_documents},
+                                       {"token_type", result.vocab_size > 65536 ? "uint32" : "uint16"},
+                                       {"bytes_per_token", result.bytes_per_token()},
+                                       {"files", result.files},
+                                       {"skipped_files", result.skipped_files},
+                                       {"skipped_lines", result.skipped_lines},
+                                       {"passed_over", result.passed_over},
+                                       {"single_document_cut", result.single_document_cut},
+                                       {"train", side_json(result.train)},
+                                       {"validation", side_json(result.validation)},
+                                       {"options", made_with}};
+  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace llmc::data

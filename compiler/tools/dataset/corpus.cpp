@@ -1,0 +1,275 @@
+#include "compiler/tools/dataset/corpus.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "data/glob.h"
+#include "error.h"
+#include "files/disk.h"
+#include "files/git_lfs.h"
+#include "text/plural.h"
+#include "text/utf8.h"
+
+namespace llmc::data {
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::array kExtensions = std::to_array<std::string_view>(
+    {".txt", ".md",  ".rst",  ".tex", ".jsonl", ".py",  ".pyi",  ".c",     ".h",   ".cc",   ".cpp", ".cxx",   ".hpp",
+     ".hh",  ".cu",  ".cuh",  ".rs",  ".go",    ".js",  ".ts",   ".jsx",   ".tsx", ".java", ".kt",  ".scala", ".swift",
+     ".cs",  ".rb",  ".pl",   ".pm",  ".php",   ".lua", ".r",    ".jl",    ".hs",  ".ml",   ".mli", ".clj",   ".ex",
+     ".exs", ".erl", ".lisp", ".scm", ".el",    ".sh",  ".bash", ".cmake", ".sql", ".zig",  ".f90", ".asm",   ".s"});
+
+std::string extension_of(const fs::path& name) {
+  std::string extension = name.extension().string();
+  for (char& c : extension) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return extension;
+}
+
+bool wanted(const std::string& name, const std::vector<std::string>& globs) {
+  if (globs.empty()) return std::ranges::find(kExtensions, extension_of(name)) != kExtensions.end();
+  return std::ranges::any_of(globs, [&](const std::string& glob) { return matches_pattern(glob, name); });
+}
+
+/// By the bytes of their paths, each once.
+void sort_and_unite(std::vector<fs::path>& files) {
+  for (fs::path& file : files) file = file.lexically_normal();
+  std::ranges::sort(files, {}, [](const fs::path& path) -> const std::string& { return path.native(); });
+  const auto repeated = std::ranges::unique(files);
+  files.erase(repeated.begin(), repeated.end());
+}
+
+void find_in_directory(const fs::path& folder, const std::vector<std::string>& globs, std::vector<fs::path>& files,
+                       std::vector<fs::path>& others) {
+  std::error_code error;
+  for (fs::recursive_directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (name.front() == '.') {
+      entry.disable_recursion_pending();
+    } else if (std::error_code ignored; !entry->is_regular_file(ignored)) {
+      continue;
+    } else if (wanted(name, globs)) {
+      files.push_back(entry->path());
+    } else {
+      others.push_back(entry->path());
+    }
+  }
+  if (error) throw Failure(Exit::data, fmt::format("cannot list '{}': {}", folder.string(), error.message()));
+}
+
+/// Keeps the string under one key of the outermost object and refuses everything that makes it ambiguous.
+class TextField : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  explicit TextField(const std::string& name) : name_(name) {}
+
+  std::optional<std::string> text;
+  std::string problem;
+
+  /// What is wrong with an object that has no text.
+  std::string missing() const {
+    return fmt::format("has no '{}' field{}", name_,
+                       first_.empty() ? "" : fmt::format(" (but '{}'; --text-field names another)", first_));
+  }
+
+  bool null() override { return scalar(); }
+  bool boolean(bool) override { return scalar(); }
+  bool number_integer(number_integer_t) override { return scalar(); }
+  bool number_unsigned(number_unsigned_t) override { return scalar(); }
+  bool number_float(number_float_t, const string_t&) override { return scalar(); }
+  bool binary(binary_t&) override { return scalar(); }
+  bool string(string_t& value) override {
+    if (!at_text_) return scalar();
+    if (text) return fail(fmt::format("has two '{}' fields", name_));
+    at_text_ = false;
+    text = std::move(value);
+    return true;
+  }
+  bool start_object(std::size_t) override { return open(); }
+  bool end_object() override { return --depth_, true; }
+  bool start_array(std::size_t) override { return depth_ == 0 ? fail("is an array instead of an object") : open(); }
+  bool end_array() override { return --depth_, true; }
+  bool key(string_t& name) override {
+    if (depth_ == 1 && first_.empty()) first_ = name;
+    at_text_ = depth_ == 1 && name == name_;
+    return true;
+  }
+  bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception&) override {
+    return fail(fmt::format("is not JSON at byte {}", position));
+  }
+
+ private:
+  bool fail(std::string what) {
+    problem = std::move(what);
+    return false;
+  }
+  bool scalar() {
+    if (depth_ == 0) return fail("is a single value instead of an object");
+    return at_text_ ? no_string() : true;
+  }
+  bool open() {
+    if (at_text_) return no_string();
+    ++depth_;
+    return true;
+  }
+  bool no_string() { return fail(fmt::format("has a '{}' that is no string", name_)); }
+
+  const std::string& name_;
+  std::string first_;  // key of the outermost object
+  std::int64_t depth_ = 0;
+  bool at_text_ = false;
+};
+
+std::ifstream open(const fs::path& path) {
+  std::ifstream file = disk::open(path);
+  if (!file) throw Failure(Exit::data, fmt::format("cannot read '{}': {}", path.string(), std::strerror(errno)));
+  return file;
+}
+
+void check(const std::ifstream& file, const fs::path& path) {
+  if (file.bad()) throw Failure(Exit::data, fmt::format("cannot read '{}': {}", path.string(), std::strerror(errno)));
+}
+
+std::string read_file(const fs::path& path) {
+  std::ifstream file = open(path);
+  std::string text;
+  std::error_code ignored;
+  const auto size = fs::file_size(path, ignored);
+  if (!ignored) text.reserve(size);
+  for (std::vector<char> block(1 << 20);
+       file.read(block.data(), static_cast<std::streamsize>(block.size())) || file.gcount() > 0;)
+    text.append(block.data(), static_cast<std::size_t>(file.gcount()));
+  check(file, path);
+  return text;
+}
+
+bool is_lfs_file(const fs::path& path) {
+  std::error_code ignored;
+  return fs::file_size(path, ignored) < kMaxLfsPointerBytes && is_lfs_pointer(read_file(path));
+}
+
+/// Why this is not text, and where; empty if it is.
+std::string no_text(std::string_view text) {
+  if (is_lfs_pointer(text)) return kIsLfsPointer;
+  if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff")) return "UTF-16: save it as UTF-8";
+  if (const std::size_t at = text.find('\0'); at != std::string_view::npos)
+    return fmt::format("binary: byte {} is 0", at);
+  if (is_utf8(text)) return "";
+  std::size_t good = 0;
+  while (const std::size_t length = utf8_length(text.substr(good))) good += length;
+  return fmt::format("not UTF-8: byte {} is {:#04x}", good, static_cast<unsigned char>(text[good]));
+}
+
+}  // namespace
+
+std::string passed_over_text(const ExtensionCounts& passed_over) {
+  constexpr std::size_t kShown = 8;
+  std::vector<std::pair<std::int64_t, std::string>> kinds;
+  std::int64_t files = 0;
+  for (const auto& [extension, count] : passed_over) {
+    kinds.emplace_back(-count, extension.empty() ? "no extension" : extension);
+    files += count;
+  }
+  std::ranges::sort(kinds);
+  std::string list;
+  for (std::size_t i = 0; i < std::min(kShown, kinds.size()); ++i)
+    list += fmt::format("{}{} {}", i ? ", " : "", kinds[i].second, -kinds[i].first);
+  if (kinds.size() > kShown) list += fmt::format(" and {} more", kinds.size() - kShown);
+  return fmt::format("{} file{} passed over for {} ({})", files, plural(files), files == 1 ? "its name" : "their names",
+                     list);
+}
+
+CorpusFiles find_corpus_files(const std::vector<fs::path>& from, const std::vector<std::string>& globs) {
+  CorpusFiles found;
+  std::vector<fs::path>& files = found.files;
+  std::vector<fs::path> others;
+  for (const fs::path& path : from) {
+    std::error_code error;
+    const fs::file_status status = fs::status(path, error);
+    if (fs::is_directory(status)) {
+      find_in_directory(path, globs, files, others);
+    } else if (fs::is_regular_file(status)) {
+      files.push_back(path);
+    } else {
+      throw Failure(Exit::data,
+                    fs::exists(status)
+                        ? fmt::format("'{}' is neither a file nor a directory", path.string())
+                        : fmt::format("'{}' does not exist; give files or directories of text", path.string()));
+    }
+  }
+  sort_and_unite(files);
+  sort_and_unite(others);
+  for (const fs::path& other : others)  // one that is also named itself is read
+    if (std::ranges::find(from, other, &fs::path::lexically_normal) == from.end())
+      ++found.passed_over[extension_of(other)];
+  if (files.empty())
+    throw Failure(Exit::data,
+                  found.passed_over.empty()
+                      ? "no file to read: there is none, or only hidden ones"
+                      : fmt::format("no file to read: {}; --glob takes such names, as '*.log' or 'README*', "
+                                    "where they are text; unpack or convert what is not",
+                                    passed_over_text(found.passed_over)));
+  return found;
+}
+
+std::string text_of_json(std::string_view line, const std::string& field) {
+  TextField found(field);
+  const bool parsed = nlohmann::json::sax_parse(line.begin(), line.end(), &found);
+  if (!parsed || !found.text) throw Failure(Exit::data, parsed ? found.missing() : found.problem);
+  return std::move(*found.text);
+}
+
+CorpusCounts for_each_document(const std::vector<fs::path>& files, const std::string& field,
+                               const std::function<void(std::string text)>& visit) {
+  CorpusCounts counts;
+  const auto skip = [&](std::int64_t& count, std::string where, std::string why) {
+    ++count;
+    if (counts.skipped.size() < kMostSkipped) counts.skipped.push_back({std::move(where), std::move(why)});
+  };
+  const auto hand_out = [&](std::string text) {
+    if (text.empty()) return;
+    ++counts.documents;
+    counts.bytes += static_cast<std::int64_t>(text.size());
+    visit(std::move(text));
+  };
+  for (const fs::path& path : files) {
+    ++counts.files;
+    if (extension_of(path) == ".jsonl") {
+      if (is_lfs_file(path)) {
+        skip(counts.skipped_files, path.string(), kIsLfsPointer);
+        continue;
+      }
+      std::ifstream file = open(path);
+      std::int64_t number = 0;
+      for (std::string line; std::getline(file, line);) {
+        ++number;
+        if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+        std::string text;
+        try {
+          text = text_of_json(line, field);
+        } catch (const Failure& failure) {
+          skip(counts.skipped_lines, fmt::format("{}:{}", path.string(), number), failure.what());
+        }
+        hand_out(std::move(text));
+      }
+      check(file, path);
+    } else {
+      std::string text = read_file(path);
+      if (const std::string why = no_text(text); !why.empty())
+        skip(counts.skipped_files, path.string(), why);
+      else
+        hand_out(std::move(text));
+    }
+  }
+  return counts;
+}
+
+}  // namespace llmc::data

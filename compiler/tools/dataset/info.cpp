@@ -1,0 +1,127 @@
+#include "compiler/tools/dataset/info.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "data/shards.h"
+#include "error.h"
+#include "files/disk.h"
+#include "text/plural.h"
+
+namespace llmc::data {
+
+namespace {
+
+std::int64_t sum(const DataInfo& info, std::int64_t FileInfo::* field) {
+  std::int64_t total = 0;
+  for (const FileInfo& file : info.files) total += file.*field;
+  return total;
+}
+
+std::optional<SourceInfo> read_source(const std::filesystem::path& description) {
+  const std::optional<std::string> text = disk::text(description);
+  if (!text) return {};
+  try {
+    const auto json = nlohmann::json::parse(*text);
+    return SourceInfo{.files = json.at("files"),
+                      .skipped_files = json.at("skipped_files"),
+                      .skipped_lines = json.value("skipped_lines", std::int64_t{0}),
+                      .passed_over = json.value("passed_over", ExtensionCounts())};
+  } catch (const nlohmann::json::exception& error) {
+    throw Failure(Exit::data,
+                  fmt::format("'{}' is not as `llmc data build` writes it: {}", description.string(), error.what()));
+  }
+}
+
+}  // namespace
+
+std::string grouped(std::int64_t value) {
+  const std::string digits = fmt::to_string(value);
+  std::string text;
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && digits[i - 1] != '-' && (digits.size() - i) % 3 == 0) text += ',';
+    text += digits[i];
+  }
+  return text;
+}
+
+DataInfo describe(const std::string& file, const std::string& format, std::int64_t sequence_length) {
+  if (sequence_length < 0) throw Failure(Exit::usage, "the sequence length must not be negative");
+  std::error_code error;
+  const bool folder = std::filesystem::is_directory(file, error);
+  const std::string pattern = folder ? file + "/*.bin" : file;
+  const TokenShards shards(pattern, format, 0, {});
+  DataInfo info{.files = {},
+                .source = folder ? read_source(std::filesystem::path(file) / "dataset.json") : std::nullopt,
+                .sequence_length = sequence_length,
+                .fingerprint = shards.fingerprint(),
+                .warning = shards.warning()};
+  for (const TokenShards::Shard& shard : shards.shards())
+    info.files.push_back(
+        {.path = shard.file.path().string(),
+         .format = std::string(name_of(shard.layout.format)),
+         .type = std::string(name_of(shard.layout.type)),
+         .bytes = static_cast<std::int64_t>(shard.file.bytes().size()),
+         .tokens = shard.layout.tokens,
+         .documents = shard.layout.documents,
+         .max_id = static_cast<std::int64_t>(scan_max_id(shard)),
+         .samples = sequence_length == 0 ? 0 : std::max<std::int64_t>(shard.layout.tokens - 1, 0) / sequence_length});
+  return info;
+}
+
+std::string as_text(const DataInfo& info) {
+  std::string text;
+  for (const FileInfo& file : info.files) {
+    text += fmt::format("{}: {} ({}), {} token{}, largest id {}", file.path, file.format, file.type,
+                        grouped(file.tokens), plural(file.tokens), file.max_id);
+    if (file.documents >= 0) text += fmt::format(", {} document{}", grouped(file.documents), plural(file.documents));
+    if (info.sequence_length > 0) text += fmt::format(", {} sample{}", grouped(file.samples), plural(file.samples));
+    text += '\n';
+  }
+  const auto files = static_cast<std::int64_t>(info.files.size());
+  const std::int64_t tokens = sum(info, &FileInfo::tokens), samples = sum(info, &FileInfo::samples);
+  text += fmt::format("{} file{}, {} token{}", files, plural(files), grouped(tokens), plural(tokens));
+  if (info.sequence_length > 0)
+    text += fmt::format(", {} sample{} of {} token{}", grouped(samples), plural(samples), info.sequence_length,
+                        plural(info.sequence_length));
+  text += fmt::format(", fingerprint {}\n", info.fingerprint);
+  if (info.source) {
+    text += fmt::format("from {} file{}, {} skipped", grouped(info.source->files), plural(info.source->files),
+                        grouped(info.source->skipped_files));
+    if (const std::int64_t lines = info.source->skipped_lines)
+      text += fmt::format(", {} line{} of .jsonl skipped", grouped(lines), plural(lines));
+    if (!info.source->passed_over.empty()) text += "; " + passed_over_text(info.source->passed_over);
+    text += '\n';
+  }
+  return text;
+}
+
+std::string as_json(const DataInfo& info) {
+  nlohmann::ordered_json files = nlohmann::ordered_json::array();
+  for (const FileInfo& file : info.files) {
+    nlohmann::ordered_json entry = {{"path", file.path},   {"format", file.format}, {"type", file.type},
+                                    {"bytes", file.bytes}, {"tokens", file.tokens}, {"max_id", file.max_id}};
+    if (file.documents >= 0) entry["documents"] = file.documents;
+    if (info.sequence_length > 0) entry["samples"] = file.samples;
+    files.push_back(std::move(entry));
+  }
+  nlohmann::ordered_json json = {{"files", std::move(files)}, {"tokens", sum(info, &FileInfo::tokens)}};
+  if (info.sequence_length > 0) {
+    json["sequence_length"] = info.sequence_length;
+    json["samples"] = sum(info, &FileInfo::samples);
+  }
+  json["fingerprint"] = info.fingerprint;
+  if (info.source)
+    json["source"] = {{"files", info.source->files},
+                      {"skipped_files", info.source->skipped_files},
+                      {"skipped_lines", info.source->skipped_lines},
+                      {"passed_over", info.source->passed_over}};
+  // Paths may hold any bytes; JSON holds UTF-8.
+  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace llmc::data

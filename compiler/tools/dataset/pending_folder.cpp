@@ -1,0 +1,112 @@
+#include "compiler/tools/dataset/pending_folder.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <ctime>
+#include <system_error>
+
+#include "error.h"
+#include "files/atomic_directory.h"
+#include "files/disk.h"
+
+namespace llmc::data {
+namespace fs = std::filesystem;
+
+namespace {
+
+sigset_t ending_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&set, signal);
+  return set;
+}
+
+}  // namespace
+
+PendingFolder::PendingFolder(const fs::path& target, const Writer& writer, Check check)
+    : target_(disk::absolute(target, writer.exit).lexically_normal()), writer_(writer), check_(std::move(check)) {
+  if (!target_.has_filename()) target_ = target_.parent_path();  // "out/"
+  check_target();
+  path_ = fmt::format("{}.partial-{}", target_.string(), ::getpid());
+  std::error_code error;
+  fs::create_directories(target_.parent_path(), error);
+  remove_orphans();
+  if (!error)
+    fs::remove_all(path_, error);  // of a process that had this one's number; or a link, which is not followed
+  if (!error && !fs::create_directory(path_, error) && !error) error = std::make_error_code(std::errc::file_exists);
+  if (error)
+    throw Failure(writer_.exit, fmt::format("cannot create '{}': {}; choose another {}", path_.string(),
+                                            error.message(), writer_.option));
+  // Blocked before any other thread begins, so that none but the watcher gets them.
+  const sigset_t set = ending_signals();
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  try {
+    watcher_ = std::thread([this] { watch(); });
+  } catch (const std::system_error&) {
+    remove();
+    throw;
+  }
+}
+
+PendingFolder::~PendingFolder() {
+  done_ = true;
+  watcher_.join();
+  remove();
+  const sigset_t set = ending_signals();
+  pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+}
+
+void PendingFolder::remove() {
+  const std::lock_guard<std::mutex> guard(mutex_);
+  std::error_code ignored;
+  if (!path_.empty()) fs::remove_all(path_, ignored);
+}
+
+void PendingFolder::watch() {
+  const sigset_t set = ending_signals();
+  const timespec wait{0, 50'000'000};
+  while (!done_) {
+    const int signal = sigtimedwait(&set, nullptr, &wait);
+    if (signal < 0) continue;
+    remove();
+    ::signal(signal, SIG_DFL);
+    pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+    raise(signal);
+  }
+}
+
+void PendingFolder::remove_orphans() const {
+  const std::string start = target_.filename().string() + ".partial-";
+  std::error_code ignored;
+  for (const fs::path& entry : disk::readable_entries(target_.parent_path())) {
+    const std::string name = entry.filename().string();
+    if (name.compare(0, start.size(), start) != 0) continue;
+    pid_t process = 0;
+    const auto [end, error] = std::from_chars(name.data() + start.size(), name.data() + name.size(), process);
+    const bool dead = error == std::errc() && end == name.data() + name.size() && process > 0 &&
+                      ::kill(process, 0) != 0 && errno == ESRCH;
+    if (dead) fs::remove_all(entry, ignored);
+  }
+}
+
+void PendingFolder::publish() {
+  check_target();  // it may have changed while we worked
+  const std::lock_guard<std::mutex> guard(mutex_);
+  publish_directory(path_, target_, writer_);
+  path_.clear();
+}
+
+void PendingFolder::check_target() const {
+  std::error_code error;
+  if (!disk::exists(target_, writer_.exit)) return;
+  if (!fs::is_directory(target_, error) || fs::is_symlink(target_, error))
+    throw Failure(writer_.exit,
+                  fmt::format("'{}' exists and is not a folder; choose another {}", target_.string(), writer_.option));
+  for (const fs::path& entry : disk::entries(target_, writer_.exit)) check_(entry);
+}
+
+}  // namespace llmc::data

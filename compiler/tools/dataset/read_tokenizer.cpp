@@ -1,0 +1,37 @@
+#include "compiler/tools/dataset/read_tokenizer.h"
+
+#include <fmt/format.h>
+
+#include "data/mapped_file.h"
+#include "error.h"
+#include "files/durable_file.h"
+
+namespace llmc::data {
+namespace fs = std::filesystem;
+
+std::string read_tokenizer(const fs::path& path) {
+  std::error_code error;
+  const bool folder = fs::is_directory(path, error);
+  const fs::path model = folder ? path / "tokenizer.model" : path;
+  if (folder && !fs::exists(model, error))
+    throw Failure(
+        Exit::data,
+        fmt::format(
+            "'{}' holds no tokenizer.model{}", path.string(),
+            fs::exists(path / "tokenizer.json", error)
+                ? "; llmc decodes by its tokenizer.json and does not encode by it: tokens/hf_to_shards.py makes "
+                  "shards (docs/data-from-hugging-face.md), or give a sentencepiece model"
+                : "; give a sentencepiece model, or the folder of a data set"));
+  const MappedFile file(model);
+  std::string text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+  file.check();
+  return text;
+}
+
+std::string checksum_of(std::string_view bytes) {
+  Checksum checksum;
+  checksum.update(bytes.data(), bytes.size());
+  return checksum.hex();
+}
+
+}  // namespace llmc::data

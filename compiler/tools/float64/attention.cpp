@@ -1,0 +1,148 @@
+// attention: causal, out = softmax(q k^T / sqrt(dim)) v for each head, several heads of q sharing one of k and v.
+#include <algorithm>
+#include <cmath>
+
+#include "compiler/tools/float64/arithmetic.h"
+#include "compiler/tools/float64/rules.h"
+
+namespace llmc::verify {
+namespace {
+
+/// A sequence of one head inside packed rows.
+struct Head {
+  const double* data;
+  std::int64_t pitch;
+  const double* row(std::int64_t i) const { return data + i * pitch; }
+};
+
+/// Its transpose, [dim, sequence].
+std::vector<double> transposed(const Head& head, std::int64_t sequence, std::int64_t dim) {
+  std::vector<double> result(static_cast<std::size_t>(sequence * dim));
+  for (std::int64_t i = 0; i < sequence; ++i)
+    for (std::int64_t d = 0; d < dim; ++d) result[static_cast<std::size_t>(d * sequence + i)] = head.row(i)[d];
+  return result;
+}
+
+/// out[j] = factor * the product of `x` with column j, of the first `count` ones.
+void products(const double* x, const std::vector<double>& columns, std::int64_t sequence, std::int64_t dim,
+              std::int64_t count, double factor, double* out) {
+  std::fill(out, out + count, 0.0);
+  for (std::int64_t d = 0; d < dim; ++d) add_scaled(count, factor * x[d], columns.data() + d * sequence, out);
+}
+
+double largest_of(const Head& head, std::int64_t sequence, std::int64_t dim) {
+  double most = 0;
+  for (std::int64_t i = 0; i < sequence; ++i) most = std::max(most, largest(dim, head.row(i)));
+  return most;
+}
+
+/// Kernels of bf16 round the softmax and its gradient to bf16 before they multiply with them: errors that add up as
+/// those of a random walk. In fp32 what is off is the exponential, of an argument that is a sum.
+double attention_noise(DType type) { return type == DType::bf16 ? 4 * kBf16 : 64 * kFp32; }
+
+}  // namespace
+
+void attention(Run& run) {
+  const Matrix &qkv = run.in(0), &out = run.out(0), &lse = run.out(1);
+  const auto [query, key, dim] = run.op.heads;
+  const std::int64_t sequence = run.graph.sequence, batch = run.graph.batch;
+  const double factor = 1 / std::sqrt(static_cast<double>(dim));
+  const bool narrow = run.input_type(0) == DType::bf16;
+  std::vector<double>& scale = run.outputs[0].scales(query);
+  std::vector<double>& lse_scale = run.outputs[1].scales(lse.cols);
+  run.outputs[0].noise = attention_noise(run.input_type(0));
+  run.outputs[1].noise = 64 * kFp32;
+#pragma omp parallel for collapse(2) schedule(dynamic)
+  for (std::int64_t b = 0; b < batch; ++b)
+    for (std::int64_t h = 0; h < query; ++h) {
+      const std::int64_t kv = h / (query / key), begin = b * sequence;
+      const Head q{qkv.row(begin) + h * dim, qkv.pitch}, k{qkv.row(begin) + (query + kv) * dim, qkv.pitch};
+      const Head v{qkv.row(begin) + (query + key + kv) * dim, qkv.pitch};
+      const std::vector<double> columns = transposed(k, sequence, dim);
+      const double most = largest_of(v, sequence, dim);
+      std::vector<double> p(static_cast<std::size_t>(sequence));
+      for (std::int64_t i = 0; i < sequence; ++i) {
+        products(q.row(i), columns, sequence, dim, i + 1, factor, p.data());
+        const double highest = *std::max_element(p.begin(), p.begin() + i + 1);
+        double total = 0, squares = 0;
+        for (std::int64_t j = 0; j <= i; ++j)
+          total += p[static_cast<std::size_t>(j)] = std::exp(p[static_cast<std::size_t>(j)] - highest);
+        double* to = out.row(begin + i) + h * dim;
+        std::fill(to, to + dim, 0.0);
+        for (std::int64_t j = 0; j <= i; ++j) {
+          const double share = p[static_cast<std::size_t>(j)] / total;
+          squares += share * share;
+          add_scaled(dim, share, v.row(j), to);
+        }
+        const double sum = highest + std::log(total);
+        lse.at(b * query + h, i) = sum;
+        lse_scale[static_cast<std::size_t>((b * query + h) * lse.cols + i)] = 1 + std::abs(highest) + std::abs(sum);
+        scale[static_cast<std::size_t>((begin + i) * query + h)] = most * (narrow ? std::sqrt(squares) : 1.0);
+      }
+    }
+}
+
+/// With p from q, k and the log-sum-exp: dv = p^T dout, ds = p (dout v^T - rowsum(dout out)), dq = ds k / sqrt(dim),
+/// dk = ds^T q / sqrt(dim) (Dao et al. 2022, appendix B).
+void attention_backward(Run& run) {
+  const Matrix &dout = run.in(0), &out = run.in(1), &qkv = run.in(2), &lse = run.in(3), &dqkv = run.out(0);
+  const auto [query, key, dim] = run.op.heads;
+  const std::int64_t sequence = run.graph.sequence, batch = run.graph.batch, all = query + 2 * key;
+  const double factor = 1 / std::sqrt(static_cast<double>(dim));
+  const bool narrow = run.input_type(2) == DType::bf16;
+  std::vector<double>& scale = run.outputs[0].scales(all);
+  run.outputs[0].noise = attention_noise(run.input_type(2));
+  run.outputs[1].undefined = true;  // workspace
+#pragma omp parallel for collapse(2) schedule(dynamic)
+  for (std::int64_t b = 0; b < batch; ++b)
+    for (std::int64_t kv = 0; kv < key; ++kv) {
+      const std::int64_t begin = b * sequence, group = query / key;
+      const Head k{qkv.row(begin) + (query + kv) * dim, qkv.pitch};
+      const Head v{qkv.row(begin) + (query + key + kv) * dim, qkv.pitch};
+      const std::vector<double> k_columns = transposed(k, sequence, dim), v_columns = transposed(v, sequence, dim);
+      const double most_k = largest_of(k, sequence, dim), most_v = largest_of(v, sequence, dim);
+      const auto n = static_cast<std::size_t>(sequence);
+      std::vector<double> p(n), ds(n), dk_squares(n), dv_squares(n);
+      for (std::int64_t i = 0; i < sequence; ++i) {
+        std::fill_n(dqkv.row(begin + i) + (query + kv) * dim, dim, 0.0);
+        std::fill_n(dqkv.row(begin + i) + (query + key + kv) * dim, dim, 0.0);
+      }
+      double most_q = 0, most_d = 0;
+      for (std::int64_t h = kv * group; h < (kv + 1) * group; ++h) {
+        const Head q{qkv.row(begin) + h * dim, qkv.pitch}, d{dout.row(begin) + h * dim, dout.pitch};
+        const double head_q = largest_of(q, sequence, dim), head_d = largest_of(d, sequence, dim);
+        // In fp32 it is the difference of two sums over a head's elements that is off.
+        const double fp32 = head_d * most_v * static_cast<double>(dim);
+        const double beside = narrow ? fp32 * kFp32 / kBf16 : 0;
+        most_q = std::max(most_q, head_q), most_d = std::max(most_d, head_d);
+        for (std::int64_t i = 0; i < sequence; ++i) {
+          products(q.row(i), k_columns, sequence, dim, i + 1, factor, p.data());
+          products(d.row(i), v_columns, sequence, dim, i + 1, 1, ds.data());
+          const double delta = dot(dim, d.row(i), out.row(begin + i) + h * dim), sum = lse.at(b * query + h, i);
+          double* dq = dqkv.row(begin + i) + h * dim;
+          std::fill(dq, dq + dim, 0.0);
+          double squares = 0;
+          for (std::int64_t j = 0; j <= i; ++j) {
+            const auto at = static_cast<std::size_t>(j);
+            const double share = std::exp(p[at] - sum), slope = share * (ds[at] - delta);
+            add_scaled(dim, factor * slope, k.row(j), dq);
+            add_scaled(dim, factor * slope, q.row(i), dqkv.row(begin + j) + (query + kv) * dim);
+            add_scaled(dim, share, d.row(i), dqkv.row(begin + j) + (query + key + kv) * dim);
+            squares += slope * slope;
+            dk_squares[at] += narrow ? slope * slope + share * beside * beside : share * fp32;
+            dv_squares[at] += narrow ? share * share : share;
+          }
+          scale[static_cast<std::size_t>((begin + i) * all + h)] =
+              factor * most_k * (narrow ? std::sqrt(squares) + beside : fp32);
+        }
+      }
+      for (std::int64_t j = 0; j < sequence; ++j) {
+        const auto at = static_cast<std::size_t>(j);
+        double* scales = scale.data() + (begin + j) * all;
+        scales[query + kv] = factor * most_q * (narrow ? std::sqrt(dk_squares[at]) : dk_squares[at]);
+        scales[query + key + kv] = most_d * (narrow ? std::sqrt(dv_squares[at]) : dv_squares[at]);
+      }
+    }
+}
+
+}  // namespace llmc::verify

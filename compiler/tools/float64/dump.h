@@ -1,0 +1,36 @@
+// The exact run's tensors in files, as a trace has the trainer's, for who holds the interpreter against another
+// program.
+#pragma once
+
+#include <filesystem>
+#include <vector>
+
+#include "compiler/tools/float64/exact.h"
+#include "compiler/tools/float64/schedule.h"
+
+namespace llmc::verify {
+
+/// Writes DIR/step-N for each step N: weights, gradients (before clipping) and updated.safetensors, F64 under Hugging
+/// Face names; tokens.safetensors with inputs and targets, I32 [micro-batches, micro_batch, sequence]; summary.json.
+/// Throws Failure(checkpoint) where a file cannot be written.
+class DumpWriter {
+ public:
+  /// An empty `folder`: nothing is written.
+  DumpWriter(const plan::Plan& plan, std::filesystem::path folder) : plan_(plan), folder_(std::move(folder)) {}
+
+  /// Around each launch of the run; host(): with what the host has written for it.
+  void before(const Launch& launch, const graph::Op& op, Exact& exact);
+  void host(const Launch& launch, const Run& trainer);
+  void after(const Launch& launch, const graph::Op& op, Exact& exact);
+
+ private:
+  std::filesystem::path step(const Launch& launch) const;
+  void parameters(const std::filesystem::path& file, const std::vector<double>& flat) const;
+  void tokens(const std::filesystem::path& file);
+
+  const plan::Plan& plan_;
+  std::filesystem::path folder_;
+  std::vector<std::int32_t> inputs_, targets_;
+};
+
+}  // namespace llmc::verify

@@ -1,0 +1,79 @@
+#include "compiler/tools/float64/exact.h"
+
+#include "compiler/tools/float64/interpreter.h"
+#include "error.h"
+
+namespace llmc::verify {
+
+using namespace graph;
+
+Owned& Exact::own(std::pair<TensorId, std::int64_t> key, const Extent& extent) {
+  return own_.try_emplace(key, extent).first->second;
+}
+
+/// The flat buffer that holds a parameter, its copy, or its gradient.
+TensorId Exact::flat_of(TensorId id) const {
+  const Tensor& t = plan_.graph.at(id);
+  const Use use = t.role == Role::gradient ? Use::gradients : t.role == Role::copy ? Use::copies : Use::masters;
+  for (std::size_t i = 0; i < plan_.graph.tensors.size(); ++i)
+    if (plan_.graph.tensors[i].use == use && plan_.graph.tensors[i].dtype == t.dtype) return static_cast<TensorId>(i);
+  throw Failure(Exit::internal, "no flat buffer holds %" + t.name);
+}
+
+std::vector<double>& Exact::flat(TensorId id) {
+  return own({id, 0}, extent_of(plan_, plan_.graph.regions.front(), id)).elements;
+}
+
+Value Exact::value(const Launch& launch, TensorId id, const Value& trainers) {
+  const Graph& g = plan_.graph;
+  const Region& region = g.regions[launch.region];
+  const Tensor& t = g.at(id);
+  const Extent extent = extent_of(plan_, region, id);
+  if (t.role == Role::input || t.role == Role::constant) {
+    Value value;
+    value.matrix = trainers.matrix;
+    value.records = trainers.records;
+    return value;
+  }
+  if (t.role == Role::parameter || t.role == Role::copy || t.role == Role::gradient) {
+    const TensorId owner = t.role == Role::parameter ? id : t.partner;
+    const std::int64_t stride =
+        bucket_of(g.at(owner)) == Block::none ? plan_.parameters.vector_stride : plan_.parameters.layer_stride;
+    Value value;
+    value.matrix = {flat(flat_of(id)).data() + plan_.parameters.offset.at(owner) +
+                        (t.scope == Scope::layer ? launch.layer * stride : 0),
+                    extent.rows, extent.cols, extent.pitch};
+    return value;
+  }
+  if (t.role == Role::flat || extent.records) return own({id, 0}, extent).value(extent);
+  Extent whole{t.rows, t.cols, t.cols, t.dtype};
+  std::pair<TensorId, std::int64_t> key = {id, t.scope == Scope::layer ? launch.layer : 0};
+  if (g.stream.has(id)) {
+    const std::int64_t boundary = id == g.stream.first   ? 0
+                                  : id == g.stream.last  ? g.layers()
+                                  : id == g.stream.below ? launch.layer
+                                                         : launch.layer + 1;
+    key = {g.stream.first, boundary};
+  } else if (g.dstream.has(id)) {
+    key = {g.dstream.above, 0};  // which every layer's backward pass takes over
+  }
+  Value value = own(key, whole).value(whole);
+  if (extent.rows != whole.rows) value.matrix.data += launch.chunk * extent.rows * whole.cols;
+  if (extent.cols != whole.cols) value.matrix.data += launch.chunk * extent.cols;
+  value.matrix.rows = extent.rows;
+  value.matrix.cols = extent.cols;
+  return value;
+}
+
+Run Exact::run(const Launch& launch, const Run& trainer, std::uint64_t seed) {
+  const Region& region = plan_.graph.regions[launch.region];
+  Run run{plan_.graph, region, region.ops[launch.op], {}, {}, !launch.first, seed};
+  for (std::size_t i = 0; i < run.op.inputs.size(); ++i)
+    run.inputs.push_back(value(launch, run.op.inputs[i], trainer.inputs[i]));
+  for (std::size_t i = 0; i < run.op.outputs.size(); ++i)
+    run.outputs.push_back(value(launch, run.op.outputs[i], trainer.outputs[i]));
+  interpret(run);
+  return run;
+}
+
+}  // namespace llmc::verify

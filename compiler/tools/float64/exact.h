@@ -1,0 +1,35 @@
+// The same run in float64 from the first weights on: every tensor of the interpreter's own.
+#pragma once
+
+#include <map>
+#include <utility>
+
+#include "compiler/plan/plan.h"
+#include "compiler/tools/float64/operands.h"
+#include "compiler/tools/float64/schedule.h"
+
+namespace llmc::verify {
+
+class Exact {
+ public:
+  explicit Exact(const plan::Plan& plan) : plan_(plan) {}
+
+  /// Runs the op on this run's tensors. What the host writes, and constants, are those of `trainer`, whose operands are
+  /// in the order of the op.
+  Run run(const Launch& launch, const Run& trainer, std::uint64_t seed);
+
+  /// One of the flat buffers, [elements].
+  std::vector<double>& flat(graph::TensorId id);
+  /// What the step says.
+  const std::vector<std::byte>& records(graph::TensorId id) const { return own_.at({id, 0}).records; }
+
+ private:
+  Value value(const Launch& launch, graph::TensorId id, const Value& trainers);
+  Owned& own(std::pair<graph::TensorId, std::int64_t> key, const Extent& extent);
+  graph::TensorId flat_of(graph::TensorId id) const;
+
+  const plan::Plan& plan_;
+  std::map<std::pair<graph::TensorId, std::int64_t>, Owned> own_;  // by tensor, and layer or boundary of layers
+};
+
+}  // namespace llmc::verify

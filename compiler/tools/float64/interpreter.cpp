@@ -1,0 +1,18 @@
+#include "compiler/tools/float64/interpreter.h"
+
+#include "compiler/ops/op.h"
+#include "compiler/tools/float64/rules.h"
+#include "error.h"
+
+namespace llmc::verify {
+
+void interpret(Run& run) {
+#define LLMC_RULE(kind, row) kind,
+  static constexpr void (*kRules[])(Run&) = {LLMC_COMPUTED_OPS(LLMC_RULE)};
+#undef LLMC_RULE
+  if (graph::is_between_ranks(run.op.kind))
+    throw Failure(Exit::internal, "op " + run.op.label() + " moves something between ranks, and there is one");
+  kRules[static_cast<std::size_t>(run.op.kind)](run);
+}
+
+}  // namespace llmc::verify

@@ -1,0 +1,102 @@
+// The loss of each token, its gradient, and what a step says of all of them.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "compiler/tools/float64/arithmetic.h"
+#include "compiler/tools/float64/rules.h"
+#include "device/types.h"
+
+namespace llmc::verify {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+struct Softmax {
+  double highest = -kInfinity, total = 0, weighted = 0;  // weighted: sum of e^x x, with x below the highest
+  double lse() const { return highest + std::log(total); }
+};
+
+Softmax softmax_of(const Matrix& logits, std::int64_t row) {
+  Softmax s;
+  for (std::int64_t j = 0; j < logits.cols; ++j) s.highest = std::max(s.highest, logits.at(row, j));
+  for (std::int64_t j = 0; j < logits.cols; ++j) {
+    const double below = logits.at(row, j) - s.highest, power = std::exp(below);
+    s.total += power;
+    s.weighted += power * below;
+  }
+  return s;
+}
+
+/// dlogits = (softmax(logits) - onehot(target)) loss_scale, over the logits where `to` is the same matrix.
+void gradient_of_row(const Matrix& logits, std::int64_t row, const Softmax& s, std::int64_t target, double loss_scale,
+                     const Matrix& to) {
+  for (std::int64_t j = 0; j < logits.cols; ++j)
+    to.at(row, j) = target < 0 ? 0.0 : (std::exp(logits.at(row, j) - s.highest) / s.total - (j == target)) * loss_scale;
+}
+
+}  // namespace
+
+void cross_entropy(Run& run) {
+  const Matrix &logits = run.in(0), &targets = run.in(1);
+  const double loss_scale = run.records_in<StepScalars>(2)->loss_scale;
+  const std::int64_t rows = logits.rows;
+  for (std::size_t i = 0; i < 3; ++i) run.outputs[i].scales(rows), run.outputs[i].noise = 32 * kFp32;
+  run.inputs[0].relative = 64 * kFp32;
+  run.inputs[0].noise = 4 * kFp32;
+  std::vector<double>& slope_scale = run.inputs[0].scales();
+#pragma omp parallel for
+  for (std::int64_t i = 0; i < rows; ++i) {
+    const auto target = static_cast<std::int64_t>(targets.data[i]);
+    const Softmax s = softmax_of(logits, i);
+    const double logit = target < 0 ? 0 : logits.at(i, target);
+    const bool ignored = target < 0;
+    run.out(0).data[i] = ignored ? 0 : s.lse() - logit;
+    run.out(1).data[i] = ignored ? -kInfinity : s.lse();
+    run.out(2).data[i] = ignored ? 0 : std::log(s.total) - s.weighted / s.total;
+    run.out(3).data[i] = !ignored && logit >= s.highest;
+    for (std::size_t r = 0; r < 3; ++r)
+      run.outputs[r].scale[static_cast<std::size_t>(i)] =
+          1 + std::abs(s.highest) + std::abs(logit) + std::log(s.total) + std::abs(s.weighted / s.total);
+    // The largest probability of the row.
+    slope_scale[static_cast<std::size_t>(i)] = loss_scale / s.total;
+    if (run.op.gradient) gradient_of_row(logits, i, s, target, loss_scale, logits);
+  }
+}
+
+void cross_entropy_backward(Run& run) {
+  const Matrix &logits = run.in(0), &targets = run.in(1);
+  for (std::int64_t i = 0; i < logits.rows; ++i)
+    gradient_of_row(logits, i, softmax_of(logits, i), static_cast<std::int64_t>(targets.data[i]), 1, run.out(0));
+}
+
+void loss_sum(Run& run) {
+  const auto* scalars = run.records_in<StepScalars>(4);
+  auto* results = run.records_out<StepResults>(0);
+  const auto sum = [&](std::size_t i) {
+    double total = 0;
+    for (std::int64_t j = 0; j < run.in(i).cols; ++j)
+      if (std::isfinite(run.in(i).data[j]) || i != 1) total += run.in(i).data[j];
+    return total * static_cast<double>(scalars->loss_scale);
+  };
+  if (!run.adds) {
+    results->loss = results->lse = results->entropy = results->top1 = 0;
+    results->lse_max = -kInfinity;
+  }
+  results->loss += sum(0);
+  results->lse += sum(1);
+  results->entropy += sum(2);
+  results->top1 += sum(3);
+  for (std::int64_t j = 0; j < run.in(1).cols; ++j) results->lse_max = std::max(results->lse_max, run.in(1).data[j]);
+  results->requests = static_cast<double>(scalars->requests);
+}
+
+void audit_loss(Run& run) {
+  const Matrix &logits = run.in(0), &targets = run.in(1);
+  for (std::int64_t i = 0; i < logits.rows; ++i) {
+    const auto target = static_cast<std::int64_t>(targets.data[i]);
+    run.out(0).data[i] = target < 0 ? 0 : softmax_of(logits, i).lse() - logits.at(i, target);
+  }
+}
+
+}  // namespace llmc::verify

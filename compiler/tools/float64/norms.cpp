@@ -1,0 +1,141 @@
+// RMSNorm, RoPE, and both of each head of q and k, with their gradients.
+#include <cmath>
+
+#include "compiler/tools/float64/arithmetic.h"
+#include "compiler/tools/float64/rules.h"
+
+namespace llmc::verify {
+namespace {
+
+/// Partial sums over rows: the total stands in the first row, and what it is a sum of is its scale.
+void begin_sums(Value& sums) {
+  sums.sums_alone = true;
+  for (std::int64_t i = 0; i < sums.matrix.rows; ++i)
+    for (std::int64_t j = 0; j < sums.matrix.cols; ++j) sums.matrix.at(i, j) = 0;
+  sums.scales(sums.matrix.cols);
+  sums.noise = 32 * kFp32;
+}
+
+void add_to(Value& sums, std::int64_t column, double term) {
+  sums.matrix.at(0, column) += term;
+  sums.scale[static_cast<std::size_t>(column)] += std::abs(term);
+}
+
+/// Turns the pair (a, b) by an angle.
+void turn(double& a, double& b, double cosine, double sine) {
+  const double turned = a * cosine - b * sine;
+  b = b * cosine + a * sine;
+  a = turned;
+}
+
+void turn_heads(Run& run, double direction) {
+  const Matrix &x = run.in(0), &table = run.in(1), &y = run.out(0);
+  const graph::Heads& heads = run.op.heads;
+  const std::int64_t half = heads.dim / 2, all = heads.query + 2 * heads.key;
+  std::vector<double>& scale = run.outputs[0].scales(all);
+  for (std::int64_t i = 0; i < x.rows; ++i) {
+    const double* angles = table.row(i % run.graph.sequence);
+    for (std::int64_t j = 0; j < x.cols; ++j) y.at(i, j) = x.at(i, j);
+    for (std::int64_t head = 0; head < heads.query + heads.key; ++head) {
+      double* pair = y.row(i) + head * heads.dim;
+      scale[static_cast<std::size_t>(i * all + head)] = largest(heads.dim, pair);
+      for (std::int64_t p = 0; p < half; ++p) turn(pair[p], pair[p + half], angles[p], direction * angles[p + half]);
+    }
+  }
+}
+
+}  // namespace
+
+/// y = x rstd w, rstd = 1 / sqrt(mean(x^2) + eps).
+void rms_norm(Run& run) {
+  const Matrix &x = run.in(0), &weight = run.in(1), &y = run.out(0), &rstd = run.out(1);
+  for (std::int64_t i = 0; i < x.rows; ++i) {
+    const double r = 1 / std::sqrt(dot(x.cols, x.row(i), x.row(i)) / static_cast<double>(x.cols) + run.op.eps);
+    rstd.data[i] = r;
+    for (std::int64_t j = 0; j < x.cols; ++j) y.at(i, j) = x.at(i, j) * r * weight.data[j];
+  }
+  for (Value& result : run.outputs) result.relative = 32 * kFp32;
+}
+
+/// dx = rstd (w dy - x rstd^2 mean(w dy x)) (+ dresidual), dw = column sums of dy x rstd.
+void rms_norm_backward(Run& run) {
+  const Matrix &dy = run.in(0), &x = run.in(1), &weight = run.in(2), &rstd = run.in(3), &dx = run.out(0);
+  std::vector<double>& scale = run.outputs[0].scales();
+  run.outputs[0].noise = 32 * kFp32;
+  begin_sums(run.outputs[1]);
+  for (std::int64_t i = 0; i < x.rows; ++i) {
+    const double r = rstd.data[i];
+    double mean = 0;
+    for (std::int64_t j = 0; j < x.cols; ++j) {
+      const double scaled = weight.data[j] * dy.at(i, j);
+      mean += scaled * x.at(i, j) / static_cast<double>(x.cols);
+      scale[static_cast<std::size_t>(i)] = std::max(scale[static_cast<std::size_t>(i)], r * std::abs(scaled));
+      add_to(run.outputs[1], j, dy.at(i, j) * x.at(i, j) * r);
+    }
+    for (std::int64_t j = 0; j < x.cols; ++j) {
+      const double residual = run.op.residual ? run.inputs.back().matrix.at(i, j) : 0.0;
+      dx.at(i, j) = r * (weight.data[j] * dy.at(i, j) - x.at(i, j) * r * r * mean) + residual;
+      if (run.op.recompute) run.outputs.back().matrix.at(i, j) = x.at(i, j) * r * weight.data[j];
+    }
+    if (run.op.residual) scale[static_cast<std::size_t>(i)] += largest(x.cols, run.inputs.back().matrix.row(i));
+  }
+}
+
+void rope(Run& run) { turn_heads(run, 1); }
+
+void rope_backward(Run& run) { turn_heads(run, -1); }
+
+/// Each head of q and k: n = x rstd w, then turned; heads of v are copied.
+void qk_norm_rope(Run& run) {
+  const Matrix &x = run.in(0), &weight = run.in(1), &table = run.in(2), &y = run.out(0), &rstd = run.out(1);
+  const graph::Heads& heads = run.op.heads;
+  const std::int64_t half = heads.dim / 2, all = heads.query + 2 * heads.key, second = weight.cols / 2;
+  std::vector<double>& scale = run.outputs[0].scales(all);
+  run.outputs[0].noise = run.outputs[1].relative = 32 * kFp32;
+  for (std::int64_t i = 0; i < x.rows; ++i) {
+    const double* angles = table.row(i % run.graph.sequence);
+    for (std::int64_t j = 0; j < x.cols; ++j) y.at(i, j) = x.at(i, j);
+    for (std::int64_t head = 0; head < heads.query + heads.key; ++head) {
+      double* n = y.row(i) + head * heads.dim;
+      const double* w = weight.data + (head < heads.query ? 0 : second);
+      const double r = 1 / std::sqrt(dot(heads.dim, n, n) / static_cast<double>(heads.dim) + run.op.eps);
+      rstd.at(i, head) = r;
+      for (std::int64_t j = 0; j < heads.dim; ++j) n[j] *= r * w[j];
+      scale[static_cast<std::size_t>(i * all + head)] = largest(heads.dim, n);
+      for (std::int64_t p = 0; p < half; ++p) turn(n[p], n[p + half], angles[p], angles[p + half]);
+    }
+  }
+}
+
+/// With d = dy turned back: dx = rstd (w d - x rstd^2 mean(w d x)), dw = sums of d x rstd over rows and heads.
+void qk_norm_rope_backward(Run& run) {
+  const Matrix &dy = run.in(0), &x = run.in(1), &weight = run.in(2), &table = run.in(3), &rstd = run.in(4);
+  const Matrix& dx = run.out(0);
+  const graph::Heads& heads = run.op.heads;
+  const std::int64_t half = heads.dim / 2, all = heads.query + 2 * heads.key, second = weight.cols / 2;
+  std::vector<double>& scale = run.outputs[0].scales(all);
+  run.outputs[0].noise = 32 * kFp32;
+  begin_sums(run.outputs[1]);
+  for (std::int64_t i = 0; i < x.rows; ++i) {
+    const double* angles = table.row(i % run.graph.sequence);
+    for (std::int64_t j = 0; j < x.cols; ++j) dx.at(i, j) = dy.at(i, j);
+    for (std::int64_t head = 0; head < heads.query + heads.key; ++head) {
+      double* d = dx.row(i) + head * heads.dim;
+      const double* from = x.row(i) + head * heads.dim;
+      const std::int64_t own = head < heads.query ? 0 : second;
+      const double r = rstd.at(i, head);
+      for (std::int64_t p = 0; p < half; ++p) turn(d[p], d[p + half], angles[p], -angles[p + half]);
+      double mean = 0, most = 0;
+      for (std::int64_t j = 0; j < heads.dim; ++j) {
+        const double scaled = weight.data[own + j] * d[j];
+        mean += scaled * from[j] / static_cast<double>(heads.dim);
+        most = std::max(most, r * std::abs(scaled));
+        add_to(run.outputs[1], own + j, d[j] * from[j] * r);
+      }
+      scale[static_cast<std::size_t>(i * all + head)] = most;
+      for (std::int64_t j = 0; j < heads.dim; ++j) d[j] = r * (weight.data[own + j] * d[j] - from[j] * r * r * mean);
+    }
+  }
+}
+
+}  // namespace llmc::verify

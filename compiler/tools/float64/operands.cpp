@@ -1,0 +1,73 @@
+#include "compiler/tools/float64/operands.h"
+
+#include <bit>
+#include <cstring>
+
+namespace llmc::verify {
+
+using namespace graph;
+
+Extent extent_of(const plan::Plan& plan, const Region& region, TensorId id) {
+  const Graph& g = plan.graph;
+  const Tensor& t = g.at(id);
+  Extent extent{g.rows_seen(region, t), t.cols, t.pitch, t.dtype, t.record != nullptr};
+  // A rank's state ends with the last bucket.
+  if (t.role == Role::flat)
+    extent.cols = extent.pitch = plan.parameters.buckets.back().offset + plan.parameters.buckets.back().elements;
+  // One element a token, in one row.
+  if (region.loop == Loop::loss_chunks && t.axis == Axis::token && !g.row_a_token(t))
+    extent.cols = extent.pitch = g.chunk_rows;
+  return extent;
+}
+
+namespace {
+
+template <class T>
+T element(std::span<const std::byte> bytes, std::int64_t i) {
+  T value;
+  std::memcpy(&value, bytes.data() + i * static_cast<std::int64_t>(sizeof value), sizeof value);
+  return value;
+}
+
+template <class Read>
+void widen_all(const Extent& extent, const Matrix& to, Read read) {
+#pragma omp parallel for
+  for (std::int64_t i = 0; i < extent.rows; ++i)
+    for (std::int64_t j = 0; j < extent.cols; ++j) to.at(i, j) = read(i * extent.pitch + j);
+}
+
+}  // namespace
+
+void widen(const Extent& extent, std::span<const std::byte> bytes, const Matrix& to) {
+  switch (extent.dtype) {
+    case DType::f32:
+      return widen_all(extent, to, [&](std::int64_t i) { return static_cast<double>(element<float>(bytes, i)); });
+    case DType::i32:
+      return widen_all(extent, to,
+                       [&](std::int64_t i) { return static_cast<double>(element<std::int32_t>(bytes, i)); });
+    case DType::bf16:
+      return widen_all(extent, to, [&](std::int64_t i) {
+        const std::uint32_t upper = element<std::uint16_t>(bytes, i);
+        return static_cast<double>(std::bit_cast<float>(upper << 16));
+      });
+    case DType::byte: return;
+  }
+}
+
+Owned::Owned(const Extent& extent) {
+  if (extent.records)
+    records.resize(static_cast<std::size_t>(extent.bytes()));
+  else
+    elements.resize(static_cast<std::size_t>(extent.rows * extent.cols));
+}
+
+Value Owned::value(const Extent& extent) {
+  Value value;
+  value.records = records;
+  if (!extent.records) value.matrix = {elements.data(), extent.rows, extent.cols, extent.cols};
+  return value;
+}
+
+bool reads_before(const Tensor& output) { return output.role == Role::gradient || output.record; }
+
+}  // namespace llmc::verify

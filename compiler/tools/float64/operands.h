@@ -1,0 +1,39 @@
+// The operands of one run of an op: as the trainer has them in memory, and as the interpreter takes them.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "compiler/plan/plan.h"
+#include "compiler/tools/float64/schedule.h"
+#include "compiler/tools/float64/value.h"
+
+namespace llmc::verify {
+
+/// What an op sees of a tensor: in a loss chunk, the chunk's part.
+struct Extent {
+  std::int64_t rows = 0, cols = 0, pitch = 0;
+  DType dtype = DType::f32;
+  bool records = false;  // structs: `bytes()` of them
+
+  /// From the first element to the last one.
+  std::int64_t bytes() const { return bytes_of(dtype, (rows - 1) * pitch + cols); }
+};
+Extent extent_of(const plan::Plan& plan, const graph::Region& region, graph::TensorId id);
+
+/// Elements of `extent` in memory, as float64, into a matrix of as many rows and columns.
+void widen(const Extent& extent, std::span<const std::byte> bytes, const Matrix& to);
+
+/// A tensor with memory of its own.
+struct Owned {
+  std::vector<double> elements;
+  std::vector<std::byte> records;
+
+  explicit Owned(const Extent& extent);
+  Value value(const Extent& extent);
+};
+
+/// Whether the op reads what was in an output before.
+bool reads_before(const graph::Tensor& output);
+
+}  // namespace llmc::verify

@@ -1,0 +1,56 @@
+// linear: y = x W^T (+ bias) (+ residual), and the two products of its backward pass.
+#include <algorithm>
+#include <cmath>
+
+#include "compiler/tools/float64/arithmetic.h"
+#include "compiler/tools/float64/rules.h"
+
+namespace llmc::verify {
+namespace {
+
+/// L2 norms of the rows of op(m).
+std::vector<double> norms(const Matrix& m, bool transposed) {
+  std::vector<double> squares(static_cast<std::size_t>(transposed ? m.cols : m.rows));
+  for (std::int64_t i = 0; i < m.rows; ++i)
+    for (std::int64_t j = 0; j < m.cols; ++j)
+      squares[static_cast<std::size_t>(transposed ? j : i)] += m.at(i, j) * m.at(i, j);
+  for (double& square : squares) square = std::sqrt(square);
+  return squares;
+}
+
+/// The sum of k products in fp32 is off by some of its last places times the sum of their magnitudes, which no product
+/// of the norms of row and column is below (Cauchy and Schwarz). What a product leaves out of each term is a part of
+/// the same sum.
+void product(Run& run, bool transpose_a, bool transpose_b, bool adds) {
+  const Matrix &a = run.in(0), &b = run.in(1), &d = run.out(0);
+  Value& result = run.outputs[0];
+  const double k = static_cast<double>(transpose_a ? a.rows : a.cols);
+  result.noise = (8 + std::sqrt(k) / 2) * kFp32 + run.left_out;
+  std::vector<double>& scale = result.scales();
+  if (adds)
+    for (std::int64_t i = 0; i < d.rows; ++i) scale[static_cast<std::size_t>(i)] = largest(d.cols, d.row(i));
+  multiply(a, transpose_a, b, transpose_b, d, adds);
+  const std::vector<double> rows = norms(a, transpose_a), cols = norms(b, !transpose_b);
+  const double widest = *std::max_element(cols.begin(), cols.end());
+  for (std::size_t i = 0; i < scale.size(); ++i) scale[i] += rows[i] * widest;
+}
+
+}  // namespace
+
+void linear(Run& run) {
+  product(run, false, true, false);
+  const Matrix& d = run.out(0);
+  for (std::int64_t i = 0; i < d.rows; ++i) {
+    double& scale = run.outputs[0].scale[static_cast<std::size_t>(i)];
+    if (run.op.bias) add_scaled(d.cols, 1, run.in(2).row(0), d.row(i));
+    if (run.op.bias) scale += largest(d.cols, run.in(2).row(0));
+    if (run.op.residual) add_scaled(d.cols, 1, run.inputs.back().matrix.row(i), d.row(i));
+    if (run.op.residual) scale += largest(d.cols, run.inputs.back().matrix.row(i));
+  }
+}
+
+void linear_dgrad(Run& run) { product(run, false, false, false); }
+
+void linear_wgrad(Run& run) { product(run, true, false, run.adds); }
+
+}  // namespace llmc::verify

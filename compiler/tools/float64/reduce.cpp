@@ -1,0 +1,140 @@
+#include "compiler/tools/float64/reduce.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <random>
+
+#include "compiler/tools/dataset/shard_writer.h"
+#include "compiler/tools/float64/arithmetic.h"
+#include "files/durable_file.h"
+#include "text/plural.h"
+
+namespace llmc::verify {
+
+Reduction reduce(const spec::Spec& spec, const plan::Plan& plan, std::int64_t steps, const std::string& data,
+                 bool short_pass) {
+  Reduction reduced{spec, {}};
+  spec::Spec& s = reduced.spec;
+  const auto less = [&](std::int64_t now, std::int64_t before, const char* what) {
+    if (now < before) reduced.said.push_back(fmt::format("{} of {} {}", now, before, what));
+  };
+  // A layer of each kind, and two at least where there are two.
+  std::vector<graph::Groups> layers;
+  for (const graph::Groups again : plan.choice.recompute)
+    if (std::find(layers.begin(), layers.end(), again) == layers.end()) layers.push_back(again);
+  if (layers.size() < 2 && spec.model.num_hidden_layers > 1) layers.push_back(layers.front());
+  s.memory.recompute = passes::recompute_from(layers);
+  s.model.num_hidden_layers = static_cast<std::int64_t>(layers.size());
+  less(s.model.num_hidden_layers, spec.model.num_hidden_layers, "layers");
+  const std::int64_t micro_batches = std::min<std::int64_t>(2, plan.micro_batches());
+  s.batch.micro_batch = short_pass ? 1 : plan.choice.micro_batch;
+  less(s.batch.micro_batch, plan.choice.micro_batch, "sequences of a micro-batch");
+  less(micro_batches, plan.micro_batches(), "micro-batches of a step");
+  s.batch.tokens = micro_batches * s.batch.micro_batch * s.batch.sequence_length;
+  s.memory.loss_chunk = std::min(plan.choice.loss_chunk, s.batch.micro_batch * s.batch.sequence_length);
+  s.schedule.steps = steps;
+  s.schedule.from_step = 0;
+  less(steps, spec.schedule.steps, "steps");
+  s.schedule.warmup_steps = std::min(s.schedule.warmup_steps, steps - 1);
+  less(1, spec.parallel.world_size, "ranks");
+  s.parallel.world_size = 1;
+  s.parallel.shard = plan::chosen_spec(plan).parallel.shard;
+  s.parallel.shard_automatic = false;
+  s.parallel.compare_every = 0;
+  s.parallel.reserved_sms = 0;
+  s.init.from.clear();
+  s.data.tokenizer.clear();
+  s.data.train = {data, "llmc"};
+  s.data.validation = {};
+  s.data.validation_sets.clear();
+  s.evaluation.every = 0;
+  s.audit = {};
+  s.sampling.every = 0;
+  s.sampling.prompts.clear();
+  s.checkpoint.every = s.checkpoint.keep_every = 0;
+  s.checkpoint.best = "none";
+  s.checkpoint.mirror.clear();
+  s.checkpoint.mirror_every = 0;
+  s.metrics.product_share = false;
+  s.guards.rollback = false;
+  s.guards.log_text = false;
+  return reduced;
+}
+
+std::string write_tokens(const plan::Plan& plan, std::int64_t steps, const std::filesystem::path& folder) {
+  make_directories(folder, {Exit::usage, "-o"});
+  const std::int64_t vocabulary = plan.spec.model.vocab_size;
+  const std::int64_t count = steps * plan.spec.batch.tokens + 1;
+  std::mt19937_64 draws(plan.spec.data.seed);
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(count));
+  for (std::int32_t& token : tokens)
+    token = static_cast<std::int32_t>(draws() % static_cast<std::uint64_t>(vocabulary));
+  data::ShardWriter writer(folder, "train", vocabulary > 65536, std::int64_t{1} << 30);
+  writer.append(tokens);
+  writer.finish();
+  return (folder / "train-*.bin").string();
+}
+
+namespace {
+
+/// What a step of training runs, by name, in words that are the same for the same kernel.
+std::vector<std::pair<std::string, std::string>> kernels_of(const plan::Plan& plan) {
+  std::vector<std::pair<std::string, std::string>> kernels;
+  const auto add = [&](std::string name, std::string key) {
+    if (std::find(kernels.begin(), kernels.end(), std::pair(name, key)) == kernels.end())
+      kernels.emplace_back(std::move(name), std::move(key));
+  };
+  for (const plan::Launch& l : plan.launches) {
+    if (l.times == 0 || l.call == ops::Call::collective) continue;
+    if (l.call == ops::Call::kernel || l.call == ops::Call::own_backward)
+      add(plan.kernels[l.kernel].name, plan.kernels[l.kernel].key());
+    if (l.call == ops::Call::product) {
+      const GemmShape& s = plan.products[l.product].shape;
+      add(plan.products[l.product].name,
+          fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {}", s.m, s.n, s.k, s.transpose_a, s.transpose_b, s.pitch_a,
+                      s.pitch_b, s.pitch_d, name_of(s.operand), name_of(s.result), s.bias, s.residual, s.accumulates));
+    }
+  }
+  return kernels;
+}
+
+}  // namespace
+
+Shared shared_kernels(const plan::Plan& plan, const plan::Plan& reduced) {
+  const auto ours = kernels_of(plan), theirs = kernels_of(reduced);
+  Shared shared{0, ours.size(), {}};
+  for (const auto& kernel : ours)
+    if (std::find(theirs.begin(), theirs.end(), kernel) != theirs.end())
+      ++shared.same;
+    else
+      shared.others.push_back(kernel.first);
+  return shared;
+}
+
+double memory_of(const plan::Plan& reduced) {
+  constexpr double kOfParameter = 128;
+  const double wider = reduced.spec.compute == DType::bf16 ? 4 : 2;
+  return kOfParameter * static_cast<double>(reduced.parameters.elements) +
+         wider * static_cast<double>(reduced.layout.bytes);
+}
+
+double arithmetic_of(const plan::Plan& reduced, std::int64_t steps) {
+  return 2 * static_cast<double>(steps) * reduced.cost.hardware_flops_per_step;
+}
+
+double estimated_seconds(double flops) {
+  constexpr std::int64_t kSize = 384;
+  std::vector<double> a(kSize * kSize, 1.0), b = a, d = a;
+  const auto matrix = [](std::vector<double>& m) { return Matrix{m.data(), kSize, kSize, kSize}; };
+  double seconds = 1e9;
+  for (int turn = 0; turn < 3; ++turn) {
+    const auto begin = std::chrono::steady_clock::now();
+    multiply(matrix(a), false, matrix(b), false, matrix(d), false);
+    seconds = std::min(seconds, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  }
+  return flops * seconds / (2.0 * kSize * kSize * kSize);
+}
+
+}  // namespace llmc::verify

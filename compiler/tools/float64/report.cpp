@@ -1,0 +1,83 @@
+#include "compiler/tools/float64/report.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <nlohmann/json.hpp>
+
+namespace llmc::verify {
+namespace {
+
+std::string result_text(const Report& report, const Off& off) {
+  const Worst& worst = off.worst;
+  return fmt::format("%{}[{}, {}] is {:.8g}, in float64 {:.8g}: {:.3g} times its bound",
+                     report.reduced.graph.at(off.result).name, worst.row, worst.column, worst.found, worst.exact,
+                     worst.of_bound);
+}
+
+}  // namespace
+
+std::string as_text(const Report& report) {
+  const Verdict& verdict = report.verdict;
+  const spec::Spec& spec = report.reduced.spec;
+  std::string text;
+  if (!report.less.empty()) text += fmt::format("reduced to {}\n", fmt::join(report.less, ", "));
+  text += fmt::format("{} of {} kernels and products of the run are the very same here", report.shared.same,
+                      report.shared.all);
+  text += report.shared.others.empty() ? "\n\n" : fmt::format("; not {}\n\n", fmt::join(report.shared.others, ", "));
+  text += fmt::format("{:<16} {:>9} {:>9}  {}\n", "tensors", "worst", "bound", "where");
+  for (std::size_t i = 0; i < kTensorClasses; ++i) {
+    const auto tensors = static_cast<TensorClass>(i);
+    const ClassError& error = verdict.classes[i];
+    const double bound = bound_of(tensors, spec);
+    text += fmt::format("{:<16} {:>9.1e} {:>9.0e}  {}{}\n", name_of(tensors), error.worst, bound, error.where,
+                        error.worst <= bound ? "" : "   OFF");
+  }
+  text += fmt::format("{} ops one by one: the worst has {:.2g} of its bound, {}\n\n", verdict.ops,
+                      verdict.worst_of_bound, text_of(report.reduced, verdict.worst));
+  if (verdict.good(spec))
+    return text + fmt::format("good: the trainer computes what the graph says ({:.1f} s)\n", report.seconds);
+  if (!verdict.off) return text + "OFF: each op alone is within its bound, and together they are not\n";
+  const Off& off = *verdict.off;
+  return text + fmt::format("OFF: {}\n     {}\n     by {}\n", text_of(report.reduced, off.launch),
+                            result_text(report, off), what_runs(report.reduced, off.launch));
+}
+
+nlohmann::ordered_json as_json(const Report& report) {
+  const Verdict& verdict = report.verdict;
+  const spec::Spec& spec = report.reduced.spec;
+  nlohmann::ordered_json json = {{"version", 1}, {"good", verdict.good(spec)}, {"reduced", report.less}};
+  json["kernels"] = {{"same", report.shared.same}, {"all", report.shared.all}, {"others", report.shared.others}};
+  for (std::size_t i = 0; i < kTensorClasses; ++i) {
+    const auto tensors = static_cast<TensorClass>(i);
+    json["classes"].push_back({{"name", name_of(tensors)},
+                               {"worst", verdict.classes[i].worst},
+                               {"bound", bound_of(tensors, spec)},
+                               {"where", verdict.classes[i].where}});
+  }
+  json["ops"] = {{"compared", verdict.ops},
+                 {"worst_of_bound", verdict.worst_of_bound},
+                 {"where", text_of(report.reduced, verdict.worst)}};
+  json["off"] = nullptr;
+  if (verdict.off) {
+    const Off& off = *verdict.off;
+    const graph::Region& region = report.reduced.graph.regions[off.launch.region];
+    json["off"] = {{"op", region.ops[off.launch.op].label()},
+                   {"region", region.name},
+                   {"step", off.launch.step},
+                   {"micro_batch", off.launch.micro},
+                   {"layer", off.launch.layer},
+                   {"chunk", off.launch.chunk},
+                   {"result", report.reduced.graph.at(off.result).name},
+                   {"row", off.worst.row},
+                   {"column", off.worst.column},
+                   {"found", off.worst.found},
+                   {"exact", off.worst.exact},
+                   {"of_bound", off.worst.of_bound},
+                   {"by", what_runs(report.reduced, off.launch)}};
+  }
+  json["seconds"] = report.seconds;
+  return json;
+}
+
+}  // namespace llmc::verify

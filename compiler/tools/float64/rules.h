@@ -1,0 +1,13 @@
+// Declares the formula of each kind of op in float64, as plain loops.
+#pragma once
+
+#include "compiler/graph/op_kinds.h"
+#include "compiler/tools/float64/value.h"
+
+namespace llmc::verify {
+
+#define LLMC_RULE(kind, row) void kind(Run& run);
+LLMC_COMPUTED_OPS(LLMC_RULE)
+#undef LLMC_RULE
+
+}  // namespace llmc::verify

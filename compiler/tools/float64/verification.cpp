@@ -1,0 +1,307 @@
+#include "compiler/tools/float64/verification.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+#include "compiler/emit/step_printer.h"
+#include "compiler/tools/float64/dump.h"
+#include "compiler/tools/float64/exact.h"
+#include "compiler/tools/float64/interpreter.h"
+#include "compiler/tools/float64/trainer_process.h"
+#include "device/types.h"
+#include "error.h"
+
+namespace llmc::verify {
+
+using namespace graph;
+
+namespace {
+
+/// Vectors begin as ones or zeros, which hide what multiplies or adds them: each element is moved by up to this.
+constexpr double kMoved = 0.25;
+
+/// A number in [-1, 1) for each `index`: the finaliser of MurmurHash3 (Appleby), which has no state.
+double scattered(std::uint64_t index) {
+  index = (index ^ index >> 33) * 0xff51afd7ed558ccd;
+  index = (index ^ index >> 33) * 0xc4ceb9fe1a85ec53;
+  return static_cast<double>(index >> 11) * 0x1p-52 - 1;
+}
+
+class Verifier {
+ public:
+  Verifier(const plan::Plan& plan, const std::vector<std::string>& argv, const std::filesystem::path& log,
+           const Dump& dump)
+      : plan_(plan), g_(plan.graph), trainer_(argv, log), log_(log), exact_(plan), dump_(plan, dump.folder) {}
+
+  Verdict run(std::int64_t steps, const std::function<void(const std::string&)>& progress) {
+    try {
+      all(steps, progress);
+    } catch (const Failure&) {
+      if (!verdict_.off) throw;  // else what comes after an op that is off follows from it
+    }
+    return std::move(verdict_);
+  }
+
+ private:
+  void all(std::int64_t steps, const std::function<void(const std::string&)>& progress) {
+    std::int64_t step = 0;
+    for (const Launch& launch : launches_of(plan_, steps)) {
+      if (launch.step != step) progress(fmt::format("step {} of {}", step = launch.step, steps));
+      op(launch);
+    }
+    if (trainer_.next()) throw Failure(Exit::numerics, "the trainer runs more ops than the plan has");
+    if (const int code = trainer_.wait(); code != 0) gone(code);
+  }
+
+  /// A run of an op with memory of its own.
+  struct Local {
+    std::vector<Extent> inputs, outputs;
+    std::vector<Owned> memory;
+    Run run;
+  };
+
+  [[noreturn]] void gone(int code) {
+    std::ifstream file(log_);
+    std::ostringstream said;
+    said << file.rdbuf();
+    const std::string text = said.str();
+    const bool known = code > 0 && code < 128;
+    throw Failure(known ? static_cast<Exit>(code) : Exit::internal,
+                  fmt::format("the trainer ended with {}:\n{}", code,
+                              text.size() > 2000 ? text.substr(text.size() - 2000) : text));
+  }
+
+  void expect(const Launch& launch, bool done) {
+    const std::optional<ProbeEvent> event = trainer_.next();
+    if (!event) gone(trainer_.wait());
+    if (event->op == emit::op_number(g_, launch.region, launch.op) && event->layer == launch.layer &&
+        event->chunk == launch.chunk && event->done == done)
+      return;
+    throw Failure(Exit::numerics,
+                  fmt::format("the trainer does not run {} where the plan has it", text_of(plan_, launch)));
+  }
+
+  void fetch(std::size_t operand, const Extent& extent, Value& value) {
+    bytes_.resize(static_cast<std::size_t>(extent.bytes()));
+    trainer_.read(operand, 0, bytes_);
+    if (extent.records)
+      std::memcpy(value.records.data(), bytes_.data(), bytes_.size());
+    else
+      widen(extent, bytes_, value.matrix);
+  }
+
+  Local local(const Launch& launch) {
+    const Region& region = g_.regions[launch.region];
+    Local local{
+        {}, {}, {}, {g_, region, region.ops[launch.op], {}, {}, !launch.first, plan_.spec.seed, left_out(launch)}};
+    const Op& op = local.run.op;
+    local.memory.reserve(op.inputs.size() + op.outputs.size());
+    const auto add = [&](TensorId id, std::vector<Extent>& extents, std::vector<Value>& values) {
+      extents.push_back(extent_of(plan_, region, id));
+      values.push_back(local.memory.emplace_back(extents.back()).value(extents.back()));
+    };
+    for (const TensorId id : op.inputs) add(id, local.inputs, local.run.inputs);
+    for (const TensorId id : op.outputs) add(id, local.outputs, local.run.outputs);
+    for (std::size_t i = 0; i < op.inputs.size(); ++i) fetch(i, local.inputs[i], local.run.inputs[i]);
+    for (std::size_t i = 0; i < op.outputs.size(); ++i)
+      if (reads_before(g_.at(op.outputs[i]))) fetch(op.inputs.size() + i, local.outputs[i], local.run.outputs[i]);
+    return local;
+  }
+
+  /// What a product of the op leaves out of each term.
+  double left_out(const Launch& launch) const {
+    return std::ranges::any_of(plan_.launches,
+                               [&](const plan::Launch& l) {
+                                 return l.region_index == launch.region && l.op_index == launch.op &&
+                                        l.call == ops::Call::product && plan_.products[l.product].shape.bf16x3();
+                               })
+               ? kBf16x3
+               : 0;
+  }
+
+  void op(const Launch& launch) {
+    expect(launch, false);
+    Local ours = local(launch);
+    trainer_.go_on();
+    const Op& op = ours.run.op;
+    dump_.before(launch, op, exact_);
+    dump_.host(launch, ours.run);
+    if (op.kind == OpKind::gradient_norm) gradients(launch, ours.run);
+    // The exact run first: it reads the trainer's inputs, which some ops write over.
+    const Run theirs = exact_.run(launch, ours.run, plan_.spec.seed);
+    dump_.after(launch, op, exact_);
+    interpret(ours.run);
+    expect(launch, true);
+    ++verdict_.ops;
+    const ops::Inputs changed = ops::row_of(op.kind).changes;
+    for (std::size_t i = 0; i < op.inputs.size(); ++i)
+      if (changed >> i & 1) result(launch, i, op.inputs[i], ours.inputs[i], ours.run.inputs[i], theirs.inputs[i]);
+    for (std::size_t i = 0; i < op.outputs.size(); ++i)
+      result(launch, op.inputs.size() + i, op.outputs[i], ours.outputs[i], ours.run.outputs[i], theirs.outputs[i]);
+    if (op.kind == OpKind::initialise) move_vectors(op.outputs[0]);
+    trainer_.go_on();
+  }
+
+  /// What the trainer has made of an operand against both.
+  void result(const Launch& launch, std::size_t operand, TensorId id, const Extent& extent, const Value& ours,
+              const Value& theirs) {
+    Owned memory(extent);
+    Value found = memory.value(extent);
+    fetch(operand, extent, found);
+    const Tensor& t = g_.at(id);
+    const Worst worst = extent.records ? compare_results(ours, found.records) : compare(ours, found.matrix, t.dtype);
+    if (worst.of_bound > verdict_.worst_of_bound) verdict_.worst_of_bound = worst.of_bound, verdict_.worst = launch;
+    if (worst.of_bound > 1 && !verdict_.off) verdict_.off = Off{launch, id, worst};
+    if (extent.records) return loss(launch, theirs, found);
+    if (t.use == Use::masters || t.use == Use::state) {
+      if (t.use == Use::state)
+        flat(launch, TensorClass::moments, t.name, theirs.matrix, found.matrix);
+      else
+        weights(launch, theirs.matrix, found.matrix);
+      // The next step of both begins with the same: where a gradient is near 0 AdamW's first updates have its sign.
+      std::copy_n(found.matrix.data, found.matrix.cols, theirs.matrix.data);
+      return;
+    }
+    if (t.use == Use::copies) {
+      const std::vector<double>& masters = exact_.flat(g_.host(Use::masters));
+      std::copy_n(masters.data(), theirs.matrix.cols, theirs.matrix.data);
+      return;
+    }
+    if (ours.undefined || ours.sums_alone || ours.partial || t.role == Role::gradient || t.role == Role::flat ||
+        t.use != Use::unseen)
+      return;
+    const Part part = g_.regions[launch.region].part;
+    if (part == Part::optimizer) return;
+    // What it says of single tokens is in what the step says; which logit is the largest may be a matter of rounding.
+    if (g_.regions[launch.region].ops[launch.op].kind == OpKind::cross_entropy && t.rows == 1) return;
+    const bool slope = part == Part::backward ? !g_.regions[launch.region].ops[launch.op].again
+                                              : part == Part::loss && launch_makes_gradient(launch, operand);
+    Distance distance;
+    distance.add(theirs.matrix, found.matrix);
+    take(slope ? TensorClass::activation_gradients : TensorClass::activations, distance.relative(),
+         [&] { return fmt::format("{}, %{}", text_of(plan_, launch), t.name); });
+  }
+
+  /// In the loss chunks: of the logits' gradient over the logits, and of what follows from it.
+  bool launch_makes_gradient(const Launch& launch, std::size_t operand) const {
+    const Op& op = g_.regions[launch.region].ops[launch.op];
+    return op.kind == OpKind::cross_entropy ? operand < op.inputs.size() : op.kind == OpKind::linear_dgrad;
+  }
+
+  template <class Where>
+  void take(TensorClass tensors, double error, Where where) {
+    ClassError& of = verdict_.classes[static_cast<std::size_t>(tensors)];
+    if (error > of.worst || of.where.empty() || std::isnan(error)) of = {error, where()};
+  }
+
+  /// What the step says when it is done.
+  void loss(const Launch& launch, const Value& exact, const Value& found) {
+    if (g_.regions[launch.region].part != Part::optimizer) return;
+    StepResults e, f;
+    std::memcpy(&e, exact.records.data(), sizeof e);
+    std::memcpy(&f, found.records.data(), sizeof f);
+    const std::pair<const char*, std::pair<double, double>> said[] = {
+        {"loss", {e.loss, f.loss}},
+        {"log-sum-exp", {e.lse, f.lse}},
+        {"entropy", {e.entropy, f.entropy}},
+        {"gradient norm", {static_cast<double>(e.grad_norm), static_cast<double>(f.grad_norm)}}};
+    for (const auto& [name, both] : said)
+      take(TensorClass::loss, std::abs(both.second - both.first) / std::abs(both.first),
+           [&, name = name] { return fmt::format("step {}, {}", launch.step, name); });
+  }
+
+  /// Of a flat buffer, each tensor of a checkpoint.
+  void flat(const Launch& launch, TensorClass tensors, const std::string& what, const Matrix& exact,
+            const Matrix& found) {
+    if (launch.step == 0) return;
+    for (const plan::Slice& slice : plan_.parameters.slices) {
+      Distance distance;
+      distance.add(part(exact, slice), part(found, slice));
+      take(tensors, distance.relative(),
+           [&] { return fmt::format("step {}, {} of {}", launch.step, what, slice.name); });
+    }
+  }
+
+  /// Of all weights at once, over what the step has changed of them.
+  void weights(const Launch& launch, const Matrix& exact, const Matrix& found) {
+    if (launch.step == 0) return;
+    Distance distance, update;
+    for (const plan::Slice& slice : plan_.parameters.slices) {
+      distance.add(part(exact, slice), part(found, slice));
+      update.add(part(exact, slice), part({before_.data(), 1, exact.cols, exact.cols}, slice));
+    }
+    take(TensorClass::parameters, distance.difference() / update.difference(),
+         [&] { return fmt::format("step {}, of the update of all", launch.step); });
+  }
+
+  static Matrix part(const Matrix& flat, const plan::Slice& slice) {
+    return {flat.data + slice.offset, slice.rows, slice.cols, slice.pitch};
+  }
+
+  /// All of a step, before they are used.
+  void gradients(const Launch& launch, const Run& trainer) {
+    std::vector<double>& exact = exact_.flat(trainer.op.inputs[0]);
+    before_ = exact_.flat(g_.host(Use::masters));
+    const Matrix& found = trainer.in(0);
+    flat(launch, TensorClass::gradients, "gradient", {exact.data(), 1, found.cols, found.cols}, found);
+  }
+
+  /// Both runs begin with the trainer's weights, of which vectors are moved.
+  void move_vectors(TensorId masters) {
+    const Extent extent = extent_of(plan_, g_.regions.front(), masters);
+    std::vector<float> weights(static_cast<std::size_t>(extent.cols));
+    const std::size_t operand = 2;  // of initialise: after the rules and the chunks
+    trainer_.read(operand, 0, std::as_writable_bytes(std::span(weights)));
+    for (const plan::Slice& slice : plan_.parameters.slices)
+      for (std::int64_t i = 0; !slice.matrix && i < slice.cols; ++i)
+        weights[static_cast<std::size_t>(slice.offset + i)] +=
+            static_cast<float>(kMoved * scattered(static_cast<std::uint64_t>(slice.offset + i) + 1));
+    trainer_.write(operand, 0, std::as_bytes(std::span(weights)));
+    exact_.flat(masters).assign(weights.begin(), weights.end());
+  }
+
+  const plan::Plan& plan_;
+  const Graph& g_;
+  TrainerProcess trainer_;
+  std::filesystem::path log_;
+  Exact exact_;
+  DumpWriter dump_;
+  Verdict verdict_;
+  std::vector<std::byte> bytes_;
+  std::vector<double> before_;  // the weights that the step began with
+};
+
+}  // namespace
+
+const char* name_of(TensorClass tensors) {
+  constexpr const char* kNames[] = {"activations", "their gradients", "loss", "gradients", "parameters", "moments"};
+  return kNames[static_cast<std::size_t>(tensors)];
+}
+
+double bound_of(TensorClass tensors, const spec::Spec& spec) {
+  struct Bounds {
+    double fp32, bf16x3, bf16;
+  };
+  constexpr Bounds kBounds[] = {{1e-5, 1e-4, 8e-2}, {2e-5, 2e-4, 2e-1}, {1e-6, 1e-5, 1e-2},
+                                {2e-5, 2e-4, 3e-1}, {2e-3, 2e-2, 4e-1}, {4e-5, 4e-4, 6e-1}};
+  const Bounds& bounds = kBounds[static_cast<std::size_t>(tensors)];
+  if (spec.matmul == spec::Matmul::bf16x3) return bounds.bf16x3;
+  return spec.compute == DType::bf16 ? bounds.bf16 : bounds.fp32;
+}
+
+bool Verdict::good(const spec::Spec& spec) const {
+  for (std::size_t i = 0; i < kTensorClasses; ++i)
+    if (!(classes[i].worst <= bound_of(static_cast<TensorClass>(i), spec))) return false;
+  return !off;
+}
+
+Verdict verify(const plan::Plan& plan, const std::vector<std::string>& argv, const std::filesystem::path& log,
+               std::int64_t steps, const Dump& dump, const std::function<void(const std::string&)>& progress) {
+  return Verifier(plan, argv, log, dump).run(steps, progress);
+}
+
+}  // namespace llmc::verify

@@ -1,0 +1,57 @@
+// Runs a trainer op by op against the interpreter: each op alone on the trainer's own inputs, and the whole run in
+// float64 beside it.
+#pragma once
+
+#include <array>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compiler/plan/plan.h"
+#include "compiler/tools/float64/compare.h"
+#include "compiler/tools/float64/schedule.h"
+
+namespace llmc::verify {
+
+enum class TensorClass { activations, activation_gradients, loss, gradients, parameters, moments };
+inline constexpr std::size_t kTensorClasses = static_cast<std::size_t>(TensorClass::moments) + 1;
+const char* name_of(TensorClass tensors);
+
+/// How far from the whole run in float64 a class of tensors may be: of each tensor the L2 norm of the difference over
+/// the norm (of what a step says the difference over the number).
+double bound_of(TensorClass tensors, const spec::Spec& spec);
+
+struct ClassError {
+  double worst = 0;
+  std::string where;  // "step 1, layer 0: attention_out"
+};
+
+/// An op that is off.
+struct Off {
+  Launch launch;
+  graph::TensorId result = graph::kNone;
+  Worst worst;
+};
+
+struct Verdict {
+  std::array<ClassError, kTensorClasses> classes = {};
+  std::int64_t ops = 0;       // compared
+  double worst_of_bound = 0;  // of all ops, in units of each one's bound
+  Launch worst;               // which
+  std::optional<Off> off;     // the first op beyond its bound
+  bool good(const spec::Spec& spec) const;
+};
+
+/// Where a reference run's tensors go: DIR/step-N/{weights,gradients,updated,tokens}.safetensors and summary.json.
+struct Dump {
+  std::filesystem::path folder;  // empty: nowhere
+};
+
+/// `argv`: a trainer of `plan` with probes, and the words that have it train `steps` steps. Throws Failure where the
+/// trainer ends early, with what it said, or does not run the plan's ops in their order (Exit::numerics).
+Verdict verify(const plan::Plan& plan, const std::vector<std::string>& argv, const std::filesystem::path& log,
+               std::int64_t steps, const Dump& dump, const std::function<void(const std::string&)>& progress);
+
+}  // namespace llmc::verify

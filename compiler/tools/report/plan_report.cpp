@@ -1,0 +1,408 @@
+#include "compiler/tools/report/plan_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/snapshot.h"
+#include "compiler/plan/live.h"
+#include "compiler/plan/schedule_walk.h"
+#include "compiler/tools/report/time_report.h"
+#include "spec/recompute.h"
+#include "spec/values.h"
+#include "text/plural.h"
+
+namespace llmc::report {
+
+using plan::Plan;
+
+std::string human_bytes(double bytes) {
+  static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  int unit = 0;
+  while (std::fabs(bytes) >= 1024 && unit < 4) bytes /= 1024, ++unit;
+  return unit ? fmt::format("{:.2f} {}", bytes, kUnits[unit]) : fmt::format("{:.0f} B", bytes);
+}
+
+std::string signed_bytes(double bytes) { return (bytes < 0 ? "-" : "+") + human_bytes(std::fabs(bytes)); }
+
+std::string human_count(double count) {
+  static constexpr const char* kUnits[] = {"", " k", " M", " G", " T", " P"};
+  int unit = 0;
+  while (std::fabs(count) >= 1000 && unit < 5) count /= 1000, ++unit;
+  return unit ? fmt::format("{:.2f}{}", count, kUnits[unit]) : fmt::format("{:.0f}", count);
+}
+
+namespace {
+
+std::string recompute_words(const spec::Recompute& r) {
+  switch (r.kind) {
+    case spec::Recompute::Kind::none: return "none";
+    case spec::Recompute::Kind::full: return "full";
+    case spec::Recompute::Kind::every: return r.every == 1 ? "every layer" : fmt::format("every {} layers", r.every);
+    case spec::Recompute::Kind::ops: return fmt::format("{}", fmt::join(r.ops, ", "));
+    case spec::Recompute::Kind::layers:
+    case spec::Recompute::Kind::automatic: return spec::recompute_text(r);
+  }
+  return "";
+}
+
+constexpr std::size_t kBar = 20;  // characters of all of the arena
+
+std::string bar(std::size_t bytes, std::size_t all) { return std::string((bytes * kBar + all / 2) / all, '#'); }
+
+const char* target_text(spec::TargetKind kind) { return kind == spec::TargetKind::cuda ? "cuda" : "cpu"; }
+
+/// Who computes a matrix product.
+const char* product_by(const Plan& plan, const plan::Product& p) {
+  if (plan.spec.target.kind == spec::TargetKind::cuda) return "cuBLASLt";
+  if (p.shape.bf16x3()) return "bf16x3 in tiles";
+  return p.shape.tiles ? "tiles" : "oneDNN";
+}
+
+/// Which products precision.matmul is about; empty for auto.
+std::string matmul_text(const Plan& plan) {
+  if (plan.spec.matmul == spec::Matmul::automatic) return "";
+  std::vector<std::string> others;
+  for (const plan::Product& p : plan.products)
+    if (!p.shape.bf16x3()) others.push_back(p.name);
+  std::string text = fmt::format("matmul bf16x3: {} of {} products in AMX tiles", plan.products.size() - others.size(),
+                                 plan.products.size());
+  if (!others.empty())
+    text +=
+        fmt::format("; with a side that is no multiple of 32, and so in fp32 by oneDNN: {}", fmt::join(others, ", "));
+  return text + "\n";
+}
+
+std::string runs_text(const Plan& plan, const plan::Launch& l) {
+  if (l.call != ops::Call::product) return l.what;
+  return fmt::format("{} ({})", l.what, product_by(plan, plan.products[l.product]));
+}
+
+const char* attention_name(AttentionBy by) { return by == AttentionBy::cudnn ? "cudnn" : "portable"; }
+
+nlohmann::ordered_json attention_json(const Plan& plan) {
+  const auto ways = [](const std::vector<BackwardWay>& list) {
+    nlohmann::ordered_json json = nlohmann::ordered_json::array();
+    for (const BackwardWay& way : list)
+      json.push_back({{"by", attention_name(way.by)},
+                      {"predicted_ms", way.predicted_ms > 0 ? nlohmann::ordered_json(way.predicted_ms) : nullptr},
+                      {"workspace_bytes", way.workspace_bytes}});
+    return json;
+  };
+  return {{"forward", attention_name(plan.attention.forward)},
+          {"backward", ways(plan.attention.backward)},
+          {"left_out", ways(plan.attention.left_out)}};
+}
+
+/// The backward passes that the trainer could take; empty where the spec names one.
+std::string attention_text(const Plan& plan) {
+  const ops::AttentionChoice& choice = plan.attention;
+  if (choice.backward.size() + choice.left_out.size() < 2) return "";
+  std::string out = "attention backward, deterministic: ";
+  out += choice.left_out.empty() ? "the trainer carries both, begins with the first, and trainer tune measures them\n"
+                                 : "memory.budget has room for one\n";
+  const auto line = [&](const BackwardWay& way, const char* end) {
+    out += fmt::format("  {:<9} {:>9} of workspace, {}{}\n", way.by == AttentionBy::cudnn ? "cuDNN" : "llmc's",
+                       human_bytes(static_cast<double>(way.workspace_bytes)),
+                       way.predicted_ms > 0 ? fmt::format("{:.2f} ms a layer predicted", way.predicted_ms)
+                                            : "no rates are known for this target.arch",
+                       end);
+  };
+  for (const BackwardWay& way : choice.backward) line(way, "");
+  for (const BackwardWay& way : choice.left_out) line(way, ": left out");
+  return out + "\n";
+}
+
+/// A bucket of the flat buffers, in words.
+std::string bucket_name(const Plan& plan, std::size_t bucket) {
+  for (const auto& [block, first] : plan.parameters.first_bucket) {
+    if (block == graph::Block::layer && bucket >= first &&
+        bucket - first < static_cast<std::size_t>(plan.graph.layers()))
+      return fmt::format("layer {}", bucket - first);
+    if (first == bucket) return block == graph::Block::none ? "vectors" : name_of(block);
+  }
+  return "";
+}
+
+std::int64_t world(const Plan& plan) { return plan.spec.parallel.world_size; }
+
+/// Which passes a collective overlaps. On cpu every call returns when it is done.
+plan::Overlap overlap(const Plan& plan, const plan::Launch& l) {
+  if (!l.beside || plan.spec.target.kind != spec::TargetKind::cuda) return {};
+  return plan::overlap_of(plan.schedule, l.region_index);
+}
+
+const char* overlap_text(const plan::Overlap& overlap) {
+  if (overlap.forward) return overlap.backward ? "beside forward and backward" : "beside forward";
+  return overlap.backward ? "beside backward" : "exposed";
+}
+
+nlohmann::ordered_json ranks_json(const Plan& plan) {
+  using Json = nlohmann::ordered_json;
+  const auto ranks = static_cast<int>(world(plan));
+  Json buckets = Json::array(), collectives = Json::array();
+  for (std::size_t i = 0; i < plan.parameters.buckets.size(); ++i) {
+    const Bucket& bucket = plan.parameters.buckets[i];
+    buckets.push_back({{"name", bucket_name(plan, i)},
+                       {"offset", bucket.offset},
+                       {"elements", bucket.elements},
+                       {"share", share_of(bucket.elements, ranks)}});
+  }
+  for (const plan::Launch& l : plan.launches)
+    if (l.call == ops::Call::collective && l.times)
+      collectives.push_back({{"region", l.region},
+                             {"op", l.op},
+                             {"runs", l.what},
+                             {"times", plan.times_a_step(l)},
+                             {"sent_bytes", l.wire},
+                             {"beside_compute", overlap(plan, l).any()}});
+  return {{"world_size", ranks},
+          {"shard", spec::text_of("parallel.shard", plan::chosen_spec(plan))},
+          {"micro_batches_of_a_rank", plan.rank_micro_batches()},
+          {"buckets", buckets},
+          {"collectives", collectives},
+          {"sent_bytes_per_step", plan.cost.wire_bytes_per_step}};
+}
+
+/// What several ranks do together; empty for one.
+std::string ranks_text(const Plan& plan) {
+  const std::int64_t ranks = world(plan);
+  if (ranks == 1) return "";
+  double beside = 0;
+  std::string lines;
+  for (const plan::Launch& l : plan.launches) {
+    if (l.call != ops::Call::collective || !l.times) continue;
+    const plan::Overlap passes = overlap(plan, l);
+    if (passes.any()) beside += l.wire * static_cast<double>(plan.times_a_step(l));
+    lines += fmt::format("  {:<26} {:<38} {:>6} {:>12}  {}\n", l.region, l.what == l.op ? l.what : l.what + " " + l.op,
+                         fmt::format("{}/{}", l.times, l.per_step ? "step" : "pass"), human_bytes(l.wire),
+                         overlap_text(passes));
+  }
+  const auto most = std::max_element(plan.parameters.buckets.begin(), plan.parameters.buckets.end(),
+                                     [](const Bucket& a, const Bucket& b) { return a.elements < b.elements; });
+  return fmt::format(
+      "ranks: {}, shard {}; of {} micro-batches a rank runs at most {}; it sends {} a step, {} of it beside "
+      "compute\n  {:<26} {:<38} {:>6} {:>12}\n{}"
+      "  {} buckets, the largest {} parameters, of which a rank's share is {}\n\n",
+      ranks, spec::text_of("parallel.shard", plan::chosen_spec(plan)), plan.micro_batches(), plan.rank_micro_batches(),
+      human_bytes(plan.cost.wire_bytes_per_step), human_bytes(beside), "region", "runs", "times", "sent", lines,
+      plan.parameters.buckets.size(), human_count(static_cast<double>(most->elements)),
+      human_count(static_cast<double>(share_of(most->elements, static_cast<int>(ranks)))));
+}
+
+/// Host memory of the snapshot from which a checkpoint is written beside training; 0: training waits.
+std::size_t snapshot_bytes(const Plan& plan) {
+  if (!plan.spec.checkpoint.asynchronous) return 0;
+  std::vector<ParameterInfo> parameters;
+  for (const plan::Slice& s : plan.parameters.slices)
+    parameters.push_back({s.name.c_str(), s.offset, s.rows, s.cols, s.pitch, s.matrix, s.group, 0, 0, 0});
+  const std::size_t bytes =
+      Snapshot::most_bytes(parameters, saved_buffers(plan.layout.buffers), static_cast<int>(world(plan)), kShardBytes);
+  const auto budget = static_cast<std::size_t>(plan.spec.memory.budget);
+  return plan.spec.target.kind == spec::TargetKind::cuda || plan.needed_bytes() + bytes <= budget ? bytes : 0;
+}
+
+std::string snapshot_text(const Plan& plan) {
+  if (const std::size_t bytes = snapshot_bytes(plan))
+    return fmt::format("  written beside training, from a snapshot of {} in the host's memory{}\n",
+                       human_bytes(static_cast<double>(bytes)), world(plan) > 1 ? " of each rank" : "");
+  return plan.spec.checkpoint.asynchronous ? "  training waits for it: memory.budget has no room for a snapshot\n"
+                                           : "  training waits for it\n";
+}
+
+/// What each region of the step asks for, in its order, by any number of ranks (train/timeline.h); and what it begins
+/// and ends to keep.
+nlohmann::ordered_json regions_json(const Plan& plan) {
+  using Json = nlohmann::ordered_json;
+  const std::vector<plan::RegionLife> lives = plan::region_lives(plan);
+  const std::set<std::size_t> sent = plan::sent_regions(plan.schedule);
+  Json regions = Json::array();
+  for (std::size_t r = 0; r < lives.size(); ++r) {
+    const graph::Region& region = plan.graph.regions[r];
+    Json launches = Json::array();
+    for (const plan::Launch& l : plan.launches)
+      if (l.region_index == r)
+        launches.push_back({{"op", l.op},
+                            {"runs", l.what},
+                            {"launched_as", l.launched_as()},
+                            {"transient_bytes", plan.layout.alive[r][l.op_index]}});
+    regions.push_back({{"name", region.name},
+                       {"opens_bytes", lives[r].opens},
+                       {"frees_bytes", lives[r].frees},
+                       {"beside", sent.contains(r)},
+                       {"launches", launches}});
+  }
+  return regions;
+}
+
+}  // namespace
+
+nlohmann::ordered_json plan_json(const Plan& plan) {
+  using Json = nlohmann::ordered_json;
+  const spec::Spec& s = plan.spec;
+  Json j;
+  j["name"] = s.name;
+  j["fingerprint"] = plan.fingerprint;
+  j["target"] = {{"kind", target_text(s.target.kind)}, {"arch", s.target.arch}};
+  j["compute"] = name_of(s.compute);
+  j["residual"] = name_of(s.residual);
+  j["matmul"] = spec::text_of("precision.matmul", s);
+  j["batch"] = {{"sequence_length", s.batch.sequence_length},
+                {"micro_batch", plan.choice.micro_batch},
+                {"micro_batches", plan.micro_batches()},
+                {"tokens", s.batch.tokens}};
+  j["recompute"] = recompute_words(plan::chosen_spec(plan).memory.recompute);
+  j["loss_chunk"] = plan.choice.loss_chunk;
+  j["parameters"] = plan.parameters.logical;
+  Json sections = Json::array();
+  for (const plan::Section& section : plan.layout.sections)
+    sections.push_back(
+        {{"name", section.name}, {"offset", section.offset}, {"bytes", section.bytes}, {"what", section.what}});
+  Json buffers = Json::array();
+  for (const plan::HostBuffer& buffer : plan.layout.buffers)
+    buffers.push_back({{"name", buffer.name},
+                       {"dtype", name_of(buffer.dtype)},
+                       {"elements", buffer.elements},
+                       {"use", name_of(buffer.use)},
+                       {"sharded", is_sharded(buffer.use, s.parallel.shard)},
+                       {"offset", buffer.offset}});
+  const plan::Live live = plan::live_bytes(plan);
+  j["memory"] = {{"arena_bytes", plan.layout.bytes},
+                 {"process_bytes", plan.process_bytes},
+                 {"budget_bytes", s.memory.budget},
+                 {"snapshot_bytes", snapshot_bytes(plan)},
+                 {"transient_bytes", plan.layout.transient_bytes},
+                 {"transient_lower_bound", plan.layout.transient_bound},
+                 {"live", {{"fixed_bytes", live.fixed}, {"peak_bytes", live.peak}}},
+                 {"sections", sections},
+                 {"buffers", buffers}};
+  if (s.target.kind == spec::TargetKind::cuda) j["attention"] = attention_json(plan);
+  const std::int64_t save =
+      static_cast<std::int64_t>(saved_buffers(plan.layout.buffers) * sizeof(float)) * plan.parameters.logical;
+  j["disk"] = {{"checkpoint_bytes", save}, {"most_bytes", save * (s.checkpoint.keep_last + 1)}};
+  j["ranks"] = ranks_json(plan);
+  add_time(j, plan);
+  j["flops"] = {{"model_per_token", plan.cost.model_flops_per_token},
+                {"linear_per_token", plan.cost.linear_flops_per_token},
+                {"attention_per_token", plan.cost.attention_flops_per_token},
+                {"hardware_per_step", plan.cost.hardware_flops_per_step}};
+  j["bytes_per_step"] = plan.cost.bytes_per_step;
+  j["residual_stream_bytes_per_step"] = plan.cost.stream_bytes_per_step;
+  j["launches_per_step"] = plan.cost.launches_per_step;
+  Json kernels = Json::array();
+  for (const plan::Kernel& k : plan.kernels) {
+    Json params = Json::object();
+    for (const plan::KernelParam& p : k.params) params[p.name] = p.value;
+    kernels.push_back(
+        {{"name", k.name}, {"template", k.template_name}, {"params", params}, {"bytes", k.bytes}, {"flops", k.flops}});
+  }
+  j["kernels"] = kernels;
+  Json products = Json::array();
+  for (const plan::Product& p : plan.products)
+    products.push_back({{"name", p.name},
+                        {"m", p.shape.m},
+                        {"n", p.shape.n},
+                        {"k", p.shape.k},
+                        {"operands", name_of(p.shape.operand)},
+                        {"result", name_of(p.shape.result)},
+                        {"by", product_by(plan, p)},
+                        {"bytes", p.bytes},
+                        {"flops", p.flops}});
+  j["products"] = products;
+  Json launches = Json::array();
+  for (const plan::Launch& l : plan.launches)
+    if (l.times)
+      launches.push_back({{"region", l.region},
+                          {"op", l.op},
+                          {"runs", l.what},
+                          {"kind", l.kind()},
+                          {"times", l.times},
+                          {"per", l.per_step ? "step" : "micro-batch"},
+                          {"bytes", l.bytes},
+                          {"flops", l.flops}});
+  j["launches"] = launches;
+  j["regions"] = regions_json(plan);
+  j["schedule"] = plan::text_lines(plan.schedule, plan.graph);
+  return j;
+}
+
+std::string plan_text(const Plan& plan) {
+  const spec::Spec& s = plan.spec;
+  const spec::Model& m = s.model;
+  std::string out;
+  out += fmt::format("{}: {} parameters, {} layer{}, hidden {}, {}/{} heads of {}, ffn {}, vocabulary {}{}\n", s.name,
+                     human_count(static_cast<double>(plan.parameters.logical)), m.num_hidden_layers,
+                     plural(m.num_hidden_layers), m.hidden_size, m.num_attention_heads, m.num_key_value_heads,
+                     m.head_dim, m.intermediate_size, m.vocab_size, m.tie_word_embeddings ? ", tied" : "");
+  out += fmt::format(
+      "{} on {}; a step is {} x {} sequence{} of {} = {} token{}; recompute {}; {} row{} of logits at once\n",
+      name_of(s.compute), target_text(s.target.kind), plan.micro_batches(), plan.choice.micro_batch,
+      plural(plan.choice.micro_batch), s.batch.sequence_length, s.batch.tokens, plural(s.batch.tokens),
+      recompute_words(plan::chosen_spec(plan).memory.recompute), plan.choice.loss_chunk,
+      plural(plan.choice.loss_chunk));
+  out += matmul_text(plan);
+  out += fmt::format("fingerprint {}\n\n", plan.fingerprint);
+  const double budget = static_cast<double>(s.memory.budget);
+  out += fmt::format("memory: {} ({} bytes) of {}, of which {} are left\n",
+                     human_bytes(static_cast<double>(plan.layout.bytes)), plan.layout.bytes, human_bytes(budget),
+                     human_bytes(budget - static_cast<double>(plan.needed_bytes())));
+  for (const plan::Section& section : plan.layout.sections)
+    out += fmt::format("  {:>12}  {:<{}}  {:<26} {}\n", human_bytes(static_cast<double>(section.bytes)),
+                       bar(section.bytes, plan.layout.bytes), kBar, section.name, section.what);
+  if (plan.process_bytes)
+    out +=
+        fmt::format("  beside it, and in memory.budget as well, at most {} of the process: code, libraries, batches\n",
+                    human_bytes(static_cast<double>(plan.process_bytes)));
+  out += fmt::format("  transients are packed into {}; at least {} are alive at once\n\n",
+                     human_bytes(static_cast<double>(plan.layout.transient_bytes)),
+                     human_bytes(static_cast<double>(plan.layout.transient_bound)));
+  if (s.target.kind == spec::TargetKind::cuda) out += attention_text(plan);
+  out += ranks_text(plan);
+  const double save = 3 * sizeof(float) * static_cast<double>(plan.parameters.logical);
+  out += fmt::format("disk: {} a checkpoint; keep_last {} and the one that is being written take {}\n{}\n",
+                     human_bytes(save), s.checkpoint.keep_last,
+                     human_bytes(save * static_cast<double>(s.checkpoint.keep_last + 1)), snapshot_text(plan));
+  out += fmt::format(
+      "work: {}FLOP a token (linear 6 x weights {}, causal attention counted once as half {}), {}FLOP and {} a step, "
+      "{} launches\n",
+      human_count(plan.cost.model_flops_per_token), human_count(plan.cost.linear_flops_per_token),
+      human_count(plan.cost.attention_flops_per_token), human_count(plan.cost.hardware_flops_per_step),
+      human_bytes(plan.cost.bytes_per_step), plan.cost.launches_per_step);
+  if (plan.cost.stream_bytes_per_step > 0)
+    out += fmt::format("  of which the fp32 residual stream: {}, beyond what a bf16 one would move\n",
+                       human_bytes(plan.cost.stream_bytes_per_step));
+  return out + "\n" + time_text(plan);
+}
+
+std::string launches_markdown(const Plan& plan) {
+  const spec::Spec& s = plan.spec;
+  std::string out = fmt::format(
+      "# Launches of {0}\n\nWritten by `llmc plan SPEC --launches`: what the emitted step puts on the device, in "
+      "order.\n\n"
+      "A step of {1} tokens is {2} micro-batches of {3} sequences of {4}, then the optimizer: {5} launches. Bytes and "
+      "FLOPs are\n"
+      "those of one launch, each tensor read once and written once, logits as often as they are read: manual.md names "
+      "what moves\nmore.\n",
+      s.name, s.batch.tokens, plan.micro_batches(), plan.choice.micro_batch, s.batch.sequence_length,
+      plan.cost.launches_per_step);
+  for (const bool step : {false, true}) {
+    double bytes = 0, flops = 0;
+    std::int64_t times = 0;
+    out += fmt::format("\n## {}\n\n| region | op | runs | times | bytes | FLOPs |\n|---|---|---|---:|---:|---:|\n",
+                       step ? "Once a step" : "A micro-batch");
+    for (const plan::Launch& l : plan.launches) {
+      if (l.per_step != step || !l.times) continue;
+      out += fmt::format("| {} | {} | {} | {} | {:.0f} | {:.0f} |\n", l.region, l.op, runs_text(plan, l), l.times,
+                         l.bytes, l.flops);
+      const auto n = static_cast<double>(l.times);
+      times += l.times, bytes += n * l.bytes, flops += n * l.flops;
+    }
+    out += fmt::format("| all | | | {} | {:.0f} | {:.0f} |\n", times, bytes, flops);
+  }
+  return out;
+}
+
+}  // namespace llmc::report

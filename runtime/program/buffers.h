@@ -1,0 +1,150 @@
+// The parts of the arena that more than the step knows: what the host writes and reads, and what a checkpoint holds.
+// The plan lists them, the trainer finds them here by their use.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "program/dtype.h"
+#include "program/shards.h"
+
+namespace llmc {
+
+/// What a buffer is to the host.
+enum class Use : std::uint8_t {
+  unseen,  // nothing: only the step knows it
+
+  // [parameter elements], at the offsets of ParameterInfo
+  masters,    // fp32 weights
+  gradients,  // fp32, accumulated over micro-batches
+  copies,     // the weights in a type that matrix products read; one buffer a type
+  state,      // of the optimizer, in the order of a checkpoint; its name stands there before each parameter's
+
+  // written before a micro-batch, one after the other and in one copy
+  scalars,            // StepScalars
+  optimizer_scalars,  // of the kind of optimizer: AdamwScalars
+  group_scalars,      // GroupScalars [groups]
+  tokens,             // i32 [micro_batch * sequence_length]
+  targets,            // the same shape; -1: no loss
+  embedding_order,    // i32 [tokens]: positions sorted by token, stable
+  run_begin,          // i32 [tokens + 1]: where in that order each distinct token's positions begin
+  run_token,          // i32 [tokens]: the distinct tokens, ascending
+  run_count,          // i32 [1]
+
+  positions,  // before sampling: i32 [micro_batch], the row whose logits are wanted, sequence * sequence_length +
+              // position
+
+  // written once, at start
+  rope_table,   // fp32 [sequence_length, head_dim]: cos of head_dim / 2 angles, then sin
+  chunks,       // Chunk [chunks]
+  first_chunk,  // i32 [parameters + 1]: parameter p owns chunks [first_chunk[p], first_chunk[p + 1])
+  init_rules,   // InitRule [parameters]
+
+  // read by the host
+  results,          // StepResults
+  sample_logits,    // fp32 [micro_batch, vocab_pitch]
+  parameter_norms,  // fp32 [parameters, 3]: L2 norms of gradient, weight, update; with metrics.per_parameter
+  audit_losses,     // fp32 [micro_batch * sequence_length]: nats of each target, 0 without one; with audit.compute
+
+  // cuda
+  math_workspace,  // of matrix products
+  input_slots,     // blocks of inputs on their way, each with the bytes of input_block()
+};
+
+/// In the order of Use.
+inline constexpr auto kUseNames =
+    std::to_array<const char*>({"unseen",        "masters",         "gradients",         "copies",
+                                "state",         "scalars",         "optimizer_scalars", "group_scalars",
+                                "tokens",        "targets",         "embedding_order",   "run_begin",
+                                "run_token",     "run_count",       "positions",         "rope_table",
+                                "chunks",        "first_chunk",     "init_rules",        "results",
+                                "sample_logits", "parameter_norms", "audit_losses",      "math_workspace",
+                                "input_slots"});
+static_assert(kUseNames.size() == static_cast<std::size_t>(Use::input_slots) + 1, "a name for each Use");
+constexpr const char* name_of(Use use) { return kUseNames[static_cast<std::size_t>(use)]; }
+
+/// Whether it is part of the block that the host sends before a micro-batch.
+constexpr bool is_input(Use use) { return use >= Use::scalars && use <= Use::run_count; }
+
+/// Whether each rank has its share of it alone (shares.h). Such a buffer lies at the end of the arena, where its size,
+/// which depends on the number of ranks, moves nothing else; and the elements of a share lie end to end.
+constexpr bool is_sharded(Use use, Shard shard) {
+  switch (use) {
+    case Use::state: return shard >= Shard::optimizer;
+    case Use::gradients: return shard >= Shard::gradients;
+    case Use::masters:
+    case Use::copies: return shard >= Shard::parameters;
+    default: return false;
+  }
+}
+
+/// Every buffer begins at a multiple of this many bytes.
+inline constexpr std::size_t kArenaAlignment = 256;
+
+/// Bytes of the arena that a buffer takes.
+constexpr std::size_t buffer_space(DType dtype, std::int64_t elements) {
+  return (static_cast<std::size_t>(bytes_of(dtype, elements)) + kArenaAlignment - 1) / kArenaAlignment *
+         kArenaAlignment;
+}
+
+/// Bytes of the arena that a bucket takes where it lies whole beside the shares.
+constexpr std::size_t window_space(DType dtype, const Bucket& bucket) {
+  return buffer_space(dtype, bucket.elements + kShareGap);
+}
+
+struct Buffer {
+  const char* name;
+  DType dtype;
+  std::int64_t elements;
+  Use use;
+  std::size_t offset;  // bytes from the arena's start
+
+  constexpr std::size_t bytes() const { return static_cast<std::size_t>(bytes_of(dtype, elements)); }
+};
+
+/// A stretch of a flat buffer that is gathered before each step, so that every rank has the same there.
+struct Gathered {
+  const char* buffer;
+  std::int64_t offset, elements;
+};
+
+/// The first buffer of this use; null where there is none.
+inline const Buffer* find_buffer(std::span<const Buffer> buffers, Use use) {
+  for (const Buffer& b : buffers)
+    if (b.use == use) return &b;
+  return nullptr;
+}
+
+/// The same, which a trainer cannot do without: throws Failure(internal) where there is none. Defined in train/.
+const Buffer& buffer_of(std::span<const Buffer> buffers, Use use);
+
+// Of a list of Buffer, or of the plan's own.
+
+/// How many buffers a checkpoint holds: the weights, and what the optimizer keeps of them.
+template <class Buffers>
+std::size_t saved_buffers(const Buffers& buffers) {
+  std::size_t count = 0;
+  for (const auto& b : buffers) count += b.use == Use::masters || b.use == Use::state;
+  return count;
+}
+
+/// The block of inputs: from the first to the end of the last, a multiple of kArenaAlignment.
+struct InputBlock {
+  std::size_t offset = 0, bytes = 0;
+};
+
+template <class Buffers>
+InputBlock input_block(const Buffers& buffers) {
+  std::size_t begin = SIZE_MAX, end = 0;
+  for (const auto& b : buffers)
+    if (is_input(b.use)) {
+      if (b.offset < begin) begin = b.offset;
+      if (b.offset + b.bytes() > end) end = b.offset + b.bytes();
+    }
+  if (end == 0) return {};
+  return {begin, (end - begin + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment};
+}
+
+}  // namespace llmc

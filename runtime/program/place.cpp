@@ -1,0 +1,107 @@
+#include "program/place.h"
+
+#include <fmt/format.h>
+
+#include <fstream>
+
+#include "error.h"
+#include "files/disk.h"
+#include "files/durable_file.h"
+
+namespace llmc {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// What `llmc compile` noted beside a trainer.
+struct Note {
+  struct File {
+    std::string checksum;
+    fs::path path;
+  };
+  fs::path spec_folder, folder;
+  std::vector<File> files;
+};
+
+Note read_note(const fs::path& folder) {
+  Note note;
+  std::string line;
+  std::ifstream folders(folder / kSpecDirectoryFile);
+  if (std::getline(folders, line)) note.spec_folder = line;
+  if (std::getline(folders, line)) note.folder = line;
+  std::ifstream files(folder / kSpecFilesFile);
+  while (std::getline(files, line))
+    if (const std::size_t blank = line.find(' '); blank != std::string::npos)
+      note.files.push_back({line.substr(0, blank), line.substr(blank + 1)});
+  return note;
+}
+
+/// The file in `folder`: under its name, or else one of the same content, as a rename leaves it; empty where neither
+/// is.
+fs::path found_in(const fs::path& folder, const Note::File& file) {
+  std::error_code error;
+  const fs::path path = folder / file.path.filename();
+  if (fs::exists(path, error)) return path;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    const fs::path& other = entry->path();
+    std::error_code unknown;
+    if ((other.extension() == ".yaml" || other.extension() == ".yml") && entry->is_regular_file(unknown) &&
+        file_checksum(other) == file.checksum)
+      return other;
+  }
+  return {};
+}
+
+/// The place that `path` has from `folder` when the trainer's folder and it were moved together.
+fs::path moved(const Note& note, const fs::path& path, const fs::path& folder) {
+  return (folder / path.lexically_relative(note.folder)).lexically_normal();
+}
+
+}  // namespace
+
+fs::path default_base(const fs::path& folder) {
+  const Note note = read_note(folder);
+  if (note.spec_folder.empty()) return disk::working_folder(Exit::usage);
+  std::error_code missing;
+  if (fs::equivalent(folder, note.folder, missing)) return note.spec_folder;
+  const fs::path base = moved(note, note.spec_folder, folder);
+  const bool there = note.files.empty() ? fs::exists(base, missing) : !found_in(base, note.files.front()).empty();
+  if (there && !fs::equivalent(base, note.spec_folder, missing)) return base;
+  throw Failure(Exit::usage,
+                fmt::format("this trainer was compiled in '{0}' and lies in '{1}' now, without its spec beside it; say "
+                            "--base DIR, the folder that the data and the runs of this one are in (--base '{2}' goes "
+                            "on with the runs of the spec that it was compiled from)",
+                            note.folder.string(), folder.string(), note.spec_folder.string()));
+}
+
+fs::path noted_spec(const fs::path& folder) {
+  const Note note = read_note(folder);
+  if (note.files.empty()) return {};
+  const Note::File& spec = note.files.front();
+  const fs::path here = moved(note, spec.path, folder);
+  std::error_code missing;
+  if (fs::exists(here, missing)) return here;
+  if (fs::exists(spec.path, missing)) return spec.path;
+  for (const fs::path& path : {here.parent_path(), spec.path.parent_path()})
+    if (const fs::path renamed = found_in(path, spec); !renamed.empty()) return renamed;
+  return spec.path;
+}
+
+fs::path spec_when_compiled(const fs::path& folder) {
+  const Note note = read_note(folder);
+  return note.files.empty() ? fs::path() : note.files.front().path;
+}
+
+std::vector<std::string> edited_spec_files(const fs::path& folder) {
+  const Note note = read_note(folder);
+  std::vector<std::string> edited;
+  for (const Note::File& file : note.files) {
+    const fs::path path = moved(note, file.path, folder);
+    const std::string now = file_checksum(path);
+    if (!now.empty() && now != file.checksum) edited.push_back(path.string());
+  }
+  return edited;
+}
+
+}  // namespace llmc

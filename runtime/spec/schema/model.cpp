@@ -1,0 +1,148 @@
+// Keys of the model and of its first weights.
+#include "spec/schema/rows.h"
+
+namespace llmc::spec {
+
+std::vector<Row> model_rows() {
+  constexpr double kMaxVocabulary = 1 << 24, kMaxWidth = 1 << 20;
+  const char* kLlama3 = "llama3";
+  const char* kScaling = "model.rope_scaling.type";
+  return {
+      bind("name", Type::string, LLMC_FIELD(name))
+          .required()
+          .label()
+          .doc("Name of the run: lower-case letters, digits and hyphens. Names the build and run folders."),
+      bind("model.vocab_size", Type::integer, LLMC_FIELD(model.vocab_size))
+          .required()
+          .range(2, kMaxVocabulary)
+          .unit("tokens")
+          .doc("Rows of the embedding."),
+      bind("model.hidden_size", Type::integer, LLMC_FIELD(model.hidden_size))
+          .required()
+          .range(1, kMaxWidth)
+          .doc("Width of the residual stream."),
+      bind("model.num_hidden_layers", Type::integer, LLMC_FIELD(model.num_hidden_layers))
+          .required()
+          .range(1, 1024)
+          .doc("Decoder layers."),
+      bind("model.num_attention_heads", Type::integer, LLMC_FIELD(model.num_attention_heads))
+          .required()
+          .range(1, 4096)
+          .doc("Query heads."),
+      bind("model.num_key_value_heads", Type::integer, LLMC_FIELD(model.num_key_value_heads))
+          .range(1, 4096)
+          .derived("num_attention_heads",
+                   [](const Spec& s) -> std::optional<Value> {
+                     if (s.model.num_attention_heads < 1) return {};
+                     return s.model.num_attention_heads;
+                   })
+          .doc("Key and value heads (grouped-query attention). Divides num_attention_heads."),
+      bind("model.head_dim", Type::integer, LLMC_FIELD(model.head_dim))
+          .range(2, 1024)
+          .derived("hidden_size / num_attention_heads",
+                   [](const Spec& s) -> std::optional<Value> {
+                     if (s.model.num_attention_heads < 1 || s.model.hidden_size < s.model.num_attention_heads)
+                       return {};
+                     return s.model.hidden_size / s.model.num_attention_heads;
+                   })
+          .doc("Columns of one head. Even; at most 256 on CUDA, where cuDNN's attention takes multiples of 8."),
+      bind("model.intermediate_size", Type::integer, LLMC_FIELD(model.intermediate_size))
+          .range(1, kMaxWidth)
+          .derived("8/3 * hidden_size, rounded up to a multiple of 64",
+                   [](const Spec& s) -> std::optional<Value> {
+                     if (s.model.hidden_size < 1) return {};
+                     const std::int64_t exact = (s.model.hidden_size * 8 + 2) / 3;
+                     return (exact + 63) / 64 * 64;
+                   })
+          .doc("Width of SwiGLU."),
+      bind("model.rope_theta", Type::number, LLMC_FIELD(model.rope_theta))
+          .fallback("500000")
+          .above(1)
+          .at_most(1e12)
+          .doc("Base of the rotary frequencies: theta^(-2i/head_dim)."),
+      bind_choice(kScaling, {"none", kLlama3}, LLMC_FIELD(model.rope_scaling.llama3))
+          .fallback("none")
+          .doc("llama3: the frequency scaling of Llama 3.1 and later."),
+      bind("model.rope_scaling.factor", Type::number, LLMC_FIELD(model.rope_scaling.factor))
+          .fallback("32")
+          .when(kScaling, kLlama3)
+          .range(1, 1e6)
+          .doc("Divides the low frequencies."),
+      bind("model.rope_scaling.low_freq_factor", Type::number, LLMC_FIELD(model.rope_scaling.low_freq_factor))
+          .fallback("1")
+          .when(kScaling, kLlama3)
+          .above(0)
+          .at_most(1e6)
+          .doc("Wavelengths above original_max_position_embeddings / low_freq_factor are scaled in full."),
+      bind("model.rope_scaling.high_freq_factor", Type::number, LLMC_FIELD(model.rope_scaling.high_freq_factor))
+          .fallback("4")
+          .when(kScaling, kLlama3)
+          .above(0)
+          .at_most(1e6)
+          .doc("Wavelengths below original_max_position_embeddings / high_freq_factor are not scaled."),
+      bind("model.rope_scaling.original_max_position_embeddings", Type::integer,
+           LLMC_FIELD(model.rope_scaling.original_max_position_embeddings))
+          .fallback("8192")
+          .when(kScaling, kLlama3)
+          .range(1, 1 << 24)
+          .unit("tokens")
+          .doc("Context length of the model whose frequencies are scaled."),
+      bind("model.rms_norm_eps", Type::number, LLMC_FIELD(model.rms_norm_eps))
+          .fallback("1e-05")
+          .above(0)
+          .at_most(1)
+          .doc("Added to the mean square in every RMSNorm."),
+      bind("model.tie_word_embeddings", Type::boolean, LLMC_FIELD(model.tie_word_embeddings))
+          .fallback("true")
+          .doc("The head is the embedding, transposed."),
+      bind("model.qk_norm", Type::boolean, LLMC_FIELD(model.qk_norm))
+          .fallback("false")
+          .newer()
+          .doc("RMSNorm over each head of q and k before RoPE, as in Qwen 3: two more weights of head_dim a layer."),
+      bind("model.attention_bias", Type::boolean, LLMC_FIELD(model.attention_bias))
+          .fallback("false")
+          .doc("Biases on the q, k, v and output projections."),
+      bind("model.mlp_bias", Type::boolean, LLMC_FIELD(model.mlp_bias))
+          .fallback("false")
+          .doc("Biases on the gate, up and down projections."),
+      bind("init.from", Type::string, LLMC_FIELD(init.from))
+          .run_time()
+          .path()
+          .doc("Folder whose weights a new run begins with: a Hugging Face model's (config.json and safetensors in "
+               "fp32, fp16 or bf16), a checkpoint, or a run's. Without it they are drawn."),
+      bind("init.embedding_std", Type::number, LLMC_FIELD(init.embedding_std))
+          .fallback("0.02")
+          .above(0)
+          .at_most(100)
+          .doc("Standard deviation of the embedding (and of an untied head)."),
+      bind_std("init.linear", LLMC_FIELD(init.linear))
+          .fallback("fan_in")
+          .above(0)
+          .at_most(100)
+          .doc("Standard deviation of the linear weights; fan_in: 1 / sqrt(columns); depth_scaled: hidden_size^-0.5 / "
+               "sqrt(2 * num_hidden_layers)."),
+      bind_std("init.residual", LLMC_FIELD(init.residual))
+          .fallback("depth_scaled")
+          .above(0)
+          .at_most(100)
+          .doc("The same for o_proj and down_proj, which write to the residual stream."),
+      bind_choice("precision.compute", {"fp32", "bf16"}, LLMC_FIELD(compute))
+          .fallback("bf16")
+          .doc("Working copy of the weights, activations and matrix-product inputs. Master weights, gradient "
+               "accumulation, softmax, cross-entropy and norms are fp32, always."),
+      bind_choice("precision.residual", {"fp32", "bf16"}, LLMC_FIELD(residual))
+          .fallback("fp32")
+          .doc("The residual stream between layers. bf16, with compute: bf16 only, needs less memory and rounds the "
+               "stream after every layer. The stream's gradient has the compute dtype."),
+      bind_choice("precision.matmul", {"auto", "bf16x3"}, LLMC_FIELD(matmul))
+          .fallback("auto")
+          .newer()
+          .doc(
+              "Matrix products of linear layers. auto: in the compute dtype. bf16x3, with compute: fp32 on a cpu whose "
+              "arch has AMX (sapphirerapids): an operand is the sum of two bf16 numbers and a product three of bf16, "
+              "with fp32 sums. Its relative error is 4e-6 where fp32 has some 1e-7 and bf16 2e-3. A product with a "
+              "side that is no multiple of 32 stays in fp32."),
+  };
+}
+
+}  // namespace llmc::spec

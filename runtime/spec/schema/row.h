@@ -1,0 +1,165 @@
+// Columns and bindings of the table's rows: how a key reaches its member of Spec.
+#pragma once
+
+#include <algorithm>
+#include <type_traits>
+#include <utility>
+
+#include "spec/schema/schema.h"
+
+namespace llmc::spec {
+
+/// Builds one row; each method sets one column.
+struct Row {
+  Key key;
+
+  Row& fallback(const char* yaml) { return key.fallback = yaml, *this; }
+  Row& required() { return key.required = true, *this; }
+  Row& path() { return key.is_path = key.aside = true, *this; }
+  Row& path_or_name() { return key.or_name = true, path(); }
+  Row& newer() { return key.newer = true, *this; }
+  Row& aside() { return key.aside = true, *this; }
+  Row& at_least(double low) { return key.minimum = low, *this; }
+  Row& at_most(double high) { return key.maximum = high, *this; }
+  Row& range(double low, double high) { return at_least(low).at_most(high); }
+  Row& above(double low) { return key.exclusive_minimum = true, at_least(low); }
+  Row& below(double high) { return key.exclusive_maximum = true, at_most(high); }
+  Row& words(std::vector<std::string> list) { return key.words = std::move(list), *this; }
+  Row& unit(const char* text) { return key.unit = text, *this; }
+  Row& doc(const char* text) { return key.doc = text, *this; }
+  Row& when(const char* other, const char* value) { return key.when_key = other, key.when_value = value, *this; }
+  Row& count(std::size_t n) { return key.count = n, *this; }
+  Row& or_single() { return key.or_single = true, *this; }
+  Row& run_time() { return key.stage = Stage::run_time, *this; }
+  Row& label() { return key.stage = Stage::label, aside(); }
+  template <typename F>
+  Row& derived(const char* text, F&& rule) {
+    key.derivation = text;
+    key.derive = std::forward<F>(rule);
+    return *this;
+  }
+};
+
+/// Binds a key to the member that `field(spec)` returns by reference.
+template <typename Field>
+Row bind(const char* path, Type type, Field field) {
+  Row row;
+  row.key.path = path;
+  row.key.type = type;
+  using Member = std::remove_cvref_t<decltype(field(std::declval<Spec&>()))>;
+  row.key.get = [field](const Spec& spec) -> Value {
+    if constexpr (std::is_same_v<Member, std::uint64_t>)
+      return static_cast<std::int64_t>(field(spec));
+    else
+      return field(spec);
+  };
+  row.key.set = [field](Spec& spec, const Value& value) {
+    if constexpr (std::is_same_v<Member, std::uint64_t>)
+      field(spec) = static_cast<std::uint64_t>(std::get<std::int64_t>(value));
+    else
+      field(spec) = std::get<Member>(value);
+  };
+  return row;
+}
+
+/// An integer whose member is 0 for `auto`.
+template <typename Field>
+Row bind_auto(const char* path, Field field) {
+  Row row = bind(path, Type::integer, field);
+  row.key.words = {"auto"};
+  row.key.get = [field](const Spec& spec) -> Value { return field(spec) == 0 ? Value("auto") : Value(field(spec)); };
+  row.key.set = [field](Spec& spec, const Value& value) {
+    const auto* number = std::get_if<std::int64_t>(&value);
+    field(spec) = number ? *number : 0;
+  };
+  return row;
+}
+
+/// A word whose place in `words` is the value of an enum member.
+template <typename Field>
+Row bind_choice(const char* path, std::vector<std::string> words, Field field) {
+  Row row;
+  row.key.path = path;
+  row.key.type = Type::choice;
+  row.key.words = words;
+  using Member = std::remove_cvref_t<decltype(field(std::declval<Spec&>()))>;
+  row.key.get = [field, words](const Spec& spec) -> Value { return words[static_cast<std::size_t>(field(spec))]; };
+  row.key.set = [field, words](Spec& spec, const Value& value) {
+    const auto found = std::find(words.begin(), words.end(), std::get<std::string>(value));
+    field(spec) = static_cast<Member>(found - words.begin());
+  };
+  return row;
+}
+
+/// parallel.shard, whose word `auto` has a member of its own.
+inline Row bind_shard() {
+  const std::vector<std::string> words = {"none", "optimizer", "gradients", "parameters"};
+  Row row = bind_choice("parallel.shard", words, [](auto& s) -> auto& { return s.parallel.shard; });
+  row.key.words.push_back("auto");
+  row.key.get = [words](const Spec& spec) -> Value {
+    return spec.parallel.shard_automatic ? "auto" : words[static_cast<std::size_t>(spec.parallel.shard)];
+  };
+  row.key.set = [set = row.key.set](Spec& spec, const Value& value) {
+    spec.parallel.shard_automatic = value == Value("auto");
+    if (!spec.parallel.shard_automatic) set(spec, value);
+  };
+  return row;
+}
+
+template <typename Field>
+Row bind_std(const char* path, Field field) {
+  Row row;
+  row.key.path = path;
+  row.key.type = Type::number;
+  row.key.words = {"fan_in", "depth_scaled"};
+  row.key.get = [field](const Spec& spec) -> Value {
+    const InitStd& std = field(spec);
+    if (std.kind == InitStd::Kind::value) return std.value;
+    return std.kind == InitStd::Kind::fan_in ? "fan_in" : "depth_scaled";
+  };
+  row.key.set = [field](Spec& spec, const Value& value) {
+    if (const auto* number = std::get_if<double>(&value))
+      field(spec) = {InitStd::Kind::value, *number};
+    else
+      field(spec) = {std::get<std::string>(value) == "fan_in" ? InitStd::Kind::fan_in : InitStd::Kind::depth_scaled, 0};
+  };
+  return row;
+}
+
+inline Row bind_recompute() {
+  Row row;
+  row.key.path = "memory.recompute";
+  row.key.type = Type::recompute;
+  row.key.words = {"norms", "qkv", "attention", "residual", "gate_up", "swiglu"};
+  row.key.get = [](const Spec& spec) -> Value { return spec.memory.recompute; };
+  row.key.set = [](Spec& spec, const Value& value) { spec.memory.recompute = std::get<Recompute>(value); };
+  return row;
+}
+
+inline Row bind_betas() {
+  Row row;
+  row.key.path = "optimizer.betas";
+  row.key.type = Type::numbers;
+  row.key.get = [](const Spec& spec) -> Value {
+    return std::vector<double>{spec.optimizer.beta1, spec.optimizer.beta2};
+  };
+  row.key.set = [](Spec& spec, const Value& value) {
+    const auto& betas = std::get<std::vector<double>>(value);
+    spec.optimizer.beta1 = betas[0];
+    spec.optimizer.beta2 = betas[1];
+  };
+  return row;
+}
+
+/// A key with a single choice: there is nothing to store yet.
+inline Row bind_single_choice(const char* path, const char* word) {
+  Row row;
+  row.key.path = path;
+  row.key.type = Type::choice;
+  row.key.words = {word};
+  row.key.get = [word](const Spec&) -> Value { return word; };
+  row.key.set = [](Spec&, const Value&) {};
+  return row;
+}
+
+}  // namespace llmc::spec

@@ -1,0 +1,23 @@
+// The rows of the table of keys, part by part in the order of the manual.
+#pragma once
+
+#include <vector>
+
+#include "spec/schema/row.h"
+
+/// What binds a row to a member of Spec.
+#define LLMC_FIELD(member) [](auto& spec) -> auto& { return spec.member; }
+
+namespace llmc::spec {
+
+inline constexpr const char* kCudaArch = "90a";  // where the spec names none
+inline constexpr double kMaxSteps = 1e12;
+
+/// name, model, init, precision
+std::vector<Row> model_rows();
+/// batch, memory, optimizer, schedule
+std::vector<Row> training_rows();
+/// data, evaluation, sampling, checkpoint, metrics, guards, parallel, deterministic, target, seed
+std::vector<Row> surrounding_rows();
+
+}  // namespace llmc::spec

@@ -1,0 +1,43 @@
+// The table of keys, in the order of the manual.
+#include "spec/schema/rows.h"
+#include "spec/schema/schema.h"
+
+namespace llmc::spec {
+
+const std::vector<Key>& keys() {
+  static const std::vector<Key> table = [] {
+    std::vector<Key> list;
+    for (const auto& rows : {model_rows(), training_rows(), surrounding_rows()})
+      for (const Row& row : rows) list.push_back(row.key);
+    return list;
+  }();
+  return table;
+}
+
+const std::vector<Group>& groups() {
+  static const std::vector<Group> table = {
+      {"model", "The model, under the names of Hugging Face's config.json.", "", false},
+      {"model.rope_scaling", "Scaling of the rotary frequencies: none, or a map.", "type", false},
+      {"init", "The weights that a run begins with: drawn, as counter-based normal numbers, or read.", "", false},
+      {"precision", "Number formats.", "", false},
+      {"batch", "How many tokens one step and one pass take.", "", false},
+      {"memory", "What fits, and how.", "", false},
+      {"optimizer", "AdamW and gradient clipping.", "", false},
+      {"optimizer.rate_scale", "Learning rates of parts of the model, as multiples of lr. 0: not trained.", "", false},
+      {"schedule", "The learning rate over the steps.", "", false},
+      {"data", "Token shards and the tokenizer. Paths are relative to the spec.", "", false},
+      {"data.train", "Training data: a list of one source.", "", true},
+      {"data.validation", "Held-out data: a list of one source, or a map of names with a path each.", "", true},
+      {"evaluation", "Loss on held-out data while training.", "", false},
+      {"audit", "The loss, computed again in fp32 to be compared.", "", false},
+      {"sampling", "Text that the model writes while training.", "", false},
+      {"checkpoint", "When the state is saved, and which saves are kept.", "", false},
+      {"metrics", "What metrics.jsonl gets.", "", false},
+      {"guards", "Updates that are refused, and what ends a run.", "", false},
+      {"parallel", "Several processes that train one model together.", "", false},
+      {"target", "The device that the trainer is compiled for.", "", false},
+  };
+  return table;
+}
+
+}  // namespace llmc::spec

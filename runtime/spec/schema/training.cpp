@@ -1,0 +1,174 @@
+// Keys of what a step computes: batch, memory, optimizer, schedule.
+#include <algorithm>
+
+#include "spec/schema/rows.h"
+#include "spec/targets.h"
+
+namespace llmc::spec {
+namespace {
+
+std::vector<std::string> device_names() {
+  std::vector<std::string> names;
+  for (const DeviceMemory& device : device_memories()) names.push_back(device.name);
+  return names;
+}
+
+}  // namespace
+
+std::vector<Row> training_rows() {
+  constexpr double kMaxSequence = 1 << 20;
+  return {
+      bind("batch.sequence_length", Type::integer, LLMC_FIELD(batch.sequence_length))
+          .fallback("2048")
+          .range(1, kMaxSequence)
+          .unit("tokens")
+          .doc("Tokens of one training sample."),
+      bind_auto("batch.micro_batch", LLMC_FIELD(batch.micro_batch))
+          .fallback("auto")
+          .range(1, 65536)
+          .unit("sequences")
+          .doc("Sequences of one forward and backward pass; auto: of those that fit memory.budget, the one that the "
+               "planner predicts to take least time."),
+      bind("batch.tokens", Type::integer, LLMC_FIELD(batch.tokens))
+          .run_time()
+          .range(1, 1e12)
+          .unit("tokens")
+          .derived("1Mi, rounded down to whole passes",
+                   [](const Spec& s) -> std::optional<Value> {
+                     if (s.batch.sequence_length < 1) return {};
+                     const std::int64_t pass = s.batch.sequence_length * std::max<std::int64_t>(s.batch.micro_batch, 1);
+                     return std::max<std::int64_t>((1 << 20) / pass, 1) * pass;
+                   })
+          .doc("Global batch of one optimizer step. A multiple of sequence_length and of micro_batch * "
+               "sequence_length."),
+      bind("memory.budget", Type::bytes, LLMC_FIELD(memory.budget))
+          .aside()
+          .range(1 << 20, 1LL << 50)
+          .words(device_names())
+          .unit("bytes")
+          .derived("16GiB for cpu; for cuda that of the smallest device with target.arch, such as h100-80gb for 90a",
+                   [](const Spec& s) -> std::optional<Value> {
+                     if (s.target.kind == TargetKind::cpu) return std::int64_t{16} << 30;
+                     return default_budget(s.target.arch.empty() ? std::vector<std::string>{kCudaArch} : s.target.arch);
+                   })
+          .doc("What the trainer may allocate on its device; for cpu what its whole process may take."),
+      bind_recompute().fallback("auto").doc(
+          "What the backward pass computes again instead of keeping it: nothing, whole layers (full), every n-th "
+          "layer, the outputs of these ops in every layer, or of each layer what `layers` says, such as "
+          "{0-7: full, 8-15: [norms, swiglu]}. auto: nothing where that fits memory.budget, else what the planner "
+          "predicts to take least time, layer by layer."),
+      bind_auto("memory.loss_chunk", LLMC_FIELD(memory.loss_chunk))
+          .fallback("auto")
+          .range(1, (1LL << 31) - 1)
+          .unit("rows")
+          .doc("Rows of logits alive at once. Divides micro_batch * sequence_length; auto: the smallest chunk of at "
+               "least 8192 rows (all rows where there are fewer), or the smaller one that the planner predicts to take "
+               "least time with memory.budget."),
+      bind_single_choice("optimizer.kind", "adamw")
+          .fallback("adamw")
+          .doc("AdamW as in PyTorch: decoupled weight decay, bias correction."),
+      bind("optimizer.lr", Type::number, LLMC_FIELD(optimizer.lr))
+          .fallback("0.0003")
+          .run_time()
+          .range(0, 1000)
+          .doc("Peak learning rate."),
+      bind_betas()
+          .fallback("[0.9, 0.95]")
+          .run_time()
+          .count(2)
+          .at_least(0)
+          .below(1)
+          .doc("Decay of the first and second moments."),
+      bind("optimizer.eps", Type::number, LLMC_FIELD(optimizer.eps))
+          .fallback("1e-08")
+          .run_time()
+          .above(0)
+          .at_most(1)
+          .doc("Added to the root of the second moment."),
+      bind("optimizer.weight_decay", Type::number, LLMC_FIELD(optimizer.weight_decay))
+          .fallback("0.1")
+          .run_time()
+          .range(0, 1000)
+          .doc("Decoupled: a step takes lr times this part off each weight that optimizer.decay names."),
+      bind_choice("optimizer.decay", {"matrices", "all"}, LLMC_FIELD(optimizer.decay_all))
+          .fallback("matrices")
+          .run_time()
+          .doc("What weight_decay applies to. matrices: these, an untied head included; not norms, biases and the "
+               "embedding. all: every parameter, as PyTorch's AdamW does by default."),
+      bind("optimizer.clip_norm", Type::number, LLMC_FIELD(optimizer.clip_norm))
+          .fallback("1")
+          .run_time()
+          .range(0, 1e12)
+          .doc("Largest L2 norm of the whole gradient; 0: no clipping."),
+      bind("optimizer.rate_scale.matrices", Type::number, LLMC_FIELD(optimizer.rate_scale[0]))
+          .fallback("1")
+          .newer()
+          .run_time()
+          .range(0, 1e6)
+          .doc("Times the learning rate of the matrices of layers."),
+      bind("optimizer.rate_scale.head", Type::number, LLMC_FIELD(optimizer.rate_scale[1]))
+          .fallback("1")
+          .newer()
+          .run_time()
+          .when("model.tie_word_embeddings", "false")
+          .range(0, 1e6)
+          .doc("The same for an untied head."),
+      bind("optimizer.rate_scale.embedding", Type::number, LLMC_FIELD(optimizer.rate_scale[2]))
+          .fallback("1")
+          .newer()
+          .run_time()
+          .range(0, 1e6)
+          .doc("The same for the embedding, and a head that is tied to it."),
+      bind("optimizer.rate_scale.vectors", Type::number, LLMC_FIELD(optimizer.rate_scale[3]))
+          .fallback("1")
+          .newer()
+          .run_time()
+          .range(0, 1e6)
+          .doc("The same for norms and biases. Each scale also scales what weight decay takes off, which goes by the "
+               "learning rate."),
+      bind_choice("schedule.kind", {"constant", "linear", "cosine", "wsd"}, LLMC_FIELD(schedule.kind))
+          .fallback("cosine")
+          .run_time()
+          .doc(
+              "How the learning rate goes on after the warm-up. wsd: constant, then a linear fall over the last part."),
+      bind("schedule.steps", Type::integer, LLMC_FIELD(schedule.steps))
+          .fallback("20000")
+          .run_time()
+          .range(1, kMaxSteps)
+          .unit("steps")
+          .doc("Length of the run and of the schedule."),
+      bind("schedule.warmup_steps", Type::integer, LLMC_FIELD(schedule.warmup_steps))
+          .run_time()
+          .range(0, kMaxSteps)
+          .unit("steps")
+          .derived("2 % of steps, rounded down",
+                   [](const Spec& s) -> std::optional<Value> {
+                     if (s.schedule.steps < 1) return {};
+                     return std::max<std::int64_t>(s.schedule.steps - s.schedule.from_step, 0) / 50;
+                   })
+          .doc("Linear rise from lr / warmup_steps, so that step 0 already learns."),
+      bind("schedule.from_step", Type::integer, LLMC_FIELD(schedule.from_step))
+          .fallback("0")
+          .newer()
+          .run_time()
+          .range(0, kMaxSteps)
+          .unit("steps")
+          .doc(
+              "Step at which the schedule begins: a resumed run that names its step warms up again there, and goes the "
+              "rest of the way to schedule.steps with these values."),
+      bind("schedule.min_lr_ratio", Type::number, LLMC_FIELD(schedule.min_lr_ratio))
+          .fallback("0.1")
+          .run_time()
+          .range(0, 1)
+          .doc("Last learning rate as a part of lr (linear, cosine and wsd)."),
+      bind("schedule.decay_fraction", Type::number, LLMC_FIELD(schedule.decay_fraction))
+          .fallback("0.2")
+          .run_time()
+          .when("schedule.kind", "wsd")
+          .above(0)
+          .at_most(1)
+          .doc("The last part of the steps, in which wsd falls."),
+  };
+}
+
+}  // namespace llmc::spec

@@ -1,0 +1,48 @@
+#include "step/constants.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "error.h"
+#include "program/chunks.h"
+
+namespace llmc {
+
+std::vector<float> rope_table(std::int64_t sequence_length, std::span<const double> inverse_frequencies) {
+  const std::size_t pairs = inverse_frequencies.size();
+  std::vector<float> table(static_cast<std::size_t>(sequence_length) * 2 * pairs);
+  for (std::int64_t position = 0; position < sequence_length; ++position) {
+    float* row = table.data() + static_cast<std::size_t>(position) * 2 * pairs;
+    for (std::size_t i = 0; i < pairs; ++i) {
+      const double angle = static_cast<double>(position) * inverse_frequencies[i];
+      row[i] = static_cast<float>(std::cos(angle));
+      row[pairs + i] = static_cast<float>(std::sin(angle));
+    }
+  }
+  return table;
+}
+
+std::vector<InitRule> init_rules(std::span<const ParameterInfo> parameters) {
+  std::vector<InitRule> rules;
+  for (const ParameterInfo& p : parameters)
+    rules.push_back({p.offset, p.rows, p.cols, p.pitch, p.key, p.init_std, p.init_value});
+  return rules;
+}
+
+void upload_constants(Device& device, std::byte* arena, const ProgramInfo& info, const Shares& shares) {
+  const auto upload = [&](Use use, const auto& values) {
+    const Buffer* to = find_buffer(info.buffers, use);
+    if (!to) return;  // no kernel of this run reads it
+    if (to->bytes() != values.size() * sizeof(values[0]))
+      throw Failure(Exit::internal, fmt::format("the trainer's plan and its {} disagree", to->name));
+    device.copy_in(arena + to->offset, values.data(), to->bytes());
+  };
+  const ChunkTable table = make_chunks(info.parameters, info.chunk_elements, shares);
+  upload(Use::rope_table, rope_table(info.sequence_length, info.inverse_frequencies));
+  upload(Use::chunks, table.chunks);
+  upload(Use::first_chunk, table.first_chunk);
+  upload(Use::init_rules, init_rules(info.parameters));
+}
+
+}  // namespace llmc

@@ -1,0 +1,25 @@
+// What a run needs in its arena before the first step: rotary angles, the optimizer's chunks, the rules of initial
+// weights.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "program/program.h"
+#include "program/shards.h"
+
+namespace llmc {
+
+/// [sequence_length, 2 * pairs]: each row the cosines of position * inverse_frequencies[i], then the sines, computed in
+/// double and rounded once.
+std::vector<float> rope_table(std::int64_t sequence_length, std::span<const double> inverse_frequencies);
+
+/// One rule a parameter.
+std::vector<InitRule> init_rules(std::span<const ParameterInfo> parameters);
+
+/// Copies all constants to their places in the arena. Throws Failure(internal) when they are not what the plan made
+/// room for.
+void upload_constants(Device& device, std::byte* arena, const ProgramInfo& info, const Shares& shares);
+
+}  // namespace llmc

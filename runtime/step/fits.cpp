@@ -1,0 +1,38 @@
+#include "step/fits.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "error.h"
+#include "host/limits.h"
+#include "program/shards.h"
+#include "step/arena_places.h"
+#include "train/usage.h"
+
+namespace llmc {
+
+void check_fits(const ProgramInfo& info, std::size_t arena_bytes, int ranks) {
+  if (info.process_bytes == 0) return;  // its memory is a GPU's
+  const auto [free, file] = HostLimits().free_memory();
+  // What the process has already is no longer free.
+  const std::size_t have = ranks == 1 ? static_cast<std::size_t>(resident_bytes()) : 0;
+  const std::size_t beside = info.process_bytes - std::min(info.process_bytes, have);
+  const std::size_t needed = static_cast<std::size_t>(ranks) * (arena_bytes + beside);
+  if (free == 0 || needed <= free) return;
+  const auto mib = [](std::size_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
+  throw Failure(
+      Exit::does_not_fit,
+      fmt::format("{} {:.1f} MiB of memory ({:.1f} of the arena, {:.1f} beside it{}) and this {} has {:.1f} MiB "
+                  "available; make batch.micro_batch or the model smaller{}",
+                  ranks == 1 ? "the run needs" : fmt::format("{} ranks need", ranks), mib(needed), mib(arena_bytes),
+                  mib(beside), ranks == 1 ? "" : ", for each", file.empty() ? "machine" : "process, by '" + file + "',",
+                  mib(free), ranks == 1 ? "" : ", or ask for fewer ranks"));
+}
+
+void check_ranks_fit(const ProgramInfo& info, int ranks) {
+  const Shares shares = info.shard == Shard::none ? Shares(info.buckets) : Shares(info.buckets, 0, ranks);
+  check_fits(info, ArenaPlaces(info, shares, ranks).bytes(), ranks);
+}
+
+}  // namespace llmc

@@ -1,0 +1,58 @@
+// The host's way to the flat fp32 buffers of all parameters, of which a rank may have its share alone.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "device/device.h"
+#include "program/parameters.h"
+#include "step/arena_places.h"
+
+namespace llmc {
+
+class FlatBuffers {
+ public:
+  /// All of these live longer.
+  FlatBuffers(Device& device, Communicator& ranks, std::byte* arena, const ProgramInfo& info, const Shares& shares,
+              const ArenaPlaces& places)
+      : device_(device), ranks_(ranks), arena_(arena), info_(info), shares_(shares), places_(places) {}
+
+  /// Makes a parameter's elements whole on this rank, until those of another bucket are; where the rank has its share
+  /// alone, in memory that a step uses for gradients. Collective. Nothing with one rank.
+  void gather(const Buffer& buffer, const ParameterInfo& parameter);
+  /// Copies elements [offset, offset + count) of a parameter that was gathered last to host memory; complete on return.
+  void read(const Buffer& buffer, std::int64_t offset, std::int64_t count, float* out);
+  /// Copies host memory to elements [offset, offset + count), of which a rank that has its share alone keeps that.
+  void write(const Buffer& buffer, std::int64_t offset, std::int64_t count, const float* values);
+  /// To be called before a step, which changes them. Windows are zero again where it writes nothing: kernels that add
+  /// up a parameter's gradients read what fills it up to 16 bytes.
+  void begin_step();
+
+ private:
+  std::byte* begin_of(const Buffer& buffer) const { return arena_ + places_.of(buffer); }
+  bool shared_out(const Buffer& buffer) const { return shares_.ranks() > 1 && is_sharded(buffer.use, info_.shard); }
+  std::size_t bucket_of(std::int64_t element) const;
+  bool in_windows(const Buffer& buffer) const;
+  std::byte* whole_bucket(const Buffer& buffer, std::size_t bucket) const;
+  void check(std::int64_t offset, std::int64_t count) const;
+
+  struct Whole {
+    const Buffer* buffer;
+    std::size_t bucket;
+    bool operator==(const Whole&) const = default;
+  };
+
+  Device& device_;
+  Communicator& ranks_;
+  std::byte* arena_;
+  const ProgramInfo& info_;
+  const Shares& shares_;
+  const ArenaPlaces& places_;
+  // The bucket of all vectors, whose parameters stand among the matrices' in a checkpoint, and another one.
+  std::array<std::optional<Whole>, 2> whole_;
+  bool windows_used_ = false;
+};
+
+}  // namespace llmc

@@ -1,0 +1,66 @@
+#include "step/replicas.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "comm/rendezvous.h"
+#include "comm/together.h"
+#include "files/durable_file.h"
+#include "step/session.h"
+
+namespace llmc {
+
+namespace {
+
+constexpr std::size_t kBlock = std::size_t{16} << 20;  // bytes on the host at once
+
+std::string checksum(Session& session, const Replica& replica, std::vector<std::byte>& block) {
+  Checksum checksum;
+  for (const auto& [offset, bytes] : replica.stretches)
+    for (std::size_t done = 0; done < bytes; done += block.size()) {
+      block.resize(std::min(kBlock, bytes - done));
+      session.read(offset + done, block);
+      checksum.update(block.data(), block.size());
+    }
+  return checksum.hex();
+}
+
+}  // namespace
+
+std::vector<Replica> replicas(const ProgramInfo& info) {
+  std::vector<Replica> list;
+  for (const Buffer& buffer : info.buffers) {
+    Replica replica{buffer.name, {}};
+    const bool saved = buffer.use == Use::masters || buffer.use == Use::copies || buffer.use == Use::state;
+    if (saved && info.shard == Shard::none) replica.stretches.push_back({buffer.offset, buffer.bytes()});
+    for (const Gathered& gathered : info.gathered)
+      if (std::string_view(gathered.buffer) == buffer.name)
+        replica.stretches.push_back({buffer.offset + static_cast<std::size_t>(bytes_of(buffer.dtype, gathered.offset)),
+                                     static_cast<std::size_t>(bytes_of(buffer.dtype, gathered.elements))});
+    if (!replica.stretches.empty()) list.push_back(std::move(replica));
+  }
+  return list;
+}
+
+void compare_replicas(Session& session, Rendezvous& ranks, std::int64_t step) {
+  session.gather_weights();
+  Rendezvous::Facts checksums;
+  std::vector<std::byte> block;
+  for (const Replica& replica : replicas(session.info()))
+    checksums.emplace_back(replica.name, checksum(session, replica, block));
+  const Rendezvous::Difference difference = ranks.compare(checksums);
+  if (difference.text.empty()) return;
+  const std::string who = difference.alone.empty()
+                              ? "the ranks have drifted apart, and which of them is right does not show"
+                              : fmt::format("{} drifted from the others", ranks.names(difference.alone));
+  throw SharedFailure(
+      Exit::numerics,
+      fmt::format("{}: after step {} the checksums differ of what all ranks have alike: {}; nothing is saved of this "
+                  "step. Memory or arithmetic of such a machine went wrong: test it or leave it out, and start again, "
+                  "from the newest checkpoint",
+                  who, step, difference.text));
+}
+
+}  // namespace llmc

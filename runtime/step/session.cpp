@@ -1,0 +1,298 @@
+#include "step/session.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+#include <numeric>
+
+#include "comm/collective_log.h"
+#include "comm/collectives.h"
+#include "device/range.h"
+#include "error.h"
+#include "run/trace.h"
+#include "step/constants.h"
+#include "step/fits.h"
+
+namespace llmc {
+
+namespace {
+
+/// Where the inputs of a micro-batch come from, one a Use.
+std::span<const std::byte> input_bytes(Use use, const MicroBatch& micro, const StepScalars& scalars,
+                                       const OptimizerScalars& optimizer) {
+  switch (use) {
+    case Use::scalars: return std::as_bytes(std::span(&scalars, 1));
+    case Use::optimizer_scalars: return std::as_bytes(std::span(&optimizer.adamw, 1));
+    case Use::group_scalars: return std::as_bytes(std::span(optimizer.groups));
+    case Use::tokens: return std::as_bytes(std::span(micro.inputs));
+    case Use::targets: return std::as_bytes(std::span(micro.targets));
+    case Use::embedding_order: return std::as_bytes(std::span(micro.order));
+    case Use::run_begin: return std::as_bytes(std::span(micro.run_begin));
+    case Use::run_token: return std::as_bytes(std::span(micro.run_token));
+    case Use::run_count: return std::as_bytes(std::span(&micro.run_count, 1));
+    default: return {};
+  }
+}
+
+/// The blocks of inputs on their way; none on cpu.
+std::byte* slots(std::byte* arena, const ProgramInfo& info) {
+  const Buffer* buffer = find_buffer(info.buffers, Use::input_slots);
+  return buffer ? arena + buffer->offset : nullptr;
+}
+
+std::size_t slot_count(const ProgramInfo& info) {
+  const Buffer* buffer = find_buffer(info.buffers, Use::input_slots);
+  return buffer ? buffer->bytes() / input_block(info.buffers).bytes : 0;
+}
+
+std::byte* allocate_arena(Device& device, Communicator& ranks, const ProgramInfo& info, std::size_t bytes) {
+  check_fits(info, bytes);
+  return ranks.allocate(device, bytes);
+}
+
+}  // namespace
+
+Session::Session(Device& device, Communicator& ranks, const Program& program)
+    : device_(device),
+      ranks_(ranks),
+      program_(program),
+      shares_(program.info.shard == Shard::none ? Shares(program.info.buckets)
+                                                : Shares(program.info.buckets, ranks.rank(), ranks.world_size())),
+      places_(program.info, shares_, ranks.world_size()),
+      arena_(allocate_arena(device, ranks, program.info, places_.bytes())),
+      flat_(device, ranks, arena_, program.info, shares_, places_),
+      micro_batches_{replay(), replay(), replay(), replay()},
+      optimizer_step_(replay()),
+      evaluations_{replay(), replay()},
+      audit_(replay()),
+      state_(program.info, flat_),
+      block_(input_block(program.info.buffers)),
+      inputs_(device, arena_ + block_.offset, slots(arena_, info()), block_.bytes, slot_count(info())),
+      results_(device, place(Use::results), sizeof(StepResults)) {
+  if (ranks.world_size() > 1) own_results_.emplace(device, place(Use::results), sizeof(StepResults));
+  if (const Buffer* norms = find_buffer(info().buffers, Use::parameter_norms))
+    norms_.emplace(device, arena_ + norms->offset, norms->bytes());
+  upload_constants(device_, arena_, program_.info, shares_);
+  step_ = program_.create(device_, ranks, shares_, arena_, places_.shared());
+}
+
+NumberedReplay Session::replay() const { return {device_, ranks_.collectives()}; }
+
+Session::~Session() { program_.destroy(step_); }
+
+template <typename T>
+void Session::copy_in(std::byte* to, std::span<const T> values) {
+  device_.copy_in(to, values.data(), values.size_bytes());
+}
+
+template <typename T>
+void Session::copy_out(const std::byte* from, std::span<T> values) {
+  device_.copy_out(values.data(), from, values.size_bytes());
+  const WaitForRanks waits(ranks_.collectives());
+  device_.synchronize();
+}
+
+void Session::read(std::size_t offset, std::span<std::byte> bytes) { copy_out(arena_ + offset, bytes); }
+
+FlatSource Session::source(Use use) {
+  const Buffer& of = buffer(use);
+  return {[this, &of](const ParameterInfo& parameter) { flat_.gather(of, parameter); },
+          [this, &of](std::int64_t offset, std::int64_t count, float* out) { flat_.read(of, offset, count, out); }};
+}
+
+bool Session::own_weights_finite() {
+  constexpr std::int64_t kBlock = 4 << 20;  // elements on the host at once
+  const bool shared = is_sharded(Use::masters, info().shard);
+  bool finite = true;
+  std::vector<float> block;
+  shares_.own(0, shares_.buckets().back().offset + shares_.buckets().back().elements,
+              [&](std::int64_t flat, std::int64_t state, std::int64_t count) {
+                const auto* const own = reinterpret_cast<const float*>(place(Use::masters)) + (shared ? state : flat);
+                for (std::int64_t done = 0; done < count; done += kBlock) {
+                  block.resize(static_cast<std::size_t>(std::min(kBlock, count - done)));
+                  copy_out(reinterpret_cast<const std::byte*>(own + done), std::span(block));
+                  for (const float weight : block) finite &= std::isfinite(weight);
+                }
+              });
+  return finite;
+}
+
+void Session::initialise(std::uint64_t seed) {
+  program_.initialise(*step_, seed);
+  refresh_copies();
+}
+
+void Session::refresh_copies() {
+  gathered_ = false;
+  program_.refresh_copies(*step_);
+}
+
+void Session::gather_weights() {
+  if (!gathered_) program_.gather_weights(*step_);
+  gathered_ = true;
+}
+
+/// A pass does not gather by itself: a rank that has no pass would leave that out, and its others wait for it.
+void Session::need_whole_weights() const {
+  if (!gathered_) throw Failure(Exit::internal, "a pass without an update reads weights that were not gathered");
+}
+
+void Session::send_inputs(const MicroBatch& micro, const StepScalars& scalars, const OptimizerScalars& optimizer) {
+  std::byte* block = inputs_.next();
+  for (const Buffer& buffer : info().buffers) {
+    if (!is_input(buffer.use)) continue;
+    const std::span<const std::byte> from = input_bytes(buffer.use, micro, scalars, optimizer);
+    if (from.size() != buffer.bytes())
+      throw Failure(Exit::internal,
+                    fmt::format("{} bytes of {}, for which the plan has {}", from.size(), buffer.name, buffer.bytes()));
+    std::memcpy(block + (buffer.offset - block_.offset), from.data(), from.size());
+  }
+  inputs_.send();
+}
+
+/// Where every micro-batch has collectives no rank may run fewer than another.
+std::size_t Session::passes_of_all() const {
+  if (shares_.ranks() == 1 || !is_sharded(Use::gradients, info().shard)) return 0;
+  const auto ranks = static_cast<std::int64_t>(shares_.ranks());
+  return static_cast<std::size_t>((info().sequences_per_step / info().micro_batch + ranks - 1) / ranks);
+}
+
+void Session::send(const StepBatch& batch, const OptimizerScalars& optimizer, StepScalars scalars, std::int64_t step,
+                   TraceWriter* trace) {
+  const Range range(device_.stream(), "step");
+  if (batch.target_count < 1 || batch.begin >= batch.past)
+    throw Failure(Exit::internal, "a batch without targets, or without a part for this rank");
+  scalars.loss_scale = static_cast<float>(1.0 / static_cast<double>(batch.target_count));
+  if (trace) {
+    trace->begin_step(step, source(Use::masters));
+    for (const MicroBatch& micro : batch.micro_batches) trace->add_micro_batch(micro.inputs, micro.targets);
+  }
+  flat_.begin_step();
+  const std::size_t own = batch.past - batch.begin, of_all = passes_of_all(), passes = std::max(own, of_all);
+  for (std::size_t i = 0; i < passes; ++i) {
+    const Range range(device_.stream(), "micro-batch");
+    const MicroBatch& micro = batch.micro_batches[batch.begin + std::min(i, own - 1)];
+    send_inputs(i < own ? micro : without_targets(micro), scalars, optimizer);
+    const bool first = i == 0, last = i + 1 == passes || of_all > 0;  // each is reduced alike
+    micro_batches_[first + 2 * last].run([&] { program_.micro_batch(*step_, first, last); });
+  }
+  if (own_results_) own_results_->ask();
+  {
+    const Range range(device_.stream(), "optimizer step");
+    optimizer_step_.run([&] { program_.optimizer_step(*step_); });
+  }
+  gathered_ = false;
+  results_.ask();
+  if (norms_) norms_->ask();
+}
+
+Session::Finished Session::finish(TraceWriter* trace, float lr) {
+  Finished finished{};
+  std::optional<WaitForRanks> waits(ranks_.collectives());
+  const auto receive = [](ReadBack& from) {
+    StepResults results;
+    std::memcpy(&results, from.receive().data(), sizeof results);
+    return results;
+  };
+  finished.results = receive(results_);
+  finished.own_loss = own_results_ ? receive(*own_results_).loss : finished.results.loss;
+  if (norms_) {
+    const std::span<const std::byte> norms = norms_->receive();
+    finished.norms = {reinterpret_cast<const float*>(norms.data()), norms.size() / sizeof(float)};
+  }
+  waits.reset();
+  // The optimizer reads gradients and scales them on the way: the buffer still holds them as they were before clipping.
+  if (trace) {
+    const StepResults& r = finished.results;
+    trace->finish_step(source(Use::gradients), {r.loss, r.grad_norm, lr, r.top1, r.lse, r.lse_max, r.entropy});
+  }
+  return finished;
+}
+
+void Session::evaluate(const MicroBatch& batch, float loss_scale, bool first) {
+  StepScalars scalars{};
+  scalars.loss_scale = loss_scale;
+  const Range range(device_.stream(), "evaluation");
+  need_whole_weights();
+  copy_in(place(Use::scalars), std::span<const StepScalars>(&scalars, 1));
+  copy_in(place(Use::tokens), std::span(batch.inputs));
+  copy_in(place(Use::targets), std::span(batch.targets));
+  evaluations_[first].run([&] { program_.evaluate(*step_, first); });
+}
+
+void Session::run_piece(StepPiece piece, std::size_t layer) {
+  switch (piece) {
+    case StepPiece::pass: return program_.micro_batch(*step_, true, true);
+    case StepPiece::optimizer: return program_.optimizer_step(*step_);
+    default: return program_.run_piece(*step_, piece, layer);
+  }
+}
+
+void Session::begin_evaluation() {
+  gather_weights();
+  device_.zero(place(Use::results), sizeof(StepResults));
+}
+
+Session::Evaluated Session::evaluated() {
+  static_assert(offsetof(StepResults, top1) == offsetof(StepResults, loss) + sizeof(double), "summed in one");
+  ranks_.all_reduce_sum(reinterpret_cast<double*>(place(Use::results) + offsetof(StepResults, loss)), 2,
+                        device_.stream());
+  StepResults results{};
+  copy_out(place(Use::results), std::span(&results, 1));
+  return {results.loss, results.top1};
+}
+
+double Session::audit(const StepBatch& batch, bool masters) {
+  const Range range(device_.stream(), "audit");
+  if (masters)
+    for (const ParameterInfo& parameter : info().parameters) flat_.gather(buffer(Use::masters), parameter);
+  else
+    gather_weights();
+  const Buffer& losses = buffer(Use::audit_losses);
+  std::vector<float> of_pass(static_cast<std::size_t>(losses.elements));
+  const std::size_t own = batch.past - batch.begin, passes = passes_together() ? passes_of_all() : own;
+  double sum = 0;
+  for (std::size_t i = 0; i < passes; ++i) {
+    const MicroBatch& micro = batch.micro_batches[batch.begin + std::min(i, own - 1)];
+    copy_in(place(Use::tokens), std::span(micro.inputs));
+    copy_in(place(Use::targets), std::span(micro.targets));
+    audit_.run([&] { program_.audit(*step_); });
+    copy_out(place(Use::audit_losses), std::span(of_pass));
+    if (i < own) sum = std::accumulate(of_pass.begin(), of_pass.end(), sum);
+  }
+  return sum;
+}
+
+void Session::next_logits(std::span<const std::int32_t> tokens, std::span<const std::int32_t> positions,
+                          std::vector<float>& logits) {
+  const Range range(device_.stream(), "sampling");
+  need_whole_weights();
+  copy_in(place(Use::tokens), tokens);
+  copy_in(place(Use::positions), positions);
+  follow_logits();
+  logits.resize(static_cast<std::size_t>(info().micro_batch * info().vocab_pitch));
+  copy_out(place(Use::sample_logits), std::span(logits));
+}
+
+void Session::follow_logits() {
+  need_whole_weights();
+  program_.next_logits(*step_);
+}
+
+Session::DeviceState::DeviceState(const ProgramInfo& info, FlatBuffers& flat) : flat_(flat) {
+  const auto add = [&](const Buffer& buffer, const std::string& prefix) {
+    if (buffer.dtype != DType::f32)
+      throw Failure(Exit::internal,
+                    fmt::format("{} is {}, and checkpoints hold fp32", buffer.name, name_of(buffer.dtype)));
+    buffers_.push_back(&buffer);
+    prefixes_.push_back(prefix);
+  };
+  add(buffer_of(info.buffers, Use::masters), "");
+  for (const Buffer& buffer : info.buffers)
+    if (buffer.use == Use::state) add(buffer, std::string(buffer.name) + ".");
+}
+
+}  // namespace llmc

@@ -1,0 +1,313 @@
+#include "trainer/commands/calibrate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "comm/collectives.h"
+#include "comm/rendezvous.h"
+#include "device/device.h"
+#include "device/replay.h"
+#include "files/durable_file.h"
+#include "host/clock.h"
+#include "run/history.h"
+#include "spec/values.h"
+#include "step/session.h"
+#include "trainer/commands/product_rate.h"
+#include "trainer/startup/values.h"
+
+namespace llmc {
+namespace {
+
+constexpr std::size_t kPoolBytes = std::size_t{256} << 20;  // of operands in turn: more than caches hold
+constexpr std::size_t kMostSlots = 16;
+constexpr double kSampleSeconds = 2e-3;  // of launches that are timed together: far above the clock's resolution
+constexpr double kMostLaunches = 200;
+constexpr std::size_t kLeastCopy = std::size_t{64} << 10;
+
+const std::vector<std::int64_t>& sizes_of(const CalibrateCommand& command, const Device& device) {
+  static const std::vector<std::int64_t> cpu = {32, 128, 512, 2048}, gpu = {512, 2048, 4096};
+  return !command.sizes.empty() ? command.sizes : device.runs_ahead() ? gpu : cpu;
+}
+
+constexpr struct {
+  const char* name;
+  bool transpose_a, transpose_b;
+} kForms[] = {{"forward", false, true}, {"data_gradient", false, false}, {"weight_gradient", true, false}};
+
+/// Something that is timed. `run` puts so many launches of it on the stream.
+struct Item {
+  std::string name;
+  std::function<void(int)> run;
+  std::unique_ptr<Replay> replay;
+  int launches = 1;             // of one sample
+  std::vector<double> seconds;  // of a launch, a sample each
+
+  double median() {
+    std::ranges::sort(seconds);
+    return seconds[seconds.size() / 2];
+  }
+  /// Half of the samples lie within this part of the median.
+  double spread() {
+    const double middle = median();
+    return (seconds[seconds.size() * 3 / 4] - seconds[seconds.size() / 4]) / middle;
+  }
+};
+
+class Calibration {
+ public:
+  Calibration(const CalibrateCommand& command, const Program& program)
+      : command_(command),
+        info_(program.info),
+        device_(command.device, command.threads),
+        rendezvous_({}, {}),
+        ranks_(device_, {}, rendezvous_),
+        session_(device_, ranks_, program),
+        compute_(built_values(info_, "").spec.compute) {}
+
+  void run() {
+    session_.initialise(1);
+    session_.run_piece(StepPiece::pass, 0);  // so that layers have activations to work on
+    if (!command_.attention_only) {
+      pool_ = device_.allocate(kPoolBytes + info_.math_workspace_bytes());
+      fill_random(device_, pool_, kPoolBytes, compute_);
+      library_.emplace(device_, pool_ + kPoolBytes, info_.math_workspace_bytes());
+      products();
+      copies();
+    }
+    attention();
+    if (!command_.attention_only) kernels();
+    measure();
+    print();
+    if (!command_.out.empty()) write_file_atomically(command_.out, figures().dump(1) + "\n", {Exit::usage, "--out"});
+  }
+
+ private:
+  std::size_t add(std::string name, std::function<void(int)> work) {
+    items_.push_back({std::move(name), std::move(work), std::make_unique<Replay>(device_), 1, {}});
+    return items_.size() - 1;
+  }
+
+  // A product as the trainers of this target run those of its form.
+  void product(const GemmShape& shape) {
+    const auto bytes = [](std::int64_t elements, DType dtype) {
+      return (static_cast<std::size_t>(bytes_of(dtype, elements)) + 255) / 256 * 256;
+    };
+    const std::size_t a = bytes(shape.m * shape.k, shape.operand), b = bytes(shape.k * shape.n, shape.operand),
+                      d = bytes(shape.m * shape.n, shape.result);
+    // In a step what comes before has just written A, so that caches have what they can hold of it.
+    const std::size_t slots = kPoolBytes > a ? std::min(kMostSlots, (kPoolBytes - a) / (b + d)) : 0;
+    if (slots == 0)
+      throw Failure(Exit::usage, fmt::format("--sizes {}: a product of these does not fit the 256 MiB that they get",
+                                             std::max({shape.m, shape.n, shape.k})));
+    const auto gemm = std::make_shared<Gemm>(*library_, shape);
+    add("product", [this, gemm, slots, a, b, whole = b + d, next = std::size_t{0}](int launches) mutable {
+      for (int i = 0; i < launches; ++i, next = (next + 1) % slots) {
+        std::byte* const at = pool_ + a + next * whole;
+        (*gemm)(device_.stream(), {pool_, at, nullptr, nullptr, at + b, false});
+      }
+    });
+  }
+
+  /// bf16x3 is planned by the rates of bf16, and what is measured in fp32 stands for products in fp32.
+  void products() {
+    const std::vector<std::int64_t>& sizes = sizes_of(command_, device_);
+    for (const auto& form : kForms) {
+      first_of_form_.push_back(items_.size());
+      const bool tiles = std::ranges::any_of(info_.products, [&](const GemmShape& p) {
+        return p.tiles && !p.bf16x3() && p.transpose_a == form.transpose_a && p.transpose_b == form.transpose_b;
+      });
+      for (const std::int64_t m : sizes)
+        for (const std::int64_t n : sizes)
+          for (const std::int64_t k : sizes)
+            product({.m = m,
+                     .n = n,
+                     .k = k,
+                     .transpose_a = form.transpose_a,
+                     .transpose_b = form.transpose_b,
+                     .pitch_a = form.transpose_a ? m : k,
+                     .pitch_b = form.transpose_b ? k : n,
+                     .pitch_d = n,
+                     .operand = compute_,
+                     .result = form.transpose_a ? DType::f32 : compute_,
+                     .accumulates = form.transpose_a,
+                     .tiles = tiles});
+    }
+  }
+
+  void copies() {
+    first_copy_ = items_.size();
+    for (std::size_t bytes = kLeastCopy; bytes <= kPoolBytes; bytes *= 2) {
+      copied_.push_back(bytes);
+      add("copy", [this, bytes](int launches) {
+        for (int i = 0; i < launches; ++i) device_.copy(pool_ + bytes / 2, pool_, bytes / 2);
+      });
+    }
+    launch_ = add("launch", [this](int launches) {
+      for (int i = 0; i < launches; ++i) device_.zero(pool_, 64);
+    });
+  }
+
+  /// Layer by layer, so that what a layer needs is in no cache but for what a step leaves there.
+  std::size_t piece(StepPiece piece) {
+    return add("piece", [this, piece, layer = std::int64_t{0}](int launches) mutable {
+      for (int i = 0; i < launches; ++i, layer = (layer + 1) % info_.layers)
+        session_.run_piece(piece, static_cast<std::size_t>(layer));
+    });
+  }
+
+  void attention() {
+    for (const StepPiece pass : {StepPiece::attention_forward, StepPiece::attention_backward})
+      pieces_.push_back({pass, piece(pass)});
+  }
+
+  void kernels() {
+    for (const StepPiece kind : {StepPiece::kernels, StepPiece::optimizer})
+      if (work(kind).bytes > 0) pieces_.push_back({kind, piece(kind)});
+  }
+
+  const PieceWork& work(StepPiece piece) const { return info_.pieces[static_cast<std::size_t>(piece)]; }
+
+  double timed(const std::function<void()>& work, int launches) {
+    const double begin = process_seconds();
+    work();
+    device_.synchronize();
+    return (process_seconds() - begin) / launches;
+  }
+
+  void measure() {
+    fmt::print(stderr, "calibrate: {} measurements in rounds, about {:.0f} s\n", items_.size(), command_.seconds);
+    const double begin = process_seconds();
+    for (Item& item : items_) {
+      item.run(1);  // the first one loads code
+      const double once = timed([&] { item.run(1); }, 1);
+      item.launches = static_cast<int>(std::clamp(std::ceil(kSampleSeconds / once), 1.0, kMostLaunches));
+      const std::function<void()> sample = [&item] { item.run(item.launches); };
+      if (device_.runs_ahead())  // run, then recorded
+        for (int i = 0; i < 2; ++i) timed([&] { item.replay->run(sample); }, 1);
+    }
+    do {
+      for (Item& item : items_)
+        item.seconds.push_back(
+            timed([&item] { item.replay->run([&item] { item.run(item.launches); }); }, item.launches));
+      ++rounds_;
+    } while (process_seconds() - begin < command_.seconds);
+  }
+
+  static const char* name_of_piece(StepPiece piece) {
+    switch (piece) {
+      case StepPiece::attention_forward: return "attention_forward";
+      case StepPiece::attention_backward: return "attention_backward";
+      case StepPiece::kernels: return "kernels";
+      case StepPiece::optimizer: return "optimizer";
+      case StepPiece::pass: break;
+    }
+    return "";
+  }
+
+  static double flops(std::int64_t m, std::int64_t n, std::int64_t k) {
+    return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+  }
+
+  /// Of most of the measurements.
+  double spread() {
+    std::vector<double> all;
+    for (Item& item : items_) all.push_back(item.spread());
+    std::ranges::sort(all);
+    return all[all.size() * 3 / 4];
+  }
+
+  void print() {
+    fmt::print("{}, {}, head_dim {}, {} rounds, medians; half of the samples within {:.0f} % of them\n",
+               device_.description(), name_of(compute_), info_.head_dim, rounds_, 100 * spread());
+    if (!command_.attention_only) {
+      const std::vector<std::int64_t>& sizes = sizes_of(command_, device_);
+      fmt::print("{:<28}", "m = n = k, TFLOP/s");
+      for (const std::int64_t size : sizes) fmt::print(" {:>9}", size);
+      for (std::size_t form = 0; form < std::size(kForms); ++form) {
+        fmt::print("\n  {:<26}", kForms[form].name);
+        for (std::size_t i = 0; i < sizes.size(); ++i) {
+          const std::size_t at = (i * sizes.size() + i) * sizes.size() + i;
+          const double rate = flops(sizes[i], sizes[i], sizes[i]) / items_[first_of_form_[form] + at].median();
+          fmt::print(" {:>9.4f}", 1e-12 * rate);
+        }
+      }
+      fmt::print("\n{:<28}", "copies, GB/s");
+      for (const std::size_t i : {std::size_t{0}, copied_.size() / 2, copied_.size() - 1})
+        fmt::print(" {:.1f} of {} KiB", 1e-9 * static_cast<double>(copied_[i]) / items_[first_copy_ + i].median(),
+                   copied_[i] >> 10);
+      fmt::print("\n{:<28} {:.2f} us\n", "launch", 1e6 * items_[launch_].median());
+    }
+    for (const auto& [piece, at] : pieces_) {
+      const double seconds = items_[at].median();
+      if (piece == StepPiece::attention_forward || piece == StepPiece::attention_backward)
+        fmt::print("{:<28} {:.4f} ms, {:.4f} TFLOP/s of half of the square\n", name_of_piece(piece), 1e3 * seconds,
+                   1e-12 * work(piece).flops / seconds);
+      else
+        fmt::print("{:<28} {:.4f} ms, {:.1f} GB/s\n", name_of_piece(piece), 1e3 * seconds,
+                   1e-9 * work(piece).bytes / seconds);
+    }
+  }
+
+  nlohmann::json figures() {
+    nlohmann::json all = {{"format", kCalibrationFormat},
+                          {"kind", device_.runs_ahead() ? "cuda" : "cpu"},
+                          {"device", device_.description()},
+                          {"date", utc_now().substr(0, 10)},
+                          {"threads", device_.threads()},
+                          {"precision", name_of(compute_)},
+                          {"head_dim", info_.head_dim},
+                          {"sequence", info_.sequence_length},
+                          {"rounds", rounds_},
+                          {"spread", spread()}};
+    if (!command_.attention_only) {
+      const std::vector<std::int64_t>& sizes = sizes_of(command_, device_);
+      all["products"]["sizes"] = sizes;
+      for (std::size_t form = 0; form < std::size(kForms); ++form) {
+        std::vector<double> rates;
+        for (const std::int64_t m : sizes)
+          for (const std::int64_t n : sizes)
+            for (const std::int64_t k : sizes)
+              rates.push_back(flops(m, n, k) / items_[first_of_form_[form] + rates.size()].median());
+        all["products"][kForms[form].name] = rates;
+      }
+      for (std::size_t i = 0; i < copied_.size(); ++i)
+        all["copies"].push_back(
+            {{"bytes", copied_[i]}, {"rate", static_cast<double>(copied_[i]) / items_[first_copy_ + i].median()}});
+      all["launch"] = items_[launch_].median();
+    }
+    for (const auto& [piece, at] : pieces_)
+      all[name_of_piece(piece)] = {{"seconds", items_[at].median()},
+                                   {"flops", work(piece).flops},
+                                   {"bytes", work(piece).bytes},
+                                   {"launches", work(piece).launches}};
+    return all;
+  }
+
+  const CalibrateCommand& command_;
+  const ProgramInfo& info_;
+  Device device_;
+  Rendezvous rendezvous_;
+  Communicator ranks_;
+  Session session_;
+  const DType compute_;
+  std::byte* pool_ = nullptr;
+  std::optional<MathLibrary> library_;
+  std::vector<Item> items_;
+  std::vector<std::size_t> first_of_form_, copied_;
+  std::size_t first_copy_ = 0, launch_ = 0;
+  std::vector<std::pair<StepPiece, std::size_t>> pieces_;
+  int rounds_ = 0;
+};
+
+}  // namespace
+
+void calibrate(const CalibrateCommand& command, const Program& program) { Calibration(command, program).run(); }
+
+}  // namespace llmc

@@ -1,0 +1,125 @@
+#include "trainer/commands/product_rate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "device/math.h"
+#include "error.h"
+#include "host/clock.h"
+
+namespace llmc {
+namespace {
+
+constexpr int kMostRounds = 5;
+constexpr double kRoundSeconds = 2e-3;         // of launches that are timed together: far above the clock's resolution
+constexpr double kAllSeconds = 15e-3;          // after which no round begins
+constexpr double kMostLaunchesOfARound = 100;  // of a round: tiny products are not worth more
+constexpr std::int64_t kBoundedMultiple = 64;
+
+double flops_of(const GemmShape& shape) {
+  return 2.0 * static_cast<double>(shape.m) * static_cast<double>(shape.n) * static_cast<double>(shape.k);
+}
+
+/// `size`, or less where the product has `flops` that are too many: a multiple of 64.
+std::int64_t bounded_size(std::int64_t size, double flops) {
+  const auto fitting = static_cast<std::int64_t>(static_cast<double>(size) * kBoundedFlops / flops);
+  return std::min(size, std::max(kBoundedMultiple, fitting / kBoundedMultiple * kBoundedMultiple));
+}
+
+/// Numbers between -1 and 1, of which each block of memory has the same.
+std::vector<std::byte> random_block(DType dtype) {
+  constexpr std::size_t kElements = 1 << 16;
+  std::vector<std::byte> block(static_cast<std::size_t>(bytes_of(dtype, kElements)));
+  std::minstd_rand generator(1);
+  for (std::size_t i = 0; i < kElements; ++i) {
+    const float value = static_cast<float>(generator()) / static_cast<float>(std::minstd_rand::max()) * 2 - 1;
+    const bf16 half = from_float<bf16>(value);
+    if (dtype == DType::bf16)
+      std::memcpy(&block[i * sizeof half], &half, sizeof half);
+    else
+      std::memcpy(&block[i * sizeof value], &value, sizeof value);
+  }
+  return block;
+}
+
+}  // namespace
+
+void fill_random(Device& device, std::byte* memory, std::size_t bytes, DType dtype) {
+  const std::vector<std::byte> block = random_block(dtype);
+  for (std::size_t at = 0; at < bytes; at += block.size())
+    device.copy_in(memory + at, block.data(), std::min(block.size(), bytes - at));
+}
+
+std::optional<GemmShape> measured_shape(std::span<const GemmShape> products, bool bounded) {
+  const GemmShape* most = nullptr;
+  for (const GemmShape& shape : products)
+    if (!shape.transpose_a && !shape.accumulates && (!most || flops_of(shape) > flops_of(*most))) most = &shape;
+  if (!most) return std::nullopt;
+  GemmShape shape = *most;
+  if (bounded && flops_of(shape) > kBoundedFlops) shape.n = shape.pitch_d = bounded_size(shape.n, flops_of(shape));
+  if (bounded && flops_of(shape) > kBoundedFlops) shape.m = bounded_size(shape.m, flops_of(shape));
+  return shape;
+}
+
+std::optional<ProductRate> measure_products(const ProgramInfo& info, int device_index, int threads) try {
+  if (info.products.empty()) return std::nullopt;
+  Device device(device_index, threads);
+  const std::optional<GemmShape> shape = measured_shape(info.products, !device.runs_ahead());
+  if (!shape) return std::nullopt;
+  const auto size = [](std::int64_t elements, DType dtype) {
+    return (static_cast<std::size_t>(bytes_of(dtype, elements)) + 255) / 256 * 256;
+  };
+  const std::size_t a_bytes = size(shape->m * shape->pitch_a, shape->operand),
+                    b_bytes = size((shape->transpose_b ? shape->n : shape->k) * shape->pitch_b, shape->operand),
+                    bias_bytes = size(shape->n, shape->result),
+                    d_bytes = size(shape->m * shape->pitch_d, shape->result), c_bytes = shape->residual ? d_bytes : 0;
+  const std::size_t workspace_bytes = info.math_workspace_bytes();
+  std::byte* const a = device.allocate(a_bytes + b_bytes + bias_bytes + c_bytes + d_bytes + workspace_bytes);
+  std::byte *b = a + a_bytes, *bias = b + b_bytes, *c = bias + bias_bytes, *d = c + c_bytes;
+  fill_random(device, a, a_bytes + b_bytes, shape->operand);
+  MathLibrary library(device, workspace_bytes ? d + d_bytes : nullptr, workspace_bytes);
+  const Gemm product(library, *shape);
+  const GemmOperands operands = {a, b, shape->bias ? bias : nullptr, shape->residual ? c : nullptr, d, false};
+  const auto seconds = [&](int launches) {
+    const double begin = process_seconds();
+    for (int i = 0; i < launches; ++i) product(device.stream(), operands);
+    device.synchronize();
+    return (process_seconds() - begin) / launches;
+  };
+  const double begin = process_seconds();
+  seconds(1);  // the first one loads code
+  double fastest = seconds(1);
+  const int launches = static_cast<int>(std::clamp(std::ceil(kRoundSeconds / fastest), 1.0, kMostLaunchesOfARound));
+  for (int round = 0; round < kMostRounds && process_seconds() - begin < kAllSeconds; ++round)
+    fastest = std::min(fastest, seconds(launches));
+  return ProductRate{flops_of(*shape) / fastest, *shape};
+} catch (const Failure& failure) {
+  if (failure.code() != Exit::does_not_fit) throw;
+  return std::nullopt;
+}
+
+std::string describe(const ProductRate& rate) {
+  const GemmShape& shape = rate.shape;
+  const bool tera = rate.flops >= 1e12;
+  return fmt::format("{:.1f} {} measured, {} x {} x {} in {}", rate.flops / (tera ? 1e12 : 1e9),
+                     tera ? "TFLOP/s" : "GFLOP/s", shape.m, shape.n, shape.k,
+                     shape.bf16x3() ? "bf16x3" : name_of(shape.operand));
+}
+
+std::optional<double> rate_of_ranks(Rendezvous& ranks, const std::optional<ProductRate>& mine) {
+  double sum = 0;
+  for (const std::string& text : ranks.all_gather(mine ? fmt::format("{:a}", mine->flops) : "")) {
+    if (text.empty()) return std::nullopt;
+    sum += std::strtod(text.c_str(), nullptr);
+  }
+  return sum;
+}
+
+}  // namespace llmc

@@ -1,0 +1,226 @@
+#include "trainer/commands/saved_commands.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+#include <iterator>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "checkpoint/weight_files.h"
+#include "comm/collectives.h"
+#include "comm/launch.h"
+#include "comm/rendezvous.h"
+#include "data/shards.h"
+#include "error.h"
+#include "files/disk.h"
+#include "files/durable_file.h"
+#include "program/place.h"
+#include "run/run_folder.h"
+#include "spec/scalars.h"
+#include "spec/validation_sets.h"
+#include "spec/values.h"
+#include "step/session.h"
+#include "text/console.h"
+#include "text/plural.h"
+#include "text/printable.h"
+#include "train/evaluation.h"
+#include "train/sampling.h"
+#include "trainer/startup/saved_model.h"
+#include "trainer/startup/values.h"
+
+namespace llmc {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+void warn(const std::string& line) { fmt::print(stderr, "warning: {}\n", printable_text(line)); }
+
+/// The weights that a command works with, and the values of the run that they come from, or of the trainer.
+struct Chosen {
+  SavedModel model;
+  spec::Spec values;
+};
+
+Chosen choose(const SavedCommand& command, const ProgramInfo& info) {
+  const Launch launch = find_launch([](const char* name) -> const char* { return std::getenv(name); });
+  if (launch.world_size > 1)
+    throw Failure(Exit::usage, fmt::format("evaluate and sample are one process each, and {} has started {} ranks",
+                                           launch.by, launch.world_size));
+  const spec::Values built = built_values(info, command.base);
+  Chosen chosen{find_weights(command.checkpoint, built.spec, warn), built.spec};
+  if (const fs::path& run = chosen.model.run; !run.empty())
+    if (const auto text = RunFolder::spec_yaml(run))
+      chosen.values =
+          go_on_with(built, read_spec(*text, disk::absolute(run, Exit::checkpoint).lexically_normal()), true).spec;
+  return chosen;
+}
+
+/// A device of its own for the weights, which are read into it.
+class Loaded {
+ public:
+  Loaded(const SavedCommand& command, const WeightFiles& weights, const Program& program)
+      : rendezvous_({}, {}),
+        device_(command.device.value_or(0), command.threads),
+        ranks_(device_, {}, rendezvous_),
+        session_(device_, ranks_, program) {
+    weights.load(session_.state());
+    session_.refresh_copies();
+  }
+  Session& session() { return session_; }
+
+ private:
+  Rendezvous rendezvous_;
+  Device device_;
+  Communicator ranks_;
+  Session session_;
+};
+
+std::string read_prompt(const std::string& word) {
+  if (word != "-") return word;
+  constexpr std::size_t kMost = 1 << 20;
+  std::string text(kMost + 1, '\0');
+  std::cin.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(std::cin.gcount()));
+  if (text.size() > kMost) throw Failure(Exit::usage, "standard input has more than 1 MiB, too much for a prompt");
+  if (text.ends_with('\n')) text.pop_back();  // the shell's, not the prompt's
+  return text;
+}
+
+/// The file that prompts are read with; empty where there is none.
+fs::path tokenizer_of(const SampleCommand& command, const Chosen& chosen) {
+  std::error_code error;
+  if (!command.tokenizer.empty()) return command.tokenizer;
+  for (const char* name : {"tokenizer.model", "tokenizer.json"})
+    if (const fs::path beside = chosen.model.folder / name; fs::exists(beside, error)) return beside;
+  return chosen.values.data.tokenizer;
+}
+
+/// A checkpoint says which tokenizer its run has had.
+void check_tokenizer(const fs::path& file, const SavedModel& model) {
+  if (!model.state || model.state->tokenizer.empty()) return;
+  const std::string checksum = file_checksum(file);
+  if (!checksum.empty() && checksum != model.state->tokenizer)
+    throw Failure(Exit::checkpoint,
+                  fmt::format("'{}' is not the tokenizer that '{}' was trained with: its checksum is {}, not {}; name "
+                              "that one with --tokenizer",
+                              file.string(), model.folder.string(), checksum, model.state->tokenizer));
+}
+
+void write(const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+}
+
+/// What the command is to evaluate.
+std::vector<spec::ValidationSet> chosen_sets(const EvaluateCommand& command, const spec::Spec& values) {
+  if (!command.data.empty()) return {{"", {command.data, command.format}}};
+  std::vector<spec::ValidationSet> sets = spec::validation_sets(values.data);
+  if (sets.empty()) throw Failure(Exit::data, "there is no data.validation to evaluate on: give --data PATH");
+  if (command.set.empty()) return sets;
+  std::vector<std::string> words;
+  for (const spec::ValidationSet& set : sets) words.push_back(set.word());
+  std::erase_if(sets, [&](const spec::ValidationSet& set) { return set.word() != command.set; });
+  if (!sets.empty()) return sets;
+  const std::optional<std::string> near = spec::nearest(command.set, words);
+  throw Failure(Exit::usage, fmt::format("there is no validation set '{}'; {}", printable(command.set),
+                                         near ? fmt::format("did you mean {}?", *near)
+                                              : fmt::format("there {} {}", words.size() == 1 ? "is" : "are",
+                                                            spec::either(words, " and "))));
+}
+
+/// A set with its shards opened, and how many of its sequences are taken.
+struct Opened {
+  spec::ValidationSet set;
+  std::int64_t there, sequences;
+  Evaluation evaluation;
+};
+
+Opened open_set(const spec::ValidationSet& set, std::int64_t asked, const ProgramInfo& info) {
+  const auto shards = std::make_shared<const TokenShards>(set.source.path, set.source.format, info.vocab_size);
+  if (!shards->warning().empty()) warn(shards->warning());
+  const std::int64_t there = shards->samples(info.sequence_length);
+  const std::int64_t sequences = asked == 0 ? there : std::min(asked, there);
+  return {set, there, sequences, Evaluation(set.name, shards, info, sequences, nullptr)};
+}
+
+}  // namespace
+
+void evaluate(const EvaluateCommand& command, const Program& program) {
+  const ProgramInfo& info = program.info;
+  const Chosen chosen = choose(command, info);
+  std::vector<Opened> sets;
+  for (const spec::ValidationSet& set : chosen_sets(command, chosen.values))
+    sets.push_back(open_set(set, command.sequences.value_or(chosen.values.evaluation.sequences), info));
+
+  Loaded loaded(command, WeightFiles(chosen.model.folder, info.parameters), program);
+  if (!command.json)
+    fmt::print("weights    {}{}\n", printable(chosen.model.folder.string()),
+               chosen.model.state ? fmt::format(", step {}", format_count(chosen.model.state->step)) : "");
+  for (Opened& opened : sets) {
+    const Validation is = opened.evaluation.run(loaded.session(), [] { return false; }).value();
+    const std::int64_t tokens = opened.sequences * info.sequence_length;
+    if (command.json) {
+      nlohmann::ordered_json object = {{"checkpoint", chosen.model.folder.string()}, {"step", nullptr}};
+      if (chosen.model.state) object["step"] = chosen.model.state->step;
+      if (!is.set.empty()) object["validation"] = is.set;
+      object.update({{"data", opened.set.source.path},
+                     {"sequences", opened.sequences},
+                     {"tokens", tokens},
+                     {"loss", is.loss},
+                     {"perplexity", std::exp(is.loss)},
+                     {"top1", is.top1}});
+      fmt::print("{}\n", object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+      continue;
+    }
+    if (!is.set.empty()) fmt::print("set        {}\n", printable(is.set));
+    fmt::print("data       {}: {} of {} sequence{}, {} tokens\n", printable(opened.set.source.path),
+               format_count(opened.sequences), format_count(opened.there), plural(opened.there), format_count(tokens));
+    fmt::print("loss       {:.6f} nats a token\nperplexity {:.4f}\ntop-1      {:.2f} %\n", is.loss, std::exp(is.loss),
+               100 * is.top1);
+  }
+}
+
+void sample(const SampleCommand& command, const Program& program) {
+  const ProgramInfo& info = program.info;
+  const Chosen chosen = choose(command, info);
+  spec::Sampling values = chosen.values.sampling;
+  values.tokens = command.tokens.value_or(values.tokens);
+  values.temperature = command.temperature.value_or(values.temperature);
+  values.top_p = command.top_p.value_or(values.top_p);
+  values.prompts.clear();
+  for (const std::string& word : command.prompts) values.prompts.push_back(read_prompt(word));
+
+  std::optional<Tokenizer> tokenizer;
+  if (const fs::path file = tokenizer_of(command, chosen); !file.empty()) {
+    check_tokenizer(file, chosen.model);
+    tokenizer.emplace(file);
+  }
+  for (const std::string& prompt : values.prompts)
+    if (!(tokenizer && tokenizer->encodes()) && !spec::parse_token_ids(prompt))
+      throw Failure(Exit::usage, fmt::format("{}, so the prompt '{}' must be token ids such as \"17 4 256\"",
+                                             tokenizer ? "llmc decodes by a tokenizer.json and does not encode by it"
+                                                       : "there is no tokenizer (--tokenizer FILE names one)",
+                                             printable(prompt)));
+  const Sampling sampling(values, tokenizer ? &*tokenizer : nullptr, info, command.seed.value_or(chosen.values.seed));
+
+  Loaded loaded(command, WeightFiles(chosen.model.folder, info.parameters), program);
+  loaded.session().gather_weights();
+  const std::int64_t step = chosen.model.state ? chosen.model.state->step : 0;
+  const bool terminal = isatty(STDOUT_FILENO);
+  const auto shown = [&](const std::string& text) { return terminal ? printable_text(text) : text; };
+  for (std::size_t i = 0; i < values.prompts.size(); ++i) {
+    if (i > 0) write("---\n");
+    write(shown(sampling.prompt_text(i)) + (tokenizer ? "" : " "));
+    sampling.stream(loaded.session(), step, i, [&](const std::string& text) { write(shown(text)); });
+    write("\n");
+  }
+}
+
+}  // namespace llmc

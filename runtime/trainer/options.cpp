@@ -1,0 +1,296 @@
+#include "trainer/options.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+
+#include "device/device.h"
+#include "error.h"
+#include "files/disk.h"
+#include "program/shards.h"
+#include "spec/fingerprint.h"
+#include "text/option_checks.h"
+#include "trainer/saved_words.h"
+#include "trainer/startup/values.h"
+
+namespace llmc {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// "START:COUNT", or with `alone` "START" for that step alone. Throws Failure(usage).
+StepWindow step_window(const char* option, const std::string& text, bool alone) {
+  const char* const end = text.data() + text.size();
+  std::int64_t start = 0, count = 1;
+  const auto [colon, first] = std::from_chars(text.data(), end, start);
+  bool right = first == std::errc() && (alone ? colon == end || *colon == ':' : colon != end && *colon == ':');
+  if (right && colon != end) {
+    const auto [rest, second] = std::from_chars(colon + 1, end, count);
+    right = second == std::errc() && rest == end;
+  }
+  constexpr std::int64_t kMost = std::int64_t{1} << 53;
+  if (right && start >= 1 && count >= 1 && start <= kMost && count <= kMost) return {start - 1, count};
+  throw Failure(Exit::usage, fmt::format("{} {}: write the first step{} a number of steps, as in 20:5", option, text,
+                                         alone ? ", or it and" : " and"));
+}
+
+/// Days, hours, minutes and seconds, such as "3h50m", as seconds.
+double duration(const std::string& text) {
+  static constexpr struct {
+    char unit;
+    double seconds;
+  } kUnits[] = {{'d', 86400}, {'h', 3600}, {'m', 60}, {'s', 1}};
+  const char *at = text.data(), *const end = at + text.size();
+  double seconds = 0;
+  for (const auto& [unit, length] : kUnits) {
+    std::uint32_t count = 0;
+    const auto [after, error] = std::from_chars(at, end, count);
+    if (error != std::errc() || after == end || *after != unit) continue;
+    seconds += count * length;
+    at = after + 1;
+  }
+  if (at != end || seconds <= 0)
+    throw Failure(Exit::usage, fmt::format("--deadline {}: write days, hours, minutes and seconds, as in 3h50m", text));
+  return seconds;
+}
+
+/// One line a run-time key, "  optimizer.lr=0.0003".
+std::string list_run_time_keys(const ProgramInfo& info) {
+  const spec::Values built = built_values(info, "");
+  std::string text;
+  for (const spec::Key& key : spec::keys())
+    if (key.stage == spec::Stage::run_time)
+      text += fmt::format("  {}={}\n", key.path, spec::value_text(key, key.get(built.spec)));
+  return text;
+}
+
+}  // namespace
+
+bool overrides(const Options& options, const std::string& key) {
+  return std::ranges::any_of(options.overrides, [&](const std::string& word) { return word.starts_with(key + "="); });
+}
+
+std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& info,
+                                     const std::function<fs::path()>& default_base) {
+  Options options;
+  CLI::App app(fmt::format("Trains run {} (fingerprint {}), compiled for {}.", info.name, info.fingerprint, info.arch),
+               "trainer");
+  std::string run, trace, timing, timeline, timeline_steps, base, profile, batches;
+  std::int64_t steps = 0;
+  app.add_option("--run", run,
+                 fmt::format("run folder: spec, history, metrics, samples, checkpoints (default: runs/{} beside "
+                             "the spec)",
+                             info.name))
+      ->type_name("DIR");
+  auto* steps_option =
+      app.add_option(
+             "--steps", steps,
+             "stop after this step, with everything saved; does not shape the learning rate (schedule.steps does)")
+          ->type_name("N")
+          ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 53));
+  std::string deadline;
+  app.add_option(
+         "--deadline", deadline,
+         "stop, save and exit with 75 so early that all is done in this time from the start, such as 3h50m of a "
+         "queue's 4 hours")
+      ->type_name("TIME");
+  app.add_option("--resume", options.resume,
+                 "auto: go on from the run folder's newest whole checkpoint; none: start anew, in an empty folder; "
+                 "DIR: go on from that checkpoint, or from the newest of that run")
+      ->type_name("auto|none|DIR")
+      ->capture_default_str();
+  app.add_option("--allow", options.allow,
+                 "go on although this key is another than the checkpoint's; may be given again")
+      ->type_name("KEY")
+      ->allow_extra_args(false)
+      ->check(CLI::IsMember(guarded_keys()));
+  app.add_flag("--follow-spec", options.follow_spec,
+               "a run that goes on takes the values that this trainer was built with in place of its own, from now on");
+  bool no_final_checkpoint = false;
+  app.add_flag("--no-final-checkpoint", no_final_checkpoint,
+               "end without saving the last step, unless checkpoint.every or a signal asks for it: for short "
+               "experiments, of which only the metrics are kept");
+  app.add_option("overrides", options.overrides, "run-time values of the spec, as key.path=value")
+      ->type_name("KEY=VALUE");
+  app.add_option("--base", base, "directory of the spec's relative paths (default: the spec's own)")->type_name("DIR");
+  app.add_option("--threads", options.threads,
+                 "processor threads (default: OMP_NUM_THREADS, else all that this process may use)")
+      ->type_name("N")
+      ->check(CLI::Range(1, kMostThreads));
+  const bool gpu = info.arch[0] >= '0' && info.arch[0] <= '9';  // "90a"; a processor's names begin with a letter
+  app.add_option("--trace", trace, "write weights, tokens, gradients and loss of every step to DIR, as safetensors")
+      ->type_name("DIR");
+  app.add_option("--timing", timing, "write the seconds of start-up and of every step to FILE, as JSON")
+      ->type_name("FILE");
+  auto* timeline_option =
+      app.add_option("--timeline", timeline,
+                     "write each launch of three steps with its time by the plan's names, and the arena's live bytes, "
+                     "to FILE (Chrome's trace format; opens in Perfetto, and llmc plan SPEC --measured FILE reads it)")
+          ->type_name("FILE");
+  auto* timeline_steps_option =
+      app.add_option("--timeline-steps", timeline_steps,
+                     "with --timeline: COUNT steps from step START on (default: three after the first two)")
+          ->type_name("START:COUNT")
+          ->needs(timeline_option);
+  app.add_option(
+         "--profile", profile,
+         "on a GPU: the profiler's capture covers COUNT steps from step START on, which run without graphs so "
+         "that Nsight Systems shows the plan's names (nsys profile --capture-range=cudaProfilerApi trainer ...)")
+      ->type_name("START:COUNT")
+      ->group(gpu ? "Options" : "");
+  app.add_option("--ranks", options.ranks,
+                 std::string("start so many ranks on this machine, each with ") +
+                     (gpu ? "a GPU of its own; on several machines, start the trainer by torchrun, mpirun or srun"
+                          : "a share of the cores; on several machines, start the trainer by mpirun"))
+      ->type_name("N")
+      ->check(CLI::Range(1, kMostRanks));
+  app.add_option("--peer-timeout", options.peer_timeout,
+                 "of several ranks: seconds of silence after which another is lost, and all end with 170")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(2, 86400))
+      ->capture_default_str();
+  app.add_option(
+         "--collective-timeout", options.collective_timeout,
+         "of several ranks: seconds that one collective may last, or 100 steps where that is longer, before all "
+         "end with 170")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(2, 864000))
+      ->capture_default_str();
+  app.add_option("--start-timeout", options.start_timeout,
+                 "of several ranks: seconds for all to come together, or those that have come end with 170")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(2, 86400))
+      ->capture_default_str();
+  auto* plan = app.add_flag("--plan", options.plan, "print what this trainer was built for, and exit");
+  auto* batches_option =
+      app.add_option("--batches", batches,
+                     "print which samples step STEP of the run is trained on, or COUNT steps from there, and exit")
+          ->type_name("STEP[:COUNT]")
+          ->excludes(plan);
+  app.add_flag("--text", options.text, "with --batches: how each sample begins")->needs(batches_option);
+  app.add_flag("--json", options.json, "with --plan or --batches: as JSON");
+  app.add_flag("--quiet", options.quiet, "print warnings and errors only");
+  int device = 0;
+  auto* device_option = app.add_option("--device", device,
+                                       "which accelerator (default: the first, or of several ranks on "
+                                       "a machine the one of the rank's number there)")
+                            ->type_name("N")
+                            ->check(CLI::Range(0, 1023))
+                            ->group(gpu ? "Options" : "");
+  auto* tune = app.add_subcommand(
+      "tune",
+      "on a GPU: times the library's algorithms for each matrix product, and keeps the fastest in tuned.json beside "
+      "this program, which later runs read. Other algorithms add in another order: tune before a run, not within it");
+  if (!gpu) tune->group("");
+  auto* tuned_device =
+      tune->add_option("--device", device, "which accelerator")->type_name("N")->check(CLI::Range(0, 1023));
+  tune->add_option("--sustained", options.sustained_ms,
+                   "for how long each of the fastest three is timed again, on a warm device; 0: only in bursts of 3 ms")
+      ->type_name("MS")
+      ->check(CLI::Range(0.0, 60000.0))
+      ->capture_default_str();
+  CalibrateCommand calibration;
+  std::string calibrated;
+  auto* calibrate = app.add_subcommand(
+      "calibrate",
+      "times products, copies, attention and other kernels on this device: what `llmc calibrate` makes a device file "
+      "of, by which times are planned");
+  calibrate->add_option("--seconds", calibration.seconds, "for how long; one round of everything is always made")
+      ->type_name("SECONDS")
+      ->check(finite_from(0, 3600))
+      ->capture_default_str();
+  calibrate->add_option("--sizes", calibration.sizes, "m, n and k of the products that are timed")
+      ->type_name("N")
+      ->check(CLI::Range(32, 8192));
+  calibrate->add_flag("--attention-only", calibration.attention_only, "nothing else");
+  calibrate->add_option("-o,--out", calibrated, "write the figures to FILE, for `llmc calibrate FILE`")
+      ->type_name("FILE");
+  calibrate->add_option("--threads", calibration.threads, "processor threads, as of a run")
+      ->type_name("N")
+      ->check(CLI::Range(1, kMostThreads));
+  calibrate->add_option("--device", calibration.device, "which accelerator")
+      ->type_name("N")
+      ->check(CLI::Range(0, 1023))
+      ->group(gpu ? "Options" : "");
+  const SavedWords saved(app, gpu);
+  app.set_version_flag("--version", fmt::format("{} {} {}", info.name, info.fingerprint, info.arch));
+  app.footer([&info, gpu] {
+    return std::string(
+               "Signals: USR1 saves and goes on; TERM, INT, HUP and USR2 finish the step, save and exit with 75; a "
+               "second one "
+               "exits at once.\n\n"
+               "Examples:\n"
+               "  trainer                                      trains, or goes on where it stopped\n"
+               "  trainer --steps 100 optimizer.lr=1e-3        the first 100 steps, with another learning rate\n"
+               "  trainer --resume runs/a/checkpoints/step-00000100 --run runs/b\n"
+               "  trainer --batches 120:2 --text               the samples of steps 120 and 121\n"
+               "  trainer --trace trace --steps 1 --run runs/trace\n"
+               "  trainer evaluate --checkpoint runs/a         the loss of its newest weights on held-out data\n"
+               "  trainer sample --checkpoint runs/a --prompt 'Once upon a time'\n") +
+           (gpu ? "  trainer tune                                 once, before the runs\n" : "") +
+           "  trainer calibrate -o figures.json            for `llmc calibrate figures.json`\n" +
+           "\nRun-time values and their defaults:\n" + list_run_time_keys(info);
+  });
+  try {
+    parse_words(app, argc, argv);
+  } catch (const CLI::CallForVersion& version) {
+    fmt::print("{}\n", version.what());
+    return std::nullopt;
+  } catch (const CLI::Success&) {
+    fmt::print("{}", app.help());
+    return std::nullopt;
+  } catch (const CLI::ParseError& error) {
+    throw Failure(Exit::usage, fmt::format("{}; see {} --help", error.what(), argc > 0 ? argv[0] : "trainer"));
+  }
+  options.command.assign(argv, argv + argc);
+  options.evaluate = saved.evaluate(default_base);
+  options.sample = saved.sample(default_base);
+  if (options.evaluate || options.sample) return options;
+  options.tune = tune->parsed();
+  if (options.tune || calibrate->parsed()) {
+    std::string others;
+    for (const CLI::Option* option : app.get_options())
+      if (option->count() > 0 && !(options.tune && option->get_name() == "--device"))
+        others += (others.empty() ? "" : ", ") + option->get_name();
+    if (!others.empty() && options.tune)
+      throw Failure(Exit::usage, fmt::format("tune takes --device, and nothing of a run: leave out {}", others));
+    if (!others.empty())
+      throw Failure(Exit::usage,
+                    fmt::format("calibrate takes what stands after it, and nothing of a run: leave out {}", others));
+  }
+  if (calibrate->parsed()) {
+    std::ranges::sort(calibration.sizes);
+    const auto again = std::ranges::unique(calibration.sizes);
+    calibration.sizes.erase(again.begin(), again.end());
+    calibration.out = calibrated;
+    options.calibrate = calibration;
+    return options;
+  }
+  if (options.json && !options.plan && batches.empty())
+    throw Failure(Exit::usage, "--json is for --plan and --batches");
+  if (!batches.empty())
+    for (const char* training : {"--trace", "--timing", "--timeline", "--profile", "--ranks", "--no-final-checkpoint"})
+      if (app.get_option(training)->count() > 0)
+        throw Failure(Exit::usage, fmt::format("--batches trains nothing: leave out {}", training));
+  if (steps_option->count() > 0) options.steps = steps;
+  if (device_option->count() + tuned_device->count() > 0) options.device = device;
+  if (!deadline.empty()) options.deadline = duration(deadline);
+  if (timeline_steps_option->count() > 0)
+    options.timeline_steps = step_window("--timeline-steps", timeline_steps, false);
+  if (!profile.empty()) options.profile = step_window("--profile", profile, false);
+  if (!batches.empty()) options.batches = step_window("--batches", batches, true);
+  options.final_checkpoint = !no_final_checkpoint;
+  options.trace = trace;
+  options.timing = timing;
+  options.timeline = timeline;
+  if (options.plan || options.tune) return options;  // they need no folder
+  options.base = base.empty() ? default_base() : disk::absolute(base, Exit::usage);
+  options.run_named = !run.empty();
+  options.run = run.empty() ? options.base / "runs" / info.name : fs::path(run);
+  return options;
+}
+
+}  // namespace llmc

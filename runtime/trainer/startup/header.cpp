@@ -1,0 +1,148 @@
+#include "trainer/startup/header.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "files/disk.h"
+#include "files/durable_file.h"
+#include "host/executable.h"
+#include "math/libraries.h"
+#include "math/tuning.h"
+#include "program/place.h"
+#include "spec/fingerprint.h"
+#include "spec/schema/schema.h"
+#include "text/plural.h"
+#include "text/shell.h"
+#include "train/schedule.h"
+#include "train/schedule_line.h"
+#include "version.h"
+
+namespace llmc {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr int kScheduleColumns = 32;
+
+std::string shown(const char* path, const spec::Spec& values) {
+  const spec::Key& key = *spec::find_key(path);
+  return spec::value_text(key, key.get(values));
+}
+
+}  // namespace
+
+void print_header(Console& console, const Session& session, const Device& device, const spec::Spec& values,
+                  const TokenShards& train, std::int64_t samples, const fs::path& run, const TrainState& state,
+                  const std::optional<StartPoint>& start, std::int64_t stop) {
+  const ProgramInfo& info = session.info();
+  const std::int64_t sequences = values.batch.tokens / info.sequence_length;
+  const std::size_t bytes = session.allocated_bytes();
+  console.text(fmt::format("{}: {} parameters, fingerprint {}", info.name, format_count(info.parameter_count),
+                           info.fingerprint));
+  const spec::Model& m = values.model;
+  console.text(fmt::format("model   {} layer{}, hidden {}, {}/{} heads of {}, ffn {}, vocabulary {}{}, {}{}",
+                           info.layers, plural(info.layers), info.hidden_size, m.num_attention_heads,
+                           m.num_key_value_heads, info.head_dim, m.intermediate_size, info.vocab_size,
+                           m.tie_word_embeddings ? ", tied" : "", name_of(values.compute),
+                           values.matmul == spec::Matmul::bf16x3 ? ", products bf16x3" : ""));
+  const std::int64_t passes = sequences / info.micro_batch, ranks = session.ranks().world_size();
+  console.text(fmt::format("step    {} micro-batch{} of {} x {} tokens{}, recompute {}", passes,
+                           passes == 1 ? "" : "es", info.micro_batch, info.sequence_length,
+                           ranks > 1 ? fmt::format(" on {} ranks", ranks) : "", shown("memory.recompute", values)));
+  console.text(fmt::format("device  {}, compiled for {}", device.description(), info.arch));
+  console.text(fmt::format("memory  {} bytes allocated ({:.1f} MiB)", format_count(static_cast<std::int64_t>(bytes)),
+                           static_cast<double>(bytes) / (1 << 20)));
+  const std::string algorithms = describe_tuning(info.products, info.math_workspace_bytes(),
+                                                 ranks > 1 ? static_cast<int>(values.parallel.reserved_sms) : 0);
+  if (!algorithms.empty()) console.text("gemm    " + algorithms);
+  if (info.attention) console.text("attn    " + describe_attention(*info.attention));
+  console.text(
+      fmt::format("data    {} tokens in {} shard{}, {} sample{} of {}; {} step{} of {} tokens are {:.2f} epochs",
+                  format_count(train.tokens()), train.shards().size(),
+                  plural(static_cast<std::int64_t>(train.shards().size())), format_count(samples), plural(samples),
+                  info.sequence_length, format_count(stop), plural(stop), format_count(values.batch.tokens),
+                  static_cast<double>(stop) * static_cast<double>(sequences) / static_cast<double>(samples)));
+  const spec::Schedule& schedule = values.schedule;
+  const double peak = values.optimizer.lr;
+  console.text(fmt::format("lr      {}  {}: {:.2e} at step 1, at most {:.2e}, {:.2e} at step {}",
+                           schedule_line(schedule, peak, kScheduleColumns, prints_utf8()),
+                           shown("schedule.kind", values), learning_rate(schedule, peak, 0), peak,
+                           learning_rate(schedule, peak, schedule.steps - 1), format_count(schedule.steps)));
+  if (!start && values.init.from.empty())
+    console.text(fmt::format("loss    begins near ln {} = {:.2f}", info.vocab_size,
+                             std::log(static_cast<double>(info.vocab_size))));
+  // --resume may name a checkpoint of another folder: this one is where the run goes on.
+  const bool foreign = start && disk::canonical_if_known(start->checkpoint).parent_path() !=
+                                    disk::canonical_if_known(checkpoints_directory(run));
+  console.text(fmt::format("run     {}, {}{}", run.string(),
+                           state.step ? fmt::format("resumed at step {}", state.step) : "from step 0",
+                           foreign ? fmt::format(" of '{}'", start->checkpoint.string()) : ""));
+}
+
+Environment environment(const ProgramInfo& info, const Device& device, const Communicator& ranks) {
+  return {kVersion,           info.fingerprint, info.arch,          device.description(),
+          library_versions(), device.threads(), ranks.world_size(), file_checksum(tuned_file())};
+}
+
+void tell_changes(Console& console, const std::vector<spec::Change>& changed,
+                  const std::vector<std::string>& surroundings, bool resumed) {
+  std::string build;
+  const auto add = [&](const std::string& text) { build += (build.empty() ? "" : ", ") + text; };
+  for (const spec::Change& c : changed) {
+    if (c.path == "target.arch") continue;  // what it became is among the surroundings
+    const std::string text = fmt::format("{} {} -> {}", c.path, c.before, c.after);
+    if (c.key->stage == spec::Stage::compiled && !c.key->aside)
+      add(text);
+    else
+      console.text("change  " + text);
+  }
+  for (const std::string& text : surroundings) add(text);
+  if (!build.empty() && resumed)
+    console.warning(build + ": the run goes on, and its bits differ from here from those without the change");
+}
+
+void tell_rate(Console& console, const spec::Spec& before, const spec::Spec& run, std::int64_t step) {
+  constexpr double kJump = 0.01;  // of the rate: less is lost in the steps' own noise
+  std::string changed;
+  for (const spec::Change& c : spec::changes(before, run))
+    if (c.path.starts_with("schedule."))
+      changed += fmt::format("{}{} {} -> {}", changed.empty() ? "" : ", ", c.path, c.before, c.after);
+  // One that begins here is meant to.
+  if (changed.empty() || run.schedule.from_step == step) return;
+  const double peak = run.optimizer.lr, now = learning_rate(run.schedule, peak, step),
+               was = learning_rate(before.schedule, peak, std::min(step, before.schedule.steps - 1));
+  if (std::abs(now - was) <= kJump * std::max(now, was)) return;
+  console.warning(
+      fmt::format("{}: the learning rate of step {} is {:.2e}, where the schedule before had {:.2e}; a schedule is "
+                  "drawn over all of "
+                  "schedule.steps, and not continued. schedule.from_step={} begins one here",
+                  changed, step + 1, now, was, step));
+}
+
+void tell_differences(Console& console, const Options& options, const StartValues& values) {
+  std::vector<std::string> kept, words;
+  for (const spec::Change& c : spec::changes(values.built.spec, values.run.spec)) {
+    console.text(fmt::format("value   {}={} (the trainer was built with {})", c.path, c.after, c.before));
+    if (!values.before || options.follow_spec || overrides(options, c.path)) continue;
+    kept.push_back(c.path);
+    const bool named = c.key->type == spec::Type::named_paths;
+    const bool there =
+        (named ? !spec::path_at(c.path, values.built.spec).empty() : spec::present(c.key->get(values.built.spec))) &&
+        spec::applies(*c.key, values.built.spec);
+    if (there || c.key->is_path) words.push_back(c.path + "=" + (there ? c.before : ""));
+  }
+  if (!kept.empty())
+    console.text(
+        fmt::format("value   the run keeps its own {}; to take the trainer's, add {}, or --follow-spec for all",
+                    spec::either(kept, " and "), shell_line(words)));
+  for (const std::string& path : edited_spec_files(executable_folder()))
+    console.warning(
+        fmt::format("'{}' was edited after this trainer was compiled, which knows nothing of the edit; `llmc compile` "
+                    "makes one that does{}",
+                    path, values.before ? ", and with --follow-spec this run then takes its run-time values" : ""));
+}
+
+}  // namespace llmc

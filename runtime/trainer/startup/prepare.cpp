@@ -1,0 +1,183 @@
+#include "trainer/startup/prepare.h"
+
+#include <fmt/format.h>
+
+#include "comm/together.h"
+#include "data/vocabulary.h"
+#include "device/device.h"
+#include "error.h"
+#include "files/disk.h"
+#include "files/durable_file.h"
+#include "program/place.h"
+#include "run/history.h"
+#include "spec/fingerprint.h"
+#include "spec/print.h"
+#include "text/plural.h"
+#include "trainer/startup/header.h"
+#include "trainer/startup/resume_point.h"
+#include "trainer/startup/saved_model.h"
+#include "version.h"
+
+namespace llmc {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// Values that the command line asked for, by override or by --follow-spec, and that no step of a finished run was
+/// trained with: "optimizer.lr 0.001, not 0.003". The number of steps is not one of them.
+std::string asked_in_vain(const spec::Spec& before, const spec::Spec& run, const Options& options) {
+  std::string text;
+  for (const spec::Change& c : spec::changes(before, run)) {
+    const bool followed = options.follow_spec && c.key->stage == spec::Stage::run_time && !c.key->aside;
+    if ((followed || overrides(options, c.path)) && c.path != "schedule.steps")
+      text += fmt::format("{}{} {}, not {}", text.empty() ? "" : ", ", c.path, c.before, c.after);
+  }
+  return text;
+}
+
+/// A run that went back to this checkpoint, and was stopped before it saved again, goes on behind the samples that it
+/// had left.
+void follow_rollback(TrainState& state, const StartPoint& start, const std::string& history) {
+  const std::optional<OrderFrom> from = order_after(history, state.step);
+  if (!from || from->step != state.step || from->rollbacks <= state.guard.rollbacks ||
+      from->order.data != state.data_fingerprint || from->order.seed != state.data_seed ||
+      disk::canonical_if_known(from->checkpoint) != disk::canonical_if_known(start.checkpoint))
+    return;
+  state.position = from->order.position;
+  state.guard.rollbacks = from->rollbacks;
+}
+
+/// Which shards are others than those that the checkpoint was trained on, as far as a history tells: of the folder that
+/// the checkpoint lies in, or of this run.
+std::string changed_shards(const TrainState& saved, const Prepared& p, const fs::path& run) {
+  if (saved.data_fingerprint == p.state.data_fingerprint) return "";
+  for (const fs::path& folder :
+       {disk::absolute(p.start->checkpoint, Exit::checkpoint).lexically_normal().parent_path().parent_path(), run})
+    if (const auto before = shards_of(RunFolder::history(folder), saved.data_fingerprint))
+      return shard_changes(*before, p.shards);
+  return "";
+}
+
+void check_from_step(const spec::Schedule& schedule, std::int64_t step) {
+  if (schedule.from_step <= step) return;
+  throw Failure(Exit::usage,
+                fmt::format("schedule.from_step {} is past step {}, from which this run goes on; a schedule begins "
+                            "where a run is, with schedule.from_step={}",
+                            schedule.from_step, step, step));
+}
+
+}  // namespace
+
+std::vector<ShardRecord> unlisted_shards(const Prepared& p, const std::string& history) {
+  constexpr std::size_t kMost = 4096;  // some 100 bytes each
+  const bool listed = p.shards.size() > kMost || shards_of(history, p.state.data_fingerprint);
+  return listed ? std::vector<ShardRecord>() : p.shards;
+}
+
+void prepare(Prepared& p, const Options& options, const ProgramInfo& info, const fs::path& spec_file, bool owner,
+             Console& console) {
+  const Log log = [&](const std::string& line) { console.warning(line); };
+  // A folder is made when all that can be refused without it is right.
+  const spec::Spec built = built_values(info, options.base).spec;
+  p.model = spec::model_fingerprint(built);
+  check_spec(options, spec_file);
+  if (owner && RunFolder::holds_run(options.run)) p.folder.emplace(options.run, built, log);
+  p.start = find_start(options.run, options.resume, log, options.batches ? Depth::sizes : Depth::checksums);
+  p.last = RunFolder::spec_yaml(options.run);
+  p.values = find_values(options, info, p.last, p.start);
+  const spec::Spec& run = p.values.run.spec;
+  p.stop = last_step(options, p.values);
+  tell_differences(console, options, p.values);
+  if (const fs::path other = other_spec(options.run, spec_file); !other.empty())
+    console.text(fmt::format("note    the run was last started by a trainer of '{}'; this one is of '{}'",
+                             other.string(), spec_file.string()));
+  if (const std::string note = vocabulary_note(run.model.vocab_size, run.data.tokenizer, run.data.train.path);
+      !note.empty())
+    console.text("note    " + note);
+  check_paths(options, p.values, p.last.has_value());
+  with_origins(options, p.values, [&] { p.inputs = open_inputs(run, info); });
+  for (const std::string& warning : p.inputs.warnings) console.warning(warning);
+  if (!p.start && !run.init.from.empty()) {
+    p.weights.emplace(find_weights(run.init.from, run, log).folder, info.parameters);
+    if (owner && !options.batches) p.weights->check();
+  }
+
+  TokenShards::Identity data = p.inputs.train->identify();
+  p.shards = std::move(data.shards);
+  const std::string tokenizer = file_checksum(run.data.tokenizer);
+  if (tokenizer.empty() && !run.data.tokenizer.empty())
+    throw Failure(Exit::data,
+                  fmt::format("data.tokenizer '{}' is no regular file that can be read; name the tokenizer's "
+                              "file, or leave the key out",
+                              run.data.tokenizer));
+  p.state = {0, {}, run.seed, run.data.seed, p.model, data.fingerprint, tokenizer};
+  if (p.start) {
+    const TrainState saved = read_train_state(p.start->checkpoint);
+    check_resume(saved, p.values.before->spec, p.state, run, options.allow, p.start->checkpoint,
+                 changed_shards(saved, p, options.run));
+    p.state.step = saved.step;
+    p.state.position = position_after(saved, p.state);
+    if (p.state.tokenizer.empty()) p.state.tokenizer = saved.tokenizer;
+    p.state.guard = saved.guard;
+    p.state.best = saved.best;
+    follow_rollback(p.state, *p.start, RunFolder::history(options.run));
+  }
+  with_origins(options, p.values, [&] { check_from_step(run.schedule, p.state.step); });
+  p.state.position = continue_with(p.state.position, info.sequence_length);
+}
+
+void check_processor(const ProgramInfo& info) {
+  if (info.instructions != nullptr) Device::check_instructions(info.arch, *info.instructions);
+}
+
+void check_work(const ProgramInfo& info, const spec::Spec& run, int ranks) {
+  const std::int64_t sequences = run.batch.tokens / info.sequence_length, passes = sequences / info.micro_batch;
+  if (passes >= ranks) return;
+  throw Failure(
+      Exit::does_not_fit,
+      fmt::format(
+          "a step of {} tokens is {} micro-batch{} of {} sequence{}, too few for {} ranks; start "
+          "at most {}{}, or give batch.tokens={}",
+          run.batch.tokens, passes, passes == 1 ? "" : "es", info.micro_batch, plural(info.micro_batch), ranks, passes,
+          sequences >= ranks ? fmt::format(", or compile with parallel.world_size={} and batch.micro_batch=auto", ranks)
+                             : "",
+          ranks * info.micro_batch * info.sequence_length));
+}
+
+void agree(Rendezvous& ranks, const Options& options, const ProgramInfo& info, const Prepared& p) try {
+  Rendezvous::Facts facts = {{"llmc's version", kVersion},
+                             {"instruction set", info.arch},
+                             {"training data", p.state.data_fingerprint},
+                             {"first step", std::to_string(p.state.step + 1)},
+                             {"last step", std::to_string(p.stop)},
+                             {"--trace", options.trace.empty() ? "not given" : "given"},
+                             {"--no-final-checkpoint", options.final_checkpoint ? "not given" : "given"}};
+  for (const Evaluation& set : p.inputs.evaluation)
+    facts.emplace_back(set.set().empty() ? "validation data" : "validation data of " + set.set(), set.fingerprint());
+  for (const spec::Key& key : spec::keys())
+    facts.emplace_back(key.path, spec::value_text(key, key.get(p.values.run.spec)));
+  ranks.agree(facts);
+} catch (const Failure& failure) {
+  throw SharedFailure(failure.code(), failure.what());
+}
+
+std::string nothing_to_do(const Prepared& p, const Options& options) {
+  const std::int64_t step = p.state.step;
+  if (step < p.stop) return {};
+  const std::string where = (p.start ? p.start->checkpoint : options.run).string();
+  const char* limit = options.steps ? "--steps" : "schedule.steps";
+  const std::string why =
+      step > p.stop
+          ? fmt::format("nothing to do: '{}' is at step {}, past {} {}", where, step, limit, p.stop)
+          : fmt::format("nothing to do: '{}' is at step {} of {}; a larger {} goes on", where, step, p.stop, limit);
+  const std::string vain = p.values.before ? asked_in_vain(p.values.before->spec, p.values.run.spec, options) : "";
+  if (!vain.empty())
+    throw SharedFailure(Exit::usage,
+                        fmt::format("{}; it was trained with {}: for a run of its own give another --run, such "
+                                    "as --run runs/NAME",
+                                    why, vain));
+  return why;
+}
+
+}  // namespace llmc

@@ -1,0 +1,67 @@
+#include "trainer/startup/saved_model.h"
+
+#include <fmt/format.h>
+
+#include "checkpoint/manifest.h"
+#include "error.h"
+#include "spec/model_config.h"
+#include "spec/values.h"
+#include "text/shell.h"
+#include "trainer/startup/values.h"
+#include "trainer/startup/weights.h"
+
+namespace llmc {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+[[noreturn]] void refuse(const std::string& what) { throw Failure(Exit::checkpoint, what); }
+
+spec::Model model_of(const fs::path& config) try {
+  return spec::read_model_config(read_small_file(config), config.string()).model;
+} catch (const Failure& failure) {
+  if (failure.code() == Exit::spec) refuse(failure.what());
+  throw;
+}
+
+SavedModel find(const fs::path& folder, const Log& log) {
+  std::error_code error;
+  if (!fs::is_directory(folder, error))
+    refuse(fmt::format("there is no folder '{}'; name a checkpoint, a run folder, or a Hugging Face model's folder",
+                       folder.string()));
+  if (fs::is_directory(checkpoints_directory(folder), error)) {
+    const auto latest = find_latest_checkpoint(folder, log);
+    if (!latest) refuse(fmt::format("the run '{}' has no checkpoint that is whole", folder.string()));
+    return {latest->path, folder, read_train_state(latest->path)};
+  }
+  if (fs::exists(folder / "state.json", error)) return {folder, run_of(folder), read_train_state(folder)};
+  if (!fs::exists(folder / "config.json", error))
+    refuse(fmt::format("'{}' is neither a checkpoint nor a run folder, and has no config.json of a Hugging Face model",
+                       folder.string()));
+  check_has_safetensors(folder);
+  return {folder, {}, {}};
+}
+
+void check_model(const SavedModel& saved, const spec::Spec& spec) {
+  spec::Spec theirs = spec;
+  theirs.model = saved.state ? read_spec(read_checkpoint_spec(saved.folder), saved.folder).spec.model
+                             : model_of(saved.folder / "config.json");
+  const std::string keys = spec::model_changes(theirs, spec);
+  if (keys.empty()) return;
+  refuse(fmt::format("'{}' holds another model than this one: {}; {}", saved.folder.string(), keys,
+                     saved.state ? fmt::format("`llmc compile {}` makes a trainer of its model",
+                                               shell_word((saved.folder / "spec.yaml").string()))
+                                 : fmt::format("`llmc init --from {}` writes a spec of its model",
+                                               shell_word(saved.folder.string()))));
+}
+
+}  // namespace
+
+SavedModel find_weights(const fs::path& folder, const spec::Spec& spec, const Log& log) {
+  SavedModel saved = find(folder, log);
+  check_model(saved, spec);
+  return saved;
+}
+
+}  // namespace llmc

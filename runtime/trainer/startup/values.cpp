@@ -1,0 +1,223 @@
+#include "trainer/startup/values.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <functional>
+#include <stdexcept>
+
+#include "error.h"
+#include "files/disk.h"
+#include "run/history.h"
+#include "run/run_folder.h"
+#include "text/shell.h"
+#include "trainer/startup/inputs.h"
+#include "trainer/startup/missing_paths.h"
+#include "trainer/startup/saved_model.h"
+
+namespace llmc {
+
+namespace fs = std::filesystem;
+
+spec::Values built_values(const ProgramInfo& info, const fs::path& base) {
+  try {
+    spec::Values values = spec::read_values(info.spec_yaml, "spec.yaml");
+    spec::resolve_paths(values.spec, base);
+    return values;
+  } catch (const std::invalid_argument& error) {
+    throw Failure(Exit::internal, fmt::format("the spec in this trainer: {}", error.what()));
+  }
+}
+
+spec::Values read_spec(const std::string& text, const fs::path& folder) {
+  try {
+    spec::Values values = spec::read_values(text, (folder / "spec.yaml").string());
+    spec::resolve_paths(values.spec, folder);
+    return values;
+  } catch (const std::invalid_argument& error) {
+    throw Failure(Exit::checkpoint, fmt::format("'{}' cannot be read: {}; write it as it was, or choose another --run",
+                                                (folder / "spec.yaml").string(), error.what()));
+  }
+}
+
+spec::Values go_on_with(const spec::Values& built, const spec::Values& before, bool whole) {
+  spec::Values values = built;
+  for (const spec::Key& key : spec::keys()) {
+    if (key.stage != spec::Stage::run_time || (key.aside && !whole)) continue;
+    key.set(values.spec, key.get(before.spec));
+    values.derived.erase(key.path);
+    if (before.derived.count(key.path) && key.path != "batch.tokens") values.derived.insert(key.path);
+  }
+  return values;
+}
+
+namespace {
+
+/// Whether a message names the key, by its path or the last word of it.
+bool names_key(const std::string& message, const std::string& path) {
+  const auto in_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
+  const std::string leaf = spec::leaf_of(path);
+  for (std::size_t at = message.find(leaf); at != std::string::npos; at = message.find(leaf, at + 1)) {
+    const std::size_t end = at + leaf.size();
+    if ((end < message.size() && in_word(message[end])) || (at > 0 && in_word(message[at - 1]))) continue;
+    const std::size_t begin = at + leaf.size() - std::min(path.size(), end);
+    if (at == 0 || message[at - 1] != '.' || message.compare(begin, path.size(), path) == 0) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+void with_origins(const Options& options, const StartValues& values, const std::function<void()>& check) try {
+  check();
+} catch (const Failure& failure) {
+  if (!values.before || options.follow_spec) throw;
+  std::string kept;
+  for (const spec::Change& c : spec::changes(values.built.spec, values.before->spec))
+    if (c.key->stage == spec::Stage::run_time && !overrides(options, c.path) && names_key(failure.what(), c.path))
+      kept += fmt::format(
+          "\n{} {} is what the run keeps, in '{}'; this trainer was built with {}, which --follow-spec "
+          "takes",
+          c.path, c.after, values.kept_in.string(), c.before);
+  if (kept.empty()) throw;
+  throw Failure(failure.code(), failure.what() + kept);
+}
+
+StartValues find_values(const Options& options, const ProgramInfo& info, const std::optional<std::string>& kept,
+                        const std::optional<StartPoint>& start) {
+  StartValues values{built_values(info, options.base), {}, {}, {}};
+  const fs::path folder = kept    ? disk::absolute(options.run, Exit::checkpoint).lexically_normal()
+                          : start ? start->checkpoint
+                                  : fs::path();
+  if (kept)
+    values.before = read_spec(*kept, folder);
+  else if (start)
+    values.before = read_spec(read_checkpoint_spec(start->checkpoint), folder);
+  if (values.before) values.kept_in = folder / "spec.yaml";
+  const bool keeps = values.before && !options.follow_spec;
+  values.run = keeps ? go_on_with(values.built, *values.before, kept.has_value()) : values.built;
+  with_origins(options, values, [&] {
+    values.run = spec::override_values(values.run, options.overrides, disk::working_folder(Exit::usage));
+  });
+  if (values.before && !kept)  // a checkpoint knows nothing of the rest: no change
+    for (const spec::Key& key : spec::keys())
+      if (key.aside) key.set(values.before->spec, key.get(values.run.spec));
+  return values;
+}
+
+std::int64_t last_step(const Options& options, const StartValues& values) {
+  const std::int64_t steps = values.run.spec.schedule.steps, stop = options.steps.value_or(steps);
+  if (stop > steps)
+    with_origins(options, values, [&] {
+      throw Failure(
+          Exit::usage,
+          fmt::format(
+              "--steps {} goes past schedule.steps {}, where the learning rate ends; give schedule.steps={} as well",
+              stop, steps, stop));
+    });
+  return stop;
+}
+
+void check_paths(const Options& options, const StartValues& values, bool kept) {
+  const std::vector<MissingPath> missing = missing_paths(values.run.spec, {});
+  if (missing.empty()) return;
+  const std::vector<MissingPath> also_of_trainer = missing_paths(values.built.spec, {});
+  std::vector<std::string> command = options.command;
+  std::string text;
+  for (const auto& [key, path, hint] : missing) {
+    const std::string of_run =
+        kept ? fmt::format("'{}' (relative paths in it are from its folder, which may have been moved)",
+                           (disk::absolute(options.run, Exit::checkpoint).lexically_normal() / "spec.yaml").string())
+             : fmt::format("the spec (relative paths in it are from '{}')", options.base.string());
+    text += fmt::format("no file matches '{}', which is {} of {}{}\n", path.string(), key,
+                        overrides(options, key) ? "the command line" : of_run, hint);
+    // The trainer's own place, where there is something: a run folder that was moved lost only its way there.
+    const bool known = !overrides(options, key) &&
+                       std::ranges::none_of(also_of_trainer, [&](const MissingPath& m) { return m.key == key; }) &&
+                       !spec::path_at(key, values.built.spec).empty();
+    std::erase_if(command, [&](const std::string& word) { return word.starts_with(key + "="); });
+    command.push_back(key + "=" + (known ? spec::path_at(key, values.built.spec) : "PATH"));
+  }
+  throw Failure(Exit::data, fmt::format("{}say where {}, or make data with `llmc data build`:\n  {}", text,
+                                        missing.size() > 1 ? "they are" : "it is", shell_line(command)));
+}
+
+fs::path other_spec(const fs::path& run, const fs::path& spec) {
+  const std::string last = last_spec(RunFolder::history(run));
+  if (last.empty() || spec.empty()) return {};
+  const fs::path folder = disk::weakly_canonical(run, Exit::checkpoint), other = (folder / last).lexically_normal();
+  std::error_code missing;
+  const bool same = fs::equivalent(other, spec, missing) || fs::equivalent(folder / "spec.yaml", spec, missing);
+  return same || !fs::exists(other, missing) ? fs::path() : other;
+}
+
+void check_spec(const Options& options, const fs::path& spec) {
+  const fs::path other = other_spec(options.run, spec);
+  if (other.empty() || options.run_named) return;
+  throw Failure(
+      Exit::checkpoint,
+      fmt::format("run folder '{0}' was last started by a trainer of '{1}', and this one is of '{2}', a spec of "
+                  "the same name: write another `name` in one of them, or give this run a folder of its own, "
+                  "--run DIR (--run {3} goes on with the run that is there)",
+                  options.run.string(), other.string(), spec.string(), shell_word(options.run.string())));
+}
+
+void check_start(const Options& options, const ProgramInfo& info, const fs::path& spec) {
+  check_spec(options, spec);
+  RunFolder::check_model(options.run, built_values(info, options.base).spec);
+  const std::optional<std::string> kept = RunFolder::spec_yaml(options.run);
+  const StartValues values = find_values(options, info, kept, {});
+  // A checkpoint's own schedule may be longer, and its data others.
+  if (!kept && options.resume != "auto" && options.resume != "none") return;
+  last_step(options, values);
+  check_paths(options, values, kept.has_value());
+  with_origins(options, values, [&] { open_inputs(values.run.spec, info); });
+  if (const std::string& from = values.run.spec.init.from; !from.empty() && list_checkpoints(options.run).empty())
+    find_weights(from, values.run.spec, {});
+}
+
+const std::vector<std::string>& guarded_keys() {
+  static const std::vector<std::string> keys = {"data.train.path", "data.tokenizer", "data.seed", "seed",
+                                                "optimizer.kind",  "schedule.steps"};
+  return keys;
+}
+
+void check_resume(const TrainState& saved, const spec::Spec& before, const TrainState& ours, const spec::Spec& after,
+                  const std::vector<std::string>& allowed, const fs::path& checkpoint, const std::string& shards) {
+  const auto refuse = [&](const std::string& what, const std::string& theirs, const std::string& mine,
+                          const std::string& remedy) {
+    throw Failure(Exit::checkpoint, fmt::format("checkpoint '{}' was made with {} {}, this run has {}; {}",
+                                                checkpoint.string(), what, theirs, mine, remedy));
+  };
+  if (saved.model_fingerprint != ours.model_fingerprint) {
+    const std::string keys = spec::model_changes(before, after);
+    refuse("model", saved.model_fingerprint, ours.model_fingerprint + (keys.empty() ? "" : " (" + keys + ")"),
+           "choose another --run");
+  }
+  // Of files, `theirs` and `mine` are checksums of what they hold.
+  const auto guard = [&](const char* key, const std::string& theirs, const std::string& mine, const char* remedy) {
+    if (theirs != mine && std::ranges::find(allowed, key) == allowed.end())
+      refuse(key, theirs, mine, fmt::format("{}, or go on with --allow {}", remedy, key));
+  };
+  const std::string restore = (shards.empty() ? "" : shards + "; ") + "restore the token shards";
+  guard("data.train.path", saved.data_fingerprint, ours.data_fingerprint, restore.c_str());
+  if (!ours.tokenizer.empty() && !saved.tokenizer.empty())
+    guard("data.tokenizer", saved.tokenizer, ours.tokenizer, "restore the tokenizer");
+  guard("data.seed", std::to_string(saved.data_seed), std::to_string(ours.data_seed), "use the same");
+  guard("seed", std::to_string(saved.seed), std::to_string(ours.seed), "use the same");
+  guard("optimizer.kind", spec::text_of("optimizer.kind", before), spec::text_of("optimizer.kind", after),
+        "use the same");
+  if (after.schedule.steps < before.schedule.steps)
+    guard("schedule.steps", std::to_string(before.schedule.steps), std::to_string(after.schedule.steps),
+          "a shorter schedule is another one: stop earlier with --steps");
+}
+
+DataPosition position_after(const TrainState& saved, const TrainState& ours) {
+  const bool same = saved.data_fingerprint == ours.data_fingerprint && saved.data_seed == ours.data_seed;
+  return same ? saved.position : begin_epoch(saved.position);
+}
+
+bool shapes_tensors(const spec::Key& key) { return !key.aside; }
+
+}  // namespace llmc

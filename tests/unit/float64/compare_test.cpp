@@ -1,0 +1,90 @@
+#include "compiler/tools/float64/compare.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "compiler/tools/float64/verification.h"
+
+namespace llmc::verify {
+namespace {
+
+Matrix row(std::vector<double>& elements) {
+  const auto n = static_cast<std::int64_t>(elements.size());
+  return {elements.data(), 1, n, n};
+}
+
+TEST(Compare, FindsTheElementThatIsFarthestOff) {
+  std::vector<double> exact = {1, 2, 4}, found = {1, 2 + 8 * kFp32, 4 - 64 * kFp32};
+  Value value;
+  value.matrix = row(exact);
+  value.relative = 3 * kFp32;  // and half a unit of fp32 itself: 4
+  const Worst worst = compare(value, row(found), DType::f32);
+  EXPECT_EQ(worst.column, 2);
+  EXPECT_NEAR(worst.of_bound, 64.0 / 16, 1e-9);
+  EXPECT_EQ(worst.exact, 4);
+  EXPECT_EQ(compare(value, value.matrix, DType::f32).of_bound, 0);
+}
+
+TEST(Compare, AScaleIsOfAPartOfARow) {
+  std::vector<double> exact = {0, 0, 0, 0}, found = {0, 3 * kFp32, 0, 3 * kFp32};
+  Value value;
+  value.matrix = row(exact);
+  value.noise = kFp32;
+  value.scales(2) = {4, 2};
+  const Worst worst = compare(value, row(found), DType::f32);
+  EXPECT_EQ(worst.column, 3);
+  EXPECT_NEAR(worst.of_bound, 1.5, 1e-9);
+}
+
+TEST(Compare, RoundingToBf16IsNoError) {
+  std::vector<double> exact = {1.00390624}, found = {1.0};  // all but half way to 1.0078125
+  Value value;
+  value.matrix = row(exact);
+  EXPECT_LE(compare(value, row(found), DType::bf16).of_bound, 1);
+  EXPECT_GT(compare(value, row(found), DType::f32).of_bound, 1000);
+}
+
+TEST(Compare, WhatIsNoNumberIsOff) {
+  std::vector<double> exact = {1, -std::numeric_limits<double>::infinity()}, found = {std::nan(""), exact[1]};
+  Value value;
+  value.matrix = row(exact);
+  EXPECT_TRUE(std::isinf(compare(value, row(found), DType::f32).of_bound));
+  found[0] = 1;
+  EXPECT_EQ(compare(value, row(found), DType::f32).of_bound, 0) << "both are -infinity";
+}
+
+TEST(Compare, PartialSumsCountTogether) {
+  std::vector<double> exact = {6, 0, 0}, found = {1, 2, 3};  // one column of three rows
+  Value value;
+  value.matrix = {exact.data(), 3, 1, 1};
+  value.sums_alone = true;
+  EXPECT_EQ(compare(value, {found.data(), 3, 1, 1}, DType::f32).of_bound, 0);
+  found[2] = 4;
+  EXPECT_GT(compare(value, {found.data(), 3, 1, 1}, DType::f32).of_bound, 1);
+}
+
+TEST(Distance, IsNormOverNorm) {
+  std::vector<double> exact = {3, 4}, found = {3, 4.5}, zero = {0, 0};
+  Distance distance;
+  distance.add(row(exact), row(found));
+  EXPECT_DOUBLE_EQ(distance.relative(), 0.1);
+  Distance of_zero;
+  of_zero.add(row(zero), row(found));
+  EXPECT_TRUE(std::isinf(of_zero.relative()));
+}
+
+TEST(Bounds, OfBf16x3LieBetweenThoseOfFp32AndBf16) {
+  spec::Spec fp32, bf16x3, bf16;
+  fp32.compute = bf16x3.compute = DType::f32;
+  bf16x3.matmul = spec::Matmul::bf16x3;
+  for (std::size_t i = 0; i < kTensorClasses; ++i) {
+    const auto tensors = static_cast<TensorClass>(i);
+    EXPECT_LT(bound_of(tensors, fp32), bound_of(tensors, bf16x3)) << name_of(tensors);
+    EXPECT_LT(bound_of(tensors, bf16x3), bound_of(tensors, bf16)) << name_of(tensors);
+  }
+}
+
+}  // namespace
+}  // namespace llmc::verify

@@ -1,0 +1,223 @@
+// Rules of the interpreter against values that were worked out by hand.
+#include "compiler/tools/float64/interpreter.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <deque>
+
+#include "device/types.h"
+#include "error.h"
+#include "math/gemm.h"
+
+namespace llmc::verify {
+namespace {
+
+using namespace graph;
+using Rows = std::vector<std::vector<double>>;
+
+/// One op with its operands.
+class Example {
+ public:
+  explicit Example(Op op) : op_(std::move(op)) { graph_.batch = 1, graph_.sequence = 2; }
+
+  Example& in(const Rows& rows) { return add(rows, op_.inputs, inputs_); }
+  Example& out(const Rows& rows) { return add(rows, op_.outputs, outputs_); }
+  /// An output whose elements nobody has written.
+  Example& out(std::size_t rows, std::size_t cols) { return out(Rows(rows, std::vector<double>(cols, -99.0))); }
+  template <class T>
+  Example& in_record(T& record) {
+    return add_record(record, op_.inputs, inputs_);
+  }
+  template <class T>
+  Example& out_record(T& record) {
+    return add_record(record, op_.outputs, outputs_);
+  }
+
+  verify::Run run(bool adds = false, double left_out = 0) {
+    verify::Run run{graph_, region_, op_, inputs_, outputs_, adds, 42, left_out};
+    interpret(run);
+    return run;
+  }
+
+ private:
+  Example& add(const Rows& rows, std::vector<TensorId>& ids, std::vector<Value>& values) {
+    std::vector<double>& elements = memory_.emplace_back();
+    for (const auto& row : rows) elements.insert(elements.end(), row.begin(), row.end());
+    const auto r = static_cast<std::int64_t>(rows.size()), c = static_cast<std::int64_t>(rows[0].size());
+    ids.push_back(graph_.add({.name = "t", .rows = r, .cols = c}));
+    Value value;
+    value.matrix = {elements.data(), r, c, c};
+    values.push_back(std::move(value));
+    return *this;
+  }
+  template <class T>
+  Example& add_record(T& record, std::vector<TensorId>& ids, std::vector<Value>& values) {
+    ids.push_back(graph_.add({.name = "record", .dtype = DType::byte, .rows = 1, .cols = sizeof(T)}));
+    Value value;
+    value.records = std::as_writable_bytes(std::span(&record, 1));
+    values.push_back(std::move(value));
+    return *this;
+  }
+
+  Graph graph_;
+  Region region_;
+  Op op_;
+  std::vector<Value> inputs_, outputs_;
+  std::deque<std::vector<double>> memory_;
+};
+
+void expect_near(const Matrix& found, const Rows& expected) {
+  ASSERT_EQ(found.rows, static_cast<std::int64_t>(expected.size()));
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    for (std::size_t j = 0; j < expected[i].size(); ++j)
+      EXPECT_NEAR(found.at(static_cast<std::int64_t>(i), static_cast<std::int64_t>(j)), expected[i][j], 1e-12)
+          << i << ", " << j;
+}
+
+TEST(Interpreter, LinearAddsBiasAndResidual) {
+  Op op{.kind = OpKind::linear, .name = "o", .bias = true, .residual = true};
+  Example example(op);
+  example.in({{1, 2}}).in({{3, 4}, {5, 6}, {7, 8}}).in({{0.5, 0.25, 0.125}}).in({{100, 200, 300}}).out(1, 3);
+  expect_near(example.run().out(0), {{111.5, 217.25, 323.125}});
+}
+
+TEST(Interpreter, WhatAProductLeavesOutIsInItsBound) {
+  // Norms of row and column 5 and 13; a sum of two products in fp32 is off by some 2^-24 of them.
+  Example example(Op{.kind = OpKind::linear, .name = "y"});
+  example.in({{3, 4}}).in({{5, 12}}).out(1, 1);
+  const auto fp32 = example.run(), split = example.run(false, kBf16x3);
+  EXPECT_EQ(split.outputs[0].scale_at(0, 0), 65);
+  EXPECT_EQ(split.outputs[0].noise - fp32.outputs[0].noise, kBf16x3);
+  EXPECT_LT(fp32.outputs[0].noise, 10 * kFp32);
+}
+
+TEST(Interpreter, WeightGradientsAddUp) {
+  Example example(Op{.kind = OpKind::linear_wgrad, .name = "w"});
+  example.in({{1, 2}, {3, 4}}).in({{5}, {6}}).out({{10}, {20}});
+  expect_near(example.run(true).out(0), {{10 + 5 + 18}, {20 + 10 + 24}});
+  expect_near(example.run(false).out(0), {{23}, {34}});
+}
+
+TEST(Interpreter, ProductsOfEveryShapeOfBlock) {
+  // 5 rows and 17 columns leave a rest of a block each way.
+  Rows x(5, std::vector<double>(3)), w(17, std::vector<double>(3)), y(5, std::vector<double>(17));
+  for (std::size_t i = 0; i < 5; ++i)
+    for (std::size_t k = 0; k < 3; ++k) x[i][k] = static_cast<double>(i + 10 * k);
+  for (std::size_t j = 0; j < 17; ++j)
+    for (std::size_t k = 0; k < 3; ++k) w[j][k] = static_cast<double>(j) - static_cast<double>(k);
+  for (std::size_t i = 0; i < 5; ++i)
+    for (std::size_t j = 0; j < 17; ++j)
+      for (std::size_t k = 0; k < 3; ++k) y[i][j] += x[i][k] * w[j][k];
+  Example example(Op{.kind = OpKind::linear, .name = "x"});
+  example.in(x).in(w).out(5, 17);
+  expect_near(example.run().out(0), y);
+}
+
+TEST(Interpreter, RmsNormAndItsGradient) {
+  // mean(x^2) = (9 + 16) / 2 = 12.5; with eps 3.5 rstd is 1/4.
+  Example forward(Op{.kind = OpKind::rms_norm, .name = "n", .eps = 3.5});
+  forward.in({{3, 4}}).in({{2, 10}}).out(1, 2).out(1, 1);
+  const auto run = forward.run();
+  expect_near(run.out(0), {{1.5, 10}});
+  expect_near(run.out(1), {{0.25}});
+  // w dy = (2, 20); mean(w dy x) = (6 + 80) / 2 = 43; dx = (w dy - x 43 / 16) / 4.
+  Example backward(Op{.kind = OpKind::rms_norm_backward, .name = "n", .residual = true});
+  backward.in({{1, 2}}).in({{3, 4}}).in({{2, 10}}).in({{0.25}}).in({{100, 200}}).out(1, 2).out(1, 2);
+  const auto slopes = backward.run();
+  expect_near(slopes.out(0), {{100 + (2 - 3 * 43 / 16.0) / 4, 200 + (20 - 4 * 43 / 16.0) / 4}});
+  expect_near(slopes.out(1), {{0.75, 2}});
+  EXPECT_TRUE(slopes.outputs[1].sums_alone);
+}
+
+TEST(Interpreter, RopeTurnsAndTurnsBack) {
+  const Heads heads{.query = 1, .key = 1, .dim = 2};
+  const Rows table = {{1, 0}, {0, 1}};  // position 1: a quarter turn
+  const Rows qkv = {{1, 2, 3, 4, 5, 6}, {1, 2, 3, 4, 5, 6}}, turned = {{1, 2, 3, 4, 5, 6}, {-2, 1, -4, 3, 5, 6}};
+  Example forward(Op{.kind = OpKind::rope, .name = "rope", .heads = heads});
+  expect_near(forward.in(qkv).in(table).out(2, 6).run().out(0), turned);
+  Example backward(Op{.kind = OpKind::rope_backward, .name = "rope", .heads = heads});
+  expect_near(backward.in(turned).in(table).out(2, 6).run().out(0), qkv);
+}
+
+TEST(Interpreter, AttentionIsCausal) {
+  // One head of one element: scores of the second token are 0 and ln 3, so it attends by 1/4 and 3/4.
+  const double ln3 = std::log(3.0);
+  Example forward(Op{.kind = OpKind::attention, .name = "a", .heads = {1, 1, 1}});
+  const Rows qkv = {{7, 0, 8}, {1, ln3, 16}};
+  forward.in(qkv).out(2, 1).out(1, 2);
+  const auto run = forward.run();
+  expect_near(run.out(0), {{8}, {14}});
+  expect_near(run.out(1), {{0, std::log(4.0)}});
+  // dout = (0, 1): dv = (1/4, 3/4); ds = p (v - 14) = (-1.5, 1.5); dq = ds k, dk = ds q.
+  Example backward(Op{.kind = OpKind::attention_backward, .name = "a", .heads = {1, 1, 1}});
+  backward.in({{0}, {1}}).in({{8}, {14}}).in(qkv).in({{0, std::log(4.0)}}).out(2, 3).out(1, 1);
+  const auto slopes = backward.run();
+  expect_near(slopes.out(0), {{0, -1.5, 0.25}, {1.5 * ln3, 1.5, 0.75}});
+  EXPECT_TRUE(slopes.outputs[1].undefined);
+}
+
+TEST(Interpreter, SwigluAndItsGradient) {
+  const double g = std::log(3.0), s = 0.75;  // sigmoid(ln 3)
+  Example forward(Op{.kind = OpKind::swiglu, .name = "s"});
+  expect_near(forward.in({{g, 0, 4, 0}}).out(1, 1).run().out(0), {{g * s * 4}});  // halves of two, one filled
+  Example backward(Op{.kind = OpKind::swiglu_backward, .name = "s", .recompute = true});
+  const auto run = backward.in({{2}}).in({{g, 0, 4, 0}}).out(1, 4).out(1, 1).run();
+  expect_near(run.out(0), {{2 * 4 * s * (1 + g * 0.25), 0, 2 * g * s, 0}});
+  expect_near(run.out(1), {{g * s * 4}});
+}
+
+TEST(Interpreter, CrossEntropyWritesItsGradientOverTheLogits) {
+  StepScalars scalars{};
+  scalars.loss_scale = 0.5f;
+  Example example(Op{.kind = OpKind::cross_entropy, .name = "l", .gradient = true});
+  example.in({{0, std::log(3.0)}, {5, 5}}).in({{1, -1}}).in_record(scalars).out(1, 2).out(1, 2).out(1, 2).out(1, 2);
+  const auto run = example.run();
+  EXPECT_NEAR(run.out(0).data[0], std::log(4.0 / 3), 1e-12);
+  EXPECT_NEAR(run.out(1).data[0], std::log(4.0), 1e-12);
+  EXPECT_NEAR(run.out(2).data[0], std::log(4.0) - 0.75 * std::log(3.0), 1e-12);
+  EXPECT_EQ(run.out(3).data[0], 1);
+  EXPECT_EQ(run.out(0).data[1], 0) << "without a target";
+  EXPECT_TRUE(std::isinf(run.out(1).data[1]));
+  expect_near(run.in(0), {{0.125, -0.125}, {0, 0}});
+}
+
+TEST(Interpreter, ColumnReduceAddsEveryNthRow) {
+  Example fold(Op{.kind = OpKind::column_reduce, .name = "c"});
+  expect_near(fold.in({{1}, {2}, {30}, {40}}).out(2, 1).run(true).out(0), {{31}, {42}});
+  Example last(Op{.kind = OpKind::column_reduce, .name = "c"});
+  last.in({{1}, {2}}).out({{100}});
+  expect_near(last.run(true).out(0), {{103}});
+  expect_near(last.run(false).out(0), {{3}});
+}
+
+TEST(Interpreter, EmbeddingGradientAddsPositionsOfAToken) {
+  Example example(Op{.kind = OpKind::embedding_backward, .name = "e"});
+  example.in({{1}, {2}, {4}}).in({{1, 0, 2}}).in({{0, 1, 3}}).in({{0, 2}}).in({{2}}).out({{100}, {200}, {300}});
+  expect_near(example.run().out(0), {{102}, {200}, {305}});
+}
+
+TEST(Interpreter, AdamWIsTheFormula) {
+  StepResults results{};
+  results.clip_scale = 0.5f;
+  Chunk chunk{0, 0, 1, 0, 0};
+  AdamwScalars scalars{0.5f, 0.75f, 0.0f, 0.5f, 0.25f};
+  GroupScalars group{0.25f, 0.5f};
+  Example example(Op{.kind = OpKind::adamw, .name = "adamw"});
+  example.in_record(results).in({{8}}).in({{4}}).in_record(chunk).in_record(scalars).in_record(group).in({{0}}).in(
+      {{0}});
+  // g = 2: m = 1, v = 1, m_hat = 2, v_hat = 4: a step of 0.25; decay takes 1/8 of 8.
+  const auto run = example.run();
+  expect_near(run.in(1), {{8 - 1 - 0.25}});
+  expect_near(run.in(6), {{1}});
+  expect_near(run.in(7), {{1}});
+}
+
+TEST(Interpreter, NothingBetweenRanks) {
+  Example example(Op{.kind = OpKind::all_reduce, .name = "all_reduce"});
+  EXPECT_THROW(example.run(), Failure);
+}
+
+}  // namespace
+}  // namespace llmc::verify
