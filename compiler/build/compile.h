@@ -33,8 +33,8 @@ CompileResult compile_project(const plan::Plan& plan, const std::filesystem::pat
 std::filesystem::path spec_file(const spec::Resolved& resolved);
 
 /// Tells the trainer in `folder` where that is, what relative paths of its spec are relative to, and from which files
-/// with which content it was read, in files beside it (program/place.h): a path of this machine is in no source and in no
-/// binary.
+/// with which content it was read, in files beside it (program/place.h): a path of this machine is in no source and in
+/// no binary.
 void note_spec(const std::filesystem::path& folder, const spec::Resolved& resolved);
 
 }  // namespace llmc::build

@@ -115,9 +115,7 @@ bool gathered(Source& out, const plan::Plan& plan) {
   return true;
 }
 
-bool has_audit(const plan::Plan& plan) {
-  return std::ranges::any_of(plan.graph.regions, [](const graph::Region& r) { return r.part == graph::Part::audit; });
-}
+bool has_audit(const plan::Plan& plan) { return std::ranges::any_of(plan.graph.regions, &graph::Region::is_audit); }
 
 bool has_attention(const plan::Plan& plan) {
   return plan.spec.target.kind == spec::TargetKind::cuda && plan.attention.forward == AttentionBy::cudnn;

@@ -44,7 +44,7 @@ class StepPrinter {
 
   StepSources print() {
     for (std::size_t r = 0; r < g_.regions.size(); ++r)
-      if (!in_place(g_.regions[r].part)) region(r);
+      if (!in_place(r)) region(r);
     functions();
     const std::string body = out_.take();
     pieces();
@@ -269,8 +269,13 @@ class StepPrinter {
     out_.blank();
   }
 
-  /// Whether the ops of a part stand in the function that is called for it, without one of their own.
-  static bool in_place(Part part) { return part == Part::initialise || part == Part::refresh; }
+  /// Whether the region's ops stand in the function of the pass that runs it, without one of their own.
+  bool in_place(std::size_t r) const {
+    for (const plan::PassName pass : {plan::PassName::initialise, plan::PassName::refresh_copies})
+      for (const plan::ScheduleItem& item : plan_.schedule.pass(pass))
+        if (item.regions.front() == r) return true;
+    return false;
+  }
 
   void region(std::size_t r) {
     const Region& region = g_.regions[r];
@@ -278,7 +283,7 @@ class StepPrinter {
     pointers(r);
     out_.blank();
     out_.line("const Range range(s.stream, \"$name$\");", {{"name", region.name}});
-    if (region.part == Part::reduce || region.part == Part::gather)
+    if (region.is_collective())
       beside(r);
     else
       launches(r);
@@ -286,14 +291,12 @@ class StepPrinter {
     out_.blank();
   }
 
-  /// The one region of `part`, in place.
-  void ops_of(Part part) {
-    for (std::size_t r = 0; r < g_.regions.size(); ++r)
-      if (g_.regions[r].part == part) {
-        pointers(r);
-        out_.blank();
-        launches(r);
-      }
+  void ops_of(plan::PassName pass) {
+    for (const plan::ScheduleItem& item : plan_.schedule.pass(pass)) {
+      pointers(item.regions.front());
+      out_.blank();
+      launches(item.regions.front());
+    }
   }
 
   void functions() {
@@ -314,12 +317,12 @@ class StepPrinter {
     out_.close();
     out_.blank();
     out_.open("void initialise(Step& s, std::uint64_t seed)");
-    ops_of(Part::initialise);
+    ops_of(plan::PassName::initialise);
     out_.close();
     out_.blank();
     if (!plan_.schedule.pass(plan::PassName::refresh_copies).empty()) {
       out_.open("void refresh_copies(Step& s)");
-      ops_of(Part::refresh);
+      ops_of(plan::PassName::refresh_copies);
       out_.close();
     } else {
       out_.line("/// The masters are what matrix products read.");

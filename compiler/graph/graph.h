@@ -159,6 +159,14 @@ struct Region {
   std::vector<TensorId> saved = {};  // layer: what its forward region keeps for its backward twin, one copy a layer
   std::vector<Op> ops = {};
 
+  bool is_forward() const { return part == Part::forward; }
+  bool is_loss() const { return part == Part::loss; }
+  bool is_backward() const { return part == Part::backward; }
+  /// Whether it runs for each micro-batch on this rank's own samples.
+  bool trains() const { return is_forward() || is_loss() || is_backward(); }
+  bool is_collective() const { return part == Part::reduce || part == Part::gather; }
+  bool is_optimizer() const { return part == Part::optimizer; }
+  bool is_audit() const { return part == Part::audit; }
   /// Whether both are the passes of the same layers.
   bool is_twin(const Region& other) const {
     return block == Block::layer && other.block == Block::layer && variant == other.variant;
@@ -198,6 +206,8 @@ struct Graph {
   Region& region(Block block, Part part);
   /// The same, and of layers the one that those of `variant` run; null where there is none.
   const Region* find(Part part, Block block, int variant = 0) const;
+  /// The forward pass of the layers of `variant`.
+  const Region& layer_forward(int variant) const { return *find(Part::forward, Block::layer, variant); }
   std::size_t index_of(const Region& region) const { return static_cast<std::size_t>(&region - regions.data()); }
   /// How many layers the region stands for.
   std::int64_t layers_of(const Region& region) const;

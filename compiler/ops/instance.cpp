@@ -10,7 +10,7 @@ Instance::Instance(const Context& context, const std::string& template_name)
     : cuda_(context.cuda()), shard_(context.spec.parallel.shard) {
   work_.kernel.name = work_.kernel.template_name = template_name;
   work_.kernel.source = template_name + ".cu";
-  if (context.region.part == Part::audit) named("fp32");  // beside the same of another type
+  if (context.region.is_audit()) named("fp32");  // beside the same of another type
 }
 
 Instance Instance::of_target(const Context& context, const std::string& template_name) {

@@ -18,7 +18,7 @@ Graph lower_precision(Graph graph, const spec::Spec& spec) {
       const ops::Row& row = ops::row_of(op.kind);
       for (std::size_t i = 0; i < op.outputs.size(); ++i)
         if (row.exact & ops::output(static_cast<unsigned>(i))) exact.insert(op.outputs[i]);
-      if (wide_stream && row.writes_stream && region.part != Part::backward) exact.insert(op.outputs[0]);
+      if (wide_stream && row.writes_stream && !region.is_backward()) exact.insert(op.outputs[0]);
     }
   for (std::size_t i = 0; i < graph.tensors.size(); ++i) {
     Tensor& t = graph.tensors[i];

@@ -96,9 +96,7 @@ class Verifier {
   }
 
   void check_gradients() const {
-    const bool differentiated =
-        std::any_of(g_.regions.begin(), g_.regions.end(), [](const Region& r) { return r.part == Part::backward; });
-    if (!differentiated) return;
+    if (std::ranges::none_of(g_.regions, &Region::is_backward)) return;  // not differentiated yet
     for (const Tensor& t : g_.tensors)
       if (t.role == Role::parameter && !touched_.count(t.partner)) fail("nothing writes the gradient of %" + t.name);
   }

@@ -209,7 +209,7 @@ class LayoutMaker {
     const std::size_t begin = at_;
     for (std::size_t r = 0; r < g_.regions.size(); ++r) {
       const Region& region = g_.regions[r];
-      if (region.loop != Loop::layers_up || region.part != Part::forward) continue;
+      if (region.loop != Loop::layers_up || !region.is_forward()) continue;
       std::size_t slab = 0;
       std::map<TensorId, Place> places;
       for (TensorId id : region.saved) {

@@ -20,12 +20,12 @@ std::vector<RegionLife> region_lives(const Plan& plan) {
   std::vector<RegionLife> lives(g.regions.size());
   for (std::size_t r = 0; r < lives.size(); ++r) {
     const Region& region = g.regions[r];
-    const bool forward = region.part == Part::forward, backward = region.part == Part::backward;
+    const bool forward = region.is_forward(), backward = region.is_backward();
     if (region.block == Block::layer && forward) lives[r].opens = stride + plan.layout.region_kept[r];
     if (region.block == Block::embed && forward) lives[r].opens = stride;
     if (region.block == Block::head && backward) lives[r].frees = stride;
     if (region.block == Block::layer && backward) {
-      const Region& twin = *g.find(Part::forward, Block::layer, region.variant);
+      const Region& twin = g.layer_forward(region.variant);
       lives[r].frees = stride + plan.layout.region_kept[g.index_of(twin)];
     }
   }
@@ -50,7 +50,7 @@ Live live_bytes(const Plan& plan) {
   const Graph& g = plan.graph;
   const std::vector<RegionLife> lives = region_lives(plan);
   std::size_t all = 0;
-  for (const int variant : g.variants) all += lives[g.index_of(*g.find(Part::forward, Block::layer, variant))].opens;
+  for (const int variant : g.variants) all += lives[g.index_of(g.layer_forward(variant))].opens;
   all += stream_stride(plan);
   Live live{plan.layout.bytes - all - plan.layout.transient_bytes, 0};
   for (const RegionRun& run : pass_runs(plan)) {

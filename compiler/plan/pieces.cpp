@@ -10,7 +10,7 @@ namespace {
 
 bool is_in(const Region& region, const Op& op, const Launch& launch, StepPiece piece) {
   if (region.block != Block::layer || (region.variant != kAllVariants && region.variant != 0)) return false;
-  const bool forward = region.part == Part::forward, backward = region.part == Part::backward;
+  const bool forward = region.is_forward(), backward = region.is_backward();
   if (launch.call == ops::Call::own_backward) return false;  // within class Attention
   switch (piece) {
     case StepPiece::attention_forward: return forward && op.kind == OpKind::attention;
@@ -44,7 +44,7 @@ PieceWork work_of(const Plan& plan, StepPiece piece) {
   if (piece == StepPiece::optimizer) {
     bool products = false;
     for (const Launch& launch : plan.launches) {
-      if (plan.graph.regions[launch.region_index].part != Part::optimizer || !launch.times) continue;
+      if (!plan.graph.regions[launch.region_index].is_optimizer() || !launch.times) continue;
       for (std::int64_t i = 0; i < launch.times; ++i) add(launch);
       products |= launch.call == ops::Call::product;
     }

@@ -83,7 +83,7 @@ class Pricing {
 
   /// Measured rates are of kernels that follow each other as in a step: what caches keep between them is in these.
   Price kernel() {
-    const bool optimizer = plan_.graph.regions[launch_.region_index].part == graph::Part::optimizer;
+    const bool optimizer = plan_.graph.regions[launch_.region_index].is_optimizer();
     const Figure measured = optimizer  ? Figure::kernels_optimizer
                             : narrow() ? Figure::kernels_bf16
                                        : Figure::kernels_fp32;

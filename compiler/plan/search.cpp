@@ -169,7 +169,7 @@ const std::vector<LayerOption>& Search::options(const Candidate& candidate) {
   for (std::size_t r = 0; r < plan.graph.regions.size(); ++r) {
     const graph::Region& region = plan.graph.regions[r];
     if (region.block != graph::Block::layer || region.variant == graph::kAllVariants ||
-        (region.part != graph::Part::forward && region.part != graph::Part::backward))
+        !(region.is_forward() || region.is_backward()))
       continue;
     LayerOption& option = options[static_cast<std::size_t>(region.variant)];
     option.kept += plan.layout.region_kept[r];

@@ -40,9 +40,8 @@ std::vector<Launch> launches_of(const plan::Plan& plan, std::int64_t steps) {
 
 std::string text_of(const plan::Plan& plan, const Launch& launch) {
   const Region& region = plan.graph.regions[launch.region];
-  const bool passes = region.part == Part::forward || region.part == Part::loss || region.part == Part::backward;
   std::string text = launch.step ? fmt::format("step {}", launch.step) : "at start";
-  if (passes && plan.micro_batches() > 1) text += fmt::format(", micro-batch {}", launch.micro + 1);
+  if (region.trains() && plan.micro_batches() > 1) text += fmt::format(", micro-batch {}", launch.micro + 1);
   if (region.block == Block::layer) text += fmt::format(", layer {}", launch.layer);
   if (region.loop == Loop::loss_chunks && plan.graph.tokens() > plan.graph.chunk_rows)
     text += fmt::format(", chunk {}", launch.chunk);

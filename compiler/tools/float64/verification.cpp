@@ -174,12 +174,12 @@ class Verifier {
     if (ours.undefined || ours.sums_alone || ours.partial || t.role == Role::gradient || t.role == Role::flat ||
         t.use != Use::unseen)
       return;
-    const Part part = g_.regions[launch.region].part;
-    if (part == Part::optimizer) return;
+    const Region& region = g_.regions[launch.region];
+    if (region.is_optimizer()) return;
     // What it says of single tokens is in what the step says; which logit is the largest may be a matter of rounding.
     if (g_.regions[launch.region].ops[launch.op].kind == OpKind::cross_entropy && t.rows == 1) return;
-    const bool slope = part == Part::backward ? !g_.regions[launch.region].ops[launch.op].again
-                                              : part == Part::loss && launch_makes_gradient(launch, operand);
+    const bool slope = region.is_backward() ? !region.ops[launch.op].again
+                                            : region.is_loss() && launch_makes_gradient(launch, operand);
     Distance distance;
     distance.add(theirs.matrix, found.matrix);
     take(slope ? TensorClass::activation_gradients : TensorClass::activations, distance.relative(),
@@ -200,7 +200,7 @@ class Verifier {
 
   /// What the step says when it is done.
   void loss(const Launch& launch, const Value& exact, const Value& found) {
-    if (g_.regions[launch.region].part != Part::optimizer) return;
+    if (!g_.regions[launch.region].is_optimizer()) return;
     StepResults e, f;
     std::memcpy(&e, exact.records.data(), sizeof e);
     std::memcpy(&f, found.records.data(), sizeof f);

@@ -103,7 +103,7 @@ class PlanPage {
     if (peak_.run.kept == all_kept()) {  // else some layers' are there, and others' not
       keep(g_.at(g_.stream.below), g_.layers() + 1, "kept: the residual stream");
       for (const graph::Region& r : g_.regions)
-        if (r.part == graph::Part::forward && r.block == graph::Block::layer)
+        if (r.is_forward() && r.block == graph::Block::layer)
           for (const graph::TensorId id : r.saved)
             if (!plan_.layout.fixed.contains(id)) keep(g_.at(id), g_.layers_of(r), "kept by layers");
     }
@@ -205,12 +205,8 @@ class PlanPage {
   const char* part_name(const plan::Span& span) const {
     if (span.does == plan::Span::Does::wait) return "wait";
     if (span.does == plan::Span::Does::send) return "send";
-    switch (region(span.region).part) {
-      case graph::Part::forward: return "forward";
-      case graph::Part::loss: return "loss";
-      case graph::Part::backward: return "backward";
-      default: return "optimizer";
-    }
+    const graph::Region& ran = region(span.region);
+    return ran.is_forward() ? "forward" : ran.is_loss() ? "loss" : ran.is_backward() ? "backward" : "optimizer";
   }
 
   Object choices() const {
