@@ -1,4 +1,4 @@
-"""All faults. Each is a mistake that somebody could make: one place of one file, and the tests that must notice it by what
+"""All faults. Each is a mistake that somebody could make: one place of one function, and the tests that must notice it by what
 the program does. Texts that llmc writes (generated/, golden files) are no such tests: `regenerate` would hide the fault."""
 
 import dataclasses
@@ -7,8 +7,8 @@ import dataclasses
 @dataclasses.dataclass(frozen=True)
 class Fault:
     name: str
-    file: str     # relative to the checkout
-    old: str      # stands there exactly once
+    anchor: str   # the function, or what else is declared outside of one; see Sources.place
+    old: str      # its tokens stand there exactly once
     new: str
     tests: tuple  # "PROGRAM FILTER" of a GoogleTest program, or the whole name of a test of ctest
 
@@ -20,8 +20,8 @@ class Fault:
 CHEAP = ("test_data", "test_checkpoint", "test_attention_plan")  # few sources, and no Clang
 
 
-def fault(name, file, old, new, *tests):
-    return Fault(name, file, old, new, tests)
+def fault(name, anchor, old, new, *tests):
+    return Fault(name, anchor, old, new, tests)
 
 
 import faults_compiler  # noqa: E402  they need fault()

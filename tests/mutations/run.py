@@ -5,12 +5,12 @@
     tests/mutations/run.py --only NAME...         some
     tests/mutations/run.py --sample 4 --seed 7    as many, drawn
     tests/mutations/run.py --list                 what there is
-    tests/mutations/run.py --check                only that every old text is there once
+    tests/mutations/run.py --check                only that the place of each is found, once
 
 The copy is build/mutations, with a build folder of its own: the checkout is never changed, whatever happens. Only what the
 named tests need is built, with ccache where there is one. A fault is killed when each of its tests runs and fails; before
-that, the same tests pass without it. Exit code 1: a fault survived, or its entry is out of date (its old text is not found
-exactly once, the changed source does not compile, or its tests fail without it).
+that, the same tests pass without it. Exit code 1: a fault survived, or its entry is out of date (its place is not found or
+not one, the changed source does not compile, or its tests fail without it).
 """
 
 import argparse
@@ -24,11 +24,11 @@ import time
 
 sys.dont_write_bytecode = True
 import faults  # noqa: E402
-from place import OutOfDate, put, with_fault  # noqa: E402
+from place import OutOfDate, Sources, put  # noqa: E402
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # What the tests of ctest need, by the beginning of their names.
-NEEDS = {"conformance_": ["conformance"], "run_": ["llmc"], "reference_": ["llmc"], "sim_conformance_": ["conformance_sim"],
+NEEDS = {"no_throwing_calls": [], "conformance_": ["conformance"], "run_": ["llmc"], "reference_": ["llmc"], "sim_conformance_": ["conformance_sim"],
          "sim_": ["llmc", "llmc_sim"]}
 LIMIT = 2400  # seconds after which a build or a test has hung; a run that reaches it has no verdict
 
@@ -64,15 +64,14 @@ def copy_tree(source, to):
 
 def check_list():
     """Every fault whose place is gone, by name; for who has rewritten the place: choose another one, of the same kind."""
-    failed = False
+    sources, found = Sources(SOURCE), []
     for fault in faults.ALL:
         try:
-            with_fault(os.path.join(SOURCE, fault.file), fault.old, fault.new)
+            found.append(sources.place(fault.anchor, fault.old)[0])
         except OutOfDate as problem:
             print(f"{fault.name}: {problem}")
-            failed = True
-    print(f"{len(faults.ALL)} faults in {len({os.path.dirname(fault.file) for fault in faults.ALL})} folders")
-    return failed
+    print(f"{len(found)} faults of {len(faults.ALL)} in {len({os.path.dirname(file) for file in found})} folders")
+    return len(found) < len(faults.ALL)
 
 
 class Tree:
@@ -84,6 +83,7 @@ class Tree:
         self.passed = set()
         os.makedirs(folder, exist_ok=True)
         copy_tree(SOURCE, folder)
+        self.sources = Sources(folder)
         code, said = self.call("cmake", "-G", "Ninja", "-S", folder, "-B", self.build_folder, *options)
         if code != 0:
             sys.exit(f"the copy in {folder} cannot be configured:\n{said}")
@@ -99,6 +99,8 @@ class Tree:
     def build(self, tests):
         """The build's exit code and output. `cmake --build` itself has no limit of time but LIMIT."""
         targets = {target for test in tests for target in self.targets(test)}
+        if not targets:
+            return 0, ""
         return self.call("cmake", "--build", self.build_folder, "-j", str(self.jobs), "--target", *sorted(targets))
 
     @staticmethod
@@ -140,8 +142,8 @@ class Tree:
     def kill(self, fault):
         """The tests that do not notice the fault."""
         self.passes_without(fault.tests)
-        path = os.path.join(self.folder, fault.file)
-        before, after = with_fault(path, fault.old, fault.new)
+        file, before, after = self.sources.with_fault(fault.anchor, fault.old, fault.new)
+        path = os.path.join(self.folder, file)
         put(path, after)
         try:
             code, said = self.build(fault.tests)
@@ -177,7 +179,7 @@ def main():
     arguments = parser.parse_args()
     if arguments.list:
         for fault in faults.ALL:
-            print(f"{fault.name:40} {fault.file}: {', '.join(fault.tests)}")
+            print(f"{fault.name:40} {fault.anchor}: {', '.join(fault.tests)}")
         return
     if arguments.check:
         sys.exit(1 if check_list() else 0)
@@ -192,7 +194,7 @@ def main():
             survived, verdict = True, f"OUT OF DATE: {problem}"
         killed += not survived
         wrong += [fault.name] if survived else []
-        print(f"{fault.name} ({fault.file}): {verdict} [{time.monotonic() - begin:.0f} s]", flush=True)
+        print(f"{fault.name} ({fault.anchor}): {verdict} [{time.monotonic() - begin:.0f} s]", flush=True)
     print(f"{killed} of {killed + len(wrong)} faults killed" + (f"; not: {', '.join(wrong)}" if wrong else ""))
     sys.exit(1 if wrong else 0)
 
