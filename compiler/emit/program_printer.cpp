@@ -141,12 +141,12 @@ void print_attention(Source& out, const plan::Plan& plan) {
                                                          {"bytes", std::to_string(way.workspace_bytes)}});
   out.line("};");
   out.line("inline constexpr AttentionPlan kAttention = {");
-  out.line(
-      "    .shape = {$shape$},",
-      {{"shape",
-        fmt::format(".batch = {}, .sequence = {}, .heads = {}, .kv_heads = {}, .head_dim = {}, .qkv_pitch = {}, "
-                    ".out_pitch = {}, .deterministic = {}",
-                    s.batch, s.sequence, s.heads, s.kv_heads, s.head_dim, s.qkv_pitch, s.out_pitch, s.deterministic)}});
+  out.line("    .shape = {$shape$},",
+           {{"shape",
+             fmt::format(".batch = {}, .sequence = {}, .heads = {}, .kv_heads = {}, .head_dim = {}, .qkv_pitch = {}, "
+                         ".out_pitch = {}, .deterministic = {}{}",
+                         s.batch, s.sequence, s.heads, s.kv_heads, s.head_dim, s.qkv_pitch, s.out_pitch,
+                         s.deterministic, s.window ? fmt::format(", .window = {}", s.window) : "")}});
   out.line("    .ways = kBackwardWays,");
   if (own) out.line("    .own = own_attention_backward,");
   out.line("};");

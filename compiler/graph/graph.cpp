@@ -138,6 +138,7 @@ std::string to_text(const Graph& graph, const Op& op) {
   if (op.copies) flags += " copies";
   if (op.gradient) flags += " gradient";
   if (op.heads.dim) flags += fmt::format(" heads {}/{} of {}", op.heads.query, op.heads.key, op.heads.dim);
+  if (op.window) flags += fmt::format(" window {}", op.window);
   if (op.eps > 0) flags += fmt::format(" eps {}", op.eps);
   return fmt::format("{}: {} = {}({}){}", op.label(), list(graph, op.outputs), name_of(op.kind), list(graph, op.inputs),
                      flags.empty() ? "" : " {" + flags.substr(1) + "}");

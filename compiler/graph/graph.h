@@ -107,6 +107,7 @@ struct Op {
   OpId of = kNone;            // of a backward op: the forward op whose gradient it computes
   Group group = Group::rest;  // of a layer's forward op
   Heads heads = {};           // rope, qk_norm_rope, attention
+  int window = 0;             // attention: keys that a query sees, itself the last; 0: all up to it
   double eps = 0;             // rms_norm, qk_norm_rope
   bool bias = false;          // linear: inputs[2] is the bias
   bool residual = false;      // linear, rms_norm_backward: the last input is added to the first output

@@ -60,7 +60,8 @@ AttentionShape attention_shape(const Graph& graph, const spec::Spec& spec) {
                 op.heads.dim,
                 graph.at(op.inputs[0]).pitch,
                 graph.at(op.outputs[0]).pitch,
-                spec.deterministic};
+                spec.deterministic,
+                op.window};
   throw Failure(Exit::internal, "the graph has no attention");
 }
 

@@ -62,7 +62,8 @@ void Backward::emit(OpKind kind, const std::string& name, std::vector<TensorId> 
                          .inputs = std::move(inputs),
                          .outputs = std::move(outputs),
                          .of = forward_->id,
-                         .heads = forward_->heads});
+                         .heads = forward_->heads,
+                         .window = forward_->window});
 }
 
 TensorId Backward::scratch(const std::string& name) {

@@ -20,6 +20,7 @@ struct AttentionShape {
   std::int64_t qkv_pitch = 0;  // also of dqkv
   std::int64_t out_pitch = 0;  // also of dout
   bool deterministic = true;   // backward without atomics: the same bits every time
+  int window = 0;              // keys that a query sees, itself the last; 0: all up to it
 };
 
 /// Who computes a pass: cuDNN, or llmc's own kernels (templates/cuda), which the emitted project has.
