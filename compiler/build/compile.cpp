@@ -108,6 +108,7 @@ class Project {
     } else {
       const std::string arch =
           resolve_cpu_arch(plan.spec.target.arch.empty() ? "native" : plan.spec.target.arch.front());
+      check_arch(cpu_, arch);
       kernel_compiler_ = {cpu_.compiler};
       for (const std::string& f : cpu_flags()) kernel_compiler_.push_back(f);
       kernel_compiler_.push_back("-march=" + arch);

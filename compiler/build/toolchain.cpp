@@ -97,6 +97,15 @@ CudaToolchain find_cuda_toolchain(const Home& home) {
 
 std::string resolve_cpu_arch(const std::string& arch) { return arch == "native" ? machine_arch() : arch; }
 
+void check_arch(const CpuToolchain& tools, const std::string& arch) {
+  if (run({"g++ -march", {tools.compiler, "-march=" + arch, "-E", "-x", "c++", "/dev/null"}, ""}).exit_code == 0)
+    return;
+  const std::string here = machine_arch();
+  throw Failure(Exit::toolchain, "target.arch: " + arch + " is no -march of " + tools.version +
+                                     "; install a newer g++, or write target.arch: " +
+                                     (here == arch ? "x86-64-v3" : here + ", which is this machine"));
+}
+
 void check_matmul(const spec::Spec& spec) {
   if (spec.matmul != spec::Matmul::bf16x3) return;
   const std::string arch = spec.target.arch.empty() ? "native" : spec.target.arch.front();

@@ -40,6 +40,9 @@ CudaToolchain look_for_cuda(const Home& home);
 /// Name of the CPU's instruction set as g++ -march takes it: `native` becomes this machine's.
 std::string resolve_cpu_arch(const std::string& arch);
 
+/// Throws Failure(toolchain) where the compiler is too old for code for `arch`.
+void check_arch(const CpuToolchain& tools, const std::string& arch);
+
 /// Throws Failure(toolchain) for precision.matmul: bf16x3 where target.arch has no AMX: `native` that became this
 /// machine's name, or stayed as it is. The spec's own relations refuse other names.
 void check_matmul(const spec::Spec& spec);

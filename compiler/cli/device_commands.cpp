@@ -45,7 +45,8 @@ std::string file_of(const std::string& name) {
   }
   std::vector<std::string> names;
   for (std::size_t i = 0; i < devices::all().size(); ++i) {
-    if (devices::all()[i].is_called(name)) return devices::files()[i].text;
+    const std::string text = devices::files()[i].text;  // its first line says what the device is
+    if (devices::all()[i].is_called(name)) return text.substr(0, text.find('\n') + 1) + to_yaml(devices::all()[i]);
     names.push_back(devices::all()[i].name);
   }
   const auto near = spec::nearest(name, names);

@@ -15,6 +15,7 @@
 #include "compiler/devices/files.h"
 #include "error.h"
 #include "files/disk.h"
+#include "spec/gpus.h"
 #include "spec/scalars.h"
 #include "spec/schema/schema.h"
 
@@ -76,26 +77,48 @@ class Reader {
     const std::string kind = text_of(root, root, "kind", "cuda or cpu");
     if (kind != "cuda" && kind != "cpu") fail(root["kind"].Mark(), "kind takes cuda or cpu", "write one of them");
     device.kind = kind == "cuda" ? spec::TargetKind::cuda : spec::TargetKind::cpu;
-    if (device.kind == spec::TargetKind::cuda) device.arch = text_of(root, root, "arch", "a compute capability, 90");
+    if (root["arch"]) device.arch = scalar(root["arch"], "a compute capability, 90");
     if (root["reports"]) device.reports = scalar(root["reports"], "what the driver calls the device");
+    const std::map<Figure, Value> known_figures = take_known(device);
     if (const YAML::Node count = root["per_host"]) {
       const double devices = number(count, "per_host", "a whole number such as 8");
       device.per_host = static_cast<std::int64_t>(devices);
       if (static_cast<double>(device.per_host) != devices)
         fail(count.Mark(), "per_host is no whole number", "write one such as 8");
     }
+    if (device.kind == spec::TargetKind::cuda && device.arch.empty())
+      text_of(root, root, "arch", "a compute capability, 90");
     const YAML::Node figures = root["figures"];
     if (!figures || !figures.IsMap())
       fail(root.Mark(), "a device needs figures", "write them as in `llmc devices NAME`");
     known(figures, {std::begin(kNames), std::end(kNames)});
     for (std::size_t i = 0; i < kFigures; ++i)
-      if (i < kRequiredFigures || figures[kNames[i]])
+      if (const auto known = known_figures.find(static_cast<Figure>(i));
+          known != known_figures.end() && !figures[kNames[i]])
+        device.figures.insert(*known);
+      else if (i < kRequiredFigures || figures[kNames[i]])
         device.figures[static_cast<Figure>(i)] = figure(figures, kNames[i]);
     if (const YAML::Node products = root["products"]) device.products = product_rates(products);
     return device;
   }
 
  private:
+  /// Fills in the names and the arch of a GPU that llmc knows (spec/gpus.h). Returns the figures that its file may
+  /// leave out.
+  static std::map<Figure, Value> take_known(Device& device) {
+    for (const spec::Gpu& gpu : spec::gpus()) {
+      if (device.name != gpu.name) continue;
+      if (device.also.empty() && *gpu.also) device.also = {gpu.also};
+      if (device.arch.empty()) device.arch = gpu.arch;
+      if (device.reports.empty()) device.reports = gpu.reports;
+      return {{Figure::memory,
+               {static_cast<double>(gpu.budget), "what the driver reports, less 2 GiB for context and libraries"}},
+              {Figure::peak_bf16, {gpu.bf16, "data sheet, dense"}},
+              {Figure::peak_fp32, {gpu.fp32, "data sheet"}}};
+    }
+    return {};
+  }
+
   [[noreturn]] void fail(const YAML::Mark& mark, const std::string& what, const std::string& advice) const {
     throw Failure(Exit::spec, fmt::format("{}:{}: {}; {}", name_, mark.line + 1, what, advice));
   }
@@ -268,8 +291,14 @@ std::string to_yaml(const Device& device) {
   if (cuda) out += fmt::format("arch: {}\n", device.arch);
   if (!device.reports.empty()) out += fmt::format("reports: {}\n", quoted(device.reports));
   out += fmt::format("per_host: {}\nfigures:\n", device.per_host);
-  for (const auto& [figure, value] : device.figures)
-    out += fmt::format("  {}: {{value: {:.6g}, from: {}}}\n", name_of(figure), value.value, quoted(value.from));
+  constexpr double kMiB = 1 << 20;
+  for (const auto& [figure, value] : device.figures) {
+    const bool bytes = figure == Figure::memory || figure == Figure::cache;
+    const bool whole = bytes && std::fmod(value.value, kMiB) == 0;
+    out += fmt::format("  {}: {{value: {}, from: {}}}\n", name_of(figure),
+                       whole ? fmt::format("{:.0f}MiB", value.value / kMiB) : fmt::format("{:.6g}", value.value),
+                       quoted(value.from));
+  }
   const ProductRates& products = device.products;
   if (products.of.empty()) return out;
   out += fmt::format("products:  # FLOP/s by m, then n, then k\n  from: {}\n  sizes: {}\n", quoted(products.from),

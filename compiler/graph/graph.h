@@ -36,6 +36,8 @@ constexpr TensorId kNone = -1;
 
 /// A part of the model.
 enum class Block { embed, layer, head, none };
+/// As a forward pass reads their weights, vectors first.
+constexpr Block kBlocksInOrder[] = {Block::none, Block::embed, Block::layer, Block::head};
 const char* name_of(Block block);
 
 /// How a parameter begins; standard deviations are those of the spec's init group.

@@ -1,6 +1,7 @@
 #include "compiler/passes/choice.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 
 #include "error.h"
@@ -11,15 +12,13 @@ using namespace graph;
 
 namespace {
 
-constexpr struct {
-  const char* word;
-  Group group;
-} kWords[] = {{"norms", Group::norms},       {"qkv", Group::qkv},         {"attention", Group::attention},
-              {"residual", Group::residual}, {"gate_up", Group::gate_up}, {"swiglu", Group::swiglu}};
+constexpr Groups kWords = std::size(spec::kRecomputeGroups);
+static_assert(kAllGroups == ((1u << kWords) - 1) + static_cast<Groups>(Group::rest),
+              "a bit for each word, and the rest");
 
 Groups group_of(const std::string& word) {
-  for (const auto& row : kWords)
-    if (word == row.word) return static_cast<Groups>(row.group);
+  for (Groups i = 0; i < kWords; ++i)
+    if (word == spec::kRecomputeGroups[i]) return 1u << i;
   throw Failure(Exit::internal, "memory.recompute has no " + word);
 }
 
@@ -31,8 +30,8 @@ Groups groups_of(const std::vector<std::string>& words) {
 
 std::vector<std::string> words_of(Groups groups) {
   std::vector<std::string> words;
-  for (const auto& row : kWords)
-    if (groups & static_cast<Groups>(row.group)) words.emplace_back(row.word);
+  for (Groups i = 0; i < kWords; ++i)
+    if (groups & 1u << i) words.emplace_back(spec::kRecomputeGroups[i]);
   return words;
 }
 

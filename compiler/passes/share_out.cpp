@@ -1,4 +1,5 @@
 #include <map>
+#include <ranges>
 #include <set>
 
 #include "compiler/passes/passes.h"
@@ -22,7 +23,7 @@ class Sharer {
     reduce_gradients();
     extend_optimizer();
     if (shard_ != Shard::none) {
-      for (const Block block : {Block::none, Block::embed, Block::layer, Block::head}) gather(block);
+      for (const Block block : kBlocksInOrder) gather(block);
     } else {
       // Where nothing is gathered, nothing else makes ranks begin with the same bits on different processors.
       const TensorId masters = g_.host(Use::masters);
@@ -84,7 +85,7 @@ class Sharer {
     TensorId wire = kNone;
     if (narrow)
       wire = g_.add({.name = "wire", .dtype = sent_, .rows = 1, .cols = 1, .role = Role::wire, .partner = gradients});
-    for (const Block block : {Block::head, Block::layer, Block::embed, Block::none}) {
+    for (const Block block : std::views::reverse(kBlocksInOrder)) {
       if (!blocks_.count(block)) continue;
       Region reduce = region("reduce", block, Part::reduce, Loop::layers_down);
       const TensorId made = bucket(block, gradients, "gradients"), sent = narrow ? wire : made;

@@ -132,9 +132,9 @@ class LayoutMaker {
       if (t.role == Role::bucket && is_sharded(g_.at(t.partner).use, spec_.parallel.shard)) buckets.push_back(id);
     }
     const auto order = [this](TensorId id) {
-      constexpr Block kOrder[] = {Block::none, Block::embed, Block::layer, Block::head};
       const Tensor& t = g_.at(id);
-      return std::pair(g_.at(t.partner).use != Use::gradients, std::ranges::find(kOrder, t.block) - kOrder);
+      return std::pair(g_.at(t.partner).use != Use::gradients,
+                       std::ranges::find(kBlocksInOrder, t.block) - kBlocksInOrder);
     };
     std::ranges::stable_sort(buckets, {}, order);
     for (const TensorId id : buckets) {

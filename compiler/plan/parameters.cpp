@@ -76,8 +76,6 @@ ParameterLayout lay_out_parameters(const Graph& graph, const spec::Spec& spec) {
   };
   ParameterLayout layout;
   layout.chunk_elements = kChunkElements;
-  // The order of a checkpoint: what comes before the layers, the layers, what comes after.
-  constexpr Block kBlocks[] = {Block::embed, Block::layer, Block::head};
   std::map<Block, std::vector<TensorId>> parameters;
   for (std::size_t i = 0; i < graph.tensors.size(); ++i)
     if (graph.tensors[i].role == Role::parameter)
@@ -102,14 +100,14 @@ ParameterLayout lay_out_parameters(const Graph& graph, const spec::Spec& spec) {
     layout.in_buckets += at - begin;
     advance(at, kShareGap);
   };
-  for (const Block block : kBlocks) {
+  for (const Block block : kBlocksInOrder) {
     const std::int64_t elements = place(block, Block::none);
     if (block != Block::layer) continue;
     layout.vector_stride = elements;
     at += (graph.layers() - 1) * elements;
   }
   close(0, Block::none);
-  for (const Block block : kBlocks) {
+  for (const Block block : kBlocksInOrder) {
     const std::int64_t begin = at, elements = place(block, block);
     close(begin, block);
     if (block != Block::layer) continue;
@@ -133,7 +131,7 @@ ParameterLayout lay_out_parameters(const Graph& graph, const spec::Spec& spec) {
       layout.slices.push_back(slice);
     }
   };
-  for (const Block block : kBlocks)
+  for (const Block block : kBlocksInOrder)
     for (std::int64_t layer = 0; layer < (block == Block::layer ? graph.layers() : 1); ++layer)
       for (TensorId id : parameters[block]) name_parts(id, layer);
   layout.tensors = static_cast<std::int64_t>(layout.slices.size());

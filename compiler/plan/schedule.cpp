@@ -171,7 +171,7 @@ class Builder {
   Items gather_weights() const {
     if (schedule_.gathers != When::gathering) return {};
     Items items;
-    for (const Block block : {Block::none, Block::embed, Block::layer, Block::head}) {
+    for (const Block block : kBlocksInOrder) {
       Items one = send(Part::gather, block, When::always);
       if (block == Block::layer && !one.empty()) one = {{.does = Does::layers_up, .body = std::move(one)}};
       items = joined(std::move(items), std::move(one));

@@ -63,11 +63,14 @@ struct LayerRange {
   bool operator==(const LayerRange&) const = default;
 };
 
+/// Groups of a layer's ops, in the order of their bits in the compiler's Groups (compiler/graph/graph.h).
+inline constexpr const char* kRecomputeGroups[] = {"norms", "qkv", "attention", "residual", "gate_up", "swiglu"};
+
 /// Which block outputs are computed again in the backward pass instead of being kept.
 struct Recompute {
   enum class Kind { none, full, every, ops, layers, automatic } kind = Kind::none;
   std::int64_t every = 0;               // kind == every: layers whose index is a multiple of it are recomputed in full
-  std::vector<std::string> ops = {};    // kind == ops: of norms, qkv, attention, residual, gate_up, swiglu
+  std::vector<std::string> ops = {};    // kind == ops: of kRecomputeGroups
   std::vector<LayerRange> layers = {};  // kind == layers: by `first`, without overlap; what none names keeps all
 
   bool operator==(const Recompute&) const = default;

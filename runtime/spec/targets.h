@@ -15,6 +15,7 @@ struct DeviceMemory {
   const char* arch;  // compute capability, as sm_NN
 };
 
+/// Of gpus.h, each under both names. The last one is the example of messages.
 const std::vector<DeviceMemory>& device_memories();
 
 /// Whether the device runs what is compiled for `arch`: "90a" and "90" are both of an H100.
@@ -32,7 +33,7 @@ std::int64_t default_budget(const std::vector<std::string>& archs);
 /// g++ -march names of x86-64, "native" included.
 const std::vector<std::string>& cpu_architectures();
 
-/// Those of them whose processors have AMX's tiles of bf16 (device/cpu/arch.h says the same of the same names).
+/// Those of them whose processors have AMX's tiles of bf16.
 const std::vector<std::string>& architectures_with_tiles();
 
 /// Compute capabilities as nvcc's sm_NN: "80", "90a", "100", ...

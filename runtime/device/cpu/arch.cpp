@@ -5,50 +5,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <cstring>
 
+#include "device/cpu/arch_names.h"
 #include "error.h"
 
 namespace llmc {
 namespace {
-
-/// What code for an arch may use beyond the x86-64-v4 level. g++ 12 cannot be asked about AMX by name.
-enum Extension : unsigned { kNone = 0, kVnni = 1, kBf16 = 2, kFp16 = 4, kAmx = 8, kVbmi2 = 16 };
-
-struct Arch {
-  std::string_view name;
-  int level;            // the x86-64-vN that it includes
-  unsigned extensions;  // of Extension
-};
-
-// Newest first among the names that g++ 12 has: machine_arch() takes the first that fits.
-constexpr std::array kNamed = {
-    Arch{"sapphirerapids", 4, kVnni | kBf16 | kFp16 | kAmx | kVbmi2},
-    Arch{"cooperlake", 4, kVnni | kBf16},
-    Arch{"icelake-server", 4, kVnni | kVbmi2},
-    Arch{"cascadelake", 4, kVnni},
-    Arch{"skylake-avx512", 4, kNone},
-    Arch{"x86-64-v4", 4, kNone},
-    Arch{"haswell", 3, kNone},
-    Arch{"x86-64-v3", 3, kNone},
-    Arch{"x86-64-v2", 2, kNone},
-    Arch{"x86-64", 1, kNone},
-};
-
-// Known, but never proposed: names that newer compilers have, or that only say another maker.
-constexpr std::array kOthers = {
-    Arch{"graniterapids", 4, kVnni | kBf16 | kFp16 | kAmx | kVbmi2},
-    Arch{"emeraldrapids", 4, kVnni | kBf16 | kFp16 | kAmx | kVbmi2},
-    Arch{"znver5", 4, kVnni | kBf16 | kVbmi2},
-    Arch{"znver4", 4, kVnni | kBf16 | kVbmi2},
-    Arch{"znver3", 3, kNone},
-    Arch{"znver2", 3, kNone},
-    Arch{"znver1", 3, kNone},
-    Arch{"skylake", 3, kNone},
-    Arch{"broadwell", 3, kNone},
-};
 
 int level() {
   if (__builtin_cpu_supports("x86-64-v4")) return 4;
@@ -81,12 +45,12 @@ unsigned extensions() {
   return found;
 }
 
-bool fits(const Arch& arch) { return arch.level <= level() && (arch.extensions & ~extensions()) == 0; }
+bool fits(const CpuArch& arch) { return arch.level <= level() && (arch.extensions & ~extensions()) == 0; }
 
-const Arch* find(std::string_view name) {
-  for (const Arch& arch : kNamed)
+const CpuArch* find(std::string_view name) {
+  for (const CpuArch& arch : kProposedArchs)
     if (arch.name == name) return &arch;
-  for (const Arch& arch : kOthers)
+  for (const CpuArch& arch : kOtherArchs)
     if (arch.name == name) return &arch;
   return nullptr;
 }
@@ -104,7 +68,7 @@ bool cpu_has_tiles() {
 }
 
 std::string machine_arch() {
-  for (const Arch& arch : kNamed)
+  for (const CpuArch& arch : kProposedArchs)
     if (fits(arch)) return std::string(arch.name);
   return "x86-64";
 }
@@ -113,12 +77,12 @@ bool arch_is_known(std::string_view arch) { return arch == "native" || find(arch
 
 bool cpu_supports(std::string_view arch) {
   if (arch == "native") return true;
-  const Arch* known = find(arch);
+  const CpuArch* known = find(arch);
   return known != nullptr && fits(*known);
 }
 
 bool arch_has_tiles(std::string_view arch) {
-  const Arch* known = find(arch);
+  const CpuArch* known = find(arch);
   return known != nullptr && (known->extensions & kAmx) != 0;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <iterator>
 #include <type_traits>
 #include <utility>
 
@@ -130,7 +131,7 @@ inline Row bind_recompute() {
   Row row;
   row.key.path = "memory.recompute";
   row.key.type = Type::recompute;
-  row.key.words = {"norms", "qkv", "attention", "residual", "gate_up", "swiglu"};
+  row.key.words.assign(std::begin(kRecomputeGroups), std::end(kRecomputeGroups));
   row.key.get = [](const Spec& spec) -> Value { return spec.memory.recompute; };
   row.key.set = [](Spec& spec, const Value& value) { spec.memory.recompute = std::get<Recompute>(value); };
   return row;

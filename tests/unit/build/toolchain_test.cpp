@@ -1,15 +1,18 @@
 // Compilers that are there, and what is said when they are not.
 #include "compiler/build/toolchain.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 
 #include "compiler/emit/flags.h"
 #include "device/cpu/arch.h"
+#include "device/cpu/arch_names.h"
 #include "error.h"
 #include "spec/targets.h"
 
@@ -100,9 +103,31 @@ TEST(Toolchain, Bf16x3NeedsAnArchWithTiles) {
   EXPECT_NO_THROW(check_matmul(spec));
 }
 
-TEST(Toolchain, SpecsKnowWhichNamesHaveTiles) {
-  for (const std::string& arch : spec::cpu_architectures())
-    EXPECT_EQ(std::ranges::count(spec::architectures_with_tiles(), arch), arch_has_tiles(arch)) << arch;
+// Of the names that the installed g++ has: its own macros say which instructions it may use.
+TEST(Toolchain, NamesOfProcessorsHaveTheInstructionsThatTheCompilerUses) {
+  int known = 0;
+  const auto check = [&known](const CpuArch& arch) {
+    const std::string command = fmt::format("g++ -march={} -dM -E -x c++ /dev/null 2>/dev/null", arch.name);
+    std::string macros;
+    FILE* pipe = ::popen(command.c_str(), "r");
+    ASSERT_NE(pipe, nullptr);
+    for (char part[4096]; const std::size_t read = std::fread(part, 1, sizeof part, pipe);) macros.append(part, read);
+    if (::pclose(pipe) != 0) return;
+    ++known;
+    const auto has = [&macros](const char* name) {
+      return macros.find(fmt::format("#define {} 1\n", name)) != std::string::npos;
+    };
+    EXPECT_EQ(has("__AVX512VNNI__"), (arch.extensions & kVnni) != 0) << arch.name;
+    EXPECT_EQ(has("__AVX512VBMI2__"), (arch.extensions & kVbmi2) != 0) << arch.name;
+    EXPECT_EQ(has("__AVX512BF16__"), (arch.extensions & kBf16) != 0) << arch.name;
+    EXPECT_EQ(has("__AVX512FP16__"), (arch.extensions & kFp16) != 0) << arch.name;
+    EXPECT_EQ(has("__AMX_BF16__"), (arch.extensions & kAmx) != 0) << arch.name;
+    EXPECT_EQ(has("__AVX512BW__"), arch.level == 4) << arch.name;
+    EXPECT_EQ(has("__AVX2__"), arch.level >= 3) << arch.name;
+  };
+  for (const CpuArch& arch : kProposedArchs) check(arch);
+  for (const CpuArch& arch : kOtherArchs) check(arch);
+  EXPECT_GE(known, static_cast<int>(kProposedArchs.size()));
 }
 
 TEST(Toolchain, OneGencodeForEachArchitecture) {
