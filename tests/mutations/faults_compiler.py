@@ -40,6 +40,12 @@ FAULTS = [
     fault("library_buffers_have_the_first_area", "LayoutMaker::place_bytes", "take(bytes), in});", "take(bytes), in * 0});",
           "test_plan Arena.TheHostsBuffersLieApartAndSharedOnesLast"),
     # build
+    fault("an_old_compiler_is_asked_for_a_new_arch", "check_arch", ".exit_code == 0", ".exit_code >= 0",
+          "test_build Toolchain.AnArchThatTheCompilerLacksIsRefused"),
+    fault("cooperlake_without_bf16", "kProposedArchs", 'CpuArch{"cooperlake", 4, kVnni | kBf16}', 'CpuArch{"cooperlake", 4, kVnni}',
+          "test_build Toolchain.NamesOfProcessorsHaveTheInstructionsThatTheCompilerUses"),
+    fault("another_gpu_whose_name_begins_alike", "gpu_that_reports", "!*gpu.name && device", "device",
+          "test_train Usage.*"),
     fault("killed_compilers_succeed", "run", ": 128 + WTERMSIG(status);", ": 0;", "test_build Process.ASignalIs128AndItsNumber"),
     fault("a_shell_reads_what_is_no_program", "become", "execv(list[0]", "execvp(list[0]",
           "test_build Process.WhatIsNoProgramIsNoScriptOfAShell"),

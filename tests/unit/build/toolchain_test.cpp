@@ -130,6 +130,13 @@ TEST(Toolchain, NamesOfProcessorsHaveTheInstructionsThatTheCompilerUses) {
   EXPECT_GE(known, static_cast<int>(kProposedArchs.size()));
 }
 
+TEST(Toolchain, AnArchThatTheCompilerLacksIsRefused) {
+  const CpuToolchain tools = find_cpu_toolchain();
+  EXPECT_NO_THROW(check_arch(tools, "x86-64-v3"));
+  EXPECT_NE(refusal([&] { check_arch(tools, "znver99"); }).find("target.arch: znver99 is no -march of g++"),
+            std::string::npos);
+}
+
 TEST(Toolchain, OneGencodeForEachArchitecture) {
   EXPECT_EQ(gencode({"80", "90a"}), (std::vector<std::string>{"-gencode", "arch=compute_80,code=sm_80", "-gencode",
                                                               "arch=compute_90a,code=sm_90a"}));

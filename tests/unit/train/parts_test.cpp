@@ -333,6 +333,9 @@ TEST(Usage, PeaksAreOfWholeDevicesByTheirNames) {
   EXPECT_EQ(peak_flops("NVIDIA H200 (sm_90)", DType::bf16), 989e12);
   EXPECT_EQ(peak_flops("NVIDIA H200 NVL (sm_90)", DType::bf16), 835e12);
   EXPECT_EQ(peak_flops("NVIDIA A100-SXM4-40GB (sm_80)", DType::bf16), 312e12);
+  EXPECT_EQ(peak_flops("NVIDIA A100 80GB PCIe (sm_80)", DType::bf16), 312e12) << "of a family";
+  EXPECT_EQ(peak_flops("NVIDIA L4 (sm_89)", DType::bf16), 121e12);
+  EXPECT_EQ(peak_flops("NVIDIA GeForce RTX 4090 Laptop GPU (sm_89)", DType::bf16), std::nullopt);
   EXPECT_EQ(peak_flops("NVIDIA H100 80GB HBM3 MIG 1g.10gb (sm_90)", DType::bf16), std::nullopt);
   EXPECT_EQ(peak_flops("AMD EPYC, 2 threads, avx512_bf16", DType::bf16), std::nullopt);
   EXPECT_EQ(peak_flops("", DType::bf16), std::nullopt);
