@@ -47,6 +47,26 @@ constexpr const char* kNames[kFigures] = {"memory",
                                           "kernels_bf16",
                                           "kernels_fp32",
                                           "kernels_optimizer"};
+constexpr struct {
+  Rate rate;
+  DType operand;
+  Figure figure;
+} kRates[] = {
+    {Rate::peak, DType::bf16, Figure::peak_bf16},
+    {Rate::peak, DType::f32, Figure::peak_fp32},
+    {Rate::product, DType::bf16, Figure::product_bf16},
+    {Rate::product, DType::f32, Figure::product_fp32},
+    {Rate::attention_forward_64, DType::bf16, Figure::attention_forward_64},
+    {Rate::attention_forward_64, DType::f32, Figure::attention_forward_64_fp32},
+    {Rate::attention_forward_128, DType::bf16, Figure::attention_forward_128},
+    {Rate::attention_forward_128, DType::f32, Figure::attention_forward_128_fp32},
+    {Rate::attention_backward_64, DType::bf16, Figure::attention_backward_64},
+    {Rate::attention_backward_64, DType::f32, Figure::attention_backward_64_fp32},
+    {Rate::attention_backward_128, DType::bf16, Figure::attention_backward_128},
+    {Rate::attention_backward_128, DType::f32, Figure::attention_backward_128_fp32},
+    {Rate::kernels, DType::bf16, Figure::kernels_bf16},
+    {Rate::kernels, DType::f32, Figure::kernels_fp32},
+};
 constexpr const char* kFormNames[kForms] = {"forward", "data_gradient", "weight_gradient"};
 constexpr DType kPrecisions[] = {DType::bf16, DType::f32};
 
@@ -239,6 +259,17 @@ void check_target(const Device& device, const spec::Spec& spec) {
 }  // namespace
 
 const char* name_of(Figure figure) { return kNames[static_cast<std::size_t>(figure)]; }
+
+Figure figure_of(Rate rate, DType operand) {
+  for (const auto& row : kRates)
+    if (row.rate == rate && row.operand == operand) return row.figure;
+  throw Failure(Exit::internal, fmt::format("devices have no such figure of {}", llmc::name_of(operand)));
+}
+
+double Device::operator()(Rate rate, DType operand) const {
+  const Figure own = figure_of(rate, operand);
+  return (*this)[has(own) ? own : figure_of(rate, DType::bf16)];
+}
 
 const char* name_of(Form form) { return kFormNames[static_cast<std::size_t>(form)]; }
 

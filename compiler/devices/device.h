@@ -46,6 +46,19 @@ constexpr std::size_t kRequiredFigures = static_cast<std::size_t>(Figure::latenc
 constexpr std::size_t kFigures = static_cast<std::size_t>(Figure::kernels_optimizer) + 1;
 const char* name_of(Figure figure);
 
+/// Figures of which a device has one for each dtype of a step's operands.
+enum class Rate {
+  peak,
+  product,
+  attention_forward_64,
+  attention_forward_128,
+  attention_backward_64,
+  attention_backward_128,
+  kernels
+};
+/// Throws Failure(internal) where no device file has such a figure.
+Figure figure_of(Rate rate, DType operand);
+
 /// The three products of a linear layer: A [m, k] times B, which is stored [n, k], [k, n], and with A stored [k, m].
 enum class Form { forward, data_gradient, weight_gradient };
 constexpr std::size_t kForms = 3;
@@ -79,8 +92,8 @@ struct Device {
 
   double operator[](Figure figure) const { return figures.at(figure).value; }
   bool has(Figure figure) const { return figures.contains(figure); }
-  /// The first of two figures that the device has.
-  double either(Figure first, Figure second) const { return (*this)[has(first) ? first : second]; }
+  /// What a file may leave out for one dtype is as for the other.
+  double operator()(Rate rate, DType operand) const;
   bool is_called(const std::string& word) const;
 };
 

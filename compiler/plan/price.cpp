@@ -9,6 +9,7 @@ namespace llmc::plan {
 namespace {
 
 using devices::Figure;
+using devices::Rate;
 
 // Compute and memory of a product overlap, but not at its begin and end: between their maximum (an exponent of
 // infinity) and their sum (1). Measured on an H100 within the step, docs/benchmarks.md: 564 TFLOP/s for o_forward,
@@ -79,14 +80,11 @@ class Pricing {
     return {seconds + launch, seconds < launch ? Bound::launch : bound};
   }
 
-  bool narrow() const { return plan_.spec.compute == DType::bf16; }
-
   /// Measured rates are of kernels that follow each other as in a step: what caches keep between them is in these.
   Price kernel() {
     const bool optimizer = plan_.graph.regions[launch_.region_index].is_optimizer();
-    const Figure measured = optimizer  ? Figure::kernels_optimizer
-                            : narrow() ? Figure::kernels_bf16
-                                       : Figure::kernels_fp32;
+    const Figure measured =
+        optimizer ? Figure::kernels_optimizer : devices::figure_of(Rate::kernels, plan_.spec.compute);
     if (device_.has(measured)) {
       const double seconds = launch_.bytes / at(measured);
       say("{}B / {}B/s ({}) = {}", giga(launch_.bytes), giga(at(measured)), devices::name_of(measured), ms(seconds));
@@ -124,7 +122,7 @@ class Pricing {
 
   double rate_of_products() const {
     const GemmShape& shape = plan_.products[launch_.product].shape;
-    return at(type_of(shape) == DType::bf16 ? Figure::product_bf16 : Figure::product_fp32) / times_of(shape);
+    return device_(Rate::product, type_of(shape)) / times_of(shape);
   }
 
   /// What a product multiplies, and how often: no device file has rates of bf16x3, which is three products of bf16.
@@ -170,15 +168,11 @@ class Pricing {
     const double products = backward ? 5 : 2;
     const double scores = static_cast<double>(plan_.graph.batch * op.heads.query) *
                           causal_scores(device_.kind, static_cast<double>(plan_.graph.sequence));
-    const auto rate_at = [&](Figure figure, Figure fp32) {
-      return narrow() ? at(figure) : device_.either(fp32, figure);
-    };
-    const double at_64 = 2 * products * 64 /
-                         (backward ? rate_at(Figure::attention_backward_64, Figure::attention_backward_64_fp32)
-                                   : rate_at(Figure::attention_forward_64, Figure::attention_forward_64_fp32));
-    const double at_128 = 2 * products * 128 /
-                          (backward ? rate_at(Figure::attention_backward_128, Figure::attention_backward_128_fp32)
-                                    : rate_at(Figure::attention_forward_128, Figure::attention_forward_128_fp32));
+    const DType type = plan_.spec.compute;
+    const double at_64 =
+        2 * products * 64 / device_(backward ? Rate::attention_backward_64 : Rate::attention_forward_64, type);
+    const double at_128 =
+        2 * products * 128 / device_(backward ? Rate::attention_backward_128 : Rate::attention_forward_128, type);
     // Where the line would reach 0 before head_dim does, half of 64's time for each element is the least.
     const double score = std::max(at_64 + (at_128 - at_64) * (dim - 64) / 64, at_64 * dim / 128);
     double seconds = scores * score;

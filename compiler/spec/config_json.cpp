@@ -16,7 +16,7 @@ std::string config_json(const Spec& spec, const StoredModel& stored) {
   }
   Json parameters = {{"rope_theta", m.rope_theta}};
   parameters.update(rope);
-  const char* dtype = stored.dtype == DType::bf16 ? "bfloat16" : "float32";
+  const char* dtype = row_of(stored.dtype).torch;
   const Json config = {
       {"architectures", {m.qk_norm ? "Qwen3ForCausalLM" : "LlamaForCausalLM"}},
       {"model_type", m.qk_norm ? "qwen3" : "llama"},

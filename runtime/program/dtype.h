@@ -14,14 +14,16 @@ struct DTypeRow {
   int bits;            // of one element
   const char* name;    // in specs, reports and --dump-ir
   const char* c_name;  // in emitted sources (device/types.h)
+  const char* torch;   // in config.json
+  double roundoff;     // half the distance from 1 to the next number; 0: integers
 };
 
 /// In the order of DType: a type without a row does not compile.
 inline constexpr auto kDTypes = std::to_array<DTypeRow>({
-    {DType::f32, 32, "fp32", "float"},
-    {DType::bf16, 16, "bf16", "bf16"},
-    {DType::i32, 32, "i32", "int"},
-    {DType::byte, 8, "bytes", "std::byte"},
+    {DType::f32, 32, "fp32", "float", "float32", 0x1p-24},
+    {DType::bf16, 16, "bf16", "bf16", "bfloat16", 0x1p-8},
+    {DType::i32, 32, "i32", "int", "int32", 0},
+    {DType::byte, 8, "bytes", "std::byte", "uint8", 0},
 });
 static_assert(kDTypes.size() == static_cast<std::size_t>(DType::byte) + 1, "a row for each DType");
 

@@ -15,6 +15,7 @@ namespace {
 
 using devices::Device;
 using devices::Figure;
+using devices::Rate;
 using nlohmann::json;
 
 double positive(const json& value) {
@@ -135,11 +136,10 @@ class Merge {
         large += 1 / rates.back();
       }
       const double size = f.sizes.back();
-      set(type == DType::bf16 ? Figure::product_bf16 : Figure::product_fp32,
-          static_cast<double>(devices::kForms) / large,
+      set(figure_of(Rate::product, type), static_cast<double>(devices::kForms) / large,
           own ? fmt::format("m = n = k = {:.0f}, forward and both gradients", size) : how);
       if (!cpu) continue;
-      set(type == DType::bf16 ? Figure::peak_bf16 : Figure::peak_fp32, peak, own ? "the fastest product" : how);
+      set(figure_of(Rate::peak, type), peak, own ? "the fastest product" : how);
       device_.products.from = origin_;
       device_.products.sizes = f.sizes;
       device_.products.of[type] = f.products;
@@ -148,11 +148,8 @@ class Merge {
 
   /// By the formula of plan/price.cpp: what rate gives these seconds.
   void attention(DType type) {
-    static constexpr Figure kOf[2][2][2] = {
-        {{Figure::attention_forward_64, Figure::attention_forward_128},
-         {Figure::attention_backward_64, Figure::attention_backward_128}},
-        {{Figure::attention_forward_64_fp32, Figure::attention_forward_128_fp32},
-         {Figure::attention_backward_64_fp32, Figure::attention_backward_128_fp32}}};
+    static constexpr Rate kOf[2][2] = {{Rate::attention_forward_64, Rate::attention_forward_128},
+                                       {Rate::attention_backward_64, Rate::attention_backward_128}};
     const double launch = device_[Figure::launch];
     for (const int backward : {0, 1})
       for (const int wide : {0, 1}) {
@@ -165,7 +162,7 @@ class Merge {
         const Timed& t = backward ? f->attention_backward : f->attention_forward;
         const auto sequence = static_cast<double>(f->sequence);
         const double scores = plan::causal_scores(device_.kind, sequence) / (0.5 * sequence * sequence);
-        set(kOf[type == DType::f32][backward][wide], t.flops * scores / without_launches(t, launch),
+        set(figure_of(kOf[backward][wide], type), t.flops * scores / without_launches(t, launch),
             own ? fmt::format("{} tokens", f->sequence)
                 : fmt::format("at head_dim {}, taken for {}", f->head_dim, dim));
       }
@@ -176,8 +173,8 @@ class Merge {
     const auto rate = [&](Figure figure, const std::optional<Timed>& t) {
       if (t) set(figure, t->bytes / without_launches(*t, launch));
     };
-    if (bf16_) rate(Figure::kernels_bf16, bf16_->kernels);
-    if (fp32_) rate(Figure::kernels_fp32, fp32_->kernels);
+    if (bf16_) rate(figure_of(Rate::kernels, DType::bf16), bf16_->kernels);
+    if (fp32_) rate(figure_of(Rate::kernels, DType::f32), fp32_->kernels);
     rate(Figure::kernels_optimizer, (bf16_ ? bf16_ : fp32_)->optimizer);
   }
 

@@ -12,7 +12,7 @@ namespace {
 /// Differences below the smallest normal number of fp32 and bf16 are those of numbers that are flushed to 0.
 constexpr double kSmallest = 0x1p-126;
 
-double rounding(DType stored) { return stored == DType::bf16 ? kBf16 : kFp32; }
+double rounding(DType stored) { return row_of(stored).roundoff; }
 
 void take(Worst& worst, double exact, double found, double bound, std::int64_t row, std::int64_t column) {
   if (exact == found) return;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "compiler/graph/graph.h"
+#include "program/dtype.h"
 
 namespace llmc::verify {
 
@@ -19,10 +20,7 @@ struct Matrix {
   double& at(std::int64_t i, std::int64_t j) const { return data[i * pitch + j]; }
 };
 
-/// Half the distance from 1 to the next number, in fp32.
-inline constexpr double kFp32 = 0x1p-24;
-/// The same in bf16.
-inline constexpr double kBf16 = 0x1p-8;
+inline constexpr double kFp32 = row_of(DType::f32).roundoff, kBf16 = row_of(DType::bf16).roundoff;
 
 /// An operand of an op. Integers are float64 too, which holds them exactly.
 struct Value {

@@ -78,8 +78,7 @@ class PlanPage {
     part["arena_bytes"] = plan_.layout.bytes;
     part["process_bytes"] = plan_.process_bytes;
     part["budget_bytes"] = plan_.spec.memory.budget;
-    part["peak_flops"] =
-        plan_.device[plan_.spec.compute == DType::bf16 ? devices::Figure::peak_bf16 : devices::Figure::peak_fp32];
+    part["peak_flops"] = plan_.device(devices::Rate::peak, plan_.spec.compute);
     part["copy_bytes"] = plan_.device[devices::Figure::copy];
     return part;
   }

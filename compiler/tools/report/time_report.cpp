@@ -32,8 +32,7 @@ double tokens_per_second(const Plan& plan) {
 
 /// Over the dense peaks of all devices, as trainers print it.
 double mfu(const Plan& plan) {
-  const double peak =
-      plan.device[plan.spec.compute == DType::bf16 ? devices::Figure::peak_bf16 : devices::Figure::peak_fp32];
+  const double peak = plan.device(devices::Rate::peak, plan.spec.compute);
   return plan.cost.model_flops_per_token * tokens_per_second(plan) /
          (peak * static_cast<double>(plan.spec.parallel.world_size));
 }
