@@ -49,19 +49,13 @@ GuardState guard_of(const Json& object) {
 }  // namespace
 
 std::string format_train_state(const TrainState& state) {
-  Json stretches = Json::array();
-  for (const Stretch& stretch : state.position.stretches)
-    stretches.push_back({{"sequence_length", stretch.sequence_length}, {"samples", stretch.samples}});
-  Json document{{"format", format_of(state)},
-                {"step", state.step},
-                {"tokens", state.position.tokens},
-                {"epoch", state.position.epoch},
-                {"visited", stretches},
-                {"seed", state.seed},
-                {"data_seed", state.data_seed},
-                {"model_fingerprint", state.model_fingerprint},
-                {"data_fingerprint", state.data_fingerprint},
-                {"tokenizer", state.tokenizer}};
+  Json document{{"format", format_of(state)}, {"step", state.step}};
+  write_position(document, state.position);
+  document.update({{"seed", state.seed},
+                   {"data_seed", state.data_seed},
+                   {"model_fingerprint", state.model_fingerprint},
+                   {"data_fingerprint", state.data_fingerprint},
+                   {"tokenizer", state.tokenizer}});
   if (!(state.guard == GuardState{})) document["guard"] = as_json(state.guard);
   if (state.best) document["best"] = as_json(*state.best);
   return document.dump(1) + "\n";
@@ -74,14 +68,8 @@ TrainState parse_train_state(const std::string& text) try {
     throw std::invalid_argument("it is of another version of llmc, which has to go on with it");
   TrainState state;
   document.at("step").get_to(state.step);
-  document.at("tokens").get_to(state.position.tokens);
-  document.at("epoch").get_to(state.position.epoch);
-  for (const Json& stretch : document.at("visited")) {
-    state.position.stretches.emplace_back();
-    stretch.at("sequence_length").get_to(state.position.stretches.back().sequence_length);
-    stretch.at("samples").get_to(state.position.stretches.back().samples);
-    if (state.position.stretches.back().sequence_length < 1) throw std::invalid_argument("it was altered");
-  }
+  state.position = read_position(document);
+  if (!is_possible(state.position)) throw std::invalid_argument("it was altered");
   document.at("seed").get_to(state.seed);
   document.at("data_seed").get_to(state.data_seed);
   document.at("model_fingerprint").get_to(state.model_fingerprint);

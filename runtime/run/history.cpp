@@ -17,14 +17,10 @@ Json as_json(const Environment& e) {
 }
 
 Json as_json(const DataOrder& order) {
-  Json visited = Json::array();
-  for (const Stretch& stretch : order.position.stretches)
-    visited.push_back({{"sequence_length", stretch.sequence_length}, {"samples", stretch.samples}});
-  return {{"seed", order.seed},
-          {"tokens", order.position.tokens},
-          {"epoch", order.position.epoch},
-          {"visited", visited},
-          {"samples_per_step", order.samples_per_step}};
+  Json json{{"seed", order.seed}};
+  write_position(json, order.position);
+  json["samples_per_step"] = order.samples_per_step;
+  return json;
 }
 
 /// Throws Json::exception.
@@ -33,22 +29,14 @@ DataOrder order_of(const Json& line) {
   DataOrder order;
   line.at("data").get_to(order.data);
   from.at("seed").get_to(order.seed);
-  from.at("tokens").get_to(order.position.tokens);
-  from.at("epoch").get_to(order.position.epoch);
-  for (const Json& stretch : from.at("visited")) {
-    order.position.stretches.emplace_back();
-    stretch.at("sequence_length").get_to(order.position.stretches.back().sequence_length);
-    stretch.at("samples").get_to(order.position.stretches.back().samples);
-  }
+  order.position = read_position(from);
   from.at("samples_per_step").get_to(order.samples_per_step);
   return order;
 }
 
 /// Whether numbers that somebody wrote can be of a run.
 bool possible(const DataOrder& order) {
-  const auto& stretches = order.position.stretches;
-  return order.samples_per_step > 0 && !stretches.empty() &&
-         std::ranges::all_of(stretches, [](const Stretch& stretch) { return stretch.sequence_length > 0; });
+  return order.samples_per_step > 0 && length_of(order.position) > 0 && is_possible(order.position);
 }
 
 /// The line that ends at `end` or before, which becomes its beginning; empty where there is no further one.

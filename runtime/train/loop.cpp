@@ -131,12 +131,8 @@ void TrainLoop::write_timeline() try {
 }
 
 double TrainLoop::epochs() const {
-  double tokens = 0;  // of this epoch
-  for (const Stretch& stretch : state_.position.stretches)
-    tokens += static_cast<double>(stretch.samples) * static_cast<double>(stretch.sequence_length);
-  const double all =
-      static_cast<double>(run_.loader->samples_per_epoch()) * static_cast<double>(run_.session.info().sequence_length);
-  return static_cast<double>(state_.position.epoch) + std::min(tokens / all, 1.0);
+  return epochs_of(state_.position, static_cast<double>(run_.loader->samples_per_epoch()) *
+                                        static_cast<double>(run_.session.info().sequence_length));
 }
 
 std::optional<double> TrainLoop::mfu(double tokens_per_second) const {
@@ -161,7 +157,7 @@ void TrainLoop::log_step(bool line, bool norms) {
   metrics.loss = finished_.results.loss;
   metrics.lr = done_.lr;
   metrics.grad_norm = finished_.results.grad_norm;
-  metrics.tokens = static_cast<std::int64_t>(state_.position.tokens);
+  metrics.tokens = static_cast<std::int64_t>(tokens_of(state_.position));
   metrics.tokens_per_second = static_cast<double>(done_.targets) / step_seconds_.back();
   metrics.seconds = process_seconds();
   metrics.total_seconds = run_.seconds_before + metrics.seconds;

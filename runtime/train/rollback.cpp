@@ -37,9 +37,7 @@ std::optional<TrainState> roll_back(const fs::path& run, const RunMirror* mirror
                                      folder ? Trust::verified : Trust::unverified);
   session.refresh_copies();
   // Samples between the checkpoint and the first that tripped are left behind as well: they made the weights that did.
-  const std::uint64_t tokens = state.position.tokens;
-  state.position = now.position;
-  state.position.tokens = tokens;
+  state.position = with_tokens(now.position, tokens_of(state.position));
   state.guard.rollbacks = now.guard.rollbacks + 1;
   if (folder) {
     HistoryEntry entry = start;

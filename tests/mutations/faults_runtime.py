@@ -240,7 +240,7 @@ FAULTS = [
     fault("a_resume_forgets_the_window", "prepare", "p.state.guard = saved.guard;", "", "test_train Guards.AResumeHasTheSameWindow"),
     fault("a_save_forgets_the_window", "TrainLoop::save", "state_.guard = guard_.state();", "",
           "test_train Guards.AResumeHasTheSameWindow"),
-    fault("a_rollback_repeats_its_samples", "roll_back", "state.position = now.position;", "",
+    fault("a_rollback_repeats_its_samples", "roll_back", "state.position = with_tokens(now.position, tokens_of(state.position));", "",
           "test_train Guards.RollbackEndsAsTheRunWouldHaveWithoutTheSamples"),
     fault("a_rollback_that_was_killed_is_forgotten", "follow_rollback", "state.position = from->order.position;", "",
           "test_train Guards.ARollbackThatIsKilledIsFollowed"),

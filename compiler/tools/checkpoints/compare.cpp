@@ -18,18 +18,14 @@ namespace llmc::checkpoints {
 namespace {
 
 std::vector<std::pair<std::string, std::string>> fields(const TrainState& state) {
-  std::vector<std::string> visited;
-  for (const Stretch& stretch : state.position.stretches)
-    visited.push_back(fmt::format("{} of {}", stretch.samples, stretch.sequence_length));
-  return {{"step", fmt::to_string(state.step)},
-          {"tokens", fmt::to_string(state.position.tokens)},
-          {"epoch", fmt::to_string(state.position.epoch)},
-          {"visited", fmt::format("[{}]", fmt::join(visited, ", "))},
-          {"seed", fmt::to_string(state.seed)},
-          {"data_seed", fmt::to_string(state.data_seed)},
-          {"model", state.model_fingerprint},
-          {"data", state.data_fingerprint},
-          {"tokenizer", state.tokenizer}};
+  std::vector<std::pair<std::string, std::string>> list = {{"step", fmt::to_string(state.step)}};
+  for (auto& field : fields_of(state.position)) list.push_back(std::move(field));
+  list.insert(list.end(), {{"seed", fmt::to_string(state.seed)},
+                           {"data_seed", fmt::to_string(state.data_seed)},
+                           {"model", state.model_fingerprint},
+                           {"data", state.data_fingerprint},
+                           {"tokenizer", state.tokenizer}});
+  return list;
 }
 
 std::string type_of(const safetensors::Entry& entry) {

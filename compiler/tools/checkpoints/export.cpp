@@ -125,7 +125,7 @@ A {} model, trained by llmc.
       name, spec.model.qk_norm ? "Qwen 3" : "Llama", grouped(exported.parameters),
       exported.dtype == DType::f32 ? "fp32, as they were trained"
                                    : "bf16, rounded to nearest, ties to even, from the trained fp32",
-      grouped(contents.state.step), grouped(static_cast<std::int64_t>(contents.state.position.tokens)),
+      grouped(contents.state.step), grouped(static_cast<std::int64_t>(tokens_of(contents.state.position))),
       grouped(spec.batch.sequence_length));
   if (loss) text += fmt::format("| validation loss | {:.4f} nats a token |\n", *loss);
   text += tokenizer ? fmt::format("| tokenizer | {}, {} tokens |\n", tokenizer->name, grouped(tokenizer->tokens))

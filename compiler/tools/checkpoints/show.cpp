@@ -47,8 +47,9 @@ std::string show_text(const Contents& contents) {
   const auto line = [](const char* what, const std::string& text) { return fmt::format("  {:<11} {}\n", what, text); };
   std::string text = contents.path.string() + "\n";
   text += line("step", data::grouped(state.step));
-  text += line("tokens", fmt::format("{}, in epoch {}", data::grouped(static_cast<std::int64_t>(state.position.tokens)),
-                                     state.position.epoch));
+  text +=
+      line("tokens", fmt::format("{}, in epoch {}", data::grouped(static_cast<std::int64_t>(tokens_of(state.position))),
+                                 epoch_of(state.position)));
   text += line("model", state.model_fingerprint);
   text += line("data", or_none(state.data_fingerprint));
   text += line("tokenizer", or_none(state.tokenizer));
@@ -78,13 +79,13 @@ nlohmann::ordered_json show_json(const Contents& contents) {
                        {"dtype", safetensors::dtype_name(tensor.entry->dtype)},
                        {"shape", tensor.entry->shape},
                        {"file", tensor.file()}});
-  return {{"path", contents.path.string()},   {"step", state.step},
-          {"tokens", state.position.tokens},  {"epoch", state.position.epoch},
-          {"model", state.model_fingerprint}, {"data", state.data_fingerprint},
-          {"tokenizer", state.tokenizer},     {"seed", state.seed},
-          {"data_seed", state.data_seed},     {"bytes", sums.bytes},
-          {"parameters", sums.parameters},    {"moments", sums.moments},
-          {"files", std::move(files)},        {"tensors", std::move(tensors)}};
+  return {{"path", contents.path.string()},      {"step", state.step},
+          {"tokens", tokens_of(state.position)}, {"epoch", epoch_of(state.position)},
+          {"model", state.model_fingerprint},    {"data", state.data_fingerprint},
+          {"tokenizer", state.tokenizer},        {"seed", state.seed},
+          {"data_seed", state.data_seed},        {"bytes", sums.bytes},
+          {"parameters", sums.parameters},       {"moments", sums.moments},
+          {"files", std::move(files)},           {"tensors", std::move(tensors)}};
 }
 
 std::string printed(const nlohmann::ordered_json& json) {

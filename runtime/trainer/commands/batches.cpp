@@ -49,10 +49,7 @@ OrderFrom order_of_step(const Prepared& p, const Options& options, const Program
 }
 
 Json as_json(std::int64_t step, const DataPosition& at, const Json& samples) {
-  return {{"step", step},
-          {"epoch", at.epoch},
-          {"sequence_length", at.stretches.back().sequence_length},
-          {"samples", samples}};
+  return {{"step", step}, {"epoch", epoch_of(at)}, {"sequence_length", length_of(at)}, {"samples", samples}};
 }
 
 void print_text(const Json& step) {
@@ -93,10 +90,10 @@ void print_batches(const Options& options, const ProgramInfo& info) {
     if (!walk || now.step != from.step || !(now.order == from.order)) {
       from = std::move(now);
       const DataPosition& at = from.order.position;
-      walk.emplace(p.inputs.train, from.order.seed, at.stretches.back().sequence_length, at);
+      walk.emplace(p.inputs.train, from.order.seed, length_of(at), at);
       std::int64_t samples = 0;
       if (__builtin_mul_overflow(step - from.step, from.order.samples_per_step, &samples) ||
-          __builtin_mul_overflow(samples, at.stretches.back().sequence_length, &samples))
+          __builtin_mul_overflow(samples, length_of(at), &samples))
         throw Failure(Exit::usage, fmt::format("--batches {}: up to there are more than 2^63 tokens", step + 1));
       walk->pass_over(static_cast<std::uint64_t>((step - from.step) * from.order.samples_per_step));
     }
