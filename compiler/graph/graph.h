@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "compiler/graph/attributes.h"
 #include "compiler/graph/op_kinds.h"
 #include "program/buffers.h"
 #include "program/dtype.h"
@@ -77,12 +79,6 @@ struct Tensor {
 /// Block::none, which has the vectors of all blocks. Vectors are few, and read in another type than matrices.
 inline Block bucket_of(const Tensor& parameter) { return parameter.pieces[0].matrix ? parameter.block : Block::none; }
 
-/// What one row of q, k and v holds.
-struct Heads {
-  std::int64_t query = 0, key = 0, dim = 0;  // heads of q, heads of k and of v, elements of one
-  std::int64_t columns() const { return (query + 2 * key) * dim; }
-};
-
 /// Words of memory.recompute: what is computed again together.
 enum class Group : unsigned {
   none = 0,
@@ -105,22 +101,27 @@ struct Op {
   OpKind kind;
   std::string name;  // for people and emitted sources, e.g. "qkv", "qkv_wgrad"
   std::vector<TensorId> inputs = {}, outputs = {};
+  Attributes attributes = {};
   OpId id = kNone;            // of a forward op; the same when it is computed again
   OpId of = kNone;            // of a backward op: the forward op whose gradient it computes
   Group group = Group::rest;  // of a layer's forward op
-  Heads heads = {};           // rope, qk_norm_rope, attention
-  int window = 0;             // attention: keys that a query sees, itself the last; 0: all up to it
-  double eps = 0;             // rms_norm, qk_norm_rope
-  bool bias = false;          // linear: inputs[2] is the bias
-  bool residual = false;      // linear, rms_norm_backward: the last input is added to the first output
-  bool recompute = false;     // rms_norm_backward, swiglu_backward: the last output is the forward's output again
-  bool copies = false;        // adamw: writes the parameters' copies too
-  bool norms = false;         // adamw: writes sums of squares of each chunk's weights and of their updates
-  bool gradient = false;      // cross_entropy: logits are overwritten by their gradient
   bool again = false;         // computed a second time, in the backward pass
 
+  /// Its attributes, where they are those of its kind. Throws Failure(internal) where they are others.
+  template <class T>
+  const T& as() const {
+    if (const T* own = std::get_if<T>(&attributes)) return *own;
+    refuse_attributes();
+  }
+  template <class T>
+  T& as() {
+    return const_cast<T&>(std::as_const(*this).as<T>());
+  }
   /// Its name, unique within a region.
   std::string label() const { return again ? name + "_again" : name; }
+
+ private:
+  [[noreturn]] void refuse_attributes() const;
 };
 
 /// How often a region's ops run in one pass.
@@ -221,9 +222,5 @@ struct Graph {
     return region.loop == Loop::loss_chunks && row_a_token(t) ? chunk_rows : t.rows;
   }
 };
-
-/// Stable text form, one line a tensor and one line an op; what --dump-ir writes and tests compare.
-std::string to_text(const Graph& graph);
-std::string to_text(const Graph& graph, const Op& op);
 
 }  // namespace llmc::graph

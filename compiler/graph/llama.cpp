@@ -66,15 +66,16 @@ class Builder {
     const std::int64_t cols = graph_.at(x).cols;
     const TensorId weight = vector(name + "_weight", {{.name = piece, .size = cols, .init = Init::ones}});
     const TensorId y = activation(name + "_out", cols);
-    op(OpKind::rms_norm, name, {x, weight}, {y, statistic(name + "_rstd")}, Group::norms).eps = eps;
+    op(OpKind::rms_norm, name, {x, weight}, {y, statistic(name + "_rstd")}, Group::norms).attributes =
+        ops::RmsNormAttributes{eps};
     return y;
   }
 
   /// Turns the heads of q and k by their positions; with qk_norm each of them is normalised before.
-  TensorId turn_heads(TensorId qkv, TensorId table, const Heads& heads, const spec::Model& m) {
+  TensorId turn_heads(TensorId qkv, TensorId table, const ops::Heads& heads, const spec::Model& m) {
     const TensorId y = activation("qkv", heads.columns());
     if (!m.qk_norm) {
-      op(OpKind::rope, "rope", {qkv, table}, {y}, Group::qkv).heads = heads;
+      op(OpKind::rope, "rope", {qkv, table}, {y}, Group::qkv).attributes = ops::RopeAttributes{heads};
       return y;
     }
     const TensorId weight = vector("qk_norm_weight",
@@ -82,8 +83,8 @@ class Builder {
                                     {.name = "self_attn.k_norm.weight", .size = heads.dim, .init = Init::ones}},
                                    2);
     const TensorId rstd = scratch("qk_norm_rstd", graph_.tokens(), heads.query + heads.key);
-    Op& norm = op(OpKind::qk_norm_rope, "qk_norm_rope", {qkv, weight, table}, {y, rstd}, Group::norms);
-    norm.heads = heads, norm.eps = m.rms_norm_eps;
+    op(OpKind::qk_norm_rope, "qk_norm_rope", {qkv, weight, table}, {y, rstd}, Group::norms).attributes =
+        ops::QkNormRopeAttributes{heads, m.rms_norm_eps};
     return y;
   }
 
@@ -98,7 +99,7 @@ class Builder {
     if (bias) inputs.push_back(vector(name + "_bias", std::move(biases)));
     const TensorId y = activation(result, columns);
     graph_.at(y).halves = halves;
-    op(OpKind::linear, name, std::move(inputs), {y}, group).bias = bias;
+    op(OpKind::linear, name, std::move(inputs), {y}, group).attributes = ops::LinearAttributes{.bias = bias};
     return y;
   }
 
@@ -149,7 +150,7 @@ Graph build_llama(const spec::Spec& spec, std::int64_t micro_batch) {
   g.sequence = spec.batch.sequence_length;
   g.variants.assign(static_cast<std::size_t>(m.num_hidden_layers), 0);
   const std::int64_t hidden = m.hidden_size, ffn = m.intermediate_size;
-  const Heads heads = {m.num_attention_heads, m.num_key_value_heads, m.head_dim};
+  const ops::Heads heads = {m.num_attention_heads, m.num_key_value_heads, m.head_dim};
   const std::int64_t q = heads.query * heads.dim, kv = heads.key * heads.dim;
   g.groups = {{"matrices", true, RateScale::matrices},
               {"head", true, RateScale::head},
@@ -180,7 +181,8 @@ Graph build_llama(const spec::Spec& spec, std::int64_t micro_batch) {
   const TensorId rotated = b.turn_heads(qkv, g.host(Use::rope_table), heads, m);
   const TensorId attended = b.activation("attention_out", q);
   const TensorId lse = b.scratch("attention_lse", g.batch * heads.query, g.sequence);
-  b.op(OpKind::attention, "attention", {rotated}, {attended, lse}, Group::attention).heads = heads;
+  b.op(OpKind::attention, "attention", {rotated}, {attended, lse}, Group::attention).attributes =
+      ops::AttentionAttributes{heads};
   const TensorId projected =
       b.linear("o", attended, {{.name = "self_attn.o_proj", .size = hidden, .init = Init::residual}}, m.attention_bias,
                "o_out", Group::residual);
@@ -207,11 +209,12 @@ Graph build_llama(const spec::Spec& spec, std::int64_t micro_batch) {
           ? table
           : h.matrix("lm_head_weight", hidden,
                      {{.name = "lm_head.weight", .size = m.vocab_size, .init = Init::embedding, .group = kHead}});
-  h.op(OpKind::linear, "lm_head", {features, head_weight}, {logits});
+  h.op(OpKind::linear, "lm_head", {features, head_weight}, {logits}).attributes = ops::LinearAttributes{};
   const TensorId losses = h.statistic("losses"), logits_lse = h.statistic("logits_lse"),
                  entropies = h.statistic("entropies"), correct = h.statistic("correct");
   h.op(OpKind::cross_entropy, "cross_entropy", {logits, g.host(Use::targets), g.host(Use::scalars)},
-       {losses, logits_lse, entropies, correct});
+       {losses, logits_lse, entropies, correct})
+      .attributes = ops::CrossEntropyAttributes{};
   h.op(OpKind::loss_sum, "loss_sum", {losses, logits_lse, entropies, correct, g.host(Use::scalars)},
        {g.host(Use::results)});
 

@@ -19,7 +19,7 @@ namespace {
 /// qkv -> out, lse
 void signature(const Operands& o) {
   o.count(1, 2);
-  const Heads& heads = o.op.heads;
+  const Heads& heads = o.op.as<AttentionAttributes>().heads;
   o.expect(o.in(0).cols == heads.columns() && o.out(0).cols == heads.query * heads.dim, "packed q, k, v in, heads out");
 }
 
@@ -35,8 +35,10 @@ void gradient(Backward& b, const Op& op) {
   const TensorId qkv = op.inputs[0], dout = b.of(op.outputs[0]);
   const TensorId workspace = b.scratch(op.name + "_workspace");
   b.emit(OpKind::attention_backward, op.name + "_backward", {dout, op.outputs[0], qkv, op.outputs[1]},
-         {b.part(qkv), workspace});
+         {b.part(qkv), workspace}, op.as<AttentionAttributes>());
 }
+
+const Heads& heads_of(const Context& c) { return c.op.as<AttentionAttributes>().heads; }
 
 std::int64_t round_up(std::int64_t n, std::int64_t unit) { return (n + unit - 1) / unit * unit; }
 
@@ -47,15 +49,16 @@ void size_workspace(Graph& graph, const Op& op, const spec::Spec& spec, const Fl
     workspace.cols = workspace.pitch = static_cast<std::int64_t>(choice.workspace_bytes()) / bytes_of(DType::f32, 1);
   } else {
     // templates/cpu/attention_backward*.cpp: fp32 sums of dk and dv of each key head, in whole tiles.
-    workspace.rows = 2 * graph.batch * op.heads.key * round_up(graph.sequence, 64);
-    workspace.cols = workspace.pitch = round_up(op.heads.dim, 32);
+    const Heads& heads = op.as<AttentionAttributes>().heads;
+    workspace.rows = 2 * graph.batch * heads.key * round_up(graph.sequence, 64);
+    workspace.cols = workspace.pitch = round_up(heads.dim, 32);
   }
 }
 
 /// Multiplications and additions of one product of q's or out's shape with k's or v's, causal: half of the square.
 double half_square(const Context& c) {
-  return static_cast<double>(c.graph.batch * c.op.heads.query * c.graph.sequence) *
-         static_cast<double>(c.graph.sequence * c.op.heads.dim);
+  return static_cast<double>(c.graph.batch * heads_of(c).query * c.graph.sequence) *
+         static_cast<double>(c.graph.sequence * heads_of(c).dim);
 }
 
 Instance& batched(Instance& instance, const Context& c) {
@@ -64,9 +67,9 @@ Instance& batched(Instance& instance, const Context& c) {
 
 Instance& shape(Instance& instance, const Context& c, const Tensor& qkv, const Tensor& out) {
   return instance.integer("kSequence", c.graph.sequence, "batch.sequence_length")
-      .integer("kHeads", c.op.heads.query, "model.num_attention_heads")
-      .integer("kKvHeads", c.op.heads.key, "model.num_key_value_heads")
-      .integer("kHeadDim", c.op.heads.dim, "model.head_dim")
+      .integer("kHeads", heads_of(c).query, "model.num_attention_heads")
+      .integer("kKvHeads", heads_of(c).key, "model.num_key_value_heads")
+      .integer("kHeadDim", heads_of(c).dim, "model.head_dim")
       .integer("kPitch", qkv.pitch, kHeadCounts)
       .integer("kOutPitch", out.pitch, kHeadCounts);
 }
@@ -77,7 +80,7 @@ enum class Pass { forward, backward_queries, backward_keys };
 /// products of warpgroups a block has 64. A head wider than 128 leaves room in shared memory for two warps, and in
 /// registers for half of the columns of dq, or a quarter of those of dk and dv.
 Work portable(const Context& c, Pass pass, const Tensor& qkv, const Tensor& out, std::vector<Argument> arguments) {
-  const auto [query, key, dim] = c.op.heads;
+  const auto [query, key, dim] = heads_of(c);
   const std::int64_t batch = c.graph.batch, sequence = c.graph.sequence;
   const bool forward = pass == Pass::forward, keys = pass == Pass::backward_keys, wide = dim > 128;
   const bool warpgroups = attention_in_warpgroups(c.spec, dim);
@@ -108,12 +111,12 @@ Work portable(const Context& c, Pass pass, const Tensor& qkv, const Tensor& out,
 
 /// Of an audit on a GPU: a warp a query.
 Work in_fp32(const Context& c, const Tensor& qkv, const Tensor& out) {
-  const std::int64_t rows = c.graph.tokens() * c.op.heads.query;
+  const std::int64_t rows = c.graph.tokens() * heads_of(c).query;
   Instance instance = Instance::of_target(c, "attention_forward_rows");
   return shape(batched(instance, c), c, qkv, out)
-      .real("kScale", 1 / std::sqrt(static_cast<double>(c.op.heads.dim)), "model.head_dim")
+      .real("kScale", 1 / std::sqrt(static_cast<double>(heads_of(c).dim)), "model.head_dim")
       .costs(c.bytes(qkv) + c.bytes(out) + c.bytes(c.out(1)), 2 * half_square(c))
-      .rows(rows, c.op.heads.dim, qkv.dtype, all_operands(c.op));
+      .rows(rows, heads_of(c).dim, qkv.dtype, all_operands(c.op));
 }
 
 Work on_cpu(const Context& c, std::string name, int passes, double products, const Tensor& qkv, const Tensor& out,
@@ -123,9 +126,9 @@ Work on_cpu(const Context& c, std::string name, int passes, double products, con
   if (!tiles) instance.element(qkv.dtype);  // tiles are bf16
   return shape(batched(instance, c), c, qkv, out)
       .costs(passes * (c.bytes(qkv) + c.bytes(out)) + c.bytes(lse), products * half_square(c))
-      .rows(c.graph.batch * c.op.heads.key, c.op.heads.dim, qkv.dtype, all_operands(c.op),
+      .rows(c.graph.batch * heads_of(c).key, heads_of(c).dim, qkv.dtype, all_operands(c.op),
             fmt::format("{} sequences of {} tokens, {} query and {} key heads of {}", c.graph.batch, c.graph.sequence,
-                        c.op.heads.query, c.op.heads.key, c.op.heads.dim));
+                        heads_of(c).query, heads_of(c).key, heads_of(c).dim));
 }
 
 /// Each operand once; the workspace does not count.
@@ -164,6 +167,10 @@ std::vector<Work> backward_work(const Context& c) {
 }
 
 }  // namespace
+
+std::string AttentionAttributes::text() const {
+  return heads.text() + (window ? fmt::format(" window {}", window) : "");
+}
 
 bool has_tiles(const spec::Spec& spec) {
   return spec.target.kind == spec::TargetKind::cpu && !spec.target.arch.empty() &&

@@ -1,11 +1,23 @@
-// Which kernels attention and the CPU's products have.
+// Declares the attributes of attention and of its backward op, and which kernels attention and the CPU's products have.
 #pragma once
 
 #include <cstdint>
+#include <string>
 
-#include "spec/spec.h"
+#include "compiler/ops/heads.h"
+#include "program/dtype.h"
+
+namespace llmc::spec {
+struct Spec;
+}
 
 namespace llmc::ops {
+
+struct AttentionAttributes {
+  Heads heads = {};
+  int window = 0;  // keys that a query sees, itself the last; 0: all up to it
+  std::string text() const;
+};
 
 /// Whether the CPU has AMX's tiles by its arch. "native" has none before a compilation makes it this machine's name.
 bool has_tiles(const spec::Spec& spec);

@@ -52,16 +52,18 @@ bool is_hopper(const std::string& arch) { return std::stoi(arch) / 10 == 9; }
 AttentionShape attention_shape(const Graph& graph, const spec::Spec& spec) {
   for (const Region& region : graph.regions)
     for (const Op& op : region.ops)
-      if (op.kind == OpKind::attention)
+      if (op.kind == OpKind::attention) {
+        const auto& [heads, window] = op.as<AttentionAttributes>();
         return {graph.batch,
                 graph.sequence,
-                op.heads.query,
-                op.heads.key,
-                op.heads.dim,
+                heads.query,
+                heads.key,
+                heads.dim,
                 graph.at(op.inputs[0]).pitch,
                 graph.at(op.outputs[0]).pitch,
                 spec.deterministic,
-                op.window};
+                window};
+      }
   throw Failure(Exit::internal, "the graph has no attention");
 }
 

@@ -55,15 +55,15 @@ bool Backward::is_written(TensorId tensor) const {
   return std::find(written_.begin(), written_.end(), tensor) != written_.end();
 }
 
-void Backward::emit(OpKind kind, const std::string& name, std::vector<TensorId> inputs, std::vector<TensorId> outputs) {
+void Backward::emit(OpKind kind, const std::string& name, std::vector<TensorId> inputs, std::vector<TensorId> outputs,
+                    const Attributes& attributes) {
   written_.insert(written_.end(), outputs.begin(), outputs.end());
   region_.ops.push_back({.kind = kind,
                          .name = name,
                          .inputs = std::move(inputs),
                          .outputs = std::move(outputs),
-                         .of = forward_->id,
-                         .heads = forward_->heads,
-                         .window = forward_->window});
+                         .attributes = attributes,
+                         .of = forward_->id});
 }
 
 TensorId Backward::scratch(const std::string& name) {

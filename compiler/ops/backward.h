@@ -29,8 +29,9 @@ class Backward {
   TensorId of_parameter(TensorId parameter) const { return graph_.at(parameter).partner; }
   /// Whether an op before this one writes the tensor.
   bool is_written(TensorId tensor) const;
-  /// Appends an op; its heads and window are those of the forward op.
-  void emit(OpKind kind, const std::string& name, std::vector<TensorId> inputs, std::vector<TensorId> outputs);
+  /// Appends an op.
+  void emit(OpKind kind, const std::string& name, std::vector<TensorId> inputs, std::vector<TensorId> outputs,
+            const Attributes& attributes = {});
   TensorId scratch(const std::string& name);
   TensorId host(Use use) const { return graph_.host(use); }
 

@@ -1,5 +1,7 @@
 // cross_entropy: loss[t] = log(sum(exp(logits[t]))) - logits[t][target[t]]; it writes the gradient over the logits. Of
 // each row also its log-sum-exp, the entropy of its softmax, and whether its target has the largest logit.
+#include "compiler/ops/cross_entropy.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -37,7 +39,8 @@ bool has_clusters(const std::vector<std::string>& archs) {
 std::vector<Work> work(const Context& c) {
   const Tensor& logits = c.in(0);
   const std::int64_t rows = c.rows(logits);
-  const bool clusters = c.cuda() && has_clusters(c.spec.target.arch), gradient = c.op.gradient;
+  const bool clusters = c.cuda() && has_clusters(c.spec.target.arch),
+             gradient = c.op.as<CrossEntropyAttributes>().gradient;
   const LaunchShape shape = (clusters ? cluster_shape : launch_shape)(rows, logits.cols, logits.dtype);
   // A row that does not stay is read for its sum and for its gradient.
   const bool once = !c.cuda() || stays_in_registers(shape, logits.cols, logits.dtype);
@@ -57,6 +60,8 @@ std::vector<Work> work(const Context& c) {
 }
 
 }  // namespace
+
+std::string CrossEntropyAttributes::text() const { return flags_text({{"gradient", gradient}}); }
 
 constexpr Row kCrossEntropy = ForwardRow{.signature = signature,
                                          .exact = output(0) | output(1) | output(2) | output(3),

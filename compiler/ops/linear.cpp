@@ -1,11 +1,12 @@
 // linear: y = x W^T (+ bias) (+ residual), a matrix product; and the two products of its backward pass.
-#include "math/tiles/linear.h"
+#include "compiler/ops/linear.h"
 
 #include <fmt/format.h>
 
 #include "compiler/ops/attention.h"
 #include "compiler/ops/backward.h"
 #include "compiler/ops/rows.h"
+#include "math/tiles/linear.h"
 #include "math/tiles/weight_gradient.h"
 
 namespace llmc::ops {
@@ -17,11 +18,12 @@ void product_shape(const Operands& o, std::int64_t m, std::int64_t n, const Tens
 
 /// x, weight, [bias], [residual] -> y
 void signature(const Operands& o) {
-  o.count(2 + o.op.bias + o.op.residual, 1);
+  const auto [bias, residual] = o.op.as<LinearAttributes>();
+  o.count(2 + bias + residual, 1);
   o.expect(o.in(0).cols == o.in(1).cols, "x and weight differ in width");
   product_shape(o, o.rows(o.in(0)), o.in(1).rows, o.out(0));
-  if (o.op.bias) o.expect(o.in(2).cols == o.in(1).rows, "one bias a row of the weight");
-  if (o.op.residual) {
+  if (bias) o.expect(o.in(2).cols == o.in(1).rows, "one bias a row of the weight");
+  if (residual) {
     const Tensor& c = o.graph.at(o.op.inputs.back());
     o.same_shape(c, o.out(0));
     o.expect(c.dtype == o.out(0).dtype, "%{} and %{} differ in dtype", c.name, o.out(0).name);
@@ -50,11 +52,14 @@ DType weight_type(const Operands& o, std::size_t i) { return i == 1 ? o.in(0).dt
 void gradient(Backward& b, const Op& op) {
   const TensorId x = op.inputs[0], weight = op.inputs[1], dy = b.of(op.outputs[0]);
   b.emit(OpKind::linear_wgrad, op.name + "_wgrad", {dy, x}, {b.of_parameter(weight)});
-  if (op.bias) b.emit(OpKind::column_sum, op.name + "_bgrad", {dy}, {b.of_parameter(op.inputs[2])});
+  if (op.as<LinearAttributes>().bias)
+    b.emit(OpKind::column_sum, op.name + "_bgrad", {dy}, {b.of_parameter(op.inputs[2])});
   b.emit(OpKind::linear_dgrad, op.name + "_dgrad", {dy, weight}, {b.part(x)});
 }
 
-std::int64_t stream_elements(const Operands& o) { return o.op.residual ? 2 * o.out(0).elements() : 0; }
+std::int64_t stream_elements(const Operands& o) {
+  return o.op.as<LinearAttributes>().residual ? 2 * o.out(0).elements() : 0;
+}
 
 /// The product of a's and b's rows and columns, where `shape` says which are m, n and k and what is transposed.
 Work product(const Context& c, std::string name, GemmShape shape) {
@@ -64,8 +69,6 @@ Work product(const Context& c, std::string name, GemmShape shape) {
   shape.pitch_a = a.pitch;
   shape.pitch_b = b.pitch;
   shape.pitch_d = d.pitch;
-  shape.bias = c.op.bias;
-  shape.residual = c.op.residual;
   shape.tiles = products_in_tiles(c.spec, a.dtype) && (is_linear_product(shape) || is_weight_gradient(shape));
   const double m = static_cast<double>(shape.m), n = static_cast<double>(shape.n), k = static_cast<double>(shape.k);
   Work work{.call = Call::product, .product = {.name = std::move(name), .shape = shape}, .adds = shape.accumulates};
@@ -85,8 +88,14 @@ Work product(const Context& c, std::string name, GemmShape shape) {
 }
 
 std::vector<Work> work(const Context& c) {
+  const auto [bias, residual] = c.op.as<LinearAttributes>();
   return {product(c, c.op.name + "_forward",
-                  {.m = c.rows(c.in(0)), .n = c.in(1).rows, .k = c.in(1).cols, .transpose_b = true})};
+                  {.m = c.rows(c.in(0)),
+                   .n = c.in(1).rows,
+                   .k = c.in(1).cols,
+                   .transpose_b = true,
+                   .bias = bias,
+                   .residual = residual})};
 }
 
 std::vector<Work> dgrad_work(const Context& c) {
@@ -100,6 +109,8 @@ std::vector<Work> wgrad_work(const Context& c) {
 }
 
 }  // namespace
+
+std::string LinearAttributes::text() const { return flags_text({{"bias", bias}, {"residual", residual}}); }
 
 constexpr Row kLinear = ForwardRow{.signature = signature,
                                    .weight_type = weight_type,

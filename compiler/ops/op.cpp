@@ -37,6 +37,15 @@ TensorId over_first_input(const Op& op) { return op.inputs[0]; }
 
 void no_scratch(Graph&, const Op&, const spec::Spec&, const FlatSizes&, const AttentionChoice&) {}
 
+std::string Heads::text() const { return fmt::format("heads {}/{} of {}", query, key, dim); }
+
+std::string flags_text(std::initializer_list<std::pair<const char*, bool>> flags) {
+  std::string text;
+  for (const auto& [name, set] : flags)
+    if (set) text += (text.empty() ? "" : " ") + std::string(name);
+  return text;
+}
+
 std::int64_t off_the_stream(const Operands&) { return 0; }
 
 std::vector<Work> fused_away(const Context& c) {

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <initializer_list>
 #include <map>
 #include <stdexcept>
 #include <string>
@@ -105,6 +106,7 @@ using Signature = void (*)(const Operands&);
 using WeightType = DType (*)(const Operands&, std::size_t i);
 using Gradient = void (*)(Backward&, const Op&);
 using Overwrites = TensorId (*)(const Op&);
+using GiveForward = void (*)(Op&);
 using StreamElements = std::int64_t (*)(const Operands&);
 using ListWork = std::vector<Work> (*)(const Context&);
 
@@ -114,6 +116,9 @@ void no_gradient(Backward&, const Op&);  // throws Failure(internal): the op sta
 TensorId in_a_new_place(const Op&);
 void no_scratch(Graph&, const Op&, const spec::Spec&, const FlatSizes&, const AttentionChoice&);
 std::int64_t off_the_stream(const Operands&);
+
+/// For attributes: "bias residual", the names of those that are set.
+std::string flags_text(std::initializer_list<std::pair<const char*, bool>> flags);
 
 // Members that several rows share.
 TensorId over_first_input(const Op& op);
@@ -137,7 +142,7 @@ struct BackwardRow {
   Stated<Signature> signature;
   WeightType weight_type = reads_fp32;
   Stated<Outputs> exact;
-  bool gives_forward = false;
+  GiveForward give_forward = nullptr;
   int row_sum = kNoSum;
   Overwrites overwrites = in_a_new_place;
   Scratch scratch = no_scratch;
@@ -175,7 +180,7 @@ struct Row {
       : signature(r.signature),
         weight_type(r.weight_type),
         exact(r.exact),
-        gives_forward(r.gives_forward),
+        give_forward(r.give_forward),
         row_sum(r.row_sum),
         overwrites(r.overwrites),
         scratch(r.scratch),
@@ -194,8 +199,9 @@ struct Row {
   bool writes_stream = false;
   /// Emits the ops that compute the gradients of its inputs.
   Gradient gradient = no_gradient;
-  /// Whether the kernel, a backward one, can write the forward op's first output again: it has the inputs at hand.
-  bool gives_forward = false;
+  /// Has the kernel, a backward one with the inputs at hand, write the forward op's first output again, as its last;
+  /// null where it cannot.
+  GiveForward give_forward = nullptr;
   /// The output that is a sum over rows, which split_reductions cuts in two stages.
   int row_sum = kNoSum;
   /// The input that the first output may lie over; kNone where it needs a place of its own.

@@ -1,5 +1,7 @@
 // What an optimizer step does with all parameters at once, chunk by chunk of the flat buffers: the gradient's norm, its
 // clipping, AdamW (Loshchilov and Hutter 2019), and norms for each tensor.
+#include "compiler/ops/optimizer.h"
+
 #include <fmt/format.h>
 
 #include "compiler/ops/instance.h"
@@ -14,7 +16,10 @@ void norm_signature(const Operands& o) { o.count(2, 1); }
 void clip_signature(const Operands& o) { o.count(2, 1); }
 /// results, masters, gradients, chunks, AdamW's scalars, its groups', exp_avg, exp_avg_sq -> [copies],
 /// [partial sums of squares of weights, of updates]
-void adamw_signature(const Operands& o) { o.count(8, o.op.copies + (o.op.norms ? 2 : 0)); }
+void adamw_signature(const Operands& o) {
+  const auto [copies, norms] = o.op.as<AdamwAttributes>();
+  o.count(8, copies + (norms ? 2 : 0));
+}
 /// three partial sums, first_chunk -> norms
 void parameter_norms_signature(const Operands& o) { o.count(4, 1); }
 
@@ -43,18 +48,21 @@ std::vector<Work> clip_work(const Context& c) {
 std::vector<Work> adamw_work(const Context& c) {
   const Op& op = c.op;
   const double elements = static_cast<double>(c.flat.in_buckets);
-  const DType copy = op.copies ? c.out(0).dtype : c.spec.compute;
-  const double copies = op.copies ? static_cast<double>(bytes_of(copy, c.flat.in_buckets)) : 0;
+  const auto [copies, norms] = op.as<AdamwAttributes>();
+  const DType copy = copies ? c.out(0).dtype : c.spec.compute;
+  const double copy_bytes = copies ? static_cast<double>(bytes_of(copy, c.flat.in_buckets)) : 0;
   const auto& in = op.inputs;
-  const auto output = [&](std::size_t i) { return op.norms ? Argument(op.outputs[op.copies + i]) : "nullptr"; };
+  const auto output = [&, first = std::size_t{copies}, norms = norms](std::size_t i) {
+    return norms ? Argument(op.outputs[first + i]) : "nullptr";
+  };
   return {Instance(c, "adamw")
               .element(copy)
-              .flag("kCopy", op.copies, "copy", "precision.compute")
-              .flag("kNorms", op.norms, "norms", "metrics.per_parameter")
+              .flag("kCopy", copies, "copy", "precision.compute")
+              .flag("kNorms", norms, "norms", "metrics.per_parameter")
               .share("kGradientShare", Use::gradients)
               .share("kWeightShare", Use::masters)
-              .costs(28 * elements + copies, 15 * elements)
-              .stream(c.flat, {in[1], in[2], in[6], in[7], op.copies ? Argument(op.outputs[0]) : "nullptr", in[3], "0",
+              .costs(28 * elements + copy_bytes, 15 * elements)
+              .stream(c.flat, {in[1], in[2], in[6], in[7], copies ? Argument(op.outputs[0]) : "nullptr", in[3], "0",
                                "kChunkCount", in[4], in[5], in[0], output(0), output(1)})};
 }
 
@@ -68,6 +76,8 @@ std::vector<Work> parameter_norms_work(const Context& c) {
 }
 
 }  // namespace
+
+std::string AdamwAttributes::text() const { return flags_text({{"copies", copies}, {"norms", norms}}); }
 
 constexpr Row kGradientNorm = StepRow{.signature = norm_signature, .scratch = sum_a_chunk, .work = norm_work};
 

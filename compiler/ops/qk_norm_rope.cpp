@@ -1,6 +1,8 @@
 // qk_norm_rope: RMSNorm over each head of q and k, one weight for q's heads and one for k's, then RoPE (Qwen 3: Yang et
 // al. 2025). One kernel, so that q and k are read and written once. It needs the projection again in the backward pass,
 // so its result is a tensor of its own, v's heads copied along.
+#include "compiler/ops/qk_norm_rope.h"
+
 #include <fmt/format.h>
 
 #include "compiler/ops/backward.h"
@@ -12,8 +14,8 @@ namespace {
 
 std::int64_t normed(const Heads& heads) { return heads.query + heads.key; }
 
-void expect_heads(const Operands& o, const Tensor& qkv, const Tensor& weight, const Tensor& table, const Tensor& rstd) {
-  const Heads& heads = o.op.heads;
+void expect_heads(const Operands& o, const Heads& heads, const Tensor& qkv, const Tensor& weight, const Tensor& table,
+                  const Tensor& rstd) {
   o.expect(qkv.cols == heads.columns() && table.cols == heads.dim, "rows of q, k, v heads and a table of one head");
   o.expect(weight.halves == 2 && weight.cols >= 2 * heads.dim, "a weight of q's heads and one of k's");
   o.expect(rstd.rows == qkv.rows && rstd.cols == normed(heads), "one rstd for each head of q and k");
@@ -23,7 +25,7 @@ void expect_heads(const Operands& o, const Tensor& qkv, const Tensor& weight, co
 void signature(const Operands& o) {
   o.count(3, 2);
   o.same_shape(o.in(0), o.out(0));
-  expect_heads(o, o.in(0), o.in(1), o.in(2), o.out(1));
+  expect_heads(o, o.op.as<QkNormRopeAttributes>().heads, o.in(0), o.in(1), o.in(2), o.out(1));
 }
 
 /// dy, qkv, weight, table, rstd -> dqkv, dweight
@@ -31,7 +33,7 @@ void backward_signature(const Operands& o) {
   o.count(5, 2);
   o.same_shape(o.in(0), o.in(1));
   o.same_shape(o.in(1), o.out(0));
-  expect_heads(o, o.in(1), o.in(2), o.in(3), o.in(4));
+  expect_heads(o, o.op.as<QkNormRopeBackwardAttributes>().heads, o.in(1), o.in(2), o.in(3), o.in(4));
 }
 
 /// The rotation by minus the angle, then RMSNorm's: with d turned back, dx = rstd * (w d - x rstd^2 mean(w d x)),
@@ -39,55 +41,61 @@ void backward_signature(const Operands& o) {
 void gradient(Backward& b, const Op& op) {
   const TensorId qkv = op.inputs[0], weight = op.inputs[1], dy = b.of(op.outputs[0]);
   b.emit(OpKind::qk_norm_rope_backward, op.name + "_backward", {dy, qkv, weight, op.inputs[2], op.outputs[1]},
-         {b.part(qkv), b.of_parameter(weight)});
+         {b.part(qkv), b.of_parameter(weight)}, QkNormRopeBackwardAttributes{op.as<QkNormRopeAttributes>().heads});
 }
 
 /// Both are of this op's params; `qkv` is read and written by row, `weight` has q's and k's.
-Instance& shape(Instance& instance, const Context& c, const Tensor& qkv, const Tensor& weight) {
+Instance& shape(Instance& instance, const Context& c, const Heads& heads, const Tensor& qkv, const Tensor& weight) {
   return instance.element(qkv.dtype)
       .integer("kRows", qkv.rows, kTokens)
       .integer("kSequence", c.graph.sequence, "batch.sequence_length")
-      .integer("kHeads", c.op.heads.query, "model.num_attention_heads")
-      .integer("kKvHeads", c.op.heads.key, "model.num_key_value_heads")
-      .integer("kHeadDim", c.op.heads.dim, "model.head_dim")
+      .integer("kHeads", heads.query, "model.num_attention_heads")
+      .integer("kKvHeads", heads.key, "model.num_key_value_heads")
+      .integer("kHeadDim", heads.dim, "model.head_dim")
       .integer("kPitch", qkv.pitch, kHeadCounts)
       .integer("kWeightPitch", weight.cols / weight.halves, "model.head_dim");
 }
 
 /// A block of threads has `blocks` of rows, whose heads its groups of lanes share.
-LaunchShape by_head(const Context& c, std::int64_t blocks, DType dtype) {
-  LaunchShape shape = short_shape(blocks, c.op.heads.dim / 2, dtype);
+LaunchShape by_head(const Heads& heads, std::int64_t blocks, DType dtype) {
+  LaunchShape shape = short_shape(blocks, heads.dim / 2, dtype);
   shape.blocks = blocks;
   return shape;
 }
 
 std::vector<Work> work(const Context& c) {
   const Tensor &qkv = c.in(0), &weight = c.in(1);
-  const double turned = static_cast<double>(qkv.rows * normed(c.op.heads) * c.op.heads.dim);
+  const auto& [heads, eps] = c.op.as<QkNormRopeAttributes>();
+  const double turned = static_cast<double>(qkv.rows * normed(heads) * heads.dim);
   Instance instance(c, "qk_norm_rope");
-  return {shape(instance, c, qkv, weight)
-              .real("kEps", c.op.eps, "model.rms_norm_eps")
+  return {shape(instance, c, heads, qkv, weight)
+              .real("kEps", eps, "model.rms_norm_eps")
               .costs(2 * c.bytes(qkv) + c.bytes(weight) + c.bytes(c.in(2)) + c.bytes(c.out(1)), 7 * turned)
-              .shaped(by_head(c, qkv.rows, qkv.dtype), fmt::format("{} rows of {} heads", qkv.rows, normed(c.op.heads)),
+              .shaped(by_head(heads, qkv.rows, qkv.dtype), fmt::format("{} rows of {} heads", qkv.rows, normed(heads)),
                       all_operands(c.op))};
 }
 
 std::vector<Work> backward_work(const Context& c) {
   const Tensor &qkv = c.in(1), &weight = c.in(2), &partial = c.out(1);
-  const std::int64_t turned = qkv.rows * normed(c.op.heads) * c.op.heads.dim;
+  const Heads& heads = c.op.as<QkNormRopeBackwardAttributes>().heads;
+  const std::int64_t turned = qkv.rows * normed(heads) * heads.dim;
   Instance instance(c, "qk_norm_rope_backward");
   return {
-      shape(instance, c, qkv, weight)
+      shape(instance, c, heads, qkv, weight)
           .integer("kBlocks", partial.rows, kTokens)
           .costs(3 * static_cast<double>(bytes_of(qkv.dtype, turned)) + c.bytes(weight) + c.bytes(c.in(3)) +
                      c.bytes(c.in(4)) + c.bytes(partial),
                  13 * static_cast<double>(turned))
-          .shaped(by_head(c, 2 * partial.rows, qkv.dtype),
-                  fmt::format("{} rows of {} heads in {} blocks", qkv.rows, normed(c.op.heads), partial.rows),
+          .shaped(by_head(heads, 2 * partial.rows, qkv.dtype),
+                  fmt::format("{} rows of {} heads in {} blocks", qkv.rows, normed(heads), partial.rows),
                   {c.op.inputs[0], c.op.inputs[1], c.op.inputs[2], c.op.inputs[3], c.op.inputs[4], c.op.outputs[1]})};
 }
 
 }  // namespace
+
+std::string QkNormRopeAttributes::text() const { return fmt::format("{} eps {}", heads.text(), eps); }
+
+std::string QkNormRopeBackwardAttributes::text() const { return heads.text(); }
 
 constexpr Row kQkNormRope = ForwardRow{.signature = signature, .exact = output(1), .gradient = gradient, .work = work};
 

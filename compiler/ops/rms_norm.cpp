@@ -1,4 +1,6 @@
 // rms_norm: y = x * rstd * weight, rstd = 1 / sqrt(mean(x^2) + eps) (Zhang and Sennrich 2019).
+#include "compiler/ops/rms_norm.h"
+
 #include <fmt/format.h>
 
 #include "compiler/ops/backward.h"
@@ -17,7 +19,8 @@ void signature(const Operands& o) {
 
 /// dy, x, weight, rstd, [dresidual] -> dx, dweight, [y]
 void backward_signature(const Operands& o) {
-  o.count(4 + o.op.residual, 2 + o.op.recompute);
+  const auto [residual, recompute] = o.op.as<RmsNormBackwardAttributes>();
+  o.count(4 + residual, 2 + recompute);
   o.same_shape(o.in(0), o.in(1));
   o.same_shape(o.in(1), o.out(0));
 }
@@ -26,11 +29,15 @@ void backward_signature(const Operands& o) {
 void gradient(Backward& b, const Op& op) {
   const TensorId x = op.inputs[0], weight = op.inputs[1], dy = b.of(op.outputs[0]);
   b.emit(OpKind::rms_norm_backward, op.name + "_backward", {dy, x, weight, op.outputs[1]},
-         {b.part(x), b.of_parameter(weight)});
+         {b.part(x), b.of_parameter(weight)}, RmsNormBackwardAttributes{});
 }
 
 /// The gradient of the residual stream is one buffer from the loss down to the embedding.
-TensorId over_the_residual(const Op& op) { return op.residual ? op.inputs.back() : kNone; }
+TensorId over_the_residual(const Op& op) {
+  return op.as<RmsNormBackwardAttributes>().residual ? op.inputs.back() : kNone;
+}
+
+void give_forward(Op& op) { op.as<RmsNormBackwardAttributes>().recompute = true; }
 
 std::int64_t stream_elements(const Operands& o) { return o.in(0).elements(); }
 std::int64_t backward_stream_elements(const Operands& o) { return o.in(1).elements(); }
@@ -41,7 +48,7 @@ std::vector<Work> work(const Context& c) {
               .element(c.out(0).dtype)
               .element(x.dtype, "Residual", kStreamType)
               .matrix(x, x.rows)
-              .real("kEps", c.op.eps, "model.rms_norm_eps")
+              .real("kEps", c.op.as<RmsNormAttributes>().eps, "model.rms_norm_eps")
               .costs(c.bytes(x) + c.bytes(c.in(1)) + c.bytes(c.out(0)) + c.bytes(c.out(1)), 4.0 * x.rows * x.cols)
               .rows(x.rows, x.cols, x.dtype, all_operands(c.op))};
 }
@@ -49,31 +56,38 @@ std::vector<Work> work(const Context& c) {
 std::vector<Work> backward_work(const Context& c) {
   const Op& op = c.op;
   const Tensor &dy = c.in(0), &partial = c.out(1);
-  const double passes = 2 + op.residual + op.recompute;  // dy, dx, and the flags' extra one
+  const auto [residual, recompute] = op.as<RmsNormBackwardAttributes>();
+  const double passes = 2 + residual + recompute;  // dy, dx, and the flags' extra one
   return {Instance(c, "rms_norm_backward")
               .element(dy.dtype)
               .element(c.in(1).dtype, "Residual", kStreamType)
               .matrix(dy, dy.rows)
               .integer("kBlocks", partial.rows, kTokens)
-              .flag("kResidual", op.residual, "residual", "model")
-              .flag("kRecompute", op.recompute, "recompute", "memory.recompute")
+              .flag("kResidual", residual, "residual", "model")
+              .flag("kRecompute", recompute, "recompute", "memory.recompute")
               .costs(passes * c.bytes(dy) + c.bytes(c.in(1)) + c.bytes(partial) + c.bytes(c.in(2)) + c.bytes(c.in(3)),
                      10.0 * dy.rows * dy.cols)
               .shaped(resident_shape(partial.rows, dy.cols),
                       fmt::format("{} rows of {} in {} blocks", dy.rows, dy.cols, partial.rows),
                       {op.inputs[0], op.inputs[1], op.inputs[2], op.inputs[3],
-                       op.residual ? Argument(op.inputs.back()) : "nullptr", op.outputs[0], op.outputs[1],
-                       op.recompute ? Argument(op.outputs.back()) : "nullptr"})};
+                       residual ? Argument(op.inputs.back()) : "nullptr", op.outputs[0], op.outputs[1],
+                       recompute ? Argument(op.outputs.back()) : "nullptr"})};
 }
 
 }  // namespace
+
+std::string RmsNormAttributes::text() const { return fmt::format("eps {}", eps); }
+
+std::string RmsNormBackwardAttributes::text() const {
+  return flags_text({{"residual", residual}, {"recompute", recompute}});
+}
 
 constexpr Row kRmsNorm = ForwardRow{
     .signature = signature, .exact = output(1), .gradient = gradient, .stream_elements = stream_elements, .work = work};
 
 constexpr Row kRmsNormBackward = BackwardRow{.signature = backward_signature,
                                              .exact = kNoOutputs,
-                                             .gives_forward = true,
+                                             .give_forward = give_forward,
                                              .row_sum = 1,
                                              .overwrites = over_the_residual,
                                              .stream_elements = backward_stream_elements,

@@ -1,4 +1,6 @@
 // rope: turns pairs of elements of the heads of q and k by their position's angle (Su et al. 2021).
+#include "compiler/ops/rope.h"
+
 #include "compiler/ops/backward.h"
 #include "compiler/ops/instance.h"
 #include "compiler/ops/rows.h"
@@ -10,19 +12,22 @@ namespace {
 void signature(const Operands& o) {
   o.count(2, 1);
   o.same_shape(o.in(0), o.out(0));
-  o.expect(o.in(0).cols == o.op.heads.columns() && o.in(1).cols == o.op.heads.dim,
+  const Heads& heads = o.op.as<RopeAttributes>().heads;
+  o.expect(o.in(0).cols == heads.columns() && o.in(1).cols == heads.dim,
            "rows of q, k, v heads and a table of one head");
 }
 
 /// A rotation: its gradient is the rotation by minus the angle.
 void gradient(Backward& b, const Op& op) {
   const TensorId dy = b.of(op.outputs[0]);
-  b.emit(OpKind::rope_backward, op.name + "_backward", {dy, op.inputs[1]}, {b.part(op.inputs[0])});
+  b.emit(OpKind::rope_backward, op.name + "_backward", {dy, op.inputs[1]}, {b.part(op.inputs[0])},
+         op.as<RopeAttributes>());
 }
 
 std::vector<Work> work(const Context& c) {
   const Tensor& qkv = c.in(0);
-  const std::int64_t heads = c.op.heads.query + c.op.heads.key, dim = c.op.heads.dim;
+  const auto [query, key, dim] = c.op.as<RopeAttributes>().heads;
+  const std::int64_t heads = query + key;
   const std::int64_t turned = qkv.rows * heads * dim;
   return {Instance(c, "rope")
               .element(qkv.dtype)
@@ -38,6 +43,8 @@ std::vector<Work> work(const Context& c) {
 }
 
 }  // namespace
+
+std::string RopeAttributes::text() const { return heads.text(); }
 
 constexpr Row kRope = ForwardRow{
     .signature = signature, .exact = kNoOutputs, .gradient = gradient, .overwrites = over_first_input, .work = work};

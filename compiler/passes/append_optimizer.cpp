@@ -33,10 +33,10 @@ Graph append_optimizer(Graph graph, const spec::Spec& spec) {
   Op update{.kind = OpKind::adamw,
             .name = "adamw",
             .inputs = {results, masters, gradients, chunks, adamw, groups, exp_avg, exp_avg_sq},
-            .norms = spec.metrics.per_parameter};
-  if (update.norms) update.outputs = {partial("weight_partial"), partial("update_partial")};
+            .attributes = ops::AdamwAttributes{.norms = spec.metrics.per_parameter}};
+  if (spec.metrics.per_parameter) update.outputs = {partial("weight_partial"), partial("update_partial")};
   region.ops.push_back(update);
-  if (update.norms) {
+  if (spec.metrics.per_parameter) {
     const TensorId first_chunk = graph.add({.name = "first_chunk",
                                             .dtype = DType::i32,
                                             .rows = 1,

@@ -30,7 +30,7 @@ Graph chunk_loss(Graph graph, const Choice& choice) {
   Op wgrad = take(backward, OpKind::linear_wgrad), dgrad = take(backward, OpKind::linear_dgrad);
 
   // The scale 1/targets is known before the step, so the gradient can overwrite the logits at once.
-  loss.gradient = true;
+  loss.as<ops::CrossEntropyAttributes>().gradient = true;
   const TensorId dlogits = logits.outputs[0];
   wgrad.inputs[0] = dgrad.inputs[0] = dlogits;
 

@@ -21,8 +21,9 @@ Op* producer(Region& region, TensorId id) {
   return nullptr;
 }
 
-/// Folds every add whose operand `kind` writes into that op's residual input.
-Graph fuse_add_into(Graph graph, OpKind kind) {
+/// Folds every add whose operand an op with attributes T writes into that op's residual input.
+template <class T>
+Graph fuse_add_into(Graph graph) {
   for (Region& region : graph.regions) {
     for (std::size_t i = 0; i < region.ops.size();) {
       const Op add = region.ops[i];
@@ -31,9 +32,10 @@ Graph fuse_add_into(Graph graph, OpKind kind) {
         for (int operand : {1, 0}) {
           Op* source = producer(region, add.inputs[static_cast<std::size_t>(operand)]);
           const TensorId other = add.inputs[static_cast<std::size_t>(1 - operand)];
-          if (!source || source->kind != kind || source->residual || !used_once(region, source->outputs[0])) continue;
+          auto* attributes = source ? std::get_if<T>(&source->attributes) : nullptr;
+          if (!attributes || attributes->residual || !used_once(region, source->outputs[0])) continue;
           source->inputs.push_back(other);
-          source->residual = true;
+          attributes->residual = true;
           source->outputs[0] = add.outputs[0];
           fused = true;
           break;
@@ -50,10 +52,10 @@ Graph fuse_add_into(Graph graph, OpKind kind) {
 
 }  // namespace
 
-Graph fuse_residual(Graph graph, const spec::Spec&) { return fuse_add_into(std::move(graph), OpKind::linear); }
+Graph fuse_residual(Graph graph, const spec::Spec&) { return fuse_add_into<ops::LinearAttributes>(std::move(graph)); }
 
 Graph fuse_gradient_sum(Graph graph, const spec::Spec&) {
-  return fuse_add_into(std::move(graph), OpKind::rms_norm_backward);
+  return fuse_add_into<ops::RmsNormBackwardAttributes>(std::move(graph));
 }
 
 }  // namespace llmc::passes

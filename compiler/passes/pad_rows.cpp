@@ -30,7 +30,7 @@ Graph pad_rows(Graph graph, const spec::Spec& spec) {
         for (TensorId id : {parameter, graph.at(parameter).partner}) graph.at(id).*extent = columns;
       };
       widen(op.inputs[1], &Tensor::rows);
-      if (op.bias) widen(op.inputs[2], &Tensor::cols);
+      if (op.as<ops::LinearAttributes>().bias) widen(op.inputs[2], &Tensor::cols);
     }
 
   for (Tensor& t : graph.tensors) {

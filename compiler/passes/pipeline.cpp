@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "compiler/graph/llama.h"
+#include "compiler/ops/graph_text.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/verify.h"
 #include "error.h"
@@ -74,7 +75,7 @@ std::vector<Dump> dumps(const spec::Spec& spec, const Choice& choice) {
   std::string before;
   run_passes(spec, choice, [&](int number, const char* name, const Graph& graph) {
     verify(graph, name);
-    std::string text = graph::to_text(graph);
+    std::string text = ops::to_text(graph);
     if (text != before) result.push_back({fmt::format("{:02}-{}.txt", number, name), text});
     before = std::move(text);
   });

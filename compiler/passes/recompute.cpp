@@ -29,7 +29,7 @@ class Rewriter {
       for (TensorId input : op.inputs) ensure(input);
       const TensorId wanted = byproduct(op);
       if (wanted != kNone && is_wanted(wanted)) {
-        copy.recompute = true;
+        ops::row_of(op.kind).give_forward(copy);
         copy.outputs.push_back(wanted);
         available_.insert(graph_.storage(wanted));
       }
@@ -51,7 +51,7 @@ class Rewriter {
 
   /// What a backward kernel can write besides its gradient, for free: it has the inputs at hand.
   TensorId byproduct(const Op& op) const {
-    if (ops::row_of(op.kind).gives_forward)
+    if (ops::row_of(op.kind).give_forward)
       for (const Op& forward : forward_.ops)
         if (op.of == forward.id) return forward.outputs[0];
     return kNone;

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "compiler/ops/graph_text.h"
 #include "compiler/ops/op.h"
 #include "error.h"
 
@@ -27,7 +28,7 @@ class Verifier {
 
  private:
   [[noreturn]] void fail(const std::string& what) const {
-    const std::string at = op_ ? fmt::format(", region {}, op `{}`", region_->name, to_text(g_, *op_)) : "";
+    const std::string at = op_ ? fmt::format(", region {}, op `{}`", region_->name, ops::to_text(g_, *op_)) : "";
     throw Failure(Exit::internal, fmt::format("graph is malformed after pass {}{}: {}", pass_, at, what));
   }
 
@@ -42,6 +43,8 @@ class Verifier {
         ops::row_of(op.kind).signature(ops::Operands{g_, region, op});
       } catch (const ops::Malformed& malformed) {
         fail(malformed.what());
+      } catch (const Failure& refused) {
+        fail(refused.what());
       }
       for (TensorId id : op.inputs) {
         const Tensor& t = g_.at(id);
@@ -60,7 +63,6 @@ class Verifier {
         if (t.role == Role::gradient) touched_.insert(id);
         holder[g_.storage(id)] = id;
       }
-      if (op.gradient) holder[g_.storage(op.inputs[0])] = op.inputs[0];
     }
     op_ = nullptr;
     for (const auto& [buffer, tensor] : holder) {

@@ -53,7 +53,8 @@ PieceWork work_of(const Plan& plan, StepPiece piece) {
   for (const Launch* launch : launches_of(plan, piece)) add(*launch);
   if (piece == StepPiece::kernels || work.launches == 0) return work;
   const Launch& first = *launches_of(plan, piece).front();
-  const Heads& heads = plan.graph.regions[first.region_index].ops[first.op_index].heads;
+  const Op& op = plan.graph.regions[first.region_index].ops[first.op_index];
+  const ops::Heads& heads = op.as<ops::AttentionAttributes>().heads;
   const double products = piece == StepPiece::attention_forward ? 2 : 5;
   work.flops = products * static_cast<double>(plan.graph.batch * heads.query * heads.dim) *
                static_cast<double>(plan.graph.sequence) * static_cast<double>(plan.graph.sequence);

@@ -164,9 +164,10 @@ class Pricing {
   /// A score's time is a line in head_dim: products grow with it, the exponential does not.
   Price attention(bool backward) {
     const graph::Op& op = plan_.graph.regions[launch_.region_index].ops[launch_.op_index];
-    const auto dim = static_cast<double>(op.heads.dim);
+    const ops::Heads& heads = op.as<ops::AttentionAttributes>().heads;
+    const auto dim = static_cast<double>(heads.dim);
     const double products = backward ? 5 : 2;
-    const double scores = static_cast<double>(plan_.graph.batch * op.heads.query) *
+    const double scores = static_cast<double>(plan_.graph.batch * heads.query) *
                           causal_scores(device_.kind, static_cast<double>(plan_.graph.sequence));
     const DType type = plan_.spec.compute;
     const double at_64 =

@@ -168,8 +168,11 @@ FAULTS = [
           "test_spec Load.FingerprintIsOfWhatIsCompiledIn"),
     fault("overlong_utf8", "code_point_length", "if (first == 0xe0 && byte(1) < 0xa0) return 0;", "", "test_spec Utf8.StrictForms"),
     # graph
-    fault("biases_have_no_gradient", "gradient", "if (op.bias) b.emit(OpKind::column_sum,", "if (op.residual) b.emit(OpKind::column_sum,",
+    fault("biases_have_no_gradient", "gradient", "if (op.as<LinearAttributes>().bias)",
+          "if (op.as<LinearAttributes>().residual)",
           "test_graph Gradients.*"),
+    fault("attributes_of_another_kind_are_taken", "Verifier::check_region", "fail(refused.what());", "(void)refused;",
+          "test_graph Verify.FindsEveryKindOfDamage"),
     fault("tied_gradient_is_zeroed", "gradient", "if (!b.is_written(dtable))", "if (b.is_written(dtable))",
           "test_graph Gradients.ATiedTableGetsBothGradients"),
     fault("audit_of_narrow_logits", "wide_product", "wide.dtype = DType::f32;", "", "test_graph Passes.AnAuditHasLogitsInFp32"),

@@ -44,7 +44,7 @@ double attention_noise(DType type) { return type == DType::bf16 ? 4 * kBf16 : 64
 
 void attention(Run& run) {
   const Matrix &qkv = run.in(0), &out = run.out(0), &lse = run.out(1);
-  const auto [query, key, dim] = run.op.heads;
+  const auto [query, key, dim] = run.op.as<ops::AttentionAttributes>().heads;
   const std::int64_t sequence = run.graph.sequence, batch = run.graph.batch;
   const double factor = 1 / std::sqrt(static_cast<double>(dim));
   const bool narrow = run.input_type(0) == DType::bf16;
@@ -86,7 +86,7 @@ void attention(Run& run) {
 /// dk = ds^T q / sqrt(dim) (Dao et al. 2022, appendix B).
 void attention_backward(Run& run) {
   const Matrix &dout = run.in(0), &out = run.in(1), &qkv = run.in(2), &lse = run.in(3), &dqkv = run.out(0);
-  const auto [query, key, dim] = run.op.heads;
+  const auto [query, key, dim] = run.op.as<ops::AttentionAttributes>().heads;
   const std::int64_t sequence = run.graph.sequence, batch = run.graph.batch, all = query + 2 * key;
   const double factor = 1 / std::sqrt(static_cast<double>(dim));
   const bool narrow = run.input_type(2) == DType::bf16;

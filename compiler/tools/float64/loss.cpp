@@ -60,7 +60,7 @@ void cross_entropy(Run& run) {
           1 + std::abs(s.highest) + std::abs(logit) + std::log(s.total) + std::abs(s.weighted / s.total);
     // The largest probability of the row.
     slope_scale[static_cast<std::size_t>(i)] = loss_scale / s.total;
-    if (run.op.gradient) gradient_of_row(logits, i, s, target, loss_scale, logits);
+    if (run.op.as<ops::CrossEntropyAttributes>().gradient) gradient_of_row(logits, i, s, target, loss_scale, logits);
   }
 }
 

@@ -30,7 +30,7 @@ void turn(double& a, double& b, double cosine, double sine) {
 
 void turn_heads(Run& run, double direction) {
   const Matrix &x = run.in(0), &table = run.in(1), &y = run.out(0);
-  const graph::Heads& heads = run.op.heads;
+  const ops::Heads& heads = run.op.as<ops::RopeAttributes>().heads;
   const std::int64_t half = heads.dim / 2, all = heads.query + 2 * heads.key;
   std::vector<double>& scale = run.outputs[0].scales(all);
   for (std::int64_t i = 0; i < x.rows; ++i) {
@@ -49,8 +49,9 @@ void turn_heads(Run& run, double direction) {
 /// y = x rstd w, rstd = 1 / sqrt(mean(x^2) + eps).
 void rms_norm(Run& run) {
   const Matrix &x = run.in(0), &weight = run.in(1), &y = run.out(0), &rstd = run.out(1);
+  const double eps = run.op.as<ops::RmsNormAttributes>().eps;
   for (std::int64_t i = 0; i < x.rows; ++i) {
-    const double r = 1 / std::sqrt(dot(x.cols, x.row(i), x.row(i)) / static_cast<double>(x.cols) + run.op.eps);
+    const double r = 1 / std::sqrt(dot(x.cols, x.row(i), x.row(i)) / static_cast<double>(x.cols) + eps);
     rstd.data[i] = r;
     for (std::int64_t j = 0; j < x.cols; ++j) y.at(i, j) = x.at(i, j) * r * weight.data[j];
   }
@@ -60,6 +61,7 @@ void rms_norm(Run& run) {
 /// dx = rstd (w dy - x rstd^2 mean(w dy x)) (+ dresidual), dw = column sums of dy x rstd.
 void rms_norm_backward(Run& run) {
   const Matrix &dy = run.in(0), &x = run.in(1), &weight = run.in(2), &rstd = run.in(3), &dx = run.out(0);
+  const auto [adds_residual, recompute] = run.op.as<ops::RmsNormBackwardAttributes>();
   std::vector<double>& scale = run.outputs[0].scales();
   run.outputs[0].noise = 32 * kFp32;
   begin_sums(run.outputs[1]);
@@ -73,11 +75,11 @@ void rms_norm_backward(Run& run) {
       add_to(run.outputs[1], j, dy.at(i, j) * x.at(i, j) * r);
     }
     for (std::int64_t j = 0; j < x.cols; ++j) {
-      const double residual = run.op.residual ? run.inputs.back().matrix.at(i, j) : 0.0;
+      const double residual = adds_residual ? run.inputs.back().matrix.at(i, j) : 0.0;
       dx.at(i, j) = r * (weight.data[j] * dy.at(i, j) - x.at(i, j) * r * r * mean) + residual;
-      if (run.op.recompute) run.outputs.back().matrix.at(i, j) = x.at(i, j) * r * weight.data[j];
+      if (recompute) run.outputs.back().matrix.at(i, j) = x.at(i, j) * r * weight.data[j];
     }
-    if (run.op.residual) scale[static_cast<std::size_t>(i)] += largest(x.cols, run.inputs.back().matrix.row(i));
+    if (adds_residual) scale[static_cast<std::size_t>(i)] += largest(x.cols, run.inputs.back().matrix.row(i));
   }
 }
 
@@ -88,7 +90,7 @@ void rope_backward(Run& run) { turn_heads(run, -1); }
 /// Each head of q and k: n = x rstd w, then turned; heads of v are copied.
 void qk_norm_rope(Run& run) {
   const Matrix &x = run.in(0), &weight = run.in(1), &table = run.in(2), &y = run.out(0), &rstd = run.out(1);
-  const graph::Heads& heads = run.op.heads;
+  const auto& [heads, eps] = run.op.as<ops::QkNormRopeAttributes>();
   const std::int64_t half = heads.dim / 2, all = heads.query + 2 * heads.key, second = weight.cols / 2;
   std::vector<double>& scale = run.outputs[0].scales(all);
   run.outputs[0].noise = run.outputs[1].relative = 32 * kFp32;
@@ -98,7 +100,7 @@ void qk_norm_rope(Run& run) {
     for (std::int64_t head = 0; head < heads.query + heads.key; ++head) {
       double* n = y.row(i) + head * heads.dim;
       const double* w = weight.data + (head < heads.query ? 0 : second);
-      const double r = 1 / std::sqrt(dot(heads.dim, n, n) / static_cast<double>(heads.dim) + run.op.eps);
+      const double r = 1 / std::sqrt(dot(heads.dim, n, n) / static_cast<double>(heads.dim) + eps);
       rstd.at(i, head) = r;
       for (std::int64_t j = 0; j < heads.dim; ++j) n[j] *= r * w[j];
       scale[static_cast<std::size_t>(i * all + head)] = largest(heads.dim, n);
@@ -111,7 +113,7 @@ void qk_norm_rope(Run& run) {
 void qk_norm_rope_backward(Run& run) {
   const Matrix &dy = run.in(0), &x = run.in(1), &weight = run.in(2), &table = run.in(3), &rstd = run.in(4);
   const Matrix& dx = run.out(0);
-  const graph::Heads& heads = run.op.heads;
+  const ops::Heads& heads = run.op.as<ops::QkNormRopeBackwardAttributes>().heads;
   const std::int64_t half = heads.dim / 2, all = heads.query + 2 * heads.key, second = weight.cols / 2;
   std::vector<double>& scale = run.outputs[0].scales(all);
   run.outputs[0].noise = 32 * kFp32;

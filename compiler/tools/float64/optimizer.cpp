@@ -80,7 +80,8 @@ void adamw(Run& run) {
   const double correction1 = static_cast<double>(scalars->bias_correction1);
   const double correction2 = static_cast<double>(scalars->bias_correction2);
   for (const std::size_t i : {1, 6, 7}) run.inputs[i].scales(run.in(i).cols), run.inputs[i].noise = 8 * kFp32;
-  const std::size_t partials = run.op.copies ? 1 : 0;
+  const auto [copies, norms] = run.op.as<ops::AdamwAttributes>();
+  const std::size_t partials = copies ? 1 : 0;
   for (std::size_t c = 0; c < chunks.size(); ++c) {
     const GroupScalars& group = groups[chunks[c].group];
     const double lr = static_cast<double>(group.lr), keep = 1 - lr * static_cast<double>(group.weight_decay);
@@ -98,16 +99,16 @@ void adamw(Run& run) {
       run.inputs[6].scale[state] = m_terms;
       run.inputs[7].scale[state] = v_terms;
       run.inputs[1].scale[at] = std::abs(before) + rate * m_terms + (v > 0 ? std::abs(rate * m) * v_terms / v : 0.0);
-      if (run.op.copies) run.out(0).data[at] = p;
+      if (copies) run.out(0).data[at] = p;
       weights += p * p;
       updates += square(p - before);
     }
-    if (!run.op.norms) continue;
+    if (!norms) continue;
     run.out(partials).data[c] = weights;
     run.out(partials + 1).data[c] = updates;
   }
-  if (run.op.copies) run.outputs[0].scale = run.inputs[1].scale, run.outputs[0].parts = run.inputs[1].parts;
-  if (!run.op.norms) return;
+  if (copies) run.outputs[0].scale = run.inputs[1].scale, run.outputs[0].parts = run.inputs[1].parts;
+  if (!norms) return;
   // An update is the difference of two weights in fp32: of one that is small beside the weight few places are left.
   for (std::size_t i = partials; i < run.outputs.size(); ++i) {
     Value& partial = run.outputs[i];

@@ -39,13 +39,14 @@ void product(Run& run, bool transpose_a, bool transpose_b, bool adds) {
 
 void linear(Run& run) {
   product(run, false, true, false);
+  const auto [bias, residual] = run.op.as<ops::LinearAttributes>();
   const Matrix& d = run.out(0);
   for (std::int64_t i = 0; i < d.rows; ++i) {
     double& scale = run.outputs[0].scale[static_cast<std::size_t>(i)];
-    if (run.op.bias) add_scaled(d.cols, 1, run.in(2).row(0), d.row(i));
-    if (run.op.bias) scale += largest(d.cols, run.in(2).row(0));
-    if (run.op.residual) add_scaled(d.cols, 1, run.inputs.back().matrix.row(i), d.row(i));
-    if (run.op.residual) scale += largest(d.cols, run.inputs.back().matrix.row(i));
+    if (bias) add_scaled(d.cols, 1, run.in(2).row(0), d.row(i));
+    if (bias) scale += largest(d.cols, run.in(2).row(0));
+    if (residual) add_scaled(d.cols, 1, run.inputs.back().matrix.row(i), d.row(i));
+    if (residual) scale += largest(d.cols, run.inputs.back().matrix.row(i));
   }
 }
 

@@ -64,7 +64,7 @@ void swiglu_backward(Run& run) {
       dx.at(i, half + j) = d * gate * s;
       scale[static_cast<std::size_t>(i * x.cols + j)] = std::abs(d * up) * s * (1 + std::abs(gate));
       scale[static_cast<std::size_t>(i * x.cols + half + j)] = std::abs(d * gate) * s;
-      if (run.op.recompute) run.outputs.back().matrix.at(i, j) = gate * s * up;
+      if (run.op.as<ops::SwigluBackwardAttributes>().recompute) run.outputs.back().matrix.at(i, j) = gate * s * up;
     }
   }
   run.outputs.back().relative = 32 * kFp32;

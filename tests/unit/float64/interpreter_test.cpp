@@ -77,7 +77,7 @@ void expect_near(const Matrix& found, const Rows& expected) {
 }
 
 TEST(Interpreter, LinearAddsBiasAndResidual) {
-  Op op{.kind = OpKind::linear, .name = "o", .bias = true, .residual = true};
+  Op op{.kind = OpKind::linear, .name = "o", .attributes = ops::LinearAttributes{.bias = true, .residual = true}};
   Example example(op);
   example.in({{1, 2}}).in({{3, 4}, {5, 6}, {7, 8}}).in({{0.5, 0.25, 0.125}}).in({{100, 200, 300}}).out(1, 3);
   expect_near(example.run().out(0), {{111.5, 217.25, 323.125}});
@@ -85,7 +85,7 @@ TEST(Interpreter, LinearAddsBiasAndResidual) {
 
 TEST(Interpreter, WhatAProductLeavesOutIsInItsBound) {
   // Norms of row and column 5 and 13; a sum of two products in fp32 is off by some 2^-24 of them.
-  Example example(Op{.kind = OpKind::linear, .name = "y"});
+  Example example(Op{.kind = OpKind::linear, .name = "y", .attributes = ops::LinearAttributes{}});
   example.in({{3, 4}}).in({{5, 12}}).out(1, 1);
   const auto fp32 = example.run(), split = example.run(false, kBf16x3);
   EXPECT_EQ(split.outputs[0].scale_at(0, 0), 65);
@@ -110,20 +110,21 @@ TEST(Interpreter, ProductsOfEveryShapeOfBlock) {
   for (std::size_t i = 0; i < 5; ++i)
     for (std::size_t j = 0; j < 17; ++j)
       for (std::size_t k = 0; k < 3; ++k) y[i][j] += x[i][k] * w[j][k];
-  Example example(Op{.kind = OpKind::linear, .name = "x"});
+  Example example(Op{.kind = OpKind::linear, .name = "x", .attributes = ops::LinearAttributes{}});
   example.in(x).in(w).out(5, 17);
   expect_near(example.run().out(0), y);
 }
 
 TEST(Interpreter, RmsNormAndItsGradient) {
   // mean(x^2) = (9 + 16) / 2 = 12.5; with eps 3.5 rstd is 1/4.
-  Example forward(Op{.kind = OpKind::rms_norm, .name = "n", .eps = 3.5});
+  Example forward(Op{.kind = OpKind::rms_norm, .name = "n", .attributes = ops::RmsNormAttributes{3.5}});
   forward.in({{3, 4}}).in({{2, 10}}).out(1, 2).out(1, 1);
   const auto run = forward.run();
   expect_near(run.out(0), {{1.5, 10}});
   expect_near(run.out(1), {{0.25}});
   // w dy = (2, 20); mean(w dy x) = (6 + 80) / 2 = 43; dx = (w dy - x 43 / 16) / 4.
-  Example backward(Op{.kind = OpKind::rms_norm_backward, .name = "n", .residual = true});
+  Example backward(Op{
+      .kind = OpKind::rms_norm_backward, .name = "n", .attributes = ops::RmsNormBackwardAttributes{.residual = true}});
   backward.in({{1, 2}}).in({{3, 4}}).in({{2, 10}}).in({{0.25}}).in({{100, 200}}).out(1, 2).out(1, 2);
   const auto slopes = backward.run();
   expect_near(slopes.out(0), {{100 + (2 - 3 * 43 / 16.0) / 4, 200 + (20 - 4 * 43 / 16.0) / 4}});
@@ -132,26 +133,27 @@ TEST(Interpreter, RmsNormAndItsGradient) {
 }
 
 TEST(Interpreter, RopeTurnsAndTurnsBack) {
-  const Heads heads{.query = 1, .key = 1, .dim = 2};
+  const ops::Heads heads{.query = 1, .key = 1, .dim = 2};
   const Rows table = {{1, 0}, {0, 1}};  // position 1: a quarter turn
   const Rows qkv = {{1, 2, 3, 4, 5, 6}, {1, 2, 3, 4, 5, 6}}, turned = {{1, 2, 3, 4, 5, 6}, {-2, 1, -4, 3, 5, 6}};
-  Example forward(Op{.kind = OpKind::rope, .name = "rope", .heads = heads});
+  Example forward(Op{.kind = OpKind::rope, .name = "rope", .attributes = ops::RopeAttributes{heads}});
   expect_near(forward.in(qkv).in(table).out(2, 6).run().out(0), turned);
-  Example backward(Op{.kind = OpKind::rope_backward, .name = "rope", .heads = heads});
+  Example backward(Op{.kind = OpKind::rope_backward, .name = "rope", .attributes = ops::RopeAttributes{heads}});
   expect_near(backward.in(turned).in(table).out(2, 6).run().out(0), qkv);
 }
 
 TEST(Interpreter, AttentionIsCausal) {
   // One head of one element: scores of the second token are 0 and ln 3, so it attends by 1/4 and 3/4.
   const double ln3 = std::log(3.0);
-  Example forward(Op{.kind = OpKind::attention, .name = "a", .heads = {1, 1, 1}});
+  Example forward(Op{.kind = OpKind::attention, .name = "a", .attributes = ops::AttentionAttributes{{1, 1, 1}}});
   const Rows qkv = {{7, 0, 8}, {1, ln3, 16}};
   forward.in(qkv).out(2, 1).out(1, 2);
   const auto run = forward.run();
   expect_near(run.out(0), {{8}, {14}});
   expect_near(run.out(1), {{0, std::log(4.0)}});
   // dout = (0, 1): dv = (1/4, 3/4); ds = p (v - 14) = (-1.5, 1.5); dq = ds k, dk = ds q.
-  Example backward(Op{.kind = OpKind::attention_backward, .name = "a", .heads = {1, 1, 1}});
+  Example backward(
+      Op{.kind = OpKind::attention_backward, .name = "a", .attributes = ops::AttentionAttributes{{1, 1, 1}}});
   backward.in({{0}, {1}}).in({{8}, {14}}).in(qkv).in({{0, std::log(4.0)}}).out(2, 3).out(1, 1);
   const auto slopes = backward.run();
   expect_near(slopes.out(0), {{0, -1.5, 0.25}, {1.5 * ln3, 1.5, 0.75}});
@@ -162,7 +164,8 @@ TEST(Interpreter, SwigluAndItsGradient) {
   const double g = std::log(3.0), s = 0.75;  // sigmoid(ln 3)
   Example forward(Op{.kind = OpKind::swiglu, .name = "s"});
   expect_near(forward.in({{g, 0, 4, 0}}).out(1, 1).run().out(0), {{g * s * 4}});  // halves of two, one filled
-  Example backward(Op{.kind = OpKind::swiglu_backward, .name = "s", .recompute = true});
+  Example backward(
+      Op{.kind = OpKind::swiglu_backward, .name = "s", .attributes = ops::SwigluBackwardAttributes{.recompute = true}});
   const auto run = backward.in({{2}}).in({{g, 0, 4, 0}}).out(1, 4).out(1, 1).run();
   expect_near(run.out(0), {{2 * 4 * s * (1 + g * 0.25), 0, 2 * g * s, 0}});
   expect_near(run.out(1), {{g * s * 4}});
@@ -171,7 +174,8 @@ TEST(Interpreter, SwigluAndItsGradient) {
 TEST(Interpreter, CrossEntropyWritesItsGradientOverTheLogits) {
   StepScalars scalars{};
   scalars.loss_scale = 0.5f;
-  Example example(Op{.kind = OpKind::cross_entropy, .name = "l", .gradient = true});
+  Example example(
+      Op{.kind = OpKind::cross_entropy, .name = "l", .attributes = ops::CrossEntropyAttributes{.gradient = true}});
   example.in({{0, std::log(3.0)}, {5, 5}}).in({{1, -1}}).in_record(scalars).out(1, 2).out(1, 2).out(1, 2).out(1, 2);
   const auto run = example.run();
   EXPECT_NEAR(run.out(0).data[0], std::log(4.0 / 3), 1e-12);
@@ -204,7 +208,7 @@ TEST(Interpreter, AdamWIsTheFormula) {
   Chunk chunk{0, 0, 1, 0, 0};
   AdamwScalars scalars{0.5f, 0.75f, 0.0f, 0.5f, 0.25f};
   GroupScalars group{0.25f, 0.5f};
-  Example example(Op{.kind = OpKind::adamw, .name = "adamw"});
+  Example example(Op{.kind = OpKind::adamw, .name = "adamw", .attributes = ops::AdamwAttributes{}});
   example.in_record(results).in({{8}}).in({{4}}).in_record(chunk).in_record(scalars).in_record(group).in({{0}}).in(
       {{0}});
   // g = 2: m = 1, v = 1, m_hat = 2, v_hat = 4: a step of 0.25; decay takes 1/8 of 8.

@@ -8,6 +8,7 @@
 
 #include "by_name.h"
 #include "compiler/graph/llama.h"
+#include "compiler/ops/graph_text.h"
 #include "compiler/passes/pipeline.h"
 #include "small_graph.h"
 
@@ -97,7 +98,10 @@ TEST(Passes, RecomputeOfNormsAndSwigluCostsNoOp) {
   Graph none = lowered(), some = lowered({"memory.recompute=[norms, swiglu]"});
   EXPECT_EQ(region(none, "layer_backward").ops.size(), region(some, "layer_backward").ops.size());
   int flags = 0;
-  for (const Op& op : region(some, "layer_backward").ops) flags += op.recompute;
+  for (const Op& op : region(some, "layer_backward").ops) {
+    if (const auto* norm = std::get_if<ops::RmsNormBackwardAttributes>(&op.attributes)) flags += norm->recompute;
+    if (const auto* swiglu = std::get_if<ops::SwigluBackwardAttributes>(&op.attributes)) flags += swiglu->recompute;
+  }
   EXPECT_EQ(flags, 3);  // two norms and SwiGLU write their output again
 }
 
@@ -199,7 +203,7 @@ TEST(Passes, NothingElseChangesWithAnAudit) {
     std::erase_if(graph.regions, [](const Region& region) { return region.part == Part::audit; });
     const std::size_t made = lowered({"precision.compute=bf16"}).tensors.size();
     graph.tensors.resize(made);
-    return to_text(graph);
+    return ops::to_text(graph);
   };
   EXPECT_EQ(text("logits"), text("none"));
   EXPECT_EQ(text("forward"), text("none"));

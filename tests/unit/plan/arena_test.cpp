@@ -7,6 +7,7 @@
 #include <random>
 #include <set>
 
+#include "compiler/ops/graph_text.h"
 #include "compiler/plan/plan.h"
 #include "error.h"
 #include "small_spec.h"
@@ -102,7 +103,7 @@ class Shadow {
   void run(std::size_t r, std::int64_t layer) {
     const Region& region = g_.regions[r];
     for (const Op& op : region.ops) {
-      SCOPED_TRACE(region.name + " layer " + std::to_string(layer) + ": " + to_text(g_, op));
+      SCOPED_TRACE(region.name + " layer " + std::to_string(layer) + ": " + ops::to_text(g_, op));
       for (TensorId id : op.inputs) {
         if (!has_place(g_.at(id))) continue;
         const Range range = place(r, layer, id);

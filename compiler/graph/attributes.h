@@ -1,0 +1,28 @@
+// Lists the attributes of ops: structs that a file of compiler/ops declares and prints.
+#pragma once
+
+#include <string>
+#include <variant>
+
+#include "compiler/ops/attention.h"
+#include "compiler/ops/cross_entropy.h"
+#include "compiler/ops/linear.h"
+#include "compiler/ops/optimizer.h"
+#include "compiler/ops/qk_norm_rope.h"
+#include "compiler/ops/rms_norm.h"
+#include "compiler/ops/rope.h"
+#include "compiler/ops/swiglu.h"
+
+namespace llmc::graph {
+
+/// Of an op whose operands say all.
+struct NoAttributes {
+  std::string text() const { return ""; }
+};
+
+using Attributes = std::variant<NoAttributes, ops::LinearAttributes, ops::RmsNormAttributes,
+                                ops::RmsNormBackwardAttributes, ops::RopeAttributes, ops::QkNormRopeAttributes,
+                                ops::QkNormRopeBackwardAttributes, ops::AttentionAttributes,
+                                ops::SwigluBackwardAttributes, ops::CrossEntropyAttributes, ops::AdamwAttributes>;
+
+}  // namespace llmc::graph

@@ -1,0 +1,15 @@
+// Declares the attributes of rope and of its backward op.
+#pragma once
+
+#include <string>
+
+#include "compiler/ops/heads.h"
+
+namespace llmc::ops {
+
+struct RopeAttributes {
+  Heads heads = {};
+  std::string text() const;
+};
+
+}  // namespace llmc::ops
