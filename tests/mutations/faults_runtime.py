@@ -42,7 +42,12 @@ FAULTS = [
           "run_surroundings"),
     fault("output_is_lost_without_a_word", "stream_error", "if (std::fflush(stream) == 0 && !std::ferror(stream)) return 0;",
           "if (!std::ferror(stream)) return 0;", "run_surroundings"),
-    fault("messages_go_into_files", "hold_standard_streams", "stream <= 2; ++stream", "stream <= 0; ++stream", "run_surroundings"),
+    fault("messages_go_into_files", "hold_standard_streams", "stream <= 2; ++stream", "stream <= 0; ++stream",
+          "test_host StandardStreams.*"),
+    fault("a_recording_has_no_collectives", "NumberedReplay::run", "for (const Collective& collective : collectives_) log_->add(collective);", "",
+          "test_replay NumberedReplays.*"),
+    fault("collectives_are_numbered_twice", "NumberedReplay::run", "if (called) return;", "(void)called;", "test_replay NumberedReplays.*"),
+    fault("a_recording_grows", "CollectiveLog::Recording::Recording", "collectives.clear();", "", "test_replay NumberedReplays.*"),
     fault("a_file_s_limit_is_a_signal", "hold_standard_streams", "std::signal(SIGXFSZ, SIG_IGN);", "", "run_surroundings"),
     fault("a_run_trains_without_its_log", "train", "if (owner && stream_error(stdout) != EPIPE) check_output();", "", "run_surroundings"),
     # the file system
