@@ -99,7 +99,8 @@ def write_atomically(path, text):
 
 def export_csv(run, output, per_parameter):
     """A row a step, a column a number; empty where a step has none."""
-    rows = [{"step": line["step"], **flatten(line, per_parameter)} for line in complete_lines(os.path.join(run, "metrics.jsonl"))]
+    rows = [{"step": line["step"], **flatten(line, per_parameter)}
+            for line in complete_lines(os.path.join(run, "metrics.jsonl"))]
     columns = ["step"] + sorted({name for row in rows for name in row} - {"step"})
     if output == "-":
         writer = csv.DictWriter(sys.stdout, columns)
@@ -124,8 +125,8 @@ class Wandb:
     def begin(self, name, group, config, identity):
         import wandb
 
-        self.run = wandb.init(project=self.project, entity=self.entity, name=name, group=group, config=config, id=identity,
-                              resume="allow")
+        self.run = wandb.init(project=self.project, entity=self.entity, name=name, group=group, config=config,
+                              id=identity, resume="allow")
         return self.run.id
 
     def log(self, step, numbers):
@@ -145,7 +146,8 @@ class Mlflow:
 
         self.client = MlflowClient(tracking_uri=arguments.tracking_uri)
         experiment = self.client.get_experiment_by_name(arguments.experiment)
-        self.experiment = experiment.experiment_id if experiment else self.client.create_experiment(arguments.experiment)
+        self.experiment = experiment.experiment_id if experiment else self.client.create_experiment(
+            arguments.experiment)
         self.identity = None
 
     def begin(self, name, group, config, identity):
@@ -211,7 +213,8 @@ def follow(run, service, name, arguments):
         while True:
             differing = sent.differ(lines)
             if differing is not None:
-                print(f"steps from {differing} on were trained again to other losses: they go to a new run", file=sys.stderr)
+                print(f"steps from {differing} on were trained again to other losses: they go to a new run",
+                      file=sys.stderr)
                 if open_run:
                     service.end()
                 open_run, sent.identity = False, None
@@ -277,8 +280,9 @@ def main(words):
         print(f"error: {error}", file=sys.stderr)
         return 1
     except ImportError as error:
-        print(f"error: {error.name} is not installed: pip install -r "
-              f"{os.path.join(os.path.dirname(os.path.abspath(__file__)), 'requirements.txt')}", file=sys.stderr)
+        print(
+            f"error: {error.name} is not installed: pip install -r "
+            f"{os.path.join(os.path.dirname(os.path.abspath(__file__)), 'requirements.txt')}", file=sys.stderr)
         return 1
     except Exception as error:  # of the service's library, which has its own
         print(f"error: {arguments.command}: {error}", file=sys.stderr)

@@ -109,7 +109,9 @@ class Source:
         parquet = need("pyarrow.parquet")
         file = parquet.ParquetFile(path)
         if self.field not in file.schema_arrow.names:
-            raise DataError(f"'{path}' has no column '{self.field}': give one of {', '.join(file.schema_arrow.names)} as --text-field")
+            raise DataError(
+                f"'{path}' has no column '{self.field}': give one of {', '.join(file.schema_arrow.names)} as --text-field"
+            )
         for batch in file.iter_batches(batch_size=1024, columns=[self.field]):
             yield from self.texts(batch.column(0).to_pylist())
 
@@ -117,7 +119,8 @@ class Source:
         with (gzip.open if path.endswith(".gz") else open)(path, "rb") as file:
             for number, line in enumerate(file, 1):
                 if number == 1 and line.startswith(b"version https://git-lfs.github.com/spec/"):
-                    raise DataError(f"'{path}' is a Git LFS pointer, not the file that it stands for; `git lfs pull` fetches that")
+                    raise DataError(
+                        f"'{path}' is a Git LFS pointer, not the file that it stands for; `git lfs pull` fetches that")
                 if not line.strip():
                     continue
                 try:
@@ -158,7 +161,10 @@ def find_files(paths):
     found = []
     for path in paths:
         if os.path.isdir(path):
-            found += [os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names if name.endswith(kinds)]
+            found += [
+                os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names
+                if name.endswith(kinds)
+            ]
         elif not os.path.exists(path):
             raise DataError(f"there is no '{path}'")
         elif not path.endswith(kinds):
@@ -207,6 +213,7 @@ def batches(texts, limit):
 
 
 class Progress:
+
     def __init__(self):
         self.last = time.monotonic()
 
@@ -232,20 +239,24 @@ def write_shards(texts, encode_batch, end, vocab_size, folder, options):
     if not documents:
         raise DataError("there is no document")
     if not train.documents or (options.validation > 0 and not held.documents):
-        raise DataError(f"of {documents} documents {'all were' if not train.documents else 'none was'} held out: give another "
-                        "--validation (0: none is) or --seed")
+        raise DataError(
+            f"of {documents} documents {'all were' if not train.documents else 'none was'} held out: give another "
+            "--validation (0: none is) or --seed")
     return train, held, width
 
 
 def description(source, train, held, width, vocab_size, end, options):
     """dataset.json, as `llmc data info` reads it."""
     count = train.tokens + held.tokens
-    return {"format": "llmc-dataset", "version": 1, "tokenizer": "tokenizer.json", "vocab_size": vocab_size, "separator_id": end,
-            "token_type": "uint16" if width == 2 else "uint32", "bytes_per_token": (train.bytes + held.bytes) / count,
-            "files": source.files, "skipped_files": 0, "skipped_lines": source.skipped_lines, "train": train.summary(),
-            "validation": held.summary(), "options": {"text_field": options.text_field, "validation": options.validation,
-                                                      "shard_tokens": options.shard_tokens, "seed": options.seed,
-                                                      "limit": options.limit}}
+    return {
+        "format": "llmc-dataset", "version": 1, "tokenizer": "tokenizer.json", "vocab_size": vocab_size, "separator_id":
+        end, "token_type": "uint16" if width == 2 else "uint32", "bytes_per_token": (train.bytes + held.bytes) / count,
+        "files": source.files, "skipped_files": 0, "skipped_lines": source.skipped_lines, "train": train.summary(),
+        "validation": held.summary(), "options": {
+            "text_field": options.text_field, "validation": options.validation, "shard_tokens": options.shard_tokens,
+            "seed": options.seed, "limit": options.limit
+        }
+    }
 
 
 def published(folder, fill):
@@ -264,7 +275,8 @@ def published(folder, fill):
 
 def make_shards(options, source, texts):
     tokenizer = need("tokenizers").Tokenizer.from_file(options.tokenizer)
-    end, vocab_size = end_token(tokenizer, options.tokenizer, options.eos), tokenizer.get_vocab_size(with_added_tokens=True)
+    end, vocab_size = end_token(tokenizer, options.tokenizer,
+                                options.eos), tokenizer.get_vocab_size(with_added_tokens=True)
 
     def encode_batch(batch):
         return [encoding.ids for encoding in tokenizer.encode_batch(batch, add_special_tokens=False)]
@@ -277,13 +289,15 @@ def make_shards(options, source, texts):
         return train, held
 
     train, held = published(options.out, fill)
-    print(f"{options.out}: {train.documents + held.documents:,} documents, {source.skipped_lines:,} lines skipped, vocabulary "
-          f"{vocab_size:,}, {tokenizer.id_to_token(end)} ({end}) ends a document")
+    print(
+        f"{options.out}: {train.documents + held.documents:,} documents, {source.skipped_lines:,} lines skipped, vocabulary "
+        f"{vocab_size:,}, {tokenizer.id_to_token(end)} ({end}) ends a document")
     for name, side in (("train", train), ("validation", held)):
         print(f"  {name:<11} {side.tokens:>15,} tokens in {len(side.files)} shards")
 
 
 def make_lines(options, source, texts):
+
     def fill(folder):
         lines, progress = Lines(folder), Progress()
         for batch in batches(texts, options.limit):
@@ -304,12 +318,15 @@ def parse(words):
     parser.add_argument("--split", default="train", help="of that dataset (default: train)")
     parser.add_argument("--tokenizer", help="a model's tokenizer.json")
     parser.add_argument("--jsonl", action="store_true", help="write text for `llmc data build`, and no tokens")
-    parser.add_argument("--ids", metavar="TEXT", help="print the token ids of a text, as sampling.prompts takes them, and end")
+    parser.add_argument("--ids", metavar="TEXT",
+                        help="print the token ids of a text, as sampling.prompts takes them, and end")
     parser.add_argument("-o", "--out", metavar="DIR", help="folder to make")
     parser.add_argument("--text-field", default="text", help="column or field of the text (default: text)")
     parser.add_argument("--eos", metavar="TOKEN", help="the token that ends a document, such as '<|end_of_text|>'")
-    parser.add_argument("--validation", type=float, default=0.005, help="part of the documents that is held out (default: 0.005)")
-    parser.add_argument("--shard-tokens", type=int, default=100_000_000, help="most tokens of one file (default: 100000000)")
+    parser.add_argument("--validation", type=float, default=0.005,
+                        help="part of the documents that is held out (default: 0.005)")
+    parser.add_argument("--shard-tokens", type=int, default=100_000_000,
+                        help="most tokens of one file (default: 100000000)")
     parser.add_argument("--limit", type=int, default=0, metavar="N", help="documents at most (default: all)")
     parser.add_argument("--seed", type=int, default=1337, help="of the split (default: 1337)")
     options = parser.parse_args(words)
@@ -323,7 +340,8 @@ def parse(words):
         parser.error("give -o DIR")
     if not 0 <= options.validation <= 0.5 or not 1 <= options.shard_tokens <= MOST_SHARD_TOKENS or options.limit < 0 or \
             not 0 <= options.seed < 2**64:
-        parser.error(f"--validation is 0 to 0.5, --shard-tokens 1 to {MOST_SHARD_TOKENS}, --limit and --seed are not negative")
+        parser.error(
+            f"--validation is 0 to 0.5, --shard-tokens 1 to {MOST_SHARD_TOKENS}, --limit and --seed are not negative")
     return options
 
 

@@ -15,11 +15,11 @@ import tempfile
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-SMS, SCHEDULERS, GHZ = 132, 4, 1.7      # an SM has four schedulers; a clock that H100 and H200 hold under matrix load
+SMS, SCHEDULERS, GHZ = 132, 4, 1.7  # an SM has four schedulers; a clock that H100 and H200 hold under matrix load
 HMMA_FLOP = 2 * 16 * 8 * 16
-HMMA_CLOCKS = 4 / 0.629                 # of a scheduler: mma.sync reaches 62.9 % of Hopper's dense peak (arXiv 2402.13499)
-SHARED_BYTES = 128                      # a clock and SM
-EFFICIENCY = 0.6                        # of the busiest unit; FlashAttention-2's forward pass has 0.76 by this model
+HMMA_CLOCKS = 4 / 0.629  # of a scheduler: mma.sync reaches 62.9 % of Hopper's dense peak (arXiv 2402.13499)
+SHARED_BYTES = 128  # a clock and SM
+EFFICIENCY = 0.6  # of the busiest unit; FlashAttention-2's forward pass has 0.76 by this model
 
 PRODUCTS = {"attention_forward": 2, "attention_backward_queries": 3, "attention_backward_keys": 4}
 
@@ -33,14 +33,15 @@ def disassemble(kernel, arch, shape, args, folder):
             file.write(f"constexpr {'float' if name == 'kScale' else 'int'} {name} = {value};\n")
         file.write("}\n")
     cubin = os.path.join(folder, "kernel.cubin")
-    done = subprocess.run([args.nvcc, "-std=c++20", "-O3", "--fmad=false", "-cubin", f"-arch=sm_{arch}", "-Xptxas", "-v",
-                           f"-I{args.source}/runtime", "-include", params, f"{args.source}/templates/cuda/{kernel}.cu", "-o", cubin],
-                          capture_output=True, text=True)
+    done = subprocess.run([
+        args.nvcc, "-std=c++20", "-O3", "--fmad=false", "-cubin", f"-arch=sm_{arch}", "-Xptxas", "-v",
+        f"-I{args.source}/runtime", "-include", params, f"{args.source}/templates/cuda/{kernel}.cu", "-o", cubin
+    ], capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(done.stderr)
     text = subprocess.run([args.nvdisasm, "-c", cubin], capture_output=True, text=True, check=True).stdout
-    return (int(re.search(r"Used (\d+) registers", done.stderr)[1]),
-            int(re.search(r"(\d+) bytes spill stores", done.stderr)[1]), text)
+    return (int(re.search(r"Used (\d+) registers",
+                          done.stderr)[1]), int(re.search(r"(\d+) bytes spill stores", done.stderr)[1]), text)
 
 
 def loops(text):
@@ -92,11 +93,16 @@ def main():
     parser.add_argument("--instructions", action="store_true", help="which they are")
     args = parser.parse_args()
     batch, sequence, heads, kv_heads, dim = 16, 2048, 32, 8, 64
-    shape = {"kBatch": batch, "kSequence": sequence, "kHeads": heads, "kKvHeads": kv_heads, "kHeadDim": dim,
-             "kPitch": (heads + 2 * kv_heads) * dim, "kOutPitch": heads * dim, "kScale": f"{dim ** -0.5}f", "kLanes": 128}
-    print(f"[{batch}, {sequence}], {heads}/{kv_heads} heads of {dim}, {args.layers} layers; of an HMMA's: scheduler clocks by unit")
-    print(f"{'kernel':<28}{'sm':>5}{'registers':>10}{'spilled':>8}{'HMMA':>6}{'instructions':>13}{'tensor':>8}{'issue':>7}{'shared':>8}"
-          f"{'bound, ms':>11}{'predicted':>10}")
+    shape = {
+        "kBatch": batch, "kSequence": sequence, "kHeads": heads, "kKvHeads": kv_heads, "kHeadDim": dim, "kPitch":
+        (heads + 2 * kv_heads) * dim, "kOutPitch": heads * dim, "kScale": f"{dim ** -0.5}f", "kLanes": 128
+    }
+    print(
+        f"[{batch}, {sequence}], {heads}/{kv_heads} heads of {dim}, {args.layers} layers; of an HMMA's: scheduler clocks by unit"
+    )
+    print(
+        f"{'kernel':<28}{'sm':>5}{'registers':>10}{'spilled':>8}{'HMMA':>6}{'instructions':>13}{'tensor':>8}{'issue':>7}{'shared':>8}"
+        f"{'bound, ms':>11}{'predicted':>10}")
     with tempfile.TemporaryDirectory() as folder:
         for arch in args.arch:
             for kernel in args.kernel:
@@ -108,8 +114,9 @@ def main():
                 flop = PRODUCTS[kernel] * batch * heads * sequence * sequence * dim * args.layers
                 clocks = max(HMMA_CLOCKS, issue, shared)
                 bound = flop / HMMA_FLOP / (SMS * SCHEDULERS) * clocks / GHZ / 1e6
-                print(f"{kernel:<28}{arch:>5}{registers:>10}{spilled:>8}{hmma:>6}{len(body):>13}{HMMA_CLOCKS:>8.2f}{issue:>7.2f}{shared:>8.2f}"
-                      f"{bound:>11.1f}{bound / EFFICIENCY:>10.1f}")
+                print(
+                    f"{kernel:<28}{arch:>5}{registers:>10}{spilled:>8}{hmma:>6}{len(body):>13}{HMMA_CLOCKS:>8.2f}{issue:>7.2f}{shared:>8.2f}"
+                    f"{bound:>11.1f}{bound / EFFICIENCY:>10.1f}")
                 if args.instructions:
                     print("   ", dict(collections.Counter(name_of(i).split(".")[0] for i in body).most_common()))
 

@@ -69,13 +69,18 @@ def spreads(values, scale, floor, ceiling=math.inf):
 
 def measure(trainer, folder, tokens, seed):
     run = os.path.join(folder, f"run-{tokens}-{seed}")
-    subprocess.run([trainer, "--run", run, "--quiet", "--no-final-checkpoint", "--threads", "1", f"schedule.steps={STEPS.get(tokens, 400)}",
-                    f"seed={seed}", f"data.seed={seed}"], check=True, stdout=sys.stderr)
+    subprocess.run([
+        trainer, "--run", run, "--quiet", "--no-final-checkpoint", "--threads", "1",
+        f"schedule.steps={STEPS.get(tokens, 400)}", f"seed={seed}", f"data.seed={seed}"
+    ], check=True, stdout=sys.stderr)
     lines = harness.json_lines(os.path.join(run, "metrics.jsonl"))
     loss = max(distance / spread for distance, spread in spreads([line["loss"] for line in lines], math.log1p, 0.02))
     norms = list(spreads([line["grad_norm"] for line in lines], math.log, 0.1, 0.2))
-    return {"loss": loss, "norm": max(distance / spread for distance, spread in norms), "ratio": math.exp(max(norms)[0]),
-            "limit": math.exp(NORM * statistics.median(spread for _, spread in norms)), "skipped": [line["step"] for line in lines if "skipped" in line]}
+    return {
+        "loss": loss, "norm": max(distance / spread for distance, spread in norms), "ratio": math.exp(max(norms)[0]),
+        "limit": math.exp(NORM * statistics.median(spread for _, spread in norms)), "skipped":
+        [line["step"] for line in lines if "skipped" in line]
+    }
 
 
 def main():
@@ -89,19 +94,26 @@ def main():
         folder = os.path.abspath(options.keep or scratch)
         os.makedirs(folder, exist_ok=True)
         write_bytes_of_library(os.path.join(folder, "train.bin"))
-        print(f"| tokens a step | steps | loss, of {LOSS} | norm, of {NORM} | norm / median | limit / median | skipped |\n|---|---|---|---|---|---|---|")
+        print(
+            f"| tokens a step | steps | loss, of {LOSS} | norm, of {NORM} | norm / median | limit / median | skipped |\n|---|---|---|---|---|---|---|"
+        )
         for tokens in options.tokens:
             length = min(64, tokens // 2)
             spec = os.path.join(folder, f"tokens-{tokens}.yaml")
             with open(spec, "w") as file:
                 file.write(SPEC.format(length=length, rows=min(64, tokens // length), tokens=tokens))
             build = os.path.join(folder, f"build-{tokens}")
-            subprocess.run([os.path.join(ROOT, "build", "llmc"), "compile", spec, "-o", build], check=True, stdout=sys.stderr)
-            runs = [measure(os.path.join(build, "trainer"), folder, tokens, seed) for seed in range(1, options.runs + 1)]
+            subprocess.run([os.path.join(ROOT, "build", "llmc"), "compile", spec, "-o", build], check=True,
+                           stdout=sys.stderr)
+            runs = [
+                measure(os.path.join(build, "trainer"), folder, tokens, seed) for seed in range(1, options.runs + 1)
+            ]
             found = sum(len(run["skipped"]) for run in runs)
             skipped += found
-            print(f"| {tokens:,} | {STEPS.get(tokens, 400)} | " + " | ".join(f"{max(run[key] for run in runs):.1f}" for key in ("loss", "norm", "ratio")) +
-                  f" | {statistics.median(run['limit'] for run in runs):.1f} | {found or 'none'} |", flush=True)
+            print(
+                f"| {tokens:,} | {STEPS.get(tokens, 400)} | " + " | ".join(f"{max(run[key] for run in runs):.1f}"
+                                                                           for key in ("loss", "norm", "ratio")) +
+                f" | {statistics.median(run['limit'] for run in runs):.1f} | {found or 'none'} |", flush=True)
     return 1 if skipped else 0
 
 

@@ -88,19 +88,25 @@ def launch(graph, node):
         if "scaled_dot_product" in kernel:
             return {**part, "kind": "attention"}
         raise SystemExit(f"torch.compile calls {kernel}, whose price is not known here")
-    ops = {origin.meta["original_aten"] for one in node.get_nodes() for origin in one.node.get_origins() if "original_aten" in origin.meta}
+    ops = {
+        origin.meta["original_aten"]
+        for one in node.get_nodes() for origin in one.node.get_origins() if "original_aten" in origin.meta
+    }
     return {**part, "kind": "kernel", "ops": sorted({str(op).split(".")[1] for op in ops}), "bytes": moved(graph, node)}
 
 
 def launches(graph, code):
     body = code[code.index("def call("):]
     # Sums over rows that kernels leave in parts, written and read again: the code calls torch.sum for them.
-    sums = {name: 2 * 4 * int(rows) * int(columns)
-            for name, rows, columns in re.findall(r"(\w+) = workspace_\d+\[.*?\]\.view\((\d+), (\d+)\)\.sum\(", body)}
+    sums = {
+        name: 2 * 4 * int(rows) * int(columns)
+        for name, rows, columns in re.findall(r"(\w+) = workspace_\d+\[.*?\]\.view\((\d+), (\d+)\)\.sum\(", body)
+    }
     with V.set_graph_handler(graph):
         nodes = [node for node in graph.scheduler.nodes if not node.get_buffer_names() <= sums.keys()]
         found = [one for one in (launch(graph, node) for node in nodes) if one]
-    for kind, call in (("kernel", r"triton_\w+\.run\("), ("product", r"extern_kernels\.\w+\("), ("attention", r"= torch\.ops\.\w+\.\w+\.")):
+    for kind, call in (("kernel", r"triton_\w+\.run\("), ("product", r"extern_kernels\.\w+\("),
+                       ("attention", r"= torch\.ops\.\w+\.\w+\.")):
         called, counted = len(re.findall(call, body)), sum(one["kind"] == kind for one in found)
         if called != counted:
             raise SystemExit(f"the code calls {called} of kind {kind}, and {counted} were understood")
@@ -133,7 +139,8 @@ def main():
     GraphLowering.compile_to_module = instead_of_loading
     with FakeTensorMode():
         with torch.device("cuda"):
-            model = quickstart_torch.Llama(json.loads(a.model), a.length, {"bf16": torch.bfloat16, "fp32": torch.float32}[a.residual])
+            model = quickstart_torch.Llama(json.loads(a.model), a.length,
+                                           {"bf16": torch.bfloat16, "fp32": torch.float32}[a.residual])
             tokens = torch.zeros(a.batch, a.length, dtype=torch.int64)
         compiled = torch.compile(model, fullgraph=True, dynamic=False)
         try:
@@ -143,8 +150,11 @@ def main():
             pass
     if {one["pass"] for one in found} != {"forward", "backward"}:
         raise SystemExit("torch.compile has not compiled both passes")
-    print(json.dumps({"torch": torch.__version__, "parameters": [parameter.numel() for parameter in model.parameters()],
-                      "launches": found}))
+    print(
+        json.dumps({
+            "torch": torch.__version__, "parameters": [parameter.numel() for parameter in model.parameters()],
+            "launches": found
+        }))
 
 
 if __name__ == "__main__":

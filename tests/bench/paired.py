@@ -25,9 +25,13 @@ def run(trainer, arguments, folder):
     """Seconds of each step by the wall, or of the processor for one step."""
     timing = os.path.join(folder, "timing.json")
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([trainer, "--quiet", "--run", os.path.join(folder, "run"), "--steps", str(arguments.steps), "--no-final-checkpoint",
-                    "--timing", timing, *(["--threads", str(arguments.threads)] if arguments.threads else []), "checkpoint.every=0",
-                    "evaluation.every=0", "sampling.every=0", *arguments.overrides], check=True)
+    subprocess.run([
+        trainer, "--quiet", "--run",
+        os.path.join(folder, "run"), "--steps",
+        str(arguments.steps), "--no-final-checkpoint", "--timing", timing,
+        *(["--threads", str(arguments.threads)] if arguments.threads else []), "checkpoint.every=0",
+        "evaluation.every=0", "sampling.every=0", *arguments.overrides
+    ], check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     with open(timing) as file:
         steps = json.load(file)["steps"]
@@ -54,14 +58,17 @@ def main():
             seconds[side].append(statistics.median(found))
             steps[side].extend(found)
     for name, values in zip("AB", seconds):
-        print(f"{name}: {1000 * statistics.median(values):.2f} ms a step ({1000 * min(values):.2f} to {1000 * max(values):.2f}), "
-              f"{arguments.metric}")
+        print(
+            f"{name}: {1000 * statistics.median(values):.2f} ms a step ({1000 * min(values):.2f} to {1000 * max(values):.2f}), "
+            f"{arguments.metric}")
     ratios = sorted(a / b for a, b in zip(*seconds))
     print(f"A / B: {statistics.median(ratios):.4f} (rounds from {ratios[0]:.4f} to {ratios[-1]:.4f})")
     if arguments.metric == "wall":
         for part in (0.01, 0.05, 0.25, 0.5):
             a, b = (sorted(side)[int(part * (len(side) - 1))] for side in steps)
-            print(f"{100 * part:3.0f} % of {len(steps[0])} steps: {1000 * a:.2f} and {1000 * b:.2f} ms, A / B {a / b:.4f}")
+            print(
+                f"{100 * part:3.0f} % of {len(steps[0])} steps: {1000 * a:.2f} and {1000 * b:.2f} ms, A / B {a / b:.4f}"
+            )
 
 
 if __name__ == "__main__":

@@ -36,20 +36,22 @@ def say(text):
 def words(precision, hidden, sequence, sequences, recompute):
     layers, heads, key_heads, intermediate = MODELS[hidden]
     return (f"model.hidden_size={hidden}", f"model.num_hidden_layers={layers}", f"model.num_attention_heads={heads}",
-            f"model.num_key_value_heads={key_heads}", f"model.head_dim={hidden // heads}", f"model.intermediate_size={intermediate}",
-            f"batch.sequence_length={sequence}", f"batch.micro_batch={sequences}", f"batch.tokens={sequence * sequences}",
-            f"memory.recompute={recompute}", f"precision.compute={precision}")
+            f"model.num_key_value_heads={key_heads}", f"model.head_dim={hidden // heads}",
+            f"model.intermediate_size={intermediate}", f"batch.sequence_length={sequence}",
+            f"batch.micro_batch={sequences}", f"batch.tokens={sequence * sequences}", f"memory.recompute={recompute}",
+            f"precision.compute={precision}")
 
 
 class Bench:
+
     def __init__(self, arguments):
         self.a = arguments
         self.environment = {**os.environ, "OMP_NUM_THREADS": str(self.a.threads)}
         WORK.mkdir(parents=True, exist_ok=True)
         if not list(DATA.glob("train-*.bin")):
             say(f"making {DATA} from Python's standard library")
-            self.run(self.a.llmc, "data", "build", "--from", os.path.dirname(os.__file__), "--glob", "*.py", "--vocab-size", "4096",
-                     "-o", DATA)
+            self.run(self.a.llmc, "data", "build", "--from", os.path.dirname(os.__file__), "--glob", "*.py",
+                     "--vocab-size", "4096", "-o", DATA)
         self.device = self.a.device
         if not self.device:
             self.device = WORK / "cpu.yaml"
@@ -75,9 +77,11 @@ class Bench:
         folder, timing = WORK / "run", WORK / "timing.json"
         shutil.rmtree(folder, ignore_errors=True)
         count = WARMUP + max(4, min(40, round(self.a.seconds / predicted)))
-        command = [WORK / name / "trainer", "--run", folder, "--timing", timing, "--resume", "none", "--quiet", "--steps", count,
-                   "--no-final-checkpoint", "schedule.steps=1000", "evaluation.every=0", "sampling.every=0", "checkpoint.every=0",
-                   "metrics.product_share=false"]
+        command = [
+            WORK / name / "trainer", "--run", folder, "--timing", timing, "--resume", "none", "--quiet", "--steps",
+            count, "--no-final-checkpoint", "schedule.steps=1000", "evaluation.every=0", "sampling.every=0",
+            "checkpoint.every=0", "metrics.product_share=false"
+        ]
         process = subprocess.Popen([str(word) for word in command], env=self.environment, stdout=subprocess.DEVNULL)
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
@@ -96,8 +100,11 @@ class Bench:
                 taken[name].append(seconds)
                 peaks[name] = max(peaks[name], peak)
         medians = {name: [statistics.median(one) for one in rounds] for name, rounds in taken.items()}
-        return {name: (statistics.median(itertools.chain(*taken[name])), min(medians[name]), max(medians[name]), peaks[name])
-                for name in rows}
+        return {
+            name:
+            (statistics.median(itertools.chain(*taken[name])), min(medians[name]), max(medians[name]), peaks[name])
+            for name in rows
+        }
 
 
 def table(head, rows):
@@ -120,13 +127,20 @@ def times(bench):
         predicted[name] = bench.plan(words(*row))["step_seconds"]
     measured = bench.in_turns(predicted)
     errors = {name: predicted[name] / measured[name][0] - 1 for name in rows}
-    print(table(["precision", "hidden", "layers", "sequence", "sequences", "recompute", "measured, ms", "rounds", "predicted, ms", "error"],
-                [[row[0], row[1], MODELS[row[1]][0], row[2], row[3], row[4], f"{1e3 * measured[name][0]:.1f}",
-                  f"{1e3 * measured[name][1]:.1f} to {1e3 * measured[name][2]:.1f}", f"{1e3 * predicted[name]:.1f}", f"{errors[name]:+.1%}"]
-                 for name, row in rows.items()]))
+    print(
+        table([
+            "precision", "hidden", "layers", "sequence", "sequences", "recompute", "measured, ms", "rounds",
+            "predicted, ms", "error"
+        ], [[
+            row[0], row[1], MODELS[row[1]][0], row[2], row[3], row[4], f"{1e3 * measured[name][0]:.1f}",
+            f"{1e3 * measured[name][1]:.1f} to {1e3 * measured[name][2]:.1f}", f"{1e3 * predicted[name]:.1f}",
+            f"{errors[name]:+.1%}"
+        ] for name, row in rows.items()]))
     worst, median = max(map(abs, errors.values())), statistics.median(map(abs, errors.values()))
     pairs, wrong = wrong_order([(measured[name][0], predicted[name]) for name in rows])
-    print(f"\nerrors: median {median:.1%}, worst {worst:.1%}; of {pairs} pairs that differ by more than 10 %, {wrong} in the wrong order")
+    print(
+        f"\nerrors: median {median:.1%}, worst {worst:.1%}; of {pairs} pairs that differ by more than 10 %, {wrong} in the wrong order"
+    )
     return worst <= 0.25 and median <= 0.1 and wrong == 0
 
 
@@ -137,9 +151,11 @@ def needed(plan):
 def budgets(bench):
     fixed = [word for word in words("fp32", 256, 256, 8, "auto") if word.split("=")[0] not in LEFT_OPEN]
     model = [*fixed, *(key + "=auto" for key in LEFT_OPEN)]
-    refusal = bench.run(bench.a.llmc, "plan", SPEC, f"target.device={bench.device}", *model, "memory.budget=1MiB", code=4)
+    refusal = bench.run(bench.a.llmc, "plan", SPEC, f"target.device={bench.device}", *model, "memory.budget=1MiB",
+                        code=4)
     least = int(re.search(r"write memory\.budget: (\d+)MiB", refusal)[1])
-    kept = [word for word in model if not word.startswith("memory.recompute")] + ["memory.recompute=none", "memory.budget=64GiB"]
+    kept = [word for word in model if not word.startswith("memory.recompute")
+            ] + ["memory.recompute=none", "memory.budget=64GiB"]
     most = -(-needed(bench.plan(kept)) // MIB)
     rows, predicted = {}, {}
     for i in range(bench.a.budgets):
@@ -150,17 +166,24 @@ def budgets(bench):
         plan = bench.plan(overrides)
         rows[name], predicted[name] = (budget, plan), plan["step_seconds"]
     measured = bench.in_turns(predicted)
-    print(table(["budget, MiB", "micro-batch", "loss_chunk", "recompute", "arena, MiB", "resident, MiB", "measured, ms", "rounds", "predicted, ms"],
-                [[budget, plan["choice"]["micro_batch"], plan["choice"]["loss_chunk"], plan["choice"]["recompute"],
-                  f"{plan['memory']['arena_bytes'] / MIB:.0f}", f"{measured[name][3] / MIB:.0f}", f"{1e3 * measured[name][0]:.1f}",
-                  f"{1e3 * measured[name][1]:.1f} to {1e3 * measured[name][2]:.1f}", f"{1e3 * predicted[name]:.1f}"]
-                 for name, (budget, plan) in rows.items()]))
+    print(
+        table([
+            "budget, MiB", "micro-batch", "loss_chunk", "recompute", "arena, MiB", "resident, MiB", "measured, ms",
+            "rounds", "predicted, ms"
+        ], [[
+            budget, plan["choice"]["micro_batch"], plan["choice"]["loss_chunk"], plan["choice"]["recompute"],
+            f"{plan['memory']['arena_bytes'] / MIB:.0f}", f"{measured[name][3] / MIB:.0f}",
+            f"{1e3 * measured[name][0]:.1f}", f"{1e3 * measured[name][1]:.1f} to {1e3 * measured[name][2]:.1f}",
+            f"{1e3 * predicted[name]:.1f}"
+        ] for name, (budget, plan) in rows.items()]))
     names = list(rows)
-    rises = [b for a, b in itertools.combinations(names, 2) if measured[b][1] > measured[a][2]]  # beyond all rounds of both
+    rises = [b for a, b in itertools.combinations(names, 2)
+             if measured[b][1] > measured[a][2]]  # beyond all rounds of both
     beside = [measured[name][3] - plan["memory"]["arena_bytes"] for name, (_, plan) in rows.items()]
     over = [budget for name, (budget, _) in rows.items() if measured[name][3] > budget * MIB]
-    print(f"\n{len(rises)} of {len(names)} budgets take longer than a smaller one in every round; resident memory exceeds {len(over)}; beside "
-          f"the arena a process has {min(beside) / MIB:.0f} to {max(beside) / MIB:.0f} MiB resident")
+    print(
+        f"\n{len(rises)} of {len(names)} budgets take longer than a smaller one in every round; resident memory exceeds {len(over)}; beside "
+        f"the arena a process has {min(beside) / MIB:.0f} to {max(beside) / MIB:.0f} MiB resident")
     return not rises and not over
 
 
@@ -171,8 +194,9 @@ def main():
     parser.add_argument("--rounds", type=int, default=3, help="runs of each trainer, taking turns (3)")
     parser.add_argument("--seconds", type=float, default=1.5, help="of steps in each run, at least four steps (1.5)")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="of every trainer (all)")
-    parser.add_argument("--budgets", type=int, nargs="?", const=8, metavar="N",
-                        help="in place of the table: N memory budgets (8) from the smallest to that of no recomputation")
+    parser.add_argument(
+        "--budgets", type=int, nargs="?", const=8, metavar="N",
+        help="in place of the table: N memory budgets (8) from the smallest to that of no recomputation")
     a = parser.parse_args()
     if a.budgets is not None and a.budgets < 2:
         parser.error("--budgets needs at least 2")

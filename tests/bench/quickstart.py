@@ -54,13 +54,16 @@ class Bench:
         self.a = arguments
         # Nothing is pinned: the trainer and PyTorch both take the processors that the system gives them. The allocator
         # keeps its memory, for else PyTorch faults its activations in anew at every step (4 to 8 % of its time).
-        self.environment = {**os.environ, "OMP_NUM_THREADS": str(self.a.threads), "CUDA_VISIBLE_DEVICES": "",
-                            "MALLOC_MMAP_THRESHOLD_": str(1 << 32), "MALLOC_TRIM_THRESHOLD_": str(1 << 33),
-                            "MALLOC_TOP_PAD_": str(1 << 26)}
+        self.environment = {
+            **os.environ, "OMP_NUM_THREADS": str(self.a.threads), "CUDA_VISIBLE_DEVICES": "", "MALLOC_MMAP_THRESHOLD_":
+            str(1 << 32), "MALLOC_TRIM_THRESHOLD_": str(1 << 33), "MALLOC_TOP_PAD_": str(1 << 26)
+        }
         if not list(DATA.glob("train-*.bin")):
             say(f"making {DATA} from Python's standard library")
-            run([self.a.llmc, "data", "build", "--from", os.path.dirname(os.__file__), "--glob", "*.py", "--vocab-size",
-                 "4096", "-o", DATA], self.environment, stdout=subprocess.DEVNULL)
+            run([
+                self.a.llmc, "data", "build", "--from",
+                os.path.dirname(os.__file__), "--glob", "*.py", "--vocab-size", "4096", "-o", DATA
+            ], self.environment, stdout=subprocess.DEVNULL)
         self.timed, self.torch_compiler = {}, torch_compiler()
         for dtype in self.a.dtypes:
             say(f"compiling the {dtype} trainer, and again with clocks in its step")
@@ -70,24 +73,30 @@ class Bench:
         self.plan = json.loads((WORK / self.a.dtypes[0] / "plan.json").read_text())
         self.batch = self.plan["batch"]
         resolved = json.loads(run([self.a.llmc, "config", SPEC, "--json"], self.environment, stdout=subprocess.PIPE))
-        self.model = {key["key"].removeprefix("model."): key["value"] for key in resolved
-                      if key["key"].startswith("model.")}
+        self.model = {
+            key["key"].removeprefix("model."): key["value"]
+            for key in resolved if key["key"].startswith("model.")
+        }
 
     def trainer(self, executable, steps, *more, environment=None):
         """One run in a folder of its own, deleted afterwards; returns what --timing wrote."""
         folder, timing = WORK / "run", WORK / "timing.json"
         shutil.rmtree(folder, ignore_errors=True)
-        run([executable, "--run", folder, "--timing", timing, "--resume", "none", "--quiet", "--steps", steps,
-             f"schedule.steps={max(1000, steps)}", "evaluation.every=0", "sampling.every=0", "checkpoint.every=0", *more],
-            environment or self.environment, stdout=subprocess.DEVNULL)
+        run([
+            executable, "--run", folder, "--timing", timing, "--resume", "none", "--quiet", "--steps", steps,
+            f"schedule.steps={max(1000, steps)}", "evaluation.every=0", "sampling.every=0", "checkpoint.every=0", *more
+        ], environment or self.environment, stdout=subprocess.DEVNULL)
         shutil.rmtree(folder)
         return json.loads(timing.read_text())
 
     def torch(self, mode, dtype, steps, *more, cache=WORK / "inductor"):
-        command = [sys.executable, ROOT / "tests" / "bench" / "quickstart_torch.py", "--mode", mode, "--dtype", dtype,
-                   "--threads", self.a.threads, "--steps", steps, "--model", json.dumps(self.model), "--batch",
-                   self.batch["micro_batch"], "--length", self.batch["sequence_length"], "--shard",
-                   sorted(DATA.glob("train-*.bin"))[0], *more]
+        command = [
+            sys.executable, ROOT / "tests" / "bench" / "quickstart_torch.py", "--mode", mode, "--dtype", dtype,
+            "--threads", self.a.threads, "--steps", steps, "--model",
+            json.dumps(self.model), "--batch", self.batch["micro_batch"], "--length", self.batch["sequence_length"],
+            "--shard",
+            sorted(DATA.glob("train-*.bin"))[0], *more
+        ]
         if self.a.cpu_time:
             command.append("--cpu-time")
         environment = {**self.environment, "TORCHINDUCTOR_CACHE_DIR": str(cache), "CXX": str(self.torch_compiler)}
@@ -109,7 +118,8 @@ class Bench:
         steps = self.a.warmup + self.a.steps
         if side != "ours":
             return self.torch(side, dtype, steps)
-        return self.take_apart(dtype, self.a.steps) if self.a.cpu_time else self.trainer(WORK / dtype / "trainer", steps)
+        return self.take_apart(dtype, self.a.steps) if self.a.cpu_time else self.trainer(
+            WORK / dtype / "trainer", steps)
 
 
 def check(bench, dtype):
@@ -136,7 +146,8 @@ def arguments():
     parser.add_argument("--dtypes", nargs="+", choices=["fp32", "bf16"], default=["fp32", "bf16"])
     parser.add_argument("--matmul", choices=["auto", "bf16x3"], default="auto",
                         help="precision.matmul of our side, in fp32 on a processor with AMX (auto)")
-    parser.add_argument("--sides", nargs="+", choices=["ours", "eager", "compile"], default=["ours", "eager", "compile"])
+    parser.add_argument("--sides", nargs="+", choices=["ours", "eager", "compile"],
+                        default=["ours", "eager", "compile"])
     parser.add_argument("--cpu-time", action="store_true",
                         help="one thread, in seconds that the processor gave: for a machine that others use")
     parser.add_argument("-o", "--out", type=pathlib.Path, default=WORK / "quickstart.json", help="the figures as JSON")
@@ -175,8 +186,10 @@ def main():
                 seconds = figures["steps"][a.warmup:]
                 rate = bench.batch["tokens"] / statistics.median(seconds)
                 say(f"round {number + 1} {dtype} {side}: {rate:,.0f} tokens/s, load {load:.1f}")
-                result["runs"].append({"round": number, "dtype": dtype, "side": side, "load": load, "seconds": seconds,
-                                       "first_step_end": figures["seconds_to_first_step"]})
+                result["runs"].append({
+                    "round": number, "dtype": dtype, "side": side, "load": load, "seconds": seconds, "first_step_end":
+                    figures["seconds_to_first_step"]
+                })
     for dtype in a.dtypes:
         say(f"{dtype}: the step piece by piece")
         result["step"][dtype] = bench.take_apart(dtype, a.steps)

@@ -18,16 +18,20 @@ def machine(a):
     model = re.search(r"model name\s*: (.*)", text)
     flags = set((re.search(r"flags\s*: (.*)", text) or ["", ""])[1].split())
     compiler = subprocess.run([os.environ.get("CXX", "g++"), "--version"], capture_output=True, text=True).stdout
-    package = subprocess.run(["dpkg-query", "-W", "-f", "${Version}", "libdnnl-dev"], capture_output=True, text=True).stdout
+    package = subprocess.run(["dpkg-query", "-W", "-f", "${Version}", "libdnnl-dev"], capture_output=True,
+                             text=True).stdout
     commit = subprocess.run(["git", "-C", os.path.dirname(__file__), "describe", "--always", "--dirty"],
                             capture_output=True, text=True).stdout.strip()
-    return {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-            "processor": model[1] if model else platform.machine(), "threads": a.threads,
-            "flags": [name for name in ("avx2", "avx512f", "avx512_bf16", "amx_bf16") if name in flags],
-            "steps": a.steps, "warmup": a.warmup, "rounds": a.rounds, "matmul": a.matmul,
-            "clock": "processor seconds" if a.cpu_time else "wall",
-            "versions": {"llmc": commit, "python": platform.python_version(), "oneDNN": package or "unknown",
-                         "compiler": compiler.splitlines()[0] if compiler else "unknown"}}
+    return {
+        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), "processor":
+        model[1] if model else platform.machine(), "threads": a.threads, "flags":
+        [name for name in ("avx2", "avx512f", "avx512_bf16", "amx_bf16")
+         if name in flags], "steps": a.steps, "warmup": a.warmup, "rounds": a.rounds, "matmul": a.matmul, "clock":
+        "processor seconds" if a.cpu_time else "wall", "versions": {
+            "llmc": commit, "python": platform.python_version(), "oneDNN": package or "unknown", "compiler":
+            compiler.splitlines()[0] if compiler else "unknown"
+        }
+    }
 
 
 def summarise(result):
@@ -40,18 +44,20 @@ def summarise(result):
             runs = [run for run in result["runs"] if (run["dtype"], run["side"]) == (dtype, side)]
             step = statistics.median(s for run in runs for s in run["seconds"])
             rows[side] = {
-                "ms": 1e3 * step, "tokens_per_second": tokens / step,
-                "rounds": [tokens / statistics.median(run["seconds"]) for run in runs],
-                "start_up_seconds": statistics.median(r["first_step_end"] - statistics.median(r["seconds"]) for r in runs)}
+                "ms": 1e3 * step, "tokens_per_second": tokens / step, "rounds":
+                [tokens / statistics.median(run["seconds"]) for run in runs], "start_up_seconds":
+                statistics.median(r["first_step_end"] - statistics.median(r["seconds"]) for r in runs)
+            }
         cold = result["cold"].get(dtype)
         if cold:
-            rows["compile"]["cold_start_up_seconds"] = (
-                cold["seconds_to_first_step"] - statistics.median(cold["steps"][result["warmup"]:]))
+            rows["compile"]["cold_start_up_seconds"] = (cold["seconds_to_first_step"] -
+                                                        statistics.median(cold["steps"][result["warmup"]:]))
         step = result["step"][dtype]
         # Of the run in which whole steps and products alone took turns: rates move by more between two runs.
-        summary = {"sides": rows, "products_share": step["products_ms"] / step["step_ms"],
-                   "products_only_tokens_per_second": 1e3 * tokens / step["products_alone_ms"],
-                   "ceiling_share": step["products_alone_ms"] / step["step_ms"]}
+        summary = {
+            "sides": rows, "products_share": step["products_ms"] / step["step_ms"], "products_only_tokens_per_second":
+            1e3 * tokens / step["products_alone_ms"], "ceiling_share": step["products_alone_ms"] / step["step_ms"]
+        }
         others = [rows[side]["tokens_per_second"] for side in rows if side != "ours"]
         if "ours" in rows and others:
             summary["ratio"] = rows["ours"]["tokens_per_second"] / max(others)
@@ -74,10 +80,14 @@ def comparison(result):
                 start = "wall only"  # a start less a step needs both in wall seconds
             elif "cold_start_up_seconds" in row:
                 start = f"{row['cold_start_up_seconds']:.1f} s cold, {start} warm"
-            rows.append([dtype, NAMES[side], f"{row['ms']:.1f}", f"{row['tokens_per_second']:,.0f}", f"{low:,.0f} to {high:,.0f}",
-                         start])
-        rows.append([dtype, "matrix products alone", f"{result['step'][dtype]['products_alone_ms']:.1f}",
-                     f"{summary['products_only_tokens_per_second']:,.0f}", "", ""])
+            rows.append([
+                dtype, NAMES[side], f"{row['ms']:.1f}", f"{row['tokens_per_second']:,.0f}",
+                f"{low:,.0f} to {high:,.0f}", start
+            ])
+        rows.append([
+            dtype, "matrix products alone", f"{result['step'][dtype]['products_alone_ms']:.1f}",
+            f"{summary['products_only_tokens_per_second']:,.0f}", "", ""
+        ])
     return table(["dtype", "what", "ms a step", "tokens/s", "rounds", "start-up"], rows)
 
 
@@ -88,12 +98,14 @@ def markdown(result):
         busy = " **Others used the machine: these are no figures to keep (--cpu-time bears it better).**"
     split = " llmc's matrix products are bf16x3." if result["matmul"] == "bf16x3" else ""
     versions = ", ".join(f"{name} {value}" for name, value in result["versions"].items() if value)
-    parts = ["# Quick start on the CPU",
-             f"{result['processor']} ({', '.join(result['flags'])}), threads: {result['threads']}, {result['date']}. {versions}.\n"
-             f"{result['rounds']} rounds of {result['steps']} steps after {result['warmup']}, {result['tokens_per_step']} tokens "
-             f"a step, {result['clock']}; medians.{split} "
-             f"Load of the machine when a run began: {min(loads):.1f} to {max(loads):.1f}.{busy}",
-             comparison(result)]
+    parts = [
+        "# Quick start on the CPU",
+        f"{result['processor']} ({', '.join(result['flags'])}), threads: {result['threads']}, {result['date']}. {versions}.\n"
+        f"{result['rounds']} rounds of {result['steps']} steps after {result['warmup']}, {result['tokens_per_step']} tokens "
+        f"a step, {result['clock']}; medians.{split} "
+        f"Load of the machine when a run began: {min(loads):.1f} to {max(loads):.1f}.{busy}",
+        comparison(result)
+    ]
     for dtype, summary in result["summary"].items():
         step, check = result["step"][dtype], result["check"][dtype]
         text = ""
@@ -108,7 +120,9 @@ def markdown(result):
         text += (f"Matrix products are {summary['products_share']:.0%} of our step. "
                  f"Same weights, same tokens: losses of {len(check['ours'])} steps from {check['ours'][0]:.4f} to "
                  f"{check['ours'][-1]:.4f}, PyTorch's differ by {check['worst_relative_difference']:.1e} at most.")
-        rows = [[name, "product" if piece["product"] else "kernel", str(piece["calls"]), f"{piece['ms']:.2f}",
-                 f"{piece['ms'] / step['step_ms']:.1%}"] for name, piece in step["pieces"].items()]
+        rows = [[
+            name, "product" if piece["product"] else "kernel",
+            str(piece["calls"]), f"{piece['ms']:.2f}", f"{piece['ms'] / step['step_ms']:.1%}"
+        ] for name, piece in step["pieces"].items()]
         parts += [f"## {dtype}", text, table(["piece of our step", "", "calls", "ms a step", "share"], rows)]
     return "\n\n".join(parts)

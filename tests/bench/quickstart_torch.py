@@ -42,6 +42,7 @@ class Norm(torch.nn.Module):
 
 
 class Attention(torch.nn.Module):
+
     def __init__(self, m, repeat_heads):
         super().__init__()
         self.heads, self.kv_heads, self.dim = m["num_attention_heads"], m["num_key_value_heads"], m["head_dim"]
@@ -64,6 +65,7 @@ class Attention(torch.nn.Module):
 
 
 class Block(torch.nn.Module):
+
     def __init__(self, m, repeat_heads):
         super().__init__()
         hidden, ffn = m["hidden_size"], m["intermediate_size"]
@@ -80,6 +82,7 @@ class Block(torch.nn.Module):
 
 
 class Llama(torch.nn.Module):
+
     def __init__(self, m, length, act, repeat_heads=False):
         super().__init__()
         self.act = act
@@ -88,7 +91,7 @@ class Llama(torch.nn.Module):
         self.norm = Norm(m["hidden_size"], m["rms_norm_eps"])
         d = m["head_dim"]
         angles = torch.outer(torch.arange(length, dtype=torch.float64),
-                             m["rope_theta"] ** (-torch.arange(0, d, 2, dtype=torch.float64) / d))
+                             m["rope_theta"]**(-torch.arange(0, d, 2, dtype=torch.float64) / d))
         angles = torch.cat((angles, angles), dim=-1)[:, None, :]
         self.register_buffer("cos", angles.cos().to(act), persistent=False)
         self.register_buffer("sin", angles.sin().to(act), persistent=False)
@@ -98,6 +101,7 @@ class Llama(torch.nn.Module):
 
     def load(self, weights):
         """From Hugging Face names."""
+
         def put(parameter, *names):
             with torch.no_grad():
                 parameter.copy_(torch.cat([torch.from_numpy(weights.pop(name)) for name in names]))
@@ -152,9 +156,11 @@ def only_attention(name):
 def print_what_is_here():
     torch.nn.functional.rms_norm  # noqa: B018  2.4 or later has it
     gpu = torch.cuda.is_available()
-    print(json.dumps({"torch": torch.__version__, "cuda": torch.version.cuda, "cudnn": torch.backends.cudnn.version(),
-                      "device": torch.cuda.get_device_name() if gpu else None,
-                      "free_bytes": torch.cuda.mem_get_info()[0] if gpu else None}))
+    print(
+        json.dumps({
+            "torch": torch.__version__, "cuda": torch.version.cuda, "cudnn": torch.backends.cudnn.version(), "device":
+            torch.cuda.get_device_name() if gpu else None, "free_bytes": torch.cuda.mem_get_info()[0] if gpu else None
+        }))
 
 
 def main():
@@ -172,11 +178,14 @@ def main():
     parser.add_argument("--shard", help="a file of tokens")
     parser.add_argument("--cpu-time", action="store_true", help="steps in seconds of the processor")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
-    parser.add_argument("--scalar", action="store_true", help="compare even where torch.compile finds no vector instructions")
+    parser.add_argument("--scalar", action="store_true",
+                        help="compare even where torch.compile finds no vector instructions")
     parser.add_argument("--accumulate", type=int, default=1, help="passes of --batch sequences in a step (1)")
-    parser.add_argument("--then-accumulate", type=int, metavar="N", help="after the steps as many more, of N passes each")
+    parser.add_argument("--then-accumulate", type=int, metavar="N",
+                        help="after the steps as many more, of N passes each")
     parser.add_argument("--attention", choices=["default", "cudnn", "flash"], default="default")
-    parser.add_argument("--repeat-heads", action="store_true", help="for a kind of attention that takes no grouped heads")
+    parser.add_argument("--repeat-heads", action="store_true",
+                        help="for a kind of attention that takes no grouped heads")
     parser.add_argument("--trace", type=pathlib.Path, help="take weights, tokens and learning rates from this trace")
     a = parser.parse_args()
     with only_attention(a.attention):
@@ -247,9 +256,12 @@ def run(a):
         simd = str(pick_vec_isa())
         if not simd.startswith("avx") and not a.scalar:
             raise SystemExit(f"torch.compile finds no vector instructions ({simd}), which would be no fair comparison")
-    print(json.dumps({"losses": losses, "steps": seconds, "accumulated_steps": later, "residual": residual,
-                      "attention": a.attention + (", heads repeated" if a.repeat_heads else ""),
-                      "seconds_to_first_step": first_step_end, "torch": torch.__version__, "simd": simd, "reserved_bytes": reserved}))
+    print(
+        json.dumps({
+            "losses": losses, "steps": seconds, "accumulated_steps": later, "residual": residual, "attention":
+            a.attention + (", heads repeated" if a.repeat_heads else ""), "seconds_to_first_step": first_step_end,
+            "torch": torch.__version__, "simd": simd, "reserved_bytes": reserved
+        }))
 
 
 if __name__ == "__main__":

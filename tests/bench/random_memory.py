@@ -50,8 +50,9 @@ class Row:
         return "none" if self.recompute == "none" else "all layers alike"
 
     def line(self):
-        return (f"{self.precision}, {self.micro_batches} micro-batches of {self.chunks} chunks, recompute {self.recompute}; arena "
-                f"{self.arena / MIB:.2f} of {self.budget / MIB:.2f} MiB, resident {self.peak / MIB:.2f}")
+        return (
+            f"{self.precision}, {self.micro_batches} micro-batches of {self.chunks} chunks, recompute {self.recompute}; arena "
+            f"{self.arena / MIB:.2f} of {self.budget / MIB:.2f} MiB, resident {self.peak / MIB:.2f}")
 
 
 def counts(rows, name):
@@ -61,6 +62,7 @@ def counts(rows, name):
 
 
 def summary(rows):
+
     def span(values):
         return f"{min(values) / MIB:.1f} to {max(values) / MIB:.1f} MiB"
 
@@ -77,7 +79,8 @@ resident               {span([row.beside for row in rows])} beside the arena; at
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Planned memory beside allocated memory, of random specs with everything left open.")
+    parser = argparse.ArgumentParser(
+        description="Planned memory beside allocated memory, of random specs with everything left open.")
     parser.add_argument("--llmc", default=ROOT / "build" / "llmc", type=pathlib.Path, help="the compiler (build/llmc)")
     parser.add_argument("--specs", type=int, default=200, help="how many (200)")
     parser.add_argument("--seed", type=int, default=0, help="of the first; the others have the next ones (0)")

@@ -23,8 +23,11 @@ SEQUENCES, LENGTH, WARM_UP = 8, 256, 3
 
 def compile_trainer(folder, dtype, ranks, shard):
     out = os.path.join(folder, f"{dtype}-{ranks}-{shard}")
-    subprocess.run([LLMC, "compile", SPEC, "-o", out, f"precision.compute={dtype}", f"batch.micro_batch={SEQUENCES // ranks}",
-                    f"parallel.world_size={ranks}", f"parallel.shard={shard}", "evaluation.every=0", "sampling.every=0", "checkpoint.every=0"], check=True, stdout=sys.stderr)
+    subprocess.run([
+        LLMC, "compile", SPEC, "-o", out, f"precision.compute={dtype}", f"batch.micro_batch={SEQUENCES // ranks}",
+        f"parallel.world_size={ranks}", f"parallel.shard={shard}", "evaluation.every=0", "sampling.every=0",
+        "checkpoint.every=0"
+    ], check=True, stdout=sys.stderr)
     return os.path.join(out, "trainer")
 
 
@@ -34,7 +37,8 @@ def seconds_a_step(folder, trainer, ranks, threads, steps):
     command = [trainer, "--run", run, "--steps", str(steps), "--no-final-checkpoint", "--timing", timing, "--quiet"]
     if ranks > 1:
         command += ["--ranks", str(ranks)]
-    subprocess.run(command, check=True, env=dict(os.environ, OMP_NUM_THREADS=str(max(1, threads // ranks))), stdout=sys.stderr)
+    subprocess.run(command, check=True, env=dict(os.environ, OMP_NUM_THREADS=str(max(1, threads // ranks))),
+                   stdout=sys.stderr)
     with open(timing) as file:
         return statistics.median(json.load(file)["steps"][WARM_UP:])
 
@@ -51,21 +55,26 @@ def main():
     for ranks in options.ranks:
         if SEQUENCES % ranks or options.threads % ranks and ranks < options.threads:
             parser.error(f"{ranks} ranks do not share {SEQUENCES} sequences and {options.threads} threads evenly")
-    print("| dtype | ranks | shard | threads of each | ms a step | tokens/s | rounds | of one rank |\n|---|---|---|---|---|---|---|---|")
+    print(
+        "| dtype | ranks | shard | threads of each | ms a step | tokens/s | rounds | of one rank |\n|---|---|---|---|---|---|---|---|"
+    )
     with tempfile.TemporaryDirectory(prefix="llmc-ranks-") as folder:
         for dtype in options.dtypes:
-            kinds = [(1, options.shards[0])] + [(ranks, shard) for ranks in options.ranks if ranks > 1 for shard in options.shards]
+            kinds = [(1, options.shards[0])] + [(ranks, shard) for ranks in options.ranks if ranks > 1
+                                                for shard in options.shards]
             trainers = {kind: compile_trainer(folder, dtype, *kind) for kind in kinds}
             rounds = {kind: [] for kind in kinds}
             for _ in range(options.rounds):
                 for kind in kinds:
-                    rounds[kind].append(SEQUENCES * LENGTH / seconds_a_step(folder, trainers[kind], kind[0], options.threads, options.steps))
+                    rounds[kind].append(SEQUENCES * LENGTH /
+                                        seconds_a_step(folder, trainers[kind], kind[0], options.threads, options.steps))
             alone = statistics.median(rounds[kinds[0]])
             for ranks, shard in kinds:
                 of_kind = rounds[ranks, shard]
                 rate = statistics.median(of_kind)
-                print(f"| {dtype} | {ranks} | {shard if ranks > 1 else ''} | {max(1, options.threads // ranks)} | {1000 * SEQUENCES * LENGTH / rate:.1f} | {rate:,.0f} | "
-                      f"{min(of_kind):,.0f} to {max(of_kind):,.0f} | {100 * rate / alone:.0f} % |", flush=True)
+                print(
+                    f"| {dtype} | {ranks} | {shard if ranks > 1 else ''} | {max(1, options.threads // ranks)} | {1000 * SEQUENCES * LENGTH / rate:.1f} | {rate:,.0f} | "
+                    f"{min(of_kind):,.0f} to {max(of_kind):,.0f} | {100 * rate / alone:.0f} % |", flush=True)
 
 
 if __name__ == "__main__":

@@ -18,8 +18,8 @@ ONCE = ("_wgrad", "_fold", "_reduce")  # sums over all rows: a step that works i
 
 
 def overrides(precision, rows):
-    return (f"precision.compute={precision}", f"batch.sequence_length={LENGTH}", f"batch.micro_batch={rows // LENGTH}", f"batch.tokens={TOKENS}",
-            f"memory.loss_chunk={rows}", "memory.recompute=none")
+    return (f"precision.compute={precision}", f"batch.sequence_length={LENGTH}", f"batch.micro_batch={rows // LENGTH}",
+            f"batch.tokens={TOKENS}", f"memory.loss_chunk={rows}", "memory.recompute=none")
 
 
 class Chunks(plan_times.Bench):
@@ -28,29 +28,41 @@ class Chunks(plan_times.Bench):
     def measured(self, precision, rows, processes, threads):
         """Seconds in the layers' launches for a step's tokens, and of these what is done in chunks; the mean over so many trainers at once."""
         folder = WORK / f"{precision}-{rows}"
-        command = [folder / "trainer", "--quiet", "--resume", "none", "--steps", 8, "--timeline-steps", "3:5", "--no-final-checkpoint", "--threads",
-                   threads, "evaluation.every=0", "sampling.every=0", "checkpoint.every=0", "metrics.product_share=false"]
+        command = [
+            folder / "trainer", "--quiet", "--resume", "none", "--steps", 8, "--timeline-steps", "3:5",
+            "--no-final-checkpoint", "--threads", threads, "evaluation.every=0", "sampling.every=0",
+            "checkpoint.every=0", "metrics.product_share=false"
+        ]
         files = [WORK / f"timeline-{i}.json" for i in range(processes)]
         for i in range(processes):
             shutil.rmtree(WORK / f"run-{i}", ignore_errors=True)
-        running = [subprocess.Popen([str(word) for word in [*command, "--run", WORK / f"run-{i}", "--timeline", file]], stdout=subprocess.DEVNULL)
-                   for i, file in enumerate(files)]
+        running = [
+            subprocess.Popen([str(word) for word in [*command, "--run", WORK / f"run-{i}", "--timeline", file]],
+                             stdout=subprocess.DEVNULL) for i, file in enumerate(files)
+        ]
         if any(process.wait() for process in running):
             raise SystemExit(f"a trainer of {folder} failed")
         seconds = []
         for file in files:
-            plan = json.loads(self.run(self.a.llmc, "plan", plan_times.SPEC, "--json", *overrides(precision, rows), "--measured", file))
+            plan = json.loads(
+                self.run(self.a.llmc, "plan", plan_times.SPEC, "--json", *overrides(precision, rows), "--measured",
+                         file))
             layers = [op for op in plan["measured"]["ops"] if op["region"] in ("layer_forward", "layer_backward")]
-            seconds.append([sum(op["measured_seconds"] for op in layers),
-                            sum(op["measured_seconds"] for op in layers if not op["op"].endswith(ONCE))])
+            seconds.append([
+                sum(op["measured_seconds"] for op in layers),
+                sum(op["measured_seconds"] for op in layers if not op["op"].endswith(ONCE))
+            ])
         return [statistics.mean(part) for part in zip(*seconds)]
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Layers of the quick start by the rows that a thread carries through them at once.")
-    parser.add_argument("--llmc", default=plan_times.ROOT / "build" / "llmc", type=pathlib.Path, help="the compiler (build/llmc)")
+    parser = argparse.ArgumentParser(
+        description="Layers of the quick start by the rows that a thread carries through them at once.")
+    parser.add_argument("--llmc", default=plan_times.ROOT / "build" / "llmc", type=pathlib.Path,
+                        help="the compiler (build/llmc)")
     parser.add_argument("--rounds", type=int, default=5, help="runs of each, taking turns (5)")
-    parser.add_argument("--rows", type=int, nargs="+", default=[1024, 512, 256, 128, 64], help="of a chunk (1024 512 256 128 64)")
+    parser.add_argument("--rows", type=int, nargs="+", default=[1024, 512, 256, 128, 64],
+                        help="of a chunk (1024 512 256 128 64)")
     a = parser.parse_args()
     a.threads, a.device = len(os.sched_getaffinity(0)), "cpu"
     bench = Chunks(a)
@@ -59,7 +71,8 @@ def main():
     for precision in ("fp32", "bf16"):
         for count in (TOKENS, *a.rows):
             plan_times.say(f"compiling {precision}, {count} rows")
-            bench.run(a.llmc, "compile", plan_times.SPEC, "-o", WORK / f"{precision}-{count}", *overrides(precision, count))
+            bench.run(a.llmc, "compile", plan_times.SPEC, "-o", WORK / f"{precision}-{count}",
+                      *overrides(precision, count))
         whole, chunks = [], {count: [] for count in a.rows}
         for turn in range(a.rounds):
             plan_times.say(f"{precision}, round {turn + 1} of {a.rounds}")
@@ -73,7 +86,10 @@ def main():
             # Within a round, so that a machine that changes its pace does not count.
             ratio = statistics.median((all_rows - all_but_once + part) / all_rows
                                       for (all_rows, all_but_once), part in zip(whole, chunks[count]))
-            rows.append([precision, count, f"{1e3 * statistics.median(chunks[count]):.1f}", f"{1e3 * ratio * layers:.1f}", f"{ratio - 1:+.1%}"])
+            rows.append([
+                precision, count, f"{1e3 * statistics.median(chunks[count]):.1f}", f"{1e3 * ratio * layers:.1f}",
+                f"{ratio - 1:+.1%}"
+            ])
     print(plan_times.table(["precision", "rows at once", "in chunks, ms", "layers, ms", "layers"], rows))
 
 

@@ -23,17 +23,20 @@ SOURCE = os.path.dirname(os.path.dirname(HERE))
 # TFLOP/s of dense bf16 over 132 SMs of 4,096 FLOP a clock. copy: GB/s that a copy is expected to reach, of 3,350 and 4,800.
 DEVICES = {"H100": {"sms": 132, "ghz": 1.83, "copy": 3000}, "H200": {"sms": 132, "ghz": 1.83, "copy": 4300}}
 LANES_A_CLOCK = 128  # of an SM: four schedulers, an instruction of a warp each
-MUFU_A_CLOCK = 16    # of an SM
-ROUND_TRIP = 1000    # clocks from a load to its value on a busy device: assumed, not measured
+MUFU_A_CLOCK = 16  # of an SM
+ROUND_TRIP = 1000  # clocks from a load to its value on a busy device: assumed, not measured
 REGISTERS, THREADS, BLOCKS, SHARED = 65536, 2048, 32, 228 << 10  # of an SM
 
 # Bytes of an element that a kernel reads by 16-byte loads in its loop: says how many elements a pass of the loop has. Of
 # kernels on flat parameters nothing is predicted: most of their loop is code for a chunk's end, which hardly ever runs.
-READ = {"cross_entropy": 2, "rms_norm_forward": 8, "rms_norm_backward": 6, "rms_norm_backward_residual": 8, "swiglu_forward": 4,
-        "swiglu_backward": 6}
+READ = {
+    "cross_entropy": 2, "rms_norm_forward": 8, "rms_norm_backward": 6, "rms_norm_backward_residual": 8,
+    "swiglu_forward": 4, "swiglu_backward": 6
+}
 
 
 class Instruction:
+
     def __init__(self, text):
         self.predicate = re.match(r"@!?U?P\w+ ", text)
         if self.predicate:
@@ -112,8 +115,10 @@ def occupancy(registers, shared, threads):
 
 def count(kernel, file, options, temporary):
     cubin = os.path.join(temporary, "kernel.cubin")
-    command = [options.nvcc, "-std=c++20", "-O3", "--fmad=false", "-cubin", "-arch=sm_" + options.arch, "-Xptxas", "-v",
-               "-I" + options.runtime, file, "-o", cubin]
+    command = [
+        options.nvcc, "-std=c++20", "-O3", "--fmad=false", "-cubin", "-arch=sm_" + options.arch, "-Xptxas", "-v",
+        "-I" + options.runtime, file, "-o", cubin
+    ]
     report = subprocess.run(command, capture_output=True, text=True)
     if report.returncode:
         sys.exit(report.stderr)
@@ -126,21 +131,24 @@ def count(kernel, file, options, temporary):
     loads = [i for i, one in enumerate(loop) if one.name == "LDG"]
     of = lambda name, wide=None: sum(one.name == name and wide in (None, one.wide) for one in instructions)
     blocks = occupancy(used(r"Used (\d+) registers"), used(r"(\d+) bytes smem"), threads)
-    return {"instructions": len(instructions), "registers": used(r"Used (\d+) registers"),
-            "spills": used(r"(\d+) bytes spill stores") + used(r"(\d+) bytes spill loads"),
-            "blocks": blocks, "threads": threads, "occupancy": blocks * threads / THREADS,
-            "wide_loads": of("LDG", True), "narrow_loads": of("LDG", False), "wide_stores": of("STG", True),
-            "narrow_stores": of("STG", False), "mufu": of("MUFU"), "ffma": of("FFMA"), "fences": of("MEMBAR"),
-            "loop": len(loop), "loop_mufu": sum(one.name == "MUFU" for one in loop),
-            "loop_wide_loads": sum(loop[i].wide for i in loads), "before_barrier": sum(i < first for i in loads),
-            "after_barrier": sum(i > first for i in loads),
-            "wide_after_barrier": sum(i > first and loop[i].wide for i in loads), "waits": clocks_of_waiting(loop)}
+    return {
+        "instructions": len(instructions), "registers": used(r"Used (\d+) registers"), "spills":
+        used(r"(\d+) bytes spill stores") + used(r"(\d+) bytes spill loads"), "blocks": blocks, "threads": threads,
+        "occupancy": blocks * threads / THREADS, "wide_loads": of("LDG", True), "narrow_loads": of("LDG", False),
+        "wide_stores": of("STG", True), "narrow_stores": of("STG",
+                                                            False), "mufu": of("MUFU"), "ffma": of("FFMA"), "fences":
+        of("MEMBAR"), "loop": len(loop), "loop_mufu": sum(one.name == "MUFU" for one in loop), "loop_wide_loads":
+        sum(loop[i].wide for i in loads), "before_barrier": sum(i < first for i in loads), "after_barrier":
+        sum(i > first for i in loads), "wide_after_barrier": sum(i > first and loop[i].wide
+                                                                 for i in loads), "waits": clocks_of_waiting(loop)
+    }
 
 
 def predict(kernel, counts, device):
     """Milliseconds of a launch: bytes over the copy's rate; a pass' instructions (MUFU counted by their own rate) over what
     the schedulers issue; what a resident warp waits for memory in all its passes."""
-    read = next((READ[name] for name in (kernel["name"].replace("_recompute", ""), kernel["template"]) if name in READ), None)
+    read = next((READ[name] for name in (kernel["name"].replace("_recompute", ""), kernel["template"]) if name in READ),
+                None)
     if not read or not counts["loop_wide_loads"]:
         return None
     d = DEVICES[device]
@@ -150,8 +158,10 @@ def predict(kernel, counts, device):
     by_bytes = kernel["bytes"] / (d["copy"] * 1e6)
     issue = passes * max(counts["loop"] / LANES_A_CLOCK, counts["loop_mufu"] / MUFU_A_CLOCK) / (d["sms"] * clock)
     waits = passes / (d["sms"] * counts["blocks"] * counts["threads"]) * counts["waits"] / clock
-    return {"elements_a_pass": counts["loop_wide_loads"] * 16 / read, "bytes": by_bytes, "issue": issue, "waits": waits,
-            "least": max(by_bytes, issue, waits), "most": by_bytes + issue + waits}
+    return {
+        "elements_a_pass": counts["loop_wide_loads"] * 16 / read, "bytes": by_bytes, "issue": issue, "waits": waits,
+        "least": max(by_bytes, issue, waits), "most": by_bytes + issue + waits
+    }
 
 
 def find_nvdisasm(nvcc):
@@ -160,13 +170,15 @@ def find_nvdisasm(nvcc):
         nvidia = os.path.join(packages, "nvidia")
         if os.path.isdir(nvidia):
             places += [os.path.join(nvidia, name, "bin") for name in sorted(os.listdir(nvidia))]
-    return next((path for path in (os.path.join(place, "nvdisasm") for place in places) if os.access(path, os.X_OK)), None)
+    return next((path for path in (os.path.join(place, "nvdisasm") for place in places) if os.access(path, os.X_OK)),
+                None)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", help="an emitted project: plan.json and kernels/")
-    parser.add_argument("--runtime", help="the runtime's headers (default: FOLDER/runtime, FOLDER/../../runtime, this checkout's)")
+    parser.add_argument("--runtime",
+                        help="the runtime's headers (default: FOLDER/runtime, FOLDER/../../runtime, this checkout's)")
     parser.add_argument("--arch", default="90a", choices=["90a", "100"])
     parser.add_argument("--kernels", nargs="*", default=[], help="parts of the names of those to count (default: all)")
     parser.add_argument("--nvcc", default=shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc")
@@ -175,7 +187,11 @@ def main():
     parser.add_argument("--loads-first", action="store_true",
                         help="fails where one of the kernels spills, or reads a part of a row after its lanes have met")
     options = parser.parse_args()
-    runtimes = [os.path.join(options.folder, "runtime"), os.path.join(options.folder, "..", "..", "runtime"), os.path.join(SOURCE, "runtime")]
+    runtimes = [
+        os.path.join(options.folder, "runtime"),
+        os.path.join(options.folder, "..", "..", "runtime"),
+        os.path.join(SOURCE, "runtime")
+    ]
     options.runtime = options.runtime or next(path for path in runtimes if os.path.isdir(path))
     options.nvdisasm = options.nvdisasm or find_nvdisasm(options.nvcc)
     if not options.nvdisasm:
@@ -185,27 +201,33 @@ def main():
     chosen = [k for k in plan["kernels"] if not options.kernels or any(part in k["name"] for part in options.kernels)]
 
     everything, wrong = {}, []
-    print(f"| sm_{options.arch} | instructions | loop | registers | spills | occupancy | 16-byte LDG, STG | narrower | LDG before, "
-          "after the barrier | fences | MUFU | FFMA |\n|---|---|---|---|---|---|---|---|---|---|---|---|")
+    print(
+        f"| sm_{options.arch} | instructions | loop | registers | spills | occupancy | 16-byte LDG, STG | narrower | LDG before, "
+        "after the barrier | fences | MUFU | FFMA |\n|---|---|---|---|---|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as temporary:
         for kernel in chosen:
             c = count(kernel, os.path.join(options.folder, "kernels", kernel["name"] + ".cu"), options, temporary)
-            print(f"| {kernel['name']} | {c['instructions']} | {c['loop']} | {c['registers']} | {c['spills']} | {c['occupancy']:.0%} "
-                  f"| {c['wide_loads']}, {c['wide_stores']} | {c['narrow_loads']}, {c['narrow_stores']} "
-                  f"| {c['before_barrier']}, {c['after_barrier']} | {c['fences']} | {c['mufu']} | {c['ffma']} |")
+            print(
+                f"| {kernel['name']} | {c['instructions']} | {c['loop']} | {c['registers']} | {c['spills']} | {c['occupancy']:.0%} "
+                f"| {c['wide_loads']}, {c['wide_stores']} | {c['narrow_loads']}, {c['narrow_stores']} "
+                f"| {c['before_barrier']}, {c['after_barrier']} | {c['fences']} | {c['mufu']} | {c['ffma']} |")
             if c["spills"]:
                 wrong.append(f"{kernel['name']} spills {c['spills']} bytes")
             if c["wide_after_barrier"]:
-                wrong.append(f"{kernel['name']} reads {c['wide_after_barrier']} vectors of a row after its lanes have met")
+                wrong.append(
+                    f"{kernel['name']} reads {c['wide_after_barrier']} vectors of a row after its lanes have met")
             predictions = {device: predict(kernel, c, device) for device in DEVICES}
             everything[kernel["name"]] = {"counts": c, "predictions": predictions}
 
-    print("\n| ms of a launch | bytes moved | " + " | ".join(f"{d}: bytes | issue | waits | at best | at worst" for d in DEVICES) + " |")
+    print("\n| ms of a launch | bytes moved | " + " | ".join(f"{d}: bytes | issue | waits | at best | at worst"
+                                                             for d in DEVICES) + " |")
     print("|---" * (2 + 5 * len(DEVICES)) + "|")
     for kernel in chosen:
         predictions = everything[kernel["name"]]["predictions"]
         if all(predictions.values()):
-            cells = [f"{predictions[d][key]:.3f}" for d in DEVICES for key in ("bytes", "issue", "waits", "least", "most")]
+            cells = [
+                f"{predictions[d][key]:.3f}" for d in DEVICES for key in ("bytes", "issue", "waits", "least", "most")
+            ]
             print(f"| {kernel['name']} | {kernel['bytes'] / 1e6:.1f} MB | " + " | ".join(cells) + " |")
     if options.json:
         with open(options.json, "w") as file:

@@ -24,10 +24,12 @@ def intervals(arguments, asynchronous):
     """(seconds of a step, of the wait for the save, and of the price) of each interval behind the first save."""
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         directory = os.path.join(folder, "run")
-        subprocess.run([arguments.trainer, "--quiet", "--run", directory, "--steps", str(arguments.every * (arguments.saves + 1)),
-                        "--no-final-checkpoint", "--threads", str(arguments.threads), "checkpoint.keep_last=1", "evaluation.every=0",
-                        "sampling.every=0", f"checkpoint.every={arguments.every}", f"checkpoint.asynchronous={asynchronous}",
-                        *arguments.overrides], check=True)
+        subprocess.run([
+            arguments.trainer, "--quiet", "--run", directory, "--steps",
+            str(arguments.every * (arguments.saves + 1)), "--no-final-checkpoint", "--threads",
+            str(arguments.threads), "checkpoint.keep_last=1", "evaluation.every=0", "sampling.every=0",
+            f"checkpoint.every={arguments.every}", f"checkpoint.asynchronous={asynchronous}", *arguments.overrides
+        ], check=True)
         with open(os.path.join(directory, "metrics.jsonl")) as file:
             lines = [json.loads(line) for line in file]
     result = []
@@ -46,11 +48,15 @@ def main():
     parser.add_argument("--every", type=int, default=20)
     parser.add_argument("--saves", type=int, default=15)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
-    parser.add_argument("--folder", help="where the runs are written, such as a disk to be measured; default: the system's for temporary files")
+    parser.add_argument(
+        "--folder",
+        help="where the runs are written, such as a disk to be measured; default: the system's for temporary files")
     arguments = parser.parse_args()
     if arguments.every <= 2 * BEHIND or arguments.saves < 1:
         parser.error(f"--every past {2 * BEHIND} and --saves from 1 on")
-    print(f"{arguments.saves} saves, one every {arguments.every} steps, {arguments.threads} threads; in parts of the time between saves")
+    print(
+        f"{arguments.saves} saves, one every {arguments.every} steps, {arguments.threads} threads; in parts of the time between saves"
+    )
     own_work = None
     for kind, asynchronous in (("waited for", "false"), ("beside", "true")):
         found = intervals(arguments, asynchronous)

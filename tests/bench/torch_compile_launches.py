@@ -13,7 +13,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BENCH = ROOT / "tests" / "bench"
 WORK = ROOT / "build" / "bench" / "paper-gpu"
 SPEC = ROOT / "specs" / "llama-1b.yaml"
-RUN = ("batch.tokens=32768", "memory.budget=400GiB", "memory.recompute=none", "target.device=h100-sxm")  # one pass, all kept
+RUN = ("batch.tokens=32768", "memory.budget=400GiB", "memory.recompute=none", "target.device=h100-sxm"
+       )  # one pass, all kept
 PUBLISHED, MEASURED = "504", "481 to 483"  # ms: as published for this model; docs/benchmarks.md, PyTorch 2.11
 
 # compiler/plan/price.cpp: tiles of a product, with the part of the largest one's rate; how compute and memory overlap.
@@ -21,8 +22,9 @@ TILES = ((256, 128, 1), (128, 256, 1), (128, 128, 0.92), (128, 64, 0.75), (64, 6
 LEAST_SPLIT, OVERLAP = 1024, 1.5
 
 # The first whose ops a kernel has. Those that have nothing but casts come last.
-CLASSES = (("the embedding's gradient", {"embedding_dense_backward"}), ("cross-entropy", {"_log_softmax"}), ("SwiGLU", {"silu"}),
-           ("norms, residual additions, embedding", {"_fused_rms_norm", "_fused_rms_norm_backward", "sum"}), ("RoPE", {"cat"}))
+CLASSES = (("the embedding's gradient", {"embedding_dense_backward"}), ("cross-entropy", {"_log_softmax"}),
+           ("SwiGLU", {"silu"}), ("norms, residual additions, embedding",
+                                  {"_fused_rms_norm", "_fused_rms_norm_backward", "sum"}), ("RoPE", {"cat"}))
 
 # Bytes a parameter, in fp32, of what runs beside the two passes: reads and writes of each tensor.
 CLIP = {"the gradients' norm": 4, "gradients times a factor": 8}
@@ -59,7 +61,7 @@ class Prices:
                 flops.append(math.ceil(tiles / processors) * processors * of_a_tile / share + sums * rate)
                 split *= 2
         compute, memory = min(flops) / rate, self.moved(size)
-        return (compute**OVERLAP + memory**OVERLAP) ** (1 / OVERLAP) + self.f["launch"]
+        return (compute**OVERLAP + memory**OVERLAP)**(1 / OVERLAP) + self.f["launch"]
 
 
 def class_of(launch):
@@ -78,21 +80,25 @@ def environment():
     """The Python that has PyTorch, and the library that stands for a GPU."""
     run(BENCH / "python.sh", "-c", "")
     python = ROOT / "build" / "bench-venv" / "bin" / "python"
-    headers = next((ROOT / "build" / "bench-venv").glob("lib/*/site-packages/nvidia/cu*/include/cuda_runtime_api.h")).parent
+    headers = next(
+        (ROOT / "build" / "bench-venv").glob("lib/*/site-packages/nvidia/cu*/include/cuda_runtime_api.h")).parent
     WORK.mkdir(parents=True, exist_ok=True)
     library = WORK / "libcuda.so.1"
-    run("g++", "-std=c++20", "-O1", "-shared", "-fPIC", f"-Wl,-soname,{library.name}", "-I", headers, BENCH / "paper_gpu.cpp", "-o", library)
+    run("g++", "-std=c++20", "-O1", "-shared", "-fPIC", f"-Wl,-soname,{library.name}", "-I", headers,
+        BENCH / "paper_gpu.cpp", "-o", library)
     return python, {**os.environ, "LD_PRELOAD": str(library)}
 
 
 def table(head, rows):
-    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in [head, ["---"] * len(head), *rows])
+    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |"
+                     for line in [head, ["---"] * len(head), *rows])
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--llmc", default=ROOT / "build" / "llmc", type=pathlib.Path, help="the compiler (build/llmc)")
-    parser.add_argument("--residual", choices=["bf16", "fp32"], default="bf16", help="PyTorch's residual stream (bf16, as measured)")
+    parser.add_argument("--residual", choices=["bf16", "fp32"], default="bf16",
+                        help="PyTorch's residual stream (bf16, as measured)")
     parser.add_argument("-o", dest="output", type=pathlib.Path, help="write every launch as JSON")
     a = parser.parse_args()
     plan = json.loads(run(a.llmc, "plan", SPEC, *RUN, "--json"))
@@ -101,8 +107,9 @@ def main():
     model = {key.removeprefix("model."): value for key, value in keys.items() if key.startswith("model.")}
     python, variables = environment()
     print("compiling with torch.compile (a minute)", file=sys.stderr, flush=True)
-    found = json.loads(run(python, BENCH / "inductor_launches.py", "--model", json.dumps(model), "--batch", keys["batch.micro_batch"],
-                           "--length", keys["batch.sequence_length"], "--residual", a.residual, env=variables))
+    found = json.loads(
+        run(python, BENCH / "inductor_launches.py", "--model", json.dumps(model), "--batch", keys["batch.micro_batch"],
+            "--length", keys["batch.sequence_length"], "--residual", a.residual, env=variables))
     if a.output:
         a.output.write_text(json.dumps(found, indent=1) + "\n")
 
@@ -115,9 +122,11 @@ def main():
 
     for one in found["launches"]:
         if one["kind"] == "product":
-            add("products", 1, one["bytes"], 2 * one["m"] * one["n"] * one["k"], prices.product(one["m"], one["n"], one["k"], one["bytes"]))
+            add("products", 1, one["bytes"], 2 * one["m"] * one["n"] * one["k"],
+                prices.product(one["m"], one["n"], one["k"], one["bytes"]))
         elif one["kind"] == "attention":
-            add(f"attention, {one['pass']}", 1, 0, 0, attention["attention" if one["pass"] == "forward" else "attention_backward"])
+            add(f"attention, {one['pass']}", 1, 0, 0,
+                attention["attention" if one["pass"] == "forward" else "attention_backward"])
         else:
             add(class_of(one), 1, one["bytes"], 0, prices.kernel(one["bytes"]))
     parameters = sum(found["parameters"])
@@ -126,11 +135,20 @@ def main():
         for one in size:
             add(name, launches, one * parameters, 0, prices.moved(one * parameters) + launches * prices.f["launch"])
 
-    lines = [[name, *[f"{row[0]:,}", f"{1e-9 * row[1]:.1f}" if row[1] else "", f"{1e-12 * row[2]:.1f}" if row[2] else "", f"{1e3 * row[3]:.1f}"]]
-             for name, row in sorted(rows.items(), key=lambda item: -item[1][3])]
+    lines = [[
+        name, *[
+            f"{row[0]:,}", f"{1e-9 * row[1]:.1f}" if row[1] else "", f"{1e-12 * row[2]:.1f}" if row[2] else "",
+            f"{1e3 * row[3]:.1f}"
+        ]
+    ] for name, row in sorted(rows.items(), key=lambda item: -item[1][3])]
     total = [sum(column) for column in zip(*rows.values())]
-    lines.append(["in all", f"{total[0]:,}", f"{1e-9 * total[1]:.1f}", f"{1e-12 * total[2]:.1f}", f"{1e3 * total[3]:.1f}"])
-    print(table([f"torch.compile's launches (PyTorch {found['torch'].split('+')[0]}, residual {a.residual})", "launches", "GB", "TFLOP", "priced, ms"], lines))
+    lines.append(
+        ["in all", f"{total[0]:,}", f"{1e-9 * total[1]:.1f}", f"{1e-12 * total[2]:.1f}", f"{1e3 * total[3]:.1f}"])
+    print(
+        table([
+            f"torch.compile's launches (PyTorch {found['torch'].split('+')[0]}, residual {a.residual})", "launches",
+            "GB", "TFLOP", "priced, ms"
+        ], lines))
     print(f"\npublished {PUBLISHED} ms, measured {MEASURED} ms, llmc's own plan {1e3 * plan['step_seconds']:.1f} ms")
 
 

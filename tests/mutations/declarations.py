@@ -3,9 +3,12 @@
 import re
 
 # Comments, directives and texts; what is left has no bracket that is not one.
-OPAQUE = re.compile(r"""//[^\n]*|/\*.*?\*/|^[ \t]*\#(?:[^\n\\]|\\.)*|R"(\w*)\(.*?\)\1"|"(?:[^"\\\n]|\\.)*"|(?<!\w)'(?:[^'\\\n]|\\.)*'""",
-                    re.DOTALL | re.MULTILINE)
-FUNCTION = re.compile(r"([\w:~]+|(?:\w+::)*operator\W*?\w*)\s*\(\)\s*(?:(?:const|noexcept|override|final|mutable|try|&+|\(\)|->.*|requires.*)\s*)*$")
+OPAQUE = re.compile(
+    r"""//[^\n]*|/\*.*?\*/|^[ \t]*\#(?:[^\n\\]|\\.)*|R"(\w*)\(.*?\)\1"|"(?:[^"\\\n]|\\.)*"|(?<!\w)'(?:[^'\\\n]|\\.)*'""",
+    re.DOTALL | re.MULTILINE)
+FUNCTION = re.compile(
+    r"([\w:~]+|(?:\w+::)*operator\W*?\w*)\s*\(\)\s*(?:(?:const|noexcept|override|final|mutable|try|&+|\(\)|->.*|requires.*)\s*)*$"
+)
 SCOPE = re.compile(r"(?:inline\s+)?(namespace|extern|class|struct|union)\b\s*(?:\[\[.*?\]\]|\w+\(\)|__\w+)?\s*([\w:]*)")
 
 

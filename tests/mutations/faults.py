@@ -7,8 +7,8 @@ import dataclasses
 @dataclasses.dataclass(frozen=True)
 class Fault:
     name: str
-    anchor: str   # the function, or what else is declared outside of one; see Sources.place
-    old: str      # its tokens stand there exactly once
+    anchor: str  # the function, or what else is declared outside of one; see Sources.place
+    old: str  # its tokens stand there exactly once
     new: str
     tests: tuple  # "PROGRAM FILTER" of a GoogleTest program, or the whole name of a test of ctest
 

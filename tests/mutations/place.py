@@ -21,7 +21,8 @@ def tokens(old):
     pattern, before = "", ""
     for token in re.findall(r"\w+|[^\w\s]", old):
         words = re.match(r"\w", token) and re.search(r"\w$", before)
-        pattern += (GAP + ("+" if words else "*") if before else r"(?<!\w)" if re.match(r"\w", token) else "") + re.escape(token)
+        pattern += (GAP + ("+" if words else "*")
+                    if before else r"(?<!\w)" if re.match(r"\w", token) else "") + re.escape(token)
         before = token
     return re.compile(pattern + (r"(?!\w)" if re.search(r"\w$", before) else ""), re.DOTALL)
 
@@ -65,9 +66,12 @@ class Sources:
         if len(found) == 1:
             return found[0]
         if found:
-            raise OutOfDate(f"{anchor} has {old!r} {len(found)} times: {', '.join(self.at(f, b) for f, b, _ in found)}; name more of it, "
-                            "or add ' in PATH' to its name")
-        others = [self.at(file, match.start()) for file, text in self.texts.items() for match in tokens(old).finditer(text)]
+            raise OutOfDate(
+                f"{anchor} has {old!r} {len(found)} times: {', '.join(self.at(f, b) for f, b, _ in found)}; name more of it, "
+                "or add ' in PATH' to its name")
+        others = [
+            self.at(file, match.start()) for file, text in self.texts.items() for match in tokens(old).finditer(text)
+        ]
         raise OutOfDate((f"{anchor} has no {old!r}" if count else f"nothing is called {anchor}") +
                         (f"; it stands in {', '.join(others)}" if others else "; it stands nowhere"))
 

@@ -36,6 +36,7 @@ int Walk::next() { return 1; }
 
 
 class Places(unittest.TestCase):
+
     def sources(self, **files):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -47,9 +48,11 @@ class Places(unittest.TestCase):
 
     def test_each_kind_of_declaration(self):
         sources = self.sources(one=ONE, two=TWO)
-        for anchor, old, line in (("kSteps", "{1,2}", 4), ("twice", "return value", 6), ("Run::Run", "check()", 9), ("Run", "end_{at}", 9),
-                                  ("Run::operator==", "default", 10), ("Run::next", "return at_ + 1", 11), ("text_", "=", 14),
-                                  ("scale", "int i=0; i<count", 4), ("llmc::Run::next", "at_", 11), ("Walk::next", "1", 8)):
+        for anchor, old, line in (("kSteps", "{1,2}", 4), ("twice", "return value", 6), ("Run::Run", "check()", 9),
+                                  ("Run", "end_{at}", 9), ("Run::operator==", "default",
+                                                           10), ("Run::next", "return at_ + 1", 11), ("text_", "=", 14),
+                                  ("scale", "int i=0; i<count", 4), ("llmc::Run::next", "at_", 11), ("Walk::next", "1",
+                                                                                                     8)):
             with self.subTest(anchor):
                 file, begin, _ = sources.place(anchor, old)
                 self.assertEqual(sources.at(file, begin).rpartition(":")[2], str(line))
@@ -67,8 +70,8 @@ class Places(unittest.TestCase):
         for anchor, old, said in (("next", "return 1", "two/file.cu:7, runtime/two/file.cu:8; name more of it"),
                                   ("scale", "data[i] *= 3", "scale has no 'data\\[i\\] \\*= 3'; it stands nowhere"),
                                   ("twice", "data[i] *= 2", "stands in runtime/two/file.cu:5"),
-                                  ("thrice", "value", "nothing is called thrice"),
-                                  ("scale in one", "*= 2", "nothing is called scale in one"),
+                                  ("thrice", "value", "nothing is called thrice"), ("scale in one", "*= 2",
+                                                                                    "nothing is called scale in one"),
                                   ("scale", "dat", "has no"), ("scale", "ata[i]", "has no")):
             with self.subTest(anchor), self.assertRaisesRegex(OutOfDate, said):
                 sources.place(anchor, old)

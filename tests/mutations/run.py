@@ -28,15 +28,17 @@ from place import OutOfDate, Sources, put  # noqa: E402
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # What the tests of ctest need, by the beginning of their names.
-NEEDS = {"no_throwing_calls": [], "conformance_": ["conformance"], "run_": ["llmc"], "reference_": ["llmc"], "sim_conformance_": ["conformance_sim"],
-         "sim_": ["llmc", "llmc_sim"]}
+NEEDS = {
+    "no_throwing_calls": [], "conformance_": ["conformance"], "run_": ["llmc"], "reference_": ["llmc"],
+    "sim_conformance_": ["conformance_sim"], "sim_": ["llmc", "llmc_sim"]
+}
 LIMIT = 2400  # seconds after which a build or a test has hung; a run that reaches it has no verdict
 
 
 def tracked(source):
     """What git has or would add, relative to the checkout."""
-    listed = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=source, check=True,
-                            stdout=subprocess.PIPE).stdout
+    listed = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=source,
+                            check=True, stdout=subprocess.PIPE).stdout
     return [name for name in listed.decode().split("\0") if name and os.path.exists(os.path.join(source, name))]
 
 
@@ -79,7 +81,8 @@ class Tree:
 
     def __init__(self, folder, jobs, options):
         self.folder, self.build_folder, self.jobs = folder, os.path.join(folder, "build"), jobs
-        self.environment = dict(os.environ, CCACHE_BASEDIR=folder, CCACHE_NOHASHDIR="1", CCACHE_IGNOREOPTIONS="-Werror", PYTHONDONTWRITEBYTECODE="1")
+        self.environment = dict(os.environ, CCACHE_BASEDIR=folder, CCACHE_NOHASHDIR="1", CCACHE_IGNOREOPTIONS="-Werror",
+                                PYTHONDONTWRITEBYTECODE="1")
         self.passed = set()
         os.makedirs(folder, exist_ok=True)
         copy_tree(SOURCE, folder)
@@ -90,8 +93,8 @@ class Tree:
 
     def call(self, *command, **options):
         try:
-            done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True, errors="replace",
-                                  env=self.environment, timeout=LIMIT, **options)
+            done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True,
+                                  errors="replace", env=self.environment, timeout=LIMIT, **options)
         except subprocess.TimeoutExpired:
             raise OutOfDate(f"{' '.join(command)} took more than {LIMIT} s")
         return done.returncode, done.stdout
@@ -114,13 +117,16 @@ class Tree:
         """Whether the test passes. 'PROGRAM FILTER': of a GoogleTest program; otherwise a test of ctest, by its whole name."""
         program, _, pattern = test.partition(" ")
         if pattern:
-            (path,) = [os.path.join(root, program) for root, _, names in os.walk(os.path.join(self.build_folder, "tests"))
-                       if program in names]
+            (path, ) = [
+                os.path.join(root, program) for root, _, names in os.walk(os.path.join(self.build_folder, "tests"))
+                if program in names
+            ]
             code, said = self.call(path, "--gtest_filter=" + pattern, cwd=os.path.dirname(path))
             if re.search(r"Running 0 tests", said):
                 raise OutOfDate(f"{program} has no test {pattern}")
             return code == 0, said
-        code, said = self.call("ctest", "--test-dir", self.build_folder, "--no-tests=error", "--output-on-failure", "-R", f"^{program}$")
+        code, said = self.call("ctest", "--test-dir", self.build_folder, "--no-tests=error", "--output-on-failure",
+                               "-R", f"^{program}$")
         if "No tests were found" in said or "Not Run" in said:
             raise OutOfDate(f"ctest has no test {program}, or could not run it")
         return code == 0, said

@@ -35,14 +35,16 @@ def main():
     build = os.path.join(arguments.folder, "build")
     # Few tokens: the update knows nothing of where a gradient came from.
     traces.run(arguments.llmc, "compile", path, "-o", build, "optimizer.clip_norm=0.5", "schedule.kind=linear",
-               "schedule.warmup_steps=3", "batch.sequence_length=16", "batch.micro_batch=1", "batch.tokens=16", "memory.loss_chunk=16")
+               "schedule.warmup_steps=3", "batch.sequence_length=16", "batch.micro_batch=1", "batch.tokens=16",
+               "memory.loss_chunk=16")
     failed = False
     for decay, scales in (("matrices", {}), ("all", {}), ("matrices", SCALES)):
         run, trace = (os.path.join(arguments.folder, f"{name}-{decay}-{len(scales)}") for name in ("run", "trace"))
         for folder in (run, trace):
             shutil.rmtree(folder, ignore_errors=True)
-        traces.run(os.path.join(build, "trainer"), "--run", run, "--resume", "none", "--steps", str(STEPS + 1), "--trace", trace,
-                   f"optimizer.decay={decay}", *(f"optimizer.rate_scale.{part}={scale}" for part, scale in scales.items()))
+        traces.run(os.path.join(build, "trainer"), "--run", run, "--resume", "none", "--steps", str(STEPS + 1),
+                   "--trace", trace, f"optimizer.decay={decay}",
+                   *(f"optimizer.rate_scale.{part}={scale}" for part, scale in scales.items()))
         failed |= not check(trace, decay, scales)
     sys.exit(1 if failed else 0)
 
@@ -56,6 +58,7 @@ def part_of(name, parameter):
 
 def check(trace, decay, scales):
     """Ten steps of a trace; True if all are PyTorch's."""
+
     def weights(step):
         return safetensors_file.read(os.path.join(trace, f"step-{step}", "weights.safetensors"))
 
@@ -63,8 +66,10 @@ def check(trace, decay, scales):
     parameters = {name: torch.tensor(array, dtype=torch.float64) for name, array in start.items()}
     parts = {name: part_of(name, p) for name, p in parameters.items()}
     assert set(parts.values()) == set(SCALES)
-    groups = [{"params": [p for n, p in parameters.items() if parts[n] == part], "scale": scales.get(part, 1.0),
-               "weight_decay": 0.1 if decay == "all" or part in ("matrices", "head") else 0.0} for part in SCALES]
+    groups = [{
+        "params": [p for n, p in parameters.items() if parts[n] == part], "scale": scales.get(part, 1.0),
+        "weight_decay": 0.1 if decay == "all" or part in ("matrices", "head") else 0.0
+    } for part in SCALES]
     optimizer = torch.optim.AdamW(groups, lr=1.0, betas=(0.9, 0.95), eps=1e-8)
     failed = False
     for step in range(STEPS):
@@ -87,7 +92,9 @@ def check(trace, decay, scales):
             relative = ((ours - exact).norm() / exact.norm()).item()
             error, where = max((error, where), (relative, name))
         norm_error = abs(norm - summary["grad_norm"]) / norm
-        print(f"decay {decay}, {len(scales)} scales, step {step}: update {error:.1e} ({where}), gradient norm {norm_error:.1e}, lr {summary['lr']:.3e}")
+        print(
+            f"decay {decay}, {len(scales)} scales, step {step}: update {error:.1e} ({where}), gradient norm {norm_error:.1e}, lr {summary['lr']:.3e}"
+        )
         failed |= error > 1e-3 or norm_error > 1e-5
     return not failed
 

@@ -18,9 +18,11 @@ import llama
 import safetensors_file
 
 STEPS, LAST = 300, 20
-MODEL = {"vocab_size": 512, "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
-         "head_dim": 16, "intermediate_size": 160, "rope_theta": 10000, "rms_norm_eps": 1e-5, "tie_word_embeddings": True,
-         "attention_bias": False, "mlp_bias": False}
+MODEL = {
+    "vocab_size": 512, "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+    "head_dim": 16, "intermediate_size": 160, "rope_theta": 10000, "rms_norm_eps": 1e-5, "tie_word_embeddings": True,
+    "attention_bias": False, "mlp_bias": False
+}
 SPEC = """name: curve
 model: {{vocab_size: 512, hidden_size: 64, num_hidden_layers: 2, num_attention_heads: 4, num_key_value_heads: 2, head_dim: 16,
   intermediate_size: 160, rope_theta: 10000, rms_norm_eps: 1.0e-5, tie_word_embeddings: true}}
@@ -51,7 +53,8 @@ def main():
     os.makedirs(folder, exist_ok=True)
     traces.forget(folder)
     text = sorted(glob.glob("/usr/lib/python3*/*.py"))[:60]
-    traces.run(arguments.llmc, "data", "build", "--from", *text, "--vocab-size", "512", "--force", "-o", os.path.join(folder, "data"))
+    traces.run(arguments.llmc, "data", "build", "--from", *text, "--vocab-size", "512", "--force", "-o",
+               os.path.join(folder, "data"))
     spec = os.path.join(folder, "spec.yaml")
     with open(spec, "w") as file:
         file.write(SPEC.format(steps=STEPS))
@@ -65,16 +68,17 @@ def main():
     start = safetensors_file.read(os.path.join(trace, "step-0", "weights.safetensors"))
     parameters = {name: torch.tensor(array, requires_grad=True) for name, array in start.items()}
     decayed = [n for n, p in parameters.items() if p.dim() == 2 and n != "model.embed_tokens.weight"]
-    optimizer = torch.optim.AdamW([{"params": [parameters[n] for n in decayed], "weight_decay": 0.1},
-                                   {"params": [p for n, p in parameters.items() if n not in decayed], "weight_decay": 0.0}],
-                                  lr=1.0, betas=(0.9, 0.95), eps=1e-8)
+    optimizer = torch.optim.AdamW(
+        [{"params": [parameters[n] for n in decayed], "weight_decay": 0.1},
+         {"params": [p for n, p in parameters.items() if n not in decayed], "weight_decay": 0.0}], lr=1.0,
+        betas=(0.9, 0.95), eps=1e-8)
     theirs = []
     for step in range(STEPS):
         tokens = safetensors_file.read(os.path.join(trace, f"step-{step}", "tokens.safetensors"))
         with torch.autocast("cpu", dtype=torch.bfloat16):
             logits = llama.forward(parameters, MODEL, torch.tensor(tokens["inputs"][0], dtype=torch.int64))
-        loss = torch.nn.functional.cross_entropy(logits.reshape(-1, 512).float(),
-                                                 torch.tensor(tokens["targets"].reshape(-1), dtype=torch.int64))
+        loss = torch.nn.functional.cross_entropy(
+            logits.reshape(-1, 512).float(), torch.tensor(tokens["targets"].reshape(-1), dtype=torch.int64))
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(parameters.values(), 1.0)

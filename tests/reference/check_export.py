@@ -32,7 +32,7 @@ from checks import Checks
 VOCABULARY, SEQUENCE, STEPS = 97, 24, 3
 VALIDATION = 5  # samples
 PROMPTS = ([1, 2, 3], [40, 7])
-SAMPLED = 12    # tokens: with the prompt less than a sequence, since transformers' positions go on
+SAMPLED = 12  # tokens: with the prompt less than a sequence, since transformers' positions go on
 SPEC = f"""name: export
 model: {{vocab_size: {VOCABULARY}, hidden_size: 36, num_hidden_layers: 3, num_attention_heads: 6, num_key_value_heads: 2, head_dim: 10,
   intermediate_size: 50, tie_word_embeddings: false}}
@@ -55,12 +55,13 @@ VARIANTS = {
     "tied": ["model.tie_word_embeddings=true"],
     "biased": ["model.attention_bias=true", "model.mlp_bias=true"],
     "one-key-head": ["model.num_key_value_heads=1", "model.head_dim=6"],
-    "llama3-rope": ["model.rope_scaling={type: llama3, factor: 8, low_freq_factor: 1, high_freq_factor: 4, "
-                    "original_max_position_embeddings: 16}"],
+    "llama3-rope": [
+        "model.rope_scaling={type: llama3, factor: 8, low_freq_factor: 1, high_freq_factor: 4, "
+        "original_max_position_embeddings: 16}"
+    ],
     "qk-norm": ["model.qk_norm=true"],
     "qk-norm-tied-biased": ["model.qk_norm=true", "model.tie_word_embeddings=true", "model.attention_bias=true"],
 }
-
 
 # A Llama that transformers 5 refuses, and the Qwen 3 of the same sizes, which it takes.
 ANY_WIDTH = ["model.hidden_size=38"]
@@ -68,7 +69,8 @@ VARIANTS["qk-norm-any-width"] = ["model.qk_norm=true", *ANY_WIDTH]
 
 
 def run(*command):
-    done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True)
+    done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          universal_newlines=True)
     if done.returncode:
         sys.exit(f"{' '.join(map(str, command))}\n{done.stdout}")
     return done.stdout
@@ -88,13 +90,16 @@ def samples_of(path, count):
 def loss_of(model, tokens):
     with torch.no_grad():
         logits = model(input_ids=tokens[:, :-1]).logits
-    return logits, torch.nn.functional.cross_entropy(logits.double().reshape(-1, logits.shape[-1]), tokens[:, 1:].reshape(-1)).item()
+    return logits, torch.nn.functional.cross_entropy(logits.double().reshape(-1, logits.shape[-1]),
+                                                     tokens[:, 1:].reshape(-1)).item()
 
 
 def load(folder, **options):
     """The model, and that every weight of the files is in it and no other was made up."""
     model, info = transformers.AutoModelForCausalLM.from_pretrained(folder, output_loading_info=True, **options)
-    return model.eval(), [list(info[kind]) for kind in ("missing_keys", "unexpected_keys", "mismatched_keys") if info[kind]]
+    return model.eval(), [
+        list(info[kind]) for kind in ("missing_keys", "unexpected_keys", "mismatched_keys") if info[kind]
+    ]
 
 
 def check_variant(checks, llmc, folder, name, overrides):
@@ -110,7 +115,8 @@ def check_variant(checks, llmc, folder, name, overrides):
     trained = os.path.join(folder, "run")
     run(os.path.join(folder, "build", "trainer"), "--run", trained)
     run(llmc, "checkpoint", "export", trained, "-o", os.path.join(folder, "fp32"), "--dtype", "fp32")
-    run(llmc, "checkpoint", "export", trained, "-o", os.path.join(folder, "bf16"), "--dtype", "bf16", "--shard-size", "12K")
+    run(llmc, "checkpoint", "export", trained, "-o", os.path.join(folder, "bf16"), "--dtype", "bf16", "--shard-size",
+        "12K")
     masters = safetensors_file.read(os.path.join(trained, "checkpoints", f"step-{STEPS:08}", "model.safetensors"))
 
     model, wrong = load(os.path.join(folder, "fp32"), dtype=torch.float32)
@@ -123,15 +129,18 @@ def check_variant(checks, llmc, folder, name, overrides):
     with open(os.path.join(folder, "fp32", "config.json")) as file:
         config = json.load(file)
     config["qk_norm"] = config["model_type"] == "qwen3"  # as llama.py says it
-    exact = llama.forward({key: torch.tensor(value, dtype=torch.float64) for key, value in masters.items()}, config, tokens[:, :-1])
+    exact = llama.forward({key: torch.tensor(value, dtype=torch.float64)
+                           for key, value in masters.items()}, config, tokens[:, :-1])
     apart = ((logits - exact).abs().max() / exact.abs().max()).item()
     checks.expect(apart <= 1e-5, f"{name}: logits are {apart:.1e} apart")
 
     with open(os.path.join(trained, "samples.jsonl")) as file:
         lines = [json.loads(line) for line in file]
     for prompt, line in zip(PROMPTS, lines):
-        written = model.generate(torch.tensor([prompt]), max_new_tokens=SAMPLED, max_length=None, do_sample=False, pad_token_id=0)
-        checks.expect(written[0, len(prompt):].tolist() == [int(word) for word in line["text"].split()], f"{name}: generates {written.tolist()}, the trainer {line['text']}")
+        written = model.generate(torch.tensor([prompt]), max_new_tokens=SAMPLED, max_length=None, do_sample=False,
+                                 pad_token_id=0)
+        checks.expect(written[0, len(prompt):].tolist() == [int(word) for word in line["text"].split()],
+                      f"{name}: generates {written.tolist()}, the trainer {line['text']}")
 
     files = [file for file in os.listdir(os.path.join(folder, "bf16")) if file.endswith(".safetensors")]
     rounded = {}
@@ -144,8 +153,10 @@ def check_variant(checks, llmc, folder, name, overrides):
     half, wrong = load(os.path.join(folder, "bf16"), dtype="auto")
     checks.expect(not wrong and half.dtype == torch.bfloat16, f"{name}: bf16 keys {wrong}, dtype {half.dtype}")
     half_loss = loss_of(half, tokens)[1]
-    checks.expect(abs(half_loss - ours) <= 2 ** -7 * ours, f"{name}: validation loss in bf16 {half_loss}, fp32 {ours}")
-    print(f"{name}: {type(model).__name__}, loss {ours:.6f}, {error:.1e} apart, logits {apart:.1e}; bf16 in {len(files)} files {half_loss:.4f}", flush=True)
+    checks.expect(abs(half_loss - ours) <= 2**-7 * ours, f"{name}: validation loss in bf16 {half_loss}, fp32 {ours}")
+    print(
+        f"{name}: {type(model).__name__}, loss {ours:.6f}, {error:.1e} apart, logits {apart:.1e}; bf16 in {len(files)} files {half_loss:.4f}",
+        flush=True)
 
 
 def check_refused(checks, llmc, folder):
@@ -167,16 +178,23 @@ def check_refused(checks, llmc, folder):
         loads = True
     except Exception as error:  # a class of huggingface_hub's, which version 4 does not have
         loads = "not a multiple of the number of attention heads" not in str(error)
-    checks.expect(loads == transformers.__version__.startswith("4."), f"any-width: transformers {transformers.__version__} loads it: {loads}")
+    checks.expect(loads == transformers.__version__.startswith("4."),
+                  f"any-width: transformers {transformers.__version__} loads it: {loads}")
     print(f"any-width: {'loaded' if loads else 'refused'}, as the export says", flush=True)
 
 
-TEXTS = ["def f(x):\n    return x  # twice  the   space\n", "  begins with blanks", "\t\ttabs\n\n\nlines\r\n", "naïve café – 東京 🙂 \u2581", "x" * 50]
+TEXTS = [
+    "def f(x):\n    return x  # twice  the   space\n", "  begins with blanks", "\t\ttabs\n\n\nlines\r\n",
+    "naïve café – 東京 🙂 \u2581", "x" * 50
+]
 
 
 def text_of(pieces, ids):
     """As llmc decodes: byte pieces are bytes wherever they stand."""
-    parts = [bytes([int(piece[3:5], 16)]) if pieces.is_byte(i) else piece.replace("\u2581", " ").encode() for i, piece in ((i, pieces.id_to_piece(i)) for i in ids)]
+    parts = [
+        bytes([int(piece[3:5], 16)]) if pieces.is_byte(i) else piece.replace("\u2581", " ").encode()
+        for i, piece in ((i, pieces.id_to_piece(i)) for i in ids)
+    ]
     return b"".join(parts).decode(errors="replace")
 
 
@@ -188,14 +206,18 @@ def check_tokenizer(checks, llmc, folder):
     for name in os.listdir(here):
         if name.endswith(".py"):
             shutil.copy(os.path.join(here, name), os.path.join(folder, "text"))
-    run(llmc, "data", "build", "--from", os.path.join(folder, "text"), "--vocab-size", 512, "--validation", 0, "-o", os.path.join(folder, "data"))
+    run(llmc, "data", "build", "--from", os.path.join(folder, "text"), "--vocab-size", 512, "--validation", 0, "-o",
+        os.path.join(folder, "data"))
     with open(os.path.join(folder, "data", "dataset.json")) as file:
         vocabulary = json.load(file)["vocab_size"]
     spec = os.path.join(folder, "spec.yaml")
     with open(spec, "w") as file:
-        file.write(SPEC.replace("train-*.bin", "data/train-*.bin").replace("  validation: [{path: val-*.bin}]\n", "  tokenizer: data/tokenizer.model\n")
-                   .replace(f"evaluation: {{every: {STEPS}, sequences: {VALIDATION}}}\n", "")
-                   .replace(json.dumps([" ".join(map(str, prompt)) for prompt in PROMPTS]), '["def ", "import os\\n"]'))
+        file.write(
+            SPEC.replace("train-*.bin", "data/train-*.bin").replace(
+                "  validation: [{path: val-*.bin}]\n", "  tokenizer: data/tokenizer.model\n").replace(
+                    f"evaluation: {{every: {STEPS}, sequences: {VALIDATION}}}\n",
+                    "").replace(json.dumps([" ".join(map(str, prompt)) for prompt in PROMPTS]),
+                                '["def ", "import os\\n"]'))
     run(llmc, "compile", spec, "-o", os.path.join(folder, "build"), f"model.vocab_size={vocabulary}")
     trained = os.path.join(folder, "run")
     run(os.path.join(folder, "build", "trainer"), "--run", trained)
@@ -204,7 +226,8 @@ def check_tokenizer(checks, llmc, folder):
 
     tokenizer = transformers.AutoTokenizer.from_pretrained(out)
     pieces = sentencepiece.SentencePieceProcessor(model_file=os.path.join(out, "tokenizer.model"))
-    checks.expect(tokenizer.eos_token_id == pieces.eos_id() and tokenizer.bos_token is None, f"eos {tokenizer.eos_token_id}, bos {tokenizer.bos_token}")
+    checks.expect(tokenizer.eos_token_id == pieces.eos_id() and tokenizer.bos_token is None,
+                  f"eos {tokenizer.eos_token_id}, bos {tokenizer.bos_token}")
     shard = np.fromfile(os.path.join(folder, "data", "train-00000.bin"), dtype=np.uint16)[512:].tobytes()
     texts = list(TEXTS)
     for name in os.listdir(os.path.join(folder, "text")):
@@ -225,9 +248,11 @@ def check_tokenizer(checks, llmc, folder):
     with open(os.path.join(trained, "samples.jsonl")) as file:
         line = json.loads(file.readline())
     # Bytes that are no UTF-8 are several U+FFFD for one reader and one for another.
-    ours, theirs = (re.sub("\ufffd+", "\ufffd", text) for text in (line["text"], text_of(pieces, written[0, prompt["input_ids"].shape[1]:].tolist())))
+    ours, theirs = (re.sub("\ufffd+", "\ufffd", text)
+                    for text in (line["text"], text_of(pieces, written[0, prompt["input_ids"].shape[1]:].tolist())))
     checks.expect(ours == theirs, f"'def ' goes on as {theirs!r}, the trainer's as {ours!r}")
-    print(f"tokenizer: {type(tokenizer).__name__}, {len(texts)} texts as sentencepiece writes them and back", flush=True)
+    print(f"tokenizer: {type(tokenizer).__name__}, {len(texts)} texts as sentencepiece writes them and back",
+          flush=True)
 
 
 def main(documentation, check_one, others):

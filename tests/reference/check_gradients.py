@@ -54,16 +54,18 @@ def build(llmc, spec_path, folder, overrides):
 def trace_step(folder, overrides):
     """Runs one step of the trainer with run-time overrides; the folder of its trace."""
     forget(folder)
-    run(os.path.join(folder, "build", "trainer"), "--run", os.path.join(folder, "run"), "--steps", "1", "--resume", "none",
-        "--trace", os.path.join(folder, "trace"), *overrides)
+    run(os.path.join(folder, "build", "trainer"), "--run", os.path.join(folder, "run"), "--steps", "1", "--resume",
+        "none", "--trace", os.path.join(folder, "trace"), *overrides)
     return os.path.join(folder, "trace", "step-0")
 
 
 def read_trace(step):
     with open(os.path.join(step, "summary.json")) as file:
         summary = json.load(file)
-    files = {name: safetensors_file.read(os.path.join(step, name + ".safetensors"))
-             for name in ("weights", "tokens", "gradients")}
+    files = {
+        name: safetensors_file.read(os.path.join(step, name + ".safetensors"))
+        for name in ("weights", "tokens", "gradients")
+    }
     return files["weights"], files["tokens"], files["gradients"], summary
 
 
@@ -95,7 +97,8 @@ class Step:
 
     def autocast_errors(self, stream):
         if stream not in self.autocast:
-            self.autocast[stream] = errors(llama.loss_and_gradients(*self.data, torch.float32, True, stream)[1], self.gradients)
+            self.autocast[stream] = errors(
+                llama.loss_and_gradients(*self.data, torch.float32, True, stream)[1], self.gradients)
         return self.autocast[stream]
 
 
@@ -106,7 +109,8 @@ class Reference:
         self.model, self.steps = model, {}
 
     def step(self, weights, tokens):
-        key = tuple((name, hashlib.sha256(array.tobytes()).digest()) for kind in (weights, tokens) for name, array in sorted(kind.items()))
+        key = tuple((name, hashlib.sha256(array.tobytes()).digest()) for kind in (weights, tokens)
+                    for name, array in sorted(kind.items()))
         if key not in self.steps:
             self.steps[key] = Step(weights, self.model, tokens["inputs"], tokens["targets"])
         return self.steps[key]
@@ -129,7 +133,10 @@ class Draws:
             sys.exit(f"{step}: gradients of other tensors: {sorted(set(gradients) ^ set(exact.gradients))}")
         ours = errors(gradients, exact.gradients)
         self.loss_error = max(self.loss_error, abs(summary["loss"] - exact.loss) / exact.loss)
-        wrong = {key: abs(summary[key] - figure) / (1 if key == "top1" else abs(figure)) for key, figure in exact.figures.items()}
+        wrong = {
+            key: abs(summary[key] - figure) / (1 if key == "top1" else abs(figure))
+            for key, figure in exact.figures.items()
+        }
         self.top1_error = max(self.top1_error, wrong.pop("top1"))
         self.said_error = max(self.said_error, *wrong.values())
         self.worst = max(self.worst, largest(ours))
@@ -145,7 +152,8 @@ class Draws:
     def good(self):
         """Whether all bounds hold."""
         if self.compute == "fp32":
-            return self.loss_error <= 1e-6 and self.worst[0] <= 1e-5 and self.said_error <= 1e-6 and self.top1_error <= 1e-6
+            return self.loss_error <= 1e-6 and self.worst[
+                0] <= 1e-5 and self.said_error <= 1e-6 and self.top1_error <= 1e-6
         if self.said_error > 4e-4 or self.top1_error > 0.02:
             return False
         return statistics.geometric_mean(self.ratios) <= 1.1 and self.excess[0] <= 6 and self.loss_error <= 4e-4
@@ -165,7 +173,9 @@ def check(llmc, seed, compute, residuals, folder, head_dims, overrides, draws):
     """A line of the table for each dtype of the stream; whether all bounds hold, for each."""
     spec = specs.draw(seed, compute, head_dims)
     reference = Reference(specs.config(spec))
-    return [check_stream(llmc, spec, reference, seed, compute, residual, folder, overrides, draws) for residual in residuals]
+    return [
+        check_stream(llmc, spec, reference, seed, compute, residual, folder, overrides, draws) for residual in residuals
+    ]
 
 
 def check_stream(llmc, spec, reference, seed, compute, residual, folder, overrides, draws):
@@ -183,17 +193,20 @@ def main():
     parser.add_argument("--llmc", required=True)
     parser.add_argument("--folder", required=True, help="for specs, trainers and traces")
     parser.add_argument("--compute", choices=["fp32", "bf16"], required=True)
-    parser.add_argument("--residual", nargs="*", choices=["fp32", "bf16"], default=["fp32"], help="dtypes of the stream")
+    parser.add_argument("--residual", nargs="*", choices=["fp32", "bf16"], default=["fp32"],
+                        help="dtypes of the stream")
     parser.add_argument("--seeds", type=int, nargs="*", default=list(range(12)))
     parser.add_argument("--draws", type=int, default=1, help="of weights and tokens for each spec")
     parser.add_argument("--head-dims", type=int, nargs="*", default=specs.HEAD_DIMS)
     parser.add_argument("--override", nargs="*", default=[], help="of every spec: key.path=value")
     arguments = parser.parse_args()
     torch.set_num_threads(1)  # shapes are tiny: threads only cost
-    results = [result for seed in arguments.seeds
-               for result in check(arguments.llmc, seed, arguments.compute, arguments.residual,
-                                   os.path.join(arguments.folder, f"{arguments.compute}-{seed}"), arguments.head_dims,
-                                   arguments.override, arguments.draws)]
+    results = [
+        result for seed in arguments.seeds
+        for result in check(arguments.llmc, seed, arguments.compute, arguments.residual,
+                            os.path.join(arguments.folder, f"{arguments.compute}-{seed}"), arguments.head_dims,
+                            arguments.override, arguments.draws)
+    ]
     print(f"{sum(results)} of {len(results)} trainers within bounds")
     sys.exit(0 if all(results) else 1)
 

@@ -23,14 +23,19 @@ import safetensors_file
 import specs
 from check_export import SEQUENCE, SPEC, STEPS, VALIDATION, VOCABULARY, last_line, load, run
 
-FORMS = {"fp32": (torch.float32, "1GB"), "fp32-shards": (torch.float32, "20KB"), "fp16": (torch.float16, "20KB"), "bf16": (torch.bfloat16, "1GB")}
+FORMS = {
+    "fp32": (torch.float32, "1GB"), "fp32-shards": (torch.float32, "20KB"), "fp16": (torch.float16, "20KB"), "bf16":
+    (torch.bfloat16, "1GB")
+}
 
 
 def differing(ours, theirs):
     """Files of two checkpoints that are not the same bytes."""
     names = sorted(set(os.listdir(ours)) | set(os.listdir(theirs)))
-    return [name for name in names if not all(os.path.exists(os.path.join(folder, name)) for folder in (ours, theirs))
-            or not filecmp.cmp(os.path.join(ours, name), os.path.join(theirs, name), shallow=False)]
+    return [
+        name for name in names if not all(os.path.exists(os.path.join(folder, name)) for folder in (ours, theirs))
+        or not filecmp.cmp(os.path.join(ours, name), os.path.join(theirs, name), shallow=False)
+    ]
 
 
 def check_variant(checks, llmc, folder, name, overrides):
@@ -67,7 +72,8 @@ def check_variant(checks, llmc, folder, name, overrides):
         weights = safetensors_file.read(os.path.join(trace, "step-0", "weights.safetensors"))
         state = {key: value.to(torch.float32) for key, value in model.state_dict().items()}
         wrong = [key for key, value in weights.items() if not torch.equal(torch.tensor(value), state[key])]
-        checks.expect(not wrong and set(state) - set(weights) <= {"lm_head.weight"}, f"{where}: weights {wrong}, {sorted(set(state) ^ set(weights))}")
+        checks.expect(not wrong and set(state) - set(weights) <= {"lm_head.weight"},
+                      f"{where}: weights {wrong}, {sorted(set(state) ^ set(weights))}")
 
         tokens = safetensors_file.read(os.path.join(trace, "step-0", "tokens.safetensors"))
         inputs, targets = (torch.tensor(tokens[key].reshape(-1, SEQUENCE)).long() for key in ("inputs", "targets"))
@@ -90,8 +96,11 @@ def check_variant(checks, llmc, folder, name, overrides):
         step = os.path.join("checkpoints", f"step-{STEPS:08}")
         apart = differing(os.path.join(trained, step), os.path.join(again, step))
         checks.expect(not apart, f"{where}: {apart} differ from the run that began with llmc's own file")
-        checks.expect(last_line(trained, "metrics.jsonl")["val_loss"] == last_line(again, "metrics.jsonl")["val_loss"], f"{where}: validation loss")
-        print(f"{where}: {type(model).__name__} in {len(files)} files, first loss {ours:.6f}, {error:.1e} apart", flush=True)
+        checks.expect(
+            last_line(trained, "metrics.jsonl")["val_loss"] == last_line(again, "metrics.jsonl")["val_loss"],
+            f"{where}: validation loss")
+        print(f"{where}: {type(model).__name__} in {len(files)} files, first loss {ours:.6f}, {error:.1e} apart",
+              flush=True)
 
     if "model.attention_bias=true" in overrides:  # q and k of this width have no biases on a GPU, which llmc init writes a spec for
         return
@@ -105,22 +114,35 @@ def byte_level():
     """As Llama 3 and Qwen 3 have it."""
     made = tokenizers.Tokenizer(tokenizers.models.BPE())
     made.pre_tokenizer = tokenizers.pre_tokenizers.Sequence([
-        tokenizers.pre_tokenizers.Split(tokenizers.Regex(r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"), "isolated"),
-        tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+        tokenizers.pre_tokenizers.Split(
+            tokenizers.Regex(
+                r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+            ), "isolated"),
+        tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    ])
     made.decoder = tokenizers.decoders.ByteLevel()
-    return made, tokenizers.trainers.BpeTrainer(vocab_size=600, special_tokens=["<|endoftext|>"], initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(), show_progress=False)
+    return made, tokenizers.trainers.BpeTrainer(vocab_size=600, special_tokens=["<|endoftext|>"],
+                                                initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
+                                                show_progress=False)
 
 
 def byte_fallback():
     """As Llama 2 has it; without the blank that it puts before a text, which decoding takes off again."""
     made = tokenizers.Tokenizer(tokenizers.models.BPE(byte_fallback=True, unk_token="<unk>", fuse_unk=True))
     made.normalizer = tokenizers.normalizers.Replace(" ", "\u2581")
-    made.decoder = tokenizers.decoders.Sequence([tokenizers.decoders.Replace("\u2581", " "), tokenizers.decoders.ByteFallback(), tokenizers.decoders.Fuse()])
+    made.decoder = tokenizers.decoders.Sequence(
+        [tokenizers.decoders.Replace("\u2581", " "),
+         tokenizers.decoders.ByteFallback(),
+         tokenizers.decoders.Fuse()])
     specials = ["<unk>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))]
-    return made, tokenizers.trainers.BpeTrainer(vocab_size=600, special_tokens=specials[:2], show_progress=False, limit_alphabet=60, initial_alphabet=[]), specials[2:]
+    return made, tokenizers.trainers.BpeTrainer(vocab_size=600, special_tokens=specials[:2], show_progress=False,
+                                                limit_alphabet=60, initial_alphabet=[]), specials[2:]
 
 
-TEXTS = ["def f(x):\n    return x  # twice  the   space\n", "  begins with blanks", "\t\ttabs\n\n\nlines\r\n", "naïve café – 東京 🙂", "x" * 50, "it's 12345 o'clock"]
+TEXTS = [
+    "def f(x):\n    return x  # twice  the   space\n", "  begins with blanks", "\t\ttabs\n\n\nlines\r\n",
+    "naïve café – 東京 🙂", "x" * 50, "it's 12345 o'clock"
+]
 
 
 def check_tokenizer(checks, llmc, folder):
@@ -153,7 +175,10 @@ def check_tokenizer(checks, llmc, folder):
         texts = TEXTS + [text[:1500] for text in corpus]
         prompts = [" ".join(map(str, made.encode(text).ids)) for text in texts]
         words = [word for prompt in prompts for word in ("--prompt", prompt)]
-        done = subprocess.run([os.path.join(build, "trainer"), "sample", "--checkpoint", trained, "--tokenizer", path, "--tokens", "1", *words], stdout=subprocess.PIPE, check=True)
+        done = subprocess.run([
+            os.path.join(build, "trainer"), "sample", "--checkpoint", trained, "--tokenizer", path, "--tokens", "1",
+            *words
+        ], stdout=subprocess.PIPE, check=True)
         parts = done.stdout.split(b"\n---\n")
         checks.expect(len(parts) == len(texts), f"{kind}: {len(parts)} samples of {len(texts)} prompts")
         for text, part in zip(texts, parts):

@@ -26,10 +26,11 @@ from checks import Checks
 
 HIDDEN, LAYERS, VOCABULARY, SEQUENCE, MICRO_BATCH = 36, 3, 97, 24, 2
 EMBEDDING_STD = 0.17  # of the head, too: so that logits, and with them the losses of samples, differ from the first step on
-SHARDS = (4, 3)      # samples of the validation shards
-PROMPTS = ("1 2 3", "40", " ".join(str(7 * i % VOCABULARY) for i in range(SEQUENCE + 2)))  # more than rows, and one too long
-SAMPLED = 30         # tokens: more than a sequence, so that the context moves
-ERRORS = 6           # standard errors
+SHARDS = (4, 3)  # samples of the validation shards
+PROMPTS = ("1 2 3", "40", " ".join(str(7 * i % VOCABULARY)
+                                   for i in range(SEQUENCE + 2)))  # more than rows, and one too long
+SAMPLED = 30  # tokens: more than a sequence, so that the context moves
+ERRORS = 6  # standard errors
 
 
 def spec_text(compute, head_dim):
@@ -58,7 +59,8 @@ def train(folder, name, *overrides):
     """Two steps; the folders of the run and of its trace."""
     run, trace = (os.path.join(folder, f"{name}-{kind}") for kind in ("run", "trace"))
     traces.run("rm", "-rf", run, trace)
-    traces.run(os.path.join(folder, "build", "trainer"), "--run", run, "--steps", "2", "--resume", "none", "--trace", trace, *overrides)
+    traces.run(os.path.join(folder, "build", "trainer"), "--run", run, "--steps", "2", "--resume", "none", "--trace",
+               trace, *overrides)
     return run, trace
 
 
@@ -85,12 +87,15 @@ def check_initial_weights(checks, first, other):
     for name, array in first.items():
         values = torch.tensor(array, dtype=torch.float64).flatten()
         if values.numel() == array.shape[-1]:  # a vector
-            checks.expect(bool((values == (1 if "norm" in name else 0)).all()), f"{name} begins as {values.unique().tolist()}")
+            checks.expect(bool((values == (1 if "norm" in name else 0)).all()),
+                          f"{name} begins as {values.unique().tolist()}")
             continue
         std, count = expected_std(name), values.numel()
         checks.expect(abs(values.mean().item()) < ERRORS * std / math.sqrt(count), f"{name}: mean {values.mean():.2e}")
         measured = values.pow(2).mean().sqrt().item()
-        checks.expect(abs(measured / std - 1) < ERRORS / math.sqrt(2 * count), f"{name}: std {measured:.5f}, by its rule {std:.5f}")
+        checks.expect(
+            abs(measured / std - 1) < ERRORS / math.sqrt(2 * count),
+            f"{name}: std {measured:.5f}, by its rule {std:.5f}")
         normal[name] = values / std
         normal[name + " of another seed"] = torch.tensor(other[name], dtype=torch.float64).flatten() / std
     names = list(normal)
@@ -98,7 +103,8 @@ def check_initial_weights(checks, first, other):
         for two in names[:i]:
             count = min(normal[one].numel(), normal[two].numel())
             correlation = (normal[one][:count] * normal[two][:count]).mean().item()
-            checks.expect(abs(correlation) < ERRORS / math.sqrt(count), f"{one} and {two}: correlation {correlation:.3f}")
+            checks.expect(
+                abs(correlation) < ERRORS / math.sqrt(count), f"{one} and {two}: correlation {correlation:.3f}")
     print(f"initial weights: {len(names)} matrices of two seeds, std and correlations")
 
 
@@ -122,7 +128,8 @@ def check_validation_loss(checks, model, parameters, samples, ours, tolerance, w
 
 
 def check_samples(checks, model, parameters, lines, tolerance):
-    checks.expect([line["prompt"] for line in lines] == list(PROMPTS), f"samples of {[line['prompt'] for line in lines]}")
+    checks.expect([line["prompt"] for line in lines] == list(PROMPTS),
+                  f"samples of {[line['prompt'] for line in lines]}")
     worst = 0.0
     for line in lines:
         ids, written = [int(word) for word in line["prompt"].split()], [int(word) for word in line["text"].split()]
@@ -131,7 +138,9 @@ def check_samples(checks, model, parameters, lines, tolerance):
             logits = llama.forward(parameters, model, torch.tensor([ids[-SEQUENCE:]]))[0, -1]
             worst = max(worst, (logits.max() - logits[token]).item())
             ids.append(token)
-    print(f"greedy samples: {len(lines)} of {SAMPLED} tokens; the largest logit is at most {worst:.1e} above the chosen one's")
+    print(
+        f"greedy samples: {len(lines)} of {SAMPLED} tokens; the largest logit is at most {worst:.1e} above the chosen one's"
+    )
     checks.expect(worst <= tolerance, "a token that is not the most likely one")
 
 
@@ -150,13 +159,14 @@ def main():
         file.write(spec_text(arguments.compute, arguments.head_dim))
     specs.write_tokens(os.path.join(folder, "train-0.bin"), VOCABULARY, 8 * SEQUENCE + 1, 1)
     for shard, count in enumerate(SHARDS):
-        specs.write_tokens(os.path.join(folder, f"val-{shard}.bin"), VOCABULARY, count * SEQUENCE + 1 + 5 * shard, 2 + shard)
+        specs.write_tokens(os.path.join(folder, f"val-{shard}.bin"), VOCABULARY, count * SEQUENCE + 1 + 5 * shard,
+                           2 + shard)
     traces.run(arguments.llmc, "compile", spec, "-o", os.path.join(folder, "build"))
     with open(os.path.join(folder, "build", "config.json")) as file:
         model = json.load(file)
 
     checks = Checks()
-    loss_tolerance, logit_tolerance = (1e-6, 1e-5) if arguments.compute == "fp32" else (1e-3, 2 ** -5)
+    loss_tolerance, logit_tolerance = (1e-6, 1e-5) if arguments.compute == "fp32" else (1e-3, 2**-5)
     samples = validation_samples(folder)
     run, trace = train(folder, "some", "evaluation.sequences=5")
     other_run, other_trace = train(folder, "all", "evaluation.sequences=100", "seed=12")
@@ -166,8 +176,10 @@ def main():
                                  ("all 7 samples", other_run, other_trace, range(7))):
         parameters = {n: torch.tensor(array, dtype=torch.float64) for n, array in weights(of, 1).items()}
         line = json_lines(at, "metrics.jsonl")[0]
-        check_validation_loss(checks, model, parameters, [samples[i] for i in chosen], line["val_loss"], loss_tolerance, name)
-    check_samples(checks, model, parameters, [line for line in json_lines(other_run, "samples.jsonl") if line["step"] == 1], logit_tolerance)
+        check_validation_loss(checks, model, parameters, [samples[i] for i in chosen], line["val_loss"], loss_tolerance,
+                              name)
+    check_samples(checks, model, parameters,
+                  [line for line in json_lines(other_run, "samples.jsonl") if line["step"] == 1], logit_tolerance)
     sys.exit(1 if checks.failed else 0)
 
 

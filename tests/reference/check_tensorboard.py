@@ -73,7 +73,10 @@ class Readers:
 
 def read_each_file(folder):
     """How many events each file has, by the loader that TensorBoard's server uses."""
-    return {name: sum(1 for _ in event_file_loader.EventFileLoader(os.path.join(folder, name)).Load()) for name in sorted(os.listdir(folder))}
+    return {
+        name: sum(1 for _ in event_file_loader.EventFileLoader(os.path.join(folder, name)).Load())
+        for name in sorted(os.listdir(folder))
+    }
 
 
 def check_scalars(checks, reader, run, where, killed):
@@ -95,7 +98,8 @@ def check_scalars(checks, reader, run, where, killed):
         # A line is written before its event, so that a kill may come between.
         missing = [step for step in ours if step not in theirs and not (killed and step == last)]
         checks.expect(not missing, f"{where}: {tag} lacks the steps {missing[:5]}")
-        checks.expect(not set(theirs) - set(ours), f"{where}: {tag} has steps that metrics.jsonl has not: {sorted(set(theirs) - set(ours))[:5]}")
+        checks.expect(not set(theirs) - set(ours),
+                      f"{where}: {tag} has steps that metrics.jsonl has not: {sorted(set(theirs) - set(ours))[:5]}")
         other = [step for step in theirs if step in ours and theirs[step] != ours[step]]
         checks.expect(not other, f"{where}: {tag} has other values at the steps {other[:5]}")
     return len(found), sum(map(len, found.values()))
@@ -132,8 +136,10 @@ def main():
         file.write(SPEC)
     specs.write_tokens(os.path.join(folder, "train-0.bin"), VOCABULARY, 64 * SEQUENCE + 1, 1)
     specs.write_tokens(os.path.join(folder, "val-0.bin"), VOCABULARY, 8 * SEQUENCE + 1, 2)
-    done = subprocess.run([arguments.llmc, "compile", os.path.join(folder, "spec.yaml"), "-o", os.path.join(folder, "build")],
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    done = subprocess.run(
+        [arguments.llmc, "compile",
+         os.path.join(folder, "spec.yaml"), "-o",
+         os.path.join(folder, "build")], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     if done.returncode:
         sys.exit(done.stdout.decode(errors="replace"))
     trainer, events = os.path.join(folder, "build", "trainer"), os.path.join(run, "tensorboard")
@@ -152,16 +158,19 @@ def main():
     checks.expect(not start_and_kill(trainer, run, STEPS + 1, 0), "the last start was killed")
     for reader in (live, Readers(events)):
         reader.reload()
-        tags, values = check_scalars(checks, reader, run, f"at the end, {'the open' if reader is live else 'a new'} reader", False)
+        tags, values = check_scalars(checks, reader, run,
+                                     f"at the end, {'the open' if reader is live else 'a new'} reader", False)
         samples = whole_lines(os.path.join(run, "samples.jsonl"))
         for number, prompt in ((1, "1 2 3"), (2, "40")):
             ours = [line["step"] for line in samples if line["prompt"] == prompt]
             theirs = [event.step for event in reader.texts.Tensors(f"samples/{number}")]
             checks.expect(ours == theirs and ours, f"samples/{number} has the steps {theirs}, samples.jsonl {ours}")
-    checks.expect(whole_lines(os.path.join(run, "metrics.jsonl"))[-1]["step"] == STEPS, "the run has not reached its last step")
+    checks.expect(
+        whole_lines(os.path.join(run, "metrics.jsonl"))[-1]["step"] == STEPS, "the run has not reached its last step")
     files = read_each_file(events)
-    print(f"{kills} kills, {len(files)} event files with {sum(files.values())} events: {tags} tags with {values} values are those of metrics.jsonl"
-          if not checks.failed else f"{checks.failed} checks failed")
+    print(
+        f"{kills} kills, {len(files)} event files with {sum(files.values())} events: {tags} tags with {values} values are those of metrics.jsonl"
+        if not checks.failed else f"{checks.failed} checks failed")
     return 1 if checks.failed else 0
 
 

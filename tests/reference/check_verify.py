@@ -23,8 +23,10 @@ import specs
 from checks import Checks
 
 RATE, DECAY, CLIP = 1e-3, 0.1, 0.5
-WORDS = ["schedule.kind=constant", "schedule.warmup_steps=0", f"optimizer.lr={RATE}", f"optimizer.weight_decay={DECAY}",
-         f"optimizer.clip_norm={CLIP}"]
+WORDS = [
+    "schedule.kind=constant", "schedule.warmup_steps=0", f"optimizer.lr={RATE}", f"optimizer.weight_decay={DECAY}",
+    f"optimizer.clip_norm={CLIP}"
+]
 
 
 def read(folder, name):
@@ -41,7 +43,8 @@ def updated(weights, gradients):
     def decays(parameter):  # optimizer.decay: matrices, but for the table of the embedding
         return parameter.dim() == 2 and parameter is not parameters["model.embed_tokens.weight"]
 
-    groups = [{"params": [p for p in parameters.values() if decays(p) == group], "weight_decay": DECAY * group} for group in (True, False)]
+    groups = [{"params": [p for p in parameters.values() if decays(p) == group], "weight_decay": DECAY * group}
+              for group in (True, False)]
     torch.optim.AdamW(groups, lr=RATE, betas=(0.9, 0.95), eps=1e-8).step()
     return parameters, norm
 
@@ -61,10 +64,13 @@ def check_step(folder, model, first, checks):
         new, norm = updated(weights, {name: torch.tensor(array) for name, array in gradients.items()})
         after = read(folder, "updated")
         before = {name: torch.tensor(array) for name, array in weights.items()}
-        updates = traces.errors({name: after[name] - weights[name] for name in after}, {name: new[name] - before[name] for name in new})
+        updates = traces.errors({name: after[name] - weights[name]
+                                 for name in after}, {name: new[name] - before[name]
+                                                      for name in new})
         text += f", update {traces.largest(updates)}"
         checks.expect(traces.largest(updates)[0] <= 1e-6, text)
-        checks.expect(abs(said["grad_norm"] - norm) / norm <= 2e-7, f"{folder}: norm {said['grad_norm']}, of PyTorch {norm}")
+        checks.expect(
+            abs(said["grad_norm"] - norm) / norm <= 2e-7, f"{folder}: norm {said['grad_norm']}, of PyTorch {norm}")
     print(text, flush=True)
 
 

@@ -13,7 +13,7 @@ def inverse_frequencies(model, dtype):
     """RoPE frequencies [head_dim / 2]; llama3 scaling as transformers' _compute_llama3_parameters."""
     d = model["head_dim"]
     exponents = torch.arange(0, d, 2, dtype=torch.float64) / d
-    frequencies = 1.0 / (float(model["rope_theta"]) ** exponents)
+    frequencies = 1.0 / (float(model["rope_theta"])**exponents)
     scaling = model.get("rope_scaling")
     if scaling:
         original = scaling["original_max_position_embeddings"]
@@ -67,7 +67,8 @@ def forward(parameters, model, tokens, stream=None):
         k = linear(h, "self_attn.k_proj").view(batch, length, kv_heads, d)
         v = linear(h, "self_attn.v_proj").view(batch, length, kv_heads, d).transpose(1, 2)
         if model.get("qk_norm"):
-            q, k = rms_norm(q, weight("self_attn.q_norm.weight"), eps), rms_norm(k, weight("self_attn.k_norm.weight"), eps)
+            q, k = rms_norm(q, weight("self_attn.q_norm.weight"), eps), rms_norm(k, weight("self_attn.k_norm.weight"),
+                                                                                 eps)
         q, k = q.transpose(1, 2), k.transpose(1, 2)
         q, k = q * cos + rotate_half(q) * sin, k * cos + rotate_half(k) * sin
         k, v = (t.repeat_interleave(heads // kv_heads, dim=1) for t in (k, v))
@@ -96,8 +97,10 @@ def statistics(weights, model, inputs, targets):
         lse.append(flat.logsumexp(dim=1))
         entropy.append(torch.distributions.Categorical(logits=flat).entropy())
     lse = torch.cat(lse)
-    return {"top1": torch.cat(correct).double().mean().item(), "lse_mean": lse.mean().item(), "lse_max": lse.max().item(),
-            "entropy": torch.cat(entropy).mean().item()}
+    return {
+        "top1": torch.cat(correct).double().mean().item(), "lse_mean": lse.mean().item(), "lse_max": lse.max().item(),
+        "entropy": torch.cat(entropy).mean().item()
+    }
 
 
 def loss_and_gradients(weights, model, inputs, targets, dtype, autocast=False, stream=None):
@@ -114,8 +117,8 @@ def loss_and_gradients(weights, model, inputs, targets, dtype, autocast=False, s
             logits = forward(parameters, model, torch.tensor(rows, dtype=torch.int64), stream)
         flat = logits.reshape(-1, logits.shape[-1])
         loss = torch.nn.functional.cross_entropy(flat if dtype == torch.float64 else flat.float(),
-                                                 torch.tensor(wanted.reshape(-1), dtype=torch.int64),
-                                                 ignore_index=-1, reduction="sum") / count
+                                                 torch.tensor(wanted.reshape(-1), dtype=torch.int64), ignore_index=-1,
+                                                 reduction="sum") / count
         loss.backward()
         total += float(loss.detach())
     return total, {name: p.grad.detach() for name, p in parameters.items()}

@@ -11,7 +11,7 @@ DTYPES = {"F32": np.float32, "F64": np.float64, "I32": np.int32, "I64": np.int64
 def read(path):
     """Name -> array, in the file's order."""
     with open(path, "rb") as file:
-        (size,) = struct.unpack("<Q", file.read(8))
+        (size, ) = struct.unpack("<Q", file.read(8))
         header = json.loads(file.read(size))
         data = file.read()
     header.pop("__metadata__", None)

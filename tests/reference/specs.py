@@ -4,8 +4,10 @@ import os
 import random
 import struct
 
-RECOMPUTE = ["none", "full", "{every: 2}", "[norms, swiglu]", "[norms, attention, swiglu]", "[qkv, residual, gate_up]",
-             "[norms, qkv, attention, residual, gate_up, swiglu]"]
+RECOMPUTE = [
+    "none", "full", "{every: 2}", "[norms, swiglu]", "[norms, attention, swiglu]", "[qkv, residual, gate_up]",
+    "[norms, qkv, attention, residual, gate_up, swiglu]"
+]
 # A target may not take all of them: cuDNN wants multiples of 8.
 HEAD_DIMS = [4, 6, 8, 10, 16, 24, 32]
 
@@ -46,8 +48,10 @@ def draw(seed, compute, head_dims=HEAD_DIMS):
         model["qk_norm"], model["mlp_bias"] = True, False
         model["head_dim"] = rng.choice([d for d in head_dims if d * heads != hidden])
     if seed % 5 == 4:
-        model["rope_scaling"] = {"type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4,
-                                 "original_max_position_embeddings": 16}
+        model["rope_scaling"] = {
+            "type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4,
+            "original_max_position_embeddings": 16
+        }
     return {
         "name": f"random-{seed}",
         "model": model,
@@ -77,7 +81,8 @@ def left_open(seed):
     model["num_hidden_layers"] = layers
     model["qk_norm"] = "qk_norm" in model and rng.random() < 0.5
     model["mlp_bias"] = not model["qk_norm"] and rng.random() < 0.5
-    spec.update(residual=residual, tokens=spec["sequence"] * sequences, micro_batch="auto", loss_chunk="auto", recompute="auto")
+    spec.update(residual=residual, tokens=spec["sequence"] * sequences, micro_batch="auto", loss_chunk="auto",
+                recompute="auto")
     return spec
 
 
@@ -89,6 +94,7 @@ def config(spec):
 
 
 def yaml_text(spec):
+
     def value(v):
         if isinstance(v, bool):
             return "true" if v else "false"
@@ -130,5 +136,6 @@ def write(spec, folder):
     path = os.path.join(folder, "spec.yaml")
     with open(path, "w") as file:
         file.write(yaml_text(spec))
-    write_tokens(os.path.join(folder, "train-00000.bin"), spec["model"]["vocab_size"], spec["tokens"] * 12 + 1, spec["seed"])
+    write_tokens(os.path.join(folder, "train-00000.bin"), spec["model"]["vocab_size"], spec["tokens"] * 12 + 1,
+                 spec["seed"])
     return path

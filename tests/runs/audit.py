@@ -18,6 +18,7 @@ IN_BF16 = """    auto powers = lanes.softmax(in);
 
 
 class Audit(RunTest):
+
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
@@ -61,10 +62,13 @@ class Audit(RunTest):
 
     def test_a_whole_pass_is_that_of_an_fp32_trainer(self):
         exact = self.compile(self.spec, "exact", "precision.compute=fp32")
-        losses = [self.metrics(self.run_of(exact, f"exact-{kind}", "--steps", 1, *words)[0])[0]["loss"]
-                  for kind, words in (("fresh", ()), ("trained", ("init.from=" + self.trained(), "batch.tokens=96")))]
+        losses = [
+            self.metrics(self.run_of(exact, f"exact-{kind}", "--steps", 1, *words)[0])[0]["loss"]
+            for kind, words in (("fresh", ()), ("trained", ("init.from=" + self.trained(), "batch.tokens=96")))
+        ]
         fresh = self.audits(self.run_of(self.trainers["forward"], "fresh", "--steps", 1)[0])[1]
-        later = self.audits(self.run_of(self.trainers["forward"], "later", "--steps", 1, "init.from=" + self.trained())[0])[1]
+        later = self.audits(
+            self.run_of(self.trainers["forward"], "later", "--steps", 1, "init.from=" + self.trained())[0])[1]
         # The same weights and samples, and sums of fp32 in another order: 1e-6 of the loss.
         self.assertAlmostEqual(fresh["audit_loss"], losses[0], delta=5e-6)
         self.assertAlmostEqual(later["audit_loss"], losses[1], delta=5e-6)
@@ -86,8 +90,8 @@ class Audit(RunTest):
         with open(template, "w") as file:
             file.write(text.replace(EXACT, IN_BF16))
         out = self.path("faulty")
-        self.succeed(harness.LLMC, "compile", self.spec, "-o", out, "audit.compute=logits", "audit.every=4", "model.vocab_size=1000",
-                     env=harness.environment(LLMC_HOME=home))
+        self.succeed(harness.LLMC, "compile", self.spec, "-o", out, "audit.compute=logits", "audit.every=4",
+                     "model.vocab_size=1000", env=harness.environment(LLMC_HOME=home))
         run, errors = self.run_of(os.path.join(out, "trainer"), "faulty")
         said = [line for line in errors.splitlines() if "computed again in fp32" in line]
         self.assertEqual(len(said), 1, errors)  # one crossing
@@ -110,15 +114,18 @@ class Audit(RunTest):
             whole, _ = self.run_of(self.trainers[kind], f"whole-{kind}")
             run, _ = self.run_of(self.trainers[kind], f"parts-{kind}", "--steps", 7)
             self.run_of(self.trainers[kind], f"parts-{kind}")
-            audits = [{step: (line["audit_loss"], line["audit_difference"]) for step, line in self.audits(folder).items()}
-                      for folder in (whole, run)]
+            audits = [{
+                step: (line["audit_loss"], line["audit_difference"])
+                for step, line in self.audits(folder).items()
+            } for folder in (whole, run)]
             self.assertEqual(*audits)
             self.assert_same_files(os.path.join(run, "checkpoints", "step-00000012"),
                                    os.path.join(whole, "checkpoints", "step-00000012"), kind)
 
     def test_ranks_audit_their_parts(self):
         """Also where they have the master weights of other ranks' shares from before their updates, and where they run each pass together."""
-        together = self.compile(self.spec, "together", "parallel.shard=parameters", "audit.compute=logits", "audit.every=4")
+        together = self.compile(self.spec, "together", "parallel.shard=parameters", "audit.compute=logits",
+                                "audit.every=4")
         without, _ = self.run_of(self.plain, "two-without", "--ranks", 2)
         for kind, trainer in (*self.trainers.items(), ("together", together)):
             alone, _ = self.run_of(self.trainers.get(kind, self.trainers["logits"]), f"alone-{kind}")

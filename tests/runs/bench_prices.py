@@ -16,6 +16,7 @@ def plan(*overrides):
 
 
 class Prices(unittest.TestCase):
+
     def hold(self, *overrides):
         found = plan(*overrides)
         prices = bench.Prices(found["device"]["figures"])
@@ -24,7 +25,8 @@ class Prices(unittest.TestCase):
         seen = set()
         for timed in found["time"]["launches"]:
             launch = launches.get((timed["region"], timed["op"], timed["runs"]))
-            if launch is None or launch["kind"] not in ("gemm", "kernel") or timed["op"].startswith("attention_backward"):
+            if launch is None or launch["kind"] not in ("gemm",
+                                                        "kernel") or timed["op"].startswith("attention_backward"):
                 continue
             if launch["kind"] == "gemm":
                 shape = shapes[timed["runs"]]
@@ -32,7 +34,8 @@ class Prices(unittest.TestCase):
             else:
                 price = prices.kernel(launch["bytes"])
             with self.subTest(op=timed["op"]):
-                self.assertAlmostEqual(price / timed["seconds"], 1, delta=1e-6)  # doubles; plan.json keeps all their digits
+                self.assertAlmostEqual(price / timed["seconds"], 1,
+                                       delta=1e-6)  # doubles; plan.json keeps all their digits
             seen.add(launch["kind"])
         self.assertEqual(seen, {"gemm", "kernel"})
 
@@ -43,14 +46,17 @@ class Prices(unittest.TestCase):
         """Few tiles: smaller ones, and k in parts. Operands that a cache holds."""
         small = ("batch.micro_batch=1", "memory.recompute=none", "model.vocab_size=4096", "target.device=h100-sxm")
         for length, hidden in ((1024, 2048), (2048, 512), (1024, 512), (256, 512)):
-            self.hold(*small, f"batch.sequence_length={length}", f"batch.tokens={length}", f"memory.loss_chunk={length}",
-                      f"model.hidden_size={hidden}", f"model.num_attention_heads={hidden // 64}", "model.num_key_value_heads=2")
+            self.hold(*small, f"batch.sequence_length={length}", f"batch.tokens={length}",
+                      f"memory.loss_chunk={length}", f"model.hidden_size={hidden}",
+                      f"model.num_attention_heads={hidden // 64}", "model.num_key_value_heads=2")
 
 
 class Classes(unittest.TestCase):
+
     def test_of_kernels(self):
         for ops, name in ((["_fused_rms_norm", "_to_copy", "embedding_dense_backward"], "the embedding's gradient"),
-                          (["_to_copy", "add"], "the embedding's gradient"), (["cat", "silu", "silu_backward"], "SwiGLU"),
+                          (["_to_copy", "add"], "the embedding's gradient"), (["cat", "silu",
+                                                                               "silu_backward"], "SwiGLU"),
                           (["add", "cat", "mul"], "RoPE"), (["_to_copy", "t"], "casts of weights and gradients")):
             self.assertEqual(bench.class_of({"ops": ops}), name)
 

@@ -5,13 +5,16 @@ import os
 import harness
 from harness import LLMC, RunTest
 
-RECOMPUTE = ["none", "full", "{every: 2}", "{every: 3}", "{layers: {0: [norms, qkv, gate_up], 1: full}}", "[norms, swiglu]", "[attention]", "[qkv, residual, gate_up]",
-             "[norms, qkv, attention, residual, gate_up, swiglu]"]
+RECOMPUTE = [
+    "none", "full", "{every: 2}", "{every: 3}", "{layers: {0: [norms, qkv, gate_up], 1: full}}", "[norms, swiglu]",
+    "[attention]", "[qkv, residual, gate_up]", "[norms, qkv, attention, residual, gate_up, swiglu]"
+]
 # Other orders of fp32 sums. One rounding is 6e-8; three layers of sums over up to 96 rows stay below 100 of them.
 ROUNDING = 5e-6
 
 
 class BitEquality(RunTest):
+
     @classmethod
     def setUpClass(cls):
         super().setUpClass()

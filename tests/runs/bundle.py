@@ -10,6 +10,7 @@ from harness import LLMC, SOURCE, RunTest
 
 
 class Bundle(RunTest):
+
     def test_builds_and_trains(self):
         spec = harness.write_small(self.path("small"))
         arch = "target.arch=x86-64-v3"  # native is this machine for `llmc compile`, and whichever builds it for a bundle
@@ -26,7 +27,8 @@ class Bundle(RunTest):
         base = os.path.dirname(spec)
         for trainer, run in ((theirs, "their-run"), (ours, "our-run")):
             self.succeed(trainer, "--base", base, "--run", self.path(run), "--steps", 3)
-        self.assert_same_files(self.path("their-run", "checkpoints"), self.path("our-run", "checkpoints"), "bundle and llmc compile")
+        self.assert_same_files(self.path("their-run", "checkpoints"), self.path("our-run", "checkpoints"),
+                               "bundle and llmc compile")
 
     def build_without_cuda(self, bundle):
         """Where there seems to be a CUDA toolkit: nothing looks at it, and nothing of the runtime's CUDA parts is compiled."""
@@ -40,14 +42,18 @@ class Bundle(RunTest):
         env["PATH"] = os.path.dirname(nvcc) + ":" + env["PATH"]
         # As llmc's own build, so that ccache, where there is one, finds what that has compiled from the same text.
         said = self.succeed("cmake", "-G", "Ninja", "-S", bundle, "-B", build, "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON",
-                            "-DCMAKE_CXX_FLAGS_RELEASE=-O3 -DNDEBUG -Wall -Wextra -Wno-restrict", "-DCMAKE_COMPILE_WARNING_AS_ERROR=ON", env=env)
+                            "-DCMAKE_CXX_FLAGS_RELEASE=-O3 -DNDEBUG -Wall -Wextra -Wno-restrict",
+                            "-DCMAKE_COMPILE_WARNING_AS_ERROR=ON", env=env)
         self.assertNotIn("cuda", (said.out + said.err).lower().replace(bundle.lower(), ""))
         self.succeed("cmake", "--build", build, "-j", 2, env=env)
         self.assertFalse(os.path.exists(os.path.join(toolkit, "calls")), "nvcc was called")
         with open(os.path.join(build, "compile_commands.json")) as file:
             compiled = [entry["file"] for entry in json.load(file)]
-        together = [harness.read(name).decode() for name in compiled if name.endswith("_cxx.cxx")]  # several sources at once
-        sources = [os.path.relpath(name, bundle) for name in compiled + re.findall('#include "(.*)"', "".join(together))]
+        together = [harness.read(name).decode() for name in compiled
+                    if name.endswith("_cxx.cxx")]  # several sources at once
+        sources = [
+            os.path.relpath(name, bundle) for name in compiled + re.findall('#include "(.*)"', "".join(together))
+        ]
         self.assertIn("runtime/device/cpu/device.cpp", sources)
         self.assertEqual([source for source in sources if re.search("cuda|cublas|cudnn|nccl", source)], [])
 
@@ -57,8 +63,9 @@ class Bundle(RunTest):
         project = self.path("cuda-bundle")
         os.makedirs(project)
         with open(os.path.join(project, "FindCUDAToolkit.cmake"), "w") as file:
-            file.write("if(CMAKE_VERSION VERSION_LESS 3.26 AND CMAKE_MINIMUM_REQUIRED_VERSION VERSION_GREATER_EQUAL 3.25)\n"
-                       "  set_property(TARGET CUDA::nvToolsExt PROPERTY DEPRECATION old)\nendif()\n")
+            file.write(
+                "if(CMAKE_VERSION VERSION_LESS 3.26 AND CMAKE_MINIMUM_REQUIRED_VERSION VERSION_GREATER_EQUAL 3.25)\n"
+                "  set_property(TARGET CUDA::nvToolsExt PROPERTY DEPRECATION old)\nendif()\n")
         with open(os.path.join(project, "CMakeLists.txt"), "w") as file:
             file.write(f'cmake_minimum_required(VERSION 3.25)\nproject(trainer LANGUAGES CXX)\nset(LLMC_TARGET cuda)\n'
                        f'add_subdirectory("{SOURCE}/runtime" runtime)\n')
@@ -73,7 +80,8 @@ class Bundle(RunTest):
         spec = harness.write_small(self.path("bytes"))
         for style in ("specialised", "include"):
             self.succeed(LLMC, "emit", spec, "-o", self.path("one-" + style), "--style", style)
-            self.succeed(LLMC, "emit", os.path.basename(spec), "-o", self.path("two", style), "--style", style, cwd=os.path.dirname(spec))
+            self.succeed(LLMC, "emit", os.path.basename(spec), "-o", self.path("two", style), "--style", style,
+                         cwd=os.path.dirname(spec))
             self.assert_same_files(self.path("one-" + style), self.path("two", style), style)
 
     def test_foreign_folder(self):

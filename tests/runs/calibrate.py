@@ -13,6 +13,7 @@ SHORT = ("--seconds", "0", "--sizes", "32", "64")
 
 
 class Calibrate(RunTest):
+
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
@@ -36,7 +37,8 @@ class Calibrate(RunTest):
         self.assertIn(os.path.join(folder, "cpu.yaml"), done.out)
         self.assertIn("no bf16 products: only fp32 is measured", done.err)
         text = harness.read(os.path.join(folder, "cpu.yaml")).decode()
-        self.assertRegex(text, r"processors: {value: 1, from: \"measured by llmc calibrate, \d{4}-\d\d-\d\d, .*, 1 thread, ")
+        self.assertRegex(text,
+                         r"processors: {value: 1, from: \"measured by llmc calibrate, \d{4}-\d\d-\d\d, .*, 1 thread, ")
         self.assertRegex(text, r"memory: {value: [\d.e+]+, from: \"assumed")
         # What `llmc devices` shows is what times are planned with.
         self.assertIn(text, self.succeed(LLMC, "devices", "cpu", env=env).out)
@@ -44,13 +46,15 @@ class Calibrate(RunTest):
         # The spec names no device, and is planned with this one; one that names the file too.
         after = self.planned(env)
         self.assertNotEqual(after["step_seconds"], before["step_seconds"])
-        self.assertEqual(self.planned(harness.environment(), "target.device=" + os.path.join(folder, "cpu.yaml"))["step_seconds"],
-                         after["step_seconds"])
+        self.assertEqual(
+            self.planned(harness.environment(), "target.device=" + os.path.join(folder, "cpu.yaml"))["step_seconds"],
+            after["step_seconds"])
         self.assertEqual(self.planned(harness.environment())["step_seconds"], before["step_seconds"])
         self.assertEqual(after["fingerprint"], before["fingerprint"], "a device is a label")
         said = self.succeed(LLMC, "plan", self.spec, "--explain", "o_forward", env=env).out
         self.assertRegex(said, r"\(forward at 48 x 36 x 60\)")
-        self.assertIn("(kernels_fp32) = ", self.succeed(LLMC, "plan", self.spec, "--explain", "swiglu_forward", env=env).out)
+        self.assertIn("(kernels_fp32) = ",
+                      self.succeed(LLMC, "plan", self.spec, "--explain", "swiglu_forward", env=env).out)
 
     def test_what_a_trainer_has_measured(self):
         trainer = self.compile(self.spec, "trainer")
@@ -63,11 +67,13 @@ class Calibrate(RunTest):
         for spread, noted in (("0.01", False), ("0.5", True)):
             with open(figures, "w", encoding="utf-8") as file:
                 file.write(re.sub(r'"spread": [^,\n]+', f'"spread": {spread}', text))
-            self.assertEqual("by 50 % for half of the samples" in self.succeed(LLMC, "calibrate", figures, "-o", device).err, noted)
+            self.assertEqual(
+                "by 50 % for half of the samples" in self.succeed(LLMC, "calibrate", figures, "-o", device).err, noted)
         # Refused, with the file as it was.
         was = harness.read(device)
         for name, changed, why in (("empty", "", "is no file of `trainer calibrate -o FILE`"),
-                                   ("zero", re.sub(r'"launch": [^,\n]+', '"launch": 0', text), "a figure is no number above 0"),
+                                   ("zero", re.sub(r'"launch": [^,\n]+', '"launch": 0',
+                                                   text), "a figure is no number above 0"),
                                    ("other", text.replace('"cpu"', '"cuda"'), "llmc has no device that is called"),
                                    ("attention", self.attention_only(trainer), "none of the files has products")):
             with self.subTest(name):

@@ -12,6 +12,7 @@ from harness import LLMC, RunTest
 
 
 class Checkpoint(RunTest):
+
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
@@ -47,20 +48,26 @@ class Checkpoint(RunTest):
     def test_ls(self):
         listed = self.json("ls", self.run_folder)
         self.assertEqual([entry["step"] for entry in listed], [2, 4, 6])
-        losses = {line["step"]: line["val_loss"] for line in harness.json_lines(os.path.join(self.run_folder, "metrics.jsonl")) if "val_loss" in line}
+        losses = {
+            line["step"]: line["val_loss"]
+            for line in harness.json_lines(os.path.join(self.run_folder, "metrics.jsonl")) if "val_loss" in line
+        }
         self.assertEqual({entry["step"]: entry["val_loss"] for entry in listed if "val_loss" in entry}, {6: losses[6]})
         for entry in listed:
             self.assertTrue(entry["complete"])
-            self.assertEqual(entry["bytes"], sum(os.path.getsize(path) for path in glob.glob(os.path.join(entry["path"], "*"))))
+            self.assertEqual(entry["bytes"],
+                             sum(os.path.getsize(path) for path in glob.glob(os.path.join(entry["path"], "*"))))
         lines = self.succeed(LLMC, "checkpoint", "ls", self.run_folder).out.splitlines()
         self.assertEqual(len(lines), 4)
-        self.assertRegex(lines[3], rf"^ +6  20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ +\d+\.\d\d KiB +{losses[6]:.4f}  complete$")
+        self.assertRegex(lines[3],
+                         rf"^ +6  20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ +\d+\.\d\d KiB +{losses[6]:.4f}  complete$")
 
     def test_show(self):
         shown = self.json("show", self.run_folder)
         self.assertEqual(shown, self.json("show", self.step(6)))
         state = json.loads(harness.read(os.path.join(self.step(6), "state.json")))
-        self.assertEqual((shown["step"], shown["tokens"], shown["model"]), (6, state["tokens"], state["model_fingerprint"]))
+        self.assertEqual((shown["step"], shown["tokens"], shown["model"]),
+                         (6, state["tokens"], state["model_fingerprint"]))
         sizes = {entry["name"]: entry["shape"] for entry in shown["tensors"]}
         weights = harness.tensors(os.path.join(self.step(6), "model.safetensors"))
         moments = harness.tensors(os.path.join(self.step(6), "optimizer.safetensors"))
@@ -81,7 +88,8 @@ class Checkpoint(RunTest):
         self.assertEqual(done.out.count("complete ("), 3)
         self.assertIn(f"{self.step(4, run)}: damaged\n  optimizer.safetensors: it does not have the checksum", done.out)
         verdict = self.json("verify", self.step(4, run), code=6)[0]
-        self.assertEqual([(entry["file"], entry.get("tensor")) for entry in verdict["damage"]], [("optimizer.safetensors", None)])
+        self.assertEqual([(entry["file"], entry.get("tensor")) for entry in verdict["damage"]],
+                         [("optimizer.safetensors", None)])
         # Two checkpoints of which one is damaged tell where: its tensor is the only one that differs.
         found = self.json("diff", self.step(4), self.step(4, run), code=1)
         last = list(harness.tensors(os.path.join(self.step(4), "optimizer.safetensors")))[-1]
@@ -106,7 +114,8 @@ class Checkpoint(RunTest):
         self.assertEqual([(entry["key"], entry["after"]) for entry in found["keys"]], [("optimizer.lr", "0.001")])
         self.assertEqual((found["state"], found["removed"], found["added"]), ([], [], []))
         for stem in ("model", "optimizer"):
-            ours, theirs = (harness.tensors(os.path.join(self.step(6, run), stem + ".safetensors")) for run in (self.run_folder, other))
+            ours, theirs = (harness.tensors(os.path.join(self.step(6, run), stem + ".safetensors"))
+                            for run in (self.run_folder, other))
             for entry in found["tensors"]:
                 if entry["name"] in ours:
                     name = entry["name"]
@@ -145,7 +154,10 @@ class Checkpoint(RunTest):
         self.assertEqual((found["state"], found["keys"], found["removed"], found["added"]), ([], [], [], []))
         # Gradients are summed in another order, and AdamW divides small ones, such as those of key biases, by their own size:
         # matrices have enough large ones (see ranks.py).
-        matrices = [entry["relative"] for entry in found["tensors"] if not entry["name"].startswith("exp_avg") and entry["name"].endswith("weight")]
+        matrices = [
+            entry["relative"] for entry in found["tensors"]
+            if not entry["name"].startswith("exp_avg") and entry["name"].endswith("weight")
+        ]
         self.assertTrue(matrices)
         self.assertLess(max(matrices), 1e-4)
 
@@ -154,18 +166,27 @@ class Checkpoint(RunTest):
         done = self.succeed(LLMC, "checkpoint", "export", self.run_folder, "-o", out)
         self.assertIn(" as fp32 in 1 file, ", done.out)
         self.assertIn("no tokenizer was exported: ", done.err)
-        self.assertEqual(sorted(os.listdir(out)), ["README.md", "config.json", "generation_config.json", "model.safetensors"])
+        self.assertEqual(sorted(os.listdir(out)),
+                         ["README.md", "config.json", "generation_config.json", "model.safetensors"])
         # Masters are fp32, and so is the run: the same files as the checkpoint's.
         for name in ("model.safetensors", "config.json"):
-            self.assertEqual(harness.read(os.path.join(out, name)), harness.read(os.path.join(self.step(6), name)), name)
+            self.assertEqual(harness.read(os.path.join(out, name)), harness.read(os.path.join(self.step(6), name)),
+                             name)
         card = harness.read(os.path.join(out, "README.md")).decode()
-        losses = [line["val_loss"] for line in harness.json_lines(os.path.join(self.run_folder, "metrics.jsonl")) if "val_loss" in line]
-        for text in ("# exported\n", "| steps | 6 |", f"| validation loss | {losses[-1]:.4f} nats a token |", "vocab_size: 97\n"):
+        losses = [
+            line["val_loss"] for line in harness.json_lines(os.path.join(self.run_folder, "metrics.jsonl"))
+            if "val_loss" in line
+        ]
+        for text in ("# exported\n", "| steps | 6 |", f"| validation loss | {losses[-1]:.4f} nats a token |",
+                     "vocab_size: 97\n"):
             self.assertIn(text, card)
         self.assertNotIn(self.folder, card)
         again = self.path("again")
         self.succeed(LLMC, "checkpoint", "export", self.step(6), "-o", again)
-        self.assertEqual({k: v for k, v in harness.tree(out).items() if k != "README.md"}, {k: v for k, v in harness.tree(again).items() if k != "README.md"})
+        self.assertEqual({k: v
+                          for k, v in harness.tree(out).items() if k != "README.md"},
+                         {k: v
+                          for k, v in harness.tree(again).items() if k != "README.md"})
         done = harness.call(LLMC, "checkpoint", "export", self.step(6), "-o", again)
         self.assertEqual((done.code, done.out), (6, ""))
         self.assertIn("is not empty", done.err)
@@ -182,7 +203,7 @@ class Checkpoint(RunTest):
         self.assertGreater(len(set(index["weight_map"].values())), 2)
         for file in set(index["weight_map"].values()):
             data = harness.read(os.path.join(out, file))
-            (size,) = struct.unpack("<Q", data[:8])
+            (size, ) = struct.unpack("<Q", data[:8])
             header = json.loads(data[8:8 + size])
             self.assertEqual(header.pop("__metadata__"), {"format": "pt"})
             self.assertEqual({name for name, of in index["weight_map"].items() if of == file}, set(header))
@@ -191,7 +212,8 @@ class Checkpoint(RunTest):
                 begin, end = entry["data_offsets"]
                 words = struct.unpack(f"<{(end - begin) // 2}H", data[8 + size + begin:8 + size + end])
                 for word, exact in zip(words, masters[name]):
-                    below, value, above = (struct.unpack("<f", struct.pack("<I", w << 16))[0] for w in (max(word - 1, 0), word, word + 1))
+                    below, value, above = (struct.unpack("<f", struct.pack("<I", w << 16))[0]
+                                           for w in (max(word - 1, 0), word, word + 1))
                     apart = abs(value - exact)
                     self.assertLessEqual(apart, min(abs(below - exact), abs(above - exact)), name)
                     if apart and apart in (abs(below - exact), abs(above - exact)):
@@ -206,12 +228,17 @@ class Checkpoint(RunTest):
         build = (LLMC, "data", "build", "--from", text, "--validation", "0")
         self.succeed(*build, "--vocab-size", "330", "-o", os.path.join(folder, "data"))
         self.succeed(*build, "--vocab-size", "325", "-o", self.path("other-data"))
-        named = harness.SMALL.replace("data:\n", "data:\n  tokenizer: data/tokenizer.model\n").replace('["1 2 3", "40"]', '["line "]')
+        named = harness.SMALL.replace("data:\n", "data:\n  tokenizer: data/tokenizer.model\n").replace(
+            '["1 2 3", "40"]', '["line "]')
         beside = "".join(line for line in harness.SMALL.splitlines(True) if not line.startswith("sampling"))
         model = harness.read(os.path.join(folder, "data", "tokenizer.model"))
         for name, spec in (("named", named), ("beside", beside)):
-            spec = spec.replace("vocab_size: 97", "vocab_size: 336").replace("attention_bias: true", "attention_bias: false").replace("train-*.bin", "data/train-*.bin").replace(
-                "  validation: [{path: val-*.bin}]\n", "").replace("evaluation: {every: 3, sequences: 4}\n", "")
+            spec = spec.replace("vocab_size: 97",
+                                "vocab_size: 336").replace("attention_bias: true", "attention_bias: false").replace(
+                                    "train-*.bin",
+                                    "data/train-*.bin").replace("  validation: [{path: val-*.bin}]\n",
+                                                                "").replace("evaluation: {every: 3, sequences: 4}\n",
+                                                                            "")
             path = os.path.join(folder, name + ".yaml")
             with open(path, "w") as file:
                 file.write(spec)
@@ -221,17 +248,20 @@ class Checkpoint(RunTest):
             self.assertEqual(harness.read(os.path.join(out, "tokenizer.model")), model)
             config, generation, ours = (json.loads(harness.read(os.path.join(out, name)))
                                         for name in ("tokenizer_config.json", "generation_config.json", "config.json"))
-            self.assertEqual((config["tokenizer_class"], config["eos_token"], config["unk_token"]), ("LlamaTokenizer", "</s>", "<unk>"))
+            self.assertEqual((config["tokenizer_class"], config["eos_token"], config["unk_token"]),
+                             ("LlamaTokenizer", "</s>", "<unk>"))
             self.assertEqual((config["bos_token"], config["add_prefix_space"], config["legacy"]), (None, False, False))
             self.assertEqual((generation["eos_token_id"], ours["eos_token_id"], ours["bos_token_id"]), (1, 1, None))
         # What was exported makes a spec of the same model, whose data are made with the same tokenizer.
         imported = self.succeed(LLMC, "init", "--from", out).out
         for line in ("  vocab_size: 336\n", "  head_dim: 10\n", "  num_key_value_heads: 2\n", f"--tokenizer {out} "):
             self.assertIn(line, imported)
-        done = harness.call(LLMC, "checkpoint", "export", self.path("run-of-named"), "-o", self.path("none"), "--tokenizer", self.path("other-data"))
+        done = harness.call(LLMC, "checkpoint", "export", self.path("run-of-named"), "-o", self.path("none"),
+                            "--tokenizer", self.path("other-data"))
         self.assertEqual((done.code, done.out), (5, ""))
         self.assertIn("is not the tokenizer that the checkpoint was trained with", done.err)
-        done = harness.call(LLMC, "checkpoint", "export", self.run_folder, "-o", self.path("none"), "--tokenizer", self.path("other-data"))
+        done = harness.call(LLMC, "checkpoint", "export", self.run_folder, "-o", self.path("none"), "--tokenizer",
+                            self.path("other-data"))
         self.assertEqual(done.code, 5)
         self.assertIn("has 325 tokens, and the model only 97", done.err)
         self.assertFalse(os.path.exists(self.path("none")))
@@ -246,9 +276,11 @@ class Checkpoint(RunTest):
             file.truncate()
         self.assertIn("\x1b]0;b", self.json("ls", run)[0]["path"])
         self.assertIn("\x1b", self.json("verify", run, code=6)[2]["damage"][0]["what"])
-        for code, words in ((0, ["ls", run]), (6, ["show", self.step(6, run)]), (0, ["show", run]), (6, ["verify", run]), (1, ["diff", self.step(2), run]),
-                            (6, ["show", os.path.join(run, "nothing")]), (0, ["prune", run, "--keep-last", "1"]),
-                            (0, ["export", run, "-o", self.path("c\x1bd")])):
+        for code, words in ((0, ["ls", run]), (6, ["show", self.step(6, run)]), (0, ["show", run]),
+                            (6, ["verify", run]), (1, ["diff", self.step(2),
+                                                       run]), (6, ["show", os.path.join(run, "nothing")]),
+                            (0, ["prune", run, "--keep-last", "1"]), (0, ["export", run, "-o",
+                                                                          self.path("c\x1bd")])):
             done = harness.call(LLMC, "checkpoint", *words)
             self.assertEqual(done.code, code, done.out + done.err)
             self.assertIn("\\x1b", done.out + done.err, words)
@@ -270,9 +302,14 @@ class Checkpoint(RunTest):
         self.assertIn('"step-2" is no checkpoint', done.err)
         self.assertIn('"notes"', self.succeed(LLMC, "checkpoint", "verify", run).err)
         self.assertEqual(self.succeed(LLMC, "checkpoint", "ls", self.path("empty")).out, "no checkpoints\n")
-        for words, text in ((["ls", self.folder], "holds no run"), (["show", self.folder], "neither a run folder nor a checkpoint"),
-                            (["verify", self.path("nothing")], "there is no checkpoint"), (["ls", self.step(6)], "is a checkpoint"),
-                            (["show", self.path("empty")], "no checkpoint that is complete"), (["verify", self.path("empty")], "has no checkpoints"),
+        for words, text in ((["ls",
+                              self.folder], "holds no run"), (["show",
+                                                               self.folder], "neither a run folder nor a checkpoint"),
+                            (["verify",
+                              self.path("nothing")], "there is no checkpoint"), (["ls",
+                                                                                  self.step(6)], "is a checkpoint"),
+                            (["show", self.path("empty")],
+                             "no checkpoint that is complete"), (["verify", self.path("empty")], "has no checkpoints"),
                             (["prune", self.path("empty"), "--keep-last", "1", "--yes"], "no state/model")):
             done = harness.call(LLMC, "checkpoint", *words)
             self.assertEqual((done.code, done.out), (6, ""), words)

@@ -10,9 +10,11 @@ import subprocess
 import harness
 from harness import LLMC, SOURCE, RunTest
 
-COMMANDS = ["check", "config", "schema", "explain", "init", "plan", "diff", "emit", "compile", "run", "verify", "data build", "data info",
-            "checkpoint ls", "checkpoint show", "checkpoint verify", "checkpoint diff", "checkpoint prune",
-            "checkpoint export", "runs", "report", "devices", "calibrate", "sizes", "doctor"]
+COMMANDS = [
+    "check", "config", "schema", "explain", "init", "plan", "diff", "emit", "compile", "run", "verify", "data build",
+    "data info", "checkpoint ls", "checkpoint show", "checkpoint verify", "checkpoint diff", "checkpoint prune",
+    "checkpoint export", "runs", "report", "devices", "calibrate", "sizes", "doctor"
+]
 
 
 def on_terminal(command, env):
@@ -26,6 +28,7 @@ def on_terminal(command, env):
 
 
 class Cli(RunTest):
+
     def test_help_has_an_example(self):
         overview = self.succeed(LLMC, "--help").out
         self.assertIn("Examples:", overview)
@@ -42,10 +45,13 @@ class Cli(RunTest):
     def test_usage_errors(self):
         for words in ([], ["nonsense"], ["check"], ["emit", "specs/tiny.yaml", "--style=pretty"], ["explain", "E9999"],
                       ["plan", "specs/tiny.yaml", "--nonsense"], ["plan", "specs/tiny.yaml", "-j", "2"],
-                      ["plan", "specs/tiny.yaml", "--kernels", "--launches"], ["plan", "specs/tiny.yaml", "--kernels", "-o", "x"],
-                      ["checkpoint"], ["checkpoint", "rm"], ["checkpoint", "prune", "specs"], ["checkpoint", "prune", "specs", "--keep-last", "0"],
-                      ["checkpoint", "export", "specs"], ["checkpoint", "export", "specs", "-o", "x", "--dtype", "fp16"],
-                      ["checkpoint", "export", "specs", "-o", "x", "--shard-size", "0"]):
+                      ["plan", "specs/tiny.yaml", "--kernels",
+                       "--launches"], ["plan", "specs/tiny.yaml", "--kernels", "-o",
+                                       "x"], ["checkpoint"], ["checkpoint", "rm"], ["checkpoint", "prune", "specs"],
+                      ["checkpoint", "prune", "specs", "--keep-last",
+                       "0"], ["checkpoint", "export",
+                              "specs"], ["checkpoint", "export", "specs", "-o", "x", "--dtype",
+                                         "fp16"], ["checkpoint", "export", "specs", "-o", "x", "--shard-size", "0"]):
             done = harness.call(LLMC, *words, cwd=SOURCE)
             self.assertEqual(done.code, 2, f"{words}: {done.out}{done.err}")
             self.assertTrue(done.err.strip(), words)
@@ -79,7 +85,8 @@ class Cli(RunTest):
         self.assertGreater(len(known), 20)
         for code in known:
             self.assertIn(code, self.succeed(LLMC, "explain", code).out)
-        done = harness.call(LLMC, "check", "specs/tiny.yaml", "model.hidden_size=nine", "nonsense=1", "--json", cwd=SOURCE)
+        done = harness.call(LLMC, "check", "specs/tiny.yaml", "model.hidden_size=nine", "nonsense=1", "--json",
+                            cwd=SOURCE)
         self.assertEqual(done.code, 1)
         self.assertLessEqual({entry["code"] for entry in json.loads(done.out)}, set(known))
 
@@ -89,7 +96,8 @@ class Cli(RunTest):
         self.assertIn("hidden_size", json.dumps(schema))
         page = self.succeed(LLMC, "schema", "--markdown").out
         with open(os.path.join(SOURCE, "docs", "keys.md")) as file:
-            self.assertEqual(file.read(), page, "docs/keys.md is not up to date: cmake --build build --target regenerate")
+            self.assertEqual(file.read(), page,
+                             "docs/keys.md is not up to date: cmake --build build --target regenerate")
 
     def test_config_round_trip(self):
         """The resolved spec is a spec, with the same values and the same trainer."""
@@ -125,7 +133,8 @@ class Cli(RunTest):
         environment["PATH"] = os.path.dirname(os.path.realpath(LLMC)) + ":" + environment["PATH"]
         here = self.path("here")
         done = self.succeed(LLMC, "init", "-o", spec, *words, cwd=here)
-        build, run = re.fullmatch(r"wrote .*\nnext, with your text in FOLDER:\n  (llmc data build .*)\n  (llmc run .*)\n", done.err).groups()
+        build, run = re.fullmatch(
+            r"wrote .*\nnext, with your text in FOLDER:\n  (llmc data build .*)\n  (llmc run .*)\n", done.err).groups()
         text = harness.read(os.path.join(here, spec)).decode()
         self.assertIn(f"# {build}\n", text)
         self.assertNotIn(self.folder, text)
@@ -143,22 +152,27 @@ class Cli(RunTest):
                 file.write(f"the text of {number}, which says little more than that\n" * 40)
         self.follow_init("specs/My spec.yaml")
         self.assertTrue(os.path.exists(self.path("here", "data", "my-spec", "train-00000.bin")))
-        self.follow_init("flat.yaml")(" schedule.steps=20 schedule.warmup_steps=2 model.num_hidden_layers=1 -- --steps 1")
+        self.follow_init("flat.yaml")(
+            " schedule.steps=20 schedule.warmup_steps=2 model.num_hidden_layers=1 -- --steps 1")
         self.assertTrue(os.path.exists(self.path("here", "runs", "flat", "checkpoints", "step-00000001")))
         self.follow_init("../beside.yaml")
         # A model that comes with a tokenizer: its data is made with that.
         os.makedirs(self.path("here", "a model"))
         shutil.copy(self.path("here", "data", "flat", "tokenizer.model"), self.path("here", "a model"))
         with open(self.path("here", "a model", "config.json"), "w") as file:
-            json.dump({"model_type": "llama", "vocab_size": 320, "hidden_size": 64, "intermediate_size": 160, "num_hidden_layers": 2,
-                       "num_attention_heads": 4}, file)
+            json.dump(
+                {
+                    "model_type": "llama", "vocab_size": 320, "hidden_size": 64, "intermediate_size": 160,
+                    "num_hidden_layers": 2, "num_attention_heads": 4
+                }, file)
         self.follow_init("specs/deep/a.yaml", "--from", "a model")
         self.assertEqual(harness.read(self.path("here", "data", "a-model", "tokenizer.model")),
                          harness.read(self.path("here", "data", "flat", "tokenizer.model")))
         # The folder above a link is not that of its name: the path is whole.
         os.symlink("specs/deep", self.path("here", "linked"))
         self.succeed(LLMC, "init", "-o", "linked/b.yaml", cwd=self.path("here"))
-        self.assertIn("path: " + self.path("here", "data", "b", "train-*.bin"), harness.read(self.path("here", "linked", "b.yaml")).decode())
+        self.assertIn("path: " + self.path("here", "data", "b", "train-*.bin"),
+                      harness.read(self.path("here", "linked", "b.yaml")).decode())
         done = harness.call(LLMC, "init", "-o", "none/a.yaml", cwd=self.path("here"))
         self.assertEqual((done.code, done.err), (2, "error: cannot write none/a.yaml: No such file or directory\n"))
 
@@ -188,15 +202,18 @@ class Cli(RunTest):
         """They train, and check says that an export of them does not load."""
         spec = os.path.join(SOURCE, "specs", "tiny.yaml")
         said = "is no multiple of num_attention_heads 4, and transformers 5 loads no Llama of that shape"
-        self.assertIn("warning: hidden_size 66 " + said, self.succeed(LLMC, "check", spec, "model.hidden_size=66", "model.head_dim=16").err)
+        self.assertIn("warning: hidden_size 66 " + said,
+                      self.succeed(LLMC, "check", spec, "model.hidden_size=66", "model.head_dim=16").err)
         self.assertNotIn("transformers", self.succeed(LLMC, "check", spec).err)
 
     def test_wrong_words_that_are_often_meant(self):
         """A command with a letter too few, a model's configuration for a spec, a model's name on a hub for its folder."""
-        self.assertIn("there is no command 'pan'; did you mean plan? the commands are", harness.call(LLMC, "pan", "x.yaml").err)
+        self.assertIn("there is no command 'pan'; did you mean plan? the commands are",
+                      harness.call(LLMC, "pan", "x.yaml").err)
         self.assertIn("error: write a command: check, config, ", harness.call(LLMC).err)
         self.assertIn("llmc run specs/tiny.yaml", harness.call(LLMC, "specs/tiny.yaml").err)
-        for name, said in (("specs/tinny.yaml", "there is no such file\n  did you mean specs/tiny.yaml?"), ("none/x.yaml", "`llmc init -o none/x.yaml` writes a new one")):
+        for name, said in (("specs/tinny.yaml", "there is no such file\n  did you mean specs/tiny.yaml?"),
+                           ("none/x.yaml", "`llmc init -o none/x.yaml` writes a new one")):
             self.assertIn(said, harness.call(LLMC, "check", name, cwd=SOURCE).err)
         with open(self.path("config.json"), "w") as file:
             json.dump({"model_type": "llama", "vocab_size": 320, "hidden_size": 64}, file)
@@ -212,7 +229,10 @@ class Cli(RunTest):
 
     def test_specs_that_are_called_by_a_number(self):
         for name in ("7b", "13b"):
-            self.assertIn(f"\nname: run-{name} ", self.succeed(LLMC, "init", "-o", self.path(name + ".yaml")).err + harness.read(self.path(name + ".yaml")).decode())
+            self.assertIn(
+                f"\nname: run-{name} ",
+                self.succeed(LLMC, "init", "-o", self.path(name + ".yaml")).err +
+                harness.read(self.path(name + ".yaml")).decode())
 
     def test_colour(self):
         """Colour on a terminal, unless NO_COLOR says otherwise; never in a pipe."""
@@ -225,7 +245,8 @@ class Cli(RunTest):
 
     def test_dump_ir(self):
         folder = self.path("ir")
-        self.succeed(LLMC, "emit", os.path.join(SOURCE, "specs", "tiny.yaml"), "-o", self.path("dumped"), "--dump-ir", folder)
+        self.succeed(LLMC, "emit", os.path.join(SOURCE, "specs", "tiny.yaml"), "-o", self.path("dumped"), "--dump-ir",
+                     folder)
         names = sorted(name for name in os.listdir(folder) if name.endswith(".txt"))
         self.assertEqual(names[0], "00-build.txt")
         self.assertGreater(len(names), 8)
@@ -236,16 +257,22 @@ class Cli(RunTest):
         self.assertEqual(self.succeed(LLMC, "check", spec).err, "")
         done = self.succeed(LLMC, "check", spec, "data.tokenizer=t.model", "data.train.path=no-*.bin", cwd="/")
         # What is typed is relative to the current directory.
-        self.assertEqual(done.err, "warning: data.tokenizer: no file matches '/t.model' here; a run needs it\n"
-                                   "warning: data.train.path: no file matches '/no-*.bin' here; a run needs it\n")
-        self.assertEqual(self.succeed(LLMC, "check", spec, "data.tokenizer=t.model", "sampling.every=0", "evaluation.every=0").err, "")
+        self.assertEqual(
+            done.err, "warning: data.tokenizer: no file matches '/t.model' here; a run needs it\n"
+            "warning: data.train.path: no file matches '/no-*.bin' here; a run needs it\n")
+        self.assertEqual(
+            self.succeed(LLMC, "check", spec, "data.tokenizer=t.model", "sampling.every=0", "evaluation.every=0").err,
+            "")
         # Nothing is decoded then; a guard that shows samples does.
-        self.assertIn("t.model", self.succeed(LLMC, "check", spec, "data.tokenizer=t.model", "sampling.every=0", "evaluation.every=0",
-                                              "guards.log_text=true").err)
+        self.assertIn(
+            "t.model",
+            self.succeed(LLMC, "check", spec, "data.tokenizer=t.model", "sampling.every=0", "evaluation.every=0",
+                         "guards.log_text=true").err)
 
     def test_sizes(self):
         """The larger the model, the longer: by its FLOPs, within what small ones waste. What fits is what a plan fits."""
-        rows = json.loads(self.succeed(LLMC, "sizes", "--device", "l40s", "--tokens", "1G", "--price", "2", "--json").out)
+        rows = json.loads(
+            self.succeed(LLMC, "sizes", "--device", "l40s", "--tokens", "1G", "--price", "2", "--json").out)
         fitting = [row for row in rows if row["fits"]]
         self.assertTrue(rows[0]["fits"] and not rows[-1]["fits"])
         for small, large in zip(fitting, fitting[1:]):
@@ -257,8 +284,9 @@ class Cli(RunTest):
         text = self.succeed(LLMC, "sizes", "--device", "l40s", "--tokens", "1G").out
         self.assertEqual(len(text.splitlines()), len(rows) + 2)
         self.assertEqual(text.count("does not fit"), len(rows) - len(fitting))
-        for words in (["--device", "nothing"], ["--device", "no/such.yaml"], ["--tokens", "many"], ["--tokens", "9000000000G"], ["--world", "0"],
-                      ["--price", "nan"], ["--price", "inf"], ["--price", "0"], ["--price", ""]):
+        for words in (["--device", "nothing"], ["--device", "no/such.yaml"], ["--tokens",
+                                                                              "many"], ["--tokens", "9000000000G"],
+                      ["--world", "0"], ["--price", "nan"], ["--price", "inf"], ["--price", "0"], ["--price", ""]):
             done = harness.call(LLMC, "sizes", *words)
             self.assertEqual((done.code, done.out), (2, ""), words)
             self.assertIn(words[0], done.err)
@@ -272,7 +300,8 @@ class Cli(RunTest):
             self.assertIn(key, plan)
         self.assertEqual(sorted(plan["choice"]), ["loss_chunk", "micro_batch", "recompute", "shard"])
         self.assertAlmostEqual(plan["tokens_per_second"] * plan["step_seconds"], 1 << 20)
-        self.assertAlmostEqual(sum(row["seconds_a_step"] for row in plan["time"]["launches"]), plan["step_seconds"], delta=1e-6)
+        self.assertAlmostEqual(sum(row["seconds_a_step"] for row in plan["time"]["launches"]), plan["step_seconds"],
+                               delta=1e-6)
         pinned = self.path("pinned.yaml")
         with open(pinned, "w", encoding="utf-8") as file:
             file.write(self.succeed(LLMC, "plan", spec, *words, "--pin", cwd=SOURCE).out)
@@ -309,22 +338,31 @@ class Cli(RunTest):
         spec = "specs/llama-1b.yaml"
         done = self.succeed(LLMC, "plan", spec, spec, "memory.recompute=full", cwd=SOURCE)
         self.assertEqual(done.out, harness.call(LLMC, "diff", spec, spec, "memory.recompute=full", cwd=SOURCE).out)
-        report = json.loads(self.succeed(LLMC, "plan", spec, spec, "memory.recompute=full", "--json", cwd=SOURCE).out)["plans"]
+        report = json.loads(self.succeed(LLMC, "plan", spec, spec, "memory.recompute=full", "--json",
+                                         cwd=SOURCE).out)["plans"]
         for side, words in (("before", []), ("after", ["memory.recompute=full"])):
             plan = json.loads(self.succeed(LLMC, "plan", spec, *words, "--json", cwd=SOURCE).out)
             self.assertEqual(report["choice"][side], plan["choice"])
             self.assertEqual(report["step_seconds"][side], plan["step_seconds"])
-            self.assertEqual({row["name"]: row[side] for row in report["memory"] if row[side]},
-                             {section["name"]: section["bytes"] for section in plan["memory"]["sections"] if section["bytes"]})
+            self.assertEqual(
+                {row["name"]: row[side]
+                 for row in report["memory"] if row[side]},
+                {section["name"]: section["bytes"]
+                 for section in plan["memory"]["sections"] if section["bytes"]})
             self.assertAlmostEqual(sum(row[side] for row in report["time"]), plan["step_seconds"], delta=1e-6)
-        for words in (["--launches"], ["--pin"], ["--world", "2"], ["--price", "1"], ["--html", self.path("two.html")], ["--device", "h200"]):
+        for words in (["--launches"], ["--pin"], ["--world",
+                                                  "2"], ["--price",
+                                                         "1"], ["--html", self.path("two.html")], ["--device", "h200"]):
             self.assertEqual(harness.call(LLMC, "plan", spec, spec, *words, cwd=SOURCE).code, 2)
         done = harness.call(LLMC, "plan", spec, spec, "memory.budget=1GiB", cwd=SOURCE)
         self.assertEqual(done.code, 4)
         self.assertIn(f"error: {spec} memory.budget=1GiB: this run needs ", done.err)
 
     def test_ranks_of_a_plan_show_what_they_share(self):
-        words = ["specs/llama-8b.yaml", "--world", "8", "parallel.shard=auto", "batch.micro_batch=auto", "memory.budget=77GiB"]
+        words = [
+            "specs/llama-8b.yaml", "--world", "8", "parallel.shard=auto", "batch.micro_batch=auto",
+            "memory.budget=77GiB"
+        ]
         plan = json.loads(self.succeed(LLMC, "plan", *words, "--json", cwd=SOURCE).out)
         self.assertIn(plan["choice"]["shard"], ("optimizer", "gradients", "parameters"))
         self.assertEqual(plan["ranks"]["shard"], plan["choice"]["shard"])
@@ -333,22 +371,31 @@ class Cli(RunTest):
 
     def test_a_plan_for_another_device(self):
         """--device sets what else a spec has for another device, and prints what keeps it."""
-        for spec, device, words in (("llama-1b", "rtx-4090", "'target.arch=[89]' target.device=rtx-4090 memory.budget=rtx-4090 parallel.world_size=8"),
-                                    ("llama-1b", "h200", "target.device=h200 memory.budget=h200 parallel.world_size=8"),
-                                    ("quickstart", "b200", "target.kind=cuda 'target.arch=[100a]' target.device=b200 memory.budget=b200 precision.compute=bf16 parallel.world_size=8")):
+        for spec, device, words in (
+            ("llama-1b", "rtx-4090",
+             "'target.arch=[89]' target.device=rtx-4090 memory.budget=rtx-4090 parallel.world_size=8"),
+            ("llama-1b", "h200", "target.device=h200 memory.budget=h200 parallel.world_size=8"),
+            ("quickstart", "b200",
+             "target.kind=cuda 'target.arch=[100a]' target.device=b200 memory.budget=b200 precision.compute=bf16 parallel.world_size=8"
+             )):
             spec = f"specs/{spec}.yaml"
             more = ["batch.tokens=1Mi", "batch.micro_batch=auto", "memory.loss_chunk=auto"]
             done = self.succeed(LLMC, "plan", spec, *more, "--device", device, "--world", "8", "--json", cwd=SOURCE)
-            self.assertEqual(done.err, f"note: planned for {device} with {words}; keep these words after the spec's name, or write them there\n")
+            self.assertEqual(
+                done.err,
+                f"note: planned for {device} with {words}; keep these words after the spec's name, or write them there\n"
+            )
             self.assertEqual(json.loads(done.out)["device"]["name"], device)
             kept = self.succeed("sh", "-c", f"{LLMC} plan {spec} {' '.join(more)} {words} --json", cwd=SOURCE)
             self.assertEqual((kept.out, kept.err), (done.out, ""))
         # What is typed stands.
-        done = self.succeed(LLMC, "plan", "specs/llama-1b.yaml", "memory.budget=60GiB", "--device", "h200", "--json", cwd=SOURCE)
+        done = self.succeed(LLMC, "plan", "specs/llama-1b.yaml", "memory.budget=60GiB", "--device", "h200", "--json",
+                            cwd=SOURCE)
         self.assertEqual(json.loads(done.out)["memory"]["budget_bytes"], 60 << 30)
         done = harness.call(LLMC, "plan", "specs/llama-1b.yaml", "target.device=rtx-4090", cwd=SOURCE)
         self.assertIn("`llmc plan SPEC --device rtx-4090` plans for it", done.err)
-        for words, said in (([], "--device: no device is called rtx-409; did you mean rtx-4090?"), (["specs/tiny.yaml"], "second spec")):
+        for words, said in (([], "--device: no device is called rtx-409; did you mean rtx-4090?"), (["specs/tiny.yaml"],
+                                                                                                    "second spec")):
             done = harness.call(LLMC, "plan", "specs/tiny.yaml", *words, "--device", "rtx-409", cwd=SOURCE)
             self.assertEqual((done.code, done.out), (2, ""))
             self.assertIn(said, done.err)
@@ -356,8 +403,10 @@ class Cli(RunTest):
 
     def test_options_of_a_plan_that_say_nothing_or_the_same(self):
         spec = os.path.join(SOURCE, "specs", "tiny.yaml")
-        for words in (["--html", ""], ["--explain", ""], ["--measured", ""], ["--measured", self.folder], ["--price", "nan"],
-                      ["--pin", "--explain", "adamw"], ["--kernels", "--json", "--hints"], ["--measured", spec, "--json", "--hints"]):
+        for words in (["--html", ""], ["--explain", ""], ["--measured", ""], ["--measured", self.folder],
+                      ["--price", "nan"], ["--pin", "--explain",
+                                           "adamw"], ["--kernels", "--json",
+                                                      "--hints"], ["--measured", spec, "--json", "--hints"]):
             done = harness.call(LLMC, "plan", spec, *words)
             self.assertEqual((done.code, done.out), (2, ""), words)
             self.assertIn(words[0], done.err)
@@ -370,6 +419,7 @@ class Cli(RunTest):
         for name, rate in (("slow", "1e9"), ("fast", "1e10")):
             with open(os.path.join(folder, name + ".yaml"), "w", encoding="utf-8") as file:
                 file.write(re.sub(r"(copy|cache_copy|product_fp32): {value: [^,]*", rf"\1: {{value: {rate}", text))
+
         def seconds(spec, *words, **options):
             return json.loads(self.succeed(LLMC, "plan", spec, *words, "--json", **options).out)["step_seconds"]
 
@@ -403,8 +453,9 @@ class Cli(RunTest):
         self.assertEqual(in_fp32, ["lm_head_dgrad", "lm_head_forward", "lm_head_wgrad", "sample_logits_forward"])
         self.assertEqual(set(by.values()), {"oneDNN", "bf16x3 in tiles"})
         text = self.succeed(LLMC, "plan", spec, *named).out
-        self.assertIn(f"matmul bf16x3: {len(by) - 4} of {len(by)} products in AMX tiles; with a side that is no multiple of 32, "
-                      "and so in fp32 by oneDNN: ", text)
+        self.assertIn(
+            f"matmul bf16x3: {len(by) - 4} of {len(by)} products in AMX tiles; with a side that is no multiple of 32, "
+            "and so in fp32 by oneDNN: ", text)
         self.assertIn("(bf16x3 in tiles)", self.succeed(LLMC, "plan", spec, *named, "--launches").out)
         self.assertNotIn("bf16x3", self.succeed(LLMC, "plan", spec, *named[1:]).out)
         words = ["write target.arch: sapphirerapids", "precision.matmul: auto"]
@@ -412,7 +463,7 @@ class Cli(RunTest):
         if harness.has_tiles():
             self.succeed(LLMC, "plan", spec, *harness.BF16X3)
         else:
-            refused += [("plan",), ("compile", "-o", self.path("compiled")), ("run",), ("verify",)]
+            refused += [("plan", ), ("compile", "-o", self.path("compiled")), ("run", ), ("verify", )]
         for command, *options in refused:
             done = harness.call(LLMC, command, spec, *harness.BF16X3, *options, cwd=self.folder)
             self.assertEqual((done.code, done.out), (3, ""), command)
@@ -424,7 +475,8 @@ class Cli(RunTest):
     def test_does_not_fit(self):
         done = harness.call(LLMC, "plan", "specs/tiny.yaml", "memory.budget=1MiB", cwd=SOURCE)
         self.assertEqual((done.code, done.out), (4, ""))
-        for word in ("1.00 MiB", "micro_batch", "write memory.budget: "):  # its state alone is larger: nothing else helps
+        for word in ("1.00 MiB", "micro_batch",
+                     "write memory.budget: "):  # its state alone is larger: nothing else helps
             self.assertIn(word, done.err)
         done = harness.call(LLMC, "plan", "specs/tiny.yaml", "memory.budget=44MiB", "memory.recompute=none", cwd=SOURCE)
         self.assertEqual(done.code, 4)
@@ -434,16 +486,20 @@ class Cli(RunTest):
     def test_what_would_fit_does(self):
         """Each way out that a run which does not fit is given: llmc can plan it as it is written."""
         seen = set()
-        for spec, sizes in (("llama-1b", [("24GiB",), ("23GiB", "batch.micro_batch=1", "memory.loss_chunk=2048", "memory.recompute=none"),
-                                          ("40GiB",), ("54GiB", "memory.loss_chunk=32768"), ("23GiB", "batch.micro_batch=auto"), ("23GiB", "memory.loss_chunk=2048"),
-                                          ("21400MiB", "batch.micro_batch=1", "memory.loss_chunk=auto", "memory.recompute=full"),
-                                          ("20GiB", "batch.micro_batch=1", "memory.loss_chunk=1024", "memory.recompute=full")]),
-                            ("tiny", [("1MiB",), ("2MiB",), ("3MiB",), ("4MiB",)])):
+        for spec, sizes in (("llama-1b", [
+            ("24GiB", ), ("23GiB", "batch.micro_batch=1", "memory.loss_chunk=2048", "memory.recompute=none"),
+            ("40GiB", ), ("54GiB", "memory.loss_chunk=32768"), ("23GiB", "batch.micro_batch=auto"),
+            ("23GiB", "memory.loss_chunk=2048"),
+            ("21400MiB", "batch.micro_batch=1", "memory.loss_chunk=auto", "memory.recompute=full"),
+            ("20GiB", "batch.micro_batch=1", "memory.loss_chunk=1024", "memory.recompute=full")
+        ]), ("tiny", [("1MiB", ), ("2MiB", ), ("3MiB", ), ("4MiB", )])):
             for budget, *overrides in sizes:
                 words = ["plan", f"specs/{spec}.yaml", *overrides]
                 done = harness.call(LLMC, *words, f"memory.budget={budget}", cwd=SOURCE)
                 self.assertEqual((done.code, done.out), (4, ""), f"{words} {budget}\n{done.err}")
-                said = re.search(r"\nwrite (.*), where the device has it(, or make the model smaller)?(\non several devices it fits from \d+ on, with (.*))?\n$", done.err)
+                said = re.search(
+                    r"\nwrite (.*), where the device has it(, or make the model smaller)?(\non several devices it fits from \d+ on, with (.*))?\n$",
+                    done.err)
                 self.assertEqual(bool(said[4]), spec == "llama-1b")  # on a processor ranks share memory
                 ways = said[1].split(", or ") + [said[4]] * bool(said[4])
                 for way in ways:
@@ -452,9 +508,10 @@ class Cli(RunTest):
                     kept = {word.split("=")[0]: word.split("=")[1] for word in [*overrides, f"memory.budget={budget}"]}
                     if "batch.micro_batch" in changes:
                         self.assertNotEqual(kept.get("batch.micro_batch"), "1", way)
-                    self.succeed(LLMC, "plan", f"specs/{spec}.yaml", *[f"{key}={value}" for key, value in {**kept, **changes}.items()], cwd=SOURCE)
-        for way in [("batch.micro_batch",), ("memory.loss_chunk",), ("batch.micro_batch", "memory.loss_chunk"), ("memory.recompute",),
-                    ("batch.sequence_length",), ("memory.budget",)]:
+                    self.succeed(LLMC, "plan", f"specs/{spec}.yaml",
+                                 *[f"{key}={value}" for key, value in {**kept, **changes}.items()], cwd=SOURCE)
+        for way in [("batch.micro_batch", ), ("memory.loss_chunk", ), ("batch.micro_batch", "memory.loss_chunk"),
+                    ("memory.recompute", ), ("batch.sequence_length", ), ("memory.budget", )]:
             self.assertIn(way, seen)
 
 

@@ -13,6 +13,7 @@ QUICKSTART = os.path.join(SOURCE, "specs", "quickstart.yaml")
 
 
 class Compile(RunTest):
+
     def plain(self):
         """An environment without ccache."""
         path = harness.environment()["PATH"]
@@ -32,25 +33,31 @@ class Compile(RunTest):
 
     def test_compile(self):
         out = self.path("quickstart")
-        compiled, unchanged = self.counts(self.timed("cold compile of the quick start", 5, "compile", QUICKSTART, "-o", out))
+        compiled, unchanged = self.counts(
+            self.timed("cold compile of the quick start", 5, "compile", QUICKSTART, "-o", out))
         self.assertGreater(compiled, 15)
         self.assertEqual(unchanged, 0)
         output = self.timed("second compile", 0.5, "compile", QUICKSTART, "-o", out)
         self.assertEqual(self.counts(output), (0, compiled))
         self.assertNotIn("linked", output)
         # A learning rate stands in texts alone; a trainer with it is linked again.
-        output = self.timed("compile with another learning rate", 5, "compile", QUICKSTART, "-o", out, "optimizer.lr=1.25e-4")
+        output = self.timed("compile with another learning rate", 5, "compile", QUICKSTART, "-o", out,
+                            "optimizer.lr=1.25e-4")
         self.assertEqual(self.counts(output), (1, compiled - 1))
         self.assertIn("linked", output)
         self.assertIn("optimizer.lr=0.000125", self.succeed(os.path.join(out, "trainer"), "--help").out)
         # A removed object is made again, alone.
         objects = [name for name in os.listdir(os.path.join(out, "objects")) if name.endswith(".o")]
         os.remove(os.path.join(out, "objects", sorted(objects)[0]))
-        self.assertEqual(self.counts(self.succeed(LLMC, "compile", QUICKSTART, "-o", out, "optimizer.lr=1.25e-4", env=self.plain()).out), (1, compiled - 1))
+        self.assertEqual(
+            self.counts(
+                self.succeed(LLMC, "compile", QUICKSTART, "-o", out, "optimizer.lr=1.25e-4", env=self.plain()).out),
+            (1, compiled - 1))
         self.heals(out)
 
     def heals(self, out):
         """What is not as it was built is built again, and only that; `llmc run` starts the trainer that is meant."""
+
         def run():
             done = self.succeed(LLMC, "run", QUICKSTART, "-o", out, "--", "--plan", env=self.plain())
             self.assertIn("memory: ", done.out)
@@ -60,8 +67,9 @@ class Compile(RunTest):
         run()
         whole = harness.read(trainer)
         self.assertEqual(run(), "")
-        for damage in (lambda: os.truncate(trainer, 0), lambda: os.truncate(trainer, len(whole) // 2), lambda: os.chmod(trainer, 0o644),
-                       lambda: os.remove(os.path.join(objects, "trainer.hash"))):
+        for damage in (lambda: os.truncate(trainer, 0), lambda: os.truncate(trainer,
+                                                                            len(whole) // 2),
+                       lambda: os.chmod(trainer, 0o644), lambda: os.remove(os.path.join(objects, "trainer.hash"))):
             damage()
             self.assertEqual(run(), "linking trainer\n")
             self.assertEqual(harness.read(trainer), whole)
@@ -83,7 +91,9 @@ class Compile(RunTest):
         spec = harness.write_small(self.path("small-headers"))
 
         def compile():
-            return self.counts(self.succeed(LLMC, "compile", spec, "-o", self.path("headers"), env=harness.environment(LLMC_HOME=home)).out)
+            return self.counts(
+                self.succeed(LLMC, "compile", spec, "-o", self.path("headers"),
+                             env=harness.environment(LLMC_HOME=home)).out)
 
         sources = compile()[0]
         self.assertEqual(compile(), (0, sources))
@@ -108,15 +118,15 @@ class Compile(RunTest):
     def test_start_of_the_trainer(self):
         """From process start to the end of step 0, less one steady step."""
         spec = harness.write_small(self.path("small"))
-        trainer = self.compile(spec, "small-trainer", "model.vocab_size=4096", "model.hidden_size=256", "model.num_hidden_layers=6",
-                               "model.num_attention_heads=8", "model.num_key_value_heads=4", "model.head_dim=32",
-                               "model.intermediate_size=768", "memory.budget=2GiB", "sampling.every=0", "evaluation.every=0",
-                               "checkpoint.every=0")
+        trainer = self.compile(spec, "small-trainer", "model.vocab_size=4096", "model.hidden_size=256",
+                               "model.num_hidden_layers=6", "model.num_attention_heads=8",
+                               "model.num_key_value_heads=4", "model.head_dim=32", "model.intermediate_size=768",
+                               "memory.budget=2GiB", "sampling.every=0", "evaluation.every=0", "checkpoint.every=0")
         starts = []
         for attempt in range(3):
             timing = self.path(f"timing-{attempt}.json")
             self.succeed(trainer, "--run", self.path(f"start-{attempt}"), "--timing", timing, "--steps", 8)
-            (line,) = harness.json_lines(timing)
+            (line, ) = harness.json_lines(timing)
             steady = sorted(line["steps"][1:])[len(line["steps"]) // 2 - 1]
             starts.append(line["seconds_to_first_step"] - steady)
         print(f"start to the end of step 0, less a steady step: {min(starts):.2f} s (goal 0.5 s on two quiet cores)")

@@ -18,23 +18,30 @@ DATASET = os.environ.get("LLMC_DATASET", "/tmp/llmc-dataset")
 
 
 class Data(RunTest):
+
     def test_build_and_info(self):
         """The quick start's vocabulary on part of Python's standard library; a second build of the same text gives the same bytes."""
         library = sysconfig.get_paths()["stdlib"]
-        parts = [os.path.join(library, name) for name in ("asyncio", "email", "json", "unittest", "argparse.py", "typing.py")]
+        parts = [
+            os.path.join(library, name) for name in ("asyncio", "email", "json", "unittest", "argparse.py", "typing.py")
+        ]
         shutil.rmtree(DATASET, ignore_errors=True)
         folders = [DATASET, self.path("again")]
         reports = []
         for folder in folders:
-            done = self.succeed(LLMC, "data", "build", "--from", *parts, "--glob", "*.py", "--vocab-size", 4096, "-o", folder, "--json")
+            done = self.succeed(LLMC, "data", "build", "--from", *parts, "--glob", "*.py", "--vocab-size", 4096, "-o",
+                                folder, "--json")
             reports.append(json.loads(done.out))
         self.assertEqual(reports[0], reports[1])
         self.assert_same_files(*folders, "built twice")
         warned = harness.call(LLMC, "data", "info", os.path.join(DATASET, "tokenizer.model"))
         self.assertIn("say 'format: nanogpt' for uint16 or 'format: nanogpt32' for uint32", warned.err)
-        self.assertEqual(sorted(os.listdir(DATASET)), ["dataset.json", "tokenizer.model", "train-00000.bin", "val-00000.bin"])
+        self.assertEqual(sorted(os.listdir(DATASET)),
+                         ["dataset.json", "tokenizer.model", "train-00000.bin", "val-00000.bin"])
 
-        info = json.loads(self.succeed(LLMC, "data", "info", os.path.join(DATASET, "train-*.bin"), "--sequence-length", 256, "--json").out)
+        info = json.loads(
+            self.succeed(LLMC, "data", "info", os.path.join(DATASET, "train-*.bin"), "--sequence-length", 256,
+                         "--json").out)
         size = os.path.getsize(os.path.join(DATASET, "train-00000.bin"))
         text = json.dumps(info)
         self.assertIn(str((size - 1024) // 2), text)
@@ -54,9 +61,11 @@ class Data(RunTest):
         with gzip.open(self.path("hf", "a.jsonl.gz"), "wt") as file:
             file.writelines(json.dumps({"id": 1, "body": text}) + "\n" for text in texts[:150])
         with open(self.path("hf", "b.jsonl"), "w") as file:
-            file.write('{"body": 7}\nno json\n\n[1]\n' + "".join(json.dumps({"body": text}) + "\n" for text in texts[150:]))
+            file.write('{"body": 7}\nno json\n\n[1]\n' +
+                       "".join(json.dumps({"body": text}) + "\n" for text in texts[150:]))
 
         class Tokenizer:
+
             def __init__(self, size):
                 self.size = size
 
@@ -84,7 +93,8 @@ class Data(RunTest):
             with open(tokenizer, "w") as file:
                 file.write(str(size))
             words = ["--tokenizer", tokenizer, "--text-field", "body", "--validation", "0.1", self.path("hf")]
-            with contextlib.redirect_stdout(io.StringIO()) as said, contextlib.redirect_stderr(io.StringIO()) as skipped:
+            with contextlib.redirect_stdout(io.StringIO()) as said, contextlib.redirect_stderr(
+                    io.StringIO()) as skipped:
                 self.assertEqual(module.main([*words, "--shard-tokens", "5000", "-o", out]), 0)
                 self.assertEqual(module.main([*words, "-o", out]), 5)  # it is there
             self.assertIn("200 documents, 3 lines skipped", said.getvalue())
@@ -106,10 +116,15 @@ class Data(RunTest):
             self.assertEqual(sorted(found["train"] + found["val"]), sorted(texts))
             self.assertTrue(5 <= len(found["val"]) <= 40, len(found["val"]))
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as said:
-            self.assertEqual(module.main(["--jsonl", "--text-field", "body", "--limit", "170", self.path("hf"), "-o", self.path("hf-text")]), 0)
+            self.assertEqual(
+                module.main(
+                    ["--jsonl", "--text-field", "body", "--limit", "170",
+                     self.path("hf"), "-o",
+                     self.path("hf-text")]), 0)
             self.assertEqual(module.main(["--jsonl", self.path("nothing"), "-o", self.path("hf-none")]), 5)
         self.assertIn("there is no", said.getvalue())
-        self.assertEqual([line["text"] for line in harness.json_lines(self.path("hf-text", "text-00000.jsonl"))], texts[:170])
+        self.assertEqual([line["text"] for line in harness.json_lines(self.path("hf-text", "text-00000.jsonl"))],
+                         texts[:170])
 
     def test_another_vocabulary_is_said(self):
         """Where the data set is: a word of check and compile, which go on."""
@@ -121,12 +136,14 @@ class Data(RunTest):
         self.succeed(LLMC, "data", "build", "--from", self.path("text"), "--vocab-size", 320, "-o", self.path("set"))
         with open(self.path("set", "dataset.json")) as file:
             tokens = json.load(file)["vocab_size"]
-        spec = harness.write_small(self.path("small"), harness.SMALL.replace("path: train-*.bin", "path: ../set/train-*.bin"))
+        spec = harness.write_small(self.path("small"),
+                                   harness.SMALL.replace("path: train-*.bin", "path: ../set/train-*.bin"))
         note = f"note: model.vocab_size {tokens + 5} is above the {tokens} tokens of '{self.path('set', 'tokenizer.model')}': no token stands for 5 rows"
         out = self.path("compiled")
         os.makedirs(out)
         for command in (["check"], ["compile", "-o", out]):
-            self.assertNotIn("vocab_size", self.succeed(LLMC, *command, spec, f"model.vocab_size={tokens}", cwd=out).err)
+            self.assertNotIn("vocab_size",
+                             self.succeed(LLMC, *command, spec, f"model.vocab_size={tokens}", cwd=out).err)
             self.assertIn(note, self.succeed(LLMC, *command, spec, f"model.vocab_size={tokens + 5}", cwd=out).err)
         started = self.succeed(os.path.join(out, "trainer"), "--run", self.path("run"), "--steps", 1).out
         self.assertIn(note.replace("note: ", "note    "), started)
@@ -138,8 +155,9 @@ class Data(RunTest):
             with open(self.path("uneven", f"{number}.py"), "w") as file:
                 file.write("import json, random, decimal, fractions\n" * count)
         words = (LLMC, "data", "build", "--from", self.path("uneven"), "--vocab-size", 320)
-        self.assertRegex(self.succeed(*words, "-o", self.path("one")).err,
-                         r"note: (0\.\d|99\.\d) % of the tokens are held out, not 5\.0 %")
+        self.assertRegex(
+            self.succeed(*words, "-o", self.path("one")).err,
+            r"note: (0\.\d|99\.\d) % of the tokens are held out, not 5\.0 %")
         self.assertNotIn("held out", self.succeed(*words, "--validation", 0, "-o", self.path("none")).err)
 
     def test_more_data_of_a_tokenizer(self):
@@ -156,10 +174,12 @@ class Data(RunTest):
             tokens = json.load(file)["vocab_size"]
         self.assertIn(f"vocabulary {tokens}\n", done.out)
         self.assertNotIn("note", done.err)
-        self.assertEqual(harness.read(self.path("first", "tokenizer.model")), harness.read(self.path("second", "tokenizer.model")))
+        self.assertEqual(harness.read(self.path("first", "tokenizer.model")),
+                         harness.read(self.path("second", "tokenizer.model")))
         text = harness.SMALL.replace("{path: train-*.bin}", "{path: ../first/train-*.bin}").replace(
-            "{path: val-*.bin}", "{path: ../second/train-*.bin}").replace("vocab_size: 97", f"vocab_size: {tokens}").replace(
-            "  seed: 5", "  tokenizer: ../second/tokenizer.model\n  seed: 5")
+            "{path: val-*.bin}",
+            "{path: ../second/train-*.bin}").replace("vocab_size: 97", f"vocab_size: {tokens}").replace(
+                "  seed: 5", "  tokenizer: ../second/tokenizer.model\n  seed: 5")
         spec = harness.write_small(self.path("more-small"), text)
         self.assertEqual(self.succeed(LLMC, "check", spec).err, "")
         trainer = self.compile(spec, "more-compiled")
@@ -168,7 +188,8 @@ class Data(RunTest):
         evaluated = [line for line in harness.json_lines(self.path("more-run", "metrics.jsonl")) if "val_loss" in line]
         self.assertTrue(evaluated)
         # And on the second set alone, in a run of its own.
-        self.succeed(trainer, "--run", self.path("second-run"), "--steps", 1, "data.train.path=" + self.path("second", "train-*.bin"))
+        self.succeed(trainer, "--run", self.path("second-run"), "--steps", 1,
+                     "data.train.path=" + self.path("second", "train-*.bin"))
 
     def test_what_was_passed_over_is_said(self):
         os.makedirs(self.path("mixed"))
@@ -190,12 +211,15 @@ class Data(RunTest):
         os.makedirs(self.path("single"))
         with open(self.path("single", "a.txt"), "w") as file:
             file.write("word after word, \n" * 400)
-        done = self.succeed(LLMC, "data", "build", "--from", self.path("single"), "--vocab-size", "1K", "--shard-tokens", "1M", "-o", self.path("of-single"))
+        done = self.succeed(LLMC, "data", "build", "--from", self.path("single"), "--vocab-size", "1K",
+                            "--shard-tokens", "1M", "-o", self.path("of-single"))
         self.assertIn(": 1 document from 1 file (0 skipped)", done.out)
         self.assertIn("note: there is one document, so its end is the validation set\n", done.err)
         self.assertNotIn("held out", done.err)
-        for words, message in ((["build", "--from", "x", "--vocab-size", "32k", "-o", "x"], 'the number "32k" does not end in'),
-                               (["bulid", "--from", "x"], "data takes build or info"), ([], "data takes build or info")):
+        for words, message in ((["build", "--from", "x", "--vocab-size", "32k", "-o",
+                                 "x"], 'the number "32k" does not end in'), (["bulid", "--from",
+                                                                              "x"], "data takes build or info"),
+                               ([], "data takes build or info")):
             done = harness.call(LLMC, "data", *words)
             self.assertEqual((done.code, done.out), (2, ""))
             self.assertIn(message, done.err)
@@ -208,13 +232,19 @@ class Data(RunTest):
         cases = [
             (5, ["data", "info", self.path("nothing-*.bin")]),
             (5, ["data", "info", bad]),
-            (5, ["data", "build", "--from", self.path("nothing"), "--vocab-size", 512, "-o", self.path("out")]),
-            (2, ["data", "build", "--vocab-size", 512, "-o", self.path("out")]),
+            (5, ["data", "build", "--from",
+                 self.path("nothing"), "--vocab-size", 512, "-o",
+                 self.path("out")]),
+            (2, ["data", "build", "--vocab-size", 512, "-o",
+                 self.path("out")]),
             (2, ["data", "build", "--from", bad, "-o", self.path("out")]),
-            (2, ["data", "build", "--from", bad, "--vocab-size", 512, "--tokenizer", bad, "-o", self.path("out")]),
-            (5, ["data", "build", "--from", bad, "--tokenizer", bad, "-o", self.path("out")]),
+            (2, ["data", "build", "--from", bad, "--vocab-size", 512, "--tokenizer", bad, "-o",
+                 self.path("out")]),
+            (5, ["data", "build", "--from", bad, "--tokenizer", bad, "-o",
+                 self.path("out")]),
             (2, ["data", "info", bad, "--format", "parquet"]),
-            (2, ["data", "build", "--from", bad, "--vocab-size", 512, "--text-field", "", "-o", self.path("out")]),
+            (2, ["data", "build", "--from", bad, "--vocab-size", 512, "--text-field", "", "-o",
+                 self.path("out")]),
         ]
         for code, words in cases:
             done = harness.call(LLMC, *words)

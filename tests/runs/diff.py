@@ -23,6 +23,7 @@ CASES = {
 
 
 class Diff(RunTest):
+
     def diff(self, *words, spec="specs/tiny.yaml"):
         return harness.call(LLMC, "diff", spec, spec, *words, cwd=SOURCE)
 
@@ -36,7 +37,8 @@ class Diff(RunTest):
                     file.write(done.out)
             self.assertTrue(os.path.exists(path), f"no {path}: run with LLMC_UPDATE_GOLDEN=1")
             with open(path) as file:
-                self.assertEqual(done.out, file.read(), f"{name}: if this is intended, run again with LLMC_UPDATE_GOLDEN=1")
+                self.assertEqual(done.out, file.read(),
+                                 f"{name}: if this is intended, run again with LLMC_UPDATE_GOLDEN=1")
 
     def test_run_time_values_alone(self):
         said = "run-time values alone: the trainers are the same"
@@ -63,7 +65,9 @@ class Diff(RunTest):
         """A run's own spec.yaml has numbers for `auto` and other relative paths; `native` may have its name. It is the same trainer,
         with the same fingerprint."""
         folder = self.path("spelled")
-        spec = harness.write_small(folder, harness.SMALL.replace("micro_batch: 2, ", "micro_batch: auto, ").replace(", loss_chunk: 16", ""))
+        spec = harness.write_small(
+            folder,
+            harness.SMALL.replace("micro_batch: 2, ", "micro_batch: auto, ").replace(", loss_chunk: 16", ""))
         trainer = self.compile(spec, "spelled/trainer")
         self.succeed(trainer, "--steps", 1)
         own = os.path.join(folder, "runs", "small", "spec.yaml")
@@ -108,18 +112,22 @@ class Diff(RunTest):
             file.write(text)
         with open(self.path("wide.yaml"), "w") as file:
             file.write(self.succeed(LLMC, "config", spec, *wide).out)
-        done = harness.call(LLMC, "diff", self.path("wide.yaml"), self.path("wide.yaml"), "precision.matmul=bf16x3", "--json")
+        done = harness.call(LLMC, "diff", self.path("wide.yaml"), self.path("wide.yaml"), "precision.matmul=bf16x3",
+                            "--json")
         self.assertEqual((done.code, done.err), (1, ""))
         report = json.loads(done.out)
         self.assertEqual(report["keys"], [{"key": "precision.matmul", "before": '"auto"', "after": '"bf16x3"'}])
         self.assertEqual(report["kernels"], [])
         self.assertIn("qkv_wgrad", [product["name"] for product in report["products"]])
         for product in report["products"]:
-            self.assertEqual(product["params"], [{"name": "tiles", "before": "false", "after": "true", "through": ["precision.matmul"]}])
+            self.assertEqual(product["params"],
+                             [{"name": "tiles", "before": "false", "after": "true", "through": ["precision.matmul"]}])
 
     def test_causes_are_what_changes_a_value(self):
         """Of two changed keys, a product's sizes name the one that changes them alone."""
-        report = json.loads(self.diff("--json", "model.rope_scaling={type: llama3}", "batch.micro_batch=2", "model.intermediate_size=96").out)
+        report = json.loads(
+            self.diff("--json", "model.rope_scaling={type: llama3}", "batch.micro_batch=2",
+                      "model.intermediate_size=96").out)
         product = {entry["name"]: {p["name"]: p["through"] for p in entry["params"]} for entry in report["products"]}
         self.assertEqual(product["down_forward"], {"m": ["batch.micro_batch"], "k": ["model.intermediate_size"]})
         self.assertEqual(product["qkv_forward"], {"m": ["batch.micro_batch"]})
@@ -129,8 +137,10 @@ class Diff(RunTest):
         folder = self.path(name)
         if not os.path.exists(folder):
             self.succeed(LLMC, "emit", "specs/tiny.yaml", "-o", folder, *overrides, cwd=SOURCE)
-        sources = {path: re.sub(r"\A(//.*\n)*", "", content.decode()) for path, content in harness.tree(folder).items()
-                   if path.startswith(("kernels", "step"))}
+        sources = {
+            path: re.sub(r"\A(//.*\n)*", "", content.decode())
+            for path, content in harness.tree(folder).items() if path.startswith(("kernels", "step"))
+        }
         with open(os.path.join(folder, "plan.json")) as file:
             return sources, json.load(file)
 
@@ -145,12 +155,19 @@ class Diff(RunTest):
             self.assertEqual(sorted(report["files"]), differ, name)
             equal_names += sum(path in before and path in after for path in differ)
             kernels = [{kernel["name"]: kernel["params"] for kernel in which["kernels"]} for which in (plan, other)]
-            changed = {kernel: {key: (kernels[0][kernel].get(key, "(none)"), kernels[1][kernel].get(key, "(none)"))
-                                for key in kernels[0][kernel].keys() | kernels[1][kernel].keys()
-                                if kernels[0][kernel].get(key) != kernels[1][kernel].get(key)}
-                       for kernel in kernels[0].keys() & kernels[1].keys() if kernels[0][kernel] != kernels[1][kernel]}
-            said = {entry["name"]: {param["name"]: (param["before"], param["after"]) for param in entry["params"]}
-                    for entry in report["kernels"] if entry["change"] == "changed" and "was" not in entry}
+            changed = {
+                kernel: {
+                    key: (kernels[0][kernel].get(key, "(none)"), kernels[1][kernel].get(key, "(none)"))
+                    for key in kernels[0][kernel].keys() | kernels[1][kernel].keys()
+                    if kernels[0][kernel].get(key) != kernels[1][kernel].get(key)
+                }
+                for kernel in kernels[0].keys() & kernels[1].keys() if kernels[0][kernel] != kernels[1][kernel]
+            }
+            said = {
+                entry["name"]: {param["name"]: (param["before"], param["after"])
+                                for param in entry["params"]}
+                for entry in report["kernels"] if entry["change"] == "changed" and "was" not in entry
+            }
             self.assertEqual(said, changed, name)
         self.assertGreater(equal_names, 20)
 
@@ -159,6 +176,7 @@ class Diff(RunTest):
         self.assertEqual((report["kernels"], report["products"], report["files"]), ([], [], []))
 
     def test_removed_and_added_kernels(self):
+
         def names(overrides, change):
             report = json.loads(self.diff("--json", *overrides).out)
             return [entry["name"] for entry in report["kernels"] if entry["change"] == change]

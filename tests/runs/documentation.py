@@ -20,7 +20,8 @@ NOT_HERE = {
     "build/quickstart/trainer [options] [key.path=value ...]": "says what may be written",
     "llmc plan specs/llama-1b.yaml --kernels": "nvcc takes minutes; run_kernels_nvcc makes the table of a small spec",
     "cmake -S llama-1b -B llama-1b/build && cmake --build llama-1b/build": "needs the CUDA toolkit, cuDNN and NCCL",
-    "cmake -G Ninja -S llama-1b -B llama-1b/build && cmake --build llama-1b/build": "needs the CUDA toolkit, cuDNN and NCCL",
+    "cmake -G Ninja -S llama-1b -B llama-1b/build && cmake --build llama-1b/build":
+    "needs the CUDA toolkit, cuDNN and NCCL",
     "llmc compile specs/llama-1b.yaml": "needs the CUDA toolkit, cuDNN and NCCL",
     "build/llama-1b/trainer tune": "needs a GPU",
     "build/llama-1b/trainer --steps 20": "needs a GPU",
@@ -30,17 +31,22 @@ NOT_HERE = {
 }
 # What is run in a shorter form, which ends earlier or reads less.
 SHORTER = {
-    "build/quickstart/trainer": f"build/quickstart/trainer --steps 1 {pages.FEW}",
-    "./quickstart.sh": f"./quickstart.sh -- --steps 2 {pages.FEW}",
-    "llmc run specs/quickstart.yaml -- --steps 100": f"llmc run specs/quickstart.yaml -- --steps 3 {pages.FEW}",
+    "build/quickstart/trainer":
+    f"build/quickstart/trainer --steps 1 {pages.FEW}",
+    "./quickstart.sh":
+    f"./quickstart.sh -- --steps 2 {pages.FEW}",
+    "llmc run specs/quickstart.yaml -- --steps 100":
+    f"llmc run specs/quickstart.yaml -- --steps 3 {pages.FEW}",
     "llmc data build --from /usr/lib/python3.11 --glob '*.py' --vocab-size 4096 -o data/python":
-        "llmc data build --from runtime --glob '*.h' --vocab-size 1024 -o data/python",
+    "llmc data build --from runtime --glob '*.h' --vocab-size 1024 -o data/python",
     "llmc data build --from /usr/lib/python3/dist-packages --glob '*.py' --tokenizer data/python --validation 0 -o data/more":
-        "llmc data build --from compiler --glob '*.h' --tokenizer data/python --validation 0 -o data/more",
+    "llmc data build --from compiler --glob '*.h' --tokenizer data/python --validation 0 -o data/more",
     "build/quickstart/trainer sample --checkpoint specs/runs/quickstart --prompt 'def main():' --tokens 20":
-        "build/quickstart/trainer sample --checkpoint specs/runs/quickstart --prompt 'def main():' --tokens 3",
-    "llmc calibrate": "llmc calibrate --help",  # run_calibrate measures
-    "cmake -G Ninja -S bundle -B bundle/build && cmake --build bundle/build": "cmake -G Ninja -S bundle -B bundle/build",
+    "build/quickstart/trainer sample --checkpoint specs/runs/quickstart --prompt 'def main():' --tokens 3",
+    "llmc calibrate":
+    "llmc calibrate --help",  # run_calibrate measures
+    "cmake -G Ninja -S bundle -B bundle/build && cmake --build bundle/build":
+    "cmake -G Ninja -S bundle -B bundle/build",
 }
 # What is refused, or says that two runs differ.
 EXIT_CODES = {
@@ -49,10 +55,11 @@ EXIT_CODES = {
     "llmc diff specs/quickstart.yaml specs/quickstart.yaml model.intermediate_size=1024": 1,
     "build/quickstart/trainer model.hidden_size=320": 2,
 }
-OTHER_DATA = ("llmc data info data/quickstart --sequence-length 256",)  # numbers of the page's own data set
+OTHER_DATA = ("llmc data info data/quickstart --sequence-length 256", )  # numbers of the page's own data set
 
 
 class Documentation(RunTest):
+
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
@@ -68,15 +75,19 @@ class Documentation(RunTest):
         model = os.path.join(cls.tree.folder, "some-model")
         os.makedirs(model)
         with open(os.path.join(model, "config.json"), "w") as file:
-            json.dump({"model_type": "llama", "vocab_size": 512, "hidden_size": 64, "intermediate_size": 160, "num_hidden_layers": 2,
-                       "num_attention_heads": 4, "hidden_act": "gelu", "num_local_experts": 8}, file)
+            json.dump(
+                {
+                    "model_type": "llama", "vocab_size": 512, "hidden_size": 64, "intermediate_size": 160,
+                    "num_hidden_layers": 2, "num_attention_heads": 4, "hidden_act": "gelu", "num_local_experts": 8
+                }, file)
 
     def run_as_written(self, command, shown):
         changes = {"PATH": self.built + ":" + os.environ["PATH"]} if command.startswith("./") else {}
         code, output = self.tree.shell(SHORTER.get(command, command), **changes)
         self.assertEqual(code, EXIT_CODES.get(command, 0), output)
         if command in OTHER_DATA:
-            shown, output = [re.sub(r"[0-9a-f]{16}|[\d,]+", "N", line) for line in shown], re.sub(r"[0-9a-f]{16}|[\d,]+", "N", output)
+            shown, output = [re.sub(r"[0-9a-f]{16}|[\d,]+", "N", line)
+                             for line in shown], re.sub(r"[0-9a-f]{16}|[\d,]+", "N", output)
         pages.stands_in(self, shown, output, command)
 
     def test_every_command(self):

@@ -118,13 +118,16 @@ def rounded(value):
 
 def expected_scalars(metrics):
     """What the lines of a metrics.jsonl are in event files."""
-    tags = {"val_loss": "validation/loss", "val_top1": "validation/top1", "val_bits_per_byte": "validation/bits_per_byte",
-            "audit_loss": "audit/loss", "audit_difference": "audit/difference"}
+    tags = {
+        "val_loss": "validation/loss", "val_top1": "validation/top1", "val_bits_per_byte": "validation/bits_per_byte",
+        "audit_loss": "audit/loss", "audit_difference": "audit/difference"
+    }
     for line in metrics:
         for key, value in line.items():
             if key == "per_parameter":
                 for name, norms in value.items():
-                    yield from ((f"{what}/{name}", line["step"], norm if norm is None else rounded(norm)) for what, norm in norms.items())
+                    yield from ((f"{what}/{name}", line["step"], norm if norm is None else rounded(norm))
+                                for what, norm in norms.items())
             elif key not in ("step", "skip_reason"):
                 value = len(value) if key == "skipped" else value
                 yield tags.get(key, "train/" + key), line["step"], value if value is None else rounded(value)
@@ -139,7 +142,8 @@ def assert_as_logged(test, run, where):
     test.assertEqual(sorted(scalars, key=repr), sorted(expected_scalars(lines), key=repr), where)
     test.assertEqual(len({point[:2] for point in scalars}), len(scalars), f"{where}: a point stands twice")
     samples = harness.json_lines(os.path.join(run, "samples.jsonl"))
-    test.assertEqual([(step, text) for _, step, text in found.texts], [(s["step"], f"{s['prompt']} {s['text']}") for s in samples], where)
+    test.assertEqual([(step, text) for _, step, text in found.texts],
+                     [(s["step"], f"{s['prompt']} {s['text']}") for s in samples], where)
     test.assertEqual([tag for tag, _, _ in found.texts], [f"samples/{1 + i % 2}" for i in range(len(samples))], where)
     test.assertEqual(found.wall_times, sorted(found.wall_times), where)
     test.assertEqual(found.restarts, sorted(found.restarts), where)

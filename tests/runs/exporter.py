@@ -71,6 +71,7 @@ def safe_load(file):
 
 
 class Exporter(RunTest):
+
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
@@ -83,8 +84,8 @@ class Exporter(RunTest):
         self.succeed(self.trainer, "--run", self.folder_of_run, "--steps", 6)
         self.calls = self.folder_of_run + "-calls"
         stand_ins = self.folder_of_run + "-packages"
-        for name, text in (("wandb.py", WANDB), ("yaml.py", YAML), ("mlflow/__init__.py", ""), ("mlflow/entities.py", ENTITIES),
-                           ("mlflow/tracking.py", MLFLOW)):
+        for name, text in (("wandb.py", WANDB), ("yaml.py", YAML), ("mlflow/__init__.py", ""),
+                           ("mlflow/entities.py", ENTITIES), ("mlflow/tracking.py", MLFLOW)):
             os.makedirs(os.path.dirname(os.path.join(stand_ins, name)), exist_ok=True)
             with open(os.path.join(stand_ins, name), "w") as file:
                 file.write(text)
@@ -175,13 +176,14 @@ class Exporter(RunTest):
         self.assertEqual(said[-1][0], "end")
 
     def test_follow_sends_what_the_run_adds(self):
-        process = subprocess.Popen([sys.executable, EXPORTER, "wandb", self.folder_of_run, "--project", "p", "--follow"],
-                                   env=self.environment, stderr=subprocess.PIPE)
+        process = subprocess.Popen(
+            [sys.executable, EXPORTER, "wandb", self.folder_of_run, "--project", "p", "--follow"], env=self.environment,
+            stderr=subprocess.PIPE)
         try:
             self.succeed(self.trainer, "--run", self.folder_of_run, "--steps", 8)
             until = time.monotonic() + 60
-            while time.monotonic() < until and not (os.path.exists(self.calls) and any(
-                    call[0] == "log" and call[2] == 8 for call in self.said())):
+            while time.monotonic() < until and not (os.path.exists(self.calls) and any(call[0] == "log" and call[2] == 8
+                                                                                       for call in self.said())):
                 time.sleep(0.1)
             process.send_signal(signal.SIGINT)
             process.communicate(timeout=60)
@@ -194,7 +196,8 @@ class Exporter(RunTest):
     def test_what_is_missing_is_named(self):
         os.remove(os.path.join(self.folder_of_run + "-packages", "wandb.py"))
         # -S: without what this machine has installed
-        done = harness.call(sys.executable, "-S", EXPORTER, "wandb", self.folder_of_run, "--project", "p", env=self.environment)
+        done = harness.call(sys.executable, "-S", EXPORTER, "wandb", self.folder_of_run, "--project", "p",
+                            env=self.environment)
         self.assertEqual(done.code, 1)
         self.assertIn("wandb is not installed", done.err)
         self.assertIn("requirements.txt", done.err)

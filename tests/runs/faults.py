@@ -37,11 +37,14 @@ class Job:
     def __init__(self, test, name, trainer, *words, every=4, ranks_=RANKS, shell=""):
         self.test, self.folder, self.ranks = test, test.path(name), ranks_
         self.log = test.path(name + ".log")
-        command = [trainer, "--run", self.folder, "--peer-timeout", TIMEOUT, *ENDLESS, f"checkpoint.every={every}", *words]
+        command = [
+            trainer, "--run", self.folder, "--peer-timeout", TIMEOUT, *ENDLESS, f"checkpoint.every={every}", *words
+        ]
         if shell:
             command = ["sh", "-c", shell + '; exec "$@"', "sh", *command]
         with open(self.log, "w") as log:
-            self.mpirun = subprocess.Popen(ranks.mpirun(ranks_, *command), stdout=log, stderr=log, env=ranks.environment())
+            self.mpirun = subprocess.Popen(ranks.mpirun(ranks_, *command), stdout=log, stderr=log,
+                                           env=ranks.environment())
         test.addCleanup(self.end)
         self.before, self.logged = self.last_step(), self.log_size()
         self.found = {}
@@ -75,10 +78,12 @@ class Job:
     def find(self, rank):
         for process in filter(str.isdigit, os.listdir("/proc")):
             try:
-                words, variables = (harness.read(f"/proc/{process}/{file}").split(b"\0") for file in ("cmdline", "environ"))
+                words, variables = (harness.read(f"/proc/{process}/{file}").split(b"\0")
+                                    for file in ("cmdline", "environ"))
             except OSError:
                 continue
-            if words[0].endswith(b"trainer") and self.folder.encode() in words and f"OMPI_COMM_WORLD_RANK={rank}".encode() in variables:
+            if words[0].endswith(b"trainer") and self.folder.encode(
+            ) in words and f"OMPI_COMM_WORLD_RANK={rank}".encode() in variables:
                 return int(process)
         return None
 
@@ -126,7 +131,8 @@ class Job:
 
     def in_a_reduction(self):
         self.trains()
-        self.caught("a reduction", lambda file, call: call == YIELD or "openmpi" in file or "libopen-" in file or "libmpi" in file)
+        self.caught("a reduction",
+                    lambda file, call: call == YIELD or "openmpi" in file or "libopen-" in file or "libmpi" in file)
 
     def in_a_save(self):
         self.trains()
@@ -146,8 +152,11 @@ class Job:
 
 
 class Faults(ranks.RanksTest):
+
     def plan(self, shard, ranks_=RANKS):
-        return json.loads(self.succeed(harness.LLMC, "plan", self.spec, "--json", "--world", ranks_, f"parallel.shard={shard}", *ranks.UNEVEN).out)
+        return json.loads(
+            self.succeed(harness.LLMC, "plan", self.spec, "--json", "--world", ranks_, f"parallel.shard={shard}",
+                         *ranks.UNEVEN).out)
 
     def job(self, name, shard, *words, **options):
         return Job(self, name, self.trainer("fp32", shard), *words, **options)
@@ -155,7 +164,10 @@ class Faults(ranks.RanksTest):
     def assert_named(self, said, how, others=(0, 2)):
         """Each of the others has one line that names the victim, its host and step, and its own."""
         for rank in others:
-            self.assertRegex(said, rf"error: rank {VICTIM} \(host {HOST}\) is lost: {how}.*\. This is rank {rank} \(host {HOST}\), (at step \d+ )?in .*, which ends with exit code {LOST}")
+            self.assertRegex(
+                said,
+                rf"error: rank {VICTIM} \(host {HOST}\) is lost: {how}.*\. This is rank {rank} \(host {HOST}\), (at step \d+ )?in .*, which ends with exit code {LOST}"
+            )
 
     # Lost in each phase.
 
@@ -204,15 +216,16 @@ class Faults(ranks.RanksTest):
             end = self.last_step("lost") + 6
             self.fault_at_the_end(number, end)
         for name in ("lost", "undisturbed"):
-            self.succeed(*ranks.mpirun(RANKS, self.trainer("fp32", "optimizer"), "--run", self.path(name), *ENDLESS, "checkpoint.every=4", "--steps", end),
-                         env=ranks.environment())
+            self.succeed(
+                *ranks.mpirun(RANKS, self.trainer("fp32", "optimizer"), "--run", self.path(name), *ENDLESS,
+                              "checkpoint.every=4", "--steps", end), env=ranks.environment())
         self.assert_same_files(self.checkpoint("lost", end), self.checkpoint("undisturbed", end), "lost in each phase")
 
     def test_a_rank_that_does_not_come_ends_the_start(self):
         victim = f'[ "$OMPI_COMM_WORLD_RANK" = {VICTIM} ] && '
-        for name, shell, code, line in (
-                ("stopped", victim + "kill -STOP $$", LOST, f"MPI did not bring the {RANKS} ranks together within 2 s"),
-                ("killed", victim + "kill -KILL $$", 128 + signal.SIGKILL, "")):
+        for name, shell, code, line in (("stopped", victim + "kill -STOP $$", LOST,
+                                         f"MPI did not bring the {RANKS} ranks together within 2 s"),
+                                        ("killed", victim + "kill -KILL $$", 128 + signal.SIGKILL, "")):
             ended, said = self.job("never-" + name, "optimizer", "--start-timeout", 2, shell=shell).ended()
             self.assertEqual(ended, code, said)
             self.assertIn(line, said)
@@ -225,19 +238,22 @@ class Faults(ranks.RanksTest):
         for buffer, every, compare in (("masters", 1000000, 7), ("exp_avg_sq", 8, 1000000)):
             with self.subTest(buffer=buffer):
                 # So slow that it learns nothing by heart: without gradients moments are 0 soon, and so is what is flipped in them.
-                job = self.job("drift-" + buffer, "none", f"parallel.compare_every={compare}", "optimizer.lr=1e-6", every=every)
+                job = self.job("drift-" + buffer, "none", f"parallel.compare_every={compare}", "optimizer.lr=1e-6",
+                               every=every)
                 job.until("a step", job.steps)
                 processes.stop(job.rank())
                 processes.Arena(job.rank(), plan, HEAD_DIM).flip(buffer, element, 100)
                 os.kill(job.rank(), signal.SIGCONT)
                 code, said = job.ended()
                 self.assertEqual(code, NUMERICS, said)
-                line = re.search(rf"error: rank {VICTIM} \(host {HOST}\) drifted from the others: after step (\d+) .*{buffer} is [0-9a-f]{{16}} on ranks 0, 2 \(host {HOST}\) "
-                                 rf"and [0-9a-f]{{16}} on rank {VICTIM} \(host {HOST}\)", said)
+                line = re.search(
+                    rf"error: rank {VICTIM} \(host {HOST}\) drifted from the others: after step (\d+) .*{buffer} is [0-9a-f]{{16}} on ranks 0, 2 \(host {HOST}\) "
+                    rf"and [0-9a-f]{{16}} on rank {VICTIM} \(host {HOST}\)", said)
                 self.assertTrue(line, said)
                 self.assertLess(job.last_step(), int(line.group(1)))
                 for rank in (1, 2):
-                    self.assertIn(line.group(0), harness.read(self.path("drift-" + buffer, "ranks", f"rank-{rank:04d}.log")).decode())
+                    self.assertIn(line.group(0),
+                                  harness.read(self.path("drift-" + buffer, "ranks", f"rank-{rank:04d}.log")).decode())
 
     def test_two_ranks_that_differ_are_both_shown(self):
         plan = self.plan("none", 2)
@@ -248,7 +264,10 @@ class Faults(ranks.RanksTest):
         os.kill(job.rank(), signal.SIGCONT)
         code, said = job.ended()
         self.assertEqual(code, NUMERICS, said)
-        self.assertRegex(said, r"the ranks have drifted apart, and which of them is right does not show: .*masters is [0-9a-f]{16} on rank 0 .* and [0-9a-f]{16} on rank 1 ")
+        self.assertRegex(
+            said,
+            r"the ranks have drifted apart, and which of them is right does not show: .*masters is [0-9a-f]{16} on rank 0 .* and [0-9a-f]{16} on rank 1 "
+        )
 
     def test_weights_that_are_gathered_are_compared_too(self):
         """What another rank keeps is gathered before each step: here it goes wrong again and again."""
@@ -293,14 +312,21 @@ class Faults(ranks.RanksTest):
                 os.kill(job.rank(), signal.SIGCONT)
                 code, said = job.ended()
                 self.assertEqual(code, NUMERICS, said)
-                self.assertRegex(said, rf"error: .* at first (the loss on rank.* \(host {HOST}\), )?weights of rank {VICTIM} \(host {HOST}\)")
+                self.assertRegex(
+                    said,
+                    rf"error: .* at first (the loss on rank.* \(host {HOST}\), )?weights of rank {VICTIM} \(host {HOST}\)"
+                )
                 if shard == "optimizer":  # with none, rank 0 saves its own
-                    self.assertRegex(said, rf"CHECKPOINT FAILED at step \d+: rank \d: '.*' has a weight that is not finite")
+                    self.assertRegex(said,
+                                     rf"CHECKPOINT FAILED at step \d+: rank \d: '.*' has a weight that is not finite")
                 for file in ("model", "optimizer"):
-                    for tensor, values in harness.tensors(os.path.join(self.checkpoint(name, job.last_step()), file + ".safetensors")).items():
+                    for tensor, values in harness.tensors(
+                            os.path.join(self.checkpoint(name, job.last_step()), file + ".safetensors")).items():
                         self.assertTrue(all(map(math.isfinite, values)), tensor)
                 end = job.last_step() + 3
-                self.succeed(*ranks.mpirun(RANKS, self.trainer("fp32", shard), "--run", self.path(name), *ENDLESS, "checkpoint.every=4", "--steps", end), env=ranks.environment())
+                self.succeed(
+                    *ranks.mpirun(RANKS, self.trainer("fp32", shard), "--run", self.path(name), *ENDLESS,
+                                  "checkpoint.every=4", "--steps", end), env=ranks.environment())
 
     def test_a_layer_of_nan_on_one_rank_is_rolled_back(self):
         for shard, compare in (("optimizer", 100), ("none", 0)):  # else the ranks would end as drifted
@@ -309,14 +335,19 @@ class Faults(ranks.RanksTest):
                 name = "back-" + shard
                 slow = self.path(name + "-slow")
                 shim = f"export LD_PRELOAD={shlex.quote(os.environ['LLMC_FAIL_SHIM'])} LLMC_FAIL_SLOW={shlex.quote(slow)}"
-                job = self.job(name, shard, "guards.rollback=true", f"parallel.compare_every={compare}", every=3, shell=shim)
+                job = self.job(name, shard, "guards.rollback=true", f"parallel.compare_every={compare}", every=3,
+                               shell=shim)
                 job.in_forward_or_backward()
                 layer = plan["ranks"]["buckets"][1]
-                processes.Arena(job.rank(), plan, HEAD_DIM).write("masters", layer["offset"], struct.pack("<f", float("nan")) * layer["elements"])
+                processes.Arena(job.rank(), plan, HEAD_DIM).write("masters", layer["offset"],
+                                                                  struct.pack("<f", float("nan")) * layer["elements"])
                 # Checkpoints are removed slowly: the last save's retention is still at one when the run goes back, which removes it, too.
                 open(slow, "w").close()
                 os.kill(job.rank(), signal.SIGCONT)
-                line = job.until("a rollback", lambda: re.search(r"10 updates in a row were skipped.*the run goes back to step (\d+), and on with the samples after those of step (\d+)", job.said()))
+                line = job.until(
+                    "a rollback", lambda: re.search(
+                        r"10 updates in a row were skipped.*the run goes back to step (\d+), and on with the samples after those of step (\d+)",
+                        job.said()))
                 back, left = map(int, line.groups())
                 os.remove(slow)
                 self.assertIn(f"weights of rank {VICTIM} (host {HOST})", line.group(0))
@@ -326,8 +357,12 @@ class Faults(ranks.RanksTest):
                 metrics = harness.json_lines(self.path(name, "metrics.jsonl"))
                 self.assertEqual([line["step"] for line in metrics], list(range(1, len(metrics) + 1)))
                 self.assertEqual([line for line in metrics if "skipped" in line], [])
-                self.assertEqual([(line["step"], line["rollback"]["from_step"]) for line in harness.json_lines(self.path(name, "history.jsonl")) if "rollback" in line], [(back, left)])
-                for values in harness.tensors(os.path.join(self.checkpoint(name, job.last_step()), "model.safetensors")).values():
+                self.assertEqual(
+                    [(line["step"], line["rollback"]["from_step"])
+                     for line in harness.json_lines(self.path(name, "history.jsonl")) if "rollback" in line],
+                    [(back, left)])
+                for values in harness.tensors(os.path.join(self.checkpoint(name, job.last_step()),
+                                                           "model.safetensors")).values():
                     self.assertTrue(all(map(math.isfinite, values)))
 
     def test_a_rank_without_memory_says_so(self):

@@ -36,7 +36,8 @@ def clean_copy(folder):
                 os.makedirs(os.path.dirname(target), exist_ok=True)
                 shutil.copy(source, target)
     else:  # no repository
-        shutil.copytree(SOURCE, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("build*", ".git", "__pycache__"))
+        shutil.copytree(SOURCE, folder, dirs_exist_ok=True,
+                        ignore=shutil.ignore_patterns("build*", ".git", "__pycache__"))
 
 
 def needed(library):
@@ -45,6 +46,7 @@ def needed(library):
 
 
 class GpuKit(RunTest):
+
     def unpacked(self, archive, name):
         with tarfile.open(archive) as file:
             file.extractall(self.path(name))
@@ -56,8 +58,8 @@ class GpuKit(RunTest):
         os.makedirs(clone)
         clean_copy(clone)
         archive = self.path("kit.tar.gz")
-        done = self.succeed(sys.executable, os.path.join(clone, "tests", "bench", "gpu", "prepare.py"), "--llmc", LLMC, "-o", archive,
-                            env=harness.environment(LLMC_HOME=clone))
+        done = self.succeed(sys.executable, os.path.join(clone, "tests", "bench", "gpu", "prepare.py"), "--llmc", LLMC,
+                            "-o", archive, env=harness.environment(LLMC_HOME=clone))
         self.assertIn("no cudnn_frontend.h", done.err)
         top = self.unpacked(archive, "unpacked")
         made = bundles.Made(top / "bundles")
@@ -82,13 +84,14 @@ class GpuKit(RunTest):
         for path in carried.values():
             self.assertTrue(path.exists(), f"{path} leads nowhere")
             for name in needed(path):
-                self.assertTrue(name in carried or third_party.OF_THE_COMPILER.fullmatch(name), f"{path.name} needs {name}")
+                self.assertTrue(name in carried or third_party.OF_THE_COMPILER.fullmatch(name),
+                                f"{path.name} needs {name}")
         self.check_look(top)
 
     def check_look(self, top):
         look = self.succeed(sys.executable, top / "tests" / "bench" / "gpu" / "run.py", "--look").out
-        for line in (r"memory: [\d,.]+ of [\d,.]+ GiB, \d+ cores", r"  g\+\+: \d+\.", "  cublasLt: ", "  run: as the spec has it",
-                     "  /dev/shm: "):
+        for line in (r"memory: [\d,.]+ of [\d,.]+ GiB, \d+ cores", r"  g\+\+: \d+\.", "  cublasLt: ",
+                     "  run: as the spec has it", "  /dev/shm: "):
             self.assertRegex(look, "(?m)^" + line)
         for part in parts.PARTS:
             self.assertRegex(look, rf"(?m)^  {part.name}: (would run, about {part.expected} s|LACKS .+)$")
@@ -101,7 +104,8 @@ class GpuKit(RunTest):
         """A shared library whose function probe() returns a text."""
         path.parent.mkdir(parents=True, exist_ok=True)
         source = path.with_suffix(".c")
-        source.write_text(f'const char* probe_{re.sub("[^a-z]", "", path.name.split(".")[0])}(void) {{ return "{text}"; }}\n')
+        source.write_text(
+            f'const char* probe_{re.sub("[^a-z]", "", path.name.split(".")[0])}(void) {{ return "{text}"; }}\n')
         self.succeed("gcc", "-shared", "-fPIC", f"-Wl,-soname,{path.name}", source, "-o", path)
         source.unlink()
 
@@ -128,28 +132,40 @@ class GpuKit(RunTest):
         before = {path: path.stat().st_mtime_ns for path in site.rglob("*")}
 
         found = toolkit.find(root, [site], nowhere)
-        self.assertEqual({name: piece and piece.where for name, piece in found.items()}, {
-            "cudart": "toolkit", "cudart_static": "toolkit", "cublasLt": "Python's nvidia/cu13",
-            "nvrtc": "Python's nvidia/cu13",  # whose header the toolkit has, and no library
-            "nvtx": "Python's nvidia/cu13", "cudnn": "Python's nvidia/cudnn", "nccl": None})
+        self.assertEqual(
+            {name: piece and piece.where
+             for name, piece in found.items()},
+            {
+                "cudart": "toolkit",
+                "cudart_static": "toolkit",
+                "cublasLt": "Python's nvidia/cu13",
+                "nvrtc": "Python's nvidia/cu13",  # whose header the toolkit has, and no library
+                "nvtx": "Python's nvidia/cu13",
+                "cudnn": "Python's nvidia/cudnn",
+                "nccl": None
+            })
         links = toolkit.Links(found, pathlib.Path(self.path("links")))
         options = dict(word[2:].split("=") for word in links.options())
-        self.assertEqual(set(options), {"CUDA_cublasLt_LIBRARY", "CUDA_nvrtc_LIBRARY", "CUDNN_LIBRARY", "CUDNN_INCLUDE_DIR"})
-        self.assertEqual({path: path.stat().st_mtime_ns for path in site.rglob("*")}, before, "nothing is written into Python's packages")
+        self.assertEqual(set(options),
+                         {"CUDA_cublasLt_LIBRARY", "CUDA_nvrtc_LIBRARY", "CUDNN_LIBRARY", "CUDNN_INCLUDE_DIR"})
+        self.assertEqual({path: path.stat().st_mtime_ns
+                          for path in site.rglob("*")}, before, "nothing is written into Python's packages")
 
         program = pathlib.Path(self.path("program.cpp"))
         headers = ("cublasLt.h", "nvtx3/nvToolsExt.h", "cuda_runtime.h", "cstdio")
-        program.write_text("".join(f"#include <{name}>\n" for name in headers) +
-                           'extern "C" const char *probe_libcublast(), *probe_libnvrtc(), *probe_libcudart();\n'
-                           'int main() { std::puts(CUBLASLTH_FROM); std::puts(CUDARUNTIMEH_FROM); std::puts(probe_libcublast());'
-                           ' std::puts(probe_libnvrtc()); std::puts(probe_libcudart()); }\n')
+        program.write_text(
+            "".join(f"#include <{name}>\n" for name in headers) +
+            'extern "C" const char *probe_libcublast(), *probe_libnvrtc(), *probe_libcudart();\n'
+            'int main() { std::puts(CUBLASLTH_FROM); std::puts(CUDARUNTIMEH_FROM); std::puts(probe_libcublast());'
+            ' std::puts(probe_libnvrtc()); std::puts(probe_libcudart()); }\n')
         environment = links.environment(harness.environment())
         # As a bundle's build does it: CMake has the paths, -isystem the toolkit's headers.
         self.succeed("g++", program, "-isystem", root / "include", options["CUDA_cublasLt_LIBRARY"], "-lnvrtc",
                      root / "lib64" / "libcudart.so", "-o", self.path("program"), env=environment)
         environment["LD_LIBRARY_PATH"] += f":{root / 'lib64'}"
-        self.assertEqual(self.succeed(self.path("program"), env=environment).out.split(),
-                         ["python", "toolkit", "python", "python", "toolkit"])
+        self.assertEqual(
+            self.succeed(self.path("program"), env=environment).out.split(),
+            ["python", "toolkit", "python", "python", "toolkit"])
 
         # Before CUDA 13 each package had a folder.
         old = pathlib.Path(self.path("old", "nvidia"))
@@ -175,8 +191,11 @@ class GpuKit(RunTest):
             kernel["params"].pop("Residual", None)  # a residual stream in bf16
         rows = {what: round(bytes / 1e9, 1) for what, _, bytes, _, _ in floors.table(narrow, model)}
         stream = sum(row[2] for row in floors.table(plan, model)) - sum(row[2] for row in floors.table(narrow, model))
-        self.assertEqual(rows, {"RMSNorm forward": 8.6, "RMSNorm backward": 21.5, "RoPE, both ways": 10.7, "SwiGLU forward": 25.8,
-                                "SwiGLU backward": 51.5, "cross-entropy, both ways": 17.2, "gradient norm": 5.0, "AdamW": 37.2})
+        self.assertEqual(
+            rows, {
+                "RMSNorm forward": 8.6, "RMSNorm backward": 21.5, "RoPE, both ways": 10.7, "SwiGLU forward": 25.8,
+                "SwiGLU backward": 51.5, "cross-entropy, both ways": 17.2, "gradient norm": 5.0, "AdamW": 37.2
+            })
         self.assertAlmostEqual(stream / 1e9, 17.7, delta=0.05)
         # As measured: products 339 ms, attention 13.7 + 38.9; 40.2 GB of norms, 17.2 of cross-entropy, 5.0 and 37.2 at 3,026 GB/s.
         self.assertAlmostEqual(floors.floor(plan, 1, 3026, 339, 52.6), 425, delta=0.6)
@@ -184,27 +203,40 @@ class GpuKit(RunTest):
 
     def test_what_the_card_did_in_a_row(self):
         """Between two moments: the energy of all of it, the rest from samples in which the card was busy."""
-        samples = [(0.0, 100.0, 345, 70.0, 30, 0x1), (1.0, 170.0, 1980, 300.0, 35, 0x0), (2.0, 470.0, 1755, 695.0, 50, 0x4),
-                   (3.0, 1165.0, 1740, 700.0, 55, 0x4), (4.0, 1865.0, 345, 90.0, 52, 0x1)]
+        samples = [(0.0, 100.0, 345, 70.0, 30, 0x1), (1.0, 170.0, 1980, 300.0, 35, 0x0),
+                   (2.0, 470.0, 1755, 695.0, 50, 0x4), (3.0, 1165.0, 1740, 700.0, 55, 0x4),
+                   (4.0, 1865.0, 345, 90.0, 52, 0x1)]
         row = card.figures(samples, 0.5, 3.5)
         self.assertAlmostEqual(row["joules"], 1515 - 135)
-        self.assertEqual((row["mhz"], row["celsius"], row["samples"]), ({"least": 1740, "median": 1755, "most": 1980}, 55, 3))
+        self.assertEqual((row["mhz"], row["celsius"], row["samples"]),
+                         ({"least": 1740, "median": 1755, "most": 1980}, 55, 3))
         self.assertEqual(row["held"], {"power cap": 2 / 3})
-        self.assertEqual(card.figures(samples, 2.2, 2.8)["mhz"], {"least": 1740, "median": 1747.5, "most": 1755}, "those around it")
+        self.assertEqual(
+            card.figures(samples, 2.2, 2.8)["mhz"], {"least": 1740, "median": 1747.5, "most": 1755}, "those around it")
         self.assertIsNone(card.figures(samples, 3.5, 9.0), "idle")
         self.assertIsNone(card.figures(samples[:1], 0.0, 9.0))
 
     def test_raw_results_have_a_line_a_product(self):
-        plan = {"name": "run", "fingerprint": "f", "products": [{"name": "qkv", "m": 1, "n": 2, "k": 3, "operands": "bf16", "result": "bf16",
-                                                                 "flops": 12}], "kernels": [{"name": "rope", "template": "rope"}]}
+        plan = {
+            "name": "run", "fingerprint": "f", "products":
+            [{"name": "qkv", "m": 1, "n": 2, "k": 3, "operands": "bf16", "result": "bf16", "flops":
+              12}], "kernels": [{"name": "rope", "template": "rope"}]
+        }
         launches = {"qkv": {"ms": 1.0}, "rope": {"ms": 0.5}}
-        rows = list(raw.rows({"simulated": False, "machine": {}, "bundles": {}, "plan": plan, "results": {
-            "rates": {"seconds": 1, "fp8": {"took": 1, "products": [{"product": "1,2,3", "sustained": 5}]}},
-            "pieces": {"in_place": {"took": 2, "launches": launches}}}}))
+        rows = list(
+            raw.rows({
+                "simulated": False, "machine": {}, "bundles": {}, "plan": plan, "results": {
+                    "rates": {"seconds": 1, "fp8": {"took": 1, "products": [{"product": "1,2,3", "sustained": 5}]}},
+                    "pieces": {"in_place": {"took": 2, "launches": launches}}
+                }
+            }))
         self.assertEqual(rows[0]["spec"], "run")
         self.assertIn({"part": "rates", "row": "fp8", "product": "1,2,3", "sustained": 5}, rows)
-        self.assertIn({"part": "pieces", "row": "in_place", "launch": "qkv", "ms": 1.0, "m": 1, "n": 2, "k": 3, "operands": "bf16",
-                       "result": "bf16", "flops": 12}, rows)
+        self.assertIn(
+            {
+                "part": "pieces", "row": "in_place", "launch": "qkv", "ms": 1.0, "m": 1, "n": 2, "k": 3, "operands":
+                "bf16", "result": "bf16", "flops": 12
+            }, rows)
         self.assertIn({"part": "pieces", "row": "in_place", "launch": "rope", "template": "rope", "ms": 0.5}, rows)
         self.assertEqual(len(rows), 8)
 

@@ -17,6 +17,7 @@ WATCHED = ["guards.window=40", "guards.judge_after=30"]
 
 
 class Guards(RunTest):
+
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
@@ -24,7 +25,8 @@ class Guards(RunTest):
         cls.shard = os.path.join(cls.folder, "train-0.bin")
         os.remove(os.path.join(cls.folder, "train-1.bin"))
         cls.write_shard()
-        cls.trainer = cls.compile(spec, "trainer", f"schedule.steps={STEPS}", "evaluation.every=0", "sampling.every=0", "optimizer.lr=1e-2")
+        cls.trainer = cls.compile(spec, "trainer", f"schedule.steps={STEPS}", "evaluation.every=0", "sampling.every=0",
+                                  "optimizer.lr=1e-2")
 
     @classmethod
     def write_shard(cls, garbage=()):
@@ -42,7 +44,10 @@ class Guards(RunTest):
         return json.loads(self.succeed(self.trainer, "--batches", step, "--json", *words).out)
 
     def skipped(self, run):
-        return {line["step"]: line["skip_reason"] for line in harness.json_lines(os.path.join(run, "metrics.jsonl")) if "skipped" in line}
+        return {
+            line["step"]: line["skip_reason"]
+            for line in harness.json_lines(os.path.join(run, "metrics.jsonl")) if "skipped" in line
+        }
 
     def test_garbage_text_is_found(self):
         samples = self.batch(SPOILT)["samples"]
@@ -58,21 +63,28 @@ class Guards(RunTest):
         self.assertIn(f"samples {', '.join(map(str, ids))}: metrics.jsonl", done.err)
         for text, number in zip(self.batch(SPOILT, "--text")["samples"], ids):
             self.assertIn(f"step {SPOILT}, sample {number}: {text['text']}", done.err)
-        model = [harness.read(os.path.join(run, "checkpoints", f"step-{step:08d}", "model.safetensors")) for step in (SPOILT - 1, SPOILT, SPOILT + 1)]
+        model = [
+            harness.read(os.path.join(run, "checkpoints", f"step-{step:08d}", "model.safetensors"))
+            for step in (SPOILT - 1, SPOILT, SPOILT + 1)
+        ]
         self.assertEqual(model[0], model[1])
         self.assertNotEqual(model[1], model[2])
         # Stopped within the window's reach and started again, it has the same bytes.
         again = self.path("garbage-again")
-        self.succeed(self.trainer, "--run", again, "--steps", SPOILT - 1, "guards.log_text=true", "checkpoint.every=1", *WATCHED)
+        self.succeed(self.trainer, "--run", again, "--steps", SPOILT - 1, "guards.log_text=true", "checkpoint.every=1",
+                     *WATCHED)
         self.succeed(self.trainer, "--run", again)
-        self.assert_same_files(*(os.path.join(r, "checkpoints", f"step-{STEPS:08d}") for r in (again, run)), "stopped before the garbage")
+        self.assert_same_files(*(os.path.join(r, "checkpoints", f"step-{STEPS:08d}") for r in (again, run)),
+                               "stopped before the garbage")
 
     def test_a_learning_rate_that_is_far_too_high_is_found(self):
         run = self.path("steep")
         self.succeed(self.trainer, "--run", run, "--steps", 80, "checkpoint.every=40", *WATCHED)
         done = harness.call(self.trainer, "--run", run, "optimizer.lr=30")
         self.assertEqual(done.code, NUMERICS, done.out + done.err)
-        self.assertRegex(done.err, r"error: 10 updates in a row were skipped; the weights are those of step \d+; .*smaller optimizer\.lr")
+        self.assertRegex(
+            done.err,
+            r"error: 10 updates in a row were skipped; the weights are those of step \d+; .*smaller optimizer\.lr")
         self.assertLessEqual(set(self.skipped(run).values()), {"loss", "grad_norm"})
         back = harness.call(self.trainer, "--run", run, "guards.rollback=true", "guards.rollbacks=2")
         self.assertEqual(back.code, NUMERICS, back.out + back.err)
@@ -85,7 +97,8 @@ class Guards(RunTest):
     def test_a_loss_that_stands_still_is_said(self):
         few = self.path("few.bin")
         harness.write_shard(few, 4 * LENGTH + 1, 1)  # a step's four samples are all that there are
-        done = self.succeed(self.trainer, "--run", self.path("frozen"), f"data.train.path={few}", "optimizer.lr=0", "guards.frozen_steps=20", "--steps", 30)
+        done = self.succeed(self.trainer, "--run", self.path("frozen"), f"data.train.path={few}", "optimizer.lr=0",
+                            "guards.frozen_steps=20", "--steps", 30)
         self.assertEqual(done.err.count("the loss has stood still at"), 1)
         self.assertIn("step 20: the loss has stood still at", done.err)
 

@@ -46,17 +46,20 @@ metrics: {every: 1}
 target: {kind: cpu, arch: native}
 """
 # Over SMALL: matrix products as three of bf16, all but those of its 97 words. Widths are multiples of 32, as tiles need them.
-BF16X3 = ("precision.matmul=bf16x3", "model.hidden_size=64", "model.num_attention_heads=2", "model.num_key_value_heads=1",
-          "model.head_dim=32", "model.intermediate_size=96", "batch.sequence_length=32", "batch.micro_batch=1", "memory.loss_chunk=32")
+BF16X3 = ("precision.matmul=bf16x3", "model.hidden_size=64", "model.num_attention_heads=2",
+          "model.num_key_value_heads=1", "model.head_dim=32", "model.intermediate_size=96", "batch.sequence_length=32",
+          "batch.micro_batch=1", "memory.loss_chunk=32")
 # Of a run of SMALL that lasts until it is disturbed: after some hundred steps it has its few samples by heart, and spikes at times.
-ENDLESS = ("schedule.steps=100000", "checkpoint.keep_last=2", "evaluation.every=0", "sampling.every=0", "guards.loss=0", "guards.grad_norm=0")
+ENDLESS = ("schedule.steps=100000", "checkpoint.keep_last=2", "evaluation.every=0", "sampling.every=0", "guards.loss=0",
+           "guards.grad_norm=0")
 
 
 def write_shard(path, count, seed, vocabulary=VOCABULARY):
     """llm.c's format: a header of 256 int32, then tokens that repeat with a twist, so that there is something to learn."""
     rng = random.Random(seed)
     magic, version, code = (20240520, 1, "H") if vocabulary <= 65536 else (20240801, 7, "I")
-    tokens = array.array(code, [(7 * i + seed) % vocabulary if rng.random() < 0.7 else rng.randrange(vocabulary) for i in range(count)])
+    tokens = array.array(code, [(7 * i + seed) % vocabulary if rng.random() < 0.7 else rng.randrange(vocabulary)
+                                for i in range(count)])
     with open(path, "wb") as file:
         file.write(struct.pack("<256i", magic, version, count, *([0] * 253)))
         file.write(tokens.tobytes())
@@ -102,8 +105,9 @@ class Done:
 
 
 def call(*command, cwd=None, env=None, timeout=HANGS):
-    return Done(subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                               universal_newlines=True, errors="replace", cwd=cwd, env=env or environment(), timeout=timeout))
+    return Done(
+        subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                       universal_newlines=True, errors="replace", cwd=cwd, env=env or environment(), timeout=timeout))
 
 
 def compile_trainer(spec, out, *overrides):
@@ -118,7 +122,8 @@ def compile_trainer(spec, out, *overrides):
 def run_measured(command, log):
     """Runs a program, its output into the file `log`; its exit code and peak resident bytes, by wait4."""
     with open(log, "wb") as file:
-        process = subprocess.Popen([str(word) for word in command], stdout=file, stderr=subprocess.STDOUT, env=environment())
+        process = subprocess.Popen([str(word) for word in command], stdout=file, stderr=subprocess.STDOUT,
+                                   env=environment())
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.WEXITSTATUS(status) if os.WIFEXITED(status) else -os.WTERMSIG(status)
     return process.returncode, usage.ru_maxrss * 1024
@@ -146,8 +151,10 @@ def read(path):
 
 def tree(folder):
     """Relative path -> bytes, of every file below a folder."""
-    return {os.path.relpath(os.path.join(root, name), folder): read(os.path.join(root, name))
-            for root, _, names in os.walk(folder) for name in names}
+    return {
+        os.path.relpath(os.path.join(root, name), folder): read(os.path.join(root, name))
+        for root, _, names in os.walk(folder) for name in names
+    }
 
 
 def json_lines(path):
@@ -158,7 +165,7 @@ def json_lines(path):
 def tensors(path):
     """safetensors of F32: name -> array of floats."""
     data = read(path)
-    (size,) = struct.unpack("<Q", data[:8])
+    (size, ) = struct.unpack("<Q", data[:8])
     header = json.loads(data[8:8 + size])
     header.pop("__metadata__", None)
     result = {}
@@ -174,8 +181,8 @@ def relative_difference(ours, reference):
     """Norm of the difference over norm; the largest over all tensors, with its name."""
     worst = (0.0, "")
     for name, exact in reference.items():
-        difference = sum((a - b) ** 2 for a, b in zip(ours[name], exact)) ** 0.5
-        size = sum(b * b for b in exact) ** 0.5
+        difference = sum((a - b)**2 for a, b in zip(ours[name], exact))**0.5
+        size = sum(b * b for b in exact)**0.5
         if size:
             worst = max(worst, (difference / size, name))
         elif difference:
@@ -217,7 +224,8 @@ class RunTest(unittest.TestCase):
             self.assertTrue(a[name] == b[name], f"{where}: {name} differs")
 
 
-TIMES = ("seconds", "total_seconds", "tokens_per_second", "data_wait", "evaluation_seconds", "saving_seconds", "resident", "mfu", "product_share")
+TIMES = ("seconds", "total_seconds", "tokens_per_second", "data_wait", "evaluation_seconds", "saving_seconds",
+         "resident", "mfu", "product_share")
 
 
 def without_timing(metrics):
@@ -226,7 +234,9 @@ def without_timing(metrics):
 
 def allocated_bytes(output):
     """The arena that a trainer says it has allocated."""
-    return int(re.search(r"memory\s+([\d_,' ]+) bytes allocated", output).group(1).translate({ord(c): None for c in "_,' "}))
+    return int(
+        re.search(r"memory\s+([\d_,' ]+) bytes allocated", output).group(1).translate({ord(c): None
+                                                                                       for c in "_,' "}))
 
 
 def main():

@@ -9,16 +9,23 @@ import harness
 from harness import LLMC, RunTest
 from saved_weights import TIED
 
-FUSED = {"self_attn.qkv_proj.": ("self_attn.q_proj.", "self_attn.k_proj.", "self_attn.v_proj."), "mlp.gate_up_proj.": ("mlp.gate_proj.", "mlp.up_proj.")}
+FUSED = {
+    "self_attn.qkv_proj.": ("self_attn.q_proj.", "self_attn.k_proj.", "self_attn.v_proj."), "mlp.gate_up_proj.":
+    ("mlp.gate_proj.", "mlp.up_proj.")
+}
 
 
 def read_tensors(path):
     """name -> (dtype, shape, bytes)"""
     data = harness.read(path)
-    (size,) = struct.unpack("<Q", data[:8])
+    (size, ) = struct.unpack("<Q", data[:8])
     header = json.loads(data[8:8 + size])
     header.pop("__metadata__", None)
-    return {name: (entry["dtype"], entry["shape"], data[8 + size + entry["data_offsets"][0]:8 + size + entry["data_offsets"][1]]) for name, entry in header.items()}
+    return {
+        name:
+        (entry["dtype"], entry["shape"], data[8 + size + entry["data_offsets"][0]:8 + size + entry["data_offsets"][1]])
+        for name, entry in header.items()
+    }
 
 
 def write_tensors(path, tensors):
@@ -40,7 +47,8 @@ def fuse(tensors):
                 if part not in name:
                     continue
                 pieces = [tensors[name.replace(part, each)] for each in parts]
-                result[name.replace(part, fused)] = (tensor[0], [sum(piece[1][0] for piece in pieces)] + tensor[1][1:], b"".join(piece[2] for piece in pieces))
+                result[name.replace(part, fused)] = (tensor[0], [sum(piece[1][0] for piece in pieces)] + tensor[1][1:],
+                                                     b"".join(piece[2] for piece in pieces))
                 break
             else:
                 continue
@@ -55,6 +63,7 @@ def floats(tensor):
 
 
 class InitFrom(RunTest):
+
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
@@ -82,7 +91,9 @@ class InitFrom(RunTest):
             write_tensors(os.path.join(folder, file), {tensor: tensors[tensor] for tensor in names[i::files]})
             index.update({tensor: file for tensor in names[i::files]})
         with open(os.path.join(folder, "model.safetensors.index.json"), "w") as out:
-            json.dump({"metadata": {"total_size": sum(len(tensor[2]) for tensor in tensors.values())}, "weight_map": index}, out)
+            json.dump(
+                {"metadata": {"total_size": sum(len(tensor[2]) for tensor in tensors.values())}, "weight_map": index},
+                out)
         return folder
 
     def trained(self, folder, name, *words, trainer=None):
@@ -92,7 +103,9 @@ class InitFrom(RunTest):
 
     def same_training(self, ours, theirs):
         self.assert_same_files(os.path.join(ours, "checkpoints"), os.path.join(theirs, "checkpoints"), ours)
-        metrics = [harness.without_timing(harness.json_lines(os.path.join(run, "metrics.jsonl"))) for run in (ours, theirs)]
+        metrics = [
+            harness.without_timing(harness.json_lines(os.path.join(run, "metrics.jsonl"))) for run in (ours, theirs)
+        ]
         self.assertEqual(*metrics)
 
     def refused(self, folder, said, code=6, trainer=None):
@@ -107,8 +120,11 @@ class InitFrom(RunTest):
         name = "model.layers.1.mlp.up_proj.weight"
         dtype, shape, data = self.weights[name]
         for number in ("inf", "nan"):
-            folder = self.folder_of("with-" + number, {**self.weights, name: (dtype, shape, data[:-4] + struct.pack("<f", float(number)))})
-            self.refused(folder, f"'{os.path.join(folder, 'model.safetensors')}': tensor '{name}' has a weight that is not finite")
+            folder = self.folder_of(
+                "with-" + number, {**self.weights, name: (dtype, shape, data[:-4] + struct.pack("<f", float(number)))})
+            self.refused(
+                folder,
+                f"'{os.path.join(folder, 'model.safetensors')}': tensor '{name}' has a weight that is not finite")
 
     def test_forms(self):
         """fp32 in every form gives the run that begins with llmc's own checkpoint, byte for byte."""
@@ -119,19 +135,31 @@ class InitFrom(RunTest):
         self.assertNotEqual(harness.json_lines(os.path.join(own, "metrics.jsonl"))[0]["loss"], drawn)
         # The weights were there before the first step: the loss of data that no step has seen is the checkpoint's.
         self.succeed(LLMC, "checkpoint", "export", self.first, "-o", self.path("exported"))
-        for name, folder in (("of-run", self.first), ("of-export", self.path("exported")), ("of-shards", self.folder_of("shards", self.weights, files=3)),
-                             ("of-fused", self.folder_of("fused", fuse(self.weights))), ("of-fused-shards", self.folder_of("fused-shards", fuse(self.weights), files=4)),
-                             ("of-more", self.folder_of("more", {**self.weights, "model.layers.0.self_attn.rotary_emb.inv_freq": ("F32", [5], bytes(20))}))):
+        for name, folder in (("of-run", self.first), ("of-export", self.path("exported")),
+                             ("of-shards", self.folder_of("shards", self.weights,
+                                                          files=3)), ("of-fused",
+                                                                      self.folder_of("fused", fuse(self.weights))),
+                             ("of-fused-shards", self.folder_of("fused-shards", fuse(self.weights), files=4)),
+                             ("of-more",
+                              self.folder_of("more", {
+                                  **self.weights, "model.layers.0.self_attn.rotary_emb.inv_freq":
+                                  ("F32", [5], bytes(20))
+                              }))):
             run, done = self.trained(folder, name)
             self.same_training(run, own)
-        ranks = [self.trained(folder, "ranks-" + name, "--ranks", "2")[0] for name, folder in (("own", self.checkpoint), ("fused", self.path("fused-shards")))]
+        ranks = [
+            self.trained(folder, "ranks-" + name, "--ranks", "2")[0]
+            for name, folder in (("own", self.checkpoint), ("fused", self.path("fused-shards")))
+        ]
         self.same_training(*ranks)
 
     def test_half_precision(self):
         """fp16 and bf16 mean exact values: the same run as from a file that has them in fp32."""
+
         def numbers(name):
             # Of fp16 subnormal numbers, both zeros, the largest and the smallest ones too.
-            bits = [0, 0x8000, 1, 0x8001, 0x3ff, 0x400, 0x83ff, 0x0001, 0x1234, 0x2e66] if name == "model.embed_tokens.weight" else []
+            bits = [0, 0x8000, 1, 0x8001, 0x3ff, 0x400, 0x83ff, 0x0001, 0x1234, 0x2e66
+                    ] if name == "model.embed_tokens.weight" else []
             return [struct.unpack("<e", struct.pack("<H", b))[0] for b in bits]
 
         for dtype in ("F16", "BF16"):
@@ -162,7 +190,8 @@ class InitFrom(RunTest):
         self.assertNotIn("\nweights ", done.out)
         history = harness.json_lines(os.path.join(run, "history.jsonl"))
         self.assertEqual([line.get("weights") for line in history], [folder, None])
-        self.assertIn(f"init:\n  from: {os.path.relpath(folder, run)}\n", harness.read(os.path.join(run, "spec.yaml")).decode())
+        self.assertIn(f"init:\n  from: {os.path.relpath(folder, run)}\n",
+                      harness.read(os.path.join(run, "spec.yaml")).decode())
         self.assertNotIn(b"from:", harness.read(os.path.join(run, "checkpoints", "step-00000006", "spec.yaml")))
         whole, _ = self.trained(self.checkpoint, "at-once")
         self.succeed(self.trainer, "--run", whole, "--steps", "6")
@@ -173,15 +202,22 @@ class InitFrom(RunTest):
         name = "model.layers.1.mlp.up_proj.weight"
         dtype, shape, data = self.weights[name]
         without = {key: value for key, value in self.weights.items() if key != name}
-        cases = (
-            ("missing", without, f"holds tensor '{name}', alone or in 'model.layers.1.mlp.gate_up_proj.weight'"),
-            ("extra", {**self.weights, "model.layers.3.mlp.up_proj.weight": (dtype, shape, data)}, "'model.layers.3.mlp.up_proj.weight' is none of the model's"),
-            ("misshapen", {**without, name: (dtype, [shape[1], shape[0]], data)}, f"'{name}' is [36, 50], but the model has [50, 36]"),
-            ("flat", {**without, name: (dtype, [1800], data)}, f"'{name}' is [1800], but the model has [50, 36]"),
-            ("double", {**without, name: ("F64", [50, 18], data)}, f"'{name}' is F64; F32, F16 and BF16 are read"),
-            ("half", {**{key: value for key, value in fuse(self.weights).items() if "layers.1.mlp.gate_up" not in key},
-                      "model.layers.1.mlp.gate_up_proj.weight": (dtype, shape, data)}, "gate_up_proj.weight' is [50, 36], but the model has [100, 36]"),
-            ("both", {**self.weights, "model.layers.1.mlp.gate_up_proj.weight": ("F32", [100, 36], data + data)}, "gate_up_proj.weight' is none of the model's"))
+        cases = (("missing", without, f"holds tensor '{name}', alone or in 'model.layers.1.mlp.gate_up_proj.weight'"),
+                 ("extra", {**self.weights, "model.layers.3.mlp.up_proj.weight":
+                            (dtype, shape, data)}, "'model.layers.3.mlp.up_proj.weight' is none of the model's"),
+                 ("misshapen", {**without, name:
+                                (dtype, [shape[1],
+                                         shape[0]], data)}, f"'{name}' is [36, 50], but the model has [50, 36]"),
+                 ("flat", {**without, name: (dtype, [1800], data)}, f"'{name}' is [1800], but the model has [50, 36]"),
+                 ("double", {**without, name:
+                             ("F64", [50, 18], data)}, f"'{name}' is F64; F32, F16 and BF16 are read"), ("half", {
+                                 **{
+                                     key: value
+                                     for key, value in fuse(self.weights).items() if "layers.1.mlp.gate_up" not in key
+                                 }, "model.layers.1.mlp.gate_up_proj.weight": (dtype, shape, data)
+                             }, "gate_up_proj.weight' is [50, 36], but the model has [100, 36]"),
+                 ("both", {**self.weights, "model.layers.1.mlp.gate_up_proj.weight":
+                           ("F32", [100, 36], data + data)}, "gate_up_proj.weight' is none of the model's"))
         for case, tensors, said in cases:
             error = self.refused(self.folder_of("refused-" + case, tensors), said)
             if case != "missing":
@@ -189,10 +225,12 @@ class InitFrom(RunTest):
         folder = self.folder_of("index", self.weights, files=2)
         index = os.path.join(folder, "model.safetensors.index.json")
         good = json.loads(harness.read(index))
-        for change, said in (({name: "../model-00001-of-00002.safetensors"}, "names a file that is not beside it"), ({name: "/dev/zero"}, "names a file that is not beside it"),
-                             ({name: 7}, "is not text"), ({name: "model-00003-of-00002.safetensors"}, "model-00003-of-00002.safetensors"),
-                             ({name: [f for f in set(good["weight_map"].values()) if f != good["weight_map"][name]][0]}, f"says that tensor '{name}' is in "),
-                             ({"nobody": "model-00001-of-00002.safetensors"}, "says that tensor 'nobody' is in ")):
+        for change, said in (({name: "../model-00001-of-00002.safetensors"}, "names a file that is not beside it"),
+                             ({name: "/dev/zero"}, "names a file that is not beside it"), ({name: 7}, "is not text"),
+                             ({name: "model-00003-of-00002.safetensors"}, "model-00003-of-00002.safetensors"),
+                             ({name: [f for f in set(good["weight_map"].values()) if f != good["weight_map"][name]][0]},
+                              f"says that tensor '{name}' is in "), ({"nobody": "model-00001-of-00002.safetensors"},
+                                                                     "says that tensor 'nobody' is in ")):
             with open(index, "w") as file:
                 json.dump({"weight_map": {**good["weight_map"], **change}}, file)
             self.refused(folder, said)
@@ -201,7 +239,8 @@ class InitFrom(RunTest):
         self.refused(folder, "it is not JSON")
         os.remove(index)
         self.refused(folder, "has neither model.safetensors nor model.safetensors.index.json")
-        for name in ("pytorch_model.bin", "pytorch_model.bin.index.json"):  # before anything is compiled, and with the command that converts
+        for name in ("pytorch_model.bin",
+                     "pytorch_model.bin.index.json"):  # before anything is compiled, and with the command that converts
             with open(os.path.join(folder, name), "w"):
                 pass
             error = self.refused(folder, f"'{folder}' has its weights in {name}, and llmc reads safetensors alone")
@@ -214,8 +253,10 @@ class InitFrom(RunTest):
     def test_another_model(self):
         folder = self.folder_of("another", self.weights)
         config = json.loads(harness.read(os.path.join(folder, "config.json")))
-        for key, value, said in (("rms_norm_eps", 1e-6, "model.rms_norm_eps 1e-06 -> 1e-05"), ("num_hidden_layers", 2, "model.num_hidden_layers 2 -> 3"),
-                                 ("hidden_act", "gelu", "hidden_act"), ("num_attention_heads", 12, "model.num_attention_heads 12 -> 6")):
+        for key, value, said in (("rms_norm_eps", 1e-6, "model.rms_norm_eps 1e-06 -> 1e-05"),
+                                 ("num_hidden_layers", 2, "model.num_hidden_layers 2 -> 3"),
+                                 ("hidden_act", "gelu", "hidden_act"), ("num_attention_heads", 12,
+                                                                        "model.num_attention_heads 12 -> 6")):
             with open(os.path.join(folder, "config.json"), "w") as file:
                 json.dump({**config, key: value}, file)
             self.refused(folder, said)
@@ -223,7 +264,8 @@ class InitFrom(RunTest):
                 done = harness.call(LLMC, "check", self.spec, "init.from=" + folder)
                 self.assertEqual(done.code, 6, done.out + done.err)
                 self.assertIn(said, done.err)
-        done = harness.call(LLMC, "run", self.spec, "-o", self.path("never-built"), "init.from=" + folder, "--", "--run", self.path("never-run"))
+        done = harness.call(LLMC, "run", self.spec, "-o", self.path("never-built"), "init.from=" + folder, "--",
+                            "--run", self.path("never-run"))
         self.assertEqual((done.code, os.path.exists(self.path("never-built"))), (6, False), done.err)
 
     def test_tied(self):
@@ -238,7 +280,8 @@ class InitFrom(RunTest):
         self.assertNotIn("lm_head.weight", weights)
         embedding = weights["model.embed_tokens.weight"]
         own, _ = self.trained(checkpoint, "tied-own", trainer=trainer)
-        for name, head in (("tied-head", embedding), ("tied-other", (embedding[0], embedding[1], embedding[2][4:] + embedding[2][:4]))):
+        for name, head in (("tied-head", embedding), ("tied-other", (embedding[0], embedding[1],
+                                                                     embedding[2][4:] + embedding[2][:4]))):
             folder = self.folder_of(name, {**weights, "lm_head.weight": head})
             shutil.copy(os.path.join(checkpoint, "config.json"), folder)
             if name == "tied-head":
@@ -250,14 +293,16 @@ class InitFrom(RunTest):
         """llmc init of a model with weights makes a spec that begins with them; of a config.json alone one that draws."""
         folder = self.folder_of("Some Model", self.weights)
         config = json.loads(harness.read(os.path.join(folder, "config.json")))
-        with open(os.path.join(folder, "config.json"), "w") as file:  # what the spec that llmc init writes for a GPU can have
+        with open(os.path.join(folder, "config.json"),
+                  "w") as file:  # what the spec that llmc init writes for a GPU can have
             json.dump({**config, "attention_bias": False, "head_dim": 16}, file)
         os.makedirs(self.path("specs"))
         spec = self.path("specs", "mine.yaml")
         self.succeed(LLMC, "init", "--from", folder, "-o", spec, cwd=self.folder)
         text = harness.read(spec).decode()
         self.assertIn('\n  from: "../Some Model"  # ', text)
-        words = ("target.kind=cpu", "precision.compute=fp32", "batch.sequence_length=24", "batch.micro_batch=2", "batch.tokens=96", "memory.budget=256MiB")
+        words = ("target.kind=cpu", "precision.compute=fp32", "batch.sequence_length=24", "batch.micro_batch=2",
+                 "batch.tokens=96", "memory.budget=256MiB")
         done = self.succeed(LLMC, "check", spec, *words)
         self.assertNotIn("init.from", done.err)
         bare = self.path("bare")

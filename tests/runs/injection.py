@@ -27,10 +27,14 @@ HOSTILE = [
 ]
 MARKS = ("pwned", "touch", "line one", "HOME", "\u4e2d", "u4e2d")
 # Every key that takes any text. The others take a name from a list, or a name of letters, digits and hyphens.
-FREE = ["data.tokenizer", "data.train.path", "data.validation.path", "data.validation.NAME", "sampling.prompts", "checkpoint.mirror",
-        "init.from"]
-CLOSED = ["name", "target.arch", "target.kind", "precision.compute", "schedule.kind", "optimizer.kind", "memory.recompute",
-          "model.rope_scaling.type", "init.linear", "checkpoint.best", "target.device"]
+FREE = [
+    "data.tokenizer", "data.train.path", "data.validation.path", "data.validation.NAME", "sampling.prompts",
+    "checkpoint.mirror", "init.from"
+]
+CLOSED = [
+    "name", "target.arch", "target.kind", "precision.compute", "schedule.kind", "optimizer.kind", "memory.recompute",
+    "model.rope_scaling.type", "init.linear", "checkpoint.best", "target.device"
+]
 
 
 def filled(text):
@@ -40,7 +44,8 @@ def filled(text):
 
 
 def spec_with(values):
-    quoted = {key: json.dumps(text, ensure_ascii=False) for key, text in values.items()}  # a JSON string is a YAML string
+    quoted = {key: json.dumps(text, ensure_ascii=False)
+              for key, text in values.items()}  # a JSON string is a YAML string
     return harness.SMALL.replace('["1 2 3", "40"]', f'[{quoted["sampling.prompts"]}]') \
         .replace("train-*.bin", "TRAIN").replace("path: TRAIN", f'path: {quoted["data.train.path"]}') \
         .replace("[{path: val-*.bin}]", f'{{path: {quoted["data.validation.path"]}, web: {quoted["data.validation.NAME"]}}}') \
@@ -49,6 +54,7 @@ def spec_with(values):
 
 
 class Injection(RunTest):
+
     def emit(self, name, text, *overrides):
         folder = self.path(name)
         spec = self.path(name + ".yaml")
@@ -70,8 +76,12 @@ class Injection(RunTest):
                 for mark in MARKS:
                     self.assertFalse(mark in re.sub(r"\s+", " ", hostile[path]), f"{mark!r} in {path} with {text!r}")
             resolved = self.path(f"hostile-{number}", "spec.yaml")
-            rows = {row["key"]: row["value"] for row in json.loads(self.succeed(LLMC, "config", resolved, "--json").out)}
-            self.assertEqual((rows["sampling.prompts"], rows["data.tokenizer"]), ([text], filled(text)["data.tokenizer"]))
+            rows = {
+                row["key"]: row["value"]
+                for row in json.loads(self.succeed(LLMC, "config", resolved, "--json").out)
+            }
+            self.assertEqual((rows["sampling.prompts"], rows["data.tokenizer"]),
+                             ([text], filled(text)["data.tokenizer"]))
         self.assertNotIn("pwned", os.listdir(self.folder))
 
     def test_every_text_key_is_known_here(self):

@@ -8,10 +8,14 @@ import harness
 from harness import LLMC, SOURCE, RunTest
 
 SPEC = os.path.join(SOURCE, "specs", "tiny.yaml")
-TARGET = ["target.kind=cuda", "target.arch=[80, 90a]", "precision.compute=bf16", "model.head_dim=16", "target.attention=portable"]
+TARGET = [
+    "target.kind=cuda", "target.arch=[80, 90a]", "precision.compute=bf16", "model.head_dim=16",
+    "target.attention=portable"
+]
 
 
 class Kernels(RunTest):
+
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
@@ -49,7 +53,9 @@ class Kernels(RunTest):
 
     def test_the_table(self):
         lines = self.plan().out.split("\n")
-        self.assertRegex(lines[0], r"^kernel +a step +bytes +FLOP +blocks x threads +sm +registers +spills +shared +blocks/SM +occupancy$")
+        self.assertRegex(
+            lines[0],
+            r"^kernel +a step +bytes +FLOP +blocks x threads +sm +registers +spills +shared +blocks/SM +occupancy$")
         self.assertRegex(lines[1], r"^embedding_forward +\d+ .* x 128 +80 +\d+ +0 +\d+ +\d+ +\d+%$")
 
     def test_a_damaged_report_is_made_again(self):

@@ -31,10 +31,12 @@ def calls(body):
     for statement in re.split(r"(?<=;)\s*", body):
         match = CALL.search(statement)
         if match:
-            kernel, kernel_arguments, product, product_arguments, attention, attention_arguments, zero, zero_arguments = match.groups()
+            kernel, kernel_arguments, product, product_arguments, attention, attention_arguments, zero, zero_arguments = match.groups(
+            )
             arguments = (kernel_arguments or product_arguments or attention_arguments or zero_arguments).split(", ")
             names = [kernel or product or zero or f"attention {attention} (cuDNN)"]
-            if attention == "backward" and "{AttentionBy::portable" in HEADER.split("kBackwardWays[]")[1].split("\n")[1]:
+            if attention == "backward" and "{AttentionBy::portable" in HEADER.split("kBackwardWays[]")[1].split(
+                    "\n")[1]:
                 # The way that the trainer begins with is llmc's own, of two kernels.
                 names = re.findall(r"launch\(stream, Grid\{[^}]+\}, (\w+),", functions()["own_attention_backward"])
             found += [(name, arguments) for name in names]
@@ -53,8 +55,8 @@ def regions_run(bodies, name, times, out):
     if calls(body):
         out[name] += times
         return
-    loops = [(m.start(), int(m.group(1) or m.group(2)), m.end()) for m in
-             re.finditer(r"for \(std::size_t \w+ = (?:0; \w+ < (\d+); \+\+\w+|(\d+); \w+-- > 0;)\) \{", body)]
+    loops = [(m.start(), int(m.group(1) or m.group(2)), m.end())
+             for m in re.finditer(r"for \(std::size_t \w+ = (?:0; \w+ < (\d+); \+\+\w+|(\d+); \w+-- > 0;)\) \{", body)]
     for match in re.finditer(r"(\w+)\(s[,)]", body):
         around = [count for begin, count, end in loops if begin < match.start() and open_after(body[end:match.start()])]
         regions_run(bodies, match.group(1), times * (around[0] if around else 1), out)
@@ -74,6 +76,7 @@ def page():
 
 
 class Launches(unittest.TestCase):
+
     def setUp(self):
         self.bodies, self.rows = functions(), page()
 
@@ -82,7 +85,8 @@ class Launches(unittest.TestCase):
             ran = collections.Counter()
             regions_run(self.bodies, function, 1, ran)
             emitted = [(region, name, times) for region, times in ran.items() for name, _ in calls(self.bodies[region])]
-            self.assertEqual([(region, runs, times) for per_step, region, runs, times, _ in self.rows if per_step == step], emitted)
+            self.assertEqual([(region, runs, times)
+                              for per_step, region, runs, times, _ in self.rows if per_step == step], emitted)
             self.assertGreater(len(emitted), 3)
 
     def test_no_launch_takes_a_tensor_twice(self):

@@ -14,6 +14,7 @@ SEEDS = (27, 51)
 
 
 class Memory(RunTest):
+
     def test_arena_is_the_plan(self):
         """What llmc plan says, what trainer --plan says, what the trainer allocates."""
         spec = harness.write_small(self.path("small"))
@@ -21,7 +22,8 @@ class Memory(RunTest):
                     ["model.tie_word_embeddings=true", "memory.loss_chunk=1"], ["metrics.per_parameter=true"])
         for number, overrides in enumerate(variants):
             with self.subTest(overrides=overrides):
-                planned.compare(planned.plan_of(spec, *overrides), self.compile(spec, "trainer", *overrides), self.path(f"run-{number}"), *self.saves(number))
+                planned.compare(planned.plan_of(spec, *overrides), self.compile(spec, "trainer", *overrides),
+                                self.path(f"run-{number}"), *self.saves(number))
 
     def saves(self, name):
         """Words for all that a save does."""
@@ -32,12 +34,15 @@ class Memory(RunTest):
         for seed in SEEDS:
             with self.subTest(seed=seed):
                 spec = planned.write_random(seed, self.path(f"seed-{seed}"))
-                planned.compare(planned.plan_of(spec), self.compile(spec, "trainer"), self.path(f"run-seed-{seed}"), *self.saves(seed))
+                planned.compare(planned.plan_of(spec), self.compile(spec, "trainer"), self.path(f"run-seed-{seed}"),
+                                *self.saves(seed))
 
     def test_peak_of_the_quick_start(self):
         """Peak resident memory of the quick-start trainer, with evaluation, samples and a save beside training, against the plan's total."""
-        data = [f"data.tokenizer={DATASET}/tokenizer.model", f"data.train.path={DATASET}/train-*.bin",
-                f"data.validation.path={DATASET}/val-*.bin"]
+        data = [
+            f"data.tokenizer={DATASET}/tokenizer.model", f"data.train.path={DATASET}/train-*.bin",
+            f"data.validation.path={DATASET}/val-*.bin"
+        ]
         for compute in ("fp32", "bf16"):
             spec = os.path.join(SOURCE, "specs", "quickstart.yaml")
             trainer = self.compile(spec, compute, f"precision.compute={compute}")
@@ -45,8 +50,11 @@ class Memory(RunTest):
             self.assertGreater(memory["snapshot_bytes"], 0)
             total = memory["arena_bytes"] + memory["snapshot_bytes"]
             log = self.path(compute + ".log")
-            code, peak = harness.run_measured([trainer, "--run", self.path(compute + "-run"), "--steps", "4", "evaluation.sequences=8",
-                                               "evaluation.every=2", "sampling.every=2", "sampling.tokens=3", "checkpoint.every=2", *data], log)
+            code, peak = harness.run_measured([
+                trainer, "--run",
+                self.path(compute + "-run"), "--steps", "4", "evaluation.sequences=8", "evaluation.every=2",
+                "sampling.every=2", "sampling.tokens=3", "checkpoint.every=2", *data
+            ], log)
             output = harness.read(log).decode()
             self.assertEqual(code, 0, output)
             self.assertEqual(harness.allocated_bytes(output), memory["arena_bytes"])

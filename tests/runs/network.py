@@ -29,7 +29,8 @@ class Hosts:
         try:
             for name in self.names:
                 ip("netns", "add", name)
-            ip("link", "add", self.links[0], "netns", self.names[0], "type", "veth", "peer", "name", self.links[1], "netns", self.names[1])
+            ip("link", "add", self.links[0], "netns", self.names[0], "type", "veth", "peer", "name", self.links[1],
+               "netns", self.names[1])
             for number, (name, link) in enumerate(zip(self.names, self.links)):
                 ip("-n", name, "address", "add", f"{self.address(number)}/24", "dev", link)
                 ip("-n", name, "link", "set", link, "up")
@@ -39,8 +40,9 @@ class Hosts:
             raise
         with open(self.agent, "w") as script:
             cases = "".join(f"  {self.address(number)}) number={number} ;;\n" for number in (0, 1))
-            script.write(f"#!/bin/sh\n# As ssh: HOST COMMAND...\ncase $1 in\n{cases}esac\nshift\n"
-                         f"exec ip netns exec llmc-{os.getpid()}-$number unshare --uts sh -c \"hostname node-$number; $*\"\n")
+            script.write(
+                f"#!/bin/sh\n# As ssh: HOST COMMAND...\ncase $1 in\n{cases}esac\nshift\n"
+                f"exec ip netns exec llmc-{os.getpid()}-$number unshare --uts sh -c \"hostname node-$number; $*\"\n")
         os.chmod(self.agent, 0o755)
 
     @staticmethod
@@ -51,7 +53,10 @@ class Hosts:
         """The words that start `command` on all ranks, from node-0."""
         hosts = ",".join(f"{self.address(number)}:{RANKS // 2}" for number in (0, 1))
         network = [word for kind in ("btl", "oob") for word in ("--mca", kind + "_tcp_if_include", f"{SUBNET}.0/24")]
-        words = ["mpirun", "--mca", "plm_rsh_agent", self.agent, *network, "--host", hosts, "--bind-to", "none", *map(str, command)]
+        words = [
+            "mpirun", "--mca", "plm_rsh_agent", self.agent, *network, "--host", hosts, "--bind-to", "none",
+            *map(str, command)
+        ]
         return [self.agent, self.address(0), shlex.join(words)]
 
     def cut(self):
@@ -62,7 +67,8 @@ class Hosts:
 
     def slow(self, rate):
         for name, link in zip(self.names, self.links):
-            run("tc", "-n", name, "qdisc", "add", "dev", link, "root", "tbf", "rate", rate, "burst", "32kb", "latency", "400ms")
+            run("tc", "-n", name, "qdisc", "add", "dev", link, "root", "tbf", "rate", rate, "burst", "32kb", "latency",
+                "400ms")
 
     def fast(self):
         for name, link in zip(self.names, self.links):
@@ -70,7 +76,10 @@ class Hosts:
 
     def processes(self):
         """What runs on the hosts: their ids."""
-        listed = [subprocess.run(["ip", "netns", "pids", name], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout.split() for name in self.names]
+        listed = [
+            subprocess.run(["ip", "netns", "pids", name], stdout=subprocess.PIPE,
+                           stderr=subprocess.DEVNULL).stdout.split() for name in self.names
+        ]
         return [int(process) for of_host in listed for process in of_host]
 
     def end_all(self):
@@ -98,6 +107,7 @@ def ip(*words):
 
 
 class Network(harness.RunTest):
+
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
@@ -112,7 +122,8 @@ class Network(harness.RunTest):
 
     def here(self, name, *words):
         """Trains on this machine, without hosts."""
-        return self.succeed(*ranks.mpirun(RANKS, self.trainer, "--run", self.path(name), *words), env=ranks.environment())
+        return self.succeed(*ranks.mpirun(RANKS, self.trainer, "--run", self.path(name), *words),
+                            env=ranks.environment())
 
     def there(self, name, *words):
         return self.succeed(*self.hosts.mpirun(self.trainer, "--run", self.path(name), *words), env=ranks.environment())
@@ -131,7 +142,8 @@ class Network(harness.RunTest):
         try:
             self.there("slow", "--steps", 3, "--peer-timeout", TIMEOUT)
             for name, link in zip(self.hosts.names, self.hosts.links):
-                self.assertNotIn("overlimits 0 ", run("tc", "-n", name, "-s", "qdisc", "show", "dev", link), "the link held nothing back")
+                self.assertNotIn("overlimits 0 ", run("tc", "-n", name, "-s", "qdisc", "show", "dev", link),
+                                 "the link held nothing back")
         finally:
             self.hosts.fast()
         self.here("quick", "--steps", 3)
@@ -141,9 +153,15 @@ class Network(harness.RunTest):
         """Cuts the link in a job as soon as `when` holds. Returns what each rank has said when all have ended."""
         # What a rank says on the far host cannot come through mpirun any more.
         said = self.path("cut-said-$OMPI_COMM_WORLD_RANK")
-        words = shlex.join([self.trainer, "--run", self.path("cut"), "--peer-timeout", str(TIMEOUT), "--start-timeout", str(TIMEOUT), *ENDLESS])
+        words = shlex.join([
+            self.trainer, "--run",
+            self.path("cut"), "--peer-timeout",
+            str(TIMEOUT), "--start-timeout",
+            str(TIMEOUT), *ENDLESS
+        ])
         command = self.hosts.mpirun("sh", "-c", f"{words} 2> {said}; echo $? > {said}.code")
-        process = subprocess.Popen(command, env=ranks.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        process = subprocess.Popen(command, env=ranks.environment(), stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
         until = time.monotonic() + 120
@@ -166,13 +184,19 @@ class Network(harness.RunTest):
         """In the start, in steps, in a save."""
         for rank, text in enumerate(self.cut(lambda: len(self.trainers()) == RANKS)):
             with self.subTest(phase="start", rank=rank):
-                self.assertRegex(text, rf"did not bring the {RANKS} ranks together within {TIMEOUT} s|rank \d .host node-\d. is lost: nothing was heard from it for {TIMEOUT} s")
+                self.assertRegex(
+                    text,
+                    rf"did not bring the {RANKS} ranks together within {TIMEOUT} s|rank \d .host node-\d. is lost: nothing was heard from it for {TIMEOUT} s"
+                )
                 self.assertIn(f"This is rank {rank} (host node-{2 * rank // RANKS})", text)
         for phase, when in (("steps", lambda: self.saved("cut") > 0), ("save", lambda: self.saves("cut"))):
             for rank, text in enumerate(self.cut(when)):
                 with self.subTest(phase=phase, rank=rank):
                     # Rank 0 misses those of the other host, and they miss rank 0.
-                    self.assertRegex(text, f"rank {'[23]' if rank < RANKS // 2 else '0'} .host node-{1 if rank < RANKS // 2 else 0}. is lost: nothing was heard from it for {TIMEOUT} s")
+                    self.assertRegex(
+                        text,
+                        f"rank {'[23]' if rank < RANKS // 2 else '0'} .host node-{1 if rank < RANKS // 2 else 0}. is lost: nothing was heard from it for {TIMEOUT} s"
+                    )
                     self.assertIn(f"This is rank {rank} (host node-{2 * rank // RANKS})", text)
         end = self.saved("cut") + 4
         self.there("cut", "--steps", end)
@@ -182,7 +206,9 @@ class Network(harness.RunTest):
     def saved(self, name):
         """The newest step."""
         folder = self.path(name, "checkpoints")
-        return max((int(entry[5:]) for entry in (os.listdir(folder) if os.path.isdir(folder) else []) if entry.startswith("step-")), default=0)
+        return max((int(entry[5:])
+                    for entry in (os.listdir(folder) if os.path.isdir(folder) else []) if entry.startswith("step-")),
+                   default=0)
 
     def saves(self, name):
         """Whether a checkpoint is being written."""

@@ -15,11 +15,15 @@ BUILD = os.path.dirname(os.path.realpath(LLMC))
 
 
 class OwnRun(RunTest):
+
     def test_hints_of_the_quick_start(self):
         """Each command, literally, where the quick start has run; the last one stops after a step."""
         with open(os.path.join(SOURCE, "quickstart.sh")) as file:
             hints = re.search(r"cat <<'END'\n(.*?)^END$", file.read(), re.MULTILINE | re.DOTALL).group(1)
-        commands = [re.split(r"\s{2,}", line.strip())[0].split() for line in hints.splitlines() if line.startswith("  build/llmc ")]
+        commands = [
+            re.split(r"\s{2,}", line.strip())[0].split() for line in hints.splitlines()
+            if line.startswith("  build/llmc ")
+        ]
         self.assertGreaterEqual(len(commands), 5, hints)
         tree = pages.Tree(self.path("tree"))
         for command in commands:
@@ -59,7 +63,8 @@ class OwnRun(RunTest):
         self.succeed(LLMC, "emit", spec, "-o", out)
         with open(os.path.join(out, ".llmc-lock")) as held:
             fcntl.flock(held, fcntl.LOCK_EX)  # as the first llmc does
-            second = subprocess.Popen([LLMC, "emit", spec, "-o", out], stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
+            second = subprocess.Popen([LLMC, "emit", spec, "-o", out], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                      universal_newlines=True)
             self.assertIn("waiting for another llmc", second.stderr.readline())
             self.assertIsNone(second.poll())
         out_text, error = second.communicate(timeout=harness.HANGS)
@@ -89,14 +94,18 @@ class OwnRun(RunTest):
         done = harness.call(LLMC, "run", second, "optimizer.lr=1e-3", cwd=folder)
         self.assertEqual((done.code, os.stat(trainer).st_mtime_ns), (6, before), done.err)
         self.assertIn(f"was last started by a trainer of '{first}', and this one is of '{second}'", done.err)
-        self.assertIn(f"note: the trainer of '{second}' takes the place of that of '{first}'", self.succeed(LLMC, "compile", second, cwd=folder).err)
+        self.assertIn(f"note: the trainer of '{second}' takes the place of that of '{first}'",
+                      self.succeed(LLMC, "compile", second, cwd=folder).err)
         self.assertEqual(harness.call(trainer, "--steps", "2").code, 6)
-        done = self.succeed(LLMC, "run", second, "--", "--steps", "2", "--run", os.path.join(folder, "runs", "small"), cwd=folder)
-        self.assertIn(f"note    the run was last started by a trainer of '{first}'; this one is of '{second}'\n", done.out)
+        done = self.succeed(LLMC, "run", second, "--", "--steps", "2", "--run", os.path.join(folder, "runs", "small"),
+                            cwd=folder)
+        self.assertIn(f"note    the run was last started by a trainer of '{first}'; this one is of '{second}'\n",
+                      done.out)
 
     def test_notes_come_once(self):
         folder = self.path("notes")
-        spec = harness.write_small(folder, harness.SMALL.replace("{kind: cpu, arch: native}", "{kind: cuda, arch: 90a}"))
+        spec = harness.write_small(folder, harness.SMALL.replace("{kind: cpu, arch: native}",
+                                                                 "{kind: cuda, arch: 90a}"))
         done = self.succeed(LLMC, "run", spec, "target.kind=cpu", "optimizer.lr=1e-4", "--", "--steps", "1", cwd=folder)
         notes = re.findall(r"(?m)^note.*", done.out + done.err)
         self.assertEqual((len(notes), len(set(notes))), (2, 2), done.out + done.err)
@@ -119,14 +128,16 @@ class OwnRun(RunTest):
         """An nvcc that says its version and compiles nothing is not ok; GPUs are listed as nvidia-smi has them."""
         tools = self.path("tools")
         os.makedirs(tools)
-        for name, text in (("nvcc", 'case "$1" in --version) echo "release 13.0, V13.0.1";; *) echo "no ptxas" >&2; exit 1;; esac'),
+        for name, text in ((
+                "nvcc", 'case "$1" in --version) echo "release 13.0, V13.0.1";; *) echo "no ptxas" >&2; exit 1;; esac'),
                            ("nvidia-smi", 'echo "NVIDIA H100 80GB HBM3, 81559 MiB, 580.65.06, 9.0"')):
             with open(os.path.join(tools, name), "w") as file:
                 file.write("#!/bin/sh\n" + text + "\n")
             os.chmod(os.path.join(tools, name), 0o755)
         environment = dict(harness.environment(), PATH=tools + ":" + os.environ["PATH"])
         out = self.succeed(LLMC, "doctor", env=environment).out
-        self.assertRegex(out, r"-- CUDA compiler +release 13.0, V13.0.1; it does not compile a test \(exit 1\): no ptxas")
+        self.assertRegex(out,
+                         r"-- CUDA compiler +release 13.0, V13.0.1; it does not compile a test \(exit 1\): no ptxas")
         self.assertRegex(out, r"ok GPU +NVIDIA H100 80GB HBM3, 81559 MiB, 580.65.06, 9.0")
         for what in ("memory", "disk here", r"C\+\+ compiler"):
             self.assertRegex(out, f"ok {what} ")

@@ -59,7 +59,8 @@ class Tree:
         os.makedirs(os.path.join(folder, "build"))
         os.symlink(LLMC, os.path.join(folder, "build", "llmc"))
         # Runs are written beside a spec; those that lie there are not taken along.
-        shutil.copytree(os.path.join(SOURCE, "specs"), os.path.join(folder, "specs"), ignore=shutil.ignore_patterns("runs"))
+        shutil.copytree(os.path.join(SOURCE, "specs"), os.path.join(folder, "specs"),
+                        ignore=shutil.ignore_patterns("runs"))
         for name in ("cmake", "compiler", "runtime", "docs", "setup.sh", "quickstart.sh"):
             os.symlink(os.path.join(SOURCE, name), os.path.join(folder, name))
         os.makedirs(os.path.join(folder, "data"))
@@ -70,8 +71,9 @@ class Tree:
         """A line as typed at the prompt, with llmc on the PATH; its exit code, and both outputs as a terminal mixes them."""
         env = harness.environment(**changes)
         env["PATH"] = os.path.join(self.folder, "build") + ":" + env["PATH"]
-        done = subprocess.run(["bash", "-c", command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True,
-                              errors="replace", cwd=self.folder, env=env, timeout=harness.HANGS)
+        done = subprocess.run(["bash", "-c", command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              universal_newlines=True, errors="replace", cwd=self.folder, env=env,
+                              timeout=harness.HANGS)
         return done.returncode, done.stdout
 
 

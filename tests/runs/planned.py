@@ -53,7 +53,8 @@ def write_random(seed, folder):
             file.write(specs.yaml_text(drawn))
 
     write()
-    harness.write_shard(os.path.join(folder, "train-00000.bin"), 2 * drawn["tokens"] + 1, seed, drawn["model"]["vocab_size"])
+    harness.write_shard(os.path.join(folder, "train-00000.bin"), 2 * drawn["tokens"] + 1, seed,
+                        drawn["model"]["vocab_size"])
     memory = plan_of(path, "memory.recompute=none")["memory"]
     most = memory["arena_bytes"] + memory["process_bytes"]
     least = min(smallest_budget(path), most)
@@ -64,6 +65,7 @@ def write_random(seed, folder):
 
 def compare(plan, trainer, run, *options):
     """One step of a trainer against the plan of its spec; peak resident bytes of the process. AssertionError where they differ."""
+
     def expect(good, what):
         if not good:
             raise AssertionError(what)
@@ -72,11 +74,13 @@ def compare(plan, trainer, run, *options):
     arena = memory["arena_bytes"]
     end = 0
     for section in memory["sections"]:
-        expect(section["offset"] == end, f"section {section['name']} begins at {section['offset']}, the one before it ends at {end}")
+        expect(section["offset"] == end,
+               f"section {section['name']} begins at {section['offset']}, the one before it ends at {end}")
         end += section["bytes"]
     expect(end == arena, f"sections end at {end}, the arena at {arena}")
     transients, bound = memory["transient_bytes"], memory["transient_lower_bound"]
-    expect(transients <= 1.03 * bound, f"transients take {transients} bytes, of which at most {bound} are alive at a time")
+    expect(transients <= 1.03 * bound,
+           f"transients take {transients} bytes, of which at most {bound} are alive at a time")
     shown = harness.call(trainer, "--plan", "--json")
     expect(shown.code == 0 and json.loads(shown.out) == plan, f"trainer --plan --json shows another plan\n{shown.err}")
     shown = harness.call(trainer, "--plan")

@@ -13,6 +13,7 @@ from harness import RunTest
 
 
 class Progress(RunTest):
+
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
@@ -22,8 +23,8 @@ class Progress(RunTest):
         """What the trainer writes on a terminal of so many columns, without the codes of colours."""
         master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-        process = subprocess.Popen([self.trainer, "--run", self.path(f"run-{columns}"), *words], stdout=slave, stderr=slave,
-                                   env={**os.environ, "TERM": "xterm", **environment})
+        process = subprocess.Popen([self.trainer, "--run", self.path(f"run-{columns}"), *words], stdout=slave,
+                                   stderr=slave, env={**os.environ, "TERM": "xterm", **environment})
         os.close(slave)
         output = harness.read_terminal(master)
         self.assertEqual(process.wait(timeout=harness.HANGS), 0, output)
@@ -37,7 +38,10 @@ class Progress(RunTest):
             self.assertGreater(len(lines), 1, text)
             for line in lines:
                 self.assertLess(len(line), columns, line)
-            fields[columns] = {word for word in ("max", "val", "lr", "norm", "tok/s", "ETA") if any(f" {word}" in line for line in lines)}
+            fields[columns] = {
+                word
+                for word in ("max", "val", "lr", "norm", "tok/s", "ETA") if any(f" {word}" in line for line in lines)
+            }
         self.assertEqual(fields[200] - {"max"}, {"val", "lr", "norm", "tok/s", "ETA"})
         self.assertTrue(fields[30] < fields[60] < fields[200], fields)
         self.assertIn("ETA", fields[60])
@@ -48,8 +52,10 @@ class Progress(RunTest):
         self.assertNotIn("\r", text)
 
     def test_first_screen(self):
+
         def screen(name, *words, **environment):
-            done = self.succeed(self.trainer, "--run", self.path(name), "--steps", "1", *words, env={**os.environ, **environment})
+            done = self.succeed(self.trainer, "--run", self.path(name), "--steps", "1", *words,
+                                env={**os.environ, **environment})
             return done.out, done.err
 
         blocks, errors = screen("utf8", LC_ALL="C.UTF-8")
@@ -71,9 +77,14 @@ class Progress(RunTest):
         """Data of one token, and a head that is the embedding: the model copies it before it has learnt anything."""
         with open(self.path("same.bin"), "wb") as file:
             file.write(struct.pack("<256i", 20240520, 1, 400, *([0] * 253)) + struct.pack("<400H", *([7] * 400)))
-        tied = self.compile(os.path.join(self.folder, "small.yaml"), "tied", "model.tie_word_embeddings=true", "init.embedding_std=1")
-        done = self.succeed(tied, "--run", self.path("same"), "--steps", "1", f"data.train.path={self.path('same.bin')}")
-        self.assertRegex(done.err, r"^warning: the first loss is 0\.\d+, and .*ln\(vocab_size\) = 4\.5747, at least .*; likely causes: data with long runs")
+        tied = self.compile(os.path.join(self.folder, "small.yaml"), "tied", "model.tie_word_embeddings=true",
+                            "init.embedding_std=1")
+        done = self.succeed(tied, "--run", self.path("same"), "--steps", "1",
+                            f"data.train.path={self.path('same.bin')}")
+        self.assertRegex(
+            done.err,
+            r"^warning: the first loss is 0\.\d+, and .*ln\(vocab_size\) = 4\.5747, at least .*; likely causes: data with long runs"
+        )
         again = self.succeed(tied, "--run", self.path("same"), "--steps", "2")
         self.assertNotIn("first loss", again.err)
         self.assertEqual(self.succeed(tied, "--run", self.path("fine"), "--steps", "1").err, "")

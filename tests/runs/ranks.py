@@ -17,7 +17,8 @@ from harness import RunTest
 STEPS = 12
 SHARDS = ("optimizer", "none", "gradients", "parameters")
 # Five micro-batches of one sequence: two, three and four ranks run unequal numbers of them, and audit the first step's loss.
-UNEVEN = ("batch.micro_batch=1", "batch.tokens=120", "memory.loss_chunk=12", "memory.recompute={every: 2}", "audit.compute=logits")
+UNEVEN = ("batch.micro_batch=1", "batch.tokens=120", "memory.loss_chunk=12", "memory.recompute={every: 2}",
+          "audit.compute=logits")
 # What a rank computes of a micro-batch has the same bits everywhere; gradients of micro-batches and sums of squares are added
 # in another order: a few roundings of 2^-24.
 SUMS = 1e-6
@@ -56,8 +57,8 @@ class RanksTest(RunTest):
     def trainer(self, compute="fp32", shard="optimizer", sent="fp32"):
         key = (compute, shard, sent)
         if key not in self.trainers:
-            self.trainers[key] = self.compile(self.spec, "-".join(key), f"precision.compute={compute}", f"parallel.shard={shard}",
-                                              f"parallel.gradient_dtype={sent}", *UNEVEN)
+            self.trainers[key] = self.compile(self.spec, "-".join(key), f"precision.compute={compute}",
+                                              f"parallel.shard={shard}", f"parallel.gradient_dtype={sent}", *UNEVEN)
         return self.trainers[key]
 
     def gradients(self, trace, step=0):
@@ -77,8 +78,12 @@ class RanksTest(RunTest):
 
     def start(self, name, *words, launcher=None):
         """A run that goes on for long, once it has saved. `launcher`: the words before the trainer's own, without mpirun."""
-        command = [self.trainer("fp32"), "--run", self.path(name), "--peer-timeout", 3, *harness.ENDLESS, "checkpoint.every=20", *words]
-        command = mpirun(3, *command) if launcher is None else [str(word) for word in (command[0], *launcher, *command[1:])]
+        command = [
+            self.trainer("fp32"), "--run",
+            self.path(name), "--peer-timeout", 3, *harness.ENDLESS, "checkpoint.every=20", *words
+        ]
+        command = mpirun(
+            3, *command) if launcher is None else [str(word) for word in (command[0], *launcher, *command[1:])]
         with open(self.path(name + ".log"), "w") as log:
             process = subprocess.Popen(command, stdout=log, stderr=log, env=environment())
         deadline = time.monotonic() + 120
@@ -99,7 +104,8 @@ class RanksTest(RunTest):
                 words, variables = (harness.read(f"/proc/{pid}/{file}").split(b"\0") for file in ("cmdline", "environ"))
             except OSError:
                 continue
-            if words[0].endswith(b"trainer") and self.path(name).encode() in words and f"OMPI_COMM_WORLD_RANK={rank}".encode() in variables:
+            if words[0].endswith(b"trainer") and self.path(
+                    name).encode() in words and f"OMPI_COMM_WORLD_RANK={rank}".encode() in variables:
                 return int(pid)
         self.fail(f"rank {rank} of {name} does not run")
 
@@ -112,6 +118,7 @@ class RanksTest(RunTest):
 
 
 class Ranks(RanksTest):
+
     def assert_near(self, ours, theirs, bound, where):
         """The tensors of two checkpoints."""
         self.assertEqual(sorted(os.listdir(ours)), sorted(os.listdir(theirs)), where)
@@ -137,18 +144,24 @@ class Ranks(RanksTest):
                         continue
                     for step in (0, 1):
                         ours, theirs = (os.path.join(t, f"step-{step}") for t in (trace, alone_trace))
-                        self.assertEqual(harness.read(os.path.join(ours, "tokens.safetensors")), harness.read(os.path.join(theirs, "tokens.safetensors")), where)
+                        self.assertEqual(harness.read(os.path.join(ours, "tokens.safetensors")),
+                                         harness.read(os.path.join(theirs, "tokens.safetensors")), where)
                         if step == 0:
-                            self.assertEqual(harness.read(os.path.join(ours, "weights.safetensors")), harness.read(os.path.join(theirs, "weights.safetensors")), where)
-                            difference, tensor = harness.relative_difference(*(harness.tensors(os.path.join(t, "gradients.safetensors")) for t in (ours, theirs)))
+                            self.assertEqual(harness.read(os.path.join(ours, "weights.safetensors")),
+                                             harness.read(os.path.join(theirs, "weights.safetensors")), where)
+                            difference, tensor = harness.relative_difference(
+                                *(harness.tensors(os.path.join(t, "gradients.safetensors")) for t in (ours, theirs)))
                             self.assertLess(difference, SUMS, f"{where}: {tensor}")
                     self.assert_near(self.checkpoint(name), self.checkpoint(alone), MOMENTS[compute], where)
-                    for line, expected in zip(*(harness.json_lines(self.path(n, "metrics.jsonl")) for n in (name, alone))):
+                    for line, expected in zip(*(harness.json_lines(self.path(n, "metrics.jsonl"))
+                                                for n in (name, alone))):
                         for key in ("loss", "val_loss", "audit_loss", "grad_norm", "lse_mean", "lse_max", "entropy"):
                             self.assertEqual(key in line, key in expected)
                             if key in line:
-                                self.assertLess(abs(line[key] / expected[key] - 1), TRAINED[compute], f"{where}, {key} of step {line['step']}")
-                        self.assertLess(abs(line["top1"] - expected["top1"]), 0.05, f"{where}, top1 of step {line['step']}")
+                                self.assertLess(abs(line[key] / expected[key] - 1), TRAINED[compute],
+                                                f"{where}, {key} of step {line['step']}")
+                        self.assertLess(abs(line["top1"] - expected["top1"]), 0.05,
+                                        f"{where}, top1 of step {line['step']}")
                         self.assertEqual(line["tokens"], expected["tokens"], where)
                         for parameter, norms in line["per_parameter"].items():
                             if parameter.endswith("k_proj.bias"):  # see assert_near()
@@ -158,12 +171,15 @@ class Ranks(RanksTest):
                                 if norm is None:  # ratio to a weight that is still 0
                                     self.assertEqual((what, expected_norm), ("ratio", None), f"{where}, {parameter}")
                                     continue
-                                self.assertLess(abs(norm - expected_norm), 10 * TRAINED[compute] * expected_norm, f"{where}, {what} of {parameter}")
-                    self.assertEqual(len(harness.json_lines(self.path(name, "samples.jsonl"))), len(harness.json_lines(self.path(alone, "samples.jsonl"))))
+                                self.assertLess(abs(norm - expected_norm), 10 * TRAINED[compute] * expected_norm,
+                                                f"{where}, {what} of {parameter}")
+                    self.assertEqual(len(harness.json_lines(self.path(name, "samples.jsonl"))),
+                                     len(harness.json_lines(self.path(alone, "samples.jsonl"))))
 
     def test_a_hundred_steps_stay_together(self):
         """In fp32, where nothing but the order of sums differs: 2.3e-6 of a loss was the worst seen, after roundings of 2^-24 in each step."""
-        words = ("schedule.steps=100", "evaluation.every=0", "sampling.every=0", "checkpoint.every=0", "--no-final-checkpoint")
+        words = ("schedule.steps=100", "evaluation.every=0", "sampling.every=0", "checkpoint.every=0",
+                 "--no-final-checkpoint")
         losses = {}
         for ranks, shard in ((1, "none"), (2, "none"), (2, "optimizer"), (3, "gradients"), (4, "parameters")):
             name = f"hundred-{ranks}-{shard}"
@@ -179,15 +195,20 @@ class Ranks(RanksTest):
         sets = {f"of{count}": count for count in (1, 2, 4, 6)}
         for name, count in sets.items():
             harness.write_shard(os.path.join(self.folder, name + ".bin"), count * 24 + 1, 40 + count)
-        words = [f"data.validation={{path: {self.folder}/val-*.bin, {', '.join(f'{name}: {self.folder}/{name}.bin' for name in sets)}}}", "evaluation.every=2",
-                 "evaluation.sequences=6", "sampling.every=2", "checkpoint.every=2", "schedule.steps=10"]
+        words = [
+            f"data.validation={{path: {self.folder}/val-*.bin, {', '.join(f'{name}: {self.folder}/{name}.bin' for name in sets)}}}",
+            "evaluation.every=2", "evaluation.sequences=6", "sampling.every=2", "checkpoint.every=2",
+            "schedule.steps=10"
+        ]
         losses = {}
         for shard in (*SHARDS, "alone"):
             for turn, ranks in enumerate((5, 3, 1, 4, 2)):
-                self.train(1 if shard == "alone" else ranks, self.trainer(shard="none" if shard == "alone" else shard), f"undivided-{shard}",
-                           "--steps", 2 * turn + 2, *words)
+                self.train(1 if shard == "alone" else ranks, self.trainer(shard="none" if shard == "alone" else shard),
+                           f"undivided-{shard}", "--steps", 2 * turn + 2, *words)
             lines = harness.json_lines(self.path(f"undivided-{shard}", "metrics.jsonl"))
-            losses[shard] = [value for line in lines for key, value in line.items() if key == "loss" or key.startswith("val_loss")]
+            losses[shard] = [
+                value for line in lines for key, value in line.items() if key == "loss" or key.startswith("val_loss")
+            ]
             self.assertEqual(len(losses[shard]), 10 + 5 * (1 + len(sets)), shard)
             self.assertEqual(len(harness.json_lines(self.path(f"undivided-{shard}", "samples.jsonl"))), 5 * 2, shard)
         for shard in SHARDS:
@@ -217,7 +238,8 @@ class Ranks(RanksTest):
         self.assert_same_files(self.checkpoint("equal-a"), self.checkpoint("equal-b"), "three ranks twice")
         self.train(3, trainer, "equal-c", "--steps", 5)
         self.train(3, trainer, "equal-c")
-        self.assert_same_files(self.checkpoint("equal-c"), self.checkpoint("equal-a"), "three ranks, stopped after step 5")
+        self.assert_same_files(self.checkpoint("equal-c"), self.checkpoint("equal-a"),
+                               "three ranks, stopped after step 5")
 
     def test_a_checkpoint_goes_to_any_number(self):
         """Weights and moments are those that were saved, to the bit; what follows is as with one rank."""
@@ -227,19 +249,23 @@ class Ranks(RanksTest):
         for ranks, shard in ((1, "none"), (2, "optimizer"), (3, "gradients"), (3, "none")):
             name = f"to-{ranks}-{shard}"
             trace = self.path(name + "-trace")
-            self.train(ranks, self.trainer("fp32", shard), name, "--resume", self.checkpoint("from", 6), "--trace", trace)
+            self.train(ranks, self.trainer("fp32", shard), name, "--resume", self.checkpoint("from", 6), "--trace",
+                       trace)
             self.assertEqual(harness.tensors(os.path.join(trace, "step-6", "weights.safetensors")), saved, name)
             self.assert_near(self.checkpoint(name), self.checkpoint("from-one"), TRAINED["fp32"], name)
 
     def test_memory_is_what_the_plan_says(self):
         for shard in SHARDS:
             # Eight micro-batches, one for each rank.
-            words = ("precision.compute=bf16", f"parallel.shard={shard}", "batch.micro_batch=1", "batch.tokens=192", "memory.loss_chunk=12")
+            words = ("precision.compute=bf16", f"parallel.shard={shard}", "batch.micro_batch=1", "batch.tokens=192",
+                     "memory.loss_chunk=12")
             trainer = self.compile(self.spec, f"memory-{shard}", *words)
             for ranks in range(1, 9):
                 plan = json.loads(self.succeed(harness.LLMC, "plan", self.spec, "--json", "--world", ranks, *words).out)
-                done = self.train(ranks, trainer, f"memory-{shard}-{ranks}", "--steps", 1, "evaluation.every=0", "sampling.every=0", "--no-final-checkpoint")
-                self.assertEqual(harness.allocated_bytes(done.out), plan["memory"]["arena_bytes"], f"{shard}, {ranks} ranks")
+                done = self.train(ranks, trainer, f"memory-{shard}-{ranks}", "--steps", 1, "evaluation.every=0",
+                                  "sampling.every=0", "--no-final-checkpoint")
+                self.assertEqual(harness.allocated_bytes(done.out), plan["memory"]["arena_bytes"],
+                                 f"{shard}, {ranks} ranks")
 
     def test_only_rank_0_shows_and_all_write_their_log(self):
         done = self.train(2, self.trainer(), "log", "--steps", 3)
@@ -279,19 +305,32 @@ class Ranks(RanksTest):
         words += [":", "-n", "1", trainer, "--run", self.path("unlike"), "optimizer.lr=2e-3"]
         done = harness.call(*words, env=environment())
         self.assertEqual(done.code, 2, done.err)
-        self.assertRegex(done.err, r"error: the ranks of a run must be equal, and these are not: optimizer.lr is 0.001 on rank 0 \(host .*\) and 0.002 on rank 1 \(host .*\)\n")
+        self.assertRegex(
+            done.err,
+            r"error: the ranks of a run must be equal, and these are not: optimizer.lr is 0.001 on rank 0 \(host .*\) and 0.002 on rank 1 \(host .*\)\n"
+        )
         # Options and data that decide in which collectives a rank takes part.
         words = mpirun(1, trainer, "--run", self.path("unlike"))
-        words += [":", "-n", "1", trainer, "--run", self.path("unlike"), "--steps", "3", "--trace", self.path("unlike-trace"),
-                  "--no-final-checkpoint", f"data.validation.path={self.folder}/train-0.bin"]
+        words += [
+            ":", "-n", "1", trainer, "--run",
+            self.path("unlike"), "--steps", "3", "--trace",
+            self.path("unlike-trace"), "--no-final-checkpoint", f"data.validation.path={self.folder}/train-0.bin"
+        ]
         done = harness.call(*words, env=environment())
         self.assertEqual(done.code, 2, done.err)
-        self.assertRegex(done.err, r"these are not: last step is 12 on rank 0 \(host .*\) and 3 on rank 1 \(host .*\); --trace is not given on rank 0 .*"
-                                   r"; --no-final-checkpoint is not given on rank 0 .*; validation data is .*; data.validation.path is ")
-        words = mpirun(1, trainer, "--run", self.path("mixed")) + [":", "-n", "1", self.trainer(shard="none"), "--run", self.path("mixed")]
+        self.assertRegex(
+            done.err,
+            r"these are not: last step is 12 on rank 0 \(host .*\) and 3 on rank 1 \(host .*\); --trace is not given on rank 0 .*"
+            r"; --no-final-checkpoint is not given on rank 0 .*; validation data is .*; data.validation.path is ")
+        words = mpirun(1, trainer, "--run", self.path("mixed")) + [
+            ":", "-n", "1", self.trainer(shard="none"), "--run",
+            self.path("mixed")
+        ]
         done = harness.call(*words, env=environment())
         self.assertEqual(done.code, 2, done.err)
-        self.assertRegex(done.err, "error: rank 1 on .* is a trainer of the fingerprint .*: start all ranks of a run with the same trainer")
+        self.assertRegex(
+            done.err,
+            "error: rank 1 on .* is a trainer of the fingerprint .*: start all ranks of a run with the same trainer")
         self.assertFalse(os.path.exists(self.path("mixed")))
         done = self.launch(2, trainer, "--run", self.path("typo"), "optimizer.lr=fast")
         self.assertEqual(done.code, 2, done.err)
@@ -302,11 +341,14 @@ class Ranks(RanksTest):
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
-        within = environment() | {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port - 1)}
+        within = environment() | {
+            "RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port - 1)
+        }
         words = [str(self.trainer()), "--run", self.path("lonely"), "--start-timeout", "2"]
         process = subprocess.Popen(words, env=within, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         answers = []
-        for fields in ((b"", b"elsewhere"), (b"", b"", b"elsewhere"), (os.fsencode(self.path("lonely")), b"0123", b"\x1b]0;elsewhere")):
+        for fields in ((b"", b"elsewhere"), (b"", b"", b"elsewhere"), (os.fsencode(self.path("lonely")), b"0123",
+                                                                       b"\x1b]0;elsewhere")):
             body = struct.pack("<QQ", 1, 2) + b"".join(struct.pack("<Q", len(field)) + field for field in fields)
             answers.append(self.answer_to(process, port, struct.pack("<IHHQ", 0x636d6c6c, 2, 1, len(body)) + body))
         out, err = process.communicate(timeout=harness.HANGS)
@@ -315,7 +357,10 @@ class Ranks(RanksTest):
         self.assertIn(b"rank 1 on elsewhere is of the run ''", answers[1])
         self.assertNotIn(os.fsencode(self.path("lonely")), answers[1])
         self.assertIn(b"is a trainer of the fingerprint 0123", answers[2])
-        self.assertRegex(err, r"rank 1 of 2 did not come to rank 0 .*; refused there: this trainer's fingerprint is \w+; rank 1 on \\x1b\]0;elsewhere is a trainer")
+        self.assertRegex(
+            err,
+            r"rank 1 of 2 did not come to rank 0 .*; refused there: this trainer's fingerprint is \w+; rank 1 on \\x1b\]0;elsewhere is a trainer"
+        )
         self.assertNotIn("\x1b", out + err)
 
     def answer_to(self, process, port, hello):

@@ -44,12 +44,14 @@ class Page(html.parser.HTMLParser):
 
 
 class Report(RunTest):
+
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
         cls.trainer = cls.compile(harness.write_small(cls.folder), "trainer")
         cls.runs = os.path.join(cls.folder, "runs")
-        words = ("schedule.steps=120", "checkpoint.every=20", "data.validation.web=" + os.path.join(cls.folder, "train-*.bin"))
+        words = ("schedule.steps=120", "checkpoint.every=20",
+                 "data.validation.web=" + os.path.join(cls.folder, "train-*.bin"))
         for name, lr, stop in (("first", "1e-2", 50), (FOLDER, "3e-3", 70)):
             run = os.path.join(cls.runs, name)
             for more in ((f"optimizer.lr={lr}", *words, "--steps", stop), ()):
@@ -77,18 +79,34 @@ class Report(RunTest):
         for name in ("first", FOLDER):
             run, lines = self.run_of(self.page, name), self.metrics(name)
             self.assertEqual(run["lines_of_run"], 120)
-            every_step = {key for key in lines[0] if all(isinstance(line.get(key, "none"), (int, float)) for line in lines)} - {"memory", "resident", "total_seconds"}
-            self.assertGreaterEqual(every_step, {"loss", "lr", "grad_norm", "top1", "lse_mean", "lse_max", "entropy", "ignored", "data_wait", "epochs", "product_share"})
+            every_step = {
+                key
+                for key in lines[0] if all(isinstance(line.get(key, "none"), (int, float)) for line in lines)
+            } - {"memory", "resident", "total_seconds"}
+            self.assertGreaterEqual(
+                every_step, {
+                    "loss", "lr", "grad_norm", "top1", "lse_mean", "lse_max", "entropy", "ignored", "data_wait",
+                    "epochs", "product_share"
+                })
             self.assertEqual(set(run["lines"]), every_step | {"time"})
             for key in every_step:
                 self.assertEqual(run["lines"][key], [line[key] for line in lines], key)
             some = {key for line in lines for key in line} - every_step - {"per_parameter", "total_seconds"}
-            self.assertGreaterEqual(some, {"val_loss", "val_top1", "val_loss/web", "val_top1/web", "evaluation_seconds", "saving_seconds", "memory", "resident"})
+            self.assertGreaterEqual(
+                some, {
+                    "val_loss", "val_top1", "val_loss/web", "val_top1/web", "evaluation_seconds", "saving_seconds",
+                    "memory", "resident"
+                })
             self.assertEqual(set(run["sometimes"]), some | {"ratio_median", "ratio_largest"})
             for key in some:
                 with_it = [line for line in lines if key in line]
-                self.assertEqual(run["sometimes"][key], {"step": [line["step"] for line in with_it], "value": [line[key] for line in with_it]}, key)
-            ratios = [sorted(norms["ratio"] for norms in line["per_parameter"].values() if norms["ratio"] is not None) for line in lines]
+                self.assertEqual(run["sometimes"][key],
+                                 {"step": [line["step"] for line in with_it], "value": [line[key] for line in with_it]},
+                                 key)
+            ratios = [
+                sorted(norms["ratio"] for norms in line["per_parameter"].values() if norms["ratio"] is not None)
+                for line in lines
+            ]
             self.assertEqual(run["sometimes"]["ratio_median"]["value"], [ratio[len(ratio) // 2] for ratio in ratios])
             self.assertEqual(run["sometimes"]["ratio_largest"]["value"], [ratio[-1] for ratio in ratios])
             self.assertEqual(run["samples"], harness.json_lines(os.path.join(self.runs, name, "samples.jsonl")))
@@ -96,7 +114,8 @@ class Report(RunTest):
             self.assertEqual(run["starts"], starts)
             second = starts[1]["step"]
             before = lines[second - 1]["seconds"]
-            self.assertEqual(run["lines"]["time"], [line["seconds"] + (before if line["step"] > second else 0) for line in lines])
+            self.assertEqual(run["lines"]["time"],
+                             [line["seconds"] + (before if line["step"] > second else 0) for line in lines])
             self.assertEqual(run["state"], "finished")
             with open(os.path.join(self.runs, name, "plan.json")) as file:
                 plan = json.load(file)
@@ -115,8 +134,10 @@ class Report(RunTest):
         lines[89]["grad_norm"] *= 1e12
         with open(os.path.join(spoiled, "metrics.jsonl"), "w") as file:
             file.writelines(json.dumps(line) + "\n" for line in lines)
-        clean, run = self.run_of(self.made(os.path.join(self.runs, "first")), "first"), self.run_of(self.made(spoiled), "run")
-        self.assertEqual(run["skipped"], [{"step": step, "samples": [4, 2**40], "reason": "not_finite"} for step in (60, 61)])
+        clean, run = self.run_of(self.made(os.path.join(self.runs, "first")),
+                                 "first"), self.run_of(self.made(spoiled), "run")
+        self.assertEqual(run["skipped"],
+                         [{"step": step, "samples": [4, 2**40], "reason": "not_finite"} for step in (60, 61)])
         self.assertEqual([run["lines"][key][59] for key in ("step", "loss", "grad_norm")], [60, None, None])
         for mark in ({"step": 80, "of": "loss"}, {"step": 90, "of": "grad_norm"}):
             self.assertIn(mark, run["outliers"])
@@ -128,12 +149,21 @@ class Report(RunTest):
         with open(os.path.join(spoiled, "samples.jsonl"), "a") as file:
             file.write(json.dumps({"step": 120, "prompt": HOSTILE, "text": HOSTILE}) + "\n")
         with open(os.path.join(spoiled, "history.jsonl"), "a") as file:
-            file.write(json.dumps({"step": 100, "time": HOSTILE, "overrides": [HOSTILE], "device": HOSTILE, "changed": {HOSTILE: [HOSTILE, 1]}}) + "\n")
+            file.write(
+                json.dumps({
+                    "step": 100, "time": HOSTILE, "overrides": [HOSTILE], "device": HOSTILE, "changed":
+                    {HOSTILE: [HOSTILE, 1]}
+                }) + "\n")
         with open(os.path.join(spoiled, "plan.json"), "w") as file:
-            json.dump({"target": {"kind": HOSTILE, "arch": [HOSTILE]}, "compute": HOSTILE, "memory": {"sections": [{"name": HOSTILE, "bytes": 3}]}}, file)
+            json.dump(
+                {
+                    "target": {"kind": HOSTILE, "arch": [HOSTILE]}, "compute": HOSTILE, "memory":
+                    {"sections": [{"name": HOSTILE, "bytes": 3}]}
+                }, file)
         page = self.made(spoiled)
         self.assertEqual([element for element in page.elements if element[0] != "meta"],
-                         [element for element in self.page.elements if element[0] != "meta"], "the elements of any page")
+                         [element for element in self.page.elements if element[0] != "meta"],
+                         "the elements of any page")
         self.assertEqual((page.count("script"), page.count("style")), (5, 1))
         run = page.data()["runs"][0]
         self.assertEqual(run["name"], HOSTILE.replace("/", "%"))
@@ -141,13 +171,17 @@ class Report(RunTest):
         self.assertEqual(run["starts"][-1]["overrides"], [HOSTILE])
         self.assertEqual(run["plan"]["compute"], HOSTILE)
         # The other scripts are the same whatever the runs are.
-        self.assertEqual([text for _, name, text in page.texts if name != "data"], [text for _, name, text in self.page.texts if name != "data"])
+        self.assertEqual([text for _, name, text in page.texts if name != "data"],
+                         [text for _, name, text in self.page.texts if name != "data"])
 
     def test_needs_nothing_else(self):
         for tag, attributes in self.page.elements:
             self.assertFalse({"src", "href", "srcset", "action", "background"} & set(attributes), (tag, attributes))
             self.assertFalse([name for name in attributes if name.startswith("on")], (tag, attributes))
-        policies = [attributes["content"] for tag, attributes in self.page.elements if attributes.get("http-equiv") == "Content-Security-Policy"]
+        policies = [
+            attributes["content"] for tag, attributes in self.page.elements
+            if attributes.get("http-equiv") == "Content-Security-Policy"
+        ]
         self.assertEqual(policies, ["default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'"])
         styles = "".join(text for tag, _, text in self.page.texts if tag == "style")
         self.assertNotRegex(styles, r"@import|url\(")
@@ -170,8 +204,11 @@ class Report(RunTest):
         last = self.metrics("first")[-1]
         with open(os.path.join(long, "metrics.jsonl"), "a") as file:
             for step in range(121, 20001):
-                line = dict(last, step=step, tokens=96 * step, loss=3 + step % 7 / 100, grad_norm=1 + step % 11 / 100, seconds=step / 10.0)
-                for key in [key for key in line if key.startswith("val_") or key in ("evaluation_seconds", "per_parameter")]:
+                line = dict(last, step=step, tokens=96 * step, loss=3 + step % 7 / 100, grad_norm=1 + step % 11 / 100,
+                            seconds=step / 10.0)
+                for key in [
+                        key for key in line if key.startswith("val_") or key in ("evaluation_seconds", "per_parameter")
+                ]:
                     line.pop(key)
                 file.write(json.dumps(line) + "\n")
         run = self.run_of(self.made(long, "--points", 500), "run")
@@ -183,16 +220,20 @@ class Report(RunTest):
         by_step = {line["step"]: line for line in harness.json_lines(os.path.join(long, "metrics.jsonl"))}
         for key in ("loss", "grad_norm", "tokens"):
             self.assertEqual(run["lines"][key], [by_step[step][key] for step in steps])
-        self.assertEqual(run["sometimes"]["val_loss"]["step"], [step for step, line in by_step.items() if "val_loss" in line])
+        self.assertEqual(run["sometimes"]["val_loss"]["step"],
+                         [step for step, line in by_step.items() if "val_loss" in line])
 
     def test_what_cannot_be_read(self):
-        for name, file, text in (("spec", "spec.yaml", b"\xff"), ("plan", "plan.json", b"["), ("metrics", "metrics.jsonl", b"[]\n{}\n")):
+        for name, file, text in (("spec", "spec.yaml", b"\xff"), ("plan", "plan.json", b"["),
+                                 ("metrics", "metrics.jsonl", b"[]\n{}\n")):
             shutil.copytree(os.path.join(self.runs, "first"), self.path("broken", name))
             with open(self.path("broken", name, file), "ab" if name == "metrics" else "wb") as out:
                 out.write(text)
-        done = self.succeed(LLMC, "report", self.path("broken"), os.path.join(self.runs, "first"), self.path("broken", "plan"), "-o", self.path("broken.html"))
+        done = self.succeed(LLMC, "report", self.path("broken"), os.path.join(self.runs, "first"),
+                            self.path("broken", "plan"), "-o", self.path("broken.html"))
         self.assertIn("4 runs", done.out)
-        for name, words in (("spec", "spec.yaml"), ("plan", "'plan.json' is no JSON object"), ("metrics", "2 lines of 'metrics.jsonl' are no JSON objects")):
+        for name, words in (("spec", "spec.yaml"), ("plan", "'plan.json' is no JSON object"),
+                            ("metrics", "2 lines of 'metrics.jsonl' are no JSON objects")):
             self.assertRegex(done.err, rf"note: .*broken/{name}: .*{re.escape(words)}")
         with open(self.path("broken.html"), encoding="utf-8") as file:
             runs = {run["name"]: run for run in Page(file.read()).data()["runs"]}
@@ -203,11 +244,14 @@ class Report(RunTest):
 
     def test_refusals(self):
         for words, code, said in (([self.runs, "-o", self.path("page.txt")], 2, "does not end with .html"),
-                                  ([self.runs, "-o", self.path("none", "page.html")], 2, "cannot create"),
-                                  ([self.runs], 2, "--out is required"),
-                                  ([self.path("nowhere"), "-o", self.path("x.html")], 6, "cannot read the folder"),
-                                  ([self.path("trainer"), "-o", self.path("x.html")], 6, "there is no run in"),
-                                  ([self.runs, "--points", "1", "-o", self.path("x.html")], 2, "--points")):
+                                  ([self.runs, "-o",
+                                    self.path("none",
+                                              "page.html")], 2, "cannot create"), ([self.runs], 2, "--out is required"),
+                                  ([self.path("nowhere"), "-o", self.path("x.html")], 6,
+                                   "cannot read the folder"), ([self.path("trainer"), "-o",
+                                                                self.path("x.html")], 6, "there is no run in"),
+                                  ([self.runs, "--points", "1", "-o",
+                                    self.path("x.html")], 2, "--points")):
             done = harness.call(LLMC, "report", *words)
             self.assertEqual((done.code, done.out), (code, ""), done.err)
             self.assertIn(said, done.err)

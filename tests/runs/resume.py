@@ -18,6 +18,7 @@ KILLS = int(os.environ.get("LLMC_KILLS", "25"))
 
 
 class Resume(RunTest):
+
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
@@ -44,7 +45,10 @@ class Resume(RunTest):
             self.assertEqual(line, expected, where)
         expected = harness.json_lines(os.path.join(clean, "samples.jsonl"))
         due = {s["step"] for s in expected}
-        samples = [s for s in harness.json_lines(os.path.join(run, "samples.jsonl")) if s["step"] in due or s["step"] not in stops]
+        samples = [
+            s for s in harness.json_lines(os.path.join(run, "samples.jsonl"))
+            if s["step"] in due or s["step"] not in stops
+        ]
         present = {s["step"] for s in samples}
         expected = [s for s in expected if s["step"] in present or s["step"] not in cut]
         self.assertEqual(samples, expected, where)
@@ -173,17 +177,21 @@ class Resume(RunTest):
 
     def kept(self, run):
         """What follows the saves of a run: its checkpoints, best.json and its mirror's checkpoints; metrics without times."""
-        files = {f"{name}/{path}": data for name, folder in (("run", run), ("mirror", run + "-mirror"))
-                 for path, data in harness.tree(os.path.join(folder, "checkpoints")).items()}
+        files = {
+            f"{name}/{path}": data
+            for name, folder in (("run", run), ("mirror", run + "-mirror"))
+            for path, data in harness.tree(os.path.join(folder, "checkpoints")).items()
+        }
         return files, harness.without_timing(harness.json_lines(os.path.join(run, "metrics.jsonl")))
 
     def test_kill_before_a_call_that_changes_a_file(self):
         """Killed before the n-th of them and started again, the whole tree is that of a run never killed. Each n is tried by
         LLMC_EVERY_CALL=1 here, and in seconds around a small program by test_train's AfterKill."""
         trainer = self.long_run("fp32")[0]
-        words = ("--steps", 8, "checkpoint.every=2", "checkpoint.keep_last=2", "checkpoint.best=validation", "evaluation.every=1",
-                 "data.validation.train=" + self.path("train-*.bin"), "checkpoint.mirror_every=2")
-        start = lambda run, **options: harness.call(trainer, "--run", run, *words, "checkpoint.mirror=" + run + "-mirror", **options)
+        words = ("--steps", 8, "checkpoint.every=2", "checkpoint.keep_last=2", "checkpoint.best=validation",
+                 "evaluation.every=1", "data.validation.train=" + self.path("train-*.bin"), "checkpoint.mirror_every=2")
+        start = lambda run, **options: harness.call(trainer, "--run", run, *words, "checkpoint.mirror=" + run +
+                                                    "-mirror", **options)
         clean = self.path("every-call-clean")
         self.assertEqual(start(clean).code, 0)
         expected = self.kept(clean)
@@ -191,8 +199,11 @@ class Resume(RunTest):
         stride, killed = int(os.environ.get("LLMC_EVERY_CALL", "191")), 0
         while True:
             run = self.path(f"every-call-{killed}")
-            done = start(run, env=harness.environment() | {"LD_PRELOAD": os.environ["LLMC_FAIL_SHIM"], "LLMC_FAIL_MODE": "KILL",
-                                                           "LLMC_FAIL_CALL": str(1 + killed * stride)})
+            done = start(
+                run, env=harness.environment() | {
+                    "LD_PRELOAD": os.environ["LLMC_FAIL_SHIM"], "LLMC_FAIL_MODE": "KILL", "LLMC_FAIL_CALL":
+                    str(1 + killed * stride)
+                })
             if done.code == 0:
                 break
             self.assertEqual(done.code, -signal.SIGKILL, done.err)

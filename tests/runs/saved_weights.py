@@ -10,10 +10,12 @@ import subprocess
 import harness
 from harness import LLMC, RunTest
 
-TIED = harness.SMALL.replace("tie_word_embeddings: false", "tie_word_embeddings: true").replace("attention_bias: true", "attention_bias: false")
+TIED = harness.SMALL.replace("tie_word_embeddings: false",
+                             "tie_word_embeddings: true").replace("attention_bias: true", "attention_bias: false")
 
 
 class SavedWeights(RunTest):
+
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
@@ -23,8 +25,14 @@ class SavedWeights(RunTest):
         done = harness.call(cls.trainer, "--run", cls.run_folder, "--steps", "6")
         if done.code:
             raise AssertionError(done.out + done.err)
-        cls.top1 = {line["step"]: line["val_top1"] for line in harness.json_lines(os.path.join(cls.run_folder, "metrics.jsonl")) if "val_top1" in line}
-        cls.losses = {line["step"]: line["val_loss"] for line in harness.json_lines(os.path.join(cls.run_folder, "metrics.jsonl")) if "val_loss" in line}
+        cls.top1 = {
+            line["step"]: line["val_top1"]
+            for line in harness.json_lines(os.path.join(cls.run_folder, "metrics.jsonl")) if "val_top1" in line
+        }
+        cls.losses = {
+            line["step"]: line["val_loss"]
+            for line in harness.json_lines(os.path.join(cls.run_folder, "metrics.jsonl")) if "val_loss" in line
+        }
 
     def step(self, step, run=None):
         return os.path.join(run or self.run_folder, "checkpoints", f"step-{step:08}")
@@ -46,7 +54,8 @@ class SavedWeights(RunTest):
         self.assertEqual(sorted(self.losses), [3, 6])
         for step, loss in self.losses.items():
             found = self.evaluate(self.step(step))
-            self.assertEqual((found["step"], found["loss"], found["top1"], found["sequences"], found["tokens"]), (step, loss, self.top1[step], 4, 96))
+            self.assertEqual((found["step"], found["loss"], found["top1"], found["sequences"], found["tokens"]),
+                             (step, loss, self.top1[step], 4, 96))
         self.assertNotEqual(*self.losses.values())
         newest = self.evaluate(self.run_folder)
         self.assertEqual((newest["step"], newest["loss"]), (6, self.losses[6]))
@@ -59,11 +68,16 @@ class SavedWeights(RunTest):
     def test_evaluate_sets_by_name(self):
         harness.write_shard(self.path("code.bin"), 5 * 24 + 1, 11)
         run = self.path("sets")
-        self.succeed(self.trainer, "--run", run, "--steps", "3", "data.validation.code=" + self.path("code.bin"), "checkpoint.best=code")
+        self.succeed(self.trainer, "--run", run, "--steps", "3", "data.validation.code=" + self.path("code.bin"),
+                     "checkpoint.best=code")
         line = harness.json_lines(os.path.join(run, "metrics.jsonl"))[-1]
-        found = [json.loads(text) for text in self.succeed(self.trainer, "evaluate", "--json", "--checkpoint", run).out.splitlines()]
+        found = [
+            json.loads(text)
+            for text in self.succeed(self.trainer, "evaluate", "--json", "--checkpoint", run).out.splitlines()
+        ]
         self.assertEqual([(one.get("validation"), one["loss"], one["top1"]) for one in found],
-                         [(None, line["val_loss"], line["val_top1"]), ("code", line["val_loss/code"], line["val_top1/code"])])
+                         [(None, line["val_loss"], line["val_top1"]),
+                          ("code", line["val_loss/code"], line["val_top1/code"])])
         self.assertEqual(self.evaluate(run, "--validation", "code"), found[1])
         self.assertEqual(self.evaluate(run, "--validation", "validation"), found[0])
         text = self.succeed(self.trainer, "evaluate", "--checkpoint", run).out
@@ -74,7 +88,8 @@ class SavedWeights(RunTest):
         self.refused(2, "evaluate", "--checkpoint", run, "--validation", "code", "--data", self.path("code.bin"))
         # Several ranks share the sequences of each set.
         ranks = self.path("sets-of-ranks")
-        self.succeed(self.trainer, "--run", ranks, "--ranks", "2", "--steps", "3", "data.validation.code=" + self.path("code.bin"))
+        self.succeed(self.trainer, "--run", ranks, "--ranks", "2", "--steps", "3",
+                     "data.validation.code=" + self.path("code.bin"))
         theirs = harness.json_lines(os.path.join(ranks, "metrics.jsonl"))[-1]
         for key in ("val_loss", "val_loss/code", "val_top1/code"):
             self.assertAlmostEqual(theirs[key], line[key], delta=1e-4)
@@ -102,8 +117,11 @@ class SavedWeights(RunTest):
         self.assertEqual(raw["loss"], both["loss"])
         with open(self.path("raw.bin"), "rb") as narrow, open(self.path("raw32.bin"), "wb") as file:
             file.write(array.array("I", array.array("H", narrow.read())).tobytes())
-        self.assertEqual(self.evaluate(self.run_folder, "--data", self.path("raw32.bin"), "--format", "nanogpt32")["loss"], both["loss"])
-        halves = self.succeed(self.trainer, "evaluate", "--checkpoint", self.run_folder, "--data", self.path("raw32.bin"), "--format", "nanogpt")
+        self.assertEqual(
+            self.evaluate(self.run_folder, "--data", self.path("raw32.bin"), "--format", "nanogpt32")["loss"],
+            both["loss"])
+        halves = self.succeed(self.trainer, "evaluate", "--checkpoint", self.run_folder, "--data",
+                              self.path("raw32.bin"), "--format", "nanogpt")
         self.assertIn("warning: '" + self.path("raw32.bin") + "': every second uint16 number is 0 or 1", halves.err)
 
     def test_evaluate_takes_the_runs_values(self):
@@ -136,28 +154,35 @@ class SavedWeights(RunTest):
             self.assertEqual((found["loss"], found["step"]), (self.losses[6], None), name)
 
     def test_sample_is_what_training_wrote(self):
-        of_run = [line for line in harness.json_lines(os.path.join(self.run_folder, "samples.jsonl")) if line["step"] == 6]
+        of_run = [
+            line for line in harness.json_lines(os.path.join(self.run_folder, "samples.jsonl")) if line["step"] == 6
+        ]
         out = self.sample(self.run_folder, "--prompt", "1 2 3", "--prompt", "40")
         self.assertEqual(out, "---\n".join(f"{line['prompt']} {line['text']}\n" for line in of_run))
-        self.assertEqual(self.sample(self.run_folder, "--prompt", "1 2 3", "--prompt", "40", "--top-p", "1", "--temperature", "0.8", "--tokens", "8", "--seed", "42"), out)
+        self.assertEqual(
+            self.sample(self.run_folder, "--prompt", "1 2 3", "--prompt", "40", "--top-p", "1", "--temperature", "0.8",
+                        "--tokens", "8", "--seed", "42"), out)
         longer = self.sample(self.run_folder, "--prompt", "1 2 3", "--tokens", "40")
         self.assertTrue(longer.startswith(out.split("\n")[0]))
         self.assertEqual(len(longer.split()), 43)
         self.assertNotEqual(self.sample(self.run_folder, "--prompt", "1 2 3", "--seed", "7", "--tokens", "40"), longer)
         greedy = self.sample(self.run_folder, "--prompt", "1 2 3", "--temperature", "0")
-        self.assertEqual(self.sample(self.run_folder, "--prompt", "1 2 3", "--temperature", "5", "--top-p", "1e-9"), greedy)
+        self.assertEqual(self.sample(self.run_folder, "--prompt", "1 2 3", "--temperature", "5", "--top-p", "1e-9"),
+                         greedy)
         self.assertNotEqual(self.sample(self.run_folder, "--prompt", "1 2 3", "--temperature", "5"), greedy)
 
     def test_sample_reads_standard_input(self):
-        done = subprocess.run([self.trainer, "sample", "--checkpoint", self.run_folder, "--prompt", "-"], input="1 2 3\n", stdout=subprocess.PIPE,
-                              stderr=subprocess.PIPE, universal_newlines=True, env=harness.environment(), timeout=harness.HANGS)
+        done = subprocess.run([self.trainer, "sample", "--checkpoint", self.run_folder, "--prompt", "-"],
+                              input="1 2 3\n", stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True,
+                              env=harness.environment(), timeout=harness.HANGS)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertEqual(done.stdout, self.sample(self.run_folder, "--prompt", "1 2 3"))
 
     def test_sample_streams(self):
         """Tokens come one after the other, not all at the end: the first ones are there while the process still works."""
-        process = subprocess.Popen([self.trainer, "sample", "--checkpoint", self.run_folder, "--prompt", "1 2 3", "--tokens", "1000000"],
-                                   stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=harness.environment())
+        process = subprocess.Popen(
+            [self.trainer, "sample", "--checkpoint", self.run_folder, "--prompt", "1 2 3", "--tokens", "1000000"],
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=harness.environment())
         try:
             text = b""
             while text.count(b" ") < 30:
@@ -179,24 +204,33 @@ class SavedWeights(RunTest):
         build = (LLMC, "data", "build", "--from", text, "--validation", "0")
         self.succeed(*build, "--vocab-size", "330", "-o", data)
         self.succeed(*build, "--vocab-size", "325", "-o", self.path("other-data"))
-        spec = (TIED.replace("data:\n", "data:\n  tokenizer: data/tokenizer.model\n").replace('["1 2 3", "40"]', '["zeile ", "€"]').replace("vocab_size: 97", "vocab_size: 336")
-                .replace("train-*.bin", "data/train-*.bin").replace("  validation: [{path: val-*.bin}]\n", "").replace("evaluation: {every: 3, sequences: 4}\n", "")
-                .replace("compute: fp32", "compute: bf16").replace("metrics: {every: 1}", "metrics: {every: 1}\nparallel: {shard: parameters}").replace("tokens: 8}", "tokens: 30, temperature: 1.5, top_p: 0.9}"))
+        spec = (TIED.replace("data:\n", "data:\n  tokenizer: data/tokenizer.model\n").replace(
+            '["1 2 3", "40"]', '["zeile ", "€"]').replace("vocab_size: 97", "vocab_size: 336").replace(
+                "train-*.bin", "data/train-*.bin").replace("  validation: [{path: val-*.bin}]\n", "").replace(
+                    "evaluation: {every: 3, sequences: 4}\n",
+                    "").replace("compute: fp32",
+                                "compute: bf16").replace("metrics: {every: 1}",
+                                                         "metrics: {every: 1}\nparallel: {shard: parameters}").replace(
+                                                             "tokens: 8}", "tokens: 30, temperature: 1.5, top_p: 0.9}"))
         path = self.path("tokens", "small.yaml")
         with open(path, "w") as file:
             file.write(spec)
         trainer, run = self.compile(path, "text-trainer"), self.path("text-run")
         self.succeed(trainer, "--run", run, "--steps", "3")
         expected = [line["prompt"] + line["text"] for line in harness.json_lines(os.path.join(run, "samples.jsonl"))]
-        done = subprocess.run([trainer, "sample", "--checkpoint", run, "--prompt", "zeile ", "--prompt", "€"], stdout=subprocess.PIPE, env=harness.environment(), timeout=harness.HANGS)
+        done = subprocess.run([trainer, "sample", "--checkpoint", run, "--prompt", "zeile ", "--prompt", "€"],
+                              stdout=subprocess.PIPE, env=harness.environment(), timeout=harness.HANGS)
         self.assertEqual(done.returncode, 0)
         # samples.jsonl is JSON, which has U+FFFD for what is no UTF-8.
-        self.assertEqual([part.rstrip("\n") for part in done.stdout.decode(errors="replace").split("---\n")], [part.rstrip("\n") for part in expected])
+        self.assertEqual([part.rstrip("\n") for part in done.stdout.decode(errors="replace").split("---\n")],
+                         [part.rstrip("\n") for part in expected])
         # An export brings its tokenizer; one of another run is refused.
         out = self.path("text-export")
         self.succeed(LLMC, "checkpoint", "export", run, "-o", out, "--dtype", "fp32")
-        self.assertEqual(self.sample(out, "--prompt", "zeile ", "--temperature", "0", trainer=trainer), self.sample(run, "--prompt", "zeile ", "--temperature", "0", trainer=trainer))
-        done = harness.call(trainer, "sample", "--checkpoint", run, "--prompt", "a", "--tokenizer", self.path("other-data", "tokenizer.model"))
+        self.assertEqual(self.sample(out, "--prompt", "zeile ", "--temperature", "0", trainer=trainer),
+                         self.sample(run, "--prompt", "zeile ", "--temperature", "0", trainer=trainer))
+        done = harness.call(trainer, "sample", "--checkpoint", run, "--prompt", "a", "--tokenizer",
+                            self.path("other-data", "tokenizer.model"))
         self.assertEqual((done.code, done.out), (6, ""))
         self.assertIn("is not the tokenizer that", done.err)
         # There is no validation data, and nothing is made up in its place.
@@ -212,7 +246,8 @@ class SavedWeights(RunTest):
         trainer = self.compile(other, "other-trainer")
         exported = self.path("export-other")
         self.succeed(LLMC, "checkpoint", "export", self.run_folder, "-o", exported)
-        for folder, remedy in ((self.run_folder, "llmc compile "), (self.step(3), "llmc compile "), (exported, "llmc init --from ")):
+        for folder, remedy in ((self.run_folder, "llmc compile "), (self.step(3), "llmc compile "),
+                               (exported, "llmc init --from ")):
             for words in (["evaluate"], ["sample", "--prompt", "1"]):
                 done = harness.call(trainer, *words, "--checkpoint", folder)
                 self.assertEqual((done.code, done.out), (6, ""), words)
@@ -220,32 +255,41 @@ class SavedWeights(RunTest):
 
     def test_refused(self):
         folder = self.run_folder
-        for code, words, said in (
-                (2, ["evaluate"], "--checkpoint is required"),
-                (2, ["sample", "--checkpoint", folder], "--prompt is required"),
-                (2, ["evaluate", "--checkpoint", folder, "--ranks", "2"], "leave out --ranks"),
-                (2, ["--ranks", "2", "evaluate", "--checkpoint", folder], "leave out --ranks"),
-                (2, ["--run", folder, "sample", "--checkpoint", folder, "--prompt", "1"], "leave out --run"),
-                (2, ["evaluate", "--checkpoint", folder, "optimizer.lr=1"], "optimizer.lr=1"),
-                (2, ["evaluate", "--checkpoint", folder, "--sequences", "0"], "write a number from 1"),
-                (2, ["evaluate", "--checkpoint", folder, "--sequences", "many"], "or all"),
-                (2, ["evaluate", "--checkpoint", folder, "--format", "llmc"], "give --data as well"),
-                (2, ["sample", "--checkpoint", folder, "--prompt", "1", "--top-p", "1.5"], "--top-p"),
-                (2, ["sample", "--checkpoint", folder, "--prompt", "some text"], "must be token ids"),
-                (5, ["sample", "--checkpoint", folder, "--prompt", "97"], "has token 97"),
-                (5, ["sample", "--checkpoint", folder, "--prompt", "a", "--tokenizer", self.spec], "small.yaml"),
-                (5, ["evaluate", "--checkpoint", folder, "--data", self.path("nothing-*.bin")], "nothing-*.bin"),
-                (5, ["evaluate", "--checkpoint", folder, "--data", self.spec], "small.yaml"),
-                (6, ["evaluate", "--checkpoint", self.path("nothing")], "there is no folder"),
-                (6, ["evaluate", "--checkpoint", self.folder], "neither a checkpoint nor a run folder")):
+        for code, words, said in ((2, ["evaluate"], "--checkpoint is required"), (2, ["sample", "--checkpoint",
+                                                                                      folder], "--prompt is required"),
+                                  (2, ["evaluate", "--checkpoint", folder, "--ranks", "2"],
+                                   "leave out --ranks"), (2, ["--ranks", "2", "evaluate", "--checkpoint",
+                                                              folder], "leave out --ranks"),
+                                  (2, ["--run", folder, "sample", "--checkpoint", folder, "--prompt", "1"],
+                                   "leave out --run"), (2, ["evaluate", "--checkpoint", folder,
+                                                            "optimizer.lr=1"], "optimizer.lr=1"),
+                                  (2, ["evaluate", "--checkpoint", folder, "--sequences",
+                                       "0"], "write a number from 1"),
+                                  (2, ["evaluate", "--checkpoint", folder, "--sequences",
+                                       "many"], "or all"), (2, ["evaluate", "--checkpoint", folder, "--format",
+                                                                "llmc"], "give --data as well"),
+                                  (2, ["sample", "--checkpoint", folder, "--prompt", "1", "--top-p", "1.5"],
+                                   "--top-p"), (2, ["sample", "--checkpoint", folder, "--prompt",
+                                                    "some text"], "must be token ids"),
+                                  (5, ["sample", "--checkpoint", folder, "--prompt", "97"], "has token 97"), (5, [
+                                      "sample", "--checkpoint", folder, "--prompt", "a", "--tokenizer", self.spec
+                                  ], "small.yaml"), (5, [
+                                      "evaluate", "--checkpoint", folder, "--data",
+                                      self.path("nothing-*.bin")
+                                  ], "nothing-*.bin"), (5, ["evaluate", "--checkpoint", folder, "--data",
+                                                            self.spec], "small.yaml"),
+                                  (6, ["evaluate", "--checkpoint", self.path("nothing")],
+                                   "there is no folder"), (6, ["evaluate", "--checkpoint",
+                                                               self.folder], "neither a checkpoint nor a run folder")):
             self.assertIn(said, self.refused(code, *words))
         ranks = dict(RANK="0", WORLD_SIZE="2", LOCAL_RANK="0", MASTER_ADDR="localhost", MASTER_PORT="29500")
-        self.assertIn("torchrun has started 2 ranks", self.refused(2, "evaluate", "--checkpoint", folder, env=harness.environment(**ranks)))
+        self.assertIn("torchrun has started 2 ranks",
+                      self.refused(2, "evaluate", "--checkpoint", folder, env=harness.environment(**ranks)))
 
     def test_tensors_that_do_not_fit(self):
         """Headers of strangers, with the config.json of the right model: each refusal names file and tensor."""
         good = harness.read(os.path.join(self.step(6), "model.safetensors"))
-        (size,) = struct.unpack("<Q", good[:8])
+        (size, ) = struct.unpack("<Q", good[:8])
         header, data = json.loads(good[8:8 + size]), good[8 + size:]
         name = "model.layers.1.mlp.up_proj.weight"
 
@@ -265,9 +309,11 @@ class SavedWeights(RunTest):
 
         write(header)
         self.assertEqual(self.evaluate(folder)["loss"], self.losses[6])
-        for edit, said in ((lambda h: h.update({"more": h.pop(name)}), f"holds tensor '{name}', alone or in 'model.layers.1.mlp.gate_up_proj.weight'"),
-                           (lambda h: h.update({"more": h.pop("model.norm.weight")}), "holds tensor 'model.norm.weight'"),
-                           (lambda h: h[name].update(shape=[36, 50]), f"'{name}' is [36, 50], but the model has [50, 36]"),
+        for edit, said in ((lambda h: h.update({"more": h.pop(name)}),
+                            f"holds tensor '{name}', alone or in 'model.layers.1.mlp.gate_up_proj.weight'"),
+                           (lambda h: h.update({"more": h.pop("model.norm.weight")}),
+                            "holds tensor 'model.norm.weight'"), (lambda h: h[name].update(shape=[36, 50]),
+                                                                  f"'{name}' is [36, 50], but the model has [50, 36]"),
                            (lambda h: h[name].update(dtype="I32"), f"'{name}' is I32; F32, F16 and BF16 are read"),
                            (lambda h: h[name]["data_offsets"].reverse(), "model.safetensors")):
             write(changed(edit))

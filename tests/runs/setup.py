@@ -11,10 +11,12 @@ from harness import SOURCE, RunTest
 
 LOCKED = "E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 4711 (apt-get)"
 # What downloads while CMake configures, in the words of CMake or of a program that it starts.
-DOWNLOADS = re.compile(r"FetchContent|ExternalProject|file\s*\(\s*DOWNLOAD|pip\W+download|\bwget\b|\bcurl\b|git\W+clone")
+DOWNLOADS = re.compile(
+    r"FetchContent|ExternalProject|file\s*\(\s*DOWNLOAD|pip\W+download|\bwget\b|\bcurl\b|git\W+clone")
 
 
 class Setup(RunTest):
+
     def tools(self, name, **scripts):
         """A folder of stand-ins. Each writes its words into `calls` before it does what its script says."""
         folder = self.path(name)
@@ -32,14 +34,16 @@ class Setup(RunTest):
 
     def setup(self, name, apt_get):
         """setup.sh where no package is installed and apt-get does what the script says."""
-        folder = self.tools(name, **{"dpkg-query": "exit 1", "sudo": 'exec "$@"', "sleep": "exit 0", "apt-get": apt_get})
+        folder = self.tools(name,
+                            **{"dpkg-query": "exit 1", "sudo": 'exec "$@"', "sleep": "exit 0", "apt-get": apt_get})
         done = harness.call(os.path.join(SOURCE, "setup.sh"), "a-package-more",
                             env=harness.environment(PATH=f"{folder}:{os.environ['PATH']}"))
         return done, self.calls(folder)
 
     def test_waits_for_another_apt(self):
         """The lock is held for three attempts of each command: that is said, and then everything is installed."""
-        done, calls = self.setup("locked", f"""
+        done, calls = self.setup(
+            "locked", f"""
           count={self.path("locked")}/$1; echo >> $count
           [ $(wc -l < $count) -gt 3 ] && exit 0
           echo "{LOCKED}" >&2; exit 100""")
@@ -58,7 +62,8 @@ class Setup(RunTest):
 
     def test_nothing_to_install(self):
         folder = self.tools("whole", **{"dpkg-query": "echo install ok installed", "apt-get": "exit 1"})
-        done = self.succeed(os.path.join(SOURCE, "setup.sh"), env=harness.environment(PATH=f"{folder}:{os.environ['PATH']}"))
+        done = self.succeed(os.path.join(SOURCE, "setup.sh"),
+                            env=harness.environment(PATH=f"{folder}:{os.environ['PATH']}"))
         self.assertEqual(done.out + done.err, "")
         self.assertFalse(any(call.startswith("apt-get") for call in self.calls(folder)))
 
@@ -74,8 +79,11 @@ class Setup(RunTest):
             os.rename(os.path.join(llmc, "llmc"), os.path.join(llmc, "to-be-built"))
         made = f"mv {llmc}/to-be-built {llmc}/llmc 2> /dev/null; env | grep ^CCACHE_ | sed s,{tree},TREE, | sort >> {tree}/told; exit 0"
         tools = self.tools(f"{name}/tools", cmake=made, ctest="exit 0")
-        environment = {key: value for key, value in harness.environment(PATH=f"{tools}:{os.environ['PATH']}").items()
-                       if not key.startswith("CCACHE_")}
+        environment = {
+            key: value
+            for key, value in harness.environment(PATH=f"{tools}:{os.environ['PATH']}").items()
+            if not key.startswith("CCACHE_")
+        }
         done = self.succeed(os.path.join(tree, script), env=environment)
         with open(os.path.join(tree, "told")) as file:
             told = set(file.read().splitlines())
@@ -89,7 +97,8 @@ class Setup(RunTest):
         self.assertEqual(first[1:], second[1:])
         self.assertEqual(len(first[2]), 4, first[2])
         for script, out, built in (("quickstart.sh", first[0], "llmc, as far as its sources have changed"),
-                                   ("test.sh", second[0], "llmc is built. On two cores the tests' programs take 3 to 5 minutes")):
+                                   ("test.sh", second[0],
+                                    "llmc is built. On two cores the tests' programs take 3 to 5 minutes")):
             self.assertRegex(out, r"\d to \d minutes")
             self.assertNotIn(built, out)
             self.assertIn(built, self.script(f"{script}-again", script, True)[0])
@@ -100,11 +109,13 @@ class Setup(RunTest):
         project = self.path(name, "project")
         os.makedirs(project)
         with open(os.path.join(project, "CMakeLists.txt"), "w") as file:
-            file.write("cmake_minimum_required(VERSION 3.25)\nproject(search LANGUAGES NONE)\n"
-                       "set(CMAKE_FIND_USE_CMAKE_SYSTEM_PATH OFF)\nset(CMAKE_FIND_USE_SYSTEM_ENVIRONMENT_PATH OFF)\n"
-                       f"include({SOURCE}/runtime/math/cudnn/FindCudnnFrontend.cmake)\nmessage(NOTICE \"${{CUDNN_FRONTEND_PROBLEM}}\")\n")
-        done = self.succeed("cmake", "-G", "Ninja", "-S", project, "-B", self.path(name, "build"), f"-DLLMC_PYTHON3={python}",
-                            *options)
+            file.write(
+                "cmake_minimum_required(VERSION 3.25)\nproject(search LANGUAGES NONE)\n"
+                "set(CMAKE_FIND_USE_CMAKE_SYSTEM_PATH OFF)\nset(CMAKE_FIND_USE_SYSTEM_ENVIRONMENT_PATH OFF)\n"
+                f"include({SOURCE}/runtime/math/cudnn/FindCudnnFrontend.cmake)\nmessage(NOTICE \"${{CUDNN_FRONTEND_PROBLEM}}\")\n"
+            )
+        done = self.succeed("cmake", "-G", "Ninja", "-S", project, "-B", self.path(name, "build"),
+                            f"-DLLMC_PYTHON3={python}", *options)
         return done.out + done.err, sum("pip download" in call for call in self.calls(self.path(name)))
 
     def test_a_download_is_said(self):
@@ -122,7 +133,10 @@ class Setup(RunTest):
                                 stdout=subprocess.PIPE, universal_newlines=True)
         names = listed.stdout.split("\n") if listed.returncode == 0 else \
             [os.path.relpath(os.path.join(root, name), SOURCE) for root, _, files in os.walk(SOURCE) for name in files]
-        build = [name for name in names if name.endswith((".cmake", "CMakeLists.txt", "cmake_printer.cpp")) and not name.startswith("build")]
+        build = [
+            name for name in names
+            if name.endswith((".cmake", "CMakeLists.txt", "cmake_printer.cpp")) and not name.startswith("build")
+        ]
         self.assertGreater(len(build), 20)
         found = set()
         for name in build:

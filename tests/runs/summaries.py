@@ -15,6 +15,7 @@ LONG = "schedule.steps=100000"
 
 
 class Runs(RunTest):
+
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
@@ -57,20 +58,26 @@ class Runs(RunTest):
         # A kill may land right behind a save, where nothing is lost.
         last = harness.json_lines(os.path.join(self.runs, "killed", "metrics.jsonl"))[-1]["step"]
         saved = os.path.isdir(os.path.join(self.runs, "killed", "checkpoints", f"step-{last:08d}"))
-        self.assertEqual({name: run["state"] for name, run in runs.items()},
-                         {"sweep/done": "finished", "short": "stopped", "unsaved": "failed", "end-unsaved": "failed", "training": "running",
-                          "killed": "stopped" if saved else "failed"})
+        self.assertEqual({name: run["state"]
+                          for name, run in runs.items()}, {
+                              "sweep/done": "finished", "short": "stopped", "unsaved": "failed", "end-unsaved":
+                              "failed", "training": "running", "killed": "stopped" if saved else "failed"
+                          })
         done = runs["sweep/done"]
         metrics = harness.json_lines(os.path.join(self.runs, "sweep", "done", "metrics.jsonl"))
         self.assertEqual((done["step"], done["steps"], done["loss"]), (12, 12, metrics[-1]["loss"]))
         self.assertEqual((done["val_step"], done["val_loss"]), (12, metrics[-1]["val_loss"]))
         self.assertEqual(done["tokens_per_second"], sorted(line["tokens_per_second"] for line in metrics)[6])
-        self.assertEqual(done["started"], harness.json_lines(os.path.join(self.runs, "sweep", "done", "history.jsonl"))[-1]["time"])
+        self.assertEqual(done["started"],
+                         harness.json_lines(os.path.join(self.runs, "sweep", "done", "history.jsonl"))[-1]["time"])
         self.assertEqual((runs["short"]["step"], runs["short"]["val_step"]), (4, 4))
         self.assertEqual((runs["training"]["steps"], runs["training"]["problem"]), (100000, None))
         text = self.succeed(LLMC, "runs", self.runs).out
         self.assertRegex(text, r"(?m)^run +state +step +loss +val +tok/s +last start$")
-        self.assertRegex(text, rf"(?m)^sweep/done +finished +12/12 +{metrics[-1]['loss']:.4f} +{metrics[-1]['val_loss']:.4f} +[\d,]+ +20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
+        self.assertRegex(
+            text,
+            rf"(?m)^sweep/done +finished +12/12 +{metrics[-1]['loss']:.4f} +{metrics[-1]['val_loss']:.4f} +[\d,]+ +20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ$"
+        )
         self.assertRegex(text, r"(?m)^papers: no run folder$")
         one = os.path.join(self.runs, "short")
         self.assertEqual(list(self.listed(one)[0]), ["short"])
@@ -81,8 +88,10 @@ class Runs(RunTest):
     def test_damaged_runs_are_named(self):
         whole = self.path("whole", "a")
         self.succeed(self.trainer, "--run", whole, "--steps", 4)
-        for name, file, change in (("spec", "spec.yaml", lambda text: b"\xff\x00nonsense"), ("metrics", "metrics.jsonl", lambda text: text + b"[1]\n"),
-                                   ("history", "history.jsonl", lambda text: b"{\n"), ("torn", "metrics.jsonl", lambda text: text + b'{"step": 5, "lo')):
+        for name, file, change in (("spec", "spec.yaml", lambda text: b"\xff\x00nonsense"),
+                                   ("metrics", "metrics.jsonl",
+                                    lambda text: text + b"[1]\n"), ("history", "history.jsonl", lambda text: b"{\n"),
+                                   ("torn", "metrics.jsonl", lambda text: text + b'{"step": 5, "lo')):
             shutil.copytree(whole, self.path("whole", name))
             path = self.path("whole", name, file)
             text = harness.read(path)
@@ -97,9 +106,11 @@ class Runs(RunTest):
         os.mkfifo(self.path("whole", "strange", "metrics.jsonl"))
         runs, others = self.listed(self.path("whole"))
         self.assertEqual(others, ["strange"])
-        self.assertEqual({name: run["state"] for name, run in runs.items()},
-                         {"a": "stopped", "torn": "stopped", "spec": "damaged", "metrics": "damaged", "history": "damaged", "none": "damaged",
-                          "empty\x1b[31m": "failed"})
+        self.assertEqual({name: run["state"]
+                          for name, run in runs.items()}, {
+                              "a": "stopped", "torn": "stopped", "spec": "damaged", "metrics": "damaged", "history":
+                              "damaged", "none": "damaged", "empty\x1b[31m": "failed"
+                          })
         for name, words in (("spec", "spec.yaml"), ("metrics", "'metrics.jsonl' has a line that is no JSON object"),
                             ("history", "'history.jsonl' has a line"), ("none", "'spec.yaml': there is none")):
             self.assertIn(words, runs[name]["problem"])

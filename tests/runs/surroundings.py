@@ -17,6 +17,7 @@ import hostile  # noqa: E402
 
 
 class Surroundings(RunTest):
+
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
@@ -34,19 +35,22 @@ class Surroundings(RunTest):
 
     def test_a_home_that_cannot_be_looked_up_has_no_device_files(self):
         folder = self.path("emitted")
-        for variables in ({"XDG_CONFIG_HOME": self.loop}, {"XDG_CONFIG_HOME": "", "HOME": self.loop}, {"XDG_CONFIG_HOME": self.spec}):
+        for variables in ({"XDG_CONFIG_HOME": self.loop}, {"XDG_CONFIG_HOME": "", "HOME":
+                                                           self.loop}, {"XDG_CONFIG_HOME": self.spec}):
             env = harness.environment(**variables)
-            for words in (["check", self.spec], ["plan", self.spec], ["config", self.spec], ["emit", self.spec, "-o", folder],
-                          ["diff", self.spec, self.spec], ["devices"]):
+            for words in (["check", self.spec], ["plan", self.spec], ["config", self.spec],
+                          ["emit", self.spec, "-o", folder], ["diff", self.spec, self.spec], ["devices"]):
                 self.ends(0, LLMC, *words, env=env)
         self.ends(0, self.trainer, "--plan", env=harness.environment(XDG_CONFIG_HOME=self.loop, HOME=self.loop))
 
     def test_paths_that_cannot_be_looked_up(self):
         at = os.path.join(self.loop, "x")
         said = "Too many levels of symbolic links"
-        for command in (("emit", self.spec, "-o", at), ("compile", self.spec, "-o", at), ("verify", self.spec, "-o", at, "--emit-only")):
+        for command in (("emit", self.spec, "-o", at), ("compile", self.spec, "-o", at), ("verify", self.spec, "-o", at,
+                                                                                          "--emit-only")):
             self.ends(2, LLMC, *command, says=said)
-        self.ends(3, LLMC, "emit", self.spec, "-o", self.path("never"), env=harness.environment(LLMC_HOME=at), says=said)
+        self.ends(3, LLMC, "emit", self.spec, "-o", self.path("never"), env=harness.environment(LLMC_HOME=at),
+                  says=said)
         self.ends(3, LLMC, "doctor", env=harness.environment(LLMC_BUILD=at), says=said)
         self.ends(6, LLMC, "runs", at)
         for words in (("--run", at), ("--resume", at, "--run", self.path("never"))):
@@ -54,7 +58,8 @@ class Surroundings(RunTest):
         self.ends(6, self.trainer, "evaluate", "--checkpoint", at)
         self.ends(5, self.trainer, "--base", at, "--run", self.path("never"))
         # An override that is longer than a name is no file.
-        self.ends(0, LLMC, "plan", self.spec, "sampling.prompts=[" + ", ".join(["word"] * 100) + "]", "sampling.every=0")
+        self.ends(0, LLMC, "plan", self.spec, "sampling.prompts=[" + ", ".join(["word"] * 100) + "]",
+                  "sampling.every=0")
         gone = self.path("gone")
         for words in (("init", "-o", "a.yaml"), ("emit", self.spec, "-o", self.path("from-nowhere"))):
             os.makedirs(gone, exist_ok=True)
@@ -113,25 +118,36 @@ class Surroundings(RunTest):
         run, page = self.path("told"), self.path("told.html")
         self.succeed(self.trainer, "--run", run, "--steps", 2)
         checkpoint = os.path.join(run, "checkpoints", "step-00000002")
-        commands = [[LLMC, *words] for words in (
-            ["--help"], ["--version"], ["check", self.spec], ["check", self.spec, "--json"], ["check", self.spec, "seed=x", "--json"], ["config", self.spec], ["schema"],
-            ["explain"], ["init"], ["plan", self.spec], ["plan", self.spec, "--json"], ["plan", self.spec, "--launches"], ["diff", self.spec, self.spec, "--full"],
-            ["emit", self.spec, "-o", self.path("told-project")], ["runs", run], ["report", run, "-o", page], ["devices"], ["sizes"], ["doctor"],
-            ["data", "info", self.path("train-0.bin")], ["checkpoint", "ls", run], ["checkpoint", "show", checkpoint], ["checkpoint", "verify", checkpoint],
-            ["checkpoint", "diff", checkpoint, checkpoint, "--json"])]
-        commands += [[self.trainer, *words] for words in (
-            ["--help"], ["--version"], ["--plan"], ["--plan", "--json"], ["--run", run, "--batches", "1"], ["evaluate", "--checkpoint", run],
-            ["sample", "--checkpoint", run, "--prompt", "1", "--tokens", "2"], ["--run", self.path("untold"), "--steps", "2"])]
+        commands = [[LLMC, *words]
+                    for words in (["--help"], ["--version"], ["check", self.spec], ["check", self.spec, "--json"],
+                                  ["check", self.spec, "seed=x", "--json"], ["config", self.spec], ["schema"],
+                                  ["explain"], ["init"], ["plan", self.spec], ["plan", self.spec, "--json"],
+                                  ["plan", self.spec, "--launches"], ["diff", self.spec, self.spec, "--full"],
+                                  ["emit", self.spec, "-o", self.path("told-project")], ["runs", run],
+                                  ["report", run, "-o", page], ["devices"], ["sizes"], ["doctor"],
+                                  ["data", "info", self.path("train-0.bin")], ["checkpoint", "ls", run],
+                                  ["checkpoint", "show", checkpoint], ["checkpoint", "verify", checkpoint],
+                                  ["checkpoint", "diff", checkpoint, checkpoint, "--json"])]
+        commands += [[self.trainer, *words]
+                     for words in (["--help"], ["--version"], ["--plan"], ["--plan", "--json"],
+                                   ["--run", run, "--batches", "1"], ["evaluate", "--checkpoint", run],
+                                   ["sample", "--checkpoint", run, "--prompt", "1", "--tokens", "2"],
+                                   ["--run", self.path("untold"), "--steps", "2"])]
         for number, command in enumerate(commands):
             full = number % 3 > 0  # closed, or full
             done = harness.call("sh", "-c", 'exec "$@" ' + (">/dev/full" if full else ">&-"), "sh", *command)
             self.assertEqual(done.code, 2, f"{command} {done.err}")
-            self.assertIn("standard output cannot be written: " + ("No space left on device" if full else "it is closed"), done.err, command)
+            self.assertIn(
+                "standard output cannot be written: " + ("No space left on device" if full else "it is closed"),
+                done.err, command)
         self.assertFalse(os.path.exists(self.path("untold", "metrics.jsonl")), "said before the first step")
-        self.ends(0, "sh", "-c", 'exec "$@" >&-', "sh", self.trainer, "--run", self.path("untold"), "--steps", "2", "--quiet")
+        self.ends(0, "sh", "-c", 'exec "$@" >&-', "sh", self.trainer, "--run", self.path("untold"), "--steps", "2",
+                  "--quiet")
         # What nobody reads is no failure of a training run; a command ends by the signal, as others do.
-        for words, code in ((["--run", self.path("unread"), "--steps", "4"], 0), (["--run", run, "--batches", "1:2"], 141)):
-            done = harness.call("bash", "-c", '"$@" | true; exit ${PIPESTATUS[0]}', "bash", "sh", "-c", 'sleep 0.2; exec "$@"', "sh", self.trainer, *words)
+        for words, code in ((["--run", self.path("unread"), "--steps", "4"], 0), (["--run", run, "--batches",
+                                                                                   "1:2"], 141)):
+            done = harness.call("bash", "-c", '"$@" | true; exit ${PIPESTATUS[0]}', "bash", "sh", "-c",
+                                'sleep 0.2; exec "$@"', "sh", self.trainer, *words)
             self.assertEqual(done.code, code, done.err)
         # The launcher of ranks is as they are.
         ranks = [self.trainer, "--ranks", "2", "--steps", "4", "--run"]
@@ -142,31 +158,42 @@ class Surroundings(RunTest):
         # Messages that cannot be written change no verdict, and land in no file that was opened.
         for closed in (">&- 2>&-", ">&- 2>&- <&-"):
             project = self.path("project" + str(len(closed)))
-            self.assertEqual(harness.call("sh", "-c", f'exec "$@" {closed}', "sh", LLMC, "emit", self.spec, "-o", project).code, 2)
-            self.assertEqual(harness.read(os.path.join(project, "spec.yaml")), harness.read(self.path("told-project", "spec.yaml")))
-        self.assertEqual(harness.call("sh", "-c", 'exec "$@" 2>/dev/full', "sh", LLMC, "check", self.spec, "seed=x", "--json").code, 1)
+            self.assertEqual(
+                harness.call("sh", "-c", f'exec "$@" {closed}', "sh", LLMC, "emit", self.spec, "-o", project).code, 2)
+            self.assertEqual(harness.read(os.path.join(project, "spec.yaml")),
+                             harness.read(self.path("told-project", "spec.yaml")))
+        self.assertEqual(
+            harness.call("sh", "-c", 'exec "$@" 2>/dev/full', "sh", LLMC, "check", self.spec, "seed=x", "--json").code,
+            1)
 
     def test_a_file_that_may_grow_no_further(self):
         """`ulimit -f` is an error to write, not a signal."""
-        done = harness.call("sh", "-c", 'ulimit -f 1 && exec "$@"', "sh", LLMC, "emit", self.spec, "-o", self.path("short"))
+        done = harness.call("sh", "-c", 'ulimit -f 1 && exec "$@"', "sh", LLMC, "emit", self.spec, "-o",
+                            self.path("short"))
         self.assertEqual(done.code, 2, done.err)
-        done = harness.call("sh", "-c", 'ulimit -f 8 && exec "$@"', "sh", self.trainer, "--run", self.path("short-run"), "--steps", "2")
+        done = harness.call("sh", "-c", 'ulimit -f 8 && exec "$@"', "sh", self.trainer, "--run", self.path("short-run"),
+                            "--steps", "2")
         self.assertEqual(done.code, 6, done.err)
 
     def test_a_spec_through_a_pipe(self):
         """Relative paths are from where the shell is; what keeps the place of a spec wants a file."""
         read = f"<(cat '{self.spec}')"
-        for words in (f"check {read}", f"config {read}", f"plan {read} optimizer.lr=1e-3", f"emit {read} -o '{self.path('piped')}'"):
+        for words in (f"check {read}", f"config {read}", f"plan {read} optimizer.lr=1e-3",
+                      f"emit {read} -o '{self.path('piped')}'"):
             self.ends(0, "bash", "-c", f"'{LLMC}' {words}", cwd=self.folder)
-        self.assertEqual(harness.read(self.path("piped", "spec.yaml")), harness.read(os.path.join(os.path.dirname(self.trainer), "spec.yaml")))
+        self.assertEqual(harness.read(self.path("piped", "spec.yaml")),
+                         harness.read(os.path.join(os.path.dirname(self.trainer), "spec.yaml")))
         self.assertNotIn("no file matches", harness.call("bash", "-c", f"'{LLMC}' check {read}", cwd=self.folder).err)
         self.assertIn("no file matches", harness.call("bash", "-c", f"'{LLMC}' check {read}", cwd="/").err)
-        done = harness.call("bash", "-c", f"'{LLMC}' diff {read} <(cat '{self.spec}' | sed s/3.0e-3/1.0e-3/)", cwd=self.folder)
+        done = harness.call("bash", "-c", f"'{LLMC}' diff {read} <(cat '{self.spec}' | sed s/3.0e-3/1.0e-3/)",
+                            cwd=self.folder)
         self.assertEqual(done.code, 1, done.err)
         self.assertIn("optimizer.lr", done.out)
-        self.assertIn("(pipe):1:1: error", self.ends(1, "bash", "-c", f"echo nonsense: 1 | '{LLMC}' check /dev/stdin").err)
+        self.assertIn("(pipe):1:1: error",
+                      self.ends(1, "bash", "-c", f"echo nonsense: 1 | '{LLMC}' check /dev/stdin").err)
         for command in ("compile", "run"):
-            self.ends(2, "bash", "-c", f"'{LLMC}' {command} {read} -o '{self.path('piped-trainer')}'", cwd=self.folder, says="write it to a file")
+            self.ends(2, "bash", "-c", f"'{LLMC}' {command} {read} -o '{self.path('piped-trainer')}'", cwd=self.folder,
+                      says="write it to a file")
 
     def test_a_spec_without_its_base_is_not_planned(self):
         """What would be written instead of a wrong value is held against a whole spec only."""
@@ -184,10 +211,15 @@ class Surroundings(RunTest):
         spec = harness.write_small(folder)
         os.chmod(self.folder, 0o755)
         os.chmod(folder, 0o777)
-        user = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}  # root may have as many as it likes
-        for words, code in ((["emit", spec, "-o", os.path.join(folder, "out")], 0),
-                            (["data", "build", "--from", os.path.join(folder, "text"), "--vocab-size", "320", "-o", os.path.join(folder, "set")], 4)):
-            done = subprocess.run([LLMC, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=harness.environment(), timeout=harness.HANGS,
+        user = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {
+        }  # root may have as many as it likes
+        for words, code in ((["emit", spec, "-o", os.path.join(folder, "out")], 0), ([
+                "data", "build", "--from",
+                os.path.join(folder, "text"), "--vocab-size", "320", "-o",
+                os.path.join(folder, "set")
+        ], 4)):
+            done = subprocess.run([LLMC, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                  env=harness.environment(), timeout=harness.HANGS,
                                   preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NPROC, (1, 1)), **user)
             self.assertEqual(done.returncode, code, done.stderr)
             self.assertEqual("no more threads" in done.stderr, code == 4, done.stderr)

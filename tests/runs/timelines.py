@@ -21,7 +21,8 @@ def check(test, timeline, plan, steps, fingerprint=None):
     test.assertEqual(about["steps"], list(steps))
     test.assertEqual(len(about["step_seconds"]), len(about["steps"]))
     alone = about["world_size"] == 1
-    launched_as = {(region["name"], launch["op"], launch["runs"]): launch["launched_as"] for region in plan["regions"] for launch in region["launches"]}
+    launched_as = {(region["name"], launch["op"], launch["runs"]): launch["launched_as"]
+                   for region in plan["regions"] for launch in region["launches"]}
     expected = collections.Counter()
     for launch in plan["launches"]:
         how = launched_as[launch["region"], launch["op"], launch["runs"]]
@@ -32,7 +33,8 @@ def check(test, timeline, plan, steps, fingerprint=None):
         # One call of an attention pass may be several kernels.
         expected[key] = times * len(about["steps"]) + (0 if how == "attention" else expected[key])
     found = collections.Counter((e["args"]["region"], e["name"], e["cat"]) for e in launches(timeline))
-    test.assertEqual({key: (found[key], expected[key]) for key in {**found, **expected} if found[key] != expected[key]}, {})
+    test.assertEqual({key: (found[key], expected[key])
+                      for key in {**found, **expected} if found[key] != expected[key]}, {})
     test.assertEqual({e["args"]["step"] for e in launches(timeline)}, set(steps))
     live = [sum(event["args"].values()) for event in timeline["traceEvents"] if event["ph"] == "C"]
     test.assertEqual(max(live), plan["memory"]["live"]["peak_bytes"])

@@ -11,21 +11,31 @@ from harness import LLMC, RunTest
 def characters():
     """The character of each byte in byte-level tokens (GPT-2)."""
     other = iter(range(0x100, 0x200))
-    return [chr(byte if 0x21 <= byte <= 0x7e or 0xa1 <= byte <= 0xac or byte >= 0xae else next(other)) for byte in range(256)]
+    return [
+        chr(byte if 0x21 <= byte <= 0x7e or 0xa1 <= byte <= 0xac or byte >= 0xae else next(other))
+        for byte in range(256)
+    ]
 
 
 # Of 97 tokens: one for <|endoftext|>, one that is special besides, some of several bytes, and single bytes, also halves of characters.
 TEXTS = ["the", " the", "\n\n", "é", " a", "€"]
-BYTES = [text.encode() for text in TEXTS] + [bytes([b]) for b in [*range(0x61, 0x7b), 0x20, 0x0a, 0xc3, 0xa9, 0xe2, 0x82, 0xac, *range(0x30, 0x3a), *range(0x41, 0x5b)]]
+BYTES = [text.encode() for text in TEXTS] + [
+    bytes([b])
+    for b in [*range(0x61, 0x7b), 0x20, 0x0a, 0xc3, 0xa9, 0xe2, 0x82, 0xac, *range(0x30, 0x3a), *range(0x41, 0x5b)]
+]
 BYTES = BYTES + [b"xy" + bytes([b]) for b in range(0x61, 0x61 + 95 - len(BYTES))]
 
 
 def tokenizer():
     table = characters()
     vocabulary = {"".join(table[b] for b in text): i for i, text in enumerate(BYTES)}
-    return {"version": "1.0", "added_tokens": [{"id": 95, "content": "<|endoftext|>", "special": True}, {"id": 96, "content": "<|pad|>", "special": True}],
-            "normalizer": {"type": "NFC"}, "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}, "decoder": {"type": "ByteLevel"},
-            "model": {"type": "BPE", "vocab": vocabulary, "merges": []}}
+    return {
+        "version":
+        "1.0", "added_tokens": [{"id": 95, "content": "<|endoftext|>", "special": True},
+                                {"id": 96, "content": "<|pad|>", "special": True}], "normalizer": {"type": "NFC"},
+        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}, "decoder":
+        {"type": "ByteLevel"}, "model": {"type": "BPE", "vocab": vocabulary, "merges": []}
+    }
 
 
 def decode(ids):
@@ -33,10 +43,12 @@ def decode(ids):
 
 
 class TokenizerJson(RunTest):
+
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        spec = harness.SMALL.replace("data:\n", "data:\n  tokenizer: tokenizer.json\n").replace("attention_bias: true", "attention_bias: false").replace("tokens: 8}", "tokens: 60, temperature: 1}")
+        spec = harness.SMALL.replace("data:\n", "data:\n  tokenizer: tokenizer.json\n").replace(
+            "attention_bias: true", "attention_bias: false").replace("tokens: 8}", "tokens: 60, temperature: 1}")
         cls.spec = harness.write_small(cls.folder, spec)
         cls.file = os.path.join(cls.folder, "tokenizer.json")
         with open(cls.file, "w") as file:
@@ -56,7 +68,8 @@ class TokenizerJson(RunTest):
             ids = [int(word) for word in theirs["text"].split()]
             ids = ids[:ids.index(95)] if 95 in ids else ids  # the token that ends a document ends a text
             self.assertEqual(ours["text"], decode(ids).decode(errors="replace"))
-            self.assertEqual(ours["prompt"], decode([int(word) for word in theirs["prompt"].split()]).decode(errors="replace"))
+            self.assertEqual(ours["prompt"],
+                             decode([int(word) for word in theirs["prompt"].split()]).decode(errors="replace"))
         self.assertEqual(self.samples[0]["prompt"], " the\n\né")
         self.assertTrue(any(line["text"] for line in self.samples))
 
@@ -65,16 +78,20 @@ class TokenizerJson(RunTest):
         words = ("--run", self.run_folder, "--batches", "1", "--text")
         ids = json.loads(self.succeed(self.trainer, *words, "--json", "data.tokenizer=").out)["samples"]
         texts = [sample["text"] for sample in json.loads(self.succeed(self.trainer, *words, "--json").out)["samples"]]
-        self.assertEqual(texts, [decode([int(word) for word in sample["text"].split()]).decode(errors="replace") for sample in ids])
+        self.assertEqual(
+            texts, [decode([int(word) for word in sample["text"].split()]).decode(errors="replace") for sample in ids])
         self.assertTrue(any("\n" in text for text in texts), texts)
         shown = self.succeed(self.trainer, *words).out
         self.assertEqual(len(shown.splitlines()), 1 + len(texts))
         self.assertRegex(shown, r'(?m)^  \d+  train-\d.bin from token \d+  ".*\\n.*"$')
 
     def test_sample_command(self):
-        done = self.succeed(self.trainer, "sample", "--checkpoint", self.run_folder, "--prompt", "1 2 3", "--prompt", "40")
+        done = self.succeed(self.trainer, "sample", "--checkpoint", self.run_folder, "--prompt", "1 2 3", "--prompt",
+                            "40")
         for part, line in zip(done.out.split("---\n"), self.samples, strict=True):
-            self.assertEqual(part.rstrip("\n").replace("\ufffd", ""), (line["prompt"] + line["text"]).rstrip("\n").replace("\ufffd", ""))
+            self.assertEqual(
+                part.rstrip("\n").replace("\ufffd", ""),
+                (line["prompt"] + line["text"]).rstrip("\n").replace("\ufffd", ""))
         done = harness.call(self.trainer, "sample", "--checkpoint", self.run_folder, "--prompt", "some text")
         self.assertEqual((done.code, done.out), (2, ""))
         self.assertIn("does not encode by it, so the prompt 'some text' must be token ids", done.err)
@@ -82,18 +99,26 @@ class TokenizerJson(RunTest):
     def test_text_prompts_are_refused(self):
         done = harness.call(self.trainer, "--run", self.path("never"), 'sampling.prompts=["the"]')
         self.assertEqual((done.code, os.path.exists(self.path("never"))), (1, False), done.err)
-        self.assertIn("llmc decodes by a tokenizer.json and does not encode by it, so the prompt 'the' must be token ids", done.err)
+        self.assertIn(
+            "llmc decodes by a tokenizer.json and does not encode by it, so the prompt 'the' must be token ids",
+            done.err)
 
     def test_export_takes_it_along(self):
         out = self.path("exported")
         self.succeed(LLMC, "checkpoint", "export", self.run_folder, "-o", out)
         self.assertEqual(harness.read(os.path.join(out, "tokenizer.json")), harness.read(self.file))
         self.assertNotIn("tokenizer.model", os.listdir(out))
-        config, generation = (json.loads(harness.read(os.path.join(out, name))) for name in ("tokenizer_config.json", "generation_config.json"))
-        self.assertEqual((config["tokenizer_class"], config["eos_token"], generation["eos_token_id"]), ("PreTrainedTokenizerFast", "<|endoftext|>", 95))
+        config, generation = (json.loads(harness.read(os.path.join(out, name)))
+                              for name in ("tokenizer_config.json", "generation_config.json"))
+        self.assertEqual((config["tokenizer_class"], config["eos_token"], generation["eos_token_id"]),
+                         ("PreTrainedTokenizerFast", "<|endoftext|>", 95))
         self.assertIn(b"| tokenizer | tokenizer.json, 97 tokens |", harness.read(os.path.join(out, "README.md")))
-        sampled = self.succeed(self.trainer, "sample", "--checkpoint", out, "--prompt", "1 2 3", "--temperature", "0").out
-        self.assertEqual(sampled, self.succeed(self.trainer, "sample", "--checkpoint", self.run_folder, "--prompt", "1 2 3", "--temperature", "0").out)
+        sampled = self.succeed(self.trainer, "sample", "--checkpoint", out, "--prompt", "1 2 3", "--temperature",
+                               "0").out
+        self.assertEqual(
+            sampled,
+            self.succeed(self.trainer, "sample", "--checkpoint", self.run_folder, "--prompt", "1 2 3", "--temperature",
+                         "0").out)
         # A folder that says more of its tokenizer keeps what it says.
         released = self.path("released")
         os.makedirs(released)
@@ -101,7 +126,8 @@ class TokenizerJson(RunTest):
         with open(os.path.join(released, "tokenizer_config.json"), "w") as file:
             file.write('{"tokenizer_class": "PreTrainedTokenizerFast", "chat_template": "a"}')
         self.succeed(LLMC, "checkpoint", "export", self.run_folder, "-o", self.path("again"), "--tokenizer", released)
-        self.assertEqual(harness.read(self.path("again", "tokenizer_config.json")), harness.read(os.path.join(released, "tokenizer_config.json")))
+        self.assertEqual(harness.read(self.path("again", "tokenizer_config.json")),
+                         harness.read(os.path.join(released, "tokenizer_config.json")))
         # A new run from the export: its spec names weights and tokenizer.
         imported = self.succeed(LLMC, "init", "--from", out, cwd=self.folder).out
         self.assertIn("\n  from: exported  # ", imported)
@@ -114,27 +140,35 @@ class TokenizerJson(RunTest):
         self.assertIn("tokenizer.json': is a Git LFS pointer", pointer.err)
         self.assertNotIn("tokenizer:", pointer.out)
         written = self.succeed(LLMC, "init", "--from", out, "-o", self.path("imported.yaml"), cwd=self.folder).err
-        self.assertIn(f"  tokens/hf_to_shards.py --tokenizer {os.path.join(out, 'tokenizer.json')} -o data/exported FILES\n", written)
+        self.assertIn(
+            f"  tokens/hf_to_shards.py --tokenizer {os.path.join(out, 'tokenizer.json')} -o data/exported FILES\n",
+            written)
 
     def test_another_tokenizer(self):
         other = tokenizer()
         other["model"]["vocab"]["zz"] = 97
         with open(self.path("larger.json"), "w") as file:
             json.dump(other, file)
-        done = harness.call(LLMC, "checkpoint", "export", self.run_folder, "-o", self.path("none"), "--tokenizer", self.path("larger.json"))
+        done = harness.call(LLMC, "checkpoint", "export", self.run_folder, "-o", self.path("none"), "--tokenizer",
+                            self.path("larger.json"))
         self.assertEqual((done.code, os.path.exists(self.path("none"))), (5, False))
         self.assertIn("is not the tokenizer that the checkpoint was trained with", done.err)
-        done = harness.call(self.trainer, "--run", self.run_folder, "--steps", "6", "data.tokenizer=" + self.path("larger.json"))
+        done = harness.call(self.trainer, "--run", self.run_folder, "--steps", "6",
+                            "data.tokenizer=" + self.path("larger.json"))
         self.assertEqual(done.code, 6)
         self.assertIn("data.tokenizer", done.err)
-        self.assertIn("model.vocab_size 97 is below the 98 tokens of", harness.call(LLMC, "check", self.spec, "data.tokenizer=" + self.path("larger.json")).err)
+        self.assertIn("model.vocab_size 97 is below the 98 tokens of",
+                      harness.call(LLMC, "check", self.spec, "data.tokenizer=" + self.path("larger.json")).err)
 
     def test_refused(self):
-        for name, change, said in (("unigram", {"model": {"type": "Unigram", "vocab": []}}, "is no map of tokens"), ("wordpiece", {"decoder": {"type": "WordPiece"}}, "does not know its decoder 'WordPiece'"),
+        for name, change, said in (("unigram", {"model": {"type": "Unigram", "vocab": []}}, "is no map of tokens"),
+                                   ("wordpiece", {"decoder": {"type":
+                                                              "WordPiece"}}, "does not know its decoder 'WordPiece'"),
                                    ("empty", {"model": {"type": "BPE", "vocab": {}}}, "has no model.vocab")):
             with open(self.path(name + ".json"), "w") as file:
                 json.dump({**tokenizer(), **change}, file)
-            done = harness.call(self.trainer, "--run", self.path("never"), "data.tokenizer=" + self.path(name + ".json"))
+            done = harness.call(self.trainer, "--run", self.path("never"),
+                                "data.tokenizer=" + self.path(name + ".json"))
             self.assertEqual((done.code, os.path.exists(self.path("never"))), (5, False), done.err)
             self.assertIn(said, done.err)
         text = self.path("text")

@@ -17,6 +17,7 @@ QUIET = ("--no-final-checkpoint", "--steps", 3, "checkpoint.every=0", "evaluatio
 
 
 class TrainerCli(RunTest):
+
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
@@ -35,13 +36,16 @@ class TrainerCli(RunTest):
         self.assertEqual(plan["name"], "small")
         self.assertIn(plan["fingerprint"], text)
         planned = self.succeed(harness.LLMC, "plan", self.spec).out
-        self.assertEqual((text, planned[len(text) :][:16]), (planned[: len(text)], "\nmost that fits:"))  # which a trainer does not plan
+        self.assertEqual((text, planned[len(text):][:16]),
+                         (planned[:len(text)], "\nmost that fits:"))  # which a trainer does not plan
 
     def wanting(self, name, instructions):
         """A copy of the trainer that says of itself that its kernels may use `instructions`, as runtime/device/cpu/instructions.h numbers them."""
         copy = self.path(name)
         shutil.copy(self.trainer, copy)
-        address = next(int(line.split()[0], 16) for line in self.succeed("nm", copy).out.splitlines() if line.endswith("kInstructionsE"))
+        address = next(
+            int(line.split()[0], 16) for line in self.succeed("nm", copy).out.splitlines()
+            if line.endswith("kInstructionsE"))
         with open(copy, "r+b") as file:
             head = file.read(64)
             table, (size, count) = struct.unpack_from("<Q", head, 32)[0], struct.unpack_from("<HH", head, 54)
@@ -57,9 +61,14 @@ class TrainerCli(RunTest):
         xop, avx512fp16 = 1 << 14, 1 << 28  # of two makers: no processor has both
         trainer = self.wanting("elsewhere", xop | avx512fp16)
         run = self.path("elsewhere-run")
-        for words in ([], ["--ranks", 2], ["calibrate"], ["sample", "--checkpoint", run, "--prompt", "1"], ["evaluate", "--checkpoint", run]):
-            said = self.refused(3, *(["--run", run, *words] if not words or words[0] == "--ranks" else words), trainer=trainer)
-            self.assertRegex(said, r"^error: this trainer is built for \S+, and this processor \(\S+\) has no [a-z0-9., -]+; compile it with target\.arch: \S+, or run it ")
+        for words in ([], ["--ranks", 2], ["calibrate"], ["sample", "--checkpoint", run, "--prompt",
+                                                          "1"], ["evaluate", "--checkpoint", run]):
+            said = self.refused(3, *(["--run", run, *words] if not words or words[0] == "--ranks" else words),
+                                trainer=trainer)
+            self.assertRegex(
+                said,
+                r"^error: this trainer is built for \S+, and this processor \(\S+\) has no [a-z0-9., -]+; compile it with target\.arch: \S+, or run it "
+            )
         self.assertFalse(os.path.exists(run))
         for words in (["--version"], ["--help"], ["--plan"]):
             self.succeed(trainer, *words)
@@ -72,7 +81,9 @@ class TrainerCli(RunTest):
             if name.endswith(".o"):
                 symbols = [line.split() for line in self.succeed("nm", os.path.join(objects, name)).out.splitlines()]
                 if not any(symbol[-1] == "main" for symbol in symbols):
-                    shared[name] = [symbol[-1] for symbol in symbols if symbol[-2] in "WV" and not symbol[-1].startswith("DW.ref.")]
+                    shared[name] = [
+                        symbol[-1] for symbol in symbols if symbol[-2] in "WV" and not symbol[-1].startswith("DW.ref.")
+                    ]
         self.assertGreater(len(shared), 5)
         self.assertEqual([names for names in shared.values() if names], [])
 
@@ -83,8 +94,12 @@ class TrainerCli(RunTest):
         for number, ranks in enumerate(((), ("--ranks", 2))):
             shutil.copy(spare, shard)
             run = self.path(f"cut-{number}")
-            command = [self.trainer, "--run", run, f"data.train.path={shard}", *harness.ENDLESS, "checkpoint.every=5", "--threads", 1, *ranks]
-            process = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=harness.environment(), text=True)
+            command = [
+                self.trainer, "--run", run, f"data.train.path={shard}", *harness.ENDLESS, "checkpoint.every=5",
+                "--threads", 1, *ranks
+            ]
+            process = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                       env=harness.environment(), text=True)
             try:
                 next(line for line in process.stdout if re.search(r"step +[1-9]\d/", line))  # the tenth, or a later one
                 os.truncate(shard, 1024)
@@ -94,7 +109,9 @@ class TrainerCli(RunTest):
             self.assertEqual(process.returncode, 5, out + err)
             self.assertRegex(err, r"'\S*cut\.bin': was cut short from \d+ to 1024 bytes while sample \d+ was read")
             shutil.copy(spare, shard)
-            last = max(int(name.split("-")[1]) for name in os.listdir(os.path.join(run, "checkpoints")) if name.startswith("step-"))
+            last = max(
+                int(name.split("-")[1]) for name in os.listdir(os.path.join(run, "checkpoints"))
+                if name.startswith("step-"))
             self.succeed(*command, "--steps", last + 2)
 
     def test_help(self):
@@ -122,8 +139,13 @@ class TrainerCli(RunTest):
 
     def test_threads_are_those_that_openmp_gives(self):
         """Fewer than were asked for would leave undone what is the part of the others."""
+
         def environment(**variables):
-            return {key: value for key, value in harness.environment(**variables).items() if key != "OMP_NUM_THREADS" or key in variables}
+            return {
+                key: value
+                for key, value in harness.environment(**variables).items()
+                if key != "OMP_NUM_THREADS" or key in variables
+            }
 
         one = (*QUIET, "--threads", 1)
         self.succeed(self.trainer, "--run", self.path("one-thread"), *one)
@@ -132,8 +154,10 @@ class TrainerCli(RunTest):
                                 ("both", {"OMP_NUM_THREADS": "4", "OMP_THREAD_LIMIT": "1"})):
             done = self.succeed(self.trainer, "--run", self.path(name), *QUIET, env=environment(**variables))
             self.assertRegex(done.out, r"(?m)^device .*, 1 thread,")
-            self.assertEqual([line["loss"] for line in harness.json_lines(self.path(name, "metrics.jsonl"))], expected, name)
-        for words, variables, said in ((("--threads", 2), {"OMP_THREAD_LIMIT": "1"}, "OpenMP gives 1"), ((), {"OMP_NUM_THREADS": "99999"}, "write at most 4096")):
+            self.assertEqual([line["loss"] for line in harness.json_lines(self.path(name, "metrics.jsonl"))], expected,
+                             name)
+        for words, variables, said in ((("--threads", 2), {"OMP_THREAD_LIMIT": "1"}, "OpenMP gives 1"),
+                                       ((), {"OMP_NUM_THREADS": "99999"}, "write at most 4096")):
             done = harness.call(self.trainer, "--run", self.path("never"), *QUIET, *words, env=environment(**variables))
             self.assertEqual(done.code, 2, done.err)
             self.assertIn(said, done.err)
@@ -147,7 +171,10 @@ class TrainerCli(RunTest):
         self.assertFalse(os.path.exists(self.path("traces-nothing", "metrics.jsonl")))
 
     def test_timing_is_tried_before_training(self):
-        self.assertIn("cannot create", self.refused(2, "--run", self.path("times-nothing"), *QUIET, "--timing", self.path("nowhere", "timing.json")))
+        self.assertIn(
+            "cannot create",
+            self.refused(2, "--run", self.path("times-nothing"), *QUIET, "--timing",
+                         self.path("nowhere", "timing.json")))
         self.assertFalse(os.path.exists(self.path("times-nothing", "metrics.jsonl")))
         self.succeed(self.trainer, "--run", self.path("writes-timing"), *QUIET, "--timing", self.path("timing.json"))
         self.assertIn("steps", json.loads(harness.read(self.path("timing.json"))))
@@ -162,17 +189,21 @@ class TrainerCli(RunTest):
         timelines.check(self, timelines.read(file), plan, range(3, 6))
         steps = [harness.json_lines(self.path(run, "metrics.jsonl")) for run in ("with-timeline", "without-timeline")]
         for timed, untimed in zip(*steps):
-            self.assertEqual([timed[key] for key in ("step", "loss", "grad_norm")], [untimed[key] for key in ("step", "loss", "grad_norm")])
-        self.assert_same_files(self.path("with-timeline", "checkpoints", "step-00000003"), self.path("without-timeline", "checkpoints", "step-00000003"), "step 3")
-        self.succeed(self.trainer, "--run", self.path("chosen-timeline"), "--timeline", chosen, "--timeline-steps", "1:2", "--steps", 2, "--no-final-checkpoint")
+            self.assertEqual([timed[key] for key in ("step", "loss", "grad_norm")],
+                             [untimed[key] for key in ("step", "loss", "grad_norm")])
+        self.assert_same_files(self.path("with-timeline", "checkpoints", "step-00000003"),
+                               self.path("without-timeline", "checkpoints", "step-00000003"), "step 3")
+        self.succeed(self.trainer, "--run", self.path("chosen-timeline"), "--timeline", chosen, "--timeline-steps",
+                     "1:2", "--steps", 2, "--no-final-checkpoint")
         timelines.check(self, timelines.read(chosen), plan, range(1, 3))
         self.assertEqual([name for name in os.listdir(self.folder) if name.startswith(".tmp-")], [])
 
         # What cannot be written is said before the run begins.
-        for words, said in (([self.path("no-such-folder", "t.json")], "cannot create"), ([self.folder], "name a file in it"),
-                            ([file, "--steps", "4"], "this run trains steps 1 to 4"),
-                            ([file, "--timeline-steps", "12:2"], "would write steps 12 to 13"),
-                            ([file, "--timeline-steps", "5"], "as in 20:5")):
+        for words, said in (([self.path("no-such-folder", "t.json")], "cannot create"),
+                            ([self.folder], "name a file in it"), ([file, "--steps",
+                                                                    "4"], "this run trains steps 1 to 4"),
+                            ([file, "--timeline-steps",
+                              "12:2"], "would write steps 12 to 13"), ([file, "--timeline-steps", "5"], "as in 20:5")):
             self.assertIn(said, self.refused(2, "--run", self.path("refused-timeline"), "--timeline", *words))
         self.assertIn("--timeline", self.refused(2, "--timeline-steps", "1:2"))
         self.assertFalse(os.path.exists(self.path("refused-timeline", "metrics.jsonl")))
@@ -183,7 +214,8 @@ class TrainerCli(RunTest):
         timeline = timelines.read(file)
         text = self.succeed(harness.LLMC, "plan", self.spec, "--measured", file).out
         self.assertIn("steps 3 to 5", text)
-        measured = json.loads(self.succeed(harness.LLMC, "plan", self.spec, "--measured", file, "--json").out)["measured"]
+        measured = json.loads(self.succeed(harness.LLMC, "plan", self.spec, "--measured", file,
+                                           "--json").out)["measured"]
         spent = {}
         for event in timelines.launches(timeline):
             key = event["args"]["region"], event["name"]
@@ -194,7 +226,8 @@ class TrainerCli(RunTest):
             predicted[launch["region"], launch["op"]] = launch["seconds_a_step"]
         for op in measured["ops"]:
             self.assertAlmostEqual(op["measured_seconds"], spent[op["region"], op["op"]], delta=1e-12)
-        self.assertAlmostEqual(sum(op["predicted_seconds"] for op in measured["ops"]), sum(predicted.values()), delta=1e-9)
+        self.assertAlmostEqual(sum(op["predicted_seconds"] for op in measured["ops"]), sum(predicted.values()),
+                               delta=1e-9)
         self.assertAlmostEqual(measured["step_seconds"], sum(timeline["otherData"]["step_seconds"]) / 3, delta=1e-12)
         self.assertAlmostEqual(measured["launches_share"] * measured["step_seconds"], sum(spent.values()), delta=1e-9)
         apart = [abs(op["measured_seconds"] - op["predicted_seconds"]) for op in measured["ops"]]
@@ -203,7 +236,8 @@ class TrainerCli(RunTest):
         def refused(said, *words, **changes):
             changed, other = self.path("changed.json"), json.loads(json.dumps(timeline))
             for key, value in changes.items():
-                other["otherData" if key in other["otherData"] else "traceEvents"][key if key in other["otherData"] else -1] = value
+                other["otherData" if key in other["otherData"] else "traceEvents"][key if key in
+                                                                                   other["otherData"] else -1] = value
             with open(changed, "w") as out:
                 json.dump(other, out)
             done = harness.call(harness.LLMC, "plan", self.spec, "--measured", changed, *words)
@@ -214,7 +248,9 @@ class TrainerCli(RunTest):
         refused("give the run's own values", "batch.tokens=192")
         refused("in this plan it runs", world_size=2)  # of two, a rank has one of the two micro-batches
         refused("it has version 2", version=2)
-        refused("which the plan has not", last={"ph": "X", "tid": 1, "cat": "kernel", "name": "x", "dur": 1, "args": {"region": "y", "runs": "z"}})
+        refused(
+            "which the plan has not",
+            last={"ph": "X", "tid": 1, "cat": "kernel", "name": "x", "dur": 1, "args": {"region": "y", "runs": "z"}})
         with open(self.path("no-timeline.json"), "w") as out:
             out.write("[1]")
         for name, said in (("no-timeline.json", "this is no timeline"), ("nowhere.json", "no such file")):
@@ -255,7 +291,8 @@ class TrainerCli(RunTest):
         self.assertIn(named, self.refused(6, "--run", run, trainer=other))
         # llmc run says the same before it writes or compiles anything.
         build = self.path("never-built")
-        done = harness.call(harness.LLMC, "run", self.spec, "-o", build, "model.num_hidden_layers=2", "--", "--run", run)
+        done = harness.call(harness.LLMC, "run", self.spec, "-o", build, "model.num_hidden_layers=2", "--", "--run",
+                            run)
         self.assertEqual((done.code, os.path.exists(build)), (6, False), done.err)
         self.assertIn(named, done.err)
         self.assertEqual(harness.tree(run), before)
@@ -264,14 +301,15 @@ class TrainerCli(RunTest):
         """What the trainer will refuse of its words is refused before anything is compiled, in the trainer's words and code."""
         build, elsewhere = self.path("not-built"), harness.write_small(self.path("no-data"))
         os.remove(os.path.join(os.path.dirname(elsewhere), "val-0.bin"))
-        for spec, code, words, said in (
-                (self.spec, 2, ["--nonsense"], "--nonsense"),
-                (self.spec, 2, ["optimizer.lrr=1"], "did you mean lr?"),
-                (self.spec, 2, ["model.hidden_size=48"], "is compiled in"),
-                (self.spec, 2, ["--steps", "13"], "goes past schedule.steps 12"),
-                (self.spec, 1, ["schedule.warmup_steps=12"], "leaves nothing of 12 steps"),
-                (self.spec, 5, ["data.train.path=none.bin"], "which is data.train.path of the command line"),
-                (elsewhere, 5, [], "which is data.validation.path of the spec")):
+        for spec, code, words, said in ((self.spec, 2, ["--nonsense"],
+                                         "--nonsense"), (self.spec, 2, ["optimizer.lrr=1"], "did you mean lr?"),
+                                        (self.spec, 2, ["model.hidden_size=48"],
+                                         "is compiled in"), (self.spec, 2, ["--steps",
+                                                                            "13"], "goes past schedule.steps 12"),
+                                        (self.spec, 1, ["schedule.warmup_steps=12"], "leaves nothing of 12 steps"),
+                                        (self.spec, 5, ["data.train.path=none.bin"],
+                                         "which is data.train.path of the command line"),
+                                        (elsewhere, 5, [], "which is data.validation.path of the spec")):
             done = harness.call(harness.LLMC, "run", spec, "-o", build, "--", *words)
             self.assertEqual((done.code, os.path.exists(build)), (code, False), f"{words}\n{done.out}{done.err}")
             self.assertIn(said, done.err)
@@ -283,19 +321,22 @@ class TrainerCli(RunTest):
         harness.write_shard(self.path("short.bin"), 24, 1)
         for words, said in ((["data.train.path=" + wrong], "but vocab_size is 97"),
                             (["data.train.path=" + self.path("raw.bin")], "say 'format: nanogpt'"),
-                            (["data.train.path=" + self.path("short.bin")], "holds no sample"),
-                            (["data.validation.path=" + self.path("short.bin")], "the validation data hold 24 tokens, too few")):
+                            (["data.train.path=" + self.path("short.bin")],
+                             "holds no sample"), (["data.validation.path=" + self.path("short.bin")],
+                                                  "the validation data hold 24 tokens, too few")):
             done = harness.call(harness.LLMC, "run", self.spec, "-o", build, "--", *words)
             self.assertEqual((done.code, os.path.exists(build)), (5, False), f"{words}\n{done.out}{done.err}")
             self.assertIn(said, done.err)
         # Each file that is missing, and the command with a place for each.
-        done = harness.call(harness.LLMC, "run", self.spec, "-o", build, "data.train.path=/no.bin", "optimizer.lr=1e-4", "--",
-                            "--steps", "2", "data.validation.path=none.bin")
+        done = harness.call(harness.LLMC, "run", self.spec, "-o", build, "data.train.path=/no.bin", "optimizer.lr=1e-4",
+                            "--", "--steps", "2", "data.validation.path=none.bin")
         self.assertEqual((done.code, os.path.exists(build)), (5, False), done.err)
-        self.assertIn("\n  llmc run " + self.spec + " optimizer.lr=1e-4 -- --steps 2 "
-                      "data.train.path=PATH data.validation.path=PATH\n", done.err)
+        self.assertIn(
+            "\n  llmc run " + self.spec + " optimizer.lr=1e-4 -- --steps 2 "
+            "data.train.path=PATH data.validation.path=PATH\n", done.err)
         if not os.path.exists("/proc/driver/nvidia"):
-            done = harness.call(harness.LLMC, "run", self.spec, "-o", build, "target.kind=cuda", "precision.compute=bf16", "model.head_dim=16")
+            done = harness.call(harness.LLMC, "run", self.spec, "-o", build, "target.kind=cuda",
+                                "precision.compute=bf16", "model.head_dim=16")
             self.assertEqual((done.code, os.path.exists(build)), (3, False), done.err)
             self.assertIn("no NVIDIA driver", done.err)
         usage = self.succeed(harness.LLMC, "run", self.spec, "-o", build, "--", "--help").out
@@ -308,12 +349,14 @@ class TrainerCli(RunTest):
         os.makedirs(tools)
         compiler = shutil.which("g++")
         with open(os.path.join(tools, "g++"), "w") as file:  # a second of compiling is certain; notes when it links
-            file.write(f'#!/bin/sh\ncase "$*" in *program.cpp*) sleep 1;; *-fopenmp\\ -o*) cat /proc/uptime > {link};; esac\n'
-                       f'exec {compiler} "$@"\n')
+            file.write(
+                f'#!/bin/sh\ncase "$*" in *program.cpp*) sleep 1;; *-fopenmp\\ -o*) cat /proc/uptime > {link};; esac\n'
+                f'exec {compiler} "$@"\n')
         os.chmod(os.path.join(tools, "g++"), 0o755)
         environment = harness.environment(PATH=tools + ":" + os.environ["PATH"])
         run = self.path("timed run")
-        self.succeed(harness.LLMC, "run", self.spec, "-o", self.path("with-timing"), "--", "--run", run, "--steps", 2, env=environment)
+        self.succeed(harness.LLMC, "run", self.spec, "-o", self.path("with-timing"), "--", "--run", run, "--steps", 2,
+                     env=environment)
         with open("/proc/uptime") as now, open(link) as then:
             most = float(now.read().split()[0]) - float(then.read().split()[0])
         seconds = [line["seconds"] for line in harness.json_lines(os.path.join(run, "metrics.jsonl"))]
@@ -359,7 +402,8 @@ class TrainerCli(RunTest):
         folder = self.path("own")
         spec, build, run = harness.write_small(folder), self.path("own-build"), self.path("own run")
         words = ["--", "--run", run, "--steps", 2]
-        self.succeed(harness.LLMC, "run", spec, "-o", build, "optimizer.lr=1e-4", "data.train.path=train-0.bin", *words, cwd=folder)
+        self.succeed(harness.LLMC, "run", spec, "-o", build, "optimizer.lr=1e-4", "data.train.path=train-0.bin", *words,
+                     cwd=folder)
         trainer = os.path.join(build, "trainer")
         self.assertIn("optimizer.lr=0.003", self.succeed(trainer, "--help").out)
         again = self.succeed(trainer, "--run", run, "--steps", 3, cwd="/").out
@@ -367,8 +411,8 @@ class TrainerCli(RunTest):
         self.assertIn("value   the run keeps its own optimizer.lr", again)
         self.assertEqual([line["step"] for line in harness.json_lines(os.path.join(run, "metrics.jsonl"))], [1, 2, 3])
         # What micro_batch: auto has to divide is known when the trainer is built.
-        self.succeed(harness.LLMC, "run", spec, "-o", self.path("auto-build"), "batch.micro_batch=auto", "batch.tokens=48",
-                     "--", "--run", self.path("auto run"), "--steps", 1)
+        self.succeed(harness.LLMC, "run", spec, "-o", self.path("auto-build"), "batch.micro_batch=auto",
+                     "batch.tokens=48", "--", "--run", self.path("auto run"), "--steps", 1)
         # Stopped by a signal: the command that is printed, in a shell.
         process = subprocess.Popen([trainer, "--run", run, "schedule.steps=3000", "sampling.prompts=[\"4 5\"]"],
                                    stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, universal_newlines=True)
@@ -378,24 +422,32 @@ class TrainerCli(RunTest):
         said = process.communicate()[1]
         self.assertEqual(process.returncode, 75, said)
         command = said.split("resume with\n  ")[1].strip()
-        done = self.succeed("sh", "-c", command + " --steps $(($(ls " + f"'{run}/checkpoints' | tail -n 1 | sed 's/step-0*//') + 1))", cwd="/")
+        done = self.succeed(
+            "sh", "-c", command + " --steps $(($(ls " + f"'{run}/checkpoints' | tail -n 1 | sed 's/step-0*//') + 1))",
+            cwd="/")
         self.assertIn("resumed at step", done.out)
         # An edited spec beside the trainer is told, and one with a byte order mark is not edited.
         marked = os.path.join(folder, "marked.yaml")
         with open(marked, "wb") as file:
             file.write(b"\xef\xbb\xbf" + harness.read(spec))
-        self.assertEqual(self.succeed(self.compile(marked, "marked"), "--run", self.path("marked-run"), "--steps", 1).err, "")
+        self.assertEqual(
+            self.succeed(self.compile(marked, "marked"), "--run", self.path("marked-run"), "--steps", 1).err, "")
         with open(spec, "a") as file:
             file.write("# edited\n")
-        self.assertIn("was edited after this trainer was compiled", self.succeed(trainer, "--run", self.path("edited"), "--steps", 1).err)
+        self.assertIn("was edited after this trainer was compiled",
+                      self.succeed(trainer, "--run", self.path("edited"), "--steps", 1).err)
 
     def test_the_printed_command_builds_its_own_trainer(self):
         """Overrides that were compiled in are in it, so that it goes on although the folder has another trainer by then."""
         folder = self.path("overridden")
         spec, run = harness.write_small(folder), os.path.join(folder, "a run")
-        words = ["run", spec, "model.intermediate_size=60", "schedule.steps=3000", "data.train.path=" + os.path.join(folder, "train-0.bin")]
-        process = subprocess.Popen([harness.LLMC, *words, "--", "--run", run, "--follow-spec"], cwd=folder, env=harness.environment(),
-                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, universal_newlines=True)
+        words = [
+            "run", spec, "model.intermediate_size=60", "schedule.steps=3000",
+            "data.train.path=" + os.path.join(folder, "train-0.bin")
+        ]
+        process = subprocess.Popen([harness.LLMC, *words, "--", "--run", run, "--follow-spec"], cwd=folder,
+                                   env=harness.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                   universal_newlines=True)
         metrics = os.path.join(run, "metrics.jsonl")
         while not os.path.exists(metrics) or len(harness.json_lines(metrics)) < 3:
             self.assertIsNone(process.poll())
@@ -443,7 +495,9 @@ class TrainerCli(RunTest):
         losses = {line["step"]: line["loss"] for line in harness.json_lines(os.path.join(clean, "metrics.jsonl"))}
         for line in harness.json_lines(os.path.join(run, "metrics.jsonl")):
             self.assertAlmostEqual(line["loss"], losses[line["step"]], delta=0 if line["step"] <= 3 else 2e-5)
-        done = self.succeed(self.compile(self.spec, "longer", "batch.sequence_length=48", "batch.micro_batch=1", "memory.loss_chunk=24"), "--run", run)
+        done = self.succeed(
+            self.compile(self.spec, "longer", "batch.sequence_length=48", "batch.micro_batch=1",
+                         "memory.loss_chunk=24"), "--run", run)
         self.assertIn("batch.sequence_length 24 -> 48", done.err)
         metrics = harness.json_lines(os.path.join(run, "metrics.jsonl"))
         self.assertEqual(len(metrics), 12)

@@ -11,7 +11,8 @@ from harness import LLMC, SOURCE, RunTest
 sys.path.insert(0, os.path.join(SOURCE, "tests", "mutations"))
 import place  # noqa: E402
 
-BF16 = ("precision.compute=bf16", "model.qk_norm=true", "model.tie_word_embeddings=true", "memory.recompute=[norms, swiglu]")
+BF16 = ("precision.compute=bf16", "model.qk_norm=true", "model.tie_word_embeddings=true",
+        "memory.recompute=[norms, swiglu]")
 # File of templates/, what stands there, what is put there, the op that is to be named, overrides of the spec.
 FAULTS = [
     ("rms_norm_forward.cu", "return v * r * w; });", "return v * r; });", "attention_norm", ()),
@@ -24,15 +25,18 @@ FAULTS = [
     ("cpu/attention_forward.cpp", "mask_below(key + i, score", "mask_below(key + i - 1, score", "attention", ()),
     ("cpu/attention_backward.cpp", "load(dkeys + t * kPaddedDim + d) * kScale,", "load(dkeys + t * kPaddedDim + d),",
      "attention_backward", ()),
-    ("loss_sum.cu", "results->loss = accumulate ? results->loss + loss : loss;", "results->loss = loss;", "loss_sum", ()),
+    ("loss_sum.cu", "results->loss = accumulate ? results->loss + loss : loss;", "results->loss = loss;", "loss_sum",
+     ()),
     ("cross_entropy.cu", "log_total - powers.weighted / powers.total;", "log_total;", "cross_entropy", ()),
-    ("qk_norm_rope_backward.cu", "back2 = dy2 * c - dy1 * s;", "back2 = dy2 * c + dy1 * s;", "qk_norm_rope_backward", BF16),
+    ("qk_norm_rope_backward.cu", "back2 = dy2 * c - dy1 * s;", "back2 = dy2 * c + dy1 * s;", "qk_norm_rope_backward",
+     BF16),
     ("swiglu_backward.cu", "        y = silu * u;\n", "        y = silu;\n", "swiglu_backward", BF16),
     ("rms_norm_forward.cu", "return v * v; }) / kCols;", "return v * v; }) / kPitch;", "attention_norm", BF16),
 ]
 
 
 class Verify(RunTest):
+
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
@@ -97,7 +101,8 @@ class Verify(RunTest):
         finally:
             place.put(path, before)
         self.assertEqual(done.code, 7, done.err)
-        self.assertRegex(done.out, r"OFF: step 1, micro-batch 1, layer 0: op rope of layer_forward\n +%qkv\[\d+, \d+\] is ")
+        self.assertRegex(done.out,
+                         r"OFF: step 1, micro-batch 1, layer 0: op rope of layer_forward\n +%qkv\[\d+, \d+\] is ")
         self.assertIn("by kernel rope of templates/rope.cu\n", done.out)
 
     def test_specs_of_the_repository(self):
@@ -106,7 +111,9 @@ class Verify(RunTest):
             done = harness.call(LLMC, "verify", os.path.join(SOURCE, "specs", name + ".yaml"), "-o", out, "--emit-only")
             self.assertEqual(done.code, 0, done.err)
             self.assertEqual(done.out, os.path.join(out, "trainer") + "\n")
-            self.assertIn("s.probe.before(", harness.read(os.path.join(out, "trainer", "step.c" + ("pp" if name == "tiny" else "u"))).decode())
+            self.assertIn(
+                "s.probe.before(",
+                harness.read(os.path.join(out, "trainer", "step.c" + ("pp" if name == "tiny" else "u"))).decode())
 
     def test_refused(self):
         self.report(0)

@@ -12,10 +12,13 @@ from pages import read
 
 PAGE = "docs/walkthrough.md"
 UNSEEN = ("## 8. PTX", "## 9. CPU assembly")  # sections whose blocks are a compiler's
-NOT_HERE = {"llmc plan specs/llama-1b.yaml --kernels": "nvcc takes minutes; run_kernels_nvcc makes the table of a small spec"}
+NOT_HERE = {
+    "llmc plan specs/llama-1b.yaml --kernels": "nvcc takes minutes; run_kernels_nvcc makes the table of a small spec"
+}
 
 
 class Walkthrough(RunTest):
+
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
@@ -35,7 +38,8 @@ class Walkthrough(RunTest):
         path = re.findall(r"`((?:templates|build)/[\w./-]+\.(?:cu|cpp))`", before)[-1]
         if path.startswith("templates/"):
             return read(SOURCE, path)
-        return read(self.tree.folder, path.replace("/llama-1b/", "/llama-1b-include/") if "--style=include" in before else path)
+        return read(self.tree.folder,
+                    path.replace("/llama-1b/", "/llama-1b-include/") if "--style=include" in before else path)
 
     def test_its_blocks_are_what_llmc_writes(self):
         seen = {}
@@ -50,16 +54,20 @@ class Walkthrough(RunTest):
                     listed = self.plan["launches" if "region" in shown else "kernels"]
                     self.assertIn(shown, listed, section)
                 elif language == "yaml":
+
                     def plain(text):
                         return re.sub(r" +#.*", "", text)
-                    pages.stands_in(self, [plain(line) for line in lines], plain(read(SOURCE, "specs", "llama-1b.yaml")), section)
+
+                    pages.stands_in(self, [plain(line) for line in lines], plain(read(SOURCE, "specs",
+                                                                                      "llama-1b.yaml")), section)
                 elif "config specs/llama-1b.yaml" in before:
                     language = "config"
                     pages.stands_in(self, lines, self.output["llmc config specs/llama-1b.yaml"], section)
                 else:
                     language = "graph"
                     for line in lines:
-                        pattern = ".*".join(re.escape(part) for part in re.sub(r"^[<> ] ", "", line).strip().split("..."))
+                        pattern = ".*".join(
+                            re.escape(part) for part in re.sub(r"^[<> ] ", "", line).strip().split("..."))
                         self.assertRegex(self.graphs, re.compile("^ *" + pattern + "$", re.MULTILINE), section)
             seen[language] = seen.get(language, 0) + 1
         self.assertEqual(set(seen), {"cpp", "json", "yaml", "config", "graph"})

@@ -48,7 +48,6 @@ print(json.dumps({"steps": seconds, "accumulated_steps": [2 * each for each in s
                   "attention": words["--attention"] + (", heads repeated" if "--repeat-heads" in words else "")}))
 """
 
-
 # Knows no block scales, as a library may.
 RATES = """#!/usr/bin/env python3
 import json, sys, time
@@ -83,12 +82,14 @@ def alive(process):
 
 
 class BenchKit(harness.SimTest):
+
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
         archive = pathlib.Path(cls.folder, "kit.tar.gz")
         spec = pathlib.Path(cls.folder, "lasting.yaml")
-        spec.write_text(SPEC.read_text().replace("data:\n", DATA).replace("attention: cudnn", "attention: auto") + LASTING)
+        spec.write_text(SPEC.read_text().replace("data:\n", DATA).replace("attention: cudnn", "attention: auto") +
+                        LASTING)
         qwen = pathlib.Path(cls.folder, "qwen.yaml")
         qwen.write_text(SPEC.read_text().replace("sequence_length: 32", "sequence_length: 16"))
         prepare.make(harness.LLMC, {"run": spec, "small": SPEC, "qwen": qwen}, archive, libraries=False)
@@ -100,14 +101,19 @@ class BenchKit(harness.SimTest):
         cls.nvml = pathlib.Path(cls.folder, "nvml")
         cls.nvml.mkdir()
         (cls.nvml / "nvml.c").write_text(NVML)
-        subprocess.run(["gcc", "-shared", "-fPIC", cls.nvml / "nvml.c", "-o", cls.nvml / "libnvidia-ml.so.1"], check=True)
-        done = harness.runs.call(*cls.words(cls.top, cls.built, pathlib.Path(cls.folder, "built-out")), "--only", "build", timeout=LIMIT)
+        subprocess.run(["gcc", "-shared", "-fPIC", cls.nvml / "nvml.c", "-o", cls.nvml / "libnvidia-ml.so.1"],
+                       check=True)
+        done = harness.runs.call(*cls.words(cls.top, cls.built, pathlib.Path(cls.folder, "built-out")), "--only",
+                                 "build", timeout=LIMIT)
         if done.code:
             raise RuntimeError(done.out + done.err)
 
     @staticmethod
     def words(top, work, out):
-        return [sys.executable, top / "tests" / "bench" / "gpu" / "run.py", "--simulate", harness.BUILT, "--work", work, "--out", out, *PATIENT]
+        return [
+            sys.executable, top / "tests" / "bench" / "gpu" / "run.py", "--simulate", harness.BUILT, "--work", work,
+            "--out", out, *PATIENT
+        ]
 
     def setUp(self):
         name = self.id().split(".")[-1]
@@ -198,7 +204,8 @@ class BenchKit(harness.SimTest):
         comparison = results["attention"]["portable"]["comparison"]
         self.assertEqual(len(comparison["losses"]), 2)
         self.assertNotEqual(results["attention"]["portable"]["training"], results["pieces"]["in_place"]["training"])
-        self.assertIn("model.layers.0.self_attn.k_proj.weight", results["attention"]["portable"]["training"]["gradient_norms"])
+        self.assertIn("model.layers.0.self_attn.k_proj.weight",
+                      results["attention"]["portable"]["training"]["gradient_norms"])
         for part, name, passes in (("step", "run", 1), ("step", "run, at the end", 1), ("step", "lean", 1),
                                    ("variants", "run, accumulated", 2), ("variants", "free", 1)):
             step = results[part][name]
@@ -230,11 +237,14 @@ class BenchKit(harness.SimTest):
         """The stand-in's 700 W and 1,755 MHz, in a row of a part, in a line of a program, and in the raw results."""
         by_shape = results["rates"]["fp8, by shape"]["products"]
         self.assertEqual({row["product"].split(",")[3] for row in by_shape}, {"e4m3"})
-        self.assertEqual(sum("absent" in row for row in results["rates"]["scale, accumulation and output"]["products"]), 2)
-        self.assertEqual([row["product"].split(",")[-1] for row in results["overlap"]["a product beside a copy"]["products"]],
-                         ["132", "124", "124+", "116", "116+", "88", "88+"])
+        self.assertEqual(sum("absent" in row for row in results["rates"]["scale, accumulation and output"]["products"]),
+                         2)
+        self.assertEqual(
+            [row["product"].split(",")[-1] for row in results["overlap"]["a product beside a copy"]["products"]],
+            ["132", "124", "124+", "116", "116+", "88", "88+"])
         for row in (results["step"]["run"], by_shape[0], results["tune"]):
-            self.assertEqual((row["card"]["mhz"]["median"], row["card"]["watts"]["most"], row["card"]["held"]), (1755, 700, {"power cap": 1}))
+            self.assertEqual((row["card"]["mhz"]["median"], row["card"]["watts"]["most"], row["card"]["held"]),
+                             (1755, 700, {"power cap": 1}))
             self.assertAlmostEqual(row["card"]["joules"], 700 * row["card"]["seconds"], delta=1)
         self.assertNotIn("card", results["variants"]["free"])  # of the command without NVML
         raw = [json.loads(line) for line in (self.out / "results.jsonl").read_text().splitlines()]
@@ -244,10 +254,12 @@ class BenchKit(harness.SimTest):
         self.assertGreater(launch["flops"], 0)
 
     def check_devices(self, part, tokens):
-        self.assertEqual({name: part[name]["tokens"] // tokens for name in ("one", "all", "one, accumulated", "all, accumulated")},
-                         {"one": 1, "all": 2, "one, accumulated": 2, "all, accumulated": 4})
+        self.assertEqual(
+            {name: part[name]["tokens"] // tokens
+             for name in ("one", "all", "one, accumulated", "all, accumulated")},
+            {"one": 1, "all": 2, "one, accumulated": 2, "all, accumulated": 4})
         self.assertEqual(part["collectives"]["ranks"], "2 ranks, NCCL 2.28.9")
-        (kinds,) = part["collectives"]["mib"].values()
+        (kinds, ) = part["collectives"]["mib"].values()
         for row in kinds.values():
             # One operation each on the simulated clock, of which the trainer's have the events of a stream of their own besides.
             self.assertGreater(row["ours_gb_s"], 0)
@@ -268,13 +280,19 @@ class BenchKit(harness.SimTest):
         self.assertRegex(text, r"A micro-batch's products: [\d.]+ ms by the algorithms that cuBLASLt suggests")
         self.assertRegex(text, r"losses of the first 2 steps [-+\de., ]+ \(bound 1e-04\)")
         theirs = "attention cudnn, heads repeated, residual bfloat16"
-        self.assertRegex(text, rf"run \(residual fp32\): \*\*[\d.]+ times\*\* the speed of torch.compile \({theirs}\), arena")
+        self.assertRegex(
+            text, rf"run \(residual fp32\): \*\*[\d.]+ times\*\* the speed of torch.compile \({theirs}\), arena")
         self.assertIn(f"PyTorch stand-in eager, 1 x 1, {theirs}; out of memory at 2 |", text)
-        self.assertRegex(text, r"\| llmc, as the spec has it, 2 x 1 \| [\d.,]+ \| [\d.,]+ \|  \| [\d.,]+% \| [\d.,]+ ms: [\d.]+% \| 1,755 MHz, 700 W \|")
+        self.assertRegex(
+            text,
+            r"\| llmc, as the spec has it, 2 x 1 \| [\d.,]+ \| [\d.,]+ \|  \| [\d.,]+% \| [\d.,]+ ms: [\d.]+% \| 1,755 MHz, 700 W \|"
+        )
         self.assertRegex(text, r"The run at the end of the part against its begin: [-+][\d.]+%, the card's drift\.")
         self.assertRegex(text, r"\| e4m3 to bf16, scale tensor, fast \| all \| 800\.0 \| 700\.0 \| 1,755 MHz, 700 W \|")
         self.assertRegex(text, r"\| bf16 to bf16 \| 124 \|  \| 700\.0 \| 1,755 MHz, 700 W \| 400 \| 300 \| 8 \|")
-        self.assertRegex(text, r"\| step \| run \| [\d.,]+ \| [\d.,]+ \| 700, 700, 700 \| 1,755, 1,755, 1,755 \| 55 \| power cap 100% \|")
+        self.assertRegex(
+            text,
+            r"\| step \| run \| [\d.,]+ \| [\d.,]+ \| 700, 700, 700 \| 1,755, 1,755, 1,755 \| 55 \| power cap 100% \|")
         self.assertRegex(text, r"\| 2 x 1 \| [\d.,]+ \| [\d.,]+ \| [\d.]+ \| -?[\d.,]+ \| -?[\d.]+% \|")
         self.assertRegex(text, r"\| all_reduce, 1 MiB \|( [\d.,]+ \|){3} [\d.]+% \|")
         self.assertNotIn("could not be written", text)
@@ -326,8 +344,8 @@ class BenchKit(harness.SimTest):
                 pids.unlink(missing_ok=True)
                 with self.replaced("run", "trainer", self.hanging(pids)):
                     words = [*self.words(self.top, self.work, self.out), "--only", "ceilings", "tune"]
-                    running = subprocess.Popen([str(word) for word in words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                                               env=harness.runs.environment())
+                    running = subprocess.Popen([str(word) for word in words], stdout=subprocess.DEVNULL,
+                                               stderr=subprocess.DEVNULL, env=harness.runs.environment())
                     end = time.monotonic() + LIMIT
                     while not pids.exists() and running.poll() is None and time.monotonic() < end:
                         time.sleep(0.05)
@@ -360,8 +378,10 @@ class BenchKit(harness.SimTest):
         done = self.call("--only", "build", "ceilings", "sanitizer", top=top)
         self.assertEqual(done.code, 1, done.err)
         self.assertEqual(self.begun(done), ["build", "ceilings", "sanitizer"])
-        self.assertEqual(self.result()["results"]["build"]["programs"], ["run/ceilings", "small/trainer", "wide/trainer", "normed/trainer"])
-        self.assertRegex(self.result()["results"]["build"]["failed"], r"(?s)not built: small/trainer;.*step\.cu:1:1: error: .*this is no C")
+        self.assertEqual(self.result()["results"]["build"]["programs"],
+                         ["run/ceilings", "small/trainer", "wide/trainer", "normed/trainer"])
+        self.assertRegex(self.result()["results"]["build"]["failed"],
+                         r"(?s)not built: small/trainer;.*step\.cu:1:1: error: .*this is no C")
         self.assertRegex(self.report(), r"\| ceilings \| done \|")
         self.assertRegex(self.report(), r"\| sanitizer \| absent \|")
 

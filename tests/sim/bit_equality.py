@@ -8,6 +8,7 @@ RECOMPUTE = ["full", "{layers: {0: full, 2: [norms, attention]}}", "[norms, swig
 
 
 class SimBitEquality(harness.SimTest):
+
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
@@ -31,7 +32,8 @@ class SimBitEquality(harness.SimTest):
         self.assert_same_files(reversed_order, reference, "the last lanes and blocks first")
         for number, setting in enumerate(RECOMPUTE):
             self.assert_same_files(self.trace(f"recompute-{number}", f"memory.recompute={setting}"), reference, setting)
-        self.assert_same_files(self.trace("include", "--style", "include", "memory.recompute=none"), reference, "--style=include")
+        self.assert_same_files(self.trace("include", "--style", "include", "memory.recompute=none"), reference,
+                               "--style=include")
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import harness
 
 
 class Generated(unittest.TestCase):
+
     def test_llama_1b(self):
         self.parse(os.path.join(harness.SOURCE, "generated", "llama-1b"))
 
@@ -17,7 +18,8 @@ class Generated(unittest.TestCase):
         spec = os.path.join(harness.SOURCE, "specs", "llama-8b.yaml")
         for shard, ranks in (("gradients", 8), ("parameters", 64)):
             with tempfile.TemporaryDirectory() as folder:
-                done = harness.runs.call(harness.LLMC, "emit", spec, f"parallel.shard={shard}", f"parallel.world_size={ranks}", "-o", folder)
+                done = harness.runs.call(harness.LLMC, "emit", spec, f"parallel.shard={shard}",
+                                         f"parallel.world_size={ranks}", "-o", folder)
                 self.assertEqual(done.code, 0, done.err)
                 self.parse(folder)
 
@@ -25,7 +27,8 @@ class Generated(unittest.TestCase):
         """Untied, its bytes begin past 2^31."""
         spec = os.path.join(harness.SOURCE, "specs", "llama-1b.yaml")
         with tempfile.TemporaryDirectory() as folder:
-            done = harness.runs.call(harness.LLMC, "emit", spec, "model.tie_word_embeddings=false", "memory.budget=200GiB", "-o", folder)
+            done = harness.runs.call(harness.LLMC, "emit", spec, "model.tie_word_embeddings=false",
+                                     "memory.budget=200GiB", "-o", folder)
             self.assertEqual(done.code, 0, done.err)
             self.parse(folder)
 
@@ -33,7 +36,9 @@ class Generated(unittest.TestCase):
         files = sorted(glob.glob("kernels/*.cu", root_dir=folder)) + ["step.cu"]
         self.assertGreater(len(files), 15)
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
-            results = pool.map(lambda name: harness.runs.call("g++", *harness.compiler_words("kernel"), "-fsyntax-only", "-Werror=overflow", name, cwd=folder), files)
+            results = pool.map(
+                lambda name: harness.runs.call("g++", *harness.compiler_words("kernel"), "-fsyntax-only",
+                                               "-Werror=overflow", name, cwd=folder), files)
             for name, done in zip(files, results):
                 self.assertEqual(done.code, 0, f"{name}\n{done.err}")
 

@@ -15,6 +15,7 @@ CAPTURES = "  if (!impl_->warm || impl_->device.profiled() || impl_->device.stre
 
 
 class Graphs(harness.SimTest):
+
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
@@ -25,14 +26,16 @@ class Graphs(harness.SimTest):
     def run_steps(self, trainer, name, *arguments):
         """The trace's folder and, of the log, how many graphs were instantiated and launched."""
         log = self.path(name + "-log")
-        self.succeed(trainer, "--run", self.path(name + "-run"), "--steps", STEPS, "--trace", self.path(name + "-trace"), *arguments,
-                     "sampling.every=0", "checkpoint.every=0", env=harness.runs.environment(LLMC_SIM_LOG=log))
+        self.succeed(trainer, "--run", self.path(name + "-run"), "--steps", STEPS, "--trace",
+                     self.path(name + "-trace"), *arguments, "sampling.every=0", "checkpoint.every=0",
+                     env=harness.runs.environment(LLMC_SIM_LOG=log))
         with open(log) as file:
             lines = [line.rstrip("\n") for line in file]
         return self.path(name + "-trace"), lines.count("instantiation of a graph"), lines.count("launch of a graph")
 
     def test_same_bits_as_plain_launches(self):
-        sources = harness.changed_sources(self.path("plain-sources"), REPLAY, CAPTURES, "  if (impl_) {\n")  # nothing is ever captured
+        sources = harness.changed_sources(self.path("plain-sources"), REPLAY, CAPTURES,
+                                          "  if (impl_) {\n")  # nothing is ever captured
         plain = harness.changed(self.project, self.spec, self.path("plain"), [REPLAY], sources)
         # Micro-batches of a step; graphs: the variants that run at least twice, and the optimizer's; launches: all but the
         # first run of each. The learning rate changes from step to step.
@@ -48,9 +51,10 @@ class Graphs(harness.SimTest):
     def test_timeline(self):
         """Steps of a timeline run without graphs, those after it with them, and all to the bits of a run without one."""
         plan = json.loads(self.succeed(self.trainer, "--plan", "--json").out)
-        arguments, file = ("evaluation.every=0",), self.path("timeline.json")
+        arguments, file = ("evaluation.every=0", ), self.path("timeline.json")
         expected, _, launched = self.run_steps(self.trainer, "without", *arguments)
-        trace, graphs, launches = self.run_steps(self.trainer, "with", "--timeline", file, "--timeline-steps", "2:2", *arguments)
+        trace, graphs, launches = self.run_steps(self.trainer, "with", "--timeline", file, "--timeline-steps", "2:2",
+                                                 *arguments)
         self.assert_same_files(trace, expected, "with a timeline")
         timelines.check(self, timelines.read(file), plan, range(2, 4))
         self.assertGreater(launched, launches)

@@ -25,13 +25,14 @@ sys.path.insert(0, os.path.join(SOURCE, "tests", "mutations"))
 import place  # noqa: E402
 
 LLMC = os.environ.get("LLMC_REAL", os.path.join(SOURCE, "build", "llmc"))
-BUILT = os.environ.get("LLMC_SIM", os.path.join(SOURCE, "build", "tests", "sim"))  # kernel.flags, host.flags and trainer.link
+BUILT = os.environ.get("LLMC_SIM", os.path.join(SOURCE, "build", "tests",
+                                                "sim"))  # kernel.flags, host.flags and trainer.link
 TARGET = ("target.kind=cuda", "target.arch=[90a]")
 REPORTED = 97  # a trainer's exit code when the simulator found it wrong: src/report.h
 
 # The small spec of the CPU's tests, as far as cuDNN goes: bf16, heads of a multiple of 8.
-SMALL = (runs.SMALL.replace("compute: fp32", "compute: bf16").replace("head_dim: 10", "head_dim: 8")
-         .replace("kind: cpu, arch: native", "kind: cuda, arch: [90a], attention: cudnn"))
+SMALL = (runs.SMALL.replace("compute: fp32", "compute: bf16").replace("head_dim: 10", "head_dim: 8").replace(
+    "kind: cpu, arch: native", "kind: cuda, arch: [90a], attention: cudnn"))
 
 
 def _words(name):
@@ -43,7 +44,9 @@ def compiler_words(kind, sources=SOURCE):
     """What g++ is called with for a `kernel`, for what runs on the `host`, or for `texts`, in the folder of its project."""
     if kind == "texts":
         return ["-I."]
-    return [*_words(kind + ".flags"), "-I.", *("-I" + os.path.join(sources, name) for name in ("runtime", "", "templates"))]
+    return [
+        *_words(kind + ".flags"), "-I.", *("-I" + os.path.join(sources, name) for name in ("runtime", "", "templates"))
+    ]
 
 
 def _run(*command, cwd=None):
@@ -81,7 +84,9 @@ def build(folder, spec, files=None, sources=SOURCE):
         kind = "kernel" if name.startswith("kernels/") else "texts" if name.endswith(".S") else "host"
         path = os.path.join(sources, name) if name.startswith("runtime/") else name
         # By relative names: ccache then knows a kernel again in another folder.
-        _run("g++", *compiler_words(kind, sources), "-c", path, "-o", os.path.join("objects", os.path.basename(name) + ".o"), cwd=folder)
+        _run("g++", *compiler_words(kind, sources), "-c", path, "-o",
+             os.path.join("objects",
+                          os.path.basename(name) + ".o"), cwd=folder)
 
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         list(pool.map(compiled, files))

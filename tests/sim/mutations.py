@@ -11,12 +11,15 @@ import harness
 RUNS = {
     "small": (harness.SMALL, []),
     "portable": (harness.SMALL, ["target.attention=portable"]),
-    "wide": (harness.SMALL.replace("vocab_size: 97", "vocab_size: 50001"), []),  # a row of logits is too long for one block
+    "wide": (harness.SMALL.replace("vocab_size: 97",
+                                   "vocab_size: 50001"), []),  # a row of logits is too long for one block
 }
-KEPT = os.path.join(harness.BUILT, "mutations")  # RUN/project, RUN/gradients.safetensors and RUN/metrics.jsonl: without a change
+KEPT = os.path.join(harness.BUILT,
+                    "mutations")  # RUN/project, RUN/gradients.safetensors and RUN/metrics.jsonl: without a change
 
 
 class Run(harness.SimTest):
+
     def setUp(self):
         self.test = self.id().split(".")[-1]
 
@@ -25,12 +28,19 @@ class Run(harness.SimTest):
 
     def training(self, trainer):
         """How a trainer is called."""
-        return [trainer, "--run", self.path(self.test, "run"), "--steps", 2, "--trace", self.path(self.test, "trace"), "evaluation.every=0",
-                "sampling.every=0", "checkpoint.every=0", "metrics.product_share=false"]  # whose stream would be stream 1
+        return [
+            trainer, "--run",
+            self.path(self.test, "run"), "--steps", 2, "--trace",
+            self.path(self.test, "trace"), "evaluation.every=0", "sampling.every=0", "checkpoint.every=0",
+            "metrics.product_share=false"
+        ]  # whose stream would be stream 1
 
     def files(self):
         """What a run leaves that KEPT has too."""
-        return [self.path(self.test, "trace", "step-0", "gradients.safetensors"), self.path(self.test, "run", "metrics.jsonl")]
+        return [
+            self.path(self.test, "trace", "step-0", "gradients.safetensors"),
+            self.path(self.test, "run", "metrics.jsonl")
+        ]
 
 
 class Intact(Run):
@@ -54,6 +64,7 @@ class Intact(Run):
 
 
 class Mutations(Run):
+
     def right(self, run, file):
         """Where a file of the run without a change is."""
         path = os.path.join(KEPT, run, file)
@@ -63,7 +74,9 @@ class Mutations(Run):
     def changed(self, run, file, **change):
         """How the run is called whose `file` was compiled again with a change, as harness.changed takes it."""
         self.right(run, "metrics.jsonl")
-        return self.training(harness.changed(self.right(run, "project"), self.spec(run), self.path(self.test, "trainer"), [file], **change))
+        return self.training(
+            harness.changed(self.right(run, "project"), self.spec(run), self.path(self.test, "trainer"), [file],
+                            **change))
 
     def sources(self, file, before, after):
         return harness.changed_sources(self.path(self.test, "sources"), file, before, after)
@@ -74,20 +87,29 @@ class Mutations(Run):
 
     def wrong_group(self, run, kernel, before, after):
         """How the run is called of which one kernel has a change in the header of a block's lanes."""
-        return self.changed(run, f"kernels/{kernel}.cu", sources=self.sources("runtime/device/cuda/group.h", before, after))
+        return self.changed(run, f"kernels/{kernel}.cu", sources=self.sources("runtime/device/cuda/group.h", before,
+                                                                              after))
 
     def test_barrier(self):
         """Sums over the warps of a block, without the barrier between writing and reading each warp's part."""
-        said = self.reported(*self.wrong_group("small", "gradient_norm", "= result;\n      barrier();\n", "= result;\n"))
-        self.assertRegex(said, r"sim: race in kernel gradient_norm.* of shared memory; lane \d+ of block 0 (wrote|read) them, and no barrier")
+        said = self.reported(
+            *self.wrong_group("small", "gradient_norm", "= result;\n      barrier();\n", "= result;\n"))
+        self.assertRegex(
+            said,
+            r"sim: race in kernel gradient_norm.* of shared memory; lane \d+ of block 0 (wrote|read) them, and no barrier"
+        )
 
     def test_double_buffer(self):
         """Two sums in a row through the same shared memory: the second may overwrite what a lane still reads of the first."""
-        said = self.reported(*self.wrong_group("small", "adamw_copy_norms", "distance));\n      turn_ ^= 1;\n", "distance));\n"))
-        self.assertRegex(said, r"sim: race in kernel adamw_copy_norms.* writes bytes .* of shared memory; lane \d+ of block \d+ read them")
+        said = self.reported(
+            *self.wrong_group("small", "adamw_copy_norms", "distance));\n      turn_ ^= 1;\n", "distance));\n"))
+        self.assertRegex(
+            said,
+            r"sim: race in kernel adamw_copy_norms.* writes bytes .* of shared memory; lane \d+ of block \d+ read them")
 
     def without(self, kernel, what):
         """How a run with llmc's own attention is called in which `what`, which stands once in a kernel, is missing."""
+
         def edit(folder):
             path = os.path.join(folder, "kernels", kernel + ".cu")
             with open(path) as source:
@@ -101,16 +123,22 @@ class Mutations(Run):
     def test_wait_for_a_copy(self):
         """Keys and values are multiplied while they are still on their way to shared memory."""
         said = self.reported(*self.without("attention_backward_queries", "wait_for_copies();"))
-        self.assertRegex(said, r"sim: kernel attention_backward_queries.* reads bytes .* of shared memory before an asynchronous copy")
+        self.assertRegex(
+            said,
+            r"sim: kernel attention_backward_queries.* reads bytes .* of shared memory before an asynchronous copy")
 
     def test_barrier_behind_a_copy(self):
         """Each lane waits for its own copies of queries, and not for those of the others."""
         said = self.reported(*self.without("attention_backward_keys", "__syncthreads();"))
-        self.assertRegex(said, r"sim: (race in kernel attention_backward_keys|kernel attention_backward_keys.* before an asynchronous copy)")
+        self.assertRegex(
+            said,
+            r"sim: (race in kernel attention_backward_keys|kernel attention_backward_keys.* before an asynchronous copy)"
+        )
 
     def test_barrier_of_a_cluster(self):
         """A softmax over the blocks of a cluster, without the barrier between writing to all blocks and reading what came."""
-        said = self.reported(*self.wrong_group("wide", "cross_entropy_gradient", "        cluster_arrive();\n        cluster_wait();\n", ""))
+        said = self.reported(*self.wrong_group("wide", "cross_entropy_gradient",
+                                               "        cluster_arrive();\n        cluster_wait();\n", ""))
         self.assertRegex(said, r"sim: race in kernel cross_entropy_gradient.* of shared memory")
 
     def test_release_to_a_cluster(self):
@@ -121,9 +149,11 @@ class Mutations(Run):
 
     def test_begin_of_a_cluster(self):
         """A block writes to others of its cluster that may not have begun; lanes that write nothing come to the barrier again."""
-        said = self.reported(*self.wrong_group("wide", "cross_entropy_gradient", "        if (!begun_) cluster_wait();\n", ""))
-        self.assertRegex(said, r"sim: kernel cross_entropy_gradient.*( writes shared memory of a block that may not have begun|"
-                               r": lane \d+ comes to the barrier of its cluster twice without waiting)")
+        said = self.reported(
+            *self.wrong_group("wide", "cross_entropy_gradient", "        if (!begun_) cluster_wait();\n", ""))
+        self.assertRegex(
+            said, r"sim: kernel cross_entropy_gradient.*( writes shared memory of a block that may not have begun|"
+            r": lane \d+ comes to the barrier of its cluster twice without waiting)")
 
     def test_accumulation(self):
         """The second micro-batch overwrites the gradients of the first."""
@@ -134,20 +164,27 @@ class Mutations(Run):
 
     def test_wait_for_inputs(self):
         """The device takes a block of inputs without waiting for the copy stream that brings it."""
-        said = self.reported(*self.wrong("runtime/device/cuda/pipeline.cpp", "  slot.arrived.hold(impl_->compute);\n", ""))
-        self.assertRegex(said, r"sim: race: copy .*\(stream [01]\) (reads|writes) bytes .*; copy .*\(stream [01]\) (wrote|read) them, and no event")
+        said = self.reported(
+            *self.wrong("runtime/device/cuda/pipeline.cpp", "  slot.arrived.hold(impl_->compute);\n", ""))
+        self.assertRegex(
+            said,
+            r"sim: race: copy .*\(stream [01]\) (reads|writes) bytes .*; copy .*\(stream [01]\) (wrote|read) them, and no event"
+        )
 
     def test_wait_for_a_free_slot(self):
         """The copy stream fills a slot without waiting for the device to be done with what it held."""
         command = self.wrong("runtime/device/cuda/pipeline.cpp", "  slot.taken.hold(impl_->copies);\n", "")
         trace = command.index("--trace")  # whose reads would have the host wait for everything
         said = self.reported(*command[:trace], *command[trace + 2:])
-        self.assertRegex(said, r"sim: race: copy to the device \(stream 1\) writes bytes .*, and no event orders the two")
+        self.assertRegex(said,
+                         r"sim: race: copy to the device \(stream 1\) writes bytes .*, and no event orders the two")
 
     def test_wait_of_the_host(self):
         """The host takes results from pinned memory without waiting for the copy into it."""
-        self.succeed(*self.wrong("runtime/device/cuda/pipeline.cpp", "  slot.arrived.wait();\n  return {", "  return {"))
-        wrong, right = (harness.runs.json_lines(path)[0]["loss"] for path in (self.files()[1], self.right("small", "metrics.jsonl")))
+        self.succeed(
+            *self.wrong("runtime/device/cuda/pipeline.cpp", "  slot.arrived.wait();\n  return {", "  return {"))
+        wrong, right = (harness.runs.json_lines(path)[0]["loss"]
+                        for path in (self.files()[1], self.right("small", "metrics.jsonl")))
         self.assertNotEqual(wrong, right)  # what the buffer held before: bytes of nobody
 
 

@@ -8,12 +8,15 @@ from harness import SimTest, runs
 
 STEPS = 6
 # Three micro-batches, so that there are first, middle and last ones; evaluation, samples and checkpoints at step 4 only.
-SPEC = (harness.SMALL.replace("tokens: 96", "tokens: 144").replace("steps: 12", f"steps: {STEPS}")
-        .replace("evaluation: {every: 3,", "evaluation: {every: 4,").replace("sampling: {every: 3,", "sampling: {every: 4,")
-        .replace("checkpoint: {every: 3,", "checkpoint: {every: 4,"))
+SPEC = (harness.SMALL.replace("tokens: 96", "tokens: 144").replace("steps: 12", f"steps: {STEPS}").replace(
+    "evaluation: {every: 3,",
+    "evaluation: {every: 4,").replace("sampling: {every: 3,",
+                                      "sampling: {every: 4,").replace("checkpoint: {every: 3,",
+                                                                      "checkpoint: {every: 4,"))
 
 
 class Pipeline(SimTest):
+
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
@@ -47,15 +50,19 @@ class Pipeline(SimTest):
 
     def test_guards_have_the_same_limits_ahead(self):
         """So narrow that steps trip: a step that is sent before the results of the one before it is judged like one that is not."""
-        words = ("schedule.steps=12", "guards.window=4", "guards.judge_after=2", "guards.loss=0.01", "guards.grad_norm=0.01", "optimizer.clip_norm=0",
-                 "evaluation.every=0", "sampling.every=0")
+        words = ("schedule.steps=12", "guards.window=4", "guards.judge_after=2", "guards.loss=0.01",
+                 "guards.grad_norm=0.01", "optimizer.clip_norm=0", "evaluation.every=0", "sampling.every=0")
         self.train("judged-ahead", *words, "checkpoint.every=0")
         self.train("judged-alone", *words, "checkpoint.every=1")
-        metrics = [runs.without_timing(runs.json_lines(self.path(name, "metrics.jsonl"))) for name in ("judged-ahead", "judged-alone")]
+        metrics = [
+            runs.without_timing(runs.json_lines(self.path(name, "metrics.jsonl")))
+            for name in ("judged-ahead", "judged-alone")
+        ]
         skipped = [line["step"] for line in metrics[0] if "skipped" in line]
         self.assertGreaterEqual(len(skipped), 2, metrics[0])
         self.assertEqual(metrics[0], metrics[1])
-        ahead, alone = (runs.tree(self.path(name, "checkpoints", "step-00000012")) for name in ("judged-ahead", "judged-alone"))
+        ahead, alone = (runs.tree(self.path(name, "checkpoints", "step-00000012"))
+                        for name in ("judged-ahead", "judged-alone"))
         self.assertEqual(ahead, alone)
 
     def test_profile(self):

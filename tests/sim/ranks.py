@@ -27,14 +27,16 @@ EVERY = ("evaluation.every=2", "sampling.every=4", "sampling.tokens=2", "checkpo
 # What a simulated product takes says nothing of a GPU, and nothing is to lie in its memory before the arena.
 PLAIN = ("evaluation.every=0", "sampling.every=0", "metrics.product_share=false")
 # Five micro-batches a step, so that two and four ranks run unequal numbers of them, several each.
-COMMON = (*(word for word in runs_ranks.UNEVEN if not word.startswith("memory.recompute")), *EVERY, f"schedule.steps={STEPS}")
+COMMON = (*(word for word in runs_ranks.UNEVEN if not word.startswith("memory.recompute")), *EVERY,
+          f"schedule.steps={STEPS}")
 KINDS = {
-    "optimizer": ("parallel.shard=optimizer",),
-    "none": ("parallel.shard=none",),
-    "gradients": ("parallel.shard=gradients",),
-    "parameters": ("parallel.shard=parameters",),
+    "optimizer": ("parallel.shard=optimizer", ),
+    "none": ("parallel.shard=none", ),
+    "gradients": ("parallel.shard=gradients", ),
+    "parameters": ("parallel.shard=parameters", ),
     "recompute": ("parallel.shard=optimizer", "memory.recompute=full"),
-    "sent": ("parallel.shard=parameters", "parallel.gradient_dtype=bf16", "memory.recompute=full", "parallel.reserved_sms=16"),
+    "sent":
+    ("parallel.shard=parameters", "parallel.gradient_dtype=bf16", "memory.recompute=full", "parallel.reserved_sms=16"),
 }
 SHARDS = ("optimizer", "none", "gradients", "parameters")
 LOST = 170
@@ -47,7 +49,10 @@ class SimRanks(harness.SimTest):
     def setUpClass(cls):
         super().setUpClass()
         cls.spec = harness.runs.write_small(cls.folder, harness.SMALL)
-        cls.trainers = {kind: harness.compile(cls.spec, os.path.join(cls.folder, kind), *COMMON, *words) for kind, words in KINDS.items()}
+        cls.trainers = {
+            kind: harness.compile(cls.spec, os.path.join(cls.folder, kind), *COMMON, *words)
+            for kind, words in KINDS.items()
+        }
 
     def start(self, ranks, *command, launcher=torchrun.variables, **environment):
         """The processes of a run, in the order of their ranks; each writes to <folder>/rank-N.log, and LLMC_SIM_LOG is one a rank.
@@ -58,8 +63,9 @@ class SimRanks(harness.SimTest):
             changes = {name: value.format(rank=rank) for name, value in environment.items()}
             variables = launcher(rank, ranks, port) if ranks > 1 else {}
             with open(self.path(f"rank-{rank}.log"), "w") as log:
-                processes.append(subprocess.Popen([str(word) for word in command], stdout=log, stderr=log,
-                                                  env=harness.runs.environment(LLMC_SIM_GPUS=str(ranks), **variables, **changes)))
+                processes.append(
+                    subprocess.Popen([str(word) for word in command], stdout=log, stderr=log,
+                                     env=harness.runs.environment(LLMC_SIM_GPUS=str(ranks), **variables, **changes)))
             self.addCleanup(processes[-1].kill)
         return processes
 
@@ -70,7 +76,8 @@ class SimRanks(harness.SimTest):
         return codes, [harness.runs.read(self.path(f"rank-{rank}.log")).decode() for rank in range(len(processes))]
 
     def train(self, ranks, kind, name, *words, **environment):
-        codes, said = self.ended(self.start(ranks, self.trainers[kind], "--run", self.path(name), *words, **environment))
+        codes, said = self.ended(self.start(ranks, self.trainers[kind], "--run", self.path(name), *words,
+                                            **environment))
         self.assertEqual(codes, [0] * ranks, f"{kind}, {ranks} ranks\n" + "\n".join(said))
         return said
 
@@ -97,15 +104,18 @@ class SimRanks(harness.SimTest):
                 difference, tensor = harness.runs.relative_difference(self.gradients(name), self.gradients(alone))
                 self.assertLess(difference, runs_ranks.SUMS, f"{where}: {tensor}")
                 self.assert_near(self.checkpoint(name), self.checkpoint(alone), runs_ranks.TRAINED["bf16"], where)
-                for line, expected in zip(*(harness.runs.json_lines(self.path(of, "metrics.jsonl")) for of in (name, alone))):
+                for line, expected in zip(*(harness.runs.json_lines(self.path(of, "metrics.jsonl"))
+                                            for of in (name, alone))):
                     for key in ("loss", "val_loss", "grad_norm"):
                         self.assertEqual(key in line, key in expected)
                         if key in line:
-                            self.assertLess(abs(line[key] / expected[key] - 1), runs_ranks.TRAINED["bf16"], f"{where}, {key} of step {line['step']}")
+                            self.assertLess(abs(line[key] / expected[key] - 1), runs_ranks.TRAINED["bf16"],
+                                            f"{where}, {key} of step {line['step']}")
 
     def test_gradients_are_sent_in_bf16(self):
         self.clean()
-        said = self.train(2, "sent", "sent-2", "--steps", 1, "--trace", self.path("sent-2-trace"), LLMC_SIM_LOG=self.path("sent-{rank}.log"))
+        said = self.train(2, "sent", "sent-2", "--steps", 1, "--trace", self.path("sent-2-trace"),
+                          LLMC_SIM_LOG=self.path("sent-{rank}.log"))
         self.assertIn("NCCL_ALGO=^NVLS,NVLSTree for deterministic: true", said[0])
         for rank in range(2):
             log = harness.runs.read(self.path(f"sent-{rank}.log")).decode()
@@ -135,7 +145,8 @@ class SimRanks(harness.SimTest):
         self.train(2, "parameters", "untimed", "--steps", 2)
         self.assert_same_files(self.checkpoint("timed", 2), self.checkpoint("untimed", 2), "with a timeline")
         words = (self.spec, *COMMON, *KINDS["parameters"], *harness.TARGET)
-        alone, plan = (json.loads(self.succeed(harness.LLMC, "plan", *words, "--world", ranks, "--json").out) for ranks in (1, 2))
+        alone, plan = (json.loads(self.succeed(harness.LLMC, "plan", *words, "--world", ranks, "--json").out)
+                       for ranks in (1, 2))
         timeline = timelines.read(file)
         found = timelines.check(self, timeline, plan, range(1, 3), alone["fingerprint"])
         beside = {launch["name"] for launch in timelines.launches(timeline) if launch["tid"] == 2}
@@ -155,11 +166,13 @@ class SimRanks(harness.SimTest):
     def test_what_is_computed_again_has_the_same_bits(self):
         self.train(4, "recompute", "again")
         for file in ("model.safetensors", "optimizer.safetensors"):
-            ours, theirs = (harness.runs.read(os.path.join(self.checkpoint(name), file)) for name in ("again", self.clean()))
+            ours, theirs = (harness.runs.read(os.path.join(self.checkpoint(name), file))
+                            for name in ("again", self.clean()))
             self.assertTrue(ours == theirs, file)
 
     def test_equal_runs_have_equal_bits(self):
-        self.succeed(self.trainers["optimizer"], "--ranks", 4, "--run", self.path("started"), env=harness.runs.environment(LLMC_SIM_GPUS="4"))
+        self.succeed(self.trainers["optimizer"], "--ranks", 4, "--run", self.path("started"),
+                     env=harness.runs.environment(LLMC_SIM_GPUS="4"))
         self.assert_same_files(self.checkpoint("started"), self.checkpoint(self.clean()), "started by --ranks")
         self.train(4, "optimizer", "stopped", "--steps", 1)
         self.train(4, "optimizer", "stopped")
@@ -178,31 +191,40 @@ class SimRanks(harness.SimTest):
     def collectives(self, steps):
         """How often each ran on the devices of two ranks."""
         log = self.path(f"log-{steps}-")
-        self.train(2, "optimizer", f"log-{steps}", "--steps", steps, *PLAIN, "checkpoint.every=0", LLMC_SIM_LOG=log + "{rank}")
+        self.train(2, "optimizer", f"log-{steps}", "--steps", steps, *PLAIN, "checkpoint.every=0",
+                   LLMC_SIM_LOG=log + "{rank}")
         counts = []
         for rank in range(2):
-            names = re.findall(r"stream \d+: (all-reduce|reduce-scatter|all-gather|broadcast)\n", harness.runs.read(log + str(rank)).decode())
+            names = re.findall(r"stream \d+: (all-reduce|reduce-scatter|all-gather|broadcast)\n",
+                               harness.runs.read(log + str(rank)).decode())
             counts.append({name: names.count(name) for name in set(names)})
         self.assertEqual(counts[0], counts[1])
         return counts[0]
 
     def test_a_step_runs_the_collectives_of_the_plan(self):
         two, three = self.collectives(2), self.collectives(3)
-        plan = json.loads(self.succeed(harness.LLMC, "plan", self.spec, "--json", "--world", 2, *COMMON, *harness.TARGET).out)
+        plan = json.loads(
+            self.succeed(harness.LLMC, "plan", self.spec, "--json", "--world", 2, *COMMON, *harness.TARGET).out)
         planned = {}
         for launch in plan["launches"]:
             if launch["kind"] == "collective" and launch["times"]:
                 planned[launch["runs"]] = planned.get(launch["runs"], 0) + launch["times"]
         ran = {name: times - two[name] for name, times in three.items() if times != two[name]}
-        self.assertEqual(ran, {"all-reduce": planned["all_reduce"] + planned["sum_results"], "reduce-scatter": planned["reduce_scatter"],
-                               "all-gather": planned["all_gather"]})
+        self.assertEqual(
+            ran, {
+                "all-reduce": planned["all_reduce"] + planned["sum_results"], "reduce-scatter":
+                planned["reduce_scatter"], "all-gather": planned["all_gather"]
+            })
 
     def test_collectives_run_beside_the_passes_as_the_plan_says(self):
         """Three steps, of which the later ones are graphs; docs/ranks.md draws a pass of the last one."""
         for kind in ("optimizer", "gradients", "parameters"):
             log = self.path(f"beside-{kind}-")
-            self.train(2, kind, f"beside-{kind}", "--steps", 3, *PLAIN, "checkpoint.every=0", LLMC_SIM_LOG=log + "{rank}")
-            plan = json.loads(self.succeed(harness.LLMC, "plan", self.spec, "--json", "--world", 2, *COMMON, *KINDS[kind], *harness.TARGET).out)
+            self.train(2, kind, f"beside-{kind}", "--steps", 3, *PLAIN, "checkpoint.every=0",
+                       LLMC_SIM_LOG=log + "{rank}")
+            plan = json.loads(
+                self.succeed(harness.LLMC, "plan", self.spec, "--json", "--world", 2, *COMMON, *KINDS[kind],
+                             *harness.TARGET).out)
             beside = {c["region"]: 3 * c["times"] for c in plan["ranks"]["collectives"] if c["beside_compute"]}
             self.assertEqual(set(beside), {"reduce_head", "reduce_layer", "gather_layer", "gather_head"})
             for rank in range(2):
@@ -229,8 +251,8 @@ class SimRanks(harness.SimTest):
 
     def test_a_network_that_breaks_ends_all(self):
         """NCCL says so by itself, in the middle of a step."""
-        job = self.start(3, self.trainers["optimizer"], "--run", self.path("broken"), "schedule.steps=100000", "checkpoint.every=0", *PLAIN,
-                         LLMC_SIM_NCCL_ERROR="1:40")
+        job = self.start(3, self.trainers["optimizer"], "--run", self.path("broken"), "schedule.steps=100000",
+                         "checkpoint.every=0", *PLAIN, LLMC_SIM_NCCL_ERROR="1:40")
         begin = time.monotonic()
         codes, said = self.ended(job)
         self.assertLess(time.monotonic() - begin, 30)
@@ -239,12 +261,15 @@ class SimRanks(harness.SimTest):
         self.assertIn("error: " + why, said[1])
         for rank in range(3):
             if rank != 1:
-                self.assertRegex(said[rank], r"error: rank 1 \(host .*\) is lost: it ended with exit code 170: " + re.escape(why) + r".* it was last at step \d+ in training")
-            self.assertRegex(said[rank], rf"This is rank {rank} \(host .*\), at step \d+ in training, which ends with exit code 170")
+                self.assertRegex(
+                    said[rank], r"error: rank 1 \(host .*\) is lost: it ended with exit code 170: " + re.escape(why) +
+                    r".* it was last at step \d+ in training")
+            self.assertRegex(
+                said[rank], rf"This is rank {rank} \(host .*\), at step \d+ in training, which ends with exit code 170")
 
     def test_a_killed_rank_ends_all(self):
-        job = self.start(3, self.trainers["optimizer"], "--run", self.path("killed"), "--peer-timeout", 5, "schedule.steps=100000",
-                         "checkpoint.keep_last=2", *PLAIN)
+        job = self.start(3, self.trainers["optimizer"], "--run", self.path("killed"), "--peer-timeout", 5,
+                         "schedule.steps=100000", "checkpoint.keep_last=2", *PLAIN)
         self.saved(job, "killed")
         begin = time.monotonic()
         job[1].send_signal(signal.SIGKILL)
@@ -255,20 +280,25 @@ class SimRanks(harness.SimTest):
             self.assertIn("rank 1 (host", said[rank])
 
     def test_a_rank_that_drifts_is_named(self):
-        plan = json.loads(self.succeed(harness.LLMC, "plan", self.spec, "--json", "--world", 3, *COMMON, *harness.TARGET, "parallel.shard=none").out)
-        job = self.start(3, self.trainers["none"], "--run", self.path("drifted"), "schedule.steps=100000", "parallel.compare_every=3",
-                         "checkpoint.keep_last=2", *PLAIN)
+        plan = json.loads(
+            self.succeed(harness.LLMC, "plan", self.spec, "--json", "--world", 3, *COMMON, *harness.TARGET,
+                         "parallel.shard=none").out)
+        job = self.start(3, self.trainers["none"], "--run", self.path("drifted"), "schedule.steps=100000",
+                         "parallel.compare_every=3", "checkpoint.keep_last=2", *PLAIN)
         self.saved(job, "drifted")
         processes.stop(job[1].pid)
         processes.Arena(job[1].pid, plan, 8).flip("masters", plan["ranks"]["buckets"][-1]["offset"], 100)
         job[1].send_signal(signal.SIGCONT)
         codes, said = self.ended(job)
         self.assertEqual(codes, [7, 7, 7], "\n".join(said))
-        self.assertRegex(said[0], r"rank 1 \(host .*\) drifted from the others: after step \d+ .* masters is [0-9a-f]{16} on ranks 0, 2 ")
+        self.assertRegex(
+            said[0],
+            r"rank 1 \(host .*\) drifted from the others: after step \d+ .* masters is [0-9a-f]{16} on ranks 0, 2 ")
 
     def test_two_ranks_of_one_gpu_are_refused(self):
         for name, words, shown in (("chosen", ("--device", 0), "0,1"), ("shown", (), "1")):
-            codes, said = self.ended(self.start(2, self.trainers["optimizer"], "--run", self.path(name), *words, CUDA_VISIBLE_DEVICES=shown))
+            codes, said = self.ended(
+                self.start(2, self.trainers["optimizer"], "--run", self.path(name), *words, CUDA_VISIBLE_DEVICES=shown))
             self.assertEqual(codes, [2, 2], "\n".join(said))
             self.assertIn("ranks 0 and 1 have one GPU", said[0])
 
@@ -277,21 +307,28 @@ class SimRanks(harness.SimTest):
         with open(os.path.join(harness.SOURCE, "docs", "launch", "kubernetes.yaml")) as file:
             service, job = yaml.safe_load_all(file)
         name, spec, pod = job["metadata"]["name"], job["spec"], job["spec"]["template"]["spec"]
-        (container,) = pod["containers"]
+        (container, ) = pod["containers"]
         given = {variable["name"]: variable.get("value", variable.get("valueFrom")) for variable in container["env"]}
         self.assertEqual(spec["completionMode"], "Indexed")
-        self.assertEqual(given.pop("RANK"), {"fieldRef": {"fieldPath": "metadata.annotations['batch.kubernetes.io/job-completion-index']"}})
+        self.assertEqual(
+            given.pop("RANK"),
+            {"fieldRef": {"fieldPath": "metadata.annotations['batch.kubernetes.io/job-completion-index']"}})
         self.assertEqual({spec["completions"], spec["parallelism"]}, {int(given["WORLD_SIZE"])})
         self.assertEqual(given["MASTER_ADDR"], f"{name}-0.{service['metadata']['name']}")
         self.assertEqual((pod["subdomain"], service["spec"]["clusterIP"], service["spec"]["selector"]),
                          (service["metadata"]["name"], "None", {"job-name": name}))
         self.assertEqual(container["resources"]["limits"], {"nvidia.com/gpu": 1})
-        again = [code for rule in spec["podFailurePolicy"]["rules"] if rule["action"] == "Ignore"
-                 for code in rule.get("onExitCodes", {}).get("values", [])]
+        again = [
+            code for rule in spec["podFailurePolicy"]["rules"] if rule["action"] == "Ignore"
+            for code in rule.get("onExitCodes", {}).get("values", [])
+        ]
         self.assertEqual((pod["restartPolicy"], again), ("Never", [75, LOST]))
 
         def variables(rank, ranks, port):
-            return {**given, "RANK": str(rank), "WORLD_SIZE": str(ranks), "MASTER_ADDR": "localhost", "MASTER_PORT": str(port)}
+            return {
+                **given, "RANK": str(rank), "WORLD_SIZE": str(ranks), "MASTER_ADDR": "localhost", "MASTER_PORT":
+                str(port)
+            }
 
         self.train(2, "optimizer", "pods", "--steps", 1, *PLAIN, launcher=variables, CUDA_VISIBLE_DEVICES="{rank}")
 

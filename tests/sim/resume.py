@@ -12,7 +12,8 @@ import harness
 
 sys.path.append(os.path.join(harness.SOURCE, "tests", "runs"))  # what tests/runs/resume.py has beside it
 sys.modules["harness"] = harness.runs  # what tests/runs/resume.py means by it
-_spec = importlib.util.spec_from_file_location("runs_resume", os.path.join(harness.SOURCE, "tests", "runs", "resume.py"))
+_spec = importlib.util.spec_from_file_location("runs_resume", os.path.join(harness.SOURCE, "tests", "runs",
+                                                                           "resume.py"))
 runs_resume = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(runs_resume)
 
@@ -61,19 +62,23 @@ class SimResume(harness.SimTest):
         """Another kernel from step 4 on: the losses go on within bf16's rounding, and the history tells it."""
         run = self.path("moving")
         self.succeed(self.trainer, "--run", run, "--steps", 3)
-        portable = harness.compile(self.spec, self.path("portable"), f"schedule.steps={STEPS}", "target.attention=portable")
+        portable = harness.compile(self.spec, self.path("portable"), f"schedule.steps={STEPS}",
+                                   "target.attention=portable")
         self.assertIn("its bits differ", self.succeed(portable, "--run", run).err)
-        losses = [[line["loss"] for line in harness.runs.json_lines(os.path.join(folder, "metrics.jsonl"))] for folder in (self.clean, run)]
+        losses = [[line["loss"] for line in harness.runs.json_lines(os.path.join(folder, "metrics.jsonl"))]
+                  for folder in (self.clean, run)]
         self.assertEqual([len(of) for of in losses], [STEPS, STEPS])
         self.assertEqual(losses[0][:3], losses[1][:3])
         for undisturbed, moved in zip(*losses):
-            self.assertAlmostEqual(moved, undisturbed, delta=2e-3)  # a bf16 value's half step is 2^-9 of it; the loss averages thousands
+            self.assertAlmostEqual(moved, undisturbed,
+                                   delta=2e-3)  # a bf16 value's half step is 2^-9 of it; the loss averages thousands
         told = [start["changed"] for start in harness.runs.json_lines(os.path.join(run, "history.jsonl"))]
         self.assertEqual(told, [{}, {"target.attention": ["cudnn", "portable"]}])
 
     def test_the_loss_falls(self):
         run = self.path("falling")
-        self.succeed(self.trainer, "--run", run, "schedule.steps=25", "optimizer.lr=1e-2", "sampling.every=0", "evaluation.every=0")
+        self.succeed(self.trainer, "--run", run, "schedule.steps=25", "optimizer.lr=1e-2", "sampling.every=0",
+                     "evaluation.every=0")
         metrics = harness.runs.json_lines(os.path.join(run, "metrics.jsonl"))
         self.assertLess(metrics[-1]["loss"], 0.9 * metrics[0]["loss"])
         shutil.rmtree(run)

@@ -29,7 +29,8 @@ class Block:
 
     def may_run_beside(self, other):
         """Neither waits for the other's beginning."""
-        return self.first.after.get(other.first.stream, 0) < other.first.number and other.last.after.get(self.first.stream, 0) < self.first.number
+        return self.first.after.get(other.first.stream, 0) < other.first.number and other.last.after.get(
+            self.first.stream, 0) < self.first.number
 
 
 def operations(text):
@@ -101,7 +102,8 @@ def gantt(text):
         lines.append(f"    section {label}")
         for block in some:
             if block in from_here:
-                lines.append(f"    {block.name} :{times[block.first[1:3]][0] - begin}, {times[block.last[1:3]][1] - begin}")
+                lines.append(
+                    f"    {block.name} :{times[block.first[1:3]][0] - begin}, {times[block.last[1:3]][1] - begin}")
     return "\n".join(lines) + "\n"
 
 

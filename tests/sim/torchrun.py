@@ -22,13 +22,18 @@ def free_port():
 
 
 def variables(rank, ranks, port):
-    return {"RANK": str(rank), "WORLD_SIZE": str(ranks), "LOCAL_RANK": str(rank), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    return {
+        "RANK": str(rank), "WORLD_SIZE": str(ranks), "LOCAL_RANK": str(rank), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT":
+        str(port)
+    }
 
 
 def main():
     ranks, command = int(sys.argv[1]), sys.argv[2:]
     port = free_port()
-    processes = [subprocess.Popen(command, env=dict(os.environ, **variables(rank, ranks, port))) for rank in range(ranks)]
+    processes = [
+        subprocess.Popen(command, env=dict(os.environ, **variables(rank, ranks, port))) for rank in range(ranks)
+    ]
     codes = [process.wait() for process in processes]
     sys.exit(next((code if code > 0 else 128 - code for code in codes if code), 0))
 

@@ -9,6 +9,7 @@ import harness
 
 
 class Trainer(harness.SimTest):
+
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
@@ -18,8 +19,8 @@ class Trainer(harness.SimTest):
     def operations(self, steps):
         """What ran on the device in so many steps: name -> times; all products by one name."""
         log = self.path(f"log-{steps}")
-        self.succeed(self.trainer, "--run", self.path(f"run-{steps}"), "--steps", steps, "evaluation.every=0", "sampling.every=0",
-                     "checkpoint.every=0", "audit.every=0", "metrics.product_share=false",
+        self.succeed(self.trainer, "--run", self.path(f"run-{steps}"), "--steps", steps, "evaluation.every=0",
+                     "sampling.every=0", "checkpoint.every=0", "audit.every=0", "metrics.product_share=false",
                      env=harness.runs.environment(LLMC_SIM_LOG=log))
         with open(log) as file:
             lines = [line.rstrip("\n") for line in file]
@@ -37,7 +38,8 @@ class Trainer(harness.SimTest):
         for launch in plan["launches"]:
             if launch["per"] not in ("micro-batch", "step"):
                 continue
-            name = {"gemm": "product", "memset": "memset", "attention": launch["runs"].removesuffix(" (cuDNN)")}.get(launch["kind"], launch["runs"])
+            name = {"gemm": "product", "memset": "memset", "attention":
+                    launch["runs"].removesuffix(" (cuDNN)")}.get(launch["kind"], launch["runs"])
             planned[name] += launch["times"] * (plan["batch"]["micro_batches"] if launch["per"] == "micro-batch" else 1)
         self.assertEqual({name: times for name, times in ran.items() if times}, dict(planned))
         self.assertEqual(sum(planned.values()), plan["launches_per_step"])
@@ -57,7 +59,10 @@ class Trainer(harness.SimTest):
         self.succeed(self.trainer, "--run", self.path("not-audited"), *words, "audit.every=0")
         saved = os.path.join("checkpoints", "step-00000008")
         self.assert_same_files(self.path("audited", saved), self.path("not-audited", saved), "with audits and without")
-        audits = {line["step"]: line for line in harness.runs.json_lines(self.path("audited", "metrics.jsonl")) if "audit_loss" in line}
+        audits = {
+            line["step"]: line
+            for line in harness.runs.json_lines(self.path("audited", "metrics.jsonl")) if "audit_loss" in line
+        }
         self.assertEqual(list(audits), [1, 2, 4, 6, 8])
         for line in audits.values():
             self.assertLess(abs(line["audit_difference"]), 2e-3)  # of bf16 logits: tests/runs/audit.py
@@ -78,7 +83,8 @@ class Trainer(harness.SimTest):
         self.assertGreater(abs(lines[0]["audit_difference"]), 5e-6)
 
     def refused(self, **environment):
-        done = harness.runs.call(self.trainer, "--run", self.path("refused"), env=harness.runs.environment(**environment))
+        done = harness.runs.call(self.trainer, "--run", self.path("refused"),
+                                 env=harness.runs.environment(**environment))
         return done.code, done.err
 
     def test_a_full_gpu_is_named_with_both_sizes(self):

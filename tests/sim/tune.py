@@ -35,7 +35,8 @@ class Tuned(harness.SimTest):
         return harness.runs.tensors(self.path(name + "-trace", "step-0", "gradients.safetensors")), done.out
 
     def tune(self, sustained=0, **environment):
-        self.said = self.succeed(self.trainer, "tune", "--sustained", sustained, env=harness.runs.environment(**environment)).out
+        self.said = self.succeed(self.trainer, "tune", "--sustained", sustained,
+                                 env=harness.runs.environment(**environment)).out
         with open(self.file) as file:
             return json.load(file)
 
@@ -65,8 +66,12 @@ class Tune(Tuned):
             self.assertEqual(entry in faster, k >= 48, entry)
             self.assertGreaterEqual(entry["candidates"], 2)
             if entry in faster:
-                self.assertAlmostEqual(entry["best_ms"] / entry["first_ms"], 0.5, delta=0.2)  # each launch costs a little
-        first, best = map(float, re.search(r"products of a micro-batch: ([\d.]+) ms as the library suggests, ([\d.]+) ms tuned", self.said).groups())
+                self.assertAlmostEqual(entry["best_ms"] / entry["first_ms"], 0.5,
+                                       delta=0.2)  # each launch costs a little
+        first, best = map(
+            float,
+            re.search(r"products of a micro-batch: ([\d.]+) ms as the library suggests, ([\d.]+) ms tuned",
+                      self.said).groups())
         self.assertGreater(first, sum(entry["first_ms"] for entry in entries))  # a layer's products run once a layer
         self.assertLess(best, first)
 
@@ -80,8 +85,10 @@ class Tune(Tuned):
         self.assertNotIn("sm_mhz", self.tune(sustained=1)["entries"][0])  # a machine without NVML
         entries = self.tune(sustained=1, LD_LIBRARY_PATH=os.path.join(harness.BUILT, "nvml"))["entries"]
         for entry in entries:
-            self.assertEqual((entry["sm_mhz"], entry["watts"], entry["throttled"]), (1395, 698.5, "power cap, thermal slowdown"))
-        self.succeed(self.trainer, "--run", self.path("with-a-card"), "--steps", 1, "evaluation.every=0", "sampling.every=0")
+            self.assertEqual((entry["sm_mhz"], entry["watts"], entry["throttled"]),
+                             (1395, 698.5, "power cap, thermal slowdown"))
+        self.succeed(self.trainer, "--run", self.path("with-a-card"), "--steps", 1, "evaluation.every=0",
+                     "sampling.every=0")
 
     def test_its_figures_become_a_device_file(self):
         """trainer calibrate, on the clock of the simulated device; llmc calibrate takes what it has written."""
@@ -90,18 +97,22 @@ class Tune(Tuned):
         self.assertRegex(said, r"launch +\d+\.\d\d us\nattention_forward +[\d.]+ ms, ")
         with open(figures) as file:
             measured = json.load(file)
-        self.assertEqual((measured["kind"], measured["precision"], len(measured["products"]["forward"])), ("cuda", "bf16", 8))
+        self.assertEqual((measured["kind"], measured["precision"], len(measured["products"]["forward"])),
+                         ("cuda", "bf16", 8))
         done = harness.runs.call(harness.LLMC, "calibrate", figures, "-o", mine)
         self.assertEqual(done.code, 2)  # no device is called so
         self.assertIn("name one with --device", done.err)
         self.succeed(harness.LLMC, "calibrate", figures, "--device", "h100-sxm", "-o", mine)
         text = harness.runs.read(mine).decode()
-        self.assertRegex(text, rf"\n  launch: {{{{value: {measured['launch']:.6g}, from: \"measured by llmc calibrate, ".replace("{{", "{"))
+        self.assertRegex(
+            text, rf"\n  launch: {{{{value: {measured['launch']:.6g}, from: \"measured by llmc calibrate, ".replace(
+                "{{", "{"))
         for figure in ("peak_bf16", "product_fp32", "attention_forward_128", "link_inside"):  # of the H100, or assumed
             self.assertNotRegex(text, rf"\n  {figure}: .*measured by llmc calibrate")
 
         def seconds(device):
-            plan = self.succeed(harness.LLMC, "plan", self.path("small.yaml"), "--json", "target.device=" + device, *harness.TARGET)
+            plan = self.succeed(harness.LLMC, "plan", self.path("small.yaml"), "--json", "target.device=" + device,
+                                *harness.TARGET)
             return json.loads(plan.out)["step_seconds"]
 
         self.assertNotEqual(seconds(mine), seconds("h100-sxm"))
@@ -130,18 +141,20 @@ class Tune(Tuned):
 
     def test_what_is_no_tuned_file_is_refused(self):
         run = (self.trainer, "--run", self.path("never"), "--steps", 1)
-        for content in ("", "{", "[]", '{"format": "llmc-tuned-2", "entries": []}', '{"format": "llmc-tuned-3"}',
-                        '{"format": "llmc-tuned-3", "entries": []}',
-                        '{"format": "llmc-tuned-3", "entries": [{"device": 1}], "attention": []}',
-                        '{"format": "llmc-tuned-3", "entries": [], "attention": [{"device": "a", "library": 1, "shape": "b", '
-                        '"backward": "own", "cudnn_ms": 1, "portable_ms": 1}]}'):
+        for content in (
+                "", "{", "[]", '{"format": "llmc-tuned-2", "entries": []}', '{"format": "llmc-tuned-3"}',
+                '{"format": "llmc-tuned-3", "entries": []}',
+                '{"format": "llmc-tuned-3", "entries": [{"device": 1}], "attention": []}',
+                '{"format": "llmc-tuned-3", "entries": [], "attention": [{"device": "a", "library": 1, "shape": "b", '
+                '"backward": "own", "cudnn_ms": 1, "portable_ms": 1}]}'):
             with self.subTest(content):
                 self.write(content)
                 self.refused(*run)
                 self.refused(self.trainer, "tune")
 
     def test_algorithms_that_need_more_than_an_untuned_product_may_use(self):
-        splits = {"LLMC_SIM_SPLIT_WORKSPACE_MIB": "50"}  # more than the 32 MiB of the heuristics, less than the arena's 64
+        splits = {"LLMC_SIM_SPLIT_WORKSPACE_MIB":
+                  "50"}  # more than the 32 MiB of the heuristics, less than the arena's 64
         untuned, _ = self.gradients("untuned", **splits)
         entries = self.tune(**splits)["entries"]
         faster = [e for e in entries if e["best_ms"] < e["first_ms"]]
@@ -165,7 +178,9 @@ class Tune(Tuned):
         theirs = self.path("narrow", "tuned.json")
         shutil.copy(self.file, theirs)
         said = self.refused(narrow, "--run", self.path("narrow-refused"), "--steps", 1, file=theirs, **splits)
-        self.assertRegex(said, r"names an algorithm that needs 50 MiB of workspace for \w+ .*, and this trainer was planned with 32 MiB")
+        self.assertRegex(
+            said,
+            r"names an algorithm that needs 50 MiB of workspace for \w+ .*, and this trainer was planned with 32 MiB")
 
     def test_an_algorithm_that_does_not_run_is_refused(self):
         document = self.tune()
@@ -181,7 +196,8 @@ class Tune(Tuned):
 class TuneAttention(Tuned):
     """target.attention: auto, whose trainer carries both backward passes and begins with llmc's own."""
 
-    SPEC = harness.SMALL.replace("attention: cudnn", "attention: auto").replace("num_attention_heads: 6", "num_attention_heads: 2")
+    SPEC = harness.SMALL.replace("attention: cudnn", "attention: auto").replace("num_attention_heads: 6",
+                                                                                "num_attention_heads: 2")
 
     def only_attention(self, document, **changes):
         """Writes the file without its products, so that only the backward pass can change bits; its entry changed."""
@@ -197,18 +213,28 @@ class TuneAttention(Tuned):
     def test_the_faster_way_is_taken(self):
         passes, predicted, said = self.ran("predicted")
         self.assertEqual(passes, {"attention_backward_queries", "attention_backward_keys"})
-        self.assertRegex(said, r"attn +backward by llmc's kernels, predicted: 0\.\d+ ms a layer, cuDNN 9\.19\.0 0\.\d+; trainer tune measures both")
+        self.assertRegex(
+            said,
+            r"attn +backward by llmc's kernels, predicted: 0\.\d+ ms a layer, cuDNN 9\.19\.0 0\.\d+; trainer tune measures both"
+        )
         document = self.tune(LLMC_SIM_BACKWARD_MS="0.75")  # 0.751 ms, where two kernels take 1.002
-        self.assertRegex(self.said, r"attention backward +predicted, ms +measured, ms\nllmc's kernels +0\.\d+ +1\.0020\ncuDNN 9\.19\.0 +0\.\d+ +0\.7510  taken\n")
-        (entry,) = document["attention"]
+        self.assertRegex(
+            self.said,
+            r"attention backward +predicted, ms +measured, ms\nllmc's kernels +0\.\d+ +1\.0020\ncuDNN 9\.19\.0 +0\.\d+ +0\.7510  taken\n"
+        )
+        (entry, ) = document["attention"]
         self.assertEqual((entry["backward"], entry["library"]), ("cudnn", 91900))
-        self.assertEqual(entry["shape"], "[batch 2, sequence 24, heads 2 over 2, head_dim 8] pitches 48, 16, deterministic")
+        self.assertEqual(entry["shape"],
+                         "[batch 2, sequence 24, heads 2 over 2, head_dim 8] pitches 48, 16, deterministic")
         self.assertAlmostEqual(entry["cudnn_ms"], 0.751, delta=1e-4)
         self.assertAlmostEqual(entry["portable_ms"], 1.002, delta=1e-4)
         self.only_attention(document)
         passes, tuned, said = self.ran("tuned")
         self.assertEqual(passes, {"attention backward"})
-        self.assertRegex(said, r"attn +backward by cuDNN 9\.19\.0, measured: 0\.7510 ms a layer, llmc's kernels 1\.0020; as in .*tuned\.json")
+        self.assertRegex(
+            said,
+            r"attn +backward by cuDNN 9\.19\.0, measured: 0\.7510 ms a layer, llmc's kernels 1\.0020; as in .*tuned\.json"
+        )
         error, name = harness.runs.relative_difference(tuned, predicted)
         self.assertLess(error, 2e-2, name)  # at most roundings to bf16 of sums in another order
         self.assertEqual(harness.runs.relative_difference(self.gradients("again")[0], tuned)[0], 0)
@@ -217,7 +243,8 @@ class TuneAttention(Tuned):
         document = self.tune(LLMC_SIM_BACKWARD_MS="0.986")  # 1.5 % less
         self.assertEqual(document["attention"][0]["backward"], "portable")
         self.assertLess(document["attention"][0]["cudnn_ms"], document["attention"][0]["portable_ms"])
-        self.assertIn("backward by llmc's kernels, measured: 1.0020 ms a layer, cuDNN 9.19.0 0.9870; as in ", self.gradients("stays")[1])
+        self.assertIn("backward by llmc's kernels, measured: 1.0020 ms a layer, cuDNN 9.19.0 0.9870; as in ",
+                      self.gradients("stays")[1])
         self.assertEqual(self.tune(LLMC_SIM_BACKWARD_MS="0.95")["attention"][0]["backward"], "cudnn")  # 5 %
 
     def test_entries_of_others_decide_nothing(self):

@@ -7,6 +7,7 @@ import harness
 
 
 class Verify(harness.SimTest):
+
     def verify(self, *words):
         spec = os.path.join(self.folder, "small.yaml")
         return harness.runs.call(harness.LLMC, "verify", spec, *harness.TARGET, "-o", self.path("verify"), *words)

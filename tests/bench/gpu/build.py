@@ -22,9 +22,9 @@ from step_pieces import instrument  # noqa: E402
 
 
 def timed_step(source):
-    return instrument(
-        source, HERE / "pieces.h", lambda name, product: f'for (bench::Piece piece(s.stream, "{name}"); piece.again();)',
-        {"optimizer_step": "bench::StepEnd end;", "destroy_step": "bench::Pieces::get().write();"})
+    return instrument(source, HERE / "pieces.h",
+                      lambda name, product: f'for (bench::Piece piece(s.stream, "{name}"); piece.again();)',
+                      {"optimizer_step": "bench::StepEnd end;", "destroy_step": "bench::Pieces::get().write();"})
 
 
 def timed_replay(source):
@@ -66,7 +66,8 @@ class Machine:
         """The steps and the replay with clocks; a file that says the same already is left as it is."""
         for row in self.made.rows():
             if "timed" in row.programs:
-                self.write(self.clocked_step(row.name), timed_step((self.made.folder / row.name / "step.cu").read_text()))
+                self.write(self.clocked_step(row.name), timed_step(
+                    (self.made.folder / row.name / "step.cu").read_text()))
         replay = self.made.folder / "run" / "runtime" / "device" / "cuda" / "replay.cpp"
         self.write(self.work / "clocks" / "replay.cpp", timed_replay(replay.read_text()))
 
@@ -100,8 +101,10 @@ class Gpu(Machine):
 
     def options(self):
         """For CMake: where things are that a machine for PyTorch has in odd places, or not at all."""
-        found = [f"-DCMAKE_PREFIX_PATH={self.third / 'usr'}", f"-DKIT_ROOT={ROOT}", f"-DKIT_BIN={self.work / 'bin'}",
-                 "-DDNNL_LIBRARY=dnnl"]  # of the CPU's runtime, which is not built
+        found = [
+            f"-DCMAKE_PREFIX_PATH={self.third / 'usr'}", f"-DKIT_ROOT={ROOT}", f"-DKIT_BIN={self.work / 'bin'}",
+            "-DDNNL_LIBRARY=dnnl"
+        ]  # of the CPU's runtime, which is not built
         if (self.third / "cudnn-frontend").is_dir():
             found.append(f"-DCUDNN_FRONTEND_INCLUDE_DIR={self.third / 'cudnn-frontend' / 'include'}")
         root = toolkit.toolkit_root()
@@ -134,16 +137,21 @@ class Gpu(Machine):
                 lines.append(f"kit_program({row.name} trainer OBJECTS {' '.join(shared)} {step})")
             if "timed" in row.programs:
                 clocked = objects(f"{row.name}-clocked", self.clocked_step(row.name))
-                replays = {"timed": "${LLMC_RUNTIME}/device/cpu/replay.cpp", "hosted": self.work / "clocks" / "replay.cpp"}
-                lines += [f"kit_program({row.name} {program} OBJECTS {' '.join(shared)} {clocked} SOURCES \"{replay}\")"
-                          for program, replay in replays.items() if program in row.programs]
+                replays = {
+                    "timed": "${LLMC_RUNTIME}/device/cpu/replay.cpp", "hosted": self.work / "clocks" / "replay.cpp"
+                }
+                lines += [
+                    f"kit_program({row.name} {program} OBJECTS {' '.join(shared)} {clocked} SOURCES \"{replay}\")"
+                    for program, replay in replays.items() if program in row.programs
+                ]
         # Objects before the programs made of them.
         return "\n".join(sorted(lines, key=lambda line: line.startswith("kit_program"))) + "\n"
 
     def configure(self):
         folder = self.work / "sources" / "run"
         cache = folder / "build" / "CMakeCache.txt"
-        if (folder / "build" / "build.ninja").exists() and f"={ROOT}\n" in cache.read_text():  # of this unpacked archive
+        if (folder / "build" /
+                "build.ninja").exists() and f"={ROOT}\n" in cache.read_text():  # of this unpacked archive
             return
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(self.made.folder / "run", folder)
@@ -206,8 +214,11 @@ class Simulated(Machine):
             else:
                 step = folder / "step.cu" if name == "trainer" else self.clocked_step(bundle)
                 needs += [compiled("kernel", path, folder) for path in sorted((folder / "kernels").iterdir())]
-                needs += [compiled("host", step, folder), compiled("host", folder / "program.cpp", folder),
-                          compiled("texts", folder / "texts.S", folder)]
+                needs += [
+                    compiled("host", step, folder),
+                    compiled("host", folder / "program.cpp", folder),
+                    compiled("texts", folder / "texts.S", folder)
+                ]
                 if name != "trainer":
                     replay = self.work / "clocks" / "replay.cpp"
                     if name == "timed":
@@ -224,8 +235,7 @@ class Simulated(Machine):
             target.unlink(missing_ok=True)
             # By a relative name where it can be: ccache then knows it again in another folder.
             name = source.relative_to(folder) if source.is_relative_to(folder) else source
-            done = harness.runs.call("g++", *words[kind], "-c", name, "-o", target,
-                                     cwd=folder, timeout=3000)
+            done = harness.runs.call("g++", *words[kind], "-c", name, "-o", target, cwd=folder, timeout=3000)
             if done.code:
                 said.append(done.err[-1500:])
 

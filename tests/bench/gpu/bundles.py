@@ -9,7 +9,7 @@ class Bundle:
     name: str
     what: str  # in the report: how it differs from the run
     overrides: tuple = ()
-    programs: tuple = ("trainer",)  # of trainer, hosted, timed: build.py
+    programs: tuple = ("trainer", )  # of trainer, hosted, timed: build.py
     spec: str = "run"  # or small: the model that compute-sanitizer steps through; qwen: that of llmq's figures
     step: bool = False  # timed as a whole step beside the run, in the part `step`
     later: bool = False  # the same, in the part `variants`
@@ -22,23 +22,25 @@ class Bundle:
 
 BUNDLES = (
     Bundle("run", "as the spec has it", programs=("trainer", "hosted", "timed")),
-    Bundle("chunk", "loss_chunk: 16384", ("memory.loss_chunk=16384",), step=True),
+    Bundle("chunk", "loss_chunk: 16384", ("memory.loss_chunk=16384", ), step=True),
     Bundle("lean", "recompute: none, residual: bf16", ("memory.recompute=none", "precision.residual=bf16"), step=True,
            key="precision.residual"),
-    Bundle("half", "micro_batch: 8", ("batch.micro_batch=8",), step=True),
+    Bundle("half", "micro_batch: 8", ("batch.micro_batch=8", ), step=True),
     Bundle("double", "micro_batch: 32, recompute: auto", ("batch.micro_batch=32", "memory.recompute=auto"), step=True),
     Bundle("qwen", "Qwen2.5-1.5B's sizes", spec="qwen", step=True),
-    Bundle("free", "attention: cudnn, deterministic: false", ("target.attention=cudnn", "deterministic=false"), ("trainer", "timed"),
-           later=True),
-    Bundle("residual", "residual: bf16", ("precision.residual=bf16",), later=True, key="precision.residual"),
-    Bundle("cudnn", "attention: cudnn", ("target.attention=cudnn",), ("timed",), attention=True),
-    Bundle("portable", "attention: portable", ("target.attention=portable",), ("timed",), attention=True),
+    Bundle("free", "attention: cudnn, deterministic: false", ("target.attention=cudnn", "deterministic=false"),
+           ("trainer", "timed"), later=True),
+    Bundle("residual", "residual: bf16", ("precision.residual=bf16", ), later=True, key="precision.residual"),
+    Bundle("cudnn", "attention: cudnn", ("target.attention=cudnn", ), ("timed", ), attention=True),
+    Bundle("portable", "attention: portable", ("target.attention=portable", ), ("timed", ), attention=True),
     Bundle("small", "every kind of layer", spec="small"),
     # A row of 50,001 logits is past the 96 KiB from which on a cluster of blocks shares it.
     # And llmc's own attention: here by products of warpgroups, in the bundle below by those of warps.
-    Bundle("wide", "a kernel with clusters, attention: portable", ("model.vocab_size=50001", "target.attention=portable"), spec="small"),
-    Bundle("normed", "QK-norm, untied, recompute: full, heads of 32", ("model.qk_norm=true", "model.tie_word_embeddings=false", "memory.recompute=full",
-                                                        "model.head_dim=32", "target.attention=portable"), spec="small"),
+    Bundle("wide", "a kernel with clusters, attention: portable",
+           ("model.vocab_size=50001", "target.attention=portable"), spec="small"),
+    Bundle("normed", "QK-norm, untied, recompute: full, heads of 32",
+           ("model.qk_norm=true", "model.tie_word_embeddings=false", "memory.recompute=full", "model.head_dim=32",
+            "target.attention=portable"), spec="small"),
 )
 
 

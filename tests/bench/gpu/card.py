@@ -10,8 +10,10 @@ PERIOD = 0.05  # seconds between samples
 SM_CLOCK, GPU_TEMPERATURE = 1, 0  # nvmlClockType_t, nvmlTemperatureSensors_t
 IDLE = 0x1
 # nvmlDeviceGetCurrentClocksEventReasons. Idle samples, such as those while a process starts, count for the energy alone.
-REASONS = {0x2: "application clocks", 0x4: "power cap", 0x8: "hardware slowdown", 0x10: "sync boost", 0x20: "software thermal",
-           0x40: "hardware thermal", 0x80: "power brake", 0x100: "display clocks"}
+REASONS = {
+    0x2: "application clocks", 0x4: "power cap", 0x8: "hardware slowdown", 0x10: "sync boost", 0x20: "software thermal",
+    0x40: "hardware thermal", 0x80: "power brake", 0x100: "display clocks"
+}
 
 
 class Nvml:
@@ -26,7 +28,8 @@ class Nvml:
         else:
             self.call("nvmlDeviceGetHandleByIndex_v2", ctypes.c_uint(int(shown or 0)), ctypes.byref(self.device))
         # The second name is that of drivers before 535.
-        self.reasons = next(name for name in ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
+        self.reasons = next(name for name in ("nvmlDeviceGetCurrentClocksEventReasons",
+                                              "nvmlDeviceGetCurrentClocksThrottleReasons")
                             if hasattr(self.library, name))
 
     def call(self, name, *arguments):
@@ -42,10 +45,10 @@ class Nvml:
     def sample(self):
         """(seconds, joules since the driver was loaded, MHz, watts, degrees, reasons)."""
         return (time.monotonic(), 1e-3 * self.read("nvmlDeviceGetTotalEnergyConsumption", ctypes.c_ulonglong),
-                self.read("nvmlDeviceGetClockInfo", ctypes.c_uint, ctypes.c_int(SM_CLOCK)),
-                1e-3 * self.read("nvmlDeviceGetPowerUsage", ctypes.c_uint),
-                self.read("nvmlDeviceGetTemperature", ctypes.c_uint, ctypes.c_int(GPU_TEMPERATURE)),
-                self.read(self.reasons, ctypes.c_ulonglong))
+                self.read("nvmlDeviceGetClockInfo", ctypes.c_uint,
+                          ctypes.c_int(SM_CLOCK)), 1e-3 * self.read("nvmlDeviceGetPowerUsage", ctypes.c_uint),
+                self.read("nvmlDeviceGetTemperature", ctypes.c_uint,
+                          ctypes.c_int(GPU_TEMPERATURE)), self.read(self.reasons, ctypes.c_ulonglong))
 
 
 def spread(values):
@@ -65,15 +68,19 @@ def figures(samples, begin, end):
     """What a row says of the card between two moments of time.monotonic(), or just around them where no sample lies between; None
     where it was idle, and with fewer than two samples."""
     inside = [sample for sample in samples if begin <= sample[0] <= end]
-    inside = inside or [sample for sample in samples if sample[0] < begin][-1:] + [sample for sample in samples if sample[0] > end][:1]
+    inside = inside or [sample for sample in samples if sample[0] < begin
+                        ][-1:] + [sample for sample in samples if sample[0] > end][:1]
     inside = [sample for sample in inside if not sample[5] & IDLE]
     if len(samples) < 2 or not inside:
         return None
     joules = joules_at(samples, end) - joules_at(samples, begin)
     held = {name: sum(1 for sample in inside if sample[5] & bit) / len(inside) for bit, name in REASONS.items()}
-    return {"joules": joules, "seconds": end - begin, "mhz": spread([sample[2] for sample in inside]),
-            "watts": spread([sample[3] for sample in inside]), "celsius": max(sample[4] for sample in inside),
-            "held": {name: share for name, share in held.items() if share}, "samples": len(inside)}
+    return {
+        "joules": joules, "seconds": end - begin, "mhz": spread([sample[2] for sample in inside]), "watts":
+        spread([sample[3] for sample in inside]), "celsius": max(sample[4] for sample in inside), "held":
+        {name: share
+         for name, share in held.items() if share}, "samples": len(inside)
+    }
 
 
 class Watch(threading.Thread):

@@ -18,9 +18,9 @@ def gradients(kit, bundle):
     traces = []
     for draw in range(kit.sizes["draws"]):
         trace = folder / f"trace-{draw}"
-        kit.call(kit.machine.program(bundle, "trainer"), "--run", folder / f"run-{draw}", "--resume", "none", "--no-final-checkpoint",
-                 "--steps", 1, "--trace", trace, f"seed={1000 * draw + 1}", f"data.seed={1000 * draw + 2}",
-                 *training.settings_of(kit, bundle, 2))
+        kit.call(kit.machine.program(bundle, "trainer"), "--run", folder / f"run-{draw}", "--resume", "none",
+                 "--no-final-checkpoint", "--steps", 1, "--trace", trace, f"seed={1000 * draw + 1}",
+                 f"data.seed={1000 * draw + 2}", *training.settings_of(kit, bundle, 2))
         traces.append(trace / "step-0")
     script = builds.HERE / "gradients.py"
     try:
@@ -40,8 +40,9 @@ def resumed(kit, bundle):
     folder, steps = fresh(kit, "resumed"), kit.sizes["resumed"]
 
     def train(name, count):
-        kit.call(kit.machine.program(bundle, "trainer"), "--run", folder / name, "--steps", count, f"schedule.steps={steps}",
-                 "schedule.warmup_steps=1", "metrics.every=1", *training.settings_of(kit, bundle, 2))
+        kit.call(kit.machine.program(bundle, "trainer"), "--run", folder / name, "--steps", count,
+                 f"schedule.steps={steps}", "schedule.warmup_steps=1", "metrics.every=1",
+                 *training.settings_of(kit, bundle, 2))
 
     train("whole", steps)
     train("again", steps)
@@ -58,8 +59,10 @@ def resumed(kit, bundle):
 
 def twice(kit, bundle):
     """Losses and gradient norms of the same steps of two trainings, equal to the bit."""
-    first, second = ([(line["loss"], line["grad_norm"]) for line in
-                      training.train(kit, bundle, "trainer", kit.sizes["steps"], 1, settings=["metrics.every=1"])[2]] for _ in range(2))
+    first, second = ([
+        (line["loss"], line["grad_norm"])
+        for line in training.train(kit, bundle, "trainer", kit.sizes["steps"], 1, settings=["metrics.every=1"])[2]
+    ] for _ in range(2))
     if first != second:
         raise RuntimeError(f"two trainings gave {first} and {second}")
     return {"steps": len(first), "losses": [loss for loss, _ in first]}
@@ -81,7 +84,10 @@ def state(run):
 def correctness(kit, result):
     # Minutes on the simulated GPU, where its kernels have tests of their own.
     wide = [] if kit.simulated else ["wide"]
-    rows = {f"gradients, {bundle}": lambda bundle=bundle: gradients(kit, bundle) for bundle in ("small", *wide, "normed")}
+    rows = {
+        f"gradients, {bundle}": lambda bundle=bundle: gradients(kit, bundle)
+        for bundle in ("small", *wide, "normed")
+    }
     rows.update({f"resumed, {bundle}": lambda bundle=bundle: resumed(kit, bundle) for bundle in ("small", *wide)})
     rows["twice, run"] = lambda: twice(kit, "run")
     kit.rows(result, rows)

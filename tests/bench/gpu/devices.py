@@ -18,12 +18,14 @@ def collectives(kit, count):
 def devices(kit, result):
     count, several = kit.machine.devices(), kit.sizes["accumulated"]
     if count < 2:
-        result["absent"] = f"this machine shows {count} GPU{'' if count == 1 else 's'}, and it takes two to have anything to send"
+        result[
+            "absent"] = f"this machine shows {count} GPU{'' if count == 1 else 's'}, and it takes two to have anything to send"
         return
     result["devices"] = count
-    kit.rows(result, {
-        "collectives": lambda: collectives(kit, count),
-        "one": lambda: training.whole_steps(kit, "run", 1),
-        "all": lambda: training.whole_steps(kit, "run", 1, count),
-        "one, accumulated": lambda: training.whole_steps(kit, "run", several),
-        "all, accumulated": lambda: training.whole_steps(kit, "run", several, count)})
+    kit.rows(
+        result, {
+            "collectives": lambda: collectives(kit, count), "one": lambda: training.whole_steps(kit, "run", 1), "all":
+            lambda: training.whole_steps(kit, "run", 1, count), "one, accumulated":
+            lambda: training.whole_steps(kit, "run", several), "all, accumulated":
+            lambda: training.whole_steps(kit, "run", several, count)
+        })

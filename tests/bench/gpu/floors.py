@@ -13,8 +13,8 @@ def launches(plan, passes):
 
 def fp32_stream(plan):
     """Whether the residual stream is fp32: what the norms read."""
-    return any(kernel["template"] == "rms_norm_forward" and kernel["params"].get("Residual", kernel["params"]["Act"]) == "float"
-               for kernel in plan["kernels"])
+    return any(kernel["template"] == "rms_norm_forward"
+               and kernel["params"].get("Residual", kernel["params"]["Act"]) == "float" for kernel in plan["kernels"])
 
 
 def table(plan, model):
@@ -29,19 +29,23 @@ def table(plan, model):
     wider, said = ((2 * L + 1) * 2 * h * T, "; x in fp32: 2 h T more in 2 L + 1") if stream else (0, "")
     qk_norm = any(kernel["template"] == "qk_norm_rope" for kernel in plan["kernels"])
     turn = (("norms of heads and RoPE, both ways", ("qk_norm_rope", "qk_norm_rope_backward"), L * 10 * turned * T,
-             "L: q and k in and out; their gradients in and out, q and k in; 10 (heads + KV) head_dim T", "pass") if qk_norm else
-            ("RoPE, both ways", ("rope",), 2 * L * 4 * turned * T, "2 L: q and k in and out; 4 (heads + KV) head_dim T each", "pass"))
-    rows = [("RMSNorm forward", ("rms_norm_forward",), 2 * L * 4 * h * T + wider, f"2 L norms: x in, y out; 4 h T each{said}", "pass"),
+             "L: q and k in and out; their gradients in and out, q and k in; 10 (heads + KV) head_dim T",
+             "pass") if qk_norm else ("RoPE, both ways", ("rope", ), 2 * L * 4 * turned * T,
+                                      "2 L: q and k in and out; 4 (heads + KV) head_dim T each", "pass"))
+    rows = [("RMSNorm forward", ("rms_norm_forward", ), 2 * L * 4 * h * T + wider,
+             f"2 L norms: x in, y out; 4 h T each{said}", "pass"),
             ("RMSNorm backward", ("rms_norm_backward", "column_reduce"), 2 * L * 10 * h * T + wider,
-             f"2 L norms: x, dy, dresidual in, dx, y out; 10 h T each{said}", "pass"),
-            turn,
-            ("SwiGLU forward", ("swiglu_forward",), L * 6 * f * T, "L: gate, up in, y out; 6 f T each", "pass"),
-            ("SwiGLU backward", ("swiglu_backward",), L * 12 * f * T, "L: gate, up, dy in, dgate, dup, y out; 12 f T each", "pass"),
-            ("cross-entropy, both ways", ("cross_entropy",), 4 * V * T, "logits in, dlogits out; 4 V T", "pass"),
-            ("gradient norm", ("gradient_norm",), 4 * P, "fp32 gradients in; 4 P", "step"),
-            ("AdamW", ("adamw",), 30 * P, "fp32 weight and two moments in and out, gradient in, bf16 weight out; 30 P", "step")]
+             f"2 L norms: x, dy, dresidual in, dx, y out; 10 h T each{said}", "pass"), turn,
+            ("SwiGLU forward", ("swiglu_forward", ), L * 6 * f * T, "L: gate, up in, y out; 6 f T each", "pass"),
+            ("SwiGLU backward", ("swiglu_backward", ), L * 12 * f * T,
+             "L: gate, up, dy in, dgate, dup, y out; 12 f T each", "pass"),
+            ("cross-entropy, both ways", ("cross_entropy", ), 4 * V * T, "logits in, dlogits out; 4 V T", "pass"),
+            ("gradient norm", ("gradient_norm", ), 4 * P, "fp32 gradients in; 4 P", "step"),
+            ("AdamW", ("adamw", ), 30 * P, "fp32 weight and two moments in and out, gradient in, bf16 weight out; 30 P",
+             "step")]
     if stream:
-        rows += [("fp32 stream in projections", (), 2 * L * 4 * h * T, "o and down: 2 bytes more of C and of D; 4 h T each", "pass"),
+        rows += [("fp32 stream in projections", (), 2 * L * 4 * h * T,
+                  "o and down: 2 bytes more of C and of D; 4 h T each", "pass"),
                  ("fp32 stream in the embedding", (), 4 * h * T, "2 bytes more in and out; 4 h T", "pass")]
     return rows
 
@@ -53,11 +57,13 @@ def template_of(plan):
 def planned_bytes(plan, templates, passes=1):
     """Of the plan's launches whose kernels come from these templates."""
     kernels = template_of(plan)
-    return sum(times * launch["bytes"] for launch, times in launches(plan, passes) if kernels.get(launch["runs"]) in templates)
+    return sum(times * launch["bytes"] for launch, times in launches(plan, passes)
+               if kernels.get(launch["runs"]) in templates)
 
 
 # Whose kernels move bytes that no fusion spares: the others' work fits into the products around them.
-UNAVOIDABLE = ("rms_norm_forward", "rms_norm_backward", "qk_norm_rope", "qk_norm_rope_backward", "cross_entropy", "gradient_norm", "adamw")
+UNAVOIDABLE = ("rms_norm_forward", "rms_norm_backward", "qk_norm_rope", "qk_norm_rope_backward", "cross_entropy",
+               "gradient_norm", "adamw")
 
 
 def floor(plan, passes, copy, products_ms, attention_ms):

@@ -17,7 +17,8 @@ def main():
     parser.add_argument("traces", nargs="+", help="folders that --trace wrote, of other weights and tokens each")
     a = parser.parse_args()
     model = json.loads(a.model.read_text())
-    draws = check_gradients.Draws(check_gradients.Reference({**model, "qk_norm": model["model_type"] == "qwen3"}), "bf16", None)
+    draws = check_gradients.Draws(check_gradients.Reference({**model, "qk_norm": model["model_type"] == "qwen3"}),
+                                  "bf16", None)
     for trace in a.traces:
         draws.add(trace)
     print(json.dumps({"good": draws.good(), "line": draws.line()}))

@@ -37,7 +37,8 @@ class Kit:
         self.made = bundles.Made(root / "bundles")
         self.table = [row for row in bundles.BUNDLES if row.name in self.made.refusals]
         self.sizes = steps.TINY if self.simulated else steps.FULL
-        self.machine = build.Simulated(self.made, work, simulate) if self.simulated else build.Gpu(self.made, work, self.call)
+        self.machine = build.Simulated(self.made, work, simulate) if self.simulated else build.Gpu(
+            self.made, work, self.call)
         self.programs = []  # that the part build makes
         self.deadline = float("inf")
         self.part = self.card = None

@@ -50,13 +50,16 @@ def library_version(piece):
     if not piece or not piece.library:
         return None
     folders = ":".join(filter(None, [str(piece.library.parent), os.environ.get("LD_LIBRARY_PATH")]))
-    text = output(sys.executable, "-c", VERSION, piece.library, FUNCTIONS[piece.name], environment={"LD_LIBRARY_PATH": folders})
+    text = output(sys.executable, "-c", VERSION, piece.library, FUNCTIONS[piece.name],
+                  environment={"LD_LIBRARY_PATH": folders})
     return int(text) if text and text.isdecimal() else None
 
 
 def pytorch():
     """What quickstart_torch.py --look says, or None."""
-    text = last_line(output(sys.executable, pathlib.Path(__file__).resolve().parent.parent / "quickstart_torch.py", "--look"))
+    text = last_line(
+        output(sys.executable,
+               pathlib.Path(__file__).resolve().parent.parent / "quickstart_torch.py", "--look"))
     try:
         return json.loads(text) if text else None
     except ValueError:
@@ -82,7 +85,9 @@ def describe():
         found = {name: None if future.exception() else future.result() for name, future in waiting.items()}
     if found["gpu"]:  # less what changes from one command to the next
         found["gpu"] = ", ".join(word for i, word in enumerate(found["gpu"].split(", ")) if i != 3)
-    return {**found, "python": platform.python_version(), "host": platform.platform(), "cores": len(os.sched_getaffinity(0))}
+    return {
+        **found, "python": platform.python_version(), "host": platform.platform(), "cores": len(os.sched_getaffinity(0))
+    }
 
 
 def mount_of(path):
@@ -130,30 +135,49 @@ def look(root, work):
     made = bundles.Made(root / "bundles")
     folder = toolkit.toolkit_root()
     pieces = toolkit.find(folder, toolkit.python_packages())
-    probes = {"gpu": gpu, "gpus": lambda: output("nvidia-smi", "-L"), "torch": pytorch, "nvcc": nvcc,
-              **{name: lambda name=name: library_version(pieces[name]) for name in FUNCTIONS}}
-    words = {"cmake": ("cmake", "--version"), "ninja": ("ninja", "--version"), "g++": ("g++", "--version"),
-             "compute-sanitizer": ("compute-sanitizer", "--version"), "cuobjdump": ("cuobjdump", "--version"), "ncu": ("ncu", "--version")}
-    probes.update({name: lambda each=each: output(toolkit.tool(each[0]) or each[0], *each[1:]) for name, each in words.items()})
+    probes = {
+        "gpu": gpu, "gpus": lambda: output("nvidia-smi", "-L"), "torch": pytorch, "nvcc": nvcc,
+        **{name: lambda name=name: library_version(pieces[name])
+           for name in FUNCTIONS}
+    }
+    words = {
+        "cmake": ("cmake", "--version"), "ninja": ("ninja", "--version"), "g++": ("g++", "--version"),
+        "compute-sanitizer": ("compute-sanitizer", "--version"), "cuobjdump": ("cuobjdump", "--version"), "ncu":
+        ("ncu", "--version")
+    }
+    probes.update(
+        {name: lambda each=each: output(toolkit.tool(each[0]) or each[0], *each[1:])
+         for name, each in words.items()})
     with concurrent.futures.ThreadPoolExecutor(len(probes)) as pool:
         waiting = {name: pool.submit(probe) for name, probe in probes.items()}
         found = {name: None if future.exception() else future.result() for name, future in waiting.items()}
     tools = {name: found[name] for name in (*words, "nvcc")}
     third = root / "third_party"
     frontend = (third / "cudnn-frontend").is_dir()
-    lines = [f"GPU: {found['gpu'] or 'NONE that nvidia-smi names'}", f"memory: {memory_line()}; {platform.platform()}",
-             f"Python: {platform.python_version()} at {sys.executable}",
-             f"PyTorch: {json.dumps(found['torch']) if found['torch'] else 'NONE with rms_norm that this Python imports'}",
-             f"toolkit: {folder or 'NONE'}"]
+    lines = [
+        f"GPU: {found['gpu'] or 'NONE that nvidia-smi names'}", f"memory: {memory_line()}; {platform.platform()}",
+        f"Python: {platform.python_version()} at {sys.executable}",
+        f"PyTorch: {json.dumps(found['torch']) if found['torch'] else 'NONE with rms_norm that this Python imports'}",
+        f"toolkit: {folder or 'NONE'}"
+    ]
     for name, text in tools.items():
         number = re.search(r"\d+\.\d[\w.]*", text or "")
         lines.append(f"  {name}: {(number[0] if number else text.splitlines()[0]) if text else 'MISSING'}")
     lines += [f"  {piece_line(name, piece, found.get(name))}" for name, piece in pieces.items()]
-    lines.append("  cudnn-frontend: " + ("in the archive" if frontend else "NOT in the archive; looked for in this Python and the toolkit"))
-    lines += ["folders:"] + [f"  {folder_line(path)}" for path in dict.fromkeys(
-        [work, pathlib.Path(tempfile.gettempdir()), pathlib.Path("/var/tmp"), pathlib.Path.cwd(), pathlib.Path("/dev/shm")])]
-    lines += ["bundles:"] + [f"  {row.name}: {made.refusals[row.name] or row.what}"
-                             for row in bundles.BUNDLES if row.name in made.refusals]
+    lines.append("  cudnn-frontend: " +
+                 ("in the archive" if frontend else "NOT in the archive; looked for in this Python and the toolkit"))
+    lines += ["folders:"] + [
+        f"  {folder_line(path)}" for path in dict.fromkeys([
+            work,
+            pathlib.Path(tempfile.gettempdir()),
+            pathlib.Path("/var/tmp"),
+            pathlib.Path.cwd(),
+            pathlib.Path("/dev/shm")
+        ])
+    ]
+    lines += ["bundles:"] + [
+        f"  {row.name}: {made.refusals[row.name] or row.what}" for row in bundles.BUNDLES if row.name in made.refusals
+    ]
     lines.append("parts:")
     missing = lacking(pieces, tools, frontend)
     for part in PARTS:
@@ -161,5 +185,6 @@ def look(root, work):
         why += ["PyTorch"] if part.name in OF_PYTORCH and not found["torch"] else []
         why += [] if found["gpu"] or part.name == "build" else ["a GPU"]
         why += ["a second GPU"] if part.gpus > 1 and toolkit.devices(found["gpus"] or "") < part.gpus else []
-        lines.append(f"  {part.name}: " + (f"LACKS {', '.join(dict.fromkeys(why))}" if why else f"would run, about {part.expected} s"))
+        lines.append(f"  {part.name}: " +
+                     (f"LACKS {', '.join(dict.fromkeys(why))}" if why else f"would run, about {part.expected} s"))
     return "\n".join(lines)

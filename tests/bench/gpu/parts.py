@@ -27,12 +27,12 @@ class Part:
 
 FIRST = (
     Part("build", steps.build, 75, 240, tools=("nvcc", "cmake", "ninja", "g++")),
-    Part("ceilings", steps.ceilings, 15, 60, (("run", "ceilings"),)),
-    Part("rates", rates.rates, 60, 120, (("run", "rates"),)),
-    Part("overlap", rates.overlap, 15, 60, (("run", "rates"),)),
-    Part("tune", steps.tune, 35, 110, (("run", "trainer"),)),
-    Part("step", steps.whole_steps, 220, 320, (("run", "trainer"),), steps=True),
-    Part("pieces", pieces.pieces, 15, 60, (("run", "timed"),)),
+    Part("ceilings", steps.ceilings, 15, 60, (("run", "ceilings"), )),
+    Part("rates", rates.rates, 60, 120, (("run", "rates"), )),
+    Part("overlap", rates.overlap, 15, 60, (("run", "rates"), )),
+    Part("tune", steps.tune, 35, 110, (("run", "trainer"), )),
+    Part("step", steps.whole_steps, 220, 320, (("run", "trainer"), ), steps=True),
+    Part("pieces", pieces.pieces, 15, 60, (("run", "timed"), )),
     Part("attention", pieces.attention, 30, 90, attention=True),
     Part("compiled", pytorch.compiled, 60, 120),
 )
@@ -41,11 +41,11 @@ SECOND = (
     Part("correctness", correctness.correctness, 60, 150,
          tuple((bundle, "trainer") for bundle in ("small", "wide", "normed", "run"))),
     Part("sanitizer", steps.sanitizer, 40, 120, tuple((bundle, "trainer") for bundle in ("small", "wide", "normed")),
-         tools=("compute-sanitizer",)),
+         tools=("compute-sanitizer", )),
     Part("variants", steps.variants, 110, 220, (("run", "trainer"), ("run", "hosted")), later=True),
     Part("repeated", pieces.repeated, 30, 100, (("run", "timed"), ("free", "timed"))),
     Part("PyTorch", pytorch.others, 100, 240),
-    Part("calibrate", steps.calibrate, 20, 90, (("run", "trainer"),)),
+    Part("calibrate", steps.calibrate, 20, 90, (("run", "trainer"), )),
     Part("devices", devices.devices, 110, 200, (("run", "trainer"), ("run", "collectives")), gpus=2),
 )
 PARTS = FIRST + SECOND

@@ -29,8 +29,12 @@ def launches(kit, bundle, repeats, settings=()):
             steps = written["steps"] - warmup
             rows[name] = {"ms": statistics.median(kept), "a_step": len(kept) / steps, "ms_a_step": sum(kept) / steps}
     norms = {name: values["grad"] for name, values in metrics[0].get("per_parameter", {}).items()}
-    return {"launches": rows, "training": {"losses": [line["loss"] for line in metrics[:COMPARED_STEPS]],
-                                           "gradient_norms": {"all parameters": metrics[0]["grad_norm"], **norms}}}
+    return {
+        "launches": rows, "training": {
+            "losses": [line["loss"] for line in metrics[:COMPARED_STEPS]], "gradient_norms":
+            {"all parameters": metrics[0]["grad_norm"], **norms}
+        }
+    }
 
 
 def pieces(kit, result):
@@ -40,9 +44,11 @@ def pieces(kit, result):
 
 def repeated(kit, result):
     """Every launch several times on end; and in its place with the attention library's atomics allowed."""
-    kit.rows(result, {
-        "free": lambda: launches(kit, "free", 1),
-        "on_end": lambda: launches(kit, "run", kit.sizes["repeats"], UNCHANGED_WEIGHTS)})
+    kit.rows(
+        result, {
+            "free": lambda: launches(kit, "free", 1), "on_end":
+            lambda: launches(kit, "run", kit.sizes["repeats"], UNCHANGED_WEIGHTS)
+        })
 
 
 def relative_difference(ours, theirs):
@@ -54,10 +60,14 @@ def compare(run, own):
     """How far two trainings are apart."""
     losses = [relative_difference(*pair) for pair in zip(run["losses"], own["losses"])]
     # A bias of the keys shifts all scores of a query alike: its gradient is zero, and its norm only rounding.
-    norms = {name: relative_difference(run["gradient_norms"][name], norm)
-             for name, norm in own["gradient_norms"].items() if not name.endswith("k_proj.bias")}
+    norms = {
+        name: relative_difference(run["gradient_norms"][name], norm)
+        for name, norm in own["gradient_norms"].items() if not name.endswith("k_proj.bias")
+    }
     worst = max(norms, key=norms.get)
-    return {"losses": losses, "loss_bound": LOSS_BOUND, "gradient_norm": norms[worst], "of": worst, "norm_bound": NORM_BOUND}
+    return {
+        "losses": losses, "loss_bound": LOSS_BOUND, "gradient_norm": norms[worst], "of": worst, "norm_bound": NORM_BOUND
+    }
 
 
 def attention(kit, result):
@@ -79,7 +89,8 @@ def attention(kit, result):
     for row in variants:
         c = result[row.name].get("comparison")
         if c and max(c["losses"]) > LOSS_BOUND:
-            raise RuntimeError(f"the run's attention and {row.what} give losses {max(c['losses']):.1e} apart; bound {LOSS_BOUND:.0e}")
+            raise RuntimeError(
+                f"the run's attention and {row.what} give losses {max(c['losses']):.1e} apart; bound {LOSS_BOUND:.0e}")
         if c and c["gradient_norm"] > NORM_BOUND:
             raise RuntimeError(f"the run's attention and {row.what} give first gradients of {c['of']} with norms "
                                f"{c['gradient_norm']:.1e} apart; bound {NORM_BOUND:.1e}")

@@ -15,8 +15,10 @@ import bundles
 import third_party
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-KIT = ["tests/bench/gpu", "tests/bench/step_pieces.py", "tests/bench/quickstart_torch.py", "tests/runs/harness.py",
-       "tests/reference", "tests/unit/cuda", "templates"]
+KIT = [
+    "tests/bench/gpu", "tests/bench/step_pieces.py", "tests/bench/quickstart_torch.py", "tests/runs/harness.py",
+    "tests/reference", "tests/unit/cuda", "templates"
+]
 SMALL = ROOT / "tests" / "bench" / "gpu" / "small.yaml"
 QWEN = ROOT / "tests" / "bench" / "gpu" / "qwen.yaml"
 CACHE = "inductor.tar.gz"
@@ -26,7 +28,8 @@ REFUSED = (1, 4)  # llmc's exit codes for a spec that cannot be: wrong, or too b
 
 def emit(llmc, spec, folder, *words, may_refuse=False):
     """Emits a project; what llmc said where it refused this run and may, else nothing."""
-    done = subprocess.run([llmc, "emit", spec, "-o", folder, *words], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    done = subprocess.run([llmc, "emit", spec, "-o", folder, *words], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                          text=True)
     if may_refuse and done.returncode in REFUSED:
         return re.search("error.*", done.stderr)[0]
     if done.returncode:
@@ -79,7 +82,8 @@ def main():
     parser.add_argument("--llmc", type=pathlib.Path, default=ROOT / "build" / "llmc", help="the compiler (build/llmc)")
     parser.add_argument("--spec", type=pathlib.Path, default=ROOT / "specs" / "llama-1b.yaml", help="what is timed")
     parser.add_argument("--small", type=pathlib.Path, default=SMALL, help="what the sanitizer runs")
-    parser.add_argument("--compiled", type=pathlib.Path, help=f"{CACHE} of an earlier session's --out, from which torch.compile starts")
+    parser.add_argument("--compiled", type=pathlib.Path,
+                        help=f"{CACHE} of an earlier session's --out, from which torch.compile starts")
     parser.add_argument("--cudnn-frontend", type=pathlib.Path, default=ROOT / "build" / "cudnn-frontend" / "include",
                         help="cudnn-frontend's headers (where llmc's build puts them)")
     parser.add_argument("-o", "--out", type=pathlib.Path, default=ROOT / "build" / "gpu-kit.tar.gz")

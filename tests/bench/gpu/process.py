@@ -75,6 +75,7 @@ def run(words, env, seconds, cwd=None):
     words = [str(word) for word in words]
     # Into files: a pipe would be waited for as long as any grandchild holds it.
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+
         def text(file):
             file.seek(0)
             return file.read().decode(errors="replace")

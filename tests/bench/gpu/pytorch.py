@@ -19,17 +19,21 @@ def torch_run(kit, mode, attention, batch, then, *more):
     """Figures of quickstart_torch.py's process: steps of one pass, and after them, with `then`, of so many."""
     plan, device = kit.made.plan()["batch"], "cpu" if kit.simulated else "cuda"
     warmup, cache = kit.sizes["warmup"], kit.work / "inductor"
-    output = kit.call(
-        sys.executable, builds.HERE.parent / "quickstart_torch.py", "--mode", mode, "--dtype", "bf16", "--device", device,
-        "--threads", os.cpu_count(), "--steps", warmup + kit.sizes["steps"], "--attention", attention, "--model",
-        json.dumps(kit.made.model()), "--batch", batch, "--length", plan["sequence_length"], "--shard",
-        training.data_of(kit, "run"), *(["--then-accumulate", then] if then else []), *(["--scalar"] if kit.simulated else []),
-        *more, environment=dict(os.environ), TORCHINDUCTOR_CACHE_DIR=str(cache), TRITON_CACHE_DIR=str(cache))
+    output = kit.call(sys.executable, builds.HERE.parent / "quickstart_torch.py", "--mode", mode, "--dtype", "bf16",
+                      "--device", device, "--threads", os.cpu_count(),
+                      "--steps", warmup + kit.sizes["steps"], "--attention", attention, "--model",
+                      json.dumps(kit.made.model()), "--batch", batch, "--length", plan["sequence_length"], "--shard",
+                      training.data_of(kit, "run"), *(["--then-accumulate", then] if then else []),
+                      *(["--scalar"] if kit.simulated else []), *more, environment=dict(os.environ),
+                      TORCHINDUCTOR_CACHE_DIR=str(cache), TRITON_CACHE_DIR=str(cache))
     figures = json.loads(output.splitlines()[-1])
     seconds = figures["steps"][warmup:]
-    row = {"batch": batch, "passes": 1, "ms": 1e3 * statistics.median(seconds), "seconds": seconds,
-           "start_up_seconds": figures["seconds_to_first_step"] - statistics.median(seconds),
-           **{key: figures[key] for key in ("torch", "reserved_bytes", "residual", "attention")}}
+    row = {
+        "batch": batch, "passes": 1, "ms": 1e3 * statistics.median(seconds), "seconds": seconds, "start_up_seconds":
+        figures["seconds_to_first_step"] - statistics.median(seconds),
+        **{key: figures[key]
+           for key in ("torch", "reserved_bytes", "residual", "attention")}
+    }
     if then:
         later = figures["accumulated_steps"][warmup:]
         row["accumulated"] = {"passes": then, "ms": 1e3 * statistics.median(later), "seconds": later}
@@ -75,7 +79,8 @@ def compiled(kit, result):
     if carried.exists() and not cache.exists():
         with tarfile.open(carried) as file:
             file.extractall(kit.work)
-    kit.rows(result, {"compile, flash": lambda: {**torch_fitting(kit, "compile", "flash"), "carried": carried.exists()}})
+    kit.rows(result,
+             {"compile, flash": lambda: {**torch_fitting(kit, "compile", "flash"), "carried": carried.exists()}})
     if kit.out and cache.is_dir():
         with tarfile.open(kit.out / CACHE, "w:gz") as file:
             file.add(cache, cache.name)
@@ -88,11 +93,16 @@ def others(kit, result):
 
     def faster():
         """Of the two kinds of attention; the default's where neither ran."""
-        rows = {"flash": kit.results.get("compiled", {}).get("compile, flash", {}), "cudnn": result.get("compile, cudnn", {})}
+        rows = {
+            "flash": kit.results.get("compiled", {}).get("compile, flash", {}), "cudnn":
+            result.get("compile, cudnn", {})
+        }
         ran = {name: row["ms"] / row["batch"] for name, row in rows.items() if "ms" in row}
         return min(ran, key=ran.get) if ran else "default"
 
-    kit.rows(result, {
-        "compile, cudnn": lambda: torch_fitting(kit, "compile", "cudnn"),
-        "compile, again": lambda: torch_fitting(kit, "compile", faster(), kit.sizes["accumulated"]),
-        "eager": lambda: torch_fitting(kit, "eager", faster())})
+    kit.rows(
+        result, {
+            "compile, cudnn": lambda: torch_fitting(kit, "compile", "cudnn"), "compile, again":
+            lambda: torch_fitting(kit, "compile", faster(), kit.sizes["accumulated"]), "eager":
+            lambda: torch_fitting(kit, "eager", faster())
+        })

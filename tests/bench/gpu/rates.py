@@ -4,12 +4,12 @@ import process
 
 SMS = (132, 124, 116, 88)  # that a product is planned for; a copy takes the others of an H100
 # (operands, result, scale, accumulation, beta) of one shape.
-FORMS = (
-    ("e4m3", "bf16", "tensor", "fast", 0), ("e4m3", "bf16", "tensor", "exact", 0), ("e4m3", "bf16", "none", "fast", 0),
-    ("e4m3", "bf16", "row", "fast", 0), ("e4m3", "bf16", "row", "exact", 0), ("e4m3", "bf16", "block", "fast", 0),
-    ("e4m3", "bf16", "block", "exact", 0), ("e5m2", "bf16", "tensor", "fast", 0), ("e4m3", "fp32", "tensor", "fast", 0),
-    ("e4m3", "fp32", "tensor", "fast", 1), ("e4m3", "bf16", "tensor", "fast", 1), ("bf16", "bf16", "none", "fast", 1),
-    ("bf16", "fp32", "none", "fast", 0), ("bf16", "fp32", "none", "fast", 1))
+FORMS = (("e4m3", "bf16", "tensor", "fast", 0), ("e4m3", "bf16", "tensor", "exact", 0),
+         ("e4m3", "bf16", "none", "fast", 0), ("e4m3", "bf16", "row", "fast", 0), ("e4m3", "bf16", "row", "exact", 0),
+         ("e4m3", "bf16", "block", "fast", 0), ("e4m3", "bf16", "block", "exact", 0),
+         ("e5m2", "bf16", "tensor", "fast", 0), ("e4m3", "fp32", "tensor", "fast", 0),
+         ("e4m3", "fp32", "tensor", "fast", 1), ("e4m3", "bf16", "tensor", "fast", 1),
+         ("bf16", "bf16", "none", "fast", 1), ("bf16", "fp32", "none", "fast", 0), ("bf16", "fp32", "none", "fast", 1))
 
 
 def shapes(plan):
@@ -23,7 +23,8 @@ def shapes(plan):
 def largest(plan):
     """The layers' product that most of a step goes to: the forward one of gate and up, else the largest."""
     every = plan["products"]
-    product = next((each for each in every if each["name"] == "gate_up_forward"), max(every, key=lambda each: each["flops"]))
+    product = next((each for each in every if each["name"] == "gate_up_forward"),
+                   max(every, key=lambda each: each["flops"]))
     return product["m"], product["n"], product["k"]
 
 
@@ -43,14 +44,18 @@ def call(kit, words):
 def rates(kit, result):
     plan = kit.made.plan()
     every, one = shapes(plan), largest(plan)
-    kit.rows(result, {
-        "fp8, by shape": lambda: call(kit, [word(shape, "e4m3", "bf16", "tensor", "fast", 0) for shape in every]),
-        "scale, accumulation and output": lambda: call(kit, [word(one, *form) for form in FORMS]),
-        "bf16, by shape": lambda: call(kit, [word(shape, "bf16", "bf16", "none", "fast", 0) for shape in every])})
+    kit.rows(
+        result, {
+            "fp8, by shape": lambda: call(kit, [word(shape, "e4m3", "bf16", "tensor", "fast", 0) for shape in every]),
+            "scale, accumulation and output": lambda: call(kit, [word(one, *form) for form in FORMS]), "bf16, by shape":
+            lambda: call(kit, [word(shape, "bf16", "bf16", "none", "fast", 0) for shape in every])
+        })
 
 
 def overlap(kit, result):
     one = largest(kit.made.plan())
-    words = [word(one, "bf16", "bf16", "none", "fast", 0, sms, beside)
-             for sms in SMS for beside in (False, True) if not beside or sms < max(SMS)]
+    words = [
+        word(one, "bf16", "bf16", "none", "fast", 0, sms, beside) for sms in SMS for beside in (False, True)
+        if not beside or sms < max(SMS)
+    ]
     kit.rows(result, {"a product beside a copy": lambda: call(kit, words)})

@@ -6,8 +6,10 @@ import floors
 def rows(result):
     """The machine first, then every part's rows in their order."""
     plan = result["plan"]
-    yield {"simulated": result["simulated"], "machine": result["machine"], "spec": plan["name"], "fingerprint": plan["fingerprint"],
-           "bundles": result["bundles"]}
+    yield {
+        "simulated": result["simulated"], "machine": result["machine"], "spec": plan["name"], "fingerprint":
+        plan["fingerprint"], "bundles": result["bundles"]
+    }
     for part, figures in result["results"].items():
         yield {"part": part, **{name: value for name, value in figures.items() if not isinstance(value, (dict, list))}}
         for name, row in figures.items():
@@ -23,5 +25,8 @@ def row_of(plan, place, row):
         yield {**place, **line}
     work, templates = {product["name"]: product for product in plan["products"]}, floors.template_of(plan)
     for name, times in row.get("launches", {}).items():
-        product = {key: work[name][key] for key in ("m", "n", "k", "operands", "result", "flops")} if name in work else {}
-        yield {**place, "launch": name, **({"template": templates[name]} if name in templates else {}), **times, **product}
+        product = {key: work[name][key]
+                   for key in ("m", "n", "k", "operands", "result", "flops")} if name in work else {}
+        yield {
+            **place, "launch": name, **({"template": templates[name]} if name in templates else {}), **times, **product
+        }

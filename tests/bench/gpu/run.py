@@ -38,9 +38,15 @@ def limits(words, parser):
 
 def write_report(kit, out, described, begin):
     plan = kit.made.plan()
-    kept = {key: plan[key] for key in ("name", "fingerprint", "parameters", "batch", "flops", "memory", "launches", "kernels", "products")}
-    result = {"simulated": kit.simulated, "machine": described, "seconds": time.monotonic() - begin, "plan": kept,
-              "model": kit.made.model(), "bundles": {row.name: row.what for row in kit.table}, "results": kit.results}
+    kept = {
+        key: plan[key]
+        for key in ("name", "fingerprint", "parameters", "batch", "flops", "memory", "launches", "kernels", "products")
+    }
+    result = {
+        "simulated": kit.simulated, "machine": described, "seconds": time.monotonic() - begin, "plan": kept, "model":
+        kit.made.model(), "bundles": {row.name: row.what
+                                      for row in kit.table}, "results": kit.results
+    }
     kits.write(out / "gpu.json", json.dumps(result, indent=1) + "\n")
     kits.write(out / "results.jsonl", "".join(json.dumps(row) + "\n" for row in raw.rows(result)))
     text = report.markdown(result)
@@ -56,7 +62,8 @@ def check_work(work, described, simulated):
         before = json.loads(path.read_text())
         for key, value in identity.items():
             if before[key] != value and None not in (before[key], value):
-                raise SystemExit(f"{work} has results of another {key} ({before[key]}, now {value}): give another --work")
+                raise SystemExit(
+                    f"{work} has results of another {key} ({before[key]}, now {value}): give another --work")
     kits.write(path, json.dumps(identity) + "\n")
 
 
@@ -76,7 +83,8 @@ def measure(kit, a, described, limit_of, begin):
     for part in order(kit, wanted):
         left = end - time.monotonic()
         if left < min(1 if kit.simulated else part.expected, limit_of[part.name]):
-            print(f"{part.name}: not begun, {left:.0f} s are left; the next command with this --work begins it", file=sys.stderr)
+            print(f"{part.name}: not begun, {left:.0f} s are left; the next command with this --work begins it",
+                  file=sys.stderr)
             continue
         print(part.name, file=sys.stderr, flush=True)
         kit.run(part, min(limit_of[part.name], left))
@@ -84,19 +92,24 @@ def measure(kit, a, described, limit_of, begin):
             print(f"{part.name} failed: {kit.results[part.name]['failed'][-400:]}", file=sys.stderr)
         write_report(kit, a.out, described, begin)
     print(write_report(kit, a.out, described, begin))
-    return 0 if all(kit.done(part.name) for part in wanted if part.name != "build") and "failed" not in kit.results.get("build", {}) else 1
+    return 0 if all(kit.done(part.name)
+                    for part in wanted if part.name != "build") and "failed" not in kit.results.get("build", {}) else 1
 
 
 def main():
     begin = time.monotonic()
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=pathlib.Path, help="folder for gpu.json, gpu.md and results.jsonl, written after every part")
-    parser.add_argument("--work", type=pathlib.Path,
-                        help="folder for builds and results; a second command goes on where the first ended (else one that is removed)")
+    parser.add_argument("--out", type=pathlib.Path,
+                        help="folder for gpu.json, gpu.md and results.jsonl, written after every part")
+    parser.add_argument(
+        "--work", type=pathlib.Path,
+        help="folder for builds and results; a second command goes on where the first ended (else one that is removed)")
     parser.add_argument("--minutes", type=float, default=9.0, help="time for this command (9)")
-    parser.add_argument("--only", nargs="+", choices=[part.name for part in PARTS], help="these parts, and what they need of the build")
+    parser.add_argument("--only", nargs="+", choices=[part.name for part in PARTS],
+                        help="these parts, and what they need of the build")
     parser.add_argument("--limit", nargs="+", default=[], metavar="PART=SECONDS", help="another time limit of a part")
-    parser.add_argument("--look", action="store_true", help="say within 30 seconds what this machine has, and what would run")
+    parser.add_argument("--look", action="store_true",
+                        help="say within 30 seconds what this machine has, and what would run")
     parser.add_argument("--simulate", type=pathlib.Path, metavar="BUILD/tests/sim",
                         help="on llmc's simulated GPU: tiny sizes, and times that mean nothing")
     a = parser.parse_args()
@@ -109,7 +122,9 @@ def main():
         return 0
     if not a.out:
         parser.error("--out is needed, or --look")
-    described = {**machine.describe(), "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")}
+    described = {
+        **machine.describe(), "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+    }
     a.out.mkdir(parents=True, exist_ok=True)
     room = ROOM_SIMULATED if a.simulate else ROOM
     parent = kits.executable_folder([a.work] if a.work else temporary, room)

@@ -11,12 +11,16 @@ import training
 # copy MiB and sizes of square products, each sustained for so many seconds; timed steps and those before them; repeats of
 # a launch; micro-batches accumulated; collectives on end, and their MiB; seconds of a product by itself; draws of weights and
 # tokens; steps of a run that is stopped half-way.
-FULL = {"copy": 4096, "gemm": [4096, 8192, 16384], "sustained": 2.5, "steps": 8, "warmup": 3, "repeats": 5, "accumulated": 4,
-        "collectives": {"runs": 20, "mib": [1, 16, 256]}, "rates": 0.8, "draws": 3, "resumed": 6,
-        "calibrate": ["--seconds", 5]}
-TINY = {"copy": 1, "gemm": [32, 64], "sustained": 0.01, "steps": 1, "warmup": 1, "repeats": 2, "accumulated": 2,
-        "collectives": {"runs": 2, "mib": [1]}, "rates": 0.01, "draws": 1, "resumed": 2,
-        "calibrate": ["--seconds", 0, "--sizes", 32, 64]}
+FULL = {
+    "copy": 4096, "gemm": [4096, 8192, 16384], "sustained": 2.5, "steps": 8, "warmup": 3, "repeats": 5, "accumulated":
+    4, "collectives": {"runs": 20, "mib": [1, 16,
+                                           256]}, "rates": 0.8, "draws": 3, "resumed": 6, "calibrate": ["--seconds", 5]
+}
+TINY = {
+    "copy": 1, "gemm": [32, 64], "sustained": 0.01, "steps": 1, "warmup": 1, "repeats": 2, "accumulated": 2,
+    "collectives": {"runs": 2, "mib":
+                    [1]}, "rates": 0.01, "draws": 1, "resumed": 2, "calibrate": ["--seconds", 0, "--sizes", 32, 64]
+}
 
 
 def build(kit, result):
@@ -27,8 +31,11 @@ def build(kit, result):
 def ceilings(kit, result):
     sizes = kit.sizes
     kit.need("run", "ceilings")
-    lines = kit.json_lines(kit.call(kit.machine.program("run", "ceilings"), sizes["copy"], sizes["sustained"], *sizes["gemm"]))
-    result.update(sustained_seconds=sizes["sustained"], copy_gb_s=lines[0], gemm_tflop_s={line["what"]: line for line in lines[1:]})
+    lines = kit.json_lines(
+        kit.call(kit.machine.program("run", "ceilings"), sizes["copy"], sizes["sustained"], *sizes["gemm"]))
+    result.update(sustained_seconds=sizes["sustained"], copy_gb_s=lines[0],
+                  gemm_tflop_s={line["what"]: line
+                                for line in lines[1:]})
 
 
 def tune(kit, result):
@@ -39,7 +46,10 @@ def tune(kit, result):
 
 
 def products(kit, bundle):
-    return {tuple(product[key] for key in ("m", "n", "k", "operands", "result")) for product in kit.made.plan(bundle)["products"]}
+    return {
+        tuple(product[key] for key in ("m", "n", "k", "operands", "result"))
+        for product in kit.made.plan(bundle)["products"]
+    }
 
 
 def tuned(kit, bundle):
@@ -63,10 +73,14 @@ def tuned(kit, bundle):
 def tune_one(kit, trainer):
     output = kit.call(trainer, "tune")
     rows = re.findall(r"^(\w+) +(\d+) +([\d.]+) +([\d.]+) +[\d.]+% +[\d.]+$", output, re.MULTILINE)
-    first, best = re.search(r"products of a micro-batch: ([\d.]+) ms as the library suggests, ([\d.]+) ms tuned", output).groups()
-    return {"products": {name: {"algorithms": int(count), "first_ms": float(first), "best_ms": float(best)}
-                         for name, count, first, best in rows},
-            "first_ms": float(first), "best_ms": float(best)}
+    first, best = re.search(r"products of a micro-batch: ([\d.]+) ms as the library suggests, ([\d.]+) ms tuned",
+                            output).groups()
+    return {
+        "products": {
+            name: {"algorithms": int(count), "first_ms": float(first), "best_ms": float(best)}
+            for name, count, first, best in rows
+        }, "first_ms": float(first), "best_ms": float(best)
+    }
 
 
 def calibrate(kit, result):
@@ -87,18 +101,24 @@ def tuned_step(kit, bundle, passes=1):
 
 def whole_steps(kit, result):
     """The trainer as it is, its variants, and the trainer as it is again: how much the card has drifted."""
-    kit.rows(result, {"run": lambda: training.whole_steps(kit, "run", 1),
-                      **{row.name: lambda name=row.name: tuned_step(kit, name) for row in kit.table if row.step},
-                      "run, at the end": lambda: training.whole_steps(kit, "run", 1)})
+    kit.rows(
+        result, {
+            "run": lambda: training.whole_steps(kit, "run", 1),
+            **{row.name: lambda name=row.name: tuned_step(kit, name)
+               for row in kit.table if row.step}, "run, at the end": lambda: training.whole_steps(kit, "run", 1)
+        })
 
 
 def variants(kit, result):
     """Several micro-batches a step, further variants, and the host's time to launch a step's graphs."""
     several = kit.sizes["accumulated"]
-    kit.rows(result, {"run, accumulated": lambda: training.whole_steps(kit, "run", several),
-                      **{row.name: lambda name=row.name: tuned_step(kit, name) for row in kit.table if row.later},
-                      "host": lambda: training.host_ms(kit, 1),
-                      "host, accumulated": lambda: training.host_ms(kit, several)})
+    kit.rows(
+        result, {
+            "run, accumulated": lambda: training.whole_steps(kit, "run", several), **{
+                row.name: lambda name=row.name: tuned_step(kit, name)
+                for row in kit.table if row.later
+            }, "host": lambda: training.host_ms(kit, 1), "host, accumulated": lambda: training.host_ms(kit, several)
+        })
 
 
 def sanitizer(kit, result):
@@ -114,7 +134,8 @@ def sanitizer(kit, result):
     ours = ("--kernel-name", "kernel_substring=_ZN4llmc")  # what the mangled names of namespace llmc begin with
 
     def look(bundle):
-        _, output, _ = training.train(kit, bundle, "trainer", 2, 2, (sanitizer, "--tool", "memcheck", *ours, "--error-exitcode", "99"))
+        _, output, _ = training.train(kit, bundle, "trainer", 2, 2,
+                                      (sanitizer, "--tool", "memcheck", *ours, "--error-exitcode", "99"))
         return {"summary": re.findall(r"=+ (ERROR SUMMARY: .*)", output)[-1]}
 
     def races():
@@ -123,8 +144,12 @@ def sanitizer(kit, result):
                           "--gtest_filter=PortableAttention.*:WarpgroupAttention.*:ClusteredCrossEntropy.*")
         return {"summary": re.findall(r"=+ (RACECHECK SUMMARY: .*)", output)[-1]}
 
-    kit.rows(result, {"racecheck, attention and cross-entropy": races,
-                      **{f"memcheck, {bundle}": lambda bundle=bundle: look(bundle) for bundle in ("small", "wide", "normed")}})
+    kit.rows(
+        result, {
+            "racecheck, attention and cross-entropy": races,
+            **{f"memcheck, {bundle}": lambda bundle=bundle: look(bundle)
+               for bundle in ("small", "wide", "normed")}
+        })
 
 
 def tests(kit, result):
@@ -138,7 +163,9 @@ def tests(kit, result):
         if path.exists():
             report = json.loads(path.read_text())
             result["ran"] = report["tests"] - report["disabled"]
-            result["failures"] = [f"{suite['name']}.{test['name']}" for suite in report["testsuites"] for test in suite["testsuite"]
-                                  if test.get("failures")]
+            result["failures"] = [
+                f"{suite['name']}.{test['name']}" for suite in report["testsuites"] for test in suite["testsuite"]
+                if test.get("failures")
+            ]
     if not result["ran"]:
         raise RuntimeError("no test ran")

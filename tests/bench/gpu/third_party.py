@@ -17,8 +17,10 @@ def packaged(package):
     done = subprocess.run(["dpkg", "-L", package], capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(f"dpkg knows no files of {package}: ./setup.sh installs it ({done.stderr.strip()})")
-    return [path for path in map(pathlib.Path, done.stdout.splitlines())
-            if str(path).startswith(NEEDED) and not path.is_dir()]
+    return [
+        path for path in map(pathlib.Path, done.stdout.splitlines())
+        if str(path).startswith(NEEDED) and not path.is_dir()
+    ]
 
 
 def needed_libraries(library):

@@ -69,7 +69,7 @@ def _library(folders, name):
 
 def _look(name, root, where, packaged):
     header, library_name, *_ = PIECES[name]
-    folders = ("lib",) if packaged else ("lib64", "lib", "targets/x86_64-linux/lib", "lib/x86_64-linux-gnu")
+    folders = ("lib", ) if packaged else ("lib64", "lib", "targets/x86_64-linux/lib", "lib/x86_64-linux-gnu")
     library = _library([root / folder for folder in folders], library_name) if library_name else None
     for folder in ("include", "targets/x86_64-linux/include", "include/x86_64-linux-gnu"):
         if (root / folder / header).exists() and (library or not library_name):
@@ -122,10 +122,13 @@ class Links:
 
     def environment(self, before):
         """`before` with the folders added. Headers after all others: a toolkit's own go first."""
+
         def added(name, folders):
             return ":".join([*dict.fromkeys(map(str, folders)), *filter(None, [before.get(name)])])
 
         libraries = [piece.library.parent for piece in self.packaged if piece.library]
-        return {**before, "CPLUS_INCLUDE_PATH": added("CPLUS_INCLUDE_PATH", [piece.include for piece in self.packaged]),
-                "LIBRARY_PATH": added("LIBRARY_PATH", [self.folder]),
-                "LD_LIBRARY_PATH": added("LD_LIBRARY_PATH", [self.folder, *libraries])}
+        return {
+            **before, "CPLUS_INCLUDE_PATH": added("CPLUS_INCLUDE_PATH", [piece.include for piece in self.packaged]),
+            "LIBRARY_PATH": added("LIBRARY_PATH",
+                                  [self.folder]), "LD_LIBRARY_PATH": added("LD_LIBRARY_PATH", [self.folder, *libraries])
+        }

@@ -31,14 +31,18 @@ def settings_of(kit, bundle, passes, ranks=1):
     spec = (kit.made.folder / bundle / "spec.yaml").read_text()
     # A spec without prompts has no key for how often to continue them.
     sampling = ["sampling.every=0"] if re.search(r"prompts: \[[^]]", spec) else []
-    return [f"data.train.path={data_of(kit, bundle)}", "data.tokenizer=", "data.validation.path=", f"batch.tokens={tokens}",
-            *sampling, "checkpoint.every=0", "checkpoint.keep_every=0"]
+    return [
+        f"data.train.path={data_of(kit, bundle)}", "data.tokenizer=", "data.validation.path=", f"batch.tokens={tokens}",
+        *sampling, "checkpoint.every=0", "checkpoint.keep_every=0"
+    ]
 
 
 def trainer_words(kit, bundle, program, count, passes, folder, ranks):
-    return [kit.machine.program(bundle, program), "--run", folder / "run", "--resume", "none", "--no-final-checkpoint",
-            "--timing", folder / "timing.json", "--steps", count, f"schedule.steps={max(1000, count)}", "schedule.warmup_steps=10",
-            *settings_of(kit, bundle, passes, ranks), *(["--ranks", ranks] if ranks > 1 else [])]
+    return [
+        kit.machine.program(bundle, program), "--run", folder / "run", "--resume", "none", "--no-final-checkpoint",
+        "--timing", folder / "timing.json", "--steps", count, f"schedule.steps={max(1000, count)}",
+        "schedule.warmup_steps=10", *settings_of(kit, bundle, passes, ranks), *(["--ranks", ranks] if ranks > 1 else [])
+    ]
 
 
 def train(kit, bundle, program, count, passes, prefix=(), settings=(), ranks=1, **environment):
@@ -48,14 +52,18 @@ def train(kit, bundle, program, count, passes, prefix=(), settings=(), ranks=1, 
     folder = kit.work / "training"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-    output = kit.call(*prefix, *trainer_words(kit, bundle, program, count, passes, folder, ranks), *settings, **environment)
+    output = kit.call(*prefix, *trainer_words(kit, bundle, program, count, passes, folder, ranks), *settings,
+                      **environment)
     timing = json.loads((folder / "timing.json").read_text())
     metrics = harness.json_lines(folder / "run" / "metrics.jsonl")
     shutil.rmtree(folder)
-    skipped = [line["step"] for line in metrics if "skipped" in line or line["grad_norm"] is None or line["loss"] is None]
+    skipped = [
+        line["step"] for line in metrics if "skipped" in line or line["grad_norm"] is None or line["loss"] is None
+    ]
     if skipped:
-        raise RuntimeError(f"{bundle}/{program} skipped the updates of steps {skipped}: loss or gradients were not finite, or the "
-                           f"norm was out of its window; the times of such steps are not a step's")
+        raise RuntimeError(
+            f"{bundle}/{program} skipped the updates of steps {skipped}: loss or gradients were not finite, or the "
+            f"norm was out of its window; the times of such steps are not a step's")
     return timing, output, metrics
 
 
@@ -96,11 +104,14 @@ def whole_steps(kit, bundle, passes, ranks=1):
         taken = watch.finish()
     plan = kit.made.plan(bundle)
     median = statistics.median(timing["steps"][warmup:])
-    return {"passes": passes, "micro_batch": plan["batch"]["micro_batch"], "sequence_length": plan["batch"]["sequence_length"],
-            "flops_per_token": plan["flops"]["model_per_token"], "tokens": plan["batch"]["micro_batch"] * plan["batch"]["sequence_length"] * passes * ranks,
-            "ms": 1e3 * median, "seconds": timing["steps"][warmup:], "first_step_end": timing["seconds_to_first_step"],
-            "start_up_seconds": timing["seconds_to_first_step"] - median,
-            "arena_bytes": harness.allocated_bytes(output), "plan_bytes": plan["memory"]["arena_bytes"], "device_bytes": taken}
+    return {
+        "passes": passes, "micro_batch": plan["batch"]["micro_batch"], "sequence_length":
+        plan["batch"]["sequence_length"], "flops_per_token": plan["flops"]["model_per_token"], "tokens":
+        plan["batch"]["micro_batch"] * plan["batch"]["sequence_length"] * passes * ranks, "ms": 1e3 * median, "seconds":
+        timing["steps"][warmup:], "first_step_end": timing["seconds_to_first_step"], "start_up_seconds":
+        timing["seconds_to_first_step"] - median, "arena_bytes": harness.allocated_bytes(output), "plan_bytes":
+        plan["memory"]["arena_bytes"], "device_bytes": taken
+    }
 
 
 def clocked(kit, bundle, program, passes, repeats, settings=()):
@@ -108,7 +119,8 @@ def clocked(kit, bundle, program, passes, repeats, settings=()):
     path = kit.work / "pieces.json"
     path.unlink(missing_ok=True)
     _, _, metrics = train(kit, bundle, program, kit.sizes["warmup"] + kit.sizes["steps"], passes,
-                          settings=["metrics.every=1", *settings], LLMC_PIECES=str(path), LLMC_PIECES_REPEATS=str(repeats))
+                          settings=["metrics.every=1",
+                                    *settings], LLMC_PIECES=str(path), LLMC_PIECES_REPEATS=str(repeats))
     return json.loads(path.read_text()), metrics
 
 

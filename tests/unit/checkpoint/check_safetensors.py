@@ -25,7 +25,7 @@ PARAMETERS = {
 
 def read_safetensors(path):
     data = path.read_bytes()
-    (length,) = struct.unpack_from("<Q", data)
+    (length, ) = struct.unpack_from("<Q", data)
     assert length % 8 == 0, path
     header = json.loads(data[8:8 + length])
     assert header.pop("__metadata__") == {"format": "pt"}
@@ -60,8 +60,8 @@ def main():
             moments.update(read_safetensors(path))
         assert len(files) == 2 and len(moments) == 2 * len(PARAMETERS)
         for name in PARAMETERS:
-            for kind, found in enumerate([files[weight_map[name]][name], moments["exp_avg." + name],
-                                          moments["exp_avg_sq." + name]]):
+            for kind, found in enumerate(
+                [files[weight_map[name]][name], moments["exp_avg." + name], moments["exp_avg_sq." + name]]):
                 want = expected(name, kind, step + 1)
                 assert found.shape == want.shape, (name, found.shape)
                 # Two implementations of a float sine of arguments up to 3,000: half an ulp each.

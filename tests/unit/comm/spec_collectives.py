@@ -9,14 +9,19 @@ import subprocess
 import sys
 
 SPECS = pathlib.Path(__file__).resolve().parents[3] / "specs"
-TYPES = {"all_reduce": ["all_reduce:f32"], "sum_results": ["all_reduce:f64"], "all_gather": ["all_gather:byte"],
-         "reduce_scatter": ["reduce_scatter:f32", "reduce_scatter:bf16"]}
+TYPES = {
+    "all_reduce": ["all_reduce:f32"], "sum_results": ["all_reduce:f64"], "all_gather": ["all_gather:byte"],
+    "reduce_scatter": ["reduce_scatter:f32", "reduce_scatter:bf16"]
+}
 LONGEST = 1 << 17
 
 
 def planned(llmc, spec, shard):
     """The collectives of two ranks, of which each sends half of what it has in common with the other: a rank's bytes."""
-    words = [llmc, "plan", spec, "--json", "--world", "2", f"parallel.shard={shard}", "memory.budget=1TiB", "batch.micro_batch=auto"]
+    words = [
+        llmc, "plan", spec, "--json", "--world", "2", f"parallel.shard={shard}", "memory.budget=1TiB",
+        "batch.micro_batch=auto"
+    ]
     plan = json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
     for collective in plan["ranks"]["collectives"]:
         size = int(collective["sent_bytes"])
@@ -26,8 +31,11 @@ def planned(llmc, spec, shard):
 
 def main():
     llmc, command = sys.argv[1], sys.argv[2:]
-    words = {word for spec in sorted(SPECS.glob("*.yaml")) for shard in ("none", "optimizer", "gradients", "parameters")
-             for word in planned(llmc, spec, shard)}
+    words = {
+        word
+        for spec in sorted(SPECS.glob("*.yaml")) for shard in ("none", "optimizer", "gradients", "parameters")
+        for word in planned(llmc, spec, shard)
+    }
     assert len(words) > 20, words
     sys.exit(subprocess.run([*command, *sorted(words)]).returncode)
 
