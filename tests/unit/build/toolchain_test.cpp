@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "../folder.h"
 #include "compiler/emit/flags.h"
 #include "device/cpu/arch.h"
 #include "device/cpu/arch_names.h"
@@ -63,14 +64,13 @@ TEST(Toolchain, WithoutOneItSaysWhatToInstall) {
 
 TEST(Toolchain, TrainersAreLinkedByGoldWhereItIs) {
   namespace fs = std::filesystem;
-  const fs::path folder = fs::path(testing::TempDir()) / ("llmc-linker-" + std::to_string(getpid()));
-  fs::create_directories(folder);
+  const test::Folder files;
+  const fs::path folder = files.path;
   fs::create_symlink(find_cpu_toolchain().compiler, folder / "g++");
   const Variable path("PATH", folder.c_str());
   EXPECT_EQ(find_cpu_toolchain().linker, "");
   fs::create_symlink(find_cpu_toolchain().compiler, folder / "ld.gold");
   EXPECT_EQ(find_cpu_toolchain().linker, "gold");
-  fs::remove_all(folder);
 }
 
 TEST(Toolchain, TheHomeCanBeNamed) {

@@ -43,7 +43,7 @@ std::string failure(const std::function<void()>& action) try {
 #define EXPECT_CONTAINS(text, part) EXPECT_NE(std::string(text).find(part), std::string::npos) << (text)
 
 TEST(Checkpoint, LayoutAndRoundTrip) {
-  TemporaryDirectory run;
+  test::Folder run;
   const fs::path saved = save(run.path, 100);
   EXPECT_EQ(saved, run.path / "checkpoints" / "step-00000100");
   std::string names;
@@ -67,13 +67,13 @@ TEST(Checkpoint, LayoutAndRoundTrip) {
 }
 
 TEST(Checkpoint, EqualStateGivesEqualBytesWhateverTheFolder) {
-  TemporaryDirectory a, b;
+  test::Folder a, b;
   EXPECT_EQ(contents(save(a.path, 7)), contents(save(b.path / "deeper" / "run", 7)));
   EXPECT_NE(contents(save(a.path, 8)), contents(save(b.path, 7)));
 }
 
 TEST(Checkpoint, SplitsIntoFilesInLayerOrder) {
-  TemporaryDirectory run;
+  test::Folder run;
   const fs::path saved = save(run.path, 1, {.retention = {}, .log = {}, .shard_bytes = 300});
   const auto files = contents(saved);
   EXPECT_EQ(files.count("model.safetensors"), 0u);
@@ -92,7 +92,7 @@ TEST(Checkpoint, SplitsIntoFilesInLayerOrder) {
 }
 
 TEST(Checkpoint, SavingAStepAgainReplacesIt) {
-  TemporaryDirectory run;
+  test::Folder run;
   save(run.path, 5);
   write_all(run.path / "checkpoints" / "step-00000005" / "model.safetensors", "torn");
   save(run.path, 5);
@@ -112,14 +112,14 @@ TEST(Checkpoint, TensorsAboveTheBlockSize) {
       for (std::int64_t c = 0; c < p.cols; ++c)
         values[p.offset + r * p.pitch + c] = static_cast<float>((r * 31 + c) % 8388593);
   HostState out(values.data(), zero.data(), zero.data(), elements), in(back.data(), zero.data(), zero.data(), elements);
-  TemporaryDirectory run;
+  test::Folder run;
   const fs::path saved = save_checkpoint(run.path, small_train_state(1), kTexts, parameters, out);
   load_checkpoint(saved, parameters, in, Trust::unverified);
   EXPECT_TRUE(values == back);
 }
 
 TEST(Checkpoint, RefusesAnotherModel) {
-  TemporaryDirectory run;
+  test::Folder run;
   const fs::path saved = save(run.path, 1);
   SmallState target;
   const auto load = [&](const std::vector<ParameterInfo>& parameters) {
@@ -145,7 +145,7 @@ TEST(Checkpoint, OverlappingParametersAreAnInternalError) {
   auto parameters = small_parameters();
   parameters[3].offset = 253;  // the last element of q
   SmallState state(1);
-  TemporaryDirectory run;
+  test::Folder run;
   try {
     save_checkpoint(run.path, small_train_state(1), kTexts, parameters, state.access);
     FAIL();
@@ -159,7 +159,7 @@ TEST(Checkpoint, SpaceIsCountedForEveryFile) {
   const std::vector<ParameterInfo> parameters = {{"w", 0, 1 << 10, 1 << 10, 1 << 10, true, 0, 0.02f, 0, 1}};
   EXPECT_GE(checkpoint_bytes(parameters, 3), 12 << 20);
   EXPECT_LT(checkpoint_bytes(parameters, 3), 14 << 20);
-  TemporaryDirectory run;
+  test::Folder run;
   const fs::path saved = save(run.path, 1);
   std::uintmax_t bytes = 0;
   for (const auto& entry : fs::directory_iterator(saved)) bytes += entry.file_size();
@@ -167,12 +167,12 @@ TEST(Checkpoint, SpaceIsCountedForEveryFile) {
 }
 
 TEST(Checkpoint, HoldsItsSpec) {
-  TemporaryDirectory run;
+  test::Folder run;
   EXPECT_EQ(read_checkpoint_spec(save(run.path, 1)), kTexts.spec_yaml);
 }
 
 TEST(Checkpoint, AFolderThatCannotBeWrittenIsRefusedAtStart) {
-  TemporaryDirectory run;
+  test::Folder run;
   EXPECT_NO_THROW(check_can_save(run.path, small_parameters(), 3, {3, 0}, {}));
   EXPECT_TRUE(fs::is_empty(run.path / "checkpoints")) << "the probe stays";
   const std::vector<ParameterInfo> huge = {{"w", 0, std::int64_t{1} << 40, 8, 8, true, 0, 0.02f, 0, 1}};
@@ -188,7 +188,7 @@ TEST(Checkpoint, AFolderThatCannotBeWrittenIsRefusedAtStart) {
 
 TEST(Retention, KeepsTheNewestAndTheMultiples) {
   const auto kept = [](Retention retention, int last) {
-    TemporaryDirectory run;
+    test::Folder run;
     for (int step = 1; step <= last; ++step) save(run.path, step * 10, {.retention = retention, .log = {}});
     EXPECT_TRUE(hidden_entries(run.path / "checkpoints").empty());
     return steps(run.path);
@@ -203,7 +203,7 @@ TEST(Retention, KeepsTheNewestAndTheMultiples) {
 }
 
 TEST(Retention, DamagedOnesDoNotCountAndStay) {
-  TemporaryDirectory run;
+  test::Folder run;
   for (int step = 1; step <= 3; ++step) save(run.path, step);
   fs::remove(run.path / "checkpoints" / "step-00000003" / "manifest.json");
   std::string log;
@@ -213,14 +213,14 @@ TEST(Retention, DamagedOnesDoNotCountAndStay) {
 }
 
 TEST(Retention, AfterASetBackTheNewOneStaysAndLaterOnesDoNotCount) {
-  TemporaryDirectory run;
+  test::Folder run;
   for (int step = 1; step <= 4; ++step) save(run.path, step * 10);
   save(run.path, 25, {.retention = {1, 0}, .log = {}});
   EXPECT_EQ(steps(run.path), "25 30 40 ");
 }
 
 TEST(Retention, OnlyOurOwnNamesAreTouched) {
-  TemporaryDirectory run;
+  test::Folder run;
   save(run.path, 1);
   const fs::path parent = run.path / "checkpoints";
   for (const char* name : {"step-2", "step-00000002.bak", "best", ".tmp-other", ".git"})
@@ -250,7 +250,7 @@ class BrokenState final : public StateAccess {
 };
 
 TEST(Checkpoint, AFailedSaveLeavesTheOldOneAndNoJunk) {
-  TemporaryDirectory run;
+  test::Folder run;
   save(run.path, 1);
   BrokenState broken;
   EXPECT_THROW(save_checkpoint(run.path, small_train_state(2), kTexts, small_parameters(), broken,

@@ -34,7 +34,7 @@ class Damage : public testing::Test {
     EXPECT_THROW(load_checkpoint(newest_, small_parameters(), target.access, Trust::unverified), Failure) << what;
   }
 
-  TemporaryDirectory run_;
+  test::Folder run_;
   fs::path newest_;
 };
 
@@ -111,7 +111,7 @@ TEST_F(Damage, AManifestNamesNoFileOutside) {
 }
 
 TEST(NoCheckpoint, IsNoError) {
-  TemporaryDirectory run;
+  test::Folder run;
   EXPECT_FALSE(find_latest_checkpoint(run.path, {}));
   EXPECT_FALSE(find_latest_checkpoint(run.path / "none", {}));
 }

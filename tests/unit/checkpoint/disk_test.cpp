@@ -31,7 +31,7 @@ std::string refused(Exit exit, const Call& call) {
 }
 
 TEST(Disk, WhatIsNotThereIsNoError) {
-  TemporaryDirectory base;
+  test::Folder base;
   write_all(base.path / "file", "text");
   EXPECT_FALSE(disk::exists(base.path / "none" / "x", Exit::usage));
   EXPECT_FALSE(disk::exists(base.path / "file" / "x", Exit::usage)) << "below a file";
@@ -45,7 +45,7 @@ TEST(Disk, WhatIsNotThereIsNoError) {
 }
 
 TEST(Disk, WhatCannotBeLookedUpIsSaid) {
-  TemporaryDirectory base;
+  test::Folder base;
   const fs::path loop = make_loop(base.path), below = loop / "x", longer = base.path / std::string(300, 'n');
   for (const fs::path& path : {below, longer}) {
     const std::string reason = path == below ? "Too many levels of symbolic links" : "File name too long";
@@ -71,7 +71,7 @@ TEST(Disk, WhatCannotBeLookedUpIsSaid) {
 
 /// Opening a pipe waits for a writer: a test that fails hangs, unless there is one.
 TEST(Disk, OnlyRegularFilesAreOpened) {
-  TemporaryDirectory base;
+  test::Folder base;
   write_all(base.path / "file", "text");
   ASSERT_EQ(::mkfifo((base.path / "pipe").c_str(), 0600), 0);
   const int writer = ::open((base.path / "pipe").c_str(), O_RDWR);

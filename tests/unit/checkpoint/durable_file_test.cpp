@@ -10,7 +10,7 @@ namespace llmc {
 namespace {
 
 TEST(DurableFile, RecordHasSizeAndChecksum) {
-  TemporaryDirectory directory;
+  test::Folder directory;
   DurableFile file(directory.path / "a");
   file.write("one ");
   file.write("two");
@@ -25,7 +25,7 @@ TEST(DurableFile, RecordHasSizeAndChecksum) {
 
 /// The checksum is taken while bytes are written in order: of a file that was changed again it would be wrong.
 TEST(DurableFile, AnOverwrittenFileHasNoChecksum) {
-  TemporaryDirectory directory;
+  test::Folder directory;
   DurableFile file(directory.path / "a");
   file.write("one two");
   file.overwrite(4, "ten");
@@ -39,7 +39,7 @@ constexpr Writer kWriter{Exit::usage, "--out"};
 
 /// A rename would put a file in their place.
 TEST(DurableFile, WhatIsNoFileIsNotReplaced) {
-  TemporaryDirectory directory;
+  test::Folder directory;
   const std::filesystem::path pipe = directory.path / "pipe";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   for (const std::filesystem::path& path : {pipe, directory.path}) {
@@ -50,7 +50,7 @@ TEST(DurableFile, WhatIsNoFileIsNotReplaced) {
 }
 
 TEST(DurableFile, ALinksFileIsReplaced) {
-  TemporaryDirectory directory;
+  test::Folder directory;
   const std::filesystem::path link = directory.path / "link";
   std::filesystem::create_symlink("file", link);
   for (const char* text : {"one", "two"}) {
@@ -61,7 +61,7 @@ TEST(DurableFile, ALinksFileIsReplaced) {
 }
 
 TEST(DurableFile, WhetherAFileCanBeWrittenIsTriedWithoutOne) {
-  TemporaryDirectory directory;
+  test::Folder directory;
   check_can_write(directory.path / "file", kWriter);
   EXPECT_TRUE(std::filesystem::is_empty(directory.path));
   write_file_atomically(directory.path / "file", "text", kWriter);

@@ -70,7 +70,7 @@ int fail_every_call(const std::string& mode, std::int64_t step, bool no_exchange
   if (no_exchange) environment.emplace_back("LLMC_FAIL_EXCHANGE", "1");
   for (int n = 1;; ++n) {
     SCOPED_TRACE(mode + " at call " + std::to_string(n));
-    TemporaryDirectory run;
+    test::Folder run;
     const fs::path parent = run.path / "checkpoints";
     save_here(run.path, 10);
     environment[1].second = std::to_string(n);
@@ -127,7 +127,7 @@ TEST(Faults, ReplacingAStepWithoutExchange) { EXPECT_GE(fail_every_call("EIO", 1
 
 /// The calls of a save of step 20, with step 10 there to go, paths without the folder in front.
 std::vector<std::string> calls_of_a_save(const fs::path& run) {
-  const TemporaryDirectory elsewhere;
+  const test::Folder elsewhere;
   const fs::path log = elsewhere.path / "log";
   EXPECT_EQ(run_save(run, 20, {{"LLMC_FAIL_LOG", log.string()}}).exit_code, 0);
   std::vector<std::string> calls;
@@ -146,7 +146,7 @@ std::ptrdiff_t at(const std::vector<std::string>& calls, const std::string& call
 }
 
 TEST(Faults, AnOldCheckpointIsRenamedBeforeItIsDeleted) {
-  TemporaryDirectory run;
+  test::Folder run;
   save_here(run.path, 10);
   const auto calls = calls_of_a_save(run.path);
   const auto renamed = at(calls, "rename checkpoints/step-00000010 checkpoints/.trash-step-00000010");
@@ -160,7 +160,7 @@ TEST(Faults, AnOldCheckpointIsRenamedBeforeItIsDeleted) {
 }
 
 TEST(Faults, TheParentOfANewFolderIsSynced) {
-  TemporaryDirectory base;
+  test::Folder base;
   const fs::path run = base.path / "new" / "run";
   const auto calls = calls_of_a_save(run);
   const auto path = [](const fs::path& p) { return p.string(); };
@@ -171,7 +171,7 @@ TEST(Faults, TheParentOfANewFolderIsSynced) {
 }
 
 TEST(Faults, NoSpaceIsFoundBeforeAnythingIsWritten) {
-  TemporaryDirectory run;
+  test::Folder run;
   save_here(run.path, 10);
   const fs::path old = run.path / "checkpoints" / "step-00000010" / "manifest.json";
   const auto before = fs::last_write_time(run.path / "checkpoints");

@@ -26,7 +26,7 @@ std::string from_hex(const std::string& hex) {
 }
 
 TEST(Safetensors, WriterGivesTheReferenceBytes) {
-  TemporaryDirectory directory;
+  test::Folder directory;
   const TensorSpec spec{"w", Dtype::kF32, {2}};
   Writer writer(directory.path / "a", {&spec, 1});
   const float values[] = {1, 2};
@@ -38,7 +38,7 @@ TEST(Safetensors, WriterGivesTheReferenceBytes) {
 }
 
 TEST(Safetensors, ReaderReadsTheReferenceBytes) {
-  TemporaryDirectory directory;
+  test::Folder directory;
   write_all(directory.path / "a", from_hex(kVector));
   const Reader reader(directory.path / "a");
   EXPECT_EQ(reader.metadata().at("format"), "pt");
@@ -75,7 +75,7 @@ TEST(Safetensors, WriterRefusesWhatAReaderWould) {
                std::invalid_argument);
   EXPECT_THROW(layout(std::vector<TensorSpec>{{"a", Dtype::kF32, {1LL << 40, 1LL << 40}}}), std::invalid_argument);
   EXPECT_THROW(layout(std::vector<TensorSpec>{{"__metadata__", Dtype::kF32, {1}}}), std::invalid_argument);
-  TemporaryDirectory directory;
+  test::Folder directory;
   const TensorSpec spec{"w", Dtype::kF32, {2}};
   Writer writer(directory.path / "a", {&spec, 1});
   EXPECT_THROW(writer.finish(), Failure);
@@ -160,7 +160,7 @@ TEST(Safetensors, UnsoundHeaders) {
 }
 
 TEST(Safetensors, AGitLfsPointerIsCalledThat) {
-  TemporaryDirectory directory;
+  test::Folder directory;
   write_all(directory.path / "a", "version https://git-lfs.github.com/spec/v1\noid sha256:ab\nsize 9\n");
   for (const auto& read : {std::function<void()>([&] { Reader(directory.path / "a"); }),
                            std::function<void()>([&] { read_small_file(directory.path / "a"); })}) {
@@ -174,7 +174,7 @@ TEST(Safetensors, AGitLfsPointerIsCalledThat) {
 }
 
 TEST(Safetensors, FilesCutAnywhereAreRefused) {
-  TemporaryDirectory directory;
+  test::Folder directory;
   const std::string sound = from_hex(kVector);
   for (std::size_t size = 0; size < sound.size(); ++size) {
     write_all(directory.path / "a", sound.substr(0, size));

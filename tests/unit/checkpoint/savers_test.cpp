@@ -104,13 +104,13 @@ Saved save_together(const fs::path& run, int ranks,
 }
 
 TEST(Savers, WriteTheFilesOfOne) {
-  TemporaryDirectory alone;
+  test::Folder alone;
   const Saved one = save_together(alone.path, 1);
   EXPECT_EQ(one.errors[0], "");
   const fs::path name = fs::path("checkpoints") / "step-00000007";
   std::size_t files = 0;
   for (int ranks = 2; ranks <= 5; ++ranks) {
-    TemporaryDirectory run;
+    test::Folder run;
     const Saved saved = save_together(run.path, ranks);
     for (int rank = 0; rank < ranks; ++rank) {
       EXPECT_EQ(saved.errors[static_cast<std::size_t>(rank)], "");
@@ -129,7 +129,7 @@ TEST(Savers, WriteTheFilesOfOne) {
 
 /// All ranks say the same of it, and nothing is left.
 void expect_failed(const std::string& error, const std::function<void(int rank, float* weights, Breaks&)>& change) {
-  TemporaryDirectory run;
+  test::Folder run;
   const Saved saved = save_together(run.path, 3, change);
   for (const std::string& said : saved.errors) EXPECT_EQ(said, error);
   EXPECT_EQ(saved.calls[0], saved.calls[1]);
@@ -150,7 +150,7 @@ TEST(Savers, AllFailWhereOneDoesAndNothingIsLeft) {
 
 TEST(Savers, WeightsThatAreNotFiniteAreNotSaved) {
   for (const float value : {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()}) {
-    TemporaryDirectory run;
+    test::Folder run;
     const Saved saved =
         save_together(run.path, 1, [&](int, float* weights, Breaks&) { weights[192 + 8 * 7 + 5] = value; });
     EXPECT_EQ(saved.errors[0], "'model.layers.0.self_attn.q_proj.weight' has a weight that is not finite");

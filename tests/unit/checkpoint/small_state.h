@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "../folder.h"
 #include "checkpoint/checkpoint.h"
 #include "error.h"
 
@@ -104,18 +105,6 @@ inline std::string read_all(const std::filesystem::path& path) {
 inline void write_all(const std::filesystem::path& path, const std::string& content) {
   std::ofstream(path, std::ios::binary | std::ios::trunc) << content;
 }
-
-/// A fresh directory, removed at the end; in memory unless TMPDIR says otherwise, since each save syncs a dozen times.
-struct TemporaryDirectory {
-  std::filesystem::path path;
-  TemporaryDirectory() {
-    const bool in_memory = std::getenv("TMPDIR") == nullptr && std::filesystem::is_directory("/dev/shm");
-    const std::filesystem::path parent = in_memory ? "/dev/shm" : std::filesystem::temp_directory_path();
-    std::string name = (parent / "llmc-test-XXXXXX").string();
-    path = ::mkdtemp(name.data());
-  }
-  ~TemporaryDirectory() { std::filesystem::remove_all(path); }
-};
 
 /// Names of hidden entries: what a save may leave only when it is killed.
 inline std::vector<std::string> hidden_entries(const std::filesystem::path& directory) {

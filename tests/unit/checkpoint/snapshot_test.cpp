@@ -31,7 +31,7 @@ std::vector<float> memory_for(int rank, int ranks, std::int64_t shard_bytes) {
 }
 
 TEST(Snapshots, TheCheckpointIsOfTheStateAsItWas) {
-  TemporaryDirectory direct, later;
+  test::Folder direct, later;
   save_step(direct.path, 7);
   SmallState state(8);
   std::vector<float> memory = memory_for(0, 1, kShardBytes);
@@ -81,7 +81,7 @@ TEST(Snapshots, ARankHasWhatItWritesAndNothingElse) {
 }
 
 TEST(Snapshots, AFileThatChangedOnItsWayIsReadBack) {
-  TemporaryDirectory run;
+  test::Folder run;
   SmallState state(8);
   SaveOptions options;
   options.read_back = true;
@@ -114,7 +114,7 @@ TEST(Snapshots, AFileThatChangedOnItsWayIsReadBack) {
 }
 
 TEST(Mirrors, HaveWholeCheckpointsAndTheirOwnRetention) {
-  TemporaryDirectory run, mirror;
+  test::Folder run, mirror;
   for (const std::int64_t step : {10, 20, 30}) {
     save_step(run.path, step);
     mirror_checkpoint(run.path / "checkpoints" / checkpoint_name(step), step, mirror.path, {2, 0}, {});
@@ -128,7 +128,7 @@ TEST(Mirrors, HaveWholeCheckpointsAndTheirOwnRetention) {
 }
 
 TEST(Mirrors, TakeNoDamagedFile) {
-  TemporaryDirectory run, mirror;
+  test::Folder run, mirror;
   save_step(run.path, 10);
   const fs::path checkpoint = run.path / "checkpoints/step-00000010";
   std::string text = read_all(checkpoint / "optimizer.safetensors");
@@ -139,7 +139,7 @@ TEST(Mirrors, TakeNoDamagedFile) {
 }
 
 TEST(Mirrors, LieOutsideOfTheRun) {
-  TemporaryDirectory run, mirror;
+  test::Folder run, mirror;
   EXPECT_THROW(check_mirror(run.path / "copies", run.path), Failure);
   EXPECT_THROW(check_mirror(run.path.parent_path(), run.path), Failure);
   EXPECT_THROW(check_mirror(run.path, run.path), Failure);
@@ -150,7 +150,7 @@ TEST(Mirrors, LieOutsideOfTheRun) {
 }
 
 TEST(BestCheckpoint, IsKeptAndRead) {
-  TemporaryDirectory run;
+  test::Folder run;
   EXPECT_FALSE(read_best(run.path));
   for (const std::int64_t step : {1, 2, 3, 4}) save_step(run.path, step, {1, 0, {}, 2});
   ASSERT_EQ(list_checkpoints(run.path).size(), 2u);

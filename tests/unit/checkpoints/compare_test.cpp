@@ -23,7 +23,7 @@ class Compare : public testing::Test {
     return comparison;
   }
 
-  TemporaryDirectory a_, b_;
+  test::Folder a_, b_;
   std::string text_;
 };
 

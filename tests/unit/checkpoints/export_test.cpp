@@ -50,7 +50,7 @@ class Export : public testing::Test {
     return names;
   }
 
-  TemporaryDirectory run_, folder_;
+  test::Folder run_, folder_;
   SmallModel model_{{"precision.compute=fp32"}};
 };
 

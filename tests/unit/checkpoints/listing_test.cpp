@@ -47,7 +47,7 @@ class ListingTest : public testing::Test {
 
   using Steps = std::vector<std::int64_t>;
   SmallModel model_;
-  TemporaryDirectory run_;
+  test::Folder run_;
 };
 
 TEST_F(ListingTest, StepLossSizeAndDamage) {
@@ -77,7 +77,7 @@ TEST_F(ListingTest, StepLossSizeAndDamage) {
 TEST_F(ListingTest, EmptyRunsAndOtherFolders) {
   EXPECT_TRUE(list(run_.path).checkpoints.empty());
   EXPECT_EQ(listing_text(list(run_.path)), "no checkpoints\n");
-  TemporaryDirectory other;
+  test::Folder other;
   EXPECT_NE(refusal([&] { list(other.path); }).find("holds no run"), std::string::npos);
   EXPECT_NE(refusal([&] { list(other.path / "absent"); }).find("is not there"), std::string::npos);
   write_all(other.path / "file", "");

@@ -54,7 +54,7 @@ class Verify : public testing::Test {
     writer.finish();
   }
 
-  TemporaryDirectory run_;
+  test::Folder run_;
   SmallModel model_;
 };
 

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <thread>
 
+#include "../folder.h"
 #include "comm/rank_output.h"
 #include "comm/session_folder.h"
 #include "files/temporary_folder.h"
@@ -39,10 +40,7 @@ class Spawn : public testing::TestWithParam<Starter> {
   void SetUp() override {
     if (GetParam() == Starter::mpirun && std::system("mpirun --version > /dev/null 2>&1") != 0)
       FAIL() << "there is no mpirun: ./setup.sh installs it";
-    folder_ = fs::temp_directory_path() / ("llmc_spawn_" + std::to_string(getpid()));
-    fs::create_directory(folder_);
   }
-  void TearDown() override { fs::remove_all(folder_); }
 
   End run(int ranks, const std::string& script) const { return spawn(GetParam(), ranks, script).wait(); }
 
@@ -52,7 +50,8 @@ class Spawn : public testing::TestWithParam<Starter> {
       while (!fs::exists(folder_ / ("ready" + std::to_string(rank)))) std::this_thread::sleep_for(2ms);
   }
 
-  fs::path folder_;
+  const test::Folder files_;
+  const fs::path folder_ = files_.path;
 };
 INSTANTIATE_TEST_SUITE_P(By, Spawn, testing::Values(Starter::self, Starter::mpirun),
                          [](const auto& info) { return info.param == Starter::self ? "Self" : "Mpirun"; });

@@ -21,7 +21,7 @@
 namespace llmc::data {
 namespace {
 
-using test::TemporaryFolder;
+using test::Folder;
 namespace fs = std::filesystem;
 
 /// A sentencepiece model as `llmc data build` trains them, but for these options.
@@ -62,9 +62,9 @@ class BuildDatasetTest : public testing::Test {
     for (unsigned i = 0; i < 40; ++i) texts_.insert(test::source_text(i, 4));
     unsigned i = 0;
     for (const std::string& text : texts_) corpus_.write("f" + std::to_string(i++) + ".py", text);
-    options_.from = {corpus_.path()};
+    options_.from = {corpus_.path};
     options_.vocab_size = 500;
-    options_.out = out_.path() / "data";
+    options_.out = out_.path / "data";
     options_.force = true;
     options_.threads = 2;
   }
@@ -90,13 +90,13 @@ class BuildDatasetTest : public testing::Test {
   }
   std::map<std::string, std::string> files() const {
     std::map<std::string, std::string> found;
-    for (const auto& entry : fs::recursive_directory_iterator(out_.path()))
+    for (const auto& entry : fs::recursive_directory_iterator(out_.path))
       if (entry.is_regular_file())
-        found[fs::relative(entry.path(), out_.path()).string()] =
-            out_.read(fs::relative(entry.path(), out_.path()).string());
+        found[fs::relative(entry.path(), out_.path).string()] =
+            out_.read(fs::relative(entry.path(), out_.path).string());
     return found;
   }
-  TemporaryFolder corpus_, out_;
+  Folder corpus_, out_;
   std::set<std::string> texts_;
   BuildOptions options_;
 };
@@ -148,7 +148,7 @@ TEST_F(BuildDatasetTest, WithoutValidationThereIsNoFileOfIt) {
 }
 
 TEST_F(BuildDatasetTest, AVocabularyThatTheTextCannotFill) {
-  TemporaryFolder tiny;
+  Folder tiny;
   options_.from = {tiny.write("a.txt", "to be or not to be\n"), tiny.write("b.txt", "that is the question\n")};
   options_.vocab_size = 70000;
   const BuildResult result = build_dataset(options_);
@@ -202,7 +202,7 @@ TEST_F(BuildDatasetTest, LinesThatAreNoDocumentsAreSkippedAndCounted) {
   EXPECT_EQ(json["options"]["text_field"], "body");
   const std::string text = as_text(describe(options_.out.string(), "auto", 0));
   EXPECT_NE(text.find("from 41 files, 0 skipped, 1 line of .jsonl skipped"), std::string::npos) << text;
-  TemporaryFolder bad;
+  Folder bad;
   options_.from = {bad.write("only.jsonl", "{\"text\": \"of another field\"}\n")};
   EXPECT_FAILS_WITH(build_dataset(options_), "no text in 1 file (0 files and 1 line of .jsonl skipped; " +
                                                  bad / "only.jsonl:1: has no 'body' field (but 'text'; --text-field");
@@ -255,12 +255,12 @@ TEST_F(BuildDatasetTest, AnotherDataSetIsReplacedOnRequestOnly) {
 }
 
 TEST_F(BuildDatasetTest, WhatAKilledBuildLeftIsRemoved) {
-  fs::create_directories(out_.path() / "data.partial-2147483646");  // no process has this number
-  fs::create_directories(out_.path() / "data.partial-1");           // this one lives
+  fs::create_directories(out_.path / "data.partial-2147483646");  // no process has this number
+  fs::create_directories(out_.path / "data.partial-1");           // this one lives
   out_.write("data.partial-2147483646/train-00000.bin", "half");
   build_dataset(options_);
-  EXPECT_FALSE(fs::exists(out_.path() / "data.partial-2147483646"));
-  EXPECT_TRUE(fs::exists(out_.path() / "data.partial-1"));
+  EXPECT_FALSE(fs::exists(out_.path / "data.partial-2147483646"));
+  EXPECT_TRUE(fs::exists(out_.path / "data.partial-1"));
 }
 
 TEST_F(BuildDatasetTest, SkippedFilesAreNamedWithTheByte) {
@@ -299,7 +299,7 @@ TEST_F(BuildDatasetTest, BinaryFilesAreCounted) {
   const BuildResult result = build_dataset(options_);
   EXPECT_EQ(result.skipped_files, 1);
   EXPECT_EQ(result.files, static_cast<std::int64_t>(texts_.size()) + 1);
-  TemporaryFolder binary;
+  Folder binary;
   options_.from = {binary.write("only.txt", "\xff")};
   EXPECT_FAILS_WITH(build_dataset(options_),
                     "no text in 1 file (1 file and 0 lines of .jsonl skipped; " + binary / "only.txt");
@@ -317,7 +317,7 @@ TEST_F(BuildDatasetTest, ATokenizerThatIsThereIsUsedAsItIs) {
     BuildOptions again = options_;
     again.vocab_size = 0;
     again.tokenizer = given;
-    again.out = out_.path() / "again";
+    again.out = out_.path / "again";
     const BuildResult result = build_dataset(again);
     EXPECT_EQ(result.vocab_size, 500);
     EXPECT_TRUE(result.byte_exact);
@@ -330,7 +330,7 @@ TEST_F(BuildDatasetTest, ATokenizerThatIsThereIsUsedAsItIs) {
     Checksum checksum;
     checksum.update(trained.at("data/tokenizer.model").data(), trained.at("data/tokenizer.model").size());
     EXPECT_EQ(options["tokenizer_xxh3"], checksum.hex());
-    EXPECT_EQ(text.find(out_.path().string()), std::string::npos) << "by its content, not by its place";
+    EXPECT_EQ(text.find(out_.path.string()), std::string::npos) << "by its content, not by its place";
   }
   // Its own folder may be replaced, too.
   options_.vocab_size = 0;
@@ -359,7 +359,7 @@ TEST_F(BuildDatasetTest, TokenizersThatCannotBeUsed) {
   };
   EXPECT_NE(with(out_ / "missing").find("missing': "), std::string::npos);
   EXPECT_NE(with(out_.write("text.model", "no model")).find("not a sentencepiece model"), std::string::npos);
-  EXPECT_NE(with(corpus_.path()).find("holds no tokenizer.model; give a sentencepiece model"), std::string::npos);
+  EXPECT_NE(with(corpus_.path).find("holds no tokenizer.model; give a sentencepiece model"), std::string::npos);
   out_.write("model/tokenizer.json", "{}");
   EXPECT_NE(with(out_ / "model").find("llmc decodes by its tokenizer.json and does not encode by it"),
             std::string::npos);
@@ -371,8 +371,8 @@ TEST_F(BuildDatasetTest, TokenizersThatCannotBeUsed) {
 }
 
 TEST(ShardWriter, WideTokens) {
-  TemporaryFolder folder;
-  ShardWriter writer(folder.path(), "train", true, 3);
+  Folder folder;
+  ShardWriter writer(folder.path, "train", true, 3);
   writer.append(std::vector<std::int32_t>{1, 100000, 3, 4});
   const auto shards = writer.finish();
   ASSERT_EQ(shards.size(), 2u);

@@ -10,21 +10,21 @@
 namespace llmc::data {
 namespace {
 
-using test::TemporaryFolder;
+using test::Folder;
 namespace fs = std::filesystem;
 
-std::vector<std::string> names(const TemporaryFolder& folder, const std::vector<std::string>& globs) {
+std::vector<std::string> names(const Folder& folder, const std::vector<std::string>& globs) {
   std::vector<std::string> found;
-  for (const fs::path& path : find_corpus_files({folder.path()}, globs).files)
-    found.push_back(fs::relative(path, folder.path()).string());
+  for (const fs::path& path : find_corpus_files({folder.path}, globs).files)
+    found.push_back(fs::relative(path, folder.path).string());
   return found;
 }
 
 TEST(FindCorpusFiles, ExtensionsGlobsHiddenAndLinks) {
-  TemporaryFolder folder;
+  Folder folder;
   for (const char* name : {"b.py", "a/c.txt", "a/d.bin", "a/e.jsonl", ".git/f.py", ".hidden.py", "a/Makefile"})
     folder.write(name, "x");
-  fs::create_directory_symlink(folder.path(), folder.path() / "loop");
+  fs::create_directory_symlink(folder.path, folder.path / "loop");
   EXPECT_EQ(names(folder, {}), (std::vector<std::string>{"a/c.txt", "a/e.jsonl", "b.py"}));
   EXPECT_EQ(names(folder, {"*.bin", "Make*"}), (std::vector<std::string>{"a/Makefile", "a/d.bin"}));
   EXPECT_FAILS_WITH(find_corpus_files({folder / "missing"}, {}), "missing' does not exist");
@@ -33,21 +33,21 @@ TEST(FindCorpusFiles, ExtensionsGlobsHiddenAndLinks) {
 }
 
 TEST(FindCorpusFiles, WhatIsPassedOverIsCountedByExtension) {
-  TemporaryFolder folder;
+  Folder folder;
   for (const char* name : {"a.TXT", "b.parquet", "c/d.parquet", "c/E.GZ", "c/Makefile", "c/.hidden.gz", "c/f.csv"})
     folder.write(name, "x");
   EXPECT_EQ(names(folder, {}), std::vector<std::string>{"a.TXT"}) << "extensions are known in either case";
   // A folder that is given twice is searched once, and what is named itself is read.
-  EXPECT_EQ(find_corpus_files({folder.path(), folder / "c", folder / "c/f.csv"}, {}).passed_over,
+  EXPECT_EQ(find_corpus_files({folder.path, folder / "c", folder / "c/f.csv"}, {}).passed_over,
             (ExtensionCounts{{".parquet", 2}, {".gz", 1}, {"", 1}}));
-  EXPECT_EQ(find_corpus_files({folder.path()}, {"*.csv"}).passed_over.size(), 4u);
+  EXPECT_EQ(find_corpus_files({folder.path}, {"*.csv"}).passed_over.size(), 4u);
   // Without a file to read, the message has what was seen.
   EXPECT_FAILS_WITH(find_corpus_files({folder / "c"}, {}),
                     "no file to read: 4 files passed over for their names (.csv 1, .gz 1, .parquet 1, no extension 1)");
-  EXPECT_FAILS_WITH(find_corpus_files({folder.path()}, {"*.none"}), "(.parquet 2, .csv 1, .gz 1, .txt 1, no extens");
-  TemporaryFolder empty;
+  EXPECT_FAILS_WITH(find_corpus_files({folder.path}, {"*.none"}), "(.parquet 2, .csv 1, .gz 1, .txt 1, no extens");
+  Folder empty;
   empty.write(".hidden.txt", "x");
-  EXPECT_FAILS_WITH(find_corpus_files({empty.path()}, {}), "there is none, or only hidden ones");
+  EXPECT_FAILS_WITH(find_corpus_files({empty.path}, {}), "there is none, or only hidden ones");
 }
 
 TEST(FindCorpusFiles, ManyExtensionsAreCutShort) {
@@ -60,7 +60,7 @@ TEST(FindCorpusFiles, ManyExtensionsAreCutShort) {
 }
 
 TEST(ForEachDocument, TextJsonlAndWhatIsSkipped) {
-  TemporaryFolder folder;
+  Folder folder;
   folder.write("1.txt", "first\r\n");
   folder.write(
       "2.jsonl",
@@ -71,7 +71,7 @@ TEST(ForEachDocument, TextJsonlAndWhatIsSkipped) {
   std::vector<std::string> texts;
   folder.write("6.txt", "version https://git-lfs.github.com/spec/v1\noid sha256:ab\nsize 9\n");
   folder.write("7.jsonl", "version https://git-lfs.github.com/spec/v1\noid sha256:cd\nsize 9\n");
-  const CorpusCounts counts = for_each_document(find_corpus_files({folder.path()}, {}).files, "text",
+  const CorpusCounts counts = for_each_document(find_corpus_files({folder.path}, {}).files, "text",
                                                 [&](std::string text) { texts.push_back(std::move(text)); });
   EXPECT_EQ(texts, (std::vector<std::string>{"first\r\n", "second\n", "third"}));
   EXPECT_EQ(counts.files, 7);
@@ -85,7 +85,7 @@ TEST(ForEachDocument, TextJsonlAndWhatIsSkipped) {
 }
 
 TEST(ForEachDocument, BadLinesAreSkippedAndNamed) {
-  TemporaryFolder folder;
+  Folder folder;
   const std::string path = folder.write(
       "a.jsonl", "{\"text\": \"ok\"}\n{\"txt\": \"typo\"}\n{\"text\": \"cu\n{\"text\": 7}\n{\"text\": \"end\"}\n");
   std::vector<std::string> texts;

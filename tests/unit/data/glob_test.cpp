@@ -7,7 +7,7 @@
 namespace llmc {
 namespace {
 
-using test::TemporaryFolder;
+using test::Folder;
 
 TEST(MatchesPattern, StarsAndQuestionMarks) {
   EXPECT_TRUE(matches_pattern("train-*.bin", "train-00000.bin"));
@@ -28,25 +28,25 @@ TEST(MatchesPattern, ManyStarsAreNotExponential) {
 }
 
 TEST(GlobFiles, SortsByBytesAndKeepsOutHiddenFilesAndFolders) {
-  TemporaryFolder folder;
+  Folder folder;
   for (const char* name : {"b/x-2.bin", "b/x-10.bin", "a/x-9.bin", "B/x-1.bin", "a/.x-1.bin", "a/y.bin"})
     folder.write(name, "");
-  std::filesystem::create_directory(folder.path() / "a" / "x-dir.bin");
+  std::filesystem::create_directory(folder.path / "a" / "x-dir.bin");
   std::vector<std::string> found;
   for (const auto& path : glob_files(folder / "*/x-*.bin"))
-    found.push_back(std::filesystem::relative(path, folder.path()).string());
+    found.push_back(std::filesystem::relative(path, folder.path).string());
   EXPECT_EQ(found, (std::vector<std::string>{"B/x-1.bin", "a/x-9.bin", "b/x-10.bin", "b/x-2.bin"}));
 }
 
 TEST(GlobFiles, NothingFoundIsAnErrorThatNamesThePattern) {
-  TemporaryFolder folder;
+  Folder folder;
   EXPECT_FAILS_WITH(glob_files(folder / "train-*.bin"), "no file matches '" + folder / "train-*.bin" + "'");
   EXPECT_FAILS_WITH(glob_files(folder / "missing/deep/*.bin"), "no file matches");
   EXPECT_FAILS_WITH(glob_files(""), "empty");
 }
 
 TEST(GlobFiles, NothingFoundSaysWhatIsThere) {
-  TemporaryFolder folder;
+  Folder folder;
   for (const char* name : {"set/train-00000.bin", "set/train-00001.bin", "set/val-00000.bin", "pair/text.bin",
                            "pair/text.idx", "olmo/part-0.npy", "text/a.txt"})
     folder.write(name, "");

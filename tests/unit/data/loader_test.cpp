@@ -14,7 +14,7 @@
 namespace llmc {
 namespace {
 
-using test::TemporaryFolder;
+using test::Folder;
 
 constexpr std::int64_t kLength = 8;
 
@@ -26,7 +26,7 @@ class LoaderTest : public testing::Test {
     folder_.write("s-1.bin", test::llmc_shard(test::counting(10 * kLength + 4, 50, 1000)));
     shards_ = std::make_shared<TokenShards>(folder_ / "s-*.bin", "auto", 50, "");
   }
-  TemporaryFolder folder_;
+  Folder folder_;
   std::shared_ptr<const TokenShards> shards_;
 };
 
@@ -54,7 +54,7 @@ void expect_equal(const StepBatch& a, const StepBatch& b) {
 /// Epoch 0 with other lengths on the way: each target that the last length covers comes exactly once, and the position
 /// of any step leads to the same batches again.
 TEST(LoaderLengths, NoTokenTwiceAndNoneLeftOut) {
-  TemporaryFolder folder;
+  Folder folder;
   std::vector<int> tokens(4001);
   std::iota(tokens.begin(), tokens.end(), 0);
   const std::vector<int> first(tokens.begin(), tokens.begin() + 1707), second(tokens.begin() + 1707, tokens.end());
@@ -93,7 +93,7 @@ TEST(LoaderLengths, NoTokenTwiceAndNoneLeftOut) {
 
 /// Passing over any number of samples leads where that many steps lead, with stretches of other lengths and without.
 TEST(SampleWalks, PassOverAsTheyStep) {
-  TemporaryFolder folder;
+  Folder folder;
   folder.write("s-0.bin", test::llmc_shard(test::counting(13 * kLength + 1, 50)));
   folder.write("s-1.bin", test::llmc_shard(test::counting(10 * kLength + 4, 50, 1000)));
   const auto shards = std::make_shared<const TokenShards>(folder / "s-*.bin", "auto", 50, "");

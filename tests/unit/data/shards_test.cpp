@@ -15,8 +15,8 @@ namespace {
 
 namespace fs = std::filesystem;
 using test::counting;
+using test::Folder;
 using test::llmc_shard;
-using test::TemporaryFolder;
 
 std::shared_ptr<const TokenShards> open(const std::string& pattern, const std::string& format = "auto",
                                         std::int64_t vocab = 65536) {
@@ -30,7 +30,7 @@ std::vector<std::int32_t> sample(const Samples& samples, std::int64_t index) {
 }
 
 TEST(TokenShards, EveryFormatGivesTheSameSamples) {
-  TemporaryFolder folder;
+  Folder folder;
   const auto tokens = counting(50, 120);
   folder.write("a16.bin", llmc_shard(tokens));
   folder.write("a32.bin", llmc_shard(counting<std::uint32_t>(50, 120)));
@@ -62,7 +62,7 @@ TEST(TokenShards, EveryFormatGivesTheSameSamples) {
 }
 
 TEST(Samples, OverlapByOneNeverCrossShardsAndDropTails) {
-  TemporaryFolder folder;
+  Folder folder;
   folder.write("s-0.bin", llmc_shard(counting(9, 1000)));       // T = 4: samples 0..4, 4..8
   folder.write("s-1.bin", llmc_shard(counting(4, 1000, 100)));  // too short: none
   folder.write("s-2.bin", llmc_shard(counting(8, 1000, 200)));  // 200..204, tail dropped
@@ -81,7 +81,7 @@ TEST(Samples, OverlapByOneNeverCrossShardsAndDropTails) {
 }
 
 TEST(TokenShards, OffsetsPast4GiB) {
-  TemporaryFolder folder;
+  Folder folder;
   // A sparse file: only its last page is on the disk.
   constexpr std::int64_t kTokens = (std::int64_t{1} << 32) + 1001;
   folder.write("big.bin", "");
@@ -101,7 +101,7 @@ TEST(TokenShards, OffsetsPast4GiB) {
 
 /// Pages of a mapped file count as memory of the process from when they are read.
 TEST(TokenShards, WhatWasReadIsNoMemoryOfTheProcess) {
-  TemporaryFolder folder;
+  Folder folder(std::filesystem::temp_directory_path());  // files in memory are counted apart
   constexpr std::int64_t kTokens = 16 << 20;
   folder.write("large.bin", std::string(2 * kTokens, '\1'));
   const auto mapped_kib = [] {
@@ -124,7 +124,7 @@ TEST(TokenShards, WhatWasReadIsNoMemoryOfTheProcess) {
 class CutShort : public testing::TestWithParam<std::size_t> {};
 
 TEST_P(CutShort, IsSaidWithTheSample) {
-  TemporaryFolder folder;
+  Folder folder;
   const std::string path = folder.write("s.bin", llmc_shard(counting(100'001, 1000)));
   const auto shards = open(path);
   const Samples samples(shards, 100);
@@ -140,7 +140,7 @@ TEST_P(CutShort, IsSaidWithTheSample) {
 INSTANTIATE_TEST_SUITE_P(Bytes, CutShort, testing::Values(0, 1024, 100'000, 200'000, 201'024));
 
 TEST(TokenShards, AFileThatWasReplacedIsReadAsItWas) {
-  TemporaryFolder folder;
+  Folder folder;
   const std::string path = folder.write("s.bin", llmc_shard(counting(1001, 1000)));
   const Samples samples(open(path), 100);
   fs::rename(folder.write("new.bin", "short"), path);
@@ -148,7 +148,7 @@ TEST(TokenShards, AFileThatWasReplacedIsReadAsItWas) {
 }
 
 TEST(MappedFiles, ASignalForAnotherAddressEndsTheProcess) {
-  TemporaryFolder folder;
+  Folder folder;
   const MappedFile file(folder.write("a.bin", std::string(5000, 'x')));
   const auto touch = [&] {
     const std::string other = folder.write("b.bin", std::string(5000, 'x'));
@@ -161,7 +161,7 @@ TEST(MappedFiles, ASignalForAnotherAddressEndsTheProcess) {
 }
 
 TEST(TokenShards, IdsOutsideTheVocabularyAreRefused) {
-  TemporaryFolder folder;
+  Folder folder;
   folder.write("a.bin", llmc_shard<std::uint16_t>({1, 2, 99, 3}));
   folder.write("wide.bin", llmc_shard<std::uint32_t>({1, 0xffffffff, 3}));
   folder.write("signed.bin", test::bytes_of(std::vector<std::int32_t>{1, -1, 3}));
@@ -176,7 +176,7 @@ TEST(TokenShards, IdsOutsideTheVocabularyAreRefused) {
 }
 
 TEST(TokenShards, RawTokensOfAnotherWidth) {
-  TemporaryFolder folder;
+  Folder folder;
   auto wide = counting<std::uint32_t>(20'000, 100'000);
   folder.write("wide.bin", test::bytes_of(wide));
   folder.write("narrow.bin", test::bytes_of(counting(20'000, 50'000)));
@@ -203,7 +203,7 @@ TEST(TokenShards, RawTokensOfAnotherWidth) {
 }
 
 TEST(TokenShards, OtherFilesAreCalledByTheirName) {
-  TemporaryFolder folder;
+  Folder folder;
   const auto npy = [](const std::string& type) {
     return "\x93NUMPY\x01" + std::string("\0\x76\0", 3) + "{'descr': '" + type + "', 'fortran_order': False, }";
   };
@@ -230,7 +230,7 @@ TEST(TokenShards, OtherFilesAreCalledByTheirName) {
 }
 
 TEST(TokenShards, EachShardHasAnIdentityOfItsOwn) {
-  TemporaryFolder folder;
+  Folder folder;
   folder.write("one/a.bin", llmc_shard(counting(400'000, 5000)));
   folder.write("one/b.bin", llmc_shard(counting(10)));
   folder.write("two/c.bin", llmc_shard(counting(10)));
@@ -256,14 +256,14 @@ TEST(ShardChanges, AddedRenamedRemovedChanged) {
 }
 
 TEST(TokenShards, ScansAFileOnceAndAgainWhenItChanges) {
-  TemporaryFolder folder, cache;
+  Folder folder, cache;
   folder.write("a.bin", llmc_shard<std::uint16_t>({1, 2, 3}));
   const auto open_cached = [&](std::int64_t vocab) {
-    TokenShards(folder / "a.bin", "auto", vocab, cache.path() / "sub");
+    TokenShards(folder / "a.bin", "auto", vocab, cache.path / "sub");
   };
   open_cached(10);
-  ASSERT_EQ(std::distance(std::filesystem::directory_iterator(cache.path() / "sub"), {}), 1);
-  const std::string entry = std::filesystem::directory_iterator(cache.path() / "sub")->path();
+  ASSERT_EQ(std::distance(std::filesystem::directory_iterator(cache.path / "sub"), {}), 1);
+  const std::string entry = std::filesystem::directory_iterator(cache.path / "sub")->path();
   // Proof that the cache is read: a planted answer is believed, a planted answer about another file is not.
   std::string text = cache.read("sub/" + std::filesystem::path(entry).filename().string());
   ASSERT_EQ(text.substr(0, 2), "3 ");
@@ -279,7 +279,7 @@ TEST(TokenShards, ScansAFileOnceAndAgainWhenItChanges) {
 }
 
 TEST(TokenShards, ACacheThatCannotBeWrittenOnlyCostsTime) {
-  TemporaryFolder folder;
+  Folder folder;
   folder.write("a.bin", llmc_shard<std::uint16_t>({1, 2, 3}));
   folder.write("file", "");
   EXPECT_NO_THROW(TokenShards(folder / "a.bin", "auto", 10, folder / "file/below"));
@@ -287,7 +287,7 @@ TEST(TokenShards, ACacheThatCannotBeWrittenOnlyCostsTime) {
 }
 
 TEST(TokenShards, RefusesWhatItCannotKnow) {
-  TemporaryFolder folder;
+  Folder folder;
   folder.write("text.txt", "once upon a time");
   folder.write("empty.bin", "");
   folder.write("lonely.idx", test::megatron_index(8, 2, {1}));
@@ -303,7 +303,7 @@ TEST(TokenShards, RefusesWhatItCannotKnow) {
 }
 
 TEST(TokenShards, FingerprintFollowsContentAndNotPaths) {
-  TemporaryFolder one, two;
+  Folder one, two;
   const auto big = counting(400000, 5000);
   one.write("a-0.bin", llmc_shard(big));
   one.write("a-1.bin", llmc_shard(counting(10)));
@@ -328,7 +328,7 @@ TEST(TokenShards, FingerprintFollowsContentAndNotPaths) {
 }
 
 TEST(DataInfo, TextAndJson) {
-  TemporaryFolder folder;
+  Folder folder;
   folder.write("a.bin", llmc_shard(counting(1234, 600)));
   folder.write("m.bin", test::bytes_of(counting(30)));
   folder.write("m.idx", test::megatron_index(8, 2, {10, 20}));

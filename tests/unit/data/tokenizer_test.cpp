@@ -157,13 +157,13 @@ TEST(Tokenizer, SeparatorIsNoText) {
 }
 
 TEST(Tokenizer, FilesThatAreNone) {
-  test::TemporaryFolder folder;
+  test::Folder folder;
   EXPECT_EQ(Tokenizer(folder.write("good.model", model())).vocab_size(), tokenizer().vocab_size());
   EXPECT_FAILS_WITH(Tokenizer(folder.write("empty.model", "")), "empty.model': holds no pieces");
   EXPECT_FAILS_WITH(Tokenizer(folder.write("text.model", "once upon a time")),
                     "text.model': is not a sentencepiece model");
   EXPECT_FAILS_WITH(Tokenizer(folder / "missing.model"), "missing.model': cannot be opened");
-  EXPECT_FAILS_WITH(Tokenizer(folder.path()), "not a regular file");
+  EXPECT_FAILS_WITH(Tokenizer(folder.path), "not a regular file");
   folder.write("large.model", "");
   std::filesystem::resize_file(folder / "large.model", (64 << 20) + 1);
   EXPECT_FAILS_WITH(Tokenizer(folder / "large.model"), "has 67108865 bytes");
@@ -232,7 +232,7 @@ TEST(TokenizerModel, AModelThatLosesLettersStillGivesThemBack) {
 }
 
 TEST(Vocabulary, ANoteWhereItIsNotTheTokenizers) {
-  const test::TemporaryFolder folder;
+  const test::Folder folder;
   const std::string given = folder.write("given.model", model()), shards = folder / "set/train-*.bin";
   const std::int64_t tokens = tokenizer().vocab_size();
   EXPECT_EQ(vocabulary_note(tokens + 1, folder / "none.model", shards), "");

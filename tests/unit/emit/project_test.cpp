@@ -2,12 +2,12 @@
 #include "compiler/emit/project.h"
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <fstream>
 #include <set>
 #include <sstream>
 
+#include "../folder.h"
 #include "compiler/emit/kernel_sources.h"
 #include "error.h"
 #include "small_spec.h"
@@ -21,13 +21,6 @@ const SourceTree kTree = {fs::path(SOURCE_FOLDER) / "templates", fs::path(SOURCE
 
 class Project : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "llmc-emit-XXXXXX").string();
-    ASSERT_TRUE(mkdtemp(name.data()));
-    folder_ = name;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   static std::string read(const fs::path& file) {
     std::ifstream in(file, std::ios::binary);
     std::ostringstream text;
@@ -35,7 +28,8 @@ class Project : public ::testing::Test {
     return text.str();
   }
 
-  fs::path folder_;
+  const test::Folder files_;
+  const fs::path folder_ = files_.path;
 };
 
 Files emitted(const std::vector<std::string>& overrides, Style style) {

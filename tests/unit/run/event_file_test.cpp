@@ -91,7 +91,7 @@ class EventFiles : public testing::Test {
     cut_events_after(folder_, step, [&](const std::string& line) { log_ += line + "\n"; });
   }
 
-  TemporaryDirectory base_;
+  test::Folder base_;
   fs::path folder_ = base_.path / "run" / "tensorboard";
   std::string log_;
 };

@@ -37,7 +37,7 @@ void start(const fs::path& path, const std::string& spec, const std::string& pla
 }
 
 TEST(RunFolder, CreatesAndReopens) {
-  TemporaryDirectory base;
+  test::Folder base;
   const fs::path path = base.path / "runs" / "a";
   EXPECT_FALSE(RunFolder::holds_run(path));
   {
@@ -60,7 +60,7 @@ TEST(RunFolder, CreatesAndReopens) {
 }
 
 TEST(RunFolder, RefusesAnotherModel) {
-  TemporaryDirectory base;
+  test::Folder base;
   const std::string spec = "model:\n  num_hidden_layers: 1\n";
   start(base.path, spec);
   const std::string message = failure(base.path, model(2));
@@ -72,14 +72,14 @@ TEST(RunFolder, RefusesAnotherModel) {
 }
 
 TEST(RunFolder, DoesNotTakeOverAFolderWithASpec) {
-  TemporaryDirectory base;
+  test::Folder base;
   write_all(base.path / "spec.yaml", "mine");
   EXPECT_NE(failure(base.path, model(1)).find("holds a 'spec.yaml' but is no run folder"), std::string::npos);
   EXPECT_EQ(read_all(base.path / "spec.yaml"), "mine");
 }
 
 TEST(RunFolder, OneTrainerAtATime) {
-  TemporaryDirectory base;
+  test::Folder base;
   {
     RunFolder first(base.path, model(1), {});
     EXPECT_NE(failure(base.path, model(1)).find("another trainer"), std::string::npos);
@@ -88,7 +88,7 @@ TEST(RunFolder, OneTrainerAtATime) {
 }
 
 TEST(RunFolder, WhoLooksRefusesNobody) {
-  TemporaryDirectory base;
+  test::Folder base;
   EXPECT_FALSE(FolderLock::is_held(base.path));
   {
     RunFolder folder(base.path, model(1), {});
@@ -108,7 +108,7 @@ TEST(RunFolder, WhoLooksRefusesNobody) {
 
 /// As some network file systems have it, where a file has another number now than when it was opened.
 TEST(RunFolder, AnotherLockFileIsNoOtherRun) {
-  TemporaryDirectory base;
+  test::Folder base;
   RunFolder folder(base.path, model(1), {});
   folder.start("name: a\n", "{}\n", "{\"step\":0,\"time\":\"now\"}", 0);
   fs::rename(base.path / "state/lock", base.path / "state/old");  // which keeps its number
@@ -119,7 +119,7 @@ TEST(RunFolder, AnotherLockFileIsNoOtherRun) {
 }
 
 TEST(RunFolder, RemovesWhatAKilledSaveLeft) {
-  TemporaryDirectory base;
+  test::Folder base;
   {
     RunFolder folder(base.path, model(1), {});
   }
@@ -131,7 +131,7 @@ TEST(RunFolder, RemovesWhatAKilledSaveLeft) {
 }
 
 TEST(RunFolder, LinesAreAppendedAndCutBack) {
-  TemporaryDirectory base;
+  test::Folder base;
   RunFolder folder(base.path, model(1), {});
   folder.start("", "", "{}", 0);
   for (int step = 1; step <= 4; ++step) folder.append_metrics("{\"step\":" + std::to_string(step) + "}");
@@ -148,7 +148,7 @@ TEST(RunFolder, LinesAreAppendedAndCutBack) {
 }
 
 TEST(JsonLines, ATornLastLineIsCutOnOpening) {
-  TemporaryDirectory base;
+  test::Folder base;
   const fs::path path = base.path / "m.jsonl";
   write_all(path, "{\"step\":1}\n{\"step\":2}\n{\"ste");
   {
@@ -163,7 +163,7 @@ TEST(JsonLines, ATornLastLineIsCutOnOpening) {
 }
 
 TEST(JsonLines, TheLastLineIsAWholeOne) {
-  TemporaryDirectory base;
+  test::Folder base;
   const fs::path path = base.path / "m.jsonl";
   const std::string large = "{\"step\":2," + std::string(9000, ' ') + "}";
   for (const auto& [text, last] :
@@ -177,7 +177,7 @@ TEST(JsonLines, TheLastLineIsAWholeOne) {
 }
 
 TEST(JsonLines, TruncationDropsTornAndForeignLines) {
-  TemporaryDirectory base;
+  test::Folder base;
   const fs::path path = base.path / "m.jsonl";
   write_all(path, "{\"step\":1}\nnot json\n{\"loss\":1}\n[1]\n{\"step\":2}\n{\"step\":1}");
   std::string log;
@@ -189,7 +189,7 @@ TEST(JsonLines, TruncationDropsTornAndForeignLines) {
 }
 
 TEST(JsonLines, ALinkIsNotFollowed) {
-  TemporaryDirectory base;
+  test::Folder base;
   for (const char* target : {"there", "new"}) {
     write_all(base.path / "there", "mine");
     fs::create_symlink(target, base.path / "link");

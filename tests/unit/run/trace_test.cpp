@@ -24,7 +24,7 @@ FlatSource source_of(SmallState& state, std::size_t buffer) {
 }
 
 TEST(Trace, WritesAStep) {
-  TemporaryDirectory base;
+  test::Folder base;
   const auto parameters = small_parameters();
   SmallState state(3);
   TraceWriter trace(base.path / "t", parameters, 2, 3);
@@ -65,7 +65,7 @@ TEST(Trace, WritesAStep) {
 }
 
 TEST(Trace, RefusesAnOlderTrace) {
-  TemporaryDirectory base;
+  test::Folder base;
   const auto parameters = small_parameters();
   fs::create_directory(base.path / "step-0");
   SmallState state(3);

@@ -26,7 +26,7 @@ std::vector<std::string> backwards(const fs::path& path) {
 }
 
 TEST(LastLines, OfSmallFiles) {
-  TemporaryDirectory base;
+  test::Folder base;
   const fs::path path = base.path / "lines";
   using Lines = std::vector<std::string>;
   EXPECT_EQ(backwards(path), Lines{}) << "there is no file";
@@ -53,7 +53,7 @@ TEST(LastLines, OfSmallFiles) {
 }
 
 TEST(LastLines, OfALineThatIsTooLong) {
-  TemporaryDirectory base;
+  test::Folder base;
   write_all(base.path / "whole", "first\n" + std::string(kMostLineBytes - 1, 'x') + "\nlast\n");
   EXPECT_EQ(backwards(base.path / "whole").size(), 3u);
   for (const char* end : {"\nlast\n", ""}) {
@@ -63,7 +63,7 @@ TEST(LastLines, OfALineThatIsTooLong) {
 }
 
 TEST(LastLines, OfFilesOfSeveralBlocks) {
-  TemporaryDirectory base;
+  test::Folder base;
   const fs::path path = base.path / "lines";
   // Breaks before, at and behind each end of a block of 64 KiB, a line of several blocks, and one of many lines.
   for (const std::size_t torn :

@@ -27,7 +27,7 @@ std::vector<double> times(const Record& record) {
 }
 
 TEST(Record, TimesOfSeveralStartsAddUp) {
-  TemporaryDirectory base;
+  test::Folder base;
   // From the beginning to 4; killed, back to 2 and on to 3; killed, back to 2 again, which took longer to begin.
   write_all(base.path / "history.jsonl", "{\"step\":0}\n{\"step\":2}\n{\"step\":2}\n{\"step\":4}\n");
   write_all(base.path / "metrics.jsonl",
@@ -43,7 +43,7 @@ TEST(Record, TimesOfSeveralStartsAddUp) {
 }
 
 TEST(Record, NumbersThatAreNotThereAreNone) {
-  TemporaryDirectory base;
+  test::Folder base;
   write_all(base.path / "metrics.jsonl", "{\"step\":1,\"loss\":null,\"grad_norm\":\"x\",\"skipped\":[3,-1,\"a\",9]}\n" +
                                              metrics_line(2, 1, ",\"val_loss\":2.5") + metrics_line(2, 1) +
                                              "[]\n{\"loss\":1}\n" + "{\"step\":3,\"lo");
@@ -60,7 +60,7 @@ TEST(Record, NumbersThatAreNotThereAreNone) {
 }
 
 TEST(Record, EveryNumberOfALineIsThere) {
-  TemporaryDirectory base;
+  test::Folder base;
   write_all(base.path / "metrics.jsonl",
             metrics_line(1, 1,
                          ",\"top1\":0.5,\"mfu\":0.25,\"memory\":8,\"val_loss/web\":2.5,\"val_top1/web\":null,"

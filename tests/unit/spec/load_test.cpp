@@ -1,9 +1,9 @@
 #include "compiler/spec/load.h"
 
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "../folder.h"
 #include "good_spec.h"
 #include "spec/print.h"
 #include "spec/targets.h"
@@ -171,15 +171,13 @@ TEST(Load, Bf16x3IsAChoiceOfFp32RunsWithTiles) {
 TEST(Load, FileErrors) {
   EXPECT_EQ(codes_of(load("/nowhere/at/all.yaml")), "E0111");
   EXPECT_EQ(codes_of(load("/dev/zero")), "E0111");
-  const std::string folder = (std::filesystem::temp_directory_path() / "llmc-load-test").string();
-  std::filesystem::create_directories(folder);
-  std::filesystem::remove(folder + "/spec.yaml");
+  const test::Folder files;
+  const std::string folder = files.path.string();
   EXPECT_EQ(codes_of(load(folder)), "E0111");
   EXPECT_EQ(load(folder).diagnostics[0].message, "this is a folder");
   EXPECT_EQ(load(folder).diagnostics[0].advice, "give the path of a spec, such as specs/quickstart.yaml");
-  std::ofstream(folder + "/spec.yaml") << "name: a\n";
+  files.write("spec.yaml", "name: a\n");
   EXPECT_EQ(load(folder).diagnostics[0].advice, "give its spec, " + folder + "/spec.yaml");
-  std::filesystem::remove_all(folder);
   EXPECT_EQ(codes_of(load_text("extends: a.yaml\n", "b.yaml")), "E0111");
 }
 

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "../folder.h"
 #include "error.h"
 #include "sample.h"
 
@@ -79,7 +80,8 @@ __global__ __launch_bounds__(kLanes) void sum_rows(const float* __restrict__ x, 
 
 TEST(Proof, IncludeStyleCompilesToTheSameCode) {
   // The layout of an emitted project: templates/ beside runtime/.
-  const std::filesystem::path root = std::filesystem::path(testing::TempDir()) / "llmc-include-style";
+  const test::Folder files;
+  const std::filesystem::path root = files.path;
   std::filesystem::create_directories(root / "templates");
   std::filesystem::create_directories(root / "runtime");
   std::filesystem::copy(kRuntime / "device", root / "runtime" / "device",
@@ -91,7 +93,6 @@ TEST(Proof, IncludeStyleCompilesToTheSameCode) {
       << "#pragma once\n#ifndef LLMC_PARAMS_GIVEN\n#error defaults\n#endif\n";
   const auto difference = first_difference(input, include_style(input), {"x86-64-v3"}, without_nvcc());
   EXPECT_EQ(difference, std::nullopt) << *difference;
-  std::filesystem::remove_all(root);
 }
 
 TEST(Proof, FindsAChangedNumber) {

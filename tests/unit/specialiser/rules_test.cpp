@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "../folder.h"
 #include "error.h"
 #include "sample.h"
 
@@ -101,7 +102,8 @@ TEST(Fold, FloatsKeepTheirBits) {
 }
 
 TEST(Fold, WhatDependsOnTheMachineStays) {
-  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "llmc-portability";
+  const test::Folder files;
+  const std::filesystem::path folder = files.path;
   std::filesystem::create_directories(folder / "device" / "cpu");
   std::filesystem::copy_file(kRuntime / "device" / "types.h", folder / "device" / "types.h",
                              std::filesystem::copy_options::overwrite_existing);
@@ -134,7 +136,6 @@ TEST(Fold, WhatDependsOnTheMachineStays) {
                     expected("  out[0] = in[131072];\n  out[32] = in[2048 + WIDTH];\n  out[2112] = in[twice(2048)];\n"
                              "  out[2048] = 1;\n  if constexpr (sizeof(wide) == 64) out[10240] = 3;\n",
                              "static_assert(kLanesOfMachine == 16, \"this is for sapphirerapids\");\n\n"));
-  std::filesystem::remove_all(folder);
 }
 
 TEST(Fold, InsideLambdasAndDependentCode) {

@@ -18,6 +18,8 @@
 #include <thread>
 #include <vector>
 
+#include "../folder.h"
+
 namespace llmc::fake {
 
 namespace fs = std::filesystem;
@@ -55,17 +57,11 @@ struct Result {
 class Runs : public ::testing::Test {
  protected:
   void SetUp() override {
-    // Every save syncs its files: memory makes that cheap.
-    const fs::path parent = fs::exists("/dev/shm") ? fs::path("/dev/shm") : fs::temp_directory_path();
-    std::string name = (parent / "llmc-train-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    folder_ = name;
     fs::create_directory(folder_ / "data");
     write_shard(folder_ / "data/train-0.bin", 61, 1);  // 15 + 10 samples of 4 tokens: 20 steps of 4 are 3.2 epochs
     write_shard(folder_ / "data/train-1.bin", 42, 2);
     write_shard(folder_ / "data/val.bin", 13, 3);
   }
-  void TearDown() override { fs::remove_all(folder_); }
 
   /// `environment`: "NAME=value".
   pid_t start(const Words& arguments, const Words& environment = {}) {
@@ -136,7 +132,8 @@ class Runs : public ::testing::Test {
     EXPECT_TRUE(files == checkpoint(b, step)) << a << " and " << b << " differ at step " << step;
   }
 
-  fs::path folder_;
+  const test::Folder files_;
+  const fs::path folder_ = files_.path;
 };
 
 inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
