@@ -281,9 +281,9 @@ class Ranks(RanksTest):
         events.assert_as_logged(self, self.path("log"), "two ranks")
 
     def test_what_cannot_be_is_refused(self):
-        done = self.launch(6, self.trainer(), "--run", self.path("few"))
+        done = self.launch(7, self.trainer(), "--run", self.path("few"))
         self.assertEqual(done.code, 4, done.err)
-        self.assertIn("too few for 6 ranks; start at most 5, or give batch.tokens=144", done.err)
+        self.assertIn("too few for 7 ranks; start at most 5, or give batch.tokens=168", done.err)
         self.assertEqual(done.err.count("too few"), 1)
         self.assertFalse(os.path.exists(self.path("few")))
         # Each rank in a folder of its own, as on machines that share none.
