@@ -1,5 +1,5 @@
-// attention: causal, q, k and v packed in one row (Dao et al. 2022). On CPU one kernel each way, on CUDA cuDNN or
-// kernels of llmc's own.
+// attention: causal or in a window, q, k and v packed in one row (Dao et al. 2022). On CPU one kernel each way, on CUDA
+// cuDNN or kernels of llmc's own.
 #include "compiler/ops/attention.h"
 
 #include <fmt/format.h>
@@ -12,6 +12,7 @@
 #include "compiler/ops/instance.h"
 #include "compiler/ops/rows.h"
 #include "device/cpu/arch.h"
+#include "device/mask.h"
 
 namespace llmc::ops {
 namespace {
@@ -19,7 +20,8 @@ namespace {
 /// qkv -> out, lse
 void signature(const Operands& o) {
   o.count(1, 2);
-  const Heads& heads = o.op.as<AttentionAttributes>().heads;
+  const auto& [heads, window] = o.op.as<AttentionAttributes>();
+  o.expect(window >= 0 && window < o.graph.sequence, "a window below the sequence, or 0");
   o.expect(o.in(0).cols == heads.columns() && o.out(0).cols == heads.query * heads.dim, "packed q, k, v in, heads out");
 }
 
@@ -55,23 +57,21 @@ void size_workspace(Graph& graph, const Op& op, const spec::Spec& spec, const Fl
   }
 }
 
-/// Multiplications and additions of one product of q's or out's shape with k's or v's, causal: half of the square.
-double half_square(const Context& c) {
-  return static_cast<double>(c.graph.batch * heads_of(c).query * c.graph.sequence) *
-         static_cast<double>(c.graph.sequence * heads_of(c).dim);
-}
-
 Instance& batched(Instance& instance, const Context& c) {
   return instance.integer("kBatch", c.graph.batch, "batch.micro_batch");
 }
 
 Instance& shape(Instance& instance, const Context& c, const Tensor& qkv, const Tensor& out) {
-  return instance.integer("kSequence", c.graph.sequence, "batch.sequence_length")
+  instance.integer("kSequence", c.graph.sequence, "batch.sequence_length")
       .integer("kHeads", heads_of(c).query, "model.num_attention_heads")
       .integer("kKvHeads", heads_of(c).key, "model.num_key_value_heads")
       .integer("kHeadDim", heads_of(c).dim, "model.head_dim")
       .integer("kPitch", qkv.pitch, kHeadCounts)
       .integer("kOutPitch", out.pitch, kHeadCounts);
+  // Kernels of two kinds of layers have two names.
+  const int window = c.op.as<AttentionAttributes>().window;
+  return window ? instance.integer("kWindow", window, "model.sliding_window").named(fmt::format("window_{}", window))
+                : instance;
 }
 
 enum class Pass { forward, backward_queries, backward_keys };
@@ -103,7 +103,7 @@ Work portable(const Context& c, Pass pass, const Tensor& qkv, const Tensor& out,
       .costs(bytes, (forward ? 2
                      : keys  ? 4
                              : 3) *
-                        half_square(c))
+                        product_of_scores(c.graph, c.op))
       .shaped({lanes, lanes, batch * heads * parts * tiles},
               fmt::format("{} {} of {} heads", batch * sequence, keys ? "keys" : "queries", heads),
               std::move(arguments));
@@ -115,7 +115,7 @@ Work in_fp32(const Context& c, const Tensor& qkv, const Tensor& out) {
   Instance instance = Instance::of_target(c, "attention_forward_rows");
   return shape(batched(instance, c), c, qkv, out)
       .real("kScale", 1 / std::sqrt(static_cast<double>(heads_of(c).dim)), "model.head_dim")
-      .costs(c.bytes(qkv) + c.bytes(out) + c.bytes(c.out(1)), 2 * half_square(c))
+      .costs(c.bytes(qkv) + c.bytes(out) + c.bytes(c.out(1)), 2 * product_of_scores(c.graph, c.op))
       .rows(rows, heads_of(c).dim, qkv.dtype, all_operands(c.op));
 }
 
@@ -125,7 +125,7 @@ Work on_cpu(const Context& c, std::string name, int passes, double products, con
   Instance instance = Instance::of_target(c, std::move(name) + (tiles ? "_tiles" : ""));
   if (!tiles) instance.element(qkv.dtype);  // tiles are bf16
   return shape(batched(instance, c), c, qkv, out)
-      .costs(passes * (c.bytes(qkv) + c.bytes(out)) + c.bytes(lse), products * half_square(c))
+      .costs(passes * (c.bytes(qkv) + c.bytes(out)) + c.bytes(lse), products * product_of_scores(c.graph, c.op))
       .rows(c.graph.batch * heads_of(c).key, heads_of(c).dim, qkv.dtype, all_operands(c.op),
             fmt::format("{} sequences of {} tokens, {} query and {} key heads of {}", c.graph.batch, c.graph.sequence,
                         heads_of(c).query, heads_of(c).key, heads_of(c).dim));
@@ -133,7 +133,7 @@ Work on_cpu(const Context& c, std::string name, int passes, double products, con
 
 /// Each operand once; the workspace does not count.
 Work in_cudnn(const Context& c, Call call, double products, std::size_t outputs) {
-  Work work{.call = call, .arguments = all_operands(c.op), .flops = products * half_square(c)};
+  Work work{.call = call, .arguments = all_operands(c.op), .flops = products * product_of_scores(c.graph, c.op)};
   for (TensorId id : c.op.inputs) work.bytes += static_cast<double>(c.graph.at(id).bytes());
   for (std::size_t i = 0; i < outputs; ++i) work.bytes += static_cast<double>(c.out(i).bytes());
   return work;
@@ -170,6 +170,20 @@ std::vector<Work> backward_work(const Context& c) {
 
 std::string AttentionAttributes::text() const {
   return heads.text() + (window ? fmt::format(" window {}", window) : "");
+}
+
+double product_of_scores(const Graph& graph, const Op& attention) {
+  const auto& own = attention.as<AttentionAttributes>();
+  return 2 * own.mask(graph.sequence).scores() * static_cast<double>(graph.batch * own.heads.query * own.heads.dim);
+}
+
+double product_of_all_scores(const Graph& graph) {
+  double sum = 0;
+  for (const Region& region : graph.regions)
+    for (const Op& op : region.ops)
+      if (op.kind == OpKind::attention && region.part == Part::forward)
+        sum += static_cast<double>(graph.layers_of(region)) * product_of_scores(graph, op);
+  return sum;
 }
 
 bool has_tiles(const spec::Spec& spec) {

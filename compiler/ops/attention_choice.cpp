@@ -31,8 +31,9 @@ constexpr double kOwnFlops = 256e12, kOwnWideFlops = kOwnFlops * 6.36 / 8, kOwnW
 
 /// Predicted ms of a layer's backward pass.
 double backward_ms(const AttentionShape& s, AttentionBy by, const spec::Spec& spec) {
-  const double scores = static_cast<double>(s.batch * s.heads) * static_cast<double>(s.sequence * s.sequence);
-  const double product = scores * static_cast<double>(s.head_dim);  // causal: half of the square
+  // Twice the mask's: of a causal one the whole square, of which cuDNN keeps and a product computes half.
+  const double scores = 2 * s.mask().scores() * static_cast<double>(s.batch * s.heads);
+  const double product = scores * static_cast<double>(s.head_dim);
   const double score_bytes = s.deterministic ? 2 * 2 * scores : 0;
   if (by == AttentionBy::cudnn) return 1e3 * (5 * product / kCudnnFlops + score_bytes / kScoreBytes);
   if (attention_in_warpgroups(spec, s.head_dim)) return 1e3 * 7 * product / kOwnWarpgroupFlops;

@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "compiler/ops/attention.h"
 #include "compiler/plan/schedule_walk.h"
 #include "error.h"
 
@@ -120,7 +121,7 @@ void list_work(Plan& plan) {
       6 *
       (layers * (hidden * (heads + 2 * kv) + heads * hidden + 3 * hidden * static_cast<double>(m.intermediate_size)) +
        hidden * static_cast<double>(m.vocab_size));
-  cost.attention_flops_per_token = 6 * layers * heads * static_cast<double>(g.sequence);
+  cost.attention_flops_per_token = 6 * ops::product_of_all_scores(g) / static_cast<double>(g.tokens());
   cost.model_flops_per_token = cost.linear_flops_per_token + cost.attention_flops_per_token;
   for (const Launch& launch : plan.launches) {
     const std::int64_t n = plan.times_a_step(launch);

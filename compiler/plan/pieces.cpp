@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "compiler/ops/attention.h"
+
 namespace llmc::plan {
 
 using namespace graph;
@@ -54,10 +56,8 @@ PieceWork work_of(const Plan& plan, StepPiece piece) {
   if (piece == StepPiece::kernels || work.launches == 0) return work;
   const Launch& first = *launches_of(plan, piece).front();
   const Op& op = plan.graph.regions[first.region_index].ops[first.op_index];
-  const ops::Heads& heads = op.as<ops::AttentionAttributes>().heads;
   const double products = piece == StepPiece::attention_forward ? 2 : 5;
-  work.flops = products * static_cast<double>(plan.graph.batch * heads.query * heads.dim) *
-               static_cast<double>(plan.graph.sequence) * static_cast<double>(plan.graph.sequence);
+  work.flops = products * ops::product_of_scores(plan.graph, op);
   return work;
 }
 

@@ -164,11 +164,11 @@ class Pricing {
   /// A score's time is a line in head_dim: products grow with it, the exponential does not.
   Price attention(bool backward) {
     const graph::Op& op = plan_.graph.regions[launch_.region_index].ops[launch_.op_index];
-    const ops::Heads& heads = op.as<ops::AttentionAttributes>().heads;
-    const auto dim = static_cast<double>(heads.dim);
+    const auto& attention = op.as<ops::AttentionAttributes>();
+    const auto dim = static_cast<double>(attention.heads.dim);
     const double products = backward ? 5 : 2;
-    const double scores = static_cast<double>(plan_.graph.batch * heads.query) *
-                          causal_scores(device_.kind, static_cast<double>(plan_.graph.sequence));
+    const double scores = static_cast<double>(plan_.graph.batch * attention.heads.query) *
+                          computed_scores(device_.kind, attention.mask(plan_.graph.sequence));
     const DType type = plan_.spec.compute;
     const double at_64 =
         2 * products * 64 / device_(backward ? Rate::attention_backward_64 : Rate::attention_forward_64, type);
@@ -220,9 +220,11 @@ const char* name_of(Bound bound) {
   return "";
 }
 
-double causal_scores(spec::TargetKind kind, double sequence) {
-  constexpr double kBeyondDiagonal = 64;
-  return 0.5 * sequence * (sequence + (kind == spec::TargetKind::cpu ? kBeyondDiagonal : 0));
+double computed_scores(spec::TargetKind kind, const Mask& mask) {
+  constexpr double kBeyondEdge = 32;
+  const double edge = kind == spec::TargetKind::cpu ? kBeyondEdge * mask.sequence : 0;
+  const double all = Mask{mask.sequence, 0}.scores() + edge;
+  return mask.window ? std::min(mask.scores() + 2 * edge, all) : all;
 }
 
 Price price(const Plan& plan, const Launch& launch, std::string* formula) {

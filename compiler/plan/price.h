@@ -4,6 +4,7 @@
 #include <string>
 
 #include "compiler/plan/plan.h"
+#include "device/mask.h"
 
 namespace llmc::plan {
 
@@ -25,9 +26,9 @@ struct Price {
 ///   collective  bytes sent / the slowest link of the ring + its messages' latency
 Price price(const Plan& plan, const Launch& launch, std::string* formula = nullptr);
 
-/// Scores that causal attention computes for a head of a sequence: half of the square, and on a cpu, whose tiles of
-/// queries each run over the same keys, about 64 keys more a query (measured in bf16 at head_dim 64: 199, 242 and 288
-/// GFLOP/s of half of the square at 128, 512 and 2,048 tokens).
-double causal_scores(spec::TargetKind kind, double sequence);
+/// Scores that attention computes for a head of a sequence: the mask's, and on a cpu, whose tiles of queries each run
+/// over the same keys, about 32 more a query at each edge of what it sees (causal: one; measured in bf16 at head_dim
+/// 64: 199, 242 and 288 GFLOP/s of half of the square at 128, 512 and 2,048 tokens).
+double computed_scores(spec::TargetKind kind, const Mask& mask);
 
 }  // namespace llmc::plan

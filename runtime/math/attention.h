@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 
+#include "device/mask.h"
 #include "device/types.h"
 #include "math/gemm.h"
 
@@ -21,6 +22,8 @@ struct AttentionShape {
   std::int64_t out_pitch = 0;  // also of dout
   bool deterministic = true;   // backward without atomics: the same bits every time
   int window = 0;              // keys that a query sees, itself the last; 0: all up to it
+
+  constexpr Mask mask() const { return {static_cast<int>(sequence), window}; }
 };
 
 /// Who computes a pass: cuDNN, or llmc's own kernels (templates/cuda), which the emitted project has.
@@ -137,9 +140,9 @@ class Attention {
   Attention(Attention&&) noexcept;
   ~Attention();
 
-  /// out [batch * sequence, heads * head_dim] = softmax(q k^T / sqrt(head_dim), causal) v, and lse [batch, heads,
-  /// sequence], the natural logarithm of each query's sum of exponentials, fp32. qkv is already rotated. Uses the
-  /// library's workspace.
+  /// out [batch * sequence, heads * head_dim] = softmax(q k^T / sqrt(head_dim), under the mask) v, and lse [batch,
+  /// heads, sequence], the natural logarithm of each query's sum of exponentials, fp32. qkv is already rotated. Uses
+  /// the library's workspace.
   void forward(Stream& stream, const void* qkv, void* out, float* lse) const;
 
   /// Writes dq, dk, dv into dqkv, laid out as qkv (columns past the three are left alone). `workspace`: what the ways

@@ -50,6 +50,7 @@ struct BackwardTile {
   alignas(64) float keys[kKeys * kDim];         // k along [keys of the block, kDim]
   alignas(64) float key_rows[kKeys * kDim];     // k across; unused in fp32
   alignas(64) float values[kKeys * kDim];       // v along
+  int edge;  // of a window: the queries from here on, as from the tile's first one, do not see the block's first key
 };
 
 /// to[kCount, kDim] += scores [kCount, lanes from kFirst on] times rows [lanes, kDim].
@@ -85,6 +86,8 @@ LLMC_BLOCK void backward_block(BackwardTile& tile, float* dkeys, float* dvalues)
         const int lane = kFirst + v * kVectorLanes;
         vector power = multiply_add(score[i][v], vector{} + kLog2e * kScale, -load(tile.lse + lane));
         if (kDiagonal && v < kTileHeads) power = mask_below(key + i, power, kNothing);
+        if constexpr (kWindow > 0)
+          power = mask_from(tile.edge + key + i - lane / kVectorLanes / kTileHeads * kVectorLanes, power, kNothing);
         store(tile.scores + (key + i) * kTile + lane, exp2(power));
       }
     }
@@ -135,6 +138,7 @@ LLMC_TILE void backward_diagonal(BackwardTile& tile, const Act* keys, const Act*
   if constexpr (kBlock < kQueryVectors) {
     constexpr int kFirstKey = kBlock * kVectorLanes;
     pack_keys<kVectorLanes>(tile, keys + kFirstKey * kPitch, values + kFirstKey * kPitch, count - kFirstKey);
+    if constexpr (kWindow > 0) tile.edge = kWindow + kFirstKey;
     backward_block<(kQueryVectors - kBlock) * kTileHeads, kVectorLanes, true>(tile, dkeys + kFirstKey * kPaddedDim,
                                                                               dvalues + kFirstKey * kPaddedDim);
     backward_diagonal<kBlock + 1>(tile, keys, values, count, dkeys, dvalues);
@@ -190,13 +194,16 @@ LLMC_KERNEL attention_backward(const Act* __restrict__ dout, const Act* __restri
                                                            kSequence - first);
 
         int key = 0;
+        if constexpr (kWindow > 0) key = Mask{kSequence, kWindow}.first_tile(first, kKeys);
         for (; key + kKeys <= first; key += kKeys) {
+          if constexpr (kWindow > 0) tile.edge = kWindow + key - first;
           pack_keys<kKeys>(tile, keys + key * kPitch, values + key * kPitch, kKeys);
           backward_block<kTile / kVectorLanes, kKeys, false>(tile, dkeys + key * kPaddedDim,
                                                              dvalues + key * kPaddedDim);
         }
         if constexpr (kTileQueries % kKeys != 0) {
           for (; key < first; key += kVectorLanes) {
+            if constexpr (kWindow > 0) tile.edge = kWindow + key - first;
             pack_keys<kVectorLanes>(tile, keys + key * kPitch, values + key * kPitch, kVectorLanes);
             backward_block<kTile / kVectorLanes, kVectorLanes, false>(tile, dkeys + key * kPaddedDim,
                                                                       dvalues + key * kPaddedDim);

@@ -39,6 +39,7 @@ struct BackwardTile {
   alignas(64) float keys[32 * kWords];
   alignas(64) float key_columns[kDim * 16];  // k^T, pairs of keys
   alignas(64) float values[32 * kWords];
+  int edge;  // of a window: the queries from here on, as from the tile's first one, do not see the block's first key
 };
 
 /// A unit's scores and slopes for the block of keys.
@@ -58,6 +59,8 @@ LLMC_TILE void differentiate(BackwardTile& tile, int unit) {
       float* slope = tile.slopes[unit % 2] + key * 32 + v;
       vector probability = exp2(multiply_add(load(score), vector{} + kLog2e * kScale, -load(tile.lse[unit] + v)));
       if (kDiagonal) probability = mask_below(key - v, probability, 0.0f);
+      if constexpr (kWindow > 0)
+        probability = mask_from(tile.edge + key - unit / kTileHeads * 32 - v, probability, 0.0f);
       store(score, probability);
       store(slope, probability * (load(slope) - load(tile.delta[unit] + v)));
     }
@@ -128,6 +131,11 @@ LLMC_KERNEL attention_backward_tiles(const bf16* __restrict__ dout, const bf16* 
           for (int i = 0; i < kDim * 32; ++i) tile.dqueries[unit][i] = 0.0f;
         }
         for (int key = 0; key < first + blocks * 32; key += 32) {
+          if constexpr (kWindow > 0) {
+            const int begin = Mask{kSequence, kWindow}.first_tile(first, 32);
+            key = key < begin ? begin : key;
+            tile.edge = kWindow + key - first;
+          }
           const long long row = static_cast<long long>(key) * kPitch;
           pack_rows<32, kHeadDim / 2, kWords>(words(keys + row), kPitch / 2, kSequence - key, tile.keys);
           pack_pair_columns<kHeadDim, kDim>(keys + row, kPitch, kSequence - key, tile.key_columns);

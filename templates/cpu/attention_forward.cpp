@@ -36,6 +36,7 @@ struct ForwardTile {
   alignas(64) float values[kKeys * kDim];    // [keys of the block, kDim], or half as many rows of pairs
   alignas(64) float maximum[kTile];          // of the scores so far, times kScale
   alignas(64) float denominator[kTile];
+  int edge;  // of a window: the queries from here on, as from the tile's first one, do not see the block's first key
 };
 
 /// Takes in a block of kCount keys for the last kVectors vectors of the tile. kDiagonal: key i is masked for the lanes
@@ -51,6 +52,10 @@ LLMC_BLOCK void forward_block(ForwardTile& tile) {
     for (int i = 0; i < kTileRows; ++i) {
       for (int v = 0; v < kVectors; ++v) {
         if (kDiagonal && v < kTileHeads) score[i][v] = mask_below(key + i, score[i][v], kNothing);
+        if constexpr (kWindow > 0) {
+          const int query = (kFirst / kVectorLanes + v) / kTileHeads * kVectorLanes;
+          score[i][v] = mask_from(tile.edge + key + i - query, score[i][v], 2 * kNothing);
+        }
         highest[v] = larger(highest[v], score[i][v]);
         store(tile.scores + (key + i) * kTile + kFirst + v * kVectorLanes, score[i][v]);
       }
@@ -103,6 +108,7 @@ LLMC_TILE void forward_diagonal(ForwardTile& tile, const Act* keys, const Act* v
   if constexpr (kBlock < kQueryVectors) {
     constexpr int kFirstKey = kBlock * kVectorLanes;
     pack_keys<kVectorLanes>(tile, keys + kFirstKey * kPitch, values + kFirstKey * kPitch, count - kFirstKey);
+    if constexpr (kWindow > 0) tile.edge = kWindow + kFirstKey;
     forward_block<(kQueryVectors - kBlock) * kTileHeads, kVectorLanes, true>(tile);
     forward_diagonal<kBlock + 1>(tile, keys, values, count);
   }
@@ -134,12 +140,15 @@ LLMC_KERNEL attention_forward(const Act* __restrict__ qkv, Act* __restrict__ out
     for (int i = 0; i < kDim * kTile; ++i) tile.sums[i] = 0.0f;
 
     int key = 0;
+    if constexpr (kWindow > 0) key = Mask{kSequence, kWindow}.first_tile(first, kKeys);
     for (; key + kKeys <= first; key += kKeys) {
+      if constexpr (kWindow > 0) tile.edge = kWindow + key - first;
       pack_keys<kKeys>(tile, keys + key * kPitch, values + key * kPitch, kKeys);
       forward_block<kTile / kVectorLanes, kKeys, false>(tile);
     }
     if constexpr (kTileQueries % kKeys != 0) {
       for (; key < first; key += kVectorLanes) {
+        if constexpr (kWindow > 0) tile.edge = kWindow + key - first;
         pack_keys<kVectorLanes>(tile, keys + key * kPitch, values + key * kPitch, kVectorLanes);
         forward_block<kTile / kVectorLanes, kVectorLanes, false>(tile);
       }

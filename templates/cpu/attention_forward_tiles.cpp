@@ -35,6 +35,7 @@ struct ForwardTile {
   alignas(64) float weights[2][16 * 32];  // the same as pairs of keys
   alignas(64) float keys[32 * kWords];
   alignas(64) float values[kDim * 16];  // v^T, pairs of keys
+  int edge;  // of a window: the queries from here on, as from the tile's first one, do not see the block's first key
 };
 
 /// Makes the maxima of a unit at least `top`, and what was summed under the old ones smaller.
@@ -66,6 +67,10 @@ LLMC_TILE void softmax(ForwardTile& tile, int unit) {
     for (int v = 0; v < 2; ++v) {
       float* line = scores + key * 32 + v * kVectorLanes;
       if (kDiagonal) store(line, mask_below(key - v * kVectorLanes, load(line), kNothing));
+      if constexpr (kWindow > 0) {
+        const int query = unit / kTileHeads * 32 + v * kVectorLanes;
+        store(line, mask_from(tile.edge + key - query, load(line), 2 * kNothing));
+      }
       highest[v] = larger(highest[v], load(line));
     }
   }
@@ -129,6 +134,11 @@ LLMC_KERNEL attention_forward_tiles(const bf16* __restrict__ qkv, bf16* __restri
       for (int i = 0; i < kDim * 32; ++i) tile.sums[unit][i] = 0.0f;
     }
     for (int key = 0; key < first + blocks * 32; key += 32) {
+      if constexpr (kWindow > 0) {
+        const int begin = Mask{kSequence, kWindow}.first_tile(first, 32);
+        key = key < begin ? begin : key;
+        tile.edge = kWindow + key - first;
+      }
       const long long row = static_cast<long long>(key) * kPitch;
       pack_rows<32, kHeadDim / 2, kWords>(words(keys + row), kPitch / 2, kSequence - key, tile.keys);
       pack_pair_columns<kHeadDim, kDim>(values + row, kPitch, kSequence - key, tile.values);

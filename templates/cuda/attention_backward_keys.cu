@@ -38,10 +38,14 @@ LLMC_KERNEL attention_backward_keys(const bf16* __restrict__ dout, const bf16* _
   const int first = task / kSequences * kKeys;
   const int part = task % kParts, kv_head = task / kParts % kKvHeads, batch = task % kSequences / (kParts * kKvHeads);
   const int row = batch * kSequence;
+  constexpr Mask kMask = {kSequence, kWindow};
   const auto begin_copies = [&](int turn) {
     const int head = kv_head * kGroupHeads + turn % kGroupHeads;
     const int query = first + turn / kGroupHeads * kQueries, line = (batch * kHeads + head) * kSequence + query;
     if (query >= kSequence) return;
+    if constexpr (kWindow > 0) {
+      if (query > kMask.hi(first + kKeys - 1)) return;
+    }
     copy_tile<kLanes, kQueries, kHeadDim, kDim, kPitch>(
         tiles[turn % 2][0], qkv + static_cast<long long>(row + query) * kPitch + head * kHeadDim, kSequence - query);
     copy_tile<kLanes, kQueries, kHeadDim, kDim, kOutPitch>(
@@ -62,12 +66,18 @@ LLMC_KERNEL attention_backward_keys(const bf16* __restrict__ dout, const bf16* _
   float dk[kRowTiles][kPart / 8][4] = {}, dv[kRowTiles][kPart / 8][4] = {};
   // A turn has kQueries queries of one of the heads; the first one, which has none yet, only begins to copy.
   for (int turn = -1, query = first; query < kSequence; ++turn, query = first + turn / kGroupHeads * kQueries) {
+    if constexpr (kWindow > 0) {
+      if (query > kMask.hi(first + kKeys - 1)) break;
+    }
     const bf16 *queries = tiles[turn & 1][0], *gradients = tiles[turn & 1][1];
     const float *row_lse = lines[turn & 1][0], *row_delta = lines[turn & 1][1];
     wait_for_copies();
     __syncthreads();  // all copies have come, and all warps are done with the other buffer
     begin_copies(turn + 1);
     for (int step = turn < 0 || key >= kSequence ? kQueries : max(0, key - query); step < kQueries; step += 16) {
+      if constexpr (kWindow > 0) {
+        if (query + step > kMask.hi(key + kRows - 1)) break;
+      }
       unsigned powers[kRowTiles][4], weights[kRowTiles][4];
 #pragma unroll
       for (int n = 0; n < 2; ++n) {
@@ -76,6 +86,9 @@ LLMC_KERNEL attention_backward_keys(const bf16* __restrict__ dout, const bf16* _
         multiply_rows<kStride>(scores, keys, queries + at * kStride);
         multiply_rows<kStride>(dscores, values, gradients + at * kStride);
         if (key + kRows > query + at + 1) mask_later<true>(scores, query + at, key);
+        if constexpr (kWindow > 0) {
+          if (key < kMask.lo(query + at + 7)) mask_earlier<true, kWindow>(scores, query + at, key);
+        }
 #pragma unroll
         for (int i = 0; i < 4 * kRowTiles; ++i) {
           const int column = at + lane % 4 * 2 + i % 2;

@@ -29,10 +29,14 @@ __launch_bounds__(kLanes) LLMC_KERNEL
   const int task = blockIdx.x;
   const int first = task / kKvHeads % kTiles * kTile, kv_head = task % kKvHeads, batch = task / (kKvHeads * kTiles);
   const int row = batch * kSequence;
+  constexpr Mask kMask = {kSequence, kWindow};
   const auto begin_copies = [&](int turn) {
     const int head = kv_head * kGroupHeads + turn % kGroupHeads;
     const int query = first + turn / kGroupHeads * kTile, line = (batch * kHeads + head) * kSequence + query;
     if (query >= kSequence) return;
+    if constexpr (kWindow > 0) {
+      if (query > kMask.hi(first + kTile - 1)) return;
+    }
     copy_swizzled<kLanes, kPitch>(
         tiles[turn % 2][0], qkv + static_cast<long long>(row + query) * kPitch + head * kHeadDim, kSequence - query);
     copy_swizzled<kLanes, kOutPitch>(tiles[turn % 2][1],
@@ -54,6 +58,9 @@ __launch_bounds__(kLanes) LLMC_KERNEL
   float dk[1][8][4] = {}, dv[1][8][4] = {};
   // A turn has 64 queries of one of the heads. Its last two products end in the next turn.
   for (int turn = 0, query = first; query < kSequence; ++turn, query = first + turn / kGroupHeads * kTile) {
+    if constexpr (kWindow > 0) {
+      if (query > kMask.hi(first + kTile - 1)) break;
+    }
     const bf16 *queries = tiles[turn & 1][0], *gradients = tiles[turn & 1][1];
     const float *row_lse = lines[turn & 1][0], *row_delta = lines[turn & 1][1];
     wait_for_copies();
@@ -70,6 +77,10 @@ __launch_bounds__(kLanes) LLMC_KERNEL
 #pragma unroll
     for (int n = 0; n < 8; ++n) {
       if (query == first) mask_later<true>(reinterpret_cast<float(&)[1][4]>(scores[n]), query + 8 * n, key);
+      if constexpr (kWindow > 0) {
+        if (first < kMask.lo(query + kTile - 1))
+          mask_earlier<true, kWindow>(reinterpret_cast<float(&)[1][4]>(scores[n]), query + 8 * n, key);
+      }
       const float2 sums = *reinterpret_cast<const float2*>(row_lse + 8 * n + lane % 4 * 2);
 #pragma unroll
       for (int i = 0; i < 4; ++i)

@@ -69,12 +69,17 @@ LLMC_KERNEL attention_backward_queries(const bf16* __restrict__ dout, const bf16
   }
 
   float dq[kRowTiles][kPart / 8][4] = {};
+  constexpr Mask kMask = {kSequence, kWindow};
   // The first turn has no keys yet: it begins to copy some.
   for (int key = -kKeys, buffer = 1; key < end; key += kKeys, buffer ^= 1) {
+    if constexpr (kWindow > 0) key = max(key, kMask.first_tile(first, kKeys) - kKeys);
     wait_for_copies();
     __syncthreads();  // all copies have come, and all warps are done with the other buffer
     if (key + kKeys < end) begin_copies(buffer ^ 1, key + kKeys);
     for (int step = key < 0 || count <= 0 ? kKeys : 0; step < kKeys && key + step < query + kRows; step += 16) {
+      if constexpr (kWindow > 0) {
+        if (key + step + 16 <= kMask.lo(query)) continue;
+      }
       unsigned weights[kRowTiles][4];
 #pragma unroll
       for (int n = 0; n < 2; ++n) {
@@ -83,6 +88,9 @@ LLMC_KERNEL attention_backward_queries(const bf16* __restrict__ dout, const bf16
         multiply_rows<kStride>(scores, queries, keys[buffer] + at * kStride);
         multiply_rows<kStride>(dscores, gradients, values[buffer] + at * kStride);
         if (key + at + 7 > query) mask_later<false>(scores, query, key + at);
+        if constexpr (kWindow > 0) {
+          if (key + at < kMask.lo(query + kRows - 1)) mask_earlier<false, kWindow>(scores, query, key + at);
+        }
 #pragma unroll
         for (int i = 0; i < 4 * kRowTiles; ++i) {
           const int m = i / 4, half = i / 2 % 2;

@@ -45,8 +45,10 @@ LLMC_KERNEL attention_forward(const bf16* __restrict__ qkv, bf16* __restrict__ o
 #pragma unroll
   for (int half = 0; half < 2 * kRowTiles; ++half) highest[half / 2][half % 2] = kNothing;
 
+  constexpr Mask kMask = {kSequence, kWindow};
   // The first turn has no keys yet: it begins to copy some.
   for (int key = -kKeys, buffer = 1; key < end; key += kKeys, buffer ^= 1) {
+    if constexpr (kWindow > 0) key = max(key, kMask.first_tile(first, kKeys) - kKeys);
     wait_for_copies();
     __syncthreads();  // all copies have come, and all warps are done with the other buffer
     if (key + kKeys < end) {
@@ -56,6 +58,9 @@ LLMC_KERNEL attention_forward(const bf16* __restrict__ qkv, bf16* __restrict__ o
       copy_tile<kLanes, kKeys, kHeadDim, kDim, kPitch>(values[buffer ^ 1], from + kKvHeads * kHeadDim, count);
     }
     if (key < 0 || key >= query + kRows || query >= kSequence) continue;
+    if constexpr (kWindow > 0) {
+      if (key + kKeys <= kMask.lo(query)) continue;
+    }
 
     float scores[kKeys / 8][kRowTiles][4] = {}, top[kRowTiles][2];
 #pragma unroll
@@ -64,6 +69,9 @@ LLMC_KERNEL attention_forward(const bf16* __restrict__ qkv, bf16* __restrict__ o
     for (int n = 0; n < kKeys / 8; ++n) {
       multiply_rows<kStride>(scores[n], queries, keys[buffer] + 8 * n * kStride);
       if (key + 8 * n + 7 > query) mask_later<false>(scores[n], query, key + 8 * n);
+      if constexpr (kWindow > 0) {
+        if (key + 8 * n < kMask.lo(query + kRows - 1)) mask_earlier<false, kWindow>(scores[n], query, key + 8 * n);
+      }
 #pragma unroll
       for (int i = 0; i < 4 * kRowTiles; ++i)
         top[i / 4][i / 2 % 2] = max(top[i / 4][i / 2 % 2], scores[n][i / 4][i % 4]);

@@ -19,6 +19,10 @@ LLMC_KERNEL attention_forward_rows(const float* __restrict__ qkv, float* __restr
     auto sums = lanes.columns<kHeadDim>();
     float highest = -__builtin_huge_valf(), total = 0.0f;
     for (int key = 0; key <= position; ++key, keys += kPitch) {
+      if constexpr (kWindow > 0) {
+        const int ahead = max(Mask{kSequence, kWindow}.lo(position) - key, 0);
+        key += ahead, keys += static_cast<long long>(ahead) * kPitch;
+      }
       const int group = head / (kHeads / kKvHeads);
       const auto k = lanes.row<kHeadDim, kHeadDim>(keys, group),
                  v = lanes.row<kHeadDim, kHeadDim>(keys, kKvHeads + group);

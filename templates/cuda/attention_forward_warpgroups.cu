@@ -33,7 +33,11 @@ __launch_bounds__(kLanes, 4) LLMC_KERNEL
     copy_swizzled<kLanes, kPitch>(tiles[buffer][0], from, kSequence - key);
     copy_swizzled<kLanes, kPitch>(tiles[buffer][1], from + kKvHeads * kHeadDim, kSequence - key);
   };
-  begin_copies(0, 0);
+  constexpr Mask kMask = {kSequence, kWindow};
+  if constexpr (kWindow > 0)
+    begin_copies(0, kMask.first_tile(first, kTile));
+  else
+    begin_copies(0, 0);
   const int query = first + threadIdx.x / 32 * 16;  // the warp's first
   const bf16* query_rows = rows + static_cast<long long>(query) * kPitch + head * kHeadDim;
   unsigned queries[4][1][4];
@@ -43,6 +47,7 @@ __launch_bounds__(kLanes, 4) LLMC_KERNEL
   float highest[2] = {kNothing, kNothing}, total[1][2] = {};
 
   for (int key = 0, buffer = 0; key <= first; key += kTile, buffer ^= 1) {
+    if constexpr (kWindow > 0) key = max(key, kMask.first_tile(first, kTile));
     wait_for_copies();
     show_to_warpgroups();
     __syncthreads();  // all copies have come, and all warps are done with the other buffer
@@ -55,6 +60,10 @@ __launch_bounds__(kLanes, 4) LLMC_KERNEL
 #pragma unroll
     for (int n = 0; n < 8; ++n) {
       if (key == first) mask_later<false>(reinterpret_cast<float(&)[1][4]>(scores[n]), query, key + 8 * n);
+      if constexpr (kWindow > 0) {
+        if (key < kMask.lo(first + kTile - 1))
+          mask_earlier<false, kWindow>(reinterpret_cast<float(&)[1][4]>(scores[n]), query, key + 8 * n);
+      }
 #pragma unroll
       for (int i = 0; i < 4; ++i) top[i / 2] = max(top[i / 2], scores[n][i]);
     }

@@ -160,8 +160,8 @@ class Merge {
         const Figures* f = own ? own : other && device_.kind == spec::TargetKind::cpu ? other : nullptr;
         if (!f) continue;
         const Timed& t = backward ? f->attention_backward : f->attention_forward;
-        const auto sequence = static_cast<double>(f->sequence);
-        const double scores = plan::causal_scores(device_.kind, sequence) / (0.5 * sequence * sequence);
+        const Mask causal = {static_cast<int>(f->sequence), 0};
+        const double scores = plan::computed_scores(device_.kind, causal) / causal.scores();
         set(figure_of(kOf[backward][wide], type), t.flops * scores / without_launches(t, launch),
             own ? fmt::format("{} tokens", f->sequence)
                 : fmt::format("at head_dim {}, taken for {}", f->head_dim, dim));

@@ -1,9 +1,10 @@
-// attention: causal, out = softmax(q k^T / sqrt(dim)) v for each head, several heads of q sharing one of k and v.
+// attention: out = softmax(q k^T / sqrt(dim)) v for each head, several heads of q sharing one of k and v, under a mask.
 #include <algorithm>
 #include <cmath>
 
 #include "compiler/tools/float64/arithmetic.h"
 #include "compiler/tools/float64/rules.h"
+#include "device/mask.h"
 
 namespace llmc::verify {
 namespace {
@@ -23,12 +24,15 @@ std::vector<double> transposed(const Head& head, std::int64_t sequence, std::int
   return result;
 }
 
-/// out[j] = factor * the product of `x` with column j, of the first `count` ones.
+/// out[j] = factor * the product of `x` with column j, of those from `first` to `last`.
 void products(const double* x, const std::vector<double>& columns, std::int64_t sequence, std::int64_t dim,
-              std::int64_t count, double factor, double* out) {
-  std::fill(out, out + count, 0.0);
-  for (std::int64_t d = 0; d < dim; ++d) add_scaled(count, factor * x[d], columns.data() + d * sequence, out);
+              std::int64_t first, std::int64_t last, double factor, double* out) {
+  std::fill(out + first, out + last + 1, 0.0);
+  for (std::int64_t d = 0; d < dim; ++d)
+    add_scaled(last + 1 - first, factor * x[d], columns.data() + d * sequence + first, out + first);
 }
+
+Mask mask_of(const Run& run) { return run.op.as<ops::AttentionAttributes>().mask(run.graph.sequence); }
 
 double largest_of(const Head& head, std::int64_t sequence, std::int64_t dim) {
   double most = 0;
@@ -47,6 +51,7 @@ void attention(Run& run) {
   const auto [query, key, dim] = run.op.as<ops::AttentionAttributes>().heads;
   const std::int64_t sequence = run.graph.sequence, batch = run.graph.batch;
   const double factor = 1 / std::sqrt(static_cast<double>(dim));
+  const Mask mask = mask_of(run);
   const bool narrow = run.input_type(0) == DType::bf16;
   std::vector<double>& scale = run.outputs[0].scales(query);
   std::vector<double>& lse_scale = run.outputs[1].scales(lse.cols);
@@ -62,14 +67,15 @@ void attention(Run& run) {
       const double most = largest_of(v, sequence, dim);
       std::vector<double> p(static_cast<std::size_t>(sequence));
       for (std::int64_t i = 0; i < sequence; ++i) {
-        products(q.row(i), columns, sequence, dim, i + 1, factor, p.data());
-        const double highest = *std::max_element(p.begin(), p.begin() + i + 1);
+        const std::int64_t lo = mask.lo(static_cast<int>(i));
+        products(q.row(i), columns, sequence, dim, lo, i, factor, p.data());
+        const double highest = *std::max_element(p.begin() + lo, p.begin() + i + 1);
         double total = 0, squares = 0;
-        for (std::int64_t j = 0; j <= i; ++j)
+        for (std::int64_t j = lo; j <= i; ++j)
           total += p[static_cast<std::size_t>(j)] = std::exp(p[static_cast<std::size_t>(j)] - highest);
         double* to = out.row(begin + i) + h * dim;
         std::fill(to, to + dim, 0.0);
-        for (std::int64_t j = 0; j <= i; ++j) {
+        for (std::int64_t j = lo; j <= i; ++j) {
           const double share = p[static_cast<std::size_t>(j)] / total;
           squares += share * share;
           add_scaled(dim, share, v.row(j), to);
@@ -89,6 +95,7 @@ void attention_backward(Run& run) {
   const auto [query, key, dim] = run.op.as<ops::AttentionAttributes>().heads;
   const std::int64_t sequence = run.graph.sequence, batch = run.graph.batch, all = query + 2 * key;
   const double factor = 1 / std::sqrt(static_cast<double>(dim));
+  const Mask mask = mask_of(run);
   const bool narrow = run.input_type(2) == DType::bf16;
   std::vector<double>& scale = run.outputs[0].scales(all);
   run.outputs[0].noise = attention_noise(run.input_type(2));
@@ -116,13 +123,14 @@ void attention_backward(Run& run) {
         const double beside = narrow ? fp32 * kFp32 / kBf16 : 0;
         most_q = std::max(most_q, head_q), most_d = std::max(most_d, head_d);
         for (std::int64_t i = 0; i < sequence; ++i) {
-          products(q.row(i), k_columns, sequence, dim, i + 1, factor, p.data());
-          products(d.row(i), v_columns, sequence, dim, i + 1, 1, ds.data());
+          const std::int64_t lo = mask.lo(static_cast<int>(i));
+          products(q.row(i), k_columns, sequence, dim, lo, i, factor, p.data());
+          products(d.row(i), v_columns, sequence, dim, lo, i, 1, ds.data());
           const double delta = dot(dim, d.row(i), out.row(begin + i) + h * dim), sum = lse.at(b * query + h, i);
           double* dq = dqkv.row(begin + i) + h * dim;
           std::fill(dq, dq + dim, 0.0);
           double squares = 0;
-          for (std::int64_t j = 0; j <= i; ++j) {
+          for (std::int64_t j = lo; j <= i; ++j) {
             const auto at = static_cast<std::size_t>(j);
             const double share = std::exp(p[at] - sum), slope = share * (ds[at] - delta);
             add_scaled(dim, factor * slope, k.row(j), dq);

@@ -58,6 +58,7 @@ struct BackwardTile {
   alignas(64) float keys[kKeys * kDim];         // k along [keys of the block, kDim]
   alignas(64) float key_rows[kKeys * kDim];     // k across; unused in fp32
   alignas(64) float values[kKeys * kDim];       // v along
+  int edge;  // of a window: the queries from here on, as from the tile's first one, do not see the block's first key
 };
 
 /// to[kCount, kDim] += scores [kCount, lanes from kFirst on] times rows [lanes, kDim].

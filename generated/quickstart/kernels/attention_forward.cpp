@@ -44,6 +44,7 @@ struct ForwardTile {
   alignas(64) float values[kKeys * kDim];    // [keys of the block, kDim], or half as many rows of pairs
   alignas(64) float maximum[kTile];          // of the scores so far, times kScale
   alignas(64) float denominator[kTile];
+  int edge;  // of a window: the queries from here on, as from the tile's first one, do not see the block's first key
 };
 
 /// Takes in a block of kCount keys for the last kVectors vectors of the tile. kDiagonal: key i is masked for the lanes

@@ -1,6 +1,7 @@
 // The widest float vectors of the instruction set that a CPU kernel is compiled for, and matrix products in registers.
 #pragma once
 
+#include "device/mask.h"
 #include "device/types.h"
 
 /// Everything here lives in registers: a call would spill it all, and instances of one template would share the callee.
@@ -170,6 +171,13 @@ LLMC_TILE vector mask_below(int lane, vector value, float otherwise) {
   vector_int lanes;
   for (int i = 0; i < kVectorLanes; ++i) lanes[i] = i;
   return lanes < vector_int{} + lane ? otherwise - vector{} : value;
+}
+
+/// The same in the lanes from `lane` on.
+LLMC_TILE vector mask_from(int lane, vector value, float otherwise) {
+  vector_int lanes;
+  for (int i = 0; i < kVectorLanes; ++i) lanes[i] = i;
+  return lanes < vector_int{} + lane ? value : otherwise - vector{};
 }
 
 /// a * b + c, rounded once where the machine can. In assembly, because -ffp-contract=off splits the expression, g++ and

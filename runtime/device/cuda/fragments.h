@@ -125,6 +125,19 @@ __device__ __forceinline__ void mask_later(float (&scores)[kRowTiles][4], int qu
   }
 }
 
+/// The same for keys before those that their query sees, of a mask with a window of kSeen keys. They become less than
+/// kNothing: a row that has seen no other keys yet, whose highest score is kNothing, gives them no weight.
+template <bool kTransposed, int kSeen, int kRowTiles>
+__device__ __forceinline__ void mask_earlier(float (&scores)[kRowTiles][4], int query, int key) {
+  const int lane = threadIdx.x % 32, apart = lane / 4 - lane % 4 * 2;  // row less column of the lane's first score
+#pragma unroll
+  for (int i = 0; i < 4 * kRowTiles; ++i) {
+    const int more = i / 2 * 8 - i % 2;
+    const bool earlier = kTransposed ? apart + more <= query - key - kSeen : apart + more >= key - query + kSeen;
+    if (earlier) scores[i / 4][i % 4] = 2 * kNothing;
+  }
+}
+
 /// d += a b^T, a [16 kRowTiles, 16 kSteps], b [8, 16 kSteps] in shared memory, rows kStride apart.
 template <int kStride, int kSteps, int kRowTiles>
 __device__ __forceinline__ void multiply_rows(float (&d)[kRowTiles][4], const unsigned (&a)[kSteps][kRowTiles][4],

@@ -3,6 +3,7 @@
 
 #include "device/arguments.h"
 #include "device/cuda/ptx.h"
+#include "device/mask.h"
 #include "device/math.h"
 #include "device/types.h"
 

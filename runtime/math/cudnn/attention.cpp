@@ -30,12 +30,20 @@ std::string text(const AttentionShape& shape, const AttentionSlice& slice) {
   const std::int64_t group = shape.heads / shape.kv_heads;
   return "[batch " + number(slice.batch) + ", sequence " + number(shape.sequence) + ", heads " +
          number(slice.kv_heads * group) + " over " + number(slice.kv_heads) + ", head_dim " + number(shape.head_dim) +
-         "] in bf16" + (shape.deterministic ? ", deterministic" : "");
+         "] in bf16" + (shape.deterministic ? ", deterministic" : "") +
+         (shape.window ? ", window " + number(shape.window) : "");
 }
 
 void check(cudnnStatus_t status, const char* call) {
   if (status == CUDNN_STATUS_SUCCESS) return;
   throw Failure(Exit::toolchain, cudnn_name() + ": " + call + " says " + cudnnGetErrorString(status));
+}
+
+/// As cuDNN has the mask: a band of the scores, the diagonal its right bound. The left one counts the query's own key.
+template <class Attributes>
+void set_mask(Attributes& attributes, const AttentionShape& shape) {
+  attributes.set_diagonal_alignment(fe::DiagonalAlignment_t::TOP_LEFT).set_diagonal_band_right_bound(0);
+  if (shape.window) attributes.set_diagonal_band_left_bound(shape.window);
 }
 
 /// Backward's slices and forward's whole batch, as cuDNN sees them in the packed rows.
@@ -124,9 +132,8 @@ void Attention::Impl::describe_forward() {
   auto options = fe::graph::SDPA_attributes()
                      .set_name("attention")
                      .set_generate_stats(true)
-                     .set_diagonal_alignment(fe::DiagonalAlignment_t::TOP_LEFT)
-                     .set_diagonal_band_right_bound(0)
                      .set_attn_scale(1.0f / std::sqrt(static_cast<float>(shape.head_dim)));
+  set_mask(options, shape);
   auto [out, lse] = forward.sdpa(tensors.query(kQ), tensors.key(kK), tensors.key(kV), options);
   tensors.result_out(out, kOut);
   tensors.result_lse(lse);
@@ -136,10 +143,9 @@ void Attention::Impl::describe_backward() {
   Tensors tensors(backward, shape, slice);
   auto options = fe::graph::SDPA_backward_attributes()
                      .set_name("attention_backward")
-                     .set_diagonal_alignment(fe::DiagonalAlignment_t::TOP_LEFT)
-                     .set_diagonal_band_right_bound(0)
                      .set_attn_scale(1.0f / std::sqrt(static_cast<float>(shape.head_dim)))
                      .set_deterministic_algorithm(shape.deterministic);
+  set_mask(options, shape);
   auto [dq, dk, dv] = backward.sdpa_backward(tensors.query(kQ), tensors.key(kK), tensors.key(kV), tensors.out(kOut),
                                              tensors.out(kDout), tensors.lse(), options);
   tensors.result_query(dq, kDq);

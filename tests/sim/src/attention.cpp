@@ -34,18 +34,19 @@ float dot(const bf16* a, const bf16* b, std::int64_t count) {
 struct Head {
   std::int64_t sequence, dim, qkv_pitch, out_pitch;
   float scale;
+  Mask mask;
 };
 
 void forward_head(const Head& h, const bf16* q, const bf16* k, const bf16* v, bf16* out, float* lse) {
   std::vector<float> scores(static_cast<std::size_t>(h.sequence)), sums(static_cast<std::size_t>(h.dim));
   for (std::int64_t i = 0; i < h.sequence; ++i) {
     float highest = -INFINITY, total = 0;
-    for (std::int64_t j = 0; j <= i; ++j) {
+    for (std::int64_t j = h.mask.lo(static_cast<int>(i)); j <= i; ++j) {
       scores[j] = h.scale * dot(q + i * h.qkv_pitch, k + j * h.qkv_pitch, h.dim);
       highest = std::max(highest, scores[j]);
     }
     std::fill(sums.begin(), sums.end(), 0.0f);
-    for (std::int64_t j = 0; j <= i; ++j) {
+    for (std::int64_t j = h.mask.lo(static_cast<int>(i)); j <= i; ++j) {
       const float power = std::exp(scores[j] - highest);
       total += power;
       for (std::int64_t d = 0; d < h.dim; ++d) sums[d] += rounded(power) * to_float(v[j * h.qkv_pitch + d]);
@@ -65,7 +66,7 @@ void backward_head(const Head& h, const bf16* q, const bf16* k, const bf16* v, c
     const bf16* gradient = dout + i * h.out_pitch;
     const float delta = dot(gradient, out + i * h.out_pitch, h.dim);
     std::fill(query.begin(), query.end(), 0.0f);
-    for (std::int64_t j = 0; j <= i; ++j) {
+    for (std::int64_t j = h.mask.lo(static_cast<int>(i)); j <= i; ++j) {
       const bf16* key = k + j * h.qkv_pitch;
       const float probability = std::exp(h.scale * dot(q + i * h.qkv_pitch, key, h.dim) - lse[i]);
       const float score = rounded(probability * (dot(gradient, v + j * h.qkv_pitch, h.dim) - delta));
@@ -102,8 +103,12 @@ struct Attention::Impl {
   std::size_t out_bytes() const { return static_cast<std::size_t>(shape.heads * shape.head_dim) * sizeof(bf16); }
   std::size_t lse_bytes() const { return static_cast<std::size_t>(shape.heads) * rows() * sizeof(float); }
   Head head() const {
-    return {shape.sequence, shape.head_dim, shape.qkv_pitch, shape.out_pitch,
-            1.0f / std::sqrt(static_cast<float>(shape.head_dim))};
+    return {shape.sequence,
+            shape.head_dim,
+            shape.qkv_pitch,
+            shape.out_pitch,
+            1.0f / std::sqrt(static_cast<float>(shape.head_dim)),
+            shape.mask()};
   }
   void note_qkv(sim::Access access, const void* rows_of) const {
     sim::touch_rows(access, rows_of, rows(), qkv_bytes(), static_cast<std::size_t>(shape.qkv_pitch) * sizeof(bf16));

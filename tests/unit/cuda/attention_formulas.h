@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 #include <vector>
@@ -108,7 +109,8 @@ inline void expect_formulas(const AttentionRun& run, int samples, const Attentio
     const std::int64_t b = below(s.batch), h = below(s.heads), t = sample == 0 ? s.sequence - 1 : below(s.sequence);
     std::vector<double> o(static_cast<std::size_t>(s.head_dim)), q(o), k(o), v(o);
     double sum = 0;
-    for (std::int64_t j = 0; j <= t; ++j) {
+    const std::int64_t window = s.window ? s.window : s.sequence;
+    for (std::int64_t j = std::max<std::int64_t>(t - window + 1, 0); j <= t; ++j) {
       const double p = std::exp(run.score(b, h, t, j)), ds = run.dscore(b, h, t, j);
       sum += p;
       for (std::int64_t d = 0; d < s.head_dim; ++d) {
@@ -119,7 +121,7 @@ inline void expect_formulas(const AttentionRun& run, int samples, const Attentio
     EXPECT_NEAR(run.lse_at(b, h, t), std::log(sum), bounds.lse);
     const std::int64_t kv = below(s.kv_heads);
     for (std::int64_t head = kv * run.group(); head < (kv + 1) * run.group(); ++head)
-      for (std::int64_t i = t; i < s.sequence; ++i) {
+      for (std::int64_t i = t; i < std::min(t + window, s.sequence); ++i) {
         const double p = run.probability(b, head, i, t), ds = run.dscore(b, head, i, t);
         for (std::int64_t d = 0; d < s.head_dim; ++d) {
           v[static_cast<std::size_t>(d)] += p * run.g(b, i, head, d);
@@ -135,8 +137,10 @@ inline void expect_formulas(const AttentionRun& run, int samples, const Attentio
     }
   }
   EXPECT_LT(out.value(), bounds.out);
-  EXPECT_LT(dq.value(), bounds.dq);
-  EXPECT_LT(dk.value(), bounds.dk);
+  if (s.window != 1) {  // with one key the softmax is constant, and dq and dk are rounding alone
+    EXPECT_LT(dq.value(), bounds.dq);
+    EXPECT_LT(dk.value(), bounds.dk);
+  }
   EXPECT_LT(dv.value(), bounds.dv);
 }
 

@@ -50,6 +50,16 @@ TEST(Attention_gpu, LargeScoresEqualTheFormulas) {
   expect_formulas(run_cudnn(make(2, 77, 6, 6, 40, true), kSharp), 40, kLargeScores);
 }
 
+TEST(Attention_gpu, WindowsEqualTheFormulas) {
+  for (const int window : {1, 45, 149}) {
+    AttentionShape shape = make(2, 150, 4, 2, 40, true);
+    shape.window = window;
+    const AttentionRun run = run_cudnn(shape);
+    expect_formulas(run, 40);
+    EXPECT_EQ(run.dq_dk_dv, run.again);
+  }
+}
+
 TEST(Attention_gpu, AtomicsEqualTheFormulas) { expect_formulas(run_cudnn(make(2, 256, 8, 4, 64, false)), 40); }
 
 TEST(Attention_gpu, SlicesOfTheBatchEqualTheFormulas) {

@@ -1,19 +1,26 @@
 # Instances of templates/cuda/attention_*, one file a kernel.
 include(${CMAKE_CURRENT_LIST_DIR}/instances.cmake)
 set(portable_attention_shapes
-  # name batch sequence heads kv_heads head_dim qkv_pitch out_pitch lanes scale
+  # name batch sequence heads kv_heads head_dim qkv_pitch out_pitch lanes scale; with a window, that
   "grouped 2 100 8 1 64 648 528 128 0.125f"
   "tiles 1 300 4 1 32 192 128 128 0.17677669f"
   "odd 2 77 6 3 10 124 66 128 0.31622777f"
   "wide 1 75 4 2 128 1032 520 128 0.088388348f"
   "widest 1 39 2 1 256 1032 520 64 0.0625f"
-  "short 3 2 2 2 36 224 80 128 0.16666667f")
+  "short 3 2 2 2 36 224 80 128 0.16666667f"
+  "window 1 150 4 2 32 264 136 128 0.17677669f 45"
+  "window_of_one 1 70 2 1 10 40 24 128 0.31622777f 1"
+  "window_but_one 1 139 2 1 128 520 264 128 0.088388348f 138"
+  "window_of_widest 1 60 2 1 256 1032 520 64 0.0625f 23")
 
 # Of the twins for heads of 64 on sm_90a.
 set(warpgroup_attention_shapes
   "shared 2 200 8 2 64 776 520 128 0.125f"
   "single 1 64 3 3 64 576 192 128 0.125f"
-  "few 3 5 4 1 64 384 256 128 0.125f")
+  "few 3 5 4 1 64 384 256 128 0.125f"
+  "sliding 1 200 4 2 64 520 264 128 0.125f 70"
+  "of_one 1 70 2 1 64 264 136 128 0.125f 1"
+  "but_one 1 130 3 3 64 584 200 128 0.125f 129")
 
 # Writes them into the current build folder, and appends their names to ${out}. twin: _warpgroups, or nothing.
 function(attention_instances out shapes twin)
@@ -29,6 +36,11 @@ function(attention_instances out shapes twin)
       endif()
       math(EXPR i "${i} + 1")
     endforeach()
+    list(LENGTH shape count)
+    if(count GREATER 10)
+      list(GET shape 10 value)
+      list(APPEND params "int kWindow = ${value}")
+    endif()
     list(GET shape 8 lanes)
     list(GET shape 9 scale)
     foreach(kernel attention_forward attention_backward_queries attention_backward_keys)

@@ -17,6 +17,10 @@ LLMC_INSTANCE(odd)
 LLMC_INSTANCE(wide)
 LLMC_INSTANCE(widest)
 LLMC_INSTANCE(short)
+LLMC_INSTANCE(window)
+LLMC_INSTANCE(window_of_one)
+LLMC_INSTANCE(window_but_one)
+LLMC_INSTANCE(window_of_widest)
 #undef LLMC_INSTANCE
 
 #define LLMC_INSTANCE(name)                                                                                     \
@@ -27,6 +31,9 @@ LLMC_INSTANCE(short)
 LLMC_INSTANCE(shared)
 LLMC_INSTANCE(single)
 LLMC_INSTANCE(few)
+LLMC_INSTANCE(sliding)
+LLMC_INSTANCE(of_one)
+LLMC_INSTANCE(but_one)
 
 namespace {
 
@@ -82,6 +89,10 @@ LLMC_CHECK(FourByteRowsAndOddLengths, odd, 2, 77, 6, 3, 10, 124, 66)
 LLMC_CHECK(WideHeads, wide, 1, 75, 4, 2, 128, 1032, 520)
 LLMC_CHECK(TheWidestHeads, widest, 1, 39, 2, 1, 256, 1032, 520)
 LLMC_CHECK(TwoTokensAndEightByteRows, short, 3, 2, 2, 2, 36, 224, 80)
+LLMC_CHECK(AWindow, window, 1, 150, 4, 2, 32, 264, 136, true, 45)
+LLMC_CHECK(AWindowOfOneKey, window_of_one, 1, 70, 2, 1, 10, 40, 24, true, 1)
+LLMC_CHECK(AWindowOfAllButOne, window_but_one, 1, 139, 2, 1, 128, 520, 264, true, 138)
+LLMC_CHECK(AWindowOfTheWidestHeads, window_of_widest, 1, 60, 2, 1, 256, 1032, 520, true, 23)
 
 #define LLMC_CHECK_WARPGROUPS(test, name, ...)                                                       \
   TEST(WarpgroupAttention, test) {                                                                   \
@@ -93,6 +104,9 @@ LLMC_CHECK(TwoTokensAndEightByteRows, short, 3, 2, 2, 2, 36, 224, 80)
 LLMC_CHECK_WARPGROUPS(FourHeadsOfAKeyHeadAndAPartOfATile, shared, 2, 200, 8, 2, 64, 776, 520)
 LLMC_CHECK_WARPGROUPS(OneTile, single, 1, 64, 3, 3, 64, 576, 192)
 LLMC_CHECK_WARPGROUPS(FiveTokens, few, 3, 5, 4, 1, 64, 384, 256)
+LLMC_CHECK_WARPGROUPS(AWindow, sliding, 1, 200, 4, 2, 64, 520, 264, true, 70)
+LLMC_CHECK_WARPGROUPS(AWindowOfOneKey, of_one, 1, 70, 2, 1, 64, 264, 136, true, 1)
+LLMC_CHECK_WARPGROUPS(AWindowOfAllButOne, but_one, 1, 130, 3, 3, 64, 584, 200, true, 129)
 
 TEST(WarpgroupAttention, LargeScores) {
   const AttentionShape shape = {2, 200, 8, 2, 64, 776, 520};

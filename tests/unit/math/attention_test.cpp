@@ -1,6 +1,8 @@
-// The CPU attention kernels against sums in double: odd lengths, grouped heads, both types, any number of threads.
+// The CPU attention kernels against sums in double: odd lengths, grouped heads, windows, both types, any number of
+// threads.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -9,6 +11,7 @@
 
 #include "device/cpu/arch.h"
 #include "device/device.h"
+#include "device/mask.h"
 #include "device/types.h"
 
 namespace llmc {
@@ -43,7 +46,7 @@ void put(bf16& to, float value) {
 }
 
 struct Sizes {
-  int batch, sequence, heads, kv_heads, head_dim, pitch, out_pitch;
+  int batch, sequence, heads, kv_heads, head_dim, pitch, out_pitch, window;
 };
 
 /// What a run of both kernels reads and writes, and the same in double.
@@ -90,19 +93,20 @@ struct Run {
             return true_dqkv[(std::size_t(b) * s.sequence + row) * s.pitch + column];
           };
           std::vector<double> p(t + 1);
+          const int lo = s.window == 0 ? 0 : std::max(0, t - s.window + 1);
           double sum = 0, delta = 0;
-          for (int k = 0; k <= t; ++k) {
+          for (int k = lo; k <= t; ++k) {
             double dot = 0;
             for (int d = 0; d < D; ++d) dot += q(qkv, b, t, q0 + d) * q(qkv, b, k, k0 + d);
             sum += p[k] = std::exp(dot * scale);
           }
           true_lse[(std::size_t(b) * s.heads + h) * s.sequence + t] = std::log(sum);
-          for (int k = 0; k <= t; ++k) {
+          for (int k = lo; k <= t; ++k) {
             p[k] /= sum;
             for (int d = 0; d < D; ++d) true_out[o + d] += p[k] * q(qkv, b, k, v0 + d);
           }
           for (int d = 0; d < D; ++d) delta += true_out[o + d] * widen(dout[o + d]);
-          for (int k = 0; k <= t; ++k) {
+          for (int k = lo; k <= t; ++k) {
             double dp = 0;
             for (int d = 0; d < D; ++d) dp += widen(dout[o + d]) * q(qkv, b, k, v0 + d);
             const double ds = p[k] * (dp - delta) * scale;
@@ -152,7 +156,7 @@ void check_large_scores(const Sizes& s, Forward forward, Backward backward) {
   const bool half = sizeof(Act) == 2;
   EXPECT_LT(error(r.out, r.true_out, s.out_pitch, 0, q), half ? 2.4e-3 : 5e-6);
   EXPECT_LT(error(r.dqkv, r.true_dqkv, s.pitch, k, v), half ? 3.9e-3 : 5e-6) << "dv";
-  if (s.sequence > 1) {
+  if (s.sequence > 1 && s.window != 1) {
     EXPECT_LT(error(r.dqkv, r.true_dqkv, s.pitch, 0, q), half ? 2.5e-2 : 2e-5) << "dq";
     EXPECT_LT(error(r.dqkv, r.true_dqkv, s.pitch, q, k), half ? 2.5e-2 : 2e-5) << "dk";
   }
@@ -173,7 +177,7 @@ void check(const Sizes& s, Forward forward, Backward backward) {
   const int q = s.heads * s.head_dim, k = q + s.kv_heads * s.head_dim, v = k + s.kv_heads * s.head_dim;
   EXPECT_LT(error(r.out, r.true_out, s.out_pitch, 0, q), half ? 2.4e-3 : 6e-7);  // out has one rounding less
   EXPECT_LT(error(r.dqkv, r.true_dqkv, s.pitch, k, v), tolerance) << "dv";
-  if (s.sequence > 1) {  // with one key the softmax is constant, and dq and dk are rounding alone
+  if (s.sequence > 1 && s.window != 1) {  // with one key the softmax is constant, and dq and dk are rounding alone
     EXPECT_LT(error(r.dqkv, r.true_dqkv, s.pitch, 0, q), tolerance) << "dq";
     EXPECT_LT(error(r.dqkv, r.true_dqkv, s.pitch, q, k), tolerance) << "dk";
   }
@@ -226,6 +230,24 @@ void check_tiles(const Sizes& s, Kernel soft_forward, Gradient soft_backward, Ke
   require_tiles();
   expect_same_bits(ran(s, 0, forward, backward), ran(s, 0, soft_forward, soft_backward));
   expect_same_bits(ran(s, 0.05f, forward, backward), rising);
+}
+
+TEST(Mask, IsWhatItsWordsSay) {
+  for (const int sequence : {1, 2, 9, 40})
+    for (int window = 0; window < sequence; ++window) {
+      const Mask mask = {sequence, window};
+      double scores = 0;
+      for (int query = 0; query < sequence; ++query) {
+        for (int key = 0; key <= query; ++key) {
+          const bool seen = window == 0 || query - key < window;
+          ASSERT_EQ(seen, key >= mask.lo(query)) << sequence << ", " << window;
+          ASSERT_EQ(seen, query <= mask.hi(key)) << sequence << ", " << window;
+          if (seen) scores += key == query ? 0.5 : 1;
+        }
+        ASSERT_EQ(mask.first_tile(query, 8), mask.lo(query) / 8 * 8);
+      }
+      ASSERT_EQ(mask.scores(), scores) << sequence << ", " << window;
+    }
 }
 
 #define TILES(name, ...)                                                                                  \
