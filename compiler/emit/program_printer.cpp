@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ranges>
 
 #include "compiler/emit/printer.h"
 #include "compiler/emit/product_printer.h"
@@ -117,39 +118,60 @@ bool gathered(Source& out, const plan::Plan& plan) {
 
 bool has_audit(const plan::Plan& plan) { return std::ranges::any_of(plan.graph.regions, &graph::Region::is_audit); }
 
-bool has_attention(const plan::Plan& plan) {
-  return plan.spec.target.kind == spec::TargetKind::cuda && plan.attention.forward == AttentionBy::cudnn;
+/// Those of cuDNN.
+std::vector<const ops::AttentionChoice*> attentions(const plan::Plan& plan) {
+  std::vector<const ops::AttentionChoice*> list;
+  for (const ops::AttentionChoice& choice : plan.attention.list)
+    if (choice.forward == AttentionBy::cudnn) list.push_back(&choice);
+  return list;
 }
 
-void print_attention(Source& out, const plan::Plan& plan) {
-  const AttentionShape s = ops::attention_shape(plan.graph, plan.spec);
-  const bool own = plan.attention.carries(AttentionBy::portable);
+/// `next`: the plan that follows in the list, or empty.
+void print_attention(Source& out, const ops::AttentionChoice& choice, const std::string& next) {
+  const AttentionShape& s = choice.shape;
+  const std::string suffix = ops::attention_suffix(s);
+  const bool own = choice.carries(AttentionBy::portable);
   out.blank();
   if (own) {
     out.line("/// llmc's own kernels of attention's backward pass. `delta`: fp32, one a query and head.");
-    out.line("void own_attention_backward(Stream& stream, const bf16* dout, const bf16* out, const bf16* qkv,");
+    out.line("void own_attention_backward$s$(Stream& stream, const bf16* dout, const bf16* out, const bf16* qkv,",
+             {{"s", suffix}});
     out.line("                            const float* lse, bf16* dqkv, float* delta);");
     out.blank();
   }
   out.line(
       "// cuDNN's attention; the ways through its backward pass, as predicted: by whom, ms a layer (0: unknown), "
       "workspace.");
-  out.line("inline constexpr BackwardWay kBackwardWays[] = {");
-  for (const BackwardWay& way : plan.attention.backward)
+  out.line("inline constexpr BackwardWay kBackwardWays$s$[] = {", {{"s", suffix}});
+  for (const BackwardWay& way : choice.backward)
     out.line("    {AttentionBy::$by$, $ms$, $bytes$},", {{"by", way.by == AttentionBy::cudnn ? "cudnn" : "portable"},
                                                          {"ms", fmt::format("{:.4g}", way.predicted_ms)},
                                                          {"bytes", std::to_string(way.workspace_bytes)}});
   out.line("};");
-  out.line("inline constexpr AttentionPlan kAttention = {");
+  out.line("inline constexpr AttentionPlan kAttention$s$ = {", {{"s", suffix}});
   out.line("    .shape = {$shape$},",
            {{"shape",
              fmt::format(".batch = {}, .sequence = {}, .heads = {}, .kv_heads = {}, .head_dim = {}, .qkv_pitch = {}, "
                          ".out_pitch = {}, .deterministic = {}{}",
                          s.batch, s.sequence, s.heads, s.kv_heads, s.head_dim, s.qkv_pitch, s.out_pitch,
                          s.deterministic, s.window ? fmt::format(", .window = {}", s.window) : "")}});
-  out.line("    .ways = kBackwardWays,");
-  if (own) out.line("    .own = own_attention_backward,");
+  out.line("    .ways = kBackwardWays$s$,", {{"s", suffix}});
+  if (own) out.line("    .own = own_attention_backward$s$,", {{"s", suffix}});
+  if (!next.empty()) out.line("    .next = &$next$,", {{"next", next}});
   out.line("};");
+}
+
+std::string attention_constant(const ops::AttentionChoice& choice) {
+  return "kAttention" + ops::attention_suffix(choice.shape);
+}
+
+/// The last one first, since each names the next.
+void print_attentions(Source& out, const plan::Plan& plan) {
+  std::string next;
+  for (const ops::AttentionChoice* choice : std::views::reverse(attentions(plan))) {
+    print_attention(out, *choice, next);
+    next = attention_constant(*choice);
+  }
 }
 
 std::string pieces(const plan::Plan& plan) {
@@ -180,14 +202,14 @@ std::string print_texts() {
 
 std::string print_step_header(const plan::Plan& plan) {
   Source out;
-  const bool attention = has_attention(plan);
+  const bool attention = !attentions(plan).empty();
   out.line("// The matrix products$attention$ and the functions of the step of run $name$ ($print$).",
            {{"attention", attention ? ", the attention" : ""}, {"name", plan.spec.name}, {"print", plan.fingerprint}});
   out.raw("#pragma once\n\n#include <cstddef>\n#include <cstdint>\n#include <span>\n\n#include \"device/device.h\"\n");
   if (attention) out.raw("#include \"math/attention.h\"\n");
   out.raw("#include \"math/gemm.h\"\n#include \"program/program.h\"\n\nnamespace llmc {\n\n");
   print_products(out, plan);
-  if (attention) print_attention(out, plan);
+  print_attentions(out, plan);
   out.raw(R"(
 Step* create_step(Device& device, Communicator& ranks, const Shares& shares, std::byte* arena,
                   std::span<const std::size_t> places);
@@ -228,6 +250,7 @@ std::string print_program(const plan::Plan& plan) {
   const auto n = [](std::int64_t value) { return std::to_string(value); };
   out.line("constexpr ProgramInfo kInfo = {");
   const plan::ParameterLayout& p = plan.parameters;
+  const std::vector<const ops::AttentionChoice*> attention = attentions(plan);
   const std::initializer_list<std::pair<const char*, std::string>> fields = {
       {"name", "\"" + spec.name + "\""},
       {"fingerprint", "\"" + plan.fingerprint + "\""},
@@ -253,7 +276,7 @@ std::string print_program(const plan::Plan& plan) {
       {"groups", "kGroups"},
       {"chunk_elements", n(p.chunk_elements)},
       {"products", "kProducts"},
-      {"attention", has_attention(plan) ? "&kAttention" : "nullptr"},
+      {"attention", attention.empty() ? "nullptr" : "&" + attention_constant(*attention.front())},
       {"arena_bytes", n(static_cast<std::int64_t>(arena_bytes))},
       {"process_bytes", n(static_cast<std::int64_t>(plan.process_bytes))},
       {"buffers", "kBuffers"},

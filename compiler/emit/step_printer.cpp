@@ -36,7 +36,8 @@ class StepPrinter {
         shard_(plan.spec.parallel.shard),
         probed_(probes == Probes::around_ops) {
     cuda_ = plan.spec.target.kind == spec::TargetKind::cuda;
-    cudnn_ = cuda_ && plan.attention.forward == AttentionBy::cudnn;
+    for (const ops::AttentionChoice& choice : plan.attention.list)
+      if (choice.forward == AttentionBy::cudnn) cudnn_.push_back(ops::attention_suffix(choice.shape));
     tiles_ = ops::attention_in_tiles(plan.spec);
     for (const plan::HostBuffer& buffer : plan.layout.buffers)
       if (buffer.use == Use::math_workspace) workspace_ = &buffer;
@@ -79,7 +80,7 @@ class StepPrinter {
     out_.raw("#include \"device/range.h\"\n");
     if (tiles_) out_.raw("#include \"device/cpu/arch.h\"\n");
     if (!cuda_) out_.raw("#include \"device/cpu/instructions.h\"\n");
-    if (cudnn_) out_.raw("#include \"math/attention.h\"\n");
+    if (!cudnn_.empty()) out_.raw("#include \"math/attention.h\"\n");
     out_.raw("#include \"kernels.h\"\n#include \"math/gemm.h\"\n#include \"program/shards.h\"\n#include \"step.h\"\n");
     if (probed_) out_.raw("#include \"step/probe.h\"\n");
     out_.raw("\n");
@@ -98,7 +99,7 @@ class StepPrinter {
     out_.line("MathLibrary math;");
     for (const plan::Product& p : plan_.products)
       out_.line("Gemm $name$;  // $what$", {{"name", p.name}, {"what", product_text(p)}});
-    if (cudnn_) out_.line("Attention attention;");
+    for (const std::string& suffix : cudnn_) out_.line("Attention attention$s$;", {{"s", suffix}});
     if (probed_) out_.line("Probe probe;");
     out_.blank();
     out_.line(
@@ -154,7 +155,7 @@ class StepPrinter {
     std::string text;
     for (const plan::Product& p : plan_.products)
       text += fmt::format(",\n      {}(math, {})", p.name, constant_name(p.name));
-    if (cudnn_) text += ",\n      attention(math, kAttention)";
+    for (const std::string& suffix : cudnn_) text += fmt::format(",\n      attention{0}(math, kAttention{0})", suffix);
     if (probed_) text += ",\n      probe(d)";
     return text;
   }
@@ -204,8 +205,10 @@ class StepPrinter {
       case ops::Call::product:
         return out_.line("s.$name$(s.stream, {$members$});",
                          {{"name", plan_.products[launch.product].name}, {"members", members}});
-      case ops::Call::attention_forward: return out_.line("s.attention.forward(s.stream$list$);", {{"list", list}});
-      case ops::Call::attention_backward: return out_.line("s.attention.backward(s.stream$list$);", {{"list", list}});
+      case ops::Call::attention_forward:
+        return out_.line("s.attention$s$.forward(s.stream$list$);", {{"s", suffix(launch)}, {"list", list}});
+      case ops::Call::attention_backward:
+        return out_.line("s.attention$s$.backward(s.stream$list$);", {{"s", suffix(launch)}, {"list", list}});
       case ops::Call::zero:
         return out_.line(
             "if ($first$) s.device.zero($list$);",
@@ -214,6 +217,12 @@ class StepPrinter {
         return out_.line("s.ranks.$function$($list$, $stream$);",
                          {{"function", launch.function}, {"list", list.substr(2)}, {"stream", stream}});
     }
+  }
+
+  /// Of the names of the attention that a launch is of.
+  std::string suffix(const plan::Launch& launch) const {
+    return ops::attention_suffix(
+        ops::attention_shape(g_, g_.regions[launch.region_index].ops[launch.op_index], plan_.spec));
   }
 
   void launches(std::size_t r, const char* stream = "s.stream") {
@@ -256,17 +265,22 @@ class StepPrinter {
       out_.line("s.ranks.mark($mark$);", {{"mark", order_.event(event)}});
   }
 
-  /// What class Attention calls where it does not take cuDNN's backward pass.
+  /// What class Attention calls where it does not take cuDNN's backward pass: the launches of one layer.
   void own_backward() {
-    const auto first = std::find_if(plan_.launches.begin(), plan_.launches.end(),
-                                    [](const plan::Launch& l) { return l.call == ops::Call::own_backward; });
-    if (first == plan_.launches.end()) return;
-    out_.open(
-        "void own_attention_backward(Stream& stream, const bf16* dout, const bf16* out, const bf16* qkv, "
-        "const float* lse, bf16* dqkv, float* delta)");
-    for (auto l = first; l != plan_.launches.end() && l->call == ops::Call::own_backward; ++l) launch(*l, "stream");
-    out_.close();
-    out_.blank();
+    for (const std::string& attention : cudnn_) {
+      const auto is_own = [&](const plan::Launch& l) {
+        return l.call == ops::Call::own_backward && suffix(l) == attention;
+      };
+      const auto first = std::find_if(plan_.launches.begin(), plan_.launches.end(), is_own);
+      if (first == plan_.launches.end()) continue;
+      out_.open(
+          "void own_attention_backward$s$(Stream& stream, const bf16* dout, const bf16* out, const bf16* qkv, "
+          "const float* lse, bf16* dqkv, float* delta)",
+          {{"s", attention}});
+      for (auto l = first; l != plan_.launches.end() && is_own(*l); ++l) launch(*l, "stream");
+      out_.close();
+      out_.blank();
+    }
   }
 
   /// Whether the region's ops stand in the function of the pass that runs it, without one of their own.
@@ -366,7 +380,8 @@ class StepPrinter {
   Source out_;
   OrderPrinter order_{plan_, out_};
   const bool probed_;
-  bool cuda_ = false, cudnn_ = false, tiles_ = false;
+  std::vector<std::string> cudnn_;  // suffixes of the attentions that have members
+  bool cuda_ = false, tiles_ = false;
   const plan::HostBuffer* workspace_ = nullptr;  // of matrix products; null on cpu
 };
 

@@ -45,10 +45,11 @@ const Heads& heads_of(const Context& c) { return c.op.as<AttentionAttributes>().
 std::int64_t round_up(std::int64_t n, std::int64_t unit) { return (n + unit - 1) / unit * unit; }
 
 void size_workspace(Graph& graph, const Op& op, const spec::Spec& spec, const FlatSizes&,
-                    const AttentionChoice& choice) {
+                    const AttentionChoices& choices) {
   Tensor& workspace = graph.at(op.outputs[1]);
   if (spec.target.kind == spec::TargetKind::cuda) {
-    workspace.cols = workspace.pitch = static_cast<std::int64_t>(choice.workspace_bytes()) / bytes_of(DType::f32, 1);
+    workspace.cols = workspace.pitch =
+        static_cast<std::int64_t>(choices.of(graph, op, spec).workspace_bytes()) / bytes_of(DType::f32, 1);
   } else {
     // templates/cpu/attention_backward*.cpp: fp32 sums of dk and dv of each key head, in whole tiles.
     const Heads& heads = op.as<AttentionAttributes>().heads;
@@ -139,23 +140,25 @@ Work in_cudnn(const Context& c, Call call, double products, std::size_t outputs)
   return work;
 }
 
+const AttentionChoice& chosen(const Context& c) { return c.attention.of(c.graph, c.op, c.spec); }
+
 std::vector<Work> work(const Context& c) {
   const Tensor &qkv = c.in(0), &out = c.out(0);
   if (!c.cuda()) return {on_cpu(c, "attention_forward", 1, 2, qkv, out, c.out(1))};
   if (qkv.dtype == DType::f32) return {in_fp32(c, qkv, out)};
-  if (c.attention.forward == AttentionBy::cudnn) return {in_cudnn(c, Call::attention_forward, 2, 2)};
+  if (chosen(c).forward == AttentionBy::cudnn) return {in_cudnn(c, Call::attention_forward, 2, 2)};
   return {portable(c, Pass::forward, qkv, out, all_operands(c.op))};
 }
 
 std::vector<Work> backward_work(const Context& c) {
   const Tensor &out = c.in(1), &qkv = c.in(2);
   if (!c.cuda()) return {on_cpu(c, "attention_backward", 2, 5, qkv, out, c.in(3))};
-  if (c.attention.forward == AttentionBy::cudnn) {
+  if (chosen(c).forward == AttentionBy::cudnn) {
     // Class Attention takes one of the ways that the trainer carries: as predicted the first, as tuned any.
-    const bool own = c.attention.backward.front().by == AttentionBy::portable;
+    const bool own = chosen(c).backward.front().by == AttentionBy::portable;
     std::vector<Work> ways = {in_cudnn(c, Call::attention_backward, 5, 1)};
     ways[0].taken = !own;
-    if (!c.attention.carries(AttentionBy::portable)) return ways;
+    if (!chosen(c).carries(AttentionBy::portable)) return ways;
     ways.push_back(portable(c, Pass::backward_queries, qkv, out, {"dout", "out", "qkv", "lse", "dqkv", "delta"}));
     ways.push_back(portable(c, Pass::backward_keys, qkv, out, {"dout", "qkv", "lse", "delta", "dqkv"}));
     for (std::size_t i = 1; i < ways.size(); ++i) ways[i].call = Call::own_backward, ways[i].taken = own;

@@ -1,5 +1,7 @@
 #include "compiler/ops/attention_choice.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "compiler/ops/attention.h"
@@ -48,38 +50,7 @@ std::size_t backward_workspace_bytes(const AttentionShape& s, AttentionBy by) {
 
 bool is_hopper(const std::string& arch) { return std::stoi(arch) / 10 == 9; }
 
-}  // namespace
-
-AttentionShape attention_shape(const Graph& graph, const spec::Spec& spec) {
-  for (const Region& region : graph.regions)
-    for (const Op& op : region.ops)
-      if (op.kind == OpKind::attention) {
-        const auto& [heads, window] = op.as<AttentionAttributes>();
-        return {graph.batch,
-                graph.sequence,
-                heads.query,
-                heads.key,
-                heads.dim,
-                graph.at(op.inputs[0]).pitch,
-                graph.at(op.outputs[0]).pitch,
-                spec.deterministic,
-                window};
-      }
-  throw Failure(Exit::internal, "the graph has no attention");
-}
-
-bool AttentionChoice::leave_out_largest() {
-  if (backward.size() < 2) return false;
-  const auto largest = std::max_element(
-      backward.begin(), backward.end(),
-      [](const BackwardWay& a, const BackwardWay& b) { return a.workspace_bytes < b.workspace_bytes; });
-  left_out.push_back(*largest);
-  backward.erase(largest);
-  return true;
-}
-
-AttentionChoice choose_attention(const Graph& graph, const spec::Spec& spec) {
-  const AttentionShape shape = attention_shape(graph, spec);
+AttentionChoice choose(const AttentionShape& shape, const spec::Spec& spec) {
   const spec::AttentionKind kind = spec.target.attention;
   const std::string cudnn = kind == spec::AttentionKind::portable ? "" : first_refusal(attention_refusal, shape, spec);
   if (kind == spec::AttentionKind::cudnn && !cudnn.empty()) throw Failure(Exit::spec, cudnn);
@@ -89,7 +60,7 @@ AttentionChoice choose_attention(const Graph& graph, const spec::Spec& spec) {
   };
   const bool automatic = kind == spec::AttentionKind::automatic;
   if (kind == spec::AttentionKind::cudnn || (automatic && cudnn.empty())) {
-    AttentionChoice choice = {AttentionBy::cudnn, {way(AttentionBy::cudnn)}, {}};
+    AttentionChoice choice = {shape, AttentionBy::cudnn, {way(AttentionBy::cudnn)}, {}};
     if (automatic && spec.deterministic) choice.backward.push_back(way(AttentionBy::portable));
     std::stable_sort(choice.backward.begin(), choice.backward.end(),
                      [](const BackwardWay& a, const BackwardWay& b) { return a.predicted_ms < b.predicted_ms; });
@@ -97,7 +68,57 @@ AttentionChoice choose_attention(const Graph& graph, const spec::Spec& spec) {
   }
   const std::string portable = first_refusal(portable_attention_refusal, shape, spec);
   if (!portable.empty()) throw Failure(Exit::spec, portable);
-  return {AttentionBy::portable, {way(AttentionBy::portable)}, {}};
+  return {shape, AttentionBy::portable, {way(AttentionBy::portable)}, {}};
+}
+
+}  // namespace
+
+AttentionShape attention_shape(const Graph& graph, const Op& op, const spec::Spec& spec) {
+  const bool backward = op.kind == OpKind::attention_backward;
+  const auto& [heads, window] = op.as<AttentionAttributes>();
+  return {graph.batch,
+          graph.sequence,
+          heads.query,
+          heads.key,
+          heads.dim,
+          graph.at(op.inputs[backward ? 2 : 0]).pitch,
+          graph.at(backward ? op.inputs[1] : op.outputs[0]).pitch,
+          spec.deterministic,
+          window};
+}
+
+std::string attention_suffix(const AttentionShape& shape) {
+  return shape.window ? fmt::format("_window_{}", shape.window) : "";
+}
+
+const AttentionChoice& AttentionChoices::of(const Graph& graph, const Op& op, const spec::Spec& spec) const {
+  const AttentionShape shape = attention_shape(graph, op, spec);
+  const auto found = std::ranges::find(list, shape, &AttentionChoice::shape);
+  if (found == list.end()) throw Failure(Exit::internal, "nobody was chosen for the attention of " + op.label());
+  return *found;
+}
+
+bool AttentionChoices::leave_out_largest() {
+  AttentionChoice* most = nullptr;
+  for (AttentionChoice& choice : list)
+    if (choice.backward.size() > 1 && (!most || choice.workspace_bytes() > most->workspace_bytes())) most = &choice;
+  if (!most) return false;
+  const auto largest = std::ranges::max_element(most->backward, {}, &BackwardWay::workspace_bytes);
+  most->left_out.push_back(*largest);
+  most->backward.erase(largest);
+  return true;
+}
+
+AttentionChoices choose_attention(const Graph& graph, const spec::Spec& spec) {
+  AttentionChoices choices;
+  for (const Region& region : graph.regions)
+    for (const Op& op : region.ops) {
+      if (op.kind != OpKind::attention || region.part != Part::forward) continue;
+      const AttentionShape shape = attention_shape(graph, op, spec);
+      if (std::ranges::find(choices.list, shape, &AttentionChoice::shape) == choices.list.end())
+        choices.list.push_back(choose(shape, spec));
+    }
+  return choices;
 }
 
 }  // namespace llmc::ops

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <string>
 #include <vector>
 
 #include "compiler/graph/graph.h"
@@ -10,7 +11,9 @@
 
 namespace llmc::ops {
 
+/// Of one shape and mask.
 struct AttentionChoice {
+  AttentionShape shape;
   AttentionBy forward = AttentionBy::cudnn;
   /// What the trainer carries: one, or with target.attention: auto and deterministic: true both, the one first that is
   /// predicted to take less time. `trainer tune` measures them.
@@ -26,14 +29,25 @@ struct AttentionChoice {
     for (const BackwardWay& way : backward) most = std::max(most, way.workspace_bytes);
     return most;
   }
+};
+
+/// Of all layers: one for each shape and mask, in the order in which layers have them.
+struct AttentionChoices {
+  std::vector<AttentionChoice> list;
+
+  /// That of an op of attention, forward or backward.
+  const AttentionChoice& of(const graph::Graph& graph, const graph::Op& op, const spec::Spec& spec) const;
   /// Gives up the way that needs most, where another stays; whether it did.
   bool leave_out_largest();
 };
 
-/// The attention of one micro-batch, as the CUDA runtime takes it.
-AttentionShape attention_shape(const graph::Graph& graph, const spec::Spec& spec);
+/// The attention of one micro-batch by `op`, forward or backward, as the CUDA runtime takes it.
+AttentionShape attention_shape(const graph::Graph& graph, const graph::Op& op, const spec::Spec& spec);
+
+/// What the names of an attention's members and constants in emitted sources end with: "_window_512"; causal: nothing.
+std::string attention_suffix(const AttentionShape& shape);
 
 /// Throws Failure(spec) for an attention that what the spec asks for does not have.
-AttentionChoice choose_attention(const graph::Graph& graph, const spec::Spec& spec);
+AttentionChoices choose_attention(const graph::Graph& graph, const spec::Spec& spec);
 
 }  // namespace llmc::ops

@@ -35,7 +35,7 @@ TensorId in_a_new_place(const Op&) { return kNone; }
 
 TensorId over_first_input(const Op& op) { return op.inputs[0]; }
 
-void no_scratch(Graph&, const Op&, const spec::Spec&, const FlatSizes&, const AttentionChoice&) {}
+void no_scratch(Graph&, const Op&, const spec::Spec&, const FlatSizes&, const AttentionChoices&) {}
 
 std::string Heads::text() const { return fmt::format("heads {}/{} of {}", query, key, dim); }
 

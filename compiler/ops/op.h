@@ -57,7 +57,7 @@ struct FlatSizes {
 struct Context : Operands {
   const spec::Spec& spec;
   const FlatSizes& flat;
-  const AttentionChoice& attention;
+  const AttentionChoices& attention;
   std::int64_t micro_batches;  // of a step
 
   bool cuda() const { return spec.target.kind == spec::TargetKind::cuda; }
@@ -76,7 +76,7 @@ struct Context : Operands {
 
 /// The scratch memory of an op, once parameters have their places.
 using Scratch = void (*)(Graph& graph, const Op& op, const spec::Spec& spec, const FlatSizes& flat,
-                         const AttentionChoice& attention);
+                         const AttentionChoices& attention);
 
 class Backward;
 
@@ -114,7 +114,7 @@ using ListWork = std::vector<Work> (*)(const Context&);
 DType reads_fp32(const Operands&, std::size_t);
 void no_gradient(Backward&, const Op&);  // throws Failure(internal): the op stands in no forward pass
 TensorId in_a_new_place(const Op&);
-void no_scratch(Graph&, const Op&, const spec::Spec&, const FlatSizes&, const AttentionChoice&);
+void no_scratch(Graph&, const Op&, const spec::Spec&, const FlatSizes&, const AttentionChoices&);
 std::int64_t off_the_stream(const Operands&);
 
 /// For attributes: "bias residual", the names of those that are set.

@@ -24,7 +24,7 @@ void adamw_signature(const Operands& o) {
 void parameter_norms_signature(const Operands& o) { o.count(4, 1); }
 
 /// One partial sum for each chunk.
-void sum_a_chunk(Graph& graph, const Op& op, const spec::Spec&, const FlatSizes& flat, const AttentionChoice&) {
+void sum_a_chunk(Graph& graph, const Op& op, const spec::Spec&, const FlatSizes& flat, const AttentionChoices&) {
   for (TensorId id : op.outputs)
     if (graph.at(id).role == Role::activation) graph.at(id).cols = graph.at(id).pitch = flat.chunk_count;
 }

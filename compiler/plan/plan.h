@@ -171,7 +171,7 @@ struct Plan {
   std::string fingerprint;
   graph::Graph graph;
   Schedule schedule;
-  ops::AttentionChoice attention;  // of target.kind: cuda
+  ops::AttentionChoices attention;  // of target.kind: cuda
   ParameterLayout parameters;
   Layout layout;
   std::size_t process_bytes = 0;  // of the host's memory beside the arena, which memory.budget counts too (process.h)

@@ -178,8 +178,10 @@ class Pricing {
     const double score = std::max(at_64 + (at_128 - at_64) * (dim - 64) / 64, at_64 * dim / 128);
     double seconds = scores * score;
     say("{} scores, {:.4g} ns each at head_dim {:.0f}: {}", giga(scores), 1e9 * score, dim, ms(seconds));
-    if (backward && !plan_.attention.backward.empty() && plan_.attention.backward.front().predicted_ms > 0) {
-      seconds = 1e-3 * plan_.attention.backward.front().predicted_ms;
+    const double predicted =
+        backward && cuda() ? plan_.attention.of(plan_.graph, op, plan_.spec).backward.front().predicted_ms : 0;
+    if (predicted > 0) {
+      seconds = 1e-3 * predicted;
       say("by the rates of this architecture's backward passes (target.attention): {}", ms(seconds));
     }
     if (backward && cuda() && launch_.call != ops::Call::attention_backward) {  // llmc's own: one of two passes

@@ -23,6 +23,7 @@ struct AttentionShape {
   bool deterministic = true;   // backward without atomics: the same bits every time
   int window = 0;              // keys that a query sees, itself the last; 0: all up to it
 
+  bool operator==(const AttentionShape&) const = default;
   constexpr Mask mask() const { return {static_cast<int>(sequence), window}; }
 };
 
@@ -43,8 +44,9 @@ using OwnBackward = void (*)(Stream& stream, const bf16* dout, const bf16* out, 
 /// What a trainer whose forward pass is cuDNN's carries.
 struct AttentionPlan {
   AttentionShape shape;
-  std::span<const BackwardWay> ways;  // one or more, the plan's choice first
-  OwnBackward own = nullptr;          // null where no way is portable
+  std::span<const BackwardWay> ways;    // one or more, the plan's choice first
+  OwnBackward own = nullptr;            // null where no way is portable
+  const AttentionPlan* next = nullptr;  // of another shape or mask; null after the last
 };
 
 /// Backward runs over equal slices of the batch, and where one sequence is still too much, over groups of heads.

@@ -25,7 +25,7 @@ constexpr std::size_t kPieces = static_cast<std::size_t>(StepPiece::pass);  // w
 
 /// What running a piece once takes.
 struct PieceWork {
-  double flops;  // of attention: the products that its definition needs over half of the square
+  double flops;  // of attention: the products that its definition needs, of the scores under the mask
   double bytes;  // that its kernels read and write; 0: the piece is not one that bytes say the time of
   int launches;
 };
@@ -44,13 +44,13 @@ struct ProgramInfo {
   std::int64_t sequences_per_step;  // global batch in sequences
   std::int64_t parameter_count;     // logical elements
   std::int64_t parameter_elements;  // with padding: length of each flat buffer
-  double flops_per_token;           // model FLOPs, causal attention counted as half
+  double flops_per_token;           // model FLOPs, of the scores under the masks: causal attention as half
   std::span<const ParameterInfo> parameters;
   std::span<const double> inverse_frequencies;  // RoPE, head_dim / 2
   std::span<const ParameterGroup> groups;
   std::int64_t chunk_elements;          // see train/chunks.h, which fills chunks and first_chunk at start
   std::span<const GemmShape> products;  // every matrix product of the step, by name
-  const AttentionPlan* attention;       // null where cuDNN has no part in it
+  const AttentionPlan* attention;       // the first of a list; null where cuDNN has no part in it
   std::size_t arena_bytes;              // of one rank
   std::size_t process_bytes;            // on cpu: what its process takes beside the arena, at most; else 0
   std::span<const Buffer> buffers;      // of the arena of one rank; all but the unseen, and last those that ranks share

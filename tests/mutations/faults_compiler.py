@@ -270,7 +270,7 @@ FAULTS = [
           "plan.needed_bytes() <= static_cast<std::size_t>(plan.spec.memory.budget)",
           "plan.needed_bytes() < static_cast<std::size_t>(plan.spec.memory.budget)",
           "test_plan Arena.ABudgetOfExactlyItsBytesIsEnough"),
-    fault("slower_backward_first", "choose_attention", "return a.predicted_ms < b.predicted_ms; }",
+    fault("slower_backward_first", "choose", "return a.predicted_ms < b.predicted_ms; }",
           "return a.predicted_ms > b.predicted_ms; }", "test_plan AttentionChoice.BothWaysByPredictedTime"),
     fault("stream_of_the_last_layer_has_no_place", "LayoutMaker::place_stream",
           "static_cast<std::size_t>(g_.layers() + 1));", "static_cast<std::size_t>(g_.layers()));",

@@ -92,16 +92,24 @@ nlohmann::ordered_json attention_json(const Plan& plan) {
                       {"workspace_bytes", way.workspace_bytes}});
     return json;
   };
-  return {{"forward", attention_name(plan.attention.forward)},
-          {"backward", ways(plan.attention.backward)},
-          {"left_out", ways(plan.attention.left_out)}};
+  const auto one = [&](const ops::AttentionChoice& choice) {
+    nlohmann::ordered_json json = {{"forward", attention_name(choice.forward)},
+                                   {"backward", ways(choice.backward)},
+                                   {"left_out", ways(choice.left_out)}};
+    if (choice.shape.window) json["window"] = choice.shape.window;
+    return json;
+  };
+  nlohmann::ordered_json json = one(plan.attention.list.front());
+  for (std::size_t i = 1; i < plan.attention.list.size(); ++i) json["others"].push_back(one(plan.attention.list[i]));
+  return json;
 }
 
 /// The backward passes that the trainer could take; empty where the spec names one.
-std::string attention_text(const Plan& plan) {
-  const ops::AttentionChoice& choice = plan.attention;
+std::string attention_text(const ops::AttentionChoice& choice) {
   if (choice.backward.size() + choice.left_out.size() < 2) return "";
-  std::string out = "attention backward, deterministic: ";
+  std::string out = choice.shape.window
+                        ? fmt::format("attention backward, window {}, deterministic: ", choice.shape.window)
+                        : "attention backward, deterministic: ";
   out += choice.left_out.empty() ? "the trainer carries both, begins with the first, and trainer tune measures them\n"
                                  : "memory.budget has room for one\n";
   const auto line = [&](const BackwardWay& way, const char* end) {
@@ -359,7 +367,7 @@ std::string plan_text(const Plan& plan) {
   out += fmt::format("  transients are packed into {}; at least {} are alive at once\n\n",
                      human_bytes(static_cast<double>(plan.layout.transient_bytes)),
                      human_bytes(static_cast<double>(plan.layout.transient_bound)));
-  if (s.target.kind == spec::TargetKind::cuda) out += attention_text(plan);
+  for (const ops::AttentionChoice& choice : plan.attention.list) out += attention_text(choice);
   out += ranks_text(plan);
   const double save = 3 * sizeof(float) * static_cast<double>(plan.parameters.logical);
   out += fmt::format("disk: {} a checkpoint; keep_last {} and the one that is being written take {}\n{}\n",

@@ -55,15 +55,17 @@ void tune_all_products(const ProgramInfo& info, int device_index, const TuneHow&
 }
 
 /// With a device of its own, so that the products' memory is free again.
-void tune_backward(const ProgramInfo& info, int device_index, const TuneHow& how) {
+void tune_backward(const ProgramInfo& info, const AttentionPlan& plan, int device_index, const TuneHow& how) {
   Device device(device_index, 0);
-  fmt::print("{:<24} {:>13} {:>12}\n", "attention backward", "predicted, ms", "measured, ms");
+  const int window = plan.shape.window;
+  fmt::print("{:<24} {:>13} {:>12}\n", window ? fmt::format("backward, window {}", window) : "attention backward",
+             "predicted, ms", "measured, ms");
   const auto report = [](const TunedAttention& way) {
     fmt::print("{:<24} {:>13} {:>12.4f}{}\n", way.name,
                way.predicted_ms > 0 ? fmt::format("{:.4f}", way.predicted_ms) : "unknown", way.ms,
                way.taken ? "  taken" : "");
   };
-  write_file_atomically(tuned_file(), tune_attention(device, *info.attention, info.math_workspace_bytes(), how, report),
+  write_file_atomically(tuned_file(), tune_attention(device, plan, info.math_workspace_bytes(), how, report),
                         kTuneWriter);
 }
 
@@ -75,7 +77,8 @@ void tune(const ProgramInfo& info, int device_index, double sustained_ms) {
   // Several ranks run the same products on fewer SMs.
   if (const auto reserved = static_cast<int>(built_values(info, "").spec.parallel.reserved_sms))
     tune_all_products(info, device_index, {reserved, sustained_ms});
-  if (info.attention && info.attention->ways.size() > 1) tune_backward(info, device_index, all);
+  for (const AttentionPlan* plan = info.attention; plan; plan = plan->next)
+    if (plan->ways.size() > 1) tune_backward(info, *plan, device_index, all);
 }
 
 }  // namespace llmc

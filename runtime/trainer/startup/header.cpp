@@ -58,7 +58,9 @@ void print_header(Console& console, const Session& session, const Device& device
   const std::string algorithms = describe_tuning(info.products, info.math_workspace_bytes(),
                                                  ranks > 1 ? static_cast<int>(values.parallel.reserved_sms) : 0);
   if (!algorithms.empty()) console.text("gemm    " + algorithms);
-  if (info.attention) console.text("attn    " + describe_attention(*info.attention));
+  for (const AttentionPlan* plan = info.attention; plan; plan = plan->next)
+    console.text("attn    " + (plan->shape.window ? fmt::format("window {}: ", plan->shape.window) : "") +
+                 describe_attention(*plan));
   console.text(
       fmt::format("data    {} tokens in {} shard{}, {} sample{} of {}; {} step{} of {} tokens are {:.2f} epochs",
                   format_count(train.tokens()), train.shards().size(),

@@ -27,7 +27,12 @@ Plan llama(const std::vector<std::string>& overrides) {
   return make_plan(loaded.resolved->spec);
 }
 
-ops::AttentionChoice choice(const std::vector<std::string>& overrides) { return llama(overrides).attention; }
+ops::AttentionChoice only(const Plan& plan) {
+  EXPECT_EQ(plan.attention.list.size(), 1u);
+  return plan.attention.list.front();
+}
+
+ops::AttentionChoice choice(const std::vector<std::string>& overrides) { return only(llama(overrides)); }
 
 TEST(AttentionChoice, BothWaysByPredictedTime) {
   // By hand: a product of 16 x 32 x 2048 x 2048 scores and 64 columns is 137.4 GFLOP. cuDNN: five at 249 TFLOP/s, and
@@ -76,8 +81,8 @@ TEST(AttentionChoice, ANamedWayIsTheOnlyOne) {
 
 TEST(AttentionChoice, TheWorkspaceIsWhatAnyNeeds) {
   const Plan both = llama({}), cudnn = llama({"target.attention=cudnn"});
-  EXPECT_EQ(both.attention.workspace_bytes(), attention_workspace_bytes(ops::attention_shape(both.graph, both.spec)));
-  EXPECT_EQ(both.attention.workspace_bytes(), cudnn.attention.workspace_bytes());
+  EXPECT_EQ(only(both).workspace_bytes(), attention_workspace_bytes(only(both).shape));
+  EXPECT_EQ(only(both).workspace_bytes(), only(cudnn).workspace_bytes());
   EXPECT_EQ(both.layout.bytes, cudnn.layout.bytes);
   // One kernel for each pass, whoever is first.
   for (const Plan& plan : {both, llama({"model.head_dim=128"})}) {
@@ -86,6 +91,32 @@ TEST(AttentionChoice, TheWorkspaceIsWhatAnyNeeds) {
     EXPECT_EQ(kernels, 2);
   }
   for (const Kernel& kernel : cudnn.kernels) EXPECT_FALSE(kernel.template_name.starts_with("attention")) << kernel.name;
+}
+
+TEST(AttentionChoice, IsOneForEachMask) {
+  const Plan plan = llama({});
+  graph::Graph graph = plan.graph;
+  graph::Region sliding = *graph.find(graph::Part::forward, graph::Block::layer);
+  for (graph::Op& op : sliding.ops)
+    if (auto* attention = std::get_if<ops::AttentionAttributes>(&op.attributes)) attention->window = 512;
+  graph.regions.push_back(sliding);
+  graph.regions.push_back(sliding);
+  ops::AttentionChoices choices = ops::choose_attention(graph, plan.spec);
+  ASSERT_EQ(choices.list.size(), 2u);
+  const ops::AttentionChoice &all = choices.list[0], &window = choices.list[1];
+  EXPECT_EQ(ops::attention_suffix(all.shape) + "|" + ops::attention_suffix(window.shape), "|_window_512");
+  // A window of a quarter of the sequence leaves a quarter of the square, less its half: 7 of 16 of what is causal.
+  for (std::size_t i = 0; i < 2; ++i)
+    EXPECT_NEAR(window.backward[i].predicted_ms, all.backward[i].predicted_ms * 7 / 16, 1e-2);
+  for (const graph::Op& op : sliding.ops)
+    if (std::holds_alternative<ops::AttentionAttributes>(op.attributes)) {
+      EXPECT_EQ(&choices.of(graph, op, plan.spec), &window);
+    }
+  EXPECT_TRUE(choices.leave_out_largest());
+  EXPECT_TRUE(choices.leave_out_largest());
+  EXPECT_FALSE(choices.leave_out_largest());
+  EXPECT_EQ(by(all.backward), By{kPortable});
+  EXPECT_EQ(by(window.left_out), By{kCudnn});
 }
 
 TEST(AttentionChoice, AWayThatDoesNotFitTheBudgetIsLeftOut) {
@@ -99,16 +130,16 @@ TEST(AttentionChoice, AWayThatDoesNotFitTheBudgetIsLeftOut) {
     return llama(overrides);
   };
   const Plan both = llama(small);
-  ASSERT_EQ(by(both.attention.backward), (By{kPortable, kCudnn}));
+  ASSERT_EQ(by(only(both).backward), (By{kPortable, kCudnn}));
   // The workspace of products shrinks first, then cuDNN's backward pass goes.
   const std::size_t narrow = both.layout.bytes - (kTunedWorkspace - kUntunedWorkspace);
-  EXPECT_EQ(by(with_budget(narrow).attention.backward), (By{kPortable, kCudnn}));
+  EXPECT_EQ(by(only(with_budget(narrow)).backward), (By{kPortable, kCudnn}));
   const Plan one = with_budget(narrow - 1);
-  EXPECT_EQ(by(one.attention.backward), By{kPortable});
-  EXPECT_EQ(by(one.attention.left_out), By{kCudnn});
-  EXPECT_EQ(one.attention.forward, kCudnn);
+  EXPECT_EQ(by(only(one).backward), By{kPortable});
+  EXPECT_EQ(by(only(one).left_out), By{kCudnn});
+  EXPECT_EQ(only(one).forward, kCudnn);
   EXPECT_LT(one.layout.bytes, narrow);
-  EXPECT_LT(one.attention.workspace_bytes(), both.attention.workspace_bytes());
+  EXPECT_LT(only(one).workspace_bytes(), only(both).workspace_bytes());
 }
 
 }  // namespace
