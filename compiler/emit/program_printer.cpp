@@ -97,7 +97,7 @@ bool gathered(Source& out, const plan::Plan& plan) {
   std::vector<std::string> lines;
   for (const graph::Region& region : plan.graph.regions)
     for (const graph::Op& op : region.ops) {
-      if (op.kind != graph::OpKind::all_gather) continue;
+      if (!ops::row_of(op.kind).gathers) continue;
       const graph::Tensor& stretch = plan.graph.at(op.outputs[0]);
       if (is_sharded(plan.graph.at(stretch.partner).use, plan.spec.parallel.shard)) continue;
       const std::size_t first = plan.parameters.first_bucket.at(stretch.block);

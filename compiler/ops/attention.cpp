@@ -58,6 +58,11 @@ void size_workspace(Graph& graph, const Op& op, const spec::Spec& spec, const Fl
   }
 }
 
+/// Two products.
+double model_flops(const Operands& o) {
+  return 2 * product_of_scores(o.graph, o.op) / static_cast<double>(o.graph.tokens());
+}
+
 Instance& batched(Instance& instance, const Context& c) {
   return instance.integer("kBatch", c.graph.batch, "batch.micro_batch");
 }
@@ -180,15 +185,6 @@ double product_of_scores(const Graph& graph, const Op& attention) {
   return 2 * own.mask(graph.sequence).scores() * static_cast<double>(graph.batch * own.heads.query * own.heads.dim);
 }
 
-double product_of_all_scores(const Graph& graph) {
-  double sum = 0;
-  for (const Region& region : graph.regions)
-    for (const Op& op : region.ops)
-      if (op.kind == OpKind::attention && region.part == Part::forward)
-        sum += static_cast<double>(graph.layers_of(region)) * product_of_scores(graph, op);
-  return sum;
-}
-
 bool has_tiles(const spec::Spec& spec) {
   return spec.target.kind == spec::TargetKind::cpu && !spec.target.arch.empty() &&
          arch_has_tiles(spec.target.arch.front());
@@ -206,9 +202,17 @@ bool attention_in_warpgroups(const spec::Spec& spec, std::int64_t head_dim) {
 
 bool attention_in_tiles(const spec::Spec& spec) { return has_tiles(spec) && spec.compute == DType::bf16; }
 
-constexpr Row kAttention = ForwardRow{.signature = signature, .exact = output(1), .gradient = gradient, .work = work};
+constexpr Row kAttention = ForwardRow{.signature = signature,
+                                      .exact = output(1),
+                                      .gradient = gradient,
+                                      .model_flops = model_flops,
+                                      .priced_as = PricedAs::attention_forward,
+                                      .work = work};
 
-constexpr Row kAttentionBackward =
-    BackwardRow{.signature = backward_signature, .exact = output(1), .scratch = size_workspace, .work = backward_work};
+constexpr Row kAttentionBackward = BackwardRow{.signature = backward_signature,
+                                               .exact = output(1),
+                                               .scratch = size_workspace,
+                                               .priced_as = PricedAs::attention_backward,
+                                               .work = backward_work};
 
 }  // namespace llmc::ops

@@ -42,7 +42,4 @@ bool attention_in_warpgroups(const spec::Spec& spec, std::int64_t head_dim);
 /// an attention leaves: causal half of the square.
 double product_of_scores(const graph::Graph& graph, const graph::Op& attention);
 
-/// The same, of one product of each layer.
-double product_of_all_scores(const graph::Graph& graph);
-
 }  // namespace llmc::ops

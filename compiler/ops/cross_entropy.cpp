@@ -66,6 +66,7 @@ std::string CrossEntropyAttributes::text() const { return flags_text({{"gradient
 constexpr Row kCrossEntropy = ForwardRow{.signature = signature,
                                          .exact = output(0) | output(1) | output(2) | output(3),
                                          .gradient = gradient,
+                                         .model_flops = no_products,
                                          .changes = input(0),
                                          .work = work};
 

@@ -59,6 +59,7 @@ constexpr Row kEmbedding = ForwardRow{.signature = signature,
                                       .exact = kNoOutputs,
                                       .writes_stream = true,
                                       .gradient = gradient,
+                                      .model_flops = no_products,
                                       .stream_elements = stream_elements,
                                       .work = work};
 

@@ -57,6 +57,17 @@ void gradient(Backward& b, const Op& op) {
   b.emit(OpKind::linear_dgrad, op.name + "_dgrad", {dy, weight}, {b.part(x)});
 }
 
+Inputs column_makers(const Op& op) { return input(1) | (op.as<LinearAttributes>().bias ? input(2) : kNoInputs); }
+
+/// A multiplication and an addition for each element of the weight that a checkpoint has.
+double model_flops(const Operands& o) {
+  const Tensor& weight = o.in(1);
+  std::int64_t rows = 0;
+  for (const Piece& piece : (weight.role == Role::copy ? o.graph.at(weight.partner) : weight).pieces)
+    rows += piece.size;
+  return 2.0 * static_cast<double>(rows * weight.cols);
+}
+
 std::int64_t stream_elements(const Operands& o) {
   return o.op.as<LinearAttributes>().residual ? 2 * o.out(0).elements() : 0;
 }
@@ -116,12 +127,16 @@ constexpr Row kLinear = ForwardRow{.signature = signature,
                                    .weight_type = weight_type,
                                    .exact = kNoOutputs,
                                    .gradient = gradient,
+                                   .model_flops = model_flops,
+                                   .column_makers = column_makers,
                                    .stream_elements = stream_elements,
                                    .work = work};
 
 constexpr Row kLinearDgrad =
     BackwardRow{.signature = dgrad_signature, .weight_type = weight_type, .exact = kNoOutputs, .work = dgrad_work};
 
-constexpr Row kLinearWgrad = BackwardRow{.signature = wgrad_signature, .exact = kNoOutputs, .work = wgrad_work};
+/// Nothing in the backward pass reads its result.
+constexpr Row kLinearWgrad =
+    BackwardRow{.signature = wgrad_signature, .exact = kNoOutputs, .may_wait_for = 1, .work = wgrad_work};
 
 }  // namespace llmc::ops

@@ -26,6 +26,7 @@ std::vector<Work> work(const Context& c) {
 
 }  // namespace
 
-constexpr Row kLossSum = ForwardRow{.signature = signature, .exact = kNoOutputs, .gradient = gradient, .work = work};
+constexpr Row kLossSum = ForwardRow{
+    .signature = signature, .exact = kNoOutputs, .gradient = gradient, .model_flops = no_products, .work = work};
 
 }  // namespace llmc::ops

@@ -33,6 +33,10 @@ void no_gradient(Backward&, const Op& op) {
 
 TensorId in_a_new_place(const Op&) { return kNone; }
 
+Inputs no_column_makers(const Op&) { return kNoInputs; }
+
+double no_products(const Operands&) { return 0; }
+
 TensorId over_first_input(const Op& op) { return op.inputs[0]; }
 
 void no_scratch(Graph&, const Op&, const spec::Spec&, const FlatSizes&, const AttentionChoices&) {}

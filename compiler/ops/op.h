@@ -100,6 +100,10 @@ constexpr Inputs kNoInputs = 0;
 constexpr Inputs input(unsigned i) { return 1u << i; }
 
 constexpr int kNoSum = -1;
+constexpr int kNothing = -1;
+
+/// Whose measured rates price the kernels of an op.
+enum class PricedAs { bytes_moved, attention_forward, attention_backward };
 
 // Members of rows.
 using Signature = void (*)(const Operands&);
@@ -107,6 +111,8 @@ using WeightType = DType (*)(const Operands&, std::size_t i);
 using Gradient = void (*)(Backward&, const Op&);
 using Overwrites = TensorId (*)(const Op&);
 using GiveForward = void (*)(Op&);
+using ColumnMakers = Inputs (*)(const Op&);
+using ModelFlops = double (*)(const Operands&);
 using StreamElements = std::int64_t (*)(const Operands&);
 using ListWork = std::vector<Work> (*)(const Context&);
 
@@ -114,6 +120,7 @@ using ListWork = std::vector<Work> (*)(const Context&);
 DType reads_fp32(const Operands&, std::size_t);
 void no_gradient(Backward&, const Op&);  // throws Failure(internal): the op stands in no forward pass
 TensorId in_a_new_place(const Op&);
+Inputs no_column_makers(const Op&);
 void no_scratch(Graph&, const Op&, const spec::Spec&, const FlatSizes&, const AttentionChoices&);
 std::int64_t off_the_stream(const Operands&);
 
@@ -122,6 +129,7 @@ std::string flags_text(std::initializer_list<std::pair<const char*, bool>> flags
 
 // Members that several rows share.
 TensorId over_first_input(const Op& op);
+double no_products(const Operands&);           // of model_flops
 std::vector<Work> fused_away(const Context&);  // throws Failure(internal): a pass should have taken the op out
 
 /// Of an op of the forward pass. What is Stated has no safe default.
@@ -131,9 +139,12 @@ struct ForwardRow {
   Stated<Outputs> exact;
   bool writes_stream = false;
   Stated<Gradient> gradient;
+  Stated<ModelFlops> model_flops;
+  ColumnMakers column_makers = no_column_makers;
   Overwrites overwrites = in_a_new_place;
   StreamElements stream_elements = off_the_stream;
   Inputs changes = kNoInputs;
+  PricedAs priced_as = PricedAs::bytes_moved;
   Stated<ListWork> work;
 };
 
@@ -143,10 +154,12 @@ struct BackwardRow {
   WeightType weight_type = reads_fp32;
   Stated<Outputs> exact;
   GiveForward give_forward = nullptr;
+  int may_wait_for = kNothing;
   int row_sum = kNoSum;
   Overwrites overwrites = in_a_new_place;
   Scratch scratch = no_scratch;
   StreamElements stream_elements = off_the_stream;
+  PricedAs priced_as = PricedAs::bytes_moved;
   Stated<ListWork> work;
 };
 
@@ -155,12 +168,14 @@ struct StepRow {
   Stated<Signature> signature;
   Scratch scratch = no_scratch;
   Inputs changes = kNoInputs;
+  bool updates_weights = false;
   Stated<ListWork> work;
 };
 
 /// Of an op between ranks, which changes no type and has no gradient.
 struct RankRow {
   Stated<Signature> signature;
+  bool gathers = false;
   Stated<ListWork> work;
 };
 
@@ -172,22 +187,32 @@ struct Row {
         exact(r.exact),
         writes_stream(r.writes_stream),
         gradient(r.gradient),
+        model_flops(r.model_flops),
+        column_makers(r.column_makers),
         overwrites(r.overwrites),
         stream_elements(r.stream_elements),
         changes(r.changes),
+        priced_as(r.priced_as),
         work(r.work) {}
   constexpr Row(const BackwardRow& r)
       : signature(r.signature),
         weight_type(r.weight_type),
         exact(r.exact),
         give_forward(r.give_forward),
+        may_wait_for(r.may_wait_for),
         row_sum(r.row_sum),
         overwrites(r.overwrites),
         scratch(r.scratch),
         stream_elements(r.stream_elements),
+        priced_as(r.priced_as),
         work(r.work) {}
-  constexpr Row(const StepRow& r) : signature(r.signature), scratch(r.scratch), changes(r.changes), work(r.work) {}
-  constexpr Row(const RankRow& r) : signature(r.signature), work(r.work) {}
+  constexpr Row(const StepRow& r)
+      : signature(r.signature),
+        scratch(r.scratch),
+        changes(r.changes),
+        updates_weights(r.updates_weights),
+        work(r.work) {}
+  constexpr Row(const RankRow& r) : signature(r.signature), gathers(r.gathers), work(r.work) {}
 
   /// Checks number, shapes and types of the operands, in the order that a comment beside it gives.
   Signature signature;
@@ -202,8 +227,15 @@ struct Row {
   /// Has the kernel, a backward one with the inputs at hand, write the forward op's first output again, as its last;
   /// null where it cannot.
   GiveForward give_forward = nullptr;
+  /// The input that a backward op may wait for until another one has made it; kNothing: it runs where it stands.
+  int may_wait_for = kNothing;
   /// The output that is a sum over rows, which split_reductions cuts in two stages.
   int row_sum = kNoSum;
+  /// FLOPs a token of its matrix products, without padding and of the scores that a mask leaves. The model's FLOPs are
+  /// three times those of the forward ops: the backward pass has two products for each.
+  ModelFlops model_flops = no_products;
+  /// Parameters of which each row, or element of a vector, makes one column of the first output: padded with it.
+  ColumnMakers column_makers = no_column_makers;
   /// The input that the first output may lie over; kNone where it needs a place of its own.
   Overwrites overwrites = in_a_new_place;
   Scratch scratch = no_scratch;
@@ -211,6 +243,12 @@ struct Row {
   StreamElements stream_elements = off_the_stream;
   /// Inputs that it writes.
   Inputs changes = kNoInputs;
+  /// Whether it is an optimizer's update of all weights.
+  bool updates_weights = false;
+  /// Whether its output holds the shares of all ranks.
+  bool gathers = false;
+  /// Of its kernels; products and what ranks send have prices of their own.
+  PricedAs priced_as = PricedAs::bytes_moved;
   /// What runs it, in order.
   ListWork work;
 };

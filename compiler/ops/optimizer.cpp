@@ -86,6 +86,7 @@ constexpr Row kGradientClip = StepRow{.signature = clip_signature, .work = clip_
 constexpr Row kAdamw = StepRow{.signature = adamw_signature,
                                .scratch = sum_a_chunk,
                                .changes = input(1) | input(6) | input(7),
+                               .updates_weights = true,
                                .work = adamw_work};
 
 constexpr Row kParameterNorms = StepRow{.signature = parameter_norms_signature, .work = parameter_norms_work};

@@ -97,7 +97,8 @@ std::string QkNormRopeAttributes::text() const { return fmt::format("{} eps {}",
 
 std::string QkNormRopeBackwardAttributes::text() const { return heads.text(); }
 
-constexpr Row kQkNormRope = ForwardRow{.signature = signature, .exact = output(1), .gradient = gradient, .work = work};
+constexpr Row kQkNormRope = ForwardRow{
+    .signature = signature, .exact = output(1), .gradient = gradient, .model_flops = no_products, .work = work};
 
 constexpr Row kQkNormRopeBackward = BackwardRow{.signature = backward_signature,
                                                 .exact = kNoOutputs,

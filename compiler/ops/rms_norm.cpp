@@ -82,8 +82,12 @@ std::string RmsNormBackwardAttributes::text() const {
   return flags_text({{"residual", residual}, {"recompute", recompute}});
 }
 
-constexpr Row kRmsNorm = ForwardRow{
-    .signature = signature, .exact = output(1), .gradient = gradient, .stream_elements = stream_elements, .work = work};
+constexpr Row kRmsNorm = ForwardRow{.signature = signature,
+                                    .exact = output(1),
+                                    .gradient = gradient,
+                                    .model_flops = no_products,
+                                    .stream_elements = stream_elements,
+                                    .work = work};
 
 constexpr Row kRmsNormBackward = BackwardRow{.signature = backward_signature,
                                              .exact = kNoOutputs,

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "compiler/graph/llama.h"
+#include "compiler/ops/make.h"
 #include "compiler/passes/passes.h"
 
 namespace llmc::passes {
@@ -19,8 +20,8 @@ class Twin {
       : graph_(graph),
         plain_(reuse_in_place(fuse_residual(pad_rows(build_llama(spec, graph.batch), spec), spec), spec)) {}
 
-  /// Appends all before the head's product; returns what that one takes.
-  std::vector<TensorId> append() {
+  /// Appends all before the head's product, which is forward op `last`; returns what that one takes.
+  std::vector<TensorId> append(OpId last) {
     std::vector<TensorId> features;
     for (Region region : plain_.regions) {
       region.name = "audit_" + region.name;
@@ -29,7 +30,7 @@ class Twin {
       region.reads = region.writes = nullptr;
       for (Op& op : std::exchange(region.ops, {})) {
         for (TensorId& id : op.inputs) id = own(id);
-        if (region.block == Block::head && op.kind == OpKind::linear) {
+        if (op.id == last) {
           features = op.inputs;
           break;
         }
@@ -77,7 +78,7 @@ Op wide_product(Graph& graph) {
 Graph append_audit(Graph graph, const spec::Spec& spec) {
   if (spec.audit.compute == spec::AuditCompute::none) return graph;
   Op logits = wide_product(graph);
-  if (spec.audit.compute == spec::AuditCompute::forward) logits.inputs = Twin(graph, spec).append();
+  if (spec.audit.compute == spec::AuditCompute::forward) logits.inputs = Twin(graph, spec).append(logits.id);
   const TensorId losses = graph.add({.name = "audit_losses",
                                      .rows = 1,
                                      .cols = graph.tokens(),
@@ -85,11 +86,7 @@ Graph append_audit(Graph graph, const spec::Spec& spec) {
                                      .axis = Axis::token,
                                      .use = Use::audit_losses});
   Region chunks{.name = "audit_chunk", .block = Block::head, .part = Part::audit, .loop = Loop::loss_chunks};
-  chunks.ops = {logits,
-                {.kind = OpKind::audit_loss,
-                 .name = "audit_loss",
-                 .inputs = {logits.outputs[0], graph.host(Use::targets)},
-                 .outputs = {losses}}};
+  chunks.ops = {logits, ops::make::audit_loss("audit_loss", {logits.outputs[0], graph.host(Use::targets)}, {losses})};
   graph.regions.push_back(std::move(chunks));
   return graph;
 }

@@ -1,3 +1,4 @@
+#include "compiler/ops/make.h"
 #include "compiler/passes/passes.h"
 #include "device/types.h"
 
@@ -31,10 +32,7 @@ Graph append_inference(Graph graph, const spec::Spec&) {
                                      .role = Role::output,
                                      .use = Use::sample_logits});
   Region sample{.name = "sample", .part = Part::sample};
-  sample.ops.push_back({.kind = OpKind::gather_rows,
-                        .name = "gather_rows",
-                        .inputs = {logits.inputs[0], graph.host(Use::positions)},
-                        .outputs = {rows}});
+  sample.ops.push_back(ops::make::gather_rows("gather_rows", {logits.inputs[0], graph.host(Use::positions)}, {rows}));
   logits.name = "sample_logits";
   logits.inputs[0] = rows;
   logits.outputs = {result};
@@ -45,12 +43,10 @@ Graph append_inference(Graph graph, const spec::Spec&) {
   graph.regions.push_back(std::move(sample));
 
   const TensorId rules = graph.add_records("init_rules", Use::init_rules, Role::constant, "InitRule", sizeof(InitRule));
-  graph.regions.push_back({.name = "initialise",
-                           .part = Part::initialise,
-                           .ops = {{.kind = OpKind::initialise,
-                                    .name = "init_normal",
-                                    .inputs = {rules, graph.host(Use::chunks)},
-                                    .outputs = {graph.host(Use::masters)}}}});
+  graph.regions.push_back(
+      {.name = "initialise",
+       .part = Part::initialise,
+       .ops = {ops::make::initialise("init_normal", {rules, graph.host(Use::chunks)}, {graph.host(Use::masters)})}});
   return graph;
 }
 

@@ -1,3 +1,4 @@
+#include "compiler/ops/make.h"
 #include "compiler/passes/passes.h"
 #include "device/types.h"
 
@@ -22,18 +23,10 @@ Graph append_optimizer(Graph graph, const spec::Spec& spec) {
 
   Region region{.name = "optimizer", .part = Part::optimizer};
   const TensorId gradient_partial = partial("gradient_partial");
-  region.ops.push_back({.kind = OpKind::gradient_norm,
-                        .name = "gradient_norm",
-                        .inputs = {gradients, chunks},
-                        .outputs = {gradient_partial}});
-  region.ops.push_back({.kind = OpKind::gradient_clip,
-                        .name = "gradient_clip",
-                        .inputs = {gradient_partial, scalars},
-                        .outputs = {results}});
-  Op update{.kind = OpKind::adamw,
-            .name = "adamw",
-            .inputs = {results, masters, gradients, chunks, adamw, groups, exp_avg, exp_avg_sq},
-            .attributes = ops::AdamwAttributes{.norms = spec.metrics.per_parameter}};
+  region.ops.push_back(ops::make::gradient_norm("gradient_norm", {gradients, chunks}, {gradient_partial}));
+  region.ops.push_back(ops::make::gradient_clip("gradient_clip", {gradient_partial, scalars}, {results}));
+  Op update = ops::make::adamw("adamw", {results, masters, gradients, chunks, adamw, groups, exp_avg, exp_avg_sq}, {},
+                               ops::AdamwAttributes{.norms = spec.metrics.per_parameter});
   if (spec.metrics.per_parameter) update.outputs = {partial("weight_partial"), partial("update_partial")};
   region.ops.push_back(update);
   if (spec.metrics.per_parameter) {
@@ -45,10 +38,8 @@ Graph append_optimizer(Graph graph, const spec::Spec& spec) {
                                             .use = Use::first_chunk});
     const TensorId norms =
         graph.add({.name = "tensor_norms", .rows = 1, .cols = 3, .role = Role::output, .use = Use::parameter_norms});
-    region.ops.push_back({.kind = OpKind::parameter_norms,
-                          .name = "parameter_norms",
-                          .inputs = {gradient_partial, update.outputs[0], update.outputs[1], first_chunk},
-                          .outputs = {norms}});
+    region.ops.push_back(ops::make::parameter_norms(
+        "parameter_norms", {gradient_partial, update.outputs[0], update.outputs[1], first_chunk}, {norms}));
   }
   graph.regions.push_back(std::move(region));
   return graph;

@@ -1,5 +1,6 @@
 #include <map>
 
+#include "compiler/ops/make.h"
 #include "compiler/ops/op.h"
 #include "compiler/passes/passes.h"
 
@@ -42,14 +43,11 @@ Graph cast_weights(Graph graph, const spec::Spec&) {
   const TensorId masters = graph.host(Use::masters), chunks = graph.host(Use::chunks);
   Region refresh{.name = "refresh", .part = Part::refresh};
   for (const auto& [type, copy] : flat)
-    refresh.ops.push_back({.kind = OpKind::cast,
-                           .name = std::string("cast_weights_") + name_of(type),
-                           .inputs = {masters, chunks},
-                           .outputs = {copy}});
-  // AdamW writes one of them on its way.
+    refresh.ops.push_back(ops::make::cast(std::string("cast_weights_") + name_of(type), {masters, chunks}, {copy}));
+  // The update writes one of them on its way.
   Region& optimizer = graph.region(Block::none, Part::optimizer);
   for (Op& op : optimizer.ops)
-    if (op.kind == OpKind::adamw) {
+    if (ops::row_of(op.kind).updates_weights) {
       op.as<ops::AdamwAttributes>().copies = true;
       op.outputs.insert(op.outputs.begin(), flat.begin()->second);
     }

@@ -1,3 +1,4 @@
+#include "compiler/ops/op.h"
 #include "compiler/passes/passes.h"
 
 namespace llmc::passes {
@@ -20,17 +21,19 @@ Graph pad_rows(Graph graph, const spec::Spec& spec) {
     t.cols = t.pitch = t.halves * half;
     for (std::size_t i = 0; i < t.pieces.size(); ++i) t.pieces[i].begin = static_cast<std::int64_t>(i) * half;
   }
-  for (Region& region : graph.regions)
-    for (Op& op : region.ops) {
-      if (op.kind != OpKind::linear || graph.at(op.outputs[0]).halves == 1) continue;
+  for (const Region& region : graph.regions)
+    for (const Op& op : region.ops) {
+      const ops::Inputs makers = ops::row_of(op.kind).column_makers(op);
+      if (!makers || graph.at(op.outputs[0]).halves == 1) continue;
       const std::int64_t columns = graph.at(op.outputs[0]).cols, half = columns / graph.at(op.outputs[0]).halves;
-      const auto widen = [&](TensorId parameter, std::int64_t Tensor::* extent) {
+      for (unsigned i = 0; i < op.inputs.size(); ++i) {
+        if (!(makers & ops::input(i))) continue;
+        Tensor& parameter = graph.at(op.inputs[i]);
         std::int64_t begin = 0;
-        for (Piece& piece : graph.at(parameter).pieces) piece.begin = begin, begin += half;
-        for (TensorId id : {parameter, graph.at(parameter).partner}) graph.at(id).*extent = columns;
-      };
-      widen(op.inputs[1], &Tensor::rows);
-      if (op.as<ops::LinearAttributes>().bias) widen(op.inputs[2], &Tensor::cols);
+        for (Piece& piece : parameter.pieces) piece.begin = begin, begin += half;
+        const auto extent = parameter.pieces[0].matrix ? &Tensor::rows : &Tensor::cols;
+        for (Tensor* t : {&parameter, &graph.at(parameter.partner)}) t->*extent = columns;
+      }
     }
 
   for (Tensor& t : graph.tensors) {

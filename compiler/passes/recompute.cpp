@@ -21,7 +21,7 @@ class Rewriter {
 
   std::vector<Op> rewrite(const Region& backward) {
     for (const Op& op : backward.ops) {
-      if (op.kind == OpKind::linear_wgrad && comes_back_later(op.inputs[1], backward)) {
+      if (const TensorId late = may_wait_for(op); late != kNone && comes_back_later(late, backward)) {
         waiting_.push_back(op);
         continue;
       }
@@ -58,10 +58,16 @@ class Rewriter {
   }
 
   bool is_wanted(TensorId id) const {
-    return std::any_of(waiting_.begin(), waiting_.end(), [&](const Op& op) { return op.inputs[1] == id; });
+    return std::any_of(waiting_.begin(), waiting_.end(), [&](const Op& op) { return may_wait_for(op) == id; });
   }
 
-  /// Whether a weight gradient's operand is better taken from a later backward kernel than computed on its own.
+  /// The operand of a weight gradient, which may come later; kNone of another op.
+  static TensorId may_wait_for(const Op& op) {
+    const int input = ops::row_of(op.kind).may_wait_for;
+    return input == ops::kNothing ? kNone : op.inputs[static_cast<std::size_t>(input)];
+  }
+
+  /// Whether it is better taken from a later backward kernel than computed on its own.
   bool comes_back_later(TensorId id, const Region& backward) const {
     if (!dropped(id) || available_.count(graph_.storage(id))) return false;
     return std::any_of(backward.ops.begin(), backward.ops.end(), [&](const Op& op) { return byproduct(op) == id; });
@@ -70,7 +76,7 @@ class Rewriter {
   /// Weight gradients whose operand is there now.
   void release() {
     for (auto op = waiting_.begin(); op != waiting_.end();) {
-      if (available_.count(graph_.storage(op->inputs[1]))) {
+      if (available_.count(graph_.storage(may_wait_for(*op)))) {
         ops_.push_back(*op);
         op = waiting_.erase(op);
       } else {

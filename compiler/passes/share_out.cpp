@@ -1,7 +1,9 @@
+#include <algorithm>
 #include <map>
 #include <ranges>
 #include <set>
 
+#include "compiler/ops/make.h"
 #include "compiler/passes/passes.h"
 
 namespace llmc::passes {
@@ -27,8 +29,7 @@ class Sharer {
     } else {
       // Where nothing is gathered, nothing else makes ranks begin with the same bits on different processors.
       const TensorId masters = g_.host(Use::masters);
-      g_.region(Block::none, Part::initialise)
-          .ops.push_back({.kind = OpKind::broadcast, .name = "broadcast", .inputs = {masters}, .outputs = {masters}});
+      g_.region(Block::none, Part::initialise).ops.push_back(ops::make::broadcast("broadcast", {masters}, {masters}));
     }
     return std::move(g_);
   }
@@ -46,10 +47,6 @@ class Sharer {
                    .scope = block == Block::layer ? Scope::layer : Scope::step,
                    .partner = flat,
                    .block = block});
-  }
-
-  Op in_place(OpKind kind, const std::string& name, TensorId id) const {
-    return {.kind = kind, .name = name, .inputs = {id}, .outputs = {id}};
   }
 
   /// A region for one bucket, in the order of the pass that it follows.
@@ -79,7 +76,6 @@ class Sharer {
   }
 
   void reduce_gradients() {
-    const OpKind kind = shard_ == Shard::none ? OpKind::all_reduce : OpKind::reduce_scatter;
     const TensorId gradients = g_.host(Use::gradients);
     const bool shared = is_sharded(Use::gradients, shard_), narrow = sent_ != g_.at(gradients).dtype;
     TensorId wire = kNone;
@@ -89,16 +85,13 @@ class Sharer {
       if (!blocks_.count(block)) continue;
       Region reduce = region("reduce", block, Part::reduce, Loop::layers_down);
       const TensorId made = bucket(block, gradients, "gradients"), sent = narrow ? wire : made;
-      if (narrow)
-        reduce.ops.push_back({.kind = OpKind::to_wire, .name = "to_wire", .inputs = {made}, .outputs = {wire}});
-      Op sum = in_place(kind, name_of(kind), sent);
+      if (narrow) reduce.ops.push_back(ops::make::to_wire("to_wire", {made}, {wire}));
+      Op sum = shard_ == Shard::none ? ops::make::all_reduce("all_reduce", {sent}, {sent})
+                                     : ops::make::reduce_scatter("reduce_scatter", {sent}, {sent});
       if (narrow) sum.inputs.push_back(made);
       reduce.ops.push_back(std::move(sum));
       if (narrow || shared)
-        reduce.ops.push_back({.kind = OpKind::from_wire,
-                              .name = "from_wire",
-                              .inputs = {sent, made},
-                              .outputs = {shared ? gradients : made}});
+        reduce.ops.push_back(ops::make::from_wire("from_wire", {sent, made}, {shared ? gradients : made}));
       g_.regions.push_back(std::move(reduce));
     }
   }
@@ -106,17 +99,18 @@ class Sharer {
   /// Sums over chunks are those of this rank's elements until they are added over the ranks.
   void extend_optimizer() {
     Region& optimizer = g_.region(Block::none, Part::optimizer);
-    std::vector<Op> ops;
+    const TensorId results = g_.host(Use::results);
+    std::vector<Op> all;
     for (const Op& op : optimizer.ops) {
-      if (op.kind == OpKind::gradient_clip)
-        ops.push_back(in_place(OpKind::sum_results, "sum_results", g_.host(Use::results)));
-      ops.push_back(op);
-      if (shard_ == Shard::none || (op.kind != OpKind::gradient_norm && op.kind != OpKind::adamw)) continue;
+      if (std::ranges::count(op.outputs, results))
+        all.push_back(ops::make::sum_results("sum_results", {results}, {results}));
+      all.push_back(op);
+      if (shard_ == Shard::none) continue;
       for (const TensorId id : op.outputs)
         if (g_.at(id).role == Role::activation)
-          ops.push_back(in_place(OpKind::all_reduce, "sum_" + g_.at(id).name, id));
+          all.push_back(ops::make::all_reduce("sum_" + g_.at(id).name, {id}, {id}));
     }
-    optimizer.ops = std::move(ops);
+    optimizer.ops = std::move(all);
   }
 
   void gather(Block block) {
@@ -125,9 +119,8 @@ class Sharer {
     for (const TensorId flat : reads_[block]) {
       const std::string what = g_.at(flat).use == Use::masters ? "weights" : g_.at(flat).name;
       const TensorId whole = bucket(block, flat, what);
-      Op op = in_place(OpKind::all_gather, "gather_" + what, whole);
-      if (is_sharded(g_.at(flat).use, shard_)) op.inputs = {flat};
-      gather.ops.push_back(std::move(op));
+      const TensorId from = is_sharded(g_.at(flat).use, shard_) ? flat : whole;
+      gather.ops.push_back(ops::make::all_gather("gather_" + what, {from}, {whole}));
     }
     g_.regions.push_back(std::move(gather));
   }

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "compiler/ops/make.h"
 #include "compiler/ops/op.h"
 #include "compiler/passes/passes.h"
 
@@ -25,11 +26,11 @@ std::int64_t row_blocks(std::int64_t rows) {
 
 Graph split_reductions(Graph graph, const spec::Spec&) {
   for (Region& region : graph.regions) {
-    std::vector<Op> ops;
+    std::vector<Op> split;
     for (Op op : region.ops) {
       const int sum = ops::row_of(op.kind).row_sum;
       if (sum == ops::kNoSum) {
-        ops.push_back(std::move(op));
+        split.push_back(std::move(op));
         continue;
       }
       TensorId& output = op.outputs[static_cast<std::size_t>(sum)];
@@ -41,18 +42,17 @@ Graph split_reductions(Graph graph, const spec::Spec&) {
                           .scope = graph.at(gradient).scope});
       TensorId partial = output;
       const std::string name = op.name;
-      ops.push_back(std::move(op));
+      split.push_back(std::move(op));
       if (graph.at(partial).rows > 2 * kFolded) {
         Tensor folded = graph.at(partial);
         folded.name = name + "_folded", folded.rows = kFolded;
         const TensorId id = graph.add(folded);
-        ops.push_back({.kind = OpKind::column_reduce, .name = name + "_fold", .inputs = {partial}, .outputs = {id}});
+        split.push_back(ops::make::column_reduce(name + "_fold", {partial}, {id}));
         partial = id;
       }
-      ops.push_back(
-          {.kind = OpKind::column_reduce, .name = name + "_reduce", .inputs = {partial}, .outputs = {gradient}});
+      split.push_back(ops::make::column_reduce(name + "_reduce", {partial}, {gradient}));
     }
-    region.ops = std::move(ops);
+    region.ops = std::move(split);
   }
   return graph;
 }

@@ -4,7 +4,6 @@
 
 #include <set>
 
-#include "compiler/ops/attention.h"
 #include "compiler/plan/schedule_walk.h"
 #include "error.h"
 
@@ -72,7 +71,7 @@ const char* Launch::launched_as() const {
 
 void list_work(Plan& plan) {
   const Graph& g = plan.graph;
-  const spec::Model& m = plan.spec.model;
+  Cost& cost = plan.cost;
 
   // With shares of gradients each micro-batch of several ranks makes its own.
   const bool adds = plan.spec.parallel.world_size == 1 || !is_sharded(Use::gradients, plan.spec.parallel.shard);
@@ -86,6 +85,12 @@ void list_work(Plan& plan) {
       const ops::Row& row = ops::row_of(op.kind);
       const ops::Context context{
           {g, region, op}, plan.spec, plan.parameters, plan.attention, plan.rank_micro_batches()};
+      if (region.is_forward() || region.is_loss()) {
+        double& of = row.priced_as == ops::PricedAs::attention_forward ? cost.attention_flops_per_token
+                                                                       : cost.linear_flops_per_token;
+        const std::int64_t layers = region.block == Block::layer ? g.layers_of(region) : 1;
+        of += 3 * row.model_flops(context) * static_cast<double>(layers);
+      }
       for (ops::Work& work : row.work(context)) {
         Launch launch{.region_index = r,
                       .op_index = o,
@@ -112,16 +117,6 @@ void list_work(Plan& plan) {
     }
   }
 
-  Cost& cost = plan.cost;
-  const double heads = static_cast<double>(m.num_attention_heads * m.head_dim);
-  const double kv = static_cast<double>(m.num_key_value_heads * m.head_dim),
-               hidden = static_cast<double>(m.hidden_size);
-  const double layers = static_cast<double>(m.num_hidden_layers);
-  cost.linear_flops_per_token =
-      6 *
-      (layers * (hidden * (heads + 2 * kv) + heads * hidden + 3 * hidden * static_cast<double>(m.intermediate_size)) +
-       hidden * static_cast<double>(m.vocab_size));
-  cost.attention_flops_per_token = 6 * ops::product_of_all_scores(g) / static_cast<double>(g.tokens());
   cost.model_flops_per_token = cost.linear_flops_per_token + cost.attention_flops_per_token;
   for (const Launch& launch : plan.launches) {
     const std::int64_t n = plan.times_a_step(launch);

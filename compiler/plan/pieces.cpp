@@ -14,12 +14,12 @@ bool is_in(const Region& region, const Op& op, const Launch& launch, StepPiece p
   if (region.block != Block::layer || (region.variant != kAllVariants && region.variant != 0)) return false;
   const bool forward = region.is_forward(), backward = region.is_backward();
   if (launch.call == ops::Call::own_backward) return false;  // within class Attention
+  const ops::PricedAs priced_as = ops::row_of(op.kind).priced_as;
   switch (piece) {
-    case StepPiece::attention_forward: return forward && op.kind == OpKind::attention;
-    case StepPiece::attention_backward: return backward && op.kind == OpKind::attention_backward;
+    case StepPiece::attention_forward: return forward && priced_as == ops::PricedAs::attention_forward;
+    case StepPiece::attention_backward: return backward && priced_as == ops::PricedAs::attention_backward;
     case StepPiece::kernels:
-      return (forward || backward) && launch.call == ops::Call::kernel && op.kind != OpKind::attention &&
-             op.kind != OpKind::attention_backward;
+      return (forward || backward) && launch.call == ops::Call::kernel && priced_as == ops::PricedAs::bytes_moved;
     case StepPiece::optimizer:
     case StepPiece::pass: break;
   }

@@ -57,8 +57,11 @@ class Pricing {
     const graph::OpKind kind = plan_.graph.regions[launch_.region_index].ops[launch_.op_index].kind;
     if (launch_.call == ops::Call::collective) return collective();
     if (launch_.call == ops::Call::product) return product();
-    if (kind == graph::OpKind::attention || kind == graph::OpKind::attention_backward)
-      return attention(kind == graph::OpKind::attention_backward);
+    switch (ops::row_of(kind).priced_as) {
+      case ops::PricedAs::bytes_moved: break;
+      case ops::PricedAs::attention_forward: return attention(false);
+      case ops::PricedAs::attention_backward: return attention(true);
+    }
     return kernel();
   }
 

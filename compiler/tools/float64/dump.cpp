@@ -19,8 +19,8 @@ std::filesystem::path DumpWriter::step(const Launch& launch) const {
   return folder;
 }
 
-void DumpWriter::before(const Launch& launch, const Op& op, Exact& exact) {
-  if (folder_.empty() || op.kind != OpKind::gradient_norm) return;
+void DumpWriter::gradients(const Launch& launch, Exact& exact) {
+  if (folder_.empty()) return;
   const std::filesystem::path folder = step(launch);
   parameters(folder / "weights.safetensors", exact.flat(plan_.graph.host(Use::masters)));
   parameters(folder / "gradients.safetensors", exact.flat(plan_.graph.host(Use::gradients)));
@@ -28,16 +28,19 @@ void DumpWriter::before(const Launch& launch, const Op& op, Exact& exact) {
 }
 
 void DumpWriter::host(const Launch& launch, const Run& trainer) {
-  if (folder_.empty()) return;
+  if (folder_.empty() || launch.step == 0) return;
   const auto append = [](std::vector<std::int32_t>& to, const Matrix& values) {
     for (std::int64_t i = 0; i < values.cols; ++i) to.push_back(static_cast<std::int32_t>(values.data[i]));
   };
-  if (trainer.op.kind == OpKind::embedding && launch.step > 0) append(inputs_, trainer.in(0));
-  if (trainer.op.kind == OpKind::cross_entropy) append(targets_, trainer.in(1));
+  for (std::size_t i = 0; i < trainer.op.inputs.size(); ++i) {
+    const Use use = plan_.graph.at(trainer.op.inputs[i]).use;
+    if (use == Use::tokens) append(inputs_, trainer.in(i));
+    if (use == Use::targets) append(targets_, trainer.in(i));
+  }
 }
 
-void DumpWriter::after(const Launch& launch, const Op& op, Exact& exact) {
-  if (folder_.empty() || op.kind != OpKind::adamw) return;
+void DumpWriter::updated(const Launch& launch, Exact& exact) {
+  if (folder_.empty()) return;
   const std::filesystem::path folder = step(launch);
   parameters(folder / "updated.safetensors", exact.flat(plan_.graph.host(Use::masters)));
   StepResults r;

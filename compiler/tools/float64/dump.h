@@ -18,10 +18,12 @@ class DumpWriter {
   /// An empty `folder`: nothing is written.
   DumpWriter(const plan::Plan& plan, std::filesystem::path folder) : plan_(plan), folder_(std::move(folder)) {}
 
-  /// Around each launch of the run; host(): with what the host has written for it.
-  void before(const Launch& launch, const graph::Op& op, Exact& exact);
+  /// With all gradients of a step, before any is used.
+  void gradients(const Launch& launch, Exact& exact);
+  /// With what the host has written for a launch.
   void host(const Launch& launch, const Run& trainer);
-  void after(const Launch& launch, const graph::Op& op, Exact& exact);
+  /// After the update of all weights.
+  void updated(const Launch& launch, Exact& exact);
 
  private:
   std::filesystem::path step(const Launch& launch) const;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <fstream>
@@ -128,12 +129,11 @@ class Verifier {
     Local ours = local(launch);
     trainer_.go_on();
     const Op& op = ours.run.op;
-    dump_.before(launch, op, exact_);
+    if (g_.regions[launch.region].is_optimizer() && launch.op == 0) gradients(launch, ours.run);
     dump_.host(launch, ours.run);
-    if (op.kind == OpKind::gradient_norm) gradients(launch, ours.run);
     // The exact run first: it reads the trainer's inputs, which some ops write over.
     const Run theirs = exact_.run(launch, ours.run, plan_.spec.seed);
-    dump_.after(launch, op, exact_);
+    if (ops::row_of(op.kind).updates_weights) dump_.updated(launch, exact_);
     interpret(ours.run);
     expect(launch, true);
     ++verdict_.ops;
@@ -142,7 +142,7 @@ class Verifier {
       if (changed >> i & 1) result(launch, i, op.inputs[i], ours.inputs[i], ours.run.inputs[i], theirs.inputs[i]);
     for (std::size_t i = 0; i < op.outputs.size(); ++i)
       result(launch, op.inputs.size() + i, op.outputs[i], ours.outputs[i], ours.run.outputs[i], theirs.outputs[i]);
-    if (op.kind == OpKind::initialise) move_vectors(op.outputs[0]);
+    if (std::ranges::count(op.outputs, g_.host(Use::masters))) move_vectors(g_.host(Use::masters));
     trainer_.go_on();
   }
 
@@ -177,7 +177,7 @@ class Verifier {
     const Region& region = g_.regions[launch.region];
     if (region.is_optimizer()) return;
     // What it says of single tokens is in what the step says; which logit is the largest may be a matter of rounding.
-    if (g_.regions[launch.region].ops[launch.op].kind == OpKind::cross_entropy && t.rows == 1) return;
+    if (region.is_loss() && t.rows == 1) return;
     const bool slope = region.is_backward() ? !region.ops[launch.op].again
                                             : region.is_loss() && launch_makes_gradient(launch, operand);
     Distance distance;
@@ -189,7 +189,7 @@ class Verifier {
   /// In the loss chunks: of the logits' gradient over the logits, and of what follows from it.
   bool launch_makes_gradient(const Launch& launch, std::size_t operand) const {
     const Op& op = g_.regions[launch.region].ops[launch.op];
-    return op.kind == OpKind::cross_entropy ? operand < op.inputs.size() : op.kind == OpKind::linear_dgrad;
+    return operand < op.inputs.size() || op.of != kNone;
   }
 
   template <class Where>
@@ -244,6 +244,7 @@ class Verifier {
 
   /// All of a step, before they are used.
   void gradients(const Launch& launch, const Run& trainer) {
+    dump_.gradients(launch, exact_);
     std::vector<double>& exact = exact_.flat(trainer.op.inputs[0]);
     before_ = exact_.flat(g_.host(Use::masters));
     const Matrix& found = trainer.in(0);

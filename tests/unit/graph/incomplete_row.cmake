@@ -15,7 +15,7 @@ compile("ops/rope.cpp" ${SOURCE}/compiler/ops/rope.cpp "")
 
 # Each member without a safe default refuses to be left out.
 file(READ ${SOURCE}/compiler/ops/rope.cpp row)
-foreach(member signature exact gradient work)
+foreach(member signature exact gradient model_flops work)
   string(REGEX REPLACE "[.]${member} = [a-zA-Z_]+[,}]" "" less "${row}")
   if(member STREQUAL "work")
     string(REGEX REPLACE "[.]work = work};" "};" less "${row}")

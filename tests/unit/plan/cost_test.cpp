@@ -34,6 +34,40 @@ TEST(Cost, Llama1b) {
   EXPECT_EQ(plan.micro_batches(), 32);
 }
 
+/// By the formula that knew Llama alone: 6 (layers (hidden (q + 2 kv) + q hidden + 3 hidden ffn) + hidden vocab), and
+/// 6 layers q sequence.
+TEST(Cost, ModelFlopsAreThoseOfTheForwardOps) {
+  const struct {
+    const char* spec;
+    std::vector<std::string> overrides;
+    double linear, attention;
+  } models[] = {
+      {"llama-1b.yaml", {}, 7449083904, 402653184},
+      {"llama-8b.yaml", {}, 45027950592, 3221225472},
+      {"quickstart.yaml", {}, 34603008, 2359296},
+      {"tiny.yaml", {}, 786432, 49152},
+      {"llama-1b.yaml", {"model.qk_norm=true", "model.head_dim=128"}, 8455716864, 805306368},
+      {"llama-1b.yaml",
+       {"parallel.shard=parameters", "parallel.world_size=8", "memory.recompute={every: 2}"},
+       7449083904,
+       402653184},
+      {"tiny.yaml", {"model.tie_word_embeddings=true", "memory.recompute=full"}, 786432, 49152},
+      {"quickstart.yaml",  // rows and vocabulary are padded
+       {"model.intermediate_size=517", "model.vocab_size=4099", "model.mlp_bias=true", "memory.loss_chunk=auto"},
+       27667968,
+       2359296},
+      {"quickstart.yaml",
+       {"batch.sequence_length=129", "batch.tokens=1032", "model.num_key_value_heads=1"},
+       32833536,
+       1188864}};
+  for (const auto& model : models) {
+    const Cost cost = of_file(model.spec, model.overrides).cost;
+    EXPECT_EQ(cost.linear_flops_per_token, model.linear) << model.spec;
+    EXPECT_EQ(cost.attention_flops_per_token, model.attention) << model.spec;
+    EXPECT_EQ(cost.model_flops_per_token, model.linear + model.attention) << model.spec;
+  }
+}
+
 TEST(Cost, LaunchesAreWhatTheStepDoes) {
   const Plan plan = of_file("quickstart.yaml");
   std::int64_t launches = 0;
