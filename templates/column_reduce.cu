@@ -8,14 +8,12 @@ constexpr int kSlice = 128;  // columns that one group sums: many groups, since 
 constexpr int kSlices = (kCols + kSlice - 1) / kSlice;
 
 /// partial [kBlocks, kCols], out [kCols]; accumulate: add to what is there.
-LLMC_BOUNDS(kLanes)
+LLMC_BOUNDS_RESIDENT(kLanes, 256)  // registers for the rows that are read at once
 LLMC_KERNEL column_reduce(const float* __restrict__ partial, float* __restrict__ out, int accumulate) {
   const Group<kLanes> lanes;
   for (const int part : lanes.rows(kSlices)) {
     auto sums = lanes.columns<kSlice>();
-    for (int block = 0; block < kBlocks; ++block) {
-      lanes.map(lanes.slice<kCols, kSlice>(partial, block, part), sums, [](float v, float& sum) { sum += v; });
-    }
+    lanes.add_rows<kBlocks, kCols, kSlice>(sums, partial, part);
     lanes.map(lanes.slice<kCols, kSlice>(out, 0, part), sums,
               [=](float& total, float sum) { total = accumulate ? total + sum : sum; });
   }

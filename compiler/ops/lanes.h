@@ -42,14 +42,22 @@ inline LaunchShape resident_shape(std::int64_t groups, std::int64_t width) {
 /// What streams through a block's share of flat buffers: small blocks, so that while one adds up its sums others read.
 inline LaunchShape stream_shape(std::int64_t groups) { return {256, 256, groups}; }
 
+/// Whether a block of a cluster holds its share of a row in shared memory while it works on the row before.
+inline bool fetched_ahead(std::int64_t lanes, std::int64_t cluster, std::int64_t bytes) {
+  const std::int64_t per_turn = lanes * cluster * 16;
+  return cluster > 1 && (bytes + per_turn - 1) / per_turn * lanes * 16 <= kAheadBytes;
+}
+
 /// Rows of more than 96 KiB on devices with clusters: 512 lanes in each of up to eight blocks, which every such device
-/// can place together, keep four vectors each, eight at most. A row beyond that is read again by each operation.
+/// can place together, keep four vectors each, eight at most. A row beyond that is read again by each operation. A
+/// cluster has eight rows where there are many, since all but its first are fetched ahead.
 inline LaunchShape cluster_shape(std::int64_t groups, std::int64_t width, DType dtype) {
   const std::int64_t bytes = bytes_of(dtype, width), lanes = 512, most = 8;
   if (bytes <= 96 << 10 || bytes > most * lanes * 8 * 16) return launch_shape(groups, width, dtype);
   std::int64_t cluster = 2;
   while (cluster < most && cluster * lanes * 4 * 16 < bytes) cluster *= 2;
-  return {lanes, lanes, groups * cluster, cluster};
+  const std::int64_t each = fetched_ahead(lanes, cluster, bytes) ? std::clamp<std::int64_t>(groups / 64, 1, 8) : 1;
+  return {lanes, lanes, (groups + each - 1) / each * cluster, cluster};
 }
 
 /// Whether a lane holds its share of a row in registers from one operation to the next.

@@ -199,7 +199,7 @@ void loss_chunk(Step& s, bool first, std::size_t chunk) {
 
   const Range range(s.stream, "loss_chunk");
   s.lm_head_forward(s.stream, {.a = final_norm_out, .b = embed_weight, .d = logits});
-  launch(s.stream, Grid{65536, 512, 8}, cross_entropy_gradient, logits, targets, losses, logits_lse, entropies, correct,
+  launch(s.stream, Grid{8192, 512, 8}, cross_entropy_gradient, logits, targets, losses, logits_lse, entropies, correct,
          scalars);
   s.lm_head_dgrad(s.stream, {.a = logits, .b = embed_weight, .d = d_final_norm_out});
   s.lm_head_wgrad(s.stream, {.a = logits, .b = final_norm_out, .d = d_embed_weight, .accumulate = !first || chunk > 0});
@@ -354,8 +354,7 @@ void evaluate_chunk(Step& s, std::size_t chunk) {
 
   const Range range(s.stream, "evaluate_chunk");
   s.lm_head_forward(s.stream, {.a = final_norm_out, .b = embed_weight, .d = logits});
-  launch(s.stream, Grid{65536, 512, 8}, cross_entropy, logits, targets, losses, logits_lse, entropies, correct,
-         scalars);
+  launch(s.stream, Grid{8192, 512, 8}, cross_entropy, logits, targets, losses, logits_lse, entropies, correct, scalars);
 }
 
 void evaluate_sum(Step& s, bool first) {

@@ -18,10 +18,15 @@
 //   lanes.segments<kSegments, kCols, kStep>(p)  column c of segment s is p[s * kStep + c]; kStep 0: the same ones again
 //   lanes.load(row)                             the row's elements, read now: into registers where they fit
 //   lanes.load_if<kWanted>(row)                 the same, or nothing
+//   lanes.load_ahead<kCols, kPitch>(x, row, n)  row `row` of a matrix of n rows, read now; where a cluster shares rows,
+//   a
+//                                               copy of this group's next one begins. For all of lanes.rows(n), in turn
 //   lanes.softmax(row)                          e^(v - highest) of each element, a row to read; and .highest, .total,
 //   and
 //                                               .weighted: the sum of e^(v - highest) (v - highest)
 //   lanes.columns<kCols>()                      one fp32 number a column, zero at first
+//   lanes.add_rows<kRows, kCols, kSlice>(columns, x, part)
+//                                               columns += each row's slice, in turn; a GPU reads 32 of them at once
 //   lanes.indices(), lanes.nothing()            the column's number, an int; what is written is lost
 //   lanes.sums<T>(), lanes.total(sums)          sums to add to in map(), and their sum
 //

@@ -13,14 +13,12 @@ constexpr int kSlice = 128;  // columns that one group sums: many groups, since 
 constexpr int kSlices = 16;
 
 /// partial [kBlocks, kCols], out [kCols]; accumulate: add to what is there.
-LLMC_BOUNDS(32)
+LLMC_BOUNDS_RESIDENT(32, 256)  // registers for the rows that are read at once
 LLMC_KERNEL column_reduce_2048(const float* __restrict__ partial, float* __restrict__ out, int accumulate) {
   const Group<32> lanes;
   for (const int part : lanes.rows(kSlices)) {
     auto sums = lanes.columns<kSlice>();
-    for (int block = 0; block < 32; ++block) {
-      lanes.map(lanes.slice<2048, kSlice>(partial, block, part), sums, [](float v, float& sum) { sum += v; });
-    }
+    lanes.add_rows<32, 2048, kSlice>(sums, partial, part);
     lanes.map(lanes.slice<2048, kSlice>(out, 0, part), sums,
               [=](float& total, float sum) { total = accumulate ? total + sum : sum; });
   }

@@ -14,14 +14,12 @@ constexpr int kSlice = 128;  // columns that one group sums: many groups, since 
 constexpr int kSlices = 64;
 
 /// partial [kBlocks, kCols], out [kCols]; accumulate: add to what is there.
-LLMC_BOUNDS(1)
+LLMC_BOUNDS_RESIDENT(1, 256)  // registers for the rows that are read at once
 LLMC_KERNEL column_reduce_to_32_256(const float* __restrict__ partial, float* __restrict__ out, int accumulate) {
   const Group<1> lanes;
   for (const int part : lanes.rows(kSlices)) {
     auto sums = lanes.columns<kSlice>();
-    for (int block = 0; block < 8; ++block) {
-      lanes.map(lanes.slice<8192, kSlice>(partial, block, part), sums, [](float v, float& sum) { sum += v; });
-    }
+    lanes.add_rows<8, 8192, kSlice>(sums, partial, part);
     lanes.map(lanes.slice<8192, kSlice>(out, 0, part), sums,
               [=](float& total, float sum) { total = accumulate ? total + sum : sum; });
   }

@@ -23,7 +23,7 @@ LLMC_KERNEL cross_entropy(Act* __restrict__ logits, const int* __restrict__ targ
   [[maybe_unused]] const float loss_scale = scalars->loss_scale;
   for (const int row : lanes.rows(2048)) {
     const auto out = lanes.row<4096, 4096>(logits, row);
-    const auto in = lanes.load(out);
+    const auto in = lanes.load_ahead<4096, 4096>(logits, row, 2048);
     // No branch: an ignored row is as much work, but no row waits for its target before it is read.
     const bool ignored = targets[row] < 0;
     const int target = ignored ? 0 : targets[row];

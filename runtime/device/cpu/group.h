@@ -263,6 +263,10 @@ class Group {
   Row<const T, kCols, kPitch, kSegments, kStep> load(Row<T, kCols, kPitch, kSegments, kStep> row) const {
     return {{}, row.data};
   }
+  template <int kCols, int kPitch = kCols, class T>
+  auto load_ahead(T* matrix, long long index, int) const {
+    return load(row<kCols, kPitch>(matrix, index));
+  }
   template <bool kWanted, class T>
   auto run_if(T* data, int count) const {
     if constexpr (kWanted) {
@@ -298,6 +302,11 @@ class Group {
     powers.total = sum(powers, [](float power) { return power; });
     powers.weighted = total(weighted);
     return powers;
+  }
+  template <int kRows, int kCols, int kSlice, class T>
+  void add_rows(Columns<kSlice>& sums, const T* matrix, int part) const {
+    for (int row = 0; row < kRows; ++row)
+      map(slice<kCols, kSlice>(matrix, row, part), sums, [](float v, float& sum) { sum += v; });
   }
   template <class T = float>
   Sums<T> sums() const {

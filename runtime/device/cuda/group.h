@@ -83,8 +83,13 @@ class Group {
   }
   template <int kCols, int kSlice, class T>
   __device__ auto slice(T* matrix, long long index, int part) const {
-    const int count = kCols - part * kSlice < kSlice ? kCols - part * kSlice : kSlice;
-    return Run<T, kSlice, kCols * sizeof(T) % 16 == 0>{{}, matrix + index * kCols + part * kSlice, count};
+    T* const data = matrix + index * kCols + part * kSlice;
+    if constexpr (kCols % kSlice == 0) {
+      return row<kSlice>(data);
+    } else {
+      const int count = kCols - part * kSlice < kSlice ? kCols - part * kSlice : kSlice;
+      return Run<T, kSlice, kCols * sizeof(T) % 16 == 0>{{}, data, count};
+    }
   }
   template <int kSegments, int kCols, int kStep, class T>
   __device__ auto segments(T* data) const {
@@ -100,6 +105,34 @@ class Group {
 #pragma unroll
       for (int k = 0; k < kVectors<R::kTotal>; ++k)
         if (within<R::kTotal>(k, R::kTotal)) row.read_words(column(k), kept.words[k]);
+      return kept;
+    }
+  }
+
+  template <int kCols, int kPitch = kCols, class T>
+  __device__ __forceinline__ auto load_ahead(T* matrix, int index, int n) const {
+    const auto now = row<kCols, kPitch>(matrix, index);
+    using R = ShapeOf<decltype(now)>;
+    constexpr int kOwn = kVectors<kCols>;
+    if constexpr (kCluster == 1 || kOwn * kLanes * 16 > kAheadBytes || !R::template kAlwaysWhole<kVector>) {
+      return load(now);
+    } else {
+      __shared__ uint4 ahead[kOwn][kLanes];  // each lane reads what it has copied itself: no barrier
+      const auto ask = [&](int which) {
+        const auto* const data = row<kCols, kPitch>(matrix, which).data;
+#pragma unroll
+        for (int k = 0; k < kOwn; ++k)
+          if (within<kCols>(k, kCols)) copy_async<16>(&ahead[k][threadIdx.x], data + column(k), true);
+      };
+      if (!asked_) ask(index);
+      asked_ = true;
+      wait_for_copies();
+      Kept<typename R::Stored, kOwn, kVector, kCols> kept;
+#pragma unroll
+      for (int k = 0; k < kOwn; ++k)
+        if (within<kCols>(k, kCols)) read_aligned(&ahead[k][threadIdx.x], kept.words[k]);
+      const int next = index + static_cast<int>(gridDim.x) / kCluster;
+      if (next < n) ask(next);
       return kept;
     }
   }
@@ -125,6 +158,15 @@ class Group {
   template <int kCols>
   __device__ Columns<kVectors<kCols>, kVector, kCols> columns() const {
     return {};
+  }
+  template <int kRows, int kCols, int kSlice, class T>
+  __device__ __forceinline__ void add_rows(Columns<kVectors<kSlice>, kVector, kSlice>& sums, const T* matrix,
+                                           int part) const {
+    // A slice that may be shorter has branches, which copies of the loop would only repeat.
+    constexpr int kTogether = kCols % kSlice == 0 ? 32 : 1;
+#pragma unroll kTogether
+    for (int row = 0; row < kRows; ++row)
+      map(slice<kCols, kSlice>(matrix, row, part), sums, [](float v, float& sum) { sum += v; });
   }
   template <class T = float>
   __device__ Sums<T, kVector> sums() const {
@@ -415,6 +457,7 @@ class Group {
   int lane_, group_;
   mutable int turn_ = 0;
   mutable bool begun_ = false;  // all blocks of the cluster have
+  mutable bool asked_ = false;  // for the row that load_ahead() reads next
 };
 
 }  // namespace llmc

@@ -92,6 +92,9 @@ struct Row : RowArgument {
   static constexpr int kEnd = (kTotal + kVector - 1) / kVector * kVector;
   template <int kVector>
   static constexpr int kPaddedFrom = kAligned && kEnd<kVector> <= kPadded ? kEnd<kVector> : kTotal;
+  /// Whether each vector is read and written as a whole.
+  template <int kVector>
+  static constexpr bool kAlwaysWhole = kAligned && kEnd<kVector> <= kPadded;
   __device__ static constexpr int total() { return kTotal; }
   __device__ Row<const T, kColumns, kPitch, kSegmentCount, kStep, kAligned> read_only() const { return {{}, data}; }
   __device__ T* place(int column) const {
@@ -139,8 +142,6 @@ struct Row : RowArgument {
   }
 
  private:
-  template <int kVector>
-  static constexpr bool kAlwaysWhole = kAligned && kEnd<kVector> <= kPadded;
   template <int kVector>
   __device__ static bool whole(int column) {
     return kAlwaysWhole<kVector> || (kAligned && column + kVector <= kPadded);

@@ -17,15 +17,15 @@ set(narrow
   "rope_inverse 0 0"
   "swiglu_backward_recompute 0 0"
   "swiglu_forward 0 0"
-  # Rows, and the target with its four results, its logit (of 2 bytes) and that logit's gradient.
+  # Rows come by cp.async, 16 bytes each; the target with its four results, its logit (of 2 bytes) and that logit's gradient.
   "cross_entropy 2 8"
   "cross_entropy_gradient 3 9"
   # One row: the step's scalars and results, and here the row's end, of a length that only the run knows.
   "gradient_clip 20 3"
   "loss_sum 8 8"
-  # A sum that is added to what is there, with code for a last slice that is shorter.
-  "column_reduce_2048 8 4"
-  "column_reduce_to_32_2048 8 4"
+  # A sum that is added to what is there.
+  "column_reduce_2048 0 0"
+  "column_reduce_to_32_2048 0 0"
   # Fragments of registers: pairs of bf16 of 8 rows a warp, once for each block; lse and delta. The tiles that the loop
   # reads come by cp.async, 16 bytes each.
   "attention_backward_keys_warpgroups 64 64"
@@ -40,7 +40,8 @@ set(narrow
   # A few numbers a parameter, which begin anywhere; 1 MB in all.
   "parameter_norms 89 3")
 # Those that read (write) no rows; cast_weights writes its 8 bytes a lane.
-set(without_wide_ld attention_backward_keys_warpgroups attention_backward_queries_warpgroups init_normal parameter_norms)
+set(without_wide_ld attention_backward_keys_warpgroups attention_backward_queries_warpgroups cross_entropy cross_entropy_gradient
+  init_normal parameter_norms)
 set(without_wide_st attention_backward_keys_warpgroups attention_backward_queries_warpgroups
   cast_weights cross_entropy gradient_clip gradient_norm loss_sum parameter_norms)
 
@@ -79,8 +80,24 @@ foreach(kernel IN LISTS kernels)
     if(NOT ptx MATCHES "(bar\\.sync|barrier\\.cluster\\.arrive\\.release)(.*)")
       message(FATAL_ERROR "the lanes of ${name} never meet")
     endif()
-    if(CMAKE_MATCH_2 MATCHES "ld\\.global[.a-z0-9]*\\.v4")
+    if(CMAKE_MATCH_2 MATCHES "ld\\.global[.a-z0-9]*\\.v4|cp\\.async\\.cg")
       message(FATAL_ERROR "${name} reads a part of a row after its lanes have met")
+    endif()
+  endif()
+  # This row's four vectors at first, then those of the next one.
+  if(name MATCHES "^cross_entropy")
+    string(REGEX MATCHALL "cp\\.async\\.cg\\.shared\\.global" copies "${ptx}")
+    list(LENGTH copies copies)
+    if(NOT copies EQUAL 8)
+      message(FATAL_ERROR "${name} has ${copies} copies to shared memory and not 8")
+    endif()
+  endif()
+  # Of 32 rows of partial sums, without a loop: ptxas then begins all reads before the first addition.
+  if(name MATCHES "^column_reduce")
+    string(REGEX MATCHALL "ld\\.global\\.nc[.a-z0-9]*\\.v4" reads "${ptx}")
+    list(LENGTH reads reads)
+    if(NOT reads EQUAL 32)
+      message(FATAL_ERROR "${name} has ${reads} reads and not 32: it waits for memory once for each turn of a loop")
     endif()
   endif()
 endforeach()
