@@ -46,11 +46,15 @@ std::vector<Row> training_rows() {
           .range(1 << 20, 1LL << 50)
           .words(device_names())
           .unit("bytes")
-          .derived("16GiB for cpu; for cuda that of the smallest device with target.arch, such as h100-80gb for 90a",
-                   [](const Spec& s) -> std::optional<Value> {
-                     if (s.target.kind == TargetKind::cpu) return std::int64_t{16} << 30;
-                     return default_budget(s.target.arch.empty() ? std::vector<std::string>{kCudaArch} : s.target.arch);
-                   })
+          .derived(
+              "16GiB for cpu; for cuda that of the smallest device with target.arch, such as h100-80gb for 90a, and "
+              "1GiB less for NCCL where parallel.world_size is above 1",
+              [](const Spec& s) -> std::optional<Value> {
+                if (s.target.kind == TargetKind::cpu) return std::int64_t{16} << 30;
+                const std::int64_t one_rank =
+                    default_budget(s.target.arch.empty() ? std::vector<std::string>{kCudaArch} : s.target.arch);
+                return s.parallel.world_size > 1 ? one_rank - (std::int64_t{1} << 30) : one_rank;
+              })
           .doc("What the trainer may allocate on its device; for cpu what its whole process may take."),
       bind_recompute().fallback("auto").doc(
           "What the backward pass computes again instead of keeping it: nothing, whole layers (full), every n-th "

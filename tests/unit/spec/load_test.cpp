@@ -312,6 +312,9 @@ TEST(Budget, OfACudaRunFitsTheSmallestDeviceOfItsArch) {
     return resolve(kGood, {std::string("target={kind: cuda, arch: ") + arch + "}"}).spec.memory.budget;
   };
   EXPECT_EQ(resolve(kGood, {"target.kind=cuda"}).spec.memory.budget, *device_budget("h100-80gb"));
+  // NCCL takes its buffers beside the arena.
+  EXPECT_EQ(resolve(kGood, {"target.kind=cuda", "parallel.world_size=2"}).spec.memory.budget,
+            *device_budget("h100-80gb") - (std::int64_t{1} << 30));
   EXPECT_EQ(budget("[90a]"), 77 * kGiB);
   EXPECT_EQ(budget("[100, 90]"), 77 * kGiB);
   EXPECT_EQ(budget("[80]"), 37 * kGiB);
