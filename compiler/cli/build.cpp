@@ -8,6 +8,7 @@
 #include "files/disk.h"
 #include "host/limits.h"
 #include "program/place.h"
+#include "text/message.h"
 
 namespace llmc::cli {
 
@@ -31,7 +32,7 @@ CLI::Option* add_jobs(CLI::App* command, BuildOptions& options) {
 
 build::FolderLock lock_output(const Planned& planned, const BuildOptions& options) {
   return build::FolderLock(output_folder(options.out, planned.plan.spec.name),
-                           [](const std::string& line) { fmt::print(stderr, "{}\n", line); });
+                           [](const std::string& line) { to_stderr("{}\n", line); });
 }
 
 fs::path emit_to(const Planned& planned, const BuildOptions& options, const build::Home& home) {
@@ -50,8 +51,7 @@ void note_other_spec(const fs::path& folder, const spec::Resolved& resolved) {
   const fs::path before = noted_spec(folder), now = build::spec_file(resolved);
   std::error_code missing;
   if (before.empty() || !fs::exists(before, missing) || fs::equivalent(before, now, missing)) return;
-  fmt::print(
-      stderr,
+  to_stderr(
       "note: the trainer of '{}' takes the place of that of '{}' in {}; to keep both, write another `name` in one of "
       "the specs, or give -o DIR\n",
       now.string(), before.string(), folder.string());
@@ -80,11 +80,11 @@ build::CompileResult compile(const Planned& planned, const BuildOptions& options
   const bool cuda = planned.plan.spec.target.kind == spec::TargetKind::cuda;
   if (!cuda)
     if (const std::string warning = build::check_cpu_target(planned.plan.spec); !warning.empty())
-      fmt::print(stderr, "warning: {}\n", printable_text(warning));
+      to_stderr("warning: {}\n", printable_text(warning));
   const build::FolderLock lock = lock_output(planned, options);
   const fs::path folder = emit_to(planned, options, home);
   note_other_spec(disk::canonical(folder, Exit::usage), planned.resolved);
-  const auto progress = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
+  const auto progress = [](const std::string& line) { to_stderr("{}\n", line); };
   build::CompileResult result = build::compile_project(
       planned.plan, folder, home, options.jobs ? options.jobs : HostLimits().processors(), progress);
   build::note_spec(folder, planned.resolved);

@@ -14,6 +14,7 @@
 #include "files/durable_file.h"
 #include "files/temporary_folder.h"
 #include "math/onednn/support.h"
+#include "text/message.h"
 #include "text/option_checks.h"
 
 namespace llmc::cli {
@@ -65,7 +66,7 @@ std::vector<calibration::Figures> measure(const CalibrateOptions& options) {
   const fs::path spec = scratch.path() / "calibrate.yaml", out = scratch.path() / "figures.json";
   write_file_atomically(spec, kSpec, {Exit::toolchain, "TMPDIR"});
   const bool narrow = bf16_support() != Bf16Support::none;
-  if (!narrow) fmt::print(stderr, "note: this processor has no bf16 products: only fp32 is measured\n");
+  if (!narrow) to_stderr("note: this processor has no bf16 products: only fp32 is measured\n");
   std::vector<calibration::Figures> all;
   for (const char* precision : {"fp32", "bf16"})
     for (const int head_dim : {64, 128}) {
@@ -81,7 +82,7 @@ std::vector<calibration::Figures> measure(const CalibrateOptions& options) {
       // Products take most of the time, and one trainer a precision measures them.
       const bool whole = head_dim == 64;
       const double seconds = options.seconds * (whole ? 0.9 : 0.1) / (narrow ? 2 : 1);
-      fmt::print(stderr, "measuring {}, head_dim {}: about {:.0f} s\n", precision, head_dim, seconds);
+      to_stderr("measuring {}, head_dim {}: about {:.0f} s\n", precision, head_dim, seconds);
       std::vector<std::string> argv = {trainer.string(),           "calibrate", "--seconds",
                                        fmt::format("{}", seconds), "-o",        out.string()};
       if (options.threads) argv.insert(argv.end(), {"--threads", std::to_string(options.threads)});
@@ -117,10 +118,10 @@ void note_spread(const std::vector<calibration::Figures>& all) {
   double most = 0;
   for (const calibration::Figures& figures : all) most = std::max(most, figures.spread);
   if (most > kMost)
-    fmt::print(stderr,
-               "note: the same work took different times, by {:.0f} % for half of the samples: something else ran, and "
-               "the figures are worth no more than that; measure again while nothing else does\n",
-               100 * most);
+    to_stderr(
+        "note: the same work took different times, by {:.0f} % for half of the samples: something else ran, and "
+        "the figures are worth no more than that; measure again while nothing else does\n",
+        100 * most);
 }
 
 fs::path place(const CalibrateOptions& options, const std::string& name) {

@@ -14,6 +14,7 @@
 #include "error.h"
 #include "spec/scalars.h"
 #include "spec/source.h"
+#include "text/message.h"
 #include "text/plural.h"
 #include "text/printable.h"
 
@@ -30,7 +31,7 @@ struct CheckpointOptions {
   bool json = false, yes = false;
 };
 
-void note(const std::string& text) { fmt::print(stderr, "note: {}\n", printable_text(text)); }
+void note(const std::string& text) { to_stderr("note: {}\n", printable_text(text)); }
 
 void list(const CheckpointOptions& options) {
   const checkpoints::Listing listing = checkpoints::list(options.run);
@@ -97,7 +98,7 @@ void prune(const CheckpointOptions& options) {
   const auto removed = static_cast<std::int64_t>(pruning.removed.size()),
              kept = static_cast<std::int64_t>(pruning.kept.size());
   fmt::print("{} checkpoint{} {}, {} kept\n", removed, plural(removed), options.yes ? "removed" : "to remove", kept);
-  if (!options.yes && removed) fmt::print(stderr, "the same command with --yes removes them\n");
+  if (!options.yes && removed) to_stderr("the same command with --yes removes them\n");
 }
 
 /// A number of bytes as a spec writes it.

@@ -15,6 +15,7 @@
 #include "spec/scalars.h"
 #include "spec/schema/schema.h"
 #include "spec/source.h"
+#include "text/message.h"
 #include "text/plural.h"
 
 namespace llmc::cli {
@@ -44,7 +45,7 @@ std::string progress_line(const data::BuildProgress& progress) {
 }
 
 void show_on_terminal(const std::string& line) {
-  fmt::print(stderr, "\r\033[K{}", line);
+  to_stderr("\r\033[K{}", line);
   std::fflush(stderr);
 }
 
@@ -85,28 +86,26 @@ void print_result(const data::BuildResult& result, const std::filesystem::path& 
 void print_notes(const data::BuildResult& result, const data::BuildOptions& options) {
   constexpr std::size_t kShown = 10;
   if (result.vocab_size < options.vocab_size)
-    fmt::print(stderr, "note: the text gives a vocabulary of {}, not the {} asked for\n",
-               data::grouped(result.vocab_size), data::grouped(options.vocab_size));
+    to_stderr("note: the text gives a vocabulary of {}, not the {} asked for\n", data::grouped(result.vocab_size),
+              data::grouped(options.vocab_size));
   if (!result.byte_exact)
-    fmt::print(
-        stderr, "note: this tokenizer does not keep every byte of every text: {} of {} documents {} other text\n",
-        data::grouped(result.changed_documents), data::grouped(result.train.documents + result.validation.documents),
-        result.changed_documents == 1 ? "decodes to" : "decode to");
-  if (result.single_document_cut) fmt::print(stderr, "note: there is one document, so its end is the validation set\n");
+    to_stderr("note: this tokenizer does not keep every byte of every text: {} of {} documents {} other text\n",
+              data::grouped(result.changed_documents),
+              data::grouped(result.train.documents + result.validation.documents),
+              result.changed_documents == 1 ? "decodes to" : "decode to");
+  if (result.single_document_cut) to_stderr("note: there is one document, so its end is the validation set\n");
   const auto train = static_cast<double>(result.train.tokens), held = static_cast<double>(result.validation.tokens);
   const double part = held / std::max(1.0, train + held);
   if (!result.single_document_cut && (part > 3 * options.validation || part < options.validation / 3))
-    fmt::print(
-        stderr,
+    to_stderr(
         "note: {:.1f} % of the tokens are held out, not {:.1f} %: a document is on one side whole, and these are "
         "few or differ in size; another --seed draws others\n",
         100 * part, 100 * options.validation);
   for (std::size_t i = 0; i < std::min(kShown, result.skipped.size()); ++i)
-    fmt::print(stderr, "skipped {}: {}\n", spec::printable(result.skipped[i].where),
-               spec::printable(result.skipped[i].why));
+    to_stderr("skipped {}: {}\n", spec::printable(result.skipped[i].where), spec::printable(result.skipped[i].why));
   const std::int64_t skipped = result.skipped_files + result.skipped_lines;
   if (skipped > static_cast<std::int64_t>(kShown))
-    fmt::print(stderr, "skipped {} more\n", data::grouped(skipped - static_cast<std::int64_t>(kShown)));
+    to_stderr("skipped {} more\n", data::grouped(skipped - static_cast<std::int64_t>(kShown)));
 }
 
 }  // namespace
@@ -155,14 +154,14 @@ void add_data_commands(CLI::App& app, Result&) {
     if (!terminal)
       lines.emplace(kBetweenLines, [begin](const std::string& line) {
         const std::chrono::duration<double> since = std::chrono::steady_clock::now() - begin;
-        fmt::print(stderr, "{}, {:.0f} s so far\n", line, since.count());
+        to_stderr("{}, {:.0f} s so far\n", line, since.count());
       });
     options->progress = [&](const data::BuildProgress& progress) {
       terminal ? show_on_terminal(progress_line(progress)) : lines->set(progress_line(progress));
     };
     const data::BuildResult result = data::build_dataset(*options);
     lines.reset();
-    if (terminal) fmt::print(stderr, "\r\033[K");
+    if (terminal) to_stderr("\r\033[K");
     print_notes(result, *options);
     if (*json)
       fmt::print("{}\n", data::dataset_json(result, *options));
@@ -182,7 +181,7 @@ void add_data_commands(CLI::App& app, Result&) {
   info_command->footer("Example: llmc data info data/python --sequence-length 256");
   info_command->callback([info] {
     const data::DataInfo found = data::describe(info->file, info->format, info->sequence_length);
-    if (!found.warning.empty()) fmt::print(stderr, "warning: {}\n", spec::printable(found.warning));
+    if (!found.warning.empty()) to_stderr("warning: {}\n", spec::printable(found.warning));
     fmt::print("{}", info->json ? data::as_json(found) + "\n" : data::as_text(found));
   });
 }

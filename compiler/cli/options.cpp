@@ -13,6 +13,7 @@
 #include "spec/fingerprint.h"
 #include "spec/model_config.h"
 #include "spec/print.h"
+#include "text/message.h"
 #include "text/printable.h"
 
 namespace llmc::cli {
@@ -38,7 +39,7 @@ spec::Resolved load_spec(const SpecArguments& arguments, bool tell) {
   spec::LoadResult result = read_spec(arguments);
   if (!result.resolved) throw InvalidSpec(spec::render(result.diagnostics, colour_on(2)));
   if (tell)
-    for (const std::string& note : result.notes) fmt::print(stderr, "note: {}\n", printable_text(note));
+    for (const std::string& note : result.notes) to_stderr("note: {}\n", printable_text(note));
   return std::move(*result.resolved);
 }
 
@@ -56,12 +57,12 @@ void note_vocabulary(const spec::Resolved& resolved) {
   };
   const std::string note = vocabulary_note(resolved.spec.model.vocab_size, found(resolved.spec.data.tokenizer),
                                            found(resolved.spec.data.train.path));
-  if (!note.empty()) fmt::print(stderr, "note: {}\n", printable_text(note));
+  if (!note.empty()) to_stderr("note: {}\n", printable_text(note));
 }
 
 void warn_of_shape(const spec::Model& model) {
   if (const std::string why = spec::not_loaded(model); !why.empty())
-    fmt::print(stderr, "warning: {}; if it is to be exported, write a hidden_size that is one\n", why);
+    to_stderr("warning: {}; if it is to be exported, write a hidden_size that is one\n", why);
 }
 
 Planned plan_loaded(spec::Resolved resolved, bool here) {

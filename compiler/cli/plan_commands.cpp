@@ -21,6 +21,7 @@
 #include "spec/print.h"
 #include "spec/schema/schema.h"
 #include "spec/values.h"
+#include "text/message.h"
 #include "text/option_checks.h"
 #include "text/shell.h"
 
@@ -264,8 +265,8 @@ void add_plan_commands(CLI::App& app, Result& result) {
     if (plan->world) words.push_back(fmt::format("parallel.world_size={}", plan->world));
     plan->spec.overrides.insert(plan->spec.overrides.end(), words.begin(), words.end());
     if (!plan->device.empty())
-      fmt::print(stderr, "note: planned for {} with {}; keep these words after the spec's name, or write them there\n",
-                 plan->device, shell_line(words));
+      to_stderr("note: planned for {} with {}; keep these words after the spec's name, or write them there\n",
+                plan->device, shell_line(words));
     const Planned planned = plan_spec_here(plan->spec);
     std::optional<Planned> others;
     const auto of_ranks = [&](int ranks) -> const Planned& {

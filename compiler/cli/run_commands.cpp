@@ -14,6 +14,7 @@
 #include "files/disk.h"
 #include "files/durable_file.h"
 #include "spec/source.h"
+#include "text/message.h"
 #include "text/plural.h"
 #include "text/printable.h"
 
@@ -71,8 +72,8 @@ void add_report(CLI::App& app) {
                                 spec::printable(fmt::format("'{}'", fmt::join(options->folders, "', '")))));
     for (const runs::Record& record : records)
       if (!record.summary.problem.empty())
-        fmt::print(stderr, "note: {}: {}\n", spec::printable(record.summary.path.string()),
-                   spec::printable(record.summary.problem));
+        to_stderr("note: {}: {}\n", spec::printable(record.summary.path.string()),
+                  spec::printable(record.summary.problem));
     write_file_atomically(options->out, runs::page(records, options->points), {Exit::usage, "-o"});
     fmt::print("{}: {} run{}\n", printable(options->out), records.size(),
                plural(static_cast<std::int64_t>(records.size())));

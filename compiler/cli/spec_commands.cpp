@@ -16,6 +16,7 @@
 #include "files/disk.h"
 #include "spec/print.h"
 #include "spec/schema/schema.h"
+#include "text/message.h"
 #include "text/printable.h"
 #include "text/shell.h"
 #include "trainer/startup/missing_paths.h"
@@ -44,23 +45,22 @@ int check(const Options& options) {
   if (options.json)
     fmt::print("{}\n", spec::to_json(result.diagnostics));
   else if (!result.resolved)
-    fmt::print(stderr, "{}", spec::render(result.diagnostics, colour_on(2)));
+    to_stderr("{}", spec::render(result.diagnostics, colour_on(2)));
   if (!result.resolved) return static_cast<int>(Exit::spec);
-  for (const std::string& note : result.notes) fmt::print(stderr, "note: {}\n", printable_text(note));
+  for (const std::string& note : result.notes) to_stderr("note: {}\n", printable_text(note));
   const plan::Plan plan = plan::make_plan(from_here(result.resolved->spec, result.resolved->directory));
   note_vocabulary(*result.resolved);
   warn_of_shape(result.resolved->spec.model);
   for (const MissingPath& missing : missing_paths(result.resolved->spec, result.resolved->directory))
-    fmt::print(stderr, "warning: {}: no file matches '{}' here{}; a run needs it\n", missing.key,
-               printable(missing.path.string()), missing.hint);
+    to_stderr("warning: {}: no file matches '{}' here{}; a run needs it\n", missing.key,
+              printable(missing.path.string()), missing.hint);
   if (const std::string& from = result.resolved->spec.init.from; !from.empty()) {
     const fs::path folder = (fs::path(result.resolved->directory) / from).lexically_normal();
     std::error_code error;
     if (fs::exists(folder, error))
       find_weights(folder, result.resolved->spec, {});
     else
-      fmt::print(stderr, "warning: init.from: there is no folder '{}' here; a new run needs it\n",
-                 printable(folder.string()));
+      to_stderr("warning: init.from: there is no folder '{}' here; a new run needs it\n", printable(folder.string()));
   }
   if (!options.json) fmt::print("{}: good ({})\n", options.spec.file, plan.fingerprint);
   return 0;
@@ -118,7 +118,7 @@ void note_tokenizers(const fs::path& folder) {
       std::error_code error;
       if (fs::is_regular_file(folder / name, error)) Tokenizer{folder / name};
     } catch (const Failure& failure) {
-      fmt::print(stderr, "note: {}\n", spec::printable(failure.what()));
+      to_stderr("note: {}\n", spec::printable(failure.what()));
     }
 }
 
@@ -176,10 +176,10 @@ NewSpec import_model(const fs::path& from, const std::string& out) {
                    : fmt::format("tokens/hf_to_shards.py --tokenizer {} -o {} FILES",
                                  shell_word(spec::printable((folder / "tokenizer.json").string())), data.string())};
   if (!unread.empty())
-    fmt::print(stderr,
-               "note: the weights in {} are not taken: llmc reads safetensors alone, and a run of this spec draws its "
-               "own. To begin with them, convert them and write the spec again:\n  {}\n",
-               spec::printable((from / unread).string()), conversion(from, unread));
+    to_stderr(
+        "note: the weights in {} are not taken: llmc reads safetensors alone, and a run of this spec draws its "
+        "own. To begin with them, convert them and write the spec again:\n  {}\n",
+        spec::printable((from / unread).string()), conversion(from, unread));
   return made;
 }
 
@@ -194,12 +194,11 @@ void write_new(const std::string& path, const NewSpec& made) {
   out << made.text;
   out.close();
   if (!out) throw Failure(Exit::usage, fmt::format("cannot write {}: {}", path, std::strerror(errno)));
-  fmt::print(stderr, "wrote {}\n", path);
+  to_stderr("wrote {}\n", path);
   if (!made.command.empty())
-    fmt::print(stderr, "next, with your text in FOLDER:\n  {}\n  llmc run {}\n", made.command, shell_word(path));
+    to_stderr("next, with your text in FOLDER:\n  {}\n  llmc run {}\n", made.command, shell_word(path));
   else if (!made.script.empty())
-    fmt::print(
-        stderr,
+    to_stderr(
         "next, with Parquet or .jsonl of your text in FILES (docs/data-from-hugging-face.md):\n  {}\n  llmc run {}\n",
         made.script, shell_word(path));
 }

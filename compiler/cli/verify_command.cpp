@@ -14,6 +14,7 @@
 #include "host/limits.h"
 #include "spec/print.h"
 #include "spec/source.h"
+#include "text/message.h"
 
 namespace llmc::cli {
 
@@ -34,7 +35,7 @@ struct VerifyOptions {
   bool json = false, emit_only = false;
 };
 
-void say(const std::string& line) { fmt::print(stderr, "{}\n", line); }
+void say(const std::string& line) { to_stderr("{}\n", line); }
 
 /// The reduced run, as a spec of its own in `folder`.
 Planned plan_reduced(const Planned& users, const verify::Reduction& reduction, const fs::path& folder) {

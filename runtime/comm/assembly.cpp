@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "error.h"
+#include "text/message.h"
 #include "text/plural.h"
 #include "text/printable.h"
 
@@ -162,7 +163,7 @@ class Meeting {
     const Hello hello = read_hello(message);
     if (const Refusal refusal = refusal_of(hello); !refusal.why.empty()) {
       refused_ = refusal.own + refusal.why;
-      if (told_++ < kTold) fmt::print(stderr, "warning: refused at the port of the ranks: {}\n", refused_);
+      if (told_++ < kTold) to_stderr("warning: refused at the port of the ranks: {}\n", refused_);
       const std::string body = BodyWriter().number(static_cast<int>(Exit::usage)).text(refusal.why).body();
       stranger.connection.send(Word::refused, body);
       stranger.connection.flush();

@@ -31,6 +31,7 @@
 #include "host/limits.h"
 #include "host/program_path.h"
 #include "host/standard_streams.h"
+#include "text/message.h"
 
 namespace llmc {
 namespace {
@@ -53,7 +54,6 @@ constexpr int kKeptFromMpirun[] = {SIGTERM, SIGINT, SIGHUP};
 // How often a launcher with a request looks for ranks that mpirun has started meanwhile.
 constexpr int kLookMilliseconds = 50;
 constexpr std::chrono::seconds kSayAgain{5};
-constexpr std::chrono::seconds kMpirunAlone{20};  // it takes four to end after its ranks
 
 struct Pipe {
   Pipe() {
@@ -165,7 +165,8 @@ ChildVariables mpirun_variables(int ranks) {
 
 class Ranks {
  public:
-  Ranks(const std::vector<std::string>& command, int ranks, Starter starter) : ranks_(ranks), last_(ranks) {
+  Ranks(const std::vector<std::string>& command, int ranks, Starter starter, std::chrono::milliseconds mpirun_alone)
+      : ranks_(ranks), mpirun_alone_(mpirun_alone), last_(ranks) {
     sigset_t passed;
     sigemptyset(&passed);
     for (const int signal : {SIGTERM, SIGINT, SIGUSR1, SIGUSR2}) sigaddset(&passed, signal);
@@ -297,7 +298,7 @@ class Ranks {
     }
     const std::vector<pid_t> ranks = rank_processes();
     if (!ranks.empty() || !stop_->alone) stop_->alone = now;
-    if (now - *stop_->alone >= kMpirunAlone) end_mpirun();
+    if (now - *stop_->alone >= mpirun_alone_) end_mpirun();
     for (const pid_t pid : ranks)
       if (stop_->told.insert(pid).second)
         sigqueue(pid, stop_->signal, sigval{.sival_int = static_cast<int>(stop_->how)});
@@ -348,13 +349,13 @@ class Ranks {
     if (rank_ < 0) rank_ = blamed_rank(said_);
     if (rank_ < 0) rank_ = blamed_rank(last_.all());
     if (rank_ < 0 || rank_ >= ranks_) {
-      for (const std::string& line : said_) fmt::print(stderr, "{}\n", line);
+      for (const std::string& line : said_) to_stderr("{}\n", line);
       return code_;
     }
     if (code_ == kResumeMe) return code_;
-    fmt::print(stderr, "\nrank {} of {} ended with exit code {}{}\n", rank_, ranks_, code_,
-               last_.of(rank_).empty() ? "" : "; the last that it said:");
-    for (const std::string& line : last_.of(rank_)) fmt::print(stderr, "  {}\n", line);
+    to_stderr("\nrank {} of {} ended with exit code {}{}\n", rank_, ranks_, code_,
+              last_.of(rank_).empty() ? "" : "; the last that it said:");
+    for (const std::string& line : last_.of(rank_)) to_stderr("  {}\n", line);
     return code_;
   }
 
@@ -370,6 +371,7 @@ class Ranks {
   }
 
   const int ranks_;
+  const std::chrono::milliseconds mpirun_alone_;
   sigset_t before_;
   Socket signals_;
   std::vector<Process> processes_;
@@ -393,9 +395,10 @@ class Ranks {
 
 }  // namespace
 
-int spawn_ranks(const std::vector<std::string>& command, int ranks, Starter starter) {
+int spawn_ranks(const std::vector<std::string>& command, int ranks, Starter starter,
+                std::chrono::milliseconds mpirun_alone) {
   if (starter == Starter::mpirun) check_session_folder(session_folder());
-  return Ranks(command, ranks, starter).run();
+  return Ranks(command, ranks, starter, mpirun_alone).run();
 }
 
 }  // namespace llmc

@@ -162,9 +162,12 @@ class Surroundings(RunTest):
                 harness.call("sh", "-c", f'exec "$@" {closed}', "sh", LLMC, "emit", self.spec, "-o", project).code, 2)
             self.assertEqual(harness.read(os.path.join(project, "spec.yaml")),
                              harness.read(self.path("told-project", "spec.yaml")))
-        self.assertEqual(
-            harness.call("sh", "-c", 'exec "$@" 2>/dev/full', "sh", LLMC, "check", self.spec, "seed=x", "--json").code,
-            1)
+        for code, *command in ((1, LLMC, "check", self.spec, "seed=x"), (1, LLMC, "check", self.spec, "seed=x",
+                                                                         "--json"), (4, LLMC, "plan", self.spec,
+                                                                                     "memory.budget=1MiB"),
+                               (2, LLMC, "pan"), (6, self.trainer, "--resume", self.path("no-run")),
+                               (2, self.trainer, "--steps", "x"), (0, self.trainer, "evaluate", "--checkpoint", run)):
+            self.assertEqual(harness.call("sh", "-c", 'exec "$@" 2>/dev/full', "sh", *command).code, code, command)
 
     def test_a_file_that_may_grow_no_further(self):
         """`ulimit -f` is an error to write, not a signal."""

@@ -19,6 +19,7 @@
 #include "run/history.h"
 #include "spec/values.h"
 #include "step/session.h"
+#include "text/message.h"
 #include "trainer/commands/product_rate.h"
 #include "trainer/startup/values.h"
 
@@ -182,7 +183,7 @@ class Calibration {
   }
 
   void measure() {
-    fmt::print(stderr, "calibrate: {} measurements in rounds, about {:.0f} s\n", items_.size(), command_.seconds);
+    to_stderr("calibrate: {} measurements in rounds, about {:.0f} s\n", items_.size(), command_.seconds);
     const double begin = process_seconds();
     for (Item& item : items_) {
       item.run(1);  // the first one loads code

@@ -27,6 +27,7 @@
 #include "spec/values.h"
 #include "step/session.h"
 #include "text/console.h"
+#include "text/message.h"
 #include "text/plural.h"
 #include "text/printable.h"
 #include "train/evaluation.h"
@@ -40,7 +41,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-void warn(const std::string& line) { fmt::print(stderr, "warning: {}\n", printable_text(line)); }
+void warn(const std::string& line) { to_stderr("warning: {}\n", printable_text(line)); }
 
 /// The weights that a command works with, and the values of the run that they come from, or of the trainer.
 struct Chosen {

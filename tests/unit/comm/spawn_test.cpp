@@ -1,8 +1,10 @@
 // Ranks that a process starts itself: their output, signals and ends.
 #include "comm/spawn.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
@@ -76,6 +78,16 @@ TEST_P(Spawn, TheFirstCodeCountsAndItsLinesAreRepeated) {
   EXPECT_EQ(end.code, 7) << end.err;
   EXPECT_THAT(end.err, HasSubstr("\nrank 1 of 3 ended with exit code 7; the last that it said:\n  cause 1\n"));
   EXPECT_THAT(end.err, Not(HasSubstr("mpirun")));
+}
+
+TEST_P(Spawn, WhatCannotBeSaidChangesNoCode) {
+  if (GetParam() == Starter::mpirun) return;  // the same words, and mpirun takes two seconds to end
+  Process process([] {
+    dup2(open("/dev/full", O_WRONLY), STDERR_FILENO);
+    for (const char* name : {"RANK", "WORLD_SIZE", "OMP_NUM_THREADS"}) unsetenv(name);
+    return spawn_ranks({"/bin/sh", "-c", "echo cause >&2; exit 7"}, 2, Starter::self);
+  });
+  EXPECT_EQ(process.wait().code, 7);
 }
 
 TEST_P(Spawn, OneWhoWaitedIsNotTheCause) {
@@ -169,6 +181,24 @@ TEST(SpawnOutput, AFullFolderOfMpirunIsSaidBeforeItStarts) {
                   }).wait();
   EXPECT_EQ(end.code, static_cast<int>(Exit::does_not_fit));
   EXPECT_THAT(end.err, HasSubstr("mpirun keeps files in"));
+}
+
+/// Open MPI 4 may wait for ever for a rank that a signal ended before it was the rank's program.
+TEST(SpawnOutput, AnMpirunWithoutRanksIsEnded) {
+  const TemporaryFolder folder("mpirun");
+  const fs::path mpirun = folder.path() / "mpirun", ready = folder.path() / "ready";
+  ASSERT_EQ(mkfifo((folder.path() / "never").c_str(), 0600), 0);
+  std::ofstream(mpirun) << "#!/bin/sh\ntrap '' TERM USR2\n: > '" << ready.string() << "'\nread line < '"
+                        << (folder.path() / "never").string() << "'\n";
+  fs::permissions(mpirun, fs::perms::owner_all);
+  Process process([&] {
+    setenv("PATH", folder.path().c_str(), 1);
+    return spawn_ranks({"/bin/true"}, 2, Starter::mpirun, 100ms);
+  });
+  while (!fs::exists(ready)) std::this_thread::sleep_for(2ms);
+  process.signal(SIGTERM);
+  const End end = process.wait();
+  EXPECT_EQ(end.code, 128 + SIGTERM) << end.err;
 }
 
 TEST(SpawnOutput, AnEmptyProgramIsNoScriptOfAShell) {

@@ -1,0 +1,19 @@
+// Messages: text for standard error.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <string>
+#include <utility>
+
+namespace llmc {
+
+/// Prints to standard error. A message that cannot be written is lost and changes no exit code; fmt::print would throw.
+template <class... T>
+void to_stderr(fmt::format_string<T...> format, T&&... values) {
+  const std::string text = fmt::format(format, std::forward<T>(values)...);
+  std::fwrite(text.data(), 1, text.size(), stderr);
+}
+
+}  // namespace llmc
