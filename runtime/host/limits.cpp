@@ -1,6 +1,7 @@
 #include "host/limits.h"
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -148,6 +149,12 @@ int HostLimits::processors() const {
   cpu_set_t set;
   CPU_ZERO(&set);
   return processors(sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1);
+}
+
+std::int64_t resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  std::int64_t total = 0, resident = 0;
+  return file >> total >> resident ? resident * sysconf(_SC_PAGESIZE) : 0;
 }
 
 }  // namespace llmc

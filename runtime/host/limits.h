@@ -1,7 +1,9 @@
-// What a process may take of its machine: memory and processors, by the machine and by control groups (containers).
+// What a process has, and may take, of its machine: memory and processors, by the machine and by control groups
+// (containers).
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <string>
 
@@ -29,5 +31,8 @@ class HostLimits {
  private:
   std::filesystem::path root_;
 };
+
+/// Bytes of this process that are in the machine's memory; 0 where that cannot be read.
+std::int64_t resident_bytes();
 
 }  // namespace llmc

@@ -8,7 +8,6 @@
 #include "host/limits.h"
 #include "program/shards.h"
 #include "step/arena_places.h"
-#include "train/usage.h"
 
 namespace llmc {
 

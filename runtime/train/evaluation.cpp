@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <numbers>
 #include <span>
 
@@ -26,6 +27,11 @@ std::int64_t text_bytes(const std::vector<MicroBatch>& batches, const Tokenizer&
 }
 
 }  // namespace
+
+std::optional<double> loss_of(std::span<const Validation> all, const std::string& set) {
+  const auto found = std::ranges::find(all, set, &Validation::set);
+  return found == all.end() ? std::nullopt : std::optional(found->loss);
+}
 
 Evaluation::Evaluation(std::string set, std::shared_ptr<const TokenShards> shards, const ProgramInfo& info,
                        std::int64_t sequences, const Tokenizer* tokenizer)

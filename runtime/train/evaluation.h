@@ -22,6 +22,9 @@ struct Validation {
   std::optional<double> bits_per_byte;  // of the targets' text; nothing where the tokenizer cannot say what that is
 };
 
+/// Of a set among those that were evaluated; nothing where it is none of them.
+std::optional<double> loss_of(std::span<const Validation> all, const std::string& set);
+
 class Evaluation {
  public:
   /// `set`: its name, empty for that of data.validation.path. `sequences` samples (fewer when there are fewer), read at

@@ -1,4 +1,4 @@
-// The training loop: steps, and between them what is logged, evaluated, sampled and saved.
+// The training loop: steps, guards, evaluation and saves. Who logs or shows steps listens to it.
 #pragma once
 
 #include <cstdint>
@@ -20,14 +20,14 @@
 #include "step/session.h"
 #include "text/console.h"
 #include "train/audit.h"
+#include "train/due.h"
 #include "train/evaluation.h"
 #include "train/first_loss.h"
 #include "train/guards.h"
-#include "train/sampling.h"
+#include "train/listeners/listener.h"
 #include "train/saver.h"
 #include "train/schedule.h"
 #include "train/signals.h"
-#include "trainer/options.h"
 
 namespace llmc {
 
@@ -46,19 +46,14 @@ struct Run {
   SignalWatch& signals;
   std::span<Evaluation> evaluation;                       // each validation set; empty: none
   Audit* audit;                                           // null: none
-  const Sampling* sampling;                               // null: none
   TraceWriter* trace;                                     // null: none
+  std::span<StepListener* const> listeners;               // each hears of a step in this order
   std::int64_t stop;                                      // last step, at most values.schedule.steps
-  std::optional<StepWindow> profile;                      // within the steps of this run
-  Timeline* timeline;                                     // null: none
   const HistoryEntry& start;                              // the line of this start
   std::function<std::string(std::uint64_t)> sample_text;  // how a sample begins; empty: not to be shown
-  std::optional<double> peak;                             // FLOP/s of a device, where that is known
-  std::optional<double> product_flops;                    // FLOP/s of all devices' products, where that was measured
   std::optional<FirstLoss> first_loss;                    // of a run whose weights were drawn at this start
   bool final_checkpoint;  // whether the last step is saved when nothing else asks for it
   double deadline;        // process_seconds() by which everything is saved; 0: none
-  double seconds_before;  // of the starts that this one goes on from
 };
 
 class TrainLoop {
@@ -78,9 +73,6 @@ class TrainLoop {
   static constexpr int kOtherRank = -1, kDeadline = -2;
 
   const TrainState& state() const { return state_; }
-  const std::vector<double>& step_seconds() const { return step_seconds_; }
-  /// Since the start of the process, at the end of the first step.
-  double first_step_end() const { return first_step_end_; }
 
  private:
   /// A step that the device works on or has done: what its report needs.
@@ -93,6 +85,7 @@ class TrainLoop {
     double begin;
     double data_wait;  // seconds
     std::optional<Audited> audited;
+    double seconds = 0;  // that it took, where it is done
   };
 
   bool many_ranks() const;
@@ -107,38 +100,24 @@ class TrainLoop {
   void finish();
   std::string where_not_finite();
   void observe();
-  void report(bool last);
-  /// What fails is a warning: neither a full disk nor what is only looked at may end a run.
-  void write_timeline();
+  void check_first_loss();
+  FinishedStep finished_step() const;
+  void report();
   /// Throws SharedFailure(numerics) where it cannot, or may not.
   void go_back(const std::string& why);
-  /// `line`: where a line of progress stays; `norms`: with those of the parameters.
-  void log_step(bool line, bool norms);
-  void show_progress(bool keep);
   void evaluate();
-  void sample();
   /// Throws SharedFailure(numerics) where a rank has drifted from the others.
   void compare();
   void save(bool beside);
   /// Says what came of the save in flight.
   void finish_save();
-  /// Of this step and a set: its loss, where it was evaluated.
-  std::optional<double> loss_of(const std::string& set) const;
   /// Of this step and the set that checkpoint.best names.
   std::optional<double> best_loss() const;
-  bool due(std::int64_t every, std::int64_t step) const {
-    return every > 0 && (step == run_.stop || step % every == 0);
-  }
+  bool due(std::int64_t every, std::int64_t step) const { return llmc::due(every, step, run_.stop); }
   bool save_due() const {
     const std::int64_t every = run_.values.checkpoint.every;
     return (run_.final_checkpoint && state_.step == run_.stop) || (every > 0 && state_.step % every == 0);
   }
-  double epochs() const;
-  /// Of work on so many tokens a second; nothing where no peak is known.
-  std::optional<double> mfu(double tokens_per_second) const;
-  /// The same of what products reach on these devices; nothing where that was not measured.
-  std::optional<double> product_share(double tokens_per_second) const;
-  double left_seconds() const;
 
   Run run_;
   TrainState state_;
@@ -151,17 +130,9 @@ class TrainLoop {
   Session::Finished finished_{};
   double done_at_ = 0;
   std::vector<Validation> validation_;        // of this step, in the order of the sets; empty: none
-  std::optional<double> evaluation_seconds_;  // of this step
-  std::optional<double> saving_seconds_;      // since the last line of metrics
-  std::vector<double> step_seconds_;
-  double first_step_end_ = 0, began_ = 0, shown_ = 0;
+  std::optional<double> saving_seconds_;      // since the last report
+  std::int64_t of_start_ = 0;                 // steps that are finished, of this start
   double turn_began_ = 0, longest_turn_ = 0;  // from one step's end to the next, with all that is between
-  /// The steps since the last line of progress that stays.
-  struct Recent {
-    std::int64_t steps = 0, tokens = 0, all_tokens = 0;  // all: with those that have no target
-    double seconds = 0, sum = 0, largest = 0;            // losses: of the steps whose loss is finite
-  } recent_;
-  bool log_broken_ = false;  // the last line could not be written
   // By any of many ranks, as of the last step that is finished.
   bool stop_asked_ = false, save_asked_ = false, finish_asked_ = false;
 };

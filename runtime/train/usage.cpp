@@ -1,9 +1,5 @@
 #include "train/usage.h"
 
-#include <unistd.h>
-
-#include <fstream>
-
 #include "spec/gpus.h"
 
 namespace llmc {
@@ -16,12 +12,6 @@ std::optional<double> peak_flops(std::string_view device, DType compute) {
 
 double utilisation(double flops_per_token, double tokens_per_second, int devices, double peak) {
   return flops_per_token * tokens_per_second / (static_cast<double>(devices) * peak);
-}
-
-std::int64_t resident_bytes() {
-  std::ifstream file("/proc/self/statm");
-  std::int64_t total = 0, resident = 0;
-  return file >> total >> resident ? resident * sysconf(_SC_PAGESIZE) : 0;
 }
 
 }  // namespace llmc

@@ -1,7 +1,6 @@
-// What a run uses of its machine: peaks that are known, and the process's memory.
+// Which share of its devices' speed a run uses.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string_view>
 
@@ -17,7 +16,19 @@ std::optional<double> peak_flops(std::string_view device, DType compute);
 /// Model FLOPs utilisation: FLOPs of the model (causal attention counted as half) over the peak of all devices.
 double utilisation(double flops_per_token, double tokens_per_second, int devices, double peak);
 
-/// Bytes of this process that are in the machine's memory; 0 where that cannot be read.
-std::int64_t resident_bytes();
+/// What the speed of a run is a share of.
+struct Peaks {
+  double flops_per_token;
+  int devices;
+  std::optional<double> device;    // FLOP/s of one by its data sheet, where that is known
+  std::optional<double> products;  // FLOP/s of all devices' matrix products, where that was measured
+
+  std::optional<double> mfu(double tokens_per_second) const {
+    return device ? std::optional(utilisation(flops_per_token, tokens_per_second, devices, *device)) : std::nullopt;
+  }
+  std::optional<double> product_share(double tokens_per_second) const {
+    return products ? std::optional(utilisation(flops_per_token, tokens_per_second, 1, *products)) : std::nullopt;
+  }
+};
 
 }  // namespace llmc

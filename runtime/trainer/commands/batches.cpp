@@ -70,9 +70,8 @@ void print_text(const Json& step) {
 
 void print_batches(const Options& options, const ProgramInfo& info) {
   Console console(stdout, true);  // of what a start says, the warnings
-  Prepared p;
   RunFolder::check_model(options.run, built_values(info, options.base).spec);
-  prepare(p, options, info, noted_spec(executable_folder()), false, console);
+  const Prepared p = prepare(options, info, noted_spec(executable_folder()), false, console);
   const spec::Spec& run = p.values.run.spec;
   const auto [first, count] = *options.batches;
   if (first + count > run.schedule.steps)

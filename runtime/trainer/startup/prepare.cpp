@@ -75,18 +75,20 @@ std::vector<ShardRecord> unlisted_shards(const Prepared& p, const std::string& h
   return listed ? std::vector<ShardRecord>() : p.shards;
 }
 
-void prepare(Prepared& p, const Options& options, const ProgramInfo& info, const fs::path& spec_file, bool owner,
-             Console& console) {
+Prepared prepare(const Options& options, const ProgramInfo& info, const fs::path& spec_file, bool owner,
+                 Console& console) {
+  Prepared p;
+  p.spec_file = spec_file;
   const Log log = [&](const std::string& line) { console.warning(line); };
   // A folder is made when all that can be refused without it is right.
   const spec::Spec built = built_values(info, options.base).spec;
   p.model = spec::model_fingerprint(built);
   check_spec(options, spec_file);
-  if (owner && RunFolder::holds_run(options.run)) p.folder.emplace(options.run, built, log);
+  if (owner && RunFolder::holds_run(options.run)) p.folder = std::make_unique<RunFolder>(options.run, built, log);
   p.start = find_start(options.run, options.resume, log, options.batches ? Depth::sizes : Depth::checksums);
   p.last = RunFolder::spec_yaml(options.run);
   p.values = find_values(options, info, p.last, p.start);
-  const spec::Spec& run = p.values.run.spec;
+  const spec::Spec& run = p.run();
   p.stop = last_step(options, p.values);
   tell_differences(console, options, p.values);
   if (const fs::path other = other_spec(options.run, spec_file); !other.empty())
@@ -125,6 +127,7 @@ void prepare(Prepared& p, const Options& options, const ProgramInfo& info, const
   }
   with_origins(options, p.values, [&] { check_from_step(run.schedule, p.state.step); });
   p.state.position = continue_with(p.state.position, info.sequence_length);
+  return p;
 }
 
 void check_processor(const ProgramInfo& info) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,7 +21,8 @@
 namespace llmc {
 
 struct Prepared {
-  std::optional<RunFolder> folder;  // of rank 0
+  std::filesystem::path spec_file;    // that the trainer is compiled from; empty: not known
+  std::unique_ptr<RunFolder> folder;  // of rank 0, where it is there already
   std::optional<StartPoint> start;
   std::optional<std::string> last;  // what ran in the folder before
   StartValues values;
@@ -30,12 +32,17 @@ struct Prepared {
   std::vector<ShardRecord> shards;  // of the training data
   std::int64_t stop = 0;
   std::string model;
+
+  /// What the run trains with.
+  const spec::Spec& run() const { return values.run.spec; }
+  /// Of a step.
+  std::int64_t sequences(const ProgramInfo& info) const { return run().batch.tokens / info.sequence_length; }
 };
 
 /// All that a rank can find out by reading. Of many ranks, only the first (`owner`) holds the folder's lock, and a
 /// folder is not made before all that can be refused without it is right. Throws Failure.
-void prepare(Prepared& p, const Options& options, const ProgramInfo& info, const std::filesystem::path& spec_file,
-             bool owner, Console& console);
+Prepared prepare(const Options& options, const ProgramInfo& info, const std::filesystem::path& spec_file, bool owner,
+                 Console& console);
 
 /// The shards that a start adds to the history: none where a line lists them, or where they are too many for one.
 std::vector<ShardRecord> unlisted_shards(const Prepared& p, const std::string& history);

@@ -9,6 +9,7 @@
 
 #include "error.h"
 #include "host/clock.h"
+#include "host/limits.h"
 #include "step/constants.h"
 #include "step/fits.h"
 #include "step/optimizer.h"

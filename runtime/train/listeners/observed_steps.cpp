@@ -1,0 +1,19 @@
+#include "train/listeners/observed_steps.h"
+
+#include <fmt/format.h>
+
+#include "error.h"
+
+namespace llmc {
+
+LaunchListener* TimedSteps::launches(std::int64_t step) {
+  if (!timeline_.covers(step - 1)) return nullptr;
+  timeline_.begin_step(step - 1);
+  return &timeline_;
+}
+
+void TimedSteps::write() try { timeline_.write(session_.allocated_bytes()); } catch (const Failure& failure) {
+  console_.warning(fmt::format("{}; training goes on without a timeline", failure.what()));
+}
+
+}  // namespace llmc

@@ -1,0 +1,477 @@
+#include "trainer/train.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "comm/collectives.h"
+#include "comm/stop_limit.h"
+#include "comm/together.h"
+#include "error.h"
+#include "files/disk.h"
+#include "files/durable_file.h"
+#include "host/clock.h"
+#include "host/executable.h"
+#include "host/standard_streams.h"
+#include "program/place.h"
+#include "run/history.h"
+#include "run/run_mirror.h"
+#include "run/trace.h"
+#include "spec/print.h"
+#include "spec/validation_sets.h"
+#include "step/timeline.h"
+#include "text/printable.h"
+#include "train/after_save.h"
+#include "train/listeners/metrics_log.h"
+#include "train/listeners/observed_steps.h"
+#include "train/listeners/progress_line.h"
+#include "train/listeners/sample_log.h"
+#include "train/listeners/step_times.h"
+#include "train/loop.h"
+#include "train/sample_text.h"
+#include "trainer/commands/product_rate.h"
+#include "trainer/startup/header.h"
+#include "trainer/startup/prepare.h"
+#include "trainer/startup/resume_line.h"
+
+namespace llmc {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// This process among those of its launch, and what it was started with.
+struct Rank {
+  const Options& options;
+  const Program& program;
+  const Launch& launch;
+  Rendezvous& rendezvous;
+  Console console = is_first() ? Console(stdout, options.quiet, launch.world_size > 1) : Console();
+
+  bool is_first() const { return launch.rank == 0; }
+  bool has_others() const { return launch.world_size > 1; }
+  const ProgramInfo& info() const { return program.info; }
+  int device() const { return options.device.value_or(Device::index_of(launch.local_rank)); }
+  Log warnings() {
+    return [this](const std::string& line) { console.warning(line); };
+  }
+};
+
+Prepared prepare_alike(Rank& rank) {
+  rank.rendezvous.at(0, "starting");
+  Prepared prepared;
+  together(rank.launch, rank.rendezvous, [&] {
+    check_processor(rank.info());
+    prepared = prepare(rank.options, rank.info(), noted_spec(executable_folder()), rank.is_first(), rank.console);
+    with_origins(rank.options, prepared.values,
+                 [&] { check_work(rank.info(), prepared.run(), rank.launch.world_size); });
+  });
+  agree(rank.rendezvous, rank.options, rank.info(), prepared);
+  return prepared;
+}
+
+/// Of rank 0; null where the run has no mirror.
+std::unique_ptr<RunMirror> open_mirror(Rank& rank, const Prepared& p) {
+  const spec::Checkpoint& policy = p.run().checkpoint;
+  if (policy.mirror.empty()) return nullptr;
+  return std::make_unique<RunMirror>(
+      policy.mirror,
+      RunMirror::Start{p.folder->path(), p.folder->id(), p.state.step, p.start ? p.start->checkpoint : fs::path()},
+      mirror_interval(policy.every, policy.mirror_every), rank.warnings());
+}
+
+/// What a kill has cut off after the last save of a run that has ended. Of rank 0, which has the folder.
+void complete_ended(Rank& rank, const Prepared& p) {
+  if (!p.folder || !p.start) return;
+  std::unique_ptr<RunMirror> mirror;
+  try {
+    mirror = open_mirror(rank, p);
+  } catch (const Failure& failure) {  // there is nothing to train that would not be copied
+    rank.console.warning(failure.what());
+  }
+  complete_save(*p.folder, mirror.get(), p.run(), p.state, p.start->checkpoint, rank.warnings());
+}
+
+bool is_done(Rank& rank, const Prepared& prepared) {
+  const std::string why = nothing_to_do(prepared, rank.options);
+  if (why.empty()) return false;
+  complete_ended(rank, prepared);
+  rank.console.text(why);
+  return true;
+}
+
+/// What a rank writes to: the run folder and its mirror are rank 0's, a log the others'.
+struct RunFiles {
+  std::unique_ptr<RunFolder> folder;
+  std::unique_ptr<RunMirror> mirror;
+  RankLog log;
+  fs::path path;  // of the run folder, which all ranks see
+};
+
+RunFiles open_files(Rank& rank, Prepared& prepared) {
+  const Options& options = rank.options;
+  const ProgramInfo& info = rank.info();
+  const spec::Checkpoint& policy = prepared.run().checkpoint;
+  RunFiles files;
+  together(rank.launch, rank.rendezvous, [&] {
+    if (!rank.is_first()) return;
+    if (!prepared.folder)
+      prepared.folder =
+          std::make_unique<RunFolder>(options.run, built_values(info, options.base).spec, rank.warnings());
+    if (!options.timing.empty()) check_can_write(options.timing, {Exit::usage, "--timing"});
+    files.mirror = open_mirror(rank, prepared);
+    const RunMirror* mirror = files.mirror.get();
+    if (const auto& start = prepared.start)
+      complete_save(*prepared.folder, mirror, prepared.run(), prepared.state, start->checkpoint, rank.warnings());
+    const Retention retention{policy.keep_last, policy.keep_every};
+    const std::size_t saved = saved_buffers(info.buffers);
+    check_can_save(prepared.folder->path(), info.parameters, saved, retention, rank.warnings());
+    if (mirror) tell_small_disk(policy.mirror, checkpoint_bytes(info.parameters, saved), retention, rank.warnings());
+  });
+  check_shared(rank.launch, rank.rendezvous, options.run);
+  files.folder = std::move(prepared.folder);
+  files.path = files.folder ? files.folder->path() : options.run;
+  if (!rank.is_first()) {
+    files.log = open_rank_log(options.run, rank.launch.rank);
+    rank.console.log_to(files.log.get());
+  }
+  return files;
+}
+
+using OpenLoader = std::function<std::unique_ptr<Loader>(const DataPosition&)>;
+
+OpenLoader loader_of(const Rank& rank, const Prepared& prepared) {
+  const spec::Spec& run = prepared.run();
+  const ProgramInfo& info = rank.info();
+  const RankShare share{rank.launch.rank, rank.launch.world_size, rank.is_first() && !rank.options.trace.empty()};
+  const std::int64_t sequences = prepared.sequences(info);
+  return [shards = prepared.inputs.train, seed = run.data.seed, &info, sequences, share](const DataPosition& position) {
+    return std::make_unique<Loader>(shards, seed, info.sequence_length, info.micro_batch, sequences, position, share);
+  };
+}
+
+void check_profile(const StepWindow& window, const Device& device, std::int64_t done, std::int64_t stop) {
+  if (!device.runs_ahead())
+    throw Failure(Exit::usage,
+                  "--profile is for Nsight Systems on a GPU; on a CPU, run the trainer under perf or VTune");
+  if (window.first < done || window.first + window.count > stop)
+    throw Failure(Exit::usage, fmt::format("--profile {}:{} names steps {} to {}, and this run trains steps {} to {}",
+                                           window.first + 1, window.count, window.first + 1,
+                                           window.first + window.count, done + 1, stop));
+}
+
+constexpr std::int64_t kWarmUpSteps = 2, kTimelineSteps = 3;
+
+/// Those that were asked for, or some after those in which libraries load what they load at first use.
+StepWindow timeline_steps(const Options& options, std::int64_t done, std::int64_t stop) {
+  const StepWindow steps = options.timeline_steps.value_or(StepWindow{done + kWarmUpSteps, kTimelineSteps});
+  if (steps.first < done || steps.first + steps.count > stop)
+    throw Failure(Exit::usage,
+                  fmt::format("--timeline would write steps {} to {}, and this run trains steps {} to {}; name others "
+                              "by --timeline-steps START:COUNT",
+                              steps.first + 1, steps.first + steps.count, done + 1, stop));
+  return steps;
+}
+
+/// What a rank trains on: its batches, its device, and the others' results.
+struct Machine {
+  std::unique_ptr<Loader> loader;
+  std::unique_ptr<Device> device;
+  std::unique_ptr<Timeline> timeline;  // null: none
+  std::unique_ptr<Communicator> ranks;
+  std::optional<ProductRate> products;  // as measured here
+  std::optional<double> product_flops;  // FLOP/s of all devices' products
+};
+
+/// The first batches are read while the device gets ready.
+Machine start_machine(Rank& rank, const Prepared& prepared) {
+  const Options& options = rank.options;
+  const spec::Spec& run = prepared.run();
+  Machine machine;
+  machine.loader = loader_of(rank, prepared)(prepared.state.position);
+  machine.device = std::make_unique<Device>(rank.device(), options.threads);
+  Device& device = *machine.device;
+  check_distinct(rank.launch, rank.rendezvous, device.identity());
+  if (options.profile) check_profile(*options.profile, device, prepared.state.step, prepared.stop);
+  together(rank.launch, rank.rendezvous, [&] {
+    if (options.timeline.empty() || !rank.is_first()) return;
+    machine.timeline = std::make_unique<Timeline>(
+        options.timeline, timeline_steps(options, prepared.state.step, prepared.stop), device, rank.info(),
+        Timeline::Machine{device.description(), device.threads(), rank.launch.world_size});
+  });
+  machine.ranks =
+      std::make_unique<Communicator>(device, rank.launch, rank.rendezvous,
+                                     CollectiveNeeds{run.deterministic, static_cast<int>(run.parallel.reserved_sms)});
+  // While the device's memory is free: what is allocated for it goes again.
+  if (run.metrics.product_share) machine.products = measure_products(rank.info(), rank.device(), options.threads);
+  machine.product_flops = rate_of_ranks(rank.rendezvous, machine.products);
+  return machine;
+}
+
+/// The model and its optimizer on the device.
+struct OnDevice {
+  std::unique_ptr<Session> session;
+  std::unique_ptr<TraceWriter> trace;  // null: none
+};
+
+OnDevice load_model(const Rank& rank, const Prepared& prepared, Machine& machine) {
+  const ProgramInfo& info = rank.info();
+  OnDevice model{std::make_unique<Session>(*machine.device, *machine.ranks, rank.program), nullptr};
+  Session& session = *model.session;
+  if (prepared.start) {
+    load_checkpoint(prepared.start->checkpoint, info.parameters, session.state(), prepared.start->trust);
+    session.refresh_copies();
+  } else {
+    session.initialise(prepared.run().seed);
+    if (prepared.weights) {
+      prepared.weights->load(session.state());
+      session.refresh_copies();
+    }
+  }
+  if (!rank.options.trace.empty())
+    model.trace = std::make_unique<TraceWriter>(rank.is_first() ? rank.options.trace : fs::path(), info.parameters,
+                                                info.micro_batch, info.sequence_length);
+  return model;
+}
+
+void announce(Rank& rank, const Prepared& p, const Machine& machine, const Session& session) {
+  Console& console = rank.console;
+  print_header(console, session, *machine.device, p.run(), *p.inputs.train, machine.loader->samples_per_epoch(),
+               rank.options.run, p.state, p.start, p.stop);
+  // Said before the first step. Once a run trains, its log is no reason to stop; a pipe may be gone at any time.
+  if (rank.is_first() && stream_error(stdout) != EPIPE) check_output();
+  if (!p.start)
+    console.text("weights " + (p.weights ? p.weights->description() : fmt::format("drawn, seed {}", p.run().seed)));
+  if (machine.products) console.text("product " + describe(*machine.products));
+  if (rank.has_others())
+    console.text(fmt::format("ranks   {}, started by {}; this is rank {}", machine.ranks->description(), rank.launch.by,
+                             rank.launch.rank));
+}
+
+HistoryEntry enter_history(Rank& rank, const Prepared& p, const Machine& machine, const Session& session,
+                           const RunFiles& files) {
+  const ProgramInfo& info = rank.info();
+  const Options& options = rank.options;
+  const Environment now = environment(info, *machine.device, *machine.ranks);
+  const std::string history = RunFolder::history(options.run);
+  std::vector<spec::Change> changed;
+  if (p.values.before) changed = spec::changes(p.values.before->spec, p.run());
+  tell_changes(rank.console, changed, differences(last_environment(history), now), p.start.has_value());
+  if (p.start) tell_rate(rank.console, p.values.before->spec, p.run(), p.state.step);
+  rank.rendezvous.barrier();  // all have read the history
+  HistoryEntry entry{.step = p.state.step,
+                     .time = utc_now(),
+                     .checkpoint = p.start ? p.start->checkpoint.string() : "",
+                     .weights = p.weights ? p.run().init.from : "",
+                     .environment = now,
+                     .memory = session.allocated_bytes(),
+                     .product_flops = machine.product_flops,
+                     .model = p.model,
+                     .order = {p.state.data_fingerprint, p.state.data_seed, p.state.position, p.sequences(info)},
+                     .spec = files.folder ? spec::related_path(p.spec_file, disk::canonical_if_known(files.path)) : "",
+                     .overrides = options.overrides,
+                     .allowed = options.allow,
+                     .changed = changed,
+                     .rollbacks = p.state.guard.rollbacks,
+                     .shards = unlisted_shards(p, history)};
+  if (files.folder) {
+    spec::Values kept = p.values.run;
+    spec::relate_paths(kept.spec, files.path);
+    files.folder->start(spec::to_yaml(kept), info.plan_json, format_history(entry), p.state.step);
+  }
+  return entry;
+}
+
+/// Metrics, progress, samples, a profile and a timeline of one run, those of them that it has.
+class Listeners {
+ public:
+  Listeners(Rank& rank, const Prepared& p, const Machine& machine, Session& session, const RunFiles& files,
+            const SignalWatch& signals) {
+    const spec::Spec& run = p.run();
+    const Peaks peaks{.flops_per_token = rank.info().flops_per_token,
+                      .devices = rank.launch.world_size,
+                      .device = peak_flops(machine.device->description(), run.compute),
+                      .products = machine.product_flops};
+    if (rank.options.profile) add<ProfiledSteps>(session, *rank.options.profile);
+    if (machine.timeline) add<TimedSteps>(*machine.timeline, session, rank.console);
+    if (rank.is_first() && !rank.options.timing.empty()) times_ = add<StepTimes>();
+    if (files.folder)
+      add<MetricsLog>(MetricsLog::Of{.folder = *files.folder,
+                                     .console = rank.console,
+                                     .values = run,
+                                     .session = session,
+                                     .peaks = peaks,
+                                     .samples_per_epoch = machine.loader->samples_per_epoch(),
+                                     .seconds_before = p.start ? seconds_of(files.folder->last_metrics()) : 0});
+    add<ProgressLine>(ProgressLine::Of{.console = rank.console,
+                                       .peaks = peaks,
+                                       .stop = p.stop,
+                                       .batch_tokens = run.batch.tokens,
+                                       .set = spec::leading_set(run)});
+    if (p.inputs.sampling)
+      add<SampleLog>(SampleLog::Of{.sampling = *p.inputs.sampling,
+                                   .session = session,
+                                   .ranks = rank.rendezvous,
+                                   .folder = files.folder.get(),
+                                   .console = rank.console,
+                                   .signals = signals,
+                                   .every = run.sampling.every,
+                                   .stop = p.stop});
+  }
+
+  std::span<StepListener* const> all() const { return all_; }
+  /// Null: not asked for.
+  const StepTimes* times() const { return times_; }
+
+ private:
+  template <class Listener, class... Of>
+  const Listener* add(Of&&... of) {
+    auto listener = std::make_unique<Listener>(std::forward<Of>(of)...);
+    const Listener* added = listener.get();
+    all_.push_back(listener.get());
+    owned_.push_back(std::move(listener));
+    return added;
+  }
+
+  std::vector<std::unique_ptr<StepListener>> owned_;
+  std::vector<StepListener*> all_;
+  const StepTimes* times_ = nullptr;
+};
+
+/// How the beginning of a sample is shown; empty where it is not to be.
+std::function<std::string(std::uint64_t)> sample_text(const Rank& rank, const Prepared& prepared) {
+  if (!rank.is_first() || !prepared.run().guards.log_text) return {};
+  return [samples = Samples(prepared.inputs.train, rank.info().sequence_length),
+          tokenizer = prepared.inputs.tokenizer.get()](std::uint64_t id) {
+    return shown_beginning_of(samples, static_cast<std::int64_t>(id), tokenizer);
+  };
+}
+
+/// The loop, and what it reads; a save of its own may still be copied when its steps are done.
+class Training {
+ public:
+  Training(Rank& rank, Prepared& prepared, Machine& machine, const OnDevice& model, const RunFiles& files,
+           const HistoryEntry& entry, SignalWatch& signals)
+      : rank_(rank),
+        signals_(signals),
+        texts_{rank.info().config_json, spec::to_yaml(prepared.values.run, shapes_tensors)},
+        listeners_(rank, prepared, machine, *model.session, files, signals),
+        loop_({.values = prepared.run(),
+               .texts = texts_,
+               .session = *model.session,
+               .loader = machine.loader,
+               .open_loader = loader_of(rank, prepared),
+               .path = files.path,
+               .folder = files.folder.get(),
+               .mirror = files.mirror.get(),
+               .console = rank.console,
+               .ranks = rank.rendezvous,
+               .signals = signals,
+               .evaluation = prepared.inputs.evaluation,
+               .audit = audit_of(prepared),
+               .trace = model.trace.get(),
+               .listeners = listeners_.all(),
+               .stop = prepared.stop,
+               .start = entry,
+               .sample_text = sample_text(rank, prepared),
+               .first_loss = first_loss_of(prepared),
+               .final_checkpoint = rank.options.final_checkpoint,
+               .deadline = rank.options.deadline},
+              prepared.state) {}
+
+  /// As TrainLoop::run(). What all ranks end by stands in the log of each; rank 0 shows it.
+  int run() try {
+    const double begin = process_seconds();
+    std::optional<StopLimit> stop_limit;
+    if (rank_.has_others())
+      stop_limit.emplace(
+          rank_.rendezvous, [this] { return signals_.stop_signal(); },
+          std::chrono::seconds(rank_.options.peer_timeout));
+    const int signal = loop_.run();
+    stop_limit.reset();
+    if (const StepTimes* times = listeners_.times())
+      write_file_atomically(rank_.options.timing, format_timing(begin, times->first_end(), times->seconds()),
+                            {Exit::checkpoint, "--timing"});
+    rank_.console.finish();
+    return signal;
+  } catch (const SharedFailure& end) {
+    if (!rank_.is_first()) rank_.console.text(fmt::format("error: {}", end.what()));
+    throw;
+  }
+
+  std::int64_t step() const { return loop_.state().step; }
+
+ private:
+  Audit* audit_of(const Prepared& prepared) {
+    const spec::Audit& values = prepared.run().audit;
+    return values.compute == spec::AuditCompute::none ? nullptr : &audit_.emplace(values);
+  }
+  /// Nothing where the weights are somebody's.
+  static std::optional<FirstLoss> first_loss_of(const Prepared& prepared) {
+    if (prepared.start || prepared.weights) return std::nullopt;
+    return expected_first_loss(prepared.run(), prepared.run().batch.tokens);
+  }
+
+  Rank& rank_;
+  SignalWatch& signals_;
+  const CheckpointTexts texts_;
+  std::optional<Audit> audit_;
+  const Listeners listeners_;
+  TrainLoop loop_;
+};
+
+std::string stopped_by(int signal) {
+  if (signal == TrainLoop::kOtherRank) return "a signal to another rank";
+  return signal == TrainLoop::kDeadline ? "--deadline" : signal_name(signal);
+}
+
+Exit say_end(const Rank& rank, int signal, std::int64_t step, std::int64_t stop) {
+  rank.rendezvous.barrier();  // who ends its part of NCCL looks lost to those that still work
+  if (signal == 0) return Exit::done;
+  // What a launcher has started goes on by the launcher's own words, which no rank knows.
+  const std::string how =
+      rank.has_others() ? "start the ranks again as before to go on"
+                        : "resume with\n  " + resume_line(rank.options.command, spec_when_compiled(executable_folder()),
+                                                          noted_spec(executable_folder()));
+  const std::string text =
+      fmt::format("stopped by {} after step {} of {}, everything is saved; {}\n", stopped_by(signal), step, stop, how);
+  if (rank.is_first()) std::fputs(printable_text(text).c_str(), stderr);
+  return Exit::resume_me;
+}
+
+}  // namespace
+
+int train(const Options& options, const Program& program, const Launch& launch, Rendezvous& rendezvous,
+          std::optional<SignalWatch>& signals) {
+  std::signal(SIGPIPE, SIG_IGN);  // a log pipe that dies must not end a run
+  Rank rank{options, program, launch, rendezvous};
+  // Every rank finds values, checkpoint and data by itself, and all agree on them before anything is written.
+  Prepared prepared = prepare_alike(rank);
+  // A run that has all its steps ends here; what a kill cut off behind its last save is completed.
+  if (is_done(rank, prepared)) return static_cast<int>(Exit::done);
+  // Rank 0 makes or locks the run folder and its mirror, and the others open a log in it.
+  const RunFiles files = open_files(rank, prepared);
+  // The loader, the device, the ranks' library and a timeline start; products are timed while memory is free.
+  Machine machine = start_machine(rank, prepared);
+  // The arena is allocated, and filled from a checkpoint, from imported weights or from the seed.
+  const OnDevice model = load_model(rank, prepared, machine);
+  // The header says what is trained, on what, and from where.
+  announce(rank, prepared, machine, *model.session);
+  // Changes since the start before are told, and the history of the run gets a line.
+  const HistoryEntry entry = enter_history(rank, prepared, machine, *model.session, files);
+  // Steps are trained up to the last one, or until a signal or the deadline.
+  Training training(rank, prepared, machine, model, files, entry, signals.emplace());
+  const int signal = training.run();
+  // All ranks meet once more; a run that was stopped says how to go on.
+  return static_cast<int>(say_end(rank, signal, training.step(), prepared.stop));
+}
+
+}  // namespace llmc
