@@ -67,31 +67,64 @@ std::string list_run_time_keys(const ProgramInfo& info) {
   return text;
 }
 
-}  // namespace
+/// The words of a command line, and what they have become when they are parsed.
+struct CommandWords {
+  explicit CommandWords(const ProgramInfo& info);
+  CommandWords(const CommandWords&) = delete;
+  CommandWords& operator=(const CommandWords&) = delete;
 
-bool overrides(const Options& options, const std::string& key) {
-  return std::ranges::any_of(options.overrides, [&](const std::string& word) { return word.starts_with(key + "="); });
+  void add_run();
+  void add_observation();
+  void add_ranks();
+  void add_answers();
+  void add_tune();
+  void add_calibrate();
+  std::string footer() const;
+
+  /// Refuses words of a run beside tune and calibrate.
+  void check_alone() const;
+  void take_calibration();
+  /// What a run, --plan and --batches have, but for its folder.
+  void take_run();
+
+  const ProgramInfo& info;
+  const bool gpu;  // "90a"; a processor's names begin with a letter
+  CLI::App app;
+  Options options;
+  std::string run, trace, timing, timeline, timeline_steps, base, profile, batches, deadline, calibrated;
+  std::int64_t steps = 0;
+  int device = 0;
+  bool no_final_checkpoint = false;
+  CalibrateCommand calibration;
+  CLI::Option *steps_option, *timeline_steps_option, *device_option, *tuned_device;
+  CLI::App *tune, *calibrate;
+};
+
+CommandWords::CommandWords(const ProgramInfo& info)
+    : info(info),
+      gpu(info.arch[0] >= '0' && info.arch[0] <= '9'),
+      app(fmt::format("Trains run {} (fingerprint {}), compiled for {}.", info.name, info.fingerprint, info.arch),
+          "trainer") {
+  add_run();
+  add_observation();
+  add_ranks();
+  add_answers();
+  add_tune();
+  add_calibrate();
 }
 
-std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& info,
-                                     const std::function<fs::path()>& default_base) {
-  Options options;
-  CLI::App app(fmt::format("Trains run {} (fingerprint {}), compiled for {}.", info.name, info.fingerprint, info.arch),
-               "trainer");
-  std::string run, trace, timing, timeline, timeline_steps, base, profile, batches;
-  std::int64_t steps = 0;
+void CommandWords::add_run() {
   app.add_option("--run", run,
                  fmt::format("run folder: spec, history, metrics, samples, checkpoints (default: runs/{} beside "
                              "the spec)",
                              info.name))
       ->type_name("DIR");
-  auto* steps_option =
+  steps_option =
       app.add_option(
              "--steps", steps,
              "stop after this step, with everything saved; does not shape the learning rate (schedule.steps does)")
           ->type_name("N")
           ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 53));
-  std::string deadline;
   app.add_option(
          "--deadline", deadline,
          "stop, save and exit with 75 so early that all is done in this time from the start, such as 3h50m of a "
@@ -109,7 +142,6 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
       ->check(CLI::IsMember(guarded_keys()));
   app.add_flag("--follow-spec", options.follow_spec,
                "a run that goes on takes the values that this trainer was built with in place of its own, from now on");
-  bool no_final_checkpoint = false;
   app.add_flag("--no-final-checkpoint", no_final_checkpoint,
                "end without saving the last step, unless checkpoint.every or a signal asks for it: for short "
                "experiments, of which only the metrics are kept");
@@ -120,17 +152,19 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
                  "processor threads (default: OMP_NUM_THREADS, else all that this process may use)")
       ->type_name("N")
       ->check(CLI::Range(1, kMostThreads));
-  const bool gpu = info.arch[0] >= '0' && info.arch[0] <= '9';  // "90a"; a processor's names begin with a letter
+}
+
+void CommandWords::add_observation() {
   app.add_option("--trace", trace, "write weights, tokens, gradients and loss of every step to DIR, as safetensors")
       ->type_name("DIR");
   app.add_option("--timing", timing, "write the seconds of start-up and of every step to FILE, as JSON")
       ->type_name("FILE");
-  auto* timeline_option =
+  CLI::Option* timeline_option =
       app.add_option("--timeline", timeline,
                      "write each launch of three steps with its time by the plan's names, and the arena's live bytes, "
                      "to FILE (Chrome's trace format; opens in Perfetto, and llmc plan SPEC --measured FILE reads it)")
           ->type_name("FILE");
-  auto* timeline_steps_option =
+  timeline_steps_option =
       app.add_option("--timeline-steps", timeline_steps,
                      "with --timeline: COUNT steps from step START on (default: three after the first two)")
           ->type_name("START:COUNT")
@@ -141,6 +175,9 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
          "that Nsight Systems shows the plan's names (nsys profile --capture-range=cudaProfilerApi trainer ...)")
       ->type_name("START:COUNT")
       ->group(gpu ? "Options" : "");
+}
+
+void CommandWords::add_ranks() {
   app.add_option("--ranks", options.ranks,
                  std::string("start so many ranks on this machine, each with ") +
                      (gpu ? "a GPU of its own; on several machines, start the trainer by torchrun, mpirun or srun"
@@ -164,8 +201,11 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
       ->type_name("SECONDS")
       ->check(CLI::Range(2, 86400))
       ->capture_default_str();
-  auto* plan = app.add_flag("--plan", options.plan, "print what this trainer was built for, and exit");
-  auto* batches_option =
+}
+
+void CommandWords::add_answers() {
+  CLI::Option* plan = app.add_flag("--plan", options.plan, "print what this trainer was built for, and exit");
+  CLI::Option* batches_option =
       app.add_option("--batches", batches,
                      "print which samples step STEP of the run is trained on, or COUNT steps from there, and exit")
           ->type_name("STEP[:COUNT]")
@@ -173,28 +213,30 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
   app.add_flag("--text", options.text, "with --batches: how each sample begins")->needs(batches_option);
   app.add_flag("--json", options.json, "with --plan or --batches: as JSON");
   app.add_flag("--quiet", options.quiet, "print warnings and errors only");
-  int device = 0;
-  auto* device_option = app.add_option("--device", device,
-                                       "which accelerator (default: the first, or of several ranks on "
-                                       "a machine the one of the rank's number there)")
-                            ->type_name("N")
-                            ->check(CLI::Range(0, 1023))
-                            ->group(gpu ? "Options" : "");
-  auto* tune = app.add_subcommand(
+  device_option = app.add_option("--device", device,
+                                 "which accelerator (default: the first, or of several ranks on "
+                                 "a machine the one of the rank's number there)")
+                      ->type_name("N")
+                      ->check(CLI::Range(0, 1023))
+                      ->group(gpu ? "Options" : "");
+}
+
+void CommandWords::add_tune() {
+  tune = app.add_subcommand(
       "tune",
       "on a GPU: times the library's algorithms for each matrix product, and keeps the fastest in tuned.json beside "
       "this program, which later runs read. Other algorithms add in another order: tune before a run, not within it");
   if (!gpu) tune->group("");
-  auto* tuned_device =
-      tune->add_option("--device", device, "which accelerator")->type_name("N")->check(CLI::Range(0, 1023));
+  tuned_device = tune->add_option("--device", device, "which accelerator")->type_name("N")->check(CLI::Range(0, 1023));
   tune->add_option("--sustained", options.sustained_ms,
                    "for how long each of the fastest three is timed again, on a warm device; 0: only in bursts of 3 ms")
       ->type_name("MS")
       ->check(CLI::Range(0.0, 60000.0))
       ->capture_default_str();
-  CalibrateCommand calibration;
-  std::string calibrated;
-  auto* calibrate = app.add_subcommand(
+}
+
+void CommandWords::add_calibrate() {
+  calibrate = app.add_subcommand(
       "calibrate",
       "times products, copies, attention and other kernels on this device: what `llmc calibrate` makes a device file "
       "of, by which times are planned");
@@ -215,60 +257,47 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
       ->type_name("N")
       ->check(CLI::Range(0, 1023))
       ->group(gpu ? "Options" : "");
-  const SavedWords saved(app, gpu);
-  app.set_version_flag("--version", fmt::format("{} {} {}", info.name, info.fingerprint, info.arch));
-  app.footer([&info, gpu] {
-    return std::string(
-               "Signals: USR1 saves and goes on; TERM, INT, HUP and USR2 finish the step, save and exit with 75; a "
-               "second one "
-               "exits at once.\n\n"
-               "Examples:\n"
-               "  trainer                                      trains, or goes on where it stopped\n"
-               "  trainer --steps 100 optimizer.lr=1e-3        the first 100 steps, with another learning rate\n"
-               "  trainer --resume runs/a/checkpoints/step-00000100 --run runs/b\n"
-               "  trainer --batches 120:2 --text               the samples of steps 120 and 121\n"
-               "  trainer --trace trace --steps 1 --run runs/trace\n"
-               "  trainer evaluate --checkpoint runs/a         the loss of its newest weights on held-out data\n"
-               "  trainer sample --checkpoint runs/a --prompt 'Once upon a time'\n") +
-           (gpu ? "  trainer tune                                 once, before the runs\n" : "") +
-           "  trainer calibrate -o figures.json            for `llmc calibrate figures.json`\n" +
-           "\nRun-time values and their defaults:\n" + list_run_time_keys(info);
-  });
-  try {
-    parse_words(app, argc, argv);
-  } catch (const CLI::CallForVersion& version) {
-    fmt::print("{}\n", version.what());
-    return std::nullopt;
-  } catch (const CLI::Success&) {
-    fmt::print("{}", app.help());
-    return std::nullopt;
-  } catch (const CLI::ParseError& error) {
-    throw Failure(Exit::usage, fmt::format("{}; see {} --help", error.what(), argc > 0 ? argv[0] : "trainer"));
-  }
-  options.command.assign(argv, argv + argc);
-  options.evaluate = saved.evaluate(default_base);
-  options.sample = saved.sample(default_base);
-  if (options.evaluate || options.sample) return options;
-  options.tune = tune->parsed();
-  if (options.tune || calibrate->parsed()) {
-    std::string others;
-    for (const CLI::Option* option : app.get_options())
-      if (option->count() > 0 && !(options.tune && option->get_name() == "--device"))
-        others += (others.empty() ? "" : ", ") + option->get_name();
-    if (!others.empty() && options.tune)
-      throw Failure(Exit::usage, fmt::format("tune takes --device, and nothing of a run: leave out {}", others));
-    if (!others.empty())
-      throw Failure(Exit::usage,
-                    fmt::format("calibrate takes what stands after it, and nothing of a run: leave out {}", others));
-  }
-  if (calibrate->parsed()) {
-    std::ranges::sort(calibration.sizes);
-    const auto again = std::ranges::unique(calibration.sizes);
-    calibration.sizes.erase(again.begin(), again.end());
-    calibration.out = calibrated;
-    options.calibrate = calibration;
-    return options;
-  }
+}
+
+std::string CommandWords::footer() const {
+  return std::string(
+             "Signals: USR1 saves and goes on; TERM, INT, HUP and USR2 finish the step, save and exit with 75; a "
+             "second one "
+             "exits at once.\n\n"
+             "Examples:\n"
+             "  trainer                                      trains, or goes on where it stopped\n"
+             "  trainer --steps 100 optimizer.lr=1e-3        the first 100 steps, with another learning rate\n"
+             "  trainer --resume runs/a/checkpoints/step-00000100 --run runs/b\n"
+             "  trainer --batches 120:2 --text               the samples of steps 120 and 121\n"
+             "  trainer --trace trace --steps 1 --run runs/trace\n"
+             "  trainer evaluate --checkpoint runs/a         the loss of its newest weights on held-out data\n"
+             "  trainer sample --checkpoint runs/a --prompt 'Once upon a time'\n") +
+         (gpu ? "  trainer tune                                 once, before the runs\n" : "") +
+         "  trainer calibrate -o figures.json            for `llmc calibrate figures.json`\n" +
+         "\nRun-time values and their defaults:\n" + list_run_time_keys(info);
+}
+
+void CommandWords::check_alone() const {
+  std::string others;
+  for (const CLI::Option* option : app.get_options())
+    if (option->count() > 0 && !(options.tune && option->get_name() == "--device"))
+      others += (others.empty() ? "" : ", ") + option->get_name();
+  if (!others.empty() && options.tune)
+    throw Failure(Exit::usage, fmt::format("tune takes --device, and nothing of a run: leave out {}", others));
+  if (!others.empty())
+    throw Failure(Exit::usage,
+                  fmt::format("calibrate takes what stands after it, and nothing of a run: leave out {}", others));
+}
+
+void CommandWords::take_calibration() {
+  std::ranges::sort(calibration.sizes);
+  const auto again = std::ranges::unique(calibration.sizes);
+  calibration.sizes.erase(again.begin(), again.end());
+  calibration.out = calibrated;
+  options.calibrate = calibration;
+}
+
+void CommandWords::take_run() {
   if (options.json && !options.plan && batches.empty())
     throw Failure(Exit::usage, "--json is for --plan and --batches");
   if (!batches.empty())
@@ -286,10 +315,48 @@ std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& i
   options.trace = trace;
   options.timing = timing;
   options.timeline = timeline;
+}
+
+}  // namespace
+
+bool overrides(const Options& options, const std::string& key) {
+  return std::ranges::any_of(options.overrides, [&](const std::string& word) { return word.starts_with(key + "="); });
+}
+
+std::optional<Options> parse_options(int argc, char** argv, const ProgramInfo& info,
+                                     const std::function<fs::path()>& default_base) {
+  CommandWords words(info);
+  CLI::App& app = words.app;
+  Options& options = words.options;
+  const SavedWords saved(app, words.gpu);
+  app.set_version_flag("--version", fmt::format("{} {} {}", info.name, info.fingerprint, info.arch));
+  app.footer([&words] { return words.footer(); });
+  try {
+    parse_words(app, argc, argv);
+  } catch (const CLI::CallForVersion& version) {
+    fmt::print("{}\n", version.what());
+    return std::nullopt;
+  } catch (const CLI::Success&) {
+    fmt::print("{}", app.help());
+    return std::nullopt;
+  } catch (const CLI::ParseError& error) {
+    throw Failure(Exit::usage, fmt::format("{}; see {} --help", error.what(), argc > 0 ? argv[0] : "trainer"));
+  }
+  options.command.assign(argv, argv + argc);
+  options.evaluate = saved.evaluate(default_base);
+  options.sample = saved.sample(default_base);
+  if (options.evaluate || options.sample) return options;
+  options.tune = words.tune->parsed();
+  if (options.tune || words.calibrate->parsed()) words.check_alone();
+  if (words.calibrate->parsed()) {
+    words.take_calibration();
+    return options;
+  }
+  words.take_run();
   if (options.plan || options.tune) return options;  // they need no folder
-  options.base = base.empty() ? default_base() : disk::absolute(base, Exit::usage);
-  options.run_named = !run.empty();
-  options.run = run.empty() ? options.base / "runs" / info.name : fs::path(run);
+  options.base = words.base.empty() ? default_base() : disk::absolute(words.base, Exit::usage);
+  options.run_named = !words.run.empty();
+  options.run = words.run.empty() ? options.base / "runs" / info.name : fs::path(words.run);
   return options;
 }
 
