@@ -15,6 +15,7 @@
 #include "checkpoint/manifest.h"
 #include "checkpoint/state_access.h"
 #include "data/position.h"
+#include "program/mesh.h"
 #include "program/parameters.h"
 
 namespace llmc {
@@ -49,7 +50,7 @@ inline constexpr std::int64_t kShardBytes = std::int64_t{4} << 30;
 
 /// The ranks that write a checkpoint together, each some of its files.
 struct Savers {
-  int rank = 0, ranks = 1;
+  WorldRank self;
   /// Gives every rank's text to all, in their order; one rank calls it never.
   std::function<std::vector<std::string>(const std::string&)> exchange;
 };

@@ -126,11 +126,11 @@ void tell_small_disk(const fs::path& run, std::int64_t bytes, const Retention& r
 
 std::vector<std::string> Attempt::settle(const Savers& savers, const std::string& mine) const {
   const std::string text = (error_.empty() ? "+" + mine : "-" + error_);
-  std::vector<std::string> texts = savers.ranks > 1 ? savers.exchange(text) : std::vector{text};
+  std::vector<std::string> texts = savers.self.size > 1 ? savers.exchange(text) : std::vector{text};
   for (std::size_t rank = 0; rank < texts.size(); ++rank) {
     if (texts[rank][0] == '-')
       throw Failure(Exit::checkpoint,
-                    (savers.ranks > 1 ? "rank " + std::to_string(rank) + ": " : "") + texts[rank].substr(1));
+                    (savers.self.size > 1 ? "rank " + std::to_string(rank) + ": " : "") + texts[rank].substr(1));
     texts[rank].erase(0, 1);
   }
   return texts;
@@ -145,8 +145,9 @@ CheckpointSave::CheckpointSave(const fs::path& run, const TrainState& state, con
       state_(state),
       texts_(texts),
       options_(options),
-      tensor_files_(tensor_files(stored_parameters(parameters), buffers, options.savers.ranks, options.shard_bytes)) {
-  if (options_.savers.rank == 0)
+      tensor_files_(
+          tensor_files(stored_parameters(parameters), buffers, options.savers.self.size, options.shard_bytes)) {
+  if (options_.savers.self.index == 0)
     attempt_([&] {
       if (options_.prepare) options_.prepare();
       make_directories(parent_);
@@ -159,7 +160,7 @@ CheckpointSave::CheckpointSave(const fs::path& run, const TrainState& state, con
 
 void CheckpointSave::write(StateAccess& access) {
   for (const TensorFile& file : tensor_files_) {
-    const bool owner = file.owner == options_.savers.rank;
+    const bool owner = file.owner == options_.savers.self.index;
     const std::map<std::string, StoredTensor> tensors = tensors_of(file, access.prefixes());
     std::vector<safetensors::TensorSpec> specs;
     for (const auto& [name, tensor] : tensors)
@@ -182,7 +183,7 @@ void CheckpointSave::settle() {
 }
 
 void CheckpointSave::publish() {
-  if (options_.savers.rank != 0) return;
+  if (options_.savers.self.index != 0) return;
   attempt_([&] {
     if (tensor_files_.size() > 2) files_.push_back(write_small_file(folder_, kModelIndex, index_of(tensor_files_)));
     files_.push_back(write_small_file(folder_, "config.json", texts_.config_json));
@@ -210,7 +211,7 @@ fs::path save_checkpoint(const fs::path& run, const TrainState& state, const Che
   save.settle();
   save.publish();
   const fs::path path = save.finish();
-  if (options.savers.rank == 0) apply_retention(run, state.step, options.retention, options.log);
+  if (options.savers.self.index == 0) apply_retention(run, state.step, options.retention, options.log);
   return path;
 }
 

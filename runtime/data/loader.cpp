@@ -31,9 +31,9 @@ Loader::Loader(std::shared_ptr<const TokenShards> shards, std::uint64_t seed, st
       share_(share),
       sample_(static_cast<std::size_t>(sequence_length) + 1) {
   if (micro_batch < 1 || sequences_per_step < 1 || sequences_per_step % micro_batch != 0 ||
-      sequences_per_step / micro_batch < share.ranks)
+      sequences_per_step / micro_batch < share.self.size)
     throw Failure(Exit::internal, fmt::format("a loader of {} sequences a step in micro-batches of {} for {} ranks",
-                                              sequences_per_step, micro_batch, share.ranks));
+                                              sequences_per_step, micro_batch, share.self.size));
   // Signals are the main thread's: a new thread inherits the mask that is set around its start.
   sigset_t all, before;
   sigfillset(&all);

@@ -14,16 +14,17 @@
 #include "data/micro_batch.h"
 #include "data/sample_walk.h"
 #include "data/shards.h"
+#include "program/mesh.h"
 
 namespace llmc {
 
 /// Which micro-batches of a step a rank runs: consecutive ones, as many as the others or one more or fewer.
 struct RankShare {
-  int rank = 0, ranks = 1;
+  DataRank self;
   bool all = false;  // the loader gives the others' as well
 
-  std::int64_t begin(std::int64_t micro_batches) const { return micro_batches * rank / ranks; }
-  std::int64_t past(std::int64_t micro_batches) const { return micro_batches * (rank + 1) / ranks; }
+  std::int64_t begin(std::int64_t micro_batches) const { return micro_batches * self.index / self.size; }
+  std::int64_t past(std::int64_t micro_batches) const { return micro_batches * (self.index + 1) / self.size; }
 };
 
 /// The whole state of the loader is its position: a loader started there gives the same batches as one that got there.

@@ -55,15 +55,16 @@ std::byte* allocate_arena(Device& device, Communicator& ranks, const ProgramInfo
 
 }  // namespace
 
-Session::Session(Device& device, Communicator& ranks, const Program& program)
+Session::Session(Device& device, Communicator& data, const Program& program, const Mesh& mesh)
     : device_(device),
-      ranks_(ranks),
+      ranks_(data),
+      mesh_(mesh),
       program_(program),
       shares_(program.info.shard == Shard::none ? Shares(program.info.buckets)
-                                                : Shares(program.info.buckets, ranks.rank(), ranks.world_size())),
-      places_(program.info, shares_, ranks.world_size()),
-      arena_(allocate_arena(device, ranks, program.info, places_.bytes())),
-      flat_(device, ranks, arena_, program.info, shares_, places_),
+                                                : Shares(program.info.buckets, mesh.data.index, mesh.data.size)),
+      places_(program.info, shares_, mesh.data.size),
+      arena_(allocate_arena(device, data, program.info, places_.bytes())),
+      flat_(device, data, arena_, program.info, shares_, places_),
       micro_batches_{replay(), replay(), replay(), replay()},
       optimizer_step_(replay()),
       evaluations_{replay(), replay()},
@@ -72,11 +73,11 @@ Session::Session(Device& device, Communicator& ranks, const Program& program)
       block_(input_block(program.info.buffers)),
       inputs_(device, arena_ + block_.offset, slots(arena_, info()), block_.bytes, slot_count(info())),
       results_(device, place(Use::results), sizeof(StepResults)) {
-  if (ranks.world_size() > 1) own_results_.emplace(device, place(Use::results), sizeof(StepResults));
+  if (mesh_.data.size > 1) own_results_.emplace(device, place(Use::results), sizeof(StepResults));
   if (const Buffer* norms = find_buffer(info().buffers, Use::parameter_norms))
     norms_.emplace(device, arena_ + norms->offset, norms->bytes());
   upload_constants(device_, arena_, program_.info, shares_);
-  step_ = program_.create(device_, ranks, shares_, arena_, places_.shared());
+  step_ = program_.create(device_, ranks_, shares_, arena_, places_.shared());
 }
 
 NumberedReplay Session::replay() const { return {device_, ranks_.collectives()}; }

@@ -12,6 +12,7 @@
 #include "checkpoint/state_access.h"
 #include "data/micro_batch.h"
 #include "device/pipeline.h"
+#include "program/mesh.h"
 #include "program/program.h"
 #include "program/shards.h"
 #include "step/arena_places.h"
@@ -26,14 +27,14 @@ class TraceWriter;
 class Session {
  public:
   /// Allocates the arena (ArenaPlaces::bytes(), the only allocation on the device), uploads the constants and builds
-  /// the step. Throws Failure(does_not_fit).
-  Session(Device& device, Communicator& ranks, const Program& program);
+  /// the step. `data`: the communicator of the ranks that `mesh` has along data. Throws Failure(does_not_fit).
+  Session(Device& device, Communicator& data, const Program& program, const Mesh& mesh = {});
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
   const ProgramInfo& info() const { return program_.info; }
-  const Communicator& ranks() const { return ranks_; }
+  const Mesh& mesh() const { return mesh_; }
   std::size_t allocated_bytes() const { return places_.bytes(); }
   /// Whether so much memory of the host may be used beside the arena: on cpu `budget` counts both, and the process.
   bool fits_beside(std::size_t bytes, std::size_t budget) const {
@@ -139,7 +140,8 @@ class Session {
   void send_inputs(const MicroBatch& micro, const StepScalars& scalars, const OptimizerScalars& optimizer);
 
   Device& device_;
-  Communicator& ranks_;
+  Communicator& ranks_;  // along data
+  const Mesh mesh_;
   const Program& program_;
   const Shares shares_;
   const ArenaPlaces places_;

@@ -57,8 +57,8 @@ std::optional<Validation> Evaluation::run(Session& session, const std::function<
   std::int64_t targets = 0;
   for (const MicroBatch& batch : batches_) targets += batch.target_count;
   const float scale = static_cast<float>(1.0 / static_cast<double>(targets));
-  const auto rank = static_cast<std::size_t>(session.ranks().rank()),
-             ranks = static_cast<std::size_t>(session.ranks().world_size());
+  const auto rank = static_cast<std::size_t>(session.mesh().data.index),
+             ranks = static_cast<std::size_t>(session.mesh().data.size);
   const std::size_t rounds = (batches_.size() + ranks - 1) / ranks;
   const bool together = session.passes_together();
   session.begin_evaluation();

@@ -31,7 +31,7 @@ constexpr char kNextSave[] = "training goes on; the next save is tried at the ne
 
 }  // namespace
 
-bool TrainLoop::many_ranks() const { return run_.session.ranks().world_size() > 1; }
+bool TrainLoop::many_ranks() const { return run_.session.mesh().world.size > 1; }
 
 float TrainLoop::requests() {
   if (!many_ranks()) return 0;

@@ -64,15 +64,14 @@ bool Saver::is_best(std::int64_t step, double loss) const {
 bool Saver::snapshots() {
   if (!values_.checkpoint.asynchronous || no_memory_) return false;
   if (snapshot_) return true;
-  const Communicator& ranks = session_.ranks();
+  const WorldRank self = session_.mesh().world;
   const std::span<const std::string> prefixes = session_.state().prefixes();
   const std::span<const ParameterInfo> parameters = session_.info().parameters;
-  const std::size_t most = Snapshot::most_bytes(parameters, prefixes.size(), ranks.world_size(), kShardBytes);
+  const std::size_t most = Snapshot::most_bytes(parameters, prefixes.size(), self.size, kShardBytes);
   std::byte* memory = nullptr;
   if (session_.fits_beside(most, static_cast<std::size_t>(values_.memory.budget))) {
     try {
-      memory = session_.allocate_host(
-          Snapshot::bytes(parameters, prefixes.size(), ranks.rank(), ranks.world_size(), kShardBytes));
+      memory = session_.allocate_host(Snapshot::bytes(parameters, prefixes.size(), self.index, self.size, kShardBytes));
     } catch (const Failure& failure) {
       console_.warning(fmt::format("{}: training waits for each checkpoint", failure.what()));
     }
@@ -80,14 +79,13 @@ bool Saver::snapshots() {
   // All ranks go the same way.
   for (const std::string& other : ranks_.all_gather(memory ? "+" : "-")) no_memory_ |= other == "-";
   if (no_memory_) return false;
-  snapshot_.emplace(parameters, prefixes, ranks.rank(), ranks.world_size(), kShardBytes, memory);
+  snapshot_.emplace(parameters, prefixes, self.index, self.size, kShardBytes, memory);
   return true;
 }
 
 SaveOptions Saver::options() {
   SaveOptions options;
-  options.savers = {session_.ranks().rank(), session_.ranks().world_size(),
-                    [this](const std::string& mine) { return ranks_.all_gather(mine); }};
+  options.savers = {session_.mesh().world, [this](const std::string& mine) { return ranks_.all_gather(mine); }};
   options.prepare = [this] {
     if (folder_->renew())
       console_.warning(fmt::format(

@@ -56,7 +56,7 @@ class Saver {
   double longest_seconds() const { return longest_; }
 
  private:
-  bool alone() const { return session_.ranks().world_size() == 1; }
+  bool alone() const { return session_.mesh().world.size == 1; }
   std::optional<Best> record_at(const TrainState& state);
   bool snapshots();
   SaveOptions options();

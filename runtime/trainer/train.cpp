@@ -56,6 +56,7 @@ struct Rank {
   Rendezvous& rendezvous;
   Console console = is_first() ? Console(stdout, options.quiet, launch.world_size > 1) : Console();
 
+  Mesh mesh() const { return mesh_of(WorldRank{launch.rank, launch.world_size}); }
   bool is_first() const { return launch.rank == 0; }
   bool has_others() const { return launch.world_size > 1; }
   const ProgramInfo& info() const { return program.info; }
@@ -151,7 +152,7 @@ using OpenLoader = std::function<std::unique_ptr<Loader>(const DataPosition&)>;
 OpenLoader loader_of(const Rank& rank, const Prepared& prepared) {
   const spec::Spec& run = prepared.run();
   const ProgramInfo& info = rank.info();
-  const RankShare share{rank.launch.rank, rank.launch.world_size, rank.is_first() && !rank.options.trace.empty()};
+  const RankShare share{rank.mesh().data, rank.is_first() && !rank.options.trace.empty()};
   const std::int64_t sequences = prepared.sequences(info);
   return [shards = prepared.inputs.train, seed = run.data.seed, &info, sequences, share](const DataPosition& position) {
     return std::make_unique<Loader>(shards, seed, info.sequence_length, info.micro_batch, sequences, position, share);
@@ -224,7 +225,7 @@ struct OnDevice {
 
 OnDevice load_model(const Rank& rank, const Prepared& prepared, Machine& machine) {
   const ProgramInfo& info = rank.info();
-  OnDevice model{std::make_unique<Session>(*machine.device, *machine.ranks, rank.program), nullptr};
+  OnDevice model{std::make_unique<Session>(*machine.device, *machine.ranks, rank.program, rank.mesh()), nullptr};
   Session& session = *model.session;
   if (prepared.start) {
     load_checkpoint(prepared.start->checkpoint, info.parameters, session.state(), prepared.start->trust);
@@ -260,7 +261,7 @@ HistoryEntry enter_history(Rank& rank, const Prepared& p, const Machine& machine
                            const RunFiles& files) {
   const ProgramInfo& info = rank.info();
   const Options& options = rank.options;
-  const Environment now = environment(info, *machine.device, *machine.ranks);
+  const Environment now = environment(info, *machine.device, session.mesh().world);
   const std::string history = RunFolder::history(options.run);
   std::vector<spec::Change> changed;
   if (p.values.before) changed = spec::changes(p.values.before->spec, p.run());
@@ -297,7 +298,7 @@ class Listeners {
             const SignalWatch& signals) {
     const spec::Spec& run = p.run();
     const Peaks peaks{.flops_per_token = rank.info().flops_per_token,
-                      .devices = rank.launch.world_size,
+                      .devices = rank.mesh().world.size,
                       .device = peak_flops(machine.device->description(), run.compute),
                       .products = machine.product_flops};
     if (rank.options.profile) add<ProfiledSteps>(session, *rank.options.profile);

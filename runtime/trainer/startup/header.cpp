@@ -48,7 +48,7 @@ void print_header(Console& console, const Session& session, const Device& device
                            m.num_key_value_heads, info.head_dim, m.intermediate_size, info.vocab_size,
                            m.tie_word_embeddings ? ", tied" : "", name_of(values.compute),
                            values.matmul == spec::Matmul::bf16x3 ? ", products bf16x3" : ""));
-  const std::int64_t passes = sequences / info.micro_batch, ranks = session.ranks().world_size();
+  const std::int64_t passes = sequences / info.micro_batch, ranks = session.mesh().data.size;
   console.text(fmt::format("step    {} micro-batch{} of {} x {} tokens{}, recompute {}", passes,
                            passes == 1 ? "" : "es", info.micro_batch, info.sequence_length,
                            ranks > 1 ? fmt::format(" on {} ranks", ranks) : "", shown("memory.recompute", values)));
@@ -84,9 +84,9 @@ void print_header(Console& console, const Session& session, const Device& device
                            foreign ? fmt::format(" of '{}'", start->checkpoint.string()) : ""));
 }
 
-Environment environment(const ProgramInfo& info, const Device& device, const Communicator& ranks) {
-  return {kVersion,           info.fingerprint, info.arch,          device.description(),
-          library_versions(), device.threads(), ranks.world_size(), file_checksum(tuned_file())};
+Environment environment(const ProgramInfo& info, const Device& device, WorldRank self) {
+  return {kVersion,           info.fingerprint, info.arch, device.description(),
+          library_versions(), device.threads(), self.size, file_checksum(tuned_file())};
 }
 
 void tell_changes(Console& console, const std::vector<spec::Change>& changed,

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "checkpoint/checkpoint.h"
-#include "comm/collectives.h"
 #include "data/shards.h"
+#include "program/mesh.h"
 #include "run/history.h"
 #include "step/session.h"
 #include "text/console.h"
@@ -24,7 +24,7 @@ void print_header(Console& console, const Session& session, const Device& device
                   const TrainState& state, const std::optional<StartPoint>& start, std::int64_t stop);
 
 /// What this start has of all that decides bits beside spec and data.
-Environment environment(const ProgramInfo& info, const Device& device, const Communicator& ranks);
+Environment environment(const ProgramInfo& info, const Device& device, WorldRank self);
 
 /// What is other than at the start before, and whether bits differ because of it.
 void tell_changes(Console& console, const std::vector<spec::Change>& changed,
