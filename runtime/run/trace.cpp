@@ -5,6 +5,7 @@
 #include "checkpoint/manifest.h"
 #include "error.h"
 #include "files/disk.h"
+#include "program/outputs.h"
 
 namespace llmc {
 
@@ -43,7 +44,7 @@ void TraceWriter::add_micro_batch(std::span<const std::int32_t> inputs, std::spa
   targets_.insert(targets_.end(), targets.begin(), targets.end());
 }
 
-void TraceWriter::finish_step(const FlatSource& gradients, const StepSummary& summary) {
+void TraceWriter::finish_step(const FlatSource& gradients, const StepResults& results, float lr) {
   if (directory_.empty()) return write_parameters({}, stored_, gradients);
   if (!step_) throw Failure(Exit::internal, "finish_step of a trace without begin_step");
   const std::int64_t micro_batches = static_cast<std::int64_t>(inputs_.size()) / (micro_batch_ * sequence_length_);
@@ -55,19 +56,15 @@ void TraceWriter::finish_step(const FlatSource& gradients, const StepSummary& su
     tokens.append((entry.name == "inputs" ? inputs_ : targets_).data(), entry.bytes());
   tokens.finish();
   write_parameters(step_->path() / "gradients.safetensors", stored_, gradients);
-  write_small_file(step_->path(), "summary.json", format_summary(summary));
+  write_small_file(step_->path(), "summary.json", format_summary(results, lr));
   step_->commit();
   step_.reset();
 }
 
-std::string format_summary(const StepSummary& summary) {
-  const nlohmann::ordered_json document = {{"loss", summary.loss},
-                                           {"grad_norm", static_cast<double>(summary.grad_norm)},
-                                           {"lr", static_cast<double>(summary.lr)},
-                                           {"top1", summary.top1},
-                                           {"lse_mean", summary.lse},
-                                           {"lse_max", summary.lse_max},
-                                           {"entropy", summary.entropy}};
+std::string format_summary(const StepResults& results, float lr) {
+  nlohmann::ordered_json document = {
+      {"loss", results.loss}, {"grad_norm", static_cast<double>(results.grad_norm)}, {"lr", static_cast<double>(lr)}};
+  for (const StepOutput& output : kStepOutputs) document[output.name] = results.*output.value;
   return document.dump() + "\n";
 }
 

@@ -8,17 +8,11 @@
 #include <vector>
 
 #include "checkpoint/parameter_stream.h"
+#include "device/types.h"
 #include "files/atomic_directory.h"
 #include "program/parameters.h"
 
 namespace llmc {
-
-struct StepSummary {
-  double loss = 0;      // mean over the global batch, nats
-  float grad_norm = 0;  // before clipping
-  float lr = 0;
-  double top1 = 0, lse = 0, lse_max = 0, entropy = 0;  // see StepResults
-};
 
 /// Writes DIR/step-N/ for each step: begin_step, add_micro_batch for each micro-batch, finish_step. A directory appears
 /// when its step is finished. All functions throw Failure(checkpoint) when a file cannot be written.
@@ -37,7 +31,7 @@ class TraceWriter {
   void add_micro_batch(std::span<const std::int32_t> inputs, std::span<const std::int32_t> targets);
 
   /// tokens.safetensors, gradients.safetensors and summary.json. `gradients` reads the flat buffer, before clipping.
-  void finish_step(const FlatSource& gradients, const StepSummary& summary);
+  void finish_step(const FlatSource& gradients, const StepResults& results, float lr);
 
  private:
   std::filesystem::path directory_;
@@ -49,6 +43,6 @@ class TraceWriter {
 
 /// {"loss":...,"grad_norm":...,"lr":...,"top1":...,"lse_mean":...,"lse_max":...,"entropy":...}: the shortest digits
 /// that read back as the same double; null when not finite.
-std::string format_summary(const StepSummary& summary);
+std::string format_summary(const StepResults& results, float lr);
 
 }  // namespace llmc

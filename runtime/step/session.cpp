@@ -206,10 +206,7 @@ Session::Finished Session::finish(TraceWriter* trace, float lr) {
   }
   waits.reset();
   // The optimizer reads gradients and scales them on the way: the buffer still holds them as they were before clipping.
-  if (trace) {
-    const StepResults& r = finished.results;
-    trace->finish_step(source(Use::gradients), {r.loss, r.grad_norm, lr, r.top1, r.lse, r.lse_max, r.entropy});
-  }
+  if (trace) trace->finish_step(source(Use::gradients), finished.results, lr);
   return finished;
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "program/outputs.h"
 #include "spec/validation_sets.h"
 
 namespace llmc {
@@ -37,20 +38,18 @@ Norms norms_of(const StepMetrics& metrics, std::size_t parameter) {
 
 std::string format_metrics(const StepMetrics& metrics, std::span<const ParameterInfo> parameters) {
   Json object = {{"step", metrics.step},
-                 {"loss", metrics.loss},
+                 {"loss", metrics.results.loss},
                  {"lr", metrics.lr},
-                 {"grad_norm", short_number(metrics.grad_norm)},
-                 {"top1", short_number(metrics.top1)},
-                 {"lse_mean", short_number(metrics.lse_mean)},
-                 {"lse_max", short_number(metrics.lse_max)},
-                 {"entropy", short_number(metrics.entropy)},
-                 {"ignored", metrics.ignored},
+                 {"grad_norm", short_number(metrics.results.grad_norm)}};
+  for (const StepOutput& output : kStepOutputs)
+    object[output.name] = short_number(static_cast<float>(metrics.results.*output.value));
+  object.update({{"ignored", metrics.ignored},
                  {"tokens", metrics.tokens},
                  {"tokens_per_second", metrics.tokens_per_second},
                  {"seconds", metrics.seconds},
                  {"total_seconds", metrics.total_seconds},
                  {"epochs", metrics.epochs},
-                 {"data_wait", metrics.data_wait}};
+                 {"data_wait", metrics.data_wait}});
   if (metrics.mfu) object["mfu"] = *metrics.mfu;
   if (metrics.product_share) object["product_share"] = *metrics.product_share;
   for (const Validation& validation : metrics.validation) {
@@ -62,7 +61,7 @@ std::string format_metrics(const StepMetrics& metrics, std::span<const Parameter
   if (metrics.evaluation_seconds) object["evaluation_seconds"] = *metrics.evaluation_seconds;
   if (metrics.audited) {
     object["audit_loss"] = metrics.audited->loss;
-    object["audit_difference"] = metrics.loss - metrics.audited->loss;
+    object["audit_difference"] = metrics.results.loss - metrics.audited->loss;
     object["audit_seconds"] = metrics.audited->seconds;
   }
   if (metrics.saving_seconds) object["saving_seconds"] = *metrics.saving_seconds;
@@ -97,20 +96,20 @@ double seconds_of(const std::string& line) {
 }
 
 std::vector<Scalar> metrics_scalars(const StepMetrics& metrics, std::span<const ParameterInfo> parameters) {
-  std::vector<Scalar> scalars = {{"train/loss", static_cast<float>(metrics.loss)},
+  std::vector<Scalar> scalars = {{"train/loss", static_cast<float>(metrics.results.loss)},
                                  {"train/lr", static_cast<float>(metrics.lr)},
-                                 {"train/grad_norm", metrics.grad_norm},
-                                 {"train/top1", metrics.top1},
-                                 {"train/lse_mean", metrics.lse_mean},
-                                 {"train/lse_max", metrics.lse_max},
-                                 {"train/entropy", metrics.entropy},
-                                 {"train/ignored", static_cast<float>(metrics.ignored)},
-                                 {"train/tokens", static_cast<float>(metrics.tokens)},
-                                 {"train/tokens_per_second", static_cast<float>(metrics.tokens_per_second)},
-                                 {"train/seconds", static_cast<float>(metrics.seconds)},
-                                 {"train/total_seconds", static_cast<float>(metrics.total_seconds)},
-                                 {"train/epochs", static_cast<float>(metrics.epochs)},
-                                 {"train/data_wait", static_cast<float>(metrics.data_wait)}};
+                                 {"train/grad_norm", metrics.results.grad_norm}};
+  const auto add = [&](const std::string& name, double value) {
+    scalars.push_back({"train/" + name, static_cast<float>(value)});
+  };
+  for (const StepOutput& output : kStepOutputs) add(output.name, metrics.results.*output.value);
+  add("ignored", metrics.ignored);
+  add("tokens", static_cast<double>(metrics.tokens));
+  add("tokens_per_second", metrics.tokens_per_second);
+  add("seconds", metrics.seconds);
+  add("total_seconds", metrics.total_seconds);
+  add("epochs", metrics.epochs);
+  add("data_wait", metrics.data_wait);
   if (metrics.mfu) scalars.push_back({"train/mfu", static_cast<float>(*metrics.mfu)});
   if (metrics.product_share) scalars.push_back({"train/product_share", static_cast<float>(*metrics.product_share)});
   for (const Validation& validation : metrics.validation) {
@@ -124,7 +123,7 @@ std::vector<Scalar> metrics_scalars(const StepMetrics& metrics, std::span<const 
     scalars.push_back({"train/evaluation_seconds", static_cast<float>(*metrics.evaluation_seconds)});
   if (metrics.audited) {
     scalars.push_back({"audit/loss", static_cast<float>(metrics.audited->loss)});
-    scalars.push_back({"audit/difference", static_cast<float>(metrics.loss - metrics.audited->loss)});
+    scalars.push_back({"audit/difference", static_cast<float>(metrics.results.loss - metrics.audited->loss)});
     scalars.push_back({"train/audit_seconds", static_cast<float>(metrics.audited->seconds)});
   }
   if (metrics.saving_seconds) scalars.push_back({"train/saving_seconds", static_cast<float>(*metrics.saving_seconds)});

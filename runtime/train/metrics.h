@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "device/types.h"
 #include "program/program.h"
 #include "run/event.h"
 #include "train/audit.h"
@@ -18,11 +19,9 @@ namespace llmc {
 /// One step; each has a line. Losses are in nats a target.
 struct StepMetrics {
   std::int64_t step =
-      0;            // optimizer steps done, this one included: checkpoint step-N has the metrics of step N as its last
-  double loss = 0;  // of this step's batch, before its update
-  double lr = 0;    // of this step
-  float grad_norm = 0;                                     // before clipping
-  float top1 = 0, lse_mean = 0, lse_max = 0, entropy = 0;  // as the loss; see StepResults
+      0;  // optimizer steps done, this one included: checkpoint step-N has the metrics of step N as its last
+  StepResults results;                  // of this step's batch, before its update
+  double lr = 0;                        // of this step
   double data_wait = 0;                 // seconds of this step in which the loop waited for its batch
   double epochs = 0;                    // trained on so far, a part of one included
   std::optional<double> mfu;            // of this step; nothing where no peak is known

@@ -31,6 +31,8 @@ FAULTS = [
           "test_data LoaderTest.AShardThatIsCutShortIsAnErrorOfItsThread"),
     fault("a_skipped_step_has_old_norms", "format_metrics", "if (!metrics.skipped_samples.empty()) continue; named",
           "named", "test_train Metrics.Lines"),
+    fault("the_mean_is_the_largest", "kStepOutputs", '{"lse_mean", &StepResults::lse}',
+          '{"lse_mean", &StepResults::lse_max}', "test_train Metrics.Lines", "test_run Trace.SummaryReadsBackExactly"),
     fault("seconds_begin_anew", "MetricsLog::metrics_of",
           "metrics.total_seconds = of_.seconds_before + metrics.seconds;", "metrics.total_seconds = metrics.seconds;",
           "test_train Runs.SecondsGoOnOverAResume"),

@@ -15,17 +15,12 @@ StepMetrics MetricsLog::metrics_of(const StepReport& report) const {
   const auto batch_tokens = static_cast<double>(of_.values.batch.tokens);
   StepMetrics metrics;
   metrics.step = step.number;
-  metrics.loss = results.loss;
+  metrics.results = results;
   metrics.lr = step.lr;
-  metrics.grad_norm = results.grad_norm;
   metrics.tokens = static_cast<std::int64_t>(tokens_of(step.position));
   metrics.tokens_per_second = static_cast<double>(step.targets) / step.seconds;
   metrics.seconds = process_seconds();
   metrics.total_seconds = of_.seconds_before + metrics.seconds;
-  metrics.top1 = static_cast<float>(results.top1);
-  metrics.lse_mean = static_cast<float>(results.lse);
-  metrics.lse_max = static_cast<float>(results.lse_max);
-  metrics.entropy = static_cast<float>(results.entropy);
   metrics.ignored = 1 - static_cast<double>(step.targets) / batch_tokens;
   metrics.epochs = epochs_of(step.position, static_cast<double>(of_.samples_per_epoch) *
                                                 static_cast<double>(of_.session.info().sequence_length));

@@ -214,11 +214,12 @@ TEST(Metrics, Lines) {
   const std::uint64_t samples[] = {3, 9};
   StepMetrics metrics;
   metrics.step = 7;
-  metrics.loss = std::nan("");
+  metrics.results.loss = std::nan("");
   metrics.lr = 3e-4;
-  metrics.grad_norm = 0.3f;
-  metrics.top1 = 0.25f, metrics.lse_mean = 9.1f, metrics.lse_max = -std::numeric_limits<float>::infinity();
-  metrics.entropy = 5.5f, metrics.ignored = 0.125, metrics.epochs = 1.5, metrics.data_wait = 0.25;
+  StepResults& results = metrics.results;
+  results.grad_norm = 0.3f;
+  results.top1 = 0.25, results.lse = 9.1, results.lse_max = -std::numeric_limits<double>::infinity();
+  results.entropy = 5.5, metrics.ignored = 0.125, metrics.epochs = 1.5, metrics.data_wait = 0.25;
   metrics.tokens = 100;
   metrics.tokens_per_second = 50;
   metrics.seconds = 2;
