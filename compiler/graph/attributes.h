@@ -7,11 +7,11 @@
 #include "compiler/ops/attention.h"
 #include "compiler/ops/cross_entropy.h"
 #include "compiler/ops/linear.h"
-#include "compiler/ops/optimizer.h"
 #include "compiler/ops/qk_norm_rope.h"
 #include "compiler/ops/rms_norm.h"
 #include "compiler/ops/rope.h"
 #include "compiler/ops/swiglu.h"
+#include "compiler/ops/update_attributes.h"
 
 namespace llmc::graph {
 
@@ -23,6 +23,6 @@ struct NoAttributes {
 using Attributes = std::variant<NoAttributes, ops::LinearAttributes, ops::RmsNormAttributes,
                                 ops::RmsNormBackwardAttributes, ops::RopeAttributes, ops::QkNormRopeAttributes,
                                 ops::QkNormRopeBackwardAttributes, ops::AttentionAttributes,
-                                ops::SwigluBackwardAttributes, ops::CrossEntropyAttributes, ops::AdamwAttributes>;
+                                ops::SwigluBackwardAttributes, ops::CrossEntropyAttributes, ops::UpdateAttributes>;
 
 }  // namespace llmc::graph

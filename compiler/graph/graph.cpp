@@ -15,6 +15,12 @@ const char* name_of(OpKind kind) {
   return kNames[static_cast<std::size_t>(kind)];
 }
 
+OpKind kind_of(std::string_view name) {
+  for (std::size_t i = 0; i < kOpKinds; ++i)
+    if (name == name_of(static_cast<OpKind>(i))) return static_cast<OpKind>(i);
+  throw Failure(Exit::internal, fmt::format("there is no op {}", name));
+}
+
 const char* name_of(Block block) {
   switch (block) {
     case Block::embed: return "embed";

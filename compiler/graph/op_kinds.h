@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string_view>
 
 /// OP(enumerator, row): the row is ops::k<row> in a file of compiler/ops, the rule is verify::<enumerator>().
 #define LLMC_COMPUTED_OPS(OP)                      \
@@ -61,6 +62,8 @@ constexpr std::size_t kComputedOpKinds = LLMC_COMPUTED_OPS(LLMC_ONE);
 #undef LLMC_ONE
 
 const char* name_of(OpKind kind);
+/// Throws Failure(internal) where no kind has this name.
+OpKind kind_of(std::string_view name);
 
 /// Whether the op does nothing, or is not run, where there is one rank.
 constexpr bool is_between_ranks(OpKind kind) { return static_cast<std::size_t>(kind) >= kComputedOpKinds; }

@@ -8,25 +8,29 @@ using namespace graph;
 
 Graph append_optimizer(Graph graph, const spec::Spec& spec) {
   // All parameters at once; how many elements, chunks and tensors there are is known when they have offsets.
-  const auto flat = [&](const char* name, Use use) {
-    return graph.add({.name = name, .rows = 1, .cols = 1, .role = Role::flat, .use = use});
-  };
   const auto partial = [&](const char* name) { return graph.add({.name = name, .rows = 1, .cols = 1}); };
   const TensorId masters = graph.host(Use::masters), gradients = graph.host(Use::gradients),
                  chunks = graph.host(Use::chunks), scalars = graph.host(Use::scalars),
                  results = graph.host(Use::results);
-  const TensorId adamw =
-      graph.add_records("adamw_scalars", Use::optimizer_scalars, Role::input, "AdamwScalars", sizeof(AdamwScalars));
+  const OptimizerRow& optimizer = row_of(spec.optimizer.kind);
+  const std::string name = optimizer.name;
+  const TensorId own = graph.add_records((name + "_scalars").c_str(), Use::optimizer_scalars, Role::input,
+                                         optimizer.record, optimizer.record_bytes);
   const TensorId groups = graph.add_records("group_scalars", Use::group_scalars, Role::input, "GroupScalars",
                                             sizeof(GroupScalars), static_cast<std::int64_t>(graph.groups.size()));
-  const TensorId exp_avg = flat("exp_avg", Use::state), exp_avg_sq = flat("exp_avg_sq", Use::state);
+  std::vector<TensorId> inputs = {results, masters, gradients, chunks, own, groups};
+  for (const StateTensor& state : optimizer.state)
+    inputs.push_back(graph.add(
+        {.name = state.name, .dtype = state.dtype, .rows = 1, .cols = 1, .role = Role::flat, .use = Use::state}));
 
   Region region{.name = "optimizer", .part = Part::optimizer};
   const TensorId gradient_partial = partial("gradient_partial");
   region.ops.push_back(ops::make::gradient_norm("gradient_norm", {gradients, chunks}, {gradient_partial}));
   region.ops.push_back(ops::make::gradient_clip("gradient_clip", {gradient_partial, scalars}, {results}));
-  Op update = ops::make::adamw("adamw", {results, masters, gradients, chunks, adamw, groups, exp_avg, exp_avg_sq}, {},
-                               ops::AdamwAttributes{.norms = spec.metrics.per_parameter});
+  Op update{.kind = kind_of(name),
+            .name = name,
+            .inputs = inputs,
+            .attributes = ops::UpdateAttributes{.norms = spec.metrics.per_parameter}};
   if (spec.metrics.per_parameter) update.outputs = {partial("weight_partial"), partial("update_partial")};
   region.ops.push_back(update);
   if (spec.metrics.per_parameter) {

@@ -48,7 +48,7 @@ Graph cast_weights(Graph graph, const spec::Spec&) {
   Region& optimizer = graph.region(Block::none, Part::optimizer);
   for (Op& op : optimizer.ops)
     if (ops::row_of(op.kind).updates_weights) {
-      op.as<ops::AdamwAttributes>().copies = true;
+      op.as<ops::UpdateAttributes>().copies = true;
       op.outputs.insert(op.outputs.begin(), flat.begin()->second);
     }
   optimizer.ops.insert(optimizer.ops.end(), refresh.ops.begin() + 1, refresh.ops.end());

@@ -40,11 +40,11 @@ Graph split_reductions(Graph graph, const spec::Spec& spec);
 /// Keeps of each layer what the choice does not compute again in the backward pass; layers of one kind share a region.
 Graph recompute(Graph graph, const Choice& choice);
 
-/// Appends gradient norm, clipping, AdamW and the per-parameter norms.
+/// Appends gradient norm, clipping, the update and the per-parameter norms.
 Graph append_optimizer(Graph graph, const spec::Spec& spec);
 
 /// Gives each op its weights in the type that it computes in: copies, which a cast op writes, in region refresh, and
-/// AdamW with each step.
+/// the update with each step.
 Graph cast_weights(Graph graph, const spec::Spec& spec);
 
 /// Appends what the ranks of a run do together, block by block: gradients are summed over them as the backward pass

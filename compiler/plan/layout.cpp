@@ -39,7 +39,7 @@ class LayoutMaker {
         {"master weights", Use::masters, "fp32"},
         {"weight copies", Use::copies, std::string(name_of(spec_.compute)) + ", what matrix products read"},
         {"gradients", Use::gradients, "fp32, accumulated over micro-batches"},
-        {"optimizer state", Use::state, "AdamW's two moments, fp32"}};
+        {"optimizer state", Use::state, optimizer_state_text()}};
     const auto is_shared = [this](const FlatSection& flat) { return is_sharded(flat.use, spec_.parallel.shard); };
     for (const FlatSection& flat : kFlat)
       if (!is_shared(flat)) place_flat(flat);
@@ -59,6 +59,12 @@ class LayoutMaker {
     const std::size_t offset = at_;
     at_ += aligned(bytes);
     return offset;
+  }
+
+  /// "AdamW's two moments, fp32"
+  std::string optimizer_state_text() const {
+    const OptimizerRow& optimizer = row_of(spec_.optimizer.kind);
+    return fmt::format("{}'s {}, {}", optimizer.title, optimizer.keeps, name_of(optimizer.state[0].dtype));
   }
 
   /// A name for what begins here.

@@ -24,7 +24,7 @@ enum class Use : std::uint8_t {
 
   // written before a micro-batch, one after the other and in one copy
   scalars,            // StepScalars
-  optimizer_scalars,  // of the kind of optimizer: AdamwScalars
+  optimizer_scalars,  // of the kind of optimizer: OptimizerRow::record
   group_scalars,      // GroupScalars [groups]
   tokens,             // i32 [micro_batch * sequence_length]
   targets,            // the same shape; -1: no loss

@@ -89,7 +89,7 @@ struct Program {
   /// Forward and backward of one micro-batch. `first`: gradients and loss are written, later ones add. `last`: the
   /// gradients, complete, are summed over the ranks, unless each micro-batch's are.
   void (*micro_batch)(Step&, bool first, bool last);
-  /// Gradient norm, clipping, AdamW, compute copies, per-parameter norms.
+  /// Gradient norm, clipping, update, compute copies, per-parameter norms.
   void (*optimizer_step)(Step&);
   /// Forward only; adds loss_scale * (sum of the losses) to StepResults::loss (`first`: writes).
   void (*evaluate)(Step&, bool first);

@@ -157,7 +157,7 @@ std::string to_yaml(const Resolved& resolved, bool with_origins) {
 
 std::string to_yaml(const Values& values, const std::function<bool(const Key&)>& wanted) {
   const std::function<std::string(const Key&)> comment = [&](const Key& key) {
-    return values.derived.count(key.path) ? kDerivedMark + key.derivation : std::string();
+    return !key.derivation.empty() && values.derived.count(key.path) ? kDerivedMark + key.derivation : std::string();
   };
   return YamlPrinter(values.spec, comment).print(wanted);
 }

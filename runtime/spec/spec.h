@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "program/dtype.h"
+#include "program/optimizers.h"
 #include "program/shards.h"
 
 namespace llmc::spec {
@@ -82,8 +83,9 @@ struct Memory {
   std::int64_t loss_chunk = 0;  // rows of logits alive at once; 0 = auto
 };
 
-struct Optimizer {
-  double lr = 0, beta1 = 0, beta2 = 0, eps = 0, weight_decay = 0, clip_norm = 0;
+struct Optimizer : OptimizerValues {
+  OptimizerKind kind = OptimizerKind::adamw;
+  double lr = 0, weight_decay = 0, clip_norm = 0;
   bool decay_all = false;                           // optimizer.decay: every parameter, not matrices alone
   std::array<double, 4> rate_scale = {1, 1, 1, 1};  // by RateScale
 };

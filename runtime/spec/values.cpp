@@ -173,7 +173,7 @@ Values read_values(const std::string& text, const std::string& name) {
     throw std::invalid_argument(sentences(diagnostics));
   }
   for (const Key& key : keys())
-    if (key.derive && !bound.given.count(key.path)) reader.derived.insert(key.path);
+    if (!key.derivation.empty() && !bound.given.count(key.path)) reader.derived.insert(key.path);
   return {std::move(bound.spec), std::move(reader.derived)};
 }
 

@@ -1,6 +1,7 @@
 // What the host tells the optimizer's kernels before each step.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -12,11 +13,11 @@
 namespace llmc {
 
 struct OptimizerScalars {
-  AdamwScalars adamw;
+  std::vector<std::byte> record;  // of the kind of optimizer: OptimizerRow::record
   std::vector<GroupScalars> groups;
 };
 
-/// AdamW's after `step` steps at learning rate `lr` (Loshchilov and Hutter 2019).
+/// After `step` steps, at learning rate `lr`.
 OptimizerScalars optimizer_scalars(const spec::Optimizer& optimizer, std::span<const ParameterGroup> groups, double lr,
                                    std::int64_t step);
 

@@ -25,7 +25,7 @@ std::span<const std::byte> input_bytes(Use use, const MicroBatch& micro, const S
                                        const OptimizerScalars& optimizer) {
   switch (use) {
     case Use::scalars: return std::as_bytes(std::span(&scalars, 1));
-    case Use::optimizer_scalars: return std::as_bytes(std::span(&optimizer.adamw, 1));
+    case Use::optimizer_scalars: return optimizer.record;
     case Use::group_scalars: return std::as_bytes(std::span(optimizer.groups));
     case Use::tokens: return std::as_bytes(std::span(micro.inputs));
     case Use::targets: return std::as_bytes(std::span(micro.targets));

@@ -7,6 +7,7 @@
 
 #include "checkpoint/manifest.h"
 #include "checkpoint/safetensors.h"
+#include "compiler/ops/op.h"
 #include "device/types.h"
 
 namespace llmc::verify {

@@ -4,17 +4,11 @@
 
 #include "compiler/tools/float64/arithmetic.h"
 #include "compiler/tools/float64/rules.h"
+#include "compiler/tools/float64/update.h"
 #include "device/types.h"
 
 namespace llmc::verify {
 namespace {
-
-std::span<const Chunk> chunks_of(const Run& run, std::size_t input) {
-  const std::span<std::byte> bytes = run.inputs.at(input).records;
-  return {reinterpret_cast<const Chunk*>(bytes.data()), bytes.size() / sizeof(Chunk)};
-}
-
-double square(double x) { return x * x; }
 
 /// Number `draw` of the stream (seed, key): Philox 4x32-10 (Salmon et al. 2011) with the draw and the seed as counter
 /// and the key as key; of its first two words the upper 24 bits each, in fp32, through Box and Muller.
@@ -61,64 +55,6 @@ void gradient_clip(Run& run) {
                      : results->loss > static_cast<double>(scalars->loss_limit) ? kLossAbove
                      : results->grad_norm > scalars->grad_norm_limit            ? kGradNormAbove
                                                                                 : kApplied;
-}
-
-/// Loshchilov and Hutter 2019, as PyTorch has it: with g = gradient clip_scale,
-/// m = beta1 m + (1 - beta1) g, v = beta2 v + (1 - beta2) g^2,
-/// p = p (1 - lr weight_decay) - lr / (1 - beta1^t) m / (sqrt(v / (1 - beta2^t)) + eps).
-void adamw(Run& run) {
-  const auto* results = run.records_in<StepResults>(0);
-  if (results->skipped) {
-    for (Value& output : run.outputs) output.undefined = true;
-    return;
-  }
-  const auto chunks = chunks_of(run, 3);
-  const auto* scalars = run.records_in<AdamwScalars>(4);
-  const auto* groups = run.records_in<GroupScalars>(5);
-  const double beta1 = static_cast<double>(scalars->beta1), beta2 = static_cast<double>(scalars->beta2);
-  const double eps = static_cast<double>(scalars->eps), clip = static_cast<double>(results->clip_scale);
-  const double correction1 = static_cast<double>(scalars->bias_correction1);
-  const double correction2 = static_cast<double>(scalars->bias_correction2);
-  for (const std::size_t i : {1, 6, 7}) run.inputs[i].scales(run.in(i).cols), run.inputs[i].noise = 8 * kFp32;
-  const auto [copies, norms] = run.op.as<ops::AdamwAttributes>();
-  const std::size_t partials = copies ? 1 : 0;
-  for (std::size_t c = 0; c < chunks.size(); ++c) {
-    const GroupScalars& group = groups[chunks[c].group];
-    const double lr = static_cast<double>(group.lr), keep = 1 - lr * static_cast<double>(group.weight_decay);
-    double weights = 0, updates = 0;
-    for (int e = 0; e < chunks[c].length; ++e) {
-      const auto at = static_cast<std::size_t>(chunks[c].offset + e),
-                 state = static_cast<std::size_t>(chunks[c].state + e);
-      double &p = run.in(1).data[at], &m = run.in(6).data[state], &v = run.in(7).data[state];
-      const double g = run.in(2).data[at] * clip, before = p, m_terms = std::abs(m) + std::abs(g), v_terms = v + g * g;
-      m = beta1 * m + (1 - beta1) * g;
-      v = beta2 * v + (1 - beta2) * g * g;
-      const double rate = lr / correction1 / (std::sqrt(v / correction2) + eps);
-      p = p * keep - rate * m;
-      // A moment is a small difference of its terms where beta is near 1, and the update has the moments' errors.
-      run.inputs[6].scale[state] = m_terms;
-      run.inputs[7].scale[state] = v_terms;
-      run.inputs[1].scale[at] = std::abs(before) + rate * m_terms + (v > 0 ? std::abs(rate * m) * v_terms / v : 0.0);
-      if (copies) run.out(0).data[at] = p;
-      weights += p * p;
-      updates += square(p - before);
-    }
-    if (!norms) continue;
-    run.out(partials).data[c] = weights;
-    run.out(partials + 1).data[c] = updates;
-  }
-  if (copies) run.outputs[0].scale = run.inputs[1].scale, run.outputs[0].parts = run.inputs[1].parts;
-  if (!norms) return;
-  // An update is the difference of two weights in fp32: of one that is small beside the weight few places are left.
-  for (std::size_t i = partials; i < run.outputs.size(); ++i) {
-    Value& partial = run.outputs[i];
-    partial.relative = 256 * kFp32;
-    std::vector<double>& scale = partial.scales(partial.matrix.cols);
-    for (std::size_t c = 0; c < chunks.size(); ++c) {
-      const double weight = run.out(partials).data[c], update = run.out(partials + 1).data[c];
-      scale[c] = i == partials ? weight : std::sqrt(weight * update) + kFp32 * weight;
-    }
-  }
 }
 
 /// L2 norms of each parameter's gradient, weights and update, from the sums of squares of its chunks.

@@ -27,7 +27,7 @@ struct Row {
   Row& below(double high) { return key.exclusive_maximum = true, at_most(high); }
   Row& words(std::vector<std::string> list) { return key.words = std::move(list), *this; }
   Row& unit(const char* text) { return key.unit = text, *this; }
-  Row& doc(const char* text) { return key.doc = text, *this; }
+  Row& doc(std::string text) { return key.doc = std::move(text), *this; }
   Row& when(const char* other, const char* value) { return key.when_key = other, key.when_value = value, *this; }
   Row& count(std::size_t n) { return key.count = n, *this; }
   Row& or_single() { return key.or_single = true, *this; }
@@ -36,6 +36,12 @@ struct Row {
   template <typename F>
   Row& derived(const char* text, F&& rule) {
     key.derivation = text;
+    key.derive = std::forward<F>(rule);
+    return *this;
+  }
+  /// A default that depends on a word that is compiled in: it is shown as a value, not as derived.
+  template <typename F>
+  Row& fallback_by(F&& rule) {
     key.derive = std::forward<F>(rule);
     return *this;
   }
@@ -149,17 +155,6 @@ inline Row bind_betas() {
     spec.optimizer.beta1 = betas[0];
     spec.optimizer.beta2 = betas[1];
   };
-  return row;
-}
-
-/// A key with a single choice: there is nothing to store yet.
-inline Row bind_single_choice(const char* path, const char* word) {
-  Row row;
-  row.key.path = path;
-  row.key.type = Type::choice;
-  row.key.words = {word};
-  row.key.get = [word](const Spec&) -> Value { return word; };
-  row.key.set = [](Spec&, const Value&) {};
   return row;
 }
 

@@ -22,7 +22,7 @@ const std::vector<Group>& groups() {
       {"precision", "Number formats.", "", false},
       {"batch", "How many tokens one step and one pass take.", "", false},
       {"memory", "What fits, and how.", "", false},
-      {"optimizer", "AdamW and gradient clipping.", "", false},
+      {"optimizer", "The update of weights, and gradient clipping.", "", false},
       {"optimizer.rate_scale", "Learning rates of parts of the model, as multiples of lr. 0: not trained.", "", false},
       {"schedule", "The learning rate over the steps.", "", false},
       {"data", "Token shards and the tokenizer. Paths are relative to the spec.", "", false},

@@ -1,4 +1,6 @@
 // Keys of what a step computes: batch, memory, optimizer, schedule.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "spec/schema/rows.h"
@@ -10,6 +12,21 @@ namespace {
 std::vector<std::string> device_names() {
   std::vector<std::string> names;
   for (const DeviceMemory& device : device_memories()) names.push_back(device.name);
+  return names;
+}
+
+/// `text(row)` of every optimizer; with their names where there are several.
+template <class Text>
+std::string of_optimizers(Text text) {
+  std::string all;
+  for (const OptimizerRow& row : kOptimizers)
+    all += (kOptimizers.size() > 1 ? std::string(all.empty() ? "" : " ") + row.name + ": " : "") + text(row);
+  return all;
+}
+
+std::vector<std::string> optimizer_names() {
+  std::vector<std::string> names;
+  for (const OptimizerRow& row : kOptimizers) names.push_back(row.name);
   return names;
 }
 
@@ -68,9 +85,9 @@ std::vector<Row> training_rows() {
           .doc("Rows of logits alive at once. Divides micro_batch * sequence_length; auto: the smallest chunk of at "
                "least 8192 rows (all rows where there are fewer), or the smaller one that the planner predicts to take "
                "least time with memory.budget."),
-      bind_single_choice("optimizer.kind", "adamw")
+      bind_choice("optimizer.kind", optimizer_names(), LLMC_FIELD(optimizer.kind))
           .fallback("adamw")
-          .doc("AdamW as in PyTorch: decoupled weight decay, bias correction."),
+          .doc(of_optimizers([](const OptimizerRow& row) { return std::string(row.doc); })),
       bind("optimizer.lr", Type::number, LLMC_FIELD(optimizer.lr))
           .fallback("0.0003")
           .run_time()
@@ -78,14 +95,21 @@ std::vector<Row> training_rows() {
           .doc("Peak learning rate."),
       bind_betas()
           .fallback("[0.9, 0.95]")
+          .fallback_by([](const Spec& s) -> std::optional<Value> {
+            const auto [beta1, beta2] = row_of(s.optimizer.kind).betas;
+            return std::vector{beta1, beta2};
+          })
           .run_time()
           .count(2)
           .at_least(0)
           .below(1)
-          .doc("Decay of the first and second moments."),
+          .doc(of_optimizers([](const OptimizerRow& row) {
+            return fmt::format("default [{}, {}], {}.", row.betas[0], row.betas[1], row.betas_doc);
+          })),
       bind("optimizer.eps", Type::number, LLMC_FIELD(optimizer.eps))
           .fallback("1e-08")
           .run_time()
+          .when("optimizer.kind", "adamw")
           .above(0)
           .at_most(1)
           .doc("Added to the root of the second moment."),

@@ -208,7 +208,7 @@ TEST(Interpreter, AdamWIsTheFormula) {
   Chunk chunk{0, 0, 1, 0, 0};
   AdamwScalars scalars{0.5f, 0.75f, 0.0f, 0.5f, 0.25f};
   GroupScalars group{0.25f, 0.5f};
-  Example example(Op{.kind = OpKind::adamw, .name = "adamw", .attributes = ops::AdamwAttributes{}});
+  Example example(Op{.kind = OpKind::adamw, .name = "adamw", .attributes = ops::UpdateAttributes{}});
   example.in_record(results).in({{8}}).in({{4}}).in_record(chunk).in_record(scalars).in_record(group).in({{0}}).in(
       {{0}});
   // g = 2: m = 1, v = 1, m_hat = 2, v_hat = 4: a step of 0.25; decay takes 1/8 of 8.

@@ -1,0 +1,35 @@
+// Declares the members of rows of ops that update all weights: one op for each optimizer (program/optimizers.h), which
+// has its name.
+#pragma once
+
+#include <vector>
+
+#include "compiler/ops/op.h"
+
+namespace llmc::ops {
+
+// Inputs of such an op; the optimizer's state follows, tensor by tensor.
+enum UpdateInput : unsigned {
+  kUpdateResults,
+  kUpdateMasters,
+  kUpdateGradients,
+  kUpdateChunks,
+  kUpdateScalars,
+  kUpdateGroups,
+  kUpdateState
+};
+
+/// results, masters, gradients, chunks, the optimizer's scalars, its groups', state... -> [copies],
+/// [partial sums of squares of weights, of updates]
+void update_signature(const Operands& o);
+
+/// One partial sum for each chunk.
+void sum_a_chunk(Graph& graph, const Op& op, const spec::Spec&, const FlatSizes& flat, const AttentionChoices&);
+
+/// The masters, and `state` tensors.
+constexpr Inputs update_changes(unsigned state) { return input(kUpdateMasters) | ((1u << state) - 1) << kUpdateState; }
+
+/// Of the template with the op's name, which computes so much for each element.
+std::vector<Work> update_work(const Context& c, double flops_per_element);
+
+}  // namespace llmc::ops

@@ -1,0 +1,85 @@
+// Lists the optimizers: what each keeps of every parameter, and what the host tells its kernel before a step.
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "device/types.h"
+#include "program/dtype.h"
+
+namespace llmc {
+
+/// optimizer.kind, in the order of kOptimizers.
+enum class OptimizerKind : std::uint8_t { adamw };
+
+/// Keys whose meaning depends on the kind.
+struct OptimizerValues {
+  double beta1 = 0, beta2 = 0, eps = 0;
+};
+
+/// What an optimizer keeps of every parameter, element by element.
+struct StateTensor {
+  const char* name;  // stands before a parameter's in a checkpoint
+  DType dtype;
+};
+
+struct OptimizerRow {
+  OptimizerKind kind;
+  const char* name;   // in specs; of its op and of its template
+  const char* title;  // for people
+  const char* doc;
+  std::span<const StateTensor> state;
+  const char* keeps;  // of `state`, for people
+  std::array<double, 2> betas;
+  const char* betas_doc;
+  const char* record;  // the struct of device/types.h that the host sends before each step
+  std::size_t record_bytes;
+  /// That struct after `step` steps.
+  std::vector<std::byte> (*scalars)(const OptimizerValues& values, std::int64_t step);
+};
+
+namespace optimizers {
+
+template <class Record>
+std::vector<std::byte> as_vector(const Record& record) {
+  std::vector<std::byte> bytes(sizeof record);
+  std::memcpy(bytes.data(), &record, sizeof record);
+  return bytes;
+}
+
+inline constexpr StateTensor kAdamwState[] = {{"exp_avg", DType::f32}, {"exp_avg_sq", DType::f32}};
+
+/// Loshchilov and Hutter 2019.
+inline std::vector<std::byte> adamw(const OptimizerValues& values, std::int64_t step) {
+  const double t = static_cast<double>(step + 1);
+  return as_vector(AdamwScalars{.beta1 = static_cast<float>(values.beta1),
+                                .beta2 = static_cast<float>(values.beta2),
+                                .eps = static_cast<float>(values.eps),
+                                .bias_correction1 = static_cast<float>(1 - std::pow(values.beta1, t)),
+                                .bias_correction2 = static_cast<float>(1 - std::pow(values.beta2, t))});
+}
+
+}  // namespace optimizers
+
+inline constexpr auto kOptimizers = std::to_array<OptimizerRow>({
+    {.kind = OptimizerKind::adamw,
+     .name = "adamw",
+     .title = "AdamW",
+     .doc = "AdamW as in PyTorch: decoupled weight decay, bias correction.",
+     .state = optimizers::kAdamwState,
+     .keeps = "two moments",
+     .betas = {0.9, 0.95},
+     .betas_doc = "decay of the first and second moments",
+     .record = "AdamwScalars",
+     .record_bytes = sizeof(AdamwScalars),
+     .scalars = optimizers::adamw},
+});
+
+constexpr const OptimizerRow& row_of(OptimizerKind kind) { return kOptimizers[static_cast<std::size_t>(kind)]; }
+
+}  // namespace llmc
