@@ -34,6 +34,7 @@
   OP(gradient_norm, GradientNorm)                  \
   OP(gradient_clip, GradientClip)                  \
   OP(adamw, Adamw)                                 \
+  OP(lion, Lion)                                   \
   OP(parameter_norms, ParameterNorms)              \
   OP(initialise, Initialise)                       \
   OP(cast, Cast)

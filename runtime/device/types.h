@@ -31,6 +31,11 @@ struct AdamwScalars {
   float bias_correction2;  // 1 - beta2^t
 };
 
+/// The same, for Lion.
+struct LionScalars {
+  float beta1, beta2;  // weights of the momentum in an update's direction, and in the next momentum
+};
+
 /// The same, for the optimizer's work on one group of parameters.
 struct GroupScalars {
   float lr;            // learning rate of this step

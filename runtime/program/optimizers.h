@@ -15,7 +15,7 @@
 namespace llmc {
 
 /// optimizer.kind, in the order of kOptimizers.
-enum class OptimizerKind : std::uint8_t { adamw };
+enum class OptimizerKind : std::uint8_t { adamw, lion };
 
 /// Keys whose meaning depends on the kind.
 struct OptimizerValues {
@@ -64,6 +64,13 @@ inline std::vector<std::byte> adamw(const OptimizerValues& values, std::int64_t 
                                 .bias_correction2 = static_cast<float>(1 - std::pow(values.beta2, t))});
 }
 
+inline constexpr StateTensor kLionState[] = {{"momentum", DType::f32}};
+
+/// Chen et al. 2023.
+inline std::vector<std::byte> lion(const OptimizerValues& values, std::int64_t) {
+  return as_vector(LionScalars{.beta1 = static_cast<float>(values.beta1), .beta2 = static_cast<float>(values.beta2)});
+}
+
 }  // namespace optimizers
 
 inline constexpr auto kOptimizers = std::to_array<OptimizerRow>({
@@ -78,6 +85,18 @@ inline constexpr auto kOptimizers = std::to_array<OptimizerRow>({
      .record = "AdamwScalars",
      .record_bytes = sizeof(AdamwScalars),
      .scalars = optimizers::adamw},
+    {.kind = OptimizerKind::lion,
+     .name = "lion",
+     .title = "Lion",
+     .doc = "Chen et al. 2023: each weight moves by lr in the direction of a momentum's sign; about a tenth of AdamW's "
+            "lr.",
+     .state = optimizers::kLionState,
+     .keeps = "momentum",
+     .betas = {0.9, 0.99},
+     .betas_doc = "weight of the momentum in the direction, and in the next momentum",
+     .record = "LionScalars",
+     .record_bytes = sizeof(LionScalars),
+     .scalars = optimizers::lion},
 });
 
 constexpr const OptimizerRow& row_of(OptimizerKind kind) { return kOptimizers[static_cast<std::size_t>(kind)]; }

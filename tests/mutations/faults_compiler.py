@@ -312,6 +312,8 @@ FAULTS = [
     fault("verify_takes_nan_for_good", "take",
           "std::isnan(of_bound) ? std::numeric_limits<double>::infinity() : of_bound", "of_bound",
           "test_float64 Compare.WhatIsNoNumberIsOff"),
+    fault("interpreters_lion_without_decay", "lion", "before * (1 - e.lr * e.weight_decay) - e.lr * sign",
+          "before - e.lr * sign", "test_float64 Interpreter.LionIsTheFormula"),
     fault("interpreter_without_bias_correction", "adamw", "v / static_cast<double>(scalars.bias_correction2)",
           "v * static_cast<double>(scalars.bias_correction2)", "test_float64 Interpreter.AdamWIsTheFormula"),
     fault("interpreter_folds_neighbours", "column_reduce", "for (std::int64_t r = i; r < partial.rows; r += sum.rows)",

@@ -12,7 +12,7 @@ sys.path.insert(0, os.path.join(SOURCE, "tests", "mutations"))
 import place  # noqa: E402
 
 BF16 = ("precision.compute=bf16", "model.qk_norm=true", "model.tie_word_embeddings=true",
-        "memory.recompute=[norms, swiglu]")
+        "memory.recompute=[norms, swiglu]", "optimizer.kind=lion")
 # File of templates/, what stands there, what is put there, the op that is to be named, overrides of the spec.
 FAULTS = [
     ("rms_norm_forward.cu", "return v * r * w; });", "return v * r; });", "attention_norm", ()),

@@ -218,6 +218,20 @@ TEST(Interpreter, AdamWIsTheFormula) {
   expect_near(run.in(7), {{1}});
 }
 
+TEST(Interpreter, LionIsTheFormula) {
+  StepResults results{};
+  results.clip_scale = 0.5f;
+  Chunk chunk{0, 0, 1, 0, 0};
+  LionScalars scalars{0.5f, 0.75f};
+  GroupScalars group{0.25f, 0.5f};
+  Example example(Op{.kind = OpKind::lion, .name = "lion", .attributes = ops::UpdateAttributes{}});
+  example.in_record(results).in({{8}}).in({{4}}).in_record(chunk).in_record(scalars).in_record(group).in({{-4}});
+  // g = 2: the direction is -2 + 1, the momentum -3 + 0.5; decay takes 1/8 of 8.
+  const auto run = example.run();
+  expect_near(run.in(1), {{8 - 1 + 0.25}});
+  expect_near(run.in(6), {{-2.5}});
+}
+
 TEST(Interpreter, NothingBetweenRanks) {
   Example example(Op{.kind = OpKind::all_reduce, .name = "all_reduce"});
   EXPECT_THROW(example.run(), Failure);

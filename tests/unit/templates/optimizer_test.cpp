@@ -137,6 +137,56 @@ TEST(AdamW, OfSharesIsThatOfTheWhole) {
       ASSERT_EQ(cast[e].bits, from_float<bf16>(part.master[e]).bits) << e;
 }
 
+/// Of the whole and of a share, which begins at element 64: whatever else they write, one formula.
+TEST(Lion, IsItsFormula) {
+  const LionScalars s{.beta1 = 0.9f, .beta2 = 0.99f};
+  StepResults results{.clip_scale = 0.37f};
+  Buffers before = buffers();
+  before.gradient[5] = before.m[5] = 0;  // of no direction, as padding
+  const auto [p, m, copy, weights, updates] = on_any_threads(
+      [&] {
+        return std::tuple(before.master, before.m, std::vector<bf16>(kElements), std::vector<float>(kChunkCount),
+                          std::vector<float>(kChunkCount));
+      },
+      [&](int threads, auto& out) {
+        auto& [p, m, copy, weights, updates] = out;
+        run(threads, lion_bf16_true, p.data(), before.gradient.data(), m.data(), copy.data(), kChunks.data(), 0,
+            kChunkCount, &s, kGroups, &results, weights.data(), updates.data());
+      });
+  for (int i = 0; i < kChunkCount; ++i) {
+    const Chunk& chunk = kChunks[i];
+    const GroupScalars& group = kGroups[chunk.group];
+    double weight = 0, update = 0;
+    for (long long e = chunk.offset; e < chunk.offset + chunk.length; ++e) {
+      const double g = static_cast<double>(before.gradient[e]) * results.clip_scale, old = before.m[e];
+      const double direction = s.beta1 * old + (1 - static_cast<double>(s.beta1)) * g;
+      ASSERT_TRUE(e == 5 || std::abs(direction) > 1e-6 * (std::abs(old) + std::abs(g))) << "rounding decides";
+      const double sign = (direction > 0) - (direction < 0), w = before.master[e];
+      ASSERT_NEAR(p[e], w - group.lr * (sign + group.weight_decay * w), 2e-7 * std::abs(w) + 1e-9) << e;
+      ASSERT_NEAR(m[e], s.beta2 * old + (1 - static_cast<double>(s.beta2)) * g, 2e-7 * (std::abs(old) + std::abs(g)));
+      ASSERT_EQ(copy[e].bits, from_float<bf16>(p[e]).bits);
+      weight += static_cast<double>(p[e]) * p[e];
+      update += (static_cast<double>(p[e]) - w) * (static_cast<double>(p[e]) - w);
+    }
+    EXPECT_NEAR(weights[i], weight, 1e-6 * weight);
+    EXPECT_NEAR(updates[i], update, 1e-6 * update);
+  }
+  const auto cut = [](const auto& values) { return std::decay_t<decltype(values)>(values.begin() + 64, values.end()); };
+  std::vector<Chunk> chunks(kChunks.begin() + 1, kChunks.end());
+  for (Chunk& chunk : chunks) chunk.state = chunk.offset - 64;
+  std::vector<float> share_p = cut(before.master), share_m = cut(before.m), sums(kChunkCount);
+  std::vector<bf16> share_copy(kElements - 64);
+  run(1, lion_share, share_p.data(), before.gradient.data() + 64, share_m.data(), share_copy.data(), chunks.data(), 0,
+      kChunkCount - 1, &s, kGroups, &results, sums.data(), sums.data());
+  EXPECT_TRUE(same_bits(cut(p), share_p) && same_bits(cut(m), share_m) && same_bits(cut(copy), share_copy));
+
+  results.skipped = kNotFinite;
+  Buffers skipped = before;
+  run(1, lion_float_false, skipped.master.data(), skipped.gradient.data(), skipped.m.data(), nullptr, kChunks.data(), 0,
+      kChunkCount, &s, kGroups, &results, nullptr, nullptr);
+  EXPECT_TRUE(same_bits(skipped.master, before.master) && same_bits(skipped.m, before.m));
+}
+
 /// Parts of 64 elements, the last one of 22; what lies behind stays.
 TEST(Wire, RoundsOnceAndAddsInFp32) {
   constexpr int kCount = 150;
