@@ -19,11 +19,13 @@ LLMC_KERNEL adamw(float* __restrict__ master, const float* __restrict__ gradient
   const Group<kLanes> lanes;
   const float clip = results->clip_scale, eps = scalars->eps;
   const float beta1 = scalars->beta1, beta2 = scalars->beta2;
-  const float root = 1.0f / sqrt(scalars->bias_correction2);
+  const bool unknown = results->updates - scalars->updates > 1;  // to the host: the update before this one
+  const float correction1 = scalars->bias_correction1[unknown];
+  const float root = 1.0f / sqrt(scalars->bias_correction2[unknown]);
   for (const int i : lanes.rows(end - begin)) {
     const Chunk chunk = chunks[begin + i];
     const GroupScalars group = groups[chunk.group];
-    const float rate = group.lr / scalars->bias_correction1, keep = 1.0f - group.lr * group.weight_decay;
+    const float rate = group.lr / correction1, keep = 1.0f - group.lr * group.weight_decay;
     const auto step = [=](float& p, float slope, float& m, float& v, float& rounded) {
       const float d = slope * clip;
       m = fma(beta1, m - d, d);

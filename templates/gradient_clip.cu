@@ -1,5 +1,5 @@
-// gradient_clip: the global gradient norm, the factor that brings it to clip_norm at most, and whether to skip the
-// step: for what is not finite, or above the step's limits.
+// gradient_clip: the global gradient norm, the factor that brings it to clip_norm at most, whether to skip the step:
+// for what is not finite, or above the step's limits; and how many were not skipped.
 #include "device/group.h"
 #include "params.h"
 
@@ -20,6 +20,7 @@ LLMC_KERNEL gradient_clip(const float* __restrict__ partial, int chunks, const S
                      : results->loss > scalars->loss_limit           ? kLossAbove
                      : results->grad_norm > scalars->grad_norm_limit ? kGradNormAbove
                                                                      : kApplied;
+  results->updates += results->skipped == kApplied;
 }
 
 }  // namespace llmc

@@ -30,7 +30,12 @@ struct TrainState {
   std::string tokenizer;  // checksum of its file; empty: the run has seen none
   GuardState guard = {};
   std::optional<Best> best = {};  // the record of checkpoint.best, this step included; nothing without that
+  /// Of the steps those whose update was skipped, as far as they were counted: llmc-state-4 and older have them as
+  /// applied.
+  std::int64_t skipped_updates = 0;
 
+  /// How many updates the optimizer has applied, which its bias correction goes by.
+  std::int64_t updates() const { return step - skipped_updates; }
   bool operator==(const TrainState&) const = default;
 };
 

@@ -9,8 +9,10 @@ namespace llmc {
 namespace {
 
 using Json = nlohmann::json;
-/// Without what guards remember, or the best checkpoint, a state is as older versions wrote it, and reads there.
+/// Without skipped updates, what guards remember, or the best checkpoint, a state is as older versions wrote it, and
+/// reads there.
 const char* format_of(const TrainState& state) {
+  if (state.skipped_updates > 0) return "llmc-state-5";
   if (state.best) return "llmc-state-4";
   return state.guard == GuardState{} ? "llmc-state-2" : "llmc-state-3";
 }
@@ -58,13 +60,15 @@ std::string format_train_state(const TrainState& state) {
                    {"tokenizer", state.tokenizer}});
   if (!(state.guard == GuardState{})) document["guard"] = as_json(state.guard);
   if (state.best) document["best"] = as_json(*state.best);
+  if (state.skipped_updates > 0) document["skipped_updates"] = state.skipped_updates;
   return document.dump(1) + "\n";
 }
 
 TrainState parse_train_state(const std::string& text) try {
   const Json document = Json::parse(text);
   const Json& format = document.at("format");
-  if (format != "llmc-state-2" && format != "llmc-state-3" && format != "llmc-state-4")
+  constexpr const char* kFormats[] = {"llmc-state-2", "llmc-state-3", "llmc-state-4", "llmc-state-5"};
+  if (std::ranges::find(kFormats, format) == std::end(kFormats))
     throw std::invalid_argument("it is of another version of llmc, which has to go on with it");
   TrainState state;
   document.at("step").get_to(state.step);
@@ -77,8 +81,9 @@ TrainState parse_train_state(const std::string& text) try {
   document.at("tokenizer").get_to(state.tokenizer);
   if (document.contains("guard")) state.guard = guard_of(document["guard"]);
   if (document.contains("best")) state.best = best_of(document["best"]);
+  if (document.contains("skipped_updates")) document["skipped_updates"].get_to(state.skipped_updates);
   // Duplicate keys, signs, fractions, extra keys and another format all fail to come back as the same bytes.
-  if (state.step < 0 || format_train_state(state) != text) throw std::invalid_argument("it was altered");
+  if (state.updates() < 0 || format_train_state(state) != text) throw std::invalid_argument("it was altered");
   return state;
 } catch (const Json::exception&) {
   throw std::invalid_argument("it does not hold a training state");

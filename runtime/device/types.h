@@ -25,10 +25,11 @@ struct StepScalars {
 
 /// The same, for AdamW.
 struct AdamwScalars {
-  float beta1, beta2;      // decay rates of the moments
-  float eps;               // added to sqrt(v_hat)
-  float bias_correction1;  // 1 - beta1^t
-  float bias_correction2;  // 1 - beta2^t
+  float beta1, beta2;  // decay rates of the moments
+  float eps;           // added to sqrt(v_hat)
+  unsigned updates;    // that the host knows of; the device may have applied one more, StepResults::updates
+  // 1 - beta^t of the next update: [0] where the host knows of all, [1] where there is one more.
+  float bias_correction1[2], bias_correction2[2];
 };
 
 /// The same, for Lion.
@@ -58,6 +59,7 @@ struct StepResults {
   float grad_norm = 0;   // global L2 norm before clipping
   float clip_scale = 0;  // factor applied to every gradient
   int skipped = 0;       // a SkipReason
+  unsigned updates = 0;  // that were applied since the run's first step, modulo 2^32; no pass resets it
 };
 
 /// How many of StepResults are sums over the ranks, the first ones.

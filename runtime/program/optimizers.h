@@ -39,8 +39,8 @@ struct OptimizerRow {
   const char* betas_doc;
   const char* record;  // the struct of device/types.h that the host sends before each step
   std::size_t record_bytes;
-  /// That struct after `step` steps.
-  std::vector<std::byte> (*scalars)(const OptimizerValues& values, std::int64_t step);
+  /// That struct for a step before which `updates` are known to have been applied, and one more may have been.
+  std::vector<std::byte> (*scalars)(const OptimizerValues& values, std::int64_t updates);
 };
 
 namespace optimizers {
@@ -55,13 +55,16 @@ std::vector<std::byte> as_vector(const Record& record) {
 inline constexpr StateTensor kAdamwState[] = {{"exp_avg", DType::f32}, {"exp_avg_sq", DType::f32}};
 
 /// Loshchilov and Hutter 2019.
-inline std::vector<std::byte> adamw(const OptimizerValues& values, std::int64_t step) {
-  const double t = static_cast<double>(step + 1);
+inline std::vector<std::byte> adamw(const OptimizerValues& values, std::int64_t updates) {
+  const auto correction = [updates](double beta, int more) {
+    return static_cast<float>(1 - std::pow(beta, static_cast<double>(updates + more)));
+  };
   return as_vector(AdamwScalars{.beta1 = static_cast<float>(values.beta1),
                                 .beta2 = static_cast<float>(values.beta2),
                                 .eps = static_cast<float>(values.eps),
-                                .bias_correction1 = static_cast<float>(1 - std::pow(values.beta1, t)),
-                                .bias_correction2 = static_cast<float>(1 - std::pow(values.beta2, t))});
+                                .updates = static_cast<unsigned>(updates),
+                                .bias_correction1 = {correction(values.beta1, 1), correction(values.beta1, 2)},
+                                .bias_correction2 = {correction(values.beta2, 1), correction(values.beta2, 2)}});
 }
 
 inline constexpr StateTensor kLionState[] = {{"momentum", DType::f32}};

@@ -17,8 +17,8 @@ struct OptimizerScalars {
   std::vector<GroupScalars> groups;
 };
 
-/// After `step` steps, at learning rate `lr`.
+/// At learning rate `lr`, where `updates` are known to have been applied (OptimizerRow::scalars).
 OptimizerScalars optimizer_scalars(const spec::Optimizer& optimizer, std::span<const ParameterGroup> groups, double lr,
-                                   std::int64_t step);
+                                   std::int64_t updates);
 
 }  // namespace llmc

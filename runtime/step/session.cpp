@@ -231,7 +231,12 @@ void Session::run_piece(StepPiece piece, std::size_t layer) {
 
 void Session::begin_evaluation() {
   gather_weights();
-  device_.zero(place(Use::results), sizeof(StepResults));
+  device_.zero(place(Use::results), offsetof(StepResults, updates));
+}
+
+void Session::set_updates(std::int64_t applied) {
+  const auto updates = static_cast<unsigned>(applied);
+  copy_in(place(Use::results) + offsetof(StepResults, updates), std::span(&updates, 1));
 }
 
 Session::Evaluated Session::evaluated() {

@@ -54,6 +54,9 @@ class Session {
   /// Copies bytes of the arena to host memory; complete on return.
   void read(std::size_t offset, std::span<std::byte> bytes);
 
+  /// Has the device count updates on from so many: to be called before the first step, and when one goes back.
+  void set_updates(std::int64_t applied);
+
   /// Puts one optimizer step over this rank's micro-batches on the device's stream. At most one step may be sent before
   /// the one before it is finished, and only where the device runs ahead. Of `scalars`, the loss's scale is filled in
   /// here; `requests` comes back in StepResults, summed over the ranks. With a trace, the step is written to it as

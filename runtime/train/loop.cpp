@@ -82,7 +82,7 @@ void TrainLoop::send() {
   for (StepListener* listener : run_.listeners)
     if (LaunchListener* const hears = listener->launches(step + 1)) launches = hears;
   if (launches) run_.session.listen(launches);
-  run_.session.send(batch_, optimizer_scalars(optimizer, run_.session.info().groups, lr, step),
+  run_.session.send(batch_, optimizer_scalars(optimizer, run_.session.info().groups, lr, state_.updates()),
                     {.clip_norm = static_cast<float>(optimizer.clip_norm),
                      .loss_scale = 0,
                      .requests = requests(),
@@ -101,6 +101,7 @@ void TrainLoop::finish() {
   done_.seconds = end - std::max(done_.begin, std::exchange(done_at_, end));
   ++of_start_;
   ++state_.step;
+  state_.skipped_updates += finished_.results.skipped != kApplied;
   state_.position = done_.position;
   if (many_ranks()) {
     stop_asked_ |= std::fmod(finished_.results.requests, kSaveRequest) >= kStopRequest;
@@ -245,6 +246,7 @@ void TrainLoop::go_back(const std::string& why) {
       "{}: the run goes back to step {}, and on with the samples after those of step {} (rollback {} of {})", why,
       state->step, left, state->guard.rollbacks, guards.rollbacks));
   state_ = *state;
+  run_.session.set_updates(state_.updates());
   saver_.go_back(state_);
   guard_ = Guard(guards, run_.values.optimizer.clip_norm, state_.guard);
   run_.loader = run_.open_loader(state_.position);

@@ -63,7 +63,9 @@ class TrainLoop {
         state_(start),
         saver_(run.values, run.texts, run.session, run.path, run.folder, run.mirror, run.console, run.ranks, start),
         guard_(run.values.guards, run.values.optimizer.clip_norm, start.guard),
-        frozen_(run.values.guards.frozen_steps, run.values.guards.frozen_change) {}
+        frozen_(run.values.guards.frozen_steps, run.values.guards.frozen_change) {
+    run_.session.set_updates(start.updates());
+  }
 
   /// Trains up to run.stop. Returns the signal that stopped it earlier, with everything saved, else 0; kDeadline where
   /// the deadline did, kOtherRank where another rank has got a signal.

@@ -110,7 +110,7 @@ void measure(benchmark::State& state, double bytes, double elements, Kernel kern
     auto copy = values<type>(kParameters);                                                                             \
     const auto all = chunks();                                                                                         \
     std::vector<float> weights(all.size()), updates(all.size());                                                       \
-    AdamwScalars s{0.9f, 0.95f, 1e-8f, 0.5f, 0.5f};                                                                    \
+    AdamwScalars s{0.9f, 0.95f, 1e-8f, 0, {0.5f, 0.5f}, {0.5f, 0.5f}};                                                 \
     GroupScalars group{1e-9f, 0.1f};                                                                                   \
     StepResults results{.loss = 1.0, .grad_norm = 1.0f, .clip_scale = 1.0f};                                           \
     measure(state, (sizeof(type) == 2 ? 30.0 : 28.0) * kParameters, kParameters, adamw_##type, p.data(), g.data(),     \

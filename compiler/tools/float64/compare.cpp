@@ -57,7 +57,8 @@ Worst compare_results(const Value& exact, std::span<const std::byte> found) {
                             {e.lse_max, f.lse_max},
                             {static_cast<double>(e.grad_norm), static_cast<double>(f.grad_norm)},
                             {static_cast<double>(e.clip_scale), static_cast<double>(f.clip_scale)},
-                            {static_cast<double>(e.skipped), static_cast<double>(f.skipped)}};
+                            {static_cast<double>(e.skipped), static_cast<double>(f.skipped)},
+                            {static_cast<double>(e.updates), static_cast<double>(f.updates)}};
   std::int64_t field = 0;
   for (const auto& [x, y] : both) take(worst, x, y, 8 * kFp32 * std::abs(x) + kSmallest, 0, field++);
   return worst;

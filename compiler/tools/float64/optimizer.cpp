@@ -55,6 +55,7 @@ void gradient_clip(Run& run) {
                      : results->loss > static_cast<double>(scalars->loss_limit) ? kLossAbove
                      : results->grad_norm > scalars->grad_norm_limit            ? kGradNormAbove
                                                                                 : kApplied;
+  results->updates += results->skipped == kApplied;
 }
 
 /// L2 norms of each parameter's gradient, weights and update, from the sums of squares of its chunks.

@@ -66,6 +66,7 @@ void update(Run& run, void (*formula)(Element& element, const void* record)) {
       Element element{static_cast<double>(group.lr),
                       static_cast<double>(group.weight_decay),
                       run.in(kUpdateGradients).data[at] * static_cast<double>(results->clip_scale),
+                      results->updates,
                       weight,
                       state,
                       masters.scale[at],

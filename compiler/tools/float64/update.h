@@ -15,6 +15,7 @@ std::span<const Chunk> chunks_of(const Run& run, std::size_t input);
 /// One element of an update: what it reads, and what a rule writes.
 struct Element {
   double lr, weight_decay, gradient;  // the gradient is clipped
+  unsigned updates;                   // this one included
   double& weight;
   std::span<double* const> state;
   // How far a kernel may be from each, in fp32's rounding.

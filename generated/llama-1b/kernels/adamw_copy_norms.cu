@@ -27,11 +27,13 @@ LLMC_KERNEL adamw_copy_norms(float* __restrict__ master, const float* __restrict
   const Group<256> lanes;
   const float clip = results->clip_scale, eps = scalars->eps;
   const float beta1 = scalars->beta1, beta2 = scalars->beta2;
-  const float root = 1.0f / sqrt(scalars->bias_correction2);
+  const bool unknown = results->updates - scalars->updates > 1;  // to the host: the update before this one
+  const float correction1 = scalars->bias_correction1[unknown];
+  const float root = 1.0f / sqrt(scalars->bias_correction2[unknown]);
   for (const int i : lanes.rows(end - begin)) {
     const Chunk chunk = chunks[begin + i];
     const GroupScalars group = groups[chunk.group];
-    const float rate = group.lr / scalars->bias_correction1, keep = 1.0f - group.lr * group.weight_decay;
+    const float rate = group.lr / correction1, keep = 1.0f - group.lr * group.weight_decay;
     const auto step = [=](float& p, float slope, float& m, float& v, float& rounded) {
       const float d = slope * clip;
       m = fma(beta1, m - d, d);
@@ -47,17 +49,19 @@ LLMC_KERNEL adamw_copy_norms(float* __restrict__ master, const float* __restrict
     const auto m = lanes.run(exp_avg + chunk.state, chunk.length);
     const auto v = lanes.run(exp_avg_sq + chunk.state, chunk.length);
     auto rounded = lanes.run_if<true>(copy + weights_at, chunk.length);
-    auto weights = lanes.sums(), updates = lanes.sums();
-    lanes.map(p, d, m, v, rounded, weights, updates,
-              [=](float& p, float slope, float& m, float& v, float& rounded, float& weight, float& update) {
-                const float change = step(p, slope, m, v, rounded);
-                weight = fma(p, p, weight);
-                update = fma(change, change, update);
-              });
-    const float weight = lanes.total(weights), update = lanes.total(updates);
-    if (lanes.leads()) {
-      weight_partial[begin + i] = weight;
-      update_partial[begin + i] = update;
+    {
+      auto weights = lanes.sums(), updates = lanes.sums();
+      lanes.map(p, d, m, v, rounded, weights, updates,
+                [=](float& p, float slope, float& m, float& v, float& rounded, float& weight, float& update) {
+                  const float change = step(p, slope, m, v, rounded);
+                  weight = fma(p, p, weight);
+                  update = fma(change, change, update);
+                });
+      const float weight = lanes.total(weights), update = lanes.total(updates);
+      if (lanes.leads()) {
+        weight_partial[begin + i] = weight;
+        update_partial[begin + i] = update;
+      }
     }
   }
 }

@@ -4,8 +4,8 @@
 //
 // 1 rows of 75809; moves 0.30 MB, 0.08 MFLOP a launch.
 
-// gradient_clip: the global gradient norm, the factor that brings it to clip_norm at most, and whether to skip the
-// step: for what is not finite, or above the step's limits.
+// gradient_clip: the global gradient norm, the factor that brings it to clip_norm at most, whether to skip the step:
+// for what is not finite, or above the step's limits; and how many were not skipped.
 #include "device/group.h"
 
 namespace llmc {
@@ -25,6 +25,7 @@ LLMC_KERNEL gradient_clip(const float* __restrict__ partial, int chunks, const S
                      : results->loss > scalars->loss_limit           ? kLossAbove
                      : results->grad_norm > scalars->grad_norm_limit ? kGradNormAbove
                                                                      : kApplied;
+  results->updates += results->skipped == kApplied;
 }
 
 }  // namespace llmc

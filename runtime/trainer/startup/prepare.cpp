@@ -122,6 +122,7 @@ Prepared prepare(const Options& options, const ProgramInfo& info, const fs::path
     p.state.position = position_after(saved, p.state);
     if (p.state.tokenizer.empty()) p.state.tokenizer = saved.tokenizer;
     p.state.guard = saved.guard;
+    p.state.skipped_updates = saved.skipped_updates;
     p.state.best = saved.best;
     follow_rollback(p.state, *p.start, RunFolder::history(options.run));
   }

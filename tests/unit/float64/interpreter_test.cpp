@@ -206,7 +206,7 @@ TEST(Interpreter, AdamWIsTheFormula) {
   StepResults results{};
   results.clip_scale = 0.5f;
   Chunk chunk{0, 0, 1, 0, 0};
-  AdamwScalars scalars{0.5f, 0.75f, 0.0f, 0.5f, 0.25f};
+  AdamwScalars scalars{0.5f, 0.75f, 0.0f, 0, {0.5f, 9}, {0.25f, 9}};
   GroupScalars group{0.25f, 0.5f};
   Example example(Op{.kind = OpKind::adamw, .name = "adamw", .attributes = ops::UpdateAttributes{}});
   example.in_record(results).in({{8}}).in({{4}}).in_record(chunk).in_record(scalars).in_record(group).in({{0}}).in(

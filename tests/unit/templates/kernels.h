@@ -56,10 +56,10 @@ bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
 }
 
-/// Not the bytes: the structure ends in padding.
+/// Not the bytes: of NaN there are several.
 inline bool same_bits(const std::vector<StepResults>& a, const std::vector<StepResults>& b) {
   const auto all = [](const StepResults& r) {
-    return std::tuple(r.loss, r.top1, r.lse, r.entropy, r.lse_max, r.grad_norm, r.clip_scale, r.skipped);
+    return std::tuple(r.loss, r.top1, r.lse, r.entropy, r.lse_max, r.grad_norm, r.clip_scale, r.skipped, r.updates);
   };
   if (std::isnan(a[0].loss) || std::isnan(a[0].grad_norm)) return a[0].skipped == b[0].skipped;
   return a.size() == 1 && b.size() == 1 && all(a[0]) == all(b[0]);

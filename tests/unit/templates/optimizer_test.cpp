@@ -27,9 +27,9 @@ const GroupScalars kGroups[] = {{3e-3f, 0.1f}, {3e-3f, 0}, {1e-3f, 0.1f}};
 
 AdamwScalars scalars() {
   AdamwScalars s{};
-  s.beta1 = 0.9f, s.beta2 = 0.95f, s.eps = 1e-8f;
-  s.bias_correction1 = static_cast<float>(1 - std::pow(0.9, 7));
-  s.bias_correction2 = static_cast<float>(1 - std::pow(0.95, 7));
+  s.updates = 6, s.beta1 = 0.9f, s.beta2 = 0.95f, s.eps = 1e-8f;
+  s.bias_correction1[0] = static_cast<float>(1 - std::pow(0.9, 7));
+  s.bias_correction2[0] = static_cast<float>(1 - std::pow(0.95, 7));
   return s;
 }
 
@@ -39,6 +39,7 @@ void check_adamw(Kernel kernel, int begin, int end, bool skipped, bool fresh) {
   if (fresh) std::fill(before.m.begin(), before.m.end(), 0.0f), std::fill(before.v.begin(), before.v.end(), 0.0f);
   const AdamwScalars s = scalars();
   StepResults results{};
+  results.updates = s.updates + 1;
   results.clip_scale = 0.37f;
   results.skipped = skipped;
   const std::vector<Act> copy_before(kElements, from_float<Act>(5.0f));
@@ -65,8 +66,8 @@ void check_adamw(Kernel kernel, int begin, int end, bool skipped, bool fresh) {
       double w = before.master[e];
       const GroupScalars& group = kGroups[chunk.group];
       w -= static_cast<double>(group.lr) * group.weight_decay * w;
-      const double step = static_cast<double>(group.lr) / s.bias_correction1 * first /
-                          (std::sqrt(second) / std::sqrt(static_cast<double>(s.bias_correction2)) + s.eps);
+      const double step = static_cast<double>(group.lr) / s.bias_correction1[0] * first /
+                          (std::sqrt(second) / std::sqrt(static_cast<double>(s.bias_correction2[0])) + s.eps);
       w -= step;
       // beta m + (1 - beta) g may cancel; 1 - 0.9f is exact to 6e-8 of 1, hence of g.
       ASSERT_NEAR(m[e], first, 2e-7 * (std::abs(before.m[e]) + std::abs(g)));
@@ -104,6 +105,7 @@ TEST(AdamW, OfSharesIsThatOfTheWhole) {
   const Buffers whole = buffers();
   const AdamwScalars s = scalars();
   StepResults results{};
+  results.updates = s.updates + 1;
   results.clip_scale = 0.37f;
   std::vector<Chunk> chunks(kChunks.begin() + 1, kChunks.end());
   for (Chunk& chunk : chunks) chunk.state = chunk.offset - 64;
@@ -135,6 +137,24 @@ TEST(AdamW, OfSharesIsThatOfTheWhole) {
   for (const Chunk& chunk : chunks)
     for (long long e = chunk.state; e < chunk.state + chunk.length; ++e)
       ASSERT_EQ(cast[e].bits, from_float<bf16>(part.master[e]).bits) << e;
+}
+
+/// Where the device has applied an update that the host did not know of, the second of what it sent counts.
+TEST(AdamW, TakesTheCorrectionOfItsOwnCount) {
+  const AdamwScalars known = scalars();
+  AdamwScalars late = known;
+  late.bias_correction1[0] = late.bias_correction2[0] = 0.5f;
+  late.bias_correction1[1] = known.bias_correction1[0], late.bias_correction2[1] = known.bias_correction2[0];
+  const auto updated = [](const AdamwScalars& s, unsigned updates) {
+    Buffers b = buffers();
+    StepResults results{.clip_scale = 1};
+    results.updates = updates;
+    run(1, adamw_float_false, b.master.data(), b.gradient.data(), b.m.data(), b.v.data(), nullptr, kChunks.data(), 0,
+        kChunkCount, &s, kGroups, &results, nullptr, nullptr);
+    return b.master;
+  };
+  EXPECT_TRUE(same_bits(updated(known, known.updates + 1), updated(late, late.updates + 2)));
+  EXPECT_FALSE(same_bits(updated(known, known.updates + 1), updated(late, late.updates + 1)));
 }
 
 /// Of the whole and of a share, which begins at element 64: whatever else they write, one formula.
@@ -239,6 +259,7 @@ TEST(AdamW, KeepsPaddingZero) {
   std::vector<bf16> copy(kElements, bf16{1});
   const AdamwScalars s = scalars();
   StepResults results{};
+  results.updates = s.updates + 1;
   results.clip_scale = 1;
   run(2, adamw_bf16_true, p.data(), zero.data(), m.data(), v.data(), copy.data(), kChunks.data(), 0, kChunkCount, &s,
       kGroups, &results, weights.data(), updates.data());
@@ -315,6 +336,8 @@ TEST(GradientClip, SkipsWhatIsAboveItsLimits) {
   EXPECT_EQ(clip(partial, 0.0f, 2.0, 2.1f, 3.1f).skipped, kApplied);
   EXPECT_EQ(clip(partial, 1.5f, 2.0, 1.9f, 2.9f).skipped, kLossAbove) << "the loss is named first";
   EXPECT_EQ(clip({nan}, 1.5f, 2.0, 1.9f, 2.9f).skipped, kNotFinite);
+  EXPECT_EQ(clip(partial, 1.5f, 2.0, 1.9f, 4.0f).updates, 0u) << "a skipped update is not counted";
+  EXPECT_EQ(clip(partial, 1.5f, 2.0, 2.0f, 4.0f).updates, 1u);
 }
 
 TEST(ParameterNorms, AddsChunksOfEachParameter) {

@@ -181,7 +181,7 @@ void position(Step& step, int token, int target, float scale, float* gradients, 
 StepResults& begin(Step& step, bool first) {
   StepResults* results = step.at<StepResults>(Use::results);
   if (first) {
-    *results = {};
+    *results = {.updates = results->updates};
     results->lse_max = -std::numeric_limits<double>::infinity();
   }
   return *results;
@@ -234,9 +234,11 @@ void optimizer_step(Step& step) {
                      : results->loss > s.loss_limit                                      ? kLossAbove
                      : results->grad_norm > s.grad_norm_limit                            ? kGradNormAbove
                                                                                          : kApplied;
+  results->updates += results->skipped == kApplied;
   float* norms = step.at<float>(Use::parameter_norms);
   for (int i = 0; i < 6; ++i) norms[i] = 0.5f * static_cast<float>(i);
   if (results->skipped) return;
+  const bool unknown = results->updates - adamw.updates > 1;
   for (const Chunk* chunk = step.at<Chunk>(Use::chunks); chunk < step.at<Chunk>(Use::chunks) + kChunks; ++chunk)
     for (std::int64_t i = chunk->offset; i < chunk->offset + chunk->length; ++i) {
       const float gradient = results->clip_scale * g[i];
@@ -244,7 +246,8 @@ void optimizer_step(Step& step) {
       v[i] = adamw.beta2 * v[i] + (1 - adamw.beta2) * gradient * gradient;
       const GroupScalars& group = step.at<GroupScalars>(Use::group_scalars)[chunk->group];
       p[i] -= group.lr * group.weight_decay * p[i];
-      p[i] -= group.lr / adamw.bias_correction1 * m[i] / (std::sqrt(v[i] / adamw.bias_correction2) + adamw.eps);
+      p[i] -= group.lr / adamw.bias_correction1[unknown] * m[i] /
+              (std::sqrt(v[i] / adamw.bias_correction2[unknown]) + adamw.eps);
     }
 }
 

@@ -202,6 +202,13 @@ TEST(GuardState, IsPartOfAStateAndOlderOnesHaveNone) {
   state.best = Best{5, "web", 1.0 / 3};
   EXPECT_TRUE(fake::contains(format_train_state(state), "llmc-state-4"));
   EXPECT_TRUE(parse_train_state(format_train_state(state)) == state);
+  EXPECT_EQ(state.updates(), 7) << "an older state counts every step";
+  state.skipped_updates = 2;
+  EXPECT_TRUE(fake::contains(format_train_state(state), "llmc-state-5"));
+  EXPECT_TRUE(parse_train_state(format_train_state(state)) == state);
+  EXPECT_EQ(parse_train_state(format_train_state(state)).updates(), 5);
+  state.skipped_updates = 8;
+  EXPECT_THROW(parse_train_state(format_train_state(state)), std::invalid_argument) << "more than steps";
 }
 
 }  // namespace

@@ -168,12 +168,15 @@ TEST(Optimizer, ScalarsOfGroups) {
   spec::Optimizer optimizer;
   optimizer.rate_scale = {1, 0.25, 8, 2};
   optimizer.beta1 = 0.9, optimizer.beta2 = 0.95, optimizer.eps = 1e-8, optimizer.weight_decay = 0.1;
-  const OptimizerScalars two = optimizer_scalars(optimizer, groups, 0.01, 1);  // the second step
+  const OptimizerScalars two = optimizer_scalars(optimizer, groups, 0.01, 1);  // after one update
   AdamwScalars adamw;
   ASSERT_EQ(two.record.size(), sizeof adamw);
   std::memcpy(&adamw, two.record.data(), sizeof adamw);
-  EXPECT_FLOAT_EQ(adamw.bias_correction1, 1 - 0.9f * 0.9f);
-  EXPECT_FLOAT_EQ(adamw.bias_correction2, 1 - 0.95f * 0.95f);
+  EXPECT_EQ(adamw.updates, 1u);
+  EXPECT_FLOAT_EQ(adamw.bias_correction1[0], 1 - 0.9f * 0.9f);
+  EXPECT_FLOAT_EQ(adamw.bias_correction1[1], 1 - 0.9f * 0.9f * 0.9f);
+  EXPECT_FLOAT_EQ(adamw.bias_correction2[0], 1 - 0.95f * 0.95f);
+  EXPECT_FLOAT_EQ(adamw.bias_correction2[1], 1 - 0.95f * 0.95f * 0.95f);
   EXPECT_EQ(adamw.eps, 1e-8f);
   ASSERT_EQ(two.groups.size(), 3u);
   EXPECT_EQ(two.groups[0].lr, 0.01f);

@@ -292,6 +292,12 @@ TEST_F(Runs, SkippedUpdatesLeaveTheWeightsAlone) {
   EXPECT_EQ(checkpoint("run", 2)["model.safetensors"], checkpoint("run", 3)["model.safetensors"]);
   EXPECT_EQ(checkpoint("run", 2)["optimizer.safetensors"], checkpoint("run", 3)["optimizer.safetensors"]);
   EXPECT_NE(checkpoint("run", 3)["model.safetensors"], checkpoint("run", 4)["model.safetensors"]);
+  // Bias correction goes by updates that were applied, before and after a resume.
+  EXPECT_FALSE(contains(checkpoint("run", 2)["state.json"], "skipped_updates"));
+  EXPECT_TRUE(contains(checkpoint("run", 3)["state.json"], "\"skipped_updates\": 1"));
+  train({"--run", "again", "--steps", "5", "checkpoint.every=1"}, {"FAKE_SKIP=3"});
+  train({"--run", "again", "--steps", "8", "checkpoint.every=1"});
+  EXPECT_EQ(checkpoint("run", 8)["model.safetensors"], checkpoint("again", 8)["model.safetensors"]);
   const auto metrics = lines("run/metrics.jsonl");
   EXPECT_EQ(metrics[2]["loss"], nullptr);
   EXPECT_EQ(metrics[2]["skipped"].size(), 4u);
