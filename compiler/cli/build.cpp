@@ -18,7 +18,7 @@ namespace {
 
 void dump_ir(const plan::Plan& plan, const fs::path& folder) {
   emit::Files files;
-  for (const passes::Dump& dump : passes::dumps(plan.spec, plan.choice)) files[dump.file] = dump.text;
+  for (const passes::Dump& dump : passes::dumps(plan.spec, plan.graph.kinds, plan.choice)) files[dump.file] = dump.text;
   files["schedule.txt"] = fmt::format("{}\n", fmt::join(plan::text_lines(plan.schedule, plan.graph), "\n"));
   emit::write_project(files, folder, {}, false);
 }

@@ -73,17 +73,22 @@ Region& Graph::region(Block block, Part part) {
 
 const Region* Graph::find(Part part, Block block, int variant) const {
   for (const Region& region : regions)
-    if (region.part == part && region.block == block &&
-        (block != Block::layer || region.variant == kAllVariants || region.variant == variant))
+    if (region.part == part && region.block == block && (block != Block::layer || serves(region, variant)))
       return &region;
   return nullptr;
 }
 
 int Graph::variant_count() const { return 1 + *std::max_element(variants.begin(), variants.end()); }
 
+bool Graph::serves(const Region& region, int variant) const {
+  if (region.variant != kAllVariants) return region.variant == variant;
+  const auto layer = std::ranges::find(variants, variant) - variants.begin();
+  return !region.kind || *region.kind == kinds[static_cast<std::size_t>(layer)];
+}
+
 std::int64_t Graph::layers_of(const Region& region) const {
   if (region.block != Block::layer) return 0;
-  return region.variant == kAllVariants ? layers() : std::count(variants.begin(), variants.end(), region.variant);
+  return std::ranges::count_if(variants, [&](int variant) { return serves(region, variant); });
 }
 
 }  // namespace llmc::graph

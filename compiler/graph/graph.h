@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "compiler/graph/attributes.h"
+#include "compiler/graph/kinds.h"
 #include "compiler/graph/op_kinds.h"
 #include "program/buffers.h"
 #include "program/dtype.h"
@@ -151,13 +153,14 @@ struct ResidualStream {
 
 constexpr int kAllVariants = -1;
 
-/// A run of ops, in order. Layers of one variant are one region.
+/// A run of ops, in order. Layers of one variant, a kind and what is computed again, are one region.
 struct Region {
   std::string name;           // of the function in emitted sources: nothing is decided by it
   Block block = Block::none;  // which part of the model it computes
   Part part = Part::forward;
   Loop loop = Loop::once;
   int variant = 0;                              // block layer: which of Graph::variants it stands for, or kAllVariants
+  std::optional<LayerKind> kind = {};           // of kAllVariants: the layers' kind; none: layers of all kinds
   TensorId ResidualStream::* reads = nullptr;   // forward: where the block takes the stream from
   TensorId ResidualStream::* writes = nullptr;  // and where it puts it
   std::vector<TensorId> saved = {};  // layer: what its forward region keeps for its backward twin, one copy a layer
@@ -179,6 +182,7 @@ struct Region {
 
 struct Graph {
   std::int64_t batch = 0, sequence = 0;  // one micro-batch: sequences, tokens of each
+  std::vector<LayerKind> kinds;          // of each layer
   std::vector<int> variants;             // of each layer: which regions compute it
   std::int64_t chunk_rows = 0;           // rows of logits alive at once; 0 until chunk_loss
   std::vector<Tensor> tensors;
@@ -189,8 +193,10 @@ struct Graph {
 
   std::int64_t tokens() const { return batch * sequence; }
   std::int64_t layers() const { return static_cast<std::int64_t>(variants.size()); }
-  /// How many kinds of layers there are.
+  /// How many variants of layers there are.
   int variant_count() const;
+  /// Whether the region of a layer's ops runs them for the layers of `variant`.
+  bool serves(const Region& region, int variant) const;
   Tensor& at(TensorId id) { return tensors[static_cast<std::size_t>(id)]; }
   const Tensor& at(TensorId id) const { return tensors[static_cast<std::size_t>(id)]; }
   TensorId add(Tensor tensor);

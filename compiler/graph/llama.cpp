@@ -143,12 +143,18 @@ void add_host_tensors(Graph& g, std::int64_t head_dim) {
 
 }  // namespace
 
-Graph build_llama(const spec::Spec& spec, std::int64_t micro_batch) {
+void give_kind(Region& region, const LayerKind& kind) {
+  for (Op& op : region.ops)
+    if (auto* attention = std::get_if<ops::AttentionAttributes>(&op.attributes)) attention->window = kind.window;
+}
+
+Graph build_llama(const spec::Spec& spec, const std::vector<LayerKind>& kinds, std::int64_t micro_batch) {
   const spec::Model& m = spec.model;
   Graph g;
   g.batch = micro_batch;
   g.sequence = spec.batch.sequence_length;
-  g.variants.assign(static_cast<std::size_t>(m.num_hidden_layers), 0);
+  g.kinds = kinds;
+  g.variants.assign(kinds.size(), 0);
   const std::int64_t hidden = m.hidden_size, ffn = m.intermediate_size;
   const ops::Heads heads = {m.num_attention_heads, m.num_key_value_heads, m.head_dim};
   const std::int64_t q = heads.query * heads.dim, kv = heads.key * heads.dim;
@@ -198,6 +204,7 @@ Graph build_llama(const spec::Spec& spec, std::int64_t micro_batch) {
   const TensorId down = b.linear("down", gated, {{.name = "mlp.down_proj", .size = hidden, .init = Init::residual}},
                                  m.mlp_bias, "down_out");
   b.op(OpKind::add, "mlp_residual", {middle, down}, {b.stream("x_next", hidden, &ResidualStream::above)});
+  give_kind(layer, kinds.front());
 
   Region head{.name = "head", .block = Block::head, .reads = &ResidualStream::last};
   Builder h(g, head);

@@ -44,12 +44,14 @@ const Heads& heads_of(const Context& c) { return c.op.as<AttentionAttributes>().
 
 std::int64_t round_up(std::int64_t n, std::int64_t unit) { return (n + unit - 1) / unit * unit; }
 
+/// Layers of all kinds share the tensor.
 void size_workspace(Graph& graph, const Op& op, const spec::Spec& spec, const FlatSizes&,
                     const AttentionChoices& choices) {
   Tensor& workspace = graph.at(op.outputs[1]);
   if (spec.target.kind == spec::TargetKind::cuda) {
-    workspace.cols = workspace.pitch =
-        static_cast<std::int64_t>(choices.of(graph, op, spec).workspace_bytes()) / bytes_of(DType::f32, 1);
+    std::size_t most = 0;
+    for (const AttentionChoice& choice : choices.list) most = std::max(most, choice.workspace_bytes());
+    workspace.cols = workspace.pitch = static_cast<std::int64_t>(most) / bytes_of(DType::f32, 1);
   } else {
     // templates/cpu/attention_backward*.cpp: fp32 sums of dk and dv of each key head, in whole tiles.
     const Heads& heads = op.as<AttentionAttributes>().heads;

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <map>
 #include <utility>
 #include <vector>
@@ -18,7 +20,8 @@ class Twin {
  public:
   Twin(Graph& graph, const spec::Spec& spec)
       : graph_(graph),
-        plain_(reuse_in_place(fuse_residual(pad_rows(build_llama(spec, graph.batch), spec), spec), spec)) {}
+        plain_(reuse_in_place(fuse_residual(pad_rows(build_llama(spec, graph.kinds, graph.batch), spec), spec), spec)) {
+  }
 
   /// Appends all before the head's product, which is forward op `last`; returns what that one takes.
   std::vector<TensorId> append(OpId last) {
@@ -39,12 +42,25 @@ class Twin {
         op.id = kNone;
         region.ops.push_back(std::move(op));
       }
-      graph_.regions.push_back(std::move(region));
+      for_each_kind(std::move(region));
     }
     return features;
   }
 
  private:
+  /// Appends the region, and of layers one for each kind.
+  void for_each_kind(Region region) {
+    const std::vector<LayerKind> kinds = distinct(graph_.kinds);
+    if (region.block != Block::layer || kinds.size() == 1) return graph_.regions.push_back(std::move(region));
+    for (std::size_t k = 0; k < kinds.size(); ++k) {
+      graph_.regions.push_back(region);
+      Region& own = graph_.regions.back();
+      own.name += fmt::format("_kind_{}", k);
+      own.kind = kinds[k];
+      give_kind(own, kinds[k]);
+    }
+  }
+
   /// The tensor of `graph_` that stands for one of the plain pass. What the model's builder makes comes first in both.
   TensorId own(TensorId id) {
     if (plain_.at(id).role != Role::activation) return id;

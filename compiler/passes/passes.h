@@ -37,7 +37,8 @@ Graph reuse_in_place(Graph graph, const spec::Spec& spec);
 /// Splits parameter reductions in two deterministic stages: partial sums of fixed row blocks, then their sum.
 Graph split_reductions(Graph graph, const spec::Spec& spec);
 
-/// Keeps of each layer what the choice does not compute again in the backward pass; layers of one kind share a region.
+/// Keeps of each layer what the choice does not compute again in the backward pass; layers of
+/// one variant, a kind and what is computed again, share a region.
 Graph recompute(Graph graph, const Choice& choice);
 
 /// Appends gradient norm, clipping, the update and the per-parameter norms.

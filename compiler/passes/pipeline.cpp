@@ -17,7 +17,8 @@ namespace {
 /// What is done with a graph after the pass of that number and name.
 using After = std::function<void(int number, const char* name, const Graph& graph)>;
 
-Graph run_passes(const spec::Spec& spec, const Choice& choice, const After& after) {
+Graph run_passes(const spec::Spec& spec, const std::vector<graph::LayerKind>& kinds, const Choice& choice,
+                 const After& after) {
   struct Pass {
     const char* name;
     std::function<Graph(Graph)> run;
@@ -26,7 +27,7 @@ Graph run_passes(const spec::Spec& spec, const Choice& choice, const After& afte
     return [&spec, pass](Graph g) { return pass(std::move(g), spec); };
   };
   const Pass passes[] = {
-      {"build", [&](Graph) { return graph::build_llama(spec, choice.micro_batch); }},
+      {"build", [&](Graph) { return graph::build_llama(spec, kinds, choice.micro_batch); }},
       // Fused before differentiation would need gradient rules for fused ops, so forward ops are still plain here.
       {"differentiate", with_spec(differentiate)},
       {"lower_precision", with_spec(lower_precision)},
@@ -59,21 +60,21 @@ Graph run_passes(const spec::Spec& spec, const Choice& choice, const After& afte
 
 }  // namespace
 
-graph::Graph lower(const spec::Spec& spec, const Choice& choice) {
-  Graph g = run_passes(spec, choice, [](int, const char*, const Graph&) {});
+graph::Graph lower(const spec::Spec& spec, const std::vector<graph::LayerKind>& kinds, const Choice& choice) {
+  Graph g = run_passes(spec, kinds, choice, [](int, const char*, const Graph&) {});
   try {
     verify(g, "the last");
   } catch (const Failure&) {
-    dumps(spec, choice);  // names the pass
+    dumps(spec, kinds, choice);  // names the pass
     throw;
   }
   return g;
 }
 
-std::vector<Dump> dumps(const spec::Spec& spec, const Choice& choice) {
+std::vector<Dump> dumps(const spec::Spec& spec, const std::vector<graph::LayerKind>& kinds, const Choice& choice) {
   std::vector<Dump> result;
   std::string before;
-  run_passes(spec, choice, [&](int number, const char* name, const Graph& graph) {
+  run_passes(spec, kinds, choice, [&](int number, const char* name, const Graph& graph) {
     verify(graph, name);
     std::string text = ops::to_text(graph);
     if (text != before) result.push_back({fmt::format("{:02}-{}.txt", number, name), text});

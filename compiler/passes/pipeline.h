@@ -17,12 +17,12 @@ struct Dump {
   std::string text;
 };
 
-/// Builds, differentiates and lowers the step as `choice` has it, whatever the spec says of these keys. The planner
-/// asks for many: the last graph is verified, and where it is not well formed each one, so that the error names the
-/// pass.
-graph::Graph lower(const spec::Spec& spec, const Choice& choice);
+/// Builds, differentiates and lowers the step of a model with layers of these kinds as `choice` has it, whatever the
+/// spec says of these keys. The planner asks for many: the last graph is verified, and where it is not well formed each
+/// one, so that the error names the pass.
+graph::Graph lower(const spec::Spec& spec, const std::vector<graph::LayerKind>& kinds, const Choice& choice);
 
 /// The text of the graph after each pass that changed it; each is verified.
-std::vector<Dump> dumps(const spec::Spec& spec, const Choice& choice);
+std::vector<Dump> dumps(const spec::Spec& spec, const std::vector<graph::LayerKind>& kinds, const Choice& choice);
 
 }  // namespace llmc::passes

@@ -2,6 +2,7 @@
 #include <map>
 #include <set>
 
+#include "compiler/graph/llama.h"
 #include "compiler/ops/op.h"
 #include "compiler/passes/passes.h"
 
@@ -129,20 +130,31 @@ std::vector<TensorId> kept(const Graph& graph, const Region& forward, const std:
   return result;
 }
 
+/// Layers that are computed alike, and of which the same is computed again.
+struct Variant {
+  LayerKind kind;
+  Groups again = 0;
+
+  bool operator==(const Variant&) const = default;
+};
+
 /// What the functions of a variant are called after.
-std::string suffix(Groups again, std::size_t variants, std::size_t variant) {
-  if (again == 0 || variants == 1) return "";
-  return again == kAllGroups ? "_recomputed" : "_variant_" + std::to_string(variant);
+std::string suffix(const std::vector<Variant>& variants, std::size_t variant) {
+  const Groups again = variants[variant].again;
+  const bool kinds = std::ranges::any_of(variants, [&](const Variant& v) { return v.kind != variants[0].kind; });
+  if (variants.size() == 1 || (!kinds && again == 0)) return "";
+  return !kinds && again == kAllGroups ? "_recomputed" : "_variant_" + std::to_string(variant);
 }
 
 }  // namespace
 
 Graph recompute(Graph graph, const Choice& choice) {
-  std::vector<Groups> variants;  // in the order of the layers
+  std::vector<Variant> variants;  // in the order of the layers
   for (std::size_t layer = 0; layer < choice.recompute.size(); ++layer) {
-    const auto known = std::find(variants.begin(), variants.end(), choice.recompute[layer]);
+    const Variant own{graph.kinds[layer], choice.recompute[layer]};
+    const auto known = std::ranges::find(variants, own);
     graph.variants[layer] = static_cast<int>(known - variants.begin());
-    if (known == variants.end()) variants.push_back(choice.recompute[layer]);
+    if (known == variants.end()) variants.push_back(own);
   }
 
   const Region forward = graph.region(Block::layer, Part::forward),
@@ -155,11 +167,12 @@ Graph recompute(Graph graph, const Choice& choice) {
     }
     for (std::size_t v = 0; v < variants.size(); ++v) {
       Region copy = region;
-      copy.name += suffix(variants[v], variants.size(), v);
+      copy.name += suffix(variants, v);
       copy.variant = static_cast<int>(v);
-      std::vector<Op> rewritten = Rewriter(graph, forward, variants[v]).rewrite(backward);
+      std::vector<Op> rewritten = Rewriter(graph, forward, variants[v].again).rewrite(backward);
       copy.saved = kept(graph, forward, rewritten);
       if (copy.part == Part::backward) copy.ops = std::move(rewritten);
+      give_kind(copy, variants[v].kind);
       regions.push_back(std::move(copy));
     }
   }

@@ -10,8 +10,8 @@ using namespace graph;
 
 namespace {
 
-bool is_in(const Region& region, const Op& op, const Launch& launch, StepPiece piece) {
-  if (region.block != Block::layer || (region.variant != kAllVariants && region.variant != 0)) return false;
+bool is_in(const Graph& graph, const Region& region, const Op& op, const Launch& launch, StepPiece piece) {
+  if (region.block != Block::layer || !graph.serves(region, graph.variants.front())) return false;
   const bool forward = region.is_forward(), backward = region.is_backward();
   if (launch.call == ops::Call::own_backward) return false;  // within class Attention
   const ops::PricedAs priced_as = ops::row_of(op.kind).priced_as;
@@ -32,7 +32,7 @@ std::vector<const Launch*> launches_of(const Plan& plan, StepPiece piece) {
   std::vector<const Launch*> launches;
   for (const Launch& launch : plan.launches) {
     const Region& region = plan.graph.regions[launch.region_index];
-    if (is_in(region, region.ops[launch.op_index], launch, piece)) launches.push_back(&launch);
+    if (is_in(plan.graph, region, region.ops[launch.op_index], launch, piece)) launches.push_back(&launch);
   }
   return launches;
 }

@@ -10,6 +10,9 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
+// A sum of the same seconds in another order is the same solution.
+constexpr double kTolerance = 1e-12;
+
 /// Options that no other one beats in both bytes and seconds, by bytes; of equals the one that computes least again.
 std::vector<LayerOption> front_of(std::vector<LayerOption> options) {
   std::ranges::sort(options, [](const LayerOption& a, const LayerOption& b) {
@@ -22,9 +25,13 @@ std::vector<LayerOption> front_of(std::vector<LayerOption> options) {
   return front;
 }
 
-/// The lower convex hull of a front: seconds of a layer that may have fractions of options.
+/// Seconds by bytes, convex and falling: the least that layers take which may have fractions of options.
 class Hull {
  public:
+  /// Of no layers.
+  Hull() : points_{{0, 0}} {}
+
+  /// Of one layer, the lower convex hull of its front.
   explicit Hull(const std::vector<LayerOption>& front) {
     for (const LayerOption& option : front) {
       const Point next{static_cast<double>(option.kept), option.seconds};
@@ -33,11 +40,32 @@ class Hull {
     }
   }
 
-  /// At so many bytes a layer; infinity where no option is as small.
+  /// Of the layers of this hull and `many` of another: what saves most for a byte comes first.
+  Hull with(const Hull& other, double many) const {
+    Hull sum;
+    sum.points_[0] = {points_[0].bytes + many * other.points_[0].bytes,
+                      points_[0].seconds + many * other.points_[0].seconds};
+    std::vector<Point> steps;
+    const auto add_steps = [&steps](const std::vector<Point>& points, double times) {
+      for (std::size_t i = 1; i < points.size(); ++i)
+        steps.push_back(
+            {times * (points[i].bytes - points[i - 1].bytes), times * (points[i].seconds - points[i - 1].seconds)});
+    };
+    add_steps(points_, 1);
+    add_steps(other.points_, many);
+    std::ranges::stable_sort(steps,
+                             [](const Point& a, const Point& b) { return a.seconds * b.bytes < b.seconds * a.bytes; });
+    for (const Point& step : steps)
+      sum.points_.push_back({sum.points_.back().bytes + step.bytes, sum.points_.back().seconds + step.seconds});
+    return sum;
+  }
+
+  /// Infinity where no options are as small.
   double at(double bytes) const {
-    if (bytes < points_.front().bytes) return kNever;
+    if (bytes < points_.front().bytes * (1 - kTolerance)) return kNever;
     const auto above = std::ranges::upper_bound(points_, bytes, {}, &Point::bytes);
     if (above == points_.end()) return points_.back().seconds;
+    if (above == points_.begin()) return points_.front().seconds;
     const Point &a = *(above - 1), &b = *above;
     return a.seconds + (b.seconds - a.seconds) * (bytes - a.bytes) / (b.bytes - a.bytes);
   }
@@ -53,65 +81,100 @@ class Hull {
   std::vector<Point> points_;
 };
 
-/// One multiple-choice knapsack: the options of `front`, by bytes, for each of `layers` layers within `room` bytes.
+/// Layers of one kind with the options that are worth to be looked at.
+struct Front {
+  std::int64_t layers = 0;
+  std::vector<LayerOption> options;  // by bytes
+};
+
+/// One multiple-choice knapsack: an option of its front for each layer, within `room` bytes.
 class Knapsack {
  public:
-  Knapsack(std::vector<LayerOption> front, std::int64_t layers, std::size_t room)
-      : front_(std::move(front)), hull_(front_), layers_(layers), room_(room) {}
+  Knapsack(const std::vector<Front>& fronts, std::size_t room) : fronts_(fronts), room_(room) {
+    hulls_.emplace_back();
+    for (auto front = fronts_.rbegin(); front != fronts_.rend(); ++front) {
+      const Hull rest = hulls_.back(), own(front->options);
+      for (std::int64_t n = 1; n <= front->layers; ++n) hulls_.push_back(rest.with(own, static_cast<double>(n)));
+    }
+  }
 
-  /// The places in the front of each layer's option, where the sum of seconds is below `best`; else nothing.
-  std::vector<std::size_t> solve(double best) {
+  /// The places in their fronts of all layers' options, kind by kind and each kind's last layer first, where the sum of
+  /// seconds is below `best`; else nothing.
+  std::vector<std::vector<std::size_t>> solve(double best) {
     best = std::min(best, rounded() * (1 + kTolerance));
     stages_.assign(1, {State{0, 0, 0, 0}});
-    for (std::int64_t layer = 0; layer < layers_; ++layer) extend(layers_ - layer - 1, best);
+    std::size_t left = hulls_.size() - 1;
+    for (const Front& front : fronts_)
+      for (std::int64_t layer = 0; layer < front.layers; ++layer) extend(front.options, hulls_[--left], best);
     if (stages_.back().empty() || stages_.back().back().seconds >= best) return {};
-    std::vector<std::size_t> choice;
+    std::vector<std::vector<std::size_t>> choice(fronts_.size());
     std::size_t state = stages_.back().size() - 1;  // fronts fall in seconds
-    for (std::size_t stage = stages_.size() - 1; stage > 0; --stage) {
-      choice.push_back(stages_[stage][state].option);
-      state = stages_[stage][state].from;
-    }
+    std::size_t stage = stages_.size() - 1;
+    for (std::size_t kind = fronts_.size(); kind-- > 0;)
+      for (std::int64_t layer = fronts_[kind].layers; layer > 0; --layer, --stage) {
+        choice[kind].push_back(stages_[stage][state].option);
+        state = stages_[stage][state].from;
+      }
     return choice;
   }
 
  private:
-  // A sum of the same seconds in another order is the same solution.
-  static constexpr double kTolerance = 1e-12;
-
   struct State {
     std::size_t bytes;
     double seconds;
     std::size_t option, from;
   };
 
-  /// A solution to begin with, near the hull's: of each two options so many layers as fill the room, and the fastest
-  /// that then fits for the last one.
+  /// A solution to begin with: each kind's smallest options, then one kind after the other as many layers of two
+  /// options as fill what room is left, and the fastest that then fits for the last one.
   double rounded() const {
-    const auto layers = static_cast<std::size_t>(layers_);
-    double best = kNever;
-    for (const LayerOption& low : front_)
-      for (const LayerOption& high : front_) {
-        if (low.kept * layers > room_ || high.kept < low.kept) continue;
-        const std::size_t step = high.kept - low.kept, room = room_ - low.kept * layers;
-        const std::size_t many = step ? std::min(layers - 1, room / step) : layers - 1;
-        const std::size_t left = room_ - many * high.kept - (layers - 1 - many) * low.kept;
-        const auto last = std::find_if(front_.rbegin(), front_.rend(),
-                                       [left](const LayerOption& option) { return option.kept <= left; });
-        if (last == front_.rend()) continue;
-        best = std::min(best, static_cast<double>(many) * high.seconds +
-                                  static_cast<double>(layers - 1 - many) * low.seconds + last->seconds);
+    std::size_t least = 0;
+    for (const Front& front : fronts_) least += static_cast<std::size_t>(front.layers) * front.options[0].kept;
+    if (least > room_) return kNever;
+    std::size_t room = room_ - least;
+    double seconds = 0;
+    for (const Front& front : fronts_) {
+      room += static_cast<std::size_t>(front.layers) * front.options[0].kept;
+      const Filled filled = fill(front, room);
+      seconds += filled.seconds;
+      room -= filled.bytes;
+    }
+    return seconds;
+  }
+
+  struct Filled {
+    double seconds = kNever;
+    std::size_t bytes = 0;
+  };
+
+  static Filled fill(const Front& front, std::size_t room) {
+    const auto layers = static_cast<std::size_t>(front.layers);
+    Filled best;
+    for (const LayerOption& low : front.options)
+      for (const LayerOption& high : front.options) {
+        if (low.kept * layers > room || high.kept < low.kept) continue;
+        const std::size_t step = high.kept - low.kept, more = room - low.kept * layers;
+        const std::size_t many = step ? std::min(layers - 1, more / step) : layers - 1;
+        const std::size_t others = many * high.kept + (layers - 1 - many) * low.kept;
+        const auto last = std::find_if(front.options.rbegin(), front.options.rend(),
+                                       [&](const LayerOption& option) { return option.kept <= room - others; });
+        if (last == front.options.rend()) continue;
+        const double seconds = static_cast<double>(many) * high.seconds +
+                               static_cast<double>(layers - 1 - many) * low.seconds + last->seconds;
+        if (seconds < best.seconds) best = {seconds, others + last->kept};
       }
     return best;
   }
 
-  void extend(std::int64_t layers_left, double best) {
+  /// `rest`: of the layers after this one.
+  void extend(const std::vector<LayerOption>& options, const Hull& rest, double best) {
     std::vector<State> next;
     const std::vector<State>& now = stages_.back();
     for (std::size_t from = 0; from < now.size(); ++from)
-      for (std::size_t option = 0; option < front_.size(); ++option) {
-        const State state{now[from].bytes + front_[option].kept, now[from].seconds + front_[option].seconds, option,
+      for (std::size_t option = 0; option < options.size(); ++option) {
+        const State state{now[from].bytes + options[option].kept, now[from].seconds + options[option].seconds, option,
                           from};
-        if (state.bytes > room_ || bound(state, layers_left) >= best) continue;
+        if (state.bytes > room_ || bound(state, rest) >= best) continue;
         next.push_back(state);
       }
     std::ranges::sort(next, [](const State& a, const State& b) {
@@ -124,16 +187,13 @@ class Knapsack {
   }
 
   /// No solution from here takes fewer seconds.
-  double bound(const State& state, std::int64_t layers_left) const {
-    if (layers_left == 0) return state.seconds;
-    const auto n = static_cast<double>(layers_left);
-    return (state.seconds + n * hull_.at(static_cast<double>(room_ - state.bytes) / n)) * (1 - kTolerance);
+  double bound(const State& state, const Hull& rest) const {
+    return (state.seconds + rest.at(static_cast<double>(room_ - state.bytes))) * (1 - kTolerance);
   }
 
-  const std::vector<LayerOption> front_;
-  const Hull hull_;
-  const std::int64_t layers_;
+  const std::vector<Front>& fronts_;
   const std::size_t room_;
+  std::vector<Hull> hulls_;  // of the last 0, 1, ... layers
   std::vector<std::vector<State>> stages_;
 };
 
@@ -141,32 +201,42 @@ class Knapsack {
 template <class Try>
 void for_each_bound(const RecomputeProblem& problem, Try attempt) {
   std::vector<std::size_t> bounds = {problem.bound};
-  for (const LayerOption& option : problem.options)
-    if (option.bound > problem.bound) bounds.push_back(option.bound);
+  for (const KindOfLayers& kind : problem.kinds)
+    for (const LayerOption& option : kind.options)
+      if (option.bound > problem.bound) bounds.push_back(option.bound);
   std::ranges::sort(bounds);
   bounds.erase(std::unique(bounds.begin(), bounds.end()), bounds.end());
   for (const std::size_t bound : bounds) {
-    std::vector<LayerOption> allowed;
-    for (const LayerOption& option : problem.options)
-      if (option.bound <= bound) allowed.push_back(option);
-    if (!allowed.empty()) attempt(bound, front_of(std::move(allowed)));
+    std::vector<Front> fronts;
+    for (const KindOfLayers& kind : problem.kinds) {
+      std::vector<LayerOption> allowed;
+      for (const LayerOption& option : kind.options)
+        if (option.bound <= bound) allowed.push_back(option);
+      if (!allowed.empty()) fronts.push_back({kind.layers, front_of(std::move(allowed))});
+    }
+    if (fronts.size() == problem.kinds.size()) attempt(bound, fronts);
   }
 }
 
-RecomputeSolution solution_of(const RecomputeProblem& problem, const std::vector<LayerOption>& front,
-                              const std::vector<std::size_t>& choice) {
+/// `choice`: of each kind the places in its front of its layers' options.
+RecomputeSolution solution_of(const RecomputeProblem& problem, const std::vector<Front>& fronts,
+                              const std::vector<std::vector<std::size_t>>& choice) {
   RecomputeSolution solution{.fits = true, .layers = {}, .seconds = 0, .bytes = problem.fixed};
   std::size_t bound = problem.bound;
-  for (const std::size_t place : choice) {
-    solution.seconds += front[place].seconds;
-    solution.bytes += front[place].kept;
-    bound = std::max(bound, front[place].bound);
-    solution.layers.push_back(front[place].groups);
+  for (std::size_t kind = 0; kind < fronts.size(); ++kind) {
+    std::vector<graph::Groups>& layers = solution.layers.emplace_back();
+    for (const std::size_t place : choice[kind]) {
+      const LayerOption& option = fronts[kind].options[place];
+      solution.seconds += option.seconds;
+      solution.bytes += option.kept;
+      bound = std::max(bound, option.bound);
+      layers.push_back(option.groups);
+    }
+    std::ranges::stable_sort(layers, [](graph::Groups a, graph::Groups b) {
+      return std::pair(std::popcount(a), a) > std::pair(std::popcount(b), b);
+    });
   }
   solution.bytes += bound;
-  std::ranges::stable_sort(solution.layers, [](graph::Groups a, graph::Groups b) {
-    return std::pair(std::popcount(a), a) > std::pair(std::popcount(b), b);
-  });
   return solution;
 }
 
@@ -174,20 +244,20 @@ RecomputeSolution solution_of(const RecomputeProblem& problem, const std::vector
 
 RecomputeSolution solve(const RecomputeProblem& problem) {
   RecomputeSolution best{.fits = false, .layers = {}, .seconds = kNever, .bytes = 0};
-  for_each_bound(problem, [&](std::size_t bound, const std::vector<LayerOption>& front) {
+  for_each_bound(problem, [&](std::size_t bound, const std::vector<Front>& fronts) {
     if (problem.fixed + bound > problem.budget) return;
-    const std::vector<std::size_t> choice =
-        Knapsack(front, problem.layers, problem.budget - problem.fixed - bound).solve(best.seconds);
-    if (!choice.empty()) best = solution_of(problem, front, choice);
+    const auto choice = Knapsack(fronts, problem.budget - problem.fixed - bound).solve(best.seconds);
+    if (!choice.empty()) best = solution_of(problem, fronts, choice);
   });
   return best;
 }
 
 RecomputeSolution smallest(const RecomputeProblem& problem) {
   RecomputeSolution best;
-  for_each_bound(problem, [&](std::size_t, const std::vector<LayerOption>& front) {
-    const RecomputeSolution solution =
-        solution_of(problem, front, std::vector<std::size_t>(static_cast<std::size_t>(problem.layers), 0));
+  for_each_bound(problem, [&](std::size_t, const std::vector<Front>& fronts) {
+    std::vector<std::vector<std::size_t>> choice;
+    for (const Front& front : fronts) choice.emplace_back(static_cast<std::size_t>(front.layers), 0);
+    const RecomputeSolution solution = solution_of(problem, fronts, choice);
     if (!best.fits || solution.bytes < best.bytes) best = solution;
   });
   best.fits = best.fits && best.bytes <= problem.budget;

@@ -17,9 +17,14 @@ struct LayerOption {
   double seconds = 0;     // of its forward and backward pass, in one micro-batch
 };
 
-struct RecomputeProblem {
-  std::vector<LayerOption> options;
+/// Layers of one kind.
+struct KindOfLayers {
   std::int64_t layers = 0;
+  std::vector<LayerOption> options;
+};
+
+struct RecomputeProblem {
+  std::vector<KindOfLayers> kinds;
   std::size_t fixed = 0;  // bytes beside slabs and transients
   std::size_t bound = 0;  // bytes of transients outside of the layers
   std::size_t budget = 0;
@@ -27,17 +32,17 @@ struct RecomputeProblem {
 
 struct RecomputeSolution {
   bool fits = false;
-  std::vector<graph::Groups> layers;  // those that compute most again first
-  double seconds = 0;                 // of all layers
-  std::size_t bytes = 0;              // that the plan needs, as far as transients pack into their bound
+  std::vector<std::vector<graph::Groups>> layers;  // of each kind, those that compute most again first
+  double seconds = 0;                              // of all layers
+  std::size_t bytes = 0;                           // that the plan needs, as far as transients pack into their bound
 };
 
 /// Least seconds with fixed + the layers' slabs + the largest bound of any of them <= budget.
 ///
 /// Slabs of layers add up and bounds do not, so for each bound that a solution can have (those of the options) this is
-/// a multiple-choice knapsack. It is solved by dynamic programming over the layers: states are (bytes, seconds) that no
-/// other beats in both, and those are dropped that even the lower hull of the options, of which a layer could have a
-/// fraction each, cannot bring below the best solution known.
+/// a multiple-choice knapsack. It is solved by dynamic programming over the layers, kind by kind: states are (bytes,
+/// seconds) that no other beats in both, and those are dropped that even the lower hulls of the options, of which a
+/// layer could have a fraction each, cannot bring below the best solution known.
 RecomputeSolution solve(const RecomputeProblem& problem);
 
 /// The solution of least bytes, whatever it costs.

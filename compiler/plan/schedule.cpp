@@ -82,7 +82,7 @@ class Builder {
   ScheduleItem run(std::size_t r) const {
     const Region& region = g_.regions[r];
     ScheduleItem item{.regions = {r}};
-    if (region.block == Block::layer && region.variant != kAllVariants) {
+    if (region.block == Block::layer && (region.variant != kAllVariants || region.kind)) {
       item.regions.clear();
       for (int variant = 0; variant < g_.variant_count(); ++variant)
         item.regions.push_back(g_.index_of(*g_.find(region.part, Block::layer, variant)));
@@ -91,12 +91,17 @@ class Builder {
     return item;
   }
 
+  /// Whether the layers of the first variant run another region of this part.
+  bool is_later_variant(const Region& region) const {
+    return region.block == Block::layer && !g_.serves(region, g_.variants.front());
+  }
+
   /// Every region of `part`, in the graph's order; all variants of a layer are one loop.
   Items runs(Part part) const {
     Items items;
     for (std::size_t r = 0; r < g_.regions.size(); ++r) {
       const Region& region = g_.regions[r];
-      if (region.part != part || (region.block == Block::layer && region.variant > 0)) continue;
+      if (region.part != part || is_later_variant(region)) continue;
       const bool backward = part == Part::backward;
       Items body = backward ? joined(before_backward(region.block), {run(r)}) : Items{run(r)};
       // In the last micro-batch of a step the gradients of a block are complete; those that are sharded do not stay.

@@ -16,6 +16,7 @@
 namespace llmc::plan {
 
 using graph::Groups;
+using graph::LayerKind;
 
 namespace {
 
@@ -66,12 +67,13 @@ void size_tensors(Plan& plan) {
 }
 
 /// Lowered and laid out, with those of attention's backward passes that fit.
-Plan laid_out(const spec::Spec& spec, passes::Choice choice, const devices::Device& device) {
+Plan laid_out(const spec::Spec& spec, const std::vector<LayerKind>& kinds, passes::Choice choice,
+              const devices::Device& device) {
   Plan plan;
   plan.spec = spec;
   plan.choice = std::move(choice);
   plan.device = device;
-  plan.graph = passes::lower(spec, plan.choice);
+  plan.graph = passes::lower(spec, kinds, plan.choice);
   plan.schedule = make_schedule(plan.graph, spec.parallel.shard);
   plan.parameters = lay_out_parameters(plan.graph, spec);
   plan.process_bytes = process_bytes(plan);
@@ -113,7 +115,8 @@ std::vector<std::int64_t> micro_batch_sizes(std::int64_t sequences) {
   return result;
 }
 
-Search::Search(const spec::Spec& spec) : spec_(spec), device_(devices::find(spec)), wish_(passes::recompute_of(spec)) {
+Search::Search(const spec::Spec& spec)
+    : spec_(spec), kinds_(graph::kinds_of(spec)), device_(devices::find(spec)), wish_(passes::recompute_of(spec)) {
   for (const Shard shard : shard_choices(spec))
     for (const std::int64_t micro_batch : micro_batch_choices(spec))
       for (const std::int64_t chunk : chunk_choices(spec, micro_batch * spec.batch.sequence_length))
@@ -127,7 +130,7 @@ Search::Search(const spec::Spec& spec) : spec_(spec), device_(devices::find(spec
 Plan Search::lay_out(const Candidate& candidate, const std::vector<Groups>& recompute) const {
   spec::Spec spec = spec_;
   spec.parallel.shard = candidate.shard;
-  return laid_out(spec, {candidate.micro_batch, candidate.loss_chunk, recompute}, device_);
+  return laid_out(spec, kinds_, {candidate.micro_batch, candidate.loss_chunk, recompute}, device_);
 }
 
 Plan Search::with_launches(Plan plan) const {
@@ -143,7 +146,7 @@ void Search::assess(Candidate& candidate) const {
   candidate.assessed = true;
   if (!recompute_is_open()) return;
   RecomputeProblem& rest = candidate.rest;
-  rest = {.options = {}, .layers = plan.graph.layers(), .fixed = plan.needed_bytes(), .bound = 0, .budget = 0};
+  rest = {.kinds = {}, .fixed = plan.needed_bytes(), .bound = 0, .budget = 0};
   rest.fixed -= plan.layout.transient_bytes;
   for (std::size_t r = 0; r < plan.graph.regions.size(); ++r) {
     const graph::Region& region = plan.graph.regions[r];
@@ -153,36 +156,59 @@ void Search::assess(Candidate& candidate) const {
   rest.budget = static_cast<std::size_t>(spec_.memory.budget);
 }
 
-/// What a layer costs with each set of ops computed again: lowered at once, as a model that has a layer of each kind.
-const std::vector<LayerOption>& Search::options(const Candidate& candidate) {
-  std::vector<LayerOption>& options = known_[{candidate.micro_batch, candidate.shard}];
-  if (!options.empty()) return options;
+/// What a layer of each kind costs with each set of ops computed again: lowered at once, as a model that has a layer of
+/// each.
+const std::vector<KindOfLayers>& Search::options(const Candidate& candidate) {
+  std::vector<KindOfLayers>& known = known_[{candidate.micro_batch, candidate.shard}];
+  if (!known.empty()) return known;
   const std::vector<Groups> sets = all_sets();
+  std::vector<LayerKind> kinds;
+  std::vector<Groups> recompute;
+  for (const LayerKind& kind : graph::distinct(kinds_)) {
+    known.push_back({.layers = std::ranges::count(kinds_, kind), .options = {}});
+    for (const Groups groups : sets) {
+      known.back().options.push_back({.groups = groups});
+      kinds.push_back(kind);
+      recompute.push_back(groups);
+    }
+  }
   spec::Spec spec = spec_;
   spec.parallel.shard = candidate.shard;
-  spec.model.num_hidden_layers = static_cast<std::int64_t>(sets.size());
+  spec.model.num_hidden_layers = static_cast<std::int64_t>(kinds.size());
   spec.memory.budget = std::numeric_limits<std::int64_t>::max();
-  Plan plan = laid_out(spec, {candidate.micro_batch, candidate.loss_chunk, sets}, device_);
+  Plan plan = laid_out(spec, kinds, {candidate.micro_batch, candidate.loss_chunk, recompute}, device_);
   list_work(plan);
   const std::vector<double> seconds = region_seconds(plan);
-  for (const Groups groups : sets) options.push_back({.groups = groups});
   for (std::size_t r = 0; r < plan.graph.regions.size(); ++r) {
     const graph::Region& region = plan.graph.regions[r];
     if (region.block != graph::Block::layer || region.variant == graph::kAllVariants ||
         !(region.is_forward() || region.is_backward()))
       continue;
-    LayerOption& option = options[static_cast<std::size_t>(region.variant)];
+    const auto variant = static_cast<std::size_t>(region.variant);  // each layer has its own
+    LayerOption& option = known[variant / sets.size()].options[variant % sets.size()];
     option.kept += plan.layout.region_kept[r];
     option.bound = std::max(option.bound, plan.layout.region_bounds[r]);
     option.seconds += seconds[r];
   }
-  return options;
+  return known;
 }
 
 RecomputeProblem Search::problem(const Candidate& candidate) {
   RecomputeProblem problem = candidate.rest;
-  problem.options = options(candidate);
+  problem.kinds = options(candidate);
   return problem;
+}
+
+/// Of each layer what the solution has for its kind, in the order of the layers.
+std::vector<Groups> Search::by_layer(const RecomputeSolution& solution) const {
+  const std::vector<LayerKind> kinds = graph::distinct(kinds_);
+  std::vector<std::size_t> taken(kinds.size(), 0);
+  std::vector<Groups> layers;
+  for (const LayerKind& kind : kinds_) {
+    const auto k = static_cast<std::size_t>(std::ranges::find(kinds, kind) - kinds.begin());
+    layers.push_back(solution.layers[k][taken[k]++]);
+  }
+  return layers;
 }
 
 /// The candidate with the fastest recomputation with which it fits; nothing where none does.
@@ -192,7 +218,7 @@ std::optional<Plan> Search::solved(const Candidate& candidate) {
   for (;;) {
     const RecomputeSolution solution = solve(open);
     if (!solution.fits) return {};
-    Plan plan = lay_out(candidate, solution.layers);
+    Plan plan = lay_out(candidate, by_layer(solution));
     const auto budget = static_cast<std::size_t>(spec_.memory.budget);
     if (plan.needed_bytes() <= budget) return plan;
     open.budget -= std::min(open.budget, plan.needed_bytes() - budget);  // what packing takes above its bound
@@ -246,7 +272,7 @@ Plan Search::least() {
   std::vector<Plan> found;
   for (Candidate& candidate : candidates_) {
     if (!candidate.assessed) assess(candidate);
-    const std::vector<Groups> recompute = recompute_is_open() ? smallest(problem(candidate)).layers : wish_;
+    const std::vector<Groups> recompute = recompute_is_open() ? by_layer(smallest(problem(candidate))) : wish_;
     Plan plan = lay_out(candidate, recompute);
     if (found.empty() || plan.needed_bytes() < found[0].needed_bytes()) found.assign(1, std::move(plan));
   }

@@ -42,7 +42,7 @@ class Search {
     bool assessed = false;       // the rest is known; else `seconds` is a lower bound
     double seconds = 0;          // of a step that computes nothing again, or what the spec says
     std::size_t bytes = 0;       // and what it needs
-    RecomputeProblem rest = {};  // but for its options: what is there beside the layers
+    RecomputeProblem rest = {};  // but for its kinds: what is there beside the layers
 
     bool is_pass_of(const Candidate& other) const { return shard == other.shard && micro_batch == other.micro_batch; }
   };
@@ -53,15 +53,17 @@ class Search {
   void assess(Candidate& candidate) const;
   std::optional<Plan> fitting(Candidate& candidate);
   Plan least();
-  const std::vector<LayerOption>& options(const Candidate& candidate);
+  const std::vector<KindOfLayers>& options(const Candidate& candidate);
   RecomputeProblem problem(const Candidate& candidate);
+  std::vector<graph::Groups> by_layer(const RecomputeSolution& solution) const;
   std::optional<Plan> solved(const Candidate& candidate);
 
   const spec::Spec spec_;
+  const std::vector<graph::LayerKind> kinds_;  // of each layer
   const devices::Device device_;
   const std::vector<graph::Groups> wish_;
-  std::vector<Candidate> candidates_;                                         // of a pass the largest chunk first
-  std::map<std::pair<std::int64_t, Shard>, std::vector<LayerOption>> known_;  // of a micro-batch
+  std::vector<Candidate> candidates_;                                          // of a pass the largest chunk first
+  std::map<std::pair<std::int64_t, Shard>, std::vector<KindOfLayers>> known_;  // of a micro-batch
 };
 
 }  // namespace llmc::plan

@@ -170,7 +170,8 @@ const std::vector<Code>& codes() {
        "model: {num_attention_heads: 6, head_dim: 16, attention_bias: true}\ntarget: {kind: cuda}"},
       {"E0320", "biases that no reader of the checkpoint would read",
        "With `qk_norm: true` a checkpoint is exported as a Qwen3ForCausalLM, which normalises q and k and has no "
-       "biases in its MLP: a reader would leave them out without a word.",
+       "biases in its MLP: a reader would leave them out without a word. So it would those of any projection with "
+       "`sliding_window` and without qk_norm, as a MistralForCausalLM.",
        "model: {qk_norm: true, mlp_bias: true}", "model: {qk_norm: true, mlp_bias: false}"},
       {"E0321", "more ranks than work",
        "Ranks share out the micro-batches of a step, of which each runs at least one: batch.tokens / (micro_batch * "
@@ -199,6 +200,12 @@ const std::vector<Code>& codes() {
        "becomes the machine's own name.",
        "precision: {compute: bf16, matmul: bf16x3}\ntarget: {arch: sapphirerapids}",
        "precision: {compute: fp32, matmul: bf16x3}\ntarget: {arch: sapphirerapids}"},
+      {"E0326", "types of layers that do not fit",
+       "model.layer_types has a word for each layer, or for the first ones, and repeats over the others; so it has as "
+       "many words as there are layers at most. Some layer is of type sliding_attention, or model.sliding_window would "
+       "do nothing.",
+       "model: {sliding_window: 1024, layer_types: [full_attention]}",
+       "model: {sliding_window: 1024, layer_types: [sliding_attention, full_attention]}"},
       {"E0401", "files that extend each other", "A file cannot extend itself, directly or through others.",
        "extends: this.yaml", "extends: base.yaml"},
       {"E0402", "a chain of extends that is too long", "A spec extends at most 8 files, one through the other.",

@@ -4,6 +4,37 @@
 
 namespace llmc::spec {
 
+namespace {
+
+/// The class of transformers that computes the model.
+struct Class {
+  const char *architecture, *model_type;
+};
+
+Class class_of(const Model& m) {
+  if (m.qk_norm) return {"Qwen3ForCausalLM", "qwen3"};
+  if (!m.sliding_window) return {"LlamaForCausalLM", "llama"};
+  for (std::int64_t layer = 0; layer < m.num_hidden_layers; ++layer)
+    if (!m.slides(layer)) return {"MinistralForCausalLM", "ministral"};
+  return {"MistralForCausalLM", "mistral"};
+}
+
+/// Keys that the class reads of windows; none of a model without one.
+nlohmann::ordered_json window_keys(const Model& m) {
+  if (!m.sliding_window) return nlohmann::ordered_json::object();
+  nlohmann::ordered_json keys = {{"sliding_window", m.sliding_window}};
+  const std::string type = class_of(m).model_type;
+  if (type == "mistral") return keys;
+  std::vector<std::string> types;
+  for (std::int64_t layer = 0; layer < m.num_hidden_layers; ++layer)
+    types.emplace_back(m.slides(layer) ? kSlidingAttention : kFullAttention);
+  if (type == "qwen3") keys["use_sliding_window"] = true;
+  keys["layer_types"] = types;
+  return keys;
+}
+
+}  // namespace
+
 std::string config_json(const Spec& spec, const StoredModel& stored) {
   using Json = nlohmann::ordered_json;
   const Model& m = spec.model;
@@ -17,9 +48,10 @@ std::string config_json(const Spec& spec, const StoredModel& stored) {
   Json parameters = {{"rope_theta", m.rope_theta}};
   parameters.update(rope);
   const char* dtype = row_of(stored.dtype).torch;
-  const Json config = {
-      {"architectures", {m.qk_norm ? "Qwen3ForCausalLM" : "LlamaForCausalLM"}},
-      {"model_type", m.qk_norm ? "qwen3" : "llama"},
+  const Class own = class_of(m);
+  Json config = {
+      {"architectures", {own.architecture}},
+      {"model_type", own.model_type},
       {"vocab_size", m.vocab_size},
       {"hidden_size", m.hidden_size},
       {"intermediate_size", m.intermediate_size},
@@ -45,6 +77,7 @@ std::string config_json(const Spec& spec, const StoredModel& stored) {
       {"torch_dtype", dtype},
       {"dtype", dtype},
   };
+  config.update(window_keys(m));
   return config.dump(2) + "\n";
 }
 

@@ -1,6 +1,7 @@
 #include "compiler/spec/huggingface.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <bit>
@@ -37,6 +38,13 @@ std::string init_text(const std::optional<double>& range, const NewData& data) {
       "{2}init:                                   # initializer_range; without these lines llmc's own rules\n"
       "{1}  embedding_std: {0}\n  linear: {0}\n  residual: {0}\n\n",
       number_text(*range), from, unread);
+}
+
+/// The lines of sliding layers, where there are any.
+std::string window_text(const Model& m) {
+  if (!m.sliding_window) return "";
+  return fmt::format("  sliding_window: {}\n  layer_types: [{}]\n", m.sliding_window,
+                     fmt::join(shortest_layer_types(m), ", "));
 }
 
 }  // namespace
@@ -76,7 +84,7 @@ model:
   qk_norm: {}
   attention_bias: {}
   mlp_bias: {}
-
+{}
 {}precision:
   compute: bf16                         # or fp32, on cpu; master weights and sums are fp32, always
 
@@ -111,8 +119,8 @@ target:
 )",
       run_name(name).empty() ? "imported" : run_name(name), m.vocab_size, m.hidden_size, m.num_hidden_layers,
       m.num_attention_heads, m.num_key_value_heads, m.head_dim, m.intermediate_size, number_text(m.rope_theta), scaling,
-      number_text(m.rms_norm_eps), m.tie_word_embeddings, m.qk_norm, m.attention_bias, m.mlp_bias, init, length,
-      config.context, sequences * length, data_section(data));
+      number_text(m.rms_norm_eps), m.tie_word_embeddings, m.qk_norm, m.attention_bias, m.mlp_bias, window_text(m), init,
+      length, config.context, sequences * length, data_section(data));
 
   // Sizes that no spec may have are found here, not when the spec is first used.
   Refusals refusals("config.json");

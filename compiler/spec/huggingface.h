@@ -1,4 +1,4 @@
-// Hugging Face's config.json of a Llama or a Qwen 3, both ways and in both of its schemas.
+// Hugging Face's config.json of a Llama, a Mistral or a Qwen 3, both ways and in both of its schemas.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,8 @@ struct StoredModel {
   std::optional<std::int32_t> eos = {};  // the token that ends a document, where a tokenizer is known
 };
 
-/// config.json of a LlamaForCausalLM, or with qk_norm of a Qwen3ForCausalLM. RoPE stands in it twice (`rope_theta` with
+/// config.json of a LlamaForCausalLM, with windows of a MistralForCausalLM or, where some layers have none, of a
+/// MinistralForCausalLM, or with qk_norm of a Qwen3ForCausalLM. RoPE stands in it twice (`rope_theta` with
 /// `rope_scaling`, and `rope_parameters` of transformers 5), and so does the dtype: a reader of one schema falls back
 /// to defaults in silence when it finds only the other.
 std::string config_json(const Spec& spec, const StoredModel& stored = {});

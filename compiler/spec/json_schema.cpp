@@ -23,7 +23,9 @@ Json bounded(const Key& key, const char* type) {
 Json strings_of(const std::vector<std::string>& words) {
   Json item = {{"type", "string"}};
   if (!words.empty()) item = {{"enum", words}};
-  return {{"type", "array"}, {"items", item}};
+  Json list = {{"type", "array"}, {"items", item}};
+  if (!words.empty()) list["minItems"] = 1;
+  return list;
 }
 
 Json arch_schema() {
@@ -74,7 +76,6 @@ Json type_schema(const Key& key) {
     case Type::strings: return key.or_single ? arch_schema() : strings_of(key.words);
     case Type::recompute: {
       Json list = strings_of(key.words);
-      list["minItems"] = 1;
       list["uniqueItems"] = true;
       const Json every = {{"type", "object"},
                           {"properties", {{"every", {{"type", "integer"}, {"minimum", 1}}}}},

@@ -42,6 +42,7 @@ class Loader {
       Bound bound = bind_tree(*root, sources_.front(), whole_, diagnostics_);
       forget_what_is_of_the_other_kind(bound, result.notes);
       check_relations(bound, diagnostics_);
+      if (diagnostics_.empty()) note_wide_window(bound.spec, result.notes);
       if (diagnostics_.empty())
         result.resolved = finish(std::move(bound), name);
       else
@@ -56,6 +57,15 @@ class Loader {
   }
 
  private:
+  static void note_wide_window(const Spec& spec, std::vector<std::string>& notes) {
+    const std::int64_t window = spec.model.sliding_window, sequence = spec.batch.sequence_length;
+    if (window >= sequence)
+      notes.push_back(
+          fmt::format("model.sliding_window {} holds all of batch.sequence_length {}: every layer attends to "
+                      "all tokens before it",
+                      window, sequence));
+  }
+
   /// The same checks for a changed tree.
   Examined examine(const Node& root) {
     Examined examined;

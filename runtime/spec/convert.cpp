@@ -79,8 +79,8 @@ class Converter {
   std::nullopt_t wrong_type(const Node& node) {
     std::string advice = "write " + expectation(key_);
     if (node.kind == Node::Kind::scalar && !node.plain) advice += ", without quotes";
-    if (key_.type == Type::strings && key_.words.empty() && !key_.or_single)
-      advice = "write " + as_typed(node, example_list(node));
+    if (key_.type == Type::strings && !key_.or_single)
+      advice = "write " + as_typed(node, key_.words.empty() ? example_list(node) : "[" + key_.words[0] + "]");
     if (key_.type == Type::numbers) advice = "write " + as_typed(node, "[0.9, 0.95]");
     return fail("E0203", fmt::format("{} takes {}, not {}", key_.path, expectation(key_), article(node)), advice, node);
   }
@@ -271,7 +271,7 @@ class Converter {
         const std::optional<Value> value = word(item, key_.words);
         good = good && value;
         if (!value) continue;
-        if (std::find(list.begin(), list.end(), item.text) != list.end()) {
+        if (key_.type == Type::recompute && std::find(list.begin(), list.end(), item.text) != list.end()) {
           fail("E0206", fmt::format("{} names {} twice", key_.path, in_quotes(item.text)), "remove one of them", item);
           good = false;
         }
@@ -301,7 +301,7 @@ class Converter {
       return list_of_words(list);
     }
     if (node.kind != Node::Kind::list) return wrong_type(node);
-    if (key_.or_single && node.items.empty())
+    if ((key_.or_single || !key_.words.empty()) && node.items.empty())
       return fail("E0207", fmt::format("{} is an empty list", key_.path), "write at least one word", node);
     return list_of_words(node);
   }

@@ -38,6 +38,7 @@ std::string yaml_string(const std::string& text) {
 }
 
 std::string value_text(const Key& key, const Value& value) {
+  if (std::holds_alternative<std::monostate>(value)) return "none";
   if (const auto* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
   if (const auto* number = std::get_if<std::int64_t>(&value))
     return key.type == Type::bytes ? bytes_text(*number) : fmt::format("{}", *number);
@@ -61,9 +62,10 @@ namespace {
 
 /// "key.path=value\n", or nothing where an llmc without the key would have done the same.
 std::string hashed_line(const Key& key, const Spec& spec) {
-  const std::string value = value_text(key, key.get(spec));
-  if (!applies(key, spec) || (key.newer && value == key.fallback)) return "";
-  return key.path + "=" + value + "\n";
+  const Value value = key.get(spec);
+  const std::string text = value_text(key, value);
+  if (!applies(key, spec) || (key.newer && (text == key.fallback || !present(value)))) return "";
+  return key.path + "=" + text + "\n";
 }
 
 std::string hash(const std::string& text) {

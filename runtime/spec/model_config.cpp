@@ -11,6 +11,7 @@
 #include "spec/json_reader.h"
 #include "spec/schema/schema.h"
 #include "spec/source.h"
+#include "text/plural.h"
 
 namespace llmc::spec {
 namespace {
@@ -260,21 +261,29 @@ struct Family {
   const char *model_type, *architecture;
   // Where the file has none; nothing: num_attention_heads, and hidden_size / num_attention_heads.
   std::optional<std::int64_t> num_key_value_heads = {}, head_dim = {};
-  bool window = false;           // an absent sliding_window means one
-  bool window_switched = false;  // sliding_window says nothing without use_sliding_window
+  enum class Window { none, by_default, switched } window = Window::none;  // switched: by use_sliding_window
+  bool reads_types = false;                                                // layer_types; else its layers are alike
   bool qk_norm = false;
 };
 
 const std::vector<Family>& families() {
-  static const std::vector<Family> table = {
-      {.model_type = "llama", .architecture = "LlamaForCausalLM"},
-      {.model_type = "mistral", .architecture = "MistralForCausalLM", .num_key_value_heads = 8, .window = true},
-      {.model_type = "qwen3",
-       .architecture = "Qwen3ForCausalLM",
-       .num_key_value_heads = 32,
-       .head_dim = 128,
-       .window_switched = true,
-       .qk_norm = true}};
+  static const std::vector<Family> table = {{.model_type = "llama", .architecture = "LlamaForCausalLM"},
+                                            {.model_type = "mistral",
+                                             .architecture = "MistralForCausalLM",
+                                             .num_key_value_heads = 8,
+                                             .window = Family::Window::by_default},
+                                            {.model_type = "ministral",
+                                             .architecture = "MinistralForCausalLM",
+                                             .num_key_value_heads = 8,
+                                             .window = Family::Window::by_default,
+                                             .reads_types = true},
+                                            {.model_type = "qwen3",
+                                             .architecture = "Qwen3ForCausalLM",
+                                             .num_key_value_heads = 32,
+                                             .head_dim = 128,
+                                             .window = Family::Window::switched,
+                                             .reads_types = true,
+                                             .qk_norm = true}};
   return table;
 }
 
@@ -297,25 +306,64 @@ const Family& read_family(ConfigReader& reader) {
   return families()[0];
 }
 
-void refuse_windows(ConfigReader& reader, const Family& family, std::int64_t context) {
-  const char* kWhole = "every layer of llmc attends to the whole sequence";
+/// sliding_window as the family takes it; 0: none.
+std::int64_t read_window(ConfigReader& reader, const Family& family, std::int64_t context) {
+  constexpr std::int64_t kDefault = 4096;
+  const std::optional<std::int64_t> window = reader.integer("sliding_window");
   const Json* switched = reader.find("use_sliding_window");
-  const bool off = switched ? *switched == false : family.window_switched;
-  if (switched && !off) reader.refuse("use_sliding_window", kWhole);
-  if (off) reader.find("max_window_layers");  // the layers below it have no window: none has one
-  if (!off && family.window && !reader.has("sliding_window"))
-    reader.refuse("sliding_window",
-                  fmt::format("it is missing, which means a window in a {} model; write null where there "
-                              "is none",
-                              family.model_type));
-  // A window that the whole context fits into is none.
-  if (const Json* window = reader.find("sliding_window");
-      window && !off && !(window->is_number_integer() && window->get<std::int64_t>() >= context))
-    reader.refuse("sliding_window", fmt::format("{}: {}", shown(*window), kWhole));
-  if (const Json* types = reader.find("layer_types"))
-    if (!types->is_array() ||
-        std::any_of(types->begin(), types->end(), [](const Json& t) { return t != "full_attention"; }))
-      reader.refuse("layer_types", fmt::format("{}: all must be full_attention", kWhole));
+  const bool off = switched ? *switched == false : family.window == Family::Window::switched;
+  switch (family.window) {
+    case Family::Window::none:
+      // A window that the whole context fits into is none.
+      if (switched && !off) reader.refuse("use_sliding_window", fmt::format("a {} model has none", family.model_type));
+      if (!off && window && *window < context)
+        reader.refuse("sliding_window", fmt::format("{}: a {} model has none", *window, family.model_type));
+      return 0;
+    case Family::Window::switched: return off ? 0 : window.value_or(kDefault);
+    case Family::Window::by_default: break;
+  }
+  if (switched && off && window)
+    reader.refuse("use_sliding_window", fmt::format("a {} model does not read it; write sliding_window: null where "
+                                                    "there is none",
+                                                    family.model_type));
+  return reader.has("sliding_window") ? window.value_or(0) : kDefault;
+}
+
+/// Of each layer, as the file says it.
+std::vector<std::string> read_layer_types(ConfigReader& reader, const Family& family, const Model& m) {
+  constexpr std::int64_t kMostLayers = 1 << 16;  // a spec has fewer
+  const auto layers = static_cast<std::size_t>(std::min(m.num_hidden_layers, kMostLayers));
+  std::vector<std::string> types(layers, m.sliding_window ? kSlidingAttention : kFullAttention);
+  if (family.window == Family::Window::switched) {
+    const auto below = static_cast<std::size_t>(reader.integer("max_window_layers").value_or(28));
+    std::fill_n(types.begin(), std::min(layers, below), kFullAttention);
+  }
+  const Json* list = reader.find("layer_types");
+  if (!list || *list == Json(types)) return types;
+  // Of layers that are alike any number of words says the same.
+  const auto is_first = [&](const auto& type) { return !types.empty() && type == types[0]; };
+  if (list->is_array() && std::ranges::all_of(types, is_first) && std::ranges::all_of(*list, is_first)) return types;
+  const bool known = list->is_array() && list->size() == layers && std::ranges::all_of(*list, [](const Json& type) {
+                       return type == kSlidingAttention || type == kFullAttention;
+                     });
+  const bool slides = known && std::ranges::find(*list, kSlidingAttention) != list->end();
+  if (!known)
+    reader.refuse("layer_types", fmt::format("{}: it takes {} or {}, one for each of {} layer{}", shown(*list),
+                                             kSlidingAttention, kFullAttention, layers, plural(m.num_hidden_layers)));
+  else if (!family.reads_types)
+    reader.refuse("layer_types",
+                  fmt::format("a {} model does not read it; model_type ministral does", family.model_type));
+  else if (slides && !m.sliding_window)
+    reader.refuse("layer_types", "it has sliding_attention, and there is no sliding_window");
+  else
+    return list->get<std::vector<std::string>>();
+  return types;
+}
+
+void read_windows(ConfigReader& reader, const Family& family, std::int64_t context, Model& m) {
+  m.sliding_window = read_window(reader, family, context);
+  m.layer_types = read_layer_types(reader, family, m);
+  if (std::ranges::find(m.layer_types, kSlidingAttention) == m.layer_types.end()) m.sliding_window = 0;
 }
 
 void refuse_other_layers(ConfigReader& reader) {
@@ -359,13 +407,13 @@ ModelConfig read_model_config(const std::string& text, const std::string& name) 
   ConfigReader reader(config, "", refusals);
   const std::int64_t context = reader.integer("max_position_embeddings").value_or(2048);
   const Family& family = read_family(reader);
-  refuse_windows(reader, family, context);
   refuse_other_layers(reader);
   Model m;
   m.vocab_size = reader.required("vocab_size");
   m.hidden_size = reader.required("hidden_size");
   m.num_hidden_layers = reader.required("num_hidden_layers");
   m.num_attention_heads = reader.required("num_attention_heads");
+  read_windows(reader, family, context, m);
   m.intermediate_size = reader.required("intermediate_size");
   m.num_key_value_heads =
       reader.integer("num_key_value_heads").value_or(family.num_key_value_heads.value_or(m.num_attention_heads));
@@ -386,9 +434,9 @@ ModelConfig read_model_config(const std::string& text, const std::string& name) 
   return {m, context, range};
 }
 
-// LlamaConfig.validate_architecture of transformers 5; Qwen3Config has no such check.
+// LlamaConfig.validate_architecture of transformers 5; Qwen3Config and MistralConfig have no such check.
 std::string not_loaded(const Model& model) {
-  if (model.qk_norm || model.hidden_size % model.num_attention_heads == 0) return {};
+  if (model.qk_norm || model.sliding_window || model.hidden_size % model.num_attention_heads == 0) return {};
   return fmt::format(
       "hidden_size {} is no multiple of num_attention_heads {}, and transformers 5 loads no Llama of that shape",
       model.hidden_size, model.num_attention_heads);

@@ -32,8 +32,8 @@ struct ModelConfig {
 
 /// The model of a config.json. `name`: what messages call the file. Throws Failure(spec) naming every key that
 /// disagrees between the two schemas in the file, or for which llmc could not train exactly this model: another
-/// model_type or activation, sliding windows, experts, RoPE types other than default and llama3, partial rotary,
-/// dropout, quantisation, or a key whose meaning is not known.
+/// model_type or activation, a window where the model_type has none, experts, RoPE types other than default and llama3,
+/// partial rotary, dropout, quantisation, or a key whose meaning is not known.
 ModelConfig read_model_config(const std::string& text, const std::string& name);
 
 /// Names the sizes for which transformers 5 refuses to load the model from a config.json; empty where it loads it.

@@ -72,7 +72,7 @@ class YamlPrinter {
   std::string print(const std::function<bool(const Key&)>& wanted) {
     for (const Key& key : keys()) {
       const Value value = key.get(spec_);
-      const bool absent = !present(value) && (key.type == Type::string || key.type == Type::named_paths);
+      const bool absent = !present(value) && key.type != Type::strings;
       if (absent || !applies(key, spec_) || (wanted && !wanted(key))) continue;
       const Group* group = find_group(key.group());
       if (group && key.leaf() == group->shorthand && is_shorthand(*group, spec_)) {

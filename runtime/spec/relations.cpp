@@ -288,6 +288,7 @@ class Relations : RelationChecks {
   /// A value with which keys are read that are not without one.
   static std::string example_of(const Key& key) {
     if (key.type == Type::strings) return "[\"Once upon a time\"]";
+    if (key.type == Type::integer) return "1024";
     if (key.type != Type::choice) return "\"PATH\"";
     return *std::ranges::find_if(key.words, [&](const std::string& word) { return word != key.fallback; });
   }

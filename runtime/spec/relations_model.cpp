@@ -6,6 +6,7 @@
 #include "spec/model_config.h"
 #include "spec/relation_checks.h"
 #include "spec/targets.h"
+#include "text/plural.h"
 
 namespace llmc::spec {
 namespace {
@@ -138,6 +139,36 @@ class ModelRelations : RelationChecks {
          {"model.mlp_bias", "model.qk_norm"});
   }
 
+  void sliding_layers() {
+    if (!usable({"model.sliding_window", "model.layer_types"}) || !spec_.model.sliding_window) return;
+    const std::vector<std::string>& types = spec_.model.layer_types;
+    const std::int64_t layers = spec_.model.num_hidden_layers;
+    if (!of(types, kSlidingAttention)) {
+      fail("E0326", "no layer slides: layer_types has full_attention alone, and sliding_window would do nothing",
+           "write sliding_attention for some layers, or leave both keys out",
+           any_of({write("model.layer_types", "[sliding_attention, full_attention]"), leave_out("model.layer_types")}),
+           {"model.layer_types", "model.sliding_window"});
+    } else if (usable({"model.num_hidden_layers"}) && static_cast<std::int64_t>(types.size()) > layers) {
+      const auto kept = types.begin() + layers;
+      fail("E0326", fmt::format("layer_types has {} types for {} layer{}", types.size(), layers, plural(layers)),
+           fmt::format("write {} types at most: a shorter list repeats", layers),
+           any_of({write("model.layer_types", "[" + either({types.begin(), kept}, ", ") + "]"),
+                   write("model.num_hidden_layers", static_cast<std::int64_t>(types.size()))}),
+           {"model.layer_types", "model.num_hidden_layers"});
+    }
+  }
+
+  void window_without_biases() {
+    const Model& m = spec_.model;
+    if (!usable({"model.sliding_window", "model.qk_norm", "model.attention_bias", "model.mlp_bias"}) ||
+        !m.sliding_window || m.qk_norm || (!m.attention_bias && !m.mlp_bias))
+      return;
+    const char* key = m.attention_bias ? "model.attention_bias" : "model.mlp_bias";
+    fail("E0320", "sliding_window makes a Mistral model, which has no biases",
+         fmt::format("write {}: false, or leave sliding_window out", leaf_of(key)), any_of({write(key, "false")}),
+         {key, "model.sliding_window"});
+  }
+
   void residual_stream() {
     if (!usable({"precision.compute", "precision.residual"}) || spec_.compute == DType::bf16 ||
         spec_.residual == DType::f32)
@@ -257,6 +288,8 @@ void check_model_relations(const Bound& bound, std::vector<Diagnostic>& diagnost
   relations.cuda_attention();
   relations.key_value_heads();
   relations.qk_norm();
+  relations.sliding_layers();
+  relations.window_without_biases();
   relations.residual_stream();
   relations.matmul();
   relations.rope();

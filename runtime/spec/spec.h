@@ -27,6 +27,9 @@ struct RopeScaling {
   std::int64_t original_max_position_embeddings = 8192;
 };
 
+// Words of model.layer_types.
+constexpr const char *kSlidingAttention = "sliding_attention", *kFullAttention = "full_attention";
+
 /// Names are those of Hugging Face's config.json.
 struct Model {
   std::int64_t vocab_size = 0, hidden_size = 0, num_hidden_layers = 0;
@@ -35,6 +38,12 @@ struct Model {
   RopeScaling rope_scaling;
   double rms_norm_eps = 0;
   bool tie_word_embeddings = false, qk_norm = false, attention_bias = false, mlp_bias = false;
+  std::int64_t sliding_window = 0;  // keys that a query of a sliding layer sees, its own included; 0: no layer slides
+  std::vector<std::string> layer_types;  // with a window: of the first layers, whose pattern the others repeat
+
+  bool slides(std::int64_t layer) const {
+    return sliding_window && layer_types[static_cast<std::size_t>(layer) % layer_types.size()] == kSlidingAttention;
+  }
 };
 
 /// How a class of weights is drawn. `fan_in`: 1/sqrt(columns); `depth_scaled`: hidden_size^-0.5 / sqrt(2 * layers).

@@ -60,6 +60,10 @@ VARIANTS = {
         "original_max_position_embeddings: 16}"
     ],
     "qk-norm": ["model.qk_norm=true"],
+    "mistral": ["model.sliding_window=7"],
+    "ministral": ["model.sliding_window=7", "model.layer_types=[full_attention, sliding_attention]"],
+    "qk-norm-windows":
+    ["model.qk_norm=true", "model.sliding_window=5", "model.layer_types=[sliding_attention, full_attention]"],
     "qk-norm-tied-biased": ["model.qk_norm=true", "model.tie_word_embeddings=true", "model.attention_bias=true"],
 }
 

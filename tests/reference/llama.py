@@ -1,5 +1,6 @@
 """An independent Llama in PyTorch, after transformers' LlamaForCausalLM, for any dtype that PyTorch has; with qk_norm, after
-Qwen3ForCausalLM: q and k of each head are normalised before RoPE.
+Qwen3ForCausalLM: q and k of each head are normalised before RoPE; with sliding_window, after MistralForCausalLM, or with
+layer_types, which repeat, after MinistralForCausalLM: a query of a sliding layer sees so many keys, its own included.
 
 Parameters are a dict of tensors under Hugging Face names; a model is a plain dict of config.json's keys.
 """
@@ -37,6 +38,21 @@ def rms_norm(x, weight, eps):
     return weight * (x * torch.rsqrt(variance + eps))
 
 
+def masks(model, length, dtype):
+    """What is added to the scores [query, key] of each layer."""
+    query, key = torch.arange(length)[:, None], torch.arange(length)[None, :]
+    window = model.get("sliding_window")
+    types = model.get("layer_types") or ["sliding_attention" if window else "full_attention"]
+    seen = {"full_attention": key <= query}
+    if window:
+        seen["sliding_attention"] = seen["full_attention"] & (key > query - window)
+    added = {
+        word: torch.zeros(length, length, dtype=dtype).masked_fill(~sees, float("-inf"))
+        for word, sees in seen.items()
+    }
+    return [added[types[layer % len(types)]] for layer in range(model["num_hidden_layers"])]
+
+
 def forward(parameters, model, tokens, stream=None):
     """tokens i64 [batch, sequence] -> logits [batch, sequence, vocab]. `stream`: a dtype that the residual stream, and with it
     its gradient, is rounded to after the embedding and after each addition."""
@@ -47,7 +63,7 @@ def forward(parameters, model, tokens, stream=None):
     angles = torch.outer(torch.arange(length, dtype=torch.float64), inverse_frequencies(model, torch.float64))
     angles = torch.cat((angles, angles), dim=-1)
     cos, sin = angles.cos().to(table.dtype), angles.sin().to(table.dtype)
-    mask = torch.full((length, length), float("-inf"), dtype=table.dtype).triu(1)
+    mask = masks(model, length, table.dtype)
 
     def rounded(value):
         return value if stream is None else value.to(stream)
@@ -72,7 +88,7 @@ def forward(parameters, model, tokens, stream=None):
         q, k = q.transpose(1, 2), k.transpose(1, 2)
         q, k = q * cos + rotate_half(q) * sin, k * cos + rotate_half(k) * sin
         k, v = (t.repeat_interleave(heads // kv_heads, dim=1) for t in (k, v))
-        scores = torch.matmul(q, k.transpose(2, 3)) / math.sqrt(d) + mask
+        scores = torch.matmul(q, k.transpose(2, 3)) / math.sqrt(d) + mask[layer]
         wide = torch.float64 if scores.dtype == torch.float64 else torch.float32
         p = torch.softmax(scores, dim=-1, dtype=wide).to(q.dtype)
         attended = torch.matmul(p, v).transpose(1, 2).reshape(batch, length, heads * d)

@@ -10,6 +10,12 @@ RECOMPUTE = [
 ]
 # A target may not take all of them: cuDNN wants multiples of 8.
 HEAD_DIMS = [4, 6, 8, 10, 16, 24, 32]
+# By seed, of models without biases or with qk_norm: a window, no multiple of a tile and shorter than all sequences, and
+# which layers slide; none: all.
+WINDOWS = {
+    4: (33, ["sliding", "full"]), 8: (7, []), 13: (2, ["full", "sliding"]), 14: (50, ["sliding", "full"]), 15: (50, []),
+    17: (70, ["sliding", "sliding", "full"])
+}
 
 
 def draw(seed, compute, head_dims=HEAD_DIMS):
@@ -52,6 +58,11 @@ def draw(seed, compute, head_dims=HEAD_DIMS):
             "type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4,
             "original_max_position_embeddings": 16
         }
+    if seed in WINDOWS:
+        model["sliding_window"], pattern = WINDOWS[seed]
+        model["num_hidden_layers"] = max(model["num_hidden_layers"], len(pattern))
+        if pattern:
+            model["layer_types"] = [f"{word}_attention" for word in pattern]
     return {
         "name": f"random-{seed}",
         "model": model,
@@ -80,7 +91,11 @@ def left_open(seed):
         layers, sequences = rng.choice([1, 2]), rng.choice([1, 2])
     model["num_hidden_layers"] = layers
     model["qk_norm"] = "qk_norm" in model and rng.random() < 0.5
-    model["mlp_bias"] = not model["qk_norm"] and rng.random() < 0.5
+    model["mlp_bias"] = not model["qk_norm"] and "sliding_window" not in model and rng.random() < 0.5
+    if "sliding_window" in model and not model["qk_norm"]:
+        model["attention_bias"] = False
+    if "layer_types" in model:
+        model["layer_types"] = (["sliding_attention"] + model["layer_types"])[:layers]
     spec.update(residual=residual, tokens=spec["sequence"] * sequences, micro_batch="auto", loss_chunk="auto",
                 recompute="auto")
     return spec
@@ -98,6 +113,8 @@ def yaml_text(spec):
     def value(v):
         if isinstance(v, bool):
             return "true" if v else "false"
+        if isinstance(v, list):
+            return "[" + ", ".join(v) + "]"
         if isinstance(v, dict):
             return "{" + ", ".join(f"{k}: {value(x)}" for k, x in v.items()) + "}"
         return str(v)

@@ -33,7 +33,7 @@ FREE = [
 ]
 CLOSED = [
     "name", "target.arch", "target.kind", "precision.compute", "schedule.kind", "optimizer.kind", "memory.recompute",
-    "model.rope_scaling.type", "init.linear", "checkpoint.best", "target.device"
+    "model.rope_scaling.type", "init.linear", "checkpoint.best", "target.device", "model.layer_types"
 ]
 
 

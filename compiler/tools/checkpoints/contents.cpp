@@ -32,7 +32,7 @@ bool holds_tensors(const std::string& file) { return file.ends_with(".safetensor
 bool holds_weights(const std::string& file) { return holds_tensors(file) && file.starts_with("model"); }
 
 std::vector<safetensors::TensorSpec> expected_weights(const spec::Spec& spec) {
-  const graph::Graph graph = graph::build_llama(spec, 1);
+  const graph::Graph graph = graph::build_llama(spec, graph::kinds_of(spec), 1);
   std::vector<safetensors::TensorSpec> weights;
   for (const plan::Slice& slice : plan::lay_out_parameters(graph, spec).slices) {
     std::vector<std::int64_t> shape = {slice.cols};

@@ -13,6 +13,30 @@
 
 namespace llmc::verify {
 
+namespace {
+
+/// A layer of each variant, and two at least where there are two.
+void take_layers(spec::Spec& spec, const plan::Plan& plan) {
+  const std::vector<int>& variants = plan.graph.variants;
+  std::vector<std::size_t> taken;
+  for (std::size_t layer = 0; layer < variants.size(); ++layer)
+    if (std::ranges::find(variants, variants[layer]) - variants.begin() == static_cast<std::ptrdiff_t>(layer))
+      taken.push_back(layer);
+  if (taken.size() < 2 && variants.size() > 1) taken.push_back(taken.front());
+  std::vector<graph::Groups> recompute;
+  std::vector<std::string> types;
+  for (const std::size_t layer : taken) {
+    recompute.push_back(plan.choice.recompute[layer]);
+    types.emplace_back(plan.graph.kinds[layer].window ? spec::kSlidingAttention : spec::kFullAttention);
+  }
+  spec.memory.recompute = passes::recompute_from(recompute);
+  spec.model.num_hidden_layers = static_cast<std::int64_t>(taken.size());
+  if (std::ranges::find(types, spec::kSlidingAttention) == types.end()) spec.model.sliding_window = 0;
+  if (spec.model.sliding_window) spec.model.layer_types = std::move(types);
+}
+
+}  // namespace
+
 Reduction reduce(const spec::Spec& spec, const plan::Plan& plan, std::int64_t steps, const std::string& data,
                  bool short_pass) {
   Reduction reduced{spec, {}};
@@ -20,13 +44,7 @@ Reduction reduce(const spec::Spec& spec, const plan::Plan& plan, std::int64_t st
   const auto less = [&](std::int64_t now, std::int64_t before, const char* what) {
     if (now < before) reduced.said.push_back(fmt::format("{} of {} {}", now, before, what));
   };
-  // A layer of each kind, and two at least where there are two.
-  std::vector<graph::Groups> layers;
-  for (const graph::Groups again : plan.choice.recompute)
-    if (std::find(layers.begin(), layers.end(), again) == layers.end()) layers.push_back(again);
-  if (layers.size() < 2 && spec.model.num_hidden_layers > 1) layers.push_back(layers.front());
-  s.memory.recompute = passes::recompute_from(layers);
-  s.model.num_hidden_layers = static_cast<std::int64_t>(layers.size());
+  take_layers(s, plan);
   less(s.model.num_hidden_layers, spec.model.num_hidden_layers, "layers");
   const std::int64_t micro_batches = std::min<std::int64_t>(2, plan.micro_batches());
   s.batch.micro_batch = short_pass ? 1 : plan.choice.micro_batch;

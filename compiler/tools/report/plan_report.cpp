@@ -246,6 +246,31 @@ nlohmann::ordered_json regions_json(const Plan& plan) {
   return regions;
 }
 
+bool has_windows(const Plan& plan) {
+  return std::ranges::any_of(plan.graph.kinds, [](const graph::LayerKind& kind) { return kind.window > 0; });
+}
+
+/// Layers of each window, 0: of none.
+nlohmann::ordered_json windows_json(const Plan& plan) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const graph::LayerKind& kind : graph::distinct(plan.graph.kinds))
+    list.push_back({{"window", kind.window}, {"layers", std::ranges::count(plan.graph.kinds, kind)}});
+  return list;
+}
+
+/// "8 layers attend to 512 tokens, 8 to all", on a line of its own; empty where all attend to all.
+std::string windows_text(const Plan& plan) {
+  if (!has_windows(plan)) return "";
+  std::string text;
+  for (const graph::LayerKind& kind : graph::distinct(plan.graph.kinds)) {
+    const auto layers = std::ranges::count(plan.graph.kinds, kind);
+    text += fmt::format(
+        "{}{} layer{} attend{} to {}", text.empty() ? "" : ", ", layers, plural(layers), layers == 1 ? "s" : "",
+        kind.window ? fmt::format("{} token{}", kind.window, plural(kind.window)) : "all tokens before");
+  }
+  return text + "\n";
+}
+
 }  // namespace
 
 nlohmann::ordered_json plan_json(const Plan& plan) {
@@ -262,6 +287,7 @@ nlohmann::ordered_json plan_json(const Plan& plan) {
                 {"micro_batch", plan.choice.micro_batch},
                 {"micro_batches", plan.micro_batches()},
                 {"tokens", s.batch.tokens}};
+  if (has_windows(plan)) j["windows"] = windows_json(plan);
   j["recompute"] = recompute_words(plan::chosen_spec(plan).memory.recompute);
   j["loss_chunk"] = plan.choice.loss_chunk;
   j["parameters"] = plan.parameters.logical;
@@ -351,6 +377,7 @@ std::string plan_text(const Plan& plan) {
       plural(plan.choice.micro_batch), s.batch.sequence_length, s.batch.tokens, plural(s.batch.tokens),
       recompute_words(plan::chosen_spec(plan).memory.recompute), plan.choice.loss_chunk,
       plural(plan.choice.loss_chunk));
+  out += windows_text(plan);
   out += matmul_text(plan);
   out += fmt::format("fingerprint {}\n\n", plan.fingerprint);
   const double budget = static_cast<double>(s.memory.budget);

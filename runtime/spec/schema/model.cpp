@@ -105,6 +105,18 @@ std::vector<Row> model_rows() {
       bind("model.mlp_bias", Type::boolean, LLMC_FIELD(model.mlp_bias))
           .fallback("false")
           .doc("Biases on the gate, up and down projections."),
+      bind_optional("model.sliding_window", LLMC_FIELD(model.sliding_window))
+          .range(1, 1 << 24)
+          .unit("tokens")
+          .newer()
+          .doc("Keys that a query of a sliding layer sees, its own included. Without it every layer attends to all "
+               "tokens before it."),
+      bind_layer_types()
+          .words({kSlidingAttention, kFullAttention})
+          .fallback("[sliding_attention]")
+          .when("model.sliding_window", "*")
+          .newer()
+          .doc("Which layers slide: a word for each layer, or for the first ones, and the list repeats."),
       bind("init.from", Type::string, LLMC_FIELD(init.from))
           .run_time()
           .path()

@@ -82,6 +82,14 @@ Row bind_auto(const char* path, Field field) {
   return row;
 }
 
+/// An integer whose member is 0 where the key is not given.
+template <typename Field>
+Row bind_optional(const char* path, Field field) {
+  Row row = bind(path, Type::integer, field);
+  row.key.get = [field](const Spec& spec) -> Value { return field(spec) == 0 ? Value() : Value(field(spec)); };
+  return row;
+}
+
 /// A word whose place in `words` is the value of an enum member.
 template <typename Field>
 Row bind_choice(const char* path, std::vector<std::string> words, Field field) {
@@ -140,6 +148,13 @@ inline Row bind_recompute() {
   row.key.words.assign(std::begin(kRecomputeGroups), std::end(kRecomputeGroups));
   row.key.get = [](const Spec& spec) -> Value { return spec.memory.recompute; };
   row.key.set = [](Spec& spec, const Value& value) { spec.memory.recompute = std::get<Recompute>(value); };
+  return row;
+}
+
+/// model.layer_types, of which two lists that give the layers the same types are one value.
+inline Row bind_layer_types() {
+  Row row = bind("model.layer_types", Type::strings, [](auto& spec) -> auto& { return spec.model.layer_types; });
+  row.key.get = [](const Spec& spec) -> Value { return shortest_layer_types(spec.model); };
   return row;
 }
 

@@ -60,6 +60,22 @@ void change_paths(const Key& key, Spec& spec,
   key.set(spec, value);
 }
 
+std::vector<std::string> shortest_layer_types(const Model& model) {
+  std::vector<std::string> types = model.layer_types;
+  const auto layers = static_cast<std::size_t>(model.num_hidden_layers);
+  if (types.empty() || types.size() > layers) return types;
+  const auto type_of = [&](std::size_t layer) { return types[layer % types.size()]; };
+  std::size_t shortest = 1;
+  const auto repeats = [&] {
+    for (std::size_t layer = shortest; layer < layers; ++layer)
+      if (type_of(layer) != type_of(layer % shortest)) return false;
+    return true;
+  };
+  while (!repeats()) ++shortest;
+  types.resize(shortest);
+  return types;
+}
+
 bool present(const Value& value) {
   if (const auto* names = std::get_if<NamedPaths>(&value)) return !names->empty();
   if (const auto* text = std::get_if<std::string>(&value)) return !text->empty();
@@ -127,7 +143,10 @@ std::string expectation(const Key& key) {
     case Type::choice: return either(key.words);
     case Type::string: return key.or_name ? "a name or a path" : key.is_path ? "a path" : "text";
     case Type::numbers: return fmt::format("a list of {} numbers{}", key.count, range_text(key));
-    case Type::strings: return key.or_single ? "a word or a list of words" : "a list of texts";
+    case Type::strings:
+      return key.or_single       ? "a word or a list of words"
+             : key.words.empty() ? "a list of texts"
+                                 : "a list of " + either(key.words);
     case Type::recompute:
       return "auto, none, full, {every: N}, {layers: {0-3: full}}, or a list of " + either(key.words);
     case Type::named_paths: return "a path for each name";

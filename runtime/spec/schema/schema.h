@@ -53,7 +53,7 @@ struct Key {
   bool is_path = false;  // a path or pattern, relative to the spec
   bool or_name = false;  // a path only where names_file() says so, else a name
   bool aside = false;    // no tensor depends on it: names, paths, intervals, what is shown
-  bool newer = false;    // younger than runs that are to go on: fingerprints leave it out where it has its default
+  bool newer = false;    // younger than runs that are to go on: fingerprints leave it out with its default or no value
   std::optional<double> minimum, maximum;
   bool exclusive_minimum = false, exclusive_maximum = false;
   std::size_t count = 0;           // numbers
@@ -108,6 +108,9 @@ void change_paths(const Key& key, Spec& spec,
 
 /// Whether the key is read with these values (see when_key).
 bool applies(const Key& key, const Spec& spec);
+
+/// The shortest model.layer_types with which all layers have the types that they have.
+std::vector<std::string> shortest_layer_types(const Model& model);
 
 /// Whether the key says what the tensors of a checkpoint mean.
 inline bool is_model(const Key& key) { return key.path.starts_with("model."); }

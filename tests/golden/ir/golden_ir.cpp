@@ -47,7 +47,8 @@ void check(const std::vector<std::string>& overrides, const std::string& name) {
   const spec::LoadResult loaded = spec::load_text(kSpec, "tiny.yaml", overrides);
   ASSERT_TRUE(loaded.resolved) << spec::render(loaded.diagnostics);
   std::string before, found;
-  for (const Dump& dump : dumps(loaded.resolved->spec, choice_of(loaded.resolved->spec))) {
+  const spec::Spec& spec = loaded.resolved->spec;
+  for (const Dump& dump : dumps(spec, graph::kinds_of(spec), choice_of(spec))) {
     found += "== " + dump.file + "\n" + (before.empty() ? dump.text : changes(before, dump.text));
     before = dump.text;
   }

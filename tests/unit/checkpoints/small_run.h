@@ -23,7 +23,7 @@ namespace llmc::checkpoints {
 class SmallModel {
  public:
   explicit SmallModel(const std::vector<std::string>& overrides = {}) : resolved_(small_spec(overrides)) {
-    const graph::Graph graph = graph::build_llama(resolved_.spec, 1);
+    const graph::Graph graph = graph::build_llama(resolved_.spec, graph::kinds_of(resolved_.spec), 1);
     const plan::ParameterLayout layout = plan::lay_out_parameters(graph, resolved_.spec);
     for (const plan::Slice& slice : layout.slices) {
       names_.push_back(slice.name);

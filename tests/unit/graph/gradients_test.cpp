@@ -17,7 +17,7 @@ using namespace graph;
 
 Graph differentiated(const std::vector<std::string>& overrides = {}) {
   const spec::Spec spec = small_spec(overrides).spec;
-  return differentiate(build_llama(spec, 2), spec);
+  return differentiate(build_llama(spec, kinds_of(spec), 2), spec);
 }
 
 std::vector<std::string> names(Graph& graph, const std::string& name) {
@@ -76,7 +76,7 @@ TEST(Gradients, ATiedTableGetsBothGradients) {
 }
 
 TEST(Gradients, AnOpWithoutARuleIsAnInternalError) {
-  Graph graph = build_llama(small_spec().spec, 2);
+  Graph graph = build_llama(small_spec().spec, kinds_of(small_spec().spec), 2);
   region(graph, "layer_forward").ops.front().kind = OpKind::gather_rows;
   try {
     differentiate(std::move(graph), small_spec().spec);

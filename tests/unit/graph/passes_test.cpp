@@ -134,7 +134,7 @@ TEST(Passes, EverySecondLayer) {
 TEST(Passes, LayersDifferInAnyPattern) {
   const spec::Spec spec = small_spec({"model.num_hidden_layers=5"}).spec;
   const Groups swiglu = static_cast<Groups>(Group::swiglu), norms = static_cast<Groups>(Group::norms);
-  Graph graph = lower(spec, {2, 16, {0, swiglu, norms | swiglu, swiglu, kAllGroups}});
+  Graph graph = lower(spec, kinds_of(spec), {2, 16, {0, swiglu, norms | swiglu, swiglu, kAllGroups}});
   EXPECT_EQ(graph.variants, (std::vector<int>{0, 1, 2, 1, 3}));
   int forward = 0;
   for (const Region& r : graph.regions) forward += r.block == Block::layer && r.part == Part::forward;
@@ -143,6 +143,52 @@ TEST(Passes, LayersDifferInAnyPattern) {
   EXPECT_FALSE(saved(graph, "layer_backward_variant_1").count("swiglu_out"));
   EXPECT_TRUE(saved(graph, "layer_backward_variant_1").count("mlp_norm_out"));
   EXPECT_FALSE(saved(graph, "layer_backward_variant_2").count("mlp_norm_out"));
+}
+
+const std::vector<std::string> kTwoKinds = {"model.attention_bias=false", "model.mlp_bias=false",
+                                            "model.sliding_window=7",
+                                            "model.layer_types=[sliding_attention, full_attention]"};
+
+/// The windows of the attention ops of a region.
+std::set<int> windows(const Region& region) {
+  std::set<int> found;
+  for (const Op& op : region.ops)
+    if (const auto* attention = std::get_if<ops::AttentionAttributes>(&op.attributes)) found.insert(attention->window);
+  return found;
+}
+
+TEST(Passes, AVariantIsAKindAndWhatIsRecomputed) {
+  std::vector<std::string> overrides = kTwoKinds;
+  overrides.insert(overrides.end(), {"model.num_hidden_layers=5", "memory.recompute={layers: {0-2: [attention]}}"});
+  Graph graph = lowered(overrides);
+  EXPECT_EQ(graph.variants, (std::vector<int>{0, 1, 0, 2, 3}));
+  const int expected[] = {7, 0, 0, 7};
+  for (int variant = 0; variant < 4; ++variant)
+    for (const Part part : {Part::forward, Part::backward}) {
+      const Region& region = *graph.find(part, Block::layer, variant);
+      EXPECT_EQ(windows(region), std::set<int>{expected[variant]}) << region.name;
+      EXPECT_EQ(graph.layers_of(region), variant == 0 ? 2 : 1) << region.name;
+    }
+}
+
+TEST(Passes, TheAuditsPassHasARegionOfEachKind) {
+  std::vector<std::string> overrides = kTwoKinds;
+  overrides.insert(overrides.end(), {"audit.compute=forward", "audit.every=1", "memory.recompute={every: 3}"});
+  const Graph graph = lowered(overrides);
+  EXPECT_EQ(graph.variants, (std::vector<int>{0, 1, 2}));
+  const int expected[] = {7, 0, 7};
+  for (int variant = 0; variant < 3; ++variant)
+    EXPECT_EQ(windows(*graph.find(Part::audit, Block::layer, variant)), std::set<int>{expected[variant]});
+  EXPECT_EQ(graph.find(Part::audit, Block::layer, 0), graph.find(Part::audit, Block::layer, 2));
+}
+
+TEST(Passes, KindsThatAreEqualAreOne) {
+  std::vector<std::string> overrides = kTwoKinds;
+  overrides.push_back("model.sliding_window=24");  // the sequence's length
+  const std::vector<std::string> plain(kTwoKinds.begin(), kTwoKinds.begin() + 2);
+  EXPECT_EQ(to_text(lowered(overrides)), to_text(lowered(plain)));
+  overrides.back() = "model.sliding_window=23";
+  EXPECT_NE(to_text(lowered(overrides)), to_text(lowered(plain)));
 }
 
 TEST(Passes, ReductionsHaveAFixedOrder) {
@@ -211,7 +257,7 @@ TEST(Passes, NothingElseChangesWithAnAudit) {
 
 TEST(Passes, DumpsOnlyWhatChanged) {
   const spec::Spec spec = small_spec({"precision.compute=fp32"}).spec;
-  const std::vector<Dump> found = dumps(spec, {2, 16, recompute_of(spec)});
+  const std::vector<Dump> found = dumps(spec, kinds_of(spec), {2, 16, recompute_of(spec)});
   std::set<std::string> files;
   for (const Dump& dump : found) files.insert(dump.file);
   EXPECT_TRUE(files.count("00-build.txt"));

@@ -12,8 +12,9 @@ namespace llmc::passes {
 inline graph::Graph lowered(const std::vector<std::string>& overrides = {}) {
   const spec::Resolved resolved = small_spec(overrides);
   const Choice choice = {2, 16, recompute_of(resolved.spec)};
-  dumps(resolved.spec, choice);  // verifies the graph after each pass
-  return lower(resolved.spec, choice);
+  const std::vector<graph::LayerKind> kinds = graph::kinds_of(resolved.spec);
+  dumps(resolved.spec, kinds, choice);  // verifies the graph after each pass
+  return lower(resolved.spec, kinds, choice);
 }
 
 }  // namespace llmc::passes

@@ -15,7 +15,7 @@ namespace {
 
 TEST(Choice, DecidesWhateverTheSpecSays) {
   const spec::Spec spec = small_spec({"memory.recompute=full"}).spec;
-  const graph::Graph graph = passes::lower(spec, {4, 24, {0, graph::kAllGroups, 0}});
+  const graph::Graph graph = passes::lower(spec, graph::kinds_of(spec), {4, 24, {0, graph::kAllGroups, 0}});
   EXPECT_EQ(graph.batch, 4);
   EXPECT_EQ(graph.chunk_rows, 24);
   EXPECT_EQ(graph.variants, (std::vector<int>{0, 1, 0}));
@@ -54,12 +54,13 @@ TEST(Choice, OfTheReferenceRunIsLoweredInFiveMilliseconds) {
   const spec::LoadResult loaded = spec::load(std::string(SPECS_FOLDER) + "/llama-1b.yaml");
   ASSERT_TRUE(loaded.resolved) << spec::render(loaded.diagnostics);
   passes::Choice choice = passes::choice_of(loaded.resolved->spec);
+  const std::vector<graph::LayerKind> kinds = graph::kinds_of(loaded.resolved->spec);
   // The processor's time, the best of 20: what others do on the machine does not count.
   double best = 1e9;
   for (int i = 0; i < 20; ++i) {
     choice.recompute[0] = static_cast<graph::Groups>(i);  // another one each time
     const std::clock_t begin = std::clock();
-    const graph::Graph graph = passes::lower(loaded.resolved->spec, choice);
+    const graph::Graph graph = passes::lower(loaded.resolved->spec, kinds, choice);
     best = std::min(best, 1e3 * static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC);
     EXPECT_EQ(graph.layers(), 16);
   }

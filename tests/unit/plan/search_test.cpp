@@ -17,24 +17,28 @@ namespace {
 /// Every assignment of options to layers.
 RecomputeSolution exhaustive(const RecomputeProblem& problem) {
   RecomputeSolution best;
-  std::vector<std::size_t> choice(static_cast<std::size_t>(problem.layers), 0);
+  std::vector<const std::vector<LayerOption>*> layers;
+  for (const KindOfLayers& kind : problem.kinds)
+    layers.insert(layers.end(), static_cast<std::size_t>(kind.layers), &kind.options);
+  std::vector<std::size_t> choice(layers.size(), 0);
   for (bool more = true; more;) {
     std::size_t bytes = problem.fixed, bound = problem.bound;
     double seconds = 0;
-    for (const std::size_t i : choice) {
-      bytes += problem.options[i].kept;
-      bound = std::max(bound, problem.options[i].bound);
-      seconds += problem.options[i].seconds;
+    for (std::size_t layer = 0; layer < layers.size(); ++layer) {
+      const LayerOption& option = (*layers[layer])[choice[layer]];
+      bytes += option.kept;
+      bound = std::max(bound, option.bound);
+      seconds += option.seconds;
     }
     if (bytes + bound <= problem.budget && (!best.fits || seconds < best.seconds))
       best = {true, {}, seconds, bytes + bound};
     more = false;
-    for (std::size_t& i : choice) {
-      if (++i < problem.options.size()) {
+    for (std::size_t layer = 0; layer < layers.size(); ++layer) {
+      if (++choice[layer] < layers[layer]->size()) {
         more = true;
         break;
       }
-      i = 0;
+      choice[layer] = 0;
     }
   }
   return best;
@@ -43,15 +47,18 @@ RecomputeSolution exhaustive(const RecomputeProblem& problem) {
 RecomputeProblem drawn(std::mt19937& rng) {
   const auto pick = [&](int low, int high) { return std::uniform_int_distribution(low, high)(rng); };
   RecomputeProblem problem;
-  problem.layers = pick(1, 6);
   problem.fixed = static_cast<std::size_t>(pick(0, 40));
   problem.bound = static_cast<std::size_t>(pick(0, 40));
-  const int options = pick(1, 6);
-  for (int i = 0; i < options; ++i)
-    problem.options.push_back({.groups = static_cast<graph::Groups>(i),
-                               .kept = static_cast<std::size_t>(pick(0, 60)),
-                               .bound = static_cast<std::size_t>(pick(0, 80)),
-                               .seconds = pick(1, 50) * 0.01});
+  for (int kinds = pick(1, 3), k = 0; k < kinds; ++k) {
+    KindOfLayers& kind = problem.kinds.emplace_back();
+    kind.layers = pick(1, 6 / kinds);
+    const int options = pick(1, 6);
+    for (int i = 0; i < options; ++i)
+      kind.options.push_back({.groups = static_cast<graph::Groups>(i),
+                              .kept = static_cast<std::size_t>(pick(0, 60)),
+                              .bound = static_cast<std::size_t>(pick(0, 80)),
+                              .seconds = pick(1, 50) * 0.01});
+  }
   problem.budget = static_cast<std::size_t>(pick(20, 400));
   return problem;
 }
@@ -68,18 +75,25 @@ TEST(RecomputeSolver, AgreesWithExhaustiveSearch) {
     ++fitting;
     EXPECT_NEAR(solution.seconds, expected.seconds, 1e-9) << trial;
     EXPECT_LE(solution.bytes, problem.budget);
-    EXPECT_EQ(solution.layers.size(), static_cast<std::size_t>(problem.layers));
+    ASSERT_EQ(solution.layers.size(), problem.kinds.size());
+    double seconds = 0;
+    for (std::size_t k = 0; k < problem.kinds.size(); ++k) {
+      EXPECT_EQ(solution.layers[k].size(), static_cast<std::size_t>(problem.kinds[k].layers));
+      for (const graph::Groups groups : solution.layers[k]) seconds += problem.kinds[k].options[groups].seconds;
+    }
+    EXPECT_NEAR(seconds, expected.seconds, 1e-9) << trial << ": the layers' own options";
   }
   EXPECT_GT(fitting, 1000);
 }
 
 /// The least seconds where layers could have fractions of options: of one constraint, two of them are enough.
 double fractional_bound(const RecomputeProblem& problem) {
-  const double room = static_cast<double>(problem.budget - problem.fixed - problem.options[0].bound);
-  const double each = room / static_cast<double>(problem.layers);
+  const auto& [layers, options] = problem.kinds[0];
+  const double room = static_cast<double>(problem.budget - problem.fixed - options[0].bound);
+  const double each = room / static_cast<double>(layers);
   double best = 1e9;
-  for (const LayerOption& a : problem.options)
-    for (const LayerOption& b : problem.options) {
+  for (const LayerOption& a : options)
+    for (const LayerOption& b : options) {
       const double low = static_cast<double>(a.kept), high = static_cast<double>(b.kept);
       if (low > each || high <= each) {
         if (high <= each) best = std::min(best, b.seconds);
@@ -88,23 +102,24 @@ double fractional_bound(const RecomputeProblem& problem) {
       const double part = (each - low) / (high - low);
       best = std::min(best, a.seconds + part * (b.seconds - a.seconds));
     }
-  return best * static_cast<double>(problem.layers);
+  return best * static_cast<double>(layers);
 }
 
 /// 128 layers of 40 options, as no exhaustive search could try: above the bound by less than one layer can make.
 TEST(RecomputeSolver, IsNearTheFractionalBoundForManyLayers) {
   std::mt19937 rng(9);
   RecomputeProblem problem;
-  problem.layers = 128;
+  KindOfLayers& kind = problem.kinds.emplace_back();
+  kind.layers = 128;
   double fastest = 1e9, slowest = 0;
   for (int i = 0; i < 40; ++i) {
     const double kept = std::uniform_real_distribution(1e6, 1e9)(rng);
-    problem.options.push_back({.groups = static_cast<graph::Groups>(i),
-                               .kept = static_cast<std::size_t>(kept),
-                               .bound = 1000,
-                               .seconds = 1e-2 + 4e-3 * std::exp(-kept / 3e8)});
-    fastest = std::min(fastest, problem.options.back().seconds);
-    slowest = std::max(slowest, problem.options.back().seconds);
+    kind.options.push_back({.groups = static_cast<graph::Groups>(i),
+                            .kept = static_cast<std::size_t>(kept),
+                            .bound = 1000,
+                            .seconds = 1e-2 + 4e-3 * std::exp(-kept / 3e8)});
+    fastest = std::min(fastest, kind.options.back().seconds);
+    slowest = std::max(slowest, kind.options.back().seconds);
   }
   problem.budget = 40'000'000'000;
   const RecomputeSolution solution = solve(problem);
@@ -140,24 +155,35 @@ std::size_t budget_of(const Plan& plan, double part) {
 }
 
 /// What no one choice could beat: every micro-batch with every pattern of few sets of ops over the layers.
-TEST(Search, FindsTheFastestThatFits) {
+void expect_the_fastest(const std::vector<double>& parts, const std::vector<std::string>& model) {
   const std::vector<graph::Groups> sets = {0, 1, 32, 33, 4, 61, graph::kAllGroups};
-  const Plan most = make_plan(small_spec(all_open({})).spec);
-  for (const double part : {0.95, 0.8, 0.7, 0.6}) {
+  const auto with_all_open = [&](std::vector<std::string> words) {
+    words.insert(words.end(), model.begin(), model.end());
+    return small_spec(all_open(std::move(words))).spec;
+  };
+  const Plan most = make_plan(with_all_open({}));
+  for (const double part : parts) {
     const std::size_t budget = budget_of(most, part);
     const std::string word = "memory.budget=" + std::to_string(budget);
     Plan best;
-    if (!planned(small_spec(all_open({word})).spec, best)) continue;
+    if (!planned(with_all_open({word}), best)) continue;
     EXPECT_LE(best.needed_bytes(), budget);
     for (const graph::Groups a : sets)
       for (const graph::Groups b : sets) {
-        spec::Spec spec = small_spec(all_open({word})).spec;
+        spec::Spec spec = with_all_open({word});
         spec.memory.recompute = passes::recompute_from({a, b, b, a});
         Plan plan;
         if (!planned(spec, plan)) continue;
         EXPECT_GE(plan.cost.time.seconds, best.cost.time.seconds * (1 - 1e-9)) << part << " " << a << b;
       }
   }
+}
+
+TEST(Search, FindsTheFastestThatFits) { expect_the_fastest({0.95, 0.8, 0.7, 0.6}, {}); }
+
+TEST(Search, FindsTheFastestOfTwoKinds) {
+  expect_the_fastest({0.8, 0.7}, {"model.sliding_window=7", "model.attention_bias=false", "model.mlp_bias=false",
+                                  "model.layer_types=[sliding_attention, sliding_attention, full_attention]"});
 }
 
 TEST(Search, TimesNeverRiseWithTheBudget) {

@@ -5,6 +5,7 @@
 #include "good_spec.h"
 #include "spec/model_config.h"
 #include "spec/schema/schema.h"
+#include "spec/values.h"
 
 namespace llmc::spec {
 namespace {
@@ -170,12 +171,6 @@ TEST(FromHuggingFace, TakesTheSameMathematics) {
   Json mistral = Json::parse(kMistral);
   mistral.erase("num_key_value_heads");
   EXPECT_EQ(import(mistral).model.num_key_value_heads, 8);  // MistralConfig's default
-  mistral["sliding_window"] = 32768;
-  EXPECT_EQ(refusal(mistral), "");  // as wide as the context
-  mistral["sliding_window"] = 4096;
-  EXPECT_NE(refusal(mistral).find("sliding_window"), std::string::npos);
-  mistral.erase("sliding_window");
-  EXPECT_NE(refusal(mistral).find("sliding_window"), std::string::npos);  // MistralConfig's default is 4096
   mistral = Json::parse(kMistral);
   mistral["architectures"] = {"LlamaForCausalLM"};
   EXPECT_NE(refusal(mistral).find("architectures"), std::string::npos);
@@ -208,9 +203,6 @@ TEST(FromHuggingFace, Qwen3HasNormsOfItsHeads) {
   EXPECT_EQ(defaults.num_key_value_heads, 32);
   EXPECT_TRUE(defaults.attention_bias);
 
-  config["use_sliding_window"] = true;
-  for (const char* key : {"use_sliding_window", "max_window_layers"})
-    EXPECT_NE(refusal(config).find(key), std::string::npos) << refusal(config);
   config = Json::parse(kQwen3);
   config["mlp_bias"] = true;
   EXPECT_NE(refusal(config).find("mlp_bias"), std::string::npos) << refusal(config);
@@ -218,6 +210,79 @@ TEST(FromHuggingFace, Qwen3HasNormsOfItsHeads) {
   config["model_type"] = "qwen3_moe", config["architectures"] = {"Qwen3MoeForCausalLM"}, config["num_experts"] = 128;
   for (const char* word : {"qwen3_moe", "num_experts"})
     EXPECT_NE(refusal(config).find(word), std::string::npos) << refusal(config);
+}
+
+using Types = std::vector<std::string>;
+
+TEST(FromHuggingFace, AMistralsLayersSlide) {
+  Json config = Json::parse(kMistral);
+  EXPECT_EQ(import(config).model.sliding_window, 0);
+  config["sliding_window"] = 1000;
+  EXPECT_EQ(import(config).model.sliding_window, 1000);
+  EXPECT_EQ(import(config).model.layer_types, Types{"sliding_attention"});
+  config.erase("sliding_window");
+  EXPECT_EQ(import(config).model.sliding_window, 4096) << "MistralConfig's default";
+  config["use_sliding_window"] = false;
+  EXPECT_EQ(refusal(config), "") << "there is no window that it could mean";
+  config["sliding_window"] = 1000;
+  EXPECT_NE(refusal(config).find("use_sliding_window"), std::string::npos) << "transformers does not read it";
+  config.erase("use_sliding_window");
+  config["layer_types"] = Types(32, "sliding_attention");
+  EXPECT_EQ(refusal(config), "");
+  config["layer_types"][3] = "full_attention";
+  EXPECT_NE(refusal(config).find("layer_types: a mistral model does not read it"), std::string::npos)
+      << refusal(config);
+  config["model_type"] = "ministral", config["architectures"] = {"MinistralForCausalLM"};
+  EXPECT_FALSE(import(config).model.slides(3));
+  EXPECT_TRUE(import(config).model.slides(4));
+  config["sliding_window"] = Json();
+  EXPECT_NE(refusal(config).find("layer_types: it has sliding_attention"), std::string::npos) << refusal(config);
+  config["layer_types"] = {"sliding_attention", "chunked_attention"};
+  EXPECT_NE(refusal(config).find("one for each of 32 layers"), std::string::npos) << refusal(config);
+}
+
+TEST(FromHuggingFace, AQwen3SlidesWhereItIsSwitchedOn) {
+  Json config = Json::parse(kQwen3);
+  config["sliding_window"] = 64;
+  EXPECT_EQ(import(config).model.sliding_window, 0);
+  config["use_sliding_window"] = true;
+  EXPECT_EQ(import(config).model.sliding_window, 0) << "the first max_window_layers have none, and that is all of them";
+  config["max_window_layers"] = 26;
+  const Model m = import(config).model;
+  EXPECT_EQ(m.sliding_window, 64);
+  EXPECT_FALSE(m.slides(25));
+  EXPECT_TRUE(m.slides(26));
+  config["layer_types"] = Json::array();
+  for (int layer = 0; layer < 28; ++layer)
+    config["layer_types"].push_back(layer % 4 == 3 ? "full_attention" : "sliding_attention");
+  const std::string shortest =
+      "layer_types: [sliding_attention, sliding_attention, sliding_attention, full_attention]\n";
+  EXPECT_NE(from_huggingface(config.dump(), "a").find(shortest), std::string::npos);
+}
+
+/// Of the models that windows make, the class and its keys; what is read back is the same model.
+TEST(ConfigJson, WindowsComeBack) {
+  const auto exported = [](const std::vector<std::string>& overrides) {
+    const Spec spec = resolve(kGood, overrides).spec;
+    const std::string text = config_json(spec);
+    const Model back = import(Json::parse(text)).model;
+    EXPECT_EQ(back.sliding_window, spec.model.sliding_window) << text;
+    for (std::int64_t layer = 0; layer < spec.model.num_hidden_layers; ++layer)
+      EXPECT_EQ(back.slides(layer), spec.model.slides(layer)) << text;
+    Spec theirs = spec;
+    theirs.model = back;
+    EXPECT_EQ(model_changes(theirs, spec), "");
+    return Json::parse(text);
+  };
+  EXPECT_FALSE(exported({}).contains("sliding_window"));
+  EXPECT_EQ(exported({"model.sliding_window=4"})["model_type"], "mistral");
+  const std::string mixed = "model.layer_types=[sliding_attention, full_attention]";
+  const Json ministral = exported({"model.sliding_window=4", mixed, "model.num_hidden_layers=3"});
+  EXPECT_EQ(ministral["architectures"], Json::array({"MinistralForCausalLM"}));
+  EXPECT_EQ(ministral["layer_types"], Json::array({"sliding_attention", "full_attention", "sliding_attention"}));
+  const Json qwen = exported({"model.sliding_window=4", mixed, "model.qk_norm=true"});
+  EXPECT_EQ(qwen["use_sliding_window"], true);
+  exported({"model.sliding_window=1000000"});
 }
 
 TEST(FromHuggingFace, NamesAllThatIsNotTheSame) {

@@ -145,6 +145,52 @@ TEST(Load, ANewKeyAtItsDefaultLeavesFingerprintsAsTheyWere) {
   EXPECT_NE(canonical_text(resolve(kGood, {"model.qk_norm=true"}).spec).find("model.qk_norm=true\n"),
             std::string::npos);
   EXPECT_NE(model_fingerprint(resolve(kGood, {"model.qk_norm=true"}).spec), model_fingerprint(resolve(kGood).spec));
+  for (const char* word : {"sliding_window", "layer_types"})
+    EXPECT_EQ(canonical_text(resolve(kGood).spec).find(word), std::string::npos) << word;
+  const auto model = [](const std::string& types) {
+    return model_fingerprint(resolve(kGood, {"model.sliding_window=8", "model.layer_types=" + types}).spec);
+  };
+  EXPECT_NE(model("[sliding_attention]"), model_fingerprint(resolve(kGood).spec));
+  EXPECT_EQ(model("[sliding_attention]"), model_fingerprint(resolve(kGood, {"model.sliding_window=8"}).spec));
+  EXPECT_NE(model("[sliding_attention, full_attention]"), model("[sliding_attention]"));
+  EXPECT_EQ(model("[sliding_attention, full_attention]"),
+            model("[sliding_attention, full_attention, sliding_attention, full_attention]"))
+      << "the six layers have the same types";
+}
+
+TEST(Load, LayersThatSlide) {
+  const auto first_error = [](const std::vector<std::string>& overrides) {
+    const LoadResult result = load_text(kGood, "a.yaml", overrides);
+    if (result.diagnostics.empty()) return std::string();
+    return result.diagnostics[0].code + " " + result.diagnostics[0].message + "; " + result.diagnostics[0].advice;
+  };
+  const std::string window = "model.sliding_window=8", full = "model.layer_types=[full_attention]";
+  EXPECT_EQ(first_error({window, full}),
+            "E0326 no layer slides: layer_types has full_attention alone, and sliding_window would do nothing; write "
+            "layer_types: [sliding_attention, full_attention], or remove this key");
+  EXPECT_EQ(first_error({"model.layer_types=[sliding_attention]"}),
+            "E0309 model.layer_types is not read without model.sliding_window; write model.sliding_window: 1024, or "
+            "remove this key");
+  EXPECT_EQ(first_error({full}), "E0309 model.layer_types is not read without model.sliding_window; remove this key");
+  EXPECT_EQ(first_error({window, "model.num_hidden_layers=2",
+                         "model.layer_types=[full_attention, sliding_attention, full_attention]"}),
+            "E0326 layer_types has 3 types for 2 layers; write layer_types: [full_attention, sliding_attention], or "
+            "num_hidden_layers: 3");
+  EXPECT_EQ(first_error({"model.sliding_window=0"}),
+            "E0205 model.sliding_window is \"0\", which is out of range; write an integer from 1 to 16777216");
+  EXPECT_EQ(first_error({window, "model.layer_types=[sliding]"}),
+            "E0206 model.layer_types takes sliding_attention or full_attention, not \"sliding\"; did you mean "
+            "sliding_attention?");
+  EXPECT_EQ(first_error({window, "model.layer_types=[]"}),
+            "E0207 model.layer_types is an empty list; write at least one word");
+  EXPECT_EQ(first_error({window, "model.attention_bias=true"}),
+            "E0320 sliding_window makes a Mistral model, which has no biases; write attention_bias: false");
+  EXPECT_EQ(first_error({window, "model.attention_bias=true", "model.qk_norm=true"}), "");
+  const auto notes = [](const char* word) { return load_text(kGood, "a.yaml", {word}).notes; };
+  EXPECT_TRUE(notes("model.sliding_window=255").empty());
+  EXPECT_EQ(notes("model.sliding_window=256"),
+            std::vector<std::string>{"model.sliding_window 256 holds all of batch.sequence_length 256: every layer "
+                                     "attends to all tokens before it"});
 }
 
 TEST(Load, Bf16x3IsAChoiceOfFp32RunsWithTiles) {
