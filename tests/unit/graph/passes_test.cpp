@@ -184,11 +184,11 @@ TEST(Passes, TheAuditsPassHasARegionOfEachKind) {
 
 TEST(Passes, KindsThatAreEqualAreOne) {
   std::vector<std::string> overrides = kTwoKinds;
-  overrides.push_back("model.sliding_window=24");  // the sequence's length
+  overrides[2] = "model.sliding_window=24";  // the sequence's length
   const std::vector<std::string> plain(kTwoKinds.begin(), kTwoKinds.begin() + 2);
-  EXPECT_EQ(to_text(lowered(overrides)), to_text(lowered(plain)));
-  overrides.back() = "model.sliding_window=23";
-  EXPECT_NE(to_text(lowered(overrides)), to_text(lowered(plain)));
+  EXPECT_EQ(ops::to_text(lowered(overrides)), ops::to_text(lowered(plain)));
+  overrides[2] = "model.sliding_window=23";
+  EXPECT_NE(ops::to_text(lowered(overrides)), ops::to_text(lowered(plain)));
 }
 
 TEST(Passes, ReductionsHaveAFixedOrder) {
