@@ -128,7 +128,7 @@ class LayoutMaker {
   }
 
   /// Those of gradients first, and first of all that of the vectors, which every block makes: between steps the host
-  /// completes shares there (train/flat_buffers.h).
+  /// completes shares there (step/flat_buffers.h).
   void place_windows() {
     std::vector<TensorId> buckets, wires;
     for (std::size_t i = 0; i < g_.tensors.size(); ++i) {

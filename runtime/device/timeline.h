@@ -1,4 +1,4 @@
-// Who hears of each launch of a step while one is timed (train/timeline.h). Otherwise a launch costs one branch more.
+// Who hears of each launch of a step while one is timed (step/timeline.h). Otherwise a launch costs one branch more.
 #pragma once
 
 #include <cstddef>

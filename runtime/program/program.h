@@ -48,7 +48,7 @@ struct ProgramInfo {
   std::span<const ParameterInfo> parameters;
   std::span<const double> inverse_frequencies;  // RoPE, head_dim / 2
   std::span<const ParameterGroup> groups;
-  std::int64_t chunk_elements;          // see train/chunks.h, which fills chunks and first_chunk at start
+  std::int64_t chunk_elements;          // see program/chunks.h, which fills chunks and first_chunk at start
   std::span<const GemmShape> products;  // every matrix product of the step, by name
   const AttentionPlan* attention;       // the first of a list; null where cuDNN has no part in it
   std::size_t arena_bytes;              // of one rank
@@ -57,7 +57,7 @@ struct ProgramInfo {
   std::span<const Bucket> buckets;      // of the flat buffers
   std::span<const Gathered> gathered;   // of the weights that every rank has whole, before a step
   Shard shard;                          // what several ranks share out
-  std::size_t window_bytes;             // of several ranks, behind the shares: see train/arena_places.h
+  std::size_t window_bytes;             // of several ranks, behind the shares: see step/arena_places.h
   std::size_t gradient_window_bytes;    // of these the first, in which gradients are reduced
   std::array<PieceWork, kPieces> pieces;
 

@@ -133,12 +133,10 @@ LLMC_KERNEL attention_forward_tiles(const bf16* __restrict__ qkv, bf16* __restri
       for (int q = 0; q < 32; ++q) tile.denominator[unit][q] = 0.0f;
       for (int i = 0; i < kDim * 32; ++i) tile.sums[unit][i] = 0.0f;
     }
-    for (int key = 0; key < first + blocks * 32; key += 32) {
-      if constexpr (kWindow > 0) {
-        const int begin = Mask{kSequence, kWindow}.first_tile(first, 32);
-        key = key < begin ? begin : key;
-        tile.edge = kWindow + key - first;
-      }
+    int key = 0;
+    if constexpr (kWindow > 0) key = Mask{kSequence, kWindow}.first_tile(first, 32);
+    for (; key < first + blocks * 32; key += 32) {
+      if constexpr (kWindow > 0) tile.edge = kWindow + key - first;
       const long long row = static_cast<long long>(key) * kPitch;
       pack_rows<32, kHeadDim / 2, kWords>(words(keys + row), kPitch / 2, kSequence - key, tile.keys);
       pack_pair_columns<kHeadDim, kDim>(values + row, kPitch, kSequence - key, tile.values);

@@ -221,7 +221,7 @@ std::string snapshot_text(const Plan& plan) {
                                            : "  training waits for it\n";
 }
 
-/// What each region of the step asks for, in its order, by any number of ranks (train/timeline.h); and what it begins
+/// What each region of the step asks for, in its order, by any number of ranks (step/timeline.h); and what it begins
 /// and ends to keep.
 nlohmann::ordered_json regions_json(const Plan& plan) {
   using Json = nlohmann::ordered_json;
