@@ -64,7 +64,7 @@ class TrainLoop {
         saver_(run.values, run.texts, run.session, run.path, run.folder, run.mirror, run.console, run.ranks, start),
         guard_(run.values.guards, run.values.optimizer.clip_norm, start.guard),
         frozen_(run.values.guards.frozen_steps, run.values.guards.frozen_change) {
-    run_.session.set_updates(start.updates());
+    if (start.updates() > 0) run_.session.set_updates(start.updates());  // else the arena's zero is right
   }
 
   /// Trains up to run.stop. Returns the signal that stopped it earlier, with everything saved, else 0; kDeadline where
