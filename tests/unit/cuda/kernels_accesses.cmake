@@ -21,7 +21,7 @@ set(narrow
   "cross_entropy 2 8"
   "cross_entropy_gradient 3 9"
   # One row: the step's scalars and results, and here the row's end, of a length that only the run knows.
-  "gradient_clip 20 3"
+  "gradient_clip 21 3"
   "loss_sum 8 8"
   # A sum that is added to what is there.
   "column_reduce_2048 0 0"
