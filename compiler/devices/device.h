@@ -92,7 +92,7 @@ struct Device {
 
   double operator[](Figure figure) const { return figures.at(figure).value; }
   bool has(Figure figure) const { return figures.contains(figure); }
-  /// What a file may leave out for one dtype is as for the other.
+  /// The rate for operands of `operand`; bf16's where a file leaves out its own.
   double operator()(Rate rate, DType operand) const;
   bool is_called(const std::string& word) const;
 };

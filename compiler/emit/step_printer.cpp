@@ -265,7 +265,7 @@ class StepPrinter {
       out_.line("s.ranks.mark($mark$);", {{"mark", order_.event(event)}});
   }
 
-  /// What class Attention calls where it does not take cuDNN's backward pass: the launches of one layer.
+  /// Prints the launches that class Attention calls in place of cuDNN's backward pass.
   void own_backward() {
     for (const std::string& attention : cudnn_) {
       const auto is_own = [&](const plan::Launch& l) {

@@ -44,7 +44,7 @@ struct AttentionChoices {
 /// The attention of one micro-batch by `op`, forward or backward, as the CUDA runtime takes it.
 AttentionShape attention_shape(const graph::Graph& graph, const graph::Op& op, const spec::Spec& spec);
 
-/// What the names of an attention's members and constants in emitted sources end with: "_window_512"; causal: nothing.
+/// Suffix of an attention's names in emitted sources: "_window_512"; causal: nothing.
 std::string attention_suffix(const AttentionShape& shape);
 
 /// Throws Failure(spec) for an attention that what the spec asks for does not have.

@@ -156,7 +156,7 @@ void Search::assess(Candidate& candidate) const {
   rest.budget = static_cast<std::size_t>(spec_.memory.budget);
 }
 
-/// What a layer of each kind costs with each set of ops computed again: lowered at once, as a model that has a layer of
+/// Costs of a layer of each kind with each set of ops computed again: lowered at once, as a model that has a layer of
 /// each.
 const std::vector<KindOfLayers>& Search::options(const Candidate& candidate) {
   std::vector<KindOfLayers>& known = known_[{candidate.micro_batch, candidate.shard}];

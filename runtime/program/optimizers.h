@@ -22,7 +22,7 @@ struct OptimizerValues {
   double beta1 = 0, beta2 = 0, eps = 0;
 };
 
-/// What an optimizer keeps of every parameter, element by element.
+/// A tensor of state with one element for each element of the parameters.
 struct StateTensor {
   const char* name;  // stands before a parameter's in a checkpoint
   DType dtype;

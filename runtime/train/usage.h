@@ -16,7 +16,7 @@ std::optional<double> peak_flops(std::string_view device, DType compute);
 /// Model FLOPs utilisation: FLOPs of the model (causal attention counted as half) over the peak of all devices.
 double utilisation(double flops_per_token, double tokens_per_second, int devices, double peak);
 
-/// What the speed of a run is a share of.
+/// Peaks that metrics relate the speed of a run to.
 struct Peaks {
   double flops_per_token;
   int devices;

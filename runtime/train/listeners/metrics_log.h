@@ -13,7 +13,7 @@ namespace llmc {
 
 class MetricsLog final : public StepListener {
  public:
-  /// What outlives the log, and what stays the same over a run.
+  /// Objects that outlive the log, and values that stay the same over a run.
   struct Of {
     RunFolder& folder;
     Console& console;

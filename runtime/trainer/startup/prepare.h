@@ -33,7 +33,7 @@ struct Prepared {
   std::int64_t stop = 0;
   std::string model;
 
-  /// What the run trains with.
+  /// Values that the run trains with.
   const spec::Spec& run() const { return values.run.spec; }
   /// Of a step.
   std::int64_t sequences(const ProgramInfo& info) const { return run().batch.tokens / info.sequence_length; }

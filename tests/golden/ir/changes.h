@@ -1,4 +1,4 @@
-// What a pass changes in the text of a graph, by tensor and op.
+// Changes that a pass makes to the text of a graph, by tensor and op.
 #pragma once
 
 #include <string>
