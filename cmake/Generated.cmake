@@ -1,5 +1,5 @@
-# generated/, docs/keys.md and docs/launches.md are outputs of llmc, kept in the repository so that a review shows what a
-# change does to the code. The build fails when they are not up to date; the target `regenerate` writes them again.
+# generated/, docs/reference/keys.md and docs/reference/launches.md are outputs of llmc. They are kept in the repository
+# so that a review shows what a change does to the code. The build fails when they are not up to date; the target `regenerate` writes them again.
 set(generated_arguments
   -DLLMC=$<TARGET_FILE:llmc> -DSOURCE=${PROJECT_SOURCE_DIR} -DBUILD=${PROJECT_BINARY_DIR}
   "-DRUNS=quickstart,llama-1b" -P ${PROJECT_SOURCE_DIR}/cmake/CompareGenerated.cmake)
@@ -10,10 +10,11 @@ add_custom_command(OUTPUT ${PROJECT_BINARY_DIR}/generated.stamp
   COMMAND ${CMAKE_COMMAND} -DMODE=compare ${generated_arguments}
   COMMAND ${CMAKE_COMMAND} -E touch ${PROJECT_BINARY_DIR}/generated.stamp
   DEPENDS llmc ${generated_inputs} ${PROJECT_SOURCE_DIR}/specs/quickstart.yaml ${PROJECT_SOURCE_DIR}/specs/llama-1b.yaml
-    ${PROJECT_SOURCE_DIR}/docs/keys.md ${PROJECT_SOURCE_DIR}/docs/launches.md ${PROJECT_SOURCE_DIR}/cmake/CompareGenerated.cmake
+    ${PROJECT_SOURCE_DIR}/docs/reference/keys.md ${PROJECT_SOURCE_DIR}/docs/reference/launches.md
+    ${PROJECT_SOURCE_DIR}/cmake/CompareGenerated.cmake
   COMMENT "Comparing generated/ with what llmc emits" VERBATIM)
 add_custom_target(check_generated ALL DEPENDS ${PROJECT_BINARY_DIR}/generated.stamp)
 
 add_custom_target(regenerate
   COMMAND ${CMAKE_COMMAND} -DMODE=write ${generated_arguments}
-  DEPENDS llmc COMMENT "Writing generated/, docs/keys.md and docs/launches.md" VERBATIM)
+  DEPENDS llmc COMMENT "Writing generated/ and the pages of docs/reference that llmc prints" VERBATIM)

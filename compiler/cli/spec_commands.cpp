@@ -199,7 +199,8 @@ void write_new(const std::string& path, const NewSpec& made) {
     to_stderr("next, with your text in FOLDER:\n  {}\n  llmc run {}\n", made.command, shell_word(path));
   else if (!made.script.empty())
     to_stderr(
-        "next, with Parquet or .jsonl of your text in FILES (docs/data-from-hugging-face.md):\n  {}\n  llmc run {}\n",
+        "next, with Parquet or .jsonl of your text in FILES (docs/how-to/data-from-hugging-face.md):\n  {}\n  llmc run "
+        "{}\n",
         made.script, shell_word(path));
 }
 

@@ -7,7 +7,7 @@
 namespace llmc::build {
 
 /// g++ on kernels and step. -fno-math-errno and 512-bit vectors: measured, AdamW 3.3 times and SwiGLU 2 times faster
-/// (docs/decisions.md); no contraction, so that every target rounds where the source says so.
+/// (docs/explanation/kernels.md); no contraction, so that every target rounds where the source says so.
 inline std::vector<std::string> cpu_flags() {
   return {"-std=c++20", "-O3", "-fopenmp", "-mprefer-vector-width=512", "-fno-math-errno", "-ffp-contract=off"};
 }

@@ -24,10 +24,10 @@ std::string first_refusal(Refusal refusal, const AttentionShape& shape, const sp
   return "";
 }
 
-// Rates within the reference run's step on an H100 (docs/benchmarks.md): of cuDNN's five products, of the gradients of
-// all scores, which it writes and reads again where sums must have one order (some of them in the L2 cache), and of the
-// seven products of llmc's passes by warps and by warpgroups. One row tile, as heads wider than 64 have, was not
-// measured: it is bound by shared memory at 8 clocks for 6.4.
+// Rates within the reference run's step on an H100 (docs/reference/benchmarks.md): of cuDNN's five products, of the
+// gradients of all scores, which it writes and reads again where sums must have one order (some of them in the L2
+// cache), and of the seven products of llmc's passes by warps and by warpgroups. One row tile, as heads wider than 64
+// have, was not measured: it is bound by shared memory at 8 clocks for 6.4.
 constexpr double kCudnnFlops = 249e12, kScoreBytes = 13e12;
 constexpr double kOwnFlops = 256e12, kOwnWideFlops = kOwnFlops * 6.36 / 8, kOwnWarpgroupFlops = 395e12;
 

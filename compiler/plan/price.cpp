@@ -12,8 +12,8 @@ using devices::Figure;
 using devices::Rate;
 
 // Compute and memory of a product overlap, but not at its begin and end: between their maximum (an exponent of
-// infinity) and their sum (1). Measured on an H100 within the step, docs/benchmarks.md: 564 TFLOP/s for o_forward,
-// whose result and addend are fp32, beside 694 to 756 for the others.
+// infinity) and their sum (1). Measured on an H100 within the step, docs/reference/benchmarks.md: 564 TFLOP/s for
+// o_forward, whose result and addend are fp32, beside 694 to 756 for the others.
 constexpr double kOverlap = 1.5;
 double overlapped(double a, double b) { return std::pow(std::pow(a, kOverlap) + std::pow(b, kOverlap), 1 / kOverlap); }
 

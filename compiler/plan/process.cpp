@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::size_t kMiB = std::size_t{1} << 20;
 
-// Measured (docs/benchmarks.md, Memory; two threads): 15 to 17 MiB of code, libraries and heap.
+// Measured (docs/reference/benchmarks.md, Memory; two threads): 15 to 17 MiB of code, libraries and heap.
 constexpr std::size_t kProgram = 20 * kMiB;
 // oneDNN's scratchpad, which the runtime keeps below 16 MiB (runtime/math/onednn/gemm.cpp).
 constexpr std::size_t kScratchpad = 16 * kMiB;

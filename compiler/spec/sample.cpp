@@ -19,7 +19,7 @@ std::string data_section(const NewData& data) {
   if (data.command.empty())
     return fmt::format(
         "data:                           # relative to this file: shards of this model's tokens, which\n"
-        "                                # docs/data-from-hugging-face.md makes of a dataset\n"
+        "                                # docs/how-to/data-from-hugging-face.md makes of a dataset\n"
         "{}  train:\n    - path: {}\n  validation:\n    - path: {}\n",
         data.tokenizer.empty()
             ? ""

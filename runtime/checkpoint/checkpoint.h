@@ -94,11 +94,11 @@ std::filesystem::path run_of(const std::filesystem::path& checkpoint);
 /// step-00000100
 std::string checkpoint_name(std::int64_t step);
 
-/// Writes RUN/checkpoints/step-NNNNNNNN as docs/runs.md says and returns its path; then removes what retention does
-/// not keep, never the one just written. Host memory: two blocks of 16 MiB. Throws Failure(checkpoint) when it cannot
-/// (no space: before anything is written); then every older checkpoint is as it was and no temporary directory is left.
-/// Of several ranks all call it, and it ends the same way on each. The caller, or rank 0's, holds the run folder's lock
-/// and logs and goes on.
+/// Writes RUN/checkpoints/step-NNNNNNNN as docs/reference/run-folder.md says and returns its path; then removes what
+/// retention does not keep, never the one just written. Host memory: two blocks of 16 MiB. Throws Failure(checkpoint)
+/// when it cannot (no space: before anything is written); then every older checkpoint is as it was and no temporary
+/// directory is left. Of several ranks all call it, and it ends the same way on each. The caller, or rank 0's, holds
+/// the run folder's lock and logs and goes on.
 std::filesystem::path save_checkpoint(const std::filesystem::path& run, const TrainState& state,
                                       const CheckpointTexts& texts, std::span<const ParameterInfo> parameters,
                                       StateAccess& access, const SaveOptions& options = {});

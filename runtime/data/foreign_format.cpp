@@ -9,7 +9,7 @@ namespace llmc {
 
 namespace {
 
-constexpr std::string_view kConvert = "; docs/data-from-hugging-face.md says how to make shards of it";
+constexpr std::string_view kConvert = "; docs/how-to/data-from-hugging-face.md says how to make shards of it";
 constexpr std::string_view kUnpack = "; unpack it first";
 
 struct Kind {

@@ -1,5 +1,5 @@
 // The audit of a step's loss: what audit.compute has in fp32 gives it a second time, of the same samples and weights,
-// and a difference past audit.bound is said. See docs/guards.md.
+// and a difference past audit.bound is said. See docs/reference/guards.md.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Which updates a run refuses, and when it has refused too many: docs/guards.md.
+// Which updates a run refuses, and when it has refused too many: docs/reference/guards.md.
 #pragma once
 
 #include <cstdint>

@@ -4,7 +4,7 @@
     python3 -m venv build/sass-venv && build/sass-venv/bin/pip install nvidia-cuda-nvdisasm
     tests/bench/attention_sass.py --nvdisasm build/sass-venv/lib/python3*/site-packages/nvidia/cu13/bin/nvdisasm
 
-The model, and where its rates come from, is in docs/benchmarks.md."""
+The model, and where its rates come from, is in docs/reference/kernel-counts.md."""
 
 import argparse
 import collections

@@ -4,8 +4,8 @@
 
 Needs build/llmc. A model of one layer reads the bytes of Python's standard library in batches of each size, with another seed of
 weights and of data for each run, by one thread. Prints for each size the largest distance of any step from the median of its window
-in spreads, of log(1 + loss) and log(norm) as docs/guards.md has them, the norm's largest ratio to the median, how often the median
-the limits allow, and the skipped updates. Exit code 1 where there are some. All four sizes take a quarter of an hour of one core.
+in spreads, of log(1 + loss) and log(norm) as in docs/reference/guards.md, the norm's largest ratio to the median, how often
+the median the limits allow, and the skipped updates. Exit code 1 where there are some. All four sizes take a quarter of an hour of one core.
 """
 
 import argparse

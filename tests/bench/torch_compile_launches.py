@@ -15,7 +15,7 @@ WORK = ROOT / "build" / "bench" / "paper-gpu"
 SPEC = ROOT / "specs" / "llama-1b.yaml"
 RUN = ("batch.tokens=32768", "memory.budget=400GiB", "memory.recompute=none", "target.device=h100-sxm"
        )  # one pass, all kept
-PUBLISHED, MEASURED = "504", "481 to 483"  # ms: as published for this model; docs/benchmarks.md, PyTorch 2.11
+PUBLISHED, MEASURED = "504", "481 to 483"  # ms: as published for this model; docs/reference/benchmarks.md, PyTorch 2.11
 
 # compiler/plan/price.cpp: tiles of a product, with the part of the largest one's rate; how compute and memory overlap.
 TILES = ((256, 128, 1), (128, 256, 1), (128, 128, 0.92), (128, 64, 0.75), (64, 64, 0.55))

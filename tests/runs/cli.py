@@ -95,9 +95,9 @@ class Cli(RunTest):
         self.assertIn("draft-07", schema["$schema"])
         self.assertIn("hidden_size", json.dumps(schema))
         page = self.succeed(LLMC, "schema", "--markdown").out
-        with open(os.path.join(SOURCE, "docs", "keys.md")) as file:
+        with open(os.path.join(SOURCE, "docs", "reference", "keys.md")) as file:
             self.assertEqual(file.read(), page,
-                             "docs/keys.md is not up to date: cmake --build build --target regenerate")
+                             "docs/reference/keys.md is not up to date: cmake --build build --target regenerate")
 
     def test_config_round_trip(self):
         """The resolved spec is a spec, with the same values and the same trainer."""

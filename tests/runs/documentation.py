@@ -1,5 +1,5 @@
-"""Every command of README.md and three pages of docs/ is run as it is written there, in order, in one folder with the built llmc; what
-a page shows of its output is what it says. docs/walkthrough.md: walkthrough.py."""
+"""Runs every command of README.md and PAGES as it is written there, in order, in one folder with the built llmc, and compares
+the output that a page shows. docs/explanation/walkthrough.md: walkthrough.py."""
 
 import json
 import os
@@ -11,7 +11,24 @@ import pages
 from harness import RunTest
 
 DATASET = os.environ.get("LLMC_DATASET", "/tmp/llmc-dataset")
-PAGES = ("README.md", "docs/manual.md", "docs/runs.md", "docs/gpu-machine.md")
+PAGES = (
+    "README.md",
+    "docs/reference/commands.md",
+    "docs/reference/specs.md",
+    "docs/reference/formats.md",
+    "docs/reference/cuda.md",
+    "docs/reference/trainer.md",
+    "docs/reference/run-folder.md",
+    "docs/reference/checkpoints.md",
+    "docs/how-to/use-saved-weights.md",
+    "docs/how-to/start-from-weights.md",
+    "docs/how-to/resume.md",
+    "docs/how-to/inspect-a-step.md",
+    "docs/how-to/export-metrics.md",
+    "docs/tutorial/first-gpu-run.md",
+    "docs/tutorial/several-nodes.md",
+    "docs/reference/gpu-messages.md",
+)
 # What is not run.
 NOT_HERE = {
     "./test.sh": "runs this test",

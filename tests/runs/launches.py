@@ -1,4 +1,5 @@
-"""docs/launches.md against the emitted step of the large run: the same launches, as often, each tensor once a launch."""
+"""Compares docs/reference/launches.md with the emitted step of the large run: the same launches, as often, each tensor once
+a launch."""
 
 import collections
 import itertools
@@ -63,9 +64,9 @@ def regions_run(bodies, name, times, out):
 
 
 def page():
-    """Rows of docs/launches.md: (per step, region, runs, times, bytes)."""
+    """Rows of docs/reference/launches.md: (per step, region, runs, times, bytes)."""
     rows, step = [], False
-    with open(os.path.join(SOURCE, "docs", "launches.md")) as file:
+    with open(os.path.join(SOURCE, "docs", "reference", "launches.md")) as file:
         for line in file:
             step |= line.startswith("## Once a step")
             cells = [cell.strip() for cell in line.strip().strip("|").split("|")]

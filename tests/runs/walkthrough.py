@@ -1,5 +1,5 @@
-"""docs/walkthrough.md: its commands run as written, and every block that shows a spec, the graph, the plan or sources is what llmc
-writes then."""
+"""Runs the commands of docs/explanation/walkthrough.md as written. Every block that shows a spec, the graph, the plan or
+sources is what llmc writes then."""
 
 import json
 import os
@@ -10,7 +10,7 @@ import pages
 from harness import SOURCE, RunTest
 from pages import read
 
-PAGE = "docs/walkthrough.md"
+PAGE = "docs/explanation/walkthrough.md"
 UNSEEN = ("## 8. PTX", "## 9. CPU assembly")  # sections whose blocks are a compiler's
 NOT_HERE = {
     "llmc plan specs/llama-1b.yaml --kernels": "nvcc takes minutes; run_kernels_nvcc makes the table of a small spec"

@@ -217,7 +217,7 @@ class SimRanks(harness.SimTest):
             })
 
     def test_collectives_run_beside_the_passes_as_the_plan_says(self):
-        """Three steps, of which the later ones are graphs; docs/ranks.md draws a pass of the last one."""
+        """Three steps, of which the later ones are graphs; docs/reference/ranks.md draws a pass of the last one."""
         for kind in ("optimizer", "gradients", "parameters"):
             log = self.path(f"beside-{kind}-")
             self.train(2, kind, f"beside-{kind}", "--steps", 3, *PLAIN, "checkpoint.every=0",
@@ -233,7 +233,7 @@ class SimRanks(harness.SimTest):
                 if rank == 0:  # rank 1 has fewer micro-batches
                     self.assertEqual(count, beside, kind)
         drawn = streams.gantt(harness.runs.read(log + "0").decode())
-        path = os.path.join(harness.SOURCE, "docs", "ranks.md")
+        path = os.path.join(harness.SOURCE, "docs", "reference", "ranks.md")
         page = harness.runs.read(path).decode()
         if os.environ.get("LLMC_UPDATE_GOLDEN"):
             page = re.sub(r"```mermaid\n.*?```", lambda _: f"```mermaid\n{drawn}```", page, flags=re.S)

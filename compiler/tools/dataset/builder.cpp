@@ -211,7 +211,7 @@ BuildResult build_dataset(const BuildOptions& options) {
       throw Failure(
           Exit::data,
           fmt::format("'{}' is a tokenizer.json, by which llmc decodes and does not encode; tokens/hf_to_shards.py "
-                      "makes shards with its own library (docs/data-from-hugging-face.md), or give a "
+                      "makes shards with its own library (docs/how-to/data-from-hugging-face.md), or give a "
                       "sentencepiece model",
                       options.tokenizer.string()));
     if (tokenizer->separator_id() < 0)

@@ -20,7 +20,7 @@ std::string read_tokenizer(const fs::path& path) {
             "'{}' holds no tokenizer.model{}", path.string(),
             fs::exists(path / "tokenizer.json", error)
                 ? "; llmc decodes by its tokenizer.json and does not encode by it: tokens/hf_to_shards.py makes "
-                  "shards (docs/data-from-hugging-face.md), or give a sentencepiece model"
+                  "shards (docs/how-to/data-from-hugging-face.md), or give a sentencepiece model"
                 : "; give a sentencepiece model, or the folder of a data set"));
   const MappedFile file(model);
   std::string text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());

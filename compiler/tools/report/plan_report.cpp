@@ -419,7 +419,8 @@ std::string launches_markdown(const Plan& plan) {
       "order.\n\n"
       "A step of {1} tokens is {2} micro-batches of {3} sequences of {4}, then the optimizer: {5} launches. Bytes and "
       "FLOPs are\n"
-      "those of one launch, each tensor read once and written once, logits as often as they are read: manual.md names "
+      "those of one launch, each tensor read once and written once, logits as often as they are read: commands.md "
+      "names "
       "what moves\nmore.\n",
       s.name, s.batch.tokens, plan.micro_batches(), plan.choice.micro_batch, s.batch.sequence_length,
       plan.cost.launches_per_step);

@@ -73,7 +73,7 @@ std::vector<Row> surrounding_rows() {
           .doc(
               "What a second computation of a step's loss has in fp32, to tell whether the first is right. logits: the "
               "logits and the loss. forward: the whole pass, from the master weights on. none: there "
-              "is no audit, and what it takes is not in the trainer. Cost and memory: docs/guards.md."),
+              "is no audit, and what it takes is not in the trainer. Cost and memory: docs/reference/guards.md."),
       bind("audit.every", Type::integer, LLMC_FIELD(audit.every))
           .aside()
           .fallback("500")
@@ -90,7 +90,7 @@ std::vector<Row> surrounding_rows() {
           .range(0, 1e6)
           .unit("nats")
           .doc("A loss further than this from its audit is warned of, once until one is nearer again. Its seed: "
-               "docs/guards.md."),
+               "docs/reference/guards.md."),
       bind("sampling.every", Type::integer, LLMC_FIELD(sampling.every))
           .aside()
           .fallback("500")
@@ -205,7 +205,7 @@ std::vector<Row> surrounding_rows() {
           .unit("spreads")
           .doc("A loss whose logarithm is above the median of the window by more than so many spreads skips the update "
                "on "
-               "the device; 0: none does. Spread, and the seed of each threshold: docs/guards.md."),
+               "the device; 0: none does. Spread, and the seed of each threshold: docs/reference/guards.md."),
       bind("guards.grad_norm", Type::number, LLMC_FIELD(guards.grad_norm))
           .aside()
           .fallback("20")
@@ -340,7 +340,7 @@ std::vector<Row> surrounding_rows() {
           .path_or_name()
           .doc("What the planner predicts times for: a device that `llmc devices` lists, or a file in their format. "
                "Without one: for cuda the smallest device with target.arch; for cpu the device cpu, a "
-               "processor with two cores unless a file of your own is called so (docs/planning.md)."),
+               "processor with two cores unless a file of your own is called so (docs/explanation/planning.md)."),
       bind("seed", Type::integer, LLMC_FIELD(seed))
           .fallback("42")
           .run_time()

@@ -67,6 +67,7 @@ UNAVOIDABLE = ("rms_norm_forward", "rms_norm_backward", "qk_norm_rope", "qk_norm
 
 
 def floor(plan, passes, copy, products_ms, attention_ms):
-    """ms of a step, as docs/benchmarks.md has it: products and attention as they are in their place (ms of a micro-batch), norms,
-    cross-entropy, gradient norm and AdamW at the rate of a copy (GB/s); SwiGLU, RoPE and column sums fused away."""
+    """ms of a step, as in docs/reference/benchmarks.md: products and attention as they are in their place (ms of a
+    micro-batch), norms, cross-entropy, gradient norm and AdamW at the rate of a copy (GB/s); SwiGLU, RoPE and column sums
+    fused away."""
     return passes * (products_ms + attention_ms) + planned_bytes(plan, UNAVOIDABLE, passes) / (copy * 1e6)

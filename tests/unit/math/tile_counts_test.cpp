@@ -24,7 +24,8 @@ namespace {
 
 constexpr double kTileMacs = 16 * 16 * 32;  // of one TDPBF16PS
 
-/// Counts of `work`, printed as a row of docs/benchmarks.md; `macs`: multiplications that its products need.
+/// Counts of `work`, printed as a row of docs/reference/kernel-counts.md; `macs`: multiplications that its products
+/// need.
 template <class Work>
 TileCounts counted(const char* name, double macs, Work work) {
   tile_counts = {};

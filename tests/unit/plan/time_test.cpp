@@ -27,8 +27,8 @@ Plan reference(std::vector<std::string> overrides) {
 
 double seconds(const std::vector<std::string>& overrides) { return reference(overrides).cost.time.seconds; }
 
-/// docs/benchmarks.md, 2026-11-23, one H100: medians of 8 steps. 4 %: two cards of the same kind differed by 1 % there,
-/// launches that the model prices alike by 3.
+/// docs/reference/benchmarks.md, 2026-11-23, one H100: medians of 8 steps. 4 %: two cards of the same kind differed by
+/// 1 % there, launches that the model prices alike by 3.
 TEST(Time, OfTheReferenceRunIsWhatAnH100Took) {
   const std::string one = "batch.tokens=32768";
   const struct {
@@ -45,8 +45,8 @@ TEST(Time, OfTheReferenceRunIsWhatAnH100Took) {
   }
 }
 
-/// The order of what was published of this model (docs/planning.md): the more is computed again, the more time and the
-/// less memory.
+/// The order of what was published of this model (docs/explanation/planning.md): the more is computed again, the more
+/// time and the less memory.
 TEST(Time, RecomputationsComeInTheOrderOfTheirPrice) {
   const std::string one = "batch.tokens=32768";
   const Plan none = reference({one, "memory.recompute=none"}), half = reference({one, "memory.recompute={every: 2}"}),
