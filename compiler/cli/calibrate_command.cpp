@@ -13,7 +13,6 @@
 #include "files/disk.h"
 #include "files/durable_file.h"
 #include "files/temporary_folder.h"
-#include "math/onednn/support.h"
 #include "text/message.h"
 #include "text/option_checks.h"
 
@@ -65,12 +64,9 @@ std::vector<calibration::Figures> measure(const CalibrateOptions& options) {
   const TemporaryFolder scratch("calibrate");
   const fs::path spec = scratch.path() / "calibrate.yaml", out = scratch.path() / "figures.json";
   write_file_atomically(spec, kSpec, {Exit::toolchain, "TMPDIR"});
-  const bool narrow = bf16_support() != Bf16Support::none;
-  if (!narrow) to_stderr("note: this processor has no bf16 products: only fp32 is measured\n");
   std::vector<calibration::Figures> all;
   for (const char* precision : {"fp32", "bf16"})
     for (const int head_dim : {64, 128}) {
-      if (precision[0] == 'b' && !narrow) continue;
       const Planned planned =
           plan_spec_here({spec.string(),
                           {fmt::format("precision.compute={}", precision), fmt::format("model.head_dim={}", head_dim),
@@ -81,7 +77,7 @@ std::vector<calibration::Figures> measure(const CalibrateOptions& options) {
       const fs::path trainer = compile(planned, build).trainer;
       // Products take most of the time, and one trainer a precision measures them.
       const bool whole = head_dim == 64;
-      const double seconds = options.seconds * (whole ? 0.9 : 0.1) / (narrow ? 2 : 1);
+      const double seconds = options.seconds * (whole ? 0.9 : 0.1) / 2;
       to_stderr("measuring {}, head_dim {}: about {:.0f} s\n", precision, head_dim, seconds);
       std::vector<std::string> argv = {trainer.string(),           "calibrate", "--seconds",
                                        fmt::format("{}", seconds), "-o",        out.string()};

@@ -107,12 +107,11 @@ std::vector<Finding> examine() {
   findings.push_back(cxx_compiler());
   findings.push_back(
       {"this CPU", fmt::format("-march={}, {} threads", machine_arch(), HostLimits().processors()), true, ""});
-  static constexpr const char* kSupport[] = {"none: precision.compute must be fp32", "emulated: slower than fp32",
+  static constexpr const char* kSupport[] = {"widened to fp32: slower than fp32", "emulated: slower than fp32",
                                              "native"};
   const Bf16Support bf16 = bf16_support();
-  findings.push_back({"bf16 on this CPU",
-                      fmt::format("{} ({})", kSupport[static_cast<int>(bf16)], math_library_version()),
-                      bf16 != Bf16Support::none, "use precision.compute: fp32"});
+  findings.push_back(
+      {"bf16 on this CPU", fmt::format("{} ({})", kSupport[static_cast<int>(bf16)], math_library_version()), true, ""});
   findings.push_back(memory());
   findings.push_back(disk());
   const build::CudaToolchain cuda = build::look_for_cuda(home);

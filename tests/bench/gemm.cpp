@@ -11,7 +11,6 @@
 #include "device/cpu/arch.h"
 #include "device/device.h"
 #include "device/types.h"
-#include "math/onednn/support.h"
 #include "math/tiles/linear.h"
 #include "math/tiles/weight_gradient.h"
 
@@ -147,7 +146,7 @@ int main(int argc, char** argv) {
   using namespace llmc;
   const bool tiles = cpu_supports("sapphirerapids");
   add_products("fp32/", DType::f32, false);
-  if (bf16_support() != Bf16Support::none) add_products("bf16/", DType::bf16, tiles);
+  add_products("bf16/", DType::bf16, tiles);
   if (tiles) add_products("bf16x3/", DType::f32, true);
   for (const bool backward : {false, true}) {
     const std::string name = backward ? "attention/backward" : "attention/forward";

@@ -7,8 +7,6 @@ import re
 import harness
 from harness import LLMC, RunTest
 
-# oneDNN is told of no bf16, so that only trainers in fp32 are built.
-ONLY_FP32 = {"ONEDNN_MAX_CPU_ISA": "AVX2"}
 SHORT = ("--seconds", "0", "--sizes", "32", "64")
 
 
@@ -26,7 +24,7 @@ class Calibrate(RunTest):
         return json.loads(self.succeed(LLMC, "plan", self.spec, "--json", *words, env=env).out)
 
     def test_this_machine(self):
-        env = self.config("config", **ONLY_FP32)
+        env = self.config("config")
         before = self.planned(env)
         scratch = self.path("scratch")
         os.makedirs(scratch)
@@ -35,7 +33,6 @@ class Calibrate(RunTest):
         folder = self.path("config", "llmc", "devices")
         self.assertEqual(os.listdir(folder), ["cpu.yaml"], "one file, and none that was to become it")
         self.assertIn(os.path.join(folder, "cpu.yaml"), done.out)
-        self.assertIn("no bf16 products: only fp32 is measured", done.err)
         text = harness.read(os.path.join(folder, "cpu.yaml")).decode()
         self.assertRegex(text,
                          r"processors: {value: 1, from: \"measured by llmc calibrate, \d{4}-\d\d-\d\d, .*, 1 thread, ")
@@ -53,8 +50,11 @@ class Calibrate(RunTest):
         self.assertEqual(after["fingerprint"], before["fingerprint"], "a device is a label")
         said = self.succeed(LLMC, "plan", self.spec, "--explain", "o_forward", env=env).out
         self.assertRegex(said, r"\(forward at 48 x 36 x 60\)")
-        self.assertIn("(kernels_fp32) = ",
-                      self.succeed(LLMC, "plan", self.spec, "--explain", "swiglu_forward", env=env).out)
+        for precision in ("fp32", "bf16"):
+            self.assertIn(
+                f"(kernels_{precision}) = ",
+                self.succeed(LLMC, "plan", self.spec, f"precision.compute={precision}", "--explain", "swiglu_forward",
+                             env=env).out)
 
     def test_what_a_trainer_has_measured(self):
         trainer = self.compile(self.spec, "trainer")

@@ -14,6 +14,7 @@
 #include "device/cpu/stream.h"
 #include "error.h"
 #include "math/onednn/support.h"
+#include "math/onednn/widened.h"
 #include "math/tiles/linear.h"
 #include "math/tiles/weight_gradient.h"
 
@@ -116,8 +117,9 @@ MathLibrary::~MathLibrary() = default;
 struct Gemm::Impl {
   MathLibrary::Impl* library;
   GemmShape shape;
-  Blocks store;       // D = ...
-  Blocks accumulate;  // D += ...; empty unless the shape accumulates
+  Blocks store;          // D = ...
+  Blocks accumulate;     // D += ...; empty unless the shape accumulates
+  bool widened = false;  // by widened_product(), without blocks
 
   Product make(std::int64_t rows, std::int64_t cols, bool accumulates) const;
   Blocks in_blocks(bool accumulates) const;
@@ -190,9 +192,6 @@ void Gemm::Impl::in_tiles(const GemmOperands& o) const {
 }
 
 Gemm::Gemm(MathLibrary& library, const GemmShape& shape) : impl_(new Impl()) {
-  if (shape.operand == DType::bf16 && bf16_support() == Bf16Support::none)
-    throw Failure(Exit::toolchain,
-                  math_library_version() + " has no bf16 products for this processor; set precision.compute to fp32");
   impl_->library = &library.impl();
   impl_->shape = shape;
   if (shape.tiles) {
@@ -200,6 +199,11 @@ Gemm::Gemm(MathLibrary& library, const GemmShape& shape) : impl_(new Impl()) {
       throw Failure(Exit::internal, "no product in tiles has the form of " + text(shape));
     require_tiles();
     impl_->library->reserve(static_cast<std::size_t>(impl_->library->threads) * tiles_workspace(shape));
+    return;
+  }
+  if (shape.operand == DType::bf16 && bf16_support() == Bf16Support::widened) {
+    impl_->widened = true;
+    impl_->library->reserve(widened_workspace());
     return;
   }
   try {
@@ -219,9 +223,14 @@ void Gemm::operator()(Stream& stream, const GemmOperands& o) const {
   const GemmShape& shape = impl.shape;
   const Launched launched(stream.listener, stream, LaunchKind::product, shape.name);
   if (shape.tiles) return impl.in_tiles(o);
-  Blocks& blocks = o.accumulate ? impl.accumulate : impl.store;
-  if (blocks.products.empty())
+  if (o.accumulate && !shape.accumulates)
     throw Failure(Exit::internal, "a product was asked to add to its result, but its shape does not accumulate");
+  if (impl.widened) {
+    if (!widened_product(shape, o, impl.library->threads, impl.library->aligned_scratchpad()))
+      throw Failure(Exit::internal, math_library_version() + " failed in " + text(shape));
+    return;
+  }
+  Blocks& blocks = o.accumulate ? impl.accumulate : impl.store;
   const auto at = [](const void* begin, DType dtype, std::int64_t element) {
     return begin ? const_cast<std::byte*>(static_cast<const std::byte*>(begin)) + bytes_of(dtype, element) : nullptr;
   };

@@ -18,7 +18,7 @@ bool has(dnnl::cpu_isa wanted) {
 
 Bf16Support bf16_support() {
   if (has(dnnl::cpu_isa::avx512_core_bf16)) return Bf16Support::native;
-  return has(dnnl::cpu_isa::avx512_core) ? Bf16Support::emulated : Bf16Support::none;
+  return has(dnnl::cpu_isa::avx512_core) ? Bf16Support::emulated : Bf16Support::widened;
 }
 
 std::string math_library_version() {

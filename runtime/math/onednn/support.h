@@ -6,7 +6,7 @@
 namespace llmc {
 
 enum class Bf16Support {
-  none,      // no bf16 product: compute must be fp32
+  widened,   // right, but slower than fp32: no bf16 product, fp32 operands are made of them (widened.h)
   emulated,  // right, but slower than fp32 (avx512 without avx512_bf16)
   native,    // avx512_bf16 or AMX
 };

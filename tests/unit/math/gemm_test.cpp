@@ -12,7 +12,7 @@
 
 #include "device/cpu/arch.h"
 #include "error.h"
-#include "math/onednn/support.h"
+#include "math/onednn/widened.h"
 #include "math/tiles/linear.h"
 #include "math/tiles/weight_gradient.h"
 #include "tolerance.h"
@@ -71,8 +71,10 @@ struct Case {
 
 class GemmTest : public testing::TestWithParam<Case> {};
 
+enum class By { library, tiles, widening };
+
 void check(MathLibrary& library, Device& device, const Case& size, bool ta, bool tb, bool bias, bool residual,
-           bool accumulates, bool tiles) {
+           bool accumulates, By by) {
   GemmShape shape;
   shape.m = size.m, shape.n = size.n, shape.k = size.k;
   shape.operand = size.operand, shape.result = size.result;
@@ -86,19 +88,25 @@ void check(MathLibrary& library, Device& device, const Case& size, bool ta, bool
   const Buffer b = random(size.operand, tb ? size.n : size.k, tb ? size.k : size.n, shape.pitch_b, 2);
   const Buffer offset = random(size.result, 1, size.n, size.n, 3);
   const Buffer c = random(size.result, size.m, size.n, shape.pitch_d, 4);
-  shape.tiles = tiles;
-  if (tiles && !is_linear_product(shape) && !is_weight_gradient(shape)) {
+  shape.tiles = by == By::tiles;
+  if (shape.tiles && !is_linear_product(shape) && !is_weight_gradient(shape)) {
     EXPECT_THROW(Gemm(library, shape), Failure);
     return;
   }
-  if (tiles && !cpu_supports("sapphirerapids")) return;
+  if (shape.tiles && !cpu_supports("sapphirerapids")) return;
   const Gemm gemm(library, shape);
+  std::vector<float> workspace(by == By::widening ? widened_workspace() / sizeof(float) : 0);
   for (const bool accumulate : {false, true}) {
     if (accumulate && !accumulates) continue;
     const Buffer before = random(size.result, size.m, size.n, shape.pitch_d, 5);
     Buffer d = before;
-    gemm(device.stream(), {a.bytes.data(), b.bytes.data(), bias ? offset.bytes.data() : nullptr,
-                           residual ? c.bytes.data() : nullptr, d.bytes.data(), accumulate});
+    const GemmOperands operands{
+        a.bytes.data(), b.bytes.data(), bias ? offset.bytes.data() : nullptr, residual ? c.bytes.data() : nullptr,
+        d.bytes.data(), accumulate};
+    if (by == By::widening)
+      ASSERT_TRUE(widened_product(shape, operands, 2, workspace.data()));
+    else
+      gemm(device.stream(), operands);
     for (std::int64_t i = 0; i < size.m; ++i) {
       for (std::int64_t j = 0; j < size.n; ++j) {
         Terms terms;
@@ -119,12 +127,13 @@ void check(MathLibrary& library, Device& device, const Case& size, bool ta, bool
 }
 
 TEST_P(GemmTest, MatchesSumsInDouble) {
-  if (GetParam().operand == DType::bf16 && bf16_support() == Bf16Support::none) GTEST_SKIP() << "no bf16 here";
   Device device(0, 2);
   MathLibrary library(device, nullptr, 0);
   for (int flags = 0; flags < 32; ++flags)
-    for (const bool tiles : {false, true})
-      check(library, device, GetParam(), flags & 1, flags & 2, flags & 4, flags & 8, flags & 16, tiles);
+    for (const By by : {By::library, By::tiles, By::widening}) {
+      if (by == By::widening && GetParam().operand != DType::bf16) continue;
+      check(library, device, GetParam(), flags & 1, flags & 2, flags & 4, flags & 8, flags & 16, by);
+    }
 }
 
 constexpr DType f32 = DType::f32, bf16 = DType::bf16;
@@ -134,17 +143,19 @@ INSTANTIATE_TEST_SUITE_P(Sizes, GemmTest,
                                          Case{7, 5, 3, bf16, f32}, Case{33, 65, 129, f32, f32},
                                          Case{33, 65, 129, bf16, bf16}, Case{33, 65, 129, bf16, f32},
                                          Case{128, 96, 256, bf16, bf16}, Case{97, 31, 511, bf16, f32},
-                                         Case{64, 48, 80, f32, f32}));
+                                         Case{9, 17, 4500, bf16, bf16}, Case{64, 48, 80, f32, f32}));
 
 /// Blocks of the result, and those that are cut at its last row, its last column and both.
 TEST(Gemm, BlocksOfAPaddedResultMatchSumsInDouble) {
   Device device(0, 2);
   MathLibrary library(device, nullptr, 0);
   for (const DType dtype : {f32, bf16}) {
-    if (dtype == bf16 && bf16_support() == Bf16Support::none) continue;
     for (const bool ta : {false, true})
-      for (const bool tb : {false, true})
-        check(library, device, {1003, 3001, 5, dtype, dtype}, ta, tb, true, true, true, false);
+      for (const bool tb : {false, true}) {
+        check(library, device, {1003, 3001, 5, dtype, dtype}, ta, tb, true, true, true, By::library);
+        if (dtype == bf16)
+          check(library, device, {1003, 3001, 5, dtype, dtype}, ta, tb, true, true, true, By::widening);
+      }
   }
 }
 
@@ -192,7 +203,6 @@ TEST(Gemm, LongSumsOnManyThreadsTakeLittleMemory) {
 
 TEST(Gemm, EqualCallsGiveEqualBits) {
   for (const DType operand : {f32, bf16}) {
-    if (operand == bf16 && bf16_support() == Bf16Support::none) continue;
     Device device(0, 2);
     MathLibrary library(device, nullptr, 0);
     // A weight gradient: the long sum, the one a library is tempted to split between threads.
