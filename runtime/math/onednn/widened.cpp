@@ -2,11 +2,11 @@
 
 #include <oneapi/dnnl/dnnl.h>
 
-#include "device/types.h"
-
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+
+#include "device/types.h"
 
 namespace llmc {
 namespace {
