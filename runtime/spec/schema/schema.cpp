@@ -144,8 +144,8 @@ std::string expectation(const Key& key) {
     case Type::string: return key.or_name ? "a name or a path" : key.is_path ? "a path" : "text";
     case Type::numbers: return fmt::format("a list of {} numbers{}", key.count, range_text(key));
     case Type::strings:
-      return key.or_single       ? "a word or a list of words"
-             : key.words.empty() ? "a list of texts"
+      return key.or_single       ? "a name or a list of names"
+             : key.words.empty() ? "a list of strings"
                                  : "a list of " + either(key.words);
     case Type::recompute:
       return "auto, none, full, {every: N}, {layers: {0-3: full}}, or a list of " + either(key.words);

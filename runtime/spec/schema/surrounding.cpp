@@ -89,7 +89,7 @@ std::vector<Row> surrounding_rows() {
           .when("audit.compute", "*")
           .range(0, 1e6)
           .unit("nats")
-          .doc("A loss further than this from its audit is warned of, once until one is nearer again. Its seed: "
+          .doc("A loss further than this from its audit causes a warning, once until one is nearer. Its seed: "
                "docs/reference/guards.md."),
       bind("sampling.every", Type::integer, LLMC_FIELD(sampling.every))
           .aside()
@@ -103,7 +103,7 @@ std::vector<Row> surrounding_rows() {
           .aside()
           .fallback("[]")
           .run_time()
-          .doc("Beginnings that the model goes on with; without any there is no sampling."),
+          .doc("Beginnings that the model continues; without any there is no sampling."),
       bind("sampling.tokens", Type::integer, LLMC_FIELD(sampling.tokens))
           .aside()
           .fallback("50")
@@ -159,7 +159,8 @@ std::vector<Row> surrounding_rows() {
           .aside()
           .fallback("true")
           .run_time()
-          .doc("A checkpoint is written beside training, from a snapshot in the host's memory. On cpu only where "
+          .doc("A checkpoint is written while training continues, from a snapshot in the host's memory. On cpu only "
+               "where "
                "memory.budget has room for it. false: training waits."),
       bind("checkpoint.verify", Type::boolean, LLMC_FIELD(checkpoint.verify))
           .aside()
@@ -288,7 +289,7 @@ std::vector<Row> surrounding_rows() {
       bind_shard()
           .fallback("optimizer")
           .doc(
-              "What several ranks share out. none: nothing, each has all and sums gradients with the others (DDP). "
+              "What several ranks shard. none: nothing, each has all and sums gradients with the others (DDP). "
               "optimizer: each keeps and updates its part of the optimizer's state (ZeRO-1). gradients: and keeps its "
               "part of the gradients, which are reduced in every micro-batch (ZeRO-2). parameters: and of the "
               "weights, which are gathered block by block, forward and backward (ZeRO-3, FSDP). auto: the one that the "
@@ -297,13 +298,13 @@ std::vector<Row> surrounding_rows() {
       bind_choice("parallel.gradient_dtype", {"fp32", "bf16"}, LLMC_FIELD(parallel.gradient_dtype))
           .fallback("fp32")
           .doc("In what ranks send gradients to each other. bf16: half the bytes, each rank's gradients of a block are "
-               "rounded once before they are summed. They are accumulated over micro-batches in fp32 either way."),
+               "rounded once before they are summed. They are accumulated over micro-batches in fp32 in both cases."),
       bind("parallel.reserved_sms", Type::integer, LLMC_FIELD(parallel.reserved_sms))
           .fallback("0")
           .when("target.kind", "cuda")
           .range(0, 64)
           .unit("SMs")
-          .doc("With several ranks: how many of a GPU's SMs matrix products leave to the collectives that run beside "
+          .doc("With several ranks: how many of a GPU's SMs matrix products leave to the collectives that overlap with "
                "them. 0: none, and collectives begin where a product's blocks end. Measure before another number: "
                "products are slower by what they leave."),
       bind("parallel.compare_every", Type::integer, LLMC_FIELD(parallel.compare_every))

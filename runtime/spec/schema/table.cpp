@@ -29,7 +29,7 @@ const std::vector<Group>& groups() {
       {"data.train", "Training data: a list of one source.", "", true},
       {"data.validation", "Held-out data: a list of one source, or a map of names with a path each.", "", true},
       {"evaluation", "Loss on held-out data while training.", "", false},
-      {"audit", "The loss, computed again in fp32 to be compared.", "", false},
+      {"audit", "The loss, recomputed in fp32 and compared.", "", false},
       {"sampling", "Text that the model writes while training.", "", false},
       {"checkpoint", "When the state is saved, and which saves are kept.", "", false},
       {"metrics", "What metrics.jsonl gets.", "", false},

@@ -74,7 +74,7 @@ std::vector<Row> training_rows() {
               })
           .doc("What the trainer may allocate on its device; for cpu what its whole process may take."),
       bind_recompute().fallback("auto").doc(
-          "What the backward pass computes again instead of keeping it: nothing, whole layers (full), every n-th "
+          "What the backward pass recomputes instead of keeping it: nothing, whole layers (full), every n-th "
           "layer, the outputs of these ops in every layer, or of each layer what `layers` says, such as "
           "{0-7: full, 8-15: [norms, swiglu]}. auto: nothing where that fits memory.budget, else what the planner "
           "predicts to take least time, layer by layer."),
@@ -117,7 +117,7 @@ std::vector<Row> training_rows() {
           .fallback("0.1")
           .run_time()
           .range(0, 1000)
-          .doc("Decoupled: a step takes lr times this part off each weight that optimizer.decay names."),
+          .doc("Decoupled: a step subtracts lr times this part from each weight that optimizer.decay names."),
       bind_choice("optimizer.decay", {"matrices", "all"}, LLMC_FIELD(optimizer.decay_all))
           .fallback("matrices")
           .run_time()
@@ -152,13 +152,12 @@ std::vector<Row> training_rows() {
           .newer()
           .run_time()
           .range(0, 1e6)
-          .doc("The same for norms and biases. Each scale also scales what weight decay takes off, which goes by the "
+          .doc("The same for norms and biases. Each scale also scales weight decay, which is proportional to the "
                "learning rate."),
       bind_choice("schedule.kind", {"constant", "linear", "cosine", "wsd"}, LLMC_FIELD(schedule.kind))
           .fallback("cosine")
           .run_time()
-          .doc(
-              "How the learning rate goes on after the warm-up. wsd: constant, then a linear fall over the last part."),
+          .doc("The learning rate after the warm-up. wsd: constant, then a linear fall over the last part."),
       bind("schedule.steps", Type::integer, LLMC_FIELD(schedule.steps))
           .fallback("20000")
           .run_time()
@@ -181,9 +180,8 @@ std::vector<Row> training_rows() {
           .run_time()
           .range(0, kMaxSteps)
           .unit("steps")
-          .doc(
-              "Step at which the schedule begins: a resumed run that names its step warms up again there, and goes the "
-              "rest of the way to schedule.steps with these values."),
+          .doc("Step at which the schedule begins: a resumed run that names its step warms up once more there, and "
+               "continues to schedule.steps with these values."),
       bind("schedule.min_lr_ratio", Type::number, LLMC_FIELD(schedule.min_lr_ratio))
           .fallback("0.1")
           .run_time()
