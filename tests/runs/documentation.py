@@ -11,24 +11,13 @@ import pages
 from harness import RunTest
 
 DATASET = os.environ.get("LLMC_DATASET", "/tmp/llmc-dataset")
-PAGES = (
-    "README.md",
-    "docs/reference/commands.md",
-    "docs/reference/specs.md",
-    "docs/reference/formats.md",
-    "docs/reference/cuda.md",
-    "docs/reference/trainer.md",
-    "docs/reference/run-folder.md",
-    "docs/reference/checkpoints.md",
-    "docs/how-to/use-saved-weights.md",
-    "docs/how-to/start-from-weights.md",
-    "docs/how-to/resume.md",
-    "docs/how-to/inspect-a-step.md",
-    "docs/how-to/export-metrics.md",
-    "docs/tutorial/first-gpu-run.md",
-    "docs/tutorial/several-nodes.md",
-    "docs/reference/gpu-messages.md",
-)
+PAGES = ("README.md", ) + tuple(
+    f"docs/{page}.md"
+    for page in ("tutorial/first-run", "reference/commands", "reference/specs", "reference/formats", "reference/cuda",
+                 "reference/trainer", "reference/run-folder", "reference/checkpoints", "reference/exit-codes",
+                 "reference/guards", "reference/ranks", "how-to/use-saved-weights", "how-to/start-from-weights",
+                 "how-to/resume", "how-to/sweep", "how-to/export", "how-to/inspect-a-step", "how-to/export-metrics",
+                 "tutorial/first-gpu-run", "tutorial/several-nodes", "reference/gpu-messages", "explanation/planning"))
 # What is not run.
 NOT_HERE = {
     "./test.sh": "runs this test",
@@ -52,6 +41,26 @@ SHORTER = {
     f"build/quickstart/trainer --steps 1 {pages.FEW}",
     "./quickstart.sh":
     f"./quickstart.sh -- --steps 2 {pages.FEW}",
+    "llmc data build --from /usr/lib/python3.11 --glob '*.py' --vocab-size 4096 -o data/stdlib":
+    "llmc data build --from runtime --glob '*.h' --vocab-size 1024 -o data/stdlib",
+    "llmc run specs/stdlib.yaml":
+    f"llmc run specs/stdlib.yaml -- --steps 1 {pages.FEW}",
+    "build/stdlib/trainer evaluate --checkpoint specs/runs/stdlib":
+    "build/stdlib/trainer evaluate --checkpoint specs/runs/stdlib --sequences 2",
+    "llmc data build --from /usr/share/doc --vocab-size 4096 -o data/text":
+    "llmc data build --from compiler --glob '*.h' --vocab-size 1024 -o data/text",
+    "llmc run specs/text.yaml -- --steps 200":
+    f"llmc run specs/text.yaml -- --steps 1 {pages.FEW}",
+    "build/quickstart/trainer sample --checkpoint specs/runs/quickstart --prompt 'import os' --tokens 40":
+    "build/quickstart/trainer sample --checkpoint specs/runs/quickstart --prompt 'import os' --tokens 3",
+    "build/quickstart/trainer --run specs/runs/lr-1e-3 optimizer.lr=1e-3 --steps 20":
+    f"build/quickstart/trainer --run specs/runs/lr-1e-3 optimizer.lr=1e-3 --steps 1 {pages.FEW}",
+    "build/quickstart/trainer --run specs/runs/lr-2e-3 optimizer.lr=2e-3 --steps 20":
+    f"build/quickstart/trainer --run specs/runs/lr-2e-3 optimizer.lr=2e-3 --steps 1 {pages.FEW}",
+    "llmc run specs/quickstart.yaml optimizer.lr=3e-3 -- --run specs/runs/lr-3e-3 --steps 20":
+    f"llmc run specs/quickstart.yaml optimizer.lr=3e-3 -- --run specs/runs/lr-3e-3 --steps 1 {pages.FEW}",
+    "llmc run specs/quickstart.yaml model.intermediate_size=1024 -o build/ffn-1024 -- --run specs/runs/ffn-1024 --steps 20":
+    f"llmc run specs/quickstart.yaml model.intermediate_size=1024 -o build/ffn-1024 -- --run specs/runs/ffn-1024 --steps 1 {pages.FEW}",
     "llmc run specs/quickstart.yaml -- --steps 100":
     f"llmc run specs/quickstart.yaml -- --steps 3 {pages.FEW}",
     "llmc data build --from /usr/lib/python3.11 --glob '*.py' --vocab-size 4096 -o data/python":

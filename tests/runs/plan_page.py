@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import unittest
 
 import harness
@@ -130,6 +131,17 @@ class PlanPage(RunTest):
         beyond = self.check_numbers(LARGE, "memory.budget=40GiB", "memory.recompute=auto")
         self.assertIn(" of memory.budget, ", beyond["summary"][2]["says"])
         self.check_numbers(harness.write_small(self.path("small")))
+
+    def test_the_picture_in_the_readme_is_of_this_page(self):
+        self.made(LARGE)
+        drawn, kept = self.path("plan.svg"), os.path.join(SOURCE, "docs", "plan.svg")
+        subprocess.run(
+            [sys.executable, os.path.join(SOURCE, "docs", "picture.py"),
+             self.path("page.html"), drawn], check=True)
+        if os.environ.get("LLMC_UPDATE_GOLDEN") == "1":
+            shutil.copyfile(drawn, kept)
+        with open(drawn, encoding="utf-8") as new, open(kept, encoding="utf-8") as old:
+            self.assertEqual(new.read(), old.read(), "docs/plan.svg: LLMC_UPDATE_GOLDEN=1 writes it")
 
     def test_strings_of_specs_are_text_alone(self):
         hostile = "</script><script>alert(1)</script><!--<script> ' \" & `${1}`"
