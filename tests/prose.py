@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks the prose that a person reads: README.md, CONTRIBUTING.md and the pages of docs/.
+"""Checks the prose that a person reads: README.md, CONTRIBUTING.md and the pages of docs/; of those below tests/ the links.
 
     tests/prose.py SOURCE_FOLDER              what breaks a rule, one line each
     tests/prose.py SOURCE_FOLDER --counts     the longest and the mean sentence of each page
@@ -127,7 +127,28 @@ def pages(root):
         yield parse(file.relative_to(root).as_posix(), root, file.read_text())
 
 
-SOURCES = [(pages, [long_sentences, private_words, dead_links])]
+def pages_of_tests(root):
+    for file in sorted((root / "tests").rglob("README.md")):
+        yield parse(file.relative_to(root).as_posix(), root, file.read_text())
+
+
+def code(root):
+    for folder in ("cmake", "compiler", "docs", "runtime", "specs", "templates", "tests"):
+        for file in sorted((root / folder).rglob("*")):
+            if file.suffix in (".cpp", ".h", ".cu", ".in", ".py", ".md", ".txt", ".cmake", ".yaml", ".sbatch", ".js"):
+                yield Text(file.relative_to(root).as_posix(), root, file.read_text(errors="replace"))
+
+
+def dead_mentions(text):
+    """Pages that a comment or a message names, from the root on."""
+    for number, line in enumerate(text.text.splitlines(), 1):
+        for path in re.findall(r"\bdocs/[\w/-]+\.md\b", line):
+            if not (text.root / path).exists():
+                yield number, f"no such page: {path}"
+
+
+SOURCES = [(pages, [long_sentences, private_words, dead_links]), (pages_of_tests, [dead_links]),
+           (code, [dead_mentions])]
 
 
 def check_itself(root):
@@ -152,6 +173,9 @@ def check_itself(root):
     assert [found for found, _ in private_words(page)] == [1, 1, 4], list(private_words(page))
     page = parse("README.md", root,
                  f"[a]({GLOSSARY}) [b]({GLOSSARY}#glossary) [c](http://d) [e](none.md)\n\n[f]({GLOSSARY}#none)")
+    assert list(dead_mentions(Text("a.h", root, "// docs/README.md\n// (docs"
+                                   "/none.md)"))) == [(2, "no such page: docs"
+                                                       "/none.md")]
     assert [what for _, what in dead_links(page)] == ["no such file: none.md", f"no such heading: {GLOSSARY}#none"]
 
 

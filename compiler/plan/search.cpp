@@ -21,7 +21,7 @@ using graph::LayerKind;
 namespace {
 
 // Each chunk reads the head's weight twice and its fp32 gradient once, and writes that: from this many rows on the time
-// of it hides in the products' (docs/explanation/kernels.md).
+// of it hides in the products' (docs/explanation/compiler.md).
 constexpr std::int64_t kFastChunk = 8192;
 constexpr std::int64_t kSmallestAutoChunk = 2048;  // fewer rows starve the head's matrix products
 

@@ -1,5 +1,5 @@
 // Tile products with operands in the first cache, by the number of tile registers in use: what multiply_block() goes by
-// (docs/explanation/kernels.md, "Four tile registers"). Two threads; time is that of one product.
+// (docs/explanation/amx.md, "Four tile registers"). Two threads; time is that of one product.
 #include <benchmark/benchmark.h>
 
 #include "device/cpu/tiles.h"

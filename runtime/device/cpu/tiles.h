@@ -150,7 +150,7 @@ struct TileOperand {
 /// C [32, 32] = A B, or C += A B, summed over `steps` times 32. `pitch` is C's.
 ///
 /// Half of C at a time, and four tile registers: where another thread of the same core uses tiles too, few are left to
-/// rename them to, and eight registers in use took twice as long as four (docs/explanation/kernels.md).
+/// rename them to, and eight registers in use took twice as long as four (docs/explanation/amx.md).
 template <bool kAdd>
 LLMC_TILE void multiply_block(Tiles& tiles, TileOperand a, TileOperand b, int steps, float* c, int pitch) {
   for (int half = 0; half < 2; ++half) {

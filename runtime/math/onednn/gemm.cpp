@@ -55,7 +55,7 @@ std::size_t tiles_workspace(const GemmShape& shape) {
 // What oneDNN takes beside its operands grows with a product: for parts of a long sum, 2.3 GiB for a weight gradient of
 // [50304, 768] on 16 threads; and for rows with padding, of which 2.6 has no brgemm, 170 MB for 2,048 rows of 50,257
 // logits in fp32. So a product that wants more scratchpad than this, or whose rows have padding, is done in blocks of
-// its result (docs/explanation/kernels.md).
+// its result (docs/explanation/compiler.md).
 constexpr std::size_t kMostScratchpad = std::size_t{16} << 20;
 constexpr std::int64_t kBlockRows = 512, kBlockCols = 1024, kFewestRows = 16;
 
