@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -48,9 +49,10 @@ constexpr std::chrono::seconds kOthers{90};
 // saved.
 constexpr const char* kSecondsToEnd = "2";
 
-// mpirun takes these as the end of all ranks, and kills them before they have saved. It has them blocked, so that a
-// scheduler may signal every process of a job; Open MPI unblocks all signals in the ranks that it starts.
-constexpr int kKeptFromMpirun[] = {SIGTERM, SIGINT, SIGHUP};
+// mpirun takes the first three as the end of all ranks, and kills them before they have saved; it forwards SIGUSR1,
+// also to ranks that still start. It has them blocked, so that a scheduler may signal every process of a job; Open MPI
+// unblocks all signals in the ranks that it starts.
+constexpr int kKeptFromMpirun[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1};
 // How often a launcher with a request looks for ranks that mpirun has started meanwhile.
 constexpr int kLookMilliseconds = 50;
 constexpr std::chrono::seconds kSayAgain{5};
@@ -124,6 +126,15 @@ bool runs(pid_t pid) {
   std::getline(file, stat);
   const std::size_t name = stat.rfind(") ");
   return name != std::string::npos && stat[name + 2] != 'Z';
+}
+
+/// Whether a process handles or ignores a signal, which ends it otherwise.
+bool survives(pid_t pid, int signal) {
+  std::ifstream status(fmt::format("/proc/{}/status", pid));
+  std::uint64_t handled = 0;
+  for (std::string word; status >> word;)
+    if (std::uint64_t set = 0; (word == "SigIgn:" || word == "SigCgt:") && status >> std::hex >> set) handled |= set;
+  return handled >> (signal - 1) & 1;
 }
 
 /// The children of a process that run: of mpirun, the ranks.
@@ -277,7 +288,9 @@ class Ranks {
     const auto now = steady_clock::now();
     if (saved_ && now - *saved_ < kSameRequest) return;
     saved_ = now;
-    for (const pid_t pid : rank_processes()) kill(pid, SIGUSR1);
+    // A rank that is not yet its program has nothing to save.
+    for (const pid_t pid : rank_processes())
+      if (survives(pid, SIGUSR1)) kill(pid, SIGUSR1);
   }
 
   void take_stop(int signal) {

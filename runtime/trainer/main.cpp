@@ -121,6 +121,7 @@ bool answer(const Options& options, const Program& program) {
 
 int train_main(int argc, char** argv, const Program& program) try {
   hold_standard_streams();
+  std::signal(SIGUSR1, SIG_IGN);  // before the first step there is nothing to save
   const std::optional<Options> options =
       parse_options(argc, argv, program.info, [] { return default_base(executable_folder()); });
   if (!options || answer(*options, program)) {

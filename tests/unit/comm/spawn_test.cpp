@@ -82,12 +82,14 @@ TEST_P(Spawn, TheFirstCodeCountsAndItsLinesAreRepeated) {
 
 TEST_P(Spawn, WhatCannotBeSaidChangesNoCode) {
   if (GetParam() == Starter::mpirun) return;  // the same words, and mpirun takes two seconds to end
-  Process process([] {
-    dup2(open("/dev/full", O_WRONLY), STDERR_FILENO);
-    for (const char* name : {"RANK", "WORLD_SIZE", "OMP_NUM_THREADS"}) unsetenv(name);
-    return spawn_ranks({"/bin/sh", "-c", "echo cause >&2; exit 7"}, 2, Starter::self);
-  });
-  EXPECT_EQ(process.wait().code, 7);
+  for (const int code : {7, 75}) {
+    Process process([code] {
+      dup2(open("/dev/full", O_WRONLY), STDERR_FILENO);
+      for (const char* name : {"RANK", "WORLD_SIZE", "OMP_NUM_THREADS"}) unsetenv(name);
+      return spawn_ranks({"/bin/sh", "-c", "echo cause >&2; exit " + std::to_string(code)}, 2, Starter::self);
+    });
+    EXPECT_EQ(process.wait().code, code);
+  }
 }
 
 TEST_P(Spawn, OneWhoWaitedIsNotTheCause) {
@@ -146,6 +148,18 @@ TEST_P(Spawn, ASignalToEveryProcessIsOneRequest) {
   EXPECT_EQ(end.code, 75) << end.err;
   for (const char* rank : {"0", "1"})
     EXPECT_THAT(end.err, ContainsRegex("\\[rank " + std::string(rank) + "\\] heard [12]"));
+}
+
+TEST_P(Spawn, ARequestToSaveIsNoEndOfARankThatStarts) {
+  Process process = spawn(
+      GetParam(), 2, "trap 'exit 75' TERM; : > " + (folder_ / "ready").string() + "$r; while :; do sleep 0.02; done");
+  wait_for(2);
+  std::vector<pid_t> launchers = process.tree();
+  launchers.resize(GetParam() == Starter::self ? 1 : 2);  // with mpirun
+  for (const pid_t pid : launchers) ::kill(pid, SIGUSR1);
+  process.signal(SIGTERM);
+  const End end = process.wait();
+  EXPECT_EQ(end.code, 75) << end.err;
 }
 
 TEST_P(Spawn, ThreadsAreSharedOutByMpirun) {

@@ -1,5 +1,7 @@
 // Signals: every way to stop a run, and that it goes on from there to the same end.
+#include "comm/connection.h"
 #include "comm/requests.h"
+#include "error.h"
 #include "runs.h"
 
 namespace llmc::fake {
@@ -45,6 +47,25 @@ TEST_F(Signals, Usr1SavesAndGoesOn) {
   for (const auto& entry : fs::directory_iterator(folder_ / "run/checkpoints")) saves += entry.is_directory();
   EXPECT_EQ(saves, 2);  // the one that was asked for, and the last
   expect_same_checkpoint("clean", "run", 20);
+}
+
+TEST_F(Signals, ARequestToSaveBeforeTheFirstStepIsNoEnd) {
+  const int port = port_of(listen_at(0, {}));
+  const pid_t child =
+      start({"--run", "run", "--start-timeout", "60"},
+            {"RANK=0", "WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + std::to_string(port - 1)});
+  // It waits for another rank when it listens.
+  while (!ended(child)) {
+    try {
+      listen_at(port, {});
+    } catch (const Failure&) {
+      break;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  ::kill(child, SIGUSR1);
+  ::kill(child, SIGTERM);
+  EXPECT_EQ(finish(child).status, 128 + SIGTERM);
 }
 
 TEST_F(Signals, TheSecondOneStopsAtOnce) {
