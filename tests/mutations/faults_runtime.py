@@ -13,6 +13,8 @@ FAULTS = [
           "test_comm By/Spawn.ARequestToSave*"),
     fault("a_request_to_save_ends_a_run_that_starts", "train_main", "std::signal(SIGUSR1, SIG_IGN);", "",
           "test_train Signals.ARequestToSave*"),
+    fault("the_end_of_a_stopped_run_must_be_readable", "say_end", "std::fputs(printable_text(text).c_str(), stderr);",
+          'fmt::print(stderr, "{}", printable_text(text));', "test_train Signals.AFullStderr*"),
     fault("an_mpirun_that_was_killed_names_its_signal", "Ranks::end_mpirun", "code_ = 128 + stop_->signal;", "",
           "test_comm SpawnOutput.AnMpirunWithoutRanksIsEnded"),
     fault("a_message_that_cannot_be_written_throws", "to_stderr", "std::fwrite(text.data(), 1, text.size(), stderr);",

@@ -1,12 +1,16 @@
 """What a machine may do to llmc and a trainer: paths that cannot be looked up, output that cannot be written, empty words."""
 
+import fcntl
 import json
 import os
+import pty
 import re
 import resource
 import shutil
+import signal
 import subprocess
 import sys
+import termios
 
 import harness
 from cli import COMMANDS
@@ -168,6 +172,31 @@ class Surroundings(RunTest):
                                (2, LLMC, "pan"), (6, self.trainer, "--resume", self.path("no-run")),
                                (2, self.trainer, "--steps", "x"), (0, self.trainer, "evaluate", "--checkpoint", run)):
             self.assertEqual(harness.call("sh", "-c", 'exec "$@" 2>/dev/full', "sh", *command).code, code, command)
+
+    def test_a_stopped_run_that_can_say_nothing(self):
+        """Standard error is full; or the terminal is closed, which is a signal as well."""
+        for launcher in ((), ("--ranks", "2")):
+            for closed in (False, True):
+                run = self.path(f"mute-{len(launcher)}-{closed}")
+                words = [self.trainer, *launcher, "--run", run, *harness.ENDLESS]
+                terminal, end = pty.openpty()
+                with open("/dev/full", "w") as full:
+                    process = subprocess.Popen(words, stdin=end, stdout=end, stderr=end if closed else full,
+                                               start_new_session=True,
+                                               preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+                os.close(end)
+                metrics = os.path.join(run, "metrics.jsonl")
+                while not os.path.exists(metrics) or harness.read(metrics).count(b"\n") < 3:
+                    self.assertIsNone(process.poll())
+                    os.read(terminal, 4096)
+                if closed:
+                    os.close(terminal)
+                else:
+                    process.send_signal(signal.SIGTERM)
+                    harness.read_terminal(terminal)
+                self.assertEqual(process.wait(timeout=harness.HANGS), 75, (launcher, closed))
+                stopped = harness.json_lines(metrics)[-1]["step"]
+                self.assertIn(f"step-{stopped:08d}", os.listdir(os.path.join(run, "checkpoints")))
 
     def test_a_file_that_may_grow_no_further(self):
         """`ulimit -f` is an error to write, not a signal."""

@@ -124,6 +124,20 @@ TEST_F(Signals, KilledAtAnyMomentTheRunEndsTheSame) {
   }
 }
 
+TEST_F(Signals, AFullStderrChangesNoCode) {
+  fs::remove(folder_ / "err");
+  fs::create_symlink("/dev/full", folder_ / "err");
+  const pid_t child = start({"--run", "run"}, {"FAKE_GATES=4"});
+  wait_for_gate(child, 4);
+  fs::remove(folder_ / "err");
+  ::kill(child, SIGTERM);
+  open_gate(4);
+  EXPECT_EQ(finish(child).status, 75);
+  EXPECT_EQ(lines("run/metrics.jsonl").back()["step"], 4);
+  train({"--run", "run"});
+  expect_same_checkpoint("clean", "run", 20);
+}
+
 TEST_F(Signals, ABrokenLogPipeDoesNotEndARun) {
   const fs::path script = folder_ / "script";
   std::ofstream(script) << "cd " << folder_.string() << " && { " << FAKE_TRAINER
