@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""What may stand in which room of the sources.
+"""What may stand in which room of the sources; and scripts that a page shows as commands can be started as they stand there.
 
     tests/structure.py SOURCE_FOLDER
 
 A rule has the lines that it forbids, where, but in which files, what to write instead, and a line that it finds and one that it passes.
 """
+import os
 import pathlib
 import re
 import sys
@@ -38,6 +39,9 @@ RULES = [
     ),
 ]
 SOURCE = re.compile(r"\.(cpp|h|cu|in)$")
+# A line of a block of code, or code in a sentence, that begins with a script.
+COMMAND = re.compile(r"^    ((?:\./)?[\w./-]+\.(?:py|sh))\b|`((?:\./)?[\w./-]+\.(?:py|sh)) [^`]+`", re.MULTILINE)
+PAGES = ("*.md", "docs/**/*.md", "tests/**/*.md", "exporter/*.md", "tokens/*.md")
 
 
 def is_exempt(rule, name):
@@ -57,6 +61,14 @@ def broken(rule, root):
                 yield f"{name}:{number}: {line.strip()}"
 
 
+def not_executable(root):
+    """Scripts of this tree that a page shows as commands, as "page: script"."""
+    for page in sorted({page for pattern in PAGES for page in root.glob(pattern)}):
+        for script in sorted({a or b for a, b in COMMAND.findall(page.read_text())}):
+            if (root / script).exists() and not os.access(root / script, os.X_OK):
+                yield f"{page.relative_to(root).as_posix()}: {script}"
+
+
 def main():
     root, wrong = pathlib.Path(sys.argv[1]), []
     for rule in RULES:
@@ -67,6 +79,9 @@ def main():
         lines = list(broken(rule, root))
         if lines:
             wrong += lines + [f"write instead: {rule.instead}"]
+    commands = list(not_executable(root))
+    if commands:
+        wrong += commands + ["write instead: chmod +x, or python3 before its name"]
     if wrong:
         sys.exit("\n".join(wrong))
 
