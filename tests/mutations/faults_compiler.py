@@ -301,6 +301,12 @@ FAULTS = [
     fault("folds_vectors_of_any_machine", "Collector::for_one_arch",
           "return input_.target == spec::TargetKind::cpu && !input_.arch.empty(); }",
           "return input_.target == spec::TargetKind::cpu; }", "test_specialiser Fold.WhatDependsOnTheMachineStays"),
+    fault("attention_is_chosen_for_each_region", "choose_attention",
+          "if (std::ranges::find(choices.list, shape, &AttentionChoice::shape) == choices.list.end())", "",
+          "test_plan AttentionChoice.IsOneForEachMask"),
+    fault("every_mask_has_the_first_choice", "AttentionChoices::of",
+          "std::ranges::find(list, shape, &AttentionChoice::shape);", "list.begin() + 0 * shape.window;",
+          "test_plan AttentionChoice.IsOneForEachMask"),
     fault("attention_flops_not_halved", "model_flops", "return 2 * product_of_scores(o.graph,",
           "return 4 * product_of_scores(o.graph,", "test_plan Cost.Llama1b"),
     # specialiser
