@@ -1,4 +1,4 @@
-// What an optimizer step does with all parameters beside their update, chunk by chunk of the flat buffers: the
+// The work of an optimizer step on all parameters beside their update, chunk by chunk of the flat buffers: the
 // gradient's norm, its clipping, and norms for each tensor.
 #include <fmt/format.h>
 

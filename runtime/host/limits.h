@@ -1,4 +1,4 @@
-// What a process has, and may take, of its machine: memory and processors, by the machine and by control groups
+// The share of its machine that a process has and may take: memory and processors, by the machine and by control groups
 // (containers).
 #pragma once
 

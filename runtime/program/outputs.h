@@ -1,4 +1,4 @@
-// What a step says of its targets beside their loss, by name: a row is all that metrics, TensorBoard and traces need.
+// Figures of a step on its targets beside their loss, by name: a row is all that metrics, TensorBoard and traces need.
 #pragma once
 
 #include "device/types.h"

@@ -84,7 +84,7 @@ struct CommandWords {
   /// Refuses words of a run beside tune and calibrate.
   void check_alone() const;
   void take_calibration();
-  /// What a run, --plan and --batches have, but for its folder.
+  /// Options of a run, of --plan and of --batches, but for its folder.
   void take_run();
 
   const ProgramInfo& info;

@@ -89,7 +89,7 @@ std::unique_ptr<RunMirror> open_mirror(Rank& rank, const Prepared& p) {
       mirror_interval(policy.every, policy.mirror_every), rank.warnings());
 }
 
-/// What a kill has cut off after the last save of a run that has ended. Of rank 0, which has the folder.
+/// Finishes what a kill cut off after the last save of a run that has ended. Of rank 0, which has the folder.
 void complete_ended(Rank& rank, const Prepared& p) {
   if (!p.folder || !p.start) return;
   std::unique_ptr<RunMirror> mirror;
@@ -109,7 +109,7 @@ bool is_done(Rank& rank, const Prepared& prepared) {
   return true;
 }
 
-/// What a rank writes to: the run folder and its mirror are rank 0's, a log the others'.
+/// The files that a rank writes: the run folder and its mirror are rank 0's, a log the others'.
 struct RunFiles {
   std::unique_ptr<RunFolder> folder;
   std::unique_ptr<RunMirror> mirror;
@@ -182,7 +182,7 @@ StepWindow timeline_steps(const Options& options, std::int64_t done, std::int64_
   return steps;
 }
 
-/// What a rank trains on: its batches, its device, and the others' results.
+/// The inputs of a rank: its batches, its device, and the others' results.
 struct Machine {
   std::unique_ptr<Loader> loader;
   std::unique_ptr<Device> device;
@@ -437,7 +437,7 @@ std::string stopped_by(int signal) {
 Exit say_end(const Rank& rank, int signal, std::int64_t step, std::int64_t stop) {
   rank.rendezvous.barrier();  // who ends its part of NCCL looks lost to those that still work
   if (signal == 0) return Exit::done;
-  // What a launcher has started goes on by the launcher's own words, which no rank knows.
+  // A run that a launcher started is resumed by the launcher's own command, which no rank knows.
   const std::string how =
       rank.has_others() ? "start the ranks again as before to go on"
                         : "resume with\n  " + resume_line(rank.options.command, spec_when_compiled(executable_folder()),

@@ -16,7 +16,7 @@ struct Timed {
   double seconds = 0, flops = 0, bytes = 0, launches = 0;
 };
 
-/// What one `trainer calibrate -o FILE` has written.
+/// The file that one `trainer calibrate -o FILE` has written.
 struct Figures {
   spec::TargetKind kind = spec::TargetKind::cpu;
   std::string device, date;  // as the trainer describes the device; 2026-11-24

@@ -80,7 +80,7 @@ Comparison compare(const Contents& before, const Contents& after) {
       ++comparison.equal;
   }
   for (const auto& [name, tensor] : others) comparison.added.push_back(name);
-  // What has no size to compare comes first: another shape, then NaN.
+  // Differences without a size come first: another shape, then NaN.
   const auto rank = [](const TensorChange& change) {
     return !change.shapes.empty() || std::isnan(change.relative) ? std::numeric_limits<double>::infinity()
                                                                  : change.relative;

@@ -1,4 +1,4 @@
-// What differs between two checkpoints: `llmc checkpoint diff`.
+// Differences between two checkpoints: `llmc checkpoint diff`.
 #pragma once
 
 #include <nlohmann/json.hpp>

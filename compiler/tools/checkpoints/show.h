@@ -1,4 +1,4 @@
-// What one checkpoint holds: `llmc checkpoint show`.
+// Contents of one checkpoint: `llmc checkpoint show`.
 #pragma once
 
 #include <nlohmann/json.hpp>

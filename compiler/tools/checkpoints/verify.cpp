@@ -149,7 +149,7 @@ class Verification {
       add("state.json", "", fmt::format("it is of step {}, and the folder is '{}'", state_->step, name));
   }
 
-  /// What the tensors of its model are.
+  /// The tensors that its model has.
   std::optional<Weights> check_spec() {
     try {
       const spec::Values values = read_spec(verdict_.path);

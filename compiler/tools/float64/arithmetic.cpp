@@ -15,7 +15,7 @@
 namespace llmc::verify {
 namespace {
 
-/// What one instruction works on, or several of a processor with narrower registers.
+/// The operands of one instruction, or of several of a processor with narrower registers.
 using Vector = double __attribute__((vector_size(64)));
 constexpr int kLanes = 8;
 constexpr int kBlockRows = 4, kBlockVectors = 2, kBlockCols = kBlockVectors * kLanes;  // of d at once, in registers

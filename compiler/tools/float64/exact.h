@@ -20,7 +20,7 @@ class Exact {
 
   /// One of the flat buffers, [elements].
   std::vector<double>& flat(graph::TensorId id);
-  /// What the step says.
+  /// Figures that the step reports.
   const std::vector<std::byte>& records(graph::TensorId id) const { return own_.at({id, 0}).records; }
 
  private:

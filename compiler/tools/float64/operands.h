@@ -10,7 +10,7 @@
 
 namespace llmc::verify {
 
-/// What an op sees of a tensor: in a loss chunk, the chunk's part.
+/// The part of a tensor that an op sees: in a loss chunk, the chunk's part.
 struct Extent {
   std::int64_t rows = 0, cols = 0, pitch = 0;
   DType dtype = DType::f32;

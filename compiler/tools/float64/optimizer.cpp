@@ -1,4 +1,4 @@
-// What an optimizer step does with all parameters, and what writes weights outside of it.
+// The work of an optimizer step on all parameters, and what writes weights outside of it.
 #include <algorithm>
 #include <cmath>
 

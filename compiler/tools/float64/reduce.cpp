@@ -97,7 +97,7 @@ std::string write_tokens(const plan::Plan& plan, std::int64_t steps, const std::
 
 namespace {
 
-/// What a step of training runs, by name, in words that are the same for the same kernel.
+/// Names what a step of training runs, in words that are the same for the same kernel.
 std::vector<std::pair<std::string, std::string>> kernels_of(const plan::Plan& plan) {
   std::vector<std::pair<std::string, std::string>> kernels;
   const auto add = [&](std::string name, std::string key) {

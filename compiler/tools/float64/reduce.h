@@ -36,7 +36,7 @@ Shared shared_kernels(const plan::Plan& plan, const plan::Plan& reduced);
 /// copies, and the optimizer's op once more with a scale for each result; of the passes, the arena in float64.
 double memory_of(const plan::Plan& reduced);
 
-/// What the interpreter computes for the reduced run, FLOPs: every op twice, alone and in the whole run.
+/// FLOPs that the interpreter computes for the reduced run: every op twice, alone and in the whole run.
 double arithmetic_of(const plan::Plan& reduced, std::int64_t steps);
 
 /// Seconds of so many FLOPs on this machine, by a product that is timed here.

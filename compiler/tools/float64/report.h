@@ -1,4 +1,4 @@
-// What `llmc verify` says: text for people, JSON for programs.
+// Prints the result of `llmc verify`: text for people, JSON for programs.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

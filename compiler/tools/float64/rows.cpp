@@ -114,7 +114,7 @@ void column_reduce(Run& run) {
     }
 }
 
-/// What later micro-batches of a step add to, the first one zeros.
+/// Zeroes what later micro-batches of a step add to, in the first one.
 void zero(Run& run) {
   const Matrix& zeros = run.out(0);
   if (run.adds) return;

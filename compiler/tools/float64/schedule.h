@@ -23,7 +23,7 @@ std::vector<Launch> launches_of(const plan::Plan& plan, std::int64_t steps);
 /// "step 1, micro-batch 2, layer 0: op qkv_wgrad of layer_backward"
 std::string text_of(const plan::Plan& plan, const Launch& launch);
 
-/// What runs the op: "kernel rope of templates/rope.cu".
+/// Names what runs the op: "kernel rope of templates/rope.cu".
 std::string what_runs(const plan::Plan& plan, const Launch& launch);
 
 }  // namespace llmc::verify

@@ -1,4 +1,4 @@
-// What the interpreter works on: tensors as matrices of float64, and one run of one op over them.
+// Values of the interpreter: tensors as matrices of float64, and one run of one op over them.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +27,7 @@ struct Value {
   Matrix matrix;
   std::span<std::byte> records;  // of a tensor of structs of device/types.h, in place of the matrix
 
-  // What the interpreter says of a result: how far a kernel, whose arithmetic is fp32, may be from it before its own
+  // The tolerance of a result: how far a kernel, whose arithmetic is fp32, may be from it before its own
   // rounding. |error| <= relative * |element| + noise * scale of the element's part of its row.
   double relative = 8 * kFp32;
   double noise = 8 * kFp32;

@@ -113,7 +113,7 @@ class Verifier {
     return local;
   }
 
-  /// What a product of the op leaves out of each term.
+  /// The part of each term that a product of the op leaves out.
   double left_out(const Launch& launch) const {
     return std::ranges::any_of(plan_.launches,
                                [&](const plan::Launch& l) {
@@ -146,7 +146,7 @@ class Verifier {
     trainer_.go_on();
   }
 
-  /// What the trainer has made of an operand against both.
+  /// Compares what the trainer has made of an operand with both.
   void result(const Launch& launch, std::size_t operand, TensorId id, const Extent& extent, const Value& ours,
               const Value& theirs) {
     Owned memory(extent);
@@ -176,7 +176,7 @@ class Verifier {
       return;
     const Region& region = g_.regions[launch.region];
     if (region.is_optimizer()) return;
-    // What it says of single tokens is in what the step says; which logit is the largest may be a matter of rounding.
+    // Its figures of single tokens are in those of the step; which logit is the largest may be a matter of rounding.
     if (region.is_loss() && t.rows == 1) return;
     const bool slope = region.is_backward() ? !region.ops[launch.op].again
                                             : region.is_loss() && launch_makes_gradient(launch, operand);
@@ -198,7 +198,7 @@ class Verifier {
     if (error > of.worst || of.where.empty() || std::isnan(error)) of = {error, where()};
   }
 
-  /// What the step says when it is done.
+  /// Figures that the step reports when it is done.
   void loss(const Launch& launch, const Value& exact, const Value& found) {
     if (!g_.regions[launch.region].is_optimizer()) return;
     StepResults e, f;

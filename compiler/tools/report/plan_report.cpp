@@ -175,7 +175,7 @@ nlohmann::ordered_json ranks_json(const Plan& plan) {
           {"sent_bytes_per_step", plan.cost.wire_bytes_per_step}};
 }
 
-/// What several ranks do together; empty for one.
+/// Describes what several ranks do together; empty for one.
 std::string ranks_text(const Plan& plan) {
   const std::int64_t ranks = world(plan);
   if (ranks == 1) return "";
@@ -221,7 +221,7 @@ std::string snapshot_text(const Plan& plan) {
                                            : "  training waits for it\n";
 }
 
-/// What each region of the step asks for, in its order, by any number of ranks (step/timeline.h); and what it begins
+/// The work of each region of the step, in its order, by any number of ranks (step/timeline.h); and what it begins
 /// and ends to keep.
 nlohmann::ordered_json regions_json(const Plan& plan) {
   using Json = nlohmann::ordered_json;
