@@ -55,6 +55,7 @@ constexpr const char* kSecondsToEnd = "2";
 constexpr int kKeptFromMpirun[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1};
 // How often a launcher with a request looks for ranks that mpirun has started meanwhile.
 constexpr int kLookMilliseconds = 50;
+constexpr std::chrono::milliseconds kIdleLook{1000};  // without a request
 constexpr std::chrono::seconds kSayAgain{5};
 
 struct Pipe {
@@ -119,13 +120,24 @@ pid_t start(const std::vector<std::string>& command, const ChildVariables& varia
                                              command[0] == "mpirun" ? "; apt-get install openmpi-bin" : ""));
 }
 
-/// Whether a process has not ended.
-bool runs(pid_t pid) {
+int code_of(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status); }
+
+constexpr int kRuns = -1;
+
+struct Child {
+  pid_t pid = 0;
+  int code = kRuns;  // of one that has ended and for which its parent has not waited
+};
+
+/// None: it is gone.
+std::optional<Child> child_by(pid_t pid) {
   std::ifstream file(fmt::format("/proc/{}/stat", pid));
   std::string stat;
   std::getline(file, stat);
   const std::size_t name = stat.rfind(") ");
-  return name != std::string::npos && stat[name + 2] != 'Z';
+  if (name == std::string::npos) return std::nullopt;
+  if (stat[name + 2] != 'Z') return Child{pid, kRuns};
+  return Child{pid, code_of(std::atoi(stat.c_str() + stat.rfind(' ')))};  // the last number, as wait() has it
 }
 
 /// Whether a process handles or ignores a signal, which ends it otherwise.
@@ -137,13 +149,13 @@ bool survives(pid_t pid, int signal) {
   return handled >> (signal - 1) & 1;
 }
 
-/// The children of a process that run: of mpirun, the ranks.
-std::vector<pid_t> children_of(pid_t pid) {
-  std::vector<pid_t> children;
+/// Of mpirun, the ranks.
+std::vector<Child> children_of(pid_t pid) {
+  std::vector<Child> children;
   for (const std::filesystem::path& task : disk::readable_entries(fmt::format("/proc/{}/task", pid))) {
     std::ifstream list(task / "children");
     for (pid_t child; list >> child;)
-      if (runs(child)) children.push_back(child);
+      if (const std::optional<Child> found = child_by(child)) children.push_back(*found);
   }
   return children;
 }
@@ -213,6 +225,7 @@ class Ranks {
            !outputs_.empty()) {
       wait();
       pass_signals();
+      watch_mpirun();
       collect();
       if (limit_ && steady_clock::now() >= *limit_) kill_ranks();
     }
@@ -233,7 +246,8 @@ class Ranks {
     std::vector<pollfd> list{{signals_.fd(), POLLIN, 0}};
     for (const Output& output : outputs_) list.push_back({output.from.fd(), POLLIN, 0});
     int patience = limit_ ? std::max(10, poll_timeout(*limit_)) : -1;
-    if (stop_ && patience != 0) patience = patience < 0 ? kLookMilliseconds : std::min(patience, kLookMilliseconds);
+    if (const int look = stop_ ? kLookMilliseconds : under_mpirun() ? idle_look() : -1; look >= 0)
+      patience = patience < 0 ? look : std::min(patience, look);
     poll(list.data(), list.size(), patience);
     std::vector<Output> open;
     for (std::size_t i = 0; i < outputs_.size(); ++i)
@@ -309,19 +323,34 @@ class Ranks {
       stop_->passed = now;
       stop_->told.clear();
     }
-    const std::vector<pid_t> ranks = rank_processes();
-    if (!ranks.empty() || !stop_->alone) stop_->alone = now;
-    if (now - *stop_->alone >= mpirun_alone_) end_mpirun();
-    for (const pid_t pid : ranks)
+    for (const pid_t pid : rank_processes())
       if (stop_->told.insert(pid).second)
         sigqueue(pid, stop_->signal, sigval{.sival_int = static_cast<int>(stop_->how)});
   }
 
-  /// Open MPI 4 may wait for ever for a rank that a signal ended before it had become the rank's program.
-  void end_mpirun() {
-    for (const Process& process : processes_)
-      if (process.pid != 0) kill(process.pid, SIGKILL);
-    code_ = 128 + stop_->signal;
+  bool under_mpirun() const { return processes_.front().rank < 0 && processes_.front().pid != 0; }
+
+  /// How often ranks are looked for without a request.
+  int idle_look() const { return static_cast<int>(std::min(kIdleLook, mpirun_alone_).count()); }
+
+  /// Open MPI 4 may wait for ever for a rank that a signal ended while it started.
+  void watch_mpirun() {
+    if (!under_mpirun()) return;
+    const auto now = steady_clock::now();
+    if (!stop_ && now - looked_ < std::chrono::milliseconds(idle_look())) return;
+    looked_ = now;
+    bool alone = stop_.has_value() || ranks_seen_;
+    for (const Child& rank : children_of(processes_.front().pid)) {
+      ranks_seen_ = true;
+      if (rank.code == kRuns) return alone_.reset();
+      alone = true;
+      if (ended_code_ == 0) ended_code_ = rank.code;
+    }
+    if (!alone) return;
+    if (!alone_) alone_ = now;
+    if (now - *alone_ < mpirun_alone_) return;
+    kill(processes_.front().pid, SIGKILL);
+    code_ = stop_ ? 128 + stop_->signal : ended_code_;
   }
 
   /// Those that run now; mpirun is none.
@@ -329,8 +358,12 @@ class Ranks {
     std::vector<pid_t> pids;
     for (const Process& process : processes_) {
       if (process.pid == 0) continue;
-      const std::vector<pid_t> ranks = process.rank < 0 ? children_of(process.pid) : std::vector{process.pid};
-      pids.insert(pids.end(), ranks.begin(), ranks.end());
+      if (process.rank >= 0) {
+        pids.push_back(process.pid);
+        continue;
+      }
+      for (const Child& rank : children_of(process.pid))
+        if (rank.code == kRuns) pids.push_back(rank.pid);
     }
     return pids;
   }
@@ -344,7 +377,7 @@ class Ranks {
     for (Process& process : processes_) {
       if (process.pid == 0 || waitpid(process.pid, &status, WNOHANG) != process.pid) continue;
       process.pid = 0;
-      const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+      const int code = code_of(status);
       if (code == 0) continue;
       // The first that failed, but not for another.
       if (code_ == 0 || (code_ == kPeerLost && code != kPeerLost && !limit_passed())) {
@@ -398,10 +431,14 @@ class Ranks {
     MonotonicTime passed;  // when all were last told
     PassedOn how;
     std::set<pid_t> told;
-    std::optional<MonotonicTime> alone = std::nullopt;  // since when no rank runs
   };
   std::optional<Stop> stop_;
   std::optional<MonotonicTime> saved_;  // when the ranks were last asked to
+  // Under mpirun, as it was last looked at.
+  MonotonicTime looked_{};
+  bool ranks_seen_ = false;
+  std::optional<MonotonicTime> alone_;  // since when no rank runs
+  int ended_code_ = 0;                  // of a rank that failed and for which mpirun has not waited
   int code_ = 0, rank_ = -1;            // of the first that failed
   std::optional<MonotonicTime> limit_;
 };

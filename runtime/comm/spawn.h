@@ -12,7 +12,8 @@ enum class Starter {
   mpirun,  // Open MPI's, with the cores shared out by OMP_NUM_THREADS unless it is set
 };
 
-/// How long an mpirun that was asked to stop may run without a rank. It takes four seconds to end after its ranks.
+/// How long an mpirun may run when its ranks have ended, or without a rank when it was asked to stop. It takes four
+/// seconds to end after its ranks.
 inline constexpr std::chrono::milliseconds kMpirunAlone{20'000};
 
 /// Runs `ranks` processes of `command` (a program and its arguments). Each line that one prints comes out with

@@ -197,22 +197,39 @@ TEST(SpawnOutput, AFullFolderOfMpirunIsSaidBeforeItStarts) {
   EXPECT_THAT(end.err, HasSubstr("mpirun keeps files in"));
 }
 
+/// In place of mpirun: a script that makes the file `ready_`, and then does not end.
+class EndlessMpirun : public testing::Test {
+ protected:
+  Process start(const std::string& before) {
+    const fs::path mpirun = folder_.path() / "mpirun";
+    std::ofstream(mpirun) << "#!/bin/sh\n" << before << "\n: > '" << ready_.string() << "'\nexec sleep 600\n";
+    fs::permissions(mpirun, fs::perms::owner_all);
+    return Process([&] {
+      setenv("PATH", (folder_.path().string() + ":" + std::getenv("PATH")).c_str(), 1);
+      return spawn_ranks({"/bin/true"}, 2, Starter::mpirun, 100ms);
+    });
+  }
+
+  const TemporaryFolder folder_{"mpirun"};
+  const fs::path ready_ = folder_.path() / "ready";
+};
+
 /// Open MPI 4 may wait for ever for a rank that a signal ended before it was the rank's program.
-TEST(SpawnOutput, AnMpirunWithoutRanksIsEnded) {
-  const TemporaryFolder folder("mpirun");
-  const fs::path mpirun = folder.path() / "mpirun", ready = folder.path() / "ready";
-  ASSERT_EQ(mkfifo((folder.path() / "never").c_str(), 0600), 0);
-  std::ofstream(mpirun) << "#!/bin/sh\ntrap '' TERM USR2\n: > '" << ready.string() << "'\nread line < '"
-                        << (folder.path() / "never").string() << "'\n";
-  fs::permissions(mpirun, fs::perms::owner_all);
-  Process process([&] {
-    setenv("PATH", folder.path().c_str(), 1);
-    return spawn_ranks({"/bin/true"}, 2, Starter::mpirun, 100ms);
-  });
-  while (!fs::exists(ready)) std::this_thread::sleep_for(2ms);
+TEST_F(EndlessMpirun, WithoutRanksEndsByARequest) {
+  Process process = start("trap '' TERM USR2");
+  while (!fs::exists(ready_)) std::this_thread::sleep_for(2ms);
   process.signal(SIGTERM);
   const End end = process.wait();
   EXPECT_EQ(end.code, 128 + SIGTERM) << end.err;
+}
+
+TEST_F(EndlessMpirun, EndsWhenItsRanksAreGone) { EXPECT_EQ(start("sleep 0.5 & wait").wait().code, 128 + SIGKILL); }
+
+TEST_F(EndlessMpirun, IsLeftAloneWhileARankRuns) {
+  Process process = start("sh -c 'kill -TERM $$' &\nsleep 5 &");
+  while (!fs::exists(ready_)) std::this_thread::sleep_for(2ms);
+  std::this_thread::sleep_for(400ms);
+  EXPECT_EQ(process.tree().size(), 4u);
 }
 
 TEST(SpawnOutput, AnEmptyProgramIsNoScriptOfAShell) {
