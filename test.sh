@@ -30,4 +30,11 @@ left_out() {
 names() { ctest --test-dir build -N "$@" | sed -n 's/^ *Test *#[0-9]*: //p'; }
 left_out "for want of a program that ctest names as disabled (nvcc, clang++-19, clang-format-19, yapf3)" "$(names -LE gpu | sed -n 's/ (Disabled)$//p')"
 left_out "since they need a GPU (ctest --test-dir build -L gpu runs them)" "$(names -L gpu | sed 's/ (Disabled)$//')"
+
+# Last, where whoever reads the end of a long log finds it: how the tests that failed ended.
+if [ "$status" != 0 ]; then
+  echo "The last lines of each test that failed (all of them are above, and in build/Testing/Temporary/LastTest.log):"
+  awk '/^[0-9]+\/[0-9]+ Testing: /{n = 0} {lines[n++] = substr($0, 1, 1000)}
+       /^Test (Failed|timeout)/{for (i = n > 45 ? n - 45 : 0; i < n; ++i) print "  " lines[i]}' build/Testing/Temporary/LastTest.log
+fi
 exit "$status"

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "comm/blocked_signals.h"
 #include "comm/time_limit.h"
@@ -43,6 +44,7 @@ Watch::Watch(const Launch& launch, const Rendezvous::Limits& limits, Assembly as
       hosts_(std::move(assembly.hosts)),
       judge_(launch.world_size, limits.collective),
       next_beat_(steady_clock::now()),
+      judged_(next_beat_),
       gathered_(static_cast<std::size_t>(launch.world_size)),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (wake_.fd() < 0) throw Failure(Exit::toolchain, fmt::format("eventfd: {}", std::strerror(errno)));
@@ -50,7 +52,7 @@ Watch::Watch(const Launch& launch, const Rendezvous::Limits& limits, Assembly as
   for (Connection& connection : assembly.connections) {
     connection.set_limit(rank_ == 0 ? one : one * static_cast<std::size_t>(world_size_));
     const int rank = rank_ == 0 ? static_cast<int>(peers_.size()) + 1 : 0;
-    peers_.push_back({rank, std::move(connection), steady_clock::now(), -1, "start"});
+    peers_.push_back({.rank = rank, .connection = std::move(connection), .doing = "start"});
   }
   const BlockedSignals blocked;
   thread_ = std::thread([this] { run(); });
@@ -208,7 +210,7 @@ void Watch::read(Peer& peer) try {
   const std::uint64_t before = peer.connection.received();
   const bool open = peer.connection.receive();
   // A part of a long text counts: beats wait behind it.
-  if (peer.connection.received() != before) peer.heard = steady_clock::now();
+  if (peer.connection.received() != before) peer.heard = true;
   while (const std::optional<Message> message = peer.connection.next()) {
     take(peer, *message);
     if (over_) return;
@@ -320,11 +322,14 @@ void Watch::deliver(std::vector<std::string> texts) {
 }
 
 void Watch::judge_silence() {
-  // What has come meanwhile was read before: a rank that was itself stopped for long believes the others alive.
+  // A rank that was itself stopped does not count that time: where a whole machine stands still, the others were
+  // stopped too, and their beats come later than this thread wakes up.
   const auto now = steady_clock::now();
-  for (const Peer& peer : peers_) {
+  const auto passed = std::min<steady_clock::duration>(now - std::exchange(judged_, now), 2 * limits_.beat);
+  for (Peer& peer : peers_) {
     if (over_) return;
-    if (now - peer.heard < limits_.silence) continue;
+    peer.silent = std::exchange(peer.heard, false) ? steady_clock::duration(0) : peer.silent + passed;
+    if (peer.silent < limits_.silence) continue;
     const double seconds = std::chrono::duration<double>(limits_.silence).count();
     return lose(loss_of(
         peer, fmt::format("nothing was heard from it for {:g} s: it is stopped, or its network is cut", seconds)));

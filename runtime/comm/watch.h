@@ -48,7 +48,8 @@ class Watch {
   struct Peer {
     int rank;
     Connection connection;
-    MonotonicTime heard;
+    bool heard = false;  // since silence was last judged
+    std::chrono::steady_clock::duration silent{0};
     std::int64_t step = -1;  // -1: before the first
     std::string doing;
   };
@@ -106,6 +107,7 @@ class Watch {
   std::vector<Peer> peers_;
   CollectiveJudge judge_;  // rank 0's
   MonotonicTime next_beat_;
+  MonotonicTime judged_;                              // silence, for the last time
   std::uint64_t number_ = 0;                          // of calls that this rank began
   std::optional<Word> word_;                          // of the call under way
   std::vector<std::optional<std::string>> gathered_;  // rank 0: the texts that have come
