@@ -76,8 +76,4 @@ spec::Recompute recompute_from(const std::vector<Groups>& layers) {
   return result;
 }
 
-Choice choice_of(const spec::Spec& spec) {
-  return {spec.batch.micro_batch, spec.memory.loss_chunk, recompute_of(spec)};
-}
-
 }  // namespace llmc::passes

@@ -23,7 +23,4 @@ std::vector<graph::Groups> recompute_of(const spec::Spec& spec);
 /// The shortest memory.recompute that asks this of the layers.
 spec::Recompute recompute_from(const std::vector<graph::Groups>& layers);
 
-/// A choice with what the spec names; 0 where it says auto.
-Choice choice_of(const spec::Spec& spec);
-
 }  // namespace llmc::passes

@@ -62,8 +62,8 @@ struct StepResults {
   unsigned updates = 0;  // that were applied since the run's first step, modulo 2^32; no pass resets it
 };
 
-/// How many of StepResults are sums over the ranks, the first ones.
-inline constexpr int kSummedResults = 5;
+/// How many of StepResults are sums over the ranks: all in front of `lse_max`. A sum that is added there is reduced too.
+inline constexpr int kSummedResults = static_cast<int>(__builtin_offsetof(StepResults, lse_max) / sizeof(double));
 
 /// A run of elements of one parameter, the unit of optimizer work. `offset` is into the flat parameter buffers, `state`
 /// into those of the optimizer's state, where each rank has its own share alone.

@@ -73,14 +73,6 @@ std::string machine_arch() {
   return "x86-64";
 }
 
-bool arch_is_known(std::string_view arch) { return arch == "native" || find(arch) != nullptr; }
-
-bool cpu_supports(std::string_view arch) {
-  if (arch == "native") return true;
-  const CpuArch* known = find(arch);
-  return known != nullptr && fits(*known);
-}
-
 bool arch_has_tiles(std::string_view arch) {
   const CpuArch* known = find(arch);
   return known != nullptr && (known->extensions & kAmx) != 0;

@@ -12,12 +12,6 @@ namespace llmc {
 /// maker: an AMD core with avx512_bf16 is "cooperlake", because g++ 12 has no name of its own for it.
 std::string machine_arch();
 
-/// True if `arch` is a name that this table knows ("native" counts as one).
-bool arch_is_known(std::string_view arch);
-
-/// True if this machine has the instructions that code compiled with -march=`arch` may use. False for unknown names.
-bool cpu_supports(std::string_view arch);
-
 /// The system has to save tile registers, too.
 bool cpu_has_tiles();
 bool cpu_has_fp16();  // avx512_fp16

@@ -48,7 +48,8 @@ void check(const std::vector<std::string>& overrides, const std::string& name) {
   ASSERT_TRUE(loaded.resolved) << spec::render(loaded.diagnostics);
   std::string before, found;
   const spec::Spec& spec = loaded.resolved->spec;
-  for (const Dump& dump : dumps(spec, graph::kinds_of(spec), choice_of(spec))) {
+  const Choice choice{spec.batch.micro_batch, spec.memory.loss_chunk, recompute_of(spec)};
+  for (const Dump& dump : dumps(spec, graph::kinds_of(spec), choice)) {
     found += "== " + dump.file + "\n" + (before.empty() ? dump.text : changes(before, dump.text));
     before = dump.text;
   }

@@ -1,6 +1,5 @@
 // For every kernel of both generated specs: the machine code of the specialised file is that of template + params, and
 // specialising the output again changes nothing.
-#include "compiler/emit/specialiser/proof.h"
 
 #include <gtest/gtest.h>
 
@@ -11,6 +10,7 @@
 
 #include "compiler/emit/project.h"
 #include "compiler/spec/load.h"
+#include "proof.h"
 
 namespace llmc::emit {
 namespace {

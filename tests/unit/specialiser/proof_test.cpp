@@ -1,5 +1,4 @@
 // The proof finds equal code for specialised kernels, and a difference where there is one.
-#include "compiler/emit/specialiser/proof.h"
 
 #include <gtest/gtest.h>
 
@@ -8,6 +7,7 @@
 
 #include "../folder.h"
 #include "error.h"
+#include "proof.h"
 #include "sample.h"
 
 namespace llmc::emit {

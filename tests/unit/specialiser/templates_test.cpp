@@ -8,8 +8,8 @@
 #include <optional>
 #include <thread>
 
-#include "compiler/emit/specialiser/proof.h"
 #include "error.h"
+#include "proof.h"
 #include "sample.h"
 
 namespace llmc::emit {

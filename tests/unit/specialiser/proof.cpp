@@ -1,4 +1,4 @@
-#include "compiler/emit/specialiser/proof.h"
+#include "proof.h"
 
 #include <fcntl.h>
 #include <spawn.h>
