@@ -144,7 +144,7 @@ void add_products(const std::string& prefix, DType dtype, bool tiles) {
 
 int main(int argc, char** argv) {
   using namespace llmc;
-  const bool tiles = cpu_supports("sapphirerapids");
+  const bool tiles = cpu_has_tiles();
   add_products("fp32/", DType::f32, false);
   add_products("bf16/", DType::bf16, tiles);
   if (tiles) add_products("bf16x3/", DType::f32, true);

@@ -93,7 +93,7 @@ void check(MathLibrary& library, Device& device, const Case& size, bool ta, bool
     EXPECT_THROW(Gemm(library, shape), Failure);
     return;
   }
-  if (shape.tiles && !cpu_supports("sapphirerapids")) return;
+  if (shape.tiles && !cpu_has_tiles()) return;
   const Gemm gemm(library, shape);
   std::vector<float> workspace(by == By::widening ? widened_workspace() / sizeof(float) : 0);
   for (const bool accumulate : {false, true}) {
