@@ -38,11 +38,8 @@ std::string Addresses::address(std::size_t r, TensorId id) {
     text += fmt::format(" + {} * {}", inside / area.stride, stride);
   else if (place.layer_stride)
     text += fmt::format(" + {} * {}", layer, stride);
-  if (g_.regions[r].loop == Loop::loss_chunks && t.axis == Axis::token) {
-    // This chunk's rows of a tensor with one row (or one element) a token.
-    const std::int64_t step = g_.chunk_rows * bytes_of(t.dtype, g_.row_a_token(t) ? t.pitch : 1);
-    text += fmt::format(" + chunk * {}", step);
-  }
+  // This chunk's rows of a tensor with one row (or one element) a token.
+  if (const std::int64_t step = g_.chunk_step(g_.regions[r], t)) text += fmt::format(" + chunk * {}", step);
   return text;
 }
 

@@ -20,6 +20,10 @@ std::string fields(const plan::Product& p) {
   if (s.result != DType::f32) text += std::string(", .result = ") + dtype_literal(s.result);
   flag("bias", s.bias), flag("residual", s.residual), flag("accumulates", s.accumulates);
   flag("tiles", s.tiles);
+  const auto aligned = [&](const char* operand, std::uint32_t bytes) {
+    if (bytes != kArenaAlignment) text += fmt::format(", .align_{} = {}", operand, bytes);
+  };
+  aligned("a", s.align_a), aligned("b", s.align_b), aligned("c", s.align_c), aligned("d", s.align_d);
   return text;
 }
 

@@ -227,6 +227,12 @@ struct Graph {
   std::int64_t rows_seen(const Region& region, const Tensor& t) const {
     return region.loop == Loop::loss_chunks && row_a_token(t) ? chunk_rows : t.rows;
   }
+  /// Bytes from where an op of `region` finds a tensor in one loss chunk to where it does in the next; 0: the same
+  /// place.
+  std::int64_t chunk_step(const Region& region, const Tensor& t) const {
+    if (region.loop != Loop::loss_chunks || t.axis != Axis::token) return 0;
+    return chunk_rows * bytes_of(t.dtype, row_a_token(t) ? t.pitch : 1);
+  }
 };
 
 }  // namespace llmc::graph

@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "compiler/plan/alignment.h"
 #include "compiler/plan/schedule_walk.h"
 #include "error.h"
 
@@ -109,7 +110,11 @@ void list_work(Plan& plan) {
                       .wire = work.wire,
                       .beside = sent.contains(r),
                       .stream_bytes = static_cast<double>(wider * row.stream_elements(context))};
-        if (work.call == ops::Call::product) launch.product = index_of(plan.products, work.product, "product");
+        if (work.call == ops::Call::product) {
+          launch.product = index_of(plan.products, work.product, "product");
+          if (plan.spec.target.kind == spec::TargetKind::cuda)
+            lower_alignment(plan, launch, plan.products[launch.product].shape);
+        }
         if (work.call == ops::Call::kernel || work.call == ops::Call::own_backward)
           launch.kernel = index_of(plan.kernels, work.kernel, "kernel");
         plan.launches.push_back(std::move(launch));

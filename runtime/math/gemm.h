@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "device/device.h"
+#include "program/buffers.h"
 #include "program/dtype.h"
 #include "program/hidden.h"
 
@@ -23,6 +24,9 @@ struct GemmShape {
   bool residual = false;     // C is added; C and D are different buffers
   bool accumulates = false;  // a call may ask for D += ...
   bool tiles = false;        // on cpu: in AMX tiles (math/tiles) in place of oneDNN; the plan decides
+  // On cuda: bytes of which the address of each operand is a multiple in every call; C is D itself without a residual.
+  std::uint32_t align_a = kArenaAlignment, align_b = kArenaAlignment, align_c = kArenaAlignment,
+                align_d = kArenaAlignment;
 
   /// In tiles operands of fp32 are multiplied as three products of bf16 (math/tiles/operands.h).
   constexpr bool bf16x3() const { return tiles && operand == DType::f32; }

@@ -33,6 +33,11 @@ FAULTS = [
           "if (options.globs.empty()) result.passed_over = passed_over;", "",
           "test_data BuildDatasetTest.FilesOfOtherNamesAreCounted"),
     # plan
+    fault("operands_are_aligned_as_in_the_first_chunk", "multiple in alignment.cpp",
+          "std::gcd(std::gcd(place.offset, place.layer_stride), step)", "std::gcd(place.offset, place.layer_stride)",
+          "test_plan Alignment.*"),
+    fault("a_product_is_aligned_as_in_its_last_call", "lower_alignment",
+          "std::gcd(static_cast<std::size_t>(alignment),", "std::gcd(kArenaAlignment,", "test_plan Alignment.*"),
     fault("every_choice_is_said_to_fit", "choices_near",
           "other.needed_bytes() <= static_cast<std::size_t>(plan.spec.memory.budget)", "true", "run_plan_page"),
     fault("a_wait_is_not_drawn", "Clocks::await", "note(Span::Does::wait, 0, 0, now_, done);", "", "run_plan_page"),

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shutil
+import struct
 
 import harness
 
@@ -54,7 +55,8 @@ class Tuned(harness.SimTest):
 
 class Tune(Tuned):
     # Narrow enough for k below 48 (o: 48, qkv: 36), wide enough for k above it (gate_up's gradients, weight gradients).
-    SPEC = harness.SMALL
+    # Loss chunks are 12 rows of 80 bytes, so they are aligned to 64.
+    SPEC = harness.SMALL.replace("loss_chunk: 16", "loss_chunk: 12")
 
     def test_the_fastest_is_kept_where_it_gains_enough(self):
         entries = self.tune()["entries"]
@@ -74,6 +76,18 @@ class Tune(Tuned):
                       self.said).groups())
         self.assertGreater(first, sum(entry["first_ms"] for entry in entries))  # a layer's products run once a layer
         self.assertLess(best, first)
+
+    def test_algorithms_are_chosen_for_the_alignment_of_their_operands(self):
+        chosen = {}
+        for entry in self.tune()["entries"]:
+            aligned = tuple(map(int, entry["product"].split(", aligned ")[1].split(" ")))
+            # The simulated library keeps it in the algorithm (tests/sim/src/cublaslt.cpp); its A is B.
+            b, a, c, d = struct.unpack_from("<4I", bytes.fromhex(entry["algorithm"]), 32)
+            self.assertEqual((a, b, c, d), aligned, entry)
+            chosen.setdefault(aligned, []).append(entry["product"])
+        loss = {aligned: len(products) for aligned, products in chosen.items() if min(aligned) < 256}
+        self.assertEqual(loss, {(64, 256, 256, 256): 1, (256, 256, 64, 64): 1, (256, 64, 256, 256): 1}, chosen)
+        self.assertEqual(len(chosen), 4, chosen)
 
     def test_what_is_fast_only_while_the_device_is_cool_is_not_taken(self):
         cool = self.tune(LLMC_SIM_WARM_MS="4")["entries"]
@@ -142,10 +156,10 @@ class Tune(Tuned):
     def test_what_is_no_tuned_file_is_refused(self):
         run = (self.trainer, "--run", self.path("never"), "--steps", 1)
         for content in (
-                "", "{", "[]", '{"format": "llmc-tuned-2", "entries": []}', '{"format": "llmc-tuned-3"}',
-                '{"format": "llmc-tuned-3", "entries": []}',
-                '{"format": "llmc-tuned-3", "entries": [{"device": 1}], "attention": []}',
-                '{"format": "llmc-tuned-3", "entries": [], "attention": [{"device": "a", "library": 1, "shape": "b", '
+                "", "{", "[]", '{"format": "llmc-tuned-3", "entries": []}', '{"format": "llmc-tuned-4"}',
+                '{"format": "llmc-tuned-4", "entries": []}',
+                '{"format": "llmc-tuned-4", "entries": [{"device": 1}], "attention": []}',
+                '{"format": "llmc-tuned-4", "entries": [], "attention": [{"device": "a", "library": 1, "shape": "b", '
                 '"backward": "own", "cudnn_ms": 1, "portable_ms": 1}]}'):
             with self.subTest(content):
                 self.write(content)

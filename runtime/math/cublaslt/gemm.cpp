@@ -2,6 +2,7 @@
 
 #include <cublasLt.h>
 
+#include <cstdint>
 #include <string>
 
 #include "device/cuda/check.h"
@@ -22,6 +23,10 @@ std::string cublaslt_version() {
 
 MathLibrary::MathLibrary(Device&, void* workspace, std::size_t workspace_bytes, int reserved_sms)
     : impl_(new Impl(workspace, workspace_bytes, reserved_sms)) {
+  // Shapes say how operands are aligned as the plan counts from the arena's start, which the workspace stands for here.
+  if (reinterpret_cast<std::uintptr_t>(workspace) % kArenaAlignment != 0)
+    throw Failure(Exit::internal, "the memory of matrix products does not begin at a multiple of " +
+                                      std::to_string(kArenaAlignment) + " bytes");
   impl_->tuned = TunedFile::read(tuned_file());
 }
 

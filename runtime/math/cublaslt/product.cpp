@@ -87,7 +87,9 @@ std::string LtProduct::key() const {
   };
   return matrix(s.m, s.k, s.pitch_a, s.transpose_a, s.operand) + " x " +
          matrix(s.k, s.n, s.pitch_b, s.transpose_b, s.operand) + " -> " + matrix(s.m, s.n, s.pitch_d, false, s.result) +
-         (s.bias ? " + bias" : "") + (s.residual ? " + residual" : "") + (s.accumulates ? ", accumulates" : "");
+         (s.bias ? " + bias" : "") + (s.residual ? " + residual" : "") + (s.accumulates ? ", accumulates" : "") +
+         ", aligned " + std::to_string(s.align_a) + " " + std::to_string(s.align_b) + " " + std::to_string(s.align_c) +
+         " " + std::to_string(s.align_d);
 }
 
 std::vector<LtProduct::Algorithm> LtProduct::candidates(int most, std::size_t workspace_bytes) const {
@@ -97,10 +99,11 @@ std::vector<LtProduct::Algorithm> LtProduct::candidates(int most, std::size_t wo
   // Partial sums of a split k stay fp32 and are added in one order.
   set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
       static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
-  // Rows are padded to 16 bytes, and chunks of a tensor begin at a row. The default promises 256.
-  for (const auto attribute : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-                               CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
-    set(preference, attribute, std::uint32_t{16});
+  // The library's A is the shape's B. A loss chunk's rows may begin at less than the arena's 256 bytes.
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, shape_.align_b);
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, shape_.align_a);
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, shape_.align_c);
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, shape_.align_d);
 
   std::vector<cublasLtMatmulHeuristicResult_t> results(static_cast<std::size_t>(most));
   int found = 0;

@@ -16,7 +16,7 @@ namespace llmc {
 namespace {
 
 using Json = nlohmann::ordered_json;
-constexpr char kFormat[] = "llmc-tuned-3";
+constexpr char kFormat[] = "llmc-tuned-4";
 constexpr char kDigits[] = "0123456789abcdef";
 
 std::string hex(const cublasLtMatmulAlgo_t& algorithm) {

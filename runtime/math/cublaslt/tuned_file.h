@@ -16,7 +16,7 @@ namespace llmc {
 
 class LtProduct;
 
-/// One JSON document: {"format": "llmc-tuned-3", "entries": [{"device", "library", "product", "algorithm", "workspace",
+/// One JSON document: {"format": "llmc-tuned-4", "entries": [{"device", "library", "product", "algorithm", "workspace",
 /// "candidates", "first_ms", "best_ms"}], "attention": [{"device", "library", "shape", "backward", "cudnn_ms",
 /// "portable_ms"}]}, sorted. "workspace": the bytes that the algorithm needs. An algorithm is cuBLASLt's 64 bytes in
 /// hexadecimal, which the same version of the library takes back (cublasLtMatmulAlgo_t in its manual). "backward":

@@ -18,8 +18,9 @@ namespace {
 
 constexpr int kCandidates = 32;  // algorithms for each size of workspace
 
+/// Bytes of a matrix, with room for it to begin at no more than its alignment.
 std::size_t place_of(std::int64_t rows, std::int64_t pitch, DType dtype) {
-  return (static_cast<std::size_t>(bytes_of(dtype, rows * pitch)) + 255) / 256 * 256;
+  return buffer_space(dtype, rows * pitch) + kArenaAlignment;
 }
 
 /// The bytes of a product's matrices, C only where it is not D.
@@ -28,13 +29,13 @@ struct Sizes {
   explicit Sizes(const GemmShape& s)
       : a(place_of(s.transpose_a ? s.k : s.m, s.pitch_a, s.operand)),
         b(place_of(s.transpose_b ? s.n : s.k, s.pitch_b, s.operand)),
-        bias(s.bias ? place_of(1, s.n, s.result) : 0),
+        bias(s.bias ? buffer_space(s.result, s.n) : 0),
         c(s.residual ? place_of(s.m, s.pitch_d, s.result) : 0),
         d(place_of(s.m, s.pitch_d, s.result)) {}
   std::size_t total() const { return a + b + bias + c + d; }
 };
 
-/// One product on matrices of its own.
+/// One product on matrices of its own, aligned as in a step and no better.
 class Trial {
  public:
   Trial(Device& device, const LtProduct& product, std::byte* memory, Normals& normals)
@@ -45,6 +46,8 @@ class Trial {
     normals.fill(a_, sizes.a, s.operand);
     normals.fill(b_, sizes.b, s.operand);
     normals.fill(bias_, sizes.bias + sizes.c + sizes.d, s.result);
+    a_ += s.align_a % kArenaAlignment, b_ += s.align_b % kArenaAlignment;
+    c_ += s.align_c % kArenaAlignment, d_ += s.align_d % kArenaAlignment;
   }
 
   /// False where the library fails after all.

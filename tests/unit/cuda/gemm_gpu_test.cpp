@@ -121,6 +121,13 @@ TEST(GemmErrors_gpu, AShapeWithTwoAddendsIsNamed) {
   }
 }
 
+/// What shapes say of their operands' alignment is counted from the arena's start.
+TEST(GemmErrors_gpu, AnArenaThatBeginsAnywhereIsRefused) {
+  Device device(0, 0);
+  std::byte* const memory = device.allocate(std::size_t{2} << 20);
+  EXPECT_THROW(MathLibrary(device, memory + 128, std::size_t{1} << 20), Failure);
+}
+
 TEST(GemmErrors_gpu, AGpuWhoseSmsAreAllReservedIsNamed) {
   Device device(0, 0);
   try {
