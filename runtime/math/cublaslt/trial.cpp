@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
+#include <memory>
 #include <numeric>
 #include <random>
 #include <utility>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kRounds = 5;
 constexpr float kGain = 0.98f;    // a faster candidate must take less than this of the first one's time
-constexpr float kRoundMs = 3.0f;  // a round of one candidate: well above the resolution of an event
+constexpr float kRoundMs = 3.0f;  // a burst of one candidate: well above the resolution of an event
 constexpr double kTurnMs = 20;    // of one candidate, sustained: longer than a clock takes to follow the power
 constexpr std::size_t kFinalists = 3;
 constexpr double kMostLaunches = 20000;  // of a turn: more fill a stream's queue
@@ -40,22 +40,117 @@ class TimedEvent {
   cudaEvent_t handle_ = nullptr;
 };
 
-/// Of one launch; infinite where one fails.
-float milliseconds(cudaStream_t stream, const std::function<bool()>& launch, int launches,
-                   const std::function<void()>& meanwhile = {}) {
-  TimedEvent begin, end;
-  begin.record(stream);
-  for (int i = 0; i < launches; ++i)
-    if (!launch()) return INFINITY;
-  end.record(stream);
-  if (meanwhile) meanwhile();
-  return end.milliseconds_since(begin) / static_cast<float>(launches);
-}
+/// Launches of one candidate that are timed together.
+struct Turn {
+  std::size_t candidate;
+  int launches;
+};
+
+/// Turns on a stream. Each is queued before the host waits for the previous one, so that the device is never idle
+/// between them: in a pause its clock recovers from the power limit.
+class Turns {
+ public:
+  using Launch = std::function<bool(std::size_t)>;
+  using Done = std::function<void(const Turn&, float)>;  // with ms of one launch; infinite where one failed
+
+  Turns(cudaStream_t stream, const Launch& launch) : stream_(stream), launch_(launch) {}
+
+  /// Returns when the previous turn is done, while this one runs.
+  void run(const Turn& turn, Done done) {
+    auto queued = std::make_unique<Queued>(turn, std::move(done));
+    queued->begin.record(stream_);
+    for (int i = 0; i < turn.launches && !queued->failed; ++i) queued->failed = !launch_(turn.candidate);
+    queued->end.record(stream_);
+    wait();
+    last_ = std::move(queued);
+  }
+
+  /// Returns when the last turn is done.
+  void wait() {
+    const auto last = std::move(last_);
+    if (!last) return;
+    const float ms = last->end.milliseconds_since(last->begin) / static_cast<float>(last->turn.launches);
+    last->done(last->turn, last->failed ? INFINITY : ms);
+  }
+
+ private:
+  struct Queued {
+    Queued(const Turn& t, Done d) : turn(t), done(std::move(d)) {}
+    Turn turn;
+    Done done;
+    TimedEvent begin, end;
+    bool failed = false;
+  };
+
+  cudaStream_t stream_;
+  const Launch& launch_;
+  std::unique_ptr<Queued> last_;
+};
+
+void nothing(const Turn&, float) {}
 
 float median(std::vector<float> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
+}
+
+/// A turn of about `ms`.
+Turn turn_of(std::size_t candidate, double ms, float launch_ms) {
+  const double launches = std::ceil(ms / std::max<double>(launch_ms, 1e-3));
+  return {candidate, static_cast<int>(std::clamp(launches, 1.0, kMostLaunches))};
+}
+
+/// ms of a launch of the first one, when what is loaded at first use is loaded.
+float guessed_time(Turns& turns) {
+  float guess = 0;
+  turns.run({0, 1}, nothing);
+  turns.run({0, 2}, [&](const Turn&, float ms) { guess = ms; });
+  turns.wait();
+  return guess;
+}
+
+/// Queues five rounds over all candidates, so that a change of the device's clock meets all, and keeps ms of a launch
+/// in `bursts`, by candidate.
+void run_bursts(Turns& turns, float guess, std::vector<std::vector<float>>& bursts) {
+  const int launches = guess > 0 ? std::clamp(static_cast<int>(kRoundMs / guess), 1, 100) : 1;
+  for (std::size_t i = 0; i < bursts.size(); ++i) turns.run({i, 1}, nothing);
+  for (int round = 0; round < kRounds; ++round)
+    for (std::size_t i = 0; i < bursts.size(); ++i)
+      turns.run({i, launches}, [&bursts](const Turn& turn, float ms) { bursts[turn.candidate].push_back(ms); });
+}
+
+/// The first of these, and the fastest three: what is worth a longer look. Ascending.
+std::vector<std::size_t> finalists(const std::vector<float>& medians) {
+  std::vector<std::size_t> order(medians.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return medians[a] < medians[b]; });
+  order.resize(std::min(order.size(), kFinalists));
+  std::erase_if(order, [&](std::size_t i) { return i != 0 && std::isinf(medians[i]); });
+  if (std::find(order.begin(), order.end(), std::size_t{0}) == order.end()) order.push_back(0);
+  std::sort(order.begin(), order.end());
+  return order;
+}
+
+/// ms of a launch at the clock that the power limit allows, infinite but for `chosen`: these take turns until each has
+/// run for `least_ms` or longer. `burst_ms`: of all. `meanwhile(i)` is called while i runs.
+std::vector<float> sustained_times(Turns& turns, const std::vector<std::size_t>& chosen,
+                                   const std::vector<float>& burst_ms, double least_ms,
+                                   const std::function<void(std::size_t)>& meanwhile) {
+  std::vector<double> total(burst_ms.size()), launches(burst_ms.size());
+  const auto done = [&](const Turn& turn, float ms) {
+    total[turn.candidate] += static_cast<double>(ms) * turn.launches;
+    launches[turn.candidate] += turn.launches;
+  };
+  while (std::ranges::any_of(chosen, [&](std::size_t i) { return total[i] < least_ms; }))
+    for (const std::size_t i : chosen) {
+      turns.run(turn_of(i, std::min(kTurnMs, least_ms), burst_ms[i]), done);
+      meanwhile(i);
+    }
+  turns.wait();
+  std::vector<float> means(burst_ms.size(), INFINITY);
+  for (const std::size_t i : chosen) means[i] = static_cast<float>(total[i] / launches[i]);
+  return means;
 }
 
 }  // namespace
@@ -73,68 +168,26 @@ void Normals::fill(std::byte* memory, std::size_t bytes, DType dtype) {
   for (std::size_t at = 0; at < bytes; at += most) device_.copy_in(memory + at, pattern, std::min(most, bytes - at));
 }
 
-std::vector<float> median_times(cudaStream_t stream, std::size_t count,
-                                const std::function<bool(std::size_t)>& launch) {
-  const auto time = [&](std::size_t i, int launches) {
-    return milliseconds(stream, [&] { return launch(i); }, launches);
-  };
-  time(0, 1);  // what is loaded at first use is no part of a time
-  const float guess = time(0, 2);
-  const int launches = guess > 0 ? std::clamp(static_cast<int>(kRoundMs / guess), 1, 100) : 1;
-  for (std::size_t i = 0; i < count; ++i) launch(i);
-  std::vector<std::vector<float>> times(count);
-  for (int round = 0; round < kRounds; ++round)
-    for (std::size_t i = 0; i < count; ++i) times[i].push_back(time(i, launches));
-  std::vector<float> medians;
-  for (const auto& of_one : times) medians.push_back(median(of_one));
-  return medians;
-}
-
-std::vector<std::size_t> finalists(const std::vector<float>& medians) {
-  std::vector<std::size_t> order(medians.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return medians[a] < medians[b]; });
-  order.resize(std::min(order.size(), kFinalists));
-  std::erase_if(order, [&](std::size_t i) { return i != 0 && std::isinf(medians[i]); });
-  if (std::find(order.begin(), order.end(), std::size_t{0}) == order.end()) order.push_back(0);
-  std::sort(order.begin(), order.end());
-  return order;
-}
-
-std::vector<float> sustained_times(cudaStream_t stream, const std::vector<std::size_t>& chosen,
-                                   const std::vector<float>& burst_ms, double least_ms,
-                                   const std::function<bool(std::size_t)>& launch,
-                                   const std::function<void(std::size_t)>& meanwhile) {
-  const double turn_ms = std::min(kTurnMs, least_ms);
-  const auto launches_of = [&](std::size_t i) {
-    return static_cast<int>(std::clamp(std::ceil(turn_ms / std::max<double>(burst_ms[i], 1e-3)), 1.0, kMostLaunches));
-  };
-  const auto turn = [&](std::size_t i) {
-    return milliseconds(stream, [&] { return launch(i); }, launches_of(i), [&] { meanwhile(i); });
-  };
-  turn(chosen.front());
-  std::vector<double> total(chosen.size()), launches(chosen.size());
-  while (*std::min_element(total.begin(), total.end()) < least_ms)
-    for (std::size_t i = 0; i < chosen.size(); ++i) {
-      const int n = launches_of(chosen[i]);
-      total[i] += static_cast<double>(turn(chosen[i])) * n;
-      launches[i] += n;
-    }
-  std::vector<float> means;
-  for (std::size_t i = 0; i < chosen.size(); ++i) means.push_back(static_cast<float>(total[i] / launches[i]));
-  return means;
-}
-
 Times times_of(cudaStream_t stream, std::size_t count, double sustained_ms, const Card& card,
                const std::function<bool(std::size_t)>& launch) {
-  Times times{median_times(stream, count, launch), std::vector<std::optional<CardState>>(count)};
-  if (sustained_ms <= 0 || std::isinf(times.ms.front())) return times;
-  const std::vector<float> burst =
-      std::exchange(times.ms, std::vector<float>(count, std::numeric_limits<float>::infinity()));
-  const std::vector<std::size_t> chosen = finalists(burst);
-  const std::vector<float> sustained = sustained_times(stream, chosen, burst, sustained_ms, launch,
-                                                       [&](std::size_t i) { times.cards[i] = card.state(); });
-  for (std::size_t i = 0; i < chosen.size(); ++i) times.ms[chosen[i]] = sustained[i];
+  Turns turns(stream, launch);
+  const float guess = guessed_time(turns);
+  std::vector<std::vector<float>> bursts(count);
+  run_bursts(turns, guess, bursts);
+  // Not counted: what the device does while the finalists are chosen.
+  if (sustained_ms > 0)
+    turns.run(turn_of(0, std::min(kTurnMs, sustained_ms), guess), nothing);
+  else
+    turns.wait();
+
+  Times times{{}, std::vector<std::optional<CardState>>(count)};
+  for (const auto& of_one : bursts) times.ms.push_back(median(of_one));
+  if (sustained_ms <= 0 || std::isinf(times.ms.front())) {
+    turns.wait();
+    return times;
+  }
+  times.ms = sustained_times(turns, finalists(times.ms), times.ms, sustained_ms,
+                             [&](std::size_t i) { times.cards[i] = card.state(); });
   return times;
 }
 
