@@ -30,7 +30,7 @@ SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file_
 # What the tests of ctest need, by the beginning of their names.
 NEEDS = {
     "no_throwing_calls": [], "conformance_": ["conformance"], "run_": ["llmc"], "reference_": ["llmc"],
-    "sim_conformance_": ["conformance_sim"], "sim_": ["llmc", "llmc_sim"]
+    "sim_conformance_": ["conformance_sim"], "sim_": ["llmc", "llmc_sim", "sim_nvml"]
 }
 LIMIT = 2400  # seconds after which a build or a test has hung; a run that reaches it has no verdict
 
