@@ -114,7 +114,7 @@ class LayoutMaker {
   void place_shares(const FlatSection& flat) {
     const std::size_t begin = at_;
     const auto ranks = static_cast<int>(spec_.parallel.world_size);
-    const std::int64_t elements = Shares(parameters_.buckets, 0, ranks).state_elements();
+    const std::int64_t elements = Shares(parameters_.buckets, DataRank{0, ranks}).state_elements();
     for (std::size_t i = 0; i < g_.tensors.size(); ++i) {
       const Tensor& t = g_.tensors[i];
       if (t.use != flat.use) continue;

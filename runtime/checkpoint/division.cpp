@@ -5,7 +5,7 @@
 
 namespace llmc {
 
-std::vector<TensorFile> tensor_files(std::span<const ParameterInfo> stored, std::size_t buffers, int ranks,
+std::vector<TensorFile> tensor_files(std::span<const ParameterInfo> stored, std::size_t buffers, WorldRank rank,
                                      std::int64_t shard_bytes) {
   std::vector<std::int64_t> bytes;
   for (const ParameterInfo& p : stored) bytes.push_back(p.rows * p.cols * static_cast<std::int64_t>(sizeof(float)));
@@ -14,12 +14,9 @@ std::vector<TensorFile> tensor_files(std::span<const ParameterInfo> stored, std:
   for (std::size_t i = 0; i < counts.size(); ++i) {
     const auto part = stored.first(counts[i]);
     stored = stored.subspan(counts[i]);
+    const WorldRank owner{static_cast<int>(i % static_cast<std::size_t>(rank.size)), rank.size};
     const auto add = [&](const char* stem, std::size_t first, std::size_t past) {
-      files.push_back({shard_name(stem, i, counts.size()),
-                       {part.begin(), part.end()},
-                       first,
-                       past,
-                       static_cast<int>(i % static_cast<std::size_t>(ranks))});
+      files.push_back({shard_name(stem, i, counts.size()), {part.begin(), part.end()}, first, past, owner});
     };
     add("model", kWeights, kWeights + 1);
     add("optimizer", kWeights + 1, buffers);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "program/mesh.h"
 #include "program/parameters.h"
 
 namespace llmc {
@@ -17,12 +18,12 @@ struct TensorFile {
   std::string name;
   std::vector<ParameterInfo> parameters;
   std::size_t first = 0, past = 0;
-  int owner = 0;  // the rank that writes it
+  WorldRank owner = {};  // who writes it
 };
 
 /// The files of stored_parameters(), weights before what the optimizer keeps of the same, in the order in which every
-/// rank goes through them. `shard_bytes`: of tensor data in a model file.
-std::vector<TensorFile> tensor_files(std::span<const ParameterInfo> stored, std::size_t buffers, int ranks,
+/// rank goes through them, `rank` one of them. `shard_bytes`: of tensor data in a model file.
+std::vector<TensorFile> tensor_files(std::span<const ParameterInfo> stored, std::size_t buffers, WorldRank rank,
                                      std::int64_t shard_bytes);
 
 /// A tensor of a file: a parameter's elements of a buffer.

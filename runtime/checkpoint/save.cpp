@@ -63,7 +63,7 @@ void add_records(const std::string& text, std::vector<FileRecord>& files) {
 
 /// Bytes that are free where `directory` lies; nothing on a file system that does not say.
 std::optional<std::int64_t> free_bytes(const fs::path& directory) {
-  struct statvfs space{};
+  struct statvfs space {};
   int result;
   do result = ::statvfs(directory.c_str(), &space);
   while (result != 0 && errno == EINTR);
@@ -145,8 +145,7 @@ CheckpointSave::CheckpointSave(const fs::path& run, const TrainState& state, con
       state_(state),
       texts_(texts),
       options_(options),
-      tensor_files_(
-          tensor_files(stored_parameters(parameters), buffers, options.savers.self.size, options.shard_bytes)) {
+      tensor_files_(tensor_files(stored_parameters(parameters), buffers, options.savers.self, options.shard_bytes)) {
   if (options_.savers.self.index == 0)
     attempt_([&] {
       if (options_.prepare) options_.prepare();
@@ -160,7 +159,7 @@ CheckpointSave::CheckpointSave(const fs::path& run, const TrainState& state, con
 
 void CheckpointSave::write(StateAccess& access) {
   for (const TensorFile& file : tensor_files_) {
-    const bool owner = file.owner == options_.savers.self.index;
+    const bool owner = file.owner == options_.savers.self;
     const std::map<std::string, StoredTensor> tensors = tensors_of(file, access.prefixes());
     std::vector<safetensors::TensorSpec> specs;
     for (const auto& [name, tensor] : tensors)

@@ -10,35 +10,35 @@ namespace llmc {
 namespace {
 
 /// Elements that each rank writes.
-std::vector<std::int64_t> written_elements(std::span<const ParameterInfo> parameters, std::size_t buffers, int ranks,
-                                           std::int64_t shard_bytes) {
-  std::vector<std::int64_t> elements(static_cast<std::size_t>(ranks));
-  for (const TensorFile& file : tensor_files(stored_parameters(parameters), buffers, ranks, shard_bytes))
+std::vector<std::int64_t> written_elements(std::span<const ParameterInfo> parameters, std::size_t buffers,
+                                           WorldRank rank, std::int64_t shard_bytes) {
+  std::vector<std::int64_t> elements(static_cast<std::size_t>(rank.size));
+  for (const TensorFile& file : tensor_files(stored_parameters(parameters), buffers, rank, shard_bytes))
     for (const ParameterInfo& p : file.parameters)
-      elements[static_cast<std::size_t>(file.owner)] +=
+      elements[static_cast<std::size_t>(file.owner.index)] +=
           flat_elements(p) * static_cast<std::int64_t>(file.past - file.first);
   return elements;
 }
 
 }  // namespace
 
-std::size_t Snapshot::bytes(std::span<const ParameterInfo> parameters, std::size_t buffers, int rank, int ranks,
+std::size_t Snapshot::bytes(std::span<const ParameterInfo> parameters, std::size_t buffers, WorldRank rank,
                             std::int64_t shard_bytes) {
   return static_cast<std::size_t>(
-             written_elements(parameters, buffers, ranks, shard_bytes)[static_cast<std::size_t>(rank)]) *
+             written_elements(parameters, buffers, rank, shard_bytes)[static_cast<std::size_t>(rank.index)]) *
          sizeof(float);
 }
 
-std::size_t Snapshot::most_bytes(std::span<const ParameterInfo> parameters, std::size_t buffers, int ranks,
+std::size_t Snapshot::most_bytes(std::span<const ParameterInfo> parameters, std::size_t buffers, WorldRank rank,
                                  std::int64_t shard_bytes) {
-  return static_cast<std::size_t>(std::ranges::max(written_elements(parameters, buffers, ranks, shard_bytes))) *
+  return static_cast<std::size_t>(std::ranges::max(written_elements(parameters, buffers, rank, shard_bytes))) *
          sizeof(float);
 }
 
-Snapshot::Snapshot(std::span<const ParameterInfo> parameters, std::span<const std::string> prefixes, int rank,
-                   int ranks, std::int64_t shard_bytes, std::byte* memory)
+Snapshot::Snapshot(std::span<const ParameterInfo> parameters, std::span<const std::string> prefixes, WorldRank rank,
+                   std::int64_t shard_bytes, std::byte* memory)
     : prefixes_(prefixes.begin(), prefixes.end()),
-      files_(tensor_files(stored_parameters(parameters), prefixes.size(), ranks, shard_bytes)),
+      files_(tensor_files(stored_parameters(parameters), prefixes.size(), rank, shard_bytes)),
       rank_(rank) {
   auto* next = reinterpret_cast<float*>(memory);
   for (const TensorFile& file : files_) {

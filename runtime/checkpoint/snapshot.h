@@ -17,14 +17,14 @@ namespace llmc {
 /// What one rank writes of a checkpoint, in host memory.
 class Snapshot final : public StateAccess {
  public:
-  /// Bytes of the elements that rank `rank` of `ranks` writes.
-  static std::size_t bytes(std::span<const ParameterInfo> parameters, std::size_t buffers, int rank, int ranks,
+  /// Bytes of the elements that a rank writes.
+  static std::size_t bytes(std::span<const ParameterInfo> parameters, std::size_t buffers, WorldRank rank,
                            std::int64_t shard_bytes);
-  /// The most of any rank.
-  static std::size_t most_bytes(std::span<const ParameterInfo> parameters, std::size_t buffers, int ranks,
+  /// The most of any rank, `rank` one of them.
+  static std::size_t most_bytes(std::span<const ParameterInfo> parameters, std::size_t buffers, WorldRank rank,
                                 std::int64_t shard_bytes);
   /// `memory`: bytes() of them, aligned for floats. `prefixes`: of the state that take() copies.
-  Snapshot(std::span<const ParameterInfo> parameters, std::span<const std::string> prefixes, int rank, int ranks,
+  Snapshot(std::span<const ParameterInfo> parameters, std::span<const std::string> prefixes, WorldRank rank,
            std::int64_t shard_bytes, std::byte* memory);
 
   /// Copies what this rank writes, in the order in which a checkpoint is written. Collective where gather() is.
@@ -43,7 +43,7 @@ class Snapshot final : public StateAccess {
   };
   std::vector<std::string> prefixes_;
   std::vector<TensorFile> files_;
-  int rank_;
+  WorldRank rank_;
   std::map<std::pair<std::size_t, std::int64_t>, Copy> copies_;  // by buffer and offset
 };
 

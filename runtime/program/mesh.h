@@ -6,6 +6,7 @@ namespace llmc {
 /// Among all ranks of a launch: who writes files, meets the others, and ends with them.
 struct WorldRank {
   int index = 0, size = 1;
+  bool operator==(const WorldRank&) const = default;
 };
 
 /// Among the ranks that train on samples of their own: who has which micro-batches and which shards.

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <span>
 
+#include "program/mesh.h"
+
 namespace llmc {
 
 /// What the ranks of a run share out among them; each word shares out what those before it do.
@@ -32,23 +34,23 @@ constexpr std::int64_t share_of(std::int64_t elements, int ranks) {
 class Shares {
  public:
   /// All of it.
-  explicit Shares(std::span<const Bucket> buckets) : Shares(buckets, 0, 1) {}
-  Shares(std::span<const Bucket> buckets, int rank, int ranks) : buckets_(buckets), rank_(rank), ranks_(ranks) {}
+  explicit Shares(std::span<const Bucket> buckets) : Shares(buckets, DataRank{}) {}
+  Shares(std::span<const Bucket> buckets, DataRank rank) : buckets_(buckets), rank_(rank) {}
 
   /// Elements of a buffer of the optimizer's state. Of one rank: as many as a flat buffer has, up to the end of the
   /// last bucket, so that an element's place is the same in both.
   std::int64_t state_elements() const {
-    if (ranks_ == 1) return buckets_.empty() ? 0 : buckets_.back().offset + buckets_.back().elements;
+    if (ranks() == 1) return buckets_.empty() ? 0 : buckets_.back().offset + buckets_.back().elements;
     std::int64_t elements = 0;
-    for (const Bucket& bucket : buckets_) elements += share_of(bucket.elements, ranks_);
+    for (const Bucket& bucket : buckets_) elements += share_of(bucket.elements, ranks());
     return elements;
   }
 
   /// Where this rank's share of a bucket begins in a buffer of shares; of one rank the bucket.
   std::int64_t begin_of(std::size_t bucket) const {
-    if (ranks_ == 1) return buckets_[bucket].offset;
+    if (ranks() == 1) return buckets_[bucket].offset;
     std::int64_t begin = 0;
-    for (const Bucket& before : buckets_.first(bucket)) begin += share_of(before.elements, ranks_);
+    for (const Bucket& before : buckets_.first(bucket)) begin += share_of(before.elements, ranks());
     return begin;
   }
 
@@ -56,10 +58,10 @@ class Shares {
   /// has: where it lies there, and in a buffer of state.
   template <class Part>
   void own(std::int64_t offset, std::int64_t count, Part part) const {
-    if (ranks_ == 1) return part(offset, offset, count);
+    if (ranks() == 1) return part(offset, offset, count);
     std::int64_t state = 0;
     for (const Bucket& bucket : buckets_) {
-      const std::int64_t share = share_of(bucket.elements, ranks_), begin = bucket.offset + rank_ * share;
+      const std::int64_t share = share_of(bucket.elements, ranks()), begin = bucket.offset + rank_.index * share;
       const std::int64_t first = begin > offset ? begin : offset;
       std::int64_t last = begin + share;
       for (const std::int64_t end : {bucket.offset + bucket.elements, offset + count})
@@ -70,12 +72,12 @@ class Shares {
   }
 
   std::span<const Bucket> buckets() const { return buckets_; }
-  int rank() const { return rank_; }
-  int ranks() const { return ranks_; }
+  DataRank rank() const { return rank_; }
+  int ranks() const { return rank_.size; }
 
  private:
   std::span<const Bucket> buckets_;
-  int rank_, ranks_;
+  DataRank rank_;
 };
 
 }  // namespace llmc

@@ -50,7 +50,7 @@ void FlatBuffers::gather(const Buffer& buffer, const ParameterInfo& parameter) {
   const std::int64_t share = share_of(bucket.elements, shares_.ranks());
   std::byte* const whole = whole_bucket(buffer, index);
   if (shared_out(buffer))
-    device_.copy(whole + bytes(shares_.rank() * share), begin_of(buffer) + bytes(shares_.begin_of(index)),
+    device_.copy(whole + bytes(shares_.rank().index * share), begin_of(buffer) + bytes(shares_.begin_of(index)),
                  bytes(share));
   ranks_.all_gather(whole, bytes(share), device_.stream());
   windows_used_ |= in_windows(buffer);

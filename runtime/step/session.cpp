@@ -61,7 +61,7 @@ Session::Session(Device& device, Communicator& data, const Program& program, con
       mesh_(mesh),
       program_(program),
       shares_(program.info.shard == Shard::none ? Shares(program.info.buckets)
-                                                : Shares(program.info.buckets, mesh.data.index, mesh.data.size)),
+                                                : Shares(program.info.buckets, mesh.data)),
       places_(program.info, shares_, mesh.data.size),
       arena_(allocate_arena(device, data, program.info, places_.bytes())),
       flat_(device, data, arena_, program.info, shares_, places_),

@@ -67,11 +67,11 @@ bool Saver::snapshots() {
   const WorldRank self = session_.mesh().world;
   const std::span<const std::string> prefixes = session_.state().prefixes();
   const std::span<const ParameterInfo> parameters = session_.info().parameters;
-  const std::size_t most = Snapshot::most_bytes(parameters, prefixes.size(), self.size, kShardBytes);
+  const std::size_t most = Snapshot::most_bytes(parameters, prefixes.size(), self, kShardBytes);
   std::byte* memory = nullptr;
   if (session_.fits_beside(most, static_cast<std::size_t>(values_.memory.budget))) {
     try {
-      memory = session_.allocate_host(Snapshot::bytes(parameters, prefixes.size(), self.index, self.size, kShardBytes));
+      memory = session_.allocate_host(Snapshot::bytes(parameters, prefixes.size(), self, kShardBytes));
     } catch (const Failure& failure) {
       console_.warning(fmt::format("{}: training waits for each checkpoint", failure.what()));
     }
@@ -79,7 +79,7 @@ bool Saver::snapshots() {
   // All ranks go the same way.
   for (const std::string& other : ranks_.all_gather(memory ? "+" : "-")) no_memory_ |= other == "-";
   if (no_memory_) return false;
-  snapshot_.emplace(parameters, prefixes, self.index, self.size, kShardBytes, memory);
+  snapshot_.emplace(parameters, prefixes, self, kShardBytes, memory);
   return true;
 }
 

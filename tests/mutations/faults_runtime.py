@@ -270,7 +270,7 @@ FAULTS = [
           "test_train Guard.JudgesByTheWindowTwoStepsBack"),
     fault("spread_without_its_floor", "Guard::limits", "values_.loss * std::max(spread, kLossFloor)",
           "values_.loss * spread", "test_train Guard.HasASmallestSpreadAndALargestOne"),
-    fault("a_resume_forgets_the_window", "prepare", "p.state.guard = saved.guard;", "",
+    fault("a_resume_forgets_the_window", "resumed", "return saved;", "saved.guard = {}; return saved;",
           "test_train Guards.AResumeHasTheSameWindow"),
     fault("a_save_forgets_the_window", "TrainLoop::save", "state_.guard = guard_.state();", "",
           "test_train Guards.AResumeHasTheSameWindow"),

@@ -207,8 +207,8 @@ std::size_t snapshot_bytes(const Plan& plan) {
   std::vector<ParameterInfo> parameters;
   for (const plan::Slice& s : plan.parameters.slices)
     parameters.push_back({s.name.c_str(), s.offset, s.rows, s.cols, s.pitch, s.matrix, s.group, 0, 0, 0});
-  const std::size_t bytes =
-      Snapshot::most_bytes(parameters, saved_buffers(plan.layout.buffers), static_cast<int>(world(plan)), kShardBytes);
+  const std::size_t bytes = Snapshot::most_bytes(parameters, saved_buffers(plan.layout.buffers),
+                                                 {0, static_cast<int>(world(plan))}, kShardBytes);
   const auto budget = static_cast<std::size_t>(plan.spec.memory.budget);
   return plan.spec.target.kind == spec::TargetKind::cuda || plan.needed_bytes() + bytes <= budget ? bytes : 0;
 }

@@ -118,12 +118,7 @@ Prepared prepare(const Options& options, const ProgramInfo& info, const fs::path
     const TrainState saved = read_train_state(p.start->checkpoint);
     check_resume(saved, p.values.before->spec, p.state, run, options.allow, p.start->checkpoint,
                  changed_shards(saved, p, options.run));
-    p.state.step = saved.step;
-    p.state.position = position_after(saved, p.state);
-    if (p.state.tokenizer.empty()) p.state.tokenizer = saved.tokenizer;
-    p.state.guard = saved.guard;
-    p.state.skipped_updates = saved.skipped_updates;
-    p.state.best = saved.best;
+    p.state = resumed(saved, p.state);
     follow_rollback(p.state, *p.start, RunFolder::history(options.run));
   }
   with_origins(options, p.values, [&] { check_from_step(run.schedule, p.state.step); });

@@ -218,6 +218,16 @@ DataPosition position_after(const TrainState& saved, const TrainState& ours) {
   return same ? saved.position : begin_epoch(saved.position);
 }
 
+TrainState resumed(TrainState saved, const TrainState& ours) {
+  saved.position = position_after(saved, ours);
+  saved.seed = ours.seed;
+  saved.data_seed = ours.data_seed;
+  saved.model_fingerprint = ours.model_fingerprint;
+  saved.data_fingerprint = ours.data_fingerprint;
+  if (!ours.tokenizer.empty()) saved.tokenizer = ours.tokenizer;
+  return saved;
+}
+
 bool shapes_tensors(const spec::Key& key) { return !key.aside; }
 
 }  // namespace llmc

@@ -77,6 +77,10 @@ void check_resume(const TrainState& saved, const spec::Spec& before, const Train
 /// others.
 DataPosition position_after(const TrainState& saved, const TrainState& ours);
 
+/// All that the checkpoint has, for a run that begins as `ours`: its seeds and data, and its tokenizer where it has
+/// one.
+TrainState resumed(TrainState saved, const TrainState& ours);
+
 /// Whether a key shapes the tensors, so that a checkpoint's spec.yaml has it.
 bool shapes_tensors(const spec::Key& key);
 

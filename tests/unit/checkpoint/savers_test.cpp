@@ -93,7 +93,7 @@ Saved save_together(const fs::path& run, int ranks,
       const auto exchange = [&, rank](const std::string& text) { return meeting.exchange(rank, text); };
       try {
         save_checkpoint(run, small_train_state(7), kTexts, small_parameters(), access,
-                        {.retention = {0, 0}, .log = {}, .savers = {rank, ranks, exchange}, .shard_bytes = 200});
+                        {.retention = {0, 0}, .log = {}, .savers = {{rank, ranks}, exchange}, .shard_bytes = 200});
       } catch (const Failure& failure) {
         saved.errors[static_cast<std::size_t>(rank)] = failure.what();
       }

@@ -25,8 +25,8 @@ void save_step(const fs::path& run, std::int64_t step, const Retention& retentio
 }
 
 /// A snapshot of the state, which is overwritten before anything is written.
-std::vector<float> memory_for(int rank, int ranks, std::int64_t shard_bytes) {
-  const std::size_t bytes = Snapshot::bytes(small_parameters(), 3, rank, ranks, shard_bytes);
+std::vector<float> memory_for(WorldRank rank, std::int64_t shard_bytes) {
+  const std::size_t bytes = Snapshot::bytes(small_parameters(), 3, rank, shard_bytes);
   return std::vector<float>(bytes / sizeof(float));
 }
 
@@ -34,8 +34,8 @@ TEST(Snapshots, TheCheckpointIsOfTheStateAsItWas) {
   test::Folder direct, later;
   save_step(direct.path, 7);
   SmallState state(8);
-  std::vector<float> memory = memory_for(0, 1, kShardBytes);
-  Snapshot snapshot(small_parameters(), state.access.prefixes(), 0, 1, kShardBytes,
+  std::vector<float> memory = memory_for({}, kShardBytes);
+  Snapshot snapshot(small_parameters(), state.access.prefixes(), {}, kShardBytes,
                     reinterpret_cast<std::byte*>(memory.data()));
   CheckpointSave save(later.path, small_train_state(7), kTexts, small_parameters(), 3, {});
   snapshot.take(state.access);
@@ -53,12 +53,13 @@ TEST(Snapshots, ARankHasWhatItWritesAndNothingElse) {
   SmallState state(3);
   for (int ranks = 1; ranks <= 4; ++ranks) {
     std::size_t all = 0, most = 0;
-    for (int rank = 0; rank < ranks; ++rank) {
-      std::vector<float> memory = memory_for(rank, ranks, kSmallShards);
-      Snapshot snapshot(small_parameters(), state.access.prefixes(), rank, ranks, kSmallShards,
+    for (int index = 0; index < ranks; ++index) {
+      const WorldRank rank{index, ranks};
+      std::vector<float> memory = memory_for(rank, kSmallShards);
+      Snapshot snapshot(small_parameters(), state.access.prefixes(), rank, kSmallShards,
                         reinterpret_cast<std::byte*>(memory.data()));
       snapshot.take(state.access);
-      for (const TensorFile& file : tensor_files(stored_parameters(small_parameters()), 3, ranks, kSmallShards))
+      for (const TensorFile& file : tensor_files(stored_parameters(small_parameters()), 3, rank, kSmallShards))
         for (const auto& [name, tensor] : tensors_of(file, state.access.prefixes())) {
           const std::int64_t elements = flat_elements(*tensor.parameter), at = tensor.parameter->offset;
           std::vector<float> read(static_cast<std::size_t>(elements));
@@ -75,8 +76,8 @@ TEST(Snapshots, ARankHasWhatItWritesAndNothingElse) {
         }
       all += memory.size(), most = std::max(most, memory.size());
     }
-    EXPECT_EQ(all * sizeof(float), Snapshot::bytes(small_parameters(), 3, 0, 1, kSmallShards));
-    EXPECT_EQ(most * sizeof(float), Snapshot::most_bytes(small_parameters(), 3, ranks, kSmallShards));
+    EXPECT_EQ(all * sizeof(float), Snapshot::bytes(small_parameters(), 3, {}, kSmallShards));
+    EXPECT_EQ(most * sizeof(float), Snapshot::most_bytes(small_parameters(), 3, {0, ranks}, kSmallShards));
   }
 }
 

@@ -18,7 +18,7 @@ TEST(Shares, EachElementIsOneRanks) {
   for (const int ranks : {2, 3, 4, 7, 64, kMostRanks}) {
     std::vector<int> owners(kElements);
     for (int rank = 0; rank < ranks; ++rank) {
-      const Shares shares(kBuckets, rank, ranks);
+      const Shares shares(kBuckets, DataRank{rank, ranks});
       std::vector<int> used(static_cast<std::size_t>(shares.state_elements()));
       shares.own(0, kElements, [&](std::int64_t flat, std::int64_t state, std::int64_t count) {
         ASSERT_GE(state, 0);
@@ -74,7 +74,7 @@ TEST(Chunks, HaveTheSameNumberOnEveryRankAndEachElementOnce) {
   for (const int ranks : {2, 3, 5}) {
     std::vector<std::int64_t> lengths(alone.chunks.size());
     for (int rank = 0; rank < ranks; ++rank) {
-      const Shares shares(kBuckets, rank, ranks);
+      const Shares shares(kBuckets, DataRank{rank, ranks});
       const ChunkTable table = make_chunks(all, 256, shares);
       ASSERT_EQ(table.chunks.size(), alone.chunks.size());
       EXPECT_EQ(table.first_chunk, alone.first_chunk);

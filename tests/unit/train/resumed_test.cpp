@@ -1,0 +1,50 @@
+// A resumed run has all that its checkpoint has.
+#include <gtest/gtest.h>
+
+#include "trainer/startup/values.h"
+
+namespace llmc {
+namespace {
+
+/// As a run begins.
+TrainState begun(std::uint64_t seed, const char* data, const char* tokenizer) {
+  TrainState state;
+  state.seed = seed;
+  state.data_seed = seed + 1;
+  state.model_fingerprint = "m";
+  state.data_fingerprint = data;
+  state.tokenizer = tokenizer;
+  return state;
+}
+
+TrainState checkpoint() {
+  TrainState state = begun(1, "d", "t");
+  state.step = 7;
+  state.position = {5, 1, {{8, 3}}};
+  state.guard.rollbacks = 4;
+  state.best = Best{6, "validation", 0.5};
+  state.skipped_updates = 3;
+  return state;
+}
+
+TEST(Resumed, HasEveryFieldOfTheCheckpoint) {
+  const TrainState saved = checkpoint(), fresh;
+  // A field that is new stands here, in checkpoint(), and where it is compared.
+  const auto& [step, position, seed, data_seed, model, data, tokenizer, guard, best, skipped] = saved;
+  EXPECT_TRUE(step != fresh.step && !(position == fresh.position) && seed != fresh.seed &&
+              data_seed != fresh.data_seed && model != fresh.model_fingerprint && data != fresh.data_fingerprint &&
+              tokenizer != fresh.tokenizer && !(guard == fresh.guard) && best && skipped != fresh.skipped_updates);
+  EXPECT_EQ(resumed(saved, begun(1, "d", "")), saved);
+}
+
+TEST(Resumed, GoesOnWithTheRunsOwnSeedsAndData) {
+  const TrainState saved = checkpoint();
+  TrainState expected = saved;
+  expected.position = begin_epoch(saved.position);
+  expected.seed = 3, expected.data_seed = 4;
+  expected.data_fingerprint = "e", expected.tokenizer = "u";
+  EXPECT_EQ(resumed(saved, begun(3, "e", "u")), expected);
+}
+
+}  // namespace
+}  // namespace llmc
